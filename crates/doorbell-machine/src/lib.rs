@@ -1,1 +1,43 @@
-//! placeholder
+//! The ground floor of doorbell: what a protocol may ask of the machine below it.
+//!
+//! Protocol code (crate `doorbell-core`) is generic over [`Machine`] and names nothing else:
+//! no atomic, lock, thread, thread-local, clock or syscall. So the very same lines run on
+//! three machines:
+//!
+//! * `Host` (feature `host`, default): Linux threads and std atomics, at no cost of their own;
+//! * `Loom` (feature `loom`): the model checker, for exhaustive tests of two or three threads;
+//! * a simulated machine, which follows; nothing here assumes real threads, real time or
+//!   thread-locals.
+//!
+//! This is the only crate of the workspace that names atomics, `std::sync` locks, threads,
+//! thread-locals, clocks or syscalls.
+
+#[cfg(all(feature = "host", not(target_os = "linux")))]
+compile_error!(
+    "doorbell-machine: the `host` backend needs Linux (futex, sched_setaffinity, /sys). \
+     On another system build with `default-features = false`; the protocols and the loom \
+     backend compile there."
+);
+
+mod bug;
+mod machine;
+pub mod slots;
+mod topology;
+
+#[cfg(all(feature = "host", target_os = "linux"))]
+pub mod host;
+#[cfg(feature = "loom")]
+pub mod loom;
+
+pub use bug::Bug;
+pub use machine::{
+    Cell, Counter, Line, Machine, ParkEnd, PtrWord, Seat, ThreadError, ThreadHandle, ThreadSpec,
+    Watched, Word,
+};
+pub use std::sync::atomic::Ordering;
+pub use topology::{Cpu, Topology};
+
+#[cfg(all(feature = "host", target_os = "linux"))]
+pub use host::Host;
+#[cfg(feature = "loom")]
+pub use loom::Loom;

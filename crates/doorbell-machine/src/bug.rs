@@ -1,0 +1,113 @@
+//! The mutants: lines that can be broken on purpose, so that a checker can be shown to notice.
+
+/// One broken line of a protocol. A machine carries it as a constant
+/// ([`Machine::BUG`](crate::Machine::BUG)); on the host it is [`Bug::None`] and the broken
+/// branch folds away.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub enum Bug {
+    /// Nothing is broken.
+    None = 0,
+    /// bell: NOTIFY is cleared after the mailbox was taken instead of before.
+    BellClearAfterTake,
+    /// bell: a lane parks without looking at its mailbox again after announcing it.
+    BellNoRecheck,
+    /// bell: a parked lane clears its word by a blind store, before it takes.
+    BellAnnounceBlind,
+    /// bell: the fence between the lane's announcement and its look at the mailbox is gone.
+    BellNoAnnounceFence,
+    /// bell: the notifier does not ring although the lane was parked.
+    BellNoRing,
+    /// bell: NOTIFY is set without Release.
+    BellNotifyRelaxed,
+    /// mailbox: the fence between the push and the look at the bell is gone.
+    MailboxNoRecheckFence,
+    /// mailbox: a post that finds the mailbox non-empty never looks at the bell.
+    MailboxNoStalledRule,
+    /// mailbox: the push does not publish the node's content.
+    MailboxPushRelaxed,
+    /// mailbox: the take does not acquire the nodes' content.
+    MailboxTakeRelaxed,
+    /// mailbox: a post overwrites the head instead of comparing it.
+    MailboxPushBlind,
+    /// task: a wake during the poll is forgotten when the poll ends.
+    TaskForgetWake,
+    /// task: a wake does not publish what the waker did before.
+    TaskWakeRelaxed,
+    /// task: a wake submits the task also while it is being polled.
+    TaskSubmitWhileRunning,
+    /// task: the completion does not publish the output.
+    TaskCompleteRelaxed,
+    /// task: the last reference is dropped without Acquire.
+    TaskDropRelaxed,
+    /// task: the join side replaces its waker without taking the cell back first.
+    TaskJoinWakerBlind,
+    /// call: the blocking caller falls asleep without telling the callee.
+    CallSleepSilently,
+    /// call: the completion does not publish the result.
+    CallDoneRelaxed,
+    /// call: the callee touches the call again after it has said DONE.
+    CallTouchAfterDone,
+}
+
+impl Bug {
+    /// All mutants, without [`Bug::None`].
+    pub const ALL: [Bug; 20] = [
+        Bug::BellClearAfterTake,
+        Bug::BellNoRecheck,
+        Bug::BellAnnounceBlind,
+        Bug::BellNoAnnounceFence,
+        Bug::BellNoRing,
+        Bug::BellNotifyRelaxed,
+        Bug::MailboxNoRecheckFence,
+        Bug::MailboxNoStalledRule,
+        Bug::MailboxPushRelaxed,
+        Bug::MailboxTakeRelaxed,
+        Bug::MailboxPushBlind,
+        Bug::TaskForgetWake,
+        Bug::TaskWakeRelaxed,
+        Bug::TaskSubmitWhileRunning,
+        Bug::TaskCompleteRelaxed,
+        Bug::TaskDropRelaxed,
+        Bug::TaskJoinWakerBlind,
+        Bug::CallSleepSilently,
+        Bug::CallDoneRelaxed,
+        Bug::CallTouchAfterDone,
+    ];
+
+    /// The mutant with this number, [`Bug::None`] for a number that has none. The inverse of
+    /// `as u8`, so that a machine can carry a mutant as a constant parameter.
+    #[must_use]
+    pub const fn from_number(number: u8) -> Bug {
+        let mut i = 0;
+        while i < Self::ALL.len() {
+            if Self::ALL[i] as u8 == number {
+                return Self::ALL[i];
+            }
+            i += 1;
+        }
+        Bug::None
+    }
+
+    /// Whether this is `other`; usable where `==` is not, in constants.
+    #[inline(always)]
+    #[must_use]
+    pub const fn is(self, other: Bug) -> bool {
+        self as u8 == other as u8
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Bug;
+
+    #[test]
+    fn numbers_and_mutants_are_one_to_one() {
+        for (i, bug) in Bug::ALL.into_iter().enumerate() {
+            assert_eq!(bug as usize, i + 1, "{bug:?} is out of order in ALL");
+            assert_eq!(Bug::from_number(bug as u8), bug);
+        }
+        assert_eq!(Bug::from_number(0), Bug::None);
+        assert_eq!(Bug::from_number(u8::MAX), Bug::None);
+    }
+}

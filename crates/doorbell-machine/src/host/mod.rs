@@ -1,0 +1,134 @@
+//! The Linux backend: std atomics as they are, threads, futexes, the TSC clock, /sys.
+
+mod atomics;
+mod clock;
+mod seat;
+mod sysfs;
+mod thread;
+
+pub use atomics::{CacheLine, HostCell, HostCounter};
+pub use seat::FutexSeat;
+pub use thread::HostThread;
+
+use crate::{Machine, Ordering, ThreadError, ThreadSpec, Topology, Watched};
+use std::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64};
+
+/// This computer, running Linux.
+#[derive(Clone, Copy, Debug)]
+pub struct Host;
+
+/// How often [`Host::watch`] looks before it reads the clock again.
+const LOOKS_PER_CLOCK: u32 = 64;
+
+/// A fence that follows a read-modify-write of the same thread.
+///
+/// On x86-64 that read-modify-write is a locked instruction and so a full barrier already;
+/// only the compiler must be kept from moving loads across. Elsewhere, and under Miri, it is
+/// a real fence. `ThreadSanitizer` does not know fences, so there it is a read-modify-write
+/// of a word that both sides share.
+#[inline(always)]
+fn fence_after_rmw() {
+    #[cfg(doorbell_tsan)]
+    {
+        static MEETING_POINT: AtomicU32 = AtomicU32::new(0);
+        // ORDER: SeqCst read-modify-write of one word by both sides stands in for the fence.
+        MEETING_POINT.fetch_add(1, Ordering::SeqCst);
+    }
+    #[cfg(all(target_arch = "x86_64", not(miri), not(doorbell_tsan)))]
+    // ORDER: compiler only; the locked instruction before it is the hardware's barrier.
+    std::sync::atomic::compiler_fence(Ordering::SeqCst);
+    #[cfg(all(any(not(target_arch = "x86_64"), miri), not(doorbell_tsan)))]
+    // ORDER: fence_announce and fence_recheck are each other's partner (store buffering).
+    std::sync::atomic::fence(Ordering::SeqCst);
+}
+
+impl Machine for Host {
+    type U32 = AtomicU32;
+    type U64 = AtomicU64;
+    type Ptr<T> = AtomicPtr<T>;
+    type Cell<T> = HostCell<T>;
+    type Line<T: Send + Sync> = CacheLine<T>;
+    type Counter = HostCounter;
+    type Seat = FutexSeat;
+    type Thread = HostThread;
+
+    #[inline(always)]
+    fn fence_announce() {
+        fence_after_rmw();
+    }
+
+    #[inline(always)]
+    fn fence_recheck() {
+        fence_after_rmw();
+    }
+
+    #[inline]
+    fn now_ns() -> u64 {
+        clock::now_ns()
+    }
+
+    #[inline(always)]
+    fn relax() {
+        std::hint::spin_loop();
+    }
+
+    #[inline]
+    fn watch(word: &AtomicU32, seen: u32, until_ns: u64) -> Watched {
+        loop {
+            for _ in 0..LOOKS_PER_CLOCK {
+                // ORDER: Acquire pairs with the notifier's Release read-modify-write of the
+                // word; what it pushed before is visible to the watcher.
+                let now = word.load(Ordering::Acquire);
+                if now != seen {
+                    return Watched::Changed(now);
+                }
+                std::hint::spin_loop();
+            }
+            if clock::now_ns() >= until_ns {
+                return Watched::Deadline;
+            }
+        }
+    }
+
+    #[inline(always)]
+    fn prefetch_write<T>(ptr: *const T) {
+        #[cfg(all(target_arch = "x86_64", not(miri)))]
+        {
+            use std::arch::x86_64::{_MM_HINT_ET0, _mm_prefetch};
+            // SAFETY: a prefetch is a hint; it neither faults nor reads for the program,
+            // whatever the address.
+            unsafe { _mm_prefetch::<_MM_HINT_ET0>(ptr.cast()) };
+        }
+        #[cfg(any(not(target_arch = "x86_64"), miri))]
+        let _ = ptr;
+    }
+
+    #[inline]
+    fn lane_slot() -> *const () {
+        crate::slots::lane()
+    }
+
+    fn set_lane_slot(ptr: *const ()) {
+        crate::slots::set_lane(ptr);
+    }
+
+    fn random() -> u64 {
+        use std::hash::{BuildHasher, Hasher};
+        // Each RandomState has keys of its own, the first of a thread from the OS.
+        std::hash::RandomState::new().build_hasher().finish()
+    }
+
+    fn topology() -> Topology {
+        sysfs::topology(std::path::Path::new("/sys"), &thread::allowed_cpus())
+    }
+
+    fn spawn(
+        spec: ThreadSpec,
+        body: Box<dyn FnOnce() + Send + 'static>,
+    ) -> Result<HostThread, ThreadError> {
+        thread::spawn(spec, body)
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,134 @@
+//! The host backend against the contracts of the trait.
+
+use super::{FutexSeat, Host};
+use crate::{
+    Counter, Machine, Ordering, ParkEnd, Seat, ThreadError, ThreadHandle, ThreadSpec, Watched,
+};
+use std::sync::Arc;
+use std::sync::atomic::AtomicU32;
+use std::time::{Duration, Instant};
+
+#[test]
+fn the_clock_is_never_ahead_of_instant_nor_backwards() {
+    let start_ns = Host::now_ns();
+    let start = Instant::now();
+    let mut last = start_ns;
+    while start.elapsed() < Duration::from_millis(30) {
+        let now = Host::now_ns();
+        assert!(now >= last, "{now} after {last}");
+        last = now;
+        // A reading taken before Instant's may not be later than it.
+        let elapsed = start.elapsed().as_nanos() as u64;
+        let slack = 1_000_000; // start_ns and start are two readings
+        assert!(now - start_ns <= elapsed + slack);
+    }
+    assert!(last - start_ns >= 25_000_000, "the clock stands still");
+}
+
+#[test]
+fn the_clock_is_the_kernels_monotonic_clock() {
+    // Past the first stretch, so that the extrapolated branch is the one measured.
+    std::thread::sleep(Duration::from_millis(5));
+    let _ = Host::now_ns();
+    for _ in 0..10_000 {
+        let ours = Host::now_ns();
+        let kernel = super::clock::kernel_now_ns();
+        assert!(ours <= kernel, "{ours} is ahead of {kernel}");
+    }
+}
+
+#[test]
+fn the_clock_agrees_between_threads() {
+    let threads: Vec<_> = (0..4)
+        .map(|_| std::thread::spawn(|| (0..2_000).map(|_| Host::now_ns()).max().unwrap()))
+        .collect();
+    let latest = threads
+        .into_iter()
+        .map(|t| t.join().unwrap())
+        .max()
+        .unwrap();
+    assert!(Host::now_ns() >= latest);
+}
+
+#[test]
+fn a_changed_word_is_never_slept_on() {
+    let word = AtomicU32::new(1);
+    assert_eq!(FutexSeat.park(&word, 0, None), ParkEnd::Changed);
+}
+
+#[test]
+fn a_past_deadline_comes_back_at_once_and_a_far_one_is_accepted() {
+    let word = Arc::new(AtomicU32::new(0));
+    assert_eq!(FutexSeat.park(&word, 0, Some(0)), ParkEnd::Deadline);
+    let ringer = Arc::clone(&word);
+    let thread = std::thread::spawn(move || {
+        std::thread::sleep(Duration::from_millis(5));
+        ringer.store(1, Ordering::Release);
+        FutexSeat.ring(&ringer);
+    });
+    while word.load(Ordering::Acquire) == 0 {
+        let ended = FutexSeat.park(&word, 0, Some(u64::MAX));
+        assert_ne!(ended, ParkEnd::Deadline);
+    }
+    thread.join().unwrap();
+}
+
+#[test]
+fn watching_sees_a_change_and_knows_its_deadline() {
+    let word = AtomicU32::new(7);
+    assert_eq!(Host::watch(&word, 6, 0), Watched::Changed(7));
+    assert_eq!(
+        Host::watch(&word, 7, Host::now_ns() + 1_000),
+        Watched::Deadline
+    );
+}
+
+#[test]
+fn a_thread_is_bound_before_its_body_runs() {
+    let cpu = Host::topology().cpus.last().unwrap().os_id;
+    let spec = ThreadSpec {
+        name: "bound".into(),
+        cpu: Some(cpu),
+    };
+    let (tx, rx) = std::sync::mpsc::channel();
+    let thread = Host::spawn(
+        spec,
+        Box::new(move || {
+            tx.send(super::thread::allowed_cpus()).unwrap();
+        }),
+    )
+    .unwrap();
+    assert_eq!(rx.recv().unwrap(), vec![cpu]);
+    assert!(!thread.is_current());
+    thread.join().unwrap();
+}
+
+#[test]
+fn a_cpu_that_is_not_there_is_an_error_with_a_remedy() {
+    let spec = ThreadSpec {
+        name: "lost".into(),
+        cpu: Some(1_000),
+    };
+    let error = Host::spawn(spec, Box::new(|| unreachable!("must not run"))).unwrap_err();
+    assert!(matches!(error, ThreadError::Bind { cpu: 1_000, .. }));
+    assert!(error.to_string().contains("affinity mask"), "{error}");
+}
+
+#[test]
+fn a_panicking_thread_is_an_error_at_join() {
+    let spec = ThreadSpec {
+        name: "panics".into(),
+        cpu: None,
+    };
+    let thread = Host::spawn(spec, Box::new(|| panic!("on purpose"))).unwrap();
+    assert!(matches!(thread.join(), Err(ThreadError::Panicked)));
+}
+
+#[test]
+fn counters_count_and_random_numbers_differ() {
+    let counter = <Host as Machine>::Counter::default();
+    counter.add_owned(2);
+    assert_eq!(counter.add_shared(3), 2);
+    assert_eq!(counter.get(), 5);
+    assert_ne!(Host::random(), Host::random());
+}

@@ -1,0 +1,82 @@
+//! Threads, and the CPUs they may run on.
+
+use crate::{ThreadError, ThreadHandle, ThreadSpec};
+use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
+use std::sync::mpsc;
+
+/// A started Linux thread.
+#[derive(Debug)]
+pub struct HostThread(std::thread::JoinHandle<()>);
+
+impl ThreadHandle for HostThread {
+    fn join(self) -> Result<(), ThreadError> {
+        self.0.join().map_err(|payload| {
+            // A payload whose drop panics must not take the joining thread with it.
+            std::mem::forget(payload);
+            ThreadError::Panicked
+        })
+    }
+
+    fn is_current(&self) -> bool {
+        self.0.thread().id() == std::thread::current().id()
+    }
+}
+
+/// The CPUs of the calling thread's affinity mask, in the order of their numbers.
+pub(super) fn allowed_cpus() -> Vec<usize> {
+    match sched_getaffinity(None) {
+        Ok(set) => (0..CpuSet::MAX_CPU)
+            .filter(|&cpu| set.is_set(cpu))
+            .collect(),
+        // More CPUs than a set holds, or no such call: as many as std counts.
+        Err(_) => (0..std::thread::available_parallelism().map_or(1, usize::from)).collect(),
+    }
+}
+
+/// Starts a thread, bound before its body runs; an error to bind comes back from here.
+pub(super) fn spawn(
+    spec: ThreadSpec,
+    body: Box<dyn FnOnce() + Send + 'static>,
+) -> Result<HostThread, ThreadError> {
+    let (bound_tx, bound_rx) = mpsc::channel();
+    let ThreadSpec { name, cpu } = spec;
+    let thread = std::thread::Builder::new()
+        .name(name.clone())
+        .spawn(move || {
+            let bound = cpu.map_or(Ok(()), bind);
+            let ok = bound.is_ok();
+            // The receiver waits for this below; it cannot be gone.
+            let _ = bound_tx.send(bound);
+            if ok {
+                lower_timer_slack();
+                body();
+            }
+        })
+        .map_err(|source| ThreadError::Spawn {
+            name: name.clone(),
+            source,
+        })?;
+    match (bound_rx.recv(), cpu) {
+        (Ok(Err(source)), Some(cpu)) => {
+            let _ = thread.join();
+            Err(ThreadError::Bind { name, cpu, source })
+        }
+        _ => Ok(HostThread(thread)),
+    }
+}
+
+fn bind(cpu: usize) -> std::io::Result<()> {
+    let mut set = CpuSet::new();
+    if cpu >= CpuSet::MAX_CPU {
+        return Err(std::io::ErrorKind::InvalidInput.into());
+    }
+    set.set(cpu);
+    Ok(sched_setaffinity(None, &set)?)
+}
+
+/// Deadlines are exact here; Linux would otherwise delay a sleeper by up to 50 µs.
+fn lower_timer_slack() {
+    // SAFETY: PR_SET_TIMERSLACK takes one integer and changes only the calling thread's
+    // timer slack.
+    let _ = unsafe { libc::prctl(libc::PR_SET_TIMERSLACK, 1) };
+}

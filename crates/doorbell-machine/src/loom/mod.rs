@@ -1,0 +1,266 @@
+//! The model-checking backend: loom's atomics, cells and threads.
+//!
+//! `Loom<BUG>` carries a mutant ([`Bug`]) as a constant, so that a test can show that the
+//! checker notices it. What it does not model: time (a watch looks twice and gives up, a park
+//! with a deadline ends at once), the cost of anything, and stale reads inside the kernel: a
+//! futex compares the current value, and so does the seat here.
+
+use crate::{
+    Bug, Cell, Counter, Line, Machine, Ordering, ParkEnd, PtrWord, Seat, ThreadError, ThreadHandle,
+    ThreadSpec, Topology, Watched, Word,
+};
+use ::loom::cell::UnsafeCell;
+use ::loom::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, fence};
+use ::loom::sync::{Condvar, Mutex};
+
+/// The model checker's machine, with the mutant of this number ([`Bug::from_number`]).
+#[derive(Clone, Copy, Debug)]
+pub struct Loom<const BUG: u8 = 0>;
+
+macro_rules! word {
+    ($atomic:ty, $value:ty) => {
+        impl Word<$value> for $atomic {
+            fn new(value: $value) -> Self {
+                <$atomic>::new(value)
+            }
+            fn load(&self, order: Ordering) -> $value {
+                <$atomic>::load(self, order)
+            }
+            fn store(&self, value: $value, order: Ordering) {
+                <$atomic>::store(self, value, order);
+            }
+            fn swap(&self, value: $value, order: Ordering) -> $value {
+                <$atomic>::swap(self, value, order)
+            }
+            fn fetch_or(&self, bits: $value, order: Ordering) -> $value {
+                <$atomic>::fetch_or(self, bits, order)
+            }
+            fn fetch_and(&self, bits: $value, order: Ordering) -> $value {
+                <$atomic>::fetch_and(self, bits, order)
+            }
+            fn fetch_xor(&self, bits: $value, order: Ordering) -> $value {
+                <$atomic>::fetch_xor(self, bits, order)
+            }
+            fn fetch_add(&self, value: $value, order: Ordering) -> $value {
+                <$atomic>::fetch_add(self, value, order)
+            }
+            fn fetch_sub(&self, value: $value, order: Ordering) -> $value {
+                <$atomic>::fetch_sub(self, value, order)
+            }
+            fn compare_exchange(
+                &self,
+                seen: $value,
+                new: $value,
+                ok: Ordering,
+                fail: Ordering,
+            ) -> Result<$value, $value> {
+                <$atomic>::compare_exchange(self, seen, new, ok, fail)
+            }
+        }
+    };
+}
+
+word!(AtomicU32, u32);
+word!(AtomicU64, u64);
+
+impl<T> PtrWord<T> for AtomicPtr<T> {
+    fn new(ptr: *mut T) -> Self {
+        AtomicPtr::new(ptr)
+    }
+    fn load(&self, order: Ordering) -> *mut T {
+        AtomicPtr::load(self, order)
+    }
+    fn store(&self, ptr: *mut T, order: Ordering) {
+        AtomicPtr::store(self, ptr, order);
+    }
+    fn swap(&self, ptr: *mut T, order: Ordering) -> *mut T {
+        AtomicPtr::swap(self, ptr, order)
+    }
+    fn compare_exchange_weak(
+        &self,
+        seen: *mut T,
+        new: *mut T,
+        ok: Ordering,
+        fail: Ordering,
+    ) -> Result<*mut T, *mut T> {
+        AtomicPtr::compare_exchange(self, seen, new, ok, fail)
+    }
+}
+
+/// Loom's `UnsafeCell`, which reports accesses that race.
+pub struct LoomCell<T>(UnsafeCell<T>);
+
+impl<T> std::fmt::Debug for LoomCell<T> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("LoomCell")
+    }
+}
+
+impl<T> Cell<T> for LoomCell<T> {
+    fn new(value: T) -> Self {
+        LoomCell(UnsafeCell::new(value))
+    }
+    fn with<R>(&self, f: impl FnOnce(*const T) -> R) -> R {
+        self.0.with(f)
+    }
+    fn with_mut<R>(&self, f: impl FnOnce(*mut T) -> R) -> R {
+        self.0.with_mut(f)
+    }
+}
+
+/// A value; loom has no cache lines.
+#[derive(Debug)]
+pub struct LoomLine<T>(T);
+
+impl<T> std::ops::Deref for LoomLine<T> {
+    type Target = T;
+    fn deref(&self) -> &T {
+        &self.0
+    }
+}
+
+impl<T> Line<T> for LoomLine<T> {
+    fn new(make: impl FnOnce() -> T) -> Self {
+        LoomLine(make())
+    }
+}
+
+/// A std atomic that the model checker does not see: a counter steers nothing.
+#[derive(Debug, Default)]
+pub struct LoomCounter(std::sync::atomic::AtomicU64);
+
+impl Counter for LoomCounter {
+    fn get(&self) -> u64 {
+        // ORDER: Relaxed; a counter publishes nothing.
+        self.0.load(Ordering::Relaxed)
+    }
+    fn set(&self, value: u64) {
+        // ORDER: Relaxed; a counter publishes nothing.
+        self.0.store(value, Ordering::Relaxed);
+    }
+    fn add_shared(&self, n: u64) -> u64 {
+        // ORDER: Relaxed; a counter publishes nothing.
+        self.0.fetch_add(n, Ordering::Relaxed)
+    }
+}
+
+/// A futex: the test of the word and the falling asleep are one step under a lock that the
+/// ringer takes too, and a ring without a sleeper is lost.
+#[derive(Debug)]
+pub struct LoomSeat {
+    lock: Mutex<()>,
+    bell: Condvar,
+}
+
+impl<const BUG: u8> Seat<Loom<BUG>> for LoomSeat {
+    fn new() -> Self {
+        LoomSeat {
+            lock: Mutex::new(()),
+            bell: Condvar::new(),
+        }
+    }
+
+    fn park(&self, word: &AtomicU32, seen: u32, until_ns: Option<u64>) -> ParkEnd {
+        let guard = self
+            .lock
+            .lock()
+            .expect("the lock is only held inside this file");
+        // ORDER: a read-modify-write reads the current value, as the kernel's compare does.
+        if word.fetch_or(0, Ordering::AcqRel) != seen {
+            return ParkEnd::Changed;
+        }
+        if until_ns.is_some() {
+            return ParkEnd::Deadline;
+        }
+        drop(
+            self.bell
+                .wait(guard)
+                .expect("the lock is only held inside this file"),
+        );
+        ParkEnd::Rung
+    }
+
+    fn ring(&self, _word: &AtomicU32) {
+        let guard = self
+            .lock
+            .lock()
+            .expect("the lock is only held inside this file");
+        self.bell.notify_one();
+        drop(guard);
+    }
+}
+
+/// A thread of the model.
+#[derive(Debug)]
+pub struct LoomThread(::loom::thread::JoinHandle<()>);
+
+impl ThreadHandle for LoomThread {
+    fn join(self) -> Result<(), ThreadError> {
+        self.0.join().map_err(|_| ThreadError::Panicked)
+    }
+    fn is_current(&self) -> bool {
+        self.0.thread().id() == ::loom::thread::current().id()
+    }
+}
+
+::loom::thread_local! {
+    static LANE: std::cell::Cell<*const ()> = std::cell::Cell::new(std::ptr::null());
+}
+
+impl<const BUG: u8> Machine for Loom<BUG> {
+    type U32 = AtomicU32;
+    type U64 = AtomicU64;
+    type Ptr<T> = AtomicPtr<T>;
+    type Cell<T> = LoomCell<T>;
+    type Line<T: Send + Sync> = LoomLine<T>;
+    type Counter = LoomCounter;
+    type Seat = LoomSeat;
+    type Thread = LoomThread;
+
+    const BUG: Bug = Bug::from_number(BUG);
+
+    fn fence_announce() {
+        // ORDER: SeqCst fence; partner fence_recheck (store buffering).
+        fence(Ordering::SeqCst);
+    }
+    fn fence_recheck() {
+        // ORDER: SeqCst fence; partner fence_announce (store buffering).
+        fence(Ordering::SeqCst);
+    }
+    fn now_ns() -> u64 {
+        0
+    }
+    fn relax() {
+        ::loom::thread::yield_now();
+    }
+    fn watch(word: &AtomicU32, seen: u32, _until_ns: u64) -> Watched {
+        for _ in 0..2 {
+            // ORDER: Acquire pairs with the notifier's Release read-modify-write.
+            let now = word.load(Ordering::Acquire);
+            if now != seen {
+                return Watched::Changed(now);
+            }
+            ::loom::thread::yield_now();
+        }
+        Watched::Deadline
+    }
+    fn prefetch_write<T>(_ptr: *const T) {}
+    fn lane_slot() -> *const () {
+        LANE.with(std::cell::Cell::get)
+    }
+    fn set_lane_slot(ptr: *const ()) {
+        LANE.with(|slot| slot.set(ptr));
+    }
+    fn random() -> u64 {
+        1
+    }
+    fn topology() -> Topology {
+        Topology::flat(0..2, "a model has no caches")
+    }
+    fn spawn(
+        _spec: ThreadSpec,
+        body: Box<dyn FnOnce() + Send + 'static>,
+    ) -> Result<LoomThread, ThreadError> {
+        Ok(LoomThread(::loom::thread::spawn(body)))
+    }
+}

@@ -1,0 +1,245 @@
+//! The trait [`Machine`] and the small traits of its parts.
+
+use crate::{Bug, Ordering, Topology};
+use std::fmt::Debug;
+
+/// An atomic integer of a machine. Same meaning as the std type of that width.
+///
+/// Every method takes its ordering from the caller, who writes the `// ORDER:` note.
+pub trait Word<V>: Debug + Send + Sync {
+    /// A new word that holds `value`.
+    fn new(value: V) -> Self;
+    /// Atomic load.
+    fn load(&self, order: Ordering) -> V;
+    /// Atomic store.
+    fn store(&self, value: V, order: Ordering);
+    /// Atomic exchange; returns the value before.
+    fn swap(&self, value: V, order: Ordering) -> V;
+    /// Atomic or; returns the value before.
+    fn fetch_or(&self, bits: V, order: Ordering) -> V;
+    /// Atomic and; returns the value before.
+    fn fetch_and(&self, bits: V, order: Ordering) -> V;
+    /// Atomic exclusive or; returns the value before.
+    fn fetch_xor(&self, bits: V, order: Ordering) -> V;
+    /// Atomic wrapping add; returns the value before.
+    fn fetch_add(&self, value: V, order: Ordering) -> V;
+    /// Atomic wrapping subtract; returns the value before.
+    fn fetch_sub(&self, value: V, order: Ordering) -> V;
+    /// Atomic compare and exchange.
+    ///
+    /// # Errors
+    /// The value found, where it was not `seen`.
+    fn compare_exchange(&self, seen: V, new: V, ok: Ordering, fail: Ordering) -> Result<V, V>;
+}
+
+/// An atomic pointer of a machine.
+pub trait PtrWord<T> {
+    /// A new word that holds `ptr`.
+    fn new(ptr: *mut T) -> Self;
+    /// Atomic load.
+    fn load(&self, order: Ordering) -> *mut T;
+    /// Atomic store.
+    fn store(&self, ptr: *mut T, order: Ordering);
+    /// Atomic exchange; returns the pointer before.
+    fn swap(&self, ptr: *mut T, order: Ordering) -> *mut T;
+    /// Atomic compare and exchange that may fail for no reason.
+    ///
+    /// # Errors
+    /// The pointer found, where it was not `seen` or the exchange failed spuriously.
+    fn compare_exchange_weak(
+        &self,
+        seen: *mut T,
+        new: *mut T,
+        ok: Ordering,
+        fail: Ordering,
+    ) -> Result<*mut T, *mut T>;
+}
+
+/// Memory that is not atomic and whose owner changes by protocol: an `UnsafeCell` whose
+/// accesses a checking machine can see.
+pub trait Cell<T> {
+    /// A new cell that holds `value`.
+    fn new(value: T) -> Self;
+    /// Calls `f` with a pointer for reading.
+    fn with<R>(&self, f: impl FnOnce(*const T) -> R) -> R;
+    /// Calls `f` with a pointer for writing.
+    fn with_mut<R>(&self, f: impl FnOnce(*mut T) -> R) -> R;
+}
+
+/// A cache line with an identity: what lies in it travels together.
+///
+/// The value is made by a closure so that a simulated machine knows, while the atomics in it
+/// are created, to which line they belong.
+pub trait Line<T>: std::ops::Deref<Target = T> {
+    /// A line of its own that holds what `make` returns.
+    fn new(make: impl FnOnce() -> T) -> Self;
+}
+
+/// A number that is read for people: never synchronises, never steers a protocol, and is
+/// not modelled by checkers.
+pub trait Counter: Debug + Default + Send + Sync {
+    /// The value now; exact once its writers rest.
+    fn get(&self) -> u64;
+    /// Sets the value. Only one thread may write by `set` and [`Counter::add_owned`].
+    fn set(&self, value: u64);
+    /// Adds without a read-modify-write: only for the counter's single writer.
+    #[inline]
+    fn add_owned(&self, n: u64) {
+        self.set(self.get().wrapping_add(n));
+    }
+    /// Adds by a read-modify-write; returns the value before. Any number of writers, none
+    /// of which uses the owner's methods.
+    fn add_shared(&self, n: u64) -> u64;
+}
+
+/// Why [`Seat::park`] came back.
+#[must_use]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ParkEnd {
+    /// The last test found the word changed: the thread did not block at all.
+    Changed,
+    /// Somebody rang.
+    Rung,
+    /// The deadline passed.
+    Deadline,
+    /// The OS returned for no reason of ours (a signal).
+    Spurious,
+}
+
+/// What [`Machine::watch`] saw.
+#[must_use]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Watched {
+    /// The word changed to this value.
+    Changed(u32),
+    /// The time was over first.
+    Deadline,
+}
+
+/// The place in which one thread blocks.
+pub trait Seat<M: Machine>: Debug + Send + Sync {
+    /// A free seat.
+    fn new() -> Self;
+    /// Blocks until rung, as long as `*word == seen` at the last test, at most until
+    /// `until_ns` of [`Machine::now_ns`].
+    ///
+    /// The test of the word and the falling asleep are one step with respect to
+    /// [`Seat::ring`]: *a word changed before the ring ⇒ no sleep past that ring*.
+    fn park(&self, word: &M::U32, seen: u32, until_ns: Option<u64>) -> ParkEnd;
+    /// Wakes the thread that is parked on `word`, if one is. One syscall on the host.
+    fn ring(&self, word: &M::U32);
+}
+
+/// What a thread of a lane is to be.
+#[derive(Clone, Debug)]
+pub struct ThreadSpec {
+    /// Its name, as the OS shows it (the host cuts it to 15 bytes).
+    pub name: String,
+    /// The CPU to bind it to, by the machine's number; `None` leaves it free.
+    pub cpu: Option<usize>,
+}
+
+/// A thread that was not started, or that ended badly.
+#[derive(Debug, thiserror::Error)]
+pub enum ThreadError {
+    /// The OS refused a thread.
+    #[error(
+        "the OS did not start thread `{name}`: {source}; lower the number of cores or raise the limit on threads (ulimit -u, pids.max)"
+    )]
+    Spawn {
+        /// The thread's name.
+        name: String,
+        /// What the OS said.
+        source: std::io::Error,
+    },
+    /// The thread could not be bound to its CPU.
+    #[error(
+        "thread `{name}` could not be bound to CPU {cpu}: {source}; choose CPUs of the affinity mask or build without pinning"
+    )]
+    Bind {
+        /// The thread's name.
+        name: String,
+        /// The CPU asked for.
+        cpu: usize,
+        /// What the OS said.
+        source: std::io::Error,
+    },
+    /// The thread panicked.
+    #[error("a thread of the runtime panicked")]
+    Panicked,
+}
+
+/// A started thread that can be waited for.
+pub trait ThreadHandle: Debug + Send {
+    /// Waits until the thread has ended.
+    ///
+    /// # Errors
+    /// [`ThreadError::Panicked`] if it panicked.
+    fn join(self) -> Result<(), ThreadError>;
+    /// Whether the caller runs on this very thread.
+    fn is_current(&self) -> bool;
+}
+
+/// The machine that protocol code runs on. All methods are static: a machine is a type.
+///
+/// `current()`-like identity is a slot ([`Machine::lane_slot`]), so that a simulated machine
+/// can run many lanes on one thread.
+pub trait Machine: Debug + Sized + Send + Sync + 'static {
+    /// An atomic of 32 bits; the only width that can be watched and parked on.
+    type U32: Word<u32>;
+    /// An atomic of 64 bits.
+    type U64: Word<u64>;
+    /// An atomic pointer.
+    type Ptr<T>: PtrWord<T>;
+    /// Memory handed from owner to owner.
+    type Cell<T>: Cell<T>;
+    /// A cache line of its own.
+    type Line<T: Send + Sync>: Line<T> + Send + Sync;
+    /// A number for people.
+    type Counter: Counter;
+    /// A place to block in.
+    type Seat: Seat<Self>;
+    /// A started thread.
+    type Thread: ThreadHandle;
+
+    /// The mutant that this machine runs with; [`Bug::None`] but in tests of the checkers.
+    const BUG: Bug = Bug::None;
+
+    /// The fence of a lane that has just announced its state by a read-modify-write and will
+    /// now look for work. Partner: [`Machine::fence_recheck`].
+    ///
+    /// Contract: *the access before it in program order is a read-modify-write ⇒ it orders
+    /// that access before every later load, as a sequentially consistent fence does.*
+    fn fence_announce();
+    /// The fence of a poster that has just pushed by a read-modify-write and will now look at
+    /// the bell. Same contract; partner: [`Machine::fence_announce`].
+    fn fence_recheck();
+
+    /// Nanoseconds since a fixed point; never runs backwards, never ahead of the OS's
+    /// monotonic clock.
+    fn now_ns() -> u64;
+    /// A hint that the caller spins.
+    fn relax();
+    /// Watches a word until it differs from `seen` or `until_ns` passes. On the host it
+    /// spins; what it returns was loaded with Acquire.
+    fn watch(word: &Self::U32, seen: u32, until_ns: u64) -> Watched;
+    /// A hint that `*ptr` will soon be written here. May be anything, also dangling.
+    fn prefetch_write<T>(ptr: *const T);
+
+    /// The pointer that this lane stored last; null on a thread that is no lane.
+    fn lane_slot() -> *const ();
+    /// Stores a pointer for [`Machine::lane_slot`] of this lane only.
+    fn set_lane_slot(ptr: *const ());
+    /// A random number; on a simulated machine it comes from the seed.
+    fn random() -> u64;
+    /// The CPUs that this process may use.
+    fn topology() -> Topology;
+    /// Starts a thread.
+    ///
+    /// # Errors
+    /// [`ThreadError`] says which step failed and what to do.
+    fn spawn(
+        spec: ThreadSpec,
+        body: Box<dyn FnOnce() + Send + 'static>,
+    ) -> Result<Self::Thread, ThreadError>;
+}
