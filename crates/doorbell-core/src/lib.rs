@@ -1,1 +1,24 @@
-//! placeholder
+//! The protocols of doorbell, generic over a [`Machine`](doorbell_machine::Machine).
+//!
+//! This crate makes no syscall, and its wake path allocates nothing. It is the floor below the
+//! crate `doorbell`, which most people want instead.
+//!
+//! | module | protocol |
+//! |---|---|
+//! | [`bell`] | a lane's status word: watch, notify, park, ring |
+//! | [`mailbox`] | a lane's inbound queue, and the rule of who touches the bell |
+//! | [`task`] | the task cell, its waker and its join handle |
+//! | [`call`] | a closure posted to a named core, awaited or waited for |
+//! | [`lane`] | the loop: take, run, pass, watch, park |
+
+pub mod bell;
+pub mod call;
+pub mod lane;
+pub mod mailbox;
+pub mod node;
+pub mod switches;
+pub mod task;
+pub mod wait;
+
+#[cfg(test)]
+mod testing;

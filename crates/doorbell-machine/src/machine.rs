@@ -110,8 +110,8 @@ pub enum ParkEnd {
 #[must_use]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Watched {
-    /// The word changed to this value.
-    Changed(u32),
+    /// What was waited for holds.
+    Changed,
     /// The time was over first.
     Deadline,
 }
@@ -220,9 +220,16 @@ pub trait Machine: Debug + Sized + Send + Sync + 'static {
     fn now_ns() -> u64;
     /// A hint that the caller spins.
     fn relax();
-    /// Watches a word until it differs from `seen` or `until_ns` passes. On the host it
-    /// spins; what it returns was loaded with Acquire.
-    fn watch(word: &Self::U32, seen: u32, until_ns: u64) -> Watched;
+    /// Watches a line until `changed` holds of what lies in it, for about `for_ns`
+    /// nanoseconds. On the host it spins, and reads no clock before it has looked a while; a
+    /// simulated machine blocks until somebody takes the line.
+    ///
+    /// `changed` only loads, and only from this line.
+    fn watch<T: Send + Sync>(
+        line: &Self::Line<T>,
+        for_ns: u64,
+        changed: impl Fn(&T) -> bool,
+    ) -> Watched;
     /// A hint that `*ptr` will soon be written here. May be anything, also dangling.
     fn prefetch_write<T>(ptr: *const T);
 

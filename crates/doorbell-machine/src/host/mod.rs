@@ -73,18 +73,21 @@ impl Machine for Host {
     }
 
     #[inline]
-    fn watch(word: &AtomicU32, seen: u32, until_ns: u64) -> Watched {
+    fn watch<T: Send + Sync>(
+        line: &CacheLine<T>,
+        for_ns: u64,
+        changed: impl Fn(&T) -> bool,
+    ) -> Watched {
+        let mut until_ns = None;
         loop {
             for _ in 0..LOOKS_PER_CLOCK {
-                // ORDER: Acquire pairs with the notifier's Release read-modify-write of the
-                // word; what it pushed before is visible to the watcher.
-                let now = word.load(Ordering::Acquire);
-                if now != seen {
-                    return Watched::Changed(now);
+                if changed(line) {
+                    return Watched::Changed;
                 }
                 std::hint::spin_loop();
             }
-            if clock::now_ns() >= until_ns {
+            let now_ns = clock::now_ns();
+            if now_ns >= *until_ns.get_or_insert(now_ns.saturating_add(for_ns)) {
                 return Watched::Deadline;
             }
         }

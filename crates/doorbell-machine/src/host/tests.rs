@@ -1,8 +1,8 @@
 //! The host backend against the contracts of the trait.
 
-use super::{FutexSeat, Host};
+use super::{CacheLine, FutexSeat, Host};
 use crate::{
-    Counter, Machine, Ordering, ParkEnd, Seat, ThreadError, ThreadHandle, ThreadSpec, Watched,
+    Counter, Line, Machine, Ordering, ParkEnd, Seat, ThreadError, ThreadHandle, ThreadSpec, Watched,
 };
 use std::sync::Arc;
 use std::sync::atomic::AtomicU32;
@@ -75,11 +75,15 @@ fn a_past_deadline_comes_back_at_once_and_a_far_one_is_accepted() {
 
 #[test]
 fn watching_sees_a_change_and_knows_its_deadline() {
-    let word = AtomicU32::new(7);
-    assert_eq!(Host::watch(&word, 6, 0), Watched::Changed(7));
-    assert_eq!(
-        Host::watch(&word, 7, Host::now_ns() + 1_000),
-        Watched::Deadline
+    let line = CacheLine::new(|| AtomicU32::new(7));
+    let is = |value| move |word: &AtomicU32| word.load(Ordering::Acquire) == value;
+    assert_eq!(Host::watch(&line, 0, is(7)), Watched::Changed);
+    assert_eq!(Host::watch(&line, 0, is(8)), Watched::Deadline);
+    let start = Instant::now();
+    assert_eq!(Host::watch(&line, 1_000_000, is(8)), Watched::Deadline);
+    assert!(
+        start.elapsed() >= Duration::from_millis(1),
+        "it gave up early"
     );
 }
 

@@ -233,14 +233,17 @@ impl<const BUG: u8> Machine for Loom<BUG> {
     fn relax() {
         ::loom::thread::yield_now();
     }
-    fn watch(word: &AtomicU32, seen: u32, _until_ns: u64) -> Watched {
-        for _ in 0..2 {
-            // ORDER: Acquire pairs with the notifier's Release read-modify-write.
-            let now = word.load(Ordering::Acquire);
-            if now != seen {
-                return Watched::Changed(now);
-            }
-            ::loom::thread::yield_now();
+    fn watch<T: Send + Sync>(
+        line: &LoomLine<T>,
+        _for_ns: u64,
+        changed: impl Fn(&T) -> bool,
+    ) -> Watched {
+        if changed(line) {
+            return Watched::Changed;
+        }
+        ::loom::thread::yield_now();
+        if changed(line) {
+            return Watched::Changed;
         }
         Watched::Deadline
     }

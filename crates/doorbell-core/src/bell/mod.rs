@@ -1,0 +1,276 @@
+//! The bell: a lane's status word. See README.md in this folder for the protocol.
+//!
+//! | bit | name | set by | cleared by |
+//! |---|---|---|---|
+//! | 0 | `NOTIFY` | whoever wants the lane to look | the lane, before it takes its mailbox |
+//! | 1 | `RESCHED` | whoever wants a pass | the lane, together with `NOTIFY` |
+//! | 2 | `WATCHING` | the lane | the lane |
+//! | 3 | `PARKED` | the lane | the lane |
+//!
+//! The lane is *running* while bits 2 and 3 are clear. All changes are read-modify-writes, so
+//! they have one order that everybody agrees on.
+
+#[cfg(test)]
+mod loom;
+#[cfg(test)]
+mod tests;
+
+use doorbell_machine::{Bug, Machine, Ordering, ParkEnd, Seat, Word};
+
+const NOTIFY: u32 = 1 << 0;
+const RESCHED: u32 = 1 << 1;
+const WATCHING: u32 = 1 << 2;
+const PARKED: u32 = 1 << 3;
+const SIGNALS: u32 = NOTIFY | RESCHED;
+const IDLE: u32 = WATCHING | PARKED;
+
+// The table above: four bits, none shared.
+const _: () = assert!(NOTIFY + RESCHED + WATCHING + PARKED == 0b1111);
+const _: () = assert!(SIGNALS & IDLE == 0);
+
+/// What a notifier asks for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kick {
+    /// Look at the mailbox.
+    Take,
+    /// Look at the mailbox, and make a pass.
+    Pass,
+}
+
+impl Kick {
+    const fn bits(self) -> u32 {
+        match self {
+            Kick::Take => NOTIFY,
+            Kick::Pass => NOTIFY | RESCHED,
+        }
+    }
+}
+
+/// What a notifier found.
+#[must_use]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Notified {
+    /// The lane runs and looks by itself before it idles; the signal stays latched.
+    Running,
+    /// The lane watches and has seen the word change: nothing more to do.
+    Watching,
+    /// The lane is parked and this notifier is the one that rings.
+    MustRing,
+    /// Another notifier was first; whatever had to be done, that one does.
+    Already,
+}
+
+/// What a poster sees when it only looks.
+#[must_use]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Look {
+    /// The lane runs: it looks at its mailbox before it idles.
+    Running,
+    /// The lane watches this line: it has seen the push.
+    Watching,
+    /// The lane was notified and has not looked yet.
+    Notified,
+    /// The lane is parked and nobody has told it.
+    ParkedUntold,
+}
+
+/// What had been asked of the lane when it cleared its signals.
+#[must_use]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Signals {
+    /// Somebody notified.
+    pub notified: bool,
+    /// Somebody asked for a pass.
+    pub pass: bool,
+}
+
+impl Signals {
+    const fn of(word: u32) -> Self {
+        Signals {
+            notified: word & NOTIFY != 0,
+            pass: word & RESCHED != 0,
+        }
+    }
+
+    /// Both of two sets.
+    pub fn and(self, other: Signals) -> Signals {
+        Signals {
+            notified: self.notified || other.notified,
+            pass: self.pass || other.pass,
+        }
+    }
+}
+
+/// How a lane's announcement went.
+#[must_use]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Announced {
+    /// Done; the lane now looks at its mailbox once more.
+    Yes,
+    /// Somebody signalled before: there is something to do first. The word is unchanged.
+    Signalled,
+}
+
+/// What a lane does now, as others see it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LaneState {
+    /// It runs tasks or looks for work.
+    Running,
+    /// It watches its bell: a notification reaches it without a syscall.
+    Watching,
+    /// Its thread is blocked, or about to be.
+    Parked,
+}
+
+/// The status word of a lane, and of any other thread that waits for one.
+#[derive(Debug)]
+pub struct Bell<M: Machine> {
+    word: M::U32,
+}
+
+impl<M: Machine> Default for Bell<M> {
+    fn default() -> Self {
+        Bell {
+            word: M::U32::new(0),
+        }
+    }
+}
+
+/// The side of others.
+impl<M: Machine> Bell<M> {
+    /// Signals the lane. On [`Notified::MustRing`] the caller rings the seat, nobody else will.
+    #[inline]
+    pub fn notify(&self, kick: Kick) -> Notified {
+        let order = if M::BUG.is(Bug::BellNotifyRelaxed) {
+            Ordering::Relaxed
+        } else {
+            Ordering::Release
+        };
+        // ORDER: Release pairs with the Acquire of the lane's clearing (`acknowledge`,
+        // `end_idle`) and watching: the lane then sees what the caller did before.
+        let before = self.word.fetch_or(kick.bits(), order);
+        if before & NOTIFY != 0 {
+            Notified::Already
+        } else if before & PARKED != 0 && !M::BUG.is(Bug::BellNoRing) {
+            Notified::MustRing
+        } else if before & WATCHING != 0 {
+            Notified::Watching
+        } else {
+            Notified::Running
+        }
+    }
+
+    /// Looks without signalling. To be of use after a push, a
+    /// [`fence_recheck`](Machine::fence_recheck) stands between the two.
+    #[inline]
+    pub fn look(&self) -> Look {
+        // ORDER: Relaxed; the poster's fence and the lane's fence_announce order it: either
+        // this sees the announcement, or the lane sees the push.
+        let word = self.word.load(Ordering::Relaxed);
+        if word & NOTIFY != 0 {
+            Look::Notified
+        } else if word & PARKED != 0 {
+            Look::ParkedUntold
+        } else if word & WATCHING != 0 {
+            Look::Watching
+        } else {
+            Look::Running
+        }
+    }
+
+    /// What the lane does now; a moment later it may do something else.
+    pub fn state(&self) -> LaneState {
+        // ORDER: Relaxed; for people and tests, nothing hangs on it.
+        let word = self.word.load(Ordering::Relaxed);
+        if word & PARKED != 0 {
+            LaneState::Parked
+        } else if word & WATCHING != 0 {
+            LaneState::Watching
+        } else {
+            LaneState::Running
+        }
+    }
+
+    /// Wakes the thread of a parked lane: one syscall.
+    pub fn ring(&self, seat: &M::Seat) {
+        seat.ring(&self.word);
+    }
+}
+
+/// The side of the lane whose bell it is. Only its own thread calls these.
+impl<M: Machine> Bell<M> {
+    /// Whether somebody signalled. One load of a line that is the lane's own unless somebody
+    /// posted.
+    #[inline]
+    pub fn signalled(&self) -> bool {
+        // ORDER: Relaxed; a hint, `acknowledge` follows with Acquire.
+        self.word.load(Ordering::Relaxed) & SIGNALS != 0
+    }
+
+    /// From running to watching. On [`Announced::Yes`] the lane looks at its mailbox once
+    /// more before it relies on being told.
+    #[inline]
+    pub fn announce_watch(&self) -> Announced {
+        self.announce(0, WATCHING)
+    }
+
+    /// From watching to parked. The same holds as for [`Bell::announce_watch`].
+    #[inline]
+    pub fn announce_park(&self) -> Announced {
+        self.announce(WATCHING, PARKED)
+    }
+
+    #[inline]
+    fn announce(&self, from: u32, to: u32) -> Announced {
+        // ORDER: AcqRel and the fence after it: with the poster's push and fence_recheck this
+        // is store buffering, of which the fences forbid that both miss the other. Acquire on
+        // failure pairs with the notifier's Release.
+        let announced = self
+            .word
+            .compare_exchange(from, to, Ordering::AcqRel, Ordering::Acquire);
+        if announced.is_err() {
+            return Announced::Signalled;
+        }
+        if !M::BUG.is(Bug::BellNoAnnounceFence) {
+            M::fence_announce();
+        }
+        Announced::Yes
+    }
+
+    /// Clears the signals and goes on watching, or running. The caller takes its mailbox
+    /// *after* this, never before.
+    #[inline]
+    pub fn acknowledge(&self) -> Signals {
+        // ORDER: Acquire pairs with the notifier's Release; Release, with the Acquire of the
+        // push that comes after the take, lets a later poster see that NOTIFY is clear.
+        Signals::of(self.word.fetch_and(!SIGNALS, Ordering::AcqRel))
+    }
+
+    /// From watching or parked to running; clears the signals too.
+    #[inline]
+    pub fn end_idle(&self) -> Signals {
+        if M::BUG.is(Bug::BellAnnounceBlind) {
+            // ORDER: none that helps; this is the mutant.
+            self.word.store(0, Ordering::Relaxed);
+            return Signals::default();
+        }
+        // ORDER: AcqRel as in `acknowledge`.
+        Signals::of(self.word.swap(0, Ordering::AcqRel))
+    }
+
+    /// Blocks until signalled or until `until_ns`, having announced it. The OS's own test of
+    /// the word is the last test. Returns why it ended; [`ParkEnd::Spurious`] never, that is
+    /// parked again.
+    pub fn park(&self, seat: &M::Seat, until_ns: Option<u64>) -> ParkEnd {
+        loop {
+            let ended = seat.park(&self.word, PARKED, until_ns);
+            // ORDER: Relaxed; only whether there is a signal, `end_idle` acquires it.
+            let told = self.word.load(Ordering::Relaxed) != PARKED;
+            match ended {
+                ParkEnd::Deadline | ParkEnd::Changed => return ended,
+                ParkEnd::Rung | ParkEnd::Spurious if told => return ParkEnd::Rung,
+                ParkEnd::Rung | ParkEnd::Spurious => {}
+            }
+        }
+    }
+}

@@ -1,0 +1,72 @@
+//! What a lane counts, and how it is read.
+
+use crate::mailbox::FrontCounts;
+use doorbell_machine::Counter;
+
+macro_rules! counts {
+    ($($(#[$doc:meta])* $name:ident),+ $(,)?) => {
+        /// The counts that the lane itself writes.
+        #[derive(Debug, Default)]
+        pub struct LaneTally<C> {
+            $($(#[$doc])* pub $name: C,)+
+        }
+
+        /// All counts of a lane at one moment, since the lane began.
+        #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+        #[non_exhaustive]
+        pub struct LaneCounts {
+            $($(#[$doc])* pub $name: u64,)+
+            /// Wake syscalls made to this lane.
+            pub rings: u64,
+            /// Of those, the ones to a lane that was not parked.
+            pub rings_awake: u64,
+            /// Posters that told the lane in place of one that was stalled in front of them.
+            pub rescues: u64,
+        }
+
+        impl LaneCounts {
+            pub(super) fn of<C: Counter>(own: &LaneTally<C>, front: &FrontCounts<C>) -> Self {
+                LaneCounts {
+                    $($name: own.$name.get(),)+
+                    rings: front.rings.get(),
+                    rings_awake: front.rings_awake.get(),
+                    rescues: front.rescues.get(),
+                }
+            }
+
+            /// What was counted since `earlier`.
+            #[must_use]
+            pub fn since(&self, earlier: &LaneCounts) -> LaneCounts {
+                LaneCounts {
+                    $($name: self.$name.wrapping_sub(earlier.$name),)+
+                    rings: self.rings.wrapping_sub(earlier.rings),
+                    rings_awake: self.rings_awake.wrapping_sub(earlier.rings_awake),
+                    rescues: self.rescues.wrapping_sub(earlier.rescues),
+                }
+            }
+        }
+    };
+}
+
+counts! {
+    /// Takes of the mailbox that found something.
+    takes,
+    /// Calls, wakes and tasks delivered by them.
+    delivered,
+    /// Polls of tasks.
+    polls,
+    /// Full runs of the scheduler.
+    passes,
+    /// Times that the lane began to watch.
+    watches,
+    /// Times that a watching lane was notified.
+    notified,
+    /// Times that the lane's thread went to block.
+    parks,
+    /// Times that it was about to, and found a post first.
+    parks_avoided,
+    /// Parks that a ring ended.
+    unparks_rung,
+    /// Parks that the last test ended before the thread slept.
+    unparks_last_test,
+}

@@ -1,0 +1,252 @@
+//! The loop of a lane: take, run, pass, watch, park. See README.md in this folder.
+
+mod counts;
+#[cfg(test)]
+mod loom;
+#[cfg(test)]
+mod tests;
+
+pub use counts::{LaneCounts, LaneTally};
+
+use crate::bell::{Announced, LaneState};
+use crate::mailbox::{Front, Served};
+use crate::switches::SwitchWord;
+use crate::task::Local;
+use doorbell_machine::{Counter, Line, Machine, Ordering, ParkEnd, Watched, Word};
+use std::sync::Arc;
+
+/// How many tasks run at most between two passes.
+const POLLS_PER_PASS: usize = 64;
+
+/// A lane that is kept watching by calls makes a pass at least this often, so that what only
+/// a pass does (balancing) is still done.
+const PASS_INTERVAL_NS: u64 = 1_000_000;
+
+/// How many times a watching lane serves calls before it reads the clock for that.
+const TAKES_PER_CLOCK: u32 = 64;
+
+/// What is fixed when a lane is made.
+#[derive(Clone, Copy, Debug)]
+pub struct LaneConfig {
+    /// How long an idle lane watches its bell before it parks.
+    pub watch_ns: u64,
+}
+
+/// The part of a lane that others reach: posters by the front, people by the counts.
+pub struct LaneShared<M: Machine> {
+    front: Arc<Front<M>>,
+    tally: M::Line<LaneTally<M::Counter>>,
+    closing: M::U32,
+    config: LaneConfig,
+}
+
+impl<M: Machine> std::fmt::Debug for LaneShared<M> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("LaneShared")
+            .field("front", &self.front)
+            .field("counts", &self.counts())
+            .finish_non_exhaustive()
+    }
+}
+
+impl<M: Machine> LaneShared<M> {
+    /// A lane that no thread runs yet; posts wait in its mailbox.
+    pub fn new(config: LaneConfig, switches: Arc<SwitchWord<M::Counter>>) -> Self {
+        LaneShared {
+            front: Arc::new(Front::new(switches)),
+            tally: M::Line::new(LaneTally::default),
+            closing: M::U32::new(0),
+            config,
+        }
+    }
+
+    /// Where to post.
+    #[inline]
+    pub fn front(&self) -> &Arc<Front<M>> {
+        &self.front
+    }
+
+    /// What the lane does now.
+    pub fn state(&self) -> LaneState {
+        self.front.state()
+    }
+
+    /// All counts of this lane, also those that its posters keep.
+    pub fn counts(&self) -> LaneCounts {
+        LaneCounts::of(&self.tally, self.front.counts())
+    }
+
+    /// Asks the lane to end. It does after the current poll.
+    pub fn close(&self) {
+        // ORDER: Release, and the read-modify-write of the bell behind it: a lane that sees
+        // the request for a pass sees this.
+        self.closing.store(1, Ordering::Release);
+        self.front.request_pass();
+    }
+
+    fn is_closing(&self) -> bool {
+        // ORDER: Acquire pairs with the Release in `close`.
+        self.closing.load(Ordering::Acquire) != 0
+    }
+}
+
+/// Evidence that a pass found nothing to run: only with it a lane may idle.
+#[derive(Debug)]
+struct NothingRunnable(());
+
+enum Pass {
+    Work,
+    Nothing(NothingRunnable),
+    Closing,
+}
+
+/// How watching ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum WatchEnd {
+    /// There is something to do beyond calls, or a pass is due.
+    Busy,
+    /// The time was over.
+    Quiet,
+}
+
+/// A lane on its own thread.
+#[derive(Debug)]
+pub struct Lane<M: Machine> {
+    shared: Arc<LaneShared<M>>,
+    local: Local<M>,
+}
+
+impl<M: Machine> Lane<M> {
+    /// The lane behind `shared`. Made once, on the thread that will run it.
+    pub fn new(shared: Arc<LaneShared<M>>) -> Self {
+        let local = Local::new(Arc::clone(shared.front()));
+        Lane { shared, local }
+    }
+
+    /// Runs until asked to close; then ends every task that is left.
+    pub fn run(self) {
+        self.local.enter(|| {
+            self.cycle();
+            self.local.close();
+        });
+    }
+
+    fn cycle(&self) {
+        loop {
+            // A pass follows in any case, so nothing is lost of what was signalled.
+            let _ = self.take();
+            self.run_ready();
+            match self.pass() {
+                Pass::Work => {}
+                Pass::Nothing(evidence) => self.idle(evidence),
+                Pass::Closing => return,
+            }
+        }
+    }
+
+    /// Takes the mailbox: calls run at once, tasks join the ready queue.
+    #[inline]
+    fn take(&self) -> Served {
+        // SAFETY: this is the lane's own thread and ready queue.
+        let served = unsafe { self.shared.front().serve(self.local.ready()) };
+        if served.delivered > 0 {
+            self.shared.tally.takes.add_owned(1);
+            self.shared.tally.delivered.add_owned(served.delivered);
+        }
+        served
+    }
+
+    /// Runs ready tasks, at most so many that a pass is due; what is posted meanwhile is taken
+    /// between two polls.
+    fn run_ready(&self) {
+        for _ in 0..POLLS_PER_PASS {
+            if !self.local.run_one() {
+                return;
+            }
+            self.shared.tally.polls.add_owned(1);
+            if self.shared.front().pending() && self.take().signals.pass {
+                return;
+            }
+        }
+    }
+
+    /// Looks at everything there is to look at.
+    fn pass(&self) -> Pass {
+        self.shared.tally.passes.add_owned(1);
+        if self.shared.is_closing() {
+            return Pass::Closing;
+        }
+        let _ = self.take();
+        if self.local.ready().is_empty() {
+            Pass::Nothing(NothingRunnable(()))
+        } else {
+            Pass::Work
+        }
+    }
+
+    /// Watches, then parks, until there is something to do.
+    fn idle(&self, _evidence: NothingRunnable) {
+        let front = self.shared.front();
+        match front.bell().announce_watch() {
+            // The loop takes the mailbox and clears the signal.
+            Announced::Signalled => return,
+            Announced::Yes => {}
+        }
+        // A post that saw the lane running relies on this look.
+        if front.mailbox_is_empty() && self.watch() == WatchEnd::Quiet {
+            self.park();
+        }
+        let _ = front.bell().end_idle();
+    }
+
+    /// Serves calls without a pass for as long as they keep coming.
+    fn watch(&self) -> WatchEnd {
+        let (shared, tally) = (&*self.shared, &self.shared.tally);
+        let front = shared.front();
+        let watch_ns = shared.config.watch_ns;
+        if watch_ns == 0 {
+            return WatchEnd::Quiet;
+        }
+        tally.watches.add_owned(1);
+        let started_ns = M::now_ns();
+        let mut served_count = 0_u32;
+        loop {
+            match front.watch(watch_ns) {
+                Watched::Deadline => return WatchEnd::Quiet,
+                Watched::Changed => {}
+            }
+            let served = self.take();
+            tally.notified.add_owned(1);
+            if served.signals.pass || !self.local.ready().is_empty() {
+                return WatchEnd::Busy;
+            }
+            served_count += 1;
+            if served_count.is_multiple_of(TAKES_PER_CLOCK)
+                && M::now_ns().saturating_sub(started_ns) >= PASS_INTERVAL_NS
+            {
+                return WatchEnd::Busy;
+            }
+        }
+    }
+
+    /// From watching to parked and back.
+    fn park(&self) {
+        let (front, tally) = (self.shared.front(), &self.shared.tally);
+        match front.bell().announce_park() {
+            Announced::Signalled => return,
+            Announced::Yes => {}
+        }
+        // A post that saw the lane watching or running relies on this look.
+        if !front.mailbox_is_empty() {
+            tally.parks_avoided.add_owned(1);
+            return;
+        }
+        tally.parks.add_owned(1);
+        match front.bell().park(front.seat(), None) {
+            ParkEnd::Rung => tally.unparks_rung.add_owned(1),
+            // Told between the announcement and the OS's own last test.
+            ParkEnd::Changed => tally.unparks_last_test.add_owned(1),
+            ParkEnd::Deadline | ParkEnd::Spurious => {}
+        }
+    }
+}

@@ -1,0 +1,258 @@
+//! The side of a lane that others see: bell and mailbox in one line, seat, switches, counts.
+
+use super::{Batch, Mailbox, Pushed};
+use crate::bell::{Bell, Kick, LaneState, Look, Notified, Signals};
+use crate::node::{Node, Ready};
+use crate::switches::{PostRules, SwitchWord};
+use doorbell_machine::{Bug, Counter, Line, Machine, Watched};
+use std::ptr::NonNull;
+use std::sync::Arc;
+
+/// What travels when somebody posts: one line.
+struct Shared<M: Machine> {
+    bell: Bell<M>,
+    mailbox: Mailbox<M>,
+}
+
+/// Counts that posters write; each comes with a syscall or is rare, so sharing it is cheap.
+#[derive(Debug, Default)]
+pub struct FrontCounts<C> {
+    /// Wake syscalls to this lane.
+    pub rings: C,
+    /// Of those, the ones to a lane that was watching or running (only the switches
+    /// `always_ring` and `base` make them).
+    pub rings_awake: C,
+    /// Posts that found the mailbox non-empty and nobody having told the lane: the poster in
+    /// front was stalled between push and bell, and this one told the lane in its place.
+    pub rescues: C,
+}
+
+/// The front of a lane: everything that another thread may touch.
+pub struct Front<M: Machine> {
+    shared: M::Line<Shared<M>>,
+    seat: M::Seat,
+    switches: Arc<SwitchWord<M::Counter>>,
+    counts: M::Line<FrontCounts<M::Counter>>,
+}
+
+// SAFETY: the only part that is not Sync by itself is the mailbox's pointer to nodes, which
+// are handed from poster to taker by the protocol of this folder.
+unsafe impl<M: Machine> Sync for Shared<M> {}
+// SAFETY: as for Sync; nothing in it belongs to a thread.
+unsafe impl<M: Machine> Send for Shared<M> {}
+
+impl<M: Machine> std::fmt::Debug for Front<M> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Front")
+            .field("state", &self.state())
+            .field("counts", &*self.counts)
+            .finish_non_exhaustive()
+    }
+}
+
+/// How a post ended.
+#[must_use]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Posted {
+    /// The lane will run it.
+    Yes,
+    /// The lane is gone; the node is the caller's again.
+    Closed,
+}
+
+/// What a lane that was told found.
+#[must_use]
+#[derive(Clone, Copy, Debug)]
+pub struct Served {
+    /// What had been asked of it.
+    pub signals: Signals,
+    /// How many nodes it delivered.
+    pub delivered: u64,
+}
+
+impl<M: Machine> Front<M> {
+    /// The front of a new lane, which is running.
+    pub fn new(switches: Arc<SwitchWord<M::Counter>>) -> Self {
+        use doorbell_machine::Seat as _;
+        Front {
+            shared: M::Line::new(|| Shared {
+                bell: Bell::default(),
+                mailbox: Mailbox::default(),
+            }),
+            seat: M::Seat::new(),
+            switches,
+            counts: M::Line::new(FrontCounts::default),
+        }
+    }
+
+    /// The bell, for the lane itself and for those who only look.
+    #[inline(always)]
+    pub fn bell(&self) -> &Bell<M> {
+        &self.shared.bell
+    }
+
+    /// The seat that the lane parks in.
+    pub fn seat(&self) -> &M::Seat {
+        &self.seat
+    }
+
+    /// The counts of the posters.
+    pub fn counts(&self) -> &FrontCounts<M::Counter> {
+        &self.counts
+    }
+
+    /// What the lane does now.
+    pub fn state(&self) -> LaneState {
+        self.shared.bell.state()
+    }
+
+    /// Posts a node and tells the lane if nobody has.
+    ///
+    /// # Panics
+    /// If the node is in a queue already; posting it again would lose others behind it.
+    ///
+    /// # Safety
+    /// As for [`Mailbox::push`]: on [`Posted::Yes`] the lane owns the node until delivered.
+    #[inline]
+    pub unsafe fn post(&self, node: NonNull<Node<M>>) -> Posted {
+        // SAFETY: passed on from the caller.
+        let pushed = unsafe { self.shared.mailbox.push(node) };
+        let rules = self.switches.rules();
+        match pushed {
+            Pushed::First | Pushed::Behind if rules.is_default() => self.tell(pushed),
+            Pushed::First | Pushed::Behind => self.tell_by_rules(pushed, rules),
+            Pushed::Closed => return Posted::Closed,
+            Pushed::Twice => panic!("a call or a task was posted twice"),
+        }
+        Posted::Yes
+    }
+
+    /// The protocol: a watching lane sees the push itself, a running one looks before it
+    /// idles, and whoever finds the lane parked and untold tells it. Right behind the push,
+    /// whose read-modify-write the fence needs.
+    #[inline]
+    fn tell(&self, pushed: Pushed) {
+        if M::BUG.is(Bug::MailboxNoStalledRule) && pushed == Pushed::Behind {
+            return;
+        }
+        if !M::BUG.is(Bug::MailboxNoRecheckFence) {
+            M::fence_recheck();
+        }
+        match self.shared.bell.look() {
+            Look::Running | Look::Watching | Look::Notified => {}
+            Look::ParkedUntold => self.notify(Kick::Take, pushed),
+        }
+    }
+
+    /// Tells the lane, and rings it where this poster is the one that must.
+    #[cold]
+    fn notify(&self, kick: Kick, pushed: Pushed) {
+        let notified = self.shared.bell.notify(kick);
+        if notified == Notified::MustRing {
+            self.ring();
+            if pushed == Pushed::Behind {
+                self.counts.rescues.add_shared(1);
+            }
+        }
+    }
+
+    /// The older behaviours that the switches bring back.
+    #[cold]
+    fn tell_by_rules(&self, pushed: Pushed, rules: PostRules) {
+        let kick = if rules.kick_passes() {
+            Kick::Pass
+        } else {
+            Kick::Take
+        };
+        M::fence_recheck();
+        let look = self.shared.bell.look();
+        if look == Look::Watching {
+            if rules.kick_passes() {
+                self.notify(kick, pushed);
+            }
+            if rules.ring_watching() && pushed == Pushed::First {
+                self.ring_awake();
+            }
+        } else if rules.ring_every_post() {
+            // The wake syscall of every post: also where somebody rang already.
+            match self.shared.bell.notify(kick) {
+                Notified::MustRing => self.ring(),
+                Notified::Running | Notified::Watching | Notified::Already => self.ring_awake(),
+            }
+        } else if look == Look::ParkedUntold {
+            self.notify(kick, pushed);
+        }
+    }
+
+    fn ring(&self) {
+        self.counts.rings.add_shared(1);
+        self.shared.bell.ring(&self.seat);
+    }
+
+    fn ring_awake(&self) {
+        self.counts.rings_awake.add_shared(1);
+        self.ring();
+    }
+
+    /// Asks the lane for a pass, whatever it does now.
+    pub fn request_pass(&self) {
+        if self.shared.bell.notify(Kick::Pass) == Notified::MustRing {
+            self.ring();
+        }
+    }
+
+    /// Whether there is anything for the lane to look at while it runs.
+    #[inline]
+    pub fn pending(&self) -> bool {
+        !self.shared.mailbox.is_empty() || self.shared.bell.signalled()
+    }
+
+    /// Whether the mailbox is empty, as the lane's last look after an announcement.
+    #[inline]
+    pub fn mailbox_is_empty(&self) -> bool {
+        M::BUG.is(Bug::BellNoRecheck) || self.shared.mailbox.is_empty()
+    }
+
+    /// Watches until there is something to look at, for about `for_ns`.
+    #[inline]
+    pub fn watch(&self, for_ns: u64) -> Watched {
+        M::watch(&self.shared, for_ns, |shared| {
+            !shared.mailbox.is_empty() || shared.bell.signalled()
+        })
+    }
+
+    /// Clears the signals, then takes the mailbox and delivers it. In this order, so that a
+    /// post after the take finds NOTIFY clear.
+    ///
+    /// # Safety
+    /// On the lane's own thread, whose ready queue `ready` is.
+    #[inline]
+    pub unsafe fn serve(&self, ready: &Ready<M>) -> Served {
+        if M::BUG.is(Bug::BellClearAfterTake) {
+            let batch = self.shared.mailbox.take();
+            let signals = self.clear_signals();
+            // SAFETY: passed on from the caller.
+            let delivered = unsafe { batch.deliver(ready) };
+            return Served { signals, delivered };
+        }
+        self.shared.mailbox.prefetch();
+        let signals = self.clear_signals();
+        // SAFETY: passed on from the caller.
+        let delivered = unsafe { self.shared.mailbox.take().deliver(ready) };
+        Served { signals, delivered }
+    }
+
+    #[inline]
+    fn clear_signals(&self) -> Signals {
+        if self.shared.bell.signalled() {
+            self.shared.bell.acknowledge()
+        } else {
+            Signals::default()
+        }
+    }
+
+    /// Takes the mailbox for the last time; later posts find it closed.
+    pub fn close(&self) -> Batch<M> {
+        self.shared.mailbox.close()
+    }
+}

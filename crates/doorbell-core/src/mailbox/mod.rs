@@ -1,0 +1,219 @@
+//! The mailbox: a lane's inbound queue. See README.md in this folder for the protocol.
+//!
+//! `post` is a compare-exchange push, `take` one exchange that empties it; order within one
+//! poster is kept by reversing what was taken. [`Front`] joins mailbox and bell: the rule of
+//! who tells the lane.
+
+mod front;
+#[cfg(test)]
+mod loom;
+#[cfg(test)]
+mod tests;
+
+pub use front::{Front, FrontCounts, Posted, Served};
+
+use crate::node::{Node, Ready};
+use doorbell_machine::{Bug, Machine, Ordering, PtrWord};
+use std::ptr::NonNull;
+
+/// What a push found.
+#[must_use]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Pushed {
+    /// The mailbox was empty before.
+    First,
+    /// There was something in it before: another poster owes, or gave, the lane the word.
+    Behind,
+    /// The lane is gone; the node was not taken.
+    Closed,
+    /// The node is in a queue already; nothing was changed.
+    Twice,
+}
+
+/// A lock-free queue of many posters and one taker, a linked stack of nodes.
+pub struct Mailbox<M: Machine> {
+    head: M::Ptr<Node<M>>,
+}
+
+impl<M: Machine> std::fmt::Debug for Mailbox<M> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Mailbox")
+            .field("empty", &self.is_empty())
+            .finish()
+    }
+}
+
+impl<M: Machine> Default for Mailbox<M> {
+    fn default() -> Self {
+        Mailbox {
+            head: M::Ptr::new(std::ptr::null_mut()),
+        }
+    }
+}
+
+impl<M: Machine> Mailbox<M> {
+    /// The head of a mailbox that takes nothing any more. No node lies there.
+    #[inline(always)]
+    fn closed() -> *mut Node<M> {
+        std::ptr::without_provenance_mut(1)
+    }
+
+    /// Pushes a node.
+    ///
+    /// # Safety
+    /// On [`Pushed::First`] and [`Pushed::Behind`] the mailbox owns the node until it is
+    /// delivered: it stays alive and in place, and is not touched by the caller.
+    #[inline]
+    pub unsafe fn push(&self, node: NonNull<Node<M>>) -> Pushed {
+        // SAFETY: the node is alive, says the caller.
+        let link = unsafe { node.as_ref() };
+        if !link.enter() {
+            return Pushed::Twice;
+        }
+        let publish = if M::BUG.is(Bug::MailboxPushRelaxed) {
+            Ordering::Relaxed
+        } else {
+            Ordering::AcqRel
+        };
+        // ORDER: Relaxed; a first guess, the exchange below decides.
+        let mut head = self.head.load(Ordering::Relaxed);
+        loop {
+            if head == Self::closed() {
+                link.leave();
+                return Pushed::Closed;
+            }
+            link.set_next(head);
+            if M::BUG.is(Bug::MailboxPushBlind) {
+                // ORDER: the mutant; a node pushed since the load is overwritten.
+                self.head.store(node.as_ptr(), Ordering::Release);
+                break;
+            }
+            // ORDER: Release pairs with the taker's Acquire: node and content are visible.
+            // Acquire pairs with the taker's Release: who finds it empty after a take sees
+            // that the lane cleared NOTIFY before. Relaxed on failure: only the next guess.
+            match self
+                .head
+                .compare_exchange_weak(head, node.as_ptr(), publish, Ordering::Relaxed)
+            {
+                Ok(_) => break,
+                Err(seen) => head = seen,
+            }
+        }
+        if head.is_null() {
+            Pushed::First
+        } else {
+            Pushed::Behind
+        }
+    }
+
+    /// Whether there is nothing to take.
+    #[inline]
+    pub fn is_empty(&self) -> bool {
+        // ORDER: Relaxed; where it must not be stale, a fence or an Acquire stands before.
+        let head = self.head.load(Ordering::Relaxed);
+        head.is_null() || head == Self::closed()
+    }
+
+    /// Starts fetching the newest node, which will be read and most likely written: its line
+    /// then travels while the bell's line does.
+    #[inline]
+    pub fn prefetch(&self) {
+        // ORDER: Relaxed; only a hint comes of it.
+        M::prefetch_write(self.head.load(Ordering::Relaxed));
+    }
+
+    /// Takes all there is, oldest first.
+    #[inline]
+    pub fn take(&self) -> Batch<M> {
+        // ORDER: Relaxed; a stale null only delays to the next look, which the bell brings.
+        if self.head.load(Ordering::Relaxed).is_null() {
+            return Batch::empty();
+        }
+        self.exchange(std::ptr::null_mut())
+    }
+
+    /// Takes all there is and lets nothing in any more.
+    pub fn close(&self) -> Batch<M> {
+        self.exchange(Self::closed())
+    }
+
+    #[inline]
+    fn exchange(&self, new: *mut Node<M>) -> Batch<M> {
+        let order = if M::BUG.is(Bug::MailboxTakeRelaxed) {
+            Ordering::Relaxed
+        } else {
+            Ordering::AcqRel
+        };
+        // ORDER: Acquire pairs with every push's Release (they form one release sequence);
+        // Release pairs with the Acquire of the push that comes next.
+        let taken = self.head.swap(new, order);
+        if taken == Self::closed() {
+            Batch::empty()
+        } else {
+            Batch::oldest_first(taken)
+        }
+    }
+}
+
+/// Nodes that were taken and not yet delivered, oldest first.
+///
+/// Dropping a batch that is not empty would lose what is in it, so it is drained by
+/// [`Batch::deliver`].
+#[must_use]
+#[derive(Debug)]
+pub struct Batch<M: Machine> {
+    next: *mut Node<M>,
+}
+
+impl<M: Machine> Batch<M> {
+    fn empty() -> Self {
+        Batch {
+            next: std::ptr::null_mut(),
+        }
+    }
+
+    /// Turns the stack round.
+    #[inline]
+    fn oldest_first(newest: *mut Node<M>) -> Self {
+        let mut node = newest;
+        let mut oldest: *mut Node<M> = std::ptr::null_mut();
+        while let Some(link) = NonNull::new(node) {
+            // SAFETY: taken nodes are alive until delivered; that is what `push` asked for.
+            let link = unsafe { link.as_ref() };
+            let before = link.next();
+            if oldest.is_null() && before.is_null() {
+                return Batch { next: node };
+            }
+            link.set_next(oldest);
+            oldest = node;
+            node = before;
+        }
+        Batch { next: oldest }
+    }
+
+    /// Whether nothing is left.
+    #[inline]
+    pub fn is_empty(&self) -> bool {
+        self.next.is_null()
+    }
+
+    /// Delivers all of it in order; returns how many there were.
+    ///
+    /// # Safety
+    /// On the thread of the lane that took them, whose ready queue `ready` is.
+    #[inline]
+    pub unsafe fn deliver(mut self, ready: &Ready<M>) -> u64 {
+        let mut delivered = 0;
+        while let Some(node) = NonNull::new(self.next) {
+            // SAFETY: alive until delivered.
+            let link = unsafe { node.as_ref() };
+            // Read before delivering: a call may be gone, or posted again, right after.
+            self.next = link.next();
+            link.leave();
+            // SAFETY: the node was posted to this lane and has left its queue.
+            unsafe { Node::deliver(node, ready) };
+            delivered += 1;
+        }
+        delivered
+    }
+}

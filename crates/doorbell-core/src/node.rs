@@ -1,0 +1,224 @@
+//! The link by which calls, wakes and tasks hang in a mailbox or a ready queue.
+//!
+//! A node is part of what is posted (a call, a task), so posting allocates nothing.
+
+use doorbell_machine::{Cell, Machine, Ordering, PtrWord};
+use std::marker::PhantomData;
+use std::ptr::NonNull;
+
+/// What a lane does with a node that it took: a call runs at once, a task joins the queue.
+///
+/// # Safety
+/// Called once per post, on the lane that the node was posted to, with the node that was
+/// posted. The node may be gone when it returns.
+pub type Deliver<M> = unsafe fn(NonNull<Node<M>>, &Ready<M>);
+
+/// The intrusive link.
+pub struct Node<M: Machine> {
+    /// [`Node::free`]: in no queue. Else the next node, null at the end.
+    next: M::Ptr<Node<M>>,
+    deliver: Deliver<M>,
+}
+
+impl<M: Machine> std::fmt::Debug for Node<M> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Node")
+            .field("queued", &(self.next() != Self::free()))
+            .finish()
+    }
+}
+
+impl<M: Machine> Node<M> {
+    /// A node in no queue.
+    pub fn new(deliver: Deliver<M>) -> Self {
+        Node {
+            next: M::Ptr::new(Self::free()),
+            deliver,
+        }
+    }
+
+    /// The mark of a node that is in no queue. No node lies at this address: nodes are aligned.
+    #[inline(always)]
+    fn free() -> *mut Node<M> {
+        std::ptr::without_provenance_mut(2)
+    }
+
+    /// Marks the node as queued; `false` if it is in a queue already.
+    #[inline(always)]
+    pub(crate) fn enter(&self) -> bool {
+        // ORDER: Relaxed; one word, and a read-modify-write: of two that enter, one sees the
+        // other. The queue's own words publish the node.
+        self.next.swap(std::ptr::null_mut(), Ordering::Relaxed) == Self::free()
+    }
+
+    /// As [`Node::enter`], for a queue that only this thread uses: no read-modify-write.
+    #[inline(always)]
+    fn enter_owned(&self) -> bool {
+        // ORDER: Relaxed; only this thread may queue a node that is its own.
+        let free = self.next.load(Ordering::Relaxed) == Self::free();
+        self.set_next(std::ptr::null_mut());
+        free
+    }
+
+    #[inline(always)]
+    pub(crate) fn set_next(&self, next: *mut Node<M>) {
+        // ORDER: Relaxed; published by the Release of the push that follows, or read only on
+        // this lane.
+        self.next.store(next, Ordering::Relaxed);
+    }
+
+    #[inline(always)]
+    pub(crate) fn next(&self) -> *mut Node<M> {
+        // ORDER: Relaxed; the Acquire of the take made the poster's store visible.
+        self.next.load(Ordering::Relaxed)
+    }
+
+    /// Marks the node as in no queue; from here on it may be posted again.
+    #[inline(always)]
+    pub(crate) fn leave(&self) {
+        // ORDER: Relaxed; whoever posts it again was told so by a word that orders the two
+        // (a task's state, a call's completion).
+        self.next.store(Self::free(), Ordering::Relaxed);
+    }
+
+    /// Hands the node to what it is part of.
+    ///
+    /// # Safety
+    /// As for [`Deliver`]; the node has left its queue.
+    #[inline(always)]
+    pub(crate) unsafe fn deliver(node: NonNull<Self>, ready: &Ready<M>) {
+        // SAFETY: the caller took the node from a queue, so it is alive until delivered.
+        let deliver = unsafe { node.as_ref() }.deliver;
+        // SAFETY: passed on from the caller.
+        unsafe { deliver(node, ready) };
+    }
+}
+
+/// A lane's own queue of tasks that are ready to run: first in, first out, no atomic
+/// operation but on its own thread.
+///
+/// Not `Sync`: it belongs to the lane's thread.
+pub struct Ready<M: Machine> {
+    ends: M::Cell<Ends<M>>,
+    not_sync: PhantomData<std::cell::Cell<()>>,
+}
+
+struct Ends<M: Machine> {
+    head: *mut Node<M>,
+    tail: *mut Node<M>,
+    len: usize,
+}
+
+impl<M: Machine> std::fmt::Debug for Ready<M> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Ready").field("len", &self.len()).finish()
+    }
+}
+
+impl<M: Machine> Default for Ready<M> {
+    fn default() -> Self {
+        Ready {
+            ends: M::Cell::new(Ends {
+                head: std::ptr::null_mut(),
+                tail: std::ptr::null_mut(),
+                len: 0,
+            }),
+            not_sync: PhantomData,
+        }
+    }
+}
+
+impl<M: Machine> Ready<M> {
+    /// Appends a node.
+    ///
+    /// # Panics
+    /// If the node is in a queue already: that would lose every node behind it.
+    ///
+    /// # Safety
+    /// The node stays alive and in place until it is popped, and is popped on this thread.
+    pub unsafe fn push(&self, node: NonNull<Node<M>>) {
+        // SAFETY: alive, says the caller.
+        let entered = unsafe { node.as_ref() }.enter_owned();
+        assert!(entered, "a task was queued twice");
+        self.ends.with_mut(|ends| {
+            // SAFETY: the queue is used by one thread, and no reference into it is held
+            // across a call.
+            let ends = unsafe { &mut *ends };
+            if ends.tail.is_null() {
+                ends.head = node.as_ptr();
+            } else {
+                // SAFETY: nodes in the queue are alive until popped.
+                unsafe { &*ends.tail }.set_next(node.as_ptr());
+            }
+            ends.tail = node.as_ptr();
+            ends.len += 1;
+        });
+    }
+
+    /// Takes the oldest node out.
+    pub fn pop(&self) -> Option<NonNull<Node<M>>> {
+        self.ends.with_mut(|ends| {
+            // SAFETY: as in `push`.
+            let ends = unsafe { &mut *ends };
+            let node = NonNull::new(ends.head)?;
+            // SAFETY: nodes in the queue are alive until popped.
+            let link = unsafe { node.as_ref() };
+            ends.head = link.next();
+            if ends.head.is_null() {
+                ends.tail = std::ptr::null_mut();
+            }
+            ends.len -= 1;
+            link.leave();
+            Some(node)
+        })
+    }
+
+    /// How many nodes are in the queue.
+    pub fn len(&self) -> usize {
+        // SAFETY: as in `push`.
+        self.ends.with(|ends| unsafe { (*ends).len })
+    }
+
+    /// Whether the queue is empty.
+    #[inline]
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Node, Ready};
+    use doorbell_machine::Host;
+    use std::ptr::NonNull;
+
+    unsafe fn nothing(_: NonNull<Node<Host>>, _: &Ready<Host>) {}
+
+    #[test]
+    fn miri_ready_is_first_in_first_out() {
+        let nodes: Vec<Node<Host>> = (0..5).map(|_| Node::new(nothing)).collect();
+        let ready = Ready::default();
+        let pushed: Vec<_> = nodes.iter().map(NonNull::from).collect();
+        for round in 1..=2 {
+            for node in &pushed {
+                // SAFETY: `nodes` outlives the queue.
+                unsafe { ready.push(*node) };
+            }
+            assert_eq!(ready.len(), 5, "round {round}");
+            let popped: Vec<_> = std::iter::from_fn(|| ready.pop()).collect();
+            assert_eq!(popped, pushed);
+            assert!(ready.is_empty());
+        }
+    }
+
+    #[test]
+    #[should_panic(expected = "queued twice")]
+    fn a_node_queued_twice_is_caught() {
+        let node = Node::<Host>::new(nothing);
+        let ready = Ready::default();
+        // SAFETY: `node` outlives the queue.
+        unsafe { ready.push(NonNull::from(&node)) };
+        // SAFETY: as above; the second push must be refused.
+        unsafe { ready.push(NonNull::from(&node)) };
+    }
+}

@@ -1,0 +1,240 @@
+//! The switches: each turns one protocol back into older behaviour, to be measured beside it.
+
+use doorbell_machine::Counter;
+use std::fmt;
+use std::str::FromStr;
+
+/// What a call to a watching lane does (`../shared` seed: `TIF_NOTIFY_IPI`).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum IdleNotify {
+    /// It sets NOTIFY; the lane takes its mailbox and goes on watching.
+    #[default]
+    On,
+    /// Every kick also sets RESCHED, so every call costs the lane a pass.
+    Off,
+    /// As `On`, and a ring even to a watching lane.
+    AlwaysRing,
+}
+
+/// Which posts touch the bell (seed: no IPI if `call_single_queue` is not empty).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum CallCoalesce {
+    /// The post that finds the lane idle and not yet notified.
+    #[default]
+    On,
+    /// Every post to a lane that is not watching makes the wake syscall.
+    Base,
+}
+
+/// The settings of all switches.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Switches {
+    /// Protocol 1.
+    pub idle_notify: IdleNotify,
+    /// Protocol 2.
+    pub call_coalesce: CallCoalesce,
+}
+
+/// A text that names no setting.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum SwitchError {
+    /// Not of the form `switch=setting`.
+    #[error(
+        "`{0}` is not of the form switch=setting; write for example idle_notify=off,call_coalesce=base"
+    )]
+    Form(String),
+    /// No switch has this name.
+    #[error("there is no switch `{0}`; there are idle_notify and call_coalesce")]
+    Switch(String),
+    /// The switch has no such setting.
+    #[error("switch `{switch}` has no setting `{setting}`; it has {known}")]
+    Setting {
+        /// The switch.
+        switch: &'static str,
+        /// What was asked for.
+        setting: String,
+        /// What there is.
+        known: &'static str,
+    },
+}
+
+impl FromStr for Switches {
+    type Err = SwitchError;
+
+    /// Reads `switch=setting,…`; switches that are not named keep their default.
+    fn from_str(text: &str) -> Result<Self, SwitchError> {
+        let mut switches = Switches::default();
+        for part in text
+            .split(',')
+            .map(str::trim)
+            .filter(|part| !part.is_empty())
+        {
+            let (switch, setting) = part
+                .split_once('=')
+                .ok_or_else(|| SwitchError::Form(part.to_owned()))?;
+            switches.set(switch.trim(), setting.trim())?;
+        }
+        Ok(switches)
+    }
+}
+
+impl Switches {
+    fn set(&mut self, switch: &str, setting: &str) -> Result<(), SwitchError> {
+        let unknown = |switch, known| SwitchError::Setting {
+            switch,
+            setting: setting.to_owned(),
+            known,
+        };
+        match switch {
+            "idle_notify" => {
+                self.idle_notify = match setting {
+                    "on" => IdleNotify::On,
+                    "off" => IdleNotify::Off,
+                    "always_ring" => IdleNotify::AlwaysRing,
+                    _ => return Err(unknown("idle_notify", "on, off, always_ring")),
+                }
+            }
+            "call_coalesce" => {
+                self.call_coalesce = match setting {
+                    "on" => CallCoalesce::On,
+                    "base" => CallCoalesce::Base,
+                    _ => return Err(unknown("call_coalesce", "on, base")),
+                }
+            }
+            other => return Err(SwitchError::Switch(other.to_owned())),
+        }
+        Ok(())
+    }
+}
+
+impl fmt::Display for Switches {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let idle_notify = match self.idle_notify {
+            IdleNotify::On => "on",
+            IdleNotify::Off => "off",
+            IdleNotify::AlwaysRing => "always_ring",
+        };
+        let call_coalesce = match self.call_coalesce {
+            CallCoalesce::On => "on",
+            CallCoalesce::Base => "base",
+        };
+        write!(f, "idle_notify={idle_notify},call_coalesce={call_coalesce}")
+    }
+}
+
+/// The switches as the lanes read them, changeable while they run.
+///
+/// Any mixture of old and new settings is safe, since each setting alone is; so a relaxed
+/// number carries them.
+#[derive(Debug, Default)]
+pub struct SwitchWord<C>(C);
+
+/// Bits of the word; zero is the default of every switch.
+///
+/// | bits | meaning |
+/// |---|---|
+/// | 0 | a kick also sets RESCHED (`idle_notify=off`) |
+/// | 1 | a watching lane is rung too (`idle_notify=always_ring`) |
+/// | 2 | every post to a lane that is not watching rings (`call_coalesce=base`) |
+mod bits {
+    pub(super) const KICK_PASSES: u64 = 1 << 0;
+    pub(super) const RING_WATCHING: u64 = 1 << 1;
+    pub(super) const RING_EVERY_POST: u64 = 1 << 2;
+    const _: () = assert!(KICK_PASSES + RING_WATCHING + RING_EVERY_POST == 0b111);
+}
+
+/// What a poster has to know, read once per post.
+#[derive(Clone, Copy, Debug)]
+pub struct PostRules(u64);
+
+impl PostRules {
+    /// All switches at their default: the short way through a post.
+    #[inline(always)]
+    pub fn is_default(self) -> bool {
+        self.0 == 0
+    }
+    /// Whether a kick also asks for a pass.
+    #[inline(always)]
+    pub fn kick_passes(self) -> bool {
+        self.0 & bits::KICK_PASSES != 0
+    }
+    /// Whether a watching lane is rung too.
+    #[inline(always)]
+    pub fn ring_watching(self) -> bool {
+        self.0 & bits::RING_WATCHING != 0
+    }
+    /// Whether every post to a lane that does not watch rings.
+    #[inline(always)]
+    pub fn ring_every_post(self) -> bool {
+        self.0 & bits::RING_EVERY_POST != 0
+    }
+}
+
+impl<C: Counter> SwitchWord<C> {
+    /// A word with these settings.
+    pub fn new(switches: Switches) -> Self {
+        let word = SwitchWord(C::default());
+        word.store(switches);
+        word
+    }
+
+    /// Changes the settings; posts that begin later follow them.
+    pub fn store(&self, switches: Switches) {
+        let mut word = match switches.idle_notify {
+            IdleNotify::On => 0,
+            IdleNotify::Off => bits::KICK_PASSES,
+            IdleNotify::AlwaysRing => bits::RING_WATCHING,
+        };
+        if switches.call_coalesce == CallCoalesce::Base {
+            word |= bits::RING_EVERY_POST;
+        }
+        self.0.set(word);
+    }
+
+    /// The settings now.
+    #[inline(always)]
+    pub fn rules(&self) -> PostRules {
+        PostRules(self.0.get())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{CallCoalesce, IdleNotify, SwitchError, SwitchWord, Switches};
+    use doorbell_machine::host::HostCounter;
+
+    #[test]
+    fn text_and_settings_are_one_to_one() {
+        for idle_notify in [IdleNotify::On, IdleNotify::Off, IdleNotify::AlwaysRing] {
+            for call_coalesce in [CallCoalesce::On, CallCoalesce::Base] {
+                let switches = Switches {
+                    idle_notify,
+                    call_coalesce,
+                };
+                assert_eq!(switches.to_string().parse(), Ok(switches));
+                let rules = SwitchWord::<HostCounter>::new(switches).rules();
+                assert_eq!(rules.kick_passes(), idle_notify == IdleNotify::Off);
+                assert_eq!(rules.ring_watching(), idle_notify == IdleNotify::AlwaysRing);
+                assert_eq!(rules.ring_every_post(), call_coalesce == CallCoalesce::Base);
+                assert_eq!(rules.is_default(), switches == Switches::default());
+            }
+        }
+        assert_eq!("".parse(), Ok(Switches::default()));
+    }
+
+    #[test]
+    fn a_wrong_text_says_what_there_is() {
+        let error = |text: &str| text.parse::<Switches>().unwrap_err();
+        assert_eq!(
+            error("idle_notify"),
+            SwitchError::Form("idle_notify".into())
+        );
+        assert_eq!(error("x=on"), SwitchError::Switch("x".into()));
+        assert!(
+            error("idle_notify=maybe")
+                .to_string()
+                .contains("on, off, always_ring")
+        );
+        assert!(error("call_coalesce=off").to_string().contains("on, base"));
+    }
+}

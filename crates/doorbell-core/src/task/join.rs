@@ -1,0 +1,193 @@
+//! The side of a task that awaits it, aborts it or lets it go.
+
+use super::cell::TaskRef;
+use super::error::JoinError;
+use super::state::{Join as Found, JoinDropped};
+use super::{Phase, drop_quietly};
+use doorbell_machine::{Cell, Machine};
+use std::marker::PhantomData;
+use std::mem::MaybeUninit;
+use std::pin::Pin;
+use std::ptr::NonNull;
+use std::task::{Context, Poll};
+
+/// The join side without its output's type and its machine.
+///
+/// Dropping it lets the task run on.
+#[derive(Debug)]
+pub struct RawJoin {
+    task: NonNull<()>,
+    vtable: &'static JoinVtable,
+}
+
+#[derive(Debug)]
+struct JoinVtable {
+    poll: unsafe fn(NonNull<()>, &mut Context<'_>) -> Poll<()>,
+    take: unsafe fn(NonNull<()>, *mut u8),
+    cancel: unsafe fn(NonNull<()>),
+    phase: unsafe fn(NonNull<()>) -> Phase,
+    drop: unsafe fn(NonNull<()>),
+}
+
+struct Table<M: Machine>(PhantomData<M>);
+
+impl<M: Machine> Table<M> {
+    const VTABLE: JoinVtable = JoinVtable {
+        poll: poll::<M>,
+        take: take::<M>,
+        cancel: cancel::<M>,
+        phase: phase::<M>,
+        drop: drop_join::<M>,
+    };
+}
+
+impl RawJoin {
+    /// # Safety
+    /// The caller hands over the reference that the task's state counts for its one handle.
+    pub(super) unsafe fn new<M: Machine>(task: TaskRef<M>, _body: NonNull<u8>) -> Self {
+        RawJoin {
+            task: task.as_raw(),
+            vtable: &Table::<M>::VTABLE,
+        }
+    }
+
+    /// Gives the handle its type back.
+    ///
+    /// # Safety
+    /// The body of the task is that of a future with output `T`.
+    pub unsafe fn typed<T>(self) -> Join<T> {
+        Join {
+            raw: self,
+            taken: false,
+            output: PhantomData,
+        }
+    }
+}
+
+impl Drop for RawJoin {
+    fn drop(&mut self) {
+        // SAFETY: the handle holds its reference until here.
+        unsafe { (self.vtable.drop)(self.task) };
+    }
+}
+
+/// The join side of a task whose output is a `T`: a future of that output.
+///
+/// Dropping it lets the task run on.
+#[derive(Debug)]
+pub struct Join<T> {
+    raw: RawJoin,
+    taken: bool,
+    output: PhantomData<fn() -> T>,
+}
+
+// SAFETY: what the handle gives out is the output, which may go where T may; everything else
+// is done by the task's state word.
+unsafe impl<T: Send> Send for Join<T> {}
+// SAFETY: a shared handle can only cancel and look at the phase, both by atomics.
+unsafe impl<T: Send> Sync for Join<T> {}
+
+impl<T> Unpin for Join<T> {}
+
+impl<T> Join<T> {
+    /// Has the task dropped at its next poll boundary, unless it is complete by then.
+    pub fn cancel(&self) {
+        // SAFETY: the handle holds its reference.
+        unsafe { (self.raw.vtable.cancel)(self.raw.task) };
+    }
+
+    /// What the task does now.
+    pub fn phase(&self) -> Phase {
+        // SAFETY: the handle holds its reference.
+        unsafe { (self.raw.vtable.phase)(self.raw.task) }
+    }
+}
+
+impl<T> Future for Join<T> {
+    type Output = Result<T, JoinError>;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        assert!(
+            !self.taken,
+            "a join handle was polled again after it was ready"
+        );
+        // SAFETY: the handle holds its reference.
+        if unsafe { (self.raw.vtable.poll)(self.raw.task, cx) }.is_pending() {
+            return Poll::Pending;
+        }
+        self.taken = true;
+        let mut output = MaybeUninit::<Result<T, JoinError>>::uninit();
+        // SAFETY: complete, and not taken before; `typed` was promised that the output is a T.
+        unsafe { (self.raw.vtable.take)(self.raw.task, output.as_mut_ptr().cast()) };
+        // SAFETY: `take` has written it.
+        Poll::Ready(unsafe { output.assume_init() })
+    }
+}
+
+/// # Safety
+/// `raw` is the task of the handle that calls; so for all functions below.
+unsafe fn poll<M: Machine>(raw: NonNull<()>, cx: &mut Context<'_>) -> Poll<()> {
+    // SAFETY: the caller's promise.
+    let task = unsafe { TaskRef::<M>::from_raw(raw.as_ptr()) };
+    let header = task.header();
+    if header.state.is_complete() || header.state.reclaim_waker() == Found::Complete {
+        return Poll::Ready(());
+    }
+    // A clone may panic or re-enter, and so may the old waker's drop: neither happens while
+    // the cell is open.
+    let fresh = header.join_waker.with(|cell| {
+        // SAFETY: reclaimed above: the cell is the handle's.
+        unsafe { (*cell).as_ref() }.is_none_or(|waker| !waker.will_wake(cx.waker()))
+    });
+    if fresh {
+        let waker = cx.waker().clone();
+        // SAFETY: as above.
+        let old = header
+            .join_waker
+            .with_mut(|cell| unsafe { (*cell).replace(waker) });
+        drop_quietly(old);
+    }
+    match header.state.lend_waker() {
+        Found::CellIsMine => Poll::Pending,
+        Found::Complete => {
+            // SAFETY: it was not lent, so the cell is still the handle's.
+            let unused = header.join_waker.with_mut(|cell| unsafe { (*cell).take() });
+            drop_quietly(unused);
+            Poll::Ready(())
+        }
+    }
+}
+
+unsafe fn take<M: Machine>(raw: NonNull<()>, to: *mut u8) {
+    // SAFETY: passed on from the caller.
+    unsafe { TaskRef::<M>::from_raw(raw.as_ptr()).take_output(to) };
+}
+
+unsafe fn cancel<M: Machine>(raw: NonNull<()>) {
+    // SAFETY: the caller's promise.
+    unsafe { TaskRef::<M>::from_raw(raw.as_ptr()) }.cancel();
+}
+
+unsafe fn phase<M: Machine>(raw: NonNull<()>) -> Phase {
+    // SAFETY: the caller's promise.
+    unsafe { TaskRef::<M>::from_raw(raw.as_ptr()) }.phase()
+}
+
+unsafe fn drop_join<M: Machine>(raw: NonNull<()>) {
+    // SAFETY: the caller's promise.
+    let task = unsafe { TaskRef::<M>::from_raw(raw.as_ptr()) };
+    match task.header().state.drop_join() {
+        JoinDropped::DropWaker => {
+            // SAFETY: JOIN and JOIN_WAKER were cleared before COMPLETE was set, so the lane
+            // never touches the cell.
+            let waker = task
+                .header()
+                .join_waker
+                .with_mut(|cell| unsafe { (*cell).take() });
+            drop_quietly(waker);
+        }
+        // SAFETY: complete, and this is the handle. A waker that was lent is the lane's.
+        JoinDropped::DropOutput => unsafe { task.drop_output() },
+    }
+    task.release();
+}

@@ -1,0 +1,116 @@
+//! What a lane's own thread keeps, found through the machine's lane slot.
+
+use super::cell::TaskRef;
+use crate::mailbox::Front;
+use crate::node::Ready;
+use doorbell_machine::Machine;
+use std::cell::Cell;
+use std::sync::Arc;
+
+/// A lane as its own thread sees it. Not `Sync`.
+#[derive(Debug)]
+pub struct Local<M: Machine> {
+    front: Arc<Front<M>>,
+    ready: Ready<M>,
+    /// The tasks that live on this lane: the newest, linked through their headers.
+    pub(super) newest: Cell<Option<TaskRef<M>>>,
+    live: Cell<usize>,
+    closed: Cell<bool>,
+}
+
+impl<M: Machine> Local<M> {
+    /// A lane without tasks.
+    pub fn new(front: Arc<Front<M>>) -> Self {
+        Local {
+            front,
+            ready: Ready::default(),
+            newest: Cell::new(None),
+            live: Cell::new(0),
+            closed: Cell::new(false),
+        }
+    }
+
+    /// Calls `f` with the lane that the caller runs on; `None` on any other thread.
+    #[inline]
+    pub fn with_current<R>(f: impl FnOnce(Option<&Local<M>>) -> R) -> R {
+        let here = M::lane_slot().cast::<Local<M>>();
+        // SAFETY: the slot is set only by `enter`, for as long as it borrows the lane.
+        f(unsafe { here.as_ref() })
+    }
+
+    /// Makes this the current lane of the thread while `f` runs.
+    pub fn enter<R>(&self, f: impl FnOnce() -> R) -> R {
+        struct Leave<M: Machine>(*const (), std::marker::PhantomData<M>);
+        impl<M: Machine> Drop for Leave<M> {
+            fn drop(&mut self) {
+                M::set_lane_slot(self.0);
+            }
+        }
+        let _leave = Leave::<M>(M::lane_slot(), std::marker::PhantomData);
+        M::set_lane_slot(std::ptr::from_ref(self).cast());
+        f()
+    }
+
+    /// The side of this lane that others see.
+    #[inline]
+    pub fn front(&self) -> &Arc<Front<M>> {
+        &self.front
+    }
+
+    /// Whether this is the lane with that front.
+    #[inline]
+    pub fn is(&self, front: &Front<M>) -> bool {
+        std::ptr::eq(Arc::as_ptr(&self.front), front)
+    }
+
+    /// The tasks that are ready to run.
+    #[inline]
+    pub fn ready(&self) -> &Ready<M> {
+        &self.ready
+    }
+
+    /// How many tasks live on this lane: those that ran at least once and are not complete.
+    pub fn live(&self) -> usize {
+        self.live.get()
+    }
+
+    pub(super) fn count_live(&self, change: isize) {
+        self.live.set(self.live.get().wrapping_add_signed(change));
+    }
+
+    /// Whether the lane takes no new task.
+    pub(super) fn is_closed(&self) -> bool {
+        self.closed.get()
+    }
+
+    /// Runs the oldest ready task once. `false` if there is none.
+    #[inline]
+    pub fn run_one(&self) -> bool {
+        let Some(node) = self.ready.pop() else {
+            return false;
+        };
+        // SAFETY: only tasks are pushed to a ready queue, and only to that of their lane.
+        unsafe { TaskRef::from_node(node) }.run(self);
+        true
+    }
+
+    /// Ends the lane: closes its mailbox, runs the calls that were posted in time, cancels
+    /// every task. What is posted, spawned or woken meanwhile finds the lane gone.
+    pub fn close(&self) {
+        self.closed.set(true);
+        // SAFETY: this is the lane's own thread and its ready queue.
+        unsafe { self.front.close().deliver(&self.ready) };
+        loop {
+            while let Some(node) = self.ready.pop() {
+                // SAFETY: as in `run_one`.
+                unsafe { TaskRef::from_node(node) }.adopt(self);
+            }
+            // A future's drop may wake another task of this lane, hence one by one.
+            match self.newest.get() {
+                Some(task) => task.cancel_at_close(self),
+                None if self.ready.is_empty() => return,
+                None => {}
+            }
+        }
+    }
+}

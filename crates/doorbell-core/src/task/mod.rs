@@ -1,0 +1,41 @@
+//! The task cell, its waker and its join handle. See README.md in this folder for the protocol.
+//!
+//! | file | holds |
+//! |---|---|
+//! | `state.rs` | the state word and its transitions |
+//! | `body.rs` | the future or its output, behind a table of functions |
+//! | `cell.rs` | the allocation: header and body; how a task is run, cancelled and freed |
+//! | `waker.rs` | the `std::task::Waker` of a task |
+//! | `join.rs` | the handle that awaits, aborts or lets go |
+//! | `local.rs` | what a lane's own thread keeps: ready queue, list of its tasks |
+
+mod body;
+mod cell;
+mod error;
+mod join;
+mod local;
+#[cfg(test)]
+mod loom;
+mod state;
+#[cfg(test)]
+mod tests;
+mod waker;
+
+pub use body::{BodyVtable, Once, drop_quietly, write_body};
+pub use cell::{Kind, TaskRef, launch};
+pub use error::{JoinError, Payload};
+pub use join::{Join, RawJoin};
+pub use local::Local;
+
+/// What a task does now, as others see it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Phase {
+    /// It waits for a wake.
+    Idle,
+    /// It is in a queue.
+    Queued,
+    /// Its lane polls it.
+    Running,
+    /// Its output is stored.
+    Complete,
+}

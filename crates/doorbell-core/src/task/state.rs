@@ -1,0 +1,316 @@
+//! The state word of a task: all transitions, nothing else.
+//!
+//! | bits | name | meaning |
+//! |---|---|---|
+//! | 0 | `SCHEDULED` | it is in a queue, or will be put there when its poll ends |
+//! | 1 | `RUNNING` | its lane polls it |
+//! | 2 | `COMPLETE` | its output is stored; it is never queued again |
+//! | 3 | `CANCELLED` | the next run drops the future instead of polling it |
+//! | 4 | `JOIN` | a join handle exists |
+//! | 5 | `JOIN_WAKER` | the join handle's waker lies in the cell and belongs to the lane |
+//! | 6, 7 | | unused, zero |
+//! | 8..64 | refs | references: the lane's, the join handle's, one per waker |
+//!
+//! All changes are read-modify-writes, so they have one order that everybody agrees on.
+
+use doorbell_machine::{Bug, Machine, Ordering, Word};
+
+const SCHEDULED: u64 = 1 << 0;
+const RUNNING: u64 = 1 << 1;
+const COMPLETE: u64 = 1 << 2;
+const CANCELLED: u64 = 1 << 3;
+const JOIN: u64 = 1 << 4;
+const JOIN_WAKER: u64 = 1 << 5;
+const REF_SHIFT: u32 = 8;
+const ONE_REF: u64 = 1 << REF_SHIFT;
+/// More references than this are a leak of wakers in a loop; the process ends before the
+/// count can wrap.
+const REFS_MAX: u64 = 1 << 40;
+
+// The table above: six bits, none shared, all below the count.
+const _: () = assert!(SCHEDULED + RUNNING + COMPLETE + CANCELLED + JOIN + JOIN_WAKER == 0b11_1111);
+const _: () = assert!(JOIN_WAKER < ONE_REF && ONE_REF == 256);
+
+/// What a wake has to do.
+#[must_use]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Wake {
+    /// Put the task into its lane's queue; nobody else will.
+    Submit,
+    /// Nothing: it is queued, or will be when its poll ends, or is complete.
+    Nothing,
+}
+
+/// How a run begins.
+#[must_use]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Start {
+    /// Poll the future.
+    Poll,
+    /// Drop the future.
+    Cancel,
+}
+
+/// How a poll that was not ready ends.
+#[must_use]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Pause {
+    /// The task waits for a wake.
+    Idle,
+    /// It was woken meanwhile: queue it again.
+    Requeue,
+}
+
+/// What the lane owes the join handle when the output is stored.
+#[must_use]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Completed {
+    /// No handle: the lane drops the output.
+    DropOutput,
+    /// The handle will look by itself.
+    Nothing,
+    /// The waker in the cell is the lane's now: take it and wake it.
+    WakeJoiner,
+}
+
+/// What a join handle finds.
+#[must_use]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Join {
+    /// The output is the handle's.
+    Complete,
+    /// Not ready; the waker cell is the handle's to write.
+    CellIsMine,
+}
+
+/// What a join handle that goes away has to do.
+#[must_use]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum JoinDropped {
+    /// Drop the waker in the cell; the task runs on.
+    DropWaker,
+    /// Drop the output.
+    DropOutput,
+}
+
+/// Whether a reference was the last.
+#[must_use]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Released {
+    /// Free the task.
+    Last,
+    /// Others hold it.
+    More,
+}
+
+#[derive(Debug)]
+pub(super) struct State<M: Machine>(M::U64);
+
+impl<M: Machine> State<M> {
+    /// A task that is about to be queued, held by its lane and its join handle.
+    pub(super) fn new() -> Self {
+        State(M::U64::new(SCHEDULED | JOIN | (2 * ONE_REF)))
+    }
+
+    /// Notes that the task is to be polled.
+    #[inline]
+    pub(super) fn wake(&self) -> Wake {
+        let order = if M::BUG.is(Bug::TaskWakeRelaxed) {
+            Ordering::Relaxed
+        } else {
+            Ordering::AcqRel
+        };
+        // ORDER: Release pairs with the Acquire of `start` (or of the `pause` that requeues):
+        // the poll sees what the waker did before, also when the task was queued already.
+        self.submit_if_idle(self.0.fetch_or(SCHEDULED, order))
+    }
+
+    /// Notes that the task is to be cancelled.
+    pub(super) fn cancel(&self) -> Wake {
+        // ORDER: AcqRel as in `wake`.
+        self.submit_if_idle(self.0.fetch_or(SCHEDULED | CANCELLED, Ordering::AcqRel))
+    }
+
+    #[inline]
+    fn submit_if_idle(&self, before: u64) -> Wake {
+        let busy = if M::BUG.is(Bug::TaskSubmitWhileRunning) {
+            SCHEDULED | COMPLETE
+        } else {
+            SCHEDULED | RUNNING | COMPLETE
+        };
+        if before & busy == 0 {
+            Wake::Submit
+        } else {
+            Wake::Nothing
+        }
+    }
+
+    /// From queued to running. Only the lane that took it from its queue.
+    #[inline]
+    pub(super) fn start(&self) -> Start {
+        // ORDER: Acquire pairs with the wakes' Release; nothing to release.
+        let before = self.0.fetch_xor(SCHEDULED | RUNNING, Ordering::AcqRel);
+        debug_assert_eq!(before & (SCHEDULED | RUNNING | COMPLETE), SCHEDULED);
+        if before & CANCELLED == 0 {
+            Start::Poll
+        } else {
+            Start::Cancel
+        }
+    }
+
+    /// From running to idle or queued.
+    #[inline]
+    pub(super) fn pause(&self) -> Pause {
+        // ORDER: Release pairs with the Acquire of the next `start`, on whichever thread; with
+        // Acquire a wake during the poll is seen with all it brings.
+        let before = self.0.fetch_and(!RUNNING, Ordering::AcqRel);
+        if before & SCHEDULED != 0 && !M::BUG.is(Bug::TaskForgetWake) {
+            Pause::Requeue
+        } else {
+            Pause::Idle
+        }
+    }
+
+    /// The output is stored. Only the lane that runs the task.
+    #[inline]
+    pub(super) fn complete(&self) -> Completed {
+        let order = if M::BUG.is(Bug::TaskCompleteRelaxed) {
+            Ordering::Relaxed
+        } else {
+            Ordering::AcqRel
+        };
+        // ORDER: Release pairs with the join side's Acquire: it sees the output. Acquire pairs
+        // with the Release of `lend_waker`: the lane sees the waker.
+        let before = self.0.fetch_or(COMPLETE, order);
+        if before & JOIN == 0 {
+            Completed::DropOutput
+        } else if before & JOIN_WAKER != 0 {
+            Completed::WakeJoiner
+        } else {
+            Completed::Nothing
+        }
+    }
+
+    /// Whether the output is stored.
+    #[inline]
+    pub(super) fn is_complete(&self) -> bool {
+        // ORDER: Acquire pairs with the Release of `complete`.
+        self.0.load(Ordering::Acquire) & COMPLETE != 0
+    }
+
+    /// The join handle takes the waker cell back, unless the task is complete.
+    pub(super) fn reclaim_waker(&self) -> Join {
+        // ORDER: Acquire pairs with the Release of `complete`.
+        let mut seen = self.0.load(Ordering::Acquire);
+        loop {
+            if seen & COMPLETE != 0 {
+                return Join::Complete;
+            }
+            if seen & JOIN_WAKER == 0 || M::BUG.is(Bug::TaskJoinWakerBlind) {
+                return Join::CellIsMine;
+            }
+            // ORDER: AcqRel; the cell goes from lane to handle. Acquire on failure as above.
+            match self.0.compare_exchange(
+                seen,
+                seen & !JOIN_WAKER,
+                Ordering::AcqRel,
+                Ordering::Acquire,
+            ) {
+                Ok(_) => return Join::CellIsMine,
+                Err(now) => seen = now,
+            }
+        }
+    }
+
+    /// The join handle lends the waker in the cell to the lane. On [`Join::Complete`] it was
+    /// not lent, and the output is there.
+    pub(super) fn lend_waker(&self) -> Join {
+        // ORDER: Acquire pairs with the Release of `complete`.
+        let mut seen = self.0.load(Ordering::Acquire);
+        loop {
+            if seen & COMPLETE != 0 {
+                return Join::Complete;
+            }
+            // ORDER: Release pairs with the Acquire of `complete`: the lane sees the waker.
+            // Acquire on failure as above.
+            match self.0.compare_exchange(
+                seen,
+                seen | JOIN_WAKER,
+                Ordering::AcqRel,
+                Ordering::Acquire,
+            ) {
+                Ok(_) => return Join::CellIsMine,
+                Err(now) => seen = now,
+            }
+        }
+    }
+
+    /// The join handle goes away.
+    pub(super) fn drop_join(&self) -> JoinDropped {
+        // ORDER: Acquire pairs with the Release of `complete`.
+        let mut seen = self.0.load(Ordering::Acquire);
+        loop {
+            let (next, what) = if seen & COMPLETE == 0 {
+                (seen & !(JOIN | JOIN_WAKER), JoinDropped::DropWaker)
+            } else {
+                (seen & !JOIN, JoinDropped::DropOutput)
+            };
+            // ORDER: AcqRel; the handle is done with cell and output after this, and sees
+            // what the lane stored. Acquire on failure as above.
+            match self
+                .0
+                .compare_exchange(seen, next, Ordering::AcqRel, Ordering::Acquire)
+            {
+                Ok(_) => return what,
+                Err(now) => seen = now,
+            }
+        }
+    }
+
+    /// One reference more.
+    #[inline]
+    pub(super) fn retain(&self) {
+        // ORDER: Relaxed; the caller holds a reference, so the task cannot go away, and
+        // handing the new one on orders itself.
+        let before = self.0.fetch_add(ONE_REF, Ordering::Relaxed);
+        if before >= REFS_MAX << REF_SHIFT {
+            // As std's Arc: a count that large is a leak in a loop, and to go on would be
+            // use after free.
+            std::process::abort();
+        }
+    }
+
+    /// One reference less.
+    #[inline]
+    pub(super) fn release(&self) -> Released {
+        let order = if M::BUG.is(Bug::TaskDropRelaxed) {
+            Ordering::Relaxed
+        } else {
+            Ordering::AcqRel
+        };
+        // ORDER: Release: what this holder did is over before the task is freed. Acquire: the
+        // last one sees what all others did.
+        let before = self.0.fetch_sub(ONE_REF, order);
+        debug_assert!(before >> REF_SHIFT > 0);
+        if before >> REF_SHIFT == 1 {
+            Released::Last
+        } else {
+            Released::More
+        }
+    }
+
+    /// What is visible from outside.
+    pub(super) fn phase(&self) -> super::Phase {
+        // ORDER: Relaxed; for people.
+        let now = self.0.load(Ordering::Relaxed);
+        if now & COMPLETE != 0 {
+            super::Phase::Complete
+        } else if now & RUNNING != 0 {
+            super::Phase::Running
+        } else if now & SCHEDULED != 0 {
+            super::Phase::Queued
+        } else {
+            super::Phase::Idle
+        }
+    }
+}

@@ -1,0 +1,57 @@
+//! The `Waker` of a task: its address, counted in the state word.
+
+use super::cell::TaskRef;
+use super::state::Wake;
+use doorbell_machine::Machine;
+use std::mem::ManuallyDrop;
+use std::task::{RawWaker, RawWakerVTable, Waker};
+
+/// The functions of the wakers of one machine.
+struct Table<M: Machine>(std::marker::PhantomData<M>);
+
+impl<M: Machine> Table<M> {
+    const VTABLE: RawWakerVTable =
+        RawWakerVTable::new(clone::<M>, wake::<M>, wake_by_ref::<M>, release::<M>);
+}
+
+fn raw<M: Machine>(task: TaskRef<M>) -> RawWaker {
+    RawWaker::new(task.as_raw().as_ptr(), &Table::<M>::VTABLE)
+}
+
+/// A waker that holds no reference of its own, for the time of a poll.
+///
+/// # Safety
+/// The task is alive for as long as the waker.
+pub(super) unsafe fn borrowed<M: Machine>(task: TaskRef<M>) -> ManuallyDrop<Waker> {
+    // SAFETY: the functions keep the contract of RawWaker; since the waker is never dropped,
+    // it needs no reference.
+    ManuallyDrop::new(unsafe { Waker::from_raw(raw(task)) })
+}
+
+unsafe fn clone<M: Machine>(data: *const ()) -> RawWaker {
+    // SAFETY: a waker's data is its task, alive while the waker is.
+    let task = unsafe { TaskRef::<M>::from_raw(data) };
+    task.header().state.retain();
+    raw(task)
+}
+
+unsafe fn wake_by_ref<M: Machine>(data: *const ()) {
+    // SAFETY: as in `clone`; the waker's reference is held until this returns.
+    let task = unsafe { TaskRef::<M>::from_raw(data) };
+    if task.header().state.wake() == Wake::Submit {
+        task.submit();
+    }
+}
+
+unsafe fn wake<M: Machine>(data: *const ()) {
+    // SAFETY: passed on; the waker's reference is let go only after the wake, so whatever the
+    // task's lane does meanwhile, task and front are there.
+    unsafe { wake_by_ref::<M>(data) };
+    // SAFETY: passed on.
+    unsafe { release::<M>(data) };
+}
+
+unsafe fn release<M: Machine>(data: *const ()) {
+    // SAFETY: as in `clone`.
+    unsafe { TaskRef::<M>::from_raw(data) }.release();
+}
