@@ -65,13 +65,8 @@ pub(crate) fn parse_cpu_list(text: &str) -> Option<Vec<usize>> {
         return Some(cpus);
     }
     for part in text.split(',') {
-        let (first, last) = match part.split_once('-') {
-            Some((first, last)) => (first.parse().ok()?, last.parse().ok()?),
-            None => {
-                let one: usize = part.parse().ok()?;
-                (one, one)
-            }
-        };
+        let (first, last) = part.split_once('-').unwrap_or((part, part));
+        let (first, last): (usize, usize) = (first.parse().ok()?, last.parse().ok()?);
         if first > last || last - first > 1 << 20 {
             return None;
         }

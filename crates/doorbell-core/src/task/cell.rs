@@ -4,7 +4,7 @@
 //! * `node`: by the rules of the queue it is in; in none, by whom the state says may submit it.
 //! * `body`: the lane while RUNNING; after COMPLETE the join handle, or whoever drops the last
 //!   reference.
-//! * `join_waker`: the join handle while neither JOIN_WAKER nor COMPLETE is set; the lane once
+//! * `join_waker`: the join handle while neither `JOIN_WAKER` nor COMPLETE is set; the lane once
 //!   both are.
 //! * `links`: the lane.
 
@@ -257,8 +257,8 @@ impl<M: Machine> TaskRef<M> {
     fn complete(self) {
         match self.header().state.complete() {
             Completed::Nothing => {}
-            // SAFETY: COMPLETE without a handle leaves the body to the lane.
             Completed::DropOutput => {
+                // SAFETY: COMPLETE without a handle leaves the body to the lane.
                 self.use_body(|body| unsafe { (self.header().vtable.clear)(body) });
             }
             Completed::WakeJoiner => {

@@ -122,17 +122,17 @@ impl<M: Machine> State<M> {
         };
         // ORDER: Release pairs with the Acquire of `start` (or of the `pause` that requeues):
         // the poll sees what the waker did before, also when the task was queued already.
-        self.submit_if_idle(self.0.fetch_or(SCHEDULED, order))
+        Self::submit_if_idle(self.0.fetch_or(SCHEDULED, order))
     }
 
     /// Notes that the task is to be cancelled.
     pub(super) fn cancel(&self) -> Wake {
         // ORDER: AcqRel as in `wake`.
-        self.submit_if_idle(self.0.fetch_or(SCHEDULED | CANCELLED, Ordering::AcqRel))
+        Self::submit_if_idle(self.0.fetch_or(SCHEDULED | CANCELLED, Ordering::AcqRel))
     }
 
     #[inline]
-    fn submit_if_idle(&self, before: u64) -> Wake {
+    fn submit_if_idle(before: u64) -> Wake {
         let busy = if M::BUG.is(Bug::TaskSubmitWhileRunning) {
             SCHEDULED | COMPLETE
         } else {
