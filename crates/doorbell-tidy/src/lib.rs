@@ -1,1 +1,32 @@
-//! placeholder
+//! Checks of the tree's own rules, run as tests.
+//!
+//! No rule of style lives only in prose: what the tree promises about itself (who may know whom,
+//! where atomics may be named, that every ordering says why) is a function from the [`Tree`] to a
+//! list of [`Finding`]s, and `tests/tidy.rs` runs each one on the real tree.
+//!
+//! ```
+//! use doorbell_tidy::{Tree, rules};
+//!
+//! let tree = Tree::of(&[("docs/a.md", "# One title\n\n# And a second\n")]);
+//! let findings = rules::public_word(&tree);
+//! assert_eq!(findings.len(), 1);
+//! assert!(findings[0].to_string().starts_with("docs/a.md:3: public_word: "));
+//! ```
+//!
+//! # Layers
+//!
+//! - [`Tree`]: the paths and texts, from disk or (in unit tests) from memory.
+//! - [`parsed`]: one Rust file as tokens, comments, and an [`outline`] of its syntax.
+//! - [`modules`]: which files the `mod` declarations reach, and which are test code.
+//! - [`rules`]: one file per rule, each with unit tests of what it catches and what it passes.
+
+pub mod finding;
+pub mod markdown;
+pub mod modules;
+pub mod outline;
+pub mod parsed;
+pub mod rules;
+pub mod tree;
+
+pub use finding::Finding;
+pub use tree::Tree;

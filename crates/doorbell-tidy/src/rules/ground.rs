@@ -1,0 +1,257 @@
+//! `ground`: only doorbell-machine names atomics, locks, threads, thread-locals, clocks, syscalls.
+//!
+//! What a protocol uses of the machine goes through the trait `Machine`, so that the simulator and
+//! the model checker see every step. One call past it would be a step that they miss.
+
+use proc_macro2::Delimiter;
+
+use crate::modules::Modules;
+use crate::parsed::Parsed;
+use crate::{Finding, Tree};
+
+const RULE: &str = "ground";
+
+/// Folders that may name everything: the ground itself, and tools that are no part of a runtime.
+const FREE: [&str; 3] = [
+    "crates/doorbell-machine/",
+    "crates/doorbell-lab/",
+    "crates/doorbell-tidy/",
+];
+
+/// Where a path that matters starts.
+const ROOTS: [&str; 5] = ["std", "core", "alloc", "libc", "rustix"];
+
+/// What `std::sync` holds that is no synchronisation.
+const SYNC_FREE: [&str; 2] = ["Arc", "Weak"];
+
+/// What `std::time` holds that is no clock.
+const TIME_FREE: [&str; 2] = ["Duration", "TryFromFloatSecsError"];
+
+/// Names of the ground that are spoken above it.
+pub fn ground(tree: &Tree) -> Vec<Finding> {
+    let modules = Modules::of(tree);
+    tree.each_rust(RULE, |path, parsed, findings| {
+        if FREE.iter().any(|folder| path.starts_with(folder)) || modules.is_test(path) {
+            return;
+        }
+        let mut found = names(parsed);
+        found.sort();
+        found.dedup_by_key(|(line, _, remedy)| (*line, *remedy));
+        for (line, name, remedy) in found {
+            let what = format!("names `{name}` above the ground");
+            findings.push(Finding::new(RULE, path, line, what, remedy));
+        }
+    })
+}
+
+/// Line, name and remedy of everything forbidden in a file.
+fn names(parsed: &Parsed) -> Vec<(usize, String, &'static str)> {
+    let mut found = Vec::new();
+    for index in 0..parsed.tokens.len() {
+        let Some(name) = parsed.ident(index).filter(|_| !parsed.in_test(index)) else {
+            continue;
+        };
+        let line = parsed.tokens[index].start.line;
+        if name == "thread_local" && parsed.is_punct(index + 1, '!') {
+            found.push((line, "thread_local!".to_owned(), SLOTS));
+        }
+        if ROOTS.contains(&name) && is_root(parsed, index) {
+            let mut paths = Vec::new();
+            expand(parsed, index, &[], &mut paths);
+            let import = index > 0 && matches!(parsed.ident(index - 1), Some("use" | "crate"));
+            for (line, path) in paths {
+                if let Some(remedy) = forbidden(&path, import) {
+                    found.push((line, path.join("::"), remedy));
+                }
+            }
+        } else if name == "SystemTime" && is_root(parsed, index) {
+            found.push((line, name.to_owned(), CLOCK));
+        }
+    }
+    found
+}
+
+/// Whether a path starts at the identifier, rather than passes through it or is a field.
+fn is_root(parsed: &Parsed, index: usize) -> bool {
+    let after_dot = index > 0 && parsed.is_punct(index - 1, '.');
+    // In `a::std` the name touches the `::`; before a leading `::std` there is a space.
+    let touches = || parsed.tokens[index - 3].end == parsed.tokens[index - 2].start;
+    let after_name = index > 2
+        && parsed.is_path_sep(index - 2)
+        && (parsed.ident(index - 3).is_some() || parsed.is_punct(index - 3, '>'))
+        && touches();
+    !(after_dot || after_name)
+}
+
+/// All paths that start at the identifier `index`, with the groups of a `use` opened out.
+fn expand(parsed: &Parsed, index: usize, before: &[&str], out: &mut Vec<(usize, Vec<String>)>) {
+    let mut path: Vec<&str> = before.to_vec();
+    let mut at = index;
+    let line = parsed.tokens[index].start.line;
+    loop {
+        match parsed.ident(at) {
+            Some("self") if !path.is_empty() => {}
+            Some(name) => path.push(name),
+            None if parsed.is_punct(at, '*') => path.push("*"),
+            None if parsed.opens(at, Delimiter::Brace) => {
+                return expand_group(parsed, at, &path, out);
+            }
+            None => break,
+        }
+        if !parsed.is_path_sep(at + 1) {
+            break;
+        }
+        at += 3;
+    }
+    out.push((line, path.into_iter().map(str::to_owned).collect()));
+}
+
+/// The paths in the group of a `use` that opens at `open`.
+fn expand_group(parsed: &Parsed, open: usize, path: &[&str], out: &mut Vec<(usize, Vec<String>)>) {
+    let close = parsed.tokens[open].mate;
+    let mut first = true;
+    let mut at = open + 1;
+    while at < close {
+        if first {
+            expand(parsed, at, path, out);
+        }
+        first = parsed.is_punct(at, ',');
+        at = parsed.tokens[at].mate.max(at) + 1;
+    }
+}
+
+const ATOMICS: &str = "use M::U32, M::U64, M::Ptr or the fences of doorbell_machine::Machine, and \
+                       the `Ordering` that doorbell_machine re-exports";
+const LOCKS: &str = "use a word of doorbell_machine::Machine; of std::sync only Arc and Weak";
+const THREADS: &str = "use M::spawn, M::Seat and M::relax of doorbell_machine::Machine";
+const SLOTS: &str = "use M::lane_slot of doorbell_machine::Machine";
+const CLOCK: &str = "use M::now_ns of doorbell_machine::Machine; of std::time only Duration";
+const CALLS: &str = "move the call into doorbell-machine";
+const WHOLE: &str = "import the names themselves, so that this rule sees them";
+
+/// The remedy, if the path may not be named. `import` tells `use std;` from a mere mention.
+fn forbidden(path: &[String], import: bool) -> Option<&'static str> {
+    let parts: Vec<&str> = path.iter().map(String::as_str).collect();
+    let std = matches!(parts.first(), Some(&("std" | "core" | "alloc")));
+    match parts[..] {
+        ["libc" | "rustix"] => import.then_some(CALLS),
+        ["libc" | "rustix", ..] => Some(CALLS),
+        [_] => import.then_some(WHOLE),
+        [_, "*" | "sync" | "time"] | [_, "sync" | "time", "*"] if std => Some(WHOLE),
+        [_, "sync", "atomic", ..] => Some(ATOMICS),
+        [_, "sync", name, ..] => (!SYNC_FREE.contains(&name)).then_some(LOCKS),
+        [_, "thread", ..] => Some(THREADS),
+        [_, "thread_local"] => Some(SLOTS),
+        [_, "time", name, ..] => (!TIME_FREE.contains(&name)).then_some(CLOCK),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::lines;
+    use super::*;
+
+    const ABOVE: &str = "crates/doorbell-core/src/x.rs";
+
+    #[test]
+    fn every_forbidden_name_is_caught() {
+        let bad = [
+            "use std::sync::atomic::AtomicU32;",
+            "use core::sync::atomic::Ordering;",
+            "use std::sync::{Arc, Mutex};",
+            "use std::{fmt, sync::{self}};",
+            "use std::{sync::{Arc as A, OnceLock as O}, fmt};",
+            "use ::std::sync::mpsc::channel;",
+            "use std::sync;",
+            "use std::sync::*;",
+            "use std as s;",
+            "fn f() -> ::std::thread::Thread {}",
+            "fn f() { return ::std::thread::current() }",
+            "use std::time::{Duration, Instant};",
+            "use std::time;",
+            "use std::thread;",
+            "use libc as c;",
+            "extern crate rustix;",
+            "use rustix::thread::gettid;",
+            "fn f(x: std::sync::atomic::Ordering) {}",
+            "fn f() { std::thread::yield_now() }",
+            "fn f() { let _ = std::time::Instant::now(); }",
+            "fn f() { let _ = SystemTime::now(); }",
+            "fn f() { unsafe { libc::getpid() }; }",
+            "fn f(x: Vec<std::sync::Mutex<u8>>) {}",
+            "fn f(x: <std::sync::RwLock<u8> as T>::X) {}",
+            "thread_local! { static X: u8 = 0; }",
+            "std::thread_local!(static X: u8 = 0);",
+            "macro_rules! m { () => { std::sync::Barrier::new(1) } }",
+        ];
+        for text in bad {
+            let found = lines(ground, ABOVE, &format!("\n{text}\n"));
+            assert!(
+                !found.is_empty() && found.iter().all(|&line| line == 2),
+                "{text}: {found:?}"
+            );
+        }
+    }
+
+    #[test]
+    fn what_is_free_passes() {
+        let good = [
+            "use std::sync::{Arc, Weak};",
+            "use alloc::sync::Arc;",
+            "use std::{collections::BTreeMap, time::Duration};",
+            "use doorbell_machine::{Machine, Ordering};",
+            "use doorbell_machine::sync::atomic::fence;",
+            "use crate::thread::Thread;",
+            "use crate::libc::getpid;",
+            "fn f(x: <T as U>::std::sync::Mutex) {}",
+            "fn f(libc: u8) -> u8 { self.std.sync + libc }",
+            "// std::sync::Mutex\nfn f() { g(\"std::thread\") }",
+            "/// See [`std::time::Instant`].\nfn f() {}",
+            "fn f(x: std::vec::Vec<u8>) {}",
+            "fn f() { core::mem::swap(a, b) }",
+            "#[cfg(test)]\nmod t { use std::thread; }",
+        ];
+        for text in good {
+            assert_eq!(lines(ground, ABOVE, text), Vec::<usize>::new(), "{text}");
+        }
+    }
+
+    #[test]
+    fn a_group_is_reported_on_the_line_of_the_name() {
+        let text = "use std::{\n    fmt,\n    sync::{\n        Arc,\n        Mutex,\n    },\n};\n";
+        assert_eq!(lines(ground, ABOVE, text), [5]);
+    }
+
+    #[test]
+    fn the_ground_tools_and_tests_are_free() {
+        let text = "use std::thread;";
+        let free = [
+            "crates/doorbell-machine/src/host.rs",
+            "crates/doorbell-lab/src/x.rs",
+            "crates/doorbell-tidy/src/x.rs",
+            "crates/doorbell/tests/api.rs",
+            "crates/doorbell/examples/a.rs",
+            "crates/doorbell-core/benches/b.rs",
+            "crates/doorbell-core/src/bell/tests.rs",
+            "crates/doorbell-core/src/bell/tests/loom.rs",
+        ];
+        for path in free {
+            assert_eq!(lines(ground, path, text), Vec::<usize>::new(), "{path}");
+        }
+        let above = [
+            "doorbell-core",
+            "doorbell",
+            "doorbell-macros",
+            "doorbell-sim",
+            "doorbell-hyper",
+        ];
+        for name in above {
+            assert_eq!(
+                lines(ground, &format!("crates/{name}/src/x.rs"), text),
+                [1],
+                "{name}"
+            );
+        }
+    }
+}

@@ -1,0 +1,53 @@
+//! The rules. Each file holds one: its reason, the check, and tests that it can fail.
+
+use crate::{Finding, Tree};
+
+mod banned;
+mod dead_files;
+mod floors;
+mod ground;
+mod length;
+mod order;
+mod packed;
+mod protocol_readme;
+mod public_word;
+mod safety;
+
+pub use banned::banned;
+pub use dead_files::dead_files;
+pub use floors::floors;
+pub use ground::ground;
+pub use length::length;
+pub use order::{order, order_sites};
+pub use packed::packed;
+pub use protocol_readme::protocol_readme;
+pub use public_word::public_word;
+pub use safety::{safety, unsafe_sites};
+
+/// A rule: what the tree breaks.
+pub type Rule = fn(&Tree) -> Vec<Finding>;
+
+/// Every rule with its name.
+pub const ALL: [(&str, Rule); 10] = [
+    ("banned", banned),
+    ("dead_files", dead_files),
+    ("floors", floors),
+    ("ground", ground),
+    ("length", length),
+    ("order", order),
+    ("packed", packed),
+    ("protocol_readme", protocol_readme),
+    ("public_word", public_word),
+    ("safety", safety),
+];
+
+/// Lines of the findings of a rule on one file in memory, for unit tests.
+#[cfg(test)]
+fn lines(rule: Rule, path: &str, text: &str) -> Vec<usize> {
+    let findings = rule(&Tree::of(&[(path, text)]));
+    assert!(
+        findings.iter().all(|finding| finding.path == path),
+        "{findings:?}"
+    );
+    findings.iter().map(|finding| finding.line).collect()
+}

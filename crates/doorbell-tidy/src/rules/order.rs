@@ -1,0 +1,322 @@
+//! `order`: every memory ordering that is passed says why, also when it is `Relaxed`.
+//!
+//! The comment names the partner of the access and what becomes visible: `// ORDER: pairs with …`.
+//! A variable named `order` or `…_order` that an atomic operation takes is an ordering like any
+//! other, except in doorbell-machine, whose words forward the ordering that they are given.
+
+use proc_macro2::Delimiter;
+
+use crate::modules::Modules;
+use crate::parsed::{Parsed, tagged};
+use crate::{Finding, Tree};
+
+const RULE: &str = "order";
+const TAG: &str = "ORDER:";
+
+/// Fewer characters than this cannot name a partner.
+const TEXT_MIN: usize = 15;
+
+/// Where the rule holds.
+const HOLDS: [&str; 3] = [
+    "crates/doorbell-core/",
+    "crates/doorbell/",
+    "crates/doorbell-machine/src/",
+];
+
+/// The simulator and the model checker implement orderings; they do not rely on them.
+const MODELS: [&str; 4] = [
+    "crates/doorbell-machine/src/sim/",
+    "crates/doorbell-machine/src/sim.rs",
+    "crates/doorbell-machine/src/loom/",
+    "crates/doorbell-machine/src/loom.rs",
+];
+
+/// Where a variable is a parameter that is passed on.
+const FORWARDS: &str = "crates/doorbell-machine/";
+
+/// The orderings of memory.
+const ORDERINGS: [&str; 5] = ["Relaxed", "Acquire", "Release", "AcqRel", "SeqCst"];
+
+/// Orderings that are passed to a call without an `// ORDER:` comment.
+pub fn order(tree: &Tree) -> Vec<Finding> {
+    let modules = Modules::of(tree);
+    tree.each_rust(RULE, |path, parsed, findings| {
+        if !holds(path, &modules) {
+            return;
+        }
+        let mut last = 0;
+        for index in sites(path, parsed) {
+            let line = parsed.tokens[index].start.line;
+            let reason = reason(parsed, index);
+            let short = reason
+                .as_ref()
+                .is_some_and(|text| text.chars().count() < TEXT_MIN);
+            // Several orderings of one line are one finding.
+            if line == last || (reason.is_some() && !short) {
+                continue;
+            }
+            last = line;
+            let name = parsed.ident(index).unwrap_or_default();
+            let what = if short {
+                format!("`{name}` with an `// {TAG}` comment that says too little")
+            } else {
+                format!("`{name}` without an `// {TAG}` comment at its statement")
+            };
+            let remedy = "name the partner of the access and what becomes visible";
+            findings.push(Finding::new(RULE, path, line, what, remedy));
+        }
+    })
+}
+
+/// How many orderings the rule looks at: with none, it would pass on nothing.
+pub fn order_sites(tree: &Tree) -> usize {
+    let modules = Modules::of(tree);
+    let mut count = 0;
+    tree.each_rust(RULE, |path, parsed, _| {
+        count += if holds(path, &modules) {
+            sites(path, parsed).len()
+        } else {
+            0
+        };
+    });
+    count
+}
+
+fn holds(path: &str, modules: &Modules) -> bool {
+    let within = |folders: &[&str]| folders.iter().any(|folder| path.starts_with(folder));
+    within(&HOLDS) && !within(&MODELS) && !modules.is_test(path)
+}
+
+/// The orderings that are passed to a call, outside of test code.
+fn sites(path: &str, parsed: &Parsed) -> Vec<usize> {
+    let forwards = path.starts_with(FORWARDS);
+    let ordering = |&index: &usize| {
+        let Some(name) = parsed.ident(index).filter(|_| !parsed.in_test(index)) else {
+            return false;
+        };
+        let known = ORDERINGS.contains(&name) && !is_pattern(parsed, index);
+        let variable = !forwards && (name == "order" || name.ends_with("_order"));
+        (known && is_passed(parsed, index)) || (variable && is_operand(parsed, index))
+    };
+    (0..parsed.tokens.len()).filter(ordering).collect()
+}
+
+/// Whether `Ordering::X` stands anywhere in the arguments of a call, or a bare `X` is an argument.
+fn is_passed(parsed: &Parsed, index: usize) -> bool {
+    let qualified = index > 2
+        && parsed.is_path_sep(index - 2)
+        && parsed
+            .ident(index - 3)
+            .is_some_and(|name| name.ends_with("Ordering"));
+    if qualified {
+        call_around(parsed, index).is_some()
+    } else {
+        argument_of(parsed, index).is_some()
+    }
+}
+
+/// Whether the identifier is a whole argument of an atomic operation.
+fn is_operand(parsed: &Parsed, index: usize) -> bool {
+    let name = argument_of(parsed, index).and_then(|open| parsed.ident(open - 1));
+    name.is_some_and(|name| {
+        let prefixes = ["fetch_", "compare_exchange"];
+        let exact = ["load", "store", "swap", "fence"];
+        exact.contains(&name) || prefixes.iter().any(|prefix| name.starts_with(prefix))
+    })
+}
+
+/// The call of which the identifier is a whole argument.
+fn argument_of(parsed: &Parsed, index: usize) -> Option<usize> {
+    let open = parsed.tokens[index].parent?;
+    let starts = index - 1 == open || parsed.is_punct(index - 1, ',');
+    let ends = index + 1 == parsed.tokens[open].mate || parsed.is_punct(index + 1, ',');
+    (starts && ends && is_call(parsed, open)).then_some(open)
+}
+
+/// The innermost call around the token.
+fn call_around(parsed: &Parsed, index: usize) -> Option<usize> {
+    parsed
+        .groups_around(index)
+        .find(|&open| is_call(parsed, open))
+}
+
+/// Whether the group holds the arguments of a function or method, not of a macro or a variant.
+fn is_call(parsed: &Parsed, open: usize) -> bool {
+    let name = open.checked_sub(1).and_then(|before| parsed.ident(before));
+    let function =
+        name.is_some_and(|name| name.starts_with(|c: char| c == '_' || c.is_lowercase()));
+    let turbofish = open > 0 && parsed.is_punct(open - 1, '>');
+    // `if (…)`, `return (…)` and the like are no calls.
+    let keyword = matches!(
+        name,
+        Some("if" | "while" | "match" | "return" | "in" | "let" | "break" | "else" | "as" | "mut")
+    );
+    // In `fn f(…)` the group holds parameters.
+    let definition = open > 1 && parsed.ident(open - 2) == Some("fn");
+    parsed.opens(open, Delimiter::Parenthesis) && (function || turbofish) && !keyword && !definition
+}
+
+/// Whether the ordering is compared with or matched against, which passes it to nobody.
+fn is_pattern(parsed: &Parsed, index: usize) -> bool {
+    let sign = |index: usize, sign| parsed.is_punct(index, sign);
+    let arm = sign(index + 1, '=') && sign(index + 2, '>');
+    let or = sign(index + 1, '|') && !sign(index + 2, '|');
+    let guard = parsed.ident(index + 1) == Some("if");
+    let path = if index > 2 && parsed.is_path_sep(index - 2) {
+        index - 3
+    } else {
+        index
+    };
+    let compared = path > 1 && sign(path - 1, '=') && (sign(path - 2, '=') || sign(path - 2, '!'));
+    arm || or || guard || compared
+}
+
+/// The text of the comment that covers the ordering: directly above its statement, or within it up
+/// to the end of the call.
+fn reason(parsed: &Parsed, index: usize) -> Option<String> {
+    let start = parsed.statement_start(index);
+    let call = call_around(parsed, index);
+    let end = call.map_or(index, |open| parsed.tokens[open].mate);
+    let above = tagged(&parsed.comments_above(start.line), TAG);
+    let beside = parsed.comments_beside(index, start, parsed.tokens[end].end.line);
+    above.or_else(|| tagged(&beside, TAG))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::lines;
+    use super::*;
+
+    const CORE: &str = "crates/doorbell-core/src/x.rs";
+
+    fn check(body: &str) -> Vec<usize> {
+        lines(order, CORE, &format!("fn f() {{\n{body}\n}}\n"))
+    }
+
+    #[test]
+    fn orderings_without_a_reason_are_caught() {
+        let bad = [
+            ("x.load(Ordering::Acquire);", 2),
+            ("x.load(atomic::Ordering::Acquire);", 2),
+            ("x.load(Acquire);", 2),
+            ("x.store(1, Release);", 2),
+            ("x.fetch_or(1, SeqCst,);", 2),
+            ("fence(Ordering::SeqCst);", 2),
+            (
+                "x.cas(a, b,\n    Ordering::AcqRel,\n    Ordering::Relaxed);",
+                3,
+            ),
+            ("assert_eq!(x.load(Ordering::Relaxed), 0);", 2),
+            (
+                "x.load(if y { Ordering::Acquire } else { Ordering::Relaxed });",
+                2,
+            ),
+            ("// ORDER: above but not directly.\n\nx.load(Acquire);", 4),
+            ("// ORDER: too short\nx.load(Acquire);", 3),
+            ("// ORDER:\nx.load(Acquire);", 3),
+            (
+                "// ORDER: for the first of two statements.\na();\nx.load(Acquire);",
+                4,
+            ),
+            (
+                "// ORDER: above the loop is too far away.\nloop {\n    x.load(Acquire);\n}",
+                4,
+            ),
+            (
+                "if a {\n    // ORDER: of another branch, inside.\n} else if x.load(Acquire) {}",
+                4,
+            ),
+            ("a(); // ORDER: beside the line above.\nx.load(Acquire);", 3),
+            (
+                "m! {\n    // ORDER: of the first statement.\n    a();\n    x.load(Acquire);\n}",
+                5,
+            ),
+        ];
+        for (body, line) in bad {
+            let found = check(body);
+            assert_eq!(found.first(), Some(&line), "{body}: {found:?}");
+        }
+        assert_eq!(check("let order = pick();\nx.fetch_or(1, order);"), [3]);
+        assert_eq!(check("x.compare_exchange(a, b, order, fail_order);"), [2]);
+        let twice = "x.load(Acquire);\nx.load(Acquire);";
+        assert_eq!(check(twice), [2, 3]);
+    }
+
+    #[test]
+    fn orderings_with_a_reason_pass() {
+        let good = [
+            "// ORDER: pairs with the Release in post.\nx.load(Ordering::Acquire);",
+            "x.load(Acquire); // ORDER: pairs with the Release in post.",
+            "// ORDER: pairs with the Release in post,\n// so that the item is seen.\nlet y = x\n    .cas(a, b, Ordering::AcqRel, Ordering::Relaxed);",
+            "x.cas(\n    a,\n    // ORDER: publishes the item to take.\n    Ordering::AcqRel,\n    Ordering::Relaxed,\n);",
+            "x.cas(\n    a,\n    Ordering::AcqRel, // ORDER: publishes the item.\n    Ordering::Relaxed,\n);",
+            "x.cas(\n    Ordering::AcqRel,\n    Ordering::Relaxed,\n); // ORDER: publishes the item.",
+            "loop {\n    // ORDER: pairs with the Release in post.\n    match x.cas(a, b, AcqRel, Relaxed) {\n        Ok(_) => return,\n        Err(now) => a = now,\n    }\n}",
+            "match y {\n    // ORDER: pairs with the Release in post.\n    1 => x.load(Acquire),\n}",
+            "// ORDER: pairs with the Release in post.\nwhile x.load(Acquire) == 0 {\n    relax();\n}",
+            "// Story.\n// ORDER: pairs with the Release in post.\n#[cfg(unix)]\nx.load(Acquire);",
+            "// ORDER:\n// pairs with the Release in post.\nx.load(Acquire);",
+        ];
+        for body in good {
+            assert_eq!(check(body), Vec::<usize>::new(), "{body}");
+        }
+    }
+
+    #[test]
+    fn what_passes_no_ordering_is_free() {
+        let good = [
+            "use Ordering::{Acquire, Release};",
+            "let y = \"x.load(Acquire)\";",
+            "self.sort(order);",
+            "let order = Ordering::Release;",
+            "a.cmp(b) == Ordering::Less;",
+            "match order { Ordering::Acquire | Ordering::SeqCst => 1, Ordering::Relaxed => 2 };",
+            "g(order == Ordering::SeqCst);",
+            "matches!(order, Ordering::Relaxed);",
+            "Some(Acquire);",
+            "g(Acquire { x });",
+        ];
+        for body in good {
+            assert_eq!(check(body), Vec::<usize>::new(), "{body}");
+        }
+        assert_eq!(
+            lines(order, CORE, "fn load(&self, order: Ordering) -> u32;"),
+            [] as [usize; 0]
+        );
+    }
+
+    #[test]
+    fn the_rule_holds_where_it_should() {
+        let text = "fn f() { x.load(Acquire); }";
+        let holds = [
+            "doorbell-core/src/x.rs",
+            "doorbell/src/x.rs",
+            "doorbell-machine/src/host.rs",
+        ];
+        for path in holds {
+            let path = format!("crates/{path}");
+            assert_eq!(lines(order, &path, text), [1], "{path}");
+            assert_eq!(order_sites(&Tree::of(&[(&path, text)])), 1);
+        }
+        let free = [
+            "doorbell-core/src/bell/tests.rs",
+            "doorbell-core/src/bell/tests/loom.rs",
+            "doorbell/tests/torture.rs",
+            "doorbell-machine/src/sim/memory.rs",
+            "doorbell-machine/src/loom.rs",
+            "doorbell-lab/src/x.rs",
+        ];
+        for path in free {
+            let path = format!("crates/{path}");
+            assert_eq!(lines(order, &path, text), [] as [usize; 0], "{path}");
+        }
+        let forward = "fn load(&self, order: Ordering) -> u32 { self.0.load(order) }";
+        assert_eq!(
+            lines(order, "crates/doorbell-machine/src/host.rs", forward),
+            []
+        );
+        assert_eq!(lines(order, CORE, forward), [1]);
+        let inline = "#[cfg(test)]\nmod loom { fn f() { x.load(Acquire); } }";
+        assert_eq!(lines(order, CORE, inline), [] as [usize; 0]);
+    }
+}

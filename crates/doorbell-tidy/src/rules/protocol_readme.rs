@@ -1,0 +1,216 @@
+//! `protocol_readme`: every protocol folder explains itself and holds its tests.
+
+use crate::markdown::{Prose, prose, titles};
+use crate::{Finding, Tree};
+
+const RULE: &str = "protocol_readme";
+
+/// Every folder directly below is a protocol.
+const PROTOCOLS: &str = "crates/doorbell-core/src";
+
+/// Bytes of a README at least.
+const README_BYTES_MIN: usize = 400;
+
+/// What the headings of a README must speak of.
+const HEADINGS: [&str; 6] = [
+    "words",
+    "steps",
+    "race",
+    "safe",
+    "worst allowed",
+    "forbidden",
+];
+
+/// Protocol folders without their README, their pointer to it, or their tests.
+pub fn protocol_readme(tree: &Tree) -> Vec<Finding> {
+    let mut findings = Vec::new();
+    for name in tree.folders_in(PROTOCOLS) {
+        let folder = format!("{PROTOCOLS}/{name}");
+        let mut add = |file: &str, line: usize, what: String, remedy: &str| {
+            findings.push(Finding::new(
+                RULE,
+                &format!("{folder}/{file}"),
+                line,
+                what,
+                remedy,
+            ));
+        };
+        match tree.text(&format!("{folder}/README.md")) {
+            Some(text) => readme(text).into_iter().for_each(|(line, what)| {
+                add(
+                    "README.md",
+                    line,
+                    what,
+                    "see how the other protocols are written",
+                );
+            }),
+            None => add(
+                "README.md",
+                1,
+                "is missing".to_owned(),
+                "write it before the code",
+            ),
+        }
+        let module = tree.text(&format!("{folder}/mod.rs"));
+        let first = module
+            .and_then(|text| text.lines().next())
+            .unwrap_or_default();
+        if !(first.starts_with("//!") && first.contains("README.md")) {
+            let what = "first line does not point to README.md".to_owned();
+            add(
+                "mod.rs",
+                1,
+                what,
+                "start with `//! What it is. See README.md.`",
+            );
+        }
+        let missing = |file: &str, folder_file: &str| {
+            !tree.contains(&format!("{folder}/{file}"))
+                && !tree.contains(&format!("{folder}/{folder_file}"))
+        };
+        if missing("tests.rs", "tests") {
+            add(
+                "tests.rs",
+                1,
+                "no tests".to_owned(),
+                "add tests.rs or tests/",
+            );
+        }
+        if missing("loom.rs", "tests/loom.rs") {
+            add(
+                "loom.rs",
+                1,
+                "no loom tests".to_owned(),
+                "add loom.rs or tests/loom.rs",
+            );
+        }
+    }
+    findings
+}
+
+/// Line and text of what a README lacks.
+fn readme(text: &str) -> Vec<(usize, String)> {
+    let mut lacks = Vec::new();
+    if text.len() < README_BYTES_MIN {
+        lacks.push((
+            1,
+            format!("has {} bytes, fewer than {README_BYTES_MIN}", text.len()),
+        ));
+    }
+    let titles = titles(text);
+    if titles.len() != 1 {
+        let line = titles.get(1).copied().unwrap_or(1);
+        lacks.push((line, format!("has {} titles, not one", titles.len())));
+    }
+    let prose = prose(text);
+    let headings: Vec<String> = prose
+        .iter()
+        .filter_map(Prose::heading)
+        .map(|(_, text)| text.to_lowercase())
+        .collect();
+    for word in HEADINGS {
+        if !headings.iter().any(|heading| heading.contains(word)) {
+            lacks.push((1, format!("no heading speaks of \"{word}\"")));
+        }
+    }
+    lacks
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn good_readme() -> String {
+        let headings = "# Bell\n## Words\n## Steps\n## The race, and why it is safe\n\
+            ### Worst allowed outcome\n### Forbidden outcome\n";
+        format!("{headings}{}", "Text about the bell.\n".repeat(20))
+    }
+
+    fn check(files: &[(&str, &str)]) -> Vec<String> {
+        let paths: Vec<String> = files
+            .iter()
+            .map(|(name, _)| format!("{PROTOCOLS}/bell/{name}"))
+            .collect();
+        let files: Vec<(&str, &str)> = paths
+            .iter()
+            .zip(files)
+            .map(|(path, (_, text))| (path.as_str(), *text))
+            .collect();
+        protocol_readme(&Tree::of(&files))
+            .iter()
+            .map(ToString::to_string)
+            .collect()
+    }
+
+    #[test]
+    fn a_whole_protocol_passes() {
+        let readme = good_readme();
+        let module = "//! Code of the bell. See README.md.\n";
+        let flat = [
+            ("README.md", &*readme),
+            ("mod.rs", module),
+            ("tests.rs", ""),
+            ("loom.rs", ""),
+        ];
+        assert_eq!(check(&flat), Vec::<String>::new());
+        let nested = [
+            ("README.md", &*readme),
+            ("mod.rs", module),
+            ("tests/mod.rs", ""),
+            ("tests/loom.rs", ""),
+        ];
+        assert_eq!(check(&nested), Vec::<String>::new());
+        let beside = Tree::of(&[("crates/doorbell-core/src/lib.rs", "")]);
+        assert!(protocol_readme(&beside).is_empty(), "a file is no protocol");
+    }
+
+    #[test]
+    fn everything_missing_is_named() {
+        let found = check(&[("word.rs", "")]);
+        assert_eq!(found.len(), 4, "{found:?}");
+        for file in ["README.md", "mod.rs", "tests.rs", "loom.rs"] {
+            assert!(
+                found.iter().any(|finding| finding.contains(file)),
+                "{file}: {found:?}"
+            );
+        }
+    }
+
+    #[test]
+    fn a_poor_readme_is_named() {
+        let good = good_readme();
+        assert_eq!(readme(&good), []);
+        let short = good.replace("Text about the bell.\n", "");
+        assert_eq!(readme(&short).len(), 1);
+        assert_eq!(readme(&format!("{good}# Second\n")).len(), 1);
+        assert_eq!(readme(&good.replace("# Bell\n", "")).len(), 1);
+        for word in [
+            "Words",
+            "Steps",
+            "race",
+            "safe",
+            "Worst allowed",
+            "Forbidden",
+        ] {
+            assert_eq!(readme(&good.replace(word, "x")).len(), 1, "{word}");
+        }
+        assert_eq!(
+            readme(&good.replace("## Words", "```\n## Words\n```")).len(),
+            1
+        );
+    }
+
+    #[test]
+    fn the_first_line_of_the_module_must_point() {
+        let readme = good_readme();
+        for module in ["//! Code.\n//! See README.md.\n", "// See README.md.\n", ""] {
+            let files = [
+                ("README.md", &*readme),
+                ("mod.rs", module),
+                ("tests.rs", ""),
+                ("loom.rs", ""),
+            ];
+            assert_eq!(check(&files).len(), 1, "{module}");
+        }
+    }
+}

@@ -1,0 +1,203 @@
+//! The tree of files that the rules look at.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::io;
+use std::path::Path;
+
+use walkdir::{DirEntry, WalkDir};
+
+use crate::finding::Finding;
+use crate::parsed::Parsed;
+
+/// Endings of the files whose text is kept; of all others only the path is.
+const TEXT_ENDINGS: [&str; 4] = ["rs", "md", "toml", "lock"];
+
+/// The paths and texts of a repository.
+#[derive(Clone, Debug, Default)]
+pub struct Tree {
+    /// Path to text, for the files with one of [`TEXT_ENDINGS`].
+    texts: BTreeMap<String, String>,
+    /// Every file and folder.
+    paths: BTreeSet<String>,
+}
+
+impl Tree {
+    /// Reads the tree below `root`, without version control and build output.
+    ///
+    /// # Errors
+    ///
+    /// If a folder cannot be listed, or a text cannot be read or is not UTF-8.
+    pub fn read(root: &Path) -> io::Result<Self> {
+        let mut tree = Self::default();
+        for entry in WalkDir::new(root)
+            .min_depth(1)
+            .into_iter()
+            .filter_entry(is_source)
+        {
+            let entry = entry?;
+            let path = relative(root, entry.path());
+            if entry.file_type().is_file() && is_text(&path) {
+                let text = std::fs::read_to_string(entry.path())
+                    .map_err(|error| io::Error::new(error.kind(), format!("{path}: {error}")))?;
+                tree.texts.insert(path.clone(), text);
+            }
+            tree.paths.insert(path);
+        }
+        Ok(tree)
+    }
+
+    /// A tree in memory, for unit tests: pairs of a path and its text.
+    pub fn of(files: &[(&str, &str)]) -> Self {
+        let mut tree = Self::default();
+        for (path, text) in files {
+            tree.texts.insert((*path).to_owned(), (*text).to_owned());
+            let parts: Vec<&str> = path.split('/').collect();
+            for end in 1..=parts.len() {
+                tree.paths.insert(parts[..end].join("/"));
+            }
+        }
+        tree
+    }
+
+    /// The text of the file at `path`, if it is there and is one of the kinds that rules read.
+    pub fn text(&self, path: &str) -> Option<&str> {
+        self.texts.get(path).map(String::as_str)
+    }
+
+    /// Whether a file or folder stands at `path`. The root itself is the empty path.
+    pub fn contains(&self, path: &str) -> bool {
+        path.is_empty() || self.paths.contains(path)
+    }
+
+    /// All texts whose path ends in `.ending`, in order of path.
+    pub fn with_ending<'a>(&'a self, ending: &'a str) -> impl Iterator<Item = (&'a str, &'a str)> {
+        self.texts
+            .iter()
+            .filter(move |(path, _)| ending_of(path) == Some(ending))
+            .map(|(path, text)| (path.as_str(), text.as_str()))
+    }
+
+    /// All `Cargo.toml` files, in order of path.
+    pub fn manifests(&self) -> impl Iterator<Item = (&str, &str)> {
+        self.with_ending("toml")
+            .filter(|(path, _)| name_of(path) == "Cargo.toml")
+    }
+
+    /// Parses every Rust file and shows it to `look`; one that does not parse is a finding, so that
+    /// no file escapes a rule by being broken.
+    pub fn each_rust(
+        &self,
+        rule: &'static str,
+        mut look: impl FnMut(&str, &Parsed, &mut Vec<Finding>),
+    ) -> Vec<Finding> {
+        let mut findings = Vec::new();
+        for (path, text) in self.with_ending("rs") {
+            match Parsed::of(text) {
+                Ok(parsed) => look(path, &parsed, &mut findings),
+                Err((line, error)) => {
+                    let what = format!("does not parse: {error}");
+                    findings.push(Finding::new(rule, path, line, what, "make it compile"));
+                }
+            }
+        }
+        findings
+    }
+
+    /// Names of the folders directly below `folder`.
+    pub fn folders_in(&self, folder: &str) -> BTreeSet<&str> {
+        let prefix = format!("{folder}/");
+        self.paths
+            .iter()
+            .filter_map(|path| path.strip_prefix(&prefix)?.split_once('/'))
+            .map(|(name, _)| name)
+            .collect()
+    }
+}
+
+/// The last part of a path.
+pub fn name_of(path: &str) -> &str {
+    path.rsplit('/').next().unwrap_or(path)
+}
+
+/// The folder of a path; empty at the root.
+pub fn folder_of(path: &str) -> &str {
+    path.rsplit_once('/').map_or("", |(folder, _)| folder)
+}
+
+/// Joins a relative path to a folder and resolves `.` and `..`; `None` if it leaves the tree.
+pub fn join(folder: &str, relative: &str) -> Option<String> {
+    let mut parts: Vec<&str> = folder.split('/').filter(|part| !part.is_empty()).collect();
+    for part in relative.split('/') {
+        match part {
+            "" | "." => {}
+            ".." => {
+                parts.pop()?;
+            }
+            part => parts.push(part),
+        }
+    }
+    Some(parts.join("/"))
+}
+
+fn ending_of(path: &str) -> Option<&str> {
+    name_of(path).rsplit_once('.').map(|(_, ending)| ending)
+}
+
+fn is_text(path: &str) -> bool {
+    ending_of(path).is_some_and(|ending| TEXT_ENDINGS.contains(&ending))
+}
+
+fn relative(root: &Path, path: &Path) -> String {
+    let path = path.strip_prefix(root).unwrap_or(path);
+    let parts: Vec<_> = path.iter().map(|part| part.to_string_lossy()).collect();
+    parts.join("/")
+}
+
+/// Neither version control nor build output: cargo marks a target folder by `CACHEDIR.TAG`.
+fn is_source(entry: &DirEntry) -> bool {
+    let git = entry.file_name() == ".git";
+    let built = entry.file_type().is_dir() && entry.path().join("CACHEDIR.TAG").exists();
+    let target = entry.depth() == 1 && entry.file_name() == "target";
+    !(git || built || target)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn paths_include_the_folders() {
+        let tree = Tree::of(&[("a/b/c.rs", ""), ("a/d.md", "")]);
+        assert!(tree.contains("a") && tree.contains("a/b") && tree.contains("a/b/c.rs"));
+        assert!(!tree.contains("a/c.rs"));
+        assert_eq!(tree.folders_in("a").into_iter().collect::<Vec<_>>(), ["b"]);
+        assert_eq!(tree.with_ending("rs").count(), 1);
+    }
+
+    #[test]
+    fn join_resolves_dots_and_stays_inside() {
+        assert_eq!(join("a/b", "../c.md").as_deref(), Some("a/c.md"));
+        assert_eq!(join("", "./c.md").as_deref(), Some("c.md"));
+        assert_eq!(join("a", "../../c.md"), None);
+    }
+
+    #[test]
+    fn reads_this_crate_from_disk() {
+        let tree = Tree::read(Path::new(env!("CARGO_MANIFEST_DIR"))).expect("readable");
+        assert!(
+            tree.text("src/tree.rs")
+                .expect("this file")
+                .contains("reads_this_crate")
+        );
+        assert!(tree.contains("src") && tree.text("src").is_none());
+    }
+
+    #[test]
+    fn a_file_that_does_not_parse_is_a_finding() {
+        let tree = Tree::of(&[("a.rs", "fn ok() {}\n"), ("b.rs", "\nfn broken( {\n")]);
+        let mut seen = 0;
+        let findings = tree.each_rust("rule", |_, _, _| seen += 1);
+        assert_eq!((seen, findings.len()), (1, 1));
+        assert_eq!(findings[0].path, "b.rs");
+    }
+}

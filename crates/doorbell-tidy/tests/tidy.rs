@@ -1,0 +1,119 @@
+//! Runs every rule on the real tree.
+
+use std::path::Path;
+
+use doorbell_tidy::{Tree, rules};
+
+/// The tree this crate stands in.
+fn tree() -> Tree {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    Tree::read(&root).expect("the tree can be read")
+}
+
+/// Fails with all findings of the rule, one a line.
+fn check(rule: rules::Rule) {
+    let findings = rule(&tree());
+    let lines: Vec<String> = findings.iter().map(ToString::to_string).collect();
+    assert!(
+        lines.is_empty(),
+        "{} findings:\n{}",
+        lines.len(),
+        lines.join("\n")
+    );
+}
+
+#[test]
+fn banned() {
+    check(rules::banned);
+}
+
+#[test]
+fn dead_files() {
+    check(rules::dead_files);
+}
+
+#[test]
+fn floors() {
+    check(rules::floors);
+}
+
+#[test]
+fn ground() {
+    check(rules::ground);
+}
+
+#[test]
+fn length() {
+    check(rules::length);
+}
+
+#[test]
+fn order() {
+    check(rules::order);
+}
+
+#[test]
+fn packed() {
+    check(rules::packed);
+}
+
+#[test]
+fn protocol_readme() {
+    check(rules::protocol_readme);
+}
+
+#[test]
+fn public_word() {
+    check(rules::public_word);
+}
+
+#[test]
+fn safety() {
+    check(rules::safety);
+}
+
+/// A rule that is not run, or runs on nothing, would pass without a word.
+#[test]
+fn every_rule_is_run() {
+    let source = include_str!("tidy.rs");
+    for (name, _) in rules::ALL {
+        let test = format!("fn {name}() {{\n    check(rules::{name});\n}}");
+        assert!(source.contains(&test), "no test runs the rule `{name}`");
+    }
+}
+
+#[test]
+fn the_tree_is_not_empty() {
+    let tree = tree();
+    let crates = [
+        "doorbell",
+        "doorbell-core",
+        "doorbell-lab",
+        "doorbell-machine",
+    ];
+    for name in crates.iter().chain(&["doorbell-macros", "doorbell-tidy"]) {
+        let manifest = format!("crates/{name}/Cargo.toml");
+        assert!(tree.text(&manifest).is_some(), "{manifest} was not read");
+    }
+    assert!(tree.text("README.md").is_some(), "README.md was not read");
+    assert!(tree.text("Cargo.lock").is_some(), "Cargo.lock was not read");
+    assert!(
+        tree.with_ending("rs").count() > 20,
+        "hardly any Rust was read"
+    );
+}
+
+#[test]
+fn the_rules_find_something_to_look_at() {
+    let tree = tree();
+    assert!(
+        rules::order_sites(&tree) > 0,
+        "`order` found no memory ordering"
+    );
+    assert!(
+        rules::unsafe_sites(&tree) > 0,
+        "`safety` found no unsafe code"
+    );
+    let protocols = tree.folders_in("crates/doorbell-core/src").len();
+    assert!(protocols > 0, "`protocol_readme` found no protocol");
+}
