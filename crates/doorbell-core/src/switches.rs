@@ -192,6 +192,25 @@ impl<C: Counter> SwitchWord<C> {
     }
 
     /// The settings now.
+    pub fn load(&self) -> Switches {
+        let rules = self.rules();
+        Switches {
+            idle_notify: if rules.kick_passes() {
+                IdleNotify::Off
+            } else if rules.ring_watching() {
+                IdleNotify::AlwaysRing
+            } else {
+                IdleNotify::On
+            },
+            call_coalesce: if rules.ring_every_post() {
+                CallCoalesce::Base
+            } else {
+                CallCoalesce::On
+            },
+        }
+    }
+
+    /// The settings now, as a poster reads them.
     #[inline(always)]
     pub fn rules(&self) -> PostRules {
         PostRules(self.0.get())
@@ -212,7 +231,9 @@ mod tests {
                     call_coalesce,
                 };
                 assert_eq!(switches.to_string().parse(), Ok(switches));
-                let rules = SwitchWord::<HostCounter>::new(switches).rules();
+                let word = SwitchWord::<HostCounter>::new(switches);
+                assert_eq!(word.load(), switches);
+                let rules = word.rules();
                 assert_eq!(rules.kick_passes(), idle_notify == IdleNotify::Off);
                 assert_eq!(rules.ring_watching(), idle_notify == IdleNotify::AlwaysRing);
                 assert_eq!(rules.ring_every_post(), call_coalesce == CallCoalesce::Base);

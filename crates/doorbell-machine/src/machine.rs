@@ -241,6 +241,8 @@ pub trait Machine: Debug + Sized + Send + Sync + 'static {
     fn random() -> u64;
     /// The CPUs that this process may use.
     fn topology() -> Topology;
+    /// How many CPUs the machine has online, whether this process may use them or not.
+    fn cpu_count() -> usize;
     /// Starts a thread.
     ///
     /// # Errors

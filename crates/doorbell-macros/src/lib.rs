@@ -1,1 +1,139 @@
-//! placeholder
+//! The attributes `#[doorbell::main]` and `#[doorbell::test]`.
+
+use proc_macro::TokenStream;
+use quote::{quote, quote_spanned};
+use syn::parse::{Parse, ParseStream};
+use syn::punctuated::Punctuated;
+use syn::spanned::Spanned;
+use syn::{Expr, Ident, ItemFn, Token, parse_macro_input};
+
+/// Runs an async `main` on a doorbell runtime.
+///
+/// The body runs on the thread that `main` runs on; tasks run on the lanes.
+///
+/// Options: `cores = N` (an expression of type `usize`; one core per CPU unless told).
+///
+/// # Panics
+/// The program panics at its start if the runtime cannot be built, with the error's text.
+///
+/// ```ignore
+/// #[doorbell::main(cores = 2)]
+/// async fn main() { /* … */ }
+/// ```
+#[proc_macro_attribute]
+pub fn main(options: TokenStream, item: TokenStream) -> TokenStream {
+    let options = parse_macro_input!(options as Options);
+    let function = parse_macro_input!(item as ItemFn);
+    expand(&options, function, &Use::Main)
+        .unwrap_or_else(syn::Error::into_compile_error)
+        .into()
+}
+
+/// Runs an async test on a doorbell runtime of its own.
+///
+/// Options: `cores = N` (an expression of type `usize`; 2 unless told).
+///
+/// # Panics
+/// The test panics if the runtime cannot be built, with the error's text.
+///
+/// ```ignore
+/// #[doorbell::test]
+/// async fn answers() { assert_eq!(doorbell::spawn(async { 1 }).await.unwrap(), 1); }
+/// ```
+#[proc_macro_attribute]
+pub fn test(options: TokenStream, item: TokenStream) -> TokenStream {
+    let options = parse_macro_input!(options as Options);
+    let function = parse_macro_input!(item as ItemFn);
+    expand(&options, function, &Use::Test)
+        .unwrap_or_else(syn::Error::into_compile_error)
+        .into()
+}
+
+enum Use {
+    Main,
+    Test,
+}
+
+/// What stands in the attribute's parentheses.
+#[derive(Default)]
+struct Options {
+    cores: Option<Expr>,
+}
+
+impl Parse for Options {
+    fn parse(input: ParseStream<'_>) -> syn::Result<Self> {
+        let mut options = Options::default();
+        for option in Punctuated::<Named, Token![,]>::parse_terminated(input)? {
+            let slot = match option.name.to_string().as_str() {
+                "cores" => &mut options.cores,
+                other => {
+                    let message = format!("there is no option `{other}`; there is `cores`");
+                    return Err(syn::Error::new(option.name.span(), message));
+                }
+            };
+            if slot.replace(option.value).is_some() {
+                let message = format!("option `{}` stands here twice", option.name);
+                return Err(syn::Error::new(option.name.span(), message));
+            }
+        }
+        Ok(options)
+    }
+}
+
+struct Named {
+    name: Ident,
+    value: Expr,
+}
+
+impl Parse for Named {
+    fn parse(input: ParseStream<'_>) -> syn::Result<Self> {
+        let name = input.parse()?;
+        input.parse::<Token![=]>()?;
+        let value = input.parse()?;
+        Ok(Named { name, value })
+    }
+}
+
+fn expand(
+    options: &Options,
+    mut function: ItemFn,
+    what: &Use,
+) -> syn::Result<proc_macro2::TokenStream> {
+    let Some(asyncness) = function.sig.asyncness.take() else {
+        let message = "this attribute makes an async function run on doorbell; write `async fn`";
+        return Err(syn::Error::new(function.sig.fn_token.span(), message));
+    };
+    if let Some(argument) = function.sig.inputs.first() {
+        return Err(syn::Error::new(
+            argument.span(),
+            "this function can take no arguments",
+        ));
+    }
+    let cores = match (&options.cores, what) {
+        (Some(cores), _) => quote_spanned!(cores.span()=> .cores(#cores)),
+        (None, Use::Main) => quote!(),
+        (None, Use::Test) => quote!(.cores(2)),
+    };
+    let test = match what {
+        Use::Main => quote!(),
+        Use::Test => quote!(#[::core::prelude::v1::test]),
+    };
+    let ItemFn {
+        attrs,
+        vis,
+        sig,
+        block,
+    } = function;
+    let body = quote_spanned!(asyncness.span()=> async move #block);
+    Ok(quote! {
+        #test
+        #(#attrs)*
+        #vis #sig {
+            let runtime = match ::doorbell::Builder::new() #cores .build() {
+                ::core::result::Result::Ok(runtime) => runtime,
+                ::core::result::Result::Err(error) => ::core::panic!("{error}"),
+            };
+            runtime.block_on(#body)
+        }
+    })
+}

@@ -1,1 +1,78 @@
-//! placeholder
+//! An async runtime for Linux whose cores work together without disturbing each other.
+//!
+//! * A core that watches is notified by a store, without a syscall; a core that runs is left
+//!   alone; only a core that sleeps is rung, once.
+//! * A closure can be sent to a named core and its result awaited: [`call_on`].
+//! * Tasks stay where they are put: [`task`]`().on(core)`.
+//!
+//! ```
+//! #[doorbell::main(cores = 2)]
+//! async fn main() -> Result<(), Box<dyn std::error::Error>> {
+//!     let task = doorbell::spawn(async { 6 * 7 });
+//!     assert_eq!(task.await?, 42);
+//!
+//!     // Run a closure on core 1 and come back with what it returned.
+//!     let there = doorbell::call_on(1, doorbell::current_core).await?;
+//!     assert_eq!(there, Some(doorbell::CoreId::new(1)));
+//!     Ok(())
+//! }
+//! ```
+//!
+//! # What works here without being written again
+//! Everything that needs no runtime of its own: `tokio::sync`, `futures`, `async-channel`.
+
+mod ambient;
+mod builder;
+mod call;
+mod handle;
+mod metrics;
+mod rt;
+mod runtime;
+mod task;
+mod yield_now;
+
+pub use builder::{BuildError, Builder, CpuList};
+pub use call::{Call, CallError, call_on};
+pub use doorbell_core::bell::LaneState;
+pub use doorbell_core::lane::LaneCounts;
+pub use doorbell_core::switches::{CallCoalesce, IdleNotify, SwitchError, Switches};
+pub use doorbell_core::task::{JoinError, Payload};
+pub use doorbell_macros::{main, test};
+pub use handle::{BlockOnError, EnterGuard, Handle, NoRuntime};
+pub use metrics::{LaneMetrics, Metrics};
+pub use runtime::Runtime;
+pub use task::{JoinHandle, SpawnError, TaskBuilder, spawn, task};
+pub use yield_now::{YieldNow, yield_now};
+
+/// One CPU that a runtime uses: a number from 0 to the number of cores less one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct CoreId(usize);
+
+impl CoreId {
+    /// The core with this number; whether a runtime has it shows when it is used.
+    pub const fn new(index: usize) -> Self {
+        CoreId(index)
+    }
+
+    /// Its number.
+    pub const fn index(self) -> usize {
+        self.0
+    }
+}
+
+impl From<usize> for CoreId {
+    fn from(index: usize) -> Self {
+        CoreId(index)
+    }
+}
+
+impl std::fmt::Display for CoreId {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+/// The core that the caller runs on; `None` on a thread that is no lane.
+pub fn current_core() -> Option<CoreId> {
+    ambient::current_core()
+}

@@ -19,7 +19,7 @@ mod tests;
 
 use crate::mailbox::{Front, Posted};
 use crate::node::{Node, Ready};
-use crate::task::{JoinError, Payload};
+use crate::task::Payload;
 use crate::wait::Waiter;
 use doorbell_machine::{Bug, Cell, Line, Machine, Ordering, Watched, Word};
 use std::mem::{ManuallyDrop, MaybeUninit};
@@ -84,7 +84,7 @@ where
     match post(call) {
         // SAFETY: it ran, so the result was written.
         Ok(()) => ManuallyDrop::into_inner(unsafe { stage.result })
-            .map_err(|payload| CallFailed::Panicked(JoinError::Panicked(payload))),
+            .map_err(CallFailed::Panicked),
         // SAFETY: it did not run, so the closure is still there.
         Err(Gone) => Err(CallFailed::Gone(ManuallyDrop::into_inner(unsafe {
             stage.closure
@@ -98,7 +98,7 @@ pub enum CallFailed<F> {
     /// The lane is gone; here is the closure.
     Gone(F),
     /// The closure panicked.
-    Panicked(JoinError),
+    Panicked(Payload),
 }
 
 /// # Safety

@@ -125,6 +125,11 @@ impl Machine for Host {
         sysfs::topology(std::path::Path::new("/sys"), &thread::allowed_cpus())
     }
 
+    fn cpu_count() -> usize {
+        sysfs::online_cpus(std::path::Path::new("/sys"))
+            .unwrap_or_else(|| thread::allowed_cpus().len())
+    }
+
     fn spawn(
         spec: ThreadSpec,
         body: Box<dyn FnOnce() + Send + 'static>,

@@ -35,6 +35,12 @@ pub(super) fn topology(sys: &Path, cpus: &[usize]) -> Topology {
     }
 }
 
+/// How many CPUs are online, if that can be read.
+pub(super) fn online_cpus(sys: &Path) -> Option<usize> {
+    let text = std::fs::read_to_string(sys.join("devices/system/cpu/online")).ok()?;
+    parse_cpu_list(&text).map(|cpus| cpus.len())
+}
+
 fn note(unknown: &mut Vec<String>, what: &str) {
     if !unknown.iter().any(|known| known == what) {
         unknown.push(what.to_owned());
@@ -88,7 +94,7 @@ fn read_nodes(sys: &Path, cpus: &mut [Cpu]) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::topology;
+    use super::{online_cpus, topology};
     use std::path::{Path, PathBuf};
 
     /// A small /sys of its own, removed at the end.
@@ -138,6 +144,9 @@ mod tests {
         assert_eq!(of(0), Some((0, 0, 0)));
         assert_eq!(of(3), Some((2, 0, 1)));
         assert!(found.unknown.is_empty(), "{:?}", found.unknown);
+        assert_eq!(online_cpus(&sys.0), None);
+        sys.file("devices/system/cpu/online", "0-3\n");
+        assert_eq!(online_cpus(&sys.0), Some(4));
     }
 
     #[test]

@@ -260,6 +260,9 @@ impl<const BUG: u8> Machine for Loom<BUG> {
     fn topology() -> Topology {
         Topology::flat(0..2, "a model has no caches")
     }
+    fn cpu_count() -> usize {
+        2
+    }
     fn spawn(
         _spec: ThreadSpec,
         body: Box<dyn FnOnce() + Send + 'static>,

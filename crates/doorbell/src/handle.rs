@@ -1,0 +1,182 @@
+//! [`Handle`]: a runtime as others hold it.
+
+use crate::ambient::{self, Ambient};
+use crate::call::{self, Call, CallError};
+use crate::metrics::Metrics;
+use crate::task::{JoinHandle, TaskBuilder};
+use crate::{CoreId, Switches};
+use doorbell_core::bell::LaneState;
+use std::pin::pin;
+use std::sync::Arc;
+
+/// A runtime, to be used from anywhere: cheap to clone, and harmless once the runtime is gone.
+///
+/// After the runtime was dropped, a spawn returns a task that is cancelled, and a call returns
+/// [`CallError::RuntimeGone`].
+#[derive(Clone, Debug)]
+pub struct Handle {
+    inner: Arc<dyn Ambient>,
+}
+
+/// There is no runtime on this thread.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "there is no doorbell runtime on this thread; call this from a task or inside block_on, or keep a Handle and use its methods"
+)]
+pub struct NoRuntime;
+
+/// Why a thread may not block on a future.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum BlockOnError {
+    /// The thread is a lane.
+    #[error(
+        "block_on was called on a lane, whose other tasks would all wait; use .await, or call it from a thread of your own"
+    )]
+    InsideLane,
+}
+
+/// Makes a runtime the current one of the thread until dropped: see [`Handle::enter`].
+#[must_use = "the runtime is left as soon as the guard is dropped"]
+pub struct EnterGuard {
+    _entered: ambient::Entered,
+}
+
+impl std::fmt::Debug for EnterGuard {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("EnterGuard")
+    }
+}
+
+impl Handle {
+    pub(crate) fn new(inner: Arc<dyn Ambient>) -> Self {
+        Handle { inner }
+    }
+
+    #[inline]
+    pub(crate) fn inner(&self) -> &dyn Ambient {
+        &*self.inner
+    }
+
+    /// Whether both are handles of one runtime.
+    pub fn is(&self, other: &Handle) -> bool {
+        std::ptr::addr_eq(Arc::as_ptr(&self.inner), Arc::as_ptr(&other.inner))
+    }
+
+    /// The runtime that the caller runs in.
+    ///
+    /// # Panics
+    /// If there is none; [`Handle::try_current`] returns an error instead.
+    #[track_caller]
+    pub fn current() -> Handle {
+        match Handle::try_current() {
+            Ok(handle) => handle,
+            Err(error) => panic!("{error}"),
+        }
+    }
+
+    /// The runtime that the caller runs in: that of its lane, of the innermost
+    /// [`Runtime::block_on`](crate::Runtime::block_on), or of the latest [`Handle::enter`].
+    ///
+    /// # Errors
+    /// [`NoRuntime`] on any other thread.
+    pub fn try_current() -> Result<Handle, NoRuntime> {
+        ambient::with_current(|frame| frame.map(|frame| frame.handle().clone()).ok_or(NoRuntime))
+    }
+
+    /// Makes this the current runtime of the thread until the guard is dropped. Guards may be
+    /// dropped in any order.
+    pub fn enter(&self) -> EnterGuard {
+        EnterGuard {
+            _entered: ambient::enter(self.clone(), None),
+        }
+    }
+
+    /// How many cores the runtime uses.
+    pub fn cores(&self) -> usize {
+        self.inner.cores()
+    }
+
+    /// Spawns a task on any core.
+    ///
+    /// The task begins at once, also if the handle is dropped, which only lets it go.
+    pub fn spawn<F>(&self, future: F) -> JoinHandle<F::Output>
+    where
+        F: Future + Send + 'static,
+        F::Output: Send + 'static,
+    {
+        self.task().spawn(future)
+    }
+
+    /// A task to be described before it is spawned.
+    pub fn task(&self) -> TaskBuilder {
+        TaskBuilder::of(self.clone())
+    }
+
+    /// Runs a closure on the lane of a core; see [`call_on`](crate::call_on()).
+    pub fn call_on<F, R>(&self, core: impl Into<CoreId>, f: F) -> Call<R>
+    where
+        F: FnOnce() -> R + Send + 'static,
+        R: Send + 'static,
+    {
+        call::post(self, core.into(), f)
+    }
+
+    /// Runs a closure on the lane of a core and blocks until it has run. For threads that are
+    /// no lane. The closure may borrow from the caller.
+    ///
+    /// The thread spins for up to 20 µs, then it parks. If the lane watches, no syscall is
+    /// made; if it is parked, one.
+    ///
+    /// # Errors
+    /// [`CallError::NoSuchCore`]; [`CallError::InsideLane`] if the caller is a lane, which
+    /// could wait for itself; [`CallError::RuntimeGone`]; [`CallError::Panicked`] with what
+    /// the closure panicked with.
+    pub fn call_blocking<F, R>(&self, core: impl Into<CoreId>, f: F) -> Result<R, CallError>
+    where
+        F: FnOnce() -> R + Send,
+        R: Send,
+    {
+        call::blocking(self, core.into(), f)
+    }
+
+    /// Runs a future on the calling thread; see [`Runtime::block_on`](crate::Runtime::block_on).
+    ///
+    /// # Errors
+    /// [`BlockOnError::InsideLane`] if the caller is a lane.
+    ///
+    /// # Panics
+    /// If the future panics.
+    pub fn try_block_on<F: Future>(&self, future: F) -> Result<F::Output, BlockOnError> {
+        if ambient::on_a_lane() {
+            return Err(BlockOnError::InsideLane);
+        }
+        let _entered = self.enter();
+        let mut output = None;
+        let run = async { output = Some(future.await) };
+        self.inner.block_on(pin!(run));
+        Ok(output.expect("the future was run to its end"))
+    }
+
+    /// All counts of all lanes at this moment.
+    pub fn metrics(&self) -> Metrics {
+        self.inner.metrics()
+    }
+
+    /// What the lane of a core does now: it runs, watches or is parked. `None` if there is no
+    /// such core. A moment later it may do something else.
+    pub fn lane_state(&self, core: impl Into<CoreId>) -> Option<LaneState> {
+        let core = core.into().index();
+        (core < self.cores()).then(|| self.inner.lane_state(core))
+    }
+
+    /// The settings of the switches.
+    pub fn switches(&self) -> Switches {
+        self.inner.switches()
+    }
+
+    /// Changes the switches while the runtime runs; posts that begin later follow them.
+    pub fn set_switches(&self, switches: Switches) {
+        self.inner.set_switches(switches);
+    }
+}

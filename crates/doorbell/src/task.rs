@@ -1,0 +1,165 @@
+//! Spawning and joining tasks.
+
+use crate::handle::Handle;
+use crate::{CoreId, JoinError, ambient};
+use doorbell_core::task::{BodyVtable, Join, Kind, Phase, write_body};
+use std::pin::Pin;
+use std::task::{Context, Poll};
+
+/// Why a task was not spawned.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum SpawnError {
+    /// The runtime has no core of that number.
+    #[error("there is no core {core}: the runtime has cores 0 to {last}", last = .cores - 1)]
+    NoSuchCore {
+        /// The core asked for.
+        core: CoreId,
+        /// How many there are.
+        cores: usize,
+    },
+}
+
+/// Spawns a task on any core of the current runtime.
+///
+/// The task begins at once. Dropping the handle lets the task run on; awaiting it gives its
+/// output.
+///
+/// # Panics
+/// If there is no runtime on this thread; [`Handle::spawn`] works anywhere.
+///
+/// ```
+/// # doorbell::Builder::new().cores(1).build().unwrap().block_on(async {
+/// let task = doorbell::spawn(async { "done" });
+/// assert_eq!(task.await.unwrap(), "done");
+/// # });
+/// ```
+#[track_caller]
+pub fn spawn<F>(future: F) -> JoinHandle<F::Output>
+where
+    F: Future + Send + 'static,
+    F::Output: Send + 'static,
+{
+    task().spawn(future)
+}
+
+/// A task of the current runtime, to be described before it is spawned.
+///
+/// # Panics
+/// If there is no runtime on this thread; [`Handle::task`] works anywhere.
+///
+/// ```
+/// # doorbell::Builder::new().cores(2).build().unwrap().block_on(async {
+/// let task = doorbell::task().on(1).spawn(async { doorbell::current_core() });
+/// assert_eq!(task.await.unwrap(), Some(doorbell::CoreId::new(1)));
+/// # });
+/// ```
+#[track_caller]
+pub fn task() -> TaskBuilder {
+    TaskBuilder::of(Handle::current())
+}
+
+/// A task that is not spawned yet.
+#[must_use = "nothing runs before spawn is called"]
+#[derive(Clone, Debug)]
+pub struct TaskBuilder {
+    handle: Handle,
+    core: Option<CoreId>,
+}
+
+impl TaskBuilder {
+    pub(crate) fn of(handle: Handle) -> Self {
+        TaskBuilder { handle, core: None }
+    }
+
+    /// Pins the task to a core: it runs there and nowhere else.
+    pub fn on(mut self, core: impl Into<CoreId>) -> Self {
+        self.core = Some(core.into());
+        self
+    }
+
+    /// Spawns the task.
+    ///
+    /// # Panics
+    /// If it was pinned to a core that the runtime does not have; [`TaskBuilder::try_spawn`]
+    /// returns an error instead.
+    #[track_caller]
+    pub fn spawn<F>(self, future: F) -> JoinHandle<F::Output>
+    where
+        F: Future + Send + 'static,
+        F::Output: Send + 'static,
+    {
+        match self.try_spawn(future) {
+            Ok(join) => join,
+            Err(error) => panic!("{error}"),
+        }
+    }
+
+    /// Spawns the task.
+    ///
+    /// # Errors
+    /// [`SpawnError::NoSuchCore`] if it was pinned to a core that the runtime does not have.
+    #[allow(clippy::missing_panics_doc, reason = "a body is written once, by contract")]
+    pub fn try_spawn<F>(self, future: F) -> Result<JoinHandle<F::Output>, SpawnError>
+    where
+        F: Future + Send + 'static,
+        F::Output: Send + 'static,
+    {
+        let cores = self.handle.cores();
+        let core = match self.core {
+            Some(core) if core.index() >= cores => {
+                return Err(SpawnError::NoSuchCore { core, cores });
+            }
+            Some(core) => core.index(),
+            None => self.any_core(),
+        };
+        let mut body = Some(future);
+        let mut write = |at: *mut u8| {
+            let body = body.take().expect("a body is written once");
+            // SAFETY: `launch` gives the address of an empty body of the type below.
+            unsafe { write_body(at, body) };
+        };
+        let inner = self.handle.inner();
+        // SAFETY: the future and its output are Send and own what they refer to.
+        let raw = unsafe { inner.launch(core, Kind::Task, BodyVtable::of::<F>(), &mut write) };
+        // SAFETY: the body's output is the future's.
+        Ok(JoinHandle(unsafe { raw.typed() }))
+    }
+
+    fn any_core(&self) -> usize {
+        ambient::with_current(|frame| match frame {
+            Some(frame) if frame.handle().is(&self.handle) => frame.next_core(),
+            _ => self.handle.inner().next_core(),
+        })
+    }
+}
+
+/// A spawned task: a future of its output.
+///
+/// Dropping it lets the task run on, unobserved.
+#[derive(Debug)]
+pub struct JoinHandle<T>(Join<T>);
+
+impl<T> JoinHandle<T> {
+    /// Cancels the task: its future is dropped on its core instead of being polled again.
+    /// Awaiting it then gives [`JoinError::Cancelled`], or its output if it was complete
+    /// before.
+    pub fn abort(&self) {
+        self.0.cancel();
+    }
+
+    /// Whether the task is complete: by its output, a panic, or cancelled.
+    pub fn is_finished(&self) -> bool {
+        self.0.phase() == Phase::Complete
+    }
+}
+
+impl<T> Unpin for JoinHandle<T> {}
+
+impl<T> Future for JoinHandle<T> {
+    type Output = Result<T, JoinError>;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        Pin::new(&mut self.0).poll(cx)
+    }
+}
