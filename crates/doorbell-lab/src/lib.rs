@@ -1,1 +1,80 @@
-//! placeholder
+//! The program `doorbell`: measurements of Doorbell beside its peers.
+//!
+//! | module | what it does |
+//! |---|---|
+//! | [`cli`] | the command line and its help |
+//! | [`scenario`] | what is measured: contestants, rounds, the rule that drops a round |
+//! | [`measure`] | the instruments: clock, percentiles, interrupts, system calls, CPUs |
+//! | [`report`] | table, JSON and page |
+//!
+//! A new peer is a file beside `scenario/call/line.rs` that implements
+//! [`Contestant`](scenario::Contestant). A new scenario is a folder beside `scenario/call`.
+
+pub mod cli;
+mod error;
+pub mod measure;
+mod progress;
+pub mod report;
+pub mod scenario;
+
+use std::fs;
+use std::io::{self, ErrorKind, Write as _};
+use std::path::Path;
+use std::process::ExitCode;
+
+use clap::Parser as _;
+
+use crate::cli::{Cli, Command, LabCommand};
+use crate::report::Report;
+use crate::scenario::Options;
+
+pub use error::LabError;
+
+/// The whole program. Errors go to standard error, as one sentence.
+pub fn main() -> ExitCode {
+    match run(&Cli::parse()) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("error: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn run(cli: &Cli) -> Result<(), LabError> {
+    let Command::Lab { scenario } = &cli.command;
+    match scenario {
+        LabCommand::Call(args) => {
+            let options = args.options();
+            give_out(&scenario::call::run(&options)?, &options)
+        }
+    }
+}
+
+/// Writes the table or the JSON, then the page, if one is wanted. In this order a path that cannot
+/// be written does not cost the figures.
+fn give_out(report: &Report, options: &Options) -> Result<(), LabError> {
+    let text = if options.json {
+        report.to_json()? + "\n"
+    } else {
+        report.to_table()
+    };
+    match io::stdout().lock().write_all(text.as_bytes()) {
+        Ok(()) => {}
+        // The reader has seen enough, as `head` has.
+        Err(error) if error.kind() == ErrorKind::BrokenPipe => {}
+        Err(source) => return Err(file_error(Path::new("standard output"), source)),
+    }
+    match &options.html {
+        Some(path) => fs::write(path, report.to_html()).map_err(|source| file_error(path, source)),
+        None => Ok(()),
+    }
+}
+
+fn file_error(path: &Path, source: io::Error) -> LabError {
+    LabError::File {
+        action: "write",
+        path: path.to_owned(),
+        source,
+    }
+}

@@ -1,0 +1,194 @@
+//! The command line.
+
+use std::path::PathBuf;
+
+use clap::{Args, Parser, Subcommand};
+
+use crate::scenario::{Effort, Options, call};
+
+/// The most calls in a round: their numbers have to fit into the words that carry them.
+const CALLS_MAX: i64 = 10_000_000;
+/// The most rounds.
+const ROUNDS_MAX: i64 = 1_000;
+
+/// Doorbell: cores that work together without disturbing each other
+#[derive(Debug, Parser)]
+#[command(
+    name = "doorbell",
+    version,
+    arg_required_else_help = true,
+    subcommand_required = true,
+    after_help = "Examples:\n  \
+        doorbell lab call            how long a call to another core takes, as a table\n  \
+        doorbell lab call --quick    a first look within seconds\n  \
+        doorbell help lab call       what is measured, and what each column means"
+)]
+pub struct Cli {
+    /// What to do.
+    #[command(subcommand)]
+    pub command: Command,
+}
+
+/// What the program can do.
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    /// Measure Doorbell and its peers on this machine
+    ///
+    /// Every scenario runs its contestants interleaved, in rounds. Each contestant stands between
+    /// two readings of the physical limit; if those differ by more than 1.5 times the pass is
+    /// repeated, and after two repetitions the round is dropped. Figures are medians over the
+    /// rounds kept, with the least and the greatest round beside them.
+    ///
+    /// Stop other programs first: every one of them is in the figures.
+    #[command(
+        arg_required_else_help = true,
+        after_help = "Examples:\n  \
+            doorbell lab call --quick\n  \
+            doorbell lab call --rounds 15 --html call.html\n  \
+            doorbell lab call --json | jq '.rows[] | [.contestant, .metrics.p50_ns]'"
+    )]
+    Lab {
+        /// What to measure.
+        #[command(subcommand)]
+        scenario: LabCommand,
+    },
+}
+
+/// The scenarios.
+#[derive(Debug, Subcommand)]
+pub enum LabCommand {
+    /// Call another core and wait for the answer
+    ///
+    /// A call is a closure that runs on another core while its caller waits. Measured is the time
+    /// from request to answer, one call at a time, between two CPUs that are not SMT siblings; and
+    /// what the calls cost the machine in interrupts, context switches and system calls. The limit
+    /// is a cache line that goes to the other CPU and back.
+    #[command(after_long_help = call_help())]
+    Call(LabArgs),
+}
+
+/// Options of every scenario.
+#[derive(Debug, Args)]
+pub struct LabArgs {
+    /// How often each contestant is run [default: 7, with --quick 2]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=ROUNDS_MAX))]
+    rounds: Option<u32>,
+
+    /// Calls of each contestant in a round; those that park make a twentieth
+    /// [default: 100000, with --quick 10000]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=CALLS_MAX))]
+    calls: Option<u32>,
+
+    /// Few rounds and calls: a first look, not figures to rely on
+    #[arg(long)]
+    quick: bool,
+
+    /// Only contestants whose name or variant contains this; the limit is always taken
+    #[arg(long, value_name = "SUBSTRING")]
+    only: Option<String>,
+
+    /// Print JSON instead of the table
+    #[arg(long)]
+    json: bool,
+
+    /// Write a page with a chart to this file as well
+    #[arg(long, value_name = "FILE")]
+    html: Option<PathBuf>,
+}
+
+impl LabArgs {
+    /// What these arguments mean together.
+    pub fn options(&self) -> Options {
+        let usual = if self.quick {
+            Effort::QUICK
+        } else {
+            Effort::FULL
+        };
+        Options {
+            effort: Effort {
+                rounds: self.rounds.unwrap_or(usual.rounds),
+                calls: self.calls.unwrap_or(usual.calls),
+                ..usual
+            },
+            only: self.only.clone(),
+            json: self.json,
+            html: self.html.clone(),
+        }
+    }
+}
+
+fn call_help() -> String {
+    let mut text = String::from(
+        "Examples:\n  \
+         doorbell lab call                      the whole table, in well under 90 s\n  \
+         doorbell lab call --quick --only tokio only tokio, in seconds\n  \
+         doorbell lab call --rounds 15 --html call.html\n  \
+         sudo doorbell lab call                 counts system calls too\n\n\
+         Columns:\n",
+    );
+    for sentence in call::reading() {
+        text.push_str("  ");
+        text.push_str(sentence);
+        text.push('\n');
+    }
+    text.push_str(
+        "\nIn the JSON, a metric that could not be taken is absent. Progress goes to standard \
+         error.",
+    );
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory as _;
+
+    use super::*;
+
+    fn options(arguments: &[&str]) -> Options {
+        let words = ["doorbell", "lab", "call"].iter().chain(arguments);
+        let cli = Cli::try_parse_from(words).expect("the arguments are right");
+        let Command::Lab {
+            scenario: LabCommand::Call(args),
+        } = cli.command;
+        args.options()
+    }
+
+    #[test]
+    fn the_command_line_is_consistent() {
+        Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn the_defaults_are_the_full_effort() {
+        assert_eq!(options(&[]).effort, Effort::FULL);
+        assert_eq!(options(&["--quick"]).effort, Effort::QUICK);
+    }
+
+    #[test]
+    fn what_is_said_wins_over_quick() {
+        let effort = options(&["--quick", "--rounds", "5"]).effort;
+        assert_eq!(
+            effort,
+            Effort {
+                rounds: 5,
+                ..Effort::QUICK
+            }
+        );
+        let effort = options(&["--calls", "200"]).effort;
+        assert_eq!(
+            effort,
+            Effort {
+                calls: 200,
+                ..Effort::FULL
+            }
+        );
+    }
+
+    #[test]
+    fn nothing_to_do_is_refused() {
+        for arguments in [["--rounds", "0"], ["--calls", "0"], ["--calls", "10000001"]] {
+            let words = ["doorbell", "lab", "call"].iter().chain(&arguments);
+            assert!(Cli::try_parse_from(words).is_err(), "{arguments:?}");
+        }
+    }
+}

@@ -1,0 +1,117 @@
+//! What can go wrong in the lab, each with what to do about it.
+
+use std::io;
+use std::path::PathBuf;
+
+/// Why a measurement could not be made or cannot be trusted.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum LabError {
+    /// The process may use fewer CPUs than the scenario needs.
+    #[error(
+        "this scenario needs {needed} CPUs, but this process may run on {} only ({allowed:?}). \
+         Give it more: `taskset -c 0,1 doorbell ...`, a wider cgroup cpuset, or a machine with \
+         more CPUs",
+        allowed.len()
+    )]
+    TooFewCpus {
+        /// How many CPUs the scenario needs.
+        needed: usize,
+        /// The CPUs in the affinity mask.
+        allowed: Vec<usize>,
+    },
+
+    /// A file that the lab reads or writes could not be read or written.
+    #[error("cannot {action} {}: {source}", path.display())]
+    File {
+        /// "read" or "write".
+        action: &'static str,
+        /// Which file.
+        path: PathBuf,
+        /// What the system said.
+        source: io::Error,
+    },
+
+    /// A call to the operating system failed.
+    #[error("{what} failed: {source}")]
+    System {
+        /// What was tried.
+        what: &'static str,
+        /// What the system said.
+        source: io::Error,
+    },
+
+    /// A contestant answered calls in another number or order than they were made.
+    #[error(
+        "a call was lost or ran twice: answer {expected} was due, but answer {found} came \
+         (answers count up from 1)"
+    )]
+    CallMiscounted {
+        /// The serial number that the next answer had to carry.
+        expected: u64,
+        /// The serial number that it carried.
+        found: u64,
+    },
+
+    /// A contestant gave up a call.
+    #[error("a call was never answered: {reason}")]
+    CallLost {
+        /// Why there will be no answer.
+        reason: &'static str,
+    },
+
+    /// A thread of a contestant panicked.
+    #[error("the thread `{thread}` panicked")]
+    ThreadPanicked {
+        /// Its name.
+        thread: &'static str,
+    },
+
+    /// `run` was called without `setup`.
+    #[error("the contestant was not set up before it was run")]
+    NotSetUp,
+
+    /// An error, and the contestant in which it happened.
+    #[error("{contestant} ({variant}): {source}")]
+    InContestant {
+        /// [`Contestant::name`](crate::scenario::Contestant::name).
+        contestant: String,
+        /// [`Contestant::variant`](crate::scenario::Contestant::variant).
+        variant: String,
+        /// What happened.
+        source: Box<LabError>,
+    },
+
+    /// `--only` leaves nobody.
+    #[error("no contestant contains `{filter}`; there are:\n  {}", known.join("\n  "))]
+    NoSuchContestant {
+        /// The text given with `--only`.
+        filter: String,
+        /// Every contestant, as "name (variant)".
+        known: Vec<String>,
+    },
+
+    /// The report could not be turned into JSON.
+    #[error("cannot write the report as JSON: {0}")]
+    Json(#[from] serde_json::Error),
+}
+
+impl LabError {
+    /// Names the contestant in which this error happened.
+    #[must_use]
+    pub fn in_contestant(self, contestant: &str, variant: &str) -> Self {
+        Self::InContestant {
+            contestant: contestant.to_owned(),
+            variant: variant.to_owned(),
+            source: Box::new(self),
+        }
+    }
+}
+
+/// Turns the last error of the C library into a [`LabError::System`].
+pub(crate) fn last_system_error(what: &'static str) -> LabError {
+    LabError::System {
+        what,
+        source: io::Error::last_os_error(),
+    }
+}

@@ -1,0 +1,7 @@
+//! The `doorbell` program. Everything it does is in the library `doorbell_lab`.
+
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    doorbell_lab::main()
+}

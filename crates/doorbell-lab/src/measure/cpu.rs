@@ -1,0 +1,231 @@
+//! Which CPUs a scenario uses, and how threads are kept on them.
+
+use std::fs;
+use std::io;
+use std::thread::{self, JoinHandle};
+
+use rustix::thread::{CpuSet, sched_getaffinity, sched_getcpu, sched_setaffinity};
+
+use crate::error::LabError;
+
+/// The CPUs of a caller and a callee.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Placement {
+    /// Where the caller runs.
+    pub caller_cpu: usize,
+    /// Where the callee runs.
+    pub callee_cpu: usize,
+    /// Whether the two are hardware threads of one core, because the process has no other pair.
+    pub smt_siblings: bool,
+}
+
+impl Placement {
+    /// The pair for this process, from its affinity mask and the machine's topology.
+    ///
+    /// # Errors
+    /// [`LabError::TooFewCpus`] with fewer than two CPUs, [`LabError::System`] if the mask cannot
+    /// be read.
+    pub fn of_this_process() -> Result<Self, LabError> {
+        choose_pair(&allowed_cpus()?, smt_siblings_of)
+    }
+}
+
+/// The first allowed CPU, and the first after it that is not its SMT sibling. If there are only
+/// siblings, the second is one and the placement says so.
+///
+/// # Errors
+/// [`LabError::TooFewCpus`] if fewer than two CPUs are allowed.
+pub fn choose_pair(
+    allowed: &[usize],
+    siblings_of: impl Fn(usize) -> Vec<usize>,
+) -> Result<Placement, LabError> {
+    let [caller_cpu, others @ ..] = allowed else {
+        return Err(LabError::TooFewCpus {
+            needed: 2,
+            allowed: Vec::new(),
+        });
+    };
+    let Some(second) = others.first() else {
+        return Err(LabError::TooFewCpus {
+            needed: 2,
+            allowed: allowed.to_vec(),
+        });
+    };
+    let siblings = siblings_of(*caller_cpu);
+    let apart = others.iter().find(|cpu| !siblings.contains(cpu));
+    Ok(Placement {
+        caller_cpu: *caller_cpu,
+        callee_cpu: *apart.unwrap_or(second),
+        smt_siblings: apart.is_none(),
+    })
+}
+
+/// The CPUs on which the calling thread may run, ascending.
+///
+/// # Errors
+/// [`LabError::System`] if the mask cannot be read.
+pub fn allowed_cpus() -> Result<Vec<usize>, LabError> {
+    let set = affinity()?;
+    Ok((0..CpuSet::MAX_CPU)
+        .filter(|cpu| set.is_set(*cpu))
+        .collect())
+}
+
+/// The CPU on which the calling thread runs at this moment.
+pub fn current_cpu() -> u32 {
+    sched_getcpu() as u32
+}
+
+/// Keeps the calling thread on one CPU for as long as it lives.
+#[derive(Debug)]
+pub struct Pin {
+    before: CpuSet,
+}
+
+impl Pin {
+    /// Moves the calling thread to `cpu`. Dropping the pin restores the mask it had.
+    ///
+    /// # Errors
+    /// [`LabError::System`] if the CPU is not one that the thread may use.
+    pub fn to(cpu: usize) -> Result<Self, LabError> {
+        let before = affinity()?;
+        set_affinity(cpu)?;
+        Ok(Self { before })
+    }
+}
+
+impl Drop for Pin {
+    fn drop(&mut self) {
+        // The mask was this thread's own a moment ago; if the system now refuses it, the thread
+        // stays where it is, which a later pin repairs.
+        let _ = sched_setaffinity(None, &self.before);
+    }
+}
+
+/// Starts a thread that runs `work` on `cpu` and nowhere else. The calling thread visits `cpu`
+/// meanwhile.
+///
+/// # Errors
+/// [`LabError::System`] if the CPU may not be used or no thread can be started.
+pub fn spawn_pinned<T: Send + 'static>(
+    name: &'static str,
+    cpu: usize,
+    work: impl FnOnce() -> T + Send + 'static,
+) -> Result<JoinHandle<T>, LabError> {
+    // A new thread inherits the mask of the one that starts it, so it never runs anywhere else.
+    let _there = Pin::to(cpu)?;
+    thread::Builder::new()
+        .name(name.to_owned())
+        .spawn(work)
+        .map_err(|source| LabError::System {
+            what: "starting a thread",
+            source,
+        })
+}
+
+fn affinity() -> Result<CpuSet, LabError> {
+    sched_getaffinity(None).map_err(|errno| LabError::System {
+        what: "sched_getaffinity",
+        source: errno.into(),
+    })
+}
+
+fn set_affinity(cpu: usize) -> Result<(), LabError> {
+    let mut set = CpuSet::new();
+    set.set(cpu);
+    sched_setaffinity(None, &set).map_err(|errno| LabError::System {
+        what: "sched_setaffinity",
+        source: errno.into(),
+    })
+}
+
+/// The hardware threads that share a core with `cpu`, itself included; only itself if unknown.
+fn smt_siblings_of(cpu: usize) -> Vec<usize> {
+    let path = format!("/sys/devices/system/cpu/cpu{cpu}/topology/thread_siblings_list");
+    fs::read_to_string(path)
+        .and_then(|text| {
+            parse_cpu_list(text.trim()).ok_or_else(|| io::Error::other("not a list of CPUs"))
+        })
+        .unwrap_or_else(|_| vec![cpu])
+}
+
+/// Reads the kernel's form of a CPU list, such as `0-2,8`.
+fn parse_cpu_list(text: &str) -> Option<Vec<usize>> {
+    let mut cpus = Vec::new();
+    for part in text.split(',') {
+        let (first, last) = part.split_once('-').unwrap_or((part, part));
+        cpus.extend(first.parse::<usize>().ok()?..=last.parse::<usize>().ok()?);
+    }
+    Some(cpus)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn alone(cpu: usize) -> Vec<usize> {
+        vec![cpu]
+    }
+
+    /// CPUs 0 and 1 are one core, 2 and 3 the next.
+    fn neighbours(cpu: usize) -> Vec<usize> {
+        vec![cpu & !1, cpu | 1]
+    }
+
+    #[test]
+    fn the_first_two_without_siblings() {
+        let placement = choose_pair(&[3, 5, 9], alone).expect("three CPUs suffice");
+        assert_eq!((placement.caller_cpu, placement.callee_cpu), (3, 5));
+        assert!(!placement.smt_siblings);
+    }
+
+    #[test]
+    fn siblings_are_skipped() {
+        let placement = choose_pair(&[0, 1, 2, 3], neighbours).expect("four CPUs suffice");
+        assert_eq!((placement.caller_cpu, placement.callee_cpu), (0, 2));
+        assert!(!placement.smt_siblings);
+    }
+
+    #[test]
+    fn only_siblings_are_used_and_told() {
+        let placement = choose_pair(&[2, 3], neighbours).expect("two CPUs suffice");
+        assert_eq!((placement.caller_cpu, placement.callee_cpu), (2, 3));
+        assert!(placement.smt_siblings);
+    }
+
+    #[test]
+    fn fewer_than_two_is_an_error_that_says_what_to_do() {
+        for allowed in [&[][..], &[4][..]] {
+            let error = choose_pair(allowed, alone).expect_err("one CPU is too few");
+            assert!(matches!(error, LabError::TooFewCpus { needed: 2, .. }));
+            assert!(error.to_string().contains("taskset"), "{error}");
+        }
+    }
+
+    #[test]
+    fn cpu_lists_are_read() {
+        assert_eq!(parse_cpu_list("0"), Some(vec![0]));
+        assert_eq!(parse_cpu_list("0-2,8"), Some(vec![0, 1, 2, 8]));
+        assert_eq!(parse_cpu_list("0,64"), Some(vec![0, 64]));
+        assert_eq!(parse_cpu_list(""), None);
+        assert_eq!(parse_cpu_list("a-b"), None);
+    }
+
+    #[test]
+    fn a_pin_is_undone_when_dropped() {
+        let before = allowed_cpus().expect("the mask can be read");
+        let cpu = *before.last().expect("a thread runs somewhere");
+        let pin = Pin::to(cpu).expect("an allowed CPU can be pinned to");
+        assert_eq!(allowed_cpus().expect("the mask can be read"), [cpu]);
+        assert_eq!(current_cpu() as usize, cpu);
+        drop(pin);
+        assert_eq!(allowed_cpus().expect("the mask can be read"), before);
+    }
+
+    #[test]
+    fn a_pinned_thread_starts_on_its_cpu() {
+        let cpu = allowed_cpus().expect("the mask can be read")[0];
+        let thread = spawn_pinned("pinned", cpu, current_cpu).expect("the thread starts");
+        assert_eq!(thread.join().expect("the thread ends") as usize, cpu);
+    }
+}

@@ -1,0 +1,104 @@
+//! Interrupts that one CPU sends to another, from `/proc/interrupts`.
+//!
+//! Two rows count: RES, by which a busy CPU is told to reschedule, and CAL, by which it is told to
+//! run a function; the wake-up of an idle CPU shows as CAL. Other architectures give the rows other
+//! labels but the same descriptions, so both are looked at.
+
+use std::fs;
+use std::path::PathBuf;
+
+use crate::error::LabError;
+
+const INTERRUPTS: &str = "/proc/interrupts";
+
+/// How many RES and CAL interrupts there have been since the machine started, summed over its CPUs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Interrupts {
+    count: u64,
+}
+
+impl Interrupts {
+    /// Reads the counts; `None` on a kernel that has neither row.
+    ///
+    /// # Errors
+    /// [`LabError::File`] if `/proc/interrupts` cannot be read.
+    pub fn read() -> Result<Option<Self>, LabError> {
+        let text = fs::read_to_string(INTERRUPTS).map_err(|source| LabError::File {
+            action: "read",
+            path: PathBuf::from(INTERRUPTS),
+            source,
+        })?;
+        Ok(Self::parse(&text))
+    }
+
+    /// Sums the rows of interest in the text of `/proc/interrupts`.
+    fn parse(text: &str) -> Option<Self> {
+        let mut rows = text.lines().filter_map(count_of_row).peekable();
+        rows.peek()?;
+        Some(Self { count: rows.sum() })
+    }
+
+    /// How many there have been since `earlier`.
+    #[must_use]
+    pub fn since(self, earlier: Self) -> u64 {
+        self.count.saturating_sub(earlier.count)
+    }
+}
+
+/// The sum over CPUs, if `row` is one of the two.
+fn count_of_row(row: &str) -> Option<u64> {
+    let (label, rest) = row.split_once(':')?;
+    let described =
+        rest.ends_with("Rescheduling interrupts") || rest.ends_with("Function call interrupts");
+    if !matches!(label.trim(), "RES" | "CAL") && !described {
+        return None;
+    }
+    Some(
+        rest.split_whitespace()
+            .map_while(|field| field.parse::<u64>().ok())
+            .sum(),
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const X86: &str = "           CPU0       CPU1       \n\
+        \x20 24:          1          0  PCI-MSIX-0000:00:01.0   0-edge  virtio0-config\n\
+        NMI:          0          0   Non-maskable interrupts\n\
+        RES:       3877       2892   Rescheduling interrupts\n\
+        CAL:      25184      19029   Function call interrupts\n\
+        TLB:        100        200   TLB shootdowns\n\
+        ERR:          0\n";
+
+    #[test]
+    fn both_rows_are_summed_over_the_cpus() {
+        let expected = 3_877 + 2_892 + 25_184 + 19_029;
+        assert_eq!(Interrupts::parse(X86), Some(Interrupts { count: expected }));
+    }
+
+    #[test]
+    fn other_architectures_are_known_by_description() {
+        let text = "IPI0:   10   20       Rescheduling interrupts\n\
+                    IPI1:    3    4       Function call interrupts\n\
+                    IPI2:  900  900       CPU stop interrupts\n";
+        assert_eq!(Interrupts::parse(text), Some(Interrupts { count: 37 }));
+    }
+
+    #[test]
+    fn a_kernel_without_the_rows_has_no_count() {
+        assert_eq!(
+            Interrupts::parse("      CPU0\n  0:  7  IO-APIC  timer\n"),
+            None
+        );
+        assert_eq!(Interrupts::parse(""), None);
+    }
+
+    #[test]
+    fn a_row_ends_at_its_description() {
+        // A description may begin with a digit; a column never follows the text.
+        assert_eq!(count_of_row("RES: 5 6 text 7"), Some(11));
+        assert_eq!(count_of_row("no colon here"), None);
+    }
+}

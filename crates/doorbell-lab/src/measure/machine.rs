@@ -1,0 +1,161 @@
+//! What the figures were taken on.
+
+use std::fmt;
+use std::fs;
+
+use serde::Serialize;
+
+use super::clock::{Clock, kernel_clock_source};
+use super::cpu::{Placement, allowed_cpus};
+use super::rest::Rest;
+use crate::error::LabError;
+
+/// From here on the CPUs count as busy with other programs.
+const BUSY_PERCENT: f64 = 10.0;
+
+/// The machine and the instruments.
+#[derive(Debug, Clone, Serialize)]
+pub struct Machine {
+    /// The processor's name.
+    pub cpu_model: String,
+    /// Whether a hypervisor is underneath.
+    pub virtual_machine: bool,
+    /// The CPUs this process may use.
+    pub cpus_allowed: Vec<usize>,
+    /// Where callers run.
+    pub caller_cpu: usize,
+    /// Where callees run.
+    pub callee_cpu: usize,
+    /// Whether those two are hardware threads of one core.
+    pub smt_siblings: bool,
+    /// The kernel's release.
+    pub kernel: String,
+    /// The kernel's clock source.
+    pub kernel_clock_source: String,
+    /// The kernel's idle driver and governor.
+    pub idle: String,
+    /// The clock that timed the calls.
+    pub clock: &'static str,
+    /// What the clock adds to each timing.
+    pub clock_overhead_ns: f64,
+    /// The least by which two readings of the clock differ.
+    pub clock_step_ns: f64,
+    /// RES and CAL interrupts per second of the machine at rest.
+    pub idle_interrupts_per_s: f64,
+    /// The share of all CPUs that was in use while this program waited.
+    pub idle_busy_percent: f64,
+}
+
+impl Machine {
+    /// Looks around.
+    ///
+    /// # Errors
+    /// [`LabError::System`] if the affinity mask cannot be read. Whatever else is missing is
+    /// "unknown".
+    pub fn describe(clock: &Clock, placement: Placement, rest: Rest) -> Result<Self, LabError> {
+        let cpu_info = fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
+        Ok(Self {
+            cpu_model: cpu_model(&cpu_info),
+            virtual_machine: is_virtual(&cpu_info),
+            cpus_allowed: allowed_cpus()?,
+            caller_cpu: placement.caller_cpu,
+            callee_cpu: placement.callee_cpu,
+            smt_siblings: placement.smt_siblings,
+            kernel: line_of("/proc/sys/kernel/osrelease"),
+            kernel_clock_source: kernel_clock_source().unwrap_or_else(unknown),
+            idle: format!(
+                "{}/{}",
+                line_of("/sys/devices/system/cpu/cpuidle/current_driver"),
+                line_of("/sys/devices/system/cpu/cpuidle/current_governor")
+            ),
+            clock: clock.name(),
+            clock_overhead_ns: clock.overhead_ns(),
+            clock_step_ns: clock.step_ns(),
+            idle_interrupts_per_s: rest.interrupts_per_s(),
+            idle_busy_percent: rest.busy_percent(),
+        })
+    }
+
+    /// Whether other programs, or the hypervisor, kept a good part of the CPUs busy just before the
+    /// run.
+    pub fn was_busy(&self) -> bool {
+        self.idle_busy_percent > BUSY_PERCENT
+    }
+}
+
+impl fmt::Display for Machine {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let siblings = if self.smt_siblings {
+            ", SMT siblings of one core"
+        } else {
+            ""
+        };
+        let guest = if self.virtual_machine {
+            " (virtual machine)"
+        } else {
+            ""
+        };
+        write!(
+            out,
+            "{}{guest}, Linux {}, idle {}; caller on CPU {}, callee on CPU {}{siblings}, \
+             of {} allowed; clock {} (adds {:.0} ns to each time); at rest {:.0} RES+CAL/s, \
+             CPUs {:.0} % busy",
+            self.cpu_model,
+            self.kernel,
+            self.idle,
+            self.caller_cpu,
+            self.callee_cpu,
+            self.cpus_allowed.len(),
+            self.clock,
+            self.clock_overhead_ns,
+            self.idle_interrupts_per_s,
+            self.idle_busy_percent,
+        )
+    }
+}
+
+fn unknown() -> String {
+    "unknown".to_owned()
+}
+
+fn line_of(path: &str) -> String {
+    fs::read_to_string(path).map_or_else(|_| unknown(), |text| text.trim().to_owned())
+}
+
+/// The value of the first line of `/proc/cpuinfo` that names the processor.
+fn cpu_model(cpu_info: &str) -> String {
+    let named = |key: &str| {
+        let line = cpu_info.lines().find(|line| line.starts_with(key))?;
+        Some(line.split_once(':')?.1.trim().to_owned())
+    };
+    named("model name")
+        .or_else(|| named("Model"))
+        .or_else(|| named("CPU part"))
+        .unwrap_or_else(unknown)
+}
+
+fn is_virtual(cpu_info: &str) -> bool {
+    let flags = cpu_info.lines().find(|line| line.starts_with("flags"));
+    flags.is_some_and(|line| line.split_whitespace().any(|flag| flag == "hypervisor"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const CPU_INFO: &str = "processor\t: 0\nmodel\t\t: 17\nmodel name\t: AMD EPYC\n\
+                            flags\t\t: fpu tsc hypervisor lahf_lm\n";
+
+    #[test]
+    fn the_processor_is_named() {
+        assert_eq!(cpu_model(CPU_INFO), "AMD EPYC");
+        assert_eq!(cpu_model(""), "unknown");
+    }
+
+    #[test]
+    fn a_hypervisor_is_a_flag() {
+        assert!(is_virtual(CPU_INFO));
+        assert!(!is_virtual("flags\t: fpu tsc hypervisors\n"));
+        assert!(!is_virtual(""));
+    }
+}

@@ -1,0 +1,24 @@
+//! The instruments: each module measures one thing and knows no scenario.
+
+mod clock;
+mod cpu;
+mod interrupts;
+mod machine;
+mod rest;
+mod samples;
+mod stats;
+mod syscalls;
+mod usage;
+mod watchdog;
+
+pub(crate) use clock::timed;
+pub use clock::{Clock, Tick};
+pub use cpu::{Pin, Placement, allowed_cpus, choose_pair, current_cpu, spawn_pinned};
+pub use interrupts::Interrupts;
+pub use machine::Machine;
+pub use rest::Rest;
+pub use samples::Samples;
+pub use stats::{Spread, median, percentile};
+pub use syscalls::{SyscallCounter, SyscallSource, Unavailable};
+pub use usage::context_switches;
+pub use watchdog::{Armed, Watchdog};

@@ -1,0 +1,150 @@
+//! What the machine does by itself, while this program waits.
+
+use std::fs;
+use std::path::PathBuf;
+use std::thread;
+use std::time::Duration;
+
+use super::clock::timed;
+use super::interrupts::Interrupts;
+use crate::error::LabError;
+
+/// The kernel's account of the CPUs' time.
+const STAT: &str = "/proc/stat";
+/// Where the idle time stands in it, and the time idle while waiting for a disk.
+const IDLE_FIELDS: [usize; 2] = [3, 4];
+/// How many fields add up to the whole time; later ones are contained in earlier ones.
+const TIME_FIELDS: usize = 8;
+
+/// The machine at rest.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Rest {
+    interrupts_per_s: f64,
+    busy_percent: f64,
+}
+
+impl Rest {
+    /// Does nothing for `span` and looks what happens.
+    ///
+    /// # Errors
+    /// [`LabError::File`] if `/proc/interrupts` or `/proc/stat` cannot be read.
+    pub fn watch(span: Duration) -> Result<Self, LabError> {
+        let interrupts_before = Interrupts::read()?;
+        let time_before = CpuTime::read()?;
+        let ((), slept) = timed(|| thread::sleep(span));
+        let time_after = CpuTime::read()?;
+        let interrupts_after = Interrupts::read()?;
+        let interrupts = match (interrupts_before, interrupts_after) {
+            (Some(before), Some(after)) => after.since(before),
+            _ => 0,
+        };
+        Ok(Self {
+            interrupts_per_s: interrupts as f64 / slept.as_secs_f64(),
+            busy_percent: time_after.busy_percent_since(time_before),
+        })
+    }
+
+    /// RES and CAL interrupts per second.
+    pub fn interrupts_per_s(self) -> f64 {
+        self.interrupts_per_s
+    }
+
+    /// The share of all CPUs that other programs, or the hypervisor, took.
+    pub fn busy_percent(self) -> f64 {
+        self.busy_percent
+    }
+
+    /// What is left of `count` interrupts in `span` when the machine's own are taken off.
+    pub fn excess_interrupts(self, count: u64, span: Duration) -> f64 {
+        (count as f64 - self.interrupts_per_s * span.as_secs_f64()).max(0.0)
+    }
+}
+
+/// The time of all CPUs since the machine started, in the kernel's ticks.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+struct CpuTime {
+    idle: u64,
+    all: u64,
+}
+
+impl CpuTime {
+    fn read() -> Result<Self, LabError> {
+        let text = fs::read_to_string(STAT).map_err(|source| LabError::File {
+            action: "read",
+            path: PathBuf::from(STAT),
+            source,
+        })?;
+        Ok(Self::parse(&text).unwrap_or_default())
+    }
+
+    /// Reads the line of all CPUs together.
+    fn parse(text: &str) -> Option<Self> {
+        let line = text.lines().find_map(|line| line.strip_prefix("cpu "))?;
+        let fields: Vec<u64> = line
+            .split_whitespace()
+            .take(TIME_FIELDS)
+            .map_while(|field| field.parse().ok())
+            .collect();
+        let idle = IDLE_FIELDS
+            .iter()
+            .filter_map(|place| fields.get(*place))
+            .sum();
+        Some(Self {
+            idle,
+            all: fields.iter().sum(),
+        })
+    }
+
+    fn busy_percent_since(self, earlier: Self) -> f64 {
+        let all = self.all.saturating_sub(earlier.all);
+        let idle = self.idle.saturating_sub(earlier.idle).min(all);
+        if all == 0 {
+            0.0
+        } else {
+            100.0 * (all - idle) as f64 / all as f64
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_idle_rate_is_taken_off_and_never_goes_below_nothing() {
+        let rest = Rest {
+            interrupts_per_s: 100.0,
+            busy_percent: 0.0,
+        };
+        let half_second = Duration::from_millis(500);
+        assert!((rest.excess_interrupts(80, half_second) - 30.0).abs() < 1e-9);
+        assert!(rest.excess_interrupts(20, half_second).abs() < 1e-9);
+    }
+
+    #[test]
+    fn the_line_of_all_cpus_is_read() {
+        let text = "cpu  10 1 5 700 20 2 3 4 99 99\ncpu0 1 1 1 1 1 1 1 1 1 1\nintr 5\n";
+        assert_eq!(
+            CpuTime::parse(text),
+            Some(CpuTime {
+                idle: 720,
+                all: 745
+            })
+        );
+        assert_eq!(CpuTime::parse("intr 5\n"), None);
+    }
+
+    #[test]
+    fn what_is_not_idle_is_busy() {
+        let before = CpuTime {
+            idle: 100,
+            all: 200,
+        };
+        let after = CpuTime {
+            idle: 175,
+            all: 300,
+        };
+        assert!((after.busy_percent_since(before) - 25.0).abs() < 1e-9);
+        assert!(before.busy_percent_since(before).abs() < 1e-9);
+    }
+}

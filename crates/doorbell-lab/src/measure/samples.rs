@@ -1,0 +1,69 @@
+//! The timings of one pass.
+
+use super::stats::percentile;
+
+/// Timings in nanoseconds, in the order in which they were taken.
+#[derive(Debug, Clone, Default)]
+pub struct Samples {
+    values_ns: Vec<u64>,
+}
+
+impl Samples {
+    /// Room for `count` timings, already backed by memory: recording one causes no page fault.
+    pub fn with_room_for(count: u32) -> Self {
+        let mut values_ns = vec![u64::MAX; count as usize];
+        values_ns.clear();
+        Self { values_ns }
+    }
+
+    /// Records one timing.
+    #[inline]
+    pub fn record(&mut self, ns: u64) {
+        self.values_ns.push(ns);
+    }
+
+    /// How many timings there are.
+    pub fn len(&self) -> usize {
+        self.values_ns.len()
+    }
+
+    /// Whether there is none.
+    pub fn is_empty(&self) -> bool {
+        self.values_ns.is_empty()
+    }
+
+    /// The percentiles asked for, in their order; `None` if there is no timing. `step_ns` is the
+    /// clock's.
+    pub fn percentiles_ns<const N: usize>(
+        &self,
+        percents: [f64; N],
+        step_ns: f64,
+    ) -> Option<[f64; N]> {
+        if self.is_empty() {
+            return None;
+        }
+        let mut sorted = self.values_ns.clone();
+        sorted.sort_unstable();
+        Some(percents.map(|percent| percentile(&sorted, percent, step_ns).unwrap_or(0.0)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn percentiles_do_not_depend_on_the_order() {
+        let mut samples = Samples::with_room_for(3);
+        assert!(samples.is_empty());
+        assert_eq!(samples.percentiles_ns([50.0], 0.0), None);
+        for ns in [30, 10, 20] {
+            samples.record(ns);
+        }
+        assert_eq!(samples.len(), 3);
+        assert_eq!(
+            samples.percentiles_ns([50.0, 99.0], 0.0),
+            Some([20.0, 30.0])
+        );
+    }
+}

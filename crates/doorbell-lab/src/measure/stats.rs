@@ -1,0 +1,121 @@
+//! Percentiles, medians and spreads.
+
+/// The least and the greatest of several figures.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Spread {
+    /// The least.
+    pub min: f64,
+    /// The greatest.
+    pub max: f64,
+}
+
+impl Spread {
+    /// The spread of `values`; `None` of nothing.
+    pub fn of(values: &[f64]) -> Option<Self> {
+        let (first, rest) = values.split_first()?;
+        let start = Self {
+            min: *first,
+            max: *first,
+        };
+        Some(rest.iter().fold(start, |spread, value| Self {
+            min: spread.min.min(*value),
+            max: spread.max.max(*value),
+        }))
+    }
+}
+
+/// The middle value, or the mean of the two middle ones; `None` of nothing.
+pub fn median(values: &[f64]) -> Option<f64> {
+    if values.is_empty() {
+        return None;
+    }
+    let mut sorted = values.to_vec();
+    sorted.sort_by(f64::total_cmp);
+    let middle = sorted.len() / 2;
+    if sorted.len() % 2 == 1 {
+        Some(sorted[middle])
+    } else {
+        Some(f64::midpoint(sorted[middle - 1], sorted[middle]))
+    }
+}
+
+/// The value that `percent` of the values do not exceed; `None` of nothing. `sorted` ascends.
+///
+/// This is the nearest-rank percentile, made finer than the clock: values that differ by less than
+/// `step` read the same, so among equal values the rank tells where between half a step below and
+/// half a step above the percentile lies. With a `step` of 0 it is the nearest rank itself.
+pub fn percentile(sorted: &[u64], percent: f64, step: f64) -> Option<f64> {
+    debug_assert!(sorted.is_sorted(), "a percentile is taken of sorted values");
+    debug_assert!(
+        (0.0..=100.0).contains(&percent),
+        "a percentile lies in 0..=100"
+    );
+    let last = sorted.len().checked_sub(1)?;
+    let rank = percent / 100.0 * sorted.len() as f64;
+    let value = sorted[(rank.ceil() as usize).saturating_sub(1).min(last)];
+    let below = sorted.partition_point(|other| *other < value);
+    let equal = sorted.partition_point(|other| *other <= value) - below;
+    let part = ((rank - below as f64) / equal as f64).clamp(0.0, 1.0);
+    Some((value as f64 + step * (part - 0.5)).max(0.0))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_median_is_the_middle_or_the_mean_of_two() {
+        assert_eq!(median(&[]), None);
+        assert_eq!(median(&[4.0]), Some(4.0));
+        assert_eq!(median(&[9.0, 1.0, 5.0]), Some(5.0));
+        assert_eq!(median(&[4.0, 1.0, 3.0, 2.0]), Some(2.5));
+    }
+
+    #[test]
+    fn the_spread_is_the_least_and_the_greatest() {
+        assert_eq!(Spread::of(&[]), None);
+        assert_eq!(Spread::of(&[2.0]), Some(Spread { min: 2.0, max: 2.0 }));
+        assert_eq!(
+            Spread::of(&[2.0, -1.0, 7.5]),
+            Some(Spread {
+                min: -1.0,
+                max: 7.5
+            })
+        );
+    }
+
+    fn nearest_rank(sorted: &[u64], percent: f64) -> Option<f64> {
+        percentile(sorted, percent, 0.0)
+    }
+
+    #[test]
+    fn percentiles_are_by_nearest_rank() {
+        let hundred: Vec<u64> = (1..=100).collect();
+        assert_eq!(nearest_rank(&hundred, 0.0), Some(1.0));
+        assert_eq!(nearest_rank(&hundred, 50.0), Some(50.0));
+        assert_eq!(nearest_rank(&hundred, 99.0), Some(99.0));
+        assert_eq!(nearest_rank(&hundred, 99.1), Some(100.0));
+        assert_eq!(nearest_rank(&hundred, 100.0), Some(100.0));
+    }
+
+    #[test]
+    fn percentiles_of_few_values() {
+        assert_eq!(nearest_rank(&[], 50.0), None);
+        assert_eq!(nearest_rank(&[7], 0.0), Some(7.0));
+        assert_eq!(nearest_rank(&[7], 99.0), Some(7.0));
+        assert_eq!(nearest_rank(&[7, 9], 50.0), Some(7.0));
+        assert_eq!(nearest_rank(&[7, 9], 51.0), Some(9.0));
+    }
+
+    #[test]
+    fn ranks_among_equal_values_divide_the_step() {
+        // Read off a clock of steps of 10, all lie in 125..135; so the middle one is near 130.
+        assert_eq!(percentile(&[130; 8], 50.0, 10.0), Some(130.0));
+        // A quarter read 120, so the median lies a third of the way through 125..135.
+        let mostly_higher = [120, 120, 130, 130, 130, 130, 130, 130];
+        let middle = percentile(&mostly_higher, 50.0, 10.0).expect("there are values");
+        assert!((middle - (125.0 + 10.0 / 3.0)).abs() < 1e-9, "{middle}");
+        // Nothing takes less than no time.
+        assert_eq!(percentile(&[0, 0], 0.0, 10.0), Some(0.0));
+    }
+}

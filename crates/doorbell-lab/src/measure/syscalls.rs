@@ -1,0 +1,225 @@
+//! Counts the system calls of a contestant with the kernel's tracepoint `raw_syscalls:sys_enter`.
+//!
+//! A counter belongs to the thread that opens it and to every thread that it starts from then on,
+//! directly or not; reading it adds up those that still run and those that have ended. While a
+//! counter is open every system call of the machine takes the kernel's slower path, some 100 ns
+//! longer, so calls are counted in a pass of their own and never while they are timed.
+
+use std::fs::{self, File};
+use std::io::{self, Read};
+use std::os::fd::FromRawFd;
+use std::path::{Path, PathBuf};
+
+use crate::error::LabError;
+
+/// Where tracefs is mounted.
+const TRACEFS: [&str; 2] = ["/sys/kernel/tracing", "/sys/kernel/debug/tracing"];
+/// The tracepoint's number, below tracefs.
+const EVENT_ID: &str = "events/raw_syscalls/sys_enter/id";
+/// How restrictive the kernel is.
+const PARANOID: &str = "/proc/sys/kernel/perf_event_paranoid";
+
+const PERF_TYPE_TRACEPOINT: u32 = 2;
+const PERF_FLAG_FD_CLOEXEC: libc::c_ulong = 8;
+/// Bit 1 of the flags: threads started later are counted too.
+const INHERIT: u64 = 1 << 1;
+
+/// Why system calls cannot be counted here, and what would change that.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum Unavailable {
+    /// tracefs is not mounted, or this user may not look into it.
+    #[error(
+        "tracefs cannot be read ({reason}): run as root, and if it is not mounted, \
+         `mount -t tracefs nodev /sys/kernel/tracing`"
+    )]
+    NoTracefs {
+        /// What the system said.
+        reason: String,
+    },
+    /// The kernel refused the counter.
+    #[error(
+        "perf_event_open was refused ({reason}): run as root, or lower \
+         kernel.perf_event_paranoid (now {paranoid}) to -1"
+    )]
+    Refused {
+        /// What the system said.
+        reason: String,
+        /// The value of `kernel.perf_event_paranoid`.
+        paranoid: String,
+    },
+}
+
+/// The leading part of the kernel's `perf_event_attr`, which every kernel accepts (version 0, 64
+/// bytes).
+#[repr(C)]
+#[derive(Default)]
+struct PerfEventAttr {
+    kind: u32,
+    size: u32,
+    config: u64,
+    sample_period: u64,
+    sample_type: u64,
+    read_format: u64,
+    flags: u64,
+    wakeup_events: u32,
+    breakpoint_type: u32,
+    breakpoint_address: u64,
+}
+
+const _: () = assert!(size_of::<PerfEventAttr>() == 64);
+
+/// The means to open counters.
+#[derive(Debug, Clone, Copy)]
+pub struct SyscallSource {
+    event_id: u64,
+}
+
+impl SyscallSource {
+    /// Looks for the tracepoint and tries a counter once.
+    ///
+    /// # Errors
+    /// [`Unavailable`], which says what to change.
+    pub fn find() -> Result<Self, Unavailable> {
+        let source = Self {
+            event_id: event_id(&TRACEFS.map(PathBuf::from))?,
+        };
+        source.open()?;
+        Ok(source)
+    }
+
+    /// Counts from now on, in the calling thread and in those it will start.
+    ///
+    /// # Errors
+    /// [`Unavailable::Refused`] if the kernel does not allow it.
+    pub fn open(self) -> Result<SyscallCounter, Unavailable> {
+        let attr = PerfEventAttr {
+            kind: PERF_TYPE_TRACEPOINT,
+            size: size_of::<PerfEventAttr>() as u32,
+            config: self.event_id,
+            flags: INHERIT,
+            ..PerfEventAttr::default()
+        };
+        let this_thread: libc::pid_t = 0;
+        let any_cpu: libc::c_int = -1;
+        let no_group: libc::c_int = -1;
+        // SAFETY: `attr` is a `perf_event_attr` of the size it states and outlives the call, which
+        // only reads it; the other arguments are plain numbers.
+        let fd = unsafe {
+            libc::syscall(
+                libc::SYS_perf_event_open,
+                &raw const attr,
+                this_thread,
+                any_cpu,
+                no_group,
+                PERF_FLAG_FD_CLOEXEC,
+            )
+        };
+        if fd < 0 {
+            return Err(Unavailable::Refused {
+                reason: io::Error::last_os_error().to_string(),
+                paranoid: fs::read_to_string(PARANOID)
+                    .map_or_else(|_| "unknown".to_owned(), |text| text.trim().to_owned()),
+            });
+        }
+        // SAFETY: the kernel has just made this descriptor, and nobody else knows it.
+        let file = unsafe { File::from_raw_fd(fd as libc::c_int) };
+        Ok(SyscallCounter { file })
+    }
+}
+
+/// A running count.
+#[derive(Debug)]
+pub struct SyscallCounter {
+    file: File,
+}
+
+impl SyscallCounter {
+    /// The system calls so far, by threads that run and by threads that have ended.
+    ///
+    /// # Errors
+    /// [`LabError::System`] if the kernel does not give the count.
+    pub fn read(&self) -> Result<u64, LabError> {
+        let mut bytes = [0; 8];
+        (&self.file)
+            .read_exact(&mut bytes)
+            .map_err(|source| LabError::System {
+                what: "reading a perf counter",
+                source,
+            })?;
+        Ok(u64::from_ne_bytes(bytes))
+    }
+}
+
+/// The tracepoint's number, from the first of `mounts` that has it.
+fn event_id(mounts: &[PathBuf]) -> Result<u64, Unavailable> {
+    let mut reasons = Vec::new();
+    for mount in mounts {
+        match read_id(&mount.join(EVENT_ID)) {
+            Ok(id) => return Ok(id),
+            Err(error) => reasons.push(format!("{}: {error}", mount.display())),
+        }
+    }
+    Err(Unavailable::NoTracefs {
+        reason: reasons.join("; "),
+    })
+}
+
+fn read_id(path: &Path) -> io::Result<u64> {
+    fs::read_to_string(path)?
+        .trim()
+        .parse()
+        .map_err(io::Error::other)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::mpsc;
+    use std::thread;
+
+    use super::*;
+
+    #[test]
+    fn a_missing_tracefs_says_what_to_do() {
+        let error = event_id(&[PathBuf::from("/nowhere/at/all")]).expect_err("it does not exist");
+        assert!(error.to_string().contains("mount -t tracefs"), "{error}");
+        assert!(error.to_string().contains("/nowhere/at/all"), "{error}");
+    }
+
+    #[test]
+    fn a_child_is_counted_while_it_runs_and_after() {
+        const CALLS: u64 = 1_000;
+        // A few more: the threads start, wait for each other and read the counter.
+        const CEILING: u64 = CALLS + 200;
+        let counter = match SyscallSource::find().and_then(SyscallSource::open) {
+            Ok(counter) => counter,
+            Err(reason) => {
+                eprintln!("not tested here: {reason}");
+                return;
+            }
+        };
+        let (done, called) = mpsc::channel();
+        let (end, ended) = mpsc::channel::<()>();
+        let before = counter.read().expect("the counter can be read");
+        let child = thread::spawn(move || {
+            for _ in 0..CALLS {
+                let _ = rustix::process::getppid();
+            }
+            done.send(()).expect("the parent waits");
+            ended.recv().expect_err("the parent only hangs up");
+        });
+        called.recv().expect("the child calls");
+        let running = counter.read().expect("the counter can be read") - before;
+        assert!(
+            (CALLS..CEILING).contains(&running),
+            "{running} while the child runs"
+        );
+        drop(end);
+        child.join().expect("the child ends");
+        let ended = counter.read().expect("the counter can be read") - before;
+        assert!(
+            (running..CEILING).contains(&ended),
+            "{ended} after the child ended"
+        );
+    }
+}

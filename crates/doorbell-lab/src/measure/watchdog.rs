@@ -1,0 +1,140 @@
+//! Ends the program when a contestant stands still.
+//!
+//! A caller waits for its answer for as long as it takes, as a program does; so a call that is lost
+//! shows as a contestant that never ends. The watchdog turns this into a message.
+
+use std::process;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use crate::error::LabError;
+
+/// The exit status of a run in which a contestant stood still.
+const EXIT_STOOD_STILL: i32 = 3;
+
+#[derive(Debug)]
+struct Watch {
+    label: String,
+    deadline: Instant,
+}
+
+#[derive(Debug, Default)]
+struct Shared {
+    watch: Mutex<Option<Watch>>,
+    armed: Condvar,
+}
+
+impl Shared {
+    fn watch(&self) -> MutexGuard<'_, Option<Watch>> {
+        // A panic elsewhere cannot leave the option half-written.
+        self.watch.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// A thread that sleeps until the deadline of what it watches.
+#[derive(Debug)]
+pub struct Watchdog {
+    shared: Arc<Shared>,
+}
+
+impl Watchdog {
+    /// Starts the thread; it watches nothing yet. It lives until the program ends.
+    ///
+    /// # Errors
+    /// [`LabError::System`] if no thread can be started.
+    pub fn start() -> Result<Self, LabError> {
+        let shared = Arc::new(Shared::default());
+        let watched = Arc::clone(&shared);
+        thread::Builder::new()
+            .name("watchdog".to_owned())
+            .spawn(move || wait_for_overdue(&watched))
+            .map_err(|source| LabError::System {
+                what: "starting a thread",
+                source,
+            })?;
+        Ok(Self { shared })
+    }
+
+    /// Watches until the result is dropped. `label` says in the message what stood still.
+    #[must_use]
+    pub fn arm(&self, label: String, limit: Duration) -> Armed<'_> {
+        *self.shared.watch() = Some(Watch {
+            label,
+            deadline: Instant::now() + limit,
+        });
+        self.shared.armed.notify_one();
+        Armed { watchdog: self }
+    }
+}
+
+/// Something is being watched.
+#[derive(Debug)]
+pub struct Armed<'a> {
+    watchdog: &'a Watchdog,
+}
+
+impl Drop for Armed<'_> {
+    fn drop(&mut self) {
+        // The thread is not woken: it finds out at the deadline, or when it is next armed.
+        *self.watchdog.shared.watch() = None;
+    }
+}
+
+fn wait_for_overdue(shared: &Shared) {
+    let mut watch = shared.watch();
+    loop {
+        let now = Instant::now();
+        let left = match watch.as_ref() {
+            Some(overdue) if overdue.deadline <= now => {
+                eprintln!(
+                    "error: {} did not end in time; a call was probably lost",
+                    overdue.label
+                );
+                process::exit(EXIT_STOOD_STILL);
+            }
+            Some(running) => running.deadline - now,
+            None => Duration::from_hours(1),
+        };
+        watch = shared
+            .armed
+            .wait_timeout(watch, left)
+            .unwrap_or_else(PoisonError::into_inner)
+            .0;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Set for the process that is to stand still.
+    const STAND_STILL: &str = "DOORBELL_LAB_TEST_STAND_STILL";
+
+    #[test]
+    fn what_stands_still_is_ended_with_its_name() {
+        if std::env::var_os(STAND_STILL).is_some() {
+            let watchdog = Watchdog::start().expect("a thread can be started");
+            let _armed = watchdog.arm("the still one".to_owned(), Duration::from_millis(5));
+            thread::sleep(Duration::from_mins(1));
+            return;
+        }
+        let this_test = "measure::watchdog::tests::what_stands_still_is_ended_with_its_name";
+        let output = process::Command::new(std::env::current_exe().expect("tests are a program"))
+            .args([this_test, "--exact", "--nocapture"])
+            .env(STAND_STILL, "1")
+            .output()
+            .expect("tests can be started");
+        assert_eq!(output.status.code(), Some(EXIT_STOOD_STILL));
+        assert!(String::from_utf8_lossy(&output.stderr).contains("the still one did not end"));
+    }
+
+    #[test]
+    fn what_ends_in_time_is_forgotten() {
+        let watchdog = Watchdog::start().expect("a thread can be started");
+        let armed = watchdog.arm("a test".to_owned(), Duration::from_mins(1));
+        assert!(watchdog.shared.watch().is_some());
+        drop(armed);
+        assert!(watchdog.shared.watch().is_none());
+    }
+}

@@ -1,0 +1,57 @@
+//! How far a run is, on standard error when that is a terminal.
+
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+
+/// A bar that is drawn between passes only: nothing ticks while something is measured.
+#[derive(Debug)]
+pub struct Progress {
+    bar: ProgressBar,
+    rounds: u32,
+}
+
+impl Progress {
+    /// A bar for `rounds` rounds of `contestants` contestants. It is hidden unless standard error
+    /// is a terminal.
+    pub fn on_stderr(rounds: u32, contestants: usize) -> Self {
+        let steps = u64::from(rounds) * contestants as u64;
+        let bar = ProgressBar::with_draw_target(Some(steps), ProgressDrawTarget::stderr());
+        if let Ok(style) = ProgressStyle::with_template("{bar:24} {pos}/{len} {msg}") {
+            bar.set_style(style);
+        }
+        Self { bar, rounds }
+    }
+
+    /// No bar at all.
+    pub fn hidden() -> Self {
+        Self {
+            bar: ProgressBar::hidden(),
+            rounds: 0,
+        }
+    }
+
+    /// Says what comes before the first round.
+    pub fn prepare(&self, what: &'static str) {
+        self.bar.set_message(what);
+        self.bar.tick();
+    }
+
+    /// Says whose turn it is.
+    pub fn show(&self, round: u32, contestant: &str, variant: &str) {
+        self.bar.set_message(format!(
+            "round {} of {}: {contestant} ({variant})",
+            round + 1,
+            self.rounds
+        ));
+        self.bar.tick();
+    }
+
+    /// One contestant's part of a round is over.
+    pub fn advance(&self) {
+        self.bar.inc(1);
+    }
+
+    /// Takes the bar away.
+    pub fn clear(&self) {
+        self.bar.finish_and_clear();
+    }
+}

@@ -1,0 +1,51 @@
+//! The report for programs.
+
+use std::collections::BTreeMap;
+
+use serde::Serialize;
+
+use super::{Report, Row};
+use crate::error::LabError;
+use crate::measure::Machine;
+
+#[derive(Serialize)]
+struct JsonReport<'a> {
+    scenario: &'a str,
+    machine: &'a Machine,
+    rounds: u32,
+    rows: Vec<JsonRow<'a>>,
+    notes: &'a [String],
+}
+
+/// The metrics that all contestants have and a contestant's own, in one map.
+#[derive(Serialize)]
+struct JsonRow<'a> {
+    contestant: &'a str,
+    variant: &'a str,
+    metrics: BTreeMap<&'a str, f64>,
+}
+
+impl Report {
+    /// One JSON object. A metric that is not known is left out.
+    ///
+    /// # Errors
+    /// [`LabError::Json`] if a figure has no JSON form.
+    pub fn to_json(&self) -> Result<String, LabError> {
+        let report = JsonReport {
+            scenario: self.scenario,
+            machine: &self.machine,
+            rounds: self.rounds,
+            rows: self.rows.iter().map(json_row).collect(),
+            notes: &self.notes,
+        };
+        Ok(serde_json::to_string_pretty(&report)?)
+    }
+}
+
+fn json_row(row: &Row) -> JsonRow<'_> {
+    JsonRow {
+        contestant: &row.contestant,
+        variant: &row.variant,
+        metrics: row.metrics.iter().chain(row.counters.iter()).collect(),
+    }
+}

@@ -1,0 +1,230 @@
+//! What a scenario found, and its three forms: a table, JSON and a page.
+
+mod chart;
+mod html;
+mod json;
+mod table;
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use crate::measure::Machine;
+
+/// Figures by name. Names end in their unit: `p50_ns`, `ratio_to_limit_x`, `rounds_kept_count`.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Metrics(BTreeMap<String, f64>);
+
+impl Metrics {
+    /// Adds a figure; one that is not known is left out.
+    pub fn put(&mut self, name: &str, value: Option<f64>) {
+        if let Some(value) = value.filter(|value| value.is_finite()) {
+            self.0.insert(name.to_owned(), value);
+        }
+    }
+
+    /// A figure, if it is known.
+    pub fn get(&self, name: &str) -> Option<f64> {
+        self.0.get(name).copied()
+    }
+
+    fn iter(&self) -> impl Iterator<Item = (&str, f64)> {
+        self.0.iter().map(|(name, value)| (name.as_str(), *value))
+    }
+}
+
+/// One contestant in one arrangement.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Row {
+    /// Who.
+    pub contestant: String,
+    /// In which arrangement.
+    pub variant: String,
+    /// What all contestants have.
+    pub metrics: Metrics,
+    /// What only this one counts.
+    pub counters: Metrics,
+}
+
+/// What a cell shows.
+#[derive(Debug, Clone, Copy)]
+pub enum Cell {
+    /// One metric.
+    Figure(&'static str),
+    /// The least and the greatest round.
+    Spread {
+        /// The metric of the least.
+        low: &'static str,
+        /// The metric of the greatest.
+        high: &'static str,
+    },
+    /// A number of rounds, of all rounds.
+    OfRounds(&'static str),
+}
+
+/// A column of the table.
+#[derive(Debug, Clone, Copy)]
+pub struct Column {
+    /// What stands above it.
+    pub title: &'static str,
+    /// What stands in it.
+    pub cell: Cell,
+}
+
+/// One bar of each row in the chart.
+#[derive(Debug, Clone, Copy)]
+pub struct Series {
+    /// What the bar is.
+    pub title: &'static str,
+    /// The metric of its length.
+    pub metric: &'static str,
+    /// The metric at which its whisker begins.
+    pub low: &'static str,
+    /// The metric at which its whisker ends.
+    pub high: &'static str,
+}
+
+/// The picture of the page.
+#[derive(Debug, Clone)]
+pub struct Chart {
+    /// What stands above it.
+    pub title: &'static str,
+    /// The unit of its axis.
+    pub unit: &'static str,
+    /// The bars of each row.
+    pub series: Vec<Series>,
+}
+
+/// Everything a scenario found.
+#[derive(Debug, Clone)]
+pub struct Report {
+    /// The scenario's name.
+    pub scenario: &'static str,
+    /// What the figures were taken on.
+    pub machine: Machine,
+    /// How often each contestant was run.
+    pub rounds: u32,
+    /// The figures.
+    pub rows: Vec<Row>,
+    /// What the table shows of them.
+    pub columns: Vec<Column>,
+    /// How to read the table.
+    pub reading: &'static [&'static str],
+    /// What is particular about this run.
+    pub notes: Vec<String>,
+    /// The picture.
+    pub chart: Chart,
+    /// The median of the limit, drawn as a line in the chart.
+    pub limit_ns: Option<f64>,
+}
+
+/// A table of text: a heading, and rows of as many cells.
+struct Grid {
+    titles: Vec<String>,
+    rows: Vec<Vec<String>>,
+}
+
+impl Report {
+    /// The main table.
+    fn grid(&self) -> Grid {
+        let titles = ["contestant", "variant"].into_iter();
+        let cells = |row: &Row| {
+            let names = [row.contestant.clone(), row.variant.clone()].into_iter();
+            names
+                .chain(
+                    self.columns
+                        .iter()
+                        .map(|column| self.text_of(column.cell, row)),
+                )
+                .collect()
+        };
+        Grid {
+            titles: titles
+                .chain(self.columns.iter().map(|column| column.title))
+                .map(str::to_owned)
+                .collect(),
+            rows: self.rows.iter().map(cells).collect(),
+        }
+    }
+
+    /// The contestants' own counters; `None` if nobody has any.
+    fn counters_grid(&self) -> Option<Grid> {
+        let names: BTreeSet<&str> = self
+            .rows
+            .iter()
+            .flat_map(|row| row.counters.iter())
+            .map(|(name, _)| name)
+            .collect();
+        let counting = self
+            .rows
+            .iter()
+            .filter(|row| row.counters.iter().next().is_some());
+        let cells = |row: &Row| {
+            let figures = names.iter().map(|name| known(row.counters.get(name)));
+            [row.contestant.clone(), row.variant.clone()]
+                .into_iter()
+                .chain(figures)
+                .collect()
+        };
+        let titles = ["contestant", "variant"]
+            .into_iter()
+            .chain(names.iter().copied());
+        (!names.is_empty()).then(|| Grid {
+            titles: titles.map(str::to_owned).collect(),
+            rows: counting.map(cells).collect(),
+        })
+    }
+
+    fn text_of(&self, cell: Cell, row: &Row) -> String {
+        match cell {
+            Cell::Figure(metric) => known(row.metrics.get(metric)),
+            Cell::Spread { low, high } => match (row.metrics.get(low), row.metrics.get(high)) {
+                (Some(low), Some(high)) => format!("{}..{}", figure(low), figure(high)),
+                _ => not_available(),
+            },
+            Cell::OfRounds(metric) => {
+                let kept = row.metrics.get(metric).map_or_else(not_available, whole);
+                format!("{kept}/{}", self.rounds)
+            }
+        }
+    }
+}
+
+/// What stands for a figure that is not known.
+fn not_available() -> String {
+    "n/a".to_owned()
+}
+
+fn known(value: Option<f64>) -> String {
+    value.map_or_else(not_available, figure)
+}
+
+/// A number that counts something, or an even one.
+fn whole(value: f64) -> String {
+    with_commas(&format!("{value:.0}"))
+}
+
+/// A number with about three digits that matter, and commas between thousands.
+fn figure(value: f64) -> String {
+    let decimals = match value.abs() {
+        0.0 => 0,
+        size if size < 9.995 => 2,
+        size if size < 99.95 => 1,
+        _ => 0,
+    };
+    with_commas(&format!("{value:.decimals$}"))
+}
+
+fn with_commas(number: &str) -> String {
+    let (sign, unsigned) = number.split_at(usize::from(number.starts_with('-')));
+    let (whole, fraction) = unsigned.split_at(unsigned.find('.').unwrap_or(unsigned.len()));
+    let mut text = String::from(sign);
+    for (place, digit) in whole.chars().enumerate() {
+        if place > 0 && (whole.len() - place).is_multiple_of(3) {
+            text.push(',');
+        }
+        text.push(digit);
+    }
+    text + fraction
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,246 @@
+//! The three forms of one small report.
+
+use serde_json::Value;
+
+use super::*;
+
+fn metrics(pairs: &[(&str, f64)]) -> Metrics {
+    let mut metrics = Metrics::default();
+    for (name, value) in pairs {
+        metrics.put(name, Some(*value));
+    }
+    metrics
+}
+
+fn machine() -> Machine {
+    Machine {
+        cpu_model: "Test & CPU".to_owned(),
+        virtual_machine: true,
+        cpus_allowed: vec![0, 1],
+        caller_cpu: 0,
+        callee_cpu: 1,
+        smt_siblings: false,
+        kernel: "6.18".to_owned(),
+        kernel_clock_source: "tsc".to_owned(),
+        idle: "haltpoll/haltpoll".to_owned(),
+        clock: "tsc",
+        clock_overhead_ns: 15.0,
+        idle_interrupts_per_s: 3.0,
+        idle_busy_percent: 0.0,
+        clock_step_ns: 10.0,
+    }
+}
+
+fn report() -> Report {
+    let row = |contestant: &str, figures: &[(&str, f64)], counters: &[(&str, f64)]| Row {
+        contestant: contestant.to_owned(),
+        variant: "so".to_owned(),
+        metrics: metrics(figures),
+        counters: metrics(counters),
+    };
+    let short = [
+        ("p50_ns", 146.2),
+        ("p50_min_ns", 140.0),
+        ("p50_max_ns", 1_480.4),
+        ("kept", 7.0),
+    ];
+    let long = [
+        ("p50_ns", 17_346.0),
+        ("syscalls_per_1k", 4_000.0),
+        ("kept", 0.0),
+    ];
+    Report {
+        scenario: "call",
+        machine: machine(),
+        rounds: 7,
+        rows: vec![
+            row("line", &short, &[]),
+            row("a<b", &long, &[("rings_per_call", 0.25)]),
+        ],
+        columns: vec![
+            Column {
+                title: "p50 ns",
+                cell: Cell::Figure("p50_ns"),
+            },
+            Column {
+                title: "spread",
+                cell: Cell::Spread {
+                    low: "p50_min_ns",
+                    high: "p50_max_ns",
+                },
+            },
+            Column {
+                title: "syscalls",
+                cell: Cell::Figure("syscalls_per_1k"),
+            },
+            Column {
+                title: "rounds",
+                cell: Cell::OfRounds("kept"),
+            },
+        ],
+        reading: &["p50: half of the calls."],
+        notes: vec!["a note".to_owned()],
+        chart: Chart {
+            title: "times",
+            unit: "ns",
+            series: vec![Series {
+                title: "p50",
+                metric: "p50_ns",
+                low: "p50_min_ns",
+                high: "p50_max_ns",
+            }],
+        },
+        limit_ns: Some(146.0),
+    }
+}
+
+#[test]
+fn figures_show_about_three_digits() {
+    let shown = [
+        0.0,
+        0.254,
+        1.0,
+        1.018,
+        9.996,
+        34.567,
+        99.96,
+        146.4,
+        17_346.2,
+        -1_234_567.0,
+    ];
+    let texts: Vec<String> = shown.into_iter().map(figure).collect();
+    assert_eq!(
+        texts,
+        [
+            "0",
+            "0.25",
+            "1.00",
+            "1.02",
+            "10.0",
+            "34.6",
+            "100",
+            "146",
+            "17,346",
+            "-1,234,567"
+        ]
+    );
+}
+
+#[test]
+fn figures_that_are_not_numbers_are_left_out() {
+    let mut metrics = Metrics::default();
+    metrics.put("p50_ns", None);
+    metrics.put("ratio_x", Some(f64::NAN));
+    metrics.put("other_x", Some(f64::INFINITY));
+    assert_eq!(metrics, Metrics::default());
+}
+
+#[test]
+fn the_columns_of_the_table_are_aligned() {
+    assert_eq!(
+        report().grid().aligned(),
+        "\
+contestant  variant  p50 ns      spread  syscalls  rounds
+----------  -------  ------  ----------  --------  ------
+line        so          146  140..1,480       n/a     7/7
+a<b         so       17,346         n/a     4,000     0/7
+"
+    );
+}
+
+#[test]
+fn the_table_is_explained() {
+    let table = report().to_table();
+    for part in [
+        "rings_per_call",
+        "p50: half of the calls.",
+        "a note",
+        "machine: Test & CPU",
+    ] {
+        assert!(table.contains(part), "{part} is missing in:\n{table}");
+    }
+    assert!(table.is_ascii());
+}
+
+#[test]
+fn paragraphs_are_wrapped_and_indented() {
+    let mut text = String::new();
+    table::push_wrapped(&mut text, &["word"; 45].join(" "));
+    let lines: Vec<&str> = text.lines().collect();
+    assert_eq!(lines.len(), 3, "{text}");
+    assert!(
+        lines
+            .iter()
+            .all(|line| line.len() <= 100 && line.ends_with("word")),
+        "{text}"
+    );
+    assert!(
+        lines[1].starts_with("  word") && lines[0].starts_with("word"),
+        "{text}"
+    );
+    let mut short = String::new();
+    table::push_wrapped(&mut short, "short");
+    assert_eq!(short, "short\n");
+}
+
+#[test]
+fn nobody_counting_means_no_second_table() {
+    let mut report = report();
+    report.rows.pop();
+    assert!(report.counters_grid().is_none());
+}
+
+#[test]
+fn json_has_the_agreed_shape() {
+    let text = report().to_json().expect("a report can be written");
+    let json: Value = serde_json::from_str(&text).expect("it is JSON");
+    assert_eq!(json["scenario"], "call");
+    assert_eq!(json["rounds"], 7);
+    assert_eq!(json["machine"]["caller_cpu"], 0);
+    assert_eq!(json["machine"]["clock_overhead_ns"], 15.0);
+    let rows = json["rows"].as_array().expect("rows are a list");
+    assert_eq!(rows.len(), 2);
+    assert_eq!(rows[0]["contestant"], "line");
+    assert_eq!(rows[0]["variant"], "so");
+    assert_eq!(rows[0]["metrics"]["p50_ns"], 146.2);
+    assert!(
+        rows[0]["metrics"].get("syscalls_per_1k").is_none(),
+        "an unknown metric is absent"
+    );
+    assert_eq!(
+        rows[1]["metrics"]["rings_per_call"], 0.25,
+        "counters are metrics"
+    );
+}
+
+#[test]
+fn the_page_is_complete_and_needs_nothing_from_elsewhere() {
+    let page = report().to_html();
+    assert!(page.starts_with("<!doctype html>") && page.ends_with("</body></html>\n"));
+    for part in [
+        "<svg",
+        "prefers-color-scheme:dark",
+        "class=\"whisker\"",
+        "<td>17,346</td>",
+    ] {
+        assert!(page.contains(part), "{part} is missing");
+    }
+    for part in [
+        "<script", "http:", "https:", "<link", "@import", "url(", "NaN", "inf",
+    ] {
+        assert!(!page.contains(part), "{part} must not be there");
+    }
+    assert!(
+        page.contains("a&lt;b") && !page.contains("a<b"),
+        "names are escaped"
+    );
+    assert!(page.contains("Test &amp; CPU"));
+}
+
+#[test]
+fn a_page_without_figures_has_no_chart() {
+    let mut report = report();
+    report.rows.clear();
+    report.limit_ns = None;
+    assert!(!report.to_html().contains("<svg"));
+}

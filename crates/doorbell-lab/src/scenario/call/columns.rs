@@ -1,0 +1,66 @@
+//! What the table of the scenario shows, and how to read it.
+
+use crate::report::{Cell, Chart, Column, Series};
+
+/// The columns, in order.
+pub(super) fn columns() -> Vec<Column> {
+    let figure = |title, metric| Column {
+        title,
+        cell: Cell::Figure(metric),
+    };
+    let spread = |title, low, high| Column {
+        title,
+        cell: Cell::Spread { low, high },
+    };
+    vec![
+        figure("p50 ns", "p50_ns"),
+        figure("p99 ns", "p99_ns"),
+        spread("p50 spread", "p50_min_ns", "p50_max_ns"),
+        figure("x limit", "ratio_to_limit_x"),
+        spread("x spread", "ratio_min_x", "ratio_max_x"),
+        figure("RES+CAL/1k", "interrupts_per_1k"),
+        figure("ctx/1k", "switches_per_1k"),
+        figure("syscalls/1k", "syscalls_per_1k"),
+        figure("crossed %", "crossed_percent"),
+        Column {
+            title: "rounds",
+            cell: Cell::OfRounds("rounds_kept_count"),
+        },
+    ]
+}
+
+/// One sentence for each group of columns. Also part of the help.
+pub(super) const READING: [&str; 5] = [
+    "p50, p99: half of the calls, and 99 of 100, took at most this long from request to answer; \
+     medians over the rounds kept, and p50 spread is the least and the greatest round.",
+    "x limit: p50 divided by the cache-line round trip taken right before and after in the same \
+     round; compare contestants by this, since the limit itself moves on a shared machine.",
+    "RES+CAL, ctx, syscalls: interrupts between CPUs, context switches and system calls that \
+     1,000 calls cost the whole process; 0 means that nobody was disturbed.",
+    "crossed %: the share of calls that ran on another CPU than their caller's; a contestant \
+     near 0 answers on the caller's own CPU and is not comparable with one at 100.",
+    "rounds: kept of made; a round is dropped when the limits before and after it still differ \
+     by more than 1.5 times after two repetitions.",
+];
+
+/// The picture of the page.
+pub(super) fn chart() -> Chart {
+    Chart {
+        title: "A call to another core and back, ns (log scale)",
+        unit: "ns",
+        series: vec![
+            Series {
+                title: "p50",
+                metric: "p50_ns",
+                low: "p50_min_ns",
+                high: "p50_max_ns",
+            },
+            Series {
+                title: "p99",
+                metric: "p99_ns",
+                low: "p99_min_ns",
+                high: "p99_max_ns",
+            },
+        ],
+    }
+}

@@ -1,0 +1,120 @@
+//! The physical limit: one cache line between two CPUs, and nobody but the hardware to carry it.
+
+use std::hint;
+use std::sync::Arc;
+use std::thread::JoinHandle;
+
+use super::super::contestant::{Contestant, Observed, Speed, Stage};
+use super::meter::Meter;
+use super::word::{Seen, Word};
+use crate::error::LabError;
+use crate::measure::{Pin, Samples, spawn_pinned};
+
+const THREAD: &str = "line-callee";
+
+/// Two pinned threads that spin on one word.
+#[derive(Debug)]
+pub struct Line {
+    stage: Stage,
+    callee: Option<(Arc<Word>, JoinHandle<u64>)>,
+}
+
+impl Line {
+    /// Not yet set up.
+    pub fn new(stage: Stage) -> Self {
+        Self {
+            stage,
+            callee: None,
+        }
+    }
+
+    /// The limit at this moment: the median round trip of `calls` calls in nanoseconds.
+    ///
+    /// # Errors
+    /// As [`Contestant`]'s methods.
+    pub fn probe_ns(stage: Stage, calls: u32) -> Result<f64, LabError> {
+        let mut line = Self::new(stage);
+        let mut samples = Samples::with_room_for(calls);
+        line.setup()?;
+        let warmed = line.run((calls / 10).max(1), &mut Samples::default());
+        let ran = warmed.and_then(|_| line.run(calls, &mut samples));
+        line.teardown()?;
+        ran?;
+        Ok(samples
+            .percentiles_ns([50.0], stage.clock.step_ns())
+            .map_or(0.0, |[p50_ns]| p50_ns))
+    }
+}
+
+impl Contestant for Line {
+    fn name(&self) -> &'static str {
+        "line"
+    }
+
+    fn variant(&self) -> &'static str {
+        "both sides spin: the limit"
+    }
+
+    fn speed(&self) -> Speed {
+        Speed::Fast
+    }
+
+    fn setup(&mut self) -> Result<(), LabError> {
+        let word = Arc::new(Word::default());
+        let shared = Arc::clone(&word);
+        let thread = spawn_pinned(THREAD, self.stage.placement.callee_cpu, move || {
+            answer(&shared)
+        })?;
+        self.callee = Some((word, thread));
+        Ok(())
+    }
+
+    fn run(&mut self, calls: u32, samples: &mut Samples) -> Result<Observed, LabError> {
+        let (word, _) = self.callee.as_ref().ok_or(LabError::NotSetUp)?;
+        let _here = Pin::to(self.stage.placement.caller_cpu)?;
+        let mut meter = Meter::begin(self.stage.clock, word.served(), samples);
+        for _ in 0..calls {
+            let start = meter.start();
+            let asked = word.ask();
+            let answer = loop {
+                if let Some(answer) = word.answer_to(asked) {
+                    break answer;
+                }
+                hint::spin_loop();
+            };
+            meter.stop(start, answer);
+        }
+        meter.finish(word.served(), samples)
+    }
+
+    fn teardown(&mut self) -> Result<(), LabError> {
+        let Some((word, thread)) = self.callee.take() else {
+            return Ok(());
+        };
+        let expected = word.served();
+        word.stop();
+        let found = thread
+            .join()
+            .map_err(|_| LabError::ThreadPanicked { thread: THREAD })?;
+        if found == expected {
+            Ok(())
+        } else {
+            Err(LabError::CallMiscounted { expected, found })
+        }
+    }
+}
+
+/// The callee: answers until told to stop and returns how many calls it ran.
+fn answer(word: &Word) -> u64 {
+    let mut served = 0;
+    loop {
+        match word.peek() {
+            Seen::Call(request) => {
+                word.reply(request);
+                served += 1;
+            }
+            Seen::Nothing(_) => hint::spin_loop(),
+            Seen::Stop => return served,
+        }
+    }
+}

@@ -1,0 +1,200 @@
+//! What every call of the scenario has in common: the work, its answer, and the timing around it.
+
+use std::mem;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use super::super::contestant::Observed;
+use crate::error::LabError;
+use crate::measure::{Clock, Samples, Tick, current_cpu};
+
+/// One call in this many reports the CPU on which it ran. It is not timed, since asking takes time
+/// and would otherwise be what the 99th percentile shows.
+const REPORT_EVERY: u64 = 64;
+
+/// Whether the call with this serial number reports its CPU.
+pub(super) fn reports_cpu(serial: u64) -> bool {
+    serial.is_multiple_of(REPORT_EVERY)
+}
+
+/// What a call returns.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Answer {
+    /// How many calls had run when this one had; the first answers 1.
+    pub serial: u64,
+    /// Where it ran, if it is one of those that report it.
+    pub cpu: Option<u32>,
+}
+
+/// The work of a call: count it. Lies in a cache line of its own, the callee's.
+#[derive(Debug, Default)]
+#[repr(align(128))]
+pub struct Tally {
+    served: AtomicU64,
+}
+
+impl Tally {
+    /// A tally for as long as the program runs, so that calls can name it without counting
+    /// references.
+    pub fn leaked() -> &'static Self {
+        Box::leak(Box::default())
+    }
+
+    /// Runs one call.
+    #[inline]
+    pub fn serve(&self) -> Answer {
+        // ORDER: the contestant orders request and answer; the number only has to be exact.
+        let serial = self.served.fetch_add(1, Ordering::Relaxed) + 1;
+        Answer {
+            serial,
+            cpu: reports_cpu(serial).then(current_cpu),
+        }
+    }
+
+    /// How many calls have run.
+    pub fn served(&self) -> u64 {
+        // ORDER: read when no call is under way, after the last answer has arrived.
+        self.served.load(Ordering::Relaxed)
+    }
+}
+
+/// Times the calls of one pass and checks their answers. It owns what it records, so it can move
+/// into a task; [`Meter::finish`] hands the timings back.
+#[derive(Debug)]
+pub struct Meter {
+    clock: Clock,
+    samples: Samples,
+    served: u64,
+    observed: Observed,
+    wrong: Option<LabError>,
+}
+
+impl Meter {
+    /// Begins a pass. `served` is how many calls the callee has run so far.
+    pub fn begin(clock: Clock, served: u64, samples: &mut Samples) -> Self {
+        Self {
+            clock,
+            samples: mem::take(samples),
+            served,
+            observed: Observed::default(),
+            wrong: None,
+        }
+    }
+
+    /// To be called just before a call is made.
+    #[inline(always)]
+    pub fn start(&self) -> Tick {
+        self.clock.now()
+    }
+
+    /// To be called as soon as its answer is there.
+    #[inline(always)]
+    pub fn stop(&mut self, start: Tick, answer: Answer) {
+        let end = self.clock.now();
+        self.served += 1;
+        if answer.serial != self.served && self.wrong.is_none() {
+            self.wrong = Some(LabError::CallMiscounted {
+                expected: self.served,
+                found: answer.serial,
+            });
+        }
+        match answer.cpu {
+            None => self.samples.record(self.clock.ns_between(start, end)),
+            Some(cpu) => {
+                self.observed.reported_count += 1;
+                self.observed.crossed_count += u32::from(cpu != current_cpu());
+            }
+        }
+    }
+
+    /// Ends the pass. `served` is how many calls the callee has run by now; if that is not how many
+    /// were answered, one by one, this is an error.
+    ///
+    /// # Errors
+    /// [`LabError::CallMiscounted`] if a call was lost or ran twice.
+    pub fn finish(self, served: u64, samples: &mut Samples) -> Result<Observed, LabError> {
+        *samples = self.samples;
+        if let Some(wrong) = self.wrong {
+            return Err(wrong);
+        }
+        if served != self.served {
+            return Err(LabError::CallMiscounted {
+                expected: self.served,
+                found: served,
+            });
+        }
+        Ok(self.observed)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn pass(answers: &[Answer], served: u64) -> (Result<Observed, LabError>, Samples) {
+        let mut samples = Samples::default();
+        let mut meter = Meter::begin(Clock::calibrated(), 0, &mut samples);
+        for answer in answers {
+            let start = meter.start();
+            meter.stop(start, *answer);
+        }
+        let observed = meter.finish(served, &mut samples);
+        (observed, samples)
+    }
+
+    fn plain(serial: u64) -> Answer {
+        Answer { serial, cpu: None }
+    }
+
+    #[test]
+    fn a_tally_counts_from_one_and_reports_now_and_then() {
+        let tally = Tally::leaked();
+        let answers: Vec<Answer> = (0..2 * REPORT_EVERY).map(|_| tally.serve()).collect();
+        assert!(
+            answers
+                .iter()
+                .zip(1..)
+                .all(|(answer, serial)| answer.serial == serial)
+        );
+        assert_eq!(
+            answers.iter().filter(|answer| answer.cpu.is_some()).count(),
+            2
+        );
+        assert_eq!(tally.served(), 2 * REPORT_EVERY);
+    }
+
+    #[test]
+    fn calls_that_report_are_not_timed() {
+        let elsewhere = Answer {
+            serial: 2,
+            cpu: Some(u32::MAX),
+        };
+        let (observed, samples) = pass(&[plain(1), elsewhere, plain(3)], 3);
+        let observed = observed.expect("all calls were answered");
+        assert_eq!((observed.reported_count, observed.crossed_count), (1, 1));
+        assert_eq!(samples.len(), 2);
+    }
+
+    #[test]
+    fn a_doubled_call_is_an_error() {
+        let (observed, _) = pass(&[plain(1), plain(3)], 3);
+        assert!(matches!(
+            observed,
+            Err(LabError::CallMiscounted {
+                expected: 2,
+                found: 3
+            })
+        ));
+    }
+
+    #[test]
+    fn a_call_that_runs_again_after_its_answer_is_an_error() {
+        let (observed, _) = pass(&[plain(1), plain(2)], 3);
+        assert!(matches!(
+            observed,
+            Err(LabError::CallMiscounted {
+                expected: 2,
+                found: 3
+            })
+        ));
+    }
+}

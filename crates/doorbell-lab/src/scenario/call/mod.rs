@@ -1,0 +1,192 @@
+//! `doorbell lab call`: how long a call to another core takes, and whom it disturbs.
+//!
+//! A call is a closure that runs on another core while its caller waits for the answer. Here it
+//! counts itself; the answers prove that each ran exactly once.
+
+mod columns;
+mod crossbeam;
+mod futex;
+mod line;
+mod meter;
+mod tokio_one;
+mod tokio_two;
+mod word;
+
+use std::io;
+
+use super::contestant::{Contestant, Stage};
+use super::options::Options;
+use super::rounds::{Contest, Tape};
+use super::summary::summarise;
+use crate::error::LabError;
+use crate::measure::{
+    Clock, Machine, Placement, Rest, Spread, SyscallSource, Unavailable, Watchdog, median,
+};
+use crate::progress::Progress;
+use crate::report::{Report, Row};
+
+pub use crossbeam::Crossbeam;
+pub use futex::Futex;
+pub use line::Line;
+pub use meter::{Answer, Meter, Tally};
+pub use tokio_one::TokioOne;
+pub use tokio_two::TokioTwo;
+
+/// A reading of the limit makes this many times fewer calls than a fast contestant.
+const LIMIT_DIVISOR: u32 = 5;
+
+/// Everybody who takes part, in the order of the table.
+fn contestants(stage: Stage) -> Vec<Box<dyn Contestant>> {
+    vec![
+        Box::new(Line::new(stage)),
+        Box::new(Crossbeam::new(stage)),
+        Box::new(Futex::new(stage)),
+        Box::new(TokioOne::new(stage)),
+        Box::new(TokioTwo::new(stage)),
+    ]
+}
+
+/// How to read the table, one sentence for each group of columns.
+pub fn reading() -> &'static [&'static str] {
+    &columns::READING
+}
+
+/// Runs the scenario.
+///
+/// # Errors
+/// Any [`LabError`]: too few CPUs, a filter that leaves nobody, a contestant that fails.
+pub fn run(options: &Options) -> Result<Report, LabError> {
+    let effort = options.effort;
+    let stage = Stage {
+        placement: Placement::of_this_process()?,
+        clock: Clock::calibrated(),
+    };
+    let mut contestants = chosen(contestants(stage), options.only.as_deref())?;
+
+    let progress = Progress::on_stderr(effort.rounds, contestants.len());
+    progress.prepare("watching the machine at rest");
+    let rest = Rest::watch(effort.idle_span)?;
+    let machine = Machine::describe(&stage.clock, stage.placement, rest)?;
+    let syscalls = SyscallSource::find();
+    let watchdog = Watchdog::start()?;
+
+    let mut limits_ns = Vec::new();
+    let mut limit = || {
+        let limit_ns = Line::probe_ns(stage, (effort.calls / LIMIT_DIVISOR).max(1))?;
+        limits_ns.push(limit_ns);
+        Ok(limit_ns)
+    };
+    let tapes = Contest {
+        effort,
+        limit: &mut limit,
+        clock: stage.clock,
+        rest,
+        syscalls: syscalls.as_ref().ok().copied(),
+        watchdog: &watchdog,
+        progress: &progress,
+    }
+    .run(&mut contestants)?;
+    progress.clear();
+
+    let mut rows = Vec::new();
+    for (contestant, tape) in contestants.iter().zip(&tapes) {
+        rows.push(summarise(contestant.name(), contestant.variant(), tape));
+    }
+    let notes = notes(&machine, &rows, &tapes, &limits_ns, syscalls.as_ref().err());
+    Ok(Report {
+        scenario: "call",
+        machine,
+        rounds: effort.rounds,
+        rows,
+        columns: columns::columns(),
+        reading: reading(),
+        notes,
+        chart: columns::chart(),
+        limit_ns: median(&limits_ns),
+    })
+}
+
+/// Those whose name or variant contains `only`, whatever the case.
+fn chosen(
+    all: Vec<Box<dyn Contestant>>,
+    only: Option<&str>,
+) -> Result<Vec<Box<dyn Contestant>>, LabError> {
+    let Some(filter) = only else {
+        return Ok(all);
+    };
+    let label = |one: &dyn Contestant| format!("{} ({})", one.name(), one.variant());
+    let known: Vec<String> = all.iter().map(|one| label(one.as_ref())).collect();
+    let wanted = filter.to_lowercase();
+    let left: Vec<_> = all
+        .into_iter()
+        .filter(|one| label(one.as_ref()).to_lowercase().contains(&wanted))
+        .collect();
+    if left.is_empty() {
+        return Err(LabError::NoSuchContestant {
+            filter: filter.to_owned(),
+            known,
+        });
+    }
+    Ok(left)
+}
+
+/// What the reader has to know about this run.
+fn notes(
+    machine: &Machine,
+    rows: &[Row],
+    tapes: &[Tape],
+    limits_ns: &[f64],
+    uncounted: Option<&Unavailable>,
+) -> Vec<String> {
+    let mut notes = Vec::new();
+    if let (Some(middle), Some(Spread { min, max })) = (median(limits_ns), Spread::of(limits_ns)) {
+        notes.push(format!(
+            "limit: a cache line went to the other CPU and back in {middle:.0} ns \
+             ({min:.0}..{max:.0} over {} readings)",
+            limits_ns.len()
+        ));
+    }
+    notes.push(dropped(rows, tapes));
+    if let Some(reason) = uncounted {
+        notes.push(format!("system calls were not counted: {reason}"));
+    }
+    if machine.was_busy() {
+        notes.push(format!(
+            "other programs used {:.0} % of the CPUs before this run: expect wide spreads, and \
+             interrupt counts that are off by theirs",
+            machine.idle_busy_percent
+        ));
+    }
+    notes
+}
+
+/// Which rounds were dropped.
+fn dropped(rows: &[Row], tapes: &[Tape]) -> String {
+    let losses: Vec<String> = rows
+        .iter()
+        .zip(tapes)
+        .filter(|(_, tape)| tape.passes_dropped > 0)
+        .map(|(row, tape)| {
+            format!(
+                "{} ({}): {} of its passes, {} of its rounds",
+                row.contestant, row.variant, tape.passes_dropped, tape.rounds_dropped
+            )
+        })
+        .collect();
+    if losses.is_empty() {
+        "dropped because the limit moved: nothing".to_owned()
+    } else {
+        format!("dropped because the limit moved: {}", losses.join("; "))
+    }
+}
+
+/// An error of tokio's when it builds a runtime.
+fn tokio_error(source: io::Error) -> LabError {
+    LabError::System {
+        what: "building a tokio runtime",
+        source,
+    }
+}
+
+#[cfg(test)]
+mod tests;

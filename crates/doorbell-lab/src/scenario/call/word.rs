@@ -1,0 +1,151 @@
+//! The shared word of the two contestants that have no library between caller and callee.
+//!
+//! Call number n is made by writing 2n - 1 and answered by writing 2n.
+
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use super::meter::{Answer, reports_cpu};
+use crate::measure::current_cpu;
+
+/// Written by the caller to end the callee. No call has this number.
+const STOP: u32 = u32::MAX;
+
+/// A value in cache lines of its own: two, since CPUs fetch lines in pairs.
+#[derive(Debug, Default)]
+#[repr(align(128))]
+struct Apart<T>(T);
+
+/// What caller and callee share.
+#[derive(Debug, Default)]
+pub(super) struct Word {
+    word: Apart<AtomicU32>,
+    /// Where the callee runs, written before the answers that report it.
+    cpu: Apart<AtomicU32>,
+}
+
+/// A call, as the callee sees it.
+pub(super) struct Request(u32);
+
+impl Word {
+    /// The word itself, to wait on.
+    pub(super) fn raw(&self) -> &AtomicU32 {
+        &self.word.0
+    }
+
+    /// How many calls have been answered.
+    pub(super) fn served(&self) -> u64 {
+        // ORDER: read by the caller between calls; the last answer has been acquired.
+        u64::from(self.word.0.load(Ordering::Relaxed) / 2)
+    }
+
+    /// Makes the next call and returns what the word holds until it is answered.
+    #[inline(always)]
+    pub(super) fn ask(&self) -> u32 {
+        // ORDER: only the caller writes between an answer and the next request. The release pairs
+        // with the acquire in `peek`: the callee sees what the caller did before the call.
+        let asked = self.word.0.load(Ordering::Relaxed) + 1;
+        self.word.0.store(asked, Ordering::Release);
+        asked
+    }
+
+    /// The answer to `asked`, if it is there.
+    #[inline(always)]
+    pub(super) fn answer_to(&self, asked: u32) -> Option<Answer> {
+        // ORDER: pairs with the release in `reply`: the caller sees the call's effects and its CPU.
+        let word = self.word.0.load(Ordering::Acquire);
+        if word == asked {
+            return None;
+        }
+        let serial = u64::from(word / 2);
+        // ORDER: made visible by the acquire above.
+        let cpu = || self.cpu.0.load(Ordering::Relaxed);
+        Some(Answer {
+            serial,
+            cpu: reports_cpu(serial).then(cpu),
+        })
+    }
+
+    /// What the callee finds: the word, and the request if it is one.
+    #[inline(always)]
+    pub(super) fn peek(&self) -> Seen {
+        // ORDER: pairs with the release in `ask` and in `stop`.
+        match self.word.0.load(Ordering::Acquire) {
+            STOP => Seen::Stop,
+            word if word % 2 == 1 => Seen::Call(Request(word)),
+            word => Seen::Nothing(word),
+        }
+    }
+
+    /// Runs the call and answers it.
+    #[inline(always)]
+    pub(super) fn reply(&self, Request(asked): Request) {
+        let answer = asked + 1;
+        if reports_cpu(u64::from(answer / 2)) {
+            // ORDER: made visible by the release below.
+            self.cpu.0.store(current_cpu(), Ordering::Relaxed);
+        }
+        // ORDER: pairs with the acquire in `answer_to`.
+        self.word.0.store(answer, Ordering::Release);
+    }
+
+    /// Tells the callee to end.
+    pub(super) fn stop(&self) {
+        // ORDER: nothing else is handed over; release keeps the rule that every write here
+        // releases.
+        self.word.0.store(STOP, Ordering::Release);
+    }
+}
+
+/// What the callee finds in the word.
+pub(super) enum Seen {
+    /// No call; the word's value, to wait on.
+    Nothing(u32),
+    /// A call.
+    Call(Request),
+    /// The end.
+    Stop,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_call_is_asked_seen_and_answered() {
+        let word = Word::default();
+        assert!(matches!(word.peek(), Seen::Nothing(0)));
+        let asked = word.ask();
+        assert_eq!(word.answer_to(asked), None);
+        let Seen::Call(request) = word.peek() else {
+            panic!("a call was made")
+        };
+        word.reply(request);
+        assert_eq!(
+            word.answer_to(asked),
+            Some(Answer {
+                serial: 1,
+                cpu: None
+            })
+        );
+        assert_eq!(word.served(), 1);
+        word.stop();
+        assert!(matches!(word.peek(), Seen::Stop));
+    }
+
+    #[test]
+    fn some_answers_report_their_cpu() {
+        let word = Word::default();
+        let reported = (0..128)
+            .filter(|_| {
+                let asked = word.ask();
+                let Seen::Call(request) = word.peek() else {
+                    panic!("a call was made")
+                };
+                word.reply(request);
+                word.answer_to(asked)
+                    .is_some_and(|answer| answer.cpu.is_some())
+            })
+            .count();
+        assert_eq!(reported, 2);
+    }
+}

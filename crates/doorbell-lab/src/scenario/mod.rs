@@ -1,0 +1,16 @@
+//! The scenarios of `doorbell lab`, and what they share.
+//!
+//! A scenario names its contestants, its limit and its columns; the rounds are driven here.
+
+pub mod call;
+mod contestant;
+mod options;
+mod rounds;
+mod summary;
+
+pub use contestant::{Contestant, Observed, Speed, Stage};
+pub use options::{Effort, Options};
+pub use rounds::{
+    Contest, Figures, LIMIT_TOLERANCE_X, LimitProbe, RETRIES_MAX, Tape, trusted_limit_ns,
+};
+pub use summary::summarise;

@@ -1,0 +1,72 @@
+//! How much work a run does.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use super::contestant::Speed;
+
+/// A parked contestant makes this many times fewer calls.
+const PARKED_DIVISOR: u32 = 20;
+
+/// What the user asked for.
+#[derive(Debug, Clone)]
+pub struct Options {
+    /// How much work.
+    pub effort: Effort,
+    /// Only contestants whose name or variant contains this.
+    pub only: Option<String>,
+    /// JSON instead of the table.
+    pub json: bool,
+    /// A page to write besides.
+    pub html: Option<PathBuf>,
+}
+
+/// Rounds and calls.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Effort {
+    /// How often each contestant is run.
+    pub rounds: u32,
+    /// How many calls a fast contestant makes in one round.
+    pub calls: u32,
+    /// How long the machine is watched at rest.
+    pub idle_span: Duration,
+}
+
+impl Effort {
+    /// For figures to rely on.
+    pub const FULL: Self = Self {
+        rounds: 7,
+        calls: 100_000,
+        idle_span: Duration::from_secs(1),
+    };
+    /// For a first look.
+    pub const QUICK: Self = Self {
+        rounds: 2,
+        calls: 10_000,
+        idle_span: Duration::from_millis(300),
+    };
+
+    /// How many calls a contestant of this speed makes in one round.
+    pub fn calls_of(&self, speed: Speed) -> u32 {
+        match speed {
+            Speed::Fast => self.calls,
+            Speed::Parked => (self.calls / PARKED_DIVISOR).max(1),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn parked_contestants_make_fewer_calls_but_never_none() {
+        assert_eq!(Effort::FULL.calls_of(Speed::Fast), 100_000);
+        assert_eq!(Effort::FULL.calls_of(Speed::Parked), 5_000);
+        let tiny = Effort {
+            calls: 3,
+            ..Effort::QUICK
+        };
+        assert_eq!(tiny.calls_of(Speed::Parked), 1);
+    }
+}

@@ -1,0 +1,214 @@
+//! Runs contestants interleaved, each between two readings of the physical limit.
+//!
+//! On a shared machine the distance between two CPUs changes by the minute. So every contestant's
+//! pass stands between two limits, is judged by them alone, and is thrown away when they disagree.
+
+use std::time::Duration;
+
+use super::contestant::{Contestant, Observed};
+use super::options::Effort;
+use crate::error::LabError;
+use crate::measure::{
+    Clock, Interrupts, Rest, Samples, SyscallSource, Watchdog, context_switches, timed,
+};
+use crate::progress::Progress;
+
+/// By how much the limits before and after a pass may differ.
+pub const LIMIT_TOLERANCE_X: f64 = 1.5;
+/// How often a pass between unequal limits is repeated within its round.
+pub const RETRIES_MAX: u32 = 2;
+/// One call in this many is made beforehand and not measured.
+const WARM_UP_DIVISOR: u32 = 10;
+/// The pass that counts system calls makes this many times fewer calls.
+const COUNTED_DIVISOR: u32 = 4;
+/// A call that takes longer than this on average is taken for lost.
+const CALL_MAX: Duration = Duration::from_millis(1);
+/// Time for a pass besides its calls before it is taken for stuck.
+const PASS_MAX: Duration = Duration::from_mins(1);
+
+/// The figures of one kept round.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Figures {
+    /// Half of the calls took at most this.
+    pub p50_ns: f64,
+    /// 99 of 100 calls took at most this.
+    pub p99_ns: f64,
+    /// The mean of the limits before and after.
+    pub limit_ns: f64,
+    /// RES and CAL interrupts per 1,000 calls, the machine's own taken off.
+    pub interrupts_per_1k: Option<f64>,
+    /// Context switches of the process per 1,000 calls.
+    pub switches_per_1k: f64,
+    /// System calls per 1,000 calls, from a pass of its own.
+    pub syscalls_per_1k: Option<f64>,
+    /// What else was seen.
+    pub observed: Observed,
+}
+
+/// What a contestant left behind.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Tape {
+    /// The rounds that were kept.
+    pub kept: Vec<Figures>,
+    /// How many rounds were given up after [`RETRIES_MAX`] repetitions.
+    pub rounds_dropped: u32,
+    /// How many passes were thrown away, those of kept rounds included.
+    pub passes_dropped: u32,
+}
+
+/// Takes the physical limit: a round trip in nanoseconds.
+pub type LimitProbe<'a> = dyn FnMut() -> Result<f64, LabError> + 'a;
+
+/// A run of all contestants.
+#[allow(missing_debug_implementations)] // It borrows a closure.
+pub struct Contest<'a> {
+    /// Rounds and calls.
+    pub effort: Effort,
+    /// Takes the limit.
+    pub limit: &'a mut LimitProbe<'a>,
+    /// The clock that times the calls.
+    pub clock: Clock,
+    /// What the machine does by itself.
+    pub rest: Rest,
+    /// The means to count system calls, where there is one.
+    pub syscalls: Option<SyscallSource>,
+    /// Watches for contestants that stand still.
+    pub watchdog: &'a Watchdog,
+    /// Tells how far the run is.
+    pub progress: &'a Progress,
+}
+
+/// The mean of the two limits around a pass, or `None` if they differ by more than
+/// [`LIMIT_TOLERANCE_X`] and the pass is not to be trusted.
+pub fn trusted_limit_ns(before_ns: f64, after_ns: f64) -> Option<f64> {
+    let (low, high) = (before_ns.min(after_ns), before_ns.max(after_ns));
+    let usable = low > 0.0 && high / low <= LIMIT_TOLERANCE_X;
+    usable.then(|| f64::midpoint(before_ns, after_ns))
+}
+
+/// The order of `count` contestants in a round: each round begins with the next one.
+fn order(round: u32, count: usize) -> impl Iterator<Item = usize> {
+    (0..count).map(move |place| (place + round as usize) % count)
+}
+
+impl Contest<'_> {
+    /// Runs every contestant in every round. The tapes are in the order of the contestants.
+    ///
+    /// # Errors
+    /// The first error of a contestant, of the limit or of an instrument; it names the contestant.
+    pub fn run(&mut self, contestants: &mut [Box<dyn Contestant>]) -> Result<Vec<Tape>, LabError> {
+        let mut tapes = vec![Tape::default(); contestants.len()];
+        for round in 0..self.effort.rounds {
+            for index in order(round, contestants.len()) {
+                let contestant = contestants[index].as_mut();
+                self.progress
+                    .show(round, contestant.name(), contestant.variant());
+                self.round_of(contestant, &mut tapes[index])
+                    .map_err(|error| {
+                        error.in_contestant(contestant.name(), contestant.variant())
+                    })?;
+                self.progress.advance();
+            }
+        }
+        Ok(tapes)
+    }
+
+    /// One contestant's part of one round.
+    fn round_of(
+        &mut self,
+        contestant: &mut dyn Contestant,
+        tape: &mut Tape,
+    ) -> Result<(), LabError> {
+        for _ in 0..=RETRIES_MAX {
+            let before_ns = (self.limit)()?;
+            let mut figures = self.timed_pass(contestant)?;
+            let after_ns = (self.limit)()?;
+            if let Some(limit_ns) = trusted_limit_ns(before_ns, after_ns) {
+                figures.limit_ns = limit_ns;
+                figures.syscalls_per_1k = self.counted_pass(contestant)?;
+                tape.kept.push(figures);
+                return Ok(());
+            }
+            tape.passes_dropped += 1;
+        }
+        tape.rounds_dropped += 1;
+        Ok(())
+    }
+
+    /// Times the calls, and counts what costs nothing to count.
+    fn timed_pass(&self, contestant: &mut dyn Contestant) -> Result<Figures, LabError> {
+        let calls = self.effort.calls_of(contestant.speed());
+        self.pass(contestant, calls, |contestant| {
+            let mut samples = Samples::with_room_for(calls);
+            let interrupts_before = Interrupts::read()?;
+            let switches_before = context_switches()?;
+            let (observed, span) = timed(|| contestant.run(calls, &mut samples));
+            let switches_after = context_switches()?;
+            let interrupts_after = Interrupts::read()?;
+
+            let observed = observed?;
+            let [p50_ns, p99_ns] = samples
+                .percentiles_ns([50.0, 99.0], self.clock.step_ns())
+                .unwrap_or_default();
+            let interrupts = interrupts_before
+                .zip(interrupts_after)
+                .map(|(before, after)| self.rest.excess_interrupts(after.since(before), span));
+            Ok(Figures {
+                p50_ns,
+                p99_ns,
+                limit_ns: 0.0,
+                interrupts_per_1k: interrupts.map(|count| per_1k(count, calls)),
+                switches_per_1k: per_1k((switches_after - switches_before) as f64, calls),
+                syscalls_per_1k: None,
+                observed,
+            })
+        })
+    }
+
+    /// Counts system calls, which makes each of them slower and so is not done while timing.
+    fn counted_pass(&self, contestant: &mut dyn Contestant) -> Result<Option<f64>, LabError> {
+        let Some(source) = self.syscalls else {
+            return Ok(None);
+        };
+        // Opened before `setup`, so that the threads started there are counted.
+        let Ok(counter) = source.open() else {
+            return Ok(None);
+        };
+        let calls = (self.effort.calls_of(contestant.speed()) / COUNTED_DIVISOR).max(1);
+        self.pass(contestant, calls, |contestant| {
+            let mut samples = Samples::with_room_for(calls);
+            let before = counter.read()?;
+            contestant.run(calls, &mut samples)?;
+            let count = counter.read()? - before;
+            Ok(Some(per_1k(count as f64, calls)))
+        })
+    }
+
+    /// Sets up, warms up, measures and tears down. The first error counts.
+    fn pass<T>(
+        &self,
+        contestant: &mut dyn Contestant,
+        calls: u32,
+        measure: impl FnOnce(&mut dyn Contestant) -> Result<T, LabError>,
+    ) -> Result<T, LabError> {
+        let label = format!("{} ({})", contestant.name(), contestant.variant());
+        let _armed = self.watchdog.arm(label, PASS_MAX + CALL_MAX * calls);
+        let result = contestant.setup().and_then(|()| {
+            let warm_up = (calls / WARM_UP_DIVISOR).max(1);
+            contestant.run(warm_up, &mut Samples::with_room_for(warm_up))?;
+            measure(contestant)
+        });
+        let ended = contestant.teardown();
+        let value = result?;
+        ended?;
+        Ok(value)
+    }
+}
+
+fn per_1k(count: f64, calls: u32) -> f64 {
+    count * 1_000.0 / f64::from(calls)
+}
+
+#[cfg(test)]
+#[path = "rounds_tests.rs"]
+mod tests;
