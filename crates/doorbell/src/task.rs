@@ -99,7 +99,10 @@ impl TaskBuilder {
     ///
     /// # Errors
     /// [`SpawnError::NoSuchCore`] if it was pinned to a core that the runtime does not have.
-    #[allow(clippy::missing_panics_doc, reason = "a body is written once, by contract")]
+    #[allow(
+        clippy::missing_panics_doc,
+        reason = "a body is written once, by contract"
+    )]
     pub fn try_spawn<F>(self, future: F) -> Result<JoinHandle<F::Output>, SpawnError>
     where
         F: Future + Send + 'static,

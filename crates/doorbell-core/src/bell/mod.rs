@@ -207,6 +207,13 @@ impl<M: Machine> Bell<M> {
         self.word.load(Ordering::Relaxed) & SIGNALS != 0
     }
 
+    /// Whether somebody asked for a pass. As [`Bell::signalled`], a hint.
+    #[inline]
+    pub fn wants_pass(&self) -> bool {
+        // ORDER: Relaxed; a hint, `end_idle` or `acknowledge` follows with Acquire.
+        self.word.load(Ordering::Relaxed) & RESCHED != 0
+    }
+
     /// From running to watching. On [`Announced::Yes`] the lane looks at its mailbox once
     /// more before it relies on being told.
     #[inline]

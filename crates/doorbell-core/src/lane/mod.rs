@@ -133,11 +133,8 @@ impl<M: Machine> Lane<M> {
 
     fn cycle(&self) {
         loop {
-            // A pass follows in any case, so nothing is lost of what was signalled.
-            let _ = self.take();
-            self.run_ready();
             match self.pass() {
-                Pass::Work => {}
+                Pass::Work => self.run_ready(),
                 Pass::Nothing(evidence) => self.idle(evidence),
                 Pass::Closing => return,
             }
@@ -176,8 +173,8 @@ impl<M: Machine> Lane<M> {
         if self.shared.is_closing() {
             return Pass::Closing;
         }
-        let _ = self.take();
-        if self.local.ready().is_empty() {
+        let served = self.take();
+        if served.delivered == 0 && self.local.ready().is_empty() {
             Pass::Nothing(NothingRunnable(()))
         } else {
             Pass::Work
@@ -213,11 +210,14 @@ impl<M: Machine> Lane<M> {
         loop {
             match front.watch(watch_ns) {
                 Watched::Deadline => return WatchEnd::Quiet,
-                Watched::Changed => {}
+                Watched::Changed => tally.notified.add_owned(1),
             }
-            let served = self.take();
-            tally.notified.add_owned(1);
-            if served.signals.pass || !self.local.ready().is_empty() {
+            // What asked for a pass gets one: the mailbox is taken there.
+            if front.bell().wants_pass() {
+                return WatchEnd::Busy;
+            }
+            let _ = self.take();
+            if !self.local.ready().is_empty() {
                 return WatchEnd::Busy;
             }
             served_count += 1;

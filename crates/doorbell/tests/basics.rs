@@ -1,0 +1,303 @@
+//! Spawning, joining, blocking and placement, as a user sees them.
+
+#![allow(
+    clippy::disallowed_types,
+    clippy::disallowed_methods,
+    reason = "tests play the outside world"
+)]
+
+use doorbell::{Builder, CoreId, Handle, JoinError, Runtime, current_core, yield_now};
+use std::cell::Cell;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::rc::Rc;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+fn runtime(cores: usize) -> Runtime {
+    Builder::new().cores(cores).build().unwrap()
+}
+
+#[test]
+fn a_task_gives_its_output() {
+    let rt = runtime(2);
+    let sum = rt.block_on(async {
+        let tasks: Vec<_> = (0..100u64)
+            .map(|i| doorbell::spawn(async move { i }))
+            .collect();
+        let mut sum = 0;
+        for task in tasks {
+            sum += task.await.unwrap();
+        }
+        sum
+    });
+    assert_eq!(sum, 4950);
+}
+
+#[test]
+fn block_on_takes_a_future_that_is_not_send() {
+    let shared = Rc::new(Cell::new(1));
+    let inside = Rc::clone(&shared);
+    runtime(1).block_on(async move {
+        yield_now().await;
+        inside.set(inside.get() + 1);
+    });
+    assert_eq!(shared.get(), 2);
+}
+
+#[test]
+fn a_pinned_task_runs_on_its_core_and_nowhere_else() {
+    let rt = runtime(3);
+    rt.block_on(async {
+        for core in 0..3 {
+            let task = doorbell::task().on(core).spawn(async move {
+                for _ in 0..50 {
+                    assert_eq!(current_core(), Some(CoreId::new(core)));
+                    yield_now().await;
+                }
+            });
+            task.await.unwrap();
+        }
+    });
+    assert_eq!(current_core(), None, "the test's own thread is no lane");
+}
+
+#[test]
+fn unpinned_tasks_use_all_cores() {
+    let rt = runtime(4);
+    let mut cores: Vec<_> = rt.block_on(async {
+        let tasks: Vec<_> = (0..64)
+            .map(|_| doorbell::spawn(async { current_core() }))
+            .collect();
+        let mut cores = Vec::new();
+        for task in tasks {
+            cores.push(task.await.unwrap().unwrap().index());
+        }
+        cores
+    });
+    cores.sort_unstable();
+    cores.dedup();
+    assert_eq!(cores, [0, 1, 2, 3]);
+}
+
+#[test]
+fn a_dropped_handle_lets_the_task_run_on() {
+    let rt = runtime(2);
+    let (tx, rx) = std::sync::mpsc::channel();
+    drop(rt.spawn(async move {
+        yield_now().await;
+        tx.send(()).unwrap();
+    }));
+    rx.recv_timeout(Duration::from_secs(30))
+        .expect("the task was lost");
+}
+
+#[test]
+fn an_aborted_task_is_dropped_and_says_so() {
+    struct Dropped(Arc<AtomicUsize>);
+    impl Drop for Dropped {
+        fn drop(&mut self) {
+            self.0.fetch_add(1, Ordering::SeqCst);
+        }
+    }
+    let rt = runtime(2);
+    let drops = Arc::new(AtomicUsize::new(0));
+    let guard = Dropped(Arc::clone(&drops));
+    let task = rt.spawn(async move {
+        let _guard = guard;
+        std::future::pending::<()>().await;
+    });
+    task.abort();
+    let error = rt.block_on(task).unwrap_err();
+    assert!(error.is_cancelled(), "{error}");
+    assert_eq!(drops.load(Ordering::SeqCst), 1);
+}
+
+#[test]
+fn abort_after_the_end_changes_nothing() {
+    let rt = runtime(1);
+    let task = rt.spawn(async { 5 });
+    while !task.is_finished() {
+        std::thread::yield_now();
+    }
+    task.abort();
+    assert_eq!(rt.block_on(task).unwrap(), 5);
+}
+
+#[test]
+fn a_panic_comes_back_with_its_payload_and_the_lane_lives_on() {
+    let rt = runtime(1);
+    let error = rt
+        .block_on(rt.spawn(async { std::panic::panic_any(format!("on purpose {}", 7)) }))
+        .unwrap_err();
+    assert!(error.is_panic());
+    assert_eq!(error.to_string(), "the task panicked: on purpose 7");
+    let payload = error.try_into_panic().unwrap();
+    assert_eq!(*payload.downcast::<String>().unwrap(), "on purpose 7");
+    assert_eq!(rt.block_on(rt.spawn(async { 1 })).unwrap(), 1);
+}
+
+/// Panics when dropped, with a payload that panics when dropped.
+struct Bomb;
+
+impl Drop for Bomb {
+    fn drop(&mut self) {
+        struct Worse;
+        impl Drop for Worse {
+            fn drop(&mut self) {
+                panic!("the payload's drop");
+            }
+        }
+        std::panic::panic_any(Worse);
+    }
+}
+
+// Bugs D18: a panic in poll, in the future's drop, in the output's drop, in the payload's.
+#[test]
+fn d18_panics_in_every_drop_leave_the_lane_alive() {
+    let rt = runtime(1);
+    // In the future's drop, after it was ready.
+    let dropped = rt.block_on(rt.spawn(async {
+        let _bomb = Bomb;
+    }));
+    assert!(dropped.as_ref().is_err_and(JoinError::is_panic));
+    std::mem::forget(dropped);
+    // In the future's drop, when it is aborted.
+    let task = rt.spawn(async {
+        let _bomb = Bomb;
+        std::future::pending::<()>().await;
+    });
+    rt.block_on(yield_now());
+    task.abort();
+    std::mem::forget(rt.block_on(task));
+    // In the output's drop, by the lane: nobody joins.
+    let (tx, rx) = std::sync::mpsc::channel();
+    drop(rt.spawn(async move {
+        tx.send(()).unwrap();
+        Bomb
+    }));
+    rx.recv().unwrap();
+    // In the output's drop, by the handle's drop.
+    let task = rt.spawn(async { Bomb });
+    while !task.is_finished() {
+        std::thread::yield_now();
+    }
+    drop(task);
+    assert_eq!(rt.block_on(rt.spawn(async { 3 })).unwrap(), 3);
+}
+
+#[test]
+fn block_on_passes_a_panic_on_and_leaves_the_runtime() {
+    let rt = runtime(1);
+    let panicked = catch_unwind(AssertUnwindSafe(|| {
+        rt.block_on(async { panic!("through") })
+    }));
+    assert!(panicked.is_err());
+    assert!(Handle::try_current().is_err(), "the thread is still inside");
+    assert_eq!(rt.block_on(async { 2 }), 2);
+}
+
+#[test]
+fn tasks_on_one_lane_take_turns() {
+    let rt = runtime(1);
+    let log = Arc::new(std::sync::Mutex::new(Vec::new()));
+    rt.block_on(async {
+        let spawned = doorbell::spawn({
+            let log = Arc::clone(&log);
+            async move {
+                let tasks: Vec<_> = (0..3)
+                    .map(|id| {
+                        let log = Arc::clone(&log);
+                        doorbell::task().on(0).spawn(async move {
+                            for _ in 0..3 {
+                                log.lock().unwrap().push(id);
+                                yield_now().await;
+                            }
+                        })
+                    })
+                    .collect();
+                for task in tasks {
+                    task.await.unwrap();
+                }
+            }
+        });
+        spawned.await.unwrap();
+    });
+    assert_eq!(*log.lock().unwrap(), [0, 1, 2, 0, 1, 2, 0, 1, 2]);
+}
+
+#[test]
+fn tokio_sync_and_futures_work_here() {
+    runtime(2).block_on(async {
+        let (tx, mut rx) = tokio::sync::mpsc::channel(4);
+        let producer = doorbell::task().on(1).spawn(async move {
+            for i in 0..1_000u32 {
+                tx.send(i).await.unwrap();
+            }
+        });
+        let consumer = doorbell::task().on(0).spawn(async move {
+            let mut sum = 0;
+            while let Some(i) = rx.recv().await {
+                sum += i;
+            }
+            sum
+        });
+        let (produced, sum) = futures::join!(producer, consumer);
+        produced.unwrap();
+        assert_eq!(sum.unwrap(), 499_500);
+    });
+}
+
+// A chain of wakes, each from inside the poll that the one before caused.
+#[test]
+fn a_hundred_thousand_nested_wakes_need_no_stack() {
+    const LINKS: usize = 100_000;
+    let rt = runtime(2);
+    let count = Arc::new(AtomicUsize::new(0));
+    let last = rt.block_on(async {
+        let mut before: Option<doorbell::JoinHandle<()>> = None;
+        for link in 0..LINKS {
+            let count = Arc::clone(&count);
+            before = Some(doorbell::task().on(link % 2).spawn(async move {
+                if let Some(before) = before {
+                    before.await.unwrap();
+                }
+                count.fetch_add(1, Ordering::Relaxed);
+            }));
+        }
+        before.unwrap().await
+    });
+    last.unwrap();
+    assert_eq!(count.load(Ordering::Relaxed), LINKS);
+}
+
+#[test]
+fn several_runtimes_live_at_once_and_guards_may_go_in_any_order() {
+    let (a, b) = (runtime(1), runtime(2));
+    let in_a = a.enter();
+    assert_eq!(Handle::current().cores(), 1);
+    let in_b = b.enter();
+    assert_eq!(Handle::current().cores(), 2);
+    // Bug W15: a guard dropped out of order must leave nothing dangling behind.
+    drop(in_a);
+    assert_eq!(Handle::current().cores(), 2);
+    drop(in_b);
+    assert!(Handle::try_current().is_err());
+    // A task of one awaits a task of the other.
+    let other = b.handle().clone();
+    let sum = a.block_on(a.spawn(async move { other.spawn(async { 20 }).await.unwrap() + 1 }));
+    assert_eq!(sum.unwrap(), 21);
+}
+
+#[test]
+fn spawn_inside_another_runtime_uses_that_one() {
+    let (a, b) = (runtime(1), runtime(3));
+    let b_handle = b.handle().clone();
+    let cores = a.block_on(async move {
+        let _inside = b_handle.enter();
+        doorbell::spawn(async { Handle::current().cores() })
+            .await
+            .unwrap()
+    });
+    assert_eq!(cores, 3);
+}

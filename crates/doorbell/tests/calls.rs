@@ -1,0 +1,302 @@
+//! Calls to a named core, awaited and blocking.
+
+#![allow(
+    clippy::disallowed_types,
+    clippy::disallowed_methods,
+    reason = "tests play the outside world"
+)]
+
+use doorbell::{
+    Builder, CallCoalesce, CallError, CoreId, IdleNotify, LaneState, Runtime, Switches, call_on,
+    current_core,
+};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
+
+fn runtime(cores: usize, watch: Duration) -> Runtime {
+    Builder::new().cores(cores).watch(watch).build().unwrap()
+}
+
+const LONG: Duration = Duration::from_secs(3600);
+
+/// Waits until a lane is in a state; the bound is only there so that a bug is no hang.
+fn wait_for(rt: &Runtime, core: usize, state: LaneState) {
+    let start = Instant::now();
+    while rt.lane_state(core) != Some(state) {
+        assert!(
+            start.elapsed() < Duration::from_secs(30),
+            "core {core} never was {state:?}"
+        );
+        std::thread::yield_now();
+    }
+}
+
+#[test]
+fn a_call_runs_on_the_core_it_names() {
+    let rt = runtime(3, Duration::from_micros(50));
+    for core in 0..3 {
+        let there = rt.call_blocking(core, current_core).unwrap();
+        assert_eq!(there, Some(CoreId::new(core)));
+        let there = rt.block_on(rt.call_on(core, current_core)).unwrap();
+        assert_eq!(there, Some(CoreId::new(core)));
+    }
+    let from_a_lane = rt.block_on(rt.task().on(0).spawn(async {
+        (
+            call_on(2, current_core).await.unwrap(),
+            call_on(0, current_core).await.unwrap(),
+        )
+    }));
+    assert_eq!(
+        from_a_lane.unwrap(),
+        (Some(CoreId::new(2)), Some(CoreId::new(0)))
+    );
+}
+
+#[test]
+fn a_blocking_call_may_borrow_and_carry_large_values() {
+    let rt = runtime(1, Duration::from_micros(50));
+    let text = String::from("borrowed");
+    assert_eq!(rt.call_blocking(0, || text.len()).unwrap(), 8);
+    let large = [7u8; 4096];
+    let back = rt.call_blocking(0, move || large).unwrap();
+    assert!(back.iter().all(|&byte| byte == 7));
+    #[repr(align(256))]
+    struct Aligned(u8);
+    let aligned = Aligned(3);
+    let back = rt.call_blocking(0, move || aligned).unwrap();
+    assert_eq!((std::ptr::from_ref(&back).addr() % 256, back.0), (0, 3));
+    rt.call_blocking(0, || ()).unwrap();
+}
+
+#[test]
+fn calls_of_one_thread_run_in_order() {
+    let rt = runtime(1, Duration::from_micros(50));
+    let log = Arc::new(std::sync::Mutex::new(Vec::new()));
+    let calls: Vec<_> = (0..1_000)
+        .map(|i| {
+            let log = Arc::clone(&log);
+            rt.call_on(0, move || log.lock().unwrap().push(i))
+        })
+        .collect();
+    rt.block_on(async {
+        for call in calls {
+            call.await.unwrap();
+        }
+    });
+    assert!(log.lock().unwrap().iter().copied().eq(0..1_000));
+}
+
+#[test]
+fn a_panicking_call_comes_back_and_the_lane_lives_on() {
+    let rt = runtime(1, Duration::from_micros(50));
+    let error = rt.call_blocking(0, || panic!("blocking")).unwrap_err();
+    assert_eq!(error.to_string(), "the call panicked: blocking");
+    let error = rt
+        .block_on(rt.call_on(0, || panic!("awaited")))
+        .unwrap_err();
+    assert_eq!(error.to_string(), "the call panicked: awaited");
+    let payload = error.try_into_panic().unwrap();
+    assert_eq!(*payload.downcast::<&str>().unwrap(), "awaited");
+    assert_eq!(rt.call_blocking(0, || 4).unwrap(), 4);
+}
+
+#[test]
+fn a_call_dropped_before_it_ran_is_withdrawn() {
+    let rt = runtime(1, Duration::from_micros(50));
+    let (hold, held) = (
+        Arc::new(AtomicBool::new(true)),
+        Arc::new(AtomicBool::new(false)),
+    );
+    // Keep the lane inside a call.
+    let (hold2, held2) = (Arc::clone(&hold), Arc::clone(&held));
+    let holder = rt.call_on(0, move || {
+        held2.store(true, Ordering::SeqCst);
+        while hold2.load(Ordering::SeqCst) {
+            std::thread::yield_now();
+        }
+    });
+    while !held.load(Ordering::SeqCst) {
+        std::thread::yield_now();
+    }
+    let runs = Arc::new(AtomicUsize::new(0));
+    let captured = Arc::clone(&runs);
+    drop(rt.call_on(0, move || captured.fetch_add(1, Ordering::SeqCst)));
+    hold.store(false, Ordering::SeqCst);
+    rt.block_on(holder).unwrap();
+    rt.call_blocking(0, || ()).unwrap();
+    assert_eq!(runs.load(Ordering::SeqCst), 0, "a withdrawn call ran");
+    assert_eq!(
+        Arc::strong_count(&runs),
+        1,
+        "the withdrawn closure was not dropped"
+    );
+}
+
+#[test]
+fn a_call_to_a_watching_lane_makes_no_syscall_and_no_pass() {
+    const CALLS: u64 = 10_000;
+    let rt = runtime(1, LONG);
+    wait_for(&rt, 0, LaneState::Watching);
+    let before = rt.metrics().lanes[0].counts;
+    let start = Instant::now();
+    for _ in 0..CALLS {
+        rt.call_blocking(0, || ()).unwrap();
+    }
+    let took_ms = u64::try_from(start.elapsed().as_millis()).unwrap();
+    let counts = rt.metrics().lanes[0].counts.since(&before);
+    assert_eq!(counts.delivered, CALLS);
+    assert_eq!((counts.rings, counts.parks), (0, 0));
+    // One pass a millisecond is due however busy the watching is; a woken test thread that
+    // lags behind the last call may see one more.
+    assert!(
+        counts.passes <= took_ms + 2,
+        "{} passes in {took_ms} ms",
+        counts.passes
+    );
+    assert!(
+        counts.notified >= 1 && counts.notified <= CALLS,
+        "{}",
+        counts.notified
+    );
+}
+
+#[test]
+fn without_idle_notify_every_call_costs_a_pass() {
+    const CALLS: u64 = 1_000;
+    let rt = runtime(1, LONG);
+    rt.set_switches(Switches {
+        idle_notify: IdleNotify::Off,
+        ..Switches::default()
+    });
+    let before = rt.metrics().lanes[0].counts;
+    for _ in 0..CALLS {
+        wait_for(&rt, 0, LaneState::Watching);
+        rt.call_blocking(0, || ()).unwrap();
+    }
+    wait_for(&rt, 0, LaneState::Watching);
+    let counts = rt.metrics().lanes[0].counts.since(&before);
+    // The pass that takes the call, and the one after it that finds nothing.
+    assert!(counts.passes >= CALLS, "{} passes", counts.passes);
+    assert!(counts.passes <= 3 * CALLS, "{} passes", counts.passes);
+    assert_eq!(counts.rings, 0);
+}
+
+#[test]
+fn always_ring_rings_a_watching_lane_once_a_call() {
+    const CALLS: u64 = 1_000;
+    let rt = runtime(1, LONG);
+    rt.set_switches(Switches {
+        idle_notify: IdleNotify::AlwaysRing,
+        ..Switches::default()
+    });
+    for _ in 0..CALLS {
+        wait_for(&rt, 0, LaneState::Watching);
+        rt.call_blocking(0, || ()).unwrap();
+    }
+    let counts = rt.metrics().lanes[0].counts;
+    assert_eq!((counts.rings, counts.rings_awake), (CALLS, CALLS));
+}
+
+#[test]
+fn a_call_to_a_parked_lane_rings_exactly_once() {
+    const CALLS: u64 = 500;
+    let rt = runtime(1, Duration::ZERO);
+    for _ in 0..CALLS {
+        wait_for(&rt, 0, LaneState::Parked);
+        rt.call_blocking(0, || ()).unwrap();
+    }
+    wait_for(&rt, 0, LaneState::Parked);
+    let counts = rt.metrics().lanes[0].counts;
+    assert_eq!((counts.rings, counts.rings_awake), (CALLS, 0));
+    // Each ring ended one park, before or after the thread slept; the lane is in one more.
+    assert_eq!(counts.unparks_rung + counts.unparks_last_test, CALLS);
+    assert_eq!(counts.parks, CALLS + 1);
+}
+
+/// Posts `POSTS` calls while the lane is kept busy, and returns how many rings that made.
+fn rings_of_posts_to_a_busy_lane(coalesce: CallCoalesce) -> u64 {
+    const POSTS: usize = 100;
+    let rt = runtime(1, LONG);
+    rt.set_switches(Switches {
+        call_coalesce: coalesce,
+        ..Switches::default()
+    });
+    wait_for(&rt, 0, LaneState::Watching);
+    let hold = Arc::new(AtomicBool::new(true));
+    let holding = Arc::clone(&hold);
+    // A task, since a call is served while watching; a task makes the lane run.
+    let holder = rt.spawn(async move {
+        while holding.load(Ordering::SeqCst) {
+            std::thread::yield_now();
+        }
+    });
+    wait_for(&rt, 0, LaneState::Running);
+    let before = rt.metrics().lanes[0].counts.rings;
+    let calls: Vec<_> = (0..POSTS).map(|_| rt.call_on(0, || ())).collect();
+    let rings = rt.metrics().lanes[0].counts.rings - before;
+    hold.store(false, Ordering::SeqCst);
+    rt.block_on(async {
+        holder.await.unwrap();
+        for call in calls {
+            call.await.unwrap();
+        }
+    });
+    rings
+}
+
+#[test]
+fn posts_to_a_running_lane_ring_never_or_with_base_every_time() {
+    assert_eq!(rings_of_posts_to_a_busy_lane(CallCoalesce::On), 0);
+    assert_eq!(rings_of_posts_to_a_busy_lane(CallCoalesce::Base), 100);
+}
+
+// Two lanes that call each other at once must not wait for each other for ever (property C8).
+#[test]
+fn two_lanes_call_each_other() {
+    let rt = runtime(2, Duration::from_micros(50));
+    let task = |own: usize| {
+        rt.task().on(own).spawn(async move {
+            let mut sum = 0;
+            for i in 0..2_000u64 {
+                sum += call_on(1 - own, move || i).await.unwrap();
+            }
+            sum
+        })
+    };
+    let (a, b) = (task(0), task(1));
+    assert_eq!(
+        rt.block_on(a).unwrap() + rt.block_on(b).unwrap(),
+        2 * 1_999_000
+    );
+}
+
+#[test]
+fn a_call_that_calls_back_is_no_deadlock() {
+    let rt = runtime(2, Duration::from_micros(50));
+    let handle = rt.handle().clone();
+    let back = rt.block_on(async {
+        // The closure of core 1 posts to core 0 and hands the call out to be awaited.
+        call_on(1, move || handle.call_on(0, current_core))
+            .await
+            .unwrap()
+            .await
+    });
+    assert_eq!(back.unwrap(), Some(CoreId::new(0)));
+}
+
+#[test]
+fn errors_of_calls_say_what_is_wrong() {
+    let rt = runtime(2, Duration::from_micros(50));
+    let error = rt.call_blocking(2, || ()).unwrap_err();
+    assert!(matches!(error, CallError::NoSuchCore { cores: 2, .. }));
+    assert_eq!(
+        error.to_string(),
+        "there is no core 2: the runtime has cores 0 to 1"
+    );
+    let error = rt.block_on(rt.call_on(usize::MAX, || ())).unwrap_err();
+    assert!(matches!(error, CallError::NoSuchCore { .. }));
+    let handle = rt.handle().clone();
+    let inside = rt.block_on(rt.spawn(async move { handle.call_blocking(0, || ()) }));
+    assert!(matches!(inside.unwrap(), Err(CallError::InsideLane)));
+}
