@@ -7,6 +7,9 @@ use std::path::PathBuf;
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum LabError {
+    /// A doorbell runtime was not built.
+    #[error(transparent)]
+    Build(#[from] doorbell::BuildError),
     /// The process may use fewer CPUs than the scenario needs.
     #[error(
         "this scenario needs {needed} CPUs, but this process may run on {} only ({allowed:?}). \

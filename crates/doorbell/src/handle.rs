@@ -125,7 +125,7 @@ impl Handle {
     /// Runs a closure on the lane of a core and blocks until it has run. For threads that are
     /// no lane. The closure may borrow from the caller.
     ///
-    /// The thread spins for up to 20 µs, then it parks. If the lane watches, no syscall is
+    /// The thread spins for up to 50 µs, then it parks. If the lane watches, no syscall is
     /// made; if it is parked, one.
     ///
     /// # Errors

@@ -5,7 +5,7 @@ use crate::handle::Handle;
 use crate::metrics::{LaneMetrics, Metrics};
 use crate::{CoreId, Switches};
 use doorbell_core::bell::LaneState;
-use doorbell_core::call::{ErasedCall, Gone, wait_for};
+use doorbell_core::call::{ErasedCall, Gone, SPIN_NS, wait_for};
 use doorbell_core::lane::{Lane, LaneConfig, LaneShared};
 use doorbell_core::switches::SwitchWord;
 use doorbell_core::task::{BodyVtable, Kind, RawJoin, launch};
@@ -135,7 +135,8 @@ impl<M: Machine> Ambient for Rt<M> {
     }
 
     fn block_on(&self, future: Pin<&mut dyn Future<Output = ()>>) {
-        wait::block_on::<M, _>(future, self.watch_ns);
+        // A lane may be asked to watch for ever; a thread of the user's only for a while.
+        wait::block_on::<M, _>(future, self.watch_ns.min(SPIN_NS));
     }
 
     fn metrics(&self) -> Metrics {

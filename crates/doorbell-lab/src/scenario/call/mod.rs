@@ -5,6 +5,7 @@
 
 mod columns;
 mod crossbeam;
+mod doorbell;
 mod futex;
 mod line;
 mod meter;
@@ -26,6 +27,7 @@ use crate::progress::Progress;
 use crate::report::{Report, Row};
 
 pub use crossbeam::Crossbeam;
+pub use doorbell::Doorbell;
 pub use futex::Futex;
 pub use line::Line;
 pub use meter::{Answer, Meter, Tally};
@@ -37,13 +39,15 @@ const LIMIT_DIVISOR: u32 = 5;
 
 /// Everybody who takes part, in the order of the table.
 fn contestants(stage: Stage) -> Vec<Box<dyn Contestant>> {
-    vec![
+    let peers: Vec<Box<dyn Contestant>> = vec![
         Box::new(Line::new(stage)),
         Box::new(Crossbeam::new(stage)),
         Box::new(Futex::new(stage)),
         Box::new(TokioOne::new(stage)),
         Box::new(TokioTwo::new(stage)),
-    ]
+    ];
+    let own = Doorbell::all(stage).map(|one| Box::new(one) as Box<dyn Contestant>);
+    peers.into_iter().chain(own).collect()
 }
 
 /// How to read the table, one sentence for each group of columns.

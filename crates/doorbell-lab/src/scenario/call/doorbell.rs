@@ -1,0 +1,261 @@
+//! doorbell's own calls: blocking from an outside thread, and awaited by a task on another core;
+//! to a lane that watches, and to one that is parked; with each setting of the switches.
+
+use std::sync::mpsc;
+use std::time::{Duration, Instant};
+
+use doorbell::{
+    Builder, CallCoalesce, CallError, Handle, IdleNotify, LaneCounts, LaneState, Runtime, Switches,
+    call_on,
+};
+
+use super::super::contestant::{Contestant, Observed, Speed, Stage};
+use super::meter::{Meter, Tally};
+use crate::error::LabError;
+use crate::measure::{Pin, Samples};
+
+/// Longer than any pass: the lane watches throughout.
+const WATCHES: Duration = Duration::from_secs(60);
+/// From the announcement of a park until the thread sleeps and its CPU has halted.
+const FALLS_ASLEEP: Duration = Duration::from_micros(50);
+/// The caller's lane still watches when a parked callee answers; the callee parks soon enough.
+const PARKS_SOON: Duration = Duration::from_micros(300);
+
+/// How the caller waits.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Form {
+    /// An outside thread blocks.
+    Blocking,
+    /// A task on another core awaits.
+    Awaited,
+}
+
+/// What the callee's lane does when a call comes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Target {
+    /// It watches its bell.
+    Watching,
+    /// Its thread sleeps.
+    Parked,
+}
+
+/// One form, target and setting of the switches.
+#[derive(Debug)]
+pub struct Doorbell {
+    stage: Stage,
+    tally: &'static Tally,
+    form: Form,
+    target: Target,
+    switches: Switches,
+    variant: String,
+    runtime: Option<Runtime>,
+}
+
+impl Doorbell {
+    /// Every arrangement that the table shows.
+    pub fn all(stage: Stage) -> impl Iterator<Item = Doorbell> {
+        use {Form::*, Target::*};
+        let on = Switches::default();
+        let off = Switches {
+            idle_notify: IdleNotify::Off,
+            ..on
+        };
+        let always_ring = Switches {
+            idle_notify: IdleNotify::AlwaysRing,
+            ..on
+        };
+        let base = Switches {
+            call_coalesce: CallCoalesce::Base,
+            ..on
+        };
+        [
+            (Blocking, Watching, on, ""),
+            (Blocking, Watching, off, ", idle_notify=off"),
+            (Blocking, Watching, always_ring, ", idle_notify=always_ring"),
+            (Blocking, Watching, base, ", call_coalesce=base"),
+            (Awaited, Watching, on, ""),
+            (Awaited, Watching, off, ", idle_notify=off"),
+            (Awaited, Watching, always_ring, ", idle_notify=always_ring"),
+            (Awaited, Watching, base, ", call_coalesce=base"),
+            (Blocking, Parked, on, ""),
+            (Blocking, Parked, base, ", call_coalesce=base"),
+            (Awaited, Parked, on, ""),
+        ]
+        .into_iter()
+        .map(move |(form, target, switches, suffix)| {
+            Self::new(stage, form, target, switches, suffix)
+        })
+    }
+
+    fn new(stage: Stage, form: Form, target: Target, switches: Switches, suffix: &str) -> Self {
+        let form_name = match form {
+            Form::Blocking => "blocking",
+            Form::Awaited => "await",
+        };
+        let target_name = match target {
+            Target::Watching => "watching",
+            Target::Parked => "parked",
+        };
+        Self {
+            stage,
+            tally: Tally::leaked(),
+            form,
+            target,
+            switches,
+            variant: format!("{form_name}, {target_name}{suffix}"),
+            runtime: None,
+        }
+    }
+
+    /// The callee's core: the last one.
+    fn callee(&self) -> usize {
+        match self.form {
+            Form::Blocking => 0,
+            Form::Awaited => 1,
+        }
+    }
+
+    fn counts(&self, handle: &Handle) -> LaneCounts {
+        handle.metrics().lanes[self.callee()].counts
+    }
+
+    fn call_blocking(
+        &self,
+        handle: &Handle,
+        calls: u32,
+        meter: &mut Meter,
+    ) -> Result<(), LabError> {
+        let _here = Pin::to(self.stage.placement.caller_cpu)?;
+        let (core, target, tally) = (self.callee(), self.target, self.tally);
+        for _ in 0..calls {
+            await_target(handle, core, target);
+            let start = meter.start();
+            let answer = handle.call_blocking(core, || tally.serve()).map_err(lost)?;
+            meter.stop(start, answer);
+        }
+        Ok(())
+    }
+
+    fn call_awaited(
+        &self,
+        handle: &Handle,
+        calls: u32,
+        mut meter: Meter,
+    ) -> Result<Meter, LabError> {
+        let (core, target, tally) = (self.callee(), self.target, self.tally);
+        let inside = handle.clone();
+        let (done, wait) = mpsc::channel();
+        // This thread sleeps meanwhile; the caller is a task pinned to the first core.
+        drop(handle.task().on(0).spawn(async move {
+            let mut result = Ok(());
+            for _ in 0..calls {
+                await_target(&inside, core, target);
+                let start = meter.start();
+                match call_on(core, move || tally.serve()).await {
+                    Ok(answer) => meter.stop(start, answer),
+                    Err(error) => {
+                        result = Err(lost(error));
+                        break;
+                    }
+                }
+            }
+            // Nobody listens only if the waiting thread has panicked.
+            let _ = done.send(result.map(|()| meter));
+        }));
+        wait.recv().map_err(|_| LabError::CallLost {
+            reason: "the calling task panicked",
+        })?
+    }
+}
+
+/// Waits until a lane that is to be parked is, and its CPU halted; a watching one is taken as it
+/// comes.
+fn await_target(handle: &Handle, core: usize, target: Target) {
+    if target == Target::Watching {
+        return;
+    }
+    while handle.lane_state(core) != Some(LaneState::Parked) {
+        std::hint::spin_loop();
+    }
+    // The lane says so before its thread sleeps: rung at once, it would not sleep at all.
+    let announced = Instant::now();
+    while announced.elapsed() < FALLS_ASLEEP {
+        std::hint::spin_loop();
+    }
+}
+
+fn lost(error: CallError) -> LabError {
+    LabError::CallLost {
+        reason: match error {
+            CallError::RuntimeGone => "the runtime went away",
+            CallError::Panicked(_) => "the call panicked",
+            _ => "the call was refused",
+        },
+    }
+}
+
+impl Contestant for Doorbell {
+    fn name(&self) -> &'static str {
+        "doorbell"
+    }
+
+    fn variant(&self) -> &str {
+        &self.variant
+    }
+
+    fn speed(&self) -> Speed {
+        match self.target {
+            Target::Watching => Speed::Fast,
+            Target::Parked => Speed::Parked,
+        }
+    }
+
+    fn setup(&mut self) -> Result<(), LabError> {
+        let placement = self.stage.placement;
+        let cpus = match self.form {
+            Form::Blocking => vec![placement.callee_cpu],
+            Form::Awaited => vec![placement.caller_cpu, placement.callee_cpu],
+        };
+        let watch = match (self.target, self.form) {
+            (Target::Watching, _) => WATCHES,
+            (Target::Parked, Form::Blocking) => Duration::ZERO,
+            (Target::Parked, Form::Awaited) => PARKS_SOON,
+        };
+        let builder = Builder::new().core_list(cpus).name("lab").watch(watch);
+        self.runtime = Some(builder.switches(self.switches).build()?);
+        Ok(())
+    }
+
+    fn run(&mut self, calls: u32, samples: &mut Samples) -> Result<Observed, LabError> {
+        let handle = self
+            .runtime
+            .as_ref()
+            .ok_or(LabError::NotSetUp)?
+            .handle()
+            .clone();
+        let before = self.counts(&handle);
+        let mut meter = Meter::begin(self.stage.clock, self.tally.served(), samples);
+        match self.form {
+            Form::Blocking => self.call_blocking(&handle, calls, &mut meter)?,
+            Form::Awaited => meter = self.call_awaited(&handle, calls, meter)?,
+        }
+        let mut observed = meter.finish(self.tally.served(), samples)?;
+        let counts = self.counts(&handle).since(&before);
+        for (name, count) in [
+            ("passes_per_call", counts.passes),
+            ("rings_per_call", counts.rings),
+            ("rings_awake_per_call", counts.rings_awake),
+            ("parks_per_call", counts.parks),
+        ] {
+            let per_call = count as f64 / f64::from(calls);
+            observed.counters.insert(name.to_owned(), per_call);
+        }
+        Ok(observed)
+    }
+
+    fn teardown(&mut self) -> Result<(), LabError> {
+        // Dropping a runtime waits for its lanes.
+        self.runtime = None;
+        Ok(())
+    }
+}
