@@ -43,12 +43,24 @@ impl<M: Machine> Node<M> {
         std::ptr::without_provenance_mut(2)
     }
 
-    /// Marks the node as queued; `false` if it is in a queue already.
+    /// Marks the node as queued; `false`, and nothing changed, if it is in a queue already:
+    /// its link holds the queue together.
     #[inline(always)]
     pub(crate) fn enter(&self) -> bool {
-        // ORDER: Relaxed; one word, and a read-modify-write: of two that enter, one sees the
-        // other. The queue's own words publish the node.
-        self.next.swap(std::ptr::null_mut(), Ordering::Relaxed) == Self::free()
+        let (free, end) = (Self::free(), std::ptr::null_mut());
+        loop {
+            // ORDER: Relaxed; one word, and a read-modify-write: of two that enter, one sees
+            // the other. The queue's own words publish the node.
+            match self
+                .next
+                .compare_exchange_weak(free, end, Ordering::Relaxed, Ordering::Relaxed)
+            {
+                Ok(_) => return true,
+                Err(seen) if seen != free => return false,
+                // It failed for no reason.
+                Err(_) => {}
+            }
+        }
     }
 
     /// As [`Node::enter`], for a queue that only this thread uses: no read-modify-write.
@@ -56,7 +68,9 @@ impl<M: Machine> Node<M> {
     fn enter_owned(&self) -> bool {
         // ORDER: Relaxed; only this thread may queue a node that is its own.
         let free = self.next.load(Ordering::Relaxed) == Self::free();
-        self.set_next(std::ptr::null_mut());
+        if free {
+            self.set_next(std::ptr::null_mut());
+        }
         free
     }
 

@@ -60,6 +60,12 @@ pub enum Posted {
     Closed,
 }
 
+#[cold]
+#[inline(never)]
+fn posted_twice() -> ! {
+    panic!("a call or a task was posted twice")
+}
+
 /// What a lane that was told found.
 #[must_use]
 #[derive(Clone, Copy, Debug)]
@@ -117,12 +123,10 @@ impl<M: Machine> Front<M> {
     pub unsafe fn post(&self, node: NonNull<Node<M>>) -> Posted {
         // SAFETY: passed on from the caller.
         let pushed = unsafe { self.shared.mailbox.push(node) };
-        let rules = self.switches.rules();
         match pushed {
-            Pushed::First | Pushed::Behind if rules.is_default() => self.tell(pushed),
-            Pushed::First | Pushed::Behind => self.tell_by_rules(pushed, rules),
+            Pushed::First | Pushed::Behind => self.tell(pushed),
             Pushed::Closed => return Posted::Closed,
-            Pushed::Twice => panic!("a call or a task was posted twice"),
+            Pushed::Twice => posted_twice(),
         }
         Posted::Yes
     }
@@ -132,6 +136,10 @@ impl<M: Machine> Front<M> {
     /// whose read-modify-write the fence needs.
     #[inline]
     fn tell(&self, pushed: Pushed) {
+        let rules = self.switches.rules();
+        if !rules.is_default() {
+            return self.tell_by_rules(pushed == Pushed::Behind, rules);
+        }
         if M::BUG.is(Bug::MailboxNoStalledRule) && pushed == Pushed::Behind {
             return;
         }
@@ -140,17 +148,18 @@ impl<M: Machine> Front<M> {
         }
         match self.shared.bell.look() {
             Look::Running | Look::Watching | Look::Notified => {}
-            Look::ParkedUntold => self.notify(Kick::Take, pushed),
+            Look::ParkedUntold => self.notify(Kick::Take, pushed == Pushed::Behind),
         }
     }
 
     /// Tells the lane, and rings it where this poster is the one that must.
     #[cold]
-    fn notify(&self, kick: Kick, pushed: Pushed) {
+    #[inline(never)]
+    fn notify(&self, kick: Kick, behind: bool) {
         let notified = self.shared.bell.notify(kick);
         if notified == Notified::MustRing {
             self.ring();
-            if pushed == Pushed::Behind {
+            if behind {
                 self.counts.rescues.add_shared(1);
             }
         }
@@ -158,7 +167,8 @@ impl<M: Machine> Front<M> {
 
     /// The older behaviours that the switches bring back.
     #[cold]
-    fn tell_by_rules(&self, pushed: Pushed, rules: PostRules) {
+    #[inline(never)]
+    fn tell_by_rules(&self, behind: bool, rules: PostRules) {
         let kick = if rules.kick_passes() {
             Kick::Pass
         } else {
@@ -168,9 +178,9 @@ impl<M: Machine> Front<M> {
         let look = self.shared.bell.look();
         if look == Look::Watching {
             if rules.kick_passes() {
-                self.notify(kick, pushed);
+                self.notify(kick, behind);
             }
-            if rules.ring_watching() && pushed == Pushed::First {
+            if rules.ring_watching() && !behind {
                 self.ring_awake();
             }
         } else if rules.ring_every_post() {
@@ -180,7 +190,7 @@ impl<M: Machine> Front<M> {
                 Notified::Running | Notified::Watching | Notified::Already => self.ring_awake(),
             }
         } else if look == Look::ParkedUntold {
-            self.notify(kick, pushed);
+            self.notify(kick, behind);
         }
     }
 
@@ -254,5 +264,17 @@ impl<M: Machine> Front<M> {
     /// Takes the mailbox for the last time; later posts find it closed.
     pub fn close(&self) -> Batch<M> {
         self.shared.mailbox.close()
+    }
+}
+
+#[cfg(test)]
+impl<M: Machine> Front<M> {
+    /// The first half of a post, of a poster that is then stalled and does not tell the lane.
+    ///
+    /// # Safety
+    /// As for [`Mailbox::push`].
+    pub(super) unsafe fn push_untold(&self, node: NonNull<Node<M>>) -> Pushed {
+        // SAFETY: passed on from the caller.
+        unsafe { self.shared.mailbox.push(node) }
     }
 }

@@ -1,0 +1,57 @@
+//! The steps as doorbell-core has them, on the host.
+
+use doorbell_core::mailbox::{Front, Posted};
+use doorbell_core::node::{Node, Ready};
+use doorbell_core::switches::{SwitchWord, Switches};
+use doorbell_machine::Host;
+use std::ptr::NonNull;
+use std::sync::Arc;
+
+#[repr(C)]
+struct Call {
+    node: Node<Host>,
+    ran: u64,
+}
+
+unsafe fn run(node: NonNull<Node<Host>>, _ready: &Ready<Host>) {
+    // SAFETY: the node is the first field of a call that outlives the mailbox.
+    unsafe { (*node.cast::<Call>().as_ptr()).ran += 1 };
+}
+
+/// A function of its own on both sides, so that what is compared is the step and not how many
+/// registers the loop around it leaves free.
+#[inline(never)]
+fn post(front: &Front<Host>, node: NonNull<Node<Host>>) -> bool {
+    // SAFETY: the call stays where it is until it is taken.
+    unsafe { front.post(node) == Posted::Yes }
+}
+
+#[inline(never)]
+fn serve(front: &Front<Host>, ready: &Ready<Host>) -> u64 {
+    // SAFETY: this thread is the lane.
+    unsafe { front.serve(ready) }.delivered
+}
+
+#[inline(never)]
+pub(crate) fn calls(count: usize, batch: usize) -> u64 {
+    let front = Front::<Host>::new(Arc::new(SwitchWord::new(Switches::default())));
+    let ready = Ready::default();
+    let mut calls: Vec<Call> = (0..batch)
+        .map(|_| Call {
+            node: Node::new(run),
+            ran: 0,
+        })
+        .collect();
+    let base = calls.as_mut_ptr();
+    let mut taken = 0;
+    for _ in 0..count / batch {
+        for i in 0..batch {
+            // SAFETY: inside the vector, which is not touched otherwise meanwhile.
+            let node = unsafe { NonNull::new_unchecked(base.add(i).cast()) };
+            assert!(post(&front, node));
+        }
+        taken += serve(&front, &ready);
+    }
+    assert_eq!(taken, count as u64);
+    calls.iter().map(|call| call.ran).sum()
+}
