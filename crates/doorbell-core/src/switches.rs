@@ -4,7 +4,7 @@ use doorbell_machine::Counter;
 use std::fmt;
 use std::str::FromStr;
 
-/// What a call to a watching lane does (`../shared` seed: `TIF_NOTIFY_IPI`).
+/// What a call to a watching lane does (seed: the kernel's `TIF_NOTIFY_IPI`).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum IdleNotify {
     /// It sets NOTIFY; the lane takes its mailbox and goes on watching.

@@ -39,6 +39,19 @@ pub fn median(values: &[f64]) -> Option<f64> {
     }
 }
 
+/// The coefficient of variation: the standard deviation of a sample, in per cent of its mean.
+/// `None` of nothing; 0 of a single value.
+pub fn variation_percent(values: &[f64]) -> Option<f64> {
+    if values.is_empty() {
+        return None;
+    }
+    let count = values.len() as f64;
+    let mean = values.iter().sum::<f64>() / count;
+    let squares: f64 = values.iter().map(|value| (value - mean).powi(2)).sum();
+    let deviation = (squares / (count - 1.0).max(1.0)).sqrt();
+    Some(100.0 * deviation / mean)
+}
+
 /// The value that `percent` of the values do not exceed; `None` of nothing. `sorted` ascends.
 ///
 /// This is the nearest-rank percentile, made finer than the clock: values that differ by less than
@@ -62,6 +75,14 @@ pub fn percentile(sorted: &[u64], percent: f64, step: f64) -> Option<f64> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn variation_is_the_deviation_in_per_cent_of_the_mean() {
+        assert_eq!(variation_percent(&[]), None);
+        assert_eq!(variation_percent(&[5.0]), Some(0.0));
+        let two = variation_percent(&[9.0, 11.0]).expect("there are values");
+        assert!((two - 100.0 * 2.0_f64.sqrt() / 10.0).abs() < 1e-9, "{two}");
+    }
 
     #[test]
     fn the_median_is_the_middle_or_the_mean_of_two() {

@@ -40,6 +40,10 @@ impl Report {
             out.push_str("<h2>Counters of the contestants' own</h2>\n");
             out.push_str(&html_table(&counters));
         }
+        for table in &self.side_tables {
+            let _ = writeln!(out, "<h2>{}</h2>", escaped(table.caption));
+            out.push_str(&html_table(&table.grid()));
+        }
         out.push_str("<h2>How to read it</h2>\n<ul>\n");
         for sentence in self.reading {
             let _ = writeln!(out, "<li>{}</li>", escaped(sentence));

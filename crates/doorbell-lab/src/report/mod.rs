@@ -93,6 +93,17 @@ pub struct Chart {
     pub series: Vec<Series>,
 }
 
+/// A table of its own below the others: texts, the first two columns names.
+#[derive(Debug, Clone, PartialEq)]
+pub struct SideTable {
+    /// What stands above it.
+    pub caption: &'static str,
+    /// The columns.
+    pub titles: Vec<&'static str>,
+    /// As many cells in each row.
+    pub rows: Vec<Vec<String>>,
+}
+
 /// Everything a scenario found.
 #[derive(Debug, Clone)]
 pub struct Report {
@@ -106,6 +117,8 @@ pub struct Report {
     pub rows: Vec<Row>,
     /// What the table shows of them.
     pub columns: Vec<Column>,
+    /// Tables that mirror somebody else's, such as a seed's.
+    pub side_tables: Vec<SideTable>,
     /// How to read the table.
     pub reading: &'static [&'static str],
     /// What is particular about this run.
@@ -120,6 +133,15 @@ pub struct Report {
 struct Grid {
     titles: Vec<String>,
     rows: Vec<Vec<String>>,
+}
+
+impl SideTable {
+    fn grid(&self) -> Grid {
+        Grid {
+            titles: self.titles.iter().map(|&title| title.to_owned()).collect(),
+            rows: self.rows.clone(),
+        }
+    }
 }
 
 impl Report {
@@ -203,7 +225,7 @@ fn whole(value: f64) -> String {
 }
 
 /// A number with about three digits that matter, and commas between thousands.
-fn figure(value: f64) -> String {
+pub fn figure(value: f64) -> String {
     let decimals = match value.abs() {
         0.0 => 0,
         size if size < 9.995 => 2,

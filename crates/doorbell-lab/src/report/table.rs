@@ -17,6 +17,11 @@ impl Report {
             text.push('\n');
             text.push_str(&counters.aligned());
         }
+        for table in &self.side_tables {
+            text.push('\n');
+            push_wrapped(&mut text, table.caption);
+            text.push_str(&table.grid().aligned());
+        }
         text.push('\n');
         for sentence in self.reading {
             push_wrapped(&mut text, sentence);

@@ -78,6 +78,11 @@ fn report() -> Report {
                 cell: Cell::OfRounds("kept"),
             },
         ],
+        side_tables: vec![SideTable {
+            caption: "A seed & its figures",
+            titles: vec!["ours", "theirs", "won"],
+            rows: vec![vec!["on".to_owned(), "new".to_owned(), "0.20".to_owned()]],
+        }],
         reading: &["p50: half of the calls."],
         notes: vec!["a note".to_owned()],
         chart: Chart {
@@ -243,4 +248,16 @@ fn a_page_without_figures_has_no_chart() {
     report.rows.clear();
     report.limit_ns = None;
     assert!(!report.to_html().contains("<svg"));
+}
+
+#[test]
+fn a_side_table_stands_under_its_caption_in_text_and_page() {
+    let text = report().to_table();
+    let at = text
+        .find("A seed & its figures")
+        .expect("the caption is there");
+    assert!(text[at..].contains("ours  theirs   won"), "{text}");
+    assert!(text[at..].contains("on    new     0.20"), "{text}");
+    let page = report().to_html();
+    assert!(page.contains("<h2>A seed &amp; its figures</h2>"), "{page}");
 }

@@ -9,6 +9,7 @@ mod doorbell;
 mod futex;
 mod line;
 mod meter;
+mod seed;
 mod tokio_one;
 mod tokio_two;
 mod word;
@@ -96,6 +97,9 @@ pub fn run(options: &Options) -> Result<Report, LabError> {
     for (contestant, tape) in contestants.iter().zip(&tapes) {
         rows.push(summarise(contestant.name(), contestant.variant(), tape));
     }
+    let tapes_by_name = contestants.iter().zip(&tapes);
+    let named = tapes_by_name.map(|(one, tape)| (one.name(), one.variant(), tape));
+    let side_tables = seed::table(named).into_iter().collect();
     let notes = notes(&machine, &rows, &tapes, &limits_ns, syscalls.as_ref().err());
     Ok(Report {
         scenario: "call",
@@ -103,6 +107,7 @@ pub fn run(options: &Options) -> Result<Report, LabError> {
         rounds: effort.rounds,
         rows,
         columns: columns::columns(),
+        side_tables,
         reading: reading(),
         notes,
         chart: columns::chart(),

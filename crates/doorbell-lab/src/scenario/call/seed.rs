@@ -1,0 +1,116 @@
+//! The first seed's own table, re-made: what a call to a polling target costs with each way of
+//! telling it, normalised to the seed's baseline.
+//!
+//! Source: "Introducing TIF_NOTIFY_IPI", Linux, February 2024 (ipistorm between two CPUs of a
+//! 2 x 64C EPYC). There the baseline's pass runs with interrupts off and so delays the next call;
+//! here a pass looks at empty queues, so less can be won by leaving it out.
+
+use super::super::rounds::Tape;
+use crate::measure::{median, variation_percent};
+use crate::report::{SideTable, figure};
+
+/// Setting of `idle_notify`, how the seed calls it, and the seed's normalised runtime.
+const SETTINGS: [(&str, &str, f64); 3] = [
+    (
+        "blocking, watching, idle_notify=off",
+        "tip:sched/core",
+        1.00,
+    ),
+    (
+        "blocking, watching, idle_notify=always_ring",
+        "tip + revert",
+        0.81,
+    ),
+    ("blocking, watching", "tip + TIF_NOTIFY_IPI", 0.20),
+];
+
+/// The table, if the run has all three settings.
+pub(super) fn table<'a>(
+    tapes: impl Iterator<Item = (&'a str, &'a str, &'a Tape)>,
+) -> Option<SideTable> {
+    let own: Vec<(&str, &Tape)> = tapes
+        .filter(|(who, _, _)| *who == "doorbell")
+        .map(|(_, variant, tape)| (variant, tape))
+        .collect();
+    let mut measured = Vec::new();
+    for (variant, kernel, seed) in SETTINGS {
+        let (_, tape) = own.iter().find(|(name, _)| *name == variant)?;
+        // Divided by the limit of the same round, so that a machine that changes speed between
+        // two rounds does not show as variation.
+        let ratios: Vec<f64> = tape.kept.iter().map(|f| f.p50_ns / f.limit_ns).collect();
+        measured.push((
+            variant,
+            kernel,
+            seed,
+            median(&ratios)?,
+            variation_percent(&ratios)?,
+        ));
+    }
+    let base = measured[0].3;
+    let rows = measured
+        .iter()
+        .map(|(variant, kernel, seed, ratio, variation)| {
+            let normalised = ratio / base;
+            vec![
+                (*variant).to_owned(),
+                (*kernel).to_owned(),
+                format!("{normalised:.2} [{:.2}]", 100.0 * (1.0 - normalised)),
+                figure(*variation),
+                format!("{seed:.2} [{:.2}]", 100.0 * (1.0 - seed)),
+            ]
+        });
+    Some(SideTable {
+        caption: "Seed TIF_NOTIFY_IPI: time of a call to a watching lane, normalised to its \
+                  baseline [per cent won]; lower is better",
+        titles: vec![
+            "doorbell",
+            "kernel",
+            "time [% won]",
+            "CV %",
+            "seed's ipistorm",
+        ],
+        rows: rows.collect(),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::super::rounds::Figures;
+    use super::*;
+
+    fn tape(ratios: &[f64]) -> Tape {
+        let kept = ratios.iter().map(|ratio| Figures {
+            p50_ns: ratio * 100.0,
+            limit_ns: 100.0,
+            ..Figures::default()
+        });
+        Tape {
+            kept: kept.collect(),
+            rounds_dropped: 0,
+            passes_dropped: 0,
+        }
+    }
+
+    #[test]
+    fn it_is_normalised_to_the_baseline_in_the_seeds_order() {
+        let tapes = [tape(&[4.0, 4.0]), tape(&[2.0, 2.0]), tape(&[1.0, 1.0])];
+        let named = SETTINGS
+            .iter()
+            .zip(&tapes)
+            .map(|((name, ..), tape)| ("doorbell", *name, tape));
+        let table = table(named).expect("all three settings are there");
+        let won: Vec<&str> = table.rows.iter().map(|row| row[2].as_str()).collect();
+        assert_eq!(won, ["1.00 [0.00]", "0.50 [50.00]", "0.25 [75.00]"]);
+        assert!(table.rows.iter().all(|row| row[3] == "0"));
+    }
+
+    #[test]
+    fn without_one_of_the_settings_there_is_none() {
+        let one = tape(&[1.0]);
+        let named = [
+            ("doorbell", SETTINGS[0].0, &one),
+            ("other", SETTINGS[1].0, &one),
+        ];
+        assert!(table(named.into_iter()).is_none());
+    }
+}
