@@ -96,8 +96,9 @@ fn a_wake_after_the_end_is_no_more_than_that() {
     drop(rt);
     let waker = kept.lock().unwrap().take().unwrap();
     waker.wake_by_ref();
-    waker.clone().wake();
-    drop(waker);
+    let again = waker.clone();
+    waker.wake();
+    drop(again);
     assert!(task.is_finished());
 }
 
@@ -227,8 +228,8 @@ fn threads_and_shared_state_are_gone_after_the_end() {
         let held = Arc::new(());
         let inside = Arc::clone(&held);
         drop(rt.spawn(async move {
-            let _inside = inside;
             std::future::pending::<()>().await;
+            drop(inside);
         }));
         drop(rt);
         assert_eq!(Arc::strong_count(&held), 1, "a task was leaked");

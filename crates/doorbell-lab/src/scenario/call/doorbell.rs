@@ -15,7 +15,7 @@ use crate::error::LabError;
 use crate::measure::{Pin, Samples};
 
 /// Longer than any pass: the lane watches throughout.
-const WATCHES: Duration = Duration::from_secs(60);
+const WATCHES: Duration = Duration::from_mins(1);
 /// From the announcement of a park until the thread sleeps and its CPU has halted.
 const FALLS_ASLEEP: Duration = Duration::from_micros(50);
 /// The caller's lane still watches when a parked callee answers; the callee parks soon enough.
@@ -54,7 +54,8 @@ pub struct Doorbell {
 impl Doorbell {
     /// Every arrangement that the table shows.
     pub fn all(stage: Stage) -> impl Iterator<Item = Doorbell> {
-        use {Form::*, Target::*};
+        use Form::{Awaited, Blocking};
+        use Target::{Parked, Watching};
         let on = Switches::default();
         let off = Switches {
             idle_notify: IdleNotify::Off,
@@ -130,7 +131,9 @@ impl Doorbell {
         for _ in 0..calls {
             await_target(handle, core, target);
             let start = meter.start();
-            let answer = handle.call_blocking(core, || tally.serve()).map_err(lost)?;
+            let answer = handle
+                .call_blocking(core, || tally.serve())
+                .map_err(|error| lost(&error))?;
             meter.stop(start, answer);
         }
         Ok(())
@@ -154,7 +157,7 @@ impl Doorbell {
                 match call_on(core, move || tally.serve()).await {
                     Ok(answer) => meter.stop(start, answer),
                     Err(error) => {
-                        result = Err(lost(error));
+                        result = Err(lost(&error));
                         break;
                     }
                 }
@@ -184,7 +187,7 @@ fn await_target(handle: &Handle, core: usize, target: Target) {
     }
 }
 
-fn lost(error: CallError) -> LabError {
+fn lost(error: &CallError) -> LabError {
     LabError::CallLost {
         reason: match error {
             CallError::RuntimeGone => "the runtime went away",

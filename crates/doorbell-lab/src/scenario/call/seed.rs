@@ -1,7 +1,7 @@
 //! The first seed's own table, re-made: what a call to a polling target costs with each way of
 //! telling it, normalised to the seed's baseline.
 //!
-//! Source: "Introducing TIF_NOTIFY_IPI", Linux, February 2024 (ipistorm between two CPUs of a
+//! Source: "Introducing `TIF_NOTIFY_IPI`", Linux, February 2024 (ipistorm between two CPUs of a
 //! 2 x 64C EPYC). There the baseline's pass runs with interrupts off and so delays the next call;
 //! here a pass looks at empty queues, so less can be won by leaving it out.
 
