@@ -18,7 +18,7 @@ fn runtime(cores: usize, watch: Duration) -> Runtime {
     Builder::new().cores(cores).watch(watch).build().unwrap()
 }
 
-const LONG: Duration = Duration::from_secs(3600);
+const LONG: Duration = Duration::from_hours(1);
 
 /// Waits until a lane is in a state; the bound is only there so that a bug is no hang.
 fn wait_for(rt: &Runtime, core: usize, state: LaneState) {
@@ -53,6 +53,9 @@ fn a_call_runs_on_the_core_it_names() {
     );
 }
 
+#[repr(align(256))]
+struct Aligned(u8);
+
 #[test]
 fn a_blocking_call_may_borrow_and_carry_large_values() {
     let rt = runtime(1, Duration::from_micros(50));
@@ -61,8 +64,6 @@ fn a_blocking_call_may_borrow_and_carry_large_values() {
     let large = [7u8; 4096];
     let back = rt.call_blocking(0, move || large).unwrap();
     assert!(back.iter().all(|&byte| byte == 7));
-    #[repr(align(256))]
-    struct Aligned(u8);
     let aligned = Aligned(3);
     let back = rt.call_blocking(0, move || aligned).unwrap();
     assert_eq!((std::ptr::from_ref(&back).addr() % 256, back.0), (0, 3));
