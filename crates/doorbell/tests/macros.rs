@@ -28,9 +28,9 @@ async fn a_test_may_return_a_result() -> Result<(), doorbell::CallError> {
 mod program {
     #[doorbell::main(cores = 1)]
     pub(super) async fn main() -> Result<u8, std::io::Error> {
-        Ok(doorbell::spawn(async { 3 })
+        doorbell::spawn(async { 3 })
             .await
-            .map_err(std::io::Error::other)?)
+            .map_err(std::io::Error::other)
     }
 }
 
