@@ -1,5 +1,7 @@
 //! The Linux backend: std atomics as they are, threads, futexes, the TSC clock, /sys.
 
+#[cfg(target_arch = "x86_64")]
+mod anchor;
 mod atomics;
 mod clock;
 mod seat;
@@ -7,6 +9,7 @@ mod sysfs;
 mod thread;
 
 pub use atomics::{CacheLine, HostCell, HostCounter};
+pub use clock::LAG_NS_MAX;
 pub use seat::FutexSeat;
 pub use thread::HostThread;
 
@@ -113,8 +116,9 @@ impl Machine for Host {
         crate::slots::lane()
     }
 
-    fn set_lane_slot(ptr: *const ()) {
-        crate::slots::set_lane(ptr);
+    unsafe fn set_lane_slot(ptr: *const ()) {
+        // SAFETY: passed on from the caller.
+        unsafe { crate::slots::set_lane(ptr) };
     }
 
     fn random() -> u64 {
