@@ -12,14 +12,14 @@ use crate::bell::{Announced, LaneState};
 use crate::mailbox::{Front, Served};
 use crate::switches::SwitchWord;
 use crate::task::Local;
-use doorbell_machine::{Counter, Line, Machine, Ordering, ParkEnd, Watched, Word};
+use doorbell_machine::{Bug, Counter, Line, Machine, Ordering, ParkEnd, Watched, Word};
 use std::sync::Arc;
 
 /// How many tasks run at most between two passes.
 const POLLS_PER_PASS: usize = 64;
 
-/// A lane that is kept watching by calls makes a pass at least this often, so that what only
-/// a pass does (balancing) is still done.
+/// A lane that is kept watching by calls makes a pass when this much time has gone by, looked
+/// at every [`TAKES_PER_CLOCK`] takes, so that what only a pass does (balancing) is still done.
 const PASS_INTERVAL_NS: u64 = 1_000_000;
 
 /// How many times a watching lane serves calls before it reads the clock for that.
@@ -37,6 +37,7 @@ pub struct LaneShared<M: Machine> {
     front: Arc<Front<M>>,
     tally: M::Line<LaneTally<M::Counter>>,
     closing: M::U32,
+    taken: M::U32,
     config: LaneConfig,
 }
 
@@ -56,6 +57,7 @@ impl<M: Machine> LaneShared<M> {
             front: Arc::new(Front::new(switches)),
             tally: M::Line::new(LaneTally::default),
             closing: M::U32::new(0),
+            taken: M::U32::new(0),
             config,
         }
     }
@@ -117,8 +119,14 @@ pub struct Lane<M: Machine> {
 }
 
 impl<M: Machine> Lane<M> {
-    /// The lane behind `shared`. Made once, on the thread that will run it.
+    /// The lane behind `shared`, to be run by the thread that makes it.
+    ///
+    /// # Panics
+    /// If there is one already: a mailbox has one taker.
     pub fn new(shared: Arc<LaneShared<M>>) -> Self {
+        // ORDER: Relaxed; a read-modify-write, so of two that ask one is refused.
+        let taken = shared.taken.swap(1, Ordering::Relaxed);
+        assert!(taken == 0, "a lane was made twice");
         let local = Local::new(Arc::clone(shared.front()));
         Lane { shared, local }
     }
@@ -170,10 +178,14 @@ impl<M: Machine> Lane<M> {
     /// Looks at everything there is to look at.
     fn pass(&self) -> Pass {
         self.shared.tally.passes.add_owned(1);
-        if self.shared.is_closing() {
+        let early = M::BUG.is(Bug::BellClearAfterTake);
+        let early = early.then(|| self.shared.is_closing());
+        // This clears the signals, so all that they announce is looked at after it: what comes
+        // later finds them clear, and the bell will not let the lane idle.
+        let served = self.take();
+        if early.unwrap_or_else(|| self.shared.is_closing()) {
             return Pass::Closing;
         }
-        let served = self.take();
         if served.delivered == 0 && self.local.ready().is_empty() {
             Pass::Nothing(NothingRunnable(()))
         } else {
@@ -216,8 +228,9 @@ impl<M: Machine> Lane<M> {
             if front.bell().wants_pass() {
                 return WatchEnd::Busy;
             }
-            let _ = self.take();
-            if !self.local.ready().is_empty() {
+            let served = self.take();
+            // The request may have come since, and is cleared now.
+            if served.signals.pass || !self.local.ready().is_empty() {
                 return WatchEnd::Busy;
             }
             served_count += 1;

@@ -19,11 +19,11 @@ struct Shared<M: Machine> {
 pub struct FrontCounts<C> {
     /// Wake syscalls to this lane.
     pub rings: C,
-    /// Of those, the ones to a lane that was watching or running (only the switches
-    /// `always_ring` and `base` make them).
+    /// Of those, the ones to a lane that did not need it: watching, running, or parked and rung
+    /// already (only the switches `always_ring` and `base` make them).
     pub rings_awake: C,
-    /// Posts that found the mailbox non-empty and nobody having told the lane: the poster in
-    /// front was stalled between push and bell, and this one told the lane in its place.
+    /// Posts that found the mailbox non-empty, the lane parked and nobody having told it: the
+    /// poster in front was between push and bell, and this one rang in its place.
     pub rescues: C,
 }
 
@@ -136,15 +136,15 @@ impl<M: Machine> Front<M> {
     /// whose read-modify-write the fence needs.
     #[inline]
     fn tell(&self, pushed: Pushed) {
-        let rules = self.switches.rules();
-        if !rules.is_default() {
-            return self.tell_by_rules(pushed == Pushed::Behind, rules);
+        if !M::BUG.is(Bug::MailboxNoRecheckFence) {
+            M::fence_recheck();
         }
         if M::BUG.is(Bug::MailboxNoStalledRule) && pushed == Pushed::Behind {
             return;
         }
-        if !M::BUG.is(Bug::MailboxNoRecheckFence) {
-            M::fence_recheck();
+        let rules = self.switches.rules();
+        if !rules.is_default() {
+            return self.tell_by_rules(pushed == Pushed::Behind, rules);
         }
         match self.shared.bell.look() {
             Look::Running | Look::Watching | Look::Notified => {}
@@ -165,7 +165,7 @@ impl<M: Machine> Front<M> {
         }
     }
 
-    /// The older behaviours that the switches bring back.
+    /// The older behaviours that the switches bring back. Behind the fence of `tell`.
     #[cold]
     #[inline(never)]
     fn tell_by_rules(&self, behind: bool, rules: PostRules) {
@@ -174,7 +174,6 @@ impl<M: Machine> Front<M> {
         } else {
             Kick::Take
         };
-        M::fence_recheck();
         let look = self.shared.bell.look();
         if look == Look::Watching {
             if rules.kick_passes() {
@@ -183,8 +182,9 @@ impl<M: Machine> Front<M> {
             if rules.ring_watching() && !behind {
                 self.ring_awake();
             }
-        } else if rules.ring_every_post() {
-            // The wake syscall of every post: also where somebody rang already.
+        } else if rules.ring_every_post() && self.state() != LaneState::Watching {
+            // The wake syscall of every post: also where somebody rang already. A lane that
+            // watches is never rung here, told or not, as a polling CPU in the seed's baseline.
             match self.shared.bell.notify(kick) {
                 Notified::MustRing => self.ring(),
                 Notified::Running | Notified::Watching | Notified::Already => self.ring_awake(),

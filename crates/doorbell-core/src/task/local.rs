@@ -43,11 +43,13 @@ impl<M: Machine> Local<M> {
         struct Leave<M: Machine>(*const (), std::marker::PhantomData<M>);
         impl<M: Machine> Drop for Leave<M> {
             fn drop(&mut self) {
-                M::set_lane_slot(self.0);
+                // SAFETY: what was there before, for those outside.
+                unsafe { M::set_lane_slot(self.0) };
             }
         }
         let _leave = Leave::<M>(M::lane_slot(), std::marker::PhantomData);
-        M::set_lane_slot(std::ptr::from_ref(self).cast());
+        // SAFETY: this lane is borrowed until `f` has returned and `_leave` is dropped.
+        unsafe { M::set_lane_slot(std::ptr::from_ref(self).cast()) };
         f()
     }
 
