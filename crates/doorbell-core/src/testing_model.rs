@@ -143,20 +143,82 @@ macro_rules! mutant {
 }
 pub(crate) use mutant;
 
-#[test]
-fn every_mutant_has_its_killer() {
+/// The tests of this program, by their whole names.
+fn tests() -> Vec<String> {
     let listed = Command::new(std::env::current_exe().expect("the OS knows this program"))
         .args(["--list", "--format=terse"])
         .output()
         .expect("this program starts again");
     let listed = String::from_utf8_lossy(&listed.stdout).into_owned();
+    let names = listed
+        .lines()
+        .filter_map(|line| line.strip_suffix(": test"));
+    names.map(str::to_owned).collect()
+}
+
+#[test]
+fn every_mutant_has_its_killer() {
+    let tests = tests();
     for bug in Bug::ALL {
-        let line = format!("{}: test", killer(bug).0);
-        assert!(
-            listed.lines().any(|test| test == line),
-            "there is no {line}"
-        );
+        let name = killer(bug).0;
+        assert!(tests.iter().any(|test| test == name), "there is no {name}");
     }
     let killers: std::collections::BTreeSet<_> = Bug::ALL.map(|bug| killer(bug).0).into();
     assert_eq!(killers.len(), Bug::ALL.len(), "one test kills two mutants");
+}
+
+/// README and models of every protocol.
+const PROTOCOLS: [(&str, &str, &str); 5] = [
+    (
+        "bell",
+        include_str!("bell/README.md"),
+        include_str!("bell/loom.rs"),
+    ),
+    (
+        "mailbox",
+        include_str!("mailbox/README.md"),
+        include_str!("mailbox/loom.rs"),
+    ),
+    (
+        "task",
+        include_str!("task/README.md"),
+        include_str!("task/loom.rs"),
+    ),
+    (
+        "call",
+        include_str!("call/README.md"),
+        include_str!("call/loom.rs"),
+    ),
+    (
+        "lane",
+        include_str!("lane/README.md"),
+        include_str!("lane/loom.rs"),
+    ),
+];
+
+#[test]
+fn what_the_readmes_call_checked_is_checked() {
+    let tests = tests();
+    for (protocol, readme, models) in PROTOCOLS {
+        let (_, checked) = readme.split_once("## What is checked").expect("a heading");
+        let (checked, _) = checked.split_once("\nSources:").unwrap_or((checked, ""));
+        // Names in backticks are every other piece; those of functions have underscores.
+        let names = checked.split('`').skip(1).step_by(2);
+        let is_name = |name: &&str| {
+            let word = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_';
+            name.chars().all(word) && name.matches('_').count() > 1
+        };
+        let names: Vec<&str> = names.filter(is_name).collect();
+        for name in &names {
+            let is_test = tests
+                .iter()
+                .any(|test| test.ends_with(&format!("::{name}")));
+            let is_model = models.contains(&format!("fn {name}<const BUG"));
+            assert!(is_test || is_model, "{protocol}: there is no {name}");
+        }
+        let prefix = format!("{protocol}::loom::");
+        for test in tests.iter().filter_map(|test| test.strip_prefix(&prefix)) {
+            assert!(names.contains(&test), "{protocol}: {test} is not named");
+        }
+    }
 }
