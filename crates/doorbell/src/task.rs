@@ -109,12 +109,12 @@ impl TaskBuilder {
         F::Output: Send + 'static,
     {
         let cores = self.handle.cores();
-        let core = match self.core {
+        let (core, kind) = match self.core {
             Some(core) if core.index() >= cores => {
                 return Err(SpawnError::NoSuchCore { core, cores });
             }
-            Some(core) => core.index(),
-            None => self.any_core(),
+            Some(core) => (core.index(), Kind::Pinned),
+            None => (self.any_core(), Kind::Task),
         };
         let mut body = Some(future);
         let mut write = |at: *mut u8| {
@@ -124,7 +124,7 @@ impl TaskBuilder {
         };
         let inner = self.handle.inner();
         // SAFETY: the future and its output are Send and own what they refer to.
-        let raw = unsafe { inner.launch(core, Kind::Task, BodyVtable::of::<F>(), &mut write) };
+        let raw = unsafe { inner.launch(core, kind, BodyVtable::of::<F>(), &mut write) };
         // SAFETY: the body's output is the future's.
         Ok(JoinHandle(unsafe { raw.typed() }))
     }

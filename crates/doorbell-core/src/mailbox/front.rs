@@ -131,6 +131,19 @@ impl<M: Machine> Front<M> {
         Posted::Yes
     }
 
+    /// Posts a node and tells nobody: for what can wait until the lane takes its mailbox anyway.
+    ///
+    /// # Safety
+    /// As for [`Front::post`].
+    pub(crate) unsafe fn post_quietly(&self, node: NonNull<Node<M>>) -> Posted {
+        // SAFETY: passed on from the caller.
+        match unsafe { self.shared.mailbox.push(node) } {
+            Pushed::First | Pushed::Behind => Posted::Yes,
+            Pushed::Closed => Posted::Closed,
+            Pushed::Twice => posted_twice(),
+        }
+    }
+
     /// The protocol: a watching lane sees the push itself, a running one looks before it
     /// idles, and whoever finds the lane parked and untold tells it. Right behind the push,
     /// whose read-modify-write the fence needs.

@@ -23,6 +23,34 @@ pub(crate) fn kernel_now_ns() -> u64 {
     now.tv_sec.cast_unsigned() * 1_000_000_000 + now.tv_nsec.cast_unsigned()
 }
 
+/// A moment of [`Host::now_ns`](crate::Host) as std's, saturating at the end of its range.
+pub fn std_instant(ns: u64) -> std::time::Instant {
+    let (now, now_ns) = (std::time::Instant::now(), kernel_now_ns());
+    if ns >= now_ns {
+        // Std's range may end before ours; half of the way is asked for then, and so on.
+        let mut ahead = std::time::Duration::from_nanos(ns - now_ns);
+        loop {
+            match now.checked_add(ahead) {
+                Some(instant) => return instant,
+                None => ahead /= 2,
+            }
+        }
+    }
+    let behind = std::time::Duration::from_nanos(now_ns - ns);
+    now.checked_sub(behind).unwrap_or(now)
+}
+
+/// A moment of std's as [`Host::now_ns`](crate::Host) gives it; zero for one before the
+/// computer's start, the largest for one past the range.
+pub fn ns_of(instant: std::time::Instant) -> u64 {
+    let (now, now_ns) = (std::time::Instant::now(), kernel_now_ns());
+    let ns = |duration: std::time::Duration| u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX);
+    match instant.checked_duration_since(now) {
+        Some(ahead) => now_ns.saturating_add(ns(ahead)),
+        None => now_ns.saturating_sub(ns(now.duration_since(instant))),
+    }
+}
+
 #[cfg(all(target_arch = "x86_64", not(miri)))]
 mod tsc {
     use super::kernel_now_ns;

@@ -7,6 +7,7 @@ mod sysfs;
 mod thread;
 
 pub use atomics::{CacheLine, HostCell, HostCounter};
+pub use clock::{ns_of, std_instant};
 pub use seat::FutexSeat;
 pub use thread::HostThread;
 
