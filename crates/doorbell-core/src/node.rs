@@ -149,7 +149,8 @@ impl<M: Machine> Ready<M> {
     /// If the node is in a queue already: that would lose every node behind it.
     ///
     /// # Safety
-    /// The node stays alive and in place until it is popped, and is popped on this thread.
+    /// The node is that of a task of this lane: whoever pops it runs it as one. It stays alive
+    /// and in place until it is popped, and is popped on this thread.
     pub unsafe fn push(&self, node: NonNull<Node<M>>) {
         // SAFETY: alive, says the caller.
         let entered = unsafe { node.as_ref() }.enter_owned();
@@ -226,13 +227,34 @@ mod tests {
     }
 
     #[test]
-    #[should_panic(expected = "queued twice")]
-    fn a_node_queued_twice_is_caught() {
-        let node = Node::<Host>::new(nothing);
+    fn a_node_queued_twice_is_caught_and_loses_none() {
+        let nodes: Vec<Node<Host>> = (0..3).map(|_| Node::new(nothing)).collect();
         let ready = Ready::default();
-        // SAFETY: `node` outlives the queue.
-        unsafe { ready.push(NonNull::from(&node)) };
-        // SAFETY: as above; the second push must be refused.
-        unsafe { ready.push(NonNull::from(&node)) };
+        let pushed: Vec<_> = nodes.iter().map(NonNull::from).collect();
+        for node in &pushed {
+            // SAFETY: `nodes` outlives the queue.
+            unsafe { ready.push(*node) };
+        }
+        for node in &pushed {
+            let again = std::panic::AssertUnwindSafe(|| {
+                // SAFETY: as above; this must be refused.
+                unsafe { ready.push(*node) };
+            });
+            let payload = std::panic::catch_unwind(again).unwrap_err();
+            assert_eq!(payload.downcast_ref(), Some(&"a task was queued twice"));
+        }
+        let popped: Vec<_> = std::iter::from_fn(|| ready.pop()).collect();
+        assert_eq!(popped, pushed);
+    }
+
+    #[test]
+    fn a_node_in_a_mailbox_is_not_queued_as_well() {
+        let node = Node::<Host>::new(nothing);
+        assert!(node.enter());
+        assert!(!node.enter() && !node.enter_owned());
+        node.leave();
+        assert!(node.enter_owned() && !node.enter());
+        node.leave();
+        assert!(node.enter());
     }
 }

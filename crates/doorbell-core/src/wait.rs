@@ -90,3 +90,112 @@ pub fn block_on<M: Machine, F: Future>(future: F, watch_ns: u64) -> F::Output {
         waiter.wait(watch_ns);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    // Tests on real threads, outside of any model.
+    #![allow(clippy::disallowed_types, clippy::disallowed_methods)]
+
+    use super::{Waiter, block_on};
+    use doorbell_machine::Host;
+    use std::future::poll_fn;
+    use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+    use std::sync::{Arc, Mutex};
+    use std::task::{Poll, Waker};
+
+    /// Polls until `wake`, which is given the number of the poll and its waker, says it is done;
+    /// returns how many polls that took.
+    fn polls(watch_ns: u64, wake: impl Fn(usize, &Waker) -> bool) -> usize {
+        let mut polls = 0;
+        let future = poll_fn(|cx| {
+            polls += 1;
+            if wake(polls, cx.waker()) {
+                Poll::Ready(())
+            } else {
+                Poll::Pending
+            }
+        });
+        block_on::<Host, _>(future, watch_ns);
+        polls
+    }
+
+    #[test]
+    fn miri_w3_a_wake_during_the_poll_is_kept() {
+        for watch_ns in [0, 1_000] {
+            // Once or often: one more poll, without a sleep.
+            let count = polls(watch_ns, |poll, waker| {
+                (0..poll).for_each(|_| waker.wake_by_ref());
+                waker.clone().wake();
+                poll == 5
+            });
+            assert_eq!(count, 5);
+        }
+        assert_eq!(polls(0, |_, _| true), 1);
+    }
+
+    #[test]
+    fn miri_a_wake_from_elsewhere_before_or_while_it_sleeps() {
+        let rounds = if cfg!(miri) { 3 } else { 2_000 };
+        for round in 0..rounds {
+            let woken = Arc::new(AtomicUsize::new(0));
+            let count = polls(u64::from(round % 2 == 0) * 500, |poll, waker| {
+                if poll == 1 {
+                    let (waker, woken) = (waker.clone(), Arc::clone(&woken));
+                    std::thread::spawn(move || {
+                        woken.store(1, Relaxed);
+                        waker.wake();
+                    });
+                }
+                woken.load(Relaxed) == 1
+            });
+            // W3: the wake brings the flag with it, so the second poll sees it.
+            assert!((1..=2).contains(&count), "{count} polls for one wake");
+        }
+    }
+
+    #[test]
+    fn w4_each_notification_ends_one_wait_and_two_are_one() {
+        let waiter = Waiter::<Host>::default();
+        for watch_ns in [0, 1_000] {
+            waiter.notify();
+            waiter.wait(watch_ns);
+            waiter.notify();
+            waiter.notify();
+            waiter.wait(watch_ns);
+            // Nothing is left of them: the next wait ends by the next notification.
+            let told = AtomicUsize::new(0);
+            std::thread::scope(|scope| {
+                let waiting = scope.spawn(|| {
+                    waiter.wait(watch_ns);
+                    told.load(Relaxed)
+                });
+                told.store(1, Relaxed);
+                waiter.notify();
+                assert_eq!(waiting.join().unwrap(), 1);
+            });
+        }
+    }
+
+    #[test]
+    fn a_waker_outlives_its_block_on() {
+        let kept = Mutex::new(None);
+        polls(0, |_, waker| {
+            *kept.lock().unwrap() = Some(waker.clone());
+            true
+        });
+        let waker = kept.into_inner().unwrap().unwrap();
+        waker.wake_by_ref();
+        waker.wake();
+    }
+
+    #[test]
+    fn a_block_on_inside_a_block_on() {
+        let inner = |waker: &Waker| {
+            waker.wake_by_ref();
+            block_on::<Host, _>(async { 5 }, 0)
+        };
+        // The inner one does not eat the outer one's wake.
+        let count = polls(0, |poll, waker| inner(waker) == 5 && poll == 3);
+        assert_eq!(count, 3);
+    }
+}

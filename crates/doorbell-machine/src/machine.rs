@@ -215,6 +215,9 @@ pub trait Machine: Debug + Sized + Send + Sync + 'static {
     /// the bell. Same contract; partner: [`Machine::fence_announce`].
     fn fence_recheck();
 
+    /// By how much [`Machine::now_ns`] may lie behind the OS's clock.
+    const LAG_NS_MAX: u64 = 0;
+
     /// Nanoseconds since a fixed point; never runs backwards, never ahead of the OS's
     /// monotonic clock.
     fn now_ns() -> u64;
@@ -236,7 +239,11 @@ pub trait Machine: Debug + Sized + Send + Sync + 'static {
     /// The pointer that this lane stored last; null on a thread that is no lane.
     fn lane_slot() -> *const ();
     /// Stores a pointer for [`Machine::lane_slot`] of this lane only.
-    fn set_lane_slot(ptr: *const ());
+    ///
+    /// # Safety
+    /// Whoever reads the slot trusts it: `ptr` is null, or what they expect, for as long as it
+    /// is stored.
+    unsafe fn set_lane_slot(ptr: *const ());
     /// A random number; on a simulated machine it comes from the seed.
     fn random() -> u64;
     /// The CPUs that this process may use.

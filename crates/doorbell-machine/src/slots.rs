@@ -26,7 +26,11 @@ pub fn lane() -> *const () {
 }
 
 /// Stores `ptr` in the lane slot; returns what was there.
-pub fn set_lane(ptr: *const ()) -> *const () {
+///
+/// # Safety
+/// Whoever reads the slot trusts it: `ptr` is null, or what they expect, for as long as it is
+/// stored.
+pub unsafe fn set_lane(ptr: *const ()) -> *const () {
     SLOTS.with(|s| s.lane.replace(ptr))
 }
 
@@ -38,7 +42,10 @@ pub fn ambient() -> *const () {
 }
 
 /// Stores `ptr` in the ambient slot; returns what was there.
-pub fn set_ambient(ptr: *const ()) -> *const () {
+///
+/// # Safety
+/// As for [`set_lane`].
+pub unsafe fn set_ambient(ptr: *const ()) -> *const () {
     SLOTS.with(|s| s.ambient.replace(ptr))
 }
 
@@ -48,13 +55,20 @@ mod tests {
     fn slots_are_apart_and_per_thread() {
         let (a, b) = (1u8, 2u8);
         let (pa, pb) = ((&raw const a).cast::<()>(), (&raw const b).cast::<()>());
-        assert!(super::set_lane(pa).is_null());
-        assert!(super::set_ambient(pb).is_null());
+        // SAFETY: nobody but this test reads the slots of this thread.
+        let before = unsafe { (super::set_lane(pa), super::set_ambient(pb)) };
+        assert!(before.0.is_null() && before.1.is_null());
         assert_eq!((super::lane(), super::ambient()), (pa, pb));
         let elsewhere =
             std::thread::spawn(|| super::lane().is_null() && super::ambient().is_null());
         assert!(elsewhere.join().unwrap());
-        assert_eq!(super::set_lane(std::ptr::null()), pa);
-        assert_eq!(super::set_ambient(std::ptr::null()), pb);
+        // SAFETY: as above.
+        let after = unsafe {
+            (
+                super::set_lane(std::ptr::null()),
+                super::set_ambient(std::ptr::null()),
+            )
+        };
+        assert_eq!(after, (pa, pb));
     }
 }

@@ -124,16 +124,18 @@ fn expand(
         sig,
         block,
     } = function;
+    // A name that the body cannot see, nor take away.
+    let runtime = Ident::new("runtime", proc_macro2::Span::mixed_site());
     let body = quote_spanned!(asyncness.span()=> async move #block);
     Ok(quote! {
         #test
         #(#attrs)*
         #vis #sig {
-            let runtime = match ::doorbell::Builder::new() #cores .build() {
+            let #runtime = match ::doorbell::Builder::new() #cores .build() {
                 ::core::result::Result::Ok(runtime) => runtime,
                 ::core::result::Result::Err(error) => ::core::panic!("{error}"),
             };
-            runtime.block_on(#body)
+            #runtime.block_on(#body)
         }
     })
 }

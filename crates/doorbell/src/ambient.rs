@@ -10,8 +10,8 @@ use doorbell_core::task::{BodyVtable, Kind, RawJoin};
 use doorbell_core::wheel::RawTimer;
 use doorbell_machine::slots;
 use std::cell::Cell;
-use std::marker::PhantomData;
 use std::pin::Pin;
+use std::rc::Rc;
 use std::task::Waker;
 
 /// A runtime without its machine.
@@ -46,6 +46,9 @@ pub(crate) trait Ambient: std::fmt::Debug + Send + Sync {
     /// The time by the runtime's clock.
     fn now_ns(&self) -> u64;
 
+    /// The moment that lies so far ahead, never early by the OS's clock.
+    fn after_ns(&self, duration_ns: u64) -> u64;
+
     /// Arms a timer: on the lane that the caller runs on, else on one of this runtime's.
     ///
     /// # Errors
@@ -75,35 +78,34 @@ pub(crate) struct Frame {
     older: Cell<*const Frame>,
 }
 
-/// Keeps a frame on its thread's stack of frames. Frames may be dropped in any order.
+/// Keeps a frame on its thread's stack of frames. Frames may be dropped in any order, and
+/// while somebody has one borrowed: it then lives until that ends.
 pub(crate) struct Entered {
-    frame: Box<Frame>,
-    /// It belongs to the thread that entered.
-    not_send: PhantomData<*const ()>,
+    /// Also makes it stay on the thread that entered.
+    frame: Rc<Frame>,
 }
 
 /// Enters a runtime on this thread, as the lane of `core` or as another thread.
 pub(crate) fn enter(handle: Handle, core: Option<usize>) -> Entered {
-    let frame = Box::new(Frame {
+    let frame = Rc::new(Frame {
         handle,
         core,
         cursor: Cell::new(core.unwrap_or(0)),
         older: Cell::new(slots::ambient().cast()),
     });
-    slots::set_ambient(std::ptr::from_ref(&*frame).cast());
-    Entered {
-        frame,
-        not_send: PhantomData,
-    }
+    // SAFETY: the slot is this module's; `Entered` takes the frame off before it goes away.
+    unsafe { slots::set_ambient(Rc::as_ptr(&frame).cast()) };
+    Entered { frame }
 }
 
 impl Drop for Entered {
     fn drop(&mut self) {
-        let mine: *const Frame = &raw const *self.frame;
+        let mine = Rc::as_ptr(&self.frame);
         let older = self.frame.older.get();
         let mut newer = slots::ambient().cast::<Frame>();
         if newer == mine {
-            slots::set_ambient(older.cast());
+            // SAFETY: as in `enter`; the older frame is still on the stack.
+            unsafe { slots::set_ambient(older.cast()) };
             return;
         }
         // Dropped out of order: unlink it from the frame above.
@@ -118,13 +120,25 @@ impl Drop for Entered {
     }
 }
 
-/// Calls `f` with the newest frame of this thread.
+/// The newest frame of this thread, kept alive while the caller has it.
+#[inline]
+fn current() -> Option<Rc<Frame>> {
+    let frame = slots::ambient().cast::<Frame>();
+    if frame.is_null() {
+        return None;
+    }
+    // SAFETY: the slot leads to a frame made by `Rc::new` on this thread, whose `Entered` holds
+    // a count for as long as the slot leads to it.
+    unsafe { Rc::increment_strong_count(frame) };
+    // SAFETY: as above, and the count added there is this one's.
+    Some(unsafe { Rc::from_raw(frame) })
+}
+
+/// Calls `f` with the newest frame of this thread. Destructors of the user's may run inside
+/// `f` and leave the runtime; the frame stays until `f` returns.
 #[inline]
 pub(crate) fn with_current<R>(f: impl FnOnce(Option<&Frame>) -> R) -> R {
-    // SAFETY: a frame is alive for as long as the slot leads to it, and only this thread can
-    // drop it, which `f` cannot do while it has the frame borrowed: `Entered` is not reachable
-    // from it.
-    f(unsafe { slots::ambient().cast::<Frame>().as_ref() })
+    f(current().as_deref())
 }
 
 impl Frame {
@@ -143,9 +157,17 @@ impl Frame {
     }
 }
 
-/// The core whose lane the caller is.
+/// The core whose lane the caller is, also where it has entered another runtime since.
 pub(crate) fn current_core() -> Option<CoreId> {
-    with_current(|frame| frame.and_then(|frame| frame.core.map(CoreId::new)))
+    let mut frame = slots::ambient().cast::<Frame>();
+    // SAFETY: every frame on the stack is alive, and nothing in here takes one off.
+    while let Some(it) = unsafe { frame.as_ref() } {
+        if let Some(core) = it.core {
+            return Some(CoreId::new(core));
+        }
+        frame = it.older.get();
+    }
+    None
 }
 
 /// Whether the caller is a lane, of whichever runtime.

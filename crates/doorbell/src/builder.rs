@@ -9,6 +9,9 @@ use std::time::Duration;
 /// How long an idle lane watches before it parks, unless told otherwise.
 const WATCH_DEFAULT: Duration = Duration::from_micros(50);
 
+/// More lanes than any machine has CPUs.
+const CORES_MAX: usize = 4_096;
+
 /// The environment variable that sets switches for runtimes whose builder does not.
 const SWITCHES_VARIABLE: &str = "DOORBELL_SWITCHES";
 
@@ -19,6 +22,18 @@ pub enum BuildError {
     /// Zero cores.
     #[error("a runtime needs at least one core; ask for 1 or more, or leave the number out")]
     NoCores,
+    /// More cores than a runtime can have.
+    #[error("{asked} cores are more than the {CORES_MAX} that a runtime can have; ask for fewer")]
+    TooManyCores {
+        /// The number of cores asked for.
+        asked: usize,
+    },
+    /// The name cannot be given to a thread.
+    #[error("a thread's name cannot contain a NUL byte; choose another name than {name:?}")]
+    Name {
+        /// The name asked for.
+        name: String,
+    },
     /// A CPU of the list is not in the process's affinity mask.
     #[error(
         "CPU {cpu} is not among the CPUs that this process may use ({allowed}); choose from those, or widen the mask (taskset, cpuset)"
@@ -109,7 +124,7 @@ impl Default for Builder {
 }
 
 impl Builder {
-    /// One core per CPU of the process's affinity mask.
+    /// One core per CPU of the affinity mask of the thread that builds.
     pub fn new() -> Self {
         Self::default()
     }
@@ -136,9 +151,9 @@ impl Builder {
         self
     }
 
-    /// Whether lanes are bound to their CPUs. Unless told, they are if the CPUs were listed,
-    /// or if the process's affinity mask leaves out CPUs of the machine: then somebody has
-    /// given this process CPUs of its own.
+    /// Whether lanes are bound to their CPUs. Unless told, they are if the CPUs were listed, or
+    /// if all CPUs of the affinity mask are used and it leaves out CPUs of the machine: then
+    /// somebody has given this process CPUs of its own.
     #[must_use]
     pub fn pin(mut self, pin: bool) -> Self {
         self.pin = Some(pin);
@@ -166,6 +181,9 @@ impl Builder {
     /// # Errors
     /// [`BuildError`] names what is wrong and what to do; no thread is left behind.
     pub fn build(self) -> Result<Runtime, BuildError> {
+        if self.name.contains('\0') {
+            return Err(BuildError::Name { name: self.name });
+        }
         let switches = match self.switches {
             Some(switches) => switches,
             None => switches_of_environment()?,
@@ -188,12 +206,18 @@ impl Builder {
     ) -> Result<Vec<Option<usize>>, BuildError> {
         let allowed: Vec<usize> = topology.cpus.iter().map(|cpu| cpu.os_id).collect();
         let of_its_own = allowed.len() < on_machine;
-        let pin = self
-            .pin
-            .unwrap_or(of_its_own || matches!(self.cores, Cores::List(_)));
+        let pin = self.pin.unwrap_or(match self.cores {
+            Cores::List(_) => true,
+            Cores::All => of_its_own,
+            // Two runtimes of two cores each would be bound to the same two CPUs.
+            Cores::Count(_) => false,
+        });
         let chosen: Vec<usize> = match &self.cores {
             Cores::List(list) => check_list(list, &allowed)?,
             Cores::All => allowed,
+            Cores::Count(count) if *count > CORES_MAX => {
+                return Err(BuildError::TooManyCores { asked: *count });
+            }
             Cores::Count(count) if *count > allowed.len() => {
                 // More lanes than CPUs: fine if the OS spreads them.
                 return match self.pin {
@@ -264,6 +288,26 @@ mod tests {
         assert_eq!(free.choose_cpus(&on(&[0, 1]), 2).unwrap(), [None, None]);
         let pinned = Builder::new().cores(1).pin(true);
         assert_eq!(pinned.choose_cpus(&on(&[0, 1]), 2).unwrap(), [Some(0)]);
+    }
+
+    #[test]
+    fn numbers_and_names_that_cannot_be() {
+        let many = Builder::new().cores(usize::MAX).build().unwrap_err();
+        assert!(matches!(
+            many,
+            BuildError::TooManyCores { asked: usize::MAX }
+        ));
+        let name = Builder::new().cores(1).name("a\0b").build().unwrap_err();
+        assert!(name.to_string().contains("NUL"), "{name}");
+    }
+
+    #[test]
+    fn a_number_of_cores_is_not_pinned_unless_told() {
+        let some = Builder::new().cores(2);
+        assert_eq!(
+            some.choose_cpus(&on(&[0, 1, 2, 3]), 8).unwrap(),
+            [None, None]
+        );
     }
 
     #[test]

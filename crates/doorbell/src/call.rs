@@ -2,7 +2,7 @@
 
 use crate::handle::Handle;
 use crate::{CoreId, JoinError, Payload, ambient};
-use doorbell_core::call::{self as core_call, CallFailed};
+use doorbell_core::call::{self as core_call, CallFailed, ErasedCall};
 use doorbell_core::task::{BodyVtable, Join, Kind, Once, write_body};
 use std::any::Any;
 use std::pin::Pin;
@@ -49,7 +49,10 @@ impl CallError {
 /// A call under way: a future of the closure's result. See [`call_on`].
 ///
 /// Dropping it withdraws the call: if the closure has not begun by then, it never will, and is
-/// dropped on the core it was posted to.
+/// dropped on the core it was posted to. [`Call::detach`] lets it run unobserved instead.
+///
+/// # Panics
+/// If it is polled again after it was ready.
 #[must_use = "dropping a call withdraws it; await it"]
 #[derive(Debug)]
 pub struct Call<R>(State<R>);
@@ -62,14 +65,23 @@ enum State<R> {
 
 impl<R> Unpin for Call<R> {}
 
+impl<R> Call<R> {
+    /// Lets the call run without anybody waiting for it. Its result is dropped where it ran.
+    pub fn detach(mut self) {
+        self.0 = State::Refused(None);
+    }
+}
+
 impl<R> Future for Call<R> {
     type Output = Result<R, CallError>;
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         match &mut self.0 {
             State::Posted(join) => Pin::new(join).poll(cx).map_err(|error| match error {
-                JoinError::Cancelled => CallError::RuntimeGone,
                 JoinError::Panicked(payload) => CallError::Panicked(payload),
+                // Only a withdrawal or the end of the lane cancels a call, and who awaits it
+                // has not withdrawn it.
+                _ => CallError::RuntimeGone,
             }),
             State::Refused(error) => {
                 let error = error
@@ -162,10 +174,10 @@ where
     if ambient::on_a_lane() {
         return Err(CallError::InsideLane);
     }
-    // SAFETY: closure and result are Send; the caller is no lane.
-    let done = core_call::blocking(f, |call| unsafe {
-        handle.inner().call_blocking(core, &call)
-    });
+    // SAFETY: closure and result are Send, and the caller is no lane.
+    let post = |call: ErasedCall| unsafe { handle.inner().call_blocking(core, &call) };
+    // SAFETY: `call_blocking` is `wait_for`, and keeps nothing.
+    let done = unsafe { core_call::blocking(f, post) };
     done.map_err(|failed| match failed {
         CallFailed::Gone(_) => CallError::RuntimeGone,
         CallFailed::Panicked(payload) => CallError::Panicked(payload),

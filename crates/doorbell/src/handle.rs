@@ -164,7 +164,8 @@ impl Handle {
     }
 
     /// What the lane of a core does now: it runs, watches or is parked. `None` if there is no
-    /// such core. A moment later it may do something else.
+    /// such core. A moment later it may do something else; a lane that has ended shows as
+    /// running.
     pub fn lane_state(&self, core: impl Into<CoreId>) -> Option<LaneState> {
         let core = core.into().index();
         (core < self.cores()).then(|| self.inner.lane_state(core))

@@ -19,7 +19,7 @@
 //! ```
 //!
 //! # What works here without being written again
-//! Everything that needs no runtime of its own: `tokio::sync`, `futures`, `async-channel`.
+//! What needs no runtime of its own; `tokio::sync` and `futures` are tested.
 
 mod ambient;
 mod builder;
@@ -38,6 +38,7 @@ pub use doorbell_core::bell::LaneState;
 pub use doorbell_core::lane::LaneCounts;
 pub use doorbell_core::switches::{CallCoalesce, IdleNotify, SwitchError, Switches};
 pub use doorbell_core::task::{JoinError, Payload};
+pub use doorbell_machine::ThreadError;
 pub use doorbell_macros::{main, test};
 pub use handle::{BlockOnError, EnterGuard, Handle, NoRuntime};
 pub use metrics::{LaneMetrics, Metrics};

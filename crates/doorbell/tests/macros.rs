@@ -38,3 +38,12 @@ mod program {
 fn main_returns_what_its_body_returns() {
     assert_eq!(program::main().unwrap(), 3);
 }
+
+fn runtime() -> u8 {
+    7
+}
+
+#[doorbell::test]
+async fn the_macro_takes_no_name_from_its_body() {
+    assert_eq!(runtime(), 7);
+}

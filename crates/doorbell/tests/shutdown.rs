@@ -109,9 +109,11 @@ fn d4_a_drop_that_wakes_another_task_at_the_end() {
     struct WakesOnDrop(Arc<Mutex<Vec<Waker>>>);
     impl Drop for WakesOnDrop {
         fn drop(&mut self) {
-            let wakers = std::mem::take(&mut *self.0.lock().unwrap());
-            for waker in wakers {
-                waker.wake();
+            // Woken while the lock is held that the woken one's drop takes too: a wake that
+            // dropped it here and now would never end.
+            let wakers = self.0.lock().unwrap();
+            for waker in &*wakers {
+                waker.wake_by_ref();
             }
         }
     }

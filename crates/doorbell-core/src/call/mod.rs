@@ -65,7 +65,11 @@ union Stage<F, R> {
 /// # Errors
 /// [`CallFailed::Gone`] with the closure if `post` says that the lane is gone, and
 /// [`CallFailed::Panicked`] if the closure panicked.
-pub fn blocking<F, R>(
+///
+/// # Safety
+/// `post` returns `Ok` only after [`wait_for`] did with this very call, `Err` only if nobody ran
+/// it; it keeps nothing of the call, and does not unwind while anybody else has it.
+pub unsafe fn blocking<F, R>(
     f: F,
     post: impl FnOnce(ErasedCall) -> Result<(), Gone>,
 ) -> Result<R, CallFailed<F>>
@@ -140,8 +144,9 @@ unsafe impl<M: Machine> Sync for Slot<M> {}
 /// [`Gone`] if the lane is gone; the closure is untouched.
 ///
 /// # Safety
-/// The closure and its result may be sent to the lane's thread and back. Not on the lane
-/// itself: it would wait for itself.
+/// `call` is the one that [`blocking`] gave out and has not got back, and is waited for once.
+/// The closure and its result may be sent to the lane's thread and back. Not on the lane itself:
+/// it would wait for itself.
 pub unsafe fn wait_for<M: Machine>(front: &Front<M>, call: &ErasedCall) -> Result<(), Gone> {
     let fits = call.size <= INLINE_BYTES && call.align <= align_of::<Inline>();
     let inline = if fits {

@@ -23,8 +23,8 @@ const POLLS_PER_PASS: usize = 64;
 /// How many tasks run at most between two looks at the clock, if there are timers.
 const POLLS_PER_CLOCK: usize = 8;
 
-/// A lane that is kept watching by calls makes a pass at least this often, so that what only
-/// a pass does (balancing) is still done.
+/// A lane that is kept watching by calls makes a pass when this much time has gone by, looked
+/// at every [`TAKES_PER_CLOCK`] takes, so that what only a pass does (balancing) is still done.
 const PASS_INTERVAL_NS: u64 = 1_000_000;
 
 /// How many times a watching lane serves calls before it reads the clock for that.
@@ -42,6 +42,7 @@ pub struct LaneShared<M: Machine> {
     front: Arc<Front<M>>,
     tally: M::Line<LaneTally<M::Counter>>,
     closing: M::U32,
+    taken: M::U32,
     config: LaneConfig,
     clock: Arc<Clock<M>>,
 }
@@ -72,6 +73,7 @@ impl<M: Machine> LaneShared<M> {
             front: Arc::new(Front::new(switches)),
             tally: M::Line::new(LaneTally::default),
             closing: M::U32::new(0),
+            taken: M::U32::new(0),
             config,
         }
     }
@@ -136,8 +138,14 @@ pub struct Lane<M: Machine> {
 }
 
 impl<M: Machine> Lane<M> {
-    /// The lane behind `shared`. Made once, on the thread that will run it.
+    /// The lane behind `shared`, to be run by the thread that makes it.
+    ///
+    /// # Panics
+    /// If there is one already: a mailbox has one taker.
     pub fn new(shared: Arc<LaneShared<M>>) -> Self {
+        // ORDER: Relaxed; a read-modify-write, so of two that ask one is refused.
+        let taken = shared.taken.swap(1, Ordering::Relaxed);
+        assert!(taken == 0, "a lane was made twice");
         let local = Local::with_clock(Arc::clone(shared.front()), Arc::clone(&shared.clock));
         Lane {
             shared,

@@ -4,7 +4,7 @@ use super::{Batch, Mailbox, Pushed};
 use crate::bell::{Bell, Kick, LaneState, Look, Notified, Signals};
 use crate::node::{Node, Ready};
 use crate::switches::{PostRules, SwitchWord};
-use doorbell_machine::{Bug, Counter, Line, Machine, Watched};
+use doorbell_machine::{Bug, Counter, Line, Machine, Ordering, Watched, Word};
 use std::ptr::NonNull;
 use std::sync::Arc;
 
@@ -19,11 +19,11 @@ struct Shared<M: Machine> {
 pub struct FrontCounts<C> {
     /// Wake syscalls to this lane.
     pub rings: C,
-    /// Of those, the ones to a lane that was watching or running (only the switches
-    /// `always_ring` and `base` make them).
+    /// Of those, the ones to a lane that did not need it: watching, running, or parked and rung
+    /// already (only the switches `always_ring` and `base` make them).
     pub rings_awake: C,
-    /// Posts that found the mailbox non-empty and nobody having told the lane: the poster in
-    /// front was stalled between push and bell, and this one told the lane in its place.
+    /// Posts that found the mailbox non-empty, the lane parked and nobody having told it: the
+    /// poster in front was between push and bell, and this one rang in its place.
     pub rescues: C,
 }
 
@@ -33,6 +33,8 @@ pub struct Front<M: Machine> {
     seat: M::Seat,
     switches: Arc<SwitchWord<M::Counter>>,
     counts: M::Line<FrontCounts<M::Counter>>,
+    /// When the lane's nearest movable timer is due; `u64::MAX` if it has none.
+    next_global_ns: M::Line<M::U64>,
 }
 
 // SAFETY: the only part that is not Sync by itself is the mailbox's pointer to nodes, which
@@ -88,6 +90,7 @@ impl<M: Machine> Front<M> {
             seat: M::Seat::new(),
             switches,
             counts: M::Line::new(FrontCounts::default),
+            next_global_ns: M::Line::new(|| M::U64::new(u64::MAX)),
         }
     }
 
@@ -110,6 +113,20 @@ impl<M: Machine> Front<M> {
     /// What the lane does now.
     pub fn state(&self) -> LaneState {
         self.shared.bell.state()
+    }
+
+    /// When the lane's nearest timer that another lane might fire for it is due, as it was when
+    /// the lane last said so: never later than the truth, but for a moment while it changes.
+    pub fn next_global_ns(&self) -> u64 {
+        // ORDER: Acquire pairs with the Release of `publish_next_global`.
+        self.next_global_ns.load(Ordering::Acquire)
+    }
+
+    /// Only the lane's own thread calls this.
+    pub(crate) fn publish_next_global(&self, when_ns: u64) {
+        // ORDER: Release pairs with the Acquire of `next_global_ns`: who sees the time sees the
+        // timer that it is the time of.
+        self.next_global_ns.store(when_ns, Ordering::Release);
     }
 
     /// Posts a node and tells the lane if nobody has.
@@ -149,15 +166,15 @@ impl<M: Machine> Front<M> {
     /// whose read-modify-write the fence needs.
     #[inline]
     fn tell(&self, pushed: Pushed) {
-        let rules = self.switches.rules();
-        if !rules.is_default() {
-            return self.tell_by_rules(pushed == Pushed::Behind, rules);
+        if !M::BUG.is(Bug::MailboxNoRecheckFence) {
+            M::fence_recheck();
         }
         if M::BUG.is(Bug::MailboxNoStalledRule) && pushed == Pushed::Behind {
             return;
         }
-        if !M::BUG.is(Bug::MailboxNoRecheckFence) {
-            M::fence_recheck();
+        let rules = self.switches.rules();
+        if !rules.is_default() {
+            return self.tell_by_rules(pushed == Pushed::Behind, rules);
         }
         match self.shared.bell.look() {
             Look::Running | Look::Watching | Look::Notified => {}
@@ -178,7 +195,7 @@ impl<M: Machine> Front<M> {
         }
     }
 
-    /// The older behaviours that the switches bring back.
+    /// The older behaviours that the switches bring back. Behind the fence of `tell`.
     #[cold]
     #[inline(never)]
     fn tell_by_rules(&self, behind: bool, rules: PostRules) {
@@ -187,7 +204,6 @@ impl<M: Machine> Front<M> {
         } else {
             Kick::Take
         };
-        M::fence_recheck();
         let look = self.shared.bell.look();
         if look == Look::Watching {
             if rules.kick_passes() {
@@ -196,8 +212,9 @@ impl<M: Machine> Front<M> {
             if rules.ring_watching() && !behind {
                 self.ring_awake();
             }
-        } else if rules.ring_every_post() {
-            // The wake syscall of every post: also where somebody rang already.
+        } else if rules.ring_every_post() && self.state() != LaneState::Watching {
+            // The wake syscall of every post: also where somebody rang already. A lane that
+            // watches is never rung here, told or not, as a polling CPU in the seed's baseline.
             match self.shared.bell.notify(kick) {
                 Notified::MustRing => self.ring(),
                 Notified::Running | Notified::Watching | Notified::Already => self.ring_awake(),

@@ -125,8 +125,9 @@ impl<M: Machine> Mailbox<M> {
     /// Takes all there is, oldest first.
     #[inline]
     pub fn take(&self) -> Batch<M> {
-        // ORDER: Relaxed; a stale null only delays to the next look, which the bell brings.
-        if self.head.load(Ordering::Relaxed).is_null() {
+        // A stale null only delays to the next look, which the bell brings. A closed mailbox is
+        // empty too, and stays closed.
+        if self.is_empty() {
             return Batch::empty();
         }
         self.exchange(std::ptr::null_mut())

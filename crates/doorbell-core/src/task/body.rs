@@ -117,9 +117,16 @@ unsafe fn take<F: Future>(body: *mut u8, to: *mut u8) {
 /// # Safety
 /// `body` holds a `Stage<F>` that nobody else uses now.
 unsafe fn clear<F: Future>(body: *mut u8) {
-    // SAFETY: the caller's promise.
-    let stage = unsafe { std::mem::replace(&mut *body.cast::<Stage<F>>(), Stage::Gone) };
-    drop_quietly(stage);
+    let stage = body.cast::<Stage<F>>();
+    let dropped = catch_unwind(AssertUnwindSafe(|| {
+        // SAFETY: the caller's promise. In place: a future may be too large for the stack.
+        unsafe { std::ptr::drop_in_place(stage) };
+    }));
+    // SAFETY: valid for writes; the old value was dropped above.
+    unsafe { stage.write(Stage::Gone) };
+    if let Err(payload) = dropped {
+        drop_quietly(payload);
+    }
 }
 
 /// Drops a value that belongs to a user and may panic in doing so. The panic goes no further,

@@ -323,6 +323,13 @@ impl<M: Machine> TaskRef<M> {
         // SAFETY: nobody else is there; the body was complete, so this drops at most an output
         // that nobody wanted.
         self.use_body(|body| unsafe { (self.header().vtable.clear)(body) });
+        // A waker that was not lent when its handle went away; its drop may panic.
+        // SAFETY: as above.
+        drop_quietly(
+            self.header()
+                .join_waker
+                .with_mut(|cell| unsafe { (*cell).take() }),
+        );
         // SAFETY: as above; nothing of the header is used after this but its memory.
         unsafe { std::ptr::drop_in_place(self.0.as_ptr()) };
         // SAFETY: allocated in `launch` with this layout.

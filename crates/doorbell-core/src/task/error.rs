@@ -5,6 +5,7 @@ use std::fmt;
 
 /// A task or call that ended without an output.
 #[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
 pub enum JoinError {
     /// It was aborted, or its runtime went away first.
     #[error("the task was cancelled: it was aborted, or its runtime went away before it ended")]

@@ -21,6 +21,8 @@ pub struct Local<M: Machine> {
     clock: Arc<Clock<M>>,
     /// When the wheel has to be looked at, at the earliest; `u64::MAX` if never.
     due_ns: Cell<u64>,
+    /// What the front says of the global base.
+    published_ns: Cell<u64>,
     /// Which base the timers of the task that runs now belong to.
     base: Cell<Base>,
 }
@@ -42,6 +44,7 @@ impl<M: Machine> Local<M> {
             wheel: Wheel::new(clock.now_ns()),
             clock,
             due_ns: Cell::new(u64::MAX),
+            published_ns: Cell::new(u64::MAX),
             base: Cell::new(Base::Global),
         }
     }
@@ -59,11 +62,13 @@ impl<M: Machine> Local<M> {
         struct Leave<M: Machine>(*const (), std::marker::PhantomData<M>);
         impl<M: Machine> Drop for Leave<M> {
             fn drop(&mut self) {
-                M::set_lane_slot(self.0);
+                // SAFETY: what was there before, for those outside.
+                unsafe { M::set_lane_slot(self.0) };
             }
         }
         let _leave = Leave::<M>(M::lane_slot(), std::marker::PhantomData);
-        M::set_lane_slot(std::ptr::from_ref(self).cast());
+        // SAFETY: this lane is borrowed until `f` has returned and `_leave` is dropped.
+        unsafe { M::set_lane_slot(std::ptr::from_ref(self).cast()) };
         f()
     }
 
@@ -118,9 +123,18 @@ impl<M: Machine> Local<M> {
 
     /// Notes that a timer was armed for this time.
     #[inline]
-    pub(crate) fn note_timer(&self, when_ns: u64) {
+    pub(crate) fn note_timer(&self, when_ns: u64, base: Base) {
         if when_ns < self.due_ns.get() {
             self.due_ns.set(when_ns);
+        }
+        if base == Base::Global && when_ns < self.published_ns.get() {
+            self.publish(when_ns);
+        }
+    }
+
+    fn publish(&self, when_ns: u64) {
+        if self.published_ns.replace(when_ns) != when_ns {
+            self.front.publish_next_global(when_ns);
         }
     }
 
@@ -151,7 +165,9 @@ impl<M: Machine> Local<M> {
         // Before the wakers run: what they arm is noted on top of it.
         self.due_ns.set(u64::MAX);
         let fired = self.wheel.expire(now_ns);
-        self.note_timer(self.wheel.next_ns().unwrap_or(u64::MAX));
+        let [local_ns, global_ns] = self.wheel.next_ns();
+        self.due_ns.set(local_ns.min(global_ns));
+        self.publish(global_ns);
         fired
     }
 

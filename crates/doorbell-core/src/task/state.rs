@@ -301,8 +301,9 @@ impl<M: Machine> State<M> {
 
     /// What is visible from outside.
     pub(super) fn phase(&self) -> super::Phase {
-        // ORDER: Relaxed; for people.
-        let now = self.0.load(Ordering::Relaxed);
+        // ORDER: Acquire pairs with the Release of `complete`: who sees Complete sees what the
+        // task did.
+        let now = self.0.load(Ordering::Acquire);
         if now & COMPLETE != 0 {
             super::Phase::Complete
         } else if now & RUNNING != 0 {
@@ -312,5 +313,19 @@ impl<M: Machine> State<M> {
         } else {
             super::Phase::Idle
         }
+    }
+}
+
+#[cfg(test)]
+impl<M: Machine> State<M> {
+    /// A state word as it is, for tests that enumerate them.
+    pub(super) fn at(word: u64) -> Self {
+        State(M::U64::new(word))
+    }
+
+    /// The word as it is.
+    pub(super) fn word(&self) -> u64 {
+        // ORDER: Relaxed; tests read it where nobody else is.
+        self.0.load(Ordering::Relaxed)
     }
 }

@@ -39,6 +39,18 @@ impl<M: Machine> Clock<M> {
         }
     }
 
+    /// The moment that lies so far ahead, also by the OS's clock, which may be ahead of this.
+    #[inline]
+    pub fn after_ns(&self, duration_ns: u64) -> u64 {
+        // ORDER: Acquire as in `now_ns`.
+        match self.frozen_ns.load(Ordering::Acquire) {
+            RUNS => M::now_ns()
+                .saturating_add(duration_ns)
+                .saturating_add(M::LAG_NS_MAX),
+            frozen_ns => frozen_ns.saturating_add(duration_ns),
+        }
+    }
+
     /// Whether it stands still.
     pub fn is_frozen(&self) -> bool {
         // ORDER: Relaxed; a clock stays frozen or running for its life.

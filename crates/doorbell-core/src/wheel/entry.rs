@@ -185,6 +185,7 @@ unsafe fn deliver<M: Machine>(node: NonNull<Node<M>>, _ready: &Ready<M>) {
         if it.accept() {
             // SAFETY: accepted, so it is this lane's and hangs in no list.
             unsafe { local.wheel().hang(entry, it.mailed_ns.get()) };
+            local.note_timer(it.mailed_ns.get(), it.base.get());
             return;
         }
         if it.is_linked() {

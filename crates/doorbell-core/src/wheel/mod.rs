@@ -130,14 +130,13 @@ impl<M: Machine> Wheel<M> {
         self.with(|inner| unsafe { inner.bases[base as usize].unlink(entry.as_ptr()) });
     }
 
-    /// When the lane has to look next, over both bases.
-    pub(crate) fn next_ns(&self) -> Option<u64> {
-        self.with(|inner| inner.bases.iter().filter_map(Levels::next_ns).min())
-    }
-
-    /// When the global base has to be looked at next.
-    pub(crate) fn next_global_ns(&self) -> Option<u64> {
-        self.with(|inner| inner.bases[Base::Global as usize].next_ns())
+    /// When the lane has to look next at its local and at its global base; `u64::MAX` for an
+    /// empty one.
+    pub(crate) fn next_ns(&self) -> [u64; 2] {
+        self.with(|inner| {
+            [Base::Local, Base::Global]
+                .map(|base| inner.bases[base as usize].next_ns().unwrap_or(u64::MAX))
+        })
     }
 
     /// Fires what is due at `now_ns`; returns how many.

@@ -1,6 +1,5 @@
 //! The handle of an armed timer: who has it decides when it is polled, re-armed and dropped.
 
-use super::Base;
 use super::entry::{self, Cancel, Entry};
 use crate::call::Gone;
 use crate::mailbox::{Front, Posted};
@@ -112,7 +111,7 @@ impl RawTimer {
         it.set(entry::ARMED);
         // SAFETY: as above; it hangs nowhere.
         unsafe { local.wheel().hang(entry, when_ns) };
-        local.note_timer(when_ns);
+        local.note_timer(when_ns, it.base.get());
         entry
     }
 
@@ -220,7 +219,7 @@ unsafe fn reset<M: Machine>(raw: NonNull<()>, when_ns: u64) -> Reset {
         unsafe { local.wheel().unlink(entry) };
         // SAFETY: it hangs nowhere now.
         unsafe { local.wheel().hang(entry, when_ns) };
-        local.note_timer(when_ns);
+        local.note_timer(when_ns, it.base.get());
         Reset::Done
     })
 }

@@ -1,14 +1,19 @@
 //! The clock: nanoseconds of `CLOCK_MONOTONIC`, by the TSC where the kernel itself trusts it.
 //!
-//! Contract: *`now_ns()` returned `t` ⇒ `CLOCK_MONOTONIC` was at least `t` by then, and every
-//! later call on any thread returns at least `t`*. So a deadline that has passed here has
-//! passed for `std::time::Instant` too, never the other way round.
+//! Contract:
+//! * *the kernel's clock does not run slower, within a millisecond, than 1,500 ppm below its
+//!   mean rate of the last second or two ⇒ `now_ns()` is never ahead of it*, and behind by at
+//!   most [`LAG_NS_MAX`];
+//! * whatever the kernel's clock does, no reading on any thread lies before one that was given
+//!   out earlier, and a reading that turns out ahead is waited for, not stepped back from.
 //!
 //! Where the clocksource is `tsc`, the time is extrapolated from an anchor (a pair of TSC and
-//! kernel time) that is at most one millisecond old. The kernel may slew its clock by up to
-//! 500 ppm either way, so the rate used is 1,500 ppm below the one measured: an extrapolation
-//! is 0.5 to 2.5 µs late when its anchor is renewed, and never early. The pair of a new anchor
-//! is at most 0.4 µs apart, less than that 0.5, so time does not step back at a renewal.
+//! kernel time) that is at most one millisecond old, at a rate 1,500 ppm below the measured one.
+//! A pair that does not fit the line of the anchor before it (the computer slept, the TSC was
+//! set) begins the measurement anew. The arithmetic is in `anchor.rs`.
+
+/// By how much a reading may lie behind the kernel's clock.
+pub const LAG_NS_MAX: u64 = 4_000;
 
 #[cfg(all(target_arch = "x86_64", not(miri)))]
 pub(crate) use tsc::now_ns;
@@ -53,25 +58,18 @@ pub fn ns_of(instant: std::time::Instant) -> u64 {
 
 #[cfg(all(target_arch = "x86_64", not(miri)))]
 mod tsc {
+    use super::super::anchor::{Anchor, Course, Pair, ns_of};
     use super::kernel_now_ns;
     use crate::Ordering;
     use std::sync::atomic::{AtomicU32, AtomicU64, fence};
 
-    /// Rates are fixed-point: nanoseconds per tick, shifted by this.
-    const RATE_SHIFT: u32 = 32;
-    /// The shortest stretch a rate is measured over.
-    const RATE_STRETCH_NS: u64 = 2_000_000;
-    /// An anchor older than this is renewed.
-    const ANCHOR_AGE_NS: u64 = 1_000_000;
-    /// By how much the rate used stays below the rate measured.
-    const CAUTION_PPM: u64 = 1_500;
-    /// The two readings of a pair may be this far apart; see the head of the file.
+    /// The two readings of a pair may be this far apart.
     const PAIR_GAP_NS: u64 = 400;
     /// How often a pair is tried before the kernel's clock is used for good.
     const PAIR_TRIES: u32 = 100;
     /// How often a reader looks again while another thread renews the anchor.
-    const RENEWAL_LOOKS: u32 = 100;
-    /// `state`: the kernel's clocksource has not been looked at yet.
+    const RENEWAL_LOOKS: u32 = 3;
+    /// `state`: the kernel's clocksource has to be looked at.
     const UNKNOWN: u32 = 0;
     /// `state`: not the TSC; every reading asks the kernel.
     const KERNEL: u32 = 1;
@@ -81,39 +79,40 @@ mod tsc {
     /// One anchor for all threads, guarded by a sequence count (odd while it is written), in
     /// cache lines of its own: it is written a thousand times a second at most, read often.
     #[repr(align(128))]
-    struct Anchor {
+    struct Shared {
         sequence: AtomicU32,
         state: AtomicU32,
         tsc: AtomicU64,
         ns: AtomicU64,
-        /// Nanoseconds per tick, fixed-point; zero until measured.
         rate: AtomicU64,
-        /// Ticks after which the anchor is renewed.
         age_max: AtomicU64,
-        /// The latest time that was given out past the anchor.
-        floor: AtomicU64,
-        /// The pair that the rate is measured from.
-        first_tsc: AtomicU64,
-        first_ns: AtomicU64,
+        floor_ns: AtomicU64,
+        /// Only read by writers, one after the other: tsc and ns of both ends.
+        stretch: [AtomicU64; 4],
     }
 
-    static ANCHOR: Anchor = Anchor {
+    static SHARED: Shared = Shared {
         sequence: AtomicU32::new(0),
         state: AtomicU32::new(UNKNOWN),
         tsc: AtomicU64::new(0),
         ns: AtomicU64::new(0),
         rate: AtomicU64::new(0),
         age_max: AtomicU64::new(0),
-        floor: AtomicU64::new(0),
-        first_tsc: AtomicU64::new(0),
-        first_ns: AtomicU64::new(0),
+        floor_ns: AtomicU64::new(0),
+        stretch: [const { AtomicU64::new(0) }; 4],
     };
 
+    /// The TSC, read after every load before it has its value: a time that was read from
+    /// another thread's message is not overtaken.
     #[inline(always)]
     fn ticks() -> u64 {
-        // SAFETY: every x86-64 processor has RDTSC, and Linux leaves it enabled for programs
-        // that do not ask to be killed by it (PR_SET_TSC).
-        unsafe { std::arch::x86_64::_rdtsc() }
+        use std::arch::x86_64::{_mm_lfence, _rdtsc};
+        // SAFETY: every x86-64 processor has LFENCE and RDTSC, and Linux leaves the latter
+        // enabled for programs that do not ask to be killed by it (PR_SET_TSC).
+        unsafe {
+            _mm_lfence();
+            _rdtsc()
+        }
     }
 
     #[inline]
@@ -126,53 +125,52 @@ mod tsc {
     fn extrapolate() -> Option<u64> {
         // ORDER: Acquire pairs with the Release that ends a renewal; the anchor's words read
         // below are at least that renewal's.
-        let sequence = ANCHOR.sequence.load(Ordering::Acquire);
+        let sequence = SHARED.sequence.load(Ordering::Acquire);
         // ORDER: Relaxed; the fence and the second look at the count below throw the reading
         // away if a renewal overlapped it.
-        let tsc = ANCHOR.tsc.load(Ordering::Relaxed);
+        let tsc = SHARED.tsc.load(Ordering::Relaxed);
         // ORDER: Relaxed; as above.
-        let ns = ANCHOR.ns.load(Ordering::Relaxed);
+        let ns = SHARED.ns.load(Ordering::Relaxed);
         // ORDER: Relaxed; as above.
-        let rate = ANCHOR.rate.load(Ordering::Relaxed);
+        let rate = SHARED.rate.load(Ordering::Relaxed);
         // ORDER: Relaxed; as above.
-        let age_max = ANCHOR.age_max.load(Ordering::Relaxed);
+        let age_max = SHARED.age_max.load(Ordering::Relaxed);
         // ORDER: Relaxed; a maximum that only grows, and a reader that heard of a later time
         // from another thread heard of this store before it.
-        let floor = ANCHOR.floor.load(Ordering::Relaxed);
+        let floor_ns = SHARED.floor_ns.load(Ordering::Relaxed);
+        let age = ticks().wrapping_sub(tsc);
         // ORDER: Acquire fence; the loads above stay before the second look.
         fence(Ordering::Acquire);
-        let age = ticks().wrapping_sub(tsc);
         if sequence & 1 != 0 || age >= age_max {
             return None;
         }
         // ORDER: Relaxed; ordered by the fence above.
-        if ANCHOR.sequence.load(Ordering::Relaxed) != sequence {
+        if SHARED.sequence.load(Ordering::Relaxed) != sequence {
             return None;
         }
-        let extrapolated = ns + ((u128::from(age) * u128::from(rate)) >> RATE_SHIFT) as u64;
-        Some(extrapolated.max(floor))
+        Some((ns + ns_of(age, rate)).max(floor_ns))
     }
 
     /// Asks the kernel, and makes that the new anchor unless another thread is at it.
     #[cold]
     fn renew() -> u64 {
-        // ORDER: Relaxed; the state only ever leaves UNKNOWN, or TSC for KERNEL.
-        match ANCHOR.state.load(Ordering::Relaxed) {
-            KERNEL => return kernel_now_ns(),
+        // ORDER: Relaxed; nothing hangs on it but which clock is asked.
+        match SHARED.state.load(Ordering::Relaxed) {
+            KERNEL => return by_kernel(),
             UNKNOWN => {
                 let state = if clocksource_is_tsc() { TSC } else { KERNEL };
                 // ORDER: Relaxed; every thread would store the same value.
-                ANCHOR.state.store(state, Ordering::Relaxed);
+                SHARED.state.store(state, Ordering::Relaxed);
             }
             _ => {}
         }
         for _ in 0..RENEWAL_LOOKS {
             // ORDER: Relaxed; the exchange below decides.
-            let sequence = ANCHOR.sequence.load(Ordering::Relaxed);
+            let sequence = SHARED.sequence.load(Ordering::Relaxed);
             let mine = sequence & 1 == 0
                 // ORDER: Acquire pairs with the Release that ended the renewal before: one
                 // writer after the other.
-                && ANCHOR
+                && SHARED
                     .sequence
                     .compare_exchange(sequence, sequence + 1, Ordering::Acquire, Ordering::Relaxed)
                     .is_ok();
@@ -182,7 +180,7 @@ mod tsc {
                 fence(Ordering::Release);
                 let ns = write_anchor();
                 // ORDER: Release pairs with the readers' Acquire of the count.
-                ANCHOR
+                SHARED
                     .sequence
                     .store(sequence.wrapping_add(2), Ordering::Release);
                 return ns;
@@ -193,83 +191,89 @@ mod tsc {
             }
         }
         // The renewing thread was preempted. What is given out now lies past its anchor.
+        by_kernel()
+    }
+
+    /// The kernel's time, made known to those who extrapolate.
+    fn by_kernel() -> u64 {
         let ns = kernel_now_ns();
         // ORDER: Relaxed; see the load in `extrapolate`.
-        ANCHOR.floor.fetch_max(ns, Ordering::Relaxed).max(ns)
+        SHARED.floor_ns.fetch_max(ns, Ordering::Relaxed).max(ns)
     }
 
     /// Kernel time and TSC, at most `PAIR_GAP_NS` apart, the TSC read last: what is
     /// extrapolated from a later tick can only be late.
-    fn pair() -> Option<(u64, u64)> {
+    fn pair() -> Option<Pair> {
         for _ in 0..PAIR_TRIES {
             let ns = kernel_now_ns();
             let tsc = ticks();
             // The two lie before this third reading, which so bounds the gap between them.
             if kernel_now_ns() - ns <= PAIR_GAP_NS {
-                return Some((ns, tsc));
+                return Some(Pair { tsc, ns });
             }
         }
         None
     }
 
-    /// Stores a fresh anchor and, once there is a stretch to measure over, the rate. Returns
-    /// the time now.
+    /// Stores a fresh anchor; returns the time now. Only between two changes of the count.
     fn write_anchor() -> u64 {
-        let Some((ns, tsc)) = pair() else {
+        let Some(fresh) = pair() else {
             // Reading the kernel's clock takes too long for a pair: leave the TSC alone.
             // ORDER: Relaxed; every later reading that finds no anchor sees it sometime.
-            ANCHOR.state.store(KERNEL, Ordering::Relaxed);
+            SHARED.state.store(KERNEL, Ordering::Relaxed);
             // ORDER: Relaxed; the count orders it for the readers.
-            ANCHOR.age_max.store(0, Ordering::Relaxed);
-            return kernel_now_ns();
+            SHARED.age_max.store(0, Ordering::Relaxed);
+            return by_kernel();
         };
         // ORDER: Relaxed; the count's exchange ordered the writer before this one.
-        let first_tsc = ANCHOR.first_tsc.load(Ordering::Relaxed);
-        // ORDER: Relaxed; as above.
-        let first_ns = ANCHOR.first_ns.load(Ordering::Relaxed);
-        if first_ns == 0 || tsc <= first_tsc {
-            // The first reading, or the TSC went back (a migrated guest): measure afresh.
-            // ORDER: Relaxed; only writers read it.
-            ANCHOR.first_tsc.store(tsc, Ordering::Relaxed);
-            // ORDER: Relaxed; only writers read it.
-            ANCHOR.first_ns.store(ns.max(1), Ordering::Relaxed);
-            // ORDER: Relaxed; the count orders it for the readers.
-            ANCHOR.age_max.store(0, Ordering::Relaxed);
-        } else if ns - first_ns >= RATE_STRETCH_NS {
-            let rate = rate_of(ns - first_ns, tsc - first_tsc);
-            // ORDER: Relaxed; the count orders it for the readers.
-            ANCHOR.rate.store(rate, Ordering::Relaxed);
-            let age_max = (u128::from(ANCHOR_AGE_NS) << RATE_SHIFT) / u128::from(rate.max(1));
-            // ORDER: Relaxed; the count orders it for the readers.
-            ANCHOR.age_max.store(age_max as u64, Ordering::Relaxed);
+        let word = |word: &AtomicU64| word.load(Ordering::Relaxed);
+        let [t0, n0, t1, n1] = &SHARED.stretch;
+        let old = Anchor {
+            at: Pair {
+                tsc: word(&SHARED.tsc),
+                ns: word(&SHARED.ns),
+            },
+            rate: word(&SHARED.rate),
+            age_max: word(&SHARED.age_max),
+            floor_ns: word(&SHARED.floor_ns),
+            stretch: [
+                Pair {
+                    tsc: word(t0),
+                    ns: word(n0),
+                },
+                Pair {
+                    tsc: word(t1),
+                    ns: word(n1),
+                },
+            ],
+        };
+        let (new, course) = old.renewed(fresh);
+        if course == Course::Broken {
+            // ORDER: Relaxed; the kernel may have left the TSC too, so look again.
+            SHARED.state.store(UNKNOWN, Ordering::Relaxed);
         }
         // ORDER: Relaxed; the count orders it for the readers.
-        ANCHOR.tsc.store(tsc, Ordering::Relaxed);
-        // ORDER: Relaxed; the count orders it for the readers.
-        ANCHOR.ns.store(ns, Ordering::Relaxed);
-        // ORDER: Relaxed; see the load in `extrapolate`.
-        ns.max(ANCHOR.floor.load(Ordering::Relaxed))
-    }
-
-    /// Nanoseconds per tick over a stretch, lowered by the caution.
-    pub(super) fn rate_of(stretch_ns: u64, stretch_ticks: u64) -> u64 {
-        let rate = (u128::from(stretch_ns) << RATE_SHIFT) / u128::from(stretch_ticks.max(1));
-        (rate * u128::from(1_000_000 - CAUTION_PPM) / 1_000_000) as u64
+        let set = |word: &AtomicU64, value| word.store(value, Ordering::Relaxed);
+        set(&SHARED.tsc, new.at.tsc);
+        set(&SHARED.ns, new.at.ns);
+        set(&SHARED.rate, new.rate);
+        set(&SHARED.age_max, new.age_max);
+        for (word, value) in [(t0, new.stretch[0].tsc), (n0, new.stretch[0].ns)] {
+            set(word, value);
+        }
+        for (word, value) in [(t1, new.stretch[1].tsc), (n1, new.stretch[1].ns)] {
+            set(word, value);
+        }
+        // ORDER: Relaxed; see the load in `extrapolate`. Others may raise it meanwhile.
+        SHARED
+            .floor_ns
+            .fetch_max(new.floor_ns, Ordering::Relaxed)
+            .max(new.floor_ns)
+            .max(new.at.ns)
     }
 
     fn clocksource_is_tsc() -> bool {
         std::fs::read_to_string("/sys/devices/system/clocksource/clocksource0/current_clocksource")
             .is_ok_and(|name| name.trim() == "tsc")
-    }
-
-    #[cfg(test)]
-    mod tests {
-        #[test]
-        fn the_rate_is_below_the_one_measured() {
-            // 1 GHz: one nanosecond a tick, less 1,500 ppm.
-            let one = 1u64 << super::RATE_SHIFT;
-            assert_eq!(super::rate_of(1_000_000, 1_000_000), one * 9_985 / 10_000);
-            assert!(super::rate_of(1_000_000, 3_000_000) < one / 3);
-        }
     }
 }

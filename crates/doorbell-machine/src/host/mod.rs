@@ -1,5 +1,7 @@
 //! The Linux backend: std atomics as they are, threads, futexes, the TSC clock, /sys.
 
+#[cfg(target_arch = "x86_64")]
+mod anchor;
 mod atomics;
 mod clock;
 mod seat;
@@ -7,7 +9,7 @@ mod sysfs;
 mod thread;
 
 pub use atomics::{CacheLine, HostCell, HostCounter};
-pub use clock::{ns_of, std_instant};
+pub use clock::{LAG_NS_MAX, ns_of, std_instant};
 pub use seat::FutexSeat;
 pub use thread::HostThread;
 
@@ -52,6 +54,8 @@ impl Machine for Host {
     type Counter = HostCounter;
     type Seat = FutexSeat;
     type Thread = HostThread;
+
+    const LAG_NS_MAX: u64 = LAG_NS_MAX;
 
     #[inline(always)]
     fn fence_announce() {
@@ -114,8 +118,9 @@ impl Machine for Host {
         crate::slots::lane()
     }
 
-    fn set_lane_slot(ptr: *const ()) {
-        crate::slots::set_lane(ptr);
+    unsafe fn set_lane_slot(ptr: *const ()) {
+        // SAFETY: passed on from the caller.
+        unsafe { crate::slots::set_lane(ptr) };
     }
 
     fn random() -> u64 {

@@ -78,5 +78,5 @@ fn bind(cpu: usize) -> std::io::Result<()> {
 fn lower_timer_slack() {
     // SAFETY: PR_SET_TIMERSLACK takes one integer and changes only the calling thread's
     // timer slack.
-    let _ = unsafe { libc::prctl(libc::PR_SET_TIMERSLACK, 1) };
+    let _ = unsafe { libc::prctl(libc::PR_SET_TIMERSLACK, 1 as libc::c_ulong) };
 }

@@ -251,7 +251,7 @@ impl<const BUG: u8> Machine for Loom<BUG> {
     fn lane_slot() -> *const () {
         LANE.with(std::cell::Cell::get)
     }
-    fn set_lane_slot(ptr: *const ()) {
+    unsafe fn set_lane_slot(ptr: *const ()) {
         LANE.with(|slot| slot.set(ptr));
     }
     fn random() -> u64 {

@@ -29,7 +29,17 @@ impl Instant {
         Instant { ns }
     }
 
-    pub(crate) fn from_ns(ns: u64) -> Instant {
+    /// The moment at which so much time has passed for certain, also by std's clock: this one
+    /// may lie a few microseconds behind it.
+    #[inline]
+    pub(crate) fn after(duration: Duration) -> Instant {
+        let duration_ns = ns_of(duration);
+        let ns = ambient::with_current(|frame| match frame {
+            Some(frame) => frame.handle().inner().after_ns(duration_ns),
+            None => Host::now_ns()
+                .saturating_add(duration_ns)
+                .saturating_add(Host::LAG_NS_MAX),
+        });
         Instant { ns }
     }
 

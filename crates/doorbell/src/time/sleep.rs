@@ -30,7 +30,7 @@ enum State {
 /// Waits for a duration, from now on. Times past the end of the clock's range (584 years) wait
 /// for that end.
 pub fn sleep(duration: Duration) -> Sleep {
-    let mut sleep = sleep_until(Instant::now() + duration);
+    let mut sleep = sleep_until(Instant::after(duration));
     if duration.is_zero() {
         sleep.state = State::Done;
     }
