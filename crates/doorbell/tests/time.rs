@@ -207,8 +207,9 @@ fn slack_makes_timers_share_their_wake_ups() {
     };
     let shared = fires(20 * MS);
     assert_eq!(shared.timers_fired, 40);
-    // 20 ms of deadlines, rounded up to multiples of 20 ms, are at most three moments.
-    assert!((1..=3).contains(&shared.unparks_deadline), "{shared:?}");
+    // 20 ms of deadlines, rounded up to multiples of 20 ms, are at most three moments; a slot
+    // that holds more than a lane looks at costs one wake-up more when it is turned finer.
+    assert!((1..=6).contains(&shared.unparks_deadline), "{shared:?}");
 }
 
 #[test]
