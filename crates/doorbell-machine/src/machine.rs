@@ -221,6 +221,12 @@ pub trait Machine: Debug + Sized + Send + Sync + 'static {
     /// Nanoseconds since a fixed point; never runs backwards, never ahead of the OS's
     /// monotonic clock.
     fn now_ns() -> u64;
+    /// As [`Machine::now_ns`], and the processor may read it a little before what stands before
+    /// it: cheaper, for deadlines, which [`Machine::LAG_NS_MAX`] covers. Not to be compared with
+    /// times of other threads.
+    fn now_ns_unordered() -> u64 {
+        Self::now_ns()
+    }
     /// A hint that the caller spins.
     fn relax();
     /// Watches a line until `changed` holds of what lies in it, for about `for_ns`

@@ -44,7 +44,7 @@ impl<M: Machine> Clock<M> {
     pub fn after_ns(&self, duration_ns: u64) -> u64 {
         // ORDER: Acquire as in `now_ns`.
         match self.frozen_ns.load(Ordering::Acquire) {
-            RUNS => M::now_ns()
+            RUNS => M::now_ns_unordered()
                 .saturating_add(duration_ns)
                 .saturating_add(M::LAG_NS_MAX),
             frozen_ns => frozen_ns.saturating_add(duration_ns),

@@ -63,6 +63,8 @@ pub(super) struct Entry<M: Machine> {
     pub(super) front: Arc<Front<M>>,
     pub(super) waker: M::Cell<Option<Waker>>,
     link: M::Cell<Link<M>>,
+    /// The handle's own: a copy of the waker that it sent by mail.
+    pub(super) handle_waker: std::cell::Cell<Option<Waker>>,
     /// What a mailed entry is to be armed for.
     pub(super) mailed_ns: std::cell::Cell<u64>,
 }
@@ -77,6 +79,7 @@ impl<M: Machine> Entry<M> {
             front: Arc::clone(front),
             waker: M::Cell::new(None),
             link: M::Cell::new(Link::new()),
+            handle_waker: std::cell::Cell::new(None),
             mailed_ns: std::cell::Cell::new(0),
         });
         NonNull::from(Box::leak(entry))

@@ -95,6 +95,8 @@ impl<M: Machine> Wheel<M> {
         let it = unsafe { entry.as_ref() };
         // SAFETY: as above. The waker is dropped outside of the wheel: its drop may come back.
         let waker = it.waker.with_mut(|waker| unsafe { (*waker).take() });
+        // Only mailed entries have one; a look is cheaper than a drop.
+        let known = it.handle_waker.take();
         it.set(entry::FREE);
         let full = self.with(|inner| {
             let full = inner.kept.len() >= KEPT_MAX;
@@ -107,7 +109,7 @@ impl<M: Machine> Wheel<M> {
             // SAFETY: the caller's promise.
             unsafe { Entry::free(entry) };
         }
-        drop(waker);
+        drop((waker, known));
     }
 
     /// # Safety

@@ -17,8 +17,6 @@ use std::task::{Context, Waker};
 pub struct RawTimer {
     entry: NonNull<()>,
     vtable: &'static TimerVtable,
-    /// The waker of a timer that was armed by mail: its own is out of this thread's reach.
-    mailed: Option<Waker>,
 }
 
 // SAFETY: the handle reaches the entry only by its state word, unless it is on the lane's own
@@ -87,15 +85,14 @@ impl RawTimer {
         when_ns: u64,
         waker: &Waker,
     ) -> Result<RawTimer, Gone> {
-        let (entry, mailed) = Local::<M>::with_current(|local| match local {
+        let entry = Local::<M>::with_current(|local| match local {
             Some(local) if local.is_closed() => Err(Gone),
-            Some(local) => Ok((Self::arm_here(local, when_ns, waker), None)),
-            None => Self::arm_by_mail(front, when_ns, waker).map(|e| (e, Some(waker.clone()))),
+            Some(local) => Ok(Self::arm_here(local, when_ns, waker)),
+            None => Self::arm_by_mail(front, when_ns, waker),
         })?;
         Ok(RawTimer {
             entry: entry.cast(),
             vtable: &Table::<M>::VTABLE,
-            mailed,
         })
     }
 
@@ -121,11 +118,12 @@ impl RawTimer {
         when_ns: u64,
         waker: &Waker,
     ) -> Result<NonNull<Entry<M>>, Gone> {
-        let waker = waker.clone();
+        let (waker, same) = (waker.clone(), waker.clone());
         let entry = Entry::allocate(front);
         // SAFETY: just allocated.
         let it = unsafe { entry.as_ref() };
         it.mailed_ns.set(when_ns);
+        it.handle_waker.set(Some(same));
         // SAFETY: as above.
         it.waker.with_mut(|cell| unsafe { *cell = Some(waker) });
         it.set(entry::MAILED);
@@ -143,17 +141,7 @@ impl RawTimer {
     /// Whether its time has come; if not, `cx` is woken when it has.
     pub fn poll(&mut self, cx: &mut Context<'_>) -> Polled {
         // SAFETY: the handle has the entry.
-        match unsafe { (self.vtable.poll)(self.entry, cx) } {
-            Polled::Elsewhere
-                if self
-                    .mailed
-                    .as_ref()
-                    .is_some_and(|w| w.will_wake(cx.waker())) =>
-            {
-                Polled::Pending
-            }
-            polled => polled,
-        }
+        unsafe { (self.vtable.poll)(self.entry, cx) }
     }
 
     /// Arms it for another time, whether it has fired or not.
@@ -190,7 +178,7 @@ unsafe fn poll<M: Machine>(raw: NonNull<()>, cx: &mut Context<'_>) -> Polled {
     }
     with_owner(it, |owner| {
         if owner.is_none() || it.state() != entry::ARMED {
-            return Polled::Elsewhere;
+            return poll_elsewhere(it, cx);
         }
         // SAFETY: armed, and this is its lane: the waker is ours.
         let waker = it.waker.with(|cell| unsafe { (*cell).as_ref() });
@@ -202,6 +190,21 @@ unsafe fn poll<M: Machine>(raw: NonNull<()>, cx: &mut Context<'_>) -> Polled {
         }
         Polled::Pending
     })
+}
+
+/// The lane's waker is out of reach; the handle knows a copy of it, if it was sent by mail.
+#[cold]
+fn poll_elsewhere<M: Machine>(it: &Entry<M>, cx: &Context<'_>) -> Polled {
+    let known = it.handle_waker.take();
+    let same = known
+        .as_ref()
+        .is_some_and(|known| known.will_wake(cx.waker()));
+    it.handle_waker.set(known);
+    if same {
+        Polled::Pending
+    } else {
+        Polled::Elsewhere
+    }
 }
 
 unsafe fn reset<M: Machine>(raw: NonNull<()>, when_ns: u64) -> Reset {

@@ -16,10 +16,10 @@
 pub const LAG_NS_MAX: u64 = 4_000;
 
 #[cfg(all(target_arch = "x86_64", not(miri)))]
-pub(crate) use tsc::now_ns;
+pub(crate) use tsc::{now_ns, now_ns_unordered};
 
 #[cfg(not(all(target_arch = "x86_64", not(miri))))]
-pub(crate) use kernel_now_ns as now_ns;
+pub(crate) use {kernel_now_ns as now_ns, kernel_now_ns as now_ns_unordered};
 
 /// The kernel's own monotonic clock.
 pub(crate) fn kernel_now_ns() -> u64 {
@@ -115,14 +115,26 @@ mod tsc {
         }
     }
 
+    /// The TSC, whenever the processor comes to it.
+    #[inline(always)]
+    fn ticks_unordered() -> u64 {
+        // SAFETY: as in `ticks`.
+        unsafe { std::arch::x86_64::_rdtsc() }
+    }
+
     #[inline]
     pub(crate) fn now_ns() -> u64 {
-        extrapolate().unwrap_or_else(renew)
+        extrapolate(ticks).unwrap_or_else(renew)
+    }
+
+    #[inline]
+    pub(crate) fn now_ns_unordered() -> u64 {
+        extrapolate(ticks_unordered).unwrap_or_else(renew)
     }
 
     /// The time by the anchor; `None` where that is too old or being written.
     #[inline(always)]
-    fn extrapolate() -> Option<u64> {
+    fn extrapolate(ticks: impl Fn() -> u64) -> Option<u64> {
         // ORDER: Acquire pairs with the Release that ends a renewal; the anchor's words read
         // below are at least that renewal's.
         let sequence = SHARED.sequence.load(Ordering::Acquire);
@@ -186,7 +198,7 @@ mod tsc {
                 return ns;
             }
             std::hint::spin_loop();
-            if let Some(ns) = extrapolate() {
+            if let Some(ns) = extrapolate(ticks) {
                 return ns;
             }
         }

@@ -72,6 +72,11 @@ impl Machine for Host {
         clock::now_ns()
     }
 
+    #[inline]
+    fn now_ns_unordered() -> u64 {
+        clock::now_ns_unordered()
+    }
+
     #[inline(always)]
     fn relax() {
         std::hint::spin_loop();
