@@ -7,9 +7,10 @@
 //! | 0 | `FREE` | nobody's timer; only the lane has it |
 //! | 1 | `MAILED` | armed by another thread, in the lane's mailbox |
 //! | 2 | `ARMED` | hangs in the lane's wheel |
-//! | 3 | `FIRED` | out of the wheel; the handle's to read and to free |
+//! | 3 | `FIRED` | out of the wheel; the handle's to read and to free, or its last message's |
 //! | 4 | `CANCELLED` | the handle is gone; in the mailbox or about to be; the lane's to free |
 //! | 5 | `ORPHANED` | the lane ended first; the handle's to free |
+//! | 6 | `ABANDONED` | the handle is gone and found the mailbox closed; the lane's to free |
 //!
 //! Who may touch what, and when: `link` the lane, from its first delivery; `waker` the lane
 //! while `ARMED`, the handle on the lane's thread, or alone before `MAILED` and after `FIRED`.
@@ -18,6 +19,7 @@ use super::levels::Link;
 use super::{Base, Local};
 use crate::mailbox::Front;
 use crate::node::{Node, Ready};
+use crate::task::drop_quietly;
 use doorbell_machine::{Bug, Cell, Machine, Ordering, Word};
 use std::ptr::NonNull;
 use std::sync::Arc;
@@ -29,8 +31,9 @@ pub(super) const ARMED: u32 = 2;
 pub(super) const FIRED: u32 = 3;
 pub(super) const CANCELLED: u32 = 4;
 pub(super) const ORPHANED: u32 = 5;
+const ABANDONED: u32 = 6;
 const _: () = assert!(FREE < MAILED && MAILED < ARMED && ARMED < FIRED);
-const _: () = assert!(FIRED < CANCELLED && CANCELLED < ORPHANED);
+const _: () = assert!(FIRED < CANCELLED && CANCELLED < ORPHANED && ORPHANED < ABANDONED);
 
 /// What the firing lane found.
 #[must_use]
@@ -38,8 +41,11 @@ const _: () = assert!(FIRED < CANCELLED && CANCELLED < ORPHANED);
 pub(super) enum Fire {
     /// The waker is the lane's to wake; the entry is the handle's.
     Wake,
-    /// The handle was dropped elsewhere; its message frees the entry.
+    /// The handle was dropped elsewhere; its message frees the entry, or where that finds the
+    /// mailbox closed, the handle itself.
     Cancelled,
+    /// The handle was dropped elsewhere and its message came too late: the lane frees the entry.
+    Abandoned,
 }
 
 /// What a handle that goes away on another thread has to do.
@@ -89,7 +95,10 @@ impl<M: Machine> Entry<M> {
     /// Nobody has the entry any more.
     pub(super) unsafe fn free(entry: NonNull<Entry<M>>) {
         // SAFETY: it came from `allocate`, and nobody else has it.
-        drop(unsafe { Box::from_raw(entry.as_ptr()) });
+        let entry = unsafe { Box::from_raw(entry.as_ptr()) };
+        debug_assert!(!entry.is_linked(), "a timer was freed in the wheel");
+        // Quietly: there may be a waker in it, and the caller may be the lane's own loop.
+        drop_quietly(entry);
     }
 
     /// Calls `f` with the link.
@@ -102,7 +111,7 @@ impl<M: Machine> Entry<M> {
         unsafe { (*entry).link.with_mut(|link| f(&mut *link)) }
     }
 
-    /// Whether it hangs in its lane's wheel. Only on that lane.
+    /// Whether it hangs in its lane's wheel. Only on that lane, or by whoever frees it.
     pub(super) fn is_linked(&self) -> bool {
         // SAFETY: the link is the lane's, which is the caller.
         self.link.with(|link| unsafe { (*link).is_linked() })
@@ -130,47 +139,87 @@ impl<M: Machine> Entry<M> {
     }
 
     /// The lane found the timer due and has unlinked it.
-    pub(super) fn fire(&self) -> Fire {
-        self.leave_wheel(FIRED)
+    ///
+    /// # Safety
+    /// The entry is alive and its lane the caller; what comes back says whose it is from now on.
+    pub(super) unsafe fn fire(entry: NonNull<Self>) -> Fire {
+        // SAFETY: passed on.
+        unsafe { Self::leave_wheel(entry, FIRED) }
     }
 
     /// The lane ends and has unlinked the timer.
-    pub(super) fn orphan(&self) -> Fire {
-        self.leave_wheel(ORPHANED)
+    ///
+    /// # Safety
+    /// As for [`Entry::fire`].
+    pub(super) unsafe fn orphan(entry: NonNull<Self>) -> Fire {
+        // SAFETY: passed on.
+        unsafe { Self::leave_wheel(entry, ORPHANED) }
     }
 
-    fn leave_wheel(&self, to: u32) -> Fire {
+    /// The state word alone: of a transition that gives the entry away no reference to the
+    /// whole may outlive the exchange.
+    ///
+    /// # Safety
+    /// The entry is alive when this is called.
+    unsafe fn word<'a>(entry: NonNull<Self>) -> &'a M::U32 {
+        // SAFETY: the caller's promise.
+        unsafe { &(*entry.as_ptr()).state }
+    }
+
+    /// # Safety
+    /// As for [`Entry::fire`].
+    unsafe fn leave_wheel(entry: NonNull<Self>, to: u32) -> Fire {
+        // SAFETY: the caller's promise.
+        let word = unsafe { Self::word(entry) };
         if M::BUG.is(Bug::WheelFireBlind) {
             // ORDER: the mutant; a handle that goes away at this moment is overwritten.
-            self.state.store(to, Ordering::Release);
+            word.store(to, Ordering::Release);
             return Fire::Wake;
         }
-        // ORDER: Release pairs with the handle's Acquire; nothing is read on failure.
-        match self
-            .state
-            .compare_exchange(ARMED, to, Ordering::Release, Ordering::Relaxed)
-        {
-            Ok(_) => Fire::Wake,
-            Err(_) => Fire::Cancelled,
+        // ORDER: AcqRel; Release pairs with the Acquire of the handle's loads and exchanges: the
+        // lane is done with it. Acquire pairs with `abandon`: so is the handle.
+        match word.swap(to, Ordering::AcqRel) {
+            ARMED => Fire::Wake,
+            ABANDONED => Fire::Abandoned,
+            _ => Fire::Cancelled,
         }
     }
 
     /// The handle goes away on a thread that is not the lane.
-    pub(super) fn cancel(&self) -> Cancel {
+    ///
+    /// # Safety
+    /// The entry is alive and its handle the caller; what comes back says what is left to do.
+    pub(super) unsafe fn cancel(entry: NonNull<Self>) -> Cancel {
+        // SAFETY: the caller's promise.
+        let word = unsafe { Self::word(entry) };
         // ORDER: AcqRel; the lane that frees it sees that the handle is done with it, and a
-        // handle that frees it sees that the lane is.
-        match self.state.swap(CANCELLED, Ordering::AcqRel) {
+        // handle that frees or posts it sees that the lane is.
+        match word.swap(CANCELLED, Ordering::AcqRel) {
             ARMED => Cancel::Post,
             MAILED => Cancel::Nothing,
             _ => Cancel::Free,
         }
     }
 
+    /// The message of a cancelled handle found the mailbox closed. The lane may still have the
+    /// timer in its wheel: of the two the one that comes second frees it. Whether that is the
+    /// handle.
+    ///
+    /// # Safety
+    /// The entry was cancelled by the caller, and its message not taken.
+    pub(super) unsafe fn abandon(entry: NonNull<Self>) -> bool {
+        // SAFETY: the caller's promise.
+        let word = unsafe { Self::word(entry) };
+        // ORDER: AcqRel; pairs with the exchange in `leave_wheel`, in both directions.
+        word.swap(ABANDONED, Ordering::AcqRel) != CANCELLED
+    }
+
     /// The lane takes a mailed entry in. `false` if it was cancelled meanwhile.
     fn accept(&self) -> bool {
-        // ORDER: Acquire on failure pairs with `cancel`; success publishes nothing.
+        // ORDER: Acquire on failure pairs with `cancel`. Release pairs with it too: a handle that
+        // posts the entry again sees that it has left the mailbox.
         self.state
-            .compare_exchange(MAILED, ARMED, Ordering::Relaxed, Ordering::Acquire)
+            .compare_exchange(MAILED, ARMED, Ordering::Release, Ordering::Acquire)
             .is_ok()
     }
 }

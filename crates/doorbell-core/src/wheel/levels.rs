@@ -9,7 +9,7 @@
 
 use super::entry::Entry;
 use doorbell_machine::Machine;
-use std::ptr::null_mut;
+use std::ptr::{NonNull, null_mut};
 
 const DIGIT_BITS: u32 = 6;
 const SLOTS: usize = 1 << DIGIT_BITS;
@@ -21,7 +21,7 @@ const _: () = assert!(LEVELS == 11 && LEVELS * DIGIT_BITS as usize >= 64);
 
 /// How many timers of a coarse slot are looked at to find the nearest. A longer slot is turned
 /// into lower ones first, for which the lane wakes once more.
-const LOOKS_MAX: usize = 32;
+pub(super) const LOOKS_MAX: usize = 32;
 
 /// Where a timer hangs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -58,7 +58,7 @@ impl<M: Machine> Link<M> {
 
 /// One base of a lane's wheel.
 pub(super) struct Levels<M: Machine> {
-    /// Every timer due at or before this has left its slot.
+    /// Every timer due before this has left its slot, and at the last look also those due at it.
     elapsed_ns: u64,
     /// One bit per slot that is not empty.
     occupied: [u64; LEVELS],
@@ -87,8 +87,8 @@ impl<M: Machine> Levels<M> {
     /// `entry` is alive until unlinked, is in no list, and its link is this lane's.
     #[inline]
     pub(super) unsafe fn insert(&mut self, entry: *mut Entry<M>, when_ns: u64) {
-        // A time that has passed is due at the next look, which comes after `elapsed_ns`.
-        let when_ns = when_ns.max(self.elapsed_ns.saturating_add(1));
+        // A time that has passed hangs in the slot of the present, so it is due at the next look.
+        let when_ns = when_ns.max(self.elapsed_ns);
         let place = self.place_of(when_ns);
         self.occupied[usize::from(place.level)] |= 1 << place.slot;
         // SAFETY: passed on from the caller.
@@ -229,26 +229,23 @@ impl<M: Machine> Levels<M> {
     }
 
     /// Takes one timer that is due out of the wheel.
-    pub(super) fn pop_due(&mut self) -> Option<*mut Entry<M>> {
-        let entry = self.newest[DUE][0];
-        if entry.is_null() {
-            return None;
-        }
-        // SAFETY: it hangs in this base.
-        unsafe { self.unlink(entry) };
-        Some(entry)
+    pub(super) fn pop_due(&mut self) -> Option<NonNull<Entry<M>>> {
+        self.pop(DUE, 0)
     }
 
     /// Takes any timer out, for a lane that ends.
-    pub(super) fn pop_any(&mut self) -> Option<*mut Entry<M>> {
-        let entry = self.pop_due();
-        if entry.is_some() {
-            return entry;
+    pub(super) fn pop_any(&mut self) -> Option<NonNull<Entry<M>>> {
+        if let Some(entry) = self.pop_due() {
+            return Some(entry);
         }
         let (level, slot, _) = self.next_slot()?;
-        let entry = self.newest[level][slot];
+        self.pop(level, slot)
+    }
+
+    fn pop(&mut self, level: usize, slot: usize) -> Option<NonNull<Entry<M>>> {
+        let entry = NonNull::new(self.newest[level][slot])?;
         // SAFETY: it hangs in this base.
-        unsafe { self.unlink(entry) };
+        unsafe { self.unlink(entry.as_ptr()) };
         Some(entry)
     }
 }

@@ -18,7 +18,7 @@ pub use clock::Clock;
 pub use timer::{Fired, Polled, RawTimer, Reset};
 
 use crate::mailbox::Front;
-use crate::task::Local;
+use crate::task::{Local, drop_quietly};
 use doorbell_machine::{Cell, Machine};
 use entry::{Entry, Fire};
 use levels::Levels;
@@ -109,7 +109,8 @@ impl<M: Machine> Wheel<M> {
             // SAFETY: the caller's promise.
             unsafe { Entry::free(entry) };
         }
-        drop((waker, known));
+        // Quietly: the caller may be the lane's own loop.
+        drop_quietly((waker, known));
     }
 
     /// # Safety
@@ -164,15 +165,21 @@ impl<M: Machine> Wheel<M> {
     ///
     /// # Safety
     /// The entry is alive and this lane's.
-    unsafe fn release(entry: *mut Entry<M>, how: fn(&Entry<M>) -> Fire) -> Option<Waker> {
-        // SAFETY: the caller's promise.
-        let it = unsafe { &*entry };
+    unsafe fn release(
+        entry: NonNull<Entry<M>>,
+        how: unsafe fn(NonNull<Entry<M>>) -> Fire,
+    ) -> Option<Waker> {
         // SAFETY: while it is not yet the handle's, the waker is the lane's.
-        let waker = it.waker.with_mut(|waker| unsafe { (*waker).take() });
-        match how(it) {
-            Fire::Wake => waker,
-            Fire::Cancelled => None,
+        let waker = unsafe { entry.as_ref().waker.with_mut(|waker| (*waker).take()) };
+        // SAFETY: the caller's promise.
+        match unsafe { how(entry) } {
+            Fire::Wake => return waker,
+            Fire::Cancelled => {}
+            // SAFETY: its handle is gone and has left it to the lane, which has unlinked it.
+            Fire::Abandoned => unsafe { Entry::free(entry) },
         }
+        drop_quietly(waker);
+        None
     }
 
     /// The lane ends: every handle is told.
@@ -184,10 +191,21 @@ impl<M: Machine> Wheel<M> {
                 crate::task::wake_quietly(waker);
             }
         }
+        self.free_kept();
+    }
+
+    fn free_kept(&self) {
         let kept = self.with(|inner| std::mem::take(&mut inner.kept));
         for entry in kept {
             // SAFETY: what is kept is nobody else's.
             unsafe { Entry::free(entry) };
         }
+    }
+}
+
+impl<M: Machine> Drop for Wheel<M> {
+    /// A handle that had fired may have come back after the wheel was closed.
+    fn drop(&mut self) {
+        self.free_kept();
     }
 }

@@ -59,7 +59,7 @@ pub enum Fired {
 pub enum Reset {
     /// The timer is armed anew, in place.
     Done,
-    /// It belongs to another lane, or none: drop it and arm another.
+    /// It belongs to another lane, or none, or has fired: drop it and arm another.
     Elsewhere,
 }
 
@@ -144,7 +144,7 @@ impl RawTimer {
         unsafe { (self.vtable.poll)(self.entry, cx) }
     }
 
-    /// Arms it for another time, whether it has fired or not.
+    /// Arms it for another time, in place if it still hangs in the wheel of the caller's lane.
     pub fn reset(&mut self, when_ns: u64) -> Reset {
         // SAFETY: the handle has the entry.
         unsafe { (self.vtable.reset)(self.entry, when_ns) }
@@ -159,10 +159,19 @@ impl Drop for RawTimer {
     }
 }
 
-/// The lane that the caller is, if the entry belongs to it.
+/// The lane that the caller is, if the entry belongs to it. By address: `f` may free the entry.
+///
+/// # Safety
+/// The entry is alive.
 #[inline(always)]
-fn with_owner<M: Machine, R>(it: &Entry<M>, f: impl FnOnce(Option<&Local<M>>) -> R) -> R {
-    Local::<M>::with_current(|local| f(local.filter(|local| local.is(&it.front))))
+unsafe fn with_owner<M: Machine, R>(
+    entry: NonNull<Entry<M>>,
+    f: impl FnOnce(Option<&Local<M>>) -> R,
+) -> R {
+    Local::<M>::with_current(|local| {
+        // SAFETY: the caller's promise.
+        f(local.filter(|local| local.is(unsafe { &entry.as_ref().front })))
+    })
 }
 
 /// # Safety
@@ -176,7 +185,7 @@ unsafe fn poll<M: Machine>(raw: NonNull<()>, cx: &mut Context<'_>) -> Polled {
         entry::ORPHANED => return Polled::Ready(Fired::LaneGone),
         _ => {}
     }
-    with_owner(it, |owner| {
+    let ask = |owner: Option<&Local<M>>| {
         if owner.is_none() || it.state() != entry::ARMED {
             return poll_elsewhere(it, cx);
         }
@@ -186,10 +195,13 @@ unsafe fn poll<M: Machine>(raw: NonNull<()>, cx: &mut Context<'_>) -> Polled {
             let waker = cx.waker().clone();
             // SAFETY: as above.
             let old = it.waker.with_mut(|cell| unsafe { (*cell).replace(waker) });
-            drop_quietly(old);
+            // What was sent by mail is not what will be woken any more.
+            drop_quietly((old, it.handle_waker.take()));
         }
         Polled::Pending
-    })
+    };
+    // SAFETY: as above.
+    unsafe { with_owner(entry, ask) }
 }
 
 /// The lane's waker is out of reach; the handle knows a copy of it, if it was sent by mail.
@@ -211,7 +223,7 @@ unsafe fn reset<M: Machine>(raw: NonNull<()>, when_ns: u64) -> Reset {
     let entry = raw.cast::<Entry<M>>();
     // SAFETY: the handle's entry is alive.
     let it = unsafe { entry.as_ref() };
-    with_owner(it, |owner| {
+    let move_it = |owner: Option<&Local<M>>| {
         let Some(local) = owner.filter(|local| !local.is_closed()) else {
             return Reset::Elsewhere;
         };
@@ -224,16 +236,17 @@ unsafe fn reset<M: Machine>(raw: NonNull<()>, when_ns: u64) -> Reset {
         unsafe { local.wheel().hang(entry, when_ns) };
         local.note_timer(when_ns, it.base.get());
         Reset::Done
-    })
+    };
+    // SAFETY: as above.
+    unsafe { with_owner(entry, move_it) }
 }
 
 unsafe fn drop_timer<M: Machine>(raw: NonNull<()>) {
     let entry = raw.cast::<Entry<M>>();
-    // SAFETY: the handle's entry is alive.
-    let it = unsafe { entry.as_ref() };
-    let here = with_owner(it, |owner| {
+    let take_back = |owner: Option<&Local<M>>| {
         let Some(local) = owner else { return false };
-        match it.state() {
+        // SAFETY: the handle's entry is alive.
+        match unsafe { entry.as_ref() }.state() {
             // SAFETY: armed on this very lane: it hangs in its wheel.
             entry::ARMED => unsafe { local.wheel().unlink(entry) },
             entry::FIRED => {}
@@ -243,7 +256,9 @@ unsafe fn drop_timer<M: Machine>(raw: NonNull<()>) {
         // SAFETY: its handle is the caller, and it hangs nowhere.
         unsafe { local.wheel().recycle(entry) };
         true
-    });
+    };
+    // SAFETY: as above.
+    let here = unsafe { with_owner(entry, take_back) };
     if !here {
         // SAFETY: passed on.
         unsafe { drop_elsewhere(entry) };
@@ -254,19 +269,23 @@ unsafe fn drop_timer<M: Machine>(raw: NonNull<()>) {
 /// As for [`drop_timer`].
 #[cold]
 unsafe fn drop_elsewhere<M: Machine>(entry: NonNull<Entry<M>>) {
-    // SAFETY: the handle's entry is alive.
-    let it = unsafe { entry.as_ref() };
     // Kept here: once cancelled, the lane may free the entry and its share of the front.
-    let front = Arc::clone(&it.front);
-    match it.cancel() {
+    // SAFETY: the handle's entry is alive.
+    let front = Arc::clone(unsafe { &entry.as_ref().front });
+    // SAFETY: as above.
+    match unsafe { Entry::cancel(entry) } {
         Cancel::Nothing => {}
         // SAFETY: no lane has it any more.
         Cancel::Free => unsafe { Entry::free(entry) },
         Cancel::Post => {
             // Nobody is told: the lane frees it at its next take, at the latest when its time
             // comes. SAFETY: the lane's from here on.
-            if unsafe { front.post_quietly(Entry::node(entry)) } == Posted::Closed {
-                // SAFETY: the lane has ended and left it to its handle.
+            if unsafe { front.post_quietly(Entry::node(entry)) } == Posted::Yes {
+                return;
+            }
+            // SAFETY: cancelled above, and not taken.
+            if unsafe { Entry::abandon(entry) } {
+                // SAFETY: the lane has unlinked it and left it to its handle.
                 unsafe { Entry::free(entry) };
             }
         }
