@@ -256,11 +256,11 @@ impl<M: Machine> Lane<M> {
         tally.watches.add_owned(1);
         let started_ns = M::now_ns();
         // A timer that is due sooner ends the watch: the park goes on with an exact deadline.
-        let until_due_ns = match self.local.due_ns() {
-            Some(due_ns) => due_ns.saturating_sub(shared.clock.now_ns()),
-            None => u64::MAX,
+        let due_ns = self.local.due_ns();
+        let watch_ns = match due_ns {
+            Some(due_ns) => watch_ns.min(due_ns.saturating_sub(shared.clock.now_ns())),
+            None => watch_ns,
         };
-        let watch_ns = watch_ns.min(until_due_ns);
         let mut served_count = 0_u32;
         loop {
             match front.watch(watch_ns) {
@@ -274,6 +274,10 @@ impl<M: Machine> Lane<M> {
             let served = self.take();
             // The request may have come since, and is cleared now.
             if served.signals.pass || !self.local.ready().is_empty() {
+                return WatchEnd::Busy;
+            }
+            // A timer came by mail or from a call, or one is due although calls keep coming.
+            if self.local.due_ns() != due_ns || self.local.is_due() {
                 return WatchEnd::Busy;
             }
             served_count += 1;
@@ -298,6 +302,10 @@ impl<M: Machine> Lane<M> {
             return;
         }
         tally.parks.add_owned(1);
+        // Armed for now by a waker, after the last look: a frozen clock would not end the sleep.
+        if self.local.is_due() {
+            return;
+        }
         // A frozen clock does not run on while the thread sleeps.
         let until_ns = self
             .local

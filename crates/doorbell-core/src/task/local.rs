@@ -145,6 +145,13 @@ impl<M: Machine> Local<M> {
         (due_ns != u64::MAX).then_some(due_ns)
     }
 
+    /// Whether a timer is due now.
+    #[inline]
+    pub fn is_due(&self) -> bool {
+        self.due_ns()
+            .is_some_and(|due_ns| due_ns <= self.clock.now_ns())
+    }
+
     /// Fires the timers that are due; returns how many.
     #[inline]
     pub fn expire(&self) -> u64 {

@@ -61,7 +61,8 @@ impl<M: Machine> Wheel<M> {
         Wheel {
             inner: M::Cell::new(Inner {
                 bases: [Levels::new(now_ns), Levels::new(now_ns)],
-                kept: Vec::new(),
+                // Once and for all: to free a timer allocates nothing.
+                kept: Vec::with_capacity(KEPT_MAX),
             }),
         }
     }
