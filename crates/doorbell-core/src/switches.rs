@@ -7,7 +7,7 @@ use std::str::FromStr;
 /// What a call to a watching lane does (seed: the kernel's `TIF_NOTIFY_IPI`).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum IdleNotify {
-    /// It sets NOTIFY; the lane takes its mailbox and goes on watching.
+    /// The lane sees the post in the line it watches, takes its mailbox and goes on watching.
     #[default]
     On,
     /// Every kick also sets RESCHED, so every call costs the lane a pass.

@@ -1,1 +1,229 @@
-//! placeholder
+//! What the tests of this crate share.
+//!
+//! * [`model`]: runs a model in every interleaving, and shows that mutants are noticed;
+//! * [`Item`]: something to post, whose content a checker watches;
+//! * [`Idler`]: a lane by hand, made of the same public pieces as the real one.
+
+// Tests of a protocol compare it with locks and atomics that the checkers do not see.
+#![allow(clippy::disallowed_types, clippy::disallowed_methods)]
+
+#[path = "testing_model.rs"]
+pub(crate) mod model;
+
+use crate::bell::Announced;
+use crate::call::{CallFailed, blocking, wait_for};
+use crate::mailbox::{Front, Posted};
+use crate::node::{Node, Ready};
+use crate::switches::{SwitchWord, Switches};
+use crate::task::{BodyVtable, Join, Kind, Local, launch, write_body};
+use doorbell_machine::{Cell, Machine, Watched};
+use std::ptr::NonNull;
+use std::sync::{Arc, Mutex, MutexGuard};
+
+/// A front with these switches.
+pub(crate) fn front_with<M: Machine>(switches: Switches) -> Arc<Front<M>> {
+    Arc::new(Front::new(Arc::new(SwitchWord::new(switches))))
+}
+
+/// A front with every switch at its default.
+pub(crate) fn front<M: Machine>() -> Arc<Front<M>> {
+    front_with(Switches::default())
+}
+
+/// Spawns a task on the lane with that front.
+pub(crate) fn spawn<M: Machine, F>(front: &Arc<Front<M>>, future: F) -> Join<F::Output>
+where
+    F: Future + Send + 'static,
+    F::Output: Send,
+{
+    launch_as(front, Kind::Task, future)
+}
+
+/// Launches a task or a call on the lane with that front.
+pub(crate) fn launch_as<M: Machine, F>(
+    front: &Arc<Front<M>>,
+    kind: Kind,
+    future: F,
+) -> Join<F::Output>
+where
+    F: Future + Send + 'static,
+    F::Output: Send,
+{
+    let vtable = BodyVtable::of::<F>();
+    // SAFETY: the body written is of the table's type and Send, and so is its output, which
+    // is the one that the handle is typed with.
+    unsafe {
+        launch(Arc::clone(front), kind, vtable, |body| {
+            write_body(body, future);
+        })
+        .typed()
+    }
+}
+
+/// Calls the lane with that front and waits. Not from a lane's own thread.
+pub(crate) fn call<M: Machine, F, R>(front: &Front<M>, f: F) -> Result<R, CallFailed<F>>
+where
+    F: FnOnce() -> R + Send,
+    R: Send,
+{
+    // SAFETY: the call is waited for here, once, and nothing of it is kept; closure and result
+    // are Send.
+    unsafe { blocking(f, |call| wait_for(front, &call)) }
+}
+
+/// What was delivered, in order. A lock that no checker sees: it orders nothing in a model.
+#[derive(Clone, Default)]
+pub(crate) struct Log(Arc<Mutex<Vec<u64>>>);
+
+impl Log {
+    fn open(&self) -> MutexGuard<'_, Vec<u64>> {
+        self.0.lock().expect("nothing panics while it is held")
+    }
+
+    pub(crate) fn push(&self, entry: u64) {
+        self.open().push(entry);
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.open().len()
+    }
+
+    pub(crate) fn has(&self, entry: u64) -> bool {
+        self.open().contains(&entry)
+    }
+
+    pub(crate) fn entries(&self) -> Vec<u64> {
+        self.open().clone()
+    }
+
+    /// Asserts that just these entries were delivered, those of one poster (`entry / 100`) in
+    /// order.
+    #[track_caller]
+    pub(crate) fn assert_once_and_in_order(&self, expected: &[u64]) {
+        let entries = self.entries();
+        let mut sorted = entries.clone();
+        sorted.sort_unstable();
+        assert_eq!(sorted, expected, "lost, doubled or foreign: {entries:?}");
+        for poster in 0..=expected.iter().max().copied().unwrap_or(0) / 100 {
+            let mine = entries.iter().filter(|entry| *entry / 100 == poster);
+            assert!(mine.is_sorted(), "out of order: {entries:?}");
+        }
+    }
+}
+
+/// A posted thing: freed when delivered, its content in a cell that a checker watches.
+#[repr(C)]
+pub(crate) struct Item<M: Machine> {
+    node: Node<M>,
+    content: M::Cell<u64>,
+    log: Log,
+}
+
+impl<M: Machine> Item<M> {
+    pub(crate) fn boxed(entry: u64, log: &Log) -> NonNull<Node<M>> {
+        let item = Box::new(Item {
+            node: Node::new(deliver_item::<M>),
+            content: M::Cell::new(0),
+            log: log.clone(),
+        });
+        // SAFETY: nobody else has the item yet.
+        item.content.with_mut(|content| unsafe { *content = entry });
+        NonNull::from(Box::leak(item)).cast()
+    }
+
+    /// # Safety
+    /// `node` is that of an item, and in no queue.
+    pub(crate) unsafe fn reclaim(node: NonNull<Node<M>>) -> u64 {
+        // SAFETY: the caller's promise; `boxed` leaked it.
+        let item = unsafe { Box::from_raw(node.cast::<Item<M>>().as_ptr()) };
+        // SAFETY: the item is this thread's again.
+        item.content.with(|content| unsafe { *content })
+    }
+}
+
+/// # Safety
+/// As for `Deliver`, for the node of an item.
+unsafe fn deliver_item<M: Machine>(node: NonNull<Node<M>>, _ready: &Ready<M>) {
+    // SAFETY: the node is that of an item that has left its queue.
+    let log = unsafe { node.cast::<Item<M>>().as_ref() }.log.clone();
+    // SAFETY: as above.
+    log.push(unsafe { Item::reclaim(node) });
+}
+
+/// Posts an item; takes it back if the lane is gone.
+pub(crate) fn post<M: Machine>(front: &Front<M>, entry: u64, log: &Log) -> Posted {
+    let node = Item::<M>::boxed(entry, log);
+    // SAFETY: the item stays in place until delivered, and `deliver_item` frees it.
+    let posted = unsafe { front.post(node) };
+    if posted == Posted::Closed {
+        // SAFETY: the node is the caller's again.
+        assert_eq!(unsafe { Item::reclaim(node) }, entry);
+    }
+    posted
+}
+
+/// A lane by hand: takes, runs, announces, looks again, parks. Without passes and counts, so
+/// that a model of it stays small.
+pub(crate) struct Idler<'a, M: Machine> {
+    pub(crate) local: &'a Local<M>,
+    /// Whether it watches before it parks.
+    pub(crate) watches: bool,
+    /// How often it announced that it is parked; each time at most one poster rings.
+    pub(crate) announced_parks: std::cell::Cell<u64>,
+}
+
+impl<'a, M: Machine> Idler<'a, M> {
+    pub(crate) fn new(local: &'a Local<M>, watches: bool) -> Self {
+        Idler {
+            local,
+            watches,
+            announced_parks: std::cell::Cell::new(0),
+        }
+    }
+
+    /// Runs until `done`, which is asked whenever nothing is left to run. Idles only then.
+    pub(crate) fn until(&self, done: impl Fn() -> bool) {
+        let front = self.local.front();
+        loop {
+            // SAFETY: the idler runs on its lane's own thread.
+            let _ = unsafe { front.serve(self.local.ready()) };
+            while self.local.run_one() {}
+            if done() {
+                return;
+            }
+            if front.bell().announce_watch() == Announced::Signalled {
+                continue;
+            }
+            if front.mailbox_is_empty() && self.nothing_came() {
+                self.park();
+            }
+            let _ = front.bell().end_idle();
+        }
+    }
+
+    fn nothing_came(&self) -> bool {
+        !self.watches || self.local.front().watch(1) == Watched::Deadline
+    }
+
+    fn park(&self) {
+        let front = self.local.front();
+        if front.bell().announce_park() == Announced::Signalled {
+            return;
+        }
+        self.announced_parks.set(self.announced_parks.get() + 1);
+        if front.mailbox_is_empty() {
+            let _ = front.bell().park(front.seat(), None);
+        }
+    }
+
+    /// At most one ring per announced park, and none to a lane that was awake.
+    #[track_caller]
+    pub(crate) fn assert_rings_are_paid_for(&self) {
+        use doorbell_machine::Counter as _;
+        let counts = self.local.front().counts();
+        let parks = self.announced_parks.get();
+        assert!(counts.rings.get() <= parks, "{counts:?}, {parks} parks");
+        assert!(counts.rescues.get() <= counts.rings.get(), "{counts:?}");
+        assert_eq!(counts.rings_awake.get(), 0);
+    }
+}

@@ -125,7 +125,8 @@ mod tests {
             // Once or often: one more poll, without a sleep.
             let count = polls(watch_ns, |poll, waker| {
                 (0..poll).for_each(|_| waker.wake_by_ref());
-                waker.clone().wake();
+                let by_value = waker.clone();
+                by_value.wake();
                 poll == 5
             });
             assert_eq!(count, 5);

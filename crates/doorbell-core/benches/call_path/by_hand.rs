@@ -96,7 +96,8 @@ impl Front {
     #[cold]
     #[inline(never)]
     fn by_switches(&self, behind: bool) {
-        unreachable!("no switch is set here, behind another poster ({behind}) or not");
+        let rules = self.switches.load(Ordering::Relaxed);
+        unreachable!("switches {rules} are set, behind another poster ({behind}) or not");
     }
 
     /// Clears the signals, takes the mailbox, turns it round, runs it.

@@ -2,7 +2,8 @@
 //! instructions by callgrind, beside the same steps written by hand on std atomics.
 //!
 //! `cargo bench -p doorbell-core --bench call_path` prints both and their ratio. Instructions
-//! of a single-thread path are the same from run to run, so there are no rounds.
+//! of a single-thread path are the same from run to run, so there are no rounds. With the word
+//! `check` it fails if the ratio is above one per cent.
 
 #![allow(
     clippy::disallowed_types,
@@ -20,6 +21,9 @@ const CALLS: usize = 10_000;
 /// How many calls are posted between two takes.
 const BATCHES: [usize; 2] = [1, 100];
 
+/// What generic code may cost beside hand-written code.
+const RATIO_MAX: f64 = 1.01;
+
 fn main() -> ExitCode {
     // `cargo bench` and `cargo test --benches` pass flags of the standard harness.
     let words: Vec<String> = std::env::args()
@@ -28,7 +32,8 @@ fn main() -> ExitCode {
         .collect();
     match words.first().map(String::as_str) {
         Some("run") => run(&words[1], words[2].parse().expect("a number of calls")),
-        _ => compare(),
+        Some("check") => compare(RATIO_MAX),
+        _ => compare(f64::INFINITY),
     }
 }
 
@@ -43,7 +48,7 @@ fn run(side: &str, batch: usize) -> ExitCode {
     ExitCode::SUCCESS
 }
 
-fn compare() -> ExitCode {
+fn compare(ratio_max: f64) -> ExitCode {
     if Command::new("valgrind").arg("--version").output().is_err() {
         println!("skipped: valgrind is not installed (Debian: apt-get install valgrind)");
         return ExitCode::SUCCESS;
@@ -53,11 +58,17 @@ fn compare() -> ExitCode {
         "{:>10}  {:>10}  {:>10}  {:>7}",
         "batch", "by hand", "doorbell", "ratio"
     );
+    let mut worst = 0.0_f64;
     for batch in BATCHES {
         let by_hand = count("by_hand", batch);
         let generic = count("generic", batch);
         let ratio = generic as f64 / by_hand as f64;
         println!("{batch:>10}  {by_hand:>10}  {generic:>10}  {ratio:>7.4}");
+        worst = worst.max(ratio);
+    }
+    if worst > ratio_max {
+        println!("the ratio is above {ratio_max}: the generic code has become dearer");
+        return ExitCode::FAILURE;
     }
     ExitCode::SUCCESS
 }

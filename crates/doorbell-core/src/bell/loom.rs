@@ -1,1 +1,226 @@
-//! placeholder
+//! The bell in every interleaving: announce, notify, park and ring.
+
+// What a model counts with std's atomics and locks is not part of it and orders nothing in it.
+#![allow(clippy::disallowed_types, clippy::disallowed_methods)]
+
+use super::{Announced, Bell, Kick, Notified, Signals};
+use crate::testing::model::{check, join_all, mutant};
+use crate::wait::Waiter;
+use ::loom::sync::atomic::{AtomicU32, Ordering::Relaxed};
+use ::loom::thread;
+use doorbell_machine::{Loom, Machine, ParkEnd, Seat};
+use std::sync::Arc;
+
+/// A bell, its seat, and what notifiers publish by it alone: each sets a flag without any
+/// ordering of its own before it notifies.
+struct Post<const BUG: u8> {
+    bell: Bell<Loom<BUG>>,
+    seat: <Loom<BUG> as Machine>::Seat,
+    flags: [AtomicU32; 2],
+    /// Rings made; a std atomic, so that counting orders nothing.
+    rings: std::sync::atomic::AtomicU32,
+}
+
+impl<const BUG: u8> Post<BUG> {
+    fn new() -> Arc<Self> {
+        Arc::new(Post {
+            bell: Bell::default(),
+            seat: Seat::<Loom<BUG>>::new(),
+            flags: [AtomicU32::new(0), AtomicU32::new(0)],
+            rings: std::sync::atomic::AtomicU32::new(0),
+        })
+    }
+
+    fn notify(&self, flag: usize, kick: Kick) {
+        self.flags[flag].store(1, Relaxed);
+        if self.bell.notify(kick) == Notified::MustRing {
+            self.rings.fetch_add(1, Relaxed);
+            self.bell.ring(&self.seat);
+        }
+    }
+
+    fn flags_up(&self) -> usize {
+        self.flags.iter().map(|f| f.load(Relaxed) as usize).sum()
+    }
+
+    /// Idles until `done` of what was signalled in all; returns that, and how many parks were
+    /// announced.
+    fn idle_until(&self, done: impl Fn(Signals) -> bool) -> (Signals, u32) {
+        let (mut seen, mut parks) = (Signals::default(), 0);
+        while !done(seen) {
+            if self.bell.announce_watch() == Announced::Yes
+                && !self.bell.signalled()
+                && self.bell.announce_park() == Announced::Yes
+            {
+                parks += 1;
+                let end = self.bell.park(&self.seat, None);
+                assert!(matches!(end, ParkEnd::Rung | ParkEnd::Changed), "{end:?}");
+            }
+            seen = seen.and(self.bell.end_idle());
+        }
+        (seen, parks)
+    }
+
+    /// Each announced park ended, and only by being told, so each has its one ring.
+    fn assert_one_ring_per_park(&self, parks: u32) {
+        assert_eq!(self.rings.load(Relaxed), parks);
+    }
+}
+
+/// One lane, one notifier that wants a pass.
+fn one_notifier<const BUG: u8>() {
+    let post = Post::<BUG>::new();
+    let theirs = Arc::clone(&post);
+    let notifier = thread::spawn(move || theirs.notify(0, Kick::Pass));
+    let (seen, parks) = post.idle_until(|_| post.flags_up() == 1);
+    notifier.join().unwrap();
+    let seen = seen.and(post.bell.acknowledge());
+    assert_eq!((seen.notified, seen.pass), (true, true));
+    post.assert_one_ring_per_park(parks);
+}
+
+/// One lane, two notifiers: both are noticed, with what each published.
+fn two_notifiers<const BUG: u8>() {
+    let post = Post::<BUG>::new();
+    let threads = [0, 1].map(|flag| {
+        let theirs = Arc::clone(&post);
+        thread::spawn(move || theirs.notify(flag, Kick::Take))
+    });
+    let (_, parks) = post.idle_until(|_| post.flags_up() == 2);
+    join_all(threads);
+    post.assert_one_ring_per_park(parks);
+}
+
+/// A request for a pass is not lost among others that want none, whoever comes first.
+fn pass_among_takes<const BUG: u8>() {
+    let post = Post::<BUG>::new();
+    let threads = [Kick::Take, Kick::Pass].map(|kick| {
+        let theirs = Arc::clone(&post);
+        thread::spawn(move || theirs.notify((kick == Kick::Pass).into(), kick))
+    });
+    let (_, parks) = post.idle_until(|seen| seen.pass);
+    join_all(threads);
+    post.assert_one_ring_per_park(parks);
+}
+
+/// One notifier that notifies twice, around a lane that idles twice: a late ring of the first
+/// park does not end the second one without a word.
+fn notified_twice<const BUG: u8>() {
+    let post = Post::<BUG>::new();
+    let theirs = Arc::clone(&post);
+    let notifier = thread::spawn(move || {
+        theirs.notify(0, Kick::Take);
+        theirs.notify(1, Kick::Pass);
+    });
+    let (_, first) = post.idle_until(|seen| seen.notified);
+    let (_, second) = post.idle_until(|_| post.flags_up() == 2);
+    notifier.join().unwrap();
+    post.assert_one_ring_per_park(first + second);
+}
+
+/// A lane that goes on watching clears what it saw and misses nothing that comes after.
+fn acknowledge_while_watching<const BUG: u8>() {
+    let post = Post::<BUG>::new();
+    let theirs = Arc::clone(&post);
+    let notifier = thread::spawn(move || {
+        theirs.notify(0, Kick::Take);
+        theirs.notify(1, Kick::Pass);
+    });
+    let mut seen = match post.bell.announce_watch() {
+        Announced::Yes => post.bell.acknowledge(),
+        Announced::Signalled => post.bell.end_idle(),
+    };
+    seen = seen.and(post.bell.end_idle());
+    let (more, parks) = post.idle_until(|more| post.flags_up() == 2 && seen.and(more).pass);
+    notifier.join().unwrap();
+    let seen = seen.and(more).and(post.bell.acknowledge());
+    assert_eq!((seen.notified, seen.pass), (true, true));
+    post.assert_one_ring_per_park(parks);
+}
+
+/// A park that ends by its deadline while somebody notifies: what was signalled stays.
+fn deadline_against_notify<const BUG: u8>() {
+    let post = Post::<BUG>::new();
+    let theirs = Arc::clone(&post);
+    let notifier = thread::spawn(move || theirs.notify(0, Kick::Pass));
+    let (mut seen, mut parks) = (Signals::default(), 0);
+    if post.bell.announce_watch() == Announced::Yes && post.bell.announce_park() == Announced::Yes {
+        parks = 1;
+        let end = post.bell.park(&post.seat, Some(1));
+        assert!(
+            matches!(end, ParkEnd::Deadline | ParkEnd::Changed),
+            "{end:?}"
+        );
+    }
+    seen = seen.and(post.bell.end_idle());
+    notifier.join().unwrap();
+    let seen = seen.and(post.bell.acknowledge());
+    assert_eq!((seen.notified, seen.pass), (true, true));
+    assert_eq!(post.flags_up(), 1);
+    assert!(post.rings.load(Relaxed) <= parks);
+}
+
+/// The waiter of a thread that is no lane: a wake before, while or after it falls asleep.
+fn waiter<const BUG: u8>() {
+    let waiter = Arc::new(Waiter::<Loom<BUG>>::default());
+    let flag = Arc::new(AtomicU32::new(0));
+    let theirs = (Arc::clone(&waiter), Arc::clone(&flag));
+    let notifier = thread::spawn(move || {
+        theirs.1.store(1, Relaxed);
+        theirs.0.notify();
+    });
+    while flag.load(Relaxed) == 0 {
+        waiter.wait(1);
+    }
+    notifier.join().unwrap();
+}
+
+#[test]
+fn one_notifier_is_never_missed() {
+    check(one_notifier::<0>);
+}
+
+#[test]
+fn two_notifiers_are_never_missed() {
+    check(two_notifiers::<0>);
+}
+
+#[test]
+fn a_pass_is_latched_among_takes() {
+    check(pass_among_takes::<0>);
+}
+
+#[test]
+fn w3_the_second_notification_publishes_too() {
+    check(notified_twice::<0>);
+}
+
+#[test]
+fn a_watching_lane_misses_nothing() {
+    check(acknowledge_while_watching::<0>);
+}
+
+#[test]
+fn w20_a_park_with_a_deadline_misses_nothing() {
+    check(deadline_against_notify::<0>);
+}
+
+#[test]
+fn w4_a_waiter_is_never_missed() {
+    check(waiter::<0>);
+}
+
+#[test]
+fn mutant_no_ring() {
+    mutant!(BellNoRing, one_notifier);
+}
+
+#[test]
+fn mutant_notify_relaxed() {
+    mutant!(BellNotifyRelaxed, two_notifiers);
+}
+
+#[test]
+fn mutant_announce_blind() {
+    mutant!(BellAnnounceBlind, pass_among_takes);
+}

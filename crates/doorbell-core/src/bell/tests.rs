@@ -1,1 +1,267 @@
-//! placeholder
+//! The bell step by step: every transition from every word that can be reached.
+
+// Tests on real threads, outside of any model.
+#![allow(clippy::disallowed_types, clippy::disallowed_methods)]
+
+use super::{
+    Announced, Bell, Kick, LaneState, Look, NOTIFY, Notified, PARKED, RESCHED, Signals, WATCHING,
+};
+use doorbell_machine::host::FutexSeat;
+use doorbell_machine::{Host, Ordering, ParkEnd, Word};
+use std::collections::BTreeSet;
+
+fn bell(word: u32) -> Bell<Host> {
+    Bell {
+        word: Word::new(word),
+    }
+}
+
+fn word(bell: &Bell<Host>) -> u32 {
+    bell.word.load(Ordering::Relaxed)
+}
+
+/// All that can be done to a bell.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Step {
+    Take,
+    Pass,
+    AnnounceWatch,
+    AnnouncePark,
+    Acknowledge,
+    EndIdle,
+}
+
+const STEPS: [Step; 6] = [
+    Step::Take,
+    Step::Pass,
+    Step::AnnounceWatch,
+    Step::AnnouncePark,
+    Step::Acknowledge,
+    Step::EndIdle,
+];
+
+/// What a step returns.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Found {
+    Notified(Notified),
+    Announced(Announced),
+    Signals(Signals),
+}
+
+fn real(bell: &Bell<Host>, step: Step) -> Found {
+    match step {
+        Step::Take => Found::Notified(bell.notify(Kick::Take)),
+        Step::Pass => Found::Notified(bell.notify(Kick::Pass)),
+        Step::AnnounceWatch => Found::Announced(bell.announce_watch()),
+        Step::AnnouncePark => Found::Announced(bell.announce_park()),
+        Step::Acknowledge => Found::Signals(bell.acknowledge()),
+        Step::EndIdle => Found::Signals(bell.end_idle()),
+    }
+}
+
+/// The protocol again, in other words: what the lane does, and the two signals.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Model {
+    lane: LaneState,
+    notified: bool,
+    pass: bool,
+}
+
+impl Model {
+    fn of(word: u32) -> Self {
+        let lane = match word & (WATCHING | PARKED) {
+            0 => LaneState::Running,
+            WATCHING => LaneState::Watching,
+            PARKED => LaneState::Parked,
+            _ => panic!("watching and parked at once: {word:#b}"),
+        };
+        Model {
+            lane,
+            notified: word & NOTIFY != 0,
+            pass: word & RESCHED != 0,
+        }
+    }
+
+    /// A lane announces only what follows from what it does.
+    fn allows(self, step: Step) -> bool {
+        match step {
+            Step::AnnounceWatch => self.lane == LaneState::Running,
+            Step::AnnouncePark => self.lane == LaneState::Watching,
+            // A parked lane ends that first.
+            Step::Acknowledge => self.lane != LaneState::Parked,
+            Step::Take | Step::Pass | Step::EndIdle => true,
+        }
+    }
+
+    fn notify(&mut self, pass: bool) -> Found {
+        let first = !self.notified;
+        self.notified = true;
+        self.pass |= pass;
+        Found::Notified(match self.lane {
+            _ if !first => Notified::Already,
+            LaneState::Running => Notified::Running,
+            LaneState::Watching => Notified::Watching,
+            LaneState::Parked => Notified::MustRing,
+        })
+    }
+
+    fn announce(&mut self, to: LaneState) -> Found {
+        if self.notified || self.pass {
+            return Found::Announced(Announced::Signalled);
+        }
+        self.lane = to;
+        Found::Announced(Announced::Yes)
+    }
+
+    fn clear(&mut self) -> Found {
+        let signals = Signals {
+            notified: std::mem::take(&mut self.notified),
+            pass: std::mem::take(&mut self.pass),
+        };
+        Found::Signals(signals)
+    }
+
+    fn step(&mut self, step: Step) -> Found {
+        match step {
+            Step::Take => self.notify(false),
+            Step::Pass => self.notify(true),
+            Step::AnnounceWatch => self.announce(LaneState::Watching),
+            Step::AnnouncePark => self.announce(LaneState::Parked),
+            Step::Acknowledge => self.clear(),
+            Step::EndIdle => {
+                self.lane = LaneState::Running;
+                self.clear()
+            }
+        }
+    }
+
+    fn look(self) -> Look {
+        match self.lane {
+            _ if self.notified => Look::Notified,
+            LaneState::Running => Look::Running,
+            LaneState::Watching => Look::Watching,
+            LaneState::Parked => Look::ParkedUntold,
+        }
+    }
+}
+
+#[test]
+fn w6_every_step_from_every_word() {
+    let mut seen = BTreeSet::from([0]);
+    let mut fresh = vec![0];
+    let mut steps = 0;
+    while let Some(start) = fresh.pop() {
+        let model = Model::of(start);
+        let here = bell(start);
+        assert_eq!(here.look(), model.look());
+        assert_eq!(here.state(), model.lane);
+        assert_eq!(here.signalled(), model.notified || model.pass);
+        assert_eq!(here.wants_pass(), model.pass);
+        assert_eq!(word(&here), start, "looking changed the word");
+        for step in STEPS.into_iter().filter(|step| model.allows(*step)) {
+            let (here, mut model) = (bell(start), model);
+            let expected = model.step(step);
+            assert_eq!(real(&here, step), expected, "{step:?} from {start:#b}");
+            let end = word(&here);
+            assert_eq!(Model::of(end), model, "{step:?} from {start:#b}");
+            steps += 1;
+            if seen.insert(end) {
+                fresh.push(end);
+            }
+        }
+    }
+    // Three states of the lane, each without a signal, notified, or notified with a pass.
+    assert_eq!(seen.len(), 9, "{seen:?}");
+    // Four steps are always allowed but one of them not to a parked lane; two have one state.
+    assert_eq!(steps, 9 * 3 + 6 + 3 + 3);
+}
+
+#[test]
+fn a_pass_alone_does_not_occur() {
+    // RESCHED comes with NOTIFY and goes with it, so one test of NOTIFY tells of both.
+    for start in [0, WATCHING, PARKED] {
+        let bell = bell(start);
+        let _ = bell.notify(Kick::Pass);
+        assert_eq!(word(&bell), start | NOTIFY | RESCHED);
+    }
+}
+
+#[test]
+fn one_park_has_one_ringer() {
+    let bell = bell(PARKED);
+    let found: Vec<_> = (0..5).map(|_| bell.notify(Kick::Take)).collect();
+    assert_eq!(found[0], Notified::MustRing);
+    assert_eq!(found[1..], [Notified::Already; 4]);
+}
+
+#[test]
+fn signals_are_joined() {
+    let bits = [(false, false), (true, false), (true, true)];
+    for (a, b) in bits.into_iter().flat_map(|a| bits.map(|b| (a, b))) {
+        let of = |(notified, pass)| Signals { notified, pass };
+        let both = of((a.0 || b.0, a.1 || b.1));
+        assert_eq!(of(a).and(of(b)), both);
+        assert_eq!(of(b).and(of(a)), both);
+    }
+}
+
+#[test]
+fn miri_a_park_that_was_told_does_not_block() {
+    for kick in [Kick::Take, Kick::Pass] {
+        let bell = bell(0);
+        assert_eq!(bell.announce_watch(), Announced::Yes);
+        assert_eq!(bell.announce_park(), Announced::Yes);
+        assert_eq!(bell.notify(kick), Notified::MustRing);
+        // W4: the ring before the sleep is not needed, the word tells it.
+        bell.ring(&FutexSeat);
+        assert_eq!(bell.park(&FutexSeat, None), ParkEnd::Changed);
+        let pass = kick == Kick::Pass;
+        let expected = Signals {
+            notified: true,
+            pass,
+        };
+        assert_eq!(bell.end_idle(), expected);
+        assert_eq!(bell.end_idle(), Signals::default());
+    }
+}
+
+#[test]
+fn a_park_ends_at_its_deadline_and_stays_announced() {
+    let bell = bell(PARKED);
+    assert_eq!(bell.park(&FutexSeat, Some(1)), ParkEnd::Deadline);
+    assert_eq!(bell.state(), LaneState::Parked);
+    assert_eq!(bell.notify(Kick::Take), Notified::MustRing);
+}
+
+#[test]
+fn miri_a_parked_thread_is_rung_and_sees_what_was_published() {
+    let (bell, published) = (bell(0), <Host as doorbell_machine::Machine>::U64::new(0));
+    std::thread::scope(|scope| {
+        let lane = scope.spawn(|| {
+            let mut ends = Vec::new();
+            // Relaxed: only the bell orders it.
+            while published.load(Ordering::Relaxed) < 3 {
+                if bell.announce_watch() == Announced::Yes && bell.announce_park() == Announced::Yes
+                {
+                    ends.push(bell.park(&FutexSeat, None));
+                }
+                let _ = bell.end_idle();
+            }
+            ends
+        });
+        let mut rings = 0;
+        for value in 1..=3 {
+            published.store(value, Ordering::Relaxed);
+            if bell.notify(Kick::Take) == Notified::MustRing {
+                rings += 1;
+                bell.ring(&FutexSeat);
+            }
+        }
+        let ends = lane.join().unwrap();
+        assert_eq!(ends.len(), rings, "each park has its one ring");
+        assert!(
+            ends.iter()
+                .all(|end| matches!(end, ParkEnd::Rung | ParkEnd::Changed))
+        );
+    });
+}

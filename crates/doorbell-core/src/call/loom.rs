@@ -1,1 +1,179 @@
-//! placeholder
+//! A caller that waits against its callee, in every interleaving. A watch of this machine
+//! looks twice and gives up, so the caller is met both spinning and asleep.
+
+// What a model counts with std's atomics and locks is not part of it and orders nothing in it.
+#![allow(clippy::disallowed_types, clippy::disallowed_methods)]
+
+use super::CallFailed;
+use crate::mailbox::Front;
+use crate::task::Local;
+use crate::testing::model::{check, check_large, join_all, mutant};
+use crate::testing::{Idler, call, front};
+use ::loom::thread::{self, JoinHandle};
+use doorbell_machine::{Cell, Loom, Machine};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+
+/// Memory that the callee writes and the caller reads after the call. In a box, so that a
+/// race is found on the cell and not on what lies where it was.
+struct Written<const BUG: u8>(Box<<Loom<BUG> as Machine>::Cell<u64>>);
+
+impl<const BUG: u8> Written<BUG> {
+    fn new() -> Self {
+        Written(Box::new(Cell::new(0)))
+    }
+
+    fn write(&self, value: u64) {
+        // SAFETY: the call hands the cell from caller to callee and back, which the model
+        // checks.
+        self.0.with_mut(|cell| unsafe { *cell = value });
+    }
+
+    fn read(&self) -> u64 {
+        // SAFETY: as above.
+        self.0.with(|cell| unsafe { *cell })
+    }
+}
+
+// SAFETY: see `write`.
+unsafe impl<const BUG: u8> Sync for Written<BUG> {}
+
+/// A thread that makes one call; counts whether it ran. Small closures travel in the slot.
+fn caller<const BUG: u8>(
+    front: &Arc<Front<Loom<BUG>>>,
+    ran: &Arc<AtomicUsize>,
+    large: bool,
+) -> JoinHandle<()> {
+    let (front, ran) = (Arc::clone(front), Arc::clone(ran));
+    thread::spawn(move || {
+        let written = Written::<BUG>::new();
+        let room = [3_u64; 8];
+        let (count, cell) = (&*ran, &written);
+        let result = if large {
+            let sum = move || {
+                cell.write(room.iter().sum());
+                count.fetch_add(1, Relaxed);
+                cell.read()
+            };
+            call(&front, sum).map_err(|_| ())
+        } else {
+            let write = move || {
+                cell.write(24);
+                count.fetch_add(1, Relaxed);
+                24
+            };
+            call(&front, write).map_err(|_| ())
+        };
+        match result {
+            Ok(value) => assert_eq!((value, written.read()), (24, 24)),
+            Err(()) => assert_eq!(written.read(), 0, "it ran, and the lane was gone"),
+        }
+    })
+}
+
+/// Callers against a lane that idles until all calls have run.
+fn callers_and_lane<const BUG: u8>(large: &[bool]) {
+    let front = front::<Loom<BUG>>();
+    let ran = Arc::new(AtomicUsize::new(0));
+    let local = Local::new(Arc::clone(&front));
+    let idler = Idler::new(&local, true);
+    let threads: Vec<_> = large.iter().map(|l| caller(&front, &ran, *l)).collect();
+    local.enter(|| idler.until(|| ran.load(Relaxed) == large.len()));
+    join_all(threads);
+    assert_eq!(ran.load(Relaxed), large.len());
+    idler.assert_rings_are_paid_for();
+}
+
+fn one_small<const BUG: u8>() {
+    callers_and_lane::<BUG>(&[false]);
+}
+
+fn one_large<const BUG: u8>() {
+    callers_and_lane::<BUG>(&[true]);
+}
+
+fn two_callers<const BUG: u8>() {
+    callers_and_lane::<BUG>(&[false, true]);
+}
+
+/// The lane closes meanwhile: the call runs, or its closure comes back.
+fn call_against_close<const BUG: u8>() {
+    let front = front::<Loom<BUG>>();
+    let ran = Arc::new(AtomicUsize::new(0));
+    let (gate, theirs) = (Arc::clone(&ran), Arc::clone(&front));
+    let caller = thread::spawn(move || {
+        let before = gate.load(Relaxed);
+        match call(&theirs, || gate.fetch_add(1, Relaxed)) {
+            Ok(count) => assert_eq!((count, gate.load(Relaxed)), (before, before + 1)),
+            Err(CallFailed::Gone(f)) => {
+                assert_eq!(f(), before, "it ran, and the lane was gone");
+            }
+            Err(CallFailed::Panicked(payload)) => panic!("{payload}"),
+        }
+    });
+    let local = Local::new(Arc::clone(&front));
+    local.enter(|| {
+        // SAFETY: this thread is the lane.
+        let _ = unsafe { front.serve(local.ready()) };
+        local.close();
+    });
+    caller.join().unwrap();
+    assert_eq!(ran.load(Relaxed), 1);
+}
+
+/// A closure that panics: the caller gets the payload, the callee goes on.
+fn panicking_call<const BUG: u8>() {
+    let front = front::<Loom<BUG>>();
+    let ran = Arc::new(AtomicUsize::new(0));
+    let (count, theirs) = (Arc::clone(&ran), Arc::clone(&front));
+    let caller = thread::spawn(move || {
+        let result = call(&theirs, || {
+            count.fetch_add(1, Relaxed);
+            std::panic::resume_unwind(Box::new("on purpose"));
+        });
+        match result {
+            Err(CallFailed::Panicked(payload)) => assert_eq!(payload.message(), Some("on purpose")),
+            Ok(()) | Err(CallFailed::Gone(_)) => panic!("the panic was lost"),
+        }
+    });
+    let local = Local::new(Arc::clone(&front));
+    let idler = Idler::new(&local, false);
+    local.enter(|| idler.until(|| ran.load(Relaxed) == 1));
+    caller.join().unwrap();
+}
+
+#[test]
+fn a_caller_sees_what_the_callee_did() {
+    check(one_small::<0>);
+    check(one_large::<0>);
+}
+
+#[test]
+fn two_callers_each_get_their_own() {
+    check_large(two_callers::<0>);
+}
+
+#[test]
+fn d7_a_call_to_a_closing_lane_runs_or_comes_back() {
+    check(call_against_close::<0>);
+}
+
+#[test]
+fn a_panic_reaches_the_caller() {
+    check(panicking_call::<0>);
+}
+
+#[test]
+fn mutant_sleep_silently() {
+    mutant!(CallSleepSilently, one_small);
+}
+
+#[test]
+fn mutant_done_relaxed() {
+    mutant!(CallDoneRelaxed, one_small);
+}
+
+#[test]
+fn mutant_touch_after_done() {
+    mutant!(CallTouchAfterDone, one_small);
+}

@@ -18,7 +18,8 @@ macro_rules! counts {
             $($(#[$doc])* pub $name: u64,)+
             /// Wake syscalls made to this lane.
             pub rings: u64,
-            /// Of those, the ones to a lane that was not parked.
+            /// Of those, the ones to a lane that did not need it: watching, running, or parked
+            /// and rung already (only the switches `always_ring` and `base` make them).
             pub rings_awake: u64,
             /// Posters that told the lane in place of one that was stalled in front of them.
             pub rescues: u64,

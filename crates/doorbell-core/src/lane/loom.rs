@@ -1,1 +1,254 @@
-//! placeholder
+//! The lane's real loop in every interleaving, from its start to its close.
+
+// What a model counts with std's atomics and locks is not part of it and orders nothing in it.
+#![allow(clippy::disallowed_types, clippy::disallowed_methods)]
+
+use super::{Lane, LaneConfig, LaneCounts, LaneShared};
+use crate::mailbox::Posted;
+use crate::switches::{IdleNotify, SwitchWord, Switches};
+use crate::testing::model::{check, check_large, join_all, mutant};
+use crate::testing::{Log, call, post, spawn};
+use crate::wait::block_on;
+use ::loom::thread::{self, JoinHandle};
+use doorbell_machine::Loom;
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+use std::sync::{Arc, Mutex};
+use std::task::{Context, Poll, Waker};
+
+/// The lane runs on a thread of its own; the model's first thread posts, spawns and closes.
+struct Running<const BUG: u8> {
+    shared: Arc<LaneShared<Loom<BUG>>>,
+    thread: JoinHandle<()>,
+}
+
+impl<const BUG: u8> Running<BUG> {
+    fn start(watch_ns: u64) -> Self {
+        Self::start_with(watch_ns, IdleNotify::On)
+    }
+
+    fn start_with(watch_ns: u64, idle_notify: IdleNotify) -> Self {
+        let switches = Switches {
+            idle_notify,
+            ..Switches::default()
+        };
+        let switches = Arc::new(SwitchWord::new(switches));
+        let shared = Arc::new(LaneShared::new(LaneConfig { watch_ns }, switches));
+        let theirs = Arc::clone(&shared);
+        let thread = thread::spawn(move || Lane::new(theirs).run());
+        Running { shared, thread }
+    }
+
+    /// Waits for a lane that was asked to close; the counts are those of a lane at rest.
+    fn ended(self) -> LaneCounts {
+        self.thread.join().unwrap();
+        let counts = self.shared.counts();
+        let announced = counts.parks + counts.parks_avoided;
+        assert!(counts.rings <= announced, "{counts:?}");
+        assert_eq!(counts.parks, counts.unparks_rung + counts.unparks_last_test);
+        assert_eq!(counts.rings_awake, 0);
+        assert!(counts.passes > counts.parks, "{counts:?}");
+        counts
+    }
+}
+
+/// A lane that idles is asked to close.
+fn close<const BUG: u8>() {
+    let lane = Running::<BUG>::start(0);
+    lane.shared.close();
+    let counts = lane.ended();
+    assert_eq!((counts.delivered, counts.polls), (0, 0));
+}
+
+/// The same while it watches.
+fn close_while_watching<const BUG: u8>() {
+    let lane = Running::<BUG>::start(1);
+    lane.shared.close();
+    let counts = lane.ended();
+    assert_eq!((counts.delivered, counts.polls), (0, 0));
+}
+
+/// A post and the close come from two threads: what was accepted is delivered.
+fn post_and_close<const BUG: u8>() {
+    post_and_close_with::<BUG>(IdleNotify::On);
+}
+
+/// The same where the post too asks for a pass.
+fn post_and_close_by_passes<const BUG: u8>() {
+    post_and_close_with::<BUG>(IdleNotify::Off);
+}
+
+fn post_and_close_with<const BUG: u8>(idle_notify: IdleNotify) {
+    let lane = Running::<BUG>::start_with(1, idle_notify);
+    let log = Log::default();
+    let (shared, theirs) = (Arc::clone(&lane.shared), log.clone());
+    let poster = thread::spawn(move || {
+        let posted = post(shared.front(), 100, &theirs);
+        posted == Posted::Yes
+    });
+    lane.shared.close();
+    let accepted = u64::from(poster.join().unwrap());
+    let counts = lane.ended();
+    assert_eq!(log.len() as u64, accepted);
+    // What the close itself took is not counted as a take.
+    assert!(counts.delivered <= accepted);
+}
+
+/// A task is spawned, joined, and then the lane closes.
+fn spawn_join_close<const BUG: u8>() {
+    let lane = Running::<BUG>::start(0);
+    let polls = Arc::new(AtomicUsize::new(0));
+    let count = Arc::clone(&polls);
+    let join = spawn(lane.shared.front(), async move {
+        count.fetch_add(1, Relaxed);
+        7
+    });
+    let output = block_on::<Loom<BUG>, _>(join, 0);
+    assert_eq!(output.unwrap(), 7);
+    lane.shared.close();
+    let counts = lane.ended();
+    assert_eq!(
+        (polls.load(Relaxed), counts.polls, counts.delivered),
+        (1, 1, 1)
+    );
+}
+
+/// A task is spawned and the lane closes at once: it runs, or it is cancelled.
+fn spawn_against_close<const BUG: u8>() {
+    let lane = Running::<BUG>::start(0);
+    let join = spawn(lane.shared.front(), async { 7 });
+    lane.shared.close();
+    match block_on::<Loom<BUG>, _>(join, 0) {
+        Ok(output) => assert_eq!(output, 7),
+        Err(error) => assert!(error.is_cancelled(), "{error}"),
+    }
+    let counts = lane.ended();
+    assert!(counts.polls <= 1);
+}
+
+/// Two posters, then the close: all is delivered once.
+fn two_posters_then_close<const BUG: u8>() {
+    let lane = Running::<BUG>::start(0);
+    let log = Log::default();
+    let posters = [100, 200].map(|entry| {
+        let (shared, log) = (Arc::clone(&lane.shared), log.clone());
+        thread::spawn(move || assert_eq!(post(shared.front(), entry, &log), Posted::Yes))
+    });
+    join_all(posters);
+    lane.shared.close();
+    let counts = lane.ended();
+    log.assert_once_and_in_order(&[100, 200]);
+    // The close itself delivers what the last take missed.
+    assert!(counts.takes <= counts.delivered && counts.delivered <= 2);
+}
+
+/// A thread blocks on a call, then the lane closes.
+fn blocking_call_then_close<const BUG: u8>() {
+    let lane = Running::<BUG>::start(1);
+    let ran = AtomicUsize::new(0);
+    let result = call(lane.shared.front(), || ran.fetch_add(1, Relaxed));
+    assert!(matches!(result, Ok(0)), "the lane was not asked to close");
+    lane.shared.close();
+    let counts = lane.ended();
+    assert_eq!((counts.delivered, counts.takes), (1, 1));
+    assert_eq!(ran.into_inner(), 1);
+}
+
+/// A task is woken while its lane polls it for the first time, or idles.
+fn wake_then_close<const BUG: u8>() {
+    let lane = Running::<BUG>::start(0);
+    let (polls, waker) = (Arc::new(AtomicUsize::new(0)), Arc::new(Waiting::default()));
+    let (count, theirs) = (Arc::clone(&polls), Arc::clone(&waker));
+    let join = spawn(
+        lane.shared.front(),
+        std::future::poll_fn(move |cx| {
+            count.fetch_add(1, Relaxed);
+            theirs.poll(cx)
+        }),
+    );
+    waker.wake();
+    block_on::<Loom<BUG>, _>(join, 0).unwrap();
+    lane.shared.close();
+    let counts = lane.ended();
+    let polls = polls.load(Relaxed) as u64;
+    assert!((1..=2).contains(&polls), "{polls} polls for one wake");
+    assert_eq!(counts.polls, polls);
+    // A wake during the poll does not go through the mailbox.
+    assert!((1..=polls).contains(&counts.delivered), "{counts:?}");
+}
+
+/// A task's wait for one event, by a lock that the model does not see.
+#[derive(Default)]
+struct Waiting(Mutex<(bool, Option<Waker>)>);
+
+impl Waiting {
+    fn poll(&self, cx: &Context<'_>) -> Poll<()> {
+        // No step of the model while the lock is held: another thread of it would wait here.
+        let waker = cx.waker().clone();
+        let mut inner = self.0.lock().unwrap();
+        let unused = if inner.0 {
+            Some(waker)
+        } else {
+            inner.1.replace(waker)
+        };
+        let ready = inner.0;
+        drop(inner);
+        drop(unused);
+        if ready {
+            Poll::Ready(())
+        } else {
+            Poll::Pending
+        }
+    }
+
+    fn wake(&self) {
+        let mut inner = self.0.lock().unwrap();
+        inner.0 = true;
+        let waker = inner.1.take();
+        drop(inner);
+        if let Some(waker) = waker {
+            waker.wake();
+        }
+    }
+}
+
+#[test]
+fn two_posters_are_served_before_the_close() {
+    check_large(two_posters_then_close::<0>);
+}
+
+#[test]
+fn a_blocking_call_is_served_before_the_close() {
+    check(blocking_call_then_close::<0>);
+}
+
+#[test]
+fn a_wake_reaches_an_idle_lane() {
+    check(wake_then_close::<0>);
+}
+
+#[test]
+fn a_close_is_never_missed() {
+    check(close::<0>);
+    check(close_while_watching::<0>);
+}
+
+#[test]
+fn what_was_accepted_before_the_close_is_delivered() {
+    check(post_and_close::<0>);
+    check(post_and_close_by_passes::<0>);
+}
+
+#[test]
+fn a_task_is_spawned_joined_and_the_lane_closed() {
+    check(spawn_join_close::<0>);
+}
+
+#[test]
+fn a_task_is_spawned_against_the_close() {
+    check(spawn_against_close::<0>);
+}
+
+#[test]
+fn mutant_clear_after_take() {
+    mutant!(BellClearAfterTake, close);
+}

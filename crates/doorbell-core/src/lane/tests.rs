@@ -1,1 +1,347 @@
-//! placeholder
+//! The loop of a lane on this computer: by hand on the test's thread, and on one of its own.
+
+// Tests on real threads, outside of any model.
+#![allow(clippy::disallowed_types, clippy::disallowed_methods)]
+
+mod threads;
+
+use super::{Lane, LaneConfig, LaneCounts, LaneShared, POLLS_PER_PASS, Pass, WatchEnd};
+use crate::bell::{Announced, LaneState};
+use crate::mailbox::{Front, Posted};
+use crate::node::{Node, Ready};
+use crate::switches::{CallCoalesce, IdleNotify, SwitchWord, Switches};
+use crate::testing::{Log, post, spawn};
+use doorbell_machine::{Counter, Host};
+use std::cell::Cell;
+use std::ptr::NonNull;
+use std::sync::Arc;
+use std::task::Poll;
+
+fn shared(watch_ns: u64, switches: Switches) -> Arc<LaneShared<Host>> {
+    let switches = Arc::new(SwitchWord::new(switches));
+    Arc::new(LaneShared::new(LaneConfig { watch_ns }, switches))
+}
+
+/// A lane that the test drives step by step.
+fn by_hand(watch_ns: u64, switches: Switches) -> Lane<Host> {
+    Lane::new(shared(watch_ns, switches))
+}
+
+const NONE: LaneCounts = LaneCounts {
+    takes: 0,
+    delivered: 0,
+    polls: 0,
+    passes: 0,
+    watches: 0,
+    notified: 0,
+    parks: 0,
+    parks_avoided: 0,
+    unparks_rung: 0,
+    unparks_last_test: 0,
+    rings: 0,
+    rings_awake: 0,
+    rescues: 0,
+};
+
+/// A watching lane is posted to three times and watches on; then it is quiet.
+fn watch_through_posts(switches: Switches) -> (WatchEnd, LaneCounts) {
+    let lane = by_hand(1_000, switches);
+    let log = Log::default();
+    assert_eq!(lane.shared.front().bell().announce_watch(), Announced::Yes);
+    for entry in 0..3 {
+        assert_eq!(post(lane.shared.front(), entry, &log), Posted::Yes);
+    }
+    let end = lane.watch();
+    if end == WatchEnd::Busy {
+        let _ = lane.shared.front().bell().end_idle();
+        assert!(matches!(lane.pass(), Pass::Work));
+    }
+    log.assert_once_and_in_order(&[0, 1, 2]);
+    (end, lane.shared.counts())
+}
+
+#[test]
+fn s6_a_watching_lane_serves_calls_without_a_pass_and_without_a_ring() {
+    let expected = LaneCounts {
+        takes: 1,
+        delivered: 3,
+        watches: 1,
+        notified: 1,
+        ..NONE
+    };
+    let seen = watch_through_posts(Switches::default());
+    assert_eq!(seen, (WatchEnd::Quiet, expected));
+}
+
+#[test]
+fn with_idle_notify_off_every_call_costs_a_pass() {
+    let switches = Switches {
+        idle_notify: IdleNotify::Off,
+        ..Switches::default()
+    };
+    let expected = LaneCounts {
+        takes: 1,
+        delivered: 3,
+        watches: 1,
+        notified: 1,
+        passes: 1,
+        ..NONE
+    };
+    assert_eq!(watch_through_posts(switches), (WatchEnd::Busy, expected));
+}
+
+#[test]
+fn with_always_ring_a_watching_lane_is_rung_for_nothing() {
+    let switches = Switches {
+        idle_notify: IdleNotify::AlwaysRing,
+        ..Switches::default()
+    };
+    let expected = LaneCounts {
+        takes: 1,
+        delivered: 3,
+        watches: 1,
+        notified: 1,
+        rings: 1,
+        rings_awake: 1,
+        ..NONE
+    };
+    assert_eq!(watch_through_posts(switches), (WatchEnd::Quiet, expected));
+}
+
+#[test]
+fn w5_a_post_after_the_announcement_avoids_the_park() {
+    // Before the announcement to watch, between the two, and after the second.
+    for when in 0..3 {
+        let lane = by_hand(0, Switches::default());
+        let (front, log) = (lane.shared.front(), Log::default());
+        let post_if = |now: i32| {
+            if now == when {
+                assert_eq!(post(front, 1, &log), Posted::Yes);
+            }
+        };
+        post_if(0);
+        assert_eq!(front.bell().announce_watch(), Announced::Yes);
+        post_if(1);
+        assert_eq!(front.bell().announce_park(), Announced::Yes);
+        post_if(2);
+        assert!(!front.mailbox_is_empty(), "the look after the announcement");
+        let _ = front.bell().end_idle();
+        // Only the post that found it parked rings; that one looked in vain for a sleeper.
+        assert_eq!(front.counts().rings.get(), u64::from(when == 2));
+        assert!(matches!(lane.pass(), Pass::Work));
+        assert_eq!(log.entries(), [1]);
+    }
+}
+
+#[test]
+fn the_real_park_is_avoided_by_a_post_before_it() {
+    let lane = by_hand(0, Switches::default());
+    let log = Log::default();
+    assert_eq!(lane.shared.front().bell().announce_watch(), Announced::Yes);
+    assert_eq!(post(lane.shared.front(), 1, &log), Posted::Yes);
+    lane.park();
+    let counts = lane.shared.counts();
+    assert_eq!((counts.parks, counts.parks_avoided), (0, 1));
+    let _ = lane.shared.front().bell().end_idle();
+    lane.shared.front().request_pass();
+    lane.park();
+    assert_eq!(lane.take().delivered, 1);
+    let counts = lane.shared.counts();
+    assert_eq!((counts.parks, counts.parks_avoided), (0, 1));
+    assert_eq!(counts.rings, 0);
+}
+
+#[test]
+fn a_request_for_a_pass_that_comes_with_a_post_ends_the_watching() {
+    // The request is cleared by the same step that takes the post, and must not be lost there.
+    for request_first in [true, false] {
+        let lane = by_hand(u64::MAX, Switches::default());
+        let (front, log) = (lane.shared.front(), Log::default());
+        assert_eq!(front.bell().announce_watch(), Announced::Yes);
+        if request_first {
+            front.request_pass();
+        }
+        assert_eq!(post(front, 1, &log), Posted::Yes);
+        if !request_first {
+            front.request_pass();
+        }
+        assert_eq!(lane.watch(), WatchEnd::Busy);
+        assert!(front.bell().end_idle().pass);
+        assert!(matches!(lane.pass(), Pass::Work));
+        assert_eq!(log.entries(), [1]);
+    }
+}
+
+#[test]
+fn a_request_that_comes_while_a_watching_lane_serves_is_kept() {
+    // A call that asks its own lane to close, while the lane watches.
+    struct Closes(Arc<LaneShared<Host>>);
+    let lane = by_hand(u64::MAX, Switches::default());
+    let front = lane.shared.front();
+    assert_eq!(front.bell().announce_watch(), Announced::Yes);
+    let closes = Closes(Arc::clone(&lane.shared));
+    let call = crate::task::Once::new(move || {
+        let it = &closes;
+        it.0.close();
+    });
+    let join = crate::testing::launch_as(front, crate::task::Kind::Call, call);
+    assert_eq!(lane.watch(), WatchEnd::Busy);
+    let _ = front.bell().end_idle();
+    assert!(matches!(lane.pass(), Pass::Closing));
+    drop(join);
+}
+
+#[test]
+fn a_pass_comes_after_so_many_polls() {
+    let lane = by_hand(0, Switches::default());
+    let (tasks, shared) = (3 * POLLS_PER_PASS + 8, Arc::clone(&lane.shared));
+    lane.local.enter(|| {
+        for i in 1..=tasks {
+            let shared = Arc::clone(&shared);
+            // The last one asks the lane to end.
+            let close = async move { (i == tasks).then(|| shared.close()) };
+            drop(spawn(lane.shared.front(), close));
+        }
+    });
+    lane.run();
+    let expected = LaneCounts {
+        polls: tasks as u64,
+        // One before each run of tasks, and the one that sees the close.
+        passes: 5,
+        ..NONE
+    };
+    assert_eq!(shared.counts(), expected);
+}
+
+#[test]
+fn a_request_for_a_pass_interrupts_the_ready_tasks() {
+    let lane = by_hand(0, Switches::default());
+    let shared = Arc::clone(&lane.shared);
+    lane.local.enter(|| {
+        for i in 0..10 {
+            let shared = Arc::clone(&shared);
+            drop(spawn(lane.shared.front(), async move {
+                if i == 3 {
+                    shared.front().request_pass();
+                } else if i == 6 {
+                    shared.close();
+                }
+            }));
+        }
+    });
+    lane.run();
+    let counts = shared.counts();
+    // Passes: first, after the fourth, and the one that closes after the seventh.
+    assert_eq!((counts.polls, counts.passes, counts.rings), (7, 3, 0));
+}
+
+/// A node that posts itself again whenever it is delivered.
+#[repr(C)]
+struct Eternal {
+    node: Node<Host>,
+    front: Arc<Front<Host>>,
+    rounds_left: Cell<u64>,
+}
+
+/// # Safety
+/// As for `Deliver`, for the node of an `Eternal`.
+unsafe fn again(node: NonNull<Node<Host>>, _: &Ready<Host>) {
+    // SAFETY: it lies on the test's stack until the mailbox is empty.
+    let it = unsafe { node.cast::<Eternal>().as_ref() };
+    if it.rounds_left.get() > 0 {
+        it.rounds_left.set(it.rounds_left.get() - 1);
+        // SAFETY: as above.
+        assert_eq!(unsafe { it.front.post(node) }, Posted::Yes);
+    }
+}
+
+#[test]
+fn b10_calls_without_end_do_not_keep_a_watching_lane_from_its_pass() {
+    let lane = by_hand(u64::MAX, Switches::default());
+    let front = Arc::clone(lane.shared.front());
+    let it = Eternal {
+        node: Node::new(again),
+        front: Arc::clone(&front),
+        rounds_left: Cell::new(u64::MAX),
+    };
+    assert_eq!(front.bell().announce_watch(), Announced::Yes);
+    // SAFETY: `it` stays in place until its last delivery below.
+    let posted = unsafe { front.post(NonNull::from(&it).cast()) };
+    assert_eq!(posted, Posted::Yes);
+    assert_eq!(lane.watch(), WatchEnd::Busy);
+    let counts = lane.shared.counts();
+    assert!(counts.takes >= u64::from(super::TAKES_PER_CLOCK));
+    assert_eq!(counts.takes % u64::from(super::TAKES_PER_CLOCK), 0);
+    assert_eq!((counts.delivered, counts.rings), (counts.takes, 0));
+    it.rounds_left.set(0);
+    assert_eq!(lane.take().delivered, 1);
+}
+
+#[test]
+fn posts_wait_for_a_lane_that_has_not_begun() {
+    for call_coalesce in [CallCoalesce::On, CallCoalesce::Base] {
+        let switches = Switches {
+            call_coalesce,
+            ..Switches::default()
+        };
+        let shared = shared(0, switches);
+        let log = Log::default();
+        for entry in 0..5 {
+            assert_eq!(post(shared.front(), entry, &log), Posted::Yes);
+        }
+        shared.close();
+        assert_eq!((log.len(), shared.state()), (0, LaneState::Running));
+        Lane::new(Arc::clone(&shared)).run();
+        log.assert_once_and_in_order(&[0, 1, 2, 3, 4]);
+        let counts = shared.counts();
+        assert_eq!((counts.passes, counts.delivered, counts.takes), (1, 5, 1));
+        assert_eq!(post(shared.front(), 9, &log), Posted::Closed);
+    }
+}
+
+#[test]
+fn a_close_cancels_what_waits_and_runs_what_was_posted() {
+    let lane = by_hand(0, Switches::default());
+    let shared = Arc::clone(&lane.shared);
+    let log = Log::default();
+    let joins = lane.local.enter(|| {
+        let waits = spawn(shared.front(), std::future::pending::<()>());
+        let (theirs, log) = (Arc::clone(&shared), log.clone());
+        let closes = spawn(
+            shared.front(),
+            std::future::poll_fn(move |_| {
+                theirs.close();
+                assert_eq!(post(theirs.front(), 7, &log), Posted::Yes);
+                Poll::Ready(())
+            }),
+        );
+        let late = spawn(shared.front(), async {});
+        [waits, closes, late]
+    });
+    lane.run();
+    let [waits, closes, late] = joins.map(|join| crate::wait::block_on::<Host, _>(join, 0));
+    assert!(waits.unwrap_err().is_cancelled());
+    closes.unwrap();
+    assert!(late.unwrap_err().is_cancelled());
+    assert_eq!((log.entries(), shared.counts().polls), (vec![7], 2));
+}
+
+#[test]
+fn counts_since_a_moment() {
+    let shared = shared(0, Switches::default());
+    let log = Log::default();
+    assert_eq!(shared.counts(), NONE);
+    assert_eq!(post(shared.front(), 1, &log), Posted::Yes);
+    shared.close();
+    let before = shared.counts();
+    assert_eq!(before.since(&NONE), before);
+    Lane::new(Arc::clone(&shared)).run();
+    let after = shared.counts().since(&before);
+    let expected = LaneCounts {
+        takes: 1,
+        delivered: 1,
+        passes: 1,
+        ..NONE
+    };
+    assert_eq!(after, expected);
+}

@@ -1,1 +1,263 @@
-//! placeholder
+//! Posters against a lane that idles, in every interleaving.
+
+// What a model counts with std's atomics and locks is not part of it and orders nothing in it.
+#![allow(clippy::disallowed_types, clippy::disallowed_methods)]
+
+use super::{Front, Posted, Pushed};
+use crate::node::{Node, Ready};
+use crate::switches::{CallCoalesce, IdleNotify, Switches};
+use crate::task::Local;
+use crate::testing::model::{check, check_large, join_all, mutant};
+use crate::testing::{Idler, Item, Log, front, front_with, post};
+use ::loom::thread::{self, JoinHandle};
+use doorbell_machine::{Counter, Loom};
+use std::ptr::NonNull;
+use std::sync::Arc;
+
+type Machine<const BUG: u8> = Loom<BUG>;
+
+/// Starts a poster of these entries; it asserts that the lane takes them.
+fn poster<const BUG: u8>(
+    front: &Arc<Front<Machine<BUG>>>,
+    log: &Log,
+    entries: &'static [u64],
+) -> JoinHandle<()> {
+    let (front, log) = (Arc::clone(front), log.clone());
+    thread::spawn(move || {
+        for entry in entries {
+            assert_eq!(post(&front, *entry, &log), Posted::Yes);
+        }
+    })
+}
+
+/// Posters of these entries against a lane that idles until it has them all.
+fn posters_and_lane<const BUG: u8>(
+    switches: Switches,
+    watches: bool,
+    posters: &[&'static [u64]],
+) -> Arc<Front<Machine<BUG>>> {
+    let front = front_with::<Machine<BUG>>(switches);
+    let log = Log::default();
+    let mut expected: Vec<u64> = posters.iter().flat_map(|p| p.to_vec()).collect();
+    expected.sort_unstable();
+    let local = Local::new(Arc::clone(&front));
+    let idler = Idler::new(&local, watches);
+    let threads: Vec<_> = posters.iter().map(|p| poster(&front, &log, p)).collect();
+    local.enter(|| idler.until(|| log.len() >= expected.len()));
+    join_all(threads);
+    log.assert_once_and_in_order(&expected);
+    if switches == Switches::default() {
+        idler.assert_rings_are_paid_for();
+    }
+    front
+}
+
+fn one_poster<const BUG: u8>() {
+    posters_and_lane::<BUG>(Switches::default(), false, &[&[100, 101]]);
+}
+
+fn one_poster_and_a_watching_lane<const BUG: u8>() {
+    posters_and_lane::<BUG>(Switches::default(), true, &[&[100, 101]]);
+}
+
+fn two_posters<const BUG: u8>() {
+    posters_and_lane::<BUG>(Switches::default(), false, &[&[100], &[200]]);
+}
+
+fn two_posters_and_a_watching_lane<const BUG: u8>() {
+    posters_and_lane::<BUG>(Switches::default(), true, &[&[100], &[200]]);
+}
+
+fn two_posters_of_three<const BUG: u8>() {
+    posters_and_lane::<BUG>(Switches::default(), false, &[&[100, 101], &[200]]);
+}
+
+/// Each older behaviour loses nothing either.
+fn switched<const BUG: u8>(idle_notify: IdleNotify, call_coalesce: CallCoalesce) {
+    let switches = Switches {
+        idle_notify,
+        call_coalesce,
+    };
+    let front = posters_and_lane::<BUG>(switches, true, &[&[100], &[200]]);
+    let rings = front.counts().rings.get();
+    assert!(rings <= 2, "{rings} rings for two posts");
+}
+
+fn idle_notify_off<const BUG: u8>() {
+    switched::<BUG>(IdleNotify::Off, CallCoalesce::On);
+}
+
+fn always_ring<const BUG: u8>() {
+    switched::<BUG>(IdleNotify::AlwaysRing, CallCoalesce::On);
+}
+
+fn ring_for_every_post<const BUG: u8>() {
+    switched::<BUG>(IdleNotify::On, CallCoalesce::Base);
+}
+
+/// One poster is stalled between push and bell, for ever. The other gets its post served all
+/// the same, and the stalled one's with it if it was pushed before.
+fn stalled_poster<const BUG: u8>() {
+    let front = front::<Machine<BUG>>();
+    let log = Log::default();
+    let local = Local::new(Arc::clone(&front));
+    let idler = Idler::new(&local, false);
+    let (theirs, their_log) = (Arc::clone(&front), log.clone());
+    let stalled = thread::spawn(move || {
+        let node = Item::<Machine<BUG>>::boxed(100, &their_log);
+        // SAFETY: as in `post`; the mailbox is open.
+        let _: Pushed = unsafe { theirs.push_untold(node) };
+    });
+    let other = poster(&front, &log, &[200]);
+    local.enter(|| {
+        idler.until(|| log.has(200));
+        join_all([stalled, other]);
+        idler.until(|| log.has(100) || front.mailbox_is_empty());
+    });
+    log.assert_once_and_in_order(&[100, 200]);
+    idler.assert_rings_are_paid_for();
+    let rescues = front.counts().rescues.get();
+    assert!(rescues <= 1, "{rescues} rescues by one post");
+}
+
+/// A lane that closes while it is posted to: every node is delivered or comes back.
+fn post_against_close<const BUG: u8>() {
+    let front = front::<Machine<BUG>>();
+    let log = Log::default();
+    let threads = [&[100, 101][..], &[200]].map(|entries| {
+        let (front, log) = (Arc::clone(&front), log.clone());
+        thread::spawn(move || {
+            let refused = entries.iter().filter(|entry| {
+                let posted = post(&front, **entry, &log);
+                posted == Posted::Closed
+            });
+            let refused: Vec<u64> = refused.copied().collect();
+            // Once closed, always closed.
+            assert!(entries.ends_with(&refused));
+            refused
+        })
+    });
+    let ready = Ready::default();
+    // SAFETY: this thread is the lane.
+    let served = unsafe { front.serve(&ready) }.delivered;
+    // SAFETY: as above.
+    let last = unsafe { front.close().deliver(&ready) };
+    assert_eq!(log.len() as u64, served + last);
+    for thread in threads {
+        for refused in thread.join().unwrap() {
+            log.push(refused);
+        }
+    }
+    log.assert_once_and_in_order(&[100, 101, 200]);
+    assert!(front.mailbox_is_empty());
+}
+
+/// Two threads push the same node at once: one succeeds, the other is told, and what was
+/// pushed before is not lost with it.
+fn twice_at_once<const BUG: u8>() {
+    let front = front::<Machine<BUG>>();
+    let log = Log::default();
+    let ready = Ready::default();
+    assert_eq!(post(&front, 100, &log), Posted::Yes);
+    let shared = Shared(Item::<Machine<BUG>>::boxed(200, &log));
+    let threads = [(); 2].map(|()| {
+        let front = Arc::clone(&front);
+        thread::spawn(move || {
+            let node = shared;
+            // SAFETY: the item stays in place until this model ends; that it is pushed by two
+            // is the point.
+            unsafe { front.push_untold(node.0) }
+        })
+    });
+    let found = threads.map(|thread| thread.join().unwrap());
+    assert!(
+        matches!(
+            found,
+            [Pushed::Behind, Pushed::Twice] | [Pushed::Twice, Pushed::Behind]
+        ),
+        "{found:?}"
+    );
+    // SAFETY: this thread is the lane.
+    let _ = unsafe { front.serve(&ready) };
+    assert_eq!(log.entries(), [100, 200]);
+}
+
+#[derive(Clone, Copy)]
+struct Shared<const BUG: u8>(NonNull<Node<Machine<BUG>>>);
+
+// SAFETY: the model that shares it delivers it after both threads have ended.
+unsafe impl<const BUG: u8> Send for Shared<BUG> {}
+
+#[test]
+fn one_poster_is_served_in_order() {
+    check(one_poster::<0>);
+    check(one_poster_and_a_watching_lane::<0>);
+}
+
+#[test]
+fn w5_post_between_announce_and_park() {
+    check_large(two_posters::<0>);
+    check_large(two_posters_and_a_watching_lane::<0>);
+}
+
+#[test]
+fn two_posters_of_three_are_served_in_order() {
+    check_large(two_posters_of_three::<0>);
+}
+
+#[test]
+fn older_behaviours_lose_nothing() {
+    check_large(idle_notify_off::<0>);
+    check_large(always_ring::<0>);
+    check_large(ring_for_every_post::<0>);
+}
+
+#[test]
+fn w13_nobody_waits_behind_a_stalled_poster() {
+    check(stalled_poster::<0>);
+}
+
+#[test]
+fn d7_a_post_to_a_closing_lane_runs_or_comes_back() {
+    check(post_against_close::<0>);
+}
+
+#[test]
+fn q3_one_node_posted_by_two_threads() {
+    check(twice_at_once::<0>);
+}
+
+#[test]
+fn mutant_no_recheck() {
+    mutant!(BellNoRecheck, two_posters);
+}
+
+#[test]
+fn mutant_no_announce_fence() {
+    mutant!(BellNoAnnounceFence, one_poster);
+}
+
+#[test]
+fn mutant_no_recheck_fence() {
+    mutant!(MailboxNoRecheckFence, one_poster);
+}
+
+#[test]
+fn mutant_no_stalled_rule() {
+    mutant!(MailboxNoStalledRule, stalled_poster);
+}
+
+#[test]
+fn mutant_push_relaxed() {
+    mutant!(MailboxPushRelaxed, two_posters);
+}
+
+#[test]
+fn mutant_take_relaxed() {
+    mutant!(MailboxTakeRelaxed, two_posters);
+}
+
+#[test]
+fn mutant_push_blind() {
+    mutant!(MailboxPushBlind, two_posters);
+}

@@ -4,8 +4,8 @@
 //! * `node`: by the rules of the queue it is in; in none, by whom the state says may submit it.
 //! * `body`: the lane while RUNNING; after COMPLETE the join handle, or whoever drops the last
 //!   reference.
-//! * `join_waker`: the join handle while neither `JOIN_WAKER` nor COMPLETE is set; the lane once
-//!   both are.
+//! * `join_waker`: the join handle while `JOIN_WAKER` is not set, also once COMPLETE (then it was
+//!   never lent); the lane once both are.
 //! * `links`: the lane.
 
 use super::body::BodyVtable;

@@ -1,1 +1,151 @@
-//! placeholder
+//! Tasks on this computer. The test's own thread is the lane, unless it says otherwise.
+
+// Tests on real threads, outside of any model.
+#![allow(clippy::disallowed_types, clippy::disallowed_methods)]
+
+mod calls;
+mod differential;
+mod orders;
+mod panics;
+mod states;
+mod wakes;
+
+use super::{Join, JoinError, Local};
+use crate::mailbox::Front;
+use crate::testing;
+use doorbell_machine::{Counter, Host};
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+use std::task::{Context, Poll, Waker};
+
+/// A lane that the test runs by hand, on its own thread.
+struct Bench {
+    front: Arc<Front<Host>>,
+    local: Local<Host>,
+}
+
+impl Bench {
+    fn new() -> Self {
+        let front = testing::front::<Host>();
+        let local = Local::new(Arc::clone(&front));
+        Bench { front, local }
+    }
+
+    /// Calls `f` as the lane.
+    fn on_lane<R>(&self, f: impl FnOnce() -> R) -> R {
+        self.local.enter(f)
+    }
+
+    fn spawn<F>(&self, future: F) -> Join<F::Output>
+    where
+        F: Future + Send + 'static,
+        F::Output: Send,
+    {
+        self.on_lane(|| testing::spawn(&self.front, future))
+    }
+
+    /// Takes the mailbox; returns how many nodes that were.
+    fn serve(&self) -> u64 {
+        // SAFETY: the test's thread is the lane.
+        self.on_lane(|| unsafe { self.front.serve(self.local.ready()) }.delivered)
+    }
+
+    /// Runs what is ready until nothing is, also what comes by the mailbox; returns how many
+    /// polls that were.
+    fn run(&self) -> usize {
+        let mut polls = 0;
+        loop {
+            self.serve();
+            let before = polls;
+            while self.on_lane(|| self.local.run_one()) {
+                polls += 1;
+            }
+            if polls == before {
+                return polls;
+            }
+        }
+    }
+
+    /// Ends the lane. Nothing of it is left: no task, no ring, no reference to its front.
+    #[track_caller]
+    fn end(self) {
+        self.on_lane(|| self.local.close());
+        assert_eq!((self.local.live(), self.local.ready().len()), (0, 0));
+        assert_eq!(self.front.counts().rings.get(), 0, "the lane never parked");
+        drop(self.local);
+        assert_eq!(Arc::strong_count(&self.front), 1, "a task was not freed");
+    }
+}
+
+/// Polls once with a waker that does nothing.
+fn poll_once<T>(join: &mut Join<T>) -> Poll<Result<T, JoinError>> {
+    Pin::new(join).poll(&mut Context::from_waker(Waker::noop()))
+}
+
+#[track_caller]
+fn output<T>(join: &mut Join<T>) -> Result<T, JoinError> {
+    match poll_once(join) {
+        Poll::Ready(output) => output,
+        Poll::Pending => panic!("the task is not complete"),
+    }
+}
+
+/// Counts.
+#[derive(Clone, Default)]
+struct Count(Arc<AtomicUsize>);
+
+impl Count {
+    fn add(&self) -> usize {
+        self.0.fetch_add(1, Relaxed)
+    }
+
+    fn get(&self) -> usize {
+        self.0.load(Relaxed)
+    }
+
+    /// Something whose drop is counted.
+    fn on_drop(&self) -> CountsDrop {
+        CountsDrop(self.clone())
+    }
+}
+
+struct CountsDrop(Count);
+
+impl Drop for CountsDrop {
+    fn drop(&mut self) {
+        self.0.add();
+    }
+}
+
+/// Where a task leaves its waker.
+#[derive(Clone, Default)]
+struct WakerSlot(Arc<Mutex<Option<Waker>>>);
+
+impl WakerSlot {
+    fn put(&self, cx: &Context<'_>) {
+        let old = self.0.lock().unwrap().replace(cx.waker().clone());
+        drop(old);
+    }
+
+    fn take(&self) -> Option<Waker> {
+        self.0.lock().unwrap().take()
+    }
+
+    fn get(&self) -> Waker {
+        let slot = self.0.lock().unwrap();
+        slot.clone().expect("the task was polled")
+    }
+}
+
+/// Never ready; leaves its waker and counts polls and its drop.
+fn pending(slot: &WakerSlot, polls: &Count, drops: &Count) -> impl Future<Output = ()> + use<> {
+    let (slot, polls, dropped) = (slot.clone(), polls.clone(), drops.on_drop());
+    std::future::poll_fn(move |cx| {
+        let _owned = &dropped;
+        polls.add();
+        slot.put(cx);
+        Poll::Pending
+    })
+}

@@ -1,0 +1,237 @@
+//! Who is rung, by state of the lane and setting of the switches: exact counts.
+
+use crate::mailbox::{Front, Posted};
+use crate::node::Ready;
+use crate::switches::{CallCoalesce, IdleNotify, Switches};
+use crate::testing::{Item, Log, front_with, post};
+use doorbell_machine::{Counter, Host};
+
+/// What a lane does when it is posted to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Lane {
+    Running,
+    Watching,
+    Parked,
+}
+
+const LANES: [Lane; 3] = [Lane::Running, Lane::Watching, Lane::Parked];
+
+fn front_in(lane: Lane, switches: Switches) -> std::sync::Arc<Front<Host>> {
+    let front = front_with(switches);
+    if lane != Lane::Running {
+        let _ = front.bell().announce_watch();
+    }
+    if lane == Lane::Parked {
+        let _ = front.bell().announce_park();
+    }
+    front
+}
+
+/// What `posts` posts made of the bell.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Made {
+    rings: u64,
+    rings_awake: u64,
+    rescues: u64,
+    notified: bool,
+    pass: bool,
+}
+
+fn made_by(posts: u64, lane: Lane, idle_notify: IdleNotify, call_coalesce: CallCoalesce) -> Made {
+    let front = front_in(
+        lane,
+        Switches {
+            idle_notify,
+            call_coalesce,
+        },
+    );
+    let (log, ready) = (Log::default(), Ready::default());
+    for entry in 0..posts {
+        assert_eq!(post(&front, entry, &log), Posted::Yes);
+    }
+    let signals = front.bell().end_idle();
+    // SAFETY: this thread is the lane.
+    let served = unsafe { front.serve(&ready) };
+    assert_eq!((served.delivered, log.len() as u64), (posts, posts));
+    let counts = front.counts();
+    Made {
+        rings: counts.rings.get(),
+        rings_awake: counts.rings_awake.get(),
+        rescues: counts.rescues.get(),
+        notified: signals.notified,
+        pass: signals.pass,
+    }
+}
+
+const NOTHING: Made = Made {
+    rings: 0,
+    rings_awake: 0,
+    rescues: 0,
+    notified: false,
+    pass: false,
+};
+
+const POSTS: u64 = 5;
+
+#[test]
+fn s6_on_rings_a_parked_lane_once_and_no_other() {
+    for posts in [1, POSTS] {
+        for lane in LANES {
+            let made = made_by(posts, lane, IdleNotify::On, CallCoalesce::On);
+            let parked = lane == Lane::Parked;
+            let expected = Made {
+                rings: u64::from(parked),
+                notified: parked,
+                ..NOTHING
+            };
+            assert_eq!(made, expected, "{posts} posts, {lane:?}");
+        }
+    }
+}
+
+#[test]
+fn idle_notify_off_asks_for_a_pass_with_every_kick() {
+    for posts in [1, POSTS] {
+        for lane in LANES {
+            let made = made_by(posts, lane, IdleNotify::Off, CallCoalesce::On);
+            let idle = lane != Lane::Running;
+            let expected = Made {
+                rings: u64::from(lane == Lane::Parked),
+                notified: idle,
+                pass: idle,
+                ..NOTHING
+            };
+            assert_eq!(made, expected, "{posts} posts, {lane:?}");
+        }
+    }
+}
+
+#[test]
+fn always_ring_rings_a_watching_lane_for_the_first_post() {
+    for posts in [1, POSTS] {
+        for lane in LANES {
+            let made = made_by(posts, lane, IdleNotify::AlwaysRing, CallCoalesce::On);
+            let expected = Made {
+                rings: u64::from(lane != Lane::Running),
+                rings_awake: u64::from(lane == Lane::Watching),
+                notified: lane == Lane::Parked,
+                ..NOTHING
+            };
+            assert_eq!(made, expected, "{posts} posts, {lane:?}");
+        }
+    }
+}
+
+#[test]
+fn base_rings_for_every_post_to_a_lane_that_is_not_watching() {
+    for posts in [1, POSTS] {
+        for lane in LANES {
+            let made = made_by(posts, lane, IdleNotify::On, CallCoalesce::Base);
+            let expected = match lane {
+                Lane::Watching => NOTHING,
+                // Only the first ring ends a park.
+                Lane::Parked => Made {
+                    rings: posts,
+                    rings_awake: posts - 1,
+                    notified: true,
+                    ..NOTHING
+                },
+                Lane::Running => Made {
+                    rings: posts,
+                    rings_awake: posts,
+                    notified: true,
+                    ..NOTHING
+                },
+            };
+            assert_eq!(made, expected, "{posts} posts, {lane:?}");
+        }
+    }
+}
+
+#[test]
+fn base_with_idle_notify_off_is_both() {
+    for lane in LANES {
+        let made = made_by(POSTS, lane, IdleNotify::Off, CallCoalesce::Base);
+        let expected = match lane {
+            // Also when it was told already.
+            Lane::Watching => (0, 0),
+            Lane::Parked => (POSTS, POSTS - 1),
+            Lane::Running => (POSTS, POSTS),
+        };
+        assert_eq!((made.rings, made.rings_awake), expected, "{lane:?}");
+        assert!(made.notified && made.pass, "{made:?}");
+    }
+}
+
+#[test]
+fn a_change_of_the_switches_counts_from_the_next_post() {
+    use crate::switches::SwitchWord;
+    let switches = std::sync::Arc::new(SwitchWord::new(Switches::default()));
+    let front = Front::<Host>::new(std::sync::Arc::clone(&switches));
+    let log = Log::default();
+    let base = Switches {
+        call_coalesce: CallCoalesce::Base,
+        ..Switches::default()
+    };
+    for (settings, rings) in [
+        (Switches::default(), 0),
+        (base, 1),
+        (base, 2),
+        (Switches::default(), 2),
+    ] {
+        switches.store(settings);
+        assert_eq!(post(&front, 100, &log), Posted::Yes);
+        assert_eq!(front.counts().rings.get(), rings, "{settings}");
+    }
+    // SAFETY: this thread is the lane, and its items stay in place until delivered.
+    let served = unsafe { front.serve(&Ready::default()) };
+    assert_eq!((served.delivered, log.len()), (4, 4));
+}
+
+#[test]
+fn a_request_for_a_pass_rings_a_parked_lane_once() {
+    for lane in LANES {
+        let front = front_in(lane, Switches::default());
+        for _ in 0..3 {
+            front.request_pass();
+        }
+        assert_eq!(front.counts().rings.get(), u64::from(lane == Lane::Parked));
+        let signals = front.bell().end_idle();
+        assert!(signals.notified && signals.pass);
+    }
+}
+
+#[test]
+fn a_post_after_a_request_does_not_ring_again() {
+    let front = front_in(Lane::Parked, Switches::default());
+    let log = Log::default();
+    front.request_pass();
+    assert_eq!(post(&front, 1, &log), Posted::Yes);
+    assert_eq!(front.counts().rings.get(), 1);
+    // SAFETY: this thread is the lane.
+    let served = unsafe { front.serve(&Ready::default()) };
+    assert!(served.signals.pass);
+    assert_eq!(log.entries(), [1]);
+}
+
+#[test]
+fn a_closed_lane_is_not_rung() {
+    for idle_notify in [IdleNotify::On, IdleNotify::Off, IdleNotify::AlwaysRing] {
+        for call_coalesce in [CallCoalesce::On, CallCoalesce::Base] {
+            let switches = Switches {
+                idle_notify,
+                call_coalesce,
+            };
+            for lane in LANES {
+                let (front, log) = (front_in(lane, switches), Log::default());
+                assert!(front.close().is_empty());
+                let late = Item::<Host>::boxed(1, &log);
+                // SAFETY: the mailbox is closed: the node stays ours.
+                assert_eq!(unsafe { front.post(late) }, Posted::Closed);
+                // SAFETY: as above.
+                assert_eq!(unsafe { Item::reclaim(late) }, 1);
+                assert_eq!(front.counts().rings.get(), 0, "{switches}, {lane:?}");
+            }
+        }
+    }
+}

@@ -1,0 +1,260 @@
+//! The state word step by step: every transition from every word that can be reached.
+
+use super::super::Phase;
+use super::super::state::{Completed, Join, JoinDropped, Pause, Released, Start, State, Wake};
+use doorbell_machine::Host;
+use std::collections::BTreeSet;
+
+/// References that the enumeration goes up to; more of them behave alike.
+const REFS_MAX: u64 = 3;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Step {
+    Wake,
+    Cancel,
+    Start,
+    Pause,
+    Complete,
+    Reclaim,
+    Lend,
+    DropJoin,
+    Retain,
+    Release,
+}
+
+const STEPS: [Step; 10] = [
+    Step::Wake,
+    Step::Cancel,
+    Step::Start,
+    Step::Pause,
+    Step::Complete,
+    Step::Reclaim,
+    Step::Lend,
+    Step::DropJoin,
+    Step::Retain,
+    Step::Release,
+];
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Found {
+    Wake(Wake),
+    Start(Start),
+    Pause(Pause),
+    Completed(Completed),
+    Join(Join),
+    JoinDropped(JoinDropped),
+    Released(Released),
+    Nothing,
+}
+
+fn real(state: &State<Host>, step: Step) -> Found {
+    match step {
+        Step::Wake => Found::Wake(state.wake()),
+        Step::Cancel => Found::Wake(state.cancel()),
+        Step::Start => Found::Start(state.start()),
+        Step::Pause => Found::Pause(state.pause()),
+        Step::Complete => Found::Completed(state.complete()),
+        Step::Reclaim => Found::Join(state.reclaim_waker()),
+        Step::Lend => Found::Join(state.lend_waker()),
+        Step::DropJoin => Found::JoinDropped(state.drop_join()),
+        Step::Retain => {
+            state.retain();
+            Found::Nothing
+        }
+        Step::Release => Found::Released(state.release()),
+    }
+}
+
+/// The word as the table in `state.rs` lays it out.
+#[expect(clippy::struct_excessive_bools, reason = "six bits are six bools")]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Model {
+    scheduled: bool,
+    running: bool,
+    complete: bool,
+    cancelled: bool,
+    join: bool,
+    join_waker: bool,
+    refs: u64,
+}
+
+impl Model {
+    fn of(word: u64) -> Self {
+        let bit = |n: u32| word & (1 << n) != 0;
+        assert!(!bit(6) && !bit(7), "unused bits are set: {word:#x}");
+        Model {
+            scheduled: bit(0),
+            running: bit(1),
+            complete: bit(2),
+            cancelled: bit(3),
+            join: bit(4),
+            join_waker: bit(5),
+            refs: word >> 8,
+        }
+    }
+
+    /// Who may do what: the lane starts what is queued and ends what runs; the handle lends a
+    /// waker only after it took the cell back.
+    fn allows(self, step: Step) -> bool {
+        match step {
+            _ if self.refs == 0 => false,
+            Step::Start => self.scheduled && !self.running && !self.complete,
+            Step::Complete => self.running && !self.complete,
+            // A run that began as a cancellation has nothing to pause.
+            Step::Pause => self.running && !self.complete && (self.scheduled || !self.cancelled),
+            Step::Reclaim | Step::DropJoin => self.join,
+            Step::Lend => self.join && (self.complete || !self.join_waker),
+            Step::Retain => self.refs < REFS_MAX,
+            Step::Wake | Step::Cancel | Step::Release => true,
+        }
+    }
+
+    fn wake(&mut self) -> Found {
+        let idle = !self.scheduled && !self.running && !self.complete;
+        self.scheduled = true;
+        Found::Wake(if idle { Wake::Submit } else { Wake::Nothing })
+    }
+
+    fn pause(&mut self) -> Found {
+        self.running = false;
+        Found::Pause(if self.scheduled {
+            Pause::Requeue
+        } else {
+            Pause::Idle
+        })
+    }
+
+    fn complete(&mut self) -> Found {
+        self.complete = true;
+        Found::Completed(match (self.join, self.join_waker) {
+            (false, false) => Completed::DropOutput,
+            (true, true) => Completed::WakeJoiner,
+            (true, false) => Completed::Nothing,
+            (false, true) => panic!("a waker without a handle"),
+        })
+    }
+
+    fn join(&mut self, waker: bool) -> Found {
+        if self.complete {
+            return Found::Join(Join::Complete);
+        }
+        self.join_waker = waker;
+        Found::Join(Join::CellIsMine)
+    }
+
+    fn drop_join(&mut self) -> Found {
+        self.join = false;
+        if self.complete {
+            return Found::JoinDropped(JoinDropped::DropOutput);
+        }
+        self.join_waker = false;
+        Found::JoinDropped(JoinDropped::DropWaker)
+    }
+
+    fn step(&mut self, step: Step) -> Found {
+        match step {
+            Step::Wake => self.wake(),
+            Step::Cancel => {
+                self.cancelled = true;
+                self.wake()
+            }
+            Step::Start => {
+                (self.scheduled, self.running) = (false, true);
+                Found::Start(if self.cancelled {
+                    Start::Cancel
+                } else {
+                    Start::Poll
+                })
+            }
+            Step::Pause => self.pause(),
+            Step::Complete => self.complete(),
+            Step::Reclaim => self.join(false),
+            Step::Lend => self.join(true),
+            Step::DropJoin => self.drop_join(),
+            Step::Retain => {
+                self.refs += 1;
+                Found::Nothing
+            }
+            Step::Release => {
+                self.refs -= 1;
+                Found::Released(if self.refs == 0 {
+                    Released::Last
+                } else {
+                    Released::More
+                })
+            }
+        }
+    }
+
+    fn phase(self) -> Phase {
+        match self {
+            Model { complete: true, .. } => Phase::Complete,
+            Model { running: true, .. } => Phase::Running,
+            Model {
+                scheduled: true, ..
+            } => Phase::Queued,
+            _ => Phase::Idle,
+        }
+    }
+}
+
+#[test]
+fn every_step_from_every_word() {
+    let first = State::<Host>::new().word();
+    let new = Model::of(first);
+    assert!(new.scheduled && new.join && new.refs == 2, "{new:?}");
+    let mut seen = BTreeSet::from([first]);
+    let mut fresh = vec![first];
+    let mut counts = [0_usize; STEPS.len()];
+    while let Some(start) = fresh.pop() {
+        let model = Model::of(start);
+        let here = State::<Host>::at(start);
+        assert_eq!(here.phase(), model.phase(), "{model:?}");
+        assert_eq!(here.is_complete(), model.complete);
+        for (count, step) in counts.iter_mut().zip(STEPS) {
+            if !model.allows(step) {
+                continue;
+            }
+            let (state, mut end) = (State::<Host>::at(start), model);
+            let expected = end.step(step);
+            assert_eq!(real(&state, step), expected, "{step:?} from {model:?}");
+            assert_eq!(Model::of(state.word()), end, "{step:?} from {model:?}");
+            *count += 1;
+            if seen.insert(state.word()) {
+                fresh.push(state.word());
+            }
+        }
+    }
+    // Idle, queued, running, and woken while running; the last three also cancelled. Each with
+    // no handle, a handle, or a handle that lent its waker. Complete: woken or not, cancelled or
+    // not, with those three, and with a handle that went and left its waker to the lane.
+    let kinds: BTreeSet<u64> = seen.iter().map(|word| word & 0xFF).collect();
+    assert_eq!(kinds.len(), 7 * 3 + 4 * 4, "{kinds:x?}");
+    assert!(counts.iter().all(|count| *count > 0), "{counts:?}");
+}
+
+#[test]
+fn a_complete_task_is_never_queued_again() {
+    let state = State::<Host>::new();
+    assert_eq!(state.start(), Start::Poll);
+    assert_eq!(state.complete(), Completed::Nothing);
+    for _ in 0..3 {
+        assert_eq!(
+            (state.wake(), state.cancel()),
+            (Wake::Nothing, Wake::Nothing)
+        );
+        assert_eq!(state.phase(), Phase::Complete);
+    }
+}
+
+#[test]
+fn a_hundred_thousand_references_are_counted() {
+    let state = State::<Host>::new();
+    for _ in 0..100_000 {
+        state.retain();
+    }
+    for _ in 0..100_001 {
+        assert_eq!(state.release(), Released::More);
+    }
+    assert_eq!(state.release(), Released::Last);
+}

@@ -1,0 +1,162 @@
+//! Models: a small program of two to four threads, run in every interleaving of a few
+//! preemptions. `LOOM_MAX_PREEMPTIONS` asks for another number than these.
+
+use doorbell_machine::Bug;
+use std::process::Command;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+/// Preemptions explored of most models, and of those that would take too long.
+const PREEMPTIONS: usize = 3;
+const PREEMPTIONS_OF_LARGE: usize = 2;
+
+/// More executions than this are not a model but a search without an end.
+const EXECUTIONS_MAX: usize = 2_000_000;
+
+/// Names the test that a child process is to run with its mutant.
+const CHILD: &str = "DOORBELL_MUTANT_CHILD";
+
+/// Runs `model` in every interleaving of at most three preemptions.
+pub(crate) fn check(model: fn()) {
+    check_up_to(PREEMPTIONS, model);
+}
+
+/// Runs `model` in every interleaving of at most two preemptions.
+pub(crate) fn check_large(model: fn()) {
+    check_up_to(PREEMPTIONS_OF_LARGE, model);
+}
+
+/// # Panics
+/// If one execution fails, or if there are so many that they were not all run.
+fn check_up_to(preemptions: usize, model: fn()) {
+    let mut builder = ::loom::model::Builder::new();
+    builder.preemption_bound = builder.preemption_bound.or(Some(preemptions));
+    builder.max_branches = 20_000;
+    builder.checkpoint_interval = 1_000;
+    builder.max_permutations = Some(EXECUTIONS_MAX);
+    let executions = Arc::new(AtomicUsize::new(0));
+    let count = Arc::clone(&executions);
+    builder.check(move || {
+        // ORDER: Relaxed; a count that is read after the last execution.
+        count.fetch_add(1, Ordering::Relaxed);
+        model();
+    });
+    // ORDER: Relaxed; all executions are over.
+    let executions = executions.load(Ordering::Relaxed);
+    eprintln!("{executions} executions");
+    assert!(executions > 1, "a model of one execution checks nothing");
+    assert!(executions < EXECUTIONS_MAX - 1_000, "not all were run");
+}
+
+/// Waits for the threads of a model.
+pub(crate) fn join_all(threads: impl IntoIterator<Item = ::loom::thread::JoinHandle<()>>) {
+    for thread in threads {
+        thread.join().expect("a thread of the model panicked");
+    }
+}
+
+/// How a mutant shows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Shows {
+    /// A lane or a caller sleeps for ever.
+    Deadlock,
+    /// Two threads use the same memory without an order between them.
+    Race,
+    /// An assertion with this text fails.
+    Assertion(&'static str),
+}
+
+impl Shows {
+    const fn text(self) -> &'static str {
+        match self {
+            Shows::Deadlock => "deadlock; threads =",
+            Shows::Race => "Causality violation",
+            Shows::Assertion(text) => text,
+        }
+    }
+}
+
+/// The test that shows that a model notices the mutant, and how it shows.
+fn killer(bug: Bug) -> (&'static str, Shows) {
+    use Shows::{Deadlock, Race};
+    const QUEUED_TWICE: Shows = Shows::Assertion("a task was queued twice");
+    match bug {
+        Bug::None => unreachable!("nothing is broken"),
+        Bug::BellNoRing => ("bell::loom::mutant_no_ring", Deadlock),
+        Bug::BellNotifyRelaxed => ("bell::loom::mutant_notify_relaxed", Deadlock),
+        Bug::BellAnnounceBlind => ("bell::loom::mutant_announce_blind", Deadlock),
+        Bug::BellNoRecheck => ("mailbox::loom::mutant_no_recheck", Deadlock),
+        Bug::BellNoAnnounceFence => ("mailbox::loom::mutant_no_announce_fence", Deadlock),
+        Bug::MailboxNoRecheckFence => ("mailbox::loom::mutant_no_recheck_fence", Deadlock),
+        Bug::MailboxNoStalledRule => ("mailbox::loom::mutant_no_stalled_rule", Deadlock),
+        Bug::MailboxPushRelaxed => ("mailbox::loom::mutant_push_relaxed", Race),
+        Bug::MailboxTakeRelaxed => ("mailbox::loom::mutant_take_relaxed", Race),
+        Bug::MailboxPushBlind => ("mailbox::loom::mutant_push_blind", Deadlock),
+        Bug::BellClearAfterTake => ("lane::loom::mutant_clear_after_take", Deadlock),
+        Bug::TaskForgetWake => ("task::loom::mutant_forget_wake", Deadlock),
+        Bug::TaskWakeRelaxed => ("task::loom::mutant_wake_relaxed", Deadlock),
+        Bug::TaskSubmitWhileRunning => ("task::loom::mutant_submit_while_running", QUEUED_TWICE),
+        Bug::TaskCompleteRelaxed => ("task::loom::mutant_complete_relaxed", Race),
+        Bug::TaskDropRelaxed => ("task::loom::mutant_drop_relaxed", Race),
+        Bug::TaskJoinWakerBlind => ("task::loom::mutant_join_waker_blind", Race),
+        Bug::CallSleepSilently => ("call::loom::mutant_sleep_silently", Deadlock),
+        Bug::CallDoneRelaxed => ("call::loom::mutant_done_relaxed", Race),
+        Bug::CallTouchAfterDone => ("call::loom::mutant_touch_after_done", Race),
+    }
+}
+
+/// Shows that `model`, which is one with `bug` in it, fails, and in the way that is expected.
+///
+/// The model runs in a process of its own: a thread that is unwound in the middle of a model
+/// drops wakers and handles there, whose steps panic again once the model is over, and a
+/// panic in a drop while unwinding ends the process.
+#[track_caller]
+pub(crate) fn must_be_noticed(bug: Bug, model: fn()) {
+    let (test, shows) = killer(bug);
+    if std::env::var(CHILD).is_ok_and(|name| name == test) {
+        check_up_to(PREEMPTIONS_OF_LARGE, model);
+        return;
+    }
+    let child = Command::new(std::env::current_exe().expect("the OS knows this program"))
+        .args([test, "--exact", "--nocapture", "--test-threads=1"])
+        .env(CHILD, test)
+        .env("RUST_BACKTRACE", "0")
+        .output()
+        .expect("this program starts again");
+    let said = [child.stdout, child.stderr].map(|text| String::from_utf8_lossy(&text).into_owned());
+    let said = said.join("");
+    assert!(!child.status.success(), "{bug:?} went unnoticed:\n{said}");
+    assert!(
+        said.contains(shows.text()),
+        "{bug:?} did not show as {shows:?}:\n{said}"
+    );
+}
+
+/// Runs `mutant` for a bug, with the model that has it.
+macro_rules! mutant {
+    ($bug:ident, $model:ident) => {
+        $crate::testing::model::must_be_noticed(
+            doorbell_machine::Bug::$bug,
+            $model::<{ doorbell_machine::Bug::$bug as u8 }>,
+        )
+    };
+}
+pub(crate) use mutant;
+
+#[test]
+fn every_mutant_has_its_killer() {
+    let listed = Command::new(std::env::current_exe().expect("the OS knows this program"))
+        .args(["--list", "--format=terse"])
+        .output()
+        .expect("this program starts again");
+    let listed = String::from_utf8_lossy(&listed.stdout).into_owned();
+    for bug in Bug::ALL {
+        let line = format!("{}: test", killer(bug).0);
+        assert!(
+            listed.lines().any(|test| test == line),
+            "there is no {line}"
+        );
+    }
+    let killers: std::collections::BTreeSet<_> = Bug::ALL.map(|bug| killer(bug).0).into();
+    assert_eq!(killers.len(), Bug::ALL.len(), "one test kills two mutants");
+}
