@@ -9,6 +9,7 @@
 //! | [`mailbox`] | a lane's inbound queue, and the rule of who touches the bell |
 //! | [`task`] | the task cell, its waker and its join handle |
 //! | [`call`] | a closure posted to a named core, awaited or waited for |
+//! | [`wheel`] | a lane's timers |
 //! | [`lane`] | the loop: take, run, pass, watch, park |
 
 pub mod bell;
@@ -19,6 +20,7 @@ pub mod node;
 pub mod switches;
 pub mod task;
 pub mod wait;
+pub mod wheel;
 
 #[cfg(test)]
 mod testing;

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand};
 
-use crate::scenario::{Effort, Options, call};
+use crate::scenario::{Effort, Options, call, timer_acc, timer_cost, timer_idle};
 
 /// The most calls in a round: their numbers have to fit into the words that carry them.
 const CALLS_MAX: i64 = 10_000_000;
@@ -21,6 +21,9 @@ const ROUNDS_MAX: i64 = 1_000;
     after_help = "Examples:\n  \
         doorbell lab call            how long a call to another core takes, as a table\n  \
         doorbell lab call --quick    a first look within seconds\n  \
+        doorbell lab timer-cost      what a timer costs that never fires\n  \
+        doorbell lab timer-acc       how late sleeps end\n  \
+        doorbell lab timer-idle      what wakes up for periodic timers\n  \
         doorbell help lab call       what is measured, and what each column means"
 )]
 pub struct Cli {
@@ -34,10 +37,13 @@ pub struct Cli {
 pub enum Command {
     /// Measure Doorbell and its peers on this machine
     ///
-    /// Every scenario runs its contestants interleaved, in rounds. Each contestant stands between
-    /// two readings of the physical limit; if those differ by more than 1.5 times the pass is
-    /// repeated, and after two repetitions the round is dropped. Figures are medians over the
-    /// rounds kept, with the least and the greatest round beside them.
+    /// Every scenario runs its contestants interleaved, in rounds. Figures are medians over the
+    /// rounds, with the least and the greatest round beside them.
+    ///
+    /// Of calls, each contestant stands between two readings of the physical limit; if those
+    /// differ by more than 1.5 times the pass is repeated, and after two repetitions the round is
+    /// dropped. Of timers, every round counts, and contestants are compared with one of them in
+    /// the same round.
     ///
     /// Stop other programs first: every one of them is in the figures.
     #[command(
@@ -64,7 +70,76 @@ pub enum LabCommand {
     /// what the calls cost the machine in interrupts, context switches and system calls. The limit
     /// is a cache line that goes to the other CPU and back.
     #[command(after_long_help = call_help())]
-    Call(LabArgs),
+    Call(CallArgs),
+
+    /// Create a timer, poll it once and drop it
+    ///
+    /// Most timers are timeouts, which never fire. Measured is what such a one costs: one by one,
+    /// in batches, each the earliest there is, beside many others, and on both cores at once; with
+    /// doorbell, tokio and async-io, beside a bare array of lists as the floor. The clock that a
+    /// sleep reads has rows of its own.
+    #[command(after_long_help = timer_help(
+        "timer-cost",
+        "the whole table, in about 2 minutes",
+        timer_cost::reading(),
+    ))]
+    TimerCost(LabArgs),
+
+    /// Sleep for a while, and look how late the wake-up comes
+    ///
+    /// 400 tasks on two cores sleep 25 times each, for 1 to 50 ms. Measured is how long after its
+    /// deadline each goes on, and the CPU time of it all; with doorbell, tokio, async-io, and 400
+    /// threads that sleep in the kernel as the baseline.
+    #[command(after_long_help = timer_help(
+        "timer-acc",
+        "the whole table, in about 1 minute",
+        timer_acc::reading(),
+    ))]
+    TimerAcc(LabArgs),
+
+    /// Let 1,000 periodic timers tick, and count what wakes up for it
+    ///
+    /// Periods lie between 10 ms and 1 s, each doubling as likely as the next. Measured are the
+    /// wake-ups of threads for each tick, and the CPU time; with doorbell with and without slack,
+    /// tokio and async-io.
+    #[command(after_long_help = timer_help(
+        "timer-idle",
+        "the whole table, in about 2 minutes",
+        timer_idle::reading(),
+    ))]
+    TimerIdle(LabArgs),
+}
+
+impl LabCommand {
+    /// What was asked for.
+    pub fn options(&self) -> Options {
+        match self {
+            Self::Call(args) => args.options(),
+            Self::TimerCost(args) | Self::TimerAcc(args) | Self::TimerIdle(args) => args.options(),
+        }
+    }
+}
+
+/// Options of `call`.
+#[derive(Debug, Args)]
+pub struct CallArgs {
+    #[command(flatten)]
+    common: LabArgs,
+
+    /// Calls of each contestant in a round; those that park make a twentieth
+    /// [default: 100000, with --quick 10000]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=CALLS_MAX))]
+    calls: Option<u32>,
+}
+
+impl CallArgs {
+    fn options(&self) -> Options {
+        let mut options = self.common.options();
+        if let Some(calls) = self.calls {
+            options.effort.calls = calls;
+        }
+        options
+    }
 }
 
 /// Options of every scenario.
@@ -74,16 +149,12 @@ pub struct LabArgs {
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=ROUNDS_MAX))]
     rounds: Option<u32>,
 
-    /// Calls of each contestant in a round; those that park make a twentieth
-    /// [default: 100000, with --quick 10000]
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=CALLS_MAX))]
-    calls: Option<u32>,
-
-    /// Few rounds and calls: a first look, not figures to rely on
+    /// Few rounds of little work: a first look, not figures to rely on
     #[arg(long)]
     quick: bool,
 
-    /// Only contestants whose name or variant contains this; the limit is always taken
+    /// Only contestants whose name or variant contains this; what they are compared with is
+    /// always measured
     #[arg(long, value_name = "SUBSTRING")]
     only: Option<String>,
 
@@ -107,9 +178,9 @@ impl LabArgs {
         Options {
             effort: Effort {
                 rounds: self.rounds.unwrap_or(usual.rounds),
-                calls: self.calls.unwrap_or(usual.calls),
                 ..usual
             },
+            quick: self.quick,
             only: self.only.clone(),
             json: self.json,
             html: self.html.clone(),
@@ -118,15 +189,31 @@ impl LabArgs {
 }
 
 fn call_help() -> String {
-    let mut text = String::from(
+    help(
         "Examples:\n  \
          doorbell lab call                      the whole table, in well under 90 s\n  \
          doorbell lab call --quick --only tokio only tokio, in seconds\n  \
          doorbell lab call --rounds 15 --html call.html\n  \
-         sudo doorbell lab call                 counts system calls too\n\n\
-         Columns:\n",
+         sudo doorbell lab call                 counts system calls too\n",
+        call::reading(),
+    )
+}
+
+fn timer_help(scenario: &str, whole: &str, reading: &[&str]) -> String {
+    let command = format!("doorbell lab {scenario}");
+    let examples = format!(
+        "Examples:\n  \
+         {command}    {whole}\n  \
+         {command} --quick --only tokio    only tokio and the baseline, in seconds\n  \
+         {command} --json | jq '.rows[] | [.contestant, .variant, .metrics]'\n"
     );
-    for sentence in call::reading() {
+    help(&examples, reading)
+}
+
+/// Examples, and below them what each column means.
+fn help(examples: &str, reading: &[&str]) -> String {
+    let mut text = format!("{examples}\nColumns:\n");
+    for sentence in reading {
         text.push_str("  ");
         text.push_str(sentence);
         text.push('\n');
@@ -147,10 +234,8 @@ mod tests {
     fn options(arguments: &[&str]) -> Options {
         let words = ["doorbell", "lab", "call"].iter().chain(arguments);
         let cli = Cli::try_parse_from(words).expect("the arguments are right");
-        let Command::Lab {
-            scenario: LabCommand::Call(args),
-        } = cli.command;
-        args.options()
+        let Command::Lab { scenario } = cli.command;
+        scenario.options()
     }
 
     #[test]

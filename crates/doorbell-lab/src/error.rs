@@ -63,6 +63,21 @@ pub enum LabError {
         reason: &'static str,
     },
 
+    /// Timers did something in another number than they had to.
+    #[error("{expected} {what} were due, but there were {found}")]
+    TimersMiscounted {
+        /// What was counted.
+        what: &'static str,
+        /// How many there had to be.
+        expected: u64,
+        /// How many there were.
+        found: u64,
+    },
+
+    /// A task of a contestant panicked or was dropped.
+    #[error("a task of the contestant ended without a result")]
+    TaskLost,
+
     /// A thread of a contestant panicked.
     #[error("the thread `{thread}` panicked")]
     ThreadPanicked {

@@ -8,7 +8,8 @@
 //! | [`report`] | table, JSON and page |
 //!
 //! A new peer is a file beside `scenario/call/line.rs` that implements
-//! [`Contestant`](scenario::Contestant). A new scenario is a folder beside `scenario/call`.
+//! [`Contestant`](scenario::Contestant). A new scenario is a folder beside `scenario/call`, or
+//! beside `scenario/timer_cost` if there is no physical limit to it.
 
 pub mod cli;
 mod error;
@@ -43,12 +44,14 @@ pub fn main() -> ExitCode {
 
 fn run(cli: &Cli) -> Result<(), LabError> {
     let Command::Lab { scenario } = &cli.command;
-    match scenario {
-        LabCommand::Call(args) => {
-            let options = args.options();
-            give_out(&scenario::call::run(&options)?, &options)
-        }
-    }
+    let options = scenario.options();
+    let report = match scenario {
+        LabCommand::Call(_) => scenario::call::run(&options),
+        LabCommand::TimerCost(_) => scenario::timer_cost::run(&options),
+        LabCommand::TimerAcc(_) => scenario::timer_acc::run(&options),
+        LabCommand::TimerIdle(_) => scenario::timer_idle::run(&options),
+    }?;
+    give_out(&report, &options)
 }
 
 /// Writes the table or the JSON, then the page, if one is wanted. In this order a path that cannot

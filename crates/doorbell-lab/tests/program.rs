@@ -29,6 +29,17 @@ fn small_run(more: &[&str]) -> Option<Output> {
 
 #[test]
 fn help_teaches() {
+    let timers = ["--rounds", "--quick", "--json", "--only", "Columns:"];
+    for scenario in ["timer-cost", "timer-acc", "timer-idle"] {
+        let output = doorbell(&["lab", scenario, "--help"]);
+        let help = text(&output.stdout);
+        for part in timers {
+            assert!(
+                help.contains(part),
+                "{scenario} does not say {part}:\n{help}"
+            );
+        }
+    }
     let cases: [(&[&str], &[&str]); 3] = [
         (&["--help"], &["lab", "Examples:", "doorbell lab call"]),
         (
@@ -126,4 +137,100 @@ fn only_filters_and_refuses_what_nobody_is_called() {
         "it says who there is"
     );
     assert_eq!(text(&refused.stdout), "");
+}
+
+/// The rows of a timer scenario run once; empty where the process may use one CPU only.
+fn timer_rows(scenario: &str, only: &str) -> Vec<Value> {
+    let arguments = ["--quick", "--rounds", "1", "--json", "--only", only];
+    let output = doorbell(&[&["lab", scenario][..], &arguments].concat());
+    if text(&output.stderr).contains("needs 2 CPUs") {
+        eprintln!("not tested here: {}", text(&output.stderr));
+        return Vec::new();
+    }
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    assert_eq!(text(&output.stderr), "", "nothing else is said");
+    let json: Value = serde_json::from_slice(&output.stdout).expect("it is JSON");
+    assert_eq!(json["scenario"], scenario);
+    assert_eq!(json["rounds"], 1);
+    assert!(json["machine"]["cpu_model"].is_string());
+    let rows = json["rows"].as_array().expect("rows are a list").clone();
+    for row in &rows {
+        assert!(row["variant"].is_string(), "{row}");
+        assert_eq!(row["metrics"]["rounds_kept_count"], 1.0, "{row}");
+        let operations = row["metrics"]["operations_count"].as_f64();
+        assert!(operations.is_some_and(|count| count > 0.0), "{row}");
+    }
+    rows
+}
+
+fn names(rows: &[Value]) -> Vec<&str> {
+    let names = rows.iter().map(|row| row["contestant"].as_str());
+    names
+        .map(|name| name.expect("a contestant is a string"))
+        .collect()
+}
+
+/// Every row has these metrics, and none of them is negative.
+fn assert_metrics(rows: &[Value], metrics: &[&str]) {
+    for row in rows {
+        for name in metrics {
+            let value = row["metrics"][name].as_f64();
+            assert!(value.is_some_and(|value| value >= 0.0), "{name} of {row}");
+        }
+    }
+}
+
+#[test]
+fn timer_cost_compares_with_the_floor_of_the_variant() {
+    let rows = timer_rows("timer-cost", "doorbell (batches");
+    if rows.is_empty() {
+        return;
+    }
+    assert_eq!(names(&rows), ["array wheel", "doorbell"]);
+    let wanted = ["op_ns", "op_min_ns", "op_max_ns", "ratio_x", "ratio_min_x"];
+    assert_metrics(&rows, &wanted);
+    assert_eq!(rows[0]["metrics"]["ratio_x"], 1.0);
+}
+
+#[test]
+fn timer_acc_is_never_early() {
+    let rows = timer_rows("timer-acc", "slack 0");
+    if rows.is_empty() {
+        return;
+    }
+    assert_eq!(names(&rows), ["OS threads", "doorbell"]);
+    let wanted = ["p50_us", "p99_us", "max_us", "ratio_x", "cpu_percent"];
+    assert_metrics(&rows, &wanted);
+    for row in &rows {
+        assert_eq!(row["metrics"]["early_count"], 0.0, "{row}");
+        assert_eq!(row["metrics"]["operations_count"], 2_000.0, "{row}");
+    }
+}
+
+#[test]
+fn timer_idle_is_never_early() {
+    let rows = timer_rows("timer-idle", "doorbell");
+    if rows.is_empty() {
+        return;
+    }
+    assert_eq!(names(&rows), ["tokio", "doorbell", "doorbell"]);
+    let wanted = [
+        "wakeups_per_op",
+        "ratio_x",
+        "cpu_percent",
+        "cpu_min_percent",
+    ];
+    assert_metrics(&rows, &wanted);
+    let ticks = &rows[0]["metrics"]["operations_count"];
+    for row in &rows {
+        assert_eq!(row["metrics"]["early_count"], 0.0, "{row}");
+        assert_eq!(&row["metrics"]["operations_count"], ticks, "{row}");
+    }
+}
+
+#[test]
+fn timer_scenarios_say_who_there_is() {
+    let refused = doorbell(&["lab", "timer-cost", "--quick", "--only", "nobody"]);
+    assert!(!refused.status.success());
+    assert!(text(&refused.stderr).contains("async-io (both cores at once)"));
 }

@@ -48,11 +48,13 @@ pub enum Bug {
     CallDoneRelaxed,
     /// call: the callee touches the call again after it has said DONE.
     CallTouchAfterDone,
+    /// wheel: the lane hands a timer to its handle without looking whether that is gone.
+    WheelFireBlind,
 }
 
 impl Bug {
     /// All mutants, without [`Bug::None`].
-    pub const ALL: [Bug; 20] = [
+    pub const ALL: [Bug; 21] = [
         Bug::BellClearAfterTake,
         Bug::BellNoRecheck,
         Bug::BellAnnounceBlind,
@@ -73,6 +75,7 @@ impl Bug {
         Bug::CallSleepSilently,
         Bug::CallDoneRelaxed,
         Bug::CallTouchAfterDone,
+        Bug::WheelFireBlind,
     ];
 
     /// The mutant with this number, [`Bug::None`] for a number that has none. The inverse of

@@ -215,9 +215,18 @@ pub trait Machine: Debug + Sized + Send + Sync + 'static {
     /// the bell. Same contract; partner: [`Machine::fence_announce`].
     fn fence_recheck();
 
+    /// By how much [`Machine::now_ns`] may lie behind the OS's clock.
+    const LAG_NS_MAX: u64 = 0;
+
     /// Nanoseconds since a fixed point; never runs backwards, never ahead of the OS's
     /// monotonic clock.
     fn now_ns() -> u64;
+    /// As [`Machine::now_ns`], and the processor may read it a little before what stands before
+    /// it: cheaper, for deadlines, which [`Machine::LAG_NS_MAX`] covers. Not to be compared with
+    /// times of other threads.
+    fn now_ns_unordered() -> u64 {
+        Self::now_ns()
+    }
     /// A hint that the caller spins.
     fn relax();
     /// Watches a line until `changed` holds of what lies in it, for about `for_ns`

@@ -7,10 +7,12 @@ use crate::{CoreId, Switches};
 use doorbell_core::bell::LaneState;
 use doorbell_core::call::{ErasedCall, Gone};
 use doorbell_core::task::{BodyVtable, Kind, RawJoin};
+use doorbell_core::wheel::RawTimer;
 use doorbell_machine::slots;
 use std::cell::Cell;
 use std::pin::Pin;
 use std::rc::Rc;
+use std::task::Waker;
 
 /// A runtime without its machine.
 pub(crate) trait Ambient: std::fmt::Debug + Send + Sync {
@@ -40,6 +42,18 @@ pub(crate) trait Ambient: std::fmt::Debug + Send + Sync {
 
     /// Runs a future on the calling thread.
     fn block_on(&self, future: Pin<&mut dyn Future<Output = ()>>);
+
+    /// The time by the runtime's clock.
+    fn now_ns(&self) -> u64;
+
+    /// The moment that lies so far ahead, never early by the OS's clock.
+    fn after_ns(&self, duration_ns: u64) -> u64;
+
+    /// Arms a timer: on the lane that the caller runs on, else on one of this runtime's.
+    ///
+    /// # Errors
+    /// [`Gone`] if that lane has ended.
+    fn arm_timer(&self, when_ns: u64, waker: &Waker) -> Result<RawTimer, Gone>;
 
     /// All counts at this moment.
     fn metrics(&self) -> Metrics;

@@ -29,6 +29,7 @@ mod metrics;
 mod rt;
 mod runtime;
 mod task;
+pub mod time;
 mod yield_now;
 
 pub use builder::{BuildError, Builder, CpuList};

@@ -10,9 +10,11 @@ use doorbell_core::lane::{Lane, LaneConfig, LaneShared};
 use doorbell_core::switches::SwitchWord;
 use doorbell_core::task::{BodyVtable, Kind, RawJoin, launch};
 use doorbell_core::wait;
+use doorbell_core::wheel::{Clock, RawTimer};
 use doorbell_machine::{Counter, Line, Machine, ThreadError, ThreadHandle, ThreadSpec};
 use std::pin::Pin;
 use std::sync::Arc;
+use std::task::Waker;
 
 /// What a runtime is made of.
 pub(crate) struct Plan {
@@ -30,6 +32,7 @@ pub(crate) struct Rt<M: Machine> {
     /// Written by every thread that is no lane; in a line of its own.
     cursor: M::Line<M::Counter>,
     watch_ns: u64,
+    clock: Arc<Clock<M>>,
 }
 
 impl<M: Machine> std::fmt::Debug for Rt<M> {
@@ -54,15 +57,17 @@ impl<M: Machine> Owner<M> {
         let config = LaneConfig {
             watch_ns: plan.watch_ns,
         };
-        let lanes = plan
-            .cpus
-            .iter()
-            .map(|_| Arc::new(LaneShared::new(config, Arc::clone(&switches))));
+        let clock = Arc::new(Clock::default());
+        let lanes = plan.cpus.iter().map(|_| {
+            let (switches, clock) = (Arc::clone(&switches), Arc::clone(&clock));
+            Arc::new(LaneShared::with_clock(config, switches, clock))
+        });
         let rt = Arc::new(Rt {
             lanes: lanes.collect(),
             switches,
             cursor: M::Line::new(M::Counter::default),
             watch_ns: plan.watch_ns,
+            clock,
         });
         // If a thread cannot be started, dropping the owner ends those that were.
         let mut owner = Owner {
@@ -159,6 +164,19 @@ impl<M: Machine> Ambient for Rt<M> {
     fn block_on(&self, future: Pin<&mut dyn Future<Output = ()>>) {
         // A lane may be asked to watch for ever; a thread of the user's only for a while.
         wait::block_on::<M, _>(future, self.watch_ns.min(SPIN_NS));
+    }
+
+    fn now_ns(&self) -> u64 {
+        self.clock.now_ns()
+    }
+
+    fn after_ns(&self, duration_ns: u64) -> u64 {
+        self.clock.after_ns(duration_ns)
+    }
+
+    fn arm_timer(&self, when_ns: u64, waker: &Waker) -> Result<RawTimer, Gone> {
+        // The core matters only to a caller that is no lane.
+        RawTimer::arm(self.lanes[0].front(), when_ns, waker)
     }
 
     fn metrics(&self) -> Metrics {

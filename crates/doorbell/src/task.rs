@@ -113,14 +113,14 @@ impl TaskBuilder {
         F::Output: Send + 'static,
     {
         let cores = self.handle.cores();
-        let core = match self.core {
+        let (core, kind) = match self.core {
             Some(core) if core.index() >= cores => {
                 return Err(SpawnError::NoSuchCore { core, cores });
             }
-            Some(core) => core.index(),
-            None => self.any_core(),
+            Some(core) => (core.index(), Kind::Pinned),
+            None => (self.any_core(), Kind::Task),
         };
-        Ok(launch(&self.handle, core, Kind::Task, future))
+        Ok(launch(&self.handle, core, kind, future))
     }
 
     fn any_core(&self) -> usize {

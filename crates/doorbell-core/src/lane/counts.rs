@@ -70,4 +70,8 @@ counts! {
     unparks_rung,
     /// Parks that the last test ended before the thread slept.
     unparks_last_test,
+    /// Parks that a timer's time ended.
+    unparks_deadline,
+    /// Timers that fired.
+    timers_fired,
 }

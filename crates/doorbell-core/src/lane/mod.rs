@@ -12,11 +12,16 @@ use crate::bell::{Announced, LaneState};
 use crate::mailbox::{Front, Served};
 use crate::switches::SwitchWord;
 use crate::task::Local;
+use crate::wheel::Clock;
 use doorbell_machine::{Bug, Counter, Line, Machine, Ordering, ParkEnd, Watched, Word};
+use std::cell::Cell;
 use std::sync::Arc;
 
 /// How many tasks run at most between two passes.
 const POLLS_PER_PASS: usize = 64;
+
+/// How many tasks run at most between two looks at the clock, if there are timers.
+const POLLS_PER_CLOCK: usize = 8;
 
 /// A lane that is kept watching by calls makes a pass when this much time has gone by, looked
 /// at every [`TAKES_PER_CLOCK`] takes, so that what only a pass does (balancing) is still done.
@@ -39,6 +44,7 @@ pub struct LaneShared<M: Machine> {
     closing: M::U32,
     taken: M::U32,
     config: LaneConfig,
+    clock: Arc<Clock<M>>,
 }
 
 impl<M: Machine> std::fmt::Debug for LaneShared<M> {
@@ -53,7 +59,17 @@ impl<M: Machine> std::fmt::Debug for LaneShared<M> {
 impl<M: Machine> LaneShared<M> {
     /// A lane that no thread runs yet; posts wait in its mailbox.
     pub fn new(config: LaneConfig, switches: Arc<SwitchWord<M::Counter>>) -> Self {
+        Self::with_clock(config, switches, Arc::new(Clock::default()))
+    }
+
+    /// A lane whose timers go by that clock.
+    pub fn with_clock(
+        config: LaneConfig,
+        switches: Arc<SwitchWord<M::Counter>>,
+        clock: Arc<Clock<M>>,
+    ) -> Self {
         LaneShared {
+            clock,
             front: Arc::new(Front::new(switches)),
             tally: M::Line::new(LaneTally::default),
             closing: M::U32::new(0),
@@ -116,6 +132,9 @@ enum WatchEnd {
 pub struct Lane<M: Machine> {
     shared: Arc<LaneShared<M>>,
     local: Local<M>,
+    /// A timer ended the last park, and nothing was posted since: watching would burn CPU for
+    /// posts that do not come.
+    after_deadline: Cell<bool>,
 }
 
 impl<M: Machine> Lane<M> {
@@ -127,8 +146,12 @@ impl<M: Machine> Lane<M> {
         // ORDER: Relaxed; a read-modify-write, so of two that ask one is refused.
         let taken = shared.taken.swap(1, Ordering::Relaxed);
         assert!(taken == 0, "a lane was made twice");
-        let local = Local::new(Arc::clone(shared.front()));
-        Lane { shared, local }
+        let local = Local::with_clock(Arc::clone(shared.front()), Arc::clone(&shared.clock));
+        Lane {
+            shared,
+            local,
+            after_deadline: Cell::new(false),
+        }
     }
 
     /// Runs until asked to close; then ends every task that is left.
@@ -157,6 +180,7 @@ impl<M: Machine> Lane<M> {
         if served.delivered > 0 {
             self.shared.tally.takes.add_owned(1);
             self.shared.tally.delivered.add_owned(served.delivered);
+            self.after_deadline.set(false);
         }
         served
     }
@@ -164,14 +188,26 @@ impl<M: Machine> Lane<M> {
     /// Runs ready tasks, at most so many that a pass is due; what is posted meanwhile is taken
     /// between two polls.
     fn run_ready(&self) {
-        for _ in 0..POLLS_PER_PASS {
+        for poll in 1..=POLLS_PER_PASS {
             if !self.local.run_one() {
                 return;
+            }
+            if poll % POLLS_PER_CLOCK == 0 {
+                self.expire();
             }
             self.shared.tally.polls.add_owned(1);
             if self.shared.front().pending() && self.take().signals.pass {
                 return;
             }
+        }
+    }
+
+    /// Fires the timers that are due.
+    #[inline]
+    fn expire(&self) {
+        let fired = self.local.expire();
+        if fired > 0 {
+            self.shared.tally.timers_fired.add_owned(fired);
         }
     }
 
@@ -186,6 +222,7 @@ impl<M: Machine> Lane<M> {
         if early.unwrap_or_else(|| self.shared.is_closing()) {
             return Pass::Closing;
         }
+        self.expire();
         if served.delivered == 0 && self.local.ready().is_empty() {
             Pass::Nothing(NothingRunnable(()))
         } else {
@@ -213,11 +250,17 @@ impl<M: Machine> Lane<M> {
         let (shared, tally) = (&*self.shared, &self.shared.tally);
         let front = shared.front();
         let watch_ns = shared.config.watch_ns;
-        if watch_ns == 0 {
+        if watch_ns == 0 || self.after_deadline.get() {
             return WatchEnd::Quiet;
         }
         tally.watches.add_owned(1);
         let started_ns = M::now_ns();
+        // A timer that is due sooner ends the watch: the park goes on with an exact deadline.
+        let due_ns = self.local.due_ns();
+        let watch_ns = match due_ns {
+            Some(due_ns) => watch_ns.min(due_ns.saturating_sub(shared.clock.now_ns())),
+            None => watch_ns,
+        };
         let mut served_count = 0_u32;
         loop {
             match front.watch(watch_ns) {
@@ -231,6 +274,10 @@ impl<M: Machine> Lane<M> {
             let served = self.take();
             // The request may have come since, and is cleared now.
             if served.signals.pass || !self.local.ready().is_empty() {
+                return WatchEnd::Busy;
+            }
+            // A timer came by mail or from a call, or one is due although calls keep coming.
+            if self.local.due_ns() != due_ns || self.local.is_due() {
                 return WatchEnd::Busy;
             }
             served_count += 1;
@@ -255,11 +302,24 @@ impl<M: Machine> Lane<M> {
             return;
         }
         tally.parks.add_owned(1);
-        match front.bell().park(front.seat(), None) {
+        // Armed for now by a waker, after the last look: a frozen clock would not end the sleep.
+        if self.local.is_due() {
+            return;
+        }
+        // A frozen clock does not run on while the thread sleeps.
+        let until_ns = self
+            .local
+            .due_ns()
+            .filter(|_| !self.shared.clock.is_frozen());
+        match front.bell().park(front.seat(), until_ns) {
             ParkEnd::Rung => tally.unparks_rung.add_owned(1),
             // Told between the announcement and the OS's own last test.
             ParkEnd::Changed => tally.unparks_last_test.add_owned(1),
-            ParkEnd::Deadline | ParkEnd::Spurious => {}
+            ParkEnd::Deadline => {
+                tally.unparks_deadline.add_owned(1);
+                self.after_deadline.set(true);
+            }
+            ParkEnd::Spurious => {}
         }
     }
 }

@@ -4,7 +4,7 @@ use super::{Batch, Mailbox, Pushed};
 use crate::bell::{Bell, Kick, LaneState, Look, Notified, Signals};
 use crate::node::{Node, Ready};
 use crate::switches::{PostRules, SwitchWord};
-use doorbell_machine::{Bug, Counter, Line, Machine, Watched};
+use doorbell_machine::{Bug, Counter, Line, Machine, Ordering, Watched, Word};
 use std::ptr::NonNull;
 use std::sync::Arc;
 
@@ -33,6 +33,8 @@ pub struct Front<M: Machine> {
     seat: M::Seat,
     switches: Arc<SwitchWord<M::Counter>>,
     counts: M::Line<FrontCounts<M::Counter>>,
+    /// When the lane's nearest movable timer is due; `u64::MAX` if it has none.
+    next_global_ns: M::Line<M::U64>,
 }
 
 // SAFETY: the only part that is not Sync by itself is the mailbox's pointer to nodes, which
@@ -88,6 +90,7 @@ impl<M: Machine> Front<M> {
             seat: M::Seat::new(),
             switches,
             counts: M::Line::new(FrontCounts::default),
+            next_global_ns: M::Line::new(|| M::U64::new(u64::MAX)),
         }
     }
 
@@ -112,6 +115,20 @@ impl<M: Machine> Front<M> {
         self.shared.bell.state()
     }
 
+    /// When the lane's nearest timer that another lane might fire for it is due, as it was when
+    /// the lane last said so: never later than the truth, but for a moment while it changes.
+    pub fn next_global_ns(&self) -> u64 {
+        // ORDER: Acquire pairs with the Release of `publish_next_global`.
+        self.next_global_ns.load(Ordering::Acquire)
+    }
+
+    /// Only the lane's own thread calls this.
+    pub(crate) fn publish_next_global(&self, when_ns: u64) {
+        // ORDER: Release pairs with the Acquire of `next_global_ns`: who sees the time sees the
+        // timer that it is the time of.
+        self.next_global_ns.store(when_ns, Ordering::Release);
+    }
+
     /// Posts a node and tells the lane if nobody has.
     ///
     /// # Panics
@@ -129,6 +146,19 @@ impl<M: Machine> Front<M> {
             Pushed::Twice => posted_twice(),
         }
         Posted::Yes
+    }
+
+    /// Posts a node and tells nobody: for what can wait until the lane takes its mailbox anyway.
+    ///
+    /// # Safety
+    /// As for [`Front::post`].
+    pub(crate) unsafe fn post_quietly(&self, node: NonNull<Node<M>>) -> Posted {
+        // SAFETY: passed on from the caller.
+        match unsafe { self.shared.mailbox.push(node) } {
+            Pushed::First | Pushed::Behind => Posted::Yes,
+            Pushed::Closed => Posted::Closed,
+            Pushed::Twice => posted_twice(),
+        }
     }
 
     /// The protocol: a watching lane sees the push itself, a running one looks before it

@@ -15,6 +15,7 @@ use super::state::{Completed, Pause, Released, Start, State, Wake};
 use super::{Phase, drop_quietly, waker};
 use crate::mailbox::{Front, Posted};
 use crate::node::{Deliver, Node, Ready};
+use crate::wheel::Base;
 use doorbell_machine::{Cell, Machine};
 use std::alloc::{Layout, alloc, dealloc, handle_alloc_error};
 use std::ptr::NonNull;
@@ -26,6 +27,8 @@ use std::task::{Context, Poll, Waker};
 pub enum Kind {
     /// Queue it; it is polled until it is ready.
     Task,
+    /// As `Task`, and it never leaves its core: nor do its timers.
+    Pinned,
     /// Run it at once, without a queue and without a pass; it is ready at its first poll.
     Call,
 }
@@ -36,6 +39,8 @@ pub(super) struct Header<M: Machine> {
     pub(super) state: State<M>,
     front: Arc<Front<M>>,
     vtable: &'static BodyVtable,
+    /// Which base its timers belong to.
+    base: Base,
     /// Shows a checker who uses the body, which itself is of no machine.
     body_use: M::Cell<()>,
     pub(super) join_waker: M::Cell<Option<Waker>>,
@@ -88,7 +93,7 @@ pub unsafe fn launch<M: Machine>(
         handle_alloc_error(layout)
     };
     let deliver: Deliver<M> = match kind {
-        Kind::Task => deliver_task,
+        Kind::Task | Kind::Pinned => deliver_task,
         Kind::Call => deliver_call,
     };
     let header = memory.cast::<Header<M>>();
@@ -99,6 +104,11 @@ pub unsafe fn launch<M: Machine>(
             state: State::new(),
             front,
             vtable,
+            base: if kind == Kind::Pinned {
+                Base::Local
+            } else {
+                Base::Global
+            },
             body_use: M::Cell::new(()),
             join_waker: M::Cell::new(None),
             links: M::Cell::new(Links {
@@ -163,7 +173,7 @@ impl<M: Machine> TaskRef<M> {
     /// The first submission. The caller holds the join handle's reference.
     fn submit_new(self, kind: Kind) {
         let submitted = Local::<M>::with_current(|local| match local {
-            Some(local) if kind == Kind::Task && local.is(&self.header().front) => {
+            Some(local) if kind != Kind::Call && local.is(&self.header().front) => {
                 if local.is_closed() {
                     return false;
                 }
@@ -229,7 +239,10 @@ impl<M: Machine> TaskRef<M> {
                 return self.cancel_and_complete();
             }
         }
-        if self.poll().is_ready() {
+        local.set_base(self.header().base);
+        let polled = self.poll();
+        local.set_base(Base::Global);
+        if polled.is_ready() {
             self.disown(local);
             return self.complete();
         }
@@ -380,7 +393,7 @@ impl<M: Machine> TaskRef<M> {
 }
 
 /// Wakes somebody else's waker, whose panic must not end the lane.
-fn wake_quietly(waker: Waker) {
+pub(crate) fn wake_quietly(waker: Waker) {
     let woken = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| waker.wake()));
     if let Err(payload) = woken {
         drop_quietly(payload);

@@ -3,6 +3,7 @@
 use super::cell::TaskRef;
 use crate::mailbox::Front;
 use crate::node::Ready;
+use crate::wheel::{Base, Clock, Wheel};
 use doorbell_machine::Machine;
 use std::cell::Cell;
 use std::sync::Arc;
@@ -16,17 +17,35 @@ pub struct Local<M: Machine> {
     pub(super) newest: Cell<Option<TaskRef<M>>>,
     live: Cell<usize>,
     closed: Cell<bool>,
+    wheel: Wheel<M>,
+    clock: Arc<Clock<M>>,
+    /// When the wheel has to be looked at, at the earliest; `u64::MAX` if never.
+    due_ns: Cell<u64>,
+    /// What the front says of the global base.
+    published_ns: Cell<u64>,
+    /// Which base the timers of the task that runs now belong to.
+    base: Cell<Base>,
 }
 
 impl<M: Machine> Local<M> {
-    /// A lane without tasks.
+    /// A lane without tasks, that goes by the machine's clock.
     pub fn new(front: Arc<Front<M>>) -> Self {
+        Self::with_clock(front, Arc::new(Clock::default()))
+    }
+
+    /// A lane without tasks.
+    pub fn with_clock(front: Arc<Front<M>>, clock: Arc<Clock<M>>) -> Self {
         Local {
             front,
             ready: Ready::default(),
             newest: Cell::new(None),
             live: Cell::new(0),
             closed: Cell::new(false),
+            wheel: Wheel::new(clock.now_ns()),
+            clock,
+            due_ns: Cell::new(u64::MAX),
+            published_ns: Cell::new(u64::MAX),
+            base: Cell::new(Base::Global),
         }
     }
 
@@ -80,8 +99,87 @@ impl<M: Machine> Local<M> {
         self.live.set(self.live.get().wrapping_add_signed(change));
     }
 
+    /// Its timers.
+    #[inline]
+    pub(crate) fn wheel(&self) -> &Wheel<M> {
+        &self.wheel
+    }
+
+    /// The clock that its timers go by.
+    #[inline]
+    pub fn clock(&self) -> &Clock<M> {
+        &self.clock
+    }
+
+    /// Which base a timer that is armed now belongs to.
+    #[inline]
+    pub(crate) fn base(&self) -> Base {
+        self.base.get()
+    }
+
+    pub(super) fn set_base(&self, base: Base) {
+        self.base.set(base);
+    }
+
+    /// Notes that a timer was armed for this time.
+    #[inline]
+    pub(crate) fn note_timer(&self, when_ns: u64, base: Base) {
+        if when_ns < self.due_ns.get() {
+            self.due_ns.set(when_ns);
+        }
+        if base == Base::Global && when_ns < self.published_ns.get() {
+            self.publish(when_ns);
+        }
+    }
+
+    fn publish(&self, when_ns: u64) {
+        if self.published_ns.replace(when_ns) != when_ns {
+            self.front.publish_next_global(when_ns);
+        }
+    }
+
+    /// When the wheel has to be looked at, if ever.
+    #[inline]
+    pub fn due_ns(&self) -> Option<u64> {
+        let due_ns = self.due_ns.get();
+        (due_ns != u64::MAX).then_some(due_ns)
+    }
+
+    /// Whether a timer is due now.
+    #[inline]
+    pub fn is_due(&self) -> bool {
+        self.due_ns()
+            .is_some_and(|due_ns| due_ns <= self.clock.now_ns())
+    }
+
+    /// Fires the timers that are due; returns how many.
+    #[inline]
+    pub fn expire(&self) -> u64 {
+        let due_ns = self.due_ns.get();
+        if due_ns == u64::MAX {
+            return 0;
+        }
+        let now_ns = self.clock.now_ns();
+        if now_ns < due_ns {
+            0
+        } else {
+            self.expire_at(now_ns)
+        }
+    }
+
+    #[cold]
+    fn expire_at(&self, now_ns: u64) -> u64 {
+        // Before the wakers run: what they arm is noted on top of it.
+        self.due_ns.set(u64::MAX);
+        let fired = self.wheel.expire(now_ns);
+        let [local_ns, global_ns] = self.wheel.next_ns();
+        self.due_ns.set(local_ns.min(global_ns));
+        self.publish(global_ns);
+        fired
+    }
+
     /// Whether the lane takes no new task.
-    pub(super) fn is_closed(&self) -> bool {
+    pub(crate) fn is_closed(&self) -> bool {
         self.closed.get()
     }
 
@@ -110,9 +208,11 @@ impl<M: Machine> Local<M> {
             // A future's drop may wake another task of this lane, hence one by one.
             match self.newest.get() {
                 Some(task) => task.cancel_at_close(self),
-                None if self.ready.is_empty() => return,
+                None if self.ready.is_empty() => break,
                 None => {}
             }
         }
+        // Last, so that futures that were dropped above have taken their timers with them.
+        self.wheel.close();
     }
 }

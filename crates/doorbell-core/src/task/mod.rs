@@ -22,6 +22,7 @@ mod tests;
 mod waker;
 
 pub use body::{BodyVtable, Once, drop_quietly, write_body};
+pub(crate) use cell::wake_quietly;
 pub use cell::{Kind, TaskRef, launch};
 pub use error::{JoinError, Payload};
 pub use join::{Join, RawJoin};

@@ -20,5 +20,5 @@ pub use rest::Rest;
 pub use samples::Samples;
 pub use stats::{Spread, median, percentile, variation_percent};
 pub use syscalls::{SyscallCounter, SyscallSource, Unavailable};
-pub use usage::context_switches;
+pub use usage::{Usage, context_switches};
 pub use watchdog::{Armed, Watchdog};

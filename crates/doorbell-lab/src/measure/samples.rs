@@ -22,6 +22,11 @@ impl Samples {
         self.values_ns.push(ns);
     }
 
+    /// Adds the timings of another pass or thread.
+    pub fn add(&mut self, other: &Self) {
+        self.values_ns.extend_from_slice(&other.values_ns);
+    }
+
     /// How many timings there are.
     pub fn len(&self) -> usize {
         self.values_ns.len()

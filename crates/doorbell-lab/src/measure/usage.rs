@@ -1,23 +1,66 @@
 //! What the process used, from `getrusage`.
 
 use std::mem::MaybeUninit;
+use std::time::Duration;
 
 use crate::error::{LabError, last_system_error};
+
+/// What all threads of this process, alive or ended, have used since it started.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Usage {
+    /// How long they ran, in the kernel or not.
+    pub cpu: Duration,
+    /// How often one of them left a CPU to wait; each ends in a wake-up.
+    pub voluntary_switches: u64,
+    /// How often one of them had to leave a CPU to another thread.
+    pub involuntary_switches: u64,
+}
+
+impl Usage {
+    /// Until now.
+    ///
+    /// # Errors
+    /// [`LabError::System`] if the kernel refuses.
+    pub fn now() -> Result<Self, LabError> {
+        let mut usage = MaybeUninit::<libc::rusage>::uninit();
+        // SAFETY: the pointer is valid for writing one `rusage`, which is all that the call does.
+        let status = unsafe { libc::getrusage(libc::RUSAGE_SELF, usage.as_mut_ptr()) };
+        if status != 0 {
+            return Err(last_system_error("getrusage"));
+        }
+        // SAFETY: the call succeeded, so it has filled the structure in.
+        let usage = unsafe { usage.assume_init() };
+        Ok(Self {
+            cpu: duration_of(usage.ru_utime) + duration_of(usage.ru_stime),
+            voluntary_switches: usage.ru_nvcsw as u64,
+            involuntary_switches: usage.ru_nivcsw as u64,
+        })
+    }
+
+    /// What was used since `earlier`.
+    #[must_use]
+    pub fn since(self, earlier: Self) -> Self {
+        let voluntary = self.voluntary_switches - earlier.voluntary_switches;
+        let involuntary = self.involuntary_switches - earlier.involuntary_switches;
+        Self {
+            cpu: self.cpu.saturating_sub(earlier.cpu),
+            voluntary_switches: voluntary,
+            involuntary_switches: involuntary,
+        }
+    }
+}
+
+fn duration_of(time: libc::timeval) -> Duration {
+    Duration::from_secs(time.tv_sec as u64) + Duration::from_micros(time.tv_usec as u64)
+}
 
 /// How often a thread of this process, alive or ended, has left a CPU: of its own will or not.
 ///
 /// # Errors
 /// [`LabError::System`] if the kernel refuses.
 pub fn context_switches() -> Result<u64, LabError> {
-    let mut usage = MaybeUninit::<libc::rusage>::uninit();
-    // SAFETY: the pointer is valid for writing one `rusage`, which is all that the call does.
-    let status = unsafe { libc::getrusage(libc::RUSAGE_SELF, usage.as_mut_ptr()) };
-    if status != 0 {
-        return Err(last_system_error("getrusage"));
-    }
-    // SAFETY: the call succeeded, so it has filled the structure in.
-    let usage = unsafe { usage.assume_init() };
-    Ok((usage.ru_nvcsw + usage.ru_nivcsw) as u64)
+    let usage = Usage::now()?;
+    Ok(usage.voluntary_switches + usage.involuntary_switches)
 }
 
 #[cfg(test)]
@@ -47,5 +90,22 @@ mod tests {
         assert!(after - before >= 50, "{before} to {after}");
         drop(request);
         callee.join().expect("the callee ends");
+    }
+
+    #[test]
+    fn what_was_used_before_is_taken_off() {
+        let before = Usage {
+            cpu: Duration::from_millis(5),
+            voluntary_switches: 3,
+            involuntary_switches: 1,
+        };
+        let after = Usage {
+            cpu: Duration::from_millis(9),
+            voluntary_switches: 10,
+            involuntary_switches: 1,
+        };
+        let used = after.since(before);
+        assert_eq!(used.cpu, Duration::from_millis(4));
+        assert_eq!((used.voluntary_switches, used.involuntary_switches), (7, 0));
     }
 }

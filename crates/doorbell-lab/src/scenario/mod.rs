@@ -3,10 +3,16 @@
 //! A scenario names its contestants, its limit and its columns; the rounds are driven here.
 
 pub mod call;
+mod common;
 mod contestant;
 mod options;
 mod rounds;
 mod summary;
+pub mod timer_acc;
+pub mod timer_cost;
+pub mod timer_idle;
+mod timers;
+mod trial;
 
 pub use contestant::{Contestant, Observed, Speed, Stage};
 pub use options::{Effort, Options};
@@ -14,3 +20,4 @@ pub use rounds::{
     Contest, Figures, LIMIT_TOLERANCE_X, LimitProbe, RETRIES_MAX, Tape, trusted_limit_ns,
 };
 pub use summary::summarise;
+pub use trial::{Outcome, Trial, Work};

@@ -13,6 +13,8 @@ const PARKED_DIVISOR: u32 = 20;
 pub struct Options {
     /// How much work.
     pub effort: Effort,
+    /// A first look: less work of every kind.
+    pub quick: bool,
     /// Only contestants whose name or variant contains this.
     pub only: Option<String>,
     /// JSON instead of the table.

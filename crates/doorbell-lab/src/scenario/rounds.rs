@@ -5,6 +5,7 @@
 
 use std::time::Duration;
 
+use super::common::order;
 use super::contestant::{Contestant, Observed};
 use super::options::Effort;
 use crate::error::LabError;
@@ -84,11 +85,6 @@ pub fn trusted_limit_ns(before_ns: f64, after_ns: f64) -> Option<f64> {
     let (low, high) = (before_ns.min(after_ns), before_ns.max(after_ns));
     let usable = low > 0.0 && high / low <= LIMIT_TOLERANCE_X;
     usable.then(|| f64::midpoint(before_ns, after_ns))
-}
-
-/// The order of `count` contestants in a round: each round begins with the next one.
-fn order(round: u32, count: usize) -> impl Iterator<Item = usize> {
-    (0..count).map(move |place| (place + round as usize) % count)
 }
 
 impl Contest<'_> {

@@ -16,16 +16,44 @@
 pub const LAG_NS_MAX: u64 = 4_000;
 
 #[cfg(all(target_arch = "x86_64", not(miri)))]
-pub(crate) use tsc::now_ns;
+pub(crate) use tsc::{now_ns, now_ns_unordered};
 
 #[cfg(not(all(target_arch = "x86_64", not(miri))))]
-pub(crate) use kernel_now_ns as now_ns;
+pub(crate) use {kernel_now_ns as now_ns, kernel_now_ns as now_ns_unordered};
 
 /// The kernel's own monotonic clock.
 pub(crate) fn kernel_now_ns() -> u64 {
     let now = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
     // The monotonic clock starts at zero at boot: both parts are non-negative.
     now.tv_sec.cast_unsigned() * 1_000_000_000 + now.tv_nsec.cast_unsigned()
+}
+
+/// A moment of [`Host::now_ns`](crate::Host) as std's, saturating at the end of its range.
+pub fn std_instant(ns: u64) -> std::time::Instant {
+    let (now, now_ns) = (std::time::Instant::now(), kernel_now_ns());
+    if ns >= now_ns {
+        // Std's range may end before ours; half of the way is asked for then, and so on.
+        let mut ahead = std::time::Duration::from_nanos(ns - now_ns);
+        loop {
+            match now.checked_add(ahead) {
+                Some(instant) => return instant,
+                None => ahead /= 2,
+            }
+        }
+    }
+    let behind = std::time::Duration::from_nanos(now_ns - ns);
+    now.checked_sub(behind).unwrap_or(now)
+}
+
+/// A moment of std's as [`Host::now_ns`](crate::Host) gives it; zero for one before the
+/// computer's start, the largest for one past the range.
+pub fn ns_of(instant: std::time::Instant) -> u64 {
+    let (now, now_ns) = (std::time::Instant::now(), kernel_now_ns());
+    let ns = |duration: std::time::Duration| u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX);
+    match instant.checked_duration_since(now) {
+        Some(ahead) => now_ns.saturating_add(ns(ahead)),
+        None => now_ns.saturating_sub(ns(now.duration_since(instant))),
+    }
 }
 
 #[cfg(all(target_arch = "x86_64", not(miri)))]
@@ -87,14 +115,26 @@ mod tsc {
         }
     }
 
+    /// The TSC, whenever the processor comes to it.
+    #[inline(always)]
+    fn ticks_unordered() -> u64 {
+        // SAFETY: as in `ticks`.
+        unsafe { std::arch::x86_64::_rdtsc() }
+    }
+
     #[inline]
     pub(crate) fn now_ns() -> u64 {
-        extrapolate().unwrap_or_else(renew)
+        extrapolate(ticks).unwrap_or_else(renew)
+    }
+
+    #[inline]
+    pub(crate) fn now_ns_unordered() -> u64 {
+        extrapolate(ticks_unordered).unwrap_or_else(renew)
     }
 
     /// The time by the anchor; `None` where that is too old or being written.
     #[inline(always)]
-    fn extrapolate() -> Option<u64> {
+    fn extrapolate(ticks: impl Fn() -> u64) -> Option<u64> {
         // ORDER: Acquire pairs with the Release that ends a renewal; the anchor's words read
         // below are at least that renewal's.
         let sequence = SHARED.sequence.load(Ordering::Acquire);
@@ -158,7 +198,7 @@ mod tsc {
                 return ns;
             }
             std::hint::spin_loop();
-            if let Some(ns) = extrapolate() {
+            if let Some(ns) = extrapolate(ticks) {
                 return ns;
             }
         }

@@ -9,7 +9,7 @@ mod sysfs;
 mod thread;
 
 pub use atomics::{CacheLine, HostCell, HostCounter};
-pub use clock::LAG_NS_MAX;
+pub use clock::{LAG_NS_MAX, ns_of, std_instant};
 pub use seat::FutexSeat;
 pub use thread::HostThread;
 
@@ -55,6 +55,8 @@ impl Machine for Host {
     type Seat = FutexSeat;
     type Thread = HostThread;
 
+    const LAG_NS_MAX: u64 = LAG_NS_MAX;
+
     #[inline(always)]
     fn fence_announce() {
         fence_after_rmw();
@@ -68,6 +70,11 @@ impl Machine for Host {
     #[inline]
     fn now_ns() -> u64 {
         clock::now_ns()
+    }
+
+    #[inline]
+    fn now_ns_unordered() -> u64 {
+        clock::now_ns_unordered()
     }
 
     #[inline(always)]

@@ -14,8 +14,7 @@ mod tokio_one;
 mod tokio_two;
 mod word;
 
-use std::io;
-
+use super::common::{caveats, matching};
 use super::contestant::{Contestant, Stage};
 use super::options::Options;
 use super::rounds::{Contest, Tape};
@@ -120,23 +119,15 @@ fn chosen(
     all: Vec<Box<dyn Contestant>>,
     only: Option<&str>,
 ) -> Result<Vec<Box<dyn Contestant>>, LabError> {
-    let Some(filter) = only else {
-        return Ok(all);
-    };
-    let label = |one: &dyn Contestant| format!("{} ({})", one.name(), one.variant());
-    let known: Vec<String> = all.iter().map(|one| label(one.as_ref())).collect();
-    let wanted = filter.to_lowercase();
-    let left: Vec<_> = all
-        .into_iter()
-        .filter(|one| label(one.as_ref()).to_lowercase().contains(&wanted))
+    let labels: Vec<String> = all
+        .iter()
+        .map(|one| format!("{} ({})", one.name(), one.variant()))
         .collect();
-    if left.is_empty() {
-        return Err(LabError::NoSuchContestant {
-            filter: filter.to_owned(),
-            known,
-        });
-    }
-    Ok(left)
+    let matches = matching(&labels, only)?;
+    let marked = all.into_iter().zip(matches);
+    Ok(marked
+        .filter_map(|(one, matches)| matches.then_some(one))
+        .collect())
 }
 
 /// What the reader has to know about this run.
@@ -156,16 +147,7 @@ fn notes(
         ));
     }
     notes.push(dropped(rows, tapes));
-    if let Some(reason) = uncounted {
-        notes.push(format!("system calls were not counted: {reason}"));
-    }
-    if machine.was_busy() {
-        notes.push(format!(
-            "other programs used {:.0} % of the CPUs before this run: expect wide spreads, and \
-             interrupt counts that are off by theirs",
-            machine.idle_busy_percent
-        ));
-    }
+    notes.extend(caveats(machine, uncounted));
     notes
 }
 
@@ -186,14 +168,6 @@ fn dropped(rows: &[Row], tapes: &[Tape]) -> String {
         "dropped because the limit moved: nothing".to_owned()
     } else {
         format!("dropped because the limit moved: {}", losses.join("; "))
-    }
-}
-
-/// An error of tokio's when it builds a runtime.
-fn tokio_error(source: io::Error) -> LabError {
-    LabError::System {
-        what: "building a tokio runtime",
-        source,
     }
 }
 

@@ -5,9 +5,9 @@
 
 use tokio::runtime::{Builder, Runtime};
 
+use super::super::common::tokio_error;
 use super::super::contestant::{Contestant, Observed, Speed, Stage};
 use super::meter::{Meter, Tally};
-use super::tokio_error;
 use crate::error::LabError;
 use crate::measure::Samples;
 
@@ -48,7 +48,6 @@ impl Contestant for TokioOne {
     fn setup(&mut self) -> Result<(), LabError> {
         let runtime = Builder::new_multi_thread()
             .worker_threads(WORKERS)
-            .enable_all()
             .build()
             .map_err(tokio_error)?;
         self.runtime = Some(runtime);

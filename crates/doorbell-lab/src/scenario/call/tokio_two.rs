@@ -8,9 +8,9 @@ use std::thread::JoinHandle;
 use tokio::runtime::{Builder, Runtime};
 use tokio::sync::{mpsc, oneshot};
 
+use super::super::common::tokio_error;
 use super::super::contestant::{Contestant, Observed, Speed, Stage};
 use super::meter::{Answer, Meter, Tally};
-use super::tokio_error;
 use crate::error::LabError;
 use crate::measure::{Pin, Samples, spawn_pinned};
 
@@ -127,8 +127,5 @@ async fn call(
 }
 
 fn current_thread_runtime() -> Result<Runtime, LabError> {
-    Builder::new_current_thread()
-        .enable_all()
-        .build()
-        .map_err(tokio_error)
+    Builder::new_current_thread().build().map_err(tokio_error)
 }

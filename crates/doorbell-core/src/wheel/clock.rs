@@ -1,0 +1,78 @@
+//! The time that timers go by: the machine's, or one that stands still until told to go on.
+
+use doorbell_machine::{Machine, Ordering, Word};
+
+/// `frozen_ns` of a clock that runs.
+const RUNS: u64 = u64::MAX;
+
+/// The clock of a runtime.
+#[derive(Debug)]
+pub struct Clock<M: Machine> {
+    frozen_ns: M::U64,
+}
+
+impl<M: Machine> Default for Clock<M> {
+    /// A clock that runs with the machine's.
+    fn default() -> Self {
+        Clock {
+            frozen_ns: M::U64::new(RUNS),
+        }
+    }
+}
+
+impl<M: Machine> Clock<M> {
+    /// A clock that stands at the machine's present time.
+    pub fn frozen() -> Self {
+        Clock {
+            frozen_ns: M::U64::new(M::now_ns().min(RUNS - 1)),
+        }
+    }
+
+    /// Nanoseconds since the machine's fixed point.
+    #[inline]
+    pub fn now_ns(&self) -> u64 {
+        // ORDER: Acquire pairs with the Release of `advance_to`: what was done before the time
+        // was set is visible to whoever sees it.
+        match self.frozen_ns.load(Ordering::Acquire) {
+            RUNS => M::now_ns(),
+            frozen_ns => frozen_ns,
+        }
+    }
+
+    /// The moment that lies so far ahead, also by the OS's clock, which may be ahead of this.
+    #[inline]
+    pub fn after_ns(&self, duration_ns: u64) -> u64 {
+        // ORDER: Acquire as in `now_ns`.
+        match self.frozen_ns.load(Ordering::Acquire) {
+            RUNS => M::now_ns_unordered()
+                .saturating_add(duration_ns)
+                .saturating_add(M::LAG_NS_MAX),
+            frozen_ns => frozen_ns.saturating_add(duration_ns),
+        }
+    }
+
+    /// Whether it stands still.
+    pub fn is_frozen(&self) -> bool {
+        // ORDER: Relaxed; a clock stays frozen or running for its life.
+        self.frozen_ns.load(Ordering::Relaxed) != RUNS
+    }
+
+    /// Sets a frozen clock on to a time, never back. A running clock is left alone.
+    pub fn advance_to(&self, when_ns: u64) {
+        let when_ns = when_ns.min(RUNS - 1);
+        // ORDER: Relaxed; a first guess.
+        let mut seen = self.frozen_ns.load(Ordering::Relaxed);
+        while seen != RUNS && seen < when_ns {
+            // ORDER: AcqRel; Release pairs with the Acquire of `now_ns`.
+            match self.frozen_ns.compare_exchange(
+                seen,
+                when_ns,
+                Ordering::AcqRel,
+                Ordering::Relaxed,
+            ) {
+                Ok(_) => return,
+                Err(now) => seen = now,
+            }
+        }
+    }
+}

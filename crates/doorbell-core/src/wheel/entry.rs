@@ -1,0 +1,250 @@
+//! One timer: its state word, its link, its waker.
+//!
+//! The state of an entry:
+//!
+//! | value | name | meaning |
+//! |---|---|---|
+//! | 0 | `FREE` | nobody's timer; only the lane has it |
+//! | 1 | `MAILED` | armed by another thread, in the lane's mailbox |
+//! | 2 | `ARMED` | hangs in the lane's wheel |
+//! | 3 | `FIRED` | out of the wheel; the handle's to read and to free, or its last message's |
+//! | 4 | `CANCELLED` | the handle is gone; in the mailbox or about to be; the lane's to free |
+//! | 5 | `ORPHANED` | the lane ended first; the handle's to free |
+//! | 6 | `ABANDONED` | the handle is gone and found the mailbox closed; the lane's to free |
+//!
+//! Who may touch what, and when: `link` the lane, from its first delivery; `waker` the lane
+//! while `ARMED`, the handle on the lane's thread, or alone before `MAILED` and after `FIRED`.
+
+use super::levels::Link;
+use super::{Base, Local};
+use crate::mailbox::Front;
+use crate::node::{Node, Ready};
+use crate::task::drop_quietly;
+use doorbell_machine::{Bug, Cell, Machine, Ordering, Word};
+use std::ptr::NonNull;
+use std::sync::Arc;
+use std::task::Waker;
+
+pub(super) const FREE: u32 = 0;
+pub(super) const MAILED: u32 = 1;
+pub(super) const ARMED: u32 = 2;
+pub(super) const FIRED: u32 = 3;
+pub(super) const CANCELLED: u32 = 4;
+pub(super) const ORPHANED: u32 = 5;
+const ABANDONED: u32 = 6;
+const _: () = assert!(FREE < MAILED && MAILED < ARMED && ARMED < FIRED);
+const _: () = assert!(FIRED < CANCELLED && CANCELLED < ORPHANED && ORPHANED < ABANDONED);
+
+/// What the firing lane found.
+#[must_use]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Fire {
+    /// The waker is the lane's to wake; the entry is the handle's.
+    Wake,
+    /// The handle was dropped elsewhere; its message frees the entry, or where that finds the
+    /// mailbox closed, the handle itself.
+    Cancelled,
+    /// The handle was dropped elsewhere and its message came too late: the lane frees the entry.
+    Abandoned,
+}
+
+/// What a handle that goes away on another thread has to do.
+#[must_use]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Cancel {
+    /// Post the entry, so that the lane takes it out and frees it.
+    Post,
+    /// Nothing: the lane finds it in its mailbox.
+    Nothing,
+    /// Free it: no lane has it any more.
+    Free,
+}
+
+/// A timer's memory. The node is its first field.
+#[repr(C)]
+pub(super) struct Entry<M: Machine> {
+    node: Node<M>,
+    state: M::U32,
+    pub(super) base: std::cell::Cell<Base>,
+    pub(super) front: Arc<Front<M>>,
+    pub(super) waker: M::Cell<Option<Waker>>,
+    link: M::Cell<Link<M>>,
+    /// The handle's own: a copy of the waker that it sent by mail.
+    pub(super) handle_waker: std::cell::Cell<Option<Waker>>,
+    /// What a mailed entry is to be armed for.
+    pub(super) mailed_ns: std::cell::Cell<u64>,
+}
+
+impl<M: Machine> Entry<M> {
+    /// A free entry for the lane with that front.
+    pub(super) fn allocate(front: &Arc<Front<M>>) -> NonNull<Entry<M>> {
+        let entry = Box::new(Entry {
+            node: Node::new(deliver),
+            state: M::U32::new(FREE),
+            base: std::cell::Cell::new(Base::Global),
+            front: Arc::clone(front),
+            waker: M::Cell::new(None),
+            link: M::Cell::new(Link::new()),
+            handle_waker: std::cell::Cell::new(None),
+            mailed_ns: std::cell::Cell::new(0),
+        });
+        NonNull::from(Box::leak(entry))
+    }
+
+    /// # Safety
+    /// Nobody has the entry any more.
+    pub(super) unsafe fn free(entry: NonNull<Entry<M>>) {
+        // SAFETY: it came from `allocate`, and nobody else has it.
+        let entry = unsafe { Box::from_raw(entry.as_ptr()) };
+        debug_assert!(!entry.is_linked(), "a timer was freed in the wheel");
+        // Quietly: there may be a waker in it, and the caller may be the lane's own loop.
+        drop_quietly(entry);
+    }
+
+    /// Calls `f` with the link.
+    ///
+    /// # Safety
+    /// The entry is alive and its link is the caller's, who holds no reference to it.
+    #[inline(always)]
+    pub(super) unsafe fn with_link<R>(entry: *mut Self, f: impl FnOnce(&mut Link<M>) -> R) -> R {
+        // SAFETY: the caller's promise.
+        unsafe { (*entry).link.with_mut(|link| f(&mut *link)) }
+    }
+
+    /// Whether it hangs in its lane's wheel. Only on that lane, or by whoever frees it.
+    pub(super) fn is_linked(&self) -> bool {
+        // SAFETY: the link is the lane's, which is the caller.
+        self.link.with(|link| unsafe { (*link).is_linked() })
+    }
+
+    pub(super) fn node(entry: NonNull<Self>) -> NonNull<Node<M>> {
+        entry.cast()
+    }
+
+    /// The state, with all that came before it visible.
+    #[inline]
+    pub(super) fn state(&self) -> u32 {
+        // ORDER: Acquire pairs with the Release of `fire` and `orphan`: what the lane did
+        // before is visible to the handle.
+        self.state.load(Ordering::Acquire)
+    }
+
+    /// A transition that nobody can race with: the caller has the entry for itself, or is its
+    /// lane and has its handle.
+    #[inline]
+    pub(super) fn set(&self, state: u32) {
+        // ORDER: Relaxed; the other side gets the entry by a mailbox, or by a later exchange
+        // of this word on this thread.
+        self.state.store(state, Ordering::Relaxed);
+    }
+
+    /// The lane found the timer due and has unlinked it.
+    ///
+    /// # Safety
+    /// The entry is alive and its lane the caller; what comes back says whose it is from now on.
+    pub(super) unsafe fn fire(entry: NonNull<Self>) -> Fire {
+        // SAFETY: passed on.
+        unsafe { Self::leave_wheel(entry, FIRED) }
+    }
+
+    /// The lane ends and has unlinked the timer.
+    ///
+    /// # Safety
+    /// As for [`Entry::fire`].
+    pub(super) unsafe fn orphan(entry: NonNull<Self>) -> Fire {
+        // SAFETY: passed on.
+        unsafe { Self::leave_wheel(entry, ORPHANED) }
+    }
+
+    /// The state word alone: of a transition that gives the entry away no reference to the
+    /// whole may outlive the exchange.
+    ///
+    /// # Safety
+    /// The entry is alive when this is called.
+    unsafe fn word<'a>(entry: NonNull<Self>) -> &'a M::U32 {
+        // SAFETY: the caller's promise.
+        unsafe { &(*entry.as_ptr()).state }
+    }
+
+    /// # Safety
+    /// As for [`Entry::fire`].
+    unsafe fn leave_wheel(entry: NonNull<Self>, to: u32) -> Fire {
+        // SAFETY: the caller's promise.
+        let word = unsafe { Self::word(entry) };
+        if M::BUG.is(Bug::WheelFireBlind) {
+            // ORDER: the mutant; a handle that goes away at this moment is overwritten.
+            word.store(to, Ordering::Release);
+            return Fire::Wake;
+        }
+        // ORDER: AcqRel; Release pairs with the Acquire of the handle's loads and exchanges: the
+        // lane is done with it. Acquire pairs with `abandon`: so is the handle.
+        match word.swap(to, Ordering::AcqRel) {
+            ARMED => Fire::Wake,
+            ABANDONED => Fire::Abandoned,
+            _ => Fire::Cancelled,
+        }
+    }
+
+    /// The handle goes away on a thread that is not the lane.
+    ///
+    /// # Safety
+    /// The entry is alive and its handle the caller; what comes back says what is left to do.
+    pub(super) unsafe fn cancel(entry: NonNull<Self>) -> Cancel {
+        // SAFETY: the caller's promise.
+        let word = unsafe { Self::word(entry) };
+        // ORDER: AcqRel; the lane that frees it sees that the handle is done with it, and a
+        // handle that frees or posts it sees that the lane is.
+        match word.swap(CANCELLED, Ordering::AcqRel) {
+            ARMED => Cancel::Post,
+            MAILED => Cancel::Nothing,
+            _ => Cancel::Free,
+        }
+    }
+
+    /// The message of a cancelled handle found the mailbox closed. The lane may still have the
+    /// timer in its wheel: of the two the one that comes second frees it. Whether that is the
+    /// handle.
+    ///
+    /// # Safety
+    /// The entry was cancelled by the caller, and its message not taken.
+    pub(super) unsafe fn abandon(entry: NonNull<Self>) -> bool {
+        // SAFETY: the caller's promise.
+        let word = unsafe { Self::word(entry) };
+        // ORDER: AcqRel; pairs with the exchange in `leave_wheel`, in both directions.
+        word.swap(ABANDONED, Ordering::AcqRel) != CANCELLED
+    }
+
+    /// The lane takes a mailed entry in. `false` if it was cancelled meanwhile.
+    fn accept(&self) -> bool {
+        // ORDER: Acquire on failure pairs with `cancel`. Release pairs with it too: a handle that
+        // posts the entry again sees that it has left the mailbox.
+        self.state
+            .compare_exchange(MAILED, ARMED, Ordering::Release, Ordering::Acquire)
+            .is_ok()
+    }
+}
+
+/// An entry came by the mailbox: it is to be armed, or its handle is gone.
+///
+/// # Safety
+/// As for [`crate::node::Deliver`], for the node of an entry.
+unsafe fn deliver<M: Machine>(node: NonNull<Node<M>>, _ready: &Ready<M>) {
+    let entry: NonNull<Entry<M>> = node.cast();
+    Local::<M>::with_current(|local| {
+        let local = local.expect("nodes are delivered on their lane");
+        // SAFETY: posted by its handle; alive until the lane or the handle frees it.
+        let it = unsafe { entry.as_ref() };
+        if it.accept() {
+            // SAFETY: accepted, so it is this lane's and hangs in no list.
+            unsafe { local.wheel().hang(entry, it.mailed_ns.get()) };
+            local.note_timer(it.mailed_ns.get(), it.base.get());
+            return;
+        }
+        if it.is_linked() {
+            // SAFETY: it hangs in this lane's wheel.
+            unsafe { local.wheel().unlink(entry) };
+        }
+        // SAFETY: its handle is gone, and it hangs nowhere.
+        unsafe { local.wheel().recycle(entry) };
+    });
+}

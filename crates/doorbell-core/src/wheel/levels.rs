@@ -1,0 +1,251 @@
+//! The structure of one base: eleven levels of 64 slots, exact near and coarse far.
+//!
+//! A timer hangs in the level of the highest six-bit digit in which its time differs from the
+//! wheel's, in the slot of that digit. Level 0 slots are one nanosecond wide, so what is in
+//! them is exact; a slot of a higher level is turned into lower ones when its time comes.
+//! Insert and unlink take constant time. Everything in a lower level is due before everything
+//! in a higher one, and within a level the slots are in order, so the next slot is found by
+//! eleven words.
+
+use super::entry::Entry;
+use doorbell_machine::Machine;
+use std::ptr::{NonNull, null_mut};
+
+const DIGIT_BITS: u32 = 6;
+const SLOTS: usize = 1 << DIGIT_BITS;
+/// Eleven digits of six bits hold the 64 bits of a time.
+const LEVELS: usize = 64_usize.div_ceil(DIGIT_BITS as usize);
+/// The level number of what is due and not yet fired.
+const DUE: usize = LEVELS;
+const _: () = assert!(LEVELS == 11 && LEVELS * DIGIT_BITS as usize >= 64);
+
+/// How many timers of a coarse slot are looked at to find the nearest. A longer slot is turned
+/// into lower ones first, for which the lane wakes once more.
+pub(super) const LOOKS_MAX: usize = 32;
+
+/// Where a timer hangs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Place {
+    level: u8,
+    slot: u8,
+}
+
+/// The link of a timer; all fields are the lane's.
+#[derive(Debug)]
+pub(super) struct Link<M: Machine> {
+    newer: *mut Entry<M>,
+    older: *mut Entry<M>,
+    /// When it is due, in nanoseconds of the lane's clock.
+    when_ns: u64,
+    /// `None`: in no list.
+    place: Option<Place>,
+}
+
+impl<M: Machine> Link<M> {
+    pub(super) fn new() -> Self {
+        Link {
+            newer: null_mut(),
+            older: null_mut(),
+            when_ns: 0,
+            place: None,
+        }
+    }
+
+    pub(super) fn is_linked(&self) -> bool {
+        self.place.is_some()
+    }
+}
+
+/// One base of a lane's wheel.
+pub(super) struct Levels<M: Machine> {
+    /// Every timer due before this has left its slot, and at the last look also those due at it.
+    elapsed_ns: u64,
+    /// One bit per slot that is not empty.
+    occupied: [u64; LEVELS],
+    /// The newest timer of each slot; the last one is the list of what is due.
+    newest: Box<[[*mut Entry<M>; SLOTS]]>,
+    len: usize,
+}
+
+impl<M: Machine> Levels<M> {
+    pub(super) fn new(now_ns: u64) -> Self {
+        Levels {
+            elapsed_ns: now_ns,
+            occupied: [0; LEVELS],
+            newest: vec![[null_mut(); SLOTS]; LEVELS + 1].into_boxed_slice(),
+            len: 0,
+        }
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.len
+    }
+
+    /// Hangs a timer in.
+    ///
+    /// # Safety
+    /// `entry` is alive until unlinked, is in no list, and its link is this lane's.
+    #[inline]
+    pub(super) unsafe fn insert(&mut self, entry: *mut Entry<M>, when_ns: u64) {
+        // A time that has passed hangs in the slot of the present, so it is due at the next look.
+        let when_ns = when_ns.max(self.elapsed_ns);
+        let place = self.place_of(when_ns);
+        self.occupied[usize::from(place.level)] |= 1 << place.slot;
+        // SAFETY: passed on from the caller.
+        unsafe { self.hang(entry, when_ns, place) };
+        self.len += 1;
+    }
+
+    #[inline]
+    fn place_of(&self, when_ns: u64) -> Place {
+        let differs = (self.elapsed_ns ^ when_ns) | (SLOTS as u64 - 1);
+        let level = differs.ilog2() / DIGIT_BITS;
+        Place {
+            level: level as u8,
+            slot: (when_ns >> (level * DIGIT_BITS)) as u8 & (SLOTS as u8 - 1),
+        }
+    }
+
+    /// # Safety
+    /// As for [`Levels::insert`].
+    #[inline]
+    unsafe fn hang(&mut self, entry: *mut Entry<M>, when_ns: u64, place: Place) {
+        let newest = &mut self.newest[usize::from(place.level)][usize::from(place.slot)];
+        let older = std::mem::replace(newest, entry);
+        // SAFETY: the caller's promise.
+        unsafe {
+            Entry::with_link(entry, |link| {
+                *link = Link {
+                    newer: null_mut(),
+                    older,
+                    when_ns,
+                    place: Some(place),
+                };
+            });
+        }
+        if !older.is_null() {
+            // SAFETY: what hangs in the wheel is alive.
+            unsafe { Entry::with_link(older, |link| link.newer = entry) };
+        }
+    }
+
+    /// Takes a timer out, wherever it hangs.
+    ///
+    /// # Safety
+    /// `entry` hangs in this base.
+    #[inline]
+    pub(super) unsafe fn unlink(&mut self, entry: *mut Entry<M>) {
+        // SAFETY: the caller's promise.
+        let (newer, older, place) =
+            unsafe { Entry::with_link(entry, |link| (link.newer, link.older, link.place.take())) };
+        let place = place.expect("a timer that is unlinked hangs in the wheel");
+        if newer.is_null() {
+            let (level, slot) = (usize::from(place.level), usize::from(place.slot));
+            self.newest[level][slot] = older;
+            if older.is_null() && level < DUE {
+                self.occupied[level] &= !(1 << slot);
+            }
+        } else {
+            // SAFETY: what hangs in the wheel is alive.
+            unsafe { Entry::with_link(newer, |link| link.older = older) };
+        }
+        if !older.is_null() {
+            // SAFETY: as above.
+            unsafe { Entry::with_link(older, |link| link.newer = newer) };
+        }
+        self.len -= 1;
+    }
+
+    /// The next slot that is not empty, and when it begins.
+    #[inline]
+    fn next_slot(&self) -> Option<(usize, usize, u64)> {
+        let level = self.occupied.iter().position(|&slots| slots != 0)?;
+        let slot = self.occupied[level].trailing_zeros();
+        let shift = level as u32 * DIGIT_BITS;
+        // The digits above this level are those of the wheel's time.
+        let above = self.elapsed_ns.checked_shr(shift + DIGIT_BITS).unwrap_or(0);
+        let above = above.checked_shl(shift + DIGIT_BITS).unwrap_or(0);
+        Some((level, slot as usize, above | u64::from(slot) << shift))
+    }
+
+    /// When the lane has to look next: the nearest timer, or earlier where many hang close
+    /// together far away. `None` if there is none.
+    pub(super) fn next_ns(&self) -> Option<u64> {
+        if !self.newest[DUE][0].is_null() {
+            return Some(self.elapsed_ns);
+        }
+        let (level, slot, begins_ns) = self.next_slot()?;
+        if level == 0 {
+            return Some(begins_ns);
+        }
+        let mut nearest_ns = u64::MAX;
+        let mut entry = self.newest[level][slot];
+        for _ in 0..LOOKS_MAX {
+            if entry.is_null() {
+                return Some(nearest_ns);
+            }
+            // SAFETY: what hangs in the wheel is alive, and its link is this lane's.
+            let (older, when_ns) =
+                unsafe { Entry::with_link(entry, |link| (link.older, link.when_ns)) };
+            nearest_ns = nearest_ns.min(when_ns);
+            entry = older;
+        }
+        if entry.is_null() {
+            Some(nearest_ns)
+        } else {
+            Some(begins_ns)
+        }
+    }
+
+    /// Moves what is due at `now_ns` to the list of the due.
+    pub(super) fn advance(&mut self, now_ns: u64) {
+        while let Some((level, slot, begins_ns)) = self.next_slot() {
+            if begins_ns > now_ns {
+                break;
+            }
+            self.elapsed_ns = self.elapsed_ns.max(begins_ns);
+            self.occupied[level] &= !(1 << slot);
+            let mut entry = std::mem::replace(&mut self.newest[level][slot], null_mut());
+            while !entry.is_null() {
+                // SAFETY: as in `next_ns`.
+                let (older, when_ns) =
+                    unsafe { Entry::with_link(entry, |link| (link.older, link.when_ns)) };
+                let place = if when_ns <= now_ns {
+                    Place {
+                        level: DUE as u8,
+                        slot: 0,
+                    }
+                } else {
+                    let place = self.place_of(when_ns);
+                    self.occupied[usize::from(place.level)] |= 1 << place.slot;
+                    place
+                };
+                // SAFETY: it was taken out of its slot, whose whole list is being emptied.
+                unsafe { self.hang(entry, when_ns, place) };
+                entry = older;
+            }
+        }
+        self.elapsed_ns = self.elapsed_ns.max(now_ns);
+    }
+
+    /// Takes one timer that is due out of the wheel.
+    pub(super) fn pop_due(&mut self) -> Option<NonNull<Entry<M>>> {
+        self.pop(DUE, 0)
+    }
+
+    /// Takes any timer out, for a lane that ends.
+    pub(super) fn pop_any(&mut self) -> Option<NonNull<Entry<M>>> {
+        if let Some(entry) = self.pop_due() {
+            return Some(entry);
+        }
+        let (level, slot, _) = self.next_slot()?;
+        self.pop(level, slot)
+    }
+
+    fn pop(&mut self, level: usize, slot: usize) -> Option<NonNull<Entry<M>>> {
+        let entry = NonNull::new(self.newest[level][slot])?;
+        // SAFETY: it hangs in this base.
+        unsafe { self.unlink(entry.as_ptr()) };
+        Some(entry)
+    }
+}

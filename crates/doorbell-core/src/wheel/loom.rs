@@ -1,0 +1,314 @@
+//! The wheel in the model checker: a handle on one thread, its lane on another.
+//!
+//! The lane is the main thread of each model; it serves, looks and ends as the loop would. An
+//! entry shares the front, so the front's count says how many entries are allocated. A counter
+//! of wakes is no word of the model: it is compared where the model orders things by itself.
+
+// The models' own threads, and counters that the checker is not to see.
+#![allow(clippy::disallowed_types, clippy::disallowed_methods)]
+
+use super::{Fired, Polled, RawTimer};
+use crate::mailbox::Front;
+use crate::task::Local;
+use ::loom::sync::atomic::AtomicBool;
+use doorbell_machine::loom::Loom;
+use doorbell_machine::{Bug, Ordering};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::task::{Context, Wake, Waker};
+
+/// When the timers of the models are due: always.
+const DUE_NS: u64 = 0;
+
+/// A waker that counts.
+#[derive(Default)]
+struct Wakes(AtomicU64);
+
+impl Wake for Wakes {
+    fn wake(self: Arc<Self>) {
+        self.0.fetch_add(1, Relaxed);
+    }
+}
+
+impl Wakes {
+    fn get(&self) -> u64 {
+        self.0.load(Relaxed)
+    }
+}
+
+struct Lane<const BUG: u8> {
+    local: Local<Loom<BUG>>,
+    front: Arc<Front<Loom<BUG>>>,
+}
+
+impl<const BUG: u8> Lane<BUG> {
+    fn new() -> Self {
+        let front = Arc::new(Front::new(Arc::default()));
+        let local = Local::new(Arc::clone(&front));
+        Lane { local, front }
+    }
+
+    fn arm(&self) -> (RawTimer, Arc<Wakes>) {
+        self.local.enter(|| arm(&self.front))
+    }
+
+    fn serve(&self) -> u64 {
+        // SAFETY: this is the lane's thread, and the ready queue its own.
+        let served = self
+            .local
+            .enter(|| unsafe { self.front.serve(self.local.ready()) });
+        served.delivered
+    }
+
+    fn expire(&self) -> u64 {
+        self.local.enter(|| self.local.expire())
+    }
+
+    fn close(&self) {
+        self.local.enter(|| self.local.close());
+        assert_eq!(self.local.wheel().len(), 0);
+    }
+
+    /// How many entries are allocated, while no other thread has a share of the front.
+    fn entries(&self) -> usize {
+        Arc::strong_count(&self.front) - 2
+    }
+}
+
+fn arm<const BUG: u8>(front: &Arc<Front<Loom<BUG>>>) -> (RawTimer, Arc<Wakes>) {
+    let wakes = Arc::new(Wakes::default());
+    let waker = Waker::from(Arc::clone(&wakes));
+    let timer = RawTimer::arm(front, DUE_NS, &waker).expect("the lane runs");
+    (timer, wakes)
+}
+
+fn check(model: impl Fn() + Send + Sync + 'static) {
+    // Small enough for every order, without a bound on preemptions.
+    let mut builder = ::loom::model::Builder::new();
+    builder.preemption_bound = None;
+    builder.check(model);
+}
+
+/// The handle is dropped elsewhere while the lane finds its timer due.
+fn cancel_against_expire<const BUG: u8>() {
+    check(|| {
+        let lane = Lane::<BUG>::new();
+        let (timer, wakes) = lane.arm();
+        let gone = Arc::new(AtomicBool::new(false));
+        let dropper = ::loom::thread::spawn({
+            let gone = Arc::clone(&gone);
+            move || {
+                drop(timer);
+                // ORDER: Release pairs with the load below.
+                gone.store(true, Ordering::Release);
+            }
+        });
+        // ORDER: Acquire pairs with the store above.
+        let was_gone = gone.load(Ordering::Acquire);
+        let fired = lane.expire();
+        assert_eq!(wakes.get(), fired);
+        assert!(fired <= u64::from(!was_gone), "woken after the drop");
+        dropper.join().unwrap();
+        // One side frees it: the handle what had fired, the lane what had not.
+        assert_eq!(lane.entries(), 1 - fired as usize, "freed by another side");
+        assert_eq!(lane.serve(), 1 - fired);
+        assert_eq!(lane.expire(), 0);
+        lane.close();
+        assert_eq!((lane.entries(), wakes.get()), (0, fired));
+    });
+}
+
+#[test]
+fn a_cancel_and_an_expiry_free_once_and_wake_at_most_once() {
+    cancel_against_expire::<0>();
+}
+
+/// The handle was dropped elsewhere before the lane looks; its message may be under way.
+fn cancel_before_expire<const BUG: u8>() {
+    check(|| {
+        let lane = Lane::<BUG>::new();
+        let (timer, wakes) = lane.arm();
+        let dropper = ::loom::thread::spawn(move || drop(timer));
+        dropper.join().unwrap();
+        assert_eq!(lane.expire(), 0, "fired after its drop");
+        assert_eq!((lane.serve(), wakes.get()), (1, 0));
+        lane.close();
+        assert_eq!(lane.entries(), 0);
+    });
+}
+
+#[test]
+fn a_cancelled_timer_does_not_fire() {
+    cancel_before_expire::<0>();
+}
+
+#[test]
+#[should_panic(expected = "freed by another side")]
+fn a_lane_that_fires_blindly_is_noticed_in_the_race() {
+    cancel_against_expire::<{ Bug::WheelFireBlind as u8 }>();
+}
+
+#[test]
+#[should_panic(expected = "fired after its drop")]
+fn a_lane_that_fires_blindly_is_noticed_after_the_drop() {
+    cancel_before_expire::<{ Bug::WheelFireBlind as u8 }>();
+}
+
+#[test]
+fn a_handle_that_is_polled_elsewhere_sees_what_came_before_the_wake() {
+    check(|| {
+        let lane = Lane::<0>::new();
+        let (mut timer, wakes) = lane.arm();
+        let before = Arc::new(AtomicBool::new(false));
+        let other = ::loom::thread::spawn({
+            let before = Arc::clone(&before);
+            move || {
+                let mut cx = Context::from_waker(Waker::noop());
+                let polled = timer.poll(&mut cx);
+                if polled == Polled::Ready(Fired::Due) {
+                    // ORDER: Relaxed; the state word of the timer is to order the two.
+                    assert!(before.load(Ordering::Relaxed), "fired, and not seen");
+                }
+                // When it has fired, the entry is the handle's to free, here.
+                drop(timer);
+                polled
+            }
+        });
+        // ORDER: Relaxed, as above.
+        before.store(true, Ordering::Relaxed);
+        let fired = lane.expire();
+        match other.join().unwrap() {
+            Polled::Ready(Fired::Due) => assert_eq!(fired, 1),
+            Polled::Elsewhere => {}
+            polled => panic!("{polled:?}"),
+        }
+        assert_eq!(wakes.get(), fired);
+        let _ = lane.serve();
+        lane.close();
+        assert_eq!(lane.entries(), 0);
+    });
+}
+
+#[test]
+fn a_mailed_arm_against_its_drop_and_its_delivery() {
+    check(|| {
+        let lane = Lane::<0>::new();
+        let other = ::loom::thread::spawn({
+            let front = Arc::clone(&lane.front);
+            move || {
+                let (timer, wakes) = arm(&front);
+                drop(timer);
+                wakes
+            }
+        });
+        // Armed, cancelled, or not yet there; then due.
+        let mut delivered = lane.serve();
+        let mut fired = lane.expire();
+        let wakes = other.join().unwrap();
+        assert_eq!(wakes.get(), fired);
+        delivered += lane.serve();
+        fired += lane.expire();
+        assert_eq!(wakes.get(), fired);
+        // Once for the arming, and once more if it was cancelled while armed.
+        assert!((1..=2).contains(&delivered));
+        assert!(fired <= 1);
+        lane.close();
+        assert_eq!((lane.entries(), wakes.get()), (0, fired));
+        assert_eq!(Arc::strong_count(&wakes), 1, "a waker is left");
+    });
+}
+
+#[test]
+fn a_mailed_timer_that_is_kept_fires_once() {
+    check(|| {
+        let lane = Lane::<0>::new();
+        let other = ::loom::thread::spawn({
+            let front = Arc::clone(&lane.front);
+            move || arm(&front)
+        });
+        let mut fired = lane.serve() * lane.expire();
+        let (mut timer, wakes) = other.join().unwrap();
+        let _ = lane.serve();
+        fired += lane.expire();
+        assert_eq!((fired, wakes.get()), (1, 1));
+        let mut cx = Context::from_waker(Waker::noop());
+        assert_eq!(timer.poll(&mut cx), Polled::Ready(Fired::Due));
+        drop(timer);
+        assert_eq!(lane.entries(), 0);
+        lane.close();
+    });
+}
+
+#[test]
+fn a_drop_elsewhere_against_the_end_of_the_lane() {
+    check(|| {
+        let lane = Lane::<0>::new();
+        let (timer, wakes) = lane.arm();
+        let dropper = ::loom::thread::spawn(move || drop(timer));
+        lane.close();
+        dropper.join().unwrap();
+        // Whoever came second has freed it.
+        assert_eq!(lane.entries(), 0);
+        assert!(wakes.get() <= 1);
+        assert_eq!(Arc::strong_count(&wakes), 1, "a waker is left");
+    });
+}
+
+#[test]
+fn a_drop_elsewhere_against_an_expiry_and_the_end_of_the_lane() {
+    check(|| {
+        let lane = Lane::<0>::new();
+        let (timer, wakes) = lane.arm();
+        let dropper = ::loom::thread::spawn(move || drop(timer));
+        let fired = lane.expire();
+        lane.close();
+        dropper.join().unwrap();
+        assert_eq!((lane.entries(), wakes.get()), (0, fired));
+        assert_eq!(Arc::strong_count(&wakes), 1, "a waker is left");
+    });
+}
+
+#[test]
+fn a_mailed_arm_against_the_end_of_the_lane() {
+    check(|| {
+        let lane = Lane::<0>::new();
+        let other = ::loom::thread::spawn({
+            let front = Arc::clone(&lane.front);
+            move || {
+                let wakes = Arc::new(Wakes::default());
+                let waker = Waker::from(Arc::clone(&wakes));
+                let armed = RawTimer::arm(&front, DUE_NS, &waker).is_ok_and(|timer| {
+                    drop(timer);
+                    true
+                });
+                (armed, wakes)
+            }
+        });
+        lane.close();
+        let (armed, wakes) = other.join().unwrap();
+        assert!(wakes.get() <= u64::from(armed));
+        assert_eq!(lane.entries(), 0);
+    });
+}
+
+/// Another thread takes part in an entry that is used again: the second timer of the same
+/// memory is not the first one's.
+#[test]
+fn an_entry_that_is_used_again_is_another_timer() {
+    check(|| {
+        let lane = Lane::<0>::new();
+        let (first, first_wakes) = lane.arm();
+        let dropper = ::loom::thread::spawn(move || drop(first));
+        let _ = lane.serve();
+        let (second, second_wakes) = lane.arm();
+        let fired = lane.expire();
+        dropper.join().unwrap();
+        assert_eq!(second_wakes.get(), 1);
+        assert_eq!(first_wakes.get(), fired - 1);
+        let _ = lane.serve();
+        lane.local.enter(|| drop(second));
+        assert!(lane.entries() <= 2);
+        lane.close();
+        assert_eq!(lane.entries(), 0);
+    });
+}

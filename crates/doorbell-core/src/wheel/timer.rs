@@ -1,0 +1,293 @@
+//! The handle of an armed timer: who has it decides when it is polled, re-armed and dropped.
+
+use super::entry::{self, Cancel, Entry};
+use crate::call::Gone;
+use crate::mailbox::{Front, Posted};
+use crate::task::{Local, drop_quietly};
+use doorbell_machine::{Cell, Machine};
+use std::ptr::NonNull;
+use std::sync::Arc;
+use std::task::{Context, Waker};
+
+/// An armed timer, without its machine.
+///
+/// It is polled, re-armed and dropped by whoever has it, on any thread; on the lane that armed
+/// it all of that takes constant time and no atomic read-modify-write.
+#[derive(Debug)]
+pub struct RawTimer {
+    entry: NonNull<()>,
+    vtable: &'static TimerVtable,
+}
+
+// SAFETY: the handle reaches the entry only by its state word, unless it is on the lane's own
+// thread; see `entry.rs`.
+unsafe impl Send for RawTimer {}
+// SAFETY: a shared handle gives out nothing.
+unsafe impl Sync for RawTimer {}
+
+#[derive(Debug)]
+struct TimerVtable {
+    poll: unsafe fn(NonNull<()>, &mut Context<'_>) -> Polled,
+    reset: unsafe fn(NonNull<()>, u64) -> Reset,
+    drop: unsafe fn(NonNull<()>),
+}
+
+/// What a poll found.
+#[must_use]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Polled {
+    /// Not yet; the waker will be woken.
+    Pending,
+    /// Ready.
+    Ready(Fired),
+    /// Not yet, and the waker could not be changed from here: drop it and arm another.
+    Elsewhere,
+}
+
+/// Why a timer is ready.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fired {
+    /// Its time has come.
+    Due,
+    /// Its lane ended first: it never will.
+    LaneGone,
+}
+
+/// How a re-arming ended.
+#[must_use]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Reset {
+    /// The timer is armed anew, in place.
+    Done,
+    /// It belongs to another lane, or none, or has fired: drop it and arm another.
+    Elsewhere,
+}
+
+struct Table<M: Machine>(std::marker::PhantomData<M>);
+
+impl<M: Machine> Table<M> {
+    const VTABLE: TimerVtable = TimerVtable {
+        poll: poll::<M>,
+        reset: reset::<M>,
+        drop: drop_timer::<M>,
+    };
+}
+
+impl RawTimer {
+    /// Arms a timer: on the lane that the caller runs on, and where there is none, by mail on
+    /// the lane of `front`.
+    ///
+    /// # Errors
+    /// [`Gone`] if that lane has ended.
+    #[inline]
+    pub fn arm<M: Machine>(
+        front: &Arc<Front<M>>,
+        when_ns: u64,
+        waker: &Waker,
+    ) -> Result<RawTimer, Gone> {
+        let entry = Local::<M>::with_current(|local| match local {
+            Some(local) if local.is_closed() => Err(Gone),
+            Some(local) => Ok(Self::arm_here(local, when_ns, waker)),
+            None => Self::arm_by_mail(front, when_ns, waker),
+        })?;
+        Ok(RawTimer {
+            entry: entry.cast(),
+            vtable: &Table::<M>::VTABLE,
+        })
+    }
+
+    #[inline]
+    fn arm_here<M: Machine>(local: &Local<M>, when_ns: u64, waker: &Waker) -> NonNull<Entry<M>> {
+        let waker = waker.clone();
+        let entry = local.wheel().take_entry(local.front());
+        // SAFETY: taken, so it is this lane's alone.
+        let it = unsafe { entry.as_ref() };
+        it.base.set(local.base());
+        // SAFETY: as above.
+        it.waker.with_mut(|cell| unsafe { *cell = Some(waker) });
+        it.set(entry::ARMED);
+        // SAFETY: as above; it hangs nowhere.
+        unsafe { local.wheel().hang(entry, when_ns) };
+        local.note_timer(when_ns, it.base.get());
+        entry
+    }
+
+    #[cold]
+    fn arm_by_mail<M: Machine>(
+        front: &Arc<Front<M>>,
+        when_ns: u64,
+        waker: &Waker,
+    ) -> Result<NonNull<Entry<M>>, Gone> {
+        let (waker, same) = (waker.clone(), waker.clone());
+        let entry = Entry::allocate(front);
+        // SAFETY: just allocated.
+        let it = unsafe { entry.as_ref() };
+        it.mailed_ns.set(when_ns);
+        it.handle_waker.set(Some(same));
+        // SAFETY: as above.
+        it.waker.with_mut(|cell| unsafe { *cell = Some(waker) });
+        it.set(entry::MAILED);
+        // SAFETY: the lane frees it after its handle is gone, or the handle after it was fired.
+        match unsafe { front.post(Entry::node(entry)) } {
+            Posted::Yes => Ok(entry),
+            Posted::Closed => {
+                // SAFETY: it was not taken.
+                unsafe { Entry::free(entry) };
+                Err(Gone)
+            }
+        }
+    }
+
+    /// Whether its time has come; if not, `cx` is woken when it has.
+    pub fn poll(&mut self, cx: &mut Context<'_>) -> Polled {
+        // SAFETY: the handle has the entry.
+        unsafe { (self.vtable.poll)(self.entry, cx) }
+    }
+
+    /// Arms it for another time, in place if it still hangs in the wheel of the caller's lane.
+    pub fn reset(&mut self, when_ns: u64) -> Reset {
+        // SAFETY: the handle has the entry.
+        unsafe { (self.vtable.reset)(self.entry, when_ns) }
+    }
+}
+
+impl Drop for RawTimer {
+    #[inline]
+    fn drop(&mut self) {
+        // SAFETY: the handle has the entry until here.
+        unsafe { (self.vtable.drop)(self.entry) };
+    }
+}
+
+/// The lane that the caller is, if the entry belongs to it. By address: `f` may free the entry.
+///
+/// # Safety
+/// The entry is alive.
+#[inline(always)]
+unsafe fn with_owner<M: Machine, R>(
+    entry: NonNull<Entry<M>>,
+    f: impl FnOnce(Option<&Local<M>>) -> R,
+) -> R {
+    Local::<M>::with_current(|local| {
+        // SAFETY: the caller's promise.
+        f(local.filter(|local| local.is(unsafe { &entry.as_ref().front })))
+    })
+}
+
+/// # Safety
+/// `raw` is the entry of the handle that calls; so for all functions below.
+unsafe fn poll<M: Machine>(raw: NonNull<()>, cx: &mut Context<'_>) -> Polled {
+    let entry = raw.cast::<Entry<M>>();
+    // SAFETY: the handle's entry is alive.
+    let it = unsafe { entry.as_ref() };
+    match it.state() {
+        entry::FIRED => return Polled::Ready(Fired::Due),
+        entry::ORPHANED => return Polled::Ready(Fired::LaneGone),
+        _ => {}
+    }
+    let ask = |owner: Option<&Local<M>>| {
+        if owner.is_none() || it.state() != entry::ARMED {
+            return poll_elsewhere(it, cx);
+        }
+        // SAFETY: armed, and this is its lane: the waker is ours.
+        let waker = it.waker.with(|cell| unsafe { (*cell).as_ref() });
+        if !waker.is_some_and(|waker| waker.will_wake(cx.waker())) {
+            let waker = cx.waker().clone();
+            // SAFETY: as above.
+            let old = it.waker.with_mut(|cell| unsafe { (*cell).replace(waker) });
+            // What was sent by mail is not what will be woken any more.
+            drop_quietly((old, it.handle_waker.take()));
+        }
+        Polled::Pending
+    };
+    // SAFETY: as above.
+    unsafe { with_owner(entry, ask) }
+}
+
+/// The lane's waker is out of reach; the handle knows a copy of it, if it was sent by mail.
+#[cold]
+fn poll_elsewhere<M: Machine>(it: &Entry<M>, cx: &Context<'_>) -> Polled {
+    let known = it.handle_waker.take();
+    let same = known
+        .as_ref()
+        .is_some_and(|known| known.will_wake(cx.waker()));
+    it.handle_waker.set(known);
+    if same {
+        Polled::Pending
+    } else {
+        Polled::Elsewhere
+    }
+}
+
+unsafe fn reset<M: Machine>(raw: NonNull<()>, when_ns: u64) -> Reset {
+    let entry = raw.cast::<Entry<M>>();
+    // SAFETY: the handle's entry is alive.
+    let it = unsafe { entry.as_ref() };
+    let move_it = |owner: Option<&Local<M>>| {
+        let Some(local) = owner.filter(|local| !local.is_closed()) else {
+            return Reset::Elsewhere;
+        };
+        if it.state() != entry::ARMED || !it.is_linked() {
+            return Reset::Elsewhere;
+        }
+        // SAFETY: it hangs in this lane's wheel.
+        unsafe { local.wheel().unlink(entry) };
+        // SAFETY: it hangs nowhere now.
+        unsafe { local.wheel().hang(entry, when_ns) };
+        local.note_timer(when_ns, it.base.get());
+        Reset::Done
+    };
+    // SAFETY: as above.
+    unsafe { with_owner(entry, move_it) }
+}
+
+unsafe fn drop_timer<M: Machine>(raw: NonNull<()>) {
+    let entry = raw.cast::<Entry<M>>();
+    let take_back = |owner: Option<&Local<M>>| {
+        let Some(local) = owner else { return false };
+        // SAFETY: the handle's entry is alive.
+        match unsafe { entry.as_ref() }.state() {
+            // SAFETY: armed on this very lane: it hangs in its wheel.
+            entry::ARMED => unsafe { local.wheel().unlink(entry) },
+            entry::FIRED => {}
+            // Mailed and not delivered yet, or the lane has ended.
+            _ => return false,
+        }
+        // SAFETY: its handle is the caller, and it hangs nowhere.
+        unsafe { local.wheel().recycle(entry) };
+        true
+    };
+    // SAFETY: as above.
+    let here = unsafe { with_owner(entry, take_back) };
+    if !here {
+        // SAFETY: passed on.
+        unsafe { drop_elsewhere(entry) };
+    }
+}
+
+/// # Safety
+/// As for [`drop_timer`].
+#[cold]
+unsafe fn drop_elsewhere<M: Machine>(entry: NonNull<Entry<M>>) {
+    // Kept here: once cancelled, the lane may free the entry and its share of the front.
+    // SAFETY: the handle's entry is alive.
+    let front = Arc::clone(unsafe { &entry.as_ref().front });
+    // SAFETY: as above.
+    match unsafe { Entry::cancel(entry) } {
+        Cancel::Nothing => {}
+        // SAFETY: no lane has it any more.
+        Cancel::Free => unsafe { Entry::free(entry) },
+        Cancel::Post => {
+            // Nobody is told: the lane frees it at its next take, at the latest when its time
+            // comes. SAFETY: the lane's from here on.
+            if unsafe { front.post_quietly(Entry::node(entry)) } == Posted::Yes {
+                return;
+            }
+            // SAFETY: cancelled above, and not taken.
+            if unsafe { Entry::abandon(entry) } {
+                // SAFETY: the lane has unlinked it and left it to its handle.
+                unsafe { Entry::free(entry) };
+            }
+        }
+    }
+}

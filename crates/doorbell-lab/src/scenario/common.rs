@@ -1,0 +1,74 @@
+//! What every scenario does around its rounds: whom it lets in, and what it tells about the run.
+
+use std::io;
+
+use crate::error::LabError;
+use crate::measure::{Machine, Unavailable};
+
+/// The order of `count` contestants in a round: each round begins with the next one.
+pub(super) fn order(round: u32, count: usize) -> impl Iterator<Item = usize> {
+    (0..count).map(move |place| (place + round as usize) % count)
+}
+
+/// Whether each of `labels` contains `only`, whatever the case.
+///
+/// # Errors
+/// [`LabError::NoSuchContestant`] if none does.
+pub(super) fn matching(labels: &[String], only: Option<&str>) -> Result<Vec<bool>, LabError> {
+    let wanted = only.unwrap_or_default().to_lowercase();
+    let matches: Vec<bool> = labels
+        .iter()
+        .map(|label| label.to_lowercase().contains(&wanted))
+        .collect();
+    if matches.contains(&true) {
+        return Ok(matches);
+    }
+    Err(LabError::NoSuchContestant {
+        filter: only.unwrap_or_default().to_owned(),
+        known: labels.to_vec(),
+    })
+}
+
+/// What the reader has to know of any run, if it is so.
+pub(super) fn caveats(machine: &Machine, uncounted: Option<&Unavailable>) -> Vec<String> {
+    let mut notes = Vec::new();
+    if let Some(reason) = uncounted {
+        notes.push(format!("system calls were not counted: {reason}"));
+    }
+    if machine.was_busy() {
+        notes.push(format!(
+            "other programs used {:.0} % of the CPUs before this run: expect wide spreads, and \
+             interrupt counts that are off by theirs",
+            machine.idle_busy_percent
+        ));
+    }
+    notes
+}
+
+/// An error of tokio's when it builds a runtime.
+pub(super) fn tokio_error(source: io::Error) -> LabError {
+    LabError::System {
+        what: "building a tokio runtime",
+        source,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_round_begins_with_the_next_one() {
+        assert_eq!(order(0, 3).collect::<Vec<_>>(), [0, 1, 2]);
+        assert_eq!(order(4, 3).collect::<Vec<_>>(), [1, 2, 0]);
+    }
+
+    #[test]
+    fn a_filter_ignores_the_case_and_says_who_there_is() {
+        let labels = ["Tokio (one)".to_owned(), "other (two)".to_owned()];
+        assert_eq!(matching(&labels, Some("TOK")).expect("one"), [true, false]);
+        assert_eq!(matching(&labels, None).expect("all"), [true, true]);
+        let error = matching(&labels, Some("nobody")).expect_err("nobody is");
+        assert!(error.to_string().contains("Tokio (one)"), "{error}");
+    }
+}

@@ -1,0 +1,44 @@
+//! Every contestant sleeps as often as it has to, and never too short; nothing here asserts an
+//! upper bound.
+
+use super::*;
+use crate::measure::{Clock, Placement};
+
+#[test]
+fn everybody_sleeps_long_enough() {
+    let placement = match Placement::of_this_process() {
+        Ok(placement) => placement,
+        Err(error) => {
+            eprintln!("not tested here: {error}");
+            return;
+        }
+    };
+    let stage = Stage {
+        placement,
+        clock: Clock::calibrated(),
+    };
+    for mut one in contestants(stage) {
+        let name = format!("{} ({})", one.name(), one.variant());
+        assert!(matches!(one.run(1), Err(LabError::NotSetUp)), "{name}");
+        one.setup().expect(&name);
+        let outcome = one.run(2).expect(&name);
+        assert_eq!(outcome.operations, 800, "{name}");
+        assert_eq!(outcome.figures.get("early_count"), Some(&0.0), "{name}");
+        one.teardown().expect(&name);
+    }
+}
+
+#[test]
+fn lengths_are_the_same_every_time_and_within_their_bounds() {
+    let all = lengths(3);
+    assert_eq!(all, lengths(3));
+    assert_eq!(all.len(), SLEEPERS);
+    let bounds = Duration::from_millis(1)..Duration::from_millis(50);
+    assert!(all.iter().flatten().all(|length| bounds.contains(length)));
+}
+
+#[test]
+fn a_sleep_that_is_missing_is_an_error() {
+    let error = tasks::outcome(&[], 1).expect_err("400 are missing");
+    assert_eq!(error.to_string(), "400 sleeps were due, but there were 0");
+}

@@ -1,0 +1,102 @@
+//! Threads that sleep in the kernel: what a timer of the OS gives by itself.
+
+use std::sync::mpsc::{self, Receiver, Sender};
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
+
+use super::super::contestant::Stage;
+use super::super::timers::{Lateness, gather};
+use super::super::trial::{Outcome, Trial};
+use super::tasks::outcome;
+use super::{SLEEPERS, lengths};
+use crate::error::LabError;
+use crate::measure::spawn_pinned;
+
+const THREAD: &str = "sleeper";
+
+/// How long to sleep, and where to tell how late it was.
+type Order = (Vec<Duration>, Sender<Lateness>);
+
+/// A thread for each sleeper, half of them on each CPU.
+#[derive(Debug)]
+pub(super) struct Threads {
+    stage: Stage,
+    threads: Vec<(Sender<Order>, JoinHandle<()>)>,
+}
+
+impl Threads {
+    pub(super) fn new(stage: Stage) -> Self {
+        Self {
+            stage,
+            threads: Vec::new(),
+        }
+    }
+}
+
+impl Trial for Threads {
+    fn name(&self) -> &'static str {
+        "OS threads"
+    }
+
+    fn variant(&self) -> &'static str {
+        "400 threads, nanosleep"
+    }
+
+    fn is_baseline(&self) -> bool {
+        true
+    }
+
+    fn group(&self) -> &'static str {
+        super::GROUP
+    }
+
+    fn setup(&mut self) -> Result<(), LabError> {
+        let placement = self.stage.placement;
+        let cpus = [placement.caller_cpu, placement.callee_cpu];
+        for index in 0..SLEEPERS {
+            let (orders, inbox) = mpsc::channel();
+            let cpu = cpus[index % cpus.len()];
+            let thread = spawn_pinned(THREAD, cpu, move || follow(&inbox))?;
+            self.threads.push((orders, thread));
+        }
+        Ok(())
+    }
+
+    fn run(&mut self, amount: u32) -> Result<Outcome, LabError> {
+        if self.threads.is_empty() {
+            return Err(LabError::NotSetUp);
+        }
+        let (done, results) = mpsc::channel();
+        for ((orders, _), lengths) in self.threads.iter().zip(lengths(amount)) {
+            orders
+                .send((lengths, done.clone()))
+                .map_err(|_| LabError::ThreadPanicked { thread: THREAD })?;
+        }
+        drop(done);
+        outcome(&gather(&results, SLEEPERS)?, amount)
+    }
+
+    fn teardown(&mut self) -> Result<(), LabError> {
+        let mut result = Ok(());
+        for (orders, thread) in self.threads.drain(..) {
+            drop(orders);
+            if thread.join().is_err() {
+                result = Err(LabError::ThreadPanicked { thread: THREAD });
+            }
+        }
+        result
+    }
+}
+
+fn follow(inbox: &Receiver<Order>) {
+    while let Ok((lengths, done)) = inbox.recv() {
+        let mut lateness = Lateness::default();
+        for length in lengths {
+            let due = Instant::now() + length;
+            thread::sleep(length);
+            lateness.note(due, Instant::now());
+        }
+        // Nobody listens only if the waiting thread has panicked.
+        let _ = done.send(lateness);
+    }
+}

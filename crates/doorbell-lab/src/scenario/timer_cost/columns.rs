@@ -1,0 +1,56 @@
+//! What the table of the scenario shows, and how to read it.
+
+use crate::report::{Cell, Chart, Column, Series};
+
+/// Figures whose spread over the rounds is kept.
+pub(super) const SPREADS: [[&str; 3]; 1] = [["op_ns", "op_min_ns", "op_max_ns"]];
+
+/// The columns, in order.
+pub(super) fn columns() -> Vec<Column> {
+    let figure = |title, metric| Column {
+        title,
+        cell: Cell::Figure(metric),
+    };
+    let spread = |title, low, high| Column {
+        title,
+        cell: Cell::Spread { low, high },
+    };
+    vec![
+        figure("ns", "op_ns"),
+        spread("ns spread", "op_min_ns", "op_max_ns"),
+        figure("x floor", "ratio_x"),
+        spread("x spread", "ratio_min_x", "ratio_max_x"),
+        figure("syscalls/1k", "syscalls_per_1k"),
+        figure("RES+CAL/1k", "interrupts_per_1k"),
+    ]
+}
+
+/// One sentence for each group of columns. Also part of the help.
+pub(super) const READING: [&str; 6] = [
+    "ns: create a sleep, poll it once and drop it, 10 s before it is due; the mean of a pass, \
+     the median over the rounds, and the least and the greatest round. A runtime's sleep reads \
+     the clock; what that costs by itself is in the rows `the clock alone`.",
+    "x floor: divided by the array wheel of the same variant in the same round, which keeps lists \
+     for one thread, reads no clock and wakes nobody; the clock is divided by std's.",
+    "variants: one by one, beside a sleep that is due earlier; 1,000 at once, then all are \
+     dropped; each 1 ms earlier than all before; beside many that are pending; and two tasks, one \
+     on each core, that begin together.",
+    "syscalls: per 1,000 operations of the whole process, from a pass of its own in the first \
+     round; async-io's own thread is left out, as it lives as long as the program.",
+    "RES+CAL: interrupts between CPUs per 1,000 operations; 0 means that nobody was disturbed.",
+    "Every round counts: there is no physical limit here by which one could be dropped.",
+];
+
+/// The picture of the page.
+pub(super) fn chart() -> Chart {
+    Chart {
+        title: "A sleep created, polled and dropped, ns (log scale)",
+        unit: "ns",
+        series: vec![Series {
+            title: "ns",
+            metric: "op_ns",
+            low: "op_min_ns",
+            high: "op_max_ns",
+        }],
+    }
+}

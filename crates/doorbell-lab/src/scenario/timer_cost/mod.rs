@@ -1,0 +1,87 @@
+//! `doorbell lab timer-cost`: what a timer costs that never fires, as that of a timeout.
+//!
+//! A sleep is created, polled once and dropped. Each poll has to find it pending.
+
+mod clock;
+mod columns;
+mod floor;
+mod pattern;
+mod sleeps;
+mod wheel;
+
+use std::time::Duration;
+
+use super::contestant::Stage;
+use super::options::Options;
+use super::timers::{AsyncIo, Doorbell, Tokio};
+use super::trial::{Plan, Trial, Work, run as run_trials};
+use crate::error::LabError;
+use crate::report::Report;
+use clock::ClockAlone;
+use floor::Floor;
+use pattern::Pattern;
+use sleeps::Sleeps;
+
+/// Operations of each task in a pass.
+const OPERATIONS: u32 = 500_000;
+/// The same, for a first look.
+const OPERATIONS_QUICK: u32 = 100_000;
+/// Sleeps that are pending meanwhile, in the variant that has many.
+const PENDING: u32 = 1_000_000;
+/// The same, for a first look.
+const PENDING_QUICK: u32 = 100_000;
+/// A pass that takes longer stands still.
+const PASS_MAX: Duration = Duration::from_mins(2);
+
+fn contestants(stage: Stage, pending: u32) -> Vec<Box<dyn Trial>> {
+    let mut all: Vec<Box<dyn Trial>> = Vec::new();
+    for pattern in Pattern::all(pending) {
+        all.push(Box::new(Floor::new(stage, pattern)));
+        all.push(Box::new(Sleeps::new(stage, Doorbell::default(), pattern)));
+        all.push(Box::new(Sleeps::new(stage, Tokio, pattern)));
+        all.push(Box::new(Sleeps::new(stage, AsyncIo, pattern)));
+    }
+    all.push(Box::new(ClockAlone::new(stage)));
+    all.push(Box::new(Sleeps::new(
+        stage,
+        Doorbell::default(),
+        Pattern::Clock,
+    )));
+    all
+}
+
+/// How to read the table, one sentence for each group of columns.
+pub fn reading() -> &'static [&'static str] {
+    &columns::READING
+}
+
+/// Runs the scenario.
+///
+/// # Errors
+/// Any [`LabError`]: too few CPUs, a filter that leaves nobody, a contestant that fails.
+pub fn run(options: &Options) -> Result<Report, LabError> {
+    let (amount, pending) = if options.quick {
+        (OPERATIONS_QUICK, PENDING_QUICK)
+    } else {
+        (OPERATIONS, PENDING)
+    };
+    let plan = Plan {
+        scenario: "timer-cost",
+        work: Work {
+            amount,
+            warm_up: amount / 10,
+            counted: amount,
+            pass_max: PASS_MAX,
+        },
+        compared: "op_ns",
+        spreads: &columns::SPREADS,
+        columns: columns::columns(),
+        reading: reading(),
+        chart: columns::chart(),
+        idle_span: options.effort.idle_span,
+    };
+    run_trials(plan, options, |stage| contestants(stage, pending))
+}
+
+#[cfg(test)]
+mod tests;

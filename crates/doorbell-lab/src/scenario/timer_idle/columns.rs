@@ -1,0 +1,69 @@
+//! What the table of the scenario shows, and how to read it.
+
+use crate::report::{Cell, Chart, Column, Series};
+
+/// Figures whose spread over the rounds is kept.
+pub(super) const SPREADS: [[&str; 3]; 2] = [
+    ["wakeups_per_op", "wakeups_min_per_op", "wakeups_max_per_op"],
+    ["cpu_percent", "cpu_min_percent", "cpu_max_percent"],
+];
+
+/// The columns, in order.
+pub(super) fn columns() -> Vec<Column> {
+    let figure = |title, metric| Column {
+        title,
+        cell: Cell::Figure(metric),
+    };
+    let spread = |title, low, high| Column {
+        title,
+        cell: Cell::Spread { low, high },
+    };
+    vec![
+        figure("wake-ups/tick", "wakeups_per_op"),
+        spread(
+            "wake-ups spread",
+            "wakeups_min_per_op",
+            "wakeups_max_per_op",
+        ),
+        figure("x tokio", "ratio_x"),
+        spread("x spread", "ratio_min_x", "ratio_max_x"),
+        figure("CPU %", "cpu_percent"),
+        spread("CPU spread", "cpu_min_percent", "cpu_max_percent"),
+        figure("p50 us", "p50_us"),
+        figure("p99 us", "p99_us"),
+        figure("syscalls/1k", "syscalls_per_1k"),
+        figure("ticks", "operations_count"),
+        figure("early", "early_count"),
+    ]
+}
+
+/// One sentence for each group of columns. Also part of the help.
+pub(super) const READING: [&str; 7] = [
+    "wake-ups/tick: how often a thread of the process went to sleep, and so was woken, for each \
+     tick of a timer; below 1 ticks share wake-ups, or find their thread awake.",
+    "x tokio: wake-ups divided by those of tokio, whose timers are as coarse as 1 ms, in the same \
+     round; compare contestants by this.",
+    "CPU %: the time that all threads of the process ran, 100 for one CPU; what watches before it \
+     parks runs too.",
+    "p50, p99: half of the ticks, and 99 of 100, came at most this long after they were due; \
+     slack is meant to be used up.",
+    "syscalls: per 1,000 ticks of the whole process, from a pass of its own in the first round; \
+     async-io's own thread is left out, as it lives as long as the program.",
+    "ticks, early: how many ticks there were, and how many of them before they were due; there \
+     must be none of the latter.",
+    "Every round counts: there is no physical limit here by which one could be dropped.",
+];
+
+/// The picture of the page.
+pub(super) fn chart() -> Chart {
+    Chart {
+        title: "Wake-ups of threads for each tick (log scale)",
+        unit: "",
+        series: vec![Series {
+            title: "each tick",
+            metric: "wakeups_per_op",
+            low: "wakeups_min_per_op",
+            high: "wakeups_max_per_op",
+        }],
+    }
+}

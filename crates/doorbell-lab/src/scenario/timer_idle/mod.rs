@@ -1,0 +1,77 @@
+//! `doorbell lab timer-idle`: what wakes up for periodic timers.
+//!
+//! A program that mostly waits has many timers and little to do. The fewer wake-ups they share,
+//! the longer its CPUs sleep.
+
+mod columns;
+mod schedule;
+mod tickers;
+
+use std::time::Duration;
+
+use super::contestant::Stage;
+use super::options::Options;
+use super::timers::{AsyncIo, Doorbell, Tokio};
+use super::trial::{Plan, Trial, Work, run as run_trials};
+use crate::error::LabError;
+use crate::report::Report;
+use tickers::Tickers;
+
+/// How long the timers tick in a pass, in ms.
+const SPAN_MS: u32 = 3_000;
+/// The same, for a first look.
+const SPAN_QUICK_MS: u32 = 1_000;
+/// How long they tick before, unmeasured, in ms.
+const WARM_UP_MS: u32 = 200;
+/// How much later the timers of one contestant may tick.
+const SLACK: Duration = Duration::from_millis(1);
+/// All are compared with one.
+const GROUP: &str = "all";
+/// A pass that takes longer stands still.
+const PASS_MAX: Duration = Duration::from_mins(1);
+
+fn contestants(stage: Stage) -> Vec<Box<dyn Trial>> {
+    let with_slack = Doorbell { slack: SLACK };
+    vec![
+        Box::new(Tickers::new(stage, Tokio, "interval").baseline()),
+        Box::new(Tickers::new(stage, AsyncIo, "500 futures on each thread")),
+        Box::new(Tickers::new(stage, with_slack, "slack 1 ms")),
+        Box::new(Tickers::new(stage, Doorbell::default(), "slack 0")),
+    ]
+}
+
+/// How to read the table, one sentence for each group of columns.
+pub fn reading() -> &'static [&'static str] {
+    &columns::READING
+}
+
+/// Runs the scenario.
+///
+/// # Errors
+/// Any [`LabError`]: too few CPUs, a filter that leaves nobody, a contestant that fails.
+pub fn run(options: &Options) -> Result<Report, LabError> {
+    let amount = if options.quick {
+        SPAN_QUICK_MS
+    } else {
+        SPAN_MS
+    };
+    let plan = Plan {
+        scenario: "timer-idle",
+        work: Work {
+            amount,
+            warm_up: WARM_UP_MS,
+            counted: SPAN_QUICK_MS,
+            pass_max: PASS_MAX,
+        },
+        compared: "wakeups_per_op",
+        spreads: &columns::SPREADS,
+        columns: columns::columns(),
+        reading: reading(),
+        chart: columns::chart(),
+        idle_span: options.effort.idle_span,
+    };
+    run_trials(plan, options, contestants)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,35 @@
+//! Every contestant ticks as often as it has to, and never too early; nothing here asserts an
+//! upper bound.
+
+use super::*;
+use crate::measure::{Clock, Placement};
+
+#[test]
+fn everybody_ticks_in_time() {
+    let placement = match Placement::of_this_process() {
+        Ok(placement) => placement,
+        Err(error) => {
+            eprintln!("not tested here: {error}");
+            return;
+        }
+    };
+    let stage = Stage {
+        placement,
+        clock: Clock::calibrated(),
+    };
+    for mut one in contestants(stage) {
+        let name = format!("{} ({})", one.name(), one.variant());
+        assert!(matches!(one.run(50), Err(LabError::NotSetUp)), "{name}");
+        one.setup().expect(&name);
+        let outcome = one.run(50).expect(&name);
+        assert!(outcome.operations > 500, "{name}");
+        assert_eq!(outcome.figures.get("early_count"), Some(&0.0), "{name}");
+        one.teardown().expect(&name);
+    }
+}
+
+#[test]
+fn a_tick_that_is_missing_is_an_error() {
+    let error = tickers::outcome(&[], 7).expect_err("seven are missing");
+    assert_eq!(error.to_string(), "7 ticks were due, but there were 0");
+}

@@ -1,0 +1,171 @@
+//! The runtimes, each with a worker on the caller's CPU and one on the callee's.
+
+use std::pin::Pin as Pinned;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::mpsc;
+use std::task::{Context, Waker};
+use std::thread::JoinHandle;
+
+use futures::future::join_all;
+
+use super::super::common::tokio_error;
+use super::WORKERS;
+use crate::error::LabError;
+use crate::measure::{Pin, Placement, spawn_pinned};
+
+const THREAD: &str = "async-io-worker";
+
+/// What a host runs.
+pub(crate) type Job = Pinned<Box<dyn Future<Output = ()> + Send>>;
+
+/// A runtime, or what stands for one.
+pub(crate) trait Host: Sized {
+    /// Starts its workers.
+    fn start(placement: Placement) -> Result<Self, LabError>;
+
+    /// Runs jobs on the worker `core`, where the runtime can be told; none of them is waited for.
+    fn run(&self, core: usize, jobs: Vec<Job>) -> Result<(), LabError>;
+
+    /// Polls a job on the worker `core` once, and keeps it until the host stops.
+    fn keep(&self, core: usize, job: Job) -> Result<(), LabError>;
+
+    /// Drops what is left and ends the workers.
+    fn stop(self) -> Result<(), LabError>;
+}
+
+fn cpus(placement: Placement) -> [usize; WORKERS] {
+    [placement.caller_cpu, placement.callee_cpu]
+}
+
+/// A doorbell runtime of two lanes.
+#[derive(Debug)]
+pub(crate) struct DoorbellLanes(doorbell::Runtime);
+
+impl Host for DoorbellLanes {
+    fn start(placement: Placement) -> Result<Self, LabError> {
+        let builder = doorbell::Builder::new().core_list(cpus(placement));
+        Ok(Self(builder.name("lab").build()?))
+    }
+
+    fn run(&self, core: usize, jobs: Vec<Job>) -> Result<(), LabError> {
+        for job in jobs {
+            drop(self.0.task().on(core).spawn(job));
+        }
+        Ok(())
+    }
+
+    fn keep(&self, core: usize, job: Job) -> Result<(), LabError> {
+        self.run(core, vec![job])
+    }
+
+    fn stop(self) -> Result<(), LabError> {
+        drop(self);
+        Ok(())
+    }
+}
+
+/// A tokio runtime of several threads, with all its drivers. It places tasks by itself.
+#[derive(Debug)]
+pub(crate) struct TokioWorkers(tokio::runtime::Runtime);
+
+impl Host for TokioWorkers {
+    fn start(placement: Placement) -> Result<Self, LabError> {
+        let next = AtomicUsize::new(0);
+        let pin = move || {
+            // ORDER: a counter that publishes nothing.
+            let place = next.fetch_add(1, Ordering::Relaxed);
+            // A CPU of the process can be pinned to; else the worker runs where it may. The mask
+            // is not to be restored: the thread is the worker's.
+            std::mem::forget(Pin::to(cpus(placement)[place % WORKERS]));
+        };
+        let runtime = tokio::runtime::Builder::new_multi_thread()
+            .worker_threads(WORKERS)
+            .on_thread_start(pin)
+            .enable_all()
+            .build()
+            .map_err(tokio_error)?;
+        Ok(Self(runtime))
+    }
+
+    fn run(&self, _: usize, jobs: Vec<Job>) -> Result<(), LabError> {
+        for job in jobs {
+            drop(self.0.spawn(job));
+        }
+        Ok(())
+    }
+
+    fn keep(&self, core: usize, job: Job) -> Result<(), LabError> {
+        self.run(core, vec![job])
+    }
+
+    fn stop(self) -> Result<(), LabError> {
+        drop(self);
+        Ok(())
+    }
+}
+
+enum Order {
+    Run(Vec<Job>),
+    Keep(Job),
+}
+
+/// Two threads in `async_io::block_on`; async-io has one more of its own for the program's life.
+#[derive(Debug)]
+pub(crate) struct AsyncIoThreads {
+    threads: Vec<(mpsc::Sender<Order>, JoinHandle<()>)>,
+}
+
+impl AsyncIoThreads {
+    fn order(&self, core: usize, order: Order) -> Result<(), LabError> {
+        let (orders, _) = &self.threads[core];
+        orders
+            .send(order)
+            .map_err(|_| LabError::ThreadPanicked { thread: THREAD })
+    }
+}
+
+impl Host for AsyncIoThreads {
+    fn start(placement: Placement) -> Result<Self, LabError> {
+        let start_one = |cpu| {
+            let (orders, inbox) = mpsc::channel();
+            let thread = spawn_pinned(THREAD, cpu, move || follow(&inbox))?;
+            Ok((orders, thread))
+        };
+        let threads: Result<Vec<_>, LabError> =
+            cpus(placement).map(start_one).into_iter().collect();
+        Ok(Self { threads: threads? })
+    }
+
+    fn run(&self, core: usize, jobs: Vec<Job>) -> Result<(), LabError> {
+        self.order(core, Order::Run(jobs))
+    }
+
+    fn keep(&self, core: usize, job: Job) -> Result<(), LabError> {
+        self.order(core, Order::Keep(job))
+    }
+
+    fn stop(self) -> Result<(), LabError> {
+        for (orders, thread) in self.threads {
+            drop(orders);
+            thread
+                .join()
+                .map_err(|_| LabError::ThreadPanicked { thread: THREAD })?;
+        }
+        Ok(())
+    }
+}
+
+fn follow(inbox: &mpsc::Receiver<Order>) {
+    let mut kept = Vec::new();
+    while let Ok(order) = inbox.recv() {
+        match order {
+            Order::Run(jobs) => drop(async_io::block_on(join_all(jobs))),
+            Order::Keep(mut job) => {
+                let mut context = Context::from_waker(Waker::noop());
+                if job.as_mut().poll(&mut context).is_pending() {
+                    kept.push(job);
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,72 @@
+//! How late timers were.
+
+use std::collections::BTreeMap;
+use std::time::Instant;
+
+use crate::measure::Samples;
+
+/// The lateness of many timers.
+#[derive(Debug, Default)]
+pub(crate) struct Lateness {
+    late_ns: Samples,
+    early_count: u64,
+}
+
+impl Lateness {
+    /// Notes that a timer which was due at `due` has fired `now`.
+    pub(crate) fn note(&mut self, due: Instant, now: Instant) {
+        match now.checked_duration_since(due) {
+            Some(late) => self.late_ns.record(late.as_nanos() as u64),
+            None => self.early_count += 1,
+        }
+    }
+
+    /// Adds those of another task.
+    pub(crate) fn add(&mut self, other: &Self) {
+        self.late_ns.add(&other.late_ns);
+        self.early_count += other.early_count;
+    }
+
+    /// How many were noted.
+    pub(crate) fn count(&self) -> u64 {
+        self.late_ns.len() as u64 + self.early_count
+    }
+
+    /// Percentiles in µs, and how many fired before they were due, which none may.
+    pub(crate) fn figures(&self) -> BTreeMap<&'static str, f64> {
+        let mut figures = BTreeMap::from([("early_count", self.early_count as f64)]);
+        if let Some(percentiles) = self.late_ns.percentiles_ns([50.0, 99.0, 100.0], 0.0) {
+            let names = ["p50_us", "p99_us", "max_us"];
+            figures.extend(names.into_iter().zip(percentiles.map(|ns| ns / 1_000.0)));
+        }
+        figures
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    #[test]
+    fn late_and_early_are_told_apart() {
+        let due = Instant::now();
+        let mut first = Lateness::default();
+        first.note(due, due + Duration::from_micros(30));
+        first.note(due, due);
+        let mut second = Lateness::default();
+        second.note(due, due + Duration::from_micros(10));
+        second.note(due + Duration::from_nanos(1), due);
+        first.add(&second);
+        assert_eq!(first.count(), 4);
+        let expected = [
+            ("early_count", 1.0),
+            ("max_us", 30.0),
+            ("p50_us", 10.0),
+            ("p99_us", 30.0),
+        ];
+        assert_eq!(first.figures(), BTreeMap::from(expected));
+        assert_eq!(Lateness::default().figures().len(), 1);
+    }
+}

@@ -1,0 +1,48 @@
+//! Scenarios that have no physical limit: contestants interleaved in rounds, and compared with one
+//! of them, the baseline, in the same round. No round is dropped.
+
+mod report;
+mod rows;
+mod runner;
+
+use std::time::Duration;
+
+use super::contestant::Stage;
+use super::options::Options;
+use crate::error::LabError;
+use crate::report::{Chart, Column, Report};
+
+pub use runner::{Outcome, Trial, Work};
+
+/// What a scenario is made of, besides its contestants.
+#[derive(Debug)]
+pub(super) struct Plan {
+    /// Its name.
+    pub(super) scenario: &'static str,
+    /// How much a contestant does.
+    pub(super) work: Work,
+    /// The figure of which ratios to the baseline are taken, as `ratio_x`.
+    pub(super) compared: &'static str,
+    /// Figures whose spread over the rounds is kept, and the names of its ends.
+    pub(super) spreads: &'static [[&'static str; 3]],
+    /// What the table shows.
+    pub(super) columns: Vec<Column>,
+    /// How to read it.
+    pub(super) reading: &'static [&'static str],
+    /// The picture.
+    pub(super) chart: Chart,
+    /// How long the machine is watched at rest.
+    pub(super) idle_span: Duration,
+}
+
+/// Runs a scenario.
+///
+/// # Errors
+/// Any [`LabError`]: too few CPUs, a filter that leaves nobody, a contestant that fails.
+pub(super) fn run(
+    plan: Plan,
+    options: &Options,
+    contestants: impl FnOnce(Stage) -> Vec<Box<dyn Trial>>,
+) -> Result<Report, LabError> {
+    report::run(plan, options, contestants)
+}

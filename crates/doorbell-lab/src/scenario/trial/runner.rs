@@ -1,0 +1,274 @@
+//! The rounds: every contestant once in each, and what its pass used.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use super::super::common::order;
+use crate::error::LabError;
+use crate::measure::{Interrupts, Rest, SyscallSource, Usage, Watchdog, timed};
+use crate::progress::Progress;
+
+/// How much a contestant does in a pass, in the unit of its scenario.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Work {
+    /// In the pass that is measured.
+    pub amount: u32,
+    /// Before it, unmeasured.
+    pub warm_up: u32,
+    /// In the pass that counts system calls.
+    pub counted: u32,
+    /// A pass that takes longer than this stands still.
+    pub pass_max: Duration,
+}
+
+/// What a pass showed.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Outcome {
+    /// How many operations there were; counts are given per operation.
+    pub operations: u64,
+    /// Figures by name, with the unit last.
+    pub figures: BTreeMap<&'static str, f64>,
+}
+
+/// One contestant of a scenario without a limit.
+///
+/// Every pass is `setup`, `run` with little work, `run`, `teardown`. All threads are started in
+/// `setup` or later and have ended when `teardown` returns.
+pub trait Trial {
+    /// Who, such as `tokio`.
+    fn name(&self) -> &str;
+
+    /// In which arrangement, such as `one by one`.
+    fn variant(&self) -> &str;
+
+    /// Those of one group are compared with its baseline.
+    fn group(&self) -> &str;
+
+    /// Whether the others of its group are compared with this one; then it always takes part when
+    /// one of them does.
+    fn is_baseline(&self) -> bool {
+        false
+    }
+
+    /// Starts threads and runtimes.
+    ///
+    /// # Errors
+    /// If a thread or a runtime cannot be started.
+    fn setup(&mut self) -> Result<(), LabError>;
+
+    /// Does this much work.
+    ///
+    /// # Errors
+    /// If something was lost, or if it was not set up.
+    fn run(&mut self, amount: u32) -> Result<Outcome, LabError>;
+
+    /// Ends all threads. Called also after a `setup` or a `run` that failed.
+    ///
+    /// # Errors
+    /// If a thread panicked.
+    fn teardown(&mut self) -> Result<(), LabError>;
+}
+
+/// The figures of one contestant in one round, those of [`Outcome`] and those of the process.
+pub(super) type Figures = BTreeMap<&'static str, f64>;
+
+/// A run of all contestants.
+pub(super) struct Runner<'a> {
+    pub(super) rounds: u32,
+    pub(super) work: Work,
+    pub(super) rest: Rest,
+    pub(super) syscalls: Option<SyscallSource>,
+    pub(super) watchdog: &'a Watchdog,
+    pub(super) progress: &'a Progress,
+}
+
+impl Runner<'_> {
+    /// Runs every contestant in every round; for each of them, in their order, its rounds.
+    pub(super) fn run(&self, trials: &mut [Box<dyn Trial>]) -> Result<Vec<Vec<Figures>>, LabError> {
+        let mut tapes = vec![Vec::new(); trials.len()];
+        for round in 0..self.rounds {
+            for index in order(round, trials.len()) {
+                let trial = trials[index].as_mut();
+                self.progress.show(round, trial.name(), trial.variant());
+                let figures = self
+                    .round_of(trial, round)
+                    .map_err(|error| error.in_contestant(trial.name(), trial.variant()))?;
+                tapes[index].push(figures);
+                self.progress.advance();
+            }
+        }
+        Ok(tapes)
+    }
+
+    fn round_of(&self, trial: &mut dyn Trial, round: u32) -> Result<Figures, LabError> {
+        let mut figures = self.timed_pass(trial)?;
+        // It differs little from round to round, and takes another pass.
+        if round == 0
+            && let Some(syscalls) = self.counted_pass(trial)?
+        {
+            figures.insert("syscalls_per_1k", syscalls);
+        }
+        Ok(figures)
+    }
+
+    fn timed_pass(&self, trial: &mut dyn Trial) -> Result<Figures, LabError> {
+        self.pass(trial, |trial| {
+            let interrupts_before = Interrupts::read()?;
+            let usage_before = Usage::now()?;
+            let (outcome, span) = timed(|| trial.run(self.work.amount));
+            let used = Usage::now()?.since(usage_before);
+            let interrupts_after = Interrupts::read()?;
+
+            let mut outcome = outcome?;
+            let operations = outcome.operations.max(1) as f64;
+            let switches = used.voluntary_switches + used.involuntary_switches;
+            outcome.figures.extend([
+                ("operations_count", outcome.operations as f64),
+                (
+                    "cpu_percent",
+                    100.0 * used.cpu.as_secs_f64() / span.as_secs_f64(),
+                ),
+                (
+                    "wakeups_per_op",
+                    used.voluntary_switches as f64 / operations,
+                ),
+                ("switches_per_1k", 1_000.0 * switches as f64 / operations),
+            ]);
+            if let (Some(before), Some(after)) = (interrupts_before, interrupts_after) {
+                let count = self.rest.excess_interrupts(after.since(before), span);
+                let per_1k = 1_000.0 * count / operations;
+                outcome.figures.insert("interrupts_per_1k", per_1k);
+            }
+            Ok(outcome.figures)
+        })
+    }
+
+    /// System calls per 1,000 operations. Counting makes each of them slower, so nothing is timed
+    /// meanwhile.
+    fn counted_pass(&self, trial: &mut dyn Trial) -> Result<Option<f64>, LabError> {
+        // Opened before `setup`, so that the threads started there are counted.
+        let Some(Ok(counter)) = self.syscalls.map(SyscallSource::open) else {
+            return Ok(None);
+        };
+        self.pass(trial, |trial| {
+            let before = counter.read()?;
+            let outcome = trial.run(self.work.counted)?;
+            let count = counter.read()? - before;
+            let operations = outcome.operations.max(1) as f64;
+            Ok(Some(1_000.0 * count as f64 / operations))
+        })
+    }
+
+    /// Sets up, warms up, measures and tears down. The first error counts.
+    fn pass<T>(
+        &self,
+        trial: &mut dyn Trial,
+        measure: impl FnOnce(&mut dyn Trial) -> Result<T, LabError>,
+    ) -> Result<T, LabError> {
+        let label = format!("{} ({})", trial.name(), trial.variant());
+        let _armed = self.watchdog.arm(label, self.work.pass_max);
+        let result = trial.setup().and_then(|()| {
+            trial.run(self.work.warm_up)?;
+            measure(trial)
+        });
+        let ended = trial.teardown();
+        let value = result?;
+        ended?;
+        Ok(value)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cell::RefCell;
+    use std::rc::Rc;
+
+    use super::*;
+
+    struct Actor {
+        fails: bool,
+        log: Rc<RefCell<Vec<String>>>,
+    }
+
+    impl Trial for Actor {
+        fn name(&self) -> &'static str {
+            "actor"
+        }
+
+        fn variant(&self) -> &'static str {
+            "acting"
+        }
+
+        fn group(&self) -> &'static str {
+            "all"
+        }
+
+        fn setup(&mut self) -> Result<(), LabError> {
+            self.log.borrow_mut().push("setup".to_owned());
+            Ok(())
+        }
+
+        fn run(&mut self, amount: u32) -> Result<Outcome, LabError> {
+            self.log.borrow_mut().push(format!("run {amount}"));
+            if self.fails {
+                return Err(LabError::TaskLost);
+            }
+            Ok(Outcome {
+                operations: u64::from(amount),
+                figures: BTreeMap::from([("op_ns", 5.0)]),
+            })
+        }
+
+        fn teardown(&mut self) -> Result<(), LabError> {
+            self.log.borrow_mut().push("teardown".to_owned());
+            Ok(())
+        }
+    }
+
+    fn act(rounds: u32, fails: bool) -> (Result<Vec<Vec<Figures>>, LabError>, Vec<String>) {
+        let log = Rc::new(RefCell::new(Vec::new()));
+        let watchdog = Watchdog::start().expect("a thread can be started");
+        let runner = Runner {
+            rounds,
+            work: Work {
+                amount: 10,
+                warm_up: 2,
+                counted: 3,
+                pass_max: Duration::from_mins(1),
+            },
+            rest: Rest::default(),
+            syscalls: None,
+            watchdog: &watchdog,
+            progress: &Progress::hidden(),
+        };
+        let actor: Box<dyn Trial> = Box::new(Actor {
+            fails,
+            log: Rc::clone(&log),
+        });
+        let tapes = runner.run(&mut [actor]);
+        let said = log.borrow().clone();
+        (tapes, said)
+    }
+
+    #[test]
+    fn a_pass_is_set_up_warmed_measured_and_torn_down() {
+        let (tapes, log) = act(2, false);
+        let pass = ["setup", "run 2", "run 10", "teardown"];
+        assert_eq!(log, [pass, pass].concat());
+        let tapes = tapes.expect("nothing fails");
+        assert_eq!((tapes.len(), tapes[0].len()), (1, 2));
+        let figures = &tapes[0][0];
+        assert!((figures["op_ns"] - 5.0).abs() < 1e-9);
+        assert!((figures["operations_count"] - 10.0).abs() < 1e-9);
+        assert!(figures.contains_key("wakeups_per_op"));
+        assert!(!figures.contains_key("syscalls_per_1k"), "nobody counted");
+    }
+
+    #[test]
+    fn one_that_fails_is_named_and_torn_down() {
+        let (tapes, log) = act(2, true);
+        assert_eq!(log, ["setup", "run 2", "teardown"]);
+        let error = tapes.expect_err("it fails").to_string();
+        assert!(error.starts_with("actor (acting):"), "{error}");
+    }
+}

@@ -1,0 +1,130 @@
+//! [`Instant`]: a moment of the runtime's clock.
+
+use crate::ambient;
+use doorbell_machine::{Host, Machine, host};
+use std::ops::{Add, AddAssign, Sub, SubAssign};
+use std::time::Duration;
+
+/// A moment of the clock of the runtime that it was taken in, or of the computer's monotonic
+/// clock on a thread without one. A runtime's clock can be made to stand still in tests.
+///
+/// Arithmetic saturates: there is no moment before zero and none behind the last one, some 584
+/// years after the computer's start.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Instant {
+    ns: u64,
+}
+
+impl Instant {
+    /// The last moment there is.
+    pub const MAX: Instant = Instant { ns: u64::MAX };
+
+    /// Now.
+    #[inline]
+    pub fn now() -> Instant {
+        let ns = ambient::with_current(|frame| match frame {
+            Some(frame) => frame.handle().inner().now_ns(),
+            None => Host::now_ns(),
+        });
+        Instant { ns }
+    }
+
+    /// The moment at which so much time has passed for certain, also by std's clock: this one
+    /// may lie a few microseconds behind it.
+    #[inline]
+    pub(crate) fn after(duration: Duration) -> Instant {
+        let duration_ns = ns_of(duration);
+        let ns = ambient::with_current(|frame| match frame {
+            Some(frame) => frame.handle().inner().after_ns(duration_ns),
+            None => Host::now_ns()
+                .saturating_add(duration_ns)
+                .saturating_add(Host::LAG_NS_MAX),
+        });
+        Instant { ns }
+    }
+
+    pub(crate) fn ns(self) -> u64 {
+        self.ns
+    }
+
+    /// The time since this moment; zero if it lies ahead.
+    pub fn elapsed(self) -> Duration {
+        Instant::now().duration_since(self)
+    }
+
+    /// The time from `earlier` to this; zero if `earlier` is later.
+    pub fn duration_since(self, earlier: Instant) -> Duration {
+        Duration::from_nanos(self.ns.saturating_sub(earlier.ns))
+    }
+
+    /// The time from `earlier` to this, if `earlier` is not later.
+    pub fn checked_duration_since(self, earlier: Instant) -> Option<Duration> {
+        self.ns.checked_sub(earlier.ns).map(Duration::from_nanos)
+    }
+
+    /// The same moment of std's clock, as far as that reaches; it stops at the end of its range.
+    pub fn into_std(self) -> std::time::Instant {
+        host::std_instant(self.ns)
+    }
+
+    /// The same moment of this clock. A moment before the computer's start becomes zero.
+    pub fn from_std(instant: std::time::Instant) -> Instant {
+        Instant {
+            ns: host::ns_of(instant),
+        }
+    }
+}
+
+fn ns_of(duration: Duration) -> u64 {
+    u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
+}
+
+impl Add<Duration> for Instant {
+    type Output = Instant;
+    #[inline]
+    fn add(self, duration: Duration) -> Instant {
+        Instant {
+            ns: self.ns.saturating_add(ns_of(duration)),
+        }
+    }
+}
+
+impl AddAssign<Duration> for Instant {
+    fn add_assign(&mut self, duration: Duration) {
+        *self = *self + duration;
+    }
+}
+
+impl Sub<Duration> for Instant {
+    type Output = Instant;
+    fn sub(self, duration: Duration) -> Instant {
+        Instant {
+            ns: self.ns.saturating_sub(ns_of(duration)),
+        }
+    }
+}
+
+impl SubAssign<Duration> for Instant {
+    fn sub_assign(&mut self, duration: Duration) {
+        *self = *self - duration;
+    }
+}
+
+impl Sub<Instant> for Instant {
+    type Output = Duration;
+    fn sub(self, earlier: Instant) -> Duration {
+        self.duration_since(earlier)
+    }
+}
+
+impl From<std::time::Instant> for Instant {
+    fn from(instant: std::time::Instant) -> Instant {
+        Instant::from_std(instant)
+    }
+}
+
+impl From<Instant> for std::time::Instant {
+    fn from(instant: Instant) -> std::time::Instant {
+        instant.into_std()
+    }
+}

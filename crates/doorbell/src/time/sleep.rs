@@ -1,0 +1,134 @@
+//! [`Sleep`]: a future that is ready when its time has come.
+
+use super::Instant;
+use crate::ambient;
+use doorbell_core::call::Gone;
+use doorbell_core::wheel::{Fired, Polled, RawTimer, Reset};
+use std::pin::Pin;
+use std::task::{Context, Poll, Waker};
+use std::time::Duration;
+
+/// A future that is ready when its time has come; never before. See [`sleep`].
+///
+/// `Send`, `Sync` and `Unpin`; it can be armed anew in place, by [`Sleep::reset`].
+#[must_use = "a sleep does nothing before it is polled"]
+#[derive(Debug)]
+pub struct Sleep {
+    deadline: Instant,
+    slack: Duration,
+    state: State,
+}
+
+#[derive(Debug)]
+enum State {
+    /// Not polled since it was made or reset.
+    New,
+    Armed(RawTimer),
+    Done,
+}
+
+/// Waits for a duration, from now on. Times past the end of the clock's range (584 years) wait
+/// for that end.
+pub fn sleep(duration: Duration) -> Sleep {
+    let mut sleep = sleep_until(Instant::after(duration));
+    if duration.is_zero() {
+        sleep.state = State::Done;
+    }
+    sleep
+}
+
+/// Waits until a moment. One that has passed is ready as soon as its lane has looked at its
+/// timers.
+pub fn sleep_until(deadline: Instant) -> Sleep {
+    Sleep {
+        deadline,
+        slack: Duration::ZERO,
+        state: State::New,
+    }
+}
+
+impl Sleep {
+    /// Allows it to be ready up to so much later: timers with the same slack then share their
+    /// wake-ups. Zero, the default, is as exact as the OS allows.
+    pub fn slack(mut self, slack: Duration) -> Sleep {
+        self.slack = slack;
+        self
+    }
+
+    /// When it is ready, without its slack.
+    pub fn deadline(&self) -> Instant {
+        self.deadline
+    }
+
+    /// Whether its time has come and it was polled since.
+    pub fn is_elapsed(&self) -> bool {
+        matches!(self.state, State::Done)
+    }
+
+    /// Arms it for another moment, whether it was ready or not. If it was polled before on this
+    /// core it stays in place, and whoever waited for it still does; otherwise poll it again.
+    pub fn reset(&mut self, deadline: Instant) {
+        self.deadline = deadline;
+        let when_ns = self.when_ns();
+        let kept = match &mut self.state {
+            State::Armed(timer) => timer.reset(when_ns) == Reset::Done,
+            State::New | State::Done => false,
+        };
+        if !kept {
+            self.state = State::New;
+        }
+    }
+
+    /// The deadline, or the next multiple of the slack behind it.
+    #[inline]
+    fn when_ns(&self) -> u64 {
+        let deadline_ns = self.deadline.ns();
+        match u64::try_from(self.slack.as_nanos()) {
+            Ok(0) => deadline_ns,
+            Ok(slack_ns) => deadline_ns.div_ceil(slack_ns).saturating_mul(slack_ns),
+            Err(_) => u64::MAX,
+        }
+    }
+}
+
+/// Arms a timer in the current runtime.
+#[track_caller]
+fn arm(when_ns: u64, waker: &Waker) -> RawTimer {
+    let armed = ambient::with_current(|frame| match frame {
+        Some(frame) => frame.handle().inner().arm_timer(when_ns, waker),
+        None => panic!("{}", crate::NoRuntime),
+    });
+    match armed {
+        Ok(timer) => timer,
+        Err(Gone) => lane_gone(),
+    }
+}
+
+#[track_caller]
+fn lane_gone() -> ! {
+    panic!("a timer was polled after its runtime had ended; drop it before, or keep the runtime")
+}
+
+impl Future for Sleep {
+    type Output = ();
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
+        match &mut self.state {
+            State::Done => return Poll::Ready(()),
+            State::New => {}
+            State::Armed(timer) => match timer.poll(cx) {
+                Polled::Pending => return Poll::Pending,
+                Polled::Ready(Fired::Due) => {
+                    self.state = State::Done;
+                    return Poll::Ready(());
+                }
+                Polled::Ready(Fired::LaneGone) => lane_gone(),
+                Polled::Elsewhere => {}
+            },
+        }
+        // First the old timer goes, if there is one; then the new one is armed here.
+        self.state = State::New;
+        self.state = State::Armed(arm(self.when_ns(), cx.waker()));
+        Poll::Pending
+    }
+}

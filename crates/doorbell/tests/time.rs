@@ -1,0 +1,241 @@
+//! Sleeping, timeouts and intervals on the real clock: lower bounds are exact, upper ones so
+//! wide that a loaded machine passes.
+
+#![allow(
+    clippy::disallowed_types,
+    clippy::disallowed_methods,
+    reason = "tests play the outside world"
+)]
+
+use doorbell::time::{
+    Instant, MissedTicks, interval, interval_at, sleep, sleep_until, timeout, timeout_at,
+};
+use doorbell::{Builder, LaneState, Runtime};
+use std::time::Duration;
+
+const MS: Duration = Duration::from_millis(1);
+
+fn runtime(cores: usize) -> Runtime {
+    Builder::new().cores(cores).build().unwrap()
+}
+
+#[test]
+fn sleeps_are_never_early() {
+    let rt = runtime(2);
+    rt.block_on(async {
+        let tasks: Vec<_> = (0..200u64)
+            .map(|i| {
+                doorbell::spawn(async move {
+                    let length = Duration::from_micros(i * 53);
+                    let (std_start, start) = (std::time::Instant::now(), Instant::now());
+                    sleep(length).await;
+                    assert!(start.elapsed() >= length);
+                    assert!(std_start.elapsed() >= length, "early by std's clock");
+                })
+            })
+            .collect();
+        for task in tasks {
+            task.await.unwrap();
+        }
+    });
+    let counts: Vec<_> = rt
+        .metrics()
+        .lanes
+        .iter()
+        .map(|lane| lane.counts.timers_fired)
+        .collect();
+    assert_eq!(
+        counts.iter().sum::<u64>(),
+        199,
+        "one of them was ready at once: {counts:?}"
+    );
+}
+
+#[test]
+fn a_sleep_of_an_outside_thread_wakes_it() {
+    let rt = runtime(1);
+    let start = Instant::now();
+    rt.block_on(async {
+        sleep(5 * MS).await;
+        // Polled again by somebody else meanwhile, and cancelled.
+        assert!(timeout(MS, sleep(Duration::from_hours(1))).await.is_err());
+    });
+    assert!(start.elapsed() >= 6 * MS);
+}
+
+#[test]
+fn the_ends_of_time_are_no_panic() {
+    let rt = runtime(1);
+    rt.block_on(rt.spawn(async {
+        sleep(Duration::ZERO).await;
+        sleep_until(Instant::now() - MS).await;
+        assert!(timeout(MS, sleep(Duration::MAX)).await.is_err());
+        assert!(timeout(MS, sleep_until(Instant::MAX)).await.is_err());
+        assert!(
+            timeout(MS, sleep(MS * 1_000).slack(Duration::MAX))
+                .await
+                .is_err()
+        );
+        assert_eq!(timeout(Duration::MAX, async { 1 }).await, Ok(1));
+        assert_eq!(timeout_at(Instant::now() - MS, async { 2 }).await, Ok(2));
+    }))
+    .unwrap();
+    assert!(Instant::MAX.into_std() > std::time::Instant::now());
+    let now = std::time::Instant::now();
+    let there_and_back = Instant::from_std(now).into_std();
+    let off = there_and_back
+        .max(now)
+        .duration_since(there_and_back.min(now));
+    assert!(off < Duration::from_secs(30), "{off:?}");
+}
+
+#[test]
+fn a_dropped_sleep_is_gone_wherever_it_is_dropped() {
+    let rt = runtime(2);
+    rt.block_on(async {
+        for (armed_on, dropped_on) in [(0, 0), (0, 1), (1, 0)] {
+            let armed = doorbell::task().on(armed_on).spawn(async {
+                let mut sleep = Box::pin(sleep(Duration::from_hours(1)));
+                assert!(futures::poll!(sleep.as_mut()).is_pending());
+                sleep
+            });
+            let sleep = armed.await.unwrap();
+            doorbell::task()
+                .on(dropped_on)
+                .spawn(async move { drop(sleep) })
+                .await
+                .unwrap();
+        }
+        // Armed by this thread, dropped on a lane.
+        let mut sleep = Box::pin(sleep(Duration::from_hours(1)));
+        assert!(futures::poll!(sleep.as_mut()).is_pending());
+        doorbell::spawn(async move { drop(sleep) }).await.unwrap();
+    });
+}
+
+#[test]
+fn a_sleep_polled_on_another_core_wakes_there() {
+    let rt = runtime(2);
+    rt.block_on(async {
+        let armed = doorbell::task().on(0).spawn(async {
+            let mut sleep = Box::pin(sleep(10 * MS));
+            assert!(futures::poll!(sleep.as_mut()).is_pending());
+            sleep
+        });
+        let sleep = armed.await.unwrap();
+        doorbell::task().on(1).spawn(sleep).await.unwrap();
+    });
+}
+
+#[test]
+fn reset_goes_earlier_and_later_and_after_the_end() {
+    let rt = runtime(1);
+    rt.block_on(rt.spawn(async {
+        let start = Instant::now();
+        let mut sleep = Box::pin(sleep(Duration::from_hours(1)));
+        assert!(futures::poll!(sleep.as_mut()).is_pending());
+        sleep.reset(start + 3 * MS);
+        sleep.as_mut().await;
+        assert!(start.elapsed() >= 3 * MS && sleep.is_elapsed());
+        sleep.reset(start + 6 * MS);
+        assert!(!sleep.is_elapsed());
+        sleep.as_mut().await;
+        assert!(start.elapsed() >= 6 * MS);
+        sleep.reset(start + 7 * MS);
+        sleep.reset(start + 9 * MS);
+        sleep.await;
+        assert!(start.elapsed() >= 9 * MS);
+    }))
+    .unwrap();
+}
+
+#[test]
+fn intervals_burst_delay_or_skip() {
+    let rt = runtime(1);
+    rt.block_on(rt.spawn(async {
+        for (missed, third_at) in [(MissedTicks::Burst, 2), (MissedTicks::Skip, 4)] {
+            let start = Instant::now();
+            let mut ticks = interval_at(start, 20 * MS).missed_ticks(missed);
+            assert_eq!(ticks.tick().await, start);
+            // Late for the second, and for those up to the fourth.
+            std::thread::sleep(70 * MS);
+            assert_eq!(ticks.tick().await, start + 20 * MS);
+            let third = ticks.tick().await;
+            assert!(third >= start + third_at * 20 * MS, "{missed:?}");
+            if missed == MissedTicks::Burst {
+                assert_eq!(third, start + 40 * MS);
+            }
+        }
+        let mut ticks = interval(20 * MS).missed_ticks(MissedTicks::Delay);
+        ticks.tick().await;
+        std::thread::sleep(70 * MS);
+        ticks.tick().await;
+        let late = Instant::now();
+        assert!(
+            ticks.tick().await >= late,
+            "a whole period after the late one"
+        );
+    }))
+    .unwrap();
+}
+
+#[test]
+#[should_panic(expected = "longer than zero")]
+fn an_interval_of_nothing_is_refused() {
+    drop(interval(Duration::ZERO));
+}
+
+#[test]
+fn slack_makes_timers_share_their_wake_ups() {
+    let rt = Builder::new()
+        .cores(1)
+        .watch(Duration::ZERO)
+        .build()
+        .unwrap();
+    let fires = |slack: Duration| {
+        let before = rt.metrics().lanes[0].counts;
+        rt.block_on(async {
+            let start = Instant::now() + 5 * MS;
+            let tasks: Vec<_> = (0..40u32)
+                .map(|i| doorbell::spawn(sleep_until(start + i * (MS / 2)).slack(slack)))
+                .collect();
+            for task in tasks {
+                task.await.unwrap();
+            }
+        });
+        rt.metrics().lanes[0].counts.since(&before)
+    };
+    let shared = fires(20 * MS);
+    assert_eq!(shared.timers_fired, 40);
+    // 20 ms of deadlines, rounded up to multiples of 20 ms, are at most three moments; a slot
+    // that holds more than a lane looks at costs one wake-up more when it is turned finer.
+    assert!((1..=6).contains(&shared.unparks_deadline), "{shared:?}");
+}
+
+#[test]
+fn an_earlier_timer_from_outside_rings_a_parked_lane_once() {
+    let rt = Builder::new()
+        .cores(1)
+        .watch(Duration::ZERO)
+        .build()
+        .unwrap();
+    while rt.lane_state(0) != Some(LaneState::Parked) {
+        std::thread::yield_now();
+    }
+    let before = rt.metrics().lanes[0].counts;
+    rt.block_on(sleep(2 * MS));
+    let counts = rt.metrics().lanes[0].counts.since(&before);
+    assert_eq!((counts.rings, counts.timers_fired), (1, 1), "{counts:?}");
+}
+
+#[test]
+fn a_runtime_that_ends_tells_those_who_wait_for_its_timers() {
+    let rt = runtime(1);
+    let handle = rt.handle().clone();
+    let waiting = std::thread::spawn(move || handle.try_block_on(sleep(Duration::from_hours(1))));
+    while rt.metrics().lanes[0].counts.delivered == 0 {
+        std::thread::yield_now();
+    }
+    drop(rt);
+    assert!(waiting.join().is_err(), "it must panic, not hang");
+}
