@@ -102,6 +102,10 @@ fn killer(bug: Bug) -> (&'static str, Shows) {
         Bug::CallSleepSilently => ("call::loom::mutant_sleep_silently", Deadlock),
         Bug::CallDoneRelaxed => ("call::loom::mutant_done_relaxed", Race),
         Bug::CallTouchAfterDone => ("call::loom::mutant_touch_after_done", Race),
+        Bug::WheelFireBlind => (
+            "wheel::loom::mutant_fire_blind",
+            Shows::Assertion("fired after its drop"),
+        ),
     }
 }
 

@@ -4,7 +4,8 @@
 #![allow(
     clippy::disallowed_types,
     clippy::disallowed_methods,
-    reason = "tests play the outside world"
+    clippy::async_yields_async,
+    reason = "tests play the outside world, and hand sleeps from one to another"
 )]
 
 use doorbell::time::{

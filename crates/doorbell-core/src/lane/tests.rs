@@ -38,6 +38,8 @@ const NONE: LaneCounts = LaneCounts {
     parks_avoided: 0,
     unparks_rung: 0,
     unparks_last_test: 0,
+    unparks_deadline: 0,
+    timers_fired: 0,
     rings: 0,
     rings_awake: 0,
     rescues: 0,

@@ -28,6 +28,9 @@ pub(crate) fn kernel_now_ns() -> u64 {
     now.tv_sec.cast_unsigned() * 1_000_000_000 + now.tv_nsec.cast_unsigned()
 }
 
+/// Std's moments, for conversion.
+pub type StdInstant = std::time::Instant;
+
 /// A moment of [`Host::now_ns`](crate::Host) as std's, saturating at the end of its range.
 pub fn std_instant(ns: u64) -> std::time::Instant {
     let (now, now_ns) = (std::time::Instant::now(), kernel_now_ns());

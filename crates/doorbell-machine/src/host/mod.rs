@@ -9,7 +9,7 @@ mod sysfs;
 mod thread;
 
 pub use atomics::{CacheLine, HostCell, HostCounter};
-pub use clock::{LAG_NS_MAX, ns_of, std_instant};
+pub use clock::{LAG_NS_MAX, StdInstant, ns_of, std_instant};
 pub use seat::FutexSeat;
 pub use thread::HostThread;
 

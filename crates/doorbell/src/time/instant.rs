@@ -1,6 +1,12 @@
 //! [`Instant`]: a moment of the runtime's clock.
 
+#![allow(
+    clippy::disallowed_types,
+    reason = "converted to and from, never taken: the machine reads the clock"
+)]
+
 use crate::ambient;
+use doorbell_machine::host::StdInstant;
 use doorbell_machine::{Host, Machine, host};
 use std::ops::{Add, AddAssign, Sub, SubAssign};
 use std::time::Duration;
@@ -63,12 +69,12 @@ impl Instant {
     }
 
     /// The same moment of std's clock, as far as that reaches; it stops at the end of its range.
-    pub fn into_std(self) -> std::time::Instant {
+    pub fn into_std(self) -> StdInstant {
         host::std_instant(self.ns)
     }
 
     /// The same moment of this clock. A moment before the computer's start becomes zero.
-    pub fn from_std(instant: std::time::Instant) -> Instant {
+    pub fn from_std(instant: StdInstant) -> Instant {
         Instant {
             ns: host::ns_of(instant),
         }
@@ -117,14 +123,14 @@ impl Sub<Instant> for Instant {
     }
 }
 
-impl From<std::time::Instant> for Instant {
-    fn from(instant: std::time::Instant) -> Instant {
+impl From<StdInstant> for Instant {
+    fn from(instant: StdInstant) -> Instant {
         Instant::from_std(instant)
     }
 }
 
-impl From<Instant> for std::time::Instant {
-    fn from(instant: Instant) -> std::time::Instant {
+impl From<Instant> for StdInstant {
+    fn from(instant: Instant) -> StdInstant {
         instant.into_std()
     }
 }
