@@ -12,11 +12,12 @@ use doorbell_machine::Machine;
 use std::ptr::{NonNull, null_mut};
 
 const DIGIT_BITS: u32 = 6;
-const SLOTS: usize = 1 << DIGIT_BITS;
+const SLOTS: usize = 64;
 /// Eleven digits of six bits hold the 64 bits of a time.
 const LEVELS: usize = 64_usize.div_ceil(DIGIT_BITS as usize);
 /// The level number of what is due and not yet fired.
 const DUE: usize = LEVELS;
+const _: () = assert!(SLOTS == 2_usize.pow(DIGIT_BITS));
 const _: () = assert!(LEVELS == 11 && LEVELS * DIGIT_BITS as usize >= 64);
 
 /// How many timers of a coarse slot are looked at to find the nearest. A longer slot is turned

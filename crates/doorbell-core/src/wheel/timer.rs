@@ -279,7 +279,8 @@ unsafe fn drop_elsewhere<M: Machine>(entry: NonNull<Entry<M>>) {
         Cancel::Free => unsafe { Entry::free(entry) },
         Cancel::Post => {
             // Nobody is told: the lane frees it at its next take, at the latest when its time
-            // comes. SAFETY: the lane's from here on.
+            // comes.
+            // SAFETY: the lane's from here on.
             if unsafe { front.post_quietly(Entry::node(entry)) } == Posted::Yes {
                 return;
             }
