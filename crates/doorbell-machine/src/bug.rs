@@ -8,7 +8,8 @@
 pub enum Bug {
     /// Nothing is broken.
     None = 0,
-    /// bell: NOTIFY is cleared after the mailbox was taken instead of before.
+    /// bell: the signals are cleared after what they announce was looked at: the mailbox, and
+    /// the request to close.
     BellClearAfterTake,
     /// bell: a lane parks without looking at its mailbox again after announcing it.
     BellNoRecheck,

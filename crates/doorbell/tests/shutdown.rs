@@ -222,11 +222,28 @@ fn threads_named(prefix: &str) -> usize {
         .count()
 }
 
+/// Waits until so many threads have that prefix, in `looks` looks one after the other: a list of
+/// /proc misses some while threads of other tests end, and a joined thread leaves it a moment
+/// after its join. The bound is only there so that a leak is no hang.
+fn wait_for_threads(prefix: &str, count: usize, looks: u32) {
+    let start = std::time::Instant::now();
+    let mut agreeing = 0;
+    while agreeing < looks {
+        let found = threads_named(prefix);
+        agreeing = if found == count { agreeing + 1 } else { 0 };
+        assert!(
+            start.elapsed().as_secs() < 30,
+            "{found} threads, not {count}"
+        );
+        std::thread::yield_now();
+    }
+}
+
 #[test]
 fn threads_and_shared_state_are_gone_after_the_end() {
     for _ in 0..100 {
         let rt = Builder::new().cores(2).name("leaks").build().unwrap();
-        assert_eq!(threads_named("leaks-"), 2);
+        wait_for_threads("leaks-", 2, 1);
         let held = Arc::new(());
         let inside = Arc::clone(&held);
         drop(rt.spawn(async move {
@@ -235,12 +252,7 @@ fn threads_and_shared_state_are_gone_after_the_end() {
         }));
         drop(rt);
         assert_eq!(Arc::strong_count(&held), 1, "a task was leaked");
-        // A joined thread leaves /proc a moment after its join.
-        let start = std::time::Instant::now();
-        while threads_named("leaks-") > 0 {
-            assert!(start.elapsed().as_secs() < 30, "a thread was leaked");
-            std::thread::yield_now();
-        }
+        wait_for_threads("leaks-", 0, 5);
     }
 }
 

@@ -223,7 +223,10 @@ impl<M: Machine> Lane<M> {
             return Pass::Closing;
         }
         self.expire();
-        if served.delivered == 0 && self.local.ready().is_empty() {
+        // Calls that were taken have run: the lane may watch for the next ones. With the switch
+        // that makes every call cost a pass, one that came just now is followed by another.
+        let call_costs_pass = served.delivered > 0 && self.shared.front().kick_passes();
+        if self.local.ready().is_empty() && !call_costs_pass {
             Pass::Nothing(NothingRunnable(()))
         } else {
             Pass::Work
@@ -238,8 +241,9 @@ impl<M: Machine> Lane<M> {
             Announced::Signalled => return,
             Announced::Yes => {}
         }
-        // A post that saw the lane running relies on this look.
-        if front.mailbox_is_empty() && self.watch() == WatchEnd::Quiet {
+        // A post that saw the lane running relies on the watch's first look, or on the park's
+        // last one; a call that came just now is served here, without another pass.
+        if self.watch() == WatchEnd::Quiet {
             self.park();
         }
         let _ = front.bell().end_idle();
@@ -301,11 +305,11 @@ impl<M: Machine> Lane<M> {
             tally.parks_avoided.add_owned(1);
             return;
         }
-        tally.parks.add_owned(1);
         // Armed for now by a waker, after the last look: a frozen clock would not end the sleep.
         if self.local.is_due() {
             return;
         }
+        tally.parks.add_owned(1);
         // A frozen clock does not run on while the thread sleeps.
         let until_ns = self
             .local

@@ -129,6 +129,11 @@ impl<M: Machine> Front<M> {
         self.next_global_ns.store(when_ns, Ordering::Release);
     }
 
+    /// Whether every call is to cost the lane a pass (`idle_notify=off`).
+    pub fn kick_passes(&self) -> bool {
+        self.switches.rules().kick_passes()
+    }
+
     /// Posts a node and tells the lane if nobody has.
     ///
     /// # Panics

@@ -339,6 +339,19 @@ fn wake_against_close<const BUG: u8>() {
     stage.assert_freed(outputs);
 }
 
+/// The only waker, which is also the last to hold the task, wakes while the lane closes: the
+/// task must not go away before its waker is done with it.
+fn last_wake_against_close<const BUG: u8>() {
+    let (stage, join) = Stage::<BUG>::new(1, 0);
+    drop(join);
+    let waker = stage.gate.waker.lock().unwrap().take();
+    let thread = thread::spawn(move || waker.into_iter().for_each(Waker::wake));
+    stage.local.enter(|| stage.local.close());
+    thread.join().unwrap();
+    stage.assert_polls(1, 1);
+    stage.assert_freed(0);
+}
+
 /// A task is cancelled from elsewhere while its lane closes.
 fn cancel_against_close<const BUG: u8>() {
     let (stage, join) = Stage::<BUG>::new(1, 0);
@@ -433,6 +446,11 @@ fn a_cancelled_task_ends_once() {
 fn d12_a_wake_or_a_cancel_against_the_close() {
     check(wake_against_close::<0>);
     check(cancel_against_close::<0>);
+}
+
+#[test]
+fn d7_the_last_wake_against_the_close() {
+    check(last_wake_against_close::<0>);
 }
 
 #[test]
