@@ -1,9 +1,10 @@
 //! Calls: a closure run on the lane of a named core.
 
 use crate::handle::Handle;
+use crate::task::launch;
 use crate::{CoreId, JoinError, Payload, ambient};
 use doorbell_core::call::{self as core_call, CallFailed, ErasedCall};
-use doorbell_core::task::{BodyVtable, Join, Kind, Once, write_body};
+use doorbell_core::task::{Join, Kind, Once};
 use std::any::Any;
 use std::pin::Pin;
 use std::task::{Context, Poll};
@@ -149,20 +150,12 @@ where
         Ok(core) => core,
         Err(error) => return Call(State::Refused(Some(error))),
     };
-    let mut body = Some(Once::new(f));
-    let mut write = |at: *mut u8| {
-        let body = body.take().expect("a body is written once");
-        // SAFETY: `launch` gives the address of an empty body of the type below.
-        unsafe { write_body(at, body) };
-    };
-    // SAFETY: the closure and its result are Send and own what they refer to.
-    let raw = unsafe {
-        handle
-            .inner()
-            .launch(core, Kind::Call, BodyVtable::of::<Once<F>>(), &mut write)
-    };
-    // SAFETY: the body's output is the closure's result.
-    Call(State::Posted(unsafe { raw.typed::<R>() }))
+    Call(State::Posted(launch(
+        handle,
+        core,
+        Kind::Call,
+        Once::new(f),
+    )))
 }
 
 pub(crate) fn blocking<F, R>(handle: &Handle, core: CoreId, f: F) -> Result<R, CallError>

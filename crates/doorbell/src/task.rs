@@ -42,7 +42,12 @@ where
 {
     ambient::with_current(|frame| match frame {
         // Through the frame: a clone of its handle would write a count that all lanes share.
-        Some(frame) => launch(frame.handle(), frame.next_core(), Kind::Task, future),
+        Some(frame) => JoinHandle(launch(
+            frame.handle(),
+            frame.next_core(),
+            Kind::Task,
+            future,
+        )),
         None => panic!("{}", crate::NoRuntime),
     })
 }
@@ -120,7 +125,7 @@ impl TaskBuilder {
             Some(core) => (core.index(), Kind::Pinned),
             None => (self.any_core(), Kind::Task),
         };
-        Ok(launch(&self.handle, core, kind, future))
+        Ok(JoinHandle(launch(&self.handle, core, kind, future)))
     }
 
     fn any_core(&self) -> usize {
@@ -131,8 +136,8 @@ impl TaskBuilder {
     }
 }
 
-/// Makes a task on a core that is there.
-fn launch<F>(handle: &Handle, core: usize, kind: Kind, future: F) -> JoinHandle<F::Output>
+/// Makes a task or a call on a core that is there.
+pub(crate) fn launch<F>(handle: &Handle, core: usize, kind: Kind, future: F) -> Join<F::Output>
 where
     F: Future + Send + 'static,
     F::Output: Send + 'static,
@@ -150,7 +155,7 @@ where
             .launch(core, kind, BodyVtable::of::<F>(), &mut write)
     };
     // SAFETY: the body's output is the future's.
-    JoinHandle(unsafe { raw.typed() })
+    unsafe { raw.typed() }
 }
 
 /// A spawned task: a future of its output.
