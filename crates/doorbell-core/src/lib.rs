@@ -9,14 +9,19 @@
 //! | [`mailbox`] | a lane's inbound queue, and the rule of who touches the bell |
 //! | [`task`] | the task cell, its waker and its join handle |
 //! | [`call`] | a closure posted to a named core, awaited or waited for |
+//! | [`queue`] | a lane's run queue, and how others steal from it |
+//! | [`idle`] | which lanes are idle, and who wakes one |
 //! | [`wheel`] | a lane's timers |
 //! | [`lane`] | the loop: take, run, pass, watch, park |
 
 pub mod bell;
 pub mod call;
+pub mod crew;
+pub mod idle;
 pub mod lane;
 pub mod mailbox;
 pub mod node;
+pub mod queue;
 pub mod switches;
 pub mod task;
 pub mod wait;

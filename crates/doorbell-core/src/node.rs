@@ -65,7 +65,7 @@ impl<M: Machine> Node<M> {
 
     /// As [`Node::enter`], for a queue that only this thread uses: no read-modify-write.
     #[inline(always)]
-    fn enter_owned(&self) -> bool {
+    pub(crate) fn enter_owned(&self) -> bool {
         // ORDER: Relaxed; only this thread may queue a node that is its own.
         let free = self.next.load(Ordering::Relaxed) == Self::free();
         if free {

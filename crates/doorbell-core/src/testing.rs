@@ -12,6 +12,7 @@ pub(crate) mod model;
 
 use crate::bell::Announced;
 use crate::call::{CallFailed, blocking, wait_for};
+use crate::crew::FrontRef;
 use crate::mailbox::{Front, Posted};
 use crate::node::{Node, Ready};
 use crate::switches::{SwitchWord, Switches};
@@ -21,17 +22,17 @@ use std::ptr::NonNull;
 use std::sync::{Arc, Mutex, MutexGuard};
 
 /// A front with these switches.
-pub(crate) fn front_with<M: Machine>(switches: Switches) -> Arc<Front<M>> {
-    Arc::new(Front::new(Arc::new(SwitchWord::new(switches))))
+pub(crate) fn front_with<M: Machine>(switches: Switches) -> FrontRef<M> {
+    FrontRef::alone(&Arc::new(SwitchWord::new(switches)))
 }
 
 /// A front with every switch at its default.
-pub(crate) fn front<M: Machine>() -> Arc<Front<M>> {
+pub(crate) fn front<M: Machine>() -> FrontRef<M> {
     front_with(Switches::default())
 }
 
 /// Spawns a task on the lane with that front.
-pub(crate) fn spawn<M: Machine, F>(front: &Arc<Front<M>>, future: F) -> Join<F::Output>
+pub(crate) fn spawn<M: Machine, F>(front: &FrontRef<M>, future: F) -> Join<F::Output>
 where
     F: Future + Send + 'static,
     F::Output: Send,
@@ -41,7 +42,7 @@ where
 
 /// Launches a task or a call on the lane with that front.
 pub(crate) fn launch_as<M: Machine, F>(
-    front: &Arc<Front<M>>,
+    front: &FrontRef<M>,
     kind: Kind,
     future: F,
 ) -> Join<F::Output>
@@ -53,7 +54,7 @@ where
     // SAFETY: the body written is of the table's type and Send, and so is its output, which
     // is the one that the handle is typed with.
     unsafe {
-        launch(Arc::clone(front), kind, vtable, |body| {
+        launch(front.clone(), kind, vtable, |body| {
             write_body(body, future);
         })
         .typed()
@@ -187,6 +188,7 @@ impl<'a, M: Machine> Idler<'a, M> {
         loop {
             // SAFETY: the idler runs on its lane's own thread.
             let _ = unsafe { front.serve(self.local.ready()) };
+            let _ = self.local.gather();
             while self.local.run_one() {}
             if done() {
                 return;

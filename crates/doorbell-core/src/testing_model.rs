@@ -102,6 +102,17 @@ fn killer(bug: Bug) -> (&'static str, Shows) {
         Bug::CallSleepSilently => ("call::loom::mutant_sleep_silently", Deadlock),
         Bug::CallDoneRelaxed => ("call::loom::mutant_done_relaxed", Race),
         Bug::CallTouchAfterDone => ("call::loom::mutant_touch_after_done", Race),
+        Bug::QueuePushRelaxed => ("queue::loom::mutant_push_relaxed", Race),
+        Bug::QueueClaimBlind => (
+            "queue::loom::mutant_claim_blind",
+            Shows::Assertion("taken twice"),
+        ),
+        Bug::IdleNoAnnounceFence => ("idle::loom::mutant_no_announce_fence", Deadlock),
+        Bug::IdleClaimBlind => (
+            "idle::loom::mutant_claim_blind",
+            Shows::Assertion("two wakers won"),
+        ),
+        Bug::CrewDropRelaxed => ("idle::loom::mutant_drop_relaxed", Race),
         Bug::WheelFireBlind => (
             "wheel::loom::mutant_fire_blind",
             Shows::Assertion("fired after its drop"),

@@ -51,11 +51,21 @@ pub enum Bug {
     CallTouchAfterDone,
     /// wheel: the lane hands a timer to its handle without looking whether that is gone.
     WheelFireBlind,
+    /// queue: a push does not publish the node and its slot.
+    QueuePushRelaxed,
+    /// queue: a taker moves the head without comparing it.
+    QueueClaimBlind,
+    /// idle: the fence between a lane's bit and its last look for work is gone.
+    IdleNoAnnounceFence,
+    /// idle: a waker clears the bit by a load and a store.
+    IdleClaimBlind,
+    /// crew: the last share is dropped without Acquire.
+    CrewDropRelaxed,
 }
 
 impl Bug {
     /// All mutants, without [`Bug::None`].
-    pub const ALL: [Bug; 21] = [
+    pub const ALL: [Bug; 26] = [
         Bug::BellClearAfterTake,
         Bug::BellNoRecheck,
         Bug::BellAnnounceBlind,
@@ -77,6 +87,11 @@ impl Bug {
         Bug::CallDoneRelaxed,
         Bug::CallTouchAfterDone,
         Bug::WheelFireBlind,
+        Bug::QueuePushRelaxed,
+        Bug::QueueClaimBlind,
+        Bug::IdleNoAnnounceFence,
+        Bug::IdleClaimBlind,
+        Bug::CrewDropRelaxed,
     ];
 
     /// The mutant with this number, [`Bug::None`] for a number that has none. The inverse of

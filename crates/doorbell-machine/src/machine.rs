@@ -205,6 +205,10 @@ pub trait Machine: Debug + Sized + Send + Sync + 'static {
     /// The mutant that this machine runs with; [`Bug::None`] but in tests of the checkers.
     const BUG: Bug = Bug::None;
 
+    /// How many tasks the ring of a lane's run queue holds, a power of two; beyond that they go
+    /// to its backlog.
+    const RING_CAPACITY: usize = 256;
+
     /// The fence of a lane that has just announced its state by a read-modify-write and will
     /// now look for work. Partner: [`Machine::fence_recheck`].
     ///

@@ -6,12 +6,13 @@ use crate::metrics::{LaneMetrics, Metrics};
 use crate::{CoreId, Switches};
 use doorbell_core::bell::LaneState;
 use doorbell_core::call::{ErasedCall, Gone, SPIN_NS, wait_for};
+use doorbell_core::crew::Crew;
 use doorbell_core::lane::{Lane, LaneConfig, LaneShared};
 use doorbell_core::switches::SwitchWord;
 use doorbell_core::task::{BodyVtable, Kind, RawJoin, launch};
 use doorbell_core::wait;
 use doorbell_core::wheel::{Clock, RawTimer};
-use doorbell_machine::{Counter, Line, Machine, ThreadError, ThreadHandle, ThreadSpec};
+use doorbell_machine::{Counter, Line, Machine, ThreadError, ThreadHandle, ThreadSpec, Topology};
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::Waker;
@@ -23,6 +24,22 @@ pub(crate) struct Plan {
     pub(crate) cpus: Vec<Option<usize>>,
     pub(crate) watch_ns: u64,
     pub(crate) switches: Switches,
+}
+
+/// How far one core is from another: work is taken from the nearest first.
+fn distance(topology: &Topology, one: Option<usize>, other: Option<usize>) -> u32 {
+    let cpu = |os_id: Option<usize>| topology.cpu(os_id?);
+    let (Some(one), Some(other)) = (cpu(one), cpu(other)) else {
+        // A lane that is free to move is as far from one as from another.
+        return 0;
+    };
+    if one.node != other.node {
+        3
+    } else if one.llc != other.llc {
+        2
+    } else {
+        u32::from(one.smt != other.smt)
+    }
 }
 
 /// What handles and lanes share.
@@ -58,10 +75,13 @@ impl<M: Machine> Owner<M> {
             watch_ns: plan.watch_ns,
         };
         let clock = Arc::new(Clock::default());
-        let lanes = plan.cpus.iter().map(|_| {
-            let (switches, clock) = (Arc::clone(&switches), Arc::clone(&clock));
-            Arc::new(LaneShared::with_clock(config, switches, clock))
+        let topology = M::topology();
+        let fronts = Crew::new(plan.cpus.len(), &switches, |one, other| {
+            distance(&topology, plan.cpus[one], plan.cpus[other])
         });
+        let lanes = fronts
+            .into_iter()
+            .map(|front| Arc::new(LaneShared::with(config, front, Arc::clone(&clock))));
         let rt = Arc::new(Rt {
             lanes: lanes.collect(),
             switches,
@@ -151,7 +171,7 @@ impl<M: Machine> Ambient for Rt<M> {
         vtable: &'static BodyVtable,
         write: &mut dyn FnMut(*mut u8),
     ) -> RawJoin {
-        let front = Arc::clone(self.lanes[core].front());
+        let front = self.lanes[core].front().clone();
         // SAFETY: passed on from the caller.
         unsafe { launch(front, kind, vtable, write) }
     }

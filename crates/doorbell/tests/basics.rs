@@ -10,8 +10,8 @@ use doorbell::{Builder, CoreId, Handle, JoinError, Runtime, current_core, yield_
 use std::cell::Cell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::rc::Rc;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Barrier};
 use std::time::Duration;
 
 fn runtime(cores: usize) -> Runtime {
@@ -62,22 +62,43 @@ fn a_pinned_task_runs_on_its_core_and_nowhere_else() {
     assert_eq!(current_core(), None, "the test's own thread is no lane");
 }
 
-#[test]
-fn unpinned_tasks_use_all_cores() {
-    let rt = runtime(4);
-    let mut cores: Vec<_> = rt.block_on(async {
-        let tasks: Vec<_> = (0..64)
-            .map(|_| doorbell::spawn(async { current_core() }))
-            .collect();
-        let mut cores = Vec::new();
-        for task in tasks {
-            cores.push(task.await.unwrap().unwrap().index());
-        }
-        cores
-    });
+/// Four tasks that block their lanes until all four run: each needs a lane of its own.
+async fn meet(barrier: Arc<Barrier>) -> usize {
+    barrier.wait();
+    current_core().unwrap().index()
+}
+
+fn assert_all_cores(mut cores: Vec<usize>) {
     cores.sort_unstable();
-    cores.dedup();
     assert_eq!(cores, [0, 1, 2, 3]);
+}
+
+#[test]
+fn w17_tasks_from_outside_find_every_idle_core() {
+    let rt = runtime(4);
+    for _ in 0..50 {
+        let barrier = Arc::new(Barrier::new(4));
+        let tasks = [(); 4].map(|()| rt.spawn(meet(Arc::clone(&barrier))));
+        let cores = tasks.map(|task| rt.block_on(task).unwrap());
+        assert_all_cores(cores.to_vec());
+    }
+}
+
+#[test]
+fn w17_tasks_of_one_core_find_every_idle_core() {
+    let rt = runtime(4);
+    for _ in 0..50 {
+        let barrier = Arc::new(Barrier::new(4));
+        let first = rt.spawn(async move {
+            let others = [(); 3].map(|()| doorbell::spawn(meet(Arc::clone(&barrier))));
+            let mut cores = vec![meet(barrier).await];
+            for other in others {
+                cores.push(other.await.unwrap());
+            }
+            cores
+        });
+        assert_all_cores(rt.block_on(first).unwrap());
+    }
 }
 
 #[test]

@@ -5,7 +5,7 @@
 #![allow(clippy::disallowed_types, clippy::disallowed_methods)]
 
 use super::CallFailed;
-use crate::mailbox::Front;
+use crate::crew::FrontRef;
 use crate::task::Local;
 use crate::testing::model::{check, check_large, join_all, mutant};
 use crate::testing::{Idler, call, front};
@@ -40,11 +40,11 @@ unsafe impl<const BUG: u8> Sync for Written<BUG> {}
 
 /// A thread that makes one call; counts whether it ran. Small closures travel in the slot.
 fn caller<const BUG: u8>(
-    front: &Arc<Front<Loom<BUG>>>,
+    front: &FrontRef<Loom<BUG>>,
     ran: &Arc<AtomicUsize>,
     large: bool,
 ) -> JoinHandle<()> {
-    let (front, ran) = (Arc::clone(front), Arc::clone(ran));
+    let (front, ran) = (front.clone(), Arc::clone(ran));
     thread::spawn(move || {
         let written = Written::<BUG>::new();
         let room = [3_u64; 8];
@@ -75,7 +75,7 @@ fn caller<const BUG: u8>(
 fn callers_and_lane<const BUG: u8>(large: &[bool]) {
     let front = front::<Loom<BUG>>();
     let ran = Arc::new(AtomicUsize::new(0));
-    let local = Local::new(Arc::clone(&front));
+    let local = Local::new(front.clone());
     let idler = Idler::new(&local, true);
     let threads: Vec<_> = large.iter().map(|l| caller(&front, &ran, *l)).collect();
     local.enter(|| idler.until(|| ran.load(Relaxed) == large.len()));
@@ -100,7 +100,7 @@ fn two_callers<const BUG: u8>() {
 fn call_against_close<const BUG: u8>() {
     let front = front::<Loom<BUG>>();
     let ran = Arc::new(AtomicUsize::new(0));
-    let (gate, theirs) = (Arc::clone(&ran), Arc::clone(&front));
+    let (gate, theirs) = (Arc::clone(&ran), front.clone());
     let caller = thread::spawn(move || {
         let before = gate.load(Relaxed);
         match call(&theirs, || gate.fetch_add(1, Relaxed)) {
@@ -111,7 +111,7 @@ fn call_against_close<const BUG: u8>() {
             Err(CallFailed::Panicked(payload)) => panic!("{payload}"),
         }
     });
-    let local = Local::new(Arc::clone(&front));
+    let local = Local::new(front.clone());
     local.enter(|| {
         // SAFETY: this thread is the lane.
         let _ = unsafe { front.serve(local.ready()) };
@@ -125,7 +125,7 @@ fn call_against_close<const BUG: u8>() {
 fn panicking_call<const BUG: u8>() {
     let front = front::<Loom<BUG>>();
     let ran = Arc::new(AtomicUsize::new(0));
-    let (count, theirs) = (Arc::clone(&ran), Arc::clone(&front));
+    let (count, theirs) = (Arc::clone(&ran), front.clone());
     let caller = thread::spawn(move || {
         let result = call(&theirs, || {
             count.fetch_add(1, Relaxed);
@@ -136,7 +136,7 @@ fn panicking_call<const BUG: u8>() {
             Ok(()) | Err(CallFailed::Gone(_)) => panic!("the panic was lost"),
         }
     });
-    let local = Local::new(Arc::clone(&front));
+    let local = Local::new(front.clone());
     let idler = Idler::new(&local, false);
     local.enter(|| idler.until(|| ran.load(Relaxed) == 1));
     caller.join().unwrap();

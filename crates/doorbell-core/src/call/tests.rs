@@ -22,7 +22,7 @@ fn with_lane<R: Send>(
     caller: impl FnOnce(&Front<Host>) -> R + Send,
 ) -> R {
     let front = front::<Host>();
-    let local = Local::new(Arc::clone(&front));
+    let local = Local::new(front.clone());
     let idler = Idler::new(&local, watches);
     let done = AtomicUsize::new(0);
     std::thread::scope(|scope| {
@@ -228,7 +228,7 @@ fn matches_panic<F>(failed: &CallFailed<F>, text: &str) -> bool {
 fn many_callers_each_get_their_own_result() {
     let (callers, each) = (4, 2_000);
     let front = front::<Host>();
-    let local = Local::new(Arc::clone(&front));
+    let local = Local::new(front.clone());
     let idler = Idler::new(&local, false);
     let ran = AtomicUsize::new(0);
     std::thread::scope(|scope| {

@@ -74,4 +74,12 @@ counts! {
     unparks_deadline,
     /// Timers that fired.
     timers_fired,
+    /// Searches for work at other lanes.
+    searches,
+    /// Of those, the ones that found some.
+    thefts,
+    /// Tasks that were taken from other lanes, where their number was known.
+    stolen,
+    /// Times that the lane was idle and was claimed by somebody who had work for it.
+    claims,
 }

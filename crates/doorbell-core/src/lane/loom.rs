@@ -32,7 +32,7 @@ impl<const BUG: u8> Running<BUG> {
             ..Switches::default()
         };
         let switches = Arc::new(SwitchWord::new(switches));
-        let shared = Arc::new(LaneShared::new(LaneConfig { watch_ns }, switches));
+        let shared = Arc::new(LaneShared::new(LaneConfig { watch_ns }, &switches));
         let theirs = Arc::clone(&shared);
         let thread = thread::spawn(move || Lane::new(theirs).run());
         Running { shared, thread }

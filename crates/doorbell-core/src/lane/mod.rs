@@ -3,13 +3,15 @@
 mod counts;
 #[cfg(test)]
 mod loom;
+mod search;
 #[cfg(test)]
 mod tests;
 
 pub use counts::{LaneCounts, LaneTally};
 
 use crate::bell::{Announced, LaneState};
-use crate::mailbox::{Front, Served};
+use crate::crew::FrontRef;
+use crate::mailbox::Served;
 use crate::switches::SwitchWord;
 use crate::task::Local;
 use crate::wheel::Clock;
@@ -30,6 +32,13 @@ const PASS_INTERVAL_NS: u64 = 1_000_000;
 /// How many times a watching lane serves calls before it reads the clock for that.
 const TAKES_PER_CLOCK: u32 = 64;
 
+/// How long a watching lane looks at its own line only, before it looks for work at the others:
+/// what is over in less time disturbs nobody.
+const WATCH_ALONE_NS: u64 = 1_000;
+
+/// How often it looks for work there after that.
+const LOOK_AROUND_NS: u64 = 10_000;
+
 /// What is fixed when a lane is made.
 #[derive(Clone, Copy, Debug)]
 pub struct LaneConfig {
@@ -39,7 +48,7 @@ pub struct LaneConfig {
 
 /// The part of a lane that others reach: posters by the front, people by the counts.
 pub struct LaneShared<M: Machine> {
-    front: Arc<Front<M>>,
+    front: FrontRef<M>,
     tally: M::Line<LaneTally<M::Counter>>,
     closing: M::U32,
     taken: M::U32,
@@ -57,20 +66,20 @@ impl<M: Machine> std::fmt::Debug for LaneShared<M> {
 }
 
 impl<M: Machine> LaneShared<M> {
-    /// A lane that no thread runs yet; posts wait in its mailbox.
-    pub fn new(config: LaneConfig, switches: Arc<SwitchWord<M::Counter>>) -> Self {
-        Self::with_clock(config, switches, Arc::new(Clock::default()))
+    /// A lane without a crew, that no thread runs yet; posts wait in its mailbox.
+    pub fn new(config: LaneConfig, switches: &Arc<SwitchWord<M::Counter>>) -> Self {
+        Self::with(
+            config,
+            FrontRef::alone(switches),
+            Arc::new(Clock::default()),
+        )
     }
 
-    /// A lane whose timers go by that clock.
-    pub fn with_clock(
-        config: LaneConfig,
-        switches: Arc<SwitchWord<M::Counter>>,
-        clock: Arc<Clock<M>>,
-    ) -> Self {
+    /// The lane with that front, whose timers go by that clock.
+    pub fn with(config: LaneConfig, front: FrontRef<M>, clock: Arc<Clock<M>>) -> Self {
         LaneShared {
             clock,
-            front: Arc::new(Front::new(switches)),
+            front,
             tally: M::Line::new(LaneTally::default),
             closing: M::U32::new(0),
             taken: M::U32::new(0),
@@ -80,7 +89,7 @@ impl<M: Machine> LaneShared<M> {
 
     /// Where to post.
     #[inline]
-    pub fn front(&self) -> &Arc<Front<M>> {
+    pub fn front(&self) -> &FrontRef<M> {
         &self.front
     }
 
@@ -135,6 +144,12 @@ pub struct Lane<M: Machine> {
     /// A timer ended the last park, and nothing was posted since: watching would burn CPU for
     /// posts that do not come.
     after_deadline: Cell<bool>,
+    /// It is in the idle set, or was until a waker claimed it.
+    in_idle_set: Cell<bool>,
+    /// It is counted as searching.
+    searching: Cell<bool>,
+    /// The pulses of the others at the last look around.
+    pulses: Box<[Cell<u64>]>,
 }
 
 impl<M: Machine> Lane<M> {
@@ -146,11 +161,15 @@ impl<M: Machine> Lane<M> {
         // ORDER: Relaxed; a read-modify-write, so of two that ask one is refused.
         let taken = shared.taken.swap(1, Ordering::Relaxed);
         assert!(taken == 0, "a lane was made twice");
-        let local = Local::with_clock(Arc::clone(shared.front()), Arc::clone(&shared.clock));
+        let local = Local::with_clock(shared.front().clone(), Arc::clone(&shared.clock));
+        let lanes = shared.front().crew().fronts().len();
         Lane {
             shared,
             local,
             after_deadline: Cell::new(false),
+            in_idle_set: Cell::new(false),
+            searching: Cell::new(false),
+            pulses: (0..lanes).map(|_| Cell::new(0)).collect(),
         }
     }
 
@@ -165,9 +184,18 @@ impl<M: Machine> Lane<M> {
     fn cycle(&self) {
         loop {
             match self.pass() {
-                Pass::Work => self.run_ready(),
-                Pass::Nothing(evidence) => self.idle(evidence),
-                Pass::Closing => return,
+                Pass::Work => {
+                    self.end_search();
+                    self.run_ready();
+                }
+                Pass::Nothing(evidence) => {
+                    if self.search_if_claimed() {
+                        self.run_ready();
+                    } else {
+                        self.idle(evidence);
+                    }
+                }
+                Pass::Closing => return self.end_search(),
             }
         }
     }
@@ -185,6 +213,17 @@ impl<M: Machine> Lane<M> {
         served
     }
 
+    /// Takes the inbox: its tasks join the run queue.
+    #[inline]
+    fn gather(&self) {
+        let gathered = self.local.gather();
+        if gathered > 0 {
+            self.shared.tally.takes.add_owned(1);
+            self.shared.tally.delivered.add_owned(gathered);
+            self.after_deadline.set(false);
+        }
+    }
+
     /// Runs ready tasks, at most so many that a pass is due; what is posted meanwhile is taken
     /// between two polls.
     fn run_ready(&self) {
@@ -196,8 +235,12 @@ impl<M: Machine> Lane<M> {
                 self.expire();
             }
             self.shared.tally.polls.add_owned(1);
-            if self.shared.front().pending() && self.take().signals.pass {
-                return;
+            if self.shared.front().pending() {
+                let served = self.take();
+                self.gather();
+                if served.signals.pass {
+                    return;
+                }
             }
         }
     }
@@ -219,6 +262,7 @@ impl<M: Machine> Lane<M> {
         // This clears the signals, so all that they announce is looked at after it: what comes
         // later finds them clear, and the bell will not let the lane idle.
         let served = self.take();
+        self.gather();
         if early.unwrap_or_else(|| self.shared.is_closing()) {
             return Pass::Closing;
         }
@@ -226,7 +270,7 @@ impl<M: Machine> Lane<M> {
         // Calls that were taken have run: the lane may watch for the next ones. With the switch
         // that makes every call cost a pass, one that came just now is followed by another.
         let call_costs_pass = served.delivered > 0 && self.shared.front().kick_passes();
-        if self.local.ready().is_empty() && !call_costs_pass {
+        if self.local.is_empty() && !call_costs_pass {
             Pass::Nothing(NothingRunnable(()))
         } else {
             Pass::Work
@@ -246,6 +290,7 @@ impl<M: Machine> Lane<M> {
         if self.watch() == WatchEnd::Quiet {
             self.park();
         }
+        self.leave_idle_set();
         let _ = front.bell().end_idle();
     }
 
@@ -266,18 +311,30 @@ impl<M: Machine> Lane<M> {
             None => watch_ns,
         };
         let mut served_count = 0_u32;
+        let mut quiet_ns = 0;
         loop {
-            match front.watch(watch_ns) {
-                Watched::Deadline => return WatchEnd::Quiet,
+            let slice_ns = self.slice_ns(quiet_ns, watch_ns);
+            match front.watch(slice_ns) {
+                Watched::Deadline => {
+                    quiet_ns += slice_ns;
+                    if quiet_ns >= watch_ns {
+                        return WatchEnd::Quiet;
+                    }
+                    if self.look_around() {
+                        return WatchEnd::Busy;
+                    }
+                    continue;
+                }
                 Watched::Changed => tally.notified.add_owned(1),
             }
+            quiet_ns = 0;
             // What asked for a pass gets one: the mailbox is taken there.
             if front.bell().wants_pass() {
                 return WatchEnd::Busy;
             }
             let served = self.take();
             // The request may have come since, and is cleared now.
-            if served.signals.pass || !self.local.ready().is_empty() {
+            if served.signals.pass || front.has_inbox() || !self.local.is_empty() {
                 return WatchEnd::Busy;
             }
             // A timer came by mail or from a call, or one is due although calls keep coming.
@@ -302,6 +359,12 @@ impl<M: Machine> Lane<M> {
         }
         // A post that saw the lane watching or running relies on this look.
         if !front.mailbox_is_empty() {
+            tally.parks_avoided.add_owned(1);
+            return;
+        }
+        // From here on whoever has work for others knows of this lane; what there was before is
+        // seen by this look.
+        if self.look_for_the_last_time() {
             tally.parks_avoided.add_owned(1);
             return;
         }

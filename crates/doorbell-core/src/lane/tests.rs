@@ -7,7 +7,8 @@ mod threads;
 
 use super::{Lane, LaneConfig, LaneCounts, LaneShared, POLLS_PER_PASS, Pass, WatchEnd};
 use crate::bell::{Announced, LaneState};
-use crate::mailbox::{Front, Posted};
+use crate::crew::FrontRef;
+use crate::mailbox::Posted;
 use crate::node::{Node, Ready};
 use crate::switches::{CallCoalesce, IdleNotify, SwitchWord, Switches};
 use crate::testing::{Log, post, spawn};
@@ -19,7 +20,7 @@ use std::task::Poll;
 
 fn shared(watch_ns: u64, switches: Switches) -> Arc<LaneShared<Host>> {
     let switches = Arc::new(SwitchWord::new(switches));
-    Arc::new(LaneShared::new(LaneConfig { watch_ns }, switches))
+    Arc::new(LaneShared::new(LaneConfig { watch_ns }, &switches))
 }
 
 /// A lane that the test drives step by step.
@@ -40,6 +41,10 @@ const NONE: LaneCounts = LaneCounts {
     unparks_last_test: 0,
     unparks_deadline: 0,
     timers_fired: 0,
+    searches: 0,
+    thefts: 0,
+    stolen: 0,
+    claims: 0,
     rings: 0,
     rings_awake: 0,
     rescues: 0,
@@ -243,7 +248,7 @@ fn a_request_for_a_pass_interrupts_the_ready_tasks() {
 #[repr(C)]
 struct Eternal {
     node: Node<Host>,
-    front: Arc<Front<Host>>,
+    front: FrontRef<Host>,
     rounds_left: Cell<u64>,
 }
 
@@ -262,10 +267,10 @@ unsafe fn again(node: NonNull<Node<Host>>, _: &Ready<Host>) {
 #[test]
 fn b10_calls_without_end_do_not_keep_a_watching_lane_from_its_pass() {
     let lane = by_hand(u64::MAX, Switches::default());
-    let front = Arc::clone(lane.shared.front());
+    let front = lane.shared.front().clone();
     let it = Eternal {
         node: Node::new(again),
-        front: Arc::clone(&front),
+        front: front.clone(),
         rounds_left: Cell::new(u64::MAX),
     };
     assert_eq!(front.bell().announce_watch(), Announced::Yes);

@@ -2,7 +2,9 @@
 
 use super::{Batch, Mailbox, Pushed};
 use crate::bell::{Bell, Kick, LaneState, Look, Notified, Signals};
+use crate::crew::Crew;
 use crate::node::{Node, Ready};
+use crate::queue::{Chain, Queue};
 use crate::switches::{PostRules, SwitchWord};
 use doorbell_machine::{Bug, Counter, Line, Machine, Ordering, Watched, Word};
 use std::ptr::NonNull;
@@ -11,7 +13,10 @@ use std::sync::Arc;
 /// What travels when somebody posts: one line.
 struct Shared<M: Machine> {
     bell: Bell<M>,
+    /// What only this lane may run: calls, pinned tasks, mail of timers.
     mailbox: Mailbox<M>,
+    /// Tasks that may run anywhere; other lanes of the crew take from it too.
+    inbox: Mailbox<M>,
 }
 
 /// Counts that posters write; each comes with a syscall or is rare, so sharing it is cheap.
@@ -35,7 +40,17 @@ pub struct Front<M: Machine> {
     counts: M::Line<FrontCounts<M::Counter>>,
     /// When the lane's nearest movable timer is due; `u64::MAX` if it has none.
     next_global_ns: M::Line<M::U64>,
+    queue: Queue<M>,
+    /// Goes up with every poll of the lane.
+    pulse: M::Line<M::U64>,
+    crew: NonNull<Crew<M>>,
+    lane: usize,
 }
+
+// SAFETY: the crew is that which the front is part of, and lives as long.
+unsafe impl<M: Machine> Sync for Front<M> {}
+// SAFETY: as for Sync.
+unsafe impl<M: Machine> Send for Front<M> {}
 
 // SAFETY: the only part that is not Sync by itself is the mailbox's pointer to nodes, which
 // are handed from poster to taker by the protocol of this folder.
@@ -79,19 +94,63 @@ pub struct Served {
 }
 
 impl<M: Machine> Front<M> {
-    /// The front of a new lane, which is running.
-    pub fn new(switches: Arc<SwitchWord<M::Counter>>) -> Self {
+    /// The front of a new lane, which is running. It becomes part of the crew at that address.
+    pub(crate) fn new(
+        switches: Arc<SwitchWord<M::Counter>>,
+        crew: NonNull<Crew<M>>,
+        lane: usize,
+    ) -> Self {
         use doorbell_machine::Seat as _;
         Front {
             shared: M::Line::new(|| Shared {
                 bell: Bell::default(),
                 mailbox: Mailbox::default(),
+                inbox: Mailbox::default(),
             }),
             seat: M::Seat::new(),
             switches,
             counts: M::Line::new(FrontCounts::default),
             next_global_ns: M::Line::new(|| M::U64::new(u64::MAX)),
+            queue: Queue::new(M::RING_CAPACITY),
+            pulse: M::Line::new(|| M::U64::new(0)),
+            crew,
+            lane,
         }
+    }
+
+    /// The lanes that this one shares tasks with.
+    #[inline(always)]
+    pub fn crew(&self) -> &Crew<M> {
+        // SAFETY: the front is part of it.
+        unsafe { self.crew.as_ref() }
+    }
+
+    /// Its number in the crew.
+    #[inline(always)]
+    pub fn lane(&self) -> usize {
+        self.lane
+    }
+
+    /// The lane's run queue of tasks that may run anywhere.
+    #[inline(always)]
+    pub fn queue(&self) -> &Queue<M> {
+        &self.queue
+    }
+
+    /// Goes up with every poll: a lane at which it stands still is inside one.
+    #[inline]
+    pub fn pulse(&self) -> u64 {
+        // ORDER: Relaxed; how long a poll has lasted is a guess of those who look.
+        self.pulse.load(Ordering::Relaxed)
+    }
+
+    /// Only the lane's own thread calls this.
+    #[inline(always)]
+    pub(crate) fn beat(&self) {
+        // ORDER: Relaxed; as in `pulse`, and only one thread writes it.
+        let pulse = self.pulse.load(Ordering::Relaxed);
+        // ORDER: Relaxed; as above.
+        self.pulse.store(pulse.wrapping_add(1), Ordering::Relaxed);
     }
 
     /// The bell, for the lane itself and for those who only look.
@@ -151,6 +210,39 @@ impl<M: Machine> Front<M> {
             Pushed::Twice => posted_twice(),
         }
         Posted::Yes
+    }
+
+    /// Posts a task that any lane of the crew may run, and sees to it that one does.
+    ///
+    /// # Panics
+    /// As for [`Front::post`].
+    ///
+    /// # Safety
+    /// As for [`Front::post`]; the node is that of such a task.
+    pub(crate) unsafe fn post_task(&self, node: NonNull<Node<M>>) -> Posted {
+        // SAFETY: passed on from the caller.
+        let pushed = unsafe { self.shared.inbox.push(node) };
+        match pushed {
+            Pushed::First | Pushed::Behind => self.tell(pushed),
+            Pushed::Closed => return Posted::Closed,
+            Pushed::Twice => posted_twice(),
+        }
+        // It may be inside a long poll: whoever is idle may come and take it.
+        if self.shared.bell.look() == Look::Running {
+            self.crew().offer(self.lane);
+        }
+        Posted::Yes
+    }
+
+    /// Takes the tasks of the inbox, this lane's or another's.
+    pub(crate) fn take_inbox(&self) -> Option<(Chain<M>, u64)> {
+        self.shared.inbox.take_chain()
+    }
+
+    /// Whether tasks lie in the inbox.
+    #[inline]
+    pub(crate) fn has_inbox(&self) -> bool {
+        !self.shared.inbox.is_empty()
     }
 
     /// Posts a node and tells nobody: for what can wait until the lane takes its mailbox anyway.
@@ -249,20 +341,20 @@ impl<M: Machine> Front<M> {
     /// Whether there is anything for the lane to look at while it runs.
     #[inline]
     pub fn pending(&self) -> bool {
-        !self.shared.mailbox.is_empty() || self.shared.bell.signalled()
+        !self.shared.mailbox.is_empty() || self.has_inbox() || self.shared.bell.signalled()
     }
 
-    /// Whether the mailbox is empty, as the lane's last look after an announcement.
+    /// Whether nothing was posted, as the lane's last look after an announcement.
     #[inline]
     pub fn mailbox_is_empty(&self) -> bool {
-        M::BUG.is(Bug::BellNoRecheck) || self.shared.mailbox.is_empty()
+        M::BUG.is(Bug::BellNoRecheck) || (self.shared.mailbox.is_empty() && !self.has_inbox())
     }
 
     /// Watches until there is something to look at, for about `for_ns`.
     #[inline]
     pub fn watch(&self, for_ns: u64) -> Watched {
         M::watch(&self.shared, for_ns, |shared| {
-            !shared.mailbox.is_empty() || shared.bell.signalled()
+            !shared.mailbox.is_empty() || !shared.inbox.is_empty() || shared.bell.signalled()
         })
     }
 
@@ -299,6 +391,11 @@ impl<M: Machine> Front<M> {
     /// Takes the mailbox for the last time; later posts find it closed.
     pub fn close(&self) -> Batch<M> {
         self.shared.mailbox.close()
+    }
+
+    /// The same for the inbox.
+    pub(crate) fn close_inbox(&self) -> Option<(Chain<M>, u64)> {
+        self.shared.inbox.close_chain()
     }
 }
 

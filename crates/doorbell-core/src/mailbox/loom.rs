@@ -3,7 +3,8 @@
 // What a model counts with std's atomics and locks is not part of it and orders nothing in it.
 #![allow(clippy::disallowed_types, clippy::disallowed_methods)]
 
-use super::{Front, Posted, Pushed};
+use super::{Posted, Pushed};
+use crate::crew::FrontRef;
 use crate::node::{Node, Ready};
 use crate::switches::{CallCoalesce, IdleNotify, Switches};
 use crate::task::Local;
@@ -12,17 +13,16 @@ use crate::testing::{Idler, Item, Log, front, front_with, post};
 use ::loom::thread::{self, JoinHandle};
 use doorbell_machine::{Counter, Loom};
 use std::ptr::NonNull;
-use std::sync::Arc;
 
 type Machine<const BUG: u8> = Loom<BUG>;
 
 /// Starts a poster of these entries; it asserts that the lane takes them.
 fn poster<const BUG: u8>(
-    front: &Arc<Front<Machine<BUG>>>,
+    front: &FrontRef<Machine<BUG>>,
     log: &Log,
     entries: &'static [u64],
 ) -> JoinHandle<()> {
-    let (front, log) = (Arc::clone(front), log.clone());
+    let (front, log) = (front.clone(), log.clone());
     thread::spawn(move || {
         for entry in entries {
             assert_eq!(post(&front, *entry, &log), Posted::Yes);
@@ -35,12 +35,12 @@ fn posters_and_lane<const BUG: u8>(
     switches: Switches,
     watches: bool,
     posters: &[&'static [u64]],
-) -> Arc<Front<Machine<BUG>>> {
+) -> FrontRef<Machine<BUG>> {
     let front = front_with::<Machine<BUG>>(switches);
     let log = Log::default();
     let mut expected: Vec<u64> = posters.iter().flat_map(|p| p.to_vec()).collect();
     expected.sort_unstable();
-    let local = Local::new(Arc::clone(&front));
+    let local = Local::new(front.clone());
     let idler = Idler::new(&local, watches);
     let threads: Vec<_> = posters.iter().map(|p| poster(&front, &log, p)).collect();
     local.enter(|| idler.until(|| log.len() >= expected.len()));
@@ -100,9 +100,9 @@ fn ring_for_every_post<const BUG: u8>() {
 fn stalled_poster<const BUG: u8>() {
     let front = front::<Machine<BUG>>();
     let log = Log::default();
-    let local = Local::new(Arc::clone(&front));
+    let local = Local::new(front.clone());
     let idler = Idler::new(&local, false);
-    let (theirs, their_log) = (Arc::clone(&front), log.clone());
+    let (theirs, their_log) = (front.clone(), log.clone());
     let stalled = thread::spawn(move || {
         let node = Item::<Machine<BUG>>::boxed(100, &their_log);
         // SAFETY: as in `post`; the mailbox is open.
@@ -125,7 +125,7 @@ fn post_against_close<const BUG: u8>() {
     let front = front::<Machine<BUG>>();
     let log = Log::default();
     let threads = [&[100, 101][..], &[200]].map(|entries| {
-        let (front, log) = (Arc::clone(&front), log.clone());
+        let (front, log) = (front.clone(), log.clone());
         thread::spawn(move || {
             let refused = entries.iter().filter(|entry| {
                 let posted = post(&front, **entry, &log);
@@ -161,7 +161,7 @@ fn twice_at_once<const BUG: u8>() {
     assert_eq!(post(&front, 100, &log), Posted::Yes);
     let shared = Shared(Item::<Machine<BUG>>::boxed(200, &log));
     let threads = [(); 2].map(|()| {
-        let front = Arc::clone(&front);
+        let front = front.clone();
         thread::spawn(move || {
             let node = shared;
             // SAFETY: the item stays in place until this model ends; that it is pushed by two

@@ -13,6 +13,7 @@ mod tests;
 pub use front::{Front, FrontCounts, Posted, Served};
 
 use crate::node::{Node, Ready};
+use crate::queue::Chain;
 use doorbell_machine::{Bug, Machine, Ordering, PtrWord};
 use std::ptr::NonNull;
 
@@ -133,6 +134,39 @@ impl<M: Machine> Mailbox<M> {
         self.exchange(std::ptr::null_mut())
     }
 
+    /// As [`Mailbox::take`], for takers of which there may be several at once. `None` if there
+    /// is nothing.
+    pub(crate) fn take_chain(&self) -> Option<(Chain<M>, u64)> {
+        // ORDER: Relaxed; the exchange decides.
+        let mut newest = self.head.load(Ordering::Relaxed);
+        loop {
+            if newest.is_null() || newest == Self::closed() {
+                return None;
+            }
+            // Compared, since a plain exchange would open a mailbox that is being closed.
+            // ORDER: as in `exchange`; Relaxed on failure: only the next guess.
+            match self.head.compare_exchange_weak(
+                newest,
+                std::ptr::null_mut(),
+                Ordering::AcqRel,
+                Ordering::Relaxed,
+            ) {
+                Ok(_) => return Batch::oldest_first(newest).into_chain(newest),
+                Err(seen) => newest = seen,
+            }
+        }
+    }
+
+    /// As [`Mailbox::close`], for nodes that go to a queue.
+    pub(crate) fn close_chain(&self) -> Option<(Chain<M>, u64)> {
+        // ORDER: as in `exchange`.
+        let newest = self.head.swap(Self::closed(), Ordering::AcqRel);
+        if newest == Self::closed() {
+            return None;
+        }
+        Batch::oldest_first(newest).into_chain(newest)
+    }
+
     /// Takes all there is and lets nothing in any more.
     pub fn close(&self) -> Batch<M> {
         self.exchange(Self::closed())
@@ -164,12 +198,14 @@ impl<M: Machine> Mailbox<M> {
 #[derive(Debug)]
 pub struct Batch<M: Machine> {
     next: *mut Node<M>,
+    len: u64,
 }
 
 impl<M: Machine> Batch<M> {
     fn empty() -> Self {
         Batch {
             next: std::ptr::null_mut(),
+            len: 0,
         }
     }
 
@@ -178,18 +214,28 @@ impl<M: Machine> Batch<M> {
     fn oldest_first(newest: *mut Node<M>) -> Self {
         let mut node = newest;
         let mut oldest: *mut Node<M> = std::ptr::null_mut();
+        let mut len = 0;
         while let Some(link) = NonNull::new(node) {
             // SAFETY: taken nodes are alive until delivered; that is what `push` asked for.
             let link = unsafe { link.as_ref() };
             let before = link.next();
             if oldest.is_null() && before.is_null() {
-                return Batch { next: node };
+                return Batch { next: node, len: 1 };
             }
             link.set_next(oldest);
             oldest = node;
             node = before;
+            len += 1;
         }
-        Batch { next: oldest }
+        Batch { next: oldest, len }
+    }
+
+    /// The same nodes, still marked as queued, and how many they are; `newest` was the newest of
+    /// them.
+    fn into_chain(self, newest: *mut Node<M>) -> Option<(Chain<M>, u64)> {
+        let (first, last) = (NonNull::new(self.next)?, NonNull::new(newest)?);
+        // SAFETY: taken, so they are the taker's; linked from the oldest to the newest.
+        Some((unsafe { Chain::of(first, last) }, self.len))
     }
 
     /// Whether nothing is left.
@@ -204,7 +250,6 @@ impl<M: Machine> Batch<M> {
     /// On the thread of the lane that took them, whose ready queue `ready` is.
     #[inline]
     pub unsafe fn deliver(mut self, ready: &Ready<M>) -> u64 {
-        let mut delivered = 0;
         while let Some(node) = NonNull::new(self.next) {
             // SAFETY: alive until delivered.
             let link = unsafe { node.as_ref() };
@@ -213,8 +258,7 @@ impl<M: Machine> Batch<M> {
             link.leave();
             // SAFETY: the node was posted to this lane and has left its queue.
             unsafe { Node::deliver(node, ready) };
-            delivered += 1;
         }
-        delivered
+        self.len
     }
 }

@@ -6,26 +6,27 @@
 //!   reference.
 //! * `join_waker`: the join handle while `JOIN_WAKER` is not set, also once COMPLETE (then it was
 //!   never lent); the lane once both are.
-//! * `links`: the lane.
+//! * `home`: whoever runs it; `links`: its home lane, which is the one that ran it first.
 
 use super::body::BodyVtable;
 use super::join::RawJoin;
 use super::local::Local;
-use super::state::{Completed, Pause, Released, Start, State, Wake};
+use super::state::{Completed, Left, Pause, Released, Seized, Start, State, Wake};
 use super::{Phase, drop_quietly, waker};
+use crate::bell::Look;
+use crate::crew::FrontRef;
 use crate::mailbox::{Front, Posted};
 use crate::node::{Deliver, Node, Ready};
 use crate::wheel::Base;
-use doorbell_machine::{Cell, Machine};
+use doorbell_machine::{Cell, Machine, Ordering, PtrWord};
 use std::alloc::{Layout, alloc, dealloc, handle_alloc_error};
 use std::ptr::NonNull;
-use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 
 /// What a lane does with the cell when it takes it from its mailbox.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
-    /// Queue it; it is polled until it is ready.
+    /// Queue it on any lane of the crew; it is polled until it is ready.
     Task,
     /// As `Task`, and it never leaves its core: nor do its timers.
     Pinned,
@@ -37,10 +38,14 @@ pub enum Kind {
 pub(super) struct Header<M: Machine> {
     node: Node<M>,
     pub(super) state: State<M>,
-    front: Arc<Front<M>>,
+    /// The lane that it was launched on.
+    front: FrontRef<M>,
+    /// The lane that ran it last.
+    last: M::Ptr<Front<M>>,
+    /// The lane whose list it is in: the one that ran it first.
+    home: M::Cell<Option<NonNull<Front<M>>>>,
     vtable: &'static BodyVtable,
-    /// Which base its timers belong to.
-    base: Base,
+    kind: Kind,
     /// Shows a checker who uses the body, which itself is of no machine.
     body_use: M::Cell<()>,
     pub(super) join_waker: M::Cell<Option<Waker>>,
@@ -49,7 +54,6 @@ pub(super) struct Header<M: Machine> {
 
 /// The list of a lane's tasks.
 struct Links<M: Machine> {
-    adopted: bool,
     newer: Option<TaskRef<M>>,
     older: Option<TaskRef<M>>,
 }
@@ -82,7 +86,7 @@ fn layout_of<M: Machine>(body: Layout) -> (Layout, usize) {
 /// `write` writes a body of `vtable`'s type there and does not unwind after it has. The future
 /// in it and its output may be sent to the lane's thread, and to wherever the join side goes.
 pub unsafe fn launch<M: Machine>(
-    front: Arc<Front<M>>,
+    front: FrontRef<M>,
     kind: Kind,
     vtable: &'static BodyVtable,
     write: impl FnOnce(*mut u8),
@@ -102,17 +106,14 @@ pub unsafe fn launch<M: Machine>(
         header.write(Header {
             node: Node::new(deliver),
             state: State::new(),
+            last: M::Ptr::new(front.as_ptr()),
+            home: M::Cell::new(None),
             front,
             vtable,
-            base: if kind == Kind::Pinned {
-                Base::Local
-            } else {
-                Base::Global
-            },
+            kind,
             body_use: M::Cell::new(()),
             join_waker: M::Cell::new(None),
             links: M::Cell::new(Links {
-                adopted: false,
                 newer: None,
                 older: None,
             }),
@@ -172,83 +173,185 @@ impl<M: Machine> TaskRef<M> {
 
     /// The first submission. The caller holds the join handle's reference.
     fn submit_new(self, kind: Kind) {
-        let submitted = Local::<M>::with_current(|local| match local {
-            Some(local) if kind != Kind::Call && local.is(&self.header().front) => {
-                if local.is_closed() {
-                    return false;
+        let submitted = Local::<M>::with_current(|local| {
+            let front = &self.header().front;
+            match local {
+                Some(local) if kind == Kind::Task && local.is_of(front.crew()) => {
+                    self.push_unless_closed(local)
                 }
-                self.push_ready(local.ready());
-                true
+                Some(local) if kind == Kind::Pinned && local.is(front) => {
+                    self.push_unless_closed(local)
+                }
+                // SAFETY: the lane's reference is held until the task completes, and a task
+                // that is queued is not complete.
+                _ if kind == Kind::Task => unsafe {
+                    front.crew().place(front).post_task(self.node()) == Posted::Yes
+                },
+                // SAFETY: as above.
+                _ => unsafe { front.post(self.node()) == Posted::Yes },
             }
-            // SAFETY: the lane's reference is held until the task completes, and a task that
-            // is queued is not complete.
-            _ => unsafe { self.header().front.post(self.node()) == Posted::Yes },
         });
         if !submitted {
             self.end_unsubmitted();
         }
     }
 
+    fn push_unless_closed(self, local: &Local<M>) -> bool {
+        if local.is_closed() {
+            return false;
+        }
+        self.push_here(local);
+        true
+    }
+
     fn node(self) -> NonNull<Node<M>> {
         self.0.cast()
     }
 
-    fn push_ready(self, ready: &Ready<M>) {
-        // SAFETY: as in `submit_new`; the ready queue is that of the current lane.
-        unsafe { ready.push(self.node()) };
+    /// Appends it to the queue of the caller's lane, where it may run.
+    fn push_here(self, local: &Local<M>) {
+        if self.header().kind == Kind::Task {
+            // SAFETY: as in `submit_new`; the queue is that of the current lane.
+            unsafe { local.push(self.node()) };
+        } else {
+            // SAFETY: as above.
+            unsafe { local.ready().push(self.node()) };
+        }
+    }
+
+    /// The lane that ran it last; before that, the one that it was launched on.
+    fn last(&self) -> &Front<M> {
+        // ORDER: Relaxed; fronts of the crew are there as long as the task, and which one is
+        // only where it would be best to run.
+        let last = self.header().last.load(Ordering::Relaxed);
+        // SAFETY: `front` keeps the crew, and the last one is of it.
+        unsafe { &*last }
     }
 
     /// Queues the task that a transition of its state said to submit. The caller holds a
-    /// reference, so the front is there until this returns.
+    /// reference, so the crew is there until this returns.
     pub(super) fn submit(self) {
         Local::<M>::with_current(|local| match local {
-            Some(local) if local.is(&self.header().front) => self.push_ready(local.ready()),
+            _ if self.header().kind != Kind::Task => self.submit_home(local),
+            Some(local) if local.is_of(self.header().front.crew()) => self.submit_from(local),
             _ => {
-                // SAFETY: as in `submit_new`.
-                match unsafe { self.header().front.post(self.node()) } {
-                    // A lane that is gone has cancelled the task, or is about to.
-                    Posted::Yes | Posted::Closed => {}
-                }
+                let last = self.last();
+                self.post_to(last.crew().place(last));
             }
         });
     }
 
-    /// The lane was gone before it got the task: it ends here, on the caller's thread.
-    fn end_unsubmitted(self) {
-        let _ = self.header().state.cancel();
-        match self.header().state.start() {
-            Start::Poll => unreachable!("cancelled a line above"),
-            Start::Cancel => self.cancel_and_complete(),
+    /// Only its own lane may run it.
+    fn submit_home(self, local: Option<&Local<M>>) {
+        let front = &*self.header().front;
+        if let Some(local) = local.filter(|local| local.is(front)) {
+            return self.push_here(local);
+        }
+        // SAFETY: as in `submit_new`.
+        self.unless_refused(unsafe { front.post(self.node()) });
+    }
+
+    /// Woken on a lane of its crew: it stays on the lane that ran it last if that one is awake,
+    /// else it runs here, and nobody is woken for it.
+    fn submit_from(self, local: &Local<M>) {
+        let last = self.last();
+        if local.is(last) || local.is_closed() || last.bell().look() == Look::ParkedUntold {
+            self.push_here(local);
+        } else {
+            self.post_to(last);
         }
     }
 
-    /// Notes that the task is to be cancelled, and has its lane do it.
+    fn post_to(self, front: &Front<M>) {
+        // SAFETY: as in `submit_new`.
+        self.unless_refused(unsafe { front.post_task(self.node()) });
+    }
+
+    /// A lane that is gone has ended the task, or its home lane will.
+    fn unless_refused(self, posted: Posted) {
+        match posted {
+            Posted::Yes => {}
+            Posted::Closed => self.leave(),
+        }
+    }
+
+    /// The caller has the lane's reference and nobody to hand it to.
+    fn leave(self) {
+        match self.header().state.leave() {
+            Left::ToHome => {}
+            Left::ToCaller => self.release(),
+        }
+    }
+
+    /// No lane got the task: it ends here, on the caller's thread.
+    fn end_unsubmitted(self) {
+        let _ = self.header().state.cancel();
+        match self.header().state.start() {
+            Start::Poll | Start::Seized => unreachable!("cancelled above, and no lane's"),
+            Start::Cancel => self.drop_future(),
+        }
+        self.complete();
+        self.release();
+    }
+
+    /// Notes that the task is to be cancelled, and has a lane do it.
     pub(super) fn cancel(self) {
         if self.header().state.cancel() == Wake::Submit {
             self.submit();
         }
     }
 
-    /// Runs a task that was taken from its lane's ready queue.
+    /// Runs a task that was taken from a queue.
     pub(super) fn run(self, local: &Local<M>) {
-        self.adopt(local);
         match self.header().state.start() {
             Start::Poll => {}
-            Start::Cancel => {
-                self.disown(local);
-                return self.cancel_and_complete();
-            }
+            Start::Cancel => return self.end_running(local),
+            Start::Seized => return self.release(),
         }
-        local.set_base(self.header().base);
+        self.adopt(local);
+        self.move_to(local);
+        let base = match self.header().kind {
+            Kind::Pinned => Base::Local,
+            Kind::Task | Kind::Call => Base::Global,
+        };
+        local.set_base(base);
         let polled = self.poll();
         local.set_base(Base::Global);
         if polled.is_ready() {
-            self.disown(local);
-            return self.complete();
+            self.complete();
+            return self.dispose(local);
         }
         match self.header().state.pause() {
             Pause::Idle => {}
-            Pause::Requeue => self.push_ready(local.ready()),
+            Pause::Requeue => self.push_here(local),
+        }
+    }
+
+    /// Ends a task that was taken from a queue of a lane that closes.
+    pub(super) fn end_queued(self, local: &Local<M>) {
+        let _ = self.header().state.cancel();
+        match self.header().state.start() {
+            Start::Poll => unreachable!("cancelled above"),
+            Start::Cancel => self.end_running(local),
+            Start::Seized => self.release(),
+        }
+    }
+
+    /// Cancelled, and RUNNING is this lane's.
+    fn end_running(self, local: &Local<M>) {
+        self.drop_future();
+        self.complete();
+        self.dispose(local);
+    }
+
+    /// Notes where it runs. The caller has RUNNING.
+    #[inline]
+    fn move_to(self, local: &Local<M>) {
+        let here = local.front().as_ptr();
+        // ORDER: Relaxed, as in `last`.
+        if self.header().last.load(Ordering::Relaxed) != here {
+            // ORDER: Relaxed, as in `last`.
+            self.header().last.store(here, Ordering::Relaxed);
         }
     }
 
@@ -260,13 +363,12 @@ impl<M: Machine> TaskRef<M> {
         self.use_body(|body| unsafe { (self.header().vtable.poll)(body, &mut cx) })
     }
 
-    fn cancel_and_complete(self) {
+    fn drop_future(self) {
         // SAFETY: RUNNING makes the body this thread's.
         self.use_body(|body| unsafe { (self.header().vtable.cancel)(body) });
-        self.complete();
     }
 
-    /// The output is stored: tell the joiner, and let go of the lane's reference.
+    /// The output is stored: tell the joiner. The caller still has the lane's reference.
     fn complete(self) {
         match self.header().state.complete() {
             Completed::Nothing => {}
@@ -285,7 +387,27 @@ impl<M: Machine> TaskRef<M> {
                 }
             }
         }
-        self.release();
+    }
+
+    /// A complete task leaves its home lane's list, and the lane's reference goes.
+    fn dispose(self, local: &Local<M>) {
+        // SAFETY: written before the first poll, by whoever had RUNNING then.
+        let home = self.header().home.with(|home| unsafe { *home });
+        let Some(home) = home.filter(|_| !self.header().state.is_seized()) else {
+            return self.release();
+        };
+        // SAFETY: a front of the crew, which this task keeps.
+        let home = unsafe { home.as_ref() };
+        if local.is(home) {
+            self.disown(local);
+            return self.release();
+        }
+        // Only that lane may touch its list.
+        // SAFETY: the node is in no queue, and the reference goes with it.
+        match unsafe { local.send_home(home, self.node()) } {
+            Posted::Yes => {}
+            Posted::Closed => self.leave(),
+        }
     }
 
     /// Moves the output to `to`.
@@ -339,25 +461,30 @@ impl<M: Machine> TaskRef<M> {
 
 /// The list of a lane's tasks: only the lane calls these.
 impl<M: Machine> TaskRef<M> {
-    /// Enters the lane's list at the first run.
-    pub(super) fn adopt(self, local: &Local<M>) {
-        self.header().links.with_mut(|links| {
-            // SAFETY: the lane owns the links of its tasks.
-            let links = unsafe { &mut *links };
-            if links.adopted {
-                return;
-            }
-            links.adopted = true;
-            links.older = local.newest.replace(Some(self));
-            local.count_live(1);
-            if let Some(older) = links.older {
-                // SAFETY: as above; another task's links.
-                older
-                    .header()
-                    .links
-                    .with_mut(|links| unsafe { (*links).newer = Some(self) });
-            }
+    /// Enters the lane's list at the first run. The caller has RUNNING.
+    fn adopt(self, local: &Local<M>) {
+        let here = NonNull::from(&**local.front());
+        let first = self.header().home.with_mut(|home| {
+            // SAFETY: RUNNING makes it the caller's.
+            let home = unsafe { &mut *home };
+            home.is_none().then(|| *home = Some(here)).is_some()
         });
+        if !first {
+            return;
+        }
+        let older = local.newest.replace(Some(self));
+        local.count_live(1);
+        // SAFETY: the lane owns the links of its tasks.
+        self.header()
+            .links
+            .with_mut(|links| unsafe { (*links).older = older });
+        if let Some(older) = older {
+            // SAFETY: as above; another task's links.
+            older
+                .header()
+                .links
+                .with_mut(|links| unsafe { (*links).newer = Some(self) });
+        }
     }
 
     /// Leaves the lane's list.
@@ -385,10 +512,19 @@ impl<M: Machine> TaskRef<M> {
         }
     }
 
-    /// Cancels a task of a lane that closes; it is in no queue.
-    pub(super) fn cancel_at_close(self, local: &Local<M>) {
+    /// Ends a task of a lane that closes.
+    pub(super) fn end_at_close(self, local: &Local<M>) {
         self.disown(local);
-        self.end_unsubmitted();
+        match self.header().state.seize() {
+            Seized::Elsewhere | Seized::Complete => {}
+            Seized::CompleteAndLeft => self.release(),
+            // The reference that is dropped here: the lane's, or the one that came with it.
+            Seized::Mine | Seized::MineButQueued => {
+                self.drop_future();
+                self.complete();
+                self.release();
+            }
+        }
     }
 }
 
@@ -404,7 +540,18 @@ pub(crate) fn wake_quietly(waker: Waker) {
 /// As for [`Deliver`], for the node of a task.
 unsafe fn deliver_task<M: Machine>(node: NonNull<Node<M>>, ready: &Ready<M>) {
     // SAFETY: the node is that of a task, which is alive while its lane's reference is held.
-    unsafe { ready.push(node) };
+    let task = unsafe { TaskRef::<M>::from_node(node) };
+    if !task.header().state.is_complete() {
+        // SAFETY: as above.
+        return unsafe { ready.push(node) };
+    }
+    // Completed elsewhere and sent home to leave the list.
+    Local::<M>::with_current(|local| {
+        if let Some(local) = local {
+            task.disown(local);
+            task.release();
+        }
+    });
 }
 
 /// # Safety
@@ -413,12 +560,16 @@ unsafe fn deliver_call<M: Machine>(node: NonNull<Node<M>>, _ready: &Ready<M>) {
     // SAFETY: as in `deliver_task`.
     let call = unsafe { TaskRef::<M>::from_node(node) };
     match call.header().state.start() {
-        Start::Cancel => return call.cancel_and_complete(),
-        Start::Poll => {}
+        Start::Cancel => call.drop_future(),
+        Start::Poll => {
+            let mut cx = Context::from_waker(Waker::noop());
+            // SAFETY: RUNNING makes the body the lane's.
+            let polled =
+                call.use_body(|body| unsafe { (call.header().vtable.poll)(body, &mut cx) });
+            debug_assert!(polled.is_ready(), "a call is ready at its first poll");
+        }
+        Start::Seized => unreachable!("a call is in no list"),
     }
-    let mut cx = Context::from_waker(Waker::noop());
-    // SAFETY: RUNNING makes the body the lane's.
-    let polled = call.use_body(|body| unsafe { (call.header().vtable.poll)(body, &mut cx) });
-    debug_assert!(polled.is_ready(), "a call is ready at its first poll");
     call.complete();
+    call.release();
 }

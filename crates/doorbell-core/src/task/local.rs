@@ -1,18 +1,33 @@
 //! What a lane's own thread keeps, found through the machine's lane slot.
 
 use super::cell::TaskRef;
-use crate::mailbox::Front;
-use crate::node::Ready;
+use crate::crew::{Crew, FrontRef, Stock};
+use crate::mailbox::{Front, Posted};
+use crate::node::{Node, Ready};
+use crate::queue::{Chain, Greed, Loot, is_shareable};
 use crate::wheel::{Base, Clock, Wheel};
 use doorbell_machine::Machine;
 use std::cell::Cell;
+use std::ptr::NonNull;
 use std::sync::Arc;
+
+/// Of so many complete tasks that are sent home, one is announced: a lane that sleeps for long
+/// keeps the memory of at most so many from each other lane.
+const SENT_HOME_QUIETLY: u32 = 256;
 
 /// A lane as its own thread sees it. Not `Sync`.
 #[derive(Debug)]
 pub struct Local<M: Machine> {
-    front: Arc<Front<M>>,
+    front: FrontRef<M>,
+    stock: Stock<M>,
+    /// Pinned tasks; those that may run anywhere are in the front's queue.
     ready: Ready<M>,
+    /// A task that was taken from another lane, to be run next.
+    stolen: Cell<Option<NonNull<Node<M>>>>,
+    /// Whose turn it is when both queues have tasks.
+    pinned_next: Cell<bool>,
+    /// How many complete tasks were sent to the lanes whose lists they are in.
+    sent_home: Cell<u32>,
     /// The tasks that live on this lane: the newest, linked through their headers.
     pub(super) newest: Cell<Option<TaskRef<M>>>,
     live: Cell<usize>,
@@ -29,15 +44,19 @@ pub struct Local<M: Machine> {
 
 impl<M: Machine> Local<M> {
     /// A lane without tasks, that goes by the machine's clock.
-    pub fn new(front: Arc<Front<M>>) -> Self {
+    pub fn new(front: FrontRef<M>) -> Self {
         Self::with_clock(front, Arc::new(Clock::default()))
     }
 
     /// A lane without tasks.
-    pub fn with_clock(front: Arc<Front<M>>, clock: Arc<Clock<M>>) -> Self {
+    pub fn with_clock(front: FrontRef<M>, clock: Arc<Clock<M>>) -> Self {
         Local {
+            stock: Stock::new(&front),
             front,
             ready: Ready::default(),
+            stolen: Cell::new(None),
+            pinned_next: Cell::new(false),
+            sent_home: Cell::new(0),
             newest: Cell::new(None),
             live: Cell::new(0),
             closed: Cell::new(false),
@@ -74,17 +93,29 @@ impl<M: Machine> Local<M> {
 
     /// The side of this lane that others see.
     #[inline]
-    pub fn front(&self) -> &Arc<Front<M>> {
+    pub fn front(&self) -> &FrontRef<M> {
         &self.front
     }
 
     /// Whether this is the lane with that front.
     #[inline]
     pub fn is(&self, front: &Front<M>) -> bool {
-        std::ptr::eq(Arc::as_ptr(&self.front), front)
+        std::ptr::eq(&raw const *self.front, front)
     }
 
-    /// The tasks that are ready to run.
+    /// Whether this is a lane of that crew.
+    #[inline]
+    pub(crate) fn is_of(&self, crew: &Crew<M>) -> bool {
+        std::ptr::eq(self.front.crew(), crew)
+    }
+
+    /// Shares of the crew that are to be given out.
+    #[inline]
+    pub(crate) fn stock(&self) -> &Stock<M> {
+        &self.stock
+    }
+
+    /// The pinned tasks that are ready to run.
     #[inline]
     pub fn ready(&self) -> &Ready<M> {
         &self.ready
@@ -183,36 +214,149 @@ impl<M: Machine> Local<M> {
         self.closed.get()
     }
 
-    /// Runs the oldest ready task once. `false` if there is none.
+    /// Appends a task that may run anywhere, and tells an idle lane if there is work for one.
+    ///
+    /// # Safety
+    /// As for [`Queue::push`](crate::queue::Queue::push), on this lane's thread.
+    #[inline]
+    pub(super) unsafe fn push(&self, node: NonNull<Node<M>>) {
+        // SAFETY: passed on; this lane owns its front's queue.
+        let len = unsafe { self.front.queue().push(node) };
+        if is_shareable(len) {
+            M::fence_recheck();
+            self.front.crew().offer(self.front.lane());
+        }
+    }
+
+    /// Makes the tasks of the inbox this lane's. Returns how many.
+    #[inline]
+    pub fn gather(&self) -> u64 {
+        if !self.front.has_inbox() {
+            return 0;
+        }
+        let Some((chain, len)) = self.front.take_inbox() else {
+            return 0;
+        };
+        self.push_chain(chain);
+        len
+    }
+
+    fn push_chain(&self, chain: Chain<M>) {
+        // SAFETY: this lane owns its front's queue, and the chain is of tasks for it.
+        unsafe { self.front.queue().push_chain(chain) };
+    }
+
+    /// Takes tasks from another lane of the crew, to be run next. Returns how many, and whether
+    /// there is work for yet another lane. Only while this lane has nothing to run.
+    pub fn steal(&self, victim: &Front<M>, greed: Greed) -> Option<(u64, bool)> {
+        let own = self.front.queue();
+        // SAFETY: this lane owns its own queue and not the victim's.
+        let loot = unsafe { victim.queue().steal_into(own, greed) };
+        let loot = loot.or_else(|| {
+            let (chain, len) = victim.take_inbox()?;
+            // SAFETY: this lane owns its queue, and the chain is of tasks that may run anywhere.
+            let loot = unsafe { own.take_over(chain) };
+            Some(Loot { count: len, ..loot })
+        });
+        loot.map(|Loot { first, count, more }| {
+            debug_assert!(self.stolen.get().is_none());
+            self.stolen.set(Some(first));
+            (count, more)
+        })
+    }
+
+    /// Sends a complete task to the lane whose list it is in. Mostly nobody is told: the memory
+    /// is given back when that lane takes its mailbox anyway.
+    ///
+    /// # Safety
+    /// As for [`Front::post`].
+    pub(super) unsafe fn send_home(&self, home: &Front<M>, node: NonNull<Node<M>>) -> Posted {
+        let sent = self.sent_home.get().wrapping_add(1);
+        self.sent_home.set(sent);
+        if sent.is_multiple_of(SENT_HOME_QUIETLY) {
+            // SAFETY: passed on.
+            unsafe { home.post(node) }
+        } else {
+            // SAFETY: passed on.
+            unsafe { home.post_quietly(node) }
+        }
+    }
+
+    /// Whether there is nothing to run.
+    #[inline]
+    pub fn is_empty(&self) -> bool {
+        self.ready.is_empty() && self.front.queue().is_empty() && self.stolen.get().is_none()
+    }
+
+    /// How many tasks are in its queues, about.
+    pub fn queued(&self) -> usize {
+        let stolen = usize::from(self.stolen.get().is_some());
+        self.ready.len() + self.front.queue().len() as usize + stolen
+    }
+
+    /// Takes the next task out: pinned ones and others in turn, each oldest first.
+    #[inline]
+    fn next(&self) -> Option<NonNull<Node<M>>> {
+        if let Some(stolen) = self.stolen.take() {
+            return Some(stolen);
+        }
+        // SAFETY: this lane owns its front's queue.
+        let pop = || unsafe { self.front.queue().pop() };
+        if self.ready.is_empty() {
+            return pop();
+        }
+        if self.pinned_next.replace(!self.pinned_next.get()) {
+            self.ready.pop()
+        } else {
+            pop().or_else(|| self.ready.pop())
+        }
+    }
+
+    /// Runs the next ready task once. `false` if there is none.
     #[inline]
     pub fn run_one(&self) -> bool {
-        let Some(node) = self.ready.pop() else {
+        let Some(node) = self.next() else {
             return false;
         };
-        // SAFETY: only tasks are pushed to a ready queue, and only to that of their lane.
+        self.front.beat();
+        // SAFETY: only tasks are pushed to these queues.
         unsafe { TaskRef::from_node(node) }.run(self);
         true
     }
 
-    /// Ends the lane: closes its mailbox, runs the calls that were posted in time, cancels
-    /// every task. What is posted, spawned or woken meanwhile finds the lane gone.
+    /// Ends the lane: closes its mailbox, runs the calls that were posted in time, cancels every
+    /// task that is in its queues or lives on it. What is posted, spawned or woken meanwhile
+    /// finds the lane gone.
     pub fn close(&self) {
         self.closed.set(true);
         // SAFETY: this is the lane's own thread and its ready queue.
         unsafe { self.front.close().deliver(&self.ready) };
+        if let Some((chain, _)) = self.front.close_inbox() {
+            self.push_chain(chain);
+        }
         loop {
-            while let Some(node) = self.ready.pop() {
-                // SAFETY: as in `run_one`.
-                unsafe { TaskRef::from_node(node) }.adopt(self);
-            }
-            // A future's drop may wake another task of this lane, hence one by one.
-            match self.newest.get() {
-                Some(task) => task.cancel_at_close(self),
-                None if self.ready.is_empty() => break,
-                None => {}
-            }
+            self.end_queued();
+            // A future's drop may wake another task, hence one by one.
+            let Some(task) = self.newest.get() else { break };
+            task.end_at_close(self);
         }
         // Last, so that futures that were dropped above have taken their timers with them.
         self.wheel.close();
+        // Tasks of other lanes that waited for timers of this one.
+        self.end_queued();
+    }
+
+    /// Ends every task in the queues.
+    fn end_queued(&self) {
+        while let Some(node) = self.next() {
+            // SAFETY: as in `run_one`.
+            unsafe { TaskRef::from_node(node) }.end_queued(self);
+        }
+    }
+}
+
+impl<M: Machine> Drop for Local<M> {
+    fn drop(&mut self) {
+        self.stock.close();
     }
 }

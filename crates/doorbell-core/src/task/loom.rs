@@ -7,7 +7,7 @@
 #![allow(clippy::disallowed_types, clippy::disallowed_methods)]
 
 use super::{Join, JoinError, Local, Phase};
-use crate::mailbox::Front;
+use crate::crew::FrontRef;
 use crate::testing::model::{check, check_large, join_all, mutant};
 use crate::testing::{Idler, front, spawn};
 use crate::wait::{Waiter, block_on};
@@ -103,7 +103,7 @@ impl Future for Task {
 
 /// A lane with one task that was polled once.
 struct Stage<const BUG: u8> {
-    front: Arc<Front<Loom<BUG>>>,
+    front: FrontRef<Loom<BUG>>,
     local: Local<Loom<BUG>>,
     gate: Arc<Gate>,
 }
@@ -111,7 +111,7 @@ struct Stage<const BUG: u8> {
 impl<const BUG: u8> Stage<BUG> {
     fn new(doors: usize, self_wakes: u32) -> (Self, Join<Output>) {
         let front = front::<Loom<BUG>>();
-        let local = Local::new(Arc::clone(&front));
+        let local = Local::new(front.clone());
         let gate = Gate::new();
         let task = Task {
             gate: Arc::clone(&gate),
@@ -147,7 +147,7 @@ impl<const BUG: u8> Stage<BUG> {
         assert_eq!(self.local.live(), 0);
         drop(self.local);
         self.gate.assert_dropped(outputs);
-        assert_eq!(Arc::strong_count(&self.front), 1, "a task was not freed");
+        assert_eq!(self.front.shares(), 1, "a task was not freed");
     }
 }
 
@@ -381,13 +381,13 @@ fn spawn_against_close<const BUG: u8>() {
         doors: 0,
         self_wakes: 0,
     };
-    let (theirs, phases) = (Arc::clone(&front), [Phase::Complete, Phase::Queued]);
+    let (theirs, phases) = (front.clone(), [Phase::Complete, Phase::Queued]);
     let thread = thread::spawn(move || {
         let join = spawn(&theirs, task);
         let _: bool = phases.contains(&join.phase());
         block_on::<Loom<BUG>, _>(join, 0).is_ok()
     });
-    let local = Local::new(Arc::clone(&front));
+    let local = Local::new(front.clone());
     local.enter(|| {
         // SAFETY: this thread is the lane.
         let _ = unsafe { front.serve(local.ready()) };
@@ -397,7 +397,7 @@ fn spawn_against_close<const BUG: u8>() {
     let outputs = thread.join().unwrap().into();
     drop(local);
     gate.assert_dropped(outputs);
-    assert_eq!(Arc::strong_count(&front), 1);
+    assert_eq!(front.shares(), 1);
     assert_eq!(front.counts().rings.get(), 0, "the lane never parked");
 }
 

@@ -8,7 +8,8 @@
 //! | 3 | `CANCELLED` | the next run drops the future instead of polling it |
 //! | 4 | `JOIN` | a join handle exists |
 //! | 5 | `JOIN_WAKER` | the join handle's waker lies in the cell and belongs to the lane |
-//! | 6, 7 | | unused, zero |
+//! | 6 | `SEIZED` | its home lane has ended, and has dropped the future or will have it dropped |
+//! | 7 | `LEFT` | whoever had the lane's reference could not hand it on: the home lane was gone |
 //! | 8..64 | refs | references: the lane's, the join handle's, one per waker |
 //!
 //! All changes are read-modify-writes, so they have one order that everybody agrees on.
@@ -21,15 +22,17 @@ const COMPLETE: u64 = 1 << 2;
 const CANCELLED: u64 = 1 << 3;
 const JOIN: u64 = 1 << 4;
 const JOIN_WAKER: u64 = 1 << 5;
+const SEIZED: u64 = 1 << 6;
+const LEFT: u64 = 1 << 7;
 const REF_SHIFT: u32 = 8;
 const ONE_REF: u64 = 1 << REF_SHIFT;
 /// More references than this are a leak of wakers in a loop; the process ends before the
 /// count can wrap.
 const REFS_MAX: u64 = 1 << 40;
 
-// The table above: six bits, none shared, all below the count.
+// The table above: eight bits, none shared, all below the count.
 const _: () = assert!(SCHEDULED + RUNNING + COMPLETE + CANCELLED + JOIN + JOIN_WAKER == 0b11_1111);
-const _: () = assert!(JOIN_WAKER < ONE_REF && ONE_REF == 256);
+const _: () = assert!(SEIZED + LEFT == 0b1100_0000 && ONE_REF == 256);
 
 /// What a wake has to do.
 #[must_use]
@@ -49,6 +52,35 @@ pub(super) enum Start {
     Poll,
     /// Drop the future.
     Cancel,
+    /// Its home lane has ended and drops it, or has: only the lane's reference is left to drop.
+    Seized,
+}
+
+/// What a lane that ends finds at one of its tasks.
+#[must_use]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Seized {
+    /// The future is the lane's to drop, and so is the lane's reference afterwards.
+    Mine,
+    /// The future is the lane's to drop; the lane's reference goes with a queue that it is in, and
+    /// the caller has got one of its own.
+    MineButQueued,
+    /// Another lane polls it; that one drops it, and the reference.
+    Elsewhere,
+    /// It is complete, and the lane's reference was left behind: drop it.
+    CompleteAndLeft,
+    /// It is complete; the lane that completed it drops the reference.
+    Complete,
+}
+
+/// Who drops the lane's reference of a task that could not be handed on.
+#[must_use]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Left {
+    /// The home lane, when it comes to the task.
+    ToHome,
+    /// The caller: the home lane has been there.
+    ToCaller,
 }
 
 /// How a poll that was not ready ends.
@@ -145,16 +177,73 @@ impl<M: Machine> State<M> {
         }
     }
 
-    /// From queued to running. Only the lane that took it from its queue.
+    /// From queued to running. Only who took it from its queue.
     #[inline]
     pub(super) fn start(&self) -> Start {
-        // ORDER: Acquire pairs with the wakes' Release; nothing to release.
-        let before = self.0.fetch_xor(SCHEDULED | RUNNING, Ordering::AcqRel);
-        debug_assert_eq!(before & (SCHEDULED | RUNNING | COMPLETE), SCHEDULED);
-        if before & CANCELLED == 0 {
-            Start::Poll
+        // ORDER: Relaxed; the exchange decides.
+        let mut seen = self.0.load(Ordering::Relaxed);
+        loop {
+            if seen & (RUNNING | COMPLETE) != 0 {
+                debug_assert!(seen & SEIZED != 0, "a task was queued twice");
+                return Start::Seized;
+            }
+            debug_assert!(seen & SCHEDULED != 0);
+            // ORDER: Acquire pairs with the wakes' Release and with the last `pause`, on
+            // whichever lane; Release orders nothing that is needed. Relaxed on failure.
+            match self.0.compare_exchange(
+                seen,
+                (seen & !SCHEDULED) | RUNNING,
+                Ordering::AcqRel,
+                Ordering::Relaxed,
+            ) {
+                Ok(_) if seen & CANCELLED == 0 => return Start::Poll,
+                Ok(_) => return Start::Cancel,
+                Err(now) => seen = now,
+            }
+        }
+    }
+
+    /// The task's home lane ends.
+    pub(super) fn seize(&self) -> Seized {
+        // ORDER: Relaxed; the exchange decides.
+        let mut seen = self.0.load(Ordering::Relaxed);
+        loop {
+            let (next, what) = if seen & COMPLETE != 0 {
+                let left = seen & LEFT != 0;
+                let what = if left {
+                    Seized::CompleteAndLeft
+                } else {
+                    Seized::Complete
+                };
+                (seen | SEIZED, what)
+            } else if seen & RUNNING != 0 {
+                (seen | SEIZED | CANCELLED | SCHEDULED, Seized::Elsewhere)
+            } else if seen & (SCHEDULED | LEFT) == SCHEDULED {
+                let next = (seen | SEIZED | CANCELLED | RUNNING) + ONE_REF;
+                (next, Seized::MineButQueued)
+            } else {
+                (seen | SEIZED | CANCELLED | RUNNING, Seized::Mine)
+            };
+            // ORDER: Acquire pairs with the Release of the last `pause`, as in `start`, and of
+            // `leave`; Release pairs with the Acquire of `leave` and `start`: who finds it
+            // seized sees what this lane did.
+            match self
+                .0
+                .compare_exchange(seen, next, Ordering::AcqRel, Ordering::Relaxed)
+            {
+                Ok(_) => return what,
+                Err(now) => seen = now,
+            }
+        }
+    }
+
+    /// The caller has the lane's reference and could not hand it to the lane that is to drop it.
+    pub(super) fn leave(&self) -> Left {
+        // ORDER: AcqRel pairs with `seize`: who comes second sees all that the first did.
+        if self.0.fetch_or(LEFT, Ordering::AcqRel) & SEIZED == 0 {
+            Left::ToHome
         } else {
-            Start::Cancel
+            Left::ToCaller
         }
     }
 
@@ -169,6 +258,13 @@ impl<M: Machine> State<M> {
         } else {
             Pause::Idle
         }
+    }
+
+    /// Whether its home lane has ended and knows it no more. Only who has completed it asks.
+    #[inline]
+    pub(super) fn is_seized(&self) -> bool {
+        // ORDER: Acquire pairs with the Release of `seize`.
+        self.0.load(Ordering::Acquire) & SEIZED != 0
     }
 
     /// The output is stored. Only the lane that runs the task.

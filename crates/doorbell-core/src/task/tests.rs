@@ -11,7 +11,7 @@ mod states;
 mod wakes;
 
 use super::{Join, JoinError, Local};
-use crate::mailbox::Front;
+use crate::crew::FrontRef;
 use crate::testing;
 use doorbell_machine::{Counter, Host};
 use std::pin::Pin;
@@ -22,14 +22,14 @@ use std::task::{Context, Poll, Waker};
 
 /// A lane that the test runs by hand, on its own thread.
 struct Bench {
-    front: Arc<Front<Host>>,
+    front: FrontRef<Host>,
     local: Local<Host>,
 }
 
 impl Bench {
     fn new() -> Self {
         let front = testing::front::<Host>();
-        let local = Local::new(Arc::clone(&front));
+        let local = Local::new(front.clone());
         Bench { front, local }
     }
 
@@ -46,10 +46,13 @@ impl Bench {
         self.on_lane(|| testing::spawn(&self.front, future))
     }
 
-    /// Takes the mailbox; returns how many nodes that were.
+    /// Takes mailbox and inbox; returns how many nodes that were.
     fn serve(&self) -> u64 {
-        // SAFETY: the test's thread is the lane.
-        self.on_lane(|| unsafe { self.front.serve(self.local.ready()) }.delivered)
+        self.on_lane(|| {
+            // SAFETY: the test's thread is the lane.
+            let served = unsafe { self.front.serve(self.local.ready()) };
+            served.delivered + self.local.gather()
+        })
     }
 
     /// Runs what is ready until nothing is, also what comes by the mailbox; returns how many
@@ -72,10 +75,10 @@ impl Bench {
     #[track_caller]
     fn end(self) {
         self.on_lane(|| self.local.close());
-        assert_eq!((self.local.live(), self.local.ready().len()), (0, 0));
+        assert_eq!((self.local.live(), self.local.queued()), (0, 0));
         assert_eq!(self.front.counts().rings.get(), 0, "the lane never parked");
         drop(self.local);
-        assert_eq!(Arc::strong_count(&self.front), 1, "a task was not freed");
+        assert_eq!(self.front.shares(), 1, "a task was not freed");
     }
 }
 

@@ -17,12 +17,11 @@
 
 use super::levels::Link;
 use super::{Base, Local};
-use crate::mailbox::Front;
+use crate::crew::FrontRef;
 use crate::node::{Node, Ready};
 use crate::task::drop_quietly;
 use doorbell_machine::{Bug, Cell, Machine, Ordering, Word};
 use std::ptr::NonNull;
-use std::sync::Arc;
 use std::task::Waker;
 
 pub(super) const FREE: u32 = 0;
@@ -66,7 +65,7 @@ pub(super) struct Entry<M: Machine> {
     node: Node<M>,
     state: M::U32,
     pub(super) base: std::cell::Cell<Base>,
-    pub(super) front: Arc<Front<M>>,
+    pub(super) front: FrontRef<M>,
     pub(super) waker: M::Cell<Option<Waker>>,
     link: M::Cell<Link<M>>,
     /// The handle's own: a copy of the waker that it sent by mail.
@@ -77,12 +76,12 @@ pub(super) struct Entry<M: Machine> {
 
 impl<M: Machine> Entry<M> {
     /// A free entry for the lane with that front.
-    pub(super) fn allocate(front: &Arc<Front<M>>) -> NonNull<Entry<M>> {
+    pub(super) fn allocate(front: &FrontRef<M>) -> NonNull<Entry<M>> {
         let entry = Box::new(Entry {
             node: Node::new(deliver),
             state: M::U32::new(FREE),
             base: std::cell::Cell::new(Base::Global),
-            front: Arc::clone(front),
+            front: FrontRef::clone(front),
             waker: M::Cell::new(None),
             link: M::Cell::new(Link::new()),
             handle_waker: std::cell::Cell::new(None),

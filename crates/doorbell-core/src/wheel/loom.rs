@@ -8,7 +8,7 @@
 #![allow(clippy::disallowed_types, clippy::disallowed_methods)]
 
 use super::{Fired, Polled, RawTimer};
-use crate::mailbox::Front;
+use crate::crew::FrontRef;
 use crate::task::Local;
 use crate::testing::model::mutant;
 use ::loom::sync::atomic::AtomicBool;
@@ -39,13 +39,13 @@ impl Wakes {
 
 struct Lane<const BUG: u8> {
     local: Local<Loom<BUG>>,
-    front: Arc<Front<Loom<BUG>>>,
+    front: FrontRef<Loom<BUG>>,
 }
 
 impl<const BUG: u8> Lane<BUG> {
     fn new() -> Self {
-        let front = Arc::new(Front::new(Arc::default()));
-        let local = Local::new(Arc::clone(&front));
+        let front = FrontRef::alone(&Arc::default());
+        let local = Local::new(front.clone());
         Lane { local, front }
     }
 
@@ -72,11 +72,11 @@ impl<const BUG: u8> Lane<BUG> {
 
     /// How many entries are allocated, while no other thread has a share of the front.
     fn entries(&self) -> usize {
-        Arc::strong_count(&self.front) - 2
+        (self.front.shares() - self.local.stock().len()) as usize - 2
     }
 }
 
-fn arm<const BUG: u8>(front: &Arc<Front<Loom<BUG>>>) -> (RawTimer, Arc<Wakes>) {
+fn arm<const BUG: u8>(front: &FrontRef<Loom<BUG>>) -> (RawTimer, Arc<Wakes>) {
     let wakes = Arc::new(Wakes::default());
     let waker = Waker::from(Arc::clone(&wakes));
     let timer = RawTimer::arm(front, DUE_NS, &waker).expect("the lane runs");
@@ -192,7 +192,7 @@ fn a_mailed_arm_against_its_drop_and_its_delivery() {
     check(|| {
         let lane = Lane::<0>::new();
         let other = ::loom::thread::spawn({
-            let front = Arc::clone(&lane.front);
+            let front = lane.front.clone();
             move || {
                 let (timer, wakes) = arm(&front);
                 drop(timer);
@@ -221,7 +221,7 @@ fn a_mailed_timer_that_is_kept_fires_once() {
     check(|| {
         let lane = Lane::<0>::new();
         let other = ::loom::thread::spawn({
-            let front = Arc::clone(&lane.front);
+            let front = lane.front.clone();
             move || arm(&front)
         });
         let mut fired = lane.serve() * lane.expire();
@@ -271,7 +271,7 @@ fn a_mailed_arm_against_the_end_of_the_lane() {
     check(|| {
         let lane = Lane::<0>::new();
         let other = ::loom::thread::spawn({
-            let front = Arc::clone(&lane.front);
+            let front = lane.front.clone();
             move || {
                 let wakes = Arc::new(Wakes::default());
                 let waker = Waker::from(Arc::clone(&wakes));

@@ -17,13 +17,12 @@ mod timer;
 pub use clock::Clock;
 pub use timer::{Fired, Polled, RawTimer, Reset};
 
-use crate::mailbox::Front;
+use crate::crew::FrontRef;
 use crate::task::{Local, drop_quietly};
 use doorbell_machine::{Cell, Machine};
 use entry::{Entry, Fire};
 use levels::Levels;
 use std::ptr::NonNull;
-use std::sync::Arc;
 use std::task::Waker;
 
 /// How many entries a lane keeps for its next timers; more go back to the allocator.
@@ -81,7 +80,7 @@ impl<M: Machine> Wheel<M> {
 
     /// An entry for a new timer.
     #[inline]
-    fn take_entry(&self, front: &Arc<Front<M>>) -> NonNull<Entry<M>> {
+    fn take_entry(&self, front: &FrontRef<M>) -> NonNull<Entry<M>> {
         self.with(|inner| inner.kept.pop())
             .unwrap_or_else(|| Entry::allocate(front))
     }

@@ -2,11 +2,11 @@
 
 use super::entry::{self, Cancel, Entry};
 use crate::call::Gone;
-use crate::mailbox::{Front, Posted};
+use crate::crew::FrontRef;
+use crate::mailbox::Posted;
 use crate::task::{Local, drop_quietly};
 use doorbell_machine::{Cell, Machine};
 use std::ptr::NonNull;
-use std::sync::Arc;
 use std::task::{Context, Waker};
 
 /// An armed timer, without its machine.
@@ -81,7 +81,7 @@ impl RawTimer {
     /// [`Gone`] if that lane has ended.
     #[inline]
     pub fn arm<M: Machine>(
-        front: &Arc<Front<M>>,
+        front: &FrontRef<M>,
         when_ns: u64,
         waker: &Waker,
     ) -> Result<RawTimer, Gone> {
@@ -114,7 +114,7 @@ impl RawTimer {
 
     #[cold]
     fn arm_by_mail<M: Machine>(
-        front: &Arc<Front<M>>,
+        front: &FrontRef<M>,
         when_ns: u64,
         waker: &Waker,
     ) -> Result<NonNull<Entry<M>>, Gone> {
@@ -271,7 +271,7 @@ unsafe fn drop_timer<M: Machine>(raw: NonNull<()>) {
 unsafe fn drop_elsewhere<M: Machine>(entry: NonNull<Entry<M>>) {
     // Kept here: once cancelled, the lane may free the entry and its share of the front.
     // SAFETY: the handle's entry is alive.
-    let front = Arc::clone(unsafe { &entry.as_ref().front });
+    let front = FrontRef::clone(unsafe { &entry.as_ref().front });
     // SAFETY: as above.
     match unsafe { Entry::cancel(entry) } {
         Cancel::Nothing => {}

@@ -218,6 +218,8 @@ impl<const BUG: u8> Machine for Loom<BUG> {
     type Thread = LoomThread;
 
     const BUG: Bug = Bug::from_number(BUG);
+    // So small that models reach its end and its backlog.
+    const RING_CAPACITY: usize = 2;
 
     fn fence_announce() {
         // ORDER: SeqCst fence; partner fence_recheck (store buffering).

@@ -1,6 +1,7 @@
 //! Who is rung, by state of the lane and setting of the switches: exact counts.
 
-use crate::mailbox::{Front, Posted};
+use crate::crew::FrontRef;
+use crate::mailbox::Posted;
 use crate::node::Ready;
 use crate::switches::{CallCoalesce, IdleNotify, Switches};
 use crate::testing::{Item, Log, front_with, post};
@@ -16,7 +17,7 @@ enum Lane {
 
 const LANES: [Lane; 3] = [Lane::Running, Lane::Watching, Lane::Parked];
 
-fn front_in(lane: Lane, switches: Switches) -> std::sync::Arc<Front<Host>> {
+fn front_in(lane: Lane, switches: Switches) -> FrontRef<Host> {
     let front = front_with(switches);
     if lane != Lane::Running {
         let _ = front.bell().announce_watch();
@@ -167,7 +168,7 @@ fn base_with_idle_notify_off_is_both() {
 fn a_change_of_the_switches_counts_from_the_next_post() {
     use crate::switches::SwitchWord;
     let switches = std::sync::Arc::new(SwitchWord::new(Switches::default()));
-    let front = Front::<Host>::new(std::sync::Arc::clone(&switches));
+    let front = FrontRef::<Host>::alone(&switches);
     let log = Log::default();
     let base = Switches {
         call_coalesce: CallCoalesce::Base,

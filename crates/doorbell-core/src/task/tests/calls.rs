@@ -17,13 +17,13 @@ fn miri_a_call_runs_when_it_is_taken_and_is_never_queued() {
     });
     let mut join = bench.on_lane(|| launch_as(&bench.front, Kind::Call, call));
     assert_eq!((join.phase(), ran.get()), (Phase::Queued, 0));
-    assert!(bench.local.ready().is_empty(), "also not from its own lane");
+    assert!(bench.local.is_empty(), "also not from its own lane");
     assert_eq!(bench.serve(), 1);
     assert_eq!(
         (join.phase(), ran.get(), dropped.get()),
         (Phase::Complete, 1, 1)
     );
-    assert_eq!((bench.local.ready().len(), bench.local.live()), (0, 0));
+    assert_eq!((bench.local.queued(), bench.local.live()), (0, 0));
     assert_eq!(output(&mut join).unwrap(), 7);
     drop(join);
     bench.end();

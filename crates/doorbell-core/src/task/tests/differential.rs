@@ -162,7 +162,7 @@ impl Ours {
             Step::DropHandle => self.join = None,
             _ => self.bench.on_lane(|| self.probe.use_waker(step)),
         }
-        let queued = self.bench.local.ready().len();
+        let queued = self.bench.local.queued();
         self.probe.seen(queued, self.ended)
     }
 

@@ -24,7 +24,7 @@ fn miri_a_task_runs_and_its_output_is_joined() {
 #[test]
 fn miri_a_task_spawned_elsewhere_runs_on_its_lane() {
     let bench = Bench::new();
-    let front = Arc::clone(&bench.front);
+    let front = bench.front.clone();
     let elsewhere = std::thread::spawn(move || {
         let mut join = testing::spawn(&front, async { std::thread::current().id() });
         drop(front);
@@ -70,10 +70,10 @@ fn many_wakes_are_one_poll() {
     let waker = slot.get();
     // On its own lane: by the ready queue. Elsewhere: by the mailbox. Once either way.
     bench.on_lane(|| (0..5).for_each(|_| waker.wake_by_ref()));
-    assert_eq!((bench.local.ready().len(), bench.serve()), (1, 0));
+    assert_eq!((bench.local.queued(), bench.serve()), (1, 0));
     assert_eq!((bench.run(), polls.get()), (1, 2));
     (0..5).for_each(|_| waker.wake_by_ref());
-    assert_eq!((bench.local.ready().len(), bench.serve()), (0, 1));
+    assert_eq!((bench.local.queued(), bench.serve()), (0, 1));
     bench.on_lane(|| waker.wake_by_ref());
     assert_eq!((bench.run(), polls.get()), (1, 3));
     assert_eq!((bench.run(), join.phase()), (0, Phase::Idle));
@@ -89,7 +89,7 @@ fn a_task_of_another_lane_is_woken_through_its_mailbox() {
     let join = there.spawn(pending(&slot, &polls, &drops));
     assert_eq!(there.run(), 1);
     here.on_lane(|| slot.get().wake());
-    assert_eq!((here.run(), here.local.ready().len()), (0, 0));
+    assert_eq!((here.run(), here.local.queued()), (0, 0));
     assert_eq!((there.serve(), there.run(), polls.get()), (1, 1, 2));
     drop((join, slot.take()));
     here.end();
@@ -150,12 +150,12 @@ fn d12_a_wake_after_the_close_does_nothing() {
     drop((join, late));
     // The waker outlives the lane and is the last to hold the task.
     bench.on_lane(|| bench.local.close());
-    let front = Arc::clone(&bench.front);
+    let front = bench.front.clone();
     drop(bench);
-    assert_eq!(Arc::strong_count(&front), 2);
+    assert_eq!(front.shares(), 2);
     waker.wake_by_ref();
     waker.wake();
-    assert_eq!(Arc::strong_count(&front), 1);
+    assert_eq!(front.shares(), 1);
 }
 
 #[test]
@@ -199,7 +199,7 @@ fn d4_a_drop_that_wakes_another_task_while_the_lane_closes() {
 
 #[test]
 fn a_drop_that_spawns_while_the_lane_closes() {
-    struct Spawns(Arc<crate::mailbox::Front<Host>>, Count);
+    struct Spawns(crate::crew::FrontRef<Host>, Count);
     impl Drop for Spawns {
         fn drop(&mut self) {
             let dropped = self.1.on_drop();
@@ -209,7 +209,7 @@ fn a_drop_that_spawns_while_the_lane_closes() {
     }
     let bench = Bench::new();
     let dropped = Count::default();
-    let spawns = Spawns(Arc::clone(&bench.front), dropped.clone());
+    let spawns = Spawns(bench.front.clone(), dropped.clone());
     let join = bench.spawn(async move {
         let _spawns = spawns;
         std::future::pending::<()>().await;

@@ -182,10 +182,10 @@ fn miri_fired_and_dropped_on_a_lane_that_has_ended() {
     let timer = rig.arm(0);
     assert_eq!(rig.expire(), 1);
     rig.close();
-    let front = Arc::clone(rig.front());
+    let front = rig.front().clone();
     rig.enter(|| drop(timer));
     drop(rig);
-    assert_eq!(Arc::strong_count(&front), 1, "the entry is freed");
+    assert_eq!(front.shares(), 1, "the entry is freed");
 }
 
 /// Drops a handle on another thread when woken.
@@ -331,7 +331,7 @@ fn an_arm_by_mail_rings_once_and_a_cancel_never() {
 
 /// Has the lane run a future until it waits for nobody.
 fn run<F: Future<Output = ()>>(local: &Local<Host>, kind: Kind, future: F) {
-    let front = Arc::clone(local.front());
+    let front = local.front().clone();
     // SAFETY: the body is of that table's type; it stays on this thread.
     let raw = unsafe {
         launch(front, kind, BodyVtable::of::<F>(), |body| {
@@ -347,7 +347,7 @@ fn the_timers_of_a_pinned_task_are_nobody_elses() {
     let rig = Rig::new();
     let timers = Rc::new(Cell::new(Vec::new()));
     for (kind, ahead) in [(Kind::Pinned, 10), (Kind::Task, 20)] {
-        let (front, kept) = (Arc::clone(rig.front()), Rc::clone(&timers));
+        let (front, kept) = (rig.front().clone(), Rc::clone(&timers));
         let when_ns = rig.now() + ahead;
         let future = async move {
             let mut timers = kept.take();

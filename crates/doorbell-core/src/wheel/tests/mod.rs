@@ -11,7 +11,7 @@ mod wakers;
 
 use super::{Clock, Fired, Polled, RawTimer};
 use crate::call::Gone;
-use crate::mailbox::Front;
+use crate::crew::FrontRef;
 use crate::task::Local;
 use doorbell_machine::Host;
 use std::sync::Arc;
@@ -81,7 +81,7 @@ struct Rig {
 impl Rig {
     fn new() -> Rig {
         let clock = Arc::new(Clock::frozen());
-        let front = Arc::new(Front::new(Arc::default()));
+        let front = FrontRef::alone(&Arc::default());
         let local = Local::with_clock(front, Arc::clone(&clock));
         Rig { local, clock }
     }
@@ -102,7 +102,7 @@ impl Rig {
         self.clock.now_ns()
     }
 
-    fn front(&self) -> &Arc<Front<Host>> {
+    fn front(&self) -> &FrontRef<Host> {
         self.local.front()
     }
 
@@ -150,11 +150,11 @@ impl Rig {
 
     /// How many entries are allocated: each shares the front, as does the lane.
     fn entries(&self) -> usize {
-        Arc::strong_count(self.front()) - 1
+        (self.front().shares() - self.local.stock().len()) as usize - 1
     }
 }
 
-fn arm(front: &Arc<Front<Host>>, when_ns: u64) -> Result<Timer, Gone> {
+fn arm(front: &FrontRef<Host>, when_ns: u64) -> Result<Timer, Gone> {
     let wakes = Arc::new(Wakes::default());
     let waker = Waker::from(Arc::clone(&wakes));
     RawTimer::arm(front, when_ns, &waker).map(|raw| Timer { raw, wakes })

@@ -1,6 +1,6 @@
 //! The two bases against a sorted set.
 
-use crate::mailbox::Front;
+use crate::crew::FrontRef;
 use crate::wheel::entry::{self, Entry};
 use crate::wheel::levels::LOOKS_MAX;
 use crate::wheel::{Base, Wheel};
@@ -98,7 +98,7 @@ struct Known {
 
 struct World {
     wheel: Wheel<Host>,
-    front: Arc<Front<Host>>,
+    front: FrontRef<Host>,
     now_ns: u64,
     timers: BTreeMap<usize, Known>,
     /// The sorted set of each base: time and number.
@@ -111,7 +111,7 @@ impl World {
     fn new(now_ns: u64) -> World {
         World {
             wheel: Wheel::new(now_ns),
-            front: Arc::new(Front::new(Arc::default())),
+            front: FrontRef::alone(&Arc::default()),
             now_ns,
             timers: BTreeMap::new(),
             order: [BTreeSet::new(), BTreeSet::new()],
@@ -274,7 +274,7 @@ impl World {
         }
         assert_eq!(self.wheel.len(), 0);
         self.wheel.close();
-        assert_eq!(Arc::strong_count(&self.front), 1, "an entry is left");
+        assert_eq!(self.front.shares(), 1, "an entry is left");
     }
 }
 

@@ -47,7 +47,7 @@ type Shared = Arc<Mutex<Vec<Timer>>>;
 
 /// Drops, re-arms and arms timers of the wheel, on its lane.
 fn meddle(rig: &Rig, timers: &Shared) -> impl FnOnce() + Send + 'static {
-    let (front, timers, now_ns) = (Arc::clone(rig.front()), Arc::clone(timers), rig.now());
+    let (front, timers, now_ns) = (rig.front().clone(), Arc::clone(timers), rig.now());
     move || {
         let taken = std::mem::take(&mut *timers.lock().unwrap());
         for (i, mut timer) in taken.into_iter().enumerate() {
@@ -159,7 +159,7 @@ fn miri_t17_the_drop_of_a_waker_comes_back() {
 fn a_waker_that_expires_the_wheel_it_is_woken_by() {
     let rig = Rig::at_edge();
     let seen = Arc::new(AtomicUsize::new(0));
-    let (front, told) = (Arc::clone(rig.front()), Arc::clone(&seen));
+    let (front, told) = (rig.front().clone(), Arc::clone(&seen));
     let outer = arm_with(&rig, 0, move || {
         let mut inner = arm(&front, 0).unwrap();
         let fired = Local::<Host>::with_current(|local| local.unwrap().expire());

@@ -1,0 +1,304 @@
+//! The crew: the lanes of one runtime that share tasks, and the handle that keeps them in memory.
+//!
+//! All fronts of a crew lie in one allocation, so that whoever has one can reach the others (to
+//! steal, to wake an idle one). It is freed with its last [`FrontRef`]. Each task has one, so
+//! counting them must not cost a write to a line that all lanes share: a lane's thread keeps a
+//! stock of shares, from which it gives and into which it takes without a read-modify-write.
+
+use crate::bell::Look;
+use crate::idle::IdleSet;
+use crate::mailbox::Front;
+use crate::switches::SwitchWord;
+use crate::task::Local;
+use doorbell_machine::{Bug, Line, Machine, Ordering, Word};
+use std::cell::Cell;
+use std::ptr::NonNull;
+use std::sync::Arc;
+
+/// How many shares a lane draws at once; it gives back what goes beyond twice as many.
+const STOCK: u64 = 256;
+
+/// The lanes of one runtime that share tasks.
+pub struct Crew<M: Machine> {
+    shares: M::Line<M::U64>,
+    fronts: NonNull<[Front<M>]>,
+    /// For each lane the others, nearest first.
+    orders: Box<[Box<[u32]>]>,
+    idle: IdleSet<M>,
+}
+
+// SAFETY: the fronts are Sync and are freed with the crew.
+unsafe impl<M: Machine> Sync for Crew<M> {}
+// SAFETY: as for Sync.
+unsafe impl<M: Machine> Send for Crew<M> {}
+
+impl<M: Machine> std::fmt::Debug for Crew<M> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Crew")
+            .field("lanes", &self.fronts().len())
+            .field("idle", &self.idle)
+            .finish_non_exhaustive()
+    }
+}
+
+impl<M: Machine> Crew<M> {
+    /// A crew of so many lanes. `distance` says how far one is from another; work is looked for
+    /// at the nearest first.
+    #[allow(
+        clippy::new_ret_no_self,
+        reason = "a crew lives as long as its fronts are referred to"
+    )]
+    pub fn new(
+        lanes: usize,
+        switches: &Arc<SwitchWord<M::Counter>>,
+        distance: impl Fn(usize, usize) -> u32,
+    ) -> Vec<FrontRef<M>> {
+        let order = |lane: usize| {
+            let mut others: Vec<usize> = (1..lanes).map(|step| (lane + step) % lanes).collect();
+            // Stable: lanes equally far begin behind the thief, so that thieves spread.
+            others.sort_by_key(|other| distance(lane, *other));
+            others.into_iter().map(|other| other as u32).collect()
+        };
+        let place = NonNull::from(Box::leak(Box::<Crew<M>>::new_uninit())).cast::<Crew<M>>();
+        let fronts: Box<[Front<M>]> = (0..lanes)
+            .map(|lane| Front::new(Arc::clone(switches), place, lane))
+            .collect();
+        let crew = Crew {
+            shares: M::Line::new(|| M::U64::new(lanes as u64)),
+            fronts: NonNull::from(Box::leak(fronts)),
+            orders: (0..lanes).map(order).collect(),
+            idle: IdleSet::new(lanes),
+        };
+        // SAFETY: allocated above for a crew, and nobody else has it yet.
+        unsafe { place.write(crew) };
+        // SAFETY: written above; it lives until its last share is dropped.
+        let fronts = unsafe { place.as_ref() }.fronts();
+        // Each of these owns one of the shares that the count began with.
+        fronts
+            .iter()
+            .map(|front| FrontRef(NonNull::from(front)))
+            .collect()
+    }
+
+    /// The fronts of all its lanes.
+    #[inline]
+    pub fn fronts(&self) -> &[Front<M>] {
+        // SAFETY: allocated in `new`, freed with the crew.
+        unsafe { self.fronts.as_ref() }
+    }
+
+    /// Which of its lanes are idle.
+    #[inline]
+    pub fn idle(&self) -> &IdleSet<M> {
+        &self.idle
+    }
+
+    /// The other lanes, as a lane looks at them: nearest first.
+    pub fn others(&self, lane: usize) -> impl Iterator<Item = &Front<M>> {
+        self.orders[lane]
+            .iter()
+            .map(|other| &self.fronts()[*other as usize])
+    }
+
+    /// Whether the lane watches: it is reached without a syscall.
+    fn watches(&self, lane: usize) -> bool {
+        self.fronts()[lane].bell().look() == Look::Watching
+    }
+
+    /// There is work for one more lane than its owner: wakes an idle one if nobody searches.
+    /// Directly behind the read-modify-write that published the work, and its fence.
+    #[inline]
+    pub fn offer(&self, from: usize) {
+        if self.idle.any() && !self.idle.anyone_searches() {
+            self.offer_now(from);
+        }
+    }
+
+    #[cold]
+    fn offer_now(&self, from: usize) {
+        if let Some(lane) = self.idle.claim_as_first(from, |lane| self.watches(lane)) {
+            self.fronts()[lane].request_pass();
+        }
+    }
+
+    /// The lane for a task that comes from outside and would like to run on `prefer`: that one if
+    /// it is idle or nobody is, else an idle one, which is claimed.
+    pub(crate) fn place<'a>(&'a self, prefer: &'a Front<M>) -> &'a Front<M> {
+        let claimed = match prefer.bell().look() {
+            Look::Watching | Look::Notified | Look::ParkedUntold => None,
+            Look::Running => self.idle.claim(prefer.lane(), |lane| self.watches(lane)),
+        };
+        claimed.map_or(prefer, |lane| &self.fronts()[lane])
+    }
+
+    /// # Safety
+    /// `count` shares are the caller's, and it uses none of them after this.
+    unsafe fn give_back(crew: NonNull<Crew<M>>, count: u64) {
+        let order = if M::BUG.is(Bug::CrewDropRelaxed) {
+            Ordering::Relaxed
+        } else {
+            Ordering::AcqRel
+        };
+        // SAFETY: the caller's shares keep it alive until here.
+        // ORDER: Release: what this holder did is over before the crew is freed. Acquire: the
+        // last one sees what all others did.
+        let before = unsafe { crew.as_ref() }.shares.fetch_sub(count, order);
+        debug_assert!(before >= count);
+        if before == count {
+            // SAFETY: it was the last share; allocated in `new` as a box.
+            drop(unsafe { Box::from_raw(crew.as_ptr()) });
+        }
+    }
+}
+
+impl<M: Machine> Drop for Crew<M> {
+    fn drop(&mut self) {
+        // SAFETY: allocated in `new` as a box, and nobody refers to a front any more.
+        drop(unsafe { Box::from_raw(self.fronts.as_ptr()) });
+    }
+}
+
+/// A lane's front, kept in memory together with those of its whole crew.
+pub struct FrontRef<M: Machine>(NonNull<Front<M>>);
+
+// SAFETY: a share of something that is Send and Sync.
+unsafe impl<M: Machine> Send for FrontRef<M> {}
+// SAFETY: as for Send.
+unsafe impl<M: Machine> Sync for FrontRef<M> {}
+
+impl<M: Machine> std::fmt::Debug for FrontRef<M> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        std::fmt::Debug::fmt(&**self, f)
+    }
+}
+
+impl<M: Machine> std::ops::Deref for FrontRef<M> {
+    type Target = Front<M>;
+
+    #[inline(always)]
+    fn deref(&self) -> &Front<M> {
+        // SAFETY: this share keeps the crew, and the front with it.
+        unsafe { self.0.as_ref() }
+    }
+}
+
+impl<M: Machine> FrontRef<M> {
+    /// The front of a lane that has nobody to share with.
+    ///
+    /// # Panics
+    /// Never: a crew of one has one front.
+    pub fn alone(switches: &Arc<SwitchWord<M::Counter>>) -> Self {
+        let mut fronts = Crew::new(1, switches, |_, _| 0);
+        fronts.pop().expect("a crew of one has one front")
+    }
+
+    /// A share of a front that is alive.
+    #[inline]
+    pub(crate) fn of(front: &Front<M>) -> Self {
+        let drawn = Local::<M>::with_current(|local| {
+            local.is_some_and(|local| local.is_of(front.crew()) && local.stock().draw())
+        });
+        if !drawn {
+            // ORDER: Relaxed; the caller holds a share, so the crew cannot go away.
+            front.crew().shares.fetch_add(1, Ordering::Relaxed);
+        }
+        FrontRef(NonNull::from(front))
+    }
+
+    #[inline(always)]
+    pub(crate) fn as_ptr(&self) -> *mut Front<M> {
+        self.0.as_ptr()
+    }
+}
+
+impl<M: Machine> Clone for FrontRef<M> {
+    #[inline]
+    fn clone(&self) -> Self {
+        FrontRef::of(self)
+    }
+}
+
+impl<M: Machine> Drop for FrontRef<M> {
+    #[inline]
+    fn drop(&mut self) {
+        let crew = NonNull::from(self.crew());
+        let kept = Local::<M>::with_current(|local| {
+            // SAFETY: this share keeps the crew until it is given back.
+            local.is_some_and(|local| local.is_of(unsafe { crew.as_ref() }) && local.stock().keep())
+        });
+        if !kept {
+            // SAFETY: this share is the caller's, and this is its end.
+            unsafe { Crew::give_back(crew, 1) };
+        }
+    }
+}
+
+/// Shares of the crew that a lane's thread has and that are nobody's yet.
+#[derive(Debug)]
+pub(crate) struct Stock<M: Machine> {
+    crew: NonNull<Crew<M>>,
+    count: Cell<u64>,
+}
+
+impl<M: Machine> Stock<M> {
+    /// An empty one. It is to be emptied by [`Stock::close`] while its lane still has a share.
+    pub(crate) fn new(front: &FrontRef<M>) -> Self {
+        Stock {
+            crew: NonNull::from(front.crew()),
+            count: Cell::new(0),
+        }
+    }
+
+    /// Takes one out, of a new lot if there is none.
+    #[inline]
+    fn draw(&self) -> bool {
+        if self.count.get() == 0 {
+            // SAFETY: the lane holds a share of its crew.
+            // ORDER: Relaxed, as in `FrontRef::of`.
+            unsafe { self.crew.as_ref() }
+                .shares
+                .fetch_add(STOCK, Ordering::Relaxed);
+            self.count.set(STOCK);
+        }
+        self.count.set(self.count.get() - 1);
+        true
+    }
+
+    /// Puts one in, and gives back a lot if there are many.
+    #[inline]
+    fn keep(&self) -> bool {
+        self.count.set(self.count.get() + 1);
+        if self.count.get() >= 3 * STOCK {
+            self.count.set(self.count.get() - 2 * STOCK);
+            // SAFETY: these shares were this stock's; the lane holds more.
+            unsafe { Crew::give_back(self.crew, 2 * STOCK) };
+        }
+        true
+    }
+
+    /// Gives all of them back. The lane holds a share of its own while this runs.
+    pub(crate) fn close(&self) {
+        let count = self.count.take();
+        if count > 0 {
+            // SAFETY: these shares were this stock's; the lane holds one more.
+            unsafe { Crew::give_back(self.crew, count) };
+        }
+    }
+}
+
+#[cfg(test)]
+impl<M: Machine> FrontRef<M> {
+    /// How many shares of the crew there are, a lane's stock among them.
+    pub(crate) fn shares(&self) -> u64 {
+        // ORDER: Relaxed; tests read it where nobody else is.
+        self.crew().shares.load(Ordering::Relaxed)
+    }
+}
+
+#[cfg(test)]
+impl<M: Machine> Stock<M> {
+    /// How many shares it has.
+    pub(crate) fn len(&self) -> u64 {
+        self.count.get()
+    }
+}

@@ -1,0 +1,212 @@
+//! The idle set: which lanes have nothing to do, and who wakes one of them. See README.md in this
+//! folder for the protocol.
+//!
+//! One bit per lane, 64 to a word, and the number of lanes that search. A lane sets its own bit;
+//! whoever clears it, a waker or the lane itself, is decided by one read-modify-write.
+
+#[cfg(test)]
+mod loom;
+#[cfg(test)]
+mod tests;
+
+use doorbell_machine::{Bug, Line, Machine, Ordering, Word};
+
+/// Lanes per word.
+const WORD_LANES: usize = 64;
+
+/// How a lane left the set.
+#[must_use]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Left {
+    /// By itself.
+    ByItself,
+    /// A waker had claimed it: it is counted as searching, and owes [`IdleSet::end_search`].
+    Claimed,
+}
+
+/// Whether a lane may search.
+#[must_use]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Search {
+    /// It is counted, and owes [`IdleSet::end_search`].
+    Begun,
+    /// Enough lanes search already.
+    Enough,
+}
+
+/// What is left when a lane ends its search.
+#[must_use]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Searching {
+    /// Others go on.
+    Others,
+    /// It was the last: posters that relied on it woke nobody.
+    None,
+}
+
+/// Which lanes of a crew are idle, and how many search for work.
+pub struct IdleSet<M: Machine> {
+    words: Box<[M::Line<M::U64>]>,
+    searching: M::Line<M::U32>,
+    searching_max: u32,
+}
+
+impl<M: Machine> std::fmt::Debug for IdleSet<M> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("IdleSet")
+            .field("any", &self.any())
+            .finish_non_exhaustive()
+    }
+}
+
+impl<M: Machine> IdleSet<M> {
+    /// The set of a crew of so many lanes, none of which is idle.
+    pub fn new(lanes: usize) -> Self {
+        IdleSet {
+            words: (0..lanes.div_ceil(WORD_LANES))
+                .map(|_| M::Line::new(|| M::U64::new(0)))
+                .collect(),
+            searching: M::Line::new(|| M::U32::new(0)),
+            searching_max: u32::try_from(lanes.div_ceil(2)).unwrap_or(u32::MAX),
+        }
+    }
+
+    fn word(&self, lane: usize) -> (&M::U64, u64) {
+        (&self.words[lane / WORD_LANES], 1 << (lane % WORD_LANES))
+    }
+
+    /// The lane is idle from here on: it may be claimed. It looks for work once more after this,
+    /// and relies on being woken only then.
+    pub fn enter(&self, lane: usize) {
+        let (word, bit) = self.word(lane);
+        // ORDER: AcqRel and the fence after it: with the push of a waker and its
+        // fence_recheck this is store buffering: either the waker sees the bit, or this lane
+        // sees what was pushed.
+        word.fetch_or(bit, Ordering::AcqRel);
+        if !M::BUG.is(Bug::IdleNoAnnounceFence) {
+            M::fence_announce();
+        }
+    }
+
+    /// The lane has something to do.
+    pub fn leave(&self, lane: usize) -> Left {
+        let (word, bit) = self.word(lane);
+        // ORDER: AcqRel pairs with the claimer's: of the two one finds the bit set.
+        if word.fetch_and(!bit, Ordering::AcqRel) & bit == 0 {
+            Left::Claimed
+        } else {
+            Left::ByItself
+        }
+    }
+
+    /// Whether any lane is idle.
+    #[inline]
+    pub fn any(&self) -> bool {
+        // ORDER: Relaxed; behind the poster's fence, or a hint.
+        self.words
+            .iter()
+            .any(|word| word.load(Ordering::Relaxed) != 0)
+    }
+
+    /// Whether any lane searches.
+    #[inline]
+    pub fn anyone_searches(&self) -> bool {
+        // ORDER: Relaxed; behind the poster's fence, or a hint.
+        self.searching.load(Ordering::Relaxed) != 0
+    }
+
+    /// Claims an idle lane for the caller, who wakes it: one that `prefer` holds of if there is
+    /// one, else the next from `near` on. The lane is counted as searching from here on.
+    pub fn claim(&self, near: usize, prefer: impl Fn(usize) -> bool) -> Option<usize> {
+        if !self.any() {
+            return None;
+        }
+        self.count_searching();
+        let claimed = self.try_claim(near, &prefer);
+        let claimed = claimed.or_else(|| self.try_claim(near, &|_| true));
+        if claimed.is_none() {
+            // Posters may have relied on this search; but no lane was idle, and one that becomes
+            // so looks by itself.
+            let _ = self.end_search();
+        }
+        claimed
+    }
+
+    /// Counted before a lane is claimed, which may come to `end_search` at once.
+    fn count_searching(&self) {
+        // ORDER: AcqRel pairs with itself: the count has one order.
+        self.searching.fetch_add(1, Ordering::AcqRel);
+    }
+
+    fn try_claim(&self, near: usize, want: &dyn Fn(usize) -> bool) -> Option<usize> {
+        let words = self.words.len();
+        let (first, from) = (near / WORD_LANES, near % WORD_LANES);
+        for step in 0..words {
+            let at = (first + step) % words;
+            // ORDER: Relaxed; the read-modify-write below decides.
+            let mut seen = self.words[at].load(Ordering::Relaxed);
+            while seen != 0 {
+                let turned = seen.rotate_right(from as u32);
+                let bit = (turned.trailing_zeros() as usize + from) % WORD_LANES;
+                seen &= !(1 << bit);
+                let lane = at * WORD_LANES + bit;
+                if want(lane) && self.win(lane) {
+                    return Some(lane);
+                }
+            }
+        }
+        None
+    }
+
+    /// Clears the lane's bit; whether it was the caller who did.
+    fn win(&self, lane: usize) -> bool {
+        let (word, bit) = self.word(lane);
+        if M::BUG.is(Bug::IdleClaimBlind) {
+            // ORDER: the mutant; two wakers may both think that they have won.
+            let seen = word.load(Ordering::Acquire);
+            // ORDER: as above.
+            word.store(seen & !bit, Ordering::Release);
+            return seen & bit != 0;
+        }
+        // ORDER: AcqRel pairs with `leave` and with other claims: one finds the bit set.
+        word.fetch_and(!bit, Ordering::AcqRel) & bit != 0
+    }
+
+    /// As [`IdleSet::claim`], but only while nobody searches.
+    pub fn claim_as_first(&self, near: usize, prefer: impl Fn(usize) -> bool) -> Option<usize> {
+        // ORDER: AcqRel as in `begin_search`; Relaxed on failure: somebody searches, and looks
+        // again after it has ended.
+        self.searching
+            .compare_exchange(0, 1, Ordering::AcqRel, Ordering::Relaxed)
+            .ok()?;
+        let claimed = self
+            .try_claim(near, &prefer)
+            .or_else(|| self.try_claim(near, &|_| true));
+        if claimed.is_none() {
+            // As in `claim`.
+            let _ = self.end_search();
+        }
+        claimed
+    }
+
+    /// A lane that found nothing of its own begins to look at others.
+    pub fn begin_search(&self) -> Search {
+        // ORDER: Relaxed; a limit that may be passed by one.
+        if self.searching.load(Ordering::Relaxed) >= self.searching_max {
+            return Search::Enough;
+        }
+        self.count_searching();
+        Search::Begun
+    }
+
+    /// The search is over. Who found nothing looks once more after [`IdleSet::enter`].
+    pub fn end_search(&self) -> Searching {
+        // ORDER: AcqRel as in `begin_search`; before the fence of `enter`, or before the look
+        // of one that found work.
+        if self.searching.fetch_sub(1, Ordering::AcqRel) == 1 {
+            Searching::None
+        } else {
+            Searching::Others
+        }
+    }
+}

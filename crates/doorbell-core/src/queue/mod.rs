@@ -1,0 +1,234 @@
+//! A lane's run queue of tasks that may run anywhere, and how other lanes take from it. See
+//! README.md in this folder for the protocol.
+//!
+//! | file | holds |
+//! |---|---|
+//! | `ring.rs` | the bounded part, without which nothing is fast |
+//! | `chain.rs` | the backlog: whatever does not fit into the ring |
+
+mod chain;
+#[cfg(test)]
+mod loom;
+mod ring;
+#[cfg(test)]
+mod tests;
+
+pub(crate) use chain::Chain;
+
+use crate::node::Node;
+use chain::Backlog;
+use doorbell_machine::{Line, Machine};
+use ring::{Full, Ring, SHARED_LEN};
+use std::ptr::NonNull;
+
+/// Whether a queue of that length has work for one more lane than its own.
+#[inline(always)]
+pub fn is_shareable(len: u64) -> bool {
+    len >= SHARED_LEN
+}
+
+/// How much of a ring a refill from the backlog fills.
+const REFILL_PART: u64 = 2;
+
+/// The run queue of one lane: its owner pushes and pops, first in, first out; others steal.
+///
+/// What the owner does, only the owner's thread may do: such functions are unsafe.
+pub struct Queue<M: Machine> {
+    ring: Ring<M>,
+    backlog: M::Line<Backlog<M>>,
+    capacity: u64,
+}
+
+impl<M: Machine> std::fmt::Debug for Queue<M> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Queue")
+            .field("ring", &self.ring.len())
+            .field("backlog_empty", &self.backlog.is_empty())
+            .finish()
+    }
+}
+
+// SAFETY: nodes are handed from owner to taker by the words of this folder.
+unsafe impl<M: Machine> Sync for Backlog<M> {}
+// SAFETY: as for Sync.
+unsafe impl<M: Machine> Send for Backlog<M> {}
+
+/// What a thief may take.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Greed {
+    /// Half, and never the last one: its lane is about to run it.
+    Half,
+    /// At least one: the lane has been inside one poll for long.
+    One,
+}
+
+/// What a theft brought.
+#[derive(Debug)]
+pub struct Loot<M: Machine> {
+    /// The oldest node; it is in no queue.
+    pub first: NonNull<Node<M>>,
+    /// How many nodes were taken, where known.
+    pub count: u64,
+    /// Whether there is more to take, for yet another lane.
+    pub more: bool,
+}
+
+impl<M: Machine> Queue<M> {
+    /// An empty queue whose ring holds `capacity` nodes, a power of two; it grows beyond that.
+    pub fn new(capacity: usize) -> Self {
+        Queue {
+            ring: Ring::new(capacity),
+            backlog: M::Line::new(Backlog::default),
+            capacity: capacity as u64,
+        }
+    }
+
+    /// Appends a node. Returns how many there are then, about; what does not fit into the ring
+    /// counts as many.
+    ///
+    /// # Panics
+    /// If the node is in a queue already: that would lose others.
+    ///
+    /// # Safety
+    /// Only the owner; the node is that of a task that may run anywhere, and stays alive and
+    /// in place until it is taken out.
+    #[inline]
+    pub unsafe fn push(&self, node: NonNull<Node<M>>) -> u64 {
+        // SAFETY: alive, says the caller.
+        let entered = unsafe { node.as_ref() }.enter_owned();
+        assert!(entered, "a task was queued twice");
+        // SAFETY: passed on.
+        unsafe { self.push_entered(node) }
+    }
+
+    /// As [`Queue::push`], for a node that is marked as queued already.
+    ///
+    /// # Safety
+    /// As for [`Queue::push`].
+    #[inline]
+    unsafe fn push_entered(&self, node: NonNull<Node<M>>) -> u64 {
+        if self.backlog.is_empty() {
+            // SAFETY: passed on.
+            match unsafe { self.ring.push(node) } {
+                Ok(len) => return len,
+                Err(Full) => {}
+            }
+        }
+        // SAFETY: passed on.
+        unsafe { self.backlog.push(node) };
+        self.capacity
+    }
+
+    /// Appends what was taken from an inbox.
+    ///
+    /// # Safety
+    /// As for [`Queue::push`], for all nodes of the chain, which are marked as queued.
+    pub(crate) unsafe fn push_chain(&self, chain: Chain<M>) {
+        let mut rest = Some(chain);
+        while self.backlog.is_empty() {
+            let Some(chain) = rest.take() else { return };
+            let (first, others) = chain.pop();
+            // SAFETY: passed on.
+            if unsafe { self.ring.push(first) }.is_err() {
+                // SAFETY: as above.
+                unsafe { self.backlog.push(first) };
+            }
+            rest = others;
+        }
+        if let Some(chain) = rest {
+            self.backlog.append(chain);
+        }
+    }
+
+    /// Takes the oldest node out.
+    ///
+    /// # Safety
+    /// Only the owner.
+    #[inline]
+    pub unsafe fn pop(&self) -> Option<NonNull<Node<M>>> {
+        // SAFETY: passed on.
+        let node = match unsafe { self.ring.pop() } {
+            Some(node) => node,
+            // SAFETY: passed on.
+            None => unsafe { self.refill() }?,
+        };
+        // SAFETY: taken out, so it is the caller's, and alive.
+        unsafe { node.as_ref() }.leave();
+        Some(node)
+    }
+
+    /// Moves some of the backlog to the empty ring; returns the oldest.
+    ///
+    /// # Safety
+    /// Only the owner.
+    #[inline]
+    unsafe fn refill(&self) -> Option<NonNull<Node<M>>> {
+        let chain = self.backlog.take()?;
+        let (first, mut rest) = chain.pop();
+        for _ in 0..self.capacity / REFILL_PART {
+            let Some(chain) = rest.take() else { break };
+            let (node, others) = chain.pop();
+            rest = others;
+            // SAFETY: passed on; the ring is empty and this is half of it.
+            let pushed = unsafe { self.ring.push(node) };
+            debug_assert!(pushed.is_ok());
+        }
+        self.backlog.put_back(rest);
+        Some(first)
+    }
+
+    /// How many nodes can be taken, about; a backlog counts as one more.
+    #[inline]
+    pub fn len(&self) -> u64 {
+        self.ring.len() + u64::from(!self.backlog.is_empty())
+    }
+
+    /// Whether there is nothing in it, about.
+    #[inline]
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Takes from this queue, another lane's, into the caller's own.
+    ///
+    /// # Safety
+    /// The caller is the owner of `own`, which is empty, and is not the owner of this one.
+    pub unsafe fn steal_into(&self, own: &Queue<M>, greed: Greed) -> Option<Loot<M>> {
+        let how_many = |found: u64| match greed {
+            Greed::Half => found / 2,
+            Greed::One => found.div_ceil(2),
+        };
+        // SAFETY: passed on.
+        if let Some(stolen) = unsafe { self.ring.steal_into(&own.ring, how_many) } {
+            // SAFETY: taken out, so it is the caller's, and alive.
+            unsafe { stolen.first.as_ref() }.leave();
+            return Some(Loot {
+                first: stolen.first,
+                count: stolen.count,
+                more: stolen.count > 2 || stolen.left > 1,
+            });
+        }
+        // SAFETY: passed on.
+        Some(unsafe { own.take_over(self.backlog.take()?) })
+    }
+
+    /// Makes a chain the caller's; returns its first node.
+    ///
+    /// # Safety
+    /// As for [`Queue::push`], for all nodes of the chain, which are marked as queued.
+    pub(crate) unsafe fn take_over(&self, chain: Chain<M>) -> Loot<M> {
+        let (first, rest) = chain.pop();
+        let more = rest.is_some();
+        if let Some(rest) = rest {
+            // SAFETY: passed on.
+            unsafe { self.push_chain(rest) };
+        }
+        // SAFETY: taken out, so it is the caller's, and alive.
+        unsafe { first.as_ref() }.leave();
+        Loot {
+            first,
+            count: 1,
+            more,
+        }
+    }
+}

@@ -1,0 +1,197 @@
+//! The ring: a bounded queue that its lane fills and empties, and that other lanes take from.
+//!
+//! `tail` is written by the owner alone; `head` moves by compare-exchange, whoever takes. Both
+//! are 64 bits wide and never wrap in practice, so a position is never reused: a slot that was
+//! read before a successful exchange of `head` held what was read (no ABA).
+
+use crate::node::Node;
+use doorbell_machine::{Bug, Line, Machine, Ordering, PtrWord, Word};
+use std::ptr::NonNull;
+
+/// From so many nodes on there is work for one more lane.
+pub(super) const SHARED_LEN: u64 = 2;
+
+/// A bounded queue of nodes, first in, first out.
+pub(super) struct Ring<M: Machine> {
+    head: M::Line<M::U64>,
+    tail: M::Line<M::U64>,
+    slots: Box<[M::Ptr<Node<M>>]>,
+}
+
+// SAFETY: the pointers in the slots are handed from owner to taker by `head` and `tail`.
+unsafe impl<M: Machine> Sync for Ring<M> {}
+// SAFETY: as for Sync; nothing in it belongs to a thread.
+unsafe impl<M: Machine> Send for Ring<M> {}
+
+/// A push to a full ring: the node is the caller's again.
+#[derive(Debug)]
+pub(super) struct Full;
+
+impl<M: Machine> Ring<M> {
+    /// An empty ring with room for `capacity` nodes, a power of two.
+    pub(super) fn new(capacity: usize) -> Self {
+        assert!(
+            capacity.is_power_of_two(),
+            "a ring's capacity is a power of two"
+        );
+        Ring {
+            head: M::Line::new(|| M::U64::new(0)),
+            tail: M::Line::new(|| M::U64::new(0)),
+            slots: (0..capacity)
+                .map(|_| M::Ptr::new(std::ptr::null_mut()))
+                .collect(),
+        }
+    }
+
+    #[inline(always)]
+    fn capacity(&self) -> u64 {
+        self.slots.len() as u64
+    }
+
+    #[inline(always)]
+    fn slot(&self, at: u64) -> &M::Ptr<Node<M>> {
+        let index = (at & (self.capacity() - 1)) as usize;
+        // SAFETY: the capacity is a power of two, so the masked index is below it.
+        unsafe { self.slots.get_unchecked(index) }
+    }
+
+    /// How many nodes are in it, about: exact for the owner where nobody steals.
+    #[inline]
+    pub(super) fn len(&self) -> u64 {
+        // ORDER: Relaxed; a hint. Where it must not be stale a fence stands before it.
+        let head = self.head.load(Ordering::Relaxed);
+        // ORDER: Relaxed; as above.
+        let tail = self.tail.load(Ordering::Relaxed);
+        // Read one after the other, the two may not fit: never below zero.
+        tail.saturating_sub(head)
+    }
+
+    /// Appends a node. Returns how many there are then, about.
+    ///
+    /// # Safety
+    /// Only the owner; the node stays alive and in place until it is taken out.
+    #[inline]
+    pub(super) unsafe fn push(&self, node: NonNull<Node<M>>) -> Result<u64, Full> {
+        // ORDER: Relaxed; only the owner writes it.
+        let tail = self.tail.load(Ordering::Relaxed);
+        // ORDER: Acquire pairs with the Release of a thief's `claim`: it has read the slot
+        // that is overwritten now.
+        let head = self.head.load(Ordering::Acquire);
+        if tail - head >= self.capacity() {
+            return Err(Full);
+        }
+        // ORDER: Relaxed; published by the store of the tail.
+        self.slot(tail).store(node.as_ptr(), Ordering::Relaxed);
+        let order = if M::BUG.is(Bug::QueuePushRelaxed) {
+            Ordering::Relaxed
+        } else {
+            Ordering::Release
+        };
+        let len = tail + 1 - head;
+        if len < SHARED_LEN {
+            // ORDER: Release pairs with the Acquire of a thief's load of the tail: it sees slot
+            // and node.
+            self.tail.store(tail + 1, order);
+        } else {
+            // ORDER: as above, and a read-modify-write, behind which the pusher's fence_recheck
+            // stands: there is something for others now.
+            self.tail.swap(tail + 1, order);
+        }
+        Ok(len)
+    }
+
+    /// Takes the oldest node out.
+    ///
+    /// # Safety
+    /// Only the owner.
+    #[inline]
+    pub(super) unsafe fn pop(&self) -> Option<NonNull<Node<M>>> {
+        // ORDER: Relaxed; only the owner writes it.
+        let tail = self.tail.load(Ordering::Relaxed);
+        // ORDER: Relaxed; the exchange in `claim` decides.
+        let mut head = self.head.load(Ordering::Relaxed);
+        while head != tail {
+            // ORDER: Relaxed; the owner wrote it itself.
+            let node = self.slot(head).load(Ordering::Relaxed);
+            match self.claim(head, 1) {
+                Ok(()) => return NonNull::new(node),
+                Err(now) => head = now,
+            }
+        }
+        None
+    }
+
+    /// Moves `head` past `count` nodes; they are the caller's then.
+    #[inline(always)]
+    fn claim(&self, head: u64, count: u64) -> Result<(), u64> {
+        if M::BUG.is(Bug::QueueClaimBlind) {
+            // ORDER: the mutant; two takers may take the same node.
+            self.head.store(head + count, Ordering::Release);
+            return Ok(());
+        }
+        // ORDER: Release pairs with the Acquire of the owner's push: the slots were read
+        // before they are overwritten. Acquire on both ways pairs with the claims of others:
+        // the head that is seen is not older than what it is compared with.
+        self.head
+            .compare_exchange(head, head + count, Ordering::AcqRel, Ordering::Acquire)
+            .map(drop)
+    }
+
+    /// Takes some of the oldest nodes: `how_many` says how many of so many. The first of them is
+    /// returned, the others go to `thief`, which is empty. `None` if there is nothing to take,
+    /// or another taker came first.
+    ///
+    /// # Safety
+    /// Only the owner of `thief`, which is another ring of at least half this one's capacity.
+    pub(super) unsafe fn steal_into(
+        &self,
+        thief: &Ring<M>,
+        how_many: impl Fn(u64) -> u64,
+    ) -> Option<Stolen<M>> {
+        // ORDER: Acquire: the tail that is read next is not older than this head.
+        let head = self.head.load(Ordering::Acquire);
+        // ORDER: Acquire pairs with the Release of the owner's push: slots and nodes.
+        let tail = self.tail.load(Ordering::Acquire);
+        let found = tail.saturating_sub(head);
+        // More than fit: the head that was read is history.
+        if found == 0 || found > self.capacity() {
+            return None;
+        }
+        let count = how_many(found).min(thief.capacity()).min(found);
+        if count == 0 {
+            return None;
+        }
+        // ORDER: Relaxed; it is pushed to by the caller alone.
+        let at = thief.tail.load(Ordering::Relaxed);
+        // ORDER: Relaxed; valid if the claim below succeeds: nobody has overwritten it then.
+        let first = self.slot(head).load(Ordering::Relaxed);
+        for i in 1..count {
+            // ORDER: Relaxed; as above.
+            let node = self.slot(head + i).load(Ordering::Relaxed);
+            // ORDER: Relaxed; published by the tail below.
+            thief.slot(at + i - 1).store(node, Ordering::Relaxed);
+        }
+        self.claim(head, count).ok()?;
+        if count > 1 {
+            // ORDER: Release as in `push`: the next thief sees slots and nodes, which this one
+            // has acquired.
+            thief.tail.store(at + count - 1, Ordering::Release);
+        }
+        NonNull::new(first).map(|first| Stolen {
+            first,
+            count,
+            left: found - count,
+        })
+    }
+}
+
+/// What a theft brought.
+#[derive(Debug)]
+pub(super) struct Stolen<M: Machine> {
+    /// The oldest, to be run first.
+    pub(super) first: NonNull<Node<M>>,
+    /// How many with it.
+    pub(super) count: u64,
+    /// How many were left.
+    pub(super) left: u64,
+}
