@@ -18,7 +18,7 @@ pub use interrupts::Interrupts;
 pub use machine::Machine;
 pub use rest::Rest;
 pub use samples::Samples;
-pub use stats::{Spread, median, percentile, variation_percent};
+pub use stats::{Spread, geometric_mean, median, percentile, variation_percent};
 pub use syscalls::{SyscallCounter, SyscallSource, Unavailable};
 pub use usage::{Usage, context_switches};
 pub use watchdog::{Armed, Watchdog};

@@ -7,6 +7,7 @@ mod common;
 mod contestant;
 mod options;
 mod rounds;
+pub mod spawn;
 mod summary;
 pub mod timer_acc;
 pub mod timer_cost;
