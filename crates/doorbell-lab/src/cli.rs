@@ -4,7 +4,9 @@ use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand};
 
-use crate::scenario::{Effort, Options, call, spawn, timer_acc, timer_cost, timer_idle};
+use crate::scenario::{
+    Effort, Options, call, flood, idle, spawn, timer_acc, timer_cost, timer_idle,
+};
 
 /// The most calls in a round: their numbers have to fit into the words that carry them.
 const CALLS_MAX: i64 = 10_000_000;
@@ -22,6 +24,8 @@ const ROUNDS_MAX: i64 = 1_000;
         doorbell lab call            how long a call to another core takes, as a table\n  \
         doorbell lab call --quick    a first look within seconds\n  \
         doorbell lab spawn           how fast tasks are spawned, chained and woken\n  \
+        doorbell lab flood           how many posts to one core are done in a second\n  \
+        doorbell lab idle            what a runtime costs that has nothing to do\n  \
         doorbell lab timer-cost      what a timer costs that never fires\n  \
         doorbell lab timer-acc       how late sleeps end\n  \
         doorbell lab timer-idle      what wakes up for periodic timers\n  \
@@ -86,6 +90,30 @@ pub enum LabCommand {
     ))]
     Spawn(LabArgs),
 
+    /// Post to one core from many threads, and wait for nothing
+    ///
+    /// 1, 2, 8 and 32 threads post work to one core as fast as they can, at most 10,000 ahead each.
+    /// Measured is how much is done in a second, and whom it disturbs; with calls and tasks of
+    /// doorbell, tasks and a channel of tokio, the channels of std and crossbeam, and as the limit
+    /// a list of recycled nodes.
+    #[command(after_long_help = plain_help(
+        "flood",
+        "the whole table, in about 2 minutes",
+        flood::reading(),
+    ))]
+    Flood(LabArgs),
+
+    /// Let a runtime rest after work, and look whether it does
+    ///
+    /// Two lanes do a little work, and then there is none for 10 s. Measured is how often their
+    /// threads leave a CPU meanwhile, their CPU time and their system calls; beside tokio.
+    #[command(after_long_help = plain_help(
+        "idle",
+        "the whole table, in about 3 minutes",
+        idle::reading(),
+    ))]
+    Idle(LabArgs),
+
     /// Create a timer, poll it once and drop it
     ///
     /// Most timers are timeouts, which never fire. Measured is what such a one costs: one by one,
@@ -130,6 +158,8 @@ impl LabCommand {
         match self {
             Self::Call(args) => args.options(),
             Self::Spawn(args)
+            | Self::Flood(args)
+            | Self::Idle(args)
             | Self::TimerCost(args)
             | Self::TimerAcc(args)
             | Self::TimerIdle(args) => args.options(),

@@ -48,6 +48,8 @@ fn run(cli: &Cli) -> Result<(), LabError> {
     let report = match scenario {
         LabCommand::Call(_) => scenario::call::run(&options),
         LabCommand::Spawn(_) => scenario::spawn::run(&options),
+        LabCommand::Flood(_) => scenario::flood::run(&options),
+        LabCommand::Idle(_) => scenario::idle::run(&options),
         LabCommand::TimerCost(_) => scenario::timer_cost::run(&options),
         LabCommand::TimerAcc(_) => scenario::timer_acc::run(&options),
         LabCommand::TimerIdle(_) => scenario::timer_idle::run(&options),

@@ -5,6 +5,8 @@
 pub mod call;
 mod common;
 mod contestant;
+pub mod flood;
+pub mod idle;
 mod options;
 mod rounds;
 pub mod spawn;
