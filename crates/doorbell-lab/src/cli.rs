@@ -4,7 +4,9 @@ use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand};
 
-use crate::scenario::{Effort, Options, call, timer_acc, timer_cost, timer_idle};
+use crate::scenario::{
+    Effort, Options, call, flood, idle, spawn, timer_acc, timer_cost, timer_idle,
+};
 
 /// The most calls in a round: their numbers have to fit into the words that carry them.
 const CALLS_MAX: i64 = 10_000_000;
@@ -21,6 +23,9 @@ const ROUNDS_MAX: i64 = 1_000;
     after_help = "Examples:\n  \
         doorbell lab call            how long a call to another core takes, as a table\n  \
         doorbell lab call --quick    a first look within seconds\n  \
+        doorbell lab spawn           how fast tasks are spawned, chained and woken\n  \
+        doorbell lab flood           how many posts to one core are done in a second\n  \
+        doorbell lab idle            what a runtime costs that has nothing to do\n  \
         doorbell lab timer-cost      what a timer costs that never fires\n  \
         doorbell lab timer-acc       how late sleeps end\n  \
         doorbell lab timer-idle      what wakes up for periodic timers\n  \
@@ -72,13 +77,50 @@ pub enum LabCommand {
     #[command(after_long_help = call_help())]
     Call(CallArgs),
 
+    /// Spawn tasks, chain them, let them exchange messages and yield
+    ///
+    /// Seven shapes of a runtime's everyday work, those of tokio's own benchmark of its
+    /// multi-thread scheduler: many tasks spawned from within and from another thread, to workers
+    /// that are idle and that are busy; chains of spawns; pairs that exchange messages; yields.
+    /// doorbell and tokio, with two workers each, one row for each shape.
+    #[command(after_long_help = plain_help(
+        "spawn",
+        "the whole table, in about 1 minute",
+        spawn::reading(),
+    ))]
+    Spawn(LabArgs),
+
+    /// Post to one core from many threads, and wait for nothing
+    ///
+    /// 1, 2, 8 and 32 threads post work to one core as fast as they can, at most 10,000 ahead each.
+    /// Measured is how much is done in a second, and whom it disturbs; with calls and tasks of
+    /// doorbell, tasks and a channel of tokio, the channels of std and crossbeam, and as the limit
+    /// a list of recycled nodes.
+    #[command(after_long_help = plain_help(
+        "flood",
+        "the whole table, in about 2 minutes",
+        flood::reading(),
+    ))]
+    Flood(LabArgs),
+
+    /// Let a runtime rest after work, and look whether it does
+    ///
+    /// Two lanes do a little work, and then there is none for 10 s. Measured is how often their
+    /// threads leave a CPU meanwhile, their CPU time and their system calls; beside tokio.
+    #[command(after_long_help = plain_help(
+        "idle",
+        "the whole table, in about 3 minutes",
+        idle::reading(),
+    ))]
+    Idle(LabArgs),
+
     /// Create a timer, poll it once and drop it
     ///
     /// Most timers are timeouts, which never fire. Measured is what such a one costs: one by one,
     /// in batches, each the earliest there is, beside many others, and on both cores at once; with
     /// doorbell, tokio and async-io, beside a bare array of lists as the floor. The clock that a
     /// sleep reads has rows of its own.
-    #[command(after_long_help = timer_help(
+    #[command(after_long_help = plain_help(
         "timer-cost",
         "the whole table, in about 2 minutes",
         timer_cost::reading(),
@@ -90,7 +132,7 @@ pub enum LabCommand {
     /// 400 tasks on two cores sleep 25 times each, for 1 to 50 ms. Measured is how long after its
     /// deadline each goes on, and the CPU time of it all; with doorbell, tokio, async-io, and 400
     /// threads that sleep in the kernel as the baseline.
-    #[command(after_long_help = timer_help(
+    #[command(after_long_help = plain_help(
         "timer-acc",
         "the whole table, in about 1 minute",
         timer_acc::reading(),
@@ -102,7 +144,7 @@ pub enum LabCommand {
     /// Periods lie between 10 ms and 1 s, each doubling as likely as the next. Measured are the
     /// wake-ups of threads for each tick, and the CPU time; with doorbell with and without slack,
     /// tokio and async-io.
-    #[command(after_long_help = timer_help(
+    #[command(after_long_help = plain_help(
         "timer-idle",
         "the whole table, in about 2 minutes",
         timer_idle::reading(),
@@ -115,7 +157,12 @@ impl LabCommand {
     pub fn options(&self) -> Options {
         match self {
             Self::Call(args) => args.options(),
-            Self::TimerCost(args) | Self::TimerAcc(args) | Self::TimerIdle(args) => args.options(),
+            Self::Spawn(args)
+            | Self::Flood(args)
+            | Self::Idle(args)
+            | Self::TimerCost(args)
+            | Self::TimerAcc(args)
+            | Self::TimerIdle(args) => args.options(),
         }
     }
 }
@@ -199,7 +246,7 @@ fn call_help() -> String {
     )
 }
 
-fn timer_help(scenario: &str, whole: &str, reading: &[&str]) -> String {
+fn plain_help(scenario: &str, whole: &str, reading: &[&str]) -> String {
     let command = format!("doorbell lab {scenario}");
     let examples = format!(
         "Examples:\n  \

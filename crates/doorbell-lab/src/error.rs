@@ -74,6 +74,15 @@ pub enum LabError {
         found: u64,
     },
 
+    /// Posts were lost, or done twice.
+    #[error("{expected} posts were made, but {found} were done")]
+    PostsMiscounted {
+        /// How many were made.
+        expected: u64,
+        /// How many were done.
+        found: u64,
+    },
+
     /// A task of a contestant panicked or was dropped.
     #[error("a task of the contestant ended without a result")]
     TaskLost,

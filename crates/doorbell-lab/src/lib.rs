@@ -47,6 +47,9 @@ fn run(cli: &Cli) -> Result<(), LabError> {
     let options = scenario.options();
     let report = match scenario {
         LabCommand::Call(_) => scenario::call::run(&options),
+        LabCommand::Spawn(_) => scenario::spawn::run(&options),
+        LabCommand::Flood(_) => scenario::flood::run(&options),
+        LabCommand::Idle(_) => scenario::idle::run(&options),
         LabCommand::TimerCost(_) => scenario::timer_cost::run(&options),
         LabCommand::TimerAcc(_) => scenario::timer_acc::run(&options),
         LabCommand::TimerIdle(_) => scenario::timer_idle::run(&options),

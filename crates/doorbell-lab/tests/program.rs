@@ -30,7 +30,14 @@ fn small_run(more: &[&str]) -> Option<Output> {
 #[test]
 fn help_teaches() {
     let timers = ["--rounds", "--quick", "--json", "--only", "Columns:"];
-    for scenario in ["timer-cost", "timer-acc", "timer-idle"] {
+    for scenario in [
+        "spawn",
+        "flood",
+        "idle",
+        "timer-cost",
+        "timer-acc",
+        "timer-idle",
+    ] {
         let output = doorbell(&["lab", scenario, "--help"]);
         let help = text(&output.stdout);
         for part in timers {

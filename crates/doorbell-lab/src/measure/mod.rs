@@ -8,6 +8,7 @@ mod rest;
 mod samples;
 mod stats;
 mod syscalls;
+mod threads;
 mod usage;
 mod watchdog;
 
@@ -18,7 +19,8 @@ pub use interrupts::Interrupts;
 pub use machine::Machine;
 pub use rest::Rest;
 pub use samples::Samples;
-pub use stats::{Spread, median, percentile, variation_percent};
+pub use stats::{Spread, geometric_mean, median, percentile, variation_percent};
 pub use syscalls::{SyscallCounter, SyscallSource, Unavailable};
+pub use threads::{Threads, ThreadsUse};
 pub use usage::{Usage, context_switches};
 pub use watchdog::{Armed, Watchdog};

@@ -93,14 +93,26 @@ impl SyscallSource {
     /// # Errors
     /// [`Unavailable::Refused`] if the kernel does not allow it.
     pub fn open(self) -> Result<SyscallCounter, Unavailable> {
+        let this_thread = 0;
+        self.open_with(this_thread, INHERIT)
+    }
+
+    /// Counts from now on in one thread of this process, and in none that it starts.
+    ///
+    /// # Errors
+    /// [`Unavailable::Refused`] if the kernel does not allow it.
+    pub fn open_for(self, thread: i32) -> Result<SyscallCounter, Unavailable> {
+        self.open_with(thread, 0)
+    }
+
+    fn open_with(self, thread: libc::pid_t, flags: u64) -> Result<SyscallCounter, Unavailable> {
         let attr = PerfEventAttr {
             kind: PERF_TYPE_TRACEPOINT,
             size: size_of::<PerfEventAttr>() as u32,
             config: self.event_id,
-            flags: INHERIT,
+            flags,
             ..PerfEventAttr::default()
         };
-        let this_thread: libc::pid_t = 0;
         let any_cpu: libc::c_int = -1;
         let no_group: libc::c_int = -1;
         // SAFETY: `attr` is a `perf_event_attr` of the size it states and outlives the call, which
@@ -109,7 +121,7 @@ impl SyscallSource {
             libc::syscall(
                 libc::SYS_perf_event_open,
                 &raw const attr,
-                this_thread,
+                thread,
                 any_cpu,
                 no_group,
                 PERF_FLAG_FD_CLOEXEC,
@@ -184,6 +196,44 @@ mod tests {
         let error = event_id(&[PathBuf::from("/nowhere/at/all")]).expect_err("it does not exist");
         assert!(error.to_string().contains("mount -t tracefs"), "{error}");
         assert!(error.to_string().contains("/nowhere/at/all"), "{error}");
+    }
+
+    #[test]
+    fn one_thread_can_be_counted_by_itself() {
+        const CALLS: u64 = 500;
+        // A few more: the thread waits for the other, and answers.
+        const CEILING: u64 = CALLS + 50;
+        let source = match SyscallSource::find() {
+            Ok(source) => source,
+            Err(reason) => {
+                eprintln!("not tested here: {reason}");
+                return;
+            }
+        };
+        let (answer, answers) = mpsc::channel();
+        let (request, requests) = mpsc::channel::<()>();
+        let child = thread::spawn(move || {
+            // SAFETY: takes nothing and always succeeds.
+            answer.send(unsafe { libc::gettid() }).expect("it is heard");
+            while requests.recv().is_ok() {
+                for _ in 0..CALLS {
+                    let _ = rustix::process::getppid();
+                }
+                answer.send(0).expect("it is heard");
+            }
+        });
+        let number = answers.recv().expect("the child says its number");
+        let counter = source.open_for(number).expect("this process may count");
+        request.send(()).expect("the child waits");
+        answers.recv().expect("the child calls");
+        // Those of this thread are not in it.
+        for _ in 0..CALLS {
+            let _ = rustix::process::getppid();
+        }
+        let count = counter.read().expect("the counter can be read");
+        assert!((CALLS..CEILING).contains(&count), "{count}");
+        drop(request);
+        child.join().expect("the child ends");
     }
 
     #[test]

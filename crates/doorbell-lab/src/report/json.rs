@@ -14,6 +14,7 @@ struct JsonReport<'a> {
     machine: &'a Machine,
     rounds: u32,
     rows: Vec<JsonRow<'a>>,
+    gist: &'a str,
     notes: &'a [String],
 }
 
@@ -36,6 +37,7 @@ impl Report {
             machine: &self.machine,
             rounds: self.rounds,
             rows: self.rows.iter().map(json_row).collect(),
+            gist: &self.gist,
             notes: &self.notes,
         };
         Ok(serde_json::to_string_pretty(&report)?)

@@ -104,6 +104,16 @@ pub struct SideTable {
     pub rows: Vec<Vec<String>>,
 }
 
+/// The main table of a scenario in which a row is not one contestant; the first two columns are
+/// names.
+#[derive(Debug, Clone, PartialEq)]
+pub struct MainTable {
+    /// The columns.
+    pub titles: Vec<&'static str>,
+    /// As many cells in each row.
+    pub rows: Vec<Vec<String>>,
+}
+
 /// Everything a scenario found.
 #[derive(Debug, Clone)]
 pub struct Report {
@@ -117,6 +127,10 @@ pub struct Report {
     pub rows: Vec<Row>,
     /// What the table shows of them.
     pub columns: Vec<Column>,
+    /// What is shown instead of one row for each contestant.
+    pub main: Option<MainTable>,
+    /// What the table shows, in one sentence.
+    pub gist: String,
     /// Tables that mirror somebody else's, such as a seed's.
     pub side_tables: Vec<SideTable>,
     /// How to read the table.
@@ -135,18 +149,27 @@ struct Grid {
     rows: Vec<Vec<String>>,
 }
 
+impl Grid {
+    fn of(titles: &[&str], rows: &[Vec<String>]) -> Self {
+        Self {
+            titles: titles.iter().map(|&title| title.to_owned()).collect(),
+            rows: rows.to_vec(),
+        }
+    }
+}
+
 impl SideTable {
     fn grid(&self) -> Grid {
-        Grid {
-            titles: self.titles.iter().map(|&title| title.to_owned()).collect(),
-            rows: self.rows.clone(),
-        }
+        Grid::of(&self.titles, &self.rows)
     }
 }
 
 impl Report {
     /// The main table.
     fn grid(&self) -> Grid {
+        if let Some(main) = &self.main {
+            return Grid::of(&main.titles, &main.rows);
+        }
         let titles = ["contestant", "variant"].into_iter();
         let cells = |row: &Row| {
             let names = [row.contestant.clone(), row.variant.clone()].into_iter();
@@ -215,7 +238,8 @@ fn not_available() -> String {
     "n/a".to_owned()
 }
 
-fn known(value: Option<f64>) -> String {
+/// A figure, or what stands for one that is not known.
+pub(crate) fn known(value: Option<f64>) -> String {
     value.map_or_else(not_available, figure)
 }
 

@@ -10,7 +10,7 @@ const LINE_MAX: usize = 100;
 const GAP: &str = "  ";
 
 impl Report {
-    /// The table, and under it how to read it and what is particular about this run.
+    /// The table, and under it what it shows, how to read it and what is particular about this run.
     pub fn to_table(&self) -> String {
         let mut text = self.grid().aligned();
         if let Some(counters) = self.counters_grid() {
@@ -22,6 +22,8 @@ impl Report {
             push_wrapped(&mut text, table.caption);
             text.push_str(&table.grid().aligned());
         }
+        text.push('\n');
+        push_wrapped(&mut text, &self.gist);
         text.push('\n');
         for sentence in self.reading {
             push_wrapped(&mut text, sentence);

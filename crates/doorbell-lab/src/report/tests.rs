@@ -78,6 +78,8 @@ fn report() -> Report {
                 cell: Cell::OfRounds("kept"),
             },
         ],
+        main: None,
+        gist: "What it shows & means.".to_owned(),
         side_tables: vec![SideTable {
             caption: "A seed & its figures",
             titles: vec!["ours", "theirs", "won"],

@@ -4,6 +4,7 @@ use std::io;
 
 use crate::error::LabError;
 use crate::measure::{Machine, Unavailable};
+use crate::report::{Row, known};
 
 /// The order of `count` contestants in a round: each round begins with the next one.
 pub(super) fn order(round: u32, count: usize) -> impl Iterator<Item = usize> {
@@ -43,6 +44,16 @@ pub(super) fn caveats(machine: &Machine, uncounted: Option<&Unavailable>) -> Vec
         ));
     }
     notes
+}
+
+/// One figure of one row, for a sentence; "n/a" if there is none.
+pub(super) fn figure_of<'a>(
+    rows: impl IntoIterator<Item = &'a Row>,
+    [contestant, variant, metric]: [&str; 3],
+) -> String {
+    let wanted = |row: &&Row| row.contestant == contestant && row.variant == variant;
+    let found = rows.into_iter().find(wanted);
+    known(found.and_then(|row| row.metrics.get(metric)))
 }
 
 /// An error of tokio's when it builds a runtime.

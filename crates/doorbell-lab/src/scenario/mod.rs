@@ -5,8 +5,11 @@
 pub mod call;
 mod common;
 mod contestant;
+pub mod flood;
+pub mod idle;
 mod options;
 mod rounds;
+pub mod spawn;
 mod summary;
 pub mod timer_acc;
 pub mod timer_cost;

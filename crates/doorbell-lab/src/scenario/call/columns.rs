@@ -1,6 +1,7 @@
 //! What the table of the scenario shows, and how to read it.
 
-use crate::report::{Cell, Chart, Column, Series};
+use super::super::common::figure_of;
+use crate::report::{Cell, Chart, Column, Row, Series};
 
 /// The columns, in order.
 pub(super) fn columns() -> Vec<Column> {
@@ -42,6 +43,20 @@ pub(super) const READING: [&str; 5] = [
     "rounds: kept of made; a round is dropped when the limits before and after it still differ \
      by more than 1.5 times after two repetitions.",
 ];
+
+/// What the table shows, in one sentence.
+pub(super) fn gist(rows: &[Row]) -> String {
+    let limits = |who, how| figure_of(rows, [who, how, "ratio_to_limit_x"]);
+    let ns = |who, how| figure_of(rows, [who, how, "p50_ns"]);
+    format!(
+        "A call to another core and back: to a core that watches doorbell takes {} times a cache \
+         line's round trip and no system call; to one that sleeps {} ns, and tokio between two \
+         runtimes {} ns.",
+        limits("doorbell", "blocking, watching"),
+        ns("doorbell", "blocking, parked"),
+        ns("tokio", "two runtimes, mpsc"),
+    )
+}
 
 /// The picture of the page.
 pub(super) fn chart() -> Chart {

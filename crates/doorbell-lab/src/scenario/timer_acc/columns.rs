@@ -1,5 +1,7 @@
 //! What the table of the scenario shows, and how to read it.
 
+use super::super::common::figure_of;
+use super::super::trial::{Conclusion, Rated};
 use crate::report::{Cell, Chart, Column, Series};
 
 /// Figures whose spread over the rounds is kept.
@@ -47,6 +49,18 @@ pub(super) const READING: [&str; 6] = [
     "early: sleeps that ended before their deadline; there must be none.",
     "Every round counts: there is no physical limit here by which one could be dropped.",
 ];
+
+/// What the table shows.
+pub(super) fn conclude(rated: &[Rated<'_>]) -> Conclusion {
+    let us = |who, how| figure_of(rated.iter().map(|one| one.row), [who, how, "p50_us"]);
+    Conclusion::in_words(format!(
+        "Half of all sleeps end at most {} us late with doorbell and {} with tokio; threads that \
+         sleep in the kernel {}.",
+        us("doorbell", "slack 0"),
+        us("tokio", "400 tasks"),
+        us("OS threads", "400 threads, nanosleep"),
+    ))
+}
 
 /// The picture of the page.
 pub(super) fn chart() -> Chart {

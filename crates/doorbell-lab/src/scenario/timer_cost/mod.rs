@@ -78,6 +78,7 @@ pub fn run(options: &Options) -> Result<Report, LabError> {
         columns: columns::columns(),
         reading: reading(),
         chart: columns::chart(),
+        conclude: columns::conclude,
         idle_span: options.effort.idle_span,
     };
     run_trials(plan, options, |stage| contestants(stage, pending))

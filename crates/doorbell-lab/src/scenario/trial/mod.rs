@@ -10,7 +10,7 @@ use std::time::Duration;
 use super::contestant::Stage;
 use super::options::Options;
 use crate::error::LabError;
-use crate::report::{Chart, Column, Report};
+use crate::report::{Chart, Column, MainTable, Report, Row};
 
 pub use runner::{Outcome, Trial, Work};
 
@@ -31,8 +31,41 @@ pub(super) struct Plan {
     pub(super) reading: &'static [&'static str],
     /// The picture.
     pub(super) chart: Chart,
+    /// What all rows together say.
+    pub(super) conclude: fn(&[Rated<'_>]) -> Conclusion,
     /// How long the machine is watched at rest.
     pub(super) idle_span: Duration,
+}
+
+/// A row, and what it was compared with in each round.
+#[derive(Debug)]
+pub(super) struct Rated<'a> {
+    /// The row.
+    pub(super) row: &'a Row,
+    /// The ratio to the baseline of the same round, of every round.
+    pub(super) ratios: Vec<f64>,
+}
+
+/// What a scenario says of its rows.
+#[derive(Debug)]
+pub(super) struct Conclusion {
+    /// In one sentence.
+    pub(super) gist: String,
+    /// As a table of its own form.
+    pub(super) main: Option<MainTable>,
+    /// Rows that sum up others; they come last.
+    pub(super) rows: Vec<Row>,
+}
+
+impl Conclusion {
+    /// Nothing but a sentence.
+    pub(super) fn in_words(gist: String) -> Self {
+        Self {
+            gist,
+            main: None,
+            rows: Vec::new(),
+        }
+    }
 }
 
 /// Runs a scenario.

@@ -3,9 +3,9 @@
 use super::super::common::{caveats, matching};
 use super::super::contestant::Stage;
 use super::super::options::Options;
-use super::Plan;
 use super::rows::row;
 use super::runner::{Figures, Runner, Trial};
+use super::{Plan, Rated};
 use crate::error::LabError;
 use crate::measure::{Clock, Machine, Placement, Rest, SyscallSource, Watchdog};
 use crate::progress::Progress;
@@ -40,13 +40,25 @@ pub(super) fn run(
     .run(&mut trials)?;
     progress.clear();
 
+    let rated = rows(&plan, &trials, &tapes);
+    let seen: Vec<Rated<'_>> = rated
+        .iter()
+        .map(|(row, ratios)| Rated {
+            row,
+            ratios: ratios.clone(),
+        })
+        .collect();
+    let conclusion = (plan.conclude)(&seen);
+    let all = rated.into_iter().map(|(row, _)| row);
     let notes = caveats(&machine, syscalls.as_ref().err());
     Ok(Report {
         scenario: plan.scenario,
         machine,
         rounds,
-        rows: rows(&plan, &trials, &tapes),
+        rows: all.chain(conclusion.rows).collect(),
         columns: plan.columns,
+        main: conclusion.main,
+        gist: conclusion.gist,
         side_tables: Vec::new(),
         reading: plan.reading,
         notes,
@@ -77,7 +89,7 @@ fn chosen(all: Vec<Box<dyn Trial>>, only: Option<&str>) -> Result<Vec<Box<dyn Tr
         .collect())
 }
 
-fn rows(plan: &Plan, trials: &[Box<dyn Trial>], tapes: &[Vec<Figures>]) -> Vec<Row> {
+fn rows(plan: &Plan, trials: &[Box<dyn Trial>], tapes: &[Vec<Figures>]) -> Vec<(Row, Vec<f64>)> {
     let baseline_of = |group: &str| {
         let place = trials
             .iter()

@@ -107,6 +107,7 @@ impl Runner<'_> {
             && let Some(syscalls) = self.counted_pass(trial)?
         {
             figures.insert("syscalls_per_1k", syscalls);
+            figures.insert("syscalls_per_1m", 1_000.0 * syscalls);
         }
         Ok(figures)
     }
@@ -137,7 +138,11 @@ impl Runner<'_> {
             if let (Some(before), Some(after)) = (interrupts_before, interrupts_after) {
                 let count = self.rest.excess_interrupts(after.since(before), span);
                 let per_1k = 1_000.0 * count / operations;
-                outcome.figures.insert("interrupts_per_1k", per_1k);
+                let both = [
+                    ("interrupts_per_1k", per_1k),
+                    ("interrupts_per_1m", 1_000.0 * per_1k),
+                ];
+                outcome.figures.extend(both);
             }
             Ok(outcome.figures)
         })

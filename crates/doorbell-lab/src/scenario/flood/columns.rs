@@ -1,0 +1,91 @@
+//! What the table of the scenario shows, and how to read it.
+
+use super::super::common::figure_of;
+use super::super::trial::{Conclusion, Rated};
+use super::targets::{DoorbellCalls, DoorbellTasks, Target, TokioChannel, TokioTasks};
+use crate::report::{Cell, Chart, Column, Series};
+
+/// Figures whose spread over the rounds is kept.
+pub(super) const SPREADS: [[&str; 3]; 1] = [["mops_per_s", "mops_min_per_s", "mops_max_per_s"]];
+
+/// Those of one number of producers are compared with each other.
+pub(super) fn group(producers: usize) -> String {
+    let plural = if producers == 1 { "" } else { "s" };
+    format!("{producers} producer{plural}")
+}
+
+/// The columns, in order.
+pub(super) fn columns() -> Vec<Column> {
+    let figure = |title, metric| Column {
+        title,
+        cell: Cell::Figure(metric),
+    };
+    let spread = |title, low, high| Column {
+        title,
+        cell: Cell::Spread { low, high },
+    };
+    vec![
+        figure("M ops/s", "mops_per_s"),
+        spread("spread", "mops_min_per_s", "mops_max_per_s"),
+        figure("x limit", "ratio_x"),
+        spread("x spread", "ratio_min_x", "ratio_max_x"),
+        figure("RES+CAL/1M", "interrupts_per_1m"),
+        figure("syscalls/1M", "syscalls_per_1m"),
+        figure("ctx/1k", "switches_per_1k"),
+    ]
+}
+
+/// One sentence for each group of columns. Also part of the help.
+pub(super) const READING: [&str; 7] = [
+    "M ops/s: millions of posts that were made and done in a second, from the first post until \
+     the last one is done; the median over the rounds, and the least and the greatest round. A \
+     pass has 1.5 million, so 7 rounds make 10.5 million for each row.",
+    "x limit: divided by the recycled nodes of the same number of producers in the same round: \
+     one exchange for each post, no allocation, and a consumer that spins and is never woken.",
+    "RES+CAL, syscalls: interrupts between CPUs and system calls of the whole process per million \
+     posts; 0 means that nobody was disturbed. System calls come from a pass of their own in the \
+     first round. To start a producer and to hear of its end is in both.",
+    "The consumer has a CPU of its own; the producers share the others. With two CPUs they take \
+     turns on one.",
+    "What is posted: a call is a closure, a task a future, both with an allocation each; channels \
+     carry a number.",
+    "No producer is more than 10,000 posts ahead of what is done; it looks every 1,000 posts, and \
+     spins if it has to wait.",
+    "Every round counts: the limit here is a contestant among the others.",
+];
+
+/// What the table shows.
+pub(super) fn conclude(rated: &[Rated<'_>]) -> Conclusion {
+    let rates = |who, what| {
+        let of = |producers| {
+            let variant = format!("{what}, {}", group(producers));
+            figure_of(
+                rated.iter().map(|one| one.row),
+                [who, &variant, "mops_per_s"],
+            )
+        };
+        format!("{} and {}", of(1), of(32))
+    };
+    Conclusion::in_words(format!(
+        "From 1 and from 32 threads, millions a second: doorbell takes {} calls and {} tasks, tokio \
+         {} messages and {} tasks.",
+        rates(DoorbellCalls::NAME, DoorbellCalls::WHAT),
+        rates(DoorbellTasks::NAME, DoorbellTasks::WHAT),
+        rates(TokioChannel::NAME, TokioChannel::WHAT),
+        rates(TokioTasks::NAME, TokioTasks::WHAT),
+    ))
+}
+
+/// The picture of the page.
+pub(super) fn chart() -> Chart {
+    Chart {
+        title: "Posts to one core, millions a second (log scale)",
+        unit: "M/s",
+        series: vec![Series {
+            title: "M ops/s",
+            metric: "mops_per_s",
+            low: "mops_min_per_s",
+            high: "mops_max_per_s",
+        }],
+    }
+}

@@ -1,0 +1,79 @@
+//! `doorbell lab flood`: many posts to one core, from many threads, and nobody waits for any.
+
+mod columns;
+mod counts;
+mod floods;
+mod nodes;
+mod targets;
+
+use std::sync::mpsc;
+use std::time::Duration;
+
+use super::contestant::Stage;
+use super::options::Options;
+use super::trial::{Plan, Trial, Work, run as run_trials};
+use crate::error::LabError;
+use crate::report::Report;
+use floods::Floods;
+use nodes::Nodes;
+use targets::{DoorbellCalls, DoorbellTasks, Emptied, TokioChannel, TokioTasks};
+
+/// How many threads post.
+const PRODUCERS: [usize; 4] = [1, 2, 8, counts::PRODUCERS_MAX];
+/// Posts in a pass: 10.5 million in the 7 rounds of a row.
+const POSTS: u32 = 1_500_000;
+/// The same, for a first look.
+const POSTS_QUICK: u32 = 200_000;
+/// Before it, unmeasured.
+const POSTS_WARM_UP: u32 = 20_000;
+/// A pass that takes longer stands still.
+const PASS_MAX: Duration = Duration::from_mins(2);
+
+fn contestants(stage: Stage) -> Vec<Box<dyn Trial>> {
+    type Std = Emptied<mpsc::Sender<usize>>;
+    type Crossbeam = Emptied<crossbeam_channel::Sender<usize>>;
+    let mut all: Vec<Box<dyn Trial>> = Vec::new();
+    for producers in PRODUCERS {
+        all.push(Box::new(Floods::<Nodes>::new(stage, producers).baseline()));
+        all.push(Box::new(Floods::<Crossbeam>::new(stage, producers)));
+        all.push(Box::new(Floods::<Std>::new(stage, producers)));
+        all.push(Box::new(Floods::<TokioChannel>::new(stage, producers)));
+        all.push(Box::new(Floods::<DoorbellCalls>::new(stage, producers)));
+        all.push(Box::new(Floods::<TokioTasks>::new(stage, producers)));
+        all.push(Box::new(Floods::<DoorbellTasks>::new(stage, producers)));
+    }
+    all
+}
+
+/// How to read the table, one sentence for each group of columns.
+pub fn reading() -> &'static [&'static str] {
+    &columns::READING
+}
+
+/// Runs the scenario.
+///
+/// # Errors
+/// Any [`LabError`]: too few CPUs, a filter that leaves nobody, a contestant that fails.
+pub fn run(options: &Options) -> Result<Report, LabError> {
+    let amount = if options.quick { POSTS_QUICK } else { POSTS };
+    let plan = Plan {
+        scenario: "flood",
+        work: Work {
+            amount,
+            warm_up: POSTS_WARM_UP,
+            counted: POSTS_QUICK,
+            pass_max: PASS_MAX,
+        },
+        compared: "mops_per_s",
+        spreads: &columns::SPREADS,
+        columns: columns::columns(),
+        reading: reading(),
+        chart: columns::chart(),
+        conclude: columns::conclude,
+        idle_span: options.effort.idle_span,
+    };
+    run_trials(plan, options, contestants)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,344 @@
+//! Who takes the posts, all of them on one CPU, and how each is posted to.
+
+use std::fmt;
+use std::sync::mpsc;
+use std::thread::JoinHandle;
+
+use super::super::common::tokio_error;
+use super::counts::Counts;
+use crate::error::LabError;
+use crate::measure::{Pin, spawn_pinned};
+
+const THREAD: &str = "flood-consumer";
+/// The one core of the runtimes.
+const CORE: usize = 0;
+
+/// Nobody takes posts any more.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Gone;
+
+/// One producer's way to post.
+pub(super) trait Poster: Send + 'static {
+    /// Posts one piece of work, and waits for nothing.
+    fn post(&mut self) -> Result<(), Gone>;
+}
+
+/// Who takes the posts.
+pub(super) trait Target: Sized + fmt::Debug + 'static {
+    /// Whose it is.
+    const NAME: &'static str;
+    /// What is posted.
+    const WHAT: &'static str;
+    /// A producer's way to post.
+    type Poster: Poster;
+
+    /// Starts it on a CPU.
+    fn start(cpu: usize, counts: &'static Counts) -> Result<Self, LabError>;
+
+    /// The way of one producer.
+    fn poster(&self, producer: usize) -> Self::Poster;
+
+    /// Ends it, when all producers have.
+    fn stop(self) -> Result<(), LabError>;
+}
+
+/// The one place where doorbell's call without a wait is posted.
+#[inline]
+fn post_call(handle: &doorbell::Handle, counts: &'static Counts, producer: usize) {
+    handle
+        .call_on(CORE, move || counts.one_done(producer))
+        .detach();
+}
+
+/// The one place where doorbell's task is spawned.
+#[inline]
+fn spawn_task(handle: &doorbell::Handle, counts: &'static Counts, producer: usize) {
+    let task = handle.task().on(CORE);
+    drop(task.spawn(async move { counts.one_done(producer) }));
+}
+
+/// A lane of doorbell: what both of its contestants have.
+#[derive(Debug)]
+struct Lane {
+    runtime: doorbell::Runtime,
+    counts: &'static Counts,
+}
+
+impl Lane {
+    fn start(cpu: usize, counts: &'static Counts) -> Result<Self, LabError> {
+        let builder = doorbell::Builder::new().core_list([cpu]).name("lab");
+        let runtime = builder.build()?;
+        Ok(Self { runtime, counts })
+    }
+
+    fn way(&self, producer: usize) -> Way<doorbell::Handle> {
+        Way {
+            to: self.runtime.handle().clone(),
+            counts: self.counts,
+            producer,
+        }
+    }
+}
+
+/// What a producer of a runtime holds.
+#[derive(Debug)]
+pub(super) struct Way<H> {
+    to: H,
+    counts: &'static Counts,
+    producer: usize,
+}
+
+/// doorbell's calls.
+#[derive(Debug)]
+pub(super) struct DoorbellCalls(Lane);
+
+/// A producer of [`DoorbellCalls`].
+#[derive(Debug)]
+pub(super) struct CallPoster(Way<doorbell::Handle>);
+
+impl Poster for CallPoster {
+    #[inline]
+    fn post(&mut self) -> Result<(), Gone> {
+        post_call(&self.0.to, self.0.counts, self.0.producer);
+        Ok(())
+    }
+}
+
+impl Target for DoorbellCalls {
+    const NAME: &'static str = "doorbell";
+    const WHAT: &'static str = "call_on, detached";
+    type Poster = CallPoster;
+
+    fn start(cpu: usize, counts: &'static Counts) -> Result<Self, LabError> {
+        Lane::start(cpu, counts).map(Self)
+    }
+
+    fn poster(&self, producer: usize) -> Self::Poster {
+        CallPoster(self.0.way(producer))
+    }
+
+    fn stop(self) -> Result<(), LabError> {
+        drop(self);
+        Ok(())
+    }
+}
+
+/// doorbell's tasks, pinned to the core.
+#[derive(Debug)]
+pub(super) struct DoorbellTasks(Lane);
+
+/// A producer of [`DoorbellTasks`].
+#[derive(Debug)]
+pub(super) struct TaskPoster(Way<doorbell::Handle>);
+
+impl Poster for TaskPoster {
+    #[inline]
+    fn post(&mut self) -> Result<(), Gone> {
+        spawn_task(&self.0.to, self.0.counts, self.0.producer);
+        Ok(())
+    }
+}
+
+impl Target for DoorbellTasks {
+    const NAME: &'static str = "doorbell";
+    const WHAT: &'static str = "task().on(core).spawn";
+    type Poster = TaskPoster;
+
+    fn start(cpu: usize, counts: &'static Counts) -> Result<Self, LabError> {
+        Lane::start(cpu, counts).map(Self)
+    }
+
+    fn poster(&self, producer: usize) -> Self::Poster {
+        TaskPoster(self.0.way(producer))
+    }
+
+    fn stop(self) -> Result<(), LabError> {
+        drop(self);
+        Ok(())
+    }
+}
+
+/// A tokio runtime of one worker, bound to the CPU.
+fn one_worker(cpu: usize) -> Result<tokio::runtime::Runtime, LabError> {
+    tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(1)
+        // A CPU of the process can be pinned to; the mask is not to be restored.
+        .on_thread_start(move || std::mem::forget(Pin::to(cpu)))
+        .enable_all()
+        .build()
+        .map_err(tokio_error)
+}
+
+/// tokio's tasks, on the only worker.
+#[derive(Debug)]
+pub(super) struct TokioTasks {
+    runtime: tokio::runtime::Runtime,
+    counts: &'static Counts,
+}
+
+impl Poster for Way<tokio::runtime::Handle> {
+    #[inline]
+    fn post(&mut self) -> Result<(), Gone> {
+        let (counts, producer) = (self.counts, self.producer);
+        drop(self.to.spawn(async move { counts.one_done(producer) }));
+        Ok(())
+    }
+}
+
+impl Target for TokioTasks {
+    const NAME: &'static str = "tokio";
+    const WHAT: &'static str = "spawn";
+    type Poster = Way<tokio::runtime::Handle>;
+
+    fn start(cpu: usize, counts: &'static Counts) -> Result<Self, LabError> {
+        let runtime = one_worker(cpu)?;
+        Ok(Self { runtime, counts })
+    }
+
+    fn poster(&self, producer: usize) -> Self::Poster {
+        Way {
+            to: self.runtime.handle().clone(),
+            counts: self.counts,
+            producer,
+        }
+    }
+
+    fn stop(self) -> Result<(), LabError> {
+        drop(self);
+        Ok(())
+    }
+}
+
+/// A channel of messages, each the number of its producer.
+#[derive(Debug)]
+pub(super) struct Sending<S> {
+    to: S,
+    producer: usize,
+}
+
+/// tokio's channel without a bound, emptied by a task.
+#[derive(Debug)]
+pub(super) struct TokioChannel {
+    runtime: tokio::runtime::Runtime,
+    sender: tokio::sync::mpsc::UnboundedSender<usize>,
+}
+
+impl Poster for Sending<tokio::sync::mpsc::UnboundedSender<usize>> {
+    #[inline]
+    fn post(&mut self) -> Result<(), Gone> {
+        self.to.send(self.producer).map_err(|_| Gone)
+    }
+}
+
+impl Target for TokioChannel {
+    const NAME: &'static str = "tokio";
+    const WHAT: &'static str = "mpsc to a task";
+    type Poster = Sending<tokio::sync::mpsc::UnboundedSender<usize>>;
+
+    fn start(cpu: usize, counts: &'static Counts) -> Result<Self, LabError> {
+        let runtime = one_worker(cpu)?;
+        let (sender, mut posts) = tokio::sync::mpsc::unbounded_channel();
+        drop(runtime.spawn(async move {
+            while let Some(producer) = posts.recv().await {
+                counts.one_done(producer);
+            }
+        }));
+        Ok(Self { runtime, sender })
+    }
+
+    fn poster(&self, producer: usize) -> Self::Poster {
+        Sending {
+            to: self.sender.clone(),
+            producer,
+        }
+    }
+
+    fn stop(self) -> Result<(), LabError> {
+        drop(self.runtime);
+        Ok(())
+    }
+}
+
+/// A thread that empties a channel of messages.
+#[derive(Debug)]
+pub(super) struct Emptied<S> {
+    sender: S,
+    thread: JoinHandle<()>,
+}
+
+impl<S> Emptied<S> {
+    fn end(self) -> Result<(), LabError> {
+        // Without a sender the thread ends.
+        drop(self.sender);
+        let joined = self.thread.join();
+        joined.map_err(|_| LabError::ThreadPanicked { thread: THREAD })
+    }
+}
+
+impl Poster for Sending<mpsc::Sender<usize>> {
+    #[inline]
+    fn post(&mut self) -> Result<(), Gone> {
+        self.to.send(self.producer).map_err(|_| Gone)
+    }
+}
+
+impl Target for Emptied<mpsc::Sender<usize>> {
+    const NAME: &'static str = "std";
+    const WHAT: &'static str = "mpsc to a thread";
+    type Poster = Sending<mpsc::Sender<usize>>;
+
+    fn start(cpu: usize, counts: &'static Counts) -> Result<Self, LabError> {
+        let (sender, posts) = mpsc::channel();
+        let thread = spawn_pinned(THREAD, cpu, move || {
+            while let Ok(producer) = posts.recv() {
+                counts.one_done(producer);
+            }
+        })?;
+        Ok(Self { sender, thread })
+    }
+
+    fn poster(&self, producer: usize) -> Self::Poster {
+        Sending {
+            to: self.sender.clone(),
+            producer,
+        }
+    }
+
+    fn stop(self) -> Result<(), LabError> {
+        self.end()
+    }
+}
+
+impl Poster for Sending<crossbeam_channel::Sender<usize>> {
+    #[inline]
+    fn post(&mut self) -> Result<(), Gone> {
+        self.to.send(self.producer).map_err(|_| Gone)
+    }
+}
+
+impl Target for Emptied<crossbeam_channel::Sender<usize>> {
+    const NAME: &'static str = "crossbeam-channel";
+    const WHAT: &'static str = "unbounded to a thread";
+    type Poster = Sending<crossbeam_channel::Sender<usize>>;
+
+    fn start(cpu: usize, counts: &'static Counts) -> Result<Self, LabError> {
+        let (sender, posts) = crossbeam_channel::unbounded();
+        let thread = spawn_pinned(THREAD, cpu, move || {
+            while let Ok(producer) = posts.recv() {
+                counts.one_done(producer);
+            }
+        })?;
+        Ok(Self { sender, thread })
+    }
+
+    fn poster(&self, producer: usize) -> Self::Poster {
+        Sending {
+            to: self.sender.clone(),
+            producer,
+        }
+    }
+
+    fn stop(self) -> Result<(), LabError> {
+        self.end()
+    }
+}

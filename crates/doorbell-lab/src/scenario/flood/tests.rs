@@ -1,0 +1,58 @@
+//! Everybody does every post once, however many post; nothing here asserts a time.
+
+use super::*;
+use crate::measure::{Clock, Placement};
+
+/// More than a producer may be ahead, by one that no number of producers divides.
+const POSTS_TRIED: u32 = 40_001;
+
+#[test]
+fn every_post_is_done_once() {
+    let placement = match Placement::of_this_process() {
+        Ok(placement) => placement,
+        Err(error) => {
+            eprintln!("not tested here: {error}");
+            return;
+        }
+    };
+    let stage = Stage {
+        placement,
+        clock: Clock::calibrated(),
+    };
+    for mut one in contestants(stage) {
+        let name = format!("{} ({})", one.name(), one.variant());
+        assert!(matches!(one.run(1), Err(LabError::NotSetUp)), "{name}");
+        one.setup().expect(&name);
+        for posts in [5, POSTS_TRIED] {
+            let outcome = one.run(posts).expect(&name);
+            assert_eq!(outcome.operations, u64::from(posts), "{name}");
+            assert!(outcome.figures["mops_per_s"] > 0.0, "{name}");
+        }
+        one.teardown().expect(&name);
+    }
+}
+
+#[test]
+fn shares_add_up() {
+    for producers in PRODUCERS {
+        let shares = (0..producers).map(|one| floods::share(100, producers, one));
+        assert_eq!(shares.sum::<u64>(), 100, "{producers}");
+    }
+    assert_eq!(floods::share(3, 8, 2), 1);
+    assert_eq!(floods::share(3, 8, 3), 0);
+}
+
+#[test]
+fn producers_keep_off_the_consumers_cpu() {
+    assert_eq!(floods::producer_cpus(&[0, 1], 1), [0]);
+    assert_eq!(floods::producer_cpus(&[2, 4, 6], 4), [2, 6]);
+}
+
+#[test]
+fn a_post_that_is_lost_is_an_error() {
+    let error = floods::outcome(10, 9, Duration::from_secs(1)).expect_err("one is missing");
+    assert_eq!(error.to_string(), "10 posts were made, but 9 were done");
+    let outcome = floods::outcome(3_000_000, 3_000_000, Duration::from_millis(500));
+    let figures = outcome.expect("none is missing").figures;
+    assert!((figures["mops_per_s"] - 6.0).abs() < 1e-9);
+}

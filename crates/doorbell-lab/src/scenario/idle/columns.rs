@@ -1,0 +1,89 @@
+//! What the table of the scenario shows, and how to read it.
+
+use super::super::common::figure_of;
+use super::super::trial::{Conclusion, Rated};
+use crate::report::{Cell, Chart, Column, Series};
+
+/// Figures whose spread over the rounds is kept.
+pub(super) const SPREADS: [[&str; 3]; 2] = [
+    [
+        "idle_switches_count",
+        "idle_switches_min_count",
+        "idle_switches_max_count",
+    ],
+    [
+        "idle_cpu_percent",
+        "idle_cpu_min_percent",
+        "idle_cpu_max_percent",
+    ],
+];
+
+/// The columns, in order.
+pub(super) fn columns() -> Vec<Column> {
+    let figure = |title, metric| Column {
+        title,
+        cell: Cell::Figure(metric),
+    };
+    let spread = |title, low, high| Column {
+        title,
+        cell: Cell::Spread { low, high },
+    };
+    vec![
+        figure("ctx", "idle_switches_count"),
+        spread(
+            "ctx spread",
+            "idle_switches_min_count",
+            "idle_switches_max_count",
+        ),
+        figure("involuntary", "idle_involuntary_count"),
+        figure("CPU %", "idle_cpu_percent"),
+        spread("CPU spread", "idle_cpu_min_percent", "idle_cpu_max_percent"),
+        figure("syscalls", "idle_syscalls_count"),
+        figure("threads", "threads_count"),
+        figure("idle s", "idle_span_s"),
+    ]
+}
+
+/// One sentence for each group of columns. Also part of the help.
+pub(super) const READING: [&str; 5] = [
+    "ctx: how often a thread of the runtime left a CPU while there was nothing to do; the goal is \
+     0. Involuntary ones of them had to make room for another program.",
+    "CPU %: the time that those threads ran, 100 for one CPU; the goal is 0.05 at most.",
+    "syscalls: those that these threads made meanwhile; a thread that was woken makes at least \
+     one to sleep again.",
+    "Before it the runtime has run 1,000 tasks on both workers, and had 100 ms to settle.",
+    "Every round counts: there is no physical limit here by which one could be dropped.",
+];
+
+/// What the table shows.
+pub(super) fn conclude(rated: &[Rated<'_>]) -> Conclusion {
+    let of = |who, metric| {
+        figure_of(
+            rated.iter().map(|one| one.row),
+            [who, super::VARIANT, metric],
+        )
+    };
+    Conclusion::in_words(format!(
+        "With nothing to do for {} s, doorbell's threads are switched {} times and use {} % of a \
+         CPU; tokio's {} times and {} %.",
+        of("doorbell", "idle_span_s"),
+        of("doorbell", "idle_switches_count"),
+        of("doorbell", "idle_cpu_percent"),
+        of("tokio", "idle_switches_count"),
+        of("tokio", "idle_cpu_percent"),
+    ))
+}
+
+/// The picture of the page.
+pub(super) fn chart() -> Chart {
+    Chart {
+        title: "Context switches with nothing to do",
+        unit: "",
+        series: vec![Series {
+            title: "switches",
+            metric: "idle_switches_count",
+            low: "idle_switches_min_count",
+            high: "idle_switches_max_count",
+        }],
+    }
+}

@@ -1,0 +1,73 @@
+//! `doorbell lab idle`: what a runtime costs that has nothing to do.
+
+mod columns;
+mod resting;
+
+use std::time::Duration;
+
+use super::contestant::Stage;
+use super::options::Options;
+use super::timers::{Doorbell, Tokio};
+use super::trial::{Plan, Trial, Work, run as run_trials};
+use crate::error::LabError;
+use crate::measure::SyscallSource;
+use crate::report::Report;
+use resting::Resting;
+
+/// How long there is nothing to do, in ms.
+const SPAN_MS: u32 = 10_000;
+/// The same, for a first look.
+const SPAN_QUICK_MS: u32 = 2_000;
+/// Between the first work and the second, unmeasured, in ms.
+const WARM_UP_MS: u32 = 50;
+/// In the pass that counts the whole process, which says little here, in ms.
+const COUNTED_MS: u32 = 50;
+/// What all contestants do.
+const VARIANT: &str = "2 workers after 1,000 tasks";
+/// A pass that takes longer stands still.
+const PASS_MAX: Duration = Duration::from_mins(1);
+
+fn contestants(stage: Stage, syscalls: Option<SyscallSource>) -> Vec<Box<dyn Trial>> {
+    vec![
+        Box::new(Resting::<Doorbell>::new(stage, syscalls)),
+        Box::new(Resting::<Tokio>::new(stage, syscalls).baseline()),
+    ]
+}
+
+/// How to read the table, one sentence for each group of columns.
+pub fn reading() -> &'static [&'static str] {
+    &columns::READING
+}
+
+/// Runs the scenario.
+///
+/// # Errors
+/// Any [`LabError`]: too few CPUs, a filter that leaves nobody, a contestant that fails.
+pub fn run(options: &Options) -> Result<Report, LabError> {
+    let amount = if options.quick {
+        SPAN_QUICK_MS
+    } else {
+        SPAN_MS
+    };
+    let plan = Plan {
+        scenario: "idle",
+        work: Work {
+            amount,
+            warm_up: WARM_UP_MS,
+            counted: COUNTED_MS,
+            pass_max: PASS_MAX,
+        },
+        compared: "idle_switches_count",
+        spreads: &columns::SPREADS,
+        columns: columns::columns(),
+        reading: reading(),
+        chart: columns::chart(),
+        conclude: columns::conclude,
+        idle_span: options.effort.idle_span,
+    };
+    let syscalls = SyscallSource::find().ok();
+    run_trials(plan, options, |stage| contestants(stage, syscalls))
+}
+
+#[cfg(test)]
+mod tests;

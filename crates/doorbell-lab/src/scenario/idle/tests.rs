@@ -1,0 +1,55 @@
+//! Both runtimes work and rest; how often they wake up is bounded generously.
+
+use super::*;
+use crate::measure::{Clock, Placement, ThreadsUse};
+
+/// Far more than a runtime that rests for a moment has, far less than one that polls.
+const SWITCHES_MAX: f64 = 50.0;
+
+#[test]
+fn both_work_and_rest() {
+    let placement = match Placement::of_this_process() {
+        Ok(placement) => placement,
+        Err(error) => {
+            eprintln!("not tested here: {error}");
+            return;
+        }
+    };
+    let stage = Stage {
+        placement,
+        clock: Clock::calibrated(),
+    };
+    for mut one in contestants(stage, SyscallSource::find().ok()) {
+        let name = one.name().to_owned();
+        assert!(matches!(one.run(10), Err(LabError::NotSetUp)), "{name}");
+        one.setup().expect(&name);
+        let figures = one.run(200).expect(&name).figures;
+        // Other tests may start threads at the same time.
+        assert!(figures["threads_count"] >= 2.0, "{name}");
+        if figures["threads_count"] < 3.0 {
+            assert!(figures["idle_switches_count"] < SWITCHES_MAX, "{name}");
+        }
+        one.teardown().expect(&name);
+    }
+}
+
+#[test]
+fn what_is_not_known_is_left_out() {
+    let used = ThreadsUse {
+        voluntary_switches: 3,
+        involuntary_switches: 1,
+        cpu_ns: Some(2_000_000),
+    };
+    let span = Duration::from_secs(2);
+    let figures = resting::outcome(used, span, Some(7), 2).figures;
+    assert_eq!(figures.get("idle_switches_count"), Some(&4.0));
+    assert_eq!(figures.get("idle_syscalls_count"), Some(&7.0));
+    assert!((figures["idle_cpu_percent"] - 0.1).abs() < 1e-9);
+    let unknown = ThreadsUse {
+        cpu_ns: None,
+        ..used
+    };
+    let figures = resting::outcome(unknown, span, None, 2).figures;
+    assert!(!figures.contains_key("idle_cpu_percent"));
+    assert!(!figures.contains_key("idle_syscalls_count"));
+}

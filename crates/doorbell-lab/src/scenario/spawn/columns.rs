@@ -1,0 +1,206 @@
+//! What the table of the scenario shows, and how to read it.
+
+use std::collections::BTreeSet;
+
+use super::super::trial::{Conclusion, Rated};
+use super::shape::Shape;
+use crate::measure::{Spread, geometric_mean, median};
+use crate::report::{Cell, Chart, Column, MainTable, Metrics, Row, Series, figure, known};
+
+/// Figures whose spread over the rounds is kept.
+pub(super) const SPREADS: [[&str; 3]; 1] = [["op_ns", "op_min_ns", "op_max_ns"]];
+
+/// What is hoped for in each row, and of their mean.
+const GOAL_ROW_X: f64 = 1.0;
+const GOAL_MEAN_X: f64 = 1.3;
+
+/// The name of the row at the bottom.
+const MEAN: &str = "geometric mean";
+
+/// The columns of a contestant.
+pub(super) fn columns() -> Vec<Column> {
+    vec![
+        Column {
+            title: "ns",
+            cell: Cell::Figure("op_ns"),
+        },
+        Column {
+            title: "ns spread",
+            cell: Cell::Spread {
+                low: "op_min_ns",
+                high: "op_max_ns",
+            },
+        },
+    ]
+}
+
+/// One sentence for each group of columns. Also part of the help.
+pub(super) const READING: [&str; 7] = [
+    "doorbell ns, tokio ns: the time of a whole pass divided by its tasks, pairs or yields; the \
+     median over the rounds, with the least and the greatest round.",
+    "x tokio: how many times faster doorbell is, formed in each round; above 1 it is faster. The \
+     last row is the geometric mean of all rows above it, formed in each round too.",
+    "goal: what is hoped for; it is no result.",
+    "syscalls: of the whole process per 1,000 operations, from a pass of its own in the first \
+     round, doorbell's and then tokio's. In the busy rows those of the stalls are in it: a \
+     stalling task offers its CPU again and again.",
+    "RES+CAL: interrupts between CPUs per 1,000 operations, doorbell's and then tokio's.",
+    "Both have two workers that run where the OS puts them; tokio has all its drivers. The shapes \
+     are those of tokio's benches/rt_multi_threaded.rs, the channels those of futures.",
+    "Every round counts: there is no physical limit here by which one could be dropped.",
+];
+
+/// The picture of the page.
+pub(super) fn chart() -> Chart {
+    Chart {
+        title: "A task spawned, a pair of messages, a yield; ns (log scale)",
+        unit: "ns",
+        series: vec![Series {
+            title: "ns",
+            metric: "op_ns",
+            low: "op_min_ns",
+            high: "op_max_ns",
+        }],
+    }
+}
+
+/// One row for each shape, and the mean of all.
+pub(super) fn conclude(rated: &[Rated<'_>]) -> Conclusion {
+    let mean = mean_row(rated);
+    let mut rows: Vec<Vec<String>> = Shape::ALL
+        .iter()
+        .filter_map(|shape| shape_cells(*shape, rated))
+        .collect();
+    rows.push(mean_cells(&mean.metrics));
+    let titles = [
+        "shape",
+        "of",
+        "doorbell ns",
+        "spread",
+        "tokio ns",
+        "spread",
+        "x tokio",
+        "x spread",
+        "goal",
+        "syscalls/1k",
+        "RES+CAL/1k",
+    ];
+    Conclusion {
+        gist: gist(&mean.metrics, rated),
+        main: Some(MainTable {
+            titles: titles.to_vec(),
+            rows,
+        }),
+        rows: vec![mean],
+    }
+}
+
+fn find<'a>(rated: &'a [Rated<'_>], who: &str, shape: Shape) -> Option<&'a Metrics> {
+    let wanted = |one: &&Rated<'_>| one.row.contestant == who && one.row.variant == shape.name();
+    rated.iter().find(wanted).map(|one| &one.row.metrics)
+}
+
+fn spread(metrics: &Metrics, [low, high]: [&str; 2]) -> String {
+    match (metrics.get(low), metrics.get(high)) {
+        (Some(low), Some(high)) => format!("{}..{}", figure(low), figure(high)),
+        _ => known(None),
+    }
+}
+
+fn shape_cells(shape: Shape, rated: &[Rated<'_>]) -> Option<Vec<String>> {
+    let own = find(rated, "doorbell", shape);
+    let other = find(rated, "tokio", shape);
+    let metrics = own.or(other)?;
+    let of = |whose: Option<&Metrics>, name| known(whose.and_then(|one| one.get(name)));
+    let ends = |whose: Option<&Metrics>| {
+        whose.map_or_else(
+            || known(None),
+            |one| spread(one, ["op_min_ns", "op_max_ns"]),
+        )
+    };
+    let both = |name| format!("{} | {}", of(own, name), of(other, name));
+    // Without doorbell there is only tokio, compared with itself.
+    let ratio = own.map_or_else(|| known(None), |one| known(one.get("ratio_x")));
+    let ratios = own.map_or_else(
+        || known(None),
+        |_| spread(metrics, ["ratio_min_x", "ratio_max_x"]),
+    );
+    Some(vec![
+        shape.name().to_owned(),
+        shape.operation().to_owned(),
+        of(own, "op_ns"),
+        ends(own),
+        of(other, "op_ns"),
+        ends(other),
+        ratio,
+        ratios,
+        format!(">= {GOAL_ROW_X}"),
+        both("syscalls_per_1k"),
+        both("interrupts_per_1k"),
+    ])
+}
+
+fn mean_cells(metrics: &Metrics) -> Vec<String> {
+    let mut cells = vec![MEAN.to_owned()];
+    cells.extend([(); 5].map(|()| String::new()));
+    cells.push(known(metrics.get("ratio_x")));
+    cells.push(spread(metrics, ["ratio_min_x", "ratio_max_x"]));
+    cells.push(format!(">= {GOAL_MEAN_X}"));
+    cells.extend([(); 2].map(|()| String::new()));
+    cells
+}
+
+/// The geometric mean over doorbell's shapes of each round, as a row of its own.
+fn mean_row(rated: &[Rated<'_>]) -> Row {
+    let own: Vec<&Rated<'_>> = rated
+        .iter()
+        .filter(|one| one.row.contestant == "doorbell")
+        .collect();
+    let rounds = own.iter().map(|one| one.ratios.len()).min().unwrap_or(0);
+    let means: Vec<f64> = (0..rounds)
+        .filter_map(|round| {
+            let ratios: Vec<f64> = own.iter().map(|one| one.ratios[round]).collect();
+            geometric_mean(&ratios)
+        })
+        .collect();
+    let ends = Spread::of(&means);
+    let mut metrics = Metrics::default();
+    metrics.put("ratio_x", median(&means));
+    metrics.put("ratio_min_x", ends.map(|ends| ends.min));
+    metrics.put("ratio_max_x", ends.map(|ends| ends.max));
+    metrics.put("shapes_count", Some(own.len() as f64));
+    metrics.put("rounds_kept_count", Some(means.len() as f64));
+    Row {
+        contestant: "doorbell".to_owned(),
+        variant: MEAN.to_owned(),
+        metrics,
+        counters: Metrics::default(),
+    }
+}
+
+/// What the table shows, in one sentence.
+fn gist(mean: &Metrics, rated: &[Rated<'_>]) -> String {
+    let Some(ratio) = mean.get("ratio_x") else {
+        return "Only tokio was measured, so there is nothing to compare.".to_owned();
+    };
+    let slower: BTreeSet<&str> = rated
+        .iter()
+        .filter(|one| {
+            one.row
+                .metrics
+                .get("ratio_x")
+                .is_some_and(|x| x < GOAL_ROW_X)
+        })
+        .map(|one| one.row.variant.as_str())
+        .collect();
+    let rows = if slower.is_empty() {
+        "in no row slower".to_owned()
+    } else {
+        let names: Vec<&str> = slower.into_iter().collect();
+        format!("slower in {}", names.join(", "))
+    };
+    format!(
+        "Spawned tasks: doorbell is {} times as fast as tokio on the geometric mean, and {rows}.",
+        figure(ratio)
+    )
+}

@@ -1,0 +1,71 @@
+//! `doorbell lab spawn`: tasks spawned, chained, woken and yielding, beside tokio.
+
+mod busy;
+mod columns;
+mod countdown;
+mod peers;
+mod shape;
+mod shapes;
+
+use std::time::Duration;
+
+use super::options::Options;
+use super::trial::{Plan, Trial, Work, run as run_trials};
+use crate::error::LabError;
+use crate::report::Report;
+use peers::{Doorbell, Tokio};
+use shape::Shape;
+use shapes::{FULL_PERCENT, Shapes};
+
+/// How much of a full pass is done for a first look.
+const QUICK_PERCENT: u32 = 10;
+/// How much is done before, unmeasured.
+const WARM_UP_PERCENT: u32 = 2;
+/// A pass that takes longer stands still.
+const PASS_MAX: Duration = Duration::from_mins(2);
+
+fn contestants() -> Vec<Box<dyn Trial>> {
+    let mut all: Vec<Box<dyn Trial>> = Vec::new();
+    for shape in Shape::ALL {
+        all.push(Box::new(Shapes::<Doorbell>::new(shape)));
+        all.push(Box::new(Shapes::<Tokio>::new(shape).baseline()));
+    }
+    all
+}
+
+/// How to read the table, one sentence for each group of columns.
+pub fn reading() -> &'static [&'static str] {
+    &columns::READING
+}
+
+/// Runs the scenario.
+///
+/// # Errors
+/// Any [`LabError`]: too few CPUs, a filter that leaves nobody, a contestant that fails.
+pub fn run(options: &Options) -> Result<Report, LabError> {
+    let amount = if options.quick {
+        QUICK_PERCENT
+    } else {
+        FULL_PERCENT
+    };
+    let plan = Plan {
+        scenario: "spawn",
+        work: Work {
+            amount,
+            warm_up: WARM_UP_PERCENT,
+            counted: QUICK_PERCENT,
+            pass_max: PASS_MAX,
+        },
+        compared: "ops_per_s",
+        spreads: &columns::SPREADS,
+        columns: columns::columns(),
+        reading: reading(),
+        chart: columns::chart(),
+        conclude: columns::conclude,
+        idle_span: options.effort.idle_span,
+    };
+    run_trials(plan, options, |_| contestants())
+}
+
+#[cfg(test)]
+mod tests;
