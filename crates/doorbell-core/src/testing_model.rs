@@ -99,10 +99,18 @@ fn killer(bug: Bug) -> (&'static str, Shows) {
         Bug::TaskCompleteRelaxed => ("task::loom::mutant_complete_relaxed", Race),
         Bug::TaskDropRelaxed => ("task::loom::mutant_drop_relaxed", Race),
         Bug::TaskJoinWakerBlind => ("task::loom::mutant_join_waker_blind", Race),
+        Bug::TaskSeizeRunning => ("task::loom_lanes::mutant_seize_running", Race),
+        Bug::TaskLeaveForgotten => (
+            "task::loom_lanes::mutant_leave_forgotten",
+            Shows::Assertion("a task was not freed"),
+        ),
         Bug::CallSleepSilently => ("call::loom::mutant_sleep_silently", Deadlock),
         Bug::CallDoneRelaxed => ("call::loom::mutant_done_relaxed", Race),
         Bug::CallTouchAfterDone => ("call::loom::mutant_touch_after_done", Race),
-        Bug::QueuePushRelaxed => ("queue::loom::mutant_push_relaxed", Race),
+        Bug::QueuePushRelaxed => (
+            "queue::loom::mutant_push_relaxed",
+            Shows::Assertion("a node was lost"),
+        ),
         Bug::QueueClaimBlind => (
             "queue::loom::mutant_claim_blind",
             Shows::Assertion("taken twice"),
@@ -112,7 +120,6 @@ fn killer(bug: Bug) -> (&'static str, Shows) {
             "idle::loom::mutant_claim_blind",
             Shows::Assertion("two wakers won"),
         ),
-        Bug::CrewDropRelaxed => ("idle::loom::mutant_drop_relaxed", Race),
         Bug::WheelFireBlind => (
             "wheel::loom::mutant_fire_blind",
             Shows::Assertion("fired after its drop"),

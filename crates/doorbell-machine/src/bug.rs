@@ -43,6 +43,10 @@ pub enum Bug {
     TaskDropRelaxed,
     /// task: the join side replaces its waker without taking the cell back first.
     TaskJoinWakerBlind,
+    /// task: a lane that ends drops a future although another lane polls it.
+    TaskSeizeRunning,
+    /// task: a reference that could not be handed to the home lane is forgotten.
+    TaskLeaveForgotten,
     /// call: the blocking caller falls asleep without telling the callee.
     CallSleepSilently,
     /// call: the completion does not publish the result.
@@ -59,13 +63,11 @@ pub enum Bug {
     IdleNoAnnounceFence,
     /// idle: a waker clears the bit by a load and a store.
     IdleClaimBlind,
-    /// crew: the last share is dropped without Acquire.
-    CrewDropRelaxed,
 }
 
 impl Bug {
     /// All mutants, without [`Bug::None`].
-    pub const ALL: [Bug; 26] = [
+    pub const ALL: [Bug; 27] = [
         Bug::BellClearAfterTake,
         Bug::BellNoRecheck,
         Bug::BellAnnounceBlind,
@@ -83,6 +85,8 @@ impl Bug {
         Bug::TaskCompleteRelaxed,
         Bug::TaskDropRelaxed,
         Bug::TaskJoinWakerBlind,
+        Bug::TaskSeizeRunning,
+        Bug::TaskLeaveForgotten,
         Bug::CallSleepSilently,
         Bug::CallDoneRelaxed,
         Bug::CallTouchAfterDone,
@@ -91,7 +95,6 @@ impl Bug {
         Bug::QueueClaimBlind,
         Bug::IdleNoAnnounceFence,
         Bug::IdleClaimBlind,
-        Bug::CrewDropRelaxed,
     ];
 
     /// The mutant with this number, [`Bug::None`] for a number that has none. The inverse of

@@ -1,1 +1,108 @@
+//! The run queue in every interleaving: its ring holds two here.
 
+// What a model counts with std's locks is not part of it and orders nothing in it.
+#![allow(clippy::disallowed_types, clippy::disallowed_methods)]
+
+use super::tests::{Taken, Thing};
+use super::{Greed, Queue};
+use crate::testing::model::{check, mutant};
+use ::loom::thread;
+use doorbell_machine::{Loom, Machine};
+use std::sync::Arc;
+
+/// The owner pushes so many and pops what is left, while another lane steals once. Every node is
+/// taken once, and whoever takes it sees its content.
+fn owner_and_thief<const BUG: u8>(count: u64, greed: Greed) {
+    let queue = Arc::new(Queue::<Loom<BUG>>::new(
+        <Loom<BUG> as Machine>::RING_CAPACITY,
+    ));
+    let taken = Taken::default();
+    let (victim, theirs) = (Arc::clone(&queue), taken.clone());
+    let thief = thread::spawn(move || {
+        let own = Queue::<Loom<BUG>>::new(<Loom<BUG> as Machine>::RING_CAPACITY);
+        // SAFETY: `own` is this thread's, and `victim` is not.
+        if let Some(loot) = unsafe { victim.steal_into(&own, greed) } {
+            theirs.take(loot.first);
+        }
+        theirs.drain(&own);
+    });
+    for entry in 0..count {
+        // SAFETY: this thread is the owner; a thing lives until it is taken.
+        unsafe { queue.push(Thing::boxed(entry)) };
+    }
+    taken.drain(&queue);
+    thief.join().unwrap();
+    // A chain that the owner had put back is still there.
+    taken.drain(&queue);
+    taken.assert_all::<Loom<BUG>>(count);
+}
+
+fn one<const BUG: u8>() {
+    owner_and_thief::<BUG>(1, Greed::One);
+}
+
+fn two<const BUG: u8>() {
+    owner_and_thief::<BUG>(2, Greed::Half);
+}
+
+fn with_a_backlog<const BUG: u8>() {
+    owner_and_thief::<BUG>(4, Greed::Half);
+}
+
+/// Two thieves and no owner that pops.
+fn two_thieves<const BUG: u8>() {
+    let queue = Arc::new(Queue::<Loom<BUG>>::new(
+        <Loom<BUG> as Machine>::RING_CAPACITY,
+    ));
+    let taken = Taken::default();
+    for entry in 0..3 {
+        // SAFETY: this thread is the owner; a thing lives until it is taken.
+        unsafe { queue.push(Thing::boxed(entry)) };
+    }
+    let thieves = [(); 2].map(|()| {
+        let (victim, theirs) = (Arc::clone(&queue), taken.clone());
+        thread::spawn(move || {
+            let own = Queue::<Loom<BUG>>::new(<Loom<BUG> as Machine>::RING_CAPACITY);
+            // SAFETY: `own` is this thread's, and `victim` is not.
+            if let Some(loot) = unsafe { victim.steal_into(&own, Greed::One) } {
+                theirs.take(loot.first);
+            }
+            theirs.drain(&own);
+        })
+    });
+    for thief in thieves {
+        thief.join().unwrap();
+    }
+    taken.drain(&queue);
+    taken.assert_all::<Loom<BUG>>(3);
+}
+
+#[test]
+fn q1_a_last_node_goes_to_owner_or_thief() {
+    check(one::<0>);
+}
+
+#[test]
+fn q1_half_goes_to_the_thief_and_the_rest_stays() {
+    check(two::<0>);
+}
+
+#[test]
+fn q1_a_ring_that_overflows_loses_nothing() {
+    check(with_a_backlog::<0>);
+}
+
+#[test]
+fn q1_two_thieves_take_different_nodes() {
+    check(two_thieves::<0>);
+}
+
+#[test]
+fn mutant_push_relaxed() {
+    mutant!(QueuePushRelaxed, one);
+}
+
+#[test]
+fn mutant_claim_blind() {
+    mutant!(QueueClaimBlind, one);
+}

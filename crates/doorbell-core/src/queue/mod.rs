@@ -194,9 +194,14 @@ impl<M: Machine> Queue<M> {
     /// # Safety
     /// The caller is the owner of `own`, which is empty, and is not the owner of this one.
     pub unsafe fn steal_into(&self, own: &Queue<M>, greed: Greed) -> Option<Loot<M>> {
-        let how_many = |found: u64| match greed {
-            Greed::Half => found / 2,
-            Greed::One => found.div_ceil(2),
+        // A lane with a backlog is not about to run dry.
+        let spares_last = greed == Greed::Half && self.backlog.is_empty();
+        let how_many = |found: u64| {
+            if spares_last {
+                found / 2
+            } else {
+                found.div_ceil(2)
+            }
         };
         // SAFETY: passed on.
         if let Some(stolen) = unsafe { self.ring.steal_into(&own.ring, how_many) } {

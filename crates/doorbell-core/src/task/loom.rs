@@ -21,17 +21,17 @@ use std::task::{Context, Poll, Waker};
 
 /// What wakers publish by the wake alone: flags without any ordering of their own. A poll
 /// that misses one which was up before the wake waits for ever.
-struct Gate {
+pub(super) struct Gate {
     open: [AtomicU32; 2],
     /// The rest is not part of the model: std atomics and a lock that order nothing in it.
     polls: AtomicUsize,
     futures_dropped: AtomicUsize,
     outputs_dropped: AtomicUsize,
-    waker: Mutex<Option<Waker>>,
+    pub(super) waker: Mutex<Option<Waker>>,
 }
 
 impl Gate {
-    fn new() -> Arc<Self> {
+    pub(super) fn new() -> Arc<Self> {
         Arc::new(Gate {
             open: [AtomicU32::new(0), AtomicU32::new(0)],
             polls: AtomicUsize::new(0),
@@ -41,32 +41,32 @@ impl Gate {
         })
     }
 
-    fn open(&self, door: usize) {
+    pub(super) fn open(&self, door: usize) {
         self.open[door].store(1, Relaxed);
     }
 
-    fn waker(&self) -> Waker {
+    pub(super) fn waker(&self) -> Waker {
         let slot = self.waker.lock().unwrap();
         slot.clone().expect("the task was polled once")
     }
 
     /// The future was dropped once, and its output once if it had one.
-    fn assert_dropped(&self, outputs: usize) {
+    pub(super) fn assert_dropped(&self, outputs: usize) {
         assert_eq!(self.futures_dropped.load(Relaxed), 1);
         assert_eq!(self.outputs_dropped.load(Relaxed), outputs);
     }
 }
 
 /// Ready once `doors` of the gate are open.
-struct Task {
-    gate: Arc<Gate>,
-    doors: usize,
+pub(super) struct Task {
+    pub(super) gate: Arc<Gate>,
+    pub(super) doors: usize,
     /// How many polls wake the task themselves.
-    self_wakes: u32,
+    pub(super) self_wakes: u32,
 }
 
 /// How many doors were open; counts its drop.
-struct Output(usize, Arc<Gate>);
+pub(super) struct Output(usize, Arc<Gate>);
 
 impl Drop for Output {
     fn drop(&mut self) {

@@ -16,6 +16,8 @@ mod join;
 mod local;
 #[cfg(test)]
 mod loom;
+#[cfg(test)]
+mod loom_lanes;
 mod state;
 #[cfg(test)]
 mod tests;

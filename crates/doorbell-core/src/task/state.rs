@@ -216,7 +216,7 @@ impl<M: Machine> State<M> {
                     Seized::Complete
                 };
                 (seen | SEIZED, what)
-            } else if seen & RUNNING != 0 {
+            } else if seen & RUNNING != 0 && !M::BUG.is(Bug::TaskSeizeRunning) {
                 (seen | SEIZED | CANCELLED | SCHEDULED, Seized::Elsewhere)
             } else if seen & (SCHEDULED | LEFT) == SCHEDULED {
                 let next = (seen | SEIZED | CANCELLED | RUNNING) + ONE_REF;
@@ -239,6 +239,9 @@ impl<M: Machine> State<M> {
 
     /// The caller has the lane's reference and could not hand it to the lane that is to drop it.
     pub(super) fn leave(&self) -> Left {
+        if M::BUG.is(Bug::TaskLeaveForgotten) {
+            return Left::ToHome;
+        }
         // ORDER: AcqRel pairs with `seize`: who comes second sees all that the first did.
         if self.0.fetch_or(LEFT, Ordering::AcqRel) & SEIZED == 0 {
             Left::ToHome

@@ -1,0 +1,143 @@
+//! Tasks that move between lanes, in every interleaving, while the lanes end.
+//!
+//! Lane 0 is the model's first thread and has polled the task once, so it is the task's home;
+//! lane 1 is the other thread.
+
+// What a model counts with std's atomics and locks is not part of it and orders nothing in it.
+#![allow(clippy::disallowed_types, clippy::disallowed_methods)]
+
+use super::loom::{Gate, Output, Task};
+use super::{Join, Local};
+use crate::crew::{Crew, FrontRef};
+use crate::queue::Greed;
+use crate::testing::model::{check, check_large, mutant};
+use crate::testing::spawn;
+use ::loom::thread;
+use doorbell_machine::Loom;
+use std::sync::Arc;
+use std::task::{Context, Poll, Waker};
+
+struct Home<const BUG: u8> {
+    fronts: Vec<FrontRef<Loom<BUG>>>,
+    local: Local<Loom<BUG>>,
+    gate: Arc<Gate>,
+    join: Join<Output>,
+}
+
+impl<const BUG: u8> Home<BUG> {
+    fn new(doors: usize, self_wakes: u32) -> Self {
+        let fronts = Crew::new(2, &Arc::default(), |_, _| 0);
+        let local = Local::new(fronts[0].clone());
+        let gate = Gate::new();
+        let task = Task {
+            gate: Arc::clone(&gate),
+            doors,
+            self_wakes,
+        };
+        let join = local.enter(|| spawn(&fronts[0], task));
+        local.enter(|| assert!(local.run_one()));
+        Home {
+            fronts,
+            local,
+            gate,
+            join,
+        }
+    }
+
+    /// Both lanes have ended: so has the task, and nothing of it is left.
+    fn assert_freed(mut self) {
+        let outputs =
+            match std::pin::pin!(&mut self.join).poll(&mut Context::from_waker(Waker::noop())) {
+                Poll::Ready(output) => usize::from(output.is_ok()),
+                Poll::Pending => panic!("the task did not end"),
+            };
+        drop(self.join);
+        *self.gate.waker.lock().unwrap() = None;
+        drop(self.local);
+        self.gate.assert_dropped(outputs);
+        assert_eq!(self.fronts[0].shares(), 2, "a task was not freed");
+    }
+}
+
+/// Lane 1 steals the task and runs it while it can, and the two lanes end.
+fn stolen_while_home_ends<const BUG: u8>(doors: usize, self_wakes: u32) {
+    let home = Home::<BUG>::new(doors, self_wakes);
+    let [here, there] = [0, 1].map(|lane| home.fronts[lane].clone());
+    let thief = thread::spawn(move || {
+        let local = Local::new(there);
+        local.enter(|| {
+            let _ = local.steal(&here, Greed::One);
+            while local.run_one() {}
+            local.close();
+        });
+    });
+    home.local.enter(|| home.local.close());
+    thief.join().unwrap();
+    home.assert_freed();
+}
+
+fn completes_elsewhere<const BUG: u8>() {
+    stolen_while_home_ends::<BUG>(0, 1);
+}
+
+fn goes_round_elsewhere<const BUG: u8>() {
+    stolen_while_home_ends::<BUG>(0, 2);
+}
+
+fn idles_elsewhere<const BUG: u8>() {
+    stolen_while_home_ends::<BUG>(1, 1);
+}
+
+/// Lane 1 wakes the task, for which lane 0 is the better place, and the two lanes end.
+fn woken_while_home_ends<const BUG: u8>() {
+    let home = Home::<BUG>::new(1, 0);
+    let there = home.fronts[1].clone();
+    let gate = Arc::clone(&home.gate);
+    let waker = gate.waker();
+    let other = thread::spawn(move || {
+        let local = Local::new(there);
+        local.enter(|| {
+            gate.open(0);
+            waker.wake();
+            while local.run_one() {}
+            local.close();
+        });
+    });
+    home.local.enter(|| {
+        let _ = home.local.gather();
+        while home.local.run_one() {}
+        home.local.close();
+    });
+    other.join().unwrap();
+    home.assert_freed();
+}
+
+#[test]
+fn d4_a_task_that_completes_elsewhere_while_its_home_ends() {
+    check(completes_elsewhere::<0>);
+}
+
+#[test]
+fn d4_a_task_that_is_queued_elsewhere_while_its_home_ends() {
+    check_large(goes_round_elsewhere::<0>);
+}
+
+#[test]
+fn d4_a_task_that_idles_elsewhere_while_its_home_ends() {
+    check(idles_elsewhere::<0>);
+}
+
+#[test]
+fn w14_a_task_woken_from_another_lane_while_its_home_ends() {
+    check(woken_while_home_ends::<0>);
+}
+
+#[test]
+fn mutant_seize_running() {
+    mutant!(TaskSeizeRunning, goes_round_elsewhere);
+}
+
+#[test]
+fn mutant_leave_forgotten() {
+    mutant!(TaskLeaveForgotten, completes_elsewhere);
+}
