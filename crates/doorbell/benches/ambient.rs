@@ -10,7 +10,7 @@
 )]
 
 use doorbell::{Builder, Handle, current_core};
-use doorbell_core::lane::{LaneConfig, LaneShared};
+use doorbell_core::lane::{IdlePolicy, LaneConfig, LaneShared};
 use doorbell_core::switches::{SwitchWord, Switches};
 use doorbell_machine::Host;
 use std::hint::black_box;
@@ -35,8 +35,10 @@ fn main() {
         .build()
         .expect("one core is always there");
     let direct = LaneShared::<Host>::new(
-        LaneConfig { watch_ns: 0 },
-        Arc::new(SwitchWord::new(Switches::default())),
+        LaneConfig {
+            idle: IdlePolicy::Park,
+        },
+        &Arc::new(SwitchWord::new(Switches::default())),
     );
     let handle: Handle = runtime.handle().clone();
     let names = [

@@ -3,11 +3,15 @@
 use crate::rt::{Owner, Plan};
 use crate::runtime::Runtime;
 use crate::{SwitchError, Switches};
+use doorbell_core::lane::IdlePolicy as LaneIdle;
 use doorbell_machine::{Host, Machine, ThreadError, Topology};
 use std::time::Duration;
 
-/// How long an idle lane watches before it parks, unless told otherwise.
-const WATCH_DEFAULT: Duration = Duration::from_micros(50);
+/// The longest that an idle lane watches before it parks, unless told otherwise.
+const WATCH_MAX_NS: u64 = 50_000;
+
+/// How much of its time an idle lane watches in vain, unless told otherwise.
+const BUDGET: f64 = 0.05;
 
 /// More lanes than any machine has CPUs.
 const CORES_MAX: usize = 4_096;
@@ -33,6 +37,14 @@ pub enum BuildError {
     Name {
         /// The name asked for.
         name: String,
+    },
+    /// A budget that is no share of a CPU.
+    #[error(
+        "an idle lane cannot watch {budget} of its time; give a budget above 0 and at most 1, or use IdlePolicy::Park"
+    )]
+    IdleBudget {
+        /// The budget asked for.
+        budget: f64,
     },
     /// A CPU of the list is not in the process's affinity mask.
     #[error(
@@ -107,8 +119,26 @@ pub struct Builder {
     cores: Cores,
     name: String,
     pin: Option<bool>,
-    watch: Duration,
+    idle: LaneIdle,
     switches: Option<Switches>,
+}
+
+/// How an idle lane waits for work: see [`Builder::idle`].
+#[derive(Clone, Copy, Debug, PartialEq)]
+#[non_exhaustive]
+pub enum IdlePolicy {
+    /// It blocks in the OS at once. Whoever wakes it makes a syscall, and it comes tens of
+    /// microseconds later.
+    Park,
+    /// It watches for up to 50 µs while wakes keep coming soon after it parked, and less and
+    /// less while they do not. Source: the kernel's `haltpoll` governor.
+    Adaptive {
+        /// How much of its time it may watch in vain, above 0 and at most 1: with 0.05, 5 per
+        /// cent of a CPU.
+        budget: f64,
+    },
+    /// It never blocks, and burns its CPU.
+    Spin,
 }
 
 impl Default for Builder {
@@ -117,7 +147,10 @@ impl Default for Builder {
             cores: Cores::All,
             name: "doorbell".to_owned(),
             pin: None,
-            watch: WATCH_DEFAULT,
+            idle: LaneIdle::Adaptive {
+                watch_max_ns: WATCH_MAX_NS,
+                budget: BUDGET,
+            },
             switches: None,
         }
     }
@@ -160,11 +193,28 @@ impl Builder {
         self
     }
 
-    /// How long an idle lane watches its bell before it parks; 50 µs unless told. While it
-    /// watches it is reached without a syscall, and burns its CPU.
+    /// How an idle lane waits: unless told, [`IdlePolicy::Adaptive`] with a budget of 0.05. While it watches it is reached without a syscall, and burns its
+    /// CPU; while it is parked it costs nothing. Wrong budgets are reported by
+    /// [`Builder::build`].
+    #[must_use]
+    pub fn idle(mut self, policy: IdlePolicy) -> Self {
+        self.idle = match policy {
+            IdlePolicy::Park => LaneIdle::Park,
+            IdlePolicy::Adaptive { budget } => LaneIdle::Adaptive {
+                watch_max_ns: WATCH_MAX_NS,
+                budget,
+            },
+            IdlePolicy::Spin => LaneIdle::Spin,
+        };
+        self
+    }
+
+    /// Has an idle lane watch this long each time, whatever comes of it, before it parks: for
+    /// measurements and tests. Takes the place of [`Builder::idle`].
     #[must_use]
     pub fn watch(mut self, time: Duration) -> Self {
-        self.watch = time;
+        let watch_ns = u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
+        self.idle = LaneIdle::Watch { watch_ns };
         self
     }
 
@@ -184,6 +234,11 @@ impl Builder {
         if self.name.contains('\0') {
             return Err(BuildError::Name { name: self.name });
         }
+        if let LaneIdle::Adaptive { budget, .. } = self.idle
+            && !(budget > 0.0 && budget <= 1.0)
+        {
+            return Err(BuildError::IdleBudget { budget });
+        }
         let switches = match self.switches {
             Some(switches) => switches,
             None => switches_of_environment()?,
@@ -191,7 +246,7 @@ impl Builder {
         let plan = Plan {
             cpus: self.choose_cpus(&Host::topology(), Host::cpu_count())?,
             name: self.name,
-            watch_ns: u64::try_from(self.watch.as_nanos()).unwrap_or(u64::MAX),
+            idle: self.idle,
             switches,
         };
         Ok(Runtime::of(Owner::start(&plan)?))

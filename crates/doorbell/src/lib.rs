@@ -32,7 +32,7 @@ mod task;
 pub mod time;
 mod yield_now;
 
-pub use builder::{BuildError, Builder, CpuList};
+pub use builder::{BuildError, Builder, CpuList, IdlePolicy};
 pub use call::{Call, CallError, call_on};
 pub use doorbell_core::bell::LaneState;
 pub use doorbell_core::lane::LaneCounts;

@@ -7,7 +7,7 @@ use crate::{CoreId, Switches};
 use doorbell_core::bell::LaneState;
 use doorbell_core::call::{ErasedCall, Gone, SPIN_NS, wait_for};
 use doorbell_core::crew::Crew;
-use doorbell_core::lane::{Lane, LaneConfig, LaneShared};
+use doorbell_core::lane::{IdlePolicy, Lane, LaneConfig, LaneShared};
 use doorbell_core::switches::SwitchWord;
 use doorbell_core::task::{BodyVtable, Kind, RawJoin, launch};
 use doorbell_core::wait;
@@ -22,7 +22,7 @@ pub(crate) struct Plan {
     pub(crate) name: String,
     /// The CPU of each core; `None` leaves its lane free.
     pub(crate) cpus: Vec<Option<usize>>,
-    pub(crate) watch_ns: u64,
+    pub(crate) idle: IdlePolicy,
     pub(crate) switches: Switches,
 }
 
@@ -39,6 +39,17 @@ fn distance(topology: &Topology, one: Option<usize>, other: Option<usize>) -> u3
         2
     } else {
         u32::from(one.smt != other.smt)
+    }
+}
+
+/// How long a thread of the user's watches in `block_on`: lanes may be asked to for ever, such a
+/// thread only for a while.
+fn watch_of_threads_ns(idle: IdlePolicy) -> u64 {
+    match idle {
+        IdlePolicy::Park => 0,
+        IdlePolicy::Watch { watch_ns } => watch_ns.min(SPIN_NS),
+        IdlePolicy::Adaptive { watch_max_ns, .. } => watch_max_ns.min(SPIN_NS),
+        IdlePolicy::Spin => SPIN_NS,
     }
 }
 
@@ -71,9 +82,7 @@ impl<M: Machine> Owner<M> {
     /// Starts one lane per core.
     pub(crate) fn start(plan: &Plan) -> Result<Self, ThreadError> {
         let switches = Arc::new(SwitchWord::new(plan.switches));
-        let config = LaneConfig {
-            watch_ns: plan.watch_ns,
-        };
+        let config = LaneConfig { idle: plan.idle };
         let clock = Arc::new(Clock::default());
         let topology = M::topology();
         let fronts = Crew::new(plan.cpus.len(), &switches, |one, other| {
@@ -86,7 +95,7 @@ impl<M: Machine> Owner<M> {
             lanes: lanes.collect(),
             switches,
             cursor: M::Line::new(M::Counter::default),
-            watch_ns: plan.watch_ns,
+            watch_ns: watch_of_threads_ns(plan.idle),
             clock,
         });
         // If a thread cannot be started, dropping the owner ends those that were.
@@ -182,8 +191,7 @@ impl<M: Machine> Ambient for Rt<M> {
     }
 
     fn block_on(&self, future: Pin<&mut dyn Future<Output = ()>>) {
-        // A lane may be asked to watch for ever; a thread of the user's only for a while.
-        wait::block_on::<M, _>(future, self.watch_ns.min(SPIN_NS));
+        wait::block_on::<M, _>(future, self.watch_ns);
     }
 
     fn now_ns(&self) -> u64 {

@@ -74,6 +74,10 @@ counts! {
     unparks_deadline,
     /// Timers that fired.
     timers_fired,
+    /// Nanoseconds that it watched in vain: it parked after them.
+    watched_vain_ns,
+    /// Times that a watching lane noticed that the OS had given its CPU to somebody else.
+    preemptions,
     /// Searches for work at other lanes.
     searches,
     /// Of those, the ones that found some.

@@ -3,7 +3,7 @@
 // What a model counts with std's atomics and locks is not part of it and orders nothing in it.
 #![allow(clippy::disallowed_types, clippy::disallowed_methods)]
 
-use super::{Lane, LaneConfig, LaneCounts, LaneShared};
+use super::{IdlePolicy, Lane, LaneConfig, LaneCounts, LaneShared};
 use crate::mailbox::Posted;
 use crate::switches::{IdleNotify, SwitchWord, Switches};
 use crate::testing::model::{check, check_large, mutant};
@@ -32,7 +32,12 @@ impl<const BUG: u8> Running<BUG> {
             ..Switches::default()
         };
         let switches = Arc::new(SwitchWord::new(switches));
-        let shared = Arc::new(LaneShared::new(LaneConfig { watch_ns }, &switches));
+        let shared = Arc::new(LaneShared::new(
+            LaneConfig {
+                idle: IdlePolicy::Watch { watch_ns },
+            },
+            &switches,
+        ));
         let theirs = Arc::clone(&shared);
         let thread = thread::spawn(move || Lane::new(theirs).run());
         Running { shared, thread }

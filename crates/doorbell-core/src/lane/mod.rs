@@ -1,6 +1,7 @@
 //! The loop of a lane: take, run, pass, watch, park. See README.md in this folder.
 
 mod counts;
+mod governor;
 #[cfg(test)]
 mod loom;
 mod search;
@@ -8,6 +9,7 @@ mod search;
 mod tests;
 
 pub use counts::{LaneCounts, LaneTally};
+pub use governor::IdlePolicy;
 
 use crate::bell::{Announced, LaneState};
 use crate::crew::FrontRef;
@@ -16,6 +18,7 @@ use crate::switches::SwitchWord;
 use crate::task::Local;
 use crate::wheel::Clock;
 use doorbell_machine::{Bug, Counter, Line, Machine, Ordering, ParkEnd, Watched, Word};
+use governor::Governor;
 use std::cell::Cell;
 use std::sync::Arc;
 
@@ -42,8 +45,8 @@ const LOOK_AROUND_NS: u64 = 10_000;
 /// What is fixed when a lane is made.
 #[derive(Clone, Copy, Debug)]
 pub struct LaneConfig {
-    /// How long an idle lane watches its bell before it parks.
-    pub watch_ns: u64,
+    /// How it waits while it is idle.
+    pub idle: IdlePolicy,
 }
 
 /// The part of a lane that others reach: posters by the front, people by the counts.
@@ -141,6 +144,7 @@ enum WatchEnd {
 pub struct Lane<M: Machine> {
     shared: Arc<LaneShared<M>>,
     local: Local<M>,
+    governor: Governor,
     /// A timer ended the last park, and nothing was posted since: watching would burn CPU for
     /// posts that do not come.
     after_deadline: Cell<bool>,
@@ -164,6 +168,7 @@ impl<M: Machine> Lane<M> {
         let local = Local::with_clock(shared.front().clone(), Arc::clone(&shared.clock));
         let lanes = shared.front().crew().fronts().len();
         Lane {
+            governor: Governor::new(shared.config.idle),
             shared,
             local,
             after_deadline: Cell::new(false),
@@ -298,12 +303,17 @@ impl<M: Machine> Lane<M> {
     fn watch(&self) -> WatchEnd {
         let (shared, tally) = (&*self.shared, &self.shared.tally);
         let front = shared.front();
-        let watch_ns = shared.config.watch_ns;
-        if watch_ns == 0 || self.after_deadline.get() {
+        if !self.governor.watches()
+            || (self.after_deadline.get() && self.governor.heeds_deadlines())
+        {
+            return WatchEnd::Quiet;
+        }
+        let started_ns = M::now_ns();
+        let watch_ns = self.governor.watch_ns(started_ns);
+        if watch_ns == 0 {
             return WatchEnd::Quiet;
         }
         tally.watches.add_owned(1);
-        let started_ns = M::now_ns();
         // A timer that is due sooner ends the watch: the park goes on with an exact deadline.
         let due_ns = self.local.due_ns();
         let watch_ns = match due_ns {
@@ -311,23 +321,32 @@ impl<M: Machine> Lane<M> {
             None => watch_ns,
         };
         let mut served_count = 0_u32;
-        let mut quiet_ns = 0;
+        let (mut quiet_ns, mut looked_ns) = (0, started_ns);
         loop {
             let slice_ns = self.slice_ns(quiet_ns, watch_ns);
             match front.watch(slice_ns) {
                 Watched::Deadline => {
-                    quiet_ns += slice_ns;
-                    if quiet_ns >= watch_ns {
-                        return WatchEnd::Quiet;
+                    quiet_ns = quiet_ns.saturating_add(slice_ns);
+                    if self.is_watched_out(slice_ns, looked_ns) || quiet_ns >= watch_ns {
+                        self.note_vain(quiet_ns);
+                        // One that never parks comes back after a pass, in which it fires timers.
+                        let parks = self.governor.parks();
+                        return if parks {
+                            WatchEnd::Quiet
+                        } else {
+                            WatchEnd::Busy
+                        };
                     }
                     if self.look_around() {
                         return WatchEnd::Busy;
                     }
+                    looked_ns = M::now_ns();
                     continue;
                 }
                 Watched::Changed => tally.notified.add_owned(1),
             }
             quiet_ns = 0;
+            looked_ns = u64::MAX;
             // What asked for a pass gets one: the mailbox is taken there.
             if front.bell().wants_pass() {
                 return WatchEnd::Busy;
@@ -348,6 +367,26 @@ impl<M: Machine> Lane<M> {
                 return WatchEnd::Busy;
             }
         }
+    }
+
+    /// Whether the OS gave the CPU to somebody else while this lane watched.
+    fn is_watched_out(&self, slice_ns: u64, looked_ns: u64) -> bool {
+        // What was served meanwhile may have taken any time.
+        if !self.governor.learns() || looked_ns == u64::MAX {
+            return false;
+        }
+        let preempted = self
+            .governor
+            .was_preempted(looked_ns, M::now_ns(), slice_ns);
+        if preempted {
+            self.shared.tally.preemptions.add_owned(1);
+        }
+        preempted
+    }
+
+    fn note_vain(&self, quiet_ns: u64) {
+        self.governor.note_vain(quiet_ns);
+        self.shared.tally.watched_vain_ns.add_owned(quiet_ns);
     }
 
     /// From watching to parked and back.
@@ -378,8 +417,16 @@ impl<M: Machine> Lane<M> {
             .local
             .due_ns()
             .filter(|_| !self.shared.clock.is_frozen());
+        let learns = self.governor.learns();
+        let from_ns = if learns { M::now_ns() } else { 0 };
         match front.bell().park(front.seat(), until_ns) {
-            ParkEnd::Rung => tally.unparks_rung.add_owned(1),
+            ParkEnd::Rung => {
+                tally.unparks_rung.add_owned(1);
+                if learns {
+                    let slept_ns = M::now_ns().saturating_sub(from_ns);
+                    self.governor.note_sleep(slept_ns);
+                }
+            }
             // Told between the announcement and the OS's own last test.
             ParkEnd::Changed => tally.unparks_last_test.add_owned(1),
             ParkEnd::Deadline => {

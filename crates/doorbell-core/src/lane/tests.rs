@@ -5,7 +5,7 @@
 
 mod threads;
 
-use super::{Lane, LaneConfig, LaneCounts, LaneShared, POLLS_PER_PASS, Pass, WatchEnd};
+use super::{IdlePolicy, Lane, LaneConfig, LaneCounts, LaneShared, POLLS_PER_PASS, Pass, WatchEnd};
 use crate::bell::{Announced, LaneState};
 use crate::crew::FrontRef;
 use crate::mailbox::Posted;
@@ -20,7 +20,12 @@ use std::task::Poll;
 
 fn shared(watch_ns: u64, switches: Switches) -> Arc<LaneShared<Host>> {
     let switches = Arc::new(SwitchWord::new(switches));
-    Arc::new(LaneShared::new(LaneConfig { watch_ns }, &switches))
+    Arc::new(LaneShared::new(
+        LaneConfig {
+            idle: IdlePolicy::Watch { watch_ns },
+        },
+        &switches,
+    ))
 }
 
 /// A lane that the test drives step by step.
@@ -41,6 +46,8 @@ const NONE: LaneCounts = LaneCounts {
     unparks_last_test: 0,
     unparks_deadline: 0,
     timers_fired: 0,
+    watched_vain_ns: 0,
+    preemptions: 0,
     searches: 0,
     thefts: 0,
     stolen: 0,
