@@ -52,8 +52,8 @@ pub enum Command {
     ///
     /// Of calls, each contestant stands between two readings of the physical limit; if those
     /// differ by more than 1.5 times the pass is repeated, and after two repetitions the round is
-    /// dropped. Of timers, every round counts, and contestants are compared with one of them in
-    /// the same round.
+    /// dropped. Everywhere else every round counts, and contestants are compared with one of them
+    /// in the same round.
     ///
     /// Stop other programs first: every one of them is in the figures.
     #[command(
@@ -140,7 +140,7 @@ pub enum LabCommand {
     /// a list of recycled nodes.
     #[command(after_long_help = trial_help(
         "flood",
-        "the whole table, in about 2 minutes",
+        "the whole table, in a few minutes",
         flood::reading(),
     ))]
     Flood(LabArgs),

@@ -33,11 +33,13 @@ pub(super) fn columns() -> Vec<Column> {
 }
 
 /// One sentence for each group of columns. Also part of the help.
-pub(super) const READING: [&str; 7] = [
+pub(super) const READING: [&str; 8] = [
     "doorbell ns, tokio ns: the time of a whole pass divided by its tasks, pairs or yields; the \
      median over the rounds, with the least and the greatest round.",
     "x tokio: how many times faster doorbell is, formed in each round; above 1 it is faster. The \
      last row is the geometric mean of all rows above it, formed in each round too.",
+    "One row can carry the mean: in spawn_many_remote_busy2 a tokio worker always has tasks of its \
+     own, and looks for others only once in many polls. So read the rows too.",
     "goal: what is hoped for; it is no result.",
     "syscalls: of the whole process per 1,000 operations, from a pass of its own in the first \
      round, doorbell's and then tokio's. In the busy rows those of the stalls are in it: a \
