@@ -7,6 +7,7 @@ use clap::{Args, Parser, Subcommand};
 use crate::scenario::{
     Effort, Options, call, flood, idle, spawn, timer_acc, timer_cost, timer_idle,
 };
+use crate::tour::TourOptions;
 
 /// The most calls in a round: their numbers have to fit into the words that carry them.
 const CALLS_MAX: i64 = 10_000_000;
@@ -21,6 +22,7 @@ const ROUNDS_MAX: i64 = 1_000;
     arg_required_else_help = true,
     subcommand_required = true,
     after_help = "Examples:\n  \
+        doorbell lab                 a tour of all measurements, in about two minutes\n  \
         doorbell lab call            how long a call to another core takes, as a table\n  \
         doorbell lab call --quick    a first look within seconds\n  \
         doorbell lab spawn           how fast tasks are spawned, chained and woken\n  \
@@ -42,27 +44,67 @@ pub struct Cli {
 pub enum Command {
     /// Measure Doorbell and its peers on this machine
     ///
+    /// Without a scenario this is a tour: all of them in a short form, in about two minutes, with a
+    /// sentence under each table that says what it shows.
+    ///
     /// Every scenario runs its contestants interleaved, in rounds. Figures are medians over the
     /// rounds, with the least and the greatest round beside them.
     ///
     /// Of calls, each contestant stands between two readings of the physical limit; if those
     /// differ by more than 1.5 times the pass is repeated, and after two repetitions the round is
-    /// dropped. Of timers, every round counts, and contestants are compared with one of them in
-    /// the same round.
+    /// dropped. Everywhere else every round counts, and contestants are compared with one of them
+    /// in the same round.
     ///
     /// Stop other programs first: every one of them is in the figures.
     #[command(
-        arg_required_else_help = true,
+        args_conflicts_with_subcommands = true,
         after_help = "Examples:\n  \
+            doorbell lab\n  \
+            doorbell lab --json > tour.json\n  \
+            doorbell lab --only timer --rounds 1\n  \
             doorbell lab call --quick\n  \
             doorbell lab call --rounds 15 --html call.html\n  \
             doorbell lab call --json | jq '.rows[] | [.contestant, .metrics.p50_ns]'"
     )]
     Lab {
-        /// What to measure.
+        /// What is measured without a scenario.
+        #[command(flatten)]
+        tour: TourArgs,
+        /// What to measure; all in a short form if it is left out.
         #[command(subcommand)]
-        scenario: LabCommand,
+        scenario: Option<LabCommand>,
     },
+}
+
+/// Options of the tour.
+#[derive(Debug, Args)]
+pub struct TourArgs {
+    /// How often each contestant is run [default: 5 or 7, so that the tour takes two minutes]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=ROUNDS_MAX))]
+    rounds: Option<u32>,
+
+    /// One round of each scenario: a first look within half a minute
+    #[arg(long, conflicts_with = "rounds")]
+    quick: bool,
+
+    /// Only scenarios whose name contains this
+    #[arg(long, value_name = "SUBSTRING")]
+    only: Option<String>,
+
+    /// Print JSON instead of the tables: one object, with the list `reports`
+    #[arg(long)]
+    json: bool,
+}
+
+impl TourArgs {
+    /// What these arguments mean together.
+    pub fn options(&self) -> TourOptions {
+        TourOptions {
+            rounds: self.rounds.or(self.quick.then_some(1)),
+            json: self.json,
+            only: self.only.clone(),
+        }
+    }
 }
 
 /// The scenarios.
@@ -83,7 +125,7 @@ pub enum LabCommand {
     /// multi-thread scheduler: many tasks spawned from within and from another thread, to workers
     /// that are idle and that are busy; chains of spawns; pairs that exchange messages; yields.
     /// doorbell and tokio, with two workers each, one row for each shape.
-    #[command(after_long_help = plain_help(
+    #[command(after_long_help = trial_help(
         "spawn",
         "the whole table, in about 1 minute",
         spawn::reading(),
@@ -96,9 +138,9 @@ pub enum LabCommand {
     /// Measured is how much is done in a second, and whom it disturbs; with calls and tasks of
     /// doorbell, tasks and a channel of tokio, the channels of std and crossbeam, and as the limit
     /// a list of recycled nodes.
-    #[command(after_long_help = plain_help(
+    #[command(after_long_help = trial_help(
         "flood",
-        "the whole table, in about 2 minutes",
+        "the whole table, in a few minutes",
         flood::reading(),
     ))]
     Flood(LabArgs),
@@ -107,7 +149,7 @@ pub enum LabCommand {
     ///
     /// Two lanes do a little work, and then there is none for 10 s. Measured is how often their
     /// threads leave a CPU meanwhile, their CPU time and their system calls; beside tokio.
-    #[command(after_long_help = plain_help(
+    #[command(after_long_help = trial_help(
         "idle",
         "the whole table, in about 3 minutes",
         idle::reading(),
@@ -120,7 +162,7 @@ pub enum LabCommand {
     /// in batches, each the earliest there is, beside many others, and on both cores at once; with
     /// doorbell, tokio and async-io, beside a bare array of lists as the floor. The clock that a
     /// sleep reads has rows of its own.
-    #[command(after_long_help = plain_help(
+    #[command(after_long_help = trial_help(
         "timer-cost",
         "the whole table, in about 2 minutes",
         timer_cost::reading(),
@@ -132,7 +174,7 @@ pub enum LabCommand {
     /// 400 tasks on two cores sleep 25 times each, for 1 to 50 ms. Measured is how long after its
     /// deadline each goes on, and the CPU time of it all; with doorbell, tokio, async-io, and 400
     /// threads that sleep in the kernel as the baseline.
-    #[command(after_long_help = plain_help(
+    #[command(after_long_help = trial_help(
         "timer-acc",
         "the whole table, in about 1 minute",
         timer_acc::reading(),
@@ -144,7 +186,7 @@ pub enum LabCommand {
     /// Periods lie between 10 ms and 1 s, each doubling as likely as the next. Measured are the
     /// wake-ups of threads for each tick, and the CPU time; with doorbell with and without slack,
     /// tokio and async-io.
-    #[command(after_long_help = plain_help(
+    #[command(after_long_help = trial_help(
         "timer-idle",
         "the whole table, in about 2 minutes",
         timer_idle::reading(),
@@ -231,6 +273,7 @@ impl LabArgs {
             only: self.only.clone(),
             json: self.json,
             html: self.html.clone(),
+            place: None,
         }
     }
 }
@@ -246,7 +289,7 @@ fn call_help() -> String {
     )
 }
 
-fn plain_help(scenario: &str, whole: &str, reading: &[&str]) -> String {
+fn trial_help(scenario: &str, whole: &str, reading: &[&str]) -> String {
     let command = format!("doorbell lab {scenario}");
     let examples = format!(
         "Examples:\n  \
@@ -281,8 +324,8 @@ mod tests {
     fn options(arguments: &[&str]) -> Options {
         let words = ["doorbell", "lab", "call"].iter().chain(arguments);
         let cli = Cli::try_parse_from(words).expect("the arguments are right");
-        let Command::Lab { scenario } = cli.command;
-        scenario.options()
+        let Command::Lab { scenario, .. } = cli.command;
+        scenario.expect("a scenario was named").options()
     }
 
     #[test]
@@ -314,6 +357,26 @@ mod tests {
                 ..Effort::FULL
             }
         );
+    }
+
+    #[test]
+    fn without_a_scenario_it_is_a_tour() {
+        let tour = |arguments: &[&str]| {
+            let words = ["doorbell", "lab"].iter().chain(arguments);
+            let Command::Lab { tour, scenario } = Cli::try_parse_from(words)?.command;
+            assert!(scenario.is_none());
+            Ok::<_, clap::Error>(tour.options())
+        };
+        assert_eq!(tour(&[]).expect("it is right"), TourOptions::default());
+        let options = tour(&["--quick", "--json", "--only", "timer"]).expect("it is right");
+        let expected = TourOptions {
+            rounds: Some(1),
+            json: true,
+            only: Some("timer".to_owned()),
+        };
+        assert_eq!(options, expected);
+        assert!(tour(&["--quick", "--rounds", "3"]).is_err());
+        assert!(tour(&["nothing-of-that-name"]).is_err());
     }
 
     #[test]

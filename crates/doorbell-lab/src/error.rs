@@ -118,6 +118,15 @@ pub enum LabError {
         known: Vec<String>,
     },
 
+    /// `--only` leaves no scenario of the tour.
+    #[error("no scenario contains `{filter}`; there are: {}", known.join(", "))]
+    NoSuchScenario {
+        /// The text given with `--only`.
+        filter: String,
+        /// Every scenario.
+        known: Vec<&'static str>,
+    },
+
     /// The report could not be turned into JSON.
     #[error("cannot write the report as JSON: {0}")]
     Json(#[from] serde_json::Error),

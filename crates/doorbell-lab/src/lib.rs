@@ -4,6 +4,7 @@
 //! |---|---|
 //! | [`cli`] | the command line and its help |
 //! | [`scenario`] | what is measured: contestants, rounds, the rule that drops a round |
+//! | [`tour`] | every scenario in a short form, one after another |
 //! | [`measure`] | the instruments: clock, percentiles, interrupts, system calls, CPUs |
 //! | [`report`] | table, JSON and page |
 //!
@@ -17,6 +18,7 @@ pub mod measure;
 mod progress;
 pub mod report;
 pub mod scenario;
+pub mod tour;
 
 use std::fs;
 use std::io::{self, ErrorKind, Write as _};
@@ -43,7 +45,10 @@ pub fn main() -> ExitCode {
 }
 
 fn run(cli: &Cli) -> Result<(), LabError> {
-    let Command::Lab { scenario } = &cli.command;
+    let Command::Lab { tour, scenario } = &cli.command;
+    let Some(scenario) = scenario else {
+        return tour::run(&tour.options(), print);
+    };
     let options = scenario.options();
     let report = match scenario {
         LabCommand::Call(_) => scenario::call::run(&options),
@@ -65,15 +70,20 @@ fn give_out(report: &Report, options: &Options) -> Result<(), LabError> {
     } else {
         report.to_table()
     };
-    match io::stdout().lock().write_all(text.as_bytes()) {
-        Ok(()) => {}
-        // The reader has seen enough, as `head` has.
-        Err(error) if error.kind() == ErrorKind::BrokenPipe => {}
-        Err(source) => return Err(file_error(Path::new("standard output"), source)),
-    }
+    print(&text)?;
     match &options.html {
         Some(path) => fs::write(path, report.to_html()).map_err(|source| file_error(path, source)),
         None => Ok(()),
+    }
+}
+
+/// Writes to standard output; whether anybody reads on.
+fn print(text: &str) -> Result<bool, LabError> {
+    match io::stdout().lock().write_all(text.as_bytes()) {
+        Ok(()) => Ok(true),
+        // The reader has seen enough, as `head` has.
+        Err(error) if error.kind() == ErrorKind::BrokenPipe => Ok(false),
+        Err(source) => Err(file_error(Path::new("standard output"), source)),
     }
 }
 

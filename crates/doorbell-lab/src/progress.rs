@@ -7,18 +7,24 @@ use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 pub struct Progress {
     bar: ProgressBar,
     rounds: u32,
+    /// Stands before every message.
+    place: String,
 }
 
 impl Progress {
     /// A bar for `rounds` rounds of `contestants` contestants. It is hidden unless standard error
-    /// is a terminal.
-    pub fn on_stderr(rounds: u32, contestants: usize) -> Self {
+    /// is a terminal. `place` says which part of a longer run this is.
+    pub fn on_stderr(rounds: u32, contestants: usize, place: Option<&str>) -> Self {
         let steps = u64::from(rounds) * contestants as u64;
         let bar = ProgressBar::with_draw_target(Some(steps), ProgressDrawTarget::stderr());
         if let Ok(style) = ProgressStyle::with_template("{bar:24} {pos}/{len} {msg}") {
             bar.set_style(style);
         }
-        Self { bar, rounds }
+        Self {
+            bar,
+            rounds,
+            place: place.map_or_else(String::new, |place| format!("{place}: ")),
+        }
     }
 
     /// No bar at all.
@@ -26,19 +32,21 @@ impl Progress {
         Self {
             bar: ProgressBar::hidden(),
             rounds: 0,
+            place: String::new(),
         }
     }
 
     /// Says what comes before the first round.
     pub fn prepare(&self, what: &'static str) {
-        self.bar.set_message(what);
+        self.bar.set_message(format!("{}{what}", self.place));
         self.bar.tick();
     }
 
     /// Says whose turn it is.
     pub fn show(&self, round: u32, contestant: &str, variant: &str) {
         self.bar.set_message(format!(
-            "round {} of {}: {contestant} ({variant})",
+            "{}round {} of {}: {contestant} ({variant})",
+            self.place,
             round + 1,
             self.rounds
         ));

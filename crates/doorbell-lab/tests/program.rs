@@ -51,7 +51,16 @@ fn help_teaches() {
         (&["--help"], &["lab", "Examples:", "doorbell lab call"]),
         (
             &["lab", "--help"],
-            &["call", "interleaved", "physical limit", "Examples:"],
+            &[
+                "call",
+                "spawn",
+                "flood",
+                "idle",
+                "tour",
+                "interleaved",
+                "physical limit",
+                "Examples:",
+            ],
         ),
         (
             &["lab", "call", "--help"],
@@ -146,8 +155,8 @@ fn only_filters_and_refuses_what_nobody_is_called() {
     assert_eq!(text(&refused.stdout), "");
 }
 
-/// The rows of a timer scenario run once; empty where the process may use one CPU only.
-fn timer_rows(scenario: &str, only: &str) -> Vec<Value> {
+/// The rows of a scenario without a limit, run once; empty where the process may use one CPU only.
+fn trial_rows(scenario: &str, only: &str) -> Vec<Value> {
     let arguments = ["--quick", "--rounds", "1", "--json", "--only", only];
     let output = doorbell(&[&["lab", scenario][..], &arguments].concat());
     if text(&output.stderr).contains("needs 2 CPUs") {
@@ -164,8 +173,10 @@ fn timer_rows(scenario: &str, only: &str) -> Vec<Value> {
     for row in &rows {
         assert!(row["variant"].is_string(), "{row}");
         assert_eq!(row["metrics"]["rounds_kept_count"], 1.0, "{row}");
-        let operations = row["metrics"]["operations_count"].as_f64();
-        assert!(operations.is_some_and(|count| count > 0.0), "{row}");
+        // A row that sums up others has none.
+        let operations = row["metrics"].get("operations_count");
+        let some = operations.is_none_or(|count| count.as_f64() > Some(0.0));
+        assert!(some, "{row}");
     }
     rows
 }
@@ -188,8 +199,77 @@ fn assert_metrics(rows: &[Value], metrics: &[&str]) {
 }
 
 #[test]
+fn spawn_compares_with_tokio_and_sums_up() {
+    let rows = trial_rows("spawn", "chained");
+    if rows.is_empty() {
+        return;
+    }
+    let (mean, shapes) = rows.split_last().expect("there are rows");
+    assert_eq!(names(shapes), ["doorbell", "tokio"]);
+    assert_metrics(shapes, &["op_ns", "op_min_ns", "ops_per_s", "ratio_x"]);
+    assert_eq!(mean["variant"], "geometric mean");
+    assert_eq!(mean["metrics"]["shapes_count"], 1.0);
+    assert_eq!(mean["metrics"]["rounds_kept_count"], 1.0);
+}
+
+#[test]
+fn flood_is_compared_with_the_limit() {
+    let rows = trial_rows("flood", "doorbell (call_on, detached, 8");
+    if rows.is_empty() {
+        return;
+    }
+    assert_eq!(names(&rows), ["recycled nodes", "doorbell"]);
+    assert_metrics(&rows, &["mops_per_s", "mops_min_per_s", "ratio_x"]);
+}
+
+#[test]
+fn an_idle_runtime_is_looked_at() {
+    let rows = trial_rows("idle", "doorbell");
+    if rows.is_empty() {
+        return;
+    }
+    assert_eq!(names(&rows), ["doorbell", "tokio"]);
+    assert_metrics(&rows, &["idle_switches_count", "idle_span_s"]);
+    for row in &rows {
+        assert_eq!(row["metrics"]["threads_count"], 2.0, "{row}");
+        // Far more than a runtime has that rests, far less than one that polls.
+        let switches = row["metrics"]["idle_switches_count"].as_f64();
+        assert!(switches.is_some_and(|count| count < 200.0), "{row}");
+    }
+}
+
+#[test]
+fn the_tour_shows_each_scenario_with_a_sentence() {
+    let output = doorbell(&["lab", "--quick", "--only", "timer-c"]);
+    if text(&output.stderr).contains("needs 2 CPUs") {
+        eprintln!("not tested here: {}", text(&output.stderr));
+        return;
+    }
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    let tour = text(&output.stdout);
+    for part in [
+        "timer-cost: ",
+        "(1 of 1",
+        "array wheel",
+        "A timeout that",
+        "machine: ",
+    ] {
+        assert!(tour.contains(part), "{part} is missing in:\n{tour}");
+    }
+
+    let output = doorbell(&["lab", "--quick", "--json", "--only", "timer-a"]);
+    let json: Value = serde_json::from_slice(&output.stdout).expect("it is JSON");
+    assert_eq!(json["scenario"], "tour");
+    assert_eq!(json["reports"][0]["scenario"], "timer-acc");
+    assert!(json["reports"][0]["gist"].is_string());
+
+    let refused = doorbell(&["lab", "--only", "nothing"]);
+    assert!(text(&refused.stderr).contains("there are: call, spawn"));
+}
+
+#[test]
 fn timer_cost_compares_with_the_floor_of_the_variant() {
-    let rows = timer_rows("timer-cost", "doorbell (batches");
+    let rows = trial_rows("timer-cost", "doorbell (batches");
     if rows.is_empty() {
         return;
     }
@@ -201,7 +281,7 @@ fn timer_cost_compares_with_the_floor_of_the_variant() {
 
 #[test]
 fn timer_acc_is_never_early() {
-    let rows = timer_rows("timer-acc", "slack 0");
+    let rows = trial_rows("timer-acc", "slack 0");
     if rows.is_empty() {
         return;
     }
@@ -216,7 +296,7 @@ fn timer_acc_is_never_early() {
 
 #[test]
 fn timer_idle_is_never_early() {
-    let rows = timer_rows("timer-idle", "doorbell");
+    let rows = trial_rows("timer-idle", "doorbell");
     if rows.is_empty() {
         return;
     }

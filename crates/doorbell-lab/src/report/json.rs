@@ -18,6 +18,12 @@ struct JsonReport<'a> {
     notes: &'a [String],
 }
 
+#[derive(Serialize)]
+struct JsonList<'a> {
+    scenario: &'a str,
+    reports: Vec<JsonReport<'a>>,
+}
+
 /// The metrics that all contestants have and a contestant's own, in one map.
 #[derive(Serialize)]
 struct JsonRow<'a> {
@@ -32,16 +38,28 @@ impl Report {
     /// # Errors
     /// [`LabError::Json`] if a figure has no JSON form.
     pub fn to_json(&self) -> Result<String, LabError> {
-        let report = JsonReport {
+        Ok(serde_json::to_string_pretty(&self.json())?)
+    }
+
+    fn json(&self) -> JsonReport<'_> {
+        JsonReport {
             scenario: self.scenario,
             machine: &self.machine,
             rounds: self.rounds,
             rows: self.rows.iter().map(json_row).collect(),
             gist: &self.gist,
             notes: &self.notes,
-        };
-        Ok(serde_json::to_string_pretty(&report)?)
+        }
     }
+}
+
+/// Several reports as one JSON object.
+pub(crate) fn to_json_list(scenario: &str, reports: &[Report]) -> Result<String, LabError> {
+    let list = JsonList {
+        scenario,
+        reports: reports.iter().map(Report::json).collect(),
+    };
+    Ok(serde_json::to_string_pretty(&list)?)
 }
 
 fn json_row(row: &Row) -> JsonRow<'_> {

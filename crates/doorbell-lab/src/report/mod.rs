@@ -5,6 +5,8 @@ mod html;
 mod json;
 mod table;
 
+pub(crate) use json::to_json_list;
+
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::measure::Machine;

@@ -32,6 +32,24 @@ impl Report {
         for note in &self.notes {
             push_wrapped(&mut text, note);
         }
+        text.push_str(&self.machine_line());
+        text
+    }
+
+    /// The table, and under it what it shows and what is particular about this run.
+    pub(crate) fn to_short_table(&self) -> String {
+        let mut text = self.grid().aligned();
+        text.push('\n');
+        push_wrapped(&mut text, &self.gist);
+        for note in &self.notes {
+            push_wrapped(&mut text, note);
+        }
+        text
+    }
+
+    /// What the figures were taken on.
+    pub(crate) fn machine_line(&self) -> String {
+        let mut text = String::new();
         push_wrapped(&mut text, &format!("machine: {}", self.machine));
         text
     }

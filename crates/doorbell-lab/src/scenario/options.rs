@@ -21,6 +21,8 @@ pub struct Options {
     pub json: bool,
     /// A page to write besides.
     pub html: Option<PathBuf>,
+    /// Which part of a longer run this is, for the progress.
+    pub place: Option<String>,
 }
 
 /// Rounds and calls.

@@ -50,9 +50,10 @@ pub(super) fn gist(rows: &[Row]) -> String {
     let ns = |who, how| figure_of(rows, [who, how, "p50_ns"]);
     format!(
         "A call to another core and back: to a core that watches doorbell takes {} times a cache \
-         line's round trip and no system call; to one that sleeps {} ns, and tokio between two \
-         runtimes {} ns.",
+         line's round trip, with {} system calls in 1,000 calls; to one that sleeps {} ns, and \
+         tokio between two runtimes {} ns.",
         limits("doorbell", "blocking, watching"),
+        figure_of(rows, ["doorbell", "blocking, watching", "syscalls_per_1k"]),
         ns("doorbell", "blocking, parked"),
         ns("tokio", "two runtimes, mpsc"),
     )

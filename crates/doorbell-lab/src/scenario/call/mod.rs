@@ -67,7 +67,7 @@ pub fn run(options: &Options) -> Result<Report, LabError> {
     };
     let mut contestants = chosen(contestants(stage), options.only.as_deref())?;
 
-    let progress = Progress::on_stderr(effort.rounds, contestants.len());
+    let progress = Progress::on_stderr(effort.rounds, contestants.len(), options.place.as_deref());
     progress.prepare("watching the machine at rest");
     let rest = Rest::watch(effort.idle_span)?;
     let machine = Machine::describe(&stage.clock, stage.placement, rest)?;

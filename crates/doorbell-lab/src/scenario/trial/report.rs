@@ -23,7 +23,7 @@ pub(super) fn run(
     };
     let mut trials = chosen(contestants(stage), options.only.as_deref())?;
 
-    let progress = Progress::on_stderr(rounds, trials.len());
+    let progress = Progress::on_stderr(rounds, trials.len(), options.place.as_deref());
     progress.prepare("watching the machine at rest");
     let rest = Rest::watch(plan.idle_span)?;
     let machine = Machine::describe(&stage.clock, stage.placement, rest)?;

@@ -1,0 +1,177 @@
+//! `doorbell lab`: every scenario in a short form, one after another.
+
+use std::fmt::Write as _;
+
+use crate::error::LabError;
+use crate::report::{Report, to_json_list};
+use crate::scenario::{Effort, Options};
+use crate::scenario::{call, flood, idle, spawn, timer_acc, timer_cost, timer_idle};
+
+/// One scenario, and how many rounds of its quick form the tour has time for.
+struct Stop {
+    name: &'static str,
+    rounds: u32,
+    about: &'static str,
+    run: fn(&Options) -> Result<Report, LabError>,
+}
+
+/// All of them: about two minutes.
+const STOPS: [Stop; 7] = [
+    Stop {
+        name: "call",
+        rounds: 7,
+        about: "a call to another core and back",
+        run: call::run,
+    },
+    Stop {
+        name: "spawn",
+        rounds: 7,
+        about: "tasks spawned, chained, woken and yielding",
+        run: spawn::run,
+    },
+    Stop {
+        name: "flood",
+        rounds: 7,
+        about: "posts to one core, and nobody waits",
+        run: flood::run,
+    },
+    Stop {
+        name: "idle",
+        rounds: 5,
+        about: "a runtime with nothing to do",
+        run: idle::run,
+    },
+    Stop {
+        name: "timer-cost",
+        rounds: 7,
+        about: "a timer that never fires",
+        run: timer_cost::run,
+    },
+    Stop {
+        name: "timer-acc",
+        rounds: 7,
+        about: "how late sleeps end",
+        run: timer_acc::run,
+    },
+    Stop {
+        name: "timer-idle",
+        rounds: 5,
+        about: "what wakes up for periodic timers",
+        run: timer_idle::run,
+    },
+];
+
+/// What the user asked for.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct TourOptions {
+    /// Rounds of every scenario, instead of each one's own number.
+    pub rounds: Option<u32>,
+    /// JSON instead of tables.
+    pub json: bool,
+    /// Only scenarios whose name contains this.
+    pub only: Option<String>,
+}
+
+/// Runs the scenarios. Each table is given to `print` as soon as it is there; `print` says whether
+/// anybody reads on.
+///
+/// # Errors
+/// Any [`LabError`] of a scenario or of `print`, and a filter that leaves none.
+pub fn run(
+    options: &TourOptions,
+    mut print: impl FnMut(&str) -> Result<bool, LabError>,
+) -> Result<(), LabError> {
+    let stops = chosen(options.only.as_deref())?;
+    let mut reports = Vec::new();
+    for (place, stop) in stops.iter().enumerate() {
+        let place = format!("{} of {}, {}", place + 1, stops.len(), stop.name);
+        let report = (stop.run)(&short(stop, options.rounds, &place))?;
+        if !options.json {
+            let heading = format!("{}: {} ({place})", stop.name, stop.about);
+            if !print(&section(&heading, &report))? {
+                return Ok(());
+            }
+        }
+        reports.push(report);
+    }
+    let end = if options.json {
+        to_json_list("tour", &reports)? + "\n"
+    } else {
+        farewell(&reports)
+    };
+    print(&end).map(drop)
+}
+
+/// The quick form, in as many rounds as there is time for.
+fn short(stop: &Stop, rounds: Option<u32>, place: &str) -> Options {
+    Options {
+        effort: Effort {
+            rounds: rounds.unwrap_or(stop.rounds),
+            ..Effort::QUICK
+        },
+        quick: true,
+        only: None,
+        json: false,
+        html: None,
+        place: Some(place.to_owned()),
+    }
+}
+
+fn chosen(only: Option<&str>) -> Result<Vec<&'static Stop>, LabError> {
+    let wanted = only.unwrap_or_default();
+    let stops: Vec<_> = STOPS
+        .iter()
+        .filter(|stop| stop.name.contains(wanted))
+        .collect();
+    if stops.is_empty() {
+        return Err(LabError::NoSuchScenario {
+            filter: wanted.to_owned(),
+            known: STOPS.iter().map(|stop| stop.name).collect(),
+        });
+    }
+    Ok(stops)
+}
+
+fn section(heading: &str, report: &Report) -> String {
+    let rule = "=".repeat(heading.chars().count());
+    format!("{heading}\n{rule}\n{}\n", report.to_short_table())
+}
+
+/// What holds for all tables.
+fn farewell(reports: &[Report]) -> String {
+    let mut text = String::new();
+    if let Some(report) = reports.first() {
+        // Writing to a string does not fail.
+        let _ = writeln!(text, "{}", report.machine_line());
+    }
+    text.push_str(
+        "These are short runs. `doorbell lab SCENARIO` takes longer and is to be relied on;\n  \
+         `doorbell help lab SCENARIO` says what is measured, and what each column means.\n",
+    );
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_filter_chooses_scenarios_and_says_which_there_are() {
+        assert_eq!(chosen(None).expect("all").len(), STOPS.len());
+        let timers = chosen(Some("timer")).expect("three");
+        assert_eq!(timers.len(), 3);
+        let Err(error) = chosen(Some("nothing")) else {
+            panic!("there is none of that name");
+        };
+        assert!(error.to_string().contains("spawn, flood"), "{error}");
+    }
+
+    #[test]
+    fn rounds_that_are_asked_for_win() {
+        let stop = &STOPS[0];
+        assert_eq!(short(stop, None, "here").effort.rounds, stop.rounds);
+        let options = short(stop, Some(2), "here");
+        assert_eq!((options.effort.rounds, options.quick), (2, true));
+        assert_eq!(options.place.as_deref(), Some("here"));
+    }
+}
