@@ -1,5 +1,6 @@
 //! The steps as doorbell-core has them, on the host.
 
+use doorbell_core::crew::FrontRef;
 use doorbell_core::mailbox::{Front, Posted};
 use doorbell_core::node::{Node, Ready};
 use doorbell_core::switches::{SwitchWord, Switches};
@@ -34,7 +35,7 @@ fn serve(front: &Front<Host>, ready: &Ready<Host>) -> u64 {
 
 #[inline(never)]
 pub(crate) fn calls(count: usize, batch: usize) -> u64 {
-    let front = Front::<Host>::new(Arc::new(SwitchWord::new(Switches::default())));
+    let front = FrontRef::<Host>::alone(&Arc::new(SwitchWord::new(Switches::default())));
     let ready = Ready::default();
     let mut calls: Vec<Call> = (0..batch)
         .map(|_| Call {
