@@ -1,6 +1,7 @@
 //! How the free functions find the runtime that they are called in: one pointer of the thread
 //! to a frame, and in it an object-safe trait. One indirect call, whatever the machine.
 
+use crate::blocking::Blocking;
 use crate::handle::Handle;
 use crate::metrics::Metrics;
 use crate::{CoreId, Switches};
@@ -55,6 +56,9 @@ pub(crate) trait Ambient: std::fmt::Debug + Send + Sync {
     /// [`Gone`] if that lane has ended.
     fn arm_timer(&self, when_ns: u64, waker: &Waker) -> Result<RawTimer, Gone>;
 
+    /// The threads for closures that block.
+    fn blocking(&self) -> &dyn Blocking;
+
     /// All counts at this moment.
     fn metrics(&self) -> Metrics;
 
@@ -73,6 +77,8 @@ pub(crate) struct Frame {
     handle: Handle,
     /// The core whose lane the thread is; `None` for other threads.
     core: Option<usize>,
+    /// Whether the thread runs closures that block.
+    blocking: bool,
     /// The next core for a task that may run anywhere.
     cursor: Cell<usize>,
     older: Cell<*const Frame>,
@@ -87,9 +93,19 @@ pub(crate) struct Entered {
 
 /// Enters a runtime on this thread, as the lane of `core` or as another thread.
 pub(crate) fn enter(handle: Handle, core: Option<usize>) -> Entered {
+    push(handle, core, false)
+}
+
+/// Enters a runtime on a thread for closures that block.
+pub(crate) fn enter_blocking(handle: Handle) -> Entered {
+    push(handle, None, true)
+}
+
+fn push(handle: Handle, core: Option<usize>, blocking: bool) -> Entered {
     let frame = Rc::new(Frame {
         handle,
         core,
+        blocking,
         cursor: Cell::new(core.unwrap_or(0)),
         older: Cell::new(slots::ambient().cast()),
     });
@@ -157,17 +173,29 @@ impl Frame {
     }
 }
 
-/// The core whose lane the caller is, also where it has entered another runtime since.
-pub(crate) fn current_core() -> Option<CoreId> {
+/// The first frame of this thread, from the newest, of which `f` makes something. `f` takes no
+/// frame off and calls nothing of a user's.
+fn find<R>(f: impl Fn(&Frame) -> Option<R>) -> Option<R> {
     let mut frame = slots::ambient().cast::<Frame>();
     // SAFETY: every frame on the stack is alive, and nothing in here takes one off.
     while let Some(it) = unsafe { frame.as_ref() } {
-        if let Some(core) = it.core {
-            return Some(CoreId::new(core));
+        let found = f(it);
+        if found.is_some() {
+            return found;
         }
         frame = it.older.get();
     }
     None
+}
+
+/// The core whose lane the caller is, also where it has entered another runtime since.
+pub(crate) fn current_core() -> Option<CoreId> {
+    find(|frame| frame.core.map(CoreId::new))
+}
+
+/// Whether the caller is inside a closure that blocks, of whichever runtime.
+pub(crate) fn on_a_blocking_thread() -> bool {
+    find(|frame| frame.blocking.then_some(())).is_some()
 }
 
 /// Whether the caller is a lane, of whichever runtime.

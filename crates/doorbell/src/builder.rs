@@ -1,5 +1,6 @@
 //! [`Builder`]: a runtime before it runs.
 
+use crate::blocking::BlockingPlan;
 use crate::rt::{Owner, Plan};
 use crate::runtime::Runtime;
 use crate::{SwitchError, Switches};
@@ -60,6 +61,14 @@ pub enum BuildError {
         /// The number of CPUs in the affinity mask.
         cpus: usize,
     },
+    /// No thread for closures that block, or more than a runtime can have.
+    #[error("{asked} threads for spawn_blocking cannot be; ask for 1 to {most}")]
+    BlockingThreads {
+        /// The number of threads asked for.
+        asked: usize,
+        /// The most that a runtime can have.
+        most: usize,
+    },
     /// The environment variable `DOORBELL_SWITCHES` could not be read.
     #[error("{SWITCHES_VARIABLE} is wrong: {0}")]
     Switches(#[from] SwitchError),
@@ -109,6 +118,7 @@ pub struct Builder {
     pin: Option<bool>,
     watch: Duration,
     switches: Option<Switches>,
+    pub(crate) blocking: BlockingPlan,
 }
 
 impl Default for Builder {
@@ -119,6 +129,7 @@ impl Default for Builder {
             pin: None,
             watch: WATCH_DEFAULT,
             switches: None,
+            blocking: BlockingPlan::default(),
         }
     }
 }
@@ -184,6 +195,7 @@ impl Builder {
         if self.name.contains('\0') {
             return Err(BuildError::Name { name: self.name });
         }
+        self.blocking.check()?;
         let switches = match self.switches {
             Some(switches) => switches,
             None => switches_of_environment()?,
@@ -193,6 +205,7 @@ impl Builder {
             name: self.name,
             watch_ns: u64::try_from(self.watch.as_nanos()).unwrap_or(u64::MAX),
             switches,
+            blocking: self.blocking,
         };
         Ok(Runtime::of(Owner::start(&plan)?))
     }

@@ -22,6 +22,7 @@
 //! What needs no runtime of its own; `tokio::sync` and `futures` are tested.
 
 mod ambient;
+mod blocking;
 mod builder;
 mod call;
 mod handle;
@@ -32,6 +33,7 @@ mod task;
 pub mod time;
 mod yield_now;
 
+pub use blocking::{BlockingHandle, BlockingMetrics, spawn_blocking};
 pub use builder::{BuildError, Builder, CpuList};
 pub use call::{Call, CallError, call_on};
 pub use doorbell_core::bell::LaneState;
