@@ -30,6 +30,7 @@ mod join_set;
 mod metrics;
 mod rt;
 mod runtime;
+mod scope;
 mod task;
 pub mod time;
 mod yield_now;
@@ -47,6 +48,7 @@ pub use handle::{BlockOnError, EnterGuard, Handle, NoRuntime};
 pub use join_set::JoinSet;
 pub use metrics::{LaneMetrics, Metrics};
 pub use runtime::Runtime;
+pub use scope::{Scope, ScopedJoinHandle, scope};
 pub use task::{JoinHandle, SpawnError, TaskBuilder, spawn, task};
 pub use yield_now::{YieldNow, yield_now};
 
