@@ -3,6 +3,7 @@
 
 use crate::blocking::Blocking;
 use crate::handle::Handle;
+use crate::lane_local::Locals;
 use crate::metrics::Metrics;
 use crate::{CoreId, Switches};
 use doorbell_core::bell::LaneState;
@@ -79,6 +80,8 @@ pub(crate) struct Frame {
     core: Option<usize>,
     /// Whether the thread runs closures that block.
     blocking: bool,
+    /// The values that belong to the lane; none on other threads.
+    locals: Locals,
     /// The next core for a task that may run anywhere.
     cursor: Cell<usize>,
     older: Cell<*const Frame>,
@@ -106,6 +109,7 @@ fn push(handle: Handle, core: Option<usize>, blocking: bool) -> Entered {
         handle,
         core,
         blocking,
+        locals: Locals::default(),
         cursor: Cell::new(core.unwrap_or(0)),
         older: Cell::new(slots::ambient().cast()),
     });
@@ -116,6 +120,8 @@ fn push(handle: Handle, core: Option<usize>, blocking: bool) -> Entered {
 
 impl Drop for Entered {
     fn drop(&mut self) {
+        // Nothing else runs on this lane any more, and their destructors still find it here.
+        self.frame.locals.end();
         let mine = Rc::as_ptr(&self.frame);
         let older = self.frame.older.get();
         let mut newer = slots::ambient().cast::<Frame>();
@@ -143,11 +149,29 @@ fn current() -> Option<Rc<Frame>> {
     if frame.is_null() {
         return None;
     }
-    // SAFETY: the slot leads to a frame made by `Rc::new` on this thread, whose `Entered` holds
-    // a count for as long as the slot leads to it.
+    // SAFETY: the slot leads to a frame on the stack.
+    Some(unsafe { keep(frame) })
+}
+
+/// # Safety
+/// The frame is on this thread's stack of frames.
+#[inline]
+unsafe fn keep(frame: *const Frame) -> Rc<Frame> {
+    // SAFETY: a frame is made by `Rc::new` on this thread, and its `Entered` holds a count for as
+    // long as it is on the stack.
     unsafe { Rc::increment_strong_count(frame) };
     // SAFETY: as above, and the count added there is this one's.
-    Some(unsafe { Rc::from_raw(frame) })
+    unsafe { Rc::from_raw(frame) }
+}
+
+/// Calls `f` with the frame of the lane that the caller is, also where it has entered another
+/// runtime since.
+#[inline]
+pub(crate) fn with_lane<R>(f: impl FnOnce(Option<&Frame>) -> R) -> R {
+    let lane = find(|frame| frame.core.is_some().then_some(std::ptr::from_ref(frame)));
+    // SAFETY: found on the stack.
+    let lane = lane.map(|lane| unsafe { keep(lane) });
+    f(lane.as_deref())
 }
 
 /// Calls `f` with the newest frame of this thread. Destructors of the user's may run inside
@@ -160,6 +184,10 @@ pub(crate) fn with_current<R>(f: impl FnOnce(Option<&Frame>) -> R) -> R {
 impl Frame {
     pub(crate) fn handle(&self) -> &Handle {
         &self.handle
+    }
+
+    pub(crate) fn locals(&self) -> &Locals {
+        &self.locals
     }
 
     /// The core for a task that may run anywhere: round robin, beginning behind this lane.
@@ -200,5 +228,6 @@ pub(crate) fn on_a_blocking_thread() -> bool {
 
 /// Whether the caller is a lane, of whichever runtime.
 pub(crate) fn on_a_lane() -> bool {
-    !slots::lane().is_null()
+    // A lane that ends still runs the destructors of its values.
+    !slots::lane().is_null() || current_core().is_some()
 }
