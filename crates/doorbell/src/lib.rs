@@ -33,6 +33,7 @@ mod rt;
 mod runtime;
 mod scope;
 mod task;
+mod task_local;
 pub mod time;
 mod yield_now;
 
@@ -52,6 +53,7 @@ pub use metrics::{LaneMetrics, Metrics};
 pub use runtime::Runtime;
 pub use scope::{Scope, ScopedJoinHandle, scope};
 pub use task::{JoinHandle, SpawnError, TaskBuilder, spawn, task};
+pub use task_local::{TaskLocal, TaskLocalError, TaskLocalFuture};
 pub use yield_now::{YieldNow, yield_now};
 
 /// One CPU that a runtime uses: a number from 0 to the number of cores less one.
