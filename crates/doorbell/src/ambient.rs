@@ -186,6 +186,11 @@ impl Frame {
         &self.handle
     }
 
+    /// The core whose lane the thread is.
+    pub(crate) fn core(&self) -> Option<usize> {
+        self.core
+    }
+
     pub(crate) fn locals(&self) -> &Locals {
         &self.locals
     }
