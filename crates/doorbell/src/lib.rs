@@ -20,6 +20,41 @@
 //!
 //! # What works here without being written again
 //! What needs no runtime of its own; `tokio::sync` and `futures` are tested.
+//!
+//! The macros of `futures` await several things in one task. `join!` awaits all of them:
+//!
+//! ```
+//! # doorbell::Builder::new().cores(2).build().unwrap().block_on(async {
+//! let there = doorbell::call_on(1, || 40);
+//! let here = async { 2 };
+//! let (there, here) = futures::join!(there, here);
+//! assert_eq!(there? + here, 42);
+//! # Ok::<(), doorbell::CallError>(())
+//! # }).unwrap();
+//! ```
+//!
+//! `select!` awaits the first and drops the others, which withdraws calls and lets tasks run on. Its
+//! futures are fused and pinned:
+//!
+//! ```
+//! use doorbell::time::{Duration, sleep};
+//! use futures::FutureExt;
+//! use std::pin::pin;
+//!
+//! # doorbell::Builder::new().cores(1).build().unwrap().block_on(async {
+//! let mut work = doorbell::spawn(async { "done" }).fuse();
+//! let mut late = pin!(sleep(Duration::from_secs(60)).fuse());
+//! let first = futures::select! {
+//!     output = work => output?,
+//!     () = late => "too late",
+//! };
+//! assert_eq!(first, "done");
+//! # Ok::<(), doorbell::JoinError>(())
+//! # }).unwrap();
+//! ```
+//!
+//! # Features
+//! * `cancel` (default): `doorbell::sync::CancellationToken`, of `tokio-util`.
 
 mod ambient;
 mod blocking;
@@ -33,6 +68,7 @@ mod metrics;
 mod rt;
 mod runtime;
 mod scope;
+pub mod sync;
 mod task;
 mod task_local;
 pub mod time;
