@@ -139,6 +139,23 @@ impl<M: Machine> Pool<M> {
         }
     }
 
+    /// Queues a closure that was counted, then starts the thread that it needs.
+    fn hand_over(
+        &self,
+        job: Runnable,
+        start: impl FnOnce() -> Result<(), ThreadError>,
+    ) -> Result<(), ThreadError> {
+        // Before the thread is started: if that fails, whoever sees that no thread is left drops
+        // what waits. The pool holds a receiver.
+        let _ = self.queue.0.send(job);
+        let started = start();
+        let stranded = started.is_err() && self.count.get().threads == 0;
+        if stranded || self.count.is_closed_after_send() {
+            self.drop_queued();
+        }
+        if stranded { started } else { Ok(()) }
+    }
+
     /// Starts the thread that was counted. If it cannot, the thread is not counted any more.
     fn start_thread(self: &Arc<Self>, handle: &Handle) -> Result<(), ThreadError> {
         let number = self.started.add_shared(1);
@@ -239,22 +256,11 @@ impl<M: Machine> Drop for Leaving<M> {
 
 impl<M: Machine> Blocking for Arc<Pool<M>> {
     fn submit(&self, handle: &Handle, job: Runnable) -> Result<(), ThreadError> {
-        let counted = self.count.submit(self.plan.threads_max);
-        if counted == Submit::Closed {
-            return Ok(());
+        match self.count.submit(self.plan.threads_max) {
+            Submit::Closed => Ok(()),
+            Submit::Queued => self.hand_over(job, || Ok(())),
+            Submit::StartThread => self.hand_over(job, || self.start_thread(handle)),
         }
-        // Before the thread is started: if that fails, whoever sees that no thread is left drops
-        // what waits. The pool holds a receiver.
-        let _ = self.queue.0.send(job);
-        let started = match counted {
-            Submit::StartThread => self.start_thread(handle),
-            Submit::Queued | Submit::Closed => Ok(()),
-        };
-        let stranded = started.is_err() && self.count.get().threads == 0;
-        if stranded || self.count.is_closed_after_send() {
-            self.drop_queued();
-        }
-        if stranded { started } else { Ok(()) }
     }
 
     fn metrics(&self) -> BlockingMetrics {
@@ -278,7 +284,7 @@ mod tests {
     use super::{Blocking, BlockingMetrics, BlockingPlan, Leaving, Pool};
     use crate::blocking::count::Submit;
     use crossbeam_channel::bounded;
-    use doorbell_machine::{Host, Machine, Ordering, ThreadHandle, ThreadSpec};
+    use doorbell_machine::{Host, Machine, Ordering, ThreadError, ThreadHandle, ThreadSpec};
     use std::sync::Arc;
 
     fn job(output: u32) -> (async_task::Runnable, async_task::FallibleTask<u32>) {
@@ -286,21 +292,25 @@ mod tests {
         (job, task.fallible())
     }
 
+    /// A thread that was counted, played by the test; no handle of it will come.
+    fn thread(pool: &Arc<Pool<Host>>) -> Leaving<Host> {
+        // ORDER: Relaxed; this is the thread that leaves the count as well.
+        pool.unjoined.fetch_add(1, Ordering::Relaxed);
+        let (_, thread) = bounded(1);
+        Leaving {
+            pool: Arc::clone(pool),
+            counted: true,
+            thread: Some(thread),
+        }
+    }
+
     /// The runtime shuts down while a thread has received a closure and has not counted itself yet.
     #[test]
     fn d5_closed_between_the_wake_of_a_thread_and_its_count() {
         let (pool, open) = Pool::<Host>::new(BlockingPlan::default(), "test");
-        // This test is the thread: counted, with its handle on the way.
+        // This test is the thread.
         assert_eq!(pool.count.submit(1), Submit::StartThread);
-        // ORDER: Relaxed; this is the thread that leaves the count as well.
-        pool.unjoined.fetch_add(1, Ordering::Relaxed);
-        let (handle_tx, handle_rx) = bounded(1);
-        let leaving = Leaving {
-            pool: Arc::clone(&pool),
-            counted: true,
-            thread: Some(handle_rx),
-        };
-        drop(handle_tx);
+        let leaving = thread(&pool);
         let (received, task) = job(1);
         assert_eq!(pool.count.submit(1), Submit::Queued);
         let (queued, queued_task) = job(2);
@@ -329,6 +339,65 @@ mod tests {
         drop(leaving);
         closer.unwrap().join().unwrap();
         assert!(task.is_finished());
+        assert_eq!(pool.metrics(), BlockingMetrics::default());
+    }
+
+    /// The pool is closed while somebody has counted a closure and has not sent it yet.
+    #[test]
+    fn d5_closed_between_the_count_of_a_closure_and_its_send() {
+        let (pool, open) = Pool::<Host>::new(BlockingPlan::default(), "test");
+        assert_eq!(pool.count.submit(1), Submit::StartThread);
+        let leaving = thread(&pool);
+        let (late, task) = job(1);
+        pool.close(open);
+        // The thread is gone before the closure comes.
+        drop(leaving);
+        pool.hand_over(late, || Ok(())).unwrap();
+        assert!(task.is_finished(), "dropped by who sent it");
+        pool.join();
+        assert_eq!(pool.metrics(), BlockingMetrics::default());
+    }
+
+    /// The OS refuses the first thread while another closure relies on it.
+    #[test]
+    fn what_waits_for_a_thread_that_was_not_started_is_dropped() {
+        let refuse = || {
+            Err(ThreadError::Spawn {
+                name: "test-blk0".to_owned(),
+                source: std::io::ErrorKind::WouldBlock.into(),
+            })
+        };
+        let (pool, open) = Pool::<Host>::new(BlockingPlan::default(), "test");
+        let ((first, first_task), (second, second_task)) = (job(1), job(2));
+        assert_eq!(pool.count.submit(1), Submit::StartThread);
+        let leaving = thread(&pool);
+        assert_eq!(pool.count.submit(1), Submit::Queued);
+        pool.hand_over(second, || Ok(())).unwrap();
+        let refused = pool.hand_over(first, || {
+            drop(leaving);
+            refuse()
+        });
+        assert!(refused.unwrap_err().to_string().contains("ulimit -u"));
+        assert!(first_task.is_finished() && second_task.is_finished());
+        assert_eq!(pool.metrics(), BlockingMetrics::default());
+
+        // While there is another thread, the closure waits for that.
+        assert_eq!(pool.count.submit(2), Submit::StartThread);
+        let other = thread(&pool);
+        let (third, third_task) = job(3);
+        assert_eq!(pool.count.submit(2), Submit::StartThread);
+        let leaving = thread(&pool);
+        let handed = pool.hand_over(third, || {
+            drop(leaving);
+            refuse()
+        });
+        handed.unwrap();
+        assert!(!third_task.is_finished());
+        pool.close(open);
+        pool.count.dropped();
+        drop(other);
+        pool.join();
+        assert!(third_task.is_finished());
         assert_eq!(pool.metrics(), BlockingMetrics::default());
     }
 }
