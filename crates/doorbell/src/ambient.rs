@@ -1,7 +1,9 @@
 //! How the free functions find the runtime that they are called in: one pointer of the thread
 //! to a frame, and in it an object-safe trait. One indirect call, whatever the machine.
 
+use crate::blocking::Blocking;
 use crate::handle::Handle;
+use crate::lane_local::Locals;
 use crate::metrics::Metrics;
 use crate::{CoreId, Switches};
 use doorbell_core::bell::LaneState;
@@ -55,6 +57,9 @@ pub(crate) trait Ambient: std::fmt::Debug + Send + Sync {
     /// [`Gone`] if that lane has ended.
     fn arm_timer(&self, when_ns: u64, waker: &Waker) -> Result<RawTimer, Gone>;
 
+    /// The threads for closures that block.
+    fn blocking(&self) -> &dyn Blocking;
+
     /// All counts at this moment.
     fn metrics(&self) -> Metrics;
 
@@ -73,6 +78,10 @@ pub(crate) struct Frame {
     handle: Handle,
     /// The core whose lane the thread is; `None` for other threads.
     core: Option<usize>,
+    /// Whether the thread runs closures that block.
+    blocking: bool,
+    /// The values that belong to the lane; none on other threads.
+    locals: Locals,
     /// The next core for a task that may run anywhere.
     cursor: Cell<usize>,
     older: Cell<*const Frame>,
@@ -87,9 +96,20 @@ pub(crate) struct Entered {
 
 /// Enters a runtime on this thread, as the lane of `core` or as another thread.
 pub(crate) fn enter(handle: Handle, core: Option<usize>) -> Entered {
+    push(handle, core, false)
+}
+
+/// Enters a runtime on a thread for closures that block.
+pub(crate) fn enter_blocking(handle: Handle) -> Entered {
+    push(handle, None, true)
+}
+
+fn push(handle: Handle, core: Option<usize>, blocking: bool) -> Entered {
     let frame = Rc::new(Frame {
         handle,
         core,
+        blocking,
+        locals: Locals::default(),
         cursor: Cell::new(core.unwrap_or(0)),
         older: Cell::new(slots::ambient().cast()),
     });
@@ -100,6 +120,8 @@ pub(crate) fn enter(handle: Handle, core: Option<usize>) -> Entered {
 
 impl Drop for Entered {
     fn drop(&mut self) {
+        // Nothing else runs on this lane any more, and their destructors still find it here.
+        self.frame.locals.end();
         let mine = Rc::as_ptr(&self.frame);
         let older = self.frame.older.get();
         let mut newer = slots::ambient().cast::<Frame>();
@@ -127,11 +149,29 @@ fn current() -> Option<Rc<Frame>> {
     if frame.is_null() {
         return None;
     }
-    // SAFETY: the slot leads to a frame made by `Rc::new` on this thread, whose `Entered` holds
-    // a count for as long as the slot leads to it.
+    // SAFETY: the slot leads to a frame on the stack.
+    Some(unsafe { keep(frame) })
+}
+
+/// # Safety
+/// The frame is on this thread's stack of frames.
+#[inline]
+unsafe fn keep(frame: *const Frame) -> Rc<Frame> {
+    // SAFETY: a frame is made by `Rc::new` on this thread, and its `Entered` holds a count for as
+    // long as it is on the stack.
     unsafe { Rc::increment_strong_count(frame) };
     // SAFETY: as above, and the count added there is this one's.
-    Some(unsafe { Rc::from_raw(frame) })
+    unsafe { Rc::from_raw(frame) }
+}
+
+/// Calls `f` with the frame of the lane that the caller is, also where it has entered another
+/// runtime since.
+#[inline]
+pub(crate) fn with_lane<R>(f: impl FnOnce(Option<&Frame>) -> R) -> R {
+    let lane = find(|frame| frame.core.is_some().then_some(std::ptr::from_ref(frame)));
+    // SAFETY: found on the stack.
+    let lane = lane.map(|lane| unsafe { keep(lane) });
+    f(lane.as_deref())
 }
 
 /// Calls `f` with the newest frame of this thread. Destructors of the user's may run inside
@@ -146,6 +186,15 @@ impl Frame {
         &self.handle
     }
 
+    /// The core whose lane the thread is.
+    pub(crate) fn core(&self) -> Option<usize> {
+        self.core
+    }
+
+    pub(crate) fn locals(&self) -> &Locals {
+        &self.locals
+    }
+
     /// The core for a task that may run anywhere: round robin, beginning behind this lane.
     pub(crate) fn next_core(&self) -> usize {
         if self.core.is_none() {
@@ -157,20 +206,33 @@ impl Frame {
     }
 }
 
-/// The core whose lane the caller is, also where it has entered another runtime since.
-pub(crate) fn current_core() -> Option<CoreId> {
+/// The first frame of this thread, from the newest, of which `f` makes something. `f` takes no
+/// frame off and calls nothing of a user's.
+fn find<R>(f: impl Fn(&Frame) -> Option<R>) -> Option<R> {
     let mut frame = slots::ambient().cast::<Frame>();
     // SAFETY: every frame on the stack is alive, and nothing in here takes one off.
     while let Some(it) = unsafe { frame.as_ref() } {
-        if let Some(core) = it.core {
-            return Some(CoreId::new(core));
+        let found = f(it);
+        if found.is_some() {
+            return found;
         }
         frame = it.older.get();
     }
     None
 }
 
+/// The core whose lane the caller is, also where it has entered another runtime since.
+pub(crate) fn current_core() -> Option<CoreId> {
+    find(|frame| frame.core.map(CoreId::new))
+}
+
+/// Whether the caller is inside a closure that blocks, of whichever runtime.
+pub(crate) fn on_a_blocking_thread() -> bool {
+    find(|frame| frame.blocking.then_some(())).is_some()
+}
+
 /// Whether the caller is a lane, of whichever runtime.
 pub(crate) fn on_a_lane() -> bool {
-    !slots::lane().is_null()
+    // A lane that ends still runs the destructors of its values.
+    !slots::lane().is_null() || current_core().is_some()
 }

@@ -1,5 +1,6 @@
 //! [`Builder`]: a runtime before it runs.
 
+use crate::blocking::BlockingPlan;
 use crate::rt::{Owner, Plan};
 use crate::runtime::Runtime;
 use crate::{SwitchError, Switches};
@@ -72,6 +73,14 @@ pub enum BuildError {
         /// The number of CPUs in the affinity mask.
         cpus: usize,
     },
+    /// No thread for closures that block, or more than a runtime can have.
+    #[error("{asked} threads for spawn_blocking cannot be; ask for 1 to {most}")]
+    BlockingThreads {
+        /// The number of threads asked for.
+        asked: usize,
+        /// The most that a runtime can have.
+        most: usize,
+    },
     /// The environment variable `DOORBELL_SWITCHES` could not be read.
     #[error("{SWITCHES_VARIABLE} is wrong: {0}")]
     Switches(#[from] SwitchError),
@@ -121,6 +130,7 @@ pub struct Builder {
     pin: Option<bool>,
     idle: LaneIdle,
     switches: Option<Switches>,
+    pub(crate) blocking: BlockingPlan,
 }
 
 /// How an idle lane waits for work: see [`Builder::idle`].
@@ -152,6 +162,7 @@ impl Default for Builder {
                 budget: BUDGET,
             },
             switches: None,
+            blocking: BlockingPlan::default(),
         }
     }
 }
@@ -239,6 +250,7 @@ impl Builder {
         {
             return Err(BuildError::IdleBudget { budget });
         }
+        self.blocking.check()?;
         let switches = match self.switches {
             Some(switches) => switches,
             None => switches_of_environment()?,
@@ -248,6 +260,7 @@ impl Builder {
             name: self.name,
             idle: self.idle,
             switches,
+            blocking: self.blocking,
         };
         Ok(Runtime::of(Owner::start(&plan)?))
     }

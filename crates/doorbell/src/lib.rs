@@ -20,18 +20,61 @@
 //!
 //! # What works here without being written again
 //! What needs no runtime of its own; `tokio::sync` and `futures` are tested.
+//!
+//! The macros of `futures` await several things in one task. `join!` awaits all of them:
+//!
+//! ```
+//! # doorbell::Builder::new().cores(2).build().unwrap().block_on(async {
+//! let there = doorbell::call_on(1, || 40);
+//! let here = async { 2 };
+//! let (there, here) = futures::join!(there, here);
+//! assert_eq!(there? + here, 42);
+//! # Ok::<(), doorbell::CallError>(())
+//! # }).unwrap();
+//! ```
+//!
+//! `select!` awaits the first and drops the others, which withdraws calls and lets tasks run on. Its
+//! futures are fused and pinned:
+//!
+//! ```
+//! use doorbell::time::{Duration, sleep};
+//! use futures::FutureExt;
+//! use std::pin::pin;
+//!
+//! # doorbell::Builder::new().cores(1).build().unwrap().block_on(async {
+//! let mut work = doorbell::spawn(async { "done" }).fuse();
+//! let mut late = pin!(sleep(Duration::from_secs(60)).fuse());
+//! let first = futures::select! {
+//!     output = work => output?,
+//!     () = late => "too late",
+//! };
+//! assert_eq!(first, "done");
+//! # Ok::<(), doorbell::JoinError>(())
+//! # }).unwrap();
+//! ```
+//!
+//! # Features
+//! * `cancel` (default): `doorbell::sync::CancellationToken`, of `tokio-util`.
 
 mod ambient;
+mod blocking;
 mod builder;
 mod call;
 mod handle;
+mod join_set;
+mod lane_local;
+mod local;
 mod metrics;
 mod rt;
 mod runtime;
+mod scope;
+pub mod sync;
 mod task;
+mod task_local;
 pub mod time;
 mod yield_now;
 
+pub use blocking::{BlockingHandle, BlockingMetrics, spawn_blocking};
 pub use builder::{BuildError, Builder, CpuList, IdlePolicy};
 pub use call::{Call, CallError, call_on};
 pub use doorbell_core::bell::LaneState;
@@ -41,9 +84,14 @@ pub use doorbell_core::task::{JoinError, Payload};
 pub use doorbell_machine::ThreadError;
 pub use doorbell_macros::{main, test};
 pub use handle::{BlockOnError, EnterGuard, Handle, NoRuntime};
+pub use join_set::JoinSet;
+pub use lane_local::{LaneLocal, LaneLocalError};
+pub use local::{LocalJoinHandle, NotALane, spawn_local, spawn_local_on, try_spawn_local};
 pub use metrics::{LaneMetrics, Metrics};
 pub use runtime::Runtime;
+pub use scope::{Scope, ScopedJoinHandle, scope};
 pub use task::{JoinHandle, SpawnError, TaskBuilder, spawn, task};
+pub use task_local::{TaskLocal, TaskLocalError, TaskLocalFuture};
 pub use yield_now::{YieldNow, yield_now};
 
 /// One CPU that a runtime uses: a number from 0 to the number of cores less one.

@@ -1,6 +1,6 @@
 //! Counts of a runtime at one moment.
 
-use crate::{CoreId, LaneCounts, LaneState};
+use crate::{BlockingMetrics, CoreId, LaneCounts, LaneState};
 
 /// The counts of all lanes at one moment. Counts only grow; take two and subtract with
 /// [`LaneCounts::since`] to see what happened between.
@@ -9,6 +9,7 @@ use crate::{CoreId, LaneCounts, LaneState};
 pub struct Metrics {
     /// One entry per core, in the order of their numbers.
     pub lanes: Vec<LaneMetrics>,
+    blocking: BlockingMetrics,
 }
 
 /// One lane at one moment.
@@ -24,10 +25,22 @@ pub struct LaneMetrics {
 }
 
 impl Metrics {
-    pub(crate) fn new(lanes: impl Iterator<Item = LaneMetrics>) -> Self {
+    pub(crate) fn new(lanes: impl Iterator<Item = LaneMetrics>, blocking: BlockingMetrics) -> Self {
         Metrics {
             lanes: lanes.collect(),
+            blocking,
         }
+    }
+
+    /// The threads for [`spawn_blocking`](crate::spawn_blocking()), and what waits for them.
+    ///
+    /// ```
+    /// let runtime = doorbell::Builder::new().cores(1).build()?;
+    /// assert_eq!(runtime.metrics().blocking().threads, 0);
+    /// # Ok::<(), doorbell::BuildError>(())
+    /// ```
+    pub fn blocking(&self) -> BlockingMetrics {
+        self.blocking
     }
 }
 

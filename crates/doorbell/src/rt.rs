@@ -1,6 +1,7 @@
 //! The runtime of one machine, below the public names.
 
 use crate::ambient::{self, Ambient};
+use crate::blocking::{Blocking, BlockingPlan, Open, Pool};
 use crate::handle::Handle;
 use crate::metrics::{LaneMetrics, Metrics};
 use crate::{CoreId, Switches};
@@ -24,6 +25,7 @@ pub(crate) struct Plan {
     pub(crate) cpus: Vec<Option<usize>>,
     pub(crate) idle: IdlePolicy,
     pub(crate) switches: Switches,
+    pub(crate) blocking: BlockingPlan,
 }
 
 /// How far one core is from another: work is taken from the nearest first.
@@ -61,6 +63,7 @@ pub(crate) struct Rt<M: Machine> {
     cursor: M::Line<M::Counter>,
     watch_ns: u64,
     clock: Arc<Clock<M>>,
+    blocking: Arc<Pool<M>>,
 }
 
 impl<M: Machine> std::fmt::Debug for Rt<M> {
@@ -76,6 +79,8 @@ impl<M: Machine> std::fmt::Debug for Rt<M> {
 pub(crate) struct Owner<M: Machine> {
     rt: Arc<Rt<M>>,
     threads: Vec<M::Thread>,
+    /// `None` once the threads for closures that block were told to end.
+    blocking: Option<Open>,
 }
 
 impl<M: Machine> Owner<M> {
@@ -91,17 +96,20 @@ impl<M: Machine> Owner<M> {
         let lanes = fronts
             .into_iter()
             .map(|front| Arc::new(LaneShared::with(config, front, Arc::clone(&clock))));
+        let (blocking, open) = Pool::new(plan.blocking.clone(), &plan.name);
         let rt = Arc::new(Rt {
             lanes: lanes.collect(),
             switches,
             cursor: M::Line::new(M::Counter::default),
             watch_ns: watch_of_threads_ns(plan.idle),
             clock,
+            blocking,
         });
         // If a thread cannot be started, dropping the owner ends those that were.
         let mut owner = Owner {
             rt,
             threads: Vec::new(),
+            blocking: Some(open),
         };
         for (core, &cpu) in plan.cpus.iter().enumerate() {
             let spec = ThreadSpec {
@@ -129,6 +137,9 @@ impl<M: Machine> Drop for Owner<M> {
         for lane in &self.rt.lanes {
             lane.close();
         }
+        if let Some(open) = self.blocking.take() {
+            self.rt.blocking.close(open);
+        }
         // On a lane, its own or another runtime's, nobody is waited for: that lane's other tasks
         // would wait too, and two runtimes that end each other would do so for ever. The lanes
         // end by themselves, after their current polls.
@@ -139,6 +150,10 @@ impl<M: Machine> Drop for Owner<M> {
             // A lane catches the panics of what it runs; one that panics itself ends the
             // process, see `run_lane`.
             let _ = thread.join();
+        }
+        // Such a closure that ends a runtime would wait for itself, or for one that waits for it.
+        if !ambient::on_a_blocking_thread() {
+            self.rt.blocking.join();
         }
     }
 }
@@ -207,12 +222,17 @@ impl<M: Machine> Ambient for Rt<M> {
         RawTimer::arm(self.lanes[0].front(), when_ns, waker)
     }
 
+    fn blocking(&self) -> &dyn Blocking {
+        &self.blocking
+    }
+
     fn metrics(&self) -> Metrics {
         let lanes = self.lanes.iter().enumerate();
         Metrics::new(
             lanes.map(|(core, lane)| {
                 LaneMetrics::new(CoreId::new(core), lane.state(), lane.counts())
             }),
+            self.blocking.metrics(),
         )
     }
 

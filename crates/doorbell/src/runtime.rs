@@ -10,7 +10,8 @@ use doorbell_machine::Host;
 /// Dropping it ends it: every task is cancelled and dropped on its lane, calls that were
 /// posted before still run, later ones get an error, and the lanes' threads are waited for.
 /// Dropped on a lane, its own or another runtime's, it waits for nobody: the lanes end by
-/// themselves after their current polls.
+/// themselves after their current polls. Closures of [`spawn_blocking`](crate::spawn_blocking())
+/// that are under way are waited for, unless it is dropped on a lane or inside one of them.
 ///
 /// Several runtimes may live at once. Use it through [`std::ops::Deref`] as a [`Handle`].
 #[derive(Debug)]

@@ -1,0 +1,277 @@
+//! Closures that block, on threads of their own.
+
+mod count;
+mod pool;
+
+pub use pool::BlockingMetrics;
+pub(crate) use pool::{Blocking, BlockingPlan, Open, Pool};
+
+use crate::ambient;
+use crate::builder::{BuildError, Builder};
+use crate::handle::Handle;
+use crate::{JoinError, Payload, ThreadError};
+use async_task::FallibleTask;
+use doorbell_core::task::drop_quietly;
+use futures_util::future::AbortHandle;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::pin::Pin;
+use std::task::{Context, Poll, Waker};
+use std::time::Duration;
+
+/// Runs a closure that blocks on a thread for such closures, and returns a future of its result.
+///
+/// A lane must not block: its other tasks and calls would wait. The runtime starts threads as they
+/// are needed, up to [`Builder::blocking_threads`]; more closures wait in a queue, in order. A
+/// thread that has had nothing to do for [`Builder::blocking_keep_alive`] ends.
+///
+/// The closure runs also if the handle is dropped. Inside it, the runtime is the current one:
+/// [`spawn`](crate::spawn()) and [`Handle::call_blocking`] work.
+///
+/// When the runtime ends, closures that have not begun are dropped and their handles give
+/// [`JoinError::Cancelled`]. Those under way cannot be stopped: the drop of the
+/// [`Runtime`](crate::Runtime) waits for them, unless it happens on a lane or in such a closure.
+///
+/// # Panics
+/// If there is no runtime on this thread; [`Handle::spawn_blocking`] works anywhere. And if the
+/// OS refuses a thread while there is none; see [`Handle::try_spawn_blocking`].
+///
+/// ```
+/// # doorbell::Builder::new().cores(1).build().unwrap().block_on(async {
+/// let words = doorbell::spawn_blocking(|| std::fs::read_to_string("/proc/self/comm")).await?;
+/// assert!(!words.unwrap().is_empty());
+/// # Ok::<(), doorbell::JoinError>(())
+/// # }).unwrap();
+/// ```
+#[track_caller]
+pub fn spawn_blocking<F, R>(f: F) -> BlockingHandle<R>
+where
+    F: FnOnce() -> R + Send + 'static,
+    R: Send + 'static,
+{
+    ambient::with_current(|frame| match frame {
+        Some(frame) => frame.handle().spawn_blocking(f),
+        None => panic!("{}", crate::NoRuntime),
+    })
+}
+
+impl Handle {
+    /// Runs a closure that blocks on a thread for such closures; see
+    /// [`spawn_blocking`](crate::spawn_blocking()).
+    ///
+    /// # Panics
+    /// If the OS refuses a thread while there is none; [`Handle::try_spawn_blocking`] returns an
+    /// error instead.
+    #[track_caller]
+    pub fn spawn_blocking<F, R>(&self, f: F) -> BlockingHandle<R>
+    where
+        F: FnOnce() -> R + Send + 'static,
+        R: Send + 'static,
+    {
+        match self.try_spawn_blocking(f) {
+            Ok(handle) => handle,
+            Err(error) => panic!("{error}"),
+        }
+    }
+
+    /// Runs a closure that blocks on a thread for such closures; see
+    /// [`spawn_blocking`](crate::spawn_blocking()).
+    ///
+    /// # Errors
+    /// [`ThreadError::Spawn`] if the OS refuses a thread while there is none, and the closure was
+    /// dropped. While there are threads, closures wait for those.
+    ///
+    /// ```
+    /// let runtime = doorbell::Builder::new().cores(1).build()?;
+    /// let sum = runtime.try_spawn_blocking(|| (1..=4).sum::<u32>())?;
+    /// assert_eq!(runtime.block_on(sum)?, 10);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn try_spawn_blocking<F, R>(&self, f: F) -> Result<BlockingHandle<R>, ThreadError>
+    where
+        F: FnOnce() -> R + Send + 'static,
+        R: Send + 'static,
+    {
+        let (abort, _) = AbortHandle::new_pair();
+        let withdrawn = abort.clone();
+        let f = Quiet::of(f);
+        let body = async move {
+            if withdrawn.is_aborted() {
+                drop(f);
+                return Quiet::of(Err(JoinError::Cancelled));
+            }
+            let run = AssertUnwindSafe(move || f.take()());
+            let result = catch_unwind(run);
+            Quiet::of(result.map_err(|payload| JoinError::Panicked(Payload::new(payload))))
+        };
+        // Never called: the body is ready at its first poll, and nobody cancels the task.
+        let (job, task) = async_task::spawn(body, drop);
+        let mut handle = BlockingHandle {
+            abort,
+            state: State::Waiting(task.fallible()),
+        };
+        match self.inner().blocking().submit(self, job) {
+            Ok(()) => Ok(handle),
+            Err(error) => handle.look().then_some(handle).ok_or(error),
+        }
+    }
+}
+
+impl Builder {
+    /// How many threads there may be for [`spawn_blocking`](crate::spawn_blocking()); 512 unless
+    /// told. They are started only when they are needed.
+    ///
+    /// ```
+    /// let runtime = doorbell::Builder::new().cores(1).blocking_threads(2).build()?;
+    /// assert_eq!(runtime.block_on(runtime.spawn_blocking(|| 7)).unwrap(), 7);
+    /// assert_eq!(runtime.metrics().blocking().started, 1);
+    /// # Ok::<(), doorbell::BuildError>(())
+    /// ```
+    #[must_use]
+    pub fn blocking_threads(mut self, max: usize) -> Self {
+        self.blocking.threads_max = max;
+        self
+    }
+
+    /// How long a thread for [`spawn_blocking`](crate::spawn_blocking()) stays without anything to
+    /// do; 10 s unless told.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    ///
+    /// let builder = doorbell::Builder::new().blocking_keep_alive(Duration::from_secs(1));
+    /// # drop(builder);
+    /// ```
+    #[must_use]
+    pub fn blocking_keep_alive(mut self, time: Duration) -> Self {
+        self.blocking.keep_alive = time;
+        self
+    }
+}
+
+impl BlockingPlan {
+    pub(crate) fn check(&self) -> Result<(), BuildError> {
+        match self.threads_max {
+            1..=count::THREADS_MAX => Ok(()),
+            asked => Err(BuildError::BlockingThreads {
+                asked,
+                most: count::THREADS_MAX,
+            }),
+        }
+    }
+}
+
+/// A value of a user's whose drop may panic: the panic goes no further.
+struct Quiet<T>(Option<T>);
+
+impl<T> Quiet<T> {
+    fn of(value: T) -> Self {
+        Quiet(Some(value))
+    }
+
+    fn take(mut self) -> T {
+        self.0.take().expect("taken by value, so once")
+    }
+}
+
+impl<T> Drop for Quiet<T> {
+    fn drop(&mut self) {
+        if let Some(value) = self.0.take() {
+            drop_quietly(value);
+        }
+    }
+}
+
+type Outcome<T> = Quiet<Result<T, JoinError>>;
+
+enum State<T> {
+    Waiting(FallibleTask<Outcome<T>>),
+    Ready(Outcome<T>),
+    Taken,
+}
+
+/// A closure that was given to [`spawn_blocking`](crate::spawn_blocking()): a future of its result.
+///
+/// Dropping it lets the closure run, unobserved.
+///
+/// # Errors
+/// Awaiting it gives [`JoinError::Panicked`] if the closure panicked, and [`JoinError::Cancelled`]
+/// if it never began: it was aborted, or the runtime went away.
+///
+/// # Panics
+/// If it is polled again after it was ready.
+pub struct BlockingHandle<T> {
+    abort: AbortHandle,
+    state: State<T>,
+}
+
+impl<T> std::fmt::Debug for BlockingHandle<T> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("BlockingHandle")
+            .field("finished", &self.is_finished())
+            .finish_non_exhaustive()
+    }
+}
+
+impl<T> BlockingHandle<T> {
+    /// Withdraws the closure if it has not begun: a thread drops it when its turn comes. One that
+    /// has begun runs to its end.
+    pub fn abort(&self) {
+        self.abort.abort();
+    }
+
+    /// Whether the closure has ended or was dropped.
+    pub fn is_finished(&self) -> bool {
+        match &self.state {
+            State::Waiting(task) => task.is_finished(),
+            State::Ready(_) | State::Taken => true,
+        }
+    }
+
+    /// Whether a closure that was dropped from the queue, or was not, has begun.
+    fn look(&mut self) -> bool {
+        let State::Waiting(task) = &mut self.state else {
+            return true;
+        };
+        match Pin::new(task).poll(&mut Context::from_waker(Waker::noop())) {
+            Poll::Pending => true,
+            Poll::Ready(None) => false,
+            Poll::Ready(Some(outcome)) => {
+                self.state = State::Ready(outcome);
+                true
+            }
+        }
+    }
+}
+
+impl<T> Unpin for BlockingHandle<T> {}
+
+impl<T> Future for BlockingHandle<T> {
+    type Output = Result<T, JoinError>;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        if let State::Waiting(task) = &mut self.state {
+            match Pin::new(task).poll(cx) {
+                Poll::Pending => return Poll::Pending,
+                Poll::Ready(outcome) => {
+                    let outcome = outcome.unwrap_or_else(|| Quiet::of(Err(JoinError::Cancelled)));
+                    self.state = State::Ready(outcome);
+                }
+            }
+        }
+        match std::mem::replace(&mut self.state, State::Taken) {
+            State::Ready(outcome) => Poll::Ready(outcome.take()),
+            State::Waiting(_) | State::Taken => {
+                panic!("a blocking handle was polled again after it was ready")
+            }
+        }
+    }
+}
+
+impl<T> Drop for BlockingHandle<T> {
+    fn drop(&mut self) {
+        // Dropping the task would cancel it.
+        if let State::Waiting(task) = std::mem::replace(&mut self.state, State::Taken) {
+            task.detach();
+        }
+    }
+}

@@ -1,0 +1,403 @@
+//! The pool: a queue of closures and the threads that run them.
+
+use super::count::{Count, Counts, Submit};
+use crate::ambient;
+use crate::handle::Handle;
+use async_task::Runnable;
+use crossbeam_channel::{Receiver, Sender, bounded, select, unbounded};
+use doorbell_machine::{Counter, Machine, Ordering, ThreadError, ThreadHandle, ThreadSpec, Word};
+use std::convert::Infallible;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// How a pool is to be.
+#[derive(Clone, Debug)]
+pub(crate) struct BlockingPlan {
+    pub(crate) threads_max: usize,
+    pub(crate) keep_alive: Duration,
+}
+
+impl Default for BlockingPlan {
+    fn default() -> Self {
+        BlockingPlan {
+            threads_max: 512,
+            keep_alive: Duration::from_secs(10),
+        }
+    }
+}
+
+/// The pool of a runtime at one moment.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct BlockingMetrics {
+    /// Closures that no thread has begun.
+    pub queued: usize,
+    /// Threads that are there, or being started.
+    pub threads: usize,
+    /// Of those, the ones that run no closure.
+    pub idle: usize,
+    /// Threads that were ever started.
+    pub started: u64,
+}
+
+/// A pool without its machine.
+pub(crate) trait Blocking {
+    /// Hands a closure to a thread, which is inside the runtime of `handle`. If the pool is
+    /// closed, the closure is dropped.
+    ///
+    /// # Errors
+    /// If there is no thread and none could be started. All closures in the queue were dropped,
+    /// but one that a thread of somebody else's has taken in the meantime.
+    fn submit(&self, handle: &Handle, job: Runnable) -> Result<(), ThreadError>;
+
+    /// The counts now.
+    fn metrics(&self) -> BlockingMetrics;
+}
+
+/// What a thread leaves behind when it is about to end: its handle, if it was started.
+type Ended<M> = Receiver<<M as Machine>::Thread>;
+
+pub(crate) struct Pool<M: Machine> {
+    count: Count<M>,
+    /// Threads that were counted and that nobody has joined: each sends to `ended` once.
+    unjoined: M::U64,
+    plan: BlockingPlan,
+    name: String,
+    started: M::Counter,
+    queue: (Sender<Runnable>, Receiver<Runnable>),
+    /// Disconnected when the pool is closed: wakes all idle threads.
+    stop: Receiver<Infallible>,
+    ended: (Sender<Ended<M>>, Receiver<Ended<M>>),
+}
+
+/// Keeps a pool open. Who has it closes the pool by [`Pool::close`].
+#[derive(Debug)]
+pub(crate) struct Open {
+    _stop: Sender<Infallible>,
+}
+
+impl<M: Machine> std::fmt::Debug for Pool<M> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Pool")
+            .field("count", &self.count.get())
+            .finish_non_exhaustive()
+    }
+}
+
+/// What an idle thread does next.
+enum Next {
+    Job(Runnable),
+    Look,
+    Stop,
+}
+
+impl<M: Machine> Pool<M> {
+    pub(crate) fn new(plan: BlockingPlan, name: &str) -> (Arc<Self>, Open) {
+        let (keeps_open, stop) = bounded(0);
+        let pool = Pool {
+            count: Count::new(),
+            unjoined: M::U64::new(0),
+            plan,
+            name: format!("{name}-blk"),
+            started: M::Counter::default(),
+            queue: unbounded(),
+            stop,
+            ended: unbounded(),
+        };
+        (Arc::new(pool), Open { _stop: keeps_open })
+    }
+
+    /// Drops the closures that no thread has begun; threads end after the closure they run.
+    pub(crate) fn close(&self, open: Open) {
+        self.count.close();
+        drop(open);
+        self.drop_queued();
+    }
+
+    /// Waits until all threads of a closed pool have ended.
+    pub(crate) fn join(&self) {
+        // The last message is never received by a thread of the pool, which sends one itself
+        // later; so there always is one to come.
+        while self.has_threads() {
+            match self.ended.1.recv() {
+                Ok(ended) => self.reap(&ended),
+                Err(_) => return,
+            }
+        }
+    }
+
+    fn has_threads(&self) -> bool {
+        // ORDER: Acquire in both, and in this order: a thread is counted here before it is started,
+        // so before it leaves the count.
+        self.count.get().threads > 0 || self.unjoined.load(Ordering::Acquire) > 0
+    }
+
+    fn drop_queued(&self) {
+        while let Ok(job) = self.queue.1.try_recv() {
+            self.count.dropped();
+            drop(job);
+        }
+    }
+
+    /// Queues a closure that was counted, then starts the thread that it needs.
+    fn hand_over(
+        &self,
+        job: Runnable,
+        start: impl FnOnce() -> Result<(), ThreadError>,
+    ) -> Result<(), ThreadError> {
+        // Before the thread is started: if that fails, whoever sees that no thread is left drops
+        // what waits. The pool holds a receiver.
+        let _ = self.queue.0.send(job);
+        let started = start();
+        let stranded = started.is_err() && self.count.get().threads == 0;
+        if stranded || self.count.is_closed_after_send() {
+            self.drop_queued();
+        }
+        if stranded { started } else { Ok(()) }
+    }
+
+    /// Starts the thread that was counted. If it cannot, the thread is not counted any more.
+    fn start_thread(self: &Arc<Self>, handle: &Handle) -> Result<(), ThreadError> {
+        let number = self.started.add_shared(1);
+        let spec = ThreadSpec {
+            name: format!("{}{number}", self.name),
+            cpu: None,
+        };
+        let (thread_tx, thread_rx) = bounded(1);
+        // ORDER: Relaxed; the thread's change of the count, when it leaves, publishes it.
+        self.unjoined.fetch_add(1, Ordering::Relaxed);
+        let mut leaving = Leaving {
+            pool: Arc::clone(self),
+            counted: true,
+            thread: Some(thread_rx),
+        };
+        let handle = handle.clone();
+        let body = move || {
+            let entered = ambient::enter_blocking(handle);
+            leaving.pool.work();
+            leaving.counted = false;
+            drop(entered);
+            drop(leaving);
+        };
+        let thread = M::spawn(spec, Box::new(body))?;
+        // There is room, and the receiver is kept until somebody has it.
+        let _ = thread_tx.try_send(thread);
+        Ok(())
+    }
+
+    /// The life of a thread.
+    fn work(&self) {
+        loop {
+            match self.next() {
+                Next::Job(job) => {
+                    if self.count.take() {
+                        // Catches the closure's panic.
+                        job.run();
+                    } else {
+                        drop(job);
+                    }
+                    self.count.rest();
+                }
+                Next::Look => {
+                    if self.count.try_leave() {
+                        return;
+                    }
+                }
+                Next::Stop => {
+                    self.drop_queued();
+                    self.count.leave();
+                    return;
+                }
+            }
+        }
+    }
+
+    fn next(&self) -> Next {
+        select! {
+            recv(self.queue.1) -> job => job.map_or(Next::Stop, Next::Job),
+            recv(self.stop) -> _ => Next::Stop,
+            default(self.plan.keep_alive) => Next::Look,
+        }
+    }
+
+    fn reap(&self, ended: &Ended<M>) {
+        // The handle is sent by who started the thread, right after; none if that failed.
+        if let Ok(thread) = ended.recv() {
+            let _ = thread.join();
+        }
+        // ORDER: Release pairs with the Acquire of `has_threads`.
+        self.unjoined.fetch_sub(1, Ordering::Release);
+    }
+}
+
+/// Tells that a thread is about to end, or was not started.
+struct Leaving<M: Machine> {
+    pool: Arc<Pool<M>>,
+    /// Whether the thread still counts.
+    counted: bool,
+    thread: Option<Ended<M>>,
+}
+
+impl<M: Machine> Drop for Leaving<M> {
+    fn drop(&mut self) {
+        if self.counted {
+            self.pool.count.leave();
+        }
+        // First those before it, so that few are ever left; they have said that they end.
+        while let Ok(ended) = self.pool.ended.1.try_recv() {
+            self.pool.reap(&ended);
+        }
+        if let Some(thread) = self.thread.take() {
+            // The pool holds a receiver.
+            let _ = self.pool.ended.0.send(thread);
+        }
+    }
+}
+
+impl<M: Machine> Blocking for Arc<Pool<M>> {
+    fn submit(&self, handle: &Handle, job: Runnable) -> Result<(), ThreadError> {
+        match self.count.submit(self.plan.threads_max) {
+            Submit::Closed => Ok(()),
+            Submit::Queued => self.hand_over(job, || Ok(())),
+            Submit::StartThread => self.hand_over(job, || self.start_thread(handle)),
+        }
+    }
+
+    fn metrics(&self) -> BlockingMetrics {
+        let Counts {
+            queued,
+            idle,
+            threads,
+            ..
+        } = self.count.get();
+        BlockingMetrics {
+            queued: queued as usize,
+            threads: threads as usize,
+            idle: idle as usize,
+            started: self.started.get(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Blocking, BlockingMetrics, BlockingPlan, Leaving, Pool};
+    use crate::blocking::count::Submit;
+    use crossbeam_channel::bounded;
+    use doorbell_machine::{Host, Machine, Ordering, ThreadError, ThreadHandle, ThreadSpec};
+    use std::sync::Arc;
+
+    fn job(output: u32) -> (async_task::Runnable, async_task::FallibleTask<u32>) {
+        let (job, task) = async_task::spawn(async move { output }, drop);
+        (job, task.fallible())
+    }
+
+    /// A thread that was counted, played by the test; no handle of it will come.
+    fn thread(pool: &Arc<Pool<Host>>) -> Leaving<Host> {
+        // ORDER: Relaxed; this is the thread that leaves the count as well.
+        pool.unjoined.fetch_add(1, Ordering::Relaxed);
+        let (_, thread) = bounded(1);
+        Leaving {
+            pool: Arc::clone(pool),
+            counted: true,
+            thread: Some(thread),
+        }
+    }
+
+    /// The runtime shuts down while a thread has received a closure and has not counted itself yet.
+    #[test]
+    fn d5_closed_between_the_wake_of_a_thread_and_its_count() {
+        let (pool, open) = Pool::<Host>::new(BlockingPlan::default(), "test");
+        // This test is the thread.
+        assert_eq!(pool.count.submit(1), Submit::StartThread);
+        let leaving = thread(&pool);
+        let (received, task) = job(1);
+        assert_eq!(pool.count.submit(1), Submit::Queued);
+        let (queued, queued_task) = job(2);
+        pool.queue.0.send(queued).unwrap();
+
+        // The closer drops what is queued and waits for the thread.
+        let closer = Arc::clone(&pool);
+        let spec = ThreadSpec {
+            name: "closer".to_owned(),
+            cpu: None,
+        };
+        let (closed_tx, closed_rx) = bounded(1);
+        let closer = Host::spawn(
+            spec,
+            Box::new(move || {
+                closer.close(open);
+                closed_tx.send(()).unwrap();
+                closer.join();
+            }),
+        );
+        closed_rx.recv().unwrap();
+        assert!(queued_task.is_finished(), "dropped, not run");
+        assert!(!pool.count.take(), "too late to begin it");
+        drop(received);
+        pool.count.rest();
+        drop(leaving);
+        closer.unwrap().join().unwrap();
+        assert!(task.is_finished());
+        assert_eq!(pool.metrics(), BlockingMetrics::default());
+    }
+
+    /// The pool is closed while somebody has counted a closure and has not sent it yet.
+    #[test]
+    fn d5_closed_between_the_count_of_a_closure_and_its_send() {
+        let (pool, open) = Pool::<Host>::new(BlockingPlan::default(), "test");
+        assert_eq!(pool.count.submit(1), Submit::StartThread);
+        let leaving = thread(&pool);
+        let (late, task) = job(1);
+        pool.close(open);
+        // The thread is gone before the closure comes.
+        drop(leaving);
+        pool.hand_over(late, || Ok(())).unwrap();
+        assert!(task.is_finished(), "dropped by who sent it");
+        pool.join();
+        assert_eq!(pool.metrics(), BlockingMetrics::default());
+    }
+
+    /// The OS refuses the first thread while another closure relies on it.
+    #[test]
+    fn what_waits_for_a_thread_that_was_not_started_is_dropped() {
+        let refuse = || {
+            Err(ThreadError::Spawn {
+                name: "test-blk0".to_owned(),
+                source: std::io::ErrorKind::WouldBlock.into(),
+            })
+        };
+        let (pool, open) = Pool::<Host>::new(BlockingPlan::default(), "test");
+        let ((first, first_task), (second, second_task)) = (job(1), job(2));
+        assert_eq!(pool.count.submit(1), Submit::StartThread);
+        let leaving = thread(&pool);
+        assert_eq!(pool.count.submit(1), Submit::Queued);
+        pool.hand_over(second, || Ok(())).unwrap();
+        let refused = pool.hand_over(first, || {
+            drop(leaving);
+            refuse()
+        });
+        assert!(refused.unwrap_err().to_string().contains("ulimit -u"));
+        assert!(first_task.is_finished() && second_task.is_finished());
+        assert_eq!(pool.metrics(), BlockingMetrics::default());
+
+        // While there is another thread, the closure waits for that.
+        assert_eq!(pool.count.submit(2), Submit::StartThread);
+        let other = thread(&pool);
+        let (third, third_task) = job(3);
+        assert_eq!(pool.count.submit(2), Submit::StartThread);
+        let leaving = thread(&pool);
+        let handed = pool.hand_over(third, || {
+            drop(leaving);
+            refuse()
+        });
+        handed.unwrap();
+        assert!(!third_task.is_finished());
+        pool.close(open);
+        pool.count.dropped();
+        drop(other);
+        pool.join();
+        assert!(third_task.is_finished());
+        assert_eq!(pool.metrics(), BlockingMetrics::default());
+    }
+}

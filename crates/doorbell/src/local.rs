@@ -1,0 +1,228 @@
+//! Tasks whose futures are not `Send`: made, polled and dropped on one lane.
+
+use crate::ambient;
+use crate::handle::Handle;
+use crate::{CoreId, JoinError, JoinHandle};
+use doorbell_core::task::{BodyVtable, Join, Kind, Phase, write_body};
+use pin_project_lite::pin_project;
+use std::marker::PhantomData;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+
+/// A local task was spawned on a thread that is no lane.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "spawn_local was used on a thread that is no lane; use it in a task or in call_on(core, ..), or use spawn_local_on(core, ..), which works anywhere"
+)]
+pub struct NotALane;
+
+/// Spawns a task on the lane that the caller runs on. Neither its future nor its output need be
+/// `Send`: the task stays on this lane, and its future is dropped there.
+///
+/// The handle is not `Send` either, so a task that awaits it must be local as well;
+/// [`spawn_local_on`] makes the first such task from anywhere.
+///
+/// # Panics
+/// If the caller is no lane; that includes the thread inside of `block_on`.
+/// [`try_spawn_local`] returns an error instead.
+///
+/// ```
+/// use std::{cell::Cell, rc::Rc};
+///
+/// # doorbell::Builder::new().cores(1).build().unwrap().block_on(async {
+/// let sum = doorbell::spawn_local_on(0, || async {
+///     let shared = Rc::new(Cell::new(40));
+///     let task = doorbell::spawn_local({
+///         let shared = Rc::clone(&shared);
+///         async move { shared.set(shared.get() + 2) }
+///     });
+///     task.await.unwrap();
+///     shared.get()
+/// });
+/// assert_eq!(sum.await?, 42);
+/// # Ok::<(), doorbell::JoinError>(())
+/// # }).unwrap();
+/// ```
+#[track_caller]
+pub fn spawn_local<F>(future: F) -> LocalJoinHandle<F::Output>
+where
+    F: Future + 'static,
+    F::Output: 'static,
+{
+    match try_spawn_local(future) {
+        Ok(handle) => handle,
+        Err(error) => panic!("{error}"),
+    }
+}
+
+/// Spawns a task on the lane that the caller runs on; see [`spawn_local`].
+///
+/// # Errors
+/// [`NotALane`] on any other thread.
+///
+/// ```
+/// let refused = doorbell::try_spawn_local(async {});
+/// assert_eq!(refused.unwrap_err(), doorbell::NotALane);
+/// ```
+#[allow(
+    clippy::missing_panics_doc,
+    reason = "a body is written once, by contract"
+)]
+pub fn try_spawn_local<F>(future: F) -> Result<LocalJoinHandle<F::Output>, NotALane>
+where
+    F: Future + 'static,
+    F::Output: 'static,
+{
+    ambient::with_lane(|lane| {
+        let (lane, core) = lane.and_then(|l| Some((l, l.core()?))).ok_or(NotALane)?;
+        let mut body = Some(future);
+        let mut write = |at: *mut u8| {
+            let body = body.take().expect("a body is written once");
+            // SAFETY: `launch` gives the address of an empty body of the type below.
+            unsafe { write_body(at, body) };
+        };
+        // SAFETY: the lane is this thread and a pinned task never leaves it: polled, cancelled or
+        // refused, the future goes nowhere else. The handle that the output goes to is not Send.
+        let raw = unsafe {
+            let inner = lane.handle().inner();
+            inner.launch(core, Kind::Pinned, BodyVtable::of::<F>(), &mut write)
+        };
+        // SAFETY: the body's output is the future's.
+        let join = unsafe { raw.typed() };
+        Ok(LocalJoinHandle {
+            join,
+            stays: PhantomData,
+        })
+    })
+}
+
+/// Calls `make` on the lane of a core of the current runtime and runs the future that it returns
+/// there, as a task. The future need not be `Send`, its output does.
+///
+/// # Panics
+/// If there is no runtime on this thread, or it has no such core; [`Handle::spawn_local_on`] works
+/// anywhere. A panic in `make` is that of the task.
+///
+/// ```
+/// use std::rc::Rc;
+///
+/// # doorbell::Builder::new().cores(2).build().unwrap().block_on(async {
+/// let task = doorbell::spawn_local_on(1, || async {
+///     let text = Rc::new("not Send");
+///     doorbell::yield_now().await;
+///     text.len()
+/// });
+/// assert_eq!(task.await?, 8);
+/// # Ok::<(), doorbell::JoinError>(())
+/// # }).unwrap();
+/// ```
+#[track_caller]
+pub fn spawn_local_on<M, F>(core: impl Into<CoreId>, make: M) -> JoinHandle<F::Output>
+where
+    M: FnOnce() -> F + Send + 'static,
+    F: Future + 'static,
+    F::Output: Send + 'static,
+{
+    Handle::current().spawn_local_on(core, make)
+}
+
+impl Handle {
+    /// Calls `make` on the lane of a core and runs the future that it returns there, as a task; see
+    /// [`spawn_local_on`](crate::spawn_local_on()).
+    ///
+    /// # Panics
+    /// If the runtime has no such core. A panic in `make` is that of the task.
+    ///
+    /// ```
+    /// let runtime = doorbell::Builder::new().cores(1).build()?;
+    /// let task = runtime.spawn_local_on(0, || async { *std::rc::Rc::new(2) });
+    /// assert_eq!(runtime.block_on(task)?, 2);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    #[track_caller]
+    pub fn spawn_local_on<M, F>(&self, core: impl Into<CoreId>, make: M) -> JoinHandle<F::Output>
+    where
+        M: FnOnce() -> F + Send + 'static,
+        F: Future + 'static,
+        F::Output: Send + 'static,
+    {
+        let stays = Stays {
+            make: Some(make),
+            future: None,
+        };
+        self.task().on(core).spawn(stays)
+    }
+}
+
+pin_project! {
+    /// A future that is made where it is first polled.
+    struct Stays<M, F> {
+        make: Option<M>,
+        #[pin]
+        future: Option<F>,
+    }
+}
+
+// SAFETY: until the first poll there is only `make`, which is Send. It is only ever spawned as a
+// pinned task: that is polled on one lane, and once polled, dropped there too.
+unsafe impl<M: Send, F> Send for Stays<M, F> {}
+
+impl<M: FnOnce() -> F, F: Future> Future for Stays<M, F> {
+    type Output = F::Output;
+
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<F::Output> {
+        let mut this = self.project();
+        if let Some(make) = this.make.take() {
+            this.future.set(Some(make()));
+        }
+        let future = this.future.as_pin_mut();
+        let future = future.expect("a task is not polled again after a panic");
+        future.poll(cx)
+    }
+}
+
+/// A task of [`spawn_local`]: a future of its output. Neither `Send` nor `Sync`: the output, which
+/// may be neither, stays on its lane.
+///
+/// Dropping it lets the task run on, unobserved.
+///
+/// ```compile_fail
+/// fn needs_send(_: impl Send) {}
+/// fn try_it(handle: doorbell::LocalJoinHandle<u32>) {
+///     needs_send(handle);
+/// }
+/// ```
+///
+/// # Errors
+/// Awaiting it gives [`JoinError::Panicked`] or [`JoinError::Cancelled`].
+///
+/// # Panics
+/// If it is polled again after it was ready.
+#[derive(Debug)]
+pub struct LocalJoinHandle<T> {
+    join: Join<T>,
+    stays: PhantomData<*const T>,
+}
+
+impl<T> LocalJoinHandle<T> {
+    /// Cancels the task: its future is dropped instead of being polled again. Awaiting it then
+    /// gives [`JoinError::Cancelled`], or its output if it was complete before.
+    pub fn abort(&self) {
+        self.join.cancel();
+    }
+
+    /// Whether the task is complete: by its output, a panic, or cancelled.
+    pub fn is_finished(&self) -> bool {
+        self.join.phase() == Phase::Complete
+    }
+}
+
+impl<T> Unpin for LocalJoinHandle<T> {}
+
+impl<T> Future for LocalJoinHandle<T> {
+    type Output = Result<T, JoinError>;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        Pin::new(&mut self.join).poll(cx)
+    }
+}

@@ -1,0 +1,278 @@
+//! [`scope`]: tasks that end before the code that spawned them goes on.
+
+use crate::handle::Handle;
+use crate::{CoreId, JoinError, JoinHandle, JoinSet, Payload};
+use futures_channel::{mpsc, oneshot};
+use futures_util::future::{AbortHandle, Abortable};
+use futures_util::{FutureExt, StreamExt};
+use std::any::Any;
+use std::future::poll_fn;
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::pin::{Pin, pin};
+use std::task::{Context, Poll};
+
+/// What a panic carries on its way.
+type Panic = Box<dyn Any + Send + 'static>;
+
+/// Runs `body` with a [`Scope`], and returns its output when all tasks that were spawned in the
+/// scope have ended, and their futures were dropped.
+///
+/// * The body returns ⇒ the children are waited for.
+/// * The body panics ⇒ the children are aborted and waited for; then the panic goes on.
+/// * A child panics ⇒ the body is dropped, the other children are aborted, all are waited for;
+///   then the panic goes on. Of several panics the first child's does.
+/// * The future of the scope is dropped ⇒ the children are aborted: each is dropped on its lane,
+///   and nobody waits for that.
+///
+/// Children own what they use (`'static`): a future can be leaked at any time, and children that
+/// borrowed from it would then outlive what they borrow. Move an [`Arc`](std::sync::Arc) into
+/// them instead, or return a value from each.
+///
+/// # Panics
+/// If there is no runtime on this thread, and with what the body or a child panicked with.
+///
+/// ```
+/// # doorbell::Builder::new().cores(2).build().unwrap().block_on(async {
+/// let sum = doorbell::scope(async |s| {
+///     let left = s.spawn(async { 40 });
+///     let right = s.spawn(async { 2 });
+///     s.spawn(async { /* ends before the scope does, awaited or not */ });
+///     Ok::<_, doorbell::JoinError>(left.await? + right.await?)
+/// })
+/// .await?;
+/// assert_eq!(sum, 42);
+/// # Ok::<(), doorbell::JoinError>(())
+/// # }).unwrap();
+/// ```
+pub async fn scope<F, R>(body: F) -> R
+where
+    F: AsyncFnOnce(&Scope) -> R,
+{
+    let (admit, admitted) = mpsc::unbounded();
+    let scope = Scope {
+        handle: Handle::current(),
+        admit,
+    };
+    // Dropped after the body, so that nothing is spawned behind it.
+    let mut children = Children {
+        admitted,
+        set: JoinSet::new(),
+        panic: None,
+    };
+    let mut body = pin!(Some(AssertUnwindSafe(body(&scope)).catch_unwind()));
+    let ended = poll_fn(|cx| {
+        if let Some(body) = body.as_mut().as_pin_mut()
+            && let Poll::Ready(output) = body.poll(cx)
+        {
+            return Poll::Ready(Some(output));
+        }
+        let _ = children.poll(cx);
+        match children.panic {
+            Some(_) => Poll::Ready(None),
+            None => Poll::Pending,
+        }
+    })
+    .await;
+    let dropped = catch_unwind(AssertUnwindSafe(|| body.set(None)));
+    let output = match (ended, dropped) {
+        (Some(Ok(output)), Ok(())) => Some(output),
+        (Some(Err(panic)), _) | (_, Err(panic)) => {
+            children.stop();
+            children.end().await;
+            resume_unwind(children.panic.take().unwrap_or(panic));
+        }
+        (None, Ok(())) => None,
+    };
+    children.end().await;
+    match (output, children.panic.take()) {
+        (Some(output), None) => output,
+        (_, Some(panic)) => resume_unwind(panic),
+        (None, None) => unreachable!("only a child's panic ends a scope before its body"),
+    }
+}
+
+/// Where children are spawned; see [`scope`].
+#[derive(Debug)]
+pub struct Scope {
+    handle: Handle,
+    admit: mpsc::UnboundedSender<JoinHandle<()>>,
+}
+
+impl Scope {
+    /// Spawns a child on any core.
+    ///
+    /// It runs also if the handle is dropped, and ends before the scope does.
+    pub fn spawn<F>(&self, future: F) -> ScopedJoinHandle<F::Output>
+    where
+        F: Future + Send + 'static,
+        F::Output: Send + 'static,
+    {
+        let (child, handle) = child(future);
+        self.admit(self.handle.spawn(child));
+        handle
+    }
+
+    /// Spawns a child that stays on a core.
+    ///
+    /// # Panics
+    /// If the runtime has no such core.
+    ///
+    /// ```
+    /// # doorbell::Builder::new().cores(2).build().unwrap().block_on(async {
+    /// let core = doorbell::scope(async |s| {
+    ///     s.spawn_on(1, async { doorbell::current_core() }).await.unwrap()
+    /// });
+    /// assert_eq!(core.await, Some(doorbell::CoreId::new(1)));
+    /// # });
+    /// ```
+    #[track_caller]
+    pub fn spawn_on<F>(&self, core: impl Into<CoreId>, future: F) -> ScopedJoinHandle<F::Output>
+    where
+        F: Future + Send + 'static,
+        F::Output: Send + 'static,
+    {
+        let (child, handle) = child(future);
+        self.admit(self.handle.task().on(core).spawn(child));
+        handle
+    }
+
+    fn admit(&self, task: JoinHandle<()>) {
+        if let Err(refused) = self.admit.unbounded_send(task) {
+            // The other end lives as long as the body does.
+            refused.into_inner().abort();
+        }
+    }
+}
+
+/// The future of a child's task, and the handle of its output. A panic goes to the scope, which
+/// awaits the task; the handle gets its message.
+fn child<F: Future>(
+    future: F,
+) -> (
+    impl Future<Output = ()> + use<F>,
+    ScopedJoinHandle<F::Output>,
+) {
+    let (output_tx, output) = oneshot::channel();
+    let (abort, registration) = AbortHandle::new_pair();
+    let task = async move {
+        let run = AssertUnwindSafe(Abortable::new(future, registration)).catch_unwind();
+        let (result, panic) = match run.await {
+            Ok(Ok(output)) => (Ok(output), None),
+            Ok(Err(_aborted)) => (Err(JoinError::Cancelled), None),
+            Err(panic) => {
+                let panic = Payload::new(panic);
+                let message = panic.message().unwrap_or("a child of the scope").to_owned();
+                let told = Payload::new(Box::new(message));
+                (Err(JoinError::Panicked(told)), Some(panic.into_inner()))
+            }
+        };
+        // Nobody wants it if the handle is gone.
+        drop(output_tx.send(result));
+        if let Some(panic) = panic {
+            resume_unwind(panic);
+        }
+    };
+    (task, ScopedJoinHandle { output, abort })
+}
+
+/// The tasks of a scope. Dropping them aborts them.
+struct Children {
+    admitted: mpsc::UnboundedReceiver<JoinHandle<()>>,
+    set: JoinSet<()>,
+    /// The first that a child ended with.
+    panic: Option<Panic>,
+}
+
+impl Children {
+    /// Takes in what was spawned and out what has ended. Ready when nothing is left; if a child
+    /// has panicked, as soon as that is known.
+    fn poll(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        while let Poll::Ready(Some(task)) = self.admitted.poll_next_unpin(cx) {
+            self.set.insert(task);
+        }
+        loop {
+            match self.set.poll_join_next(cx) {
+                Poll::Pending => return Poll::Pending,
+                Poll::Ready(None) => return Poll::Ready(()),
+                // Aborted, or its runtime ends.
+                Poll::Ready(Some(Ok(()) | Err(JoinError::Cancelled))) => {}
+                Poll::Ready(Some(Err(error))) => {
+                    let first = self.panic.is_none();
+                    let panic = error.try_into_panic().ok();
+                    self.panic = self.panic.take().or(panic);
+                    if first {
+                        return Poll::Ready(());
+                    }
+                }
+            }
+        }
+    }
+
+    fn stop(&mut self) {
+        while let Ok(task) = self.admitted.try_recv() {
+            self.set.insert(task);
+        }
+        self.set.abort_all();
+    }
+
+    /// Waits for all of them. Once one has panicked, the others are aborted.
+    async fn end(&mut self) {
+        if self.panic.is_some() {
+            self.stop();
+        }
+        loop {
+            let panicked = self.panic.is_some();
+            poll_fn(|cx| self.poll(cx)).await;
+            if panicked || self.panic.is_none() {
+                return;
+            }
+            self.stop();
+        }
+    }
+}
+
+impl Drop for Children {
+    fn drop(&mut self) {
+        self.stop();
+    }
+}
+
+/// A child of a [`scope`]: a future of its output.
+///
+/// Dropping it lets the child run on, until the scope ends.
+///
+/// # Errors
+/// Awaiting it gives [`JoinError::Cancelled`] if the child was aborted or the runtime ends, and
+/// [`JoinError::Panicked`] with the message of its panic, which ends the scope as well.
+#[derive(Debug)]
+pub struct ScopedJoinHandle<T> {
+    output: oneshot::Receiver<Result<T, JoinError>>,
+    abort: AbortHandle,
+}
+
+impl<T> ScopedJoinHandle<T> {
+    /// Cancels the child: its future is dropped on its lane instead of being polled again.
+    ///
+    /// ```
+    /// # doorbell::Builder::new().cores(1).build().unwrap().block_on(async {
+    /// doorbell::scope(async |s| {
+    ///     let child = s.spawn(std::future::pending::<()>());
+    ///     child.abort();
+    ///     assert!(child.await.unwrap_err().is_cancelled());
+    /// })
+    /// .await;
+    /// # });
+    /// ```
+    pub fn abort(&self) {
+        self.abort.abort();
+    }
+}
+
+impl<T> Future for ScopedJoinHandle<T> {
+    type Output = Result<T, JoinError>;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        let output = Pin::new(&mut self.output).poll(cx);
+        output.map(|output| output.unwrap_or(Err(JoinError::Cancelled)))
+    }
+}

@@ -1,0 +1,269 @@
+//! Closures that block: they run, are bounded, and end with their runtime.
+
+#![allow(
+    clippy::disallowed_types,
+    clippy::disallowed_methods,
+    reason = "tests play the outside world"
+)]
+
+use doorbell::{Builder, Runtime, spawn_blocking};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
+use std::sync::{Arc, mpsc};
+use std::time::Duration;
+
+fn runtime(threads: usize) -> Runtime {
+    let builder = Builder::new().cores(2).blocking_threads(threads);
+    builder.build().unwrap()
+}
+
+/// Waits for something that comes by itself, far longer than it can take.
+fn eventually(what: impl Fn() -> bool) {
+    for _ in 0..6_000 {
+        if what() {
+            return;
+        }
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    panic!("it did not come");
+}
+
+struct CountsDrops(Arc<AtomicUsize>);
+
+impl Drop for CountsDrops {
+    fn drop(&mut self) {
+        self.0.fetch_add(1, SeqCst);
+    }
+}
+
+#[test]
+fn results_come_back_and_lanes_go_on() {
+    let rt = runtime(4);
+    let sum = rt.block_on(async {
+        let (go_tx, go_rx) = mpsc::channel();
+        let waits = spawn_blocking(move || go_rx.recv().unwrap());
+        // The lanes are free while the closure blocks.
+        let task = doorbell::spawn(async move { go_tx.send(40).unwrap() });
+        task.await.unwrap();
+        waits.await.unwrap() + rt.spawn_blocking(|| 2).await.unwrap()
+    });
+    assert_eq!(sum, 42);
+}
+
+#[test]
+fn no_thread_before_the_first_use_and_no_more_than_allowed() {
+    let rt = runtime(3);
+    assert_eq!(
+        rt.metrics().blocking(),
+        doorbell::BlockingMetrics::default()
+    );
+    let (go_tx, go_rx) = std::sync::mpsc::channel::<()>();
+    let go_rx = Arc::new(std::sync::Mutex::new(go_rx));
+    let most = Arc::new(AtomicUsize::new(0));
+    let now = Arc::new(AtomicUsize::new(0));
+    let handles: Vec<_> = (0..20)
+        .map(|_| {
+            let (go, most, now) = (Arc::clone(&go_rx), Arc::clone(&most), Arc::clone(&now));
+            rt.spawn_blocking(move || {
+                most.fetch_max(now.fetch_add(1, SeqCst) + 1, SeqCst);
+                let _ = go.lock().unwrap().recv();
+                now.fetch_sub(1, SeqCst);
+            })
+        })
+        .collect();
+    eventually(|| rt.metrics().blocking().queued == 17);
+    let counts = rt.metrics().blocking();
+    assert_eq!((counts.threads, counts.idle, counts.started), (3, 0, 3));
+    drop(go_tx);
+    for handle in handles {
+        rt.block_on(handle).unwrap();
+    }
+    assert!((1..=3).contains(&most.load(SeqCst)));
+    eventually(|| rt.metrics().blocking().idle == 3);
+    assert_eq!(rt.metrics().blocking().queued, 0);
+}
+
+#[test]
+fn one_after_another_needs_one_thread_or_few() {
+    let rt = runtime(64);
+    for i in 0..200 {
+        assert_eq!(rt.block_on(rt.spawn_blocking(move || i)).unwrap(), i);
+        // The thread counts itself idle a moment after the result is there.
+        eventually(|| rt.metrics().blocking().idle > 0);
+    }
+    assert_eq!(rt.metrics().blocking().started, 1);
+}
+
+#[test]
+fn idle_threads_end_and_come_again() {
+    let rt = Builder::new()
+        .cores(1)
+        .blocking_keep_alive(Duration::from_millis(1))
+        .build()
+        .unwrap();
+    for round in 1..=5 {
+        rt.block_on(rt.spawn_blocking(|| ())).unwrap();
+        eventually(|| rt.metrics().blocking().threads == 0);
+        let counts = rt.metrics().blocking();
+        assert_eq!((counts.queued, counts.idle, counts.started), (0, 0, round));
+    }
+}
+
+#[test]
+fn a_panic_comes_back_and_the_thread_goes_on() {
+    let rt = runtime(1);
+    let error = rt.block_on(rt.spawn_blocking(|| -> u32 { panic!("on purpose") }));
+    let error = error.unwrap_err();
+    assert!(error.is_panic());
+    assert!(error.to_string().contains("on purpose"), "{error}");
+    assert_eq!(rt.block_on(rt.spawn_blocking(|| 1)).unwrap(), 1);
+    assert_eq!(rt.metrics().blocking().started, 1);
+}
+
+#[test]
+fn destructors_that_panic_end_nothing() {
+    struct Panics;
+    impl Drop for Panics {
+        fn drop(&mut self) {
+            panic!("in a destructor, on purpose");
+        }
+    }
+    let rt = runtime(1);
+    // As a result that nobody takes, and in a closure that is withdrawn.
+    drop(rt.spawn_blocking(|| Panics));
+    let (go_tx, go_rx) = mpsc::channel::<()>();
+    let front = rt.spawn_blocking(move || go_rx.recv().is_err());
+    let captured = Panics;
+    let withdrawn = rt.spawn_blocking(move || drop(captured));
+    withdrawn.abort();
+    drop(go_tx);
+    assert!(rt.block_on(front).unwrap());
+    assert!(rt.block_on(withdrawn).unwrap_err().is_cancelled());
+    assert_eq!(rt.block_on(rt.spawn_blocking(|| 5)).unwrap(), 5);
+}
+
+#[test]
+fn a_handle_dropped_lets_it_run_and_one_aborted_does_not() {
+    let rt = runtime(1);
+    let ran = Arc::new(AtomicUsize::new(0));
+    let (go_tx, go_rx) = mpsc::channel::<()>();
+    let front = rt.spawn_blocking(move || go_rx.recv().is_err());
+    let (first, second) = (Arc::clone(&ran), Arc::clone(&ran));
+    drop(rt.spawn_blocking(move || first.fetch_add(1, SeqCst)));
+    let aborted = rt.spawn_blocking(move || second.fetch_add(10, SeqCst));
+    aborted.abort();
+    assert!(!aborted.is_finished());
+    drop(go_tx);
+    assert!(rt.block_on(aborted).unwrap_err().is_cancelled());
+    assert!(rt.block_on(front).unwrap());
+    assert_eq!(ran.load(SeqCst), 1);
+}
+
+#[test]
+fn the_runtime_is_the_current_one_inside() {
+    let rt = runtime(2);
+    let answer = rt.spawn_blocking(|| {
+        assert!(doorbell::current_core().is_none());
+        let handle = doorbell::Handle::current();
+        let task = doorbell::spawn(async { 6 });
+        handle.try_block_on(task).unwrap().unwrap() * handle.call_blocking(1, || 7).unwrap()
+    });
+    assert_eq!(rt.block_on(answer).unwrap(), 42);
+}
+
+#[test]
+fn the_end_waits_for_what_began_and_drops_what_did_not() {
+    let rt = runtime(1);
+    let drops = Arc::new(AtomicUsize::new(0));
+    let ended = Arc::new(AtomicBool::new(false));
+    let (begun_tx, begun_rx) = mpsc::channel();
+    let (go_tx, go_rx) = mpsc::channel::<()>();
+    let under_way = {
+        let ended = Arc::clone(&ended);
+        rt.spawn_blocking(move || {
+            begun_tx.send(()).unwrap();
+            let _ = go_rx.recv();
+            ended.store(true, SeqCst);
+            "done"
+        })
+    };
+    begun_rx.recv().unwrap();
+    let queued: Vec<_> = (0..10)
+        .map(|_| {
+            let guard = CountsDrops(Arc::clone(&drops));
+            rt.spawn_blocking(move || drop(guard))
+        })
+        .collect();
+    let handle = rt.handle().clone();
+    let dropper = std::thread::spawn(move || drop(rt));
+    eventually(|| drops.load(SeqCst) == 10);
+    assert!(!ended.load(SeqCst));
+    drop(go_tx);
+    dropper.join().unwrap();
+    assert!(ended.load(SeqCst));
+    assert_eq!(handle.metrics().blocking().threads, 0);
+    let outside = runtime(1);
+    assert_eq!(outside.block_on(under_way).unwrap(), "done");
+    for task in queued {
+        assert!(outside.block_on(task).unwrap_err().is_cancelled());
+    }
+    // And what comes later is refused.
+    let guard = CountsDrops(Arc::clone(&drops));
+    let late = handle.spawn_blocking(move || drop(guard));
+    assert_eq!(drops.load(SeqCst), 11);
+    assert!(outside.block_on(late).unwrap_err().is_cancelled());
+}
+
+#[test]
+fn d5_runtimes_end_while_threads_are_started_woken_and_leaving() {
+    let rounds = if cfg!(doorbell_tsan) { 20 } else { 150 };
+    for round in 0..rounds {
+        let rt = Builder::new()
+            .cores(1)
+            .blocking_threads(4)
+            .blocking_keep_alive(Duration::from_micros(50 * (round % 4)))
+            .build()
+            .unwrap();
+        let drops = Arc::new(AtomicUsize::new(0));
+        let submitters: Vec<_> = (0..3)
+            .map(|_| {
+                let (handle, drops) = (rt.handle().clone(), Arc::clone(&drops));
+                std::thread::spawn(move || {
+                    for _ in 0..20 {
+                        let guard = CountsDrops(Arc::clone(&drops));
+                        drop(handle.spawn_blocking(move || drop(guard)));
+                    }
+                })
+            })
+            .collect();
+        let handle = rt.handle().clone();
+        drop(rt);
+        for submitter in submitters {
+            submitter.join().unwrap();
+        }
+        assert_eq!(drops.load(SeqCst), 60);
+        let counts = handle.metrics().blocking();
+        assert_eq!((counts.queued, counts.idle, counts.threads), (0, 0, 0));
+    }
+}
+
+#[test]
+fn a_closure_may_end_its_own_runtime() {
+    let rt = runtime(2);
+    let handle = rt.handle().clone();
+    let (done_tx, done_rx) = mpsc::channel();
+    drop(handle.spawn_blocking(move || {
+        drop(rt);
+        done_tx.send(()).unwrap();
+    }));
+    done_rx.recv().unwrap();
+    eventually(|| handle.metrics().blocking().threads == 0);
+}
+
+#[test]
+fn bad_numbers_say_what_to_do() {
+    for asked in [0, usize::MAX] {
+        let error = Builder::new().cores(1).blocking_threads(asked).build();
+        let error = error.unwrap_err().to_string();
+        assert!(error.contains("ask for 1 to 65535"), "{error}");
+    }
+}
