@@ -15,7 +15,7 @@ use std::cell::Cell;
 use std::ptr::NonNull;
 use std::sync::Arc;
 
-/// How many shares a lane draws at once; it gives back what goes beyond twice as many.
+/// How many shares a lane draws at once. Of three times as many it gives two thirds back.
 const STOCK: u64 = 256;
 
 /// The lanes of one runtime that share tasks.
@@ -122,11 +122,11 @@ impl<M: Machine> Crew<M> {
     }
 
     /// The lane for a task that comes from outside and would like to run on `prefer`: that one if
-    /// it is idle or nobody is, else an idle one, which is claimed.
+    /// it is idle and has got nothing yet, or if nobody else is; else an idle one, which is claimed.
     pub(crate) fn place<'a>(&'a self, prefer: &'a Front<M>) -> &'a Front<M> {
         let claimed = match prefer.bell().look() {
-            Look::Watching | Look::Notified | Look::ParkedUntold => None,
-            Look::Running => self.idle.claim(prefer.lane(), |lane| self.watches(lane)),
+            Look::Watching | Look::ParkedUntold if !prefer.has_inbox() => None,
+            _ => self.idle.claim(prefer.lane(), |lane| self.watches(lane)),
         };
         claimed.map_or(prefer, |lane| &self.fronts()[lane])
     }

@@ -8,7 +8,7 @@ use super::{IdleSet, Left, Searching};
 use crate::bell::Announced;
 use crate::crew::{Crew, FrontRef};
 use crate::mailbox::Front;
-use crate::queue::{Greed, is_shareable};
+use crate::queue::{Greed, Share, is_shareable};
 use crate::testing::front as alone;
 use crate::testing::model::{check, join_all, mutant};
 use ::loom::thread;
@@ -85,7 +85,7 @@ fn offer_against_sleep<const BUG: u8>() {
     let nodes = [(); 2].map(|()| nodes::boxed());
     for node in nodes {
         // SAFETY: this thread is the owner; the nodes live until the end of the model.
-        let len = unsafe { busy.queue().push(node) };
+        let len = unsafe { busy.queue().push(node, Share::Surplus) };
         if is_shareable(len) {
             <Loom<BUG> as Machine>::fence_recheck();
             busy.crew().offer(busy.lane());

@@ -1,5 +1,4 @@
-//! The idle set: which lanes have nothing to do, and who wakes one of them. See README.md in this
-//! folder for the protocol.
+//! The idle set: which lanes have nothing to do, and who wakes one. See README.md in this folder.
 //!
 //! One bit per lane, 64 to a word, and the number of lanes that search. A lane sets its own bit;
 //! whoever clears it, a waker or the lane itself, is decided by one read-modify-write.
@@ -44,17 +43,29 @@ pub enum Searching {
     None,
 }
 
+/// Whether a lane became the crew's sentinel.
+#[must_use]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Sentinel {
+    /// It is, and owes [`IdleSet::end_sentinel`].
+    Begun,
+    /// Another lane is.
+    Taken,
+}
+
 /// Which lanes of a crew are idle, and how many search for work.
 pub struct IdleSet<M: Machine> {
     words: Box<[M::Line<M::U64>]>,
     searching: M::Line<M::U32>,
     searching_max: u32,
+    sentinel: M::Line<M::U32>,
 }
 
 impl<M: Machine> std::fmt::Debug for IdleSet<M> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("IdleSet")
             .field("any", &self.any())
+            .field("anyone_searches", &self.anyone_searches())
             .finish_non_exhaustive()
     }
 }
@@ -68,6 +79,7 @@ impl<M: Machine> IdleSet<M> {
                 .collect(),
             searching: M::Line::new(|| M::U32::new(0)),
             searching_max: u32::try_from(lanes.div_ceil(2)).unwrap_or(u32::MAX),
+            sentinel: M::Line::new(|| M::U32::new(0)),
         }
     }
 
@@ -118,24 +130,55 @@ impl<M: Machine> IdleSet<M> {
     /// Claims an idle lane for the caller, who wakes it: one that `prefer` holds of if there is
     /// one, else the next from `near` on. The lane is counted as searching from here on.
     pub fn claim(&self, near: usize, prefer: impl Fn(usize) -> bool) -> Option<usize> {
-        if !self.any() {
-            return None;
+        while self.any() {
+            // Counted before a lane is claimed, which may come to `end_search` at once.
+            self.count_searching();
+            if let Some(lane) = self.claim_counted(near, &prefer) {
+                return Some(lane);
+            }
         }
-        self.count_searching();
-        let claimed = self.try_claim(near, &prefer);
+        None
+    }
+
+    /// As [`IdleSet::claim`], but only while nobody searches.
+    pub fn claim_as_first(&self, near: usize, prefer: impl Fn(usize) -> bool) -> Option<usize> {
+        while self.any() {
+            // ORDER: AcqRel as in `count_searching`; Relaxed on failure: somebody searches, and
+            // looks again after it has ended.
+            self.searching
+                .compare_exchange(0, 1, Ordering::AcqRel, Ordering::Relaxed)
+                .ok()?;
+            if let Some(lane) = self.claim_counted(near, &prefer) {
+                return Some(lane);
+            }
+        }
+        None
+    }
+
+    /// The caller has counted one search: it goes to the lane that is claimed, or is over. `None`
+    /// also where a lane became idle meanwhile: others may have relied on this search and woken
+    /// nobody, so the caller looks again.
+    fn claim_counted(&self, near: usize, prefer: &dyn Fn(usize) -> bool) -> Option<usize> {
+        let claimed = self.try_claim(near, prefer);
         let claimed = claimed.or_else(|| self.try_claim(near, &|_| true));
         if claimed.is_none() {
-            // Posters may have relied on this search; but no lane was idle, and one that becomes
-            // so looks by itself.
             let _ = self.end_search();
+            M::fence_recheck();
         }
         claimed
     }
 
-    /// Counted before a lane is claimed, which may come to `end_search` at once.
     fn count_searching(&self) {
         // ORDER: AcqRel pairs with itself: the count has one order.
         self.searching.fetch_add(1, Ordering::AcqRel);
+    }
+
+    /// Whether a lane that entered is still in the set: nobody has claimed it.
+    pub fn holds(&self, lane: usize) -> bool {
+        let (word, bit) = self.word(lane);
+        // ORDER: Relaxed; behind the fence of the lane's announcement. A claim that comes after
+        // this is told to the lane through its bell.
+        word.load(Ordering::Relaxed) & bit != 0
     }
 
     fn try_claim(&self, near: usize, want: &dyn Fn(usize) -> bool) -> Option<usize> {
@@ -164,34 +207,34 @@ impl<M: Machine> IdleSet<M> {
         if M::BUG.is(Bug::IdleClaimBlind) {
             // ORDER: the mutant; two wakers may both think that they have won.
             let seen = word.load(Ordering::Acquire);
-            // ORDER: as above.
+            // ORDER: the mutant's second half; Release pairs with nothing that would help.
             word.store(seen & !bit, Ordering::Release);
             return seen & bit != 0;
         }
-        // ORDER: AcqRel pairs with `leave` and with other claims: one finds the bit set.
+        // ORDER: AcqRel pairs with `leave` and with other claims: one finds the bit set, and sees
+        // what the lane did before it entered.
         word.fetch_and(!bit, Ordering::AcqRel) & bit != 0
     }
 
-    /// As [`IdleSet::claim`], but only while nobody searches.
-    pub fn claim_as_first(&self, near: usize, prefer: impl Fn(usize) -> bool) -> Option<usize> {
-        // ORDER: AcqRel as in `begin_search`; Relaxed on failure: somebody searches, and looks
-        // again after it has ended.
-        self.searching
-            .compare_exchange(0, 1, Ordering::AcqRel, Ordering::Relaxed)
-            .ok()?;
-        let claimed = self
-            .try_claim(near, &prefer)
-            .or_else(|| self.try_claim(near, &|_| true));
-        if claimed.is_none() {
-            // As in `claim`.
-            let _ = self.end_search();
+    /// A lane that parks would be the one that looks at stuck lanes.
+    pub fn begin_sentinel(&self) -> Sentinel {
+        // ORDER: Relaxed; of two that ask one is refused, and nothing else hangs on it.
+        if self.sentinel.swap(1, Ordering::Relaxed) == 0 {
+            Sentinel::Begun
+        } else {
+            Sentinel::Taken
         }
-        claimed
+    }
+
+    /// It is awake, and no sentinel any more.
+    pub fn end_sentinel(&self) {
+        // ORDER: Relaxed; as in `begin_sentinel`.
+        self.sentinel.store(0, Ordering::Relaxed);
     }
 
     /// A lane that found nothing of its own begins to look at others.
     pub fn begin_search(&self) -> Search {
-        // ORDER: Relaxed; a limit that may be passed by one.
+        // ORDER: Relaxed; a limit that those who begin at once may pass together.
         if self.searching.load(Ordering::Relaxed) >= self.searching_max {
             return Search::Enough;
         }
@@ -199,10 +242,10 @@ impl<M: Machine> IdleSet<M> {
         Search::Begun
     }
 
-    /// The search is over. Who found nothing looks once more after [`IdleSet::enter`].
+    /// The search is over. The last one looks for work once more, behind a fence: somebody may
+    /// have relied on the search and woken nobody.
     pub fn end_search(&self) -> Searching {
-        // ORDER: AcqRel as in `begin_search`; before the fence of `enter`, or before the look
-        // of one that found work.
+        // ORDER: AcqRel as in `count_searching`.
         if self.searching.fetch_sub(1, Ordering::AcqRel) == 1 {
             Searching::None
         } else {

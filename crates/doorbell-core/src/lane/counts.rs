@@ -64,7 +64,7 @@ counts! {
     notified,
     /// Times that the lane's thread went to block.
     parks,
-    /// Times that it was about to, and found a post first.
+    /// Times that it was about to, and found a post or work at another lane first.
     parks_avoided,
     /// Parks that a ring ended.
     unparks_rung,

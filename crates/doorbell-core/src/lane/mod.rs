@@ -42,6 +42,11 @@ const WATCH_ALONE_NS: u64 = 1_000;
 /// How often it looks for work there after that.
 const LOOK_AROUND_NS: u64 = 10_000;
 
+/// A sentinel's first look at lanes that may be stuck comes after this time, the later ones after
+/// ever more, up to the longest.
+const SENTINEL_MIN_NS: u64 = 250_000;
+const SENTINEL_MAX_NS: u64 = 1_000_000;
+
 /// What is fixed when a lane is made.
 #[derive(Clone, Copy, Debug)]
 pub struct LaneConfig {
@@ -152,6 +157,9 @@ pub struct Lane<M: Machine> {
     in_idle_set: Cell<bool>,
     /// It is counted as searching.
     searching: Cell<bool>,
+    /// It is the crew's sentinel, and looks next after so long.
+    is_sentinel: Cell<bool>,
+    sentinel_ns: Cell<u64>,
     /// The pulses of the others at the last look around.
     pulses: Box<[Cell<u64>]>,
 }
@@ -174,6 +182,8 @@ impl<M: Machine> Lane<M> {
             after_deadline: Cell::new(false),
             in_idle_set: Cell::new(false),
             searching: Cell::new(false),
+            is_sentinel: Cell::new(false),
+            sentinel_ns: Cell::new(SENTINEL_MIN_NS),
             pulses: (0..lanes).map(|_| Cell::new(0)).collect(),
         }
     }
@@ -191,6 +201,7 @@ impl<M: Machine> Lane<M> {
             match self.pass() {
                 Pass::Work => {
                     self.end_search();
+                    self.offer_surplus();
                     self.run_ready();
                 }
                 Pass::Nothing(evidence) => {
@@ -226,6 +237,7 @@ impl<M: Machine> Lane<M> {
             self.shared.tally.takes.add_owned(1);
             self.shared.tally.delivered.add_owned(gathered);
             self.after_deadline.set(false);
+            self.offer_surplus();
         }
     }
 
@@ -295,6 +307,7 @@ impl<M: Machine> Lane<M> {
         if self.watch() == WatchEnd::Quiet {
             self.park();
         }
+        self.end_sentinel();
         self.leave_idle_set();
         let _ = front.bell().end_idle();
     }
@@ -417,6 +430,8 @@ impl<M: Machine> Lane<M> {
             .local
             .due_ns()
             .filter(|_| !self.shared.clock.is_frozen());
+        let look_ns = self.sentinel_until_ns();
+        let until_ns = [until_ns, look_ns].into_iter().flatten().min();
         let learns = self.governor.learns();
         let from_ns = if learns { M::now_ns() } else { 0 };
         match front.bell().park(front.seat(), until_ns) {

@@ -1,10 +1,10 @@
 //! How a lane without work of its own finds some at the others, and is found by those who have.
 
-use super::{LOOK_AROUND_NS, Lane, WATCH_ALONE_NS};
-use crate::bell::Look;
-use crate::idle::{Left, Search, Searching};
+use super::{LOOK_AROUND_NS, Lane, SENTINEL_MAX_NS, SENTINEL_MIN_NS, WATCH_ALONE_NS};
+use crate::bell::{LaneState, Look};
+use crate::idle::{Left, Search, Searching, Sentinel};
 use crate::mailbox::Front;
-use crate::queue::{Greed, is_shareable};
+use crate::queue::Greed;
 use doorbell_machine::{Counter, Machine};
 
 impl<M: Machine> Lane<M> {
@@ -43,20 +43,73 @@ impl<M: Machine> Lane<M> {
     }
 
     /// The look before the lane sleeps: from here on whoever has work for one more lane knows of
-    /// this one; what there was before is seen now.
+    /// this one; what there was before is seen now. Whether it must not sleep.
     pub(super) fn look_for_the_last_time(&self) -> bool {
         if !self.has_others() {
             return false;
         }
         self.enter_idle_set();
-        self.visit_others()
+        let front = self.shared.front();
+        // Claimed while it watched: what it was claimed for may be gone, but the claim is to be
+        // consumed. One that comes later finds the lane parked, and tells it.
+        if !front.crew().idle().holds(front.lane()) {
+            return true;
+        }
+        let found = self.visit_others();
+        if found {
+            self.offer_surplus();
+        }
+        found
+    }
+
+    /// When a lane that parks wants to look at the others again: if one of them has a single task
+    /// waiting, which is that lane's to run unless its poll turns out to be long. One lane of the
+    /// crew at a time is the sentinel for that.
+    pub(super) fn sentinel_until_ns(&self) -> Option<u64> {
+        if !self.has_others() {
+            return None;
+        }
+        let front = self.shared.front();
+        let crew = front.crew();
+        let waits = |other: &Front<M>| {
+            (!other.queue().is_empty() || other.has_inbox())
+                && other.bell().state() == LaneState::Running
+        };
+        if !crew.others(front.lane()).any(waits) {
+            self.sentinel_ns.set(SENTINEL_MIN_NS);
+            return None;
+        }
+        if !self.is_sentinel.get() && crew.idle().begin_sentinel() == Sentinel::Taken {
+            return None;
+        }
+        self.is_sentinel.set(true);
+        let after_ns = self.sentinel_ns.get();
+        self.sentinel_ns.set((2 * after_ns).min(SENTINEL_MAX_NS));
+        Some(M::now_ns().saturating_add(after_ns))
+    }
+
+    /// The lane is awake: another one may be the sentinel.
+    pub(super) fn end_sentinel(&self) {
+        if self.is_sentinel.replace(false) {
+            self.shared.front().crew().idle().end_sentinel();
+        }
+    }
+
+    /// Tells an idle lane, if there is one, that this one has more than it can run next.
+    #[inline]
+    pub(super) fn offer_surplus(&self) {
+        let front = self.shared.front();
+        if self.has_others() && self.local.has_surplus() {
+            front.crew().offer(front.lane());
+        }
     }
 
     /// Looks for work at every other lane; the search that this lane is counted for is over then.
     fn search(&self) -> bool {
         let found = self.visit_others();
         self.end_search();
-        found
+        // The end of a search may have found what the search has not.
+        found || !self.local.is_empty()
     }
 
     /// Takes from the nearest lane that has more than it can run at once, or that is stuck.
@@ -73,13 +126,13 @@ impl<M: Machine> Lane<M> {
 
     /// Takes from one lane. Whether there was something.
     fn rob(&self, victim: &Front<M>, greed: Greed) -> bool {
-        // What comes to a lane that watches is that lane's to run.
-        if victim.queue().is_empty()
-            && (!victim.has_inbox() || victim.bell().look() == Look::Watching)
-        {
+        // What came to a lane that makes progress, or watches, is that lane's to run.
+        let inbox =
+            greed == Greed::One && victim.has_inbox() && victim.bell().look() != Look::Watching;
+        if victim.queue().is_empty() && !inbox {
             return false;
         }
-        let Some((count, _more)) = self.local.steal(victim, greed) else {
+        let Some(count) = self.local.steal(victim, greed, inbox) else {
             return false;
         };
         self.shared.tally.thefts.add_owned(1);
@@ -98,13 +151,14 @@ impl<M: Machine> Lane<M> {
         if crew.idle().end_search() == Searching::Others {
             return;
         }
-        // One that has nothing to run looks once more itself, before it idles.
-        if self.local.is_empty() {
+        // Behind the count: either they see that nobody searches, or this lane sees their work.
+        M::fence_announce();
+        if self.local.is_empty() && !self.visit_others() {
             return;
         }
         // Also for a single task: whose lane needed help may be inside a long poll.
         let has_work = |front: &Front<M>| !front.queue().is_empty() || front.has_inbox();
-        if is_shareable(front.queue().len()) || crew.others(front.lane()).any(has_work) {
+        if self.local.has_surplus() || crew.others(front.lane()).any(has_work) {
             crew.offer(front.lane());
         }
     }

@@ -62,6 +62,8 @@ impl<M: Machine> std::fmt::Debug for Front<M> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Front")
             .field("state", &self.state())
+            .field("queue", &self.queue)
+            .field("inbox", &self.shared.inbox)
             .field("counts", &*self.counts)
             .finish_non_exhaustive()
     }
@@ -81,6 +83,15 @@ pub enum Posted {
 #[inline(never)]
 fn posted_twice() -> ! {
     panic!("a call or a task was posted twice")
+}
+
+/// Where a task comes from that is posted to a lane.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Origin {
+    /// From another lane of the crew, which will look for work when it has none.
+    Crew,
+    /// From a thread that is no lane of it.
+    Outside,
 }
 
 /// What a lane that was told found.
@@ -212,14 +223,16 @@ impl<M: Machine> Front<M> {
         Posted::Yes
     }
 
-    /// Posts a task that any lane of the crew may run, and sees to it that one does.
+    /// Posts a task that any lane of the crew may run. If this one is running, it may be inside a
+    /// long poll, so an idle one is told: where the task comes from the crew, only if there is more
+    /// than the lane can run next.
     ///
     /// # Panics
     /// As for [`Front::post`].
     ///
     /// # Safety
     /// As for [`Front::post`]; the node is that of such a task.
-    pub(crate) unsafe fn post_task(&self, node: NonNull<Node<M>>) -> Posted {
+    pub(crate) unsafe fn post_task(&self, node: NonNull<Node<M>>, from: Origin) -> Posted {
         // SAFETY: passed on from the caller.
         let pushed = unsafe { self.shared.inbox.push(node) };
         match pushed {
@@ -227,9 +240,11 @@ impl<M: Machine> Front<M> {
             Pushed::Closed => return Posted::Closed,
             Pushed::Twice => posted_twice(),
         }
-        // It may be inside a long poll: whoever is idle may come and take it.
-        if self.shared.bell.look() == Look::Running {
-            self.crew().offer(self.lane);
+        if self.state() == LaneState::Running {
+            let crowded = || pushed == Pushed::Behind || !self.queue.is_empty();
+            if from == Origin::Outside || crowded() {
+                self.crew().offer(self.lane);
+            }
         }
         Posted::Yes
     }

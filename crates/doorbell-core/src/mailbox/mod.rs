@@ -10,6 +10,7 @@ mod loom;
 #[cfg(test)]
 mod tests;
 
+pub(crate) use front::Origin;
 pub use front::{Front, FrontCounts, Posted, Served};
 
 use crate::node::{Node, Ready};

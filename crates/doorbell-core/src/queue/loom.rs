@@ -4,7 +4,7 @@
 #![allow(clippy::disallowed_types, clippy::disallowed_methods)]
 
 use super::tests::{Taken, Thing};
-use super::{Greed, Queue};
+use super::{Greed, Queue, Share};
 use crate::testing::model::{check, mutant};
 use ::loom::thread;
 use doorbell_machine::{Loom, Machine};
@@ -28,7 +28,7 @@ fn owner_and_thief<const BUG: u8>(count: u64, greed: Greed) {
     });
     for entry in 0..count {
         // SAFETY: this thread is the owner; a thing lives until it is taken.
-        unsafe { queue.push(Thing::boxed(entry)) };
+        unsafe { queue.push(Thing::boxed(entry), Share::Surplus) };
     }
     taken.drain(&queue);
     thief.join().unwrap();
@@ -57,7 +57,7 @@ fn two_thieves<const BUG: u8>() {
     let taken = Taken::default();
     for entry in 0..3 {
         // SAFETY: this thread is the owner; a thing lives until it is taken.
-        unsafe { queue.push(Thing::boxed(entry)) };
+        unsafe { queue.push(Thing::boxed(entry), Share::Surplus) };
     }
     let thieves = [(); 2].map(|()| {
         let (victim, theirs) = (Arc::clone(&queue), taken.clone());

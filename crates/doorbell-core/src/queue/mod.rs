@@ -1,5 +1,4 @@
-//! A lane's run queue of tasks that may run anywhere, and how other lanes take from it. See
-//! README.md in this folder for the protocol.
+//! A lane's run queue, and how other lanes take from it. See README.md in this folder.
 //!
 //! | file | holds |
 //! |---|---|
@@ -18,6 +17,7 @@ pub(crate) use chain::Chain;
 use crate::node::Node;
 use chain::Backlog;
 use doorbell_machine::{Line, Machine};
+pub use ring::Share;
 use ring::{Full, Ring, SHARED_LEN};
 use std::ptr::NonNull;
 
@@ -69,8 +69,6 @@ pub struct Loot<M: Machine> {
     pub first: NonNull<Node<M>>,
     /// How many nodes were taken, where known.
     pub count: u64,
-    /// Whether there is more to take, for yet another lane.
-    pub more: bool,
 }
 
 impl<M: Machine> Queue<M> {
@@ -84,7 +82,8 @@ impl<M: Machine> Queue<M> {
     }
 
     /// Appends a node. Returns how many there are then, about; what does not fit into the ring
-    /// counts as many.
+    /// counts as many. If `share` says so, or if they are [shareable](is_shareable), the last
+    /// thing that this does is a read-modify-write, behind which a fence of the machine may stand.
     ///
     /// # Panics
     /// If the node is in a queue already: that would lose others.
@@ -93,12 +92,12 @@ impl<M: Machine> Queue<M> {
     /// Only the owner; the node is that of a task that may run anywhere, and stays alive and
     /// in place until it is taken out.
     #[inline]
-    pub unsafe fn push(&self, node: NonNull<Node<M>>) -> u64 {
+    pub unsafe fn push(&self, node: NonNull<Node<M>>, share: Share) -> u64 {
         // SAFETY: alive, says the caller.
         let entered = unsafe { node.as_ref() }.enter_owned();
         assert!(entered, "a task was queued twice");
         // SAFETY: passed on.
-        unsafe { self.push_entered(node) }
+        unsafe { self.push_entered(node, share) }
     }
 
     /// As [`Queue::push`], for a node that is marked as queued already.
@@ -106,10 +105,10 @@ impl<M: Machine> Queue<M> {
     /// # Safety
     /// As for [`Queue::push`].
     #[inline]
-    unsafe fn push_entered(&self, node: NonNull<Node<M>>) -> u64 {
+    unsafe fn push_entered(&self, node: NonNull<Node<M>>, share: Share) -> u64 {
         if self.backlog.is_empty() {
             // SAFETY: passed on.
-            match unsafe { self.ring.push(node) } {
+            match unsafe { self.ring.push(node, share) } {
                 Ok(len) => return len,
                 Err(Full) => {}
             }
@@ -129,7 +128,7 @@ impl<M: Machine> Queue<M> {
             let Some(chain) = rest.take() else { return };
             let (first, others) = chain.pop();
             // SAFETY: passed on.
-            if unsafe { self.ring.push(first) }.is_err() {
+            if unsafe { self.ring.push(first, Share::Surplus) }.is_err() {
                 // SAFETY: as above.
                 unsafe { self.backlog.push(first) };
             }
@@ -170,7 +169,7 @@ impl<M: Machine> Queue<M> {
             let (node, others) = chain.pop();
             rest = others;
             // SAFETY: passed on; the ring is empty and this is half of it.
-            let pushed = unsafe { self.ring.push(node) };
+            let pushed = unsafe { self.ring.push(node, Share::Surplus) };
             debug_assert!(pushed.is_ok());
         }
         self.backlog.put_back(rest);
@@ -210,7 +209,6 @@ impl<M: Machine> Queue<M> {
             return Some(Loot {
                 first: stolen.first,
                 count: stolen.count,
-                more: stolen.count > 2 || stolen.left > 1,
             });
         }
         // SAFETY: passed on.
@@ -223,17 +221,12 @@ impl<M: Machine> Queue<M> {
     /// As for [`Queue::push`], for all nodes of the chain, which are marked as queued.
     pub(crate) unsafe fn take_over(&self, chain: Chain<M>) -> Loot<M> {
         let (first, rest) = chain.pop();
-        let more = rest.is_some();
         if let Some(rest) = rest {
             // SAFETY: passed on.
             unsafe { self.push_chain(rest) };
         }
         // SAFETY: taken out, so it is the caller's, and alive.
         unsafe { first.as_ref() }.leave();
-        Loot {
-            first,
-            count: 1,
-            more,
-        }
+        Loot { first, count: 1 }
     }
 }

@@ -11,6 +11,15 @@ use std::ptr::NonNull;
 /// From so many nodes on there is work for one more lane.
 pub(super) const SHARED_LEN: u64 = 2;
 
+/// When a pusher tells an idle lane.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Share {
+    /// If there is more than its own lane can run next.
+    Surplus,
+    /// In any case.
+    Always,
+}
+
 /// A bounded queue of nodes, first in, first out.
 pub(super) struct Ring<M: Machine> {
     head: M::Line<M::U64>,
@@ -71,7 +80,7 @@ impl<M: Machine> Ring<M> {
     /// # Safety
     /// Only the owner; the node stays alive and in place until it is taken out.
     #[inline]
-    pub(super) unsafe fn push(&self, node: NonNull<Node<M>>) -> Result<u64, Full> {
+    pub(super) unsafe fn push(&self, node: NonNull<Node<M>>, share: Share) -> Result<u64, Full> {
         // ORDER: Relaxed; only the owner writes it.
         let tail = self.tail.load(Ordering::Relaxed);
         // ORDER: Acquire pairs with the Release of a thief's `claim`: it has read the slot
@@ -88,7 +97,7 @@ impl<M: Machine> Ring<M> {
             Ordering::Release
         };
         let len = tail + 1 - head;
-        if len < SHARED_LEN {
+        if len < SHARED_LEN && share == Share::Surplus {
             // ORDER: Release pairs with the Acquire of a thief's load of the tail: it sees slot
             // and node.
             self.tail.store(tail + 1, order);
@@ -177,11 +186,7 @@ impl<M: Machine> Ring<M> {
             // has acquired.
             thief.tail.store(at + count - 1, Ordering::Release);
         }
-        NonNull::new(first).map(|first| Stolen {
-            first,
-            count,
-            left: found - count,
-        })
+        NonNull::new(first).map(|first| Stolen { first, count })
     }
 }
 
@@ -192,6 +197,4 @@ pub(super) struct Stolen<M: Machine> {
     pub(super) first: NonNull<Node<M>>,
     /// How many with it.
     pub(super) count: u64,
-    /// How many were left.
-    pub(super) left: u64,
 }

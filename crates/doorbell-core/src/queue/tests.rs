@@ -3,7 +3,7 @@
 // Tests of a protocol compare it with locks that the checkers do not see.
 #![allow(clippy::disallowed_types, clippy::disallowed_methods)]
 
-use super::{Greed, Queue};
+use super::{Greed, Queue, Share};
 use crate::node::{Node, Ready};
 use doorbell_machine::{Cell, Host, Machine};
 use proptest::prelude::*;
@@ -94,7 +94,7 @@ fn pop(queue: &Queue<Host>) -> Option<u64> {
 
 fn push(queue: &Queue<Host>, entry: u64) -> u64 {
     // SAFETY: the test's thread is the owner; a thing lives until it is taken.
-    unsafe { queue.push(Thing::boxed(entry)) }
+    unsafe { queue.push(Thing::boxed(entry), Share::Surplus) }
 }
 
 #[test]
@@ -125,10 +125,10 @@ fn a_node_queued_twice_is_caught() {
     let queue = Queue::<Host>::new(2);
     let node = Thing::boxed(7);
     // SAFETY: the test's thread is the owner, and the thing lives until it is taken.
-    unsafe { queue.push(node) };
+    unsafe { queue.push(node, Share::Surplus) };
     let again = std::panic::AssertUnwindSafe(|| {
         // SAFETY: this must be refused.
-        unsafe { queue.push(node) };
+        unsafe { queue.push(node, Share::Surplus) };
     });
     let payload = std::panic::catch_unwind(again).unwrap_err();
     assert_eq!(payload.downcast_ref(), Some(&"a task was queued twice"));

@@ -15,7 +15,7 @@ use super::state::{Completed, Left, Pause, Released, Seized, Start, State, Wake}
 use super::{Phase, drop_quietly, waker};
 use crate::bell::Look;
 use crate::crew::FrontRef;
-use crate::mailbox::{Front, Posted};
+use crate::mailbox::{Front, Origin, Posted};
 use crate::node::{Deliver, Node, Ready};
 use crate::wheel::Base;
 use doorbell_machine::{Cell, Machine, Ordering, PtrWord};
@@ -185,7 +185,11 @@ impl<M: Machine> TaskRef<M> {
                 // SAFETY: the lane's reference is held until the task completes, and a task
                 // that is queued is not complete.
                 _ if kind == Kind::Task => unsafe {
-                    front.crew().place(front).post_task(self.node()) == Posted::Yes
+                    front
+                        .crew()
+                        .place(front)
+                        .post_task(self.node(), Origin::Outside)
+                        == Posted::Yes
                 },
                 // SAFETY: as above.
                 _ => unsafe { front.post(self.node()) == Posted::Yes },
@@ -236,7 +240,7 @@ impl<M: Machine> TaskRef<M> {
             Some(local) if local.is_of(self.header().front.crew()) => self.submit_from(local),
             _ => {
                 let last = self.last();
-                self.post_to(last.crew().place(last));
+                self.post_to(last.crew().place(last), Origin::Outside);
             }
         });
     }
@@ -258,13 +262,13 @@ impl<M: Machine> TaskRef<M> {
         if local.is(last) || local.is_closed() || last.bell().look() == Look::ParkedUntold {
             self.push_here(local);
         } else {
-            self.post_to(last);
+            self.post_to(last, Origin::Crew);
         }
     }
 
-    fn post_to(self, front: &Front<M>) {
+    fn post_to(self, front: &Front<M>, from: Origin) {
         // SAFETY: as in `submit_new`.
-        self.unless_refused(unsafe { front.post_task(self.node()) });
+        self.unless_refused(unsafe { front.post_task(self.node(), from) });
     }
 
     /// A lane that is gone has ended the task, or its home lane will.

@@ -4,15 +4,15 @@ use super::cell::TaskRef;
 use crate::crew::{Crew, FrontRef, Stock};
 use crate::mailbox::{Front, Posted};
 use crate::node::{Node, Ready};
-use crate::queue::{Chain, Greed, Loot, is_shareable};
+use crate::queue::{Chain, Greed, Loot, Share, is_shareable};
 use crate::wheel::{Base, Clock, Wheel};
 use doorbell_machine::Machine;
 use std::cell::Cell;
 use std::ptr::NonNull;
 use std::sync::Arc;
 
-/// Of so many complete tasks that are sent home, one is announced: a lane that sleeps for long
-/// keeps the memory of at most so many from each other lane.
+/// Of so many complete tasks that a lane sends home, one is announced, so that a lane that sleeps
+/// for long does not keep the memory of ever more.
 const SENT_HOME_QUIETLY: u32 = 256;
 
 /// A lane as its own thread sees it. Not `Sync`.
@@ -26,6 +26,8 @@ pub struct Local<M: Machine> {
     stolen: Cell<Option<NonNull<Node<M>>>>,
     /// Whose turn it is when both queues have tasks.
     pinned_next: Cell<bool>,
+    /// How many tasks were pushed since the last poll began.
+    pushed: Cell<u32>,
     /// How many complete tasks were sent to the lanes whose lists they are in.
     sent_home: Cell<u32>,
     /// The tasks that live on this lane: the newest, linked through their headers.
@@ -56,6 +58,7 @@ impl<M: Machine> Local<M> {
             ready: Ready::default(),
             stolen: Cell::new(None),
             pinned_next: Cell::new(false),
+            pushed: Cell::new(0),
             sent_home: Cell::new(0),
             newest: Cell::new(None),
             live: Cell::new(0),
@@ -220,9 +223,16 @@ impl<M: Machine> Local<M> {
     /// As for [`Queue::push`](crate::queue::Queue::push), on this lane's thread.
     #[inline]
     pub(super) unsafe fn push(&self, node: NonNull<Node<M>>) {
+        // One that wakes or spawns more than one task in a poll may go on for long.
+        let before = self.pushed.replace(self.pushed.get().saturating_add(1));
+        let share = if before == 0 {
+            Share::Surplus
+        } else {
+            Share::Always
+        };
         // SAFETY: passed on; this lane owns its front's queue.
-        let len = unsafe { self.front.queue().push(node) };
-        if is_shareable(len) {
+        let len = unsafe { self.front.queue().push(node, share) };
+        if share == Share::Always || is_shareable(len) {
             M::fence_recheck();
             self.front.crew().offer(self.front.lane());
         }
@@ -246,22 +256,26 @@ impl<M: Machine> Local<M> {
         unsafe { self.front.queue().push_chain(chain) };
     }
 
-    /// Takes tasks from another lane of the crew, to be run next. Returns how many, and whether
-    /// there is work for yet another lane. Only while this lane has nothing to run.
-    pub fn steal(&self, victim: &Front<M>, greed: Greed) -> Option<(u64, bool)> {
+    /// Takes tasks from another lane of the crew, also from its inbox if `inbox`, to be run next.
+    /// Returns how many. Only while this lane has nothing to run.
+    pub fn steal(&self, victim: &Front<M>, greed: Greed, inbox: bool) -> Option<u64> {
         let own = self.front.queue();
         // SAFETY: this lane owns its own queue and not the victim's.
         let loot = unsafe { victim.queue().steal_into(own, greed) };
         let loot = loot.or_else(|| {
-            let (chain, len) = victim.take_inbox()?;
+            let (chain, len) = if inbox {
+                victim.take_inbox()?
+            } else {
+                return None;
+            };
             // SAFETY: this lane owns its queue, and the chain is of tasks that may run anywhere.
             let loot = unsafe { own.take_over(chain) };
             Some(Loot { count: len, ..loot })
         });
-        loot.map(|Loot { first, count, more }| {
+        loot.map(|Loot { first, count }| {
             debug_assert!(self.stolen.get().is_none());
             self.stolen.set(Some(first));
-            (count, more)
+            count
         })
     }
 
@@ -294,6 +308,13 @@ impl<M: Machine> Local<M> {
         self.ready.len() + self.front.queue().len() as usize + stolen
     }
 
+    /// Whether there is a task for another lane: one that this lane does not run next.
+    #[inline]
+    pub fn has_surplus(&self) -> bool {
+        let len = self.front.queue().len();
+        is_shareable(len) || (len > 0 && (self.stolen.get().is_some() || !self.ready.is_empty()))
+    }
+
     /// Takes the next task out: pinned ones and others in turn, each oldest first.
     #[inline]
     fn next(&self) -> Option<NonNull<Node<M>>> {
@@ -319,6 +340,7 @@ impl<M: Machine> Local<M> {
             return false;
         };
         self.front.beat();
+        self.pushed.set(0);
         // SAFETY: only tasks are pushed to these queues.
         unsafe { TaskRef::from_node(node) }.run(self);
         true

@@ -66,7 +66,7 @@ fn stolen_while_home_ends<const BUG: u8>(doors: usize, self_wakes: u32) {
     let thief = thread::spawn(move || {
         let local = Local::new(there);
         local.enter(|| {
-            let _ = local.steal(&here, Greed::One);
+            let _ = local.steal(&here, Greed::One, true);
             while local.run_one() {}
             local.close();
         });
