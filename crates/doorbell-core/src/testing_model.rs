@@ -102,6 +102,11 @@ fn killer(bug: Bug) -> (&'static str, Shows) {
         Bug::CallSleepSilently => ("call::loom::mutant_sleep_silently", Deadlock),
         Bug::CallDoneRelaxed => ("call::loom::mutant_done_relaxed", Race),
         Bug::CallTouchAfterDone => ("call::loom::mutant_touch_after_done", Race),
+        Bug::ParcelReturnRelaxed => (
+            "call::loom_parcel::mutant_return_relaxed",
+            Shows::Assertion("a pool was leaked"),
+        ),
+        Bug::PoolLeaveRelaxed => ("call::loom_parcel::mutant_leave_relaxed", Race),
         Bug::WheelFireBlind => (
             "wheel::loom::mutant_fire_blind",
             Shows::Assertion("fired after its drop"),

@@ -49,13 +49,17 @@ pub enum Bug {
     CallDoneRelaxed,
     /// call: the callee touches the call again after it has said DONE.
     CallTouchAfterDone,
+    /// call: parcels go back to their owner without Release.
+    ParcelReturnRelaxed,
+    /// call: what is out of a pool that is gone is counted without an order.
+    PoolLeaveRelaxed,
     /// wheel: the lane hands a timer to its handle without looking whether that is gone.
     WheelFireBlind,
 }
 
 impl Bug {
     /// All mutants, without [`Bug::None`].
-    pub const ALL: [Bug; 21] = [
+    pub const ALL: [Bug; 23] = [
         Bug::BellClearAfterTake,
         Bug::BellNoRecheck,
         Bug::BellAnnounceBlind,
@@ -76,6 +80,8 @@ impl Bug {
         Bug::CallSleepSilently,
         Bug::CallDoneRelaxed,
         Bug::CallTouchAfterDone,
+        Bug::ParcelReturnRelaxed,
+        Bug::PoolLeaveRelaxed,
         Bug::WheelFireBlind,
     ];
 

@@ -5,7 +5,7 @@ use crate::handle::Handle;
 use crate::metrics::Metrics;
 use crate::{CoreId, Switches};
 use doorbell_core::bell::LaneState;
-use doorbell_core::call::{ErasedCall, Gone};
+use doorbell_core::call::{ErasedCall, ErasedPost, Gone};
 use doorbell_core::task::{BodyVtable, Kind, RawJoin};
 use doorbell_core::wheel::RawTimer;
 use doorbell_machine::slots;
@@ -39,6 +39,15 @@ pub(crate) trait Ambient: std::fmt::Debug + Send + Sync {
     /// # Safety
     /// As for [`doorbell_core::call::wait_for`].
     unsafe fn call_blocking(&self, core: usize, call: &ErasedCall) -> Result<(), Gone>;
+
+    /// Posts a closure that nobody waits for.
+    ///
+    /// # Errors
+    /// [`Gone`] if that lane has ended; the closure is untouched.
+    ///
+    /// # Safety
+    /// As for [`doorbell_core::call::Pool::post`].
+    unsafe fn post(&self, core: usize, post: &ErasedPost) -> Result<(), Gone>;
 
     /// Runs a future on the calling thread.
     fn block_on(&self, future: Pin<&mut dyn Future<Output = ()>>);

@@ -132,7 +132,8 @@ where
     })
 }
 
-fn check(handle: &Handle, core: CoreId) -> Result<usize, CallError> {
+#[inline]
+pub(crate) fn check(handle: &Handle, core: CoreId) -> Result<usize, CallError> {
     let cores = handle.cores();
     if core.index() < cores {
         Ok(core.index())

@@ -3,6 +3,7 @@
 use crate::ambient::{self, Ambient};
 use crate::call::{self, Call, CallError};
 use crate::metrics::Metrics;
+use crate::post;
 use crate::task::{JoinHandle, TaskBuilder};
 use crate::{CoreId, Switches};
 use doorbell_core::bell::LaneState;
@@ -120,6 +121,29 @@ impl Handle {
         R: Send + 'static,
     {
         call::post(self, core.into(), f)
+    }
+
+    /// Runs a closure on the lane of a core, soon; nobody waits for it. See
+    /// [`post_on`](crate::post_on()).
+    ///
+    /// The nodes that it takes belong to the calling thread, and are used again once the core
+    /// has given them back.
+    ///
+    /// ```
+    /// let runtime = doorbell::Builder::new().cores(1).build()?;
+    /// let (sent, came) = std::sync::mpsc::channel();
+    /// runtime.post_on(0, move || sent.send("here").unwrap())?;
+    /// assert_eq!(came.recv()?, "here");
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// [`CallError::NoSuchCore`] and [`CallError::RuntimeGone`]; the closure was dropped here.
+    pub fn post_on<F>(&self, core: impl Into<CoreId>, f: F) -> Result<(), CallError>
+    where
+        F: FnOnce() + Send + 'static,
+    {
+        post::post(self, core.into(), f)
     }
 
     /// Runs a closure on the lane of a core and blocks until it has run. For threads that are

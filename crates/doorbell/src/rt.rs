@@ -5,7 +5,7 @@ use crate::handle::Handle;
 use crate::metrics::{LaneMetrics, Metrics};
 use crate::{CoreId, Switches};
 use doorbell_core::bell::LaneState;
-use doorbell_core::call::{ErasedCall, Gone, SPIN_NS, wait_for};
+use doorbell_core::call::{ErasedCall, ErasedPost, Gone, Pool, SPIN_NS, wait_for};
 use doorbell_core::lane::{Lane, LaneConfig, LaneShared};
 use doorbell_core::switches::SwitchWord;
 use doorbell_core::task::{BodyVtable, Kind, RawJoin, launch};
@@ -159,6 +159,12 @@ impl<M: Machine> Ambient for Rt<M> {
     unsafe fn call_blocking(&self, core: usize, call: &ErasedCall) -> Result<(), Gone> {
         // SAFETY: passed on from the caller.
         unsafe { wait_for(self.lanes[core].front(), call) }
+    }
+
+    unsafe fn post(&self, core: usize, post: &ErasedPost) -> Result<(), Gone> {
+        let front = self.lanes[core].front();
+        // SAFETY: passed on from the caller.
+        Pool::<M>::with_current(|pool| unsafe { pool.post(front, post) })
     }
 
     fn block_on(&self, future: Pin<&mut dyn Future<Output = ()>>) {

@@ -15,7 +15,17 @@
 #[cfg(test)]
 mod loom;
 #[cfg(test)]
+mod loom_parcel;
+mod parcel;
+#[cfg(test)]
+mod parcel_tests;
+mod pool;
+#[cfg(test)]
 mod tests;
+
+pub use parcel::{ErasedPost, PARCEL_BYTES, posting};
+pub(crate) use pool::Returns;
+pub use pool::{Pool, post};
 
 use crate::mailbox::{Front, Posted};
 use crate::node::{Node, Ready};

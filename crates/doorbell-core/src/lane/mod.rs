@@ -30,6 +30,9 @@ const PASS_INTERVAL_NS: u64 = 1_000_000;
 /// How many times a watching lane serves calls before it reads the clock for that.
 const TAKES_PER_CLOCK: u32 = 64;
 
+/// A watching lane that is posted nothing for so long returns the parcels that it holds.
+const HOLD_NS: u64 = 20_000;
+
 /// What is fixed when a lane is made.
 #[derive(Clone, Copy, Debug)]
 pub struct LaneConfig {
@@ -236,6 +239,7 @@ impl<M: Machine> Lane<M> {
     /// Watches, then parks, until there is something to do.
     fn idle(&self, _evidence: NothingRunnable) {
         let front = self.shared.front();
+        self.local.ready().returns().flush();
         match front.bell().announce_watch() {
             // The loop takes the mailbox and clears the signal.
             Announced::Signalled => return,
@@ -267,7 +271,13 @@ impl<M: Machine> Lane<M> {
         };
         let mut served_count = 0_u32;
         loop {
-            match front.watch(watch_ns) {
+            let returns = self.local.ready().returns();
+            let hold_ns = if returns.holds() { HOLD_NS } else { u64::MAX };
+            match front.watch(watch_ns.min(hold_ns)) {
+                Watched::Deadline if watch_ns > hold_ns => {
+                    returns.flush();
+                    continue;
+                }
                 Watched::Deadline => return WatchEnd::Quiet,
                 Watched::Changed => tally.notified.add_owned(1),
             }
@@ -296,6 +306,7 @@ impl<M: Machine> Lane<M> {
     /// From watching to parked and back.
     fn park(&self) {
         let (front, tally) = (self.shared.front(), &self.shared.tally);
+        self.local.ready().returns().flush();
         match front.bell().announce_park() {
             Announced::Signalled => return,
             Announced::Yes => {}
