@@ -53,13 +53,17 @@ pub enum Bug {
     ParcelReturnRelaxed,
     /// call: what is out of a pool that is gone is counted without an order.
     PoolLeaveRelaxed,
+    /// call: a call to many cores ends without publishing its result.
+    ManyEndRelaxed,
+    /// call: a lane touches the block of a call to many cores after its own call has ended.
+    ManyTouchAfterEnd,
     /// wheel: the lane hands a timer to its handle without looking whether that is gone.
     WheelFireBlind,
 }
 
 impl Bug {
     /// All mutants, without [`Bug::None`].
-    pub const ALL: [Bug; 23] = [
+    pub const ALL: [Bug; 25] = [
         Bug::BellClearAfterTake,
         Bug::BellNoRecheck,
         Bug::BellAnnounceBlind,
@@ -82,6 +86,8 @@ impl Bug {
         Bug::CallTouchAfterDone,
         Bug::ParcelReturnRelaxed,
         Bug::PoolLeaveRelaxed,
+        Bug::ManyEndRelaxed,
+        Bug::ManyTouchAfterEnd,
         Bug::WheelFireBlind,
     ];
 

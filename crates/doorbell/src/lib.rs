@@ -24,6 +24,7 @@
 mod ambient;
 mod builder;
 mod call;
+mod call_many;
 mod handle;
 mod metrics;
 mod post;
@@ -35,6 +36,7 @@ mod yield_now;
 
 pub use builder::{BuildError, Builder, CpuList};
 pub use call::{Call, CallError, call_on};
+pub use call_many::{CallMany, ManyResults, call_all, call_many};
 pub use doorbell_core::bell::LaneState;
 pub use doorbell_core::lane::LaneCounts;
 pub use doorbell_core::switches::{CallCoalesce, IdleNotify, SwitchError, Switches};

@@ -5,14 +5,18 @@ use crate::handle::Handle;
 use crate::metrics::{LaneMetrics, Metrics};
 use crate::{CoreId, Switches};
 use doorbell_core::bell::LaneState;
-use doorbell_core::call::{ErasedCall, ErasedPost, Gone, Pool, SPIN_NS, wait_for};
+use doorbell_core::call::{
+    ErasedCall, ErasedPost, Gone, ManyTable, Pool, RawMany, SPIN_NS, launch_many, wait_for,
+};
 use doorbell_core::lane::{Lane, LaneConfig, LaneShared};
 use doorbell_core::switches::SwitchWord;
 use doorbell_core::task::{BodyVtable, Kind, RawJoin, launch};
 use doorbell_core::wait;
 use doorbell_core::wheel::{Clock, RawTimer};
 use doorbell_machine::{Counter, Line, Machine, ThreadError, ThreadHandle, ThreadSpec};
+use std::alloc::Layout;
 use std::pin::Pin;
+use std::ptr::NonNull;
 use std::sync::Arc;
 use std::task::Waker;
 
@@ -165,6 +169,18 @@ impl<M: Machine> Ambient for Rt<M> {
         let front = self.lanes[core].front();
         // SAFETY: passed on from the caller.
         Pool::<M>::with_current(|pool| unsafe { pool.post(front, post) })
+    }
+
+    unsafe fn call_many(
+        &self,
+        cores: &[usize],
+        table: &'static ManyTable,
+        data: Layout,
+        write: &mut dyn FnMut(NonNull<u8>),
+    ) -> RawMany {
+        let fronts = cores.iter().map(|&core| &**self.lanes[core].front());
+        // SAFETY: passed on from the caller.
+        unsafe { launch_many(fronts, cores.len(), table, data, write) }
     }
 
     fn block_on(&self, future: Pin<&mut dyn Future<Output = ()>>) {

@@ -15,7 +15,13 @@
 #[cfg(test)]
 mod loom;
 #[cfg(test)]
+mod loom_many;
+#[cfg(test)]
 mod loom_parcel;
+mod many;
+#[cfg(test)]
+mod many_tests;
+mod many_typed;
 mod parcel;
 #[cfg(test)]
 mod parcel_tests;
@@ -23,6 +29,8 @@ mod pool;
 #[cfg(test)]
 mod tests;
 
+pub use many::{ManyTable, RawMany, launch_many};
+pub use many_typed::{Many, ManyCall, Outcome};
 pub use parcel::{ErasedPost, PARCEL_BYTES, posting};
 pub(crate) use pool::Returns;
 pub use pool::{Pool, post};

@@ -299,8 +299,13 @@ impl<M: Machine> Front<M> {
         }
         self.shared.mailbox.prefetch();
         let signals = self.clear_signals();
+        let batch = if ready.returns().holds() {
+            self.shared.mailbox.take_ahead()
+        } else {
+            self.shared.mailbox.take()
+        };
         // SAFETY: passed on from the caller.
-        let delivered = unsafe { self.shared.mailbox.take().deliver(ready) };
+        let delivered = unsafe { batch.deliver(ready) };
         Served { signals, delivered }
     }
 

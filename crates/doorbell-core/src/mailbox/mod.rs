@@ -150,6 +150,19 @@ impl<M: Machine> Mailbox<M> {
         self.exchange(std::ptr::null_mut())
     }
 
+    /// As [`Mailbox::take`], for nodes that may be many and lie one behind the other, as those of
+    /// a pool do.
+    #[inline(never)]
+    pub(crate) fn take_ahead(&self) -> Batch<M> {
+        if self.is_empty() {
+            return Batch::empty();
+        }
+        // ORDER: as in `exchange`: Acquire pairs with every push's Release, Release with the
+        // Acquire of the push that comes next.
+        let taken = self.head.swap(std::ptr::null_mut(), Ordering::AcqRel);
+        Batch::oldest_first_ahead(taken)
+    }
+
     /// Takes all there is and lets nothing in any more.
     pub fn close(&self) -> Batch<M> {
         self.exchange(Self::closed())
@@ -195,7 +208,6 @@ impl<M: Machine> Batch<M> {
     fn oldest_first(newest: *mut Node<M>) -> Self {
         let mut node = newest;
         let mut oldest: *mut Node<M> = std::ptr::null_mut();
-        let mut stride = 0;
         while let Some(link) = NonNull::new(node) {
             // SAFETY: taken nodes are alive until delivered; that is what `push` asked for.
             let link = unsafe { link.as_ref() };
@@ -203,8 +215,23 @@ impl<M: Machine> Batch<M> {
             if oldest.is_null() && before.is_null() {
                 return Batch { next: node };
             }
-            // Each link is a line of another core's. Nodes that lie one behind the other, as
-            // those of a pool do, are asked for before the links lead there.
+            link.set_next(oldest);
+            oldest = node;
+            node = before;
+        }
+        Batch { next: oldest }
+    }
+
+    /// As [`Batch::oldest_first`]; asks for nodes before the links lead there. Each link is a line
+    /// of another core's, and following them costs one such line's way after the other.
+    fn oldest_first_ahead(newest: *mut Node<M>) -> Self {
+        let mut node = newest;
+        let mut oldest: *mut Node<M> = std::ptr::null_mut();
+        let mut stride = 0;
+        while let Some(link) = NonNull::new(node) {
+            // SAFETY: as in `oldest_first`.
+            let link = unsafe { link.as_ref() };
+            let before = link.next();
             let step = before.addr().wrapping_sub(node.addr());
             if step == stride {
                 M::prefetch_write(before.wrapping_byte_add(step.wrapping_mul(LINKS_AHEAD)));
