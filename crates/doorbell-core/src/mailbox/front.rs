@@ -299,13 +299,8 @@ impl<M: Machine> Front<M> {
         }
         self.shared.mailbox.prefetch();
         let signals = self.clear_signals();
-        let batch = if ready.returns().holds() {
-            self.shared.mailbox.take_ahead()
-        } else {
-            self.shared.mailbox.take()
-        };
         // SAFETY: passed on from the caller.
-        let delivered = unsafe { batch.deliver(ready) };
+        let delivered = unsafe { self.shared.mailbox.take().deliver(ready) };
         Served { signals, delivered }
     }
 

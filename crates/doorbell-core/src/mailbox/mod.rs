@@ -16,7 +16,8 @@ use crate::node::{Node, Ready};
 use doorbell_machine::{Bug, Machine, Ordering, PtrWord};
 use std::ptr::NonNull;
 
-/// How many nodes ahead a batch of evenly spaced ones is fetched.
+/// How far apart the nodes of a pool lie, and how many of them ahead are fetched.
+const LINE_BYTES: usize = 64;
 const LINKS_AHEAD: usize = 8;
 
 /// What a push found.
@@ -150,19 +151,6 @@ impl<M: Machine> Mailbox<M> {
         self.exchange(std::ptr::null_mut())
     }
 
-    /// As [`Mailbox::take`], for nodes that may be many and lie one behind the other, as those of
-    /// a pool do.
-    #[inline(never)]
-    pub(crate) fn take_ahead(&self) -> Batch<M> {
-        if self.is_empty() {
-            return Batch::empty();
-        }
-        // ORDER: as in `exchange`: Acquire pairs with every push's Release, Release with the
-        // Acquire of the push that comes next.
-        let taken = self.head.swap(std::ptr::null_mut(), Ordering::AcqRel);
-        Batch::oldest_first_ahead(taken)
-    }
-
     /// Takes all there is and lets nothing in any more.
     pub fn close(&self) -> Batch<M> {
         self.exchange(Self::closed())
@@ -206,15 +194,24 @@ impl<M: Machine> Batch<M> {
     /// Turns the stack round.
     #[inline]
     fn oldest_first(newest: *mut Node<M>) -> Self {
-        let mut node = newest;
-        let mut oldest: *mut Node<M> = std::ptr::null_mut();
+        let Some(first) = NonNull::new(newest) else {
+            return Batch::empty();
+        };
+        // SAFETY: taken nodes are alive until delivered; that is what `push` asked for.
+        let first = unsafe { first.as_ref() };
+        let mut node = first.next();
+        if node.is_null() {
+            return Batch { next: newest };
+        }
+        if newest.addr().wrapping_sub(node.addr()) == LINE_BYTES {
+            return Self::oldest_first_ahead(newest);
+        }
+        first.set_next(std::ptr::null_mut());
+        let mut oldest = newest;
         while let Some(link) = NonNull::new(node) {
-            // SAFETY: taken nodes are alive until delivered; that is what `push` asked for.
+            // SAFETY: as above.
             let link = unsafe { link.as_ref() };
             let before = link.next();
-            if oldest.is_null() && before.is_null() {
-                return Batch { next: node };
-            }
             link.set_next(oldest);
             oldest = node;
             node = before;
@@ -222,21 +219,20 @@ impl<M: Machine> Batch<M> {
         Batch { next: oldest }
     }
 
-    /// As [`Batch::oldest_first`]; asks for nodes before the links lead there. Each link is a line
-    /// of another core's, and following them costs one such line's way after the other.
+    /// As [`Batch::oldest_first`], for nodes that lie a line apart, as those of a pool do. Each is
+    /// a line of another core's, and following the links costs one such line's way after the
+    /// other; so nodes are asked for before the links lead there.
+    #[inline(never)]
     fn oldest_first_ahead(newest: *mut Node<M>) -> Self {
         let mut node = newest;
         let mut oldest: *mut Node<M> = std::ptr::null_mut();
-        let mut stride = 0;
         while let Some(link) = NonNull::new(node) {
             // SAFETY: as in `oldest_first`.
             let link = unsafe { link.as_ref() };
             let before = link.next();
-            let step = before.addr().wrapping_sub(node.addr());
-            if step == stride {
-                M::prefetch_write(before.wrapping_byte_add(step.wrapping_mul(LINKS_AHEAD)));
+            if node.addr().wrapping_sub(before.addr()) == LINE_BYTES {
+                M::prefetch_write(before.wrapping_byte_sub(LINKS_AHEAD * LINE_BYTES));
             }
-            stride = step;
             link.set_next(oldest);
             oldest = node;
             node = before;
