@@ -1,5 +1,5 @@
-//! Parcels between their pool and a lane, in every interleaving. A slab has one parcel here, and
-//! a batch two.
+//! Parcels between their pool and a lane, in every interleaving. A slab has two parcels
+//! here.
 
 // What a model counts with std's atomics is not part of it and orders nothing in it.
 #![allow(clippy::disallowed_types, clippy::disallowed_methods)]
@@ -66,6 +66,10 @@ fn one_post<const BUG: u8>() {
 
 fn two_posts<const BUG: u8>() {
     pool_ends::<BUG>(2);
+}
+
+fn three_posts<const BUG: u8>() {
+    pool_ends::<BUG>(3);
 }
 
 /// Two lanes return parcels of a pool that ends meanwhile: one of three frees it.
@@ -135,6 +139,7 @@ fn pool_of_thread<const BUG: u8>() {
 fn d10_a_pool_that_ends_before_its_parcels_is_freed_once() {
     check(one_post::<0>);
     check_large(two_posts::<0>);
+    check_large(three_posts::<0>);
 }
 
 #[test]
@@ -154,7 +159,7 @@ fn a_threads_own_pool_ends_with_it() {
 
 #[test]
 fn mutant_return_relaxed() {
-    mutant!(ParcelReturnRelaxed, two_posts);
+    mutant!(ParcelReturnRelaxed, three_posts);
 }
 
 #[test]

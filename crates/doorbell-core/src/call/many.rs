@@ -57,13 +57,13 @@ struct Block<M: Machine> {
     /// Shows a checker who uses the closure.
     closure_use: M::Cell<()>,
     layout: Layout,
-    seats: NonNull<Seat<M>>,
+    legs: NonNull<Leg<M>>,
     count: usize,
 }
 
 /// The call of one core.
 #[repr(C)]
-struct Seat<M: Machine> {
+struct Leg<M: Machine> {
     node: Node<M>,
     block: NonNull<Block<M>>,
     index: usize,
@@ -169,12 +169,12 @@ impl<M: Machine> Words<M> {
     }
 }
 
-/// The layout of a block, and where seats and data lie in it.
+/// The layout of a block, and where legs and data lie in it.
 fn layout_of<M: Machine>(count: usize, data: Layout) -> (Layout, usize, usize) {
-    let layouts = Layout::array::<Seat<M>>(count).and_then(|seats| {
-        let (layout, seats_at) = Layout::new::<Block<M>>().extend(seats)?;
+    let layouts = Layout::array::<Leg<M>>(count).and_then(|legs| {
+        let (layout, legs_at) = Layout::new::<Block<M>>().extend(legs)?;
         let (layout, data_at) = layout.extend(data)?;
-        Ok((layout.pad_to_align(), seats_at, data_at))
+        Ok((layout.pad_to_align(), legs_at, data_at))
     });
     layouts.expect("results that fit in memory fit with their calls")
 }
@@ -195,7 +195,7 @@ pub unsafe fn launch_many<'a, M: Machine>(
     data: Layout,
     write: impl FnOnce(NonNull<u8>),
 ) -> RawMany {
-    let (layout, seats_at, data_at) = layout_of::<M>(count, data);
+    let (layout, legs_at, data_at) = layout_of::<M>(count, data);
     let words = M::Line::new(|| Words::new(count));
     // SAFETY: the layout is that of a block and more, so its size is not zero.
     let Some(memory) = NonNull::new(unsafe { alloc(layout) }) else {
@@ -203,7 +203,7 @@ pub unsafe fn launch_many<'a, M: Machine>(
     };
     let block = memory.cast::<Block<M>>();
     // SAFETY: the offsets lie inside the allocation.
-    let (seats, data) = unsafe { (memory.add(seats_at).cast::<Seat<M>>(), memory.add(data_at)) };
+    let (legs, data) = unsafe { (memory.add(legs_at).cast::<Leg<M>>(), memory.add(data_at)) };
     // SAFETY: freshly allocated with room for all of it.
     unsafe {
         block.write(Block {
@@ -213,12 +213,12 @@ pub unsafe fn launch_many<'a, M: Machine>(
             data,
             closure_use: M::Cell::new(()),
             layout,
-            seats,
+            legs,
             count,
         });
         for index in 0..count {
-            seats.add(index).write(Seat {
-                node: Node::new(deliver_seat),
+            legs.add(index).write(Leg {
+                node: Node::new(deliver_leg),
                 block,
                 index,
                 result_use: M::Cell::new(()),
@@ -234,7 +234,7 @@ pub unsafe fn launch_many<'a, M: Machine>(
     };
     for (index, front) in fronts.take(count).enumerate() {
         // SAFETY: inside the array; its lane has not been told of it.
-        let node = unsafe { seats.add(index) }.cast::<Node<M>>();
+        let node = unsafe { legs.add(index) }.cast::<Node<M>>();
         // SAFETY: the node stays in place until its call has ended.
         if unsafe { front.post(node) } == Posted::Closed {
             // SAFETY: refused, so the call is this thread's to end.
@@ -248,15 +248,15 @@ pub unsafe fn launch_many<'a, M: Machine>(
 }
 
 /// # Safety
-/// As for [`crate::node::Deliver`], for the node of a seat.
-unsafe fn deliver_seat<M: Machine>(node: NonNull<Node<M>>, _ready: &Ready<M>) {
-    // SAFETY: the node is a seat's first field; its block is there until this call has ended.
-    let seat = unsafe { node.cast::<Seat<M>>().as_ref() };
-    let (block, index) = (seat.block, seat.index);
+/// As for [`crate::node::Deliver`], for the node of a leg.
+unsafe fn deliver_leg<M: Machine>(node: NonNull<Node<M>>, _ready: &Ready<M>) {
+    // SAFETY: the node is a leg's first field; its block is there until this call has ended.
+    let leg = unsafe { node.cast::<Leg<M>>().as_ref() };
+    let (block, index) = (leg.block, leg.index);
     // SAFETY: as above.
     let it = unsafe { block.as_ref() };
     if !it.words.is_left() {
-        seat.result_use.with_mut(|_| ());
+        leg.result_use.with_mut(|_| ());
         // SAFETY: posted to this lane, so the call of this index is its to run.
         it.closure_use
             .with(|_| unsafe { (it.table.run)(it.data, index) });
@@ -303,8 +303,8 @@ unsafe fn clear<M: Machine>(block: NonNull<Block<M>>) {
     // SAFETY: the caller has a share.
     let it = unsafe { block.as_ref() };
     // SAFETY: inside the array.
-    let seat = |index| unsafe { it.seats.add(index).as_ref() };
-    (0..it.count).for_each(|index| seat(index).result_use.with_mut(|_| ()));
+    let leg = |index| unsafe { it.legs.add(index).as_ref() };
+    (0..it.count).for_each(|index| leg(index).result_use.with_mut(|_| ()));
     // SAFETY: passed on from the caller.
     it.closure_use
         .with_mut(|_| unsafe { (it.table.clear)(it.data) });
@@ -328,7 +328,7 @@ unsafe fn release<M: Machine>(block: NonNull<Block<M>>) {
         // A waker that was not taken; its drop may panic.
         drop_quietly(block.as_ref().waker.with_mut(|cell| (*cell).take()));
         for index in 0..block.as_ref().count {
-            block.as_ref().seats.add(index).drop_in_place();
+            block.as_ref().legs.add(index).drop_in_place();
         }
         block.drop_in_place();
         dealloc(block.cast().as_ptr(), layout);
@@ -396,7 +396,7 @@ impl Drop for RawMany {
 fn show_results<M: Machine>(it: &Block<M>) {
     for index in 0..it.count {
         // SAFETY: inside the array.
-        unsafe { it.seats.add(index).as_ref() }
+        unsafe { it.legs.add(index).as_ref() }
             .result_use
             .with_mut(|_| ());
     }

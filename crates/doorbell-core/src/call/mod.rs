@@ -26,14 +26,15 @@ mod parcel;
 #[cfg(test)]
 mod parcel_tests;
 mod pool;
+mod returns;
 #[cfg(test)]
 mod tests;
 
 pub use many::{ManyTable, RawMany, launch_many};
 pub use many_typed::{Many, ManyCall, Outcome};
 pub use parcel::{ErasedPost, PARCEL_BYTES, posting};
-pub(crate) use pool::Returns;
 pub use pool::{Pool, post};
+pub(crate) use returns::Returns;
 
 use crate::mailbox::{Front, Posted};
 use crate::node::{Node, Ready};

@@ -7,7 +7,7 @@
 use super::pool::Home;
 use crate::node::{Deliver, Node, Ready};
 use crate::task::{Local, drop_quietly};
-use doorbell_machine::{Cell, Counter, Machine};
+use doorbell_machine::{Cell, Counter, Machine, Ordering, PtrWord, Word};
 use std::alloc::{Layout, alloc, dealloc, handle_alloc_error};
 use std::cell::UnsafeCell;
 use std::mem::{ManuallyDrop, MaybeUninit, offset_of};
@@ -18,7 +18,7 @@ use std::ptr::NonNull;
 pub const PARCEL_BYTES: usize = 48;
 
 /// Size and alignment of a slab: where its header lies follows from a parcel's address.
-const SLAB_BYTES: usize = 4096;
+const SLAB_BYTES: usize = 2048;
 
 /// The room of a closure.
 #[repr(C, align(16))]
@@ -115,16 +115,22 @@ struct Table {
     panicked: ErasedDeliver,
 }
 
-/// The head of a slab. Read by whoever delivers one of its parcels, and by nobody written then.
+/// The head of a slab.
 #[repr(C)]
-struct Header<M: Machine> {
+pub(super) struct Header<M: Machine> {
     table: &'static Table,
     home: NonNull<Home<M>>,
     /// The slab that its owner made before it.
     older: *mut Header<M>,
+    /// Which of its parcels came back and were not yet taken by the owner, one bit each. While it
+    /// is not zero the slab is in the owner's return stack, or about to be pushed.
+    back: M::U64,
+    /// The next slab in the return stack.
+    below: M::Ptr<Header<M>>,
 }
 
 /// A slab: an allocation of a header and parcels.
+#[derive(Debug)]
 pub(super) struct Slab<M: Machine>(NonNull<Header<M>>);
 
 impl<M: Machine> Clone for Slab<M> {
@@ -133,6 +139,12 @@ impl<M: Machine> Clone for Slab<M> {
     }
 }
 impl<M: Machine> Copy for Slab<M> {}
+
+impl<M: Machine> PartialEq for Slab<M> {
+    fn eq(&self, other: &Self) -> bool {
+        self.0 == other.0
+    }
+}
 
 impl<M: Machine> Slab<M> {
     const TABLE: Table = Table {
@@ -148,10 +160,67 @@ impl<M: Machine> Slab<M> {
 
     /// How many parcels a slab has. In a model few: each is a set of objects to be tracked.
     pub(super) const PARCELS: usize = if M::MODEL {
-        1
+        2
     } else {
         SLAB_BYTES / size_of::<Parcel<M>>() - 1
     };
+
+    /// The bits of all parcels.
+    pub(super) const ALL: u64 = u64::MAX >> (64 - Self::PARCELS);
+
+    /// The slab of a parcel's node, and the bit of that parcel.
+    ///
+    /// # Safety
+    /// The node is that of a parcel that is alive, its address with all of its slab.
+    #[inline(always)]
+    pub(super) unsafe fn of(node: NonNull<Node<M>>) -> (Self, u64) {
+        let slab = slab_of(node.cast());
+        let at = (node.addr().get() - slab.addr().get()) / size_of::<Parcel<M>>();
+        (Slab(slab.cast()), 1 << (at - 1))
+    }
+
+    pub(super) fn as_ptr(self) -> *mut Header<M> {
+        self.0.as_ptr()
+    }
+
+    /// The slab at that address, if it is one.
+    ///
+    /// # Safety
+    /// It came from [`Slab::as_ptr`] of a slab that is alive, or is null.
+    pub(super) unsafe fn from_ptr(header: *mut Header<M>) -> Option<Self> {
+        NonNull::new(header).map(Slab)
+    }
+
+    /// Whose it is.
+    ///
+    /// # Safety
+    /// It is alive; so for the methods below.
+    pub(super) unsafe fn home(self) -> NonNull<Home<M>> {
+        // SAFETY: the caller's promise.
+        unsafe { self.0.as_ref() }.home
+    }
+
+    /// The word of what came back.
+    pub(super) unsafe fn back<'a>(self) -> &'a M::U64 {
+        // SAFETY: the caller's promise.
+        unsafe { &(*self.0.as_ptr()).back }
+    }
+
+    /// The slab below this one in the return stack. Read before what came back is taken: from
+    /// then on it may be pushed again.
+    pub(super) unsafe fn below(self) -> *mut Header<M> {
+        // SAFETY: the caller's promise.
+        let below = unsafe { &(*self.0.as_ptr()).below };
+        // ORDER: Relaxed; the Acquire of the owner's exchange of the stack made it visible.
+        below.load(Ordering::Relaxed)
+    }
+
+    pub(super) unsafe fn set_below(self, slab: *mut Header<M>) {
+        // SAFETY: the caller's promise.
+        let below = unsafe { &(*self.0.as_ptr()).below };
+        // ORDER: Relaxed; published by the Release of the push that follows.
+        below.store(slab, Ordering::Relaxed);
+    }
 
     /// Makes a slab of parcels in no queue.
     #[cold]
@@ -171,6 +240,8 @@ impl<M: Machine> Slab<M> {
                 table: const { &Self::TABLE },
                 home,
                 older: older.map_or(std::ptr::null_mut(), |slab| slab.0.as_ptr()),
+                back: M::U64::new(0),
+                below: M::Ptr::new(std::ptr::null_mut()),
             });
         }
         for index in 0..Self::PARCELS {
@@ -209,8 +280,11 @@ impl<M: Machine> Slab<M> {
                     slab.parcel(index).drop_in_place();
                 }
             }
-            // SAFETY: allocated in `new` with this layout.
-            unsafe { dealloc(slab.0.cast().as_ptr(), Self::LAYOUT) };
+            // SAFETY: as above; allocated in `new` with this layout.
+            unsafe {
+                slab.0.drop_in_place();
+                dealloc(slab.0.cast().as_ptr(), Self::LAYOUT);
+            }
         }
     }
 }
@@ -220,15 +294,6 @@ fn slab_of(node: NonNull<()>) -> NonNull<()> {
     let header = node.as_ptr().map_addr(|addr| addr & !(SLAB_BYTES - 1));
     // SAFETY: slabs are aligned to their size, so this is where that of the node begins.
     unsafe { NonNull::new_unchecked(header) }
-}
-
-/// Whose parcel it is.
-///
-/// # Safety
-/// The node is that of a parcel that is alive, its address with all of its slab.
-pub(super) unsafe fn home_of<M: Machine>(node: NonNull<Node<M>>) -> NonNull<Home<M>> {
-    // SAFETY: the caller's promise.
-    unsafe { slab_of(node.cast()).cast::<Header<M>>().as_ref() }.home
 }
 
 /// # Safety
@@ -335,6 +400,6 @@ mod tests {
 
     #[test]
     fn a_parcel_is_one_line() {
-        assert_eq!((size_of::<Parcel<Host>>(), Slab::<Host>::PARCELS), (64, 63));
+        assert_eq!((size_of::<Parcel<Host>>(), Slab::<Host>::PARCELS), (64, 31));
     }
 }

@@ -4,8 +4,10 @@
 #![allow(clippy::disallowed_types, clippy::disallowed_methods)]
 
 use super::{PARCEL_BYTES, Pool, post, posting};
+use crate::lane::{Lane, LaneConfig, LaneShared};
 use crate::mailbox::Front;
 use crate::node::Ready;
+use crate::switches::{SwitchWord, Switches};
 use crate::task::Local;
 use crate::testing::{Idler, Log, front};
 use doorbell_machine::{Counter, Host};
@@ -125,7 +127,7 @@ fn miri_parcels_are_used_again() {
 }
 
 #[test]
-fn miri_a_lane_collects_for_more_owners_than_it_has_chains() {
+fn miri_a_lane_collects_of_more_slabs_than_it_has_room_for() {
     let (front, ready, memory) = (front::<Host>(), Ready::default(), Arc::new(()));
     let pools: Vec<_> = (0..100)
         .map(|_| Pool::probed(Arc::clone(&memory)))
@@ -224,5 +226,30 @@ fn miri_threads_that_end_leave_their_parcels_to_the_lane() {
         let mine = log.entries().into_iter().filter(|e| e / 10_000 == thread);
         let expected = (0..posts).map(|entry| thread * 10_000 + entry);
         assert!(mine.eq(expected), "lost, doubled or out of order");
+    }
+}
+
+#[test]
+fn an_idle_lane_returns_what_it_holds() {
+    // One that parks at once, one that watches for a while, one that never stops watching.
+    for watch_ns in [0, 50_000, u64::MAX / 2] {
+        let switches = Arc::new(SwitchWord::new(Switches::default()));
+        let lane = Arc::new(LaneShared::<Host>::new(LaneConfig { watch_ns }, switches));
+        let theirs = Arc::clone(&lane);
+        let thread = std::thread::spawn(move || Lane::new(theirs).run());
+        let memory = Arc::new(());
+        let pool = Pool::probed(Arc::clone(&memory));
+        for _ in 0..5 {
+            assert!(post_from(&pool, lane.front(), || ()).is_ok());
+        }
+        drop(pool);
+        let start = std::time::Instant::now();
+        while Arc::strong_count(&memory) > 1 {
+            let waited = start.elapsed().as_secs();
+            assert!(waited < 30, "held for ever, watching {watch_ns} ns");
+            std::thread::yield_now();
+        }
+        lane.close();
+        thread.join().unwrap();
     }
 }

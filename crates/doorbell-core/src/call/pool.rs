@@ -1,36 +1,26 @@
-//! Where parcels come from and go back to: a pool per producer, and per lane the chains of what
-//! it has run. See README.md.
+//! Where parcels come from and go back to: a pool per producer. See README.md.
 //!
 //! The head of the return stack:
 //!
 //! | value | meaning |
 //! |---|---|
 //! | null | nothing came back |
-//! | a node | the newest of what came back |
+//! | a slab | the newest of which parcels came back; its bits say which |
 //! | `closed` | the pool was dropped: who returns counts down `left`, and the last one frees |
 
 use super::Gone;
-use super::parcel::{ErasedPost, Parcel, Slab, home_of, posting};
+use super::parcel::{ErasedPost, Header, Parcel, Slab, posting};
 use crate::mailbox::{Front, Posted};
 use crate::node::Node;
 use doorbell_machine::{Bug, Cell as _, Line, Machine, Ordering, PtrWord, Word};
 use std::cell::Cell;
 use std::ptr::NonNull;
 
-/// How many parcels of one owner a lane collects before it returns them.
-const fn batch<M: Machine>() -> usize {
-    if M::MODEL { 2 } else { 64 }
-}
-
 /// How many parcels ahead the owner fetches.
 const AHEAD: usize = 8;
 
-/// How many owners a lane collects for at once: sets times ways.
-const SETS: usize = 16;
-const WAYS: usize = 4;
-
-/// The head of a return stack whose pool is gone. No node lies there.
-fn closed<M: Machine>() -> *mut Node<M> {
+/// The head of a return stack whose pool is gone. No slab lies there.
+fn closed<M: Machine>() -> *mut Header<M> {
     std::ptr::without_provenance_mut(1)
 }
 
@@ -44,68 +34,102 @@ pub(super) struct Home<M: Machine> {
 }
 
 struct Back<M: Machine> {
-    /// The return stack.
-    head: M::Ptr<Node<M>>,
+    /// The return stack, of slabs of which parcels came back.
+    head: M::Ptr<Header<M>>,
     /// Once closed: how many parcels are out. Those who return count down, also before the owner
     /// has counted up, and exactly one of them all makes it zero.
     left: M::U64,
 }
 
-// SAFETY: nodes are handed to the owner by the protocol of this file.
+// SAFETY: slabs are handed to the owner by the protocol of this file.
 unsafe impl<M: Machine> Sync for Back<M> {}
 // SAFETY: as above; nothing in it belongs to a thread.
 unsafe impl<M: Machine> Send for Back<M> {}
 
-/// How a return ended.
+/// How a push onto the return stack ended.
 #[must_use]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Returned {
-    /// The owner will find them.
-    ToOwner,
-    /// The pool is gone and others are still out.
+enum Pushed {
+    /// The owner will find it; the slab may be gone.
+    Yes,
+    /// The pool is gone.
+    Closed,
+}
+
+/// What a count of a closed pool's parcels found.
+#[must_use]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Left {
+    /// Others are still out; the home may be gone.
     MoreOut,
-    /// The pool is gone and these were the last: who returned them frees everything.
+    /// These were the last: who counted them frees everything.
     Last,
 }
 
+/// Returns parcels to their owner. The slab may be gone afterwards.
+///
+/// # Safety
+/// The parcels are the caller's, empty, and it does not use them any more.
+pub(super) unsafe fn give_back<M: Machine>(slab: Slab<M>, mask: u64) {
+    let publish = if M::BUG.is(Bug::ParcelReturnRelaxed) {
+        Ordering::Relaxed
+    } else {
+        Ordering::Release
+    };
+    // SAFETY: parcels of it are out, so it is alive.
+    let (home, back) = unsafe { (slab.home(), slab.back()) };
+    // ORDER: Release pairs with the Acquire of whoever takes the bits: the bodies were read.
+    if back.fetch_or(mask, publish) != 0 {
+        // Whoever made it so pushes the slab, or the owner has it in hand.
+        return;
+    }
+    // SAFETY: these bits are seen by nobody before the push, so home and slab are alive.
+    match unsafe { Home::push(home, slab, publish) } {
+        Pushed::Yes => return,
+        Pushed::Closed => {}
+    }
+    // ORDER: Acquire pairs with the Release of those who added to the bits meanwhile; the count
+    // passes it on.
+    let bits = back.swap(0, Ordering::Acquire);
+    let count = u64::from(bits.count_ones());
+    // SAFETY: as above; these parcels are not counted yet.
+    if unsafe { Home::leave(home, 0_u64.wrapping_sub(count)) } == Left::Last {
+        // SAFETY: it says so.
+        unsafe { Home::free(home) };
+    }
+}
+
 impl<M: Machine> Home<M> {
-    /// Puts a chain on the return stack. From `ToOwner` and `MoreOut` on the home may be gone.
+    /// Puts a slab on the return stack.
     ///
     /// # Safety
-    /// The chain is the caller's, of `count` parcels of this home, with `last` the end of it.
-    unsafe fn give_back(home: NonNull<Self>, chain: &Chain<M>) -> Returned {
-        let publish = if M::BUG.is(Bug::ParcelReturnRelaxed) {
-            Ordering::Relaxed
-        } else {
-            Ordering::Release
-        };
-        // SAFETY: the home is there until the chain is pushed, or counted; no reference to all
-        // of it is held then.
+    /// The caller made its bits non-zero; until this is done they are seen by nobody.
+    unsafe fn push(home: NonNull<Self>, slab: Slab<M>, publish: Ordering) -> Pushed {
+        // SAFETY: the home is there until the slab is pushed; no reference to all of it is held.
         let back = unsafe { &*home.as_ref().back };
         // ORDER: Relaxed; a first guess, the exchange below decides.
         let mut head = back.head.load(Ordering::Relaxed);
         while head != closed::<M>() {
-            // SAFETY: the caller's own until pushed.
-            unsafe { (*chain.last).set_next(head) };
-            // ORDER: Release pairs with the Acquire of the owner's swap: the bodies were read, and
-            // the links written, before it draws them. Relaxed on failure: only the next guess.
+            // SAFETY: alive, and the caller's to push.
+            unsafe { slab.set_below(head) };
+            // ORDER: Release pairs with the Acquire of the owner's exchange: the link is visible.
+            // Relaxed on failure: only the next guess.
             match back
                 .head
-                .compare_exchange_weak(head, chain.first, publish, Ordering::Relaxed)
+                .compare_exchange_weak(head, slab.as_ptr(), publish, Ordering::Relaxed)
             {
-                Ok(_) => return Returned::ToOwner,
+                Ok(_) => return Pushed::Yes,
                 Err(seen) => head = seen,
             }
         }
-        // SAFETY: as above.
-        unsafe { Self::leave(home, 0_u64.wrapping_sub(chain.count as u64)) }
+        Pushed::Closed
     }
 
     /// Adds to the count of what is out of a closed pool.
     ///
     /// # Safety
     /// The home is there: what the caller counts is not counted yet.
-    unsafe fn leave(home: NonNull<Self>, change: u64) -> Returned {
+    unsafe fn leave(home: NonNull<Self>, change: u64) -> Left {
         let order = if M::BUG.is(Bug::PoolLeaveRelaxed) {
             Ordering::Relaxed
         } else {
@@ -117,9 +141,9 @@ impl<M: Machine> Home<M> {
         // comes after everybody's use of parcels and slabs.
         let before = back.left.fetch_add(change, order);
         if before.wrapping_add(change) == 0 {
-            Returned::Last
+            Left::Last
         } else {
-            Returned::MoreOut
+            Left::MoreOut
         }
     }
 
@@ -141,9 +165,13 @@ impl<M: Machine> Home<M> {
 /// parcels are back.
 pub struct Pool<M: Machine> {
     home: NonNull<Home<M>>,
-    /// Parcels to draw, linked; null if there are none.
-    free: Cell<*mut Node<M>>,
-    /// How many there are, here, out and on their way back.
+    /// The slab that parcels are drawn from; `None` before the first draw.
+    slab: Cell<Option<Slab<M>>>,
+    /// Which of its parcels are there to be drawn.
+    free: Cell<u64>,
+    /// Slabs that came off the return stack and were not looked at, linked.
+    more: Cell<*mut Header<M>>,
+    /// How many parcels there are, here, out and on their way back.
     total: Cell<u64>,
 }
 
@@ -177,7 +205,9 @@ impl<M: Machine> Pool<M> {
         });
         Pool {
             home: NonNull::from(Box::leak(home)),
-            free: Cell::new(std::ptr::null_mut()),
+            slab: Cell::new(None),
+            free: Cell::new(0),
+            more: Cell::new(std::ptr::null_mut()),
             total: Cell::new(0),
         }
     }
@@ -241,44 +271,72 @@ impl<M: Machine> Pool<M> {
         match unsafe { front.post_entered(node) } {
             Posted::Yes => Ok(()),
             Posted::Closed => {
-                // SAFETY: refused, so it is this pool's own.
-                unsafe { node.as_ref() }.set_next(self.free.replace(node.as_ptr()));
+                // SAFETY: refused, so it is this pool's own again.
+                let (slab, bit) = unsafe { Slab::of(node) };
+                debug_assert!(self.slab.get() == Some(slab), "drawn from there just now");
+                self.free.set(self.free.get() | bit);
                 Err(Gone)
             }
         }
     }
 
+    /// Takes the first free parcel: in the order of their addresses, so that those who walk over
+    /// them can fetch ahead.
     #[inline(always)]
     fn draw(&self) -> NonNull<Node<M>> {
-        let node = match NonNull::new(self.free.get()) {
-            Some(node) => node,
-            None => self.refill(),
+        let (slab, free) = match self.slab.get() {
+            Some(slab) if self.free.get() != 0 => (slab, self.free.get()),
+            _ => self.refill(),
         };
-        // SAFETY: what is free is this pool's own.
-        let next = unsafe { node.as_ref() }.next();
-        // They lie in other cores' caches: asked for before the links lead there.
-        if next.addr().wrapping_sub(node.addr().get()) == size_of::<Parcel<M>>() {
-            M::prefetch_write(next.wrapping_byte_add(AHEAD * size_of::<Parcel<M>>()));
-        } else {
-            M::prefetch_write(next);
+        let index = free.trailing_zeros() as usize;
+        self.free.set(free & (free - 1));
+        // It lies in another core's cache.
+        if index + AHEAD < Slab::<M>::PARCELS {
+            M::prefetch_write(slab.parcel(index + AHEAD).as_ptr());
         }
-        self.free.set(next);
-        node
+        slab.parcel(index).cast()
     }
 
-    /// Takes what came back, else makes a slab.
+    /// Goes on to a slab of which parcels came back, else to a new one.
     #[cold]
     #[inline(never)]
-    fn refill(&self) -> NonNull<Node<M>> {
-        // ORDER: Acquire pairs with the Release of `give_back`: the lanes are done with them.
-        let back = self
-            .home()
-            .back
-            .head
-            .swap(std::ptr::null_mut(), Ordering::Acquire);
-        if let Some(node) = NonNull::new(back) {
-            return node;
+    fn refill(&self) -> (Slab<M>, u64) {
+        if self.more.get().is_null() {
+            let head = &self.home().back.head;
+            // ORDER: Acquire pairs with the Release of `Home::push`: the links are visible.
+            self.more
+                .set(head.swap(std::ptr::null_mut(), Ordering::Acquire));
         }
+        // SAFETY: slabs are alive while there is a pool, and this one was taken off the stack.
+        let (slab, free) = match unsafe { self.take_back() } {
+            Some(taken) => taken,
+            None => self.make_slab(),
+        };
+        self.slab.set(Some(slab));
+        for index in 0..AHEAD.min(Slab::<M>::PARCELS) {
+            M::prefetch_write(slab.parcel(index).as_ptr());
+        }
+        (slab, free)
+    }
+
+    /// Takes what came back of the first slab in hand.
+    ///
+    /// # Safety
+    /// Those in hand are alive.
+    unsafe fn take_back(&self) -> Option<(Slab<M>, u64)> {
+        // SAFETY: the caller's promise.
+        let slab = unsafe { Slab::from_ptr(self.more.get()) }?;
+        // SAFETY: as above.
+        let below = unsafe { slab.below() };
+        M::prefetch_write(below);
+        self.more.set(below);
+        // ORDER: Acquire pairs with the Release of `give_back`: the lanes are done with them.
+        // SAFETY: as above.
+        let bits = unsafe { slab.back() }.swap(0, Ordering::Acquire);
+        Some((slab, bits))
+    }
+
+    fn make_slab(&self) -> (Slab<M>, u64) {
         // SAFETY: the slabs are the owner's while there is one.
         let slab = self.home().slabs.with_mut(|slabs| unsafe {
             let slab = Slab::new(self.home, *slabs);
@@ -286,45 +344,30 @@ impl<M: Machine> Pool<M> {
             slab
         });
         self.total.set(self.total.get() + Slab::<M>::PARCELS as u64);
-        let node = |index| slab.parcel(index).cast::<Node<M>>();
-        for index in 0..Slab::<M>::PARCELS {
-            let next = if index + 1 < Slab::<M>::PARCELS {
-                node(index + 1).as_ptr()
-            } else {
-                std::ptr::null_mut()
-            };
-            // SAFETY: new, so it is this pool's own.
-            unsafe { node(index).as_ref() }.set_next(next);
-        }
-        node(0)
+        (slab, Slab::<M>::ALL)
     }
 }
 
 impl<M: Machine> Drop for Pool<M> {
     fn drop(&mut self) {
-        // ORDER: Acquire pairs with the Release of `give_back`: the links are visible. Nothing
-        // is published; who finds it closed looks at nothing but the count.
-        let back = self.home().back.head.swap(closed::<M>(), Ordering::Acquire);
-        let here = count(self.free.get()) + count(back);
-        let left = self.total.get() - here;
-        // With none out nobody else counts, and this is zero at once.
+        // ORDER: Acquire pairs with the Release of `Home::push`: the links are visible. Nothing
+        // is published; who finds it closed looks at nothing but the bits and the count.
+        let stack = self.home().back.head.swap(closed::<M>(), Ordering::Acquire);
+        let mut here = u64::from(self.free.get().count_ones());
+        for list in [self.more.get(), stack] {
+            self.more.set(list);
+            // SAFETY: slabs are alive until all parcels are counted.
+            while let Some((_, bits)) = unsafe { self.take_back() } {
+                here += u64::from(bits.count_ones());
+            }
+        }
         // SAFETY: a home outlives its pool, which ends here.
-        match unsafe { Home::leave(self.home, left) } {
+        match unsafe { Home::leave(self.home, self.total.get() - here) } {
             // SAFETY: the pool is gone, and everything is back.
-            Returned::Last => unsafe { Home::free(self.home) },
-            Returned::MoreOut | Returned::ToOwner => {}
+            Left::Last => unsafe { Home::free(self.home) },
+            Left::MoreOut => {}
         }
     }
-}
-
-fn count<M: Machine>(mut node: *mut Node<M>) -> u64 {
-    let mut count = 0;
-    // SAFETY: linked parcels of a pool that are its own.
-    while let Some(link) = unsafe { node.as_ref() } {
-        count += 1;
-        node = link.next();
-    }
-    count
 }
 
 /// # Safety
@@ -350,139 +393,4 @@ where
         })
     };
     posted.map_err(|(f, Gone)| f)
-}
-
-/// Parcels of one owner on their way back.
-struct Chain<M: Machine> {
-    home: *mut Home<M>,
-    first: *mut Node<M>,
-    last: *mut Node<M>,
-    count: usize,
-}
-
-impl<M: Machine> Clone for Chain<M> {
-    fn clone(&self) -> Self {
-        *self
-    }
-}
-impl<M: Machine> Copy for Chain<M> {}
-
-impl<M: Machine> Chain<M> {
-    const EMPTY: Chain<M> = Chain {
-        home: std::ptr::null_mut(),
-        first: std::ptr::null_mut(),
-        last: std::ptr::null_mut(),
-        count: 0,
-    };
-
-    /// Returns the parcels, if there are any, and is empty.
-    fn flush(&mut self) {
-        let chain = std::mem::replace(self, Self::EMPTY);
-        let Some(home) = NonNull::new(chain.home) else {
-            return;
-        };
-        // SAFETY: the home is there while a parcel of it is out; the chain is this lane's.
-        match unsafe { Home::give_back(home, &chain) } {
-            Returned::ToOwner | Returned::MoreOut => {}
-            // SAFETY: it says so.
-            Returned::Last => unsafe { Home::free(home) },
-        }
-    }
-}
-
-/// What a lane has run and not yet returned, chained by owner. Not `Sync`: it is the lane's.
-pub(crate) struct Returns<M: Machine> {
-    table: M::Cell<[[Chain<M>; WAYS]; SETS]>,
-    held: Cell<bool>,
-}
-
-impl<M: Machine> Default for Returns<M> {
-    fn default() -> Self {
-        Returns {
-            table: M::Cell::new([[Chain::EMPTY; WAYS]; SETS]),
-            held: Cell::new(false),
-        }
-    }
-}
-
-impl<M: Machine> Returns<M> {
-    /// Takes an empty parcel; returns a batch if this makes one.
-    ///
-    /// # Safety
-    /// The node is that of a parcel that this lane was posted and has emptied.
-    #[inline]
-    pub(super) unsafe fn put(&self, node: NonNull<Node<M>>) {
-        // SAFETY: the caller's promise.
-        let home = unsafe { home_of(node) }.as_ptr();
-        self.held.set(true);
-        self.table.with_mut(|table| {
-            // SAFETY: this is the lane's own, and no reference into it is held across a call
-            // of somebody else's code.
-            let chain = Self::chain_of(unsafe { &mut *table }, home);
-            if chain.count == 0 {
-                chain.first = node.as_ptr();
-            } else {
-                // SAFETY: the chain is this lane's.
-                unsafe { (*chain.last).set_next(node.as_ptr()) };
-            }
-            chain.last = node.as_ptr();
-            chain.count += 1;
-            if chain.count >= batch::<M>() {
-                chain.flush();
-            }
-        });
-    }
-
-    /// The chain of that owner; one that was begun, or one made free for it.
-    #[inline(always)]
-    fn chain_of(table: &mut [[Chain<M>; WAYS]; SETS], home: *mut Home<M>) -> &mut Chain<M> {
-        // Homes are 128 bytes or more apart.
-        let hash = (home.addr() >> 7) ^ (home.addr() >> 12);
-        let set = &mut table[hash % SETS];
-        let way = set
-            .iter()
-            .position(|chain| chain.home == home)
-            .unwrap_or_else(|| {
-                // The longest: of those that were begun it waits the least for its end.
-                let way = (0..WAYS).find(|&way| set[way].home.is_null());
-                let way = way.unwrap_or_else(|| {
-                    let longest = (0..WAYS).max_by_key(|&way| set[way].count);
-                    longest.unwrap_or(0)
-                });
-                set[way].flush();
-                set[way].home = home;
-                way
-            });
-        &mut set[way]
-    }
-
-    /// Whether something waits to be returned.
-    #[inline]
-    pub(crate) fn holds(&self) -> bool {
-        self.held.get()
-    }
-
-    /// Returns everything, for a lane that has nothing better to do.
-    #[inline]
-    pub(crate) fn flush(&self) {
-        if self.holds() {
-            self.flush_all();
-        }
-    }
-
-    #[cold]
-    fn flush_all(&self) {
-        self.held.set(false);
-        self.table.with_mut(|table| {
-            // SAFETY: as in `put`.
-            let table = unsafe { &mut *table };
-            table.iter_mut().flatten().for_each(Chain::flush);
-        });
-    }
-}
-
-impl<M: Machine> Drop for Returns<M> {
-    fn drop(&mut self) {
-        self.flush();
-    }
 }

@@ -226,13 +226,21 @@ impl<M: Machine> Batch<M> {
     fn oldest_first_ahead(newest: *mut Node<M>) -> Self {
         let mut node = newest;
         let mut oldest: *mut Node<M> = std::ptr::null_mut();
+        let mut was_near = false;
         while let Some(link) = NonNull::new(node) {
             // SAFETY: as in `oldest_first`.
             let link = unsafe { link.as_ref() };
             let before = link.next();
-            if node.addr().wrapping_sub(before.addr()) == LINE_BYTES {
+            let near = node.addr().wrapping_sub(before.addr()) == LINE_BYTES;
+            if near {
                 M::prefetch_write(before.wrapping_byte_sub(LINKS_AHEAD * LINE_BYTES));
+            } else if was_near {
+                // The next run.
+                for line in 1..=LINKS_AHEAD {
+                    M::prefetch_write(before.wrapping_byte_sub(line * LINE_BYTES));
+                }
             }
+            was_near = near;
             link.set_next(oldest);
             oldest = node;
             node = before;
