@@ -2,6 +2,7 @@
 //!
 //! A node is part of what is posted (a call, a task), so posting allocates nothing.
 
+use crate::call::Returns;
 use doorbell_machine::{Cell, Machine, Ordering, PtrWord};
 use std::marker::PhantomData;
 use std::ptr::NonNull;
@@ -114,6 +115,8 @@ impl<M: Machine> Node<M> {
 /// Not `Sync`: it belongs to the lane's thread.
 pub struct Ready<M: Machine> {
     ends: M::Cell<Ends<M>>,
+    /// Parcels that were delivered with what was taken, and go back to their owners.
+    returns: Returns<M>,
     not_sync: PhantomData<std::cell::Cell<()>>,
 }
 
@@ -137,6 +140,7 @@ impl<M: Machine> Default for Ready<M> {
                 tail: std::ptr::null_mut(),
                 len: 0,
             }),
+            returns: Returns::default(),
             not_sync: PhantomData,
         }
     }
@@ -186,6 +190,12 @@ impl<M: Machine> Ready<M> {
             link.leave();
             Some(node)
         })
+    }
+
+    /// What goes back to those who posted it.
+    #[inline]
+    pub(crate) fn returns(&self) -> &Returns<M> {
+        &self.returns
     }
 
     /// How many nodes are in the queue.

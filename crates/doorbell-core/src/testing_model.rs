@@ -120,6 +120,13 @@ fn killer(bug: Bug) -> (&'static str, Shows) {
             "idle::loom::mutant_claim_blind",
             Shows::Assertion("two wakers won"),
         ),
+        Bug::ParcelReturnRelaxed => (
+            "call::loom_parcel::mutant_return_relaxed",
+            Shows::Assertion("a pool was leaked"),
+        ),
+        Bug::PoolLeaveRelaxed => ("call::loom_parcel::mutant_leave_relaxed", Race),
+        Bug::ManyEndRelaxed => ("call::loom_many::mutant_end_relaxed", Race),
+        Bug::ManyTouchAfterEnd => ("call::loom_many::mutant_touch_after_end", Race),
         Bug::WheelFireBlind => (
             "wheel::loom::mutant_fire_blind",
             Shows::Assertion("fired after its drop"),

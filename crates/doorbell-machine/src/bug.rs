@@ -53,6 +53,14 @@ pub enum Bug {
     CallDoneRelaxed,
     /// call: the callee touches the call again after it has said DONE.
     CallTouchAfterDone,
+    /// call: parcels go back to their owner without Release.
+    ParcelReturnRelaxed,
+    /// call: what is out of a pool that is gone is counted without an order.
+    PoolLeaveRelaxed,
+    /// call: a call to many cores ends without publishing its result.
+    ManyEndRelaxed,
+    /// call: a lane touches the block of a call to many cores after its own call has ended.
+    ManyTouchAfterEnd,
     /// wheel: the lane hands a timer to its handle without looking whether that is gone.
     WheelFireBlind,
     /// queue: a push does not publish the node and its slot.
@@ -67,7 +75,7 @@ pub enum Bug {
 
 impl Bug {
     /// All mutants, without [`Bug::None`].
-    pub const ALL: [Bug; 27] = [
+    pub const ALL: [Bug; 31] = [
         Bug::BellClearAfterTake,
         Bug::BellNoRecheck,
         Bug::BellAnnounceBlind,
@@ -90,6 +98,10 @@ impl Bug {
         Bug::CallSleepSilently,
         Bug::CallDoneRelaxed,
         Bug::CallTouchAfterDone,
+        Bug::ParcelReturnRelaxed,
+        Bug::PoolLeaveRelaxed,
+        Bug::ManyEndRelaxed,
+        Bug::ManyTouchAfterEnd,
         Bug::WheelFireBlind,
         Bug::QueuePushRelaxed,
         Bug::QueueClaimBlind,

@@ -208,6 +208,8 @@ pub trait Machine: Debug + Sized + Send + Sync + 'static {
     /// How many tasks the ring of a lane's run queue holds, a power of two; beyond that they go
     /// to its backlog.
     const RING_CAPACITY: usize = 256;
+    /// Whether this is a model, in which the sizes of pools and batches shrink.
+    const MODEL: bool = false;
 
     /// The fence of a lane that has just announced its state by a read-modify-write and will
     /// now look for work. Partner: [`Machine::fence_recheck`].
@@ -254,6 +256,16 @@ pub trait Machine: Debug + Sized + Send + Sync + 'static {
     /// Whoever reads the slot trusts it: `ptr` is null, or what they expect, for as long as it
     /// is stored.
     unsafe fn set_lane_slot(ptr: *const ());
+    /// The pool that this lane or thread stored; null where there is none.
+    fn pool_slot() -> *const ();
+    /// Stores a pointer for [`Machine::pool_slot`] of this lane or thread, which calls `end`
+    /// with it when it ends. `false`, and nothing stored, if it is ending already.
+    ///
+    /// # Safety
+    /// Whoever reads the slot trusts it: `ptr` is what they expect, until `end` was called. The
+    /// slot is empty.
+    #[must_use]
+    unsafe fn set_pool_slot(ptr: *const (), end: unsafe fn(*const ())) -> bool;
     /// A random number; on a simulated machine it comes from the seed.
     fn random() -> u64;
     /// The CPUs that this process may use.

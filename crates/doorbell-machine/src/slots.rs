@@ -3,9 +3,11 @@
 //! * the *lane slot* is the core's own ([`Machine::lane_slot`](crate::Machine::lane_slot));
 //! * the *ambient slot* is for the floor above: through it the public free functions find the
 //!   runtime they are called in, whatever machine that runs on;
-//! * the *task slot* is for that floor too: what the task that is polled now has bound.
+//! * the *task slot* is for that floor too: what the task that is polled now has bound;
+//! * the *pool slot* is the core's too ([`Machine::pool_slot`](crate::Machine::pool_slot)), and
+//!   is ended with its thread.
 //!
-//! They are plain thread-locals here. A machine that runs many lanes on one thread swaps them
+//! All are plain thread-locals here. A machine that runs many lanes on one thread swaps them
 //! whenever it switches lanes.
 
 use std::cell::Cell;
@@ -16,14 +18,31 @@ thread_local! {
             lane: Cell::new(std::ptr::null()),
             ambient: Cell::new(std::ptr::null()),
             task: Cell::new(std::ptr::null()),
+            pool: Cell::new(std::ptr::null()),
         }
     };
+    /// Apart, so that the slots have no destructor and cost nothing to look at.
+    static AT_END: AtEnd = const { AtEnd(Cell::new(None)) };
 }
 
 struct Slots {
     lane: Cell<*const ()>,
     ambient: Cell<*const ()>,
     task: Cell<*const ()>,
+    pool: Cell<*const ()>,
+}
+
+/// What ends the pool when its thread ends.
+struct AtEnd(Cell<Option<unsafe fn(*const ())>>);
+
+impl Drop for AtEnd {
+    fn drop(&mut self) {
+        let pool = SLOTS.with(|s| s.pool.replace(std::ptr::null()));
+        if let Some(end) = self.0.take() {
+            // SAFETY: `set_pool` was told to call it so.
+            unsafe { end(pool) };
+        }
+    }
 }
 
 /// The lane slot of this thread; null where nothing was stored.
@@ -72,6 +91,27 @@ pub unsafe fn set_task(ptr: *const ()) -> *const () {
     SLOTS.with(|s| s.task.replace(ptr))
 }
 
+/// The pool slot of this thread; null where nothing was stored, and once the thread ends.
+#[inline]
+#[must_use]
+pub fn pool() -> *const () {
+    SLOTS.with(|s| s.pool.get())
+}
+
+/// Stores `ptr` in the pool slot, to be given to `end` when the thread ends. `false`, and
+/// nothing stored, if it is ending already.
+///
+/// # Safety
+/// As for [`set_lane`], until `end` was called; the slot is empty.
+#[must_use]
+pub unsafe fn set_pool(ptr: *const (), end: unsafe fn(*const ())) -> bool {
+    let kept = AT_END.try_with(|at_end| at_end.0.set(Some(end))).is_ok();
+    if kept {
+        SLOTS.with(|s| s.pool.set(ptr));
+    }
+    kept
+}
+
 #[cfg(test)]
 mod tests {
     #[test]
@@ -85,6 +125,32 @@ mod tests {
         assert!(elsewhere.join().unwrap());
         // SAFETY: as above.
         assert!(!unsafe { super::set_task(std::ptr::null()) }.is_null());
+    }
+
+    #[test]
+    fn miri_a_pool_is_ended_with_its_thread() {
+        use std::sync::atomic::{AtomicUsize, Ordering};
+        static ENDED: AtomicUsize = AtomicUsize::new(0);
+        /// # Safety
+        /// `ptr` came from a box of a `usize`.
+        unsafe fn end(ptr: *const ()) {
+            // SAFETY: the caller's promise.
+            let number = unsafe { Box::from_raw(ptr.cast::<usize>().cast_mut()) };
+            // ORDER: Relaxed; the join of the thread orders it.
+            ENDED.fetch_add(*number, Ordering::Relaxed);
+            assert!(super::pool().is_null(), "nobody finds it from here on");
+        }
+        std::thread::spawn(|| {
+            assert!(super::pool().is_null());
+            let kept = Box::into_raw(Box::new(7_usize)).cast_const().cast();
+            // SAFETY: `end` takes what is stored, and nobody else reads the slot here.
+            assert!(unsafe { super::set_pool(kept, end) });
+            assert_eq!(super::pool(), kept);
+        })
+        .join()
+        .unwrap();
+        // ORDER: Relaxed; the join above orders it.
+        assert_eq!(ENDED.load(Ordering::Relaxed), 7);
     }
 
     #[test]

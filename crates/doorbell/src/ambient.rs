@@ -7,12 +7,14 @@ use crate::lane_local::Locals;
 use crate::metrics::Metrics;
 use crate::{CoreId, Switches};
 use doorbell_core::bell::LaneState;
-use doorbell_core::call::{ErasedCall, Gone};
+use doorbell_core::call::{ErasedCall, ErasedPost, Gone, ManyTable, RawMany};
 use doorbell_core::task::{BodyVtable, Kind, RawJoin};
 use doorbell_core::wheel::RawTimer;
 use doorbell_machine::slots;
+use std::alloc::Layout;
 use std::cell::Cell;
 use std::pin::Pin;
+use std::ptr::NonNull;
 use std::rc::Rc;
 use std::task::Waker;
 
@@ -41,6 +43,27 @@ pub(crate) trait Ambient: std::fmt::Debug + Send + Sync {
     /// # Safety
     /// As for [`doorbell_core::call::wait_for`].
     unsafe fn call_blocking(&self, core: usize, call: &ErasedCall) -> Result<(), Gone>;
+
+    /// Posts a closure that nobody waits for.
+    ///
+    /// # Errors
+    /// [`Gone`] if that lane has ended; the closure is untouched.
+    ///
+    /// # Safety
+    /// As for [`doorbell_core::call::Pool::post`].
+    unsafe fn post(&self, core: usize, post: &ErasedPost) -> Result<(), Gone>;
+
+    /// Posts one call to the lane of each core, all below `cores()`, at least one.
+    ///
+    /// # Safety
+    /// As for [`doorbell_core::call::launch_many`]; `write` is called once.
+    unsafe fn call_many(
+        &self,
+        cores: &[usize],
+        table: &'static ManyTable,
+        data: Layout,
+        write: &mut dyn FnMut(NonNull<u8>),
+    ) -> RawMany;
 
     /// Runs a future on the calling thread.
     fn block_on(&self, future: Pin<&mut dyn Future<Output = ()>>);

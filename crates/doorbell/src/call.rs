@@ -21,6 +21,12 @@ pub enum CallError {
         /// How many there are.
         cores: usize,
     },
+    /// A core was named twice in one call to many. The closure ran nowhere.
+    #[error("core {core} is named twice in one call to many cores; name each core once")]
+    DuplicateCore {
+        /// The core that was named twice.
+        core: CoreId,
+    },
     /// The runtime is going away or gone. The closure did not run.
     #[error("the runtime is gone; the call was not run")]
     RuntimeGone,
@@ -132,7 +138,8 @@ where
     })
 }
 
-fn check(handle: &Handle, core: CoreId) -> Result<usize, CallError> {
+#[inline]
+pub(crate) fn check(handle: &Handle, core: CoreId) -> Result<usize, CallError> {
     let cores = handle.cores();
     if core.index() < cores {
         Ok(core.index())

@@ -2,7 +2,9 @@
 
 use crate::ambient::{self, Ambient};
 use crate::call::{self, Call, CallError};
+use crate::call_many::{self, CallMany, ManyResults};
 use crate::metrics::Metrics;
+use crate::post;
 use crate::task::{JoinHandle, TaskBuilder};
 use crate::{CoreId, Switches};
 use doorbell_core::bell::LaneState;
@@ -120,6 +122,111 @@ impl Handle {
         R: Send + 'static,
     {
         call::post(self, core.into(), f)
+    }
+
+    /// Runs a closure on the lane of a core, soon; nobody waits for it. See
+    /// [`post_on`](crate::post_on()).
+    ///
+    /// The nodes that it takes belong to the calling thread, and are used again once the core
+    /// has given them back.
+    ///
+    /// ```
+    /// let runtime = doorbell::Builder::new().cores(1).build()?;
+    /// let (sent, came) = std::sync::mpsc::channel();
+    /// runtime.post_on(0, move || sent.send("here").unwrap())?;
+    /// assert_eq!(came.recv()?, "here");
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// [`CallError::NoSuchCore`] and [`CallError::RuntimeGone`]; the closure was dropped here.
+    pub fn post_on<F>(&self, core: impl Into<CoreId>, f: F) -> Result<(), CallError>
+    where
+        F: FnOnce() + Send + 'static,
+    {
+        post::post(self, core.into(), f)
+    }
+
+    /// Runs a closure once on the lane of each of these cores, on all at the same time; see
+    /// [`call_many`](crate::call_many()).
+    ///
+    /// ```
+    /// let runtime = doorbell::Builder::new().cores(2).build()?;
+    /// let calls = runtime.call_many([1, 0], |core| core.index());
+    /// let numbers = runtime.block_on(calls)?;
+    /// assert!(numbers.into_iter().map(Result::unwrap).eq([1, 0]));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn call_many<I, F, R>(&self, cores: I, f: F) -> CallMany<R>
+    where
+        I: IntoIterator<Item: Into<CoreId>>,
+        F: Fn(CoreId) -> R + Send + Sync + 'static,
+        R: Send + 'static,
+    {
+        call_many::post(self, cores, f)
+    }
+
+    /// Runs a closure once on every core; see [`call_all`](crate::call_all()).
+    ///
+    /// ```
+    /// let runtime = doorbell::Builder::new().cores(2).build()?;
+    /// let there = runtime.block_on(runtime.call_all(|_| doorbell::current_core()))?;
+    /// assert_eq!(there.len(), 2);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn call_all<F, R>(&self, f: F) -> CallMany<R>
+    where
+        F: Fn(CoreId) -> R + Send + Sync + 'static,
+        R: Send + 'static,
+    {
+        call_many::post(self, 0..self.cores(), f)
+    }
+
+    /// Runs a closure once on the lane of each of these cores and blocks until all have ended.
+    /// For threads that are no lane. The closure may borrow from the caller.
+    ///
+    /// The thread spins for up to 50 µs, then it parks. Each core is rung only if it sleeps.
+    ///
+    /// ```
+    /// let runtime = doorbell::Builder::new().cores(2).build()?;
+    /// let names = ["here", "there"].map(String::from);
+    /// let lengths = runtime.call_many_blocking([1, 0], |core| names[core.index()].len())?;
+    /// assert!(lengths.into_iter().map(Result::unwrap).eq([5, 4]));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// [`CallError::NoSuchCore`] and [`CallError::DuplicateCore`]; [`CallError::InsideLane`] if
+    /// the caller is a lane, which could wait for itself. In all of these the closure ran
+    /// nowhere. The result of a core may be [`CallError::Panicked`] or
+    /// [`CallError::RuntimeGone`].
+    pub fn call_many_blocking<I, F, R>(&self, cores: I, f: F) -> Result<ManyResults<R>, CallError>
+    where
+        I: IntoIterator<Item: Into<CoreId>>,
+        F: Fn(CoreId) -> R + Sync,
+        R: Send,
+    {
+        call_many::blocking(self, cores, f)
+    }
+
+    /// Runs a closure once on every core and blocks until all have ended; see
+    /// [`Handle::call_many_blocking`].
+    ///
+    /// ```
+    /// let runtime = doorbell::Builder::new().cores(2).build()?;
+    /// let there = runtime.call_all_blocking(|core| core.index())?;
+    /// assert!(there.into_iter().map(Result::unwrap).eq([0, 1]));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As for [`Handle::call_many_blocking`].
+    pub fn call_all_blocking<F, R>(&self, f: F) -> Result<ManyResults<R>, CallError>
+    where
+        F: Fn(CoreId) -> R + Sync,
+        R: Send,
+    {
+        call_many::blocking(self, 0..self.cores(), f)
     }
 
     /// Runs a closure on the lane of a core and blocks until it has run. For threads that are

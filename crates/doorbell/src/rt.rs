@@ -6,7 +6,10 @@ use crate::handle::Handle;
 use crate::metrics::{LaneMetrics, Metrics};
 use crate::{CoreId, Switches};
 use doorbell_core::bell::LaneState;
-use doorbell_core::call::{ErasedCall, Gone, SPIN_NS, wait_for};
+use doorbell_core::call::{
+    ErasedCall, ErasedPost, Gone, ManyTable, Pool as Parcels, RawMany, SPIN_NS, launch_many,
+    wait_for,
+};
 use doorbell_core::crew::Crew;
 use doorbell_core::lane::{IdlePolicy, Lane, LaneConfig, LaneShared};
 use doorbell_core::switches::SwitchWord;
@@ -14,7 +17,9 @@ use doorbell_core::task::{BodyVtable, Kind, RawJoin, launch};
 use doorbell_core::wait;
 use doorbell_core::wheel::{Clock, RawTimer};
 use doorbell_machine::{Counter, Line, Machine, ThreadError, ThreadHandle, ThreadSpec, Topology};
+use std::alloc::Layout;
 use std::pin::Pin;
+use std::ptr::NonNull;
 use std::sync::Arc;
 use std::task::Waker;
 
@@ -203,6 +208,24 @@ impl<M: Machine> Ambient for Rt<M> {
     unsafe fn call_blocking(&self, core: usize, call: &ErasedCall) -> Result<(), Gone> {
         // SAFETY: passed on from the caller.
         unsafe { wait_for(self.lanes[core].front(), call) }
+    }
+
+    unsafe fn post(&self, core: usize, post: &ErasedPost) -> Result<(), Gone> {
+        let front = self.lanes[core].front();
+        // SAFETY: passed on from the caller.
+        Parcels::<M>::with_current(|pool| unsafe { pool.post(front, post) })
+    }
+
+    unsafe fn call_many(
+        &self,
+        cores: &[usize],
+        table: &'static ManyTable,
+        data: Layout,
+        write: &mut dyn FnMut(NonNull<u8>),
+    ) -> RawMany {
+        let fronts = cores.iter().map(|&core| &**self.lanes[core].front());
+        // SAFETY: passed on from the caller.
+        unsafe { launch_many(fronts, cores.len(), table, data, write) }
     }
 
     fn block_on(&self, future: Pin<&mut dyn Future<Output = ()>>) {

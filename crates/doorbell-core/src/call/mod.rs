@@ -15,7 +15,26 @@
 #[cfg(test)]
 mod loom;
 #[cfg(test)]
+mod loom_many;
+#[cfg(test)]
+mod loom_parcel;
+mod many;
+#[cfg(test)]
+mod many_tests;
+mod many_typed;
+mod parcel;
+#[cfg(test)]
+mod parcel_tests;
+mod pool;
+mod returns;
+#[cfg(test)]
 mod tests;
+
+pub use many::{ManyTable, RawMany, launch_many};
+pub use many_typed::{Many, ManyCall, Outcome};
+pub use parcel::{ErasedPost, PARCEL_BYTES, posting};
+pub use pool::{Pool, post};
+pub(crate) use returns::Returns;
 
 use crate::mailbox::{Front, Posted};
 use crate::node::{Node, Ready};

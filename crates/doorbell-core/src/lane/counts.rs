@@ -23,6 +23,8 @@ macro_rules! counts {
             pub rings_awake: u64,
             /// Posters that told the lane in place of one that was stalled in front of them.
             pub rescues: u64,
+            /// Closures that nobody waited for and that panicked.
+            pub posts_panicked: u64,
         }
 
         impl LaneCounts {
@@ -32,6 +34,7 @@ macro_rules! counts {
                     rings: front.rings.get(),
                     rings_awake: front.rings_awake.get(),
                     rescues: front.rescues.get(),
+                    posts_panicked: front.posts_panicked.get(),
                 }
             }
 
@@ -43,6 +46,7 @@ macro_rules! counts {
                     rings: self.rings.wrapping_sub(earlier.rings),
                     rings_awake: self.rings_awake.wrapping_sub(earlier.rings_awake),
                     rescues: self.rescues.wrapping_sub(earlier.rescues),
+                    posts_panicked: self.posts_panicked.wrapping_sub(earlier.posts_panicked),
                 }
             }
         }

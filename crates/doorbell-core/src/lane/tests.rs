@@ -55,6 +55,7 @@ const NONE: LaneCounts = LaneCounts {
     rings: 0,
     rings_awake: 0,
     rescues: 0,
+    posts_panicked: 0,
 };
 
 /// A watching lane is posted to three times and watches on; then it is quiet.

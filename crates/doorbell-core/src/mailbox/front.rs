@@ -30,6 +30,8 @@ pub struct FrontCounts<C> {
     /// Posts that found the mailbox non-empty, the lane parked and nobody having told it: the
     /// poster in front was between push and bell, and this one rang in its place.
     pub rescues: C,
+    /// Closures that nobody waited for and that panicked on this lane, which counts them.
+    pub posts_panicked: C,
 }
 
 /// The front of a lane: everything that another thread may touch.
@@ -258,6 +260,21 @@ impl<M: Machine> Front<M> {
     #[inline]
     pub(crate) fn has_inbox(&self) -> bool {
         !self.shared.inbox.is_empty()
+    }
+
+    /// As [`Front::post`], for a node of which the caller knows that it is in no queue.
+    ///
+    /// # Safety
+    /// As for [`Mailbox::push_entered`]: on [`Posted::Yes`] the lane owns the node until delivered.
+    #[inline]
+    pub unsafe fn post_entered(&self, node: NonNull<Node<M>>) -> Posted {
+        // SAFETY: passed on from the caller.
+        let pushed = unsafe { self.shared.mailbox.push_entered(node) };
+        if pushed == Pushed::Closed {
+            return Posted::Closed;
+        }
+        self.tell(pushed);
+        Posted::Yes
     }
 
     /// Posts a node and tells nobody: for what can wait until the lane takes its mailbox anyway.

@@ -18,6 +18,10 @@ use crate::queue::Chain;
 use doorbell_machine::{Bug, Machine, Ordering, PtrWord};
 use std::ptr::NonNull;
 
+/// How far apart the nodes of a pool lie, and how many of them ahead are fetched.
+const LINE_BYTES: usize = 64;
+const LINKS_AHEAD: usize = 8;
+
 /// What a push found.
 #[must_use]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -72,6 +76,20 @@ impl<M: Machine> Mailbox<M> {
         if !link.enter() {
             return Pushed::Twice;
         }
+        // SAFETY: passed on from the caller; it has entered.
+        unsafe { self.push_entered(node) }
+    }
+
+    /// As [`Mailbox::push`], for a node of which the caller knows that it is in no queue: one
+    /// read-modify-write less.
+    ///
+    /// # Safety
+    /// As for [`Mailbox::push`]; nobody else has the node, and it is in no queue. It need not be
+    /// marked so, and is not if it is refused.
+    #[inline]
+    pub unsafe fn push_entered(&self, node: NonNull<Node<M>>) -> Pushed {
+        // SAFETY: the node is alive, says the caller.
+        let link = unsafe { node.as_ref() };
         let publish = if M::BUG.is(Bug::MailboxPushRelaxed) {
             Ordering::Relaxed
         } else {
@@ -199,44 +217,84 @@ impl<M: Machine> Mailbox<M> {
 #[derive(Debug)]
 pub struct Batch<M: Machine> {
     next: *mut Node<M>,
-    len: u64,
 }
 
 impl<M: Machine> Batch<M> {
     fn empty() -> Self {
         Batch {
             next: std::ptr::null_mut(),
-            len: 0,
         }
     }
 
     /// Turns the stack round.
     #[inline]
     fn oldest_first(newest: *mut Node<M>) -> Self {
-        let mut node = newest;
-        let mut oldest: *mut Node<M> = std::ptr::null_mut();
-        let mut len = 0;
+        let Some(first) = NonNull::new(newest) else {
+            return Batch::empty();
+        };
+        // SAFETY: taken nodes are alive until delivered; that is what `push` asked for.
+        let first = unsafe { first.as_ref() };
+        let mut node = first.next();
+        if node.is_null() {
+            return Batch { next: newest };
+        }
+        if newest.addr().wrapping_sub(node.addr()) == LINE_BYTES {
+            return Self::oldest_first_ahead(newest);
+        }
+        first.set_next(std::ptr::null_mut());
+        let mut oldest = newest;
         while let Some(link) = NonNull::new(node) {
-            // SAFETY: taken nodes are alive until delivered; that is what `push` asked for.
+            // SAFETY: as above.
             let link = unsafe { link.as_ref() };
             let before = link.next();
-            if oldest.is_null() && before.is_null() {
-                return Batch { next: node, len: 1 };
-            }
             link.set_next(oldest);
             oldest = node;
             node = before;
-            len += 1;
         }
-        Batch { next: oldest, len }
+        Batch { next: oldest }
+    }
+
+    /// As [`Batch::oldest_first`], for nodes that lie a line apart, as those of a pool do. Each is
+    /// a line of another core's, and following the links costs one such line's way after the
+    /// other; so nodes are asked for before the links lead there.
+    #[inline(never)]
+    fn oldest_first_ahead(newest: *mut Node<M>) -> Self {
+        let mut node = newest;
+        let mut oldest: *mut Node<M> = std::ptr::null_mut();
+        let mut was_near = false;
+        while let Some(link) = NonNull::new(node) {
+            // SAFETY: as in `oldest_first`.
+            let link = unsafe { link.as_ref() };
+            let before = link.next();
+            let near = node.addr().wrapping_sub(before.addr()) == LINE_BYTES;
+            if near {
+                M::prefetch_write(before.wrapping_byte_sub(LINKS_AHEAD * LINE_BYTES));
+            } else if was_near {
+                // The next run.
+                for line in 1..=LINKS_AHEAD {
+                    M::prefetch_write(before.wrapping_byte_sub(line * LINE_BYTES));
+                }
+            }
+            was_near = near;
+            link.set_next(oldest);
+            oldest = node;
+            node = before;
+        }
+        Batch { next: oldest }
     }
 
     /// The same nodes, still marked as queued, and how many they are; `newest` was the newest of
     /// them.
     fn into_chain(self, newest: *mut Node<M>) -> Option<(Chain<M>, u64)> {
         let (first, last) = (NonNull::new(self.next)?, NonNull::new(newest)?);
-        // SAFETY: taken, so they are the taker's; linked from the oldest to the newest.
-        Some((unsafe { Chain::of(first, last) }, self.len))
+        let (mut len, mut node) = (1, first);
+        while node != last {
+            // SAFETY: taken, so they are the taker's; linked from the oldest to the newest.
+            node = NonNull::new(unsafe { node.as_ref() }.next())?;
+            len += 1;
+        }
+        // SAFETY: as above.
+        Some((unsafe { Chain::of(first, last) }, len))
     }
 
     /// Whether nothing is left.
@@ -251,6 +309,7 @@ impl<M: Machine> Batch<M> {
     /// On the thread of the lane that took them, whose ready queue `ready` is.
     #[inline]
     pub unsafe fn deliver(mut self, ready: &Ready<M>) -> u64 {
+        let mut delivered = 0;
         while let Some(node) = NonNull::new(self.next) {
             // SAFETY: alive until delivered.
             let link = unsafe { node.as_ref() };
@@ -259,7 +318,8 @@ impl<M: Machine> Batch<M> {
             link.leave();
             // SAFETY: the node was posted to this lane and has left its queue.
             unsafe { Node::deliver(node, ready) };
+            delivered += 1;
         }
-        self.len
+        delivered
     }
 }

@@ -128,6 +128,16 @@ impl Machine for Host {
         unsafe { crate::slots::set_lane(ptr) };
     }
 
+    #[inline]
+    fn pool_slot() -> *const () {
+        crate::slots::pool()
+    }
+
+    unsafe fn set_pool_slot(ptr: *const (), end: unsafe fn(*const ())) -> bool {
+        // SAFETY: passed on from the caller.
+        unsafe { crate::slots::set_pool(ptr, end) }
+    }
+
     fn random() -> u64 {
         use std::hash::{BuildHasher, Hasher};
         // Each RandomState has keys of its own, the first of a thread from the OS.

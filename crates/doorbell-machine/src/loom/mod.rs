@@ -205,6 +205,23 @@ impl ThreadHandle for LoomThread {
 
 ::loom::thread_local! {
     static LANE: std::cell::Cell<*const ()> = std::cell::Cell::new(std::ptr::null());
+    static POOL: LoomPool = LoomPool::default();
+}
+
+/// What a thread of the model keeps, and what ends it.
+#[derive(Default)]
+struct LoomPool(std::cell::Cell<Option<Kept>>);
+
+/// A pointer, and what is called with it in the end.
+type Kept = (*const (), unsafe fn(*const ()));
+
+impl Drop for LoomPool {
+    fn drop(&mut self) {
+        if let Some((ptr, end)) = self.0.take() {
+            // SAFETY: whoever stored it said how it ends.
+            unsafe { end(ptr) };
+        }
+    }
 }
 
 impl<const BUG: u8> Machine for Loom<BUG> {
@@ -220,6 +237,7 @@ impl<const BUG: u8> Machine for Loom<BUG> {
     const BUG: Bug = Bug::from_number(BUG);
     // So small that models reach its end and its backlog.
     const RING_CAPACITY: usize = 2;
+    const MODEL: bool = true;
 
     fn fence_announce() {
         // ORDER: SeqCst fence; partner fence_recheck (store buffering).
@@ -255,6 +273,13 @@ impl<const BUG: u8> Machine for Loom<BUG> {
     }
     unsafe fn set_lane_slot(ptr: *const ()) {
         LANE.with(|slot| slot.set(ptr));
+    }
+    fn pool_slot() -> *const () {
+        let pool = POOL.try_with(|slot| slot.0.get());
+        pool.ok().flatten().map_or(std::ptr::null(), |(ptr, _)| ptr)
+    }
+    unsafe fn set_pool_slot(ptr: *const (), end: unsafe fn(*const ())) -> bool {
+        POOL.try_with(|slot| slot.0.set(Some((ptr, end)))).is_ok()
     }
     fn random() -> u64 {
         1

@@ -1,0 +1,168 @@
+//! Parcels between their pool and a lane, in every interleaving. A slab has two parcels
+//! here.
+
+// What a model counts with std's atomics is not part of it and orders nothing in it.
+#![allow(clippy::disallowed_types, clippy::disallowed_methods)]
+
+use super::{Gone, Pool, posting};
+use crate::mailbox::Front;
+use crate::task::Local;
+use crate::testing::model::{check, check_large, mutant};
+use crate::testing::{Idler, front};
+use ::loom::thread;
+use doorbell_machine::Loom;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+
+/// Posts a closure that counts; `false` if the lane was gone and it came back.
+fn post<const BUG: u8>(
+    pool: &Pool<Loom<BUG>>,
+    front: &Front<Loom<BUG>>,
+    ran: &Arc<AtomicUsize>,
+) -> bool {
+    let ran = Arc::clone(ran);
+    let count = move || {
+        ran.fetch_add(1, Relaxed);
+    };
+    // SAFETY: the closure is Send and owns what it uses; it is posted once.
+    match unsafe { posting(count, |erased| pool.post(front, erased)) } {
+        Ok(()) => true,
+        Err((f, Gone)) => {
+            f();
+            false
+        }
+    }
+}
+
+/// A producer that posts and is gone, against a lane that returns what it has run whenever it
+/// has nothing to do.
+fn pool_ends<const BUG: u8>(posts: usize) {
+    let front = front::<Loom<BUG>>();
+    let (ran, memory) = (Arc::new(AtomicUsize::new(0)), Arc::new(()));
+    let theirs = (front.clone(), Arc::clone(&ran), Arc::clone(&memory));
+    let producer = thread::spawn(move || {
+        let (front, ran, memory) = theirs;
+        let pool = Pool::probed(memory);
+        for _ in 0..posts {
+            assert!(post(&pool, &front, &ran));
+        }
+    });
+    let local = Local::new(front);
+    let idler = Idler::new(&local, false);
+    local.enter(|| {
+        idler.until(|| {
+            local.ready().returns().flush();
+            ran.load(Relaxed) == posts
+        });
+    });
+    producer.join().unwrap();
+    assert_eq!(ran.load(Relaxed), posts);
+    assert_eq!(Arc::strong_count(&memory), 1, "a pool was leaked");
+}
+
+fn one_post<const BUG: u8>() {
+    pool_ends::<BUG>(1);
+}
+
+fn two_posts<const BUG: u8>() {
+    pool_ends::<BUG>(2);
+}
+
+fn three_posts<const BUG: u8>() {
+    pool_ends::<BUG>(3);
+}
+
+/// Two lanes return parcels of a pool that ends meanwhile: one of three frees it.
+fn two_lanes<const BUG: u8>() {
+    let (ran, memory) = (Arc::new(AtomicUsize::new(0)), Arc::new(()));
+    let fronts = [front::<Loom<BUG>>(), front::<Loom<BUG>>()];
+    let pool = Pool::probed(Arc::clone(&memory));
+    for front in &fronts {
+        assert!(post(&pool, front, &ran));
+    }
+    let lanes = fronts.map(|front| {
+        thread::spawn(move || {
+            let local = Local::new(front);
+            // Runs the one post; what the lane holds goes back when it ends.
+            local.enter(|| local.close());
+        })
+    });
+    drop(pool);
+    crate::testing::model::join_all(lanes);
+    assert_eq!(ran.load(Relaxed), 2);
+    assert_eq!(Arc::strong_count(&memory), 1, "a pool was leaked");
+}
+
+/// The lane closes meanwhile: each closure runs there, or comes back.
+fn post_against_close<const BUG: u8>() {
+    let front = front::<Loom<BUG>>();
+    let (ran, memory) = (Arc::new(AtomicUsize::new(0)), Arc::new(()));
+    let theirs = (front.clone(), Arc::clone(&ran), Arc::clone(&memory));
+    let producer = thread::spawn(move || {
+        let (front, ran, memory) = theirs;
+        let pool = Pool::probed(memory);
+        let first = post(&pool, &front, &ran);
+        let second = post(&pool, &front, &ran);
+        assert!(first || !second, "closed, and open again");
+    });
+    let local = Local::new(front);
+    local.enter(|| local.close());
+    drop(local);
+    producer.join().unwrap();
+    assert_eq!(ran.load(Relaxed), 2);
+    assert_eq!(Arc::strong_count(&memory), 1, "a pool was leaked");
+}
+
+/// A thread's own pool ends with it.
+fn pool_of_thread<const BUG: u8>() {
+    let front = front::<Loom<BUG>>();
+    let ran = Arc::new(AtomicUsize::new(0));
+    let theirs = (front.clone(), Arc::clone(&ran));
+    let producer = thread::spawn(move || {
+        let (front, ran) = theirs;
+        for _ in 0..2 {
+            let ran = Arc::clone(&ran);
+            let posted = super::post(&*front, move || {
+                ran.fetch_add(1, Relaxed);
+            });
+            assert!(posted.is_ok());
+        }
+    });
+    let local = Local::new(front);
+    let idler = Idler::new(&local, false);
+    local.enter(|| idler.until(|| ran.load(Relaxed) == 2));
+    drop(local);
+    producer.join().unwrap();
+}
+
+#[test]
+fn d10_a_pool_that_ends_before_its_parcels_is_freed_once() {
+    check(one_post::<0>);
+    check_large(two_posts::<0>);
+    check_large(three_posts::<0>);
+}
+
+#[test]
+fn b1_one_of_two_lanes_or_the_owner_frees() {
+    check_large(two_lanes::<0>);
+}
+
+#[test]
+fn b8_a_post_to_a_closing_lane_runs_or_comes_back() {
+    check_large(post_against_close::<0>);
+}
+
+#[test]
+fn a_threads_own_pool_ends_with_it() {
+    check_large(pool_of_thread::<0>);
+}
+
+#[test]
+fn mutant_return_relaxed() {
+    mutant!(ParcelReturnRelaxed, three_posts);
+}
+
+#[test]
+fn mutant_leave_relaxed() {
+    mutant!(PoolLeaveRelaxed, one_post);
+}

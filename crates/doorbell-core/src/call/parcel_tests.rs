@@ -1,0 +1,261 @@
+//! Parcels and their pools, on this computer.
+
+// Tests on real threads, outside of any model.
+#![allow(clippy::disallowed_types, clippy::disallowed_methods)]
+
+use super::{PARCEL_BYTES, Pool, post, posting};
+use crate::crew::FrontRef;
+use crate::lane::{IdlePolicy, Lane, LaneConfig, LaneShared};
+use crate::mailbox::Front;
+use crate::node::Ready;
+use crate::switches::{SwitchWord, Switches};
+use crate::task::Local;
+use crate::testing::{Idler, Log, front};
+use doorbell_machine::{Counter, Host};
+use std::panic::resume_unwind;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+
+/// Posts in a parcel of that pool.
+fn post_from<F: FnOnce() + Send + 'static>(
+    pool: &Pool<Host>,
+    front: &Front<Host>,
+    f: F,
+) -> Result<(), F> {
+    // SAFETY: the closure is Send and borrows nothing; it is posted at most once.
+    unsafe { posting(f, |erased| pool.post(front, erased)) }.map_err(|(f, _)| f)
+}
+
+fn serve(front: &Front<Host>, ready: &Ready<Host>) -> u64 {
+    // SAFETY: the front is served by this thread alone.
+    unsafe { front.serve(ready) }.delivered
+}
+
+/// A closure of that size and alignment runs whole, and what it owns is dropped once.
+fn sized<T: Copy + Send + PartialEq + 'static>(front: &Front<Host>, ready: &Ready<Host>, value: T) {
+    let (owned, ran) = (Arc::new(()), Arc::new(AtomicUsize::new(0)));
+    let (theirs, count) = (Arc::clone(&owned), Arc::clone(&ran));
+    let posted = post(front, move || {
+        let aligned = std::ptr::from_ref(&value)
+            .addr()
+            .is_multiple_of(align_of::<T>());
+        count.fetch_add(usize::from(aligned), Relaxed);
+        drop(theirs);
+    });
+    assert!(posted.is_ok());
+    assert_eq!(serve(front, ready), 1);
+    assert_eq!((ran.load(Relaxed), Arc::strong_count(&owned)), (1, 1));
+}
+
+#[repr(align(64))]
+#[derive(Clone, Copy, PartialEq)]
+struct Aligned(u8);
+
+#[test]
+fn miri_parcels_carry_closures_of_any_size() {
+    let (front, ready) = (front::<Host>(), Ready::default());
+    sized(&front, &ready, ());
+    sized(&front, &ready, 7_u8);
+    // With the two shares just inline, and just not.
+    sized(&front, &ready, [1_u8; PARCEL_BYTES - 16]);
+    sized(&front, &ready, [1_u8; PARCEL_BYTES - 15]);
+    sized(&front, &ready, 1_u128);
+    sized(&front, &ready, [7_u64; 100]);
+    sized(&front, &ready, Aligned(3));
+    assert!(post(&*front, || ()).is_ok());
+    assert_eq!(serve(&front, &ready), 1);
+}
+
+#[test]
+fn miri_a_refused_closure_comes_back_whole() {
+    let (front, ready) = (front::<Host>(), Ready::default());
+    // SAFETY: the front is this thread's.
+    unsafe { front.close().deliver(&ready) };
+    let (owned, room) = (Arc::new(5), [1_u64; 20]);
+    let (small, large) = (Arc::clone(&owned), Arc::clone(&owned));
+    for _ in 0..3 {
+        assert!(post(&*front, || ()).is_err());
+    }
+    assert!(post(&*front, move || drop(small)).is_err());
+    match post(&*front, move || assert_eq!((*large, room), (5, [1; 20]))) {
+        Ok(()) => panic!("the lane is gone"),
+        Err(f) => f(),
+    }
+    assert_eq!(Arc::strong_count(&owned), 1);
+}
+
+#[test]
+fn miri_d10_a_pool_may_end_while_its_parcels_are_out() {
+    for posts in [0, 1, 2, 63, 64, 200] {
+        let (front, memory, log) = (front::<Host>(), Arc::new(()), Log::default());
+        let pool = Pool::probed(Arc::clone(&memory));
+        for entry in 0..posts {
+            let log = log.clone();
+            assert!(post_from(&pool, &front, move || log.push(entry)).is_ok());
+        }
+        drop(pool);
+        assert_eq!(Arc::strong_count(&memory) > 1, posts > 0, "freed early");
+        let ready = Ready::default();
+        assert_eq!(serve(&front, &ready), posts);
+        assert_eq!(ready.returns().holds(), posts > 0);
+        // A lane that ends returns what it holds.
+        drop(ready);
+        assert_eq!(Arc::strong_count(&memory), 1, "{posts} posts leaked");
+        assert_eq!(log.entries(), (0..posts).collect::<Vec<_>>());
+    }
+}
+
+#[test]
+fn miri_parcels_are_used_again() {
+    let (front, ready, memory) = (front::<Host>(), Ready::default(), Arc::new(()));
+    let pool = Pool::probed(Arc::clone(&memory));
+    let rounds = if cfg!(miri) { 30 } else { 3_000 };
+    for round in 0..rounds {
+        for _ in 0..10 {
+            assert!(post_from(&pool, &front, || ()).is_ok());
+        }
+        assert_eq!(serve(&front, &ready), 10);
+        if round % 3 == 0 {
+            ready.returns().flush();
+            assert!(!ready.returns().holds());
+        }
+    }
+    // Ten in the mailbox and at most a batch at the lane: two slabs, whatever the number.
+    assert!(pool.parcels() <= 126, "{} parcels", pool.parcels());
+    drop(pool);
+    ready.returns().flush();
+    assert_eq!(Arc::strong_count(&memory), 1);
+}
+
+#[test]
+fn miri_a_lane_collects_of_more_slabs_than_it_has_room_for() {
+    let (front, ready, memory) = (front::<Host>(), Ready::default(), Arc::new(()));
+    let pools: Vec<_> = (0..100)
+        .map(|_| Pool::probed(Arc::clone(&memory)))
+        .collect();
+    for _ in 0..2 {
+        for pool in &pools {
+            assert!(post_from(pool, &front, || ()).is_ok());
+        }
+        assert_eq!(serve(&front, &ready), 100);
+    }
+    drop(pools);
+    ready.returns().flush();
+    assert_eq!(Arc::strong_count(&memory), 1);
+}
+
+#[test]
+fn miri_b4_a_closure_may_post_again_in_its_own_parcel() {
+    fn again(front: &FrontRef<Host>, left: u32) {
+        let theirs = front.clone();
+        let posted = post(&**front, move || {
+            if left > 0 {
+                again(&theirs, left - 1);
+            }
+        });
+        assert!(posted.is_ok());
+    }
+    let (front, ready) = (front::<Host>(), Ready::default());
+    again(&front, 5);
+    let mut ran = 0;
+    while !front.mailbox_is_empty() {
+        ran += serve(&front, &ready);
+        ready.returns().flush();
+    }
+    assert_eq!(ran, 6);
+}
+
+#[test]
+fn miri_a_panic_is_counted_and_the_lane_goes_on() {
+    struct PanicsWhenDropped;
+    impl Drop for PanicsWhenDropped {
+        fn drop(&mut self) {
+            resume_unwind(Box::new("in a drop"));
+        }
+    }
+    let local = Local::new(front::<Host>());
+    let (front, room) = (local.front(), [0_u64; 20]);
+    let ran = Arc::new(AtomicUsize::new(0));
+    let count = Arc::clone(&ran);
+    local.enter(|| {
+        assert!(post(&**front, || resume_unwind(Box::new("on purpose"))).is_ok());
+        assert!(
+            post(&**front, move || resume_unwind(Box::new(room.len()))).is_ok(),
+            "a boxed one"
+        );
+        let payload = || resume_unwind(Box::new(PanicsWhenDropped));
+        assert!(post(&**front, payload).is_ok());
+        let after = move || {
+            count.fetch_add(1, Relaxed);
+        };
+        assert!(post(&**front, after).is_ok());
+        assert_eq!(serve(front, local.ready()), 4);
+    });
+    assert_eq!(front.counts().posts_panicked.get(), 3);
+    assert_eq!(ran.load(Relaxed), 1);
+}
+
+#[test]
+fn miri_threads_that_end_leave_their_parcels_to_the_lane() {
+    let (threads, posts) = if cfg!(miri) { (2, 5) } else { (8, 2_000) };
+    let (log, done) = (Log::default(), Arc::new(AtomicUsize::new(0)));
+    let front = front::<Host>();
+    let posters: Vec<_> = (0..threads)
+        .map(|thread| {
+            let (front, log, done) = (front.clone(), log.clone(), Arc::clone(&done));
+            std::thread::spawn(move || {
+                for entry in 0..posts {
+                    let log = log.clone();
+                    let entry = thread * 10_000 + entry;
+                    assert!(post(&*front, move || log.push(entry)).is_ok());
+                }
+                let last = move || {
+                    done.fetch_add(1, Relaxed);
+                };
+                assert!(post(&*front, last).is_ok());
+            })
+        })
+        .collect();
+    let local = Local::new(front);
+    let idler = Idler::new(&local, false);
+    local.enter(|| idler.until(|| done.load(Relaxed) as u64 == threads));
+    idler.assert_rings_are_paid_for();
+    for poster in posters {
+        poster.join().unwrap();
+    }
+    for thread in 0..threads {
+        let mine = log.entries().into_iter().filter(|e| e / 10_000 == thread);
+        let expected = (0..posts).map(|entry| thread * 10_000 + entry);
+        assert!(mine.eq(expected), "lost, doubled or out of order");
+    }
+}
+
+#[test]
+fn an_idle_lane_returns_what_it_holds() {
+    // One that parks at once, one that watches for a while, one that never stops watching.
+    for watch_ns in [0, 50_000, u64::MAX / 2] {
+        let switches = Arc::new(SwitchWord::new(Switches::default()));
+        let lane = Arc::new(LaneShared::<Host>::new(
+            LaneConfig {
+                idle: IdlePolicy::Watch { watch_ns },
+            },
+            &switches,
+        ));
+        let theirs = Arc::clone(&lane);
+        let thread = std::thread::spawn(move || Lane::new(theirs).run());
+        let memory = Arc::new(());
+        let pool = Pool::probed(Arc::clone(&memory));
+        for _ in 0..5 {
+            assert!(post_from(&pool, lane.front(), || ()).is_ok());
+        }
+        drop(pool);
+        let start = std::time::Instant::now();
+        while Arc::strong_count(&memory) > 1 {
+            let waited = start.elapsed().as_secs();
+            assert!(waited < 30, "held for ever, watching {watch_ns} ns");
+            std::thread::yield_now();
+        }
+        lane.close();
+        thread.join().unwrap();
+    }
+}

@@ -1,0 +1,132 @@
+//! What a lane has run and not yet returned: per slab the bits of its parcels. See README.md.
+
+use super::parcel::Slab;
+use super::pool::give_back;
+use crate::node::Node;
+use doorbell_machine::{Cell as _, Machine};
+use std::cell::Cell;
+use std::ptr::NonNull;
+
+/// Of how many slabs a lane collects at once: sets times ways.
+const SETS: usize = 16;
+const WAYS: usize = 4;
+
+/// Parcels of one slab on their way back.
+struct Held<M: Machine> {
+    slab: Option<Slab<M>>,
+    mask: u64,
+}
+
+impl<M: Machine> Held<M> {
+    const NOTHING: Held<M> = Held {
+        slab: None,
+        mask: 0,
+    };
+
+    /// Returns the parcels, if there are any.
+    fn flush(&mut self) {
+        let held = std::mem::replace(self, Self::NOTHING);
+        if let Some(slab) = held.slab {
+            // SAFETY: they were put here empty, and are not used any more.
+            unsafe { give_back(slab, held.mask) };
+        }
+    }
+}
+
+/// The parcels that a lane holds. Not `Sync`: it is the lane's.
+pub(crate) struct Returns<M: Machine> {
+    table: M::Cell<[[Held<M>; WAYS]; SETS]>,
+    holds: Cell<bool>,
+    /// How many were put here since somebody asked.
+    fresh: Cell<u64>,
+}
+
+impl<M: Machine> Default for Returns<M> {
+    fn default() -> Self {
+        Returns {
+            table: M::Cell::new([const { [const { Held::NOTHING }; WAYS] }; SETS]),
+            holds: Cell::new(false),
+            fresh: Cell::new(0),
+        }
+    }
+}
+
+impl<M: Machine> Returns<M> {
+    /// Takes an empty parcel; returns those of its slab if they are all there.
+    ///
+    /// # Safety
+    /// The node is that of a parcel that this lane was posted and has emptied.
+    #[inline]
+    pub(super) unsafe fn put(&self, node: NonNull<Node<M>>) {
+        // SAFETY: the caller's promise.
+        let (slab, bit) = unsafe { Slab::of(node) };
+        self.holds.set(true);
+        self.fresh.set(self.fresh.get() + 1);
+        self.table.with_mut(|table| {
+            // SAFETY: this is the lane's own, and nobody else's code is called in here.
+            let held = Self::held_of(unsafe { &mut *table }, slab);
+            held.mask |= bit;
+            if held.mask == Slab::<M>::ALL {
+                held.flush();
+            }
+        });
+    }
+
+    /// The entry of that slab; one that was begun, or one made free for it.
+    #[inline(always)]
+    fn held_of(table: &mut [[Held<M>; WAYS]; SETS], slab: Slab<M>) -> &mut Held<M> {
+        // Slabs are 2 KiB or more apart.
+        let set = &mut table[(slab.as_ptr().addr() >> 11) % SETS];
+        match (0..WAYS).find(|&way| set[way].slab == Some(slab)) {
+            Some(way) => &mut set[way],
+            None => Self::begin(set, slab),
+        }
+    }
+
+    /// Begins an entry; the fullest makes room for it, as the others still wait for more.
+    #[cold]
+    fn begin(set: &mut [Held<M>; WAYS], slab: Slab<M>) -> &mut Held<M> {
+        let free = (0..WAYS).find(|&way| set[way].slab.is_none());
+        let fullest = || (0..WAYS).max_by_key(|&way| set[way].mask.count_ones());
+        let held = &mut set[free.or_else(fullest).unwrap_or(0)];
+        held.flush();
+        held.slab = Some(slab);
+        held
+    }
+
+    /// How many came since this was asked before.
+    #[inline]
+    pub(crate) fn take_fresh(&self) -> u64 {
+        self.fresh.replace(0)
+    }
+
+    /// Whether something waits to be returned.
+    #[inline]
+    pub(crate) fn holds(&self) -> bool {
+        self.holds.get()
+    }
+
+    /// Returns everything, for a lane that has nothing better to do.
+    #[inline]
+    pub(crate) fn flush(&self) {
+        if self.holds() {
+            self.flush_all();
+        }
+    }
+
+    #[cold]
+    fn flush_all(&self) {
+        self.holds.set(false);
+        self.table.with_mut(|table| {
+            // SAFETY: as in `put`.
+            let table = unsafe { &mut *table };
+            table.iter_mut().flatten().for_each(Held::flush);
+        });
+    }
+}
+
+impl<M: Machine> Drop for Returns<M> {
+    fn drop(&mut self) {
+        self.flush();
+    }
+}

@@ -1,0 +1,95 @@
+//! A flood of calls that nobody waits for, from threads of the user's to one core.
+//!
+//! `cargo bench -p doorbell --bench post_flood [-- PRODUCERS…]`: rounds with 1, 2 and 32 producers,
+//! or those named. The lane is bound to the last CPU; the producers run where the OS puts them.
+//! The rate counts from the first post until the last one has run.
+
+#![allow(
+    clippy::disallowed_types,
+    clippy::disallowed_methods,
+    reason = "a program of its own"
+)]
+
+use doorbell::{Builder, Handle};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+const ROUNDS: usize = 9;
+const CALLS: u64 = 6_000_000;
+
+/// All producers together are at most so far ahead of the core, so that the flood fits into the
+/// caches; each looks four times as often at what has run.
+const AHEAD_MAX: u64 = 16_384;
+
+/// What one producer's closures count, in a line of its own.
+#[repr(align(128))]
+#[derive(Default)]
+struct Ran(AtomicU64);
+
+fn produce(handle: &Handle, calls: u64, producers: u64) {
+    let ahead_max = AHEAD_MAX / producers;
+    let look_every = (ahead_max / 4).max(1);
+    let counter: &'static Ran = Box::leak(Box::default());
+    for call in 1..=calls {
+        // A plain add of the one lane that runs them all.
+        let count = move || {
+            let before = counter.0.load(Ordering::Relaxed);
+            counter.0.store(before + 1, Ordering::Release);
+        };
+        handle.post_on(0, count).expect("the runtime is there");
+        if call.is_multiple_of(look_every) {
+            while call - counter.0.load(Ordering::Acquire) > ahead_max {
+                std::thread::yield_now();
+            }
+        }
+    }
+    while counter.0.load(Ordering::Acquire) < calls {
+        std::thread::yield_now();
+    }
+}
+
+/// Millions of calls in a second.
+fn flood(handle: &Handle, producers: u64) -> f64 {
+    let start = Instant::now();
+    std::thread::scope(|scope| {
+        for _ in 0..producers {
+            scope.spawn(|| produce(handle, CALLS / producers, producers));
+        }
+    });
+    CALLS as f64 / start.elapsed().as_secs_f64() / 1e6
+}
+
+fn main() {
+    let named = std::env::args().skip(1).filter_map(|arg| arg.parse().ok());
+    let mut producers: Vec<u64> = named.collect();
+    if producers.is_empty() {
+        producers = vec![1, 2, 32];
+    }
+    let cpus = std::thread::available_parallelism().map_or(1, usize::from);
+    let runtime = Builder::new()
+        .core_list([cpus - 1])
+        .pin(true)
+        .watch(Duration::from_micros(50))
+        .build()
+        .expect("that CPU is there");
+    println!(
+        "{:>9}  {:>8}  {:>6}  {:>6}  {:>9}  {:>11}",
+        "producers", "M/s", "min", "max", "ns each", "calls/take"
+    );
+    for count in producers {
+        let before = runtime.metrics();
+        let mut rates: Vec<f64> = (0..ROUNDS).map(|_| flood(&runtime, count)).collect();
+        let after = runtime.metrics();
+        rates.sort_by(f64::total_cmp);
+        let lane = |metrics: &doorbell::Metrics| metrics.lanes[0].counts;
+        let done = lane(&after).since(&lane(&before));
+        println!(
+            "{count:>9}  {:>8.1}  {:>6.1}  {:>6.1}  {:>9.1}  {:>11.1}",
+            rates[ROUNDS / 2],
+            rates[0],
+            rates[ROUNDS - 1],
+            1e3 / rates[ROUNDS / 2],
+            done.delivered as f64 / done.takes as f64,
+        );
+    }
+}

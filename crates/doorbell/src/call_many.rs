@@ -1,0 +1,214 @@
+//! One closure run on many cores at once.
+
+use crate::call::{CallError, check};
+use crate::handle::Handle;
+use crate::{CoreId, ambient};
+use doorbell_core::call::{Many, ManyCall, Outcome};
+use std::pin::Pin;
+use std::task::{Context, Poll};
+
+/// What the closure returned on each core, in the order of the cores. On some it may have
+/// panicked, or have come too late.
+pub type ManyResults<R> = Vec<Result<R, CallError>>;
+
+/// Calls under way on many cores: a future of their results, in the order of the cores. See
+/// [`call_many`].
+///
+/// It is ready when every one of them has ended. Dropping it withdraws those that have not begun.
+///
+/// # Panics
+/// If it is polled again after it was ready.
+#[must_use = "dropping it withdraws the calls; await it"]
+#[derive(Debug)]
+pub struct CallMany<R>(State<R>);
+
+#[derive(Debug)]
+enum State<R> {
+    Posted(Many<R>),
+    /// Nothing was posted.
+    Ended(Option<Result<ManyResults<R>, CallError>>),
+}
+
+impl<R> Unpin for CallMany<R> {}
+
+impl<R> Future for CallMany<R> {
+    type Output = Result<ManyResults<R>, CallError>;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        match &mut self.0 {
+            State::Posted(many) => Pin::new(many)
+                .poll(cx)
+                .map(|outcomes| Ok(results(outcomes))),
+            State::Ended(result) => {
+                let result = result.take();
+                Poll::Ready(
+                    result.expect("calls to many cores were polled again after being ready"),
+                )
+            }
+        }
+    }
+}
+
+fn results<R>(outcomes: Vec<Outcome<R>>) -> ManyResults<R> {
+    let results = outcomes.into_iter().map(|outcome| match outcome {
+        Outcome::Done(result) => Ok(result),
+        Outcome::Panicked(payload) => Err(CallError::Panicked(payload)),
+        Outcome::Gone => Err(CallError::RuntimeGone),
+    });
+    results.collect()
+}
+
+/// Runs a closure once on the lane of each of these cores of the current runtime, on all of them
+/// at the same time.
+///
+/// Every call runs as one of [`call_on`](crate::call_on()) would, also that of the core that the
+/// caller is on; a core is rung only if it sleeps, once. All are posted at once, and share the
+/// closure and one allocation.
+///
+/// Awaiting it waits for every call, and gives the results in the order in which the cores were
+/// named. A panic on one core is that core's result; the others run all the same. A future that is
+/// dropped withdraws what has not begun.
+///
+/// ```
+/// # #[doorbell::main(cores = 3)]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let squares = doorbell::call_many([2, 0], |core| core.index() * core.index()).await?;
+/// let squares: Result<Vec<usize>, _> = squares.into_iter().collect();
+/// assert_eq!(squares?, [4, 0]);
+/// # Ok(())
+/// # }
+/// ```
+///
+/// # Errors
+/// Awaiting it returns [`CallError::NoSuchCore`] or [`CallError::DuplicateCore`], and then the
+/// closure ran nowhere. The result of a core may be [`CallError::Panicked`] or
+/// [`CallError::RuntimeGone`].
+///
+/// # Panics
+/// If there is no runtime on this thread; [`Handle::call_many`] works anywhere.
+///
+/// Source: the kernel's `smp_call_function_many`, Seastar's `invoke_on_all`.
+#[track_caller]
+pub fn call_many<I, F, R>(cores: I, f: F) -> CallMany<R>
+where
+    I: IntoIterator<Item: Into<CoreId>>,
+    F: Fn(CoreId) -> R + Send + Sync + 'static,
+    R: Send + 'static,
+{
+    ambient::with_current(|frame| match frame {
+        Some(frame) => post(frame.handle(), cores, f),
+        None => panic!("{}", crate::NoRuntime),
+    })
+}
+
+/// Runs a closure once on every core of the current runtime; see [`call_many`].
+///
+/// ```
+/// # #[doorbell::main(cores = 2)]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// for (core, there) in doorbell::call_all(|_| doorbell::current_core()).await?.into_iter().enumerate() {
+///     assert_eq!(there?, Some(doorbell::CoreId::new(core)));
+/// }
+/// # Ok(())
+/// # }
+/// ```
+///
+/// # Errors
+/// The result of a core may be [`CallError::Panicked`] or [`CallError::RuntimeGone`].
+///
+/// # Panics
+/// If there is no runtime on this thread; [`Handle::call_all`] works anywhere.
+#[track_caller]
+pub fn call_all<F, R>(f: F) -> CallMany<R>
+where
+    F: Fn(CoreId) -> R + Send + Sync + 'static,
+    R: Send + 'static,
+{
+    ambient::with_current(|frame| match frame {
+        Some(frame) => post(frame.handle(), 0..frame.handle().cores(), f),
+        None => panic!("{}", crate::NoRuntime),
+    })
+}
+
+/// The numbers of the cores: each is there, and is named once.
+fn checked<I: IntoIterator<Item: Into<CoreId>>>(
+    handle: &Handle,
+    cores: I,
+) -> Result<Vec<usize>, CallError> {
+    let mut named = vec![false; handle.cores()];
+    let numbers = cores.into_iter().map(|core| {
+        let core = core.into();
+        let number = check(handle, core)?;
+        if std::mem::replace(&mut named[number], true) {
+            return Err(CallError::DuplicateCore { core });
+        }
+        Ok(number)
+    });
+    numbers.collect()
+}
+
+/// Posts to these cores, of which there is one at least.
+///
+/// # Safety
+/// Closure and results may be sent to the lanes and back; what they borrow outlives the calls.
+unsafe fn launch<F, R>(handle: &Handle, cores: &[usize], f: F) -> Many<R>
+where
+    F: Fn(usize) -> R,
+{
+    fn table<F: Fn(usize) -> R, R>(_: &ManyCall<F, R>) -> &'static doorbell_core::call::ManyTable {
+        ManyCall::<F, R>::TABLE
+    }
+    let call = ManyCall::new(f, cores);
+    let (table, layout) = (table(&call), call.layout());
+    let mut call = Some(call);
+    let mut write = |data| {
+        let call = call.take().expect("written once");
+        // SAFETY: memory of the call's own layout.
+        unsafe { call.write(data) };
+    };
+    // SAFETY: what is written is of the table's types and for as many cores; the rest is the
+    // caller's promise.
+    let raw = unsafe { handle.inner().call_many(cores, table, layout, &mut write) };
+    // SAFETY: launched with that table just now.
+    unsafe { Many::typed::<F>(raw) }
+}
+
+pub(crate) fn post<I, F, R>(handle: &Handle, cores: I, f: F) -> CallMany<R>
+where
+    I: IntoIterator<Item: Into<CoreId>>,
+    F: Fn(CoreId) -> R + Send + Sync + 'static,
+    R: Send + 'static,
+{
+    let cores = match checked(handle, cores) {
+        Ok(cores) if cores.is_empty() => return CallMany(State::Ended(Some(Ok(Vec::new())))),
+        Ok(cores) => cores,
+        Err(error) => return CallMany(State::Ended(Some(Err(error)))),
+    };
+    // SAFETY: the closure is Send and Sync, the results are Send, and neither borrows.
+    let many = unsafe { launch(handle, &cores, move |core| f(CoreId::new(core))) };
+    CallMany(State::Posted(many))
+}
+
+pub(crate) fn blocking<I, F, R>(
+    handle: &Handle,
+    cores: I,
+    f: F,
+) -> Result<ManyResults<R>, CallError>
+where
+    I: IntoIterator<Item: Into<CoreId>>,
+    F: Fn(CoreId) -> R + Sync,
+    R: Send,
+{
+    let cores = checked(handle, cores)?;
+    if ambient::on_a_lane() {
+        return Err(CallError::InsideLane);
+    }
+    if cores.is_empty() {
+        return Ok(Vec::new());
+    }
+    let f = &f;
+    // SAFETY: a reference to a closure that is Sync, and results that are Send. Both are gone
+    // from the block when `wait` returns, which waits for every call and does not unwind before.
+    let many = unsafe { launch(handle, &cores, move |core| f(CoreId::new(core))) };
+    Ok(results(many.wait()))
+}
