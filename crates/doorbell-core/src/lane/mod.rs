@@ -7,6 +7,7 @@ mod loom;
 mod search;
 #[cfg(test)]
 mod tests;
+mod watch;
 
 pub use counts::{LaneCounts, LaneTally};
 pub use governor::IdlePolicy;
@@ -17,23 +18,17 @@ use crate::mailbox::Served;
 use crate::switches::SwitchWord;
 use crate::task::Local;
 use crate::wheel::Clock;
-use doorbell_machine::{Bug, Counter, Line, Machine, Ordering, ParkEnd, Watched, Word};
+use doorbell_machine::{Bug, Counter, Line, Machine, Ordering, ParkEnd, Word};
 use governor::Governor;
 use std::cell::Cell;
 use std::sync::Arc;
+use watch::WatchEnd;
 
 /// How many tasks run at most between two passes.
 const POLLS_PER_PASS: usize = 64;
 
 /// How many tasks run at most between two looks at the clock, if there are timers.
 const POLLS_PER_CLOCK: usize = 8;
-
-/// A lane that is kept watching by calls makes a pass when this much time has gone by, looked
-/// at every [`TAKES_PER_CLOCK`] takes, so that what only a pass does (balancing) is still done.
-const PASS_INTERVAL_NS: u64 = 1_000_000;
-
-/// How many times a watching lane serves calls before it reads the clock for that.
-const TAKES_PER_CLOCK: u32 = 64;
 
 /// How long a watching lane looks at its own line only, before it looks for work at the others:
 /// what is over in less time disturbs nobody.
@@ -46,14 +41,6 @@ const LOOK_AROUND_NS: u64 = 10_000;
 /// ever more, up to the longest.
 const SENTINEL_MIN_NS: u64 = 250_000;
 const SENTINEL_MAX_NS: u64 = 1_000_000;
-
-/// A watching lane that took nothing but calls that nobody waits for, twice in a row and fewer
-/// than this, lets more of them come before it looks again: about half a microsecond.
-const FLOOD_TAKE: u64 = 64;
-const FLOOD_PAUSE: u32 = 32;
-
-/// A watching lane that is posted nothing for so long returns the parcels that it holds.
-const HOLD_NS: u64 = 20_000;
 
 /// What is fixed when a lane is made.
 #[derive(Clone, Copy, Debug)]
@@ -141,15 +128,6 @@ enum Pass {
     Work,
     Nothing(NothingRunnable),
     Closing,
-}
-
-/// How watching ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum WatchEnd {
-    /// There is something to do beyond calls, or a pass is due.
-    Busy,
-    /// The time was over.
-    Quiet,
 }
 
 /// A lane on its own thread.
@@ -319,110 +297,6 @@ impl<M: Machine> Lane<M> {
         self.end_sentinel();
         self.leave_idle_set();
         let _ = front.bell().end_idle();
-    }
-
-    /// Serves calls without a pass for as long as they keep coming.
-    fn watch(&self) -> WatchEnd {
-        let (shared, tally) = (&*self.shared, &self.shared.tally);
-        let front = shared.front();
-        if !self.governor.watches()
-            || (self.after_deadline.get() && self.governor.heeds_deadlines())
-        {
-            return WatchEnd::Quiet;
-        }
-        let started_ns = M::now_ns();
-        let watch_ns = self.governor.watch_ns(started_ns);
-        if watch_ns == 0 {
-            return WatchEnd::Quiet;
-        }
-        tally.watches.add_owned(1);
-        // A timer that is due sooner ends the watch: the park goes on with an exact deadline.
-        let due_ns = self.local.due_ns();
-        let watch_ns = match due_ns {
-            Some(due_ns) => watch_ns.min(due_ns.saturating_sub(shared.clock.now_ns())),
-            None => watch_ns,
-        };
-        let mut served_count = 0_u32;
-        let (mut quiet_ns, mut looked_ns) = (0, started_ns);
-        let returns = self.local.ready().returns();
-        let mut in_flood = false;
-        loop {
-            let slice_ns = self.slice_ns(quiet_ns, watch_ns);
-            let slice_ns = if returns.holds() {
-                slice_ns.min(HOLD_NS)
-            } else {
-                slice_ns
-            };
-            match front.watch(slice_ns) {
-                Watched::Deadline => {
-                    returns.flush();
-                    quiet_ns = quiet_ns.saturating_add(slice_ns);
-                    if self.is_watched_out(slice_ns, looked_ns) || quiet_ns >= watch_ns {
-                        self.note_vain(quiet_ns);
-                        // One that never parks comes back after a pass, in which it fires timers.
-                        let parks = self.governor.parks();
-                        return if parks {
-                            WatchEnd::Quiet
-                        } else {
-                            WatchEnd::Busy
-                        };
-                    }
-                    if self.look_around() {
-                        return WatchEnd::Busy;
-                    }
-                    looked_ns = M::now_ns();
-                    continue;
-                }
-                Watched::Changed => tally.notified.add_owned(1),
-            }
-            quiet_ns = 0;
-            looked_ns = u64::MAX;
-            // What asked for a pass gets one: the mailbox is taken there.
-            if front.bell().wants_pass() {
-                return WatchEnd::Busy;
-            }
-            let served = self.take();
-            // The request may have come since, and is cleared now.
-            if served.signals.pass || front.has_inbox() || !self.local.is_empty() {
-                return WatchEnd::Busy;
-            }
-            // A timer came by mail or from a call, or one is due although calls keep coming.
-            if self.local.due_ns() != due_ns || self.local.is_due() {
-                return WatchEnd::Busy;
-            }
-            // A look takes the line from those who post. Where nobody waits, look less often.
-            let only_posts = served.delivered > 0 && returns.take_fresh() == served.delivered;
-            if only_posts && in_flood && served.delivered < FLOOD_TAKE {
-                (0..FLOOD_PAUSE).for_each(|_| M::relax());
-            }
-            in_flood = only_posts;
-            served_count += 1;
-            if served_count.is_multiple_of(TAKES_PER_CLOCK)
-                && M::now_ns().saturating_sub(started_ns) >= PASS_INTERVAL_NS
-            {
-                return WatchEnd::Busy;
-            }
-        }
-    }
-
-    /// Whether the OS gave the CPU to somebody else while this lane watched.
-    fn is_watched_out(&self, slice_ns: u64, looked_ns: u64) -> bool {
-        // What was served meanwhile may have taken any time.
-        if !self.governor.learns() || looked_ns == u64::MAX {
-            return false;
-        }
-        let preempted = self
-            .governor
-            .was_preempted(looked_ns, M::now_ns(), slice_ns);
-        if preempted {
-            self.shared.tally.preemptions.add_owned(1);
-        }
-        preempted
-    }
-
-    fn note_vain(&self, quiet_ns: u64) {
-        self.governor.note_vain(quiet_ns);
-        self.shared.tally.watched_vain_ns.add_owned(quiet_ns);
     }
 
     /// From watching to parked and back.

@@ -81,6 +81,7 @@ fn s6_a_watching_lane_serves_calls_without_a_pass_and_without_a_ring() {
         takes: 1,
         delivered: 3,
         watches: 1,
+        watched_vain_ns: 1_000,
         notified: 1,
         ..NONE
     };
@@ -115,6 +116,7 @@ fn with_always_ring_a_watching_lane_is_rung_for_nothing() {
         takes: 1,
         delivered: 3,
         watches: 1,
+        watched_vain_ns: 1_000,
         notified: 1,
         rings: 1,
         rings_awake: 1,
@@ -287,8 +289,8 @@ fn b10_calls_without_end_do_not_keep_a_watching_lane_from_its_pass() {
     assert_eq!(posted, Posted::Yes);
     assert_eq!(lane.watch(), WatchEnd::Busy);
     let counts = lane.shared.counts();
-    assert!(counts.takes >= u64::from(super::TAKES_PER_CLOCK));
-    assert_eq!(counts.takes % u64::from(super::TAKES_PER_CLOCK), 0);
+    assert!(counts.takes >= u64::from(super::watch::TAKES_PER_CLOCK));
+    assert_eq!(counts.takes % u64::from(super::watch::TAKES_PER_CLOCK), 0);
     assert_eq!((counts.delivered, counts.rings), (counts.takes, 0));
     it.rounds_left.set(0);
     assert_eq!(lane.take().delivered, 1);

@@ -1,4 +1,4 @@
-//! The allocation of a task: header and body; how it is run, cancelled and freed.
+//! The allocation of a task: header and body; how it is run and freed.
 //!
 //! Who may touch what, and when:
 //! * `node`: by the rules of the queue it is in; in none, by whom the state says may submit it.
@@ -11,11 +11,10 @@
 use super::body::BodyVtable;
 use super::join::RawJoin;
 use super::local::Local;
-use super::state::{Completed, Left, Pause, Released, Seized, Start, State, Wake};
+use super::state::{Completed, Pause, Released, Start, State};
 use super::{Phase, drop_quietly, waker};
-use crate::bell::Look;
 use crate::crew::FrontRef;
-use crate::mailbox::{Front, Origin, Posted};
+use crate::mailbox::Front;
 use crate::node::{Deliver, Node, Ready};
 use crate::wheel::Base;
 use doorbell_machine::{Cell, Machine, Ordering, PtrWord};
@@ -39,23 +38,23 @@ pub(super) struct Header<M: Machine> {
     node: Node<M>,
     pub(super) state: State<M>,
     /// The lane that it was launched on.
-    front: FrontRef<M>,
+    pub(super) front: FrontRef<M>,
     /// The lane that ran it last.
-    last: M::Ptr<Front<M>>,
+    pub(super) last: M::Ptr<Front<M>>,
     /// The lane whose list it is in: the one that ran it first.
-    home: M::Cell<Option<NonNull<Front<M>>>>,
+    pub(super) home: M::Cell<Option<NonNull<Front<M>>>>,
     vtable: &'static BodyVtable,
-    kind: Kind,
+    pub(super) kind: Kind,
     /// Shows a checker who uses the body, which itself is of no machine.
     body_use: M::Cell<()>,
     pub(super) join_waker: M::Cell<Option<Waker>>,
-    links: M::Cell<Links<M>>,
+    pub(super) links: M::Cell<Links<M>>,
 }
 
 /// The list of a lane's tasks.
-struct Links<M: Machine> {
-    newer: Option<TaskRef<M>>,
-    older: Option<TaskRef<M>>,
+pub(super) struct Links<M: Machine> {
+    pub(super) newer: Option<TaskRef<M>>,
+    pub(super) older: Option<TaskRef<M>>,
 }
 
 /// The address of a task; owns nothing by itself.
@@ -154,7 +153,7 @@ impl<M: Machine> TaskRef<M> {
         unsafe { self.0.as_ref() }
     }
 
-    fn body(self) -> *mut u8 {
+    pub(super) fn body(self) -> *mut u8 {
         let (_, offset) = layout_of::<M>(self.header().vtable.layout);
         // SAFETY: as in `launch`; the pointer still has the whole allocation.
         unsafe { self.0.as_ptr().cast::<u8>().add(offset) }
@@ -171,138 +170,8 @@ impl<M: Machine> TaskRef<M> {
         self.header().body_use.with_mut(|_| f(body))
     }
 
-    /// The first submission. The caller holds the join handle's reference.
-    fn submit_new(self, kind: Kind) {
-        let submitted = Local::<M>::with_current(|local| {
-            let front = &self.header().front;
-            match local {
-                Some(local) if kind == Kind::Task && local.is_of(front.crew()) => {
-                    self.push_unless_closed(local)
-                }
-                Some(local) if kind == Kind::Pinned && local.is(front) => {
-                    self.push_unless_closed(local)
-                }
-                // SAFETY: the lane's reference is held until the task completes, and a task
-                // that is queued is not complete.
-                _ if kind == Kind::Task => unsafe {
-                    front
-                        .crew()
-                        .place(front)
-                        .post_task(self.node(), Origin::Outside)
-                        == Posted::Yes
-                },
-                // SAFETY: as above.
-                _ => unsafe { front.post(self.node()) == Posted::Yes },
-            }
-        });
-        if !submitted {
-            self.end_unsubmitted();
-        }
-    }
-
-    fn push_unless_closed(self, local: &Local<M>) -> bool {
-        if local.is_closed() {
-            return false;
-        }
-        self.push_here(local);
-        true
-    }
-
-    fn node(self) -> NonNull<Node<M>> {
+    pub(super) fn node(self) -> NonNull<Node<M>> {
         self.0.cast()
-    }
-
-    /// Appends it to the queue of the caller's lane, where it may run.
-    fn push_here(self, local: &Local<M>) {
-        if self.header().kind == Kind::Task {
-            // SAFETY: as in `submit_new`; the queue is that of the current lane.
-            unsafe { local.push(self.node()) };
-        } else {
-            // SAFETY: as above.
-            unsafe { local.ready().push(self.node()) };
-        }
-    }
-
-    /// The lane that ran it last; before that, the one that it was launched on.
-    fn last(&self) -> &Front<M> {
-        // ORDER: Relaxed; fronts of the crew are there as long as the task, and which one is
-        // only where it would be best to run.
-        let last = self.header().last.load(Ordering::Relaxed);
-        // SAFETY: `front` keeps the crew, and the last one is of it.
-        unsafe { &*last }
-    }
-
-    /// Queues the task that a transition of its state said to submit. The caller holds a
-    /// reference, so the crew is there until this returns.
-    pub(super) fn submit(self) {
-        Local::<M>::with_current(|local| match local {
-            _ if self.header().kind != Kind::Task => self.submit_home(local),
-            Some(local) if local.is_of(self.header().front.crew()) => self.submit_from(local),
-            _ => {
-                let last = self.last();
-                self.post_to(last.crew().place(last), Origin::Outside);
-            }
-        });
-    }
-
-    /// Only its own lane may run it.
-    fn submit_home(self, local: Option<&Local<M>>) {
-        let front = &*self.header().front;
-        if let Some(local) = local.filter(|local| local.is(front)) {
-            return self.push_here(local);
-        }
-        // SAFETY: as in `submit_new`.
-        self.unless_refused(unsafe { front.post(self.node()) });
-    }
-
-    /// Woken on a lane of its crew: it stays on the lane that ran it last if that one is awake,
-    /// else it runs here, and nobody is woken for it.
-    fn submit_from(self, local: &Local<M>) {
-        let last = self.last();
-        if local.is(last) || local.is_closed() || last.bell().look() == Look::ParkedUntold {
-            self.push_here(local);
-        } else {
-            self.post_to(last, Origin::Crew);
-        }
-    }
-
-    fn post_to(self, front: &Front<M>, from: Origin) {
-        // SAFETY: as in `submit_new`.
-        self.unless_refused(unsafe { front.post_task(self.node(), from) });
-    }
-
-    /// A lane that is gone has ended the task, or its home lane will.
-    fn unless_refused(self, posted: Posted) {
-        match posted {
-            Posted::Yes => {}
-            Posted::Closed => self.leave(),
-        }
-    }
-
-    /// The caller has the lane's reference and nobody to hand it to.
-    fn leave(self) {
-        match self.header().state.leave() {
-            Left::ToHome => {}
-            Left::ToCaller => self.release(),
-        }
-    }
-
-    /// No lane got the task: it ends here, on the caller's thread.
-    fn end_unsubmitted(self) {
-        let _ = self.header().state.cancel();
-        match self.header().state.start() {
-            Start::Poll | Start::Seized => unreachable!("cancelled above, and no lane's"),
-            Start::Cancel => self.drop_future(),
-        }
-        self.complete();
-        self.release();
-    }
-
-    /// Notes that the task is to be cancelled, and has a lane do it.
-    pub(super) fn cancel(self) {
-        if self.header().state.cancel() == Wake::Submit {
-            self.submit();
-        }
     }
 
     /// Runs a task that was taken from a queue.
@@ -359,7 +228,7 @@ impl<M: Machine> TaskRef<M> {
         }
     }
 
-    fn poll(self) -> Poll<()> {
+    pub(super) fn poll(self) -> Poll<()> {
         // SAFETY: the lane's reference outlives this borrowed waker.
         let waker = unsafe { waker::borrowed(self) };
         let mut cx = Context::from_waker(&waker);
@@ -367,13 +236,13 @@ impl<M: Machine> TaskRef<M> {
         self.use_body(|body| unsafe { (self.header().vtable.poll)(body, &mut cx) })
     }
 
-    fn drop_future(self) {
+    pub(super) fn drop_future(self) {
         // SAFETY: RUNNING makes the body this thread's.
         self.use_body(|body| unsafe { (self.header().vtable.cancel)(body) });
     }
 
     /// The output is stored: tell the joiner. The caller still has the lane's reference.
-    fn complete(self) {
+    pub(super) fn complete(self) {
         match self.header().state.complete() {
             Completed::Nothing => {}
             Completed::DropOutput => {
@@ -390,27 +259,6 @@ impl<M: Machine> TaskRef<M> {
                     wake_quietly(waker);
                 }
             }
-        }
-    }
-
-    /// A complete task leaves its home lane's list, and the lane's reference goes.
-    fn dispose(self, local: &Local<M>) {
-        // SAFETY: written before the first poll, by whoever had RUNNING then.
-        let home = self.header().home.with(|home| unsafe { *home });
-        let Some(home) = home.filter(|_| !self.header().state.is_seized()) else {
-            return self.release();
-        };
-        // SAFETY: a front of the crew, which this task keeps.
-        let home = unsafe { home.as_ref() };
-        if local.is(home) {
-            self.disown(local);
-            return self.release();
-        }
-        // Only that lane may touch its list.
-        // SAFETY: the node is in no queue, and the reference goes with it.
-        match unsafe { local.send_home(home, self.node()) } {
-            Posted::Yes => {}
-            Posted::Closed => self.leave(),
         }
     }
 
@@ -460,75 +308,6 @@ impl<M: Machine> TaskRef<M> {
         unsafe { std::ptr::drop_in_place(self.0.as_ptr()) };
         // SAFETY: allocated in `launch` with this layout.
         unsafe { dealloc(self.0.as_ptr().cast(), layout) };
-    }
-}
-
-/// The list of a lane's tasks: only the lane calls these.
-impl<M: Machine> TaskRef<M> {
-    /// Enters the lane's list at the first run. The caller has RUNNING.
-    fn adopt(self, local: &Local<M>) {
-        let here = NonNull::from(&**local.front());
-        let first = self.header().home.with_mut(|home| {
-            // SAFETY: RUNNING makes it the caller's.
-            let home = unsafe { &mut *home };
-            home.is_none().then(|| *home = Some(here)).is_some()
-        });
-        if !first {
-            return;
-        }
-        let older = local.newest.replace(Some(self));
-        local.count_live(1);
-        // SAFETY: the lane owns the links of its tasks.
-        self.header()
-            .links
-            .with_mut(|links| unsafe { (*links).older = older });
-        if let Some(older) = older {
-            // SAFETY: as above; another task's links.
-            older
-                .header()
-                .links
-                .with_mut(|links| unsafe { (*links).newer = Some(self) });
-        }
-    }
-
-    /// Leaves the lane's list.
-    fn disown(self, local: &Local<M>) {
-        // SAFETY: as in `adopt`.
-        let (newer, older) = self
-            .header()
-            .links
-            .with_mut(|links| unsafe { ((*links).newer.take(), (*links).older.take()) });
-        local.count_live(-1);
-        match newer {
-            // SAFETY: as in `adopt`.
-            Some(newer) => newer
-                .header()
-                .links
-                .with_mut(|links| unsafe { (*links).older = older }),
-            None => local.newest.set(older),
-        }
-        if let Some(older) = older {
-            // SAFETY: as in `adopt`.
-            older
-                .header()
-                .links
-                .with_mut(|links| unsafe { (*links).newer = newer });
-        }
-    }
-
-    /// Ends a task of a lane that closes.
-    pub(super) fn end_at_close(self, local: &Local<M>) {
-        self.disown(local);
-        match self.header().state.seize() {
-            Seized::Elsewhere | Seized::Complete => {}
-            Seized::CompleteAndLeft => self.release(),
-            // The reference that is dropped here: the lane's, or the one that came with it.
-            Seized::Mine | Seized::MineButQueued => {
-                self.drop_future();
-                self.complete();
-                self.release();
-            }
-        }
     }
 }
 

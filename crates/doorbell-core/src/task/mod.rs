@@ -5,6 +5,8 @@
 //! | `state.rs` | the state word and its transitions |
 //! | `body.rs` | the future or its output, behind a table of functions |
 //! | `cell.rs` | the allocation: header and body; how a task is run, cancelled and freed |
+//! | `submit.rs` | where it goes when it is launched or woken |
+//! | `home.rs` | the list of its home lane, and how it leaves it |
 //! | `waker.rs` | the `std::task::Waker` of a task |
 //! | `join.rs` | the handle that awaits, aborts or lets go |
 //! | `local.rs` | what a lane's own thread keeps: ready queue, list of its tasks |
@@ -12,6 +14,7 @@
 mod body;
 mod cell;
 mod error;
+mod home;
 mod join;
 mod local;
 #[cfg(test)]
@@ -19,6 +22,7 @@ mod loom;
 #[cfg(test)]
 mod loom_lanes;
 mod state;
+mod submit;
 #[cfg(test)]
 mod tests;
 mod waker;

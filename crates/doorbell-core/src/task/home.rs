@@ -1,0 +1,108 @@
+//! The lane that ran a task first: the task is in its list until it is complete, wherever it runs.
+
+use super::cell::TaskRef;
+use super::local::Local;
+use super::state::{Left, Seized};
+use crate::mailbox::Posted;
+use doorbell_machine::{Cell, Machine};
+use std::ptr::NonNull;
+
+impl<M: Machine> TaskRef<M> {
+    /// A complete task leaves its home lane's list, and the lane's reference goes.
+    pub(super) fn dispose(self, local: &Local<M>) {
+        // SAFETY: written before the first poll, by whoever had RUNNING then.
+        let home = self.header().home.with(|home| unsafe { *home });
+        let Some(home) = home.filter(|_| !self.header().state.is_seized()) else {
+            return self.release();
+        };
+        // SAFETY: a front of the crew, which this task keeps.
+        let home = unsafe { home.as_ref() };
+        if local.is(home) {
+            self.disown(local);
+            return self.release();
+        }
+        // Only that lane may touch its list.
+        // SAFETY: the node is in no queue, and the reference goes with it.
+        match unsafe { local.send_home(home, self.node()) } {
+            Posted::Yes => {}
+            Posted::Closed => self.leave(),
+        }
+    }
+
+    /// The caller has the lane's reference and nobody to hand it to.
+    pub(super) fn leave(self) {
+        match self.header().state.leave() {
+            Left::ToHome => {}
+            Left::ToCaller => self.release(),
+        }
+    }
+}
+
+/// The list of a lane's tasks: only the lane calls these.
+impl<M: Machine> TaskRef<M> {
+    /// Enters the lane's list at the first run. The caller has RUNNING.
+    pub(super) fn adopt(self, local: &Local<M>) {
+        let here = NonNull::from(&**local.front());
+        let first = self.header().home.with_mut(|home| {
+            // SAFETY: RUNNING makes it the caller's.
+            let home = unsafe { &mut *home };
+            home.is_none().then(|| *home = Some(here)).is_some()
+        });
+        if !first {
+            return;
+        }
+        let older = local.newest.replace(Some(self));
+        local.count_live(1);
+        // SAFETY: the lane owns the links of its tasks.
+        self.header()
+            .links
+            .with_mut(|links| unsafe { (*links).older = older });
+        if let Some(older) = older {
+            // SAFETY: as above; another task's links.
+            older
+                .header()
+                .links
+                .with_mut(|links| unsafe { (*links).newer = Some(self) });
+        }
+    }
+
+    /// Leaves the lane's list.
+    pub(super) fn disown(self, local: &Local<M>) {
+        // SAFETY: as in `adopt`.
+        let (newer, older) = self
+            .header()
+            .links
+            .with_mut(|links| unsafe { ((*links).newer.take(), (*links).older.take()) });
+        local.count_live(-1);
+        match newer {
+            // SAFETY: as in `adopt`.
+            Some(newer) => newer
+                .header()
+                .links
+                .with_mut(|links| unsafe { (*links).older = older }),
+            None => local.newest.set(older),
+        }
+        if let Some(older) = older {
+            // SAFETY: as in `adopt`.
+            older
+                .header()
+                .links
+                .with_mut(|links| unsafe { (*links).newer = newer });
+        }
+    }
+
+    /// Ends a task of a lane that closes.
+    pub(super) fn end_at_close(self, local: &Local<M>) {
+        self.disown(local);
+        match self.header().state.seize() {
+            Seized::Elsewhere | Seized::Complete => {}
+            Seized::CompleteAndLeft => self.release(),
+            // The reference that is dropped here: the lane's, or the one that came with it.
+            Seized::Mine | Seized::MineButQueued => {
+                self.drop_future();
+                self.complete();
+                self.release();
+            }
+        }
+    }
+}

@@ -1,0 +1,132 @@
+//! Where a task goes: when it is launched, when it is woken, and when nobody takes it.
+
+use super::cell::{Kind, TaskRef};
+use super::local::Local;
+use super::state::{Start, Wake};
+use crate::bell::Look;
+use crate::mailbox::{Front, Origin, Posted};
+use doorbell_machine::{Machine, Ordering, PtrWord};
+
+impl<M: Machine> TaskRef<M> {
+    /// The first submission. The caller holds the join handle's reference.
+    pub(super) fn submit_new(self, kind: Kind) {
+        let submitted = Local::<M>::with_current(|local| {
+            let front = &self.header().front;
+            match local {
+                Some(local) if kind == Kind::Task && local.is_of(front.crew()) => {
+                    self.push_unless_closed(local)
+                }
+                Some(local) if kind == Kind::Pinned && local.is(front) => {
+                    self.push_unless_closed(local)
+                }
+                // SAFETY: the lane's reference is held until the task completes, and a task
+                // that is queued is not complete.
+                _ if kind == Kind::Task => unsafe {
+                    front
+                        .crew()
+                        .place(front)
+                        .post_task(self.node(), Origin::Outside)
+                        == Posted::Yes
+                },
+                // SAFETY: as above.
+                _ => unsafe { front.post(self.node()) == Posted::Yes },
+            }
+        });
+        if !submitted {
+            self.end_unsubmitted();
+        }
+    }
+
+    pub(super) fn push_unless_closed(self, local: &Local<M>) -> bool {
+        if local.is_closed() {
+            return false;
+        }
+        self.push_here(local);
+        true
+    }
+
+    /// Appends it to the queue of the caller's lane, where it may run.
+    pub(super) fn push_here(self, local: &Local<M>) {
+        if self.header().kind == Kind::Task {
+            // SAFETY: as in `submit_new`; the queue is that of the current lane.
+            unsafe { local.push(self.node()) };
+        } else {
+            // SAFETY: as above.
+            unsafe { local.ready().push(self.node()) };
+        }
+    }
+
+    /// The lane that ran it last; before that, the one that it was launched on.
+    pub(super) fn last(&self) -> &Front<M> {
+        // ORDER: Relaxed; fronts of the crew are there as long as the task, and which one is
+        // only where it would be best to run.
+        let last = self.header().last.load(Ordering::Relaxed);
+        // SAFETY: `front` keeps the crew, and the last one is of it.
+        unsafe { &*last }
+    }
+
+    /// Queues the task that a transition of its state said to submit. The caller holds a
+    /// reference, so the crew is there until this returns.
+    pub(super) fn submit(self) {
+        Local::<M>::with_current(|local| match local {
+            _ if self.header().kind != Kind::Task => self.submit_home(local),
+            Some(local) if local.is_of(self.header().front.crew()) => self.submit_from(local),
+            _ => {
+                let last = self.last();
+                self.post_to(last.crew().place(last), Origin::Outside);
+            }
+        });
+    }
+
+    /// Only its own lane may run it.
+    pub(super) fn submit_home(self, local: Option<&Local<M>>) {
+        let front = &*self.header().front;
+        if let Some(local) = local.filter(|local| local.is(front)) {
+            return self.push_here(local);
+        }
+        // SAFETY: as in `submit_new`.
+        self.unless_refused(unsafe { front.post(self.node()) });
+    }
+
+    /// Woken on a lane of its crew: it stays on the lane that ran it last if that one is awake,
+    /// else it runs here, and nobody is woken for it.
+    pub(super) fn submit_from(self, local: &Local<M>) {
+        let last = self.last();
+        if local.is(last) || local.is_closed() || last.bell().look() == Look::ParkedUntold {
+            self.push_here(local);
+        } else {
+            self.post_to(last, Origin::Crew);
+        }
+    }
+
+    pub(super) fn post_to(self, front: &Front<M>, from: Origin) {
+        // SAFETY: as in `submit_new`.
+        self.unless_refused(unsafe { front.post_task(self.node(), from) });
+    }
+
+    /// A lane that is gone has ended the task, or its home lane will.
+    pub(super) fn unless_refused(self, posted: Posted) {
+        match posted {
+            Posted::Yes => {}
+            Posted::Closed => self.leave(),
+        }
+    }
+
+    /// No lane got the task: it ends here, on the caller's thread.
+    pub(super) fn end_unsubmitted(self) {
+        let _ = self.header().state.cancel();
+        match self.header().state.start() {
+            Start::Poll | Start::Seized => unreachable!("cancelled above, and no lane's"),
+            Start::Cancel => self.drop_future(),
+        }
+        self.complete();
+        self.release();
+    }
+
+    /// Notes that the task is to be cancelled, and has a lane do it.
+    pub(super) fn cancel(self) {
+        if self.header().state.cancel() == Wake::Submit {
+            self.submit();
+        }
+    }
+}
