@@ -25,6 +25,8 @@ pub struct Crew<M: Machine> {
     /// For each lane the others, nearest first.
     orders: Box<[Box<[u32]>]>,
     idle: IdleSet<M>,
+    /// How many lanes are on.
+    on: M::Line<M::U32>,
 }
 
 // SAFETY: the fronts are Sync and are freed with the crew.
@@ -68,6 +70,7 @@ impl<M: Machine> Crew<M> {
             fronts: NonNull::from(Box::leak(fronts)),
             orders: (0..lanes).map(order).collect(),
             idle: IdleSet::new(lanes),
+            on: M::Line::new(|| M::U32::new(lanes as u32)),
         };
         // SAFETY: allocated above for a crew, and nobody else has it yet.
         unsafe { place.write(crew) };
@@ -91,6 +94,10 @@ impl<M: Machine> Crew<M> {
     #[inline]
     pub fn idle(&self) -> &IdleSet<M> {
         &self.idle
+    }
+
+    pub(crate) fn on(&self) -> &M::U32 {
+        &self.on
     }
 
     /// The other lanes, as a lane looks at them: nearest first.
@@ -124,6 +131,7 @@ impl<M: Machine> Crew<M> {
     /// The lane for a task that comes from outside and would like to run on `prefer`: that one if
     /// it is idle and has got nothing yet, or if nobody else is; else an idle one, which is claimed.
     pub(crate) fn place<'a>(&'a self, prefer: &'a Front<M>) -> &'a Front<M> {
+        let prefer = self.nearest_on(prefer.lane());
         let claimed = match prefer.bell().look() {
             Look::Watching | Look::ParkedUntold if !prefer.has_inbox() => None,
             _ => self.idle.claim(prefer.lane(), |lane| self.watches(lane)),

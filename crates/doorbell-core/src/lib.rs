@@ -21,6 +21,7 @@ pub mod idle;
 pub mod lane;
 pub mod mailbox;
 pub mod node;
+pub mod offline;
 pub mod queue;
 pub mod switches;
 pub mod task;

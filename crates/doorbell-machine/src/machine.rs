@@ -178,6 +178,8 @@ pub trait ThreadHandle: Debug + Send {
     fn join(self) -> Result<(), ThreadError>;
     /// Whether the caller runs on this very thread.
     fn is_current(&self) -> bool;
+    /// Whether the thread has ended: [`ThreadHandle::join`] would not wait.
+    fn is_finished(&self) -> bool;
 }
 
 /// The machine that protocol code runs on. All methods are static: a machine is a type.
@@ -272,6 +274,11 @@ pub trait Machine: Debug + Sized + Send + Sync + 'static {
     fn topology() -> Topology;
     /// How many CPUs the machine has online, whether this process may use them or not.
     fn cpu_count() -> usize;
+    /// Binds the calling thread to a CPU, or to all that `cpus` names.
+    ///
+    /// # Errors
+    /// [`ThreadError::Bind`] if the OS refuses; the thread then stays where it was.
+    fn bind_thread(cpus: &[usize]) -> Result<(), ThreadError>;
     /// Starts a thread.
     ///
     /// # Errors

@@ -23,6 +23,16 @@ pub(crate) trait Ambient: std::fmt::Debug + Send + Sync {
     /// How many cores it has; at least one.
     fn cores(&self) -> usize;
 
+    /// Whether the core, which is below `cores()`, is on.
+    fn is_on(&self, core: usize) -> bool;
+
+    /// Takes a core off, or puts it back; [`Ambient::follow_core`] is owed to it if that changed
+    /// anything. `None` if it is the last that is on.
+    fn set_on(&self, core: usize, on: bool) -> Option<bool>;
+
+    /// Has the lane that the caller runs on, that of this core, do what was set.
+    fn follow_core(&self, core: usize);
+
     /// The core for a task that may run anywhere, if the caller is on none of its lanes.
     fn next_core(&self) -> usize;
 

@@ -27,6 +27,12 @@ pub enum CallError {
         /// The core that was named twice.
         core: CoreId,
     },
+    /// The core was taken off. The closure did not run.
+    #[error("core {core} is off; call core_online({core}) first, or call another core")]
+    CoreOffline {
+        /// The core asked for.
+        core: CoreId,
+    },
     /// The runtime is going away or gone. The closure did not run.
     #[error("the runtime is gone; the call was not run")]
     RuntimeGone,
@@ -141,10 +147,12 @@ where
 #[inline]
 pub(crate) fn check(handle: &Handle, core: CoreId) -> Result<usize, CallError> {
     let cores = handle.cores();
-    if core.index() < cores {
+    if core.index() >= cores {
+        Err(CallError::NoSuchCore { core, cores })
+    } else if handle.inner().is_on(core.index()) {
         Ok(core.index())
     } else {
-        Err(CallError::NoSuchCore { core, cores })
+        Err(CallError::CoreOffline { core })
     }
 }
 

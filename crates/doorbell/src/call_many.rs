@@ -1,6 +1,7 @@
 //! One closure run on many cores at once.
 
 use crate::call::{CallError, check};
+use crate::core_state::online;
 use crate::handle::Handle;
 use crate::{CoreId, ambient};
 use doorbell_core::call::{Many, ManyCall, Outcome};
@@ -101,7 +102,7 @@ where
     })
 }
 
-/// Runs a closure once on every core of the current runtime; see [`call_many`].
+/// Runs a closure once on every core of the current runtime that is on; see [`call_many`].
 ///
 /// ```
 /// # #[doorbell::main(cores = 2)]
@@ -114,7 +115,8 @@ where
 /// ```
 ///
 /// # Errors
-/// The result of a core may be [`CallError::Panicked`] or [`CallError::RuntimeGone`].
+/// Awaiting it returns [`CallError::CoreOffline`] if a core goes off at that very moment. The result
+/// of a core may be [`CallError::Panicked`] or [`CallError::RuntimeGone`].
 ///
 /// # Panics
 /// If there is no runtime on this thread; [`Handle::call_all`] works anywhere.
@@ -125,7 +127,7 @@ where
     R: Send + 'static,
 {
     ambient::with_current(|frame| match frame {
-        Some(frame) => post(frame.handle(), 0..frame.handle().cores(), f),
+        Some(frame) => post(frame.handle(), online(frame.handle()), f),
         None => panic!("{}", crate::NoRuntime),
     })
 }

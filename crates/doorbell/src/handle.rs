@@ -3,6 +3,7 @@
 use crate::ambient::{self, Ambient};
 use crate::call::{self, Call, CallError};
 use crate::call_many::{self, CallMany, ManyResults};
+use crate::core_state::online;
 use crate::metrics::Metrics;
 use crate::post;
 use crate::task::{JoinHandle, TaskBuilder};
@@ -179,7 +180,7 @@ impl Handle {
         F: Fn(CoreId) -> R + Send + Sync + 'static,
         R: Send + 'static,
     {
-        call_many::post(self, 0..self.cores(), f)
+        call_many::post(self, online(self), f)
     }
 
     /// Runs a closure once on the lane of each of these cores and blocks until all have ended.
@@ -226,7 +227,7 @@ impl Handle {
         F: Fn(CoreId) -> R + Sync,
         R: Send,
     {
-        call_many::blocking(self, 0..self.cores(), f)
+        call_many::blocking(self, online(self), f)
     }
 
     /// Runs a closure on the lane of a core and blocks until it has run. For threads that are

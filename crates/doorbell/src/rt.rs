@@ -12,16 +12,20 @@ use doorbell_core::call::{
 };
 use doorbell_core::crew::Crew;
 use doorbell_core::lane::{IdlePolicy, Lane, LaneConfig, LaneShared};
+use doorbell_core::offline::{PutBack, TakenOff};
 use doorbell_core::switches::SwitchWord;
-use doorbell_core::task::{BodyVtable, Kind, RawJoin, launch};
+use doorbell_core::task::{BodyVtable, Kind, Local, RawJoin, launch};
 use doorbell_core::wait;
 use doorbell_core::wheel::{Clock, RawTimer};
-use doorbell_machine::{Counter, Line, Machine, ThreadError, ThreadHandle, ThreadSpec, Topology};
+use doorbell_machine::{
+    Counter, Line, Machine, Seat, ThreadError, ThreadHandle, ThreadSpec, Topology, Word,
+};
 use std::alloc::Layout;
 use std::pin::Pin;
 use std::ptr::NonNull;
 use std::sync::Arc;
 use std::task::Waker;
+use std::time::Duration;
 
 /// What a runtime is made of.
 pub(crate) struct Plan {
@@ -68,6 +72,8 @@ pub(crate) struct Rt<M: Machine> {
     cursor: M::Line<M::Counter>,
     watch_ns: u64,
     clock: Arc<Clock<M>>,
+    /// The CPU of each core; `None` leaves its lane free.
+    cpus: Vec<Option<usize>>,
     blocking: Arc<Pool<M>>,
 }
 
@@ -84,6 +90,8 @@ impl<M: Machine> std::fmt::Debug for Rt<M> {
 pub(crate) struct Owner<M: Machine> {
     rt: Arc<Rt<M>>,
     threads: Vec<M::Thread>,
+    /// Whether dropping this waits for the blocking closures under way.
+    waits_for_blocking: bool,
     /// `None` once the threads for closures that block were told to end.
     blocking: Option<Open>,
 }
@@ -108,6 +116,7 @@ impl<M: Machine> Owner<M> {
             cursor: M::Line::new(M::Counter::default),
             watch_ns: watch_of_threads_ns(plan.idle),
             clock,
+            cpus: plan.cpus.clone(),
             blocking,
         });
         // If a thread cannot be started, dropping the owner ends those that were.
@@ -115,6 +124,7 @@ impl<M: Machine> Owner<M> {
             rt,
             threads: Vec::new(),
             blocking: Some(open),
+            waits_for_blocking: true,
         };
         for (core, &cpu) in plan.cpus.iter().enumerate() {
             let spec = ThreadSpec {
@@ -135,8 +145,9 @@ impl<M: Machine> Owner<M> {
     }
 }
 
-impl<M: Machine> Drop for Owner<M> {
-    fn drop(&mut self) {
+impl<M: Machine> Owner<M> {
+    /// Tells all lanes and the blocking pool to end.
+    fn close(&mut self) {
         // All are told before any is waited for: a task of one may wait for a task of another
         // to be dropped.
         for lane in &self.rt.lanes {
@@ -145,6 +156,37 @@ impl<M: Machine> Drop for Owner<M> {
         if let Some(open) = self.blocking.take() {
             self.rt.blocking.close(open);
         }
+    }
+
+    /// Ends the runtime, waiting at most so long. Returns how many threads had not ended.
+    pub(crate) fn shutdown(&mut self, timeout: Duration) -> usize {
+        self.close();
+        let timeout_ns = u64::try_from(timeout.as_nanos()).unwrap_or(u64::MAX);
+        let until_ns = M::now_ns().saturating_add(timeout_ns);
+        // Lanes that have ended are waited for by `drop`, which takes no time; the others are let
+        // go.
+        let (word, seat) = (M::U32::new(0), M::Seat::new());
+        loop {
+            let lanes = self.threads.iter().filter(|thread| !thread.is_finished());
+            let running = lanes.count() + self.rt.blocking.metrics().threads;
+            let now_ns = M::now_ns();
+            if running == 0 {
+                return 0;
+            }
+            if now_ns >= until_ns {
+                self.threads.retain(M::Thread::is_finished);
+                self.waits_for_blocking = false;
+                return running;
+            }
+            let next_ns = now_ns.saturating_add(SHUTDOWN_LOOK_NS).min(until_ns);
+            let _ = seat.park(&word, 0, Some(next_ns));
+        }
+    }
+}
+
+impl<M: Machine> Drop for Owner<M> {
+    fn drop(&mut self) {
+        self.close();
         // On a lane, its own or another runtime's, nobody is waited for: that lane's other tasks
         // would wait too, and two runtimes that end each other would do so for ever. The lanes
         // end by themselves, after their current polls.
@@ -157,11 +199,14 @@ impl<M: Machine> Drop for Owner<M> {
             let _ = thread.join();
         }
         // Such a closure that ends a runtime would wait for itself, or for one that waits for it.
-        if !ambient::on_a_blocking_thread() {
+        if self.waits_for_blocking && !ambient::on_a_blocking_thread() {
             self.rt.blocking.join();
         }
     }
 }
+
+/// How often a shutdown with a time limit looks whether the threads have ended.
+const SHUTDOWN_LOOK_NS: u64 = 500_000;
 
 /// Ends the process if a lane unwinds: whoever waits for it would wait for ever.
 struct AbortOnUnwind;
@@ -187,6 +232,40 @@ impl<M: Machine> Rt<M> {
 impl<M: Machine> Ambient for Rt<M> {
     fn cores(&self) -> usize {
         self.lanes.len()
+    }
+
+    fn is_on(&self, core: usize) -> bool {
+        !self.lanes[core].front().is_off()
+    }
+
+    fn set_on(&self, core: usize, on: bool) -> Option<bool> {
+        let crew = self.lanes[core].front().crew();
+        if on {
+            return Some(crew.put_back(core) == PutBack::Now);
+        }
+        match crew.take_off(core) {
+            TakenOff::Now => Some(true),
+            TakenOff::Before => Some(false),
+            TakenOff::LastOne => None,
+        }
+    }
+
+    fn follow_core(&self, core: usize) {
+        Local::<M>::with_current(|local| {
+            if let Some(local) = local {
+                local.follow();
+            }
+        });
+        let Some(cpu) = self.cpus[core] else { return };
+        // What cannot leave the lane leaves the CPU, for those of the cores that are on.
+        let on = (0..self.cpus.len()).filter(|core| self.is_on(*core));
+        let cpus: Vec<usize> = if self.is_on(core) {
+            vec![cpu]
+        } else {
+            on.filter_map(|core| self.cpus[core]).collect()
+        };
+        // Where the OS refuses, the lane stays where it is: it is asleep but for such work.
+        let _ = M::bind_thread(&cpus);
     }
 
     fn next_core(&self) -> usize {

@@ -4,6 +4,18 @@ use crate::builder::{BuildError, Builder};
 use crate::handle::{BlockOnError, Handle};
 use crate::rt::Owner;
 use doorbell_machine::Host;
+use std::time::Duration;
+
+/// A runtime that did not end in the time it was given.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "{running} of the runtime's threads had not ended in time: each is inside a poll, a call or a blocking closure, and ends by itself after it"
+)]
+#[non_exhaustive]
+pub struct ShutdownTimeout {
+    /// How many lanes and blocking threads had not ended.
+    pub running: usize,
+}
 
 /// A running runtime.
 ///
@@ -17,7 +29,7 @@ use doorbell_machine::Host;
 #[derive(Debug)]
 pub struct Runtime {
     handle: Handle,
-    _owner: Owner<Host>,
+    owner: Owner<Host>,
 }
 
 impl Runtime {
@@ -32,13 +44,34 @@ impl Runtime {
     pub(crate) fn of(owner: Owner<Host>) -> Self {
         Runtime {
             handle: owner.handle(),
-            _owner: owner,
+            owner,
         }
     }
 
     /// A handle, to be used from anywhere.
     pub fn handle(&self) -> &Handle {
         &self.handle
+    }
+
+    /// Ends the runtime as dropping it does, but waits for its threads at most so long. Those that
+    /// are still inside a poll, a call or a blocking closure then end by themselves after it.
+    ///
+    /// # Errors
+    /// [`ShutdownTimeout`] says how many threads had not ended.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    ///
+    /// let runtime = doorbell::Builder::new().cores(2).build()?;
+    /// runtime.spawn(std::future::pending::<()>());
+    /// runtime.shutdown_timeout(Duration::from_secs(10))?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn shutdown_timeout(mut self, timeout: Duration) -> Result<(), ShutdownTimeout> {
+        match self.owner.shutdown(timeout) {
+            0 => Ok(()),
+            running => Err(ShutdownTimeout { running }),
+        }
     }
 
     /// Runs a future on the calling thread until it is ready; it need not be `Send`. Inside it

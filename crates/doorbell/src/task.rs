@@ -18,6 +18,12 @@ pub enum SpawnError {
         /// How many there are.
         cores: usize,
     },
+    /// The core was taken off.
+    #[error("core {core} is off; call core_online({core}) first, or pin the task to another core")]
+    CoreOffline {
+        /// The core asked for.
+        core: CoreId,
+    },
 }
 
 /// Spawns a task on any core of the current runtime.
@@ -107,7 +113,8 @@ impl TaskBuilder {
     /// Spawns the task.
     ///
     /// # Errors
-    /// [`SpawnError::NoSuchCore`] if it was pinned to a core that the runtime does not have.
+    /// [`SpawnError::NoSuchCore`] if it was pinned to a core that the runtime does not have,
+    /// [`SpawnError::CoreOffline`] if to one that is off.
     #[allow(
         clippy::missing_panics_doc,
         reason = "a body is written once, by contract"
@@ -121,6 +128,9 @@ impl TaskBuilder {
         let (core, kind) = match self.core {
             Some(core) if core.index() >= cores => {
                 return Err(SpawnError::NoSuchCore { core, cores });
+            }
+            Some(core) if !self.handle.inner().is_on(core.index()) => {
+                return Err(SpawnError::CoreOffline { core });
             }
             Some(core) => (core.index(), Kind::Pinned),
             None => (self.any_core(), Kind::Task),

@@ -10,7 +10,7 @@ use doorbell_machine::{Counter, Machine};
 impl<M: Machine> Lane<M> {
     /// Whether there are lanes to share tasks with.
     fn has_others(&self) -> bool {
-        self.pulses.len() > 1
+        self.pulses.len() > 1 && !self.local.is_off()
     }
 
     /// How long to watch before the next look at the others.

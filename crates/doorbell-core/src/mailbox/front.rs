@@ -4,6 +4,7 @@ use super::{Batch, Mailbox, Pushed};
 use crate::bell::{Bell, Kick, LaneState, Look, Notified, Signals};
 use crate::crew::Crew;
 use crate::node::{Node, Ready};
+use crate::offline::OffWord;
 use crate::queue::{Chain, Queue};
 use crate::switches::{PostRules, SwitchWord};
 use doorbell_machine::{Bug, Counter, Line, Machine, Ordering, Watched, Word};
@@ -47,6 +48,7 @@ pub struct Front<M: Machine> {
     pulse: M::Line<M::U64>,
     crew: NonNull<Crew<M>>,
     lane: usize,
+    off: OffWord<M>,
 }
 
 // SAFETY: the crew is that which the front is part of, and lives as long.
@@ -128,7 +130,18 @@ impl<M: Machine> Front<M> {
             pulse: M::Line::new(|| M::U64::new(0)),
             crew,
             lane,
+            off: OffWord::default(),
         }
+    }
+
+    /// Whether the lane was taken off: see [`Crew::take_off`].
+    #[inline(always)]
+    pub fn is_off(&self) -> bool {
+        self.off.is_off()
+    }
+
+    pub(crate) fn off_word(&self) -> &OffWord<M> {
+        &self.off
     }
 
     /// The lanes that this one shares tasks with.

@@ -51,7 +51,7 @@ impl<M: Machine> Chain<M> {
     }
 
     /// Takes the first node out; the rest, if there is one.
-    pub(super) fn pop(self) -> (NonNull<Node<M>>, Option<Self>) {
+    pub(crate) fn pop(self) -> (NonNull<Node<M>>, Option<Self>) {
         let first = self.first();
         if first == self.last {
             return (first, None);

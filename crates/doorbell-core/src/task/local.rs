@@ -2,7 +2,7 @@
 
 use super::cell::TaskRef;
 use crate::crew::{Crew, FrontRef, Stock};
-use crate::mailbox::{Front, Posted};
+use crate::mailbox::{Front, Origin, Posted};
 use crate::node::{Node, Ready};
 use crate::queue::{Chain, Greed, Loot, Share, is_shareable};
 use crate::wheel::{Base, Clock, Wheel};
@@ -26,6 +26,8 @@ pub struct Local<M: Machine> {
     stolen: Cell<Option<NonNull<Node<M>>>>,
     /// Whose turn it is when both queues have tasks.
     pinned_next: Cell<bool>,
+    /// What its front said when the lane last looked: tasks that may run elsewhere do.
+    off: Cell<bool>,
     /// How many tasks were pushed since the last poll began.
     pushed: Cell<u32>,
     /// How many complete tasks were sent to the lanes whose lists they are in.
@@ -58,6 +60,7 @@ impl<M: Machine> Local<M> {
             ready: Ready::default(),
             stolen: Cell::new(None),
             pinned_next: Cell::new(false),
+            off: Cell::new(false),
             pushed: Cell::new(0),
             sent_home: Cell::new(0),
             newest: Cell::new(None),
@@ -223,6 +226,9 @@ impl<M: Machine> Local<M> {
     /// As for [`Queue::push`](crate::queue::Queue::push), on this lane's thread.
     #[inline]
     pub(super) unsafe fn push(&self, node: NonNull<Node<M>>) {
+        if self.off.get() {
+            return self.hand_on(node);
+        }
         // One that wakes or spawns more than one task in a poll may go on for long.
         let before = self.pushed.replace(self.pushed.get().saturating_add(1));
         let share = if before == 0 {
@@ -247,13 +253,74 @@ impl<M: Machine> Local<M> {
         let Some((chain, len)) = self.front.take_inbox() else {
             return 0;
         };
-        self.push_chain(chain);
+        if self.off.get() {
+            self.hand_on_chain(chain);
+        } else {
+            self.push_chain(chain);
+        }
         len
     }
 
     fn push_chain(&self, chain: Chain<M>) {
         // SAFETY: this lane owns its front's queue, and the chain is of tasks for it.
         unsafe { self.front.queue().push_chain(chain) };
+    }
+
+    /// The lane was taken off, or put back, and does so: what may run elsewhere goes there. Called
+    /// on the lane, by a call that whoever changed it posts.
+    pub fn follow(&self) {
+        self.off.set(self.front.is_off());
+        if !self.off.get() {
+            return;
+        }
+        if let Some((chain, _)) = self.front.take_inbox() {
+            self.hand_on_chain(chain);
+        }
+        if let Some(node) = self.stolen.take() {
+            self.hand_on(node);
+        }
+        // SAFETY: this lane owns its front's queue.
+        while let Some(node) = unsafe { self.front.queue().pop() } {
+            self.hand_on(node);
+        }
+    }
+
+    /// Whether the lane is off, as it has noticed.
+    #[inline]
+    pub(crate) fn is_off(&self) -> bool {
+        self.off.get()
+    }
+
+    fn hand_on_chain(&self, chain: Chain<M>) {
+        let mut rest = Some(chain);
+        while let Some(chain) = rest {
+            let (node, others) = chain.pop();
+            // SAFETY: taken out, so it is the caller's, and alive.
+            unsafe { node.as_ref() }.leave();
+            self.hand_on(node);
+            rest = others;
+        }
+    }
+
+    /// Gives a task that is in no queue to a lane that is on.
+    fn hand_on(&self, node: NonNull<Node<M>>) {
+        let to = self.front.crew().nearest_on(self.front.lane());
+        if !self.is(to) {
+            // SAFETY: the node is that of a task that may run anywhere, alive until it has run.
+            let posted = unsafe { to.post_task(node, Origin::Outside) };
+            if posted == Posted::Yes {
+                return;
+            }
+        }
+        if self.is(to) {
+            // Put back meanwhile, and not yet told.
+            // SAFETY: as above; this lane owns its front's queue.
+            unsafe { self.front.queue().push(node, Share::Always) };
+            return;
+        }
+        // The runtime ends.
+        // SAFETY: only tasks are pushed to these queues.
+        unsafe { TaskRef::from_node(node) }.end_queued(self);
     }
 
     /// Takes tasks from another lane of the crew, also from its inbox if `inbox`, to be run next.

@@ -92,7 +92,11 @@ impl<M: Machine> TaskRef<M> {
     /// else it runs here, and nobody is woken for it.
     pub(super) fn submit_from(self, local: &Local<M>) {
         let last = self.last();
-        if local.is(last) || local.is_closed() || last.bell().look() == Look::ParkedUntold {
+        if local.is(last)
+            || local.is_closed()
+            || last.is_off()
+            || last.bell().look() == Look::ParkedUntold
+        {
             self.push_here(local);
         } else {
             self.post_to(last, Origin::Crew);

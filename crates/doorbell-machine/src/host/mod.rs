@@ -153,6 +153,9 @@ impl Machine for Host {
             .unwrap_or_else(|| thread::allowed_cpus().len())
     }
 
+    fn bind_thread(cpus: &[usize]) -> Result<(), ThreadError> {
+        thread::bind_thread(cpus)
+    }
     fn spawn(
         spec: ThreadSpec,
         body: Box<dyn FnOnce() + Send + 'static>,

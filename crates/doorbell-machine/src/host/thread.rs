@@ -17,6 +17,10 @@ impl ThreadHandle for HostThread {
         })
     }
 
+    fn is_finished(&self) -> bool {
+        self.0.is_finished()
+    }
+
     fn is_current(&self) -> bool {
         self.0.thread().id() == std::thread::current().id()
     }
@@ -43,7 +47,7 @@ pub(super) fn spawn(
     let thread = std::thread::Builder::new()
         .name(name.clone())
         .spawn(move || {
-            let bound = cpu.map_or(Ok(()), bind);
+            let bound = cpu.map_or(Ok(()), |cpu| bind(&[cpu]));
             let ok = bound.is_ok();
             // The receiver waits for this below; it cannot be gone.
             let _ = bound_tx.send(bound);
@@ -65,12 +69,26 @@ pub(super) fn spawn(
     }
 }
 
-fn bind(cpu: usize) -> std::io::Result<()> {
+/// Binds the calling thread.
+pub(super) fn bind_thread(cpus: &[usize]) -> Result<(), ThreadError> {
+    bind(cpus).map_err(|source| ThreadError::Bind {
+        name: std::thread::current()
+            .name()
+            .unwrap_or("unnamed")
+            .to_owned(),
+        cpu: cpus.first().copied().unwrap_or(0),
+        source,
+    })
+}
+
+fn bind(cpus: &[usize]) -> std::io::Result<()> {
     let mut set = CpuSet::new();
-    if cpu >= CpuSet::MAX_CPU {
-        return Err(std::io::ErrorKind::InvalidInput.into());
+    for &cpu in cpus {
+        if cpu >= CpuSet::MAX_CPU {
+            return Err(std::io::ErrorKind::InvalidInput.into());
+        }
+        set.set(cpu);
     }
-    set.set(cpu);
     Ok(sched_setaffinity(None, &set)?)
 }
 

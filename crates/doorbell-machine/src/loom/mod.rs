@@ -198,6 +198,10 @@ impl ThreadHandle for LoomThread {
     fn join(self) -> Result<(), ThreadError> {
         self.0.join().map_err(|_| ThreadError::Panicked)
     }
+    fn is_finished(&self) -> bool {
+        // A model waits for its threads; it never asks.
+        false
+    }
     fn is_current(&self) -> bool {
         self.0.thread().id() == ::loom::thread::current().id()
     }
@@ -295,5 +299,8 @@ impl<const BUG: u8> Machine for Loom<BUG> {
         body: Box<dyn FnOnce() + Send + 'static>,
     ) -> Result<LoomThread, ThreadError> {
         Ok(LoomThread(::loom::thread::spawn(body)))
+    }
+    fn bind_thread(_cpus: &[usize]) -> Result<(), ThreadError> {
+        Ok(())
     }
 }

@@ -1,0 +1,116 @@
+//! Cores taken off and put back while they run.
+//!
+//! A lane that is off takes no task that may run elsewhere: what it has it hands to the nearest lane
+//! that is on, and so with whatever still comes. Its thread goes on for what cannot leave it:
+//! pinned tasks, the calls that were posted before, its timers, the tasks that it is home of. That
+//! is how the kernel treats a core that goes off: it moves what it can and breaks the affinity of
+//! the rest.
+
+use crate::crew::Crew;
+use crate::mailbox::Front;
+use doorbell_machine::{Machine, Ordering, Word};
+
+/// What came of taking a lane off.
+#[must_use]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TakenOff {
+    /// It is off: nothing is placed there any more. The lane itself is to be told, see
+    /// [`Local::follow`](crate::task::Local::follow).
+    Now,
+    /// It was off already.
+    Before,
+    /// It is the last one that is on, and stays on.
+    LastOne,
+}
+
+/// What came of putting a lane back.
+#[must_use]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PutBack {
+    /// It is on. The lane itself is to be told.
+    Now,
+    /// It was on already.
+    Before,
+}
+
+/// Whether a lane is off: a word of its front, which only those of [`Crew`] here change.
+#[derive(Debug)]
+pub(crate) struct OffWord<M: Machine>(M::U32);
+
+impl<M: Machine> Default for OffWord<M> {
+    fn default() -> Self {
+        OffWord(M::U32::new(0))
+    }
+}
+
+impl<M: Machine> OffWord<M> {
+    #[inline(always)]
+    pub(crate) fn is_off(&self) -> bool {
+        // ORDER: Relaxed; who places a task by an older value posts it to the lane, which hands
+        // it on.
+        self.0.load(Ordering::Relaxed) != 0
+    }
+
+    fn set(&self, off: bool) -> bool {
+        // ORDER: AcqRel; of two that change it one finds it changed, and the lane is told by a
+        // call, which orders the rest.
+        (self.0.swap(u32::from(off), Ordering::AcqRel) != 0) != off
+    }
+}
+
+impl<M: Machine> Crew<M> {
+    /// Takes a lane off, unless it is the last that is on.
+    pub fn take_off(&self, lane: usize) -> TakenOff {
+        let front = &self.fronts()[lane];
+        if front.is_off() {
+            return TakenOff::Before;
+        }
+        // ORDER: Relaxed; the exchange decides.
+        let mut on = self.on().load(Ordering::Relaxed);
+        loop {
+            if on <= 1 {
+                return TakenOff::LastOne;
+            }
+            // ORDER: AcqRel pairs with itself: the count has one order, so of two that take off
+            // the last two lanes one is refused.
+            match self
+                .on()
+                .compare_exchange(on, on - 1, Ordering::AcqRel, Ordering::Relaxed)
+            {
+                Ok(_) => break,
+                Err(now) => on = now,
+            }
+        }
+        if front.off_word().set(true) {
+            TakenOff::Now
+        } else {
+            // Somebody else has counted it meanwhile.
+            // ORDER: AcqRel as above.
+            self.on().fetch_add(1, Ordering::AcqRel);
+            TakenOff::Before
+        }
+    }
+
+    /// Puts a lane back.
+    pub fn put_back(&self, lane: usize) -> PutBack {
+        if self.fronts()[lane].off_word().set(false) {
+            // ORDER: AcqRel as in `take_off`.
+            self.on().fetch_add(1, Ordering::AcqRel);
+            PutBack::Now
+        } else {
+            PutBack::Before
+        }
+    }
+
+    /// The nearest lane that is on, from `lane` on.
+    pub(crate) fn nearest_on(&self, lane: usize) -> &Front<M> {
+        let own = &self.fronts()[lane];
+        if !own.is_off() {
+            return own;
+        }
+        // One is always on; if it has changed under the look, the lane itself hands on.
+        self.others(lane)
+            .find(|other| !other.is_off())
+            .unwrap_or(own)
+    }
+}

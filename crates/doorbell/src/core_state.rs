@@ -1,0 +1,117 @@
+//! Cores taken off and put back while the runtime runs.
+
+use crate::CoreId;
+use crate::handle::Handle;
+use crate::task::launch;
+use doorbell_core::task::{Kind, Once};
+
+/// Why a core was not taken off or put back.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum CoreError {
+    /// The runtime has no core of that number.
+    #[error("there is no core {core}: the runtime has cores 0 to {last}", last = .cores - 1)]
+    NoSuchCore {
+        /// The core asked for.
+        core: CoreId,
+        /// How many there are.
+        cores: usize,
+    },
+    /// It is the last core that is on.
+    #[error(
+        "core {core} is the last one that is on; put another one back first, or drop the runtime"
+    )]
+    LastOne {
+        /// The core asked for.
+        core: CoreId,
+    },
+    /// The runtime is going away or gone.
+    #[error("the runtime is gone")]
+    RuntimeGone,
+}
+
+impl Handle {
+    /// Takes a core off: its CPU is left to others. When this is ready, every task that was queued
+    /// there and may run elsewhere is on another core; nothing is lost.
+    ///
+    /// * Tasks that may run anywhere run on the other cores.
+    /// * Calls that were posted before run first; later ones, and tasks pinned to the core, are
+    ///   refused with [`CallError::CoreOffline`](crate::CallError::CoreOffline) and
+    ///   [`SpawnError::CoreOffline`](crate::SpawnError::CoreOffline). [`call_all`](crate::call_all())
+    ///   leaves the core out.
+    /// * Tasks that cannot leave it (pinned and local ones) go on, but on the CPUs of the cores that
+    ///   are on: as in the kernel, their pinning is broken rather than the task.
+    ///
+    /// It waits for the poll that the core is in. Dropped before it is ready, the core is off all
+    /// the same.
+    ///
+    /// # Errors
+    /// [`CoreError::NoSuchCore`], [`CoreError::LastOne`], [`CoreError::RuntimeGone`].
+    ///
+    /// ```
+    /// # #[doorbell::main(cores = 2)]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let handle = doorbell::Handle::current();
+    /// handle.core_offline(1).await?;
+    /// assert!(!handle.core_is_online(1));
+    /// assert!(doorbell::call_on(1, || ()).await.is_err());
+    /// assert!(handle.core_offline(0).await.is_err(), "the last one stays");
+    /// handle.core_online(1).await?;
+    /// assert!(doorbell::call_on(1, || ()).await.is_ok());
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn core_offline(
+        &self,
+        core: impl Into<CoreId>,
+    ) -> impl Future<Output = Result<(), CoreError>> + Send + 'static {
+        self.set_core(core.into(), false)
+    }
+
+    /// Puts a core back that was taken off. When this is ready it takes work again, on its CPU.
+    ///
+    /// # Errors
+    /// [`CoreError::NoSuchCore`], [`CoreError::RuntimeGone`].
+    pub fn core_online(
+        &self,
+        core: impl Into<CoreId>,
+    ) -> impl Future<Output = Result<(), CoreError>> + Send + 'static {
+        self.set_core(core.into(), true)
+    }
+
+    /// Whether the core is on; `false` for one that the runtime does not have.
+    pub fn core_is_online(&self, core: impl Into<CoreId>) -> bool {
+        let core = core.into().index();
+        core < self.cores() && self.inner().is_on(core)
+    }
+
+    /// What can be done at once is done at once; the rest is waited for.
+    fn set_core(
+        &self,
+        core: CoreId,
+        on: bool,
+    ) -> impl Future<Output = Result<(), CoreError>> + Send + 'static {
+        let cores = self.cores();
+        let posted = if core.index() >= cores {
+            Err(CoreError::NoSuchCore { core, cores })
+        } else if self.inner().set_on(core.index(), on).is_none() {
+            Err(CoreError::LastOne { core })
+        } else {
+            // Also if nothing changed: somebody else's change may be under way.
+            let handle = self.clone();
+            let follow = Once::new(move || handle.inner().follow_core(core.index()));
+            Ok(launch(self, core.index(), Kind::Call, follow))
+        };
+        async move {
+            // A call, which is cancelled only by the end of the lane.
+            posted?.await.map_err(|_| CoreError::RuntimeGone)
+        }
+    }
+}
+
+/// The cores that are on, of one that the runtime has.
+pub(crate) fn online(handle: &Handle) -> impl Iterator<Item = CoreId> {
+    (0..handle.cores())
+        .map(CoreId::new)
+        .filter(|core| handle.core_is_online(*core))
+}
