@@ -6,6 +6,7 @@ use crate::handle::Handle;
 use crate::lane_local::Locals;
 use crate::metrics::Metrics;
 use crate::{CoreId, Switches};
+use async_lock::Semaphore;
 use doorbell_core::bell::LaneState;
 use doorbell_core::call::{ErasedCall, ErasedPost, Gone, ManyTable, RawMany};
 use doorbell_core::task::{BodyVtable, Kind, RawJoin};
@@ -16,6 +17,7 @@ use std::cell::Cell;
 use std::pin::Pin;
 use std::ptr::NonNull;
 use std::rc::Rc;
+use std::sync::Arc;
 use std::task::Waker;
 
 /// A runtime without its machine.
@@ -25,6 +27,9 @@ pub(crate) trait Ambient: std::fmt::Debug + Send + Sync {
 
     /// Whether the core, which is below `cores()`, is on.
     fn is_on(&self, core: usize) -> bool;
+
+    /// The room in the mailbox of the core, which is below `cores()`, if it has a limit.
+    fn room(&self, core: usize) -> Option<&Arc<Semaphore>>;
 
     /// Takes a core off, or puts it back; [`Ambient::follow_core`] is owed to it if that changed
     /// anything. `None` if it is the last that is on.

@@ -3,7 +3,7 @@
 use crate::blocking::BlockingPlan;
 use crate::rt::{Owner, Plan};
 use crate::runtime::Runtime;
-use crate::{SwitchError, Switches};
+use crate::{SwitchError, Switches, room};
 use doorbell_core::lane::IdlePolicy as LaneIdle;
 use doorbell_machine::{Host, Machine, ThreadError, Topology};
 use std::time::Duration;
@@ -39,6 +39,11 @@ pub enum BuildError {
         /// The name asked for.
         name: String,
     },
+    /// A mailbox without room.
+    #[error(
+        "a mailbox with room for 0 calls takes none; give it room for 1 or more, or set no limit"
+    )]
+    NoRoom,
     /// A budget that is no share of a CPU.
     #[error(
         "an idle lane cannot watch {budget} of its time; give a budget above 0 and at most 1, or use IdlePolicy::Park"
@@ -131,6 +136,7 @@ pub struct Builder {
     idle: LaneIdle,
     switches: Option<Switches>,
     pub(crate) blocking: BlockingPlan,
+    pub(crate) mailbox_limit: Option<usize>,
 }
 
 /// How an idle lane waits for work: see [`Builder::idle`].
@@ -163,6 +169,7 @@ impl Default for Builder {
             },
             switches: None,
             blocking: BlockingPlan::default(),
+            mailbox_limit: None,
         }
     }
 }
@@ -251,6 +258,7 @@ impl Builder {
             return Err(BuildError::IdleBudget { budget });
         }
         self.blocking.check()?;
+        room::check(self.mailbox_limit)?;
         let switches = match self.switches {
             Some(switches) => switches,
             None => switches_of_environment()?,
@@ -261,6 +269,7 @@ impl Builder {
             idle: self.idle,
             switches,
             blocking: self.blocking,
+            mailbox_limit: self.mailbox_limit,
         };
         Ok(Runtime::of(Owner::start(&plan)?))
     }

@@ -1,12 +1,15 @@
 //! Calls: a closure run on the lane of a named core.
 
 use crate::handle::Handle;
+use crate::room::Place;
 use crate::task::launch;
 use crate::{CoreId, JoinError, Payload, ambient};
+use async_lock::Semaphore;
 use doorbell_core::call::{self as core_call, CallFailed, ErasedCall};
 use doorbell_core::task::{Join, Kind, Once};
 use std::any::Any;
 use std::pin::Pin;
+use std::sync::Arc;
 use std::task::{Context, Poll};
 
 /// A call without a result.
@@ -30,6 +33,14 @@ pub enum CallError {
     /// The core was taken off. The closure did not run.
     #[error("core {core} is off; call core_online({core}) first, or call another core")]
     CoreOffline {
+        /// The core asked for.
+        core: CoreId,
+    },
+    /// As many calls wait for the core as its mailbox has room for. The closure did not run.
+    #[error(
+        "the mailbox of core {core} is full; await call_on, which waits for room, or raise Builder::mailbox_limit"
+    )]
+    Full {
         /// The core asked for.
         core: CoreId,
     },
@@ -70,18 +81,33 @@ impl CallError {
 #[derive(Debug)]
 pub struct Call<R>(State<R>);
 
-#[derive(Debug)]
 enum State<R> {
+    /// The mailbox is full: this posts the call when there is room.
+    Waiting(Pin<Box<dyn Future<Output = Join<R>> + Send>>, Handle),
     Posted(Join<R>),
     Refused(Option<CallError>),
 }
 
+impl<R> std::fmt::Debug for State<R> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            State::Waiting(..) => "Waiting",
+            State::Posted(_) => "Posted",
+            State::Refused(_) => "Refused",
+        })
+    }
+}
+
 impl<R> Unpin for Call<R> {}
 
-impl<R> Call<R> {
-    /// Lets the call run without anybody waiting for it. Its result is dropped where it ran.
+impl<R: Send + 'static> Call<R> {
+    /// Lets the call run without anybody waiting for it, also if it has to wait for room first. Its
+    /// result is dropped where it ran.
     pub fn detach(mut self) {
-        self.0 = State::Refused(None);
+        let state = std::mem::replace(&mut self.0, State::Refused(None));
+        if let State::Waiting(waiting, handle) = state {
+            drop(handle.spawn(async move { drop(waiting.await) }));
+        }
     }
 }
 
@@ -89,7 +115,14 @@ impl<R> Future for Call<R> {
     type Output = Result<R, CallError>;
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        if let State::Waiting(waiting, _) = &mut self.0 {
+            match waiting.as_mut().poll(cx) {
+                Poll::Ready(join) => self.0 = State::Posted(join),
+                Poll::Pending => return Poll::Pending,
+            }
+        }
         match &mut self.0 {
+            State::Waiting(..) => unreachable!("it was posted above"),
             State::Posted(join) => Pin::new(join).poll(cx).map_err(|error| match error {
                 JoinError::Panicked(payload) => CallError::Panicked(payload),
                 // Only a withdrawal or the end of the lane cancels a call, and who awaits it
@@ -116,7 +149,8 @@ impl<R> Drop for Call<R> {
 
 /// Runs a closure on the lane of a core of the current runtime.
 ///
-/// It is posted at once and runs as soon as the poll that the core may be in has ended, before
+/// It is posted at once, unless the core's mailbox has a
+/// [limit](crate::Builder::mailbox_limit) and is full, and runs as soon as the poll that the core may be in has ended, before
 /// its tasks, without a pass of its scheduler; so it should be short. Calls from one task or
 /// thread to one core run in the order they were posted. The core is rung only if it sleeps.
 ///
@@ -145,6 +179,28 @@ where
 }
 
 #[inline]
+/// As [`call_on`], but it does not wait for room in the core's mailbox.
+///
+/// # Errors
+/// [`CallError::Full`] if the mailbox has a [limit](crate::Builder::mailbox_limit) and is full;
+/// [`CallError::NoSuchCore`], [`CallError::CoreOffline`]. The closure was dropped here. Awaiting the
+/// call returns the errors of [`call_on`].
+///
+/// # Panics
+/// If there is no runtime on this thread; [`Handle::try_call_on`] works anywhere.
+#[track_caller]
+pub fn try_call_on<F, R>(core: impl Into<CoreId>, f: F) -> Result<Call<R>, CallError>
+where
+    F: FnOnce() -> R + Send + 'static,
+    R: Send + 'static,
+{
+    let core = core.into();
+    ambient::with_current(|frame| match frame {
+        Some(frame) => try_post(frame.handle(), core, f),
+        None => panic!("{}", crate::NoRuntime),
+    })
+}
+
 pub(crate) fn check(handle: &Handle, core: CoreId) -> Result<usize, CallError> {
     let cores = handle.cores();
     if core.index() >= cores {
@@ -165,12 +221,69 @@ where
         Ok(core) => core,
         Err(error) => return Call(State::Refused(Some(error))),
     };
-    Call(State::Posted(launch(
-        handle,
-        core,
-        Kind::Call,
-        Once::new(f),
-    )))
+    match handle.inner().room(core) {
+        None => Call(State::Posted(launch(
+            handle,
+            core,
+            Kind::Call,
+            Once::new(f),
+        ))),
+        Some(room) => match room.try_acquire_arc() {
+            Some(place) => Call(State::Posted(launch_in(handle, core, place, f))),
+            None => Call(wait_for_room(handle.clone(), Arc::clone(room), core, f)),
+        },
+    }
+}
+
+/// As [`post`], but it does not wait for room.
+pub(crate) fn try_post<F, R>(handle: &Handle, core: CoreId, f: F) -> Result<Call<R>, CallError>
+where
+    F: FnOnce() -> R + Send + 'static,
+    R: Send + 'static,
+{
+    let number = check(handle, core)?;
+    let join = match place(handle, core)? {
+        None => launch(handle, number, Kind::Call, Once::new(f)),
+        Some(place) => launch_in(handle, number, place, f),
+    };
+    Ok(Call(State::Posted(join)))
+}
+
+/// A place in the mailbox of a core that is there, if places are counted.
+pub(crate) fn place(handle: &Handle, core: CoreId) -> Result<Option<Place>, CallError> {
+    match handle.inner().room(core.index()) {
+        None => Ok(None),
+        Some(room) => match room.try_acquire_arc() {
+            Some(place) => Ok(Some(place)),
+            None => Err(CallError::Full { core }),
+        },
+    }
+}
+
+/// The place is given back when the closure has run or is dropped.
+fn launch_in<F, R>(handle: &Handle, core: usize, place: Place, f: F) -> Join<R>
+where
+    F: FnOnce() -> R + Send + 'static,
+    R: Send + 'static,
+{
+    let f = move || {
+        let _place = place;
+        f()
+    };
+    launch(handle, core, Kind::Call, Once::new(f))
+}
+
+fn wait_for_room<F, R>(handle: Handle, room: Arc<Semaphore>, core: usize, f: F) -> State<R>
+where
+    F: FnOnce() -> R + Send + 'static,
+    R: Send + 'static,
+{
+    let then = handle.clone();
+    let waiting = async move {
+        let place = room.acquire_arc().await;
+        launch_in(&then, core, place, f)
+    };
+    State::Waiting(Box::pin(waiting), handle)
 }
 
 pub(crate) fn blocking<F, R>(handle: &Handle, core: CoreId, f: F) -> Result<R, CallError>
@@ -182,6 +295,13 @@ where
     if ambient::on_a_lane() {
         return Err(CallError::InsideLane);
     }
+    let mut waited = None;
+    if let Some(room) = handle.inner().room(core) {
+        let wait = async { waited = Some(room.acquire_arc().await) };
+        handle.inner().block_on(std::pin::pin!(wait));
+    }
+    // The place is kept until the closure has run.
+    let _place = waited;
     // SAFETY: closure and result are Send, and the caller is no lane.
     let post = |call: ErasedCall| unsafe { handle.inner().call_blocking(core, &call) };
     // SAFETY: `call_blocking` is `wait_for`, and keeps nothing.

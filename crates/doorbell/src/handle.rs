@@ -230,6 +230,19 @@ impl Handle {
         call_many::blocking(self, online(self), f)
     }
 
+    /// As [`Handle::call_on`], but it does not wait for room; see
+    /// [`try_call_on`](crate::try_call_on()).
+    ///
+    /// # Errors
+    /// As for [`try_call_on`](crate::try_call_on()).
+    pub fn try_call_on<F, R>(&self, core: impl Into<CoreId>, f: F) -> Result<Call<R>, CallError>
+    where
+        F: FnOnce() -> R + Send + 'static,
+        R: Send + 'static,
+    {
+        call::try_post(self, core.into(), f)
+    }
+
     /// Runs a closure on the lane of a core and blocks until it has run. For threads that are
     /// no lane. The closure may borrow from the caller.
     ///

@@ -68,6 +68,7 @@ mod lane_local;
 mod local;
 mod metrics;
 mod post;
+mod room;
 mod rt;
 mod runtime;
 mod scope;
@@ -79,7 +80,7 @@ mod yield_now;
 
 pub use blocking::{BlockingHandle, BlockingMetrics, spawn_blocking};
 pub use builder::{BuildError, Builder, CpuList, IdlePolicy};
-pub use call::{Call, CallError, call_on};
+pub use call::{Call, CallError, call_on, try_call_on};
 pub use call_many::{CallMany, ManyResults, call_all, call_many};
 pub use core_state::CoreError;
 pub use doorbell_core::bell::LaneState;

@@ -1,6 +1,6 @@
 //! Closures sent to a named core that nobody waits for.
 
-use crate::call::{CallError, check};
+use crate::call::{CallError, check, place};
 use crate::handle::Handle;
 use crate::{CoreId, ambient};
 use doorbell_core::call::{Gone, posting};
@@ -29,7 +29,8 @@ use doorbell_core::call::{Gone, posting};
 /// ```
 ///
 /// # Errors
-/// [`CallError::NoSuchCore`] and [`CallError::RuntimeGone`]; the closure was dropped here.
+/// [`CallError::NoSuchCore`], [`CallError::CoreOffline`], [`CallError::Full`] and
+/// [`CallError::RuntimeGone`]; the closure was dropped here.
 ///
 /// # Panics
 /// If there is no runtime on this thread; [`Handle::post_on`] works anywhere.
@@ -50,7 +51,21 @@ pub(crate) fn post<F>(handle: &Handle, core: CoreId, f: F) -> Result<(), CallErr
 where
     F: FnOnce() + Send + 'static,
 {
-    let core = check(handle, core)?;
+    let number = check(handle, core)?;
+    let Some(place) = place(handle, core)? else {
+        return post_unlimited(handle, number, f);
+    };
+    post_unlimited(handle, number, move || {
+        let _place = place;
+        f();
+    })
+}
+
+#[inline]
+fn post_unlimited<F>(handle: &Handle, core: usize, f: F) -> Result<(), CallError>
+where
+    F: FnOnce() + Send + 'static,
+{
     // SAFETY: the closure is Send and borrows nothing; `post` posts it or returns an error.
     let posted = unsafe { posting(f, |erased| handle.inner().post(core, erased)) };
     posted.map_err(|(_f, Gone)| CallError::RuntimeGone)

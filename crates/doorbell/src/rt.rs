@@ -4,7 +4,9 @@ use crate::ambient::{self, Ambient};
 use crate::blocking::{Blocking, BlockingPlan, Open, Pool};
 use crate::handle::Handle;
 use crate::metrics::{LaneMetrics, Metrics};
+use crate::room::Rooms;
 use crate::{CoreId, Switches};
+use async_lock::Semaphore;
 use doorbell_core::bell::LaneState;
 use doorbell_core::call::{
     ErasedCall, ErasedPost, Gone, ManyTable, Pool as Parcels, RawMany, SPIN_NS, launch_many,
@@ -35,6 +37,7 @@ pub(crate) struct Plan {
     pub(crate) idle: IdlePolicy,
     pub(crate) switches: Switches,
     pub(crate) blocking: BlockingPlan,
+    pub(crate) mailbox_limit: Option<usize>,
 }
 
 /// How far one core is from another: work is taken from the nearest first.
@@ -74,6 +77,7 @@ pub(crate) struct Rt<M: Machine> {
     clock: Arc<Clock<M>>,
     /// The CPU of each core; `None` leaves its lane free.
     cpus: Vec<Option<usize>>,
+    rooms: Rooms,
     blocking: Arc<Pool<M>>,
 }
 
@@ -117,6 +121,7 @@ impl<M: Machine> Owner<M> {
             watch_ns: watch_of_threads_ns(plan.idle),
             clock,
             cpus: plan.cpus.clone(),
+            rooms: Rooms::new(plan.mailbox_limit, plan.cpus.len()),
             blocking,
         });
         // If a thread cannot be started, dropping the owner ends those that were.
@@ -236,6 +241,10 @@ impl<M: Machine> Ambient for Rt<M> {
 
     fn is_on(&self, core: usize) -> bool {
         !self.lanes[core].front().is_off()
+    }
+
+    fn room(&self, core: usize) -> Option<&Arc<Semaphore>> {
+        self.rooms.of(core)
     }
 
     fn set_on(&self, core: usize, on: bool) -> Option<bool> {
