@@ -38,6 +38,13 @@ pub(crate) trait Ambient: std::fmt::Debug + Send + Sync {
     /// Has the lane that the caller runs on, that of this core, do what was set.
     fn follow_core(&self, core: usize);
 
+    /// Whether the poll that the caller is in may complete one more ready operation; always on a
+    /// thread that is no lane of this runtime.
+    fn has_budget(&self) -> bool;
+
+    /// It has completed one.
+    fn spend_budget(&self);
+
     /// The core for a task that may run anywhere, if the caller is on none of its lanes.
     fn next_core(&self) -> usize;
 

@@ -61,6 +61,7 @@ mod blocking;
 mod builder;
 mod call;
 mod call_many;
+pub mod coop;
 mod core_state;
 mod handle;
 mod join_set;

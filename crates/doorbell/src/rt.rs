@@ -247,6 +247,14 @@ impl<M: Machine> Ambient for Rt<M> {
         self.rooms.of(core)
     }
 
+    fn has_budget(&self) -> bool {
+        Local::<M>::with_current(|local| local.is_none_or(Local::has_budget))
+    }
+
+    fn spend_budget(&self) {
+        Local::<M>::with_current(|local| local.into_iter().for_each(Local::spend_budget));
+    }
+
     fn set_on(&self, core: usize, on: bool) -> Option<bool> {
         let crew = self.lanes[core].front().crew();
         if on {

@@ -15,6 +15,10 @@ use std::sync::Arc;
 /// for long does not keep the memory of ever more.
 const SENT_HOME_QUIETLY: u32 = 256;
 
+/// How many operations that are ready at once (a read, a message) one poll may complete before it
+/// gives the others a turn. As in tokio.
+const POLL_BUDGET: u32 = 128;
+
 /// A lane as its own thread sees it. Not `Sync`.
 #[derive(Debug)]
 pub struct Local<M: Machine> {
@@ -30,6 +34,8 @@ pub struct Local<M: Machine> {
     off: Cell<bool>,
     /// How many tasks were pushed since the last poll began.
     pushed: Cell<u32>,
+    /// How many ready operations the current poll may still complete.
+    budget: Cell<u32>,
     /// How many complete tasks were sent to the lanes whose lists they are in.
     sent_home: Cell<u32>,
     /// The tasks that live on this lane: the newest, linked through their headers.
@@ -62,6 +68,7 @@ impl<M: Machine> Local<M> {
             pinned_next: Cell::new(false),
             off: Cell::new(false),
             pushed: Cell::new(0),
+            budget: Cell::new(POLL_BUDGET),
             sent_home: Cell::new(0),
             newest: Cell::new(None),
             live: Cell::new(0),
@@ -285,6 +292,18 @@ impl<M: Machine> Local<M> {
         }
     }
 
+    /// Whether the current poll may complete one more ready operation.
+    #[inline]
+    pub fn has_budget(&self) -> bool {
+        self.budget.get() > 0
+    }
+
+    /// It has completed one.
+    #[inline]
+    pub fn spend_budget(&self) {
+        self.budget.set(self.budget.get().saturating_sub(1));
+    }
+
     /// Whether the lane is off, as it has noticed.
     #[inline]
     pub(crate) fn is_off(&self) -> bool {
@@ -408,6 +427,7 @@ impl<M: Machine> Local<M> {
         };
         self.front.beat();
         self.pushed.set(0);
+        self.budget.set(POLL_BUDGET);
         // SAFETY: only tasks are pushed to these queues.
         unsafe { TaskRef::from_node(node) }.run(self);
         true
