@@ -197,7 +197,17 @@ fn every_mutant_has_its_killer() {
 }
 
 /// README and models of every protocol.
-const PROTOCOLS: [(&str, &str, &str); 5] = [
+const PROTOCOLS: [(&str, &str, &str); 7] = [
+    (
+        "queue",
+        include_str!("queue/README.md"),
+        include_str!("queue/loom.rs"),
+    ),
+    (
+        "idle",
+        include_str!("idle/README.md"),
+        include_str!("idle/loom.rs"),
+    ),
     (
         "bell",
         include_str!("bell/README.md"),
@@ -211,7 +221,10 @@ const PROTOCOLS: [(&str, &str, &str); 5] = [
     (
         "task",
         include_str!("task/README.md"),
-        include_str!("task/loom.rs"),
+        concat!(
+            include_str!("task/loom.rs"),
+            include_str!("task/loom_lanes.rs")
+        ),
     ),
     (
         "call",
