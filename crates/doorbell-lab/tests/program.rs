@@ -214,7 +214,7 @@ fn spawn_compares_with_tokio_and_sums_up() {
 
 #[test]
 fn flood_is_compared_with_the_limit() {
-    let rows = trial_rows("flood", "doorbell (call_on, detached, 8");
+    let rows = trial_rows("flood", "doorbell (post_on, 8");
     if rows.is_empty() {
         return;
     }
