@@ -266,11 +266,15 @@ fn since(after: &[LaneCounts], before: &[LaneCounts]) -> LanesUse {
 /// The figures.
 pub(super) fn outcome(by_lanes: u64, by_threads: u64, span: Duration, used: LanesUse) -> Outcome {
     let calls = by_lanes + by_threads;
+    let per_s = |count: u64| count as f64 / span.as_secs_f64();
     let per_1k = |count: u64| 1_000.0 * count as f64 / calls.max(1) as f64;
     Outcome {
         operations: calls,
         figures: BTreeMap::from([
-            ("calls_per_s", calls as f64 / span.as_secs_f64()),
+            ("calls_per_s", per_s(calls)),
+            ("lane_calls_per_s", per_s(by_lanes)),
+            ("thread_calls_per_s", per_s(by_threads)),
+            ("rings_per_s", per_s(used.rings)),
             ("rings_per_1k", per_1k(used.rings)),
             ("rings_awake_per_1k", per_1k(used.rings_awake)),
             ("parks_per_1k", per_1k(used.parks)),

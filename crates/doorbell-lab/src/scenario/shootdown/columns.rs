@@ -40,7 +40,7 @@ pub(super) fn columns() -> Vec<Column> {
 }
 
 /// One sentence for each group of columns. Also part of the help.
-pub(super) const READING: [&str; 8] = [
+pub(super) const READING: [&str; 9] = [
     "calls/s: calls to all cores that were made and answered in a second, by all callers together: \
      a task on every core and 32 other threads. One such call is a call to each core.",
     "x base: divided by the row call_coalesce=base of the same round. The two settings take turns, \
@@ -55,6 +55,9 @@ pub(super) const READING: [&str; 8] = [
      saved in interrupts is to be looked for in rings, and interrupts need not change.",
     "by lanes: the share of the calls that the tasks made; the rest came from the threads, which \
      run where the OS puts them and spin for 50 µs before they sleep.",
+    "Everybody calls until the time is over, so the setting that is cheaper for lanes has more of \
+     their calls, which ring less. Where the share differs, counts per call and calls/s of all \
+     show that too: read threads and lanes apart, and the wake syscalls a second.",
     "In the last table change is the median of what changed in each round, and CV the coefficient \
      of variation of the rounds. The seed's figures are those of its own run: 88 threads that swap, \
      44 cores.",
@@ -91,7 +94,7 @@ fn gist(base: &Rated<'_>, on: &Rated<'_>) -> String {
         "All call all: while {} threads and {lanes:.0} lanes call every core, to ring only a lane \
          that sleeps and that nobody has told makes {} wake syscalls (the goal, {:.0} % fewer, is \
          {reached}), {} interrupts between CPUs (the seed {}), and {} calls answered a second (the \
-         seed {}).",
+         seed {}): {} of the threads' and {} of the lanes'.",
         super::THREADS,
         rings.in_words(),
         -goal,
@@ -99,6 +102,8 @@ fn gist(base: &Rated<'_>, on: &Rated<'_>) -> String {
         seed::INTERRUPTS.change().in_words(),
         change("calls_per_s").in_words(),
         seed::THROUGHPUT.change().in_words(),
+        change("thread_calls_per_s").in_words(),
+        change("lane_calls_per_s").in_words(),
     )
 }
 

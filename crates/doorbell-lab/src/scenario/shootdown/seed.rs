@@ -56,7 +56,7 @@ struct Line {
     goal: Option<(&'static str, f64)>,
 }
 
-const LINES: [Line; 4] = [
+const LINES: [Line; 7] = [
     Line {
         title: "RES+CAL per 1,000 calls",
         metric: "interrupts_per_1k",
@@ -70,10 +70,28 @@ const LINES: [Line; 4] = [
         goal: Some((">", 0.0)),
     },
     Line {
+        title: "of them by threads",
+        metric: "thread_calls_per_s",
+        seed: None,
+        goal: None,
+    },
+    Line {
+        title: "of them by lanes",
+        metric: "lane_calls_per_s",
+        seed: None,
+        goal: None,
+    },
+    Line {
         title: "wake syscalls per 1,000 calls",
         metric: "rings_per_1k",
         seed: None,
         goal: Some(("<=", RINGS_GOAL_PERCENT)),
+    },
+    Line {
+        title: "wake syscalls a second",
+        metric: "rings_per_s",
+        seed: None,
+        goal: None,
     },
     Line {
         title: "all syscalls per 1,000 calls",
