@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use clap::{Args, Parser, Subcommand};
 
 use crate::scenario::{
-    Effort, Options, call, flood, idle, spawn, timer_acc, timer_cost, timer_idle,
+    Effort, Options, call, flood, idle, shootdown, spawn, timer_acc, timer_cost, timer_idle,
 };
 use crate::tour::TourOptions;
 
@@ -27,6 +27,7 @@ const ROUNDS_MAX: i64 = 1_000;
         doorbell lab call --quick    a first look within seconds\n  \
         doorbell lab spawn           how fast tasks are spawned, chained and woken\n  \
         doorbell lab flood           how many posts to one core are done in a second\n  \
+        doorbell lab shootdown       what it saves to ring only who sleeps, when all call all\n  \
         doorbell lab idle            what a runtime costs that has nothing to do\n  \
         doorbell lab timer-cost      what a timer costs that never fires\n  \
         doorbell lab timer-acc       how late sleeps end\n  \
@@ -135,7 +136,7 @@ pub enum LabCommand {
     /// Post to one core from many threads, and wait for nothing
     ///
     /// 1, 2, 8 and 32 threads post work to one core as fast as they can, at most 10,000 ahead each.
-    /// Measured is how much is done in a second, and whom it disturbs; with calls and tasks of
+    /// Measured is how much is done in a second, and whom it disturbs; with posts, calls and tasks of
     /// doorbell, tasks and a channel of tokio, the channels of std and crossbeam, and as the limit
     /// a list of recycled nodes.
     #[command(after_long_help = trial_help(
@@ -144,6 +145,19 @@ pub enum LabCommand {
         flood::reading(),
     ))]
     Flood(LabArgs),
+
+    /// Call all cores from everywhere at once, and wait for all answers
+    ///
+    /// A task on every core and 32 other threads call all cores, again and again, each waiting for
+    /// every answer. Measured is how many such calls are made in a second, and how often a lane is
+    /// woken for them: if only a lane that sleeps and that nobody has told is rung, against the
+    /// older behaviour, in which every post makes the system call.
+    #[command(after_long_help = trial_help(
+        "shootdown",
+        "the whole table, in about 40 seconds",
+        shootdown::reading(),
+    ))]
+    Shootdown(LabArgs),
 
     /// Let a runtime rest after work, and look whether it does
     ///
@@ -201,6 +215,7 @@ impl LabCommand {
             Self::Call(args) => args.options(),
             Self::Spawn(args)
             | Self::Flood(args)
+            | Self::Shootdown(args)
             | Self::Idle(args)
             | Self::TimerCost(args)
             | Self::TimerAcc(args)

@@ -54,6 +54,7 @@ fn run(cli: &Cli) -> Result<(), LabError> {
         LabCommand::Call(_) => scenario::call::run(&options),
         LabCommand::Spawn(_) => scenario::spawn::run(&options),
         LabCommand::Flood(_) => scenario::flood::run(&options),
+        LabCommand::Shootdown(_) => scenario::shootdown::run(&options),
         LabCommand::Idle(_) => scenario::idle::run(&options),
         LabCommand::TimerCost(_) => scenario::timer_cost::run(&options),
         LabCommand::TimerAcc(_) => scenario::timer_acc::run(&options),

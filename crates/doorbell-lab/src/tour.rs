@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use crate::error::LabError;
 use crate::report::{Report, to_json_list};
 use crate::scenario::{Effort, Options};
-use crate::scenario::{call, flood, idle, spawn, timer_acc, timer_cost, timer_idle};
+use crate::scenario::{call, flood, idle, shootdown, spawn, timer_acc, timer_cost, timer_idle};
 
 /// One scenario, and how many rounds of its quick form the tour has time for.
 struct Stop {
@@ -16,7 +16,7 @@ struct Stop {
 }
 
 /// All of them: about two minutes.
-const STOPS: [Stop; 7] = [
+const STOPS: [Stop; 8] = [
     Stop {
         name: "call",
         rounds: 7,
@@ -34,6 +34,12 @@ const STOPS: [Stop; 7] = [
         rounds: 7,
         about: "posts to one core, and nobody waits",
         run: flood::run,
+    },
+    Stop {
+        name: "shootdown",
+        rounds: 7,
+        about: "all call all cores at once, and wait",
+        run: shootdown::run,
     },
     Stop {
         name: "idle",

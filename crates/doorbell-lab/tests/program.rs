@@ -33,6 +33,7 @@ fn help_teaches() {
     for scenario in [
         "spawn",
         "flood",
+        "shootdown",
         "idle",
         "timer-cost",
         "timer-acc",
@@ -55,6 +56,7 @@ fn help_teaches() {
                 "call",
                 "spawn",
                 "flood",
+                "shootdown",
                 "idle",
                 "tour",
                 "interleaved",
@@ -214,12 +216,28 @@ fn spawn_compares_with_tokio_and_sums_up() {
 
 #[test]
 fn flood_is_compared_with_the_limit() {
-    let rows = trial_rows("flood", "doorbell (call_on, detached, 8");
+    let rows = trial_rows("flood", "doorbell (post_on, 8");
     if rows.is_empty() {
         return;
     }
     assert_eq!(names(&rows), ["recycled nodes", "doorbell"]);
     assert_metrics(&rows, &["mops_per_s", "mops_min_per_s", "ratio_x"]);
+}
+
+#[test]
+fn shootdown_is_compared_with_the_seeds_baseline() {
+    let rows = trial_rows("shootdown", "=on");
+    if rows.is_empty() {
+        return;
+    }
+    assert_eq!(names(&rows), ["doorbell", "doorbell"]);
+    assert_eq!(rows[0]["variant"], "call_coalesce=base");
+    let wanted = ["calls_per_s", "ratio_x", "rings_per_1k", "by_lanes_percent"];
+    assert_metrics(&rows, &wanted);
+    assert_eq!(rows[1]["metrics"]["rings_awake_per_1k"], 0.0);
+    // Whatever else runs on this machine: every post to a lane that runs is such a ring.
+    let awake = rows[0]["metrics"]["rings_awake_per_1k"].as_f64();
+    assert!(awake.is_some_and(|count| count > 0.0), "{rows:?}");
 }
 
 #[test]

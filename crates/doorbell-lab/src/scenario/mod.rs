@@ -9,6 +9,7 @@ pub mod flood;
 pub mod idle;
 mod options;
 mod rounds;
+pub mod shootdown;
 pub mod spawn;
 mod summary;
 pub mod timer_acc;

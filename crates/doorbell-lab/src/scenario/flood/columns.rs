@@ -2,7 +2,7 @@
 
 use super::super::common::figure_of;
 use super::super::trial::{Conclusion, Rated};
-use super::targets::{DoorbellCalls, DoorbellTasks, Target, TokioChannel, TokioTasks};
+use super::targets::{Calls, Doorbell, Posts, Target, Tasks, TokioChannel, TokioTasks};
 use crate::report::{Cell, Chart, Column, Series};
 
 /// Figures whose spread over the rounds is kept.
@@ -47,8 +47,8 @@ pub(super) const READING: [&str; 7] = [
      first round. To start a producer and to hear of its end is in both.",
     "The consumer has a CPU of its own; the producers share the others. With two CPUs they take \
      turns on one.",
-    "What is posted: a call is a closure, a task a future, both with an allocation each; channels \
-     carry a number.",
+    "What is posted: post_on takes a closure, in memory that the poster has back and uses again; a \
+     call is a closure and a task a future, both with an allocation each; channels carry a number.",
     "No producer is more than 10,000 posts ahead of what is done; it looks every 1,000 posts, and \
      spins if it has to wait.",
     "Every round counts: the limit here is a contestant among the others.",
@@ -67,10 +67,11 @@ pub(super) fn conclude(rated: &[Rated<'_>]) -> Conclusion {
         format!("{} and {}", of(1), of(32))
     };
     Conclusion::in_words(format!(
-        "From 1 and from 32 threads, millions a second: doorbell takes {} calls and {} tasks, tokio \
-         {} messages and {} tasks.",
-        rates(DoorbellCalls::NAME, DoorbellCalls::WHAT),
-        rates(DoorbellTasks::NAME, DoorbellTasks::WHAT),
+        "From 1 and from 32 threads, millions a second: doorbell takes {} posts, {} calls and {} \
+         tasks, tokio {} messages and {} tasks.",
+        rates(Doorbell::<Posts>::NAME, Doorbell::<Posts>::WHAT),
+        rates(Doorbell::<Calls>::NAME, Doorbell::<Calls>::WHAT),
+        rates(Doorbell::<Tasks>::NAME, Doorbell::<Tasks>::WHAT),
         rates(TokioChannel::NAME, TokioChannel::WHAT),
         rates(TokioTasks::NAME, TokioTasks::WHAT),
     ))

@@ -16,7 +16,7 @@ use crate::error::LabError;
 use crate::report::Report;
 use floods::Floods;
 use nodes::Nodes;
-use targets::{DoorbellCalls, DoorbellTasks, Emptied, TokioChannel, TokioTasks};
+use targets::{Calls, Doorbell, Emptied, Posts, Tasks, TokioChannel, TokioTasks};
 
 /// How many threads post.
 const PRODUCERS: [usize; 4] = [1, 2, 8, counts::PRODUCERS_MAX];
@@ -38,9 +38,10 @@ fn contestants(stage: Stage) -> Vec<Box<dyn Trial>> {
         all.push(Box::new(Floods::<Crossbeam>::new(stage, producers)));
         all.push(Box::new(Floods::<Std>::new(stage, producers)));
         all.push(Box::new(Floods::<TokioChannel>::new(stage, producers)));
-        all.push(Box::new(Floods::<DoorbellCalls>::new(stage, producers)));
+        all.push(Box::new(Floods::<Doorbell<Posts>>::new(stage, producers)));
+        all.push(Box::new(Floods::<Doorbell<Calls>>::new(stage, producers)));
         all.push(Box::new(Floods::<TokioTasks>::new(stage, producers)));
-        all.push(Box::new(Floods::<DoorbellTasks>::new(stage, producers)));
+        all.push(Box::new(Floods::<Doorbell<Tasks>>::new(stage, producers)));
     }
     all
 }

@@ -1,6 +1,7 @@
 //! Who takes the posts, all of them on one CPU, and how each is posted to.
 
 use std::fmt;
+use std::marker::PhantomData;
 use std::sync::mpsc;
 use std::thread::JoinHandle;
 
@@ -42,44 +43,6 @@ pub(super) trait Target: Sized + fmt::Debug + 'static {
     fn stop(self) -> Result<(), LabError>;
 }
 
-/// The one place where doorbell's call without a wait is posted.
-#[inline]
-fn post_call(handle: &doorbell::Handle, counts: &'static Counts, producer: usize) {
-    handle
-        .call_on(CORE, move || counts.one_done(producer))
-        .detach();
-}
-
-/// The one place where doorbell's task is spawned.
-#[inline]
-fn spawn_task(handle: &doorbell::Handle, counts: &'static Counts, producer: usize) {
-    let task = handle.task().on(CORE);
-    drop(task.spawn(async move { counts.one_done(producer) }));
-}
-
-/// A lane of doorbell: what both of its contestants have.
-#[derive(Debug)]
-struct Lane {
-    runtime: doorbell::Runtime,
-    counts: &'static Counts,
-}
-
-impl Lane {
-    fn start(cpu: usize, counts: &'static Counts) -> Result<Self, LabError> {
-        let builder = doorbell::Builder::new().core_list([cpu]).name("lab");
-        let runtime = builder.build()?;
-        Ok(Self { runtime, counts })
-    }
-
-    fn way(&self, producer: usize) -> Way<doorbell::Handle> {
-        Way {
-            to: self.runtime.handle().clone(),
-            counts: self.counts,
-            producer,
-        }
-    }
-}
-
 /// What a producer of a runtime holds.
 #[derive(Debug)]
 pub(super) struct Way<H> {
@@ -88,68 +51,107 @@ pub(super) struct Way<H> {
     producer: usize,
 }
 
-/// doorbell's calls.
-#[derive(Debug)]
-pub(super) struct DoorbellCalls(Lane);
+/// A way to give work to a core of doorbell without waiting for it.
+pub(super) trait Form: fmt::Debug + Send + 'static {
+    /// What is posted.
+    const WHAT: &'static str;
 
-/// A producer of [`DoorbellCalls`].
-#[derive(Debug)]
-pub(super) struct CallPoster(Way<doorbell::Handle>);
+    /// Posts one.
+    fn post(way: &Way<doorbell::Handle>) -> Result<(), Gone>;
+}
 
-impl Poster for CallPoster {
+/// A closure without a result, in a parcel that its lane gives back.
+#[derive(Debug)]
+pub(super) struct Posts;
+
+impl Form for Posts {
+    const WHAT: &'static str = "post_on";
+
     #[inline]
-    fn post(&mut self) -> Result<(), Gone> {
-        post_call(&self.0.to, self.0.counts, self.0.producer);
-        Ok(())
+    fn post(way: &Way<doorbell::Handle>) -> Result<(), Gone> {
+        let (counts, producer) = (way.counts, way.producer);
+        let posted = way.to.post_on(CORE, move || counts.one_done(producer));
+        posted.map_err(|_| Gone)
     }
 }
 
-impl Target for DoorbellCalls {
-    const NAME: &'static str = "doorbell";
+/// A call that somebody could have awaited.
+#[derive(Debug)]
+pub(super) struct Calls;
+
+impl Form for Calls {
     const WHAT: &'static str = "call_on, detached";
-    type Poster = CallPoster;
 
-    fn start(cpu: usize, counts: &'static Counts) -> Result<Self, LabError> {
-        Lane::start(cpu, counts).map(Self)
-    }
-
-    fn poster(&self, producer: usize) -> Self::Poster {
-        CallPoster(self.0.way(producer))
-    }
-
-    fn stop(self) -> Result<(), LabError> {
-        drop(self);
+    #[inline]
+    fn post(way: &Way<doorbell::Handle>) -> Result<(), Gone> {
+        let (counts, producer) = (way.counts, way.producer);
+        let call = way.to.call_on(CORE, move || counts.one_done(producer));
+        call.detach();
         Ok(())
     }
 }
 
-/// doorbell's tasks, pinned to the core.
+/// A task, pinned to the core.
 #[derive(Debug)]
-pub(super) struct DoorbellTasks(Lane);
+pub(super) struct Tasks;
 
-/// A producer of [`DoorbellTasks`].
+impl Form for Tasks {
+    const WHAT: &'static str = "task().on(core).spawn";
+
+    #[inline]
+    fn post(way: &Way<doorbell::Handle>) -> Result<(), Gone> {
+        let (counts, producer) = (way.counts, way.producer);
+        let task = way.to.task().on(CORE);
+        drop(task.spawn(async move { counts.one_done(producer) }));
+        Ok(())
+    }
+}
+
+/// A lane of doorbell.
 #[derive(Debug)]
-pub(super) struct TaskPoster(Way<doorbell::Handle>);
+pub(super) struct Doorbell<F> {
+    runtime: doorbell::Runtime,
+    counts: &'static Counts,
+    form: PhantomData<F>,
+}
 
-impl Poster for TaskPoster {
+/// A producer of [`Doorbell`].
+#[derive(Debug)]
+pub(super) struct DoorbellPoster<F> {
+    way: Way<doorbell::Handle>,
+    form: PhantomData<F>,
+}
+
+impl<F: Form> Poster for DoorbellPoster<F> {
     #[inline]
     fn post(&mut self) -> Result<(), Gone> {
-        spawn_task(&self.0.to, self.0.counts, self.0.producer);
-        Ok(())
+        F::post(&self.way)
     }
 }
 
-impl Target for DoorbellTasks {
+impl<F: Form> Target for Doorbell<F> {
     const NAME: &'static str = "doorbell";
-    const WHAT: &'static str = "task().on(core).spawn";
-    type Poster = TaskPoster;
+    const WHAT: &'static str = F::WHAT;
+    type Poster = DoorbellPoster<F>;
 
     fn start(cpu: usize, counts: &'static Counts) -> Result<Self, LabError> {
-        Lane::start(cpu, counts).map(Self)
+        let builder = doorbell::Builder::new().core_list([cpu]).name("lab");
+        Ok(Self {
+            runtime: builder.build()?,
+            counts,
+            form: PhantomData,
+        })
     }
 
     fn poster(&self, producer: usize) -> Self::Poster {
-        TaskPoster(self.0.way(producer))
+        DoorbellPoster {
+            way: Way {
+                to: self.runtime.handle().clone(),
+                counts: self.counts,
+                producer,
+            },
+            form: PhantomData,
+        }
     }
 
     fn stop(self) -> Result<(), LabError> {

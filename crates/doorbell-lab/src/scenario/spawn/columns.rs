@@ -91,6 +91,7 @@ pub(super) fn conclude(rated: &[Rated<'_>]) -> Conclusion {
             titles: titles.to_vec(),
             rows,
         }),
+        side_tables: Vec::new(),
         rows: vec![mean],
     }
 }

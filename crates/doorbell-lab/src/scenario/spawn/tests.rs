@@ -68,7 +68,11 @@ fn the_last_row_is_the_geometric_mean_of_each_round() {
     let rated: Vec<Rated<'_>> = rows
         .iter()
         .zip(rounds)
-        .map(|(row, ratios)| Rated { row, ratios })
+        .map(|(row, ratios)| Rated {
+            row,
+            ratios,
+            rounds: &[],
+        })
         .collect();
     let conclusion = columns::conclude(&rated);
     let table = conclusion.main.expect("it has one");
@@ -89,6 +93,7 @@ fn tokio_alone_is_compared_with_nothing() {
     let rated = [Rated {
         row: &rows[0],
         ratios: vec![1.0],
+        rounds: &[],
     }];
     let conclusion = columns::conclude(&rated);
     let table = conclusion.main.expect("it has one");

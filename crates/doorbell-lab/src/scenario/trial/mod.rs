@@ -10,8 +10,9 @@ use std::time::Duration;
 use super::contestant::Stage;
 use super::options::Options;
 use crate::error::LabError;
-use crate::report::{Chart, Column, MainTable, Report, Row};
+use crate::report::{Chart, Column, MainTable, Report, Row, SideTable};
 
+use runner::Figures;
 pub use runner::{Outcome, Trial, Work};
 
 /// What a scenario is made of, besides its contestants.
@@ -44,6 +45,15 @@ pub(super) struct Rated<'a> {
     pub(super) row: &'a Row,
     /// The ratio to the baseline of the same round, of every round.
     pub(super) ratios: Vec<f64>,
+    /// All figures of every round.
+    pub(super) rounds: &'a [Figures],
+}
+
+impl Rated<'_> {
+    /// One figure of every round that has it.
+    pub(super) fn over_rounds(&self, name: &str) -> Vec<f64> {
+        rows::over_rounds(self.rounds, name)
+    }
 }
 
 /// What a scenario says of its rows.
@@ -53,6 +63,8 @@ pub(super) struct Conclusion {
     pub(super) gist: String,
     /// As a table of its own form.
     pub(super) main: Option<MainTable>,
+    /// As tables that mirror somebody else's.
+    pub(super) side_tables: Vec<SideTable>,
     /// Rows that sum up others; they come last.
     pub(super) rows: Vec<Row>,
 }
@@ -63,6 +75,7 @@ impl Conclusion {
         Self {
             gist,
             main: None,
+            side_tables: Vec::new(),
             rows: Vec::new(),
         }
     }

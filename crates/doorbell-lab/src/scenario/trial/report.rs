@@ -43,9 +43,11 @@ pub(super) fn run(
     let rated = rows(&plan, &trials, &tapes);
     let seen: Vec<Rated<'_>> = rated
         .iter()
-        .map(|(row, ratios)| Rated {
+        .zip(&tapes)
+        .map(|((row, ratios), rounds)| Rated {
             row,
             ratios: ratios.clone(),
+            rounds,
         })
         .collect();
     let conclusion = (plan.conclude)(&seen);
@@ -59,7 +61,7 @@ pub(super) fn run(
         columns: plan.columns,
         main: conclusion.main,
         gist: conclusion.gist,
-        side_tables: Vec::new(),
+        side_tables: conclusion.side_tables,
         reading: plan.reading,
         notes,
         chart: plan.chart,

@@ -50,7 +50,7 @@ pub(super) fn row(
 }
 
 /// One figure of every round that has it.
-fn over_rounds(rounds: &[Figures], name: &str) -> Vec<f64> {
+pub(super) fn over_rounds(rounds: &[Figures], name: &str) -> Vec<f64> {
     rounds
         .iter()
         .filter_map(|figures| figures.get(name).copied())

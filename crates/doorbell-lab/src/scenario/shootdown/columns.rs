@@ -1,0 +1,130 @@
+//! What the table of the scenario shows, and how to read it.
+
+use doorbell::CallCoalesce;
+
+use super::super::trial::{Conclusion, Rated};
+use super::callers::Callers;
+use super::seed::{self, Change};
+use crate::report::{Cell, Chart, Column, Series};
+
+/// Figures whose spread over the rounds is kept.
+pub(super) const SPREADS: [[&str; 3]; 2] = [
+    ["calls_per_s", "calls_min_per_s", "calls_max_per_s"],
+    ["rings_per_1k", "rings_min_per_1k", "rings_max_per_1k"],
+];
+
+/// The columns, in order.
+pub(super) fn columns() -> Vec<Column> {
+    let figure = |title, metric| Column {
+        title,
+        cell: Cell::Figure(metric),
+    };
+    let spread = |title, low, high| Column {
+        title,
+        cell: Cell::Spread { low, high },
+    };
+    vec![
+        figure("calls/s", "calls_per_s"),
+        spread("spread", "calls_min_per_s", "calls_max_per_s"),
+        figure("x base", "ratio_x"),
+        spread("x spread", "ratio_min_x", "ratio_max_x"),
+        figure("rings/1k", "rings_per_1k"),
+        spread("spread", "rings_min_per_1k", "rings_max_per_1k"),
+        figure("awake/1k", "rings_awake_per_1k"),
+        figure("parks/1k", "parks_per_1k"),
+        figure("RES+CAL/1k", "interrupts_per_1k"),
+        figure("syscalls/1k", "syscalls_per_1k"),
+        figure("ctx/1k", "switches_per_1k"),
+        figure("by lanes %", "by_lanes_percent"),
+    ]
+}
+
+/// One sentence for each group of columns. Also part of the help.
+pub(super) const READING: [&str; 9] = [
+    "calls/s: calls to all cores that were made and answered in a second, by all callers together: \
+     a task on every core and 32 other threads. One such call is a call to each core.",
+    "x base: divided by the row call_coalesce=base of the same round. The two settings take turns, \
+     and who is first changes from round to round.",
+    "rings: system calls by which a lane was to be woken, per 1,000 calls to all; awake: those of \
+     them to a lane that ran, watched or was rung already, for nothing. parks: how often a lane \
+     went to sleep.",
+    "RES+CAL, syscalls, ctx: interrupts between CPUs, system calls and context switches of the \
+     whole process per 1,000 calls to all. To wake a thread that waits for its answers is in all \
+     three, with either setting. System calls come from a pass of their own in the first round.",
+    "A wake of a thread that is awake is a system call but interrupts nobody. So what the seed \
+     saved in interrupts is to be looked for in rings, and interrupts need not change.",
+    "by lanes: the share of the calls that the tasks made; the rest came from the threads, which \
+     run where the OS puts them and spin for 50 µs before they sleep.",
+    "Everybody calls until the time is over, so the setting that is cheaper for lanes has more of \
+     their calls, which ring less. Where the share differs, counts per call and calls/s of all \
+     show that too: read threads and lanes apart, and the wake syscalls a second.",
+    "In the last table change is the median of what changed in each round, and CV the coefficient \
+     of variation of the rounds. The seed's figures are those of its own run: 88 threads that swap, \
+     44 cores.",
+    "Every call is counted on every core: one that is lost or runs twice is an error.",
+];
+
+/// What the table shows.
+pub(super) fn conclude(rated: &[Rated<'_>]) -> Conclusion {
+    let find = |setting| {
+        let wanted = Callers::variant_of(setting);
+        rated.iter().find(|one| one.row.variant == wanted)
+    };
+    let (Some(base), Some(on)) = (find(CallCoalesce::Base), find(CallCoalesce::On)) else {
+        let gist = "Only the baseline was measured, so there is nothing to compare.";
+        return Conclusion::in_words(gist.to_owned());
+    };
+    Conclusion {
+        side_tables: vec![seed::table(base, on)],
+        ..Conclusion::in_words(gist(base, on))
+    }
+}
+
+fn gist(base: &Rated<'_>, on: &Rated<'_>) -> String {
+    let change = |metric| Change::of(metric, base, on);
+    let goal = seed::RINGS_GOAL_PERCENT;
+    let rings = change("rings_per_1k");
+    let reached = match rings.percent {
+        Some(percent) if percent <= goal => "reached",
+        Some(_) => "not reached",
+        None => "not known",
+    };
+    let lanes = on.row.metrics.get("lanes_count").unwrap_or_default();
+    format!(
+        "All call all: while {} threads and {lanes:.0} lanes call every core, to ring only a lane \
+         that sleeps and that nobody has told makes {} wake syscalls (the goal, {:.0} % fewer, is \
+         {reached}), {} interrupts between CPUs (the seed {}), and {} calls answered a second (the \
+         seed {}): {} of the threads' and {} of the lanes'.",
+        super::THREADS,
+        rings.in_words(),
+        -goal,
+        change("interrupts_per_1k").in_words(),
+        seed::INTERRUPTS.change().in_words(),
+        change("calls_per_s").in_words(),
+        seed::THROUGHPUT.change().in_words(),
+        change("thread_calls_per_s").in_words(),
+        change("lane_calls_per_s").in_words(),
+    )
+}
+
+/// The picture of the page.
+pub(super) fn chart() -> Chart {
+    Chart {
+        title: "Calls to all cores a second, and rings per 1,000 of them (log scale)",
+        unit: "",
+        series: vec![
+            Series {
+                title: "calls/s",
+                metric: "calls_per_s",
+                low: "calls_min_per_s",
+                high: "calls_max_per_s",
+            },
+            Series {
+                title: "rings/1k",
+                metric: "rings_per_1k",
+                low: "rings_min_per_1k",
+                high: "rings_max_per_1k",
+            },
+        ],
+    }
+}
