@@ -279,6 +279,10 @@ where
     R: Send + 'static,
 {
     let then = handle.clone();
+    #[allow(
+        clippy::async_yields_async,
+        reason = "posting the call is one thing, awaiting it another"
+    )]
     let waiting = async move {
         let place = room.acquire_arc().await;
         launch_in(&then, core, place, f)

@@ -198,7 +198,7 @@ fn a_shutdown_waits_no_longer_than_told() {
     go.send(()).unwrap();
     end.recv().unwrap();
     runtime(2)
-        .shutdown_timeout(Duration::from_secs(60))
+        .shutdown_timeout(Duration::from_mins(1))
         .unwrap();
 }
 

@@ -18,7 +18,7 @@ use crate::node::Node;
 use chain::Backlog;
 use doorbell_machine::{Line, Machine};
 pub use ring::Share;
-use ring::{Full, Ring, SHARED_LEN};
+use ring::{Ring, SHARED_LEN};
 use std::ptr::NonNull;
 
 /// Whether a queue of that length has work for one more lane than its own.
@@ -44,7 +44,7 @@ impl<M: Machine> std::fmt::Debug for Queue<M> {
         f.debug_struct("Queue")
             .field("ring", &self.ring.len())
             .field("backlog_empty", &self.backlog.is_empty())
-            .finish()
+            .finish_non_exhaustive()
     }
 }
 
@@ -108,9 +108,8 @@ impl<M: Machine> Queue<M> {
     unsafe fn push_entered(&self, node: NonNull<Node<M>>, share: Share) -> u64 {
         if self.backlog.is_empty() {
             // SAFETY: passed on.
-            match unsafe { self.ring.push(node, share) } {
-                Ok(len) => return len,
-                Err(Full) => {}
+            if let Ok(len) = unsafe { self.ring.push(node, share) } {
+                return len;
             }
         }
         // SAFETY: passed on.

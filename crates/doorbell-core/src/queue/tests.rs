@@ -170,11 +170,8 @@ fn miri_a_thief_that_finds_the_ring_empty_takes_the_backlog() {
     }
     // The owner is inside a poll, and other thieves have emptied the ring.
     let mut seen = Vec::new();
-    loop {
-        // SAFETY: both are this thread's.
-        let Some(loot) = (unsafe { queue.steal_into(&own, Greed::One) }) else {
-            break;
-        };
+    // SAFETY: both are this thread's.
+    while let Some(loot) = unsafe { queue.steal_into(&own, Greed::One) } {
         seen.push(Thing::unboxed(loot.first));
         seen.extend(std::iter::from_fn(|| pop(&own)));
     }
