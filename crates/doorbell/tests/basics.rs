@@ -63,6 +63,7 @@ fn a_pinned_task_runs_on_its_core_and_nowhere_else() {
 }
 
 /// Four tasks that block their lanes until all four run: each needs a lane of its own.
+#[allow(clippy::unused_async, reason = "it is a task")]
 async fn meet(barrier: Arc<Barrier>) -> usize {
     barrier.wait();
     current_core().unwrap().index()
