@@ -8,7 +8,7 @@ use crate::metrics::Metrics;
 use crate::{CoreId, Switches};
 use doorbell_core::bell::LaneState;
 use doorbell_core::call::{ErasedCall, ErasedPost, Gone, ManyTable, RawMany};
-use doorbell_core::task::{BodyVtable, Kind, RawJoin};
+use doorbell_core::task::{BodyVtable, Kind, Name, RawJoin};
 use doorbell_core::wheel::RawTimer;
 use doorbell_machine::slots;
 use std::alloc::Layout;
@@ -29,11 +29,12 @@ pub(crate) trait Ambient: std::fmt::Debug + Send + Sync {
     /// Makes a task of a body and hands it to the lane of `core`, which is below `cores()`.
     ///
     /// # Safety
-    /// As for [`doorbell_core::task::launch`]; `write` is called once.
+    /// As for [`doorbell_core::task::launch_named`]; `write` is called once.
     unsafe fn launch(
         &self,
         core: usize,
         kind: Kind,
+        name: Option<&Name>,
         vtable: &'static BodyVtable,
         write: &mut dyn FnMut(*mut u8),
     ) -> RawJoin;

@@ -161,6 +161,7 @@ where
         handle,
         core,
         Kind::Call,
+        None,
         Once::new(f),
     )))
 }

@@ -13,7 +13,7 @@ use doorbell_core::call::{
 use doorbell_core::crew::Crew;
 use doorbell_core::lane::{IdlePolicy, Lane, LaneConfig, LaneShared};
 use doorbell_core::switches::SwitchWord;
-use doorbell_core::task::{BodyVtable, Kind, RawJoin, launch};
+use doorbell_core::task::{BodyVtable, Kind, Name, RawJoin, launch_named};
 use doorbell_core::wait;
 use doorbell_core::wheel::{Clock, RawTimer};
 use doorbell_machine::{Counter, Line, Machine, ThreadError, ThreadHandle, ThreadSpec, Topology};
@@ -197,12 +197,13 @@ impl<M: Machine> Ambient for Rt<M> {
         &self,
         core: usize,
         kind: Kind,
+        name: Option<&Name>,
         vtable: &'static BodyVtable,
         write: &mut dyn FnMut(*mut u8),
     ) -> RawJoin {
         let front = self.lanes[core].front().clone();
         // SAFETY: passed on from the caller.
-        unsafe { launch(front, kind, vtable, write) }
+        unsafe { launch_named(front, kind, name, vtable, write) }
     }
 
     unsafe fn call_blocking(&self, core: usize, call: &ErasedCall) -> Result<(), Gone> {

@@ -7,8 +7,10 @@
 //! * `join_waker`: the join handle while `JOIN_WAKER` is not set, also once COMPLETE (then it was
 //!   never lent); the lane once both are.
 //! * `home`: whoever runs it; `links`: its home lane, which is the one that ran it first.
+//! * extras, behind the body: nobody changes them.
 
 use super::body::BodyVtable;
+use super::extras::{Extras, Name};
 use super::join::RawJoin;
 use super::local::Local;
 use super::state::{Completed, Left, Pause, Released, Seized, Start, State, Wake};
@@ -44,8 +46,10 @@ pub(super) struct Header<M: Machine> {
     last: M::Ptr<Front<M>>,
     /// The lane whose list it is in: the one that ran it first.
     home: M::Cell<Option<NonNull<Front<M>>>>,
-    vtable: &'static BodyVtable,
+    pub(super) vtable: &'static BodyVtable,
     kind: Kind,
+    /// Whether there are extras behind the body.
+    pub(super) has_extras: bool,
     /// Shows a checker who uses the body, which itself is of no machine.
     body_use: M::Cell<()>,
     pub(super) join_waker: M::Cell<Option<Waker>>,
@@ -69,8 +73,8 @@ impl<M: Machine> Clone for TaskRef<M> {
 }
 impl<M: Machine> Copy for TaskRef<M> {}
 
-/// The layout of a task with that body, and the body's offset.
-fn layout_of<M: Machine>(body: Layout) -> (Layout, usize) {
+/// The layout of a task with that body and without extras, and the body's offset.
+pub(super) fn layout_of<M: Machine>(body: Layout) -> (Layout, usize) {
     let (layout, offset) = Layout::new::<Header<M>>()
         .extend(body)
         .expect("a body that fits in memory fits with its header");
@@ -91,7 +95,27 @@ pub unsafe fn launch<M: Machine>(
     vtable: &'static BodyVtable,
     write: impl FnOnce(*mut u8),
 ) -> RawJoin {
+    // SAFETY: passed on from the caller.
+    unsafe { launch_named(front, kind, None, vtable, write) }
+}
+
+/// As [`launch`], for a task that may have a name.
+///
+/// # Safety
+/// As for [`launch`].
+pub unsafe fn launch_named<M: Machine>(
+    front: FrontRef<M>,
+    kind: Kind,
+    name: Option<&Name>,
+    vtable: &'static BodyVtable,
+    write: impl FnOnce(*mut u8),
+) -> RawJoin {
     let (layout, offset) = layout_of::<M>(vtable.layout);
+    let extras = Extras::of(name);
+    let layout = match &extras {
+        None => layout,
+        Some(_) => Extras::<M>::behind(layout).0,
+    };
     // SAFETY: the layout is that of a header and something, so its size is not zero.
     let Some(memory) = NonNull::new(unsafe { alloc(layout) }) else {
         handle_alloc_error(layout)
@@ -111,6 +135,7 @@ pub unsafe fn launch<M: Machine>(
             front,
             vtable,
             kind,
+            has_extras: extras.is_some(),
             body_use: M::Cell::new(()),
             join_waker: M::Cell::new(None),
             links: M::Cell::new(Links {
@@ -123,6 +148,10 @@ pub unsafe fn launch<M: Machine>(
     let body = unsafe { memory.add(offset) };
     write(body.as_ptr());
     let task = TaskRef(header);
+    if let Some(extras) = extras {
+        // SAFETY: allocated for them above, and nobody else has the task yet.
+        unsafe { task.write_extras(extras) };
+    }
     // SAFETY: this is the one join handle that a new task's state counts.
     let join = unsafe { RawJoin::new(task, body) };
     task.submit_new(kind);
@@ -446,6 +475,11 @@ impl<M: Machine> TaskRef<M> {
     #[cold]
     unsafe fn free(self) {
         let (layout, _) = layout_of::<M>(self.header().vtable.layout);
+        let layout = if self.header().has_extras {
+            Extras::<M>::behind(layout).0
+        } else {
+            layout
+        };
         // SAFETY: nobody else is there; the body was complete, so this drops at most an output
         // that nobody wanted.
         self.use_body(|body| unsafe { (self.header().vtable.clear)(body) });
@@ -456,6 +490,8 @@ impl<M: Machine> TaskRef<M> {
                 .join_waker
                 .with_mut(|cell| unsafe { (*cell).take() }),
         );
+        // SAFETY: as above.
+        unsafe { self.drop_extras() };
         // SAFETY: as above; nothing of the header is used after this but its memory.
         unsafe { std::ptr::drop_in_place(self.0.as_ptr()) };
         // SAFETY: allocated in `launch` with this layout.

@@ -5,6 +5,7 @@
 //! | `state.rs` | the state word and its transitions |
 //! | `body.rs` | the future or its output, behind a table of functions |
 //! | `cell.rs` | the allocation: header and body; how a task is run, cancelled and freed |
+//! | `extras.rs` | what only some tasks have: names |
 //! | `waker.rs` | the `std::task::Waker` of a task |
 //! | `join.rs` | the handle that awaits, aborts or lets go |
 //! | `local.rs` | what a lane's own thread keeps: ready queue, list of its tasks |
@@ -12,6 +13,7 @@
 mod body;
 mod cell;
 mod error;
+mod extras;
 mod join;
 mod local;
 #[cfg(test)]
@@ -25,8 +27,9 @@ mod waker;
 
 pub use body::{BodyVtable, Once, drop_quietly, write_body};
 pub(crate) use cell::wake_quietly;
-pub use cell::{Kind, TaskRef, launch};
+pub use cell::{Kind, TaskRef, launch, launch_named};
 pub use error::{JoinError, Payload};
+pub use extras::Name;
 pub use join::{Join, RawJoin};
 pub use local::Local;
 
