@@ -3,6 +3,7 @@
 use crate::blocking::BlockingPlan;
 use crate::rt::{Owner, Plan};
 use crate::runtime::Runtime;
+use crate::watch_plan::Watching;
 use crate::{SwitchError, Switches};
 use doorbell_core::lane::IdlePolicy as LaneIdle;
 use doorbell_machine::{Host, Machine, ThreadError, Topology};
@@ -131,6 +132,7 @@ pub struct Builder {
     idle: LaneIdle,
     switches: Option<Switches>,
     pub(crate) blocking: BlockingPlan,
+    pub(crate) watch: Watching,
 }
 
 /// How an idle lane waits for work: see [`Builder::idle`].
@@ -163,6 +165,7 @@ impl Default for Builder {
             },
             switches: None,
             blocking: BlockingPlan::default(),
+            watch: Watching::default(),
         }
     }
 }
@@ -261,6 +264,7 @@ impl Builder {
             idle: self.idle,
             switches,
             blocking: self.blocking,
+            watch: self.watch.plan(),
         };
         Ok(Runtime::of(Owner::start(&plan)?))
     }

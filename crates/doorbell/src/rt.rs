@@ -11,7 +11,7 @@ use doorbell_core::call::{
     wait_for,
 };
 use doorbell_core::crew::Crew;
-use doorbell_core::lane::{IdlePolicy, Lane, LaneConfig, LaneShared};
+use doorbell_core::lane::{IdlePolicy, Lane, LaneConfig, LaneShared, WatchPlan, Watchers};
 use doorbell_core::switches::SwitchWord;
 use doorbell_core::task::{BodyVtable, Kind, Name, RawJoin, launch_named};
 use doorbell_core::wait;
@@ -31,6 +31,7 @@ pub(crate) struct Plan {
     pub(crate) idle: IdlePolicy,
     pub(crate) switches: Switches,
     pub(crate) blocking: BlockingPlan,
+    pub(crate) watch: WatchPlan,
 }
 
 /// How far one core is from another: work is taken from the nearest first.
@@ -95,7 +96,9 @@ impl<M: Machine> Owner<M> {
         let config = LaneConfig { idle: plan.idle };
         let clock = Arc::new(Clock::default());
         let topology = M::topology();
-        let fronts = Crew::new(plan.cpus.len(), &switches, |one, other| {
+        let watchers = (!plan.watch.is_nothing())
+            .then(|| Arc::new(Watchers::new(plan.watch.clone(), plan.cpus.len())));
+        let fronts = Crew::watched(plan.cpus.len(), &switches, watchers, |one, other| {
             distance(&topology, plan.cpus[one], plan.cpus[other])
         });
         let lanes = fronts
@@ -258,6 +261,7 @@ impl<M: Machine> Ambient for Rt<M> {
             }),
             self.blocking.metrics(),
         )
+        .with(self.lanes[0].front().crew().watchers())
     }
 
     fn lane_state(&self, core: usize) -> LaneState {

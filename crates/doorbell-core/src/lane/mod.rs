@@ -2,14 +2,20 @@
 
 mod counts;
 mod governor;
+mod histogram;
+mod long_polls;
 #[cfg(test)]
 mod loom;
 mod search;
 #[cfg(test)]
 mod tests;
+mod watchers;
 
 pub use counts::{LaneCounts, LaneTally};
 pub use governor::IdlePolicy;
+pub use histogram::{Histogram, Times};
+pub use long_polls::LongPoll;
+pub use watchers::{LaneTimes, WatchPlan, Watchers};
 
 use crate::bell::{Announced, LaneState};
 use crate::crew::FrontRef;

@@ -7,7 +7,7 @@
 //! * `join_waker`: the join handle while `JOIN_WAKER` is not set, also once COMPLETE (then it was
 //!   never lent); the lane once both are.
 //! * `home`: whoever runs it; `links`: its home lane, which is the one that ran it first.
-//! * extras, behind the body: nobody changes them.
+//! * extras, behind the body: nobody changes them, but whoever queues the task its time.
 
 use super::body::BodyVtable;
 use super::extras::{Extras, Name};
@@ -111,7 +111,7 @@ pub unsafe fn launch_named<M: Machine>(
     write: impl FnOnce(*mut u8),
 ) -> RawJoin {
     let (layout, offset) = layout_of::<M>(vtable.layout);
-    let extras = Extras::of(name);
+    let extras = Extras::of(front.crew(), kind, name);
     let layout = match &extras {
         None => layout,
         Some(_) => Extras::<M>::behind(layout).0,
@@ -264,6 +264,7 @@ impl<M: Machine> TaskRef<M> {
     /// Queues the task that a transition of its state said to submit. The caller holds a
     /// reference, so the crew is there until this returns.
     pub(super) fn submit(self) {
+        self.note_wake();
         Local::<M>::with_current(|local| match local {
             _ if self.header().kind != Kind::Task => self.submit_home(local),
             Some(local) if local.is_of(self.header().front.crew()) => self.submit_from(local),
@@ -348,7 +349,11 @@ impl<M: Machine> TaskRef<M> {
             Kind::Task | Kind::Call => Base::Global,
         };
         local.set_base(base);
-        let polled = self.poll();
+        let polled = if self.header().has_extras {
+            self.poll_watched(local)
+        } else {
+            self.poll()
+        };
         local.set_base(Base::Global);
         if polled.is_ready() {
             self.complete();
@@ -356,7 +361,10 @@ impl<M: Machine> TaskRef<M> {
         }
         match self.header().state.pause() {
             Pause::Idle => {}
-            Pause::Requeue => self.push_here(local),
+            Pause::Requeue => {
+                self.note_wake();
+                self.push_here(local);
+            }
         }
     }
 
@@ -388,7 +396,7 @@ impl<M: Machine> TaskRef<M> {
         }
     }
 
-    fn poll(self) -> Poll<()> {
+    pub(super) fn poll(self) -> Poll<()> {
         // SAFETY: the lane's reference outlives this borrowed waker.
         let waker = unsafe { waker::borrowed(self) };
         let mut cx = Context::from_waker(&waker);

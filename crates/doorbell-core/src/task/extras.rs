@@ -1,11 +1,12 @@
 //! What only some tasks have. It lies behind the body, in the same allocation, so tasks without it
 //! and calls neither carry it nor look at it.
 
-use super::cell::{TaskRef, layout_of};
-use doorbell_machine::Machine;
+use super::cell::{Kind, TaskRef, layout_of};
+use crate::crew::Crew;
+use crate::lane::Watchers;
+use doorbell_machine::{Counter, Machine};
 use std::alloc::Layout;
 use std::borrow::Cow;
-use std::marker::PhantomData;
 use std::ptr::NonNull;
 use std::sync::Arc;
 
@@ -81,17 +82,48 @@ impl From<Cow<'static, str>> for Name {
 /// What lies behind the body of a task that has any of it.
 pub(super) struct Extras<M: Machine> {
     name: Option<Name>,
-    machine: PhantomData<M>,
+    /// When it was spawned; 0 where times are not recorded.
+    born_ns: u64,
+    /// When it was queued last. Written by whoever queues it, and there is one at a time.
+    woken_ns: M::Counter,
 }
 
 impl<M: Machine> Extras<M> {
-    /// What a task with that name has; `None` if it has nothing.
+    /// What a new task of that crew has; `None` if it has nothing.
     #[inline]
-    pub(super) fn of(name: Option<&Name>) -> Option<Self> {
-        name.map(|name| Extras {
-            name: Some(name.clone()),
-            machine: PhantomData,
-        })
+    pub(super) fn of(crew: &Crew<M>, kind: Kind, name: Option<&Name>) -> Option<Self> {
+        if kind == Kind::Call || (name.is_none() && crew.watchers().is_none()) {
+            return None;
+        }
+        Some(Self::new(crew, name))
+    }
+
+    #[cold]
+    fn new(crew: &Crew<M>, name: Option<&Name>) -> Self {
+        let timed = crew.watchers().is_some_and(Watchers::records_times);
+        let born_ns = if timed { M::now_ns().max(1) } else { 0 };
+        let woken_ns = M::Counter::default();
+        woken_ns.set(born_ns);
+        Extras {
+            name: name.cloned(),
+            born_ns,
+            woken_ns,
+        }
+    }
+
+    pub(super) fn name(&self) -> Option<&Name> {
+        self.name.as_ref()
+    }
+
+    /// When it was queued last; 0 where times are not recorded.
+    pub(super) fn woken_ns(&self) -> u64 {
+        self.woken_ns.get()
+    }
+
+    pub(super) fn note_wake(&self) {
+        if self.born_ns != 0 {
+            self.woken_ns.set(M::now_ns().max(1));
+        }
     }
 
     /// The layout of a task that is laid out so but for its extras, and their offset.
@@ -145,6 +177,6 @@ impl<M: Machine> TaskRef<M> {
 
     /// The name that it was given.
     pub(super) fn name(&self) -> Option<&Name> {
-        self.extras()?.name.as_ref()
+        self.extras()?.name()
     }
 }

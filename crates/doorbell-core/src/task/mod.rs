@@ -5,7 +5,8 @@
 //! | `state.rs` | the state word and its transitions |
 //! | `body.rs` | the future or its output, behind a table of functions |
 //! | `cell.rs` | the allocation: header and body; how a task is run, cancelled and freed |
-//! | `extras.rs` | what only some tasks have: names |
+//! | `extras.rs` | what only some tasks have: names, times |
+//! | `watched.rs` | tasks whose crew records something of them |
 //! | `waker.rs` | the `std::task::Waker` of a task |
 //! | `join.rs` | the handle that awaits, aborts or lets go |
 //! | `local.rs` | what a lane's own thread keeps: ready queue, list of its tasks |
@@ -24,6 +25,7 @@ mod state;
 #[cfg(test)]
 mod tests;
 mod waker;
+mod watched;
 
 pub use body::{BodyVtable, Once, drop_quietly, write_body};
 pub(crate) use cell::wake_quietly;
