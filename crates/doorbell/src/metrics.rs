@@ -45,6 +45,7 @@ impl Metrics {
         let Some(watchers) = watchers else {
             return self;
         };
+        self.recorded.hook_panics = watchers.hook_panics();
         for lane in &mut self.lanes {
             let core = lane.core;
             if let Some(times) = watchers.lane(core.index()) {

@@ -41,13 +41,14 @@ impl LongPoll {
     }
 }
 
-/// What a runtime with [`Builder::poll_times`] has recorded; one entry per core, else none.
+/// What a runtime has recorded: with [`Builder::poll_times`] one entry per core, else none.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Recorded {
     pub(crate) polls: Vec<Times>,
     pub(crate) waits: Vec<Times>,
     /// Core by core, oldest first.
     pub(crate) long: Vec<LongPoll>,
+    pub(crate) hook_panics: u64,
 }
 
 fn merged(lanes: &[Times]) -> Times {

@@ -1,6 +1,7 @@
 //! What a builder was told to record.
 
 use crate::poll_times::LONG_POLL;
+use doorbell_core::lane::Hooks;
 use std::time::Duration;
 
 /// What is recorded of a runtime's tasks.
@@ -8,6 +9,7 @@ use std::time::Duration;
 pub(crate) struct Watching {
     pub(crate) poll_times: bool,
     pub(crate) long_poll: Duration,
+    pub(crate) hooks: Hooks,
 }
 
 impl Default for Watching {
@@ -15,6 +17,7 @@ impl Default for Watching {
         Watching {
             poll_times: false,
             long_poll: LONG_POLL,
+            hooks: Hooks::default(),
         }
     }
 }
@@ -24,6 +27,7 @@ impl Watching {
         let long_ns = u64::try_from(self.long_poll.as_nanos()).unwrap_or(u64::MAX);
         doorbell_core::lane::WatchPlan {
             long_poll_ns: self.poll_times.then_some(long_ns),
+            hooks: self.hooks.clone(),
         }
     }
 }

@@ -1,6 +1,7 @@
 //! What a crew records of its tasks for people who look at it: nothing, unless it was asked to.
 
 use super::histogram::{Histogram, Times};
+use super::hooks::Hooks;
 use super::long_polls::{LongPoll, LongPolls};
 use doorbell_machine::{Counter, Line, Machine};
 use std::time::Duration;
@@ -18,18 +19,21 @@ use std::time::Duration;
 pub struct WatchPlan {
     /// Record the times of polls; one longer than this is a long one.
     pub long_poll_ns: Option<u64>,
+    /// What is called when.
+    pub hooks: Hooks,
 }
 
 impl WatchPlan {
     /// Whether there is nothing to record.
     pub fn is_nothing(&self) -> bool {
-        self.long_poll_ns.is_none()
+        self.long_poll_ns.is_none() && self.hooks.is_empty()
     }
 }
 
 /// What a crew records.
 pub struct Watchers<M: Machine> {
-    plan: WatchPlan,
+    pub(super) plan: WatchPlan,
+    pub(super) hook_panics: M::Counter,
     /// One entry per lane if times are recorded, else none.
     lanes: Box<[M::Line<LaneTimes<M>>]>,
 }
@@ -54,6 +58,7 @@ impl<M: Machine> Watchers<M> {
             lanes: (0..timed)
                 .map(|_| M::Line::new(LaneTimes::default))
                 .collect(),
+            hook_panics: M::Counter::default(),
             plan,
         }
     }
@@ -62,6 +67,12 @@ impl<M: Machine> Watchers<M> {
     #[inline]
     pub fn records_times(&self) -> bool {
         self.plan.long_poll_ns.is_some()
+    }
+
+    /// Whether something is to be known of each task.
+    #[inline]
+    pub(crate) fn is_of_tasks(&self) -> bool {
+        self.plan.is_of_tasks()
     }
 
     /// The times of that lane's polls, if they are recorded.

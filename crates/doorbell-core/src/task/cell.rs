@@ -41,9 +41,9 @@ pub(super) struct Header<M: Machine> {
     node: Node<M>,
     pub(super) state: State<M>,
     /// The lane that it was launched on.
-    front: FrontRef<M>,
+    pub(super) front: FrontRef<M>,
     /// The lane that ran it last.
-    last: M::Ptr<Front<M>>,
+    pub(super) last: M::Ptr<Front<M>>,
     /// The lane whose list it is in: the one that ran it first.
     home: M::Cell<Option<NonNull<Front<M>>>>,
     pub(super) vtable: &'static BodyVtable,
@@ -151,6 +151,7 @@ pub unsafe fn launch_named<M: Machine>(
     if let Some(extras) = extras {
         // SAFETY: allocated for them above, and nobody else has the task yet.
         unsafe { task.write_extras(extras) };
+        task.note_spawn();
     }
     // SAFETY: this is the one join handle that a new task's state counts.
     let join = unsafe { RawJoin::new(task, body) };
@@ -411,6 +412,9 @@ impl<M: Machine> TaskRef<M> {
 
     /// The output is stored: tell the joiner. The caller still has the lane's reference.
     fn complete(self) {
+        if self.header().has_extras {
+            self.note_finish();
+        }
         match self.header().state.complete() {
             Completed::Nothing => {}
             Completed::DropOutput => {

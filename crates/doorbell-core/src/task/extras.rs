@@ -92,7 +92,9 @@ impl<M: Machine> Extras<M> {
     /// What a new task of that crew has; `None` if it has nothing.
     #[inline]
     pub(super) fn of(crew: &Crew<M>, kind: Kind, name: Option<&Name>) -> Option<Self> {
-        if kind == Kind::Call || (name.is_none() && crew.watchers().is_none()) {
+        if kind == Kind::Call
+            || (name.is_none() && !crew.watchers().is_some_and(Watchers::is_of_tasks))
+        {
             return None;
         }
         Some(Self::new(crew, name))
