@@ -8,7 +8,7 @@ use crate::metrics::Metrics;
 use crate::{CoreId, Switches};
 use doorbell_core::bell::LaneState;
 use doorbell_core::call::{ErasedCall, ErasedPost, Gone, ManyTable, RawMany};
-use doorbell_core::task::{BodyVtable, Kind, Name, RawJoin};
+use doorbell_core::task::{BodyVtable, Kind, Name, RawJoin, TaskSeen};
 use doorbell_core::wheel::RawTimer;
 use doorbell_machine::slots;
 use std::alloc::Layout;
@@ -86,6 +86,9 @@ pub(crate) trait Ambient: std::fmt::Debug + Send + Sync {
 
     /// All counts at this moment.
     fn metrics(&self) -> Metrics;
+
+    /// The tasks in the list of the lane that the caller is; none if it is none of this runtime's.
+    fn tasks_here(&self) -> Vec<TaskSeen>;
 
     /// What the lane of `core`, which is below `cores()`, does now.
     fn lane_state(&self, core: usize) -> LaneState;

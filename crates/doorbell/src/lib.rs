@@ -61,6 +61,7 @@ mod blocking;
 mod builder;
 mod call;
 mod call_many;
+mod dump;
 mod handle;
 mod hooks;
 mod join_set;
@@ -90,6 +91,7 @@ pub use doorbell_core::switches::{CallCoalesce, IdleNotify, SwitchError, Switche
 pub use doorbell_core::task::{JoinError, Name as TaskName, Payload};
 pub use doorbell_machine::ThreadError;
 pub use doorbell_macros::{main, test};
+pub use dump::{TaskDump, TaskState};
 pub use handle::{BlockOnError, EnterGuard, Handle, NoRuntime};
 pub use hooks::{LaneInfo, TaskInfo};
 pub use join_set::JoinSet;

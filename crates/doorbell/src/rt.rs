@@ -13,7 +13,7 @@ use doorbell_core::call::{
 use doorbell_core::crew::Crew;
 use doorbell_core::lane::{IdlePolicy, Lane, LaneConfig, LaneShared, WatchPlan, Watchers};
 use doorbell_core::switches::SwitchWord;
-use doorbell_core::task::{BodyVtable, Kind, Name, RawJoin, launch_named};
+use doorbell_core::task::{BodyVtable, Kind, Local, Name, RawJoin, TaskSeen, launch_named};
 use doorbell_core::wait;
 use doorbell_core::wheel::{Clock, RawTimer};
 use doorbell_machine::{Counter, Line, Machine, ThreadError, ThreadHandle, ThreadSpec, Topology};
@@ -262,6 +262,13 @@ impl<M: Machine> Ambient for Rt<M> {
             self.blocking.metrics(),
         )
         .with(self.lanes[0].front().crew().watchers())
+    }
+
+    fn tasks_here(&self) -> Vec<TaskSeen> {
+        Local::<M>::with_current(|local| {
+            let mine = |local: &&Local<M>| self.lanes.iter().any(|lane| local.is(lane.front()));
+            local.filter(mine).map(Local::tasks).unwrap_or_default()
+        })
     }
 
     fn lane_state(&self, core: usize) -> LaneState {

@@ -53,13 +53,13 @@ pub(super) struct Header<M: Machine> {
     /// Shows a checker who uses the body, which itself is of no machine.
     body_use: M::Cell<()>,
     pub(super) join_waker: M::Cell<Option<Waker>>,
-    links: M::Cell<Links<M>>,
+    pub(super) links: M::Cell<Links<M>>,
 }
 
 /// The list of a lane's tasks.
-struct Links<M: Machine> {
+pub(super) struct Links<M: Machine> {
     newer: Option<TaskRef<M>>,
-    older: Option<TaskRef<M>>,
+    pub(super) older: Option<TaskRef<M>>,
 }
 
 /// The address of a task; owns nothing by itself.
@@ -254,7 +254,7 @@ impl<M: Machine> TaskRef<M> {
     }
 
     /// The lane that ran it last; before that, the one that it was launched on.
-    fn last(&self) -> &Front<M> {
+    pub(super) fn last(&self) -> &Front<M> {
         // ORDER: Relaxed; fronts of the crew are there as long as the task, and which one is
         // only where it would be best to run.
         let last = self.header().last.load(Ordering::Relaxed);

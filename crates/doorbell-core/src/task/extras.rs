@@ -122,6 +122,11 @@ impl<M: Machine> Extras<M> {
         self.woken_ns.get()
     }
 
+    /// How long ago it was spawned, where times are recorded.
+    pub(super) fn age_ns(&self) -> Option<u64> {
+        (self.born_ns != 0).then(|| M::now_ns().saturating_sub(self.born_ns))
+    }
+
     pub(super) fn note_wake(&self) {
         if self.born_ns != 0 {
             self.woken_ns.set(M::now_ns().max(1));

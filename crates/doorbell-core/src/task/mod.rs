@@ -34,6 +34,7 @@ pub use error::{JoinError, Payload};
 pub use extras::Name;
 pub use join::{Join, RawJoin};
 pub use local::Local;
+pub use watched::TaskSeen;
 
 /// What a task does now, as others see it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

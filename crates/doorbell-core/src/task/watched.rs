@@ -1,10 +1,12 @@
 //! Tasks whose crew records something of them.
 
+use super::Phase;
 use super::cell::TaskRef;
+use super::extras::Name;
 use super::local::Local;
 use crate::crew::Crew;
 use crate::lane::TaskEvent;
-use doorbell_machine::Machine;
+use doorbell_machine::{Cell, Machine};
 use std::task::Poll;
 
 impl<M: Machine> TaskRef<M> {
@@ -49,7 +51,7 @@ impl<M: Machine> TaskRef<M> {
         });
         TaskEvent {
             id: self.id(),
-            name: self.name().map(super::Name::as_str),
+            name: self.name().map(Name::as_str),
             lane,
         }
     }
@@ -62,5 +64,52 @@ impl<M: Machine> TaskRef<M> {
         {
             extras.note_wake();
         }
+    }
+}
+
+/// A task, as its home lane sees it.
+///
+/// ```
+/// # use doorbell_core::task::TaskSeen;
+/// fn show(task: &TaskSeen) {
+///     println!("{:x} {:?} {:?} {} {}", task.id, task.name, task.phase, task.last, task.home);
+/// }
+/// ```
+#[derive(Clone, Debug)]
+pub struct TaskSeen {
+    /// Its number.
+    pub id: u64,
+    /// Its name.
+    pub name: Option<Name>,
+    /// What it does.
+    pub phase: Phase,
+    /// The lane that ran it last, or runs it.
+    pub last: usize,
+    /// The lane that ran it first, in whose list it is.
+    pub home: usize,
+    /// How long ago it was spawned, where times are recorded.
+    pub age_ns: Option<u64>,
+}
+
+impl<M: Machine> Local<M> {
+    /// The tasks of this lane's list, the newest first: those that ran here first and have not left
+    /// it. Some may be complete that ended elsewhere. On the lane's own thread.
+    pub fn tasks(&self) -> Vec<TaskSeen> {
+        let mut seen = Vec::with_capacity(self.live());
+        let mut next = self.newest.get();
+        while let Some(task) = next {
+            let extras = task.extras();
+            seen.push(TaskSeen {
+                id: task.id(),
+                name: task.name().cloned(),
+                phase: task.phase(),
+                last: task.last().lane(),
+                home: self.front().lane(),
+                age_ns: extras.and_then(super::extras::Extras::age_ns),
+            });
+            // SAFETY: the lane owns the links of its tasks, and a task of its list is alive.
+            next = task.header().links.with(|links| unsafe { (*links).older });
+        }
+        seen
     }
 }
