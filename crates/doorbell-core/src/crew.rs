@@ -7,6 +7,7 @@
 
 use crate::bell::Look;
 use crate::idle::IdleSet;
+use crate::lane::Watchers;
 use crate::mailbox::Front;
 use crate::switches::SwitchWord;
 use crate::task::Local;
@@ -27,6 +28,8 @@ pub struct Crew<M: Machine> {
     idle: IdleSet<M>,
     /// How many lanes are on.
     on: M::Line<M::U32>,
+    /// What is recorded of its tasks.
+    watchers: Option<Arc<Watchers<M>>>,
 }
 
 // SAFETY: the fronts are Sync and are freed with the crew.
@@ -55,6 +58,16 @@ impl<M: Machine> Crew<M> {
         switches: &Arc<SwitchWord<M::Counter>>,
         distance: impl Fn(usize, usize) -> u32,
     ) -> Vec<FrontRef<M>> {
+        Self::watched(lanes, switches, None, distance)
+    }
+
+    /// As [`Crew::new`], a crew of whose tasks something is recorded.
+    pub fn watched(
+        lanes: usize,
+        switches: &Arc<SwitchWord<M::Counter>>,
+        watchers: Option<Arc<Watchers<M>>>,
+        distance: impl Fn(usize, usize) -> u32,
+    ) -> Vec<FrontRef<M>> {
         let order = |lane: usize| {
             let mut others: Vec<usize> = (1..lanes).map(|step| (lane + step) % lanes).collect();
             // Stable: lanes equally far begin behind the thief, so that thieves spread.
@@ -71,6 +84,7 @@ impl<M: Machine> Crew<M> {
             orders: (0..lanes).map(order).collect(),
             idle: IdleSet::new(lanes),
             on: M::Line::new(|| M::U32::new(lanes as u32)),
+            watchers,
         };
         // SAFETY: allocated above for a crew, and nobody else has it yet.
         unsafe { place.write(crew) };
@@ -88,6 +102,12 @@ impl<M: Machine> Crew<M> {
     pub fn fronts(&self) -> &[Front<M>] {
         // SAFETY: allocated in `new`, freed with the crew.
         unsafe { self.fronts.as_ref() }
+    }
+
+    /// What is recorded of its tasks; `None` if nothing is.
+    #[inline]
+    pub fn watchers(&self) -> Option<&Watchers<M>> {
+        self.watchers.as_deref()
     }
 
     /// Which of its lanes are idle.

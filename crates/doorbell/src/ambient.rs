@@ -9,7 +9,7 @@ use crate::{CoreId, Switches};
 use async_lock::Semaphore;
 use doorbell_core::bell::LaneState;
 use doorbell_core::call::{ErasedCall, ErasedPost, Gone, ManyTable, RawMany};
-use doorbell_core::task::{BodyVtable, Kind, RawJoin};
+use doorbell_core::task::{BodyVtable, Kind, Name, RawJoin, TaskSeen};
 use doorbell_core::wheel::RawTimer;
 use doorbell_machine::slots;
 use std::alloc::Layout;
@@ -51,11 +51,12 @@ pub(crate) trait Ambient: std::fmt::Debug + Send + Sync {
     /// Makes a task of a body and hands it to the lane of `core`, which is below `cores()`.
     ///
     /// # Safety
-    /// As for [`doorbell_core::task::launch`]; `write` is called once.
+    /// As for [`doorbell_core::task::launch_named`]; `write` is called once.
     unsafe fn launch(
         &self,
         core: usize,
         kind: Kind,
+        name: Option<&Name>,
         vtable: &'static BodyVtable,
         write: &mut dyn FnMut(*mut u8),
     ) -> RawJoin;
@@ -107,6 +108,9 @@ pub(crate) trait Ambient: std::fmt::Debug + Send + Sync {
 
     /// All counts at this moment.
     fn metrics(&self) -> Metrics;
+
+    /// The tasks in the list of the lane that the caller is; none if it is none of this runtime's.
+    fn tasks_here(&self) -> Vec<TaskSeen>;
 
     /// What the lane of `core`, which is below `cores()`, does now.
     fn lane_state(&self, core: usize) -> LaneState;

@@ -3,6 +3,7 @@
 use crate::blocking::BlockingPlan;
 use crate::rt::{Owner, Plan};
 use crate::runtime::Runtime;
+use crate::watch_plan::Watching;
 use crate::{SwitchError, Switches, room};
 use doorbell_core::lane::IdlePolicy as LaneIdle;
 use doorbell_machine::{Host, Machine, ThreadError, Topology};
@@ -137,6 +138,7 @@ pub struct Builder {
     switches: Option<Switches>,
     pub(crate) blocking: BlockingPlan,
     pub(crate) mailbox_limit: Option<usize>,
+    pub(crate) watch: Watching,
 }
 
 /// How an idle lane waits for work: see [`Builder::idle`].
@@ -170,6 +172,7 @@ impl Default for Builder {
             switches: None,
             blocking: BlockingPlan::default(),
             mailbox_limit: None,
+            watch: Watching::default(),
         }
     }
 }
@@ -270,6 +273,7 @@ impl Builder {
             switches,
             blocking: self.blocking,
             mailbox_limit: self.mailbox_limit,
+            watch: self.watch.plan(),
         };
         Ok(Runtime::of(Owner::start(&plan)?))
     }

@@ -226,6 +226,7 @@ where
             handle,
             core,
             Kind::Call,
+            None,
             Once::new(f),
         ))),
         Some(room) => match room.try_acquire_arc() {
@@ -243,7 +244,7 @@ where
 {
     let number = check(handle, core)?;
     let join = match place(handle, core)? {
-        None => launch(handle, number, Kind::Call, Once::new(f)),
+        None => launch(handle, number, Kind::Call, None, Once::new(f)),
         Some(place) => launch_in(handle, number, place, f),
     };
     Ok(Call(State::Posted(join)))
@@ -270,7 +271,7 @@ where
         let _place = place;
         f()
     };
-    launch(handle, core, Kind::Call, Once::new(f))
+    launch(handle, core, Kind::Call, None, Once::new(f))
 }
 
 fn wait_for_room<F, R>(handle: Handle, room: Arc<Semaphore>, core: usize, f: F) -> State<R>

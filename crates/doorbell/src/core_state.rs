@@ -100,7 +100,7 @@ impl Handle {
             // Also if nothing changed: somebody else's change may be under way.
             let handle = self.clone();
             let follow = Once::new(move || handle.inner().follow_core(core.index()));
-            Ok(launch(self, core.index(), Kind::Call, follow))
+            Ok(launch(self, core.index(), Kind::Call, None, follow))
         };
         async move {
             // A call, which is cancelled only by the end of the lane.

@@ -2,7 +2,7 @@
 
 use crate::ambient;
 use crate::handle::Handle;
-use crate::{CoreId, JoinError, JoinHandle};
+use crate::{CoreId, JoinError, JoinHandle, TaskId};
 use doorbell_core::task::{BodyVtable, Join, Kind, Phase, write_body};
 use pin_project_lite::pin_project;
 use std::marker::PhantomData;
@@ -85,7 +85,7 @@ where
         // refused, the future goes nowhere else. The handle that the output goes to is not Send.
         let raw = unsafe {
             let inner = lane.handle().inner();
-            inner.launch(core, Kind::Pinned, BodyVtable::of::<F>(), &mut write)
+            inner.launch(core, Kind::Pinned, None, BodyVtable::of::<F>(), &mut write)
         };
         // SAFETY: the body's output is the future's.
         let join = unsafe { raw.typed() };
@@ -214,6 +214,21 @@ impl<T> LocalJoinHandle<T> {
     /// Whether the task is complete: by its output, a panic, or cancelled.
     pub fn is_finished(&self) -> bool {
         self.join.phase() == Phase::Complete
+    }
+
+    /// Its number; see [`TaskId`].
+    ///
+    /// ```
+    /// # doorbell::Builder::new().cores(1).build().unwrap().block_on(async {
+    /// let differ = doorbell::spawn_local_on(0, || async {
+    ///     let (one, other) = (doorbell::spawn_local(async {}), doorbell::spawn_local(async {}));
+    ///     one.id() != other.id()
+    /// });
+    /// assert!(differ.await.unwrap());
+    /// # });
+    /// ```
+    pub fn id(&self) -> TaskId {
+        TaskId::new(self.join.id())
     }
 }
 

@@ -1,6 +1,10 @@
 //! Counts of a runtime at one moment.
 
+use crate::poll_times::{LongPoll, Recorded};
 use crate::{BlockingMetrics, CoreId, LaneCounts, LaneState};
+use doorbell_core::lane::{LaneTimes, Watchers};
+use doorbell_machine::Machine;
+use std::time::Duration;
 
 /// The counts of all lanes at one moment. Counts only grow; take two and subtract with
 /// [`LaneCounts::since`] to see what happened between.
@@ -10,6 +14,7 @@ pub struct Metrics {
     /// One entry per core, in the order of their numbers.
     pub lanes: Vec<LaneMetrics>,
     blocking: BlockingMetrics,
+    pub(crate) recorded: Recorded,
 }
 
 /// One lane at one moment.
@@ -22,6 +27,8 @@ pub struct LaneMetrics {
     pub state: LaneState,
     /// What it and its posters had counted.
     pub counts: LaneCounts,
+    current_poll: Option<Duration>,
+    long_polls: u64,
 }
 
 impl Metrics {
@@ -29,7 +36,28 @@ impl Metrics {
         Metrics {
             lanes: lanes.collect(),
             blocking,
+            recorded: Recorded::default(),
         }
+    }
+
+    /// Adds what the lanes recorded, if anything.
+    pub(crate) fn with<M: Machine>(mut self, watchers: Option<&Watchers<M>>) -> Self {
+        let Some(watchers) = watchers else {
+            return self;
+        };
+        self.recorded.hook_panics = watchers.hook_panics();
+        for lane in &mut self.lanes {
+            let core = lane.core;
+            if let Some(times) = watchers.lane(core.index()) {
+                lane.look_at(times);
+                self.recorded.polls.push(times.polls());
+                self.recorded.waits.push(times.waits());
+                let long = times.long_polls().into_iter();
+                let long = long.map(|poll| LongPoll::new(core, poll));
+                self.recorded.long.extend(long);
+            }
+        }
+        self
     }
 
     /// The threads for [`spawn_blocking`](crate::spawn_blocking()), and what waits for them.
@@ -50,6 +78,41 @@ impl LaneMetrics {
             core,
             state,
             counts,
+            current_poll: None,
+            long_polls: 0,
         }
+    }
+
+    fn look_at<M: Machine>(&mut self, times: &LaneTimes<M>) {
+        self.current_poll = times.current_poll();
+        self.long_polls = times.long_count();
+    }
+
+    /// For how long the poll has lasted that the lane is inside of. `None` if it is in none, and
+    /// without [`Builder::poll_times`](crate::Builder::poll_times).
+    ///
+    /// ```
+    /// let runtime = doorbell::Builder::new().cores(1).poll_times(true).build()?;
+    /// let age = runtime.block_on(runtime.spawn(async {
+    ///     doorbell::Handle::current().metrics().lanes[0].current_poll()
+    /// }));
+    /// assert!(age?.is_some());
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn current_poll(&self) -> Option<Duration> {
+        self.current_poll
+    }
+
+    /// How many polls of this core were longer than
+    /// [`Builder::long_poll`](crate::Builder::long_poll) allows. 0 without
+    /// [`Builder::poll_times`](crate::Builder::poll_times).
+    ///
+    /// ```
+    /// let runtime = doorbell::Builder::new().cores(1).build()?;
+    /// assert_eq!(runtime.metrics().lanes[0].long_polls(), 0);
+    /// # Ok::<(), doorbell::BuildError>(())
+    /// ```
+    pub fn long_polls(&self) -> u64 {
+        self.long_polls
     }
 }

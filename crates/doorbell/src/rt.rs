@@ -13,10 +13,10 @@ use doorbell_core::call::{
     wait_for,
 };
 use doorbell_core::crew::Crew;
-use doorbell_core::lane::{IdlePolicy, Lane, LaneConfig, LaneShared};
+use doorbell_core::lane::{IdlePolicy, Lane, LaneConfig, LaneShared, WatchPlan, Watchers};
 use doorbell_core::offline::{PutBack, TakenOff};
 use doorbell_core::switches::SwitchWord;
-use doorbell_core::task::{BodyVtable, Kind, Local, RawJoin, launch};
+use doorbell_core::task::{BodyVtable, Kind, Local, Name, RawJoin, TaskSeen, launch_named};
 use doorbell_core::wait;
 use doorbell_core::wheel::{Clock, RawTimer};
 use doorbell_machine::{
@@ -38,6 +38,7 @@ pub(crate) struct Plan {
     pub(crate) switches: Switches,
     pub(crate) blocking: BlockingPlan,
     pub(crate) mailbox_limit: Option<usize>,
+    pub(crate) watch: WatchPlan,
 }
 
 /// How far one core is from another: work is taken from the nearest first.
@@ -107,7 +108,9 @@ impl<M: Machine> Owner<M> {
         let config = LaneConfig { idle: plan.idle };
         let clock = Arc::new(Clock::default());
         let topology = M::topology();
-        let fronts = Crew::new(plan.cpus.len(), &switches, |one, other| {
+        let watchers = (!plan.watch.is_nothing())
+            .then(|| Arc::new(Watchers::new(plan.watch.clone(), plan.cpus.len())));
+        let fronts = Crew::watched(plan.cpus.len(), &switches, watchers, |one, other| {
             distance(&topology, plan.cpus[one], plan.cpus[other])
         });
         let lanes = fronts
@@ -293,12 +296,13 @@ impl<M: Machine> Ambient for Rt<M> {
         &self,
         core: usize,
         kind: Kind,
+        name: Option<&Name>,
         vtable: &'static BodyVtable,
         write: &mut dyn FnMut(*mut u8),
     ) -> RawJoin {
         let front = self.lanes[core].front().clone();
         // SAFETY: passed on from the caller.
-        unsafe { launch(front, kind, vtable, write) }
+        unsafe { launch_named(front, kind, name, vtable, write) }
     }
 
     unsafe fn call_blocking(&self, core: usize, call: &ErasedCall) -> Result<(), Gone> {
@@ -353,6 +357,14 @@ impl<M: Machine> Ambient for Rt<M> {
             }),
             self.blocking.metrics(),
         )
+        .with(self.lanes[0].front().crew().watchers())
+    }
+
+    fn tasks_here(&self) -> Vec<TaskSeen> {
+        Local::<M>::with_current(|local| {
+            let mine = |local: &&Local<M>| self.lanes.iter().any(|lane| local.is(lane.front()));
+            local.filter(mine).map(Local::tasks).unwrap_or_default()
+        })
     }
 
     fn lane_state(&self, core: usize) -> LaneState {

@@ -1,8 +1,8 @@
 //! Spawning and joining tasks.
 
 use crate::handle::Handle;
-use crate::{CoreId, JoinError, ambient};
-use doorbell_core::task::{BodyVtable, Join, Kind, Phase, write_body};
+use crate::{CoreId, JoinError, TaskId, ambient};
+use doorbell_core::task::{BodyVtable, Join, Kind, Name, Phase, write_body};
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
@@ -52,6 +52,7 @@ where
             frame.handle(),
             frame.next_core(),
             Kind::Task,
+            None,
             future,
         )),
         None => panic!("{}", crate::NoRuntime),
@@ -80,16 +81,38 @@ pub fn task() -> TaskBuilder {
 pub struct TaskBuilder {
     handle: Handle,
     core: Option<CoreId>,
+    name: Option<Name>,
 }
 
 impl TaskBuilder {
     pub(crate) fn of(handle: Handle) -> Self {
-        TaskBuilder { handle, core: None }
+        TaskBuilder {
+            handle,
+            core: None,
+            name: None,
+        }
     }
 
     /// Pins the task to a core: it runs there and nowhere else.
     pub fn on(mut self, core: impl Into<CoreId>) -> Self {
         self.core = Some(core.into());
+        self
+    }
+
+    /// Gives the task a name, for those who look at it. A text of the program, a `String`, an
+    /// `Arc<str>` or a `Cow<'static, str>`. Names need not differ. A task without one carries no
+    /// place for it.
+    ///
+    /// ```
+    /// # doorbell::Builder::new().cores(1).build().unwrap().block_on(async {
+    /// let task = doorbell::task().name("heartbeat").spawn(async {});
+    /// assert_eq!(task.name(), Some("heartbeat"));
+    /// let task = doorbell::task().name(format!("connection {}", 7)).spawn(async {});
+    /// assert_eq!(task.name(), Some("connection 7"));
+    /// # });
+    /// ```
+    pub fn name(mut self, name: impl Into<Name>) -> Self {
+        self.name = Some(name.into());
         self
     }
 
@@ -135,7 +158,13 @@ impl TaskBuilder {
             Some(core) => (core.index(), Kind::Pinned),
             None => (self.any_core(), Kind::Task),
         };
-        Ok(JoinHandle(launch(&self.handle, core, kind, future)))
+        Ok(JoinHandle(launch(
+            &self.handle,
+            core,
+            kind,
+            self.name.as_ref(),
+            future,
+        )))
     }
 
     fn any_core(&self) -> usize {
@@ -147,7 +176,13 @@ impl TaskBuilder {
 }
 
 /// Makes a task or a call on a core that is there.
-pub(crate) fn launch<F>(handle: &Handle, core: usize, kind: Kind, future: F) -> Join<F::Output>
+pub(crate) fn launch<F>(
+    handle: &Handle,
+    core: usize,
+    kind: Kind,
+    name: Option<&Name>,
+    future: F,
+) -> Join<F::Output>
 where
     F: Future + Send + 'static,
     F::Output: Send + 'static,
@@ -162,7 +197,7 @@ where
     let raw = unsafe {
         handle
             .inner()
-            .launch(core, kind, BodyVtable::of::<F>(), &mut write)
+            .launch(core, kind, name, BodyVtable::of::<F>(), &mut write)
     };
     // SAFETY: the body's output is the future's.
     unsafe { raw.typed() }
@@ -188,6 +223,29 @@ impl<T> JoinHandle<T> {
     /// Whether the task is complete: by its output, a panic, or cancelled.
     pub fn is_finished(&self) -> bool {
         self.0.phase() == Phase::Complete
+    }
+
+    /// Its number; see [`TaskId`].
+    ///
+    /// ```
+    /// # doorbell::Builder::new().cores(1).build().unwrap().block_on(async {
+    /// let (one, other) = (doorbell::spawn(async {}), doorbell::spawn(async {}));
+    /// assert_ne!(one.id(), other.id());
+    /// # });
+    /// ```
+    pub fn id(&self) -> TaskId {
+        TaskId::new(self.0.id())
+    }
+
+    /// The name that the task was given by [`TaskBuilder::name`].
+    ///
+    /// ```
+    /// # doorbell::Builder::new().cores(1).build().unwrap().block_on(async {
+    /// assert_eq!(doorbell::spawn(async {}).name(), None);
+    /// # });
+    /// ```
+    pub fn name(&self) -> Option<&str> {
+        self.0.name()
     }
 }
 

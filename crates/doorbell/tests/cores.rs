@@ -197,9 +197,7 @@ fn a_shutdown_waits_no_longer_than_told() {
     assert_eq!(error.running, 1);
     go.send(()).unwrap();
     end.recv().unwrap();
-    runtime(2)
-        .shutdown_timeout(Duration::from_mins(1))
-        .unwrap();
+    runtime(2).shutdown_timeout(Duration::from_mins(1)).unwrap();
 }
 
 #[test]

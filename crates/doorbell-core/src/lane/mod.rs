@@ -2,15 +2,23 @@
 
 mod counts;
 mod governor;
+mod histogram;
+mod hooks;
+mod long_polls;
 #[cfg(test)]
 mod loom;
 mod search;
 #[cfg(test)]
 mod tests;
 mod watch;
+mod watchers;
 
 pub use counts::{LaneCounts, LaneTally};
 pub use governor::IdlePolicy;
+pub use histogram::{Histogram, Times};
+pub use hooks::{Hooks, LaneHook, TaskEvent, TaskHook};
+pub use long_polls::LongPoll;
+pub use watchers::{LaneTimes, WatchPlan, Watchers};
 
 use crate::bell::{Announced, LaneState};
 use crate::crew::FrontRef;
@@ -177,8 +185,10 @@ impl<M: Machine> Lane<M> {
     /// Runs until asked to close; then ends every task that is left.
     pub fn run(self) {
         self.local.enter(|| {
+            self.has_started();
             self.cycle();
             self.local.close();
+            self.has_stopped();
         });
     }
 
@@ -292,7 +302,7 @@ impl<M: Machine> Lane<M> {
         // A post that saw the lane running relies on the watch's first look, or on the park's
         // last one; a call that came just now is served here, without another pass.
         if self.watch() == WatchEnd::Quiet {
-            self.park();
+            self.park_watched();
         }
         self.end_sentinel();
         self.leave_idle_set();

@@ -7,8 +7,10 @@
 //! * `join_waker`: the join handle while `JOIN_WAKER` is not set, also once COMPLETE (then it was
 //!   never lent); the lane once both are.
 //! * `home`: whoever runs it; `links`: its home lane, which is the one that ran it first.
+//! * extras, behind the body: nobody changes them, but whoever queues the task its time.
 
 use super::body::BodyVtable;
+use super::extras::{Extras, Name};
 use super::join::RawJoin;
 use super::local::Local;
 use super::state::{Completed, Pause, Released, Start, State};
@@ -43,8 +45,10 @@ pub(super) struct Header<M: Machine> {
     pub(super) last: M::Ptr<Front<M>>,
     /// The lane whose list it is in: the one that ran it first.
     pub(super) home: M::Cell<Option<NonNull<Front<M>>>>,
-    vtable: &'static BodyVtable,
+    pub(super) vtable: &'static BodyVtable,
     pub(super) kind: Kind,
+    /// Whether there are extras behind the body.
+    pub(super) has_extras: bool,
     /// Shows a checker who uses the body, which itself is of no machine.
     body_use: M::Cell<()>,
     pub(super) join_waker: M::Cell<Option<Waker>>,
@@ -68,8 +72,8 @@ impl<M: Machine> Clone for TaskRef<M> {
 }
 impl<M: Machine> Copy for TaskRef<M> {}
 
-/// The layout of a task with that body, and the body's offset.
-fn layout_of<M: Machine>(body: Layout) -> (Layout, usize) {
+/// The layout of a task with that body and without extras, and the body's offset.
+pub(super) fn layout_of<M: Machine>(body: Layout) -> (Layout, usize) {
     let (layout, offset) = Layout::new::<Header<M>>()
         .extend(body)
         .expect("a body that fits in memory fits with its header");
@@ -90,7 +94,27 @@ pub unsafe fn launch<M: Machine>(
     vtable: &'static BodyVtable,
     write: impl FnOnce(*mut u8),
 ) -> RawJoin {
+    // SAFETY: passed on from the caller.
+    unsafe { launch_named(front, kind, None, vtable, write) }
+}
+
+/// As [`launch`], for a task that may have a name.
+///
+/// # Safety
+/// As for [`launch`].
+pub unsafe fn launch_named<M: Machine>(
+    front: FrontRef<M>,
+    kind: Kind,
+    name: Option<&Name>,
+    vtable: &'static BodyVtable,
+    write: impl FnOnce(*mut u8),
+) -> RawJoin {
     let (layout, offset) = layout_of::<M>(vtable.layout);
+    let extras = Extras::of(front.crew(), kind, name);
+    let layout = match &extras {
+        None => layout,
+        Some(_) => Extras::<M>::behind(layout).0,
+    };
     // SAFETY: the layout is that of a header and something, so its size is not zero.
     let Some(memory) = NonNull::new(unsafe { alloc(layout) }) else {
         handle_alloc_error(layout)
@@ -110,6 +134,7 @@ pub unsafe fn launch<M: Machine>(
             front,
             vtable,
             kind,
+            has_extras: extras.is_some(),
             body_use: M::Cell::new(()),
             join_waker: M::Cell::new(None),
             links: M::Cell::new(Links {
@@ -122,6 +147,11 @@ pub unsafe fn launch<M: Machine>(
     let body = unsafe { memory.add(offset) };
     write(body.as_ptr());
     let task = TaskRef(header);
+    if let Some(extras) = extras {
+        // SAFETY: allocated for them above, and nobody else has the task yet.
+        unsafe { task.write_extras(extras) };
+        task.note_spawn();
+    }
     // SAFETY: this is the one join handle that a new task's state counts.
     let join = unsafe { RawJoin::new(task, body) };
     task.submit_new(kind);
@@ -188,7 +218,11 @@ impl<M: Machine> TaskRef<M> {
             Kind::Task | Kind::Call => Base::Global,
         };
         local.set_base(base);
-        let polled = self.poll();
+        let polled = if self.header().has_extras {
+            self.poll_watched(local)
+        } else {
+            self.poll()
+        };
         local.set_base(Base::Global);
         if polled.is_ready() {
             self.complete();
@@ -196,7 +230,10 @@ impl<M: Machine> TaskRef<M> {
         }
         match self.header().state.pause() {
             Pause::Idle => {}
-            Pause::Requeue => self.push_here(local),
+            Pause::Requeue => {
+                self.note_wake();
+                self.push_here(local);
+            }
         }
     }
 
@@ -243,6 +280,9 @@ impl<M: Machine> TaskRef<M> {
 
     /// The output is stored: tell the joiner. The caller still has the lane's reference.
     pub(super) fn complete(self) {
+        if self.header().has_extras {
+            self.note_finish();
+        }
         match self.header().state.complete() {
             Completed::Nothing => {}
             Completed::DropOutput => {
@@ -294,6 +334,11 @@ impl<M: Machine> TaskRef<M> {
     #[cold]
     unsafe fn free(self) {
         let (layout, _) = layout_of::<M>(self.header().vtable.layout);
+        let layout = if self.header().has_extras {
+            Extras::<M>::behind(layout).0
+        } else {
+            layout
+        };
         // SAFETY: nobody else is there; the body was complete, so this drops at most an output
         // that nobody wanted.
         self.use_body(|body| unsafe { (self.header().vtable.clear)(body) });
@@ -304,6 +349,8 @@ impl<M: Machine> TaskRef<M> {
                 .join_waker
                 .with_mut(|cell| unsafe { (*cell).take() }),
         );
+        // SAFETY: as above.
+        unsafe { self.drop_extras() };
         // SAFETY: as above; nothing of the header is used after this but its memory.
         unsafe { std::ptr::drop_in_place(self.0.as_ptr()) };
         // SAFETY: allocated in `launch` with this layout.

@@ -2,6 +2,7 @@
 
 use super::cell::TaskRef;
 use super::error::JoinError;
+use super::extras::Name;
 use super::state::{Join as Found, JoinDropped};
 use super::{Phase, drop_quietly};
 use doorbell_machine::{Cell, Machine};
@@ -26,6 +27,7 @@ struct JoinVtable {
     take: unsafe fn(NonNull<()>, *mut u8),
     cancel: unsafe fn(NonNull<()>),
     phase: unsafe fn(NonNull<()>) -> Phase,
+    name: unsafe fn(NonNull<()>) -> Option<NonNull<Name>>,
     drop: unsafe fn(NonNull<()>),
 }
 
@@ -37,6 +39,7 @@ impl<M: Machine> Table<M> {
         take: take::<M>,
         cancel: cancel::<M>,
         phase: phase::<M>,
+        name: name::<M>,
         drop: drop_join::<M>,
     };
 }
@@ -100,6 +103,19 @@ impl<T> Join<T> {
     pub fn phase(&self) -> Phase {
         // SAFETY: the handle holds its reference.
         unsafe { (self.raw.vtable.phase)(self.raw.task) }
+    }
+
+    /// A number that no other task has while this one is there.
+    pub fn id(&self) -> u64 {
+        self.raw.task.addr().get() as u64
+    }
+
+    /// The name that the task was given.
+    pub fn name(&self) -> Option<&str> {
+        // SAFETY: the handle holds its reference.
+        let name = unsafe { (self.raw.vtable.name)(self.raw.task) };
+        // SAFETY: it is part of the task, which this handle keeps, and nobody changes it.
+        name.map(|name| unsafe { name.as_ref() }.as_str())
     }
 }
 
@@ -171,6 +187,12 @@ unsafe fn cancel<M: Machine>(raw: NonNull<()>) {
 unsafe fn phase<M: Machine>(raw: NonNull<()>) -> Phase {
     // SAFETY: the caller's promise.
     unsafe { TaskRef::<M>::from_raw(raw.as_ptr()) }.phase()
+}
+
+unsafe fn name<M: Machine>(raw: NonNull<()>) -> Option<NonNull<Name>> {
+    // SAFETY: the caller's promise.
+    let task = unsafe { TaskRef::<M>::from_raw(raw.as_ptr()) };
+    task.name().map(NonNull::from)
 }
 
 unsafe fn drop_join<M: Machine>(raw: NonNull<()>) {

@@ -7,6 +7,8 @@
 //! | `cell.rs` | the allocation: header and body; how a task is run, cancelled and freed |
 //! | `submit.rs` | where it goes when it is launched or woken |
 //! | `home.rs` | the list of its home lane, and how it leaves it |
+//! | `extras.rs` | what only some tasks have: names, times |
+//! | `watched.rs` | tasks whose crew records something of them |
 //! | `waker.rs` | the `std::task::Waker` of a task |
 //! | `join.rs` | the handle that awaits, aborts or lets go |
 //! | `local.rs` | what a lane's own thread keeps: ready queue, list of its tasks |
@@ -14,6 +16,7 @@
 mod body;
 mod cell;
 mod error;
+mod extras;
 mod home;
 mod join;
 mod local;
@@ -26,13 +29,16 @@ mod submit;
 #[cfg(test)]
 mod tests;
 mod waker;
+mod watched;
 
 pub use body::{BodyVtable, Once, drop_quietly, write_body};
 pub(crate) use cell::wake_quietly;
-pub use cell::{Kind, TaskRef, launch};
+pub use cell::{Kind, TaskRef, launch, launch_named};
 pub use error::{JoinError, Payload};
+pub use extras::Name;
 pub use join::{Join, RawJoin};
 pub use local::Local;
+pub use watched::TaskSeen;
 
 /// What a task does now, as others see it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

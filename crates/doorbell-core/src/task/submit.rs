@@ -68,6 +68,7 @@ impl<M: Machine> TaskRef<M> {
     /// Queues the task that a transition of its state said to submit. The caller holds a
     /// reference, so the crew is there until this returns.
     pub(super) fn submit(self) {
+        self.note_wake();
         Local::<M>::with_current(|local| match local {
             _ if self.header().kind != Kind::Task => self.submit_home(local),
             Some(local) if local.is_of(self.header().front.crew()) => self.submit_from(local),

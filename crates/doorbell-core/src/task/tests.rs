@@ -5,6 +5,7 @@
 
 mod calls;
 mod differential;
+mod names;
 mod orders;
 mod panics;
 mod states;

@@ -1,0 +1,167 @@
+//! What a crew records of its tasks for people who look at it: nothing, unless it was asked to.
+
+use super::histogram::{Histogram, Times};
+use super::hooks::Hooks;
+use super::long_polls::{LongPoll, LongPolls};
+use doorbell_machine::{Counter, Line, Machine};
+use std::time::Duration;
+
+/// What is recorded. The default is nothing.
+///
+/// ```
+/// use doorbell_core::lane::WatchPlan;
+///
+/// assert!(WatchPlan::default().is_nothing());
+/// let plan = WatchPlan { long_poll_ns: Some(500_000), ..WatchPlan::default() };
+/// assert!(!plan.is_nothing());
+/// ```
+#[derive(Clone, Debug, Default)]
+pub struct WatchPlan {
+    /// Record the times of polls; one longer than this is a long one.
+    pub long_poll_ns: Option<u64>,
+    /// What is called when.
+    pub hooks: Hooks,
+}
+
+impl WatchPlan {
+    /// Whether there is nothing to record.
+    pub fn is_nothing(&self) -> bool {
+        self.long_poll_ns.is_none() && self.hooks.is_empty()
+    }
+}
+
+/// What a crew records.
+pub struct Watchers<M: Machine> {
+    pub(super) plan: WatchPlan,
+    pub(super) hook_panics: M::Counter,
+    /// One entry per lane if times are recorded, else none.
+    lanes: Box<[M::Line<LaneTimes<M>>]>,
+}
+
+impl<M: Machine> std::fmt::Debug for Watchers<M> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Watchers")
+            .field("plan", &self.plan)
+            .finish_non_exhaustive()
+    }
+}
+
+impl<M: Machine> Watchers<M> {
+    /// Those of a crew of so many lanes.
+    pub fn new(plan: WatchPlan, lanes: usize) -> Self {
+        let timed = if plan.long_poll_ns.is_some() {
+            lanes
+        } else {
+            0
+        };
+        Watchers {
+            lanes: (0..timed)
+                .map(|_| M::Line::new(LaneTimes::default))
+                .collect(),
+            hook_panics: M::Counter::default(),
+            plan,
+        }
+    }
+
+    /// Whether times are recorded.
+    #[inline]
+    pub fn records_times(&self) -> bool {
+        self.plan.long_poll_ns.is_some()
+    }
+
+    /// Whether something is to be known of each task.
+    #[inline]
+    pub(crate) fn is_of_tasks(&self) -> bool {
+        self.plan.is_of_tasks()
+    }
+
+    /// The times of that lane's polls, if they are recorded.
+    #[inline]
+    pub fn lane(&self, lane: usize) -> Option<&LaneTimes<M>> {
+        self.lanes.get(lane).map(|lane| &**lane)
+    }
+
+    /// Polls, on that lane, a task that was woken then (0: never), and records the times.
+    #[inline]
+    pub(crate) fn time_poll<'a, R>(
+        &self,
+        lane: usize,
+        woken_ns: u64,
+        name: impl FnOnce() -> Option<&'a str>,
+        poll: impl FnOnce() -> R,
+    ) -> R {
+        let (Some(times), Some(long_ns)) = (self.lane(lane), self.plan.long_poll_ns) else {
+            return poll();
+        };
+        let began_ns = M::now_ns();
+        if woken_ns != 0 {
+            times.waits.record(began_ns.saturating_sub(woken_ns));
+        }
+        times.began_ns.set(began_ns.max(1));
+        let polled = poll();
+        times.began_ns.set(0);
+        let took_ns = M::now_ns().saturating_sub(began_ns);
+        times.polls.record(took_ns);
+        if took_ns > long_ns {
+            times.long.note(name(), took_ns);
+        }
+        polled
+    }
+}
+
+/// The times of one lane's polls. The lane writes, anybody reads.
+pub struct LaneTimes<M: Machine> {
+    polls: Histogram<M::Counter>,
+    waits: Histogram<M::Counter>,
+    /// When the current poll began; 0 if there is none.
+    began_ns: M::Counter,
+    long: LongPolls<M>,
+}
+
+impl<M: Machine> Default for LaneTimes<M> {
+    fn default() -> Self {
+        LaneTimes {
+            polls: Histogram::default(),
+            waits: Histogram::default(),
+            began_ns: M::Counter::default(),
+            long: LongPolls::default(),
+        }
+    }
+}
+
+impl<M: Machine> std::fmt::Debug for LaneTimes<M> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("LaneTimes")
+            .field("polls", &self.polls())
+            .field("waits", &self.waits())
+            .finish_non_exhaustive()
+    }
+}
+
+impl<M: Machine> LaneTimes<M> {
+    /// How long polls took.
+    pub fn polls(&self) -> Times {
+        self.polls.times()
+    }
+
+    /// How long tasks waited from their wake to their poll.
+    pub fn waits(&self) -> Times {
+        self.waits.times()
+    }
+
+    /// For how long the current poll has lasted, if there is one.
+    pub fn current_poll(&self) -> Option<Duration> {
+        let began_ns = self.began_ns.get();
+        (began_ns != 0).then(|| Duration::from_nanos(M::now_ns().saturating_sub(began_ns)))
+    }
+
+    /// How many polls were long.
+    pub fn long_count(&self) -> u64 {
+        self.long.count()
+    }
+
+    /// The last of those, oldest first.
+    pub fn long_polls(&self) -> Vec<LongPoll> {
+        self.long.last()
+    }
+}

@@ -1,0 +1,189 @@
+//! What only some tasks have. It lies behind the body, in the same allocation, so tasks without it
+//! and calls neither carry it nor look at it.
+
+use super::cell::{Kind, TaskRef, layout_of};
+use crate::crew::Crew;
+use crate::lane::Watchers;
+use doorbell_machine::{Counter, Machine};
+use std::alloc::Layout;
+use std::borrow::Cow;
+use std::ptr::NonNull;
+use std::sync::Arc;
+
+/// The name of a task. A text that is part of the program costs nothing to keep; any other is
+/// shared by those who have it.
+///
+/// ```
+/// use doorbell_core::task::Name;
+///
+/// assert_eq!(Name::from("beat").as_str(), "beat");
+/// assert_eq!(Name::from(format!("beat {}", 2)), Name::from("beat 2"));
+/// ```
+#[derive(Clone, Debug)]
+pub struct Name(Text);
+
+#[derive(Clone, Debug)]
+enum Text {
+    Static(&'static str),
+    Shared(Arc<str>),
+}
+
+impl Name {
+    /// The text.
+    pub fn as_str(&self) -> &str {
+        match &self.0 {
+            Text::Static(text) => text,
+            Text::Shared(text) => text,
+        }
+    }
+}
+
+impl PartialEq for Name {
+    fn eq(&self, other: &Self) -> bool {
+        self.as_str() == other.as_str()
+    }
+}
+
+impl Eq for Name {}
+
+impl std::fmt::Display for Name {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.pad(self.as_str())
+    }
+}
+
+impl From<&'static str> for Name {
+    fn from(text: &'static str) -> Self {
+        Name(Text::Static(text))
+    }
+}
+
+impl From<Arc<str>> for Name {
+    fn from(text: Arc<str>) -> Self {
+        Name(Text::Shared(text))
+    }
+}
+
+impl From<String> for Name {
+    fn from(text: String) -> Self {
+        Name(Text::Shared(text.into()))
+    }
+}
+
+impl From<Cow<'static, str>> for Name {
+    fn from(text: Cow<'static, str>) -> Self {
+        match text {
+            Cow::Borrowed(text) => text.into(),
+            Cow::Owned(text) => text.into(),
+        }
+    }
+}
+
+/// What lies behind the body of a task that has any of it.
+pub(super) struct Extras<M: Machine> {
+    name: Option<Name>,
+    /// When it was spawned; 0 where times are not recorded.
+    born_ns: u64,
+    /// When it was queued last. Written by whoever queues it, and there is one at a time.
+    woken_ns: M::Counter,
+}
+
+impl<M: Machine> Extras<M> {
+    /// What a new task of that crew has; `None` if it has nothing.
+    #[inline]
+    pub(super) fn of(crew: &Crew<M>, kind: Kind, name: Option<&Name>) -> Option<Self> {
+        if kind == Kind::Call
+            || (name.is_none() && !crew.watchers().is_some_and(Watchers::is_of_tasks))
+        {
+            return None;
+        }
+        Some(Self::new(crew, name))
+    }
+
+    #[cold]
+    fn new(crew: &Crew<M>, name: Option<&Name>) -> Self {
+        let timed = crew.watchers().is_some_and(Watchers::records_times);
+        let born_ns = if timed { M::now_ns().max(1) } else { 0 };
+        let woken_ns = M::Counter::default();
+        woken_ns.set(born_ns);
+        Extras {
+            name: name.cloned(),
+            born_ns,
+            woken_ns,
+        }
+    }
+
+    pub(super) fn name(&self) -> Option<&Name> {
+        self.name.as_ref()
+    }
+
+    /// When it was queued last; 0 where times are not recorded.
+    pub(super) fn woken_ns(&self) -> u64 {
+        self.woken_ns.get()
+    }
+
+    /// How long ago it was spawned, where times are recorded.
+    pub(super) fn age_ns(&self) -> Option<u64> {
+        (self.born_ns != 0).then(|| M::now_ns().saturating_sub(self.born_ns))
+    }
+
+    pub(super) fn note_wake(&self) {
+        if self.born_ns != 0 {
+            self.woken_ns.set(M::now_ns().max(1));
+        }
+    }
+
+    /// The layout of a task that is laid out so but for its extras, and their offset.
+    pub(super) fn behind(task: Layout) -> (Layout, usize) {
+        let (layout, offset) = task
+            .extend(Layout::new::<Self>())
+            .expect("a task that fits in memory fits with its name");
+        (layout.pad_to_align(), offset)
+    }
+}
+
+impl<M: Machine> TaskRef<M> {
+    fn extras_place(self) -> Option<NonNull<Extras<M>>> {
+        if !self.header().has_extras {
+            return None;
+        }
+        let (task, _) = layout_of::<M>(self.header().vtable.layout);
+        let (_, offset) = Extras::<M>::behind(task);
+        // SAFETY: a task that has extras was allocated with them, and the pointer has all of it.
+        Some(unsafe { self.as_raw().cast::<u8>().add(offset) }.cast())
+    }
+
+    /// What this task has and others have not.
+    pub(super) fn extras(&self) -> Option<&Extras<M>> {
+        // SAFETY: written in `launch` before anybody else had the task, and there until it is
+        // freed; changed only by atomics.
+        self.extras_place().map(|extras| unsafe { extras.as_ref() })
+    }
+
+    /// Writes them into a new task.
+    ///
+    /// # Safety
+    /// The task was allocated with extras, its header says so, and nobody else has it yet.
+    pub(super) unsafe fn write_extras(self, extras: Extras<M>) {
+        if let Some(place) = self.extras_place() {
+            // SAFETY: allocated for them, and empty.
+            unsafe { place.write(extras) };
+        }
+    }
+
+    /// Drops them.
+    ///
+    /// # Safety
+    /// Nobody else has the task any more, and nobody asks for them after this.
+    pub(super) unsafe fn drop_extras(self) {
+        if let Some(place) = self.extras_place() {
+            // SAFETY: written in `launch`; the caller's promise.
+            unsafe { place.drop_in_place() };
+        }
+    }
+
+    /// The name that it was given.
+    pub(super) fn name(&self) -> Option<&Name> {
+        self.extras()?.name()
+    }
+}

@@ -1,0 +1,115 @@
+//! Tasks whose crew records something of them.
+
+use super::Phase;
+use super::cell::TaskRef;
+use super::extras::Name;
+use super::local::Local;
+use crate::crew::Crew;
+use crate::lane::TaskEvent;
+use doorbell_machine::{Cell, Machine};
+use std::task::Poll;
+
+impl<M: Machine> TaskRef<M> {
+    /// Polls a task that has extras. The caller has RUNNING.
+    pub(super) fn poll_watched(self, local: &Local<M>) -> Poll<()> {
+        let Some(watchers) = local.front().crew().watchers() else {
+            return self.poll();
+        };
+        let woken_ns = self.extras().map_or(0, super::extras::Extras::woken_ns);
+        let name = || Some(self.extras()?.name()?.as_str());
+        watchers.time_poll(local.front().lane(), woken_ns, name, || self.poll())
+    }
+
+    /// The task is spawned, and nobody but the caller has it.
+    pub(super) fn note_spawn(self) {
+        if let Some(watchers) = self.crew().watchers() {
+            watchers.task_spawned(&self.event());
+        }
+    }
+
+    /// Its output is stored. The caller has RUNNING.
+    #[cold]
+    pub(super) fn note_finish(self) {
+        if let Some(watchers) = self.crew().watchers() {
+            watchers.task_finished(&self.event());
+        }
+    }
+
+    fn crew(&self) -> &Crew<M> {
+        self.header().front.crew()
+    }
+
+    /// Its number.
+    pub(super) fn id(self) -> u64 {
+        self.as_raw().addr().get() as u64
+    }
+
+    fn event(&self) -> TaskEvent<'_> {
+        let lane = Local::<M>::with_current(|local| {
+            let local = local.filter(|local| local.is_of(self.crew()))?;
+            Some(local.front().lane())
+        });
+        TaskEvent {
+            id: self.id(),
+            name: self.name().map(Name::as_str),
+            lane,
+        }
+    }
+
+    /// The task is about to be queued. The caller is the one that queues it.
+    #[inline]
+    pub(super) fn note_wake(self) {
+        if self.header().has_extras
+            && let Some(extras) = self.extras()
+        {
+            extras.note_wake();
+        }
+    }
+}
+
+/// A task, as its home lane sees it.
+///
+/// ```
+/// # use doorbell_core::task::TaskSeen;
+/// fn show(task: &TaskSeen) {
+///     println!("{:x} {:?} {:?} {} {}", task.id, task.name, task.phase, task.last, task.home);
+/// }
+/// ```
+#[derive(Clone, Debug)]
+pub struct TaskSeen {
+    /// Its number.
+    pub id: u64,
+    /// Its name.
+    pub name: Option<Name>,
+    /// What it does.
+    pub phase: Phase,
+    /// The lane that ran it last, or runs it.
+    pub last: usize,
+    /// The lane that ran it first, in whose list it is.
+    pub home: usize,
+    /// How long ago it was spawned, where times are recorded.
+    pub age_ns: Option<u64>,
+}
+
+impl<M: Machine> Local<M> {
+    /// The tasks of this lane's list, the newest first: those that ran here first and have not left
+    /// it. Some may be complete that ended elsewhere. On the lane's own thread.
+    pub fn tasks(&self) -> Vec<TaskSeen> {
+        let mut seen = Vec::with_capacity(self.live());
+        let mut next = self.newest.get();
+        while let Some(task) = next {
+            let extras = task.extras();
+            seen.push(TaskSeen {
+                id: task.id(),
+                name: task.name().cloned(),
+                phase: task.phase(),
+                last: task.last().lane(),
+                home: self.front().lane(),
+                age_ns: extras.and_then(super::extras::Extras::age_ns),
+            });
+            // SAFETY: the lane owns the links of its tasks, and a task of its list is alive.
+            next = task.header().links.with(|links| unsafe { (*links).older });
+        }
+        seen
+    }
+}

@@ -1,0 +1,137 @@
+//! [`Handle::dump`]: which tasks there are, and what they do.
+
+use crate::handle::Handle;
+use crate::{CallError, CoreId, ManyResults, TaskId, TaskName, ambient};
+use doorbell_core::task::{Phase, TaskSeen};
+use std::time::Duration;
+
+/// What a task does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum TaskState {
+    /// It waits for a wake.
+    Idle,
+    /// It was woken, and waits for its poll.
+    Queued,
+    /// It is polled.
+    Running,
+}
+
+/// A task that has run and is not complete: see [`Handle::dump`].
+#[derive(Clone, Debug)]
+pub struct TaskDump {
+    seen: TaskSeen,
+    state: TaskState,
+}
+
+impl TaskDump {
+    fn of(seen: TaskSeen) -> Option<Self> {
+        let state = match seen.phase {
+            Phase::Idle => TaskState::Idle,
+            Phase::Queued => TaskState::Queued,
+            Phase::Running => TaskState::Running,
+            Phase::Complete => return None,
+        };
+        Some(TaskDump { seen, state })
+    }
+
+    /// Its number. [`Handle::dump`] has an example.
+    pub fn id(&self) -> TaskId {
+        TaskId::new(self.seen.id)
+    }
+
+    /// Its name, if it was given one. [`Handle::dump`] has an example.
+    pub fn name(&self) -> Option<&str> {
+        self.seen.name.as_ref().map(TaskName::as_str)
+    }
+
+    /// What it did. [`Handle::dump`] has an example.
+    pub fn state(&self) -> TaskState {
+        self.state
+    }
+
+    /// The core that it ran on last, or runs on. [`Handle::dump`] has an example.
+    pub fn core(&self) -> CoreId {
+        CoreId::new(self.seen.last)
+    }
+
+    /// The core that it ran on first, in whose list it is. [`Handle::dump`] has an example.
+    pub fn home(&self) -> CoreId {
+        CoreId::new(self.seen.home)
+    }
+
+    /// How long ago it was spawned. `None` without
+    /// [`Builder::poll_times`](crate::Builder::poll_times).
+    ///
+    /// ```
+    /// let runtime = doorbell::Builder::new().cores(1).poll_times(true).build()?;
+    /// let tasks = runtime.block_on(runtime.spawn(async {
+    ///     doorbell::Handle::current().dump().await
+    /// }))?;
+    /// assert!(tasks[0].age().is_some());
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn age(&self) -> Option<Duration> {
+        self.seen.age_ns.map(Duration::from_nanos)
+    }
+}
+
+/// The tasks of the lane that the caller is.
+fn here() -> Vec<TaskSeen> {
+    ambient::with_lane(|lane| lane.map(|lane| lane.handle().inner().tasks_here()))
+        .unwrap_or_default()
+}
+
+/// A lane that has ended has no tasks.
+fn together(lanes: ManyResults<Vec<TaskSeen>>) -> Vec<TaskDump> {
+    lanes
+        .into_iter()
+        .flat_map(Result::unwrap_or_default)
+        .filter_map(TaskDump::of)
+        .collect()
+}
+
+impl Handle {
+    /// Lists the tasks that have run at least once and are not complete, by their home cores, the
+    /// newest first. Tasks that never ran are missing.
+    ///
+    /// Each core is called and walks its own list, so nothing is locked, and every task is in it
+    /// once, wherever it runs. It also means that the dump waits for a core that is inside a long
+    /// poll, and that tasks of different cores are not seen at the same moment. To find out which
+    /// core is stuck without waiting for it: [`LaneMetrics::current_poll`](crate::LaneMetrics::current_poll).
+    ///
+    /// It is empty if the runtime is gone. The calls are posted when this returns; dropping the
+    /// future withdraws them.
+    ///
+    /// ```
+    /// use doorbell::{CoreId, Handle, TaskState};
+    ///
+    /// # #[doorbell::main(cores = 2)]
+    /// # async fn main() {
+    /// let wait = doorbell::task().name("wait").on(1).spawn(std::future::pending::<()>());
+    /// doorbell::task().on(1).spawn(async {}).await.unwrap();
+    /// let tasks = Handle::current().dump().await;
+    /// let task = tasks.iter().find(|task| task.name() == Some("wait")).unwrap();
+    /// assert_eq!((task.id(), task.state()), (wait.id(), TaskState::Idle));
+    /// assert_eq!((task.core(), task.home()), (CoreId::new(1), CoreId::new(1)));
+    /// # }
+    /// ```
+    pub fn dump(&self) -> impl Future<Output = Vec<TaskDump>> + Send + use<> {
+        let lanes = self.call_all(|_| here());
+        async move { lanes.await.map(together).unwrap_or_default() }
+    }
+
+    /// As [`Handle::dump`], for threads that are no lane: blocks until every core has answered.
+    ///
+    /// ```
+    /// let runtime = doorbell::Builder::new().cores(2).build()?;
+    /// assert_eq!(runtime.dump_blocking()?.len(), 0);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// [`CallError::InsideLane`] if the caller is a lane.
+    pub fn dump_blocking(&self) -> Result<Vec<TaskDump>, CallError> {
+        self.call_all_blocking(|_| here()).map(together)
+    }
+}

@@ -1,0 +1,213 @@
+//! Closures that a runtime calls when its lanes and tasks begin, end or park.
+
+use crate::{Builder, CoreId, Metrics, TaskId};
+use doorbell_core::lane::{LaneHook, TaskEvent, TaskHook};
+use std::sync::Arc;
+
+/// A lane, as a hook is shown it: see [`Builder::on_lane_start`].
+#[derive(Clone, Copy, Debug)]
+pub struct LaneInfo {
+    core: CoreId,
+}
+
+impl LaneInfo {
+    /// Its core.
+    ///
+    /// ```
+    /// let builder = doorbell::Builder::new().on_lane_start(|lane| println!("{}", lane.core()));
+    /// # drop(builder);
+    /// ```
+    pub fn core(&self) -> CoreId {
+        self.core
+    }
+}
+
+/// A task, as a hook is shown it: see [`Builder::on_task_spawn`].
+#[derive(Clone, Copy, Debug)]
+pub struct TaskInfo<'a> {
+    event: &'a TaskEvent<'a>,
+}
+
+impl TaskInfo<'_> {
+    /// Its number; [`Builder::on_task_spawn`] has an example.
+    pub fn id(&self) -> TaskId {
+        TaskId::new(self.event.id)
+    }
+
+    /// Its name, if it was given one; [`Builder::on_task_spawn`] has an example.
+    pub fn name(&self) -> Option<&str> {
+        self.event.name
+    }
+
+    /// The core that the hook runs on: the one that spawns the task, or that has ended it. `None`
+    /// on a thread that is no lane of the runtime. [`Builder::on_task_spawn`] has an example.
+    pub fn core(&self) -> Option<CoreId> {
+        self.event.lane.map(CoreId::new)
+    }
+}
+
+fn lane_hook(hook: impl Fn(&LaneInfo) + Send + Sync + 'static) -> Option<LaneHook> {
+    let hook = move |lane| {
+        hook(&LaneInfo {
+            core: CoreId::new(lane),
+        });
+    };
+    Some(Arc::new(hook))
+}
+
+fn task_hook(hook: impl Fn(&TaskInfo<'_>) + Send + Sync + 'static) -> Option<TaskHook> {
+    Some(Arc::new(move |event: &TaskEvent<'_>| {
+        hook(&TaskInfo { event });
+    }))
+}
+
+/// Hooks: of each kind there is one, the last that was given. A hook runs on the lane, whose tasks
+/// wait meanwhile. If it panics, that is caught and counted ([`Metrics::hook_panics`]), and nothing
+/// else happens. What is not given costs a branch.
+impl Builder {
+    /// Calls `hook` on each lane before it runs anything. [`crate::current_core`] and
+    /// [`crate::spawn`] work in it.
+    ///
+    /// ```
+    /// use std::sync::mpsc;
+    ///
+    /// let (says, hears) = mpsc::channel();
+    /// let runtime = doorbell::Builder::new()
+    ///     .cores(2)
+    ///     .on_lane_start(move |lane| says.send(lane.core().index()).unwrap())
+    ///     .build()?;
+    /// assert_eq!(hears.recv()? + hears.recv()?, 1);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    #[must_use]
+    pub fn on_lane_start(mut self, hook: impl Fn(&LaneInfo) + Send + Sync + 'static) -> Self {
+        self.watch.hooks.lane_start = lane_hook(hook);
+        self
+    }
+
+    /// Calls `hook` on each lane that ends, after all its tasks were dropped. What is spawned in it
+    /// is cancelled.
+    ///
+    /// ```
+    /// use std::sync::mpsc;
+    ///
+    /// let (says, hears) = mpsc::channel();
+    /// let runtime = doorbell::Builder::new()
+    ///     .cores(1)
+    ///     .on_lane_stop(move |lane| says.send(lane.core()).unwrap())
+    ///     .build()?;
+    /// drop(runtime);
+    /// assert_eq!(hears.try_recv()?.index(), 0);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    #[must_use]
+    pub fn on_lane_stop(mut self, hook: impl Fn(&LaneInfo) + Send + Sync + 'static) -> Self {
+        self.watch.hooks.lane_stop = lane_hook(hook);
+        self
+    }
+
+    /// Calls `hook` on a lane that has nothing to do and is about to block. A task that is spawned
+    /// in it runs, instead of the lane blocking.
+    ///
+    /// ```
+    /// use std::sync::mpsc;
+    ///
+    /// let (says, hears) = mpsc::channel();
+    /// let runtime = doorbell::Builder::new()
+    ///     .cores(1)
+    ///     .before_park(move |lane| drop(says.send(lane.core().index())))
+    ///     .build()?;
+    /// assert_eq!(hears.recv()?, 0);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    #[must_use]
+    pub fn before_park(mut self, hook: impl Fn(&LaneInfo) + Send + Sync + 'static) -> Self {
+        self.watch.hooks.before_park = lane_hook(hook);
+        self
+    }
+
+    /// Calls `hook` on a lane that goes on after [`Builder::before_park`], once for each: it was
+    /// woken, or had found something to do before it blocked.
+    ///
+    /// ```
+    /// use std::sync::mpsc;
+    ///
+    /// let (says, hears) = mpsc::channel();
+    /// let runtime = doorbell::Builder::new()
+    ///     .cores(1)
+    ///     .after_unpark(move |lane| drop(says.send(lane.core().index())))
+    ///     .build()?;
+    /// drop(runtime);
+    /// assert!(hears.iter().all(|core| core == 0));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    #[must_use]
+    pub fn after_unpark(mut self, hook: impl Fn(&LaneInfo) + Send + Sync + 'static) -> Self {
+        self.watch.hooks.after_unpark = lane_hook(hook);
+        self
+    }
+
+    /// Calls `hook` for each task that is spawned, on the thread that spawns it. The task does not
+    /// run before the hook has returned. A hook that spawns is called for that task too.
+    ///
+    /// ```
+    /// use std::sync::mpsc;
+    ///
+    /// let (says, hears) = mpsc::channel();
+    /// let runtime = doorbell::Builder::new()
+    ///     .cores(1)
+    ///     .on_task_spawn(move |task| {
+    ///         let name = task.name().map(str::to_owned);
+    ///         says.send((task.id(), name, task.core())).unwrap();
+    ///     })
+    ///     .build()?;
+    /// let task = runtime.task().name("first").spawn(async {});
+    /// assert_eq!(hears.recv()?, (task.id(), Some("first".to_owned()), None));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    #[must_use]
+    pub fn on_task_spawn(mut self, hook: impl Fn(&TaskInfo<'_>) + Send + Sync + 'static) -> Self {
+        self.watch.hooks.task_spawn = task_hook(hook);
+        self
+    }
+
+    /// Calls `hook` for each task that has ended: by its output, a panic, or cancelled. Its future
+    /// is dropped by then; whoever awaits the task sees its end after the hook has returned.
+    ///
+    /// ```
+    /// use std::sync::mpsc;
+    ///
+    /// let (says, hears) = mpsc::channel();
+    /// let runtime = doorbell::Builder::new()
+    ///     .cores(1)
+    ///     .on_task_finish(move |task| says.send(task.id()).unwrap())
+    ///     .build()?;
+    /// let task = runtime.spawn(async {});
+    /// let id = task.id();
+    /// runtime.block_on(task)?;
+    /// assert_eq!(hears.try_recv()?, id);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    #[must_use]
+    pub fn on_task_finish(mut self, hook: impl Fn(&TaskInfo<'_>) + Send + Sync + 'static) -> Self {
+        self.watch.hooks.task_finish = task_hook(hook);
+        self
+    }
+}
+
+impl Metrics {
+    /// How many hooks have panicked.
+    ///
+    /// ```
+    /// let runtime = doorbell::Builder::new()
+    ///     .cores(1)
+    ///     .on_task_finish(|_| panic!("of a hook"))
+    ///     .build()?;
+    /// runtime.block_on(runtime.spawn(async {}))?;
+    /// assert_eq!(runtime.metrics().hook_panics(), 1);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn hook_panics(&self) -> u64 {
+        self.recorded.hook_panics
+    }
+}

@@ -1,0 +1,36 @@
+//! [`TaskId`]: the number of a task.
+
+/// The number of a task. No two tasks that are there at the same time have the same; one may be
+/// given again once a task is complete and nobody has its handle or a waker of it.
+///
+/// ```
+/// # doorbell::Builder::new().cores(1).build().unwrap().block_on(async {
+/// let task = doorbell::spawn(async {});
+/// assert_eq!(task.id(), task.id());
+/// # });
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct TaskId(u64);
+
+impl TaskId {
+    pub(crate) fn new(number: u64) -> Self {
+        TaskId(number)
+    }
+
+    /// The number itself: for logs, and to tell tasks apart.
+    ///
+    /// ```
+    /// # doorbell::Builder::new().cores(1).build().unwrap().block_on(async {
+    /// assert_ne!(doorbell::spawn(async {}).id().as_u64(), 0);
+    /// # });
+    /// ```
+    pub fn as_u64(self) -> u64 {
+        self.0
+    }
+}
+
+impl std::fmt::Display for TaskId {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{:x}", self.0)
+    }
+}

@@ -1,0 +1,33 @@
+//! What a builder was told to record.
+
+use crate::poll_times::LONG_POLL;
+use doorbell_core::lane::Hooks;
+use std::time::Duration;
+
+/// What is recorded of a runtime's tasks.
+#[derive(Clone, Debug)]
+pub(crate) struct Watching {
+    pub(crate) poll_times: bool,
+    pub(crate) long_poll: Duration,
+    pub(crate) hooks: Hooks,
+}
+
+impl Default for Watching {
+    fn default() -> Self {
+        Watching {
+            poll_times: false,
+            long_poll: LONG_POLL,
+            hooks: Hooks::default(),
+        }
+    }
+}
+
+impl Watching {
+    pub(crate) fn plan(&self) -> doorbell_core::lane::WatchPlan {
+        let long_ns = u64::try_from(self.long_poll.as_nanos()).unwrap_or(u64::MAX);
+        doorbell_core::lane::WatchPlan {
+            long_poll_ns: self.poll_times.then_some(long_ns),
+            hooks: self.hooks.clone(),
+        }
+    }
+}

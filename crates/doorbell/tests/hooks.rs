@@ -1,0 +1,161 @@
+//! Hooks: each is called when it says, and its panic ends nothing.
+
+#![allow(
+    clippy::disallowed_types,
+    clippy::disallowed_methods,
+    reason = "tests play the outside world"
+)]
+
+use doorbell::{Builder, CoreId, TaskId, yield_now};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+#[derive(Clone, Default)]
+struct Log(Arc<Mutex<Vec<String>>>);
+
+impl Log {
+    fn note(&self, what: &str, core: CoreId) {
+        assert_eq!(doorbell::current_core(), Some(core));
+        self.0.lock().unwrap().push(format!("{what} {core}"));
+    }
+
+    fn entries(&self) -> Vec<String> {
+        self.0.lock().unwrap().clone()
+    }
+}
+
+#[test]
+fn lanes_start_park_go_on_and_stop() {
+    let log = Log::default();
+    let [start, stop, park, unpark] = [log.clone(), log.clone(), log.clone(), log.clone()];
+    let rt = Builder::new()
+        .cores(2)
+        .on_lane_start(move |lane| start.note("start", lane.core()))
+        .on_lane_stop(move |lane| stop.note("stop", lane.core()))
+        .before_park(move |lane| park.note("park", lane.core()))
+        .after_unpark(move |lane| unpark.note("unpark", lane.core()))
+        .build()
+        .unwrap();
+    for core in 0..2 {
+        rt.call_blocking(core, || {}).unwrap();
+        std::thread::sleep(Duration::from_millis(2));
+    }
+    assert_eq!(rt.metrics().hook_panics(), 0);
+    drop(rt);
+    for core in ["0", "1"] {
+        let entries = log.entries();
+        let mine: Vec<&str> = entries
+            .iter()
+            .filter_map(|entry| entry.strip_suffix(core))
+            .map(str::trim)
+            .collect();
+        assert_eq!((mine[0], mine[mine.len() - 1]), ("start", "stop"));
+        let parks = &mine[1..mine.len() - 1];
+        for pair in parks.chunks(2) {
+            assert_eq!(pair, ["park", "unpark"]);
+        }
+    }
+}
+
+#[test]
+fn each_task_is_spawned_and_finished_once_however_it_ends() {
+    type Seen = Arc<Mutex<Vec<(TaskId, Option<String>)>>>;
+    let (spawned, finished) = (Seen::default(), Seen::default());
+    let note = |seen: &Seen| {
+        let seen = Arc::clone(seen);
+        move |task: &doorbell::TaskInfo<'_>| {
+            let name = task.name().map(str::to_owned);
+            seen.lock().unwrap().push((task.id(), name));
+        }
+    };
+    let rt = Builder::new()
+        .cores(2)
+        .on_task_spawn(note(&spawned))
+        .on_task_finish(note(&finished))
+        .build()
+        .unwrap();
+    let handle = rt.handle().clone();
+    let good = rt.task().name("good").spawn(yield_now());
+    let bad = rt
+        .task()
+        .name("bad")
+        .on(1)
+        .spawn(async { panic!("on purpose") });
+    let long = rt.spawn(std::future::pending::<()>());
+    let aborted = rt
+        .task()
+        .name("aborted")
+        .spawn(std::future::pending::<()>());
+    aborted.abort();
+    rt.call_blocking(0, || {}).unwrap();
+    let ids = [good.id(), bad.id(), long.id(), aborted.id()];
+    rt.block_on(async {
+        good.await.unwrap();
+        bad.await.unwrap_err();
+        aborted.await.unwrap_err();
+    });
+    drop(rt);
+    let late = handle.task().name("late").spawn(async {});
+    assert!(late.is_finished());
+    let sorted = |seen: &Seen| {
+        let mut seen = seen.lock().unwrap().clone();
+        // Of the late one, which may have the number of one that is gone.
+        assert_eq!(seen.pop().unwrap().1.as_deref(), Some("late"));
+        seen.sort();
+        seen
+    };
+    let mut expected: Vec<_> = ["good", "bad", "", "aborted"]
+        .into_iter()
+        .map(|name| (!name.is_empty()).then(|| name.to_owned()))
+        .zip(ids)
+        .map(|(name, id)| (id, name))
+        .collect();
+    expected.sort();
+    assert_eq!(sorted(&spawned), expected);
+    assert_eq!(sorted(&finished), expected);
+}
+
+#[test]
+fn a_hook_that_panics_ends_nothing_and_is_counted() {
+    let rt = Builder::new()
+        .cores(1)
+        .on_lane_start(|_| panic!("start"))
+        .on_lane_stop(|_| panic!("stop"))
+        .before_park(|_| panic!("park"))
+        .after_unpark(|_| panic!("unpark"))
+        .on_task_spawn(|_| panic!("spawn"))
+        .on_task_finish(|_| panic!("finish"))
+        .build()
+        .unwrap();
+    for _ in 0..3 {
+        assert_eq!(rt.block_on(rt.spawn(async { 7 })).unwrap(), 7);
+    }
+    // The lane's start, and two of each task.
+    assert!(rt.metrics().hook_panics() >= 7);
+}
+
+#[test]
+fn what_a_hook_spawns_before_a_park_runs() {
+    let ran = Arc::new(AtomicU64::new(0));
+    let once = AtomicBool::new(true);
+    let theirs = Arc::clone(&ran);
+    let rt = Builder::new()
+        .cores(1)
+        .before_park(move |_| {
+            if once.swap(false, SeqCst) {
+                let theirs = Arc::clone(&theirs);
+                drop(doorbell::spawn(async move {
+                    theirs.fetch_add(1, SeqCst);
+                }));
+            }
+        })
+        .build()
+        .unwrap();
+    // Nobody posts anything: the lane itself has to see it.
+    while ran.load(SeqCst) == 0 {
+        std::thread::yield_now();
+    }
+    drop(rt);
+    assert_eq!(ran.load(SeqCst), 1);
+}

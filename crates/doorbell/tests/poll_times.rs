@@ -1,0 +1,143 @@
+//! Times of polls and of waits, and long polls, as a user sees them.
+
+#![allow(
+    clippy::disallowed_types,
+    clippy::disallowed_methods,
+    reason = "tests play the outside world"
+)]
+
+use doorbell::{Builder, Runtime, yield_now};
+use std::sync::mpsc;
+use std::time::{Duration, Instant};
+
+/// Longer than any test runs.
+const NEVER: Duration = Duration::from_secs(3_600);
+
+fn runtime(cores: usize, long_poll: Duration) -> Runtime {
+    Builder::new()
+        .cores(cores)
+        .poll_times(true)
+        .long_poll(long_poll)
+        .build()
+        .unwrap()
+}
+
+fn busy(time: Duration) {
+    let begin = Instant::now();
+    while begin.elapsed() < time {}
+}
+
+async fn ten_polls() {
+    for _ in 0..9 {
+        yield_now().await;
+    }
+}
+
+#[test]
+fn off_unless_told() {
+    let rt = Builder::new().cores(1).build().unwrap();
+    rt.block_on(rt.task().name("named").spawn(ten_polls()))
+        .unwrap();
+    let metrics = rt.metrics();
+    assert!(metrics.poll_times().is_empty() && metrics.wake_times().is_empty());
+    assert_eq!(metrics.poll_times_on(0), None);
+    assert!(metrics.long_polls().is_empty());
+    assert_eq!(metrics.lanes[0].current_poll(), None);
+}
+
+#[test]
+fn every_poll_is_counted_once_on_its_core() {
+    let rt = runtime(2, NEVER);
+    let tasks: Vec<_> = (0..20)
+        .map(|i| rt.task().on(i % 2).spawn(ten_polls()))
+        .collect();
+    for task in tasks {
+        rt.block_on(task).unwrap();
+    }
+    let metrics = rt.metrics();
+    for core in 0..2 {
+        assert_eq!(metrics.poll_times_on(core).unwrap().count(), 100);
+        // Each follows a spawn or a wake.
+        assert_eq!(metrics.wake_times_on(core).unwrap().count(), 100);
+    }
+    assert_eq!(metrics.poll_times().count(), 200);
+    assert!(metrics.long_polls().is_empty());
+    assert_eq!(metrics.poll_times_on(2), None);
+}
+
+#[test]
+fn calls_are_not_polls() {
+    let rt = runtime(1, Duration::ZERO);
+    rt.call_blocking(0, || busy(Duration::from_millis(1)))
+        .unwrap();
+    assert!(rt.metrics().poll_times().is_empty());
+    assert_eq!(rt.metrics().lanes[0].long_polls(), 0);
+}
+
+#[test]
+fn a_task_that_waits_behind_a_long_poll_shows_in_the_wake_times() {
+    let wait = Duration::from_millis(20);
+    let rt = runtime(1, NEVER);
+    rt.block_on(rt.spawn(async move {
+        let behind = doorbell::spawn(async {});
+        busy(wait);
+        behind.await.unwrap();
+    }))
+    .unwrap();
+    let metrics = rt.metrics();
+    assert!(metrics.wake_times().max() >= wait, "{metrics:?}");
+    assert!(metrics.poll_times().max() >= wait, "{metrics:?}");
+}
+
+#[test]
+fn long_polls_are_counted_and_the_last_are_kept_with_their_names() {
+    let long = Duration::from_millis(1);
+    let rt = runtime(2, long);
+    for i in 0..10 {
+        let task = rt.task().on(1).name(format!("hog {i}"));
+        rt.block_on(task.spawn(async move { busy(2 * long) }))
+            .unwrap();
+    }
+    rt.block_on(rt.task().on(0).spawn(async move { busy(2 * long) }))
+        .unwrap();
+    let metrics = rt.metrics();
+    assert!(metrics.lanes[0].long_polls() >= 1 && metrics.lanes[1].long_polls() >= 10);
+    let on = |core: usize| {
+        let polls = metrics.long_polls().iter();
+        polls.filter(move |poll| poll.core().index() == core)
+    };
+    assert!(on(0).any(|poll| poll.name() == "unnamed"));
+    let names: Vec<&str> = on(1).map(|poll| poll.name()).collect();
+    assert_eq!(names.len(), 8);
+    assert_eq!(names.last(), Some(&"hog 9"));
+    assert!(
+        metrics
+            .long_polls()
+            .iter()
+            .all(|poll| poll.duration() >= long)
+    );
+}
+
+#[test]
+fn the_age_of_a_poll_shows_while_it_goes_on() {
+    let rt = runtime(1, NEVER);
+    let (go, wait) = mpsc::channel::<()>();
+    let (began, begun) = mpsc::channel();
+    let task = rt.spawn(async move {
+        began.send(()).unwrap();
+        wait.recv().unwrap();
+    });
+    begun.recv().unwrap();
+    let first = rt.metrics().lanes[0].current_poll().unwrap();
+    busy(Duration::from_millis(5));
+    let second = rt.metrics().lanes[0].current_poll().unwrap();
+    assert!(
+        second >= first + Duration::from_millis(4),
+        "{first:?}, {second:?}"
+    );
+    go.send(()).unwrap();
+    rt.block_on(task).unwrap();
+    // The poll is over when the lane has run something else.
+    rt.call_blocking(0, || {}).unwrap();
+    assert_eq!(rt.metrics().lanes[0].current_poll(), None);
+}
