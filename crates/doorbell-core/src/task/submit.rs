@@ -89,18 +89,19 @@ impl<M: Machine> TaskRef<M> {
         self.unless_refused(unsafe { front.post(self.node()) });
     }
 
-    /// Woken on a lane of its crew: it stays on the lane that ran it last if that one is awake,
-    /// else it runs here, and nobody is woken for it.
+    /// Woken on a lane of its crew: it goes back to the lane that ran it last if that one watches,
+    /// free and warm; else it runs here. One that is running may be inside a long poll, and one
+    /// that sleeps would have to be woken.
     pub(super) fn submit_from(self, local: &Local<M>) {
         let last = self.last();
-        if local.is(last)
-            || local.is_closed()
-            || last.is_off()
-            || last.bell().look() == Look::ParkedUntold
-        {
-            self.push_here(local);
-        } else {
+        let awaits_it = || {
+            let is_free = last.bell().look() == Look::Watching && !last.has_inbox();
+            is_free && !last.is_off() && !local.is_closed()
+        };
+        if !local.is(last) && awaits_it() {
             self.post_to(last, Origin::Crew);
+        } else {
+            self.push_here(local);
         }
     }
 
