@@ -46,19 +46,19 @@ impl TaskInfo<'_> {
     }
 }
 
-fn lane_hook(hook: impl Fn(&LaneInfo) + Send + Sync + 'static) -> Option<LaneHook> {
+fn lane_hook(hook: impl Fn(&LaneInfo) + Send + Sync + 'static) -> LaneHook {
     let hook = move |lane| {
         hook(&LaneInfo {
             core: CoreId::new(lane),
         });
     };
-    Some(Arc::new(hook))
+    Arc::new(hook)
 }
 
-fn task_hook(hook: impl Fn(&TaskInfo<'_>) + Send + Sync + 'static) -> Option<TaskHook> {
-    Some(Arc::new(move |event: &TaskEvent<'_>| {
+fn task_hook(hook: impl Fn(&TaskInfo<'_>) + Send + Sync + 'static) -> TaskHook {
+    Arc::new(move |event: &TaskEvent<'_>| {
         hook(&TaskInfo { event });
-    }))
+    })
 }
 
 /// Hooks: of each kind there is one, the last that was given. A hook runs on the lane, whose tasks
@@ -81,7 +81,7 @@ impl Builder {
     /// ```
     #[must_use]
     pub fn on_lane_start(mut self, hook: impl Fn(&LaneInfo) + Send + Sync + 'static) -> Self {
-        self.watch.hooks.lane_start = lane_hook(hook);
+        self.watch.hooks.lane_start = Some(lane_hook(hook));
         self
     }
 
@@ -102,7 +102,7 @@ impl Builder {
     /// ```
     #[must_use]
     pub fn on_lane_stop(mut self, hook: impl Fn(&LaneInfo) + Send + Sync + 'static) -> Self {
-        self.watch.hooks.lane_stop = lane_hook(hook);
+        self.watch.hooks.lane_stop = Some(lane_hook(hook));
         self
     }
 
@@ -122,7 +122,7 @@ impl Builder {
     /// ```
     #[must_use]
     pub fn before_park(mut self, hook: impl Fn(&LaneInfo) + Send + Sync + 'static) -> Self {
-        self.watch.hooks.before_park = lane_hook(hook);
+        self.watch.hooks.before_park = Some(lane_hook(hook));
         self
     }
 
@@ -143,7 +143,7 @@ impl Builder {
     /// ```
     #[must_use]
     pub fn after_unpark(mut self, hook: impl Fn(&LaneInfo) + Send + Sync + 'static) -> Self {
-        self.watch.hooks.after_unpark = lane_hook(hook);
+        self.watch.hooks.after_unpark = Some(lane_hook(hook));
         self
     }
 
@@ -167,7 +167,7 @@ impl Builder {
     /// ```
     #[must_use]
     pub fn on_task_spawn(mut self, hook: impl Fn(&TaskInfo<'_>) + Send + Sync + 'static) -> Self {
-        self.watch.hooks.task_spawn = task_hook(hook);
+        self.watch.hooks.task_spawn = Some(task_hook(hook));
         self
     }
 
@@ -190,7 +190,7 @@ impl Builder {
     /// ```
     #[must_use]
     pub fn on_task_finish(mut self, hook: impl Fn(&TaskInfo<'_>) + Send + Sync + 'static) -> Self {
-        self.watch.hooks.task_finish = task_hook(hook);
+        self.watch.hooks.task_finish = Some(task_hook(hook));
         self
     }
 }

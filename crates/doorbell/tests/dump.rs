@@ -6,7 +6,7 @@
     reason = "tests play the outside world"
 )]
 
-use doorbell::{Builder, CallError, CoreId, Handle, TaskState, yield_now};
+use doorbell::{Builder, CallError, CoreId, Handle, TaskDump, TaskState, yield_now};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
@@ -99,7 +99,12 @@ fn tasks_that_move_between_cores_are_listed_once() {
         })
         .collect();
     for _ in 0..100 {
-        let mut ids: Vec<_> = rt.dump_blocking().unwrap().iter().map(|t| t.id()).collect();
+        let mut ids: Vec<_> = rt
+            .dump_blocking()
+            .unwrap()
+            .iter()
+            .map(TaskDump::id)
+            .collect();
         let len = ids.len();
         ids.sort_unstable();
         ids.dedup();

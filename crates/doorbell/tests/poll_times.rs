@@ -11,7 +11,7 @@ use std::sync::mpsc;
 use std::time::{Duration, Instant};
 
 /// Longer than any test runs.
-const NEVER: Duration = Duration::from_secs(3_600);
+const NEVER: Duration = Duration::from_hours(1);
 
 fn runtime(cores: usize, long_poll: Duration) -> Runtime {
     Builder::new()
@@ -107,7 +107,7 @@ fn long_polls_are_counted_and_the_last_are_kept_with_their_names() {
         polls.filter(move |poll| poll.core().index() == core)
     };
     assert!(on(0).any(|poll| poll.name() == "unnamed"));
-    let names: Vec<&str> = on(1).map(|poll| poll.name()).collect();
+    let names: Vec<&str> = on(1).map(doorbell::LongPoll::name).collect();
     assert_eq!(names.len(), 8);
     assert_eq!(names.last(), Some(&"hog 9"));
     assert!(
