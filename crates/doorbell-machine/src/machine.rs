@@ -272,6 +272,11 @@ pub trait Machine: Debug + Sized + Send + Sync + 'static {
     fn topology() -> Topology;
     /// How many CPUs the machine has online, whether this process may use them or not.
     fn cpu_count() -> usize;
+    /// How many CPUs' worth of time this process may use, by the quotas of the OS: rounded up,
+    /// at least one. `None` if nothing bounds it but the CPUs there are.
+    fn cpu_quota() -> Option<usize> {
+        None
+    }
     /// Starts a thread.
     ///
     /// # Errors

@@ -1,8 +1,9 @@
-//! The Linux backend: std atomics as they are, threads, futexes, the TSC clock, /sys.
+//! The Linux backend: std atomics as they are, threads, futexes, the TSC clock, /sys, cgroups.
 
 #[cfg(target_arch = "x86_64")]
 mod anchor;
 mod atomics;
+mod cgroup;
 mod clock;
 mod seat;
 mod sysfs;
@@ -151,6 +152,10 @@ impl Machine for Host {
     fn cpu_count() -> usize {
         sysfs::online_cpus(std::path::Path::new("/sys"))
             .unwrap_or_else(|| thread::allowed_cpus().len())
+    }
+
+    fn cpu_quota() -> Option<usize> {
+        cgroup::quota_cpus()
     }
 
     fn spawn(
