@@ -7,6 +7,7 @@ use clap::{Args, Parser, Subcommand};
 use crate::scenario::{
     Effort, Options, call, flood, idle, shootdown, spawn, timer_acc, timer_cost, timer_idle,
 };
+use crate::torture::TortureOptions;
 use crate::tour::TourOptions;
 
 /// The most calls in a round: their numbers have to fit into the words that carry them.
@@ -32,6 +33,7 @@ const ROUNDS_MAX: i64 = 1_000;
         doorbell lab timer-cost      what a timer costs that never fires\n  \
         doorbell lab timer-acc       how late sleeps end\n  \
         doorbell lab timer-idle      what wakes up for periodic timers\n  \
+        doorbell torture             everything at once, and every count must add up\n  \
         doorbell help lab call       what is measured, and what each column means"
 )]
 pub struct Cli {
@@ -75,6 +77,48 @@ pub enum Command {
         #[command(subcommand)]
         scenario: Option<LabCommand>,
     },
+
+    /// Do everything at once, and look whether anything is lost
+    ///
+    /// Threads and tasks call, post, spawn, wake, sleep and abort at random, on lanes that watch and
+    /// that park, while other runtimes come and go. Every closure has to run on its core, once, and
+    /// whoever waits for it has to see what it wrote; at the end of a round the counters have to add
+    /// up, and nothing may be left.
+    ///
+    /// The operations come from the seed. What goes wrong is printed with the seed of its round, and
+    /// the exit status is 1, or 3 if everything stands still.
+    #[command(after_help = "Examples:\n  \
+            doorbell torture\n  \
+            doorbell torture --seconds 600 --seed 42\n  \
+            doorbell torture --json | jq .operations_count")]
+    Torture(TortureArgs),
+}
+
+/// Options of the torture.
+#[derive(Debug, Args)]
+pub struct TortureArgs {
+    /// How long rounds are begun; the last one is done to its end
+    #[arg(long, value_name = "N", default_value_t = 10)]
+    seconds: u64,
+
+    /// The seed of the first round; each next one has one more [default: from the clock]
+    #[arg(long, value_name = "S")]
+    seed: Option<u64>,
+
+    /// Print JSON instead of the table
+    #[arg(long)]
+    json: bool,
+}
+
+impl TortureArgs {
+    /// What these arguments mean together.
+    pub fn options(&self) -> TortureOptions {
+        TortureOptions {
+            seconds: self.seconds,
+            seed: self.seed,
+            json: self.json,
+        }
+    }
 }
 
 /// Options of the tour.
@@ -339,7 +383,9 @@ mod tests {
     fn options(arguments: &[&str]) -> Options {
         let words = ["doorbell", "lab", "call"].iter().chain(arguments);
         let cli = Cli::try_parse_from(words).expect("the arguments are right");
-        let Command::Lab { scenario, .. } = cli.command;
+        let Command::Lab { scenario, .. } = cli.command else {
+            panic!("it is the lab");
+        };
         scenario.expect("a scenario was named").options()
     }
 
@@ -378,7 +424,9 @@ mod tests {
     fn without_a_scenario_it_is_a_tour() {
         let tour = |arguments: &[&str]| {
             let words = ["doorbell", "lab"].iter().chain(arguments);
-            let Command::Lab { tour, scenario } = Cli::try_parse_from(words)?.command;
+            let Command::Lab { tour, scenario } = Cli::try_parse_from(words)?.command else {
+                panic!("it is the lab");
+            };
             assert!(scenario.is_none());
             Ok::<_, clap::Error>(tour.options())
         };

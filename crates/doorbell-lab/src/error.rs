@@ -83,6 +83,18 @@ pub enum LabError {
         found: u64,
     },
 
+    /// The torture found something wrong.
+    #[error(
+        "seed {seed}: {}\n`doorbell torture --seed {seed} --seconds 1` begins with that round",
+        failures.join("\n")
+    )]
+    Torture {
+        /// The seed of the round.
+        seed: u64,
+        /// What was wrong.
+        failures: Vec<String>,
+    },
+
     /// A task of a contestant panicked or was dropped.
     #[error("a task of the contestant ended without a result")]
     TaskLost,

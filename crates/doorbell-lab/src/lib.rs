@@ -1,9 +1,10 @@
-//! The program `doorbell`: measurements of Doorbell beside its peers.
+//! The program `doorbell`: measurements of Doorbell beside its peers, and its torture.
 //!
 //! | module | what it does |
 //! |---|---|
 //! | [`cli`] | the command line and its help |
 //! | [`scenario`] | what is measured: contestants, rounds, the rule that drops a round |
+//! | [`torture`] | everything at once, with a check of every closure and count |
 //! | [`tour`] | every scenario in a short form, one after another |
 //! | [`measure`] | the instruments: clock, percentiles, interrupts, system calls, CPUs |
 //! | [`report`] | table, JSON and page |
@@ -18,6 +19,7 @@ pub mod measure;
 mod progress;
 pub mod report;
 pub mod scenario;
+pub mod torture;
 pub mod tour;
 
 use std::fs;
@@ -30,6 +32,7 @@ use clap::Parser as _;
 use crate::cli::{Cli, Command, LabCommand};
 use crate::report::Report;
 use crate::scenario::Options;
+use crate::torture::TortureOptions;
 
 pub use error::LabError;
 
@@ -45,7 +48,10 @@ pub fn main() -> ExitCode {
 }
 
 fn run(cli: &Cli) -> Result<(), LabError> {
-    let Command::Lab { tour, scenario } = &cli.command;
+    let (tour, scenario) = match &cli.command {
+        Command::Lab { tour, scenario } => (tour, scenario),
+        Command::Torture(args) => return run_torture(&args.options()),
+    };
     let Some(scenario) = scenario else {
         return tour::run(&tour.options(), print);
     };
@@ -61,6 +67,18 @@ fn run(cli: &Cli) -> Result<(), LabError> {
         LabCommand::TimerIdle(_) => scenario::timer_idle::run(&options),
     }?;
     give_out(&report, &options)
+}
+
+/// Prints what was done, also if it failed.
+fn run_torture(options: &TortureOptions) -> Result<(), LabError> {
+    let report = torture::run(options);
+    let text = if options.json {
+        report.to_json()?
+    } else {
+        report.to_table()
+    };
+    print(&text)?;
+    report.check()
 }
 
 /// Writes the table or the JSON, then the page, if one is wanted. In this order a path that cannot

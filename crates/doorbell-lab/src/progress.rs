@@ -27,6 +27,26 @@ impl Progress {
         }
     }
 
+    /// A bar for a run that takes so many seconds.
+    pub fn seconds_on_stderr(seconds: u64) -> Self {
+        let bar = ProgressBar::with_draw_target(Some(seconds), ProgressDrawTarget::stderr());
+        if let Ok(style) = ProgressStyle::with_template("{bar:24} {pos}/{len} s {msg}") {
+            bar.set_style(style);
+        }
+        Self {
+            bar,
+            rounds: 0,
+            place: String::new(),
+        }
+    }
+
+    /// Says what is done in this second.
+    pub fn at_second(&self, second: u64, what: &str) {
+        self.bar.set_position(second);
+        self.bar.set_message(what.to_owned());
+        self.bar.tick();
+    }
+
     /// No bar at all.
     pub fn hidden() -> Self {
         Self {

@@ -279,6 +279,11 @@ pub trait Machine: Debug + Sized + Send + Sync + 'static {
     /// # Errors
     /// [`ThreadError::Bind`] if the OS refuses; the thread then stays where it was.
     fn bind_thread(cpus: &[usize]) -> Result<(), ThreadError>;
+    /// How many CPUs' worth of time this process may use, by the quotas of the OS: rounded up,
+    /// at least one. `None` if nothing bounds it but the CPUs there are.
+    fn cpu_quota() -> Option<usize> {
+        None
+    }
     /// Starts a thread.
     ///
     /// # Errors

@@ -178,12 +178,13 @@ impl Default for Builder {
 }
 
 impl Builder {
-    /// One core per CPU of the affinity mask of the thread that builds.
+    /// One core per CPU of the affinity mask of the thread that builds, but no more than the
+    /// quotas of its control groups leave CPU time for: with `cpu.max` at `150000 100000`, two.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Uses this many cores.
+    /// Uses this many cores, whatever the affinity mask and the quotas are.
     #[must_use]
     pub fn cores(mut self, count: usize) -> Self {
         self.cores = Cores::Count(count);
@@ -208,6 +209,10 @@ impl Builder {
     /// Whether lanes are bound to their CPUs. Unless told, they are if the CPUs were listed, or
     /// if all CPUs of the affinity mask are used and it leaves out CPUs of the machine: then
     /// somebody has given this process CPUs of its own.
+    ///
+    /// Fewer cores than CPUs of the mask are bound to neighbours, from a place that each runtime
+    /// draws by lot: programs that know nothing of each other do not all begin at the first CPU.
+    /// [`Builder::core_list`] says which.
     #[must_use]
     pub fn pin(mut self, pin: bool) -> Self {
         self.pin = Some(pin);
@@ -267,7 +272,12 @@ impl Builder {
             None => switches_of_environment()?,
         };
         let plan = Plan {
-            cpus: self.choose_cpus(&Host::topology(), Host::cpu_count())?,
+            cpus: self.choose_cpus(&Ground {
+                topology: &Host::topology(),
+                on_machine: Host::cpu_count(),
+                quota: Host::cpu_quota(),
+                lot: Host::random(),
+            })?,
             name: self.name,
             idle: self.idle,
             switches,
@@ -278,24 +288,23 @@ impl Builder {
         Ok(Runtime::of(Owner::start(&plan)?))
     }
 
-    /// The CPU of each core, `None` where it is left free. `on_machine` is the number of CPUs
-    /// that the machine has, allowed or not.
-    fn choose_cpus(
-        &self,
-        topology: &Topology,
-        on_machine: usize,
-    ) -> Result<Vec<Option<usize>>, BuildError> {
-        let allowed: Vec<usize> = topology.cpus.iter().map(|cpu| cpu.os_id).collect();
-        let of_its_own = allowed.len() < on_machine;
+    /// The CPU of each core, `None` where it is left free.
+    fn choose_cpus(&self, ground: &Ground<'_>) -> Result<Vec<Option<usize>>, BuildError> {
+        let allowed: Vec<usize> = ground.topology.cpus.iter().map(|cpu| cpu.os_id).collect();
+        let within = ground
+            .quota
+            .map_or(allowed.len(), |quota| quota.min(allowed.len()));
+        let of_its_own = allowed.len() < ground.on_machine;
         let pin = self.pin.unwrap_or(match self.cores {
             Cores::List(_) => true,
-            Cores::All => of_its_own,
+            // Under a quota some CPUs are left, and others may be given the same.
+            Cores::All => of_its_own && within == allowed.len(),
             // Two runtimes of two cores each would be bound to the same two CPUs.
             Cores::Count(_) => false,
         });
         let chosen: Vec<usize> = match &self.cores {
             Cores::List(list) => check_list(list, &allowed)?,
-            Cores::All => allowed,
+            Cores::All => neighbours(&allowed, within, ground.lot),
             Cores::Count(count) if *count > CORES_MAX => {
                 return Err(BuildError::TooManyCores { asked: *count });
             }
@@ -309,13 +318,43 @@ impl Builder {
                     Some(false) | None => Ok(vec![None; *count]),
                 };
             }
-            Cores::Count(count) => allowed[..*count].to_vec(),
+            Cores::Count(count) => neighbours(&allowed, *count, ground.lot),
         };
         if chosen.is_empty() {
             return Err(BuildError::NoCores);
         }
         Ok(chosen.into_iter().map(|cpu| pin.then_some(cpu)).collect())
     }
+}
+
+/// What a runtime finds when it is built.
+#[derive(Debug)]
+struct Ground<'a> {
+    /// The CPUs of the affinity mask.
+    topology: &'a Topology,
+    /// How many CPUs the machine has, allowed or not.
+    on_machine: usize,
+    /// For how many CPUs there is time.
+    quota: Option<usize>,
+    /// Any number, another one for each runtime.
+    lot: u64,
+}
+
+/// `count` of these CPUs that follow one another, round the end. Where they begin comes from
+/// `lot`, and is a multiple of `count`: two runtimes of one size share all their CPUs or none,
+/// but for those that go round the end.
+fn neighbours(cpus: &[usize], count: usize, lot: u64) -> Vec<usize> {
+    if count == 0 || count >= cpus.len() {
+        return cpus[..count.min(cpus.len())].to_vec();
+    }
+    let places = cpus.len().div_ceil(count) as u64;
+    let first = (lot % places) as usize * count;
+    cpus.iter()
+        .cycle()
+        .skip(first)
+        .take(count)
+        .copied()
+        .collect()
 }
 
 fn check_list(list: &[usize], allowed: &[usize]) -> Result<Vec<usize>, BuildError> {
@@ -342,88 +381,5 @@ fn switches_of_environment() -> Result<Switches, SwitchError> {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::{BuildError, Builder};
-    use doorbell_machine::Topology;
-
-    fn on(cpus: &[usize]) -> Topology {
-        Topology::flat(cpus.iter().copied(), "a test")
-    }
-
-    #[test]
-    fn the_default_is_one_core_per_allowed_cpu() {
-        let cpus = Builder::new().choose_cpus(&on(&[0, 1, 2]), 3).unwrap();
-        assert_eq!(cpus, [None, None, None]);
-    }
-
-    #[test]
-    fn a_mask_of_its_own_or_a_list_is_pinned_unless_told_otherwise() {
-        let masked = Builder::new().choose_cpus(&on(&[4, 6]), 8).unwrap();
-        assert_eq!(masked, [Some(4), Some(6)]);
-        let listed = Builder::new()
-            .core_list([1, 0])
-            .choose_cpus(&on(&[0, 1]), 2)
-            .unwrap();
-        assert_eq!(listed, [Some(1), Some(0)]);
-        let free = Builder::new().core_list([1, 0]).pin(false);
-        assert_eq!(free.choose_cpus(&on(&[0, 1]), 2).unwrap(), [None, None]);
-        let pinned = Builder::new().cores(1).pin(true);
-        assert_eq!(pinned.choose_cpus(&on(&[0, 1]), 2).unwrap(), [Some(0)]);
-    }
-
-    #[test]
-    fn numbers_and_names_that_cannot_be() {
-        let many = Builder::new().cores(usize::MAX).build().unwrap_err();
-        assert!(matches!(
-            many,
-            BuildError::TooManyCores { asked: usize::MAX }
-        ));
-        let name = Builder::new().cores(1).name("a\0b").build().unwrap_err();
-        assert!(name.to_string().contains("NUL"), "{name}");
-    }
-
-    #[test]
-    fn a_number_of_cores_is_not_pinned_unless_told() {
-        let some = Builder::new().cores(2);
-        assert_eq!(
-            some.choose_cpus(&on(&[0, 1, 2, 3]), 8).unwrap(),
-            [None, None]
-        );
-    }
-
-    #[test]
-    fn bad_choices_say_what_to_do() {
-        let none = Builder::new().cores(0).choose_cpus(&on(&[0]), 1);
-        assert!(matches!(none, Err(BuildError::NoCores)));
-        let none = Builder::new().core_list([]).choose_cpus(&on(&[0]), 1);
-        assert!(matches!(none, Err(BuildError::NoCores)));
-        let outside = Builder::new()
-            .core_list([0, 9])
-            .choose_cpus(&on(&[0, 2]), 4)
-            .unwrap_err();
-        assert!(
-            outside.to_string().starts_with("CPU 9 is not among"),
-            "{outside}"
-        );
-        assert!(outside.to_string().contains("(0, 2)"), "{outside}");
-        let twice = Builder::new().core_list([0, 0]).choose_cpus(&on(&[0]), 1);
-        assert!(matches!(twice, Err(BuildError::CpuTwice { cpu: 0 })));
-        let many = Builder::new()
-            .cores(3)
-            .pin(true)
-            .choose_cpus(&on(&[0, 1]), 2);
-        assert!(matches!(
-            many,
-            Err(BuildError::TooManyToPin { asked: 3, cpus: 2 })
-        ));
-    }
-
-    #[test]
-    fn more_cores_than_cpus_run_unpinned() {
-        let cpus = Builder::new()
-            .cores(3)
-            .choose_cpus(&on(&[0, 1]), 2)
-            .unwrap();
-        assert_eq!(cpus, [None, None, None]);
-    }
-}
+#[path = "builder_tests.rs"]
+mod tests;

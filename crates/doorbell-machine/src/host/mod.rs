@@ -1,8 +1,9 @@
-//! The Linux backend: std atomics as they are, threads, futexes, the TSC clock, /sys.
+//! The Linux backend: std atomics as they are, threads, futexes, the TSC clock, /sys, cgroups.
 
 #[cfg(target_arch = "x86_64")]
 mod anchor;
 mod atomics;
+mod cgroup;
 mod clock;
 mod seat;
 mod sysfs;
@@ -156,6 +157,10 @@ impl Machine for Host {
     fn bind_thread(cpus: &[usize]) -> Result<(), ThreadError> {
         thread::bind_thread(cpus)
     }
+    fn cpu_quota() -> Option<usize> {
+        cgroup::quota_cpus()
+    }
+
     fn spawn(
         spec: ThreadSpec,
         body: Box<dyn FnOnce() + Send + 'static>,

@@ -1,0 +1,299 @@
+//! Operations that send closures to named cores.
+
+#![allow(
+    clippy::unused_async,
+    reason = "operations have one form, whether they wait or not"
+)]
+
+use doorbell::{CallCoalesce, CallError, CoreId, Handle, IdleNotify, ManyResults, Switches};
+
+use super::driver::{Driver, Place};
+use super::ledger::{Due, Entry, Receipt};
+use super::op::Op;
+
+/// An answer that no other closure gives.
+const ANSWER: usize = 0xA000;
+
+/// The next of a row of posts.
+fn post_next(handle: &Handle, mut rest: Vec<(usize, Entry)>) {
+    // The runtime outlives the round, so a refusal shows as an entry that never ran.
+    if let Some((core, entry)) = rest.pop() {
+        let next = handle.clone();
+        let posted = handle.post_on(core, move || {
+            entry.end();
+            post_next(&next, rest);
+        });
+        drop(posted);
+    }
+}
+
+impl Driver {
+    pub(super) async fn call_awaited(&mut self) {
+        let core = self.any_core();
+        let (entry, receipt) = self.entry(core, Due::Once, Op::CallAwaited);
+        let call = self.handle.call_on(core, move || {
+            entry.end();
+            ANSWER + core
+        });
+        let answer = self.expect(Op::CallAwaited, call.await);
+        self.check(Op::CallAwaited, answer == Some(ANSWER + core), || {
+            format!("the answer is {answer:?}")
+        });
+        receipt.expect_done(&self.tools.ledger);
+    }
+
+    pub(super) async fn call_blocking(&mut self) {
+        let core = self.any_core();
+        let (entry, mut receipt) = self.entry(core, Due::Once, Op::CallBlocking);
+        // What the callee writes here is seen without any ordering of the caller's own.
+        let mut written = [0; 4];
+        let done = self.handle.call_blocking(core, || {
+            entry.end();
+            written = [core, 1, 2, 3];
+        });
+        match (self.place, done) {
+            (Place::Thread, Ok(())) => {
+                self.check(Op::CallBlocking, written == [core, 1, 2, 3], || {
+                    format!("the caller sees {written:?}")
+                });
+                receipt.expect_done(&self.tools.ledger);
+            }
+            (Place::Task, Err(CallError::InsideLane)) => receipt.refused(),
+            (_, other) => {
+                self.check(Op::CallBlocking, false, || format!("it gave {other:?}"));
+            }
+        }
+        self.keep(receipt);
+    }
+
+    pub(super) async fn call_detached(&mut self) {
+        let core = self.any_core();
+        let entry = self.entry_kept(core, Due::Once, Op::CallDetached);
+        self.handle.call_on(core, move || entry.end()).detach();
+    }
+
+    pub(super) async fn post(&mut self) {
+        let core = self.any_core();
+        let entry = self.entry_kept(core, Due::Once, Op::Post);
+        let posted = self.handle.post_on(core, move || entry.end());
+        self.expect(Op::Post, posted);
+    }
+
+    pub(super) async fn call_withdrawn(&mut self) {
+        let core = self.any_core();
+        let entry = self.entry_kept(core, Due::AtMostOnce, Op::CallWithdrawn);
+        drop(self.handle.call_on(core, move || entry.end()));
+    }
+
+    pub(super) async fn call_panics(&mut self) {
+        let core = self.any_core();
+        let (entry, receipt) = self.entry(core, Due::Once, Op::CallPanics);
+        let call = self.handle.call_on(core, move || {
+            entry.end();
+            // Unlike `panic!` it prints nothing.
+            std::panic::resume_unwind(Box::new(ANSWER + core))
+        });
+        let result: Result<(), CallError> = call.await;
+        let payload = result.map_err(|error| {
+            let payload = error.try_into_panic().ok()?;
+            payload.downcast::<usize>().ok()
+        });
+        self.check(
+            Op::CallPanics,
+            matches!(&payload, Err(Some(answer)) if **answer == ANSWER + core),
+            || format!("its waiter got {payload:?}"),
+        );
+        receipt.expect_done(&self.tools.ledger);
+    }
+
+    /// An entry for each of these cores, found by the number of the core.
+    fn sheet(&mut self, cores: &[usize], due: Due, op: Op) -> (Vec<Option<Entry>>, Vec<Receipt>) {
+        let mut entries: Vec<Option<Entry>> = Vec::new();
+        entries.resize_with(self.handle.cores(), || None);
+        let mut receipts = Vec::new();
+        for &core in cores {
+            let (entry, receipt) = self.entry(core, due, op);
+            entries[core] = Some(entry);
+            receipts.push(receipt);
+        }
+        (entries, receipts)
+    }
+
+    /// Each core answered, in the order of the cores, and its waiter saw it.
+    fn expect_all(
+        &self,
+        op: Op,
+        cores: &[usize],
+        results: Result<ManyResults<usize>, CallError>,
+        receipts: &[Receipt],
+    ) {
+        let results = self.expect(op, results).unwrap_or_default();
+        let answers: Result<Vec<usize>, _> = results.into_iter().collect();
+        let answers = self.expect(op, answers).unwrap_or_default();
+        let right = answers
+            .iter()
+            .copied()
+            .eq(cores.iter().map(|core| ANSWER + core));
+        self.check(op, right, || format!("{cores:?} answered {answers:?}"));
+        for receipt in receipts {
+            receipt.expect_done(&self.tools.ledger);
+        }
+    }
+
+    pub(super) async fn many_awaited(&mut self) {
+        let cores = self.some_cores();
+        let (entries, receipts) = self.sheet(&cores, Due::Once, Op::ManyAwaited);
+        let calls = self
+            .handle
+            .call_many(cores.iter().copied(), answering(entries));
+        let results = calls.await;
+        self.expect_all(Op::ManyAwaited, &cores, results, &receipts);
+    }
+
+    pub(super) async fn all_awaited(&mut self) {
+        let cores: Vec<usize> = (0..self.handle.cores()).collect();
+        let (entries, receipts) = self.sheet(&cores, Due::Once, Op::AllAwaited);
+        let results = self.handle.call_all(answering(entries)).await;
+        self.expect_all(Op::AllAwaited, &cores, results, &receipts);
+    }
+
+    pub(super) async fn many_blocking(&mut self) {
+        let cores = self.some_cores();
+        let (entries, receipts) = self.sheet(&cores, Due::Once, Op::ManyBlocking);
+        let listed = cores.iter().copied();
+        let results = self.handle.call_many_blocking(listed, answering(entries));
+        self.blocked(Op::ManyBlocking, &cores, results, receipts);
+    }
+
+    pub(super) async fn all_blocking(&mut self) {
+        let cores: Vec<usize> = (0..self.handle.cores()).collect();
+        let (entries, receipts) = self.sheet(&cores, Due::Once, Op::AllBlocking);
+        let results = self.handle.call_all_blocking(answering(entries));
+        self.blocked(Op::AllBlocking, &cores, results, receipts);
+    }
+
+    /// On a lane it has to be refused, elsewhere done.
+    fn blocked(
+        &mut self,
+        op: Op,
+        cores: &[usize],
+        results: Result<ManyResults<usize>, CallError>,
+        receipts: Vec<Receipt>,
+    ) {
+        if self.place == Place::Thread {
+            self.expect_all(op, cores, results, &receipts);
+            return;
+        }
+        self.check(op, matches!(results, Err(CallError::InsideLane)), || {
+            format!("on a lane it gave {results:?}")
+        });
+        for mut receipt in receipts {
+            receipt.refused();
+            self.keep(receipt);
+        }
+    }
+
+    pub(super) async fn many_withdrawn(&mut self) {
+        let cores = self.some_cores();
+        let (entries, receipts) = self.sheet(&cores, Due::AtMostOnce, Op::ManyWithdrawn);
+        drop(self.handle.call_many(cores, answering(entries)));
+        for receipt in receipts {
+            self.keep(receipt);
+        }
+    }
+
+    pub(super) async fn many_posted(&mut self) {
+        for core in self.some_cores() {
+            let entry = self.entry_kept(core, Due::Once, Op::ManyPosted);
+            let posted = self.handle.post_on(core, move || entry.end());
+            self.expect(Op::ManyPosted, posted);
+        }
+    }
+
+    pub(super) async fn all_posted(&mut self) {
+        for core in 0..self.handle.cores() {
+            let entry = self.entry_kept(core, Due::Once, Op::AllPosted);
+            let posted = self.handle.post_on(core, move || entry.end());
+            self.expect(Op::AllPosted, posted);
+        }
+    }
+
+    pub(super) async fn calls_from_calls(&mut self) {
+        let (first, second) = (self.any_core(), self.any_core());
+        let (outer, outer_receipt) = self.entry(first, Due::Once, Op::CallsFromCalls);
+        let (inner, inner_receipt) = self.entry(second, Due::Once, Op::CallsFromCalls);
+        let handle = self.handle.clone();
+        let call = self.handle.call_on(first, move || {
+            outer.end();
+            handle.call_on(second, move || inner.end())
+        });
+        if let Some(next) = self.expect(Op::CallsFromCalls, call.await) {
+            outer_receipt.expect_done(&self.tools.ledger);
+            if self.expect(Op::CallsFromCalls, next.await).is_some() {
+                inner_receipt.expect_done(&self.tools.ledger);
+            }
+        }
+    }
+
+    pub(super) async fn posts_from_posts(&mut self) {
+        let count = 2 + self.dice.roll(5);
+        // From the last to the first. A runtime that ends refuses what its closures post.
+        let row: Vec<_> = (1..=count)
+            .map(|place| {
+                let core = self.any_core();
+                let due = if self.lasts || place == count {
+                    Due::Once
+                } else {
+                    Due::AtMostOnce
+                };
+                (core, self.entry_kept(core, due, Op::PostsFromPosts))
+            })
+            .collect();
+        post_next(&self.handle, row);
+    }
+
+    pub(super) async fn all_from_calls(&mut self) {
+        let first = self.any_core();
+        let cores: Vec<usize> = (0..self.handle.cores()).collect();
+        let (outer, outer_receipt) = self.entry(first, Due::Once, Op::AllFromCalls);
+        let (entries, receipts) = self.sheet(&cores, Due::Once, Op::AllFromCalls);
+        let handle = self.handle.clone();
+        let call = self.handle.call_on(first, move || {
+            outer.end();
+            handle.call_all(answering(entries))
+        });
+        if let Some(calls) = self.expect(Op::AllFromCalls, call.await) {
+            outer_receipt.expect_done(&self.tools.ledger);
+            let results = calls.await;
+            self.expect_all(Op::AllFromCalls, &cores, results, &receipts);
+        }
+    }
+
+    pub(super) async fn turn_switches(&mut self) {
+        let switches = Switches {
+            idle_notify: self.dice.choose(&[
+                IdleNotify::On,
+                IdleNotify::On,
+                IdleNotify::Off,
+                IdleNotify::AlwaysRing,
+            ]),
+            call_coalesce: self.dice.choose(&[
+                CallCoalesce::On,
+                CallCoalesce::On,
+                CallCoalesce::Base,
+            ]),
+        };
+        self.handle.set_switches(switches);
+    }
+}
+
+/// A closure for many cores: each has an entry.
+fn answering(entries: Vec<Option<Entry>>) -> impl Fn(CoreId) -> usize + Send + Sync + 'static {
+    move |core| match &entries[core.index()] {
+        Some(entry) => {
+            entry.run();
+            ANSWER + core.index()
+        }
+        None => usize::MAX,
+    }
+}

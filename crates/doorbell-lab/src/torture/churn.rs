@@ -1,0 +1,150 @@
+//! What comes and goes beside the operations.
+//!
+//! Runtimes do today. Cores that are taken off the main runtime and put back belong here too, once a
+//! runtime can do that: as another [`Churn`], which [`churn`] chooses among. Then `Entry::run` has to
+//! ask where a closure for a core that is off may run.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use doorbell::{Builder, CallError, Handle, Runtime};
+
+use super::dice::Dice;
+use super::driver::{Driver, Place, Station, Tools};
+use super::ledger::Due;
+use super::op::Op;
+
+/// The first bytes of the names of the threads of runtimes that come and go.
+pub(super) const GUEST: &str = "guest";
+
+/// Operations that a runtime does before it goes.
+const STEPS_MAX: u64 = 12;
+
+/// A way to come and go.
+#[derive(Clone, Copy, Debug)]
+enum Churn {
+    /// A runtime that is done with everything when it goes.
+    Rested,
+    /// A runtime that goes while it is called, and has tasks that are not done.
+    UnderFire,
+    /// As `UnderFire`, dropped on a lane of the main runtime, which waits for nobody.
+    OnALane,
+}
+
+/// What came of it.
+#[derive(Debug, Default)]
+pub(super) struct Churned {
+    /// Runtimes that came and went.
+    pub(super) runtimes: u64,
+    pub(super) drivers: Vec<Driver>,
+}
+
+/// Lets so many runtimes come and go.
+pub(super) fn churn(
+    main: &Handle,
+    tools: &Tools,
+    station: &Arc<Station>,
+    mut dice: Dice,
+    count: u32,
+) -> Churned {
+    let mut churned = Churned::default();
+    for turn in 0..count {
+        if tools.ledger.has_failed() {
+            break;
+        }
+        let way = dice.choose(&[Churn::Rested, Churn::UnderFire, Churn::OnALane]);
+        let cores = 1 + dice.roll(2) as usize;
+        let watch = Duration::from_micros(dice.choose(&[0, 10, 1_000]));
+        let built = Builder::new().cores(cores).watch(watch).name(GUEST).build();
+        let runtime = match built {
+            Ok(runtime) => runtime,
+            Err(error) => {
+                tools.ledger.fail(format!("a runtime beside it: {error}"));
+                break;
+            }
+        };
+        let mut driver = Driver::new(
+            runtime.handle().clone(),
+            Dice::new(dice.roll(u64::MAX), u64::from(turn)),
+            Place::Thread,
+            tools.clone(),
+            Arc::clone(station),
+        );
+        driver.lasts = false;
+        let steps = 1 + dice.roll(STEPS_MAX) as u32;
+        if let Err(error) = runtime.try_block_on(driver.work(steps)) {
+            tools.ledger.fail(format!("a runtime beside it: {error}"));
+        }
+        match way {
+            Churn::Rested => drop(runtime),
+            Churn::UnderFire | Churn::OnALane => {
+                end_under_fire(runtime, main, &mut driver, matches!(way, Churn::OnALane));
+            }
+        }
+        churned.runtimes += 1;
+        churned.drivers.push(driver);
+    }
+    churned
+}
+
+/// Ends a runtime while a thread calls it, and after posts that still have to run.
+fn end_under_fire(runtime: Runtime, main: &Handle, driver: &mut Driver, on_a_lane: bool) {
+    let ledger = Arc::clone(&driver.tools.ledger);
+    let cores = runtime.cores();
+    // Tasks of it that never end, and one that waits for a call to the main runtime.
+    for core in 0..cores {
+        let held = driver.entry_kept(core, Due::AtMostOnce, Op::TasksAborted);
+        drop(runtime.spawn(async move {
+            std::future::pending::<()>().await;
+            drop(held);
+        }));
+    }
+    let far = driver.dice.roll(main.cores() as u64) as usize;
+    let name = Op::CallWithdrawn.name();
+    let (entry, receipt) = ledger.entry(main, far, Due::AtMostOnce, name);
+    driver.keep(receipt);
+    let main_handle = main.clone();
+    drop(runtime.spawn(async move {
+        let _ = main_handle.call_on(far, move || entry.end()).await;
+    }));
+    // Posted before the end: they run.
+    let op = Op::Post;
+    for core in 0..cores {
+        let entry = driver.entry_kept(core, Due::Once, op);
+        let posted = runtime.post_on(core, move || entry.end());
+        driver.expect(op, posted);
+        let entry = driver.entry_kept(core, Due::Once, Op::CallDetached);
+        runtime.call_on(core, move || entry.end()).detach();
+    }
+    let handle = runtime.handle().clone();
+    std::thread::scope(|scope| {
+        scope.spawn(|| call_until_gone(&handle, &ledger));
+        if on_a_lane {
+            let dropped = main.spawn(async move { drop(runtime) });
+            let ended = main.try_block_on(dropped);
+            ledger.check(matches!(ended, Ok(Ok(()))), || {
+                format!("a runtime dropped on a lane: {ended:?}")
+            });
+        } else {
+            drop(runtime);
+        }
+    });
+}
+
+/// Calls until there is nobody any more; each call runs, or is refused.
+fn call_until_gone(handle: &Handle, ledger: &super::ledger::Ledger) {
+    for call in 0_usize.. {
+        let mut ran = 0;
+        match handle.call_blocking(call % handle.cores(), || ran += 1) {
+            Ok(()) => ledger.check(ran == 1, || format!("a call under fire ran {ran} times")),
+            Err(CallError::RuntimeGone) => {
+                ledger.check(ran == 0, || format!("a refused call ran {ran} times"));
+                return;
+            }
+            Err(other) => {
+                ledger.fail(format!("a call under fire: {other}"));
+                return;
+            }
+        }
+    }
+}

@@ -1,0 +1,240 @@
+//! What was asked for and what became of it, closure by closure.
+
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use doorbell::{CoreId, Handle};
+
+/// How many failures of a round are kept; one is enough to end it.
+const FAILURES_MAX: usize = 8;
+
+/// What all of a round write into.
+#[derive(Debug)]
+pub(super) struct Ledger {
+    /// Entries that were not dropped yet.
+    live: AtomicI64,
+    failed: AtomicBool,
+    failures: Mutex<Vec<String>>,
+}
+
+/// How often a closure has to run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Due {
+    /// Exactly once.
+    Once,
+    /// Once, or not at all if it was withdrawn in time.
+    AtMostOnce,
+    /// Not at all: it was refused.
+    Never,
+}
+
+/// One closure: it carries this, and calls [`Entry::run`] where it runs.
+#[derive(Debug)]
+pub(super) struct Entry {
+    ledger: Arc<Ledger>,
+    slot: Arc<Slot>,
+    home: Handle,
+    core: usize,
+    what: &'static str,
+}
+
+/// What the closure's entry and whoever asked for it share.
+#[derive(Debug, Default)]
+struct Slot {
+    runs: AtomicU64,
+    written: AtomicU64,
+}
+
+/// What whoever asked keeps of it.
+#[derive(Debug)]
+pub(super) struct Receipt {
+    slot: Arc<Slot>,
+    due: Due,
+    what: &'static str,
+}
+
+/// What a closure writes, for whoever waits for it.
+const WRITTEN: u64 = 0x646f_6f72;
+
+impl Ledger {
+    pub(super) fn new() -> Arc<Ledger> {
+        Arc::new(Ledger {
+            live: AtomicI64::new(0),
+            failed: AtomicBool::new(false),
+            failures: Mutex::new(Vec::new()),
+        })
+    }
+
+    /// A closure that is to run on a core of `home`. `what` names the operation.
+    pub(super) fn entry(
+        self: &Arc<Self>,
+        home: &Handle,
+        core: usize,
+        due: Due,
+        what: &'static str,
+    ) -> (Entry, Receipt) {
+        // ORDER: a count; whoever reads it has waited for what it counts.
+        self.live.fetch_add(1, Ordering::Relaxed);
+        let slot = Arc::new(Slot::default());
+        let receipt = Receipt {
+            slot: Arc::clone(&slot),
+            due,
+            what,
+        };
+        let entry = Entry {
+            ledger: Arc::clone(self),
+            slot,
+            home: home.clone(),
+            core,
+            what,
+        };
+        (entry, receipt)
+    }
+
+    /// Something is not as it has to be.
+    pub(super) fn fail(&self, what: String) {
+        let mut failures = self.lock();
+        if failures.len() < FAILURES_MAX {
+            failures.push(what);
+        }
+        // ORDER: whoever reads the failures takes the lock.
+        self.failed.store(true, Ordering::Relaxed);
+    }
+
+    /// Fails unless it holds.
+    pub(super) fn check(&self, holds: bool, what: impl FnOnce() -> String) {
+        if !holds {
+            self.fail(what());
+        }
+    }
+
+    pub(super) fn has_failed(&self) -> bool {
+        // ORDER: see `fail`.
+        self.failed.load(Ordering::Relaxed)
+    }
+
+    pub(super) fn failures(&self) -> Vec<String> {
+        self.lock().clone()
+    }
+
+    /// Entries that were not dropped yet.
+    pub(super) fn live(&self) -> i64 {
+        // ORDER: Acquire pairs with the Release of a drop: who sees 0 sees what ran before.
+        self.live.load(Ordering::Acquire)
+    }
+
+    fn lock(&self) -> std::sync::MutexGuard<'_, Vec<String>> {
+        // A panic elsewhere cannot leave the list half-written.
+        self.failures.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Entry {
+    /// The closure runs: here, and for the first time?
+    pub(super) fn run(&self) {
+        let (ledger, what, core) = (&self.ledger, self.what, self.core);
+        let here = doorbell::current_core().map(CoreId::index);
+        ledger.check(here == Some(core), || {
+            format!("{what}: a closure for core {core} ran on {here:?}")
+        });
+        let at_home = Handle::try_current().is_ok_and(|current| current.is(&self.home));
+        ledger.check(at_home, || format!("{what}: ran in another runtime"));
+        // ORDER: plain, so that only what the runtime promises makes it visible to a waiter.
+        self.slot.written.store(WRITTEN, Ordering::Relaxed);
+        // ORDER: as above.
+        let before = self.slot.runs.fetch_add(1, Ordering::Relaxed);
+        ledger.check(before == 0, || {
+            format!("{what}: a closure ran {} times", before + 1)
+        });
+    }
+
+    /// The closure runs in one go, and is over.
+    pub(super) fn end(self) {
+        self.run();
+    }
+}
+
+impl Drop for Entry {
+    fn drop(&mut self) {
+        // ORDER: Release pairs with the Acquire of `live`.
+        self.ledger.live.fetch_sub(1, Ordering::Release);
+    }
+}
+
+impl Receipt {
+    /// Its closure has ended: whoever waited for it sees that it ran, once, and what it wrote.
+    pub(super) fn expect_done(&self, ledger: &Ledger) {
+        let what = self.what;
+        let runs = self.runs();
+        ledger.check(runs == 1, || {
+            format!("{what}: awaited, but its waiter saw {runs} runs")
+        });
+        // ORDER: plain, see `Entry::run`.
+        let written = self.slot.written.load(Ordering::Relaxed);
+        ledger.check(written == WRITTEN, || {
+            format!("{what}: its waiter saw {written:#x} where it had written")
+        });
+    }
+
+    /// The runtime refused it.
+    pub(super) fn refused(&mut self) {
+        self.due = Due::Never;
+    }
+
+    /// Whether it may still have to run.
+    pub(super) fn is_open(&self) -> bool {
+        self.due == Due::Once && self.runs() == 0
+    }
+
+    /// Whether it ran.
+    pub(super) fn has_run(&self) -> bool {
+        self.runs() > 0
+    }
+
+    /// At the end.
+    pub(super) fn settle(&self, ledger: &Ledger) {
+        let runs = self.runs();
+        let right = match self.due {
+            Due::Once => runs == 1,
+            Due::AtMostOnce => runs <= 1,
+            Due::Never => runs == 0,
+        };
+        let (what, due) = (self.what, self.due);
+        ledger.check(right, || {
+            format!("{what}: due {due:?}, but it ran {runs} times")
+        });
+    }
+
+    fn runs(&self) -> u64 {
+        // ORDER: plain, see `Entry::run`.
+        self.slot.runs.load(Ordering::Relaxed)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Due, Ledger};
+
+    #[test]
+    fn what_is_wrong_is_found() {
+        let runtime = doorbell::Builder::new().cores(2).build().expect("it runs");
+        let run = |due, on, times: u32| {
+            let ledger = Ledger::new();
+            let (entry, receipt) = ledger.entry(runtime.handle(), 0, due, "an operation");
+            let body = || (0..times).for_each(|_| entry.run());
+            runtime.call_blocking(on, body).expect("it runs");
+            assert_eq!(ledger.live(), 1);
+            drop(entry);
+            assert_eq!(ledger.live(), 0);
+            receipt.settle(&ledger);
+            ledger.failures()
+        };
+        assert_eq!(run(Due::Once, 0, 1), [""; 0]);
+        assert_eq!(run(Due::AtMostOnce, 0, 0), [""; 0]);
+        assert_eq!(run(Due::Never, 0, 0), [""; 0]);
+        assert!(run(Due::Once, 1, 1)[0].contains("for core 0 ran on Some(1)"));
+        assert!(run(Due::Once, 0, 0)[0].contains("ran 0 times"));
+        assert!(run(Due::AtMostOnce, 0, 2)[0].contains("ran 2 times"));
+        assert!(run(Due::Never, 0, 1)[0].contains("due Never"));
+    }
+}

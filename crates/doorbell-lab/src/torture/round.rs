@@ -1,0 +1,275 @@
+//! One round: a runtime, those who drive it, and what is left at its end.
+
+use std::sync::Arc;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use doorbell::{Builder, CallError, Handle, IdlePolicy, Runtime};
+
+use super::balance::{self, Asked};
+use super::churn::{self, Churned, GUEST};
+use super::dice::Dice;
+use super::driver::{Driver, Place, Station, Tools};
+use super::ledger::Ledger;
+use super::op::Op;
+use super::watch::Stations;
+
+/// The first bytes of the names of the main runtime's threads.
+const MAIN: &str = "torture";
+
+/// Operations of a driver in a round.
+const STEPS: u32 = 400;
+
+/// Runtimes that come and go in a round.
+const GUESTS: u32 = 8;
+
+/// How long the end of a round may take before something counts as left over.
+const PATIENCE: Duration = Duration::from_secs(20);
+
+/// What was done.
+#[derive(Clone, Debug)]
+pub(super) struct Done {
+    pub(super) operations: [u64; Op::COUNT],
+    /// Closures that were posted.
+    pub(super) closures: u64,
+    /// Runtimes that came and went, the main one included.
+    pub(super) runtimes: u64,
+    /// Wake syscalls of the main runtime, and parks.
+    pub(super) rings: u64,
+    pub(super) parks: u64,
+}
+
+impl Default for Done {
+    fn default() -> Self {
+        Done {
+            operations: [0; Op::COUNT],
+            closures: 0,
+            runtimes: 0,
+            rings: 0,
+            parks: 0,
+        }
+    }
+}
+
+/// What a round is made of; all of it comes from the seed.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Shape {
+    cores: usize,
+    idle: Idle,
+    threads: u64,
+    tasks: u64,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Idle {
+    Policy(IdlePolicy),
+    Watch(Duration),
+}
+
+impl Shape {
+    fn of(dice: &mut Dice) -> Self {
+        Shape {
+            cores: dice.choose(&[1, 2, 2, 3, 4, 6]),
+            idle: dice.choose(&[
+                Idle::Policy(IdlePolicy::Park),
+                Idle::Policy(IdlePolicy::Adaptive { budget: 0.05 }),
+                Idle::Watch(Duration::ZERO),
+                Idle::Watch(Duration::from_micros(10)),
+                Idle::Watch(Duration::from_millis(1)),
+            ]),
+            threads: 1 + dice.roll(3),
+            tasks: 1 + dice.roll(3),
+        }
+    }
+
+    fn build(self) -> Result<Runtime, doorbell::BuildError> {
+        let builder = Builder::new().cores(self.cores).name(MAIN);
+        match self.idle {
+            Idle::Policy(policy) => builder.idle(policy),
+            Idle::Watch(time) => builder.watch(time),
+        }
+        .build()
+    }
+}
+
+/// Runs the round of a seed. What is wrong goes into `ledger`.
+pub(super) fn run(seed: u64, ledger: &Arc<Ledger>, stations: &Stations) -> Done {
+    let mut dice = Dice::new(seed, 0);
+    let shape = Shape::of(&mut dice);
+    let runtime = match shape.build() {
+        Ok(runtime) => runtime,
+        Err(error) => {
+            ledger.fail(format!("the runtime: {error}"));
+            return Done::default();
+        }
+    };
+    stations.begin(runtime.handle(), shape);
+    let (wake, woken) = crossbeam_channel::unbounded();
+    let waker = thread::spawn(move || {
+        for tell in woken {
+            let tell: tokio::sync::oneshot::Sender<u64> = tell;
+            // Whoever waited may be gone.
+            let _ = tell.send(7);
+        }
+    });
+    let tools = Tools {
+        ledger: Arc::clone(ledger),
+        wake,
+    };
+    let (drivers, churned) = drive(&runtime, shape, seed, &tools, stations);
+    let done = end(runtime, &drivers, &churned, ledger);
+    // With the last of them the thread that wakes ends.
+    drop((drivers, churned, tools));
+    if waker.join().is_err() {
+        ledger.fail("the thread that wakes panicked".to_owned());
+    }
+    wait_until(
+        || threads_named(MAIN) + threads_named(GUEST) == 0,
+        || {
+            ledger.fail("threads of runtimes that ended are still there".to_owned());
+        },
+    );
+    done
+}
+
+/// Has threads, tasks and other runtimes at the runtime until each has done its part.
+fn drive(
+    runtime: &Runtime,
+    shape: Shape,
+    seed: u64,
+    tools: &Tools,
+    stations: &Stations,
+) -> (Vec<Driver>, Churned) {
+    let handle = runtime.handle();
+    let driver = |who: u64, place| {
+        let station: Arc<Station> = stations.add();
+        let dice = Dice::new(seed, who);
+        Driver::new(handle.clone(), dice, place, tools.clone(), station)
+    };
+    let tasks: Vec<_> = (0..shape.tasks)
+        .map(|task| {
+            let mut driver = driver(100 + task, Place::Task);
+            runtime.spawn(async move {
+                driver.work(STEPS).await;
+                driver
+            })
+        })
+        .collect();
+    let threads: Vec<_> = (0..shape.threads)
+        .map(|thread| {
+            let mut driver = driver(1 + thread, Place::Thread);
+            let handle = handle.clone();
+            thread::spawn(move || {
+                let worked = handle.try_block_on(driver.work(STEPS)).is_ok();
+                worked.then_some(driver)
+            })
+        })
+        .collect();
+    let churned = churn::churn(handle, tools, &stations.add(), Dice::new(seed, 99), GUESTS);
+    let mut drivers = Vec::new();
+    for thread in threads {
+        match thread.join() {
+            Ok(Some(driver)) => drivers.push(driver),
+            Ok(None) | Err(_) => tools
+                .ledger
+                .fail("a thread that drives panicked".to_owned()),
+        }
+    }
+    for task in tasks {
+        match runtime.block_on(task) {
+            Ok(driver) => drivers.push(driver),
+            Err(error) => tools.ledger.fail(format!("a task that drives: {error}")),
+        }
+    }
+    (drivers, churned)
+}
+
+/// Everything was asked: what is left runs, and then nothing is left.
+fn end(runtime: Runtime, drivers: &[Driver], churned: &Churned, ledger: &Arc<Ledger>) -> Done {
+    let handle = runtime.handle().clone();
+    let all = || drivers.iter().chain(&churned.drivers);
+    wait_until(
+        || ledger.has_failed() || (all().all(|driver| driver.open() == 0) && ledger.live() == 0),
+        || {
+            let open: usize = all().map(Driver::open).sum();
+            ledger.fail(format!(
+                "left over: {open} closures that did not run, {} that were not dropped; {:?}",
+                ledger.live(),
+                handle.metrics()
+            ));
+        },
+    );
+    let mut done = Done {
+        runtimes: 1 + churned.runtimes,
+        ..Done::default()
+    };
+    let mut asked = Asked::default();
+    for driver in all() {
+        driver.settle();
+        done.closures += driver.entries;
+        for (sum, count) in done.operations.iter_mut().zip(driver.done) {
+            *sum += count;
+        }
+    }
+    for driver in drivers {
+        asked.closures += driver.entries;
+        asked.closures_min += driver.ran();
+        asked.operations += driver.done.iter().sum::<u64>();
+    }
+    // Each runtime that came and went has called this one, and been dropped on it.
+    asked.closures += churned.runtimes;
+    asked.operations += churned.runtimes;
+    // Every lane has answered after everything else.
+    for core in 0..runtime.cores() {
+        if let Err(error) = runtime.call_blocking(core, || ()) {
+            ledger.fail(format!("core {core} at the end: {error}"));
+        }
+    }
+    asked.closures += runtime.cores() as u64;
+    let metrics = balance::rested(&handle);
+    let counts: Vec<_> = metrics.lanes.iter().map(|lane| lane.counts).collect();
+    for finding in balance::findings(&counts, asked) {
+        ledger.fail(finding);
+    }
+    done.rings = counts.iter().map(|c| c.rings).sum();
+    done.parks = counts.iter().map(|c| c.parks).sum();
+    drop(runtime);
+    after(&handle, ledger);
+    done
+}
+
+/// A runtime that is gone refuses, and says so.
+fn after(handle: &Handle, ledger: &Ledger) {
+    let late = handle.call_blocking(0, || ());
+    ledger.check(matches!(late, Err(CallError::RuntimeGone)), || {
+        format!("a call after the end gave {late:?}")
+    });
+}
+
+/// Looks until it holds, or does something else when there was no more patience.
+fn wait_until(holds: impl Fn() -> bool, otherwise: impl FnOnce()) {
+    let started = Instant::now();
+    while !holds() {
+        if started.elapsed() > PATIENCE {
+            otherwise();
+            return;
+        }
+        thread::sleep(Duration::from_millis(1));
+    }
+}
+
+/// The threads of this process whose names begin with a prefix and a dash.
+fn threads_named(prefix: &str) -> usize {
+    let Ok(entries) = std::fs::read_dir("/proc/self/task") else {
+        return 0;
+    };
+    let names = entries
+        .flatten()
+        .filter_map(|entry| std::fs::read_to_string(entry.path().join("comm")).ok());
+    names
+        .filter(|name| {
+            let rest = name.strip_prefix(prefix);
+            rest.is_some_and(|rest| rest.starts_with('-'))
+        })
+        .count()
+}

@@ -1,0 +1,103 @@
+//! Whoever looks whether it still goes on.
+
+use std::fmt::Write as _;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use doorbell::Handle;
+
+use super::driver::Station;
+use super::round::Shape;
+
+/// No operation takes longer than a few milliseconds, on a loaded machine a few seconds.
+const STANDSTILL: Duration = Duration::from_mins(1);
+
+/// How often is looked.
+const LOOK: Duration = Duration::from_millis(250);
+
+/// The exit status of a run that stands still.
+const EXIT_STOOD_STILL: i32 = 3;
+
+/// The drivers of the present round.
+#[derive(Debug, Default)]
+pub(super) struct Stations {
+    present: Mutex<Present>,
+}
+
+#[derive(Debug, Default)]
+struct Present {
+    seed: u64,
+    shape: Option<Shape>,
+    handle: Option<Handle>,
+    stations: Vec<Arc<Station>>,
+    /// When something last moved, and how many operations there were.
+    moved: Option<(Instant, u64)>,
+}
+
+impl Stations {
+    pub(super) fn seed(&self, seed: u64) {
+        let mut present = self.lock();
+        *present = Present {
+            seed,
+            ..Present::default()
+        };
+    }
+
+    pub(super) fn begin(&self, handle: &Handle, shape: Shape) {
+        let mut present = self.lock();
+        present.handle = Some(handle.clone());
+        present.shape = Some(shape);
+    }
+
+    pub(super) fn add(&self) -> Arc<Station> {
+        let station = Arc::default();
+        self.lock().stations.push(Arc::clone(&station));
+        station
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Present> {
+        // A panic elsewhere cannot leave it half-written.
+        self.present.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// What is wrong, if nothing has moved for too long.
+    fn standstill(&self) -> Option<String> {
+        let mut present = self.lock();
+        let steps = present.stations.iter().map(|s| s.look().1).sum();
+        let (since, before) = *present.moved.get_or_insert((Instant::now(), steps));
+        if before != steps {
+            present.moved = Some((Instant::now(), steps));
+            return None;
+        }
+        if since.elapsed() < STANDSTILL {
+            return None;
+        }
+        let mut text = format!(
+            "seed {}: nothing moved for {STANDSTILL:?} after {steps} operations\n  {:?}\n",
+            present.seed, present.shape
+        );
+        // Writing to a string does not fail.
+        for (number, station) in present.stations.iter().enumerate() {
+            let (op, steps) = station.look();
+            let _ = writeln!(text, "  driver {number}: `{}` after {steps}", op.name());
+        }
+        if let Some(handle) = &present.handle {
+            let _ = writeln!(text, "  {:#?}", handle.metrics());
+        }
+        Some(text)
+    }
+
+    /// Starts a thread that ends the program when nothing moves any more.
+    pub(super) fn guard(self: &Arc<Self>) {
+        let stations = Arc::clone(self);
+        std::thread::spawn(move || {
+            loop {
+                std::thread::sleep(LOOK);
+                if let Some(text) = stations.standstill() {
+                    eprintln!("error: {text}");
+                    std::process::exit(EXIT_STOOD_STILL);
+                }
+            }
+        });
+    }
+}

@@ -1,0 +1,158 @@
+//! Bugs that others had, at the public surface. `docs/bugs.md` lists all of them.
+
+#![allow(
+    clippy::disallowed_types,
+    clippy::disallowed_methods,
+    reason = "tests play the outside world"
+)]
+
+use doorbell::{BlockOnError, Builder, LaneState, Runtime, yield_now};
+use std::future::poll_fn;
+use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
+use std::sync::{Arc, Mutex};
+use std::task::{Poll, Waker};
+use std::time::Duration;
+
+/// Lanes that park at once.
+fn runtime(cores: usize) -> Runtime {
+    let builder = Builder::new().cores(cores).watch(Duration::ZERO);
+    builder.build().unwrap()
+}
+
+fn wait_until_parked(rt: &Runtime) {
+    while !(0..rt.cores()).all(|core| rt.lane_state(core) == Some(LaneState::Parked)) {
+        std::thread::yield_now();
+    }
+}
+
+fn rings(rt: &Runtime) -> Vec<u64> {
+    let lanes = rt.metrics().lanes;
+    lanes.iter().map(|lane| lane.counts.rings).collect()
+}
+
+#[test]
+fn s9_a_task_that_stays_rings_its_own_lane_only() {
+    const WAKES: u64 = 200;
+    let rt = runtime(3);
+    let (polls, kept) = (Arc::new(AtomicU64::new(0)), Arc::new(Mutex::new(None)));
+    let (count, slot) = (Arc::clone(&polls), Arc::clone(&kept));
+    let task = rt.task().on(1).spawn(poll_fn(move |cx| {
+        *slot.lock().unwrap() = Some(cx.waker().clone());
+        if count.fetch_add(1, SeqCst) == WAKES {
+            return Poll::Ready(());
+        }
+        Poll::Pending
+    }));
+    while polls.load(SeqCst) == 0 {
+        std::thread::yield_now();
+    }
+    wait_until_parked(&rt);
+    let before = rings(&rt);
+    for wake in 1..=WAKES {
+        let waker: Waker = kept.lock().unwrap().clone().unwrap();
+        waker.wake();
+        while polls.load(SeqCst) <= wake {
+            std::thread::yield_now();
+        }
+        wait_until_parked(&rt);
+    }
+    rt.block_on(task).unwrap();
+    let after = rings(&rt);
+    assert_eq!([after[0], after[2]], [before[0], before[2]]);
+    let own = after[1] - before[1];
+    // A lane on its way to sleep may look once more before it does.
+    assert!((WAKES / 2..=WAKES).contains(&own), "{own} of {WAKES}");
+}
+
+#[test]
+fn s7_a_task_that_wakes_itself_is_not_rung() {
+    const TURNS: u64 = 10_000;
+    let rt = runtime(1);
+    wait_until_parked(&rt);
+    let before = rt.metrics().lanes[0].counts;
+    let task = rt.spawn(async {
+        for _ in 0..TURNS {
+            yield_now().await;
+        }
+    });
+    rt.block_on(task).unwrap();
+    let done = rt.metrics().lanes[0].counts.since(&before);
+    assert!((1..=2).contains(&done.rings), "the spawn's: {done:?}");
+    assert!((TURNS..TURNS + 10).contains(&done.polls), "{done:?}");
+}
+
+#[test]
+fn d15_a_wake_under_a_lock_that_the_woken_task_takes() {
+    let rt = runtime(2);
+    let shared = Arc::new(Mutex::new((None::<Waker>, false)));
+    let inside = Arc::clone(&shared);
+    let task = rt.spawn(poll_fn(move |cx| {
+        let mut state = inside.lock().unwrap();
+        state.0 = Some(cx.waker().clone());
+        if state.1 {
+            Poll::Ready(())
+        } else {
+            Poll::Pending
+        }
+    }));
+    // From outside, from a task and from a call, by value and by reference.
+    while shared.lock().unwrap().0.is_none() {
+        std::thread::yield_now();
+    }
+    let wake = |end: bool| {
+        let shared = Arc::clone(&shared);
+        move || {
+            let mut state = shared.lock().unwrap();
+            state.1 = end;
+            state.0.as_ref().unwrap().wake_by_ref();
+            state.0.clone().unwrap().wake();
+        }
+    };
+    wake(false)();
+    rt.call_blocking(0, wake(false)).unwrap();
+    let last = wake(true);
+    rt.block_on(rt.spawn(async move { last() })).unwrap();
+    rt.block_on(task).unwrap();
+}
+
+#[test]
+fn d6_block_on_inside_a_runtime_is_refused_or_ends_but_does_not_hang() {
+    let rt = runtime(1);
+    let handle = rt.handle().clone();
+    let on_a_lane = rt.spawn(async move { handle.try_block_on(async {}) });
+    let refused = rt.block_on(on_a_lane).unwrap();
+    assert!(
+        matches!(refused, Err(BlockOnError::InsideLane)),
+        "{refused:?}"
+    );
+    // On a thread that may block it waits for a task, and the runtime ends meanwhile.
+    let handle = rt.handle().clone();
+    let (started, starts) = std::sync::mpsc::channel();
+    let blocked = rt.spawn_blocking(move || {
+        let task = handle.spawn(std::future::pending::<()>());
+        started.send(()).unwrap();
+        handle.try_block_on(task).unwrap().unwrap_err()
+    });
+    starts.recv().unwrap();
+    drop(rt);
+    let error = runtime(1).block_on(blocked).unwrap();
+    assert!(error.is_cancelled(), "{error}");
+}
+
+#[test]
+fn t15_a_task_that_wakes_itself_for_ever_does_not_keep_timers_from_firing() {
+    let rt = runtime(1);
+    let busy = rt.spawn(async {
+        loop {
+            yield_now().await;
+        }
+    });
+    let slept = rt.spawn(async {
+        for _ in 0..20 {
+            doorbell::time::sleep(Duration::from_micros(100)).await;
+        }
+    });
+    rt.block_on(slept).unwrap();
+    busy.abort();
+    assert!(rt.block_on(busy).unwrap_err().is_cancelled());
+}

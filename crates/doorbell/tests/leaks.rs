@@ -1,0 +1,157 @@
+//! Runtimes come and go, and threads, descriptors and memory are as they were.
+//!
+//! A test binary of its own: it counts what the whole process has, so its only test runs alone.
+
+#![allow(
+    clippy::disallowed_types,
+    clippy::disallowed_methods,
+    clippy::cast_possible_wrap,
+    reason = "tests play the outside world"
+)]
+
+use doorbell::{Builder, Runtime};
+use std::alloc::{GlobalAlloc, Layout, System};
+use std::sync::atomic::{AtomicI64, AtomicU64, Ordering::Relaxed};
+use std::time::{Duration, Instant};
+
+static LIVE_BLOCKS: AtomicI64 = AtomicI64::new(0);
+static LIVE_BYTES: AtomicI64 = AtomicI64::new(0);
+static ALLOCATIONS: AtomicU64 = AtomicU64::new(0);
+
+struct Counting;
+
+// SAFETY: all is passed on to the system's allocator, and counted.
+unsafe impl GlobalAlloc for Counting {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        LIVE_BLOCKS.fetch_add(1, Relaxed);
+        LIVE_BYTES.fetch_add(layout.size() as i64, Relaxed);
+        ALLOCATIONS.fetch_add(1, Relaxed);
+        // SAFETY: passed on from the caller.
+        unsafe { System.alloc(layout) }
+    }
+
+    unsafe fn dealloc(&self, ptr: *mut u8, layout: Layout) {
+        LIVE_BLOCKS.fetch_sub(1, Relaxed);
+        LIVE_BYTES.fetch_sub(layout.size() as i64, Relaxed);
+        // SAFETY: passed on from the caller.
+        unsafe { System.dealloc(ptr, layout) }
+    }
+
+    unsafe fn realloc(&self, ptr: *mut u8, layout: Layout, size: usize) -> *mut u8 {
+        LIVE_BYTES.fetch_add(size as i64 - layout.size() as i64, Relaxed);
+        // SAFETY: passed on from the caller.
+        unsafe { System.realloc(ptr, layout, size) }
+    }
+}
+
+#[global_allocator]
+static COUNTING: Counting = Counting;
+
+/// Fewer under the sanitizer, which makes every step many times slower.
+const IN_A_ROW: usize = if cfg!(doorbell_tsan) { 50 } else { 1_000 };
+
+/// How many at once, and how often.
+const AT_ONCE: usize = 16;
+const TIMES: usize = 10;
+
+/// What the process has.
+#[derive(Clone, Copy, Debug)]
+struct Has {
+    threads: usize,
+    descriptors: usize,
+    blocks: i64,
+    bytes: i64,
+}
+
+impl Has {
+    fn now() -> Has {
+        let entries = |path| std::fs::read_dir(path).unwrap().count();
+        Has {
+            threads: entries("/proc/self/task"),
+            descriptors: entries("/proc/self/fd"),
+            blocks: LIVE_BLOCKS.load(Relaxed),
+            bytes: LIVE_BYTES.load(Relaxed),
+        }
+    }
+}
+
+/// Waits until the process has what it had: a thread that was joined leaves /proc a moment later,
+/// and so does what it had. The bound is only there so that a leak is no hang.
+fn wait_for(before: Has) {
+    let start = Instant::now();
+    loop {
+        let now = Has::now();
+        let same = now.threads == before.threads
+            && now.descriptors == before.descriptors
+            // What std and the test's harness keep may grow by a little, once; a leak of one
+            // block for each runtime is far more, and so is one that was freed twice.
+            && (now.blocks - before.blocks).abs() <= 8
+            && (now.bytes - before.bytes).abs() <= 4_096;
+        if same {
+            return;
+        }
+        let waited = start.elapsed();
+        assert!(waited.as_secs() < 60, "{before:?} before, {now:?} after");
+        std::thread::sleep(Duration::from_millis(1));
+    }
+}
+
+fn build() -> Runtime {
+    let builder = Builder::new().cores(2).name("leaks");
+    builder.watch(Duration::ZERO).build().unwrap()
+}
+
+/// Something of everything; what is not done when the runtime ends is cancelled.
+fn use_it(rt: &Runtime) {
+    rt.block_on(async {
+        doorbell::time::sleep(Duration::from_micros(10)).await;
+        doorbell::spawn(async { doorbell::yield_now().await })
+            .await
+            .unwrap();
+        doorbell::call_on(1, || ()).await.unwrap();
+        doorbell::call_all(doorbell::CoreId::index).await.unwrap();
+    });
+    rt.call_blocking(0, || ()).unwrap();
+    rt.post_on(1, || ()).unwrap();
+    drop(rt.spawn(std::future::pending::<()>()));
+    drop(rt.spawn(doorbell::time::sleep(Duration::from_hours(1))));
+    drop(rt.task().on(0).spawn(async {
+        loop {
+            doorbell::yield_now().await;
+        }
+    }));
+}
+
+#[test]
+fn a_thousand_runtimes_leave_nothing() {
+    // What is made once by the first of all stays.
+    for _ in 0..3 {
+        use_it(&build());
+    }
+    let warm: Vec<_> = (0..AT_ONCE).map(|_| build()).collect();
+    drop(warm);
+    std::thread::sleep(Duration::from_millis(50));
+    let before = Has::now();
+    let allocated = ALLOCATIONS.load(Relaxed);
+
+    for _ in 0..IN_A_ROW {
+        use_it(&build());
+    }
+    wait_for(before);
+    // The counts are not blind: each runtime has some.
+    let allocated = ALLOCATIONS.load(Relaxed) - allocated;
+    let each = allocated / IN_A_ROW as u64;
+    assert!((10..100_000).contains(&each), "{each} for each");
+
+    for _ in 0..TIMES {
+        let many: Vec<_> = (0..AT_ONCE).map(|_| build()).collect();
+        many.iter().for_each(use_it);
+        let during = Has::now();
+        // Two lanes each. Threads of earlier ones may still be leaving.
+        let lanes = before.threads + 2 * AT_ONCE;
+        assert!((lanes..=3 * lanes).contains(&during.threads), "{during:?}");
+        assert!(during.blocks > before.blocks + AT_ONCE as i64, "{during:?}");
+        drop(many);
+    }
+    wait_for(before);
+}
