@@ -141,6 +141,22 @@ impl<M: Machine> Crew<M> {
         }
     }
 
+    /// There is one task that its lane runs next, unless the poll that it is in goes on for long:
+    /// somebody is to look after that. As [`Crew::offer`], directly behind the push and its fence.
+    #[inline]
+    pub fn watch_over(&self, from: usize) {
+        if self.idle.lacks_sentinel() {
+            self.wake_sentinel(from);
+        }
+    }
+
+    #[cold]
+    fn wake_sentinel(&self, from: usize) {
+        if let Some(lane) = self.idle.want_sentinel(from, |lane| self.watches(lane)) {
+            self.fronts()[lane].request_pass();
+        }
+    }
+
     #[cold]
     fn offer_now(&self, from: usize) {
         if let Some(lane) = self.idle.claim_as_first(from, |lane| self.watches(lane)) {

@@ -156,3 +156,50 @@ fn t15_a_task_that_wakes_itself_for_ever_does_not_keep_timers_from_firing() {
     busy.abort();
     assert!(rt.block_on(busy).unwrap_err().is_cancelled());
 }
+
+/// A task spawns one child while every other lane sleeps, and blocks its lane until that has run.
+#[test]
+fn s2_the_only_task_behind_a_blocked_one_runs_elsewhere() {
+    let rt = runtime(2);
+    for _ in 0..20 {
+        wait_until_parked(&rt);
+        let parent = rt.spawn(async {
+            let (ran, has_run) = std::sync::mpsc::channel();
+            let child = doorbell::spawn(async move { ran.send(()).unwrap() });
+            has_run.recv().unwrap();
+            child.await.unwrap();
+        });
+        rt.block_on(parent).unwrap();
+    }
+}
+
+/// The same pushes where nothing blocks: lanes are woken for them a hundred times a second at most.
+#[test]
+fn s2_and_tasks_that_are_run_next_wake_hardly_anybody() {
+    const CHILDREN: u64 = 2_000;
+    let rt = runtime(2);
+    wait_until_parked(&rt);
+    let before = rt.metrics();
+    let began = std::time::Instant::now();
+    rt.block_on(rt.spawn(async {
+        for _ in 0..CHILDREN {
+            doorbell::spawn(async {}).await.unwrap();
+        }
+    }))
+    .unwrap();
+    let sum = |metrics: &doorbell::Metrics, of: fn(&doorbell::LaneCounts) -> u64| {
+        metrics
+            .lanes
+            .iter()
+            .map(|lane| of(&lane.counts))
+            .sum::<u64>()
+    };
+    let after = rt.metrics();
+    let rings = sum(&after, |counts| counts.rings) - sum(&before, |counts| counts.rings);
+    let polls = sum(&after, |counts| counts.polls) - sum(&before, |counts| counts.polls);
+    assert!(polls > 2 * CHILDREN, "{polls} polls");
+    // One for the parent, one for each time that somebody has to look after the pushes; and for
+    // each, wakes that follow it.
+    let looks = began.elapsed().as_millis() as u64 / 10 + 1;
+    assert!((1..=10 + 4 * looks).contains(&rings), "{rings} rings");
+}

@@ -53,6 +53,20 @@ pub enum Sentinel {
     Taken,
 }
 
+/// Values of the sentinel's word.
+///
+/// | value | name | meaning |
+/// |---|---|---|
+/// | 0 | `NOBODY` | no lane is the sentinel |
+/// | 1 | `WANTED` | somebody has one task waiting and lanes asleep: the next lane that parks is to be it |
+/// | 2 | `TAKEN` | a parked lane is |
+mod sentinel {
+    pub(super) const NOBODY: u32 = 0;
+    pub(super) const WANTED: u32 = 1;
+    pub(super) const TAKEN: u32 = 2;
+    const _: () = assert!(NOBODY < WANTED && WANTED < TAKEN);
+}
+
 /// Which lanes of a crew are idle, and how many search for work.
 pub struct IdleSet<M: Machine> {
     words: Box<[M::Line<M::U64>]>,
@@ -79,7 +93,7 @@ impl<M: Machine> IdleSet<M> {
                 .collect(),
             searching: M::Line::new(|| M::U32::new(0)),
             searching_max: u32::try_from(lanes.div_ceil(2)).unwrap_or(u32::MAX),
-            sentinel: M::Line::new(|| M::U32::new(0)),
+            sentinel: M::Line::new(|| M::U32::new(sentinel::NOBODY)),
         }
     }
 
@@ -216,20 +230,61 @@ impl<M: Machine> IdleSet<M> {
         word.fetch_and(!bit, Ordering::AcqRel) & bit != 0
     }
 
+    /// Whether somebody has asked for a sentinel that is not there yet.
+    pub fn wants_sentinel(&self) -> bool {
+        // ORDER: Relaxed; who parks by an older value leaves it to the lane that was woken for it.
+        self.sentinel.load(Ordering::Relaxed) == sentinel::WANTED
+    }
+
     /// A lane that parks would be the one that looks at stuck lanes.
     pub fn begin_sentinel(&self) -> Sentinel {
-        // ORDER: Relaxed; of two that ask one is refused, and nothing else hangs on it.
-        if self.sentinel.swap(1, Ordering::Relaxed) == 0 {
-            Sentinel::Begun
-        } else {
+        // ORDER: AcqRel pairs with itself and with `want_sentinel`: the word has one order, and of
+        // two that ask one is refused.
+        if self.sentinel.swap(sentinel::TAKEN, Ordering::AcqRel) == sentinel::TAKEN {
             Sentinel::Taken
+        } else {
+            Sentinel::Begun
         }
     }
 
-    /// It is awake, and no sentinel any more.
+    /// It is awake, and no sentinel any more. Behind this it looks once more for what others left
+    /// to it.
     pub fn end_sentinel(&self) {
-        // ORDER: Relaxed; as in `begin_sentinel`.
-        self.sentinel.store(0, Ordering::Relaxed);
+        // ORDER: AcqRel as in `begin_sentinel`; a read-modify-write, for the fence behind it.
+        self.sentinel.swap(sentinel::NOBODY, Ordering::AcqRel);
+    }
+
+    /// A lane has one task waiting, and there may be nobody who would look after it: whether the
+    /// caller is the one who wakes a lane for that. Behind the push and its fence.
+    #[inline]
+    pub fn lacks_sentinel(&self) -> bool {
+        // ORDER: Relaxed; behind the pusher's fence: a sentinel that ends sees the push.
+        self.any() && self.sentinel.load(Ordering::Relaxed) == sentinel::NOBODY
+    }
+
+    /// Claims the lane that is to be the sentinel; the caller wakes it.
+    pub fn want_sentinel(&self, near: usize, prefer: impl Fn(usize) -> bool) -> Option<usize> {
+        // ORDER: AcqRel as in `begin_sentinel`; Relaxed on failure: there is one, or will be.
+        self.sentinel
+            .compare_exchange(
+                sentinel::NOBODY,
+                sentinel::WANTED,
+                Ordering::AcqRel,
+                Ordering::Relaxed,
+            )
+            .ok()?;
+        let claimed = self.claim(near, prefer);
+        if claimed.is_none() {
+            // All are awake. A lane that parks looks for itself.
+            // ORDER: AcqRel as in `begin_sentinel`; nothing changes if one has begun meanwhile.
+            let _ = self.sentinel.compare_exchange(
+                sentinel::WANTED,
+                sentinel::NOBODY,
+                Ordering::AcqRel,
+                Ordering::Relaxed,
+            );
+        }
+        claimed
     }
 
     /// A lane that found nothing of its own begins to look at others.

@@ -50,6 +50,9 @@ const LOOK_AROUND_NS: u64 = 10_000;
 const SENTINEL_MIN_NS: u64 = 250_000;
 const SENTINEL_MAX_NS: u64 = 1_000_000;
 
+/// A sentinel stays one for so long after it was last of use, and is not woken anew meanwhile.
+const SENTINEL_STAYS_NS: u64 = 10_000_000;
+
 /// What is fixed when a lane is made.
 #[derive(Clone, Copy, Debug)]
 pub struct LaneConfig {
@@ -154,6 +157,7 @@ pub struct Lane<M: Machine> {
     /// It is the crew's sentinel, and looks next after so long.
     is_sentinel: Cell<bool>,
     sentinel_ns: Cell<u64>,
+    sentinel_end_ns: Cell<u64>,
     /// The pulses of the others at the last look around.
     pulses: Box<[Cell<u64>]>,
 }
@@ -178,6 +182,7 @@ impl<M: Machine> Lane<M> {
             searching: Cell::new(false),
             is_sentinel: Cell::new(false),
             sentinel_ns: Cell::new(SENTINEL_MIN_NS),
+            sentinel_end_ns: Cell::new(0),
             pulses: (0..lanes).map(|_| Cell::new(0)).collect(),
         }
     }
@@ -196,18 +201,23 @@ impl<M: Machine> Lane<M> {
         loop {
             match self.pass() {
                 Pass::Work => {
+                    self.end_sentinel();
                     self.end_search();
                     self.offer_surplus();
                     self.run_ready();
                 }
                 Pass::Nothing(evidence) => {
                     if self.search_if_claimed() {
+                        self.end_sentinel();
                         self.run_ready();
                     } else {
                         self.idle(evidence);
                     }
                 }
-                Pass::Closing => return self.end_search(),
+                Pass::Closing => {
+                    self.end_sentinel();
+                    return self.end_search();
+                }
             }
         }
     }
@@ -304,7 +314,6 @@ impl<M: Machine> Lane<M> {
         if self.watch() == WatchEnd::Quiet {
             self.park_watched();
         }
-        self.end_sentinel();
         self.leave_idle_set();
         let _ = front.bell().end_idle();
     }

@@ -1,6 +1,8 @@
 //! How a lane without work of its own finds some at the others, and is found by those who have.
 
-use super::{LOOK_AROUND_NS, Lane, SENTINEL_MAX_NS, SENTINEL_MIN_NS, WATCH_ALONE_NS};
+use super::{
+    LOOK_AROUND_NS, Lane, SENTINEL_MAX_NS, SENTINEL_MIN_NS, SENTINEL_STAYS_NS, WATCH_ALONE_NS,
+};
 use crate::bell::{LaneState, Look};
 use crate::idle::{Left, Search, Searching, Sentinel};
 use crate::mailbox::Front;
@@ -62,36 +64,58 @@ impl<M: Machine> Lane<M> {
         found
     }
 
-    /// When a lane that parks wants to look at the others again: if one of them has a single task
-    /// waiting, which is that lane's to run unless its poll turns out to be long. One lane of the
-    /// crew at a time is the sentinel for that.
+    /// When a lane that parks looks at the others again: if one of them has a single task waiting,
+    /// which is that lane's to run unless its poll turns out to be long, or if somebody has asked
+    /// for that. One lane of the crew at a time is the sentinel, for a while at least: so that
+    /// whoever pushes one task, wakes nobody and then takes long is looked after too.
     pub(super) fn sentinel_until_ns(&self) -> Option<u64> {
         if !self.has_others() {
             return None;
         }
-        let front = self.shared.front();
-        let crew = front.crew();
-        let waits = |other: &Front<M>| {
-            (!other.queue().is_empty() || other.has_inbox())
-                && other.bell().state() == LaneState::Running
-        };
-        if !crew.others(front.lane()).any(waits) {
-            self.sentinel_ns.set(SENTINEL_MIN_NS);
+        let idle = self.shared.front().crew().idle();
+        let now_ns = M::now_ns();
+        let wanted = idle.wants_sentinel() || self.others_wait();
+        if wanted {
+            self.sentinel_end_ns
+                .set(now_ns.saturating_add(SENTINEL_STAYS_NS));
+        }
+        if now_ns >= self.sentinel_end_ns.get() {
+            self.end_sentinel();
             return None;
         }
-        if !self.is_sentinel.get() && crew.idle().begin_sentinel() == Sentinel::Taken {
+        if !self.is_sentinel.get() && idle.begin_sentinel() == Sentinel::Taken {
             return None;
         }
         self.is_sentinel.set(true);
-        let after_ns = self.sentinel_ns.get();
-        self.sentinel_ns.set((2 * after_ns).min(SENTINEL_MAX_NS));
-        Some(M::now_ns().saturating_add(after_ns))
+        let after_ns = if wanted {
+            SENTINEL_MIN_NS
+        } else {
+            (2 * self.sentinel_ns.get()).min(SENTINEL_MAX_NS)
+        };
+        self.sentinel_ns.set(after_ns);
+        Some(now_ns.saturating_add(after_ns))
     }
 
-    /// The lane is awake: another one may be the sentinel.
+    /// Whether a lane that runs has a task waiting.
+    fn others_wait(&self) -> bool {
+        let front = self.shared.front();
+        front.crew().others(front.lane()).any(|other| {
+            (!other.queue().is_empty() || other.has_inbox())
+                && other.bell().state() == LaneState::Running
+        })
+    }
+
+    /// The lane has something to run: it is no sentinel any more, and another one is woken for what
+    /// was left to it. (One that only woke to look stays what it is.)
     pub(super) fn end_sentinel(&self) {
-        if self.is_sentinel.replace(false) {
-            self.shared.front().crew().idle().end_sentinel();
+        if !self.is_sentinel.replace(false) {
+            return;
+        }
+        let front = self.shared.front();
+        front.crew().idle().end_sentinel();
+        M::fence_announce();
+        if self.others_wait() {
+            front.crew().watch_over(front.lane());
         }
     }
 

@@ -11,12 +11,12 @@ use std::ptr::NonNull;
 /// From so many nodes on there is work for one more lane.
 pub(super) const SHARED_LEN: u64 = 2;
 
-/// When a pusher tells an idle lane.
+/// Whether a pusher looks for idle lanes behind its push.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Share {
-    /// If there is more than its own lane can run next.
+    /// Only if there is more than its own lane can run next.
     Surplus,
-    /// In any case.
+    /// In any case: the push ends in a read-modify-write.
     Always,
 }
 

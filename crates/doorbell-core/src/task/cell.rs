@@ -232,7 +232,7 @@ impl<M: Machine> TaskRef<M> {
             Pause::Idle => {}
             Pause::Requeue => {
                 self.note_wake();
-                self.push_here(local);
+                self.push_again(local);
             }
         }
     }

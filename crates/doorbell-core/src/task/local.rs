@@ -32,8 +32,8 @@ pub struct Local<M: Machine> {
     pinned_next: Cell<bool>,
     /// What its front said when the lane last looked: tasks that may run elsewhere do.
     off: Cell<bool>,
-    /// How many tasks were pushed since the last poll began.
-    pushed: Cell<u32>,
+    /// Whether a task was pushed since the last poll began.
+    pushed: Cell<bool>,
     /// How many ready operations the current poll may still complete.
     budget: Cell<u32>,
     /// How many complete tasks were sent to the lanes whose lists they are in.
@@ -67,7 +67,7 @@ impl<M: Machine> Local<M> {
             stolen: Cell::new(None),
             pinned_next: Cell::new(false),
             off: Cell::new(false),
-            pushed: Cell::new(0),
+            pushed: Cell::new(false),
             budget: Cell::new(POLL_BUDGET),
             sent_home: Cell::new(0),
             newest: Cell::new(None),
@@ -227,7 +227,8 @@ impl<M: Machine> Local<M> {
         self.closed.get()
     }
 
-    /// Appends a task that may run anywhere, and tells an idle lane if there is work for one.
+    /// Appends a task that may run anywhere, and tells an idle lane if there is work for one, or if
+    /// nobody would notice that this lane is stuck with it.
     ///
     /// # Safety
     /// As for [`Queue::push`](crate::queue::Queue::push), on this lane's thread.
@@ -236,16 +237,30 @@ impl<M: Machine> Local<M> {
         if self.off.get() {
             return self.hand_on(node);
         }
-        // One that wakes or spawns more than one task in a poll may go on for long.
-        let before = self.pushed.replace(self.pushed.get().saturating_add(1));
-        let share = if before == 0 {
-            Share::Surplus
-        } else {
-            Share::Always
-        };
         // SAFETY: passed on; this lane owns its front's queue.
-        let len = unsafe { self.front.queue().push(node, share) };
-        if share == Share::Always || is_shareable(len) {
+        let len = unsafe { self.front.queue().push(node, Share::Always) };
+        M::fence_recheck();
+        let crew = self.front.crew();
+        // One that wakes or spawns more than one task in a poll may go on for long.
+        if is_shareable(len) || self.pushed.replace(true) {
+            crew.offer(self.front.lane());
+        } else {
+            crew.watch_over(self.front.lane());
+        }
+    }
+
+    /// Appends a task whose poll is over and which was woken in it: this lane comes to it next.
+    ///
+    /// # Safety
+    /// As for [`Local::push`].
+    #[inline]
+    pub(super) unsafe fn push_again(&self, node: NonNull<Node<M>>) {
+        if self.off.get() {
+            return self.hand_on(node);
+        }
+        // SAFETY: passed on; this lane owns its front's queue.
+        let len = unsafe { self.front.queue().push(node, Share::Surplus) };
+        if is_shareable(len) {
             M::fence_recheck();
             self.front.crew().offer(self.front.lane());
         }
@@ -426,7 +441,7 @@ impl<M: Machine> Local<M> {
             return false;
         };
         self.front.beat();
-        self.pushed.set(0);
+        self.pushed.set(false);
         self.budget.set(POLL_BUDGET);
         // SAFETY: only tasks are pushed to these queues.
         unsafe { TaskRef::from_node(node) }.run(self);

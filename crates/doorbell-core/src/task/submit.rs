@@ -45,6 +45,16 @@ impl<M: Machine> TaskRef<M> {
         true
     }
 
+    /// Its poll on the caller's lane is over, and it was woken meanwhile.
+    pub(super) fn push_again(self, local: &Local<M>) {
+        if self.header().kind == Kind::Task {
+            // SAFETY: as in `push_here`.
+            unsafe { local.push_again(self.node()) };
+        } else {
+            self.push_here(local);
+        }
+    }
+
     /// Appends it to the queue of the caller's lane, where it may run.
     pub(super) fn push_here(self, local: &Local<M>) {
         if self.header().kind == Kind::Task {
