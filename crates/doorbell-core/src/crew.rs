@@ -169,7 +169,9 @@ impl<M: Machine> Crew<M> {
     pub(crate) fn place<'a>(&'a self, prefer: &'a Front<M>) -> &'a Front<M> {
         let prefer = self.nearest_on(prefer.lane());
         let claimed = match prefer.bell().look() {
-            Look::Watching | Look::ParkedUntold if !prefer.has_inbox() => None,
+            Look::Watching | Look::ParkedUntold if !prefer.has_inbox() && !prefer.is_serving() => {
+                None
+            }
             _ => self.idle.claim(prefer.lane(), |lane| self.watches(lane)),
         };
         claimed.map_or(prefer, |lane| &self.fronts()[lane])

@@ -61,14 +61,15 @@ impl<M: Machine> OffWord<M> {
 impl<M: Machine> Crew<M> {
     /// Takes a lane off, unless it is the last that is on.
     pub fn take_off(&self, lane: usize) -> TakenOff {
-        let front = &self.fronts()[lane];
-        if front.is_off() {
+        let off = self.fronts()[lane].off_word();
+        if !off.set(true) {
             return TakenOff::Before;
         }
         // ORDER: Relaxed; the exchange decides.
         let mut on = self.on().load(Ordering::Relaxed);
         loop {
             if on <= 1 {
+                let _ = off.set(false);
                 return TakenOff::LastOne;
             }
             // ORDER: AcqRel pairs with itself: the count has one order, so of two that take off
@@ -77,17 +78,9 @@ impl<M: Machine> Crew<M> {
                 .on()
                 .compare_exchange(on, on - 1, Ordering::AcqRel, Ordering::Relaxed)
             {
-                Ok(_) => break,
+                Ok(_) => return TakenOff::Now,
                 Err(now) => on = now,
             }
-        }
-        if front.off_word().set(true) {
-            TakenOff::Now
-        } else {
-            // Somebody else has counted it meanwhile.
-            // ORDER: AcqRel as above.
-            self.on().fetch_add(1, Ordering::AcqRel);
-            TakenOff::Before
         }
     }
 

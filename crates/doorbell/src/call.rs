@@ -83,10 +83,13 @@ pub struct Call<R>(State<R>);
 
 enum State<R> {
     /// The mailbox is full: this posts the call when there is room.
-    Waiting(Pin<Box<dyn Future<Output = Join<R>> + Send>>, Handle),
+    Waiting(Waiting<R>, Handle),
     Posted(Join<R>),
     Refused(Option<CallError>),
 }
+
+/// Posts the call when there is room.
+type Waiting<R> = Pin<Box<dyn Future<Output = Result<Join<R>, CallError>> + Send>>;
 
 impl<R> std::fmt::Debug for State<R> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
@@ -117,7 +120,8 @@ impl<R> Future for Call<R> {
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         if let State::Waiting(waiting, _) = &mut self.0 {
             match waiting.as_mut().poll(cx) {
-                Poll::Ready(join) => self.0 = State::Posted(join),
+                Poll::Ready(Ok(join)) => self.0 = State::Posted(join),
+                Poll::Ready(Err(error)) => self.0 = State::Refused(Some(error)),
                 Poll::Pending => return Poll::Pending,
             }
         }
@@ -158,8 +162,8 @@ impl<R> Drop for Call<R> {
 /// withdrawn.
 ///
 /// # Errors
-/// Awaiting it returns [`CallError::NoSuchCore`], [`CallError::RuntimeGone`] or
-/// [`CallError::Panicked`].
+/// Awaiting it returns [`CallError::NoSuchCore`], [`CallError::CoreOffline`],
+/// [`CallError::RuntimeGone`] or [`CallError::Panicked`].
 ///
 /// # Panics
 /// If there is no runtime on this thread; [`Handle::call_on`] works anywhere.
@@ -280,13 +284,11 @@ where
     R: Send + 'static,
 {
     let then = handle.clone();
-    #[allow(
-        clippy::async_yields_async,
-        reason = "posting the call is one thing, awaiting it another"
-    )]
     let waiting = async move {
         let place = room.acquire_arc().await;
-        launch_in(&then, core, place, f)
+        // The core may have gone off meanwhile.
+        check(&then, CoreId::new(core))?;
+        Ok(launch_in(&then, core, place, f))
     };
     State::Waiting(Box::pin(waiting), handle)
 }
@@ -304,6 +306,8 @@ where
     if let Some(room) = handle.inner().room(core) {
         let wait = async { waited = Some(room.acquire_arc().await) };
         handle.inner().block_on(std::pin::pin!(wait));
+        // The core may have gone off meanwhile.
+        check(handle, CoreId::new(core))?;
     }
     // The place is kept until the closure has run.
     let _place = waited;

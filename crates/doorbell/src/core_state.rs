@@ -3,7 +3,7 @@
 use crate::CoreId;
 use crate::handle::Handle;
 use crate::task::launch;
-use doorbell_core::task::{Kind, Once};
+use doorbell_core::task::{Join, Kind, Once};
 
 /// Why a core was not taken off or put back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -85,6 +85,13 @@ impl Handle {
         core < self.cores() && self.inner().is_on(core)
     }
 
+    /// Has the lane of a core do what was set.
+    fn follow(&self, core: usize) -> Join<()> {
+        let handle = self.clone();
+        let follow = Once::new(move || handle.inner().follow_core(core));
+        launch(self, core, Kind::Call, None, follow)
+    }
+
     /// What can be done at once is done at once; the rest is waited for.
     fn set_core(
         &self,
@@ -97,10 +104,14 @@ impl Handle {
         } else if self.inner().set_on(core.index(), on).is_none() {
             Err(CoreError::LastOne { core })
         } else {
+            // Those that were off before are bound to other CPUs now.
+            for other in (0..cores).filter(|other| *other != core.index()) {
+                if !self.inner().is_on(other) {
+                    drop(self.follow(other));
+                }
+            }
             // Also if nothing changed: somebody else's change may be under way.
-            let handle = self.clone();
-            let follow = Once::new(move || handle.inner().follow_core(core.index()));
-            Ok(launch(self, core.index(), Kind::Call, None, follow))
+            Ok(self.follow(core.index()))
         };
         async move {
             // A call, which is cancelled only by the end of the lane.

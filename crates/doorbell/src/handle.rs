@@ -140,7 +140,8 @@ impl Handle {
     /// ```
     ///
     /// # Errors
-    /// [`CallError::NoSuchCore`] and [`CallError::RuntimeGone`]; the closure was dropped here.
+    /// [`CallError::NoSuchCore`], [`CallError::CoreOffline`], [`CallError::Full`] and
+    /// [`CallError::RuntimeGone`]; the closure was dropped here.
     pub fn post_on<F>(&self, core: impl Into<CoreId>, f: F) -> Result<(), CallError>
     where
         F: FnOnce() + Send + 'static,

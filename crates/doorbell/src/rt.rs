@@ -181,7 +181,9 @@ impl<M: Machine> Owner<M> {
             if running == 0 {
                 return 0;
             }
-            if now_ns >= until_ns {
+            // A lane, or a blocking closure, would wait for itself.
+            let waits = !ambient::on_a_lane() && !ambient::on_a_blocking_thread();
+            if now_ns >= until_ns || !waits {
                 self.threads.retain(M::Thread::is_finished);
                 self.waits_for_blocking = false;
                 return running;

@@ -54,7 +54,8 @@ impl Runtime {
     }
 
     /// Ends the runtime as dropping it does, but waits for its threads at most so long. Those that
-    /// are still inside a poll, a call or a blocking closure then end by themselves after it.
+    /// are still inside a poll, a call or a blocking closure then end by themselves after it. Called
+    /// on a lane or inside a blocking closure it looks once and does not wait.
     ///
     /// # Errors
     /// [`ShutdownTimeout`] says how many threads had not ended.

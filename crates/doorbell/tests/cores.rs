@@ -59,43 +59,63 @@ fn a_core_that_is_off_takes_neither_tasks_nor_calls() {
     assert_eq!(rt.block_on(rt.call_all(|core| core)).unwrap().len(), 3);
 }
 
+/// A task that holds its core until told.
+fn hold(rt: &Runtime, core: usize, first: impl FnOnce() + Send + 'static) -> mpsc::Sender<()> {
+    let (go, gate) = mpsc::channel::<()>();
+    let (began, begun) = mpsc::channel();
+    drop(rt.task().on(core).spawn(async move {
+        first();
+        began.send(()).unwrap();
+        let _ = gate.recv();
+    }));
+    begun.recv().unwrap();
+    go
+}
+
 #[test]
 fn b8_what_was_queued_on_the_core_runs_elsewhere() {
     let rt = runtime(2);
-    let (go, gate) = mpsc::channel::<()>();
-    let (began, begun) = mpsc::channel();
-    let ran = Arc::new(AtomicUsize::new(0));
-    let count = Arc::clone(&ran);
-    // The lane is inside a poll in which it spawns; the other one is kept busy.
-    let held = rt.task().on(0).spawn(async move {
-        began.send(()).unwrap();
-        gate.recv().unwrap();
-    });
-    begun.recv().unwrap();
-    let spawner = rt.task().on(1).spawn(async move {
-        let tasks: Vec<_> = (0..500)
-            .map(|_| {
-                let count = Arc::clone(&count);
-                doorbell::spawn(async move {
-                    count.fetch_add(1, SeqCst);
-                    yield_now().await;
-                    current_core().unwrap().index()
-                })
-            })
-            .collect();
-        // Polls once more after this one is off.
-        yield_now().await;
-        tasks
+    let (queued, tasks) = mpsc::channel();
+    // Core 0 is held, so nothing is stolen; core 1 has five hundred tasks in its queue.
+    let go_0 = hold(&rt, 0, || ());
+    let go_1 = hold(&rt, 1, move || {
+        for _ in 0..500 {
+            let task = doorbell::spawn(async { current_core().unwrap().index() });
+            queued.send(task).unwrap();
+        }
     });
     let off = rt.core_offline(1);
-    go.send(()).unwrap();
+    drop(go_1);
     rt.block_on(off).unwrap();
-    rt.block_on(held).unwrap();
-    let tasks = rt.block_on(spawner).unwrap();
-    for task in tasks {
-        rt.block_on(task).unwrap();
+    drop(go_0);
+    let cores: Vec<_> = tasks
+        .iter()
+        .map(|task| rt.block_on(task).unwrap())
+        .collect();
+    assert_eq!(cores, vec![0; 500]);
+}
+
+#[test]
+fn a_core_that_is_put_back_while_it_goes_off_is_on() {
+    let rt = runtime(2);
+    for _ in 0..200 {
+        let (queued, tasks) = mpsc::channel();
+        let go = hold(&rt, 1, move || {
+            for _ in 0..50 {
+                queued.send(doorbell::spawn(async {})).unwrap();
+            }
+        });
+        let (off, again) = (rt.core_offline(1), rt.core_offline(1));
+        let back = rt.core_online(1);
+        drop(go);
+        let all = rt.block_on(async { futures::join!(off, again, back) });
+        assert_eq!(all, (Ok(()), Ok(()), Ok(())));
+        assert!(rt.core_is_online(1));
+        for task in tasks.iter() {
+            rt.block_on(task).unwrap();
+        }
+        rt.block_on(rt.call_on(1, || ())).unwrap();
     }
-    assert_eq!(ran.load(SeqCst), 500);
 }
 
 #[test]

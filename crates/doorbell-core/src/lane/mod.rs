@@ -194,6 +194,8 @@ impl<M: Machine> Lane<M> {
             self.cycle();
             self.local.close();
             self.has_stopped();
+            // What the hook has woken.
+            self.local.end_queued();
         });
     }
 

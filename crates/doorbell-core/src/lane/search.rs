@@ -3,7 +3,6 @@
 use super::{
     LOOK_AROUND_NS, Lane, SENTINEL_MAX_NS, SENTINEL_MIN_NS, SENTINEL_STAYS_NS, WATCH_ALONE_NS,
 };
-use crate::bell::{LaneState, Look};
 use crate::idle::{Left, Search, Searching, Sentinel};
 use crate::mailbox::Front;
 use crate::queue::Greed;
@@ -99,10 +98,10 @@ impl<M: Machine> Lane<M> {
     /// Whether a lane that runs has a task waiting.
     fn others_wait(&self) -> bool {
         let front = self.shared.front();
-        front.crew().others(front.lane()).any(|other| {
-            (!other.queue().is_empty() || other.has_inbox())
-                && other.bell().state() == LaneState::Running
-        })
+        front
+            .crew()
+            .others(front.lane())
+            .any(|other| (!other.queue().is_empty() || other.has_inbox()) && other.is_inside())
     }
 
     /// The lane has something to run: it is no sentinel any more, and another one is woken for what
@@ -130,7 +129,7 @@ impl<M: Machine> Lane<M> {
 
     /// Looks for work at every other lane; the search that this lane is counted for is over then.
     fn search(&self) -> bool {
-        let found = self.visit_others();
+        let found = !self.local.is_off() && self.visit_others();
         self.end_search();
         // The end of a search may have found what the search has not.
         found || !self.local.is_empty()
@@ -150,9 +149,8 @@ impl<M: Machine> Lane<M> {
 
     /// Takes from one lane. Whether there was something.
     fn rob(&self, victim: &Front<M>, greed: Greed) -> bool {
-        // What came to a lane that makes progress, or watches, is that lane's to run.
-        let inbox =
-            greed == Greed::One && victim.has_inbox() && victim.bell().look() != Look::Watching;
+        // What came to a lane that makes progress is that lane's to run.
+        let inbox = greed == Greed::One && victim.has_inbox();
         if victim.queue().is_empty() && !inbox {
             return false;
         }
@@ -177,7 +175,7 @@ impl<M: Machine> Lane<M> {
         }
         // Behind the count: either they see that nobody searches, or this lane sees their work.
         M::fence_announce();
-        if self.local.is_empty() && !self.visit_others() {
+        if self.local.is_empty() && !self.local.is_off() && !self.visit_others() {
             return;
         }
         // Also for a single task: whose lane needed help may be inside a long poll.

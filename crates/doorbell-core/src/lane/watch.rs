@@ -29,7 +29,7 @@ pub(super) enum WatchEnd {
 
 /// How far a watch has come.
 struct Progress {
-    /// How long it is to be quiet.
+    /// How long it is to be quiet, at most until a timer is due.
     watch_ns: u64,
     /// How long it was quiet now.
     quiet_ns: u64,
@@ -58,12 +58,12 @@ impl<M: Machine> Lane<M> {
         tally.watches.add_owned(1);
         // A timer that is due sooner ends the watch: the park goes on with an exact deadline.
         let due_ns = self.local.due_ns();
-        let watch_ns = match due_ns {
+        let until_due_ns = || match due_ns {
             Some(due_ns) => watch_ns.min(due_ns.saturating_sub(shared.clock.now_ns())),
             None => watch_ns,
         };
         let mut progress = Progress {
-            watch_ns,
+            watch_ns: until_due_ns(),
             quiet_ns: 0,
             looked_ns: Some(started_ns),
             in_flood: false,
@@ -88,6 +88,7 @@ impl<M: Machine> Lane<M> {
             if self.local.due_ns() != due_ns || self.local.is_due() {
                 return WatchEnd::Busy;
             }
+            progress.watch_ns = until_due_ns();
             if progress.serves.is_multiple_of(TAKES_PER_CLOCK)
                 && M::now_ns().saturating_sub(started_ns) >= PASS_INTERVAL_NS
             {
@@ -133,7 +134,9 @@ impl<M: Machine> Lane<M> {
     /// Takes what came. Whether there is more to do than calls.
     fn serve_watched(&self, progress: &mut Progress) -> bool {
         let returns = self.local.ready().returns();
+        self.shared.front().set_serving(true);
         let served = self.take();
+        self.shared.front().set_serving(false);
         // The request may have come since, and is cleared now.
         if served.signals.pass || self.shared.front().has_inbox() || !self.local.is_empty() {
             return true;

@@ -20,6 +20,14 @@ struct Shared<M: Machine> {
     inbox: Mailbox<M>,
 }
 
+/// What a lane is inside of, for those who look whether it is stuck.
+struct Pulse<M: Machine> {
+    /// Goes up with every poll of the lane.
+    polls: M::U64,
+    /// 1 while it serves calls in its watch.
+    serving: M::U32,
+}
+
 /// Counts that posters write; each comes with a syscall or is rare, so sharing it is cheap.
 #[derive(Debug, Default)]
 pub struct FrontCounts<C> {
@@ -44,8 +52,7 @@ pub struct Front<M: Machine> {
     /// When the lane's nearest movable timer is due; `u64::MAX` if it has none.
     next_global_ns: M::Line<M::U64>,
     queue: Queue<M>,
-    /// Goes up with every poll of the lane.
-    pulse: M::Line<M::U64>,
+    pulse: M::Line<Pulse<M>>,
     crew: NonNull<Crew<M>>,
     lane: usize,
     off: OffWord<M>,
@@ -127,7 +134,10 @@ impl<M: Machine> Front<M> {
             counts: M::Line::new(FrontCounts::default),
             next_global_ns: M::Line::new(|| M::U64::new(u64::MAX)),
             queue: Queue::new(M::RING_CAPACITY),
-            pulse: M::Line::new(|| M::U64::new(0)),
+            pulse: M::Line::new(|| Pulse {
+                polls: M::U64::new(0),
+                serving: M::U32::new(0),
+            }),
             crew,
             lane,
             off: OffWord::default(),
@@ -167,16 +177,41 @@ impl<M: Machine> Front<M> {
     #[inline]
     pub fn pulse(&self) -> u64 {
         // ORDER: Relaxed; how long a poll has lasted is a guess of those who look.
-        self.pulse.load(Ordering::Relaxed)
+        self.pulse.polls.load(Ordering::Relaxed)
+    }
+
+    /// Whether the lane, which watches, is inside calls that it took.
+    #[inline]
+    pub(crate) fn is_serving(&self) -> bool {
+        // ORDER: Relaxed; as in `pulse`.
+        self.pulse.serving.load(Ordering::Relaxed) != 0
+    }
+
+    /// Only the lane's own thread calls this.
+    #[inline(always)]
+    pub(crate) fn set_serving(&self, serving: bool) {
+        // ORDER: Relaxed; as in `pulse`.
+        self.pulse
+            .serving
+            .store(u32::from(serving), Ordering::Relaxed);
+    }
+
+    /// Whether the lane is inside a poll or a call, as far as can be seen: what is posted to it
+    /// waits for the end of that.
+    #[inline]
+    pub(crate) fn is_inside(&self) -> bool {
+        self.state() == LaneState::Running || self.is_serving()
     }
 
     /// Only the lane's own thread calls this.
     #[inline(always)]
     pub(crate) fn beat(&self) {
         // ORDER: Relaxed; as in `pulse`, and only one thread writes it.
-        let pulse = self.pulse.load(Ordering::Relaxed);
+        let polls = self.pulse.polls.load(Ordering::Relaxed);
         // ORDER: Relaxed; as above.
-        self.pulse.store(pulse.wrapping_add(1), Ordering::Relaxed);
+        self.pulse
+            .polls
+            .store(polls.wrapping_add(1), Ordering::Relaxed);
     }
 
     /// The bell, for the lane itself and for those who only look.
@@ -255,7 +290,7 @@ impl<M: Machine> Front<M> {
             Pushed::Closed => return Posted::Closed,
             Pushed::Twice => posted_twice(),
         }
-        if self.state() == LaneState::Running {
+        if self.is_inside() {
             let crowded = || pushed == Pushed::Behind || !self.queue.is_empty();
             if from == Origin::Outside || crowded() {
                 self.crew().offer(self.lane);

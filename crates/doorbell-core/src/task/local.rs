@@ -292,19 +292,23 @@ impl<M: Machine> Local<M> {
     /// on the lane, by a call that whoever changed it posts.
     pub fn follow(&self) {
         self.off.set(self.front.is_off());
-        if !self.off.get() {
-            return;
+        if self.off.get() {
+            if let Some((chain, _)) = self.front.take_inbox() {
+                self.hand_on_chain(chain);
+            }
+            if let Some(node) = self.stolen.take() {
+                self.hand_on(node);
+            }
         }
-        if let Some((chain, _)) = self.front.take_inbox() {
-            self.hand_on_chain(chain);
-        }
-        if let Some(node) = self.stolen.take() {
+        // Looked at each time: put back meanwhile, it would hand on to itself.
+        while self.front.is_off() {
+            // SAFETY: this lane owns its front's queue.
+            let Some(node) = (unsafe { self.front.queue().pop() }) else {
+                return;
+            };
             self.hand_on(node);
         }
-        // SAFETY: this lane owns its front's queue.
-        while let Some(node) = unsafe { self.front.queue().pop() } {
-            self.hand_on(node);
-        }
+        self.off.set(false);
     }
 
     /// Whether the current poll may complete one more ready operation.
@@ -346,15 +350,10 @@ impl<M: Machine> Local<M> {
                 return;
             }
         }
-        if self.is(to) {
-            // Put back meanwhile, and not yet told.
-            // SAFETY: as above; this lane owns its front's queue.
-            unsafe { self.front.queue().push(node, Share::Always) };
-            return;
-        }
-        // The runtime ends.
-        // SAFETY: only tasks are pushed to these queues.
-        unsafe { TaskRef::from_node(node) }.end_queued(self);
+        // Put back meanwhile, and not yet told; or the runtime ends, and this lane ends the task in
+        // its turn: not here, inside a wake.
+        // SAFETY: as above; this lane owns its front's queue.
+        unsafe { self.front.queue().push(node, Share::Always) };
     }
 
     /// Takes tasks from another lane of the crew, also from its inbox if `inbox`, to be run next.
@@ -470,8 +469,8 @@ impl<M: Machine> Local<M> {
         self.end_queued();
     }
 
-    /// Ends every task in the queues.
-    fn end_queued(&self) {
+    /// Ends every task in the queues of a lane that closes.
+    pub(crate) fn end_queued(&self) {
         while let Some(node) = self.next() {
             // SAFETY: as in `run_one`.
             unsafe { TaskRef::from_node(node) }.end_queued(self);

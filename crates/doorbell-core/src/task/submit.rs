@@ -105,7 +105,8 @@ impl<M: Machine> TaskRef<M> {
     pub(super) fn submit_from(self, local: &Local<M>) {
         let last = self.last();
         let awaits_it = || {
-            let is_free = last.bell().look() == Look::Watching && !last.has_inbox();
+            let is_free =
+                last.bell().look() == Look::Watching && !last.has_inbox() && !last.is_serving();
             is_free && !last.is_off() && !local.is_closed()
         };
         if !local.is(last) && awaits_it() {
