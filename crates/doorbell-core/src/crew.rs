@@ -252,6 +252,21 @@ impl<M: Machine> FrontRef<M> {
     pub(crate) fn as_ptr(&self) -> *mut Front<M> {
         self.0.as_ptr()
     }
+
+    /// The address alone; the share is the caller's to give back.
+    pub(crate) fn into_raw(self) -> *mut Front<M> {
+        let front = self.0.as_ptr();
+        std::mem::forget(self);
+        front
+    }
+
+    /// # Safety
+    /// `front` is any of the crew of which the caller has a share by [`FrontRef::into_raw`], which
+    /// is this one's from here on.
+    pub(crate) unsafe fn from_raw(front: *mut Front<M>) -> Self {
+        // SAFETY: the front of a crew that is alive.
+        FrontRef(unsafe { NonNull::new_unchecked(front) })
+    }
 }
 
 impl<M: Machine> Clone for FrontRef<M> {

@@ -39,13 +39,12 @@ pub enum Kind {
 pub(super) struct Header<M: Machine> {
     node: Node<M>,
     pub(super) state: State<M>,
-    /// The lane that it was launched on.
-    pub(super) front: FrontRef<M>,
-    /// The lane that ran it last.
+    /// The lane that ran it last; before that, the one that it was launched on. With it goes a share
+    /// of the crew.
     pub(super) last: M::Ptr<Front<M>>,
-    /// The lane whose list it is in: the one that ran it first.
-    pub(super) home: M::Cell<Option<NonNull<Front<M>>>>,
     pub(super) vtable: &'static BodyVtable,
+    /// The number of the lane whose list it is in: the one that ran it first.
+    pub(super) home: M::Cell<Option<u16>>,
     pub(super) kind: Kind,
     /// Whether there are extras behind the body.
     pub(super) has_extras: bool,
@@ -129,9 +128,8 @@ pub unsafe fn launch_named<M: Machine>(
         header.write(Header {
             node: Node::new(deliver),
             state: State::new(),
-            last: M::Ptr::new(front.as_ptr()),
+            last: M::Ptr::new(front.into_raw()),
             home: M::Cell::new(None),
-            front,
             vtable,
             kind,
             has_extras: extras.is_some(),
@@ -351,10 +349,14 @@ impl<M: Machine> TaskRef<M> {
         );
         // SAFETY: as above.
         unsafe { self.drop_extras() };
+        // ORDER: Relaxed; nobody else is there.
+        let last = self.header().last.load(Ordering::Relaxed);
         // SAFETY: as above; nothing of the header is used after this but its memory.
         unsafe { std::ptr::drop_in_place(self.0.as_ptr()) };
         // SAFETY: allocated in `launch` with this layout.
         unsafe { dealloc(self.0.as_ptr().cast(), layout) };
+        // SAFETY: the share that `launch` was given; the last lane is of the same crew.
+        drop(unsafe { FrontRef::from_raw(last) });
     }
 }
 

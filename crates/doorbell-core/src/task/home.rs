@@ -5,7 +5,6 @@ use super::local::Local;
 use super::state::{Left, Seized};
 use crate::mailbox::Posted;
 use doorbell_machine::{Cell, Machine};
-use std::ptr::NonNull;
 
 impl<M: Machine> TaskRef<M> {
     /// A complete task leaves its home lane's list, and the lane's reference goes.
@@ -15,8 +14,7 @@ impl<M: Machine> TaskRef<M> {
         let Some(home) = home.filter(|_| !self.header().state.is_seized()) else {
             return self.release();
         };
-        // SAFETY: a front of the crew, which this task keeps.
-        let home = unsafe { home.as_ref() };
+        let home = &local.front().crew().fronts()[usize::from(home)];
         if local.is(home) {
             self.disown(local);
             return self.release();
@@ -42,7 +40,7 @@ impl<M: Machine> TaskRef<M> {
 impl<M: Machine> TaskRef<M> {
     /// Enters the lane's list at the first run. The caller has RUNNING.
     pub(super) fn adopt(self, local: &Local<M>) {
-        let here = NonNull::from(&**local.front());
+        let here = local.front().lane() as u16;
         let first = self.header().home.with_mut(|home| {
             // SAFETY: RUNNING makes it the caller's.
             let home = unsafe { &mut *home };

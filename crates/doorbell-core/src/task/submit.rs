@@ -11,7 +11,7 @@ impl<M: Machine> TaskRef<M> {
     /// The first submission. The caller holds the join handle's reference.
     pub(super) fn submit_new(self, kind: Kind) {
         let submitted = Local::<M>::with_current(|local| {
-            let front = &self.header().front;
+            let front = self.last();
             match local {
                 Some(local) if kind == Kind::Task && local.is_of(front.crew()) => {
                     self.push_unless_closed(local)
@@ -81,7 +81,7 @@ impl<M: Machine> TaskRef<M> {
         self.note_wake();
         Local::<M>::with_current(|local| match local {
             _ if self.header().kind != Kind::Task => self.submit_home(local),
-            Some(local) if local.is_of(self.header().front.crew()) => self.submit_from(local),
+            Some(local) if local.is_of(self.last().crew()) => self.submit_from(local),
             _ => {
                 let last = self.last();
                 self.post_to(last.crew().place(last), Origin::Outside);
@@ -91,7 +91,7 @@ impl<M: Machine> TaskRef<M> {
 
     /// Only its own lane may run it.
     pub(super) fn submit_home(self, local: Option<&Local<M>>) {
-        let front = &*self.header().front;
+        let front = self.last();
         if let Some(local) = local.filter(|local| local.is(front)) {
             return self.push_here(local);
         }

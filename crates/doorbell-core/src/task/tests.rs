@@ -153,3 +153,9 @@ fn pending(slot: &WakerSlot, polls: &Count, drops: &Count) -> impl Future<Output
         Poll::Pending
     })
 }
+
+/// A header that grows by a word takes small tasks out of what allocators serve without a lock.
+#[test]
+fn the_header_of_a_task_is_small() {
+    assert!(size_of::<super::cell::Header<Host>>() <= 80);
+}

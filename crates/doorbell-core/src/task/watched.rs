@@ -36,7 +36,7 @@ impl<M: Machine> TaskRef<M> {
     }
 
     fn crew(&self) -> &Crew<M> {
-        self.header().front.crew()
+        self.last().crew()
     }
 
     /// Its number.
