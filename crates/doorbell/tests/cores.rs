@@ -111,7 +111,7 @@ fn a_core_that_is_put_back_while_it_goes_off_is_on() {
         let all = rt.block_on(async { futures::join!(off, again, back) });
         assert_eq!(all, (Ok(()), Ok(()), Ok(())));
         assert!(rt.core_is_online(1));
-        for task in tasks.iter() {
+        for task in &tasks {
             rt.block_on(task).unwrap();
         }
         rt.block_on(rt.call_on(1, || ())).unwrap();

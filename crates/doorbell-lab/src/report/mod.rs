@@ -71,6 +71,24 @@ pub struct Column {
     pub cell: Cell,
 }
 
+impl Column {
+    /// A column of one metric.
+    pub const fn figure(title: &'static str, metric: &'static str) -> Self {
+        Column {
+            title,
+            cell: Cell::Figure(metric),
+        }
+    }
+
+    /// A column of the least and the greatest value of a metric over the rounds.
+    pub const fn spread(title: &'static str, low: &'static str, high: &'static str) -> Self {
+        Column {
+            title,
+            cell: Cell::Spread { low, high },
+        }
+    }
+}
+
 /// One bar of each row in the chart.
 #[derive(Debug, Clone, Copy)]
 pub struct Series {

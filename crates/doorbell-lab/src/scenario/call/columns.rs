@@ -5,14 +5,8 @@ use crate::report::{Cell, Chart, Column, Row, Series};
 
 /// The columns, in order.
 pub(super) fn columns() -> Vec<Column> {
-    let figure = |title, metric| Column {
-        title,
-        cell: Cell::Figure(metric),
-    };
-    let spread = |title, low, high| Column {
-        title,
-        cell: Cell::Spread { low, high },
-    };
+    let figure = Column::figure;
+    let spread = Column::spread;
     vec![
         figure("p50 ns", "p50_ns"),
         figure("p99 ns", "p99_ns"),

@@ -3,7 +3,7 @@
 use super::super::common::figure_of;
 use super::super::trial::{Conclusion, Rated};
 use super::targets::{Calls, Doorbell, Posts, Target, Tasks, TokioChannel, TokioTasks};
-use crate::report::{Cell, Chart, Column, Series};
+use crate::report::{Chart, Column, Series};
 
 /// Figures whose spread over the rounds is kept.
 pub(super) const SPREADS: [[&str; 3]; 1] = [["mops_per_s", "mops_min_per_s", "mops_max_per_s"]];
@@ -16,14 +16,8 @@ pub(super) fn group(producers: usize) -> String {
 
 /// The columns, in order.
 pub(super) fn columns() -> Vec<Column> {
-    let figure = |title, metric| Column {
-        title,
-        cell: Cell::Figure(metric),
-    };
-    let spread = |title, low, high| Column {
-        title,
-        cell: Cell::Spread { low, high },
-    };
+    let figure = Column::figure;
+    let spread = Column::spread;
     vec![
         figure("M ops/s", "mops_per_s"),
         spread("spread", "mops_min_per_s", "mops_max_per_s"),

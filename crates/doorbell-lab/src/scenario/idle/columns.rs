@@ -2,7 +2,7 @@
 
 use super::super::common::figure_of;
 use super::super::trial::{Conclusion, Rated};
-use crate::report::{Cell, Chart, Column, Series};
+use crate::report::{Chart, Column, Series};
 
 /// Figures whose spread over the rounds is kept.
 pub(super) const SPREADS: [[&str; 3]; 2] = [
@@ -20,14 +20,8 @@ pub(super) const SPREADS: [[&str; 3]; 2] = [
 
 /// The columns, in order.
 pub(super) fn columns() -> Vec<Column> {
-    let figure = |title, metric| Column {
-        title,
-        cell: Cell::Figure(metric),
-    };
-    let spread = |title, low, high| Column {
-        title,
-        cell: Cell::Spread { low, high },
-    };
+    let figure = Column::figure;
+    let spread = Column::spread;
     vec![
         figure("ctx", "idle_switches_count"),
         spread(

@@ -5,7 +5,7 @@ use doorbell::CallCoalesce;
 use super::super::trial::{Conclusion, Rated};
 use super::callers::Callers;
 use super::seed::{self, Change};
-use crate::report::{Cell, Chart, Column, Series};
+use crate::report::{Chart, Column, Series};
 
 /// Figures whose spread over the rounds is kept.
 pub(super) const SPREADS: [[&str; 3]; 2] = [
@@ -15,14 +15,8 @@ pub(super) const SPREADS: [[&str; 3]; 2] = [
 
 /// The columns, in order.
 pub(super) fn columns() -> Vec<Column> {
-    let figure = |title, metric| Column {
-        title,
-        cell: Cell::Figure(metric),
-    };
-    let spread = |title, low, high| Column {
-        title,
-        cell: Cell::Spread { low, high },
-    };
+    let figure = Column::figure;
+    let spread = Column::spread;
     vec![
         figure("calls/s", "calls_per_s"),
         spread("spread", "calls_min_per_s", "calls_max_per_s"),

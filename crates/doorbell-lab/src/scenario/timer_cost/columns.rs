@@ -2,21 +2,15 @@
 
 use super::super::common::figure_of;
 use super::super::trial::{Conclusion, Rated};
-use crate::report::{Cell, Chart, Column, Series};
+use crate::report::{Chart, Column, Series};
 
 /// Figures whose spread over the rounds is kept.
 pub(super) const SPREADS: [[&str; 3]; 1] = [["op_ns", "op_min_ns", "op_max_ns"]];
 
 /// The columns, in order.
 pub(super) fn columns() -> Vec<Column> {
-    let figure = |title, metric| Column {
-        title,
-        cell: Cell::Figure(metric),
-    };
-    let spread = |title, low, high| Column {
-        title,
-        cell: Cell::Spread { low, high },
-    };
+    let figure = Column::figure;
+    let spread = Column::spread;
     vec![
         figure("ns", "op_ns"),
         spread("ns spread", "op_min_ns", "op_max_ns"),
