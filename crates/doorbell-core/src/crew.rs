@@ -279,7 +279,7 @@ impl<M: Machine> Clone for FrontRef<M> {
 impl<M: Machine> Drop for FrontRef<M> {
     #[inline]
     fn drop(&mut self) {
-        let crew = NonNull::from(self.crew());
+        let crew = self.crew_ptr();
         let kept = Local::<M>::with_current(|local| {
             // SAFETY: this share keeps the crew until it is given back.
             local.is_some_and(|local| local.is_of(unsafe { crew.as_ref() }) && local.stock().keep())
@@ -302,7 +302,7 @@ impl<M: Machine> Stock<M> {
     /// An empty one. It is to be emptied by [`Stock::close`] while its lane still has a share.
     pub(crate) fn new(front: &FrontRef<M>) -> Self {
         Stock {
-            crew: NonNull::from(front.crew()),
+            crew: front.crew_ptr(),
             count: Cell::new(0),
         }
     }

@@ -161,6 +161,12 @@ impl<M: Machine> Front<M> {
         unsafe { self.crew.as_ref() }
     }
 
+    /// The crew by the address that it was allocated at: a reference may not free it.
+    #[inline(always)]
+    pub(crate) fn crew_ptr(&self) -> NonNull<Crew<M>> {
+        self.crew
+    }
+
     /// Its number in the crew.
     #[inline(always)]
     pub fn lane(&self) -> usize {
