@@ -238,13 +238,11 @@ impl<M: Machine> FrontRef<M> {
     /// A share of a front that is alive.
     #[inline]
     pub(crate) fn of(front: &Front<M>) -> Self {
-        let drawn = Local::<M>::with_current(|local| {
-            local.is_some_and(|local| local.is_of(front.crew()) && local.stock().draw())
-        });
-        if !drawn {
+        Local::<M>::with_current(|local| match local {
+            Some(local) if local.is_of(front.crew()) => local.stock().draw(),
             // ORDER: Relaxed; the caller holds a share, so the crew cannot go away.
-            front.crew().shares.fetch_add(1, Ordering::Relaxed);
-        }
+            _ => drop(front.crew().shares.fetch_add(1, Ordering::Relaxed)),
+        });
         FrontRef(NonNull::from(front))
     }
 
@@ -280,14 +278,12 @@ impl<M: Machine> Drop for FrontRef<M> {
     #[inline]
     fn drop(&mut self) {
         let crew = self.crew_ptr();
-        let kept = Local::<M>::with_current(|local| {
+        Local::<M>::with_current(|local| match local {
             // SAFETY: this share keeps the crew until it is given back.
-            local.is_some_and(|local| local.is_of(unsafe { crew.as_ref() }) && local.stock().keep())
-        });
-        if !kept {
+            Some(local) if local.is_of(unsafe { crew.as_ref() }) => local.stock().keep(),
             // SAFETY: this share is the caller's, and this is its end.
-            unsafe { Crew::give_back(crew, 1) };
-        }
+            _ => unsafe { Crew::give_back(crew, 1) },
+        });
     }
 }
 
@@ -309,7 +305,7 @@ impl<M: Machine> Stock<M> {
 
     /// Takes one out, of a new lot if there is none.
     #[inline]
-    fn draw(&self) -> bool {
+    fn draw(&self) {
         if self.count.get() == 0 {
             // SAFETY: the lane holds a share of its crew.
             // ORDER: Relaxed, as in `FrontRef::of`.
@@ -319,19 +315,17 @@ impl<M: Machine> Stock<M> {
             self.count.set(STOCK);
         }
         self.count.set(self.count.get() - 1);
-        true
     }
 
     /// Puts one in, and gives back a lot if there are many.
     #[inline]
-    fn keep(&self) -> bool {
+    fn keep(&self) {
         self.count.set(self.count.get() + 1);
         if self.count.get() >= 3 * STOCK {
             self.count.set(self.count.get() - 2 * STOCK);
             // SAFETY: these shares were this stock's; the lane holds more.
             unsafe { Crew::give_back(self.crew, 2 * STOCK) };
         }
-        true
     }
 
     /// Gives all of them back. The lane holds a share of its own while this runs.

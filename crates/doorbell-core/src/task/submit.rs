@@ -37,7 +37,7 @@ impl<M: Machine> TaskRef<M> {
         }
     }
 
-    pub(super) fn push_unless_closed(self, local: &Local<M>) -> bool {
+    fn push_unless_closed(self, local: &Local<M>) -> bool {
         if local.is_closed() {
             return false;
         }
@@ -71,7 +71,7 @@ impl<M: Machine> TaskRef<M> {
         // ORDER: Relaxed; fronts of the crew are there as long as the task, and which one is
         // only where it would be best to run.
         let last = self.header().last.load(Ordering::Relaxed);
-        // SAFETY: `front` keeps the crew, and the last one is of it.
+        // SAFETY: the task's share keeps the crew, and the last lane is of it.
         unsafe { &*last }
     }
 
@@ -90,7 +90,7 @@ impl<M: Machine> TaskRef<M> {
     }
 
     /// Only its own lane may run it.
-    pub(super) fn submit_home(self, local: Option<&Local<M>>) {
+    fn submit_home(self, local: Option<&Local<M>>) {
         let front = self.last();
         if let Some(local) = local.filter(|local| local.is(front)) {
             return self.push_here(local);
@@ -102,7 +102,7 @@ impl<M: Machine> TaskRef<M> {
     /// Woken on a lane of its crew: it goes back to the lane that ran it last if that one watches,
     /// free and warm; else it runs here. One that is running may be inside a long poll, and one
     /// that sleeps would have to be woken.
-    pub(super) fn submit_from(self, local: &Local<M>) {
+    fn submit_from(self, local: &Local<M>) {
         let last = self.last();
         let awaits_it = || {
             let is_free =
@@ -116,13 +116,13 @@ impl<M: Machine> TaskRef<M> {
         }
     }
 
-    pub(super) fn post_to(self, front: &Front<M>, from: Origin) {
+    fn post_to(self, front: &Front<M>, from: Origin) {
         // SAFETY: as in `submit_new`.
         self.unless_refused(unsafe { front.post_task(self.node(), from) });
     }
 
     /// A lane that is gone has ended the task, or its home lane will.
-    pub(super) fn unless_refused(self, posted: Posted) {
+    fn unless_refused(self, posted: Posted) {
         match posted {
             Posted::Yes => {}
             Posted::Closed => self.leave(),
@@ -130,7 +130,7 @@ impl<M: Machine> TaskRef<M> {
     }
 
     /// No lane got the task: it ends here, on the caller's thread.
-    pub(super) fn end_unsubmitted(self) {
+    fn end_unsubmitted(self) {
         let _ = self.header().state.cancel();
         match self.header().state.start() {
             Start::Poll | Start::Seized => unreachable!("cancelled above, and no lane's"),
