@@ -197,8 +197,12 @@ fn s2_and_tasks_that_are_run_next_wake_hardly_anybody() {
     let after = rt.metrics();
     let rings = sum(&after, |counts| counts.rings) - sum(&before, |counts| counts.rings);
     let polls = sum(&after, |counts| counts.polls) - sum(&before, |counts| counts.polls);
-    // Counts that a lane writes lag behind by what it is doing.
-    assert!(polls > 2 * CHILDREN - 10, "{polls} polls");
+    // Each child once, and its parent for most of them: not for one that the other lane has run
+    // before it was awaited. Counts that a lane writes lag behind by what it is doing.
+    assert!(
+        (CHILDREN..=2 * CHILDREN + 10).contains(&polls),
+        "{polls} polls"
+    );
     // One for the parent, one for each time that somebody has to look after the pushes; and for
     // each, wakes that follow it.
     let looks = began.elapsed().as_millis() as u64 / 10 + 1;
