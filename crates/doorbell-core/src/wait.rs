@@ -3,7 +3,8 @@
 //! It has a bell like a lane, but no mailbox: whoever wakes it sets NOTIFY by a
 //! read-modify-write, so a wake before, during or after its falling asleep is one and the same.
 
-use crate::bell::{Announced, Bell, Notified};
+use crate::bell::{Announced, Bell, Kick, Notified};
+use crate::wheel::{Clock, Ended};
 use doorbell_machine::{Line, Machine, Seat, Watched};
 use std::pin::pin;
 use std::sync::Arc;
@@ -13,6 +14,8 @@ use std::task::{Context, Poll, Wake, Waker};
 pub struct Waiter<M: Machine> {
     bell: M::Line<Bell<M>>,
     seat: M::Seat,
+    /// The clock that the thread holds while it does not wait, if that is a paused one.
+    clock: Option<Arc<Clock<M>>>,
 }
 
 impl<M: Machine> std::fmt::Debug for Waiter<M> {
@@ -28,15 +31,29 @@ impl<M: Machine> Default for Waiter<M> {
         Waiter {
             bell: M::Line::new(Bell::default),
             seat: M::Seat::new(),
+            clock: None,
         }
     }
 }
 
 impl<M: Machine> Waiter<M> {
+    /// A waiter that counts as busy for `clock` while it does not wait.
+    fn holding(clock: &Arc<Clock<M>>) -> Self {
+        let clock = clock.is_frozen().then(|| Arc::clone(clock));
+        Waiter {
+            clock,
+            ..Self::default()
+        }
+    }
+
     /// Ends the current wait, or the next one if there is none.
     pub fn notify(&self) {
-        if self.bell.notify(crate::bell::Kick::Take) == Notified::MustRing {
+        // Before the thread is told, on its behalf: it counts as busy from then on.
+        self.clock.iter().for_each(|clock| clock.begin());
+        if self.bell.notify(Kick::Take) == Notified::MustRing {
             self.bell.ring(&self.seat);
+        } else {
+            self.clock.iter().for_each(|clock| clock.end_busy());
         }
     }
 
@@ -58,10 +75,27 @@ impl<M: Machine> Waiter<M> {
             }
         }
         match self.bell.announce_park() {
-            Announced::Yes => {
+            Announced::Yes => self.park(),
+            Announced::Signalled => {}
+        }
+    }
+
+    fn park(&self) {
+        let Some(clock) = &self.clock else {
+            let _ = self.bell.park(&self.seat, None);
+            return;
+        };
+        match clock.end_waiter() {
+            // Whoever notified it has made it busy.
+            Ended::Yes => {
                 let _ = self.bell.park(&self.seat, None);
             }
-            Announced::Signalled => {}
+            // Busy by itself, and once more if it was notified meanwhile.
+            Ended::Resumed => {
+                if self.bell.end_idle().notified {
+                    clock.end_busy();
+                }
+            }
         }
     }
 }
@@ -79,7 +113,21 @@ impl<M: Machine> Wake for Waiter<M> {
 /// Runs a future on the calling thread until it is ready; between polls the thread watches for
 /// `watch_ns`, then parks.
 pub fn block_on<M: Machine, F: Future>(future: F, watch_ns: u64) -> F::Output {
-    let waiter = Arc::new(Waiter::<M>::default());
+    block_on_with(Waiter::<M>::default(), future, watch_ns)
+}
+
+/// As [`block_on`], on a thread that is [inside](Clock::inside) the runtime of a clock: while it
+/// waits, a paused clock may go on.
+pub fn block_on_inside<M: Machine, F: Future>(
+    clock: &Arc<Clock<M>>,
+    future: F,
+    watch_ns: u64,
+) -> F::Output {
+    block_on_with(Waiter::holding(clock), future, watch_ns)
+}
+
+fn block_on_with<M: Machine, F: Future>(waiter: Waiter<M>, future: F, watch_ns: u64) -> F::Output {
+    let waiter = Arc::new(waiter);
     let waker = Waker::from(Arc::clone(&waiter));
     let mut cx = Context::from_waker(&waker);
     let mut future = pin!(future);

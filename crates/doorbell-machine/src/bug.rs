@@ -63,6 +63,8 @@ pub enum Bug {
     ManyTouchAfterEnd,
     /// wheel: the lane hands a timer to its handle without looking whether that is gone.
     WheelFireBlind,
+    /// wheel: a paused clock goes on without a look whether lanes were told of more to do.
+    RestWithoutALook,
     /// queue: a push does not publish the node and its slot.
     QueuePushRelaxed,
     /// queue: a taker moves the head without comparing it.
@@ -75,7 +77,7 @@ pub enum Bug {
 
 impl Bug {
     /// All mutants, without [`Bug::None`].
-    pub const ALL: [Bug; 31] = [
+    pub const ALL: [Bug; 32] = [
         Bug::BellClearAfterTake,
         Bug::BellNoRecheck,
         Bug::BellAnnounceBlind,
@@ -103,6 +105,7 @@ impl Bug {
         Bug::ManyEndRelaxed,
         Bug::ManyTouchAfterEnd,
         Bug::WheelFireBlind,
+        Bug::RestWithoutALook,
         Bug::QueuePushRelaxed,
         Bug::QueueClaimBlind,
         Bug::IdleNoAnnounceFence,

@@ -11,7 +11,9 @@ use syn::{Expr, Ident, ItemFn, Token, parse_macro_input};
 ///
 /// The body runs on the thread that `main` runs on; tasks run on the lanes.
 ///
-/// Options: `cores = N` (an expression of type `usize`; one core per CPU unless told).
+/// Options: `cores = N` (an expression of type `usize`; one core per CPU unless told) and
+/// `start_paused = B` (an expression of type `bool`: with `true`, a clock that goes on only when
+/// nothing is left to do).
 ///
 /// # Panics
 /// The program panics at its start if the runtime cannot be built, with the error's text.
@@ -31,7 +33,9 @@ pub fn main(options: TokenStream, item: TokenStream) -> TokenStream {
 
 /// Runs an async test on a doorbell runtime of its own.
 ///
-/// Options: `cores = N` (an expression of type `usize`; 2 unless told).
+/// Options: `cores = N` (an expression of type `usize`; 2 unless told) and `start_paused = B` (an
+/// expression of type `bool`: with `true`, the clock goes on, at once, only when nothing is left
+/// to do, so that a test of hours takes no time).
 ///
 /// # Panics
 /// The test panics if the runtime cannot be built, with the error's text.
@@ -58,6 +62,7 @@ enum Use {
 #[derive(Default)]
 struct Options {
     cores: Option<Expr>,
+    start_paused: Option<Expr>,
 }
 
 impl Parse for Options {
@@ -66,8 +71,11 @@ impl Parse for Options {
         for option in Punctuated::<Named, Token![,]>::parse_terminated(input)? {
             let slot = match option.name.to_string().as_str() {
                 "cores" => &mut options.cores,
+                "start_paused" => &mut options.start_paused,
                 other => {
-                    let message = format!("there is no option `{other}`; there is `cores`");
+                    let message = format!(
+                        "there is no option `{other}`; there are `cores` and `start_paused`"
+                    );
                     return Err(syn::Error::new(option.name.span(), message));
                 }
             };
@@ -114,6 +122,10 @@ fn expand(
         (None, Use::Main) => quote!(),
         (None, Use::Test) => quote!(.cores(2)),
     };
+    let paused = options
+        .start_paused
+        .as_ref()
+        .map(|paused| quote_spanned!(paused.span()=> .start_paused(#paused)));
     let test = match what {
         Use::Main => quote!(),
         Use::Test => quote!(#[::core::prelude::v1::test]),
@@ -131,7 +143,7 @@ fn expand(
         #test
         #(#attrs)*
         #vis #sig {
-            let #runtime = match ::doorbell::Builder::new() #cores .build() {
+            let #runtime = match ::doorbell::Builder::new() #cores #paused .build() {
                 ::core::result::Result::Ok(runtime) => runtime,
                 ::core::result::Result::Err(error) => ::core::panic!("{error}"),
             };

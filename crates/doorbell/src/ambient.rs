@@ -10,8 +10,9 @@ use async_lock::Semaphore;
 use doorbell_core::bell::LaneState;
 use doorbell_core::call::{ErasedCall, ErasedPost, Gone, ManyTable, RawMany};
 use doorbell_core::task::{BodyVtable, Kind, Name, RawJoin, TaskSeen};
-use doorbell_core::wheel::RawTimer;
+use doorbell_core::wheel::{Holds, RawTimer};
 use doorbell_machine::slots;
+use event_listener::EventListener;
 use std::alloc::Layout;
 use std::cell::Cell;
 use std::pin::Pin;
@@ -88,8 +89,12 @@ pub(crate) trait Ambient: std::fmt::Debug + Send + Sync {
         write: &mut dyn FnMut(NonNull<u8>),
     ) -> RawMany;
 
-    /// Runs a future on the calling thread.
-    fn block_on(&self, future: Pin<&mut dyn Future<Output = ()>>);
+    /// Runs a future on the calling thread, which holds a paused clock already or does not.
+    fn block_on(&self, holds: Holds, future: Pin<&mut dyn Future<Output = ()>>);
+
+    /// Sets a paused clock on by so much; what it returns is ready when the runtime rests. `None`
+    /// if the clock runs.
+    fn advance(&self, duration_ns: u64) -> Option<EventListener>;
 
     /// The time by the runtime's clock.
     fn now_ns(&self) -> u64;
@@ -122,13 +127,23 @@ pub(crate) trait Ambient: std::fmt::Debug + Send + Sync {
     fn set_switches(&self, switches: Switches);
 }
 
+/// What a thread does in a runtime.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Role {
+    /// It runs closures that block.
+    Blocking,
+    /// It is inside a `block_on`.
+    Inside,
+    /// It is a lane, or has only entered.
+    Other,
+}
+
 /// One entered runtime of a thread. Frames form a stack, linked from the newest.
 pub(crate) struct Frame {
     handle: Handle,
     /// The core whose lane the thread is; `None` for other threads.
     core: Option<usize>,
-    /// Whether the thread runs closures that block.
-    blocking: bool,
+    role: Role,
     /// The values that belong to the lane; none on other threads.
     locals: Locals,
     /// The next core for a task that may run anywhere.
@@ -145,19 +160,33 @@ pub(crate) struct Entered {
 
 /// Enters a runtime on this thread, as the lane of `core` or as another thread.
 pub(crate) fn enter(handle: Handle, core: Option<usize>) -> Entered {
-    push(handle, core, false)
+    push(handle, core, Role::Other)
+}
+
+/// Enters a runtime on a thread that runs a future for it.
+pub(crate) fn enter_block_on(handle: Handle) -> Entered {
+    push(handle, None, Role::Inside)
+}
+
+/// Whether the caller keeps the clock of a runtime from going on, if that is a paused one.
+pub(crate) fn holds_clock_of(handle: &Handle) -> Holds {
+    find(|frame| {
+        let same = std::ptr::addr_eq(frame.handle.inner(), handle.inner());
+        (same && frame.role != Role::Other).then_some(Holds::Yes)
+    })
+    .unwrap_or(Holds::No)
 }
 
 /// Enters a runtime on a thread for closures that block.
 pub(crate) fn enter_blocking(handle: Handle) -> Entered {
-    push(handle, None, true)
+    push(handle, None, Role::Blocking)
 }
 
-fn push(handle: Handle, core: Option<usize>, blocking: bool) -> Entered {
+fn push(handle: Handle, core: Option<usize>, role: Role) -> Entered {
     let frame = Rc::new(Frame {
         handle,
         core,
-        blocking,
+        role,
         locals: Locals::default(),
         cursor: Cell::new(core.unwrap_or(0)),
         older: Cell::new(slots::ambient().cast()),
@@ -277,7 +306,7 @@ pub(crate) fn current_core() -> Option<CoreId> {
 
 /// Whether the caller is inside a closure that blocks, of whichever runtime.
 pub(crate) fn on_a_blocking_thread() -> bool {
-    find(|frame| frame.blocking.then_some(())).is_some()
+    find(|frame| (frame.role == Role::Blocking).then_some(())).is_some()
 }
 
 /// Whether the caller is a lane, of whichever runtime.

@@ -139,6 +139,7 @@ pub struct Builder {
     pub(crate) blocking: BlockingPlan,
     pub(crate) mailbox_limit: Option<usize>,
     pub(crate) watch: Watching,
+    paused: bool,
 }
 
 /// How an idle lane waits for work: see [`Builder::idle`].
@@ -173,6 +174,7 @@ impl Default for Builder {
             blocking: BlockingPlan::default(),
             mailbox_limit: None,
             watch: Watching::default(),
+            paused: false,
         }
     }
 }
@@ -252,6 +254,41 @@ impl Builder {
         self
     }
 
+    /// Gives the runtime a clock that stands still, for tests of what takes long: it goes on by
+    /// itself, at once and exactly to the next timer, when nothing is left to do.
+    ///
+    /// Contract: *a thread is inside [`block_on`](Runtime::block_on) of this runtime, and every
+    /// lane, every such thread and every closure of [`spawn_blocking`](crate::spawn_blocking())
+    /// waits or has ended ⇒ the clock goes to the next timer; else it stands.* So what a timer
+    /// wakes has run, on all cores, before the next one fires. What only other threads or the OS
+    /// will bring is not waited for: give it to `spawn_blocking`, or the clock may be ahead of it.
+    ///
+    /// Idle lanes do not watch, whatever [`Builder::idle`] says. See also
+    /// [`time::advance`](crate::time::advance()).
+    ///
+    /// ```
+    /// use doorbell::time::{Instant, sleep};
+    /// use std::time::Duration;
+    ///
+    /// const DAY: Duration = Duration::from_secs(24 * 60 * 60);
+    ///
+    /// let runtime = doorbell::Builder::new().cores(2).start_paused(true).build()?;
+    /// runtime.block_on(async {
+    ///     let start = Instant::now();
+    ///     let long = doorbell::spawn(sleep(2 * DAY));
+    ///     sleep(DAY).await;
+    ///     assert!(start.elapsed() == DAY && !long.is_finished());
+    ///     long.await.unwrap();
+    ///     assert_eq!(start.elapsed(), 2 * DAY);
+    /// });
+    /// # Ok::<(), doorbell::BuildError>(())
+    /// ```
+    #[must_use]
+    pub fn start_paused(mut self, paused: bool) -> Self {
+        self.paused = paused;
+        self
+    }
+
     /// Starts the runtime.
     ///
     /// # Errors
@@ -284,6 +321,7 @@ impl Builder {
             blocking: self.blocking,
             mailbox_limit: self.mailbox_limit,
             watch: self.watch.plan(),
+            paused: self.paused,
         };
         Ok(Runtime::of(Owner::start(&plan)?))
     }

@@ -305,7 +305,8 @@ where
     let mut waited = None;
     if let Some(room) = handle.inner().room(core) {
         let wait = async { waited = Some(room.acquire_arc().await) };
-        handle.inner().block_on(std::pin::pin!(wait));
+        let holds = ambient::holds_clock_of(handle);
+        handle.inner().block_on(holds, std::pin::pin!(wait));
         // The core may have gone off meanwhile.
         check(handle, CoreId::new(core))?;
     }

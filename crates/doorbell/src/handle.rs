@@ -273,10 +273,11 @@ impl Handle {
         if ambient::on_a_lane() {
             return Err(BlockOnError::InsideLane);
         }
-        let _entered = self.enter();
+        let holds = ambient::holds_clock_of(self);
+        let _entered = ambient::enter_block_on(self.clone());
         let mut output = None;
         let run = async { output = Some(future.await) };
-        self.inner.block_on(pin!(run));
+        self.inner.block_on(holds, pin!(run));
         Ok(output.expect("the future was run to its end"))
     }
 

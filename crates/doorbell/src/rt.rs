@@ -12,16 +12,17 @@ use doorbell_core::call::{
     ErasedCall, ErasedPost, Gone, ManyTable, Pool as Parcels, RawMany, SPIN_NS, launch_many,
     wait_for,
 };
-use doorbell_core::crew::Crew;
+use doorbell_core::crew::{Crew, FrontRef};
 use doorbell_core::lane::{IdlePolicy, Lane, LaneConfig, LaneShared, WatchPlan, Watchers};
 use doorbell_core::offline::{PutBack, TakenOff};
 use doorbell_core::switches::SwitchWord;
 use doorbell_core::task::{BodyVtable, Kind, Local, Name, RawJoin, TaskSeen, launch_named};
 use doorbell_core::wait;
-use doorbell_core::wheel::{Clock, RawTimer};
+use doorbell_core::wheel::{AtRest, Clock, Holds, RawTimer};
 use doorbell_machine::{
     Counter, Line, Machine, Seat, ThreadError, ThreadHandle, ThreadSpec, Topology, Word,
 };
+use event_listener::{Event, EventListener};
 use std::alloc::Layout;
 use std::pin::Pin;
 use std::ptr::NonNull;
@@ -39,6 +40,8 @@ pub(crate) struct Plan {
     pub(crate) blocking: BlockingPlan,
     pub(crate) mailbox_limit: Option<usize>,
     pub(crate) watch: WatchPlan,
+    /// Whether the clock stands still while there is something to do.
+    pub(crate) paused: bool,
 }
 
 /// How far one core is from another: work is taken from the nearest first.
@@ -68,6 +71,17 @@ fn watch_of_threads_ns(idle: IdlePolicy) -> u64 {
     }
 }
 
+/// A clock that tells whoever waits for the runtime to rest, one at a time.
+fn paused_clock<M: Machine>(front: FrontRef<M>, rested: Arc<Event>) -> Clock<M> {
+    Clock::paused(front, move || {
+        if rested.notify(1) == 0 {
+            AtRest::Nobody
+        } else {
+            AtRest::Woken
+        }
+    })
+}
+
 /// What handles and lanes share.
 pub(crate) struct Rt<M: Machine> {
     lanes: Box<[Arc<LaneShared<M>>]>,
@@ -76,6 +90,8 @@ pub(crate) struct Rt<M: Machine> {
     cursor: M::Line<M::Counter>,
     watch_ns: u64,
     clock: Arc<Clock<M>>,
+    /// Told when the runtime rests; only with a paused clock.
+    rested: Option<Arc<Event>>,
     /// The CPU of each core; `None` leaves its lane free.
     cpus: Vec<Option<usize>>,
     rooms: Rooms,
@@ -106,23 +122,28 @@ impl<M: Machine> Owner<M> {
     pub(crate) fn start(plan: &Plan) -> Result<Self, ThreadError> {
         let switches = Arc::new(SwitchWord::new(plan.switches));
         let config = LaneConfig { idle: plan.idle };
-        let clock = Arc::new(Clock::default());
         let topology = M::topology();
         let watchers = (!plan.watch.is_nothing())
             .then(|| Arc::new(Watchers::new(plan.watch.clone(), plan.cpus.len())));
         let fronts = Crew::watched(plan.cpus.len(), &switches, watchers, |one, other| {
             distance(&topology, plan.cpus[one], plan.cpus[other])
         });
+        let rested = plan.paused.then(|| Arc::new(Event::new()));
+        let clock = Arc::new(match &rested {
+            Some(rested) => paused_clock(fronts[0].clone(), Arc::clone(rested)),
+            None => Clock::default(),
+        });
         let lanes = fronts
             .into_iter()
             .map(|front| Arc::new(LaneShared::with(config, front, Arc::clone(&clock))));
-        let (blocking, open) = Pool::new(plan.blocking.clone(), &plan.name);
+        let (blocking, open) = Pool::new(plan.blocking.clone(), &plan.name, &clock);
         let rt = Arc::new(Rt {
             lanes: lanes.collect(),
             switches,
             cursor: M::Line::new(M::Counter::default),
             watch_ns: watch_of_threads_ns(plan.idle),
             clock,
+            rested,
             cpus: plan.cpus.clone(),
             rooms: Rooms::new(plan.mailbox_limit, plan.cpus.len()),
             blocking,
@@ -330,8 +351,16 @@ impl<M: Machine> Ambient for Rt<M> {
         unsafe { launch_many(fronts, cores.len(), table, data, write) }
     }
 
-    fn block_on(&self, future: Pin<&mut dyn Future<Output = ()>>) {
-        wait::block_on::<M, _>(future, self.watch_ns);
+    fn block_on(&self, holds: Holds, future: Pin<&mut dyn Future<Output = ()>>) {
+        let _inside = self.clock.inside(holds);
+        wait::block_on_inside(&self.clock, future, self.watch_ns);
+    }
+
+    fn advance(&self, duration_ns: u64) -> Option<EventListener> {
+        // Before the lanes are told: they may rest at once.
+        let rested = self.rested.as_ref()?.listen();
+        self.clock.advance_by(duration_ns);
+        Some(rested)
     }
 
     fn now_ns(&self) -> u64 {

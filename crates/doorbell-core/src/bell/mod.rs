@@ -191,6 +191,13 @@ impl<M: Machine> Bell<M> {
         }
     }
 
+    /// Whether the lane is parked and was told nothing.
+    pub(crate) fn rests(&self) -> bool {
+        // ORDER: Acquire pairs with the Release of the lane's changes: whoever sees it parked anew
+        // sees that it was awake.
+        self.word.load(Ordering::Acquire) == PARKED
+    }
+
     /// Wakes the thread of a parked lane: one syscall.
     pub fn ring(&self, seat: &M::Seat) {
         seat.ring(&self.word);

@@ -25,7 +25,7 @@ use crate::crew::FrontRef;
 use crate::mailbox::Served;
 use crate::switches::SwitchWord;
 use crate::task::Local;
-use crate::wheel::Clock;
+use crate::wheel::{Clock, Ended};
 use doorbell_machine::{Bug, Counter, Line, Machine, Ordering, ParkEnd, Word};
 use governor::Governor;
 use std::cell::Cell;
@@ -343,6 +343,10 @@ impl<M: Machine> Lane<M> {
         if self.local.is_due() {
             return;
         }
+        if self.hands_over_the_clock() == Ended::Resumed {
+            tally.parks_avoided.add_owned(1);
+            return;
+        }
         tally.parks.add_owned(1);
         // A frozen clock does not run on while the thread sleeps.
         let until_ns = self
@@ -353,7 +357,9 @@ impl<M: Machine> Lane<M> {
         let until_ns = [until_ns, look_ns].into_iter().flatten().min();
         let learns = self.governor.learns();
         let from_ns = if learns { M::now_ns() } else { 0 };
-        match front.bell().park(front.seat(), until_ns) {
+        let ended = front.bell().park(front.seat(), until_ns);
+        self.shared.clock.begin();
+        match ended {
             ParkEnd::Rung => {
                 tally.unparks_rung.add_owned(1);
                 if learns {
@@ -368,6 +374,16 @@ impl<M: Machine> Lane<M> {
                 self.after_deadline.set(true);
             }
             ParkEnd::Spurious => {}
+        }
+    }
+
+    /// A lane that sleeps does not hold a paused clock.
+    fn hands_over_the_clock(&self) -> Ended {
+        let clock = &self.shared.clock;
+        if clock.is_frozen() {
+            clock.end_lane(self.shared.front().lane(), self.local.exact_due_ns())
+        } else {
+            Ended::Yes
         }
     }
 }

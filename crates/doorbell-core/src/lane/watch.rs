@@ -45,7 +45,9 @@ impl<M: Machine> Lane<M> {
     pub(super) fn watch(&self) -> WatchEnd {
         let (shared, tally) = (&*self.shared, &self.shared.tally);
         let front = shared.front();
+        // A paused clock waits for the lane to sleep.
         if !self.governor.watches()
+            || shared.clock.is_frozen()
             || (self.after_deadline.get() && self.governor.heeds_deadlines())
         {
             return WatchEnd::Quiet;

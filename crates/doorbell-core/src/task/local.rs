@@ -189,6 +189,12 @@ impl<M: Machine> Local<M> {
         (due_ns != u64::MAX).then_some(due_ns)
     }
 
+    /// As [`Local::due_ns`], without the times of timers that were cancelled since.
+    pub(crate) fn exact_due_ns(&self) -> Option<u64> {
+        let due_ns = self.wheel.next_ns().into_iter().min();
+        due_ns.filter(|due_ns| *due_ns != u64::MAX)
+    }
+
     /// Whether a timer is due now.
     #[inline]
     pub fn is_due(&self) -> bool {

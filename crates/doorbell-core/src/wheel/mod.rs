@@ -11,10 +11,15 @@ mod levels;
 #[cfg(test)]
 mod loom;
 #[cfg(test)]
+mod loom_rest;
+mod rest;
+#[cfg(test)]
 mod tests;
 mod timer;
 
 pub use clock::Clock;
+pub(crate) use rest::Ended;
+pub use rest::{AtRest, Hold, Holds};
 pub use timer::{Fired, Polled, RawTimer, Reset};
 
 use crate::crew::FrontRef;

@@ -5,6 +5,7 @@ use crate::ambient;
 use crate::handle::Handle;
 use async_task::Runnable;
 use crossbeam_channel::{Receiver, Sender, bounded, select, unbounded};
+use doorbell_core::wheel::{Clock, Hold};
 use doorbell_machine::{Counter, Machine, Ordering, ThreadError, ThreadHandle, ThreadSpec, Word};
 use std::convert::Infallible;
 use std::sync::Arc;
@@ -64,7 +65,8 @@ pub(crate) struct Pool<M: Machine> {
     plan: BlockingPlan,
     name: String,
     started: M::Counter,
-    queue: (Sender<Runnable>, Receiver<Runnable>),
+    queue: (Sender<Job<M>>, Receiver<Job<M>>),
+    clock: Arc<Clock<M>>,
     /// Disconnected when the pool is closed: wakes all idle threads.
     stop: Receiver<Infallible>,
     ended: (Sender<Ended<M>>, Receiver<Ended<M>>),
@@ -84,15 +86,22 @@ impl<M: Machine> std::fmt::Debug for Pool<M> {
     }
 }
 
+/// A closure in the queue, or under way.
+struct Job<M: Machine> {
+    runnable: Runnable,
+    /// Dropped when the closure has ended and whoever waits for it was told.
+    _hold: Option<Hold<M>>,
+}
+
 /// What an idle thread does next.
-enum Next {
-    Job(Runnable),
+enum Next<M: Machine> {
+    Job(Job<M>),
     Look,
     Stop,
 }
 
 impl<M: Machine> Pool<M> {
-    pub(crate) fn new(plan: BlockingPlan, name: &str) -> (Arc<Self>, Open) {
+    pub(crate) fn new(plan: BlockingPlan, name: &str, clock: &Arc<Clock<M>>) -> (Arc<Self>, Open) {
         let (keeps_open, stop) = bounded(0);
         let pool = Pool {
             count: Count::new(),
@@ -101,6 +110,7 @@ impl<M: Machine> Pool<M> {
             name: format!("{name}-blk"),
             started: M::Counter::default(),
             queue: unbounded(),
+            clock: Arc::clone(clock),
             stop,
             ended: unbounded(),
         };
@@ -142,12 +152,15 @@ impl<M: Machine> Pool<M> {
     /// Queues a closure that was counted, then starts the thread that it needs.
     fn hand_over(
         &self,
-        job: Runnable,
+        runnable: Runnable,
         start: impl FnOnce() -> Result<(), ThreadError>,
     ) -> Result<(), ThreadError> {
         // Before the thread is started: if that fails, whoever sees that no thread is left drops
         // what waits. The pool holds a receiver.
-        let _ = self.queue.0.send(job);
+        let _ = self.queue.0.send(Job {
+            runnable,
+            _hold: self.clock.hold(),
+        });
         let started = start();
         let stranded = started.is_err() && self.count.get().threads == 0;
         if stranded || self.count.is_closed_after_send() {
@@ -192,7 +205,7 @@ impl<M: Machine> Pool<M> {
                 Next::Job(job) => {
                     if self.count.take() {
                         // Catches the closure's panic.
-                        job.run();
+                        job.runnable.run();
                     } else {
                         drop(job);
                     }
@@ -212,7 +225,7 @@ impl<M: Machine> Pool<M> {
         }
     }
 
-    fn next(&self) -> Next {
+    fn next(&self) -> Next<M> {
         select! {
             recv(self.queue.1) -> job => job.map_or(Next::Stop, Next::Job),
             recv(self.stop) -> _ => Next::Stop,
@@ -281,7 +294,7 @@ impl<M: Machine> Blocking for Arc<Pool<M>> {
 
 #[cfg(test)]
 mod tests {
-    use super::{Blocking, BlockingMetrics, BlockingPlan, Leaving, Pool};
+    use super::{Blocking, BlockingMetrics, BlockingPlan, Job, Leaving, Pool};
     use crate::blocking::count::Submit;
     use crossbeam_channel::bounded;
     use doorbell_machine::{Host, Machine, Ordering, ThreadError, ThreadHandle, ThreadSpec};
@@ -307,13 +320,17 @@ mod tests {
     /// The runtime shuts down while a thread has received a closure and has not counted itself yet.
     #[test]
     fn d5_closed_between_the_wake_of_a_thread_and_its_count() {
-        let (pool, open) = Pool::<Host>::new(BlockingPlan::default(), "test");
+        let (pool, open) = Pool::<Host>::new(BlockingPlan::default(), "test", &Arc::default());
         // This test is the thread.
         assert_eq!(pool.count.submit(1), Submit::StartThread);
         let leaving = thread(&pool);
         let (received, task) = job(1);
         assert_eq!(pool.count.submit(1), Submit::Queued);
         let (queued, queued_task) = job(2);
+        let queued = Job {
+            runnable: queued,
+            _hold: None,
+        };
         pool.queue.0.send(queued).unwrap();
 
         // The closer drops what is queued and waits for the thread.
@@ -345,7 +362,7 @@ mod tests {
     /// The pool is closed while somebody has counted a closure and has not sent it yet.
     #[test]
     fn d5_closed_between_the_count_of_a_closure_and_its_send() {
-        let (pool, open) = Pool::<Host>::new(BlockingPlan::default(), "test");
+        let (pool, open) = Pool::<Host>::new(BlockingPlan::default(), "test", &Arc::default());
         assert_eq!(pool.count.submit(1), Submit::StartThread);
         let leaving = thread(&pool);
         let (late, task) = job(1);
@@ -367,7 +384,7 @@ mod tests {
                 source: std::io::ErrorKind::WouldBlock.into(),
             })
         };
-        let (pool, open) = Pool::<Host>::new(BlockingPlan::default(), "test");
+        let (pool, open) = Pool::<Host>::new(BlockingPlan::default(), "test", &Arc::default());
         let ((first, first_task), (second, second_task)) = (job(1), job(2));
         assert_eq!(pool.count.submit(1), Submit::StartThread);
         let leaving = thread(&pool);

@@ -81,7 +81,7 @@ impl Instant {
     }
 }
 
-fn ns_of(duration: Duration) -> u64 {
+pub(super) fn ns_of(duration: Duration) -> u64 {
     u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
 }
 

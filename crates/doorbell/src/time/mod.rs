@@ -21,11 +21,13 @@
 //! # });
 //! ```
 
+mod advance;
 mod instant;
 mod interval;
 mod sleep;
 mod timeout;
 
+pub use advance::advance;
 pub use instant::Instant;
 pub use interval::{Interval, MissedTicks, interval, interval_at};
 pub use sleep::{Sleep, sleep, sleep_until};

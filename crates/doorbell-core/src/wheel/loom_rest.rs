@@ -1,0 +1,175 @@
+//! Rest in the model checker: a paused clock goes on when nothing is left to do, and not before.
+
+// Counters that the checker is not to see.
+#![allow(clippy::disallowed_types, clippy::disallowed_methods)]
+
+use super::{AtRest, Clock, Holds, RawTimer};
+use crate::crew::FrontRef;
+use crate::lane::{IdlePolicy, Lane, LaneConfig, LaneShared};
+use crate::switches::SwitchWord;
+use crate::testing::model::{check_large, mutant};
+use crate::testing::spawn;
+use crate::wait::block_on_inside;
+use crate::wheel::Polled;
+use ::loom::thread::{self, JoinHandle};
+use doorbell_machine::Loom;
+use std::future::poll_fn;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::task::Poll;
+
+const SLEEP_NS: u64 = 1_000;
+
+/// A lane with a paused clock on a thread of its own.
+struct Paused<const BUG: u8> {
+    shared: Arc<LaneShared<Loom<BUG>>>,
+    clock: Arc<Clock<Loom<BUG>>>,
+    start_ns: u64,
+    /// How often the clock might go on.
+    rests: Arc<AtomicU64>,
+    thread: JoinHandle<()>,
+}
+
+impl<const BUG: u8> Paused<BUG> {
+    fn start() -> Self {
+        Self::start_with(|| ())
+    }
+
+    /// `at_rest` is called whenever the clock might go on.
+    fn start_with(at_rest: impl Fn() + Send + Sync + 'static) -> Self {
+        let switches = Arc::new(SwitchWord::default());
+        let front = FrontRef::alone(&switches);
+        let rests = Arc::new(AtomicU64::new(0));
+        let count = Arc::clone(&rests);
+        let clock = Arc::new(Clock::paused(front.clone(), move || {
+            count.fetch_add(1, Relaxed);
+            at_rest();
+            AtRest::Nobody
+        }));
+        let config = LaneConfig {
+            idle: IdlePolicy::Park,
+        };
+        let shared = Arc::new(LaneShared::with(config, front, Arc::clone(&clock)));
+        let theirs = Arc::clone(&shared);
+        Paused {
+            start_ns: clock.now_ns(),
+            shared,
+            clock,
+            rests,
+            thread: thread::spawn(move || Lane::new(theirs).run()),
+        }
+    }
+
+    fn now_ns(&self) -> u64 {
+        self.clock.now_ns() - self.start_ns
+    }
+
+    fn close(self) {
+        self.shared.close();
+        self.thread.join().unwrap();
+    }
+}
+
+/// A future that waits so long from its first poll on.
+fn sleep<const BUG: u8>(paused: &Paused<BUG>) -> impl Future<Output = ()> + Send + 'static {
+    let front = paused.shared.front().clone();
+    let when_ns = paused.start_ns + SLEEP_NS;
+    let mut timer = None;
+    poll_fn(move |cx| {
+        let timer = timer.get_or_insert_with(|| {
+            RawTimer::arm(&front, when_ns, cx.waker()).expect("the lane is there")
+        });
+        match timer.poll(cx) {
+            Polled::Pending => Poll::Pending,
+            Polled::Ready(_) => Poll::Ready(()),
+            Polled::Elsewhere => unreachable!("one lane, one waker"),
+        }
+    })
+}
+
+/// A task sleeps, and a thread waits for it: the clock goes on, exactly there.
+fn a_sleep_is_over<const BUG: u8>() {
+    let paused = Paused::<BUG>::start();
+    let task = spawn(paused.shared.front(), sleep(&paused));
+    {
+        let _inside = paused.clock.inside(Holds::No);
+        block_on_inside(&paused.clock, task, 0).unwrap();
+        assert_eq!(paused.now_ns(), SLEEP_NS);
+    }
+    paused.close();
+}
+
+/// While something else is left to do the clock stands, whichever thread it is to be done on.
+fn work_comes_first<const BUG: u8>() {
+    let has_run = Arc::new(AtomicU64::new(0));
+    let (at_rest, worker) = (Arc::clone(&has_run), Arc::clone(&has_run));
+    let paused = Paused::<BUG>::start_with(move || {
+        assert_eq!(at_rest.load(Relaxed), 1, "the clock went on too early");
+    });
+    let sleeper = spawn(paused.shared.front(), sleep(&paused));
+    {
+        let _inside = paused.clock.inside(Holds::No);
+        let worker = spawn(paused.shared.front(), async move {
+            worker.store(1, Relaxed);
+        });
+        block_on_inside(&paused.clock, worker, 0).unwrap();
+        assert_eq!(paused.now_ns(), 0);
+        drop(sleeper);
+    }
+    paused.close();
+}
+
+/// Nobody is inside the runtime: the clock stands.
+fn outside_it_stands<const BUG: u8>() {
+    let paused = Paused::<BUG>::start();
+    let task = spawn(paused.shared.front(), sleep(&paused));
+    let hold = paused.clock.hold();
+    drop(hold);
+    drop(task);
+    let (clock, start_ns, rests) = (
+        Arc::clone(&paused.clock),
+        paused.start_ns,
+        Arc::clone(&paused.rests),
+    );
+    paused.close();
+    assert_eq!((clock.now_ns(), rests.load(Relaxed)), (start_ns, 0));
+}
+
+/// Somebody sets the clock on by hand: the lane looks at its timers.
+fn advanced_by_hand<const BUG: u8>() {
+    let paused = Paused::<BUG>::start();
+    let task = spawn(paused.shared.front(), sleep(&paused));
+    {
+        let _inside = paused.clock.inside(Holds::No);
+        let _hold = paused.clock.hold();
+        paused.clock.advance_by(SLEEP_NS);
+        block_on_inside(&paused.clock, task, 0).unwrap();
+        assert_eq!((paused.now_ns(), paused.rests.load(Relaxed)), (SLEEP_NS, 0));
+    }
+    paused.close();
+}
+
+#[test]
+fn a_clock_goes_on_when_all_rest() {
+    check_large(a_sleep_is_over::<0>);
+}
+
+#[test]
+fn a_clock_waits_for_what_is_left_to_do() {
+    check_large(work_comes_first::<0>);
+}
+
+#[test]
+fn a_clock_stands_while_nobody_is_inside() {
+    check_large(outside_it_stands::<0>);
+}
+
+#[test]
+fn a_clock_that_is_advanced_fires_what_is_due() {
+    check_large(advanced_by_hand::<0>);
+}
+
+#[test]
+fn mutant_rest_without_a_look() {
+    mutant!(RestWithoutALook, work_comes_first);
+}

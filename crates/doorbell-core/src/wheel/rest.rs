@@ -1,0 +1,266 @@
+//! Rest: how a clock that stands still learns that its runtime has nothing left to do, so that it
+//! may go on to the next timer. For tests; a clock that runs has none of this.
+//!
+//! One word counts who is busy. Whoever gives back the last count looks whether every lane is
+//! parked and has been told nothing; if so, the runtime rests, and the clock goes on.
+//!
+//! | bits | name | meaning |
+//! |---|---|---|
+//! | 0..24 | `BUSY` | lanes that are not asleep, threads inside `block_on` that are not, and what else holds the clock |
+//! | 24..40 | `INSIDE` | threads inside `block_on`: without one the clock stands still |
+//! | 40..64 | `EPOCH` | grows by one whenever somebody becomes busy, and wraps |
+//!
+//! Why a look at the lanes is enough: a lane that sleeps is woken by somebody who is busy, and who
+//! signals its bell before giving back the count. So whoever finds the count at zero sees that
+//! signal, unless the lane has woken; then it has become busy first, and the epoch has changed.
+
+use super::Clock;
+use crate::crew::FrontRef;
+use doorbell_machine::{Bug, Line, Machine, Ordering, Word};
+use std::sync::Arc;
+
+const BUSY: u64 = 1;
+const INSIDE: u64 = 1 << 24;
+const EPOCH: u64 = 1 << 40;
+const BUSY_MASK: u64 = INSIDE - BUSY;
+const INSIDE_MASK: u64 = EPOCH - INSIDE;
+const EPOCH_MASK: u64 = 0u64.wrapping_sub(EPOCH);
+
+// The table above: three fields, none shared, nothing left over.
+const _: () = assert!(BUSY_MASK | INSIDE_MASK | EPOCH_MASK == u64::MAX);
+const _: () = assert!(BUSY_MASK & INSIDE_MASK == 0 && INSIDE_MASK & EPOCH_MASK == 0);
+
+/// What became of a count that was given back.
+#[must_use]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Ended {
+    /// It is gone.
+    Yes,
+    /// It was the last: the clock has gone on, or somebody who waited for rest was woken, and the
+    /// caller is busy again.
+    Resumed,
+}
+
+/// Whether somebody had waited for the runtime to rest.
+#[must_use]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum AtRest {
+    /// Yes, and was woken: the clock stands still until the next rest.
+    Woken,
+    /// No: the clock goes on to the next timer.
+    Nobody,
+}
+
+/// What a stopped clock knows of its runtime.
+pub(super) struct Rest<M: Machine> {
+    word: M::Line<M::U64>,
+    /// When each lane has to look at its timers, as it fell asleep; `u64::MAX` for never.
+    due_ns: Box<[M::U64]>,
+    /// Some lane of the crew.
+    front: FrontRef<M>,
+    told: Box<dyn Fn() -> AtRest + Send + Sync>,
+}
+
+impl<M: Machine> std::fmt::Debug for Rest<M> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Rest")
+            .field("word", &*self.word)
+            .finish_non_exhaustive()
+    }
+}
+
+impl<M: Machine> Rest<M> {
+    /// All lanes are busy: they have not begun.
+    pub(super) fn new(
+        front: FrontRef<M>,
+        at_rest: impl Fn() -> AtRest + Send + Sync + 'static,
+    ) -> Self {
+        let lanes = front.crew().fronts().len();
+        Rest {
+            word: M::Line::new(|| M::U64::new(lanes as u64 * BUSY)),
+            due_ns: (0..lanes).map(|_| M::U64::new(u64::MAX)).collect(),
+            front,
+            told: Box::new(at_rest),
+        }
+    }
+
+    fn begin(&self, what: u64) {
+        // ORDER: AcqRel; Release, with the Acquire of the last one's look at the bells and of its
+        // exchange: a lane that cleared its signals is seen to have begun.
+        self.word
+            .fetch_add(EPOCH.wrapping_add(what), Ordering::AcqRel);
+    }
+
+    fn end(&self, what: u64, clock: &Clock<M>) -> Ended {
+        // ORDER: AcqRel; Release hands on what was signalled before it, Acquire takes that over
+        // from all who ended before.
+        let before = self.word.fetch_sub(what, Ordering::AcqRel);
+        self.settle(before.wrapping_sub(what), clock)
+    }
+
+    /// Goes on if everything rests, as the word was `seen`.
+    fn settle(&self, mut seen: u64, clock: &Clock<M>) -> Ended {
+        loop {
+            let is_over = seen & BUSY_MASK == 0 && seen & INSIDE_MASK != 0;
+            if !is_over || !self.lanes_rest() {
+                // Who is busy, or was signalled, ends later.
+                return Ended::Yes;
+            }
+            let resumed = seen.wrapping_add(EPOCH + BUSY);
+            // ORDER: AcqRel as in `begin`; Relaxed on failure, somebody else is busy.
+            let claim =
+                self.word
+                    .compare_exchange(seen, resumed, Ordering::AcqRel, Ordering::Relaxed);
+            if claim.is_err() {
+                return Ended::Yes;
+            }
+            if self.go_on(clock) == Ended::Resumed {
+                return Ended::Resumed;
+            }
+            // ORDER: AcqRel as in `end`.
+            let before = self.word.fetch_sub(BUSY, Ordering::AcqRel);
+            if before == resumed {
+                return Ended::Yes;
+            }
+            // Others came and went meanwhile, and were not the last.
+            seen = before.wrapping_sub(BUSY);
+        }
+    }
+
+    /// Whether every lane is parked and was told nothing.
+    fn lanes_rest(&self) -> bool {
+        let fronts = self.front.crew().fronts();
+        M::BUG.is(Bug::RestWithoutALook) || fronts.iter().all(|front| front.bell().rests())
+    }
+
+    /// The runtime rests: wakes who waits for that, or else goes to the next timer.
+    fn go_on(&self, clock: &Clock<M>) -> Ended {
+        if (self.told)() == AtRest::Woken {
+            return Ended::Resumed;
+        }
+        // ORDER: Relaxed here and below; what a lane stored before it ended is visible.
+        let due = |lane: &M::U64| lane.load(Ordering::Relaxed);
+        let next_ns = self.due_ns.iter().map(due).min().unwrap_or(u64::MAX);
+        if next_ns == u64::MAX {
+            return Ended::Yes;
+        }
+        clock.advance_to(next_ns);
+        let fronts = self.front.crew().fronts();
+        for (lane, front) in self.due_ns.iter().zip(fronts) {
+            if due(lane) <= next_ns {
+                front.request_pass();
+            }
+        }
+        Ended::Resumed
+    }
+}
+
+/// For as long as this is there, a clock that stands still does not go on.
+#[derive(Debug)]
+pub struct Hold<M: Machine> {
+    clock: Arc<Clock<M>>,
+    what: u64,
+}
+
+impl<M: Machine> Drop for Hold<M> {
+    fn drop(&mut self) {
+        self.clock.end(self.what);
+    }
+}
+
+impl<M: Machine> Clock<M> {
+    /// A clock that stands at the machine's present time while anything of the runtime of
+    /// `front` is busy and a thread is inside its `block_on`. Else it asks `at_rest`, and goes
+    /// on to the next timer if that says so.
+    pub fn paused(
+        front: FrontRef<M>,
+        at_rest: impl Fn() -> AtRest + Send + Sync + 'static,
+    ) -> Self {
+        let mut clock = Clock::frozen();
+        clock.rest = Some(Rest::new(front, at_rest));
+        clock
+    }
+
+    /// Keeps a paused clock from going on; `None` for any other.
+    pub fn hold(self: &Arc<Self>) -> Option<Hold<M>> {
+        self.hold_what(BUSY)
+    }
+
+    /// A thread goes inside `block_on`. One that holds the clock already gives up that hold
+    /// while it waits in there.
+    pub fn inside(self: &Arc<Self>, holds: Holds) -> Option<Hold<M>> {
+        self.hold_what(match holds {
+            Holds::Yes => INSIDE,
+            Holds::No => INSIDE + BUSY,
+        })
+    }
+
+    fn hold_what(self: &Arc<Self>, what: u64) -> Option<Hold<M>> {
+        self.rest.as_ref().map(|rest| {
+            rest.begin(what);
+            Hold {
+                clock: Arc::clone(self),
+                what,
+            }
+        })
+    }
+
+    /// Sets a paused clock on by so much, and has every lane look at its timers.
+    pub fn advance_by(&self, duration_ns: u64) {
+        self.advance_to(self.now_ns().saturating_add(duration_ns));
+        if let Some(rest) = &self.rest {
+            let fronts = rest.front.crew().fronts();
+            for front in fronts {
+                front.request_pass();
+            }
+        }
+    }
+
+    /// Somebody is busy from now on.
+    pub(crate) fn begin(&self) {
+        if let Some(rest) = &self.rest {
+            rest.begin(BUSY);
+        }
+    }
+
+    /// One who is no lane is not busy any more.
+    fn end(&self, mut what: u64) {
+        let Some(rest) = &self.rest else { return };
+        while rest.end(what, self) == Ended::Resumed {
+            // Whom that woke is busy, or has been told.
+            what = BUSY;
+        }
+    }
+
+    pub(crate) fn end_busy(&self) {
+        self.end(BUSY);
+    }
+
+    /// A lane is about to sleep, and looks at its timers at `due_ns`. On [`Ended::Resumed`] it
+    /// must not, and has to look now.
+    pub(crate) fn end_lane(&self, lane: usize, due_ns: Option<u64>) -> Ended {
+        let Some(rest) = &self.rest else {
+            return Ended::Yes;
+        };
+        // ORDER: Relaxed; the count that is given back publishes it.
+        rest.due_ns[lane].store(due_ns.unwrap_or(u64::MAX), Ordering::Relaxed);
+        rest.end(BUSY, self)
+    }
+
+    /// A thread inside `block_on` is about to sleep. On [`Ended::Resumed`] it must not.
+    pub(crate) fn end_waiter(&self) -> Ended {
+        match &self.rest {
+            Some(rest) => rest.end(BUSY, self),
+            None => Ended::Yes,
+        }
+    }
+}
+
+/// Whether a thread holds the clock already.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Holds {
+    /// It is inside another `block_on`, or runs a closure that holds it.
+    Yes,
+    /// It does not.
+    No,
+}

@@ -1,0 +1,256 @@
+//! A paused clock: it goes on when nothing is left to do on any core, and stands otherwise.
+
+// Threads and counters of the tests' own.
+#![allow(clippy::disallowed_types, clippy::disallowed_methods)]
+
+use doorbell::time::{self, Duration, Instant, MissedTicks, advance, interval, sleep, timeout};
+use doorbell::{Builder, IdlePolicy, Runtime};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::mpsc;
+
+const SECOND: Duration = Duration::from_secs(1);
+const HOUR: Duration = Duration::from_hours(1);
+
+fn paused(cores: usize) -> Runtime {
+    Builder::new()
+        .cores(cores)
+        .start_paused(true)
+        .build()
+        .unwrap()
+}
+
+#[doorbell::test(start_paused = true, cores = 3)]
+async fn hours_take_no_time_and_are_exact() {
+    let wall = std::time::Instant::now();
+    let start = Instant::now();
+    let sleepers: Vec<_> = (1..=50u32)
+        .map(|n| {
+            doorbell::spawn(async move {
+                sleep(n * HOUR).await;
+                start.elapsed()
+            })
+        })
+        .collect();
+    for (n, sleeper) in (1..=50u32).zip(sleepers) {
+        assert_eq!(sleeper.await.unwrap(), n * HOUR);
+    }
+    assert_eq!(start.elapsed(), 50 * HOUR);
+    assert!(wall.elapsed() < Duration::from_hours(1));
+}
+
+#[test]
+fn what_a_timer_wakes_runs_on_all_cores_before_the_next_one() {
+    let rt = paused(3);
+    rt.block_on(async {
+        let start = Instant::now();
+        let done = Arc::new(AtomicU64::new(0));
+        for round in 1..=50u64 {
+            sleep(SECOND).await;
+            for _ in 0..20 {
+                let done = Arc::clone(&done);
+                doorbell::spawn(async move {
+                    doorbell::yield_now().await;
+                    // Another hop, to another core.
+                    let core = doorbell::current_core().unwrap().index();
+                    let next = (core + 1) % doorbell::Handle::current().cores();
+                    doorbell::call_on(next, || ()).await.unwrap();
+                    done.fetch_add(1, Relaxed);
+                });
+            }
+            // One nanosecond later everything has run: the clock had to wait for it.
+            time::sleep_until(start + SECOND * u32::try_from(round).unwrap()).await;
+            sleep(Duration::from_nanos(1)).await;
+            assert_eq!(done.load(Relaxed), 20 * round);
+            time::sleep_until(start + SECOND * u32::try_from(round).unwrap()).await;
+        }
+    });
+}
+
+#[test]
+fn timers_fire_in_order_whatever_core_they_are_on() {
+    let rt = paused(4);
+    let (fired, order) = mpsc::channel();
+    rt.block_on(async {
+        let start = Instant::now();
+        let tasks: Vec<_> = (0..200u64)
+            .map(|n| {
+                let fired = fired.clone();
+                let after = Duration::from_micros(n * 7_919 % 200 * 1_000 + 1);
+                let core = (n % 4) as usize;
+                doorbell::task().on(core).spawn(async move {
+                    sleep(after).await;
+                    assert_eq!(start.elapsed(), after);
+                    fired.send(after).unwrap();
+                })
+            })
+            .collect();
+        for task in tasks {
+            task.await.unwrap();
+        }
+    });
+    let order: Vec<_> = order.try_iter().collect();
+    assert_eq!(order.len(), 200);
+    assert!(order.is_sorted(), "{order:?}");
+}
+
+#[test]
+fn a_closure_that_blocks_holds_the_clock() {
+    let rt = paused(2);
+    rt.block_on(async {
+        let start = Instant::now();
+        let (go, gone) = mpsc::channel();
+        let closure = doorbell::spawn_blocking(move || gone.recv().unwrap());
+        let sleeper = doorbell::spawn(sleep(HOUR));
+        // Time of the wall, that the clock of the runtime does not see.
+        let release = std::thread::spawn(move || {
+            std::thread::sleep(Duration::from_millis(30));
+            go.send(()).unwrap();
+        });
+        closure.await.unwrap();
+        assert_eq!(start.elapsed(), Duration::ZERO);
+        sleeper.await.unwrap();
+        assert_eq!(start.elapsed(), HOUR);
+        release.join().unwrap();
+        // And one inside which somebody waits for the clock does not.
+        let handle = doorbell::Handle::current();
+        let inner = doorbell::spawn_blocking(move || handle.try_block_on(sleep(HOUR)).unwrap());
+        inner.await.unwrap();
+        assert_eq!(start.elapsed(), 2 * HOUR);
+    });
+}
+
+#[test]
+fn it_stands_between_two_block_ons() {
+    let rt = paused(2);
+    let ticks = Arc::new(AtomicU64::new(0));
+    let count = Arc::clone(&ticks);
+    let start = rt.block_on(async { Instant::now() });
+    rt.spawn(async move {
+        let mut every = interval(SECOND);
+        loop {
+            every.tick().await;
+            count.fetch_add(1, Relaxed);
+        }
+    });
+    rt.block_on(async { sleep(10 * SECOND).await });
+    // Its task may not have run yet for the tick of this very moment.
+    while ticks.load(Relaxed) < 11 {
+        std::thread::yield_now();
+    }
+    std::thread::sleep(Duration::from_millis(20));
+    rt.block_on(async move { assert_eq!(start.elapsed(), 10 * SECOND) });
+    assert_eq!(ticks.load(Relaxed), 11);
+}
+
+#[test]
+fn timeouts_and_cancelled_timers() {
+    let rt = paused(2);
+    rt.block_on(async {
+        let start = Instant::now();
+        let never = std::future::pending::<()>();
+        assert!(timeout(HOUR, never).await.is_err());
+        assert_eq!(start.elapsed(), HOUR);
+        // One that was dropped moves nothing.
+        timeout(HOUR, sleep(SECOND)).await.unwrap();
+        assert_eq!(start.elapsed(), HOUR + SECOND);
+        sleep(2 * HOUR).await;
+        assert_eq!(start.elapsed(), 3 * HOUR + SECOND);
+    });
+}
+
+#[test]
+fn advance_is_one_step_and_what_was_due_has_run() {
+    let rt = paused(3);
+    rt.block_on(async {
+        let start = Instant::now();
+        let seen: Vec<_> = (1..=30u32)
+            .map(|n| {
+                doorbell::spawn(async move {
+                    sleep(n * SECOND).await;
+                    start.elapsed()
+                })
+            })
+            .collect();
+        // Until all have armed their timers.
+        advance(Duration::ZERO).await;
+        advance(10 * SECOND).await;
+        assert_eq!(start.elapsed(), 10 * SECOND);
+        let due = seen.iter().filter(|task| task.is_finished()).count();
+        assert_eq!(due, 10);
+        advance(30 * SECOND).await;
+        assert!(seen.iter().all(doorbell::JoinHandle::is_finished));
+        assert_eq!(start.elapsed(), 40 * SECOND);
+        for task in seen {
+            let seen = task.await.unwrap();
+            assert!(seen == 10 * SECOND || seen == 40 * SECOND, "{seen:?}");
+        }
+        // Nothing due, nothing there, no time at all.
+        advance(SECOND).await;
+        advance(Duration::ZERO).await;
+        assert_eq!(start.elapsed(), 41 * SECOND);
+        // To the end of time.
+        advance(Duration::MAX).await;
+        assert!(start.elapsed() > Duration::from_hours(500 * 365 * 24));
+    });
+}
+
+#[test]
+fn an_interval_that_was_suspended() {
+    let rt = paused(1);
+    rt.block_on(async {
+        let mut every = interval(SECOND).missed_ticks(MissedTicks::Skip);
+        let first = every.tick().await;
+        advance(Duration::from_millis(3_500)).await;
+        assert_eq!(every.tick().await, first + SECOND);
+        assert_eq!(every.tick().await, first + 4 * SECOND);
+        assert_eq!(Instant::now(), first + 4 * SECOND);
+    });
+}
+
+#[test]
+fn two_threads_inside_and_a_lane_that_spins() {
+    let rt = Builder::new()
+        .cores(2)
+        .idle(IdlePolicy::Spin)
+        .start_paused(true)
+        .build()
+        .unwrap();
+    let start = rt.block_on(async { Instant::now() });
+    let (to_other, from_one) = futures::channel::oneshot::channel();
+    std::thread::scope(|scope| {
+        let other = scope.spawn(|| {
+            rt.block_on(async {
+                let told: Instant = from_one.await.unwrap();
+                sleep(HOUR).await;
+                told.elapsed()
+            })
+        });
+        rt.block_on(async {
+            sleep(HOUR).await;
+            to_other.send(Instant::now()).unwrap();
+        });
+        assert_eq!(other.join().unwrap(), HOUR);
+    });
+    rt.block_on(async move { assert_eq!(start.elapsed(), 2 * HOUR) });
+}
+
+#[test]
+fn a_core_that_is_off_keeps_its_timers() {
+    let rt = paused(2);
+    rt.block_on(async {
+        let start = Instant::now();
+        let pinned = doorbell::task().on(1).spawn(sleep(HOUR));
+        doorbell::task().on(1).spawn(async {}).await.unwrap();
+        doorbell::Handle::current().core_offline(1).await.unwrap();
+        pinned.await.unwrap();
+        assert_eq!(start.elapsed(), HOUR);
+    });
+}
+
+#[test]
+#[should_panic(expected = "start_paused(true)")]
+fn a_clock_that_runs_cannot_be_advanced() {
+    let rt = Builder::new().cores(1).build().unwrap();
+    rt.block_on(advance(SECOND));
+}
