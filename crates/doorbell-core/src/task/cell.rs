@@ -14,7 +14,7 @@ use super::extras::{Extras, Name};
 use super::join::RawJoin;
 use super::local::Local;
 use super::state::{Completed, Pause, Released, Start, State};
-use super::{Phase, drop_quietly, waker};
+use super::{Phase, drop_quietly};
 use crate::crew::FrontRef;
 use crate::mailbox::Front;
 use crate::node::{Deliver, Node, Ready};
@@ -219,7 +219,7 @@ impl<M: Machine> TaskRef<M> {
         let polled = if self.header().has_extras {
             self.poll_watched(local)
         } else {
-            self.poll()
+            self.poll(local)
         };
         local.set_base(Base::Global);
         if polled.is_ready() {
@@ -263,12 +263,12 @@ impl<M: Machine> TaskRef<M> {
         }
     }
 
-    pub(super) fn poll(self) -> Poll<()> {
-        // SAFETY: the lane's reference outlives this borrowed waker.
-        let waker = unsafe { waker::borrowed(self) };
-        let mut cx = Context::from_waker(&waker);
-        // SAFETY: RUNNING makes the body the lane's.
-        self.use_body(|body| unsafe { (self.header().vtable.poll)(body, &mut cx) })
+    pub(super) fn poll(self, local: &Local<M>) -> Poll<()> {
+        local.owed().during(self, |waker| {
+            let mut cx = Context::from_waker(waker);
+            // SAFETY: RUNNING makes the body the lane's.
+            self.use_body(|body| unsafe { (self.header().vtable.poll)(body, &mut cx) })
+        })
     }
 
     pub(super) fn drop_future(self) {

@@ -1,6 +1,7 @@
 //! What a lane's own thread keeps, found through the machine's lane slot.
 
 use super::cell::TaskRef;
+use super::owed::Owed;
 use crate::crew::{Crew, FrontRef, Stock};
 use crate::mailbox::{Front, Origin, Posted};
 use crate::node::{Node, Ready};
@@ -50,6 +51,7 @@ pub struct Local<M: Machine> {
     published_ns: Cell<u64>,
     /// Which base the timers of the task that runs now belong to.
     base: Cell<Base>,
+    owed: Owed<M>,
 }
 
 impl<M: Machine> Local<M> {
@@ -78,6 +80,7 @@ impl<M: Machine> Local<M> {
             due_ns: Cell::new(u64::MAX),
             published_ns: Cell::new(u64::MAX),
             base: Cell::new(Base::Global),
+            owed: Owed::new(),
         }
     }
 
@@ -147,6 +150,11 @@ impl<M: Machine> Local<M> {
     #[inline]
     pub(crate) fn wheel(&self) -> &Wheel<M> {
         &self.wheel
+    }
+
+    #[inline]
+    pub(crate) fn owed(&self) -> &Owed<M> {
+        &self.owed
     }
 
     /// The clock that its timers go by.

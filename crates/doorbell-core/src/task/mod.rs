@@ -12,6 +12,7 @@
 //! | `waker.rs` | the `std::task::Waker` of a task |
 //! | `join.rs` | the handle that awaits, aborts or lets go |
 //! | `local.rs` | what a lane's own thread keeps: ready queue, list of its tasks |
+//! | `owed.rs` | references of the task under poll, counted when its poll ends |
 
 mod body;
 mod cell;
@@ -24,6 +25,7 @@ mod local;
 mod loom;
 #[cfg(test)]
 mod loom_lanes;
+mod owed;
 mod state;
 mod submit;
 #[cfg(test)]

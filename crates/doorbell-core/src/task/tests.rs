@@ -7,6 +7,7 @@ mod calls;
 mod differential;
 mod names;
 mod orders;
+mod owed;
 mod panics;
 mod states;
 mod wakes;

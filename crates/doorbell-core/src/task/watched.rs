@@ -13,11 +13,11 @@ impl<M: Machine> TaskRef<M> {
     /// Polls a task that has extras. The caller has RUNNING.
     pub(super) fn poll_watched(self, local: &Local<M>) -> Poll<()> {
         let Some(watchers) = local.front().crew().watchers() else {
-            return self.poll();
+            return self.poll(local);
         };
         let woken_ns = self.extras().map_or(0, super::extras::Extras::woken_ns);
         let name = || Some(self.extras()?.name()?.as_str());
-        watchers.time_poll(local.front().lane(), woken_ns, name, || self.poll())
+        watchers.time_poll(local.front().lane(), woken_ns, name, || self.poll(local))
     }
 
     /// The task is spawned, and nobody but the caller has it.

@@ -98,7 +98,8 @@ impl RawTimer {
 
     #[inline]
     fn arm_here<M: Machine>(local: &Local<M>, when_ns: u64, waker: &Waker) -> NonNull<Entry<M>> {
-        let waker = waker.clone();
+        // SAFETY: an armed timer's waker is its lane's, which drops it below or between polls.
+        let waker = unsafe { local.owed().give(waker) };
         let entry = local.wheel().take_entry(local.front());
         // SAFETY: taken, so it is this lane's alone.
         let it = unsafe { entry.as_ref() };
@@ -186,17 +187,19 @@ unsafe fn poll<M: Machine>(raw: NonNull<()>, cx: &mut Context<'_>) -> Polled {
         _ => {}
     }
     let ask = |owner: Option<&Local<M>>| {
-        if owner.is_none() || it.state() != entry::ARMED {
+        let Some(local) = owner.filter(|_| it.state() == entry::ARMED) else {
             return poll_elsewhere(it, cx);
-        }
+        };
         // SAFETY: armed, and this is its lane: the waker is ours.
         let waker = it.waker.with(|cell| unsafe { (*cell).as_ref() });
         if !waker.is_some_and(|waker| waker.will_wake(cx.waker())) {
-            let waker = cx.waker().clone();
+            // SAFETY: as in `arm_here`.
+            let waker = unsafe { local.owed().give(cx.waker()) };
             // SAFETY: as above.
             let old = it.waker.with_mut(|cell| unsafe { (*cell).replace(waker) });
             // What was sent by mail is not what will be woken any more.
-            drop_quietly((old, it.handle_waker.take()));
+            drop_quietly(it.handle_waker.take());
+            old.into_iter().for_each(|old| local.owed().take_back(old));
         }
         Polled::Pending
     };
@@ -246,9 +249,17 @@ unsafe fn drop_timer<M: Machine>(raw: NonNull<()>) {
     let take_back = |owner: Option<&Local<M>>| {
         let Some(local) = owner else { return false };
         // SAFETY: the handle's entry is alive.
-        match unsafe { entry.as_ref() }.state() {
-            // SAFETY: armed on this very lane: it hangs in its wheel.
-            entry::ARMED => unsafe { local.wheel().unlink(entry) },
+        let it = unsafe { entry.as_ref() };
+        match it.state() {
+            entry::ARMED => {
+                // SAFETY: armed on this very lane: it hangs in its wheel.
+                unsafe { local.wheel().unlink(entry) };
+                // SAFETY: as above: its waker is this lane's.
+                let waker = it.waker.with_mut(|waker| unsafe { (*waker).take() });
+                waker
+                    .into_iter()
+                    .for_each(|waker| local.owed().take_back(waker));
+            }
             entry::FIRED => {}
             // Mailed and not delivered yet, or the lane has ended.
             _ => return false,

@@ -1,0 +1,87 @@
+//! References of the task under poll that its lane gives out and takes back without touching the
+//! task's word, and settles once when the poll ends.
+//!
+//! A timer keeps a waker of its task. Armed and dropped in one poll, as a timeout is around what
+//! turns out to be ready, it would cost two read-modify-writes for nothing.
+//!
+//! Contract: *such a waker is woken and dropped by this lane's thread alone ⇒ the word counts every
+//! reference that is dropped outside of the poll.* The lane's own reference is counted through the
+//! whole poll, so the task does not go away while its count is behind.
+
+use super::cell::TaskRef;
+use super::drop_quietly;
+use super::waker;
+use doorbell_machine::Machine;
+use std::cell::Cell;
+use std::marker::PhantomData;
+use std::task::Waker;
+
+/// What a lane owes to the word of the task that it polls.
+#[derive(Debug)]
+pub(crate) struct Owed<M: Machine> {
+    /// The waker of the poll; null between polls.
+    lent: Cell<*const Waker>,
+    /// References given out, less those taken back.
+    count: Cell<isize>,
+    machine: PhantomData<fn(M)>,
+}
+
+impl<M: Machine> Owed<M> {
+    pub(super) fn new() -> Self {
+        Owed {
+            lent: Cell::new(std::ptr::null()),
+            count: Cell::new(0),
+            machine: PhantomData,
+        }
+    }
+
+    /// Polls `task` by `poll`, with its waker, and settles.
+    #[inline]
+    pub(super) fn during<R>(&self, task: TaskRef<M>, poll: impl FnOnce(&Waker) -> R) -> R {
+        // SAFETY: the lane's reference outlives this borrowed waker.
+        let waker = unsafe { waker::borrowed(task) };
+        self.lent.set(&raw const *waker);
+        // Does not unwind: a task's panics are caught where its future is polled.
+        let polled = poll(&waker);
+        self.lent.set(std::ptr::null());
+        let count = self.count.replace(0);
+        if count != 0 {
+            task.header().state.settle(count);
+        }
+        polled
+    }
+
+    /// Whether this is the waker of the task under poll.
+    #[inline]
+    fn is_of_the_poll(&self, waker: &Waker) -> bool {
+        // SAFETY: the borrowed waker is on the stack of `during` while this is not null.
+        let lent = unsafe { self.lent.get().as_ref() };
+        lent.is_some_and(|lent| lent.will_wake(waker))
+    }
+
+    /// A waker as by `clone`.
+    ///
+    /// # Safety
+    /// Only this lane's thread wakes and drops it, and drops it in a poll only by
+    /// [`Owed::take_back`].
+    #[inline]
+    pub(crate) unsafe fn give(&self, waker: &Waker) -> Waker {
+        if self.is_of_the_poll(waker) {
+            self.count.set(self.count.get() + 1);
+            // SAFETY: a waker of this task, whose reference is owed to its word until then.
+            return unsafe { Waker::new(waker.data(), waker.vtable()) };
+        }
+        waker.clone()
+    }
+
+    /// Drops a waker.
+    #[inline]
+    pub(crate) fn take_back(&self, waker: Waker) {
+        if self.is_of_the_poll(&waker) {
+            self.count.set(self.count.get() - 1);
+            std::mem::forget(waker);
+        } else {
+            drop_quietly(waker);
+        }
+    }
+}
