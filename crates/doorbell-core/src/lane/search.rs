@@ -69,6 +69,8 @@ impl<M: Machine> Lane<M> {
     /// whoever pushes one task, wakes nobody and then takes long is looked after too.
     pub(super) fn sentinel_until_ns(&self) -> Option<u64> {
         if !self.has_others() {
+            // One that was taken off leaves it to another.
+            self.end_sentinel();
             return None;
         }
         let idle = self.shared.front().crew().idle();

@@ -45,7 +45,9 @@ impl<M: Machine> Lane<M> {
     pub(super) fn watch(&self) -> WatchEnd {
         let (shared, tally) = (&*self.shared, &self.shared.tally);
         let front = shared.front();
+        // The CPU of a core that is off is left to others, by every policy.
         if !self.governor.watches()
+            || self.local.is_off()
             || (self.after_deadline.get() && self.governor.heeds_deadlines())
         {
             return WatchEnd::Quiet;
@@ -80,8 +82,10 @@ impl<M: Machine> Lane<M> {
             }
             progress.quiet_ns = 0;
             progress.looked_ns = None;
-            // What asked for a pass gets one: the mailbox is taken there.
-            if front.bell().wants_pass() || self.serve_watched(&mut progress) {
+            // What asked for a pass gets one: the mailbox is taken there. A call may have taken the
+            // lane off.
+            if front.bell().wants_pass() || self.serve_watched(&mut progress) || self.local.is_off()
+            {
                 return WatchEnd::Busy;
             }
             // A timer came by mail or from a call, or one is due although calls keep coming.
