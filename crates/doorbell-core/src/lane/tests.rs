@@ -3,6 +3,7 @@
 // Tests on real threads, outside of any model.
 #![allow(clippy::disallowed_types, clippy::disallowed_methods)]
 
+mod disturbed;
 mod threads;
 
 use super::{IdlePolicy, Lane, LaneConfig, LaneCounts, LaneShared, POLLS_PER_PASS, Pass, WatchEnd};

@@ -57,6 +57,9 @@ impl<M: Machine> Lane<M> {
         if watch_ns == 0 {
             return WatchEnd::Quiet;
         }
+        if self.is_look_overdue(started_ns) && self.look_around() {
+            return WatchEnd::Busy;
+        }
         tally.watches.add_owned(1);
         // A timer that is due sooner ends the watch: the park goes on with an exact deadline.
         let due_ns = self.local.due_ns();
@@ -96,9 +99,21 @@ impl<M: Machine> Lane<M> {
             if progress.serves.is_multiple_of(TAKES_PER_CLOCK)
                 && M::now_ns().saturating_sub(started_ns) >= PASS_INTERVAL_NS
             {
+                // What it finds is run after the pass.
+                self.look_around();
                 return WatchEnd::Busy;
             }
         }
+    }
+
+    /// Whether this lane was told so often, of calls or for nothing, that it has not looked at the
+    /// others for long although it is idle.
+    fn is_look_overdue(&self, now_ns: u64) -> bool {
+        let since_ns = self.unlooked_ns.get();
+        if since_ns == 0 {
+            self.unlooked_ns.set(now_ns.max(1));
+        }
+        since_ns != 0 && now_ns.saturating_sub(since_ns) >= PASS_INTERVAL_NS
     }
 
     /// How long to look at the own line only.
