@@ -45,7 +45,7 @@ impl CoreError {
     fn of_bind(core: CoreId, error: &ThreadError) -> Self {
         let kind = match error {
             ThreadError::Bind { source, .. } | ThreadError::Spawn { source, .. } => source.kind(),
-            _ => std::io::ErrorKind::Other,
+            ThreadError::Panicked => std::io::ErrorKind::Other,
         };
         CoreError::Bind { core, kind }
     }
