@@ -62,26 +62,31 @@ impl<M: Machine> Crew<M> {
     /// Takes a lane off, unless it is the last that is on.
     pub fn take_off(&self, lane: usize) -> TakenOff {
         let off = self.fronts()[lane].off_word();
-        if !off.set(true) {
+        if off.is_off() {
             return TakenOff::Before;
         }
+        // Counted before it is said: nobody ever sees the last lane off, and nobody is refused by a
+        // lane that stays on.
         // ORDER: Relaxed; the exchange decides.
         let mut on = self.on().load(Ordering::Relaxed);
-        loop {
-            if on <= 1 {
-                let _ = off.set(false);
-                return TakenOff::LastOne;
-            }
+        while on > 1 {
             // ORDER: AcqRel pairs with itself: the count has one order, so of two that take off
             // the last two lanes one is refused.
             match self
                 .on()
                 .compare_exchange(on, on - 1, Ordering::AcqRel, Ordering::Relaxed)
             {
-                Ok(_) => return TakenOff::Now,
+                Ok(_) if off.set(true) => return TakenOff::Now,
+                Ok(_) => {
+                    // Somebody else has taken it off meanwhile.
+                    // ORDER: AcqRel as above.
+                    self.on().fetch_add(1, Ordering::AcqRel);
+                    return TakenOff::Before;
+                }
                 Err(now) => on = now,
             }
         }
+        TakenOff::LastOne
     }
 
     /// Puts a lane back.
@@ -107,3 +112,7 @@ impl<M: Machine> Crew<M> {
             .unwrap_or(own)
     }
 }
+
+#[cfg(test)]
+#[path = "offline_loom.rs"]
+mod loom;

@@ -120,6 +120,10 @@ fn killer(bug: Bug) -> (&'static str, Shows) {
             "idle::loom::mutant_claim_blind",
             Shows::Assertion("two wakers won"),
         ),
+        Bug::IdleSentinelBlind => (
+            "idle::loom::mutant_sentinel_blind",
+            Shows::Assertion("two sentinels"),
+        ),
         Bug::ParcelReturnRelaxed => (
             "call::loom_parcel::mutant_return_relaxed",
             Shows::Assertion("a pool was leaked"),
@@ -201,7 +205,12 @@ fn every_mutant_has_its_killer() {
 }
 
 /// README and models of every protocol.
-const PROTOCOLS: [(&str, &str, &str); 7] = [
+const PROTOCOLS: [(&str, &str, &str); 8] = [
+    (
+        "wheel",
+        include_str!("wheel/README.md"),
+        include_str!("wheel/loom.rs"),
+    ),
     (
         "queue",
         include_str!("queue/README.md"),

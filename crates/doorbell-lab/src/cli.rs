@@ -81,9 +81,9 @@ pub enum Command {
     /// Do everything at once, and look whether anything is lost
     ///
     /// Threads and tasks call, post, spawn, wake, sleep and abort at random, on lanes that watch and
-    /// that park, while other runtimes come and go. Every closure has to run on its core, once, and
-    /// whoever waits for it has to see what it wrote; at the end of a round the counters have to add
-    /// up, and nothing may be left.
+    /// that park, while cores go off and come back and other runtimes come and go. Every closure has
+    /// to run on its core, once, or be refused because that is off; whoever waits for it has to see
+    /// what it wrote; at the end of a round the counters have to add up, and nothing may be left.
     ///
     /// The operations come from the seed. What goes wrong is printed with the seed of its round, and
     /// the exit status is 1, or 3 if everything stands still.

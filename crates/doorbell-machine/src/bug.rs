@@ -73,11 +73,13 @@ pub enum Bug {
     IdleNoAnnounceFence,
     /// idle: a waker clears the bit by a load and a store.
     IdleClaimBlind,
+    /// idle: a lane becomes the sentinel by a load and a store.
+    IdleSentinelBlind,
 }
 
 impl Bug {
     /// All mutants, without [`Bug::None`].
-    pub const ALL: [Bug; 32] = [
+    pub const ALL: [Bug; 33] = [
         Bug::BellClearAfterTake,
         Bug::BellNoRecheck,
         Bug::BellAnnounceBlind,
@@ -110,6 +112,7 @@ impl Bug {
         Bug::QueueClaimBlind,
         Bug::IdleNoAnnounceFence,
         Bug::IdleClaimBlind,
+        Bug::IdleSentinelBlind,
     ];
 
     /// The mutant with this number, [`Bug::None`] for a number that has none. The inverse of

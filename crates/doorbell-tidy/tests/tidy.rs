@@ -28,6 +28,11 @@ fn banned() {
 }
 
 #[test]
+fn bug_tests() {
+    check(rules::bug_tests);
+}
+
+#[test]
 fn dead_files() {
     check(rules::dead_files);
 }

@@ -37,7 +37,10 @@ pub(crate) trait Ambient: std::fmt::Debug + Send + Sync {
     fn set_on(&self, core: usize, on: bool) -> Option<bool>;
 
     /// Has the lane that the caller runs on, that of this core, do what was set.
-    fn follow_core(&self, core: usize);
+    ///
+    /// # Errors
+    /// If the OS does not let the lane move to other CPUs; all else was done.
+    fn follow_core(&self, core: usize) -> Result<(), crate::ThreadError>;
 
     /// Whether the poll that the caller is in may complete one more ready operation; always on a
     /// thread that is no lane of this runtime.

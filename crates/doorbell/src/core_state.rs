@@ -1,8 +1,8 @@
 //! Cores taken off and put back while the runtime runs.
 
-use crate::CoreId;
 use crate::handle::Handle;
 use crate::task::launch;
+use crate::{CoreId, ThreadError};
 use doorbell_core::task::{Join, Kind, Once};
 
 /// Why a core was not taken off or put back.
@@ -28,6 +28,27 @@ pub enum CoreError {
     /// The runtime is going away or gone.
     #[error("the runtime is gone")]
     RuntimeGone,
+    /// The core was taken off or put back, but its lane is bound to the CPUs that it was bound to
+    /// before.
+    #[error(
+        "core {core} was switched, but the OS does not let its lane move to other CPUs ({kind}); look whether the affinity mask or the cpuset of the process has become smaller"
+    )]
+    Bind {
+        /// The core.
+        core: CoreId,
+        /// What the OS says.
+        kind: std::io::ErrorKind,
+    },
+}
+
+impl CoreError {
+    fn of_bind(core: CoreId, error: &ThreadError) -> Self {
+        let kind = match error {
+            ThreadError::Bind { source, .. } | ThreadError::Spawn { source, .. } => source.kind(),
+            ThreadError::Panicked => std::io::ErrorKind::Other,
+        };
+        CoreError::Bind { core, kind }
+    }
 }
 
 impl Handle {
@@ -46,7 +67,8 @@ impl Handle {
     /// the same.
     ///
     /// # Errors
-    /// [`CoreError::NoSuchCore`], [`CoreError::LastOne`], [`CoreError::RuntimeGone`].
+    /// [`CoreError::NoSuchCore`], [`CoreError::LastOne`], [`CoreError::RuntimeGone`]. With
+    /// [`CoreError::Bind`] the core is off, but what cannot leave it still runs on its CPU.
     ///
     /// ```
     /// # #[doorbell::main(cores = 2)]
@@ -71,7 +93,8 @@ impl Handle {
     /// Puts a core back that was taken off. When this is ready it takes work again, on its CPU.
     ///
     /// # Errors
-    /// [`CoreError::NoSuchCore`], [`CoreError::RuntimeGone`].
+    /// [`CoreError::NoSuchCore`], [`CoreError::RuntimeGone`]. With [`CoreError::Bind`] the core is
+    /// on, but its lane runs on the CPUs of others.
     pub fn core_online(
         &self,
         core: impl Into<CoreId>,
@@ -86,7 +109,7 @@ impl Handle {
     }
 
     /// Has the lane of a core do what was set.
-    fn follow(&self, core: usize) -> Join<()> {
+    fn follow(&self, core: usize) -> Join<Result<(), ThreadError>> {
         let handle = self.clone();
         let follow = Once::new(move || handle.inner().follow_core(core));
         launch(self, core, Kind::Call, None, follow)
@@ -104,7 +127,8 @@ impl Handle {
         } else if self.inner().set_on(core.index(), on).is_none() {
             Err(CoreError::LastOne { core })
         } else {
-            // Those that were off before are bound to other CPUs now.
+            // Those that were off before are bound to other CPUs now; where the OS refuses, they
+            // stay asleep where they are.
             for other in (0..cores).filter(|other| *other != core.index()) {
                 if !self.inner().is_on(other) {
                     drop(self.follow(other));
@@ -115,7 +139,8 @@ impl Handle {
         };
         async move {
             // A call, which is cancelled only by the end of the lane.
-            posted?.await.map_err(|_| CoreError::RuntimeGone)
+            let followed = posted?.await.map_err(|_| CoreError::RuntimeGone)?;
+            followed.map_err(|error| CoreError::of_bind(core, &error))
         }
     }
 }
@@ -125,4 +150,27 @@ pub(crate) fn online(handle: &Handle) -> impl Iterator<Item = CoreId> {
     (0..handle.cores())
         .map(CoreId::new)
         .filter(|core| handle.core_is_online(*core))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::CoreError;
+    use crate::CoreId;
+    use doorbell_machine::{Host, Machine};
+
+    #[test]
+    fn a_lane_that_cannot_be_bound_says_so() {
+        // No machine has this CPU.
+        let refused = Host::bind_thread(&[usize::MAX]).unwrap_err();
+        let error = CoreError::of_bind(CoreId::new(3), &refused);
+        let kind = std::io::ErrorKind::InvalidInput;
+        assert_eq!(
+            error,
+            CoreError::Bind {
+                core: CoreId::new(3),
+                kind
+            }
+        );
+        assert!(error.to_string().contains("core 3 was switched"), "{error}");
+    }
 }

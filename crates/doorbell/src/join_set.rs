@@ -165,7 +165,7 @@ impl<T: Send + 'static> JoinSet<T> {
     /// Spawns a task that stays on a core of the current runtime and puts it into the set.
     ///
     /// # Panics
-    /// If there is no runtime on this thread, or the runtime has no such core;
+    /// If there is no runtime on this thread, the runtime has no such core, or that core is off;
     /// [`JoinSet::insert`] with [`TaskBuilder::try_spawn`](crate::TaskBuilder::try_spawn) gives an
     /// error instead.
     ///

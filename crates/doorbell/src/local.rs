@@ -2,7 +2,7 @@
 
 use crate::ambient;
 use crate::handle::Handle;
-use crate::{CoreId, JoinError, JoinHandle, TaskId};
+use crate::{CoreId, JoinError, JoinHandle, SpawnError, TaskId};
 use doorbell_core::task::{BodyVtable, Join, Kind, Phase, write_body};
 use pin_project_lite::pin_project;
 use std::marker::PhantomData;
@@ -100,8 +100,9 @@ where
 /// there, as a task. The future need not be `Send`, its output does.
 ///
 /// # Panics
-/// If there is no runtime on this thread, or it has no such core; [`Handle::spawn_local_on`] works
-/// anywhere. A panic in `make` is that of the task.
+/// If there is no runtime on this thread, it has no such core, or that core is off;
+/// [`Handle::try_spawn_local_on`] works anywhere and returns an error instead. A panic in `make` is
+/// that of the task.
 ///
 /// ```
 /// use std::rc::Rc;
@@ -131,7 +132,8 @@ impl Handle {
     /// [`spawn_local_on`](crate::spawn_local_on()).
     ///
     /// # Panics
-    /// If the runtime has no such core. A panic in `make` is that of the task.
+    /// If the runtime has no such core, or that core is off; [`Handle::try_spawn_local_on`] returns
+    /// an error instead. A panic in `make` is that of the task.
     ///
     /// ```
     /// let runtime = doorbell::Builder::new().cores(1).build()?;
@@ -146,11 +148,38 @@ impl Handle {
         F: Future + 'static,
         F::Output: Send + 'static,
     {
+        match self.try_spawn_local_on(core, make) {
+            Ok(join) => join,
+            Err(error) => panic!("{error}"),
+        }
+    }
+
+    /// Calls `make` on the lane of a core and runs the future that it returns there, as a task; see
+    /// [`spawn_local_on`](crate::spawn_local_on()).
+    ///
+    /// # Errors
+    /// [`SpawnError::NoSuchCore`] and [`SpawnError::CoreOffline`]; `make` was dropped here.
+    ///
+    /// ```
+    /// let runtime = doorbell::Builder::new().cores(1).build()?;
+    /// assert!(runtime.try_spawn_local_on(1, || async {}).is_err());
+    /// # Ok::<(), doorbell::BuildError>(())
+    /// ```
+    pub fn try_spawn_local_on<M, F>(
+        &self,
+        core: impl Into<CoreId>,
+        make: M,
+    ) -> Result<JoinHandle<F::Output>, SpawnError>
+    where
+        M: FnOnce() -> F + Send + 'static,
+        F: Future + 'static,
+        F::Output: Send + 'static,
+    {
         let stays = Stays {
             make: Some(make),
             future: None,
         };
-        self.task().on(core).spawn(stays)
+        self.task().on(core).try_spawn(stays)
     }
 }
 

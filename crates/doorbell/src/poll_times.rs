@@ -61,7 +61,9 @@ fn merged(lanes: &[Times]) -> Times {
 impl Builder {
     /// Whether the runtime records how long each poll takes, and how long each task waits from its
     /// wake to its poll. Off unless told; then it costs nothing but a branch per poll and per wake.
-    /// On, it costs three looks at the clock per poll, and a few words per task.
+    /// On, it costs three looks at the clock per poll, and a few words per task: about 100 ns more
+    /// for each poll, whether or not it is long (`cargo bench -p doorbell --bench poll_times`: a yield
+    /// 42 and 140 ns, a task spawned and joined 196 and 422, medians on a machine of two CPUs).
     ///
     /// ```
     /// let runtime = doorbell::Builder::new().cores(1).poll_times(true).build()?;

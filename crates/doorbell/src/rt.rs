@@ -293,13 +293,15 @@ impl<M: Machine> Ambient for Rt<M> {
         }
     }
 
-    fn follow_core(&self, core: usize) {
+    fn follow_core(&self, core: usize) -> Result<(), ThreadError> {
         Local::<M>::with_current(|local| {
             if let Some(local) = local {
                 local.follow();
             }
         });
-        let Some(cpu) = self.cpus[core] else { return };
+        let Some(cpu) = self.cpus[core] else {
+            return Ok(());
+        };
         // What cannot leave the lane leaves the CPU, for those of the cores that are on.
         let on = (0..self.cpus.len()).filter(|core| self.is_on(*core));
         let cpus: Vec<usize> = if self.is_on(core) {
@@ -307,8 +309,7 @@ impl<M: Machine> Ambient for Rt<M> {
         } else {
             on.filter_map(|core| self.cpus[core]).collect()
         };
-        // Where the OS refuses, the lane stays where it is: it is asleep but for such work.
-        let _ = M::bind_thread(&cpus);
+        M::bind_thread(&cpus)
     }
 
     fn next_core(&self) -> usize {

@@ -115,7 +115,7 @@ impl Scope {
     /// Spawns a child that stays on a core.
     ///
     /// # Panics
-    /// If the runtime has no such core.
+    /// If the runtime has no such core, or that core is off.
     ///
     /// ```
     /// # doorbell::Builder::new().cores(2).build().unwrap().block_on(async {

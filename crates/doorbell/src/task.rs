@@ -119,8 +119,8 @@ impl TaskBuilder {
     /// Spawns the task.
     ///
     /// # Panics
-    /// If it was pinned to a core that the runtime does not have; [`TaskBuilder::try_spawn`]
-    /// returns an error instead.
+    /// If it was pinned to a core that the runtime does not have or that is off;
+    /// [`TaskBuilder::try_spawn`] returns an error instead.
     #[track_caller]
     pub fn spawn<F>(self, future: F) -> JoinHandle<F::Output>
     where

@@ -49,6 +49,61 @@ fn results_come_back_and_lanes_go_on() {
     assert_eq!(sum, 42);
 }
 
+/// Set in the process that is refused its thread.
+const REFUSED: &str = "DOORBELL_TEST_REFUSED";
+
+/// In a process of its own, whose address space is full when it wants its first thread.
+#[test]
+#[cfg_attr(
+    doorbell_tsan,
+    ignore = "the sanitizer needs more address space than any limit"
+)]
+fn a_runtime_that_is_refused_its_first_thread_says_so_and_goes_on() {
+    const MIB: usize = 1 << 20;
+    let name = "a_runtime_that_is_refused_its_first_thread_says_so_and_goes_on";
+    if std::env::var_os(REFUSED).is_none() {
+        // The limit is in KiB.
+        let script = "ulimit -v 1500000 && exec \"$0\" \"$@\"";
+        let child = std::process::Command::new("sh")
+            .args(["-c", script])
+            .arg(std::env::current_exe().unwrap())
+            .args([name, "--exact", "--nocapture", "--test-threads=1"])
+            .env(REFUSED, "1")
+            .output()
+            .unwrap();
+        let said = String::from_utf8_lossy(&child.stdout);
+        assert!(
+            child.status.success() && said.contains("1 passed"),
+            "{child:?}"
+        );
+        return;
+    }
+    let rt = runtime(2);
+    let dropped = Arc::new(AtomicUsize::new(0));
+    let mut full: Vec<Vec<u8>> = Vec::with_capacity(4_096);
+    loop {
+        let mut next = Vec::new();
+        if next.try_reserve_exact(MIB).is_err() {
+            break;
+        }
+        full.push(next);
+    }
+    // No room for a thread's stack.
+    let held = CountsDrops(Arc::clone(&dropped));
+    let refused = rt.try_spawn_blocking(move || drop(held));
+    drop(full);
+    let error = refused.map(|_| ()).unwrap_err();
+    assert!(error.to_string().contains("ulimit -u"), "{error}");
+    assert_eq!(dropped.load(SeqCst), 1, "the closure is gone");
+    assert_eq!(
+        rt.metrics().blocking(),
+        doorbell::BlockingMetrics::default()
+    );
+    // Lanes are as they were, and with room there is a thread.
+    assert_eq!(rt.block_on(rt.spawn(async { 1 })).unwrap(), 1);
+    assert_eq!(rt.block_on(rt.spawn_blocking(|| 2)).unwrap(), 2);
+}
+
 #[test]
 fn no_thread_before_the_first_use_and_no_more_than_allowed() {
     let rt = runtime(3);

@@ -208,3 +208,124 @@ fn s2_and_tasks_that_are_run_next_wake_hardly_anybody() {
     let looks = began.elapsed().as_millis() as u64 / 10 + 1;
     assert!((1..=10 + 4 * looks).contains(&rings), "{rings} rings");
 }
+
+/// Tasks hop between cores that go off and come back, and are woken from outside all the while.
+#[test]
+fn w24_a_task_is_woken_while_it_moves() {
+    const WAKES: u64 = 3_000;
+    /// What was asked for, and by whom the task is told.
+    type Told = (AtomicU64, Mutex<Option<Waker>>);
+    let rt = runtime(3);
+    let mut wakers = Vec::new();
+    let mut tasks = Vec::new();
+    for _ in 0..4 {
+        let told: Arc<Told> = Arc::default();
+        let seen = Arc::clone(&told);
+        tasks.push(rt.spawn(poll_fn(move |cx| {
+            *seen.1.lock().unwrap() = Some(cx.waker().clone());
+            if seen.0.load(SeqCst) == WAKES {
+                return Poll::Ready(());
+            }
+            Poll::Pending
+        })));
+        wakers.push(std::thread::spawn(move || {
+            for _ in 0..WAKES {
+                told.0.fetch_add(1, SeqCst);
+                let waker = told.1.lock().unwrap().clone();
+                if let Some(waker) = waker {
+                    waker.wake();
+                }
+            }
+        }));
+    }
+    let mut turns = 0;
+    while !tasks.iter().all(doorbell::JoinHandle::is_finished) {
+        let core = turns % 3;
+        rt.block_on(rt.core_offline(core)).unwrap();
+        rt.block_on(rt.core_online(core)).unwrap();
+        turns += 1;
+        if wakers.iter().all(std::thread::JoinHandle::is_finished) {
+            // Whoever was not told by now never will be; the join hangs.
+            break;
+        }
+    }
+    for task in tasks {
+        rt.block_on(task).unwrap();
+    }
+    for waker in wakers {
+        waker.join().unwrap();
+    }
+}
+
+/// As many tasks are woken at once as there are idle cores, and each keeps its core until all run.
+#[test]
+fn b21_as_many_wakers_as_idle_cores_get_one_each() {
+    const CORES: usize = 4;
+    const ROUNDS: usize = 50;
+    let rt = runtime(CORES);
+    let all_run = Arc::new(std::sync::Barrier::new(CORES));
+    let mut tells = Vec::new();
+    let mut tasks = Vec::new();
+    for _ in 0..CORES {
+        let (tell, mut told) = tokio::sync::mpsc::unbounded_channel::<()>();
+        let all_run = Arc::clone(&all_run);
+        tells.push(tell);
+        tasks.push(rt.spawn(async move {
+            let mut rounds = 0;
+            while told.recv().await.is_some() {
+                all_run.wait();
+                rounds += 1;
+            }
+            rounds
+        }));
+    }
+    for _ in 0..ROUNDS {
+        wait_until_parked(&rt);
+        let at_once = std::sync::Barrier::new(CORES);
+        std::thread::scope(|scope| {
+            for tell in &tells {
+                scope.spawn(|| {
+                    at_once.wait();
+                    tell.send(()).unwrap();
+                });
+            }
+        });
+    }
+    drop(tells);
+    for task in tasks {
+        assert_eq!(rt.block_on(task).unwrap(), ROUNDS);
+    }
+}
+
+/// How often the calling thread has waited in the OS.
+fn waits_of_this_thread() -> u64 {
+    let status = std::fs::read_to_string("/proc/thread-self/status").unwrap();
+    let count = status
+        .lines()
+        .find_map(|line| line.strip_prefix("voluntary_ctxt_switches:"));
+    count.unwrap().trim().parse().unwrap()
+}
+
+/// In a runtime that has never slept, the lane waits for its own parks and for nothing else: nothing
+/// is set up at the first sleep that would block. (The least of many runtimes: a page that is not
+/// there yet may make a thread wait too.)
+#[test]
+fn t16_the_first_sleep_waits_for_nothing_but_its_time() {
+    let waits_beside_parks = || {
+        let rt = runtime(1);
+        let task = rt.spawn(async {
+            let parks = || doorbell::Handle::current().metrics().lanes[0].counts.parks;
+            let before = (waits_of_this_thread(), parks());
+            doorbell::time::sleep(Duration::from_micros(300)).await;
+            let waits = waits_of_this_thread() - before.0;
+            (waits, parks() - before.1)
+        });
+        rt.block_on(task).unwrap()
+    };
+    let all: Vec<_> = (0..20).map(|_| waits_beside_parks()).collect();
+    let least = all
+        .iter()
+        .map(|(waits, parks)| waits.saturating_sub(*parks));
+    assert_eq!(least.min(), Some(0), "{all:?}");
+    assert!(all.iter().any(|(_, parks)| *parks > 0), "{all:?}");
+}

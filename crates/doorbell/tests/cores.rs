@@ -7,7 +7,8 @@
 )]
 
 use doorbell::{
-    Builder, CallError, CoreError, CoreId, Runtime, SpawnError, current_core, yield_now,
+    Builder, CallError, CoreError, CoreId, IdlePolicy, LaneState, Runtime, SpawnError,
+    current_core, yield_now,
 };
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
 use std::sync::{Arc, mpsc};
@@ -138,6 +139,28 @@ fn pinned_and_sleeping_tasks_go_on_while_their_core_is_off() {
     }
     stop.store(true, SeqCst);
     assert_eq!(rt.block_on(pinned).unwrap(), Some(CoreId::new(1)));
+}
+
+#[test]
+fn a_core_that_is_off_sleeps_by_every_policy() {
+    for policy in [
+        IdlePolicy::Park,
+        IdlePolicy::Adaptive { budget: 1.0 },
+        IdlePolicy::Spin,
+    ] {
+        let rt = Builder::new().cores(2).idle(policy).build().unwrap();
+        let wait_until = |state| {
+            while rt.lane_state(1) != Some(state) {
+                std::thread::yield_now();
+            }
+        };
+        set(&rt, 1, false).unwrap();
+        wait_until(LaneState::Parked);
+        set(&rt, 1, true).unwrap();
+        if policy == IdlePolicy::Spin {
+            wait_until(LaneState::Watching);
+        }
+    }
 }
 
 #[test]

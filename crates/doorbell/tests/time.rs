@@ -214,7 +214,7 @@ fn slack_makes_timers_share_their_wake_ups() {
 }
 
 #[test]
-fn an_earlier_timer_from_outside_rings_a_parked_lane_once() {
+fn t2_an_earlier_timer_from_outside_rings_a_parked_lane_once() {
     let rt = Builder::new()
         .cores(1)
         .watch(Duration::ZERO)

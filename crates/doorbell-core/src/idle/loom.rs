@@ -4,13 +4,13 @@
 // What a model counts with std's atomics is not part of it and orders nothing in it.
 #![allow(clippy::disallowed_types, clippy::disallowed_methods)]
 
-use super::{IdleSet, Left, Searching};
+use super::{IdleSet, Left, Search, Searching, Sentinel};
 use crate::bell::Announced;
 use crate::crew::{Crew, FrontRef};
-use crate::mailbox::Front;
+use crate::mailbox::{Front, Origin, Posted};
 use crate::queue::{Greed, Share, is_shareable};
 use crate::testing::front as alone;
-use crate::testing::model::{check, join_all, mutant};
+use crate::testing::model::{check, check_large, join_all, mutant};
 use ::loom::thread;
 use doorbell_machine::{Loom, Machine};
 use std::sync::Arc;
@@ -97,6 +97,129 @@ fn offer_against_sleep<const BUG: u8>() {
     nodes.into_iter().for_each(nodes::free);
 }
 
+/// Takes the task out of a lane's inbox, if it is there. Whether it was.
+fn take_one<const BUG: u8>(from: &Front<Loom<BUG>>, taken: &AtomicUsize) -> bool {
+    let Some((chain, _)) = from.take_inbox() else {
+        return false;
+    };
+    let (node, others) = chain.pop();
+    assert!(others.is_none());
+    // SAFETY: taken out just now, and it lives until the end of the model.
+    unsafe { node.as_ref() }.leave();
+    assert_eq!(taken.fetch_add(1, Relaxed), 0, "taken twice");
+    true
+}
+
+/// Sleeps by the steps of a lane, unless there is a task for it or for one that is stuck.
+fn sleep_unless_there_is_a_task<const BUG: u8>(
+    own: &Front<Loom<BUG>>,
+    stuck: &Front<Loom<BUG>>,
+    taken: &AtomicUsize,
+) {
+    let (bell, idle) = (own.bell(), own.crew().idle());
+    if bell.announce_watch() == Announced::Yes && bell.announce_park() == Announced::Yes {
+        idle.enter(own.lane());
+        let nothing = !own.has_inbox() && !stuck.has_inbox();
+        if nothing && idle.holds(own.lane()) && taken.load(Relaxed) == 0 {
+            let _ = bell.park(own.seat(), None);
+        }
+        if idle.leave(own.lane()) == Left::Claimed {
+            // It looks again in any case.
+            let _ = idle.end_search();
+        }
+    }
+    let _ = bell.end_idle();
+}
+
+/// A task is placed from outside for a lane that is inside a poll without an end, while another one
+/// falls asleep and a third one searches: one of the two gets it.
+fn place_between_three<const BUG: u8>() {
+    let fronts: Vec<FrontRef<Loom<BUG>>> = Crew::new(3, &Arc::default(), |_, _| 0);
+    let taken = Arc::new(AtomicUsize::new(0));
+    let (stuck, own, count) = (fronts[0].clone(), fronts[1].clone(), Arc::clone(&taken));
+    let sleeper = thread::spawn(move || {
+        while count.load(Relaxed) == 0 && !take_one(&own, &count) && !take_one(&stuck, &count) {
+            sleep_unless_there_is_a_task(&own, &stuck, &count);
+        }
+    });
+    let (stuck, other, count) = (fronts[0].clone(), fronts[1].clone(), Arc::clone(&taken));
+    let thief = thread::spawn(move || {
+        let crew = stuck.crew();
+        assert_eq!(crew.idle().begin_search(), Search::Begun);
+        let took = take_one(&stuck, &count) || take_one(&other, &count);
+        if crew.idle().end_search() == Searching::None {
+            <Loom<BUG> as Machine>::fence_announce();
+            if stuck.has_inbox() || other.has_inbox() {
+                crew.offer(2);
+            }
+        }
+        if took {
+            // The end of the model for who sleeps.
+            other.request_pass();
+        }
+    });
+    let node = nodes::boxed();
+    let to = fronts[0].crew().place(&fronts[0]);
+    // SAFETY: the node lives until the end of the model.
+    assert_eq!(unsafe { to.post_task(node, Origin::Outside) }, Posted::Yes);
+    join_all([sleeper, thief]);
+    assert_eq!(taken.load(Relaxed), 1);
+    assert!(
+        !fronts[0].crew().idle().anyone_searches(),
+        "a count is left"
+    );
+    nodes::free(node);
+}
+
+/// Two lanes that park would both be the sentinel: one of them is.
+fn two_would_be_sentinels<const BUG: u8>() {
+    let set = Arc::new(IdleSet::<Loom<BUG>>::new(2));
+    let begun = Arc::new(AtomicUsize::new(0));
+    let lanes = [(); 2].map(|()| {
+        let (set, begun) = (Arc::clone(&set), Arc::clone(&begun));
+        thread::spawn(move || {
+            if set.begin_sentinel() == Sentinel::Begun {
+                assert_eq!(begun.fetch_add(1, Relaxed), 0, "two sentinels");
+            }
+        })
+    });
+    join_all(lanes);
+    assert_eq!(begun.load(Relaxed), 1);
+    set.enter(0);
+    assert!(!set.lacks_sentinel() && !set.wants_sentinel());
+    set.end_sentinel();
+    assert!(set.lacks_sentinel());
+}
+
+/// A lane pushes the one task that it has while the sentinel ends and a third one sleeps: that one
+/// is woken to look after it.
+fn push_against_the_end_of_a_sentinel<const BUG: u8>() {
+    let fronts: Vec<FrontRef<Loom<BUG>>> = Crew::new(3, &Arc::default(), |_, _| 0);
+    let (busy, crew) = (&fronts[0], fronts[0].crew());
+    crew.idle().enter(2);
+    assert_eq!(crew.idle().begin_sentinel(), Sentinel::Begun);
+    let (theirs, victim) = (fronts[1].clone(), fronts[0].clone());
+    let sentinel = thread::spawn(move || {
+        let crew = theirs.crew();
+        crew.idle().end_sentinel();
+        <Loom<BUG> as Machine>::fence_announce();
+        if !victim.queue().is_empty() {
+            crew.watch_over(theirs.lane());
+        }
+    });
+    let node = nodes::boxed();
+    // SAFETY: this thread is the owner; the node lives until the end of the model.
+    let _ = unsafe { busy.queue().push(node, Share::Always) };
+    <Loom<BUG> as Machine>::fence_recheck();
+    crew.watch_over(busy.lane());
+    sentinel.join().unwrap();
+    assert!(crew.idle().wants_sentinel(), "nobody looks after it");
+    assert_eq!(crew.idle().leave(2), Left::Claimed);
+    // SAFETY: this thread is the owner.
+    assert!(unsafe { busy.queue().pop() }.is_some());
+    nodes::free(node);
+}
+
 mod nodes {
     use crate::node::{Node, Ready};
     use doorbell_machine::Machine;
@@ -144,6 +267,26 @@ fn w17_a_lane_does_not_sleep_while_another_has_two() {
 #[test]
 fn d7_the_last_share_frees_the_crew() {
     check(last_share::<0>);
+}
+
+#[test]
+fn w17_a_task_placed_at_a_stuck_lane_is_taken_by_a_sleeper_or_a_thief() {
+    check_large(place_between_three::<0>);
+}
+
+#[test]
+fn one_lane_at_a_time_is_the_sentinel() {
+    check(two_would_be_sentinels::<0>);
+}
+
+#[test]
+fn s2_a_task_pushed_while_the_sentinel_ends_is_looked_after() {
+    check(push_against_the_end_of_a_sentinel::<0>);
+}
+
+#[test]
+fn mutant_sentinel_blind() {
+    mutant!(IdleSentinelBlind, two_would_be_sentinels);
 }
 
 #[test]

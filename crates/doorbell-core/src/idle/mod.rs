@@ -238,6 +238,16 @@ impl<M: Machine> IdleSet<M> {
 
     /// A lane that parks would be the one that looks at stuck lanes.
     pub fn begin_sentinel(&self) -> Sentinel {
+        if M::BUG.is(Bug::IdleSentinelBlind) {
+            // ORDER: the mutant; two lanes may both find that nobody is.
+            let seen = self.sentinel.load(Ordering::Acquire);
+            // ORDER: the mutant's second half; Release pairs with nothing that would help.
+            self.sentinel.store(sentinel::TAKEN, Ordering::Release);
+            return match seen {
+                sentinel::TAKEN => Sentinel::Taken,
+                _ => Sentinel::Begun,
+            };
+        }
         // ORDER: AcqRel pairs with itself and with `want_sentinel`: the word has one order, and of
         // two that ask one is refused.
         if self.sentinel.swap(sentinel::TAKEN, Ordering::AcqRel) == sentinel::TAKEN {

@@ -152,6 +152,8 @@ pub struct Lane<M: Machine> {
     after_deadline: Cell<bool>,
     /// It is in the idle set, or was until a waker claimed it.
     in_idle_set: Cell<bool>,
+    /// Since when posts and requests have kept it from a look at the others; 0 if they have not.
+    unlooked_ns: Cell<u64>,
     /// It is counted as searching.
     searching: Cell<bool>,
     /// It is the crew's sentinel, and looks next after so long.
@@ -179,6 +181,7 @@ impl<M: Machine> Lane<M> {
             local,
             after_deadline: Cell::new(false),
             in_idle_set: Cell::new(false),
+            unlooked_ns: Cell::new(0),
             searching: Cell::new(false),
             is_sentinel: Cell::new(false),
             sentinel_ns: Cell::new(SENTINEL_MIN_NS),
@@ -203,6 +206,7 @@ impl<M: Machine> Lane<M> {
         loop {
             match self.pass() {
                 Pass::Work => {
+                    self.unlooked_ns.set(0);
                     self.end_sentinel();
                     self.end_search();
                     self.offer_surplus();

@@ -35,6 +35,7 @@ impl<M: Machine> Lane<M> {
         if !self.has_others() {
             return false;
         }
+        self.unlooked_ns.set(0);
         self.enter_idle_set();
         match self.shared.front().crew().idle().begin_search() {
             Search::Begun => self.searching.set(true),
@@ -49,6 +50,7 @@ impl<M: Machine> Lane<M> {
         if !self.has_others() {
             return false;
         }
+        self.unlooked_ns.set(0);
         self.enter_idle_set();
         let front = self.shared.front();
         // Claimed while it watched: what it was claimed for may be gone, but the claim is to be
@@ -69,6 +71,8 @@ impl<M: Machine> Lane<M> {
     /// whoever pushes one task, wakes nobody and then takes long is looked after too.
     pub(super) fn sentinel_until_ns(&self) -> Option<u64> {
         if !self.has_others() {
+            // One that was taken off leaves it to another.
+            self.end_sentinel();
             return None;
         }
         let idle = self.shared.front().crew().idle();

@@ -3,13 +3,15 @@
 // Tests on real threads, outside of any model.
 #![allow(clippy::disallowed_types, clippy::disallowed_methods)]
 
+mod disturbed;
 mod threads;
 
 use super::{IdlePolicy, Lane, LaneConfig, LaneCounts, LaneShared, POLLS_PER_PASS, Pass, WatchEnd};
 use crate::bell::{Announced, LaneState};
-use crate::crew::FrontRef;
+use crate::crew::{Crew, FrontRef};
 use crate::mailbox::Posted;
 use crate::node::{Node, Ready};
+use crate::offline::TakenOff;
 use crate::switches::{CallCoalesce, IdleNotify, SwitchWord, Switches};
 use crate::testing::{Log, post, spawn};
 use doorbell_machine::{Counter, Host};
@@ -294,6 +296,30 @@ fn b10_calls_without_end_do_not_keep_a_watching_lane_from_its_pass() {
     assert_eq!((counts.delivered, counts.rings), (counts.takes, 0));
     it.rounds_left.set(0);
     assert_eq!(lane.take().delivered, 1);
+}
+
+#[test]
+fn s2_a_sentinel_that_is_taken_off_leaves_it_to_another() {
+    let switches = Arc::default();
+    let fronts = Crew::<Host>::new(3, &switches, |_, _| 0);
+    let lanes = fronts.into_iter().map(|front| {
+        let config = LaneConfig {
+            idle: IdlePolicy::Park,
+        };
+        Lane::new(Arc::new(LaneShared::with(config, front, Arc::default())))
+    });
+    let [busy, first, second] = lanes.collect::<Vec<_>>().try_into().expect("three lanes");
+    // It runs, and has one task waiting.
+    busy.local
+        .enter(|| drop(spawn(busy.shared.front(), async {})));
+    assert!(first.sentinel_until_ns().is_some());
+    assert!(second.sentinel_until_ns().is_none(), "there is one");
+    let crew = first.shared.front().crew();
+    assert_eq!(crew.take_off(1), TakenOff::Now);
+    first.local.follow();
+    assert!(first.sentinel_until_ns().is_none(), "it is off");
+    assert!(second.sentinel_until_ns().is_some(), "the next one");
+    busy.local.enter(|| busy.local.close());
 }
 
 #[test]

@@ -45,8 +45,10 @@ impl<M: Machine> Lane<M> {
     pub(super) fn watch(&self) -> WatchEnd {
         let (shared, tally) = (&*self.shared, &self.shared.tally);
         let front = shared.front();
-        // A paused clock waits for the lane to sleep.
+        // The CPU of a core that is off is left to others, by every policy; a paused clock waits for
+        // the lane to sleep.
         if !self.governor.watches()
+            || self.local.is_off()
             || shared.clock.is_frozen()
             || (self.after_deadline.get() && self.governor.heeds_deadlines())
         {
@@ -56,6 +58,9 @@ impl<M: Machine> Lane<M> {
         let watch_ns = self.governor.watch_ns(started_ns);
         if watch_ns == 0 {
             return WatchEnd::Quiet;
+        }
+        if self.is_look_overdue(started_ns) && self.look_around() {
+            return WatchEnd::Busy;
         }
         tally.watches.add_owned(1);
         // A timer that is due sooner ends the watch: the park goes on with an exact deadline.
@@ -82,8 +87,10 @@ impl<M: Machine> Lane<M> {
             }
             progress.quiet_ns = 0;
             progress.looked_ns = None;
-            // What asked for a pass gets one: the mailbox is taken there.
-            if front.bell().wants_pass() || self.serve_watched(&mut progress) {
+            // What asked for a pass gets one: the mailbox is taken there. A call may have taken the
+            // lane off.
+            if front.bell().wants_pass() || self.serve_watched(&mut progress) || self.local.is_off()
+            {
                 return WatchEnd::Busy;
             }
             // A timer came by mail or from a call, or one is due although calls keep coming.
@@ -94,9 +101,21 @@ impl<M: Machine> Lane<M> {
             if progress.serves.is_multiple_of(TAKES_PER_CLOCK)
                 && M::now_ns().saturating_sub(started_ns) >= PASS_INTERVAL_NS
             {
+                // What it finds is run after the pass.
+                self.look_around();
                 return WatchEnd::Busy;
             }
         }
+    }
+
+    /// Whether this lane was told so often, of calls or for nothing, that it has not looked at the
+    /// others for long although it is idle.
+    fn is_look_overdue(&self, now_ns: u64) -> bool {
+        let since_ns = self.unlooked_ns.get();
+        if since_ns == 0 {
+            self.unlooked_ns.set(now_ns.max(1));
+        }
+        since_ns != 0 && now_ns.saturating_sub(since_ns) >= PASS_INTERVAL_NS
     }
 
     /// How long to look at the own line only.

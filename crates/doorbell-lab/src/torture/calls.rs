@@ -5,25 +5,33 @@
     reason = "operations have one form, whether they wait or not"
 )]
 
+use std::sync::Arc;
+
 use doorbell::{CallCoalesce, CallError, CoreId, Handle, IdleNotify, ManyResults, Switches};
 
+use super::cores::Turns;
 use super::driver::{Driver, Place};
-use super::ledger::{Due, Entry, Receipt};
+use super::ledger::{Due, Entry, Receipt, Refusal};
 use super::op::Op;
 
 /// An answer that no other closure gives.
 const ANSWER: usize = 0xA000;
 
 /// The next of a row of posts.
-fn post_next(handle: &Handle, mut rest: Vec<(usize, Entry)>) {
-    // The runtime outlives the round, so a refusal shows as an entry that never ran.
+fn post_next(handle: &Handle, turns: &Arc<Turns>, mut rest: Vec<(usize, Entry)>) {
+    // The runtime outlives the round, so a refusal shows as an entry that never ran; but a core
+    // that is off refuses, and with it the row ends.
+    let refusals: Vec<Refusal> = rest.iter().map(|(_, entry)| entry.refusal()).collect();
     if let Some((core, entry)) = rest.pop() {
-        let next = handle.clone();
+        let since = turns.since(core);
+        let (next, their_turns) = (handle.clone(), Arc::clone(turns));
         let posted = handle.post_on(core, move || {
             entry.end();
-            post_next(&next, rest);
+            post_next(&next, &their_turns, rest);
         });
-        drop(posted);
+        if matches!(posted, Err(CallError::CoreOffline { .. })) && turns.was_off(since) {
+            refusals.iter().for_each(Refusal::refuse);
+        }
     }
 }
 
@@ -35,16 +43,17 @@ impl Driver {
             entry.end();
             ANSWER + core
         });
-        let answer = self.expect(Op::CallAwaited, call.await);
-        self.check(Op::CallAwaited, answer == Some(ANSWER + core), || {
+        let answer = self.answered(Op::CallAwaited, &receipt, call.await);
+        let right = receipt.is_refused() || answer == Some(ANSWER + core);
+        self.check(Op::CallAwaited, right, || {
             format!("the answer is {answer:?}")
         });
-        receipt.expect_done(&self.tools.ledger);
+        self.finish(receipt);
     }
 
     pub(super) async fn call_blocking(&mut self) {
         let core = self.any_core();
-        let (entry, mut receipt) = self.entry(core, Due::Once, Op::CallBlocking);
+        let (entry, receipt) = self.entry(core, Due::Once, Op::CallBlocking);
         // What the callee writes here is seen without any ordering of the caller's own.
         let mut written = [0; 4];
         let done = self.handle.call_blocking(core, || {
@@ -58,7 +67,11 @@ impl Driver {
                 });
                 receipt.expect_done(&self.tools.ledger);
             }
-            (Place::Task, Err(CallError::InsideLane)) => receipt.refused(),
+            (Place::Task, Err(CallError::InsideLane)) => receipt.refuse(),
+            (_, Err(CallError::CoreOffline { core })) => {
+                self.check_off(Op::CallBlocking, receipt.since(), core);
+                receipt.refuse();
+            }
             (_, other) => {
                 self.check(Op::CallBlocking, false, || format!("it gave {other:?}"));
             }
@@ -68,15 +81,24 @@ impl Driver {
 
     pub(super) async fn call_detached(&mut self) {
         let core = self.any_core();
-        let entry = self.entry_kept(core, Due::Once, Op::CallDetached);
+        let (entry, mut receipt) = self.entry(core, Due::Once, Op::CallDetached);
         self.handle.call_on(core, move || entry.end()).detach();
+        if self.tools.turns.was_off(receipt.since()) {
+            receipt.spare();
+        }
+        self.keep(receipt);
     }
 
     pub(super) async fn post(&mut self) {
         let core = self.any_core();
-        let entry = self.entry_kept(core, Due::Once, Op::Post);
+        self.post_to(core, Op::Post);
+    }
+
+    fn post_to(&mut self, core: usize, op: Op) {
+        let (entry, receipt) = self.entry(core, Due::Once, op);
         let posted = self.handle.post_on(core, move || entry.end());
-        self.expect(Op::Post, posted);
+        self.answered(op, &receipt, posted);
+        self.keep(receipt);
     }
 
     pub(super) async fn call_withdrawn(&mut self) {
@@ -94,16 +116,20 @@ impl Driver {
             std::panic::resume_unwind(Box::new(ANSWER + core))
         });
         let result: Result<(), CallError> = call.await;
-        let payload = result.map_err(|error| {
-            let payload = error.try_into_panic().ok()?;
-            payload.downcast::<usize>().ok()
-        });
-        self.check(
-            Op::CallPanics,
-            matches!(&payload, Err(Some(answer)) if **answer == ANSWER + core),
-            || format!("its waiter got {payload:?}"),
-        );
-        receipt.expect_done(&self.tools.ledger);
+        if let Err(error @ CallError::CoreOffline { .. }) = result {
+            self.answered::<()>(Op::CallPanics, &receipt, Err(error));
+        } else {
+            let payload = result.map_err(|error| {
+                let payload = error.try_into_panic().ok()?;
+                payload.downcast::<usize>().ok()
+            });
+            self.check(
+                Op::CallPanics,
+                matches!(&payload, Err(Some(answer)) if **answer == ANSWER + core),
+                || format!("its waiter got {payload:?}"),
+            );
+        }
+        self.finish(receipt);
     }
 
     /// An entry for each of these cores, found by the number of the core.
@@ -119,25 +145,44 @@ impl Driver {
         (entries, receipts)
     }
 
-    /// Each core answered, in the order of the cores, and its waiter saw it.
+    /// Each core answered, in the order of the cores, and its waiter saw it. Those that are off are
+    /// left out of a call to all; a call to one of them by name is refused.
     fn expect_all(
-        &self,
+        &mut self,
         op: Op,
-        cores: &[usize],
         results: Result<ManyResults<usize>, CallError>,
-        receipts: &[Receipt],
+        receipts: Vec<Receipt>,
     ) {
+        let all = matches!(op, Op::AllAwaited | Op::AllBlocking | Op::AllFromCalls);
+        let turns = Arc::clone(&self.tools.turns);
+        if let Err(CallError::CoreOffline { core }) = results {
+            let its = |receipt: &&Receipt| receipt.since().core() == core.index();
+            if let Some(receipt) = receipts.iter().find(its) {
+                self.check_off(op, receipt.since(), core);
+            }
+            for receipt in receipts {
+                receipt.refuse();
+                self.keep(receipt);
+            }
+            return;
+        }
         let results = self.expect(op, results).unwrap_or_default();
         let answers: Result<Vec<usize>, _> = results.into_iter().collect();
         let answers = self.expect(op, answers).unwrap_or_default();
-        let right = answers
-            .iter()
-            .copied()
-            .eq(cores.iter().map(|core| ANSWER + core));
-        self.check(op, right, || format!("{cores:?} answered {answers:?}"));
+        let mut rest = answers.iter().peekable();
         for receipt in receipts {
-            receipt.expect_done(&self.tools.ledger);
+            let since = receipt.since();
+            if rest.next_if_eq(&&(ANSWER + since.core())).is_none() {
+                self.check(op, all && turns.was_off(since), || {
+                    format!("{since:?} did not answer: {answers:x?}")
+                });
+                receipt.refuse();
+            }
+            self.finish(receipt);
         }
+        self.check(op, rest.next().is_none(), || {
+            format!("more answered than were asked: {answers:x?}")
+        });
     }
 
     pub(super) async fn many_awaited(&mut self) {
@@ -147,14 +192,14 @@ impl Driver {
             .handle
             .call_many(cores.iter().copied(), answering(entries));
         let results = calls.await;
-        self.expect_all(Op::ManyAwaited, &cores, results, &receipts);
+        self.expect_all(Op::ManyAwaited, results, receipts);
     }
 
     pub(super) async fn all_awaited(&mut self) {
         let cores: Vec<usize> = (0..self.handle.cores()).collect();
         let (entries, receipts) = self.sheet(&cores, Due::Once, Op::AllAwaited);
         let results = self.handle.call_all(answering(entries)).await;
-        self.expect_all(Op::AllAwaited, &cores, results, &receipts);
+        self.expect_all(Op::AllAwaited, results, receipts);
     }
 
     pub(super) async fn many_blocking(&mut self) {
@@ -162,33 +207,31 @@ impl Driver {
         let (entries, receipts) = self.sheet(&cores, Due::Once, Op::ManyBlocking);
         let listed = cores.iter().copied();
         let results = self.handle.call_many_blocking(listed, answering(entries));
-        self.blocked(Op::ManyBlocking, &cores, results, receipts);
+        self.blocked(Op::ManyBlocking, results, receipts);
     }
 
     pub(super) async fn all_blocking(&mut self) {
         let cores: Vec<usize> = (0..self.handle.cores()).collect();
         let (entries, receipts) = self.sheet(&cores, Due::Once, Op::AllBlocking);
         let results = self.handle.call_all_blocking(answering(entries));
-        self.blocked(Op::AllBlocking, &cores, results, receipts);
+        self.blocked(Op::AllBlocking, results, receipts);
     }
 
     /// On a lane it has to be refused, elsewhere done.
     fn blocked(
         &mut self,
         op: Op,
-        cores: &[usize],
         results: Result<ManyResults<usize>, CallError>,
         receipts: Vec<Receipt>,
     ) {
-        if self.place == Place::Thread {
-            self.expect_all(op, cores, results, &receipts);
-            return;
+        if self.place == Place::Thread || matches!(results, Err(CallError::CoreOffline { .. })) {
+            return self.expect_all(op, results, receipts);
         }
         self.check(op, matches!(results, Err(CallError::InsideLane)), || {
             format!("on a lane it gave {results:?}")
         });
-        for mut receipt in receipts {
-            receipt.refused();
+        for receipt in receipts {
+            receipt.refuse();
             self.keep(receipt);
         }
     }
@@ -204,17 +247,13 @@ impl Driver {
 
     pub(super) async fn many_posted(&mut self) {
         for core in self.some_cores() {
-            let entry = self.entry_kept(core, Due::Once, Op::ManyPosted);
-            let posted = self.handle.post_on(core, move || entry.end());
-            self.expect(Op::ManyPosted, posted);
+            self.post_to(core, Op::ManyPosted);
         }
     }
 
     pub(super) async fn all_posted(&mut self) {
         for core in 0..self.handle.cores() {
-            let entry = self.entry_kept(core, Due::Once, Op::AllPosted);
-            let posted = self.handle.post_on(core, move || entry.end());
-            self.expect(Op::AllPosted, posted);
+            self.post_to(core, Op::AllPosted);
         }
     }
 
@@ -227,12 +266,15 @@ impl Driver {
             outer.end();
             handle.call_on(second, move || inner.end())
         });
-        if let Some(next) = self.expect(Op::CallsFromCalls, call.await) {
-            outer_receipt.expect_done(&self.tools.ledger);
-            if self.expect(Op::CallsFromCalls, next.await).is_some() {
-                inner_receipt.expect_done(&self.tools.ledger);
-            }
-        }
+        let Some(next) = self.answered(Op::CallsFromCalls, &outer_receipt, call.await) else {
+            // Dropped with the closure that would have posted it.
+            inner_receipt.refuse();
+            self.keep(inner_receipt);
+            return self.finish(outer_receipt);
+        };
+        self.finish(outer_receipt);
+        self.answered(Op::CallsFromCalls, &inner_receipt, next.await);
+        self.finish(inner_receipt);
     }
 
     pub(super) async fn posts_from_posts(&mut self) {
@@ -249,7 +291,7 @@ impl Driver {
                 (core, self.entry_kept(core, due, Op::PostsFromPosts))
             })
             .collect();
-        post_next(&self.handle, row);
+        post_next(&self.handle, &self.tools.turns, row);
     }
 
     pub(super) async fn all_from_calls(&mut self) {
@@ -262,11 +304,16 @@ impl Driver {
             outer.end();
             handle.call_all(answering(entries))
         });
-        if let Some(calls) = self.expect(Op::AllFromCalls, call.await) {
-            outer_receipt.expect_done(&self.tools.ledger);
-            let results = calls.await;
-            self.expect_all(Op::AllFromCalls, &cores, results, &receipts);
-        }
+        let Some(calls) = self.answered(Op::AllFromCalls, &outer_receipt, call.await) else {
+            for receipt in receipts {
+                receipt.refuse();
+                self.keep(receipt);
+            }
+            return self.finish(outer_receipt);
+        };
+        self.finish(outer_receipt);
+        let results = calls.await;
+        self.expect_all(Op::AllFromCalls, results, receipts);
     }
 
     pub(super) async fn turn_switches(&mut self) {

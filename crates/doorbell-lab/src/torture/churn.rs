@@ -1,18 +1,15 @@
-//! What comes and goes beside the operations.
-//!
-//! Runtimes do today. Cores that are taken off the main runtime and put back belong here too, once a
-//! runtime can do that: as another [`Churn`], which [`churn`] chooses among. Then `Entry::run` has to
-//! ask where a closure for a core that is off may run.
+//! Runtimes that come and go beside the operations.
 
 use std::sync::Arc;
 use std::time::Duration;
 
-use doorbell::{Builder, CallError, Handle, Runtime};
+use doorbell::{Builder, CallError, Handle, IdlePolicy, Runtime};
 
 use super::dice::Dice;
 use super::driver::{Driver, Place, Station, Tools};
 use super::ledger::Due;
 use super::op::Op;
+use super::round::Idle;
 
 /// The first bytes of the names of the threads of runtimes that come and go.
 pub(super) const GUEST: &str = "guest";
@@ -36,6 +33,8 @@ enum Churn {
 pub(super) struct Churned {
     /// Runtimes that came and went.
     pub(super) runtimes: u64,
+    /// How often a core of the main runtime was taken off or put back meanwhile.
+    pub(super) turns: u64,
     pub(super) drivers: Vec<Driver>,
 }
 
@@ -54,8 +53,14 @@ pub(super) fn churn(
         }
         let way = dice.choose(&[Churn::Rested, Churn::UnderFire, Churn::OnALane]);
         let cores = 1 + dice.roll(2) as usize;
-        let watch = Duration::from_micros(dice.choose(&[0, 10, 1_000]));
-        let built = Builder::new().cores(cores).watch(watch).name(GUEST).build();
+        let idle = dice.choose(&[
+            Idle::Watch(Duration::from_micros(10)),
+            Idle::Watch(Duration::from_millis(1)),
+            Idle::Policy(IdlePolicy::Park),
+            Idle::Policy(IdlePolicy::Adaptive { budget: 0.5 }),
+            Idle::Policy(IdlePolicy::Spin),
+        ]);
+        let built = idle.of(Builder::new().cores(cores).name(GUEST)).build();
         let runtime = match built {
             Ok(runtime) => runtime,
             Err(error) => {
@@ -67,7 +72,10 @@ pub(super) fn churn(
             runtime.handle().clone(),
             Dice::new(dice.roll(u64::MAX), u64::from(turn)),
             Place::Thread,
-            tools.clone(),
+            Tools {
+                turns: Arc::default(),
+                ..tools.clone()
+            },
             Arc::clone(station),
         );
         driver.lasts = false;
@@ -101,7 +109,8 @@ fn end_under_fire(runtime: Runtime, main: &Handle, driver: &mut Driver, on_a_lan
     }
     let far = driver.dice.roll(main.cores() as u64) as usize;
     let name = Op::CallWithdrawn.name();
-    let (entry, receipt) = ledger.entry(main, far, Due::AtMostOnce, name);
+    let since = driver.tools.turns.since(far);
+    let (entry, receipt) = ledger.entry(main, since, Due::AtMostOnce, name);
     driver.keep(receipt);
     let main_handle = main.clone();
     drop(runtime.spawn(async move {

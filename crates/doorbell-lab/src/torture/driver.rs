@@ -3,8 +3,9 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
-use doorbell::Handle;
+use doorbell::{CallError, CoreId, Handle, JoinHandle, SpawnError};
 
+use super::cores::{Since, Turns};
 use super::dice::Dice;
 use super::ledger::{Due, Entry, Ledger, Receipt};
 use super::op::Op;
@@ -51,6 +52,8 @@ pub(super) enum Place {
 #[derive(Clone, Debug)]
 pub(super) struct Tools {
     pub(super) ledger: Arc<Ledger>,
+    /// Which cores of the driver's runtime are off.
+    pub(super) turns: Arc<Turns>,
     /// Whoever gets this completes it, from a thread that is no lane.
     pub(super) wake: crossbeam_channel::Sender<tokio::sync::oneshot::Sender<u64>>,
 }
@@ -129,7 +132,8 @@ impl Driver {
     /// A closure for a core of the runtime.
     pub(super) fn entry(&mut self, core: usize, due: Due, op: Op) -> (Entry, Receipt) {
         self.entries += 1;
-        self.tools.ledger.entry(&self.handle, core, due, op.name())
+        let since = self.tools.turns.since(core);
+        self.tools.ledger.entry(&self.handle, since, due, op.name())
     }
 
     /// Keeps it until the end of the round.
@@ -162,6 +166,56 @@ impl Driver {
                 self.check(op, false, || format!("it ended with: {error}"));
                 None
             }
+        }
+    }
+
+    /// A core has refused what was for it, which is right only if it was off.
+    pub(super) fn check_off(&self, op: Op, since: Since, core: CoreId) {
+        let right = core.index() == since.core() && self.tools.turns.was_off(since);
+        self.check(op, right, || {
+            format!("{core} refused, but was on: {since:?}")
+        });
+    }
+
+    /// What a call gave, unless its core was off: then it was refused, and must not run.
+    pub(super) fn answered<T>(
+        &self,
+        op: Op,
+        receipt: &Receipt,
+        result: Result<T, CallError>,
+    ) -> Option<T> {
+        match result {
+            Err(CallError::CoreOffline { core }) => {
+                self.check_off(op, receipt.since(), core);
+                receipt.refuse();
+                None
+            }
+            other => self.expect(op, other),
+        }
+    }
+
+    /// What is left to do once a closure was waited for: look that it ran, or never does.
+    pub(super) fn finish(&mut self, receipt: Receipt) {
+        if receipt.is_refused() {
+            self.keep(receipt);
+        } else {
+            receipt.expect_done(&self.tools.ledger);
+        }
+    }
+
+    /// A task that stays on a core, unless that is off.
+    pub(super) fn spawned<T>(
+        &self,
+        op: Op,
+        since: Since,
+        task: Result<JoinHandle<T>, SpawnError>,
+    ) -> Option<JoinHandle<T>> {
+        match task {
+            Err(SpawnError::CoreOffline { core }) => {
+                self.check_off(op, since, core);
+                None
+            }
+            other => self.expect(op, other),
         }
     }
 

@@ -5,6 +5,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use doorbell::{CoreId, Handle};
 
+use super::cores::Since;
+
 /// How many failures of a round are kept; one is enough to end it.
 const FAILURES_MAX: usize = 8;
 
@@ -24,8 +26,6 @@ pub(super) enum Due {
     Once,
     /// Once, or not at all if it was withdrawn in time.
     AtMostOnce,
-    /// Not at all: it was refused.
-    Never,
 }
 
 /// One closure: it carries this, and calls [`Entry::run`] where it runs.
@@ -43,13 +43,20 @@ pub(super) struct Entry {
 struct Slot {
     runs: AtomicU64,
     written: AtomicU64,
+    refused: AtomicBool,
 }
+
+/// By this a closure is marked as refused after it was dropped.
+#[derive(Debug)]
+pub(super) struct Refusal(Arc<Slot>);
 
 /// What whoever asked keeps of it.
 #[derive(Debug)]
 pub(super) struct Receipt {
     slot: Arc<Slot>,
     due: Due,
+    /// The core, when it was asked for.
+    since: Since,
     what: &'static str,
 }
 
@@ -69,7 +76,7 @@ impl Ledger {
     pub(super) fn entry(
         self: &Arc<Self>,
         home: &Handle,
-        core: usize,
+        since: Since,
         due: Due,
         what: &'static str,
     ) -> (Entry, Receipt) {
@@ -79,13 +86,14 @@ impl Ledger {
         let receipt = Receipt {
             slot: Arc::clone(&slot),
             due,
+            since,
             what,
         };
         let entry = Entry {
             ledger: Arc::clone(self),
             slot,
             home: home.clone(),
-            core,
+            core: since.core(),
             what,
         };
         (entry, receipt)
@@ -152,6 +160,19 @@ impl Entry {
     pub(super) fn end(self) {
         self.run();
     }
+
+    /// To be used if its core is off.
+    pub(super) fn refusal(&self) -> Refusal {
+        Refusal(Arc::clone(&self.slot))
+    }
+}
+
+impl Refusal {
+    /// The runtime refused the closure: it must not run.
+    pub(super) fn refuse(&self) {
+        // ORDER: Relaxed; looked at again and again until what is left over is gone.
+        self.0.refused.store(true, Ordering::Relaxed);
+    }
 }
 
 impl Drop for Entry {
@@ -176,14 +197,30 @@ impl Receipt {
         });
     }
 
+    /// The core that it is for, when it was asked for.
+    pub(super) fn since(&self) -> Since {
+        self.since
+    }
+
     /// The runtime refused it.
-    pub(super) fn refused(&mut self) {
-        self.due = Due::Never;
+    pub(super) fn refuse(&self) {
+        Refusal(Arc::clone(&self.slot)).refuse();
+    }
+
+    /// Whether the runtime refused it.
+    pub(super) fn is_refused(&self) -> bool {
+        // ORDER: see `Refusal::refuse`.
+        self.slot.refused.load(Ordering::Relaxed)
+    }
+
+    /// The runtime may have refused it, which nobody was told.
+    pub(super) fn spare(&mut self) {
+        self.due = Due::AtMostOnce;
     }
 
     /// Whether it may still have to run.
     pub(super) fn is_open(&self) -> bool {
-        self.due == Due::Once && self.runs() == 0
+        self.due == Due::Once && self.runs() == 0 && !self.is_refused()
     }
 
     /// Whether it ran.
@@ -194,14 +231,15 @@ impl Receipt {
     /// At the end.
     pub(super) fn settle(&self, ledger: &Ledger) {
         let runs = self.runs();
-        let right = match self.due {
+        let (what, due, refused) = (self.what, self.due, self.is_refused());
+        let right = match due {
+            _ if refused => runs == 0,
             Due::Once => runs == 1,
             Due::AtMostOnce => runs <= 1,
-            Due::Never => runs == 0,
         };
-        let (what, due) = (self.what, self.due);
         ledger.check(right, || {
-            format!("{what}: due {due:?}, but it ran {runs} times")
+            let refused = if refused { ", refused" } else { "" };
+            format!("{what}: due {due:?}{refused}, but it ran {runs} times")
         });
     }
 
@@ -214,13 +252,18 @@ impl Receipt {
 #[cfg(test)]
 mod tests {
     use super::{Due, Ledger};
+    use crate::torture::cores::Turns;
 
     #[test]
     fn what_is_wrong_is_found() {
         let runtime = doorbell::Builder::new().cores(2).build().expect("it runs");
-        let run = |due, on, times: u32| {
+        let run = |due, refused: bool, on, times: u32| {
             let ledger = Ledger::new();
-            let (entry, receipt) = ledger.entry(runtime.handle(), 0, due, "an operation");
+            let since = Turns::default().since(0);
+            let (entry, receipt) = ledger.entry(runtime.handle(), since, due, "an operation");
+            if refused {
+                entry.refusal().refuse();
+            }
             let body = || (0..times).for_each(|_| entry.run());
             runtime.call_blocking(on, body).expect("it runs");
             assert_eq!(ledger.live(), 1);
@@ -229,12 +272,12 @@ mod tests {
             receipt.settle(&ledger);
             ledger.failures()
         };
-        assert_eq!(run(Due::Once, 0, 1), [""; 0]);
-        assert_eq!(run(Due::AtMostOnce, 0, 0), [""; 0]);
-        assert_eq!(run(Due::Never, 0, 0), [""; 0]);
-        assert!(run(Due::Once, 1, 1)[0].contains("for core 0 ran on Some(1)"));
-        assert!(run(Due::Once, 0, 0)[0].contains("ran 0 times"));
-        assert!(run(Due::AtMostOnce, 0, 2)[0].contains("ran 2 times"));
-        assert!(run(Due::Never, 0, 1)[0].contains("due Never"));
+        assert_eq!(run(Due::Once, false, 0, 1), [""; 0]);
+        assert_eq!(run(Due::AtMostOnce, false, 0, 0), [""; 0]);
+        assert_eq!(run(Due::Once, true, 0, 0), [""; 0]);
+        assert!(run(Due::Once, false, 1, 1)[0].contains("for core 0 ran on Some(1)"));
+        assert!(run(Due::Once, false, 0, 0)[0].contains("ran 0 times"));
+        assert!(run(Due::AtMostOnce, false, 0, 2)[0].contains("ran 2 times"));
+        assert!(run(Due::Once, true, 0, 1)[0].contains("refused, but it ran"));
     }
 }

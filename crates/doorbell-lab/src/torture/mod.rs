@@ -1,20 +1,23 @@
 //! `doorbell torture`: everything at once, on real threads, and every count must add up.
 //!
 //! Modelled on the kernel's scftorture: a mix of calls to single, many and all cores, waiting and
-//! not, some from inside others; tasks that move, timers, and runtimes that come and go beside it.
+//! not, some from inside others; tasks that move, timers, cores that are taken off and put back, and
+//! runtimes that come and go beside it.
 //!
 //! It goes in rounds. A round has a runtime whose shape comes from the seed, drivers on threads and
-//! in tasks, and one that lets other runtimes come and go. At its end nothing may be left. The
+//! in tasks, one that turns its cores, and one that lets other runtimes come and go. At its end
+//! nothing may be left. The
 //! choices of a round come from its seed, which is one more than that of the round before; how the
 //! threads interleave does not.
 //!
 //! | file | what is in it |
 //! |---|---|
 //! | `op.rs` | the table of operations |
-//! | `calls.rs`, `tasks.rs` | the operations |
+//! | `calls.rs`, `tasks.rs`, `families.rs` | the operations |
 //! | `driver.rs` | who does them |
 //! | `ledger.rs` | each closure: where, how often, and seen by whom |
-//! | `churn.rs` | what comes and goes beside it |
+//! | `churn.rs` | runtimes that come and go beside it |
+//! | `cores.rs` | cores that go off and come back |
 //! | `balance.rs` | what the counters have to say at the end |
 //! | `round.rs` | a round |
 //! | `watch.rs` | whoever looks whether it still goes on |
@@ -22,8 +25,10 @@
 mod balance;
 mod calls;
 mod churn;
+mod cores;
 mod dice;
 mod driver;
+mod families;
 mod ledger;
 mod op;
 mod report;

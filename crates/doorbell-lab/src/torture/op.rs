@@ -78,8 +78,16 @@ operations! {
     TasksAborted "tasks: abort" => tasks_aborted,
     /// A task woken by a thread that is no lane.
     TaskWokenOutside "tasks: wake from outside" => task_woken_outside,
+    /// Tasks that are not `Send`, and their children.
+    LocalTasks "tasks: spawn_local_on, spawn_local" => local_tasks,
+    /// Children that end before their scope does.
+    Scoped "tasks: scope" => scoped,
+    /// A set that is given up.
+    SetAborted "tasks: JoinSet aborted" => set_aborted,
     /// A closure on a thread that may block.
     Blocking "tasks: spawn_blocking" => blocking,
+    /// One that calls back.
+    BlockingCalls "tasks: call_blocking in spawn_blocking" => blocking_calls,
     /// A sleep.
     Sleep "timers: sleep" => sleep,
     /// Something that is given up.

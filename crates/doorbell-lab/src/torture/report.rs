@@ -30,6 +30,7 @@ struct Json<'a> {
     operations_count: u64,
     closures_count: u64,
     runtimes_count: u64,
+    core_turns_count: u64,
     rings_count: u64,
     parks_count: u64,
     failed_seed: Option<u64>,
@@ -62,6 +63,7 @@ impl TortureReport {
         }
         sum.closures += done.closures;
         sum.runtimes += done.runtimes;
+        sum.turns += done.turns;
         sum.rings += done.rings;
         sum.parks += done.parks;
         if !failures.is_empty() {
@@ -116,13 +118,15 @@ impl TortureReport {
         let _ = writeln!(
             text,
             "{:<38} {all:>10}\n\n\
-             seed {}, {} rounds in {:.1} s: {} closures, {} runtimes, {} rings of {} parks",
+             seed {}, {} rounds in {:.1} s: {} closures, {} runtimes, cores turned {} times, \
+             {} rings of {} parks",
             "all",
             self.seed,
             self.rounds,
             self.took.as_secs_f64(),
             done.closures,
             done.runtimes,
+            done.turns,
             done.rings,
             done.parks,
         );
@@ -152,6 +156,7 @@ impl TortureReport {
             operations_count: self.done.operations.iter().sum(),
             closures_count: self.done.closures,
             runtimes_count: self.done.runtimes,
+            core_turns_count: self.done.turns,
             rings_count: self.done.rings,
             parks_count: self.done.parks,
             failed_seed: self.failed_seed,

@@ -8,6 +8,7 @@ use doorbell::{Builder, CallError, Handle, IdlePolicy, Runtime};
 
 use super::balance::{self, Asked};
 use super::churn::{self, Churned, GUEST};
+use super::cores::{self, Turns};
 use super::dice::Dice;
 use super::driver::{Driver, Place, Station, Tools};
 use super::ledger::Ledger;
@@ -34,6 +35,8 @@ pub(super) struct Done {
     pub(super) closures: u64,
     /// Runtimes that came and went, the main one included.
     pub(super) runtimes: u64,
+    /// How often a core was taken off or put back.
+    pub(super) turns: u64,
     /// Wake syscalls of the main runtime, and parks.
     pub(super) rings: u64,
     pub(super) parks: u64,
@@ -45,6 +48,7 @@ impl Default for Done {
             operations: [0; Op::COUNT],
             closures: 0,
             runtimes: 0,
+            turns: 0,
             rings: 0,
             parks: 0,
         }
@@ -55,40 +59,62 @@ impl Default for Done {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Shape {
     cores: usize,
+    /// Whether lanes are bound to CPUs, if there are enough.
+    pin: bool,
     idle: Idle,
     threads: u64,
     tasks: u64,
 }
 
+/// How idle lanes wait.
 #[derive(Clone, Copy, Debug)]
-enum Idle {
+pub(super) enum Idle {
     Policy(IdlePolicy),
     Watch(Duration),
 }
 
+impl Idle {
+    pub(super) fn of(self, builder: Builder) -> Builder {
+        match self {
+            Idle::Policy(policy) => builder.idle(policy),
+            Idle::Watch(time) => builder.watch(time),
+        }
+    }
+}
+
+/// More lanes that never sleep would only take turns on a small machine.
+const SPINNING_MAX: usize = 2;
+
 impl Shape {
     fn of(dice: &mut Dice) -> Self {
+        let cores = dice.choose(&[1, 2, 2, 3, 4, 6]);
+        let idle = dice.choose(&[
+            Idle::Policy(IdlePolicy::Park),
+            Idle::Policy(IdlePolicy::Adaptive { budget: 0.05 }),
+            Idle::Policy(IdlePolicy::Adaptive { budget: 1.0 }),
+            Idle::Policy(IdlePolicy::Spin),
+            Idle::Watch(Duration::from_micros(10)),
+            Idle::Watch(Duration::from_millis(1)),
+        ]);
+        let spins = matches!(idle, Idle::Policy(IdlePolicy::Spin));
         Shape {
-            cores: dice.choose(&[1, 2, 2, 3, 4, 6]),
-            idle: dice.choose(&[
-                Idle::Policy(IdlePolicy::Park),
-                Idle::Policy(IdlePolicy::Adaptive { budget: 0.05 }),
-                Idle::Watch(Duration::ZERO),
-                Idle::Watch(Duration::from_micros(10)),
-                Idle::Watch(Duration::from_millis(1)),
-            ]),
+            cores: if spins {
+                cores.min(SPINNING_MAX)
+            } else {
+                cores
+            },
+            pin: dice.roll(3) == 0,
+            idle,
             threads: 1 + dice.roll(3),
             tasks: 1 + dice.roll(3),
         }
     }
 
     fn build(self) -> Result<Runtime, doorbell::BuildError> {
+        let cpus = thread::available_parallelism().map_or(1, usize::from);
         let builder = Builder::new().cores(self.cores).name(MAIN);
-        match self.idle {
-            Idle::Policy(policy) => builder.idle(policy),
-            Idle::Watch(time) => builder.watch(time),
-        }
-        .build()
+        let builder = builder.pin(self.pin && self.cores <= cpus);
+        self.idle.of(builder).build()
     }
 }
 
@@ -103,7 +129,8 @@ pub(super) fn run(seed: u64, ledger: &Arc<Ledger>, stations: &Stations) -> Done 
             return Done::default();
         }
     };
-    stations.begin(runtime.handle(), shape);
+    let turns = Arc::new(Turns::of(runtime.cores()));
+    stations.begin(runtime.handle(), shape, &turns);
     let (wake, woken) = crossbeam_channel::unbounded();
     let waker = thread::spawn(move || {
         for tell in woken {
@@ -114,6 +141,7 @@ pub(super) fn run(seed: u64, ledger: &Arc<Ledger>, stations: &Stations) -> Done 
     });
     let tools = Tools {
         ledger: Arc::clone(ledger),
+        turns,
         wake,
     };
     let (drivers, churned) = drive(&runtime, shape, seed, &tools, stations);
@@ -165,7 +193,17 @@ fn drive(
             })
         })
         .collect();
-    let churned = churn::churn(handle, tools, &stations.add(), Dice::new(seed, 99), GUESTS);
+    let turner = thread::spawn({
+        let (handle, tools) = (handle.clone(), tools.clone());
+        move || cores::turn(&handle, &tools.turns, &tools.ledger, Dice::new(seed, 98))
+    });
+    let mut churned = churn::churn(handle, tools, &stations.add(), Dice::new(seed, 99), GUESTS);
+    match turner.join() {
+        Ok(turns) => churned.turns = turns,
+        Err(_) => tools
+            .ledger
+            .fail("the thread that turns cores panicked".to_owned()),
+    }
     let mut drivers = Vec::new();
     for thread in threads {
         match thread.join() {
@@ -201,6 +239,7 @@ fn end(runtime: Runtime, drivers: &[Driver], churned: &Churned, ledger: &Arc<Led
     );
     let mut done = Done {
         runtimes: 1 + churned.runtimes,
+        turns: churned.turns,
         ..Done::default()
     };
     let mut asked = Asked::default();
@@ -219,6 +258,9 @@ fn end(runtime: Runtime, drivers: &[Driver], churned: &Churned, ledger: &Arc<Led
     // Each runtime that came and went has called this one, and been dropped on it.
     asked.closures += churned.runtimes;
     asked.operations += churned.runtimes;
+    // A turn is a call to the core and to each that was off before; and it is looked at.
+    asked.closures += churned.turns * (2 + runtime.cores() as u64);
+    asked.operations += churned.turns;
     // Every lane has answered after everything else.
     for core in 0..runtime.cores() {
         if let Err(error) = runtime.call_blocking(core, || ()) {

@@ -4,7 +4,7 @@ use std::future::pending;
 use std::time::{Duration, Instant};
 
 use doorbell::time::{sleep, timeout};
-use doorbell::{CoreId, JoinSet, current_core, yield_now};
+use doorbell::{CoreId, JoinHandle, JoinSet, current_core, yield_now};
 use tokio::sync::{mpsc, oneshot};
 
 use super::driver::Driver;
@@ -15,6 +15,24 @@ use super::op::Op;
 const SLEEP_US_MAX: u64 = 400;
 
 impl Driver {
+    /// A task that stays on that core, unless that is off, or one that may move.
+    fn spawned_here_or_anywhere<F>(
+        &self,
+        op: Op,
+        stays: bool,
+        core: usize,
+        future: F,
+    ) -> Option<JoinHandle<F::Output>>
+    where
+        F: Future<Output: Send + 'static> + Send + 'static,
+    {
+        if !stays {
+            return Some(self.handle.spawn(future));
+        }
+        let since = self.tools.turns.since(core);
+        self.spawned(op, since, self.handle.task().on(core).try_spawn(future))
+    }
+
     /// A task of the driver's runtime, wherever the driver itself is.
     pub(super) async fn task_moves(&mut self) {
         let yields = self.dice.roll(6);
@@ -43,7 +61,7 @@ impl Driver {
         let core = self.any_core();
         let (entry, receipt) = self.entry(core, Due::Once, Op::TaskStays);
         let yields = self.dice.roll(6);
-        let task = self.handle.task().on(core).spawn(async move {
+        let task = self.handle.task().on(core).try_spawn(async move {
             let mut elsewhere = 0;
             for _ in 0..yields {
                 yield_now().await;
@@ -52,11 +70,15 @@ impl Driver {
             entry.end();
             elsewhere
         });
+        let Some(task) = self.spawned(Op::TaskStays, receipt.since(), task) else {
+            receipt.refuse();
+            return self.keep(receipt);
+        };
         let elsewhere = self.expect(Op::TaskStays, task.await);
         self.check(Op::TaskStays, elsewhere == Some(0), || {
             format!("polled elsewhere: {elsewhere:?}")
         });
-        receipt.expect_done(&self.tools.ledger);
+        self.finish(receipt);
     }
 
     pub(super) async fn tasks_alternate(&mut self) {
@@ -72,10 +94,9 @@ impl Driver {
                 }
             }
         };
-        let second = if stays {
-            self.handle.task().on(core).spawn(second)
-        } else {
-            self.handle.spawn(second)
+        let Some(second) = self.spawned_here_or_anywhere(Op::TasksAlternate, stays, core, second)
+        else {
+            return;
         };
         let first = self.handle.spawn(async move {
             let mut number = 0;
@@ -123,7 +144,8 @@ impl Driver {
             drop(held);
         });
         let held = self.entry_kept(core, Due::AtMostOnce, Op::TasksAborted);
-        let runs = self.handle.task().on(core).spawn(async move {
+        let since = self.tools.turns.since(core);
+        let runs = self.handle.task().on(core).try_spawn(async move {
             loop {
                 yield_now().await;
                 if false {
@@ -132,10 +154,11 @@ impl Driver {
             }
             held.end();
         });
+        let runs = self.spawned(Op::TasksAborted, since, runs);
         if self.dice.roll(2) == 0 {
             yield_now().await;
         }
-        for task in [waits, runs] {
+        for task in [Some(waits), runs].into_iter().flatten() {
             task.abort();
             let ended = task.await;
             let cancelled = ended.as_ref().is_err_and(doorbell::JoinError::is_cancelled);
@@ -183,12 +206,13 @@ impl Driver {
         });
         // A call that may be given up: withdrawn, or done.
         let core = self.any_core();
-        let entry = self.entry_kept(core, Due::AtMostOnce, Op::Timeout);
+        let (entry, receipt) = self.entry(core, Due::AtMostOnce, Op::Timeout);
         let call = self.handle.call_on(core, move || entry.end());
         let limit = Duration::from_micros(self.dice.roll(20));
         if let Ok(ended) = timeout(limit, call).await {
-            self.expect(Op::Timeout, ended);
+            self.answered(Op::Timeout, &receipt, ended);
         }
+        self.keep(receipt);
     }
 
     pub(super) async fn sleeps_dropped(&mut self) {
@@ -216,10 +240,10 @@ impl Driver {
             }
             early
         };
-        let task = if moves {
-            self.handle.spawn(sleeps)
-        } else {
-            self.handle.task().on(core).spawn(sleeps)
+        let stays = !moves;
+        let Some(task) = self.spawned_here_or_anywhere(Op::SleepsDropped, stays, core, sleeps)
+        else {
+            return;
         };
         let early = self.expect(Op::SleepsDropped, task.await);
         self.check(Op::SleepsDropped, early == Some(0), || {

@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 
 use doorbell::Handle;
 
+use super::cores::Turns;
 use super::driver::Station;
 use super::round::Shape;
 
@@ -29,6 +30,7 @@ struct Present {
     seed: u64,
     shape: Option<Shape>,
     handle: Option<Handle>,
+    turns: Arc<Turns>,
     stations: Vec<Arc<Station>>,
     /// When something last moved, and how many operations there were.
     moved: Option<(Instant, u64)>,
@@ -43,10 +45,11 @@ impl Stations {
         };
     }
 
-    pub(super) fn begin(&self, handle: &Handle, shape: Shape) {
+    pub(super) fn begin(&self, handle: &Handle, shape: Shape, turns: &Arc<Turns>) {
         let mut present = self.lock();
         present.handle = Some(handle.clone());
         present.shape = Some(shape);
+        present.turns = Arc::clone(turns);
     }
 
     pub(super) fn add(&self) -> Arc<Station> {
@@ -73,8 +76,8 @@ impl Stations {
             return None;
         }
         let mut text = format!(
-            "seed {}: nothing moved for {STANDSTILL:?} after {steps} operations\n  {:?}\n",
-            present.seed, present.shape
+            "seed {}: nothing moved for {STANDSTILL:?} after {steps} operations\n  {:?}, {:?}\n",
+            present.seed, present.shape, present.turns
         );
         // Writing to a string does not fail.
         for (number, station) in present.stations.iter().enumerate() {

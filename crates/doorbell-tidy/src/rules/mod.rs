@@ -3,6 +3,7 @@
 use crate::{Finding, Tree};
 
 mod banned;
+mod bug_tests;
 mod dead_files;
 mod floors;
 mod ground;
@@ -14,6 +15,7 @@ mod public_word;
 mod safety;
 
 pub use banned::banned;
+pub use bug_tests::bug_tests;
 pub use dead_files::dead_files;
 pub use floors::floors;
 pub use ground::ground;
@@ -28,8 +30,9 @@ pub use safety::{safety, unsafe_sites};
 pub type Rule = fn(&Tree) -> Vec<Finding>;
 
 /// Every rule with its name.
-pub const ALL: [(&str, Rule); 10] = [
+pub const ALL: [(&str, Rule); 11] = [
     ("banned", banned),
+    ("bug_tests", bug_tests),
     ("dead_files", dead_files),
     ("floors", floors),
     ("ground", ground),

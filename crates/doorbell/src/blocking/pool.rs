@@ -64,6 +64,8 @@ pub(crate) struct Pool<M: Machine> {
     unjoined: M::U64,
     plan: BlockingPlan,
     name: String,
+    /// How many names were given.
+    named: M::Counter,
     started: M::Counter,
     queue: (Sender<Job<M>>, Receiver<Job<M>>),
     clock: Arc<Clock<M>>,
@@ -108,6 +110,7 @@ impl<M: Machine> Pool<M> {
             unjoined: M::U64::new(0),
             plan,
             name: format!("{name}-blk"),
+            named: M::Counter::default(),
             started: M::Counter::default(),
             queue: unbounded(),
             clock: Arc::clone(clock),
@@ -171,7 +174,7 @@ impl<M: Machine> Pool<M> {
 
     /// Starts the thread that was counted. If it cannot, the thread is not counted any more.
     fn start_thread(self: &Arc<Self>, handle: &Handle) -> Result<(), ThreadError> {
-        let number = self.started.add_shared(1);
+        let number = self.named.add_shared(1);
         let spec = ThreadSpec {
             name: format!("{}{number}", self.name),
             cpu: None,
@@ -193,6 +196,7 @@ impl<M: Machine> Pool<M> {
             drop(leaving);
         };
         let thread = M::spawn(spec, Box::new(body))?;
+        self.started.add_shared(1);
         // There is room, and the receiver is kept until somebody has it.
         let _ = thread_tx.try_send(thread);
         Ok(())

@@ -1,6 +1,8 @@
 //! Wakes: how often a task is polled for them, through which queue it goes, who is rung.
 
 use super::{Bench, Count, WakerSlot, output, pending, poll_once};
+use crate::bell::Announced;
+use crate::crew::Crew;
 use crate::task::{Local, Phase};
 use crate::testing;
 use doorbell_machine::{Counter, Host};
@@ -94,6 +96,38 @@ fn a_task_of_another_lane_is_woken_through_its_mailbox() {
     drop((join, slot.take()));
     here.end();
     there.end();
+}
+
+#[test]
+fn b18_a_task_is_woken_where_it_ran_last() {
+    let fronts = Crew::<Host>::new(2, &Arc::default(), |_, _| 0);
+    let lanes: Vec<Local<Host>> = fronts.iter().map(|f| Local::new(f.clone())).collect();
+    let (slot, polls, drops) = (WakerSlot::default(), Count::default(), Count::default());
+    let join = lanes[0].enter(|| testing::spawn(&fronts[0], pending(&slot, &polls, &drops)));
+    assert!(lanes[0].enter(|| lanes[0].run_one()));
+    // Woken on the other lane, it runs there, since the first one is not free.
+    lanes[1].enter(|| slot.get().wake());
+    assert!(lanes[1].enter(|| lanes[1].run_one()));
+    for front in &fronts {
+        assert_eq!(front.bell().announce_watch(), Announced::Yes);
+    }
+    // Both are free now: from outside and from the first lane it goes to the second.
+    for from_outside in [true, false] {
+        if from_outside {
+            slot.get().wake();
+        } else {
+            lanes[0].enter(|| slot.get().wake());
+        }
+        assert!(!fronts[0].has_inbox() && lanes[0].is_empty());
+        assert_eq!(lanes[1].enter(|| lanes[1].gather()), 1);
+        assert!(lanes[1].enter(|| lanes[1].run_one()));
+    }
+    assert_eq!((polls.get(), drops.get()), (4, 0));
+    drop((join, slot.take()));
+    for lane in &lanes {
+        lane.enter(|| lane.close());
+    }
+    assert_eq!(drops.get(), 1);
 }
 
 #[test]

@@ -3,28 +3,22 @@
 //! Each call is four system calls (two waits, two wakes) and two interrupts. What a runtime adds to
 //! this is its own.
 
-use std::sync::Arc;
-use std::thread::JoinHandle;
-
 use rustix::io::Errno;
 use rustix::thread::futex;
 
 use super::super::contestant::{Contestant, Observed, Speed, Stage};
 use super::meter::{Answer, Meter};
-use super::word::{Seen, Word};
+use super::word::{Callee, Seen, Word};
 use crate::error::LabError;
-use crate::measure::{Pin, Samples, spawn_pinned};
+use crate::measure::{Pin, Samples};
 
 const THREAD: &str = "futex-callee";
-
-/// The callee's thread. It ends with how many calls it ran.
-type Callee = JoinHandle<Result<u64, LabError>>;
 
 /// Two pinned threads that park on one word.
 #[derive(Debug)]
 pub struct Futex {
     stage: Stage,
-    callee: Option<(Arc<Word>, Callee)>,
+    callee: Option<Callee>,
 }
 
 impl Futex {
@@ -51,17 +45,13 @@ impl Contestant for Futex {
     }
 
     fn setup(&mut self) -> Result<(), LabError> {
-        let word = Arc::new(Word::default());
-        let shared = Arc::clone(&word);
-        let thread = spawn_pinned(THREAD, self.stage.placement.callee_cpu, move || {
-            answer(&shared)
-        })?;
-        self.callee = Some((word, thread));
+        let cpu = self.stage.placement.callee_cpu;
+        self.callee = Some(Callee::start(THREAD, cpu, answer)?);
         Ok(())
     }
 
     fn run(&mut self, calls: u32, samples: &mut Samples) -> Result<Observed, LabError> {
-        let (word, _) = self.callee.as_ref().ok_or(LabError::NotSetUp)?;
+        let word = self.callee.as_ref().ok_or(LabError::NotSetUp)?.word();
         let _here = Pin::to(self.stage.placement.caller_cpu)?;
         let mut meter = Meter::begin(self.stage.clock, word.served(), samples);
         for _ in 0..calls {
@@ -73,20 +63,9 @@ impl Contestant for Futex {
     }
 
     fn teardown(&mut self) -> Result<(), LabError> {
-        let Some((word, thread)) = self.callee.take() else {
-            return Ok(());
-        };
-        let expected = word.served();
-        word.stop();
-        wake(&word)?;
-        let found = thread
-            .join()
-            .map_err(|_| LabError::ThreadPanicked { thread: THREAD })??;
-        if found == expected {
-            Ok(())
-        } else {
-            Err(LabError::CallMiscounted { expected, found })
-        }
+        self.callee
+            .take()
+            .map_or(Ok(()), |callee| callee.stop(wake))
     }
 }
 

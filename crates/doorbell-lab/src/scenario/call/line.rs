@@ -1,14 +1,12 @@
 //! The physical limit: one cache line between two CPUs, and nobody but the hardware to carry it.
 
 use std::hint;
-use std::sync::Arc;
-use std::thread::JoinHandle;
 
 use super::super::contestant::{Contestant, Observed, Speed, Stage};
 use super::meter::Meter;
-use super::word::{Seen, Word};
+use super::word::{Callee, Seen, Word};
 use crate::error::LabError;
-use crate::measure::{Pin, Samples, spawn_pinned};
+use crate::measure::{Pin, Samples};
 
 const THREAD: &str = "line-callee";
 
@@ -16,7 +14,7 @@ const THREAD: &str = "line-callee";
 #[derive(Debug)]
 pub struct Line {
     stage: Stage,
-    callee: Option<(Arc<Word>, JoinHandle<u64>)>,
+    callee: Option<Callee>,
 }
 
 impl Line {
@@ -60,17 +58,13 @@ impl Contestant for Line {
     }
 
     fn setup(&mut self) -> Result<(), LabError> {
-        let word = Arc::new(Word::default());
-        let shared = Arc::clone(&word);
-        let thread = spawn_pinned(THREAD, self.stage.placement.callee_cpu, move || {
-            answer(&shared)
-        })?;
-        self.callee = Some((word, thread));
+        let cpu = self.stage.placement.callee_cpu;
+        self.callee = Some(Callee::start(THREAD, cpu, answer)?);
         Ok(())
     }
 
     fn run(&mut self, calls: u32, samples: &mut Samples) -> Result<Observed, LabError> {
-        let (word, _) = self.callee.as_ref().ok_or(LabError::NotSetUp)?;
+        let word = self.callee.as_ref().ok_or(LabError::NotSetUp)?.word();
         let _here = Pin::to(self.stage.placement.caller_cpu)?;
         let mut meter = Meter::begin(self.stage.clock, word.served(), samples);
         for _ in 0..calls {
@@ -88,24 +82,15 @@ impl Contestant for Line {
     }
 
     fn teardown(&mut self) -> Result<(), LabError> {
-        let Some((word, thread)) = self.callee.take() else {
-            return Ok(());
-        };
-        let expected = word.served();
-        word.stop();
-        let found = thread
-            .join()
-            .map_err(|_| LabError::ThreadPanicked { thread: THREAD })?;
-        if found == expected {
-            Ok(())
-        } else {
-            Err(LabError::CallMiscounted { expected, found })
-        }
+        // It spins, so it needs no wake.
+        let stopped = self.callee.take().map(|callee| callee.stop(|_| Ok(())));
+        stopped.unwrap_or(Ok(()))
     }
 }
 
 /// The callee: answers until told to stop and returns how many calls it ran.
-fn answer(word: &Word) -> u64 {
+#[allow(clippy::unnecessary_wraps, reason = "one form for both callees")]
+fn answer(word: &Word) -> Result<u64, LabError> {
     let mut served = 0;
     loop {
         match word.peek() {
@@ -114,7 +99,7 @@ fn answer(word: &Word) -> u64 {
                 served += 1;
             }
             Seen::Nothing(_) => hint::spin_loop(),
-            Seen::Stop => return served,
+            Seen::Stop => return Ok(served),
         }
     }
 }

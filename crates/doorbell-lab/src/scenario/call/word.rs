@@ -2,10 +2,13 @@
 //!
 //! Call number n is made by writing 2n - 1 and answered by writing 2n.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::thread::JoinHandle;
 
 use super::meter::{Answer, reports_cpu};
-use crate::measure::current_cpu;
+use crate::error::LabError;
+use crate::measure::{current_cpu, spawn_pinned};
 
 /// Written by the caller to end the callee. No call has this number.
 const STOP: u32 = u32::MAX;
@@ -104,6 +107,49 @@ pub(super) enum Seen {
     Call(Request),
     /// The end.
     Stop,
+}
+
+/// The callee's thread, bound to a CPU. It ends with how many calls it ran.
+#[derive(Debug)]
+pub(super) struct Callee {
+    name: &'static str,
+    word: Arc<Word>,
+    thread: JoinHandle<Result<u64, LabError>>,
+}
+
+impl Callee {
+    /// Has a thread answer the calls of a new word until it is told to stop.
+    pub(super) fn start(
+        name: &'static str,
+        cpu: usize,
+        answer: fn(&Word) -> Result<u64, LabError>,
+    ) -> Result<Self, LabError> {
+        let word = Arc::new(Word::default());
+        let shared = Arc::clone(&word);
+        let thread = spawn_pinned(name, cpu, move || answer(&shared))?;
+        Ok(Self { name, word, thread })
+    }
+
+    pub(super) fn word(&self) -> &Word {
+        &self.word
+    }
+
+    /// Ends it, waking it by `wake`, and looks that it ran every call.
+    pub(super) fn stop(
+        self,
+        wake: impl FnOnce(&Word) -> Result<(), LabError>,
+    ) -> Result<(), LabError> {
+        let expected = self.word.served();
+        self.word.stop();
+        wake(&self.word)?;
+        let joined = self.thread.join();
+        let found = joined.map_err(|_| LabError::ThreadPanicked { thread: self.name })??;
+        if found == expected {
+            Ok(())
+        } else {
+            Err(LabError::CallMiscounted { expected, found })
+        }
+    }
 }
 
 #[cfg(test)]

@@ -211,25 +211,52 @@ impl Target for TokioTasks {
     }
 }
 
-/// A channel of messages, each the number of its producer.
+/// The sending side of a channel without a bound; a message is the number of its producer.
+pub(super) trait Sends: Clone + fmt::Debug + Send + 'static {
+    /// Sends one.
+    fn send_one(&self, producer: usize) -> Result<(), Gone>;
+}
+
+impl Sends for tokio::sync::mpsc::UnboundedSender<usize> {
+    #[inline]
+    fn send_one(&self, producer: usize) -> Result<(), Gone> {
+        self.send(producer).map_err(|_| Gone)
+    }
+}
+
+impl Sends for mpsc::Sender<usize> {
+    #[inline]
+    fn send_one(&self, producer: usize) -> Result<(), Gone> {
+        self.send(producer).map_err(|_| Gone)
+    }
+}
+
+impl Sends for crossbeam_channel::Sender<usize> {
+    #[inline]
+    fn send_one(&self, producer: usize) -> Result<(), Gone> {
+        self.send(producer).map_err(|_| Gone)
+    }
+}
+
+/// One producer's end of a channel.
 #[derive(Debug)]
 pub(super) struct Sending<S> {
     to: S,
     producer: usize,
 }
 
-/// tokio's channel without a bound, emptied by a task.
+impl<S: Sends> Poster for Sending<S> {
+    #[inline]
+    fn post(&mut self) -> Result<(), Gone> {
+        self.to.send_one(self.producer)
+    }
+}
+
+/// tokio's channel, emptied by a task.
 #[derive(Debug)]
 pub(super) struct TokioChannel {
     runtime: tokio::runtime::Runtime,
     sender: tokio::sync::mpsc::UnboundedSender<usize>,
-}
-
-impl Poster for Sending<tokio::sync::mpsc::UnboundedSender<usize>> {
-    #[inline]
-    fn post(&mut self) -> Result<(), Gone> {
-        self.to.send(self.producer).map_err(|_| Gone)
-    }
 }
 
 impl Target for TokioChannel {
@@ -261,86 +288,68 @@ impl Target for TokioChannel {
     }
 }
 
-/// A thread that empties a channel of messages.
+/// A channel that a thread can empty.
+pub(super) trait Channel: Sends {
+    /// Whose it is.
+    const NAME: &'static str;
+    /// What is posted.
+    const WHAT: &'static str;
+
+    /// Both its ends; what is received ends when there is no sender any more.
+    fn open() -> (Self, impl IntoIterator<Item = usize> + Send + 'static);
+}
+
+impl Channel for mpsc::Sender<usize> {
+    const NAME: &'static str = "std";
+    const WHAT: &'static str = "mpsc to a thread";
+
+    fn open() -> (Self, impl IntoIterator<Item = usize> + Send + 'static) {
+        mpsc::channel()
+    }
+}
+
+impl Channel for crossbeam_channel::Sender<usize> {
+    const NAME: &'static str = "crossbeam-channel";
+    const WHAT: &'static str = "unbounded to a thread";
+
+    fn open() -> (Self, impl IntoIterator<Item = usize> + Send + 'static) {
+        crossbeam_channel::unbounded()
+    }
+}
+
+/// A channel that a thread empties.
 #[derive(Debug)]
 pub(super) struct Emptied<S> {
     sender: S,
     thread: JoinHandle<()>,
 }
 
-impl<S> Emptied<S> {
-    fn end(self) -> Result<(), LabError> {
+impl<S: Channel> Target for Emptied<S> {
+    const NAME: &'static str = S::NAME;
+    const WHAT: &'static str = S::WHAT;
+    type Poster = Sending<S>;
+
+    fn start(cpu: usize, counts: &'static Counts) -> Result<Self, LabError> {
+        let (sender, posts) = S::open();
+        let thread = spawn_pinned(THREAD, cpu, move || {
+            for producer in posts {
+                counts.one_done(producer);
+            }
+        })?;
+        Ok(Self { sender, thread })
+    }
+
+    fn poster(&self, producer: usize) -> Self::Poster {
+        Sending {
+            to: self.sender.clone(),
+            producer,
+        }
+    }
+
+    fn stop(self) -> Result<(), LabError> {
         // Without a sender the thread ends.
         drop(self.sender);
         let joined = self.thread.join();
         joined.map_err(|_| LabError::ThreadPanicked { thread: THREAD })
-    }
-}
-
-impl Poster for Sending<mpsc::Sender<usize>> {
-    #[inline]
-    fn post(&mut self) -> Result<(), Gone> {
-        self.to.send(self.producer).map_err(|_| Gone)
-    }
-}
-
-impl Target for Emptied<mpsc::Sender<usize>> {
-    const NAME: &'static str = "std";
-    const WHAT: &'static str = "mpsc to a thread";
-    type Poster = Sending<mpsc::Sender<usize>>;
-
-    fn start(cpu: usize, counts: &'static Counts) -> Result<Self, LabError> {
-        let (sender, posts) = mpsc::channel();
-        let thread = spawn_pinned(THREAD, cpu, move || {
-            while let Ok(producer) = posts.recv() {
-                counts.one_done(producer);
-            }
-        })?;
-        Ok(Self { sender, thread })
-    }
-
-    fn poster(&self, producer: usize) -> Self::Poster {
-        Sending {
-            to: self.sender.clone(),
-            producer,
-        }
-    }
-
-    fn stop(self) -> Result<(), LabError> {
-        self.end()
-    }
-}
-
-impl Poster for Sending<crossbeam_channel::Sender<usize>> {
-    #[inline]
-    fn post(&mut self) -> Result<(), Gone> {
-        self.to.send(self.producer).map_err(|_| Gone)
-    }
-}
-
-impl Target for Emptied<crossbeam_channel::Sender<usize>> {
-    const NAME: &'static str = "crossbeam-channel";
-    const WHAT: &'static str = "unbounded to a thread";
-    type Poster = Sending<crossbeam_channel::Sender<usize>>;
-
-    fn start(cpu: usize, counts: &'static Counts) -> Result<Self, LabError> {
-        let (sender, posts) = crossbeam_channel::unbounded();
-        let thread = spawn_pinned(THREAD, cpu, move || {
-            while let Ok(producer) = posts.recv() {
-                counts.one_done(producer);
-            }
-        })?;
-        Ok(Self { sender, thread })
-    }
-
-    fn poster(&self, producer: usize) -> Self::Poster {
-        Sending {
-            to: self.sender.clone(),
-            producer,
-        }
-    }
-
-    fn stop(self) -> Result<(), LabError> {
-        self.end()
     }
 }

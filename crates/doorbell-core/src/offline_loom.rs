@@ -1,0 +1,200 @@
+//! Cores taken off and put back in every interleaving: among themselves, and against those who post
+//! to such a core, take work for it from the idle set, or steal from it.
+
+use super::{PutBack, TakenOff};
+use crate::crew::{Crew, FrontRef};
+use crate::mailbox::{Front, Origin, Posted};
+use crate::node::{Node, Ready};
+use crate::task::Local;
+use crate::testing::model::{check, check_large};
+use ::loom::thread;
+use doorbell_machine::Loom;
+use std::ptr::NonNull;
+use std::sync::Arc;
+
+type Sound = Loom<0>;
+
+/// A crew of so many lanes, of which the last ones are off.
+fn crew(lanes: usize, off: usize) -> Vec<FrontRef<Sound>> {
+    let fronts = Crew::new(lanes, &Arc::default(), |_, _| 0);
+    for lane in lanes - off..lanes {
+        assert_eq!(fronts[0].crew().take_off(lane), TakenOff::Now);
+    }
+    fronts
+}
+
+/// Somebody asks for the last lane to be taken off, while another one may come back: unless that
+/// was in time, it stays on, and nobody sees it off.
+fn the_last_one_asked_for() {
+    let fronts = crew(2, 1);
+    let theirs = fronts[0].clone();
+    let asker = thread::spawn(move || theirs.crew().take_off(0));
+    let before = fronts[0].is_off();
+    assert!(!before, "the last one was seen off");
+    assert_eq!(fronts[0].crew().put_back(1), PutBack::Now);
+    let after = fronts[0].is_off();
+    let asked = asker.join().unwrap();
+    assert!(
+        asked == TakenOff::Now || !after,
+        "one that stays was seen off"
+    );
+    assert_eq!(fronts[0].is_off(), asked == TakenOff::Now);
+}
+
+/// Two take off a lane each, and one of them puts it back: one lane is on at every moment, and the
+/// count says how many are.
+fn two_taken_off() {
+    let fronts = crew(2, 0);
+    let theirs = fronts[1].clone();
+    let other = thread::spawn(move || {
+        let taken = theirs.crew().take_off(1);
+        let nearest = theirs.crew().nearest_on(1).lane();
+        if taken == TakenOff::Now {
+            assert_eq!(nearest, 0, "the last one was taken off");
+            assert_eq!(theirs.crew().put_back(1), PutBack::Now);
+        }
+        taken
+    });
+    let crew = fronts[0].crew();
+    let taken = crew.take_off(0);
+    let others = other.join().unwrap();
+    assert!(taken == TakenOff::Now || others == TakenOff::Now);
+    if taken == TakenOff::LastOne {
+        assert_eq!(crew.take_off(0), TakenOff::Now, "the count is too low");
+    }
+    assert_eq!(crew.take_off(1), TakenOff::LastOne, "the count is too high");
+}
+
+unsafe fn nothing(_: NonNull<Node<Sound>>, _: &Ready<Sound>) {}
+
+/// Three tasks, and who frees them.
+struct Nodes([NonNull<Node<Sound>>; 3]);
+
+impl Nodes {
+    fn new() -> Self {
+        Nodes([(); 3].map(|()| NonNull::from(Box::leak(Box::new(Node::new(nothing))))))
+    }
+
+    fn free(self) {
+        for node in self.0 {
+            // SAFETY: made above, and in no queue any more.
+            drop(unsafe { Box::from_raw(node.as_ptr()) });
+        }
+    }
+}
+
+/// Only its address goes to another thread, which posts it.
+struct Parcel(NonNull<Node<Sound>>);
+
+// SAFETY: a node is handed from thread to thread by being posted.
+unsafe impl Send for Parcel {}
+
+/// Takes all tasks of a lane out; how many there were.
+fn drain(front: &Front<Sound>) -> usize {
+    let mut count = 0;
+    // SAFETY: nobody else is there any more.
+    while unsafe { front.queue().pop() }.is_some() {
+        count += 1;
+    }
+    if let Some((chain, len)) = front.take_inbox() {
+        let mut rest = Some(chain);
+        while let Some(chain) = rest {
+            let (node, others) = chain.pop();
+            // SAFETY: taken out of a queue, and alive.
+            unsafe { node.as_ref() }.leave();
+            rest = others;
+        }
+        count += len as usize;
+    }
+    count
+}
+
+/// A lane goes off with one task in its queue and one in its inbox, while a third one is placed from
+/// outside: none is lost, and when the lane has looked once more it has none.
+fn off_against_a_post() {
+    let fronts = crew(2, 0);
+    let (stays, goes) = (&fronts[0], &fronts[1]);
+    let nodes = Nodes::new();
+    let theirs = goes.clone();
+    let late = Parcel(nodes.0[2]);
+    let poster = thread::spawn(move || {
+        let late = late;
+        // SAFETY: the node lives until the end of the model.
+        let posted = unsafe {
+            let front = theirs.crew().place(&theirs);
+            front.post_task(late.0, Origin::Outside)
+        };
+        assert_eq!(posted, Posted::Yes);
+    });
+    let local = Local::new(goes.clone());
+    // SAFETY: as above; this thread is the lane.
+    unsafe {
+        goes.queue().push(nodes.0[0], crate::queue::Share::Always);
+        assert_eq!(goes.post_task(nodes.0[1], Origin::Outside), Posted::Yes);
+    }
+    assert_eq!(goes.crew().take_off(1), TakenOff::Now);
+    local.follow();
+    poster.join().unwrap();
+    // What was placed by an older look is handed on when the lane takes its inbox.
+    let _ = local.gather();
+    assert!(local.is_empty() && !goes.has_inbox(), "it kept a task");
+    assert_eq!(drain(stays), 3, "a task was lost");
+    drop(local);
+    drop(fronts);
+    nodes.free();
+}
+
+/// A lane goes off with a claim upon it: whoever claimed it is owed the end of that search, and the
+/// lane gives it.
+fn off_against_a_claim() {
+    let fronts = crew(2, 0);
+    let (stays, goes) = (fronts[0].clone(), &fronts[1]);
+    let idle = goes.crew().idle();
+    idle.enter(1);
+    let nodes = Nodes::new();
+    let parcel = Parcel(nodes.0[0]);
+    let placer = thread::spawn(move || {
+        let parcel = parcel;
+        // SAFETY: the node lives until the end of the model.
+        let posted = unsafe {
+            let front = stays.crew().place(&stays);
+            front.post_task(parcel.0, Origin::Outside)
+        };
+        assert_eq!(posted, Posted::Yes);
+    });
+    let local = Local::new(goes.clone());
+    assert_eq!(goes.crew().take_off(1), TakenOff::Now);
+    local.follow();
+    let left = idle.leave(1);
+    placer.join().unwrap();
+    if left == crate::idle::Left::Claimed {
+        let _ = idle.end_search();
+    }
+    let _ = local.gather();
+    assert!(!idle.any() && !idle.anyone_searches(), "a count is left");
+    assert!(local.is_empty() && !goes.has_inbox(), "it kept a task");
+    assert_eq!(drain(&fronts[0]), 1, "a task was lost");
+    drop(local);
+    drop(fronts);
+    nodes.free();
+}
+
+#[test]
+fn the_last_lane_is_never_seen_off() {
+    check(the_last_one_asked_for);
+}
+
+#[test]
+fn of_two_that_take_off_the_last_two_one_is_refused() {
+    check(two_taken_off);
+}
+
+#[test]
+fn b8_b23_a_post_to_a_lane_that_goes_off_runs_elsewhere() {
+    check_large(off_against_a_post);
+}
+
+#[test]
+fn b24_a_claim_of_a_lane_that_goes_off_is_consumed() {
+    check_large(off_against_a_claim);
+}

@@ -1,0 +1,97 @@
+//! `bug_tests`: the tests that the list of bugs names are there, in the files that it names.
+
+use crate::{Finding, Tree};
+
+const RULE: &str = "bug_tests";
+
+/// The list: names in backticks, then a file in parentheses, then a semicolon if there is more.
+const LIST: &str = "docs/bugs.md";
+
+/// Names in the list of bugs that no test has.
+pub fn bug_tests(tree: &Tree) -> Vec<Finding> {
+    let mut findings = Vec::new();
+    for (number, line) in tree.text(LIST).unwrap_or_default().lines().enumerate() {
+        for part in line.split(';') {
+            for name in names(part) {
+                let function = format!("fn {name}(");
+                let found = match file(part) {
+                    Some(file) => places(file)
+                        .iter()
+                        .filter_map(|path| tree.text(path))
+                        .any(|text| text.contains(&function)),
+                    None => tree
+                        .with_ending("rs")
+                        .any(|(_, text)| text.contains(&function)),
+                };
+                if !found {
+                    let place = file(part).unwrap_or("any file");
+                    findings.push(Finding::new(
+                        RULE,
+                        LIST,
+                        number + 1,
+                        format!("there is no test `{name}` in {place}"),
+                        "write it, or name the test and its file as they are",
+                    ));
+                }
+            }
+        }
+    }
+    findings
+}
+
+/// What looks like the name of a test: in backticks, with two underscores at least.
+fn names(part: &str) -> impl Iterator<Item = &str> {
+    let is_name = |text: &&str| {
+        let fits = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_';
+        text.chars().all(fits) && text.matches('_').count() > 1
+    };
+    part.split('`').skip(1).step_by(2).filter(is_name)
+}
+
+/// The file in parentheses.
+fn file(part: &str) -> Option<&str> {
+    let (file, _) = part.rsplit_once('(')?.1.split_once(')')?;
+    file.strip_suffix(".rs").map(|_| file)
+}
+
+/// `crate/file.rs` lies in the sources of that crate or beside them.
+fn places(file: &str) -> [String; 2] {
+    let (name, rest) = file.split_once('/').unwrap_or((file, ""));
+    [
+        format!("crates/{name}/src/{rest}"),
+        format!("crates/{name}/{rest}"),
+    ]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::bug_tests;
+    use crate::Tree;
+
+    fn lines(list: &str) -> Vec<usize> {
+        let inner = "#[test]\nfn w1_it_is_kept() {}\n";
+        let outer = "#[test]\nfn w2_it_is_found() {}\n";
+        let tree = Tree::of(&[
+            ("docs/bugs.md", list),
+            ("crates/a/src/b/tests.rs", inner),
+            ("crates/a/tests/c.rs", outer),
+        ]);
+        bug_tests(&tree).iter().map(|found| found.line).collect()
+    }
+
+    #[test]
+    fn tests_that_are_there_pass() {
+        let list = "| W1 | `w1_it_is_kept` (a/b/tests.rs); `w2_it_is_found` (a/tests/c.rs) |\n\
+                    | W2 | as W1, `doorbell torture`, `w2_it_is_found` |\n";
+        assert_eq!(lines(list), []);
+    }
+
+    #[test]
+    fn tests_that_are_not_there_or_elsewhere_are_found() {
+        let list = "| W1 | `w1_it_is_lost` (a/b/tests.rs) |\n\
+                    | W2 | `w2_it_is_found` (a/b/tests.rs) |\n\
+                    | W3 | `w3_it_was_here` |\n\
+                    | W4 | `w1_it_is_kept` (a/b/tests.rs); `w1_it_is_kept` (a/gone.rs) |\n";
+        assert_eq!(lines(list), [1, 2, 3, 4]);
+    }
+}

@@ -1,0 +1,147 @@
+//! Two processes that know nothing of each other share the CPUs of the machine.
+//!
+//! Each test starts itself again as two children, which build a runtime and say on which CPUs its
+//! lanes may run.
+
+#![allow(
+    clippy::disallowed_types,
+    clippy::disallowed_methods,
+    reason = "tests play the outside world"
+)]
+
+use doorbell::Builder;
+use doorbell_machine::{Host, Machine};
+use std::collections::BTreeSet;
+use std::io::{BufRead, BufReader, Read};
+use std::process::{Child, Command, Stdio};
+
+/// Set in children.
+const CHILD: &str = "DOORBELL_TEST_PROCESS";
+
+/// The first bytes of the line that a child prints; behind them a list of CPUs per lane.
+const LANES: &str = "lanes:";
+
+type Cpus = BTreeSet<usize>;
+
+/// The CPUs that this process may use.
+fn allowed() -> Vec<usize> {
+    Host::topology().cpus.iter().map(|cpu| cpu.os_id).collect()
+}
+
+/// Fewer than there are, where that is possible.
+fn fewer() -> usize {
+    allowed().len().saturating_sub(1).max(1)
+}
+
+/// The CPUs that the calling thread may run on, as the OS writes them: `0-3,6`.
+fn cpus_here() -> String {
+    let status = std::fs::read_to_string("/proc/thread-self/status").unwrap();
+    let list = status
+        .lines()
+        .find_map(|line| line.strip_prefix("Cpus_allowed_list:"));
+    list.unwrap().trim().to_owned()
+}
+
+fn parse(list: &str) -> Cpus {
+    let ranges = list.split(',').map(|range| {
+        let (first, last) = range.split_once('-').unwrap_or((range, range));
+        first.parse::<usize>().unwrap()..=last.parse().unwrap()
+    });
+    ranges.flatten().collect()
+}
+
+/// Builds the runtime, says where its lanes are, and stays until its input is closed.
+fn play(builder: Builder) {
+    let rt = builder.build().unwrap();
+    let lanes: Vec<String> = (0..rt.cores())
+        .map(|core| rt.call_blocking(core, cpus_here).unwrap())
+        .collect();
+    println!("\n{LANES}{}", lanes.join(" "));
+    let _ = std::io::stdin().read_to_end(&mut Vec::new());
+}
+
+fn is_child() -> bool {
+    std::env::var_os(CHILD).is_some()
+}
+
+fn start(test: &str) -> Child {
+    Command::new(std::env::current_exe().unwrap())
+        .args([test, "--exact", "--nocapture", "--test-threads=1"])
+        .env(CHILD, "1")
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap()
+}
+
+/// The lanes of two children that run at the same time.
+fn two_children(test: &str) -> [Vec<Cpus>; 2] {
+    let mut children = [start(test), start(test)];
+    let lanes = children.each_mut().map(|child| {
+        let said = BufReader::new(child.stdout.take().unwrap());
+        let mut lines = said.lines().map(Result::unwrap);
+        let lanes = lines.find_map(|line| line.strip_prefix(LANES).map(str::to_owned));
+        (lanes.expect("a child has lanes"), lines)
+    });
+    for child in &mut children {
+        drop(child.stdin.take());
+        assert!(child.wait().unwrap().success());
+    }
+    lanes.map(|(lanes, _)| lanes.split(' ').map(parse).collect())
+}
+
+/// A number of cores is bound to nothing unless asked: both processes may use every CPU.
+#[test]
+fn a_number_of_cores_leaves_both_the_whole_mask() {
+    if is_child() {
+        return play(Builder::new().cores(fewer()));
+    }
+    let mask: Cpus = allowed().into_iter().collect();
+    for lanes in two_children("a_number_of_cores_leaves_both_the_whole_mask") {
+        assert_eq!(lanes, vec![mask.clone(); fewer()]);
+    }
+}
+
+/// Bound because it was asked for: where they begin is drawn by lot, so not both at CPU 0 for ever.
+#[test]
+fn pinned_runtimes_do_not_all_begin_at_the_first_cpu() {
+    /// With two places of equal chance, all these children agree once in two thousand million runs.
+    const PAIRS: usize = 16;
+    if is_child() {
+        return play(Builder::new().cores(fewer()).pin(true));
+    }
+    let mut firsts = Cpus::new();
+    for _ in 0..PAIRS {
+        for lanes in two_children("pinned_runtimes_do_not_all_begin_at_the_first_cpu") {
+            assert!(lanes.iter().all(|cpus| cpus.len() == 1), "{lanes:?}");
+            let all: Cpus = lanes.iter().flatten().copied().collect();
+            assert_eq!(all.len(), fewer(), "two lanes on one CPU: {lanes:?}");
+            firsts.extend(&lanes[0]);
+        }
+        if firsts.len() > 1 {
+            return;
+        }
+    }
+    assert_eq!(allowed().len(), 1, "all began at {firsts:?}");
+}
+
+/// A mask that leaves out CPUs of the machine was given to these processes: their lanes are bound
+/// to its CPUs in their order. A mask that is the whole machine, or a quota, binds nothing.
+#[test]
+fn a_mask_of_their_own_is_used_cpu_by_cpu() {
+    let mask = allowed()[..fewer()].to_vec();
+    if is_child() {
+        Host::bind_thread(&mask).unwrap();
+        return play(Builder::new());
+    }
+    let quota = Host::cpu_quota().unwrap_or(usize::MAX);
+    let of_its_own = mask.len() < Host::cpu_count() && quota >= mask.len();
+    for lanes in two_children("a_mask_of_their_own_is_used_cpu_by_cpu") {
+        assert_eq!(lanes.len(), mask.len().min(quota));
+        for (lane, cpus) in lanes.iter().enumerate() {
+            let whole = mask.iter().copied().collect();
+            let own = Cpus::from([mask[lane]]);
+            assert_eq!(*cpus, if of_its_own { own } else { whole });
+        }
+    }
+}
