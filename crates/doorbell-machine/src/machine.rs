@@ -1,6 +1,6 @@
 //! The trait [`Machine`] and the small traits of its parts.
 
-use crate::{Bug, Ordering, Topology};
+use crate::{Bug, Mark, Ordering, Topology};
 use std::fmt::Debug;
 
 /// An atomic integer of a machine. Same meaning as the std type of that width.
@@ -249,6 +249,10 @@ pub trait Machine: Debug + Sized + Send + Sync + 'static {
     ) -> Watched;
     /// A hint that `*ptr` will soon be written here. May be anything, also dangling.
     fn prefetch_write<T>(ptr: *const T);
+
+    /// Says that a rare branch was reached; nothing at all but on a machine that counts them.
+    #[inline(always)]
+    fn mark(_mark: Mark) {}
 
     /// The pointer that this lane stored last; null on a thread that is no lane.
     fn lane_slot() -> *const ();
