@@ -1,0 +1,3 @@
+//! The simulated machine against what it promises.
+
+mod litmus;
