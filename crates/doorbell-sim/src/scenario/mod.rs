@@ -74,6 +74,9 @@ pub fn run_traced<const BUG: u8>(
     })
 }
 
+/// By when the last fault is over that began before all faults ended.
+const SETTLE_NS: u64 = 1_000_000;
+
 /// The first thread of a run.
 fn play<const BUG: u8>(shape: &Shape, plan: &Plan, ledger: Arc<Ledger>) -> Result<(), ThreadError> {
     Sim::<BUG>::bind_thread(&[shape.main_cpu()])?;
@@ -100,6 +103,8 @@ fn play<const BUG: u8>(shape: &Shape, plan: &Plan, ledger: Arc<Ledger>) -> Resul
     player.put_all_back();
     drop(player);
     oracle::until_quiet(&lanes);
+    // Who was taken off its CPU, or is woken late, comes back first.
+    sim::sleep(SETTLE_NS);
     if shape.may.tasks && !shape.clock_jumps {
         oracle::is_prompt(&lanes);
     }

@@ -42,3 +42,12 @@ fn storm_tso() {
 fn leaps() {
     check(&Shape::leaps(), 0..200);
 }
+
+/// A lane that announced its park, was rung, and then found a timer due, counted neither a park nor
+/// one avoided: the clock had jumped between the two looks.
+#[test]
+fn a_park_that_a_due_timer_prevents_is_counted() {
+    for seed in [585, 2_569] {
+        check(&Shape::leaps(), seed..seed + 1);
+    }
+}
