@@ -19,6 +19,16 @@ const SENT_HOME_QUIETLY: u32 = 256;
 /// gives the others a turn. As in tokio.
 const POLL_BUDGET: u32 = 128;
 
+/// What became of a task that a lane which is off has for others.
+#[must_use]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum HandedOn {
+    /// Another lane has it.
+    Yes,
+    /// It is in this lane's own queue.
+    Kept,
+}
+
 /// A lane as its own thread sees it. Not `Sync`.
 #[derive(Debug)]
 pub struct Local<M: Machine> {
@@ -235,7 +245,8 @@ impl<M: Machine> Local<M> {
     #[inline]
     pub(super) unsafe fn push(&self, node: NonNull<Node<M>>) {
         if self.off.get() {
-            return self.hand_on(node);
+            let _ = self.hand_on(node);
+            return;
         }
         // SAFETY: passed on; this lane owns its front's queue.
         let len = unsafe { self.front.queue().push(node, Share::Always) };
@@ -256,7 +267,8 @@ impl<M: Machine> Local<M> {
     #[inline]
     pub(super) unsafe fn push_again(&self, node: NonNull<Node<M>>) {
         if self.off.get() {
-            return self.hand_on(node);
+            let _ = self.hand_on(node);
+            return;
         }
         // SAFETY: passed on; this lane owns its front's queue.
         let len = unsafe { self.front.queue().push(node, Share::Surplus) };
@@ -297,7 +309,7 @@ impl<M: Machine> Local<M> {
                 self.hand_on_chain(chain);
             }
             if let Some(node) = self.stolen.take() {
-                self.hand_on(node);
+                let _ = self.hand_on(node);
             }
         }
         // Looked at each time: put back meanwhile, it would hand on to itself.
@@ -306,7 +318,11 @@ impl<M: Machine> Local<M> {
             let Some(node) = (unsafe { self.front.queue().pop() }) else {
                 return;
             };
-            self.hand_on(node);
+            match self.hand_on(node) {
+                HandedOn::Yes => {}
+                // The others have ended, and this lane is about to: it would go on for ever.
+                HandedOn::Kept => return,
+            }
         }
         self.off.set(false);
     }
@@ -335,25 +351,26 @@ impl<M: Machine> Local<M> {
             let (node, others) = chain.pop();
             // SAFETY: taken out, so it is the caller's, and alive.
             unsafe { node.as_ref() }.leave();
-            self.hand_on(node);
+            let _ = self.hand_on(node);
             rest = others;
         }
     }
 
     /// Gives a task that is in no queue to a lane that is on.
-    fn hand_on(&self, node: NonNull<Node<M>>) {
+    fn hand_on(&self, node: NonNull<Node<M>>) -> HandedOn {
         let to = self.front.crew().nearest_on(self.front.lane());
         if !self.is(to) {
             // SAFETY: the node is that of a task that may run anywhere, alive until it has run.
             let posted = unsafe { to.post_task(node, Origin::Outside) };
             if posted == Posted::Yes {
-                return;
+                return HandedOn::Yes;
             }
         }
         // Put back meanwhile, and not yet told; or the runtime ends, and this lane ends the task in
         // its turn: not here, inside a wake.
         // SAFETY: as above; this lane owns its front's queue.
         unsafe { self.front.queue().push(node, Share::Always) };
+        HandedOn::Kept
     }
 
     /// Takes tasks from another lane of the crew, also from its inbox if `inbox`, to be run next.
