@@ -33,6 +33,16 @@ pub enum PutBack {
     Before,
 }
 
+/// What became of a task that a lane which is off has for others.
+#[must_use]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum HandedOn {
+    /// Another lane has it.
+    Yes,
+    /// It is in this lane's own queue.
+    Kept,
+}
+
 /// Whether a lane is off: a word of its front, which only those of [`Crew`] here change.
 #[derive(Debug)]
 pub(crate) struct OffWord<M: Machine>(M::U32);

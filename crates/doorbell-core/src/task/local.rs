@@ -4,6 +4,7 @@ use super::cell::TaskRef;
 use crate::crew::{Crew, FrontRef, Stock};
 use crate::mailbox::{Front, Origin, Posted};
 use crate::node::{Node, Ready};
+use crate::offline::HandedOn;
 use crate::queue::{Chain, Greed, Loot, Share, is_shareable};
 use crate::wheel::{Base, Clock, Wheel};
 use doorbell_machine::Machine;
@@ -18,16 +19,6 @@ const SENT_HOME_QUIETLY: u32 = 256;
 /// How many operations that are ready at once (a read, a message) one poll may complete before it
 /// gives the others a turn. As in tokio.
 const POLL_BUDGET: u32 = 128;
-
-/// What became of a task that a lane which is off has for others.
-#[must_use]
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum HandedOn {
-    /// Another lane has it.
-    Yes,
-    /// It is in this lane's own queue.
-    Kept,
-}
 
 /// A lane as its own thread sees it. Not `Sync`.
 #[derive(Debug)]
