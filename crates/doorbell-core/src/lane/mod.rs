@@ -26,7 +26,7 @@ use crate::mailbox::Served;
 use crate::switches::SwitchWord;
 use crate::task::Local;
 use crate::wheel::Clock;
-use doorbell_machine::{Bug, Counter, Line, Machine, Ordering, ParkEnd, Word};
+use doorbell_machine::{Bug, Counter, Line, Machine, Mark, Ordering, ParkEnd, Word};
 use governor::Governor;
 use std::cell::Cell;
 use std::sync::Arc;
@@ -330,6 +330,7 @@ impl<M: Machine> Lane<M> {
         }
         // A post that saw the lane watching or running relies on this look.
         if !front.mailbox_is_empty() {
+            M::mark(Mark::MailboxLastLook);
             tally.parks_avoided.add_owned(1);
             return;
         }

@@ -7,7 +7,7 @@ use crate::node::{Node, Ready};
 use crate::offline::HandedOn;
 use crate::queue::{Chain, Greed, Loot, Share, is_shareable};
 use crate::wheel::{Base, Clock, Wheel};
-use doorbell_machine::Machine;
+use doorbell_machine::{Machine, Mark};
 use std::cell::Cell;
 use std::ptr::NonNull;
 use std::sync::Arc;
@@ -349,6 +349,7 @@ impl<M: Machine> Local<M> {
 
     /// Gives a task that is in no queue to a lane that is on.
     fn hand_on(&self, node: NonNull<Node<M>>) -> HandedOn {
+        M::mark(Mark::OfflineHandOn);
         let to = self.front.crew().nearest_on(self.front.lane());
         if !self.is(to) {
             // SAFETY: the node is that of a task that may run anywhere, alive until it has run.
