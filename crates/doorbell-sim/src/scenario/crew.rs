@@ -8,7 +8,7 @@ use doorbell_core::mailbox::Front;
 use doorbell_core::switches::{SwitchWord, Switches};
 use doorbell_core::task::{BodyVtable, Join, Kind, launch, write_body};
 use doorbell_core::wheel::Clock;
-use doorbell_machine::sim::{SimCounter, SimThread};
+use doorbell_machine::sim::{self, SimCounter, SimThread};
 use doorbell_machine::{Machine, Sim, ThreadError, ThreadHandle, ThreadSpec};
 use std::sync::Arc;
 
@@ -28,6 +28,9 @@ pub(super) struct Lanes<const BUG: u8> {
     /// Each front has a share.
     switches: Arc<SwitchWord<SimCounter>>,
 }
+
+/// How long after one lane the next is asked to end, at most.
+const CLOSE_APART_NS: u64 = 60_000;
 
 /// The threads of a run's lanes.
 pub(super) type Threads = Vec<SimThread>;
@@ -98,6 +101,15 @@ impl<const BUG: u8> Lanes<BUG> {
             // A panic ends the whole run, so there is none.
             let _ = thread.join();
         }
+    }
+
+    /// The same, one after the other, each a little later than the one before.
+    pub(super) fn close_slowly(&self, threads: Threads) {
+        for shared in &self.shared {
+            shared.close();
+            sim::sleep(sim::random() % CLOSE_APART_NS);
+        }
+        self.close(threads);
     }
 
     /// Launches a task or a call.

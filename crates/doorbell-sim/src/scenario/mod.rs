@@ -103,10 +103,17 @@ fn play<const BUG: u8>(shape: &Shape, plan: &Plan, ledger: Arc<Ledger>) -> Resul
     }
     if shape.ends {
         lanes.ledger.let_end();
-        sim::sleep(sim::random() % ENDS_MAX_NS);
-        lanes.close(threads);
         drop(player);
-        foreigners.into_iter().try_for_each(ThreadHandle::join)?;
+        // While others still post, or with the last that was posted.
+        if sim::random().is_multiple_of(2) {
+            sim::sleep(sim::random() % ENDS_MAX_NS);
+            lanes.close_slowly(threads);
+            foreigners.into_iter().try_for_each(ThreadHandle::join)?;
+        } else {
+            foreigners.into_iter().try_for_each(ThreadHandle::join)?;
+            sim::sleep(sim::random() % (ENDS_MAX_NS / 10));
+            lanes.close_slowly(threads);
+        }
         sim::end_faults();
     } else {
         foreigners.into_iter().try_for_each(ThreadHandle::join)?;

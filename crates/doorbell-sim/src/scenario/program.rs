@@ -7,12 +7,13 @@ use doorbell_core::call::{self, Many, Outcome};
 use doorbell_core::offline::{PutBack, TakenOff};
 use doorbell_core::task::{Join, Kind, Local};
 use doorbell_core::wait::block_on;
-use doorbell_machine::{Sim, sim};
+use doorbell_machine::sim::{self, SimCounter};
+use doorbell_machine::{Counter, Sim};
 use futures_channel::oneshot;
 use std::future::poll_fn;
 use std::pin::Pin;
 use std::sync::Arc;
-use std::task::Poll;
+use std::task::{Context, Poll};
 
 /// The longest work of one step.
 const WORK_MAX_NS: u64 = 20_000;
@@ -81,7 +82,8 @@ impl<const BUG: u8> Player<BUG> {
                     self.check_many(&many.wait(), &lanes);
                 }
                 4..=6 if self.may.tasks => joins.push(self.spawn(0)),
-                7 if self.may.offline => self.toggle_lane(),
+                7 if self.may.offline && one_in(2) => self.toggle_lane(),
+                7 if self.may.timers => self.sleep_outside(),
                 8 => sim::sleep(below(SLEEP_MAX_NS)),
                 _ => sim::work(below(WORK_MAX_NS)),
             }
@@ -173,6 +175,21 @@ impl<const BUG: u8> Player<BUG> {
         }
     }
 
+    /// A timer of a lane for a thread that is none, which it may give up.
+    fn sleep_outside(&self) {
+        let front = self.lanes.front(self.any_lane());
+        let for_ns = below(40_000);
+        let mut sleep = Sleep::new(front, for_ns, &self.lanes.ledger);
+        if one_in(2) {
+            block_on::<Sim<BUG>, _>(sleep, below(2) * 5_000);
+            return;
+        }
+        let polled = poll_fn(|cx| Poll::Ready(Pin::new(&mut sleep).poll(cx).is_ready()));
+        if !block_on::<Sim<BUG>, _>(polled, 0) {
+            sim::work(below(2 * for_ns));
+        }
+    }
+
     /// Takes a lane off, or puts it back.
     fn toggle_lane(&self) {
         let lane = self.any_lane();
@@ -213,16 +230,20 @@ impl<const BUG: u8> Player<BUG> {
         let ended = Ended::new(self);
         let player = self.clone();
         let steps = 1 + below(5);
-        self.lanes.launch(lane, kind, async move {
-            let _ended = ended;
-            for _ in 0..steps {
-                player.lanes.ledger.note_step();
-                player.play_inside(depth).await;
-                if home.is_some() && sim::cpu() != home {
-                    sim::fail("right core: a pinned task ran elsewhere");
+        self.lanes.launch(
+            lane,
+            kind,
+            Watched::new(async move {
+                let _ended = ended;
+                for _ in 0..steps {
+                    player.lanes.ledger.note_step();
+                    player.play_inside(depth).await;
+                    if home.is_some() && sim::cpu() != home {
+                        sim::fail("right core: a pinned task ran elsewhere");
+                    }
                 }
-            }
-        })
+            }),
+        )
     }
 
     /// One step of a task. Boxed, since it may spawn its like.
@@ -277,7 +298,8 @@ impl<const BUG: u8> Player<BUG> {
 
     /// Several tasks at once; waits for some of them.
     async fn spawn_some(&self, depth: u32) {
-        let joins: Vec<_> = (0..1 + below(3)).map(|_| self.spawn(depth)).collect();
+        let most = if one_in(8) { 12 } else { 3 };
+        let joins: Vec<_> = (0..1 + below(most)).map(|_| self.spawn(depth)).collect();
         for join in joins {
             match below(3) {
                 0 => drop(join),
@@ -324,6 +346,45 @@ impl<const BUG: u8> Player<BUG> {
         let heard = hears.await;
         if heard != Ok(number) && !self.lanes.ledger.ends() {
             sim::fail("lost: a task was dropped that nobody cancelled");
+        }
+    }
+}
+
+/// A future that looks who polls and drops it.
+struct Watched<F> {
+    future: F,
+    is_polled: SimCounter,
+}
+
+impl<F> Watched<F> {
+    fn new(future: F) -> Self {
+        Watched {
+            future,
+            is_polled: SimCounter::default(),
+        }
+    }
+}
+
+impl<F: Future> Future for Watched<F> {
+    type Output = F::Output;
+
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<F::Output> {
+        // SAFETY: the future is not moved out of its place, and nothing else gives it out.
+        let it = unsafe { self.get_unchecked_mut() };
+        if it.is_polled.add_shared(1) != 0 {
+            sim::fail("once: two lanes poll one task");
+        }
+        // SAFETY: pinned with the whole.
+        let polled = unsafe { Pin::new_unchecked(&mut it.future) }.poll(cx);
+        it.is_polled.set(0);
+        polled
+    }
+}
+
+impl<F> Drop for Watched<F> {
+    fn drop(&mut self) {
+        if self.is_polled.get() != 0 {
+            sim::fail("right core: a future was dropped while a lane polls it");
         }
     }
 }
