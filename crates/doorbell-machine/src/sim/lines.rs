@@ -37,7 +37,7 @@ struct Near {
 /// All lines of a machine.
 #[derive(Debug)]
 pub(super) struct Lines {
-    lines: Vec<Line>,
+    all: Vec<Line>,
     /// For each line the CPUs that have it, so many words each.
     sharers: Vec<u64>,
     words: usize,
@@ -59,7 +59,7 @@ impl Lines {
             socket: range(cpu, spec.cpus_per_socket()),
         };
         Lines {
-            lines: Vec::new(),
+            all: Vec::new(),
             sharers: Vec::new(),
             words: spec.cpus().div_ceil(64),
             near: (0..spec.cpus()).map(near).collect(),
@@ -74,16 +74,16 @@ impl Lines {
         if let Some(line) = self.free.pop() {
             return line;
         }
-        let line = self.lines.len() as u32;
-        self.lines.push(COLD);
+        let line = self.all.len() as u32;
+        self.all.push(COLD);
         self.sharers.resize(self.sharers.len() + self.words, 0);
         line
     }
 
     /// Nobody refers to it any more.
     pub(super) fn remove(&mut self, line: u32) {
-        let version = self.lines[line as usize].version;
-        self.lines[line as usize] = Line { version, ..COLD };
+        let version = self.all[line as usize].version;
+        self.all[line as usize] = Line { version, ..COLD };
         self.sharers_mut(line).fill(0);
         self.free.push(line);
     }
@@ -100,15 +100,15 @@ impl Lines {
 
     #[inline]
     pub(super) fn version(&self, line: u32) -> u32 {
-        self.lines[line as usize].version
+        self.all[line as usize].version
     }
 
     pub(super) fn watcher(&self, line: u32) -> u32 {
-        self.lines[line as usize].watcher
+        self.all[line as usize].watcher
     }
 
     pub(super) fn set_watcher(&mut self, line: u32, watcher: u32) {
-        self.lines[line as usize].watcher = watcher;
+        self.all[line as usize].watcher = watcher;
     }
 
     /// A CPU reads a line; returns what it costs.
@@ -119,8 +119,8 @@ impl Lines {
             return self.costs.own_hit_ns;
         }
         let cost = self.nearest(line, cpu);
-        let wait = self.lines[line as usize].busy_ns.saturating_sub(now_ns);
-        self.lines[line as usize].owner = NOBODY;
+        let wait = self.all[line as usize].busy_ns.saturating_sub(now_ns);
+        self.all[line as usize].owner = NOBODY;
         self.sharers_mut(line)[word] |= bit;
         wait + self.vary(cost, rng)
     }
@@ -129,7 +129,7 @@ impl Lines {
     /// at one time get it one after the other.
     #[inline]
     pub(super) fn write(&mut self, line: u32, cpu: u32, now_ns: u64, rng: &mut Rng) -> u64 {
-        let state = &mut self.lines[line as usize];
+        let state = &mut self.all[line as usize];
         state.version = state.version.wrapping_add(1);
         if state.owner == cpu {
             return self.costs.own_hit_ns;
@@ -137,7 +137,7 @@ impl Lines {
         let wait = state.busy_ns.saturating_sub(now_ns);
         let cost = self.farthest(line, cpu);
         let cost = wait + self.vary(cost, rng);
-        let state = &mut self.lines[line as usize];
+        let state = &mut self.all[line as usize];
         state.owner = cpu;
         state.busy_ns = now_ns + cost;
         let sharers = self.sharers_mut(line);

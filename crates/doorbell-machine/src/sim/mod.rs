@@ -22,6 +22,7 @@
 //! `docs/simulator.md` says what is modelled and what is not.
 
 mod buffer;
+mod cells;
 mod config;
 mod lines;
 mod queue;
@@ -36,6 +37,7 @@ mod wait;
 mod words;
 mod world;
 
+pub use cells::{SimCell, SimCounter, SimLine};
 pub use config::{
     Config, Event, EventKind, Failure, Fault, Faults, Memory, Outcome, Planned, Sink, ThreadReport,
 };
@@ -43,7 +45,7 @@ pub use run::{RunError, SimThread, run, run_traced};
 pub use sched::Policy;
 pub use spec::{CPUS_MAX, Costs, MachineSpec, Range, SpecError};
 pub use wait::SimSeat;
-pub use words::{SimCell, SimCounter, SimLine, SimPtr, SimU32, SimU64};
+pub use words::{SimPtr, SimU32, SimU64};
 
 use crate::{Bug, Machine, Mark, ThreadError, ThreadSpec, Topology, Watched, slots};
 use thread::Wait;

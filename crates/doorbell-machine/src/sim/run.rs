@@ -251,7 +251,9 @@ impl World {
             let thread = it.name.clone();
             self.fail(Failure::Panic { thread, message });
         }
-        joiners.into_iter().for_each(|joiner| self.tell(joiner));
+        for joiner in joiners {
+            self.tell(joiner);
+        }
         self.cpus[cpu as usize].threads -= 1;
         self.leave_cpu(cpu, self.now_ns);
     }

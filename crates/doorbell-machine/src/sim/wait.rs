@@ -1,11 +1,12 @@
 //! How a thread waits: in a seat, watching a line, for another thread, for a time.
 
 use super::Sim;
+use super::cells::SimLine;
 use super::config::EventKind;
 use super::lines::NOBODY;
 use super::queue::What;
 use super::thread::{Doing, Wait, Why};
-use super::words::{SimLine, SimU32};
+use super::words::SimU32;
 use super::world::{Waits, World, look, step, wait};
 use crate::{Ordering, ParkEnd, Seat, Watched, Word};
 use std::sync::atomic::AtomicU64;

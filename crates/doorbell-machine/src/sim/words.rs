@@ -1,4 +1,4 @@
-//! Atomics, cells, lines and counters of the simulated machine.
+//! Atomics of the simulated machine.
 //!
 //! An atomic is a plain number that knows its cache line. They are std atomics inside, used as
 //! plain cells: so it is sound, though of no use, to hand one to another OS thread.
@@ -7,8 +7,7 @@ use super::buffer::Pending;
 use super::config::{EventKind, Failure};
 use super::queue::What;
 use super::world::{World, look, look_anyway, step};
-use crate::{Cell, Counter, Line, Ordering, PtrWord, Word};
-use std::cell::UnsafeCell;
+use crate::{Ordering, PtrWord, Word};
 use std::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64};
 
 #[cfg(not(target_pointer_width = "64"))]
@@ -24,7 +23,7 @@ const DROPPED: u64 = u64::MAX;
 
 impl Tag {
     /// Of the line that the thread makes now, if it makes one.
-    fn new() -> Self {
+    pub(super) fn new() -> Self {
         let tag = Tag::default();
         let _ = look(|world| {
             if let Some(line) = world.threads[world.current as usize].making {
@@ -51,7 +50,7 @@ impl Tag {
 
     /// Gives its own line back. Who touches it after this is found out, if the memory is still
     /// what it was.
-    fn leave(&self, world: &mut World) {
+    pub(super) fn leave(&self, world: &mut World) {
         let is_own = self.0.load(Ordering::Relaxed) & 1 != 0;
         if let Some(line) = self.line_in(world.number).filter(|_| is_own) {
             world.lines.remove(line);
@@ -189,7 +188,7 @@ impl World {
 
     /// The CPU takes a line to write it; who watches the line looks. Returns the cost.
     #[inline]
-    fn write_line(&mut self, line: u32) -> u64 {
+    pub(super) fn write_line(&mut self, line: u32) -> u64 {
         let cost = self.lines.write(line, self.cpu, self.now_ns, &mut self.rng);
         self.tell_watchers(line);
         cost
@@ -409,114 +408,5 @@ impl<T> PtrWord<T> for SimPtr<T> {
         } else {
             Err(before)
         }
-    }
-}
-
-/// Memory that is not atomic, whose accesses are charged.
-pub struct SimCell<T> {
-    value: UnsafeCell<T>,
-    place: Place,
-}
-
-/// Where a cell lies; apart, so that a value can be moved out of its cell.
-#[derive(Debug, Default)]
-struct Place(Tag);
-
-impl Drop for Place {
-    fn drop(&mut self) {
-        let _ = super::world::look_from_anywhere(|world| self.0.leave(world));
-    }
-}
-
-impl<T> std::fmt::Debug for SimCell<T> {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("SimCell")
-    }
-}
-
-impl<T> Cell<T> for SimCell<T> {
-    fn new(value: T) -> Self {
-        SimCell {
-            value: UnsafeCell::new(value),
-            place: Place(Tag::new()),
-        }
-    }
-    #[inline]
-    fn with<R>(&self, f: impl FnOnce(*const T) -> R) -> R {
-        let _ = step(|world| {
-            let line = world.line_of(&self.place.0);
-            let cost = world
-                .lines
-                .read(line, world.cpu, world.now_ns, &mut world.rng);
-            world.event(EventKind::Read, line, cost);
-        });
-        f(self.value.get())
-    }
-    #[inline]
-    fn with_mut<R>(&self, f: impl FnOnce(*mut T) -> R) -> R {
-        let _ = step(|world| {
-            let line = world.line_of(&self.place.0);
-            let cost = world.write_line(line);
-            world.event(EventKind::Write, line, cost);
-        });
-        f(self.value.get())
-    }
-}
-
-/// A cache line: what is made by its closure lies in it.
-#[derive(Debug)]
-pub struct SimLine<T> {
-    value: T,
-    place: Place,
-}
-
-impl<T> SimLine<T> {
-    /// Its number in the world.
-    pub(super) fn line(&self, world: &mut World) -> u32 {
-        world.line_of(&self.place.0)
-    }
-}
-
-impl<T> std::ops::Deref for SimLine<T> {
-    type Target = T;
-    #[inline]
-    fn deref(&self) -> &T {
-        &self.value
-    }
-}
-
-impl<T> Line<T> for SimLine<T> {
-    fn new(make: impl FnOnce() -> T) -> Self {
-        struct Made(Option<u32>);
-        impl Drop for Made {
-            fn drop(&mut self) {
-                let _ = look_anyway(|w| w.threads[w.current as usize].making = self.0);
-            }
-        }
-        let place = Place::default();
-        let outer = look(|world| {
-            let line = world.line_of(&place.0);
-            world.threads[world.current as usize].making.replace(line)
-        });
-        let made = outer.map(Made);
-        let value = make();
-        drop(made);
-        SimLine { value, place }
-    }
-}
-
-/// A number that is no event of the world: a counter steers nothing.
-#[derive(Debug, Default)]
-pub struct SimCounter(AtomicU64);
-
-impl Counter for SimCounter {
-    fn get(&self) -> u64 {
-        self.0.load(Ordering::Relaxed)
-    }
-    fn set(&self, value: u64) {
-        self.0.store(value, Ordering::Relaxed);
-    }
-    fn add_shared(&self, n: u64) -> u64 {
-        self.0.fetch_add(n, Ordering::Relaxed)
     }
 }

@@ -466,18 +466,16 @@ impl World {
     /// The line of an atomic; one of its own where it has none of this world.
     #[inline]
     pub(super) fn line_of(&mut self, tag: &words::Tag) -> u32 {
-        match tag.line_in(self.number) {
-            Some(line) => line,
-            None => {
-                if tag.is_dropped() {
-                    let thread = self.threads[self.current as usize].name.clone();
-                    self.fail(Failure::TouchedAfterDrop { thread });
-                }
-                let line = self.lines.add();
-                tag.set_own(self.number, line);
-                line
-            }
+        if let Some(line) = tag.line_in(self.number) {
+            return line;
         }
+        if tag.is_dropped() {
+            let thread = self.threads[self.current as usize].name.clone();
+            self.fail(Failure::TouchedAfterDrop { thread });
+        }
+        let line = self.lines.add();
+        tag.set_own(self.number, line);
+        line
     }
 }
 

@@ -16,8 +16,7 @@ fn takes(f: impl FnOnce() + 'static) -> u64 {
         f();
         *took.lock().unwrap() = sim::time_ns() - from_ns;
     });
-    let took = *result.lock().unwrap();
-    took
+    *result.lock().unwrap()
 }
 
 #[test]
@@ -89,7 +88,7 @@ fn outside_of_any_run_atomics_are_plain_values() {
     let word = Arc::new(word);
     let inside = Arc::clone(&word);
     run(exact(1), move || {
-        assert_eq!(inside.swap(9, Ordering::Relaxed), 1)
+        assert_eq!(inside.swap(9, Ordering::Relaxed), 1);
     });
     assert_eq!(word.load(Ordering::Relaxed), 9);
     assert_eq!((sim::time_ns(), sim::thread(), sim::cpu()), (0, None, None));
@@ -135,9 +134,9 @@ fn each_cpu_has_its_own_time() {
                 diary.note(if cpu == 1 { "one" } else { "two" });
             })
         });
-        threads
-            .into_iter()
-            .for_each(|thread| thread.join().unwrap());
+        for thread in threads {
+            thread.join().unwrap();
+        }
     });
     // They work at the same time, the second begins when it is started.
     let apart_ns = diary.when("two") - diary.when("one");

@@ -70,8 +70,7 @@ fn park(config: sim::Config, for_ns: u64) -> (ParkEnd, u64) {
         let ended = Seat::<Sim>::park(&seat, &word, 0, Some(until_ns));
         *end.lock().unwrap() = (ended, sim::time_ns() - from_ns);
     });
-    let end = *result.lock().unwrap();
-    end
+    *result.lock().unwrap()
 }
 
 #[test]

@@ -45,9 +45,9 @@ fn store_buffering(seed: u64, memory: Memory, by_rmw: bool) -> ((u32, u32), Outc
             }
         };
         let threads = [spawn(0, side(0)), spawn(1, side(1))];
-        threads
-            .into_iter()
-            .for_each(|thread| thread.join().unwrap());
+        for thread in threads {
+            thread.join().unwrap();
+        }
         assert_eq!(words[0].load(Ordering::Relaxed), 1);
     })
     .unwrap();
@@ -120,8 +120,7 @@ fn seen_after(store: fn(&U32)) -> u32 {
         thread.join().unwrap();
     });
     assert_eq!(outcome.failure, None);
-    let seen = *result.lock().unwrap();
-    seen
+    *result.lock().unwrap()
 }
 
 #[test]

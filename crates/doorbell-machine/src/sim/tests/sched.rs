@@ -29,9 +29,9 @@ fn two(first: (Policy, u64), second: (Policy, u64)) -> Diary {
                 b.note("second ends");
             }),
         ];
-        threads
-            .into_iter()
-            .for_each(|thread| thread.join().unwrap());
+        for thread in threads {
+            thread.join().unwrap();
+        }
     });
     diary
 }
