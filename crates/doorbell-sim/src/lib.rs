@@ -1,0 +1,9 @@
+//! Doorbell on simulated machines.
+//!
+//! The machine itself is `doorbell_machine::sim`. Here is what is run on it and what is made of it:
+//!
+//! | module | what is in it |
+//! |---|---|
+//! | [`profile`] | machines as files, each number with its source |
+
+pub mod profile;
