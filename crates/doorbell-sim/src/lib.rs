@@ -5,5 +5,7 @@
 //! | module | what is in it |
 //! |---|---|
 //! | [`profile`] | machines as files, each number with its source |
+//! | [`trace`] | a run as a file for Chrome's and Perfetto's viewers |
 
 pub mod profile;
+pub mod trace;
