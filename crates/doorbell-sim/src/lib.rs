@@ -4,8 +4,10 @@
 //!
 //! | module | what is in it |
 //! |---|---|
+//! | [`fuzz`] | many seeds through many shapes, and mutants |
 //! | [`profile`] | machines as files, each number with its source |
 //! | [`trace`] | a run as a file for Chrome's and Perfetto's viewers |
 
+pub mod fuzz;
 pub mod profile;
 pub mod trace;
