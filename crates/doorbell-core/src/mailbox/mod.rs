@@ -238,7 +238,7 @@ impl<M: Machine> Batch<M> {
         if node.is_null() {
             return Batch { next: newest };
         }
-        if newest.addr().wrapping_sub(node.addr()) == LINE_BYTES {
+        if M::ADDRESSES_STEER && newest.addr().wrapping_sub(node.addr()) == LINE_BYTES {
             return Self::oldest_first_ahead(newest);
         }
         first.set_next(std::ptr::null_mut());

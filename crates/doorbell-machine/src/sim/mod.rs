@@ -159,6 +159,7 @@ impl<const BUG: u8> Machine for Sim<BUG> {
     const BUG: Bug = Bug::from_number(BUG);
     // So small that runs reach its end and its backlog.
     const RING_CAPACITY: usize = 16;
+    const ADDRESSES_STEER: bool = false;
 
     fn fence_announce() {
         fence_after_rmw();

@@ -1,0 +1,108 @@
+//! The ledger: what was begun, and what came of it. It is no part of the simulated machine.
+
+use doorbell_machine::{Counter, sim, sim::SimCounter};
+
+/// What was begun and what came of it.
+#[derive(Debug, Default)]
+pub(super) struct Ledger {
+    /// Closures that were accepted: posts and calls.
+    posted: SimCounter,
+    ran: SimCounter,
+    /// Tasks that were launched, and those whose futures are gone.
+    launched: SimCounter,
+    ended: SimCounter,
+    /// Timers that were awaited to their end, and the latest of them.
+    timers: SimCounter,
+    latest_ns: SimCounter,
+    steps: SimCounter,
+}
+
+/// One thing that must happen once: it says so itself when it happens twice or is lost.
+#[derive(Debug)]
+pub(super) struct Once {
+    what: &'static str,
+    lane: Option<usize>,
+    times: SimCounter,
+}
+
+impl Once {
+    /// Something for that lane, if any will not do.
+    pub(super) fn new(what: &'static str, lane: Option<usize>) -> Self {
+        Once {
+            what,
+            lane,
+            times: SimCounter::default(),
+        }
+    }
+
+    /// It happens now.
+    pub(super) fn happens(&self, ledger: &Ledger) {
+        let before = self.times.add_shared(1);
+        ledger.ran.add_shared(1);
+        let here = sim::cpu();
+        if before > 0 {
+            sim::fail(format!("once: a {} ran {} times", self.what, before + 1));
+        }
+        if self.lane.is_some() && here != self.lane {
+            let (what, lane) = (self.what, self.lane);
+            sim::fail(format!("right core: a {what} for {lane:?} ran on {here:?}"));
+        }
+    }
+
+    /// How often it has happened.
+    pub(super) fn times(&self) -> u64 {
+        self.times.get()
+    }
+}
+
+/// What is left when all should be over.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Balance {
+    pub(super) posts: u64,
+    pub(super) tasks: u64,
+}
+
+impl Ledger {
+    pub(super) fn note_posted(&self) {
+        self.posted.add_shared(1);
+    }
+
+    pub(super) fn note_launched(&self) {
+        self.launched.add_shared(1);
+    }
+
+    pub(super) fn note_ended(&self) {
+        self.ended.add_shared(1);
+    }
+
+    pub(super) fn note_step(&self) {
+        self.steps.add_shared(1);
+    }
+
+    pub(super) fn steps(&self) -> u64 {
+        self.steps.get()
+    }
+
+    /// A timer for that time has fired, and its task runs.
+    pub(super) fn note_timer(&self, due_ns: u64, now_ns: u64) {
+        self.timers.add_shared(1);
+        if now_ns < due_ns {
+            let early_ns = due_ns - now_ns;
+            sim::fail(format!("never early: a timer fired {early_ns} ns too soon"));
+        }
+        let late_ns = now_ns.saturating_sub(due_ns);
+        self.latest_ns.set(self.latest_ns.get().max(late_ns));
+    }
+
+    pub(super) fn timers(&self) -> u64 {
+        self.timers.get()
+    }
+
+    /// What was begun and is not over.
+    pub(super) fn balance(&self) -> Balance {
+        Balance {
+            posts: self.posted.get().wrapping_sub(self.ran.get()),
+            tasks: self.launched.get().wrapping_sub(self.ended.get()),
+        }
+    }
+}
