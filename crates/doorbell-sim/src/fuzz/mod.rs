@@ -7,6 +7,7 @@
 mod hunt;
 mod machine;
 mod run;
+mod shapes;
 mod span;
 #[cfg(test)]
 mod tests;
@@ -16,6 +17,7 @@ use doorbell_machine::sim::{MachineSpec, Memory, Outcome, RunError, Sink};
 pub use hunt::{Hunt, Killed, Mutant, hunt};
 pub use machine::machine_for;
 pub use run::{Found, Fuzzed, MarkRow, Plan, Tally, What, fuzz};
+pub use shapes::SHAPES;
 pub use span::{CORES_MAX, Span, SpanError};
 
 /// What fixes a run.
@@ -23,12 +25,20 @@ pub use span::{CORES_MAX, Span, SpanError};
 pub struct Setup {
     /// Every choice comes from it.
     pub seed: u64,
-    /// How many cores the program uses, the first ones of the machine.
+    /// How many cores the program has lanes on.
     pub cores: usize,
     /// The memory model.
     pub memory: Memory,
-    /// The machine; it has `cores` CPUs at least.
-    pub machine: MachineSpec,
+    /// The machine of which parts are taken; the usual one if there is none.
+    pub profile: Option<MachineSpec>,
+}
+
+impl Setup {
+    /// A machine with so many CPUs, which may be more than there are lanes.
+    #[must_use]
+    pub fn machine(&self, cpus: usize) -> MachineSpec {
+        machine_for(cpus, self.profile.as_ref())
+    }
 }
 
 /// Runs a setup, and tells the sink of every event. It may say [`RunError`] if the run cannot begin.
@@ -45,13 +55,13 @@ pub struct Shape {
     pub run: Run,
 }
 
-/// The setup of a seed: how many of the cores there may be it has, and which machine.
+/// The setup of a seed, which picks one of the numbers of cores.
+#[must_use]
 pub fn setup(seed: u64, cores: Span, memory: Memory, profile: Option<&MachineSpec>) -> Setup {
-    let count = cores.pick(seed) as usize;
     Setup {
         seed,
-        cores: count,
+        cores: cores.pick(seed) as usize,
         memory,
-        machine: machine_for(count, profile),
+        profile: profile.cloned(),
     }
 }

@@ -4,7 +4,8 @@ use doorbell_machine::sim::{self, Config, Failure, MachineSpec, Memory, Outcome,
 use doorbell_machine::{Bug, Machine, Mark, Ordering, Sim, Word};
 
 use super::{
-    CORES_MAX, Fuzzed, Mutant, Plan, Setup, Shape, Span, SpanError, What, fuzz, hunt, machine_for,
+    CORES_MAX, Fuzzed, Mutant, Plan, SHAPES, Setup, Shape, Span, SpanError, What, fuzz, hunt,
+    machine_for,
 };
 use crate::profile::Profile;
 
@@ -15,7 +16,7 @@ fn span(text: &str) -> Span {
 fn config(setup: &Setup) -> Config {
     Config {
         seed: setup.seed,
-        machine: setup.machine.clone(),
+        machine: setup.machine(setup.cores),
         memory: setup.memory,
         ..Config::default()
     }
@@ -211,4 +212,21 @@ fn machines_have_room_for_the_cores_and_stay_in_bounds() {
     assert_eq!((small.sockets, small.cores_per_llc, small.smt), (1, 3, 2));
     let large = machine_for(300, Some(epyc));
     assert_eq!((large.sockets, large.cpus()), (3, 384));
+}
+
+#[test]
+fn scenarios_run_on_one_core_and_on_many() {
+    for (cores, memory) in [("1", Memory::Sc), ("40", Memory::Tso)] {
+        let plan = Plan {
+            seeds: span("3"),
+            cores: span(cores),
+            memory,
+            profile: None,
+            shapes: &SHAPES,
+        };
+        let done = fuzz(&plan, |_, _| ()).expect("the machine can be simulated");
+        assert!(done.found.is_none(), "{:?}", done.found);
+        assert_eq!(done.tally.runs, SHAPES.len() as u64);
+        assert!(done.tally.events > 10_000, "{:?}", done.tally);
+    }
 }

@@ -7,10 +7,12 @@
 //! not run yet.
 
 mod chrome;
+mod machine;
 #[cfg(test)]
 mod tests;
 
 pub use chrome::ChromeTrace;
+pub use machine::{MachineTrace, post_note, run_note};
 
 /// One thing that happened on a lane.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

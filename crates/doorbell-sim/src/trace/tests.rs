@@ -162,3 +162,60 @@ fn what_is_kept_does_not_grow_with_the_run() {
         assert!(trace.kept() <= 3, "at {at_ns}");
     }
 }
+
+#[test]
+fn a_run_of_the_machine_is_drawn_with_its_arrows() {
+    use std::cell::RefCell;
+    use std::rc::Rc;
+
+    use doorbell_machine::{Machine, Sim, ThreadHandle, ThreadSpec, sim};
+
+    use super::{MachineTrace, post_note, run_note};
+
+    let trace = MachineTrace::begin(Vec::new()).expect("a vector takes everything");
+    let trace = Rc::new(RefCell::new(trace));
+    let theirs = Rc::clone(&trace);
+    let sink: sim::Sink = Box::new(move |event| {
+        let mut trace = theirs.borrow_mut();
+        trace.record(event).expect("a vector takes everything");
+    });
+    let outcome = sim::run_traced(sim::Config::default(), Some(sink), || {
+        sim::note(post_note(5));
+        let spec = ThreadSpec {
+            name: "runner".to_owned(),
+            cpu: Some(1),
+        };
+        let thread = <Sim as Machine>::spawn(
+            spec,
+            Box::new(|| {
+                sim::note(run_note(5));
+                sim::sleep(1_000);
+            }),
+        );
+        thread.expect("it starts").join().expect("it ends");
+    });
+    let outcome = outcome.expect("it can be simulated");
+    assert_eq!(outcome.failure, None);
+    let trace = Rc::into_inner(trace)
+        .expect("the sink is gone")
+        .into_inner();
+    let bytes = trace
+        .finish(&outcome.threads)
+        .expect("a vector takes everything");
+    let json: Value = serde_json::from_slice(&bytes).expect("it is JSON");
+    let records = json["traceEvents"].as_array().expect("a list");
+    let one = |of: &str| {
+        let mut found = records.iter().filter(|record| phase(record) == of);
+        let one = found.next().expect("there is one");
+        assert!(found.next().is_none(), "and no other");
+        (number(one, "pid"), number(one, "id"))
+    };
+    assert_eq!((one("s"), one("f")), ((0, 0), (1, 0)));
+    assert!(
+        records
+            .iter()
+            .any(|record| record["args"]["name"] == "runner")
+    );
+    let parked = records.iter().filter(|record| record["name"] == "parked");
+    assert_eq!(parked.count(), 2, "one joins, one sleeps");
+}
