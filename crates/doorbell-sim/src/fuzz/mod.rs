@@ -6,6 +6,7 @@
 
 mod hunt;
 mod machine;
+mod mutants;
 mod run;
 mod shapes;
 mod span;
@@ -16,6 +17,7 @@ use doorbell_machine::sim::{MachineSpec, Memory, Outcome, RunError, Sink};
 
 pub use hunt::{Hunt, Killed, Mutant, hunt};
 pub use machine::machine_for;
+pub use mutants::MUTANTS;
 pub use run::{Found, Fuzzed, MarkRow, Plan, Tally, What, fuzz};
 pub use shapes::SHAPES;
 pub use span::{CORES_MAX, Span, SpanError};
