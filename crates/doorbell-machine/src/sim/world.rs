@@ -379,23 +379,23 @@ impl World {
 
     /// The time of the program.
     pub(super) fn clock_ns(&self) -> u64 {
-        let ahead_ns = self
-            .config
-            .clock_start_ns
-            .saturating_add(self.clock_ahead_ns);
-        self.now_ns.saturating_add(ahead_ns)
+        self.now_ns.saturating_add(self.clock_ahead())
     }
 
-    /// When the clock of the program shows this; never, at its end.
+    /// When the clock of the program shows this. Its last moment means never, unless it comes within
+    /// the run: so that a thread which waits for it does not hide a deadlock.
     pub(super) fn time_of_clock(&self, clock_ns: u64) -> u64 {
-        if clock_ns == u64::MAX && self.clock_ns() < u64::MAX {
+        let ahead_ns = self.clock_ahead();
+        let time_ns = clock_ns.saturating_sub(ahead_ns);
+        if clock_ns == u64::MAX && time_ns > self.config.time_max_ns {
             return u64::MAX;
         }
-        let ahead_ns = self
-            .config
-            .clock_start_ns
-            .saturating_add(self.clock_ahead_ns);
-        clock_ns.saturating_sub(ahead_ns)
+        time_ns
+    }
+
+    fn clock_ahead(&self) -> u64 {
+        let start_ns = self.config.clock_start_ns;
+        start_ns.saturating_add(self.clock_ahead_ns)
     }
 
     fn jump_clock(&mut self, ns: u64) {

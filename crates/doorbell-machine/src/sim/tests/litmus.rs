@@ -1,7 +1,8 @@
 //! What threads may see of each other's stores.
 
-use crate::sim::{self, Config, Memory, Outcome, Sim};
-use crate::{Line, Machine, Ordering, ThreadHandle, ThreadSpec, Word};
+use super::spawn;
+use crate::sim::{self, Config, Failure, Memory, Outcome, Sim};
+use crate::{Line, Machine, Ordering, ThreadHandle, Word};
 use std::sync::{Arc, Mutex};
 
 type U32 = <Sim as Machine>::U32;
@@ -13,14 +14,6 @@ fn config(seed: u64, memory: Memory) -> Config {
         memory,
         ..Config::default()
     }
-}
-
-pub(super) fn spawn(cpu: usize, body: impl FnOnce() + Send + 'static) -> sim::SimThread {
-    let spec = ThreadSpec {
-        name: format!("t{cpu}"),
-        cpu: Some(cpu),
-    };
-    Sim::<0>::spawn(spec, Box::new(body)).unwrap()
 }
 
 /// Store buffering: each stores to one and then reads the other. What both have read.
@@ -92,5 +85,119 @@ fn a_seed_is_one_run() {
             hashes.insert(first.hash);
         }
         assert_eq!(hashes.len(), 50, "seeds make no difference");
+    }
+}
+
+/// Runs `body` on CPU 0 under `tso` with stores that take long to drain.
+fn buffered(body: impl FnOnce() + 'static) -> Outcome {
+    let mut config = config(1, Memory::Tso);
+    config.machine.drain_ns.min_ns = 50_000;
+    config.machine.drain_ns.max_ns = 50_000;
+    sim::run(config, body).unwrap()
+}
+
+/// What another thread reads after `store` has been called on this one.
+fn seen_after(store: fn(&U32)) -> u32 {
+    let seen = Arc::new(Mutex::new(9));
+    let result = Arc::clone(&seen);
+    let outcome = buffered(move || {
+        let word = Arc::new(<InLine as Line<U32>>::new(|| U32::new(0)));
+        let theirs = Arc::clone(&word);
+        let thread = spawn(1, move || {
+            // Now two threads have touched it.
+            let _ = theirs.load(Ordering::Relaxed);
+            sim::work(100_000 - sim::time_ns());
+            *seen.lock().unwrap() = theirs.load(Ordering::Relaxed);
+        });
+        sim::work(99_000 - sim::time_ns());
+        store(&word);
+        assert_eq!(
+            word.load(Ordering::Relaxed),
+            1,
+            "a thread sees its own stores"
+        );
+        sim::work(10_000);
+        thread.join().unwrap();
+    });
+    assert_eq!(outcome.failure, None);
+    let seen = *result.lock().unwrap();
+    seen
+}
+
+#[test]
+fn a_store_waits_in_its_buffer_until_something_drains_it() {
+    assert_eq!(seen_after(|word| word.store(1, Ordering::Release)), 0);
+    assert_eq!(
+        seen_after(|word| assert_eq!(word.swap(1, Ordering::Relaxed), 0)),
+        1
+    );
+    let then_rmw = |word: &U32| {
+        word.store(1, Ordering::Release);
+        U32::new(0).fetch_or(1, Ordering::Relaxed);
+    };
+    assert_eq!(seen_after(then_rmw), 1);
+    let then_syscall = |word: &U32| {
+        word.store(1, Ordering::Release);
+        sim::sleep(1);
+    };
+    assert_eq!(seen_after(then_syscall), 1);
+}
+
+#[test]
+fn stores_drain_in_order() {
+    let outcome = buffered(|| {
+        let words: Arc<[InLine; 2]> = Arc::new(std::array::from_fn(|_| Line::new(|| U32::new(0))));
+        let theirs = Arc::clone(&words);
+        let thread = spawn(1, move || {
+            while theirs[1].load(Ordering::Acquire) == 0 {
+                Sim::<0>::relax();
+            }
+            assert_eq!(theirs[0].load(Ordering::Relaxed), 1, "message passing");
+        });
+        sim::work(60_000);
+        words[0].store(1, Ordering::Relaxed);
+        words[1].store(1, Ordering::Release);
+        sim::work(200_000);
+        thread.join().unwrap();
+    });
+    assert_eq!(outcome.failure, None);
+}
+
+#[test]
+fn a_store_to_an_atomic_that_another_thread_drops_is_an_error() {
+    let outcome = buffered(|| {
+        let word = Box::new(<InLine as Line<U32>>::new(|| U32::new(0)));
+        let place = &raw const *word as usize;
+        let thread = spawn(1, move || {
+            // SAFETY: the word is dropped 20 us after this.
+            let word = unsafe { &*(place as *const InLine) };
+            sim::work(90_000 - sim::time_ns());
+            word.store(1, Ordering::Relaxed);
+            sim::work(40_000);
+        });
+        let _ = word.load(Ordering::Relaxed);
+        sim::work(110_000 - sim::time_ns());
+        drop(word);
+        thread.join().unwrap();
+    });
+    let failure = outcome.failure.unwrap();
+    assert!(
+        matches!(&failure, Failure::StoreToDropped { thread, .. } if thread == "t1"),
+        "{failure}"
+    );
+}
+
+#[test]
+fn a_fence_without_a_read_modify_write_in_front_of_it_is_an_error() {
+    for memory in [Memory::Sc, Memory::Tso] {
+        let outcome = sim::run(config(0, memory), || {
+            let word = U32::new(0);
+            word.swap(1, Ordering::AcqRel);
+            Sim::<0>::fence_announce();
+            word.store(2, Ordering::Release);
+            Sim::<0>::fence_recheck();
+        });
+        let failure = outcome.unwrap().failure.unwrap();
+        assert!(matches!(failure, Failure::BareFence { .. }), "{failure}");
     }
 }
