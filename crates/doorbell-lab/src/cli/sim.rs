@@ -200,6 +200,10 @@ pub struct MutantsArgs {
     #[arg(long, value_name = "SUBSTRING")]
     only: Option<String>,
 
+    /// Only the mutant of this name, and in this process
+    #[arg(long, value_name = "NAME", hide = true, conflicts_with = "only")]
+    here: Option<String>,
+
     /// Print JSON instead of the table
     #[arg(long)]
     json: bool,
@@ -212,6 +216,7 @@ impl MutantsArgs {
             seeds: self.seeds,
             cores: self.cores,
             only: self.only.clone(),
+            here: self.here.clone(),
             json: self.json,
         }
     }

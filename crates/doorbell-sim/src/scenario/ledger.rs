@@ -1,5 +1,6 @@
 //! The ledger: what was begun, and what came of it. It is no part of the simulated machine.
 
+use crate::trace::{post_note, run_note};
 use doorbell_machine::{Counter, sim, sim::SimCounter};
 
 /// What was begun and what came of it.
@@ -23,20 +24,14 @@ pub(super) struct Once {
     what: &'static str,
     lane: Option<usize>,
     times: SimCounter,
+    /// Its number in traces.
+    item: u32,
 }
 
 impl Once {
-    /// Something for that lane, if any will not do.
-    pub(super) fn new(what: &'static str, lane: Option<usize>) -> Self {
-        Once {
-            what,
-            lane,
-            times: SimCounter::default(),
-        }
-    }
-
     /// It happens now.
     pub(super) fn happens(&self, ledger: &Ledger) {
+        sim::note(run_note(self.item));
         let before = self.times.add_shared(1);
         ledger.ran.add_shared(1);
         let here = sim::cpu();
@@ -63,8 +58,16 @@ pub(super) struct Balance {
 }
 
 impl Ledger {
-    pub(super) fn note_posted(&self) {
-        self.posted.add_shared(1);
+    /// Something is about to be posted for that lane, if any will not do.
+    pub(super) fn post(&self, what: &'static str, lane: Option<usize>) -> Once {
+        let item = self.posted.add_shared(1) as u32;
+        sim::note(post_note(item));
+        Once {
+            what,
+            lane,
+            times: SimCounter::default(),
+            item,
+        }
     }
 
     pub(super) fn note_launched(&self) {

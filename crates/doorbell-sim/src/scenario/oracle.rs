@@ -1,7 +1,6 @@
 //! What must hold of every run, beside what the [ledger](super::ledger) checks as it happens.
 
 use super::crew::Lanes;
-use super::ledger::Once;
 use super::timer::Sleep;
 use doorbell_core::bell::LaneState;
 use doorbell_core::call;
@@ -42,10 +41,9 @@ pub(super) fn until_quiet<const BUG: u8>(lanes: &Lanes<BUG>) {
 /// Lanes that have nothing to do run a post, and a timer, without delay.
 pub(super) fn is_prompt<const BUG: u8>(lanes: &Arc<Lanes<BUG>>) {
     for lane in 0..lanes.len() {
-        let once = Arc::new(Once::new("prompt post", Some(lane)));
+        let once = Arc::new(lanes.ledger.post("prompt post", Some(lane)));
         let (theirs, ledger) = (Arc::clone(&once), Arc::clone(&lanes.ledger));
         let posted_ns = sim::time_ns();
-        lanes.ledger.note_posted();
         let run = move || {
             theirs.happens(&ledger);
             if sim::time_ns() - posted_ns > PROMPT_NS {

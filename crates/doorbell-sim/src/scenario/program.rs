@@ -1,7 +1,6 @@
 //! Random programs: what foreign threads and tasks do, drawn from the seed.
 
 use super::crew::Lanes;
-use super::ledger::Once;
 use super::timer::Sleep;
 use doorbell_core::call;
 use doorbell_core::offline::{PutBack, TakenOff};
@@ -113,9 +112,8 @@ impl<const BUG: u8> Player<BUG> {
     /// A closure that nobody waits for.
     pub(super) fn post_to(&self, lane: usize) {
         let ledger = Arc::clone(&self.lanes.ledger);
-        let once = Once::new("post", Some(lane));
+        let once = ledger.post("post", Some(lane));
         let work_ns = below(500);
-        ledger.note_posted();
         let run = {
             let ledger = Arc::clone(&ledger);
             move || {
@@ -132,9 +130,8 @@ impl<const BUG: u8> Player<BUG> {
     fn call(&self) {
         let lane = self.any_lane();
         let ledger = Arc::clone(&self.lanes.ledger);
-        let once = Once::new("call", Some(lane));
+        let once = ledger.post("call", Some(lane));
         let number = sim::random();
-        ledger.note_posted();
         let got = self.lanes.call(lane, || {
             once.happens(&ledger);
             number
@@ -171,8 +168,7 @@ impl<const BUG: u8> Player<BUG> {
 
     fn tell_to_follow(&self, lane: usize) {
         let ledger = Arc::clone(&self.lanes.ledger);
-        let once = Once::new("call to follow", Some(lane));
-        ledger.note_posted();
+        let once = ledger.post("call to follow", Some(lane));
         let follow = async move {
             Local::<Sim<BUG>>::with_current(|local| local.map(Local::follow));
             once.happens(&ledger);
@@ -257,8 +253,7 @@ impl<const BUG: u8> Player<BUG> {
     async fn call_inside(&self) {
         let lane = self.any_lane();
         let ledger = Arc::clone(&self.lanes.ledger);
-        let once = Once::new("awaited call", Some(lane));
-        ledger.note_posted();
+        let once = ledger.post("awaited call", Some(lane));
         let called = self.lanes.launch(lane, Kind::Call, async move {
             once.happens(&ledger);
         });
