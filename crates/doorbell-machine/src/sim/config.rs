@@ -185,6 +185,12 @@ pub enum Failure {
         /// The line.
         line: u32,
     },
+    /// An atomic, or memory of the machine that is not atomic, was touched after it was dropped.
+    #[error("thread `{thread}` touched memory that was dropped")]
+    TouchedAfterDrop {
+        /// The name of the thread.
+        thread: String,
+    },
     /// A fence that relies on a read-modify-write in front of it has none.
     #[error(
         "thread `{thread}` made a fence that no read-modify-write stands in front of: on some machines it is none"

@@ -19,6 +19,9 @@ compile_error!("the simulated machine keeps 64-bit atomics in pointers: build it
 #[derive(Debug, Default)]
 pub(super) struct Tag(AtomicU64);
 
+/// The tag of what was dropped. No world has this number.
+const DROPPED: u64 = u64::MAX;
+
 impl Tag {
     /// Of the line that the thread makes now, if it makes one.
     fn new() -> Self {
@@ -46,12 +49,18 @@ impl Tag {
         (tag >> 32 == u64::from(world)).then_some((tag as u32) >> 1)
     }
 
-    /// Gives its own line back.
+    /// Gives its own line back. Who touches it after this is found out, if the memory is still
+    /// what it was.
     fn leave(&self, world: &mut World) {
         let is_own = self.0.load(Ordering::Relaxed) & 1 != 0;
         if let Some(line) = self.line_in(world.number).filter(|_| is_own) {
             world.lines.remove(line);
         }
+        self.0.store(DROPPED, Ordering::Relaxed);
+    }
+
+    pub(super) fn is_dropped(&self) -> bool {
+        self.0.load(Ordering::Relaxed) == DROPPED
     }
 }
 

@@ -129,7 +129,7 @@ pub(super) fn outside<R>(f: impl FnOnce() -> R) -> R {
 
 /// All that one run consists of.
 pub(super) struct World {
-    /// Not 0.
+    /// Neither 0 nor the last one.
     pub(super) number: u32,
     pub(super) config: Config,
     /// The clock of the thread that runs.
@@ -469,6 +469,10 @@ impl World {
         match tag.line_in(self.number) {
             Some(line) => line,
             None => {
+                if tag.is_dropped() {
+                    let thread = self.threads[self.current as usize].name.clone();
+                    self.fail(Failure::TouchedAfterDrop { thread });
+                }
                 let line = self.lines.add();
                 tag.set_own(self.number, line);
                 line
@@ -485,7 +489,7 @@ fn mix(hash: u64, word: u64) -> u64 {
 fn next_number() -> u32 {
     loop {
         let number = WORLDS.fetch_add(1, Ordering::Relaxed).wrapping_add(1);
-        if number != 0 {
+        if number != 0 && number != u32::MAX {
             return number;
         }
     }

@@ -1,14 +1,14 @@
 //! Lanes on a simulated machine: started, used from outside and from within, closed and counted.
 
 use super::ledger::Ledger;
-use doorbell_core::call::{CallFailed, blocking, wait_for};
+use doorbell_core::call::{CallFailed, Many, ManyCall, blocking, launch_many, wait_for};
 use doorbell_core::crew::{Crew, FrontRef};
 use doorbell_core::lane::{IdlePolicy, Lane, LaneConfig, LaneCounts, LaneShared};
 use doorbell_core::mailbox::Front;
 use doorbell_core::switches::{SwitchWord, Switches};
 use doorbell_core::task::{BodyVtable, Join, Kind, launch, write_body};
 use doorbell_core::wheel::Clock;
-use doorbell_machine::sim::SimThread;
+use doorbell_machine::sim::{SimCounter, SimThread};
 use doorbell_machine::{Machine, Sim, ThreadError, ThreadHandle, ThreadSpec};
 use std::sync::Arc;
 
@@ -25,6 +25,8 @@ pub(super) struct CrewConfig {
 pub(super) struct Lanes<const BUG: u8> {
     shared: Vec<Arc<LaneShared<Sim<BUG>>>>,
     pub(super) ledger: Arc<Ledger>,
+    /// Each front has a share.
+    switches: Arc<SwitchWord<SimCounter>>,
 }
 
 /// The threads of a run's lanes.
@@ -64,7 +66,12 @@ impl<const BUG: u8> Lanes<BUG> {
             .enumerate()
             .map(start)
             .collect::<Result<_, _>>()?;
-        Ok((Arc::new(Lanes { shared, ledger }), threads))
+        let lanes = Lanes {
+            shared,
+            ledger,
+            switches,
+        };
+        Ok((Arc::new(lanes), threads))
     }
 
     pub(super) fn len(&self) -> usize {
@@ -119,5 +126,33 @@ impl<const BUG: u8> Lanes<BUG> {
             Ok(result) => Some(result),
             Err(CallFailed::Gone(_) | CallFailed::Panicked(_)) => None,
         }
+    }
+
+    /// Calls several lanes at once.
+    pub(super) fn call_many<F, R>(&self, f: F, lanes: &[usize]) -> Many<R>
+    where
+        F: Fn(usize) -> R + Send + Sync + 'static,
+        R: Send + 'static,
+    {
+        let call = ManyCall::new(f, lanes);
+        let layout = call.layout();
+        let fronts = lanes.iter().map(|lane| &**self.front(*lane));
+        let table = ManyCall::<F, R>::TABLE;
+        // SAFETY: as many fronts as lanes, one at least; what is written is what the table is for,
+        // and closure and results are Send and Sync.
+        let raw =
+            unsafe { launch_many(fronts, lanes.len(), table, layout, |data| call.write(data)) };
+        // SAFETY: launched with that table, and not polled.
+        unsafe { Many::typed::<F>(raw) }
+    }
+
+    /// Lets the crew go, whose lanes have ended and whose last user this is. How many of its
+    /// fronts are there still.
+    pub(super) fn free(lanes: Arc<Self>) -> Result<usize, usize> {
+        let users = Arc::strong_count(&lanes);
+        let lanes = Arc::into_inner(lanes).ok_or(users - 1)?;
+        let switches = Arc::clone(&lanes.switches);
+        drop(lanes);
+        Ok(Arc::strong_count(&switches) - 1)
     }
 }

@@ -2,6 +2,7 @@
 
 use crate::trace::{post_note, run_note};
 use doorbell_machine::{Counter, sim, sim::SimCounter};
+use std::sync::Arc;
 
 /// What was begun and what came of it.
 #[derive(Debug, Default)]
@@ -9,6 +10,9 @@ pub(super) struct Ledger {
     /// Closures that were accepted: posts and calls.
     posted: SimCounter,
     ran: SimCounter,
+    dropped: SimCounter,
+    /// Whether lanes end while programs run: what is refused then is dropped, and that is right.
+    ends: SimCounter,
     /// Tasks that were launched, and those whose futures are gone.
     launched: SimCounter,
     ended: SimCounter,
@@ -21,19 +25,43 @@ pub(super) struct Ledger {
 /// One thing that must happen once: it says so itself when it happens twice or is lost.
 #[derive(Debug)]
 pub(super) struct Once {
+    ledger: Arc<Ledger>,
     what: &'static str,
     lane: Option<usize>,
+    /// Whoever waits for it may go, and then it may be dropped.
+    is_withdrawable: bool,
     times: SimCounter,
     /// Its number in traces.
     item: u32,
 }
 
 impl Once {
+    /// Something that was begun now, for that lane if any will not do.
+    pub(super) fn new(ledger: &Arc<Ledger>, what: &'static str, lane: Option<usize>) -> Self {
+        let item = ledger.posted.add_shared(1) as u32;
+        sim::note(post_note(item));
+        Once {
+            ledger: Arc::clone(ledger),
+            what,
+            lane,
+            is_withdrawable: false,
+            times: SimCounter::default(),
+            item,
+        }
+    }
+
+    /// The same, and it is at most once if whoever waits for it goes.
+    pub(super) fn or_withdrawn(self) -> Self {
+        let mut it = self;
+        it.is_withdrawable = true;
+        it
+    }
+
     /// It happens now.
-    pub(super) fn happens(&self, ledger: &Ledger) {
+    pub(super) fn happens(&self) {
         sim::note(run_note(self.item));
         let before = self.times.add_shared(1);
-        ledger.ran.add_shared(1);
+        self.ledger.ran.add_shared(1);
         let here = sim::cpu();
         if before > 0 {
             sim::fail(format!("once: a {} ran {} times", self.what, before + 1));
@@ -50,6 +78,18 @@ impl Once {
     }
 }
 
+impl Drop for Once {
+    fn drop(&mut self) {
+        if self.times() > 0 {
+            return;
+        }
+        self.ledger.dropped.add_shared(1);
+        if !self.ledger.ends() && !self.is_withdrawable {
+            sim::fail(format!("lost: a {} was dropped and had not run", self.what));
+        }
+    }
+}
+
 /// What is left when all should be over.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Balance {
@@ -58,16 +98,14 @@ pub(super) struct Balance {
 }
 
 impl Ledger {
-    /// Something is about to be posted for that lane, if any will not do.
-    pub(super) fn post(&self, what: &'static str, lane: Option<usize>) -> Once {
-        let item = self.posted.add_shared(1) as u32;
-        sim::note(post_note(item));
-        Once {
-            what,
-            lane,
-            times: SimCounter::default(),
-            item,
-        }
+    /// Lanes will end while programs run.
+    pub(super) fn let_end(&self) {
+        self.ends.set(1);
+    }
+
+    /// Whether lanes end while programs run.
+    pub(super) fn ends(&self) -> bool {
+        self.ends.get() != 0
     }
 
     pub(super) fn note_launched(&self) {
@@ -104,7 +142,11 @@ impl Ledger {
     /// What was begun and is not over.
     pub(super) fn balance(&self) -> Balance {
         Balance {
-            posts: self.posted.get().wrapping_sub(self.ran.get()),
+            posts: self
+                .posted
+                .get()
+                .wrapping_sub(self.ran.get())
+                .wrapping_sub(self.dropped.get()),
             tasks: self.launched.get().wrapping_sub(self.ended.get()),
         }
     }

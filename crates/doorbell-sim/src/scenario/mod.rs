@@ -77,6 +77,9 @@ pub fn run_traced<const BUG: u8>(
 /// By when the last fault is over that began before all faults ended.
 const SETTLE_NS: u64 = 1_000_000;
 
+/// After how long lanes end that do so while programs run, at most.
+const ENDS_MAX_NS: u64 = 700_000;
+
 /// The first thread of a run.
 fn play<const BUG: u8>(shape: &Shape, plan: &Plan, ledger: Arc<Ledger>) -> Result<(), ThreadError> {
     Sim::<BUG>::bind_thread(&[shape.main_cpu()])?;
@@ -96,29 +99,40 @@ fn play<const BUG: u8>(shape: &Shape, plan: &Plan, ledger: Arc<Ledger>) -> Resul
     for foreigner in 0..shape.foreign {
         let (player, steps) = (player.clone(), shape.steps);
         let body = move || player.play_outside(steps);
-        foreigners.push(spawn::<BUG>("foreign", shape.lanes + foreigner, body)?);
+        foreigners.push(spawn::<BUG>("foreign", shape.foreign_cpu(foreigner), body)?);
     }
-    foreigners.into_iter().try_for_each(ThreadHandle::join)?;
-    sim::end_faults();
-    player.put_all_back();
-    drop(player);
-    oracle::until_quiet(&lanes);
-    // Who was taken off its CPU, or is woken late, comes back first.
-    sim::sleep(SETTLE_NS);
-    if shape.may.tasks && !shape.clock_jumps {
-        oracle::is_prompt(&lanes);
+    if shape.ends {
+        lanes.ledger.let_end();
+        sim::sleep(sim::random() % ENDS_MAX_NS);
+        lanes.close(threads);
+        drop(player);
+        foreigners.into_iter().try_for_each(ThreadHandle::join)?;
+        sim::end_faults();
+    } else {
+        foreigners.into_iter().try_for_each(ThreadHandle::join)?;
+        sim::end_faults();
+        player.put_all_back();
+        drop(player);
+        oracle::until_quiet(&lanes);
+        // Who was taken off its CPU, or is woken late, comes back first.
+        sim::sleep(SETTLE_NS);
+        if shape.may.tasks && !shape.clock_jumps {
+            oracle::is_prompt(&lanes);
+        }
+        stop.set(1);
+        watcher.map_or(Ok(()), ThreadHandle::join)?;
+        lanes.close(threads);
     }
-    stop.set(1);
-    watcher.map_or(Ok(()), ThreadHandle::join)?;
-    lanes.close(threads);
     oracle::check_rest(&lanes);
     oracle::check_counts(&lanes.counts(), plan.switches);
-    let users = Arc::strong_count(&lanes);
-    if users != 1 {
-        sim::fail(format!(
-            "all counts back to zero: {} users of the lanes are left",
-            users - 1
-        ));
+    match Lanes::free(lanes) {
+        Ok(0) => {}
+        Ok(fronts) => sim::fail(format!(
+            "all counts back to zero: {fronts} fronts are not freed"
+        )),
+        Err(users) => sim::fail(format!(
+            "all counts back to zero: the lanes have {users} users"
+        )),
     }
     Ok(())
 }

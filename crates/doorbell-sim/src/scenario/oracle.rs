@@ -1,6 +1,7 @@
 //! What must hold of every run, beside what the [ledger](super::ledger) checks as it happens.
 
 use super::crew::Lanes;
+use super::ledger::Once;
 use super::timer::Sleep;
 use doorbell_core::bell::LaneState;
 use doorbell_core::call;
@@ -41,11 +42,11 @@ pub(super) fn until_quiet<const BUG: u8>(lanes: &Lanes<BUG>) {
 /// Lanes that have nothing to do run a post, and a timer, without delay.
 pub(super) fn is_prompt<const BUG: u8>(lanes: &Arc<Lanes<BUG>>) {
     for lane in 0..lanes.len() {
-        let once = Arc::new(lanes.ledger.post("prompt post", Some(lane)));
-        let (theirs, ledger) = (Arc::clone(&once), Arc::clone(&lanes.ledger));
+        let once = Arc::new(Once::new(&lanes.ledger, "prompt post", Some(lane)));
+        let theirs = Arc::clone(&once);
         let posted_ns = sim::time_ns();
         let run = move || {
-            theirs.happens(&ledger);
+            theirs.happens();
             if sim::time_ns() - posted_ns > PROMPT_NS {
                 let late_ns = sim::time_ns() - posted_ns;
                 sim::fail(format!("prompt: lane {lane} ran a post after {late_ns} ns"));

@@ -1,8 +1,9 @@
 //! Random programs: what foreign threads and tasks do, drawn from the seed.
 
 use super::crew::Lanes;
+use super::ledger::Once;
 use super::timer::Sleep;
-use doorbell_core::call;
+use doorbell_core::call::{self, Many, Outcome};
 use doorbell_core::offline::{PutBack, TakenOff};
 use doorbell_core::task::{Join, Kind, Local};
 use doorbell_core::wait::block_on;
@@ -74,7 +75,11 @@ impl<const BUG: u8> Player<BUG> {
             match below(10) {
                 0 | 1 if self.may.posts => self.post(),
                 2 if self.may.posts => self.burst(),
-                3 if self.may.posts => self.call(),
+                3 if self.may.posts && one_in(2) => self.call(),
+                3 if self.may.posts => {
+                    let (many, lanes) = self.many(false);
+                    self.check_many(&many.wait(), &lanes);
+                }
                 4..=6 if self.may.tasks => joins.push(self.spawn(0)),
                 7 if self.may.offline => self.toggle_lane(),
                 8 => sim::sleep(below(SLEEP_MAX_NS)),
@@ -111,34 +116,59 @@ impl<const BUG: u8> Player<BUG> {
 
     /// A closure that nobody waits for.
     pub(super) fn post_to(&self, lane: usize) {
-        let ledger = Arc::clone(&self.lanes.ledger);
-        let once = ledger.post("post", Some(lane));
+        let once = Once::new(&self.lanes.ledger, "post", Some(lane));
         let work_ns = below(500);
-        let run = {
-            let ledger = Arc::clone(&ledger);
-            move || {
-                sim::work(work_ns);
-                once.happens(&ledger);
-            }
+        let run = move || {
+            sim::work(work_ns);
+            once.happens();
         };
-        if call::post(&**self.lanes.front(lane), run).is_err() {
-            sim::fail("lost: a post was refused by a lane that runs");
-        }
+        // Refused, it is dropped, and says so.
+        drop(call::post(&**self.lanes.front(lane), run));
     }
 
     /// A closure that is waited for, from a thread that is no lane.
     fn call(&self) {
         let lane = self.any_lane();
-        let ledger = Arc::clone(&self.lanes.ledger);
-        let once = ledger.post("call", Some(lane));
+        let once = Once::new(&self.lanes.ledger, "call", Some(lane));
         let number = sim::random();
         let got = self.lanes.call(lane, || {
-            once.happens(&ledger);
+            once.happens();
             number
         });
-        if got != Some(number) || once.times() != 1 {
+        let came = got.is_none() && once.times() == 0 && self.lanes.ledger.ends();
+        if !came && (got != Some(number) || once.times() != 1) {
             sim::fail(format!(
                 "lost: a call to lane {lane} came back without its result"
+            ));
+        }
+    }
+
+    /// One closure on several lanes. A task that waits for it may be cancelled.
+    fn many(&self, from_task: bool) -> (Many<usize>, Vec<usize>) {
+        let (first, step) = (self.any_lane(), 1 + self.any_lane());
+        let lanes: Vec<usize> = (first..self.lanes.len()).step_by(step).collect();
+        let once = |lane: &usize| {
+            let once = Once::new(&self.lanes.ledger, "call to many", Some(*lane));
+            if from_task { once.or_withdrawn() } else { once }
+        };
+        let onces: Vec<Once> = lanes.iter().map(once).collect();
+        let here = move |lane: usize| {
+            onces[(lane - first) / step].happens();
+            lane
+        };
+        (self.lanes.call_many(here, &lanes), lanes)
+    }
+
+    fn check_many(&self, outcomes: &[Outcome<usize>], lanes: &[usize]) {
+        let gone = self.lanes.ledger.ends();
+        let right = |(outcome, lane): (&Outcome<usize>, &usize)| match outcome {
+            Outcome::Done(result) => result == lane,
+            Outcome::Gone => gone,
+            Outcome::Panicked(_) => false,
+        };
+        if outcomes.len() != lanes.len() || !outcomes.iter().zip(lanes).all(right) {
+            sim::fail(format!(
+                "lost: a call to the lanes {lanes:?} gave {outcomes:?}"
             ));
         }
     }
@@ -167,11 +197,10 @@ impl<const BUG: u8> Player<BUG> {
     }
 
     fn tell_to_follow(&self, lane: usize) {
-        let ledger = Arc::clone(&self.lanes.ledger);
-        let once = ledger.post("call to follow", Some(lane));
+        let once = Once::new(&self.lanes.ledger, "call to follow", Some(lane));
         let follow = async move {
             Local::<Sim<BUG>>::with_current(|local| local.map(Local::follow));
-            once.happens(&ledger);
+            once.happens();
         };
         drop(self.lanes.launch(lane, Kind::Call, follow));
     }
@@ -207,7 +236,14 @@ impl<const BUG: u8> Player<BUG> {
                 1 if self.may.timers => self.give_up_timer().await,
                 2 if depth < DEPTH_MAX => self.spawn_some(depth + 1).await,
                 3 if self.may.posts => self.post(),
-                4 if self.may.posts => self.call_inside().await,
+                4 if self.may.posts && one_in(2) => self.call_inside().await,
+                4 if self.may.posts => {
+                    let (many, lanes) = self.many(true);
+                    // Some are given up.
+                    if !one_in(8) {
+                        self.check_many(&many.await, &lanes);
+                    }
+                }
                 5 => self.hand_over(depth).await,
                 6 => yield_now().await,
                 7 if self.may.long_polls && one_in(20) => sim::work(LONG_WORK_NS),
@@ -219,11 +255,13 @@ impl<const BUG: u8> Player<BUG> {
     /// A timer that is dropped before its time, maybe elsewhere.
     async fn give_up_timer(&self) {
         let front = self.lanes.front(self.any_lane());
-        let mut sleep = Sleep::new(front, SLEEP_MAX_NS, &self.lanes.ledger);
+        let for_ns = below(if one_in(2) { SLEEP_MAX_NS } else { 10_000 });
+        let mut sleep = Sleep::new(front, for_ns, &self.lanes.ledger);
         let polled = poll_fn(|cx| Poll::Ready(Pin::new(&mut sleep).poll(cx).is_ready()));
         if !polled.await && one_in(2) {
             yield_now().await;
         }
+        sim::work(below(10_000));
         if one_in(2) {
             // Cancelled on another lane.
             let ended = Ended::new(self);
@@ -252,12 +290,11 @@ impl<const BUG: u8> Player<BUG> {
     /// A call from a task, awaited.
     async fn call_inside(&self) {
         let lane = self.any_lane();
-        let ledger = Arc::clone(&self.lanes.ledger);
-        let once = ledger.post("awaited call", Some(lane));
+        let once = Once::new(&self.lanes.ledger, "awaited call", Some(lane));
         let called = self.lanes.launch(lane, Kind::Call, async move {
-            once.happens(&ledger);
+            once.happens();
         });
-        if called.await.is_err() {
+        if called.await.is_err() && !self.lanes.ledger.ends() {
             sim::fail("lost: an awaited call did not run");
         }
     }
@@ -284,7 +321,8 @@ impl<const BUG: u8> Player<BUG> {
             let _ = says.send(number);
         });
         drop(sayer);
-        if hears.await != Ok(number) {
+        let heard = hears.await;
+        if heard != Ok(number) && !self.lanes.ledger.ends() {
             sim::fail("lost: a task was dropped that nobody cancelled");
         }
     }

@@ -24,7 +24,10 @@ pub struct Shape {
     pub faults: bool,
     /// Whether the clock jumps too, by years.
     pub clock_jumps: bool,
-    /// The machine. It has a CPU for every lane, for every other thread, and two more.
+    /// Whether the lanes end while programs still run.
+    pub ends: bool,
+    /// The machine. It has a CPU for every lane. Where it has none for all other threads and two
+    /// more, they share those of the lanes.
     pub machine: MachineSpec,
 }
 
@@ -54,6 +57,7 @@ impl Shape {
             memory: Memory::Sc,
             faults: true,
             clock_jumps: false,
+            ends: false,
             machine: MachineSpec {
                 sockets: 1,
                 llc_groups_per_socket: cpus.div_ceil(8),
@@ -120,6 +124,28 @@ impl Shape {
         }
     }
 
+    /// Everything, with faults and store buffers, while the lanes end.
+    #[must_use]
+    pub fn ends() -> Self {
+        Shape {
+            name: "ends".to_owned(),
+            memory: Memory::Tso,
+            ends: true,
+            ..Shape::new("ends", 3, 3)
+        }
+    }
+
+    /// The same with so many lanes, on that machine, which has a CPU for each.
+    #[must_use]
+    pub fn sized(self, lanes: usize, memory: Memory, machine: MachineSpec) -> Self {
+        Shape {
+            lanes,
+            memory,
+            machine,
+            ..self
+        }
+    }
+
     /// The shapes that every check of the tree runs.
     #[must_use]
     pub fn usual() -> [Shape; 4] {
@@ -133,17 +159,24 @@ impl Shape {
 
     /// Whether no lane may be idle while another has too much.
     pub(super) fn is_conserving(&self) -> bool {
-        !self.faults && !self.may.offline && !self.may.long_polls && self.lanes <= 64
+        let alone = self.lanes + self.foreign + OWN_CPUS <= self.machine.cpus();
+        let calm = !self.faults && !self.may.offline && !self.may.long_polls && !self.ends;
+        calm && alone && self.lanes <= 64
     }
 
     /// The CPU of the thread that begins and ends it all.
     pub(super) fn main_cpu(&self) -> usize {
-        self.lanes + self.foreign
+        self.foreign_cpu(self.foreign)
+    }
+
+    /// The CPU of one of the other threads.
+    pub(super) fn foreign_cpu(&self, foreigner: usize) -> usize {
+        (self.lanes + foreigner) % self.machine.cpus()
     }
 
     /// The CPU of the thread that watches.
     pub(super) fn watch_cpu(&self) -> usize {
-        self.main_cpu() + 1
+        self.foreign_cpu(self.foreign + 1)
     }
 }
 

@@ -43,6 +43,11 @@ fn leaps() {
     check(&Shape::leaps(), 0..200);
 }
 
+#[test]
+fn ends() {
+    check(&Shape::ends(), 0..200);
+}
+
 /// A lane that announced its park, was rung, and then found a timer due, counted neither a park nor
 /// one avoided: the clock had jumped between the two looks.
 #[test]
