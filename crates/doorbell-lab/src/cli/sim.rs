@@ -59,7 +59,7 @@ pub enum SimCommand {
     ///
     /// The trace has a track for each thread of each core: when it ran, watched, waited and was
     /// parked; with arrows from each post to where it ran. Perfetto (ui.perfetto.dev) and Chrome
-    /// (chrome://tracing) show it.
+    /// (`chrome://tracing`) show it.
     #[command(after_help = "Examples:\n  \
             doorbell sim replay 17\n  \
             doorbell sim replay 17 --shape storm --cores 12 --memory tso --trace out.json")]

@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 
 use doorbell_machine::sim::Memory;
 use doorbell_sim::fuzz::{self, Fuzzed, MarkRow, Plan, Span};
+use doorbell_sim::profile::Profile;
 use serde::Serialize;
 
 use super::failure::{self, JsonFailure};
@@ -80,7 +81,7 @@ pub fn fuzz(options: &FuzzOptions) -> Result<FuzzReport, LabError> {
         seeds: options.seeds,
         cores: options.cores,
         memory: options.memory,
-        profile: profile.as_ref().map(|profile| profile.spec()),
+        profile: profile.as_ref().map(Profile::spec),
         shapes: &shapes,
     };
     let progress = Progress::steps_on_stderr(options.seeds.count(), "seeds");

@@ -1,6 +1,7 @@
 //! `doorbell sim replay`.
 
 use std::cell::RefCell;
+use std::fmt::Write as _;
 use std::fs::File;
 use std::io::{self, BufWriter};
 use std::path::{Path, PathBuf};
@@ -8,6 +9,7 @@ use std::rc::Rc;
 
 use doorbell_machine::sim::{Memory, Outcome, Sink};
 use doorbell_sim::fuzz::{Setup, Shape, Span, setup};
+use doorbell_sim::profile::Profile;
 use doorbell_sim::trace::MachineTrace;
 
 use super::{failure, load, shapes_of};
@@ -49,7 +51,7 @@ type Writing = Rc<RefCell<(MachineTrace<BufWriter<File>>, Option<io::Error>)>>;
 /// written, and [`LabError::Simulation`] if the machine cannot be simulated.
 pub fn replay(options: &ReplayOptions) -> Result<ReplayReport, LabError> {
     let profile = load(options.profile.as_deref())?;
-    let spec = profile.as_ref().map(|profile| profile.spec());
+    let spec = profile.as_ref().map(Profile::spec);
     let setup = setup(options.seed, options.cores, options.memory, spec);
     let mut shape = None;
     for candidate in shapes_of(options.shape.as_deref())? {
@@ -119,16 +121,18 @@ impl ReplayReport {
         );
         match &outcome.failure {
             Some(failure) => {
-                text.push_str(&format!("FAILED: {failure}\n\n"));
+                // Writing to a string does not fail.
+                let _ = writeln!(text, "FAILED: {failure}\n");
                 text.push_str(&failure::last_events(outcome));
             }
             None => text.push_str("no oracle objects\n"),
         }
         if let Some(path) = &self.options.trace {
             let path = path.display();
-            text.push_str(&format!(
-                "the trace is in {path}; open it at ui.perfetto.dev or chrome://tracing\n"
-            ));
+            let _ = writeln!(
+                text,
+                "the trace is in {path}; open it at ui.perfetto.dev or chrome://tracing"
+            );
         }
         text
     }

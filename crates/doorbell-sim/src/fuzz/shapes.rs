@@ -6,13 +6,13 @@ use super::{Setup, Shape};
 use crate::scenario;
 
 /// The shapes that are fuzzed.
-pub const SHAPES: [Shape; 4] = shapes::<0>();
+pub const SHAPES: [Shape; 5] = shapes::<0>();
 
 /// CPUs that a scenario needs for the threads that begin it and watch it.
 const OWN_CPUS: usize = 2;
 
 /// The same on a machine with the mutant of this number.
-pub(super) const fn shapes<const BUG: u8>() -> [Shape; 4] {
+pub(super) const fn shapes<const BUG: u8>() -> [Shape; 5] {
     [
         Shape {
             name: "two-lanes",
@@ -34,6 +34,11 @@ pub(super) const fn shapes<const BUG: u8>() -> [Shape; 4] {
             about: "everything, while the clock jumps by years",
             run: leaps::<BUG>,
         },
+        Shape {
+            name: "ends",
+            about: "everything, while the lanes end",
+            run: ends::<BUG>,
+        },
     ]
 }
 
@@ -53,27 +58,22 @@ fn leaps<const BUG: u8>(setup: &Setup, sink: Option<Sink>) -> Result<Outcome, Ru
     run::<BUG>(scenario::Shape::leaps(), setup, sink)
 }
 
+fn ends<const BUG: u8>(setup: &Setup, sink: Option<Sink>) -> Result<Outcome, RunError> {
+    run::<BUG>(scenario::Shape::ends(), setup, sink)
+}
+
+/// A scenario with a lane on each of the setup's cores, and the more threads around them the more
+/// there are.
 fn run<const BUG: u8>(
     shape: scenario::Shape,
     setup: &Setup,
     sink: Option<Sink>,
 ) -> Result<Outcome, RunError> {
-    let report = scenario::run_traced::<BUG>(setup.seed, &fitted(shape, setup), sink)?;
-    Ok(report.outcome)
-}
-
-/// A scenario with a lane on each of the setup's cores, and the more threads around them the more
-/// there are.
-fn fitted(shape: scenario::Shape, setup: &Setup) -> scenario::Shape {
     let foreign = shape.foreign + setup.cores / 32;
-    let others = foreign + OWN_CPUS;
-    // Where the machine has no room for them beside the lanes, there are fewer lanes.
-    let lanes = setup.cores.min(CPUS_MAX - others);
-    scenario::Shape {
-        lanes,
-        foreign,
-        memory: setup.memory,
-        machine: setup.machine(lanes + others),
-        ..shape
-    }
+    // Where there is no room for more CPUs, all other threads share those of the lanes.
+    let cpus = (setup.cores + foreign + OWN_CPUS).min(CPUS_MAX);
+    let sized = shape.sized(setup.cores, setup.memory, setup.machine(cpus));
+    let shape = scenario::Shape { foreign, ..sized };
+    let report = scenario::run_traced::<BUG>(setup.seed, &shape, sink)?;
+    Ok(report.outcome)
 }

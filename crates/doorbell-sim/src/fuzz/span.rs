@@ -139,7 +139,7 @@ impl fmt::Display for Span {
     }
 }
 
-/// Spreads seeds that follow each other (the finaliser of MurmurHash3).
+/// Spreads seeds that follow each other (the finaliser of `MurmurHash3`).
 fn mix(seed: u64) -> u64 {
     let mut bits = seed ^ 0x9E37_79B9_7F4A_7C15;
     bits = (bits ^ (bits >> 33)).wrapping_mul(0xFF51_AFD7_ED55_8CCD);

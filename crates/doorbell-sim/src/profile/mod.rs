@@ -104,7 +104,7 @@ impl Profile {
         };
         let text = String::from_utf8(bytes).map_err(|error| {
             let good = &error.as_bytes()[..error.utf8_error().valid_up_to()];
-            let line = good.iter().filter(|byte| **byte == b'\n').count() + 1;
+            let line = good.split(|byte| *byte == b'\n').count();
             ProfileError::NotUtf8 {
                 file: file.clone(),
                 line,

@@ -214,9 +214,8 @@ impl Reader<'_> {
             return;
         }
         let place = |table: &str, name: &str| {
-            let inside = match part(root, table).map(Spanned::get_ref) {
-                Some(DeValue::Table(inside)) => inside,
-                _ => return 0,
+            let Some(DeValue::Table(inside)) = part(root, table).map(Spanned::get_ref) else {
+                return 0;
             };
             let mut keys = inside.keys();
             let key = keys.find(|key| key.get_ref().as_ref() == name);
@@ -265,9 +264,6 @@ fn wrong_type(wanted: &'static str, found: &DeValue<'_>) -> Problem {
 
 /// The line, counted from 1, in which the byte `at` lies.
 pub(super) fn line_of(text: &str, at: usize) -> usize {
-    text.as_bytes()[..at.min(text.len())]
-        .iter()
-        .filter(|byte| **byte == b'\n')
-        .count()
-        + 1
+    let before = &text.as_bytes()[..at.min(text.len())];
+    before.split(|byte| *byte == b'\n').count()
 }
