@@ -1,7 +1,7 @@
 //! Lanes on a simulated machine: started, used from outside and from within, closed and counted.
 
 use super::ledger::Ledger;
-use doorbell_core::call::{CallFailed, Many, ManyCall, blocking, launch_many, wait_for};
+use doorbell_core::call::{Many, ManyCall, blocking, launch_many, wait_for};
 use doorbell_core::crew::{Crew, FrontRef};
 use doorbell_core::lane::{IdlePolicy, Lane, LaneConfig, LaneCounts, LaneShared};
 use doorbell_core::mailbox::Front;
@@ -134,10 +134,7 @@ impl<const BUG: u8> Lanes<BUG> {
         let front: &Front<Sim<BUG>> = self.front(lane);
         // SAFETY: the call is waited for here, once, and nothing of it is kept; closure and result
         // are Send.
-        match unsafe { blocking(f, |call| wait_for(front, &call)) } {
-            Ok(result) => Some(result),
-            Err(CallFailed::Gone(_) | CallFailed::Panicked(_)) => None,
-        }
+        unsafe { blocking(f, |call| wait_for(front, &call)) }.ok()
     }
 
     /// Calls several lanes at once.

@@ -1,5 +1,6 @@
 //! The ledger: what was begun, and what came of it. It is no part of the simulated machine.
 
+use crate::trace::{post_note, run_note};
 use doorbell_machine::{Counter, sim, sim::SimCounter};
 use std::sync::Arc;
 
@@ -30,18 +31,22 @@ pub(super) struct Once {
     /// Whoever waits for it may go, and then it may be dropped.
     is_withdrawable: bool,
     times: SimCounter,
+    /// Its number in traces.
+    item: u32,
 }
 
 impl Once {
     /// Something that was begun now, for that lane if any will not do.
     pub(super) fn new(ledger: &Arc<Ledger>, what: &'static str, lane: Option<usize>) -> Self {
-        ledger.posted.add_shared(1);
+        let item = ledger.posted.add_shared(1) as u32;
+        sim::note(post_note(item));
         Once {
             ledger: Arc::clone(ledger),
             what,
             lane,
             is_withdrawable: false,
             times: SimCounter::default(),
+            item,
         }
     }
 
@@ -54,6 +59,7 @@ impl Once {
 
     /// It happens now.
     pub(super) fn happens(&self) {
+        sim::note(run_note(self.item));
         let before = self.times.add_shared(1);
         self.ledger.ran.add_shared(1);
         let here = sim::cpu();

@@ -25,6 +25,10 @@ const SLEEP_MAX_NS: u64 = 400_000;
 const DEPTH_MAX: u32 = 3;
 
 /// What a program may do.
+#[allow(
+    clippy::struct_excessive_bools,
+    reason = "each stands for itself, and all mixtures make sense"
+)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Repertoire {
     /// Closures posted and called.
@@ -88,13 +92,13 @@ impl<const BUG: u8> Player<BUG> {
                 _ => sim::work(below(WORK_MAX_NS)),
             }
             if one_in(4) {
-                self.finish_one(&mut joins);
+                Self::finish_one(&mut joins);
             }
         }
     }
 
     /// Lets a task go, cancels it, or waits for it.
-    fn finish_one(&self, joins: &mut Vec<Join<()>>) {
+    fn finish_one(joins: &mut Vec<Join<()>>) {
         if joins.is_empty() {
             return;
         }
@@ -299,7 +303,7 @@ impl<const BUG: u8> Player<BUG> {
     /// Several tasks at once; waits for some of them.
     async fn spawn_some(&self, depth: u32) {
         let most = if one_in(8) { 12 } else { 3 };
-        let joins: Vec<_> = (0..1 + below(most)).map(|_| self.spawn(depth)).collect();
+        let joins: Vec<_> = (0..=below(most)).map(|_| self.spawn(depth)).collect();
         for join in joins {
             match below(3) {
                 0 => drop(join),

@@ -255,7 +255,7 @@ fn faults(shape: &Shape, lot: &mut Lot) -> Faults {
                 ns: lot.draw(30) * YEAR_NS + lot.draw(2_000_000),
             },
         };
-        (0..1 + lot.draw(4)).map(|_| jump(lot)).collect()
+        (0..=lot.draw(4)).map(|_| jump(lot)).collect()
     } else {
         Vec::new()
     };
