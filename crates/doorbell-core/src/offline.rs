@@ -33,6 +33,16 @@ pub enum PutBack {
     Before,
 }
 
+/// What became of a task that a lane which is off has for others.
+#[must_use]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum HandedOn {
+    /// Another lane has it.
+    Yes,
+    /// It is in this lane's own queue.
+    Kept,
+}
+
 /// Whether a lane is off: a word of its front, which only those of [`Crew`] here change.
 #[derive(Debug)]
 pub(crate) struct OffWord<M: Machine>(M::U32);
@@ -116,3 +126,32 @@ impl<M: Machine> Crew<M> {
 #[cfg(test)]
 #[path = "offline_loom.rs"]
 mod loom;
+
+#[cfg(test)]
+mod tests {
+    use super::TakenOff;
+    use crate::crew::Crew;
+    use crate::switches::SwitchWord;
+    use crate::task::{Local, Phase};
+    use crate::testing::spawn;
+    use doorbell_machine::Host;
+    use std::sync::Arc;
+
+    #[test]
+    fn a_lane_that_is_off_keeps_its_tasks_if_all_others_have_ended() {
+        let switches = Arc::new(SwitchWord::default());
+        let fronts = Crew::<Host>::new(2, &switches, |_, _| 0);
+        let (here, there) = (Local::new(fronts[0].clone()), Local::new(fronts[1].clone()));
+        there.enter(|| there.close());
+        here.enter(|| {
+            let join = spawn(&fronts[0], async { 7 });
+            assert_eq!(here.queued(), 1);
+            assert_eq!(here.front().crew().take_off(0), TakenOff::Now);
+            // Once it handed the task to itself here, for ever.
+            here.follow();
+            assert_eq!(here.queued(), 1);
+            here.close();
+            assert_eq!(join.phase(), Phase::Complete);
+        });
+    }
+}

@@ -1,5 +1,7 @@
 //! The command line.
 
+mod sim;
+
 use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand};
@@ -9,6 +11,8 @@ use crate::scenario::{
 };
 use crate::torture::TortureOptions;
 use crate::tour::TourOptions;
+
+pub use sim::{CalibrateArgs, FuzzArgs, MutantsArgs, ReplayArgs, SimCommand};
 
 /// The most calls in a round: their numbers have to fit into the words that carry them.
 const CALLS_MAX: i64 = 10_000_000;
@@ -34,6 +38,8 @@ const ROUNDS_MAX: i64 = 1_000;
         doorbell lab timer-acc       how late sleeps end\n  \
         doorbell lab timer-idle      what wakes up for periodic timers\n  \
         doorbell torture             everything at once, and every count must add up\n  \
+        doorbell sim fuzz            the protocols on simulated machines, under seeds\n  \
+        doorbell calibrate           this host as a machine for the simulator\n  \
         doorbell help lab call       what is measured, and what each column means"
 )]
 pub struct Cli {
@@ -92,6 +98,36 @@ pub enum Command {
             doorbell torture --seconds 600 --seed 42\n  \
             doorbell torture --json | jq .operations_count")]
     Torture(TortureArgs),
+
+    /// Measure what this host is made of, as a profile of the simulator
+    ///
+    /// Small measurements of their own, never the lab's scenarios: what a line costs in the own
+    /// cache, at each distance and in memory, what system calls, switches, wakes and an idle CPU's
+    /// getting up cost. All of them in rounds; a profile has the medians, and says of each value how
+    /// it was measured. What this host lacks (a second socket) is said to be assumed.
+    ///
+    /// Stop other programs first: every one of them is in the figures. It takes about ten seconds.
+    #[command(after_help = "Examples:\n  \
+            doorbell calibrate\n  \
+            doorbell calibrate --out host.toml\n  \
+            doorbell sim fuzz --profile host.toml --seeds 0..100\n  \
+            doorbell calibrate --json | jq '.entries[] | [.key, .value]'")]
+    Calibrate(CalibrateArgs),
+
+    /// Run the protocols on simulated machines of up to 1,024 cores
+    ///
+    /// A seed fixes a run: the program, the faults, the order of all steps. What holds of the
+    /// protocols is looked at all the time; first with faults, then without, when everything that
+    /// was begun has to end.
+    #[command(after_help = "Examples:\n  \
+            doorbell sim fuzz --seeds 0..1000 --cores 2..256\n  \
+            doorbell sim fuzz --seeds 0..1000 --memory tso --profile epyc-2x64\n  \
+            doorbell sim replay 17 --shape storm --cores 12 --trace out.json")]
+    Sim {
+        /// What to do.
+        #[command(subcommand)]
+        command: SimCommand,
+    },
 }
 
 /// Options of the torture.

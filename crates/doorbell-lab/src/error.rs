@@ -139,6 +139,61 @@ pub enum LabError {
         known: Vec<&'static str>,
     },
 
+    /// A run on a simulated machine went wrong.
+    #[error("seed {seed}: {what}\nthis repeats it: {replay}")]
+    Found {
+        /// The seed.
+        seed: u64,
+        /// What was found.
+        what: String,
+        /// The command that repeats it.
+        replay: String,
+    },
+
+    /// A machine could not be simulated.
+    #[error(transparent)]
+    Simulation(#[from] doorbell_machine::sim::RunError),
+
+    /// There is no shape of that name.
+    #[error("there is no shape `{name}`; there are: {}", known.join(", "))]
+    NoSuchShape {
+        /// What was asked for.
+        name: String,
+        /// All shapes.
+        known: Vec<&'static str>,
+    },
+
+    /// No mutant was chosen.
+    #[error(
+        "no mutant contains `{filter}`; there are: {}",
+        if known.is_empty() {
+            "none in this build, `cargo run --release --features mutants -- sim mutants` has them"
+                .to_owned()
+        } else {
+            known.join(", ")
+        }
+    )]
+    NoSuchMutant {
+        /// The text given with `--only`.
+        filter: String,
+        /// All mutants of this build.
+        known: Vec<String>,
+    },
+
+    /// Mutants that no seed noticed.
+    #[error(
+        "nobody noticed {}; more seeds (`--seeds 0..10000`) may, or a check is missing",
+        names.join(", ")
+    )]
+    MutantsLive {
+        /// Their names.
+        names: Vec<String>,
+    },
+
+    /// A profile of the simulator could not be had.
+    #[error(transparent)]
+    Profile(#[from] doorbell_sim::profile::ProfileError),
+
     /// The report could not be turned into JSON.
     #[error("cannot write the report as JSON: {0}")]
     Json(#[from] serde_json::Error),

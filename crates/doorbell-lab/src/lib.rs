@@ -4,6 +4,8 @@
 //! |---|---|
 //! | [`cli`] | the command line and its help |
 //! | [`scenario`] | what is measured: contestants, rounds, the rule that drops a round |
+//! | [`calibrate`] | this host as a profile of the simulator |
+//! | [`simulator`] | the protocols on simulated machines: fuzz, replay, mutants |
 //! | [`torture`] | everything at once, with a check of every closure and count |
 //! | [`tour`] | every scenario in a short form, one after another |
 //! | [`measure`] | the instruments: clock, percentiles, interrupts, system calls, CPUs |
@@ -13,12 +15,14 @@
 //! [`Contestant`](scenario::Contestant). A new scenario is a folder beside `scenario/call`, or
 //! beside `scenario/timer_cost` if there is no physical limit to it.
 
+pub mod calibrate;
 pub mod cli;
 mod error;
 pub mod measure;
 mod progress;
 pub mod report;
 pub mod scenario;
+pub mod simulator;
 pub mod torture;
 pub mod tour;
 
@@ -29,7 +33,8 @@ use std::process::ExitCode;
 
 use clap::Parser as _;
 
-use crate::cli::{Cli, Command, LabCommand};
+use crate::calibrate::CalibrateOptions;
+use crate::cli::{Cli, Command, LabCommand, SimCommand};
 use crate::report::Report;
 use crate::scenario::Options;
 use crate::torture::TortureOptions;
@@ -51,6 +56,8 @@ fn run(cli: &Cli) -> Result<(), LabError> {
     let (tour, scenario) = match &cli.command {
         Command::Lab { tour, scenario } => (tour, scenario),
         Command::Torture(args) => return run_torture(&args.options()),
+        Command::Calibrate(args) => return run_calibrate(&args.options()),
+        Command::Sim { command } => return run_simulator(command),
     };
     let Some(scenario) = scenario else {
         return tour::run(&tour.options(), print);
@@ -81,6 +88,54 @@ fn run_torture(options: &TortureOptions) -> Result<(), LabError> {
     report.check()
 }
 
+fn run_calibrate(options: &CalibrateOptions) -> Result<(), LabError> {
+    let calibration = calibrate::run(options)?;
+    let text = if options.json {
+        calibration.to_json()?
+    } else {
+        calibration.to_table()
+    };
+    print(&text).map(drop)
+}
+
+/// Prints what was found, also if that is a failure.
+fn run_simulator(command: &SimCommand) -> Result<(), LabError> {
+    match command {
+        SimCommand::Fuzz(args) => {
+            let report = simulator::fuzz(&args.options())?;
+            print(&either(
+                args.json(),
+                || report.to_json(),
+                || report.to_table(),
+            )?)?;
+            report.check()
+        }
+        SimCommand::Replay(args) => {
+            let report = simulator::replay(&args.options())?;
+            print(&report.to_text())?;
+            report.check()
+        }
+        SimCommand::Mutants(args) => {
+            let report = simulator::mutants(&args.options())?;
+            print(&either(
+                args.json(),
+                || report.to_json(),
+                || report.to_table(),
+            )?)?;
+            report.check()
+        }
+    }
+}
+
+/// JSON, or else the table.
+fn either(
+    json: bool,
+    to_json: impl FnOnce() -> Result<String, LabError>,
+    to_table: impl FnOnce() -> String,
+) -> Result<String, LabError> {
+    if json { to_json() } else { Ok(to_table()) }
+}
+
 /// Writes the table or the JSON, then the page, if one is wanted. In this order a path that cannot
 /// be written does not cost the figures.
 fn give_out(report: &Report, options: &Options) -> Result<(), LabError> {
@@ -106,7 +161,7 @@ fn print(text: &str) -> Result<bool, LabError> {
     }
 }
 
-fn file_error(path: &Path, source: io::Error) -> LabError {
+pub(crate) fn file_error(path: &Path, source: io::Error) -> LabError {
     LabError::File {
         action: "write",
         path: path.to_owned(),

@@ -40,7 +40,22 @@ impl Progress {
         }
     }
 
-    /// Says what is done in this second.
+    /// A bar for a run of so many steps that are counted in `unit`.
+    pub fn steps_on_stderr(steps: u64, unit: &str) -> Self {
+        let bar = ProgressBar::with_draw_target(Some(steps), ProgressDrawTarget::stderr());
+        if let Ok(style) =
+            ProgressStyle::with_template(&format!("{{bar:24}} {{pos}}/{{len}} {unit} {{msg}}"))
+        {
+            bar.set_style(style);
+        }
+        Self {
+            bar,
+            rounds: 0,
+            place: String::new(),
+        }
+    }
+
+    /// Says what is done in this second, or in this step.
     pub fn at_second(&self, second: u64, what: &str) {
         self.bar.set_position(second);
         self.bar.set_message(what.to_owned());

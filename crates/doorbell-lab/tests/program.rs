@@ -368,3 +368,122 @@ fn the_torture_says_what_it_did_and_from_which_seed() {
         assert!(help.contains(part), "{part} is missing in:\n{help}");
     }
 }
+
+#[test]
+fn a_calibration_is_a_profile_that_can_be_simulated() {
+    let folder = std::env::temp_dir().join(format!("doorbell-calibrate-{}", std::process::id()));
+    std::fs::create_dir_all(&folder).expect("the folder can be made");
+    let file = folder.join("mine.toml");
+    let path = file.to_str().expect("it is UTF-8");
+    let output = doorbell(&["calibrate", "--rounds", "1", "--json", "--out", path]);
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    let json: Value = serde_json::from_slice(&output.stdout).expect("it is JSON");
+    assert_eq!(
+        (&json["program"], &json["rounds"]),
+        (&"calibrate".into(), &1.into())
+    );
+    let probes = json["probes"].as_array().expect("a list");
+    for name in [
+        "own_hit", "own_rmw", "fence", "memory", "syscall", "hop", "late",
+    ] {
+        let probe = probes.iter().find(|probe| probe["probe"] == name);
+        let median_ns = probe.and_then(|probe| probe["median_ns"].as_f64());
+        assert!(
+            median_ns.is_some_and(|ns| ns > 0.1),
+            "{name}: {median_ns:?}"
+        );
+    }
+    let sources = json["entries"].as_array().expect("a list").iter();
+    let measured = sources.filter(|entry| {
+        let source = entry["source"].as_str().expect("a text");
+        source.starts_with("measured") && source.contains("median of 1 rounds")
+    });
+    assert!(measured.count() >= 10, "{json}");
+
+    let fuzz = [
+        "sim",
+        "fuzz",
+        "--seeds",
+        "3",
+        "--cores",
+        "2",
+        "--shape",
+        "two-lanes",
+    ];
+    let output = doorbell(&[&fuzz[..], &["--profile", path, "--json"]].concat());
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    let json: Value = serde_json::from_slice(&output.stdout).expect("it is JSON");
+    assert_eq!((&json["seeds_run"], &json["runs"]), (&1.into(), &1.into()));
+    assert!(json["failure"].is_null());
+    std::fs::remove_dir_all(&folder).expect("it is there");
+}
+
+#[test]
+fn a_calibration_that_cannot_be_written_says_so_before_it_measures() {
+    let output = doorbell(&["calibrate", "--out", "/no/such/folder/mine.toml"]);
+    assert_eq!(output.status.code(), Some(1));
+    assert!(text(&output.stderr).contains("cannot write /no/such/folder/mine.toml"));
+}
+
+#[test]
+fn a_seed_is_replayed_as_a_trace() {
+    let folder = std::env::temp_dir().join(format!("doorbell-replay-{}", std::process::id()));
+    std::fs::create_dir_all(&folder).expect("the folder can be made");
+    let file = folder.join("out.json");
+    let path = file.to_str().expect("it is UTF-8");
+    let replay = ["sim", "replay", "5", "--shape", "storm", "--cores", "3"];
+    let plain = doorbell(&replay);
+    let traced = doorbell(&[&replay[..], &["--memory", "sc", "--trace", path]].concat());
+    assert!(
+        plain.status.success() && traced.status.success(),
+        "{}",
+        text(&traced.stderr)
+    );
+    let (plain, traced) = (text(&plain.stdout), text(&traced.stdout));
+    let first = |text: &str| text.lines().next().unwrap_or_default().to_owned();
+    assert_eq!(first(&plain), first(&traced), "a trace changes nothing");
+    assert!(plain.contains("seed 5, shape storm, 3 cores"), "{plain}");
+    let bytes = std::fs::read(&file).expect("it was written");
+    let json: Value = serde_json::from_slice(&bytes).expect("it is JSON");
+    let records = json["traceEvents"].as_array().expect("a list");
+    for name in ["running", "parked", "process_name", "thread_name"] {
+        assert!(
+            records.iter().any(|record| record["name"] == name),
+            "{name}"
+        );
+    }
+    std::fs::remove_dir_all(&folder).expect("it is there");
+}
+
+#[test]
+fn what_the_simulator_cannot_do_is_a_clear_error() {
+    let cases: [(&[&str], &str); 9] = [
+        (&["fuzz", "--seeds", "9..2"], "write `2..9`"),
+        (&["fuzz", "--seeds", "4..4"], "write `4..=4`"),
+        (&["fuzz", "--seeds", "some"], "is no range"),
+        (&["fuzz", "--cores", "0..4"], "write `1..=3`"),
+        (&["fuzz", "--cores", "2..=1025"], "write `2..=1024`"),
+        (&["fuzz", "--profile", "epyc"], "did you mean `epyc-2x64`"),
+        (
+            &["fuzz", "--profile", "./none.toml"],
+            "./none.toml: cannot read",
+        ),
+        (
+            &["replay", "1", "--shape", "strom"],
+            "there is no shape `strom`",
+        ),
+        (
+            &["mutants", "--only", "Nothing"],
+            "no mutant contains `Nothing`",
+        ),
+    ];
+    for (arguments, part) in cases {
+        let output = doorbell(&[&["sim"], arguments].concat());
+        assert!(!output.status.success(), "{arguments:?}");
+        let error = text(&output.stderr);
+        assert!(
+            error.contains(part),
+            "{arguments:?} does not say {part}: {error}"
+        );
+    }
+}

@@ -6,8 +6,9 @@
 //!
 //! * `Host` (feature `host`, default): Linux threads and std atomics, at no cost of their own;
 //! * `Loom` (feature `loom`): the model checker, for exhaustive tests of two or three threads;
-//! * a simulated machine, which follows; nothing here assumes real threads, real time or
-//!   thread-locals.
+//! * `Sim` (feature `sim`): a simulated machine of up to 1,024 CPUs, for runs that a seed fixes.
+//!
+//! Nothing above assumes real threads, real time or thread-locals.
 //!
 //! This is the only crate of the workspace that names atomics, `std::sync` locks, threads,
 //! thread-locals, clocks or syscalls.
@@ -21,6 +22,7 @@ compile_error!(
 
 mod bug;
 mod machine;
+mod mark;
 pub mod slots;
 mod topology;
 
@@ -28,12 +30,15 @@ mod topology;
 pub mod host;
 #[cfg(feature = "loom")]
 pub mod loom;
+#[cfg(feature = "sim")]
+pub mod sim;
 
 pub use bug::Bug;
 pub use machine::{
     Cell, Counter, Line, Machine, ParkEnd, PtrWord, Seat, ThreadError, ThreadHandle, ThreadSpec,
     Watched, Word,
 };
+pub use mark::{Mark, Marks};
 pub use std::sync::atomic::Ordering;
 pub use topology::{Cpu, Topology};
 
@@ -41,3 +46,5 @@ pub use topology::{Cpu, Topology};
 pub use host::Host;
 #[cfg(feature = "loom")]
 pub use loom::Loom;
+#[cfg(feature = "sim")]
+pub use sim::Sim;

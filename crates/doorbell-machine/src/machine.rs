@@ -1,6 +1,6 @@
 //! The trait [`Machine`] and the small traits of its parts.
 
-use crate::{Bug, Ordering, Topology};
+use crate::{Bug, Mark, Ordering, Topology};
 use std::fmt::Debug;
 
 /// An atomic integer of a machine. Same meaning as the std type of that width.
@@ -212,6 +212,9 @@ pub trait Machine: Debug + Sized + Send + Sync + 'static {
     const RING_CAPACITY: usize = 256;
     /// Whether this is a model, in which the sizes of pools and batches shrink.
     const MODEL: bool = false;
+    /// Whether addresses may steer what is done: which way of a table is taken, what is fetched
+    /// ahead. Not on a machine whose runs a seed repeats, since addresses differ from run to run.
+    const ADDRESSES_STEER: bool = true;
 
     /// The fence of a lane that has just announced its state by a read-modify-write and will
     /// now look for work. Partner: [`Machine::fence_recheck`].
@@ -249,6 +252,10 @@ pub trait Machine: Debug + Sized + Send + Sync + 'static {
     ) -> Watched;
     /// A hint that `*ptr` will soon be written here. May be anything, also dangling.
     fn prefetch_write<T>(ptr: *const T);
+
+    /// Says that a rare branch was reached; nothing at all but on a machine that counts them.
+    #[inline(always)]
+    fn mark(_mark: Mark) {}
 
     /// The pointer that this lane stored last; null on a thread that is no lane.
     fn lane_slot() -> *const ();

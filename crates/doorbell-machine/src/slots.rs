@@ -25,11 +25,24 @@ thread_local! {
     static AT_END: AtEnd = const { AtEnd(Cell::new(None)) };
 }
 
-struct Slots {
+/// All slots of a thread, as a machine swaps them that runs many threads on one.
+#[derive(Debug)]
+pub(crate) struct Slots {
     lane: Cell<*const ()>,
     ambient: Cell<*const ()>,
     task: Cell<*const ()>,
     pool: Cell<*const ()>,
+}
+
+impl Default for Slots {
+    fn default() -> Self {
+        Slots {
+            lane: Cell::new(std::ptr::null()),
+            ambient: Cell::new(std::ptr::null()),
+            task: Cell::new(std::ptr::null()),
+            pool: Cell::new(std::ptr::null()),
+        }
+    }
 }
 
 /// What ends the pool when its thread ends.
@@ -89,6 +102,31 @@ pub fn task() -> *const () {
 /// As for [`set_lane`].
 pub unsafe fn set_task(ptr: *const ()) -> *const () {
     SLOTS.with(|s| s.task.replace(ptr))
+}
+
+/// Swaps the slots of this thread with those that were kept.
+///
+/// # Safety
+/// Who reads them from here on expects those.
+#[cfg(feature = "sim")]
+#[inline]
+pub(crate) unsafe fn swap(kept: &Slots) {
+    SLOTS.with(|slots| {
+        slots.lane.swap(&kept.lane);
+        slots.ambient.swap(&kept.ambient);
+        slots.task.swap(&kept.task);
+        slots.pool.swap(&kept.pool);
+    });
+}
+
+/// Stores a pointer in the pool slot of a thread whose machine ends the pool itself; returns
+/// what was there.
+///
+/// # Safety
+/// As for [`set_lane`].
+#[cfg(feature = "sim")]
+pub(crate) unsafe fn replace_pool(ptr: *const ()) -> *const () {
+    SLOTS.with(|slots| slots.pool.replace(ptr))
 }
 
 /// The pool slot of this thread; null where nothing was stored, and once the thread ends.

@@ -15,7 +15,7 @@ mod loom;
 #[cfg(test)]
 mod tests;
 
-use doorbell_machine::{Bug, Machine, Ordering, ParkEnd, Seat, Word};
+use doorbell_machine::{Bug, Machine, Mark, Ordering, ParkEnd, Seat, Word};
 
 const NOTIFY: u32 = 1 << 0;
 const RESCHED: u32 = 1 << 1;
@@ -150,8 +150,10 @@ impl<M: Machine> Bell<M> {
         // `end_idle`) and watching: the lane then sees what the caller did before.
         let before = self.word.fetch_or(kick.bits(), order);
         if before & NOTIFY != 0 {
+            M::mark(Mark::BellAlready);
             Notified::Already
         } else if before & PARKED != 0 && !M::BUG.is(Bug::BellNoRing) {
+            M::mark(Mark::BellMustRing);
             Notified::MustRing
         } else if before & WATCHING != 0 {
             Notified::Watching
@@ -243,6 +245,10 @@ impl<M: Machine> Bell<M> {
             .word
             .compare_exchange(from, to, Ordering::AcqRel, Ordering::Acquire);
         if announced.is_err() {
+            M::mark(match to {
+                WATCHING => Mark::BellSignalledBeforeWatch,
+                _ => Mark::BellSignalledBeforePark,
+            });
             return Announced::Signalled;
         }
         if !M::BUG.is(Bug::BellNoAnnounceFence) {
@@ -281,9 +287,13 @@ impl<M: Machine> Bell<M> {
             // ORDER: Relaxed; only whether there is a signal, `end_idle` acquires it.
             let told = self.word.load(Ordering::Relaxed) != PARKED;
             match ended {
-                ParkEnd::Deadline | ParkEnd::Changed => return ended,
+                ParkEnd::Deadline => return ended,
+                ParkEnd::Changed => {
+                    M::mark(Mark::BellLastTest);
+                    return ended;
+                }
                 ParkEnd::Rung | ParkEnd::Spurious if told => return ParkEnd::Rung,
-                ParkEnd::Rung | ParkEnd::Spurious => {}
+                ParkEnd::Rung | ParkEnd::Spurious => M::mark(Mark::BellSleptOn),
             }
         }
     }

@@ -75,8 +75,13 @@ impl<M: Machine> Returns<M> {
     /// The entry of that slab; one that was begun, or one made free for it.
     #[inline(always)]
     fn held_of(table: &mut [[Held<M>; WAYS]; SETS], slab: Slab<M>) -> &mut Held<M> {
-        // Slabs are 2 KiB or more apart.
-        let set = &mut table[(slab.as_ptr().addr() >> 11) % SETS];
+        let at = if M::ADDRESSES_STEER {
+            // Slabs are 2 KiB or more apart.
+            slab.as_ptr().addr() >> 11
+        } else {
+            0
+        };
+        let set = &mut table[at % SETS];
         match (0..WAYS).find(|&way| set[way].slab == Some(slab)) {
             Some(way) => &mut set[way],
             None => Self::begin(set, slab),

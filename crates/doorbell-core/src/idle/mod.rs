@@ -8,7 +8,7 @@ mod loom;
 #[cfg(test)]
 mod tests;
 
-use doorbell_machine::{Bug, Line, Machine, Ordering, Word};
+use doorbell_machine::{Bug, Line, Machine, Mark, Ordering, Word};
 
 /// Lanes per word.
 const WORD_LANES: usize = 64;
@@ -176,6 +176,7 @@ impl<M: Machine> IdleSet<M> {
         let claimed = self.try_claim(near, prefer);
         let claimed = claimed.or_else(|| self.try_claim(near, &|_| true));
         if claimed.is_none() {
+            M::mark(Mark::IdleClaimNobody);
             let _ = self.end_search();
             M::fence_recheck();
         }
@@ -227,7 +228,11 @@ impl<M: Machine> IdleSet<M> {
         }
         // ORDER: AcqRel pairs with `leave` and with other claims: one finds the bit set, and sees
         // what the lane did before it entered.
-        word.fetch_and(!bit, Ordering::AcqRel) & bit != 0
+        let won = word.fetch_and(!bit, Ordering::AcqRel) & bit != 0;
+        if !won {
+            M::mark(Mark::IdleClaimLost);
+        }
+        won
     }
 
     /// Whether somebody has asked for a sentinel that is not there yet.
@@ -283,6 +288,7 @@ impl<M: Machine> IdleSet<M> {
                 Ordering::Relaxed,
             )
             .ok()?;
+        M::mark(Mark::IdleSentinelWanted);
         let claimed = self.claim(near, prefer);
         if claimed.is_none() {
             // All are awake. A lane that parks looks for itself.

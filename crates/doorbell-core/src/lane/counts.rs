@@ -68,7 +68,7 @@ counts! {
     notified,
     /// Times that the lane's thread went to block.
     parks,
-    /// Times that it was about to, and found a post or work at another lane first.
+    /// Times that it was about to, and found a post, work at another lane or a timer that was due.
     parks_avoided,
     /// Parks that a ring ended.
     unparks_rung,

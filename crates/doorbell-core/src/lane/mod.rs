@@ -26,7 +26,7 @@ use crate::mailbox::Served;
 use crate::switches::SwitchWord;
 use crate::task::Local;
 use crate::wheel::{Clock, Ended};
-use doorbell_machine::{Bug, Counter, Line, Machine, Ordering, ParkEnd, Word};
+use doorbell_machine::{Bug, Counter, Line, Machine, Mark, Ordering, ParkEnd, Word};
 use governor::Governor;
 use std::cell::Cell;
 use std::sync::Arc;
@@ -334,6 +334,7 @@ impl<M: Machine> Lane<M> {
         }
         // A post that saw the lane watching or running relies on this look.
         if !front.mailbox_is_empty() {
+            M::mark(Mark::MailboxLastLook);
             tally.parks_avoided.add_owned(1);
             return;
         }
@@ -345,6 +346,7 @@ impl<M: Machine> Lane<M> {
         }
         // Armed for now by a waker, after the last look: a frozen clock would not end the sleep.
         if self.local.is_due() {
+            tally.parks_avoided.add_owned(1);
             return;
         }
         if self.hands_over_the_clock() == Ended::Resumed {

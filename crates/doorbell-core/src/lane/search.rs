@@ -6,7 +6,7 @@ use super::{
 use crate::idle::{Left, Search, Searching, Sentinel};
 use crate::mailbox::Front;
 use crate::queue::Greed;
-use doorbell_machine::{Counter, Machine};
+use doorbell_machine::{Counter, Machine, Mark};
 
 impl<M: Machine> Lane<M> {
     /// Whether there are lanes to share tasks with.
@@ -56,6 +56,7 @@ impl<M: Machine> Lane<M> {
         // Claimed while it watched: what it was claimed for may be gone, but the claim is to be
         // consumed. One that comes later finds the lane parked, and tells it.
         if !front.crew().idle().holds(front.lane()) {
+            M::mark(Mark::IdleClaimedBeforePark);
             return true;
         }
         let found = self.visit_others();
@@ -185,6 +186,7 @@ impl<M: Machine> Lane<M> {
         // Also for a single task: whose lane needed help may be inside a long poll.
         let has_work = |front: &Front<M>| !front.queue().is_empty() || front.has_inbox();
         if self.local.has_surplus() || crew.others(front.lane()).any(has_work) {
+            M::mark(Mark::IdleLastSearch);
             crew.offer(front.lane());
         }
     }

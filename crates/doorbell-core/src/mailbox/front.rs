@@ -7,7 +7,7 @@ use crate::node::{Node, Ready};
 use crate::offline::OffWord;
 use crate::queue::{Chain, Queue};
 use crate::switches::{PostRules, SwitchWord};
-use doorbell_machine::{Bug, Counter, Line, Machine, Ordering, Watched, Word};
+use doorbell_machine::{Bug, Counter, Line, Machine, Mark, Ordering, Watched, Word};
 use std::ptr::NonNull;
 use std::sync::Arc;
 
@@ -373,6 +373,7 @@ impl<M: Machine> Front<M> {
         if notified == Notified::MustRing {
             self.ring();
             if behind {
+                M::mark(Mark::MailboxRescue);
                 self.counts.rescues.add_shared(1);
             }
         }

@@ -15,7 +15,7 @@ pub use front::{Front, FrontCounts, Posted, Served};
 
 use crate::node::{Node, Ready};
 use crate::queue::Chain;
-use doorbell_machine::{Bug, Machine, Ordering, PtrWord};
+use doorbell_machine::{Bug, Machine, Mark, Ordering, PtrWord};
 use std::ptr::NonNull;
 
 /// How far apart the nodes of a pool lie, and how many of them ahead are fetched.
@@ -100,6 +100,7 @@ impl<M: Machine> Mailbox<M> {
         loop {
             if head == Self::closed() {
                 link.leave();
+                M::mark(Mark::MailboxClosed);
                 return Pushed::Closed;
             }
             link.set_next(head);
@@ -116,7 +117,10 @@ impl<M: Machine> Mailbox<M> {
                 .compare_exchange_weak(head, node.as_ptr(), publish, Ordering::Relaxed)
             {
                 Ok(_) => break,
-                Err(seen) => head = seen,
+                Err(seen) => {
+                    M::mark(Mark::MailboxMet);
+                    head = seen;
+                }
             }
         }
         if head.is_null() {
@@ -238,7 +242,7 @@ impl<M: Machine> Batch<M> {
         if node.is_null() {
             return Batch { next: newest };
         }
-        if newest.addr().wrapping_sub(node.addr()) == LINE_BYTES {
+        if M::ADDRESSES_STEER && newest.addr().wrapping_sub(node.addr()) == LINE_BYTES {
             return Self::oldest_first_ahead(newest);
         }
         first.set_next(std::ptr::null_mut());

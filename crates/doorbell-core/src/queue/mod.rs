@@ -16,7 +16,7 @@ pub(crate) use chain::Chain;
 
 use crate::node::Node;
 use chain::Backlog;
-use doorbell_machine::{Line, Machine};
+use doorbell_machine::{Line, Machine, Mark};
 pub use ring::Share;
 use ring::{Ring, SHARED_LEN};
 use std::ptr::NonNull;
@@ -112,6 +112,7 @@ impl<M: Machine> Queue<M> {
                 return len;
             }
         }
+        M::mark(Mark::QueueBacklog);
         // SAFETY: passed on.
         unsafe { self.backlog.push(node) };
         self.capacity
@@ -162,6 +163,7 @@ impl<M: Machine> Queue<M> {
     #[inline]
     unsafe fn refill(&self) -> Option<NonNull<Node<M>>> {
         let chain = self.backlog.take()?;
+        M::mark(Mark::QueueRefill);
         let (first, mut rest) = chain.pop();
         for _ in 0..self.capacity / REFILL_PART {
             let Some(chain) = rest.take() else { break };
@@ -210,8 +212,10 @@ impl<M: Machine> Queue<M> {
                 count: stolen.count,
             });
         }
+        let chain = self.backlog.take()?;
+        M::mark(Mark::QueueBacklogStolen);
         // SAFETY: passed on.
-        Some(unsafe { own.take_over(self.backlog.take()?) })
+        Some(unsafe { own.take_over(chain) })
     }
 
     /// Makes a chain the caller's; returns its first node.

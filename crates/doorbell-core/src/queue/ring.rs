@@ -5,7 +5,7 @@
 //! read before a successful exchange of `head` held what was read (no ABA).
 
 use crate::node::Node;
-use doorbell_machine::{Bug, Line, Machine, Ordering, PtrWord, Word};
+use doorbell_machine::{Bug, Line, Machine, Mark, Ordering, PtrWord, Word};
 use std::ptr::NonNull;
 
 /// From so many nodes on there is work for one more lane.
@@ -124,7 +124,10 @@ impl<M: Machine> Ring<M> {
             let node = self.slot(head).load(Ordering::Relaxed);
             match self.claim(head, 1) {
                 Ok(()) => return NonNull::new(node),
-                Err(now) => head = now,
+                Err(now) => {
+                    M::mark(Mark::QueueMet);
+                    head = now;
+                }
             }
         }
         None
@@ -181,6 +184,9 @@ impl<M: Machine> Ring<M> {
             thief.slot(at + i - 1).store(node, Ordering::Relaxed);
         }
         self.claim(head, count).ok()?;
+        if count == found {
+            M::mark(Mark::QueueLastStolen);
+        }
         if count > 1 {
             // ORDER: Release as in `push`: the next thief sees slots and nodes, which this one
             // has acquired.

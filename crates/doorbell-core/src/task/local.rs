@@ -5,9 +5,10 @@ use super::owed::Owed;
 use crate::crew::{Crew, FrontRef, Stock};
 use crate::mailbox::{Front, Origin, Posted};
 use crate::node::{Node, Ready};
+use crate::offline::HandedOn;
 use crate::queue::{Chain, Greed, Loot, Share, is_shareable};
 use crate::wheel::{Base, Clock, Wheel};
-use doorbell_machine::Machine;
+use doorbell_machine::{Machine, Mark};
 use std::cell::Cell;
 use std::ptr::NonNull;
 use std::sync::Arc;
@@ -249,7 +250,8 @@ impl<M: Machine> Local<M> {
     #[inline]
     pub(super) unsafe fn push(&self, node: NonNull<Node<M>>) {
         if self.off.get() {
-            return self.hand_on(node);
+            let _ = self.hand_on(node);
+            return;
         }
         // SAFETY: passed on; this lane owns its front's queue.
         let len = unsafe { self.front.queue().push(node, Share::Always) };
@@ -270,7 +272,8 @@ impl<M: Machine> Local<M> {
     #[inline]
     pub(super) unsafe fn push_again(&self, node: NonNull<Node<M>>) {
         if self.off.get() {
-            return self.hand_on(node);
+            let _ = self.hand_on(node);
+            return;
         }
         // SAFETY: passed on; this lane owns its front's queue.
         let len = unsafe { self.front.queue().push(node, Share::Surplus) };
@@ -311,7 +314,7 @@ impl<M: Machine> Local<M> {
                 self.hand_on_chain(chain);
             }
             if let Some(node) = self.stolen.take() {
-                self.hand_on(node);
+                let _ = self.hand_on(node);
             }
         }
         // Looked at each time: put back meanwhile, it would hand on to itself.
@@ -320,7 +323,11 @@ impl<M: Machine> Local<M> {
             let Some(node) = (unsafe { self.front.queue().pop() }) else {
                 return;
             };
-            self.hand_on(node);
+            match self.hand_on(node) {
+                HandedOn::Yes => {}
+                // The others have ended, and this lane is about to: it would go on for ever.
+                HandedOn::Kept => return,
+            }
         }
         self.off.set(false);
     }
@@ -349,25 +356,27 @@ impl<M: Machine> Local<M> {
             let (node, others) = chain.pop();
             // SAFETY: taken out, so it is the caller's, and alive.
             unsafe { node.as_ref() }.leave();
-            self.hand_on(node);
+            let _ = self.hand_on(node);
             rest = others;
         }
     }
 
     /// Gives a task that is in no queue to a lane that is on.
-    fn hand_on(&self, node: NonNull<Node<M>>) {
+    fn hand_on(&self, node: NonNull<Node<M>>) -> HandedOn {
+        M::mark(Mark::OfflineHandOn);
         let to = self.front.crew().nearest_on(self.front.lane());
         if !self.is(to) {
             // SAFETY: the node is that of a task that may run anywhere, alive until it has run.
             let posted = unsafe { to.post_task(node, Origin::Outside) };
             if posted == Posted::Yes {
-                return;
+                return HandedOn::Yes;
             }
         }
         // Put back meanwhile, and not yet told; or the runtime ends, and this lane ends the task in
         // its turn: not here, inside a wake.
         // SAFETY: as above; this lane owns its front's queue.
         unsafe { self.front.queue().push(node, Share::Always) };
+        HandedOn::Kept
     }
 
     /// Takes tasks from another lane of the crew, also from its inbox if `inbox`, to be run next.

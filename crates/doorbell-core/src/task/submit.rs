@@ -5,7 +5,7 @@ use super::local::Local;
 use super::state::{Start, Wake};
 use crate::bell::Look;
 use crate::mailbox::{Front, Origin, Posted};
-use doorbell_machine::{Machine, Ordering, PtrWord};
+use doorbell_machine::{Machine, Mark, Ordering, PtrWord};
 
 impl<M: Machine> TaskRef<M> {
     /// The first submission. The caller holds the join handle's reference.
@@ -47,6 +47,7 @@ impl<M: Machine> TaskRef<M> {
 
     /// Its poll on the caller's lane is over, and it was woken meanwhile.
     pub(super) fn push_again(self, local: &Local<M>) {
+        M::mark(Mark::TaskWokenInPoll);
         if self.header().kind == Kind::Task {
             // SAFETY: as in `push_here`.
             unsafe { local.push_again(self.node()) };

@@ -20,7 +20,7 @@ use super::{Base, Local};
 use crate::crew::FrontRef;
 use crate::node::{Node, Ready};
 use crate::task::drop_quietly;
-use doorbell_machine::{Bug, Cell, Machine, Ordering, Word};
+use doorbell_machine::{Bug, Cell, Machine, Mark, Ordering, Word};
 use std::ptr::NonNull;
 use std::task::Waker;
 
@@ -180,7 +180,10 @@ impl<M: Machine> Entry<M> {
         match word.swap(to, Ordering::AcqRel) {
             ARMED => Fire::Wake,
             ABANDONED => Fire::Abandoned,
-            _ => Fire::Cancelled,
+            _ => {
+                M::mark(Mark::WheelFiredCancelled);
+                Fire::Cancelled
+            }
         }
     }
 
@@ -194,7 +197,10 @@ impl<M: Machine> Entry<M> {
         // ORDER: AcqRel; the lane that frees it sees that the handle is done with it, and a
         // handle that frees or posts it sees that the lane is.
         match word.swap(CANCELLED, Ordering::AcqRel) {
-            ARMED => Cancel::Post,
+            ARMED => {
+                M::mark(Mark::WheelCancelElsewhere);
+                Cancel::Post
+            }
             MAILED => Cancel::Nothing,
             _ => Cancel::Free,
         }

@@ -8,7 +8,7 @@
 //! eleven words.
 
 use super::entry::Entry;
-use doorbell_machine::Machine;
+use doorbell_machine::{Machine, Mark};
 use std::ptr::{NonNull, null_mut};
 
 const DIGIT_BITS: u32 = 6;
@@ -217,6 +217,7 @@ impl<M: Machine> Levels<M> {
                         slot: 0,
                     }
                 } else {
+                    M::mark(Mark::WheelCascade);
                     let place = self.place_of(when_ns);
                     self.occupied[usize::from(place.level)] |= 1 << place.slot;
                     place

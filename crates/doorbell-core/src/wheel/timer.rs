@@ -5,7 +5,7 @@ use crate::call::Gone;
 use crate::crew::FrontRef;
 use crate::mailbox::Posted;
 use crate::task::{Local, drop_quietly};
-use doorbell_machine::{Cell, Machine};
+use doorbell_machine::{Cell, Machine, Mark};
 use std::ptr::NonNull;
 use std::task::{Context, Waker};
 
@@ -119,6 +119,7 @@ impl RawTimer {
         when_ns: u64,
         waker: &Waker,
     ) -> Result<NonNull<Entry<M>>, Gone> {
+        M::mark(Mark::WheelMail);
         let (waker, same) = (waker.clone(), waker.clone());
         let entry = Entry::allocate(front);
         // SAFETY: just allocated.

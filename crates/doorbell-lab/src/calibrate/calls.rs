@@ -1,0 +1,184 @@
+//! What the system's calls cost whoever makes them, and a switch between two threads of one CPU.
+
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::thread;
+
+use doorbell_machine::{Host, Machine as _};
+use rustix::event::{EventfdFlags, eventfd};
+use rustix::thread::futex;
+
+use super::stand::Stand;
+use crate::error::LabError;
+use crate::measure::{Clock, Pin, median, spawn_pinned};
+
+/// Calls between two readings of the clock.
+const CALLS: u32 = 2_000;
+/// Round trips between two threads of one CPU between two readings of the clock.
+const TRIPS_PER_CHUNK: u32 = 32;
+/// Of so many chunks the median counts.
+const CHUNKS: u32 = 41;
+
+/// Threads that are started, one after the other.
+const THREADS: usize = 32;
+
+/// Written to end the partner.
+const STOP: u32 = u32::MAX;
+
+/// The least a system call costs.
+pub(super) fn syscall_ns(clock: Clock) -> f64 {
+    each_ns(clock, || {
+        std::hint::black_box(rustix::process::getppid());
+    })
+}
+
+/// A futex wake for which nobody waits.
+pub(super) fn futex_call_ns(clock: Clock) -> f64 {
+    let word = AtomicU32::new(0);
+    each_ns(clock, || wake(&word))
+}
+
+/// A write to an eventfd for which nobody waits.
+///
+/// # Errors
+/// [`LabError::System`] if there is no eventfd.
+pub(super) fn eventfd_call_ns(clock: Clock) -> Result<f64, LabError> {
+    let descriptor = new_eventfd()?;
+    Ok(each_ns(clock, || ring(&descriptor)))
+}
+
+/// An eventfd that blocks its readers.
+pub(super) fn new_eventfd() -> Result<OwnedFd, LabError> {
+    eventfd(0, EventfdFlags::CLOEXEC).map_err(|errno| LabError::System {
+        what: "eventfd",
+        source: errno.into(),
+    })
+}
+
+/// Adds one to an eventfd, and so wakes who reads it.
+pub(super) fn ring(descriptor: &OwnedFd) {
+    // It fails only if the sum overflows, which takes more writes than anybody makes.
+    let _ = rustix::io::write(descriptor, &1_u64.to_ne_bytes());
+}
+
+/// Wakes one thread that waits on `word`.
+pub(super) fn wake(word: &AtomicU32) {
+    // It fails only if the word is not mapped.
+    let _ = futex::wake(word, futex::Flags::PRIVATE, 1);
+}
+
+/// Waits until woken, as long as the word is `seen`.
+pub(super) fn wait(word: &AtomicU32, seen: u32) {
+    // Whatever it says, the caller looks at the word again.
+    let _ = futex::wait(word, futex::Flags::PRIVATE, seen, None);
+}
+
+/// One reading of the clock that lanes use.
+pub(super) fn clock_ns(clock: Clock) -> f64 {
+    each_ns(clock, || {
+        std::hint::black_box(Host::now_ns());
+    })
+}
+
+/// One hint that the CPU spins.
+pub(super) fn relax_ns(clock: Clock) -> f64 {
+    each_ns(clock, Host::relax)
+}
+
+/// Starting a thread, for the starter.
+///
+/// # Errors
+/// [`LabError::System`] if a thread cannot be started.
+pub(super) fn spawn_ns(clock: Clock) -> Result<f64, LabError> {
+    let mut taken = Vec::with_capacity(THREADS);
+    for _ in 0..THREADS {
+        let start = clock.now();
+        let thread = thread::Builder::new().spawn(|| ());
+        let end = clock.now();
+        taken.push(clock.ns_between(start, end) as f64);
+        let thread = thread.map_err(|source| LabError::System {
+            what: "starting a thread",
+            source,
+        })?;
+        thread.join().map_err(|_| LabError::ThreadPanicked {
+            thread: "that does nothing",
+        })?;
+    }
+    Ok(median(&taken).unwrap_or_default())
+}
+
+/// The slice that the kernel gives the calling thread; `None` if it does not say, as before 6.12.
+pub(super) fn slice_ns() -> Option<u64> {
+    let size = size_of::<libc::sched_attr>() as libc::c_uint;
+    // SAFETY: all fields are integers; zero is a value of each.
+    let mut found: libc::sched_attr = unsafe { std::mem::zeroed() };
+    // SAFETY: the kernel writes `size` bytes at most, which is what `found` has; 0 is this thread.
+    let done = unsafe { libc::syscall(libc::SYS_sched_getattr, 0, &raw mut found, size, 0) };
+    (done == 0 && found.sched_runtime > 0).then_some(found.sched_runtime)
+}
+
+/// From one thread to another of the same CPU: a futex wake, a futex wait and a switch.
+///
+/// # Errors
+/// [`LabError::System`] if a thread cannot be started or pinned.
+pub(super) fn hop_ns(stand: &Stand) -> Result<f64, LabError> {
+    let word = Arc::new(AtomicU32::new(0));
+    let shared = Arc::clone(&word);
+    let thread = spawn_pinned("switch-partner", stand.here, move || answer(&shared))?;
+    let here = Pin::to(stand.here);
+    let mut chunks = Vec::with_capacity(CHUNKS as usize);
+    if here.is_ok() {
+        let mut asked = 1;
+        for _ in 0..CHUNKS {
+            let start = stand.clock.now();
+            for _ in 0..TRIPS_PER_CHUNK {
+                // ORDER: only values travel; the futex calls order the rest.
+                word.store(asked, Ordering::SeqCst);
+                wake(&word);
+                while word.load(Ordering::SeqCst) == asked {
+                    wait(&word, asked);
+                }
+                asked += 2;
+            }
+            let end = stand.clock.now();
+            let taken_ns = stand.clock.ns_between(start, end) as f64;
+            chunks.push(taken_ns / f64::from(2 * TRIPS_PER_CHUNK));
+        }
+    }
+    // ORDER: as above.
+    word.store(STOP, Ordering::SeqCst);
+    wake(&word);
+    let ended = thread.join();
+    here?;
+    ended.map_err(|_| LabError::ThreadPanicked {
+        thread: "switch-partner",
+    })?;
+    Ok(median(&chunks).unwrap_or_default())
+}
+
+/// Answers odd numbers by the next even one, and sleeps between.
+fn answer(word: &AtomicU32) {
+    loop {
+        // ORDER: only values travel; the futex calls order the rest.
+        match word.load(Ordering::SeqCst) {
+            STOP => return,
+            odd if odd % 2 == 1 => {
+                // The end may have been written meanwhile.
+                // ORDER: as above.
+                let _ = word.compare_exchange(odd, odd + 1, Ordering::SeqCst, Ordering::SeqCst);
+                wake(word);
+            }
+            even => wait(word, even),
+        }
+    }
+}
+
+fn each_ns(clock: Clock, call: impl Fn()) -> f64 {
+    let start = clock.now();
+    for _ in 0..CALLS {
+        call();
+    }
+    let end = clock.now();
+    clock.ns_between(start, end) as f64 / f64::from(CALLS)
+}

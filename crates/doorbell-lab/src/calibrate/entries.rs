@@ -1,0 +1,173 @@
+//! From the figures of the probes to the numbers of a profile.
+//!
+//! A simulated wake costs the waker a system call and the wake itself; then come the interrupt, the
+//! idle exit if the CPU sleeps, and a switch. So the parts are taken from what was measured as a
+//! whole, by subtraction within one round; their sum is what was measured.
+
+use doorbell_sim::profile::{KEYS, Profile};
+
+use super::calls;
+use super::probe::{Id, PROBES, Round};
+use super::stand::{Distance, Stand};
+use crate::measure::{Spread, median};
+
+/// A line goes four times in a round trip: each side takes it to write it, and to see the answer.
+const MOVES_PER_TRIP: f64 = 4.0;
+
+/// What a profile says of one key.
+pub(super) type Entry = (u64, String);
+
+/// Where the numbers come from.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Sources<'a> {
+    pub(super) stand: &'a Stand,
+    pub(super) rounds: &'a [Round],
+    /// What stands where nothing could be measured.
+    pub(super) like: &'a Profile,
+}
+
+impl Sources<'_> {
+    /// The entry of the key with this name.
+    pub(super) fn entry(&self, name: &str) -> Entry {
+        use Id::{
+            AwakeToRun, AwakeWake, Clock, EventfdCall, EventfdWake, Fence, FutexCall, FutexToRun,
+            FutexWake, Hop, Late, LateAwake, Memory, OwnHit, OwnRmw, Relax, Spawn, Syscall,
+        };
+        // Where there is one CPU, nobody on another one can be woken.
+        let alone = self.stand.other().is_none();
+        match name {
+            "sockets" | "llc_groups_per_socket" | "cores_per_llc" | "smt" => self.extent(name),
+            "own_hit_ns" => self.sum(name, &[OwnHit], &[]),
+            "rmw_extra_ns" => self.sum(name, &[OwnRmw], &[OwnHit]),
+            "fence_ns" => self.sum(name, &[Fence], &[]),
+            "clock_ns" => self.sum(name, &[Clock], &[]),
+            "relax_ns" => self.sum(name, &[Relax], &[]),
+            "smt_ns" => self.trip(name, Distance::Sibling),
+            "llc_ns" => self.trip(name, Distance::Cache),
+            "socket_ns" => self.trip(name, Distance::Socket),
+            "cross_socket_ns" => self.trip(name, Distance::Remote),
+            "memory_ns" => self.sum(name, &[Memory], &[]),
+            "syscall_ns" => self.sum(name, &[Syscall], &[]),
+            "spawn_ns" => self.sum(name, &[Spawn], &[]),
+            "context_switch_ns" => self.sum(name, &[Hop], &[FutexCall, Syscall]),
+            "futex_wake_ns" if alone => self.sum(name, &[FutexCall], &[Syscall]),
+            "futex_wake_ns" => self.sum(name, &[FutexWake], &[Syscall]),
+            "eventfd_wake_ns" if alone => self.sum(name, &[EventfdCall], &[Syscall]),
+            "eventfd_wake_ns" => self.sum(name, &[EventfdWake], &[Syscall]),
+            "ipi_latency_ns" if alone => self.assumed(
+                name,
+                "this process may use one CPU, so no other one can be woken",
+            ),
+            // What is left of a wake without its call and without the switch at its end.
+            "ipi_latency_ns" => {
+                self.sum(name, &[AwakeToRun, FutexCall, Syscall], &[AwakeWake, Hop])
+            }
+            "idle_exit_ns" if alone => self.sum(name, &[Late], &[LateAwake]),
+            "idle_exit_ns" => self.sum(name, &[FutexToRun, AwakeWake], &[FutexWake, AwakeToRun]),
+            "slice_ns" => self.slice(name),
+            "jitter_percent" => self.assumed(name, "neighbours change it from minute to minute"),
+            _ => self.assumed(name, "no program sees its own store buffer"),
+        }
+    }
+
+    /// The median over the rounds of what some probes give, less what others give.
+    fn sum(&self, name: &str, plus: &[Id], minus: &[Id]) -> Entry {
+        let of = |round: &Round| -> Option<f64> {
+            let total = |ids: &[Id]| ids.iter().map(|id| round.of(*id)).sum::<Option<f64>>();
+            Some(total(plus)? - total(minus)?)
+        };
+        let list = |ids: &[Id]| {
+            let parts = ids.iter().map(|id| PROBES[*id as usize]);
+            let parts = parts.map(|probe| format!("{} ({})", probe.name, probe.how));
+            parts.collect::<Vec<_>>().join(" and ")
+        };
+        let mut how = list(plus);
+        if !minus.is_empty() {
+            how = format!("{how}, less {}", list(minus));
+        }
+        self.measured(name, &how, of)
+    }
+
+    /// What a line costs at a distance.
+    fn trip(&self, name: &str, distance: Distance) -> Entry {
+        let id = match distance {
+            Distance::Sibling => Id::TripSibling,
+            Distance::Cache => Id::TripCache,
+            Distance::Socket => Id::TripSocket,
+            Distance::Remote => Id::TripRemote,
+        };
+        if self.stand.partner(distance).is_none() {
+            let why = format!("this process may not use two CPUs {}", distance.words());
+            return self.assumed(name, &why);
+        }
+        let how = format!("a quarter of {}", PROBES[id as usize].how);
+        self.measured(name, &how, |round| Some(round.of(id)? / MOVES_PER_TRIP))
+    }
+
+    fn measured(&self, name: &str, how: &str, of: impl Fn(&Round) -> Option<f64>) -> Entry {
+        let values: Vec<f64> = self.rounds.iter().filter_map(of).collect();
+        let (Some(middle), Some(spread)) = (median(&values), Spread::of(&values)) else {
+            return self.assumed(name, "this host lacks what it takes");
+        };
+        let (value, raised) = self.in_range(name, middle);
+        let raised = if raised {
+            format!("; {middle:.1} was measured, the nearest possible value is taken")
+        } else {
+            String::new()
+        };
+        let source = format!(
+            "measured by `doorbell calibrate`: {how}; median of {} rounds, {:.1} to {:.1} ns{raised}",
+            values.len(),
+            spread.min,
+            spread.max
+        );
+        (value, source)
+    }
+
+    /// A whole number that the key may have, and whether that is another one.
+    fn in_range(&self, name: &str, value: f64) -> (u64, bool) {
+        let key = KEYS.iter().find(|key| key.name == name);
+        let (least, most) = key.map_or((0, u64::MAX), |key| (key.least, key.most));
+        let rounded = value.round();
+        let inside = rounded.clamp(least as f64, most as f64);
+        (inside as u64, rounded.total_cmp(&inside).is_ne())
+    }
+
+    fn assumed(&self, name: &str, why: &str) -> Entry {
+        let mut entries = self.like.entries();
+        let like = entries.find(|(key, _, _)| key.name == name);
+        let value = like.map_or(0, |(_, value, _)| value);
+        let of = self.like.name();
+        (
+            value,
+            format!("assumed: not measured, as in profile {of}, because {why}"),
+        )
+    }
+
+    fn extent(&self, name: &str) -> Entry {
+        let extent = self.stand.extent;
+        let value = match name {
+            "sockets" => extent.sockets,
+            "llc_groups_per_socket" => extent.llcs_per_socket,
+            "cores_per_llc" => extent.cores_per_llc,
+            _ => extent.smt,
+        };
+        let mut source =
+            "read by `doorbell calibrate`: /sys, of the CPUs this process may use".to_owned();
+        for remark in &self.stand.remarks {
+            source.push_str("; ");
+            source.push_str(remark);
+        }
+        (value, source)
+    }
+
+    fn slice(&self, name: &str) -> Entry {
+        match calls::slice_ns() {
+            Some(ns) => (
+                ns,
+                "read by `doorbell calibrate`: sched_getattr of its own thread".to_owned(),
+            ),
+            None => self.assumed(name, "this kernel does not say (6.12 and later do)"),
+        }
+    }
+}

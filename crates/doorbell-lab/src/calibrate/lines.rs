@@ -1,0 +1,201 @@
+//! What memory costs: a line that is one's own, one that another CPU has, one that nobody has.
+
+use std::hint;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering, fence};
+
+use super::stand::Stand;
+use crate::error::LabError;
+use crate::measure::{Clock, Pin, median, spawn_pinned};
+
+/// Accesses to a line that is there already.
+const HITS: u32 = 200_000;
+/// Round trips of a line before the clock is read again: some ten microseconds.
+const TRIPS_PER_CHUNK: u32 = 128;
+/// Of so many chunks the median counts: what a disturbed one says does not.
+const CHUNKS: u32 = 101;
+/// Accesses to lines that no cache holds.
+const MISSES: u32 = 100_000;
+/// A pool that no cache holds: more than most last-level caches have for one core.
+const LARGE_BYTES: usize = 128 << 20;
+/// One that the first-level cache holds.
+const SMALL_BYTES: usize = 4 << 10;
+
+/// Written to end the partner of a round trip.
+const STOP: u32 = u32::MAX;
+
+/// In lines of its own: two, since CPUs fetch them in pairs.
+#[derive(Debug)]
+#[repr(align(128))]
+struct Apart<T>(T);
+
+/// A locked add to a line in the first-level cache.
+pub(super) fn own_rmw_ns(clock: Clock) -> f64 {
+    let word = Apart(AtomicU32::new(0));
+    let start = clock.now();
+    for _ in 0..HITS {
+        // ORDER: nobody else sees the word; SeqCst is what the instruction is anyway.
+        word.0.fetch_add(1, Ordering::SeqCst);
+    }
+    let end = clock.now();
+    clock.ns_between(start, end) as f64 / f64::from(HITS)
+}
+
+/// A sequentially consistent fence behind a store, as it is used.
+pub(super) fn fence_ns(clock: Clock) -> f64 {
+    let word = Apart(AtomicU32::new(0));
+    // Somebody might see it: the compiler must not drop the stores and join the fences.
+    hint::black_box(&word);
+    let start = clock.now();
+    for turn in 0..HITS {
+        // ORDER: nobody else sees the word; what is measured is the instruction.
+        word.0.store(turn, Ordering::Relaxed);
+        fence(Ordering::SeqCst);
+    }
+    let end = clock.now();
+    clock.ns_between(start, end) as f64 / f64::from(HITS)
+}
+
+/// A line to the CPU `there` and back, both sides spinning on one word.
+///
+/// # Errors
+/// [`LabError::System`] if a thread cannot be started or pinned.
+pub(super) fn round_trip_ns(stand: &Stand, there: usize) -> Result<f64, LabError> {
+    let word = Arc::new(Apart(AtomicU32::new(0)));
+    let shared = Arc::clone(&word);
+    let thread = spawn_pinned("line-partner", there, move || answer(&shared.0))?;
+    let here = Pin::to(stand.here);
+    let mut chunks = Vec::with_capacity(CHUNKS as usize);
+    if here.is_ok() {
+        let mut asked = 1;
+        for _ in 0..CHUNKS {
+            let start = stand.clock.now();
+            for _ in 0..TRIPS_PER_CHUNK {
+                // ORDER: only values travel, nothing is published by them.
+                word.0.store(asked, Ordering::Relaxed);
+                while word.0.load(Ordering::Relaxed) == asked {
+                    hint::spin_loop();
+                }
+                asked += 2;
+            }
+            let end = stand.clock.now();
+            let taken_ns = stand.clock.ns_between(start, end) as f64;
+            chunks.push(taken_ns / f64::from(TRIPS_PER_CHUNK));
+        }
+    }
+    // ORDER: as above.
+    word.0.store(STOP, Ordering::Relaxed);
+    let ended = thread.join();
+    here?;
+    ended.map_err(|_| LabError::ThreadPanicked {
+        thread: "line-partner",
+    })?;
+    Ok(median(&chunks).unwrap_or_default())
+}
+
+/// Answers odd numbers by the next even one.
+fn answer(word: &AtomicU32) {
+    loop {
+        // ORDER: only values travel, nothing is published by them.
+        match word.load(Ordering::Relaxed) {
+            STOP => return,
+            odd if odd % 2 == 1 => word.store(odd + 1, Ordering::Relaxed),
+            _ => hint::spin_loop(),
+        }
+    }
+}
+
+/// Lines in an order that no prefetcher guesses.
+#[derive(Debug)]
+pub(super) struct Pool {
+    lines: Vec<Apart<AtomicUsize>>,
+    /// Where the chase goes on.
+    next: usize,
+}
+
+impl Pool {
+    /// One that the first-level cache holds.
+    pub(super) fn small() -> Self {
+        Self::of(SMALL_BYTES)
+    }
+
+    /// One that no cache holds.
+    pub(super) fn large() -> Self {
+        Self::of(LARGE_BYTES)
+    }
+
+    /// One cycle through all lines, by Sattolo's shuffle.
+    fn of(bytes: usize) -> Self {
+        let count = bytes / size_of::<Apart<AtomicUsize>>();
+        let mut order: Vec<usize> = (0..count).collect();
+        let mut random = 0x9E37_79B9_7F4A_7C15_u64;
+        for last in (1..count).rev() {
+            random ^= random << 13;
+            random ^= random >> 7;
+            random ^= random << 17;
+            order.swap(last, (random % last as u64) as usize);
+        }
+        let mut lines = Vec::with_capacity(count);
+        in_large_pages(&lines);
+        lines.extend(order.into_iter().map(|next| Apart(AtomicUsize::new(next))));
+        Self { lines, next: 0 }
+    }
+
+    /// Loads of lines, each waiting for the one before.
+    fn chase_ns(&mut self, clock: Clock, steps: u32) -> f64 {
+        // It goes on where it ended: the lines it began with are cached.
+        let mut at = self.next;
+        let start = clock.now();
+        for _ in 0..steps {
+            // ORDER: nobody writes any more.
+            at = self.lines[at].0.load(Ordering::Relaxed);
+        }
+        let end = clock.now();
+        self.next = at;
+        clock.ns_between(start, end) as f64 / f64::from(steps)
+    }
+
+    /// A load of a line in the first-level cache.
+    pub(super) fn hit_ns(&mut self, clock: Clock) -> f64 {
+        // Once round, so that they are there.
+        self.chase_ns(clock, self.lines.len() as u32);
+        self.chase_ns(clock, HITS)
+    }
+
+    /// A load of a line that no cache holds.
+    pub(super) fn miss_ns(&mut self, clock: Clock) -> f64 {
+        self.chase_ns(clock, MISSES)
+    }
+}
+
+/// Asks for large pages, without which a miss would be one of the address translation too.
+fn in_large_pages<T>(memory: &Vec<T>) {
+    const PAGE: usize = 4 << 10;
+    let bytes = memory.capacity() * size_of::<T>();
+    let start = memory.as_ptr().addr().next_multiple_of(PAGE);
+    let inside = (memory.as_ptr().addr() + bytes).saturating_sub(start) / PAGE * PAGE;
+    let start = memory.as_ptr().with_addr(start).cast_mut().cast();
+    // SAFETY: the range lies in memory that the vector owns, and a wish changes nothing of it.
+    let _ = unsafe { libc::madvise(start, inside, libc::MADV_HUGEPAGE) };
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_pool_is_one_cycle() {
+        let pool = Pool::of(1 << 16);
+        let mut at = 0;
+        let mut length = 0;
+        loop {
+            // ORDER: nobody else sees the pool.
+            at = pool.lines[at].0.load(Ordering::Relaxed);
+            length += 1;
+            if at == 0 {
+                break;
+            }
+        }
+        assert_eq!(length, pool.lines.len());
+    }
+}

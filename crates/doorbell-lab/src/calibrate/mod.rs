@@ -1,0 +1,94 @@
+//! `doorbell calibrate`: what this host is made of and what everything costs on it, as a profile of
+//! the simulator.
+//!
+//! The probes are small measurements of their own and share nothing with the lab's scenarios: what
+//! the simulator says of a scenario must not have been put into it.
+//!
+//! | file | what is in it |
+//! |---|---|
+//! | `stand.rs` | which CPUs there are, and how far apart |
+//! | `lines.rs`, `calls.rs`, `wakes.rs` | the measurements |
+//! | `probe.rs` | the table of probes; a round |
+//! | `entries.rs` | from figures to the keys of a profile |
+
+mod calls;
+mod entries;
+mod lines;
+mod probe;
+mod report;
+mod stand;
+mod wakes;
+
+use std::fs;
+use std::path::PathBuf;
+
+use doorbell_sim::profile::{KEYS, Profile};
+
+pub use report::Calibration;
+
+use self::entries::Sources;
+use self::probe::{Bench, PROBES, Round};
+use self::stand::Stand;
+use crate::error::LabError;
+use crate::progress::Progress;
+
+/// What stands in the profile where nothing can be measured: a small guest, as most hosts that
+/// somebody tries this on are.
+const LIKE: &str = "vm-2";
+
+/// What the user asked for.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct CalibrateOptions {
+    /// How often everything is measured.
+    pub rounds: u32,
+    /// Where the profile is written.
+    pub out: Option<PathBuf>,
+    /// JSON instead of the table.
+    pub json: bool,
+}
+
+/// Measures this host and writes the profile, if a file is named.
+///
+/// # Errors
+/// [`LabError::System`] if a probe cannot be made, [`LabError::File`] if the profile cannot be
+/// written.
+pub fn run(options: &CalibrateOptions) -> Result<Calibration, LabError> {
+    if let Some(path) = &options.out {
+        // Before anything is measured: a path that cannot be written costs no time.
+        let file = fs::OpenOptions::new().append(true).create(true).open(path);
+        file.map_err(|source| crate::file_error(path, source))?;
+    }
+    let rounds = options.rounds.max(1);
+    let progress = Progress::on_stderr(rounds, PROBES.len(), None);
+    progress.prepare("looking around");
+    let mut bench = Bench::new(Stand::of_this_host()?);
+    let measured: Result<Vec<Round>, LabError> = (0..rounds)
+        .map(|number| Round::run(&mut bench, number, &progress))
+        .collect();
+    progress.clear();
+    let calibration = calibration(&bench.stand, measured?, options)?;
+    if let Some(path) = &options.out {
+        let text = calibration.profile().to_toml();
+        fs::write(path, text).map_err(|source| crate::file_error(path, source))?;
+    }
+    Ok(calibration)
+}
+
+fn calibration(
+    stand: &Stand,
+    rounds: Vec<Round>,
+    options: &CalibrateOptions,
+) -> Result<Calibration, LabError> {
+    let like = Profile::load(LIKE)?;
+    let sources = Sources {
+        stand,
+        rounds: &rounds,
+        like: &like,
+    };
+    let parts = KEYS.map(|key| sources.entry(key.name));
+    let stem = options.out.as_ref().and_then(|path| path.file_stem());
+    let name = stem.map_or("host".into(), |stem| stem.to_string_lossy());
+    let about = report::about_this_host(stand);
+    let profile = Profile::from_parts(&name, &about, &parts)?;
+    Ok(Calibration::new(profile, rounds, options.out.clone()))
+}

@@ -1,0 +1,182 @@
+//! How a failure of a simulated run is told.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+
+use doorbell_machine::sim::{Event, Outcome, ThreadReport};
+use doorbell_sim::fuzz::{Found, Setup, What};
+use serde::Serialize;
+
+use super::memory_name;
+
+/// Events of a thread that are shown, the last ones.
+const EVENTS_SHOWN: usize = 8;
+/// Cores that are shown: those on which something happened last.
+const CORES_SHOWN: usize = 16;
+
+/// The command that runs a setup again.
+pub(super) fn replay_command(setup: &Setup, shape: &str, profile: Option<&str>) -> String {
+    let mut command = format!(
+        "doorbell sim replay {} --shape {shape} --cores {} --memory {}",
+        setup.seed,
+        setup.cores,
+        memory_name(setup.memory)
+    );
+    if let Some(profile) = profile {
+        // Writing to a string does not fail.
+        let _ = write!(command, " --profile {profile}");
+    }
+    command + " --trace out.json"
+}
+
+/// What was wrong, in one line.
+pub(super) fn what(what: &What) -> String {
+    match what {
+        What::Failed(failure) => failure.to_string(),
+        What::Differs { first, second } => format!(
+            "two runs of one seed differ: hash {first:016x}, then {second:016x}; something that is \
+             not part of the machine steers the run"
+        ),
+    }
+}
+
+/// For programs.
+#[derive(Debug, Serialize)]
+pub(super) struct JsonFailure {
+    seed: u64,
+    shape: &'static str,
+    cores: usize,
+    memory: &'static str,
+    what: String,
+    replay: String,
+    threads: Vec<JsonThread>,
+}
+
+#[derive(Debug, Serialize)]
+struct JsonThread {
+    thread: usize,
+    name: String,
+    core: usize,
+    doing: &'static str,
+    last: Vec<JsonEvent>,
+}
+
+#[derive(Debug, Serialize)]
+struct JsonEvent {
+    time_ns: u64,
+    kind: &'static str,
+    line: u32,
+}
+
+impl JsonFailure {
+    pub(super) fn new(found: &Found, profile: Option<&str>) -> Self {
+        let threads = found.outcome.threads.iter().enumerate();
+        let event = |event: &Event| JsonEvent {
+            time_ns: event.time_ns,
+            kind: event.kind.name(),
+            line: event.line,
+        };
+        Self {
+            seed: found.setup.seed,
+            shape: found.shape,
+            cores: found.setup.cores,
+            memory: memory_name(found.setup.memory),
+            what: what(&found.what),
+            replay: replay_command(&found.setup, found.shape, profile),
+            threads: threads
+                .map(|(number, thread)| JsonThread {
+                    thread: number,
+                    name: thread.name.clone(),
+                    core: thread.cpu,
+                    doing: thread.doing,
+                    last: thread.last.iter().map(event).collect(),
+                })
+                .collect(),
+        }
+    }
+}
+
+/// For people: seed, oracle, the last events of each core, and the command.
+pub(super) fn to_text(found: &Found, profile: Option<&str>) -> String {
+    let setup = &found.setup;
+    let mut text = format!(
+        "FAILED: seed {}, shape {}, {} cores, memory {}\n{}\n\n",
+        setup.seed,
+        found.shape,
+        setup.cores,
+        memory_name(setup.memory),
+        what(&found.what)
+    );
+    text.push_str(&last_events(&found.outcome));
+    // Writing to a string does not fail.
+    let _ = writeln!(
+        text,
+        "\nthis repeats it:\n  {}",
+        replay_command(setup, found.shape, profile)
+    );
+    text
+}
+
+/// What happened last on each core.
+pub(super) fn last_events(outcome: &Outcome) -> String {
+    let mut cores: BTreeMap<usize, Vec<(usize, &ThreadReport)>> = BTreeMap::new();
+    for (number, thread) in outcome.threads.iter().enumerate() {
+        cores.entry(thread.cpu).or_default().push((number, thread));
+    }
+    let last_ns = |threads: &[(usize, &ThreadReport)]| {
+        let last = threads.iter().filter_map(|(_, thread)| thread.last.last());
+        last.map(|event| event.time_ns).max().unwrap_or(0)
+    };
+    let mut latest: Vec<u64> = cores.values().map(|threads| last_ns(threads)).collect();
+    latest.sort_unstable_by(|one, other| other.cmp(one));
+    let from_ns = latest.get(CORES_SHOWN - 1).copied().unwrap_or(0);
+    let mut text = String::new();
+    let mut hidden = 0;
+    // Writing to a string does not fail.
+    for (core, threads) in &cores {
+        if last_ns(threads) < from_ns {
+            hidden += 1;
+            continue;
+        }
+        let _ = writeln!(text, "core {core}");
+        for (number, thread) in threads {
+            let _ = writeln!(text, "  thread {number}, {}: {}", thread.name, thread.doing);
+            let first = thread.last.len().saturating_sub(EVENTS_SHOWN);
+            for event in &thread.last[first..] {
+                let (time_ns, name) = (event.time_ns, event.kind.name());
+                let line = Some(event.line).filter(|line| *line != u32::MAX);
+                let line = line.map_or_else(|| "-".to_owned(), |line| line.to_string());
+                let _ = writeln!(text, "    {time_ns:>14} ns  {name:<10} {line}");
+            }
+        }
+    }
+    if hidden > 0 {
+        let _ = writeln!(
+            text,
+            "({hidden} cores on which nothing happened for longer)"
+        );
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use doorbell_machine::sim::Memory;
+
+    use super::*;
+
+    #[test]
+    fn the_command_has_all_that_fixes_a_run() {
+        let setup = Setup {
+            seed: 17,
+            cores: 12,
+            memory: Memory::Tso,
+            profile: None,
+        };
+        assert_eq!(
+            replay_command(&setup, "storm", Some("./mine.toml")),
+            "doorbell sim replay 17 --shape storm --cores 12 --memory tso --profile ./mine.toml \
+             --trace out.json"
+        );
+    }
+}

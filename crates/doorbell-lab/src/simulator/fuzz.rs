@@ -1,0 +1,202 @@
+//! `doorbell sim fuzz`.
+
+use std::fmt::Write as _;
+use std::time::{Duration, Instant};
+
+use doorbell_machine::sim::Memory;
+use doorbell_sim::fuzz::{self, Fuzzed, MarkRow, Plan, Span};
+use doorbell_sim::profile::Profile;
+use serde::Serialize;
+
+use super::failure::{self, JsonFailure};
+use super::{load, memory_name, shapes_of};
+use crate::error::LabError;
+use crate::progress::Progress;
+
+/// A mark that fewer seeds reach is told.
+const RARE_PERCENT: f64 = 1.0;
+/// How often the line of progress is drawn, at most.
+const DRAW_EVERY: Duration = Duration::from_millis(100);
+
+/// What the user asked for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct FuzzOptions {
+    /// The seeds.
+    pub seeds: Span,
+    /// How many cores the runs have.
+    pub cores: Span,
+    /// The memory model.
+    pub memory: Memory,
+    /// Name or path of a profile.
+    pub profile: Option<String>,
+    /// One shape instead of all.
+    pub shape: Option<String>,
+    /// JSON instead of the table.
+    pub json: bool,
+}
+
+/// What a run of the fuzzer says.
+#[derive(Debug)]
+pub struct FuzzReport {
+    options: FuzzOptions,
+    done: Fuzzed,
+    took: Duration,
+}
+
+#[derive(Serialize)]
+struct Json<'a> {
+    program: &'a str,
+    seeds: String,
+    cores: String,
+    memory: &'a str,
+    profile: Option<&'a str>,
+    seeds_run: u64,
+    runs: u64,
+    events: u64,
+    simulated_ns: u64,
+    rings: u64,
+    parks: u64,
+    faults: u64,
+    seconds: f64,
+    marks: Vec<JsonMark>,
+    failure: Option<JsonFailure>,
+}
+
+#[derive(Serialize)]
+struct JsonMark {
+    mark: String,
+    seeds: u64,
+    percent: f64,
+}
+
+/// Runs the seeds.
+///
+/// # Errors
+/// [`LabError::Profile`], [`LabError::NoSuchShape`], and [`LabError::Simulation`] if the machine
+/// cannot be simulated. What the seeds found is part of the report.
+pub fn fuzz(options: &FuzzOptions) -> Result<FuzzReport, LabError> {
+    let profile = load(options.profile.as_deref())?;
+    let shapes = shapes_of(options.shape.as_deref())?;
+    let plan = Plan {
+        seeds: options.seeds,
+        cores: options.cores,
+        memory: options.memory,
+        profile: profile.as_ref().map(Profile::spec),
+        shapes: &shapes,
+    };
+    let progress = Progress::steps_on_stderr(options.seeds.count(), "seeds");
+    let started = Instant::now();
+    let mut drawn = None;
+    let done = fuzz::fuzz(&plan, |seed, done| {
+        if drawn.is_none_or(|at: Instant| at.elapsed() >= DRAW_EVERY) {
+            let millions = done.tally.events / 1_000_000;
+            let what = format!("seed {seed}, {millions} M events");
+            progress.at_second(done.tally.seeds, &what);
+            drawn = Some(Instant::now());
+        }
+    });
+    progress.clear();
+    Ok(FuzzReport {
+        options: options.clone(),
+        done: done?,
+        took: started.elapsed(),
+    })
+}
+
+impl FuzzReport {
+    fn percent(&self, row: &MarkRow) -> f64 {
+        100.0 * row.seeds as f64 / self.done.tally.seeds.max(1) as f64
+    }
+
+    /// A table for people.
+    pub fn to_table(&self) -> String {
+        let tally = &self.done.tally;
+        let seconds = self.took.as_secs_f64();
+        let mut text = format!("{:<26} {:>10} {:>9}\n", "mark", "seeds", "per cent");
+        // Writing to a string does not fail.
+        for row in &self.done.marks {
+            let (name, percent) = (format!("{:?}", row.mark), self.percent(row));
+            let rare = if percent < RARE_PERCENT { "  rare" } else { "" };
+            let _ = writeln!(text, "{name:<26} {:>10} {percent:>9.1}{rare}", row.seeds);
+        }
+        let _ = writeln!(
+            text,
+            "\nseeds {}, cores {}, memory {}{}: {} seeds, {} runs, {} events, {:.3} s simulated, \
+             {} faults, {} rings of {} parks, in {seconds:.1} s",
+            self.options.seeds,
+            self.options.cores,
+            memory_name(self.options.memory),
+            self.profile_words(),
+            tally.seeds,
+            tally.runs,
+            tally.events,
+            tally.time_ns as f64 / 1e9,
+            tally.faults,
+            tally.rings,
+            tally.parks,
+        );
+        let profile = self.options.profile.as_deref();
+        match &self.done.found {
+            Some(found) => {
+                text.push('\n');
+                text.push_str(&failure::to_text(found, profile));
+            }
+            None => text.push_str("no oracle objects, and every run was the same twice\n"),
+        }
+        text
+    }
+
+    fn profile_words(&self) -> String {
+        let profile = self.options.profile.as_ref();
+        profile.map_or_else(String::new, |name| format!(", profile {name}"))
+    }
+
+    /// One JSON object.
+    ///
+    /// # Errors
+    /// [`LabError::Json`] if a figure has no JSON form.
+    pub fn to_json(&self) -> Result<String, LabError> {
+        let tally = &self.done.tally;
+        let profile = self.options.profile.as_deref();
+        let marks = self.done.marks.iter().map(|row| JsonMark {
+            mark: format!("{:?}", row.mark),
+            seeds: row.seeds,
+            percent: self.percent(row),
+        });
+        let found = self.done.found.as_ref();
+        let json = Json {
+            program: "sim fuzz",
+            seeds: self.options.seeds.to_string(),
+            cores: self.options.cores.to_string(),
+            memory: memory_name(self.options.memory),
+            profile,
+            seeds_run: tally.seeds,
+            runs: tally.runs,
+            events: tally.events,
+            simulated_ns: tally.time_ns,
+            rings: tally.rings,
+            parks: tally.parks,
+            faults: tally.faults,
+            seconds: self.took.as_secs_f64(),
+            marks: marks.collect(),
+            failure: found.map(|found| JsonFailure::new(found, profile)),
+        };
+        Ok(serde_json::to_string_pretty(&json)? + "\n")
+    }
+
+    /// Whether all went well.
+    ///
+    /// # Errors
+    /// [`LabError::Found`] with the command that repeats what was found.
+    pub fn check(&self) -> Result<(), LabError> {
+        let Some(found) = &self.done.found else {
+            return Ok(());
+        };
+        let profile = self.options.profile.as_deref();
+        Err(LabError::Found {
+            seed: found.setup.seed,
+            what: failure::what(&found.what),
+            replay: failure::replay_command(&found.setup, found.shape, profile),
+        })
+    }
+}

@@ -1,0 +1,182 @@
+//! `doorbell sim mutants`.
+//!
+//! Each hunt is a process of its own: a mutant may do anything, also end the process that it is in.
+
+use std::fmt::Write as _;
+use std::process::Command;
+
+use doorbell_sim::fuzz::{MUTANTS, Mutant, Span, hunt};
+use serde::{Deserialize, Serialize};
+
+use super::memory_name;
+use crate::error::LabError;
+use crate::progress::Progress;
+
+/// What the user asked for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct MutantsOptions {
+    /// The seeds of each hunt.
+    pub seeds: Span,
+    /// How many cores the runs have.
+    pub cores: Span,
+    /// Only mutants whose name contains this.
+    pub only: Option<String>,
+    /// Only the mutant of this name, and in this process.
+    pub here: Option<String>,
+    /// JSON instead of the table.
+    pub json: bool,
+}
+
+/// How the hunts ended.
+#[derive(Debug, Serialize, Deserialize)]
+pub struct MutantsReport {
+    program: String,
+    mutants: Vec<Row>,
+}
+
+/// How one hunt ended.
+#[derive(Debug, Serialize, Deserialize)]
+struct Row {
+    mutant: String,
+    memory: String,
+    killed: bool,
+    /// How many were run; absent if the process did not live to say so.
+    seeds: Option<u64>,
+    seed: Option<u64>,
+    shape: Option<String>,
+    cores: Option<usize>,
+    what: Option<String>,
+}
+
+/// Hunts the mutants, one after the other.
+///
+/// # Errors
+/// [`LabError::NoSuchMutant`], [`LabError::System`] if a process cannot be started, and
+/// [`LabError::Simulation`] if the machine cannot be simulated.
+pub fn mutants(options: &MutantsOptions) -> Result<MutantsReport, LabError> {
+    let chosen: Vec<_> = MUTANTS
+        .iter()
+        .filter(|mutant| is_chosen(&name(mutant), options))
+        .collect();
+    if chosen.is_empty() {
+        return Err(LabError::NoSuchMutant {
+            filter: options.only.clone().unwrap_or_default(),
+            known: MUTANTS.iter().map(name).collect(),
+        });
+    }
+    let progress = Progress::steps_on_stderr(chosen.len() as u64, "mutants");
+    let mut rows = Vec::new();
+    for (number, mutant) in chosen.into_iter().enumerate() {
+        progress.at_second(number as u64, &name(mutant));
+        rows.push(match options.here {
+            Some(_) => hunt_here(mutant, options)?,
+            None => hunt_in_child(mutant, options)?,
+        });
+    }
+    progress.clear();
+    Ok(MutantsReport {
+        program: "sim mutants".to_owned(),
+        mutants: rows,
+    })
+}
+
+fn name(mutant: &Mutant) -> String {
+    format!("{:?}", mutant.bug)
+}
+
+fn is_chosen(name: &str, options: &MutantsOptions) -> bool {
+    match &options.here {
+        Some(here) => name == here,
+        None => name.contains(options.only.as_deref().unwrap_or_default()),
+    }
+}
+
+fn hunt_here(mutant: &Mutant, options: &MutantsOptions) -> Result<Row, LabError> {
+    let hunt = hunt(mutant, options.seeds, options.cores, None, |_| ())?;
+    let killed = hunt.killed;
+    Ok(Row {
+        mutant: name(mutant),
+        memory: memory_name(mutant.memory).to_owned(),
+        killed: killed.is_some(),
+        seeds: Some(hunt.seeds),
+        seed: killed.as_ref().map(|killed| killed.seed),
+        shape: killed.as_ref().map(|killed| killed.shape.to_owned()),
+        cores: killed.as_ref().map(|killed| killed.cores),
+        what: killed.map(|killed| killed.failure.to_string()),
+    })
+}
+
+/// The same in a process of its own, whose crash is a kill too.
+fn hunt_in_child(mutant: &Mutant, options: &MutantsOptions) -> Result<Row, LabError> {
+    let failed = |source| LabError::System {
+        what: "starting this program again",
+        source,
+    };
+    let (seeds, cores) = (options.seeds.to_string(), options.cores.to_string());
+    let output = Command::new(std::env::current_exe().map_err(failed)?)
+        .args(["sim", "mutants", "--json", "--here", &name(mutant)])
+        .args(["--seeds", &seeds, "--cores", &cores])
+        .output()
+        .map_err(failed)?;
+    let report: Option<MutantsReport> = serde_json::from_slice(&output.stdout).ok();
+    let row = report.and_then(|report| report.mutants.into_iter().next());
+    Ok(row.unwrap_or_else(|| Row {
+        mutant: name(mutant),
+        memory: memory_name(mutant.memory).to_owned(),
+        killed: true,
+        seeds: None,
+        seed: None,
+        shape: None,
+        cores: None,
+        what: Some(format!("the process crashed: {}", output.status)),
+    }))
+}
+
+impl MutantsReport {
+    /// A table for people.
+    pub fn to_table(&self) -> String {
+        let mut text = format!(
+            "{:<24} {:<6} {:>7}  {:<11} noticed by\n",
+            "mutant", "memory", "seeds", "shape"
+        );
+        // Writing to a string does not fail.
+        for row in &self.mutants {
+            let seeds = row.seeds.map_or("-".to_owned(), |seeds| seeds.to_string());
+            let what = row.what.as_deref().unwrap_or("NOBODY");
+            let _ = writeln!(
+                text,
+                "{:<24} {:<6} {seeds:>7}  {:<11} {}",
+                row.mutant,
+                row.memory,
+                row.shape.as_deref().unwrap_or("-"),
+                what.lines().next().unwrap_or_default()
+            );
+        }
+        let killed = self.mutants.iter().filter(|row| row.killed).count();
+        let all = self.mutants.len();
+        let _ = writeln!(text, "\n{killed} of {all} mutants were noticed");
+        text
+    }
+
+    /// One JSON object.
+    ///
+    /// # Errors
+    /// [`LabError::Json`] if a figure has no JSON form.
+    pub fn to_json(&self) -> Result<String, LabError> {
+        Ok(serde_json::to_string_pretty(self)? + "\n")
+    }
+
+    /// Whether every mutant was noticed.
+    ///
+    /// # Errors
+    /// [`LabError::MutantsLive`] names those that were not.
+    pub fn check(&self) -> Result<(), LabError> {
+        let alive = self.mutants.iter().filter(|row| !row.killed);
+        let names: Vec<String> = alive.map(|row| row.mutant.clone()).collect();
+        if names.is_empty() {
+            Ok(())
+        } else {
+            Err(LabError::MutantsLive { names })
+        }
+    }
+}

@@ -1,0 +1,117 @@
+//! Marks: rare branches of the protocols, so that a fuzzer can say which of them it has reached.
+
+macro_rules! marks {
+    ($($(#[$doc:meta])* $name:ident),+ $(,)?) => {
+        /// A rare branch. Protocol code says [`Machine::mark`](crate::Machine::mark) in it, which
+        /// is nothing at all but on a machine that counts them.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+        #[repr(u8)]
+        pub enum Mark {
+            $($(#[$doc])* $name,)+
+        }
+
+        impl Mark {
+            /// All of them.
+            pub const ALL: &[Mark] = &[$(Mark::$name,)+];
+        }
+    };
+}
+
+marks! {
+    /// bell: a notifier found the lane notified already.
+    BellAlready,
+    /// bell: a notifier found the lane parked, and rings.
+    BellMustRing,
+    /// bell: a lane was signalled before it announced that it watches.
+    BellSignalledBeforeWatch,
+    /// bell: a lane was signalled between its watch and its park.
+    BellSignalledBeforePark,
+    /// bell: the last test before the sleep found the word changed.
+    BellLastTest,
+    /// bell: a sleep ended although nobody had signalled, and goes on.
+    BellSleptOn,
+    /// mailbox: two posters met, and one tried again.
+    MailboxMet,
+    /// mailbox: a post found the lane gone.
+    MailboxClosed,
+    /// mailbox: a poster rang in place of one that was stalled in front of it.
+    MailboxRescue,
+    /// mailbox: the last look before a park found a post.
+    MailboxLastLook,
+    /// queue: the ring was full, and a task went to the backlog.
+    QueueBacklog,
+    /// queue: the owner took part of the backlog into its ring.
+    QueueRefill,
+    /// queue: two takers met, and one tried again.
+    QueueMet,
+    /// queue: a thief took the backlog of a lane.
+    QueueBacklogStolen,
+    /// queue: a thief took the last task of a lane that stood still.
+    QueueLastStolen,
+    /// idle: two claimed one lane, and one lost.
+    IdleClaimLost,
+    /// idle: a lane was claimed between its watch and its park.
+    IdleClaimedBeforePark,
+    /// idle: a waker counted a search, and found no lane to claim.
+    IdleClaimNobody,
+    /// idle: the last search that ended found work for others.
+    IdleLastSearch,
+    /// idle: a sentinel was asked for.
+    IdleSentinelWanted,
+    /// wheel: a timer was cancelled from another thread.
+    WheelCancelElsewhere,
+    /// wheel: a timer fired whose handle was already gone.
+    WheelFiredCancelled,
+    /// wheel: timers moved to a finer level.
+    WheelCascade,
+    /// wheel: a timer was armed by mail.
+    WheelMail,
+    /// offline: a task was handed on by a lane that is off.
+    OfflineHandOn,
+    /// task: a task was woken while it was polled.
+    TaskWokenInPoll,
+}
+
+/// A set of marks.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Marks(u64);
+
+impl Marks {
+    /// Puts one in.
+    pub fn add(&mut self, mark: Mark) {
+        self.0 |= 1 << mark as u8;
+    }
+
+    /// Whether it is in the set.
+    #[must_use]
+    pub fn has(self, mark: Mark) -> bool {
+        self.0 & (1 << mark as u8) != 0
+    }
+
+    /// Those of both sets.
+    #[must_use]
+    pub fn and(self, other: Marks) -> Marks {
+        Marks(self.0 | other.0)
+    }
+}
+
+const _: () = assert!(Mark::ALL.len() <= 64, "a set is one word");
+
+#[cfg(test)]
+mod tests {
+    use super::{Mark, Marks};
+
+    #[test]
+    fn a_set_holds_what_was_put_in() {
+        let mut marks = Marks::default();
+        marks.add(Mark::BellAlready);
+        marks.add(Mark::TaskWokenInPoll);
+        let held = Mark::ALL.iter().filter(|mark| marks.has(**mark));
+        assert_eq!(
+            held.collect::<Vec<_>>(),
+            [&Mark::BellAlready, &Mark::TaskWokenInPoll]
+        );
+        let both = Marks::default().and(marks);
+        assert_eq!(both, marks);
+    }
+}

@@ -1,0 +1,73 @@
+//! Store buffers: under `tso` what a thread has stored and others do not see yet.
+
+use super::words::Core;
+use std::collections::VecDeque;
+
+/// A store that others do not see yet.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Pending {
+    /// Where it goes. Alive: an atomic that is dropped is looked for in all buffers first.
+    pub(super) core: *const Core,
+    pub(super) value: *mut (),
+    pub(super) line: u32,
+    pub(super) due_ns: u64,
+}
+
+/// The stores of one thread, oldest first.
+#[derive(Debug, Default)]
+pub(super) struct Buffer {
+    stores: VecDeque<Pending>,
+    /// Goes up whenever it was emptied: a drain that was to come is void then.
+    pub(super) turn: u32,
+}
+
+impl Buffer {
+    #[inline]
+    pub(super) fn is_empty(&self) -> bool {
+        self.stores.is_empty()
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.stores.len()
+    }
+
+    /// The newest store to an atomic: the thread itself sees it.
+    #[inline]
+    pub(super) fn newest(&self, core: *const Core) -> Option<*mut ()> {
+        let mut newer = self.stores.iter().rev();
+        newer
+            .find(|pending| pending.core == core)
+            .map(|pending| pending.value)
+    }
+
+    pub(super) fn push(&mut self, pending: Pending) {
+        self.stores.push_back(pending);
+    }
+
+    pub(super) fn pop(&mut self) -> Option<Pending> {
+        let oldest = self.stores.pop_front();
+        if self.stores.is_empty() {
+            self.turn = self.turn.wrapping_add(1);
+        }
+        oldest
+    }
+
+    /// When the oldest drains, at the latest.
+    pub(super) fn first_ns(&self) -> Option<u64> {
+        self.stores.front().map(|pending| pending.due_ns)
+    }
+
+    pub(super) fn last_ns(&self) -> u64 {
+        self.stores.back().map_or(0, |pending| pending.due_ns)
+    }
+
+    /// Forgets the stores to an atomic; whether there were any.
+    pub(super) fn forget(&mut self, core: *const Core) -> bool {
+        let before = self.stores.len();
+        self.stores.retain(|pending| pending.core != core);
+        if self.stores.is_empty() {
+            self.turn = self.turn.wrapping_add(1);
+        }
+        self.stores.len() != before
+    }
+}

@@ -1,0 +1,304 @@
+//! The directory: who has which cache line, and what it costs to get it.
+
+use super::rng::Rng;
+use super::spec::{Costs, MachineSpec};
+
+/// Nobody: no CPU, no thread.
+pub(super) const NOBODY: u32 = u32::MAX;
+
+/// One line.
+#[derive(Clone, Copy, Debug)]
+struct Line {
+    /// The only CPU that has it, and may write it; nobody while it is shared or in memory.
+    owner: u32,
+    /// Goes up with every write.
+    version: u32,
+    /// The first of those who watch it.
+    watcher: u32,
+    /// Until when it is on its way to who wrote it last.
+    busy_ns: u64,
+}
+
+const COLD: Line = Line {
+    owner: NOBODY,
+    version: 0,
+    watcher: NOBODY,
+    busy_ns: 0,
+};
+
+/// CPUs that are near each other have near numbers, so all that are equally near are a range.
+#[derive(Clone, Copy, Debug)]
+struct Near {
+    smt: (u32, u32),
+    llc: (u32, u32),
+    socket: (u32, u32),
+}
+
+/// All lines of a machine.
+#[derive(Debug)]
+pub(super) struct Lines {
+    all: Vec<Line>,
+    /// For each line the CPUs that have it, so many words each.
+    sharers: Vec<u64>,
+    words: usize,
+    near: Vec<Near>,
+    free: Vec<u32>,
+    costs: Costs,
+    jitter_percent: u64,
+}
+
+impl Lines {
+    pub(super) fn new(spec: &MachineSpec) -> Self {
+        let range = |cpu: usize, size: usize| {
+            let first = cpu / size * size;
+            (first as u32, (first + size) as u32)
+        };
+        let near = |cpu| Near {
+            smt: range(cpu, spec.smt),
+            llc: range(cpu, spec.cpus_per_llc()),
+            socket: range(cpu, spec.cpus_per_socket()),
+        };
+        Lines {
+            all: Vec::new(),
+            sharers: Vec::new(),
+            words: spec.cpus().div_ceil(64),
+            near: (0..spec.cpus()).map(near).collect(),
+            free: Vec::new(),
+            costs: spec.costs,
+            jitter_percent: spec.jitter_percent,
+        }
+    }
+
+    /// A line that no cache has.
+    pub(super) fn add(&mut self) -> u32 {
+        if let Some(line) = self.free.pop() {
+            return line;
+        }
+        let line = self.all.len() as u32;
+        self.all.push(COLD);
+        self.sharers.resize(self.sharers.len() + self.words, 0);
+        line
+    }
+
+    /// Nobody refers to it any more.
+    pub(super) fn remove(&mut self, line: u32) {
+        let version = self.all[line as usize].version;
+        self.all[line as usize] = Line { version, ..COLD };
+        self.sharers_mut(line).fill(0);
+        self.free.push(line);
+    }
+
+    #[inline]
+    fn sharers(&self, line: u32) -> &[u64] {
+        &self.sharers[line as usize * self.words..][..self.words]
+    }
+
+    #[inline]
+    fn sharers_mut(&mut self, line: u32) -> &mut [u64] {
+        &mut self.sharers[line as usize * self.words..][..self.words]
+    }
+
+    #[inline]
+    pub(super) fn version(&self, line: u32) -> u32 {
+        self.all[line as usize].version
+    }
+
+    pub(super) fn watcher(&self, line: u32) -> u32 {
+        self.all[line as usize].watcher
+    }
+
+    pub(super) fn set_watcher(&mut self, line: u32, watcher: u32) {
+        self.all[line as usize].watcher = watcher;
+    }
+
+    /// A CPU reads a line; returns what it costs.
+    #[inline]
+    pub(super) fn read(&mut self, line: u32, cpu: u32, now_ns: u64, rng: &mut Rng) -> u64 {
+        let (word, bit) = (cpu as usize / 64, 1_u64 << (cpu % 64));
+        if self.sharers(line)[word] & bit != 0 {
+            return self.costs.own_hit_ns;
+        }
+        let cost = self.nearest(line, cpu);
+        let wait = self.all[line as usize].busy_ns.saturating_sub(now_ns);
+        self.all[line as usize].owner = NOBODY;
+        self.sharers_mut(line)[word] |= bit;
+        wait + self.vary(cost, rng)
+    }
+
+    /// A CPU writes a line, which is then its own; returns what it costs. Those who write one line
+    /// at one time get it one after the other.
+    #[inline]
+    pub(super) fn write(&mut self, line: u32, cpu: u32, now_ns: u64, rng: &mut Rng) -> u64 {
+        let state = &mut self.all[line as usize];
+        state.version = state.version.wrapping_add(1);
+        if state.owner == cpu {
+            return self.costs.own_hit_ns;
+        }
+        let wait = state.busy_ns.saturating_sub(now_ns);
+        let cost = self.farthest(line, cpu);
+        let cost = wait + self.vary(cost, rng);
+        let state = &mut self.all[line as usize];
+        state.owner = cpu;
+        state.busy_ns = now_ns + cost;
+        let sharers = self.sharers_mut(line);
+        sharers.fill(0);
+        sharers[cpu as usize / 64] = 1 << (cpu % 64);
+        cost
+    }
+
+    #[inline]
+    fn vary(&self, cost: u64, rng: &mut Rng) -> u64 {
+        if self.jitter_percent == 0 {
+            return cost;
+        }
+        let percent = 100 - self.jitter_percent + rng.below(2 * self.jitter_percent + 1);
+        cost * percent / 100
+    }
+
+    /// What it costs to get a line from the nearest that has it, for a CPU that has not.
+    fn nearest(&self, line: u32, cpu: u32) -> u64 {
+        let (sharers, near) = (self.sharers(line), &self.near[cpu as usize]);
+        if sharers.iter().all(|word| *word == 0) {
+            self.costs.memory_ns
+        } else if any_within(sharers, near.smt) {
+            self.costs.smt_ns
+        } else if any_within(sharers, near.llc) {
+            self.costs.llc_ns
+        } else if any_within(sharers, near.socket) {
+            self.costs.socket_ns
+        } else {
+            self.costs.cross_socket_ns
+        }
+    }
+
+    /// What it costs to take a line from all others, the farthest of whom takes longest.
+    fn farthest(&self, line: u32, cpu: u32) -> u64 {
+        let (sharers, near) = (self.sharers(line), &self.near[cpu as usize]);
+        if sharers.iter().all(|word| *word == 0) {
+            self.costs.memory_ns
+        } else if any_outside(sharers, near.socket) {
+            self.costs.cross_socket_ns
+        } else if any_outside(sharers, near.llc) {
+            self.costs.socket_ns
+        } else if any_outside(sharers, near.smt) {
+            self.costs.llc_ns
+        } else if any_outside(sharers, (cpu, cpu + 1)) {
+            self.costs.smt_ns
+        } else {
+            self.costs.own_hit_ns
+        }
+    }
+}
+
+/// Of a word of the set the bits that lie within a range.
+#[inline]
+fn mask(word: usize, (first, end): (u32, u32)) -> u64 {
+    let base = word as u32 * 64;
+    let (from, to) = (
+        first.saturating_sub(base).min(64),
+        end.saturating_sub(base).min(64),
+    );
+    let below = |bits: u32| u64::MAX.checked_shr(64 - bits).unwrap_or(0);
+    below(to) & !below(from)
+}
+
+fn any_within(sharers: &[u64], range: (u32, u32)) -> bool {
+    let mut words = sharers.iter().enumerate();
+    words.any(|(at, word)| word & mask(at, range) != 0)
+}
+
+fn any_outside(sharers: &[u64], range: (u32, u32)) -> bool {
+    let mut words = sharers.iter().enumerate();
+    words.any(|(at, word)| word & !mask(at, range) != 0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Lines, NOBODY, mask};
+    use crate::sim::rng::Rng;
+    use crate::sim::spec::MachineSpec;
+
+    #[test]
+    fn masks_of_ranges() {
+        assert_eq!(mask(0, (0, 64)), u64::MAX);
+        assert_eq!(mask(0, (1, 3)), 0b110);
+        assert_eq!(mask(1, (60, 66)), 0b11);
+        assert_eq!((mask(1, (0, 64)), mask(0, (64, 128))), (0, 0));
+        assert_eq!(mask(0, (63, 64)), 1 << 63);
+    }
+
+    /// Two sockets of two caches of two cores of two threads.
+    fn lines() -> Lines {
+        Lines::new(&MachineSpec {
+            sockets: 2,
+            llc_groups_per_socket: 2,
+            smt: 2,
+            jitter_percent: 0,
+            ..MachineSpec::default()
+        })
+    }
+
+    #[test]
+    fn a_line_costs_what_its_way_costs() {
+        let (mut lines, mut rng) = (lines(), Rng::new(0, 0));
+        let costs = lines.costs;
+        for (cpu, way_ns) in [
+            (1, costs.smt_ns),
+            (2, costs.llc_ns),
+            (4, costs.socket_ns),
+            (8, costs.cross_socket_ns),
+            (15, costs.cross_socket_ns),
+        ] {
+            let line = lines.add();
+            assert_eq!(lines.write(line, 0, 0, &mut rng), costs.memory_ns);
+            assert_eq!(lines.write(line, 0, 0, &mut rng), costs.own_hit_ns);
+            assert_eq!(lines.read(line, 0, 0, &mut rng), costs.own_hit_ns);
+            // Later, when it has arrived.
+            let at = 10_000;
+            assert_eq!(lines.read(line, cpu, at, &mut rng), way_ns, "to {cpu}");
+            assert_eq!(lines.read(line, cpu, at, &mut rng), costs.own_hit_ns);
+            // It is shared now, so even who had it must take it back.
+            assert_eq!(lines.write(line, 0, at, &mut rng), way_ns);
+            assert_eq!(lines.write(line, cpu, 2 * at, &mut rng), way_ns);
+        }
+    }
+
+    #[test]
+    fn the_nearest_gives_and_the_farthest_is_waited_for() {
+        let (mut lines, mut rng) = (lines(), Rng::new(0, 0));
+        let (line, costs) = (lines.add(), lines.costs);
+        for cpu in [0, 8] {
+            let _ = lines.read(line, cpu, 0, &mut rng);
+        }
+        assert_eq!(lines.read(line, 1, 0, &mut rng), costs.smt_ns);
+        assert_eq!(lines.write(line, 1, 0, &mut rng), costs.cross_socket_ns);
+    }
+
+    #[test]
+    fn writers_of_one_line_get_it_one_after_the_other() {
+        let (mut lines, mut rng) = (lines(), Rng::new(0, 0));
+        let (line, costs) = (lines.add(), lines.costs);
+        let first = lines.write(line, 0, 0, &mut rng);
+        let second = lines.write(line, 2, 0, &mut rng);
+        assert_eq!(second, first + costs.llc_ns);
+        assert_eq!(
+            lines.read(line, 3, 10, &mut rng),
+            second - 10 + costs.smt_ns
+        );
+    }
+
+    #[test]
+    fn a_line_that_is_gone_is_cold_when_it_comes_again() {
+        let (mut lines, mut rng) = (lines(), Rng::new(0, 0));
+        let line = lines.add();
+        let _ = lines.write(line, 0, 0, &mut rng);
+        let version = lines.version(line);
+        lines.remove(line);
+        assert_eq!(lines.add(), line);
+        assert_eq!(
+            (lines.version(line), lines.watcher(line)),
+            (version, NOBODY)
+        );
+        assert_eq!(lines.read(line, 0, 0, &mut rng), lines.costs.memory_ns);
+    }
+}

@@ -1,0 +1,289 @@
+//! The simulated machine: many CPUs, many threads, one thread of the OS, and one seed.
+//!
+//! Every simulated thread is a coroutine with a clock of its own. A step (an access, a syscall, a
+//! reading of the clock) takes effect when no other thread's clock is behind, is charged what it
+//! costs on the machine that the [`MachineSpec`] describes, and then the thread goes on or gives
+//! way. So one run is one order of steps, which the seed alone decides; it is a possible one on the
+//! real machine, and its times are those of that machine, as far as the model goes.
+//!
+//! ```
+//! use doorbell_machine::{Machine, Ordering, Sim, Word, sim};
+//!
+//! let outcome = sim::run(sim::Config::default(), || {
+//!     let word = <Sim as Machine>::U32::new(1);
+//!     assert_eq!(word.fetch_add(1, Ordering::Relaxed), 1);
+//!     sim::work(1_000);
+//! });
+//! let outcome = outcome.unwrap();
+//! assert_eq!(outcome.failure, None);
+//! assert!(outcome.time_ns > 1_000);
+//! ```
+//!
+//! `docs/simulator.md` says what is modelled and what is not.
+
+mod buffer;
+mod cells;
+mod config;
+mod lines;
+mod queue;
+mod rng;
+mod run;
+mod sched;
+mod spec;
+#[cfg(test)]
+mod tests;
+mod thread;
+mod wait;
+mod words;
+mod world;
+
+pub use cells::{SimCell, SimCounter, SimLine};
+pub use config::{
+    Config, Event, EventKind, Failure, Fault, Faults, Memory, Outcome, Planned, Sink, ThreadReport,
+};
+pub use run::{RunError, SimThread, run, run_traced};
+pub use sched::Policy;
+pub use spec::{CPUS_MAX, Costs, MachineSpec, Range, SpecError};
+pub use wait::SimSeat;
+pub use words::{SimPtr, SimU32, SimU64};
+
+use crate::{Bug, Machine, Mark, ThreadError, ThreadSpec, Topology, Watched, slots};
+use thread::Wait;
+use world::{Waits, look, step, wait as give_up_cpu};
+
+/// The simulated machine, with the mutant of this number ([`Bug::from_number`]).
+#[derive(Clone, Copy, Debug)]
+pub struct Sim<const BUG: u8 = 0>;
+
+/// Works for so long: what a poll does that is no access.
+pub fn work(ns: u64) {
+    let _ = step(|world| world.event(EventKind::Work, ns.min(u64::from(u32::MAX)) as u32, ns));
+}
+
+/// Sleeps for so long, as by the OS's own sleep.
+pub fn sleep(ns: u64) {
+    wait::sleep(ns);
+}
+
+/// Changes how the OS treats the calling thread.
+pub fn set_policy(policy: Policy) {
+    let _ = step(|world| {
+        world.flush();
+        let cost = world.config.machine.costs.syscall_ns;
+        world.event(EventKind::Policy, 0, cost);
+    });
+    let _ = look(|world| world.change_policy(policy));
+    let _ = step(|_| ());
+}
+
+/// Puts a note of the program into the trace, and into its hash.
+pub fn note(number: u32) {
+    let _ = step(|world| world.event(EventKind::Note, number, 0));
+}
+
+/// Ends the run: something is wrong.
+pub fn fail(why: impl Into<String>) {
+    let _ = step(|world| world.fail(Failure::Oracle(why.into())));
+}
+
+/// Faults end here; what was begun must come to its end from here on.
+pub fn end_faults() {
+    let _ = look(world::World::end_faults);
+}
+
+/// Simulated time since the run began, which no fault touches. No event.
+#[must_use]
+pub fn time_ns() -> u64 {
+    look(|world| world.now_ns).unwrap_or(0)
+}
+
+/// The number of the calling thread, in the order in which they were started; `None` outside of
+/// any run.
+#[must_use]
+pub fn thread() -> Option<u32> {
+    look(|world| world.current)
+}
+
+/// The CPU that the caller runs on; `None` outside of any run.
+#[must_use]
+pub fn cpu() -> Option<usize> {
+    look(|world| world.cpu as usize)
+}
+
+/// Whether a CPU has no thread to run now. `false` for a CPU that is not there.
+#[must_use]
+pub fn is_idle(cpu: usize) -> bool {
+    look(|world| {
+        world
+            .cpus
+            .get(cpu)
+            .is_some_and(|it| it.current == lines::NOBODY)
+    })
+    .unwrap_or(false)
+}
+
+/// A random number for the program's own decisions: from the seed.
+#[must_use]
+pub fn random() -> u64 {
+    look(|world| world.program_rng.next()).unwrap_or(0)
+}
+
+/// Calls `f`, which looks at what an oracle wants to know: what it reads is no event, and it sees
+/// what all see.
+pub fn unseen<R>(f: impl FnOnce() -> R) -> R {
+    world::outside(f)
+}
+
+/// A fence that relies on the read-modify-write in front of it: it costs what it costs, and does
+/// nothing, as on x86.
+fn fence_after_rmw() {
+    let _ = step(|world| {
+        let cost = world.config.machine.costs.fence_ns;
+        world.event(EventKind::Fence, 0, cost);
+        let thread = &world.threads[world.current as usize];
+        if thread.has_stored {
+            let thread = thread.name.clone();
+            world.fail(Failure::BareFence { thread });
+        }
+    });
+}
+
+impl<const BUG: u8> Machine for Sim<BUG> {
+    type U32 = SimU32;
+    type U64 = SimU64;
+    type Ptr<T> = SimPtr<T>;
+    type Cell<T> = SimCell<T>;
+    type Line<T: Send + Sync> = SimLine<T>;
+    type Counter = SimCounter;
+    type Seat = SimSeat;
+    type Thread = SimThread;
+
+    const BUG: Bug = Bug::from_number(BUG);
+    // So small that runs reach its end and its backlog.
+    const RING_CAPACITY: usize = 4;
+    const ADDRESSES_STEER: bool = false;
+
+    fn fence_announce() {
+        fence_after_rmw();
+    }
+
+    fn fence_recheck() {
+        fence_after_rmw();
+    }
+
+    fn now_ns() -> u64 {
+        step(|world| {
+            let now_ns = world.clock_ns();
+            let cost = world.config.machine.costs.clock_ns;
+            world.event(EventKind::Clock, 0, cost);
+            now_ns
+        })
+        .unwrap_or(0)
+    }
+
+    fn relax() {
+        let _ = step(|world| {
+            let cost = world.config.machine.costs.relax_ns;
+            world.event(EventKind::Relax, 0, cost);
+        });
+    }
+
+    fn watch<T: Send + Sync>(
+        line: &SimLine<T>,
+        for_ns: u64,
+        changed: impl Fn(&T) -> bool,
+    ) -> Watched {
+        wait::watch(line, for_ns, changed)
+    }
+
+    /// Nothing: a hint by address would make a run depend on addresses.
+    fn prefetch_write<T>(_ptr: *const T) {}
+
+    fn mark(mark: Mark) {
+        let _ = look(|world| world.tally.marks.add(mark));
+    }
+
+    fn lane_slot() -> *const () {
+        slots::lane()
+    }
+
+    unsafe fn set_lane_slot(ptr: *const ()) {
+        // SAFETY: passed on from the caller.
+        unsafe { slots::set_lane(ptr) };
+    }
+
+    fn pool_slot() -> *const () {
+        slots::pool()
+    }
+
+    unsafe fn set_pool_slot(ptr: *const (), end: unsafe fn(*const ())) -> bool {
+        let kept = look(|world| {
+            let it = &mut world.threads[world.current as usize];
+            if !it.ending {
+                it.pool_end = Some(end);
+            }
+            !it.ending
+        });
+        let kept = kept == Some(true);
+        if kept {
+            // SAFETY: passed on from the caller; `end_pool` calls `end` with it.
+            unsafe { slots::replace_pool(ptr) };
+        }
+        kept
+    }
+
+    fn random() -> u64 {
+        random()
+    }
+
+    fn topology() -> Topology {
+        look(|world| world.config.machine.topology())
+            .unwrap_or_else(|| MachineSpec::default().topology())
+    }
+
+    fn cpu_count() -> usize {
+        look(|world| world.cpus.len()).unwrap_or_else(|| MachineSpec::default().cpus())
+    }
+
+    fn bind_thread(cpus: &[usize]) -> Result<(), ThreadError> {
+        bind(cpus)
+    }
+
+    fn spawn(
+        spec: ThreadSpec,
+        body: Box<dyn FnOnce() + Send + 'static>,
+    ) -> Result<SimThread, ThreadError> {
+        run::spawn(spec, body)
+    }
+}
+
+/// Moves the calling thread to one of these CPUs, unless it is on one.
+fn bind(cpus: &[usize]) -> Result<(), ThreadError> {
+    let missing = look(|world| cpus.iter().copied().find(|cpu| *cpu >= world.cpus.len()));
+    if cpus.is_empty() || missing.is_none_or(|cpu| cpu.is_some()) {
+        return Err(ThreadError::Bind {
+            name: "calling".to_owned(),
+            cpu: missing.flatten().unwrap_or(0),
+            source: std::io::ErrorKind::InvalidInput.into(),
+        });
+    }
+    let _ = step(|world| {
+        world.flush();
+        let cost = world.config.machine.costs.syscall_ns;
+        world.event(EventKind::Policy, 1, cost);
+    });
+    give_up_cpu(|world| {
+        let to = world.emptiest_cpu(cpus.iter().copied());
+        let Some(to) = to.filter(|_| !cpus.contains(&(world.cpu as usize))) else {
+            return Waits::No;
+        };
+        let thread = world.current;
+        world.block(Wait::Sleep);
+        world.cpus[world.cpu as usize].threads -= 1;
+        world.cpus[to].threads += 1;
+        world.threads[thread as usize].cpu = to as u32;
+        world.tell(thread);
+        Waits::Yes
+    });
+    Ok(())
+}

@@ -1,0 +1,365 @@
+//! A run: from the first thread of a world to the end of its last.
+
+use super::config::{Config, EventKind, Failure, Outcome, Sink, ThreadReport};
+use super::lines::NOBODY;
+use super::queue::What;
+use super::sched::Policy;
+use super::spec::SpecError;
+use super::thread::{Doing, Thread};
+use super::world::{World, has_whole, look, set_current, set_whole, step};
+use crate::{ThreadError, ThreadHandle, ThreadSpec, slots};
+use corosensei::stack::DefaultStack;
+use corosensei::{Coroutine, CoroutineResult, Yielder};
+use std::any::Any;
+use std::cell::RefCell;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+/// What a thread runs.
+type Body = Box<dyn FnOnce()>;
+
+type Routine = Coroutine<(), (), (), DefaultStack>;
+
+/// A thread that was started and has no coroutine yet.
+pub(super) struct Born {
+    body: Body,
+    stack: DefaultStack,
+}
+
+/// A run that cannot begin.
+#[derive(Debug, thiserror::Error)]
+pub enum RunError {
+    /// The machine cannot be simulated.
+    #[error("this machine cannot be simulated: {0}")]
+    Spec(#[from] SpecError),
+    /// The caller is a thread of a world, or in one.
+    #[error("a run inside a run; begin it from a thread of the OS")]
+    Inside,
+    /// There is no memory for a stack.
+    #[error("no stack for a simulated thread: {0}; lower stack_bytes or the number of threads")]
+    Stack(#[from] std::io::Error),
+}
+
+thread_local! {
+    /// Stacks that are free, with their size: making one takes longer than a small run.
+    static STACKS: RefCell<(usize, Vec<DefaultStack>)> = const { RefCell::new((0, Vec::new())) };
+}
+
+fn take_stack(bytes: usize) -> std::io::Result<DefaultStack> {
+    let kept = STACKS.with_borrow_mut(|(size, stacks)| {
+        if *size != bytes {
+            *size = bytes;
+            stacks.clear();
+        }
+        stacks.pop()
+    });
+    kept.map_or_else(|| DefaultStack::new(bytes), Ok)
+}
+
+fn keep_stack(bytes: usize, stack: DefaultStack) {
+    STACKS.with_borrow_mut(|(size, stacks)| {
+        if *size == bytes {
+            stacks.push(stack);
+        }
+    });
+}
+
+/// Runs `body` as the first thread of a simulated machine, on CPU 0, until all its threads have
+/// ended or something failed. What a run that failed has allocated is leaked.
+///
+/// All of it happens on the calling thread of the OS, so `thread_local!` values are shared by all
+/// threads of the run.
+///
+/// # Errors
+/// [`RunError`] says what keeps the run from beginning.
+pub fn run(config: Config, body: impl FnOnce() + 'static) -> Result<Outcome, RunError> {
+    run_traced(config, None, body)
+}
+
+/// As [`run`], and tells `sink` of every event.
+///
+/// # Errors
+/// As for [`run`].
+pub fn run_traced(
+    config: Config,
+    sink: Option<Sink>,
+    body: impl FnOnce() + 'static,
+) -> Result<Outcome, RunError> {
+    config.machine.check()?;
+    if has_whole() {
+        return Err(RunError::Inside);
+    }
+    let stack_bytes = config.stack_bytes;
+    let stack = take_stack(stack_bytes)?;
+    let mut world = Box::new(World::new(config, sink));
+    let spec = ThreadSpec {
+        name: "main".to_owned(),
+        cpu: Some(0),
+    };
+    let body = Box::new(body);
+    world.start(spec, 0, Born { body, stack }, 0);
+    let world: *mut World = Box::into_raw(world);
+    let mut routines = Vec::new();
+    set_whole(world);
+    let outer = slots::Slots::default();
+    // SAFETY: nobody reads the slots until they are put back below.
+    unsafe { slots::swap(&outer) };
+    // SAFETY: made above, and freed below.
+    unsafe { go_on(world, &mut routines) };
+    // SAFETY: as above.
+    unsafe { slots::swap(&outer) };
+    set_whole(std::ptr::null_mut());
+    // SAFETY: from a box above, and no thread of it runs any more.
+    let world = unsafe { Box::from_raw(world) };
+    for routine in routines.into_iter().flatten() {
+        abandon(stack_bytes, routine);
+    }
+    Ok(world.into_outcome())
+}
+
+/// A thread that will not go on: what lies on its stack is leaked, since nothing says that it may
+/// be dropped there.
+fn abandon(stack_bytes: usize, mut routine: Routine) {
+    if !routine.done() {
+        // SAFETY: what is on the stack is never touched again: the world is gone, and nobody else
+        // has references to the stack of one of its threads.
+        unsafe { routine.force_reset() };
+    }
+    keep_stack(stack_bytes, routine.into_stack());
+}
+
+/// Lets the world go on until nothing happens any more, or it has failed.
+///
+/// # Safety
+/// `world` is alive, and nobody else has a reference to it.
+unsafe fn go_on(world: *mut World, routines: &mut Vec<Option<Routine>>) {
+    // Whose slots are in place.
+    let mut placed = NOBODY;
+    loop {
+        // SAFETY: the caller's promise; the reference ends before a thread of the world runs.
+        let it = unsafe { &mut *world };
+        let Some(due) = it.pop() else {
+            return it.check_end();
+        };
+        if due.time_ns > it.config.time_max_ns {
+            return it.fail(Failure::Time(it.config.time_max_ns));
+        }
+        let Some(thread) = it.happen(due) else {
+            continue;
+        };
+        if placed != thread {
+            if placed != NOBODY {
+                // SAFETY: those of the thread that they were swapped with.
+                unsafe { slots::swap(&it.threads[placed as usize].slots) };
+            }
+            // SAFETY: the thread runs next.
+            unsafe { slots::swap(&it.threads[thread as usize].slots) };
+            placed = thread;
+        }
+        for Born { body, stack } in it.born.drain(..) {
+            routines.push(Some(routine(body, stack)));
+        }
+        let Some(routine) = &mut routines[thread as usize] else {
+            continue;
+        };
+        set_current(world);
+        let result = routine.resume(());
+        set_current(std::ptr::null_mut());
+        // SAFETY: as above.
+        let it = unsafe { &mut *world };
+        if let CoroutineResult::Return(()) = result {
+            let stack = routines[thread as usize].take().map(Coroutine::into_stack);
+            if let Some(stack) = stack {
+                keep_stack(it.config.stack_bytes, stack);
+            }
+        }
+        if it.failure.is_some() {
+            break;
+        }
+    }
+    // SAFETY: as above.
+    let it = unsafe { &mut *world };
+    if placed != NOBODY {
+        // SAFETY: those of the thread that they were swapped with.
+        unsafe { slots::swap(&it.threads[placed as usize].slots) };
+    }
+}
+
+/// The coroutine of a thread.
+fn routine(body: Body, stack: DefaultStack) -> Routine {
+    Coroutine::with_stack(stack, move |yielder: &Yielder<(), ()>, ()| {
+        let _ = look(|world| world.threads[world.current as usize].yielder = yielder);
+        let mut result = catch_unwind(AssertUnwindSafe(body));
+        if result.is_ok() {
+            result = catch_unwind(end_pool);
+        }
+        let message = result.err().map(|payload| message_of(&*payload));
+        let _ = step(World::flush);
+        let _ = look(|world| world.end_thread(message));
+    })
+}
+
+/// Ends the pool that the thread has in its slot.
+fn end_pool() {
+    let end = look(|world| {
+        let it = &mut world.threads[world.current as usize];
+        it.ending = true;
+        it.pool_end.take()
+    });
+    if let Some(end) = end.flatten() {
+        // SAFETY: nobody reads an empty slot.
+        let pool = unsafe { slots::replace_pool(std::ptr::null()) };
+        // SAFETY: whoever stored it said how it ends.
+        unsafe { end(pool) };
+    }
+}
+
+fn message_of(payload: &(dyn Any + Send)) -> String {
+    let text = payload
+        .downcast_ref::<&str>()
+        .map(|text| (*text).to_owned());
+    text.or_else(|| payload.downcast_ref::<String>().cloned())
+        .unwrap_or_else(|| "something that is no text".to_owned())
+}
+
+impl World {
+    /// Starts a thread, which is ready after so long.
+    fn start(&mut self, spec: ThreadSpec, cpu: u32, born: Born, after_ns: u64) -> u32 {
+        let thread = self.threads.len() as u32;
+        self.threads
+            .push(Thread::new(spec.name, cpu, Policy::default()));
+        self.cpus[cpu as usize].threads += 1;
+        self.born.push(born);
+        let time_ns = self.now_ns.saturating_add(after_ns);
+        self.schedule(time_ns, What::Wake, thread, 0);
+        thread
+    }
+
+    /// The CPU that has the fewest threads.
+    pub(super) fn emptiest_cpu(&self, among: impl Iterator<Item = usize>) -> Option<usize> {
+        among.min_by_key(|cpu| self.cpus[*cpu].threads)
+    }
+
+    fn end_thread(&mut self, panicked: Option<String>) {
+        let (thread, cpu) = (self.current, self.cpu);
+        self.event(EventKind::End, 0, 0);
+        let it = &mut self.threads[thread as usize];
+        it.doing = Doing::Ended;
+        it.turn = it.turn.wrapping_add(1);
+        it.panicked = panicked.is_some();
+        let joiners = std::mem::take(&mut it.joiners);
+        if let Some(message) = panicked {
+            let thread = it.name.clone();
+            self.fail(Failure::Panic { thread, message });
+        }
+        for joiner in joiners {
+            self.tell(joiner);
+        }
+        self.cpus[cpu as usize].threads -= 1;
+        self.leave_cpu(cpu, self.now_ns);
+    }
+
+    /// Nothing happens any more: that is an end if all threads have ended.
+    fn check_end(&mut self) {
+        let left = self.threads.iter().filter(|it| it.doing != Doing::Ended);
+        let left: Vec<String> = left
+            .map(|it| format!("{} {}", it.name, it.doing.name()))
+            .collect();
+        if !left.is_empty() {
+            self.fail(Failure::Deadlock(left.join(", ")));
+        }
+    }
+
+    fn into_outcome(self) -> Outcome {
+        let report = |it: &Thread| ThreadReport {
+            name: it.name.clone(),
+            cpu: it.cpu as usize,
+            doing: it.doing.name(),
+            last: it.last(),
+        };
+        Outcome {
+            hash: self.hash,
+            events: self.events,
+            time_ns: self.now_ns,
+            rings: self.tally.rings,
+            rings_vain: self.tally.rings_vain,
+            parks: self.tally.parks,
+            parks_rung: self.tally.parks_rung,
+            faults: self.tally.faults,
+            marks: self.tally.marks,
+            threads: self.threads.iter().map(report).collect(),
+            failure: self.failure,
+        }
+    }
+}
+
+/// A started thread of a world.
+#[derive(Debug)]
+pub struct SimThread {
+    world: u32,
+    thread: u32,
+}
+
+impl SimThread {
+    fn ask<R>(&self, f: impl FnOnce(&World, &Thread) -> R) -> Option<R> {
+        look(|world| {
+            (world.number == self.world).then(|| f(world, &world.threads[self.thread as usize]))
+        })
+        .flatten()
+    }
+}
+
+impl ThreadHandle for SimThread {
+    fn join(self) -> Result<(), ThreadError> {
+        if self.ask(|_, _| ()).is_some() {
+            super::wait::join(self.thread);
+        }
+        if self.ask(|_, it| it.panicked) == Some(true) {
+            return Err(ThreadError::Panicked);
+        }
+        Ok(())
+    }
+
+    fn is_current(&self) -> bool {
+        self.ask(|world, _| world.current == self.thread) == Some(true)
+    }
+
+    /// Also after the end of its world.
+    fn is_finished(&self) -> bool {
+        self.ask(|_, it| it.doing == Doing::Ended) != Some(false)
+    }
+}
+
+/// Starts a thread of the world that the caller runs in.
+pub(super) fn spawn(
+    spec: ThreadSpec,
+    body: Box<dyn FnOnce() + Send>,
+) -> Result<SimThread, ThreadError> {
+    let failed = |name: &str, source| ThreadError::Spawn {
+        name: name.to_owned(),
+        source,
+    };
+    let outside = || std::io::Error::other("the caller is no thread of a simulated machine");
+    let sizes = look(|world| (world.config.stack_bytes, world.cpus.len()));
+    let (stack_bytes, cpus) = sizes.ok_or_else(|| failed(&spec.name, outside()))?;
+    if let Some(cpu) = spec.cpu.filter(|cpu| *cpu >= cpus) {
+        let source = std::io::ErrorKind::InvalidInput.into();
+        let name = spec.name;
+        return Err(ThreadError::Bind { name, cpu, source });
+    }
+    let stack = take_stack(stack_bytes).map_err(|source| failed(&spec.name, source))?;
+    let name = spec.name.clone();
+    let thread = step(move |world| {
+        world.flush();
+        let costs = world.config.machine.costs;
+        let all = 0..world.cpus.len();
+        let cpu = spec.cpu.or_else(|| world.emptiest_cpu(all)).unwrap_or(0);
+        let after_ns = costs.spawn_ns + costs.ipi_latency_ns;
+        let thread = world.start(spec, cpu as u32, Born { body, stack }, after_ns);
+        world.event(EventKind::Start, thread, costs.spawn_ns);
+        SimThread {
+            world: world.number,
+            thread,
+        }
+    });
+    thread.ok_or_else(|| failed(&name, outside()))
+}

@@ -1,0 +1,333 @@
+//! The OS's scheduler: which thread of a CPU runs.
+
+use super::config::EventKind;
+use super::lines::NOBODY;
+use super::queue::What;
+use super::thread::{Doing, Wait};
+use super::world::World;
+
+/// How the OS treats a thread.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Policy {
+    /// It runs until it waits, or one of a higher priority can run; before all others.
+    Fifo {
+        /// Higher numbers first.
+        priority: u8,
+    },
+    /// It gets its share, by slices.
+    Other {
+        /// From -20, which gets most, to 19.
+        nice: i8,
+        /// Its slice, which also says how soon it runs once it can; the machine's if `None`.
+        slice_ns: Option<u64>,
+    },
+    /// As `Other` with the smallest share of all, and it gives way at once.
+    Idle,
+}
+
+impl Default for Policy {
+    fn default() -> Self {
+        Policy::Other {
+            nice: 0,
+            slice_ns: None,
+        }
+    }
+}
+
+/// The share of a thread that runs at nice 0.
+const WEIGHT: u64 = 1_024;
+
+impl Policy {
+    /// Fifo above other above idle.
+    fn rank(self) -> u16 {
+        match self {
+            Policy::Fifo { priority } => 2 + u16::from(priority),
+            Policy::Other { .. } => 1,
+            Policy::Idle => 0,
+        }
+    }
+
+    fn is_fifo(self) -> bool {
+        matches!(self, Policy::Fifo { .. })
+    }
+
+    /// Each step of nice changes the share by a quarter. The idle policy has Linux's weight.
+    fn weight(self) -> u64 {
+        match self {
+            Policy::Fifo { .. } => WEIGHT,
+            Policy::Other { nice, .. } if nice < 0 => {
+                (0..-nice).fold(WEIGHT, |weight, _| weight * 5 / 4)
+            }
+            Policy::Other { nice, .. } => (0..nice).fold(WEIGHT, |weight, _| weight * 4 / 5),
+            Policy::Idle => 3,
+        }
+    }
+
+    fn slice_ns(self, machine_ns: u64) -> u64 {
+        match self {
+            Policy::Other {
+                slice_ns: Some(slice_ns),
+                ..
+            } => slice_ns.max(1),
+            _ => machine_ns,
+        }
+    }
+}
+
+/// What a thread has had of its CPU, in ns of a thread of nice 0.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Share {
+    had_ns: u64,
+    /// By when it should have had its next slice.
+    due_ns: u64,
+}
+
+/// One CPU.
+#[derive(Debug)]
+pub(super) struct Cpu {
+    /// Its thread; nobody while it idles.
+    pub(super) current: u32,
+    /// The thread that it ran last.
+    last: u32,
+    /// When its thread goes on; the end of time while it has none.
+    pub(super) resume_ns: u64,
+    /// Goes up whenever what was to let its thread go on is void.
+    pub(super) turn: u32,
+    /// Goes up with every dispatch; for slices.
+    slice_turn: u32,
+    slice_from_ns: u64,
+    slice_armed: bool,
+    /// Since when what its thread runs is not accounted for.
+    accounted_ns: u64,
+    ready: Vec<u32>,
+    least_ns: u64,
+    /// How long everything takes here, in per cent.
+    pub(super) slow_percent: u64,
+    /// How many threads were put here.
+    pub(super) threads: u32,
+}
+
+impl Default for Cpu {
+    fn default() -> Self {
+        Cpu {
+            current: NOBODY,
+            last: NOBODY,
+            resume_ns: u64::MAX,
+            turn: 0,
+            slice_turn: 0,
+            slice_from_ns: 0,
+            slice_armed: false,
+            accounted_ns: 0,
+            ready: Vec::new(),
+            least_ns: 0,
+            slow_percent: 100,
+            threads: 0,
+        }
+    }
+}
+
+impl World {
+    fn weighed(&self, thread: u32, ns: u64) -> u64 {
+        let weight = self.threads[thread as usize].policy.weight();
+        (u128::from(ns) * u128::from(WEIGHT) / u128::from(weight)) as u64
+    }
+
+    fn slice_ns(&self, thread: u32) -> u64 {
+        let policy = self.threads[thread as usize].policy;
+        policy.slice_ns(self.config.machine.slice_ns)
+    }
+
+    fn renew_due(&mut self, thread: u32) {
+        let slice = self.weighed(thread, self.slice_ns(thread));
+        let share = &mut self.threads[thread as usize].share;
+        share.due_ns = share.had_ns.saturating_add(slice);
+    }
+
+    /// Accounts for what the thread of a CPU has run until now.
+    fn account(&mut self, cpu: u32, now_ns: u64) {
+        let state = &mut self.cpus[cpu as usize];
+        let (current, from_ns) = (state.current, state.accounted_ns);
+        state.accounted_ns = now_ns;
+        if current != NOBODY {
+            let had_ns = self.weighed(current, now_ns.saturating_sub(from_ns));
+            let share = &mut self.threads[current as usize].share;
+            share.had_ns = share.had_ns.saturating_add(had_ns);
+        }
+    }
+
+    /// A thread that waited can run.
+    pub(super) fn make_ready(&mut self, thread: u32, now_ns: u64) {
+        let cpu = self.threads[thread as usize].cpu;
+        let least_ns = self.cpus[cpu as usize].least_ns;
+        let it = &mut self.threads[thread as usize];
+        it.turn = it.turn.wrapping_add(1);
+        it.doing = Doing::Ready;
+        it.until_clock_ns = None;
+        it.share.had_ns = it.share.had_ns.max(least_ns);
+        self.renew_due(thread);
+        self.cpus[cpu as usize].ready.push(thread);
+        self.reschedule(cpu, now_ns);
+    }
+
+    /// Something has changed at a CPU: gives it to the thread that should have it.
+    pub(super) fn reschedule(&mut self, cpu: u32, now_ns: u64) {
+        let current = self.cpus[cpu as usize].current;
+        if current == NOBODY {
+            return self.dispatch(cpu, now_ns);
+        }
+        let Some(at) = self.best(cpu) else { return };
+        let candidate = self.cpus[cpu as usize].ready[at];
+        self.account(cpu, now_ns);
+        if self.beats(candidate, current) {
+            self.preempt(cpu, now_ns);
+            self.dispatch(cpu, now_ns);
+        } else {
+            self.arm_slice(cpu, now_ns);
+        }
+    }
+
+    /// Whether a ready thread takes the CPU from the one that runs.
+    fn beats(&self, candidate: u32, current: u32) -> bool {
+        let (new, old) = (
+            &self.threads[candidate as usize],
+            &self.threads[current as usize],
+        );
+        if new.policy.rank() != old.policy.rank() || new.policy.is_fifo() {
+            return new.policy.rank() > old.policy.rank();
+        }
+        new.share.due_ns < old.share.due_ns
+    }
+
+    /// The ready thread that is next, by its place.
+    fn best(&self, cpu: u32) -> Option<usize> {
+        let ready = &self.cpus[cpu as usize].ready;
+        let rank = |at: usize| self.threads[ready[at] as usize].policy.rank();
+        let highest = (0..ready.len()).map(rank).max()?;
+        let mut of_rank = (0..ready.len()).filter(|at| rank(*at) == highest);
+        if highest > 1 {
+            return of_rank.next();
+        }
+        of_rank.min_by_key(|at| self.threads[ready[*at] as usize].share.due_ns)
+    }
+
+    /// The thread of a CPU must leave it, and stays ready.
+    fn preempt(&mut self, cpu: u32, now_ns: u64) {
+        let state = &mut self.cpus[cpu as usize];
+        let current = std::mem::replace(&mut state.current, NOBODY);
+        let resume_ns = state.resume_ns;
+        state.turn = state.turn.wrapping_add(1);
+        self.record(now_ns, cpu, current, EventKind::Preempt, 0);
+        self.flush_of(current);
+        if self.threads[current as usize].doing == Doing::Watches {
+            self.unwatch(current);
+        } else {
+            // The rest of the step that it is in.
+            self.threads[current as usize].left_ns = resume_ns.saturating_sub(now_ns);
+        }
+        let it = &mut self.threads[current as usize];
+        it.turn = it.turn.wrapping_add(1);
+        it.doing = Doing::Ready;
+        let ready = &mut self.cpus[cpu as usize].ready;
+        if it.policy.is_fifo() {
+            ready.insert(0, current);
+        } else {
+            ready.push(current);
+        }
+    }
+
+    /// Gives a CPU that has no thread to the one that is next.
+    fn dispatch(&mut self, cpu: u32, now_ns: u64) {
+        let Some(at) = self.best(cpu) else { return };
+        let idled = self.cpus[cpu as usize].resume_ns == u64::MAX;
+        let thread = self.cpus[cpu as usize].ready.remove(at);
+        let costs = &self.config.machine.costs;
+        let mut cost = if idled { costs.idle_exit_ns } else { 0 };
+        if self.cpus[cpu as usize].last != thread {
+            cost += costs.context_switch_ns;
+        }
+        let it = &mut self.threads[thread as usize];
+        it.doing = Doing::Runs;
+        let cost = cost + std::mem::take(&mut it.left_ns);
+        let had_ns = it.share.had_ns;
+        let state = &mut self.cpus[cpu as usize];
+        state.current = thread;
+        state.last = thread;
+        state.least_ns = state.least_ns.max(had_ns);
+        state.slice_turn = state.slice_turn.wrapping_add(1);
+        (state.slice_from_ns, state.accounted_ns) = (now_ns, now_ns);
+        state.slice_armed = false;
+        self.record(now_ns, cpu, thread, EventKind::Dispatch, 0);
+        self.resume_at(cpu, now_ns.saturating_add(cost));
+        if !self.cpus[cpu as usize].ready.is_empty() {
+            self.arm_slice(cpu, now_ns);
+        }
+    }
+
+    /// The thread of a CPU goes on then.
+    pub(super) fn resume_at(&mut self, cpu: u32, time_ns: u64) {
+        let state = &mut self.cpus[cpu as usize];
+        state.resume_ns = time_ns;
+        let turn = state.turn;
+        self.schedule(time_ns, What::Cpu, cpu, turn);
+    }
+
+    /// Others are ready: looks again when the slice of the thread that runs is over.
+    fn arm_slice(&mut self, cpu: u32, now_ns: u64) {
+        let state = &self.cpus[cpu as usize];
+        if state.slice_armed || self.threads[state.current as usize].policy.is_fifo() {
+            return;
+        }
+        let end_ns = state.slice_from_ns + self.slice_ns(state.current);
+        let turn = state.slice_turn;
+        self.cpus[cpu as usize].slice_armed = true;
+        self.schedule(end_ns.max(now_ns), What::Slice, cpu, turn);
+    }
+
+    /// The slice of the thread of a CPU is over.
+    pub(super) fn end_slice(&mut self, cpu: u32, turn: u32, now_ns: u64) {
+        let state = &mut self.cpus[cpu as usize];
+        if state.slice_turn != turn || state.current == NOBODY {
+            return;
+        }
+        state.slice_armed = false;
+        state.slice_from_ns = now_ns;
+        let current = state.current;
+        self.account(cpu, now_ns);
+        self.renew_due(current);
+        self.reschedule(cpu, now_ns);
+    }
+
+    /// The thread that runs leaves its CPU and waits; others get it.
+    pub(super) fn block(&mut self, wait: Wait) {
+        let (thread, cpu, now_ns) = (self.current, self.cpu, self.now_ns);
+        self.account(cpu, now_ns);
+        self.threads[thread as usize].doing = Doing::Waits(wait);
+        self.leave_cpu(cpu, now_ns);
+    }
+
+    pub(super) fn leave_cpu(&mut self, cpu: u32, now_ns: u64) {
+        let state = &mut self.cpus[cpu as usize];
+        state.current = NOBODY;
+        state.turn = state.turn.wrapping_add(1);
+        if state.ready.is_empty() {
+            // From here on it idles.
+            state.resume_ns = u64::MAX;
+        } else {
+            state.resume_ns = now_ns;
+            self.dispatch(cpu, now_ns);
+        }
+    }
+
+    /// The thread that runs changes its policy.
+    pub(super) fn change_policy(&mut self, policy: Policy) {
+        let (thread, cpu) = (self.current, self.cpu);
+        self.account(cpu, self.now_ns);
+        self.threads[thread as usize].policy = policy;
+        self.renew_due(thread);
+        // In its turn: a thread only gives way between two steps.
+        let state = &mut self.cpus[cpu as usize];
+        state.slice_armed = true;
+        let turn = state.slice_turn;
+        self.schedule(self.now_ns, What::Slice, cpu, turn);
+    }
+}

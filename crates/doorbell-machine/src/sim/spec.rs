@@ -1,0 +1,307 @@
+//! What a simulated machine is made of: its shape and what everything on it costs.
+//!
+//! Plain data with public fields, so that a profile can be read into it.
+
+use crate::{Cpu, Topology};
+
+/// How many simulated CPUs a machine may have.
+pub const CPUS_MAX: usize = 1_024;
+
+/// A simulated machine.
+///
+/// CPUs are numbered so that what is near has near numbers: SMT siblings first, then the cores
+/// of one last-level cache, then those of one socket.
+///
+/// ```
+/// use doorbell_machine::sim::MachineSpec;
+///
+/// let spec = MachineSpec { sockets: 2, cores_per_llc: 4, smt: 2, ..MachineSpec::default() };
+/// assert_eq!(spec.cpus(), 16);
+/// assert_eq!(spec.topology().cpus[9].node, 1);
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct MachineSpec {
+    /// Sockets, each with memory of its own.
+    pub sockets: usize,
+    /// Last-level caches of a socket.
+    pub llc_groups_per_socket: usize,
+    /// Physical cores that share one of them.
+    pub cores_per_llc: usize,
+    /// Hardware threads of a physical core; each is a CPU.
+    pub smt: usize,
+    /// What everything costs.
+    pub costs: Costs,
+    /// How long a store may wait in the store buffer, under the memory model `tso`.
+    pub drain_ns: Range,
+    /// How many stores the store buffer of a CPU holds; one more drains the oldest.
+    pub store_buffer: usize,
+    /// The slice of a thread under the policy `other`, in ns, unless it has one of its own.
+    pub slice_ns: u64,
+    /// By how many per cent, up or down, the cost of an access that misses may vary by the seed.
+    pub jitter_percent: u64,
+}
+
+/// Nanoseconds from the least to the most, both included.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Range {
+    /// The least.
+    pub min_ns: u64,
+    /// The most.
+    pub max_ns: u64,
+}
+
+/// What a simulated machine charges, in ns.
+///
+/// The first six are what it costs to get a line from where it is: what the access itself takes
+/// is part of it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Costs {
+    /// The line is in the CPU's own cache, in the state it needs.
+    pub own_hit_ns: u64,
+    /// It is in that of an SMT sibling.
+    pub smt_ns: u64,
+    /// It is in that of another core under the same last-level cache.
+    pub llc_ns: u64,
+    /// It is under another last-level cache of the socket.
+    pub socket_ns: u64,
+    /// It is in another socket.
+    pub cross_socket_ns: u64,
+    /// No cache has it.
+    pub memory_ns: u64,
+    /// What a read-modify-write takes on top.
+    pub rmw_extra_ns: u64,
+    /// A fence. Those of doorbell stand behind read-modify-writes and cost nothing on x86.
+    pub fence_ns: u64,
+    /// Reading the clock.
+    pub clock_ns: u64,
+    /// One hint that the CPU spins.
+    pub relax_ns: u64,
+    /// From one thread of a CPU to another.
+    pub context_switch_ns: u64,
+    /// Into the kernel and back.
+    pub syscall_ns: u64,
+    /// What waking a thread in a futex takes from the waker, on top of the syscall.
+    pub futex_wake_ns: u64,
+    /// The same through an eventfd.
+    pub eventfd_wake_ns: u64,
+    /// From an interrupt to the first instruction, on a CPU that idles.
+    pub idle_exit_ns: u64,
+    /// From one CPU's wake to the interrupt on another.
+    pub ipi_latency_ns: u64,
+    /// Starting a thread, for the starter.
+    pub spawn_ns: u64,
+}
+
+impl Default for Costs {
+    /// Figures of the order that current servers have.
+    fn default() -> Self {
+        Costs {
+            own_hit_ns: 1,
+            smt_ns: 12,
+            llc_ns: 45,
+            socket_ns: 110,
+            cross_socket_ns: 220,
+            memory_ns: 90,
+            rmw_extra_ns: 5,
+            fence_ns: 0,
+            clock_ns: 15,
+            relax_ns: 20,
+            context_switch_ns: 1_200,
+            syscall_ns: 150,
+            futex_wake_ns: 900,
+            eventfd_wake_ns: 1_300,
+            idle_exit_ns: 2_500,
+            ipi_latency_ns: 700,
+            spawn_ns: 12_000,
+        }
+    }
+}
+
+impl Default for MachineSpec {
+    /// Two cores under one cache.
+    fn default() -> Self {
+        MachineSpec {
+            sockets: 1,
+            llc_groups_per_socket: 1,
+            cores_per_llc: 2,
+            smt: 1,
+            costs: Costs::default(),
+            drain_ns: Range {
+                min_ns: 5,
+                max_ns: 400,
+            },
+            store_buffer: 56,
+            slice_ns: 3_000_000,
+            jitter_percent: 20,
+        }
+    }
+}
+
+/// A machine that cannot be simulated.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum SpecError {
+    /// Something of which there must be one is zero.
+    #[error("`{0}` is 0; it must be 1 at least")]
+    Zero(&'static str),
+    /// More CPUs than the simulator keeps sets for.
+    #[error(
+        "the machine has {0} CPUs; at most {CPUS_MAX} can be simulated: lower sockets, llc_groups_per_socket, cores_per_llc or smt"
+    )]
+    TooManyCpus(usize),
+    /// A range that ends before it begins.
+    #[error("`{0}` ends before it begins; write the smaller value first")]
+    EmptyRange(&'static str),
+    /// A variation that could make a cost negative.
+    #[error("`jitter_percent` is {0}; it must be below 100")]
+    Jitter(u64),
+}
+
+impl MachineSpec {
+    /// A machine of one socket and one cache with so many cores.
+    #[must_use]
+    pub fn flat(cores: usize) -> Self {
+        MachineSpec {
+            cores_per_llc: cores,
+            ..MachineSpec::default()
+        }
+    }
+
+    /// How many CPUs it has.
+    #[must_use]
+    pub fn cpus(&self) -> usize {
+        [
+            self.sockets,
+            self.llc_groups_per_socket,
+            self.cores_per_llc,
+            self.smt,
+        ]
+        .into_iter()
+        .fold(1, usize::saturating_mul)
+    }
+
+    /// Whether it can be simulated.
+    ///
+    /// # Errors
+    /// [`SpecError`] names the field and says what it must be.
+    pub fn check(&self) -> Result<(), SpecError> {
+        let counts = [
+            ("sockets", self.sockets),
+            ("llc_groups_per_socket", self.llc_groups_per_socket),
+            ("cores_per_llc", self.cores_per_llc),
+            ("smt", self.smt),
+            ("store_buffer", self.store_buffer),
+        ];
+        if let Some((name, _)) = counts.into_iter().find(|(_, count)| *count == 0) {
+            return Err(SpecError::Zero(name));
+        }
+        if self.slice_ns == 0 {
+            return Err(SpecError::Zero("slice_ns"));
+        }
+        // A spin that costs nothing would never let the clock go on.
+        if self.costs.relax_ns == 0 {
+            return Err(SpecError::Zero("relax_ns"));
+        }
+        if self.costs.own_hit_ns == 0 {
+            return Err(SpecError::Zero("own_hit_ns"));
+        }
+        if self.cpus() > CPUS_MAX {
+            return Err(SpecError::TooManyCpus(self.cpus()));
+        }
+        if self.drain_ns.min_ns > self.drain_ns.max_ns {
+            return Err(SpecError::EmptyRange("drain_ns"));
+        }
+        if self.jitter_percent >= 100 {
+            return Err(SpecError::Jitter(self.jitter_percent));
+        }
+        Ok(())
+    }
+
+    /// How many CPUs share a last-level cache.
+    #[must_use]
+    pub fn cpus_per_llc(&self) -> usize {
+        self.cores_per_llc * self.smt
+    }
+
+    /// How many CPUs a socket has.
+    #[must_use]
+    pub fn cpus_per_socket(&self) -> usize {
+        self.cpus_per_llc() * self.llc_groups_per_socket
+    }
+
+    /// Which CPUs there are and which of them share what.
+    #[must_use]
+    pub fn topology(&self) -> Topology {
+        let cpu = |os_id| Cpu {
+            os_id,
+            smt: os_id / self.smt,
+            llc: os_id / self.cpus_per_llc(),
+            node: os_id / self.cpus_per_socket(),
+        };
+        Topology {
+            cpus: (0..self.cpus()).map(cpu).collect(),
+            unknown: Vec::new(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{CPUS_MAX, Costs, MachineSpec, Range, SpecError};
+
+    #[test]
+    fn the_default_machine_and_flat_ones_can_be_simulated() {
+        assert_eq!(MachineSpec::default().check(), Ok(()));
+        assert_eq!(MachineSpec::default().cpus(), 2);
+        assert_eq!(MachineSpec::flat(CPUS_MAX).check(), Ok(()));
+    }
+
+    #[test]
+    fn near_cpus_have_near_numbers() {
+        let spec = MachineSpec {
+            sockets: 2,
+            llc_groups_per_socket: 2,
+            cores_per_llc: 3,
+            smt: 2,
+            ..MachineSpec::default()
+        };
+        let cpus = spec.topology().cpus;
+        assert_eq!(cpus.len(), 24);
+        let at = |cpu: usize| (cpus[cpu].smt, cpus[cpu].llc, cpus[cpu].node);
+        assert_eq!(at(0), at(1));
+        assert_eq!(at(5), (2, 0, 0));
+        assert_eq!(at(6), (3, 1, 0));
+        assert_eq!(at(12), (6, 2, 1));
+    }
+
+    #[test]
+    fn what_cannot_be_simulated_is_named() {
+        let with = |change: fn(&mut MachineSpec)| {
+            let mut spec = MachineSpec::default();
+            change(&mut spec);
+            spec.check().unwrap_err()
+        };
+        assert_eq!(with(|s| s.smt = 0), SpecError::Zero("smt"));
+        assert_eq!(with(|s| s.slice_ns = 0), SpecError::Zero("slice_ns"));
+        assert_eq!(
+            with(|s| s.costs = Costs {
+                relax_ns: 0,
+                ..s.costs
+            }),
+            SpecError::Zero("relax_ns")
+        );
+        assert_eq!(with(|s| s.sockets = 513), SpecError::TooManyCpus(1_026));
+        assert_eq!(
+            with(|s| s.sockets = usize::MAX),
+            SpecError::TooManyCpus(usize::MAX)
+        );
+        assert_eq!(with(|s| s.jitter_percent = 100), SpecError::Jitter(100));
+        let backwards = with(|s| {
+            s.drain_ns = Range {
+                min_ns: 2,
+                max_ns: 1,
+            };
+        });
+        assert_eq!(backwards, SpecError::EmptyRange("drain_ns"));
+        assert!(backwards.to_string().contains("smaller value first"));
+    }
+}

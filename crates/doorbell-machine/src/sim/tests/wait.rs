@@ -1,0 +1,211 @@
+//! Seats, watches and sleeps.
+
+use super::{Diary, costs, exact, run, spawn};
+use crate::sim::{self, Failure, Policy, Sim, sleep, work};
+use crate::{Line, Machine, Ordering, ParkEnd, Seat, ThreadHandle, Watched, Word};
+use std::sync::Arc;
+
+type U32 = <Sim as Machine>::U32;
+type InLine<T> = <Sim as Machine>::Line<T>;
+type Place = (U32, <Sim as Machine>::Seat);
+
+fn place() -> Arc<Place> {
+    Arc::new((U32::new(0), <sim::SimSeat as Seat<Sim>>::new()))
+}
+
+fn park(place: &Place, seen: u32, until_ns: Option<u64>) -> ParkEnd {
+    Seat::<Sim>::park(&place.1, &place.0, seen, until_ns)
+}
+
+fn ring(place: &Place) {
+    Seat::<Sim>::ring(&place.1, &place.0);
+}
+
+#[test]
+fn a_ring_ends_a_park_after_what_a_wake_costs() {
+    let diary = Diary::default();
+    let (theirs, ours) = (diary.clone(), diary.clone());
+    let outcome = run(exact(2), move || {
+        let place = place();
+        let sleeper = Arc::clone(&place);
+        let thread = spawn(1, move || {
+            assert_eq!(park(&sleeper, 0, None), ParkEnd::Rung);
+            theirs.note("awake");
+        });
+        sleep(1_000_000);
+        place.0.store(1, Ordering::Release);
+        ring(&place);
+        ours.note("rung");
+        thread.join().unwrap();
+    });
+    let costs = costs();
+    // The CPU idled since, and its last thread was this one.
+    let took = diary.when("awake") - diary.when("rung");
+    assert_eq!(took, costs.ipi_latency_ns + costs.idle_exit_ns);
+    assert_eq!((outcome.rings, outcome.rings_vain), (1, 0));
+    assert_eq!((outcome.parks, outcome.parks_rung), (1, 1));
+}
+
+#[test]
+fn a_word_that_has_changed_is_never_slept_on() {
+    let outcome = run(exact(1), || {
+        let place = place();
+        place.0.store(1, Ordering::Relaxed);
+        assert_eq!(park(&place, 0, None), ParkEnd::Changed);
+        // A ring that nobody hears is lost.
+        ring(&place);
+        let now_ns = Sim::<0>::now_ns();
+        assert_eq!(park(&place, 1, Some(now_ns)), ParkEnd::Deadline);
+        let until_ns = now_ns + 70_000;
+        assert_eq!(park(&place, 1, Some(until_ns)), ParkEnd::Deadline);
+        let late_ns = Sim::<0>::now_ns() - until_ns;
+        assert!(late_ns < 5_000, "{late_ns}");
+    });
+    assert_eq!((outcome.rings, outcome.rings_vain), (1, 1));
+    assert_eq!((outcome.parks, outcome.parks_rung), (1, 0));
+}
+
+#[test]
+fn a_changed_word_and_a_ring_always_wake_whatever_the_moment() {
+    // The ring comes at every moment around the falling asleep.
+    for at_ns in (20_000..24_000).step_by(20) {
+        let outcome = run(exact(2), move || {
+            let place = place();
+            let sleeper = Arc::clone(&place);
+            let thread = spawn(1, move || {
+                while sleeper.0.load(Ordering::Acquire) == 0 {
+                    let _ = park(&sleeper, 0, None);
+                }
+            });
+            work(at_ns - sim::time_ns());
+            place.0.store(1, Ordering::Release);
+            ring(&place);
+            thread.join().unwrap();
+        });
+        assert!(outcome.parks <= 1);
+        assert_eq!(outcome.parks_rung, outcome.parks, "each park by its ring");
+    }
+}
+
+#[test]
+fn threads_that_all_wait_are_a_deadlock() {
+    let outcome = sim::run(exact(2), || {
+        let place = place();
+        let thread = spawn(1, move || assert_eq!(park(&place, 0, None), ParkEnd::Rung));
+        thread.join().unwrap();
+    });
+    let Some(Failure::Deadlock(who)) = outcome.unwrap().failure else {
+        panic!("it came to an end");
+    };
+    assert_eq!(who, "main joins, t1 parked");
+}
+
+#[test]
+fn a_watch_ends_when_the_line_is_taken_and_costs_nothing_before() {
+    let diary = Diary::default();
+    let (theirs, ours) = (diary.clone(), diary.clone());
+    let outcome = run(exact(2), move || {
+        let line = Arc::new(InLine::new(|| (U32::new(0), U32::new(0))));
+        let watched = Arc::clone(&line);
+        let thread = spawn(1, move || {
+            let is_two = |it: &(U32, U32)| it.0.load(Ordering::Acquire) == 2;
+            assert_eq!(Sim::<0>::watch(&watched, 100, is_two), Watched::Deadline);
+            assert_eq!(
+                Sim::<0>::watch(&watched, u64::MAX, is_two),
+                Watched::Changed
+            );
+            theirs.note("seen");
+            assert_eq!(Sim::<0>::watch(&watched, 0, is_two), Watched::Changed);
+        });
+        sleep(30_000_000);
+        // The other half of the line, then the wrong value, then the right one.
+        line.1.store(1, Ordering::Relaxed);
+        line.0.store(1, Ordering::Relaxed);
+        line.0.store(2, Ordering::Release);
+        ours.note("written");
+        thread.join().unwrap();
+    });
+    let took = diary.when("seen").abs_diff(diary.when("written"));
+    assert!(took <= 2 * costs().llc_ns, "{took}");
+    assert!(outcome.events < 60, "{} events in 30 ms", outcome.events);
+    assert_eq!(outcome.rings, 0);
+}
+
+#[test]
+fn who_watches_gives_its_cpu_to_who_has_a_better_right() {
+    let diary = Diary::default();
+    let (theirs, other) = (diary.clone(), diary.clone());
+    run(exact(2), move || {
+        let line = Arc::new(InLine::new(|| U32::new(0)));
+        let watched = Arc::clone(&line);
+        let watcher = spawn(1, move || {
+            let set = |it: &U32| it.load(Ordering::Acquire) == 1;
+            assert_eq!(Sim::<0>::watch(&watched, u64::MAX, set), Watched::Changed);
+            theirs.note("seen");
+        });
+        sleep(100_000);
+        let busy = spawn(1, move || {
+            sim::set_policy(Policy::Fifo { priority: 1 });
+            work(20_000_000);
+            other.note("worked");
+        });
+        // The watcher's slice ends meanwhile, and the other gets to set its policy.
+        sleep(10_000_000);
+        line.store(1, Ordering::Release);
+        watcher.join().unwrap();
+        busy.join().unwrap();
+    });
+    assert_eq!(diary.order(), ["worked", "seen"]);
+}
+
+#[test]
+fn a_panic_ends_the_run_and_nothing_is_switched_while_it_unwinds() {
+    /// Touches an atomic when it is dropped.
+    struct AtDrop(Arc<U32>);
+    impl Drop for AtDrop {
+        fn drop(&mut self) {
+            assert!(std::thread::panicking());
+            for _ in 0..100 {
+                self.0.fetch_add(1, Ordering::Relaxed);
+            }
+        }
+    }
+    let word = Arc::new(U32::new(0));
+    let theirs = Arc::clone(&word);
+    let outcome = sim::run(exact(2), move || {
+        let held = Arc::clone(&theirs);
+        let thread = spawn(1, move || {
+            let _at_drop = AtDrop(held);
+            panic!("on purpose");
+        });
+        while theirs.load(Ordering::Relaxed) < 1_000 {
+            assert!(!std::thread::panicking());
+            Sim::<0>::relax();
+        }
+        thread.join().unwrap();
+    });
+    let Some(Failure::Panic { thread, message }) = outcome.unwrap().failure else {
+        panic!("it went on");
+    };
+    assert_eq!((&*thread, &*message), ("t1", "on purpose"));
+    assert_eq!(word.load(Ordering::Relaxed), 100);
+}
+
+#[test]
+fn what_has_no_end_is_ended() {
+    let mut config = exact(1);
+    config.events_max = 5_000;
+    let outcome = sim::run(config.clone(), || {
+        loop {
+            Sim::<0>::relax();
+        }
+    });
+    assert_eq!(outcome.unwrap().failure, Some(Failure::Events(5_000)));
+    config.time_max_ns = 1_000;
+    let outcome = sim::run(config, || {
+        loop {
+            sleep(10_000);
+        }
+    });
+    assert_eq!(outcome.unwrap().failure, Some(Failure::Time(1_000)));
+}

@@ -1,0 +1,147 @@
+//! A simulated thread, as the world keeps it.
+
+use super::buffer::Buffer;
+use super::config::Event;
+use super::lines::NOBODY;
+use super::sched::{Policy, Share};
+use crate::slots::Slots;
+use corosensei::Yielder;
+
+/// How many of its last events a thread keeps.
+const LAST: usize = 16;
+
+/// What a thread does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Doing {
+    /// It could run, and its CPU is not its own now.
+    Ready,
+    /// It is the thread of its CPU.
+    Runs,
+    /// It is, and waits for a line to be written.
+    Watches,
+    /// It waits without a CPU.
+    Waits(Wait),
+    /// It was told to go on, and that is on its way.
+    Wakes,
+    /// It is over.
+    Ended,
+}
+
+/// What a thread without a CPU waits for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Wait {
+    Seat,
+    Sleep,
+    Join,
+    Fault,
+}
+
+impl Doing {
+    /// As reports name it.
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Doing::Ready => "ready",
+            Doing::Runs => "runs",
+            Doing::Watches => "watches",
+            Doing::Waits(Wait::Seat) => "parked",
+            Doing::Waits(Wait::Sleep) => "sleeps",
+            Doing::Waits(Wait::Join) => "joins",
+            Doing::Waits(Wait::Fault) => "descheduled",
+            Doing::Wakes => "wakes",
+            Doing::Ended => "ended",
+        }
+    }
+}
+
+/// Why a wait ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Why {
+    Told,
+    Deadline,
+    Nothing,
+}
+
+/// One thread.
+pub(super) struct Thread {
+    pub(super) name: String,
+    pub(super) cpu: u32,
+    pub(super) doing: Doing,
+    /// Goes up whenever it stops waiting: what was to end that wait is void then.
+    pub(super) turn: u32,
+    pub(super) why: Why,
+    /// When its wait in a seat ends, by the clock of the program.
+    pub(super) until_clock_ns: Option<u64>,
+    /// What is left of a step that it was interrupted in.
+    pub(super) left_ns: u64,
+    pub(super) policy: Policy,
+    pub(super) share: Share,
+    /// How it gives way; null until it has begun.
+    pub(super) yielder: *const Yielder<(), ()>,
+    pub(super) slots: Slots,
+    /// The pool in its slot is ended by this. `ending`: none is taken any more.
+    pub(super) pool_end: Option<unsafe fn(*const ())>,
+    pub(super) ending: bool,
+    /// The line that the atomics belong to that it makes now.
+    pub(super) making: Option<u32>,
+    /// It has stored since its last read-modify-write.
+    pub(super) has_stored: bool,
+    pub(super) buffer: Buffer,
+    /// The line that it watches, and who is behind it in the list of that line's watchers.
+    pub(super) watched: u32,
+    pub(super) next_watcher: u32,
+    pub(super) joiners: Vec<u32>,
+    pub(super) panicked: bool,
+    last: [Option<Event>; LAST],
+    count: usize,
+}
+
+impl std::fmt::Debug for Thread {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Thread")
+            .field("name", &self.name)
+            .field("doing", &self.doing)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Thread {
+    pub(super) fn new(name: String, cpu: u32, policy: Policy) -> Self {
+        Thread {
+            name,
+            cpu,
+            doing: Doing::Wakes,
+            turn: 0,
+            why: Why::Told,
+            until_clock_ns: None,
+            left_ns: 0,
+            policy,
+            share: Share::default(),
+            yielder: std::ptr::null(),
+            slots: Slots::default(),
+            pool_end: None,
+            ending: false,
+            making: None,
+            has_stored: false,
+            buffer: Buffer::default(),
+            watched: NOBODY,
+            next_watcher: NOBODY,
+            joiners: Vec::new(),
+            panicked: false,
+            last: [None; LAST],
+            count: 0,
+        }
+    }
+
+    #[inline]
+    pub(super) fn record(&mut self, event: Event) {
+        self.last[self.count % LAST] = Some(event);
+        self.count += 1;
+    }
+
+    /// Its last events, oldest first.
+    pub(super) fn last(&self) -> Vec<Event> {
+        let oldest = self.count % LAST;
+        let (newer, older) = self.last.split_at(oldest);
+        older.iter().chain(newer).flatten().copied().collect()
+    }
+}

@@ -1,0 +1,309 @@
+//! How a thread waits: in a seat, watching a line, for another thread, for a time.
+
+use super::Sim;
+use super::cells::SimLine;
+use super::config::EventKind;
+use super::lines::NOBODY;
+use super::queue::What;
+use super::thread::{Doing, Wait, Why};
+use super::words::SimU32;
+use super::world::{Waits, World, look, step, wait};
+use crate::{Ordering, ParkEnd, Seat, Watched, Word};
+use std::sync::atomic::AtomicU64;
+
+/// A simulated futex: the test of the word and the falling asleep are one step.
+#[derive(Debug)]
+pub struct SimSeat {
+    /// The number of the world, and that of the thread that sleeps here plus one.
+    sleeper: AtomicU64,
+}
+
+impl SimSeat {
+    fn set_sleeper(&self, world: &World, thread: Option<u32>) {
+        let sleeper = thread.map_or(0, |thread| thread + 1);
+        let kept = u64::from(world.number) << 32 | u64::from(sleeper);
+        self.sleeper.store(kept, Ordering::Relaxed);
+    }
+
+    fn sleeper(&self, world: &World) -> Option<u32> {
+        let kept = self.sleeper.load(Ordering::Relaxed);
+        (kept >> 32 == u64::from(world.number))
+            .then_some(kept as u32)?
+            .checked_sub(1)
+    }
+}
+
+impl<const BUG: u8> Seat<Sim<BUG>> for SimSeat {
+    fn new() -> Self {
+        SimSeat {
+            sleeper: AtomicU64::new(0),
+        }
+    }
+
+    /// # Panics
+    /// Outside of any world, and in a drop while its thread unwinds: it would never wake up.
+    fn park(&self, word: &SimU32, seen: u32, until_ns: Option<u64>) -> ParkEnd {
+        let told = step(|world| {
+            world.flush();
+            let cost = world.config.machine.costs.syscall_ns;
+            world.event(EventKind::Park, 0, cost);
+        });
+        assert!(
+            told.is_some(),
+            "a thread that no world runs would sleep for ever"
+        );
+        // The kernel's own look at the word, and with it the decision to sleep.
+        let mut sleeps = Err(ParkEnd::Changed);
+        wait(|world| {
+            sleeps = if word.peek() == seen {
+                world.fall_asleep(until_ns)
+            } else {
+                Err(ParkEnd::Changed)
+            };
+            match sleeps {
+                Ok(()) => {
+                    self.set_sleeper(world, Some(world.current));
+                    world.tally.parks += 1;
+                    world.block(Wait::Seat);
+                    Waits::Yes
+                }
+                Err(_) => Waits::No,
+            }
+        });
+        if let Err(end) = sleeps {
+            return end;
+        }
+        let end = step(|world| {
+            if self.sleeper(world) == Some(world.current) {
+                self.set_sleeper(world, None);
+            }
+            world.wake_up()
+        });
+        end.unwrap_or(ParkEnd::Spurious)
+    }
+
+    fn ring(&self, _word: &SimU32) {
+        let _ = step(|world| {
+            world.flush();
+            let costs = world.config.machine.costs;
+            world.charge(costs.syscall_ns + costs.futex_wake_ns);
+        });
+        let _ = step(|world| {
+            let sleeper = self
+                .sleeper(world)
+                .filter(|thread| world.threads[*thread as usize].doing == Doing::Waits(Wait::Seat));
+            world.ring(sleeper);
+            self.set_sleeper(world, None);
+        });
+    }
+}
+
+impl World {
+    /// Arms what ends the sleep of the thread that runs; the end, if there will be no sleep.
+    fn fall_asleep(&mut self, until_ns: Option<u64>) -> Result<(), ParkEnd> {
+        let (thread, now_ns) = (self.current, self.now_ns);
+        let turn = self.threads[thread as usize].turn;
+        if let Some(until_ns) = until_ns {
+            if until_ns <= self.clock_ns() {
+                return Err(ParkEnd::Deadline);
+            }
+            self.threads[thread as usize].until_clock_ns = Some(until_ns);
+            let time_ns = self.time_of_clock(until_ns).saturating_add(self.lateness());
+            if time_ns < u64::MAX {
+                self.schedule(time_ns, What::Deadline, thread, turn);
+            }
+        }
+        if self.is_faulty && self.rng.happens(self.config.faults.spurious_chance) {
+            let after_ns = self.rng.within(self.config.faults.spurious_ns);
+            self.schedule(
+                now_ns.saturating_add(after_ns),
+                What::Spurious,
+                thread,
+                turn,
+            );
+        }
+        Ok(())
+    }
+
+    /// By how much a wake comes late, where that goes wrong.
+    fn lateness(&mut self) -> u64 {
+        if !self.is_faulty || !self.rng.happens(self.config.faults.late_chance) {
+            return 0;
+        }
+        self.fault(2);
+        self.rng.within(self.config.faults.late_ns)
+    }
+
+    fn wake_up(&mut self) -> ParkEnd {
+        let (end, what) = match self.threads[self.current as usize].why {
+            Why::Told => (ParkEnd::Rung, 0),
+            Why::Deadline => (ParkEnd::Deadline, 1),
+            Why::Nothing => (ParkEnd::Spurious, 2),
+        };
+        if end == ParkEnd::Spurious {
+            self.fault(3);
+        }
+        self.tally.parks_rung += u64::from(end == ParkEnd::Rung);
+        self.event(EventKind::Unpark, what, 0);
+        end
+    }
+
+    fn ring(&mut self, sleeper: Option<u32>) {
+        self.tally.rings += 1;
+        self.event(EventKind::Ring, sleeper.unwrap_or(NOBODY), 0);
+        match sleeper {
+            Some(sleeper) => self.tell(sleeper),
+            None => self.tally.rings_vain += 1,
+        }
+    }
+
+    /// A thread that waits is told to go on, and will in a moment.
+    pub(super) fn tell(&mut self, thread: u32) {
+        let it = &mut self.threads[thread as usize];
+        it.turn = it.turn.wrapping_add(1);
+        it.doing = Doing::Wakes;
+        it.why = Why::Told;
+        let turn = it.turn;
+        let latency_ns = self.config.machine.costs.ipi_latency_ns + self.lateness();
+        let time_ns = self.now_ns.saturating_add(latency_ns);
+        self.schedule(time_ns, What::Wake, thread, turn);
+    }
+
+    /// Who watches a line that is taken from it looks again.
+    #[inline]
+    pub(super) fn tell_watchers(&mut self, line: u32) {
+        let mut watcher = self.lines.watcher(line);
+        while watcher != NOBODY {
+            let next = self.threads[watcher as usize].next_watcher;
+            self.end_watch(watcher, self.now_ns);
+            watcher = next;
+        }
+    }
+
+    /// A thread that watches goes on.
+    pub(super) fn end_watch(&mut self, thread: u32, now_ns: u64) {
+        self.unwatch(thread);
+        let it = &mut self.threads[thread as usize];
+        it.turn = it.turn.wrapping_add(1);
+        it.doing = Doing::Runs;
+        let cpu = it.cpu;
+        self.resume_at(cpu, now_ns);
+    }
+
+    /// Takes a thread out of the list of those who watch a line.
+    pub(super) fn unwatch(&mut self, thread: u32) {
+        let it = &mut self.threads[thread as usize];
+        let (line, next) = (it.watched, it.next_watcher);
+        (it.watched, it.next_watcher) = (NOBODY, NOBODY);
+        if line == NOBODY {
+            return;
+        }
+        let mut at = self.lines.watcher(line);
+        if at == thread {
+            return self.lines.set_watcher(line, next);
+        }
+        while at != NOBODY {
+            let before = &mut self.threads[at as usize];
+            if before.next_watcher == thread {
+                before.next_watcher = next;
+                return;
+            }
+            at = before.next_watcher;
+        }
+    }
+
+    /// The thread that runs looks at nothing but a line from here on.
+    fn begin_watch(&mut self, line: u32, until_ns: u64) {
+        let thread = self.current;
+        let first = self.lines.watcher(line);
+        let it = &mut self.threads[thread as usize];
+        (it.watched, it.next_watcher) = (line, first);
+        it.doing = Doing::Watches;
+        let turn = it.turn;
+        self.lines.set_watcher(line, thread);
+        let cpu = &mut self.cpus[self.cpu as usize];
+        cpu.resume_ns = self.now_ns;
+        self.event(EventKind::Watch, line, 0);
+        if until_ns < u64::MAX {
+            self.schedule(until_ns, What::Deadline, thread, turn);
+        }
+    }
+}
+
+/// Watches a line until something holds of what lies in it.
+pub(super) fn watch<T>(line: &SimLine<T>, for_ns: u64, changed: impl Fn(&T) -> bool) -> Watched {
+    let begun = look(|world| (line.line(world), world.now_ns.saturating_add(for_ns)));
+    let ended = |watched: Watched, number: u32| {
+        let _ = step(|world| world.event(EventKind::WatchEnd, number, 0));
+        watched
+    };
+    loop {
+        let version = begun.map(|(number, _)| look(|world| world.lines.version(number)));
+        if changed(line) {
+            return begun.map_or(Watched::Changed, |(number, _)| {
+                ended(Watched::Changed, number)
+            });
+        }
+        let Some((number, until_ns)) = begun else {
+            return Watched::Deadline;
+        };
+        let mut is_over = true;
+        wait(|world| {
+            is_over = world.now_ns >= until_ns;
+            // Written since it was looked at: looks again.
+            if is_over || version != Some(Some(world.lines.version(number))) {
+                return Waits::No;
+            }
+            world.begin_watch(number, until_ns);
+            Waits::Yes
+        });
+        if is_over {
+            return ended(Watched::Deadline, number);
+        }
+    }
+}
+
+/// Sleeps for so long.
+pub(super) fn sleep(ns: u64) {
+    let _ = step(|world| {
+        world.flush();
+        let cost = world.config.machine.costs.syscall_ns;
+        world.event(EventKind::Sleep, 0, cost);
+    });
+    wait(|world| {
+        let thread = world.current;
+        let turn = world.threads[thread as usize].turn;
+        let time_ns = world
+            .now_ns
+            .saturating_add(ns)
+            .saturating_add(world.lateness());
+        world.schedule(time_ns, What::Wake, thread, turn);
+        world.block(Wait::Sleep);
+        Waits::Yes
+    });
+}
+
+/// Waits for the end of another thread.
+pub(super) fn join(thread: u32) {
+    let _ = step(|world| {
+        world.flush();
+        let cost = world.config.machine.costs.syscall_ns;
+        world.event(EventKind::Join, thread, cost);
+    });
+    wait(|world| {
+        let it = &mut world.threads[thread as usize];
+        if it.doing == Doing::Ended {
+            return Waits::No;
+        }
+        it.joiners.push(world.current);
+        world.block(Wait::Join);
+        Waits::Yes
+    });
+}
+
+/// What a futex compares: the value that all see.
+impl SimU32 {
+    fn peek(&self) -> u32 {
+        super::world::outside(|| self.load(Ordering::Relaxed))
+    }
+}

@@ -1,0 +1,412 @@
+//! Atomics of the simulated machine.
+//!
+//! An atomic is a plain number that knows its cache line. They are std atomics inside, used as
+//! plain cells: so it is sound, though of no use, to hand one to another OS thread.
+
+use super::buffer::Pending;
+use super::config::{EventKind, Failure};
+use super::queue::What;
+use super::world::{World, look, look_anyway, step};
+use crate::{Ordering, PtrWord, Word};
+use std::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64};
+
+#[cfg(not(target_pointer_width = "64"))]
+compile_error!("the simulated machine keeps 64-bit atomics in pointers: build it for 64 bits");
+
+/// Which line something lies in: the number of the world, that of the line, and whether the line
+/// is its own.
+#[derive(Debug, Default)]
+pub(super) struct Tag(AtomicU64);
+
+/// The tag of what was dropped. No world has this number.
+const DROPPED: u64 = u64::MAX;
+
+impl Tag {
+    /// Of the line that the thread makes now, if it makes one.
+    pub(super) fn new() -> Self {
+        let tag = Tag::default();
+        let _ = look(|world| {
+            if let Some(line) = world.threads[world.current as usize].making {
+                tag.set(world.number, line, false);
+            }
+        });
+        tag
+    }
+
+    fn set(&self, world: u32, line: u32, own: bool) {
+        let tag = u64::from(world) << 32 | u64::from(line) << 1 | u64::from(own);
+        self.0.store(tag, Ordering::Relaxed);
+    }
+
+    pub(super) fn set_own(&self, world: u32, line: u32) {
+        self.set(world, line, true);
+    }
+
+    #[inline]
+    pub(super) fn line_in(&self, world: u32) -> Option<u32> {
+        let tag = self.0.load(Ordering::Relaxed);
+        (tag >> 32 == u64::from(world)).then_some((tag as u32) >> 1)
+    }
+
+    /// Gives its own line back. Who touches it after this is found out, if the memory is still
+    /// what it was.
+    pub(super) fn leave(&self, world: &mut World) {
+        let is_own = self.0.load(Ordering::Relaxed) & 1 != 0;
+        if let Some(line) = self.line_in(world.number).filter(|_| is_own) {
+            world.lines.remove(line);
+        }
+        self.0.store(DROPPED, Ordering::Relaxed);
+    }
+
+    pub(super) fn is_dropped(&self) -> bool {
+        self.0.load(Ordering::Relaxed) == DROPPED
+    }
+}
+
+/// What is common to all atomics: numbers are kept as addresses of nothing.
+#[derive(Debug)]
+pub(super) struct Core {
+    value: AtomicPtr<()>,
+    tag: Tag,
+    /// The only thread so far that has touched it, plus one. A store of such a thread is seen at
+    /// once: nobody else can look, and the atomic may still be moved.
+    only: AtomicU32,
+    /// How many stores to it lie in store buffers.
+    pending: AtomicU32,
+}
+
+impl Core {
+    fn new(value: *mut ()) -> Self {
+        Core {
+            value: AtomicPtr::new(value),
+            tag: Tag::new(),
+            only: AtomicU32::new(look(|world| world.current + 1).unwrap_or(0)),
+            pending: AtomicU32::new(0),
+        }
+    }
+
+    #[inline]
+    fn get(&self) -> *mut () {
+        self.value.load(Ordering::Relaxed)
+    }
+
+    #[inline]
+    fn set(&self, value: *mut ()) {
+        self.value.store(value, Ordering::Relaxed);
+    }
+
+    /// Outside of any world, and while a thread unwinds, it is a plain value.
+    #[cold]
+    fn plainly<R>(&self, f: impl FnOnce(&Self) -> R) -> R {
+        let _ = look_anyway(World::flush_quietly);
+        f(self)
+    }
+
+    #[inline]
+    pub(super) fn load(&self) -> *mut () {
+        step(|world| world.load(self)).unwrap_or_else(|| self.plainly(Core::get))
+    }
+
+    #[inline]
+    fn store(&self, value: *mut ()) {
+        step(|world| world.store(self, value)).unwrap_or_else(|| self.plainly(|it| it.set(value)));
+    }
+
+    /// Changes the value to what `f` says, if it says something; returns the value before.
+    #[inline]
+    fn change(&self, f: impl Fn(*mut ()) -> Option<*mut ()>) -> *mut () {
+        let _ = look(|world| world.is_tso()).is_some_and(|tso| tso && step(World::flush).is_some());
+        let change = |it: &Core| {
+            let before = it.get();
+            if let Some(after) = f(before) {
+                it.set(after);
+            }
+            before
+        };
+        step(|world| {
+            let line = world.line_of(&self.tag);
+            world.note_touch(self);
+            let before = change(self);
+            world.threads[world.current as usize].has_stored = false;
+            let cost = world.write_line(line) + world.config.machine.costs.rmw_extra_ns;
+            world.event(EventKind::Rmw, line, cost);
+            before
+        })
+        .unwrap_or_else(|| self.plainly(change))
+    }
+}
+
+impl Drop for Core {
+    fn drop(&mut self) {
+        let _ = super::world::look_from_anywhere(|world| {
+            if self.pending.load(Ordering::Relaxed) > 0 {
+                world.forget_stores(self);
+            }
+            self.tag.leave(world);
+        });
+    }
+}
+
+impl World {
+    /// A second thread that touches an atomic makes it a shared one.
+    #[inline]
+    fn note_touch(&self, core: &Core) {
+        if self.is_tso() && core.only.load(Ordering::Relaxed) != self.current + 1 {
+            core.only.store(0, Ordering::Relaxed);
+        }
+    }
+
+    #[inline]
+    fn load(&mut self, core: &Core) -> *mut () {
+        let line = self.line_of(&core.tag);
+        self.note_touch(core);
+        let buffer = &self.threads[self.current as usize].buffer;
+        if !buffer.is_empty()
+            && let Some(value) = buffer.newest(core)
+        {
+            let cost = self.config.machine.costs.own_hit_ns;
+            self.event(EventKind::Load, line, cost);
+            return value;
+        }
+        let cost = self.lines.read(line, self.cpu, self.now_ns, &mut self.rng);
+        self.event(EventKind::Load, line, cost);
+        core.get()
+    }
+
+    #[inline]
+    fn store(&mut self, core: &Core, value: *mut ()) {
+        let line = self.line_of(&core.tag);
+        self.note_touch(core);
+        self.threads[self.current as usize].has_stored = true;
+        if self.is_tso() {
+            return self.store_later(core, value, line);
+        }
+        core.set(value);
+        let cost = self.write_line(line);
+        self.event(EventKind::Store, line, cost);
+    }
+
+    /// The CPU takes a line to write it; who watches the line looks. Returns the cost.
+    #[inline]
+    pub(super) fn write_line(&mut self, line: u32) -> u64 {
+        let cost = self.lines.write(line, self.cpu, self.now_ns, &mut self.rng);
+        self.tell_watchers(line);
+        cost
+    }
+
+    fn store_later(&mut self, core: &Core, value: *mut (), line: u32) {
+        if core.only.load(Ordering::Relaxed) == self.current + 1 {
+            self.flush();
+            core.set(value);
+            let cost = self.write_line(line);
+            return self.event(EventKind::Store, line, cost);
+        }
+        let (thread, spec) = (self.current, &self.config.machine);
+        let (cost, full) = (spec.costs.own_hit_ns, spec.store_buffer);
+        let due_ns = self.now_ns.saturating_add(self.rng.within(spec.drain_ns));
+        let buffer = &mut self.threads[thread as usize].buffer;
+        let was_empty = buffer.is_empty();
+        core.pending.fetch_add(1, Ordering::Relaxed);
+        buffer.push(Pending {
+            core,
+            value,
+            line,
+            // In order: none before those in front of it.
+            due_ns: due_ns.max(buffer.last_ns()),
+        });
+        let (len, turn) = (buffer.len(), buffer.turn);
+        self.event(EventKind::Store, line, cost);
+        if was_empty {
+            self.schedule(due_ns, What::Drain, thread, turn);
+        } else if len > full {
+            let cost = self.drain_oldest(thread);
+            self.charge(cost);
+        }
+    }
+
+    /// The oldest store of a thread becomes visible; returns what that costs.
+    fn drain_oldest(&mut self, thread: u32) -> u64 {
+        let Some(oldest) = self.threads[thread as usize].buffer.pop() else {
+            return 0;
+        };
+        // SAFETY: an atomic that is dropped takes its stores out of all buffers first.
+        let core = unsafe { &*oldest.core };
+        core.set(oldest.value);
+        core.pending.fetch_sub(1, Ordering::Relaxed);
+        let (cpu, now_ns) = (self.threads[thread as usize].cpu, self.now_ns);
+        let cost = self.lines.write(oldest.line, cpu, now_ns, &mut self.rng);
+        self.record(now_ns, cpu, thread, EventKind::Drain, oldest.line);
+        self.tell_watchers(oldest.line);
+        cost
+    }
+
+    /// It is time for the oldest store of a thread, and for those due with it.
+    pub(super) fn drain(&mut self, thread: u32) {
+        let turn = self.threads[thread as usize].buffer.turn;
+        self.drain_oldest(thread);
+        if let Some(due_ns) = self.threads[thread as usize].buffer.first_ns() {
+            self.schedule(due_ns.max(self.now_ns), What::Drain, thread, turn);
+        }
+    }
+
+    /// All stores of the thread that runs become visible, which it waits for.
+    #[inline]
+    pub(super) fn flush(&mut self) {
+        while !self.threads[self.current as usize].buffer.is_empty() {
+            let cost = self.drain_oldest(self.current);
+            self.charge(cost);
+        }
+    }
+
+    /// The same for a thread that does not run, so does not wait.
+    pub(super) fn flush_of(&mut self, thread: u32) {
+        while !self.threads[thread as usize].buffer.is_empty() {
+            self.drain_oldest(thread);
+        }
+    }
+
+    fn flush_quietly(&mut self) {
+        self.flush_of(self.current);
+    }
+
+    /// An atomic goes. A store of its last owner goes with it; one of another thread is an error.
+    fn forget_stores(&mut self, core: &Core) {
+        for thread in 0..self.threads.len() {
+            let it = &mut self.threads[thread];
+            if it.buffer.forget(core) && thread as u32 != self.current {
+                let thread = it.name.clone();
+                let line = core.tag.line_in(self.number).unwrap_or(u32::MAX);
+                self.fail(Failure::StoreToDropped { thread, line });
+            }
+        }
+    }
+}
+
+/// What a number is kept as.
+fn kept(value: u64) -> *mut () {
+    std::ptr::without_provenance_mut(value as usize)
+}
+
+macro_rules! word {
+    ($name:ident, $value:ty, $doc:literal) => {
+        #[doc = $doc]
+        #[derive(Debug)]
+        pub struct $name(Core);
+
+        impl $name {
+            #[inline]
+            fn change(&self, f: impl Fn($value) -> $value) -> $value {
+                let of = |ptr: *mut ()| ptr.addr() as $value;
+                of(self.0.change(|before| Some(kept(f(of(before)).into()))))
+            }
+        }
+
+        impl Word<$value> for $name {
+            fn new(value: $value) -> Self {
+                $name(Core::new(kept(value.into())))
+            }
+            #[inline]
+            fn load(&self, _order: Ordering) -> $value {
+                self.0.load().addr() as $value
+            }
+            #[inline]
+            fn store(&self, value: $value, _order: Ordering) {
+                self.0.store(kept(value.into()));
+            }
+            #[inline]
+            fn swap(&self, value: $value, _order: Ordering) -> $value {
+                self.change(|_| value)
+            }
+            #[inline]
+            fn fetch_or(&self, bits: $value, _order: Ordering) -> $value {
+                self.change(|before| before | bits)
+            }
+            #[inline]
+            fn fetch_and(&self, bits: $value, _order: Ordering) -> $value {
+                self.change(|before| before & bits)
+            }
+            #[inline]
+            fn fetch_xor(&self, bits: $value, _order: Ordering) -> $value {
+                self.change(|before| before ^ bits)
+            }
+            #[inline]
+            fn fetch_add(&self, value: $value, _order: Ordering) -> $value {
+                self.change(|before| before.wrapping_add(value))
+            }
+            #[inline]
+            fn fetch_sub(&self, value: $value, _order: Ordering) -> $value {
+                self.change(|before| before.wrapping_sub(value))
+            }
+            #[inline]
+            fn compare_exchange(
+                &self,
+                seen: $value,
+                new: $value,
+                _ok: Ordering,
+                _fail: Ordering,
+            ) -> Result<$value, $value> {
+                let (old, new) = (kept(seen.into()), kept(new.into()));
+                let before = self.0.change(|before| (before == old).then_some(new));
+                let before = before.addr() as $value;
+                if before == seen {
+                    Ok(before)
+                } else {
+                    Err(before)
+                }
+            }
+        }
+    };
+}
+
+word!(SimU32, u32, "A simulated atomic of 32 bits.");
+word!(SimU64, u64, "A simulated atomic of 64 bits.");
+
+/// A simulated atomic pointer.
+pub struct SimPtr<T>(Core, std::marker::PhantomData<*mut T>);
+
+// SAFETY: an atomic pointer may go anywhere, as std's.
+unsafe impl<T> Send for SimPtr<T> {}
+// SAFETY: as for Send.
+unsafe impl<T> Sync for SimPtr<T> {}
+
+impl<T> std::fmt::Debug for SimPtr<T> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("SimPtr")
+    }
+}
+
+impl<T> PtrWord<T> for SimPtr<T> {
+    fn new(ptr: *mut T) -> Self {
+        SimPtr(Core::new(ptr.cast()), std::marker::PhantomData)
+    }
+    #[inline]
+    fn load(&self, _order: Ordering) -> *mut T {
+        self.0.load().cast()
+    }
+    #[inline]
+    fn store(&self, ptr: *mut T, _order: Ordering) {
+        self.0.store(ptr.cast());
+    }
+    #[inline]
+    fn swap(&self, ptr: *mut T, _order: Ordering) -> *mut T {
+        self.0.change(|_| Some(ptr.cast())).cast()
+    }
+    #[inline]
+    fn compare_exchange_weak(
+        &self,
+        seen: *mut T,
+        new: *mut T,
+        _ok: Ordering,
+        _fail: Ordering,
+    ) -> Result<*mut T, *mut T> {
+        let before = self
+            .0
+            .change(|it| (it == seen.cast()).then_some(new.cast()));
+        let before = before.cast::<T>();
+        if before == seen {
+            Ok(before)
+        } else {
+            Err(before)
+        }
+    }
+}

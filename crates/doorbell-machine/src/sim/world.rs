@@ -1,0 +1,494 @@
+//! The world: all that one run of the simulated machine consists of, and how time goes on in it.
+
+use super::config::{Config, Event, EventKind, Failure, Fault, Memory};
+use super::lines::{Lines, NOBODY};
+use super::queue::{Due, Queue, What};
+use super::rng::Rng;
+use super::sched::Cpu;
+use super::thread::{Doing, Thread, Wait, Why};
+use super::{Sink, words};
+use crate::mark::Marks;
+use corosensei::Yielder;
+use std::cell::Cell;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+thread_local! {
+    /// The world whose thread runs now; null at all other times, also while the world itself
+    /// decides who is next.
+    static WORLD: Cell<*mut World> = const { Cell::new(std::ptr::null_mut()) };
+    /// The world of this OS thread, also between the steps of its threads.
+    static WHOLE: Cell<*mut World> = const { Cell::new(std::ptr::null_mut()) };
+}
+
+/// Numbers of worlds, so that an atomic knows whether its line is one of this world.
+static WORLDS: AtomicU32 = AtomicU32::new(0);
+
+/// Makes a world the current one of this OS thread, or none.
+pub(super) fn set_current(world: *mut World) {
+    WORLD.set(world);
+}
+
+/// Makes a world that of this OS thread, or none.
+pub(super) fn set_whole(world: *mut World) {
+    WHOLE.set(world);
+}
+
+/// Whether this OS thread has a world already.
+pub(super) fn has_whole() -> bool {
+    !WHOLE.get().is_null()
+}
+
+/// The world of this OS thread, for what is dropped wherever that may be. Not from the world's own
+/// code.
+pub(super) fn look_from_anywhere<R>(f: impl FnOnce(&mut World) -> R) -> Option<R> {
+    let world = WHOLE.get();
+    // SAFETY: as in `step`; nobody has a reference to the world while a program's code runs.
+    (!world.is_null()).then(|| f(unsafe { &mut *world }))
+}
+
+/// The world whose thread the caller is. None while that one unwinds: a step in a drop could
+/// switch to another thread, which would then seem to unwind.
+#[inline]
+fn current() -> Option<*mut World> {
+    let world = WORLD.get();
+    (!world.is_null() && !std::thread::panicking()).then_some(world)
+}
+
+/// One step of the thread that runs: what it does, and then, if its clock has passed that of
+/// others, their turn. `None` outside of any world.
+#[inline]
+pub(super) fn step<R>(f: impl FnOnce(&mut World) -> R) -> Option<R> {
+    let world = current()?;
+    // SAFETY: the world lives while its threads run; the reference ends before another of them
+    // does, and `f` is the world's own code, which runs none.
+    let (result, yielder) = unsafe {
+        let world = &mut *world;
+        let result = f(world);
+        (result, world.give_way())
+    };
+    if let Some(yielder) = yielder {
+        suspend(yielder);
+    }
+    Some(result)
+}
+
+/// As [`step`], without giving way: for what takes no time.
+pub(super) fn look<R>(f: impl FnOnce(&mut World) -> R) -> Option<R> {
+    // SAFETY: as in `step`.
+    current().map(|world| f(unsafe { &mut *world }))
+}
+
+/// As [`look`], also while the thread unwinds.
+pub(super) fn look_anyway<R>(f: impl FnOnce(&mut World) -> R) -> Option<R> {
+    let world = WORLD.get();
+    // SAFETY: as in `step`.
+    (!world.is_null()).then(|| f(unsafe { &mut *world }))
+}
+
+/// The thread that runs has left its CPU, says `f`, and gives way until it is its turn again.
+/// Not if `f` says no.
+pub(super) fn wait(f: impl FnOnce(&mut World) -> Waits) {
+    let Some(world) = current() else { return };
+    // SAFETY: as in `step`.
+    let yielder = unsafe {
+        let world = &mut *world;
+        match f(world) {
+            Waits::Yes => Some(world.threads[world.current as usize].yielder),
+            Waits::No => None,
+        }
+    };
+    if let Some(yielder) = yielder {
+        suspend(yielder);
+    }
+}
+
+/// Whether a thread has to wait.
+#[must_use]
+pub(super) enum Waits {
+    Yes,
+    No,
+}
+
+#[inline]
+fn suspend(yielder: *const Yielder<(), ()>) {
+    // SAFETY: set by the thread that runs when it began; it lies on its own stack, below this.
+    unsafe { &*yielder }.suspend(());
+}
+
+/// Calls `f` outside of the world: what it reads and writes are no events.
+pub(super) fn outside<R>(f: impl FnOnce() -> R) -> R {
+    struct Back(*mut World);
+    impl Drop for Back {
+        fn drop(&mut self) {
+            set_current(self.0);
+        }
+    }
+    let _back = Back(WORLD.replace(std::ptr::null_mut()));
+    f()
+}
+
+/// All that one run consists of.
+pub(super) struct World {
+    /// Neither 0 nor the last one.
+    pub(super) number: u32,
+    pub(super) config: Config,
+    /// The clock of the thread that runs.
+    pub(super) now_ns: u64,
+    /// The thread that runs, and its CPU.
+    pub(super) current: u32,
+    pub(super) cpu: u32,
+    /// How long everything takes there, in per cent.
+    pub(super) slow_percent: u64,
+    /// When the first of the others goes on.
+    first_ns: u64,
+    queue: Queue,
+    /// Taken out of the queue already.
+    pub(super) next: Option<Due>,
+    pub(super) rng: Rng,
+    pub(super) program_rng: Rng,
+    pub(super) lines: Lines,
+    pub(super) cpus: Vec<Cpu>,
+    pub(super) threads: Vec<Thread>,
+    /// Threads that were started and have no stack yet.
+    pub(super) born: Vec<super::run::Born>,
+    pub(super) sink: Option<Sink>,
+    pub(super) hash: u64,
+    pub(super) events: u64,
+    /// The number of the event at which something is to be looked at.
+    special: u64,
+    /// The number of the event at which a thread is descheduled.
+    deschedule: u64,
+    /// How many of the planned faults are over.
+    planned: usize,
+    pub(super) is_faulty: bool,
+    /// How far the program's clock has jumped.
+    clock_ahead_ns: u64,
+    pub(super) tally: Tally,
+    pub(super) failure: Option<Failure>,
+}
+
+/// What a world counts.
+#[derive(Debug, Default)]
+pub(super) struct Tally {
+    pub(super) rings: u64,
+    pub(super) rings_vain: u64,
+    pub(super) parks: u64,
+    pub(super) parks_rung: u64,
+    pub(super) faults: u64,
+    pub(super) marks: Marks,
+}
+
+impl World {
+    pub(super) fn new(config: Config, sink: Option<Sink>) -> Self {
+        let spec = &config.machine;
+        let mut cpus: Vec<Cpu> = (0..spec.cpus()).map(|_| Cpu::default()).collect();
+        for (cpu, percent) in &config.faults.slow_cpus {
+            if let Some(cpu) = cpus.get_mut(*cpu) {
+                cpu.slow_percent = (*percent).max(1);
+            }
+        }
+        let mut world = World {
+            number: next_number(),
+            now_ns: 0,
+            current: NOBODY,
+            cpu: 0,
+            slow_percent: 100,
+            first_ns: u64::MAX,
+            queue: Queue::default(),
+            next: None,
+            rng: Rng::new(config.seed, 1),
+            program_rng: Rng::new(config.seed, 2),
+            lines: Lines::new(spec),
+            cpus,
+            threads: Vec::new(),
+            born: Vec::new(),
+            sink,
+            hash: 0,
+            events: 0,
+            special: 0,
+            deschedule: 0,
+            planned: 0,
+            is_faulty: true,
+            clock_ahead_ns: 0,
+            tally: Tally::default(),
+            failure: None,
+            config,
+        };
+        world.config.faults.planned.sort_by_key(|plan| plan.event);
+        world.draw_deschedule();
+        world
+    }
+
+    /// Something happens at a time, to a thread.
+    #[inline]
+    pub(super) fn record(
+        &mut self,
+        time_ns: u64,
+        cpu: u32,
+        thread: u32,
+        kind: EventKind,
+        line: u32,
+    ) {
+        self.events += 1;
+        let event = Event {
+            time_ns,
+            cpu,
+            thread,
+            kind,
+            line,
+        };
+        let what = u64::from(kind as u8) << 56 | u64::from(cpu) << 44 | u64::from(thread);
+        self.hash = mix(mix(self.hash, time_ns ^ what), u64::from(line));
+        self.threads[thread as usize].record(event);
+        if let Some(sink) = &mut self.sink {
+            sink(&event);
+        }
+    }
+
+    /// The thread that runs does something that costs so much.
+    #[inline]
+    pub(super) fn event(&mut self, kind: EventKind, line: u32, cost_ns: u64) {
+        self.record(self.now_ns, self.cpu, self.current, kind, line);
+        self.charge(cost_ns);
+    }
+
+    #[inline]
+    pub(super) fn charge(&mut self, cost_ns: u64) {
+        let cost_ns = if self.slow_percent == 100 {
+            cost_ns
+        } else {
+            cost_ns.saturating_mul(self.slow_percent) / 100
+        };
+        self.now_ns = self.now_ns.saturating_add(cost_ns);
+    }
+
+    /// Puts something into the queue.
+    pub(super) fn schedule(&mut self, time_ns: u64, what: What, of: u32, turn: u32) {
+        let due = self.due(time_ns, what, of, turn);
+        self.queue.push(due);
+        self.first_ns = self.first_ns.min(time_ns);
+    }
+
+    fn due(&mut self, time_ns: u64, what: What, of: u32, turn: u32) -> Due {
+        Due {
+            time_ns,
+            tie: self.rng.next() as u32,
+            of,
+            what,
+            turn,
+        }
+    }
+
+    /// After a step: how to let others go on, if it is their turn.
+    #[inline]
+    fn give_way(&mut self) -> Option<*const Yielder<(), ()>> {
+        if self.now_ns <= self.first_ns && self.events < self.special {
+            return None;
+        }
+        self.give_way_slowly()
+    }
+
+    fn give_way_slowly(&mut self) -> Option<*const Yielder<(), ()>> {
+        let yielder = self.threads[self.current as usize].yielder;
+        if self.events >= self.special && self.is_stopped_by_a_fault() {
+            return Some(yielder);
+        }
+        if self.failure.is_some() {
+            return Some(yielder);
+        }
+        // What was put into the queue since may have been void.
+        if self.now_ns <= self.queue.first_ns() {
+            return None;
+        }
+        let turn = self.cpus[self.cpu as usize].turn;
+        self.cpus[self.cpu as usize].resume_ns = self.now_ns;
+        let due = self.due(self.now_ns, What::Cpu, self.cpu, turn);
+        self.next = Some(self.queue.exchange(due));
+        Some(yielder)
+    }
+
+    /// Looks at what is to happen at certain events. Whether the thread has left its CPU.
+    fn is_stopped_by_a_fault(&mut self) -> bool {
+        if self.events >= self.config.events_max {
+            self.fail(Failure::Events(self.events));
+            return false;
+        }
+        let mut away_ns = None;
+        while self.is_faulty
+            && let Some(plan) = self.config.faults.planned.get(self.planned)
+            && plan.event <= self.events
+        {
+            self.planned += 1;
+            match plan.fault {
+                Fault::Deschedule { ns } => away_ns = Some(ns),
+                Fault::ClockJump { ns } => self.jump_clock(ns),
+            }
+        }
+        if self.is_faulty && self.deschedule <= self.events {
+            away_ns = Some(self.rng.within(self.config.faults.deschedule_ns));
+            self.draw_deschedule();
+        }
+        self.next_special();
+        let Some(away_ns) = away_ns else { return false };
+        self.fault(0);
+        self.flush();
+        let (thread, back_ns) = (self.current, self.now_ns.saturating_add(away_ns));
+        let turn = self.threads[thread as usize].turn;
+        self.schedule(back_ns, What::Wake, thread, turn);
+        self.block(Wait::Fault);
+        true
+    }
+
+    fn draw_deschedule(&mut self) {
+        let tries = self.rng.tries(self.config.faults.deschedule_chance);
+        self.deschedule = self.events.saturating_add(tries);
+        self.next_special();
+    }
+
+    fn next_special(&mut self) {
+        let planned = self.config.faults.planned.get(self.planned);
+        let planned = planned.map_or(u64::MAX, |plan| plan.event);
+        let faults = if self.is_faulty {
+            planned.min(self.deschedule)
+        } else {
+            u64::MAX
+        };
+        self.special = faults.min(self.config.events_max);
+    }
+
+    /// No fault happens from here on.
+    pub(super) fn end_faults(&mut self) {
+        self.is_faulty = false;
+        self.cpus.iter_mut().for_each(|cpu| cpu.slow_percent = 100);
+        self.slow_percent = 100;
+        self.next_special();
+    }
+
+    /// A fault happens to the thread that runs.
+    pub(super) fn fault(&mut self, which: u32) {
+        self.tally.faults += 1;
+        self.event(EventKind::Fault, which, 0);
+    }
+
+    /// The run ends here.
+    pub(super) fn fail(&mut self, failure: Failure) {
+        self.failure.get_or_insert(failure);
+        // Whoever runs gives way at its next step.
+        self.special = 0;
+    }
+
+    /// The time of the program.
+    pub(super) fn clock_ns(&self) -> u64 {
+        self.now_ns.saturating_add(self.clock_ahead())
+    }
+
+    /// When the clock of the program shows this. Its last moment means never, unless it comes within
+    /// the run: so that a thread which waits for it does not hide a deadlock.
+    pub(super) fn time_of_clock(&self, clock_ns: u64) -> u64 {
+        let ahead_ns = self.clock_ahead();
+        let time_ns = clock_ns.saturating_sub(ahead_ns);
+        if clock_ns == u64::MAX && time_ns > self.config.time_max_ns {
+            return u64::MAX;
+        }
+        time_ns
+    }
+
+    fn clock_ahead(&self) -> u64 {
+        let start_ns = self.config.clock_start_ns;
+        start_ns.saturating_add(self.clock_ahead_ns)
+    }
+
+    fn jump_clock(&mut self, ns: u64) {
+        self.clock_ahead_ns = self.clock_ahead_ns.saturating_add(ns);
+        self.fault(1);
+        for thread in 0..self.threads.len() as u32 {
+            let it = &self.threads[thread as usize];
+            if let Some(until_ns) = it.until_clock_ns {
+                let turn = it.turn;
+                let time_ns = self.time_of_clock(until_ns).max(self.now_ns);
+                self.schedule(time_ns, What::Deadline, thread, turn);
+            }
+        }
+    }
+
+    /// What happens next; `None` if nothing ever does.
+    pub(super) fn pop(&mut self) -> Option<Due> {
+        self.next.take().or_else(|| self.queue.pop())
+    }
+
+    /// Lets something happen. The thread that runs now, if one does.
+    #[inline]
+    pub(super) fn happen(&mut self, due: Due) -> Option<u32> {
+        self.now_ns = due.time_ns;
+        if due.what == What::Cpu {
+            let cpu = &self.cpus[due.of as usize];
+            if cpu.turn != due.turn {
+                return None;
+            }
+            (self.current, self.cpu) = (cpu.current, due.of);
+            self.slow_percent = cpu.slow_percent;
+            self.first_ns = self.queue.first_ns();
+            return Some(self.current);
+        }
+        self.happen_to_others(due);
+        None
+    }
+
+    fn happen_to_others(&mut self, due: Due) {
+        if due.what == What::Slice {
+            return self.end_slice(due.of, due.turn, due.time_ns);
+        }
+        let thread = &mut self.threads[due.of as usize];
+        if due.what == What::Drain {
+            if thread.buffer.turn == due.turn {
+                self.drain(due.of);
+            }
+            return;
+        }
+        if thread.turn != due.turn {
+            return;
+        }
+        match due.what {
+            What::Wake | What::Cpu | What::Slice | What::Drain => {}
+            What::Deadline => thread.why = Why::Deadline,
+            What::Spurious => thread.why = Why::Nothing,
+        }
+        if thread.doing == Doing::Watches {
+            return self.end_watch(due.of, due.time_ns);
+        }
+        self.make_ready(due.of, due.time_ns);
+    }
+
+    pub(super) fn is_tso(&self) -> bool {
+        self.config.memory == Memory::Tso
+    }
+
+    /// The line of an atomic; one of its own where it has none of this world.
+    #[inline]
+    pub(super) fn line_of(&mut self, tag: &words::Tag) -> u32 {
+        if let Some(line) = tag.line_in(self.number) {
+            return line;
+        }
+        if tag.is_dropped() {
+            let thread = self.threads[self.current as usize].name.clone();
+            self.fail(Failure::TouchedAfterDrop { thread });
+        }
+        let line = self.lines.add();
+        tag.set_own(self.number, line);
+        line
+    }
+}
+
+#[inline]
+fn mix(hash: u64, word: u64) -> u64 {
+    (hash.rotate_left(5) ^ word).wrapping_mul(0x517C_C1B7_2722_0A95)
+}
+
+fn next_number() -> u32 {
+    loop {
+        let number = WORLDS.fetch_add(1, Ordering::Relaxed).wrapping_add(1);
+        if number != 0 && number != u32::MAX {
+            return number;
+        }
+    }
+}

@@ -1,0 +1,69 @@
+//! Many seeds through many shapes, each twice; and mutants, which some seed must notice.
+//!
+//! A [`Shape`] is a kind of random program together with the oracles that judge it. What it runs
+//! follows from a [`Setup`] alone, and so does everything that happens then: a failure is repeated
+//! by its setup.
+
+mod hunt;
+mod machine;
+mod mutants;
+mod run;
+mod shapes;
+mod span;
+#[cfg(test)]
+mod tests;
+
+use doorbell_machine::sim::{MachineSpec, Memory, Outcome, RunError, Sink};
+
+pub use hunt::{Hunt, Killed, Mutant, hunt};
+pub use machine::machine_for;
+pub use mutants::MUTANTS;
+pub use run::{Found, Fuzzed, MarkRow, Plan, Tally, What, fuzz};
+pub use shapes::SHAPES;
+pub use span::{CORES_MAX, Span, SpanError};
+
+/// What fixes a run.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Setup {
+    /// Every choice comes from it.
+    pub seed: u64,
+    /// How many cores the program has lanes on.
+    pub cores: usize,
+    /// The memory model.
+    pub memory: Memory,
+    /// The machine of which parts are taken; the usual one if there is none.
+    pub profile: Option<MachineSpec>,
+}
+
+impl Setup {
+    /// A machine with so many CPUs, which may be more than there are lanes.
+    #[must_use]
+    pub fn machine(&self, cpus: usize) -> MachineSpec {
+        machine_for(cpus, self.profile.as_ref())
+    }
+}
+
+/// Runs a setup, and tells the sink of every event. It may say [`RunError`] if the run cannot begin.
+pub type Run = fn(&Setup, Option<Sink>) -> Result<Outcome, RunError>;
+
+/// A kind of random program, with its oracles.
+#[derive(Clone, Copy, Debug)]
+pub struct Shape {
+    /// Its name on the command line.
+    pub name: &'static str,
+    /// One line: what it does.
+    pub about: &'static str,
+    /// Runs it.
+    pub run: Run,
+}
+
+/// The setup of a seed, which picks one of the numbers of cores.
+#[must_use]
+pub fn setup(seed: u64, cores: Span, memory: Memory, profile: Option<&MachineSpec>) -> Setup {
+    Setup {
+        seed,
+        cores: cores.pick(seed) as usize,
+        memory,
+        profile: profile.cloned(),
+    }
+}

@@ -1,0 +1,166 @@
+//! A run of the fuzzer: seeds, each through every shape, each twice.
+
+use doorbell_machine::Mark;
+use doorbell_machine::sim::{Failure, MachineSpec, Memory, Outcome, RunError};
+
+use super::{Setup, Shape, Span, setup};
+
+/// What is to be fuzzed.
+#[derive(Clone, Debug)]
+pub struct Plan<'a> {
+    /// The seeds.
+    pub seeds: Span,
+    /// How many cores the runs have; each seed picks a number.
+    pub cores: Span,
+    /// The memory model.
+    pub memory: Memory,
+    /// The machine of which parts are taken; the usual one if it is left out.
+    pub profile: Option<&'a MachineSpec>,
+    /// The shapes; each seed runs through all of them.
+    pub shapes: &'a [Shape],
+}
+
+/// What was counted over all runs; second runs are not.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Tally {
+    /// Seeds that were begun.
+    pub seeds: u64,
+    /// Runs, one for each seed and shape.
+    pub runs: u64,
+    /// Events of the machine.
+    pub events: u64,
+    /// Simulated time.
+    pub time_ns: u64,
+    /// Rings.
+    pub rings: u64,
+    /// Parks.
+    pub parks: u64,
+    /// Faults.
+    pub faults: u64,
+}
+
+/// A rare branch, and how many seeds have reached it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct MarkRow {
+    /// The branch.
+    pub mark: Mark,
+    /// Seeds that reached it in any of their runs.
+    pub seeds: u64,
+}
+
+/// What was wrong with a run.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum What {
+    /// An oracle, or the machine, found a failure.
+    Failed(Failure),
+    /// The second run of the same setup was another one.
+    Differs {
+        /// The hash of the first run.
+        first: u64,
+        /// The hash of the second.
+        second: u64,
+    },
+}
+
+/// A run in which something was wrong.
+#[derive(Clone, Debug)]
+pub struct Found {
+    /// The shape's name.
+    pub shape: &'static str,
+    /// What repeats it.
+    pub setup: Setup,
+    /// What it was.
+    pub what: What,
+    /// How the run ended.
+    pub outcome: Outcome,
+}
+
+/// What a run of the fuzzer came to.
+#[derive(Clone, Debug)]
+pub struct Fuzzed {
+    /// What was counted.
+    pub tally: Tally,
+    /// All marks.
+    pub marks: Vec<MarkRow>,
+    /// What was wrong, if anything was; the run ended there.
+    pub found: Option<Box<Found>>,
+}
+
+impl Fuzzed {
+    fn new() -> Self {
+        let row = |mark: &Mark| MarkRow {
+            mark: *mark,
+            seeds: 0,
+        };
+        Self {
+            tally: Tally::default(),
+            marks: Mark::ALL.iter().map(row).collect(),
+            found: None,
+        }
+    }
+}
+
+/// Runs seeds until all are done or one fails. `before` is told of each.
+///
+/// # Errors
+/// [`RunError`] if a run could not begin.
+pub fn fuzz(plan: &Plan<'_>, mut before: impl FnMut(u64, &Fuzzed)) -> Result<Fuzzed, RunError> {
+    let mut done = Fuzzed::new();
+    for seed in plan.seeds.iter() {
+        before(seed, &done);
+        one_seed(plan, seed, &mut done)?;
+        if done.found.is_some() {
+            break;
+        }
+    }
+    Ok(done)
+}
+
+/// Runs one seed through all shapes, up to the first that fails.
+fn one_seed(plan: &Plan<'_>, seed: u64, done: &mut Fuzzed) -> Result<(), RunError> {
+    let setup = setup(seed, plan.cores, plan.memory, plan.profile);
+    done.tally.seeds += 1;
+    let mut reached = doorbell_machine::Marks::default();
+    for shape in plan.shapes {
+        let first = (shape.run)(&setup, None)?;
+        done.tally.add(&first);
+        reached = reached.and(first.marks);
+        let second = (shape.run)(&setup, None)?;
+        if let Some(what) = judge(&first, &second) {
+            done.found = Some(Box::new(Found {
+                shape: shape.name,
+                setup,
+                what,
+                outcome: first,
+            }));
+            break;
+        }
+    }
+    for row in done.marks.iter_mut().filter(|row| reached.has(row.mark)) {
+        row.seeds += 1;
+    }
+    Ok(())
+}
+
+/// What is wrong with a run and its repetition. That they differ comes first: then a failure could
+/// not be repeated.
+fn judge(first: &Outcome, second: &Outcome) -> Option<What> {
+    if first.hash != second.hash || first.events != second.events {
+        return Some(What::Differs {
+            first: first.hash,
+            second: second.hash,
+        });
+    }
+    first.failure.clone().map(What::Failed)
+}
+
+impl Tally {
+    fn add(&mut self, outcome: &Outcome) {
+        self.runs += 1;
+        self.events += outcome.events;
+        self.time_ns = self.time_ns.saturating_add(outcome.time_ns);
+        self.rings += outcome.rings;
+        self.parks += outcome.parks;
+        self.faults += outcome.faults;
+    }
+}

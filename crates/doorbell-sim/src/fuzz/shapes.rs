@@ -1,0 +1,79 @@
+//! The scenarios as shapes of any number of cores.
+
+use doorbell_machine::sim::{CPUS_MAX, Outcome, RunError, Sink};
+
+use super::{Setup, Shape};
+use crate::scenario;
+
+/// The shapes that are fuzzed.
+pub const SHAPES: [Shape; 5] = shapes::<0>();
+
+/// CPUs that a scenario needs for the threads that begin it and watch it.
+const OWN_CPUS: usize = 2;
+
+/// The same on a machine with the mutant of this number.
+pub(super) const fn shapes<const BUG: u8>() -> [Shape; 5] {
+    [
+        Shape {
+            name: "two-lanes",
+            about: "bell and mailbox: posts and calls from other threads, with faults",
+            run: two_lanes::<BUG>,
+        },
+        Shape {
+            name: "conserving",
+            about: "tasks that are spawned, woken and stolen, timers; no lane idles while another has too much",
+            run: conserving::<BUG>,
+        },
+        Shape {
+            name: "storm",
+            about: "everything, with faults, long polls and cores that go off",
+            run: storm::<BUG>,
+        },
+        Shape {
+            name: "leaps",
+            about: "everything, while the clock jumps by years",
+            run: leaps::<BUG>,
+        },
+        Shape {
+            name: "ends",
+            about: "everything, while the lanes end",
+            run: ends::<BUG>,
+        },
+    ]
+}
+
+fn two_lanes<const BUG: u8>(setup: &Setup, sink: Option<Sink>) -> Result<Outcome, RunError> {
+    run::<BUG>(scenario::Shape::two_lanes(), setup, sink)
+}
+
+fn conserving<const BUG: u8>(setup: &Setup, sink: Option<Sink>) -> Result<Outcome, RunError> {
+    run::<BUG>(scenario::Shape::conserving(), setup, sink)
+}
+
+fn storm<const BUG: u8>(setup: &Setup, sink: Option<Sink>) -> Result<Outcome, RunError> {
+    run::<BUG>(scenario::Shape::storm(), setup, sink)
+}
+
+fn leaps<const BUG: u8>(setup: &Setup, sink: Option<Sink>) -> Result<Outcome, RunError> {
+    run::<BUG>(scenario::Shape::leaps(), setup, sink)
+}
+
+fn ends<const BUG: u8>(setup: &Setup, sink: Option<Sink>) -> Result<Outcome, RunError> {
+    run::<BUG>(scenario::Shape::ends(), setup, sink)
+}
+
+/// A scenario with a lane on each of the setup's cores, and the more threads around them the more
+/// there are.
+fn run<const BUG: u8>(
+    shape: scenario::Shape,
+    setup: &Setup,
+    sink: Option<Sink>,
+) -> Result<Outcome, RunError> {
+    let foreign = shape.foreign + setup.cores / 32;
+    // Where there is no room for more CPUs, all other threads share those of the lanes.
+    let cpus = (setup.cores + foreign + OWN_CPUS).min(CPUS_MAX);
+    let sized = shape.sized(setup.cores, setup.memory, setup.machine(cpus));
+    let shape = scenario::Shape { foreign, ..sized };
+    let report = scenario::run_traced::<BUG>(setup.seed, &shape, sink)?;
+    Ok(report.outcome)
+}

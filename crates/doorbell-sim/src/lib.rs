@@ -1,0 +1,15 @@
+//! Doorbell on simulated machines.
+//!
+//! The machine itself is `doorbell_machine::sim`. Here is what is run on it and what is made of it:
+//!
+//! | module | what is in it |
+//! |---|---|
+//! | [`scenario`] | random programs over the protocols of `doorbell-core`, and what must hold of them |
+//! | [`fuzz`] | many seeds through many shapes of them, and mutants |
+//! | [`profile`] | machines as files, each number with its source |
+//! | [`trace`] | a run as a file for Chrome's and Perfetto's viewers |
+
+pub mod fuzz;
+pub mod profile;
+pub mod scenario;
+pub mod trace;

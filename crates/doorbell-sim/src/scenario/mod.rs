@@ -1,0 +1,171 @@
+//! Scenarios: the real protocols of `doorbell-core` on a simulated machine, driven by random
+//! programs, with faults first and then a quiet phase in which everything must come to its end.
+//!
+//! ```
+//! use doorbell_sim::scenario::{Shape, run};
+//!
+//! let shape = Shape::two_lanes();
+//! let (first, again) = (run::<0>(7, &shape).unwrap(), run::<0>(7, &shape).unwrap());
+//! assert_eq!(first.outcome.failure, None);
+//! assert_eq!(first.outcome.hash, again.outcome.hash);
+//! ```
+
+mod crew;
+mod ledger;
+mod oracle;
+mod program;
+mod shape;
+#[cfg(test)]
+mod tests;
+mod timer;
+
+pub use program::Repertoire;
+pub use shape::Shape;
+
+use crew::{CrewConfig, Lanes, Threads};
+use doorbell_machine::sim::{self, Outcome, RunError, SimCounter, SimThread, Sink};
+use doorbell_machine::{Counter, Machine, Sim, ThreadError, ThreadHandle, ThreadSpec};
+use ledger::Ledger;
+use program::Player;
+use shape::Plan;
+use std::sync::Arc;
+
+/// How a run went.
+#[derive(Debug)]
+pub struct Report {
+    /// What the machine says. A failure names the oracle first.
+    pub outcome: Outcome,
+    /// How many things the programs did.
+    pub steps: u64,
+    /// How many timers fired.
+    pub timers: u64,
+}
+
+/// Runs a shape under a seed, with the mutant of that number, or 0 for none.
+///
+/// # Errors
+/// [`RunError`] if the machine of the shape cannot be simulated.
+pub fn run<const BUG: u8>(seed: u64, shape: &Shape) -> Result<Report, RunError> {
+    run_traced::<BUG>(seed, shape, None)
+}
+
+/// As [`run`], and tells `sink` of every event.
+///
+/// # Errors
+/// As for [`run`].
+pub fn run_traced<const BUG: u8>(
+    seed: u64,
+    shape: &Shape,
+    sink: Option<Sink>,
+) -> Result<Report, RunError> {
+    let plan = Plan::of(shape, seed);
+    let config = plan.config.clone();
+    let ledger = Arc::new(Ledger::default());
+    let (theirs, shape) = (Arc::clone(&ledger), shape.clone());
+    let outcome = sim::run_traced(config, sink, move || {
+        if let Err(error) = play::<BUG>(&shape, &plan, theirs) {
+            sim::fail(error.to_string());
+        }
+    })?;
+    Ok(Report {
+        outcome,
+        steps: ledger.steps(),
+        timers: ledger.timers(),
+    })
+}
+
+/// By when the last fault is over that began before all faults ended.
+const SETTLE_NS: u64 = 1_000_000;
+
+/// After how long lanes end that do so while programs run, at most.
+const ENDS_MAX_NS: u64 = 700_000;
+
+/// The first thread of a run.
+fn play<const BUG: u8>(shape: &Shape, plan: &Plan, ledger: Arc<Ledger>) -> Result<(), ThreadError> {
+    Sim::<BUG>::bind_thread(&[shape.main_cpu()])?;
+    let config = CrewConfig {
+        lanes: shape.lanes,
+        idle: plan.idle,
+        switches: plan.switches,
+    };
+    let (lanes, threads): (Arc<Lanes<BUG>>, Threads) = Lanes::start(config, ledger)?;
+    let stop = Arc::new(SimCounter::default());
+    let watcher = watch::<BUG>(shape, &lanes, &stop)?;
+    let player = Player {
+        lanes: Arc::clone(&lanes),
+        may: shape.may,
+    };
+    let mut foreigners = Vec::new();
+    for foreigner in 0..shape.foreign {
+        let (player, steps) = (player.clone(), shape.steps);
+        let body = move || player.play_outside(steps);
+        foreigners.push(spawn::<BUG>("foreign", shape.foreign_cpu(foreigner), body)?);
+    }
+    if shape.ends {
+        lanes.ledger.let_end();
+        drop(player);
+        // While others still post, or with the last that was posted.
+        if sim::random().is_multiple_of(2) {
+            sim::sleep(sim::random() % ENDS_MAX_NS);
+            lanes.close_slowly(threads);
+            foreigners.into_iter().try_for_each(ThreadHandle::join)?;
+        } else {
+            foreigners.into_iter().try_for_each(ThreadHandle::join)?;
+            sim::sleep(sim::random() % (ENDS_MAX_NS / 10));
+            lanes.close_slowly(threads);
+        }
+        sim::end_faults();
+    } else {
+        foreigners.into_iter().try_for_each(ThreadHandle::join)?;
+        sim::end_faults();
+        player.put_all_back();
+        drop(player);
+        oracle::until_quiet(&lanes);
+        // Who was taken off its CPU, or is woken late, comes back first.
+        sim::sleep(SETTLE_NS);
+        if shape.may.tasks && !shape.clock_jumps {
+            oracle::is_prompt(&lanes);
+        }
+        stop.set(1);
+        watcher.map_or(Ok(()), ThreadHandle::join)?;
+        lanes.close(threads);
+    }
+    oracle::check_rest(&lanes);
+    oracle::check_counts(&lanes.counts(), plan.switches);
+    match Lanes::free(lanes) {
+        Ok(0) => {}
+        Ok(fronts) => sim::fail(format!(
+            "all counts back to zero: {fronts} fronts are not freed"
+        )),
+        Err(users) => sim::fail(format!(
+            "all counts back to zero: the lanes have {users} users"
+        )),
+    }
+    Ok(())
+}
+
+fn spawn<const BUG: u8>(
+    name: &str,
+    cpu: usize,
+    body: impl FnOnce() + Send + 'static,
+) -> Result<SimThread, ThreadError> {
+    let spec = ThreadSpec {
+        name: format!("{name} {cpu}"),
+        cpu: Some(cpu),
+    };
+    Sim::<BUG>::spawn(spec, Box::new(body))
+}
+
+/// Starts the thread that watches, where it is fair to.
+fn watch<const BUG: u8>(
+    shape: &Shape,
+    lanes: &Arc<Lanes<BUG>>,
+    stop: &Arc<SimCounter>,
+) -> Result<Option<SimThread>, ThreadError> {
+    if !shape.is_conserving() {
+        return Ok(None);
+    }
+    let (lanes, stop) = (Arc::clone(lanes), Arc::clone(stop));
+    let watch = move || oracle::watch_over(&lanes, &stop);
+    spawn::<BUG>("watcher", shape.watch_cpu(), watch).map(Some)
+}

@@ -1,0 +1,149 @@
+//! What must hold of every run, beside what the [ledger](super::ledger) checks as it happens.
+
+use super::crew::Lanes;
+use super::ledger::Once;
+use super::timer::Sleep;
+use doorbell_core::bell::LaneState;
+use doorbell_core::call;
+use doorbell_core::lane::LaneCounts;
+use doorbell_core::switches::Switches;
+use doorbell_core::task::Kind;
+use doorbell_core::wait::block_on;
+use doorbell_machine::sim::{self, SimCounter};
+use doorbell_machine::{Counter, Sim};
+use std::sync::Arc;
+
+/// How long a lane may be idle while another has more than it runs next.
+const IDLE_MAX_NS: u64 = 50_000;
+/// How often that is looked at.
+const LOOK_NS: u64 = 5_000;
+/// How long everything that was begun may take once nothing goes wrong any more.
+const QUIET_MAX_NS: u64 = 2_000_000_000;
+/// By when a lane that has nothing else to do has run a post, or a timer of its own.
+const PROMPT_NS: u64 = 50_000;
+
+/// Waits until nothing that was begun is left.
+pub(super) fn until_quiet<const BUG: u8>(lanes: &Lanes<BUG>) {
+    let until_ns = sim::time_ns().saturating_add(QUIET_MAX_NS);
+    loop {
+        let left = lanes.ledger.balance();
+        if (left.posts, left.tasks) == (0, 0) {
+            return;
+        }
+        if sim::time_ns() >= until_ns {
+            return sim::fail(format!(
+                "nothing lost: after all faults {left:?} never ended"
+            ));
+        }
+        sim::sleep(20_000);
+    }
+}
+
+/// Lanes that have nothing to do run a post, and a timer, without delay.
+pub(super) fn is_prompt<const BUG: u8>(lanes: &Arc<Lanes<BUG>>) {
+    for lane in 0..lanes.len() {
+        let once = Arc::new(Once::new(&lanes.ledger, "prompt post", Some(lane)));
+        let theirs = Arc::clone(&once);
+        let posted_ns = sim::time_ns();
+        let run = move || {
+            theirs.happens();
+            if sim::time_ns() - posted_ns > PROMPT_NS {
+                let late_ns = sim::time_ns() - posted_ns;
+                sim::fail(format!("prompt: lane {lane} ran a post after {late_ns} ns"));
+            }
+        };
+        if call::post(&**lanes.front(lane), run).is_err() {
+            sim::fail("lost: a post was refused by a lane that runs");
+        }
+        let mine = Arc::clone(lanes);
+        let sleeps = lanes.launch(lane, Kind::Pinned, async move {
+            let sleep = Sleep::new(mine.front(lane), 100_000, &mine.ledger);
+            let due_ns = sim::time_ns() + 100_000;
+            let fired = sleep.await;
+            let late_ns = sim::time_ns().saturating_sub(due_ns);
+            if !fired || late_ns > PROMPT_NS {
+                sim::fail(format!(
+                    "lateness: a timer of lane {lane} fired {late_ns} ns late"
+                ));
+            }
+        });
+        if block_on::<Sim<BUG>, _>(sleeps, 0).is_err() {
+            sim::fail("lost: a task was dropped that nobody cancelled");
+        }
+        if once.times() != 1 {
+            sim::fail("nothing lost: a post came after a timer that was armed behind it");
+        }
+    }
+}
+
+/// Looks, until told to stop, whether a lane idles while another has too much.
+pub(super) fn watch_over<const BUG: u8>(lanes: &Lanes<BUG>, stop: &SimCounter) {
+    // For each lane with too much: since when, and which lanes have been idle all that time.
+    let mut since = vec![(0, 0_u64); lanes.len()];
+    while stop.get() == 0 {
+        sim::sleep(LOOK_NS);
+        let now_ns = sim::time_ns();
+        let idle = sim::unseen(|| idle_lanes(lanes));
+        for (lane, (from_ns, idled)) in since.iter_mut().enumerate() {
+            let waiting = sim::unseen(|| lanes.front(lane).queue().len());
+            if waiting < 2 || *idled & idle == 0 {
+                (*from_ns, *idled) = (now_ns, if waiting < 2 { 0 } else { idle });
+                continue;
+            }
+            *idled &= idle;
+            if now_ns - *from_ns > IDLE_MAX_NS {
+                let idled = *idled;
+                sim::fail(format!(
+                    "work conserving: {waiting} tasks waited at lane {lane} for {} ns while the lanes {idled:#b} were idle",
+                    now_ns - *from_ns
+                ));
+            }
+        }
+    }
+}
+
+fn idle_lanes<const BUG: u8>(lanes: &Lanes<BUG>) -> u64 {
+    (0..lanes.len())
+        .filter(|lane| lanes.front(*lane).state() != LaneState::Running)
+        .fold(0, |idle, lane| idle | 1 << lane)
+}
+
+/// What the counts of lanes that have ended must say.
+pub(super) fn check_counts(counts: &[LaneCounts], switches: Switches) {
+    for (lane, it) in counts.iter().enumerate() {
+        let needed = it.rings - it.rings_awake;
+        let holds = [
+            (
+                "parks end",
+                it.parks == it.unparks_rung + it.unparks_last_test + it.unparks_deadline,
+            ),
+            ("rings <= parks", needed <= it.parks + it.parks_avoided),
+            ("each ring ends one park", it.unparks_rung <= needed),
+            (
+                "no ring to a lane that is awake",
+                it.rings_awake == 0 || switches != Switches::default(),
+            ),
+            ("rescues are rings", it.rescues <= needed),
+            ("takes bring something", it.takes <= it.delivered),
+            ("thefts are searches", it.thefts <= it.searches),
+            ("no closure panicked", it.posts_panicked == 0),
+        ];
+        if let Some((what, _)) = holds.into_iter().find(|(_, holds)| !holds) {
+            sim::fail(format!(
+                "counts: {what} does not hold of lane {lane}: {it:?}"
+            ));
+        }
+    }
+}
+
+/// What is left of a crew whose lanes have ended.
+pub(super) fn check_rest<const BUG: u8>(lanes: &Lanes<BUG>) {
+    let idle = lanes.crew().idle();
+    if idle.any() || idle.anyone_searches() {
+        sim::fail(format!("counts: {idle:?} after all lanes have ended"));
+    }
+    let left = lanes.ledger.balance();
+    if (left.posts, left.tasks) != (0, 0) {
+        sim::fail(format!("nothing lost: {left:?} after all lanes have ended"));
+    }
+}

@@ -1,0 +1,422 @@
+//! Random programs: what foreign threads and tasks do, drawn from the seed.
+
+use super::crew::Lanes;
+use super::ledger::Once;
+use super::timer::Sleep;
+use doorbell_core::call::{self, Many, Outcome};
+use doorbell_core::offline::{PutBack, TakenOff};
+use doorbell_core::task::{Join, Kind, Local};
+use doorbell_core::wait::block_on;
+use doorbell_machine::sim::{self, SimCounter};
+use doorbell_machine::{Counter, Sim};
+use futures_channel::oneshot;
+use std::future::poll_fn;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+
+/// The longest work of one step.
+const WORK_MAX_NS: u64 = 20_000;
+/// Of some steps, which are polls of the kind that a sentinel is there for.
+const LONG_WORK_NS: u64 = 1_500_000;
+/// The longest sleep.
+const SLEEP_MAX_NS: u64 = 400_000;
+/// How deep tasks spawn tasks.
+const DEPTH_MAX: u32 = 3;
+
+/// What a program may do.
+#[allow(
+    clippy::struct_excessive_bools,
+    reason = "each stands for itself, and all mixtures make sense"
+)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Repertoire {
+    /// Closures posted and called.
+    pub posts: bool,
+    /// Tasks, and what they do.
+    pub tasks: bool,
+    /// Timers.
+    pub timers: bool,
+    /// Lanes taken off and put back.
+    pub offline: bool,
+    /// Polls of more than a millisecond.
+    pub long_polls: bool,
+}
+
+fn below(limit: u64) -> u64 {
+    sim::random() % limit.max(1)
+}
+
+/// One in so many.
+fn one_in(count: u64) -> bool {
+    below(count) == 0
+}
+
+/// Whoever has a copy of this can do everything that a program does.
+pub(super) struct Player<const BUG: u8> {
+    pub(super) lanes: Arc<Lanes<BUG>>,
+    pub(super) may: Repertoire,
+}
+
+impl<const BUG: u8> Clone for Player<BUG> {
+    fn clone(&self) -> Self {
+        Player {
+            lanes: Arc::clone(&self.lanes),
+            may: self.may,
+        }
+    }
+}
+
+impl<const BUG: u8> Player<BUG> {
+    fn any_lane(&self) -> usize {
+        below(self.lanes.len() as u64) as usize
+    }
+
+    /// The program of a foreign thread.
+    pub(super) fn play_outside(&self, steps: u64) {
+        let mut joins = Vec::new();
+        for _ in 0..steps {
+            self.lanes.ledger.note_step();
+            match below(10) {
+                0 | 1 if self.may.posts => self.post(),
+                2 if self.may.posts => self.burst(),
+                3 if self.may.posts && one_in(2) => self.call(),
+                3 if self.may.posts => {
+                    let (many, lanes) = self.many(false);
+                    self.check_many(&many.wait(), &lanes);
+                }
+                4..=6 if self.may.tasks => joins.push(self.spawn(0)),
+                7 if self.may.offline && one_in(2) => self.toggle_lane(),
+                7 if self.may.timers => self.sleep_outside(),
+                8 => sim::sleep(below(SLEEP_MAX_NS)),
+                _ => sim::work(below(WORK_MAX_NS)),
+            }
+            if one_in(4) {
+                Self::finish_one(&mut joins);
+            }
+        }
+    }
+
+    /// Lets a task go, cancels it, or waits for it.
+    fn finish_one(joins: &mut Vec<Join<()>>) {
+        if joins.is_empty() {
+            return;
+        }
+        let join = joins.swap_remove(below(joins.len() as u64) as usize);
+        match below(3) {
+            0 => drop(join),
+            1 => join.cancel(),
+            _ => drop(block_on::<Sim<BUG>, _>(join, below(2) * 5_000)),
+        }
+    }
+
+    fn post(&self) {
+        self.post_to(self.any_lane());
+    }
+
+    /// Several closures for one lane.
+    fn burst(&self) {
+        let lane = self.any_lane();
+        (0..2 + below(20)).for_each(|_| self.post_to(lane));
+    }
+
+    /// A closure that nobody waits for.
+    pub(super) fn post_to(&self, lane: usize) {
+        let once = Once::new(&self.lanes.ledger, "post", Some(lane));
+        let work_ns = below(500);
+        let run = move || {
+            sim::work(work_ns);
+            once.happens();
+        };
+        // Refused, it is dropped, and says so.
+        drop(call::post(&**self.lanes.front(lane), run));
+    }
+
+    /// A closure that is waited for, from a thread that is no lane.
+    fn call(&self) {
+        let lane = self.any_lane();
+        let once = Once::new(&self.lanes.ledger, "call", Some(lane));
+        let number = sim::random();
+        let got = self.lanes.call(lane, || {
+            once.happens();
+            number
+        });
+        let came = got.is_none() && once.times() == 0 && self.lanes.ledger.ends();
+        if !came && (got != Some(number) || once.times() != 1) {
+            sim::fail(format!(
+                "lost: a call to lane {lane} came back without its result"
+            ));
+        }
+    }
+
+    /// One closure on several lanes. A task that waits for it may be cancelled.
+    fn many(&self, from_task: bool) -> (Many<usize>, Vec<usize>) {
+        let (first, step) = (self.any_lane(), 1 + self.any_lane());
+        let lanes: Vec<usize> = (first..self.lanes.len()).step_by(step).collect();
+        let once = |lane: &usize| {
+            let once = Once::new(&self.lanes.ledger, "call to many", Some(*lane));
+            if from_task { once.or_withdrawn() } else { once }
+        };
+        let onces: Vec<Once> = lanes.iter().map(once).collect();
+        let here = move |lane: usize| {
+            onces[(lane - first) / step].happens();
+            lane
+        };
+        (self.lanes.call_many(here, &lanes), lanes)
+    }
+
+    fn check_many(&self, outcomes: &[Outcome<usize>], lanes: &[usize]) {
+        let gone = self.lanes.ledger.ends();
+        let right = |(outcome, lane): (&Outcome<usize>, &usize)| match outcome {
+            Outcome::Done(result) => result == lane,
+            Outcome::Gone => gone,
+            Outcome::Panicked(_) => false,
+        };
+        if outcomes.len() != lanes.len() || !outcomes.iter().zip(lanes).all(right) {
+            sim::fail(format!(
+                "lost: a call to the lanes {lanes:?} gave {outcomes:?}"
+            ));
+        }
+    }
+
+    /// A timer of a lane for a thread that is none, which it may give up.
+    fn sleep_outside(&self) {
+        let front = self.lanes.front(self.any_lane());
+        let for_ns = below(40_000);
+        let mut sleep = Sleep::new(front, for_ns, &self.lanes.ledger);
+        if one_in(2) {
+            block_on::<Sim<BUG>, _>(sleep, below(2) * 5_000);
+            return;
+        }
+        let polled = poll_fn(|cx| Poll::Ready(Pin::new(&mut sleep).poll(cx).is_ready()));
+        if !block_on::<Sim<BUG>, _>(polled, 0) {
+            sim::work(below(2 * for_ns));
+        }
+    }
+
+    /// Takes a lane off, or puts it back.
+    fn toggle_lane(&self) {
+        let lane = self.any_lane();
+        let crew = self.lanes.crew();
+        let changed = if one_in(2) {
+            crew.take_off(lane) == TakenOff::Now
+        } else {
+            crew.put_back(lane) == PutBack::Now
+        };
+        if changed {
+            self.tell_to_follow(lane);
+        }
+    }
+
+    /// Puts all lanes back.
+    pub(super) fn put_all_back(&self) {
+        for lane in 0..self.lanes.len() {
+            if self.lanes.crew().put_back(lane) == PutBack::Now {
+                self.tell_to_follow(lane);
+            }
+        }
+    }
+
+    fn tell_to_follow(&self, lane: usize) {
+        let once = Once::new(&self.lanes.ledger, "call to follow", Some(lane));
+        let follow = async move {
+            Local::<Sim<BUG>>::with_current(|local| local.map(Local::follow));
+            once.happens();
+        };
+        drop(self.lanes.launch(lane, Kind::Call, follow));
+    }
+
+    /// A task that does some random things.
+    pub(super) fn spawn(&self, depth: u32) -> Join<()> {
+        let lane = self.any_lane();
+        let kind = if one_in(4) { Kind::Pinned } else { Kind::Task };
+        let home = (kind == Kind::Pinned).then_some(lane);
+        let ended = Ended::new(self);
+        let player = self.clone();
+        let steps = 1 + below(5);
+        self.lanes.launch(
+            lane,
+            kind,
+            Watched::new(async move {
+                let _ended = ended;
+                for _ in 0..steps {
+                    player.lanes.ledger.note_step();
+                    player.play_inside(depth).await;
+                    if home.is_some() && sim::cpu() != home {
+                        sim::fail("right core: a pinned task ran elsewhere");
+                    }
+                }
+            }),
+        )
+    }
+
+    /// One step of a task. Boxed, since it may spawn its like.
+    fn play_inside(&self, depth: u32) -> Pin<Box<dyn Future<Output = ()> + Send + '_>> {
+        Box::pin(async move {
+            match below(9) {
+                0 if self.may.timers => {
+                    let front = self.lanes.front(self.any_lane()).clone();
+                    Sleep::new(&front, below(SLEEP_MAX_NS), &self.lanes.ledger).await;
+                }
+                1 if self.may.timers => self.give_up_timer().await,
+                2 if depth < DEPTH_MAX => self.spawn_some(depth + 1).await,
+                3 if self.may.posts => self.post(),
+                4 if self.may.posts && one_in(2) => self.call_inside().await,
+                4 if self.may.posts => {
+                    let (many, lanes) = self.many(true);
+                    // Some are given up.
+                    if !one_in(8) {
+                        self.check_many(&many.await, &lanes);
+                    }
+                }
+                5 => self.hand_over(depth).await,
+                6 => yield_now().await,
+                7 if self.may.long_polls && one_in(20) => sim::work(LONG_WORK_NS),
+                _ => sim::work(below(WORK_MAX_NS)),
+            }
+        })
+    }
+
+    /// A timer that is dropped before its time, maybe elsewhere.
+    async fn give_up_timer(&self) {
+        let front = self.lanes.front(self.any_lane());
+        let for_ns = below(if one_in(2) { SLEEP_MAX_NS } else { 10_000 });
+        let mut sleep = Sleep::new(front, for_ns, &self.lanes.ledger);
+        let polled = poll_fn(|cx| Poll::Ready(Pin::new(&mut sleep).poll(cx).is_ready()));
+        if !polled.await && one_in(2) {
+            yield_now().await;
+        }
+        sim::work(below(10_000));
+        if one_in(2) {
+            // Cancelled on another lane.
+            let ended = Ended::new(self);
+            drop(
+                self.lanes
+                    .launch(self.any_lane(), Kind::Pinned, async move {
+                        drop(sleep);
+                        drop(ended);
+                    }),
+            );
+        }
+    }
+
+    /// Several tasks at once; waits for some of them.
+    async fn spawn_some(&self, depth: u32) {
+        let most = if one_in(8) { 12 } else { 3 };
+        let joins: Vec<_> = (0..=below(most)).map(|_| self.spawn(depth)).collect();
+        for join in joins {
+            match below(3) {
+                0 => drop(join),
+                1 => join.cancel(),
+                _ => drop(join.await),
+            }
+        }
+    }
+
+    /// A call from a task, awaited.
+    async fn call_inside(&self) {
+        let lane = self.any_lane();
+        let once = Once::new(&self.lanes.ledger, "awaited call", Some(lane));
+        let called = self.lanes.launch(lane, Kind::Call, async move {
+            once.happens();
+        });
+        if called.await.is_err() && !self.lanes.ledger.ends() {
+            sim::fail("lost: an awaited call did not run");
+        }
+    }
+
+    /// Waits for another task to say so.
+    async fn hand_over(&self, depth: u32) {
+        let (says, hears) = oneshot::channel::<u64>();
+        let number = sim::random();
+        let ended = Ended::new(self);
+        let pause = below(3);
+        let work_ns = below(WORK_MAX_NS);
+        let lane = self.any_lane();
+        let kind = if depth.is_multiple_of(2) {
+            Kind::Task
+        } else {
+            Kind::Pinned
+        };
+        let sayer = self.lanes.launch(lane, kind, async move {
+            let _ended = ended;
+            for _ in 0..pause {
+                yield_now().await;
+            }
+            sim::work(work_ns);
+            let _ = says.send(number);
+        });
+        drop(sayer);
+        let heard = hears.await;
+        if heard != Ok(number) && !self.lanes.ledger.ends() {
+            sim::fail("lost: a task was dropped that nobody cancelled");
+        }
+    }
+}
+
+/// A future that looks who polls and drops it.
+struct Watched<F> {
+    future: F,
+    is_polled: SimCounter,
+}
+
+impl<F> Watched<F> {
+    fn new(future: F) -> Self {
+        Watched {
+            future,
+            is_polled: SimCounter::default(),
+        }
+    }
+}
+
+impl<F: Future> Future for Watched<F> {
+    type Output = F::Output;
+
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<F::Output> {
+        // SAFETY: the future is not moved out of its place, and nothing else gives it out.
+        let it = unsafe { self.get_unchecked_mut() };
+        if it.is_polled.add_shared(1) != 0 {
+            sim::fail("once: two lanes poll one task");
+        }
+        // SAFETY: pinned with the whole.
+        let polled = unsafe { Pin::new_unchecked(&mut it.future) }.poll(cx);
+        it.is_polled.set(0);
+        polled
+    }
+}
+
+impl<F> Drop for Watched<F> {
+    fn drop(&mut self) {
+        if self.is_polled.get() != 0 {
+            sim::fail("right core: a future was dropped while a lane polls it");
+        }
+    }
+}
+
+async fn yield_now() {
+    let mut yielded = false;
+    poll_fn(|cx| {
+        if std::mem::replace(&mut yielded, true) {
+            return Poll::Ready(());
+        }
+        cx.waker().wake_by_ref();
+        Poll::Pending
+    })
+    .await;
+}
+
+/// Part of every task's future: notes that it was launched, and that it is gone.
+struct Ended<const BUG: u8>(Arc<Lanes<BUG>>);
+
+impl<const BUG: u8> Ended<BUG> {
+    fn new(player: &Player<BUG>) -> Self {
+        player.lanes.ledger.note_launched();
+        Ended(Arc::clone(&player.lanes))
+    }
+}
+
+impl<const BUG: u8> Drop for Ended<BUG> {
+    fn drop(&mut self) {
+        self.0.ledger.note_ended();
+    }
+}

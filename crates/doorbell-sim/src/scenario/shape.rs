@@ -1,0 +1,279 @@
+//! The shape of a scenario, and what the seed makes of it.
+
+use super::Repertoire;
+use doorbell_core::lane::IdlePolicy;
+use doorbell_core::switches::{CallCoalesce, IdleNotify, Switches};
+use doorbell_machine::sim::{Config, Fault, Faults, MachineSpec, Memory, Planned, Range};
+
+/// How large a scenario is, and what may happen in it.
+#[derive(Clone, Debug)]
+pub struct Shape {
+    /// Its name.
+    pub name: String,
+    /// How many lanes, one on each CPU from 0 on.
+    pub lanes: usize,
+    /// How many threads that are no lanes, each on a CPU of its own behind those of the lanes.
+    pub foreign: usize,
+    /// How many things each of these does.
+    pub steps: u64,
+    /// What may be done.
+    pub may: Repertoire,
+    /// The memory model.
+    pub memory: Memory,
+    /// Whether things go wrong, until all programs are over.
+    pub faults: bool,
+    /// Whether the clock jumps too, by years.
+    pub clock_jumps: bool,
+    /// Whether the lanes end while programs still run.
+    pub ends: bool,
+    /// The machine. It has a CPU for every lane. Where it has none for all other threads and two
+    /// more, they share those of the lanes.
+    pub machine: MachineSpec,
+}
+
+/// All that a program can do.
+const ALL: Repertoire = Repertoire {
+    posts: true,
+    tasks: true,
+    timers: true,
+    offline: true,
+    long_polls: true,
+};
+
+/// CPUs for the thread that begins and ends it all, and for the one that watches.
+const OWN_CPUS: usize = 2;
+
+impl Shape {
+    /// Lanes and other threads on a machine just large enough.
+    #[must_use]
+    pub fn new(name: &str, lanes: usize, foreign: usize) -> Self {
+        let cpus = lanes + foreign + OWN_CPUS;
+        Shape {
+            name: name.to_owned(),
+            lanes,
+            foreign,
+            steps: 12,
+            may: ALL,
+            memory: Memory::Sc,
+            faults: true,
+            clock_jumps: false,
+            ends: false,
+            machine: MachineSpec {
+                sockets: 1,
+                llc_groups_per_socket: cpus.div_ceil(8),
+                cores_per_llc: 4,
+                smt: 2,
+                ..MachineSpec::default()
+            },
+        }
+    }
+
+    /// Bell and mailbox: two lanes, two threads that post to them and call them.
+    #[must_use]
+    pub fn two_lanes() -> Self {
+        Shape {
+            steps: 30,
+            may: Repertoire {
+                posts: true,
+                tasks: false,
+                timers: false,
+                offline: false,
+                long_polls: false,
+            },
+            ..Shape::new("two-lanes", 2, 2)
+        }
+    }
+
+    /// Tasks that are spawned, woken and stolen while nothing goes wrong, so that it is looked
+    /// after that no lane is idle while another has too much.
+    #[must_use]
+    pub fn conserving() -> Self {
+        Shape {
+            faults: false,
+            may: Repertoire {
+                offline: false,
+                long_polls: false,
+                ..ALL
+            },
+            ..Shape::new("conserving", 6, 3)
+        }
+    }
+
+    /// Everything, with faults.
+    #[must_use]
+    pub fn storm() -> Self {
+        Shape::new("storm", 5, 3)
+    }
+
+    /// Everything, with faults and store buffers.
+    #[must_use]
+    pub fn storm_tso() -> Self {
+        Shape {
+            name: "storm-tso".to_owned(),
+            memory: Memory::Tso,
+            ..Shape::new("storm-tso", 3, 2)
+        }
+    }
+
+    /// Everything, while the clock jumps.
+    #[must_use]
+    pub fn leaps() -> Self {
+        Shape {
+            clock_jumps: true,
+            ..Shape::new("leaps", 3, 2)
+        }
+    }
+
+    /// Everything, with faults and store buffers, while the lanes end.
+    #[must_use]
+    pub fn ends() -> Self {
+        Shape {
+            name: "ends".to_owned(),
+            memory: Memory::Tso,
+            ends: true,
+            ..Shape::new("ends", 3, 3)
+        }
+    }
+
+    /// The same with so many lanes, on that machine, which has a CPU for each.
+    #[must_use]
+    pub fn sized(self, lanes: usize, memory: Memory, machine: MachineSpec) -> Self {
+        Shape {
+            lanes,
+            memory,
+            machine,
+            ..self
+        }
+    }
+
+    /// The shapes that every check of the tree runs.
+    #[must_use]
+    pub fn usual() -> [Shape; 4] {
+        [
+            Shape::two_lanes(),
+            Shape::conserving(),
+            Shape::storm(),
+            Shape::storm_tso(),
+        ]
+    }
+
+    /// Whether no lane may be idle while another has too much.
+    pub(super) fn is_conserving(&self) -> bool {
+        let alone = self.lanes + self.foreign + OWN_CPUS <= self.machine.cpus();
+        let calm = !self.faults && !self.may.offline && !self.may.long_polls && !self.ends;
+        calm && alone && self.lanes <= 64
+    }
+
+    /// The CPU of the thread that begins and ends it all.
+    pub(super) fn main_cpu(&self) -> usize {
+        self.foreign_cpu(self.foreign)
+    }
+
+    /// The CPU of one of the other threads.
+    pub(super) fn foreign_cpu(&self, foreigner: usize) -> usize {
+        (self.lanes + foreigner) % self.machine.cpus()
+    }
+
+    /// The CPU of the thread that watches.
+    pub(super) fn watch_cpu(&self) -> usize {
+        self.foreign_cpu(self.foreign + 1)
+    }
+}
+
+/// What a seed makes of a shape.
+#[derive(Debug)]
+pub(super) struct Plan {
+    pub(super) config: Config,
+    pub(super) idle: IdlePolicy,
+    pub(super) switches: Switches,
+}
+
+/// Nanoseconds of a year.
+const YEAR_NS: u64 = 365 * 24 * 3_600_000_000_000;
+
+impl Plan {
+    pub(super) fn of(shape: &Shape, seed: u64) -> Self {
+        let mut lot = Lot(seed);
+        let idle = match lot.draw(4) {
+            0 => IdlePolicy::Park,
+            1 => IdlePolicy::Watch {
+                watch_ns: 1_000 + lot.draw(50_000),
+            },
+            2 => IdlePolicy::Watch { watch_ns: 300 },
+            _ => IdlePolicy::Adaptive {
+                watch_max_ns: 50_000,
+                budget: 0.2,
+            },
+        };
+        let switches = match lot.draw(8) {
+            0 => Switches {
+                idle_notify: IdleNotify::Off,
+                ..Switches::default()
+            },
+            1 => Switches {
+                call_coalesce: CallCoalesce::Base,
+                ..Switches::default()
+            },
+            _ => Switches::default(),
+        };
+        let config = Config {
+            seed,
+            machine: shape.machine.clone(),
+            memory: shape.memory,
+            faults: faults(shape, &mut lot),
+            ..Config::default()
+        };
+        Plan {
+            config,
+            idle,
+            switches,
+        }
+    }
+}
+
+/// Draws what a seed decides before the run begins: splitmix64.
+struct Lot(u64);
+
+impl Lot {
+    fn draw(&mut self, limit: u64) -> u64 {
+        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
+        let z = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+        let z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+        (z ^ (z >> 31)) % limit
+    }
+}
+
+fn faults(shape: &Shape, lot: &mut Lot) -> Faults {
+    if !shape.faults {
+        return Faults::default();
+    }
+    let range = |max_ns| Range { min_ns: 1, max_ns };
+    let planned = if shape.clock_jumps {
+        let jump = |lot: &mut Lot| Planned {
+            event: lot.draw(20_000),
+            fault: Fault::ClockJump {
+                ns: lot.draw(30) * YEAR_NS + lot.draw(2_000_000),
+            },
+        };
+        (0..=lot.draw(4)).map(|_| jump(lot)).collect()
+    } else {
+        Vec::new()
+    };
+    // Often none of a kind, so that each is also seen without the others.
+    let chance = |lot: &mut Lot, most: u32| {
+        let step = lot.draw(4) as u32;
+        most * step / 3
+    };
+    Faults {
+        deschedule_chance: chance(lot, 6_000),
+        deschedule_ns: range([500, 5_000, 200_000][lot.draw(3) as usize]),
+        spurious_chance: chance(lot, 200_000),
+        spurious_ns: range(20_000),
+        late_chance: chance(lot, 100_000),
+        late_ns: range(100_000),
+        slow_cpus: (0..lot.draw(3))
+            .map(|_| (lot.draw(shape.lanes as u64) as usize, 150 + lot.draw(900)))
+            .collect(),
+        planned,
+    }
+}

@@ -1,0 +1,54 @@
+//! A sleep on the lane's wheel.
+
+use super::ledger::Ledger;
+use doorbell_core::crew::FrontRef;
+use doorbell_core::wheel::{Fired, Polled, RawTimer};
+use doorbell_machine::{Machine, Sim};
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+
+/// Ready when its time has come; `false` if the lane of its timer ended first.
+pub(super) struct Sleep<const BUG: u8> {
+    front: FrontRef<Sim<BUG>>,
+    due_ns: u64,
+    timer: Option<RawTimer>,
+    ledger: Arc<Ledger>,
+}
+
+impl<const BUG: u8> Sleep<BUG> {
+    /// For so long from now on.
+    pub(super) fn new(front: &FrontRef<Sim<BUG>>, for_ns: u64, ledger: &Arc<Ledger>) -> Self {
+        Sleep {
+            front: front.clone(),
+            due_ns: Sim::<BUG>::now_ns().saturating_add(for_ns),
+            timer: None,
+            ledger: Arc::clone(ledger),
+        }
+    }
+}
+
+impl<const BUG: u8> Future for Sleep<BUG> {
+    type Output = bool;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<bool> {
+        loop {
+            if self.timer.is_none() {
+                match RawTimer::arm(&self.front, self.due_ns, cx.waker()) {
+                    Ok(timer) => self.timer = Some(timer),
+                    Err(_) => return Poll::Ready(false),
+                }
+            }
+            let polled = self.timer.as_mut().map(|timer| timer.poll(cx));
+            match polled {
+                None | Some(Polled::Elsewhere) => self.timer = None,
+                Some(Polled::Pending) => return Poll::Pending,
+                Some(Polled::Ready(Fired::LaneGone)) => return Poll::Ready(false),
+                Some(Polled::Ready(Fired::Due)) => {
+                    self.ledger.note_timer(self.due_ns, Sim::<BUG>::now_ns());
+                    return Poll::Ready(true);
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,256 @@
+//! The writer. The format is Chrome's "Trace Event Format", its JSON object form.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::io::{self, Write};
+
+use super::{Event, State, What};
+
+/// A trace file that is being written.
+///
+/// ```
+/// use doorbell_sim::trace::{ChromeTrace, Event, State, What};
+///
+/// let event = |at_ns, what| Event { at_ns, core: 0, lane: 0, what };
+/// let mut trace = ChromeTrace::begin(Vec::new())?;
+/// trace.name_lane(0, 0, "fair")?;
+/// trace.event(&event(0, What::State(State::Running)))?;
+/// trace.event(&event(1_500, What::State(State::Parked)))?;
+/// let text = String::from_utf8(trace.finish()?).expect("it is ASCII here");
+/// assert!(text.contains(r#""name":"running""#));
+/// # Ok::<(), std::io::Error>(())
+/// ```
+#[derive(Debug)]
+pub struct ChromeTrace<W> {
+    out: W,
+    /// Whether the next record needs a comma before it.
+    begun: bool,
+    /// By the lane's number.
+    lanes: BTreeMap<u32, Track>,
+    /// The cores that have a name in the file.
+    cores: BTreeSet<u32>,
+    /// What was posted and has not run.
+    posted: BTreeMap<u64, Arrow>,
+    /// The number of the next arrow.
+    arrows: u64,
+    end_ns: u64,
+}
+
+/// Where a lane is drawn, and what of it is open.
+#[derive(Clone, Copy, Debug)]
+struct Track {
+    core: u32,
+    open: bool,
+    last_ns: u64,
+}
+
+/// A moment on a lane, as the file has it.
+#[derive(Clone, Copy, Debug)]
+struct At {
+    core: u32,
+    lane: u32,
+    ns: u64,
+}
+
+/// What leads from a post to where its item runs.
+#[derive(Clone, Copy, Debug)]
+struct Arrow {
+    number: u64,
+    from: At,
+}
+
+impl<W: Write> ChromeTrace<W> {
+    /// Begins a file.
+    ///
+    /// # Errors
+    /// What `out` says.
+    pub fn begin(mut out: W) -> io::Result<Self> {
+        out.write_all(b"{\"displayTimeUnit\":\"ns\",\"traceEvents\":[")?;
+        Ok(Self {
+            out,
+            begun: false,
+            lanes: BTreeMap::new(),
+            cores: BTreeSet::new(),
+            posted: BTreeMap::new(),
+            arrows: 0,
+            end_ns: 0,
+        })
+    }
+
+    /// Gives a lane its name in the viewer, best before its first event.
+    ///
+    /// # Errors
+    /// What the file says.
+    pub fn name_lane(&mut self, core: u32, lane: u32, name: &str) -> io::Result<()> {
+        self.name_core(core)?;
+        let name = serde_json::to_string(name)?;
+        self.metadata(core, lane, "thread_name", &name)
+    }
+
+    /// Writes an event. Events of one lane come in the order of their times.
+    ///
+    /// # Errors
+    /// What the file says.
+    pub fn event(&mut self, event: &Event<'_>) -> io::Result<()> {
+        let at = self.place(event)?;
+        match event.what {
+            What::State(state) => self.state(at, state),
+            What::Notify { of } => self.instant(at, &format!("notify lane {of}")),
+            What::Ring { of } => self.instant(at, &format!("ring lane {of}")),
+            What::Post { item } => self.post(at, item),
+            What::Run { item } => self.run(at, item),
+            What::Instant { name } => self.instant(at, name),
+        }
+    }
+
+    /// Closes what is open and ends the file.
+    ///
+    /// # Errors
+    /// What the file says.
+    pub fn finish(mut self) -> io::Result<W> {
+        let end_ns = self.end_ns;
+        for (item, arrow) in std::mem::take(&mut self.posted) {
+            let at = At {
+                ns: end_ns,
+                ..arrow.from
+            };
+            self.never_run(at, item, arrow)?;
+        }
+        for (lane, track) in std::mem::take(&mut self.lanes) {
+            let at = At {
+                core: track.core,
+                lane,
+                ns: end_ns,
+            };
+            if track.open {
+                self.record(at, 'E', "")?;
+            }
+        }
+        self.out.write_all(b"\n]}\n")?;
+        self.out.flush()?;
+        Ok(self.out)
+    }
+
+    /// How many lanes, cores and posted items are remembered.
+    #[cfg(test)]
+    pub(super) fn kept(&self) -> usize {
+        self.lanes.len() + self.cores.len() + self.posted.len()
+    }
+
+    /// Where the event is drawn. A lane that changed its core leaves its slice behind.
+    fn place(&mut self, event: &Event<'_>) -> io::Result<At> {
+        let before = self.lanes.get(&event.lane).copied();
+        let at = At {
+            core: event.core,
+            lane: event.lane,
+            // A time that runs backwards would draw slices that overlap.
+            ns: event.at_ns.max(before.map_or(0, |track| track.last_ns)),
+        };
+        let mut open = before.is_some_and(|track| track.open);
+        if before.map(|track| track.core) != Some(at.core) {
+            if let Some(track) = before.filter(|track| track.open) {
+                let core = track.core;
+                self.record(At { core, ..at }, 'E', "")?;
+                open = false;
+            }
+            self.name_core(at.core)?;
+        }
+        let last_ns = at.ns;
+        let core = at.core;
+        self.end_ns = self.end_ns.max(last_ns);
+        let track = Track {
+            core,
+            open,
+            last_ns,
+        };
+        self.lanes.insert(at.lane, track);
+        Ok(at)
+    }
+
+    fn state(&mut self, at: At, state: State) -> io::Result<()> {
+        let was_open = self.lanes.get(&at.lane).is_some_and(|track| track.open);
+        if was_open {
+            self.record(at, 'E', "")?;
+        }
+        if let Some(name) = state.name() {
+            self.record(at, 'B', &format!(",\"name\":\"{name}\",\"cat\":\"state\""))?;
+        }
+        if let Some(track) = self.lanes.get_mut(&at.lane) {
+            track.open = state.name().is_some();
+        }
+        Ok(())
+    }
+
+    fn instant(&mut self, at: At, name: &str) -> io::Result<()> {
+        let name = serde_json::to_string(name)?;
+        self.record(at, 'i', &format!(",\"name\":{name},\"s\":\"t\""))
+    }
+
+    fn post(&mut self, at: At, item: u64) -> io::Result<()> {
+        let number = self.arrows;
+        self.arrows += 1;
+        let arrow = Arrow { number, from: at };
+        if let Some(before) = self.posted.insert(item, arrow) {
+            self.never_run(at, item, before)?;
+        }
+        self.instant(at, &format!("post {item}"))?;
+        self.arrow(at, 's', number)
+    }
+
+    fn run(&mut self, at: At, item: u64) -> io::Result<()> {
+        self.instant(at, &format!("run {item}"))?;
+        match self.posted.remove(&item) {
+            Some(arrow) => self.arrow(at, 'f', arrow.number),
+            // It was posted before the trace began.
+            None => Ok(()),
+        }
+    }
+
+    /// Ends an arrow that leads nowhere, so that a viewer shows it.
+    fn never_run(&mut self, at: At, item: u64, arrow: Arrow) -> io::Result<()> {
+        self.instant(at, &format!("item {item} never ran"))?;
+        self.arrow(at, 'f', arrow.number)
+    }
+
+    fn arrow(&mut self, at: At, phase: char, number: u64) -> io::Result<()> {
+        // An arrow ends in the slice around it, not in the one that begins next.
+        let end = if phase == 'f' { ",\"bp\":\"e\"" } else { "" };
+        let more = format!(",\"name\":\"post\",\"cat\":\"post\",\"id\":{number}{end}");
+        self.record(at, phase, &more)
+    }
+
+    fn name_core(&mut self, core: u32) -> io::Result<()> {
+        if self.cores.insert(core) {
+            self.metadata(core, 0, "process_name", &format!("\"core {core}\""))?;
+            // Viewers sort by text otherwise: core 10 before core 2.
+            let more = format!(
+                "\"ph\":\"M\",\"pid\":{core},\"tid\":0,\"name\":\"process_sort_index\",\
+                 \"args\":{{\"sort_index\":{core}}}"
+            );
+            self.write(&more)?;
+        }
+        Ok(())
+    }
+
+    /// `name` is JSON already.
+    fn metadata(&mut self, core: u32, lane: u32, kind: &str, name: &str) -> io::Result<()> {
+        self.write(&format!(
+            "\"ph\":\"M\",\"pid\":{core},\"tid\":{lane},\"name\":\"{kind}\",\
+             \"args\":{{\"name\":{name}}}"
+        ))
+    }
+
+    fn record(&mut self, at: At, phase: char, more: &str) -> io::Result<()> {
+        // The format's unit is the microsecond.
+        let (us, ns) = (at.ns / 1_000, at.ns % 1_000);
+        self.write(&format!(
+            "\"ph\":\"{phase}\",\"ts\":{us}.{ns:03},\"pid\":{},\"tid\":{}{more}",
+            at.core, at.lane
+        ))
+    }
+
+    fn write(&mut self, fields: &str) -> io::Result<()> {
+        let comma = if self.begun { "," } else { "" };
+        self.begun = true;
+        write!(self.out, "{comma}\n{{{fields}}}")
+    }
+}

@@ -1,0 +1,112 @@
+//! From the events of the simulated machine to those of a trace.
+
+use std::io::{self, Write};
+
+use doorbell_machine::sim::{self, EventKind};
+
+use super::{ChromeTrace, Event, State, What};
+
+/// A trace of a run of the simulated machine: its sink tells it of every event.
+///
+/// Accesses to memory are left out: they are most of the events, and what they do shows in what
+/// comes of them.
+#[derive(Debug)]
+pub struct MachineTrace<W> {
+    chrome: ChromeTrace<W>,
+}
+
+impl<W: Write> MachineTrace<W> {
+    /// Begins a file.
+    ///
+    /// # Errors
+    /// What `out` says.
+    pub fn begin(out: W) -> io::Result<Self> {
+        let chrome = ChromeTrace::begin(out)?;
+        Ok(Self { chrome })
+    }
+
+    /// Writes what is worth it.
+    ///
+    /// # Errors
+    /// What the file says.
+    pub fn record(&mut self, event: &sim::Event) -> io::Result<()> {
+        let Some(what) = what(event) else {
+            return Ok(());
+        };
+        self.chrome.event(&Event {
+            at_ns: event.time_ns,
+            core: event.cpu,
+            lane: event.thread,
+            what,
+        })
+    }
+
+    /// Gives the threads their names, which are known when the run is over, and ends the file.
+    ///
+    /// # Errors
+    /// What the file says.
+    pub fn finish(mut self, threads: &[sim::ThreadReport]) -> io::Result<W> {
+        for (number, thread) in threads.iter().enumerate() {
+            let (core, lane) = (thread.cpu as u32, number as u32);
+            self.chrome.name_lane(core, lane, &thread.name)?;
+        }
+        self.chrome.finish()
+    }
+}
+
+/// The note of a program that it posted an item, for [`sim::note`].
+#[must_use]
+pub fn post_note(item: u32) -> u32 {
+    item << 1
+}
+
+/// The note that the item runs.
+#[must_use]
+pub fn run_note(item: u32) -> u32 {
+    item << 1 | 1
+}
+
+fn what(event: &sim::Event) -> Option<What<'static>> {
+    let item = u64::from(event.line >> 1);
+    Some(match event.kind {
+        EventKind::Dispatch | EventKind::WatchEnd => What::State(State::Running),
+        EventKind::Watch => What::State(State::Watching),
+        EventKind::Preempt => What::State(State::Waiting),
+        EventKind::Park | EventKind::Sleep | EventKind::Join => What::State(State::Parked),
+        EventKind::End => What::State(State::Ended),
+        EventKind::Ring if event.line == u32::MAX => What::Instant {
+            name: "ring: nobody sleeps",
+        },
+        EventKind::Ring => What::Ring { of: event.line },
+        EventKind::Note if event.line == post_note(event.line >> 1) => What::Post { item },
+        EventKind::Note => What::Run { item },
+        EventKind::Unpark => What::Instant {
+            name: match event.line {
+                0 => "woken by a ring",
+                1 => "woken by its deadline",
+                _ => "woken for no reason",
+            },
+        },
+        EventKind::Fault => What::Instant {
+            name: match event.line {
+                0 => "fault: taken off its CPU",
+                1 => "fault: the clock jumps",
+                2 => "fault: a late wake",
+                _ => "fault: a spurious wake",
+            },
+        },
+        EventKind::Start | EventKind::Policy => What::Instant {
+            name: event.kind.name(),
+        },
+        EventKind::Load
+        | EventKind::Store
+        | EventKind::Rmw
+        | EventKind::Drain
+        | EventKind::Fence
+        | EventKind::Read
+        | EventKind::Write
+        | EventKind::Clock
+        | EventKind::Relax
+        | EventKind::Work => return None,
+    })
+}
