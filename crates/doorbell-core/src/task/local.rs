@@ -44,14 +44,14 @@ pub struct Local<M: Machine> {
     pub(super) newest: Cell<Option<TaskRef<M>>>,
     live: Cell<usize>,
     closed: Cell<bool>,
-    wheel: Wheel<M>,
-    clock: Arc<Clock<M>>,
+    pub(super) wheel: Wheel<M>,
+    pub(super) clock: Arc<Clock<M>>,
     /// When the wheel has to be looked at, at the earliest; `u64::MAX` if never.
-    due_ns: Cell<u64>,
+    pub(super) due_ns: Cell<u64>,
     /// What the front says of the global base.
-    published_ns: Cell<u64>,
+    pub(super) published_ns: Cell<u64>,
     /// Which base the timers of the task that runs now belong to.
-    base: Cell<Base>,
+    pub(super) base: Cell<Base>,
     owed: Owed<M>,
 }
 
@@ -147,94 +147,10 @@ impl<M: Machine> Local<M> {
         self.live.set(self.live.get().wrapping_add_signed(change));
     }
 
-    /// Its timers.
-    #[inline]
-    pub(crate) fn wheel(&self) -> &Wheel<M> {
-        &self.wheel
-    }
-
+    /// What it owes to the word of the task that it polls.
     #[inline]
     pub(crate) fn owed(&self) -> &Owed<M> {
         &self.owed
-    }
-
-    /// The clock that its timers go by.
-    #[inline]
-    pub fn clock(&self) -> &Clock<M> {
-        &self.clock
-    }
-
-    /// Which base a timer that is armed now belongs to.
-    #[inline]
-    pub(crate) fn base(&self) -> Base {
-        self.base.get()
-    }
-
-    pub(super) fn set_base(&self, base: Base) {
-        self.base.set(base);
-    }
-
-    /// Notes that a timer was armed for this time.
-    #[inline]
-    pub(crate) fn note_timer(&self, when_ns: u64, base: Base) {
-        if when_ns < self.due_ns.get() {
-            self.due_ns.set(when_ns);
-        }
-        if base == Base::Global && when_ns < self.published_ns.get() {
-            self.publish(when_ns);
-        }
-    }
-
-    fn publish(&self, when_ns: u64) {
-        if self.published_ns.replace(when_ns) != when_ns {
-            self.front.publish_next_global(when_ns);
-        }
-    }
-
-    /// When the wheel has to be looked at, if ever.
-    #[inline]
-    pub fn due_ns(&self) -> Option<u64> {
-        let due_ns = self.due_ns.get();
-        (due_ns != u64::MAX).then_some(due_ns)
-    }
-
-    /// As [`Local::due_ns`], without the times of timers that were cancelled since.
-    pub(crate) fn exact_due_ns(&self) -> Option<u64> {
-        let due_ns = self.wheel.next_ns().into_iter().min();
-        due_ns.filter(|due_ns| *due_ns != u64::MAX)
-    }
-
-    /// Whether a timer is due now.
-    #[inline]
-    pub fn is_due(&self) -> bool {
-        self.due_ns()
-            .is_some_and(|due_ns| due_ns <= self.clock.now_ns())
-    }
-
-    /// Fires the timers that are due; returns how many.
-    #[inline]
-    pub fn expire(&self) -> u64 {
-        let due_ns = self.due_ns.get();
-        if due_ns == u64::MAX {
-            return 0;
-        }
-        let now_ns = self.clock.now_ns();
-        if now_ns < due_ns {
-            0
-        } else {
-            self.expire_at(now_ns)
-        }
-    }
-
-    #[cold]
-    fn expire_at(&self, now_ns: u64) -> u64 {
-        // Before the wakers run: what they arm is noted on top of it.
-        self.due_ns.set(u64::MAX);
-        let fired = self.wheel.expire(now_ns);
-        let [local_ns, global_ns] = self.wheel.next_ns();
-        self.due_ns.set(local_ns.min(global_ns));
-        self.publish(global_ns);
-        fired
     }
 
     /// Whether the lane takes no new task.

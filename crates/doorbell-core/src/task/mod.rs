@@ -12,6 +12,7 @@
 //! | `waker.rs` | the `std::task::Waker` of a task |
 //! | `join.rs` | the handle that awaits, aborts or lets go |
 //! | `local.rs` | what a lane's own thread keeps: ready queue, list of its tasks |
+//! | `timers.rs` | a lane's timers, as its tasks and its loop see them |
 //! | `owed.rs` | references of the task under poll, counted when its poll ends |
 
 mod body;
@@ -30,6 +31,7 @@ mod state;
 mod submit;
 #[cfg(test)]
 mod tests;
+mod timers;
 mod waker;
 mod watched;
 

@@ -382,9 +382,9 @@ impl<M: Machine> State<M> {
     /// So many references more, or fewer. The caller has one that is counted, and keeps it.
     #[cold]
     pub(super) fn settle(&self, count: isize) {
+        let refs = (count as u64).wrapping_mul(ONE_REF);
         // ORDER: Relaxed as in `retain`; where it counts fewer, they were used by this thread, which
         // lets its own go by `release` or at the end of the poll.
-        let refs = (count as u64).wrapping_mul(ONE_REF);
         let before = self.0.fetch_add(refs, Ordering::Relaxed);
         let after = before.wrapping_add(refs) >> REF_SHIFT;
         debug_assert!(after > 0, "the lane's own reference is counted");

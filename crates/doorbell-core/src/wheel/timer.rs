@@ -200,7 +200,9 @@ unsafe fn poll<M: Machine>(raw: NonNull<()>, cx: &mut Context<'_>) -> Polled {
             let old = it.waker.with_mut(|cell| unsafe { (*cell).replace(waker) });
             // What was sent by mail is not what will be woken any more.
             drop_quietly(it.handle_waker.take());
-            old.into_iter().for_each(|old| local.owed().take_back(old));
+            if let Some(old) = old {
+                local.owed().take_back(old);
+            }
         }
         Polled::Pending
     };
@@ -257,9 +259,9 @@ unsafe fn drop_timer<M: Machine>(raw: NonNull<()>) {
                 unsafe { local.wheel().unlink(entry) };
                 // SAFETY: as above: its waker is this lane's.
                 let waker = it.waker.with_mut(|waker| unsafe { (*waker).take() });
-                waker
-                    .into_iter()
-                    .for_each(|waker| local.owed().take_back(waker));
+                if let Some(waker) = waker {
+                    local.owed().take_back(waker);
+                }
             }
             entry::FIRED => {}
             // Mailed and not delivered yet, or the lane has ended.

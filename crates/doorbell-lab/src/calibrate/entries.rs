@@ -109,7 +109,7 @@ impl Sources<'_> {
         let (Some(middle), Some(spread)) = (median(&values), Spread::of(&values)) else {
             return self.assumed(name, "this host lacks what it takes");
         };
-        let (value, raised) = self.in_range(name, middle);
+        let (value, raised) = Self::in_range(name, middle);
         let raised = if raised {
             format!("; {middle:.1} was measured, the nearest possible value is taken")
         } else {
@@ -125,7 +125,7 @@ impl Sources<'_> {
     }
 
     /// A whole number that the key may have, and whether that is another one.
-    fn in_range(&self, name: &str, value: f64) -> (u64, bool) {
+    fn in_range(name: &str, value: f64) -> (u64, bool) {
         let key = KEYS.iter().find(|key| key.name == name);
         let (least, most) = key.map_or((0, u64::MAX), |key| (key.least, key.most));
         let rounded = value.round();

@@ -117,17 +117,16 @@ impl Reader<'_> {
     fn table(&mut self, table: &str, at: usize, inside: &DeTable<'_>) {
         for (key, value) in inside {
             let name = key.get_ref().as_ref();
-            match KEYS
+            let known = KEYS
                 .iter()
-                .position(|key| key.table == table && key.name == name)
-            {
-                Some(index) => self.entry(index, key.span().start, value),
-                None => {
-                    let inside = KEYS.iter().filter(|key| key.table == table);
-                    let nearest = nearest(name, inside.map(|key| key.name));
-                    let path = format!("{table}.{name}");
-                    self.problem(key.span().start, path, Problem::UnknownKey { nearest });
-                }
+                .position(|key| key.table == table && key.name == name);
+            if let Some(index) = known {
+                self.entry(index, key.span().start, value);
+            } else {
+                let inside = KEYS.iter().filter(|key| key.table == table);
+                let nearest = nearest(name, inside.map(|key| key.name));
+                let path = format!("{table}.{name}");
+                self.problem(key.span().start, path, Problem::UnknownKey { nearest });
             }
         }
         for key in KEYS.iter().filter(|key| key.table == table) {
@@ -164,13 +163,12 @@ impl Reader<'_> {
                 self.problem(part.span().start, path, Problem::UnknownKey { nearest });
             }
         }
-        match part(parts, VALUE) {
-            Some(value) => self.value(key, value),
-            None => {
-                let about = key.about;
-                let path = format!("{}.{VALUE}", key.path());
-                self.problem(at, path, Problem::Missing { about });
-            }
+        if let Some(value) = part(parts, VALUE) {
+            self.value(key, value);
+        } else {
+            let about = key.about;
+            let path = format!("{}.{VALUE}", key.path());
+            self.problem(at, path, Problem::Missing { about });
         }
         let shown = || match part(parts, VALUE).map(Spanned::get_ref) {
             Some(DeValue::Integer(number)) => number.to_string(),

@@ -1,0 +1,92 @@
+//! A lane's timers as its tasks and its loop see them: when to look, and what base they belong to.
+
+use super::local::Local;
+use crate::wheel::{Base, Clock, Wheel};
+use doorbell_machine::Machine;
+
+impl<M: Machine> Local<M> {
+    /// Its timers.
+    #[inline]
+    pub(crate) fn wheel(&self) -> &Wheel<M> {
+        &self.wheel
+    }
+
+    /// The clock that its timers go by.
+    #[inline]
+    pub fn clock(&self) -> &Clock<M> {
+        &self.clock
+    }
+
+    /// Which base a timer that is armed now belongs to.
+    #[inline]
+    pub(crate) fn base(&self) -> Base {
+        self.base.get()
+    }
+
+    pub(super) fn set_base(&self, base: Base) {
+        self.base.set(base);
+    }
+
+    /// Notes that a timer was armed for this time.
+    #[inline]
+    pub(crate) fn note_timer(&self, when_ns: u64, base: Base) {
+        if when_ns < self.due_ns.get() {
+            self.due_ns.set(when_ns);
+        }
+        if base == Base::Global && when_ns < self.published_ns.get() {
+            self.publish(when_ns);
+        }
+    }
+
+    fn publish(&self, when_ns: u64) {
+        if self.published_ns.replace(when_ns) != when_ns {
+            self.front().publish_next_global(when_ns);
+        }
+    }
+
+    /// When the wheel has to be looked at, if ever.
+    #[inline]
+    pub fn due_ns(&self) -> Option<u64> {
+        let due_ns = self.due_ns.get();
+        (due_ns != u64::MAX).then_some(due_ns)
+    }
+
+    /// As [`Local::due_ns`], without the times of timers that were cancelled since.
+    pub(crate) fn exact_due_ns(&self) -> Option<u64> {
+        let due_ns = self.wheel.next_ns().into_iter().min();
+        due_ns.filter(|due_ns| *due_ns != u64::MAX)
+    }
+
+    /// Whether a timer is due now.
+    #[inline]
+    pub fn is_due(&self) -> bool {
+        self.due_ns()
+            .is_some_and(|due_ns| due_ns <= self.clock.now_ns())
+    }
+
+    /// Fires the timers that are due; returns how many.
+    #[inline]
+    pub fn expire(&self) -> u64 {
+        let due_ns = self.due_ns.get();
+        if due_ns == u64::MAX {
+            return 0;
+        }
+        let now_ns = self.clock.now_ns();
+        if now_ns < due_ns {
+            0
+        } else {
+            self.expire_at(now_ns)
+        }
+    }
+
+    #[cold]
+    fn expire_at(&self, now_ns: u64) -> u64 {
+        // Before the wakers run: what they arm is noted on top of it.
+        self.due_ns.set(u64::MAX);
+        let fired = self.wheel.expire(now_ns);
+        let [local_ns, global_ns] = self.wheel.next_ns();
+        self.due_ns.set(local_ns.min(global_ns));
+        self.publish(global_ns);
+        fired
+    }
+}
