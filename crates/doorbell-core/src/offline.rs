@@ -43,13 +43,19 @@ pub(crate) enum HandedOn {
     Kept,
 }
 
+/// What an [`OffWord`] says. Somebody asks to take the lane off, which may be refused: until then
+/// it is on.
+const ON: u32 = 0;
+const OFF: u32 = 1;
+const ASKED: u32 = 2;
+
 /// Whether a lane is off: a word of its front, which only those of [`Crew`] here change.
 #[derive(Debug)]
 pub(crate) struct OffWord<M: Machine>(M::U32);
 
 impl<M: Machine> Default for OffWord<M> {
     fn default() -> Self {
-        OffWord(M::U32::new(0))
+        OffWord(M::U32::new(ON))
     }
 }
 
@@ -58,25 +64,41 @@ impl<M: Machine> OffWord<M> {
     pub(crate) fn is_off(&self) -> bool {
         // ORDER: Relaxed; who places a task by an older value posts it to the lane, which hands
         // it on.
-        self.0.load(Ordering::Relaxed) != 0
+        self.0.load(Ordering::Relaxed) == OFF
     }
 
-    fn set(&self, off: bool) -> bool {
+    /// Changes it, if it is as it was `seen`.
+    ///
+    /// # Errors
+    /// What it is.
+    fn change(&self, seen: u32, new: u32) -> Result<(), u32> {
         // ORDER: AcqRel; of two that change it one finds it changed, and the lane is told by a
         // call, which orders the rest.
-        (self.0.swap(u32::from(off), Ordering::AcqRel) != 0) != off
+        self.0
+            .compare_exchange(seen, new, Ordering::AcqRel, Ordering::Acquire)
+            .map(drop)
+    }
+
+    /// The answer to who has asked.
+    fn answer(&self, to: u32) {
+        // ORDER: Release pairs with the Acquire of `change`, by who waits for the answer.
+        self.0.store(to, Ordering::Release);
     }
 }
 
 impl<M: Machine> Crew<M> {
-    /// Takes a lane off, unless it is the last that is on.
+    /// Takes a lane off, unless it is the last that is on. Of two that ask for one lane at once the
+    /// second waits for the few steps of the first.
     pub fn take_off(&self, lane: usize) -> TakenOff {
         let off = self.fronts()[lane].off_word();
-        if off.is_off() {
-            return TakenOff::Before;
+        loop {
+            match off.change(ON, ASKED) {
+                Ok(()) => break,
+                Err(OFF) => return TakenOff::Before,
+                Err(_) => M::relax(),
+            }
         }
-        // Counted before it is said: nobody ever sees the last lane off, and nobody is refused by a
-        // lane that stays on.
+        // Counted before it is said: nobody ever sees the last lane off.
         // ORDER: Relaxed; the exchange decides.
         let mut on = self.on().load(Ordering::Relaxed);
         while on > 1 {
@@ -86,28 +108,27 @@ impl<M: Machine> Crew<M> {
                 .on()
                 .compare_exchange(on, on - 1, Ordering::AcqRel, Ordering::Relaxed)
             {
-                Ok(_) if off.set(true) => return TakenOff::Now,
                 Ok(_) => {
-                    // Somebody else has taken it off meanwhile.
-                    // ORDER: AcqRel as above.
-                    self.on().fetch_add(1, Ordering::AcqRel);
-                    return TakenOff::Before;
+                    off.answer(OFF);
+                    return TakenOff::Now;
                 }
                 Err(now) => on = now,
             }
         }
+        off.answer(ON);
         TakenOff::LastOne
     }
 
     /// Puts a lane back.
     pub fn put_back(&self, lane: usize) -> PutBack {
-        if self.fronts()[lane].off_word().set(false) {
-            // ORDER: AcqRel as in `take_off`.
-            self.on().fetch_add(1, Ordering::AcqRel);
-            PutBack::Now
-        } else {
-            PutBack::Before
+        // One that somebody asks for is on still.
+        if self.fronts()[lane].off_word().change(OFF, ON).is_err() {
+            return PutBack::Before;
         }
+        // Said before it is counted, for the same reason.
+        // ORDER: AcqRel as in `take_off`.
+        self.on().fetch_add(1, Ordering::AcqRel);
+        PutBack::Now
     }
 
     /// The nearest lane that is on, from `lane` on.

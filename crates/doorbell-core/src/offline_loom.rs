@@ -41,6 +41,29 @@ fn the_last_one_asked_for() {
     assert_eq!(fronts[0].is_off(), asked == TakenOff::Now);
 }
 
+/// Two ask for the same lane: one takes it off, and nobody is refused; nor is a third, who asks for
+/// another while enough are on.
+fn the_same_one_asked_for(lanes: usize) {
+    let fronts = crew(lanes, 0);
+    let theirs = fronts[0].clone();
+    let asker = thread::spawn(move || theirs.crew().take_off(1));
+    let asked = fronts[0].crew().take_off(1);
+    if lanes == 3 {
+        assert_eq!(fronts[0].crew().take_off(2), TakenOff::Now);
+    }
+    let both = [asked, asker.join().unwrap()];
+    assert!(
+        both == [TakenOff::Now, TakenOff::Before] || both == [TakenOff::Before, TakenOff::Now],
+        "{both:?}"
+    );
+}
+
+#[test]
+fn of_two_that_ask_for_one_lane_none_is_refused() {
+    check(|| the_same_one_asked_for(2));
+    check(|| the_same_one_asked_for(3));
+}
+
 /// Two take off a lane each, and one of them puts it back: one lane is on at every moment, and the
 /// count says how many are.
 fn two_taken_off() {

@@ -135,6 +135,10 @@ fn killer(bug: Bug) -> (&'static str, Shows) {
             "wheel::loom::mutant_fire_blind",
             Shows::Assertion("fired after its drop"),
         ),
+        Bug::RestNoEpoch => (
+            "wheel::loom_rest::mutant_rest_no_epoch",
+            Shows::Assertion("told of more to do"),
+        ),
         Bug::RestWithoutALook => (
             "wheel::loom_rest::mutant_rest_without_a_look",
             Shows::Assertion("the clock went on too early"),

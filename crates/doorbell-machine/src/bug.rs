@@ -65,6 +65,8 @@ pub enum Bug {
     WheelFireBlind,
     /// wheel: a paused clock goes on without a look whether lanes were told of more to do.
     RestWithoutALook,
+    /// wheel: the last one's look at the lanes holds although one of them has woken meanwhile.
+    RestNoEpoch,
     /// queue: a push does not publish the node and its slot.
     QueuePushRelaxed,
     /// queue: a taker moves the head without comparing it.
@@ -79,7 +81,7 @@ pub enum Bug {
 
 impl Bug {
     /// All mutants, without [`Bug::None`].
-    pub const ALL: [Bug; 33] = [
+    pub const ALL: [Bug; 34] = [
         Bug::BellClearAfterTake,
         Bug::BellNoRecheck,
         Bug::BellAnnounceBlind,
@@ -108,6 +110,7 @@ impl Bug {
         Bug::ManyTouchAfterEnd,
         Bug::WheelFireBlind,
         Bug::RestWithoutALook,
+        Bug::RestNoEpoch,
         Bug::QueuePushRelaxed,
         Bug::QueueClaimBlind,
         Bug::IdleNoAnnounceFence,

@@ -263,6 +263,11 @@ impl Builder {
     /// wakes has run, on all cores, before the next one fires. What only other threads or the OS
     /// will bring is not waited for: give it to `spawn_blocking`, or the clock may be ahead of it.
     ///
+    /// A closure that waits for a thread holds the clock as well: let there be threads for all
+    /// that wait for the clock ([`Builder::blocking_threads`]). A thread that waits inside the
+    /// `block_on` of another runtime still holds this one's clock. A future in `block_on` may be
+    /// polled more often than it was woken.
+    ///
     /// Idle lanes do not watch, whatever [`Builder::idle`] says. See also
     /// [`time::advance`](crate::time::advance()).
     ///

@@ -16,14 +16,17 @@ use doorbell_core::crew::{Crew, FrontRef};
 use doorbell_core::lane::{IdlePolicy, Lane, LaneConfig, LaneShared, WatchPlan, Watchers};
 use doorbell_core::offline::{PutBack, TakenOff};
 use doorbell_core::switches::SwitchWord;
-use doorbell_core::task::{BodyVtable, Kind, Local, Name, RawJoin, TaskSeen, launch_named};
+use doorbell_core::task::{
+    BodyVtable, Kind, Local, Name, RawJoin, TaskSeen, drop_quietly, launch_named,
+};
 use doorbell_core::wait;
 use doorbell_core::wheel::{AtRest, Clock, Holds, RawTimer};
 use doorbell_machine::{
     Counter, Line, Machine, Seat, ThreadError, ThreadHandle, ThreadSpec, Topology, Word,
 };
-use event_listener::{Event, EventListener};
+use event_listener::{Event, EventListener, IntoNotification};
 use std::alloc::Layout;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
 use std::ptr::NonNull;
 use std::sync::Arc;
@@ -74,10 +77,16 @@ fn watch_of_threads_ns(idle: IdlePolicy) -> u64 {
 /// A clock that tells whoever waits for the runtime to rest, one at a time.
 fn paused_clock<M: Machine>(front: FrontRef<M>, rested: Arc<Event>) -> Clock<M> {
     Clock::paused(front, move || {
-        if rested.notify(1) == 0 {
-            AtRest::Nobody
-        } else {
-            AtRest::Woken
+        // One who was told and has not looked yet does not stand for the next one. A panic of a
+        // waker of the user's goes no further: the caller is a lane.
+        let told = catch_unwind(AssertUnwindSafe(|| rested.notify(1.additional())));
+        match told {
+            Ok(0) => AtRest::Nobody,
+            Ok(_) => AtRest::Woken,
+            Err(payload) => {
+                drop_quietly(payload);
+                AtRest::Woken
+            }
         }
     })
 }

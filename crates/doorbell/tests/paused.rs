@@ -151,7 +151,7 @@ fn timeouts_and_cancelled_timers() {
         let never = std::future::pending::<()>();
         assert!(timeout(HOUR, never).await.is_err());
         assert_eq!(start.elapsed(), HOUR);
-        // One that was dropped moves nothing.
+        // One that was dropped fires nothing.
         timeout(HOUR, sleep(SECOND)).await.unwrap();
         assert_eq!(start.elapsed(), HOUR + SECOND);
         sleep(2 * HOUR).await;
@@ -192,6 +192,66 @@ fn advance_is_one_step_and_what_was_due_has_run() {
         // To the end of time.
         advance(Duration::MAX).await;
         assert!(start.elapsed() > Duration::from_hours(500 * 365 * 24));
+    });
+}
+
+/// More timers than a look at the wheel reads: it then looks where their slot begins.
+#[test]
+fn many_timers_at_one_time() {
+    for (cores, timers) in [(1, 32), (1, 33), (1, 100), (3, 1_000)] {
+        let rt = paused(cores);
+        rt.block_on(async {
+            let start = Instant::now();
+            let tasks: Vec<_> = (0..timers).map(|_| doorbell::spawn(sleep(HOUR))).collect();
+            for task in tasks {
+                task.await.unwrap();
+            }
+            assert_eq!(start.elapsed(), HOUR);
+            // Of a thread that is no lane, on a lane that has fired nothing for hours.
+            let sleeps = (0..timers).map(|_| sleep(HOUR));
+            futures::future::join_all(sleeps).await;
+            assert_eq!(start.elapsed(), 2 * HOUR);
+        });
+    }
+}
+
+#[test]
+fn advances_add_up_and_one_that_is_not_awaited_keeps_no_other_from_ending() {
+    let rt = paused(2);
+    rt.block_on(async {
+        let start = Instant::now();
+        let tasks: Vec<_> = (0..20).map(|_| doorbell::spawn(advance(SECOND))).collect();
+        for task in tasks {
+            task.await.unwrap();
+        }
+        assert_eq!(start.elapsed(), 20 * SECOND);
+        let mut kept = Box::pin(advance(SECOND));
+        assert!(futures::poll!(&mut kept).is_pending());
+        advance(SECOND).await;
+        advance(SECOND).await;
+        assert_eq!(start.elapsed(), 23 * SECOND);
+        kept.await;
+        assert_eq!(start.elapsed(), 23 * SECOND);
+    });
+}
+
+#[test]
+fn a_sleep_goes_by_the_clock_of_its_runtime_on_the_lanes_of_another() {
+    let (stopped, running) = (paused(1), Builder::new().cores(1).build().unwrap());
+    let handle = running.handle().clone();
+    stopped.block_on(async move {
+        let start = Instant::now();
+        // By the clock that runs: the other one would have to go on for it.
+        let began = std::time::Instant::now();
+        let mut pause = None;
+        let pause = std::future::poll_fn(move |cx| {
+            let _entered = handle.enter();
+            let pause = pause.get_or_insert_with(|| Box::pin(sleep(Duration::from_millis(5))));
+            pause.as_mut().poll(cx)
+        });
+        doorbell::spawn(pause).await.unwrap();
+        assert!(began.elapsed() >= Duration::from_millis(5));
+        assert_eq!(start.elapsed(), Duration::ZERO);
     });
 }
 

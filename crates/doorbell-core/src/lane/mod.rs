@@ -386,10 +386,13 @@ impl<M: Machine> Lane<M> {
     /// A lane that sleeps does not hold a paused clock.
     fn hands_over_the_clock(&self) -> Ended {
         let clock = &self.shared.clock;
-        if clock.is_frozen() {
-            clock.end_lane(self.shared.front().lane(), self.local.exact_due_ns())
-        } else {
-            Ended::Yes
+        if !clock.is_frozen() {
+            return Ended::Yes;
         }
+        let due_ns = self.local.look_due_ns();
+        if self.local.is_due() {
+            return Ended::Resumed;
+        }
+        clock.end_lane(self.shared.front().lane(), due_ns)
     }
 }

@@ -51,10 +51,13 @@ impl<M: Machine> Local<M> {
         (due_ns != u64::MAX).then_some(due_ns)
     }
 
-    /// As [`Local::due_ns`], without the times of timers that were cancelled since.
-    pub(crate) fn exact_due_ns(&self) -> Option<u64> {
-        let due_ns = self.wheel.next_ns().into_iter().min();
-        due_ns.filter(|due_ns| *due_ns != u64::MAX)
+    /// As [`Local::due_ns`], by a look at the wheel: without the times of timers that were cancelled
+    /// on this lane since.
+    pub(crate) fn look_due_ns(&self) -> Option<u64> {
+        let [local_ns, global_ns] = self.wheel.next_ns();
+        // A look comes before its timers are due where they are many: it is a time of its own.
+        self.due_ns.set(local_ns.min(global_ns));
+        self.due_ns()
     }
 
     /// Whether a timer is due now.

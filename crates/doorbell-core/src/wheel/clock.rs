@@ -64,14 +64,22 @@ impl<M: Machine> Clock<M> {
 
     /// Sets a frozen clock on to a time, never back. A running clock is left alone.
     pub fn advance_to(&self, when_ns: u64) {
-        let when_ns = when_ns.min(RUNS - 1);
+        self.step(|seen_ns| seen_ns.max(when_ns));
+    }
+
+    /// Sets a frozen clock on; a running one is left alone.
+    pub(super) fn step(&self, next_ns: impl Fn(u64) -> u64) {
         // ORDER: Relaxed; a first guess.
         let mut seen = self.frozen_ns.load(Ordering::Relaxed);
-        while seen != RUNS && seen < when_ns {
+        while seen != RUNS {
+            let next_ns = next_ns(seen).min(RUNS - 1);
+            if next_ns == seen {
+                return;
+            }
             // ORDER: AcqRel; Release pairs with the Acquire of `now_ns`.
             match self.frozen_ns.compare_exchange(
                 seen,
-                when_ns,
+                next_ns,
                 Ordering::AcqRel,
                 Ordering::Relaxed,
             ) {

@@ -3,8 +3,9 @@
 // Counters that the checker is not to see.
 #![allow(clippy::disallowed_types, clippy::disallowed_methods)]
 
-use super::{AtRest, Clock, Holds, RawTimer};
-use crate::crew::FrontRef;
+use super::{AtRest, Clock, Ended, Holds, RawTimer};
+use crate::bell::Announced;
+use crate::crew::{Crew, FrontRef};
 use crate::lane::{IdlePolicy, Lane, LaneConfig, LaneShared};
 use crate::switches::SwitchWord;
 use crate::testing::model::{check_large, mutant};
@@ -119,6 +120,52 @@ fn work_comes_first<const BUG: u8>() {
     paused.close();
 }
 
+/// A lane by hand: falls asleep, and is awake when it has been told something.
+fn sleep_until_told<const BUG: u8>(clock: &Clock<Loom<BUG>>, front: &FrontRef<Loom<BUG>>) {
+    let bell = front.bell();
+    let announced = bell.announce_watch() == Announced::Yes;
+    if announced && bell.announce_park() == Announced::Yes {
+        // Nobody has a timer.
+        assert_eq!(clock.end_lane(front.lane(), None), Ended::Yes);
+        let _ = bell.park(front.seat(), None);
+        clock.begin();
+    }
+    let _ = bell.end_idle();
+}
+
+/// Two lanes tell each other, one after the other. Whoever looks whether all rest may have seen
+/// each of them asleep, at different times.
+fn two_lanes_that_tell_each_other<const BUG: u8>() {
+    let fronts = Crew::<Loom<BUG>>::new(2, &Arc::default(), |_, _| 0);
+    let (told, rests) = (Arc::new(AtomicU64::new(1)), Arc::new(AtomicU64::new(0)));
+    let (left, count) = (Arc::clone(&told), Arc::clone(&rests));
+    let clock = Arc::new(Clock::paused(fronts[0].clone(), move || {
+        assert_eq!(left.load(Relaxed), 0, "told of more to do");
+        count.fetch_add(1, Relaxed);
+        AtRest::Nobody
+    }));
+    let inside = clock.inside(Holds::Yes);
+    let [one, other] = [0, 1].map(|lane| fronts[lane].clone());
+    let (their_clock, first) = (Arc::clone(&clock), one.clone());
+    let their_lane = thread::spawn(move || {
+        sleep_until_told(&their_clock, &other);
+        first.request_pass();
+        // For good: nobody tells it again.
+        let _ = other.bell().announce_watch();
+        let _ = other.bell().announce_park();
+        assert_eq!(their_clock.end_lane(1, None), Ended::Yes);
+    });
+    fronts[1].request_pass();
+    sleep_until_told(&clock, &one);
+    told.store(0, Relaxed);
+    let _ = one.bell().announce_watch();
+    let _ = one.bell().announce_park();
+    assert_eq!(clock.end_lane(0, None), Ended::Yes);
+    their_lane.join().unwrap();
+    assert!(rests.load(Relaxed) >= 1, "nobody saw that all rest");
+    drop(inside);
+}
+
 /// Nobody is inside the runtime: the clock stands.
 fn outside_it_stands<const BUG: u8>() {
     let paused = Paused::<BUG>::start();
@@ -167,6 +214,16 @@ fn a_clock_stands_while_nobody_is_inside() {
 #[test]
 fn a_clock_that_is_advanced_fires_what_is_due() {
     check_large(advanced_by_hand::<0>);
+}
+
+#[test]
+fn a_clock_waits_for_lanes_that_tell_each_other() {
+    check_large(two_lanes_that_tell_each_other::<0>);
+}
+
+#[test]
+fn mutant_rest_no_epoch() {
+    mutant!(RestNoEpoch, two_lanes_that_tell_each_other);
 }
 
 #[test]

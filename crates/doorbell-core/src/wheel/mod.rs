@@ -114,8 +114,10 @@ impl<M: Machine> Wheel<M> {
             // SAFETY: the caller's promise.
             unsafe { Entry::free(entry) };
         }
-        // Quietly: the caller may be the lane's own loop.
-        drop_quietly((waker, known));
+        // Quietly: the caller may be the lane's own loop. Mostly there is nothing to drop.
+        if waker.is_some() || known.is_some() {
+            drop_quietly((waker, known));
+        }
     }
 
     /// # Safety

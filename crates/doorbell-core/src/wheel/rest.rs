@@ -85,10 +85,15 @@ impl<M: Machine> Rest<M> {
     }
 
     fn begin(&self, what: u64) {
+        let epoch = if M::BUG.is(Bug::RestNoEpoch) {
+            0
+        } else {
+            EPOCH
+        };
         // ORDER: AcqRel; Release, with the Acquire of the last one's look at the bells and of its
         // exchange: a lane that cleared its signals is seen to have begun.
         self.word
-            .fetch_add(EPOCH.wrapping_add(what), Ordering::AcqRel);
+            .fetch_add(epoch.wrapping_add(what), Ordering::AcqRel);
     }
 
     fn end(&self, what: u64, clock: &Clock<M>) -> Ended {
@@ -207,7 +212,7 @@ impl<M: Machine> Clock<M> {
 
     /// Sets a paused clock on by so much, and has every lane look at its timers.
     pub fn advance_by(&self, duration_ns: u64) {
-        self.advance_to(self.now_ns().saturating_add(duration_ns));
+        self.step(|seen_ns| seen_ns.saturating_add(duration_ns));
         if let Some(rest) = &self.rest {
             let fronts = rest.front.crew().fronts();
             for front in fronts {

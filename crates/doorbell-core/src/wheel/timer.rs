@@ -74,8 +74,8 @@ impl<M: Machine> Table<M> {
 }
 
 impl RawTimer {
-    /// Arms a timer: on the lane that the caller runs on, and where there is none, by mail on
-    /// the lane of `front`.
+    /// Arms a timer: on the lane of that crew that the caller runs on, and where there is none, by
+    /// mail on the lane of `front`.
     ///
     /// # Errors
     /// [`Gone`] if that lane has ended.
@@ -86,9 +86,14 @@ impl RawTimer {
         waker: &Waker,
     ) -> Result<RawTimer, Gone> {
         let entry = Local::<M>::with_current(|local| match local {
-            Some(local) if local.is_closed() => Err(Gone),
-            Some(local) => Ok(Self::arm_here(local, when_ns, waker)),
-            None => Self::arm_by_mail(front, when_ns, waker),
+            // The lane of another runtime may go by another clock.
+            Some(local) if local.is_of(front.crew()) => {
+                if local.is_closed() {
+                    return Err(Gone);
+                }
+                Ok(Self::arm_here(local, when_ns, waker))
+            }
+            _ => Self::arm_by_mail(front, when_ns, waker),
         })?;
         Ok(RawTimer {
             entry: entry.cast(),

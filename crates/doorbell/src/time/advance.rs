@@ -11,6 +11,9 @@ use std::time::Duration;
 /// All timers that were passed are due at once and see the time at the end of the step, as after
 /// a machine was suspended. To pass them one by one, [`sleep`](super::sleep()) instead.
 ///
+/// A runtime rests only while a thread is inside its `block_on`; without one this waits for the
+/// next.
+///
 /// # Panics
 /// If the clock of the runtime runs by itself, or on a thread without a runtime.
 ///

@@ -88,7 +88,6 @@ fn b11_requests_for_nothing_do_not_keep_a_lane_from_looking_at_the_others() {
     }
     let counts = idle.shared.counts();
     assert_eq!((counts.thefts, counts.stolen), (1, 1), "{counts:?}");
-    assert!(counts.passes > 10, "requests are no looks: {counts:?}");
     end(&lanes);
 }
 
