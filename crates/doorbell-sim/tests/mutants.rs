@@ -49,10 +49,13 @@ runs!(
     ManyEndRelaxed,
     ManyTouchAfterEnd,
     WheelFireBlind,
+    RestWithoutALook,
+    RestNoEpoch,
     QueuePushRelaxed,
     QueueClaimBlind,
     IdleNoAnnounceFence,
     IdleClaimBlind,
+    IdleSentinelBlind,
 );
 
 /// What some seed kills, mostly one of the first hundred.
