@@ -3,13 +3,10 @@
 use doorbell_machine::sim::{CPUS_MAX, Outcome, RunError, Sink};
 
 use super::{Setup, Shape};
-use crate::scenario;
+use crate::scenario::{self, OWN_CPUS};
 
 /// The shapes that are fuzzed.
 pub const SHAPES: [Shape; 5] = shapes::<0>();
-
-/// CPUs that a scenario needs for the threads that begin it and watch it.
-const OWN_CPUS: usize = 2;
 
 /// The same on a machine with the mutant of this number.
 pub(super) const fn shapes<const BUG: u8>() -> [Shape; 5] {

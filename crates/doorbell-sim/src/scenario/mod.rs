@@ -20,6 +20,7 @@ mod tests;
 mod timer;
 
 pub use program::Repertoire;
+pub(crate) use shape::OWN_CPUS;
 pub use shape::Shape;
 
 use crew::{CrewConfig, Lanes, Threads};

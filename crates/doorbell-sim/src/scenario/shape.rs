@@ -41,7 +41,7 @@ const ALL: Repertoire = Repertoire {
 };
 
 /// CPUs for the thread that begins and ends it all, and for the one that watches.
-const OWN_CPUS: usize = 2;
+pub(crate) const OWN_CPUS: usize = 2;
 
 impl Shape {
     /// Lanes and other threads on a machine just large enough.
