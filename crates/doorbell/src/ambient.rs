@@ -8,7 +8,7 @@ use crate::metrics::Metrics;
 use crate::{CoreId, Switches};
 use async_lock::Semaphore;
 use doorbell_core::bell::LaneState;
-use doorbell_core::call::{ErasedCall, ErasedPost, Gone, ManyTable, RawMany};
+use doorbell_core::call::{Drawn, ErasedCall, Gone, ManyTable, RawMany, Room, Run};
 use doorbell_core::task::{BodyVtable, Kind, Name, RawJoin, TaskSeen};
 use doorbell_core::wheel::{Holds, RawTimer};
 use doorbell_machine::slots;
@@ -71,14 +71,18 @@ pub(crate) trait Ambient: std::fmt::Debug + Send + Sync {
     /// As for [`doorbell_core::call::wait_for`].
     unsafe fn call_blocking(&self, core: usize, call: &ErasedCall) -> Result<(), Gone>;
 
-    /// Posts a closure that nobody waits for.
+    /// Draws a parcel for a closure that nobody will wait for. `None` if there is no such core, if
+    /// it is off, or if its mailbox has a limit, which is to be heeded.
+    fn draw(&self, core: usize, room: Room, limit: Limit) -> Option<Drawn>;
+
+    /// Posts what was drawn for that core, and filled.
     ///
     /// # Errors
-    /// [`Gone`] if that lane has ended; the closure is untouched.
+    /// [`Gone`] if that lane has ended; the closure still lies in the parcel.
     ///
     /// # Safety
-    /// As for [`doorbell_core::call::Pool::post`].
-    unsafe fn post(&self, core: usize, post: &ErasedPost) -> Result<(), Gone>;
+    /// As for [`doorbell_core::call::Pool::send`].
+    unsafe fn send(&self, core: usize, drawn: Drawn, run: Run) -> Result<(), Gone>;
 
     /// Posts one call to the lane of each core, all below `cores()`, at least one.
     ///
@@ -128,6 +132,15 @@ pub(crate) trait Ambient: std::fmt::Debug + Send + Sync {
 
     /// Changes them.
     fn set_switches(&self, switches: Switches);
+}
+
+/// What a post does about the limit of a mailbox.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Limit {
+    /// It has no place yet.
+    Heed,
+    /// It has a place, or needs none.
+    Settled,
 }
 
 /// What a thread does in a runtime.

@@ -1,8 +1,9 @@
 //! Closures sent to a named core that nobody waits for.
 
+use crate::CoreId;
+use crate::ambient::{self, Limit};
 use crate::call::{CallError, check, place};
 use crate::handle::Handle;
-use crate::{CoreId, ambient};
 use doorbell_core::call::{Gone, posting};
 
 /// Runs a closure on the lane of a core of the current runtime, soon; nobody waits for it.
@@ -46,27 +47,57 @@ where
     })
 }
 
+/// Why a closure came back.
+enum Back {
+    /// There is something to be said or to be heeded.
+    Refused,
+    Gone,
+}
+
 #[inline]
 pub(crate) fn post<F>(handle: &Handle, core: CoreId, f: F) -> Result<(), CallError>
 where
     F: FnOnce() + Send + 'static,
 {
-    let number = check(handle, core)?;
-    let Some(place) = place(handle, core)? else {
-        return post_unlimited(handle, number, f);
+    match launch(handle, core, Limit::Heed, f) {
+        Ok(()) => Ok(()),
+        Err((_f, Back::Gone)) => Err(CallError::RuntimeGone),
+        Err((f, Back::Refused)) => post_limited(handle, core, f),
+    }
+}
+
+#[cold]
+fn post_limited<F>(handle: &Handle, core: CoreId, f: F) -> Result<(), CallError>
+where
+    F: FnOnce() + Send + 'static,
+{
+    check(handle, core)?;
+    let posted = match place(handle, core)? {
+        // The core came back on just now.
+        None => launch(handle, core, Limit::Settled, f).map_err(|(_f, back)| back),
+        Some(place) => {
+            let f = move || {
+                let _place = place;
+                f();
+            };
+            launch(handle, core, Limit::Settled, f).map_err(|(_f, back)| back)
+        }
     };
-    post_unlimited(handle, number, move || {
-        let _place = place;
-        f();
+    posted.map_err(|back| match back {
+        Back::Gone => CallError::RuntimeGone,
+        Back::Refused => CallError::CoreOffline { core },
     })
 }
 
 #[inline]
-fn post_unlimited<F>(handle: &Handle, core: usize, f: F) -> Result<(), CallError>
+fn launch<F>(handle: &Handle, core: CoreId, limit: Limit, f: F) -> Result<(), (F, Back)>
 where
     F: FnOnce() + Send + 'static,
 {
-    // SAFETY: the closure is Send and borrows nothing; `post` posts it or returns an error.
-    let posted = unsafe { posting(f, |erased| handle.inner().post(core, erased)) };
-    posted.map_err(|(_f, Gone)| CallError::RuntimeGone)
+    let (runtime, core) = (handle.inner(), core.index());
+    let draw = |room| runtime.draw(core, room, limit).ok_or(Back::Refused);
+    // SAFETY: drawn for this core of this runtime, and filled since.
+    let send = |drawn, run| unsafe { runtime.send(core, drawn, run) }.map_err(|Gone| Back::Gone);
+    // SAFETY: the closure is Send and borrows nothing; `send` posts it or returns an error.
+    unsafe { posting(f, draw, send) }
 }

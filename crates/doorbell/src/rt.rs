@@ -1,6 +1,6 @@
 //! The runtime of one machine, below the public names.
 
-use crate::ambient::{self, Ambient};
+use crate::ambient::{self, Ambient, Limit};
 use crate::blocking::{Blocking, BlockingPlan, Open, Pool};
 use crate::handle::Handle;
 use crate::metrics::{LaneMetrics, Metrics};
@@ -9,7 +9,7 @@ use crate::{CoreId, Switches};
 use async_lock::Semaphore;
 use doorbell_core::bell::LaneState;
 use doorbell_core::call::{
-    ErasedCall, ErasedPost, Gone, ManyTable, Pool as Parcels, RawMany, SPIN_NS, launch_many,
+    Drawn, ErasedCall, Gone, ManyTable, Pool as Parcels, RawMany, Room, Run, SPIN_NS, launch_many,
     wait_for,
 };
 use doorbell_core::crew::{Crew, FrontRef};
@@ -343,10 +343,15 @@ impl<M: Machine> Ambient for Rt<M> {
         unsafe { wait_for(self.lanes[core].front(), call) }
     }
 
-    unsafe fn post(&self, core: usize, post: &ErasedPost) -> Result<(), Gone> {
-        let front = self.lanes[core].front();
+    fn draw(&self, core: usize, room: Room, limit: Limit) -> Option<Drawn> {
+        let lane = self.lanes.get(core)?;
+        let limited = limit == Limit::Heed && self.rooms.of(core).is_some();
+        (!limited && !lane.front().is_off()).then(|| Parcels::<M>::draw_current(room))
+    }
+
+    unsafe fn send(&self, core: usize, drawn: Drawn, run: Run) -> Result<(), Gone> {
         // SAFETY: passed on from the caller.
-        Parcels::<M>::with_current(|pool| unsafe { pool.post(front, post) })
+        unsafe { Parcels::<M>::send(self.lanes[core].front(), drawn, run) }
     }
 
     unsafe fn call_many(

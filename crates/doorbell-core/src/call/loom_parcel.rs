@@ -25,7 +25,14 @@ fn post<const BUG: u8>(
         ran.fetch_add(1, Relaxed);
     };
     // SAFETY: the closure is Send and owns what it uses; it is posted once.
-    match unsafe { posting(count, |erased| pool.post(front, erased)) } {
+    let posted = unsafe {
+        posting(
+            count,
+            |room| Ok(pool.draw(room)),
+            |drawn, run| Pool::send(front, drawn, run),
+        )
+    };
+    match posted {
         Ok(()) => true,
         Err((f, Gone)) => {
             f();

@@ -27,12 +27,13 @@ mod parcel;
 mod parcel_tests;
 mod pool;
 mod returns;
+mod slab;
 #[cfg(test)]
 mod tests;
 
 pub use many::{ManyTable, RawMany, launch_many};
 pub use many_typed::{Many, ManyCall, Outcome};
-pub use parcel::{ErasedPost, PARCEL_BYTES, posting};
+pub use parcel::{Drawn, PARCEL_BYTES, Room, Run, posting};
 pub use pool::{Pool, post};
 pub(crate) use returns::Returns;
 

@@ -3,7 +3,7 @@
 // Tests on real threads, outside of any model.
 #![allow(clippy::disallowed_types, clippy::disallowed_methods)]
 
-use super::{PARCEL_BYTES, Pool, post, posting};
+use super::{Gone, PARCEL_BYTES, Pool, Room, post, posting};
 use crate::crew::FrontRef;
 use crate::lane::{IdlePolicy, Lane, LaneConfig, LaneShared};
 use crate::mailbox::Front;
@@ -23,7 +23,14 @@ fn post_from<F: FnOnce() + Send + 'static>(
     f: F,
 ) -> Result<(), F> {
     // SAFETY: the closure is Send and borrows nothing; it is posted at most once.
-    unsafe { posting(f, |erased| pool.post(front, erased)) }.map_err(|(f, _)| f)
+    unsafe {
+        posting(
+            f,
+            |room| Ok(pool.draw(room)),
+            |drawn, run| Pool::send(front, drawn, run),
+        )
+    }
+    .map_err(|(f, Gone)| f)
 }
 
 fn serve(front: &Front<Host>, ready: &Ready<Host>) -> u64 {
@@ -124,6 +131,38 @@ fn miri_parcels_are_used_again() {
     assert!(pool.parcels() <= 126, "{} parcels", pool.parcels());
     drop(pool);
     ready.returns().flush();
+    assert_eq!(Arc::strong_count(&memory), 1);
+}
+
+#[test]
+fn miri_small_and_large_parcels_of_one_pool_keep_their_order() {
+    fn room_of<F: FnOnce()>(_: &F) -> Option<Room> {
+        Room::of::<F>()
+    }
+    let (front, ready, memory) = (front::<Host>(), Ready::default(), Arc::new(()));
+    let (pool, log) = (Pool::probed(Arc::clone(&memory)), Log::default());
+    let rounds = if cfg!(miri) { 20 } else { 500 };
+    for round in 0..rounds {
+        let (small, large, wide) = (log.clone(), log.clone(), [0_u64; 4]);
+        let small = move || small.push(2 * round);
+        let large = move || large.push(2 * round + 1 + wide[3]);
+        let rooms = (room_of(&small), room_of(&large));
+        assert_eq!(rooms, (Some(Room::Small), Some(Room::Large)));
+        assert!(post_from(&pool, &front, small).is_ok());
+        assert!(post_from(&pool, &front, large).is_ok());
+        if round % 7 == 0 {
+            serve(&front, &ready);
+            ready.returns().flush();
+        }
+    }
+    serve(&front, &ready);
+    assert_eq!(log.entries(), (0..2 * rounds).collect::<Vec<_>>());
+    assert!(
+        pool.parcels() <= 2 * (62 + 31),
+        "{} parcels",
+        pool.parcels()
+    );
+    drop((pool, ready));
     assert_eq!(Arc::strong_count(&memory), 1);
 }
 

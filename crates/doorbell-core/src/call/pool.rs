@@ -9,15 +9,16 @@
 //! | `closed` | the pool was dropped: who returns counts down `left`, and the last one frees |
 
 use super::Gone;
-use super::parcel::{ErasedPost, Header, Parcel, Slab, posting};
+use super::parcel::{Drawn, Room, Run, posting};
+use super::slab::{Header, Parcel, Slab};
 use crate::mailbox::{Front, Posted};
-use crate::node::Node;
 use doorbell_machine::{Bug, Cell as _, Line, Machine, Ordering, PtrWord, Word};
 use std::cell::Cell;
 use std::ptr::NonNull;
 
-/// How many parcels ahead the owner fetches.
-const AHEAD: usize = 8;
+/// How far ahead the owner fetches parcels.
+const AHEAD_BYTES: usize = 512;
+const LINE_BYTES: usize = 64;
 
 /// The head of a return stack whose pool is gone. No slab lies there.
 fn closed<M: Machine>() -> *mut Header<M> {
@@ -34,8 +35,8 @@ pub(super) struct Home<M: Machine> {
 }
 
 struct Back<M: Machine> {
-    /// The return stack, of slabs of which parcels came back.
-    head: M::Ptr<Header<M>>,
+    /// The return stacks, of slabs of which parcels came back: one for each room.
+    heads: [M::Ptr<Header<M>>; Room::ALL.len()],
     /// Once closed: how many parcels are out. Those who return count down, also before the owner
     /// has counted up, and exactly one of them all makes it zero.
     left: M::U64,
@@ -107,17 +108,16 @@ impl<M: Machine> Home<M> {
     unsafe fn push(home: NonNull<Self>, slab: Slab<M>, publish: Ordering) -> Pushed {
         // SAFETY: the home is there until the slab is pushed; no reference to all of it is held.
         let back = unsafe { &*home.as_ref().back };
+        // SAFETY: the slab is alive.
+        let stack = &back.heads[unsafe { slab.room() } as usize];
         // ORDER: Relaxed; a first guess, the exchange below decides.
-        let mut head = back.head.load(Ordering::Relaxed);
+        let mut head = stack.load(Ordering::Relaxed);
         while head != closed::<M>() {
             // SAFETY: alive, and the caller's to push.
             unsafe { slab.set_below(head) };
             // ORDER: Release pairs with the Acquire of the owner's exchange: the link is visible.
             // Relaxed on failure: only the next guess.
-            match back
-                .head
-                .compare_exchange_weak(head, slab.as_ptr(), publish, Ordering::Relaxed)
-            {
+            match stack.compare_exchange_weak(head, slab.as_ptr(), publish, Ordering::Relaxed) {
                 Ok(_) => return Pushed::Yes,
                 Err(seen) => head = seen,
             }
@@ -165,14 +165,22 @@ impl<M: Machine> Home<M> {
 /// parcels are back.
 pub struct Pool<M: Machine> {
     home: NonNull<Home<M>>,
+    stocks: [Stock<M>; Room::ALL.len()],
+    /// How many parcels there are, here, out and on their way back.
+    total: Cell<u64>,
+    /// Whether it was made for one post, on a thread that ends.
+    for_once: Cell<bool>,
+}
+
+/// The parcels of such room that are the owner's.
+struct Stock<M: Machine> {
+    room: Room,
     /// The slab that parcels are drawn from; `None` before the first draw.
     slab: Cell<Option<Slab<M>>>,
     /// Which of its parcels are there to be drawn.
     free: Cell<u64>,
     /// Slabs that came off the return stack and were not looked at, linked.
     more: Cell<*mut Header<M>>,
-    /// How many parcels there are, here, out and on their way back.
-    total: Cell<u64>,
 }
 
 impl<M: Machine> std::fmt::Debug for Pool<M> {
@@ -196,7 +204,7 @@ impl<M: Machine> Pool<M> {
     fn make(#[cfg(test)] probe: Option<std::sync::Arc<()>>) -> Self {
         let home = Box::new(Home {
             back: M::Line::new(|| Back {
-                head: M::Ptr::new(std::ptr::null_mut()),
+                heads: Room::ALL.map(|_| M::Ptr::new(std::ptr::null_mut())),
                 left: M::U64::new(0),
             }),
             slabs: M::Cell::new(None),
@@ -205,10 +213,9 @@ impl<M: Machine> Pool<M> {
         });
         Pool {
             home: NonNull::from(Box::leak(home)),
-            slab: Cell::new(None),
-            free: Cell::new(0),
-            more: Cell::new(std::ptr::null_mut()),
+            stocks: Room::ALL.map(Stock::new),
             total: Cell::new(0),
+            for_once: Cell::new(false),
         }
     }
 
@@ -218,31 +225,38 @@ impl<M: Machine> Pool<M> {
         Self::make(Some(probe))
     }
 
-    /// Calls `f` with the pool of this lane or thread; the first time it makes one, which lives
-    /// until the thread ends.
+    /// The pool of this lane or thread; the first time it makes one, which lives until the thread
+    /// ends.
     #[inline(always)]
-    pub fn with_current<R>(f: impl FnOnce(&Pool<M>) -> R) -> R {
-        let pool = M::pool_slot().cast::<Pool<M>>();
-        // SAFETY: the slot holds what `enter_slot` stored, until the thread ends.
-        match unsafe { pool.as_ref() } {
-            Some(pool) => f(pool),
-            None => Self::enter_slot(f),
+    fn current() -> NonNull<Pool<M>> {
+        match NonNull::new(M::pool_slot().cast::<Pool<M>>().cast_mut()) {
+            Some(pool) => pool,
+            None => Self::enter_slot(),
         }
     }
 
     #[cold]
-    fn enter_slot<R>(f: impl FnOnce(&Pool<M>) -> R) -> R {
+    fn enter_slot() -> NonNull<Pool<M>> {
         let pool = Box::into_raw(Box::new(Pool::<M>::default()));
         // SAFETY: a pool, as everybody who reads the slot expects, and freed by `end` only.
         let stored = unsafe { M::set_pool_slot(pool.cast_const().cast(), end::<M>) };
+        // SAFETY: comes from a box.
+        let pool = unsafe { NonNull::new_unchecked(pool) };
+        // Not stored: the thread is ending and its slot is gone.
         // SAFETY: just made; nobody ends it while this thread is in here.
-        let result = f(unsafe { &*pool });
-        if !stored {
-            // The thread is ending and its slot is gone: a pool for this once.
-            // SAFETY: nobody else has it.
-            unsafe { end::<M>(pool.cast_const().cast()) };
+        unsafe { pool.as_ref() }.for_once.set(!stored);
+        pool
+    }
+
+    /// Draws a parcel of the calling lane's or thread's pool, to be filled and sent.
+    #[inline(always)]
+    pub fn draw_current(room: Room) -> Drawn {
+        let pool = Self::current();
+        Drawn {
+            // SAFETY: it lives until this thread ends, or until what is drawn is sent.
+            room: unsafe { pool.as_ref() }.draw(room).room,
+            pool: pool.cast(),
         }
-        result
     }
 
     /// How many parcels there are, here, out and on their way back.
@@ -255,54 +269,105 @@ impl<M: Machine> Pool<M> {
         unsafe { self.home.as_ref() }
     }
 
-    /// Posts a closure in a parcel of this pool.
+    /// Draws a parcel, to be filled and sent: what is not sent is lost until the pool ends.
+    #[inline(always)]
+    pub fn draw(&self, room: Room) -> Drawn {
+        let parcel = self.stocks[room as usize].draw(self);
+        Drawn {
+            // SAFETY: behind the parcel lies its room.
+            room: unsafe { parcel.byte_add(Parcel::<M>::ROOM_OFFSET) }.cast(),
+            pool: NonNull::from(self).cast(),
+        }
+    }
+
+    /// Posts a parcel that was drawn and filled.
     ///
     /// # Errors
-    /// [`Gone`] if the lane is gone; the closure is untouched.
+    /// [`Gone`] if the lane is gone; the closure still lies in the parcel, until the next draw.
     ///
     /// # Safety
-    /// As for [`ErasedPost::new`], for the lane with that front; `post` is posted once.
+    /// It was drawn on this thread from a pool of this machine, and filled with what `run` takes
+    /// out of it; that may be sent to the lane with that front.
     #[inline(always)]
-    pub unsafe fn post(&self, front: &Front<M>, post: &ErasedPost) -> Result<(), Gone> {
-        let node = self.draw();
-        // SAFETY: drawn, so it is this pool's own.
-        unsafe { Parcel::<M>::fill(node.cast(), post) };
+    pub unsafe fn send(front: &Front<M>, drawn: Drawn, run: Run) -> Result<(), Gone> {
+        // SAFETY: the room lies behind its parcel.
+        let parcel = unsafe { drawn.room.byte_sub(Parcel::<M>::ROOM_OFFSET) }.cast::<Parcel<M>>();
+        // SAFETY: a pool outlives what it has drawn and not sent.
+        let pool = unsafe { drawn.pool.cast::<Pool<M>>().as_ref() };
+        // SAFETY: drawn, so it is this pool's own, and filled.
+        unsafe { Parcel::<M>::filled(parcel, run) };
         // SAFETY: parcels stay in place, and this one is not touched again before it is back.
-        match unsafe { front.post_entered(node) } {
+        let posted = unsafe { front.post_entered(parcel.cast()) };
+        if posted == Posted::Closed {
+            // SAFETY: refused, so it is this pool's own again.
+            unsafe { pool.stocks[run.room() as usize].put_back(parcel) };
+        }
+        if pool.for_once.get() {
+            // SAFETY: made for this, and in no slot.
+            unsafe { end::<M>(drawn.pool.as_ptr()) };
+        }
+        match posted {
             Posted::Yes => Ok(()),
-            Posted::Closed => {
-                // SAFETY: refused, so it is this pool's own again.
-                let (slab, bit) = unsafe { Slab::of(node) };
-                debug_assert!(self.slab.get() == Some(slab), "drawn from there just now");
-                self.free.set(self.free.get() | bit);
-                Err(Gone)
-            }
+            Posted::Closed => Err(Gone),
+        }
+    }
+
+    fn make_slab(&self, room: Room) -> (Slab<M>, u64) {
+        // SAFETY: the slabs are the owner's while there is one.
+        let slab = self.home().slabs.with_mut(|slabs| unsafe {
+            let slab = Slab::new(self.home, room, *slabs);
+            *slabs = Some(slab);
+            slab
+        });
+        let parcels = Slab::<M>::parcels(room) as u64;
+        self.total.set(self.total.get() + parcels);
+        (slab, Slab::<M>::all(room))
+    }
+}
+
+impl<M: Machine> Stock<M> {
+    fn new(room: Room) -> Self {
+        Stock {
+            room,
+            slab: Cell::new(None),
+            free: Cell::new(0),
+            more: Cell::new(std::ptr::null_mut()),
         }
     }
 
     /// Takes the first free parcel: in the order of their addresses, so that those who walk over
     /// them can fetch ahead.
     #[inline(always)]
-    fn draw(&self) -> NonNull<Node<M>> {
+    fn draw(&self, pool: &Pool<M>) -> NonNull<Parcel<M>> {
         let (slab, free) = match self.slab.get() {
             Some(slab) if self.free.get() != 0 => (slab, self.free.get()),
-            _ => self.refill(),
+            _ => self.refill(pool),
         };
-        let index = free.trailing_zeros() as usize;
         self.free.set(free & (free - 1));
-        // It lies in another core's cache.
-        if index + AHEAD < Slab::<M>::PARCELS {
-            M::prefetch_write(slab.parcel(index + AHEAD).as_ptr());
-        }
-        slab.parcel(index).cast()
+        let parcel = slab.parcel(free.trailing_zeros() as usize, self.room);
+        // It lies in another core's cache. Behind the slab lies somebody else's memory, which a
+        // hint may name.
+        M::prefetch_write(parcel.as_ptr().wrapping_byte_add(AHEAD_BYTES));
+        parcel
+    }
+
+    /// Takes back the parcel that was drawn last.
+    ///
+    /// # Safety
+    /// It was drawn from this stock, and nobody else has it.
+    unsafe fn put_back(&self, parcel: NonNull<Parcel<M>>) {
+        // SAFETY: the caller's promise.
+        let (slab, bit) = unsafe { Slab::of(parcel.cast(), self.room) };
+        debug_assert!(self.slab.get() == Some(slab), "drawn from there just now");
+        self.free.set(self.free.get() | bit);
     }
 
     /// Goes on to a slab of which parcels came back, else to a new one.
     #[cold]
     #[inline(never)]
-    fn refill(&self) -> (Slab<M>, u64) {
+    fn refill(&self, pool: &Pool<M>) -> (Slab<M>, u64) {
         if self.more.get().is_null() {
-            let head = &self.home().back.head;
+            let head = &pool.home().back.heads[self.room as usize];
             // ORDER: Acquire pairs with the Release of `Home::push`: the links are visible.
             self.more
                 .set(head.swap(std::ptr::null_mut(), Ordering::Acquire));
@@ -310,11 +375,12 @@ impl<M: Machine> Pool<M> {
         // SAFETY: slabs are alive while there is a pool, and this one was taken off the stack.
         let (slab, free) = match unsafe { self.take_back() } {
             Some(taken) => taken,
-            None => self.make_slab(),
+            None => pool.make_slab(self.room),
         };
         self.slab.set(Some(slab));
-        for index in 0..AHEAD.min(Slab::<M>::PARCELS) {
-            M::prefetch_write(slab.parcel(index).as_ptr());
+        let first = slab.parcel(0, self.room).as_ptr();
+        for offset in (0..AHEAD_BYTES).step_by(LINE_BYTES) {
+            M::prefetch_write(first.wrapping_byte_add(offset));
         }
         (slab, free)
     }
@@ -336,23 +402,11 @@ impl<M: Machine> Pool<M> {
         Some((slab, bits))
     }
 
-    fn make_slab(&self) -> (Slab<M>, u64) {
-        // SAFETY: the slabs are the owner's while there is one.
-        let slab = self.home().slabs.with_mut(|slabs| unsafe {
-            let slab = Slab::new(self.home, *slabs);
-            *slabs = Some(slab);
-            slab
-        });
-        self.total.set(self.total.get() + Slab::<M>::PARCELS as u64);
-        (slab, Slab::<M>::ALL)
-    }
-}
-
-impl<M: Machine> Drop for Pool<M> {
-    fn drop(&mut self) {
+    /// Closes the return stack, and counts the parcels that are here or came back.
+    fn close(&self, head: &M::Ptr<Header<M>>) -> u64 {
         // ORDER: Acquire pairs with the Release of `Home::push`: the links are visible. Nothing
         // is published; who finds it closed looks at nothing but the bits and the count.
-        let stack = self.home().back.head.swap(closed::<M>(), Ordering::Acquire);
+        let stack = head.swap(closed::<M>(), Ordering::Acquire);
         let mut here = u64::from(self.free.get().count_ones());
         for list in [self.more.get(), stack] {
             self.more.set(list);
@@ -361,6 +415,19 @@ impl<M: Machine> Drop for Pool<M> {
                 here += u64::from(bits.count_ones());
             }
         }
+        here
+    }
+}
+
+impl<M: Machine> Drop for Pool<M> {
+    fn drop(&mut self) {
+        let heads = self.home().back.heads.iter();
+        let here: u64 = self
+            .stocks
+            .iter()
+            .zip(heads)
+            .map(|(stock, head)| stock.close(head))
+            .sum();
         // SAFETY: a home outlives its pool, which ends here.
         match unsafe { Home::leave(self.home, self.total.get() - here) } {
             // SAFETY: the pool is gone, and everything is back.
@@ -388,9 +455,11 @@ where
 {
     // SAFETY: the closure is Send and borrows nothing; it is posted at most once.
     let posted = unsafe {
-        posting(f, |erased| {
-            Pool::<M>::with_current(|pool| pool.post(front, erased))
-        })
+        posting(
+            f,
+            |room| Ok(Pool::<M>::draw_current(room)),
+            |drawn, run| Pool::<M>::send(front, drawn, run),
+        )
     };
     posted.map_err(|(f, Gone)| f)
 }

@@ -1,7 +1,8 @@
 //! What a lane has run and not yet returned: per slab the bits of its parcels. See README.md.
 
-use super::parcel::Slab;
+use super::parcel::Room;
 use super::pool::give_back;
+use super::slab::Slab;
 use crate::node::Node;
 use doorbell_machine::{Cell as _, Machine};
 use std::cell::Cell;
@@ -55,18 +56,18 @@ impl<M: Machine> Returns<M> {
     /// Takes an empty parcel; returns those of its slab if they are all there.
     ///
     /// # Safety
-    /// The node is that of a parcel that this lane was posted and has emptied.
-    #[inline]
-    pub(super) unsafe fn put(&self, node: NonNull<Node<M>>) {
+    /// The node is that of a parcel of such room that this lane was posted and has emptied.
+    #[inline(always)]
+    pub(super) unsafe fn put(&self, node: NonNull<Node<M>>, room: Room) {
         // SAFETY: the caller's promise.
-        let (slab, bit) = unsafe { Slab::of(node) };
+        let (slab, bit) = unsafe { Slab::of(node, room) };
         self.holds.set(true);
         self.fresh.set(self.fresh.get() + 1);
         self.table.with_mut(|table| {
             // SAFETY: this is the lane's own, and nobody else's code is called in here.
             let held = Self::held_of(unsafe { &mut *table }, slab);
             held.mask |= bit;
-            if held.mask == Slab::<M>::ALL {
+            if held.mask == Slab::<M>::all(room) {
                 held.flush();
             }
         });

@@ -20,7 +20,7 @@ use std::ptr::NonNull;
 
 /// How far apart the nodes of a pool lie, and how many of them ahead are fetched.
 const LINE_BYTES: usize = 64;
-const LINKS_AHEAD: usize = 8;
+const LINES_AHEAD: usize = 8;
 
 /// What a push found.
 #[must_use]
@@ -242,8 +242,9 @@ impl<M: Machine> Batch<M> {
         if node.is_null() {
             return Batch { next: newest };
         }
-        if M::ADDRESSES_STEER && newest.addr().wrapping_sub(node.addr()) == LINE_BYTES {
-            return Self::oldest_first_ahead(newest);
+        let apart = newest.addr().wrapping_sub(node.addr());
+        if M::ADDRESSES_STEER && (apart == LINE_BYTES || apart == LINE_BYTES / 2) {
+            return Self::oldest_first_ahead(newest, apart);
         }
         first.set_next(std::ptr::null_mut());
         let mut oldest = newest;
@@ -258,11 +259,11 @@ impl<M: Machine> Batch<M> {
         Batch { next: oldest }
     }
 
-    /// As [`Batch::oldest_first`], for nodes that lie a line apart, as those of a pool do. Each is
-    /// a line of another core's, and following the links costs one such line's way after the
+    /// As [`Batch::oldest_first`], for nodes that lie `apart`, a line or half of one, as those of a
+    /// pool do. They are lines of another core's, and following the links costs one such line's way after the
     /// other; so nodes are asked for before the links lead there.
     #[inline(never)]
-    fn oldest_first_ahead(newest: *mut Node<M>) -> Self {
+    fn oldest_first_ahead(newest: *mut Node<M>, apart: usize) -> Self {
         let mut node = newest;
         let mut oldest: *mut Node<M> = std::ptr::null_mut();
         let mut was_near = false;
@@ -270,12 +271,12 @@ impl<M: Machine> Batch<M> {
             // SAFETY: as in `oldest_first`.
             let link = unsafe { link.as_ref() };
             let before = link.next();
-            let near = node.addr().wrapping_sub(before.addr()) == LINE_BYTES;
+            let near = node.addr().wrapping_sub(before.addr()) == apart;
             if near {
-                M::prefetch_write(before.wrapping_byte_sub(LINKS_AHEAD * LINE_BYTES));
+                M::prefetch_write(before.wrapping_byte_sub(LINES_AHEAD * LINE_BYTES));
             } else if was_near {
                 // The next run.
-                for line in 1..=LINKS_AHEAD {
+                for line in 1..=LINES_AHEAD {
                     M::prefetch_write(before.wrapping_byte_sub(line * LINE_BYTES));
                 }
             }

@@ -1,0 +1,319 @@
+//! Slabs: allocations of parcels of one size, behind a header that says whose they are.
+//!
+//! | machine | room | a parcel | parcels of a slab |
+//! |---|---|---|---|
+//! | host | [`Room::Small`], 16 bytes | half a line | 62 |
+//! | host | [`Room::Large`], 48 bytes | a line | 31 |
+//! | a model | either | what it takes | 2 |
+
+use super::parcel::{Table, table};
+use super::pool::Home;
+use crate::node::Node;
+use doorbell_machine::{Cell, Machine, Ordering, PtrWord, Word};
+use std::alloc::{Layout, alloc, dealloc, handle_alloc_error};
+use std::mem::offset_of;
+use std::ptr::NonNull;
+
+/// Size and alignment of a slab: where its header lies follows from a parcel's address.
+const SLAB_BYTES: usize = 2048;
+
+/// The alignment of parcels and of the closures in them.
+const ALIGN: usize = 16;
+
+/// How many bytes of closure a parcel has room for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Room {
+    /// 16 bytes: two parcels travel in one line.
+    Small = 0,
+    /// 48 bytes: a parcel is a line.
+    Large = 1,
+}
+
+impl Room {
+    /// Every size.
+    pub(super) const ALL: [Room; 2] = [Room::Small, Room::Large];
+
+    /// Its bytes.
+    pub const fn bytes(self) -> usize {
+        match self {
+            Room::Small => 16,
+            Room::Large => 48,
+        }
+    }
+
+    /// The least that holds an `F`; `None` if none does.
+    pub(super) const fn of<F>() -> Option<Room> {
+        if align_of::<F>() > ALIGN || size_of::<F>() > Room::Large.bytes() {
+            None
+        } else if size_of::<F>() <= Room::Small.bytes() {
+            Some(Room::Small)
+        } else {
+            Some(Room::Large)
+        }
+    }
+}
+
+/// A node, behind which lies the room for its closure. What is posted is the address of the node,
+/// its first field.
+#[repr(C, align(16))]
+pub(super) struct Parcel<M: Machine> {
+    pub(super) node: Node<M>,
+    /// Shows a checker who uses the room, which itself is of no machine.
+    pub(super) room_use: M::Cell<()>,
+}
+
+impl<M: Machine> Parcel<M> {
+    /// How far behind its node a closure lies.
+    pub(super) const ROOM_OFFSET: usize = size_of::<Parcel<M>>();
+}
+
+/// The head of a slab.
+#[repr(C)]
+pub(super) struct Header<M: Machine> {
+    /// First, whatever the machine.
+    table: &'static Table,
+    room: Room,
+    home: NonNull<Home<M>>,
+    /// The slab that its owner made before it.
+    older: *mut Header<M>,
+    /// Which of its parcels came back and were not yet taken by the owner, one bit each. While it
+    /// is not zero the slab is in the owner's return stack, or about to be pushed.
+    back: M::U64,
+    /// The next slab in the return stack.
+    below: M::Ptr<Header<M>>,
+}
+
+/// A slab: an allocation of a header and parcels.
+#[derive(Debug)]
+pub(super) struct Slab<M: Machine>(NonNull<Header<M>>);
+
+impl<M: Machine> Clone for Slab<M> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+impl<M: Machine> Copy for Slab<M> {}
+
+impl<M: Machine> PartialEq for Slab<M> {
+    fn eq(&self, other: &Self) -> bool {
+        self.0 == other.0
+    }
+}
+
+impl<M: Machine> Slab<M> {
+    const LAYOUT: Layout = match Layout::from_size_align(SLAB_BYTES, SLAB_BYTES) {
+        Ok(layout) => layout,
+        Err(_) => panic!("a power of two"),
+    };
+
+    /// From one parcel to the next.
+    pub(super) const fn stride(room: Room) -> usize {
+        Parcel::<M>::ROOM_OFFSET + room.bytes()
+    }
+
+    /// Where the first parcel lies: behind the header, at a multiple of the stride.
+    const fn first(room: Room) -> usize {
+        size_of::<Header<M>>().next_multiple_of(Self::stride(room))
+    }
+
+    /// How many parcels a slab has. In a model few: each is a set of objects to be tracked.
+    pub(super) const fn parcels(room: Room) -> usize {
+        if M::MODEL {
+            2
+        } else {
+            (SLAB_BYTES - Self::first(room)) / Self::stride(room)
+        }
+    }
+
+    /// The bits of all parcels.
+    pub(super) const fn all(room: Room) -> u64 {
+        u64::MAX >> (64 - Self::parcels(room))
+    }
+
+    /// The slab of a parcel's node, and the bit of that parcel.
+    ///
+    /// # Safety
+    /// The node is that of a parcel that is alive, in a slab of such room, its address with all of
+    /// the slab.
+    #[inline(always)]
+    pub(super) unsafe fn of(node: NonNull<Node<M>>, room: Room) -> (Self, u64) {
+        let slab = slab_of(node.cast());
+        let offset = node.addr().get() - slab.addr().get();
+        let index = (offset - Self::first(room)) / Self::stride(room);
+        (Slab(slab.cast()), 1 << index)
+    }
+
+    pub(super) fn as_ptr(self) -> *mut Header<M> {
+        self.0.as_ptr()
+    }
+
+    /// The slab at that address, if it is one.
+    ///
+    /// # Safety
+    /// It came from [`Slab::as_ptr`] of a slab that is alive, or is null.
+    pub(super) unsafe fn from_ptr(header: *mut Header<M>) -> Option<Self> {
+        NonNull::new(header).map(Slab)
+    }
+
+    /// Whose it is.
+    ///
+    /// # Safety
+    /// It is alive; so for the methods below.
+    pub(super) unsafe fn home(self) -> NonNull<Home<M>> {
+        // SAFETY: the caller's promise.
+        unsafe { (*self.0.as_ptr()).home }
+    }
+
+    /// The room of its parcels.
+    pub(super) unsafe fn room(self) -> Room {
+        // SAFETY: the caller's promise.
+        unsafe { (*self.0.as_ptr()).room }
+    }
+
+    /// The word of what came back.
+    pub(super) unsafe fn back<'a>(self) -> &'a M::U64 {
+        // SAFETY: the caller's promise.
+        unsafe { &(*self.0.as_ptr()).back }
+    }
+
+    /// The slab below this one in the return stack. Read before what came back is taken: from
+    /// then on it may be pushed again.
+    pub(super) unsafe fn below(self) -> *mut Header<M> {
+        // SAFETY: the caller's promise.
+        let below = unsafe { &(*self.0.as_ptr()).below };
+        // ORDER: Relaxed; the Acquire of the owner's exchange of the stack made it visible.
+        below.load(Ordering::Relaxed)
+    }
+
+    pub(super) unsafe fn set_below(self, slab: *mut Header<M>) {
+        // SAFETY: the caller's promise.
+        let below = unsafe { &(*self.0.as_ptr()).below };
+        // ORDER: Relaxed; published by the Release of the push that follows.
+        below.store(slab, Ordering::Relaxed);
+    }
+
+    /// Makes a slab of parcels in no queue.
+    #[cold]
+    pub(super) fn new(home: NonNull<Home<M>>, room: Room, older: Option<Slab<M>>) -> Self {
+        const {
+            let mut index = 0;
+            while index < Room::ALL.len() {
+                let room = Room::ALL[index];
+                let (stride, parcels) = (Self::stride(room), Self::parcels(room));
+                assert!(stride.is_multiple_of(align_of::<Parcel<M>>()));
+                assert!(Self::first(room) + parcels * stride <= SLAB_BYTES);
+                assert!(parcels >= 1 && parcels <= 64);
+                index += 1;
+            }
+            assert!(align_of::<Parcel<M>>() >= ALIGN && align_of::<Header<M>>() <= SLAB_BYTES);
+            assert!(offset_of!(Header<M>, table) == 0 && offset_of!(Parcel<M>, node) == 0);
+        }
+        // SAFETY: the layout's size is not zero.
+        let Some(memory) = NonNull::new(unsafe { alloc(Self::LAYOUT) }) else {
+            handle_alloc_error(Self::LAYOUT)
+        };
+        let slab = Slab(memory.cast());
+        // SAFETY: freshly allocated, and large enough for a header.
+        unsafe {
+            slab.0.write(Header {
+                table: table::<M>(room),
+                room,
+                home,
+                older: older.map_or(std::ptr::null_mut(), |slab| slab.0.as_ptr()),
+                back: M::U64::new(0),
+                below: M::Ptr::new(std::ptr::null_mut()),
+            });
+        }
+        for index in 0..Self::parcels(room) {
+            // SAFETY: the parcel lies in the slab; nobody else has it yet.
+            unsafe { slab.parcel(index, room).write(Parcel::empty()) };
+        }
+        slab
+    }
+
+    /// A parcel of this slab, of such room.
+    #[inline(always)]
+    pub(super) fn parcel(self, index: usize, room: Room) -> NonNull<Parcel<M>> {
+        debug_assert!(index < Self::parcels(room));
+        // SAFETY: inside the allocation.
+        unsafe {
+            self.0
+                .cast::<Parcel<M>>()
+                .byte_add(Self::first(room) + index * Self::stride(room))
+        }
+    }
+
+    /// Frees this slab and the older ones.
+    ///
+    /// # Safety
+    /// Nobody uses a parcel of them any more, and none is filled.
+    pub(super) unsafe fn free_all(self) {
+        let mut next = Some(self);
+        while let Some(slab) = next {
+            // SAFETY: the slab is alive until freed below.
+            let room = unsafe { slab.room() };
+            // SAFETY: as above.
+            next = NonNull::new(unsafe { slab.0.as_ref() }.older).map(Slab);
+            for index in 0..Self::parcels(room) {
+                // SAFETY: as above, and nobody else uses it.
+                unsafe {
+                    slab.parcel(index, room).as_ref().room_use.with_mut(|_| ());
+                    slab.parcel(index, room).drop_in_place();
+                }
+            }
+            // SAFETY: as above; allocated in `new` with this layout.
+            unsafe {
+                slab.0.drop_in_place();
+                dealloc(slab.0.cast().as_ptr(), Self::LAYOUT);
+            }
+        }
+    }
+}
+
+/// The slab of a parcel's node; only the first field of its header is the same for all machines.
+fn slab_of(node: NonNull<()>) -> NonNull<()> {
+    let header = node.as_ptr().map_addr(|addr| addr & !(SLAB_BYTES - 1));
+    // SAFETY: slabs are aligned to their size, so this is where that of the node begins.
+    unsafe { NonNull::new_unchecked(header) }
+}
+
+/// # Safety
+/// The node is that of a parcel that is alive; the machine need not be known.
+#[inline(always)]
+pub(super) unsafe fn table_of(node: NonNull<()>) -> &'static Table {
+    // SAFETY: a header begins with the table, whatever the machine.
+    unsafe { slab_of(node).cast::<&'static Table>().read() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Room, Slab};
+    use doorbell_machine::Host;
+
+    #[repr(align(32))]
+    struct Wide;
+
+    #[test]
+    fn a_parcel_is_a_line_or_half_of_one() {
+        let of = |room| {
+            (
+                Slab::<Host>::stride(room),
+                Slab::<Host>::first(room),
+                Slab::<Host>::parcels(room),
+            )
+        };
+        assert_eq!(of(Room::Small), (32, 64, 62));
+        assert_eq!(of(Room::Large), (64, 64, 31));
+    }
+
+    #[test]
+    fn a_closure_gets_the_least_room_that_holds_it() {
+        assert_eq!(Room::of::<()>(), Some(Room::Small));
+        assert_eq!(Room::of::<[u64; 2]>(), Some(Room::Small));
+        assert_eq!(Room::of::<u128>(), Some(Room::Small));
+        assert_eq!(Room::of::<[u8; 17]>(), Some(Room::Large));
+        assert_eq!(Room::of::<[u64; 6]>(), Some(Room::Large));
+        assert_eq!(Room::of::<[u64; 7]>(), None);
+        assert_eq!(Room::of::<Wide>(), None);
+    }
+}
