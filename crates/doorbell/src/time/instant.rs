@@ -28,7 +28,7 @@ impl Instant {
     /// Now.
     #[inline]
     pub fn now() -> Instant {
-        let ns = ambient::with_current(|frame| match frame {
+        let ns = ambient::peek(|frame| match frame {
             Some(frame) => frame.handle().inner().now_ns(),
             None => Host::now_ns(),
         });
@@ -40,7 +40,7 @@ impl Instant {
     #[inline]
     pub(crate) fn after(duration: Duration) -> Instant {
         let duration_ns = ns_of(duration);
-        let ns = ambient::with_current(|frame| match frame {
+        let ns = ambient::peek(|frame| match frame {
             Some(frame) => frame.handle().inner().after_ns(duration_ns),
             None => Host::now_ns()
                 .saturating_add(duration_ns)
