@@ -23,6 +23,7 @@ compile_error!(
 mod bug;
 mod machine;
 mod mark;
+mod policy;
 pub mod slots;
 mod topology;
 
@@ -39,6 +40,7 @@ pub use machine::{
     Watched, Word,
 };
 pub use mark::{Mark, Marks};
+pub use policy::{Policy, PolicyError};
 pub use std::sync::atomic::Ordering;
 pub use topology::{Cpu, Topology};
 

@@ -1,6 +1,6 @@
 //! The trait [`Machine`] and the small traits of its parts.
 
-use crate::{Bug, Mark, Ordering, Topology};
+use crate::{Bug, Mark, Ordering, Policy, PolicyError, Topology};
 use std::fmt::Debug;
 
 /// An atomic integer of a machine. Same meaning as the std type of that width.
@@ -286,6 +286,19 @@ pub trait Machine: Debug + Sized + Send + Sync + 'static {
     /// # Errors
     /// [`ThreadError::Bind`] if the OS refuses; the thread then stays where it was.
     fn bind_thread(cpus: &[usize]) -> Result<(), ThreadError>;
+    /// Changes how the OS schedules the calling thread.
+    ///
+    /// An OS that does not know slices takes one without a word: see [`Machine::policy`].
+    ///
+    /// # Errors
+    /// [`PolicyError::Refused`] if the OS does; the thread then runs as before.
+    fn set_policy(policy: Policy) -> Result<(), PolicyError>;
+    /// How the OS schedules the calling thread, as it says itself.
+    ///
+    /// # Errors
+    /// [`PolicyError::Unknown`] if it does not say, or has scheduled it in another way than a
+    /// [`Policy`] can name.
+    fn policy() -> Result<Policy, PolicyError>;
     /// How many CPUs' worth of time this process may use, by the quotas of the OS: rounded up,
     /// at least one. `None` if nothing bounds it but the CPUs there are.
     fn cpu_quota() -> Option<usize> {

@@ -5,6 +5,7 @@ mod anchor;
 mod atomics;
 mod cgroup;
 mod clock;
+mod policy;
 mod seat;
 mod sysfs;
 mod thread;
@@ -14,7 +15,7 @@ pub use clock::{LAG_NS_MAX, StdInstant, ns_of, std_instant};
 pub use seat::FutexSeat;
 pub use thread::HostThread;
 
-use crate::{Machine, Ordering, ThreadError, ThreadSpec, Topology, Watched};
+use crate::{Machine, Ordering, Policy, PolicyError, ThreadError, ThreadSpec, Topology, Watched};
 use std::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64};
 
 /// This computer, running Linux.
@@ -147,6 +148,14 @@ impl Machine for Host {
 
     fn topology() -> Topology {
         sysfs::topology(std::path::Path::new("/sys"), &thread::allowed_cpus())
+    }
+
+    fn set_policy(policy: Policy) -> Result<(), PolicyError> {
+        policy::set(policy)
+    }
+
+    fn policy() -> Result<Policy, PolicyError> {
+        policy::get()
     }
 
     fn cpu_count() -> usize {

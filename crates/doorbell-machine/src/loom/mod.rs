@@ -6,8 +6,8 @@
 //! futex compares the current value, and so does the seat here.
 
 use crate::{
-    Bug, Cell, Counter, Line, Machine, Ordering, ParkEnd, PtrWord, Seat, ThreadError, ThreadHandle,
-    ThreadSpec, Topology, Watched, Word,
+    Bug, Cell, Counter, Line, Machine, Ordering, ParkEnd, Policy, PolicyError, PtrWord, Seat,
+    ThreadError, ThreadHandle, ThreadSpec, Topology, Watched, Word,
 };
 use ::loom::cell::UnsafeCell;
 use ::loom::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, fence};
@@ -302,5 +302,11 @@ impl<const BUG: u8> Machine for Loom<BUG> {
     }
     fn bind_thread(_cpus: &[usize]) -> Result<(), ThreadError> {
         Ok(())
+    }
+    fn set_policy(_policy: Policy) -> Result<(), PolicyError> {
+        Ok(())
+    }
+    fn policy() -> Result<Policy, PolicyError> {
+        Ok(Policy::default())
     }
 }

@@ -37,17 +37,17 @@ mod wait;
 mod words;
 mod world;
 
+pub use crate::Policy;
 pub use cells::{SimCell, SimCounter, SimLine};
 pub use config::{
     Config, Event, EventKind, Failure, Fault, Faults, Memory, Outcome, Planned, Sink, ThreadReport,
 };
 pub use run::{RunError, SimThread, run, run_traced};
-pub use sched::Policy;
 pub use spec::{CPUS_MAX, Costs, MachineSpec, Range, SpecError};
 pub use wait::SimSeat;
 pub use words::{SimPtr, SimU32, SimU64};
 
-use crate::{Bug, Machine, Mark, ThreadError, ThreadSpec, Topology, Watched, slots};
+use crate::{Bug, Machine, Mark, PolicyError, ThreadError, ThreadSpec, Topology, Watched, slots};
 use thread::Wait;
 use world::{Waits, look, step, wait as give_up_cpu};
 
@@ -239,6 +239,18 @@ impl<const BUG: u8> Machine for Sim<BUG> {
     fn topology() -> Topology {
         look(|world| world.config.machine.topology())
             .unwrap_or_else(|| MachineSpec::default().topology())
+    }
+
+    fn set_policy(policy: Policy) -> Result<(), PolicyError> {
+        set_policy(policy);
+        Ok(())
+    }
+
+    fn policy() -> Result<Policy, PolicyError> {
+        let policy = look(|world| world.threads[world.current as usize].policy);
+        policy.ok_or_else(|| PolicyError::Unknown {
+            source: std::io::ErrorKind::Unsupported.into(),
+        })
     }
 
     fn cpu_count() -> usize {

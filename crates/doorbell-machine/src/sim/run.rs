@@ -3,10 +3,10 @@
 use super::config::{Config, EventKind, Failure, Outcome, Sink, ThreadReport};
 use super::lines::NOBODY;
 use super::queue::What;
-use super::sched::Policy;
 use super::spec::SpecError;
 use super::thread::{Doing, Thread};
 use super::world::{World, has_whole, look, set_current, set_whole, step};
+use crate::Policy;
 use crate::{ThreadError, ThreadHandle, ThreadSpec, slots};
 use corosensei::stack::DefaultStack;
 use corosensei::{Coroutine, CoroutineResult, Yielder};

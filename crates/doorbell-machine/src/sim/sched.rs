@@ -5,34 +5,7 @@ use super::lines::NOBODY;
 use super::queue::What;
 use super::thread::{Doing, Wait};
 use super::world::World;
-
-/// How the OS treats a thread.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Policy {
-    /// It runs until it waits, or one of a higher priority can run; before all others.
-    Fifo {
-        /// Higher numbers first.
-        priority: u8,
-    },
-    /// It gets its share, by slices.
-    Other {
-        /// From -20, which gets most, to 19.
-        nice: i8,
-        /// Its slice, which also says how soon it runs once it can; the machine's if `None`.
-        slice_ns: Option<u64>,
-    },
-    /// As `Other` with the smallest share of all, and it gives way at once.
-    Idle,
-}
-
-impl Default for Policy {
-    fn default() -> Self {
-        Policy::Other {
-            nice: 0,
-            slice_ns: None,
-        }
-    }
-}
+use crate::Policy;
 
 /// The share of a thread that runs at nice 0.
 const WEIGHT: u64 = 1_024;

@@ -3,7 +3,8 @@
 use super::buffer::Buffer;
 use super::config::Event;
 use super::lines::NOBODY;
-use super::sched::{Policy, Share};
+use super::sched::Share;
+use crate::Policy;
 use crate::slots::Slots;
 use corosensei::Yielder;
 

@@ -1,0 +1,70 @@
+//! How the OS schedules a thread.
+
+use std::fmt;
+use std::io;
+
+/// How the OS schedules a thread. Source: `sched(7)`; `Documentation/scheduler/sched-eevdf.rst`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Policy {
+    /// It runs until it waits, or one of a higher priority can run; before all others.
+    Fifo {
+        /// Higher numbers first.
+        priority: u8,
+    },
+    /// It gets its share, by slices.
+    Other {
+        /// From -20, which gets most, to 19.
+        nice: i8,
+        /// Its slice, which also says how soon it runs once it can; the machine's if `None`.
+        slice_ns: Option<u64>,
+    },
+    /// As `Other` with the smallest share of all, and it gives way at once.
+    Idle,
+}
+
+impl Default for Policy {
+    fn default() -> Self {
+        Policy::Other {
+            nice: 0,
+            slice_ns: None,
+        }
+    }
+}
+
+impl fmt::Display for Policy {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match *self {
+            Policy::Fifo { priority } => write!(f, "SCHED_FIFO {priority}"),
+            Policy::Other { nice, slice_ns } => {
+                write!(f, "SCHED_OTHER")?;
+                if nice != 0 {
+                    write!(f, ", nice {nice}")?;
+                }
+                match slice_ns {
+                    Some(slice_ns) => write!(f, ", slice {} us", slice_ns / 1_000),
+                    None => Ok(()),
+                }
+            }
+            Policy::Idle => write!(f, "SCHED_IDLE"),
+        }
+    }
+}
+
+/// Why a thread's policy was not changed or read.
+#[derive(Debug, thiserror::Error)]
+pub enum PolicyError {
+    /// The OS refused it.
+    #[error("the OS does not let this thread run under {policy}: {source}")]
+    Refused {
+        /// What was asked for.
+        policy: Policy,
+        /// What the OS said.
+        source: io::Error,
+    },
+    /// The OS did not say what the policy is.
+    #[error("the OS does not say how it schedules this thread: {source}")]
+    Unknown {
+        /// What the OS said.
+        source: io::Error,
+    },
+}
