@@ -2,10 +2,11 @@
 //! to a frame, and in it an object-safe trait. One indirect call, whatever the machine.
 
 use crate::blocking::Blocking;
+use crate::class_lanes::Opened;
 use crate::handle::Handle;
 use crate::lane_local::Locals;
 use crate::metrics::Metrics;
-use crate::{CoreId, Switches};
+use crate::{Class, ClassKind, CoreId, LanePolicy, Switches};
 use async_lock::Semaphore;
 use doorbell_core::bell::LaneState;
 use doorbell_core::call::{Drawn, ErasedCall, Gone, ManyTable, RawMany, Room, Run};
@@ -42,6 +43,22 @@ pub(crate) trait Ambient: std::fmt::Debug + Send + Sync {
     /// If the OS does not let the lane move to other CPUs; all else was done.
     fn follow_core(&self, core: usize) -> Result<(), crate::ThreadError>;
 
+    /// Starts the lanes of a class, if they were not. What is launched for one whose lanes cannot be
+    /// had goes to the Fair lanes.
+    ///
+    /// # Errors
+    /// If a thread of theirs was not started; the next call tries again.
+    fn open(&self, kind: ClassKind) -> Result<Opened, crate::ThreadError>;
+
+    /// The classes whose lanes were started.
+    fn opened(&self) -> Vec<ClassKind>;
+
+    /// How the OS schedules each lane that was started.
+    fn policies(&self) -> Vec<LanePolicy>;
+
+    /// The rank of what the lane that the caller is runs now.
+    fn current_rank(&self) -> u8;
+
     /// Whether the poll that the caller is in may complete one more ready operation; always on a
     /// thread that is no lane of this runtime.
     fn has_budget(&self) -> bool;
@@ -55,11 +72,12 @@ pub(crate) trait Ambient: std::fmt::Debug + Send + Sync {
     /// Makes a task of a body and hands it to the lane of `core`, which is below `cores()`.
     ///
     /// # Safety
-    /// As for [`doorbell_core::task::launch_named`]; `write` is called once.
+    /// As for [`doorbell_core::task::launch_described`]; `write` is called once.
     unsafe fn launch(
         &self,
         core: usize,
         kind: Kind,
+        class: Class,
         name: Option<&Name>,
         vtable: &'static BodyVtable,
         write: &mut dyn FnMut(*mut u8),
@@ -159,6 +177,8 @@ pub(crate) struct Frame {
     handle: Handle,
     /// The core whose lane the thread is; `None` for other threads.
     core: Option<usize>,
+    /// Whose lane the thread is, if it is one.
+    kind: ClassKind,
     role: Role,
     /// The values that belong to the lane; none on other threads.
     locals: Locals,
@@ -174,14 +194,19 @@ pub(crate) struct Entered {
     frame: Rc<Frame>,
 }
 
-/// Enters a runtime on this thread, as the lane of `core` or as another thread.
-pub(crate) fn enter(handle: Handle, core: Option<usize>) -> Entered {
-    push(handle, core, Role::Other)
+/// Enters a runtime on this thread, which is none of its lanes.
+pub(crate) fn enter(handle: Handle) -> Entered {
+    push(handle, None, ClassKind::Fair, Role::Other)
+}
+
+/// Enters a runtime as its lane of a core and a class.
+pub(crate) fn enter_lane(handle: Handle, core: usize, kind: ClassKind) -> Entered {
+    push(handle, Some(core), kind, Role::Other)
 }
 
 /// Enters a runtime on a thread that runs a future for it.
 pub(crate) fn enter_block_on(handle: Handle) -> Entered {
-    push(handle, None, Role::Inside)
+    push(handle, None, ClassKind::Fair, Role::Inside)
 }
 
 /// Whether the caller keeps the clock of a runtime from going on, if that is a paused one.
@@ -195,13 +220,14 @@ pub(crate) fn holds_clock_of(handle: &Handle) -> Holds {
 
 /// Enters a runtime on a thread for closures that block.
 pub(crate) fn enter_blocking(handle: Handle) -> Entered {
-    push(handle, None, Role::Blocking)
+    push(handle, None, ClassKind::Fair, Role::Blocking)
 }
 
-fn push(handle: Handle, core: Option<usize>, role: Role) -> Entered {
+fn push(handle: Handle, core: Option<usize>, kind: ClassKind, role: Role) -> Entered {
     let frame = Rc::new(Frame {
         handle,
         core,
+        kind,
         role,
         locals: Locals::default(),
         cursor: Cell::new(core.unwrap_or(0)),
@@ -291,6 +317,16 @@ impl Frame {
     /// The core whose lane the thread is.
     pub(crate) fn core(&self) -> Option<usize> {
         self.core
+    }
+
+    /// The class of what it runs now.
+    #[inline]
+    pub(crate) fn class(&self) -> Class {
+        match self.kind {
+            ClassKind::Fair => Class::FAIR,
+            ClassKind::Batch => Class::BATCH,
+            ClassKind::Rt => Class::of_rank(self.handle.inner().current_rank()),
+        }
     }
 
     pub(crate) fn locals(&self) -> &Locals {

@@ -1,7 +1,8 @@
 //! [`Builder`]: a runtime before it runs.
 
 use crate::blocking::BlockingPlan;
-use crate::rt::{Owner, Plan};
+use crate::owner::Owner;
+use crate::rt::Plan;
 use crate::runtime::Runtime;
 use crate::watch_plan::Watching;
 use crate::{SwitchError, Switches, room};
@@ -14,6 +15,10 @@ const WATCH_MAX_NS: u64 = 50_000;
 
 /// How much of its time an idle lane watches in vain, unless told otherwise.
 const BUDGET: f64 = 0.05;
+
+/// The priority of urgent lanes, unless told otherwise: above other programs' usual threads, below
+/// those of the kernel that serve interrupts (50).
+const RT_PRIORITY: u8 = 10;
 
 /// More lanes than any machine has CPUs.
 const CORES_MAX: usize = 4_096;
@@ -87,6 +92,12 @@ pub enum BuildError {
         /// The most that a runtime can have.
         most: usize,
     },
+    /// A priority that the OS does not have.
+    #[error("urgent lanes cannot have priority {asked}; give them one from 1 to 99")]
+    RtPriority {
+        /// The priority asked for.
+        asked: u8,
+    },
     /// The environment variable `DOORBELL_SWITCHES` could not be read.
     #[error("{SWITCHES_VARIABLE} is wrong: {0}")]
     Switches(#[from] SwitchError),
@@ -140,6 +151,7 @@ pub struct Builder {
     pub(crate) mailbox_limit: Option<usize>,
     pub(crate) watch: Watching,
     paused: bool,
+    rt_priority: u8,
 }
 
 /// How an idle lane waits for work: see [`Builder::idle`].
@@ -175,6 +187,7 @@ impl Default for Builder {
             mailbox_limit: None,
             watch: Watching::default(),
             paused: false,
+            rt_priority: RT_PRIORITY,
         }
     }
 }
@@ -234,6 +247,15 @@ impl Builder {
             },
             IdlePolicy::Spin => LaneIdle::Spin,
         };
+        self
+    }
+
+    /// The priority of the lanes of the urgent classes under `SCHED_FIFO`, where the OS allows that:
+    /// 1 to 99; 10 unless told. It orders the lanes among the threads of the computer;
+    /// [`Class::rt`](crate::Class::rt) orders the tasks of a lane.
+    #[must_use]
+    pub fn rt_priority(mut self, priority: u8) -> Self {
+        self.rt_priority = priority;
         self
     }
 
@@ -307,6 +329,10 @@ impl Builder {
         {
             return Err(BuildError::IdleBudget { budget });
         }
+        if !(1..=99).contains(&self.rt_priority) {
+            let asked = self.rt_priority;
+            return Err(BuildError::RtPriority { asked });
+        }
         self.blocking.check()?;
         room::check(self.mailbox_limit)?;
         let switches = match self.switches {
@@ -327,6 +353,7 @@ impl Builder {
             mailbox_limit: self.mailbox_limit,
             watch: self.watch.plan(),
             paused: self.paused,
+            rt_priority: self.rt_priority,
         };
         Ok(Runtime::of(Owner::start(&plan)?))
     }

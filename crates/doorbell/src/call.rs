@@ -3,7 +3,7 @@
 use crate::handle::Handle;
 use crate::room::Place;
 use crate::task::launch;
-use crate::{CoreId, JoinError, Payload, ambient};
+use crate::{Class, CoreId, JoinError, Payload, ambient};
 use async_lock::Semaphore;
 use doorbell_core::call::{self as core_call, CallFailed, ErasedCall};
 use doorbell_core::task::{Join, Kind, Once};
@@ -230,6 +230,7 @@ where
             handle,
             core,
             Kind::Call,
+            Class::FAIR,
             None,
             Once::new(f),
         ))),
@@ -248,7 +249,7 @@ where
 {
     let number = check(handle, core)?;
     let join = match place(handle, core)? {
-        None => launch(handle, number, Kind::Call, None, Once::new(f)),
+        None => launch(handle, number, Kind::Call, Class::FAIR, None, Once::new(f)),
         Some(place) => launch_in(handle, number, place, f),
     };
     Ok(Call(State::Posted(join)))
@@ -275,7 +276,7 @@ where
         let _place = place;
         f()
     };
-    launch(handle, core, Kind::Call, None, Once::new(f))
+    launch(handle, core, Kind::Call, Class::FAIR, None, Once::new(f))
 }
 
 fn wait_for_room<F, R>(handle: Handle, room: Arc<Semaphore>, core: usize, f: F) -> State<R>

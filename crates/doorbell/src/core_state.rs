@@ -2,7 +2,7 @@
 
 use crate::handle::Handle;
 use crate::task::launch;
-use crate::{CoreId, ThreadError};
+use crate::{Class, ClassKind, CoreId, ThreadError};
 use doorbell_core::task::{Join, Kind, Once};
 
 /// Why a core was not taken off or put back.
@@ -109,10 +109,23 @@ impl Handle {
     }
 
     /// Has the lane of a core do what was set.
-    fn follow(&self, core: usize) -> Join<Result<(), ThreadError>> {
+    fn follow(&self, core: usize, class: Class) -> Join<Result<(), ThreadError>> {
         let handle = self.clone();
         let follow = Once::new(move || handle.inner().follow_core(core));
-        launch(self, core, Kind::Call, None, follow)
+        launch(self, core, Kind::Call, class, None, follow)
+    }
+
+    /// Has all lanes of a core do what was set.
+    fn follow_all(&self, core: usize) -> Vec<Join<Result<(), ThreadError>>> {
+        let kinds = self.inner().opened().into_iter();
+        kinds.map(|kind| self.follow(core, any_of(kind))).collect()
+    }
+
+    /// The lanes of a class have begun: those of cores that are off are to do what was set.
+    pub(crate) fn follow_opened(&self, kind: ClassKind) {
+        for core in (0..self.cores()).filter(|core| !self.inner().is_on(*core)) {
+            drop(self.follow(core, any_of(kind)));
+        }
     }
 
     /// What can be done at once is done at once; the rest is waited for.
@@ -131,17 +144,30 @@ impl Handle {
             // stay asleep where they are.
             for other in (0..cores).filter(|other| *other != core.index()) {
                 if !self.inner().is_on(other) {
-                    drop(self.follow(other));
+                    drop(self.follow_all(other));
                 }
             }
             // Also if nothing changed: somebody else's change may be under way.
-            Ok(self.follow(core.index()))
+            Ok(self.follow_all(core.index()))
         };
         async move {
-            // A call, which is cancelled only by the end of the lane.
-            let followed = posted?.await.map_err(|_| CoreError::RuntimeGone)?;
-            followed.map_err(|error| CoreError::of_bind(core, &error))
+            let mut ended = Ok(());
+            for follow in posted? {
+                // A call, which is cancelled only by the end of the lane.
+                let followed = follow.await.map_err(|_| CoreError::RuntimeGone)?;
+                ended = ended.and(followed.map_err(|error| CoreError::of_bind(core, &error)));
+            }
+            ended
         }
+    }
+}
+
+/// A class that runs on those lanes.
+fn any_of(kind: ClassKind) -> Class {
+    match kind {
+        ClassKind::Batch => Class::BATCH,
+        ClassKind::Fair => Class::FAIR,
+        ClassKind::Rt => Class::rt(99),
     }
 }
 

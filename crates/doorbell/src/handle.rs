@@ -7,7 +7,7 @@ use crate::core_state::online;
 use crate::metrics::Metrics;
 use crate::post;
 use crate::task::{JoinHandle, TaskBuilder};
-use crate::{CoreId, Switches};
+use crate::{CoreId, LanePolicy, Switches};
 use doorbell_core::bell::LaneState;
 use std::pin::pin;
 use std::sync::Arc;
@@ -91,7 +91,7 @@ impl Handle {
     /// dropped in any order.
     pub fn enter(&self) -> EnterGuard {
         EnterGuard {
-            _entered: ambient::enter(self.clone(), None),
+            _entered: ambient::enter(self.clone()),
         }
     }
 
@@ -109,6 +109,21 @@ impl Handle {
         F::Output: Send + 'static,
     {
         self.task().spawn(future)
+    }
+
+    /// How the OS schedules each lane, as it said itself when the lane began. The lanes of a class
+    /// begin with its first task.
+    ///
+    /// ```
+    /// let runtime = doorbell::Builder::new().cores(1).build()?;
+    /// runtime.block_on(runtime.task().class(doorbell::Class::BATCH).spawn(async {}))?;
+    /// let policies = runtime.policies();
+    /// let batch = policies.iter().find(|lane| lane.class() == doorbell::ClassKind::Batch);
+    /// println!("{}", batch.expect("it was used"));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn policies(&self) -> Vec<LanePolicy> {
+        self.inner().policies()
     }
 
     /// A task to be described before it is spawned.

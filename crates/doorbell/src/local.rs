@@ -85,7 +85,14 @@ where
         // refused, the future goes nowhere else. The handle that the output goes to is not Send.
         let raw = unsafe {
             let inner = lane.handle().inner();
-            inner.launch(core, Kind::Pinned, None, BodyVtable::of::<F>(), &mut write)
+            inner.launch(
+                core,
+                Kind::Pinned,
+                lane.class(),
+                None,
+                BodyVtable::of::<F>(),
+                &mut write,
+            )
         };
         // SAFETY: the body's output is the future's.
         let join = unsafe { raw.typed() };

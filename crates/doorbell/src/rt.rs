@@ -1,37 +1,35 @@
 //! The runtime of one machine, below the public names.
 
 use crate::ambient::{self, Ambient, Limit};
-use crate::blocking::{Blocking, BlockingPlan, Open, Pool};
+use crate::blocking::{Blocking, BlockingPlan, Pool};
+use crate::class_lanes::{ClassLanes, Opened, obtain};
 use crate::handle::Handle;
 use crate::metrics::{LaneMetrics, Metrics};
 use crate::room::Rooms;
-use crate::{CoreId, Switches};
-use async_lock::Semaphore;
+use crate::{Class, ClassKind, CoreId, LanePolicy, Switches};
+use async_lock::{Mutex, Semaphore};
 use doorbell_core::bell::LaneState;
 use doorbell_core::call::{
     Drawn, ErasedCall, Gone, ManyTable, Pool as Parcels, RawMany, Room, Run, SPIN_NS, launch_many,
     wait_for,
 };
 use doorbell_core::crew::{Crew, FrontRef};
-use doorbell_core::lane::{IdlePolicy, Lane, LaneConfig, LaneShared, WatchPlan, Watchers};
+use doorbell_core::lane::{IdlePolicy, Lane, LaneShared, WatchPlan, Watchers};
 use doorbell_core::offline::{PutBack, TakenOff};
 use doorbell_core::switches::SwitchWord;
 use doorbell_core::task::{
-    BodyVtable, Kind, Local, Name, RawJoin, TaskSeen, drop_quietly, launch_named,
+    BodyVtable, Kind, Local, Name, RawJoin, TaskSeen, drop_quietly, launch_described,
 };
 use doorbell_core::wait;
 use doorbell_core::wheel::{AtRest, Clock, Holds, RawTimer};
-use doorbell_machine::{
-    Counter, Line, Machine, Seat, ThreadError, ThreadHandle, ThreadSpec, Topology, Word,
-};
+use doorbell_machine::{Counter, Machine, ThreadError, ThreadSpec, Topology};
 use event_listener::{Event, EventListener, IntoNotification};
 use std::alloc::Layout;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
 use std::ptr::NonNull;
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 use std::task::Waker;
-use std::time::Duration;
 
 /// What a runtime is made of.
 pub(crate) struct Plan {
@@ -45,6 +43,8 @@ pub(crate) struct Plan {
     pub(crate) watch: WatchPlan,
     /// Whether the clock stands still while there is something to do.
     pub(crate) paused: bool,
+    /// The priority of the lanes of the urgent classes.
+    pub(crate) rt_priority: u8,
 }
 
 /// How far one core is from another: work is taken from the nearest first.
@@ -65,7 +65,7 @@ fn distance(topology: &Topology, one: Option<usize>, other: Option<usize>) -> u3
 
 /// How long a thread of the user's watches in `block_on`: lanes may be asked to for ever, such a
 /// thread only for a while.
-fn watch_of_threads_ns(idle: IdlePolicy) -> u64 {
+pub(crate) fn watch_of_threads_ns(idle: IdlePolicy) -> u64 {
     match idle {
         IdlePolicy::Park => 0,
         IdlePolicy::Watch { watch_ns } => watch_ns.min(SPIN_NS),
@@ -74,8 +74,21 @@ fn watch_of_threads_ns(idle: IdlePolicy) -> u64 {
     }
 }
 
+/// A crew of one lane per core.
+pub(crate) fn crew_of<M: Machine>(
+    plan: &Plan,
+    switches: &Arc<SwitchWord<M::Counter>>,
+) -> Vec<FrontRef<M>> {
+    let topology = M::topology();
+    let watchers = (!plan.watch.is_nothing())
+        .then(|| Arc::new(Watchers::new(plan.watch.clone(), plan.cpus.len())));
+    Crew::watched(plan.cpus.len(), switches, watchers, |one, other| {
+        distance(&topology, plan.cpus[one], plan.cpus[other])
+    })
+}
+
 /// A clock that tells whoever waits for the runtime to rest, one at a time.
-fn paused_clock<M: Machine>(front: FrontRef<M>, rested: Arc<Event>) -> Clock<M> {
+pub(crate) fn paused_clock<M: Machine>(front: FrontRef<M>, rested: Arc<Event>) -> Clock<M> {
     Clock::paused(front, move || {
         // One who was told and has not looked yet does not stand for the next one. A panic of a
         // waker of the user's goes no further: the caller is a lane.
@@ -93,18 +106,26 @@ fn paused_clock<M: Machine>(front: FrontRef<M>, rested: Arc<Event>) -> Clock<M> 
 
 /// What handles and lanes share.
 pub(crate) struct Rt<M: Machine> {
-    lanes: Box<[Arc<LaneShared<M>>]>,
-    switches: Arc<SwitchWord<M::Counter>>,
+    /// Those of class Fair.
+    pub(crate) lanes: Box<[Arc<LaneShared<M>>]>,
+    /// All classes; with a paused clock only Fair.
+    pub(crate) classes: Vec<ClassLanes<M>>,
+    pub(crate) late: Mutex<Late<M>>,
+    pub(crate) fifo_priority: u8,
+    /// Begins the name of each lane's thread.
+    pub(crate) name: String,
+    pub(crate) me: Weak<Rt<M>>,
+    pub(crate) switches: Arc<SwitchWord<M::Counter>>,
     /// Written by every thread that is no lane; in a line of its own.
-    cursor: M::Line<M::Counter>,
-    watch_ns: u64,
-    clock: Arc<Clock<M>>,
+    pub(crate) cursor: M::Line<M::Counter>,
+    pub(crate) watch_ns: u64,
+    pub(crate) clock: Arc<Clock<M>>,
     /// Told when the runtime rests; only with a paused clock.
-    rested: Option<Arc<Event>>,
+    pub(crate) rested: Option<Arc<Event>>,
     /// The CPU of each core; `None` leaves its lane free.
-    cpus: Vec<Option<usize>>,
-    rooms: Rooms,
-    blocking: Arc<Pool<M>>,
+    pub(crate) cpus: Vec<Option<usize>>,
+    pub(crate) rooms: Rooms,
+    pub(crate) blocking: Arc<Pool<M>>,
 }
 
 impl<M: Machine> std::fmt::Debug for Rt<M> {
@@ -115,138 +136,14 @@ impl<M: Machine> std::fmt::Debug for Rt<M> {
     }
 }
 
-/// The lanes' threads: whoever has this ends the runtime by dropping it.
-#[derive(Debug)]
-pub(crate) struct Owner<M: Machine> {
-    rt: Arc<Rt<M>>,
-    threads: Vec<M::Thread>,
-    /// Whether dropping this waits for the blocking closures under way.
-    waits_for_blocking: bool,
-    /// `None` once the threads for closures that block were told to end.
-    blocking: Option<Open>,
+/// The lanes that were started while the runtime ran.
+pub(crate) struct Late<M: Machine> {
+    pub(crate) threads: Vec<M::Thread>,
+    /// How many lanes of each class have a thread.
+    pub(crate) begun: Vec<usize>,
+    /// No more are started.
+    pub(crate) ended: bool,
 }
-
-impl<M: Machine> Owner<M> {
-    /// Starts one lane per core.
-    pub(crate) fn start(plan: &Plan) -> Result<Self, ThreadError> {
-        let switches = Arc::new(SwitchWord::new(plan.switches));
-        let config = LaneConfig { idle: plan.idle };
-        let topology = M::topology();
-        let watchers = (!plan.watch.is_nothing())
-            .then(|| Arc::new(Watchers::new(plan.watch.clone(), plan.cpus.len())));
-        let fronts = Crew::watched(plan.cpus.len(), &switches, watchers, |one, other| {
-            distance(&topology, plan.cpus[one], plan.cpus[other])
-        });
-        let rested = plan.paused.then(|| Arc::new(Event::new()));
-        let clock = Arc::new(match &rested {
-            Some(rested) => paused_clock(fronts[0].clone(), Arc::clone(rested)),
-            None => Clock::default(),
-        });
-        let lanes = fronts
-            .into_iter()
-            .map(|front| Arc::new(LaneShared::with(config, front, Arc::clone(&clock))));
-        let (blocking, open) = Pool::new(plan.blocking.clone(), &plan.name, &clock);
-        let rt = Arc::new(Rt {
-            lanes: lanes.collect(),
-            switches,
-            cursor: M::Line::new(M::Counter::default),
-            watch_ns: watch_of_threads_ns(plan.idle),
-            clock,
-            rested,
-            cpus: plan.cpus.clone(),
-            rooms: Rooms::new(plan.mailbox_limit, plan.cpus.len()),
-            blocking,
-        });
-        // If a thread cannot be started, dropping the owner ends those that were.
-        let mut owner = Owner {
-            rt,
-            threads: Vec::new(),
-            blocking: Some(open),
-            waits_for_blocking: true,
-        };
-        for (core, &cpu) in plan.cpus.iter().enumerate() {
-            let spec = ThreadSpec {
-                name: format!("{}-{core}", plan.name),
-                cpu,
-            };
-            let rt = Arc::clone(&owner.rt);
-            owner
-                .threads
-                .push(M::spawn(spec, Box::new(move || rt.run_lane(core)))?);
-        }
-        Ok(owner)
-    }
-
-    pub(crate) fn handle(&self) -> Handle {
-        let rt: Arc<Rt<M>> = Arc::clone(&self.rt);
-        Handle::new(rt)
-    }
-}
-
-impl<M: Machine> Owner<M> {
-    /// Tells all lanes and the blocking pool to end.
-    fn close(&mut self) {
-        // All are told before any is waited for: a task of one may wait for a task of another
-        // to be dropped.
-        for lane in &self.rt.lanes {
-            lane.close();
-        }
-        if let Some(open) = self.blocking.take() {
-            self.rt.blocking.close(open);
-        }
-    }
-
-    /// Ends the runtime, waiting at most so long. Returns how many threads had not ended.
-    pub(crate) fn shutdown(&mut self, timeout: Duration) -> usize {
-        self.close();
-        let timeout_ns = u64::try_from(timeout.as_nanos()).unwrap_or(u64::MAX);
-        let until_ns = M::now_ns().saturating_add(timeout_ns);
-        // Lanes that have ended are waited for by `drop`, which takes no time; the others are let
-        // go.
-        let (word, seat) = (M::U32::new(0), M::Seat::new());
-        loop {
-            let lanes = self.threads.iter().filter(|thread| !thread.is_finished());
-            let running = lanes.count() + self.rt.blocking.metrics().threads;
-            let now_ns = M::now_ns();
-            if running == 0 {
-                return 0;
-            }
-            // A lane, or a blocking closure, would wait for itself.
-            let waits = !ambient::on_a_lane() && !ambient::on_a_blocking_thread();
-            if now_ns >= until_ns || !waits {
-                self.threads.retain(M::Thread::is_finished);
-                self.waits_for_blocking = false;
-                return running;
-            }
-            let next_ns = now_ns.saturating_add(SHUTDOWN_LOOK_NS).min(until_ns);
-            let _ = seat.park(&word, 0, Some(next_ns));
-        }
-    }
-}
-
-impl<M: Machine> Drop for Owner<M> {
-    fn drop(&mut self) {
-        self.close();
-        // On a lane, its own or another runtime's, nobody is waited for: that lane's other tasks
-        // would wait too, and two runtimes that end each other would do so for ever. The lanes
-        // end by themselves, after their current polls.
-        if ambient::on_a_lane() {
-            return;
-        }
-        for thread in self.threads.drain(..) {
-            // A lane catches the panics of what it runs; one that panics itself ends the
-            // process, see `run_lane`.
-            let _ = thread.join();
-        }
-        // Such a closure that ends a runtime would wait for itself, or for one that waits for it.
-        if self.waits_for_blocking && !ambient::on_a_blocking_thread() {
-            self.rt.blocking.join();
-        }
-    }
-}
-
-/// How often a shutdown with a time limit looks whether the threads have ended.
-const SHUTDOWN_LOOK_NS: u64 = 500_000;
 
 /// Ends the process if a lane unwinds: whoever waits for it would wait for ever.
 struct AbortOnUnwind;
@@ -258,14 +155,70 @@ impl Drop for AbortOnUnwind {
     }
 }
 
+/// Where the Fair lanes stand among the classes.
+pub(crate) const FAIR: usize = 0;
+
 impl<M: Machine> Rt<M> {
-    fn run_lane(self: Arc<Self>, core: usize) {
-        let shared = Arc::clone(&self.lanes[core]);
-        let entered = ambient::enter(Handle::new(self), Some(core));
+    pub(crate) fn start_lane(&self, core: usize, class: usize) -> Result<M::Thread, ThreadError> {
+        let kind = self.classes[class].kind;
+        let ending = match kind {
+            ClassKind::Fair => "",
+            ClassKind::Rt => "-rt",
+            ClassKind::Batch => "-batch",
+        };
+        let spec = ThreadSpec {
+            name: format!("{}-{core}{ending}", self.name),
+            cpu: self.cpus[core],
+        };
+        let me = Weak::clone(&self.me);
+        let body = move || {
+            // Whoever starts a lane has the runtime; if it is gone since, so is what the lane
+            // would have run.
+            if let Some(rt) = me.upgrade() {
+                rt.run_lane(core, class);
+            }
+        };
+        M::spawn(spec, Box::new(body))
+    }
+
+    fn run_lane(self: Arc<Self>, core: usize, class: usize) {
+        let (shared, kind) = {
+            let class = &self.classes[class];
+            let obtained = obtain::<M>(class.kind, self.fifo_priority);
+            // Set once, here.
+            let _ = class.obtained[core].set_blocking(obtained);
+            (Arc::clone(&class.lanes[core]), class.kind)
+        };
+        let entered = ambient::enter_lane(Handle::new(self), core, kind);
         let abort = AbortOnUnwind;
         Lane::new(shared).run();
         std::mem::forget(abort);
         drop(entered);
+    }
+
+    /// The lanes that tasks of a class run on: those of the class if they have begun.
+    #[inline]
+    fn lanes_for(&self, kind: ClassKind) -> &[Arc<LaneShared<M>>] {
+        if kind == ClassKind::Fair {
+            return &self.lanes;
+        }
+        let class = self.classes.iter().find(|class| class.kind == kind);
+        match class.filter(|class| class.is_open()) {
+            Some(class) => &class.lanes,
+            None => &self.lanes,
+        }
+    }
+
+    /// The lanes of the class whose lane the caller is; those of Fair for any other thread.
+    #[inline]
+    fn lanes_here(&self) -> &[Arc<LaneShared<M>>] {
+        Local::<M>::with_current(|local| {
+            let mine = |class: &&ClassLanes<M>| {
+                local.is_some_and(|local| local.is_of(class.lanes[0].front().crew()))
+            };
+            let class = self.classes.iter().find(mine);
+            class.map_or(&*self.lanes, |class| &*class.lanes)
+        })
     }
 }
 
@@ -282,6 +235,40 @@ impl<M: Machine> Ambient for Rt<M> {
         self.rooms.of(core)
     }
 
+    fn open(&self, kind: ClassKind) -> Result<Opened, ThreadError> {
+        let Some(at) = self.classes.iter().position(|class| class.kind == kind) else {
+            return Ok(Opened::Before);
+        };
+        let class = &self.classes[at];
+        if class.is_open() {
+            return Ok(Opened::Before);
+        }
+        let mut late = self.late.lock_blocking();
+        if late.ended || class.is_open() {
+            return Ok(Opened::Before);
+        }
+        while late.begun[at] < class.lanes.len() {
+            let thread = self.start_lane(late.begun[at], at)?;
+            late.threads.push(thread);
+            late.begun[at] += 1;
+        }
+        class.set_open();
+        Ok(Opened::Now)
+    }
+
+    fn opened(&self) -> Vec<ClassKind> {
+        let open = self.classes.iter().filter(|class| class.is_open());
+        open.map(|class| class.kind).collect()
+    }
+
+    fn policies(&self) -> Vec<LanePolicy> {
+        self.classes.iter().flat_map(ClassLanes::policies).collect()
+    }
+
+    fn current_rank(&self) -> u8 {
+        Local::<M>::with_current(|local| local.map_or(Class::FAIR.rank(), Local::rank))
+    }
+
     fn has_budget(&self) -> bool {
         Local::<M>::with_current(|local| local.is_none_or(Local::has_budget))
     }
@@ -291,15 +278,23 @@ impl<M: Machine> Ambient for Rt<M> {
     }
 
     fn set_on(&self, core: usize, on: bool) -> Option<bool> {
-        let crew = self.lanes[core].front().crew();
-        if on {
-            return Some(crew.put_back(core) == PutBack::Now);
+        let switch = |class: &ClassLanes<M>| {
+            let crew = class.lanes[core].front().crew();
+            if on {
+                return Some(crew.put_back(core) == PutBack::Now);
+            }
+            match crew.take_off(core) {
+                TakenOff::Now => Some(true),
+                TakenOff::Before => Some(false),
+                TakenOff::LastOne => None,
+            }
+        };
+        // The Fair lanes say whether it may be; the others follow.
+        let switched = switch(&self.classes[FAIR])?;
+        for class in &self.classes[FAIR + 1..] {
+            let _ = switch(class);
         }
-        match crew.take_off(core) {
-            TakenOff::Now => Some(true),
-            TakenOff::Before => Some(false),
-            TakenOff::LastOne => None,
-        }
+        Some(switched)
     }
 
     fn follow_core(&self, core: usize) -> Result<(), ThreadError> {
@@ -329,13 +324,14 @@ impl<M: Machine> Ambient for Rt<M> {
         &self,
         core: usize,
         kind: Kind,
+        class: Class,
         name: Option<&Name>,
         vtable: &'static BodyVtable,
         write: &mut dyn FnMut(*mut u8),
     ) -> RawJoin {
-        let front = self.lanes[core].front().clone();
+        let front = self.lanes_for(class.kind())[core].front().clone();
         // SAFETY: passed on from the caller.
-        unsafe { launch_named(front, kind, name, vtable, write) }
+        unsafe { launch_described(front, kind, class.rank(), name, vtable, write) }
     }
 
     unsafe fn call_blocking(&self, core: usize, call: &ErasedCall) -> Result<(), Gone> {
@@ -388,7 +384,7 @@ impl<M: Machine> Ambient for Rt<M> {
 
     fn arm_timer(&self, when_ns: u64, waker: &Waker) -> Result<RawTimer, Gone> {
         // The core matters only to a caller that is no lane.
-        RawTimer::arm(self.lanes[0].front(), when_ns, waker)
+        RawTimer::arm(self.lanes_here()[0].front(), when_ns, waker)
     }
 
     fn blocking(&self) -> &dyn Blocking {
@@ -408,7 +404,10 @@ impl<M: Machine> Ambient for Rt<M> {
 
     fn tasks_here(&self) -> Vec<TaskSeen> {
         Local::<M>::with_current(|local| {
-            let mine = |local: &&Local<M>| self.lanes.iter().any(|lane| local.is(lane.front()));
+            let mine = |local: &&Local<M>| {
+                let fronts = self.classes.iter().map(|class| class.lanes[0].front());
+                fronts.into_iter().any(|front| local.is_of(front.crew()))
+            };
             local.filter(mine).map(Local::tasks).unwrap_or_default()
         })
     }

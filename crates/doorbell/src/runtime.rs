@@ -2,7 +2,7 @@
 
 use crate::builder::{BuildError, Builder};
 use crate::handle::{BlockOnError, Handle};
-use crate::rt::Owner;
+use crate::owner::Owner;
 use doorbell_machine::Host;
 use std::time::Duration;
 

@@ -1,7 +1,8 @@
 //! Spawning and joining tasks.
 
+use crate::class_lanes::Opened;
 use crate::handle::Handle;
-use crate::{CoreId, JoinError, TaskId, ambient};
+use crate::{Class, CoreId, JoinError, TaskId, ThreadError, ambient};
 use doorbell_core::task::{BodyVtable, Join, Kind, Name, Phase, write_body};
 use std::pin::Pin;
 use std::task::{Context, Poll};
@@ -23,6 +24,16 @@ pub enum SpawnError {
     CoreOffline {
         /// The core asked for.
         core: CoreId,
+    },
+    /// The lanes of the task's class were not started.
+    #[error(
+        "the OS started no threads for class {class} ({kind}); raise the limit on threads (ulimit -u, pids.max), or use fewer cores or another class"
+    )]
+    NoLanes {
+        /// The class asked for.
+        class: Class,
+        /// What the OS said.
+        kind: std::io::ErrorKind,
     },
 }
 
@@ -52,6 +63,7 @@ where
             frame.handle(),
             frame.next_core(),
             Kind::Task,
+            frame.class(),
             None,
             future,
         )),
@@ -81,6 +93,7 @@ pub fn task() -> TaskBuilder {
 pub struct TaskBuilder {
     handle: Handle,
     core: Option<CoreId>,
+    class: Option<Class>,
     name: Option<Name>,
 }
 
@@ -89,6 +102,7 @@ impl TaskBuilder {
         TaskBuilder {
             handle,
             core: None,
+            class: None,
             name: None,
         }
     }
@@ -96,6 +110,16 @@ impl TaskBuilder {
     /// Pins the task to a core: it runs there and nowhere else.
     pub fn on(mut self, core: impl Into<CoreId>) -> Self {
         self.core = Some(core.into());
+        self
+    }
+
+    /// Gives the task a class. Unless told, it has that of the task that spawns it, and
+    /// [`Class::FAIR`] if that is none of this runtime's.
+    ///
+    /// With a [paused clock](crate::Builder::start_paused) tasks of all classes run on the Fair
+    /// lanes, in the order in which they could run.
+    pub fn class(mut self, class: Class) -> Self {
+        self.class = Some(class);
         self
     }
 
@@ -158,13 +182,35 @@ impl TaskBuilder {
             Some(core) => (core.index(), Kind::Pinned),
             None => (self.any_core(), Kind::Task),
         };
-        Ok(JoinHandle(launch(
-            &self.handle,
-            core,
-            kind,
-            self.name.as_ref(),
-            future,
-        )))
+        let class = self.open_class()?;
+        let name = self.name.as_ref();
+        let join = launch(&self.handle, core, kind, class, name, future);
+        Ok(JoinHandle(join))
+    }
+
+    /// The class of the task, whose lanes have begun.
+    fn open_class(&self) -> Result<Class, SpawnError> {
+        let class = self.class.unwrap_or_else(|| {
+            ambient::peek(|frame| match frame {
+                Some(frame) if frame.handle().is(&self.handle) => frame.class(),
+                _ => Class::FAIR,
+            })
+        });
+        let opened = self.handle.inner().open(class.kind());
+        match opened {
+            Ok(Opened::Now) => self.handle.follow_opened(class.kind()),
+            Ok(Opened::Before) => {}
+            Err(error) => {
+                let kind = match error {
+                    ThreadError::Spawn { source, .. } | ThreadError::Bind { source, .. } => {
+                        source.kind()
+                    }
+                    ThreadError::Panicked => std::io::ErrorKind::Other,
+                };
+                return Err(SpawnError::NoLanes { class, kind });
+            }
+        }
+        Ok(class)
     }
 
     fn any_core(&self) -> usize {
@@ -180,6 +226,7 @@ pub(crate) fn launch<F>(
     handle: &Handle,
     core: usize,
     kind: Kind,
+    class: Class,
     name: Option<&Name>,
     future: F,
 ) -> Join<F::Output>
@@ -197,7 +244,7 @@ where
     let raw = unsafe {
         handle
             .inner()
-            .launch(core, kind, name, BodyVtable::of::<F>(), &mut write)
+            .launch(core, kind, class, name, BodyVtable::of::<F>(), &mut write)
     };
     // SAFETY: the body's output is the future's.
     unsafe { raw.typed() }

@@ -204,9 +204,10 @@ fn s2_and_tasks_that_are_run_next_wake_hardly_anybody() {
         "{polls} polls"
     );
     // One for the parent, one for each time that somebody has to look after the pushes; and for
-    // each, wakes that follow it.
+    // each, wakes that follow it. A lane that the OS takes its CPU from looks stuck, and is helped.
     let looks = began.elapsed().as_millis() as u64 / 10 + 1;
-    assert!((1..=10 + 4 * looks).contains(&rings), "{rings} rings");
+    let most = 4 * looks + CHILDREN / 10;
+    assert!((1..=most).contains(&rings), "{rings} rings");
 }
 
 /// Tasks hop between cores that go off and come back, and are woken from outside all the while.

@@ -46,6 +46,8 @@ pub(super) struct Header<M: Machine> {
     /// The number of the lane whose list it is in: the one that ran it first.
     pub(super) home: M::Cell<Option<u16>>,
     pub(super) kind: Kind,
+    /// Its class, as whoever launched it writes it.
+    pub(super) rank: u8,
     /// Whether there are extras behind the body.
     pub(super) has_extras: bool,
     /// Shows a checker who uses the body, which itself is of no machine.
@@ -94,16 +96,17 @@ pub unsafe fn launch<M: Machine>(
     write: impl FnOnce(*mut u8),
 ) -> RawJoin {
     // SAFETY: passed on from the caller.
-    unsafe { launch_named(front, kind, None, vtable, write) }
+    unsafe { launch_described(front, kind, 0, None, vtable, write) }
 }
 
-/// As [`launch`], for a task that may have a name.
+/// As [`launch`], for a task of that rank ([`Local::rank`]), which may have a name.
 ///
 /// # Safety
 /// As for [`launch`].
-pub unsafe fn launch_named<M: Machine>(
+pub unsafe fn launch_described<M: Machine>(
     front: FrontRef<M>,
     kind: Kind,
+    rank: u8,
     name: Option<&Name>,
     vtable: &'static BodyVtable,
     write: impl FnOnce(*mut u8),
@@ -132,6 +135,7 @@ pub unsafe fn launch_named<M: Machine>(
             home: M::Cell::new(None),
             vtable,
             kind,
+            rank,
             has_extras: extras.is_some(),
             body_use: M::Cell::new(()),
             join_waker: M::Cell::new(None),
@@ -216,6 +220,7 @@ impl<M: Machine> TaskRef<M> {
             Kind::Task | Kind::Call => Base::Global,
         };
         local.set_base(base);
+        local.set_rank(self.header().rank);
         let polled = if self.header().has_extras {
             self.poll_watched(local)
         } else {

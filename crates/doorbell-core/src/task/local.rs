@@ -52,6 +52,8 @@ pub struct Local<M: Machine> {
     pub(super) published_ns: Cell<u64>,
     /// Which base the timers of the task that runs now belong to.
     pub(super) base: Cell<Base>,
+    /// The rank of the task that runs now, or ran last.
+    rank: Cell<u8>,
     owed: Owed<M>,
 }
 
@@ -81,6 +83,7 @@ impl<M: Machine> Local<M> {
             due_ns: Cell::new(u64::MAX),
             published_ns: Cell::new(u64::MAX),
             base: Cell::new(Base::Global),
+            rank: Cell::new(0),
             owed: Owed::new(),
         }
     }
@@ -122,7 +125,7 @@ impl<M: Machine> Local<M> {
 
     /// Whether this is a lane of that crew.
     #[inline]
-    pub(crate) fn is_of(&self, crew: &Crew<M>) -> bool {
+    pub fn is_of(&self, crew: &Crew<M>) -> bool {
         std::ptr::eq(self.front.crew(), crew)
     }
 
@@ -145,6 +148,16 @@ impl<M: Machine> Local<M> {
 
     pub(super) fn count_live(&self, change: isize) {
         self.live.set(self.live.get().wrapping_add_signed(change));
+    }
+
+    /// The rank that the task under poll was launched with: a number of the launcher's.
+    #[inline]
+    pub fn rank(&self) -> u8 {
+        self.rank.get()
+    }
+
+    pub(super) fn set_rank(&self, rank: u8) {
+        self.rank.set(rank);
     }
 
     /// What it owes to the word of the task that it polls.

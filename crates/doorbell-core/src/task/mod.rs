@@ -37,7 +37,7 @@ mod watched;
 
 pub use body::{BodyVtable, Once, drop_quietly, write_body};
 pub(crate) use cell::wake_quietly;
-pub use cell::{Kind, TaskRef, launch, launch_named};
+pub use cell::{Kind, TaskRef, launch, launch_described};
 pub use error::{JoinError, Payload};
 pub use extras::Name;
 pub use join::{Join, RawJoin};

@@ -20,6 +20,9 @@ struct SchedAttr {
     period_ns: u64,
 }
 
+/// What the thread starts begins under `SCHED_OTHER`: nothing else is to go before all others.
+const RESET_ON_FORK: u64 = 1;
+
 const SIZE: u32 = 48;
 const _: () = assert!(size_of::<SchedAttr>() == SIZE as usize);
 
@@ -36,6 +39,7 @@ impl SchedAttr {
         match policy {
             Policy::Fifo { priority } => {
                 attr.policy = FIFO;
+                attr.flags = RESET_ON_FORK;
                 attr.priority = priority.into();
             }
             Policy::Other { nice, slice_ns } => {
@@ -143,6 +147,19 @@ mod tests {
                 assert!(matches!(error, PolicyError::Refused { .. }), "{error}");
                 assert!(error.to_string().contains("SCHED_FIFO 1"), "{error}");
             }
+        }
+    }
+
+    #[test]
+    #[cfg_attr(miri, ignore = "Miri knows no scheduling policies")]
+    fn what_a_fifo_thread_starts_is_none() {
+        let child = apart(|| {
+            // Without the privilege there is nothing to be seen.
+            set(Policy::Fifo { priority: 1 }).ok().map(|()| apart(get))
+        });
+        if let Some(child) = child {
+            let child = child.expect("it is read");
+            assert!(matches!(child, Policy::Other { .. }), "{child}");
         }
     }
 

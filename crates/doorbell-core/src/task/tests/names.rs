@@ -1,7 +1,7 @@
 //! Names, and where they lie.
 
 use super::{Bench, Count, output};
-use crate::task::{BodyVtable, Join, Kind, Name, launch_named, write_body};
+use crate::task::{BodyVtable, Join, Kind, Name, launch_described, write_body};
 use std::borrow::Cow;
 use std::pin::Pin;
 use std::sync::Arc;
@@ -31,7 +31,7 @@ fn launch_wide(bench: &Bench, name: Option<&Name>, drops: &Count) -> Join<usize>
         let vtable = BodyVtable::of::<Wide>();
         // SAFETY: the body is of the table's type and Send, as is its output.
         unsafe {
-            launch_named(front, Kind::Task, name, vtable, |body| {
+            launch_described(front, Kind::Task, 0, name, vtable, |body| {
                 write_body(body, future);
             })
             .typed()

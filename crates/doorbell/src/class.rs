@@ -1,0 +1,174 @@
+//! [`Class`]: how urgent a task is.
+
+use crate::ambient;
+use std::fmt;
+
+/// How urgent a task is. A task that can run takes the CPU from those of a lower class at once,
+/// also from one that is inside a long poll.
+///
+/// Each class has a lane of its own on each core: a thread that the OS schedules before those of
+/// the lower classes. What the OS allowed is told by [`Handle::policies`](crate::Handle::policies).
+/// Children have the class of the task that spawns them, unless they are given one.
+///
+/// ```
+/// use doorbell::Class;
+///
+/// # #[doorbell::main(cores = 1)]
+/// # async fn main() {
+/// let beat = doorbell::task().class(Class::rt(50)).spawn(async { doorbell::current_class() });
+/// assert_eq!(beat.await.unwrap(), Some(Class::rt(50)));
+/// assert!(Class::rt(50) > Class::FAIR && Class::FAIR > Class::BATCH);
+/// # }
+/// ```
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Class(u8);
+
+/// The number is none of an urgent class.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("there is no class Rt {number}; choose 1, the least urgent, to 99, the most urgent")]
+pub struct ClassError {
+    /// The number asked for.
+    pub number: u8,
+}
+
+impl Class {
+    /// For work that computes for long and may wait: it runs where nobody else wants the CPU.
+    pub const BATCH: Class = Class(0);
+    /// What a task is unless told otherwise.
+    pub const FAIR: Class = Class(1);
+
+    /// An urgent class; of two that wait for one core the higher number runs first.
+    ///
+    /// # Panics
+    /// If the number is not one of 1 to 99; in a constant that is an error of the compiler's.
+    /// [`Class::try_rt`] returns an error instead.
+    pub const fn rt(number: u8) -> Class {
+        match Class::try_rt(number) {
+            Ok(class) => class,
+            Err(_) => panic!("an urgent class is a number from 1 to 99"),
+        }
+    }
+
+    /// As [`Class::rt`].
+    ///
+    /// # Errors
+    /// [`ClassError`] if the number is not one of 1 to 99.
+    pub const fn try_rt(number: u8) -> Result<Class, ClassError> {
+        match number {
+            1..=99 => Ok(Class(number + 1)),
+            _ => Err(ClassError { number }),
+        }
+    }
+
+    /// The number of an urgent class, 1 to 99.
+    pub const fn rt_number(self) -> Option<u8> {
+        if self.0 > Class::FAIR.0 {
+            Some(self.0 - 1)
+        } else {
+            None
+        }
+    }
+
+    /// What a task of this class is launched with.
+    pub(crate) const fn rank(self) -> u8 {
+        self.0
+    }
+
+    /// The class of what was launched with that.
+    pub(crate) const fn of_rank(rank: u8) -> Class {
+        Class(rank)
+    }
+
+    pub(crate) const fn kind(self) -> ClassKind {
+        match self.0 {
+            0 => ClassKind::Batch,
+            1 => ClassKind::Fair,
+            _ => ClassKind::Rt,
+        }
+    }
+}
+
+impl Default for Class {
+    fn default() -> Self {
+        Class::FAIR
+    }
+}
+
+impl fmt::Debug for Class {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}
+
+impl fmt::Display for Class {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.rt_number() {
+            Some(number) => write!(f, "Rt {number}"),
+            None => fmt::Display::fmt(&self.kind(), f),
+        }
+    }
+}
+
+/// Which lanes a class runs on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[non_exhaustive]
+pub enum ClassKind {
+    /// Those of [`Class::BATCH`].
+    Batch,
+    /// Those of [`Class::FAIR`].
+    Fair,
+    /// Those of the urgent classes.
+    Rt,
+}
+
+impl fmt::Display for ClassKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            ClassKind::Batch => "Batch",
+            ClassKind::Fair => "Fair",
+            ClassKind::Rt => "Rt",
+        })
+    }
+}
+
+/// The class of the task that the caller is, or of the lane that it runs a call on; `None` on a
+/// thread that is no lane.
+pub fn current_class() -> Option<Class> {
+    ambient::with_lane(|lane| lane.map(ambient::Frame::class))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Class, ClassError};
+
+    #[test]
+    fn numbers_outside_of_the_range_are_refused() {
+        assert_eq!(Class::try_rt(0), Err(ClassError { number: 0 }));
+        assert_eq!(Class::try_rt(100), Err(ClassError { number: 100 }));
+        assert_eq!(Class::try_rt(255), Err(ClassError { number: 255 }));
+        let numbers = (1..=99).map(|number| Class::try_rt(number).unwrap().rt_number());
+        assert!(numbers.eq((1..=99).map(Some)));
+        assert!(ClassError { number: 0 }.to_string().contains('1'));
+    }
+
+    #[test]
+    fn classes_are_in_order() {
+        let mut classes = [
+            Class::rt(2),
+            Class::FAIR,
+            Class::rt(99),
+            Class::BATCH,
+            Class::rt(1),
+        ];
+        classes.sort();
+        let shown = classes.map(|class| class.to_string());
+        assert_eq!(shown, ["Batch", "Fair", "Rt 1", "Rt 2", "Rt 99"]);
+        assert_eq!(Class::default(), Class::FAIR);
+    }
+
+    #[test]
+    #[should_panic(expected = "from 1 to 99")]
+    fn a_wrong_number_panics() {
+        let _ = Class::rt(100);
+    }
+}

@@ -1,0 +1,222 @@
+//! The lanes of the classes above and below Fair: one per core, started with their first use.
+
+use crate::{ClassKind, CoreId};
+use async_lock::OnceCell;
+use doorbell_core::lane::LaneShared;
+use doorbell_machine::{Machine, Ordering, Policy, PolicyError, Word};
+use std::fmt;
+use std::io;
+use std::sync::Arc;
+
+/// The slice of an urgent lane that may not go before all others: the shortest there is.
+const RT_SLICE_NS: u64 = 100_000;
+
+/// Whether a class had to be opened.
+#[must_use]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Opened {
+    /// Its lanes have just begun.
+    Now,
+    /// They had before, or there are none and there will be none.
+    Before,
+}
+
+/// The lanes of one class.
+#[derive(Debug)]
+pub(crate) struct ClassLanes<M: Machine> {
+    pub(crate) kind: ClassKind,
+    pub(crate) lanes: Box<[Arc<LaneShared<M>>]>,
+    /// How the OS schedules each; empty until it has begun.
+    pub(crate) obtained: Box<[OnceCell<Obtained>]>,
+    /// 1 once all have their threads.
+    open: M::U32,
+}
+
+impl<M: Machine> ClassLanes<M> {
+    pub(crate) fn new(
+        kind: ClassKind,
+        lanes: impl Iterator<Item = Arc<LaneShared<M>>>,
+        is_open: bool,
+    ) -> Self {
+        let lanes: Box<[_]> = lanes.collect();
+        let obtained = lanes.iter().map(|_| OnceCell::new()).collect();
+        ClassLanes {
+            kind,
+            lanes,
+            obtained,
+            open: M::U32::new(u32::from(is_open)),
+        }
+    }
+
+    /// Whether all its lanes have their threads.
+    #[inline]
+    pub(crate) fn is_open(&self) -> bool {
+        // ORDER: Acquire pairs with the Release of `set_open`: the threads were started.
+        self.open.load(Ordering::Acquire) != 0
+    }
+
+    pub(crate) fn set_open(&self) {
+        // ORDER: Release pairs with the Acquire of `is_open`.
+        self.open.store(1, Ordering::Release);
+    }
+
+    /// Of those that have begun.
+    pub(crate) fn policies(&self) -> impl Iterator<Item = LanePolicy> {
+        self.obtained.iter().enumerate().filter_map(|(core, cell)| {
+            cell.get().map(|obtained| LanePolicy {
+                core: CoreId::new(core),
+                class: self.kind,
+                obtained: *obtained,
+            })
+        })
+    }
+}
+
+/// What a lane wanted of the OS, and what it got.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Obtained {
+    wanted: Policy,
+    got: Option<Policy>,
+    refused: Option<io::ErrorKind>,
+}
+
+/// Has the OS schedule the calling thread as the lane of a class, as well as it lets; says what
+/// came of it.
+pub(crate) fn obtain<M: Machine>(kind: ClassKind, rt_priority: u8) -> Obtained {
+    let before = M::policy().ok();
+    let nice = match before {
+        Some(Policy::Other { nice, .. }) => nice,
+        _ => 0,
+    };
+    let wanted = match kind {
+        ClassKind::Rt => Policy::Fifo {
+            priority: rt_priority,
+        },
+        // As it was started.
+        ClassKind::Fair => {
+            let wanted = before.unwrap_or_default();
+            return Obtained {
+                wanted,
+                got: before,
+                refused: None,
+            };
+        }
+        ClassKind::Batch => Policy::Idle,
+    };
+    let refused = match M::set_policy(wanted) {
+        Ok(()) => None,
+        Err(PolicyError::Refused { source, .. } | PolicyError::Unknown { source }) => {
+            if kind == ClassKind::Rt {
+                let slice_ns = Some(RT_SLICE_NS);
+                // The second best; what came of it is read back below.
+                let _ = M::set_policy(Policy::Other { nice, slice_ns });
+            }
+            Some(source.kind())
+        }
+    };
+    Obtained {
+        wanted,
+        got: M::policy().ok(),
+        refused,
+    }
+}
+
+/// How the OS schedules a lane: see [`Handle::policies`](crate::Handle::policies). Shown, it says
+/// what is missing and what to do about it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LanePolicy {
+    core: CoreId,
+    class: ClassKind,
+    obtained: Obtained,
+}
+
+impl LanePolicy {
+    /// The lane's core.
+    pub fn core(&self) -> CoreId {
+        self.core
+    }
+
+    /// The class that it runs.
+    pub fn class(&self) -> ClassKind {
+        self.class
+    }
+
+    /// What the lane asked for.
+    pub fn wanted(&self) -> Policy {
+        self.obtained.wanted
+    }
+
+    /// What the OS says; `None` if it does not say.
+    pub fn got(&self) -> Option<Policy> {
+        self.obtained.got
+    }
+
+    /// Whether it is what the lane asked for.
+    pub fn is_as_wanted(&self) -> bool {
+        self.obtained.got == Some(self.obtained.wanted)
+    }
+}
+
+impl fmt::Display for LanePolicy {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Obtained {
+            wanted,
+            got,
+            refused,
+        } = self.obtained;
+        write!(f, "{} lane of core {}: ", self.class, self.core)?;
+        match got {
+            Some(got) => write!(f, "{got}")?,
+            None => write!(f, "not known")?,
+        }
+        if self.is_as_wanted() {
+            return Ok(());
+        }
+        write!(f, " in place of {wanted}")?;
+        if let Some(refused) = refused {
+            write!(f, " ({refused})")?;
+        }
+        if self.class == ClassKind::Rt {
+            write!(
+                f,
+                "; give the program CAP_SYS_NICE, or a limit RLIMIT_RTPRIO above 0 (ulimit -r), and look whether its control group has a real-time share"
+            )?;
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{LanePolicy, Obtained, RT_SLICE_NS};
+    use crate::{ClassKind, CoreId};
+    use doorbell_machine::Policy;
+    use std::io::ErrorKind;
+
+    #[test]
+    fn what_is_missing_is_said_with_the_remedy() {
+        let wanted = Policy::Fifo { priority: 10 };
+        let of = |got, refused| LanePolicy {
+            core: CoreId::new(3),
+            class: ClassKind::Rt,
+            obtained: Obtained {
+                wanted,
+                got,
+                refused,
+            },
+        };
+        let full = of(Some(wanted), None);
+        assert!(full.is_as_wanted());
+        assert_eq!(full.to_string(), "Rt lane of core 3: SCHED_FIFO 10");
+        let slice = Policy::Other {
+            nice: 0,
+            slice_ns: Some(RT_SLICE_NS),
+        };
+        let less = of(Some(slice), Some(ErrorKind::PermissionDenied));
+        assert!(!less.is_as_wanted());
+        let said = less.to_string();
+        for part in ["SCHED_OTHER, slice 100 us", "CAP_SYS_NICE", "permission"] {
+            assert!(said.contains(part), "{said}");
+        }
+    }
+}

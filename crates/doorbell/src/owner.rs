@@ -1,0 +1,167 @@
+//! Who has a runtime: its threads are started here, and end with this.
+
+use crate::ambient;
+use crate::blocking::{Blocking, Open, Pool};
+use crate::class::ClassKind;
+use crate::class_lanes::ClassLanes;
+use crate::handle::Handle;
+use crate::room::Rooms;
+use crate::rt::{FAIR, Late, Plan, Rt, crew_of, paused_clock, watch_of_threads_ns};
+use async_lock::Mutex;
+use doorbell_core::crew::FrontRef;
+use doorbell_core::lane::{IdlePolicy, LaneConfig, LaneShared};
+use doorbell_core::switches::SwitchWord;
+use doorbell_core::wheel::Clock;
+use doorbell_machine::{Line, Machine, Seat, ThreadError, ThreadHandle, Word};
+use event_listener::Event;
+use std::sync::{Arc, Weak};
+use std::time::Duration;
+
+/// The lanes' threads: whoever has this ends the runtime by dropping it.
+#[derive(Debug)]
+pub(crate) struct Owner<M: Machine> {
+    rt: Arc<Rt<M>>,
+    threads: Vec<M::Thread>,
+    /// Whether dropping this waits for the blocking closures under way.
+    waits_for_blocking: bool,
+    /// `None` once the threads for closures that block were told to end.
+    blocking: Option<Open>,
+}
+
+impl<M: Machine> Owner<M> {
+    /// Starts one lane per core.
+    pub(crate) fn start(plan: &Plan) -> Result<Self, ThreadError> {
+        let switches = Arc::new(SwitchWord::new(plan.switches));
+        let fronts = crew_of::<M>(plan, &switches);
+        let rested = plan.paused.then(|| Arc::new(Event::new()));
+        let clock = Arc::new(match &rested {
+            Some(rested) => paused_clock(fronts[0].clone(), Arc::clone(rested)),
+            None => Clock::default(),
+        });
+        let lanes = |idle, fronts: Vec<FrontRef<M>>| -> Box<[Arc<LaneShared<M>>]> {
+            let config = LaneConfig { idle };
+            let clock = &clock;
+            fronts
+                .into_iter()
+                .map(|front| Arc::new(LaneShared::with(config, front, Arc::clone(clock))))
+                .collect()
+        };
+        let fair = lanes(plan.idle, fronts);
+        let mut classes = vec![ClassLanes::new(ClassKind::Fair, fair.iter().cloned(), true)];
+        if !plan.paused {
+            // An urgent lane never spins, and one below the others has no CPU to burn.
+            classes.extend([ClassKind::Rt, ClassKind::Batch].map(|kind| {
+                let lanes = lanes(IdlePolicy::Park, crew_of::<M>(plan, &switches));
+                ClassLanes::new(kind, lanes.iter().cloned(), false)
+            }));
+        }
+        let (blocking, open) = Pool::new(plan.blocking.clone(), &plan.name, &clock);
+        let rt = Arc::new_cyclic(|me| Rt {
+            lanes: fair,
+            late: Mutex::new(Late {
+                threads: Vec::new(),
+                begun: vec![0; classes.len()],
+                ended: false,
+            }),
+            classes,
+            fifo_priority: plan.rt_priority,
+            name: plan.name.clone(),
+            me: Weak::clone(me),
+            switches,
+            cursor: M::Line::new(M::Counter::default),
+            watch_ns: watch_of_threads_ns(plan.idle),
+            clock,
+            rested,
+            cpus: plan.cpus.clone(),
+            rooms: Rooms::new(plan.mailbox_limit, plan.cpus.len()),
+            blocking,
+        });
+        // If a thread cannot be started, dropping the owner ends those that were.
+        let mut owner = Owner {
+            rt,
+            threads: Vec::new(),
+            blocking: Some(open),
+            waits_for_blocking: true,
+        };
+        for core in 0..plan.cpus.len() {
+            let thread = owner.rt.start_lane(core, FAIR)?;
+            owner.threads.push(thread);
+        }
+        Ok(owner)
+    }
+
+    pub(crate) fn handle(&self) -> Handle {
+        let rt: Arc<Rt<M>> = Arc::clone(&self.rt);
+        Handle::new(rt)
+    }
+}
+
+impl<M: Machine> Owner<M> {
+    /// Tells all lanes and the blocking pool to end.
+    fn close(&mut self) {
+        // All are told before any is waited for: a task of one may wait for a task of another
+        // to be dropped.
+        let mut late = self.rt.late.lock_blocking();
+        late.ended = true;
+        self.threads.append(&mut late.threads);
+        drop(late);
+        // To those without a thread nothing was ever posted.
+        for lane in self.rt.classes.iter().flat_map(|class| &class.lanes) {
+            lane.close();
+        }
+        if let Some(open) = self.blocking.take() {
+            self.rt.blocking.close(open);
+        }
+    }
+
+    /// Ends the runtime, waiting at most so long. Returns how many threads had not ended.
+    pub(crate) fn shutdown(&mut self, timeout: Duration) -> usize {
+        self.close();
+        let timeout_ns = u64::try_from(timeout.as_nanos()).unwrap_or(u64::MAX);
+        let until_ns = M::now_ns().saturating_add(timeout_ns);
+        // Lanes that have ended are waited for by `drop`, which takes no time; the others are let
+        // go.
+        let (word, seat) = (M::U32::new(0), M::Seat::new());
+        loop {
+            let lanes = self.threads.iter().filter(|thread| !thread.is_finished());
+            let running = lanes.count() + self.rt.blocking.metrics().threads;
+            let now_ns = M::now_ns();
+            if running == 0 {
+                return 0;
+            }
+            // A lane, or a blocking closure, would wait for itself.
+            let waits = !ambient::on_a_lane() && !ambient::on_a_blocking_thread();
+            if now_ns >= until_ns || !waits {
+                self.threads.retain(M::Thread::is_finished);
+                self.waits_for_blocking = false;
+                return running;
+            }
+            let next_ns = now_ns.saturating_add(SHUTDOWN_LOOK_NS).min(until_ns);
+            let _ = seat.park(&word, 0, Some(next_ns));
+        }
+    }
+}
+
+impl<M: Machine> Drop for Owner<M> {
+    fn drop(&mut self) {
+        self.close();
+        // On a lane, its own or another runtime's, nobody is waited for: that lane's other tasks
+        // would wait too, and two runtimes that end each other would do so for ever. The lanes
+        // end by themselves, after their current polls.
+        if ambient::on_a_lane() {
+            return;
+        }
+        for thread in self.threads.drain(..) {
+            // A lane catches the panics of what it runs; one that panics itself ends the
+            // process, see `run_lane`.
+            let _ = thread.join();
+        }
+        // Such a closure that ends a runtime would wait for itself, or for one that waits for it.
+        if self.waits_for_blocking && !ambient::on_a_blocking_thread() {
+            self.rt.blocking.join();
+        }
+    }
+}
+
+/// How often a shutdown with a time limit looks whether the threads have ended.
+const SHUTDOWN_LOOK_NS: u64 = 500_000;

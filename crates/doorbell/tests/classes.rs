@@ -1,0 +1,228 @@
+//! Classes: who has which, where it runs, and what the OS is asked for.
+
+use doorbell::{Builder, Class, ClassKind, Policy, current_class};
+use futures::channel::{mpsc, oneshot};
+use futures::{SinkExt, StreamExt};
+use std::time::Duration;
+
+fn runtime(cores: usize) -> doorbell::Runtime {
+    Builder::new().cores(cores).build().unwrap()
+}
+
+#[test]
+fn a_task_has_the_class_that_it_was_given() {
+    let runtime = runtime(2);
+    for class in [Class::BATCH, Class::FAIR, Class::rt(1), Class::rt(99)] {
+        for core in [None, Some(0), Some(1)] {
+            let mut task = runtime.task().class(class);
+            if let Some(core) = core {
+                task = task.on(core);
+            }
+            let seen = task.spawn(async { (current_class(), doorbell::current_core()) });
+            let (seen, on) = runtime.block_on(seen).unwrap();
+            assert_eq!(seen, Some(class));
+            let on = on.expect("a task is on a core").index();
+            assert!(core.is_none_or(|core| core == on), "{class} on {on}");
+        }
+    }
+    assert_eq!(current_class(), None, "this thread is no lane");
+}
+
+#[test]
+fn children_have_the_class_of_their_parent_unless_told() {
+    let runtime = runtime(2);
+    let parent = runtime.task().class(Class::rt(7)).spawn(async {
+        let child = doorbell::spawn(async {
+            let grandchild = doorbell::spawn(async { current_class() });
+            (current_class(), grandchild.await.unwrap())
+        });
+        let told = doorbell::task().class(Class::FAIR);
+        let told = told.spawn(async {
+            let child = doorbell::spawn(async { current_class() });
+            (current_class(), child.await.unwrap())
+        });
+        (child.await.unwrap(), told.await.unwrap())
+    });
+    let (child, told) = runtime.block_on(parent).unwrap();
+    let (urgent, fair) = (Some(Class::rt(7)), Some(Class::FAIR));
+    assert_eq!((child, told), ((urgent, urgent), (fair, fair)));
+    let outside = runtime.block_on(async { doorbell::spawn(async { current_class() }).await });
+    assert_eq!(outside.unwrap(), fair);
+}
+
+#[test]
+fn what_runs_not_send_stays_on_its_own_lane() {
+    use std::rc::Rc;
+    let runtime = runtime(1);
+    for class in [Class::BATCH, Class::rt(3)] {
+        let (tell, told) = oneshot::channel();
+        let parent = runtime.task().class(class).spawn(async move {
+            let here = std::thread::current().id();
+            drop(doorbell::spawn_local(async move {
+                let mine = Rc::new(std::cell::Cell::new(0));
+                let theirs = Rc::clone(&mine);
+                let local = doorbell::spawn_local(async move {
+                    for _ in 0..100 {
+                        theirs.set(theirs.get() + 1);
+                        doorbell::yield_now().await;
+                    }
+                    (std::thread::current().id(), doorbell::current_class())
+                });
+                let (there, its) = local.await.unwrap();
+                let same = there == here && std::thread::current().id() == here;
+                tell.send(same && mine.get() == 100 && its == Some(class))
+                    .unwrap();
+            }));
+        });
+        runtime.block_on(parent).unwrap();
+        assert!(runtime.block_on(told).unwrap(), "{class}");
+    }
+}
+
+#[test]
+fn timers_of_every_class_fire() {
+    let runtime = runtime(2);
+    let tasks: Vec<_> = [Class::BATCH, Class::FAIR, Class::rt(50)]
+        .into_iter()
+        .flat_map(|class| (0..20).map(move |ms| (class, ms)))
+        .map(|(class, ms)| {
+            runtime.task().class(class).spawn(async move {
+                let start = doorbell::time::Instant::now();
+                doorbell::time::sleep(Duration::from_millis(ms)).await;
+                start.elapsed() >= Duration::from_millis(ms)
+            })
+        })
+        .collect();
+    for task in tasks {
+        assert!(runtime.block_on(task).unwrap(), "early");
+    }
+}
+
+#[test]
+fn tasks_of_all_classes_wake_each_other() {
+    let runtime = runtime(2);
+    for (low, high) in [
+        (Class::FAIR, Class::rt(10)),
+        (Class::BATCH, Class::rt(10)),
+        (Class::BATCH, Class::FAIR),
+    ] {
+        let (mut forth, mut rx) = mpsc::channel::<u32>(1);
+        let (mut tx, mut back) = mpsc::channel::<u32>(1);
+        let echo = runtime.task().class(high).spawn(async move {
+            for _ in 0..500 {
+                let number = rx.next().await.unwrap();
+                tx.send(number + 1).await.unwrap();
+            }
+        });
+        let asks = runtime.task().class(low).spawn(async move {
+            let mut sum = 0;
+            for number in 0..500 {
+                forth.send(number).await.unwrap();
+                sum += back.next().await.unwrap() - number;
+            }
+            sum
+        });
+        assert_eq!(runtime.block_on(asks).unwrap(), 500);
+        runtime.block_on(echo).unwrap();
+    }
+}
+
+#[test]
+fn lanes_begin_with_the_first_use_of_their_class() {
+    let runtime = runtime(2);
+    let kinds = |runtime: &doorbell::Runtime| -> Vec<_> {
+        runtime.policies().iter().map(|lane| lane.class()).collect()
+    };
+    runtime.block_on(runtime.spawn(async {})).unwrap();
+    assert!(kinds(&runtime).iter().all(|kind| *kind == ClassKind::Fair));
+    let batch = runtime.task().class(Class::BATCH);
+    runtime.block_on(batch.on(1).spawn(async {})).unwrap();
+    let lane = runtime.policies().into_iter();
+    let lane = lane.filter(|lane| lane.class() == ClassKind::Batch);
+    let lane = lane.filter(|lane| lane.core().index() == 1).next().unwrap();
+    // No privilege is needed for this one.
+    assert_eq!(lane.got(), Some(Policy::Idle), "{lane}");
+    assert!(!kinds(&runtime).contains(&ClassKind::Rt));
+    let urgent = runtime.task().class(Class::rt(1));
+    runtime.block_on(urgent.on(0).spawn(async {})).unwrap();
+    let policies = runtime.policies();
+    let urgent = policies.iter().find(|lane| lane.class() == ClassKind::Rt);
+    let urgent = urgent.unwrap();
+    match urgent.got() {
+        Some(got) if urgent.is_as_wanted() => assert_eq!(got, Policy::Fifo { priority: 10 }),
+        _ => assert!(urgent.to_string().contains("CAP_SYS_NICE"), "{urgent}"),
+    }
+}
+
+#[test]
+fn a_runtime_ends_with_tasks_of_every_class() {
+    for used in 0..8_u32 {
+        let runtime = runtime(2);
+        let classes = [Class::BATCH, Class::FAIR, Class::rt(5)];
+        let mut joins = Vec::new();
+        for (bit, class) in classes.into_iter().enumerate() {
+            if used & (1 << bit) != 0 {
+                let task = runtime.task().class(class);
+                joins.push(task.spawn(std::future::pending::<()>()));
+            }
+        }
+        let handle = runtime.handle().clone();
+        drop(runtime);
+        for join in joins {
+            assert!(join.is_finished());
+        }
+        // Afterwards too, of a class that was used or not.
+        for class in classes {
+            assert!(handle.task().class(class).spawn(async {}).is_finished());
+        }
+    }
+}
+
+#[test]
+fn cores_go_off_and_on_with_all_their_lanes() {
+    let runtime = runtime(2);
+    let handle = runtime.handle().clone();
+    runtime.block_on(async {
+        let (rt, batch) = (Class::rt(9), Class::BATCH);
+        doorbell::task().class(rt).spawn(async {}).await.unwrap();
+        handle.core_offline(1).await.unwrap();
+        // The lanes of this class begin while a core is off.
+        doorbell::task().class(batch).spawn(async {}).await.unwrap();
+        for class in [rt, batch] {
+            for _ in 0..50 {
+                let task = doorbell::task().class(class);
+                let on = task.spawn(async { doorbell::current_core().unwrap().index() });
+                assert_eq!(on.await.unwrap(), 0, "{class} on a core that is off");
+            }
+            let pinned = doorbell::task().class(class).on(1);
+            assert!(pinned.try_spawn(async {}).is_err());
+        }
+        handle.core_online(1).await.unwrap();
+        for class in [rt, batch] {
+            let task = doorbell::task().class(class).on(1).spawn(async {});
+            task.await.unwrap();
+        }
+    });
+}
+
+#[test]
+fn a_priority_that_there_is_not_is_refused() {
+    for asked in [0, 100] {
+        let refused = Builder::new().cores(1).rt_priority(asked).build();
+        let error = refused.err().expect("1 to 99").to_string();
+        assert!(error.contains("1 to 99"), "{error}");
+    }
+}
+
+#[test]
+fn a_paused_clock_has_all_classes_on_the_fair_lanes() {
+    let runtime = Builder::new().cores(2).start_paused(true).build().unwrap();
+    runtime.block_on(async {
+        let urgent = doorbell::task().class(Class::rt(5)).spawn(async {
+            doorbell::time::sleep(Duration::from_secs(3_600)).await;
+        });
+        urgent.await.unwrap();
+    });
+    let fair = runtime.policies();
+    assert!(fair.iter().all(|lane| lane.class() == ClassKind::Fair));
+}
