@@ -80,6 +80,7 @@ impl Shows {
 fn killer(bug: Bug) -> (&'static str, Shows) {
     use Shows::{Deadlock, Race};
     const QUEUED_TWICE: Shows = Shows::Assertion("a task was queued twice");
+    const NOT_LISTED: Shows = Shows::Assertion("nobody would find the task");
     match bug {
         Bug::None => unreachable!("nothing is broken"),
         Bug::BellNoRing => ("bell::loom::mutant_no_ring", Deadlock),
@@ -124,6 +125,8 @@ fn killer(bug: Bug) -> (&'static str, Shows) {
             "idle::loom::mutant_sentinel_blind",
             Shows::Assertion("two sentinels"),
         ),
+        Bug::IdleUnlistBlind => ("idle::loom::mutant_unlist_blind", NOT_LISTED),
+        Bug::IdleNoUnlistFence => ("idle::loom::mutant_no_unlist_fence", NOT_LISTED),
         Bug::ParcelReturnRelaxed => (
             "call::loom_parcel::mutant_return_relaxed",
             Shows::Assertion("a pool was leaked"),
