@@ -76,11 +76,13 @@ impl Shows {
     }
 }
 
+/// A task lies where no lane that looks for work would look.
+const NOT_LISTED: Shows = Shows::Assertion("nobody would find the task");
+
 /// The test that shows that a model notices the mutant, and how it shows.
 fn killer(bug: Bug) -> (&'static str, Shows) {
     use Shows::{Deadlock, Race};
     const QUEUED_TWICE: Shows = Shows::Assertion("a task was queued twice");
-    const NOT_LISTED: Shows = Shows::Assertion("nobody would find the task");
     match bug {
         Bug::None => unreachable!("nothing is broken"),
         Bug::BellNoRing => ("bell::loom::mutant_no_ring", Deadlock),
