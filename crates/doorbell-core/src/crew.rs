@@ -6,7 +6,7 @@
 //! stock of shares, from which it gives and into which it takes without a read-modify-write.
 
 use crate::bell::Look;
-use crate::idle::IdleSet;
+use crate::idle::{IdleSet, WorkSet};
 use crate::lane::Watchers;
 use crate::mailbox::Front;
 use crate::switches::SwitchWord;
@@ -26,6 +26,7 @@ pub struct Crew<M: Machine> {
     /// For each lane the others, nearest first.
     orders: Box<[Box<[u32]>]>,
     idle: IdleSet<M>,
+    work: WorkSet<M>,
     /// How many lanes are on.
     on: M::Line<M::U32>,
     /// What is recorded of its tasks.
@@ -83,6 +84,7 @@ impl<M: Machine> Crew<M> {
             fronts: NonNull::from(Box::leak(fronts)),
             orders: (0..lanes).map(order).collect(),
             idle: IdleSet::new(lanes),
+            work: WorkSet::new(lanes),
             on: M::Line::new(|| M::U32::new(lanes as u32)),
             watchers,
         };
@@ -114,6 +116,12 @@ impl<M: Machine> Crew<M> {
     #[inline]
     pub fn idle(&self) -> &IdleSet<M> {
         &self.idle
+    }
+
+    /// Which of its lanes may have tasks that others can take.
+    #[inline]
+    pub fn work(&self) -> &WorkSet<M> {
+        &self.work
     }
 
     pub(crate) fn on(&self) -> &M::U32 {

@@ -76,6 +76,9 @@ impl Shows {
     }
 }
 
+/// A task lies where no lane that looks for work would look.
+const NOT_LISTED: Shows = Shows::Assertion("nobody would find the task");
+
 /// The test that shows that a model notices the mutant, and how it shows.
 fn killer(bug: Bug) -> (&'static str, Shows) {
     use Shows::{Deadlock, Race};
@@ -124,6 +127,8 @@ fn killer(bug: Bug) -> (&'static str, Shows) {
             "idle::loom::mutant_sentinel_blind",
             Shows::Assertion("two sentinels"),
         ),
+        Bug::IdleUnlistBlind => ("idle::loom::mutant_unlist_blind", NOT_LISTED),
+        Bug::IdleNoUnlistFence => ("idle::loom::mutant_no_unlist_fence", NOT_LISTED),
         Bug::ParcelReturnRelaxed => (
             "call::loom_parcel::mutant_return_relaxed",
             Shows::Assertion("a pool was leaked"),

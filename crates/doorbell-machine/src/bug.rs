@@ -77,11 +77,15 @@ pub enum Bug {
     IdleClaimBlind,
     /// idle: a lane becomes the sentinel by a load and a store.
     IdleSentinelBlind,
+    /// idle: a lane takes itself out of the work set without a look at its inbox after it.
+    IdleUnlistBlind,
+    /// idle: the fence between that and the look is gone.
+    IdleNoUnlistFence,
 }
 
 impl Bug {
     /// All mutants, without [`Bug::None`].
-    pub const ALL: [Bug; 34] = [
+    pub const ALL: [Bug; 36] = [
         Bug::BellClearAfterTake,
         Bug::BellNoRecheck,
         Bug::BellAnnounceBlind,
@@ -116,6 +120,8 @@ impl Bug {
         Bug::IdleNoAnnounceFence,
         Bug::IdleClaimBlind,
         Bug::IdleSentinelBlind,
+        Bug::IdleUnlistBlind,
+        Bug::IdleNoUnlistFence,
     ];
 
     /// The mutant with this number, [`Bug::None`] for a number that has none. The inverse of

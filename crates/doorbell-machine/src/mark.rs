@@ -58,6 +58,8 @@ marks! {
     IdleLastSearch,
     /// idle: a sentinel was asked for.
     IdleSentinelWanted,
+    /// idle: a lane took itself out of the work set, and found that it had got something.
+    IdleListedAgain,
     /// wheel: a timer was cancelled from another thread.
     WheelCancelElsewhere,
     /// wheel: a timer fired whose handle was already gone.

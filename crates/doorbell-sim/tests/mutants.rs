@@ -56,6 +56,8 @@ runs!(
     IdleNoAnnounceFence,
     IdleClaimBlind,
     IdleSentinelBlind,
+    IdleUnlistBlind,
+    IdleNoUnlistFence,
 );
 
 /// What some seed kills, mostly one of the first hundred.

@@ -55,12 +55,18 @@ fn steal<const BUG: u8>(own: &Front<Loom<BUG>>, victim: &Front<Loom<BUG>>) -> bo
     unsafe { victim.queue().steal_into(own.queue(), Greed::Half) }.is_some()
 }
 
+/// Whether a lane that looks by the work set finds something in the inbox.
+fn finds_inbox<const BUG: u8>(front: &Front<Loom<BUG>>) -> bool {
+    front.crew().work().holds(front.lane()) && front.has_inbox()
+}
+
 /// Sleeps by the steps of a lane, but looks at no mailbox: the models of the bell do.
 fn sleep_unless_there_is_work<const BUG: u8>(own: &Front<Loom<BUG>>, victim: &Front<Loom<BUG>>) {
     let bell = own.bell();
     if bell.announce_watch() == Announced::Yes && bell.announce_park() == Announced::Yes {
         own.crew().idle().enter(own.lane());
-        if !is_shareable(victim.queue().len()) {
+        let listed = own.crew().work().holds(victim.lane());
+        if !(listed && is_shareable(victim.queue().len())) {
             let _ = bell.park(own.seat(), None);
         }
         if own.crew().idle().leave(own.lane()) == Left::Claimed {
@@ -86,6 +92,7 @@ fn offer_against_sleep<const BUG: u8>() {
     for node in nodes {
         // SAFETY: this thread is the owner; the nodes live until the end of the model.
         let len = unsafe { busy.queue().push(node, Share::Surplus) };
+        busy.crew().work().add(busy.lane());
         if is_shareable(len) {
             <Loom<BUG> as Machine>::fence_recheck();
             busy.crew().offer(busy.lane());
@@ -119,7 +126,7 @@ fn sleep_unless_there_is_a_task<const BUG: u8>(
     let (bell, idle) = (own.bell(), own.crew().idle());
     if bell.announce_watch() == Announced::Yes && bell.announce_park() == Announced::Yes {
         idle.enter(own.lane());
-        let nothing = !own.has_inbox() && !stuck.has_inbox();
+        let nothing = !own.has_inbox() && !finds_inbox(stuck);
         if nothing && idle.holds(own.lane()) && taken.load(Relaxed) == 0 {
             let _ = bell.park(own.seat(), None);
         }
@@ -149,7 +156,7 @@ fn place_between_three<const BUG: u8>() {
         let took = take_one(&stuck, &count) || take_one(&other, &count);
         if crew.idle().end_search() == Searching::None {
             <Loom<BUG> as Machine>::fence_announce();
-            if stuck.has_inbox() || other.has_inbox() {
+            if finds_inbox(&stuck) || finds_inbox(&other) {
                 crew.offer(2);
             }
         }
@@ -168,6 +175,23 @@ fn place_between_three<const BUG: u8>() {
         !fronts[0].crew().idle().anyone_searches(),
         "a count is left"
     );
+    nodes::free(node);
+}
+
+/// A task comes to the inbox of a lane that takes itself out of the work set, and which is then
+/// inside a call for long: the others can find it.
+fn post_against_unlist<const BUG: u8>() {
+    let fronts: Vec<FrontRef<Loom<BUG>>> = Crew::new(2, &Arc::default(), |_, _| 0);
+    let own = fronts[1].clone();
+    own.crew().work().add(1);
+    let lane = thread::spawn(move || own.crew().work().remove(1, || own.has_work()));
+    let node = nodes::boxed();
+    // SAFETY: the node lives until the end of the model.
+    let posted = unsafe { fronts[1].post_task(node, Origin::Crew) };
+    assert_eq!(posted, Posted::Yes);
+    lane.join().unwrap();
+    assert!(finds_inbox(&fronts[1]), "nobody would find the task");
+    assert!(take_one(&fronts[1], &AtomicUsize::new(0)));
     nodes::free(node);
 }
 
@@ -282,6 +306,21 @@ fn one_lane_at_a_time_is_the_sentinel() {
 #[test]
 fn s2_a_task_pushed_while_the_sentinel_ends_is_looked_after() {
     check(push_against_the_end_of_a_sentinel::<0>);
+}
+
+#[test]
+fn w17_a_task_posted_while_its_lane_leaves_the_work_set_is_found() {
+    check(post_against_unlist::<0>);
+}
+
+#[test]
+fn mutant_unlist_blind() {
+    mutant!(IdleUnlistBlind, post_against_unlist);
+}
+
+#[test]
+fn mutant_no_unlist_fence() {
+    mutant!(IdleNoUnlistFence, post_against_unlist);
 }
 
 #[test]

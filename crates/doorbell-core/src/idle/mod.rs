@@ -1,12 +1,16 @@
 //! The idle set: which lanes have nothing to do, and who wakes one. See README.md in this folder.
 //!
-//! One bit per lane, 64 to a word, and the number of lanes that search. A lane sets its own bit;
+//! One bit per lane, 64 to a word, and the number of lanes that search. Beside it the set of those
+//! that may have work (`work.rs`). A lane sets its own bit;
 //! whoever clears it, a waker or the lane itself, is decided by one read-modify-write.
 
 #[cfg(test)]
 mod loom;
 #[cfg(test)]
 mod tests;
+mod work;
+
+pub use work::{Seen, WorkSet};
 
 use doorbell_machine::{Bug, Line, Machine, Mark, Ordering, Word};
 

@@ -1,10 +1,29 @@
 //! The idle set on one thread: every step from every small state.
 
-use super::{IdleSet, Left, Search, Searching};
+use super::{IdleSet, Left, Search, Searching, Seen, WorkSet};
 use doorbell_machine::Host;
 
 fn anyone(_: usize) -> bool {
     true
+}
+
+#[test]
+fn a_lane_is_in_the_work_set_until_it_idles_with_nothing() {
+    let set = WorkSet::<Host>::new(130);
+    let seen = Seen::new(130);
+    let look = || {
+        set.look(&seen);
+        (0..130).filter(|lane| seen.holds(*lane)).collect()
+    };
+    assert_eq!((look(), seen.any()), (Vec::new(), false));
+    for lane in [70, 6, 129, 70] {
+        set.add(lane);
+    }
+    assert_eq!((look(), seen.any()), (vec![6, 70, 129], true));
+    set.remove(70, || true);
+    set.remove(129, || false);
+    set.remove(7, || unreachable!("it is not in the set"));
+    assert_eq!(look(), [6, 70]);
 }
 
 #[test]

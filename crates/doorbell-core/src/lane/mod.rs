@@ -22,6 +22,7 @@ pub use watchers::{LaneTimes, WatchPlan, Watchers};
 
 use crate::bell::{Announced, LaneState};
 use crate::crew::FrontRef;
+use crate::idle::Seen;
 use crate::mailbox::Served;
 use crate::switches::SwitchWord;
 use crate::task::Local;
@@ -162,6 +163,8 @@ pub struct Lane<M: Machine> {
     sentinel_end_ns: Cell<u64>,
     /// The pulses of the others at the last look around.
     pulses: Box<[Cell<u64>]>,
+    /// Which lanes may have had work at the last look.
+    seen: Seen,
 }
 
 impl<M: Machine> Lane<M> {
@@ -187,6 +190,7 @@ impl<M: Machine> Lane<M> {
             sentinel_ns: Cell::new(SENTINEL_MIN_NS),
             sentinel_end_ns: Cell::new(0),
             pulses: (0..lanes).map(|_| Cell::new(0)).collect(),
+            seen: Seen::new(lanes),
         }
     }
 

@@ -48,6 +48,7 @@ impl<M: Machine> Lane<M> {
     /// this one; what there was before is seen now. Whether it must not sleep.
     pub(super) fn look_for_the_last_time(&self) -> bool {
         if !self.has_others() {
+            self.local.unlist();
             return false;
         }
         self.unlooked_ns.set(0);
@@ -100,13 +101,32 @@ impl<M: Machine> Lane<M> {
         Some(now_ns.saturating_add(after_ns))
     }
 
+    /// Reads which lanes may have work. Behind a fence of the caller's, where none may be missed.
+    fn look_at_list(&self) {
+        self.shared.front().crew().work().look(&self.seen);
+    }
+
+    /// The other lanes that may have had work at the last look, nearest first.
+    fn listed(&self) -> impl Iterator<Item = &Front<M>> {
+        let (front, seen) = (self.shared.front(), &self.seen);
+        seen.any()
+            .then(|| front.crew().others(front.lane()))
+            .into_iter()
+            .flatten()
+            .filter(|other| seen.holds(other.lane()))
+    }
+
+    /// Whether another lane has a task in its queue or inbox.
+    fn others_have_work(&self) -> bool {
+        self.look_at_list();
+        self.listed().any(Front::has_work)
+    }
+
     /// Whether a lane that runs has a task waiting.
     fn others_wait(&self) -> bool {
-        let front = self.shared.front();
-        front
-            .crew()
-            .others(front.lane())
-            .any(|other| (!other.queue().is_empty() || other.has_inbox()) && other.is_inside())
+        self.look_at_list();
+        self.listed()
+            .any(|other| other.has_work() && other.is_inside())
     }
 
     /// The lane has something to run: it is no sentinel any more, and another one is woken for what
@@ -143,13 +163,27 @@ impl<M: Machine> Lane<M> {
     /// Takes from the nearest lane that has more than it can run at once, or that is stuck.
     fn visit_others(&self) -> bool {
         self.shared.tally.searches.add_owned(1);
-        let front = self.shared.front();
-        front.crew().others(front.lane()).any(|victim| {
-            let pulse = victim.pulse();
-            let stood_still = self.pulses[victim.lane()].replace(pulse) == pulse;
+        self.look_at_list();
+        let found = self.listed().any(|victim| {
+            let stood_still = self.note_pulse(victim);
             let greed = if stood_still { Greed::One } else { Greed::Half };
             self.rob(victim, greed)
-        })
+        });
+        // What gets its first task before the next look may have been stuck since this one.
+        if !found && self.is_sentinel.get() {
+            let front = self.shared.front();
+            let others = front.crew().others(front.lane());
+            for other in others.filter(|other| !self.seen.holds(other.lane())) {
+                let _ = self.note_pulse(other);
+            }
+        }
+        found
+    }
+
+    /// Notes what a lane's pulse is. Whether it was so at the last look.
+    fn note_pulse(&self, of: &Front<M>) -> bool {
+        let pulse = of.pulse();
+        self.pulses[of.lane()].replace(pulse) == pulse
     }
 
     /// Takes from one lane. Whether there was something.
@@ -184,14 +218,15 @@ impl<M: Machine> Lane<M> {
             return;
         }
         // Also for a single task: whose lane needed help may be inside a long poll.
-        let has_work = |front: &Front<M>| !front.queue().is_empty() || front.has_inbox();
-        if self.local.has_surplus() || crew.others(front.lane()).any(has_work) {
+        if self.local.has_surplus() || self.others_have_work() {
             M::mark(Mark::IdleLastSearch);
             crew.offer(front.lane());
         }
     }
 
     fn enter_idle_set(&self) {
+        // Also if it is in the set already: what it got meanwhile may have been stolen at once.
+        self.local.unlist();
         if !self.in_idle_set.replace(true) {
             let front = self.shared.front();
             front.crew().idle().enter(front.lane());

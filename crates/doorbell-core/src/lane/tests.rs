@@ -298,17 +298,44 @@ fn b10_calls_without_end_do_not_keep_a_watching_lane_from_its_pass() {
     assert_eq!(lane.take().delivered, 1);
 }
 
-#[test]
-fn s2_a_sentinel_that_is_taken_off_leaves_it_to_another() {
-    let switches = Arc::default();
-    let fronts = Crew::<Host>::new(3, &switches, |_, _| 0);
+/// Lanes of one crew.
+fn crew_by_hand<const N: usize>() -> [Lane<Host>; N] {
+    let fronts = Crew::<Host>::new(N, &Arc::default(), |_, _| 0);
     let lanes = fronts.into_iter().map(|front| {
         let config = LaneConfig {
             idle: IdlePolicy::Park,
         };
         Lane::new(Arc::new(LaneShared::with(config, front, Arc::default())))
     });
-    let [busy, first, second] = lanes.collect::<Vec<_>>().try_into().expect("three lanes");
+    lanes.collect::<Vec<_>>().try_into().expect("as many lanes")
+}
+
+#[test]
+fn w17_a_lane_leaves_the_work_set_before_it_sleeps() {
+    let [lane, _other] = crew_by_hand();
+    let front = lane.shared.front().clone();
+    let work = front.crew().work();
+    lane.local.enter(|| {
+        drop(spawn(&front, async {}));
+        assert!(work.holds(0));
+        assert!(lane.local.run_one());
+    });
+    assert!(work.holds(0), "it may get the next one soon");
+    assert!(!lane.look_for_the_last_time());
+    assert!(!work.holds(0));
+    // It gets a task while it idles, which is stolen at once.
+    work.add(0);
+    assert!(!lane.look_for_the_last_time());
+    assert!(!work.holds(0));
+    lane.leave_idle_set();
+    lane.local.enter(|| drop(spawn(&front, async {})));
+    assert!(work.holds(0), "and so for each stay");
+    lane.local.enter(|| lane.local.close());
+}
+
+#[test]
+fn s2_a_sentinel_that_is_taken_off_leaves_it_to_another() {
+    let [busy, first, second] = crew_by_hand();
     // It runs, and has one task waiting.
     busy.local
         .enter(|| drop(spawn(busy.shared.front(), async {})));

@@ -1,6 +1,6 @@
 //! The side of a lane that others see: bell and mailbox in one line, seat, switches, counts.
 
-use super::{Batch, Mailbox, Pushed};
+use super::{Batch, FrontCounts, Mailbox, Pushed};
 use crate::bell::{Bell, Kick, LaneState, Look, Notified, Signals};
 use crate::crew::Crew;
 use crate::node::{Node, Ready};
@@ -26,21 +26,6 @@ struct Pulse<M: Machine> {
     polls: M::U64,
     /// 1 while it serves calls in its watch.
     serving: M::U32,
-}
-
-/// Counts that posters write; each comes with a syscall or is rare, so sharing it is cheap.
-#[derive(Debug, Default)]
-pub struct FrontCounts<C> {
-    /// Wake syscalls to this lane.
-    pub rings: C,
-    /// Of those, the ones to a lane that did not need it: watching, running, or parked and rung
-    /// already (only the switches `always_ring` and `base` make them).
-    pub rings_awake: C,
-    /// Posts that found the mailbox non-empty, the lane parked and nobody having told it: the
-    /// poster in front was between push and bell, and this one rang in its place.
-    pub rescues: C,
-    /// Closures that nobody waited for and that panicked on this lane, which counts them.
-    pub posts_panicked: C,
 }
 
 /// The front of a lane: everything that another thread may touch.
@@ -289,10 +274,16 @@ impl<M: Machine> Front<M> {
     /// # Safety
     /// As for [`Front::post`]; the node is that of such a task.
     pub(crate) unsafe fn post_task(&self, node: NonNull<Node<M>>, from: Origin) -> Posted {
+        let work = self.crew().work();
         // SAFETY: passed on from the caller.
         let pushed = unsafe { self.shared.inbox.push(node) };
         match pushed {
-            Pushed::First | Pushed::Behind => self.tell(pushed),
+            Pushed::First | Pushed::Behind => {
+                // The lane may have idled meanwhile; from here on the others can find the task.
+                M::fence_recheck();
+                work.add(self.lane);
+                self.tell(pushed);
+            }
             Pushed::Closed => return Posted::Closed,
             Pushed::Twice => posted_twice(),
         }
@@ -314,6 +305,12 @@ impl<M: Machine> Front<M> {
     #[inline]
     pub(crate) fn has_inbox(&self) -> bool {
         !self.shared.inbox.is_empty()
+    }
+
+    /// Whether there are tasks that another lane might take.
+    #[inline]
+    pub(crate) fn has_work(&self) -> bool {
+        !self.queue.is_empty() || self.has_inbox()
     }
 
     /// As [`Front::post`], for a node of which the caller knows that it is in no queue.

@@ -4,14 +4,16 @@
 //! poster is kept by reversing what was taken. [`Front`] joins mailbox and bell: the rule of
 //! who tells the lane.
 
+mod counts;
 mod front;
 #[cfg(test)]
 mod loom;
 #[cfg(test)]
 mod tests;
 
+pub use counts::FrontCounts;
 pub(crate) use front::Origin;
-pub use front::{Front, FrontCounts, Posted, Served};
+pub use front::{Front, Posted, Served};
 
 use crate::node::{Node, Ready};
 use crate::queue::Chain;

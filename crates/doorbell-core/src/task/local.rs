@@ -34,6 +34,8 @@ pub struct Local<M: Machine> {
     pinned_next: Cell<bool>,
     /// What its front said when the lane last looked: tasks that may run elsewhere do.
     off: Cell<bool>,
+    /// It has put itself into the work set, and not taken itself out since.
+    listed: Cell<bool>,
     /// Whether a task was pushed since the last poll began.
     pushed: Cell<bool>,
     /// How many ready operations the current poll may still complete.
@@ -72,6 +74,7 @@ impl<M: Machine> Local<M> {
             stolen: Cell::new(None),
             pinned_next: Cell::new(false),
             off: Cell::new(false),
+            listed: Cell::new(false),
             pushed: Cell::new(false),
             budget: Cell::new(POLL_BUDGET),
             sent_home: Cell::new(0),
@@ -184,6 +187,7 @@ impl<M: Machine> Local<M> {
         }
         // SAFETY: passed on; this lane owns its front's queue.
         let len = unsafe { self.front.queue().push(node, Share::Always) };
+        self.list();
         M::fence_recheck();
         let crew = self.front.crew();
         // One that wakes or spawns more than one task in a poll may go on for long.
@@ -206,6 +210,7 @@ impl<M: Machine> Local<M> {
         }
         // SAFETY: passed on; this lane owns its front's queue.
         let len = unsafe { self.front.queue().push(node, Share::Surplus) };
+        self.list();
         if is_shareable(len) {
             M::fence_recheck();
             self.front.crew().offer(self.front.lane());
@@ -232,6 +237,31 @@ impl<M: Machine> Local<M> {
     fn push_chain(&self, chain: Chain<M>) {
         // SAFETY: this lane owns its front's queue, and the chain is of tasks for it.
         unsafe { self.front.queue().push_chain(chain) };
+        self.list();
+    }
+
+    /// Something is in the lane's run queue now: who looks for work may see that.
+    #[inline]
+    fn list(&self) {
+        if !self.listed.get() {
+            self.list_now();
+        }
+    }
+
+    #[cold]
+    fn list_now(&self) {
+        self.listed.set(true);
+        self.front.crew().work().add(self.front.lane());
+    }
+
+    /// The lane idles and has nothing for others.
+    pub(crate) fn unlist(&self) {
+        self.listed.set(false);
+        let front = &self.front;
+        front
+            .crew()
+            .work()
+            .remove(front.lane(), || front.has_work());
     }
 
     /// The lane was taken off, or put back, and does so: what may run elsewhere goes there. Called
@@ -305,6 +335,7 @@ impl<M: Machine> Local<M> {
         // its turn: not here, inside a wake.
         // SAFETY: as above; this lane owns its front's queue.
         unsafe { self.front.queue().push(node, Share::Always) };
+        self.list();
         HandedOn::Kept
     }
 
@@ -327,6 +358,9 @@ impl<M: Machine> Local<M> {
         loot.map(|Loot { first, count }| {
             debug_assert!(self.stolen.get().is_none());
             self.stolen.set(Some(first));
+            if !own.is_empty() {
+                self.list();
+            }
             count
         })
     }
@@ -419,6 +453,7 @@ impl<M: Machine> Local<M> {
         self.wheel.close();
         // Tasks of other lanes that waited for timers of this one.
         self.end_queued();
+        self.unlist();
     }
 
     /// Ends every task in the queues of a lane that closes.

@@ -56,3 +56,31 @@ fn a_park_that_a_due_timer_prevents_is_counted() {
         check(&Shape::leaps(), seed..seed + 1);
     }
 }
+
+/// A crew of lanes that start, find nothing and end: how many events each costs.
+fn events_per_lane(lanes: usize) -> u64 {
+    let shape = Shape {
+        steps: 0,
+        faults: false,
+        may: super::Repertoire {
+            posts: false,
+            tasks: false,
+            timers: false,
+            offline: false,
+            long_polls: false,
+        },
+        ..Shape::new("idle", lanes, 0)
+    };
+    let outcome = run::<0>(1, &shape).unwrap().outcome;
+    assert_eq!(outcome.failure, None);
+    assert!(outcome.parks >= lanes as u64, "they sleep");
+    outcome.events / lanes as u64
+}
+
+/// The last look of each lane before it sleeps once touched every other lane.
+#[test]
+fn s10_a_lane_that_sleeps_costs_as_much_in_a_large_crew() {
+    let (few, many) = (events_per_lane(16), events_per_lane(256));
+    assert!(many <= 2 * few, "{few} events a lane, then {many}");
+    assert!(few > 0);
+}

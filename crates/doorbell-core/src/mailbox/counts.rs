@@ -1,0 +1,16 @@
+//! What posters count at the front of a lane.
+
+/// Counts that posters write; each comes with a syscall or is rare, so sharing it is cheap.
+#[derive(Debug, Default)]
+pub struct FrontCounts<C> {
+    /// Wake syscalls to this lane.
+    pub rings: C,
+    /// Of those, the ones to a lane that did not need it: watching, running, or parked and rung
+    /// already (only the switches `always_ring` and `base` make them).
+    pub rings_awake: C,
+    /// Posts that found the mailbox non-empty, the lane parked and nobody having told it: the
+    /// poster in front was between push and bell, and this one rang in its place.
+    pub rescues: C,
+    /// Closures that nobody waited for and that panicked on this lane, which counts them.
+    pub posts_panicked: C,
+}
