@@ -57,6 +57,7 @@ struct Json<'a> {
     rings: u64,
     parks: u64,
     faults: u64,
+    interrupts_held: u64,
     seconds: f64,
     marks: Vec<JsonMark>,
     failure: Option<JsonFailure>,
@@ -122,7 +123,7 @@ impl FuzzReport {
         let _ = writeln!(
             text,
             "\nseeds {}, cores {}, memory {}{}: {} seeds, {} runs, {} events, {:.3} s simulated, \
-             {} faults, {} rings of {} parks, in {seconds:.1} s",
+             {} faults, {} interrupts held, {} rings of {} parks, in {seconds:.1} s",
             self.options.seeds,
             self.options.cores,
             memory_name(self.options.memory),
@@ -132,6 +133,7 @@ impl FuzzReport {
             tally.events,
             tally.time_ns as f64 / 1e9,
             tally.faults,
+            tally.interrupts_held,
             tally.rings,
             tally.parks,
         );
@@ -177,6 +179,7 @@ impl FuzzReport {
             rings: tally.rings,
             parks: tally.parks,
             faults: tally.faults,
+            interrupts_held: tally.interrupts_held,
             seconds: self.took.as_secs_f64(),
             marks: marks.collect(),
             failure: found.map(|found| JsonFailure::new(found, profile)),

@@ -24,6 +24,7 @@
 mod buffer;
 mod cells;
 mod config;
+mod faults;
 mod lines;
 mod queue;
 mod rng;

@@ -1,9 +1,10 @@
 //! The OS's scheduler: which thread of a CPU runs.
 
 use super::config::EventKind;
+use super::faults::Mask;
 use super::lines::NOBODY;
-use super::queue::What;
-use super::thread::{Doing, Wait};
+use super::queue::{Due, What};
+use super::thread::{Doing, Wait, Why};
 use super::world::World;
 
 /// How the OS treats a thread.
@@ -103,6 +104,7 @@ pub(super) struct Cpu {
     least_ns: u64,
     /// How long everything takes here, in per cent.
     pub(super) slow_percent: u64,
+    pub(super) mask: Mask,
     /// How many threads were put here.
     pub(super) threads: u32,
 }
@@ -121,6 +123,7 @@ impl Default for Cpu {
             ready: Vec::new(),
             least_ns: 0,
             slow_percent: 100,
+            mask: Mask::default(),
             threads: 0,
         }
     }
@@ -155,18 +158,23 @@ impl World {
         }
     }
 
-    /// A thread that waited can run.
-    pub(super) fn make_ready(&mut self, thread: u32, now_ns: u64) {
+    /// A thread that waited can run; its CPU is still to look at that.
+    pub(super) fn join_ready(&mut self, due: Due) {
+        let thread = due.of;
         let cpu = self.threads[thread as usize].cpu;
         let least_ns = self.cpus[cpu as usize].least_ns;
         let it = &mut self.threads[thread as usize];
+        match due.what {
+            What::Deadline => it.why = Why::Deadline,
+            What::Spurious => it.why = Why::Nothing,
+            _ => {}
+        }
         it.turn = it.turn.wrapping_add(1);
         it.doing = Doing::Ready;
         it.until_clock_ns = None;
         it.share.had_ns = it.share.had_ns.max(least_ns);
         self.renew_due(thread);
         self.cpus[cpu as usize].ready.push(thread);
-        self.reschedule(cpu, now_ns);
     }
 
     /// Something has changed at a CPU: gives it to the thread that should have it.

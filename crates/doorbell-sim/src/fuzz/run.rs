@@ -37,6 +37,8 @@ pub struct Tally {
     pub parks: u64,
     /// Faults.
     pub faults: u64,
+    /// Interrupts that waited because their CPU took none.
+    pub interrupts_held: u64,
 }
 
 /// A rare branch, and how many seeds have reached it.
@@ -162,5 +164,6 @@ impl Tally {
         self.rings += outcome.rings;
         self.parks += outcome.parks;
         self.faults += outcome.faults;
+        self.interrupts_held += outcome.interrupts_held;
     }
 }

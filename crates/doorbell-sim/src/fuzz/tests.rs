@@ -216,6 +216,14 @@ fn machines_have_room_for_the_cores_and_stay_in_bounds() {
 }
 
 #[test]
+fn seeds_draw_faults_of_the_machine() {
+    let done = run("0..10", &SHAPES);
+    assert!(done.found.is_none(), "{:?}", done.found);
+    let tally = done.tally;
+    assert!(tally.faults > 0 && tally.interrupts_held > 0, "{tally:?}");
+}
+
+#[test]
 fn scenarios_run_on_one_core_and_on_many() {
     for (cores, memory) in [("1", Memory::Sc), ("40", Memory::Tso)] {
         let plan = Plan {

@@ -274,6 +274,8 @@ fn faults(shape: &Shape, lot: &mut Lot) -> Faults {
         slow_cpus: (0..lot.draw(3))
             .map(|_| (lot.draw(shape.lanes as u64) as usize, 150 + lot.draw(900)))
             .collect(),
+        mask_chance: chance(lot, 6_000),
+        mask_ns: range([2_000, 30_000, 200_000][lot.draw(3) as usize]),
         planned,
     }
 }

@@ -3,6 +3,7 @@
 mod costs;
 mod faults;
 mod litmus;
+mod masks;
 mod sched;
 mod wait;
 
@@ -35,7 +36,7 @@ fn costs() -> Costs {
 }
 
 /// What happened when, written down by the threads of a run.
-#[derive(Clone, Default)]
+#[derive(Clone, Debug, Default)]
 struct Diary(Arc<Mutex<Vec<(&'static str, u64)>>>);
 
 impl Diary {
