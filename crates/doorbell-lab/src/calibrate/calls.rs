@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::thread;
 
 use doorbell_machine::{Host, Machine as _};
-use rustix::event::{EventfdFlags, eventfd};
+use rustix::event::{EventfdFlags, epoll, eventfd};
 use rustix::thread::futex;
 
 use super::stand::Stand;
@@ -60,6 +60,45 @@ pub(super) fn new_eventfd() -> Result<OwnedFd, LabError> {
 pub(super) fn ring(descriptor: &OwnedFd) {
     // It fails only if the sum overflows, which takes more writes than anybody makes.
     let _ = rustix::io::write(descriptor, &1_u64.to_ne_bytes());
+}
+
+/// What `epoll_wait` tells of, of one eventfd.
+pub(super) fn new_epoll(descriptor: &OwnedFd) -> Result<OwnedFd, LabError> {
+    let made = epoll::create(epoll::CreateFlags::CLOEXEC).and_then(|poller| {
+        let data = epoll::EventData::new_u64(0);
+        epoll::add(&poller, descriptor, data, epoll::EventFlags::IN)?;
+        Ok(poller)
+    });
+    made.map_err(|errno| LabError::System {
+        what: "epoll",
+        source: errno.into(),
+    })
+}
+
+/// Waits until an eventfd was rung, and empties it.
+pub(super) fn await_ring(poller: &OwnedFd, descriptor: &OwnedFd) {
+    let mut events = [epoll::Event {
+        flags: epoll::EventFlags::empty(),
+        data: epoll::EventData::new_u64(0),
+    }];
+    // An error ends as a spurious wake, after which the caller looks again, and the sum that is
+    // read is of no interest.
+    if epoll::wait(poller, &mut events, None).is_ok() {
+        let _ = rustix::io::read(descriptor, &mut [0_u8; 8]);
+    }
+}
+
+/// A write to an eventfd, an `epoll_wait` that finds it, and the read that empties it.
+///
+/// # Errors
+/// [`LabError::System`] if there is no eventfd or no epoll.
+pub(super) fn eventfd_turn_ns(clock: Clock) -> Result<f64, LabError> {
+    let descriptor = new_eventfd()?;
+    let poller = new_epoll(&descriptor)?;
+    Ok(each_ns(clock, || {
+        ring(&descriptor);
+        await_ring(&poller, &descriptor);
+    }))
 }
 
 /// Wakes one thread that waits on `word`.

@@ -30,8 +30,9 @@ impl Sources<'_> {
     /// The entry of the key with this name.
     pub(super) fn entry(&self, name: &str) -> Entry {
         use Id::{
-            AwakeToRun, AwakeWake, Clock, EventfdCall, EventfdWake, Fence, FutexCall, FutexToRun,
-            FutexWake, Hop, Late, LateAwake, Memory, OwnHit, OwnRmw, Relax, Spawn, Syscall,
+            AwakeToRun, AwakeWake, Clock, EventfdCall, EventfdTurn, EventfdWake, Fence, FutexCall,
+            FutexToRun, FutexWake, Hop, Late, LateAwake, Memory, OwnHit, OwnRmw, Relax, Spawn,
+            Syscall,
         };
         // Where there is one CPU, nobody on another one can be woken.
         let alone = self.stand.other().is_none();
@@ -54,6 +55,7 @@ impl Sources<'_> {
             "futex_wake_ns" => self.sum(name, &[FutexWake], &[Syscall]),
             "eventfd_wake_ns" if alone => self.sum(name, &[EventfdCall], &[Syscall]),
             "eventfd_wake_ns" => self.sum(name, &[EventfdWake], &[Syscall]),
+            "eventfd_wait_ns" => self.sum(name, &[EventfdTurn], &[EventfdCall, Syscall, Syscall]),
             "ipi_latency_ns" if alone => self.assumed(
                 name,
                 "this process may use one CPU, so no other one can be woken",

@@ -91,6 +91,7 @@ pub(super) enum Id {
     Syscall,
     FutexCall,
     EventfdCall,
+    EventfdTurn,
     Hop,
     Spawn,
     FutexWake,
@@ -103,7 +104,7 @@ pub(super) enum Id {
 }
 
 /// All probes, in the order of [`Id`].
-pub(super) const PROBES: [Probe; 22] = [
+pub(super) const PROBES: [Probe; 23] = [
     probe(
         "own_hit",
         "dependent loads of lines in the first-level cache",
@@ -156,6 +157,11 @@ pub(super) const PROBES: [Probe; 22] = [
         calls::eventfd_call_ns(bench.stand.clock).map(Some)
     }),
     probe(
+        "eventfd_turn",
+        "an eventfd write, the epoll_wait that finds it, and the read that empties it, by one thread",
+        |bench| calls::eventfd_turn_ns(bench.stand.clock).map(Some),
+    ),
+    probe(
         "hop",
         "from one thread to another of one CPU by a futex: wake, wait, switch",
         |bench| calls::hop_ns(&bench.stand).map(Some),
@@ -185,7 +191,7 @@ pub(super) const PROBES: [Probe; 22] = [
     ),
     probe(
         "eventfd_wake",
-        "the waker's write for a thread that reads the eventfd on a CPU that rested 1 ms",
+        "the waker's write for a thread that is in epoll_wait on a CPU that rested 1 ms",
         |bench| bench.wake(Means::Eventfd, |wake| wake.call_ns),
     ),
     probe(

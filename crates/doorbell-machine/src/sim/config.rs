@@ -14,6 +14,21 @@ pub enum Memory {
     Tso,
 }
 
+/// By what threads block in their seats.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Seats {
+    /// A futex: one syscall to wait, in which the kernel looks at the word, and one to wake. A ring
+    /// that finds nobody is lost.
+    #[default]
+    Futex,
+    /// An eventfd, as of a thread that also waits for descriptors: `epoll_wait` and the read that
+    /// empties it, and a write to wake. A ring that finds nobody ends the next wait, for no reason
+    /// then.
+    Eventfd,
+    /// Each seat is of a kind that the seed draws.
+    Mixed,
+}
+
 /// A run of the simulated machine.
 #[derive(Clone, Debug)]
 pub struct Config {
@@ -23,6 +38,8 @@ pub struct Config {
     pub machine: MachineSpec,
     /// The memory model.
     pub memory: Memory,
+    /// By what threads block.
+    pub seats: Seats,
     /// What goes wrong.
     pub faults: Faults,
     /// The clock's first value.
@@ -41,6 +58,7 @@ impl Default for Config {
             seed: 0,
             machine: MachineSpec::default(),
             memory: Memory::default(),
+            seats: Seats::default(),
             faults: Faults::default(),
             clock_start_ns: 1_000_000_000,
             events_max: 20_000_000,
@@ -267,7 +285,7 @@ pub enum EventKind {
     End,
     /// It waits for the end of another; the line is that one's number.
     Join,
-    /// It falls asleep in a seat.
+    /// It falls asleep in a seat; the line is 0 for a futex, 1 for an eventfd.
     Park,
     /// It woke up in its seat; the line is 0 for a ring, 1 for the deadline, 2 for no reason.
     Unpark,

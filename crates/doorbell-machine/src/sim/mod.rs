@@ -40,7 +40,8 @@ mod world;
 
 pub use cells::{SimCell, SimCounter, SimLine};
 pub use config::{
-    Config, Event, EventKind, Failure, Fault, Faults, Memory, Outcome, Planned, Sink, ThreadReport,
+    Config, Event, EventKind, Failure, Fault, Faults, Memory, Outcome, Planned, Seats, Sink,
+    ThreadReport,
 };
 pub use run::{RunError, SimThread, run, run_traced};
 pub use sched::Policy;

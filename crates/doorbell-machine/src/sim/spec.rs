@@ -84,6 +84,9 @@ pub struct Costs {
     pub futex_wake_ns: u64,
     /// The same through an eventfd.
     pub eventfd_wake_ns: u64,
+    /// What waiting for an eventfd takes from the waiter, on top of its two syscalls: `epoll_wait`,
+    /// and the read that empties it.
+    pub eventfd_wait_ns: u64,
     /// From an interrupt to the first instruction, on a CPU that idles.
     pub idle_exit_ns: u64,
     /// From one CPU's wake to the interrupt on another.
@@ -110,6 +113,7 @@ impl Default for Costs {
             syscall_ns: 150,
             futex_wake_ns: 900,
             eventfd_wake_ns: 1_300,
+            eventfd_wait_ns: 200,
             idle_exit_ns: 2_500,
             ipi_latency_ns: 700,
             spawn_ns: 12_000,

@@ -5,6 +5,7 @@ mod faults;
 mod litmus;
 mod masks;
 mod sched;
+mod seats;
 mod wait;
 
 use crate::sim::{self, Config, Costs, MachineSpec, Outcome, Sim};
