@@ -7,7 +7,7 @@
 //! | file | what is in it |
 //! |---|---|
 //! | `stand.rs` | which CPUs there are, and how far apart |
-//! | `lines.rs`, `calls.rs`, `wakes.rs` | the measurements |
+//! | `lines.rs`, `calls.rs`, `wakes.rs`, `work.rs` | the measurements |
 //! | `probe.rs` | the table of probes; a round |
 //! | `entries.rs` | from figures to the keys of a profile |
 
@@ -18,6 +18,7 @@ mod probe;
 mod report;
 mod stand;
 mod wakes;
+mod work;
 
 use std::fs;
 use std::path::PathBuf;

@@ -4,6 +4,7 @@ use super::calls;
 use super::lines::{self, Pool};
 use super::stand::{Distance, Stand};
 use super::wakes::{self, Awake, Means, Wake};
+use super::work;
 use crate::error::LabError;
 use crate::progress::Progress;
 
@@ -101,10 +102,12 @@ pub(super) enum Id {
     EventfdWake,
     Late,
     LateAwake,
+    WorkAlone,
+    WorkBeside,
 }
 
 /// All probes, in the order of [`Id`].
-pub(super) const PROBES: [Probe; 23] = [
+pub(super) const PROBES: [Probe; 25] = [
     probe(
         "own_hit",
         "dependent loads of lines in the first-level cache",
@@ -204,6 +207,16 @@ pub(super) const PROBES: [Probe; 23] = [
         "how late it ends on a CPU kept awake by an idle-class thread",
         Bench::lateness_awake,
     ),
+    probe(
+        "work_alone",
+        "a computation of some microseconds",
+        |bench| work::alone_ns(&bench.stand).map(Some),
+    ),
+    probe(
+        "work_beside",
+        "the same while an SMT sibling does the same",
+        |bench| work::beside_ns(&bench.stand),
+    ),
 ];
 
 /// The figures of a round, in the order of [`PROBES`]; `None` where this host lacks what it takes.
@@ -246,6 +259,7 @@ mod tests {
         assert_eq!(PROBES[Id::Hop as usize].name, "hop");
         assert_eq!(PROBES[Id::EventfdWake as usize].name, "eventfd_wake");
         assert_eq!(PROBES[Id::LateAwake as usize].name, "late_awake");
-        assert_eq!(PROBES.len(), Id::LateAwake as usize + 1);
+        assert_eq!(PROBES[Id::WorkBeside as usize].name, "work_beside");
+        assert_eq!(PROBES.len(), Id::WorkBeside as usize + 1);
     }
 }

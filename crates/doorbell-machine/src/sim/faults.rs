@@ -87,9 +87,9 @@ impl World {
     /// No fault happens from here on, and no CPU is slow or takes no interrupts any more.
     pub(super) fn end_faults(&mut self) {
         self.is_faulty = false;
-        self.cpus.iter_mut().for_each(|cpu| cpu.slow_percent = 100);
-        self.slow_percent = 100;
         for cpu in 0..self.cpus.len() as u32 {
+            self.cpus[cpu as usize].slow_percent = 100;
+            self.refresh_percent(cpu);
             let mask = &mut self.cpus[cpu as usize].mask;
             mask.until_ns = 0;
             if !mask.held.is_empty() {

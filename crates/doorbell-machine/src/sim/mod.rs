@@ -30,6 +30,7 @@ mod queue;
 mod rng;
 mod run;
 mod sched;
+mod smt;
 mod spec;
 #[cfg(test)]
 mod tests;

@@ -102,8 +102,12 @@ pub(super) struct Cpu {
     accounted_ns: u64,
     ready: Vec<u32>,
     least_ns: u64,
-    /// How long everything takes here, in per cent.
+    /// How long everything takes here, in per cent, by what is wrong with it.
     pub(super) slow_percent: u64,
+    /// The same, also by what its SMT siblings do.
+    pub(super) percent: u64,
+    /// It runs a thread that does not just watch a line.
+    pub(super) is_busy: bool,
     pub(super) mask: Mask,
     /// How many threads were put here.
     pub(super) threads: u32,
@@ -123,6 +127,8 @@ impl Default for Cpu {
             ready: Vec::new(),
             least_ns: 0,
             slow_percent: 100,
+            percent: 100,
+            is_busy: false,
             mask: Mask::default(),
             threads: 0,
         }
@@ -230,7 +236,8 @@ impl World {
             self.unwatch(current);
         } else {
             // The rest of the step that it is in.
-            self.threads[current as usize].left_ns = resume_ns.saturating_sub(now_ns);
+            let left_ns = self.off_cpu(cpu, resume_ns.saturating_sub(now_ns));
+            self.threads[current as usize].left_ns = left_ns;
         }
         let it = &mut self.threads[current as usize];
         it.turn = it.turn.wrapping_add(1);
@@ -255,7 +262,7 @@ impl World {
         }
         let it = &mut self.threads[thread as usize];
         it.doing = Doing::Runs;
-        let cost = cost + std::mem::take(&mut it.left_ns);
+        cost = cost.saturating_add(std::mem::take(&mut it.left_ns));
         let had_ns = it.share.had_ns;
         let state = &mut self.cpus[cpu as usize];
         state.current = thread;
@@ -265,6 +272,8 @@ impl World {
         (state.slice_from_ns, state.accounted_ns) = (now_ns, now_ns);
         state.slice_armed = false;
         self.record(now_ns, cpu, thread, EventKind::Dispatch, 0);
+        self.set_busy(cpu, true, now_ns);
+        let cost = self.on_cpu(cpu, cost);
         self.resume_at(cpu, now_ns.saturating_add(cost));
         if !self.cpus[cpu as usize].ready.is_empty() {
             self.arm_slice(cpu, now_ns);
@@ -320,6 +329,7 @@ impl World {
         if state.ready.is_empty() {
             // From here on it idles.
             state.resume_ns = u64::MAX;
+            self.set_busy(cpu, false, now_ns);
         } else {
             state.resume_ns = now_ns;
             self.dispatch(cpu, now_ns);

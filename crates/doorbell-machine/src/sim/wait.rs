@@ -241,6 +241,7 @@ impl World {
         it.turn = it.turn.wrapping_add(1);
         it.doing = Doing::Runs;
         let cpu = it.cpu;
+        self.set_busy(cpu, true, now_ns);
         self.resume_at(cpu, now_ns);
     }
 
@@ -278,6 +279,7 @@ impl World {
         let cpu = &mut self.cpus[self.cpu as usize];
         cpu.resume_ns = self.now_ns;
         self.event(EventKind::Watch, line, 0);
+        self.set_busy(self.cpu, false, self.now_ns);
         if until_ns < u64::MAX {
             self.schedule(until_ns, What::Deadline, thread, turn);
         }

@@ -189,6 +189,7 @@ impl World {
         for (cpu, percent) in &config.faults.slow_cpus {
             if let Some(cpu) = cpus.get_mut(*cpu) {
                 cpu.slow_percent = (*percent).max(1);
+                cpu.percent = cpu.slow_percent;
             }
         }
         let mut world = World {
@@ -355,7 +356,7 @@ impl World {
                 return None;
             }
             (self.current, self.cpu) = (cpu.current, due.of);
-            self.slow_percent = cpu.slow_percent;
+            self.slow_percent = cpu.percent;
             self.first_ns = self.queue.first_ns();
             return Some(self.current);
         }

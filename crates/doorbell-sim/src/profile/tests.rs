@@ -32,6 +32,7 @@ eventfd_wake_ns = { value = 1000, source = \"a test\" }
 idle_exit_ns = { value = 2000, source = \"a test\" }
 ipi_latency_ns = { value = 700, source = \"a test\" }
 spawn_ns = { value = 9000, source = \"a test\" }
+smt_busy_percent = { value = 160, source = \"a test\" }
 jitter_percent = { value = 20, source = \"a test\" }
 
 [tso]
@@ -167,7 +168,7 @@ fn an_unknown_key_is_named_with_the_nearest_known_one() {
             "costs.rmw_extra_ns.sorce",
             Some("source"),
         ),
-        ("slice_ns = {", "zzz = {", 36, "policy.zzz", None),
+        ("slice_ns = {", "zzz = {", 37, "policy.zzz", None),
     ];
     for (part, by, line, key, nearest) in cases {
         let error = error_with(part, by);
@@ -294,7 +295,7 @@ fn a_value_out_of_range_is_named_with_the_range() {
         (
             "jitter_percent = { value = 20,",
             "jitter_percent = { value = 100,",
-            28,
+            29,
             "costs.jitter_percent",
             "100",
         ),
@@ -328,7 +329,7 @@ fn a_machine_that_is_too_large_or_a_range_that_is_none_is_named() {
     );
     assert_eq!(
         error.to_string(),
-        "test.toml:32: `tso.drain_max_ns`: is less than `tso.drain_min_ns`; write the smaller \
+        "test.toml:33: `tso.drain_max_ns`: is less than `tso.drain_min_ns`; write the smaller \
          value there"
     );
 }

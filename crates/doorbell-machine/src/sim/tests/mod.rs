@@ -6,6 +6,7 @@ mod litmus;
 mod masks;
 mod sched;
 mod seats;
+mod smt;
 mod wait;
 
 use crate::sim::{self, Config, Costs, MachineSpec, Outcome, Sim};
