@@ -8,6 +8,7 @@
 //! |---|---|
 //! | `stand.rs` | which CPUs there are, and how far apart |
 //! | `lines.rs`, `calls.rs`, `wakes.rs`, `work.rs` | the measurements |
+//! | `trips.rs` | round trips between two threads, which some of them are made of |
 //! | `probe.rs` | the table of probes; a round |
 //! | `entries.rs` | from figures to the keys of a profile |
 
@@ -17,6 +18,7 @@ mod lines;
 mod probe;
 mod report;
 mod stand;
+mod trips;
 mod wakes;
 mod work;
 
