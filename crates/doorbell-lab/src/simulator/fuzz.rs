@@ -57,6 +57,9 @@ struct Json<'a> {
     rings: u64,
     parks: u64,
     faults: u64,
+    hash: String,
+    /// Whether debug assertions are part of this build, which must not change the hash.
+    debug_assertions: bool,
     interrupts_held: u64,
     seconds: f64,
     marks: Vec<JsonMark>,
@@ -123,7 +126,7 @@ impl FuzzReport {
         let _ = writeln!(
             text,
             "\nseeds {}, cores {}, memory {}{}: {} seeds, {} runs, {} events, {:.3} s simulated, \
-             {} faults, {} interrupts held, {} rings of {} parks, in {seconds:.1} s",
+             {} faults, {} interrupts held, {} rings of {} parks, hash {:016x}, in {seconds:.1} s",
             self.options.seeds,
             self.options.cores,
             memory_name(self.options.memory),
@@ -136,6 +139,7 @@ impl FuzzReport {
             tally.interrupts_held,
             tally.rings,
             tally.parks,
+            tally.hash,
         );
         let profile = self.options.profile.as_deref();
         match &self.done.found {
@@ -179,6 +183,8 @@ impl FuzzReport {
             rings: tally.rings,
             parks: tally.parks,
             faults: tally.faults,
+            hash: format!("{:016x}", tally.hash),
+            debug_assertions: cfg!(debug_assertions),
             interrupts_held: tally.interrupts_held,
             seconds: self.took.as_secs_f64(),
             marks: marks.collect(),
