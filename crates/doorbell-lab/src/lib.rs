@@ -76,38 +76,22 @@ fn run(cli: &Cli) -> Result<(), LabError> {
     give_out(&report, &options)
 }
 
-/// Prints what was done, also if it failed.
 fn run_torture(options: &TortureOptions) -> Result<(), LabError> {
     let report = torture::run(options);
-    let text = if options.json {
-        report.to_json()?
-    } else {
-        report.to_table()
-    };
-    print(&text)?;
+    print_one_of(options.json, || report.to_json(), || report.to_table())?;
     report.check()
 }
 
 fn run_calibrate(options: &CalibrateOptions) -> Result<(), LabError> {
-    let calibration = calibrate::run(options)?;
-    let text = if options.json {
-        calibration.to_json()?
-    } else {
-        calibration.to_table()
-    };
-    print(&text).map(drop)
+    let report = calibrate::run(options)?;
+    print_one_of(options.json, || report.to_json(), || report.to_table())
 }
 
-/// Prints what was found, also if that is a failure.
 fn run_simulator(command: &SimCommand) -> Result<(), LabError> {
     match command {
         SimCommand::Fuzz(args) => {
             let report = simulator::fuzz(&args.options())?;
-            print(&either(
-                args.json(),
-                || report.to_json(),
-                || report.to_table(),
-            )?)?;
+            print_one_of(args.json(), || report.to_json(), || report.to_table())?;
             report.check()
         }
         SimCommand::Replay(args) => {
@@ -117,23 +101,20 @@ fn run_simulator(command: &SimCommand) -> Result<(), LabError> {
         }
         SimCommand::Mutants(args) => {
             let report = simulator::mutants(&args.options())?;
-            print(&either(
-                args.json(),
-                || report.to_json(),
-                || report.to_table(),
-            )?)?;
+            print_one_of(args.json(), || report.to_json(), || report.to_table())?;
             report.check()
         }
     }
 }
 
-/// JSON, or else the table.
-fn either(
+/// Prints the JSON, or else the table: also of what failed, which is looked at only then.
+fn print_one_of(
     json: bool,
     to_json: impl FnOnce() -> Result<String, LabError>,
     to_table: impl FnOnce() -> String,
-) -> Result<String, LabError> {
-    if json { to_json() } else { Ok(to_table()) }
+) -> Result<(), LabError> {
+    let text = if json { to_json()? } else { to_table() };
+    print(&text).map(drop)
 }
 
 /// Writes the table or the JSON, then the page, if one is wanted. In this order a path that cannot

@@ -1,18 +1,26 @@
 //! Marks: rare branches of the protocols, so that a fuzzer can say which of them it has reached.
 
 macro_rules! marks {
-    ($($(#[$doc:meta])* $name:ident),+ $(,)?) => {
+    ($(#[doc = $about:literal] $name:ident),+ $(,)?) => {
         /// A rare branch. Protocol code says [`Machine::mark`](crate::Machine::mark) in it, which
         /// is nothing at all but on a machine that counts them.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
         #[repr(u8)]
         pub enum Mark {
-            $($(#[$doc])* $name,)+
+            $(#[doc = $about] $name,)+
         }
 
         impl Mark {
             /// All of them.
             pub const ALL: &[Mark] = &[$(Mark::$name,)+];
+
+            /// What the branch is, in one line: the protocol, and what happened.
+            #[must_use]
+            pub fn about(self) -> &'static str {
+                match self {
+                    $(Mark::$name => $about.trim_ascii(),)+
+                }
+            }
         }
     };
 }
@@ -102,6 +110,15 @@ const _: () = assert!(Mark::ALL.len() <= 64, "a set is one word");
 #[cfg(test)]
 mod tests {
     use super::{Mark, Marks};
+
+    #[test]
+    fn every_mark_says_what_it_is() {
+        assert_eq!(
+            Mark::QueueBacklogStolen.about(),
+            "queue: a thief took the backlog of a lane."
+        );
+        assert!(Mark::ALL.iter().all(|mark| mark.about().contains(": ")));
+    }
 
     #[test]
     fn a_set_holds_what_was_put_in() {

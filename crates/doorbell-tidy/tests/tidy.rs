@@ -38,6 +38,11 @@ fn dead_files() {
 }
 
 #[test]
+fn debug() {
+    check(rules::debug);
+}
+
+#[test]
 fn floors() {
     check(rules::floors);
 }

@@ -14,8 +14,16 @@ impl<M: Machine> Table<M> {
         RawWakerVTable::new(clone::<M>, wake::<M>, wake_by_ref::<M>, release::<M>);
 }
 
+/// The table of all wakers of a machine. Never inlined: each unit of the compiler would have a
+/// table of its own, and `will_wake`, which compares addresses, would deny that two wakers are of
+/// one task or not, as the build has it.
+#[inline(never)]
+fn table<M: Machine>() -> &'static RawWakerVTable {
+    &Table::<M>::VTABLE
+}
+
 fn raw<M: Machine>(task: TaskRef<M>) -> RawWaker {
-    RawWaker::new(task.as_raw().as_ptr(), &Table::<M>::VTABLE)
+    RawWaker::new(task.as_raw().as_ptr(), table::<M>())
 }
 
 /// A waker that holds no reference of its own, for the time of a poll.

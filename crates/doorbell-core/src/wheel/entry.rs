@@ -95,7 +95,8 @@ impl<M: Machine> Entry<M> {
     pub(super) unsafe fn free(entry: NonNull<Entry<M>>) {
         // SAFETY: it came from `allocate`, and nobody else has it.
         let entry = unsafe { Box::from_raw(entry.as_ptr()) };
-        debug_assert!(!entry.is_linked(), "a timer was freed in the wheel");
+        // In every build: it is a step of the machine.
+        assert!(!entry.is_linked(), "a timer was freed in the wheel");
         // Quietly: there may be a waker in it, and the caller may be the lane's own loop.
         drop_quietly(entry);
     }

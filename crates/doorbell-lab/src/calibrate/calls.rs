@@ -1,30 +1,28 @@
 //! What the system's calls cost whoever makes them, and a switch between two threads of one CPU.
 
 use std::os::fd::OwnedFd;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::AtomicU32;
 use std::thread;
 
 use doorbell_machine::{Host, Machine as _};
-use rustix::event::{EventfdFlags, eventfd};
+use rustix::event::{EventfdFlags, epoll, eventfd};
 use rustix::thread::futex;
 
 use super::stand::Stand;
+use super::trips::{self, Trips};
 use crate::error::LabError;
-use crate::measure::{Clock, Pin, median, spawn_pinned};
+use crate::measure::{Clock, median};
 
 /// Calls between two readings of the clock.
 const CALLS: u32 = 2_000;
-/// Round trips between two threads of one CPU between two readings of the clock.
-const TRIPS_PER_CHUNK: u32 = 32;
-/// Of so many chunks the median counts.
-const CHUNKS: u32 = 41;
+/// Between two threads of one CPU.
+const HOPS: Trips = Trips {
+    per_chunk: 32,
+    chunks: 41,
+};
 
 /// Threads that are started, one after the other.
 const THREADS: usize = 32;
-
-/// Written to end the partner.
-const STOP: u32 = u32::MAX;
 
 /// The least a system call costs.
 pub(super) fn syscall_ns(clock: Clock) -> f64 {
@@ -60,6 +58,45 @@ pub(super) fn new_eventfd() -> Result<OwnedFd, LabError> {
 pub(super) fn ring(descriptor: &OwnedFd) {
     // It fails only if the sum overflows, which takes more writes than anybody makes.
     let _ = rustix::io::write(descriptor, &1_u64.to_ne_bytes());
+}
+
+/// What `epoll_wait` tells of, of one eventfd.
+pub(super) fn new_epoll(descriptor: &OwnedFd) -> Result<OwnedFd, LabError> {
+    let made = epoll::create(epoll::CreateFlags::CLOEXEC).and_then(|poller| {
+        let data = epoll::EventData::new_u64(0);
+        epoll::add(&poller, descriptor, data, epoll::EventFlags::IN)?;
+        Ok(poller)
+    });
+    made.map_err(|errno| LabError::System {
+        what: "epoll",
+        source: errno.into(),
+    })
+}
+
+/// Waits until an eventfd was rung, and empties it.
+pub(super) fn await_ring(poller: &OwnedFd, descriptor: &OwnedFd) {
+    let mut events = [epoll::Event {
+        flags: epoll::EventFlags::empty(),
+        data: epoll::EventData::new_u64(0),
+    }];
+    // An error ends as a spurious wake, after which the caller looks again, and the sum that is
+    // read is of no interest.
+    if epoll::wait(poller, &mut events, None).is_ok() {
+        let _ = rustix::io::read(descriptor, &mut [0_u8; 8]);
+    }
+}
+
+/// A write to an eventfd, an `epoll_wait` that finds it, and the read that empties it.
+///
+/// # Errors
+/// [`LabError::System`] if there is no eventfd or no epoll.
+pub(super) fn eventfd_turn_ns(clock: Clock) -> Result<f64, LabError> {
+    let descriptor = new_eventfd()?;
+    let poller = new_epoll(&descriptor)?;
+    Ok(each_ns(clock, || {
+        ring(&descriptor);
+        await_ring(&poller, &descriptor);
+    }))
 }
 
 /// Wakes one thread that waits on `word`.
@@ -123,55 +160,7 @@ pub(super) fn slice_ns() -> Option<u64> {
 /// # Errors
 /// [`LabError::System`] if a thread cannot be started or pinned.
 pub(super) fn hop_ns(stand: &Stand) -> Result<f64, LabError> {
-    let word = Arc::new(AtomicU32::new(0));
-    let shared = Arc::clone(&word);
-    let thread = spawn_pinned("switch-partner", stand.here, move || answer(&shared))?;
-    let here = Pin::to(stand.here);
-    let mut chunks = Vec::with_capacity(CHUNKS as usize);
-    if here.is_ok() {
-        let mut asked = 1;
-        for _ in 0..CHUNKS {
-            let start = stand.clock.now();
-            for _ in 0..TRIPS_PER_CHUNK {
-                // ORDER: only values travel; the futex calls order the rest.
-                word.store(asked, Ordering::SeqCst);
-                wake(&word);
-                while word.load(Ordering::SeqCst) == asked {
-                    wait(&word, asked);
-                }
-                asked += 2;
-            }
-            let end = stand.clock.now();
-            let taken_ns = stand.clock.ns_between(start, end) as f64;
-            chunks.push(taken_ns / f64::from(2 * TRIPS_PER_CHUNK));
-        }
-    }
-    // ORDER: as above.
-    word.store(STOP, Ordering::SeqCst);
-    wake(&word);
-    let ended = thread.join();
-    here?;
-    ended.map_err(|_| LabError::ThreadPanicked {
-        thread: "switch-partner",
-    })?;
-    Ok(median(&chunks).unwrap_or_default())
-}
-
-/// Answers odd numbers by the next even one, and sleeps between.
-fn answer(word: &AtomicU32) {
-    loop {
-        // ORDER: only values travel; the futex calls order the rest.
-        match word.load(Ordering::SeqCst) {
-            STOP => return,
-            odd if odd % 2 == 1 => {
-                // The end may have been written meanwhile.
-                // ORDER: as above.
-                let _ = word.compare_exchange(odd, odd + 1, Ordering::SeqCst, Ordering::SeqCst);
-                wake(word);
-            }
-            even => wait(word, even),
-        }
-    }
+    Ok(trips::round_trip_ns::<true>(stand, stand.here, HOPS)? / 2.0)
 }
 
 fn each_ns(clock: Clock, call: impl Fn()) -> f64 {

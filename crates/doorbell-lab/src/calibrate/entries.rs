@@ -30,8 +30,9 @@ impl Sources<'_> {
     /// The entry of the key with this name.
     pub(super) fn entry(&self, name: &str) -> Entry {
         use Id::{
-            AwakeToRun, AwakeWake, Clock, EventfdCall, EventfdWake, Fence, FutexCall, FutexToRun,
-            FutexWake, Hop, Late, LateAwake, Memory, OwnHit, OwnRmw, Relax, Spawn, Syscall,
+            AwakeToRun, AwakeWake, Clock, EventfdCall, EventfdTurn, EventfdWake, Fence, FutexCall,
+            FutexToRun, FutexWake, Hop, Late, LateAwake, Memory, OwnHit, OwnRmw, Relax, Spawn,
+            Syscall,
         };
         // Where there is one CPU, nobody on another one can be woken.
         let alone = self.stand.other().is_none();
@@ -54,6 +55,7 @@ impl Sources<'_> {
             "futex_wake_ns" => self.sum(name, &[FutexWake], &[Syscall]),
             "eventfd_wake_ns" if alone => self.sum(name, &[EventfdCall], &[Syscall]),
             "eventfd_wake_ns" => self.sum(name, &[EventfdWake], &[Syscall]),
+            "eventfd_wait_ns" => self.sum(name, &[EventfdTurn], &[EventfdCall, Syscall, Syscall]),
             "ipi_latency_ns" if alone => self.assumed(
                 name,
                 "this process may use one CPU, so no other one can be woken",
@@ -65,6 +67,7 @@ impl Sources<'_> {
             "idle_exit_ns" if alone => self.sum(name, &[Late], &[LateAwake]),
             "idle_exit_ns" => self.sum(name, &[FutexToRun, AwakeWake], &[FutexWake, AwakeToRun]),
             "slice_ns" => self.slice(name),
+            "smt_busy_percent" => self.busy(name),
             "jitter_percent" => self.assumed(name, "neighbours change it from minute to minute"),
             _ => self.assumed(name, "no program sees its own store buffer"),
         }
@@ -85,7 +88,17 @@ impl Sources<'_> {
         if !minus.is_empty() {
             how = format!("{how}, less {}", list(minus));
         }
-        self.measured(name, &how, of)
+        self.measured(name, &how, "ns", of)
+    }
+
+    /// How much longer a computation takes beside another one.
+    fn busy(&self, name: &str) -> Entry {
+        let (alone, beside) = (Id::WorkAlone, Id::WorkBeside);
+        let [one, other] = [beside, alone].map(|id| PROBES[id as usize]);
+        let how = format!("{} ({}) over {}", one.name, one.how, other.name);
+        self.measured(name, &how, "per cent", |round| {
+            Some(100.0 * round.of(beside)? / round.of(alone)?)
+        })
     }
 
     /// What a line costs at a distance.
@@ -101,10 +114,18 @@ impl Sources<'_> {
             return self.assumed(name, &why);
         }
         let how = format!("a quarter of {}", PROBES[id as usize].how);
-        self.measured(name, &how, |round| Some(round.of(id)? / MOVES_PER_TRIP))
+        self.measured(name, &how, "ns", |round| {
+            Some(round.of(id)? / MOVES_PER_TRIP)
+        })
     }
 
-    fn measured(&self, name: &str, how: &str, of: impl Fn(&Round) -> Option<f64>) -> Entry {
+    fn measured(
+        &self,
+        name: &str,
+        how: &str,
+        unit: &str,
+        of: impl Fn(&Round) -> Option<f64>,
+    ) -> Entry {
         let values: Vec<f64> = self.rounds.iter().filter_map(of).collect();
         let (Some(middle), Some(spread)) = (median(&values), Spread::of(&values)) else {
             return self.assumed(name, "this host lacks what it takes");
@@ -116,7 +137,7 @@ impl Sources<'_> {
             String::new()
         };
         let source = format!(
-            "measured by `doorbell calibrate`: {how}; median of {} rounds, {:.1} to {:.1} ns{raised}",
+            "measured by `doorbell calibrate`: {how}; median of {} rounds, {:.1} to {:.1} {unit}{raised}",
             values.len(),
             spread.min,
             spread.max

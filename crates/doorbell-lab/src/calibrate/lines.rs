@@ -1,33 +1,26 @@
 //! What memory costs: a line that is one's own, one that another CPU has, one that nobody has.
 
 use std::hint;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering, fence};
 
 use super::stand::Stand;
+use super::trips::{self, Apart, Trips};
 use crate::error::LabError;
-use crate::measure::{Clock, Pin, median, spawn_pinned};
+use crate::measure::Clock;
 
 /// Accesses to a line that is there already.
 const HITS: u32 = 200_000;
-/// Round trips of a line before the clock is read again: some ten microseconds.
-const TRIPS_PER_CHUNK: u32 = 128;
-/// Of so many chunks the median counts: what a disturbed one says does not.
-const CHUNKS: u32 = 101;
+/// Of a line: some ten microseconds a chunk.
+const TRIPS: Trips = Trips {
+    per_chunk: 128,
+    chunks: 101,
+};
 /// Accesses to lines that no cache holds.
 const MISSES: u32 = 100_000;
 /// A pool that no cache holds: more than most last-level caches have for one core.
 const LARGE_BYTES: usize = 128 << 20;
 /// One that the first-level cache holds.
 const SMALL_BYTES: usize = 4 << 10;
-
-/// Written to end the partner of a round trip.
-const STOP: u32 = u32::MAX;
-
-/// In lines of its own: two, since CPUs fetch them in pairs.
-#[derive(Debug)]
-#[repr(align(128))]
-struct Apart<T>(T);
 
 /// A locked add to a line in the first-level cache.
 pub(super) fn own_rmw_ns(clock: Clock) -> f64 {
@@ -61,48 +54,7 @@ pub(super) fn fence_ns(clock: Clock) -> f64 {
 /// # Errors
 /// [`LabError::System`] if a thread cannot be started or pinned.
 pub(super) fn round_trip_ns(stand: &Stand, there: usize) -> Result<f64, LabError> {
-    let word = Arc::new(Apart(AtomicU32::new(0)));
-    let shared = Arc::clone(&word);
-    let thread = spawn_pinned("line-partner", there, move || answer(&shared.0))?;
-    let here = Pin::to(stand.here);
-    let mut chunks = Vec::with_capacity(CHUNKS as usize);
-    if here.is_ok() {
-        let mut asked = 1;
-        for _ in 0..CHUNKS {
-            let start = stand.clock.now();
-            for _ in 0..TRIPS_PER_CHUNK {
-                // ORDER: only values travel, nothing is published by them.
-                word.0.store(asked, Ordering::Relaxed);
-                while word.0.load(Ordering::Relaxed) == asked {
-                    hint::spin_loop();
-                }
-                asked += 2;
-            }
-            let end = stand.clock.now();
-            let taken_ns = stand.clock.ns_between(start, end) as f64;
-            chunks.push(taken_ns / f64::from(TRIPS_PER_CHUNK));
-        }
-    }
-    // ORDER: as above.
-    word.0.store(STOP, Ordering::Relaxed);
-    let ended = thread.join();
-    here?;
-    ended.map_err(|_| LabError::ThreadPanicked {
-        thread: "line-partner",
-    })?;
-    Ok(median(&chunks).unwrap_or_default())
-}
-
-/// Answers odd numbers by the next even one.
-fn answer(word: &AtomicU32) {
-    loop {
-        // ORDER: only values travel, nothing is published by them.
-        match word.load(Ordering::Relaxed) {
-            STOP => return,
-            odd if odd % 2 == 1 => word.store(odd + 1, Ordering::Relaxed),
-            _ => hint::spin_loop(),
-        }
-    }
+    trips::round_trip_ns::<false>(stand, there, TRIPS)
 }
 
 /// Lines in an order that no prefetcher guesses.

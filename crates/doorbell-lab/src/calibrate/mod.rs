@@ -7,7 +7,8 @@
 //! | file | what is in it |
 //! |---|---|
 //! | `stand.rs` | which CPUs there are, and how far apart |
-//! | `lines.rs`, `calls.rs`, `wakes.rs` | the measurements |
+//! | `lines.rs`, `calls.rs`, `wakes.rs`, `work.rs` | the measurements |
+//! | `trips.rs` | round trips between two threads, which some of them are made of |
 //! | `probe.rs` | the table of probes; a round |
 //! | `entries.rs` | from figures to the keys of a profile |
 
@@ -17,7 +18,9 @@ mod lines;
 mod probe;
 mod report;
 mod stand;
+mod trips;
 mod wakes;
+mod work;
 
 use std::fs;
 use std::path::PathBuf;

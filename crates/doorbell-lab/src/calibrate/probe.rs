@@ -4,6 +4,7 @@ use super::calls;
 use super::lines::{self, Pool};
 use super::stand::{Distance, Stand};
 use super::wakes::{self, Awake, Means, Wake};
+use super::work;
 use crate::error::LabError;
 use crate::progress::Progress;
 
@@ -91,6 +92,7 @@ pub(super) enum Id {
     Syscall,
     FutexCall,
     EventfdCall,
+    EventfdTurn,
     Hop,
     Spawn,
     FutexWake,
@@ -100,10 +102,12 @@ pub(super) enum Id {
     EventfdWake,
     Late,
     LateAwake,
+    WorkAlone,
+    WorkBeside,
 }
 
 /// All probes, in the order of [`Id`].
-pub(super) const PROBES: [Probe; 22] = [
+pub(super) const PROBES: [Probe; 25] = [
     probe(
         "own_hit",
         "dependent loads of lines in the first-level cache",
@@ -156,6 +160,11 @@ pub(super) const PROBES: [Probe; 22] = [
         calls::eventfd_call_ns(bench.stand.clock).map(Some)
     }),
     probe(
+        "eventfd_turn",
+        "an eventfd write, the epoll_wait that finds it, and the read that empties it, by one thread",
+        |bench| calls::eventfd_turn_ns(bench.stand.clock).map(Some),
+    ),
+    probe(
         "hop",
         "from one thread to another of one CPU by a futex: wake, wait, switch",
         |bench| calls::hop_ns(&bench.stand).map(Some),
@@ -185,7 +194,7 @@ pub(super) const PROBES: [Probe; 22] = [
     ),
     probe(
         "eventfd_wake",
-        "the waker's write for a thread that reads the eventfd on a CPU that rested 1 ms",
+        "the waker's write for a thread that is in epoll_wait on a CPU that rested 1 ms",
         |bench| bench.wake(Means::Eventfd, |wake| wake.call_ns),
     ),
     probe(
@@ -197,6 +206,16 @@ pub(super) const PROBES: [Probe; 22] = [
         "late_awake",
         "how late it ends on a CPU kept awake by an idle-class thread",
         Bench::lateness_awake,
+    ),
+    probe(
+        "work_alone",
+        "a computation of some microseconds",
+        |bench| work::alone_ns(&bench.stand).map(Some),
+    ),
+    probe(
+        "work_beside",
+        "the same while an SMT sibling does the same",
+        |bench| work::beside_ns(&bench.stand),
     ),
 ];
 
@@ -240,6 +259,7 @@ mod tests {
         assert_eq!(PROBES[Id::Hop as usize].name, "hop");
         assert_eq!(PROBES[Id::EventfdWake as usize].name, "eventfd_wake");
         assert_eq!(PROBES[Id::LateAwake as usize].name, "late_awake");
-        assert_eq!(PROBES.len(), Id::LateAwake as usize + 1);
+        assert_eq!(PROBES[Id::WorkBeside as usize].name, "work_beside");
+        assert_eq!(PROBES.len(), Id::WorkBeside as usize + 1);
     }
 }

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use rustix::time::{ClockId, Timespec, clock_gettime};
 
-use super::calls::{new_eventfd, ring, wait, wake};
+use super::calls::{await_ring, new_epoll, new_eventfd, ring, wait, wake};
 use super::stand::Stand;
 use crate::error::{LabError, last_system_error};
 use crate::measure::{Clock, Pin, Tick, median, spawn_pinned};
@@ -40,9 +40,21 @@ struct Bell {
     /// How often it rang.
     word: AtomicU32,
     descriptor: OwnedFd,
+    /// Waits for the descriptor.
+    poller: OwnedFd,
 }
 
 impl Bell {
+    fn new(means: Means) -> Result<Self, LabError> {
+        let descriptor = new_eventfd()?;
+        Ok(Self {
+            means,
+            word: AtomicU32::new(0),
+            poller: new_epoll(&descriptor)?,
+            descriptor,
+        })
+    }
+
     fn ring(&self, word: u32) {
         // ORDER: only the value travels; the system call orders the rest.
         self.word.store(word, Ordering::SeqCst);
@@ -57,8 +69,7 @@ impl Bell {
         loop {
             match self.means {
                 Means::Futex => wait(&self.word, seen),
-                // The sum that is read is of no interest, and an error ends as a spurious wake.
-                Means::Eventfd => drop(rustix::io::read(&self.descriptor, &mut [0_u8; 8])),
+                Means::Eventfd => await_ring(&self.poller, &self.descriptor),
             }
             // ORDER: as in `ring`.
             let found = self.word.load(Ordering::SeqCst);
@@ -83,11 +94,7 @@ pub(super) struct Wake {
 /// # Errors
 /// [`LabError::System`] if a thread or an eventfd cannot be had.
 pub(super) fn wake_of(stand: &Stand, there: usize, means: Means) -> Result<Wake, LabError> {
-    let bell = Arc::new(Bell {
-        means,
-        word: AtomicU32::new(0),
-        descriptor: new_eventfd()?,
-    });
+    let bell = Arc::new(Bell::new(means)?);
     let (woken, wakes) = channel();
     let (shared, clock) = (Arc::clone(&bell), stand.clock);
     let thread = spawn_pinned("wake-partner", there, move || {

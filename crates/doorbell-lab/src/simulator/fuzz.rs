@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 use std::time::{Duration, Instant};
 
 use doorbell_machine::sim::Memory;
-use doorbell_sim::fuzz::{self, Fuzzed, MarkRow, Plan, Span};
+use doorbell_sim::fuzz::{self, Fuzzed, MarkRow, Plan, Span, why_rare};
 use doorbell_sim::profile::Profile;
 use serde::Serialize;
 
@@ -13,8 +13,8 @@ use super::{load, memory_name, shapes_of};
 use crate::error::LabError;
 use crate::progress::Progress;
 
-/// A mark that fewer seeds reach is told.
-const RARE_PERCENT: f64 = 1.0;
+/// Where no run of all shapes finds a mark rare: the run was a small one, or left shapes out.
+const UNEXPLAINED: &str = "not so in a run of all shapes with hundreds of seeds on 2 to 15 cores";
 /// How often the line of progress is drawn, at most.
 const DRAW_EVERY: Duration = Duration::from_millis(100);
 
@@ -57,6 +57,10 @@ struct Json<'a> {
     rings: u64,
     parks: u64,
     faults: u64,
+    hash: String,
+    /// Whether debug assertions are part of this build, which must not change the hash.
+    debug_assertions: bool,
+    interrupts_held: u64,
     seconds: f64,
     marks: Vec<JsonMark>,
     failure: Option<JsonFailure>,
@@ -67,6 +71,9 @@ struct JsonMark {
     mark: String,
     seeds: u64,
     percent: f64,
+    /// Absent where it is not rare.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    why_rare: Option<&'static str>,
 }
 
 /// Runs the seeds.
@@ -104,8 +111,10 @@ pub fn fuzz(options: &FuzzOptions) -> Result<FuzzReport, LabError> {
 }
 
 impl FuzzReport {
-    fn percent(&self, row: &MarkRow) -> f64 {
-        100.0 * row.seeds as f64 / self.done.tally.seeds.max(1) as f64
+    /// Why a mark is rare; none if it is not.
+    fn why(&self, row: &MarkRow) -> Option<&'static str> {
+        let reason = why_rare(row.mark).unwrap_or(UNEXPLAINED);
+        self.done.is_rare(row).then_some(reason)
     }
 
     /// A table for people.
@@ -115,14 +124,17 @@ impl FuzzReport {
         let mut text = format!("{:<26} {:>10} {:>9}\n", "mark", "seeds", "per cent");
         // Writing to a string does not fail.
         for row in &self.done.marks {
-            let (name, percent) = (format!("{:?}", row.mark), self.percent(row));
-            let rare = if percent < RARE_PERCENT { "  rare" } else { "" };
-            let _ = writeln!(text, "{name:<26} {:>10} {percent:>9.1}{rare}", row.seeds);
+            let (name, percent) = (format!("{:?}", row.mark), self.done.percent(row));
+            let _ = write!(text, "{name:<26} {:>10} {percent:>9.1}", row.seeds);
+            if let Some(why) = self.why(row) {
+                let _ = write!(text, "  rare ({}): {why}", row.mark.about());
+            }
+            text.push('\n');
         }
         let _ = writeln!(
             text,
             "\nseeds {}, cores {}, memory {}{}: {} seeds, {} runs, {} events, {:.3} s simulated, \
-             {} faults, {} rings of {} parks, in {seconds:.1} s",
+             {} faults, {} interrupts held, {} rings of {} parks, hash {:016x}, in {seconds:.1} s",
             self.options.seeds,
             self.options.cores,
             memory_name(self.options.memory),
@@ -132,8 +144,10 @@ impl FuzzReport {
             tally.events,
             tally.time_ns as f64 / 1e9,
             tally.faults,
+            tally.interrupts_held,
             tally.rings,
             tally.parks,
+            tally.hash,
         );
         let profile = self.options.profile.as_deref();
         match &self.done.found {
@@ -161,7 +175,8 @@ impl FuzzReport {
         let marks = self.done.marks.iter().map(|row| JsonMark {
             mark: format!("{:?}", row.mark),
             seeds: row.seeds,
-            percent: self.percent(row),
+            percent: self.done.percent(row),
+            why_rare: self.why(row),
         });
         let found = self.done.found.as_ref();
         let json = Json {
@@ -177,6 +192,9 @@ impl FuzzReport {
             rings: tally.rings,
             parks: tally.parks,
             faults: tally.faults,
+            hash: format!("{:016x}", tally.hash),
+            debug_assertions: cfg!(debug_assertions),
+            interrupts_held: tally.interrupts_held,
             seconds: self.took.as_secs_f64(),
             marks: marks.collect(),
             failure: found.map(|found| JsonFailure::new(found, profile)),

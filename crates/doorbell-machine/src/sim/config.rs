@@ -14,6 +14,21 @@ pub enum Memory {
     Tso,
 }
 
+/// By what threads block in their seats.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Seats {
+    /// A futex: one syscall to wait, in which the kernel looks at the word, and one to wake. A ring
+    /// that finds nobody is lost.
+    #[default]
+    Futex,
+    /// An eventfd, as of a thread that also waits for descriptors: `epoll_wait` and the read that
+    /// empties it, and a write to wake. A ring that finds nobody ends the next wait, for no reason
+    /// then.
+    Eventfd,
+    /// Each seat is of a kind that the seed draws.
+    Mixed,
+}
+
 /// A run of the simulated machine.
 #[derive(Clone, Debug)]
 pub struct Config {
@@ -23,6 +38,8 @@ pub struct Config {
     pub machine: MachineSpec,
     /// The memory model.
     pub memory: Memory,
+    /// By what threads block.
+    pub seats: Seats,
     /// What goes wrong.
     pub faults: Faults,
     /// The clock's first value.
@@ -41,6 +58,7 @@ impl Default for Config {
             seed: 0,
             machine: MachineSpec::default(),
             memory: Memory::default(),
+            seats: Seats::default(),
             faults: Faults::default(),
             clock_start_ns: 1_000_000_000,
             events_max: 20_000_000,
@@ -67,6 +85,11 @@ pub struct Faults {
     pub late_chance: u32,
     /// By how much.
     pub late_ns: Range,
+    /// The chance that a CPU, any one, takes no interrupts from an event on. What runs there goes on;
+    /// wakes, deadlines and slice ends wait until it takes them again, and then come as one.
+    pub mask_chance: u32,
+    /// For how long.
+    pub mask_ns: Range,
     /// CPUs that are slow: the number, and how long everything takes there, in per cent.
     pub slow_cpus: Vec<(usize, u64)>,
     /// What goes wrong at a given event.
@@ -87,6 +110,8 @@ impl Default for Faults {
             spurious_ns: never,
             late_chance: 0,
             late_ns: never,
+            mask_chance: 0,
+            mask_ns: never,
             slow_cpus: Vec::new(),
             planned: Vec::new(),
         }
@@ -107,6 +132,13 @@ pub struct Planned {
 pub enum Fault {
     /// The thread that makes the event is taken off its CPU for so long.
     Deschedule {
+        /// For how long.
+        ns: u64,
+    },
+    /// A CPU takes no interrupts for so long.
+    Mask {
+        /// Its number.
+        cpu: usize,
         /// For how long.
         ns: u64,
     },
@@ -136,6 +168,10 @@ pub struct Outcome {
     pub parks_rung: u64,
     /// Faults that happened.
     pub faults: u64,
+    /// Wakes and deadlines that came while their CPU took no interrupts.
+    pub interrupts_held: u64,
+    /// Of those, the ones that then came together with another.
+    pub interrupts_merged: u64,
     /// The rare branches that were reached.
     pub marks: Marks,
     /// The threads, in the order in which they were started.
@@ -249,7 +285,7 @@ pub enum EventKind {
     End,
     /// It waits for the end of another; the line is that one's number.
     Join,
-    /// It falls asleep in a seat.
+    /// It falls asleep in a seat; the line is 0 for a futex, 1 for an eventfd.
     Park,
     /// It woke up in its seat; the line is 0 for a ring, 1 for the deadline, 2 for no reason.
     Unpark,
@@ -268,7 +304,7 @@ pub enum EventKind {
     /// It changes its policy or its CPU.
     Policy,
     /// A fault happened; the line is 0 for a thread taken off its CPU, 1 for a clock jump, 2 for
-    /// a late wake, 3 for a spurious one.
+    /// a late wake, 3 for a spurious one, and 4 plus the number of a CPU that takes no interrupts.
     Fault,
     /// A note of the program ([`note`](super::note)); the line is its number.
     Note,

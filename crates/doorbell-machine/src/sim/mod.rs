@@ -24,11 +24,13 @@
 mod buffer;
 mod cells;
 mod config;
+mod faults;
 mod lines;
 mod queue;
 mod rng;
 mod run;
 mod sched;
+mod smt;
 mod spec;
 #[cfg(test)]
 mod tests;
@@ -40,7 +42,8 @@ mod world;
 pub use crate::Policy;
 pub use cells::{SimCell, SimCounter, SimLine};
 pub use config::{
-    Config, Event, EventKind, Failure, Fault, Faults, Memory, Outcome, Planned, Sink, ThreadReport,
+    Config, Event, EventKind, Failure, Fault, Faults, Memory, Outcome, Planned, Seats, Sink,
+    ThreadReport,
 };
 pub use run::{RunError, SimThread, run, run_traced};
 pub use spec::{CPUS_MAX, Costs, MachineSpec, Range, SpecError};

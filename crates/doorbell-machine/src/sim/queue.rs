@@ -20,6 +20,8 @@ pub(super) enum What {
     Slice,
     /// The oldest store of a thread leaves its buffer.
     Drain,
+    /// A CPU takes interrupts again.
+    Unmask,
 }
 
 /// Something that is to happen.

@@ -285,6 +285,8 @@ impl World {
             parks: self.tally.parks,
             parks_rung: self.tally.parks_rung,
             faults: self.tally.faults,
+            interrupts_held: self.tally.interrupts_held,
+            interrupts_merged: self.tally.interrupts_merged,
             marks: self.tally.marks,
             threads: self.threads.iter().map(report).collect(),
             failure: self.failure,

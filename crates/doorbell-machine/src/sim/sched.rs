@@ -1,9 +1,10 @@
 //! The OS's scheduler: which thread of a CPU runs.
 
 use super::config::EventKind;
+use super::faults::Mask;
 use super::lines::NOBODY;
-use super::queue::What;
-use super::thread::{Doing, Wait};
+use super::queue::{Due, What};
+use super::thread::{Doing, Wait, Why};
 use super::world::World;
 use crate::Policy;
 
@@ -74,8 +75,13 @@ pub(super) struct Cpu {
     accounted_ns: u64,
     ready: Vec<u32>,
     least_ns: u64,
-    /// How long everything takes here, in per cent.
+    /// How long everything takes here, in per cent, by what is wrong with it.
     pub(super) slow_percent: u64,
+    /// The same, also by what its SMT siblings do.
+    pub(super) percent: u64,
+    /// It runs a thread that does not just watch a line.
+    pub(super) is_busy: bool,
+    pub(super) mask: Mask,
     /// How many threads were put here.
     pub(super) threads: u32,
 }
@@ -94,6 +100,9 @@ impl Default for Cpu {
             ready: Vec::new(),
             least_ns: 0,
             slow_percent: 100,
+            percent: 100,
+            is_busy: false,
+            mask: Mask::default(),
             threads: 0,
         }
     }
@@ -128,18 +137,23 @@ impl World {
         }
     }
 
-    /// A thread that waited can run.
-    pub(super) fn make_ready(&mut self, thread: u32, now_ns: u64) {
+    /// A thread that waited can run; its CPU is still to look at that.
+    pub(super) fn join_ready(&mut self, due: Due) {
+        let thread = due.of;
         let cpu = self.threads[thread as usize].cpu;
         let least_ns = self.cpus[cpu as usize].least_ns;
         let it = &mut self.threads[thread as usize];
+        match due.what {
+            What::Deadline => it.why = Why::Deadline,
+            What::Spurious => it.why = Why::Nothing,
+            _ => {}
+        }
         it.turn = it.turn.wrapping_add(1);
         it.doing = Doing::Ready;
         it.until_clock_ns = None;
         it.share.had_ns = it.share.had_ns.max(least_ns);
         self.renew_due(thread);
         self.cpus[cpu as usize].ready.push(thread);
-        self.reschedule(cpu, now_ns);
     }
 
     /// Something has changed at a CPU: gives it to the thread that should have it.
@@ -195,7 +209,8 @@ impl World {
             self.unwatch(current);
         } else {
             // The rest of the step that it is in.
-            self.threads[current as usize].left_ns = resume_ns.saturating_sub(now_ns);
+            let left_ns = self.off_cpu(cpu, resume_ns.saturating_sub(now_ns));
+            self.threads[current as usize].left_ns = left_ns;
         }
         let it = &mut self.threads[current as usize];
         it.turn = it.turn.wrapping_add(1);
@@ -220,7 +235,7 @@ impl World {
         }
         let it = &mut self.threads[thread as usize];
         it.doing = Doing::Runs;
-        let cost = cost + std::mem::take(&mut it.left_ns);
+        cost = cost.saturating_add(std::mem::take(&mut it.left_ns));
         let had_ns = it.share.had_ns;
         let state = &mut self.cpus[cpu as usize];
         state.current = thread;
@@ -230,6 +245,8 @@ impl World {
         (state.slice_from_ns, state.accounted_ns) = (now_ns, now_ns);
         state.slice_armed = false;
         self.record(now_ns, cpu, thread, EventKind::Dispatch, 0);
+        self.set_busy(cpu, true, now_ns);
+        let cost = self.on_cpu(cpu, cost);
         self.resume_at(cpu, now_ns.saturating_add(cost));
         if !self.cpus[cpu as usize].ready.is_empty() {
             self.arm_slice(cpu, now_ns);
@@ -285,6 +302,7 @@ impl World {
         if state.ready.is_empty() {
             // From here on it idles.
             state.resume_ns = u64::MAX;
+            self.set_busy(cpu, false, now_ns);
         } else {
             state.resume_ns = now_ns;
             self.dispatch(cpu, now_ns);

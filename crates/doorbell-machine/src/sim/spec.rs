@@ -31,6 +31,9 @@ pub struct MachineSpec {
     pub smt: usize,
     /// What everything costs.
     pub costs: Costs,
+    /// How long everything takes on a CPU while one of its SMT siblings is busy, in per cent of what
+    /// it takes while they idle or watch a line. 100 at least.
+    pub smt_busy_percent: u64,
     /// How long a store may wait in the store buffer, under the memory model `tso`.
     pub drain_ns: Range,
     /// How many stores the store buffer of a CPU holds; one more drains the oldest.
@@ -84,6 +87,9 @@ pub struct Costs {
     pub futex_wake_ns: u64,
     /// The same through an eventfd.
     pub eventfd_wake_ns: u64,
+    /// What waiting for an eventfd takes from the waiter, on top of its two syscalls: `epoll_wait`,
+    /// and the read that empties it.
+    pub eventfd_wait_ns: u64,
     /// From an interrupt to the first instruction, on a CPU that idles.
     pub idle_exit_ns: u64,
     /// From one CPU's wake to the interrupt on another.
@@ -110,6 +116,7 @@ impl Default for Costs {
             syscall_ns: 150,
             futex_wake_ns: 900,
             eventfd_wake_ns: 1_300,
+            eventfd_wait_ns: 200,
             idle_exit_ns: 2_500,
             ipi_latency_ns: 700,
             spawn_ns: 12_000,
@@ -126,6 +133,7 @@ impl Default for MachineSpec {
             cores_per_llc: 2,
             smt: 1,
             costs: Costs::default(),
+            smt_busy_percent: 160,
             drain_ns: Range {
                 min_ns: 5,
                 max_ns: 400,
@@ -151,6 +159,9 @@ pub enum SpecError {
     /// A range that ends before it begins.
     #[error("`{0}` ends before it begins; write the smaller value first")]
     EmptyRange(&'static str),
+    /// A busy sibling that makes a CPU faster.
+    #[error("`smt_busy_percent` is {0}; it must be 100 at least")]
+    SmtBusy(u64),
     /// A variation that could make a cost negative.
     #[error("`jitter_percent` is {0}; it must be below 100")]
     Jitter(u64),
@@ -209,6 +220,9 @@ impl MachineSpec {
         }
         if self.drain_ns.min_ns > self.drain_ns.max_ns {
             return Err(SpecError::EmptyRange("drain_ns"));
+        }
+        if self.smt_busy_percent < 100 {
+            return Err(SpecError::SmtBusy(self.smt_busy_percent));
         }
         if self.jitter_percent >= 100 {
             return Err(SpecError::Jitter(self.jitter_percent));
@@ -295,6 +309,7 @@ mod tests {
             SpecError::TooManyCpus(usize::MAX)
         );
         assert_eq!(with(|s| s.jitter_percent = 100), SpecError::Jitter(100));
+        assert_eq!(with(|s| s.smt_busy_percent = 99), SpecError::SmtBusy(99));
         let backwards = with(|s| {
             s.drain_ns = Range {
                 min_ns: 2,

@@ -2,20 +2,23 @@
 
 use super::Sim;
 use super::cells::SimLine;
-use super::config::EventKind;
+use super::config::{EventKind, Seats};
 use super::lines::NOBODY;
 use super::queue::What;
 use super::thread::{Doing, Wait, Why};
 use super::words::SimU32;
 use super::world::{Waits, World, look, step, wait};
 use crate::{Ordering, ParkEnd, Seat, Watched, Word};
-use std::sync::atomic::AtomicU64;
+use std::sync::atomic::{AtomicU32, AtomicU64};
 
-/// A simulated futex: the test of the word and the falling asleep are one step.
+/// A simulated futex or eventfd ([`Seats`]): the last test and the falling asleep are one step.
 #[derive(Debug)]
 pub struct SimSeat {
+    is_eventfd: bool,
     /// The number of the world, and that of the thread that sleeps here plus one.
     sleeper: AtomicU64,
+    /// Of an eventfd: the number of the world in which it was rung and not read since; 0 if none.
+    rung: AtomicU32,
 }
 
 impl SimSeat {
@@ -31,67 +34,118 @@ impl SimSeat {
             .then_some(kept as u32)?
             .checked_sub(1)
     }
+
+    /// The last test before the sleep, and what ends the sleep; or why there will be none.
+    fn fall_asleep(
+        &self,
+        world: &mut World,
+        word: &SimU32,
+        seen: u32,
+        until_ns: Option<u64>,
+    ) -> Result<(), ParkEnd> {
+        let is_changed = word.peek() != seen;
+        if self.is_eventfd {
+            if self.rung.load(Ordering::Relaxed) == world.number {
+                return Err(if is_changed {
+                    ParkEnd::Changed
+                } else {
+                    ParkEnd::Spurious
+                });
+            }
+        } else if is_changed {
+            return Err(ParkEnd::Changed);
+        }
+        world.fall_asleep(until_ns)?;
+        self.set_sleeper(world, Some(world.current));
+        world.tally.parks += 1;
+        world.block(Wait::Seat);
+        Ok(())
+    }
+
+    /// Empties the eventfd, if it is one and was rung.
+    fn read(&self) {
+        let _ = step(|world| {
+            if self.is_eventfd && self.rung.load(Ordering::Relaxed) == world.number {
+                self.rung.store(0, Ordering::Relaxed);
+                let costs = world.config.machine.costs;
+                world.charge(costs.syscall_ns + costs.eventfd_wait_ns);
+            }
+        });
+    }
 }
 
 impl<const BUG: u8> Seat<Sim<BUG>> for SimSeat {
     fn new() -> Self {
+        let draw = |world: &mut World| match world.config.seats {
+            Seats::Futex => false,
+            Seats::Eventfd => true,
+            Seats::Mixed => world.rng.below(2) == 1,
+        };
         SimSeat {
+            is_eventfd: look(draw).unwrap_or(false),
             sleeper: AtomicU64::new(0),
+            rung: AtomicU32::new(0),
         }
     }
 
     /// # Panics
     /// Outside of any world, and in a drop while its thread unwinds: it would never wake up.
     fn park(&self, word: &SimU32, seen: u32, until_ns: Option<u64>) -> ParkEnd {
+        // The kernel looks at the word of a futex; before an eventfd the thread does so itself.
+        if self.is_eventfd && word.load(Ordering::Relaxed) != seen {
+            return ParkEnd::Changed;
+        }
         let told = step(|world| {
             world.flush();
             let cost = world.config.machine.costs.syscall_ns;
-            world.event(EventKind::Park, 0, cost);
+            world.event(EventKind::Park, u32::from(self.is_eventfd), cost);
         });
         assert!(
             told.is_some(),
             "a thread that no world runs would sleep for ever"
         );
-        // The kernel's own look at the word, and with it the decision to sleep.
         let mut sleeps = Err(ParkEnd::Changed);
         wait(|world| {
-            sleeps = if word.peek() == seen {
-                world.fall_asleep(until_ns)
-            } else {
-                Err(ParkEnd::Changed)
-            };
+            sleeps = self.fall_asleep(world, word, seen, until_ns);
             match sleeps {
-                Ok(()) => {
-                    self.set_sleeper(world, Some(world.current));
-                    world.tally.parks += 1;
-                    world.block(Wait::Seat);
-                    Waits::Yes
-                }
+                Ok(()) => Waits::Yes,
                 Err(_) => Waits::No,
             }
         });
-        if let Err(end) = sleeps {
-            return end;
+        let end = match sleeps {
+            Err(end) => end,
+            Ok(()) => step(|world| {
+                if self.sleeper(world) == Some(world.current) {
+                    self.set_sleeper(world, None);
+                }
+                world.wake_up()
+            })
+            .unwrap_or(ParkEnd::Spurious),
+        };
+        if end != ParkEnd::Deadline {
+            self.read();
         }
-        let end = step(|world| {
-            if self.sleeper(world) == Some(world.current) {
-                self.set_sleeper(world, None);
-            }
-            world.wake_up()
-        });
-        end.unwrap_or(ParkEnd::Spurious)
+        end
     }
 
     fn ring(&self, _word: &SimU32) {
         let _ = step(|world| {
             world.flush();
             let costs = world.config.machine.costs;
-            world.charge(costs.syscall_ns + costs.futex_wake_ns);
+            let wake_ns = if self.is_eventfd {
+                costs.eventfd_wake_ns
+            } else {
+                costs.futex_wake_ns
+            };
+            world.charge(costs.syscall_ns + wake_ns);
         });
         let _ = step(|world| {
             let sleeper = self
                 .sleeper(world)
                 .filter(|thread| world.threads[*thread as usize].doing == Doing::Waits(Wait::Seat));
+            if self.is_eventfd {
+                self.rung.store(world.number, Ordering::Relaxed);
+            }
             world.ring(sleeper);
             self.set_sleeper(world, None);
         });
@@ -187,6 +241,7 @@ impl World {
         it.turn = it.turn.wrapping_add(1);
         it.doing = Doing::Runs;
         let cpu = it.cpu;
+        self.set_busy(cpu, true, now_ns);
         self.resume_at(cpu, now_ns);
     }
 
@@ -224,6 +279,7 @@ impl World {
         let cpu = &mut self.cpus[self.cpu as usize];
         cpu.resume_ns = self.now_ns;
         self.event(EventKind::Watch, line, 0);
+        self.set_busy(self.cpu, false, self.now_ns);
         if until_ns < u64::MAX {
             self.schedule(until_ns, What::Deadline, thread, turn);
         }

@@ -1,11 +1,11 @@
 //! The world: all that one run of the simulated machine consists of, and how time goes on in it.
 
-use super::config::{Config, Event, EventKind, Failure, Fault, Memory};
+use super::config::{Config, Event, EventKind, Failure, Memory};
 use super::lines::{Lines, NOBODY};
 use super::queue::{Due, Queue, What};
 use super::rng::Rng;
 use super::sched::Cpu;
-use super::thread::{Doing, Thread, Wait, Why};
+use super::thread::{Doing, Thread};
 use super::{Sink, words};
 use crate::mark::Marks;
 use corosensei::Yielder;
@@ -155,14 +155,16 @@ pub(super) struct World {
     pub(super) hash: u64,
     pub(super) events: u64,
     /// The number of the event at which something is to be looked at.
-    special: u64,
+    pub(super) special: u64,
     /// The number of the event at which a thread is descheduled.
-    deschedule: u64,
+    pub(super) deschedule: u64,
+    /// The number of the event at which a CPU is masked.
+    pub(super) mask: u64,
     /// How many of the planned faults are over.
-    planned: usize,
+    pub(super) planned: usize,
     pub(super) is_faulty: bool,
     /// How far the program's clock has jumped.
-    clock_ahead_ns: u64,
+    pub(super) clock_ahead_ns: u64,
     pub(super) tally: Tally,
     pub(super) failure: Option<Failure>,
 }
@@ -175,6 +177,8 @@ pub(super) struct Tally {
     pub(super) parks: u64,
     pub(super) parks_rung: u64,
     pub(super) faults: u64,
+    pub(super) interrupts_held: u64,
+    pub(super) interrupts_merged: u64,
     pub(super) marks: Marks,
 }
 
@@ -185,6 +189,7 @@ impl World {
         for (cpu, percent) in &config.faults.slow_cpus {
             if let Some(cpu) = cpus.get_mut(*cpu) {
                 cpu.slow_percent = (*percent).max(1);
+                cpu.percent = cpu.slow_percent;
             }
         }
         let mut world = World {
@@ -207,6 +212,7 @@ impl World {
             events: 0,
             special: 0,
             deschedule: 0,
+            mask: 0,
             planned: 0,
             is_faulty: true,
             clock_ahead_ns: 0,
@@ -215,7 +221,7 @@ impl World {
             config,
         };
         world.config.faults.planned.sort_by_key(|plan| plan.event);
-        world.draw_deschedule();
+        world.draw_faults();
         world
     }
 
@@ -307,69 +313,6 @@ impl World {
         Some(yielder)
     }
 
-    /// Looks at what is to happen at certain events. Whether the thread has left its CPU.
-    fn is_stopped_by_a_fault(&mut self) -> bool {
-        if self.events >= self.config.events_max {
-            self.fail(Failure::Events(self.events));
-            return false;
-        }
-        let mut away_ns = None;
-        while self.is_faulty
-            && let Some(plan) = self.config.faults.planned.get(self.planned)
-            && plan.event <= self.events
-        {
-            self.planned += 1;
-            match plan.fault {
-                Fault::Deschedule { ns } => away_ns = Some(ns),
-                Fault::ClockJump { ns } => self.jump_clock(ns),
-            }
-        }
-        if self.is_faulty && self.deschedule <= self.events {
-            away_ns = Some(self.rng.within(self.config.faults.deschedule_ns));
-            self.draw_deschedule();
-        }
-        self.next_special();
-        let Some(away_ns) = away_ns else { return false };
-        self.fault(0);
-        self.flush();
-        let (thread, back_ns) = (self.current, self.now_ns.saturating_add(away_ns));
-        let turn = self.threads[thread as usize].turn;
-        self.schedule(back_ns, What::Wake, thread, turn);
-        self.block(Wait::Fault);
-        true
-    }
-
-    fn draw_deschedule(&mut self) {
-        let tries = self.rng.tries(self.config.faults.deschedule_chance);
-        self.deschedule = self.events.saturating_add(tries);
-        self.next_special();
-    }
-
-    fn next_special(&mut self) {
-        let planned = self.config.faults.planned.get(self.planned);
-        let planned = planned.map_or(u64::MAX, |plan| plan.event);
-        let faults = if self.is_faulty {
-            planned.min(self.deschedule)
-        } else {
-            u64::MAX
-        };
-        self.special = faults.min(self.config.events_max);
-    }
-
-    /// No fault happens from here on.
-    pub(super) fn end_faults(&mut self) {
-        self.is_faulty = false;
-        self.cpus.iter_mut().for_each(|cpu| cpu.slow_percent = 100);
-        self.slow_percent = 100;
-        self.next_special();
-    }
-
-    /// A fault happens to the thread that runs.
-    pub(super) fn fault(&mut self, which: u32) {
-        self.tally.faults += 1;
-        self.event(EventKind::Fault, which, 0);
-    }
-
     /// The run ends here.
     pub(super) fn fail(&mut self, failure: Failure) {
         self.failure.get_or_insert(failure);
@@ -398,19 +341,6 @@ impl World {
         start_ns.saturating_add(self.clock_ahead_ns)
     }
 
-    fn jump_clock(&mut self, ns: u64) {
-        self.clock_ahead_ns = self.clock_ahead_ns.saturating_add(ns);
-        self.fault(1);
-        for thread in 0..self.threads.len() as u32 {
-            let it = &self.threads[thread as usize];
-            if let Some(until_ns) = it.until_clock_ns {
-                let turn = it.turn;
-                let time_ns = self.time_of_clock(until_ns).max(self.now_ns);
-                self.schedule(time_ns, What::Deadline, thread, turn);
-            }
-        }
-    }
-
     /// What happens next; `None` if nothing ever does.
     pub(super) fn pop(&mut self) -> Option<Due> {
         self.next.take().or_else(|| self.queue.pop())
@@ -426,7 +356,7 @@ impl World {
                 return None;
             }
             (self.current, self.cpu) = (cpu.current, due.of);
-            self.slow_percent = cpu.slow_percent;
+            self.slow_percent = cpu.percent;
             self.first_ns = self.queue.first_ns();
             return Some(self.current);
         }
@@ -435,28 +365,32 @@ impl World {
     }
 
     fn happen_to_others(&mut self, due: Due) {
-        if due.what == What::Slice {
-            return self.end_slice(due.of, due.turn, due.time_ns);
+        let (of, time_ns) = (due.of, due.time_ns);
+        match due.what {
+            What::Drain if self.threads[of as usize].buffer.turn == due.turn => self.drain(of),
+            What::Drain => {}
+            What::Unmask => self.unmask(of, time_ns),
+            What::Slice if self.is_held(of, due) => {}
+            What::Slice => self.end_slice(of, due.turn, time_ns),
+            What::Cpu | What::Wake | What::Deadline | What::Spurious => self.end_wait(due),
         }
-        let thread = &mut self.threads[due.of as usize];
-        if due.what == What::Drain {
-            if thread.buffer.turn == due.turn {
-                self.drain(due.of);
-            }
-            return;
-        }
+    }
+
+    /// A thread has waited long enough, unless that is void.
+    fn end_wait(&mut self, due: Due) {
+        let thread = &self.threads[due.of as usize];
         if thread.turn != due.turn {
             return;
         }
-        match due.what {
-            What::Wake | What::Cpu | What::Slice | What::Drain => {}
-            What::Deadline => thread.why = Why::Deadline,
-            What::Spurious => thread.why = Why::Nothing,
-        }
+        // It has its CPU and looks at the clock itself; all others need an interrupt.
         if thread.doing == Doing::Watches {
             return self.end_watch(due.of, due.time_ns);
         }
-        self.make_ready(due.of, due.time_ns);
+        let cpu = thread.cpu;
+        if !self.is_held(cpu, due) {
+            self.join_ready(due);
+            self.reschedule(cpu, due.time_ns);
+        }
     }
 
     pub(super) fn is_tso(&self) -> bool {

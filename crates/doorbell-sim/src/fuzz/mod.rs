@@ -6,6 +6,7 @@
 
 mod hunt;
 mod machine;
+mod marks;
 mod mutants;
 mod run;
 mod shapes;
@@ -17,6 +18,7 @@ use doorbell_machine::sim::{MachineSpec, Memory, Outcome, RunError, Sink};
 
 pub use hunt::{Hunt, Killed, Mutant, hunt};
 pub use machine::machine_for;
+pub use marks::{RARE_PERCENT, why_rare};
 pub use mutants::MUTANTS;
 pub use run::{Found, Fuzzed, MarkRow, Plan, Tally, What, fuzz};
 pub use shapes::SHAPES;

@@ -37,6 +37,10 @@ pub struct Tally {
     pub parks: u64,
     /// Faults.
     pub faults: u64,
+    /// Of the hashes of all runs, in order: two builds in which it is the same run the same.
+    pub hash: u64,
+    /// Interrupts that waited because their CPU took none.
+    pub interrupts_held: u64,
 }
 
 /// A rare branch, and how many seeds have reached it.
@@ -162,5 +166,8 @@ impl Tally {
         self.rings += outcome.rings;
         self.parks += outcome.parks;
         self.faults += outcome.faults;
+        self.interrupts_held += outcome.interrupts_held;
+        let mixed = self.hash.rotate_left(5) ^ outcome.hash;
+        self.hash = mixed.wrapping_mul(0x9E37_79B9_7F4A_7C15);
     }
 }

@@ -100,6 +100,17 @@ fn every_seed_runs_every_shape_and_marks_are_counted_by_seed() {
 }
 
 #[test]
+fn the_hash_of_all_runs_tells_them_apart() {
+    let hash = |seeds| run(seeds, &[ADDS, FAILS]).tally.hash;
+    assert_eq!(hash("0..9"), hash("0..9"));
+    let others = [hash("0..9"), hash("0..8"), hash("1..9")];
+    assert!(
+        others[0] != others[1] && others[0] != others[2],
+        "{others:?}"
+    );
+}
+
+#[test]
 fn a_failure_ends_the_run_and_its_setup_repeats_it() {
     let done = run("10..1000", &[ADDS, FAILS]);
     assert_eq!(done.tally.seeds, 8, "10 to 17");
@@ -213,6 +224,14 @@ fn machines_have_room_for_the_cores_and_stay_in_bounds() {
     assert_eq!((small.sockets, small.cores_per_llc, small.smt), (1, 3, 2));
     let large = machine_for(300, Some(epyc));
     assert_eq!((large.sockets, large.cpus()), (3, 384));
+}
+
+#[test]
+fn seeds_draw_faults_of_the_machine() {
+    let done = run("0..10", &SHAPES);
+    assert!(done.found.is_none(), "{:?}", done.found);
+    let tally = done.tally;
+    assert!(tally.faults > 0 && tally.interrupts_held > 0, "{tally:?}");
 }
 
 #[test]

@@ -80,6 +80,8 @@ pub enum Problem {
     Missing {
         /// What it would say.
         about: &'static str,
+        /// What to write there.
+        add: String,
     },
     /// It is something else than it has to be.
     WrongType {
@@ -123,7 +125,9 @@ impl fmt::Display for Problem {
                 let nearest = nearest_words(nearest.as_deref());
                 write!(out, "no such key{nearest}; rename or remove it")
             }
-            Problem::Missing { about } => write!(out, "is missing ({about}); add it"),
+            Problem::Missing { about, add } => {
+                write!(out, "is missing ({about}); add `{add}`")
+            }
             Problem::WrongType { wanted, found } => {
                 write!(out, "is {found}; it must be {wanted}")
             }

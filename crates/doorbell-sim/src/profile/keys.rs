@@ -75,7 +75,7 @@ macro_rules! cost {
 
 /// All keys, in the order in which profiles are written. Every profile gives every one.
 #[rustfmt::skip] // One row each: it is a table.
-pub const KEYS: [Key; 26] = [
+pub const KEYS: [Key; 28] = [
     key!("shape", "sockets", 1, COUNT_MAX, "sockets, each with memory of its own", sockets: usize),
     key!("shape", "llc_groups_per_socket", 1, COUNT_MAX, "last-level caches of a socket", llc_groups_per_socket: usize),
     key!("shape", "cores_per_llc", 1, COUNT_MAX, "physical cores that share one of them", cores_per_llc: usize),
@@ -94,9 +94,11 @@ pub const KEYS: [Key; 26] = [
     cost!("syscall_ns", 0, "into the kernel and back", syscall_ns),
     cost!("futex_wake_ns", 0, "what waking a thread in a futex takes from the waker, on top of the system call", futex_wake_ns),
     cost!("eventfd_wake_ns", 0, "the same through an eventfd", eventfd_wake_ns),
+    cost!("eventfd_wait_ns", 0, "what waiting for an eventfd takes from the waiter, on top of two system calls: epoll_wait, and the read that empties it", eventfd_wait_ns),
     cost!("idle_exit_ns", 0, "from an interrupt to the first instruction, on a CPU that idles", idle_exit_ns),
     cost!("ipi_latency_ns", 0, "from one CPU's wake to the interrupt on another", ipi_latency_ns),
     cost!("spawn_ns", 0, "starting a thread, for the starter", spawn_ns),
+    key!("costs", "smt_busy_percent", 100, 1_000, "how long everything takes on a CPU while an SMT sibling of it is busy, in per cent of what it takes alone", smt_busy_percent: u64),
     key!("costs", "jitter_percent", 0, 99, "by how many per cent, up or down, what misses varies", jitter_percent: u64),
     key!("tso", "drain_min_ns", 0, COST_MAX_NS, "how long a store waits in the store buffer, at least", drain_ns.min_ns: u64),
     key!("tso", "drain_max_ns", 0, COST_MAX_NS, "and at most", drain_ns.max_ns: u64),

@@ -95,12 +95,14 @@ impl Reader<'_> {
         }
         if !has(root, ABOUT) {
             let about = "one sentence: which machine this is";
-            self.problem(0, ABOUT, Problem::Missing { about });
+            let add = format!("{ABOUT} = \"…\"");
+            self.problem(0, ABOUT, Problem::Missing { about, add });
         }
         for key in KEYS.iter().filter(|key| !has(root, key.table)) {
             // All its keys are missing; one of them is enough to say so.
+            let add = format!("[{}] {}", key.table, entry_of(key));
             let about = key.about;
-            self.problem(0, key.path(), Problem::Missing { about });
+            self.problem(0, key.path(), Problem::Missing { about, add });
         }
     }
 
@@ -131,8 +133,8 @@ impl Reader<'_> {
         }
         for key in KEYS.iter().filter(|key| key.table == table) {
             if !has(inside, key.name) {
-                let about = key.about;
-                self.problem(at, key.path(), Problem::Missing { about });
+                let (about, add) = (key.about, entry_of(key));
+                self.problem(at, key.path(), Problem::Missing { about, add });
             }
         }
     }
@@ -168,7 +170,8 @@ impl Reader<'_> {
         } else {
             let about = key.about;
             let path = format!("{}.{VALUE}", key.path());
-            self.problem(at, path, Problem::Missing { about });
+            let add = format!("{VALUE} = …");
+            self.problem(at, path, Problem::Missing { about, add });
         }
         let shown = || match part(parts, VALUE).map(Spanned::get_ref) {
             Some(DeValue::Integer(number)) => number.to_string(),
@@ -258,6 +261,11 @@ fn wrong_type(wanted: &'static str, found: &DeValue<'_>) -> Problem {
         DeValue::Table(_) => "a table",
     };
     Problem::WrongType { wanted, found }
+}
+
+/// How a file gives a key.
+fn entry_of(key: &Key) -> String {
+    format!("{} = {{ {VALUE} = …, {SOURCE} = \"…\" }}", key.name)
 }
 
 /// The line, counted from 1, in which the byte `at` lies.

@@ -27,10 +27,12 @@ relax_ns = { value = 20, source = \"a test\" }
 context_switch_ns = { value = 1000, source = \"a test\" }
 syscall_ns = { value = 150, source = \"a test\" }
 futex_wake_ns = { value = 900, source = \"a test\" }
+eventfd_wait_ns = { value = 200, source = \"a test\" }
 eventfd_wake_ns = { value = 1000, source = \"a test\" }
 idle_exit_ns = { value = 2000, source = \"a test\" }
 ipi_latency_ns = { value = 700, source = \"a test\" }
 spawn_ns = { value = 9000, source = \"a test\" }
+smt_busy_percent = { value = 160, source = \"a test\" }
 jitter_percent = { value = 20, source = \"a test\" }
 
 [tso]
@@ -166,7 +168,7 @@ fn an_unknown_key_is_named_with_the_nearest_known_one() {
             "costs.rmw_extra_ns.sorce",
             Some("source"),
         ),
-        ("slice_ns = {", "zzz = {", 35, "policy.zzz", None),
+        ("slice_ns = {", "zzz = {", 37, "policy.zzz", None),
     ];
     for (part, by, line, key, nearest) in cases {
         let error = error_with(part, by);
@@ -186,11 +188,18 @@ fn a_missing_key_is_named_at_its_table() {
     assert_eq!(place(&error).1, 3);
     assert_eq!(
         error.to_string(),
-        "test.toml:3: `shape.smt`: is missing (hardware threads of a physical core); add it"
+        "test.toml:3: `shape.smt`: is missing (hardware threads of a physical core); add \
+         `smt = { value = …, source = \"…\" }`"
     );
     let table = "[policy]\nslice_ns = { value = 3000000, source = \"a test\" }\n";
     let error = error_with(table, "");
     assert_eq!(place(&error).2, "policy.slice_ns");
+    assert!(
+        error
+            .to_string()
+            .ends_with("add `[policy] slice_ns = { value = …, source = \"…\" }`"),
+        "{error}"
+    );
     let error = error_with("about = \"two cores\"", "");
     assert_eq!((place(&error).1, place(&error).2), (1, "about"));
     let error = error_with("cores_per_llc = { value = 2, ", "cores_per_llc = { ");
@@ -286,7 +295,7 @@ fn a_value_out_of_range_is_named_with_the_range() {
         (
             "jitter_percent = { value = 20,",
             "jitter_percent = { value = 100,",
-            27,
+            29,
             "costs.jitter_percent",
             "100",
         ),
@@ -320,7 +329,7 @@ fn a_machine_that_is_too_large_or_a_range_that_is_none_is_named() {
     );
     assert_eq!(
         error.to_string(),
-        "test.toml:31: `tso.drain_max_ns`: is less than `tso.drain_min_ns`; write the smaller \
+        "test.toml:33: `tso.drain_max_ns`: is less than `tso.drain_min_ns`; write the smaller \
          value there"
     );
 }

@@ -3,7 +3,7 @@
 use super::Repertoire;
 use doorbell_core::lane::IdlePolicy;
 use doorbell_core::switches::{CallCoalesce, IdleNotify, Switches};
-use doorbell_machine::sim::{Config, Fault, Faults, MachineSpec, Memory, Planned, Range};
+use doorbell_machine::sim::{Config, Fault, Faults, MachineSpec, Memory, Planned, Range, Seats};
 
 /// How large a scenario is, and what may happen in it.
 #[derive(Clone, Debug)]
@@ -221,6 +221,11 @@ impl Plan {
             machine: shape.machine.clone(),
             memory: shape.memory,
             faults: faults(shape, &mut lot),
+            seats: match lot.draw(4) {
+                0 => Seats::Eventfd,
+                1 => Seats::Mixed,
+                _ => Seats::Futex,
+            },
             ..Config::default()
         };
         Plan {
@@ -274,6 +279,8 @@ fn faults(shape: &Shape, lot: &mut Lot) -> Faults {
         slow_cpus: (0..lot.draw(3))
             .map(|_| (lot.draw(shape.lanes as u64) as usize, 150 + lot.draw(900)))
             .collect(),
+        mask_chance: chance(lot, 6_000),
+        mask_ns: range([2_000, 30_000, 200_000][lot.draw(3) as usize]),
         planned,
     }
 }

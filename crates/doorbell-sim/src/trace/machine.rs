@@ -92,7 +92,8 @@ fn what(event: &sim::Event) -> Option<What<'static>> {
                 0 => "fault: taken off its CPU",
                 1 => "fault: the clock jumps",
                 2 => "fault: a late wake",
-                _ => "fault: a spurious wake",
+                3 => "fault: a spurious wake",
+                _ => "fault: a CPU takes no interrupts",
             },
         },
         EventKind::Start | EventKind::Policy => What::Instant {

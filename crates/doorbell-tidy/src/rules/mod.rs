@@ -5,6 +5,7 @@ use crate::{Finding, Tree};
 mod banned;
 mod bug_tests;
 mod dead_files;
+mod debug;
 mod floors;
 mod ground;
 mod length;
@@ -17,6 +18,7 @@ mod safety;
 pub use banned::banned;
 pub use bug_tests::bug_tests;
 pub use dead_files::dead_files;
+pub use debug::debug;
 pub use floors::floors;
 pub use ground::ground;
 pub use length::length;
@@ -30,10 +32,11 @@ pub use safety::{safety, unsafe_sites};
 pub type Rule = fn(&Tree) -> Vec<Finding>;
 
 /// Every rule with its name.
-pub const ALL: [(&str, Rule); 11] = [
+pub const ALL: [(&str, Rule); 12] = [
     ("banned", banned),
     ("bug_tests", bug_tests),
     ("dead_files", dead_files),
+    ("debug", debug),
     ("floors", floors),
     ("ground", ground),
     ("length", length),

@@ -53,7 +53,8 @@ fn a_slow_cpu_takes_longer() {
     let mut config = exact(1);
     config.faults.slow_cpus = vec![(0, 300), (7, 200)];
     let outcome = run(config, || work(100_000));
-    assert!((300_000..310_000).contains(&outcome.time_ns));
+    // The way out of idle and the switch are slow too.
+    assert!((300_000..315_000).contains(&outcome.time_ns));
 }
 
 /// How a park until then ends, and how long it takes, on CPU 0 alone.

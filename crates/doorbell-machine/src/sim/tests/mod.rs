@@ -3,7 +3,10 @@
 mod costs;
 mod faults;
 mod litmus;
+mod masks;
 mod sched;
+mod seats;
+mod smt;
 mod wait;
 
 use crate::sim::{self, Config, Costs, MachineSpec, Outcome, Sim};
@@ -35,7 +38,7 @@ fn costs() -> Costs {
 }
 
 /// What happened when, written down by the threads of a run.
-#[derive(Clone, Default)]
+#[derive(Clone, Debug, Default)]
 struct Diary(Arc<Mutex<Vec<(&'static str, u64)>>>);
 
 impl Diary {

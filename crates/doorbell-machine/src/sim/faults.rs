@@ -1,0 +1,173 @@
+//! What goes wrong: when, by plan or by the seed, and what each fault does to the world.
+
+use super::config::{EventKind, Failure, Fault};
+use super::queue::{Due, What};
+use super::thread::Wait;
+use super::world::World;
+
+/// The first number in the event of a mask: that of CPU 0.
+const MASK_EVENT: u32 = 4;
+
+/// The time in which a CPU takes no interrupts, and those that came meanwhile.
+#[derive(Debug, Default)]
+pub(super) struct Mask {
+    until_ns: u64,
+    /// In the order in which they came. While there is one, the queue has the end of the mask.
+    held: Vec<Due>,
+}
+
+impl World {
+    /// Looks at what is to happen at certain events. Whether the thread has left its CPU.
+    pub(super) fn is_stopped_by_a_fault(&mut self) -> bool {
+        if self.events >= self.config.events_max {
+            self.fail(Failure::Events(self.events));
+            return false;
+        }
+        let mut away_ns = None;
+        while self.is_faulty
+            && let Some(plan) = self.config.faults.planned.get(self.planned)
+            && plan.event <= self.events
+        {
+            self.planned += 1;
+            match plan.fault {
+                Fault::Deschedule { ns } => away_ns = Some(ns),
+                Fault::ClockJump { ns } => self.jump_clock(ns),
+                Fault::Mask { cpu, ns } => self.mask_cpu(cpu, ns),
+            }
+        }
+        if self.is_faulty && self.mask <= self.events {
+            let cpu = self.rng.below(self.cpus.len() as u64) as usize;
+            let ns = self.rng.within(self.config.faults.mask_ns);
+            self.mask_cpu(cpu, ns);
+            self.draw_mask();
+        }
+        if self.is_faulty && self.deschedule <= self.events {
+            away_ns = Some(self.rng.within(self.config.faults.deschedule_ns));
+            self.draw_deschedule();
+        }
+        self.next_special();
+        let Some(away_ns) = away_ns else { return false };
+        self.fault(0);
+        self.flush();
+        let (thread, back_ns) = (self.current, self.now_ns.saturating_add(away_ns));
+        let turn = self.threads[thread as usize].turn;
+        self.schedule(back_ns, What::Wake, thread, turn);
+        self.block(Wait::Fault);
+        true
+    }
+
+    /// Draws when the faults happen that come by chance.
+    pub(super) fn draw_faults(&mut self) {
+        self.draw_deschedule();
+        self.draw_mask();
+        self.next_special();
+    }
+
+    fn draw_deschedule(&mut self) {
+        let tries = self.rng.tries(self.config.faults.deschedule_chance);
+        self.deschedule = self.events.saturating_add(tries);
+    }
+
+    fn draw_mask(&mut self) {
+        let tries = self.rng.tries(self.config.faults.mask_chance);
+        self.mask = self.events.saturating_add(tries);
+    }
+
+    fn next_special(&mut self) {
+        let planned = self.config.faults.planned.get(self.planned);
+        let planned = planned.map_or(u64::MAX, |plan| plan.event);
+        let faults = if self.is_faulty {
+            planned.min(self.deschedule).min(self.mask)
+        } else {
+            u64::MAX
+        };
+        self.special = faults.min(self.config.events_max);
+    }
+
+    /// No fault happens from here on, and no CPU is slow or takes no interrupts any more.
+    pub(super) fn end_faults(&mut self) {
+        self.is_faulty = false;
+        for cpu in 0..self.cpus.len() as u32 {
+            self.cpus[cpu as usize].slow_percent = 100;
+            self.refresh_percent(cpu);
+            let mask = &mut self.cpus[cpu as usize].mask;
+            mask.until_ns = 0;
+            if !mask.held.is_empty() {
+                self.schedule(self.now_ns, What::Unmask, cpu, 0);
+            }
+        }
+        self.next_special();
+    }
+
+    /// A fault happens to the thread that runs.
+    pub(super) fn fault(&mut self, which: u32) {
+        self.tally.faults += 1;
+        self.event(EventKind::Fault, which, 0);
+    }
+
+    fn jump_clock(&mut self, ns: u64) {
+        self.clock_ahead_ns = self.clock_ahead_ns.saturating_add(ns);
+        self.fault(1);
+        for thread in 0..self.threads.len() as u32 {
+            let it = &self.threads[thread as usize];
+            if let Some(until_ns) = it.until_clock_ns {
+                let turn = it.turn;
+                let time_ns = self.time_of_clock(until_ns).max(self.now_ns);
+                self.schedule(time_ns, What::Deadline, thread, turn);
+            }
+        }
+    }
+
+    /// A CPU takes no interrupts for so long. Not one that the machine does not have.
+    fn mask_cpu(&mut self, cpu: usize, ns: u64) {
+        let until_ns = self.now_ns.saturating_add(ns);
+        let Some(it) = self.cpus.get_mut(cpu) else {
+            return;
+        };
+        it.mask.until_ns = it.mask.until_ns.max(until_ns);
+        self.fault(MASK_EVENT + cpu as u32);
+    }
+
+    /// Whether an interrupt that comes to a CPU now has to wait, as it takes none.
+    pub(super) fn is_held(&mut self, cpu: u32, due: Due) -> bool {
+        let mask = &mut self.cpus[cpu as usize].mask;
+        if mask.until_ns <= due.time_ns {
+            return false;
+        }
+        let until_ns = mask.until_ns;
+        mask.held.push(due);
+        // One without end lasts until the faults end.
+        if mask.held.len() == 1 && until_ns < u64::MAX {
+            self.schedule(until_ns, What::Unmask, cpu, 0);
+        }
+        true
+    }
+
+    /// A CPU takes interrupts again: all that waited come at once, as one.
+    pub(super) fn unmask(&mut self, cpu: u32, now_ns: u64) {
+        let mask = &mut self.cpus[cpu as usize].mask;
+        if mask.until_ns > now_ns && !mask.held.is_empty() {
+            // It was masked again, for longer.
+            let until_ns = mask.until_ns;
+            return self.schedule(until_ns, What::Unmask, cpu, 0);
+        }
+        let held = std::mem::take(&mut mask.held);
+        let (slices, waits): (Vec<Due>, Vec<Due>) =
+            held.into_iter().partition(|due| due.what == What::Slice);
+        let mut came = 0;
+        for due in waits {
+            if self.threads[due.of as usize].turn == due.turn {
+                self.join_ready(due);
+                came += 1;
+            }
+        }
+        self.tally.interrupts_held += came;
+        self.tally.interrupts_merged += came.saturating_sub(1);
+        for due in slices {
+            self.end_slice(cpu, due.turn, now_ns);
+        }
+        if came > 0 {
+            self.reschedule(cpu, now_ns);
+        }
+    }
+}

@@ -1,0 +1,157 @@
+//! Seats that are futexes and seats that are eventfds: what they cost, and what becomes of a ring
+//! that finds nobody.
+
+use super::{Diary, costs, exact, run, spawn};
+use crate::sim::{self, Config, EventKind, Outcome, Seats, Sim, sleep, work};
+use crate::{Machine, Ordering, ParkEnd, Seat, ThreadHandle, Word};
+use std::sync::Arc;
+
+type U32 = <Sim as Machine>::U32;
+type Place = (U32, sim::SimSeat);
+
+fn place() -> Arc<Place> {
+    Arc::new((U32::new(0), <sim::SimSeat as Seat<Sim>>::new()))
+}
+
+fn park(place: &Place, seen: u32, until_ns: Option<u64>) -> ParkEnd {
+    Seat::<Sim>::park(&place.1, &place.0, seen, until_ns)
+}
+
+fn ring(place: &Place) {
+    Seat::<Sim>::ring(&place.1, &place.0);
+}
+
+fn with(seats: Seats) -> Config {
+    Config { seats, ..exact(2) }
+}
+
+/// How long the waker's ring takes, and how long the waiter from the ring to its next step.
+fn wake_of(seats: Seats) -> (u64, u64) {
+    let diary = Diary::default();
+    let (theirs, ours) = (diary.clone(), diary.clone());
+    let outcome = run(with(seats), move || {
+        let place = place();
+        let sleeper = Arc::clone(&place);
+        let thread = spawn(1, move || {
+            assert_eq!(park(&sleeper, 0, None), ParkEnd::Rung);
+            theirs.note("awake");
+        });
+        sleep(1_000_000);
+        place.0.store(1, Ordering::Release);
+        ours.note("rings");
+        ring(&place);
+        ours.note("rung");
+        thread.join().unwrap();
+    });
+    assert_eq!((outcome.parks, outcome.parks_rung), (1, 1));
+    assert_eq!((outcome.rings, outcome.rings_vain), (1, 0));
+    let rang_ns = diary.when("rung");
+    (rang_ns - diary.when("rings"), diary.when("awake") - rang_ns)
+}
+
+#[test]
+fn each_kind_costs_what_the_machine_says() {
+    let costs = costs();
+    let woken_ns = costs.ipi_latency_ns + costs.idle_exit_ns;
+    let futex = (costs.syscall_ns + costs.futex_wake_ns, woken_ns);
+    assert_eq!(wake_of(Seats::Futex), futex);
+    let read_ns = costs.syscall_ns + costs.eventfd_wait_ns;
+    let eventfd = (costs.syscall_ns + costs.eventfd_wake_ns, woken_ns + read_ns);
+    assert_eq!(wake_of(Seats::Eventfd), eventfd);
+}
+
+#[test]
+fn a_ring_that_finds_nobody_is_lost_or_ends_the_next_wait() {
+    let go = |seats, changes: bool| {
+        let diary = Diary::default();
+        let notes = diary.clone();
+        let outcome = run(with(seats), move || {
+            let place = place();
+            ring(&place);
+            ring(&place);
+            let until_ns = Some(Sim::<0>::now_ns() + 50_000);
+            if changes {
+                // The word says why, and the thread sees it before it waits at all.
+                place.0.store(1, Ordering::Relaxed);
+                assert_eq!(park(&place, 0, until_ns), ParkEnd::Changed);
+                return;
+            }
+            notes.note("first");
+            let first = park(&place, 0, until_ns);
+            notes.note("second");
+            assert_eq!(park(&place, 0, until_ns), ParkEnd::Deadline);
+            let wanted = [ParkEnd::Deadline, ParkEnd::Spurious];
+            assert_eq!(first, wanted[usize::from(seats == Seats::Eventfd)]);
+        });
+        assert_eq!((outcome.rings, outcome.rings_vain), (2, 2));
+        (diary, outcome.parks)
+    };
+    let (diary, parks) = go(Seats::Eventfd, false);
+    assert_eq!(parks, 1, "two rings end one wait, which did not block");
+    let took_ns = diary.when("second") - diary.when("first");
+    let look_ns = costs().own_hit_ns.max(costs().memory_ns);
+    let waits_ns = 2 * costs().syscall_ns + costs().eventfd_wait_ns;
+    assert!(
+        (waits_ns..=waits_ns + look_ns).contains(&took_ns),
+        "{took_ns}"
+    );
+    let (diary, parks) = go(Seats::Futex, false);
+    assert_eq!(parks, 1, "the deadline of the second has passed");
+    assert!(diary.when("second") - diary.when("first") > 40_000);
+    let _ = go(Seats::Eventfd, true);
+}
+
+#[test]
+fn a_changed_word_and_a_ring_always_wake_whatever_the_moment() {
+    // The ring comes at every moment around the falling asleep.
+    for at_ns in (20_000..24_000).step_by(20) {
+        let outcome = run(with(Seats::Eventfd), move || {
+            let place = place();
+            let sleeper = Arc::clone(&place);
+            let thread = spawn(1, move || {
+                while sleeper.0.load(Ordering::Acquire) == 0 {
+                    let _ = park(&sleeper, 0, None);
+                }
+            });
+            work(at_ns - sim::time_ns());
+            place.0.store(1, Ordering::Release);
+            ring(&place);
+            thread.join().unwrap();
+        });
+        assert_eq!(outcome.parks_rung, outcome.parks, "each park by its ring");
+    }
+}
+
+/// How many parks there were of each kind.
+fn kinds(outcome: &Outcome) -> [usize; 2] {
+    let events = outcome.threads.iter().flat_map(|thread| &thread.last);
+    let parks = events.filter(|event| event.kind == EventKind::Park);
+    let eventfds = parks.clone().filter(|event| event.line == 1).count();
+    [parks.count() - eventfds, eventfds]
+}
+
+#[test]
+fn the_seed_draws_the_kinds_of_mixed_seats() {
+    let go = |seed, seats| {
+        let config = Config {
+            seed,
+            ..with(seats)
+        };
+        run(config, || {
+            for _ in 0..4 {
+                let until_ns = Some(Sim::<0>::now_ns() + 1_000);
+                assert_eq!(park(&place(), 0, until_ns), ParkEnd::Deadline);
+            }
+        })
+    };
+    let mut drawn = [0, 0];
+    for seed in 0..20 {
+        let (first, again) = (go(seed, Seats::Mixed), go(seed, Seats::Mixed));
+        assert_eq!(first.hash, again.hash);
+        let [futexes, eventfds] = kinds(&first);
+        drawn = [drawn[0] + futexes, drawn[1] + eventfds];
+        assert_eq!(kinds(&go(seed, Seats::Futex))[1], 0);
+        assert_eq!(kinds(&go(seed, Seats::Eventfd))[0], 0);
+    }
+    assert!(drawn.iter().all(|kind| *kind > 10), "{drawn:?}");
+}
