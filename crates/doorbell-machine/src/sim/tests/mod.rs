@@ -3,6 +3,7 @@
 mod costs;
 mod faults;
 mod litmus;
+mod races;
 mod sched;
 mod wait;
 
