@@ -164,21 +164,19 @@ pub enum LabError {
     },
 
     /// No mutant was chosen.
-    #[error(
-        "no mutant contains `{filter}`; there are: {}",
-        if known.is_empty() {
-            "none in this build, `cargo run --release --features mutants -- sim mutants` has them"
-                .to_owned()
-        } else {
-            known.join(", ")
-        }
-    )]
+    #[error("no mutant contains `{filter}`; there are: {}", known.join(", "))]
     NoSuchMutant {
         /// The text given with `--only`.
         filter: String,
-        /// All mutants of this build.
+        /// All mutants.
         known: Vec<String>,
     },
+
+    /// The mutants are part of another build.
+    #[error(
+        "no mutants in this build; `cargo run --release --features mutants -- sim mutants` has them"
+    )]
+    NoMutants,
 
     /// Mutants that no seed noticed.
     #[error(

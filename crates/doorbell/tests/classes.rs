@@ -1,5 +1,11 @@
 //! Classes: who has which, where it runs, and what the OS is asked for.
 
+#![allow(
+    clippy::disallowed_types,
+    clippy::disallowed_methods,
+    reason = "a test of threads, on threads of its own"
+)]
+
 use doorbell::{Builder, Class, ClassKind, Policy, current_class};
 use futures::channel::{mpsc, oneshot};
 use futures::{SinkExt, StreamExt};
@@ -131,15 +137,19 @@ fn tasks_of_all_classes_wake_each_other() {
 fn lanes_begin_with_the_first_use_of_their_class() {
     let runtime = runtime(2);
     let kinds = |runtime: &doorbell::Runtime| -> Vec<_> {
-        runtime.policies().iter().map(|lane| lane.class()).collect()
+        runtime
+            .policies()
+            .iter()
+            .map(doorbell::LanePolicy::class)
+            .collect()
     };
     runtime.block_on(runtime.spawn(async {})).unwrap();
     assert!(kinds(&runtime).iter().all(|kind| *kind == ClassKind::Fair));
     let batch = runtime.task().class(Class::BATCH);
     runtime.block_on(batch.on(1).spawn(async {})).unwrap();
     let lane = runtime.policies().into_iter();
-    let lane = lane.filter(|lane| lane.class() == ClassKind::Batch);
-    let lane = lane.filter(|lane| lane.core().index() == 1).next().unwrap();
+    let mut lane = lane.filter(|lane| lane.class() == ClassKind::Batch);
+    let lane = lane.find(|lane| lane.core().index() == 1).unwrap();
     // No privilege is needed for this one.
     assert_eq!(lane.got(), Some(Policy::Idle), "{lane}");
     assert!(!kinds(&runtime).contains(&ClassKind::Rt));

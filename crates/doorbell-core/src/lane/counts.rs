@@ -90,4 +90,8 @@ counts! {
     stolen,
     /// Times that the lane was idle and was claimed by somebody who had work for it.
     claims,
+    /// Times that the lane became the sentinel.
+    sentinels,
+    /// Times that it was so no more.
+    sentinels_ended,
 }

@@ -88,10 +88,13 @@ impl<M: Machine> Lane<M> {
             self.end_sentinel();
             return None;
         }
-        if !self.is_sentinel.get() && idle.begin_sentinel() == Sentinel::Taken {
-            return None;
+        if !self.is_sentinel.get() {
+            if idle.begin_sentinel() == Sentinel::Taken {
+                return None;
+            }
+            self.is_sentinel.set(true);
+            self.shared.tally.sentinels.add_owned(1);
         }
-        self.is_sentinel.set(true);
         let after_ns = if wanted {
             SENTINEL_MIN_NS
         } else {
@@ -136,6 +139,8 @@ impl<M: Machine> Lane<M> {
             return;
         }
         let front = self.shared.front();
+        // Counted before another lane can be the one: of all lanes at most one is.
+        self.shared.tally.sentinels_ended.add_owned(1);
         front.crew().idle().end_sentinel();
         M::fence_announce();
         if self.others_wait() {

@@ -54,6 +54,8 @@ const NONE: LaneCounts = LaneCounts {
     thefts: 0,
     stolen: 0,
     claims: 0,
+    sentinels: 0,
+    sentinels_ended: 0,
     rings: 0,
     rings_awake: 0,
     rescues: 0,

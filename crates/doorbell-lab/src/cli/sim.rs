@@ -196,6 +196,10 @@ pub struct MutantsArgs {
     #[arg(long, value_name = "A..B", default_value = "2..=8", value_parser = cores)]
     cores: Span,
 
+    /// What one core may see of another's stores [default: that under which each shows]
+    #[arg(long, value_enum)]
+    memory: Option<Memory>,
+
     /// Only mutants whose name contains this
     #[arg(long, value_name = "SUBSTRING")]
     only: Option<String>,
@@ -215,6 +219,7 @@ impl MutantsArgs {
         MutantsOptions {
             seeds: self.seeds,
             cores: self.cores,
+            memory: self.memory.map(Memory::model),
             only: self.only.clone(),
             here: self.here.clone(),
             json: self.json,

@@ -5,12 +5,16 @@
 use std::fmt::Write as _;
 use std::process::Command;
 
-use doorbell_sim::fuzz::{MUTANTS, Mutant, Span, hunt};
+use doorbell_machine::sim::Memory;
+use doorbell_sim::fuzz::{MUTANTS, Mutant, Shown, Span, hunt};
 use serde::{Deserialize, Serialize};
 
 use super::memory_name;
 use crate::error::LabError;
 use crate::progress::Progress;
+
+/// How much of what was noticed the table shows.
+const WHAT_CHARS: usize = 110;
 
 /// What the user asked for.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -19,6 +23,8 @@ pub struct MutantsOptions {
     pub seeds: Span,
     /// How many cores the runs have.
     pub cores: Span,
+    /// This memory model instead of the one under which each shows.
+    pub memory: Option<Memory>,
     /// Only mutants whose name contains this.
     pub only: Option<String>,
     /// Only the mutant of this name, and in this process.
@@ -38,8 +44,11 @@ pub struct MutantsReport {
 #[derive(Debug, Serialize, Deserialize)]
 struct Row {
     mutant: String,
-    memory: String,
+    /// Absent if it cannot show here.
+    memory: Option<String>,
     killed: bool,
+    /// Why it cannot show here; it was not hunted then.
+    not_here: Option<String>,
     /// How many were run; absent if the process did not live to say so.
     seeds: Option<u64>,
     seed: Option<u64>,
@@ -51,7 +60,7 @@ struct Row {
 /// Hunts the mutants, one after the other.
 ///
 /// # Errors
-/// [`LabError::NoSuchMutant`], [`LabError::System`] if a process cannot be started, and
+/// [`LabError::NoSuchMutant`], [`LabError::NoMutants`], [`LabError::System`] if a process cannot be started, and
 /// [`LabError::Simulation`] if the machine cannot be simulated.
 pub fn mutants(options: &MutantsOptions) -> Result<MutantsReport, LabError> {
     let chosen: Vec<_> = MUTANTS
@@ -64,13 +73,17 @@ pub fn mutants(options: &MutantsOptions) -> Result<MutantsReport, LabError> {
             known: MUTANTS.iter().map(name).collect(),
         });
     }
+    if !cfg!(feature = "mutants") {
+        return Err(LabError::NoMutants);
+    }
     let progress = Progress::steps_on_stderr(chosen.len() as u64, "mutants");
     let mut rows = Vec::new();
     for (number, mutant) in chosen.into_iter().enumerate() {
         progress.at_second(number as u64, &name(mutant));
-        rows.push(match options.here {
-            Some(_) => hunt_here(mutant, options)?,
-            None => hunt_in_child(mutant, options)?,
+        rows.push(match (mutant.shown, &options.here) {
+            (Shown::NotHere(why), _) => not_here(mutant, why),
+            (Shown::Under(memory), Some(_)) => hunt_here(mutant, memory, options)?,
+            (Shown::Under(memory), None) => hunt_in_child(mutant, memory, options)?,
         });
     }
     progress.clear();
@@ -91,13 +104,29 @@ fn is_chosen(name: &str, options: &MutantsOptions) -> bool {
     }
 }
 
-fn hunt_here(mutant: &Mutant, options: &MutantsOptions) -> Result<Row, LabError> {
-    let hunt = hunt(mutant, options.seeds, options.cores, None, |_| ())?;
+fn not_here(mutant: &Mutant, why: &str) -> Row {
+    Row {
+        mutant: name(mutant),
+        memory: None,
+        killed: false,
+        not_here: Some(why.to_owned()),
+        seeds: None,
+        seed: None,
+        shape: None,
+        cores: None,
+        what: None,
+    }
+}
+
+fn hunt_here(mutant: &Mutant, memory: Memory, options: &MutantsOptions) -> Result<Row, LabError> {
+    let memory = options.memory.unwrap_or(memory);
+    let hunt = hunt(mutant, memory, options.seeds, options.cores, |_| ())?;
     let killed = hunt.killed;
     Ok(Row {
         mutant: name(mutant),
-        memory: memory_name(mutant.memory).to_owned(),
+        memory: Some(memory_name(memory).to_owned()),
         killed: killed.is_some(),
+        not_here: None,
         seeds: Some(hunt.seeds),
         seed: killed.as_ref().map(|killed| killed.seed),
         shape: killed.as_ref().map(|killed| killed.shape.to_owned()),
@@ -107,29 +136,50 @@ fn hunt_here(mutant: &Mutant, options: &MutantsOptions) -> Result<Row, LabError>
 }
 
 /// The same in a process of its own, whose crash is a kill too.
-fn hunt_in_child(mutant: &Mutant, options: &MutantsOptions) -> Result<Row, LabError> {
+fn hunt_in_child(
+    mutant: &Mutant,
+    memory: Memory,
+    options: &MutantsOptions,
+) -> Result<Row, LabError> {
     let failed = |source| LabError::System {
         what: "starting this program again",
         source,
     };
+    let memory = memory_name(options.memory.unwrap_or(memory));
     let (seeds, cores) = (options.seeds.to_string(), options.cores.to_string());
     let output = Command::new(std::env::current_exe().map_err(failed)?)
         .args(["sim", "mutants", "--json", "--here", &name(mutant)])
-        .args(["--seeds", &seeds, "--cores", &cores])
+        .args(["--seeds", &seeds, "--cores", &cores, "--memory", memory])
         .output()
         .map_err(failed)?;
     let report: Option<MutantsReport> = serde_json::from_slice(&output.stdout).ok();
     let row = report.and_then(|report| report.mutants.into_iter().next());
+    // One that only says that something is wrong has not crashed.
+    if row.is_none() && matches!(output.status.code(), Some(1 | 2)) {
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        return Err(failed(std::io::Error::other(said)));
+    }
     Ok(row.unwrap_or_else(|| Row {
         mutant: name(mutant),
-        memory: memory_name(mutant.memory).to_owned(),
+        memory: Some(memory.to_owned()),
         killed: true,
+        not_here: None,
         seeds: None,
         seed: None,
         shape: None,
         cores: None,
         what: Some(format!("the process crashed: {}", output.status)),
     }))
+}
+
+/// The first line, as far as it has room in the table.
+fn shortened(what: &str) -> String {
+    let line = what.lines().next().unwrap_or_default();
+    let cut = line.char_indices().nth(WHAT_CHARS);
+    cut.map_or_else(
+        || line.to_owned(),
+        |(end, _)| format!("{}…", line[..end].trim_end()),
+    )
 }
 
 impl MutantsReport {
@@ -142,19 +192,22 @@ impl MutantsReport {
         // Writing to a string does not fail.
         for row in &self.mutants {
             let seeds = row.seeds.map_or("-".to_owned(), |seeds| seeds.to_string());
-            let what = row.what.as_deref().unwrap_or("NOBODY");
+            let not_here = row.not_here.as_ref().map(|why| format!("not here: {why}"));
+            let what = row.what.as_ref().or(not_here.as_ref());
+            let what = what.map_or("NOBODY".to_owned(), |what| shortened(what));
             let _ = writeln!(
                 text,
-                "{:<24} {:<6} {seeds:>7}  {:<11} {}",
+                "{:<24} {:<6} {seeds:>7}  {:<11} {what}",
                 row.mutant,
-                row.memory,
+                row.memory.as_deref().unwrap_or("-"),
                 row.shape.as_deref().unwrap_or("-"),
-                what.lines().next().unwrap_or_default()
             );
         }
         let killed = self.mutants.iter().filter(|row| row.killed).count();
         let all = self.mutants.len();
         let _ = writeln!(text, "\n{killed} of {all} mutants were noticed");
+        let not_here = self.mutants.iter().filter(|row| row.not_here.is_some());
+        let _ = writeln!(text, "{} cannot show here", not_here.count());
         text
     }
 
@@ -171,7 +224,8 @@ impl MutantsReport {
     /// # Errors
     /// [`LabError::MutantsLive`] names those that were not.
     pub fn check(&self) -> Result<(), LabError> {
-        let alive = self.mutants.iter().filter(|row| !row.killed);
+        let is_alive = |row: &&Row| !row.killed && row.not_here.is_none();
+        let alive = self.mutants.iter().filter(is_alive);
         let names: Vec<String> = alive.map(|row| row.mutant.clone()).collect();
         if names.is_empty() {
             Ok(())

@@ -1,6 +1,7 @@
 //! Cells, lines and counters of the simulated machine.
 
 use super::config::EventKind;
+use super::races::{Access, Shade};
 use super::words::Tag;
 use super::world::{World, look, look_anyway, look_from_anywhere, step};
 use crate::{Cell, Counter, Line, Ordering};
@@ -11,6 +12,7 @@ use std::sync::atomic::AtomicU64;
 pub struct SimCell<T> {
     value: UnsafeCell<T>,
     place: Place,
+    shade: Shade,
 }
 
 /// Where a cell lies; apart, so that a value can be moved out of its cell.
@@ -34,12 +36,14 @@ impl<T> Cell<T> for SimCell<T> {
         SimCell {
             value: UnsafeCell::new(value),
             place: Place(Tag::new()),
+            shade: Shade::of_new_cell(),
         }
     }
     #[inline]
     fn with<R>(&self, f: impl FnOnce(*const T) -> R) -> R {
         let _ = step(|world| {
             let line = world.line_of(&self.place.0);
+            world.note_access(&self.shade, Access::Read);
             let cost = world
                 .lines
                 .read(line, world.cpu, world.now_ns, &mut world.rng);
@@ -51,6 +55,7 @@ impl<T> Cell<T> for SimCell<T> {
     fn with_mut<R>(&self, f: impl FnOnce(*mut T) -> R) -> R {
         let _ = step(|world| {
             let line = world.line_of(&self.place.0);
+            world.note_access(&self.shade, Access::Write);
             let cost = world.write_line(line);
             world.event(EventKind::Write, line, cost);
         });

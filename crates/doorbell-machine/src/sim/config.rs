@@ -50,6 +50,16 @@ pub struct Config {
     pub time_max_ns: u64,
     /// How many bytes of stack a thread has.
     pub stack_bytes: usize,
+    /// Whether accesses to a cell must be in an order that the orderings of the atomics make. Each
+    /// access then costs the host time that grows with the number of threads. Only under
+    /// [`Memory::Sc`].
+    pub races: bool,
+}
+
+impl Config {
+    pub(super) fn looks_for_races(&self) -> bool {
+        self.races && self.memory == Memory::Sc
+    }
 }
 
 impl Default for Config {
@@ -64,6 +74,7 @@ impl Default for Config {
             events_max: 20_000_000,
             time_max_ns: 60_000_000_000,
             stack_bytes: 256 << 10,
+            races: false,
         }
     }
 }
@@ -234,6 +245,20 @@ pub enum Failure {
     BareFence {
         /// The name of the thread.
         thread: String,
+    },
+    /// Two threads used a cell, one of them to write it, and nothing orders the two.
+    #[error(
+        "race: thread `{second}` {does} what thread `{first}` {did}, and no ordering stands between the two"
+    )]
+    Race {
+        /// The name of the thread that came first.
+        first: String,
+        /// What it did: `read` or `wrote`.
+        did: &'static str,
+        /// The name of the thread that came second.
+        second: String,
+        /// What that one did.
+        does: &'static str,
     },
     /// What the run itself found wrong ([`fail`](super::fail)).
     #[error("{0}")]

@@ -27,6 +27,7 @@ mod config;
 mod faults;
 mod lines;
 mod queue;
+mod races;
 mod rng;
 mod run;
 mod sched;
@@ -143,6 +144,7 @@ fn fence_after_rmw() {
     let _ = step(|world| {
         let cost = world.config.machine.costs.fence_ns;
         world.event(EventKind::Fence, 0, cost);
+        world.note_fence();
         let thread = &world.threads[world.current as usize];
         if thread.has_stored {
             let thread = thread.name.clone();

@@ -227,6 +227,10 @@ impl World {
         let thread = self.threads.len() as u32;
         self.threads
             .push(Thread::new(spec.name, cpu, Policy::default()));
+        let starter = (self.current != NOBODY).then_some(self.current);
+        if let Some(races) = &mut self.races {
+            races.begin(thread, starter);
+        }
         self.cpus[cpu as usize].threads += 1;
         self.born.push(born);
         let time_ns = self.now_ns.saturating_add(after_ns);

@@ -355,6 +355,11 @@ pub(super) fn join(thread: u32) {
         world.block(Wait::Join);
         Waits::Yes
     });
+    let _ = look(|world| {
+        if let Some(races) = &mut world.races {
+            races.join(world.current, thread);
+        }
+    });
 }
 
 /// What a futex compares: the value that all see.

@@ -6,6 +6,7 @@
 use super::buffer::Pending;
 use super::config::{EventKind, Failure};
 use super::queue::What;
+use super::races::Shade;
 use super::world::{World, look, look_anyway, step};
 use crate::{Ordering, PtrWord, Word};
 use std::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64};
@@ -73,6 +74,7 @@ pub(super) struct Core {
     only: AtomicU32,
     /// How many stores to it lie in store buffers.
     pending: AtomicU32,
+    shade: Shade,
 }
 
 impl Core {
@@ -82,6 +84,7 @@ impl Core {
             tag: Tag::new(),
             only: AtomicU32::new(look(|world| world.current + 1).unwrap_or(0)),
             pending: AtomicU32::new(0),
+            shade: Shade::default(),
         }
     }
 
@@ -103,36 +106,45 @@ impl Core {
     }
 
     #[inline]
-    pub(super) fn load(&self) -> *mut () {
-        step(|world| world.load(self)).unwrap_or_else(|| self.plainly(Core::get))
+    pub(super) fn load(&self, order: Ordering) -> *mut () {
+        step(|world| world.load(self, order)).unwrap_or_else(|| self.plainly(Core::get))
     }
 
     #[inline]
-    fn store(&self, value: *mut ()) {
-        step(|world| world.store(self, value)).unwrap_or_else(|| self.plainly(|it| it.set(value)));
+    fn store(&self, value: *mut (), order: Ordering) {
+        step(|world| world.store(self, value, order))
+            .unwrap_or_else(|| self.plainly(|it| it.set(value)));
     }
 
     /// Changes the value to what `f` says, if it says something; returns the value before.
     #[inline]
-    fn change(&self, f: impl Fn(*mut ()) -> Option<*mut ()>) -> *mut () {
+    fn change(
+        &self,
+        (ok, fail): (Ordering, Ordering),
+        f: impl Fn(*mut ()) -> Option<*mut ()>,
+    ) -> *mut () {
         let _ = look(|world| world.is_tso()).is_some_and(|tso| tso && step(World::flush).is_some());
         let change = |it: &Core| {
             let before = it.get();
-            if let Some(after) = f(before) {
-                it.set(after);
-            }
-            before
+            let after = f(before);
+            it.set(after.unwrap_or(before));
+            (before, after.is_some())
         };
         step(|world| {
             let line = world.line_of(&self.tag);
             world.note_touch(self);
-            let before = change(self);
+            let (before, has_changed) = change(self);
+            if has_changed {
+                world.note_change(&self.shade, ok);
+            } else {
+                world.note_load(&self.shade, fail);
+            }
             world.threads[world.current as usize].has_stored = false;
             let cost = world.write_line(line) + world.config.machine.costs.rmw_extra_ns;
             world.event(EventKind::Rmw, line, cost);
             before
         })
-        .unwrap_or_else(|| self.plainly(change))
+        .unwrap_or_else(|| self.plainly(change).0)
     }
 }
 
@@ -157,9 +169,10 @@ impl World {
     }
 
     #[inline]
-    fn load(&mut self, core: &Core) -> *mut () {
+    fn load(&mut self, core: &Core, order: Ordering) -> *mut () {
         let line = self.line_of(&core.tag);
         self.note_touch(core);
+        self.note_load(&core.shade, order);
         let buffer = &self.threads[self.current as usize].buffer;
         if !buffer.is_empty()
             && let Some(value) = buffer.newest(core)
@@ -174,9 +187,10 @@ impl World {
     }
 
     #[inline]
-    fn store(&mut self, core: &Core, value: *mut ()) {
+    fn store(&mut self, core: &Core, value: *mut (), order: Ordering) {
         let line = self.line_of(&core.tag);
         self.note_touch(core);
+        self.note_store(&core.shade, order);
         self.threads[self.current as usize].has_stored = true;
         if self.is_tso() {
             return self.store_later(core, value, line);
@@ -295,9 +309,10 @@ macro_rules! word {
 
         impl $name {
             #[inline]
-            fn change(&self, f: impl Fn($value) -> $value) -> $value {
+            fn change(&self, order: Ordering, f: impl Fn($value) -> $value) -> $value {
                 let of = |ptr: *mut ()| ptr.addr() as $value;
-                of(self.0.change(|before| Some(kept(f(of(before)).into()))))
+                let change = |before| Some(kept(f(of(before)).into()));
+                of(self.0.change((order, order), change))
             }
         }
 
@@ -306,47 +321,48 @@ macro_rules! word {
                 $name(Core::new(kept(value.into())))
             }
             #[inline]
-            fn load(&self, _order: Ordering) -> $value {
-                self.0.load().addr() as $value
+            fn load(&self, order: Ordering) -> $value {
+                self.0.load(order).addr() as $value
             }
             #[inline]
-            fn store(&self, value: $value, _order: Ordering) {
-                self.0.store(kept(value.into()));
+            fn store(&self, value: $value, order: Ordering) {
+                self.0.store(kept(value.into()), order);
             }
             #[inline]
-            fn swap(&self, value: $value, _order: Ordering) -> $value {
-                self.change(|_| value)
+            fn swap(&self, value: $value, order: Ordering) -> $value {
+                self.change(order, |_| value)
             }
             #[inline]
-            fn fetch_or(&self, bits: $value, _order: Ordering) -> $value {
-                self.change(|before| before | bits)
+            fn fetch_or(&self, bits: $value, order: Ordering) -> $value {
+                self.change(order, |before| before | bits)
             }
             #[inline]
-            fn fetch_and(&self, bits: $value, _order: Ordering) -> $value {
-                self.change(|before| before & bits)
+            fn fetch_and(&self, bits: $value, order: Ordering) -> $value {
+                self.change(order, |before| before & bits)
             }
             #[inline]
-            fn fetch_xor(&self, bits: $value, _order: Ordering) -> $value {
-                self.change(|before| before ^ bits)
+            fn fetch_xor(&self, bits: $value, order: Ordering) -> $value {
+                self.change(order, |before| before ^ bits)
             }
             #[inline]
-            fn fetch_add(&self, value: $value, _order: Ordering) -> $value {
-                self.change(|before| before.wrapping_add(value))
+            fn fetch_add(&self, value: $value, order: Ordering) -> $value {
+                self.change(order, |before| before.wrapping_add(value))
             }
             #[inline]
-            fn fetch_sub(&self, value: $value, _order: Ordering) -> $value {
-                self.change(|before| before.wrapping_sub(value))
+            fn fetch_sub(&self, value: $value, order: Ordering) -> $value {
+                self.change(order, |before| before.wrapping_sub(value))
             }
             #[inline]
             fn compare_exchange(
                 &self,
                 seen: $value,
                 new: $value,
-                _ok: Ordering,
-                _fail: Ordering,
+                ok: Ordering,
+                fail: Ordering,
             ) -> Result<$value, $value> {
                 let (old, new) = (kept(seen.into()), kept(new.into()));
-                let before = self.0.change(|before| (before == old).then_some(new));
+                let change = |before| (before == old).then_some(new);
+                let before = self.0.change((ok, fail), change);
                 let before = before.addr() as $value;
                 if before == seen {
                     Ok(before)
@@ -380,28 +396,27 @@ impl<T> PtrWord<T> for SimPtr<T> {
         SimPtr(Core::new(ptr.cast()), std::marker::PhantomData)
     }
     #[inline]
-    fn load(&self, _order: Ordering) -> *mut T {
-        self.0.load().cast()
+    fn load(&self, order: Ordering) -> *mut T {
+        self.0.load(order).cast()
     }
     #[inline]
-    fn store(&self, ptr: *mut T, _order: Ordering) {
-        self.0.store(ptr.cast());
+    fn store(&self, ptr: *mut T, order: Ordering) {
+        self.0.store(ptr.cast(), order);
     }
     #[inline]
-    fn swap(&self, ptr: *mut T, _order: Ordering) -> *mut T {
-        self.0.change(|_| Some(ptr.cast())).cast()
+    fn swap(&self, ptr: *mut T, order: Ordering) -> *mut T {
+        self.0.change((order, order), |_| Some(ptr.cast())).cast()
     }
     #[inline]
     fn compare_exchange_weak(
         &self,
         seen: *mut T,
         new: *mut T,
-        _ok: Ordering,
-        _fail: Ordering,
+        ok: Ordering,
+        fail: Ordering,
     ) -> Result<*mut T, *mut T> {
-        let before = self
-            .0
-            .change(|it| (it == seen.cast()).then_some(new.cast()));
+        let change = |it| (it == seen.cast()).then_some(new.cast());
+        let before = self.0.change((ok, fail), change);
         let before = before.cast::<T>();
         if before == seen {
             Ok(before)

@@ -3,6 +3,7 @@
 use super::config::{Config, Event, EventKind, Failure, Memory};
 use super::lines::{Lines, NOBODY};
 use super::queue::{Due, Queue, What};
+use super::races::Races;
 use super::rng::Rng;
 use super::sched::Cpu;
 use super::thread::{Doing, Thread};
@@ -147,6 +148,7 @@ pub(super) struct World {
     pub(super) rng: Rng,
     pub(super) program_rng: Rng,
     pub(super) lines: Lines,
+    pub(super) races: Option<Box<Races>>,
     pub(super) cpus: Vec<Cpu>,
     pub(super) threads: Vec<Thread>,
     /// Threads that were started and have no stack yet.
@@ -204,6 +206,7 @@ impl World {
             rng: Rng::new(config.seed, 1),
             program_rng: Rng::new(config.seed, 2),
             lines: Lines::new(spec),
+            races: config.looks_for_races().then(Box::default),
             cpus,
             threads: Vec::new(),
             born: Vec::new(),

@@ -1,20 +1,9 @@
 //! Mutants: a line broken on purpose, and the seed that notices.
 
 use doorbell_machine::Bug;
-use doorbell_machine::sim::{Failure, MachineSpec, Memory, RunError};
+use doorbell_machine::sim::{Failure, Memory, RunError};
 
-use super::{Shape, Span, setup};
-
-/// A mutant, and what it is run through.
-#[derive(Clone, Copy, Debug)]
-pub struct Mutant {
-    /// The broken line.
-    pub bug: Bug,
-    /// The memory model under which it is wrong.
-    pub memory: Memory,
-    /// The shapes, on a machine with that mutant.
-    pub shapes: &'static [Shape],
-}
+use super::{Mutant, Span, setup};
 
 /// How a hunt ended.
 #[derive(Clone, Debug)]
@@ -40,15 +29,15 @@ pub struct Killed {
     pub failure: Failure,
 }
 
-/// Runs seeds until one notices the mutant. `before` is told of each seed.
+/// Runs seeds through the mutant's shapes until one notices it. `before` is told of each.
 ///
 /// # Errors
 /// [`RunError`] if a run could not begin.
 pub fn hunt(
     mutant: &Mutant,
+    memory: Memory,
     seeds: Span,
     cores: Span,
-    profile: Option<&MachineSpec>,
     mut before: impl FnMut(u64),
 ) -> Result<Hunt, RunError> {
     let mut hunt = Hunt {
@@ -59,7 +48,7 @@ pub fn hunt(
     for seed in seeds.iter() {
         before(seed);
         hunt.seeds += 1;
-        let setup = setup(seed, cores, mutant.memory, profile);
+        let setup = setup(seed, cores, memory, None);
         for shape in mutant.shapes {
             let outcome = (shape.run)(&setup, None)?;
             if let Some(failure) = outcome.failure {

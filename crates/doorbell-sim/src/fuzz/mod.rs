@@ -16,10 +16,10 @@ mod tests;
 
 use doorbell_machine::sim::{MachineSpec, Memory, Outcome, RunError, Sink};
 
-pub use hunt::{Hunt, Killed, Mutant, hunt};
+pub use hunt::{Hunt, Killed, hunt};
 pub use machine::machine_for;
 pub use marks::{RARE_PERCENT, why_rare};
-pub use mutants::MUTANTS;
+pub use mutants::{MUTANTS, Mutant, Shown};
 pub use run::{Found, Fuzzed, MarkRow, Plan, Tally, What, fuzz};
 pub use shapes::SHAPES;
 pub use span::{CORES_MAX, Span, SpanError};

@@ -1,54 +1,113 @@
-//! The mutants that the scenarios are to notice.
+//! All mutants: what the scenarios are to notice, and what they cannot.
 //!
-//! Each is a build of all protocols of its own, which takes long, so they come with the feature
-//! `mutants` only. Not in the list are those whose broken ordering no x86 shows, whatever a seed
-//! does: a store that is Relaxed instead of Release, a fence behind a read-modify-write. The model
-//! checker kills them.
+//! Each that they can is a build of all protocols of its own, which takes long, so the shapes with
+//! the mutants in them come with the feature `mutants` only.
 
-use super::Mutant;
+use super::Shape;
+use doorbell_machine::Bug;
+use doorbell_machine::sim::Memory;
 
-/// The mutants.
-#[cfg(not(feature = "mutants"))]
-pub const MUTANTS: &[Mutant] = &[];
-
-/// The mutants.
-#[cfg(feature = "mutants")]
-pub const MUTANTS: &[Mutant] = &with_feature::LIST;
-
-#[cfg(feature = "mutants")]
-mod with_feature {
-    use doorbell_machine::Bug;
-    use doorbell_machine::sim::Memory;
-
-    use super::super::shapes::shapes;
-    use super::Mutant;
-
-    /// A mutant that is wrong under every memory model.
-    macro_rules! mutants {
-        ($($bug:ident),+ $(,)?) => {
-            [$(Mutant {
-                bug: Bug::$bug,
-                memory: Memory::Sc,
-                shapes: &const { shapes::<{ Bug::$bug as u8 }>() },
-            }),+]
-        };
-    }
-
-    pub(super) const LIST: [Mutant; 15] = mutants![
-        BellClearAfterTake,
-        BellNoRecheck,
-        BellAnnounceBlind,
-        BellNoRing,
-        MailboxNoStalledRule,
-        MailboxPushBlind,
-        TaskForgetWake,
-        TaskSubmitWhileRunning,
-        TaskJoinWakerBlind,
-        TaskSeizeRunning,
-        TaskLeaveForgotten,
-        CallSleepSilently,
-        WheelFireBlind,
-        QueueClaimBlind,
-        IdleClaimBlind,
-    ];
+/// A mutant, and how the simulator stands to it.
+#[derive(Clone, Copy, Debug)]
+pub struct Mutant {
+    /// The broken line.
+    pub bug: Bug,
+    /// Whether it can show here.
+    pub shown: Shown,
+    /// The shapes, on a machine with that mutant: those it is run through. None without the feature
+    /// `mutants`, and none of what cannot show.
+    pub shapes: &'static [Shape],
 }
+
+/// Whether a mutant can show in the simulator.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Shown {
+    /// Some seed notices it under this memory model.
+    Under(Memory),
+    /// None can, for this reason.
+    NotHere(&'static str),
+}
+
+/// Why a fence that is missing is not missed.
+const FENCE: &str =
+    "the fence stands behind a read-modify-write, which is the barrier on x86; loom kills it";
+
+/// The shapes with the mutant of this number.
+macro_rules! shapes {
+    ($bug:ident) => {{
+        #[cfg(feature = "mutants")]
+        {
+            &const { super::shapes::shapes::<{ Bug::$bug as u8 }>() }
+        }
+        #[cfg(not(feature = "mutants"))]
+        {
+            &[]
+        }
+    }};
+}
+
+/// One row of the list.
+macro_rules! mutant {
+    ($bug:ident not_here $why:expr) => {
+        Mutant {
+            bug: Bug::$bug,
+            shown: Shown::NotHere($why),
+            shapes: &[],
+        }
+    };
+    ($bug:ident $memory:ident) => {
+        Mutant {
+            bug: Bug::$bug,
+            shown: Shown::Under(Memory::$memory),
+            shapes: shapes!($bug),
+        }
+    };
+}
+
+/// The list: each mutant, and under what it shows.
+macro_rules! mutants {
+    ($($bug:ident: $kind:ident $($why:expr)?),+ $(,)?) => {
+        &[$(mutant!($bug $kind $($why)?)),+]
+    };
+}
+
+/// All mutants, in the order of [`Bug::ALL`].
+pub const MUTANTS: &[Mutant] = mutants![
+    BellClearAfterTake: Sc,
+    BellNoRecheck: Sc,
+    // A store in place of an exchange: under `sc` only the look for races notices.
+    BellAnnounceBlind: Tso,
+    BellNoAnnounceFence: not_here FENCE,
+    BellNoRing: Sc,
+    BellNotifyRelaxed: Sc,
+    MailboxNoRecheckFence: not_here FENCE,
+    MailboxNoStalledRule: Sc,
+    MailboxPushRelaxed: Sc,
+    MailboxTakeRelaxed: Sc,
+    MailboxPushBlind: Sc,
+    TaskForgetWake: Sc,
+    TaskWakeRelaxed: Sc,
+    TaskSubmitWhileRunning: Sc,
+    TaskCompleteRelaxed: Sc,
+    TaskDropRelaxed: Sc,
+    TaskJoinWakerBlind: Sc,
+    TaskSeizeRunning: Sc,
+    TaskLeaveForgotten: Sc,
+    CallSleepSilently: Sc,
+    CallDoneRelaxed: Sc,
+    CallTouchAfterDone: Sc,
+    ParcelReturnRelaxed: Sc,
+    PoolLeaveRelaxed: Sc,
+    ManyEndRelaxed: Sc,
+    ManyTouchAfterEnd: Sc,
+    WheelFireBlind: Sc,
+    RestWithoutALook: Sc,
+    RestNoEpoch: Sc,
+    QueuePushRelaxed: Sc,
+    QueueClaimBlind: Sc,
+    IdleNoAnnounceFence: not_here FENCE,
+    IdleClaimBlind: Sc,
+    IdleSentinelBlind: Sc,
+    IdleUnlistBlind: Sc,
+    IdleNoUnlistFence: not_here FENCE,
+];

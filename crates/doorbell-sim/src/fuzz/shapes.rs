@@ -6,10 +6,10 @@ use super::{Setup, Shape};
 use crate::scenario::{self, OWN_CPUS};
 
 /// The shapes that are fuzzed.
-pub const SHAPES: [Shape; 5] = shapes::<0>();
+pub const SHAPES: [Shape; 6] = shapes::<0>();
 
 /// The same on a machine with the mutant of this number.
-pub(super) const fn shapes<const BUG: u8>() -> [Shape; 5] {
+pub(super) const fn shapes<const BUG: u8>() -> [Shape; 6] {
     [
         Shape {
             name: "two-lanes",
@@ -30,6 +30,11 @@ pub(super) const fn shapes<const BUG: u8>() -> [Shape; 5] {
             name: "leaps",
             about: "everything, while the clock jumps by years",
             run: leaps::<BUG>,
+        },
+        Shape {
+            name: "paused",
+            about: "tasks and timers by a clock that stands still while there is anything to do",
+            run: paused::<BUG>,
         },
         Shape {
             name: "ends",
@@ -53,6 +58,10 @@ fn storm<const BUG: u8>(setup: &Setup, sink: Option<Sink>) -> Result<Outcome, Ru
 
 fn leaps<const BUG: u8>(setup: &Setup, sink: Option<Sink>) -> Result<Outcome, RunError> {
     run::<BUG>(scenario::Shape::leaps(), setup, sink)
+}
+
+fn paused<const BUG: u8>(setup: &Setup, sink: Option<Sink>) -> Result<Outcome, RunError> {
+    run::<BUG>(scenario::Shape::paused(), setup, sink)
 }
 
 fn ends<const BUG: u8>(setup: &Setup, sink: Option<Sink>) -> Result<Outcome, RunError> {

@@ -7,8 +7,8 @@ use doorbell_machine::sim::{self, Config, Failure, MachineSpec, Memory, Outcome,
 use doorbell_machine::{Bug, Machine, Mark, Ordering, Sim, Word};
 
 use super::{
-    CORES_MAX, Fuzzed, Mutant, Plan, SHAPES, Setup, Shape, Span, SpanError, What, fuzz, hunt,
-    machine_for,
+    CORES_MAX, Fuzzed, MUTANTS, Mutant, Plan, SHAPES, Setup, Shape, Shown, Span, SpanError, What,
+    fuzz, hunt, machine_for,
 };
 use crate::profile::Profile;
 
@@ -133,19 +133,32 @@ fn a_run_that_cannot_be_repeated_is_found() {
 fn a_hunt_ends_at_the_seed_that_notices() {
     const MUTANT: Mutant = Mutant {
         bug: Bug::BellNoRing,
-        memory: Memory::Sc,
+        shown: Shown::Under(Memory::Sc),
         shapes: &[ADDS, FAILS],
     };
     let mut told = 0;
-    let killed = hunt(&MUTANT, span("0..50"), span("2"), None, |_| told += 1);
+    let killed = hunt(&MUTANT, Memory::Sc, span("0..50"), span("2"), |_| told += 1);
     let killed = killed.expect("it can be simulated");
     assert_eq!((killed.bug, killed.seeds, told), (Bug::BellNoRing, 18, 18));
     let by = killed.killed.expect("17 notices");
     assert_eq!((by.seed, by.shape, by.cores), (17, "fails", 2));
-    let lived = hunt(&MUTANT, span("20..50"), span("2"), None, |_| ());
+    let lived = hunt(&MUTANT, Memory::Sc, span("20..50"), span("2"), |_| ());
     let lived = lived.expect("it can be simulated");
     assert_eq!(lived.seeds, 30);
     assert!(lived.killed.is_none());
+}
+
+#[test]
+fn every_mutant_is_in_the_list_once() {
+    let listed: Vec<Bug> = MUTANTS.iter().map(|mutant| mutant.bug).collect();
+    assert_eq!(listed, Bug::ALL);
+    let not_here = |mutant: &&Mutant| matches!(mutant.shown, Shown::NotHere(_));
+    assert!(
+        MUTANTS
+            .iter()
+            .filter(not_here)
+            .all(|it| it.shapes.is_empty())
+    );
 }
 
 #[test]

@@ -7,7 +7,8 @@ use doorbell_core::lane::{IdlePolicy, Lane, LaneConfig, LaneCounts, LaneShared};
 use doorbell_core::mailbox::Front;
 use doorbell_core::switches::{SwitchWord, Switches};
 use doorbell_core::task::{BodyVtable, Join, Kind, launch, write_body};
-use doorbell_core::wheel::Clock;
+use doorbell_core::wait::block_on_inside;
+use doorbell_core::wheel::{AtRest, Clock};
 use doorbell_machine::sim::{self, SimCounter, SimThread};
 use doorbell_machine::{Machine, Sim, ThreadError, ThreadHandle, ThreadSpec};
 use std::sync::Arc;
@@ -18,6 +19,8 @@ pub(super) struct CrewConfig {
     pub(super) lanes: usize,
     pub(super) idle: IdlePolicy,
     pub(super) switches: Switches,
+    /// Their clock stands still until nothing is left to do.
+    pub(super) paused: bool,
 }
 
 /// The lanes of a run: lane `n` is the thread on CPU `n`.
@@ -25,12 +28,15 @@ pub(super) struct CrewConfig {
 pub(super) struct Lanes<const BUG: u8> {
     shared: Vec<Arc<LaneShared<Sim<BUG>>>>,
     pub(super) ledger: Arc<Ledger>,
+    pub(super) clock: Arc<Clock<Sim<BUG>>>,
     /// Each front has a share.
     switches: Arc<SwitchWord<SimCounter>>,
 }
 
 /// How long after one lane the next is asked to end, at most.
 const CLOSE_APART_NS: u64 = 60_000;
+/// By when a lane that was rung is awake, mostly.
+const WAKE_NS: u64 = 8_000;
 
 /// The threads of a run's lanes.
 pub(super) type Threads = Vec<SimThread>;
@@ -42,7 +48,6 @@ impl<const BUG: u8> Lanes<BUG> {
         ledger: Arc<Ledger>,
     ) -> Result<(Arc<Self>, Threads), ThreadError> {
         let switches = Arc::new(SwitchWord::new(config.switches));
-        let clock = Arc::new(Clock::default());
         let cpus = Sim::<BUG>::topology().cpus;
         let distance = |a: usize, b: usize| match (&cpus[a], &cpus[b]) {
             (a, b) if a.smt == b.smt => 0,
@@ -51,6 +56,15 @@ impl<const BUG: u8> Lanes<BUG> {
             _ => 3,
         };
         let fronts = Crew::new(config.lanes, &switches, distance);
+        let clock = Arc::new(if config.paused {
+            let told = Arc::clone(&ledger);
+            Clock::paused(fronts[0].clone(), move || {
+                told.check_rest();
+                AtRest::Nobody
+            })
+        } else {
+            Clock::default()
+        });
         let idle = LaneConfig { idle: config.idle };
         let shared: Vec<_> = fronts
             .into_iter()
@@ -72,6 +86,7 @@ impl<const BUG: u8> Lanes<BUG> {
         let lanes = Lanes {
             shared,
             ledger,
+            clock,
             switches,
         };
         Ok((Arc::new(lanes), threads))
@@ -89,6 +104,11 @@ impl<const BUG: u8> Lanes<BUG> {
         self.front(0).crew()
     }
 
+    /// Waits for a future, on a thread that is no lane: watches for so long, then parks.
+    pub(super) fn wait_for<F: Future>(&self, future: F, watch_ns: u64) -> F::Output {
+        block_on_inside(&self.clock, future, watch_ns)
+    }
+
     /// All counts of all lanes.
     pub(super) fn counts(&self) -> Vec<LaneCounts> {
         self.shared.iter().map(|shared| shared.counts()).collect()
@@ -97,19 +117,28 @@ impl<const BUG: u8> Lanes<BUG> {
     /// Asks all lanes to end, and waits until they have.
     pub(super) fn close(&self, threads: Threads) {
         self.shared.iter().for_each(|shared| shared.close());
+        Self::join(threads);
+    }
+
+    /// The same, one after the other, each a little later than the one before, and some while they
+    /// wake up.
+    pub(super) fn close_slowly(&self, threads: Threads) {
+        for shared in &self.shared {
+            if sim::random().is_multiple_of(2) {
+                shared.front().request_pass();
+                sim::work(sim::random() % WAKE_NS);
+            }
+            shared.close();
+            sim::sleep(sim::random() % CLOSE_APART_NS);
+        }
+        Self::join(threads);
+    }
+
+    fn join(threads: Threads) {
         for thread in threads {
             // A panic ends the whole run, so there is none.
             let _ = thread.join();
         }
-    }
-
-    /// The same, one after the other, each a little later than the one before.
-    pub(super) fn close_slowly(&self, threads: Threads) {
-        for shared in &self.shared {
-            shared.close();
-            sim::sleep(sim::random() % CLOSE_APART_NS);
-        }
-        self.close(threads);
     }
 
     /// Launches a task or a call.

@@ -124,15 +124,31 @@ impl Ledger {
         self.steps.get()
     }
 
-    /// A timer for that time has fired, and its task runs.
-    pub(super) fn note_timer(&self, due_ns: u64, now_ns: u64) {
+    /// A timer for that time has fired, and its task runs. A clock that stands still goes on to
+    /// that very time.
+    pub(super) fn note_timer(&self, due_ns: u64, now_ns: u64, stands: bool) {
         self.timers.add_shared(1);
         if now_ns < due_ns {
             let early_ns = due_ns - now_ns;
             sim::fail(format!("never early: a timer fired {early_ns} ns too soon"));
         }
         let late_ns = now_ns.saturating_sub(due_ns);
+        if stands && late_ns > 0 {
+            sim::fail(format!(
+                "rest: a clock that stood still went {late_ns} ns beyond a timer"
+            ));
+        }
         self.latest_ns.set(self.latest_ns.get().max(late_ns));
+    }
+
+    /// A clock that stands still goes on: nothing must be left to do.
+    pub(super) fn check_rest(&self) {
+        let posts = self.balance().posts;
+        if posts > 0 {
+            sim::fail(format!(
+                "rest: the clock went on before {posts} posts had run"
+            ));
+        }
     }
 
     pub(super) fn timers(&self) -> u64 {

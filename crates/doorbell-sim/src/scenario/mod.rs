@@ -18,12 +18,14 @@ mod shape;
 #[cfg(test)]
 mod tests;
 mod timer;
+mod told;
 
 pub use program::Repertoire;
 pub(crate) use shape::OWN_CPUS;
 pub use shape::Shape;
 
 use crew::{CrewConfig, Lanes, Threads};
+use doorbell_core::wheel::Holds;
 use doorbell_machine::sim::{self, Outcome, RunError, SimCounter, SimThread, Sink};
 use doorbell_machine::{Counter, Machine, Sim, ThreadError, ThreadHandle, ThreadSpec};
 use ledger::Ledger;
@@ -81,6 +83,27 @@ const SETTLE_NS: u64 = 1_000_000;
 /// After how long lanes end that do so while programs run, at most.
 const ENDS_MAX_NS: u64 = 700_000;
 
+/// Starts the threads that are no lanes. A clock that stands still goes on only while one of them
+/// waits inside. All are inside before any of them runs: one that came while the clock goes on would
+/// not hold it any more.
+fn start_foreigners<const BUG: u8>(
+    shape: &Shape,
+    player: &Player<BUG>,
+) -> Result<Threads, ThreadError> {
+    let clock = &player.lanes.clock;
+    let inside = (0..shape.foreign).map(|_| clock.inside(Holds::No));
+    let inside: Vec<_> = inside.collect();
+    let start = |(foreigner, inside)| {
+        let (player, steps) = (player.clone(), shape.steps);
+        let body = move || {
+            player.play_outside(steps);
+            drop(inside);
+        };
+        spawn::<BUG>("foreign", shape.foreign_cpu(foreigner), body)
+    };
+    inside.into_iter().enumerate().map(start).collect()
+}
+
 /// The first thread of a run.
 fn play<const BUG: u8>(shape: &Shape, plan: &Plan, ledger: Arc<Ledger>) -> Result<(), ThreadError> {
     Sim::<BUG>::bind_thread(&[shape.main_cpu()])?;
@@ -88,6 +111,7 @@ fn play<const BUG: u8>(shape: &Shape, plan: &Plan, ledger: Arc<Ledger>) -> Resul
         lanes: shape.lanes,
         idle: plan.idle,
         switches: plan.switches,
+        paused: shape.paused,
     };
     let (lanes, threads): (Arc<Lanes<BUG>>, Threads) = Lanes::start(config, ledger)?;
     let stop = Arc::new(SimCounter::default());
@@ -96,12 +120,7 @@ fn play<const BUG: u8>(shape: &Shape, plan: &Plan, ledger: Arc<Ledger>) -> Resul
         lanes: Arc::clone(&lanes),
         may: shape.may,
     };
-    let mut foreigners = Vec::new();
-    for foreigner in 0..shape.foreign {
-        let (player, steps) = (player.clone(), shape.steps);
-        let body = move || player.play_outside(steps);
-        foreigners.push(spawn::<BUG>("foreign", shape.foreign_cpu(foreigner), body)?);
-    }
+    let foreigners = start_foreigners(shape, &player)?;
     if shape.ends {
         lanes.ledger.let_end();
         drop(player);
@@ -121,10 +140,14 @@ fn play<const BUG: u8>(shape: &Shape, plan: &Plan, ledger: Arc<Ledger>) -> Resul
         sim::end_faults();
         player.put_all_back();
         drop(player);
+        let inside = lanes.clock.inside(Holds::Yes);
+        // All may have come to rest before this: whoever gives a hold back looks again.
+        drop(lanes.clock.hold());
         oracle::until_quiet(&lanes);
+        drop(inside);
         // Who was taken off its CPU, or is woken late, comes back first.
         sim::sleep(SETTLE_NS);
-        if shape.may.tasks && !shape.clock_jumps {
+        if shape.may.tasks && !shape.clock_jumps && !shape.paused {
             oracle::is_prompt(&lanes);
         }
         stop.set(1);

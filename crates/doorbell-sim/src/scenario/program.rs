@@ -3,10 +3,10 @@
 use super::crew::Lanes;
 use super::ledger::Once;
 use super::timer::Sleep;
+use super::told::{Asked, Told, check_sentinels};
 use doorbell_core::call::{self, Many, Outcome};
 use doorbell_core::offline::{PutBack, TakenOff};
 use doorbell_core::task::{Join, Kind, Local};
-use doorbell_core::wait::block_on;
 use doorbell_machine::sim::{self, SimCounter};
 use doorbell_machine::{Counter, Sim};
 use futures_channel::oneshot;
@@ -21,6 +21,8 @@ const WORK_MAX_NS: u64 = 20_000;
 const LONG_WORK_NS: u64 = 1_500_000;
 /// The longest sleep.
 const SLEEP_MAX_NS: u64 = 400_000;
+/// How often a closure is posted on, at most.
+const HOPS_MAX: u64 = 30;
 /// How deep tasks spawn tasks.
 const DEPTH_MAX: u32 = 3;
 
@@ -76,9 +78,15 @@ impl<const BUG: u8> Player<BUG> {
     pub(super) fn play_outside(&self, steps: u64) {
         let mut joins = Vec::new();
         for _ in 0..steps {
-            self.lanes.ledger.note_step();
-            match below(10) {
-                0 | 1 if self.may.posts => self.post(),
+            self.begin_step();
+            match below(11) {
+                0 if self.may.posts => self.post(),
+                1 if self.may.posts => {
+                    self.relay([self.any_lane(), self.any_lane()], below(HOPS_MAX));
+                    if self.may.timers {
+                        self.sleep_outside();
+                    }
+                }
                 2 if self.may.posts => self.burst(),
                 3 if self.may.posts && one_in(2) => self.call(),
                 3 if self.may.posts => {
@@ -88,25 +96,30 @@ impl<const BUG: u8> Player<BUG> {
                 4..=6 if self.may.tasks => joins.push(self.spawn(0)),
                 7 if self.may.offline && one_in(2) => self.toggle_lane(),
                 7 if self.may.timers => self.sleep_outside(),
-                8 => sim::sleep(below(SLEEP_MAX_NS)),
+                8 if self.may.posts => {
+                    let told = Told::<BUG, _>::new(self.teller());
+                    self.lanes.wait_for(told, below(2) * 5_000);
+                }
+                9 => sim::sleep(below(SLEEP_MAX_NS)),
                 _ => sim::work(below(WORK_MAX_NS)),
             }
             if one_in(4) {
-                Self::finish_one(&mut joins);
+                self.finish_one(&mut joins);
             }
         }
     }
 
     /// Lets a task go, cancels it, or waits for it.
-    fn finish_one(joins: &mut Vec<Join<()>>) {
+    fn finish_one(&self, joins: &mut Vec<Join<()>>) {
         if joins.is_empty() {
             return;
         }
         let join = joins.swap_remove(below(joins.len() as u64) as usize);
-        match below(3) {
+        match below(4) {
             0 => drop(join),
             1 => join.cancel(),
-            _ => drop(block_on::<Sim<BUG>, _>(join, below(2) * 5_000)),
+            2 => self.lanes.wait_for(Asked(join, below(20)), 0),
+            _ => drop(self.lanes.wait_for(join, below(2) * 5_000)),
         }
     }
 
@@ -130,6 +143,19 @@ impl<const BUG: u8> Player<BUG> {
         };
         // Refused, it is dropped, and says so.
         drop(call::post(&**self.lanes.front(lane), run));
+    }
+
+    /// A closure that posts another one to the other lane, which does the same.
+    fn relay(&self, [to, other]: [usize; 2], hops: u64) {
+        let once = Once::new(&self.lanes.ledger, "post", Some(to));
+        let player = self.clone();
+        let run = move || {
+            once.happens();
+            if hops > 0 {
+                player.relay([other, to], hops - 1);
+            }
+        };
+        drop(call::post(&**self.lanes.front(to), run));
     }
 
     /// A closure that is waited for, from a thread that is no lane.
@@ -181,15 +207,14 @@ impl<const BUG: u8> Player<BUG> {
 
     /// A timer of a lane for a thread that is none, which it may give up.
     fn sleep_outside(&self) {
-        let front = self.lanes.front(self.any_lane());
         let for_ns = below(40_000);
-        let mut sleep = Sleep::new(front, for_ns, &self.lanes.ledger);
+        let mut sleep = Sleep::new(&self.lanes, self.any_lane(), for_ns);
         if one_in(2) {
-            block_on::<Sim<BUG>, _>(sleep, below(2) * 5_000);
+            self.lanes.wait_for(sleep, below(2) * 5_000);
             return;
         }
         let polled = poll_fn(|cx| Poll::Ready(Pin::new(&mut sleep).poll(cx).is_ready()));
-        if !block_on::<Sim<BUG>, _>(polled, 0) {
+        if !self.lanes.wait_for(polled, 0) {
             sim::work(below(2 * for_ns));
         }
     }
@@ -240,7 +265,7 @@ impl<const BUG: u8> Player<BUG> {
             Watched::new(async move {
                 let _ended = ended;
                 for _ in 0..steps {
-                    player.lanes.ledger.note_step();
+                    player.begin_step();
                     player.play_inside(depth).await;
                     if home.is_some() && sim::cpu() != home {
                         sim::fail("right core: a pinned task ran elsewhere");
@@ -253,13 +278,15 @@ impl<const BUG: u8> Player<BUG> {
     /// One step of a task. Boxed, since it may spawn its like.
     fn play_inside(&self, depth: u32) -> Pin<Box<dyn Future<Output = ()> + Send + '_>> {
         Box::pin(async move {
-            match below(9) {
+            match below(10) {
                 0 if self.may.timers => {
-                    let front = self.lanes.front(self.any_lane()).clone();
-                    Sleep::new(&front, below(SLEEP_MAX_NS), &self.lanes.ledger).await;
+                    Sleep::new(&self.lanes, self.any_lane(), below(SLEEP_MAX_NS)).await;
                 }
                 1 if self.may.timers => self.give_up_timer().await,
                 2 if depth < DEPTH_MAX => self.spawn_some(depth + 1).await,
+                3 if self.may.posts && one_in(4) => {
+                    self.relay([self.any_lane(), self.any_lane()], below(HOPS_MAX));
+                }
                 3 if self.may.posts => self.post(),
                 4 if self.may.posts && one_in(2) => self.call_inside().await,
                 4 if self.may.posts => {
@@ -271,7 +298,8 @@ impl<const BUG: u8> Player<BUG> {
                 }
                 5 => self.hand_over(depth).await,
                 6 => yield_now().await,
-                7 if self.may.long_polls && one_in(20) => sim::work(LONG_WORK_NS),
+                7 => self.tell_a_task().await,
+                8 if self.may.long_polls && one_in(20) => sim::work(LONG_WORK_NS),
                 _ => sim::work(below(WORK_MAX_NS)),
             }
         })
@@ -279,9 +307,8 @@ impl<const BUG: u8> Player<BUG> {
 
     /// A timer that is dropped before its time, maybe elsewhere.
     async fn give_up_timer(&self) {
-        let front = self.lanes.front(self.any_lane());
         let for_ns = below(if one_in(2) { SLEEP_MAX_NS } else { 10_000 });
-        let mut sleep = Sleep::new(front, for_ns, &self.lanes.ledger);
+        let mut sleep = Sleep::new(&self.lanes, self.any_lane(), for_ns);
         let polled = poll_fn(|cx| Poll::Ready(Pin::new(&mut sleep).poll(cx).is_ready()));
         if !polled.await && one_in(2) {
             yield_now().await;
@@ -298,6 +325,45 @@ impl<const BUG: u8> Player<BUG> {
                     }),
             );
         }
+    }
+
+    /// A task that waits for a wake and nothing else.
+    async fn tell_a_task(&self) {
+        let (ended, tell) = (Ended::new(self), self.teller());
+        let work_ns = below(3_000);
+        let tell = move |told| {
+            tell(told);
+            // It may be woken in this poll or after it.
+            sim::work(work_ns);
+        };
+        let told = Told::<BUG, _>::new(tell);
+        let listens = self.lanes.launch(
+            self.any_lane(),
+            if one_in(2) { Kind::Pinned } else { Kind::Task },
+            Watched::new(async move {
+                let _ended = ended;
+                told.await;
+            }),
+        );
+        Asked(listens, below(20)).await;
+    }
+
+    /// Drops, on some lane, what it is given.
+    fn teller(&self) -> impl FnOnce(Box<dyn Send>) + Send + Unpin + use<BUG> {
+        let (lanes, lane) = (Arc::clone(&self.lanes), self.any_lane());
+        let work_ns = below(3_000);
+        move |told| {
+            let tells = async move {
+                sim::work(work_ns);
+                drop(told);
+            };
+            drop(lanes.launch(lane, Kind::Call, tells));
+        }
+    }
+
+    fn begin_step(&self) {
+        self.lanes.ledger.note_step();
+        check_sentinels(&self.lanes);
     }
 
     /// Several tasks at once; waits for some of them.

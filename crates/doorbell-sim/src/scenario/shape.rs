@@ -6,6 +6,10 @@ use doorbell_core::switches::{CallCoalesce, IdleNotify, Switches};
 use doorbell_machine::sim::{Config, Fault, Faults, MachineSpec, Memory, Planned, Range, Seats};
 
 /// How large a scenario is, and what may happen in it.
+#[allow(
+    clippy::struct_excessive_bools,
+    reason = "each stands for itself, and most mixtures make sense"
+)]
 #[derive(Clone, Debug)]
 pub struct Shape {
     /// Its name.
@@ -24,6 +28,10 @@ pub struct Shape {
     pub faults: bool,
     /// Whether the clock jumps too, by years.
     pub clock_jumps: bool,
+    /// Whether races are looked for: under `sc`, and among sixteen threads at most.
+    pub races: bool,
+    /// Whether the lanes' clock stands still, and goes on when nothing is left to do.
+    pub paused: bool,
     /// Whether the lanes end while programs still run.
     pub ends: bool,
     /// The machine. It has a CPU for every lane. Where it has none for all other threads and two
@@ -39,6 +47,10 @@ const ALL: Repertoire = Repertoire {
     offline: true,
     long_polls: true,
 };
+
+/// Races are looked for among so many lanes and other threads: each access costs the host a look at
+/// all of them.
+const RACES_MAX: usize = 16;
 
 /// CPUs for the thread that begins and ends it all, and for the one that watches.
 pub(crate) const OWN_CPUS: usize = 2;
@@ -57,6 +69,8 @@ impl Shape {
             memory: Memory::Sc,
             faults: true,
             clock_jumps: false,
+            races: true,
+            paused: false,
             ends: false,
             machine: MachineSpec {
                 sockets: 1,
@@ -121,6 +135,20 @@ impl Shape {
         Shape {
             clock_jumps: true,
             ..Shape::new("leaps", 3, 2)
+        }
+    }
+
+    /// Calls, tasks and timers by a clock that stands still while there is anything to do.
+    #[must_use]
+    pub fn paused() -> Self {
+        Shape {
+            paused: true,
+            may: Repertoire {
+                offline: false,
+                long_polls: false,
+                ..ALL
+            },
+            ..Shape::new("paused", 3, 2)
         }
     }
 
@@ -226,6 +254,7 @@ impl Plan {
                 1 => Seats::Mixed,
                 _ => Seats::Futex,
             },
+            races: shape.races && shape.lanes + shape.foreign <= RACES_MAX,
             ..Config::default()
         };
         Plan {

@@ -44,6 +44,11 @@ fn leaps() {
 }
 
 #[test]
+fn paused() {
+    check(&Shape::paused(), 0..200);
+}
+
+#[test]
 fn ends() {
     check(&Shape::ends(), 0..200);
 }

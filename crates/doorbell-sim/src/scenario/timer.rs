@@ -1,9 +1,10 @@
 //! A sleep on the lane's wheel.
 
+use super::crew::Lanes;
 use super::ledger::Ledger;
 use doorbell_core::crew::FrontRef;
-use doorbell_core::wheel::{Fired, Polled, RawTimer};
-use doorbell_machine::{Machine, Sim};
+use doorbell_core::wheel::{Clock, Fired, Polled, RawTimer};
+use doorbell_machine::Sim;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
@@ -11,19 +12,21 @@ use std::task::{Context, Poll};
 /// Ready when its time has come; `false` if the lane of its timer ended first.
 pub(super) struct Sleep<const BUG: u8> {
     front: FrontRef<Sim<BUG>>,
+    clock: Arc<Clock<Sim<BUG>>>,
     due_ns: u64,
     timer: Option<RawTimer>,
     ledger: Arc<Ledger>,
 }
 
 impl<const BUG: u8> Sleep<BUG> {
-    /// For so long from now on.
-    pub(super) fn new(front: &FrontRef<Sim<BUG>>, for_ns: u64, ledger: &Arc<Ledger>) -> Self {
+    /// For so long from now on; on the lane of that number if the caller is on none.
+    pub(super) fn new(lanes: &Lanes<BUG>, lane: usize, for_ns: u64) -> Self {
         Sleep {
-            front: front.clone(),
-            due_ns: Sim::<BUG>::now_ns().saturating_add(for_ns),
+            front: lanes.front(lane).clone(),
+            due_ns: lanes.clock.now_ns().saturating_add(for_ns),
+            clock: Arc::clone(&lanes.clock),
             timer: None,
-            ledger: Arc::clone(ledger),
+            ledger: Arc::clone(&lanes.ledger),
         }
     }
 }
@@ -45,7 +48,9 @@ impl<const BUG: u8> Future for Sleep<BUG> {
                 Some(Polled::Pending) => return Poll::Pending,
                 Some(Polled::Ready(Fired::LaneGone)) => return Poll::Ready(false),
                 Some(Polled::Ready(Fired::Due)) => {
-                    self.ledger.note_timer(self.due_ns, Sim::<BUG>::now_ns());
+                    let stands = self.clock.is_frozen();
+                    self.ledger
+                        .note_timer(self.due_ns, self.clock.now_ns(), stands);
                     return Poll::Ready(true);
                 }
             }

@@ -4,6 +4,7 @@ mod costs;
 mod faults;
 mod litmus;
 mod masks;
+mod races;
 mod sched;
 mod seats;
 mod smt;
