@@ -219,7 +219,7 @@ fn cores_go_off_and_on_with_all_their_lanes() {
 fn a_priority_that_there_is_not_is_refused() {
     for asked in [0, 100] {
         let refused = Builder::new().cores(1).rt_priority(asked).build();
-        let error = refused.err().expect("1 to 99").to_string();
+        let error = refused.expect_err("1 to 99").to_string();
         assert!(error.contains("1 to 99"), "{error}");
     }
 }
@@ -229,7 +229,7 @@ fn a_paused_clock_has_all_classes_on_the_fair_lanes() {
     let runtime = Builder::new().cores(2).start_paused(true).build().unwrap();
     runtime.block_on(async {
         let urgent = doorbell::task().class(Class::rt(5)).spawn(async {
-            doorbell::time::sleep(Duration::from_secs(3_600)).await;
+            doorbell::time::sleep(Duration::from_hours(1)).await;
         });
         urgent.await.unwrap();
     });
