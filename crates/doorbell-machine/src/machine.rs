@@ -213,7 +213,7 @@ pub trait Machine: Debug + Sized + Send + Sync + 'static {
     /// Whether this is a model, in which the sizes of pools and batches shrink.
     const MODEL: bool = false;
     /// Whether addresses may steer what is done: which way of a table is taken, what is fetched
-    /// ahead. Not on a machine whose runs a seed repeats, since addresses differ from run to run.
+    /// ahead. Not on a machine whose runs are repeated, since addresses differ from run to run.
     const ADDRESSES_STEER: bool = true;
 
     /// The fence of a lane that has just announced its state by a read-modify-write and will

@@ -242,6 +242,7 @@ impl<const BUG: u8> Machine for Loom<BUG> {
     // So small that models reach its end and its backlog.
     const RING_CAPACITY: usize = 2;
     const MODEL: bool = true;
+    const ADDRESSES_STEER: bool = false;
 
     fn fence_announce() {
         // ORDER: SeqCst fence; partner fence_recheck (store buffering).
