@@ -234,7 +234,8 @@ impl<M: Machine> Slab<M> {
     /// A parcel of this slab, of such room.
     #[inline(always)]
     pub(super) fn parcel(self, index: usize, room: Room) -> NonNull<Parcel<M>> {
-        debug_assert!(index < Self::parcels(room));
+        let parcels = const { [Self::parcels(Room::Small), Self::parcels(Room::Large)] };
+        debug_assert!(index < parcels[room as usize]);
         // SAFETY: inside the allocation.
         unsafe {
             self.0
