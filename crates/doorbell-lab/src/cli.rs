@@ -1,21 +1,19 @@
 //! The command line.
 
+mod lab;
 mod sim;
-
-use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand};
 
 use crate::scenario::{
-    Effort, Options, call, flood, idle, shootdown, spawn, timer_acc, timer_cost, timer_idle,
+    Options, call, flood, idle, shootdown, spawn, timer_acc, timer_cost, timer_idle, urgent,
 };
 use crate::torture::TortureOptions;
 use crate::tour::TourOptions;
 
+pub use lab::{CallArgs, LabArgs, UrgentArgs};
 pub use sim::{CalibrateArgs, FuzzArgs, MutantsArgs, ReplayArgs, SimCommand};
 
-/// The most calls in a round: their numbers have to fit into the words that carry them.
-const CALLS_MAX: i64 = 10_000_000;
 /// The most rounds.
 const ROUNDS_MAX: i64 = 1_000;
 
@@ -37,6 +35,7 @@ const ROUNDS_MAX: i64 = 1_000;
         doorbell lab timer-cost      what a timer costs that never fires\n  \
         doorbell lab timer-acc       how late sleeps end\n  \
         doorbell lab timer-idle      what wakes up for periodic timers\n  \
+        doorbell lab urgent          how soon urgent work runs while every core computes\n  \
         doorbell torture             everything at once, and every count must add up\n  \
         doorbell sim fuzz            the protocols on simulated machines, under seeds\n  \
         doorbell calibrate           this host as a machine for the simulator\n  \
@@ -286,6 +285,19 @@ pub enum LabCommand {
         timer_idle::reading(),
     ))]
     TimerIdle(LabArgs),
+
+    /// Wake something urgent while every core computes
+    ///
+    /// 64 jobs compute on two cores, 10 ms in each poll. Beside them something urgent is woken every
+    /// millisecond, from a thread outside or by its own timer. Measured is how soon it runs, and how
+    /// much the jobs get done; with a task of class Rt of doorbell's, with tokio, and with a thread of
+    /// its own as the baseline.
+    #[command(after_long_help = trial_help(
+        "urgent",
+        "the whole table, in about 5 minutes",
+        urgent::reading(),
+    ))]
+    Urgent(UrgentArgs),
 }
 
 impl LabCommand {
@@ -293,6 +305,7 @@ impl LabCommand {
     pub fn options(&self) -> Options {
         match self {
             Self::Call(args) => args.options(),
+            Self::Urgent(args) => args.options(),
             Self::Spawn(args)
             | Self::Flood(args)
             | Self::Shootdown(args)
@@ -300,75 +313,6 @@ impl LabCommand {
             | Self::TimerCost(args)
             | Self::TimerAcc(args)
             | Self::TimerIdle(args) => args.options(),
-        }
-    }
-}
-
-/// Options of `call`.
-#[derive(Debug, Args)]
-pub struct CallArgs {
-    #[command(flatten)]
-    common: LabArgs,
-
-    /// Calls of each contestant in a round; those that park make a twentieth
-    /// [default: 100000, with --quick 10000]
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=CALLS_MAX))]
-    calls: Option<u32>,
-}
-
-impl CallArgs {
-    fn options(&self) -> Options {
-        let mut options = self.common.options();
-        if let Some(calls) = self.calls {
-            options.effort.calls = calls;
-        }
-        options
-    }
-}
-
-/// Options of every scenario.
-#[derive(Debug, Args)]
-pub struct LabArgs {
-    /// How often each contestant is run [default: 7, with --quick 2]
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=ROUNDS_MAX))]
-    rounds: Option<u32>,
-
-    /// Few rounds of little work: a first look, not figures to rely on
-    #[arg(long)]
-    quick: bool,
-
-    /// Only contestants whose name or variant contains this; what they are compared with is
-    /// always measured
-    #[arg(long, value_name = "SUBSTRING")]
-    only: Option<String>,
-
-    /// Print JSON instead of the table
-    #[arg(long)]
-    json: bool,
-
-    /// Write a page with a chart to this file as well
-    #[arg(long, value_name = "FILE")]
-    html: Option<PathBuf>,
-}
-
-impl LabArgs {
-    /// What these arguments mean together.
-    pub fn options(&self) -> Options {
-        let usual = if self.quick {
-            Effort::QUICK
-        } else {
-            Effort::FULL
-        };
-        Options {
-            effort: Effort {
-                rounds: self.rounds.unwrap_or(usual.rounds),
-                ..usual
-            },
-            quick: self.quick,
-            only: self.only.clone(),
-            json: self.json,
-            html: self.html.clone(),
-            place: None,
         }
     }
 }
@@ -415,6 +359,7 @@ mod tests {
     use clap::CommandFactory as _;
 
     use super::*;
+    use crate::scenario::Effort;
 
     fn options(arguments: &[&str]) -> Options {
         let words = ["doorbell", "lab", "call"].iter().chain(arguments);

@@ -5,7 +5,9 @@ use std::fmt::Write as _;
 use crate::error::LabError;
 use crate::report::{Report, to_json_list};
 use crate::scenario::{Effort, Options};
-use crate::scenario::{call, flood, idle, shootdown, spawn, timer_acc, timer_cost, timer_idle};
+use crate::scenario::{
+    call, flood, idle, shootdown, spawn, timer_acc, timer_cost, timer_idle, urgent,
+};
 
 /// One scenario, and how many rounds of its quick form the tour has time for.
 struct Stop {
@@ -16,7 +18,7 @@ struct Stop {
 }
 
 /// All of them: about two minutes.
-const STOPS: [Stop; 8] = [
+const STOPS: [Stop; 9] = [
     Stop {
         name: "call",
         rounds: 7,
@@ -64,6 +66,12 @@ const STOPS: [Stop; 8] = [
         rounds: 5,
         about: "what wakes up for periodic timers",
         run: timer_idle::run,
+    },
+    Stop {
+        name: "urgent",
+        rounds: 2,
+        about: "urgent work while every core computes",
+        run: urgent::run,
     },
 ];
 

@@ -38,6 +38,7 @@ fn help_teaches() {
         "timer-cost",
         "timer-acc",
         "timer-idle",
+        "urgent",
     ] {
         let output = doorbell(&["lab", scenario, "--help"]);
         let help = text(&output.stdout);

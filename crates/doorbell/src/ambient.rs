@@ -83,6 +83,20 @@ pub(crate) trait Ambient: std::fmt::Debug + Send + Sync {
         write: &mut dyn FnMut(*mut u8),
     ) -> RawJoin;
 
+    /// As [`Ambient::launch`], pinned to the lane of that core and those classes, whether all of
+    /// these have begun or not: for the lane itself.
+    ///
+    /// # Safety
+    /// As for [`Ambient::launch`].
+    unsafe fn launch_here(
+        &self,
+        core: usize,
+        lanes: ClassKind,
+        class: Class,
+        vtable: &'static BodyVtable,
+        write: &mut dyn FnMut(*mut u8),
+    ) -> RawJoin;
+
     /// Calls and waits.
     ///
     /// # Safety
@@ -325,8 +339,14 @@ impl Frame {
         match self.kind {
             ClassKind::Fair => Class::FAIR,
             ClassKind::Batch => Class::BATCH,
-            ClassKind::Rt => Class::of_rank(self.handle.inner().current_rank()),
+            // Before its first task, as in hooks, nothing has said which.
+            ClassKind::Rt => Class::of_rank(self.handle.inner().current_rank()).max(Class::rt(1)),
         }
+    }
+
+    /// Whose lane the thread is; meaningless on a thread that is none.
+    pub(crate) fn kind(&self) -> ClassKind {
+        self.kind
     }
 
     pub(crate) fn locals(&self) -> &Locals {

@@ -251,8 +251,8 @@ impl Builder {
     }
 
     /// The priority of the lanes of the urgent classes under `SCHED_FIFO`, where the OS allows that:
-    /// 1 to 99; 10 unless told. It orders the lanes among the threads of the computer;
-    /// [`Class::rt`](crate::Class::rt) orders the tasks of a lane.
+    /// 1 to 99; 10 unless told. It orders the lanes among the threads of the computer, not the tasks
+    /// of a lane.
     #[must_use]
     pub fn rt_priority(mut self, priority: u8) -> Self {
         self.rt_priority = priority;

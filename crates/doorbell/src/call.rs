@@ -241,6 +241,23 @@ where
     }
 }
 
+/// Runs a closure on the lane of a class that has begun, whatever room there is.
+pub(crate) fn post_to_class<F, R>(handle: &Handle, core: usize, class: Class, f: F) -> Call<R>
+where
+    F: FnOnce() -> R + Send + 'static,
+    R: Send + 'static,
+{
+    let once = Once::new(f);
+    Call(State::Posted(launch(
+        handle,
+        core,
+        Kind::Call,
+        class,
+        None,
+        once,
+    )))
+}
+
 /// As [`post`], but it does not wait for room.
 pub(crate) fn try_post<F, R>(handle: &Handle, core: CoreId, f: F) -> Result<Call<R>, CallError>
 where

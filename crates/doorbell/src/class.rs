@@ -3,8 +3,8 @@
 use crate::ambient;
 use std::fmt;
 
-/// How urgent a task is. A task that can run takes the CPU from those of a lower class at once,
-/// also from one that is inside a long poll.
+/// How urgent a task is: Rt, Fair or Batch. A task that can run takes the CPU from those of a lower
+/// of these three at once, also from one that is inside a long poll.
 ///
 /// Each class has a lane of its own on each core: a thread that the OS schedules before those of
 /// the lower classes. What the OS allowed is told by [`Handle::policies`](crate::Handle::policies).
@@ -37,7 +37,9 @@ impl Class {
     /// What a task is unless told otherwise.
     pub const FAIR: Class = Class(1);
 
-    /// An urgent class; of two that wait for one core the higher number runs first.
+    /// An urgent class. The number says how urgent among such tasks; so far it is only told
+    /// ([`current_class`]) and handed on to children, and urgent tasks of one core run in the order in
+    /// which they could run.
     ///
     /// # Panics
     /// If the number is not one of 1 to 99; in a constant that is an error of the compiler's.
@@ -77,6 +79,15 @@ impl Class {
     /// The class of what was launched with that.
     pub(crate) const fn of_rank(rank: u8) -> Class {
         Class(rank)
+    }
+
+    /// A class that runs on those lanes.
+    pub(crate) const fn any_of(kind: ClassKind) -> Class {
+        match kind {
+            ClassKind::Batch => Class::BATCH,
+            ClassKind::Fair => Class::FAIR,
+            ClassKind::Rt => Class::rt(99),
+        }
     }
 
     pub(crate) const fn kind(self) -> ClassKind {

@@ -176,7 +176,7 @@ impl fmt::Display for LanePolicy {
         if let Some(refused) = refused {
             write!(f, " ({refused})")?;
         }
-        if self.class == ClassKind::Rt {
+        if self.class == ClassKind::Rt && refused.is_some() {
             write!(
                 f,
                 "; give the program CAP_SYS_NICE, or a limit RLIMIT_RTPRIO above 0 (ulimit -r), and look whether its control group has a real-time share"

@@ -63,7 +63,8 @@ impl Handle {
     /// * Tasks that cannot leave it (pinned and local ones) go on, but on the CPUs of the cores that
     ///   are on: as in the kernel, their pinning is broken rather than the task.
     ///
-    /// It waits for the poll that the core is in. Dropped before it is ready, the core is off all
+    /// It waits for the polls that the core's lanes are in; a lane of class Batch may be in one for
+    /// long. Dropped before it is ready, the core is off all
     /// the same.
     ///
     /// # Errors
@@ -118,13 +119,15 @@ impl Handle {
     /// Has all lanes of a core do what was set.
     fn follow_all(&self, core: usize) -> Vec<Join<Result<(), ThreadError>>> {
         let kinds = self.inner().opened().into_iter();
-        kinds.map(|kind| self.follow(core, any_of(kind))).collect()
+        kinds
+            .map(|kind| self.follow(core, Class::any_of(kind)))
+            .collect()
     }
 
     /// The lanes of a class have begun: those of cores that are off are to do what was set.
     pub(crate) fn follow_opened(&self, kind: ClassKind) {
         for core in (0..self.cores()).filter(|core| !self.inner().is_on(*core)) {
-            drop(self.follow(core, any_of(kind)));
+            drop(self.follow(core, Class::any_of(kind)));
         }
     }
 
@@ -159,15 +162,6 @@ impl Handle {
             }
             ended
         }
-    }
-}
-
-/// A class that runs on those lanes.
-fn any_of(kind: ClassKind) -> Class {
-    match kind {
-        ClassKind::Batch => Class::BATCH,
-        ClassKind::Fair => Class::FAIR,
-        ClassKind::Rt => Class::rt(99),
     }
 }
 

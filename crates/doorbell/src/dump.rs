@@ -1,7 +1,10 @@
 //! [`Handle::dump`]: which tasks there are, and what they do.
 
+use crate::call::{Call, post_to_class};
 use crate::handle::Handle;
-use crate::{CallError, CoreId, ManyResults, TaskId, TaskName, ambient};
+use crate::{
+    BlockOnError, CallError, Class, ClassKind, CoreId, ManyResults, TaskId, TaskName, ambient,
+};
 use doorbell_core::task::{Phase, TaskSeen};
 use std::time::Duration;
 
@@ -91,9 +94,17 @@ fn together(lanes: ManyResults<Vec<TaskSeen>>) -> Vec<TaskDump> {
         .collect()
 }
 
+/// Adds what other lanes answer.
+async fn add(all: &mut Vec<TaskDump>, lanes: Vec<Call<Vec<TaskSeen>>>) {
+    for lane in lanes {
+        let seen = lane.await.unwrap_or_default();
+        all.extend(seen.into_iter().filter_map(TaskDump::of));
+    }
+}
+
 impl Handle {
     /// Lists the tasks that have run at least once and are not complete, by their home cores, the
-    /// newest first. Tasks that never ran are missing.
+    /// newest first, class after class. Tasks that never ran are missing.
     ///
     /// Each core is called and walks its own list, so nothing is locked, and every task is in it
     /// once, wherever it runs. It also means that the dump waits for a core that is inside a long
@@ -118,7 +129,22 @@ impl Handle {
     /// ```
     pub fn dump(&self) -> impl Future<Output = Vec<TaskDump>> + Send + use<> {
         let lanes = self.call_all(|_| here());
-        async move { lanes.await.map(together).unwrap_or_default() }
+        let others = self.others();
+        async move {
+            let mut all = lanes.await.map(together).unwrap_or_default();
+            add(&mut all, others).await;
+            all
+        }
+    }
+
+    /// Asks the lanes of the other classes that have begun.
+    fn others(&self) -> Vec<Call<Vec<TaskSeen>>> {
+        let kinds = self.inner().opened().into_iter();
+        let kinds = kinds.filter(|kind| *kind != ClassKind::Fair);
+        kinds
+            .flat_map(|kind| (0..self.cores()).map(move |core| (core, Class::any_of(kind))))
+            .map(|(core, class)| post_to_class(self, core, class, here))
+            .collect()
     }
 
     /// As [`Handle::dump`], for threads that are no lane: blocks until every core has answered.
@@ -132,6 +158,11 @@ impl Handle {
     /// # Errors
     /// [`CallError::InsideLane`] if the caller is a lane.
     pub fn dump_blocking(&self) -> Result<Vec<TaskDump>, CallError> {
-        self.call_all_blocking(|_| here()).map(together)
+        let mut all = self.call_all_blocking(|_| here()).map(together)?;
+        let others = add(&mut all, self.others());
+        match self.try_block_on(others) {
+            Ok(()) => Ok(all),
+            Err(BlockOnError::InsideLane) => Err(CallError::InsideLane),
+        }
     }
 }

@@ -3,7 +3,7 @@
 use crate::ambient;
 use crate::handle::Handle;
 use crate::{CoreId, JoinError, JoinHandle, SpawnError, TaskId};
-use doorbell_core::task::{BodyVtable, Join, Kind, Phase, write_body};
+use doorbell_core::task::{BodyVtable, Join, Phase, write_body};
 use pin_project_lite::pin_project;
 use std::marker::PhantomData;
 use std::pin::Pin;
@@ -81,15 +81,15 @@ where
             // SAFETY: `launch` gives the address of an empty body of the type below.
             unsafe { write_body(at, body) };
         };
+        // By the lane that this is, not by what it runs, nor by which lanes have begun.
         // SAFETY: the lane is this thread and a pinned task never leaves it: polled, cancelled or
         // refused, the future goes nowhere else. The handle that the output goes to is not Send.
         let raw = unsafe {
             let inner = lane.handle().inner();
-            inner.launch(
+            inner.launch_here(
                 core,
-                Kind::Pinned,
+                lane.kind(),
                 lane.class(),
-                None,
                 BodyVtable::of::<F>(),
                 &mut write,
             )

@@ -1,7 +1,7 @@
 //! Counts of a runtime at one moment.
 
 use crate::poll_times::{LongPoll, Recorded};
-use crate::{BlockingMetrics, CoreId, LaneCounts, LaneState};
+use crate::{BlockingMetrics, ClassKind, CoreId, LaneCounts, LaneState};
 use doorbell_core::lane::{LaneTimes, Watchers};
 use doorbell_machine::Machine;
 use std::time::Duration;
@@ -11,7 +11,8 @@ use std::time::Duration;
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Metrics {
-    /// One entry per core, in the order of their numbers.
+    /// The lanes of class Fair, one entry per core in the order of their numbers; then those of the
+    /// other classes whose lanes have begun, class after class.
     pub lanes: Vec<LaneMetrics>,
     blocking: BlockingMetrics,
     pub(crate) recorded: Recorded,
@@ -23,6 +24,8 @@ pub struct Metrics {
 pub struct LaneMetrics {
     /// Its core.
     pub core: CoreId,
+    /// The class of the tasks that it runs.
+    pub class: ClassKind,
     /// What it did.
     pub state: LaneState,
     /// What it and its posters had counted.
@@ -73,9 +76,15 @@ impl Metrics {
 }
 
 impl LaneMetrics {
-    pub(crate) fn new(core: CoreId, state: LaneState, counts: LaneCounts) -> Self {
+    pub(crate) fn new(
+        core: CoreId,
+        class: ClassKind,
+        state: LaneState,
+        counts: LaneCounts,
+    ) -> Self {
         LaneMetrics {
             core,
+            class,
             state,
             counts,
             current_poll: None,

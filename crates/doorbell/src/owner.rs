@@ -32,7 +32,8 @@ impl<M: Machine> Owner<M> {
     /// Starts one lane per core.
     pub(crate) fn start(plan: &Plan) -> Result<Self, ThreadError> {
         let switches = Arc::new(SwitchWord::new(plan.switches));
-        let fronts = crew_of::<M>(plan, &switches);
+        let topology = M::topology();
+        let fronts = crew_of::<M>(plan, &topology, &switches);
         let rested = plan.paused.then(|| Arc::new(Event::new()));
         let clock = Arc::new(match &rested {
             Some(rested) => paused_clock(fronts[0].clone(), Arc::clone(rested)),
@@ -51,7 +52,7 @@ impl<M: Machine> Owner<M> {
         if !plan.paused {
             // An urgent lane never spins, and one below the others has no CPU to burn.
             classes.extend([ClassKind::Rt, ClassKind::Batch].map(|kind| {
-                let lanes = lanes(IdlePolicy::Park, crew_of::<M>(plan, &switches));
+                let lanes = lanes(IdlePolicy::Park, crew_of::<M>(plan, &topology, &switches));
                 ClassLanes::new(kind, lanes.iter().cloned(), false)
             }));
         }
@@ -64,6 +65,7 @@ impl<M: Machine> Owner<M> {
                 ended: false,
             }),
             classes,
+            switching: Mutex::new(()),
             fifo_priority: plan.rt_priority,
             name: plan.name.clone(),
             me: Weak::clone(me),

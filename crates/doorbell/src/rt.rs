@@ -77,13 +77,13 @@ pub(crate) fn watch_of_threads_ns(idle: IdlePolicy) -> u64 {
 /// A crew of one lane per core.
 pub(crate) fn crew_of<M: Machine>(
     plan: &Plan,
+    topology: &Topology,
     switches: &Arc<SwitchWord<M::Counter>>,
 ) -> Vec<FrontRef<M>> {
-    let topology = M::topology();
     let watchers = (!plan.watch.is_nothing())
         .then(|| Arc::new(Watchers::new(plan.watch.clone(), plan.cpus.len())));
     Crew::watched(plan.cpus.len(), switches, watchers, |one, other| {
-        distance(&topology, plan.cpus[one], plan.cpus[other])
+        distance(topology, plan.cpus[one], plan.cpus[other])
     })
 }
 
@@ -111,6 +111,8 @@ pub(crate) struct Rt<M: Machine> {
     /// All classes; with a paused clock only Fair.
     pub(crate) classes: Vec<ClassLanes<M>>,
     pub(crate) late: Mutex<Late<M>>,
+    /// Held while a core is switched in all crews.
+    pub(crate) switching: Mutex<()>,
     pub(crate) fifo_priority: u8,
     /// Begins the name of each lane's thread.
     pub(crate) name: String,
@@ -168,17 +170,14 @@ impl<M: Machine> Rt<M> {
         };
         let spec = ThreadSpec {
             name: format!("{}-{core}{ending}", self.name),
-            cpu: self.cpus[core],
+            // That of a core that is off may be gone.
+            cpu: self.cpus[core].filter(|_| self.is_on(core)),
         };
-        let me = Weak::clone(&self.me);
-        let body = move || {
-            // Whoever starts a lane has the runtime; if it is gone since, so is what the lane
-            // would have run.
-            if let Some(rt) = me.upgrade() {
-                rt.run_lane(core, class);
-            }
-        };
-        M::spawn(spec, Box::new(body))
+        let rt = self
+            .me
+            .upgrade()
+            .expect("whoever starts a lane has the runtime");
+        M::spawn(spec, Box::new(move || rt.run_lane(core, class)))
     }
 
     fn run_lane(self: Arc<Self>, core: usize, class: usize) {
@@ -243,6 +242,11 @@ impl<M: Machine> Ambient for Rt<M> {
         if class.is_open() {
             return Ok(Opened::Before);
         }
+        if kind == ClassKind::Batch {
+            // What a thread starts begins under its policy, and one below all others may not leave
+            // that: so urgent lanes are there before anybody runs on a Batch lane.
+            let _ = self.open(ClassKind::Rt)?;
+        }
         let mut late = self.late.lock_blocking();
         if late.ended || class.is_open() {
             return Ok(Opened::Before);
@@ -252,6 +256,8 @@ impl<M: Machine> Ambient for Rt<M> {
             late.threads.push(thread);
             late.begun[at] += 1;
         }
+        // Either whoever switches a core sees the class, or this thread sees the core switched.
+        let _cores = self.switching.lock_blocking();
         class.set_open();
         Ok(Opened::Now)
     }
@@ -278,6 +284,8 @@ impl<M: Machine> Ambient for Rt<M> {
     }
 
     fn set_on(&self, core: usize, on: bool) -> Option<bool> {
+        // One after the other: all crews agree on what is on, and nobody spins for another.
+        let _cores = self.switching.lock_blocking();
         let switch = |class: &ClassLanes<M>| {
             let crew = class.lanes[core].front().crew();
             if on {
@@ -332,6 +340,21 @@ impl<M: Machine> Ambient for Rt<M> {
         let front = self.lanes_for(class.kind())[core].front().clone();
         // SAFETY: passed on from the caller.
         unsafe { launch_described(front, kind, class.rank(), name, vtable, write) }
+    }
+
+    unsafe fn launch_here(
+        &self,
+        core: usize,
+        lanes: ClassKind,
+        class: Class,
+        vtable: &'static BodyVtable,
+        write: &mut dyn FnMut(*mut u8),
+    ) -> RawJoin {
+        let of_kind = self.classes.iter().find(|class| class.kind == lanes);
+        let lanes = of_kind.map_or(&self.lanes, |class| &class.lanes);
+        let (front, rank) = (lanes[core].front().clone(), class.rank());
+        // SAFETY: passed on from the caller.
+        unsafe { launch_described(front, Kind::Pinned, rank, None, vtable, write) }
     }
 
     unsafe fn call_blocking(&self, core: usize, call: &ErasedCall) -> Result<(), Gone> {
@@ -392,14 +415,23 @@ impl<M: Machine> Ambient for Rt<M> {
     }
 
     fn metrics(&self) -> Metrics {
-        let lanes = self.lanes.iter().enumerate();
-        Metrics::new(
-            lanes.map(|(core, lane)| {
-                LaneMetrics::new(CoreId::new(core), lane.state(), lane.counts())
-            }),
-            self.blocking.metrics(),
-        )
-        .with(self.lanes[0].front().crew().watchers())
+        let lanes_of = |class: &ClassLanes<M>| -> Vec<LaneMetrics> {
+            let lanes = class.lanes.iter().enumerate();
+            lanes
+                .map(|(core, lane)| {
+                    let core = CoreId::new(core);
+                    LaneMetrics::new(core, class.kind, lane.state(), lane.counts())
+                })
+                .collect()
+        };
+        let fair = lanes_of(&self.classes[FAIR]).into_iter();
+        let mut metrics = Metrics::new(fair, self.blocking.metrics())
+            .with(self.lanes[0].front().crew().watchers());
+        // What is recorded of polls is that of class Fair.
+        let others = self.classes[FAIR + 1..].iter();
+        let others = others.filter(|class| class.is_open());
+        metrics.lanes.extend(others.flat_map(lanes_of));
+        metrics
     }
 
     fn tasks_here(&self) -> Vec<TaskSeen> {

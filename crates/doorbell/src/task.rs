@@ -27,7 +27,7 @@ pub enum SpawnError {
     },
     /// The lanes of the task's class were not started.
     #[error(
-        "the OS started no threads for class {class} ({kind}); raise the limit on threads (ulimit -u, pids.max), or use fewer cores or another class"
+        "the OS did not start or bind the threads of class {class} ({kind}); raise the limit on threads (ulimit -u, pids.max), look at the affinity mask, or use fewer cores or another class"
     )]
     NoLanes {
         /// The class asked for.
@@ -114,7 +114,7 @@ impl TaskBuilder {
     }
 
     /// Gives the task a class. Unless told, it has that of the task that spawns it, and
-    /// [`Class::FAIR`] if that is none of this runtime's.
+    /// [`Class::FAIR`] if the caller's current runtime is another one, or it is no task.
     ///
     /// With a [paused clock](crate::Builder::start_paused) tasks of all classes run on the Fair
     /// lanes, in the order in which they could run.
@@ -143,7 +143,8 @@ impl TaskBuilder {
     /// Spawns the task.
     ///
     /// # Panics
-    /// If it was pinned to a core that the runtime does not have or that is off;
+    /// If it was pinned to a core that the runtime does not have or that is off, or if the OS did not
+    /// start the lanes of its class;
     /// [`TaskBuilder::try_spawn`] returns an error instead.
     #[track_caller]
     pub fn spawn<F>(self, future: F) -> JoinHandle<F::Output>
@@ -161,7 +162,8 @@ impl TaskBuilder {
     ///
     /// # Errors
     /// [`SpawnError::NoSuchCore`] if it was pinned to a core that the runtime does not have,
-    /// [`SpawnError::CoreOffline`] if to one that is off.
+    /// [`SpawnError::CoreOffline`] if to one that is off, [`SpawnError::NoLanes`] if the OS did not
+    /// start the lanes of its class.
     #[allow(
         clippy::missing_panics_doc,
         reason = "a body is written once, by contract"

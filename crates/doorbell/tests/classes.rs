@@ -9,6 +9,9 @@
 use doorbell::{Builder, Class, ClassKind, Policy, current_class};
 use futures::channel::{mpsc, oneshot};
 use futures::{SinkExt, StreamExt};
+use std::sync::Arc;
+use std::sync::atomic::AtomicUsize;
+use std::sync::atomic::Ordering::SeqCst;
 use std::time::Duration;
 
 fn runtime(cores: usize) -> doorbell::Runtime {
@@ -134,7 +137,7 @@ fn tasks_of_all_classes_wake_each_other() {
 }
 
 #[test]
-fn lanes_begin_with_the_first_use_of_their_class() {
+fn lanes_begin_when_their_class_is_used() {
     let runtime = runtime(2);
     let kinds = |runtime: &doorbell::Runtime| -> Vec<_> {
         runtime
@@ -152,7 +155,6 @@ fn lanes_begin_with_the_first_use_of_their_class() {
     let lane = lane.find(|lane| lane.core().index() == 1).unwrap();
     // No privilege is needed for this one.
     assert_eq!(lane.got(), Some(Policy::Idle), "{lane}");
-    assert!(!kinds(&runtime).contains(&ClassKind::Rt));
     let urgent = runtime.task().class(Class::rt(1));
     runtime.block_on(urgent.on(0).spawn(async {})).unwrap();
     let policies = runtime.policies();
@@ -235,4 +237,81 @@ fn a_paused_clock_has_all_classes_on_the_fair_lanes() {
     });
     let fair = runtime.policies();
     assert!(fair.iter().all(|lane| lane.class() == ClassKind::Fair));
+}
+
+#[test]
+fn lanes_of_all_classes_are_in_dumps_and_metrics() {
+    let runtime = runtime(2);
+    assert_eq!(runtime.metrics().lanes.len(), 2);
+    for (class, name) in [(Class::BATCH, "batch"), (Class::rt(4), "urgent")] {
+        let (tell, told) = oneshot::channel();
+        let task = runtime.task().class(class).name(name).on(1);
+        drop(task.spawn(async move {
+            tell.send(()).unwrap();
+            std::future::pending::<()>().await;
+        }));
+        runtime.block_on(told).unwrap();
+    }
+    let names = |tasks: Vec<doorbell::TaskDump>| -> Vec<String> {
+        let names = tasks.iter().filter_map(|task| task.name());
+        let mut names: Vec<_> = names.map(str::to_owned).collect();
+        names.sort();
+        names
+    };
+    assert_eq!(names(runtime.dump_blocking().unwrap()), ["batch", "urgent"]);
+    let inside = runtime.spawn(async { doorbell::Handle::current().dump().await });
+    assert_eq!(
+        names(runtime.block_on(inside).unwrap()),
+        ["batch", "urgent"]
+    );
+    let metrics = runtime.metrics();
+    for kind in [ClassKind::Rt, ClassKind::Batch] {
+        let lanes = metrics.lanes.iter().filter(|lane| lane.class == kind);
+        let polls: Vec<_> = lanes
+            .map(|lane| (lane.core.index(), lane.counts.polls))
+            .collect();
+        assert_eq!(polls, [(0, 0), (1, 1)], "{kind}");
+    }
+}
+
+#[test]
+fn what_a_hook_spawns_locally_stays_on_its_lane() {
+    let (ran, strayed) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
+    let (counts, strays) = (Arc::clone(&ran), Arc::clone(&strayed));
+    let runtime = Builder::new().cores(2).on_lane_start(move |_| {
+        let (counts, strays) = (Arc::clone(&counts), Arc::clone(&strays));
+        let (here, mine) = (std::thread::current().id(), std::rc::Rc::new(()));
+        drop(doorbell::spawn_local(async move {
+            strays.fetch_add(usize::from(std::thread::current().id() != here), SeqCst);
+            drop(mine);
+            counts.fetch_add(1, SeqCst);
+        }));
+    });
+    let runtime = runtime.build().unwrap();
+    for class in [Class::BATCH, Class::rt(1)] {
+        for core in [0, 1] {
+            let task = runtime.task().class(class).on(core);
+            runtime.block_on(task.spawn(async {})).unwrap();
+        }
+    }
+    // Two lanes of each of three classes. A task that is pinned to a lane comes behind what the
+    // lane's hook has spawned.
+    while ran.load(SeqCst) < 6 {
+        std::thread::yield_now();
+    }
+    assert_eq!(strayed.load(SeqCst), 0);
+}
+
+#[test]
+fn urgent_lanes_are_there_before_any_batch_lane() {
+    let runtime = runtime(1);
+    let seen = runtime.task().class(Class::BATCH).spawn(async {
+        let urgent = doorbell::task().class(Class::rt(1));
+        urgent.spawn(async {}).await.unwrap();
+    });
+    runtime.block_on(seen).unwrap();
+    let policies = runtime.policies();
+    let urgent = policies.iter().find(|lane| lane.class() == ClassKind::Rt);
+    // What a Batch lane starts would stay below everybody.
+    assert_ne!(urgent.unwrap().got(), Some(Policy::Idle));
 }

@@ -4,6 +4,7 @@
 //! owner, who fills it, and by the lane that it was posted to, which empties it and puts it
 //! with what goes back to the owner. See README.md, `slab.rs` and `pool.rs`.
 
+use super::pool::Pool;
 pub use super::slab::Room;
 use super::slab::{Parcel, table_of};
 use crate::node::{Deliver, Node, Ready};
@@ -23,14 +24,6 @@ pub(super) type ErasedDeliver = unsafe fn(NonNull<()>, NonNull<()>);
 #[derive(Clone, Copy, Debug)]
 pub struct Run {
     deliver: ErasedDeliver,
-    room: Room,
-}
-
-impl Run {
-    /// The room that its parcel was drawn for.
-    pub(super) fn room(self) -> Room {
-        self.room
-    }
 }
 
 /// A parcel that was drawn and is not yet posted, without its machine: see
@@ -76,21 +69,27 @@ pub(super) struct Table {
     room_offset: usize,
     collect: ErasedDeliver,
     panicked: ErasedDeliver,
+    /// Takes back a parcel that was refused: its node, and its pool.
+    take_back: unsafe fn(NonNull<()>, NonNull<()>),
 }
 
 /// The table of slabs of such room.
 pub(super) fn table<M: Machine>(room: Room) -> &'static Table {
     match room {
-        Room::Small => const { &table_for::<M>(collect_small::<M>) },
-        Room::Large => const { &table_for::<M>(collect_large::<M>) },
+        Room::Small => const { &table_for::<M>(collect_small::<M>, refused_small::<M>) },
+        Room::Large => const { &table_for::<M>(collect_large::<M>, refused_large::<M>) },
     }
 }
 
-const fn table_for<M: Machine>(collect: ErasedDeliver) -> Table {
+const fn table_for<M: Machine>(
+    collect: ErasedDeliver,
+    take_back: unsafe fn(NonNull<()>, NonNull<()>),
+) -> Table {
     Table {
         room_offset: Parcel::<M>::ROOM_OFFSET,
         collect,
         panicked: panicked::<M>,
+        take_back,
     }
 }
 
@@ -163,6 +162,20 @@ unsafe fn collect_large<M: Machine>(node: NonNull<()>, ready: NonNull<()>) {
     unsafe { collect::<M>(node, ready, Room::Large) };
 }
 
+/// # Safety
+/// As for [`Pool::take_back`], for a small parcel.
+unsafe fn refused_small<M: Machine>(node: NonNull<()>, pool: NonNull<()>) {
+    // SAFETY: the caller's promise.
+    unsafe { Pool::<M>::take_back(pool.cast(), node.cast(), Room::Small) };
+}
+
+/// # Safety
+/// As for [`Pool::take_back`], for a large parcel.
+unsafe fn refused_large<M: Machine>(node: NonNull<()>, pool: NonNull<()>) {
+    // SAFETY: the caller's promise.
+    unsafe { Pool::<M>::take_back(pool.cast(), node.cast(), Room::Large) };
+}
+
 /// Counts a closure that panicked.
 ///
 /// # Safety
@@ -205,11 +218,30 @@ pub unsafe fn posting<F: FnOnce(), E>(
     // SAFETY: the parcel is this thread's, and has room for an `F`, also by its alignment.
     unsafe { place.write(f) };
     let deliver = deliver_inline::<F>;
-    match send(drawn, Run { deliver, room }) {
+    match send(drawn, Run { deliver }) {
         Ok(()) => Ok(()),
-        // SAFETY: not posted, so it still lies there: its parcel is drawn by this thread only.
-        Err(error) => Err((unsafe { place.read() }, error)),
+        Err(error) => {
+            // SAFETY: not posted, so it still lies there: its parcel is drawn by this thread only.
+            let f = unsafe { place.read() };
+            // SAFETY: refused, and empty again.
+            unsafe { refused(drawn) };
+            Err((f, error))
+        }
     }
+}
+
+/// Gives a parcel that was refused back to its pool, which may be gone then.
+///
+/// # Safety
+/// It was drawn on this thread, was not posted, and is empty.
+#[cold]
+unsafe fn refused(drawn: Drawn) {
+    // SAFETY: the parcel is alive: its pool is.
+    let table = unsafe { table_of(drawn.room) };
+    // SAFETY: the room lies behind its node.
+    let node = unsafe { drawn.room.byte_sub(table.room_offset) };
+    // SAFETY: the caller's promise.
+    unsafe { (table.take_back)(node, drawn.pool) };
 }
 
 /// # Errors
@@ -224,17 +256,23 @@ unsafe fn posting_boxed<F: FnOnce(), E>(
     send: impl FnOnce(Drawn, Run) -> Result<(), E>,
 ) -> Result<(), (F, E)> {
     let room = const { Room::of::<*mut F>().expect("an address fits") };
+    // First: nothing else is drawn between the parcel's draw and its post.
+    let boxed = Box::new(f);
     let drawn = match draw(room) {
         Ok(drawn) => drawn,
-        Err(error) => return Err((f, error)),
+        Err(error) => return Err((*boxed, error)),
     };
-    let boxed = Box::into_raw(Box::new(f));
+    let boxed = Box::into_raw(boxed);
     // SAFETY: as in `posting`.
     unsafe { drawn.room.cast::<*mut F>().write(boxed) };
     let deliver = deliver_boxed::<F>;
-    match send(drawn, Run { deliver, room }) {
+    match send(drawn, Run { deliver }) {
         Ok(()) => Ok(()),
-        // SAFETY: made from a box above, and not posted.
-        Err(error) => Err((*unsafe { Box::from_raw(boxed) }, error)),
+        Err(error) => {
+            // SAFETY: refused; what lies in it is the address alone.
+            unsafe { refused(drawn) };
+            // SAFETY: made from a box above, and not posted.
+            Err((*unsafe { Box::from_raw(boxed) }, error))
+        }
     }
 }

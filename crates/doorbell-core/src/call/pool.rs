@@ -269,7 +269,8 @@ impl<M: Machine> Pool<M> {
         unsafe { self.home.as_ref() }
     }
 
-    /// Draws a parcel, to be filled and sent: what is not sent is lost until the pool ends.
+    /// Draws a parcel, to be filled and sent: one that is neither sent nor taken back is lost, with
+    /// the memory of its pool.
     #[inline(always)]
     pub fn draw(&self, room: Room) -> Drawn {
         let parcel = self.stocks[room as usize].draw(self);
@@ -283,32 +284,53 @@ impl<M: Machine> Pool<M> {
     /// Posts a parcel that was drawn and filled.
     ///
     /// # Errors
-    /// [`Gone`] if the lane is gone; the closure still lies in the parcel, until the next draw.
+    /// [`Gone`] if the lane is gone; the closure still lies in the parcel, which is to be taken back.
     ///
     /// # Safety
-    /// It was drawn on this thread from a pool of this machine, and filled with what `run` takes
+    /// It was drawn on this thread from a pool of this machine, which is still there and was not moved, and filled with what `run` takes
     /// out of it; that may be sent to the lane with that front.
     #[inline(always)]
     pub unsafe fn send(front: &Front<M>, drawn: Drawn, run: Run) -> Result<(), Gone> {
         // SAFETY: the room lies behind its parcel.
         let parcel = unsafe { drawn.room.byte_sub(Parcel::<M>::ROOM_OFFSET) }.cast::<Parcel<M>>();
-        // SAFETY: a pool outlives what it has drawn and not sent.
-        let pool = unsafe { drawn.pool.cast::<Pool<M>>().as_ref() };
+        let pool = drawn.pool.cast::<Pool<M>>();
         // SAFETY: drawn, so it is this pool's own, and filled.
         unsafe { Parcel::<M>::filled(parcel, run) };
         // SAFETY: parcels stay in place, and this one is not touched again before it is back.
         let posted = unsafe { front.post_entered(parcel.cast()) };
-        if posted == Posted::Closed {
-            // SAFETY: refused, so it is this pool's own again.
-            unsafe { pool.stocks[run.room() as usize].put_back(parcel) };
-        }
-        if pool.for_once.get() {
-            // SAFETY: made for this, and in no slot.
-            unsafe { end::<M>(drawn.pool.as_ptr()) };
-        }
         match posted {
-            Posted::Yes => Ok(()),
+            Posted::Yes => {
+                // SAFETY: what was drawn of it is sent.
+                unsafe { Self::end_if_for_once(pool) };
+                Ok(())
+            }
             Posted::Closed => Err(Gone),
+        }
+    }
+
+    /// Takes back a parcel that was refused; a pool that was made for it ends.
+    ///
+    /// # Safety
+    /// The parcel of such room was drawn last of that pool, on this thread, and is empty; it was
+    /// not posted.
+    #[cold]
+    pub(super) unsafe fn take_back(pool: NonNull<Pool<M>>, parcel: NonNull<Parcel<M>>, room: Room) {
+        // SAFETY: a pool outlives what it has drawn and not sent.
+        let it = unsafe { pool.as_ref() };
+        // SAFETY: the caller's promise.
+        unsafe { it.stocks[room as usize].put_back(parcel) };
+        // SAFETY: as above, and it is not used any more.
+        unsafe { Self::end_if_for_once(pool) };
+    }
+
+    /// # Safety
+    /// The pool is alive, and if it was made for one post, it is not used any more.
+    #[inline(always)]
+    unsafe fn end_if_for_once(pool: NonNull<Pool<M>>) {
+        // SAFETY: the caller's promise.
+        if unsafe { pool.as_ref() }.for_once.get() {
+            // SAFETY: it is in no slot, and was made by `enter_slot`.
+            unsafe { end::<M>(pool.cast::<()>().as_ptr()) };
         }
     }
 

@@ -17,6 +17,7 @@ pub mod timer_cost;
 pub mod timer_idle;
 mod timers;
 mod trial;
+pub mod urgent;
 
 pub use contestant::{Contestant, Observed, Speed, Stage};
 pub use options::{Effort, Options};

@@ -1,0 +1,30 @@
+//! Whoever is urgent runs, and the jobs go on; nothing here asserts how soon.
+
+use super::*;
+use crate::measure::{Clock, Placement};
+
+#[test]
+fn the_urgent_one_runs_and_the_jobs_go_on() {
+    let placement = match Placement::of_this_process() {
+        Ok(placement) => placement,
+        Err(error) => {
+            eprintln!("not tested here: {error}");
+            return;
+        }
+    };
+    let stage = Stage {
+        placement,
+        clock: Clock::calibrated(),
+    };
+    for mut one in contestants(stage) {
+        let name = format!("{} ({}, {})", one.name(), one.variant(), one.group());
+        assert!(matches!(one.run(1), Err(LabError::NotSetUp)), "{name}");
+        one.setup().expect(&name);
+        // Tokio's urgent one may have to wait for 32 jobs.
+        let outcome = one.run(10).expect(&name);
+        assert!(outcome.operations > 0, "{name}");
+        assert!(outcome.figures["polls_per_s"] > 0.0, "{name}");
+        assert!(outcome.figures.contains_key("p999_us"), "{name}");
+        one.teardown().expect(&name);
+    }
+}
