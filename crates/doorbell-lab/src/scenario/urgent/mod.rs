@@ -45,10 +45,24 @@ struct Urgent<R> {
 
 #[derive(Debug)]
 struct Running<R> {
+    // First: what runs the jobs waits for them when it is dropped.
+    told: Told,
     runs: R,
+    alarm: Option<Alarm>,
+}
+
+/// Jobs and urgent one end when this is dropped.
+#[derive(Debug)]
+struct Told {
     load: Arc<Load>,
     probe: Arc<Probe>,
-    alarm: Option<Alarm>,
+}
+
+impl Drop for Told {
+    fn drop(&mut self) {
+        self.load.end();
+        self.probe.end();
+    }
 }
 
 impl<R: Runs> Trial for Urgent<R> {
@@ -71,33 +85,31 @@ impl<R: Runs> Trial for Urgent<R> {
     fn setup(&mut self) -> Result<(), LabError> {
         // Before the CPUs are busy.
         let _ = load::steps();
-        let (load, probe) = (Arc::new(Load::default()), Probe::new());
+        let told = Told {
+            load: Arc::new(Load::default()),
+            probe: Probe::new(),
+        };
         let placement = self.stage.placement;
-        let runs = R::start(placement, self.source, &load, &probe)?;
+        let runs = R::start(placement, self.source, &told.load, &told.probe)?;
         let alarm = match self.source {
-            Source::Thread => Some(Alarm::start(&probe, placement.caller_cpu)?),
+            Source::Thread => Some(Alarm::start(&told.probe, placement.caller_cpu)?),
             Source::Timer => None,
         };
-        self.running = Some(Running {
-            runs,
-            load,
-            probe,
-            alarm,
-        });
+        self.running = Some(Running { told, runs, alarm });
         Ok(())
     }
 
     fn run(&mut self, amount: u32) -> Result<Outcome, LabError> {
-        let running = self.running.as_ref().ok_or(LabError::NotSetUp)?;
-        let _ = running.probe.take();
-        let (start, polls) = (Instant::now(), running.load.polls());
+        let told = &self.running.as_ref().ok_or(LabError::NotSetUp)?.told;
+        let _ = told.probe.take();
+        let (start, polls) = (Instant::now(), told.load.polls());
         std::thread::sleep(TENTH * amount);
-        let polls = (running.load.polls() - polls) as f64;
+        let polls = (told.load.polls() - polls) as f64;
         let mut outcome = Outcome {
             figures: [("polls_per_s", polls / start.elapsed().as_secs_f64())].into(),
             ..Outcome::default()
         };
-        let late = running.probe.take();
+        let late = told.probe.take();
         outcome.operations = late.len() as u64;
         if let Some(found) = late.percentiles_ns([50.0, 99.0, 99.9, 100.0], 0.0) {
             let names = ["p50_us", "p99_us", "p999_us", "max_us"];
@@ -111,8 +123,7 @@ impl<R: Runs> Trial for Urgent<R> {
         let Some(running) = self.running.take() else {
             return Ok(());
         };
-        running.load.end();
-        running.probe.end();
+        drop(running.told);
         let stopped = running.alarm.map_or(Ok(()), Alarm::stop);
         running.runs.stop().and(stopped)
     }
