@@ -162,9 +162,11 @@ impl Probe {
             .unwrap_or_else(std::sync::PoisonError::into_inner) = Some(std::thread::current());
         while !self.ended() {
             match source {
+                // First: it may have been woken before it could be told.
                 Source::Thread => {
-                    std::thread::park();
-                    let _ = self.run();
+                    if !self.run() {
+                        std::thread::park();
+                    }
                 }
                 Source::Timer => {
                     let due = Instant::now() + PERIOD;
