@@ -169,6 +169,16 @@ pub enum ThreadError {
     Panicked,
 }
 
+impl ThreadError {
+    /// What the OS said, in one word.
+    pub fn kind(&self) -> std::io::ErrorKind {
+        match self {
+            ThreadError::Spawn { source, .. } | ThreadError::Bind { source, .. } => source.kind(),
+            ThreadError::Panicked => std::io::ErrorKind::Other,
+        }
+    }
+}
+
 /// A started thread that can be waited for.
 pub trait ThreadHandle: Debug + Send {
     /// Waits until the thread has ended.

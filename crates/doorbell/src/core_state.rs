@@ -43,10 +43,7 @@ pub enum CoreError {
 
 impl CoreError {
     fn of_bind(core: CoreId, error: &ThreadError) -> Self {
-        let kind = match error {
-            ThreadError::Bind { source, .. } | ThreadError::Spawn { source, .. } => source.kind(),
-            ThreadError::Panicked => std::io::ErrorKind::Other,
-        };
+        let kind = error.kind();
         CoreError::Bind { core, kind }
     }
 }

@@ -106,7 +106,8 @@ pub(crate) fn paused_clock<M: Machine>(front: FrontRef<M>, rested: Arc<Event>) -
 
 /// What handles and lanes share.
 pub(crate) struct Rt<M: Machine> {
-    /// Those of class Fair.
+    /// Those of class Fair, which stand among the classes too: posts and calls take one step less to
+    /// them.
     pub(crate) lanes: Box<[Arc<LaneShared<M>>]>,
     /// All classes; with a paused clock only Fair.
     pub(crate) classes: Vec<ClassLanes<M>>,

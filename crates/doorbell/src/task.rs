@@ -2,7 +2,7 @@
 
 use crate::class_lanes::Opened;
 use crate::handle::Handle;
-use crate::{Class, CoreId, JoinError, TaskId, ThreadError, ambient};
+use crate::{Class, CoreId, JoinError, TaskId, ambient};
 use doorbell_core::task::{BodyVtable, Join, Kind, Name, Phase, write_body};
 use std::pin::Pin;
 use std::task::{Context, Poll};
@@ -203,12 +203,7 @@ impl TaskBuilder {
             Ok(Opened::Now) => self.handle.follow_opened(class.kind()),
             Ok(Opened::Before) => {}
             Err(error) => {
-                let kind = match error {
-                    ThreadError::Spawn { source, .. } | ThreadError::Bind { source, .. } => {
-                        source.kind()
-                    }
-                    ThreadError::Panicked => std::io::ErrorKind::Other,
-                };
+                let kind = error.kind();
                 return Err(SpawnError::NoLanes { class, kind });
             }
         }

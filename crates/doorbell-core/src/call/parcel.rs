@@ -76,20 +76,18 @@ pub(super) struct Table {
 /// The table of slabs of such room.
 pub(super) fn table<M: Machine>(room: Room) -> &'static Table {
     match room {
-        Room::Small => const { &table_for::<M>(collect_small::<M>, refused_small::<M>) },
-        Room::Large => const { &table_for::<M>(collect_large::<M>, refused_large::<M>) },
+        Room::Small => const { &table_of_room::<M, { Room::Small as usize }>() },
+        Room::Large => const { &table_of_room::<M, { Room::Large as usize }>() },
     }
 }
 
-const fn table_for<M: Machine>(
-    collect: ErasedDeliver,
-    take_back: unsafe fn(NonNull<()>, NonNull<()>),
-) -> Table {
+/// `ROOM` is the place of the room in [`Room::ALL`]: its functions know the sizes at compile time.
+const fn table_of_room<M: Machine, const ROOM: usize>() -> Table {
     Table {
         room_offset: Parcel::<M>::ROOM_OFFSET,
-        collect,
+        collect: collect::<M, ROOM>,
         panicked: panicked::<M>,
-        take_back,
+        take_back: take_back::<M, ROOM>,
     }
 }
 
@@ -137,49 +135,27 @@ unsafe fn deliver_nothing<M: Machine>(_node: NonNull<Node<M>>, _ready: &Ready<M>
 /// # Safety
 /// `node` is that of a parcel of this machine and of such room, empty and this lane's; `ready` is
 /// the lane's.
-#[inline(always)]
-unsafe fn collect<M: Machine>(node: NonNull<()>, ready: NonNull<()>, room: Room) {
+unsafe fn collect<M: Machine, const ROOM: usize>(node: NonNull<()>, ready: NonNull<()>) {
     let node = node.cast::<Parcel<M>>();
     // SAFETY: the caller's promise.
     unsafe { node.as_ref() }.room_use.with_mut(|_| ());
     // SAFETY: the caller's promise.
     let ready = unsafe { ready.cast::<Ready<M>>().as_ref() };
     // SAFETY: the caller's promise.
-    unsafe { ready.returns().put(node.cast(), room) };
+    unsafe { ready.returns().put(node.cast(), Room::ALL[ROOM]) };
 }
 
 /// # Safety
-/// As for [`collect`].
-unsafe fn collect_small<M: Machine>(node: NonNull<()>, ready: NonNull<()>) {
+/// As for [`Pool::take_back`], for a parcel of such room.
+unsafe fn take_back<M: Machine, const ROOM: usize>(node: NonNull<()>, pool: NonNull<()>) {
     // SAFETY: the caller's promise.
-    unsafe { collect::<M>(node, ready, Room::Small) };
-}
-
-/// # Safety
-/// As for [`collect`].
-unsafe fn collect_large<M: Machine>(node: NonNull<()>, ready: NonNull<()>) {
-    // SAFETY: the caller's promise.
-    unsafe { collect::<M>(node, ready, Room::Large) };
-}
-
-/// # Safety
-/// As for [`Pool::take_back`], for a small parcel.
-unsafe fn refused_small<M: Machine>(node: NonNull<()>, pool: NonNull<()>) {
-    // SAFETY: the caller's promise.
-    unsafe { Pool::<M>::take_back(pool.cast(), node.cast(), Room::Small) };
-}
-
-/// # Safety
-/// As for [`Pool::take_back`], for a large parcel.
-unsafe fn refused_large<M: Machine>(node: NonNull<()>, pool: NonNull<()>) {
-    // SAFETY: the caller's promise.
-    unsafe { Pool::<M>::take_back(pool.cast(), node.cast(), Room::Large) };
+    unsafe { Pool::<M>::take_back(pool.cast(), node.cast(), Room::ALL[ROOM]) };
 }
 
 /// Counts a closure that panicked.
 ///
 /// # Safety
-/// None; it has the type of [`collect_small`].
+/// None; it has the type of [`collect`].
 #[cold]
 unsafe fn panicked<M: Machine>(_node: NonNull<()>, _ready: NonNull<()>) {
     Local::<M>::with_current(|local| {

@@ -23,6 +23,23 @@ pub struct Stage {
     pub placement: Placement,
 }
 
+#[cfg(test)]
+impl Stage {
+    /// For a test; `None`, and said, on a computer whose CPUs are too few.
+    pub fn for_tests() -> Option<Self> {
+        match Placement::of_this_process() {
+            Ok(placement) => Some(Self {
+                placement,
+                clock: Clock::calibrated(),
+            }),
+            Err(error) => {
+                eprintln!("not tested here: {error}");
+                None
+            }
+        }
+    }
+}
+
 /// What a pass showed besides its timings.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Observed {

@@ -4,23 +4,15 @@ use std::io::ErrorKind::NotFound;
 
 use super::super::trial::{Outcome, Trial};
 use super::*;
-use crate::measure::{Clock, Placement, ThreadsUse};
+use crate::measure::ThreadsUse;
 
 /// Far more than a runtime that rests for a moment has, far less than one that polls.
 const SWITCHES_MAX: f64 = 50.0;
 
 #[test]
 fn both_work_and_rest() {
-    let placement = match Placement::of_this_process() {
-        Ok(placement) => placement,
-        Err(error) => {
-            eprintln!("not tested here: {error}");
-            return;
-        }
-    };
-    let stage = Stage {
-        placement,
-        clock: Clock::calibrated(),
+    let Some(stage) = Stage::for_tests() else {
+        return;
     };
     for mut one in contestants(stage, SyscallSource::find().ok()) {
         let name = one.name().to_owned();

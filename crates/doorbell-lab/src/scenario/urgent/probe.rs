@@ -2,7 +2,7 @@
 
 use std::future::poll_fn;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::Poll;
 use std::thread::{JoinHandle, Thread};
 use std::time::{Duration, Instant};
@@ -20,6 +20,11 @@ const WAKER_PRIORITY: u8 = 20;
 /// Where that is not allowed.
 const WAKER_SLICE_NS: u64 = 100_000;
 const THREAD: &str = "urgent-waker";
+
+/// What is in there is whole also where somebody has panicked.
+fn locked<T>(value: &Mutex<T>) -> MutexGuard<'_, T> {
+    value.lock().unwrap_or_else(PoisonError::into_inner)
+}
 
 /// What wakes the urgent one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -71,10 +76,7 @@ impl Probe {
     }
 
     fn record(&self, late_ns: u64) {
-        self.late
-            .lock()
-            .unwrap_or_else(std::sync::PoisonError::into_inner)
-            .record(late_ns);
+        locked(&self.late).record(late_ns);
     }
 
     /// What was recorded; nothing is left.
@@ -113,10 +115,7 @@ impl Probe {
 
     fn tell(&self) {
         self.task.wake();
-        let thread = self
-            .thread
-            .lock()
-            .unwrap_or_else(std::sync::PoisonError::into_inner);
+        let thread = locked(&self.thread);
         thread.iter().for_each(Thread::unpark);
     }
 
@@ -156,10 +155,7 @@ impl Probe {
 
     /// The urgent one as a thread.
     pub(super) fn answer_as_thread(&self, source: Source) {
-        *self
-            .thread
-            .lock()
-            .unwrap_or_else(std::sync::PoisonError::into_inner) = Some(std::thread::current());
+        *locked(&self.thread) = Some(std::thread::current());
         while !self.ended() {
             match source {
                 // First: it may have been woken before it could be told.

@@ -1,23 +1,14 @@
 //! Whoever is urgent runs, and the jobs go on; nothing here asserts how soon.
 
 use super::*;
-use crate::measure::{Clock, Placement};
 
 /// How many passes of half a second may go by without a run.
 const TRIES: usize = 60;
 
 #[test]
 fn the_urgent_one_runs_and_the_jobs_go_on() {
-    let placement = match Placement::of_this_process() {
-        Ok(placement) => placement,
-        Err(error) => {
-            eprintln!("not tested here: {error}");
-            return;
-        }
-    };
-    let stage = Stage {
-        placement,
-        clock: Clock::calibrated(),
+    let Some(stage) = Stage::for_tests() else {
+        return;
     };
     for mut one in contestants(stage) {
         let name = format!("{} ({}, {})", one.name(), one.variant(), one.group());

@@ -1,5 +1,6 @@
 //! CPUs that take no interrupts for a time.
 
+use super::place::{Place, place};
 use super::{Diary, costs, exact, run, spawn};
 use crate::sim::{
     self, Config, EventKind, Fault, Outcome, Planned, Policy, Range, Sim, SimThread, work,
@@ -7,19 +8,10 @@ use crate::sim::{
 use crate::{Machine, Ordering, ParkEnd, Seat, ThreadHandle, Word};
 use std::sync::Arc;
 
-type Place = (<Sim as Machine>::U32, sim::SimSeat);
-
 /// How long CPU 1 is masked.
 const MASK_NS: u64 = 2_000_000;
 /// At this event: all threads of the tests sleep by then, and `until_masked` is on its way.
 const MASK_EVENT: u64 = 200;
-
-fn place() -> Arc<Place> {
-    Arc::new((
-        <Sim as Machine>::U32::new(0),
-        <sim::SimSeat as Seat<Sim>>::new(),
-    ))
-}
 
 /// A thread of CPU 1 with that policy, which parks at once and notes that it is awake.
 fn sleeper(diary: &Diary, policy: Policy, what: &'static str) -> (Arc<Place>, SimThread) {

@@ -4,6 +4,7 @@ mod costs;
 mod faults;
 mod litmus;
 mod masks;
+mod place;
 mod races;
 mod sched;
 mod seats;

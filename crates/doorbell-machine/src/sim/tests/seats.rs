@@ -1,25 +1,11 @@
 //! Seats that are futexes and seats that are eventfds: what they cost, and what becomes of a ring
 //! that finds nobody.
 
+use super::place::{park, place, ring, ring_at, ring_moments_ns};
 use super::{Diary, costs, exact, run, spawn};
-use crate::sim::{self, Config, EventKind, Outcome, Seats, Sim, sleep, work};
-use crate::{Machine, Ordering, ParkEnd, Seat, ThreadHandle, Word};
+use crate::sim::{Config, EventKind, Outcome, Seats, Sim, sleep};
+use crate::{Machine, Ordering, ParkEnd, ThreadHandle, Word};
 use std::sync::Arc;
-
-type U32 = <Sim as Machine>::U32;
-type Place = (U32, sim::SimSeat);
-
-fn place() -> Arc<Place> {
-    Arc::new((U32::new(0), <sim::SimSeat as Seat<Sim>>::new()))
-}
-
-fn park(place: &Place, seen: u32, until_ns: Option<u64>) -> ParkEnd {
-    Seat::<Sim>::park(&place.1, &place.0, seen, until_ns)
-}
-
-fn ring(place: &Place) {
-    Seat::<Sim>::ring(&place.1, &place.0);
-}
 
 fn with(seats: Seats) -> Config {
     Config { seats, ..exact(2) }
@@ -103,21 +89,8 @@ fn a_ring_that_finds_nobody_is_lost_or_ends_the_next_wait() {
 
 #[test]
 fn a_changed_word_and_a_ring_always_wake_whatever_the_moment() {
-    // The ring comes at every moment around the falling asleep.
-    for at_ns in (20_000..24_000).step_by(20) {
-        let outcome = run(with(Seats::Eventfd), move || {
-            let place = place();
-            let sleeper = Arc::clone(&place);
-            let thread = spawn(1, move || {
-                while sleeper.0.load(Ordering::Acquire) == 0 {
-                    let _ = park(&sleeper, 0, None);
-                }
-            });
-            work(at_ns - sim::time_ns());
-            place.0.store(1, Ordering::Release);
-            ring(&place);
-            thread.join().unwrap();
-        });
+    for at_ns in ring_moments_ns() {
+        let outcome = ring_at(with(Seats::Eventfd), at_ns);
         assert_eq!(outcome.parks_rung, outcome.parks, "each park by its ring");
     }
 }

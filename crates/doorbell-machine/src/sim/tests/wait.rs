@@ -1,25 +1,12 @@
 //! Seats, watches and sleeps.
 
+use super::place::{U32, park, place, ring, ring_at, ring_moments_ns};
 use super::{Diary, costs, exact, run, spawn};
 use crate::sim::{self, Failure, Policy, Sim, sleep, work};
-use crate::{Line, Machine, Ordering, ParkEnd, Seat, ThreadHandle, Watched, Word};
+use crate::{Line, Machine, Ordering, ParkEnd, ThreadHandle, Watched, Word};
 use std::sync::Arc;
 
-type U32 = <Sim as Machine>::U32;
 type InLine<T> = <Sim as Machine>::Line<T>;
-type Place = (U32, <Sim as Machine>::Seat);
-
-fn place() -> Arc<Place> {
-    Arc::new((U32::new(0), <sim::SimSeat as Seat<Sim>>::new()))
-}
-
-fn park(place: &Place, seen: u32, until_ns: Option<u64>) -> ParkEnd {
-    Seat::<Sim>::park(&place.1, &place.0, seen, until_ns)
-}
-
-fn ring(place: &Place) {
-    Seat::<Sim>::ring(&place.1, &place.0);
-}
 
 #[test]
 fn a_ring_ends_a_park_after_what_a_wake_costs() {
@@ -67,21 +54,8 @@ fn a_word_that_has_changed_is_never_slept_on() {
 
 #[test]
 fn a_changed_word_and_a_ring_always_wake_whatever_the_moment() {
-    // The ring comes at every moment around the falling asleep.
-    for at_ns in (20_000..24_000).step_by(20) {
-        let outcome = run(exact(2), move || {
-            let place = place();
-            let sleeper = Arc::clone(&place);
-            let thread = spawn(1, move || {
-                while sleeper.0.load(Ordering::Acquire) == 0 {
-                    let _ = park(&sleeper, 0, None);
-                }
-            });
-            work(at_ns - sim::time_ns());
-            place.0.store(1, Ordering::Release);
-            ring(&place);
-            thread.join().unwrap();
-        });
+    for at_ns in ring_moments_ns() {
+        let outcome = ring_at(exact(2), at_ns);
         assert!(outcome.parks <= 1);
         assert_eq!(outcome.parks_rung, outcome.parks, "each park by its ring");
     }
