@@ -81,8 +81,8 @@ const NOT_LISTED: Shows = Shows::Assertion("nobody would find the task");
 
 /// The test that shows that a model notices the mutant, and how it shows.
 fn killer(bug: Bug) -> (&'static str, Shows) {
-    use Shows::{Deadlock, Race};
-    const QUEUED_TWICE: Shows = Shows::Assertion("a task was queued twice");
+    use Shows::{Assertion as Says, Deadlock, Race};
+    const QUEUED_TWICE: Shows = Says("a task was queued twice");
     match bug {
         Bug::None => unreachable!("nothing is broken"),
         Bug::BellNoRing => ("bell::loom::mutant_no_ring", Deadlock),
@@ -105,48 +105,40 @@ fn killer(bug: Bug) -> (&'static str, Shows) {
         Bug::TaskSeizeRunning => ("task::loom_lanes::mutant_seize_running", Race),
         Bug::TaskLeaveForgotten => (
             "task::loom_lanes::mutant_leave_forgotten",
-            Shows::Assertion("a task was not freed"),
+            Says("a task was not freed"),
         ),
         Bug::CallSleepSilently => ("call::loom::mutant_sleep_silently", Deadlock),
         Bug::CallDoneRelaxed => ("call::loom::mutant_done_relaxed", Race),
         Bug::CallTouchAfterDone => ("call::loom::mutant_touch_after_done", Race),
-        Bug::QueuePushRelaxed => (
-            "queue::loom::mutant_push_relaxed",
-            Shows::Assertion("a node was lost"),
-        ),
-        Bug::QueueClaimBlind => (
-            "queue::loom::mutant_claim_blind",
-            Shows::Assertion("taken twice"),
-        ),
+        Bug::QueuePushRelaxed => ("queue::loom::mutant_push_relaxed", Says("a node was lost")),
+        Bug::QueueClaimBlind => ("queue::loom::mutant_claim_blind", Says("taken twice")),
         Bug::IdleNoAnnounceFence => ("idle::loom::mutant_no_announce_fence", Deadlock),
-        Bug::IdleClaimBlind => (
-            "idle::loom::mutant_claim_blind",
-            Shows::Assertion("two wakers won"),
-        ),
-        Bug::IdleSentinelBlind => (
-            "idle::loom::mutant_sentinel_blind",
-            Shows::Assertion("two sentinels"),
-        ),
+        Bug::IdleClaimBlind => ("idle::loom::mutant_claim_blind", Says("two wakers won")),
+        Bug::IdleSentinelBlind => ("idle::loom::mutant_sentinel_blind", Says("two sentinels")),
         Bug::IdleUnlistBlind => ("idle::loom::mutant_unlist_blind", NOT_LISTED),
         Bug::IdleNoUnlistFence => ("idle::loom::mutant_no_unlist_fence", NOT_LISTED),
         Bug::ParcelReturnRelaxed => (
             "call::loom_parcel::mutant_return_relaxed",
-            Shows::Assertion("a pool was leaked"),
+            Says("a pool was leaked"),
         ),
         Bug::PoolLeaveRelaxed => ("call::loom_parcel::mutant_leave_relaxed", Race),
         Bug::ManyEndRelaxed => ("call::loom_many::mutant_end_relaxed", Race),
         Bug::ManyTouchAfterEnd => ("call::loom_many::mutant_touch_after_end", Race),
         Bug::WheelFireBlind => (
             "wheel::loom::mutant_fire_blind",
-            Shows::Assertion("fired after its drop"),
+            Says("fired after its drop"),
         ),
         Bug::RestNoEpoch => (
             "wheel::loom_rest::mutant_rest_no_epoch",
-            Shows::Assertion("told of more to do"),
+            Says("told of more to do"),
+        ),
+        Bug::RestNoWait => (
+            "wheel::loom_rest::mutant_rest_no_wait",
+            Says("the clock went on while it was held"),
         ),
         Bug::RestWithoutALook => (
             "wheel::loom_rest::mutant_rest_without_a_look",
-            Shows::Assertion("the clock went on too early"),
+            Says("the clock went on too early"),
         ),
     }
 }

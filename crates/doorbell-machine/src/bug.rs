@@ -67,6 +67,8 @@ pub enum Bug {
     RestWithoutALook,
     /// wheel: the last one's look at the lanes holds although one of them has woken meanwhile.
     RestNoEpoch,
+    /// wheel: who becomes busy while a paused clock is set does not wait for that.
+    RestNoWait,
     /// queue: a push does not publish the node and its slot.
     QueuePushRelaxed,
     /// queue: a taker moves the head without comparing it.
@@ -85,7 +87,7 @@ pub enum Bug {
 
 impl Bug {
     /// All mutants, without [`Bug::None`].
-    pub const ALL: [Bug; 36] = [
+    pub const ALL: [Bug; 37] = [
         Bug::BellClearAfterTake,
         Bug::BellNoRecheck,
         Bug::BellAnnounceBlind,
@@ -115,6 +117,7 @@ impl Bug {
         Bug::WheelFireBlind,
         Bug::RestWithoutALook,
         Bug::RestNoEpoch,
+        Bug::RestNoWait,
         Bug::QueuePushRelaxed,
         Bug::QueueClaimBlind,
         Bug::IdleNoAnnounceFence,

@@ -166,6 +166,28 @@ fn two_lanes_that_tell_each_other<const BUG: u8>() {
     drop(inside);
 }
 
+/// A thread holds the clock while the lane falls asleep: from then on it stands still.
+fn a_hold_is_a_hold<const BUG: u8>() {
+    let front = FrontRef::<Loom<BUG>>::alone(&Arc::default());
+    let clock = Arc::new(Clock::paused(front.clone(), || AtRest::Nobody));
+    let start_ns = clock.now_ns();
+    let inside = clock.inside(Holds::Yes);
+    let theirs = Arc::clone(&clock);
+    let holder = thread::spawn(move || {
+        let _hold = theirs.hold();
+        let held_ns = theirs.now_ns();
+        thread::yield_now();
+        let still_ns = theirs.now_ns();
+        assert_eq!(held_ns, still_ns, "the clock went on while it was held");
+    });
+    let _ = front.bell().announce_watch();
+    let _ = front.bell().announce_park();
+    let _ = clock.end_lane(front.lane(), Some(start_ns + SLEEP_NS));
+    holder.join().unwrap();
+    assert_eq!(clock.now_ns() - start_ns, SLEEP_NS, "once, by either");
+    drop(inside);
+}
+
 /// Nobody is inside the runtime: the clock stands.
 fn outside_it_stands<const BUG: u8>() {
     let paused = Paused::<BUG>::start();
@@ -214,6 +236,16 @@ fn a_clock_stands_while_nobody_is_inside() {
 #[test]
 fn a_clock_that_is_advanced_fires_what_is_due() {
     check_large(advanced_by_hand::<0>);
+}
+
+#[test]
+fn a_clock_that_is_held_stands() {
+    check_large(a_hold_is_a_hold::<0>);
+}
+
+#[test]
+fn mutant_rest_no_wait() {
+    mutant!(RestNoWait, a_hold_is_a_hold);
 }
 
 #[test]

@@ -8,11 +8,15 @@
 //! |---|---|---|
 //! | 0..24 | `BUSY` | lanes that are not asleep, threads inside `block_on` that are not, and what else holds the clock |
 //! | 24..40 | `INSIDE` | threads inside `block_on`: without one the clock stands still |
-//! | 40..64 | `EPOCH` | grows by one whenever somebody becomes busy, and wraps |
+//! | 40 | `STEPPING` | the runtime was found to rest, and the clock may be about to go on |
+//! | 41..64 | `EPOCH` | grows by one whenever somebody becomes busy, and wraps |
 //!
 //! Why a look at the lanes is enough: a lane that sleeps is woken by somebody who is busy, and who
 //! signals its bell before giving back the count. So whoever finds the count at zero sees that
 //! signal, unless the lane has woken; then it has become busy first, and the epoch has changed.
+//!
+//! Who becomes busy while somebody sets the clock waits until that is done: so the clock stands
+//! still from then on, and not one step later.
 
 use super::Clock;
 use crate::crew::FrontRef;
@@ -21,14 +25,17 @@ use std::sync::Arc;
 
 const BUSY: u64 = 1;
 const INSIDE: u64 = 1 << 24;
-const EPOCH: u64 = 1 << 40;
+const STEPPING: u64 = 1 << 40;
+const EPOCH: u64 = 1 << 41;
 const BUSY_MASK: u64 = INSIDE - BUSY;
-const INSIDE_MASK: u64 = EPOCH - INSIDE;
+const INSIDE_MASK: u64 = STEPPING - INSIDE;
 const EPOCH_MASK: u64 = 0u64.wrapping_sub(EPOCH);
 
-// The table above: three fields, none shared, nothing left over.
-const _: () = assert!(BUSY_MASK | INSIDE_MASK | EPOCH_MASK == u64::MAX);
-const _: () = assert!(BUSY_MASK & INSIDE_MASK == 0 && INSIDE_MASK & EPOCH_MASK == 0);
+// The table above: four fields, none shared, nothing left over.
+const _: () = assert!(BUSY_MASK | INSIDE_MASK | STEPPING | EPOCH_MASK == u64::MAX);
+const _: () = assert!(
+    BUSY_MASK.count_ones() + INSIDE_MASK.count_ones() + 1 + EPOCH_MASK.count_ones() == u64::BITS
+);
 
 /// What became of a count that was given back.
 #[must_use]
@@ -92,8 +99,16 @@ impl<M: Machine> Rest<M> {
         };
         // ORDER: AcqRel; Release, with the Acquire of the last one's look at the bells and of its
         // exchange: a lane that cleared its signals is seen to have begun.
-        self.word
+        let before = self
+            .word
             .fetch_add(epoch.wrapping_add(what), Ordering::AcqRel);
+        if before & STEPPING != 0 && !M::BUG.is(Bug::RestNoWait) {
+            // ORDER: Acquire pairs with the release of the step: its time is seen. Nobody can
+            // begin another one: the caller is busy.
+            while self.word.load(Ordering::Acquire) & STEPPING != 0 {
+                M::relax();
+            }
+        }
     }
 
     fn end(&self, what: u64, clock: &Clock<M>) -> Ended {
@@ -119,7 +134,7 @@ impl<M: Machine> Rest<M> {
             if claim.is_err() {
                 return Ended::Yes;
             }
-            if self.go_on(clock) == Ended::Resumed {
+            if self.go_on(resumed, clock) == Ended::Resumed {
                 return Ended::Resumed;
             }
             // ORDER: AcqRel as in `end`.
@@ -127,7 +142,7 @@ impl<M: Machine> Rest<M> {
             if before == resumed {
                 return Ended::Yes;
             }
-            // Others came and went meanwhile, and were not the last.
+            // Others came meanwhile; if they went, they were not the last.
             seen = before.wrapping_sub(BUSY);
         }
     }
@@ -138,18 +153,18 @@ impl<M: Machine> Rest<M> {
         M::BUG.is(Bug::RestWithoutALook) || fronts.iter().all(|front| front.bell().rests())
     }
 
-    /// The runtime rests: wakes who waits for that, or else goes to the next timer.
-    fn go_on(&self, clock: &Clock<M>) -> Ended {
+    /// The runtime rests, but for the caller: wakes who waits for that, or else goes to the next
+    /// timer, unless somebody became busy since the word was `resumed`.
+    fn go_on(&self, resumed: u64, clock: &Clock<M>) -> Ended {
         if (self.told)() == AtRest::Woken {
             return Ended::Resumed;
         }
         // ORDER: Relaxed here and below; what a lane stored before it ended is visible.
         let due = |lane: &M::U64| lane.load(Ordering::Relaxed);
         let next_ns = self.due_ns.iter().map(due).min().unwrap_or(u64::MAX);
-        if next_ns == u64::MAX {
+        if next_ns == u64::MAX || self.step_to(next_ns, resumed, clock) == Stepped::Met {
             return Ended::Yes;
         }
-        clock.advance_to(next_ns);
         let fronts = self.front.crew().fronts();
         for (lane, front) in self.due_ns.iter().zip(fronts) {
             if due(lane) <= next_ns {
@@ -158,6 +173,31 @@ impl<M: Machine> Rest<M> {
         }
         Ended::Resumed
     }
+
+    /// Sets the clock, while whoever becomes busy waits. Nobody else's code runs in here.
+    fn step_to(&self, next_ns: u64, resumed: u64, clock: &Clock<M>) -> Stepped {
+        let stepping = resumed | STEPPING;
+        // ORDER: Relaxed; the caller's own exchange was AcqRel, and on failure nothing is done.
+        let claim =
+            self.word
+                .compare_exchange(resumed, stepping, Ordering::Relaxed, Ordering::Relaxed);
+        if claim.is_err() {
+            return Stepped::Met;
+        }
+        clock.advance_to(next_ns);
+        // ORDER: AcqRel; Release, with the Acquire of who waits for it: the time is seen.
+        self.word.fetch_sub(STEPPING, Ordering::AcqRel);
+        Stepped::Yes
+    }
+}
+
+/// Whether the clock was set.
+#[must_use]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Stepped {
+    Yes,
+    /// Somebody became busy.
+    Met,
 }
 
 /// For as long as this is there, a clock that stands still does not go on.

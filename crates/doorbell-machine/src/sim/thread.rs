@@ -4,6 +4,7 @@ use super::buffer::Buffer;
 use super::config::Event;
 use super::lines::NOBODY;
 use super::sched::Share;
+use super::words::Seen;
 use crate::Policy;
 use crate::slots::Slots;
 use corosensei::Yielder;
@@ -87,6 +88,8 @@ pub(super) struct Thread {
     /// It has stored since its last read-modify-write.
     pub(super) has_stored: bool,
     pub(super) buffer: Buffer,
+    /// The pointer that it looked at last.
+    pub(super) seen: Seen,
     /// The line that it watches, and who is behind it in the list of that line's watchers.
     pub(super) watched: u32,
     pub(super) next_watcher: u32,
@@ -118,6 +121,7 @@ impl Thread {
             policy,
             share: Share::default(),
             yielder: std::ptr::null(),
+            seen: Seen::default(),
             slots: Slots::default(),
             pool_end: None,
             ending: false,

@@ -74,6 +74,8 @@ pub(super) struct Core {
     only: AtomicU32,
     /// How many stores to it lie in store buffers.
     pending: AtomicU32,
+    /// Goes up with every change that others see.
+    turn: AtomicU32,
     shade: Shade,
 }
 
@@ -84,6 +86,7 @@ impl Core {
             tag: Tag::new(),
             only: AtomicU32::new(look(|world| world.current + 1).unwrap_or(0)),
             pending: AtomicU32::new(0),
+            turn: AtomicU32::new(0),
             shade: Shade::default(),
         }
     }
@@ -96,6 +99,8 @@ impl Core {
     #[inline]
     fn set(&self, value: *mut ()) {
         self.value.store(value, Ordering::Relaxed);
+        let turn = self.turn.load(Ordering::Relaxed);
+        self.turn.store(turn.wrapping_add(1), Ordering::Relaxed);
     }
 
     /// Outside of any world, and while a thread unwinds, it is a plain value.
@@ -110,41 +115,56 @@ impl Core {
         step(|world| world.load(self, order)).unwrap_or_else(|| self.plainly(Core::get))
     }
 
+    /// As [`Core::load`], by one who will compare.
+    #[inline]
+    fn look(&self, order: Ordering) -> *mut () {
+        let look = |world: &mut World| {
+            world.note_seen(self);
+            world.load(self, order)
+        };
+        step(look).unwrap_or_else(|| self.plainly(Core::get))
+    }
+
     #[inline]
     fn store(&self, value: *mut (), order: Ordering) {
         step(|world| world.store(self, value, order))
             .unwrap_or_else(|| self.plainly(|it| it.set(value)));
     }
 
-    /// Changes the value to what `f` says, if it says something; returns the value before.
+    /// Changes the value to what `f` says, if it says something; returns the value before, and
+    /// whether it said something. `f` is told whether the value is still the one, unchanged, that
+    /// this thread saw when it looked the last time.
     #[inline]
     fn change(
         &self,
         (ok, fail): (Ordering, Ordering),
-        f: impl Fn(*mut ()) -> Option<*mut ()>,
-    ) -> *mut () {
+        f: impl Fn(*mut (), bool) -> Option<*mut ()>,
+    ) -> (*mut (), bool) {
         let _ = look(|world| world.is_tso()).is_some_and(|tso| tso && step(World::flush).is_some());
-        let change = |it: &Core| {
+        let change = |it: &Core, as_seen| {
             let before = it.get();
-            let after = f(before);
-            it.set(after.unwrap_or(before));
+            let after = f(before, as_seen);
+            if let Some(after) = after {
+                it.set(after);
+            }
             (before, after.is_some())
         };
         step(|world| {
             let line = world.line_of(&self.tag);
             world.note_touch(self);
-            let (before, has_changed) = change(self);
+            let (before, has_changed) = change(self, world.has_seen(self));
             if has_changed {
                 world.note_change(&self.shade, ok);
             } else {
+                world.note_seen(self);
                 world.note_load(&self.shade, fail);
             }
             world.threads[world.current as usize].has_stored = false;
             let cost = world.write_line(line) + world.config.machine.costs.rmw_extra_ns;
             world.event(EventKind::Rmw, line, cost);
-            before
+            (before, has_changed)
         })
-        .unwrap_or_else(|| self.plainly(change).0)
+        .unwrap_or_else(|| self.plainly(|it| change(it, true)))
     }
 }
 
@@ -159,7 +179,29 @@ impl Drop for Core {
     }
 }
 
+/// What a thread saw when it looked at a pointer: where that is, and which turn it had.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Seen(usize, u32);
+
+impl Seen {
+    fn of(core: &Core) -> Self {
+        let turn = core.turn.load(Ordering::Relaxed);
+        Seen(std::ptr::from_ref(core).addr(), turn)
+    }
+}
+
 impl World {
+    #[inline]
+    fn note_seen(&mut self, core: &Core) {
+        self.threads[self.current as usize].seen = Seen::of(core);
+    }
+
+    #[inline]
+    fn has_seen(&self, core: &Core) -> bool {
+        let (seen, now) = (self.threads[self.current as usize].seen, Seen::of(core));
+        seen.0 == now.0 && seen.1 == now.1
+    }
+
     /// A second thread that touches an atomic makes it a shared one.
     #[inline]
     fn note_touch(&self, core: &Core) {
@@ -311,8 +353,8 @@ macro_rules! word {
             #[inline]
             fn change(&self, order: Ordering, f: impl Fn($value) -> $value) -> $value {
                 let of = |ptr: *mut ()| ptr.addr() as $value;
-                let change = |before| Some(kept(f(of(before)).into()));
-                of(self.0.change((order, order), change))
+                let change = |before, _| Some(kept(f(of(before)).into()));
+                of(self.0.change((order, order), change).0)
             }
         }
 
@@ -361,14 +403,10 @@ macro_rules! word {
                 fail: Ordering,
             ) -> Result<$value, $value> {
                 let (old, new) = (kept(seen.into()), kept(new.into()));
-                let change = |before| (before == old).then_some(new);
-                let before = self.0.change((ok, fail), change);
+                let change = |before, _| (before == old).then_some(new);
+                let (before, has_changed) = self.0.change((ok, fail), change);
                 let before = before.addr() as $value;
-                if before == seen {
-                    Ok(before)
-                } else {
-                    Err(before)
-                }
+                if has_changed { Ok(before) } else { Err(before) }
             }
         }
     };
@@ -397,7 +435,7 @@ impl<T> PtrWord<T> for SimPtr<T> {
     }
     #[inline]
     fn load(&self, order: Ordering) -> *mut T {
-        self.0.load(order).cast()
+        self.0.look(order).cast()
     }
     #[inline]
     fn store(&self, ptr: *mut T, order: Ordering) {
@@ -405,7 +443,10 @@ impl<T> PtrWord<T> for SimPtr<T> {
     }
     #[inline]
     fn swap(&self, ptr: *mut T, order: Ordering) -> *mut T {
-        self.0.change((order, order), |_| Some(ptr.cast())).cast()
+        self.0
+            .change((order, order), |_, _| Some(ptr.cast()))
+            .0
+            .cast()
     }
     #[inline]
     fn compare_exchange_weak(
@@ -415,13 +456,23 @@ impl<T> PtrWord<T> for SimPtr<T> {
         ok: Ordering,
         fail: Ordering,
     ) -> Result<*mut T, *mut T> {
-        let change = |it| (it == seen.cast()).then_some(new.cast());
-        let before = self.0.change((ok, fail), change);
-        let before = before.cast::<T>();
-        if before == seen {
-            Ok(before)
+        // Whether memory that was freed came back under the same address is the allocator's choice,
+        // and none of the seed's. So the exchange fails wherever the pointer was changed since this
+        // thread looked; one that may fail for no reason may do that.
+        let change = |it: *mut (), as_seen| {
+            let equal = it == seen.cast() && (as_seen || is_no_place(it));
+            equal.then_some(new.cast())
+        };
+        let (before, has_changed) = self.0.change((ok, fail), change);
+        if has_changed {
+            Ok(before.cast())
         } else {
-            Err(before)
+            Err(before.cast())
         }
     }
+}
+
+/// Null and the marks that some words know beside it: no memory ever lies there.
+fn is_no_place(ptr: *mut ()) -> bool {
+    ptr.addr() < 4096
 }

@@ -106,6 +106,7 @@ pub const MUTANTS: &[Mutant] = mutants![
     WheelFireBlind: Sc,
     RestWithoutALook: Sc,
     RestNoEpoch: Sc,
+    RestNoWait: Sc,
     QueuePushRelaxed: Sc,
     QueueClaimBlind: Sc,
     IdleNoAnnounceFence: not_here FENCE,

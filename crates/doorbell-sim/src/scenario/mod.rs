@@ -84,8 +84,8 @@ const SETTLE_NS: u64 = 1_000_000;
 const ENDS_MAX_NS: u64 = 700_000;
 
 /// Starts the threads that are no lanes. A clock that stands still goes on only while one of them
-/// waits inside. All are inside before any of them runs: one that came while the clock goes on would
-/// not hold it any more.
+/// waits inside. All are inside before any of them runs: so whoever finds the runtime at rest may
+/// ask the ledger whether it was.
 fn start_foreigners<const BUG: u8>(
     shape: &Shape,
     player: &Player<BUG>,
@@ -186,10 +186,13 @@ fn watch<const BUG: u8>(
     lanes: &Arc<Lanes<BUG>>,
     stop: &Arc<SimCounter>,
 ) -> Result<Option<SimThread>, ThreadError> {
-    if !shape.is_conserving() {
-        return Ok(None);
-    }
     let (lanes, stop) = (Arc::clone(lanes), Arc::clone(stop));
-    let watch = move || oracle::watch_over(&lanes, &stop);
+    let watch: Box<dyn FnOnce() + Send> = if shape.paused {
+        Box::new(move || oracle::hold_often(&lanes, &stop))
+    } else if shape.is_conserving() {
+        Box::new(move || oracle::watch_over(&lanes, &stop))
+    } else {
+        return Ok(None);
+    };
     spawn::<BUG>("watcher", shape.watch_cpu(), watch).map(Some)
 }

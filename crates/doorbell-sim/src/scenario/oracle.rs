@@ -16,6 +16,9 @@ use std::sync::Arc;
 const IDLE_MAX_NS: u64 = 50_000;
 /// How often that is looked at.
 const LOOK_NS: u64 = 5_000;
+/// How long a clock that stands still is let go and held, at most.
+const HOLD_EVERY_NS: u64 = 20_000;
+const HOLD_NS: u64 = 2_000;
 /// How long everything that was begun may take once nothing goes wrong any more.
 const QUIET_MAX_NS: u64 = 2_000_000_000;
 /// By when a lane that has nothing else to do has run a post, or a timer of its own.
@@ -97,6 +100,25 @@ pub(super) fn watch_over<const BUG: u8>(lanes: &Lanes<BUG>, stop: &SimCounter) {
                     now_ns - *from_ns
                 ));
             }
+        }
+    }
+}
+
+/// Holds a clock that stands still, now and then: it goes no further meanwhile.
+pub(super) fn hold_often<const BUG: u8>(lanes: &Lanes<BUG>, stop: &SimCounter) {
+    while stop.get() == 0 {
+        sim::sleep(sim::random() % HOLD_EVERY_NS);
+        let _hold = lanes.clock.hold();
+        let held_ns = lanes.clock.now_ns();
+        if sim::random().is_multiple_of(2) {
+            sim::sleep(sim::random() % HOLD_NS);
+        }
+        let still_ns = lanes.clock.now_ns();
+        if still_ns != held_ns {
+            sim::fail(format!(
+                "rest: the clock went on by {} ns while it was held",
+                still_ns - held_ns
+            ));
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use super::spawn;
 use crate::sim::{self, Config, Failure, Memory, Outcome, Sim};
-use crate::{Line, Machine, Ordering, ThreadHandle, Word};
+use crate::{Line, Machine, Ordering, PtrWord, ThreadHandle, Word};
 use std::sync::{Arc, Mutex};
 
 type U32 = <Sim as Machine>::U32;
@@ -199,4 +199,31 @@ fn a_fence_without_a_read_modify_write_in_front_of_it_is_an_error() {
         let failure = outcome.unwrap().failure.unwrap();
         assert!(matches!(failure, Failure::BareFence { .. }), "{failure}");
     }
+}
+
+/// A pointer that went away and came back has changed: else what follows would depend on whether the
+/// allocator gave out an address again. To one who looks anew it is as it was.
+#[test]
+fn an_exchange_of_a_pointer_that_came_back_fails_once() {
+    type Ptr = <Sim as Machine>::Ptr<u8>;
+    let here: *mut u8 = std::ptr::without_provenance_mut(0x10_0000);
+    let outcome = sim::run(config(1, Memory::Sc), move || {
+        let order = (Ordering::AcqRel, Ordering::Relaxed);
+        let at = here.addr();
+        let ptr: Arc<<Sim as Machine>::Line<Ptr>> = Arc::new(Line::new(|| Ptr::new(here)));
+        let seen = ptr.load(Ordering::Acquire);
+        let theirs = Arc::clone(&ptr);
+        let there_and_back = spawn(0, move || {
+            let here = theirs.swap(std::ptr::null_mut(), Ordering::AcqRel);
+            assert_eq!(here.addr(), at);
+            theirs.store(here, Ordering::Release);
+        });
+        there_and_back.join().unwrap();
+        let null = std::ptr::null_mut();
+        let first = ptr.compare_exchange_weak(seen, null, order.0, order.1);
+        assert_eq!(first, Err(seen), "it was changed");
+        let second = ptr.compare_exchange_weak(seen, null, order.0, order.1);
+        assert_eq!(second, Ok(seen), "nobody has changed it since");
+    });
+    assert_eq!(outcome.unwrap().failure, None);
 }
