@@ -6,7 +6,7 @@
 //! stock of shares, from which it gives and into which it takes without a read-modify-write.
 
 use crate::bell::Look;
-use crate::idle::{IdleSet, WorkSet};
+use crate::idle::{Alert, IdleSet, WorkSet};
 use crate::lane::Watchers;
 use crate::mailbox::Front;
 use crate::switches::SwitchWord;
@@ -27,6 +27,7 @@ pub struct Crew<M: Machine> {
     orders: Box<[Box<[u32]>]>,
     idle: IdleSet<M>,
     work: WorkSet<M>,
+    alert: Alert<M>,
     /// How many lanes are on.
     on: M::Line<M::U32>,
     /// What is recorded of its tasks.
@@ -69,6 +70,7 @@ impl<M: Machine> Crew<M> {
         watchers: Option<Arc<Watchers<M>>>,
         distance: impl Fn(usize, usize) -> u32,
     ) -> Vec<FrontRef<M>> {
+        M::prepare_fences();
         let order = |lane: usize| {
             let mut others: Vec<usize> = (1..lanes).map(|step| (lane + step) % lanes).collect();
             // Stable: lanes equally far begin behind the thief, so that thieves spread.
@@ -85,6 +87,7 @@ impl<M: Machine> Crew<M> {
             orders: (0..lanes).map(order).collect(),
             idle: IdleSet::new(lanes),
             work: WorkSet::new(lanes),
+            alert: Alert::new(),
             on: M::Line::new(|| M::U32::new(lanes as u32)),
             watchers,
         };
@@ -122,6 +125,12 @@ impl<M: Machine> Crew<M> {
     #[inline]
     pub fn work(&self) -> &WorkSet<M> {
         &self.work
+    }
+
+    /// Whether polls of it took long lately.
+    #[inline]
+    pub(crate) fn alert(&self) -> &Alert<M> {
+        &self.alert
     }
 
     pub(crate) fn on(&self) -> &M::U32 {

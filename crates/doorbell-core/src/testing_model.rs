@@ -128,6 +128,7 @@ fn killer(bug: Bug) -> (&'static str, Shows) {
             "wheel::loom::mutant_fire_blind",
             Says("fired after its drop"),
         ),
+        Bug::WheelLendNoFence => ("wheel::loom_lend::mutant_no_fence", Race),
         Bug::RestNoEpoch => (
             "wheel::loom_rest::mutant_rest_no_epoch",
             Says("told of more to do"),

@@ -63,6 +63,8 @@ pub enum Bug {
     ManyTouchAfterEnd,
     /// wheel: the lane hands a timer to its handle without looking whether that is gone.
     WheelFireBlind,
+    /// wheel: the lane says that it is inside its wheel, and the fence behind that is gone.
+    WheelLendNoFence,
     /// wheel: a paused clock goes on without a look whether lanes were told of more to do.
     RestWithoutALook,
     /// wheel: the last one's look at the lanes holds although one of them has woken meanwhile.
@@ -87,7 +89,7 @@ pub enum Bug {
 
 impl Bug {
     /// All mutants, without [`Bug::None`].
-    pub const ALL: [Bug; 37] = [
+    pub const ALL: [Bug; 38] = [
         Bug::BellClearAfterTake,
         Bug::BellNoRecheck,
         Bug::BellAnnounceBlind,
@@ -115,6 +117,7 @@ impl Bug {
         Bug::ManyEndRelaxed,
         Bug::ManyTouchAfterEnd,
         Bug::WheelFireBlind,
+        Bug::WheelLendNoFence,
         Bug::RestWithoutALook,
         Bug::RestNoEpoch,
         Bug::RestNoWait,

@@ -235,6 +235,16 @@ pub trait Machine: Debug + Sized + Send + Sync + 'static {
     /// The fence of a poster that has just pushed by a read-modify-write and will now look at
     /// the bell. Same contract; partner: [`Machine::fence_announce`].
     fn fence_recheck();
+    /// The fence of one who does a thing often, and pays nothing for it where the machine can have
+    /// the other side pay: it orders a store before every later load. Partner:
+    /// [`Machine::fence_heavy`]; two light ones do not order each other.
+    fn fence_light();
+    /// The fence of one who does a thing rarely, and pays for both: on the host a system call
+    /// that interrupts every CPU on which a thread of this process runs (Linux's membarrier(2), the
+    /// idea of asymmetric fences). Partner: [`Machine::fence_light`].
+    fn fence_heavy();
+    /// Readies the pair, so that the light one is light. Called before lanes run.
+    fn prepare_fences() {}
 
     /// By how much [`Machine::now_ns`] may lie behind the OS's clock.
     const LAG_NS_MAX: u64 = 0;

@@ -76,6 +76,8 @@ marks! {
     WheelCascade,
     /// wheel: a timer was armed by mail.
     WheelMail,
+    /// wheel: a visitor fired timers of a lane that is stuck.
+    WheelVisit,
     /// offline: a task was handed on by a lane that is off.
     OfflineHandOn,
     /// task: a task was woken while it was polled.

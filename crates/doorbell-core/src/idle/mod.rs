@@ -4,12 +4,14 @@
 //! that may have work (`work.rs`). A lane sets its own bit;
 //! whoever clears it, a waker or the lane itself, is decided by one read-modify-write.
 
+mod alert;
 #[cfg(test)]
 mod loom;
 #[cfg(test)]
 mod tests;
 mod work;
 
+pub(crate) use alert::{Alert, STUCK_NS};
 pub use work::{Seen, WorkSet};
 
 use doorbell_machine::{Bug, Line, Machine, Mark, Ordering, Word};

@@ -41,9 +41,13 @@ impl<M: Machine> WorkSet<M> {
     /// Something was put into the lane's run queue, by the lane itself, or into its inbox, and then
     /// there is a fence in front of this. Who relies on being seen has one behind it too.
     pub fn add(&self, lane: usize) {
-        if self.holds(lane) {
-            return;
+        if !self.holds(lane) {
+            self.add_anew(lane);
         }
+    }
+
+    /// As [`WorkSet::add`], and a read-modify-write also where the bit is set.
+    pub fn add_anew(&self, lane: usize) {
         let (word, bit) = self.word(lane);
         // ORDER: AcqRel, and the caller's fence_recheck after it: with the announcement of a lane
         // that falls asleep and its fence_announce this is store buffering: either that lane sees

@@ -78,6 +78,8 @@ counts! {
     unparks_deadline,
     /// Timers that fired.
     timers_fired,
+    /// Of those, the timers of other lanes, which were stuck in long polls.
+    timers_for_stuck,
     /// Nanoseconds that it watched in vain: it parked after them.
     watched_vain_ns,
     /// Times that a watching lane noticed that the OS had given its CPU to somebody else.

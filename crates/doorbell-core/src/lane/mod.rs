@@ -8,6 +8,7 @@ mod long_polls;
 #[cfg(test)]
 mod loom;
 mod search;
+mod stuck;
 #[cfg(test)]
 mod tests;
 mod watch;
@@ -165,6 +166,10 @@ pub struct Lane<M: Machine> {
     pulses: Box<[Cell<u64>]>,
     /// Which lanes may have had work at the last look.
     seen: Seen,
+    /// It was idle since it ran something.
+    has_idled: Cell<bool>,
+    /// When it looked last after lanes that may be stuck, while it had work of its own.
+    cared_ns: Cell<u64>,
 }
 
 impl<M: Machine> Lane<M> {
@@ -191,12 +196,14 @@ impl<M: Machine> Lane<M> {
             sentinel_end_ns: Cell::new(0),
             pulses: (0..lanes).map(|_| Cell::new(0)).collect(),
             seen: Seen::new(lanes),
+            has_idled: Cell::new(true),
+            cared_ns: Cell::new(0),
         }
     }
 
     /// Runs until asked to close; then ends every task that is left.
     pub fn run(self) {
-        self.local.enter(|| {
+        self.local.enter_lending(|| {
             self.has_started();
             self.cycle();
             self.local.close();
@@ -214,14 +221,19 @@ impl<M: Machine> Lane<M> {
                     self.end_sentinel();
                     self.end_search();
                     self.offer_surplus();
+                    self.begin_to_run();
+                    self.care_for_stuck();
                     self.run_ready();
                 }
                 Pass::Nothing(evidence) => {
                     if self.search_if_claimed() {
                         self.end_sentinel();
+                        self.begin_to_run();
                         self.run_ready();
                     } else {
                         self.idle(evidence);
+                        self.has_idled.set(true);
+                        self.local.forget_look();
                     }
                 }
                 Pass::Closing => {

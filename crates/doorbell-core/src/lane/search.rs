@@ -10,7 +10,7 @@ use doorbell_machine::{Counter, Machine, Mark};
 
 impl<M: Machine> Lane<M> {
     /// Whether there are lanes to share tasks with.
-    fn has_others(&self) -> bool {
+    pub(super) fn has_others(&self) -> bool {
         self.pulses.len() > 1 && !self.local.is_off()
     }
 
@@ -79,8 +79,11 @@ impl<M: Machine> Lane<M> {
         }
         let idle = self.shared.front().crew().idle();
         let now_ns = M::now_ns();
-        let wanted = idle.wants_sentinel() || self.others_wait();
-        if wanted {
+        let mut wish_ns = self.wish_ns(now_ns);
+        if idle.wants_sentinel() {
+            wish_ns = Some(SENTINEL_MIN_NS);
+        }
+        if wish_ns.is_some() {
             self.sentinel_end_ns
                 .set(now_ns.saturating_add(SENTINEL_STAYS_NS));
         }
@@ -95,22 +98,19 @@ impl<M: Machine> Lane<M> {
             self.is_sentinel.set(true);
             self.shared.tally.sentinels.add_owned(1);
         }
-        let after_ns = if wanted {
-            SENTINEL_MIN_NS
-        } else {
-            (2 * self.sentinel_ns.get()).min(SENTINEL_MAX_NS)
-        };
+        let longer_ns = (2 * self.sentinel_ns.get()).min(SENTINEL_MAX_NS);
+        let after_ns = wish_ns.unwrap_or(longer_ns);
         self.sentinel_ns.set(after_ns);
         Some(now_ns.saturating_add(after_ns))
     }
 
     /// Reads which lanes may have work. Behind a fence of the caller's, where none may be missed.
-    fn look_at_list(&self) {
+    pub(super) fn look_at_list(&self) {
         self.shared.front().crew().work().look(&self.seen);
     }
 
     /// The other lanes that may have had work at the last look, nearest first.
-    fn listed(&self) -> impl Iterator<Item = &Front<M>> {
+    pub(super) fn listed(&self) -> impl Iterator<Item = &Front<M>> {
         let (front, seen) = (self.shared.front(), &self.seen);
         seen.any()
             .then(|| front.crew().others(front.lane()))
@@ -125,11 +125,16 @@ impl<M: Machine> Lane<M> {
         self.listed().any(Front::has_work)
     }
 
-    /// Whether a lane that runs has a task waiting.
-    fn others_wait(&self) -> bool {
+    /// After how long a sentinel should look again for the sake of those that run now and have a
+    /// task waiting, or timers.
+    fn wish_ns(&self, now_ns: u64) -> Option<u64> {
         self.look_at_list();
-        self.listed()
-            .any(|other| other.has_work() && other.is_inside())
+        let inside = self.listed().filter(|other| other.is_inside());
+        let wish_ns = inside.filter_map(|other| {
+            let waits = other.has_work().then_some(SENTINEL_MIN_NS);
+            waits.or_else(|| self.overdue_in_ns(other, now_ns))
+        });
+        wish_ns.min()
     }
 
     /// The lane has something to run: it is no sentinel any more, and another one is woken for what
@@ -143,7 +148,7 @@ impl<M: Machine> Lane<M> {
         self.shared.tally.sentinels_ended.add_owned(1);
         front.crew().idle().end_sentinel();
         M::fence_announce();
-        if self.others_wait() {
+        if self.wish_ns(M::now_ns()).is_some() {
             front.crew().watch_over(front.lane());
         }
     }
@@ -172,7 +177,7 @@ impl<M: Machine> Lane<M> {
         let found = self.listed().any(|victim| {
             let stood_still = self.note_pulse(victim);
             let greed = if stood_still { Greed::One } else { Greed::Half };
-            self.rob(victim, greed)
+            self.rob(victim, greed) || self.expire_for(victim)
         });
         // What gets its first task before the next look may have been stuck since this one.
         if !found && self.is_sentinel.get() {
@@ -186,15 +191,15 @@ impl<M: Machine> Lane<M> {
     }
 
     /// Notes what a lane's pulse is. Whether it was so at the last look.
-    fn note_pulse(&self, of: &Front<M>) -> bool {
+    pub(super) fn note_pulse(&self, of: &Front<M>) -> bool {
         let pulse = of.pulse();
         self.pulses[of.lane()].replace(pulse) == pulse
     }
 
     /// Takes from one lane. Whether there was something.
-    fn rob(&self, victim: &Front<M>, greed: Greed) -> bool {
+    pub(super) fn rob(&self, victim: &Front<M>, greed: Greed) -> bool {
         // What came to a lane that makes progress is that lane's to run.
-        let inbox = greed == Greed::One && victim.has_inbox();
+        let inbox = greed != Greed::Half && victim.has_inbox();
         if victim.queue().is_empty() && !inbox {
             return false;
         }

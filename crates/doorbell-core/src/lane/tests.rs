@@ -48,6 +48,7 @@ const NONE: LaneCounts = LaneCounts {
     unparks_last_test: 0,
     unparks_deadline: 0,
     timers_fired: 0,
+    timers_for_stuck: 0,
     watched_vain_ns: 0,
     preemptions: 0,
     searches: 0,

@@ -1,5 +1,6 @@
 //! The side of a lane that others see: bell and mailbox in one line, seat, switches, counts.
 
+use super::pulse::Pulse;
 use super::{Batch, FrontCounts, Mailbox, Pushed};
 use crate::bell::{Bell, Kick, LaneState, Look, Notified, Signals};
 use crate::crew::Crew;
@@ -7,6 +8,7 @@ use crate::node::{Node, Ready};
 use crate::offline::OffWord;
 use crate::queue::{Chain, Queue};
 use crate::switches::{PostRules, SwitchWord};
+use crate::wheel::Lend;
 use doorbell_machine::{Bug, Counter, Line, Machine, Mark, Ordering, Watched, Word};
 use std::ptr::NonNull;
 use std::sync::Arc;
@@ -20,14 +22,6 @@ struct Shared<M: Machine> {
     inbox: Mailbox<M>,
 }
 
-/// What a lane is inside of, for those who look whether it is stuck.
-struct Pulse<M: Machine> {
-    /// Goes up with every poll of the lane.
-    polls: M::U64,
-    /// 1 while it serves calls in its watch.
-    serving: M::U32,
-}
-
 /// The front of a lane: everything that another thread may touch.
 pub struct Front<M: Machine> {
     shared: M::Line<Shared<M>>,
@@ -37,7 +31,8 @@ pub struct Front<M: Machine> {
     /// When the lane's nearest movable timer is due; `u64::MAX` if it has none.
     next_global_ns: M::Line<M::U64>,
     queue: Queue<M>,
-    pulse: M::Line<Pulse<M>>,
+    pub(super) pulse: M::Line<Pulse<M>>,
+    lend: M::Line<Lend<M>>,
     crew: NonNull<Crew<M>>,
     lane: usize,
     off: OffWord<M>,
@@ -119,10 +114,8 @@ impl<M: Machine> Front<M> {
             counts: M::Line::new(FrontCounts::default),
             next_global_ns: M::Line::new(|| M::U64::new(u64::MAX)),
             queue: Queue::new(M::RING_CAPACITY),
-            pulse: M::Line::new(|| Pulse {
-                polls: M::U64::new(0),
-                serving: M::U32::new(0),
-            }),
+            pulse: M::Line::new(Pulse::default),
+            lend: M::Line::new(Lend::default),
             crew,
             lane,
             off: OffWord::default(),
@@ -164,45 +157,10 @@ impl<M: Machine> Front<M> {
         &self.queue
     }
 
-    /// Goes up with every poll: a lane at which it stands still is inside one.
-    #[inline]
-    pub fn pulse(&self) -> u64 {
-        // ORDER: Relaxed; how long a poll has lasted is a guess of those who look.
-        self.pulse.polls.load(Ordering::Relaxed)
-    }
-
-    /// Whether the lane, which watches, is inside calls that it took.
-    #[inline]
-    pub(crate) fn is_serving(&self) -> bool {
-        // ORDER: Relaxed; as in `pulse`.
-        self.pulse.serving.load(Ordering::Relaxed) != 0
-    }
-
-    /// Only the lane's own thread calls this.
+    /// By whom the lane's wheel may be touched.
     #[inline(always)]
-    pub(crate) fn set_serving(&self, serving: bool) {
-        // ORDER: Relaxed; as in `pulse`.
-        self.pulse
-            .serving
-            .store(u32::from(serving), Ordering::Relaxed);
-    }
-
-    /// Whether the lane is inside a poll or a call, as far as can be seen: what is posted to it
-    /// waits for the end of that.
-    #[inline]
-    pub(crate) fn is_inside(&self) -> bool {
-        self.state() == LaneState::Running || self.is_serving()
-    }
-
-    /// Only the lane's own thread calls this.
-    #[inline(always)]
-    pub(crate) fn beat(&self) {
-        // ORDER: Relaxed; as in `pulse`, and only one thread writes it.
-        let polls = self.pulse.polls.load(Ordering::Relaxed);
-        // ORDER: Relaxed; as above.
-        self.pulse
-            .polls
-            .store(polls.wrapping_add(1), Ordering::Relaxed);
+    pub(crate) fn lend(&self) -> &Lend<M> {
+        &self.lend
     }
 
     /// The bell, for the lane itself and for those who only look.
@@ -233,7 +191,7 @@ impl<M: Machine> Front<M> {
         self.next_global_ns.load(Ordering::Acquire)
     }
 
-    /// Only the lane's own thread calls this.
+    /// Only the lane's own thread calls this, or who visits its wheel.
     pub(crate) fn publish_next_global(&self, when_ns: u64) {
         // ORDER: Release pairs with the Acquire of `next_global_ns`: who sees the time sees the
         // timer that it is the time of.

@@ -8,6 +8,7 @@ mod counts;
 mod front;
 #[cfg(test)]
 mod loom;
+mod pulse;
 #[cfg(test)]
 mod tests;
 

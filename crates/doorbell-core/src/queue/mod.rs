@@ -60,6 +60,8 @@ pub enum Greed {
     Half,
     /// At least one: the lane has been inside one poll for long.
     One,
+    /// Just one, of such a lane: the thief has tasks of its own, so its queue need not be empty.
+    Single,
 }
 
 /// What a theft brought.
@@ -192,16 +194,15 @@ impl<M: Machine> Queue<M> {
     /// Takes from this queue, another lane's, into the caller's own.
     ///
     /// # Safety
-    /// The caller is the owner of `own`, which is empty, and is not the owner of this one.
+    /// The caller is the owner of `own`, which is empty unless `greed` says otherwise, and is not
+    /// the owner of this one.
     pub unsafe fn steal_into(&self, own: &Queue<M>, greed: Greed) -> Option<Loot<M>> {
         // A lane with a backlog is not about to run dry.
         let spares_last = greed == Greed::Half && self.backlog.is_empty();
-        let how_many = |found: u64| {
-            if spares_last {
-                found / 2
-            } else {
-                found.div_ceil(2)
-            }
+        let how_many = |found: u64| match greed {
+            Greed::Single => 1,
+            _ if spares_last => found / 2,
+            _ => found.div_ceil(2),
         };
         // SAFETY: passed on.
         if let Some(stolen) = unsafe { self.ring.steal_into(&own.ring, how_many) } {

@@ -50,8 +50,8 @@ pub struct Local<M: Machine> {
     pub(super) clock: Arc<Clock<M>>,
     /// When the wheel has to be looked at, at the earliest; `u64::MAX` if never.
     pub(super) due_ns: Cell<u64>,
-    /// What the front says of the global base.
-    pub(super) published_ns: Cell<u64>,
+    /// When the clock was read last for the timers, since the lane was idle; 0 if it was not.
+    pub(super) looked_ns: Cell<u64>,
     /// Which base the timers of the task that runs now belong to.
     pub(super) base: Cell<Base>,
     /// The rank of the task that runs now, or ran last.
@@ -69,6 +69,7 @@ impl<M: Machine> Local<M> {
     pub fn with_clock(front: FrontRef<M>, clock: Arc<Clock<M>>) -> Self {
         Local {
             stock: Stock::new(&front),
+            wheel: Wheel::new(clock.now_ns(), front.clone()),
             front,
             ready: Ready::default(),
             stolen: Cell::new(None),
@@ -81,10 +82,9 @@ impl<M: Machine> Local<M> {
             newest: Cell::new(None),
             live: Cell::new(0),
             closed: Cell::new(false),
-            wheel: Wheel::new(clock.now_ns()),
             clock,
             due_ns: Cell::new(u64::MAX),
-            published_ns: Cell::new(u64::MAX),
+            looked_ns: Cell::new(0),
             base: Cell::new(Base::Global),
             rank: Cell::new(0),
             owed: Owed::new(),
@@ -112,6 +112,22 @@ impl<M: Machine> Local<M> {
         // SAFETY: this lane is borrowed until `f` has returned and `_leave` is dropped.
         unsafe { M::set_lane_slot(std::ptr::from_ref(self).cast()) };
         f()
+    }
+
+    /// As [`Local::enter`], and others may expire timers of this lane while it is stuck.
+    pub fn enter_lending<R>(&self, f: impl FnOnce() -> R) -> R {
+        struct End<'a, M: Machine>(&'a Front<M>);
+        impl<M: Machine> Drop for End<'_, M> {
+            fn drop(&mut self) {
+                self.0.lend().end();
+            }
+        }
+        self.enter(|| {
+            let _end = End(&self.front);
+            // SAFETY: this lane is borrowed until `f` has returned and `_end` is dropped.
+            unsafe { self.wheel.begin() };
+            f()
+        })
     }
 
     /// The side of this lane that others see.
@@ -242,10 +258,17 @@ impl<M: Machine> Local<M> {
 
     /// Something is in the lane's run queue now: who looks for work may see that.
     #[inline]
-    fn list(&self) {
+    pub(super) fn list(&self) {
         if !self.listed.get() {
             self.list_now();
         }
+    }
+
+    /// As if something were pushed, also where something was before: a read-modify-write, behind
+    /// which a fence of the machine may stand.
+    pub(crate) fn list_anew(&self) {
+        self.listed.set(true);
+        self.front.crew().work().add_anew(self.front.lane());
     }
 
     #[cold]
@@ -340,8 +363,11 @@ impl<M: Machine> Local<M> {
     }
 
     /// Takes tasks from another lane of the crew, also from its inbox if `inbox`, to be run next.
-    /// Returns how many. Only while this lane has nothing to run.
+    /// Returns how many. Only while this lane has nothing to run, or with [`Greed::Single`].
     pub fn steal(&self, victim: &Front<M>, greed: Greed, inbox: bool) -> Option<u64> {
+        if self.stolen.get().is_some() {
+            return None;
+        }
         let own = self.front.queue();
         // SAFETY: this lane owns its own queue and not the victim's.
         let loot = unsafe { victim.queue().steal_into(own, greed) };
@@ -356,7 +382,6 @@ impl<M: Machine> Local<M> {
             Some(Loot { count: len, ..loot })
         });
         loot.map(|Loot { first, count }| {
-            debug_assert!(self.stolen.get().is_none());
             self.stolen.set(Some(first));
             if !own.is_empty() {
                 self.list();
@@ -438,6 +463,8 @@ impl<M: Machine> Local<M> {
     /// finds the lane gone.
     pub fn close(&self) {
         self.closed.set(true);
+        // First: what comes by mail below must find the wheel.
+        self.front.lend().end();
         // SAFETY: this is the lane's own thread and its ready queue.
         unsafe { self.front.close().deliver(&self.ready) };
         if let Some((chain, _)) = self.front.close_inbox() {

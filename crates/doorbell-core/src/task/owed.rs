@@ -4,8 +4,9 @@
 //! A timer keeps a waker of its task. Armed and dropped in one poll, as a timeout is around what
 //! turns out to be ready, it would cost two read-modify-writes for nothing.
 //!
-//! Contract: *such a waker is woken and dropped by this lane's thread alone ⇒ the word counts every
-//! reference that is dropped outside of the poll.* The lane's own reference is counted through the
+//! Contract: *such a waker is woken and dropped by this lane's thread alone until the poll ends ⇒ the
+//! word counts every reference that is dropped outside of the poll.* Another lane that expires this
+//! one's timers leaves those alone that were given a waker in the poll that is under way. The lane's own reference is counted through the
 //! whole poll, so the task does not go away while its count is behind.
 
 use super::cell::TaskRef;
@@ -51,6 +52,12 @@ impl<M: Machine> Owed<M> {
         polled
     }
 
+    /// Whether a poll is under way: references may be owed until it ends.
+    #[inline]
+    pub(crate) fn is_in_poll(&self) -> bool {
+        !self.lent.get().is_null()
+    }
+
     /// Whether this is the waker of the task under poll.
     #[inline]
     fn is_of_the_poll(&self, waker: &Waker) -> bool {
@@ -62,7 +69,7 @@ impl<M: Machine> Owed<M> {
     /// A waker as by `clone`.
     ///
     /// # Safety
-    /// Only this lane's thread wakes and drops it, and drops it in a poll only by
+    /// Only this lane's thread wakes and drops it until the poll ends, and drops it in a poll only by
     /// [`Owed::take_back`].
     #[inline]
     pub(crate) unsafe fn give(&self, waker: &Waker) -> Waker {

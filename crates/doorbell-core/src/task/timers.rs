@@ -1,8 +1,12 @@
 //! A lane's timers as its tasks and its loop see them: when to look, and what base they belong to.
 
 use super::local::Local;
+use crate::idle::STUCK_NS;
 use crate::wheel::{Base, Clock, Wheel};
 use doorbell_machine::Machine;
+
+/// When a lane whose wheel was lent looks at it again.
+const LENT_RETRY_NS: u64 = 20_000;
 
 impl<M: Machine> Local<M> {
     /// Its timers.
@@ -33,14 +37,13 @@ impl<M: Machine> Local<M> {
         if when_ns < self.due_ns.get() {
             self.due_ns.set(when_ns);
         }
-        if base == Base::Global && when_ns < self.published_ns.get() {
-            self.publish(when_ns);
-        }
-    }
-
-    fn publish(&self, when_ns: u64) {
-        if self.published_ns.replace(when_ns) != when_ns {
+        // Asked anew each time: a visitor may have published a later one.
+        if base == Base::Global && when_ns < self.front().next_global_ns() {
             self.front().publish_next_global(when_ns);
+            if self.front().crew().alert().may_be_on() {
+                // Who looks after lanes that are stuck has to find it.
+                self.list();
+            }
         }
     }
 
@@ -54,9 +57,11 @@ impl<M: Machine> Local<M> {
     /// As [`Local::due_ns`], by a look at the wheel: without the times of timers that were cancelled
     /// on this lane since.
     pub(crate) fn look_due_ns(&self) -> Option<u64> {
-        let [local_ns, global_ns] = self.wheel.next_ns();
-        // A look comes before its timers are due where they are many: it is a time of its own.
-        self.due_ns.set(local_ns.min(global_ns));
+        // No visitor comes while the clock stands, and that is when this is asked.
+        if let Some([local_ns, global_ns]) = self.wheel.next_ns() {
+            // A look comes before its timers are due where they are many: it is a time of its own.
+            self.due_ns.set(local_ns.min(global_ns));
+        }
         self.due_ns()
     }
 
@@ -67,6 +72,12 @@ impl<M: Machine> Local<M> {
             .is_some_and(|due_ns| due_ns <= self.clock.now_ns())
     }
 
+    /// The lane idles: the time until its next look was no poll.
+    #[inline]
+    pub(crate) fn forget_look(&self) {
+        self.looked_ns.set(0);
+    }
+
     /// Fires the timers that are due; returns how many.
     #[inline]
     pub fn expire(&self) -> u64 {
@@ -75,6 +86,10 @@ impl<M: Machine> Local<M> {
             return 0;
         }
         let now_ns = self.clock.now_ns();
+        let looked_ns = self.looked_ns.replace(now_ns.max(1));
+        if looked_ns != 0 && now_ns.saturating_sub(looked_ns) > STUCK_NS {
+            self.front().crew().alert().raise(now_ns);
+        }
         if now_ns < due_ns {
             0
         } else {
@@ -87,9 +102,16 @@ impl<M: Machine> Local<M> {
         // Before the wakers run: what they arm is noted on top of it.
         self.due_ns.set(u64::MAX);
         let fired = self.wheel.expire(now_ns);
-        let [local_ns, global_ns] = self.wheel.next_ns();
-        self.due_ns.set(local_ns.min(global_ns));
-        self.publish(global_ns);
+        match self.wheel.next_ns() {
+            Some([local_ns, global_ns]) => {
+                self.due_ns.set(local_ns.min(global_ns));
+                if self.front().next_global_ns() != global_ns {
+                    self.front().publish_next_global(global_ns);
+                }
+            }
+            // A visitor is about it, for a moment.
+            None => self.due_ns.set(now_ns.saturating_add(LENT_RETRY_NS)),
+        }
         fired
     }
 }

@@ -12,12 +12,13 @@
 //! | 5 | `ORPHANED` | the lane ended first; the handle's to free |
 //! | 6 | `ABANDONED` | the handle is gone and found the mailbox closed; the lane's to free |
 //!
-//! Who may touch what, and when: `link` the lane, from its first delivery; `waker` the lane
+//! Who may touch what, and when (*the lane* is also one who visits its wheel): `link` the lane, from its first delivery; `waker` the lane
 //! while `ARMED`, the handle on the lane's thread, or alone before `MAILED` and after `FIRED`.
 
 use super::levels::Link;
 use super::{Base, Local};
 use crate::crew::FrontRef;
+use crate::mailbox::Posted;
 use crate::node::{Node, Ready};
 use crate::task::drop_quietly;
 use doorbell_machine::{Bug, Cell, Machine, Mark, Ordering, Word};
@@ -59,12 +60,24 @@ pub(super) enum Cancel {
     Free,
 }
 
+/// What became of an entry that came by mail.
+#[must_use]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum TakenIn {
+    /// It hangs in the wheel.
+    Hangs,
+    /// Its handle is gone, and it hangs nowhere.
+    Cancelled,
+}
+
 /// A timer's memory. The node is its first field.
 #[repr(C)]
 pub(super) struct Entry<M: Machine> {
     node: Node<M>,
     state: M::U32,
     pub(super) base: std::cell::Cell<Base>,
+    /// The [tag](Entry::tag) of the poll in which its waker was given, if it was in one.
+    pub(super) polls: std::cell::Cell<u16>,
     pub(super) front: FrontRef<M>,
     pub(super) waker: M::Cell<Option<Waker>>,
     link: M::Cell<Link<M>>,
@@ -81,6 +94,7 @@ impl<M: Machine> Entry<M> {
             node: Node::new(deliver),
             state: M::U32::new(FREE),
             base: std::cell::Cell::new(Base::Global),
+            polls: std::cell::Cell::new(0),
             front: FrontRef::clone(front),
             waker: M::Cell::new(None),
             link: M::Cell::new(Link::new()),
@@ -88,6 +102,13 @@ impl<M: Machine> Entry<M> {
             mailed_ns: std::cell::Cell::new(0),
         });
         NonNull::from(Box::leak(entry))
+    }
+
+    /// What is kept of a lane's count of polls. Two that are 65,536 polls apart look the same: a
+    /// timer is then left to its lane for once.
+    #[inline(always)]
+    pub(super) fn tag(polls: u64) -> u16 {
+        polls as u16
     }
 
     /// # Safety
@@ -221,7 +242,7 @@ impl<M: Machine> Entry<M> {
     }
 
     /// The lane takes a mailed entry in. `false` if it was cancelled meanwhile.
-    fn accept(&self) -> bool {
+    pub(super) fn accept(&self) -> bool {
         // ORDER: Acquire on failure pairs with `cancel`. Release pairs with it too: a handle that
         // posts the entry again sees that it has left the mailbox.
         self.state
@@ -240,17 +261,21 @@ unsafe fn deliver<M: Machine>(node: NonNull<Node<M>>, _ready: &Ready<M>) {
         let local = local.expect("nodes are delivered on their lane");
         // SAFETY: posted by its handle; alive until the lane or the handle frees it.
         let it = unsafe { entry.as_ref() };
-        if it.accept() {
-            // SAFETY: accepted, so it is this lane's and hangs in no list.
-            unsafe { local.wheel().hang(entry, it.mailed_ns.get()) };
-            local.note_timer(it.mailed_ns.get(), it.base.get());
-            return;
+        // SAFETY: this is its lane.
+        match unsafe { local.wheel().take_in(entry) } {
+            Some(TakenIn::Hangs) => local.note_timer(it.mailed_ns.get(), it.base.get()),
+            // SAFETY: its handle is gone, and it hangs nowhere.
+            Some(TakenIn::Cancelled) => unsafe { local.wheel().recycle(entry) },
+            // A visitor has the wheel for a moment: once more.
+            None => {
+                // SAFETY: delivered, so it is in no queue, and this lane's.
+                let posted = unsafe { local.front().post_quietly(node) };
+                // Only this thread closes the mailbox, and lends nothing any more when it does.
+                assert!(
+                    posted == Posted::Yes,
+                    "a timer came to a lane that has ended"
+                );
+            }
         }
-        if it.is_linked() {
-            // SAFETY: it hangs in this lane's wheel.
-            unsafe { local.wheel().unlink(entry) };
-        }
-        // SAFETY: its handle is gone, and it hangs nowhere.
-        unsafe { local.wheel().recycle(entry) };
     });
 }

@@ -72,7 +72,7 @@ impl<const BUG: u8> Lane<BUG> {
 
     /// How many entries are allocated, while no other thread has a share of the front.
     fn entries(&self) -> usize {
-        (self.front.shares() - self.local.stock().len()) as usize - 2
+        (self.front.shares() - self.local.stock().len()) as usize - 3
     }
 }
 

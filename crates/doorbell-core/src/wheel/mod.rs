@@ -3,29 +3,36 @@
 //! A lane has two bases: local timers, which are its own, and global ones, which later a busy
 //! lane may expire for a sleeping one. Everything in them is the lane's; a timer that is armed,
 //! re-armed or cancelled on its own lane takes no atomic read-modify-write and no lock. Another
-//! thread reaches a lane's timer by one exchange of the timer's state word and by mail.
+//! thread reaches a lane's timer by one exchange of the timer's state word and by mail. Where a lane
+//! is stuck in a long poll, another one of its crew may expire its global timers (`lend.rs`).
 
 mod clock;
 mod entry;
+mod lend;
 mod levels;
 #[cfg(test)]
 mod loom;
+#[cfg(test)]
+mod loom_lend;
 #[cfg(test)]
 mod loom_rest;
 mod rest;
 #[cfg(test)]
 mod tests;
 mod timer;
+mod visit;
 
 pub use clock::Clock;
 pub(crate) use rest::Ended;
 pub use rest::{AtRest, Hold, Holds};
 pub use timer::{Fired, Polled, RawTimer, Reset};
+pub(crate) use visit::visit;
 
 use crate::crew::FrontRef;
-use crate::task::{Local, drop_quietly};
+use crate::task::{Local, drop_quietly, wake_quietly};
 use doorbell_machine::{Cell, Machine};
-use entry::{Entry, Fire};
+use entry::{Entry, Fire, TakenIn};
+pub(crate) use lend::Lend;
 use levels::Levels;
 use std::ptr::NonNull;
 use std::task::Waker;
@@ -45,12 +52,43 @@ pub enum Base {
 /// The timers of one lane. Not `Sync`.
 pub(crate) struct Wheel<M: Machine> {
     inner: M::Cell<Inner<M>>,
+    /// By which others may visit.
+    front: FrontRef<M>,
 }
 
 struct Inner<M: Machine> {
     bases: [Levels<M>; 2],
     kept: Vec<NonNull<Entry<M>>>,
 }
+
+/// The waker of a timer that has left the wheel. Woken or dropped outside of it.
+#[must_use]
+#[derive(Debug)]
+enum Released {
+    ToWake(Option<Waker>),
+    /// Its handle was gone.
+    ToDrop(Option<Waker>),
+}
+
+impl Released {
+    /// Wakes or drops; returns how many were woken.
+    fn end(self) -> u64 {
+        match self {
+            Released::ToWake(Some(waker)) => {
+                wake_quietly(waker);
+                1
+            }
+            Released::ToWake(None) => 0,
+            Released::ToDrop(waker) => {
+                drop_quietly(waker);
+                0
+            }
+        }
+    }
+}
+
+/// How many timers one visit fires at most.
+const VISIT_MAX: usize = 16;
 
 impl<M: Machine> std::fmt::Debug for Wheel<M> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
@@ -61,8 +99,9 @@ impl<M: Machine> std::fmt::Debug for Wheel<M> {
 }
 
 impl<M: Machine> Wheel<M> {
-    pub(crate) fn new(now_ns: u64) -> Self {
+    pub(crate) fn new(now_ns: u64, front: FrontRef<M>) -> Self {
         Wheel {
+            front,
             inner: M::Cell::new(Inner {
                 bases: [Levels::new(now_ns), Levels::new(now_ns)],
                 // Once and for all: to free a timer allocates nothing.
@@ -71,22 +110,42 @@ impl<M: Machine> Wheel<M> {
         }
     }
 
+    /// The lane's own way in; `None`, and nothing done, while a visitor has the wheel.
     #[inline(always)]
-    fn with<R>(&self, f: impl FnOnce(&mut Inner<M>) -> R) -> R {
-        // SAFETY: the wheel is used by its lane's thread alone, and nothing that is called
-        // inside comes back to it: wakers are woken and dropped outside.
+    fn with<R>(&self, f: impl FnOnce(&mut Inner<M>) -> R) -> Option<R> {
+        // SAFETY: the lane has entered.
+        self.front.lend().enter(|| unsafe { self.with_inner(f) })
+    }
+
+    /// # Safety
+    /// The caller is the lane, and inside, or its visitor; nothing that is called comes back to the
+    /// wheel: wakers are woken and dropped outside.
+    #[inline(always)]
+    unsafe fn with_inner<R>(&self, f: impl FnOnce(&mut Inner<M>) -> R) -> R {
+        // SAFETY: the caller's promise.
         self.inner.with_mut(|inner| f(unsafe { &mut *inner }))
+    }
+
+    /// The lane begins to run: others may visit.
+    ///
+    /// # Safety
+    /// The wheel stays where it is until [`Wheel::close`] has returned.
+    pub(crate) unsafe fn begin(&self) {
+        // SAFETY: passed on.
+        unsafe { self.front.lend().begin(self) };
     }
 
     /// How many timers hang in it.
     pub(crate) fn len(&self) -> usize {
-        self.with(|inner| inner.bases.iter().map(Levels::len).sum())
+        let len = self.with(|inner| inner.bases.iter().map(Levels::len).sum());
+        len.unwrap_or(0)
     }
 
     /// An entry for a new timer.
     #[inline]
     fn take_entry(&self, front: &FrontRef<M>) -> NonNull<Entry<M>> {
         self.with(|inner| inner.kept.pop())
+            .flatten()
             .unwrap_or_else(|| Entry::allocate(front))
     }
 
@@ -110,7 +169,7 @@ impl<M: Machine> Wheel<M> {
             }
             full
         });
-        if full {
+        if full != Some(false) {
             // SAFETY: the caller's promise.
             unsafe { Entry::free(entry) };
         }
@@ -120,49 +179,62 @@ impl<M: Machine> Wheel<M> {
         }
     }
 
+    /// `None`, and nothing done, while a visitor has the wheel.
+    ///
     /// # Safety
     /// The entry is this lane's, and hangs nowhere.
     #[inline]
-    unsafe fn hang(&self, entry: NonNull<Entry<M>>, when_ns: u64) {
-        // SAFETY: the caller's promise.
-        let base = unsafe { entry.as_ref() }.base.get();
+    unsafe fn hang(&self, entry: NonNull<Entry<M>>, when_ns: u64) -> Option<()> {
         // SAFETY: passed on.
-        self.with(|inner| unsafe { inner.bases[base as usize].insert(entry.as_ptr(), when_ns) });
+        self.with(|inner| unsafe { inner.hang(entry, when_ns) })
     }
 
+    /// An entry came by mail: hangs it, or takes out what is cancelled. `None`, and nothing done, while
+    /// a visitor has the wheel.
+    ///
     /// # Safety
-    /// The entry hangs in this wheel.
-    #[inline]
-    unsafe fn unlink(&self, entry: NonNull<Entry<M>>) {
-        // SAFETY: the caller's promise.
-        let base = unsafe { entry.as_ref() }.base.get();
-        // SAFETY: passed on.
-        self.with(|inner| unsafe { inner.bases[base as usize].unlink(entry.as_ptr()) });
+    /// It is alive, and this its lane.
+    unsafe fn take_in(&self, entry: NonNull<Entry<M>>) -> Option<TakenIn> {
+        self.with(|inner| {
+            // SAFETY: the caller's promise.
+            let it = unsafe { entry.as_ref() };
+            if it.accept() {
+                it.polls
+                    .set(Entry::<M>::tag(self.front.pulse()).wrapping_sub(1));
+                // SAFETY: accepted, so it is this lane's and hangs in no list.
+                unsafe { inner.hang(entry, it.mailed_ns.get()) };
+                return TakenIn::Hangs;
+            }
+            if it.is_linked() {
+                // SAFETY: it hangs in this lane's wheel.
+                unsafe { inner.unlink(entry) };
+            }
+            TakenIn::Cancelled
+        })
     }
 
     /// When the lane has to look next at its local and at its global base; `u64::MAX` for an
-    /// empty one.
-    pub(crate) fn next_ns(&self) -> [u64; 2] {
+    /// empty one, `None` while a visitor has the wheel.
+    pub(crate) fn next_ns(&self) -> Option<[u64; 2]> {
         self.with(|inner| {
             [Base::Local, Base::Global]
                 .map(|base| inner.bases[base as usize].next_ns().unwrap_or(u64::MAX))
         })
     }
 
-    /// Fires what is due at `now_ns`; returns how many.
+    /// Fires what is due at `now_ns`; returns how many. A visitor may be about the same.
     pub(crate) fn expire(&self, now_ns: u64) -> u64 {
-        self.with(|inner| inner.bases.iter_mut().for_each(|base| base.advance(now_ns)));
+        let advance = |inner: &mut Inner<M>| {
+            inner.bases.iter_mut().for_each(|base| base.advance(now_ns));
+        };
+        let _ = self.with(advance);
         let mut fired = 0;
+        let next = |inner: &mut Inner<M>| inner.bases.iter_mut().find_map(Levels::pop_due);
         // One by one: a waker may arm and cancel timers of this very wheel.
-        while let Some(entry) = self.with(|inner| inner.bases.iter_mut().find_map(Levels::pop_due))
-        {
+        while let Some(entry) = self.with(next).flatten() {
             // SAFETY: it hung in the wheel until now, so it is alive; it stays so until its
             // state says that it is the handle's.
-            let waker = unsafe { Self::release(entry, Entry::fire) };
-            fired += u64::from(waker.is_some());
-            if let Some(waker) = waker {
-                crate::task::wake_quietly(waker);
-            }
+            fired += unsafe { Self::release(entry, Entry::fire) }.end();
         }
         fired
     }
@@ -171,42 +243,62 @@ impl<M: Machine> Wheel<M> {
     /// handle sent.
     ///
     /// # Safety
-    /// The entry is alive and this lane's.
+    /// The entry is alive, and this lane's or its visitor's.
     unsafe fn release(
         entry: NonNull<Entry<M>>,
         how: unsafe fn(NonNull<Entry<M>>) -> Fire,
-    ) -> Option<Waker> {
+    ) -> Released {
         // SAFETY: while it is not yet the handle's, the waker is the lane's.
         let waker = unsafe { entry.as_ref().waker.with_mut(|waker| (*waker).take()) };
         // SAFETY: the caller's promise.
         match unsafe { how(entry) } {
-            Fire::Wake => return waker,
+            Fire::Wake => return Released::ToWake(waker),
             Fire::Cancelled => {}
             // SAFETY: its handle is gone and has left it to the lane, which has unlinked it.
             Fire::Abandoned => unsafe { Entry::free(entry) },
         }
-        drop_quietly(waker);
-        None
+        Released::ToDrop(waker)
     }
 
-    /// The lane ends: every handle is told.
+    /// The lane ends: every handle is told, and nobody visits any more.
     pub(crate) fn close(&self) {
-        while let Some(entry) = self.with(|inner| inner.bases.iter_mut().find_map(Levels::pop_any))
-        {
+        self.front.lend().end();
+        let next = |inner: &mut Inner<M>| inner.bases.iter_mut().find_map(Levels::pop_any);
+        while let Some(entry) = self.with(next).flatten() {
             // SAFETY: as in `expire`.
-            if let Some(waker) = unsafe { Self::release(entry, Entry::orphan) } {
-                crate::task::wake_quietly(waker);
-            }
+            let _ = unsafe { Self::release(entry, Entry::orphan) }.end();
         }
         self.free_kept();
     }
 
     fn free_kept(&self) {
         let kept = self.with(|inner| std::mem::take(&mut inner.kept));
-        for entry in kept {
+        for entry in kept.into_iter().flatten() {
             // SAFETY: what is kept is nobody else's.
             unsafe { Entry::free(entry) };
         }
+    }
+}
+
+impl<M: Machine> Inner<M> {
+    /// # Safety
+    /// The entry is this lane's, and hangs nowhere.
+    #[inline]
+    unsafe fn hang(&mut self, entry: NonNull<Entry<M>>, when_ns: u64) {
+        // SAFETY: the caller's promise.
+        let base = unsafe { entry.as_ref() }.base.get();
+        // SAFETY: passed on.
+        unsafe { self.bases[base as usize].insert(entry.as_ptr(), when_ns) };
+    }
+
+    /// # Safety
+    /// The entry hangs in this wheel.
+    #[inline]
+    unsafe fn unlink(&mut self, entry: NonNull<Entry<M>>) {
+        // SAFETY: the caller's promise.
+        let base = unsafe { entry.as_ref() }.base.get();
+        // SAFETY: passed on.
+        unsafe { self.bases[base as usize].unlink(entry.as_ptr()) };
     }
 }
 

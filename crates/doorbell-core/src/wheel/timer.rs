@@ -91,7 +91,11 @@ impl RawTimer {
                 if local.is_closed() {
                     return Err(Gone);
                 }
-                Ok(Self::arm_here(local, when_ns, waker))
+                match Self::arm_here(local, when_ns, waker) {
+                    Some(entry) => Ok(entry),
+                    // A visitor has the wheel.
+                    None => Self::arm_by_mail(local.front(), when_ns, waker),
+                }
             }
             _ => Self::arm_by_mail(front, when_ns, waker),
         })?;
@@ -102,20 +106,32 @@ impl RawTimer {
     }
 
     #[inline]
-    fn arm_here<M: Machine>(local: &Local<M>, when_ns: u64, waker: &Waker) -> NonNull<Entry<M>> {
-        // SAFETY: an armed timer's waker is its lane's, which drops it below or between polls.
+    fn arm_here<M: Machine>(
+        local: &Local<M>,
+        when_ns: u64,
+        waker: &Waker,
+    ) -> Option<NonNull<Entry<M>>> {
+        // SAFETY: an armed timer's waker is its lane's, which drops it below or between polls; a
+        // visitor leaves alone what was given in this poll.
         let waker = unsafe { local.owed().give(waker) };
         let entry = local.wheel().take_entry(local.front());
         // SAFETY: taken, so it is this lane's alone.
         let it = unsafe { entry.as_ref() };
         it.base.set(local.base());
+        it.polls.set(tag_now(local));
         // SAFETY: as above.
         it.waker.with_mut(|cell| unsafe { *cell = Some(waker) });
         it.set(entry::ARMED);
         // SAFETY: as above; it hangs nowhere.
-        unsafe { local.wheel().hang(entry, when_ns) };
+        if unsafe { local.wheel().hang(entry, when_ns) }.is_none() {
+            // SAFETY: nobody else has it.
+            unsafe { take_waker_back(local, entry) };
+            // SAFETY: as above.
+            unsafe { Entry::free(entry) };
+            return None;
+        }
         local.note_timer(when_ns, it.base.get());
-        entry
+        Some(entry)
     }
 
     #[cold]
@@ -192,27 +208,50 @@ unsafe fn poll<M: Machine>(raw: NonNull<()>, cx: &mut Context<'_>) -> Polled {
         entry::ORPHANED => return Polled::Ready(Fired::LaneGone),
         _ => {}
     }
-    let ask = |owner: Option<&Local<M>>| {
-        let Some(local) = owner.filter(|_| it.state() == entry::ARMED) else {
-            return poll_elsewhere(it, cx);
-        };
-        // SAFETY: armed, and this is its lane: the waker is ours.
-        let waker = it.waker.with(|cell| unsafe { (*cell).as_ref() });
-        if !waker.is_some_and(|waker| waker.will_wake(cx.waker())) {
-            // SAFETY: as in `arm_here`.
-            let waker = unsafe { local.owed().give(cx.waker()) };
-            // SAFETY: as above.
-            let old = it.waker.with_mut(|cell| unsafe { (*cell).replace(waker) });
-            // What was sent by mail is not what will be woken any more.
-            drop_quietly(it.handle_waker.take());
-            if let Some(old) = old {
-                local.owed().take_back(old);
-            }
-        }
-        Polled::Pending
+    let ask = |owner: Option<&Local<M>>| match owner.and_then(|local| poll_here(local, it, cx)) {
+        Some(()) => Polled::Pending,
+        None => poll_elsewhere(it, cx),
     };
     // SAFETY: as above.
     unsafe { with_owner(entry, ask) }
+}
+
+/// The tag of a waker that is given now: that of the poll that is under way, or of one that is over.
+#[inline]
+fn tag_now<M: Machine>(local: &Local<M>) -> u16 {
+    let tag = Entry::<M>::tag(local.front().pulse());
+    if local.owed().is_in_poll() {
+        tag
+    } else {
+        tag.wrapping_sub(1)
+    }
+}
+
+/// On the entry's lane: sees to it that the waker is that of `cx`. `None` if it is not armed, or a
+/// visitor has the wheel.
+fn poll_here<M: Machine>(local: &Local<M>, it: &Entry<M>, cx: &Context<'_>) -> Option<()> {
+    let old = local.wheel().with(|_| {
+        if it.state() != entry::ARMED {
+            return None;
+        }
+        // SAFETY: armed, and this is its lane, inside its wheel: the waker is ours.
+        let waker = it.waker.with(|cell| unsafe { (*cell).as_ref() });
+        if waker.is_some_and(|waker| waker.will_wake(cx.waker())) {
+            return Some(None);
+        }
+        // SAFETY: as in `arm_here`.
+        let waker = unsafe { local.owed().give(cx.waker()) };
+        it.polls.set(tag_now(local));
+        // SAFETY: as above.
+        Some(it.waker.with_mut(|cell| unsafe { (*cell).replace(waker) }))
+    });
+    // Outside: what is dropped may come back.
+    if let Some(old) = old?? {
+        // What was sent by mail is not what will be woken any more.
+        drop_quietly(it.handle_waker.take());
+        local.owed().take_back(old);
+    }
+    Some(())
 }
 
 /// The lane's waker is out of reach; the handle knows a copy of it, if it was sent by mail.
@@ -238,13 +277,17 @@ unsafe fn reset<M: Machine>(raw: NonNull<()>, when_ns: u64) -> Reset {
         let Some(local) = owner.filter(|local| !local.is_closed()) else {
             return Reset::Elsewhere;
         };
-        if it.state() != entry::ARMED || !it.is_linked() {
+        let moved = local.wheel().with(|inner| {
+            (it.state() == entry::ARMED && it.is_linked()).then(|| {
+                // SAFETY: it hangs in this lane's wheel.
+                unsafe { inner.unlink(entry) };
+                // SAFETY: it hangs nowhere now.
+                unsafe { inner.hang(entry, when_ns) };
+            })
+        });
+        if moved.flatten().is_none() {
             return Reset::Elsewhere;
         }
-        // SAFETY: it hangs in this lane's wheel.
-        unsafe { local.wheel().unlink(entry) };
-        // SAFETY: it hangs nowhere now.
-        unsafe { local.wheel().hang(entry, when_ns) };
         local.note_timer(when_ns, it.base.get());
         Reset::Done
     };
@@ -258,20 +301,21 @@ unsafe fn drop_timer<M: Machine>(raw: NonNull<()>) {
         let Some(local) = owner else { return false };
         // SAFETY: the handle's entry is alive.
         let it = unsafe { entry.as_ref() };
-        match it.state() {
+        let taken = local.wheel().with(|inner| match it.state() {
             entry::ARMED => {
                 // SAFETY: armed on this very lane: it hangs in its wheel.
-                unsafe { local.wheel().unlink(entry) };
-                // SAFETY: as above: its waker is this lane's.
-                let waker = it.waker.with_mut(|waker| unsafe { (*waker).take() });
-                if let Some(waker) = waker {
-                    local.owed().take_back(waker);
-                }
+                unsafe { inner.unlink(entry) };
+                true
             }
-            entry::FIRED => {}
+            entry::FIRED => true,
             // Mailed and not delivered yet, or the lane has ended.
-            _ => return false,
+            _ => false,
+        });
+        if taken != Some(true) {
+            return false;
         }
+        // SAFETY: it hangs nowhere and its handle is the caller, so it is this lane's alone.
+        unsafe { take_waker_back(local, entry) };
         // SAFETY: its handle is the caller, and it hangs nowhere.
         unsafe { local.wheel().recycle(entry) };
         true
@@ -281,6 +325,18 @@ unsafe fn drop_timer<M: Machine>(raw: NonNull<()>) {
     if !here {
         // SAFETY: passed on.
         unsafe { drop_elsewhere(entry) };
+    }
+}
+
+/// # Safety
+/// The entry is this lane's alone.
+#[inline]
+unsafe fn take_waker_back<M: Machine>(local: &Local<M>, entry: NonNull<Entry<M>>) {
+    // SAFETY: the caller's promise.
+    let cell = unsafe { &entry.as_ref().waker };
+    // SAFETY: as above.
+    if let Some(waker) = cell.with_mut(|waker| unsafe { (*waker).take() }) {
+        local.owed().take_back(waker);
     }
 }
 

@@ -5,6 +5,7 @@ mod anchor;
 mod atomics;
 mod cgroup;
 mod clock;
+mod fences;
 mod policy;
 mod seat;
 mod sysfs;
@@ -15,7 +16,7 @@ pub use clock::{LAG_NS_MAX, StdInstant, ns_of, std_instant};
 pub use seat::FutexSeat;
 pub use thread::HostThread;
 
-use crate::{Machine, Ordering, Policy, PolicyError, ThreadError, ThreadSpec, Topology, Watched};
+use crate::{Machine, Policy, PolicyError, ThreadError, ThreadSpec, Topology, Watched};
 use std::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64};
 
 /// This computer, running Linux.
@@ -24,28 +25,6 @@ pub struct Host;
 
 /// How often [`Host::watch`] looks before it reads the clock again.
 const LOOKS_PER_CLOCK: u32 = 64;
-
-/// A fence that follows a read-modify-write of the same thread.
-///
-/// On x86-64 that read-modify-write is a locked instruction and so a full barrier already;
-/// only the compiler must be kept from moving loads across. Elsewhere, and under Miri, it is
-/// a real fence. `ThreadSanitizer` does not know fences, so there it is a read-modify-write
-/// of a word that both sides share.
-#[inline(always)]
-fn fence_after_rmw() {
-    #[cfg(doorbell_tsan)]
-    {
-        static MEETING_POINT: AtomicU32 = AtomicU32::new(0);
-        // ORDER: SeqCst read-modify-write of one word by both sides stands in for the fence.
-        MEETING_POINT.fetch_add(1, Ordering::SeqCst);
-    }
-    #[cfg(all(target_arch = "x86_64", not(miri), not(doorbell_tsan)))]
-    // ORDER: compiler only; the locked instruction before it is the hardware's barrier.
-    std::sync::atomic::compiler_fence(Ordering::SeqCst);
-    #[cfg(all(any(not(target_arch = "x86_64"), miri), not(doorbell_tsan)))]
-    // ORDER: fence_announce and fence_recheck are each other's partner (store buffering).
-    std::sync::atomic::fence(Ordering::SeqCst);
-}
 
 impl Machine for Host {
     type U32 = AtomicU32;
@@ -61,12 +40,25 @@ impl Machine for Host {
 
     #[inline(always)]
     fn fence_announce() {
-        fence_after_rmw();
+        fences::after_rmw();
     }
 
     #[inline(always)]
     fn fence_recheck() {
-        fence_after_rmw();
+        fences::after_rmw();
+    }
+
+    #[inline(always)]
+    fn fence_light() {
+        fences::light();
+    }
+
+    fn fence_heavy() {
+        fences::heavy();
+    }
+
+    fn prepare_fences() {
+        fences::prepare();
     }
 
     #[inline]

@@ -252,6 +252,14 @@ impl<const BUG: u8> Machine for Loom<BUG> {
         // ORDER: SeqCst fence; partner fence_announce (store buffering).
         fence(Ordering::SeqCst);
     }
+    fn fence_light() {
+        // ORDER: SeqCst fence; partner fence_heavy (store buffering).
+        fence(Ordering::SeqCst);
+    }
+    fn fence_heavy() {
+        // ORDER: SeqCst fence; partner fence_light (store buffering).
+        fence(Ordering::SeqCst);
+    }
     fn now_ns() -> u64 {
         0
     }

@@ -176,6 +176,18 @@ impl<const BUG: u8> Machine for Sim<BUG> {
         fence_after_rmw();
     }
 
+    fn fence_light() {
+        // For the compiler only; it is no step.
+    }
+
+    fn fence_heavy() {
+        let _ = step(|world| {
+            world.drain_all();
+            let cost = world.config.machine.costs.syscall_ns;
+            world.event(EventKind::Fence, 0, cost);
+        });
+    }
+
     fn now_ns() -> u64 {
         step(|world| {
             let now_ns = world.clock_ns();

@@ -321,6 +321,11 @@ impl World {
         }
     }
 
+    /// The OS has every CPU pass a barrier.
+    pub(super) fn drain_all(&mut self) {
+        (0..self.threads.len() as u32).for_each(|thread| self.flush_of(thread));
+    }
+
     fn flush_quietly(&mut self) {
         self.flush_of(self.current);
     }

@@ -357,7 +357,7 @@ fn the_timers_of_a_pinned_task_are_nobody_elses() {
         rig.enter(|| run(&rig.local, kind, future));
     }
     let (first_ns, second_ns) = (rig.now() + 10, rig.now() + 20);
-    assert_eq!(rig.local.wheel().next_ns(), [first_ns, second_ns]);
+    assert_eq!(rig.local.wheel().next_ns(), Some([first_ns, second_ns]));
     assert_eq!(rig.local.due_ns(), Some(first_ns));
     assert_eq!(rig.front().next_global_ns(), second_ns);
     assert_eq!(rig.expire_at(first_ns), 1);

@@ -150,7 +150,7 @@ impl Rig {
 
     /// How many entries are allocated: each shares the front, as does the lane.
     fn entries(&self) -> usize {
-        (self.front().shares() - self.local.stock().len()) as usize - 1
+        (self.front().shares() - self.local.stock().len()) as usize - 2
     }
 }
 

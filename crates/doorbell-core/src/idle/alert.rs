@@ -1,0 +1,93 @@
+//! Whether polls of a crew took long lately: as long as none did, nobody has to look after timers
+//! of lanes that may be stuck.
+
+use doorbell_machine::{Line, Machine, Ordering, Word};
+
+/// For so long after a long poll.
+const ALERT_NS: u64 = 10_000_000_000;
+
+/// How little more is not written down: all lanes read the line.
+const ALERT_STEP_NS: u64 = 1_000_000_000;
+
+/// A poll of so long, or a few one after the other that take so long, makes a lane stuck.
+pub(crate) const STUCK_NS: u64 = 500_000;
+
+/// Until when a crew is on the alert.
+pub(crate) struct Alert<M: Machine> {
+    until_ns: M::Line<M::U64>,
+}
+
+impl<M: Machine> Alert<M> {
+    /// On at first, as nothing is known of the polls to come; in a model off.
+    pub(crate) fn new() -> Self {
+        let until_ns = if M::MODEL {
+            0
+        } else {
+            M::now_ns().saturating_add(ALERT_NS)
+        };
+        Alert {
+            until_ns: M::Line::new(|| M::U64::new(until_ns)),
+        }
+    }
+
+    /// Whether it may be on: without a look at the clock.
+    #[inline]
+    pub(crate) fn may_be_on(&self) -> bool {
+        // ORDER: Relaxed; a hint.
+        self.until_ns.load(Ordering::Relaxed) != 0
+    }
+
+    /// Whether it is on. The first who finds that it is over says so to all.
+    pub(crate) fn is_on(&self, now_ns: u64) -> bool {
+        // ORDER: Relaxed; a hint, here and below.
+        let until_ns = self.until_ns.load(Ordering::Relaxed);
+        if until_ns == 0 || now_ns < until_ns {
+            return until_ns != 0;
+        }
+        // ORDER: Relaxed; a poll that was long just now may be forgotten for the next one's sake.
+        self.until_ns.store(0, Ordering::Relaxed);
+        false
+    }
+
+    /// A poll was long.
+    pub(crate) fn raise(&self, now_ns: u64) {
+        let until_ns = now_ns.saturating_add(ALERT_NS);
+        // ORDER: Relaxed; a hint.
+        if until_ns.saturating_sub(self.until_ns.load(Ordering::Relaxed)) >= ALERT_STEP_NS {
+            // ORDER: Relaxed; as above.
+            self.until_ns.store(until_ns, Ordering::Relaxed);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{ALERT_NS, ALERT_STEP_NS, Alert};
+    use doorbell_machine::{Host, Line, Machine};
+
+    fn alert(until_ns: u64) -> Alert<Host> {
+        Alert {
+            until_ns: Line::new(|| <Host as Machine>::U64::new(until_ns)),
+        }
+    }
+
+    #[test]
+    fn it_is_over_after_a_while_without_a_long_poll() {
+        let it = alert(1_000);
+        assert!(it.may_be_on() && it.is_on(999));
+        assert!(!it.is_on(1_000));
+        assert!(!it.may_be_on() && !it.is_on(0));
+        it.raise(5_000);
+        assert!(it.is_on(5_000 + ALERT_NS - 1) && !it.is_on(5_000 + ALERT_NS));
+    }
+
+    #[test]
+    fn it_is_raised_in_steps_and_at_the_end_of_time() {
+        let it = alert(0);
+        it.raise(0);
+        it.raise(ALERT_STEP_NS - 1);
+        assert!(!it.is_on(ALERT_NS));
+        it.raise(u64::MAX - 1);
+        assert!(it.is_on(u64::MAX - 1));
+    }
+}

@@ -1,0 +1,72 @@
+//! What a lane is inside of, for those who look whether it is stuck.
+
+use super::Front;
+use crate::bell::LaneState;
+use doorbell_machine::{Machine, Ordering, Word};
+
+/// What a lane is inside of, for those who look whether it is stuck.
+pub(super) struct Pulse<M: Machine> {
+    /// Goes up with every poll of the lane.
+    polls: M::U64,
+    /// 1 while it serves calls in its watch.
+    serving: M::U32,
+}
+
+impl<M: Machine> Default for Pulse<M> {
+    fn default() -> Self {
+        Pulse {
+            polls: M::U64::new(0),
+            serving: M::U32::new(0),
+        }
+    }
+}
+
+impl<M: Machine> Front<M> {
+    /// As [`Front::pulse`], and all that the lane did in the polls before is visible.
+    #[inline]
+    pub(crate) fn pulse_seen(&self) -> u64 {
+        // ORDER: Acquire pairs with the Release of `beat`.
+        self.pulse.polls.load(Ordering::Acquire)
+    }
+
+    /// Goes up with every poll: a lane at which it stands still is inside one.
+    #[inline]
+    pub fn pulse(&self) -> u64 {
+        // ORDER: Relaxed; how long a poll has lasted is a guess of those who look.
+        self.pulse.polls.load(Ordering::Relaxed)
+    }
+
+    /// Whether the lane, which watches, is inside calls that it took.
+    #[inline]
+    pub(crate) fn is_serving(&self) -> bool {
+        // ORDER: Relaxed; as in `pulse`.
+        self.pulse.serving.load(Ordering::Relaxed) != 0
+    }
+
+    /// Only the lane's own thread calls this.
+    #[inline(always)]
+    pub(crate) fn set_serving(&self, serving: bool) {
+        // ORDER: Relaxed; as in `pulse`.
+        self.pulse
+            .serving
+            .store(u32::from(serving), Ordering::Relaxed);
+    }
+
+    /// Whether the lane is inside a poll or a call, as far as can be seen: what is posted to it
+    /// waits for the end of that.
+    #[inline]
+    pub(crate) fn is_inside(&self) -> bool {
+        self.state() == LaneState::Running || self.is_serving()
+    }
+
+    /// Only the lane's own thread calls this.
+    #[inline(always)]
+    pub(crate) fn beat(&self) {
+        // ORDER: Relaxed; as in `pulse`, and only one thread writes it.
+        let polls = self.pulse.polls.load(Ordering::Relaxed);
+        // ORDER: Release pairs with the Acquire of `pulse_seen`: the polls before are settled.
+        self.pulse
+            .polls
+            .store(polls.wrapping_add(1), Ordering::Release);
+    }
+}

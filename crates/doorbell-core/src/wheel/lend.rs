@@ -1,0 +1,163 @@
+//! Who may touch a lane's wheel: the lane, or for a moment a visitor who expires what is overdue
+//! while the lane is stuck.
+//!
+//! | value | name | meaning |
+//! |---|---|---|
+//! | 0 | `ABSENT` | the lane has not begun, or has ended: there is no wheel |
+//! | 1 | `OWNED` | the lane's |
+//! | 2 | `LENT` | a visitor's, until it stores `OWNED` |
+//!
+//! Store buffering, of which only the visitor pays: the lane says that it is inside and looks at
+//! this word; the visitor claims the word and looks whether the lane is inside. With a fence on
+//! both sides one of them sees the other, and whoever does steps back.
+
+use super::Wheel;
+use doorbell_machine::{Bug, Machine, Ordering, PtrWord, Word};
+
+const ABSENT: u32 = 0;
+const OWNED: u32 = 1;
+const LENT: u32 = 2;
+const _: () = assert!(ABSENT < OWNED && OWNED < LENT);
+
+/// Whether the lane may touch its wheel.
+#[must_use]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Entered {
+    /// It may, until it leaves.
+    Yes,
+    /// A visitor has it.
+    Lent,
+}
+
+/// The words by which a lane's wheel is lent.
+pub(crate) struct Lend<M: Machine> {
+    word: M::U32,
+    /// 1 while the lane touches its wheel.
+    inside: M::U32,
+    wheel: M::Ptr<Wheel<M>>,
+}
+
+impl<M: Machine> Default for Lend<M> {
+    fn default() -> Self {
+        Lend {
+            word: M::U32::new(ABSENT),
+            inside: M::U32::new(0),
+            wheel: M::Ptr::new(std::ptr::null_mut()),
+        }
+    }
+}
+
+impl<M: Machine> std::fmt::Debug for Lend<M> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Lend")
+    }
+}
+
+// SAFETY: the pointer is followed by the lane, whose wheel it is, and by one visitor at a time, while
+// the lane does not; see above. What hangs in a wheel is Send.
+unsafe impl<M: Machine> Send for Lend<M> {}
+// SAFETY: as for Send.
+unsafe impl<M: Machine> Sync for Lend<M> {}
+
+/// The lane touches its wheel for as long as this is there.
+struct Inside<'a, M: Machine>(&'a Lend<M>);
+
+impl<M: Machine> Drop for Inside<'_, M> {
+    #[inline(always)]
+    fn drop(&mut self) {
+        // ORDER: Release pairs with the Acquire of a visitor's look: what the lane did in there
+        // is visible.
+        self.0.inside.store(0, Ordering::Release);
+    }
+}
+
+/// A visitor has the wheel for as long as this is there.
+struct Visit<'a, M: Machine>(&'a Lend<M>);
+
+impl<M: Machine> Drop for Visit<'_, M> {
+    fn drop(&mut self) {
+        // ORDER: Release pairs with the Acquire of the lane's look, of its end, and of the next
+        // visitor's exchange.
+        self.0.word.store(OWNED, Ordering::Release);
+    }
+}
+
+impl<M: Machine> Lend<M> {
+    /// The lane begins.
+    ///
+    /// # Safety
+    /// The wheel stays where it is, and there, until [`Lend::end`] has returned.
+    pub(super) unsafe fn begin(&self, wheel: &Wheel<M>) {
+        // ORDER: Relaxed; published below.
+        self.wheel
+            .store(std::ptr::from_ref(wheel).cast_mut(), Ordering::Relaxed);
+        // ORDER: Release pairs with the Acquire of a visitor's exchange: the wheel is there.
+        self.word.store(OWNED, Ordering::Release);
+    }
+
+    /// The lane ends: nobody visits any more when this returns.
+    pub(crate) fn end(&self) {
+        loop {
+            // ORDER: Acquire pairs with the Release of the last visitor; Relaxed on failure.
+            match self
+                .word
+                .compare_exchange(OWNED, ABSENT, Ordering::Acquire, Ordering::Relaxed)
+            {
+                Ok(_) | Err(ABSENT) => return,
+                // It holds the wheel for as long as it takes to take some timers out.
+                Err(_) => M::relax(),
+            }
+        }
+    }
+
+    /// The lane touches its wheel: `f` runs unless a visitor has it.
+    #[inline(always)]
+    pub(super) fn enter<R>(&self, f: impl FnOnce() -> R) -> Option<R> {
+        // ORDER: Relaxed; in front of the fence, whose partner is the visitor's.
+        self.inside.store(1, Ordering::Relaxed);
+        let inside = Inside(self);
+        if !M::BUG.is(Bug::WheelLendNoFence) {
+            M::fence_light();
+        }
+        match self.look() {
+            Entered::Yes => {
+                let done = f();
+                drop(inside);
+                Some(done)
+            }
+            Entered::Lent => None,
+        }
+    }
+
+    #[inline(always)]
+    fn look(&self) -> Entered {
+        // ORDER: Acquire pairs with the Release of a visitor that leaves: what it did is visible.
+        if self.word.load(Ordering::Acquire) == LENT {
+            Entered::Lent
+        } else {
+            Entered::Yes
+        }
+    }
+
+    /// Another lane visits the wheel: `f` runs unless its lane is inside, or somebody else is.
+    pub(super) fn visit<R>(&self, f: impl FnOnce(&Wheel<M>) -> R) -> Option<R> {
+        // ORDER: Acquire pairs with the Release of `begin` and of the last visitor. A
+        // read-modify-write, so of two visitors one is refused. Relaxed on failure: nothing is done.
+        self.word
+            .compare_exchange(OWNED, LENT, Ordering::AcqRel, Ordering::Relaxed)
+            .ok()?;
+        let visit = Visit(self);
+        M::fence_heavy();
+        // ORDER: Acquire pairs with the Release of the lane that leaves.
+        if self.inside.load(Ordering::Acquire) != 0 {
+            return None;
+        }
+        // ORDER: Relaxed; published by `begin`.
+        let wheel = self.wheel.load(Ordering::Relaxed);
+        // SAFETY: the lane's, who does not end before the word is OWNED again, and who does not
+        // touch it: it has seen LENT, or will.
+        let done = f(unsafe { &*wheel });
+        drop(visit);
+        Some(done)
+    }
+}

@@ -1,0 +1,133 @@
+//! A lent wheel in the model checker: a lane by hand, and another that visits its timers.
+
+// A counter that the checker is not to see.
+#![allow(clippy::disallowed_types, clippy::disallowed_methods)]
+
+use super::{RawTimer, Reset, visit};
+use crate::crew::FrontRef;
+use crate::task::Local;
+use crate::testing::model::{check_large, mutant};
+use ::loom::thread::{self, JoinHandle};
+use doorbell_machine::loom::Loom;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::task::{Wake, Waker};
+
+/// When the timers of the models are due: always.
+const DUE_NS: u64 = 0;
+
+#[derive(Default)]
+struct Wakes(AtomicU64);
+
+impl Wake for Wakes {
+    fn wake(self: Arc<Self>) {
+        self.0.fetch_add(1, Relaxed);
+    }
+}
+
+/// A lane that lends its wheel, with one timer that is due, while another visits it.
+fn visited<const BUG: u8>(meanwhile: impl FnOnce(&Local<Loom<BUG>>, RawTimer) + 'static) -> u64 {
+    let front = FrontRef::<Loom<BUG>>::alone(&Arc::default());
+    let local = Local::new(front.clone());
+    let wakes = Arc::new(Wakes::default());
+    local.enter_lending(|| {
+        let waker = Waker::from(Arc::clone(&wakes));
+        let timer = RawTimer::arm(&front, DUE_NS, &waker).expect("the lane runs");
+        drop(waker);
+        let visitor: JoinHandle<u64> = thread::spawn(move || visit(&front, DUE_NS));
+        meanwhile(&local, timer);
+        visitor.join().unwrap();
+        // What was sent by mail meanwhile.
+        // SAFETY: this is the lane's thread, and the ready queue its own.
+        let _ = unsafe { local.front().serve(local.ready()) };
+        local.expire();
+        local.close();
+    });
+    // One that is left here is the model's: what the wheel had of the waker is gone.
+    assert_eq!(Arc::strong_count(&wakes), 1, "a waker was leaked");
+    wakes.0.load(Relaxed)
+}
+
+/// Both find the timer due: it fires once.
+fn expired_by_both<const BUG: u8>() {
+    let wakes = visited::<BUG>(|local, timer| {
+        local.expire();
+        // Dropped on the lane, behind all that follows.
+        drop(timer);
+    });
+    assert!(wakes <= 1, "fired twice");
+}
+
+/// Kept until the end, a timer fires, whoever comes first.
+fn fires_for_sure<const BUG: u8>() {
+    let (front, wakes) = (
+        FrontRef::<Loom<BUG>>::alone(&Arc::default()),
+        Arc::new(Wakes::default()),
+    );
+    let local = Local::new(front.clone());
+    local.enter_lending(|| {
+        let timer = RawTimer::arm(&front, DUE_NS, &Waker::from(Arc::clone(&wakes)));
+        let visitor = thread::spawn(move || visit(&front, DUE_NS));
+        local.expire();
+        let visited = visitor.join().unwrap();
+        // Not by the lane's own note of when to look: time stands still here.
+        local.wheel().expire(DUE_NS);
+        assert_eq!(
+            wakes.0.load(Relaxed),
+            1,
+            "not once; {visited} by the visitor"
+        );
+        drop(timer);
+        local.close();
+    });
+}
+
+/// The handle goes, or is armed anew, while somebody visits.
+fn dropped_meanwhile<const BUG: u8>() {
+    let wakes = visited::<BUG>(|_, timer| drop(timer));
+    assert!(wakes <= 1);
+}
+
+fn reset_meanwhile<const BUG: u8>() {
+    let wakes = visited::<BUG>(|_, mut timer| {
+        // In place, or its lane's visitor has it, or it has fired.
+        let reset = timer.reset(u64::MAX);
+        assert!(matches!(reset, Reset::Done | Reset::Elsewhere));
+        drop(timer);
+    });
+    assert!(wakes <= 1);
+}
+
+/// Another timer is armed while somebody visits: by mail, if it must be.
+fn armed_meanwhile<const BUG: u8>() {
+    let wakes = visited::<BUG>(|local, timer| {
+        let another = Arc::new(Wakes::default());
+        let waker = Waker::from(Arc::clone(&another));
+        let second = RawTimer::arm(local.front(), u64::MAX, &waker).expect("the lane runs");
+        drop((timer, second));
+        assert_eq!(another.0.load(Relaxed), 0, "fired long before its time");
+    });
+    assert!(wakes <= 1);
+}
+
+#[test]
+fn a_timer_that_both_find_due_fires_once() {
+    check_large(expired_by_both::<0>);
+    check_large(fires_for_sure::<0>);
+}
+
+#[test]
+fn a_timer_that_goes_or_changes_while_somebody_visits() {
+    check_large(dropped_meanwhile::<0>);
+    check_large(reset_meanwhile::<0>);
+}
+
+#[test]
+fn a_timer_that_is_armed_while_somebody_visits() {
+    check_large(armed_meanwhile::<0>);
+}
+
+#[test]
+fn mutant_no_fence() {
+    mutant!(WheelLendNoFence, expired_by_both);
+}

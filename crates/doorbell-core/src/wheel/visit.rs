@@ -1,0 +1,61 @@
+//! A lane is stuck in a long poll: another one of its crew expires what is overdue there.
+
+use super::entry::Entry;
+use super::levels::Levels;
+use super::{Base, Inner, Released, VISIT_MAX, Wheel};
+use crate::mailbox::Front;
+use doorbell_machine::{Machine, Mark};
+use std::ptr::NonNull;
+
+/// What a visit took out.
+type Taken = [Option<Released>; VISIT_MAX];
+
+/// Fires global timers of the lane of `front` that are due at `now_ns`; returns how many. None if
+/// the lane has ended, or touches its wheel, or somebody else is there.
+///
+/// Timers that were armed or polled in the poll that the lane is inside are left to it: they are of
+/// the very task that it polls, which nobody else can run, and their wakers are
+/// [owed](crate::task) to that task's word until the poll ends.
+pub(crate) fn visit<M: Machine>(front: &Front<M>, now_ns: u64) -> u64 {
+    let visited = front.lend().visit(|wheel| {
+        let polls = Entry::<M>::tag(front.pulse_seen());
+        // SAFETY: the lane is its visitor's, as this is called.
+        let (taken, next_ns) = unsafe { wheel.with_inner(|inner| inner.take(now_ns, polls)) };
+        // Inside: else the lane might have published an earlier one since.
+        front.publish_next_global(next_ns);
+        taken
+    });
+    let taken = visited.into_iter().flatten().flatten();
+    let fired = taken.map(Released::end).sum();
+    if fired > 0 {
+        M::mark(Mark::WheelVisit);
+    }
+    fired
+}
+
+impl<M: Machine> Inner<M> {
+    /// Takes what is due out of the global base, and says when the next look is due.
+    fn take(&mut self, now_ns: u64, polls: u16) -> (Taken, u64) {
+        let mut taken = [const { None }; VISIT_MAX];
+        let mut left = [None; VISIT_MAX];
+        let base: &mut Levels<M> = &mut self.bases[Base::Global as usize];
+        base.advance(now_ns);
+        for (taken, left) in taken.iter_mut().zip(&mut left) {
+            let Some(entry) = base.pop_due() else { break };
+            // SAFETY: it hung in the wheel until now, so it is alive.
+            if unsafe { entry.as_ref() }.polls.get() == polls {
+                *left = Some(entry);
+            } else {
+                // SAFETY: as in `Wheel::expire`; the visitor stands in for the lane.
+                *taken = Some(unsafe { Wheel::release(entry, Entry::fire) });
+            }
+        }
+        // Without those that are left: who asks by this is not to come for them again.
+        let next_ns = base.next_ns().unwrap_or(u64::MAX);
+        for entry in left.into_iter().flatten() {
+            // SAFETY: taken out above, so it hangs nowhere; it is still alive.
+            unsafe { base.insert(NonNull::as_ptr(entry), now_ns) };
+        }
+        (taken, next_ns)
+    }
+}
