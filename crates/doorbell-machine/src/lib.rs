@@ -40,7 +40,7 @@ pub use machine::{
     Watched, Word,
 };
 pub use mark::{Mark, Marks};
-pub use policy::{Policy, PolicyError};
+pub use policy::{Policy, PolicyError, SLICE_NS_MIN};
 pub use std::sync::atomic::Ordering;
 pub use topology::{Cpu, Topology};
 

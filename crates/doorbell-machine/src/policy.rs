@@ -22,6 +22,30 @@ pub enum Policy {
     Idle,
 }
 
+/// The shortest slice that Linux gives.
+pub const SLICE_NS_MIN: u64 = 100_000;
+
+impl Policy {
+    /// `SCHED_OTHER` with the nice value of this policy and the shortest slice: the best for a thread
+    /// that is to run soon and may not run before all others.
+    ///
+    /// ```
+    /// use doorbell_machine::Policy;
+    ///
+    /// let soon = Policy::Idle.sooner();
+    /// assert_eq!(soon, Policy::Other { nice: 0, slice_ns: Some(100_000) });
+    /// ```
+    #[must_use]
+    pub fn sooner(self) -> Policy {
+        let nice = match self {
+            Policy::Other { nice, .. } => nice,
+            Policy::Fifo { .. } | Policy::Idle => 0,
+        };
+        let slice_ns = Some(SLICE_NS_MIN);
+        Policy::Other { nice, slice_ns }
+    }
+}
+
 impl Default for Policy {
     fn default() -> Self {
         Policy::Other {

@@ -8,9 +8,6 @@ use std::fmt;
 use std::io;
 use std::sync::Arc;
 
-/// The slice of an urgent lane that may not go before all others: the shortest there is.
-const RT_SLICE_NS: u64 = 100_000;
-
 /// Whether a class had to be opened.
 #[must_use]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -84,10 +81,6 @@ pub(crate) struct Obtained {
 /// came of it.
 pub(crate) fn obtain<M: Machine>(kind: ClassKind, rt_priority: u8) -> Obtained {
     let before = M::policy().ok();
-    let nice = match before {
-        Some(Policy::Other { nice, .. }) => nice,
-        _ => 0,
-    };
     let wanted = match kind {
         ClassKind::Rt => Policy::Fifo {
             priority: rt_priority,
@@ -107,9 +100,8 @@ pub(crate) fn obtain<M: Machine>(kind: ClassKind, rt_priority: u8) -> Obtained {
         Ok(()) => None,
         Err(PolicyError::Refused { source, .. } | PolicyError::Unknown { source }) => {
             if kind == ClassKind::Rt {
-                let slice_ns = Some(RT_SLICE_NS);
                 // The second best; what came of it is read back below.
-                let _ = M::set_policy(Policy::Other { nice, slice_ns });
+                let _ = M::set_policy(before.unwrap_or_default().sooner());
             }
             Some(source.kind())
         }
@@ -188,7 +180,7 @@ impl fmt::Display for LanePolicy {
 
 #[cfg(test)]
 mod tests {
-    use super::{LanePolicy, Obtained, RT_SLICE_NS};
+    use super::{LanePolicy, Obtained};
     use crate::{ClassKind, CoreId};
     use doorbell_machine::Policy;
     use std::io::ErrorKind;
@@ -208,11 +200,10 @@ mod tests {
         let full = of(Some(wanted), None);
         assert!(full.is_as_wanted());
         assert_eq!(full.to_string(), "Rt lane of core 3: SCHED_FIFO 10");
-        let slice = Policy::Other {
-            nice: 0,
-            slice_ns: Some(RT_SLICE_NS),
-        };
-        let less = of(Some(slice), Some(ErrorKind::PermissionDenied));
+        let less = of(
+            Some(Policy::default().sooner()),
+            Some(ErrorKind::PermissionDenied),
+        );
         assert!(!less.is_as_wanted());
         let said = less.to_string();
         for part in ["SCHED_OTHER, slice 100 us", "CAP_SYS_NICE", "permission"] {

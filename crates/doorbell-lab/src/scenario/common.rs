@@ -1,9 +1,10 @@
 //! What every scenario does around its rounds: whom it lets in, and what it tells about the run.
 
 use std::io;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use crate::error::LabError;
-use crate::measure::{Machine, Unavailable};
+use crate::measure::{Machine, Pin, Unavailable};
 use crate::report::{Row, known};
 
 /// The order of `count` contestants in a round: each round begins with the next one.
@@ -62,6 +63,24 @@ pub(super) fn tokio_error(source: io::Error) -> LabError {
         what: "building a tokio runtime",
         source,
     }
+}
+
+/// A tokio runtime with all its drivers and a worker on each of these CPUs. Closures that block are on
+/// both in turn.
+pub(super) fn tokio_on(cpus: [usize; 2]) -> Result<tokio::runtime::Runtime, LabError> {
+    let next = AtomicUsize::new(0);
+    tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(cpus.len())
+        .on_thread_start(move || {
+            // ORDER: a number for each thread, nothing more.
+            let place = next.fetch_add(1, Ordering::Relaxed);
+            // A CPU of the process can be pinned to; else the worker runs where it may. The mask is
+            // not to be restored: the thread is the worker's.
+            std::mem::forget(Pin::to(cpus[place % cpus.len()]));
+        })
+        .enable_all()
+        .build()
+        .map_err(tokio_error)
 }
 
 #[cfg(test)]

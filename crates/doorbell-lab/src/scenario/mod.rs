@@ -7,6 +7,7 @@ mod common;
 mod contestant;
 pub mod flood;
 pub mod idle;
+mod late;
 mod options;
 mod rounds;
 pub mod shootdown;

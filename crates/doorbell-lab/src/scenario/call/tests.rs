@@ -6,23 +6,11 @@ use crate::measure::Samples;
 /// Calls of a pass: enough that some report their CPU.
 const CALLS: u32 = 200;
 
-/// The stage, unless this process may use one CPU only.
-fn stage() -> Option<Stage> {
-    match Placement::of_this_process() {
-        Ok(placement) => Some(Stage {
-            placement,
-            clock: Clock::calibrated(),
-        }),
-        Err(error) => {
-            eprintln!("not tested here: {error}");
-            None
-        }
-    }
-}
-
 #[test]
 fn every_contestant_answers_every_call() {
-    let Some(stage) = stage() else { return };
+    let Some(stage) = Stage::for_tests() else {
+        return;
+    };
     for mut contestant in contestants(stage) {
         let name = format!("{} ({})", contestant.name(), contestant.variant());
         // Twice: a contestant is set up again in every round.
@@ -48,7 +36,9 @@ fn every_contestant_answers_every_call() {
 
 #[test]
 fn pinned_contestants_cross_every_time() {
-    let Some(stage) = stage() else { return };
+    let Some(stage) = Stage::for_tests() else {
+        return;
+    };
     let pinned: [Box<dyn Contestant>; 4] = [
         Box::new(Line::new(stage)),
         Box::new(Futex::new(stage)),
@@ -72,7 +62,9 @@ fn pinned_contestants_cross_every_time() {
 
 #[test]
 fn nobody_runs_without_setup_and_teardown_is_always_possible() {
-    let Some(stage) = stage() else { return };
+    let Some(stage) = Stage::for_tests() else {
+        return;
+    };
     for mut contestant in contestants(stage) {
         contestant
             .teardown()
@@ -88,7 +80,9 @@ fn nobody_runs_without_setup_and_teardown_is_always_possible() {
 
 #[test]
 fn a_filter_leaves_those_that_contain_it() {
-    let Some(stage) = stage() else { return };
+    let Some(stage) = Stage::for_tests() else {
+        return;
+    };
     let left = chosen(contestants(stage), Some("TOKIO")).expect("tokio takes part");
     assert_eq!(left.len(), 2);
     let left = chosen(contestants(stage), Some("park")).expect("somebody parks");
@@ -106,7 +100,9 @@ fn a_filter_leaves_those_that_contain_it() {
 
 #[test]
 fn names_are_unique() {
-    let Some(stage) = stage() else { return };
+    let Some(stage) = Stage::for_tests() else {
+        return;
+    };
     let mut names: Vec<String> = contestants(stage)
         .iter()
         .map(|one| format!("{} ({})", one.name(), one.variant()))

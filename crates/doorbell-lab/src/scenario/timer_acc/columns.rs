@@ -1,33 +1,29 @@
 //! What the table of the scenario shows, and how to read it.
 
 use super::super::common::figure_of;
+use super::super::late;
 use super::super::trial::{Conclusion, Rated};
-use crate::report::{Chart, Column, Series};
+use crate::report::{Chart, Column};
 
 /// Figures whose spread over the rounds is kept.
 pub(super) const SPREADS: [[&str; 3]; 3] = [
-    ["p50_us", "p50_min_us", "p50_max_us"],
-    ["p99_us", "p99_min_us", "p99_max_us"],
+    late::SPREADS[0],
+    late::SPREADS[1],
     ["cpu_percent", "cpu_min_percent", "cpu_max_percent"],
 ];
 
 /// The columns, in order.
 pub(super) fn columns() -> Vec<Column> {
-    let figure = Column::figure;
-    let spread = Column::spread;
-    vec![
-        figure("p50 us", "p50_us"),
-        spread("p50 spread", "p50_min_us", "p50_max_us"),
-        figure("p99 us", "p99_us"),
-        spread("p99 spread", "p99_min_us", "p99_max_us"),
-        figure("max us", "max_us"),
-        figure("x threads", "ratio_x"),
-        spread("x spread", "ratio_min_x", "ratio_max_x"),
-        figure("CPU %", "cpu_percent"),
-        spread("CPU spread", "cpu_min_percent", "cpu_max_percent"),
-        figure("syscalls/1k", "syscalls_per_1k"),
-        figure("early", "early_count"),
-    ]
+    let mut all = late::columns();
+    all.push(Column::figure("max us", "max_us"));
+    all.extend(late::ratio("x threads"));
+    all.extend([
+        Column::figure("CPU %", "cpu_percent"),
+        Column::spread("CPU spread", "cpu_min_percent", "cpu_max_percent"),
+        Column::figure("syscalls/1k", "syscalls_per_1k"),
+        Column::figure("early", "early_count"),
+    ]);
+    all
 }
 
 /// One sentence for each group of columns. Also part of the help.
@@ -58,22 +54,5 @@ pub(super) fn conclude(rated: &[Rated<'_>]) -> Conclusion {
 
 /// The picture of the page.
 pub(super) fn chart() -> Chart {
-    Chart {
-        title: "Lateness of sleeps of 1 to 50 ms, µs (log scale)",
-        unit: "µs",
-        series: vec![
-            Series {
-                title: "p50",
-                metric: "p50_us",
-                low: "p50_min_us",
-                high: "p50_max_us",
-            },
-            Series {
-                title: "p99",
-                metric: "p99_us",
-                low: "p99_min_us",
-                high: "p99_max_us",
-            },
-        ],
-    }
+    late::chart("Lateness of sleeps of 1 to 50 ms, µs (log scale)")
 }

@@ -1,27 +1,15 @@
 //! Every contestant runs in every pattern; nothing here asserts a time.
 
 use super::*;
-use crate::measure::{Clock, Placement};
 
 /// Operations of a pass: more than one batch, and more than tokio's budget.
 const OPERATIONS: u32 = 2_500;
 
-fn stage() -> Option<Stage> {
-    match Placement::of_this_process() {
-        Ok(placement) => Some(Stage {
-            placement,
-            clock: Clock::calibrated(),
-        }),
-        Err(error) => {
-            eprintln!("not tested here: {error}");
-            None
-        }
-    }
-}
-
 #[test]
 fn every_contestant_runs_in_every_pattern() {
-    let Some(stage) = stage() else { return };
+    let Some(stage) = Stage::for_tests() else {
+        return;
+    };
     for mut one in contestants(stage, 1_000) {
         let name = format!("{} ({})", one.name(), one.variant());
         one.setup().expect(&name);
@@ -39,7 +27,9 @@ fn every_contestant_runs_in_every_pattern() {
 
 #[test]
 fn nobody_sleeps_without_setup() {
-    let Some(stage) = stage() else { return };
+    let Some(stage) = Stage::for_tests() else {
+        return;
+    };
     for mut one in contestants(stage, 1_000) {
         one.teardown().expect("there is nothing to tear down");
         if one.name() != "std" {
@@ -50,7 +40,9 @@ fn nobody_sleeps_without_setup() {
 
 #[test]
 fn every_variant_has_one_floor_and_names_are_unique() {
-    let Some(stage) = stage() else { return };
+    let Some(stage) = Stage::for_tests() else {
+        return;
+    };
     let all = contestants(stage, PENDING);
     let mut names: Vec<_> = all.iter().map(|one| (one.name(), one.variant())).collect();
     for (_, variant) in &names {

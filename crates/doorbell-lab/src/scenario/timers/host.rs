@@ -1,17 +1,16 @@
 //! The runtimes, each with a worker on the caller's CPU and one on the callee's.
 
 use std::pin::Pin as Pinned;
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc;
 use std::task::{Context, Waker};
 use std::thread::JoinHandle;
 
 use futures::future::join_all;
 
-use super::super::common::tokio_error;
+use super::super::common::tokio_on;
 use super::WORKERS;
 use crate::error::LabError;
-use crate::measure::{Pin, Placement, spawn_pinned};
+use crate::measure::{Placement, spawn_pinned};
 
 const THREAD: &str = "async-io-worker";
 
@@ -70,21 +69,7 @@ pub(crate) struct TokioWorkers(tokio::runtime::Runtime);
 
 impl Host for TokioWorkers {
     fn start(placement: Placement) -> Result<Self, LabError> {
-        let next = AtomicUsize::new(0);
-        let pin = move || {
-            // ORDER: a counter that publishes nothing.
-            let place = next.fetch_add(1, Ordering::Relaxed);
-            // A CPU of the process can be pinned to; else the worker runs where it may. The mask
-            // is not to be restored: the thread is the worker's.
-            std::mem::forget(Pin::to(cpus(placement)[place % WORKERS]));
-        };
-        let runtime = tokio::runtime::Builder::new_multi_thread()
-            .worker_threads(WORKERS)
-            .on_thread_start(pin)
-            .enable_all()
-            .build()
-            .map_err(tokio_error)?;
-        Ok(Self(runtime))
+        Ok(Self(tokio_on(cpus(placement))?))
     }
 
     fn run(&self, _: usize, jobs: Vec<Job>) -> Result<(), LabError> {

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Instant;
 
+use super::super::late::percentiles;
 use crate::measure::Samples;
 
 /// The lateness of many timers.
@@ -35,10 +36,7 @@ impl Lateness {
     /// Percentiles in µs, and how many fired before they were due, which none may.
     pub(crate) fn figures(&self) -> BTreeMap<&'static str, f64> {
         let mut figures = BTreeMap::from([("early_count", self.early_count as f64)]);
-        if let Some(percentiles) = self.late_ns.percentiles_ns([50.0, 99.0, 100.0], 0.0) {
-            let names = ["p50_us", "p99_us", "max_us"];
-            figures.extend(names.into_iter().zip(percentiles.map(|ns| ns / 1_000.0)));
-        }
+        figures.extend(percentiles(&self.late_ns));
         figures
     }
 }
@@ -65,6 +63,7 @@ mod tests {
             ("max_us", 30.0),
             ("p50_us", 10.0),
             ("p99_us", 30.0),
+            ("p999_us", 30.0),
         ];
         assert_eq!(first.figures(), BTreeMap::from(expected));
         assert_eq!(Lateness::default().figures().len(), 1);

@@ -1,0 +1,87 @@
+//! What scenarios share that measure how late something is: percentiles, columns and picture.
+
+use crate::measure::Samples;
+use crate::report::{Chart, Column, Series};
+
+/// Figures whose spread over the rounds is kept.
+pub(super) const SPREADS: [[&str; 3]; 2] = [
+    ["p50_us", "p50_min_us", "p50_max_us"],
+    ["p99_us", "p99_min_us", "p99_max_us"],
+];
+
+/// Percentiles by their names, in µs; none of nothing.
+pub(super) fn percentiles(late: &Samples) -> impl Iterator<Item = (&'static str, f64)> {
+    let found = late.percentiles_ns([50.0, 99.0, 99.9, 100.0], 0.0);
+    let names = ["p50_us", "p99_us", "p999_us", "max_us"];
+    found
+        .into_iter()
+        .flat_map(move |found| names.into_iter().zip(found.map(|ns| ns / 1_000.0)))
+}
+
+/// Half of the times and 99 of 100, each with its spread over the rounds.
+pub(super) fn columns() -> Vec<Column> {
+    let [p50, p99] = [["p50 us", "p50 spread"], ["p99 us", "p99 spread"]];
+    let columns = [p50, p99].into_iter().zip(SPREADS);
+    columns
+        .flat_map(|([title, spread], [metric, low, high])| {
+            [
+                Column::figure(title, metric),
+                Column::spread(spread, low, high),
+            ]
+        })
+        .collect()
+}
+
+/// The ratio to the baseline, with its spread over the rounds.
+pub(super) fn ratio(title: &'static str) -> [Column; 2] {
+    [
+        Column::figure(title, "ratio_x"),
+        Column::spread("x spread", "ratio_min_x", "ratio_max_x"),
+    ]
+}
+
+/// The picture of the page.
+pub(super) fn chart(title: &'static str) -> Chart {
+    let series = ["p50", "p99"].into_iter().zip(SPREADS);
+    Chart {
+        title,
+        unit: "µs",
+        series: series
+            .map(|(title, [metric, low, high])| Series {
+                title,
+                metric,
+                low,
+                high,
+            })
+            .collect(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn percentiles_have_their_names_and_nothing_has_none() {
+        let mut late = Samples::default();
+        assert_eq!(percentiles(&late).count(), 0);
+        for us in 1..=1_500 {
+            late.record(us * 1_000);
+        }
+        let found: Vec<_> = percentiles(&late).collect();
+        let expected = [
+            ("p50_us", 750.0),
+            ("p99_us", 1_485.0),
+            ("p999_us", 1_499.0),
+            ("max_us", 1_500.0),
+        ];
+        assert_eq!(found, expected);
+    }
+
+    #[test]
+    fn each_percentile_stands_beside_its_spread() {
+        let titles: Vec<_> = columns().iter().map(|column| column.title).collect();
+        assert_eq!(titles, ["p50 us", "p50 spread", "p99 us", "p99 spread"]);
+        assert_eq!(chart("late").series[1].metric, "p99_us");
+    }
+}
