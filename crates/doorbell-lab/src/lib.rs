@@ -76,7 +76,11 @@ fn run(cli: &Cli) -> Result<(), LabError> {
             if args.unprivileged {
                 scenario::urgent::give_up_privileges()?;
             }
-            scenario::urgent::run(&options)
+            if args.slices {
+                scenario::urgent::run_slices(&options)
+            } else {
+                scenario::urgent::run(&options)
+            }
         }
     }?;
     give_out(&report, &options)

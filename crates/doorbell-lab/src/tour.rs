@@ -69,7 +69,7 @@ const STOPS: [Stop; 9] = [
     },
     Stop {
         name: "urgent",
-        rounds: 2,
+        rounds: 1,
         about: "urgent work while every core computes",
         run: urgent::run,
     },

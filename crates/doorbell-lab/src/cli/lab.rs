@@ -41,6 +41,10 @@ pub struct UrgentArgs {
     /// Give up the privilege to run threads before all others first
     #[arg(long)]
     pub unprivileged: bool,
+
+    /// Only threads: what slices and nice values do for one that is woken
+    #[arg(long)]
+    pub slices: bool,
 }
 
 impl UrgentArgs {

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 
-use super::{Report, Row};
+use super::{Report, Row, SideTable};
 use crate::error::LabError;
 use crate::measure::Machine;
 
@@ -16,6 +16,15 @@ struct JsonReport<'a> {
     rows: Vec<JsonRow<'a>>,
     gist: &'a str,
     notes: &'a [String],
+    tables: Vec<JsonTable<'a>>,
+}
+
+/// A table beside the rows, as it is printed.
+#[derive(Serialize)]
+struct JsonTable<'a> {
+    caption: &'a str,
+    titles: &'a [&'static str],
+    rows: &'a [Vec<String>],
 }
 
 #[derive(Serialize)]
@@ -49,6 +58,7 @@ impl Report {
             rows: self.rows.iter().map(json_row).collect(),
             gist: &self.gist,
             notes: &self.notes,
+            tables: self.side_tables.iter().map(json_table).collect(),
         }
     }
 }
@@ -60,6 +70,14 @@ pub(crate) fn to_json_list(scenario: &str, reports: &[Report]) -> Result<String,
         reports: reports.iter().map(Report::json).collect(),
     };
     Ok(serde_json::to_string_pretty(&list)?)
+}
+
+fn json_table(table: &SideTable) -> JsonTable<'_> {
+    JsonTable {
+        caption: table.caption,
+        titles: &table.titles,
+        rows: &table.rows,
+    }
 }
 
 fn json_row(row: &Row) -> JsonRow<'_> {

@@ -218,6 +218,8 @@ fn json_has_the_agreed_shape() {
         rows[1]["metrics"]["rings_per_call"], 0.25,
         "counters are metrics"
     );
+    assert_eq!(json["tables"][0]["caption"], "A seed & its figures");
+    assert_eq!(json["tables"][0]["rows"][0][2], "0.20");
 }
 
 #[test]

@@ -8,6 +8,7 @@ mod contestant;
 pub mod flood;
 pub mod idle;
 mod late;
+mod limits;
 mod options;
 mod rounds;
 pub mod shootdown;

@@ -2,45 +2,58 @@
 
 use super::super::common::figure_of;
 use super::super::trial::{Conclusion, Rated};
-use crate::report::{Chart, Column, Series};
+use super::super::{late, limits};
+use super::promises;
+use crate::report::{Chart, Column};
 
 /// Figures whose spread over the rounds is kept.
-pub(super) const SPREADS: [[&str; 3]; 3] = [
-    ["p50_us", "p50_min_us", "p50_max_us"],
-    ["p99_us", "p99_min_us", "p99_max_us"],
+pub(super) const SPREADS: [[&str; 3]; 5] = [
+    late::SPREADS[0],
+    late::SPREADS[1],
+    ["p999_us", "p999_min_us", "p999_max_us"],
+    ["max_us", "max_min_us", "max_max_us"],
     ["polls_per_s", "polls_min_per_s", "polls_max_per_s"],
 ];
 
 /// The columns, in order.
 pub(super) fn columns() -> Vec<Column> {
-    let figure = Column::figure;
-    let spread = Column::spread;
-    vec![
-        figure("p50 us", "p50_us"),
-        spread("p50 spread", "p50_min_us", "p50_max_us"),
-        figure("p99 us", "p99_us"),
-        spread("p99 spread", "p99_min_us", "p99_max_us"),
+    let (figure, spread) = (Column::figure, Column::spread);
+    let mut all = late::columns();
+    all.extend([
         figure("p99.9 us", "p999_us"),
+        spread("p99.9 spread", "p999_min_us", "p999_max_us"),
         figure("max us", "max_us"),
-        figure("x bare", "ratio_x"),
-        spread("x spread", "ratio_min_x", "ratio_max_x"),
+        spread("max spread", "max_min_us", "max_max_us"),
+    ]);
+    all.extend(late::ratio("x bare"));
+    all.extend([
         figure("jobs' polls/s", "polls_per_s"),
         spread("polls spread", "polls_min_per_s", "polls_max_per_s"),
         figure("runs", "operations_count"),
-    ]
+    ]);
+    all
 }
 
 /// One sentence for each group of columns. Also part of the help.
-pub(super) const READING: [&str; 6] = [
+pub(super) const READING: [&str; 9] = [
     "p50, p99, p99.9, max: half of the times, 99 of 100, 999 of 1,000, and always, the urgent one ran \
      at most this long after it was woken, or after its timer was due; medians over the rounds, and \
      the least and the greatest round.",
+    "from a thread: one of nobody's wakes it. From another core: one as urgent as itself on the other \
+     CPU does; tokio puts no task on a core, so it has no row there. By a timer: its own sleep ends. By \
+     a call: a thread of nobody's has a closure run on its core.",
     "x bare: p99 divided by that of a thread of its own, in the same round: under SCHED_FIFO where \
-     that is allowed, else with the shortest slice there is.",
+     that is allowed, else with the shortest slice there is. Beside Batch: a thread that asked for \
+     nothing, jobs under SCHED_IDLE.",
     "jobs' polls/s: how many polls of 10 ms the 64 jobs did in a second, on both CPUs together; each is \
      the same amount of work, so what is taken from them shows.",
     "runs: how often the urgent one ran in a pass. It is woken a thousand times a second, but not again \
      before it has run.",
+    "Fair beside Batch: the urgent one is an ordinary task, the jobs are of the class that runs where \
+     nobody else wants the CPU. tokio's nearest is `jobs in spawn_blocking, from a thread`.",
+    "promised: p99 at most 1.5 times that of a SCHED_FIFO thread; without that privilege at most twice \
+     that of a thread with the shortest slice, and p99.9 at most 1 ms; beside Batch p99 at most 100 us; \
+     and as many of the jobs' polls as with tokio, less 3 in 100.",
     "tokio's timers are as coarse as 1 ms.",
     "Every round counts: there is no physical limit here by which one could be dropped.",
 ];
@@ -48,32 +61,33 @@ pub(super) const READING: [&str; 6] = [
 /// What the table shows.
 pub(super) fn conclude(rated: &[Rated<'_>]) -> Conclusion {
     let us = |who, how| figure_of(rated.iter().map(|one| one.row), [who, how, "p99_us"]);
-    Conclusion::in_words(format!(
+    let mut conclusion = Conclusion::in_words(format!(
         "Woken from a thread while every core is inside polls of 10 ms, 99 of 100 urgent tasks run \
-         within {} us with doorbell, within {} with tokio.",
+         within {} us with doorbell, within {} with tokio; ordinary tasks beside Batch within {}.",
         us("doorbell", "class Rt, from a thread"),
         us("tokio", "tasks, from a thread"),
+        us("doorbell", "class Fair beside Batch, from a thread"),
+    ));
+    conclusion.side_tables = limits::table(&promises::of(rated));
+    conclusion
+}
+
+/// What the table of threads shows.
+pub(super) fn conclude_slices(rated: &[Rated<'_>]) -> Conclusion {
+    let us = |how| {
+        let row = ["bare thread", how, "p99_us"];
+        figure_of(rated.iter().map(|one| one.row), row)
+    };
+    Conclusion::in_words(format!(
+        "A thread that is woken beside one that computes runs, 99 times of 100, within {} us if both \
+         asked for nothing, {} with a 100 us slice against 20 ms, {} against nice 10.",
+        us("plain beside plain, from a thread"),
+        us("100 us slice beside 20 ms slice, from a thread"),
+        us("plain beside nice 10, from a thread"),
     ))
 }
 
 /// The picture of the page.
 pub(super) fn chart() -> Chart {
-    Chart {
-        title: "How late urgent work runs while every core computes, µs (log scale)",
-        unit: "µs",
-        series: vec![
-            Series {
-                title: "p50",
-                metric: "p50_us",
-                low: "p50_min_us",
-                high: "p50_max_us",
-            },
-            Series {
-                title: "p99",
-                metric: "p99_us",
-                low: "p99_min_us",
-                high: "p99_max_us",
-            },
-        ],
-    }
+    late::chart("How late urgent work runs while every core computes, µs (log scale)")
 }

@@ -2,75 +2,148 @@
 
 use std::fmt;
 use std::sync::Arc;
+use std::sync::mpsc::{self, Sender};
 use std::thread::JoinHandle;
 use std::time::Instant;
 
-use super::super::common::tokio_error;
-use super::load::{JOBS, Load};
-use super::probe::{Probe, Source, go_first, go_sooner};
+use super::super::common::tokio_on;
+use super::load::JOBS;
+use super::probe::{PERIOD, Probe, Way};
+use super::scene::{Part, Scene, Source};
+use super::wants::Want;
 use crate::error::LabError;
-use crate::measure::{Pin, Placement, spawn_pinned};
+use crate::measure::spawn_pinned;
 
-/// As urgent lanes have it, unless they are told otherwise.
-const PRIORITY: u8 = 10;
 const URGENT: &str = "urgent";
 const HOG: &str = "hog";
+/// The urgent one's core: that of the second CPU.
+const CORE: usize = 1;
 
 /// What runs the jobs and the urgent one.
-pub(super) trait Runs: Sized + fmt::Debug + 'static {
-    /// Whose it is.
-    const NAME: &'static str;
-    /// How the urgent one is set apart.
-    const HOW: &'static str;
-
-    /// Starts it on both CPUs, with the jobs and the urgent one.
-    fn start(
-        placement: Placement,
-        source: Source,
-        load: &Arc<Load>,
-        probe: &Arc<Probe>,
-    ) -> Result<Self, LabError>;
+pub(super) trait Runs: fmt::Debug {
+    /// How a thread of nobody's reaches the urgent one.
+    fn way(&self) -> Way;
 
     /// Ends it, when jobs and urgent one were told to.
-    fn stop(self) -> Result<(), LabError>;
+    fn stop(self: Box<Self>) -> Result<(), LabError>;
 }
 
-/// A thread of its own for the urgent one, and one on each CPU that does the jobs in turn.
-#[derive(Debug)]
-pub(super) struct Bare<const FIFO: bool> {
-    threads: Vec<JoinHandle<()>>,
+/// A contestant.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Who {
+    /// A thread of its own for the urgent one, and one on each CPU that does the jobs in turn; and
+    /// what they ask for.
+    Bare {
+        how: &'static str,
+        urgent: Want,
+        jobs: Want,
+    },
+    /// Jobs and urgent one are tasks of two classes.
+    Doorbell(Part),
+    /// Jobs and urgent one are tasks.
+    Tokio,
+    /// The jobs are closures that block.
+    TokioBlocking,
 }
 
-impl<const FIFO: bool> Runs for Bare<FIFO> {
-    const NAME: &'static str = "bare thread";
-    const HOW: &'static str = if FIFO { "SCHED_FIFO" } else { "100 us slice" };
-
-    fn start(
-        placement: Placement,
-        source: Source,
-        load: &Arc<Load>,
-        probe: &Arc<Probe>,
-    ) -> Result<Self, LabError> {
-        let mut threads = Vec::new();
-        for cpu in [placement.caller_cpu, placement.callee_cpu] {
-            let load = Arc::clone(load);
-            threads.push(spawn_pinned(HOG, cpu, move || while load.poll() {})?);
+impl Who {
+    /// Whose it is.
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Who::Bare { .. } => "bare thread",
+            Who::Doorbell(_) => "doorbell",
+            Who::Tokio | Who::TokioBlocking => "tokio",
         }
-        let probe = Arc::clone(probe);
-        threads.push(spawn_pinned(URGENT, placement.callee_cpu, move || {
-            if FIFO {
-                go_first(PRIORITY);
-            } else {
-                go_sooner();
-            }
-            probe.answer_as_thread(source);
-        })?);
-        Ok(Self { threads })
     }
 
-    fn stop(self) -> Result<(), LabError> {
+    /// How the urgent one is set apart.
+    pub(super) fn how(self) -> &'static str {
+        match self {
+            Who::Bare { how, .. } => how,
+            Who::Doorbell(Part::Rt) => "class Rt",
+            Who::Doorbell(Part::Fair) => "class Fair beside Batch",
+            Who::Tokio => "tasks",
+            Who::TokioBlocking => "jobs in spawn_blocking",
+        }
+    }
+
+    /// Whether it can be asked for that: tokio puts no task on a core, and what one task wakes runs
+    /// on the same worker next.
+    pub(super) fn knows(self, source: Source) -> bool {
+        source != Source::Core || !matches!(self, Who::Tokio | Who::TokioBlocking)
+    }
+
+    /// Starts it on both CPUs, with the jobs and the urgent one.
+    pub(super) fn start(self, scene: &Scene) -> Result<Box<dyn Runs>, LabError> {
+        Ok(match self {
+            Who::Bare { urgent, jobs, .. } => Box::new(Bare::start(scene, urgent, jobs)?),
+            Who::Doorbell(part) => Box::new(Doorbell::start(scene, part)?),
+            Who::Tokio => Box::new(Tokio::start(scene, false)?),
+            Who::TokioBlocking => Box::new(Tokio::start(scene, true)?),
+        })
+    }
+}
+
+/// What a bare thread is called to do.
+type Order = Box<dyn FnOnce() + Send>;
+
+#[derive(Debug)]
+struct Bare {
+    threads: Vec<JoinHandle<()>>,
+    /// To the urgent one, which ends when there are none.
+    calls: Option<Sender<Order>>,
+}
+
+impl Bare {
+    fn start(scene: &Scene, urgent: Want, jobs: Want) -> Result<Self, LabError> {
+        let mut threads = Vec::new();
+        for cpu in scene.cpus() {
+            let load = Arc::clone(&scene.load);
+            threads.push(spawn_pinned(HOG, cpu, move || {
+                jobs.ask();
+                while load.poll() {}
+            })?);
+        }
+        let [near, here] = scene.cpus();
+        let (calls, orders) = mpsc::channel::<Order>();
+        let (probe, source) = (Arc::clone(&scene.probe), scene.source);
+        threads.push(spawn_pinned(URGENT, here, move || {
+            urgent.ask();
+            match source {
+                Source::Call => orders.iter().for_each(|order| order()),
+                Source::Timer => probe.sleep_as_thread(),
+                Source::Thread | Source::Core => probe.answer_as_thread(),
+            }
+        })?);
+        if source == Source::Core {
+            let probe = Arc::clone(&scene.probe);
+            threads.push(spawn_pinned(URGENT, near, move || {
+                urgent.ask();
+                probe.wake_as_thread(&|probe| probe.tell());
+            })?);
+        }
+        let calls = (source == Source::Call).then_some(calls);
+        Ok(Self { threads, calls })
+    }
+}
+
+impl Runs for Bare {
+    fn way(&self) -> Way {
+        let Some(calls) = self.calls.clone() else {
+            return Box::new(|probe| probe.tell());
+        };
+        Box::new(move |probe| {
+            let probe = Arc::clone(probe);
+            // It ends only when nobody can send.
+            let _ = calls.send(Box::new(move || probe.run()));
+        })
+    }
+
+    fn stop(self: Box<Self>) -> Result<(), LabError> {
+        let Self { threads, calls } = *self;
+        drop(calls);
         let mut result = Ok(());
-        for thread in self.threads {
+        for thread in threads {
             if thread.join().is_err() {
                 result = Err(LabError::ThreadPanicked { thread: URGENT });
             }
@@ -79,94 +152,111 @@ impl<const FIFO: bool> Runs for Bare<FIFO> {
     }
 }
 
-/// Doorbell: the jobs of class Fair, the urgent one of class Rt.
 #[derive(Debug)]
-pub(super) struct Doorbell {
+struct Doorbell {
     runtime: doorbell::Runtime,
-    urgent: doorbell::JoinHandle<()>,
+    class: doorbell::Class,
+    source: Source,
+    urgent: Vec<doorbell::JoinHandle<()>>,
 }
 
-impl Runs for Doorbell {
-    const NAME: &'static str = "doorbell";
-    const HOW: &'static str = "class Rt";
-
-    fn start(
-        placement: Placement,
-        source: Source,
-        load: &Arc<Load>,
-        probe: &Arc<Probe>,
-    ) -> Result<Self, LabError> {
-        let cpus = [placement.caller_cpu, placement.callee_cpu];
-        let runtime = doorbell::Builder::new().core_list(cpus).build()?;
-        let task = runtime.task().class(doorbell::Class::rt(50));
-        let probe = Arc::clone(probe);
-        let urgent =
-            match source {
-                Source::Thread => task.spawn(probe.answer()),
-                Source::Timer => task.spawn(probe.sleep(|due| {
-                    doorbell::time::sleep(due.saturating_duration_since(Instant::now()))
-                })),
-            };
+impl Doorbell {
+    fn start(scene: &Scene, part: Part) -> Result<Self, LabError> {
+        let runtime = doorbell::Builder::new().core_list(scene.cpus()).build()?;
+        let class = part.urgent();
+        let task = || runtime.task().class(class);
+        let sleep =
+            |due: Instant| doorbell::time::sleep(due.saturating_duration_since(Instant::now()));
+        // The lanes begin before the jobs do.
+        runtime
+            .block_on(task().spawn(async {}))
+            .map_err(|_| LabError::TaskLost)?;
+        let probe = || Arc::clone(&scene.probe);
+        let urgent = match scene.source {
+            Source::Thread => vec![task().spawn(probe().answer())],
+            Source::Timer => vec![task().spawn(probe().sleep(sleep))],
+            Source::Core => {
+                let waker = probe().wake_by(|| doorbell::time::sleep(PERIOD));
+                vec![
+                    task().on(CORE).spawn(probe().answer()),
+                    task().on(1 - CORE).spawn(waker),
+                ]
+            }
+            Source::Call => Vec::new(),
+        };
         for _ in 0..JOBS {
-            let load = Arc::clone(load);
-            drop(runtime.spawn(async move {
+            let load = Arc::clone(&scene.load);
+            drop(runtime.task().class(part.jobs()).spawn(async move {
                 while load.poll() {
                     doorbell::yield_now().await;
                 }
             }));
         }
-        Ok(Self { runtime, urgent })
-    }
-
-    fn stop(self) -> Result<(), LabError> {
-        let ended = self.runtime.block_on(self.urgent);
-        ended.map_err(|_| LabError::TaskLost)
+        Ok(Self {
+            runtime,
+            class,
+            source: scene.source,
+            urgent,
+        })
     }
 }
 
-/// Tokio: jobs and urgent one are tasks, or the jobs are closures that block.
+/// An urgent call from an outside thread: a task on its core, of which nobody waits for the end.
+fn call(handle: &doorbell::Handle, class: doorbell::Class, f: impl FnOnce() + Send + 'static) {
+    drop(
+        handle
+            .task()
+            .class(class)
+            .on(CORE)
+            .spawn(async move { f() }),
+    );
+}
+
+impl Runs for Doorbell {
+    fn way(&self) -> Way {
+        if self.source != Source::Call {
+            return Box::new(|probe| probe.tell());
+        }
+        let (handle, class) = (self.runtime.handle().clone(), self.class);
+        Box::new(move |probe| {
+            let probe = Arc::clone(probe);
+            call(&handle, class, move || probe.run());
+        })
+    }
+
+    fn stop(self: Box<Self>) -> Result<(), LabError> {
+        let Self {
+            runtime, urgent, ..
+        } = *self;
+        for task in urgent {
+            runtime.block_on(task).map_err(|_| LabError::TaskLost)?;
+        }
+        Ok(())
+    }
+}
+
 #[derive(Debug)]
-pub(super) struct Tokio<const BLOCKING: bool> {
+struct Tokio {
     runtime: tokio::runtime::Runtime,
-    urgent: tokio::task::JoinHandle<()>,
+    source: Source,
+    urgent: Option<tokio::task::JoinHandle<()>>,
 }
 
-impl<const BLOCKING: bool> Runs for Tokio<BLOCKING> {
-    const NAME: &'static str = "tokio";
-    const HOW: &'static str = if BLOCKING {
-        "jobs in spawn_blocking"
-    } else {
-        "tasks"
-    };
-
-    fn start(
-        placement: Placement,
-        source: Source,
-        load: &Arc<Load>,
-        probe: &Arc<Probe>,
-    ) -> Result<Self, LabError> {
-        let cpus = [placement.caller_cpu, placement.callee_cpu];
-        let next = Arc::new(std::sync::atomic::AtomicUsize::new(0));
-        let runtime = tokio::runtime::Builder::new_multi_thread()
-            .worker_threads(cpus.len())
-            // Both CPUs for all: closures that block are threads as well.
-            .on_thread_start(move || {
-                // ORDER: a number for each thread, nothing more.
-                let at = next.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
-                // A CPU of the process can be pinned to; the mask is not to be restored.
-                std::mem::forget(Pin::to(cpus[at % cpus.len()]));
-            })
-            .enable_all()
-            .build()
-            .map_err(tokio_error)?;
-        let probe = Arc::clone(probe);
-        let urgent = match source {
-            Source::Thread => runtime.spawn(probe.answer()),
-            Source::Timer => runtime.spawn(probe.sleep(|due| tokio::time::sleep_until(due.into()))),
+impl Tokio {
+    fn start(scene: &Scene, blocking: bool) -> Result<Self, LabError> {
+        let runtime = tokio_on(scene.cpus())?;
+        let probe = Arc::clone(&scene.probe);
+        let urgent = match scene.source {
+            Source::Timer => {
+                let sleep = |due: Instant| tokio::time::sleep_until(due.into());
+                Some(runtime.spawn(probe.sleep(sleep)))
+            }
+            Source::Call => None,
+            Source::Thread | Source::Core => Some(runtime.spawn(probe.answer())),
         };
         for _ in 0..JOBS {
-            let load = Arc::clone(load);
-            if BLOCKING {
+            let load = Arc::clone(&scene.load);
+            if blocking {
                 drop(runtime.spawn_blocking(move || while load.poll() {}));
             } else {
                 drop(runtime.spawn(async move {
@@ -176,11 +266,33 @@ impl<const BLOCKING: bool> Runs for Tokio<BLOCKING> {
                 }));
             }
         }
-        Ok(Self { runtime, urgent })
+        Ok(Self {
+            runtime,
+            source: scene.source,
+            urgent,
+        })
+    }
+}
+
+impl Runs for Tokio {
+    fn way(&self) -> Way {
+        if self.source != Source::Call {
+            return Box::new(|probe| probe.tell());
+        }
+        let handle = self.runtime.handle().clone();
+        Box::new(move |probe| {
+            let probe: Arc<Probe> = Arc::clone(probe);
+            drop(handle.spawn(async move { probe.run() }));
+        })
     }
 
-    fn stop(self) -> Result<(), LabError> {
-        let ended = self.runtime.block_on(self.urgent);
-        ended.map_err(|_| LabError::TaskLost)
+    fn stop(self: Box<Self>) -> Result<(), LabError> {
+        match self.urgent {
+            Some(urgent) => {
+                let ended = self.runtime.block_on(urgent);
+                ended.map_err(|_| LabError::TaskLost)
+            }
+            None => Ok(()),
+        }
     }
 }

@@ -1,28 +1,36 @@
 //! `doorbell lab urgent`: how soon urgent work runs while every core computes.
 //!
 //! On two cores 64 jobs compute without end, 10 ms in each poll. Beside them something urgent is
-//! woken every millisecond, from a thread outside or by its own timer. It is late by the time from
-//! the wake, or from its deadline, until it runs.
+//! woken every millisecond: from a thread outside, from another core, by its own timer, or it is a
+//! call. It is late by the time from the wake, or from its deadline, until it runs. Jobs and urgent
+//! one are of class Fair and Rt; then of class Batch and Fair.
+//!
+//! With `--slices` threads only, and what slices and nice values do for one that is woken.
 
 mod columns;
 mod contestants;
 mod load;
 mod probe;
+mod promises;
+mod scene;
+mod wants;
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use doorbell_machine::{Host, Machine, Policy};
 use rustix::thread::{CapabilitySet, capabilities, set_capabilities};
 
 use super::contestant::Stage;
+use super::late::percentiles;
 use super::options::Options;
-use super::trial::{Outcome, Plan, Trial, Work, run as run_trials};
+use super::trial::{Conclusion, Outcome, Plan, Rated, Trial, Work, run as run_trials};
 use crate::error::LabError;
 use crate::report::Report;
-use contestants::{Bare, Doorbell, Runs, Tokio};
+use contestants::{Runs, Who};
 use load::Load;
-use probe::{Alarm, Probe, Source};
+use probe::{Alarm, Probe};
+use scene::{Part, Scene, Source};
+use wants::Want;
 
 /// The unit of a pass.
 const TENTH: Duration = Duration::from_millis(100);
@@ -35,19 +43,21 @@ const PASS_MAX: Duration = Duration::from_mins(1);
 
 /// One contestant, woken in one way.
 #[derive(Debug)]
-struct Urgent<R> {
+struct Urgent {
     stage: Stage,
+    who: Who,
     source: Source,
+    group: &'static str,
     variant: String,
     is_baseline: bool,
-    running: Option<Running<R>>,
+    running: Option<Running>,
 }
 
 #[derive(Debug)]
-struct Running<R> {
+struct Running {
     // First: what runs the jobs waits for them when it is dropped.
     told: Told,
-    runs: R,
+    runs: Box<dyn Runs>,
     alarm: Option<Alarm>,
 }
 
@@ -65,9 +75,9 @@ impl Drop for Told {
     }
 }
 
-impl<R: Runs> Trial for Urgent<R> {
+impl Trial for Urgent {
     fn name(&self) -> &'static str {
-        R::NAME
+        self.who.name()
     }
 
     fn variant(&self) -> &str {
@@ -75,7 +85,7 @@ impl<R: Runs> Trial for Urgent<R> {
     }
 
     fn group(&self) -> &'static str {
-        self.source.name()
+        self.group
     }
 
     fn is_baseline(&self) -> bool {
@@ -89,11 +99,18 @@ impl<R: Runs> Trial for Urgent<R> {
             load: Arc::new(Load::default()),
             probe: Probe::new(),
         };
-        let placement = self.stage.placement;
-        let runs = R::start(placement, self.source, &told.load, &told.probe)?;
-        let alarm = match self.source {
-            Source::Thread => Some(Alarm::start(&told.probe, placement.caller_cpu)?),
-            Source::Timer => None,
+        let scene = Scene {
+            placement: self.stage.placement,
+            source: self.source,
+            load: Arc::clone(&told.load),
+            probe: Arc::clone(&told.probe),
+        };
+        let runs = self.who.start(&scene)?;
+        let alarm = if self.source.is_outside() {
+            let [cpu, _] = scene.cpus();
+            Some(Alarm::start(&told.probe, cpu, runs.way())?)
+        } else {
+            None
         };
         self.running = Some(Running { told, runs, alarm });
         Ok(())
@@ -111,11 +128,7 @@ impl<R: Runs> Trial for Urgent<R> {
         };
         let late = told.probe.take();
         outcome.operations = late.len() as u64;
-        if let Some(found) = late.percentiles_ns([50.0, 99.0, 99.9, 100.0], 0.0) {
-            let names = ["p50_us", "p99_us", "p999_us", "max_us"];
-            let found = found.map(|ns| ns / 1_000.0);
-            outcome.figures.extend(names.into_iter().zip(found));
-        }
+        outcome.figures.extend(percentiles(&late));
         Ok(outcome)
     }
 
@@ -124,39 +137,81 @@ impl<R: Runs> Trial for Urgent<R> {
             return Ok(());
         };
         drop(running.told);
+        // It may be the last one who can reach the urgent one.
         let stopped = running.alarm.map_or(Ok(()), Alarm::stop);
         running.runs.stop().and(stopped)
     }
 }
 
-fn contestants(stage: Stage) -> Vec<Box<dyn Trial>> {
-    fn one<R: Runs>(stage: Stage, source: Source, is_baseline: bool) -> Box<dyn Trial> {
-        Box::new(Urgent::<R> {
+const FIRST: Who = Who::Bare {
+    how: "SCHED_FIFO",
+    urgent: Want::First,
+    jobs: Want::AsIs,
+};
+const SOONER: Who = Who::Bare {
+    how: "100 us slice",
+    urgent: Want::Sooner,
+    jobs: Want::AsIs,
+};
+const PLAIN: Who = Who::Bare {
+    how: "SCHED_OTHER beside SCHED_IDLE",
+    urgent: Want::AsIs,
+    jobs: Want::Idle,
+};
+
+/// All of a group, the baseline first.
+fn group(stage: Stage, name: &'static str, source: Source, all: &[Who]) -> Vec<Box<dyn Trial>> {
+    let mut trials: Vec<Box<dyn Trial>> = Vec::new();
+    for (place, who) in all.iter().enumerate() {
+        trials.push(Box::new(Urgent {
             stage,
+            who: *who,
             source,
-            variant: format!("{}, {}", R::HOW, source.name()),
-            is_baseline,
+            group: name,
+            variant: format!("{}, {}", who.how(), source.name()),
+            is_baseline: place == 0,
             running: None,
-        })
+        }));
     }
-    let fifo = may_go_first();
+    trials
+}
+
+fn contestants(stage: Stage) -> Vec<Box<dyn Trial>> {
+    let first = Want::First.is_given();
     let mut all = Vec::new();
-    for source in [Source::Thread, Source::Timer] {
-        if fifo {
-            all.push(one::<Bare<true>>(stage, source, true));
-        }
-        all.push(one::<Bare<false>>(stage, source, !fifo));
-        all.push(one::<Doorbell>(stage, source, false));
-        all.push(one::<Tokio<false>>(stage, source, false));
-        all.push(one::<Tokio<true>>(stage, source, false));
+    for source in Source::ALL {
+        let mut who = vec![SOONER, Who::Doorbell(Part::Rt)];
+        who.splice(0..0, first.then_some(FIRST));
+        let peers = [Who::Tokio, Who::TokioBlocking];
+        who.extend(peers.into_iter().filter(|peer| peer.knows(source)));
+        all.extend(group(stage, source.name(), source, &who));
     }
+    // Tokio's is among those above: jobs in spawn_blocking.
+    let who = [PLAIN, Who::Doorbell(Part::Fair)];
+    all.extend(group(stage, "Fair beside Batch", Source::Thread, &who));
     all
 }
 
-/// Whether this program may have threads that run before all others.
-fn may_go_first() -> bool {
-    let tried = std::thread::spawn(|| Host::set_policy(Policy::Fifo { priority: 1 }).is_ok());
-    tried.join().unwrap_or(false)
+/// One thread that is woken and one that computes, on the same CPU, and what they ask for.
+fn slices(stage: Stage) -> Vec<Box<dyn Trial>> {
+    let bare = |how, urgent, jobs| Who::Bare { how, urgent, jobs };
+    let all = [
+        bare("plain beside plain", Want::AsIs, Want::AsIs),
+        bare("100 us slice beside plain", Want::Sooner, Want::AsIs),
+        bare(
+            "100 us slice beside 20 ms slice",
+            Want::Sooner,
+            Want::Longer,
+        ),
+        bare("plain beside nice 10", Want::AsIs, Want::Nice),
+        bare("100 us slice beside nice 10", Want::Sooner, Want::Nice),
+    ];
+    let given = all.into_iter().filter(|who| match who {
+        Who::Bare { urgent, jobs, .. } => urgent.is_given() && jobs.is_given(),
+        _ => false,
+    });
+    let given: Vec<_> = given.collect();
+    group(stage, "slices", Source::Thread, &given)
 }
 
 /// Gives up what lets this program's threads run before all others. Call it before there are other
@@ -190,8 +245,21 @@ pub fn reading() -> &'static [&'static str] {
 /// # Errors
 /// Any [`LabError`]: too few CPUs, a filter that leaves nobody, a contestant that fails.
 pub fn run(options: &Options) -> Result<Report, LabError> {
+    run_trials(plan(options, columns::conclude), options, contestants)
+}
+
+/// Runs it for threads only: what slices and nice values do.
+///
+/// # Errors
+/// As [`run`].
+pub fn run_slices(options: &Options) -> Result<Report, LabError> {
+    let plan = plan(options, columns::conclude_slices);
+    run_trials(plan, options, slices)
+}
+
+fn plan(options: &Options, conclude: fn(&[Rated<'_>]) -> Conclusion) -> Plan {
     let amount = if options.quick { TENTHS_QUICK } else { TENTHS };
-    let plan = Plan {
+    Plan {
         scenario: "urgent",
         work: Work {
             amount,
@@ -204,10 +272,9 @@ pub fn run(options: &Options) -> Result<Report, LabError> {
         columns: columns::columns(),
         reading: reading(),
         chart: columns::chart(),
-        conclude: columns::conclude,
+        conclude,
         idle_span: options.effort.idle_span,
-    };
-    run_trials(plan, options, contestants)
+    }
 }
 
 #[cfg(test)]

@@ -7,18 +7,14 @@ use std::task::Poll;
 use std::thread::{JoinHandle, Thread};
 use std::time::{Duration, Instant};
 
-use doorbell_machine::{Host, Machine, Policy};
 use futures::task::AtomicWaker;
 
+use super::wants::Want;
 use crate::error::LabError;
 use crate::measure::{Samples, spawn_pinned};
 
 /// How often the urgent one is woken.
 pub(super) const PERIOD: Duration = Duration::from_millis(1);
-/// Above every contestant's: who wakes is not what is measured.
-const WAKER_PRIORITY: u8 = 20;
-/// Where that is not allowed.
-const WAKER_SLICE_NS: u64 = 100_000;
 const THREAD: &str = "urgent-waker";
 
 /// What is in there is whole also where somebody has panicked.
@@ -26,24 +22,8 @@ fn locked<T>(value: &Mutex<T>) -> MutexGuard<'_, T> {
     value.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// What wakes the urgent one.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Source {
-    /// A thread that is none of the contestant's.
-    Thread,
-    /// Its own timer.
-    Timer,
-}
-
-impl Source {
-    /// As the table names it.
-    pub(super) fn name(self) -> &'static str {
-        match self {
-            Source::Thread => "from a thread",
-            Source::Timer => "by a timer",
-        }
-    }
-}
+/// How the urgent one is told that it was woken.
+pub(super) type Way = Box<dyn Fn(&Arc<Probe>) + Send>;
 
 /// What the one who wakes and the urgent one share.
 #[derive(Debug)]
@@ -81,12 +61,7 @@ impl Probe {
 
     /// What was recorded; nothing is left.
     pub(super) fn take(&self) -> Samples {
-        std::mem::take(
-            &mut *self
-                .late
-                .lock()
-                .unwrap_or_else(std::sync::PoisonError::into_inner),
-        )
+        std::mem::take(&mut *locked(&self.late))
     }
 
     fn ended(&self) -> bool {
@@ -95,7 +70,12 @@ impl Probe {
     }
 
     /// Notes that it runs, if it was woken.
-    fn run(&self) -> bool {
+    pub(super) fn run(&self) {
+        let _ = self.ran();
+    }
+
+    /// The same; whether it was woken.
+    fn ran(&self) -> bool {
         // ORDER: pairs with the Release of `wake`.
         let woken_ns = self.woken_ns.swap(0, Ordering::Acquire);
         if woken_ns != 0 {
@@ -105,15 +85,16 @@ impl Probe {
     }
 
     /// Wakes it, unless it has not run since the last time: then it is late by more.
-    fn wake(&self) {
+    fn wake(self: &Arc<Self>, way: &dyn Fn(&Arc<Probe>)) {
         // ORDER: the urgent one alone makes it zero; Release pairs with its Acquire.
         if self.woken_ns.load(Ordering::Relaxed) == 0 {
             self.woken_ns.store(self.now_ns(), Ordering::Release);
-            self.tell();
+            way(self);
         }
     }
 
-    fn tell(&self) {
+    /// Tells the task or the thread that answers.
+    pub(super) fn tell(&self) {
         self.task.wake();
         let thread = locked(&self.thread);
         thread.iter().for_each(Thread::unpark);
@@ -131,7 +112,7 @@ impl Probe {
         while !self.ended() {
             poll_fn(|cx| {
                 self.task.register(cx.waker());
-                if self.run() || self.ended() {
+                if self.ran() || self.ended() {
                     Poll::Ready(())
                 } else {
                     Poll::Pending
@@ -153,43 +134,41 @@ impl Probe {
         }
     }
 
+    /// A task that wakes the urgent one, as a task of its runtime.
+    pub(super) async fn wake_by<F: Future<Output = ()>>(self: Arc<Self>, sleep: impl Fn() -> F) {
+        while !self.ended() {
+            sleep().await;
+            self.wake(&|probe| probe.tell());
+        }
+    }
+
+    /// A thread that wakes the urgent one.
+    pub(super) fn wake_as_thread(self: &Arc<Self>, way: &dyn Fn(&Arc<Self>)) {
+        while !self.ended() {
+            std::thread::sleep(PERIOD);
+            self.wake(way);
+        }
+    }
+
     /// The urgent one as a thread.
-    pub(super) fn answer_as_thread(&self, source: Source) {
+    pub(super) fn answer_as_thread(&self) {
         *locked(&self.thread) = Some(std::thread::current());
         while !self.ended() {
-            match source {
-                // First: it may have been woken before it could be told.
-                Source::Thread => {
-                    if !self.run() {
-                        std::thread::park();
-                    }
-                }
-                Source::Timer => {
-                    let due = Instant::now() + PERIOD;
-                    std::thread::sleep(PERIOD);
-                    self.record(due.elapsed().as_nanos() as u64);
-                }
+            // First: it may have been woken before it could be told.
+            if !self.ran() {
+                std::thread::park();
             }
         }
     }
-}
 
-/// Has the OS schedule the calling thread before others, as well as it lets.
-pub(super) fn go_first(priority: u8) {
-    if Host::set_policy(Policy::Fifo { priority }).is_err() {
-        go_sooner();
+    /// The urgent one as a thread that sleeps.
+    pub(super) fn sleep_as_thread(&self) {
+        while !self.ended() {
+            let due = Instant::now() + PERIOD;
+            std::thread::sleep(PERIOD);
+            self.record(due.elapsed().as_nanos() as u64);
+        }
     }
-}
-
-/// The same without privileges: by the shortest slice there is.
-pub(super) fn go_sooner() {
-    let nice = match Host::policy() {
-        Ok(Policy::Other { nice, .. }) => nice,
-        _ => 0,
-    };
-    let slice_ns = Some(WAKER_SLICE_NS);
-    // An older kernel knows no slices: then it runs as everybody else.
-    let _ = Host::set_policy(Policy::Other { nice, slice_ns });
 }
 
 /// A thread that wakes, on a CPU of its choice.
@@ -200,14 +179,11 @@ pub(super) struct Alarm {
 }
 
 impl Alarm {
-    pub(super) fn start(probe: &Arc<Probe>, cpu: usize) -> Result<Self, LabError> {
+    pub(super) fn start(probe: &Arc<Probe>, cpu: usize, way: Way) -> Result<Self, LabError> {
         let theirs = Arc::clone(probe);
         let thread = spawn_pinned(THREAD, cpu, move || {
-            go_first(WAKER_PRIORITY);
-            while !theirs.ended() {
-                std::thread::sleep(PERIOD);
-                theirs.wake();
-            }
+            Want::Waker.ask();
+            theirs.wake_as_thread(&way);
         })?;
         Ok(Self {
             probe: Arc::clone(probe),
@@ -224,28 +200,30 @@ impl Alarm {
 
 #[cfg(test)]
 mod tests {
-    use super::{Probe, Source};
+    use super::Probe;
     use std::sync::Arc;
 
     #[test]
     fn each_wake_is_recorded_once() {
         let probe = Probe::new();
-        assert!(!probe.run());
-        probe.wake();
+        assert!(!probe.ran());
+        let told = std::cell::Cell::new(0);
+        let way = |_: &Arc<Probe>| told.set(told.get() + 1);
+        probe.wake(&way);
         // It has not run yet: this one is none.
-        probe.wake();
-        assert!(probe.run() && !probe.run());
-        assert_eq!(probe.take().len(), 1);
+        probe.wake(&way);
+        assert!(probe.ran() && !probe.ran());
+        assert_eq!((probe.take().len(), told.get()), (1, 1));
         assert!(probe.take().is_empty());
     }
 
     #[test]
     fn a_thread_ends_when_told() {
-        let probe = Probe::new();
-        for source in [Source::Thread, Source::Timer] {
+        for answer in [Probe::answer_as_thread, Probe::sleep_as_thread] {
+            let probe = Probe::new();
             let theirs = Arc::clone(&probe);
-            let thread = std::thread::spawn(move || theirs.answer_as_thread(source));
-            probe.wake();
+            let thread = std::thread::spawn(move || answer(&theirs));
+            probe.wake(&|probe| probe.tell());
             probe.end();
             thread.join().expect("it ends");
         }

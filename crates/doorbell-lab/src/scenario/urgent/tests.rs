@@ -5,12 +5,8 @@ use super::*;
 /// How many passes of half a second may go by without a run.
 const TRIES: usize = 60;
 
-#[test]
-fn the_urgent_one_runs_and_the_jobs_go_on() {
-    let Some(stage) = Stage::for_tests() else {
-        return;
-    };
-    for mut one in contestants(stage) {
+fn runs_and_jobs_go_on(all: Vec<Box<dyn Trial>>) {
+    for mut one in all {
         let name = format!("{} ({}, {})", one.name(), one.variant(), one.group());
         assert!(matches!(one.run(1), Err(LabError::NotSetUp)), "{name}");
         one.setup().expect(&name);
@@ -22,4 +18,38 @@ fn the_urgent_one_runs_and_the_jobs_go_on() {
         assert!(outcome.figures.contains_key("p999_us"), "{name}");
         one.teardown().expect(&name);
     }
+}
+
+#[test]
+fn the_urgent_one_runs_and_the_jobs_go_on() {
+    if let Some(stage) = Stage::for_tests() {
+        runs_and_jobs_go_on(contestants(stage));
+    }
+}
+
+#[test]
+fn so_do_threads_with_slices() {
+    if let Some(stage) = Stage::for_tests() {
+        runs_and_jobs_go_on(slices(stage));
+    }
+}
+
+#[test]
+fn every_group_has_one_baseline_and_names_are_unique() {
+    let Some(stage) = Stage::for_tests() else {
+        return;
+    };
+    let all = contestants(stage);
+    let mut names: Vec<_> = all.iter().map(|one| (one.name(), one.variant())).collect();
+    for (_, variant) in &names {
+        assert!(variant.contains(", from ") || variant.contains(", by "));
+    }
+    for one in &all {
+        let same = all.iter().filter(|other| other.group() == one.group());
+        assert_eq!(same.filter(|one| one.is_baseline()).count(), 1);
+    }
+    let count = names.len();
+    names.sort_unstable();
+    names.dedup();
+    assert_eq!(names.len(), count);
 }

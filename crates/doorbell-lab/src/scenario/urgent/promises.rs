@@ -1,0 +1,172 @@
+//! What doorbell promises of the figures.
+
+use super::super::limits::{Bound, Limit};
+use super::super::trial::Rated;
+use super::scene::Source;
+use crate::measure::median;
+
+/// Against a thread under `SCHED_FIFO`.
+const X_FIRST: f64 = 1.5;
+/// Against a thread with the shortest slice.
+const X_SOONER: f64 = 2.0;
+/// Without privileges.
+const P999_US: f64 = 1_000.0;
+/// Of ordinary tasks beside Batch.
+const FAIR_P99_US: f64 = 100.0;
+/// Of the polls that tokio's jobs get.
+const POLLS_X: f64 = 0.97;
+
+/// All that this run can say.
+pub(super) fn of(rated: &[Rated<'_>]) -> Vec<Limit> {
+    let find = |who: &str, how: &str| {
+        let mut all = rated.iter();
+        all.find(|one| one.row.contestant == who && one.row.variant == how)
+    };
+    let first = rated
+        .iter()
+        .any(|one| one.row.variant.starts_with("SCHED_FIFO"));
+    let mut limits = Vec::new();
+    for source in Source::ALL.map(Source::name) {
+        let Some(ours) = find("doorbell", &format!("class Rt, {source}")) else {
+            continue;
+        };
+        let metric = |name| ours.row.metrics.get(name);
+        let (most, unit) = if first {
+            (X_FIRST, "x SCHED_FIFO")
+        } else {
+            (X_SOONER, "x 100 us slice")
+        };
+        limits.push(limit(
+            format!("Rt p99 {source}"),
+            unit,
+            Bound::AtMost(most),
+            metric("ratio_x"),
+        ));
+        if !first {
+            let what = format!("Rt p99.9 {source}");
+            limits.push(limit(what, "us", Bound::AtMost(P999_US), metric("p999_us")));
+        }
+        if let Some(theirs) = find("tokio", &format!("tasks, {source}")) {
+            limits.push(polls(format!("jobs' polls, Rt {source}"), ours, theirs));
+        }
+    }
+    if let Some(ours) = find("doorbell", "class Fair beside Batch, from a thread") {
+        let found = ours.row.metrics.get("p99_us");
+        let what = "Fair beside Batch p99".to_owned();
+        limits.push(limit(what, "us", Bound::AtMost(FAIR_P99_US), found));
+        if let Some(theirs) = find("tokio", "jobs in spawn_blocking, from a thread") {
+            limits.push(polls(
+                "jobs' polls, Fair beside Batch".to_owned(),
+                ours,
+                theirs,
+            ));
+        }
+    }
+    limits
+}
+
+fn limit(what: String, unit: &'static str, wanted: Bound, found: Option<f64>) -> Limit {
+    Limit {
+        what,
+        unit,
+        wanted,
+        found,
+    }
+}
+
+/// The median of the ratios of each round.
+fn polls(what: String, ours: &Rated<'_>, theirs: &Rated<'_>) -> Limit {
+    let [ours, theirs] = [ours, theirs].map(|one| one.over_rounds("polls_per_s"));
+    let ratios: Vec<f64> = ours.iter().zip(theirs).map(|(o, t)| o / t).collect();
+    limit(what, "x tokio", Bound::AtLeast(POLLS_X), median(&ratios))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::report::{Metrics, Row};
+    use std::collections::BTreeMap;
+
+    fn row(contestant: &str, variant: &str, metrics: &[(&str, f64)]) -> Row {
+        let mut all = Metrics::default();
+        for (name, value) in metrics {
+            all.put(name, Some(*value));
+        }
+        Row {
+            contestant: contestant.to_owned(),
+            variant: variant.to_owned(),
+            metrics: all,
+            counters: Metrics::default(),
+        }
+    }
+
+    fn found(rows: &[Row]) -> Vec<(String, &'static str, Option<f64>)> {
+        let polls = |row: &Row| row.metrics.get("polls_per_s").unwrap_or(1.0);
+        let rounds: Vec<_> = rows
+            .iter()
+            .map(|row| vec![BTreeMap::from([("polls_per_s", polls(row))])])
+            .collect();
+        let rated: Vec<_> = rows
+            .iter()
+            .zip(&rounds)
+            .map(|(row, rounds)| Rated {
+                row,
+                ratios: Vec::new(),
+                rounds,
+            })
+            .collect();
+        let limits = of(&rated).into_iter();
+        limits
+            .map(|limit| (limit.what, limit.unit, limit.found))
+            .collect()
+    }
+
+    #[test]
+    fn with_and_without_privilege_something_else_is_promised() {
+        let ours = [("ratio_x", 1.2), ("p999_us", 300.0), ("polls_per_s", 9.0)];
+        let mut rows = vec![
+            row("doorbell", "class Rt, by a timer", &ours),
+            row("tokio", "tasks, by a timer", &[("polls_per_s", 10.0)]),
+        ];
+        let polls = (
+            "jobs' polls, Rt by a timer".to_owned(),
+            "x tokio",
+            Some(0.9),
+        );
+        let p99 = "Rt p99 by a timer".to_owned();
+        let unprivileged = [
+            (p99.clone(), "x 100 us slice", Some(1.2)),
+            ("Rt p99.9 by a timer".to_owned(), "us", Some(300.0)),
+            polls.clone(),
+        ];
+        assert_eq!(found(&rows), unprivileged);
+        rows.push(row("bare thread", "SCHED_FIFO, by a timer", &[]));
+        assert_eq!(found(&rows), [(p99, "x SCHED_FIFO", Some(1.2)), polls]);
+    }
+
+    #[test]
+    fn fair_beside_batch_is_held_against_closures_that_block() {
+        let rows = [
+            row(
+                "doorbell",
+                "class Fair beside Batch, from a thread",
+                &[("p99_us", 40.0), ("polls_per_s", 10.0)],
+            ),
+            row(
+                "tokio",
+                "jobs in spawn_blocking, from a thread",
+                &[("polls_per_s", 10.0)],
+            ),
+        ];
+        let expected = [
+            ("Fair beside Batch p99".to_owned(), "us", Some(40.0)),
+            (
+                "jobs' polls, Fair beside Batch".to_owned(),
+                "x tokio",
+                Some(1.0),
+            ),
+        ];
+        assert_eq!(found(&rows), expected);
+        assert!(found(&[]).is_empty());
+    }
+}

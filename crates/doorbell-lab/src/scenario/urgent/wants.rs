@@ -1,0 +1,97 @@
+//! How threads ask to be scheduled.
+
+use doorbell_machine::{Host, Machine, Policy};
+
+/// As urgent lanes have it, unless they are told otherwise.
+const PRIORITY: u8 = 10;
+/// Above every contestant's: who wakes is not what is measured.
+const WAKER_PRIORITY: u8 = 20;
+/// A slice as long as Linux gives.
+const LONG_SLICE_NS: u64 = 20_000_000;
+/// Far less than a full share.
+const LOW_NICE: i8 = 10;
+
+/// What a thread asks of the OS.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Want {
+    /// Nothing.
+    AsIs,
+    /// To run before all others.
+    First,
+    /// To run even before those.
+    Waker,
+    /// To run soon, by the shortest slice.
+    Sooner,
+    /// To run long, by a long slice.
+    Longer,
+    /// A small share.
+    Nice,
+    /// To run where nobody else does.
+    Idle,
+}
+
+impl Want {
+    /// What that is for a thread that is scheduled like the calling one.
+    fn policy(self) -> Policy {
+        let now = Host::policy().unwrap_or_default();
+        match (self, now) {
+            (Want::First, _) => Policy::Fifo { priority: PRIORITY },
+            (Want::Waker, _) => Policy::Fifo {
+                priority: WAKER_PRIORITY,
+            },
+            (Want::Sooner, _) => now.sooner(),
+            (Want::Longer, Policy::Other { nice, .. }) => Policy::Other {
+                nice,
+                slice_ns: Some(LONG_SLICE_NS),
+            },
+            (Want::Nice, Policy::Other { slice_ns, .. }) => Policy::Other {
+                nice: LOW_NICE,
+                slice_ns,
+            },
+            (Want::Idle, _) => Policy::Idle,
+            (Want::AsIs | Want::Longer | Want::Nice, _) => now,
+        }
+    }
+
+    /// Asks for the calling thread. Who may not run before all others runs soon instead.
+    pub(super) fn ask(self) {
+        let refused = self != Want::AsIs && Host::set_policy(self.policy()).is_err();
+        if refused && matches!(self, Want::First | Want::Waker) {
+            Want::Sooner.ask();
+        }
+    }
+
+    /// Whether a thread of this program gets it: an old kernel takes a slice and forgets it.
+    pub(super) fn is_given(self) -> bool {
+        let tried = std::thread::spawn(move || {
+            let wanted = self.policy();
+            let _ = Host::set_policy(wanted);
+            Host::policy().is_ok_and(|got| got == wanted)
+        });
+        tried.join().unwrap_or(false)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_needs_no_privilege_is_given() {
+        for want in [Want::AsIs, Want::Nice, Want::Idle] {
+            assert!(want.is_given(), "{want:?}");
+        }
+    }
+
+    #[test]
+    fn who_may_not_go_first_goes_sooner() {
+        let got = std::thread::spawn(|| {
+            Want::First.ask();
+            Host::policy().expect("it is read")
+        });
+        let got = got.join().expect("it does not panic");
+        let first = Policy::Fifo { priority: PRIORITY };
+        let given = Want::First.is_given();
+        assert_eq!(got == first, given, "{got}");
+    }
+}
