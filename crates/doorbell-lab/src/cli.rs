@@ -6,7 +6,7 @@ mod sim;
 use clap::{Args, Parser, Subcommand};
 
 use crate::scenario::{
-    Options, call, flood, idle, shootdown, spawn, timer_acc, timer_cost, timer_idle, urgent,
+    Options, call, flood, idle, shootdown, spawn, stuck, timer_acc, timer_cost, timer_idle, urgent,
 };
 use crate::torture::TortureOptions;
 use crate::tour::TourOptions;
@@ -36,6 +36,7 @@ const ROUNDS_MAX: i64 = 1_000;
         doorbell lab timer-acc       how late sleeps end\n  \
         doorbell lab timer-idle      what wakes up for periodic timers\n  \
         doorbell lab urgent          how soon urgent work runs while every core computes\n  \
+        doorbell lab stuck           who does the work of a core inside a long poll\n  \
         doorbell torture             everything at once, and every count must add up\n  \
         doorbell sim fuzz            the protocols on simulated machines, under seeds\n  \
         doorbell calibrate           this host as a machine for the simulator\n  \
@@ -302,6 +303,18 @@ pub enum LabCommand {
         urgent::reading(),
     ))]
     Urgent(UrgentArgs),
+
+    /// Let one core be stuck in a poll, and look who does its work
+    ///
+    /// On one of two cores a task is spawned, or another one sleeps for 1 ms, and then a poll takes
+    /// 10 ms there. Measured is how late the one starts and the other goes on, while the second core
+    /// is parked, and while it is awake with short polls; beside tokio.
+    #[command(after_long_help = trial_help(
+        "stuck",
+        "the whole table, in about 3 minutes",
+        stuck::reading(),
+    ))]
+    Stuck(LabArgs),
 }
 
 impl LabCommand {
@@ -316,7 +329,8 @@ impl LabCommand {
             | Self::Idle(args)
             | Self::TimerCost(args)
             | Self::TimerAcc(args)
-            | Self::TimerIdle(args) => args.options(),
+            | Self::TimerIdle(args)
+            | Self::Stuck(args) => args.options(),
         }
     }
 }

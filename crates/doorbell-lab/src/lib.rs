@@ -72,6 +72,7 @@ fn run(cli: &Cli) -> Result<(), LabError> {
         LabCommand::TimerCost(_) => scenario::timer_cost::run(&options),
         LabCommand::TimerAcc(_) => scenario::timer_acc::run(&options),
         LabCommand::TimerIdle(_) => scenario::timer_idle::run(&options),
+        LabCommand::Stuck(_) => scenario::stuck::run(&options),
         LabCommand::Urgent(args) => {
             if args.unprivileged {
                 scenario::urgent::give_up_privileges()?;

@@ -6,7 +6,7 @@ use crate::error::LabError;
 use crate::report::{Report, to_json_list};
 use crate::scenario::{Effort, Options};
 use crate::scenario::{
-    call, flood, idle, shootdown, spawn, timer_acc, timer_cost, timer_idle, urgent,
+    call, flood, idle, shootdown, spawn, stuck, timer_acc, timer_cost, timer_idle, urgent,
 };
 
 /// One scenario, and how many rounds of its quick form the tour has time for.
@@ -18,7 +18,7 @@ struct Stop {
 }
 
 /// All of them: about two minutes.
-const STOPS: [Stop; 9] = [
+const STOPS: [Stop; 10] = [
     Stop {
         name: "call",
         rounds: 7,
@@ -72,6 +72,12 @@ const STOPS: [Stop; 9] = [
         rounds: 1,
         about: "urgent work while every core computes",
         run: urgent::run,
+    },
+    Stop {
+        name: "stuck",
+        rounds: 2,
+        about: "the work of a core inside a long poll",
+        run: stuck::run,
     },
 ];
 

@@ -39,6 +39,7 @@ fn help_teaches() {
         "timer-acc",
         "timer-idle",
         "urgent",
+        "stuck",
     ] {
         let output = doorbell(&["lab", scenario, "--help"]);
         let help = text(&output.stdout);

@@ -13,6 +13,7 @@ mod options;
 mod rounds;
 pub mod shootdown;
 pub mod spawn;
+pub mod stuck;
 mod summary;
 pub mod timer_acc;
 pub mod timer_cost;

@@ -1,0 +1,80 @@
+//! What the table of the scenario shows, and how to read it.
+
+use super::super::common::figure_of;
+use super::super::limits::{self, Bound, Limit};
+use super::super::trial::{Conclusion, Rated};
+use super::super::{late, late::ratio};
+use super::VARIANTS;
+use crate::report::{Chart, Column};
+
+/// How late anything may be, 99 times of 100.
+const LATE_US: f64 = 1_000.0;
+
+/// Figures whose spread over the rounds is kept.
+pub(super) const SPREADS: [[&str; 3]; 3] = [
+    late::SPREADS[0],
+    late::SPREADS[1],
+    ["max_us", "max_min_us", "max_max_us"],
+];
+
+/// The columns, in order.
+pub(super) fn columns() -> Vec<Column> {
+    let mut all = late::columns();
+    all.extend([
+        Column::figure("max us", "max_us"),
+        Column::spread("max spread", "max_min_us", "max_max_us"),
+    ]);
+    all.extend(ratio("x tokio"));
+    all.extend([
+        Column::figure("runs", "operations_count"),
+        Column::figure("early", "early_count"),
+    ]);
+    all
+}
+
+/// One sentence for each group of columns. Also part of the help.
+pub(super) const READING: [&str; 6] = [
+    "queue: how long after it was spawned a task starts, whose spawner computes for 10 ms before it \
+     lets anybody else run. timer: how long after its deadline a task goes on that sleeps on a core \
+     where another one computes for 10 ms, the deadline in the midst of that.",
+    "other parked: the second core has nothing to do and sleeps. Other awake: it runs a task in polls of \
+     20 us.",
+    "p50, p99, max: half of the times, 99 of 100, and always, it was at most this late; medians over the \
+     rounds, and the least and the greatest round.",
+    "x tokio: p99 divided by that of tokio in the same round. tokio's timers are as coarse as 1 ms, and \
+     all its workers share them: they are late only while nobody looks after them.",
+    "runs: how often it was measured; a sleeper that the other core took before it slept is spawned \
+     again. early: what went on before its deadline; there must be none.",
+    "promised: 99 of 100 at most 1 ms late.",
+];
+
+/// What the table shows.
+pub(super) fn conclude(rated: &[Rated<'_>]) -> Conclusion {
+    let us = |who, how| figure_of(rated.iter().map(|one| one.row), [who, how, "p99_us"]);
+    let [(queue, ..), _, (timer, ..), _] = VARIANTS;
+    let mut conclusion = Conclusion::in_words(format!(
+        "While a core is inside a poll of 10 ms and the other one is parked, 99 of 100 tasks in its queue \
+         start within {} us with doorbell and {} with tokio; 99 of 100 of its timers are at most {} and \
+         {} us late.",
+        us("doorbell", queue),
+        us("tokio", queue),
+        us("doorbell", timer),
+        us("tokio", timer),
+    ));
+    let ours = rated.iter().filter(|one| one.row.contestant == "doorbell");
+    let promised: Vec<_> = ours
+        .map(|one| Limit {
+            what: format!("p99 {}", one.row.variant),
+            unit: "us",
+            wanted: Bound::AtMost(LATE_US),
+            found: one.row.metrics.get("p99_us"),
+        })
+        .collect();
+    conclusion.side_tables = limits::table(&promised);
+    conclusion
+}
+
+/// The picture of the page.
+pub(super) fn chart() -> Chart {
+    late::chart("How late the work of a stuck core is done, µs (log scale)")
+}

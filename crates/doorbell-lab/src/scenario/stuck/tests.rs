@@ -1,0 +1,35 @@
+//! Whatever waits on a stuck core is done some time, and not early; nothing here asserts how soon.
+
+use super::*;
+
+#[test]
+fn what_waits_is_done_and_never_early() {
+    let Some(stage) = Stage::for_tests() else {
+        return;
+    };
+    for mut one in contestants(stage) {
+        let name = format!("{} ({})", one.name(), one.variant());
+        assert!(matches!(one.run(1), Err(LabError::NotSetUp)), "{name}");
+        one.setup().expect(&name);
+        let outcome = one.run(5).expect(&name);
+        // A sleeper may be taken to the other core each time.
+        assert!((1..=5).contains(&outcome.operations), "{name}: {outcome:?}");
+        assert_eq!(outcome.figures.get("early_count"), Some(&0.0), "{name}");
+        assert!(outcome.figures.contains_key("max_us"), "{name}");
+        one.teardown().expect(&name);
+    }
+}
+
+#[test]
+fn every_variant_is_compared_with_tokio() {
+    let Some(stage) = Stage::for_tests() else {
+        return;
+    };
+    let all = contestants(stage);
+    for (variant, ..) in VARIANTS {
+        let group: Vec<_> = all.iter().filter(|one| one.group() == variant).collect();
+        let names: Vec<_> = group.iter().map(|one| one.name()).collect();
+        assert_eq!(names, ["tokio", "doorbell"]);
+        assert!(group[0].is_baseline() && !group[1].is_baseline());
+    }
+}
