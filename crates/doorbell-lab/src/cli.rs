@@ -1,5 +1,6 @@
 //! The command line.
 
+mod info;
 mod lab;
 mod sim;
 
@@ -11,6 +12,7 @@ use crate::scenario::{
 use crate::torture::TortureOptions;
 use crate::tour::TourOptions;
 
+pub use info::InfoArgs;
 pub use lab::{CallArgs, LabArgs, UrgentArgs};
 pub use sim::{CalibrateArgs, FuzzArgs, MutantsArgs, ReplayArgs, SimCommand};
 
@@ -37,6 +39,7 @@ const ROUNDS_MAX: i64 = 1_000;
         doorbell lab timer-idle      what wakes up for periodic timers\n  \
         doorbell lab urgent          how soon urgent work runs while every core computes\n  \
         doorbell lab stuck           who does the work of a core inside a long poll\n  \
+        doorbell info                what this machine allows a runtime, and what to do about it\n  \
         doorbell torture             everything at once, and every count must add up\n  \
         doorbell sim fuzz            the protocols on simulated machines, under seeds\n  \
         doorbell calibrate           this host as a machine for the simulator\n  \
@@ -83,6 +86,17 @@ pub enum Command {
         #[command(subcommand)]
         scenario: Option<LabCommand>,
     },
+
+    /// Say what this machine allows a runtime, and what one gets
+    ///
+    /// The CPUs that it may use, the clock that it reads, the policies that the OS lets its threads
+    /// have, and why not; then what the lanes of a small runtime got that uses all classes, its
+    /// switches, and what could be done for more. What cannot be read is `not known`.
+    #[command(after_help = "Examples:\n  \
+            doorbell info\n  \
+            doorbell info --json | jq '.lanes[] | select(.is_as_wanted | not) | .says'\n  \
+            DOORBELL_SWITCHES=idle_notify=off doorbell info")]
+    Info(InfoArgs),
 
     /// Do everything at once, and look whether anything is lost
     ///

@@ -6,6 +6,7 @@
 //! | [`scenario`] | what is measured: contestants, rounds, the rule that drops a round |
 //! | [`calibrate`] | this host as a profile of the simulator |
 //! | [`simulator`] | the protocols on simulated machines: fuzz, replay, mutants |
+//! | [`info`] | what this machine allows a runtime, and what one gets |
 //! | [`torture`] | everything at once, with a check of every closure and count |
 //! | [`tour`] | every scenario in a short form, one after another |
 //! | [`measure`] | the instruments: clock, percentiles, interrupts, system calls, CPUs |
@@ -18,6 +19,7 @@
 pub mod calibrate;
 pub mod cli;
 mod error;
+pub mod info;
 pub mod measure;
 mod progress;
 pub mod report;
@@ -55,6 +57,10 @@ pub fn main() -> ExitCode {
 fn run(cli: &Cli) -> Result<(), LabError> {
     let (tour, scenario) = match &cli.command {
         Command::Lab { tour, scenario } => (tour, scenario),
+        Command::Info(args) => {
+            let info = info::run()?;
+            return print_one_of(args.json, || info.to_json(), || info.to_table());
+        }
         Command::Torture(args) => return run_torture(&args.options()),
         Command::Calibrate(args) => return run_calibrate(&args.options()),
         Command::Sim { command } => return run_simulator(command),

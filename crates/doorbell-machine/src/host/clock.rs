@@ -21,6 +21,18 @@ pub(crate) use tsc::{now_ns, now_ns_unordered};
 #[cfg(not(all(target_arch = "x86_64", not(miri))))]
 pub(crate) use {kernel_now_ns as now_ns, kernel_now_ns as now_ns_unordered};
 
+/// Whether `now_ns()` goes by the TSC now; else each reading asks the kernel.
+///
+/// ```
+/// println!("{}", doorbell_machine::host::reads_tsc());
+/// ```
+pub fn reads_tsc() -> bool {
+    #[cfg(all(target_arch = "x86_64", not(miri)))]
+    return tsc::is_read();
+    #[cfg(not(all(target_arch = "x86_64", not(miri))))]
+    return false;
+}
+
 /// The kernel's own monotonic clock.
 pub(crate) fn kernel_now_ns() -> u64 {
     let now = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
@@ -133,6 +145,13 @@ mod tsc {
     #[inline]
     pub(crate) fn now_ns_unordered() -> u64 {
         extrapolate(ticks_unordered).unwrap_or_else(renew)
+    }
+
+    pub(super) fn is_read() -> bool {
+        // Its first reading finds out.
+        let _ = now_ns();
+        // ORDER: Relaxed; a word of its own.
+        SHARED.state.load(Ordering::Relaxed) == TSC
     }
 
     /// The time by the anchor; `None` where that is too old or being written.

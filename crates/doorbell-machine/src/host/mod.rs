@@ -12,7 +12,7 @@ mod sysfs;
 mod thread;
 
 pub use atomics::{CacheLine, HostCell, HostCounter};
-pub use clock::{LAG_NS_MAX, StdInstant, ns_of, std_instant};
+pub use clock::{LAG_NS_MAX, StdInstant, ns_of, reads_tsc, std_instant};
 pub use seat::FutexSeat;
 pub use thread::HostThread;
 

@@ -1,0 +1,11 @@
+//! The options of `doorbell info`.
+
+use clap::Args;
+
+/// Options of `info`.
+#[derive(Debug, Args)]
+pub struct InfoArgs {
+    /// Print JSON instead of the table; what is not known is `null`
+    #[arg(long)]
+    pub json: bool,
+}

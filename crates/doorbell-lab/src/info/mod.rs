@@ -1,0 +1,115 @@
+//! `doorbell info`: what this machine allows a runtime, and what one gets.
+//!
+//! What is read is in `look.rs`, what a small runtime gets in `lanes.rs`; here both become facts with
+//! remedies. What cannot be read is "not known", and never an error.
+
+mod lanes;
+mod look;
+mod text;
+
+use serde::Serialize;
+
+use crate::error::LabError;
+pub use lanes::LaneFact;
+pub use look::{Asked, Seen};
+
+/// What was found out.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Info {
+    /// What was read and tried.
+    #[serde(flatten)]
+    pub seen: Seen,
+    /// What the lanes of a small runtime got that has opened all classes.
+    pub lanes: Vec<LaneFact>,
+    /// The settings of its switches, as `DOORBELL_SWITCHES` has them.
+    pub switches: String,
+    /// What could be better, and what to do about it.
+    pub remedies: Vec<String>,
+}
+
+/// Looks around, and starts a small runtime.
+///
+/// # Errors
+/// [`LabError::Build`] if there is none to be had, as with a wrong `DOORBELL_SWITCHES`.
+pub fn run() -> Result<Info, LabError> {
+    let (lanes, lane_slack_ns, switches) = lanes::try_out()?;
+    let mut seen = Seen::here();
+    seen.lane_timer_slack_ns = lane_slack_ns;
+    Ok(Info::of(seen, lanes, switches))
+}
+
+impl Info {
+    fn of(seen: Seen, lanes: Vec<LaneFact>, switches: String) -> Self {
+        let remedies = remedies(&seen, &lanes);
+        Self {
+            seen,
+            lanes,
+            switches,
+            remedies,
+        }
+    }
+}
+
+/// What could be better, in the order of its weight.
+fn remedies(seen: &Seen, lanes: &[LaneFact]) -> Vec<String> {
+    let mut all = Vec::new();
+    if let Asked::Refused(why) = &seen.sched_fifo {
+        all.push(fifo_remedy(seen, why));
+    }
+    if seen.rt_runtime_us == Some(0) {
+        all.push(
+            "sched_rt_runtime_us is 0: no thread may run before all others; write 950000 there"
+                .to_owned(),
+        );
+    }
+    if seen.short_slice != Asked::Given {
+        all.push(
+            "slices are not kept: they need Linux 6.12; without SCHED_FIFO urgent lanes run like all \
+             others until then"
+                .to_owned(),
+        );
+    }
+    if seen.clock == look::KERNEL_CLOCK {
+        all.push(format!(
+            "each look at the clock asks the kernel, whose clock source is {}; with `tsc` it takes a \
+             third of the time",
+            look::known(seen.kernel_clock_source.as_ref())
+        ));
+    }
+    if let Some(quota) = seen.cpu_quota.filter(|quota| *quota < seen.cpus.len()) {
+        all.push(format!(
+            "the control group leaves time for {quota} of {} CPUs: a runtime has {quota} cores unless \
+             told",
+            seen.cpus.len()
+        ));
+    }
+    let fair = lanes.iter().filter(|lane| lane.class == "Fair");
+    if fair
+        .into_iter()
+        .any(|lane| lane.got.as_deref() == Some("SCHED_IDLE"))
+    {
+        all.push(
+            "this program runs under SCHED_IDLE and so do its Fair lanes; start it from a shell that \
+             does not"
+                .to_owned(),
+        );
+    }
+    all
+}
+
+/// Why there is no `SCHED_FIFO`, and what to do.
+fn fifo_remedy(seen: &Seen, why: &str) -> String {
+    let privileged =
+        seen.cap_sys_nice == Some(true) || seen.rtprio_max.is_some_and(|most| most > 0);
+    let remedy = if privileged {
+        "the program has the privilege, so look whether its control group has a real-time share \
+         (cpu.rt_runtime_us) and whether a filter forbids it (seccomp)"
+    } else {
+        "give the program CAP_SYS_NICE (`setcap cap_sys_nice+ep FILE`, `docker run --cap-add \
+         SYS_NICE`), or a limit RLIMIT_RTPRIO above 0 (`ulimit -r 10`, limits.conf, LimitRTPRIO=)"
+    };
+    format!("SCHED_FIFO is refused ({why}): {remedy}")
+}
+
+#[cfg(test)]
+mod tests;

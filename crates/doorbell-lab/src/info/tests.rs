@@ -1,0 +1,181 @@
+//! What is said of machines that are made up, and of this one.
+
+use super::look::KERNEL_CLOCK;
+use super::*;
+
+/// A machine on which everything is as one would have it.
+fn fine() -> Seen {
+    let files = [
+        ("/proc/sys/kernel/osrelease", "6.18.0-test\n"),
+        (
+            "/sys/devices/system/clocksource/clocksource0/current_clocksource",
+            "tsc\n",
+        ),
+        ("/proc/sys/kernel/sched_rt_runtime_us", "950000\n"),
+        ("/proc/sys/kernel/sched_rt_period_us", "1000000\n"),
+    ];
+    let read = |path: &str| {
+        let file = files.iter().find(|(name, _)| *name == path)?;
+        Some(file.1.to_owned())
+    };
+    Seen {
+        cpus: vec![0, 3],
+        cpus_on_machine: 4,
+        clock: "TSC",
+        sched_fifo: Asked::Given,
+        short_slice: Asked::Given,
+        sched_idle: Asked::Given,
+        cap_sys_nice: Some(true),
+        rtprio_max: Some(0),
+        timer_slack_ns: Some(50_000),
+        lane_timer_slack_ns: Some(1),
+        ..Seen::of_files(read)
+    }
+}
+
+fn lane(class: &str, wanted: &str, got: &str) -> LaneFact {
+    LaneFact {
+        core: 0,
+        class: class.to_owned(),
+        wanted: wanted.to_owned(),
+        got: Some(got.to_owned()),
+        is_as_wanted: wanted == got,
+        says: String::new(),
+    }
+}
+
+fn table(seen: Seen, lanes: Vec<LaneFact>) -> String {
+    Info::of(seen, lanes, "idle_notify=on".to_owned()).to_table()
+}
+
+fn assert_says(text: &str, parts: &[&str]) {
+    for part in parts {
+        assert!(text.contains(part), "{part} is missing in:\n{text}");
+    }
+}
+
+#[test]
+fn a_fine_machine_needs_nothing() {
+    let lanes = vec![
+        lane("Rt", "SCHED_FIFO 10", "SCHED_FIFO 10"),
+        lane("Batch", "SCHED_IDLE", "SCHED_IDLE"),
+    ];
+    let text = table(fine(), lanes);
+    assert_says(
+        &text,
+        &[
+            "6.18.0-test",
+            "0, 3 of 4",
+            "no bound",
+            "TSC (the kernel's own: tsc)",
+            "after 950000 us of each 1000000 us",
+            "50000 ns; of a lane 1 ns",
+            "core 0: SCHED_FIFO 10\n",
+            "idle_notify=on",
+            "nothing",
+        ],
+    );
+    assert!(!text.contains("not known"), "{text}");
+}
+
+#[test]
+fn where_nothing_can_be_read_it_says_so() {
+    let seen = Seen::of_files(|_| None);
+    assert_eq!((seen.clock, seen.rt_runtime_us), (KERNEL_CLOCK, None));
+    let unreadable = Seen::of_files(|_| Some("not a number".to_owned()));
+    assert_eq!(unreadable.rt_runtime_us, None);
+    let text = table(seen, Vec::new());
+    assert!(text.matches("not known").count() >= 7, "{text}");
+}
+
+#[test]
+fn what_is_refused_comes_with_its_remedy() {
+    let refused = Seen {
+        sched_fifo: Asked::Refused("Operation not permitted (os error 1)".to_owned()),
+        cap_sys_nice: Some(false),
+        ..fine()
+    };
+    let lanes = vec![lane("Rt", "SCHED_FIFO 10", "SCHED_OTHER, slice 100 us")];
+    let text = table(refused.clone(), lanes);
+    assert_says(
+        &text,
+        &[
+            "no: Operation not permitted",
+            "SCHED_OTHER, slice 100 us in place of SCHED_FIFO 10",
+            "CAP_SYS_NICE (`setcap",
+            "ulimit -r",
+        ],
+    );
+    // With the privilege it must be something else.
+    for privileged in [
+        Seen {
+            cap_sys_nice: Some(true),
+            ..refused.clone()
+        },
+        Seen {
+            rtprio_max: Some(10),
+            ..refused
+        },
+    ] {
+        let text = table(privileged, Vec::new());
+        assert_says(&text, &["has the privilege", "cpu.rt_runtime_us"]);
+        assert!(!text.contains("setcap"), "{text}");
+    }
+}
+
+#[test]
+fn everything_else_that_could_be_better_is_named() {
+    let poor = Seen {
+        rt_runtime_us: Some(0),
+        short_slice: Asked::Ignored,
+        clock: KERNEL_CLOCK,
+        kernel_clock_source: Some("hpet".to_owned()),
+        cpu_quota: Some(1),
+        ..fine()
+    };
+    let info = Info::of(
+        poor,
+        vec![lane("Fair", "SCHED_IDLE", "SCHED_IDLE")],
+        String::new(),
+    );
+    let parts = [
+        "sched_rt_runtime_us",
+        "6.12",
+        "hpet",
+        "1 of 2 CPUs",
+        "SCHED_IDLE",
+    ];
+    assert_eq!(info.remedies.len(), parts.len(), "{:?}", info.remedies);
+    for (remedy, part) in info.remedies.iter().zip(parts) {
+        assert!(remedy.contains(part), "{remedy}");
+    }
+    let throttling = Seen {
+        rt_runtime_us: Some(-1),
+        ..fine()
+    };
+    assert_says(&table(throttling, Vec::new()), &["stopped never"]);
+}
+
+#[test]
+fn this_machine_is_looked_at() {
+    let info = run().expect("a runtime can be built");
+    let seen = &info.seen;
+    assert!(!seen.cpus.is_empty() && seen.cpus_on_machine >= seen.cpus.len());
+    // No privilege is needed for that.
+    assert_eq!(seen.sched_idle, Asked::Given);
+    let classes = |class: &'static str| {
+        let lanes = info.lanes.iter();
+        lanes.filter(move |lane| lane.class == class)
+    };
+    for class in ["Rt", "Fair", "Batch"] {
+        let cores = seen.cpus.len().min(2);
+        assert!((1..=cores).contains(&classes(class).count()), "{info:?}");
+    }
+    assert!(classes("Batch").all(|lane| lane.got.as_deref() == Some("SCHED_IDLE")));
+    let fifo = seen.sched_fifo == Asked::Given;
+    assert!(
+        classes("Rt").all(|lane| lane.is_as_wanted == fifo),
+        "{info:?}"
+    );
+    assert!(info.switches.contains("idle_notify="), "{}", info.switches);
+}
