@@ -1,6 +1,7 @@
 //! Closures that a runtime calls when its lanes and tasks begin, end or park.
 
-use crate::{Builder, CoreId, Metrics, TaskId};
+use crate::ambient;
+use crate::{Builder, ClassKind, CoreId, Metrics, TaskId};
 use doorbell_core::lane::{LaneHook, TaskEvent, TaskHook};
 use std::sync::Arc;
 
@@ -8,6 +9,7 @@ use std::sync::Arc;
 #[derive(Clone, Copy, Debug)]
 pub struct LaneInfo {
     core: CoreId,
+    class: ClassKind,
 }
 
 impl LaneInfo {
@@ -19,6 +21,22 @@ impl LaneInfo {
     /// ```
     pub fn core(&self) -> CoreId {
         self.core
+    }
+
+    /// The class whose tasks it runs: a core has a lane for each class that is used.
+    ///
+    /// ```
+    /// use doorbell::{Builder, ClassKind};
+    ///
+    /// let builder = Builder::new().on_lane_start(|lane| {
+    ///     if lane.class() == ClassKind::Rt {
+    ///         println!("core {} has an urgent lane", lane.core());
+    ///     }
+    /// });
+    /// # drop(builder);
+    /// ```
+    pub fn class(&self) -> ClassKind {
+        self.class
     }
 }
 
@@ -48,8 +66,11 @@ impl TaskInfo<'_> {
 
 fn lane_hook(hook: impl Fn(&LaneInfo) + Send + Sync + 'static) -> LaneHook {
     let hook = move |lane| {
+        // The caller is that lane.
+        let class = ambient::with_lane(|frame| frame.map(ambient::Frame::kind));
         hook(&LaneInfo {
             core: CoreId::new(lane),
+            class: class.unwrap_or(ClassKind::Fair),
         });
     };
     Arc::new(hook)

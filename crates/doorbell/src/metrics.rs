@@ -1,6 +1,6 @@
 //! Counts of a runtime at one moment.
 
-use crate::poll_times::{LongPoll, Recorded};
+use crate::poll_times::{LongPoll, Recorded, Recording};
 use crate::{BlockingMetrics, ClassKind, CoreId, LaneCounts, LaneState};
 use doorbell_core::lane::{LaneTimes, Watchers};
 use doorbell_machine::Machine;
@@ -35,32 +35,37 @@ pub struct LaneMetrics {
 }
 
 impl Metrics {
-    pub(crate) fn new(lanes: impl Iterator<Item = LaneMetrics>, blocking: BlockingMetrics) -> Self {
+    pub(crate) fn new(blocking: BlockingMetrics) -> Self {
         Metrics {
-            lanes: lanes.collect(),
+            lanes: Vec::new(),
             blocking,
             recorded: Recorded::default(),
         }
     }
 
-    /// Adds what the lanes recorded, if anything.
-    pub(crate) fn with<M: Machine>(mut self, watchers: Option<&Watchers<M>>) -> Self {
-        let Some(watchers) = watchers else {
-            return self;
-        };
-        self.recorded.hook_panics = watchers.hook_panics();
-        for lane in &mut self.lanes {
-            let core = lane.core;
-            if let Some(times) = watchers.lane(core.index()) {
+    /// Adds the lanes of a class, and what they recorded, if anything.
+    pub(crate) fn add<M: Machine>(
+        &mut self,
+        lanes: impl Iterator<Item = LaneMetrics>,
+        watchers: Option<&Watchers<M>>,
+    ) {
+        self.recorded.hook_panics += watchers.map_or(0, Watchers::hook_panics);
+        for mut lane in lanes {
+            let (core, class) = (lane.core, lane.class);
+            if let Some(times) = watchers.and_then(|watchers| watchers.lane(core.index())) {
                 lane.look_at(times);
-                self.recorded.polls.push(times.polls());
-                self.recorded.waits.push(times.waits());
+                self.recorded.times.push(Recording {
+                    core,
+                    class,
+                    polls: times.polls(),
+                    waits: times.waits(),
+                });
                 let long = times.long_polls().into_iter();
-                let long = long.map(|poll| LongPoll::new(core, poll));
+                let long = long.map(|poll| LongPoll::new(core, class, poll));
                 self.recorded.long.extend(long);
             }
+            self.lanes.push(lane);
         }
-        self
     }
 
     /// The threads for [`spawn_blocking`](crate::spawn_blocking()), and what waits for them.
@@ -112,7 +117,7 @@ impl LaneMetrics {
         self.current_poll
     }
 
-    /// How many polls of this core were longer than
+    /// How many polls of this lane were longer than
     /// [`Builder::long_poll`](crate::Builder::long_poll) allows. 0 without
     /// [`Builder::poll_times`](crate::Builder::poll_times).
     ///

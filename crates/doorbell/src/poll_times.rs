@@ -1,7 +1,7 @@
 //! How long polls take, and how long tasks wait for them: [`Builder::poll_times`], and where it is
 //! read.
 
-use crate::{Builder, CoreId, Metrics, Times};
+use crate::{Builder, ClassKind, CoreId, Metrics, Times};
 use std::time::Duration;
 
 /// From when on a poll is long, unless told otherwise.
@@ -11,12 +11,13 @@ pub(crate) const LONG_POLL: Duration = Duration::from_micros(500);
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LongPoll {
     core: CoreId,
+    class: ClassKind,
     poll: doorbell_core::lane::LongPoll,
 }
 
 impl LongPoll {
-    pub(crate) fn new(core: CoreId, poll: doorbell_core::lane::LongPoll) -> Self {
-        LongPoll { core, poll }
+    pub(crate) fn new(core: CoreId, class: ClassKind, poll: doorbell_core::lane::LongPoll) -> Self {
+        LongPoll { core, class, poll }
     }
 
     /// The first 32 bytes of the name of the task, or `unnamed`.
@@ -39,23 +40,55 @@ impl LongPoll {
     pub fn core(&self) -> CoreId {
         self.core
     }
+
+    /// On a lane of which class.
+    ///
+    /// ```
+    /// use doorbell::{ClassKind, LongPoll};
+    ///
+    /// fn delays_others(poll: &LongPoll) -> bool {
+    ///     poll.class() != ClassKind::Batch
+    /// }
+    /// # let _ = delays_others;
+    /// ```
+    pub fn class(&self) -> ClassKind {
+        self.class
+    }
 }
 
-/// What a runtime has recorded: with [`Builder::poll_times`] one entry per core, else none.
+/// What the lane of a core and a class has recorded.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Recording {
+    pub(crate) core: CoreId,
+    pub(crate) class: ClassKind,
+    pub(crate) polls: Times,
+    pub(crate) waits: Times,
+}
+
+/// What a runtime has recorded: with [`Builder::poll_times`] one entry per lane that has begun.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Recorded {
-    pub(crate) polls: Vec<Times>,
-    pub(crate) waits: Vec<Times>,
-    /// Core by core, oldest first.
+    /// Class by class, core by core.
+    pub(crate) times: Vec<Recording>,
+    /// In the same order, oldest first.
     pub(crate) long: Vec<LongPoll>,
     pub(crate) hook_panics: u64,
 }
 
-fn merged(lanes: &[Times]) -> Times {
-    lanes.iter().fold(Times::default(), |mut sum, lane| {
-        sum.merge(lane);
-        sum
-    })
+impl Recorded {
+    /// Those of some lanes together; `None` if there are none.
+    fn together(
+        &self,
+        which: impl Fn(&Recording) -> bool,
+        times: impl Fn(&Recording) -> &Times,
+    ) -> Option<Times> {
+        let lanes = self.times.iter().filter(|lane| which(lane));
+        lanes.fold(None, |sum: Option<Times>, lane| {
+            let mut sum = sum.unwrap_or_default();
+            sum.merge(times(lane));
+            Some(sum)
+        })
+    }
 }
 
 impl Builder {
@@ -108,13 +141,14 @@ impl Builder {
 }
 
 impl Metrics {
-    /// How long polls took, on all cores. Empty without [`Builder::poll_times`], which has an
-    /// example.
+    /// How long polls took, on all cores and in all classes. Empty without [`Builder::poll_times`],
+    /// which has an example.
     pub fn poll_times(&self) -> Times {
-        merged(&self.recorded.polls)
+        let all = self.recorded.together(|_| true, |lane| &lane.polls);
+        all.unwrap_or_default()
     }
 
-    /// How long polls took on one core; `None` if there is no such core, or without
+    /// How long polls took on one core, in all classes; `None` if there is no such core, or without
     /// [`Builder::poll_times`].
     ///
     /// ```
@@ -123,15 +157,37 @@ impl Metrics {
     /// assert!(runtime.metrics().poll_times_on(1).is_none());
     /// # Ok::<(), doorbell::BuildError>(())
     /// ```
-    pub fn poll_times_on(&self, core: impl Into<CoreId>) -> Option<&Times> {
-        self.recorded.polls.get(core.into().index())
+    pub fn poll_times_on(&self, core: impl Into<CoreId>) -> Option<Times> {
+        let core = core.into();
+        let mine = |lane: &Recording| lane.core == core;
+        self.recorded.together(mine, |lane| &lane.polls)
     }
 
-    /// How long tasks waited from their wake, or spawn, to their poll, on all cores. A task that is
-    /// woken while it is polled waits from the end of that poll. Empty without
+    /// How long the polls of one class took, on all cores; `None` if its lanes have not begun, or
+    /// without [`Builder::poll_times`].
+    ///
+    /// ```
+    /// use doorbell::{Class, ClassKind};
+    ///
+    /// let runtime = doorbell::Builder::new().cores(1).poll_times(true).build()?;
+    /// runtime.block_on(runtime.task().class(Class::rt(50)).spawn(async {}))?;
+    /// let metrics = runtime.metrics();
+    /// assert_eq!(metrics.poll_times_of(ClassKind::Rt).unwrap().count(), 1);
+    /// assert_eq!(metrics.wake_times_of(ClassKind::Fair).unwrap().count(), 0);
+    /// assert!(metrics.poll_times_of(ClassKind::Batch).is_none());
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn poll_times_of(&self, class: ClassKind) -> Option<Times> {
+        let mine = |lane: &Recording| lane.class == class;
+        self.recorded.together(mine, |lane| &lane.polls)
+    }
+
+    /// How long tasks waited from their wake, or spawn, to their poll, on all cores and in all classes.
+    /// A task that is woken while it is polled waits from the end of that poll. Empty without
     /// [`Builder::poll_times`], which has an example.
     pub fn wake_times(&self) -> Times {
-        merged(&self.recorded.waits)
+        let all = self.recorded.together(|_| true, |lane| &lane.waits);
+        all.unwrap_or_default()
     }
 
     /// The same of the polls of one core; `None` if there is no such core, or without
@@ -142,12 +198,21 @@ impl Metrics {
     /// assert_eq!(runtime.metrics().wake_times_on(0), None);
     /// # Ok::<(), doorbell::BuildError>(())
     /// ```
-    pub fn wake_times_on(&self, core: impl Into<CoreId>) -> Option<&Times> {
-        self.recorded.waits.get(core.into().index())
+    pub fn wake_times_on(&self, core: impl Into<CoreId>) -> Option<Times> {
+        let core = core.into();
+        let mine = |lane: &Recording| lane.core == core;
+        self.recorded.together(mine, |lane| &lane.waits)
     }
 
-    /// The last eight long polls of each core, core by core, oldest first. A poll that still goes on
-    /// is in [`LaneMetrics::current_poll`](crate::LaneMetrics::current_poll) instead.
+    /// The same of the polls of one class; `None` if its lanes have not begun, or without
+    /// [`Builder::poll_times`]. [`Metrics::poll_times_of`] has an example.
+    pub fn wake_times_of(&self, class: ClassKind) -> Option<Times> {
+        let mine = |lane: &Recording| lane.class == class;
+        self.recorded.together(mine, |lane| &lane.waits)
+    }
+
+    /// The last eight long polls of each lane, class by class, core by core, oldest first. A poll that
+    /// still goes on is in [`LaneMetrics::current_poll`](crate::LaneMetrics::current_poll) instead.
     /// [`Builder::long_poll`] has an example.
     pub fn long_polls(&self) -> &[LongPoll] {
         &self.recorded.long

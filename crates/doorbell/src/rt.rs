@@ -416,22 +416,16 @@ impl<M: Machine> Ambient for Rt<M> {
     }
 
     fn metrics(&self) -> Metrics {
-        let lanes_of = |class: &ClassLanes<M>| -> Vec<LaneMetrics> {
-            let lanes = class.lanes.iter().enumerate();
-            lanes
-                .map(|(core, lane)| {
+        let mut metrics = Metrics::new(self.blocking.metrics());
+        for class in &self.classes {
+            if class.is_open() {
+                let lanes = class.lanes.iter().enumerate().map(|(core, lane)| {
                     let core = CoreId::new(core);
                     LaneMetrics::new(core, class.kind, lane.state(), lane.counts())
-                })
-                .collect()
-        };
-        let fair = lanes_of(&self.classes[FAIR]).into_iter();
-        let mut metrics = Metrics::new(fair, self.blocking.metrics())
-            .with(self.lanes[0].front().crew().watchers());
-        // What is recorded of polls is that of class Fair.
-        let others = self.classes[FAIR + 1..].iter();
-        let others = others.filter(|class| class.is_open());
-        metrics.lanes.extend(others.flat_map(lanes_of));
+                });
+                metrics.add(lanes, class.lanes[0].front().crew().watchers());
+            }
+        }
         metrics
     }
 

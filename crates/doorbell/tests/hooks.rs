@@ -6,7 +6,7 @@
     reason = "tests play the outside world"
 )]
 
-use doorbell::{Builder, CoreId, TaskId, yield_now};
+use doorbell::{Builder, Class, ClassKind, CoreId, TaskId, yield_now};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -158,4 +158,49 @@ fn what_a_hook_spawns_before_a_park_runs() {
     }
     drop(rt);
     assert_eq!(ran.load(SeqCst), 1);
+}
+
+#[test]
+fn hooks_of_lanes_are_told_the_class() {
+    let seen = Arc::new(Mutex::new(Vec::new()));
+    let notes = |what: &'static str| {
+        let seen = Arc::clone(&seen);
+        move |lane: &doorbell::LaneInfo| {
+            let note = (what, lane.class(), lane.core().index());
+            seen.lock().unwrap().push(note);
+        }
+    };
+    let rt = Builder::new()
+        .cores(2)
+        .on_lane_start(notes("start"))
+        .on_lane_stop(notes("stop"))
+        .build()
+        .unwrap();
+    let kinds = [ClassKind::Batch, ClassKind::Fair, ClassKind::Rt];
+    let task = rt.task().class(Class::BATCH).on(0);
+    rt.block_on(task.spawn(async {})).unwrap();
+    drop(rt);
+    for what in ["start", "stop"] {
+        let all = seen.lock().unwrap();
+        let all = all.iter().filter(|(it, ..)| *it == what);
+        let mut all: Vec<_> = all.map(|(_, class, core)| (*class, *core)).collect();
+        all.sort_unstable();
+        let each: Vec<_> = kinds
+            .into_iter()
+            .flat_map(|kind| [(kind, 0), (kind, 1)])
+            .collect();
+        assert_eq!(all, each, "{what}");
+    }
+}
+
+#[test]
+fn panics_of_hooks_of_all_classes_are_counted() {
+    let rt = Builder::new()
+        .cores(1)
+        .on_lane_start(|lane| assert_ne!(lane.class(), ClassKind::Rt))
+        .build()
+        .unwrap();
+    let task = rt.task().class(Class::rt(1));
+    rt.block_on(task.spawn(async {})).unwrap();
+    assert_eq!(rt.metrics().hook_panics(), 1);
 }

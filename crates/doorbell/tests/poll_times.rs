@@ -6,7 +6,7 @@
     reason = "tests play the outside world"
 )]
 
-use doorbell::{Builder, Runtime, yield_now};
+use doorbell::{Builder, Class, ClassKind, Runtime, yield_now};
 use std::sync::mpsc;
 use std::time::{Duration, Instant};
 
@@ -140,4 +140,61 @@ fn the_age_of_a_poll_shows_while_it_goes_on() {
     // The poll is over when the lane has run something else.
     rt.call_blocking(0, || {}).unwrap();
     assert_eq!(rt.metrics().lanes[0].current_poll(), None);
+}
+
+#[test]
+fn each_class_has_times_and_long_polls_of_its_own() {
+    let long = Duration::from_millis(1);
+    let rt = runtime(2, long);
+    assert!(rt.metrics().poll_times_of(ClassKind::Batch).is_none());
+    for (class, polls) in [(Class::rt(9), 3), (Class::BATCH, 2), (Class::FAIR, 4)] {
+        for _ in 0..polls {
+            let task = rt.task().class(class).on(1).name(class.to_string());
+            let task = task.spawn(async move { busy(2 * long) });
+            rt.block_on(task).unwrap();
+        }
+    }
+    let metrics = rt.metrics();
+    let kinds = [
+        (ClassKind::Rt, 3, "Rt 9"),
+        (ClassKind::Batch, 2, "Batch"),
+        (ClassKind::Fair, 4, "Fair"),
+    ];
+    for (kind, polls, name) in kinds {
+        let times = metrics.poll_times_of(kind).unwrap();
+        assert_eq!(times.count(), polls, "{kind}");
+        assert!(times.max() >= 2 * long, "{kind}");
+        assert_eq!(metrics.wake_times_of(kind).unwrap().count(), polls);
+        let of_kind = metrics.long_polls().iter();
+        let of_kind = of_kind.filter(|poll| poll.class() == kind);
+        let names: Vec<_> = of_kind.map(doorbell::LongPoll::name).collect();
+        assert_eq!(names, vec![name; polls as usize]);
+        let lanes = metrics.lanes.iter().filter(|lane| lane.class == kind);
+        let long: Vec<_> = lanes.map(doorbell::LaneMetrics::long_polls).collect();
+        assert_eq!(long, [0, polls], "{kind}");
+    }
+    assert_eq!(metrics.poll_times().count(), 9);
+    assert_eq!(metrics.poll_times_on(1).unwrap().count(), 9);
+    assert_eq!(metrics.poll_times_on(0).unwrap().count(), 0);
+}
+
+#[test]
+fn the_age_of_a_batch_poll_shows_too() {
+    let rt = runtime(1, NEVER);
+    let (go, wait) = mpsc::channel::<()>();
+    let (began, begun) = mpsc::channel();
+    let task = rt.task().class(Class::BATCH).spawn(async move {
+        began.send(()).unwrap();
+        wait.recv().unwrap();
+    });
+    begun.recv().unwrap();
+    let metrics = rt.metrics();
+    let ages = |kind| {
+        let lanes = metrics.lanes.iter().filter(move |lane| lane.class == kind);
+        lanes.filter_map(doorbell::LaneMetrics::current_poll)
+    };
+    assert_eq!(ages(ClassKind::Batch).count(), 1);
+    assert_eq!(ages(ClassKind::Fair).count(), 0);
+    go.send(()).unwrap();
+    rt.block_on(task).unwrap();
 }
