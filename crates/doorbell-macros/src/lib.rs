@@ -11,15 +11,16 @@ use syn::{Expr, Ident, ItemFn, Token, parse_macro_input};
 ///
 /// The body runs on the thread that `main` runs on; tasks run on the lanes.
 ///
-/// Options: `cores = N` (an expression of type `usize`; one core per CPU unless told) and
+/// Options: `cores = N` (an expression of type `usize`; one core per CPU unless told),
 /// `start_paused = B` (an expression of type `bool`: with `true`, a clock that goes on only when
-/// nothing is left to do).
+/// nothing is left to do) and `on_policy_refused = F` (what `Builder::on_policy_refused` takes: it
+/// hears of the first lane of each class that the OS schedules otherwise than it asked for).
 ///
 /// # Panics
 /// The program panics at its start if the runtime cannot be built, with the error's text.
 ///
 /// ```ignore
-/// #[doorbell::main(cores = 2)]
+/// #[doorbell::main(cores = 2, on_policy_refused = |lane| eprintln!("{lane}"))]
 /// async fn main() { /* … */ }
 /// ```
 #[proc_macro_attribute]
@@ -33,9 +34,9 @@ pub fn main(options: TokenStream, item: TokenStream) -> TokenStream {
 
 /// Runs an async test on a doorbell runtime of its own.
 ///
-/// Options: `cores = N` (an expression of type `usize`; 2 unless told) and `start_paused = B` (an
+/// Options: `cores = N` (an expression of type `usize`; 2 unless told), `start_paused = B` (an
 /// expression of type `bool`: with `true`, the clock goes on, at once, only when nothing is left
-/// to do, so that a test of hours takes no time).
+/// to do, so that a test of hours takes no time) and `on_policy_refused = F`, as for `main`.
 ///
 /// # Panics
 /// The test panics if the runtime cannot be built, with the error's text.
@@ -63,6 +64,7 @@ enum Use {
 struct Options {
     cores: Option<Expr>,
     start_paused: Option<Expr>,
+    on_policy_refused: Option<Expr>,
 }
 
 impl Parse for Options {
@@ -72,9 +74,10 @@ impl Parse for Options {
             let slot = match option.name.to_string().as_str() {
                 "cores" => &mut options.cores,
                 "start_paused" => &mut options.start_paused,
+                "on_policy_refused" => &mut options.on_policy_refused,
                 other => {
                     let message = format!(
-                        "there is no option `{other}`; there are `cores` and `start_paused`"
+                        "there is no option `{other}`; there are `cores`, `start_paused` and `on_policy_refused`"
                     );
                     return Err(syn::Error::new(option.name.span(), message));
                 }
@@ -126,6 +129,10 @@ fn expand(
         .start_paused
         .as_ref()
         .map(|paused| quote_spanned!(paused.span()=> .start_paused(#paused)));
+    let refused = options
+        .on_policy_refused
+        .as_ref()
+        .map(|hook| quote_spanned!(hook.span()=> .on_policy_refused(#hook)));
     let test = match what {
         Use::Main => quote!(),
         Use::Test => quote!(#[::core::prelude::v1::test]),
@@ -143,7 +150,7 @@ fn expand(
         #test
         #(#attrs)*
         #vis #sig {
-            let #runtime = match ::doorbell::Builder::new() #cores #paused .build() {
+            let #runtime = match ::doorbell::Builder::new() #cores #paused #refused .build() {
                 ::core::result::Result::Ok(runtime) => runtime,
                 ::core::result::Result::Err(error) => ::core::panic!("{error}"),
             };

@@ -352,6 +352,7 @@ impl Builder {
             blocking: self.blocking,
             mailbox_limit: self.mailbox_limit,
             watch: self.watch.plan(),
+            policy_refused: self.watch.policy_refused,
             paused: self.paused,
             rt_priority: self.rt_priority,
         };

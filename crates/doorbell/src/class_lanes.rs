@@ -1,9 +1,10 @@
 //! The lanes of the classes above and below Fair: one per core, started with their first use.
 
+use crate::policy_hook::{Heard, PolicyHook};
 use crate::{ClassKind, CoreId};
 use async_lock::OnceCell;
 use doorbell_core::lane::LaneShared;
-use doorbell_machine::{Machine, Ordering, Policy, PolicyError, Word};
+use doorbell_machine::{Counter, Machine, Ordering, Policy, PolicyError, Word};
 use std::fmt;
 use std::io;
 use std::sync::Arc;
@@ -27,6 +28,11 @@ pub(crate) struct ClassLanes<M: Machine> {
     pub(crate) obtained: Box<[OnceCell<Obtained>]>,
     /// 1 once all have their threads.
     open: M::U32,
+    /// 1 once somebody was told that one of them got less than it asked for.
+    told: M::U32,
+    refused: PolicyHook,
+    /// How often that one has panicked.
+    pub(crate) hook_panics: M::Counter,
 }
 
 impl<M: Machine> ClassLanes<M> {
@@ -34,6 +40,7 @@ impl<M: Machine> ClassLanes<M> {
         kind: ClassKind,
         lanes: impl Iterator<Item = Arc<LaneShared<M>>>,
         is_open: bool,
+        refused: &PolicyHook,
     ) -> Self {
         let lanes: Box<[_]> = lanes.collect();
         let obtained = lanes.iter().map(|_| OnceCell::new()).collect();
@@ -42,6 +49,9 @@ impl<M: Machine> ClassLanes<M> {
             lanes,
             obtained,
             open: M::U32::new(u32::from(is_open)),
+            told: M::U32::new(0),
+            refused: refused.clone(),
+            hook_panics: M::Counter::default(),
         }
     }
 
@@ -59,13 +69,30 @@ impl<M: Machine> ClassLanes<M> {
 
     /// Of those that have begun.
     pub(crate) fn policies(&self) -> impl Iterator<Item = LanePolicy> {
-        self.obtained.iter().enumerate().filter_map(|(core, cell)| {
-            cell.get().map(|obtained| LanePolicy {
-                core: CoreId::new(core),
-                class: self.kind,
-                obtained: *obtained,
-            })
+        (0..self.lanes.len()).filter_map(|core| self.policy(core))
+    }
+
+    fn policy(&self, core: usize) -> Option<LanePolicy> {
+        let obtained = self.obtained[core].get()?;
+        Some(LanePolicy {
+            core: CoreId::new(core),
+            class: self.kind,
+            obtained: *obtained,
         })
+    }
+
+    /// Tells whoever wants to hear of it, once, that this lane has less than it asked for. The Fair
+    /// lanes asked for nothing.
+    pub(crate) fn tell_if_refused(&self, core: usize) {
+        let policy = self.policy(core).filter(|policy| !policy.is_as_wanted());
+        let Some(policy) = policy.filter(|_| self.kind != ClassKind::Fair) else {
+            return;
+        };
+        // ORDER: Relaxed; the lanes only agree on who tells, and nothing hangs on it.
+        let told = self.told.swap(1, Ordering::Relaxed) != 0;
+        if !told && self.refused.call(&policy) == Heard::Panicked {
+            self.hook_panics.add_shared(1);
+        }
     }
 }
 

@@ -73,6 +73,7 @@ mod lane_local;
 mod local;
 mod metrics;
 mod owner;
+mod policy_hook;
 mod poll_times;
 mod post;
 mod room;

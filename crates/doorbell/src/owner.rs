@@ -48,12 +48,15 @@ impl<M: Machine> Owner<M> {
                 .collect()
         };
         let fair = lanes(plan.idle, fronts);
-        let mut classes = vec![ClassLanes::new(ClassKind::Fair, fair.iter().cloned(), true)];
+        let class = |kind, lanes: &[_], is_open| {
+            ClassLanes::new(kind, lanes.iter().cloned(), is_open, &plan.policy_refused)
+        };
+        let mut classes = vec![class(ClassKind::Fair, &fair, true)];
         if !plan.paused {
             // An urgent lane never spins, and one below the others has no CPU to burn.
             classes.extend([ClassKind::Rt, ClassKind::Batch].map(|kind| {
                 let lanes = lanes(IdlePolicy::Park, crew_of::<M>(plan, &topology, &switches));
-                ClassLanes::new(kind, lanes.iter().cloned(), false)
+                class(kind, &lanes, false)
             }));
         }
         let (blocking, open) = Pool::new(plan.blocking.clone(), &plan.name, &clock);

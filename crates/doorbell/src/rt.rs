@@ -5,6 +5,7 @@ use crate::blocking::{Blocking, BlockingPlan, Pool};
 use crate::class_lanes::{ClassLanes, Opened, obtain};
 use crate::handle::Handle;
 use crate::metrics::{LaneMetrics, Metrics};
+use crate::policy_hook::PolicyHook;
 use crate::room::Rooms;
 use crate::{Class, ClassKind, CoreId, LanePolicy, Switches};
 use async_lock::{Mutex, Semaphore};
@@ -41,6 +42,7 @@ pub(crate) struct Plan {
     pub(crate) blocking: BlockingPlan,
     pub(crate) mailbox_limit: Option<usize>,
     pub(crate) watch: WatchPlan,
+    pub(crate) policy_refused: PolicyHook,
     /// Whether the clock stands still while there is something to do.
     pub(crate) paused: bool,
     /// The priority of the lanes of the urgent classes.
@@ -182,14 +184,15 @@ impl<M: Machine> Rt<M> {
     }
 
     fn run_lane(self: Arc<Self>, core: usize, class: usize) {
-        let (shared, kind) = {
-            let class = &self.classes[class];
-            let obtained = obtain::<M>(class.kind, self.fifo_priority);
-            // Set once, here.
-            let _ = class.obtained[core].set_blocking(obtained);
-            (Arc::clone(&class.lanes[core]), class.kind)
-        };
-        let entered = ambient::enter_lane(Handle::new(self), core, kind);
+        let rt = Arc::clone(&self);
+        let class = &rt.classes[class];
+        let obtained = obtain::<M>(class.kind, self.fifo_priority);
+        // Set once, here.
+        let _ = class.obtained[core].set_blocking(obtained);
+        let shared = Arc::clone(&class.lanes[core]);
+        let entered = ambient::enter_lane(Handle::new(self), core, class.kind);
+        class.tell_if_refused(core);
+        drop(rt);
         let abort = AbortOnUnwind;
         Lane::new(shared).run();
         std::mem::forget(abort);
@@ -418,6 +421,8 @@ impl<M: Machine> Ambient for Rt<M> {
     fn metrics(&self) -> Metrics {
         let mut metrics = Metrics::new(self.blocking.metrics());
         for class in &self.classes {
+            // Of one that is being opened, whose lanes may have panicked hooks already.
+            metrics.recorded.hook_panics += class.hook_panics.get();
             if class.is_open() {
                 let lanes = class.lanes.iter().enumerate().map(|(core, lane)| {
                     let core = CoreId::new(core);

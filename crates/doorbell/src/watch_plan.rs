@@ -1,5 +1,6 @@
 //! What a builder was told to record.
 
+use crate::policy_hook::PolicyHook;
 use crate::poll_times::LONG_POLL;
 use doorbell_core::lane::Hooks;
 use std::time::Duration;
@@ -10,6 +11,7 @@ pub(crate) struct Watching {
     pub(crate) poll_times: bool,
     pub(crate) long_poll: Duration,
     pub(crate) hooks: Hooks,
+    pub(crate) policy_refused: PolicyHook,
 }
 
 impl Default for Watching {
@@ -18,6 +20,7 @@ impl Default for Watching {
             poll_times: false,
             long_poll: LONG_POLL,
             hooks: Hooks::default(),
+            policy_refused: PolicyHook::default(),
         }
     }
 }

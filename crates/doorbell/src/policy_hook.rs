@@ -1,0 +1,78 @@
+//! [`Builder::on_policy_refused`]: who hears that the lanes of a class run under less than they asked
+//! for.
+
+use crate::{Builder, LanePolicy};
+use doorbell_core::task::drop_quietly;
+use std::fmt;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+
+type Hook = dyn Fn(&LanePolicy) + Send + Sync;
+
+/// What is called, if anything.
+#[derive(Clone, Default)]
+pub(crate) struct PolicyHook(Option<Arc<Hook>>);
+
+/// What became of a call.
+#[must_use]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Heard {
+    /// Somebody has heard it, or there is nobody.
+    Well,
+    /// The hook has panicked.
+    Panicked,
+}
+
+impl fmt::Debug for PolicyHook {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "PolicyHook({})", self.0.is_some())
+    }
+}
+
+impl PolicyHook {
+    /// Calls it. A panic ends here.
+    pub(crate) fn call(&self, policy: &LanePolicy) -> Heard {
+        let Some(hook) = &self.0 else {
+            return Heard::Well;
+        };
+        match catch_unwind(AssertUnwindSafe(|| hook(policy))) {
+            Ok(()) => Heard::Well,
+            Err(payload) => {
+                drop_quietly(payload);
+                Heard::Panicked
+            }
+        }
+    }
+}
+
+impl Builder {
+    /// Calls `hook` when the OS schedules the lanes of a class otherwise than they asked for: once for
+    /// each class of each runtime, with the first such lane, on that lane before it runs anything.
+    /// Shown, the lane says what it got, why, and what to do; [`Handle::policies`](crate::Handle::policies)
+    /// has all lanes. The library itself never prints.
+    ///
+    /// A panic of the hook is caught and counted ([`Metrics::hook_panics`](crate::Metrics::hook_panics)).
+    /// Of such hooks there is one, the last that was given.
+    ///
+    /// ```
+    /// let runtime = doorbell::Builder::new()
+    ///     .cores(1)
+    ///     .on_policy_refused(|lane| eprintln!("{lane}"))
+    ///     .build()?;
+    /// // "Rt lane of core 0: SCHED_OTHER, slice 100 us in place of SCHED_FIFO 10 (permission denied); …"
+    /// runtime.block_on(runtime.task().class(doorbell::Class::rt(50)).spawn(async {}))?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// A program with the attribute has it in one line:
+    ///
+    /// ```
+    /// #[doorbell::main(on_policy_refused = |lane| eprintln!("{lane}"))]
+    /// async fn main() {}
+    /// ```
+    #[must_use]
+    pub fn on_policy_refused(mut self, hook: impl Fn(&LanePolicy) + Send + Sync + 'static) -> Self {
+        self.watch.policy_refused = PolicyHook(Some(Arc::new(hook)));
+        self
+    }
+}

@@ -1,0 +1,145 @@
+//! What the OS refuses, who hears of it, and under what threads run that the library starts.
+//!
+//! Capabilities belong to threads, and a thread begins with those of the one that starts it: so a
+//! thread of a test's gives one up, and what it builds has none of it.
+
+#![allow(
+    clippy::disallowed_types,
+    clippy::disallowed_methods,
+    reason = "tests play the outside world"
+)]
+
+use doorbell::{Builder, Class, ClassKind, Policy, Runtime};
+use doorbell_machine::{Host, Machine};
+use rustix::thread::{CapabilitySet, capabilities, set_capabilities};
+use std::sync::atomic::AtomicUsize;
+use std::sync::atomic::Ordering::SeqCst;
+use std::sync::{Arc, Mutex};
+
+/// Whether what this thread starts may run before all others.
+fn may_go_first() -> bool {
+    let first = Policy::Fifo { priority: 1 };
+    let tried = std::thread::spawn(move || Host::set_policy(first).is_ok());
+    tried.join().unwrap()
+}
+
+/// Runs a test on a thread without the privilege; where the limits give it to everybody, it says so.
+fn unprivileged(test: impl FnOnce() + Send + 'static) {
+    let apart = move || {
+        let mut sets = capabilities(None).unwrap();
+        for set in [
+            &mut sets.effective,
+            &mut sets.permitted,
+            &mut sets.inheritable,
+        ] {
+            set.remove(CapabilitySet::SYS_NICE);
+        }
+        set_capabilities(None, sets).unwrap();
+        if may_go_first() {
+            eprintln!("not tested here: RLIMIT_RTPRIO is above 0");
+        } else {
+            test();
+        }
+    };
+    std::thread::spawn(apart).join().unwrap();
+}
+
+type Said = Arc<Mutex<Vec<(ClassKind, String)>>>;
+
+/// A runtime that notes what it hears of.
+fn noted(cores: usize) -> (Runtime, Said) {
+    let said = Said::default();
+    let notes = Arc::clone(&said);
+    let runtime = Builder::new().cores(cores).on_policy_refused(move |lane| {
+        let note = (lane.class(), lane.to_string());
+        notes.lock().unwrap().push(note);
+    });
+    (runtime.build().unwrap(), said)
+}
+
+/// Uses every lane of every class.
+fn use_all(runtime: &Runtime) {
+    for class in [Class::rt(50), Class::BATCH, Class::FAIR] {
+        for core in 0..runtime.cores() {
+            let task = runtime.task().class(class).on(core);
+            runtime.block_on(task.spawn(async {})).unwrap();
+        }
+    }
+}
+
+#[test]
+fn a_refusal_is_heard_of_once_with_the_remedy() {
+    unprivileged(|| {
+        // Each runtime tells by itself.
+        for _ in 0..2 {
+            let (runtime, said) = noted(2);
+            use_all(&runtime);
+            use_all(&runtime);
+            drop(runtime);
+            let said = said.lock().unwrap();
+            assert_eq!(said.len(), 1, "{said:?}");
+            let (class, says) = &said[0];
+            assert_eq!(*class, ClassKind::Rt);
+            for part in ["Rt lane of core", "SCHED_FIFO 10", "CAP_SYS_NICE"] {
+                assert!(says.contains(part), "{says}");
+            }
+        }
+    });
+}
+
+#[test]
+fn what_was_obtained_is_not_told() {
+    let (runtime, said) = noted(1);
+    // No privilege is needed for this class, nor for that of `main`.
+    let batch = runtime.task().class(Class::BATCH);
+    runtime.block_on(batch.spawn(async {})).unwrap();
+    let told = |said: &Said, kind| {
+        let said = said.lock().unwrap();
+        said.iter().filter(|(class, _)| *class == kind).count()
+    };
+    assert_eq!(told(&said, ClassKind::Batch), 0);
+    assert_eq!(told(&said, ClassKind::Fair), 0);
+    // The urgent lanes have begun before those.
+    let refused = usize::from(!may_go_first());
+    assert_eq!(told(&said, ClassKind::Rt), refused);
+}
+
+#[test]
+fn a_hook_that_panics_does_no_harm_and_is_counted() {
+    unprivileged(|| {
+        let builder = Builder::new().cores(2);
+        let runtime = builder.on_policy_refused(|lane| panic!("{lane}"));
+        let runtime = runtime.build().unwrap();
+        assert_eq!(runtime.metrics().hook_panics(), 0);
+        use_all(&runtime);
+        assert_eq!(runtime.metrics().hook_panics(), 1);
+    });
+}
+
+#[test]
+fn a_hook_may_use_the_runtime() {
+    unprivileged(|| {
+        let ran = Arc::new(AtomicUsize::new(0));
+        let counts = Arc::clone(&ran);
+        let builder = Builder::new().cores(2).on_policy_refused(move |lane| {
+            assert_eq!(doorbell::current_core(), Some(lane.core()));
+            assert!(doorbell::Handle::current().policies().contains(lane));
+            let counts = Arc::clone(&counts);
+            let task = doorbell::task().class(Class::rt(1));
+            drop(task.spawn(async move { counts.fetch_add(1, SeqCst) }));
+        });
+        let runtime = builder.build().unwrap();
+        use_all(&runtime);
+        while ran.load(SeqCst) == 0 {
+            std::thread::yield_now();
+        }
+        assert_eq!(runtime.metrics().hook_panics(), 0);
+    });
+}
+
+#[doorbell::test(cores = 1, on_policy_refused = |lane| assert_eq!(lane.class(), ClassKind::Rt))]
+async fn the_attribute_takes_a_hook() {
+    let urgent = doorbell::task().class(Class::rt(1)).spawn(async {});
+    urgent.await.unwrap();
+    assert_eq!(doorbell::Handle::current().metrics().hook_panics(), 0);
+}
