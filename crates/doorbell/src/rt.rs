@@ -255,6 +255,10 @@ impl<M: Machine> Ambient for Rt<M> {
         if late.ended || class.is_open() {
             return Ok(Opened::Before);
         }
+        if kind == ClassKind::Batch {
+            // So are the threads that it has started.
+            late.threads.extend(self.blocking.prepare_for_batch()?);
+        }
         while late.begun[at] < class.lanes.len() {
             let thread = self.start_lane(late.begun[at], at)?;
             late.threads.push(thread);

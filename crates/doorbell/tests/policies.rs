@@ -137,6 +137,56 @@ fn a_hook_may_use_the_runtime() {
     });
 }
 
+#[test]
+fn closures_that_block_are_above_the_batch_task_that_has_them_run() {
+    unprivileged(|| {
+        let runtime = Builder::new().cores(1).build().unwrap();
+        let seen = runtime.task().class(Class::BATCH).spawn(async {
+            let here = Host::policy().unwrap();
+            // Two at the same time: each has a thread of its own.
+            let (met, meets) = std::sync::mpsc::channel();
+            let (tell, told) = std::sync::mpsc::channel();
+            let first = doorbell::spawn_blocking(move || {
+                tell.send(()).unwrap();
+                meets.recv().unwrap();
+                Host::policy().unwrap()
+            });
+            let second = doorbell::spawn_blocking(move || {
+                told.recv().unwrap();
+                met.send(()).unwrap();
+                Host::policy().unwrap()
+            });
+            [here, first.await.unwrap(), second.await.unwrap()]
+        });
+        let [here, first, second] = runtime.block_on(seen).unwrap();
+        assert_eq!(here, Policy::Idle);
+        for there in [first, second] {
+            assert!(matches!(there, Policy::Other { .. }), "{there}");
+        }
+        assert_eq!(runtime.metrics().blocking().started, 2);
+    });
+}
+
+#[test]
+fn a_runtime_with_batch_and_blocking_closures_leaves_no_thread() {
+    let threads = || std::fs::read_dir("/proc/self/task").unwrap().count();
+    let named = || {
+        let tasks = std::fs::read_dir("/proc/self/task").unwrap().flatten();
+        let names = tasks.filter_map(|task| std::fs::read_to_string(task.path().join("comm")).ok());
+        names.filter(|name| name.starts_with("gone-blk")).count()
+    };
+    let runtime = Builder::new().cores(1).name("gone").build().unwrap();
+    let batch = runtime.task().class(Class::BATCH).spawn(async {
+        doorbell::spawn_blocking(|| {}).await.unwrap();
+    });
+    runtime.block_on(batch).unwrap();
+    assert!(threads() > 3);
+    // The one that starts threads, and one that it has started.
+    assert_eq!(named(), 2);
+    drop(runtime);
+    assert_eq!(named(), 0);
+}
+
 #[doorbell::test(cores = 1, on_policy_refused = |lane| assert_eq!(lane.class(), ClassKind::Rt))]
 async fn the_attribute_takes_a_hook() {
     let urgent = doorbell::task().class(Class::rt(1)).spawn(async {});

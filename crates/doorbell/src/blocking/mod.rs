@@ -2,6 +2,7 @@
 
 mod count;
 mod pool;
+mod starter;
 
 pub use pool::BlockingMetrics;
 pub(crate) use pool::{Blocking, BlockingPlan, Open, Pool};

@@ -1,8 +1,11 @@
 //! The pool: a queue of closures and the threads that run them.
 
 use super::count::{Count, Counts, Submit};
+use super::starter::Starter;
+use crate::ClassKind;
 use crate::ambient;
 use crate::handle::Handle;
+use async_lock::OnceCell;
 use async_task::Runnable;
 use crossbeam_channel::{Receiver, Sender, bounded, select, unbounded};
 use doorbell_core::wheel::{Clock, Hold};
@@ -72,6 +75,8 @@ pub(crate) struct Pool<M: Machine> {
     /// Disconnected when the pool is closed: wakes all idle threads.
     stop: Receiver<Infallible>,
     ended: (Sender<Ended<M>>, Receiver<Ended<M>>),
+    /// Starts threads for Batch lanes; there once these are.
+    starter: OnceCell<Starter<M>>,
 }
 
 /// Keeps a pool open. Who has it closes the pool by [`Pool::close`].
@@ -116,8 +121,35 @@ impl<M: Machine> Pool<M> {
             clock: Arc::clone(clock),
             stop,
             ended: unbounded(),
+            starter: OnceCell::new(),
         };
         (Arc::new(pool), Open { _stop: keeps_open })
+    }
+
+    /// To be called before there are Batch lanes, by a thread that is none: starts the thread that
+    /// starts others for them. It ends when the pool is closed. `None` if it was there before.
+    pub(crate) fn prepare_for_batch(&self) -> Result<Option<M::Thread>, ThreadError> {
+        if self.starter.is_initialized() {
+            return Ok(None);
+        }
+        let name = format!("{}-start", self.name);
+        let (starter, thread) = Starter::start(name, self.stop.clone())?;
+        // Callers come one after the other.
+        let _ = self.starter.set_blocking(starter);
+        Ok(Some(thread))
+    }
+
+    /// Starts a thread under a policy that is not that of Batch lanes.
+    fn spawn(
+        &self,
+        spec: ThreadSpec,
+        body: Box<dyn FnOnce() + Send>,
+    ) -> Result<M::Thread, ThreadError> {
+        let of_batch = || ambient::with_lane(|lane| lane.map(ambient::Frame::kind));
+        match self.starter.get() {
+            Some(starter) if of_batch() == Some(ClassKind::Batch) => starter.spawn(spec, body),
+            _ => M::spawn(spec, body),
+        }
     }
 
     /// Drops the closures that no thread has begun; threads end after the closure they run.
@@ -195,7 +227,7 @@ impl<M: Machine> Pool<M> {
             drop(entered);
             drop(leaving);
         };
-        let thread = M::spawn(spec, Box::new(body))?;
+        let thread = self.spawn(spec, Box::new(body))?;
         self.started.add_shared(1);
         // There is room, and the receiver is kept until somebody has it.
         let _ = thread_tx.try_send(thread);

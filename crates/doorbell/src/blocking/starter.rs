@@ -1,0 +1,109 @@
+//! Who starts threads for a Batch lane.
+//!
+//! A thread begins under the policy of the thread that starts it, and what begins under `SCHED_IDLE`
+//! may not leave it without a privilege. Closures that block are nobody's Batch work: a lock that one
+//! of them holds, or a file that it writes, may be waited for by everybody. So a thread that was
+//! started before any Batch lane starts the pool's threads for these.
+
+use crossbeam_channel::{Receiver, Sender, bounded, select, unbounded};
+use doorbell_machine::{Machine, ThreadError, ThreadSpec};
+use std::convert::Infallible;
+
+type Body = Box<dyn FnOnce() + Send + 'static>;
+
+/// A thread to be started, and where to say what came of it.
+struct Order<M: Machine> {
+    spec: ThreadSpec,
+    body: Body,
+    done: Sender<Result<M::Thread, ThreadError>>,
+}
+
+/// Reaches the thread that starts others.
+pub(super) struct Starter<M: Machine>(Sender<Order<M>>);
+
+impl<M: Machine> Starter<M> {
+    /// Starts it; it ends when `stop` is disconnected.
+    pub(super) fn start(
+        name: String,
+        stop: Receiver<Infallible>,
+    ) -> Result<(Self, M::Thread), ThreadError> {
+        let (orders, inbox) = unbounded::<Order<M>>();
+        let spec = ThreadSpec { name, cpu: None };
+        let thread = M::spawn(spec, Box::new(move || follow::<M>(&inbox, &stop)))?;
+        Ok((Starter(orders), thread))
+    }
+
+    /// Has a thread started, and waits for that: the starter is below nobody who asks, and does nothing
+    /// else.
+    ///
+    /// # Errors
+    /// As [`Machine::spawn`]; and if the starter has ended, as the runtime ends.
+    pub(super) fn spawn(&self, spec: ThreadSpec, body: Body) -> Result<M::Thread, ThreadError> {
+        let (done, came) = bounded(1);
+        let gone = ThreadError::Spawn {
+            name: spec.name.clone(),
+            source: std::io::ErrorKind::Interrupted.into(),
+        };
+        // Whoever ends with the order in its hands drops it, and with it `done`.
+        let _ = self.0.send(Order { spec, body, done });
+        came.recv().unwrap_or(Err(gone))
+    }
+}
+
+fn follow<M: Machine>(inbox: &Receiver<Order<M>>, stop: &Receiver<Infallible>) {
+    loop {
+        let order = select! {
+            recv(inbox) -> order => order.ok(),
+            recv(stop) -> _ => None,
+        };
+        let Some(Order { spec, body, done }) = order else {
+            return;
+        };
+        // It is waited for.
+        let _ = done.send(M::spawn(spec, body));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Starter;
+    use crossbeam_channel::bounded;
+    use doorbell_machine::{Host, Machine, ThreadHandle, ThreadSpec};
+
+    fn spec(name: &str) -> ThreadSpec {
+        ThreadSpec {
+            name: name.to_owned(),
+            cpu: None,
+        }
+    }
+
+    #[test]
+    fn it_starts_threads_under_its_own_policy() {
+        let (open, stop) = bounded(0);
+        let (starter, thread) = Starter::<Host>::start("starter".to_owned(), stop).unwrap();
+        let asks = move || {
+            Host::set_policy(doorbell_machine::Policy::Idle).unwrap();
+            let (tell, told) = bounded(1);
+            let body = Box::new(move || tell.send(Host::policy().unwrap()).unwrap());
+            let child = starter.spawn(spec("child"), body).unwrap();
+            assert_ne!(told.recv().unwrap(), Host::policy().unwrap());
+            child.join().unwrap();
+        };
+        let asks = Host::spawn(spec("asks"), Box::new(asks)).unwrap();
+        asks.join().unwrap();
+        drop(open);
+        thread.join().unwrap();
+    }
+
+    #[test]
+    fn after_its_end_there_is_an_error_and_the_body_is_dropped() {
+        let (open, stop) = bounded(0);
+        let (starter, thread) = Starter::<Host>::start("starter".to_owned(), stop).unwrap();
+        drop(open);
+        thread.join().unwrap();
+        let (held, dropped) = bounded::<()>(0);
+        let body = Box::new(move || drop(held));
+        assert!(starter.spawn(spec("late"), body).is_err());
+        assert!(dropped.recv().is_err(), "nobody holds it");
+    }
+}
