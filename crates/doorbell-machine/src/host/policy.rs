@@ -20,7 +20,8 @@ struct SchedAttr {
     period_ns: u64,
 }
 
-/// What the thread starts begins under `SCHED_OTHER`: nothing else is to go before all others.
+/// What the thread starts begins under `SCHED_OTHER` with the machine's slice: nothing else is to go
+/// before all others, or to run as soon. Without privilege a thread keeps this.
 const RESET_ON_FORK: u64 = 1;
 
 const SIZE: u32 = 48;
@@ -46,6 +47,9 @@ impl SchedAttr {
                 attr.policy = OTHER;
                 attr.nice = nice.into();
                 attr.runtime_ns = slice_ns.unwrap_or(0);
+                if slice_ns.is_some() {
+                    attr.flags = RESET_ON_FORK;
+                }
             }
             Policy::Idle => attr.policy = IDLE,
         }
@@ -161,6 +165,19 @@ mod tests {
             let child = child.expect("it is read");
             assert!(matches!(child, Policy::Other { .. }), "{child}");
         }
+    }
+
+    #[test]
+    #[cfg_attr(miri, ignore = "Miri knows no scheduling policies")]
+    fn what_a_thread_with_a_slice_starts_has_not_that_slice() {
+        let (before, mine, child) = apart(|| {
+            let before = get()?;
+            set(before.sooner())?;
+            Ok::<_, PolicyError>((before, get()?, apart(get)?))
+        })
+        .expect("no privilege is needed");
+        // Kernels before 6.12 know no slices, and both are the same.
+        assert!(mine == before || child != mine, "{before} {mine} {child}");
     }
 
     #[test]
