@@ -33,6 +33,10 @@ pub struct ClassError {
 
 impl Class {
     /// For work that computes for long and may wait: it runs where nobody else wants the CPU.
+    ///
+    /// So do threads that such a task starts by itself (`std::thread`): a thread begins under the policy
+    /// of the one that starts it, and without a privilege it stays under `SCHED_IDLE`. Threads that the
+    /// runtime starts, as those of [`spawn_blocking`](crate::spawn_blocking()), do not.
     pub const BATCH: Class = Class(0);
     /// What a task is unless told otherwise.
     pub const FAIR: Class = Class(1);

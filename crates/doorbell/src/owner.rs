@@ -59,7 +59,11 @@ impl<M: Machine> Owner<M> {
                 class(kind, &lanes, false)
             }));
         }
-        let (blocking, open) = Pool::new(plan.blocking.clone(), &plan.name, &clock);
+        let mut blocking = plan.blocking.clone();
+        if plan.cpus.iter().any(Option::is_some) {
+            blocking.cpus = topology.cpus.iter().map(|cpu| cpu.os_id).collect();
+        }
+        let (blocking, open) = Pool::new(blocking, &plan.name, &clock);
         let rt = Arc::new_cyclic(|me| Rt {
             lanes: fair,
             late: Mutex::new(Late {

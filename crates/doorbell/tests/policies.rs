@@ -187,6 +187,24 @@ fn a_runtime_with_batch_and_blocking_closures_leaves_no_thread() {
     assert_eq!(named(), 0);
 }
 
+#[test]
+fn closures_that_block_run_on_all_cpus_also_for_bound_lanes() {
+    let all: Vec<_> = Host::topology().cpus.iter().map(|cpu| cpu.os_id).collect();
+    let cpus = || -> Vec<_> {
+        let cpus = Host::topology().cpus;
+        cpus.iter().map(|cpu| cpu.os_id).collect()
+    };
+    for class in [Class::FAIR, Class::BATCH] {
+        let runtime = Builder::new().core_list([all[0]]).build().unwrap();
+        let seen = runtime.task().class(class).spawn(async move {
+            let closure = doorbell::spawn_blocking(cpus).await.unwrap();
+            (cpus(), closure)
+        });
+        let (lane, closure) = runtime.block_on(seen).unwrap();
+        assert_eq!((lane, closure), (vec![all[0]], all.clone()), "{class}");
+    }
+}
+
 #[doorbell::test(cores = 1, on_policy_refused = |lane| assert_eq!(lane.class(), ClassKind::Rt))]
 async fn the_attribute_takes_a_hook() {
     let urgent = doorbell::task().class(Class::rt(1)).spawn(async {});

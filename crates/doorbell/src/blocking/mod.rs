@@ -25,6 +25,10 @@ use std::time::Duration;
 /// are needed, up to [`Builder::blocking_threads`]; more closures wait in a queue, in order. A
 /// thread that has had nothing to do for [`Builder::blocking_keep_alive`] ends.
 ///
+/// The threads may use every CPU that the thread that built the runtime could use, also where lanes
+/// are bound to theirs. The OS schedules them as ordinary ones, whatever class the caller has: above
+/// Batch, whose tasks wait for such a closure like all others.
+///
 /// The closure runs also if the handle is dropped. Inside it, the runtime is the current one:
 /// [`spawn`](crate::spawn()) and [`Handle::call_blocking`] work.
 ///

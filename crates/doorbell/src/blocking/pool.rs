@@ -19,6 +19,8 @@ use std::time::Duration;
 pub(crate) struct BlockingPlan {
     pub(crate) threads_max: usize,
     pub(crate) keep_alive: Duration,
+    /// The CPUs that threads may use; none if those that start them are not bound to fewer.
+    pub(crate) cpus: Vec<usize>,
 }
 
 impl Default for BlockingPlan {
@@ -26,6 +28,7 @@ impl Default for BlockingPlan {
         BlockingPlan {
             threads_max: 512,
             keep_alive: Duration::from_secs(10),
+            cpus: Vec::new(),
         }
     }
 }
@@ -221,6 +224,12 @@ impl<M: Machine> Pool<M> {
         };
         let handle = handle.clone();
         let body = move || {
+            let cpus = &leaving.pool.plan.cpus;
+            if !cpus.is_empty() {
+                // It begins on the CPUs of who starts it, which may be a lane's one. Where the mask has
+                // become smaller, it stays there.
+                let _ = M::bind_thread(cpus);
+            }
             let entered = ambient::enter_blocking(handle);
             leaving.pool.work();
             leaving.counted = false;
