@@ -1,0 +1,104 @@
+//! The scenarios of classes as a user runs them.
+
+use std::process::Command;
+
+use serde_json::Value;
+
+/// The report of a scenario, run once; `None` where the process may use one CPU only.
+fn report(arguments: &[&str]) -> Option<Value> {
+    let little = ["--quick", "--rounds", "1", "--json"];
+    let output = Command::new(env!("CARGO_BIN_EXE_doorbell"))
+        .arg("lab")
+        .args(arguments)
+        .args(little)
+        .output()
+        .expect("the program can be started");
+    let errors = String::from_utf8_lossy(&output.stderr);
+    if errors.contains("needs 2 CPUs") {
+        eprintln!("not tested here: {errors}");
+        return None;
+    }
+    assert!(output.status.success(), "{errors}");
+    Some(serde_json::from_slice(&output.stdout).expect("it is JSON"))
+}
+
+fn names(report: &Value) -> Vec<(&str, &str)> {
+    let rows = report["rows"].as_array().expect("rows are a list").iter();
+    rows.map(|row| {
+        let name = |key: &str| row[key].as_str().expect("it is a string");
+        (name("contestant"), name("variant"))
+    })
+    .collect()
+}
+
+/// Every row has these metrics, and none of them is negative.
+fn assert_metrics(report: &Value, metrics: &[&str]) {
+    for row in report["rows"].as_array().expect("rows are a list") {
+        for name in metrics {
+            let value = row["metrics"][name].as_f64();
+            assert!(value.is_some_and(|value| value >= 0.0), "{name} of {row}");
+        }
+    }
+}
+
+/// The first cells of the table of promises.
+fn promises(report: &Value) -> Vec<&str> {
+    let rows = report["tables"][0]["rows"].as_array();
+    let rows = rows.expect("there are promises").iter();
+    rows.map(|row| row[0].as_str().expect("it is a string"))
+        .collect()
+}
+
+#[test]
+fn ordinary_tasks_beside_batch_are_compared_with_a_bare_thread() {
+    let Some(report) = report(&["urgent", "--unprivileged", "--only", "beside Batch"]) else {
+        return;
+    };
+    let expected = [
+        (
+            "bare thread",
+            "SCHED_OTHER beside SCHED_IDLE, from a thread",
+        ),
+        ("doorbell", "class Fair beside Batch, from a thread"),
+    ];
+    assert_eq!(names(&report), expected);
+    let wanted = [
+        "p50_us",
+        "p99_us",
+        "p999_us",
+        "max_max_us",
+        "ratio_x",
+        "polls_per_s",
+    ];
+    assert_metrics(&report, &wanted);
+    assert_eq!(promises(&report), ["Fair beside Batch p99"]);
+}
+
+#[test]
+fn slices_are_compared_with_threads_that_asked_for_nothing() {
+    let Some(report) = report(&["urgent", "--slices", "--only", "plain beside nice"]) else {
+        return;
+    };
+    let expected = [
+        ("bare thread", "plain beside plain, from a thread"),
+        ("bare thread", "plain beside nice 10, from a thread"),
+    ];
+    assert_eq!(names(&report), expected);
+    assert_metrics(&report, &["p50_us", "p99_us", "ratio_x"]);
+    assert_eq!(report["tables"].as_array().map(Vec::len), Some(0));
+}
+
+#[test]
+fn a_stuck_core_is_compared_with_tokios() {
+    let Some(report) = report(&["stuck", "--only", "queue, other parked"]) else {
+        return;
+    };
+    let both = ["tokio", "doorbell"].map(|who| (who, "queue, other parked"));
+    assert_eq!(names(&report), both);
+    assert_metrics(&report, &["p50_us", "p99_us", "max_us", "ratio_x"]);
+    assert_eq!(promises(&report), ["p99 queue, other parked"]);
+    for row in report["rows"].as_array().expect("rows are a list") {
+        assert_eq!(row["metrics"]["early_count"], 0.0, "{row}");
+        assert_eq!(row["metrics"]["operations_count"], 40.0, "{row}");
+    }
+}
