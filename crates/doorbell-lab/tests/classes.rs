@@ -72,6 +72,16 @@ fn ordinary_tasks_beside_batch_are_compared_with_a_bare_thread() {
     ];
     assert_metrics(&report, &wanted);
     assert_eq!(promises(&report), ["Fair beside Batch p99"]);
+    // Where the limits give the privilege to everybody, it cannot be given up.
+    let limits = std::fs::read_to_string("/proc/self/limits").unwrap_or_default();
+    let of_priority = limits
+        .lines()
+        .find(|line| line.contains("realtime priority"));
+    if of_priority.is_some_and(|line| line.split_whitespace().nth(3) == Some("0")) {
+        let notes = report["notes"].as_array().expect("notes are a list").iter();
+        let mut notes = notes.filter_map(Value::as_str);
+        assert!(notes.any(|note| note.contains("doorbell info")), "{report}");
+    }
 }
 
 #[test]

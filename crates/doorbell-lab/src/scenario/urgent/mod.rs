@@ -245,7 +245,18 @@ pub fn reading() -> &'static [&'static str] {
 /// # Errors
 /// Any [`LabError`]: too few CPUs, a filter that leaves nobody, a contestant that fails.
 pub fn run(options: &Options) -> Result<Report, LabError> {
-    run_trials(plan(options, columns::conclude), options, contestants)
+    let mut report = run_trials(plan(options, columns::conclude), options, contestants)?;
+    report.notes.extend(refused(Want::First.is_given()));
+    Ok(report)
+}
+
+/// What the reader has to know where urgent lanes may not go first.
+fn refused(first: bool) -> Option<String> {
+    (!first).then(|| {
+        "SCHED_FIFO is refused, so urgent lanes have a slice of 100 us instead; `doorbell info` says why \
+         and what to do"
+            .to_owned()
+    })
 }
 
 /// Runs it for threads only: what slices and nice values do.
