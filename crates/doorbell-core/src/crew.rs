@@ -9,8 +9,9 @@ use crate::bell::Look;
 use crate::idle::{Alert, IdleSet, WorkSet};
 use crate::lane::Watchers;
 use crate::mailbox::Front;
+use crate::queue::RankOf;
 use crate::switches::SwitchWord;
-use crate::task::Local;
+use crate::task::{Local, TaskRef};
 use doorbell_machine::{Line, Machine, Ordering, Word};
 use std::cell::Cell;
 use std::ptr::NonNull;
@@ -18,6 +19,15 @@ use std::sync::Arc;
 
 /// How many shares a lane draws at once. Of three times as many it gives two thirds back.
 const STOCK: u64 = 256;
+
+/// In which turns a lane runs its tasks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Turns {
+    /// As they could run; pinned ones and others in turn.
+    ByArrival,
+    /// The highest [rank](Local::rank) first; equal ones as they could run.
+    ByRank,
+}
 
 /// The lanes of one runtime that share tasks.
 pub struct Crew<M: Machine> {
@@ -60,13 +70,15 @@ impl<M: Machine> Crew<M> {
         switches: &Arc<SwitchWord<M::Counter>>,
         distance: impl Fn(usize, usize) -> u32,
     ) -> Vec<FrontRef<M>> {
-        Self::watched(lanes, switches, None, distance)
+        Self::described(lanes, switches, Turns::ByArrival, None, distance)
     }
 
-    /// As [`Crew::new`], a crew of whose tasks something is recorded.
-    pub fn watched(
+    /// As [`Crew::new`], a crew whose lanes run their tasks in those turns, and of whose tasks
+    /// something may be recorded.
+    pub fn described(
         lanes: usize,
         switches: &Arc<SwitchWord<M::Counter>>,
+        turns: Turns,
         watchers: Option<Arc<Watchers<M>>>,
         distance: impl Fn(usize, usize) -> u32,
     ) -> Vec<FrontRef<M>> {
@@ -78,8 +90,12 @@ impl<M: Machine> Crew<M> {
             others.into_iter().map(|other| other as u32).collect()
         };
         let place = NonNull::from(Box::leak(Box::<Crew<M>>::new_uninit())).cast::<Crew<M>>();
+        let rank_of: Option<RankOf<M>> = match turns {
+            Turns::ByArrival => None,
+            Turns::ByRank => Some(TaskRef::rank_of),
+        };
         let fronts: Box<[Front<M>]> = (0..lanes)
-            .map(|lane| Front::new(Arc::clone(switches), place, lane))
+            .map(|lane| Front::new(Arc::clone(switches), place, lane, rank_of))
             .collect();
         let crew = Crew {
             shares: M::Line::new(|| M::U64::new(lanes as u64)),

@@ -3,9 +3,11 @@
 //! A node is part of what is posted (a call, a task), so posting allocates nothing.
 
 use crate::call::Returns;
+use crate::queue::{Order, Queue};
 use doorbell_machine::{Cell, Machine, Ordering, PtrWord};
 use std::marker::PhantomData;
 use std::ptr::NonNull;
+use std::sync::Arc;
 
 /// What a lane does with a node that it took: a call runs at once, a task joins the queue.
 ///
@@ -109,12 +111,14 @@ impl<M: Machine> Node<M> {
     }
 }
 
-/// A lane's own queue of tasks that are ready to run: first in, first out, no atomic
+/// A lane's own queue of tasks that are ready to run: first in, first out or by rank, no atomic
 /// operation but on its own thread.
 ///
 /// Not `Sync`: it belongs to the lane's thread.
 pub struct Ready<M: Machine> {
     ends: M::Cell<Ends<M>>,
+    /// Where they are sorted, if the lane's tasks are; `ends` only counts them then.
+    order: Option<Arc<Order<M>>>,
     /// Parcels that were delivered with what was taken, and go back to their owners.
     returns: Returns<M>,
     not_sync: PhantomData<std::cell::Cell<()>>,
@@ -140,6 +144,7 @@ impl<M: Machine> Default for Ready<M> {
                 tail: std::ptr::null_mut(),
                 len: 0,
             }),
+            order: None,
             returns: Returns::default(),
             not_sync: PhantomData,
         }
@@ -147,7 +152,16 @@ impl<M: Machine> Default for Ready<M> {
 }
 
 impl<M: Machine> Ready<M> {
-    /// Appends a node.
+    /// Those of the lane with that run queue: sorted if its other tasks are. Belongs to the lane's
+    /// thread.
+    pub(crate) fn beside(queue: &Queue<M>) -> Self {
+        Ready {
+            order: queue.order().cloned(),
+            ..Ready::default()
+        }
+    }
+
+    /// Appends a node; if they are sorted, behind all that are not below its rank.
     ///
     /// # Panics
     /// If the node is in a queue already: that would lose every node behind it.
@@ -163,6 +177,11 @@ impl<M: Machine> Ready<M> {
             // SAFETY: the queue is used by one thread, and no reference into it is held
             // across a call.
             let ends = unsafe { &mut *ends };
+            ends.len += 1;
+            if let Some(order) = &self.order {
+                // SAFETY: this is the thread of the lane, whose order it is.
+                return unsafe { order.push_pinned(node) };
+            }
             if ends.tail.is_null() {
                 ends.head = node.as_ptr();
             } else {
@@ -170,15 +189,22 @@ impl<M: Machine> Ready<M> {
                 unsafe { &*ends.tail }.set_next(node.as_ptr());
             }
             ends.tail = node.as_ptr();
-            ends.len += 1;
         });
     }
 
-    /// Takes the oldest node out.
+    /// Takes the first node out.
     pub fn pop(&self) -> Option<NonNull<Node<M>>> {
         self.ends.with_mut(|ends| {
             // SAFETY: as in `push`.
             let ends = unsafe { &mut *ends };
+            if let Some(order) = &self.order {
+                // SAFETY: as in `push`.
+                let node = unsafe { order.pop_pinned() }?;
+                ends.len -= 1;
+                // SAFETY: nodes in the queue are alive until popped.
+                unsafe { node.as_ref() }.leave();
+                return Some(node);
+            }
             let node = NonNull::new(ends.head)?;
             // SAFETY: nodes in the queue are alive until popped.
             let link = unsafe { node.as_ref() };
@@ -190,6 +216,12 @@ impl<M: Machine> Ready<M> {
             link.leave();
             Some(node)
         })
+    }
+
+    /// How its nodes and those of the lane's run queue are sorted, if they are.
+    #[inline]
+    pub(crate) fn order(&self) -> Option<&Order<M>> {
+        self.order.as_deref()
     }
 
     /// What goes back to those who posted it.

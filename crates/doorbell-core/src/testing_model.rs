@@ -79,6 +79,12 @@ impl Shows {
 /// A task lies where no lane that looks for work would look.
 const NOT_LISTED: Shows = Shows::Assertion("nobody would find the task");
 
+/// Two have one task.
+const TAKEN_TWICE: Shows = Shows::Assertion("taken twice");
+
+/// Nobody took it.
+const NODE_LOST: Shows = Shows::Assertion("a node was lost");
+
 /// The test that shows that a model notices the mutant, and how it shows.
 fn killer(bug: Bug) -> (&'static str, Shows) {
     use Shows::{Assertion as Says, Deadlock, Race};
@@ -110,8 +116,9 @@ fn killer(bug: Bug) -> (&'static str, Shows) {
         Bug::CallSleepSilently => ("call::loom::mutant_sleep_silently", Deadlock),
         Bug::CallDoneRelaxed => ("call::loom::mutant_done_relaxed", Race),
         Bug::CallTouchAfterDone => ("call::loom::mutant_touch_after_done", Race),
-        Bug::QueuePushRelaxed => ("queue::loom::mutant_push_relaxed", Says("a node was lost")),
-        Bug::QueueClaimBlind => ("queue::loom::mutant_claim_blind", Says("taken twice")),
+        Bug::QueuePushRelaxed => ("queue::loom::mutant_push_relaxed", NODE_LOST),
+        Bug::QueueClaimBlind => ("queue::loom::mutant_claim_blind", TAKEN_TWICE),
+        Bug::QueueSortBlind => ("queue::loom::mutant_sort_blind", TAKEN_TWICE),
         Bug::IdleNoAnnounceFence => ("idle::loom::mutant_no_announce_fence", Deadlock),
         Bug::IdleClaimBlind => ("idle::loom::mutant_claim_blind", Says("two wakers won")),
         Bug::IdleSentinelBlind => ("idle::loom::mutant_sentinel_blind", Says("two sentinels")),

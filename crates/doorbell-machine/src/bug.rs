@@ -75,6 +75,8 @@ pub enum Bug {
     QueuePushRelaxed,
     /// queue: a taker moves the head without comparing it.
     QueueClaimBlind,
+    /// queue: an owner that sorts takes all out without comparing.
+    QueueSortBlind,
     /// idle: the fence between a lane's bit and its last look for work is gone.
     IdleNoAnnounceFence,
     /// idle: a waker clears the bit by a load and a store.
@@ -89,7 +91,7 @@ pub enum Bug {
 
 impl Bug {
     /// All mutants, without [`Bug::None`].
-    pub const ALL: [Bug; 38] = [
+    pub const ALL: [Bug; 39] = [
         Bug::BellClearAfterTake,
         Bug::BellNoRecheck,
         Bug::BellAnnounceBlind,
@@ -123,6 +125,7 @@ impl Bug {
         Bug::RestNoWait,
         Bug::QueuePushRelaxed,
         Bug::QueueClaimBlind,
+        Bug::QueueSortBlind,
         Bug::IdleNoAnnounceFence,
         Bug::IdleClaimBlind,
         Bug::IdleSentinelBlind,

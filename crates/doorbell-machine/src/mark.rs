@@ -50,6 +50,8 @@ marks! {
     QueueBacklog,
     /// queue: the owner took part of the backlog into its ring.
     QueueRefill,
+    /// queue: an urgent task went in front of others.
+    QueueSorted,
     /// queue: two takers met, and one tried again.
     QueueMet,
     /// queue: a thief took the backlog of a lane.

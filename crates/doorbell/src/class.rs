@@ -41,9 +41,13 @@ impl Class {
     /// What a task is unless told otherwise.
     pub const FAIR: Class = Class(1);
 
-    /// An urgent class. The number says how urgent among such tasks; so far it is only told
-    /// ([`current_class`]) and handed on to children, and urgent tasks of one core run in the order in
-    /// which they could run.
+    /// An urgent class. The number says how urgent among such tasks: of those that could run on a core,
+    /// pinned to it or not, the highest number runs next, and equal ones run in the order in which they
+    /// could. What becomes ready during a poll of another urgent task waits for the end of that poll,
+    /// whatever the numbers are: keep such polls short. Idle cores take over the most urgent that waits
+    /// elsewhere, one at a time; the numbers of two tasks on two cores are not compared.
+    ///
+    /// With a [paused clock](crate::Builder::start_paused) the number orders nothing.
     ///
     /// # Panics
     /// If the number is not one of 1 to 99; in a constant that is an error of the compiler's.

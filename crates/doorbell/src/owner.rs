@@ -8,7 +8,7 @@ use crate::handle::Handle;
 use crate::room::Rooms;
 use crate::rt::{FAIR, Late, Plan, Rt, crew_of, paused_clock, watch_of_threads_ns};
 use async_lock::Mutex;
-use doorbell_core::crew::FrontRef;
+use doorbell_core::crew::{FrontRef, Turns};
 use doorbell_core::lane::{IdlePolicy, LaneConfig, LaneShared};
 use doorbell_core::switches::SwitchWord;
 use doorbell_core::wheel::Clock;
@@ -33,7 +33,7 @@ impl<M: Machine> Owner<M> {
     pub(crate) fn start(plan: &Plan) -> Result<Self, ThreadError> {
         let switches = Arc::new(SwitchWord::new(plan.switches));
         let topology = M::topology();
-        let fronts = crew_of::<M>(plan, &topology, &switches);
+        let fronts = crew_of::<M>(plan, &topology, &switches, Turns::ByArrival);
         let rested = plan.paused.then(|| Arc::new(Event::new()));
         let clock = Arc::new(match &rested {
             Some(rested) => paused_clock(fronts[0].clone(), Arc::clone(rested)),
@@ -54,8 +54,13 @@ impl<M: Machine> Owner<M> {
         let mut classes = vec![class(ClassKind::Fair, &fair, true)];
         if !plan.paused {
             // An urgent lane never spins, and one below the others has no CPU to burn.
-            classes.extend([ClassKind::Rt, ClassKind::Batch].map(|kind| {
-                let lanes = lanes(IdlePolicy::Park, crew_of::<M>(plan, &topology, &switches));
+            let classes_beside = [
+                (ClassKind::Rt, Turns::ByRank),
+                (ClassKind::Batch, Turns::ByArrival),
+            ];
+            classes.extend(classes_beside.map(|(kind, turns)| {
+                let fronts = crew_of::<M>(plan, &topology, &switches, turns);
+                let lanes = lanes(IdlePolicy::Park, fronts);
                 class(kind, &lanes, false)
             }));
         }

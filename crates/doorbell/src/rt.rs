@@ -14,7 +14,7 @@ use doorbell_core::call::{
     Drawn, ErasedCall, Gone, ManyTable, Pool as Parcels, RawMany, Room, Run, SPIN_NS, launch_many,
     wait_for,
 };
-use doorbell_core::crew::{Crew, FrontRef};
+use doorbell_core::crew::{Crew, FrontRef, Turns};
 use doorbell_core::lane::{IdlePolicy, Lane, LaneShared, WatchPlan, Watchers};
 use doorbell_core::offline::{PutBack, TakenOff};
 use doorbell_core::switches::SwitchWord;
@@ -81,10 +81,11 @@ pub(crate) fn crew_of<M: Machine>(
     plan: &Plan,
     topology: &Topology,
     switches: &Arc<SwitchWord<M::Counter>>,
+    turns: Turns,
 ) -> Vec<FrontRef<M>> {
     let watchers = (!plan.watch.is_nothing())
         .then(|| Arc::new(Watchers::new(plan.watch.clone(), plan.cpus.len())));
-    Crew::watched(plan.cpus.len(), switches, watchers, |one, other| {
+    Crew::described(plan.cpus.len(), switches, turns, watchers, |one, other| {
         distance(topology, plan.cpus[one], plan.cpus[other])
     })
 }

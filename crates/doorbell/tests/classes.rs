@@ -315,3 +315,98 @@ fn urgent_lanes_are_there_before_any_batch_lane() {
     // What a Batch lane starts would stay below everybody.
     assert_ne!(urgent.unwrap().got(), Some(Policy::Idle));
 }
+
+/// Tasks that run in one order: each notes its number.
+type Ran = Arc<std::sync::Mutex<Vec<(u8, u32)>>>;
+
+/// Spawns one that notes its class and number; pinned to core 0, if so.
+fn spawn_noting(handle: &doorbell::Handle, ran: &Ran, (class, number): (u8, u32), pinned: bool) {
+    let (ran, task) = (Arc::clone(ran), handle.task().class(Class::rt(class)));
+    let task = if pinned { task.on(0) } else { task };
+    drop(task.spawn(async move { ran.lock().unwrap().push((class, number)) }));
+}
+
+/// Runs `hold` inside a poll of an urgent task of the only core, and tells what ran after it.
+fn ran_behind(hold: impl FnOnce(&doorbell::Handle, &Ran) + Send + 'static) -> Vec<(u8, u32)> {
+    let (runtime, ran) = (runtime(1), Ran::default());
+    let (handle, noted) = (runtime.handle().clone(), Arc::clone(&ran));
+    let holds = runtime.task().class(Class::rt(1)).spawn(async move {
+        hold(&handle, &noted);
+        // The least urgent, and the last: what is behind it in the queue has a lower class or none.
+        doorbell::yield_now().await;
+    });
+    runtime.block_on(holds).unwrap();
+    std::mem::take(&mut *ran.lock().unwrap())
+}
+
+/// By class, the highest first, and for each as they came.
+fn in_order(mut tasks: Vec<(u8, u32)>) -> Vec<(u8, u32)> {
+    tasks.sort_by_key(|(class, number)| (std::cmp::Reverse(*class), *number));
+    tasks
+}
+
+const MIXED: [u8; 12] = [50, 2, 99, 50, 7, 2, 98, 50, 99, 3, 7, 2];
+
+#[test]
+fn the_most_urgent_of_a_lane_runs_next() {
+    let tasks: Vec<(u8, u32)> = MIXED.into_iter().zip(0..).collect();
+    for pinned in [|_| false, |_| true, |number: u32| number.is_multiple_of(3)] {
+        let theirs = tasks.clone();
+        let ran = ran_behind(move |handle, ran| {
+            for task in theirs {
+                spawn_noting(handle, ran, task, pinned(task.1));
+            }
+        });
+        assert_eq!(ran, in_order(tasks.clone()));
+    }
+}
+
+#[test]
+fn more_urgent_tasks_than_a_ring_holds_run_in_order() {
+    let classes = MIXED.into_iter().cycle().take(1_000);
+    let tasks: Vec<(u8, u32)> = classes.zip(0..).collect();
+    let theirs = tasks.clone();
+    let ran = ran_behind(move |handle, ran| {
+        for task in theirs {
+            spawn_noting(handle, ran, task, false);
+        }
+    });
+    assert_eq!(ran, in_order(tasks));
+}
+
+#[test]
+fn what_comes_from_outside_during_a_poll_runs_in_order_after_it() {
+    let tasks: Vec<(u8, u32)> = MIXED.into_iter().zip(0..).collect();
+    for pinned in [false, true] {
+        let theirs = tasks.clone();
+        let ran = ran_behind(move |handle, ran| {
+            // Before those below: less urgent than most of them.
+            (100..110).for_each(|number| spawn_noting(handle, ran, (5, number), !pinned));
+            let (handle, ran) = (handle.clone(), Arc::clone(ran));
+            let outside = std::thread::spawn(move || {
+                for task in theirs {
+                    spawn_noting(&handle, &ran, task, pinned);
+                }
+            });
+            outside.join().unwrap();
+        });
+        let here = (100..110).map(|number| (5, number));
+        assert_eq!(ran, in_order(here.chain(tasks.clone()).collect()));
+    }
+}
+
+#[test]
+fn an_urgent_task_goes_in_front_at_the_end_of_each_poll() {
+    let ran = ran_behind(|handle, ran| {
+        // Each of these spawns a more urgent one in its poll.
+        for number in 0..5 {
+            let (again, noted) = (handle.clone(), Arc::clone(ran));
+            drop(handle.task().class(Class::rt(20)).spawn(async move {
+                noted.lock().unwrap().push((20, number));
+                spawn_noting(&again, &noted, (30, number), number == 2);
+            }));
+        }
+    });
+    let expected = (0..5).flat_map(|number| [(20, number), (30, number)]);
+    assert!(ran.iter().copied().eq(expected), "{ran:?}");
+}

@@ -22,7 +22,7 @@ pub use long_polls::LongPoll;
 pub use watchers::{LaneTimes, WatchPlan, Watchers};
 
 use crate::bell::{Announced, LaneState};
-use crate::crew::FrontRef;
+use crate::crew::{FrontRef, Turns};
 use crate::idle::Seen;
 use crate::mailbox::Served;
 use crate::switches::SwitchWord;
@@ -39,6 +39,9 @@ const POLLS_PER_PASS: usize = 64;
 
 /// How many tasks run at most between two looks at the clock, if there are timers.
 const POLLS_PER_CLOCK: usize = 8;
+
+/// The same where tasks have ranks: what a timer wakes may be more urgent than what runs next.
+const POLLS_PER_CLOCK_BY_RANK: usize = 1;
 
 /// How long a watching lane looks at its own line only, before it looks for work at the others:
 /// what is over in less time disturbs nobody.
@@ -272,11 +275,15 @@ impl<M: Machine> Lane<M> {
     /// Runs ready tasks, at most so many that a pass is due; what is posted meanwhile is taken
     /// between two polls.
     fn run_ready(&self) {
+        let polls_per_clock = match self.local.turns() {
+            Turns::ByArrival => POLLS_PER_CLOCK,
+            Turns::ByRank => POLLS_PER_CLOCK_BY_RANK,
+        };
         for poll in 1..=POLLS_PER_PASS {
             if !self.local.run_one() {
                 return;
             }
-            if poll % POLLS_PER_CLOCK == 0 {
+            if poll % polls_per_clock == 0 {
                 self.expire();
             }
             self.shared.tally.polls.add_owned(1);

@@ -6,7 +6,7 @@ use crate::bell::{Bell, Kick, LaneState, Look, Notified, Signals};
 use crate::crew::Crew;
 use crate::node::{Node, Ready};
 use crate::offline::OffWord;
-use crate::queue::{Chain, Queue};
+use crate::queue::{Chain, Queue, RankOf};
 use crate::switches::{PostRules, SwitchWord};
 use crate::wheel::Lend;
 use doorbell_machine::{Bug, Counter, Line, Machine, Mark, Ordering, Watched, Word};
@@ -101,8 +101,10 @@ impl<M: Machine> Front<M> {
         switches: Arc<SwitchWord<M::Counter>>,
         crew: NonNull<Crew<M>>,
         lane: usize,
+        rank_of: Option<RankOf<M>>,
     ) -> Self {
         use doorbell_machine::Seat as _;
+        let capacity = M::RING_CAPACITY;
         Front {
             shared: M::Line::new(|| Shared {
                 bell: Bell::default(),
@@ -113,7 +115,7 @@ impl<M: Machine> Front<M> {
             switches,
             counts: M::Line::new(FrontCounts::default),
             next_global_ns: M::Line::new(|| M::U64::new(u64::MAX)),
-            queue: Queue::new(M::RING_CAPACITY),
+            queue: rank_of.map_or_else(|| Queue::new(capacity), |of| Queue::ordered(capacity, of)),
             pulse: M::Line::new(Pulse::default),
             lend: M::Line::new(Lend::default),
             crew,

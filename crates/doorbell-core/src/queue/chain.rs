@@ -18,7 +18,7 @@ pub(crate) struct Chain<M: Machine> {
 impl<M: Machine> Chain<M> {
     /// # Safety
     /// The node is alive, queued, and nobody else's; so are all that are put into the chain.
-    unsafe fn one(node: NonNull<Node<M>>) -> Self {
+    pub(super) unsafe fn one(node: NonNull<Node<M>>) -> Self {
         // SAFETY: the caller's promise.
         unsafe { node.as_ref() }.set_next(node.as_ptr());
         Chain { last: node }
@@ -41,13 +41,34 @@ impl<M: Machine> Chain<M> {
     }
 
     /// Appends another.
-    fn append(self, other: Chain<M>) -> Self {
+    pub(super) fn append(self, other: Chain<M>) -> Self {
         let (first, second) = (self.first(), other.first());
         // SAFETY: nodes of a chain are alive and its holder's.
         unsafe { self.last.as_ref() }.set_next(second.as_ptr());
         // SAFETY: as above.
         unsafe { other.last.as_ref() }.set_next(first.as_ptr());
         other
+    }
+
+    /// Puts a node behind another one of the chain.
+    ///
+    /// # Safety
+    /// As for [`Chain::one`]; `before` is of the chain.
+    pub(super) unsafe fn insert_behind(
+        self,
+        before: NonNull<Node<M>>,
+        node: NonNull<Node<M>>,
+    ) -> Self {
+        // SAFETY: nodes of a chain are alive and its holder's.
+        let link = unsafe { before.as_ref() };
+        // SAFETY: the caller's promise.
+        unsafe { node.as_ref() }.set_next(link.next());
+        link.set_next(node.as_ptr());
+        if before == self.last {
+            Chain { last: node }
+        } else {
+            self
+        }
     }
 
     /// Takes the first node out; the rest, if there is one.
@@ -93,7 +114,7 @@ impl<M: Machine> Backlog<M> {
 
     /// Puts a chain into the empty word. Only the owner: others only take, so it stays empty
     /// between the owner's look and this.
-    fn put(&self, chain: &Chain<M>) {
+    pub(super) fn put(&self, chain: &Chain<M>) {
         // ORDER: Release pairs with the Acquire of `take`. A read-modify-write, for the pusher's
         // fence_recheck behind it.
         self.0.swap(chain.last.as_ptr(), Ordering::Release);

@@ -3,11 +3,13 @@
 // What a model counts with std's locks is not part of it and orders nothing in it.
 #![allow(clippy::disallowed_types, clippy::disallowed_methods)]
 
-use super::tests::{Taken, Thing};
+use super::tests::{Taken, Thing, content};
 use super::{Greed, Queue, Share};
+use crate::node::Node;
 use crate::testing::model::{check, mutant};
 use ::loom::thread;
 use doorbell_machine::{Loom, Machine};
+use std::ptr::NonNull;
 use std::sync::Arc;
 
 /// The owner pushes so many and pops what is left, while another lane steals once. Every node is
@@ -105,4 +107,58 @@ fn mutant_push_relaxed() {
 #[test]
 fn mutant_claim_blind() {
     mutant!(QueueClaimBlind, one);
+}
+
+/// Each thing is more urgent than those before.
+unsafe fn rising<M: Machine>(node: NonNull<Node<M>>) -> u8 {
+    // SAFETY: passed on.
+    unsafe { content(node) as u8 }
+}
+
+/// As [`owner_and_thief`], of an ordered queue, in which each node is more urgent than those before:
+/// the owner takes all out and puts it back, while a thief takes one.
+fn sorted<const BUG: u8>(count: u64, greed: Greed) {
+    let capacity = <Loom<BUG> as Machine>::RING_CAPACITY;
+    let queue = Arc::new(Queue::<Loom<BUG>>::ordered(capacity, rising));
+    let taken = Taken::default();
+    let (victim, theirs) = (Arc::clone(&queue), taken.clone());
+    let thief = thread::spawn(move || {
+        let own = Queue::<Loom<BUG>>::ordered(<Loom<BUG> as Machine>::RING_CAPACITY, rising);
+        // SAFETY: `own` is this thread's, and `victim` is not.
+        if let Some(loot) = unsafe { victim.steal_into(&own, greed) } {
+            theirs.take(loot.first);
+        }
+        theirs.drain(&own);
+    });
+    for entry in 0..count {
+        // SAFETY: this thread is the owner; a thing lives until it is taken.
+        unsafe { queue.push(Thing::boxed(entry), Share::Surplus) };
+    }
+    taken.drain(&queue);
+    thief.join().unwrap();
+    taken.drain(&queue);
+    taken.assert_all::<Loom<BUG>>(count);
+}
+
+fn sorted_two<const BUG: u8>() {
+    sorted::<BUG>(2, Greed::One);
+}
+
+fn sorted_over_a_backlog<const BUG: u8>() {
+    sorted::<BUG>(4, Greed::Half);
+}
+
+#[test]
+fn q3_what_the_owner_sorts_is_lost_to_nobody() {
+    check(sorted_two::<0>);
+}
+
+#[test]
+fn q3_a_full_ring_is_sorted_beside_a_thief() {
+    check(sorted_over_a_backlog::<0>);
+}
+
+#[test]
+fn mutant_sort_blind() {
+    mutant!(QueueSortBlind, sorted_two);
 }

@@ -4,22 +4,29 @@
 //! |---|---|
 //! | `ring.rs` | the bounded part, without which nothing is fast |
 //! | `chain.rs` | the backlog: whatever does not fit into the ring |
+//! | `order.rs` | tasks by rank, for crews that ask for it |
+//! | `levels.rs` | where each rank ends in the backlog |
 
 mod chain;
+mod levels;
 #[cfg(test)]
 mod loom;
+mod order;
 mod ring;
 #[cfg(test)]
 mod tests;
 
 pub(crate) use chain::Chain;
+pub(crate) use order::{Order, RankOf};
 
 use crate::node::Node;
 use chain::Backlog;
 use doorbell_machine::{Line, Machine, Mark};
+use order::Refilled;
 pub use ring::Share;
 use ring::{Ring, SHARED_LEN};
 use std::ptr::NonNull;
+use std::sync::Arc;
 
 /// Whether a queue of that length has work for one more lane than its own.
 #[inline(always)]
@@ -30,13 +37,16 @@ pub fn is_shareable(len: u64) -> bool {
 /// How much of a ring a refill from the backlog fills.
 const REFILL_PART: u64 = 2;
 
-/// The run queue of one lane: its owner pushes and pops, first in, first out; others steal.
+/// The run queue of one lane: its owner pushes and pops, first in, first out or by rank; others
+/// steal.
 ///
 /// What the owner does, only the owner's thread may do: such functions are unsafe.
 pub struct Queue<M: Machine> {
     ring: Ring<M>,
     backlog: M::Line<Backlog<M>>,
     capacity: u64,
+    /// `None` if it is first in, first out.
+    order: Option<Arc<Order<M>>>,
 }
 
 impl<M: Machine> std::fmt::Debug for Queue<M> {
@@ -76,11 +86,27 @@ pub struct Loot<M: Machine> {
 impl<M: Machine> Queue<M> {
     /// An empty queue whose ring holds `capacity` nodes, a power of two; it grows beyond that.
     pub fn new(capacity: usize) -> Self {
+        Self::with(capacity, None)
+    }
+
+    fn with(capacity: usize, order: Option<Arc<Order<M>>>) -> Self {
         Queue {
-            ring: Ring::new(capacity),
+            ring: Ring::new(capacity, order.is_some()),
             backlog: M::Line::new(Backlog::default),
             capacity: capacity as u64,
+            order,
         }
+    }
+
+    /// As [`Queue::new`], a queue in which the highest rank is first, and equal ones are as they
+    /// came; a thief takes one at a time.
+    pub(crate) fn ordered(capacity: usize, rank_of: RankOf<M>) -> Self {
+        Self::with(capacity, Some(Arc::new(Order::new(capacity, rank_of))))
+    }
+
+    /// What its owner knows of its order, if it has one.
+    pub(crate) fn order(&self) -> Option<&Arc<Order<M>>> {
+        self.order.as_ref()
     }
 
     /// Appends a node. Returns how many there are then, about; what does not fit into the ring
@@ -114,6 +140,19 @@ impl<M: Machine> Queue<M> {
                 return len;
             }
         }
+        // SAFETY: passed on.
+        unsafe { self.push_aside(node, share) }
+    }
+
+    /// Appends a node that the ring has no room for, or that has to find its place first.
+    ///
+    /// # Safety
+    /// As for [`Queue::push`].
+    unsafe fn push_aside(&self, node: NonNull<Node<M>>, share: Share) -> u64 {
+        if let Some(order) = &self.order {
+            // SAFETY: passed on.
+            return unsafe { order.push(&self.ring, &self.backlog, node, share) };
+        }
         M::mark(Mark::QueueBacklog);
         // SAFETY: passed on.
         unsafe { self.backlog.push(node) };
@@ -126,13 +165,13 @@ impl<M: Machine> Queue<M> {
     /// As for [`Queue::push`], for all nodes of the chain, which are marked as queued.
     pub(crate) unsafe fn push_chain(&self, chain: Chain<M>) {
         let mut rest = Some(chain);
-        while self.backlog.is_empty() {
+        while self.order.is_some() || self.backlog.is_empty() {
             let Some(chain) = rest.take() else { return };
             let (first, others) = chain.pop();
             // SAFETY: passed on.
             if unsafe { self.ring.push(first, Share::Surplus) }.is_err() {
                 // SAFETY: as above.
-                unsafe { self.backlog.push(first) };
+                unsafe { self.push_aside(first, Share::Surplus) };
             }
             rest = others;
         }
@@ -158,12 +197,44 @@ impl<M: Machine> Queue<M> {
         Some(node)
     }
 
+    /// As [`Queue::pop`], unless a pinned task of an ordered queue comes first, or there is no other.
+    ///
+    /// # Safety
+    /// Only the owner.
+    pub(crate) unsafe fn pop_unless_pinned(&self, order: &Order<M>) -> Option<NonNull<Node<M>>> {
+        loop {
+            let (head, tail) = self.ring.ends();
+            if head == tail {
+                // SAFETY: passed on.
+                match unsafe { order.refill(&self.ring, &self.backlog) } {
+                    Refilled::Some => continue,
+                    Refilled::Nothing => return None,
+                }
+            }
+            // SAFETY: passed on.
+            if unsafe { order.pinned_is_first(head) } {
+                return None;
+            }
+            // A thief may have come first; then by what is there now.
+            // SAFETY: passed on; there was one at that position.
+            if let Some(node) = unsafe { self.ring.pop_at(head) } {
+                // SAFETY: taken out, so it is the caller's, and alive.
+                unsafe { node.as_ref() }.leave();
+                return Some(node);
+            }
+        }
+    }
+
     /// Moves some of the backlog to the empty ring; returns the oldest.
     ///
     /// # Safety
     /// Only the owner.
     #[inline]
     unsafe fn refill(&self) -> Option<NonNull<Node<M>>> {
+        if let Some(order) = &self.order {
+            // SAFETY: passed on.
+            return unsafe { self.refill_sorted(order) };
+        }
         let chain = self.backlog.take()?;
         M::mark(Mark::QueueRefill);
         let (first, mut rest) = chain.pop();
@@ -177,6 +248,20 @@ impl<M: Machine> Queue<M> {
         }
         self.backlog.put_back(rest);
         Some(first)
+    }
+
+    /// # Safety
+    /// Only the owner.
+    unsafe fn refill_sorted(&self, order: &Order<M>) -> Option<NonNull<Node<M>>> {
+        // Thieves may have taken all that was put into the ring.
+        // SAFETY: passed on.
+        while unsafe { order.refill(&self.ring, &self.backlog) } == Refilled::Some {
+            // SAFETY: passed on.
+            if let Some(node) = unsafe { self.ring.pop() } {
+                return Some(node);
+            }
+        }
+        None
     }
 
     /// How many nodes can be taken, about; a backlog counts as one more.
@@ -194,15 +279,20 @@ impl<M: Machine> Queue<M> {
     /// Takes from this queue, another lane's, into the caller's own.
     ///
     /// # Safety
-    /// The caller is the owner of `own`, which is empty unless `greed` says otherwise, and is not
-    /// the owner of this one.
+    /// The caller is the owner of `own`, which is empty unless `greed` says otherwise, and ordered
+    /// if this one is, and is not the owner of this one.
     pub unsafe fn steal_into(&self, own: &Queue<M>, greed: Greed) -> Option<Loot<M>> {
         // A lane with a backlog is not about to run dry.
         let spares_last = greed == Greed::Half && self.backlog.is_empty();
-        let how_many = |found: u64| match greed {
-            Greed::Single => 1,
-            _ if spares_last => found / 2,
-            _ => found.div_ceil(2),
+        // What is less urgent than the first stays where it may come before what comes later.
+        let most = if self.order.is_some() { 1 } else { u64::MAX };
+        let how_many = |found: u64| {
+            let some = match greed {
+                Greed::Single => 1,
+                _ if spares_last => found / 2,
+                _ => found.div_ceil(2),
+            };
+            some.min(most)
         };
         // SAFETY: passed on.
         if let Some(stolen) = unsafe { self.ring.steal_into(&own.ring, how_many) } {
@@ -216,14 +306,21 @@ impl<M: Machine> Queue<M> {
         let chain = self.backlog.take()?;
         M::mark(Mark::QueueBacklogStolen);
         // SAFETY: passed on.
-        Some(unsafe { own.take_over(chain) })
+        unsafe { own.take_over(chain) }
     }
 
-    /// Makes a chain the caller's; returns its first node.
+    /// Makes a chain the caller's; returns its first node, unless other thieves took all.
     ///
     /// # Safety
     /// As for [`Queue::push`], for all nodes of the chain, which are marked as queued.
-    pub(crate) unsafe fn take_over(&self, chain: Chain<M>) -> Loot<M> {
+    pub(crate) unsafe fn take_over(&self, chain: Chain<M>) -> Option<Loot<M>> {
+        if self.order.is_some() {
+            // SAFETY: passed on.
+            unsafe { self.push_chain(chain) };
+            // SAFETY: passed on.
+            let first = unsafe { self.pop() };
+            return first.map(|first| Loot { first, count: 1 });
+        }
         let (first, rest) = chain.pop();
         if let Some(rest) = rest {
             // SAFETY: passed on.
@@ -231,6 +328,6 @@ impl<M: Machine> Queue<M> {
         }
         // SAFETY: taken out, so it is the caller's, and alive.
         unsafe { first.as_ref() }.leave();
-        Loot { first, count: 1 }
+        Some(Loot { first, count: 1 })
     }
 }

@@ -25,6 +25,8 @@ pub(super) struct Ring<M: Machine> {
     head: M::Line<M::U64>,
     tail: M::Line<M::U64>,
     slots: Box<[M::Ptr<Node<M>>]>,
+    /// For how many nodes [`Ring::push`] has room: none if pushes have to ask for their place first.
+    room: u64,
 }
 
 // SAFETY: the pointers in the slots are handed from owner to taker by `head` and `tail`.
@@ -37,8 +39,9 @@ unsafe impl<M: Machine> Send for Ring<M> {}
 pub(super) struct Full;
 
 impl<M: Machine> Ring<M> {
-    /// An empty ring with room for `capacity` nodes, a power of two.
-    pub(super) fn new(capacity: usize) -> Self {
+    /// An empty ring with slots for `capacity` nodes, a power of two. If it is `ordered`,
+    /// [`Ring::push`] always finds it full: so pushes to others need not ask what it is.
+    pub(super) fn new(capacity: usize, ordered: bool) -> Self {
         assert!(
             capacity.is_power_of_two(),
             "a ring's capacity is a power of two"
@@ -49,6 +52,7 @@ impl<M: Machine> Ring<M> {
             slots: (0..capacity)
                 .map(|_| M::Ptr::new(std::ptr::null_mut()))
                 .collect(),
+            room: if ordered { 0 } else { capacity as u64 },
         }
     }
 
@@ -79,34 +83,119 @@ impl<M: Machine> Ring<M> {
     ///
     /// # Safety
     /// Only the owner; the node stays alive and in place until it is taken out.
-    #[inline]
+    #[inline(always)]
     pub(super) unsafe fn push(&self, node: NonNull<Node<M>>, share: Share) -> Result<u64, Full> {
+        // SAFETY: passed on.
+        unsafe { self.push_within(node, share, self.room) }
+    }
+
+    /// As [`Ring::push`], if there are less than `room` in it, which is at most its capacity.
+    ///
+    /// # Safety
+    /// As for [`Ring::push`].
+    #[inline(always)]
+    pub(super) unsafe fn push_within(
+        &self,
+        node: NonNull<Node<M>>,
+        share: Share,
+        room: u64,
+    ) -> Result<u64, Full> {
         // ORDER: Relaxed; only the owner writes it.
         let tail = self.tail.load(Ordering::Relaxed);
         // ORDER: Acquire pairs with the Release of a thief's `claim`: it has read the slot
         // that is overwritten now.
         let head = self.head.load(Ordering::Acquire);
-        if tail - head >= self.capacity() {
+        if tail - head >= room {
             return Err(Full);
         }
-        // ORDER: Relaxed; published by the store of the tail.
-        self.slot(tail).store(node.as_ptr(), Ordering::Relaxed);
+        self.write(tail, node.as_ptr());
+        let len = tail + 1 - head;
+        // SAFETY: passed on; the slot was written above.
+        unsafe { self.publish(tail, 1, len, share) };
+        Ok(len)
+    }
+
+    /// Makes the nodes in the slots from `tail` on part of the ring, which has `len` then.
+    ///
+    /// # Safety
+    /// Only the owner, whose tail that is; so many slots were written, and there was room.
+    #[inline(always)]
+    pub(super) unsafe fn publish(&self, tail: u64, count: u64, len: u64, share: Share) {
         let order = if M::BUG.is(Bug::QueuePushRelaxed) {
             Ordering::Relaxed
         } else {
             Ordering::Release
         };
-        let len = tail + 1 - head;
         if len < SHARED_LEN && share == Share::Surplus {
             // ORDER: Release pairs with the Acquire of a thief's load of the tail: it sees slot
             // and node.
-            self.tail.store(tail + 1, order);
+            self.tail.store(tail + count, order);
         } else {
             // ORDER: as above, and a read-modify-write, behind which the pusher's fence_recheck
             // stands: there is something for others now.
-            self.tail.swap(tail + 1, order);
+            self.tail.swap(tail + count, order);
         }
-        Ok(len)
+    }
+
+    /// What lies in the slot of a position. Only the owner, of one that was published and not
+    /// overwritten since.
+    #[inline(always)]
+    pub(super) fn read(&self, at: u64) -> *mut Node<M> {
+        // ORDER: Relaxed; the owner wrote it itself.
+        self.slot(at).load(Ordering::Relaxed)
+    }
+
+    /// Writes the slot of a position that is not published yet. Only the owner.
+    #[inline(always)]
+    pub(super) fn write(&self, at: u64, node: *mut Node<M>) {
+        // ORDER: Relaxed; published by the store of the tail.
+        self.slot(at).store(node, Ordering::Relaxed);
+    }
+
+    /// From which position to which there are nodes, as its owner sees it: there may be less.
+    #[inline]
+    pub(super) fn ends(&self) -> (u64, u64) {
+        // ORDER: Relaxed; an exchange in `claim` decides.
+        let head = self.head.load(Ordering::Relaxed);
+        // ORDER: Relaxed; only the owner writes it.
+        (head, self.tail.load(Ordering::Relaxed))
+    }
+
+    /// Takes all nodes out, which lie in the slots of the positions from the first to before the
+    /// second; that is the owner's tail.
+    ///
+    /// # Safety
+    /// Only the owner.
+    pub(super) unsafe fn take_all(&self) -> (u64, u64) {
+        let (mut head, tail) = self.ends();
+        if M::BUG.is(Bug::QueueSortBlind) {
+            // ORDER: the mutant; a thief may have taken some of them.
+            self.head.store(tail, Ordering::Release);
+            return (head, tail);
+        }
+        while head != tail {
+            match self.claim(head, tail - head) {
+                Ok(()) => break,
+                Err(now) => {
+                    M::mark(Mark::QueueMet);
+                    head = now;
+                }
+            }
+        }
+        (head, tail)
+    }
+
+    /// Takes the node at that position out, if it is the oldest.
+    ///
+    /// # Safety
+    /// Only the owner, and there is one.
+    pub(super) unsafe fn pop_at(&self, head: u64) -> Option<NonNull<Node<M>>> {
+        let node = self.read(head);
+        if self.claim(head, 1).is_err() {
+            M::mark(Mark::QueueMet);
+            return None;
+        }
+        NonNull::new(node)
     }
 
     /// Takes the oldest node out.
@@ -120,8 +209,7 @@ impl<M: Machine> Ring<M> {
         // ORDER: Relaxed; the exchange in `claim` decides.
         let mut head = self.head.load(Ordering::Relaxed);
         while head != tail {
-            // ORDER: Relaxed; the owner wrote it itself.
-            let node = self.slot(head).load(Ordering::Relaxed);
+            let node = self.read(head);
             match self.claim(head, 1) {
                 Ok(()) => return NonNull::new(node),
                 Err(now) => {
@@ -180,8 +268,7 @@ impl<M: Machine> Ring<M> {
         for i in 1..count {
             // ORDER: Relaxed; as above.
             let node = self.slot(head + i).load(Ordering::Relaxed);
-            // ORDER: Relaxed; published by the tail below.
-            thief.slot(at + i - 1).store(node, Ordering::Relaxed);
+            thief.write(at + i - 1, node);
         }
         self.claim(head, count).ok()?;
         if count == found {

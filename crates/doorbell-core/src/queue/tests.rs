@@ -3,6 +3,8 @@
 // Tests of a protocol compare it with locks that the checkers do not see.
 #![allow(clippy::disallowed_types, clippy::disallowed_methods)]
 
+mod order;
+
 use super::{Greed, Queue, Share};
 use crate::node::{Node, Ready};
 use doorbell_machine::{Cell, Host, Machine};
@@ -34,7 +36,7 @@ impl<M: Machine> Thing<M> {
         NonNull::from(Box::leak(thing)).cast()
     }
 
-    fn unboxed(node: NonNull<Node<M>>) -> u64 {
+    pub(super) fn unboxed(node: NonNull<Node<M>>) -> u64 {
         // SAFETY: `boxed` leaked it, and it was taken out of its queue.
         let thing = unsafe { Box::from_raw(node.cast::<Thing<M>>().as_ptr()) };
         assert!(
@@ -44,6 +46,15 @@ impl<M: Machine> Thing<M> {
         // SAFETY: the thing is this thread's now.
         thing.content.with(|content| unsafe { *content })
     }
+}
+
+/// # Safety
+/// The node is that of a thing which is the caller's.
+pub(super) unsafe fn content<M: Machine>(node: NonNull<Node<M>>) -> u64 {
+    // SAFETY: passed on.
+    let thing = unsafe { node.cast::<Thing<M>>().as_ref() };
+    // SAFETY: as above.
+    thing.content.with(|content| unsafe { *content })
 }
 
 /// What was taken: freed only at the end, so that a node that is taken twice is still there. A
@@ -57,10 +68,8 @@ impl Taken {
         let address = node.as_ptr().expose_provenance();
         let twice = taken.iter().any(|(it, _)| *it == address);
         assert!(!twice, "a node was taken twice");
-        // SAFETY: it is not freed before all are taken.
-        let thing = unsafe { node.cast::<Thing<M>>().as_ref() };
-        // SAFETY: the thing is the taker's.
-        let entry = thing.content.with(|content| unsafe { *content });
+        // SAFETY: the thing is the taker's, and not freed before all are taken.
+        let entry = unsafe { content(node) };
         taken.push((address, entry));
     }
 

@@ -168,6 +168,16 @@ impl<M: Machine> TaskRef<M> {
         TaskRef(node.cast())
     }
 
+    /// The rank of the task with that node.
+    ///
+    /// # Safety
+    /// `node` is that of a task that is alive.
+    pub(crate) unsafe fn rank_of(node: NonNull<Node<M>>) -> u8 {
+        // SAFETY: passed on.
+        let task = unsafe { TaskRef::<M>::from_node(node) };
+        task.header().rank
+    }
+
     /// # Safety
     /// `raw` came from [`TaskRef::as_raw`] of a task that is alive.
     pub(super) unsafe fn from_raw(raw: *const ()) -> Self {

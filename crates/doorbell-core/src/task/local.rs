@@ -70,8 +70,8 @@ impl<M: Machine> Local<M> {
         Local {
             stock: Stock::new(&front),
             wheel: Wheel::new(clock.now_ns(), front.clone()),
+            ready: Ready::beside(front.queue()),
             front,
-            ready: Ready::default(),
             stolen: Cell::new(None),
             pinned_next: Cell::new(false),
             off: Cell::new(false),
@@ -250,7 +250,7 @@ impl<M: Machine> Local<M> {
         len
     }
 
-    fn push_chain(&self, chain: Chain<M>) {
+    pub(super) fn push_chain(&self, chain: Chain<M>) {
         // SAFETY: this lane owns its front's queue, and the chain is of tasks for it.
         unsafe { self.front.queue().push_chain(chain) };
         self.list();
@@ -365,6 +365,9 @@ impl<M: Machine> Local<M> {
     /// Takes tasks from another lane of the crew, also from its inbox if `inbox`, to be run next.
     /// Returns how many. Only while this lane has nothing to run, or with [`Greed::Single`].
     pub fn steal(&self, victim: &Front<M>, greed: Greed, inbox: bool) -> Option<u64> {
+        if self.ready.order().is_some() {
+            return self.steal_by_rank(victim, greed, inbox);
+        }
         if self.stolen.get().is_some() {
             return None;
         }
@@ -378,7 +381,7 @@ impl<M: Machine> Local<M> {
                 return None;
             };
             // SAFETY: this lane owns its queue, and the chain is of tasks that may run anywhere.
-            let loot = unsafe { own.take_over(chain) };
+            let loot = unsafe { own.take_over(chain) }?;
             Some(Loot { count: len, ..loot })
         });
         loot.map(|Loot { first, count }| {
@@ -426,7 +429,7 @@ impl<M: Machine> Local<M> {
         is_shareable(len) || (len > 0 && (self.stolen.get().is_some() || !self.ready.is_empty()))
     }
 
-    /// Takes the next task out: pinned ones and others in turn, each oldest first.
+    /// Takes the next task out: by rank, or pinned ones and others in turn, each oldest first.
     #[inline]
     fn next(&self) -> Option<NonNull<Node<M>>> {
         if let Some(stolen) = self.stolen.take() {
@@ -436,6 +439,9 @@ impl<M: Machine> Local<M> {
         let pop = || unsafe { self.front.queue().pop() };
         if self.ready.is_empty() {
             return pop();
+        }
+        if let Some(order) = self.ready.order() {
+            return self.next_by_rank(order);
         }
         if self.pinned_next.replace(!self.pinned_next.get()) {
             self.ready.pop()

@@ -16,6 +16,7 @@
 //! | `owed.rs` | references of the task under poll, counted when its poll ends |
 
 mod body;
+mod by_rank;
 mod cell;
 mod error;
 mod extras;

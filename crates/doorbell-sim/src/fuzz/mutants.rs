@@ -111,6 +111,7 @@ pub const MUTANTS: &[Mutant] = mutants![
     RestNoWait: Sc,
     QueuePushRelaxed: Sc,
     QueueClaimBlind: Sc,
+    QueueSortBlind: Sc,
     IdleNoAnnounceFence: not_here FENCE,
     IdleClaimBlind: Sc,
     IdleSentinelBlind: Sc,

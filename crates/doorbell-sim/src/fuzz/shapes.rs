@@ -6,10 +6,10 @@ use super::{Setup, Shape};
 use crate::scenario::{self, OWN_CPUS};
 
 /// The shapes that are fuzzed.
-pub const SHAPES: [Shape; 6] = shapes::<0>();
+pub const SHAPES: [Shape; 7] = shapes::<0>();
 
 /// The same on a machine with the mutant of this number.
-pub(super) const fn shapes<const BUG: u8>() -> [Shape; 6] {
+pub(super) const fn shapes<const BUG: u8>() -> [Shape; 7] {
     [
         Shape {
             name: "two-lanes",
@@ -41,6 +41,11 @@ pub(super) const fn shapes<const BUG: u8>() -> [Shape; 6] {
             about: "everything, while the lanes end",
             run: ends::<BUG>,
         },
+        Shape {
+            name: "ranked",
+            about: "everything, with tasks of several ranks in lanes that sort them",
+            run: ranked::<BUG>,
+        },
     ]
 }
 
@@ -66,6 +71,10 @@ fn paused<const BUG: u8>(setup: &Setup, sink: Option<Sink>) -> Result<Outcome, R
 
 fn ends<const BUG: u8>(setup: &Setup, sink: Option<Sink>) -> Result<Outcome, RunError> {
     run::<BUG>(scenario::Shape::ends(), setup, sink)
+}
+
+fn ranked<const BUG: u8>(setup: &Setup, sink: Option<Sink>) -> Result<Outcome, RunError> {
+    run::<BUG>(scenario::Shape::ranked(), setup, sink)
 }
 
 /// A scenario with a lane on each of the setup's cores, and the more threads around them the more

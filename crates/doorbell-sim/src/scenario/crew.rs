@@ -2,11 +2,11 @@
 
 use super::ledger::Ledger;
 use doorbell_core::call::{Many, ManyCall, blocking, launch_many, wait_for};
-use doorbell_core::crew::{Crew, FrontRef};
+use doorbell_core::crew::{Crew, FrontRef, Turns};
 use doorbell_core::lane::{IdlePolicy, Lane, LaneConfig, LaneCounts, LaneShared};
 use doorbell_core::mailbox::Front;
 use doorbell_core::switches::{SwitchWord, Switches};
-use doorbell_core::task::{BodyVtable, Join, Kind, launch, write_body};
+use doorbell_core::task::{BodyVtable, Join, Kind, launch_described, write_body};
 use doorbell_core::wait::block_on_inside;
 use doorbell_core::wheel::{AtRest, Clock};
 use doorbell_machine::sim::{self, SimCounter, SimThread};
@@ -21,6 +21,7 @@ pub(super) struct CrewConfig {
     pub(super) switches: Switches,
     /// Their clock stands still until nothing is left to do.
     pub(super) paused: bool,
+    pub(super) turns: Turns,
 }
 
 /// The lanes of a run: lane `n` is the thread on CPU `n`.
@@ -29,10 +30,13 @@ pub(super) struct Lanes<const BUG: u8> {
     shared: Vec<Arc<LaneShared<Sim<BUG>>>>,
     pub(super) ledger: Arc<Ledger>,
     pub(super) clock: Arc<Clock<Sim<BUG>>>,
+    turns: Turns,
     /// Each front has a share.
     switches: Arc<SwitchWord<SimCounter>>,
 }
 
+/// How many ranks tasks have where that matters.
+const RANKS: u64 = 5;
 /// How long after one lane the next is asked to end, at most.
 const CLOSE_APART_NS: u64 = 60_000;
 /// By when a lane that was rung is awake, mostly.
@@ -55,7 +59,7 @@ impl<const BUG: u8> Lanes<BUG> {
             (a, b) if a.node == b.node => 2,
             _ => 3,
         };
-        let fronts = Crew::new(config.lanes, &switches, distance);
+        let fronts = Crew::described(config.lanes, &switches, config.turns, None, distance);
         let clock = Arc::new(if config.paused {
             let told = Arc::clone(&ledger);
             Clock::paused(fronts[0].clone(), move || {
@@ -87,6 +91,7 @@ impl<const BUG: u8> Lanes<BUG> {
             shared,
             ledger,
             clock,
+            turns: config.turns,
             switches,
         };
         Ok((Arc::new(lanes), threads))
@@ -148,10 +153,14 @@ impl<const BUG: u8> Lanes<BUG> {
         F::Output: Send,
     {
         let vtable = BodyVtable::of::<F>();
+        let rank = match self.turns {
+            Turns::ByArrival => 0,
+            Turns::ByRank => (sim::random() % RANKS) as u8,
+        };
         // SAFETY: the body written is of the table's type and Send, and so is its output, which
         // is the one that the handle is typed with.
         unsafe {
-            launch(self.front(lane).clone(), kind, vtable, |body| {
+            launch_described(self.front(lane).clone(), kind, rank, None, vtable, |body| {
                 write_body(body, future);
             })
             .typed()

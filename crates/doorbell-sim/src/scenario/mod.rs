@@ -112,6 +112,7 @@ fn play<const BUG: u8>(shape: &Shape, plan: &Plan, ledger: Arc<Ledger>) -> Resul
         idle: plan.idle,
         switches: plan.switches,
         paused: shape.paused,
+        turns: shape.turns,
     };
     let (lanes, threads): (Arc<Lanes<BUG>>, Threads) = Lanes::start(config, ledger)?;
     let stop = Arc::new(SimCounter::default());

@@ -1,6 +1,7 @@
 //! The shape of a scenario, and what the seed makes of it.
 
 use super::Repertoire;
+use doorbell_core::crew::Turns;
 use doorbell_core::lane::IdlePolicy;
 use doorbell_core::switches::{CallCoalesce, IdleNotify, Switches};
 use doorbell_machine::sim::{Config, Fault, Faults, MachineSpec, Memory, Planned, Range, Seats};
@@ -34,6 +35,8 @@ pub struct Shape {
     pub paused: bool,
     /// Whether the lanes end while programs still run.
     pub ends: bool,
+    /// In which turns the lanes run their tasks: if by rank, tasks have several.
+    pub turns: Turns,
     /// The machine. It has a CPU for every lane. Where it has none for all other threads and two
     /// more, they share those of the lanes.
     pub machine: MachineSpec,
@@ -72,6 +75,7 @@ impl Shape {
             races: true,
             paused: false,
             ends: false,
+            turns: Turns::ByArrival,
             machine: MachineSpec {
                 sockets: 1,
                 llc_groups_per_socket: cpus.div_ceil(8),
@@ -160,6 +164,15 @@ impl Shape {
             memory: Memory::Tso,
             ends: true,
             ..Shape::new("ends", 3, 3)
+        }
+    }
+
+    /// Everything, with faults, among lanes that run the most urgent task first.
+    #[must_use]
+    pub fn ranked() -> Self {
+        Shape {
+            turns: Turns::ByRank,
+            ..Shape::new("ranked", 3, 3)
         }
     }
 

@@ -1,6 +1,7 @@
 //! The scenarios under their oracles.
 
 use super::{Shape, run};
+use doorbell_core::crew::Turns;
 
 /// Runs seeds twice each; says which failed, and how.
 fn check(shape: &Shape, seeds: std::ops::Range<u64>) {
@@ -51,6 +52,16 @@ fn paused() {
 #[test]
 fn ends() {
     check(&Shape::ends(), 0..200);
+}
+
+#[test]
+fn ranked() {
+    check(&Shape::ranked(), 0..200);
+    let conserving = Shape {
+        turns: Turns::ByRank,
+        ..Shape::conserving()
+    };
+    check(&conserving, 0..200);
 }
 
 /// A lane that announced its park, was rung, and then found a timer due, counted neither a park nor

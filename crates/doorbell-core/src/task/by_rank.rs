@@ -1,0 +1,55 @@
+//! A lane that runs the highest rank first: what it takes next, and from others.
+
+use super::local::Local;
+use crate::crew::Turns;
+use crate::mailbox::Front;
+use crate::node::Node;
+use crate::queue::{Greed, Order, Share};
+use doorbell_machine::Machine;
+use std::ptr::NonNull;
+
+impl<M: Machine> Local<M> {
+    /// In which turns this lane runs its tasks.
+    #[inline]
+    pub fn turns(&self) -> Turns {
+        match self.ready().order() {
+            None => Turns::ByArrival,
+            Some(_) => Turns::ByRank,
+        }
+    }
+
+    /// Takes the next task out, where pinned ones wait too.
+    #[inline(never)]
+    pub(super) fn next_by_rank(&self, order: &Order<M>) -> Option<NonNull<Node<M>>> {
+        // SAFETY: this lane owns its front's queue, whose order that is.
+        let movable = unsafe { self.front().queue().pop_unless_pinned(order) };
+        movable.or_else(|| self.ready().pop())
+    }
+
+    /// As [`Local::steal`]: the most urgent that the victim shows. It goes to this lane's own queue,
+    /// where what comes before it runs may still go in front of it.
+    pub(super) fn steal_by_rank(
+        &self,
+        victim: &Front<M>,
+        greed: Greed,
+        inbox: bool,
+    ) -> Option<u64> {
+        let own = self.front().queue();
+        let mut count = 0;
+        // SAFETY: this lane owns its own queue and not the victim's; both are of one crew.
+        if let Some(loot) = unsafe { victim.queue().steal_into(own, greed) } {
+            count += loot.count;
+            // SAFETY: taken out, so it is this lane's, alive until it has run.
+            unsafe { own.push(loot.first, Share::Surplus) };
+        }
+        // Not in order with the queue: one there may be more urgent.
+        if let Some((chain, len)) = inbox.then(|| victim.take_inbox()).flatten() {
+            count += len;
+            self.push_chain(chain);
+        }
+        (count > 0).then(|| {
+            self.list();
+            count
+        })
+    }
+}
