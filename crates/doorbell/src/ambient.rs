@@ -59,6 +59,9 @@ pub(crate) trait Ambient: std::fmt::Debug + Send + Sync {
     /// The rank of what the lane that the caller is runs now.
     fn current_rank(&self) -> u8;
 
+    /// Says what that is, for a call.
+    fn set_current_rank(&self, rank: u8);
+
     /// Whether the poll that the caller is in may complete one more ready operation; always on a
     /// thread that is no lane of this runtime.
     fn has_budget(&self) -> bool;
@@ -97,11 +100,16 @@ pub(crate) trait Ambient: std::fmt::Debug + Send + Sync {
         write: &mut dyn FnMut(*mut u8),
     ) -> RawJoin;
 
-    /// Calls and waits.
+    /// Calls the lane of those classes, which have begun, and waits.
     ///
     /// # Safety
     /// As for [`doorbell_core::call::wait_for`].
-    unsafe fn call_blocking(&self, core: usize, call: &ErasedCall) -> Result<(), Gone>;
+    unsafe fn call_blocking(
+        &self,
+        core: usize,
+        lanes: ClassKind,
+        call: &ErasedCall,
+    ) -> Result<(), Gone>;
 
     /// Draws a parcel for a closure that nobody will wait for. `None` if there is no such core, if
     /// it is off, or if its mailbox has a limit, which is to be heeded.

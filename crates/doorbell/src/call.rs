@@ -3,7 +3,7 @@
 use crate::handle::Handle;
 use crate::room::Place;
 use crate::task::launch;
-use crate::{Class, CoreId, JoinError, Payload, ambient};
+use crate::{Class, ClassKind, CoreId, JoinError, Payload, ambient};
 use async_lock::Semaphore;
 use doorbell_core::call::{self as core_call, CallFailed, ErasedCall};
 use doorbell_core::task::{Join, Kind, Once};
@@ -35,6 +35,16 @@ pub enum CallError {
     CoreOffline {
         /// The core asked for.
         core: CoreId,
+    },
+    /// The lanes of the call's class were not started. The closure did not run.
+    #[error(
+        "the OS did not start or bind the threads of class {class} ({kind}); raise the limit on threads (ulimit -u, pids.max), look at the affinity mask, or use fewer cores or another class"
+    )]
+    NoLanes {
+        /// The class asked for.
+        class: Class,
+        /// What the OS said.
+        kind: std::io::ErrorKind,
     },
     /// As many calls wait for the core as its mailbox has room for. The closure did not run.
     #[error(
@@ -103,6 +113,13 @@ impl<R> std::fmt::Debug for State<R> {
 
 impl<R> Unpin for Call<R> {}
 
+impl<R> Call<R> {
+    /// One that was not posted.
+    pub(crate) fn refused(error: CallError) -> Self {
+        Call(State::Refused(Some(error)))
+    }
+}
+
 impl<R: Send + 'static> Call<R> {
     /// Lets the call run without anybody waiting for it, also if it has to wait for room first. Its
     /// result is dropped where it ran.
@@ -151,7 +168,8 @@ impl<R> Drop for Call<R> {
     }
 }
 
-/// Runs a closure on the lane of a core of the current runtime.
+/// Runs a closure on the lane of a core of the current runtime: its lane of class Fair, whoever
+/// calls. [`call`](crate::call()) asks for another class.
 ///
 /// It is posted at once, unless the core's mailbox has a
 /// [limit](crate::Builder::mailbox_limit) and is full, and runs as soon as the poll that the core may be in has ended, before
@@ -223,7 +241,7 @@ where
 {
     let core = match check(handle, core) {
         Ok(core) => core,
-        Err(error) => return Call(State::Refused(Some(error))),
+        Err(error) => return Call::refused(error),
     };
     match handle.inner().room(core) {
         None => Call(State::Posted(launch(
@@ -330,8 +348,23 @@ where
     }
     // The place is kept until the closure has run.
     let _place = waited;
+    wait_on(handle, core, ClassKind::Fair, f)
+}
+
+/// Runs a closure on the lane of those classes, which have begun, and blocks; whatever room there is.
+/// The caller is no lane.
+pub(crate) fn wait_on<F, R>(
+    handle: &Handle,
+    core: usize,
+    lanes: ClassKind,
+    f: F,
+) -> Result<R, CallError>
+where
+    F: FnOnce() -> R + Send,
+    R: Send,
+{
     // SAFETY: closure and result are Send, and the caller is no lane.
-    let post = |call: ErasedCall| unsafe { handle.inner().call_blocking(core, &call) };
+    let post = |call: ErasedCall| unsafe { handle.inner().call_blocking(core, lanes, &call) };
     // SAFETY: `call_blocking` is `wait_for`, and keeps nothing.
     let done = unsafe { core_call::blocking(f, post) };
     done.map_err(|failed| match failed {

@@ -60,7 +60,7 @@ fn results<R>(outcomes: Vec<Outcome<R>>) -> ManyResults<R> {
 }
 
 /// Runs a closure once on the lane of each of these cores of the current runtime, on all of them
-/// at the same time.
+/// at the same time: their lanes of class Fair, whoever calls.
 ///
 /// Every call runs as one of [`call_on`](crate::call_on()) would, also that of the core that the
 /// caller is on; a core is rung only if it sleeps, once. All are posted at once, and share the
@@ -102,7 +102,8 @@ where
     })
 }
 
-/// Runs a closure once on every core of the current runtime that is on; see [`call_many`].
+/// Runs a closure once on every core of the current runtime that is on, on its lane of class Fair; see
+/// [`call_many`].
 ///
 /// ```
 /// # #[doorbell::main(cores = 2)]

@@ -1,5 +1,6 @@
 //! Cores taken off and put back while the runtime runs.
 
+use crate::class_lanes::Opened;
 use crate::handle::Handle;
 use crate::task::launch;
 use crate::{Class, ClassKind, CoreId, ThreadError};
@@ -122,7 +123,20 @@ impl Handle {
     }
 
     /// The lanes of a class have begun: those of cores that are off are to do what was set.
-    pub(crate) fn follow_opened(&self, kind: ClassKind) {
+    /// Starts the lanes of a class, if they were not.
+    ///
+    /// # Errors
+    /// What the OS said if a thread of theirs was not started.
+    pub(crate) fn open_class(&self, class: Class) -> Result<(), std::io::ErrorKind> {
+        let opened = self.inner().open(class.kind());
+        match opened.map_err(|error| error.kind())? {
+            Opened::Now => self.follow_opened(class.kind()),
+            Opened::Before => {}
+        }
+        Ok(())
+    }
+
+    fn follow_opened(&self, kind: ClassKind) {
         for core in (0..self.cores()).filter(|core| !self.inner().is_on(*core)) {
             drop(self.follow(core, Class::any_of(kind)));
         }

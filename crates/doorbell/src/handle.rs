@@ -2,6 +2,7 @@
 
 use crate::ambient::{self, Ambient};
 use crate::call::{self, Call, CallError};
+use crate::call_class::CallBuilder;
 use crate::call_many::{self, CallMany, ManyResults};
 use crate::core_state::online;
 use crate::metrics::Metrics;
@@ -131,7 +132,13 @@ impl Handle {
         TaskBuilder::of(self.clone())
     }
 
-    /// Runs a closure on the lane of a core; see [`call_on`](crate::call_on()).
+    /// A call to be described before it is made, as to a lane of another class than Fair; see
+    /// [`call`](crate::call()).
+    pub fn call(&self) -> CallBuilder {
+        CallBuilder::of(self.clone())
+    }
+
+    /// Runs a closure on the Fair lane of a core; see [`call_on`](crate::call_on()).
     pub fn call_on<F, R>(&self, core: impl Into<CoreId>, f: F) -> Call<R>
     where
         F: FnOnce() -> R + Send + 'static,
@@ -140,7 +147,7 @@ impl Handle {
         call::post(self, core.into(), f)
     }
 
-    /// Runs a closure on the lane of a core, soon; nobody waits for it. See
+    /// Runs a closure on the Fair lane of a core, soon; nobody waits for it. See
     /// [`post_on`](crate::post_on()).
     ///
     /// The nodes that it takes belong to the calling thread, and are used again once the core
@@ -259,7 +266,7 @@ impl Handle {
         call::try_post(self, core.into(), f)
     }
 
-    /// Runs a closure on the lane of a core and blocks until it has run. For threads that are
+    /// Runs a closure on the Fair lane of a core and blocks until it has run. For threads that are
     /// no lane. The closure may borrow from the caller.
     ///
     /// The thread spins for up to 50 µs, then it parks. If the lane watches, no syscall is

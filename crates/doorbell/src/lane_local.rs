@@ -12,6 +12,10 @@ use std::ptr::NonNull;
 /// A value is made when its lane first uses it, and dropped on its lane when that ends. It need be
 /// neither `Send` nor `Sync`.
 ///
+/// The lanes that a core has for other classes have values of their own: [`call_on`](crate::call_on())
+/// and [`call_all`](crate::call_all()) reach those of the Fair lanes, whoever calls, and
+/// [`call`](crate::call()) those of another class.
+///
 /// ```
 /// use std::cell::Cell;
 ///

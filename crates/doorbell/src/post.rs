@@ -6,7 +6,8 @@ use crate::call::{CallError, check, place};
 use crate::handle::Handle;
 use doorbell_core::call::{Gone, posting};
 
-/// Runs a closure on the lane of a core of the current runtime, soon; nobody waits for it.
+/// Runs a closure on the lane of a core of the current runtime, soon; nobody waits for it. That is its
+/// lane of class Fair, whoever posts.
 ///
 /// It runs when a call would ([`call_on`](crate::call_on())), in order with the calls of the
 /// same task or thread to that core, and before the runtime ends. Nothing is allocated for a

@@ -284,6 +284,14 @@ impl<M: Machine> Ambient for Rt<M> {
         Local::<M>::with_current(|local| local.map_or(Class::FAIR.rank(), Local::rank))
     }
 
+    fn set_current_rank(&self, rank: u8) {
+        Local::<M>::with_current(|local| {
+            if let Some(local) = local {
+                local.set_rank(rank);
+            }
+        });
+    }
+
     fn has_budget(&self) -> bool {
         Local::<M>::with_current(|local| local.is_none_or(Local::has_budget))
     }
@@ -366,9 +374,14 @@ impl<M: Machine> Ambient for Rt<M> {
         unsafe { launch_described(front, Kind::Pinned, rank, None, vtable, write) }
     }
 
-    unsafe fn call_blocking(&self, core: usize, call: &ErasedCall) -> Result<(), Gone> {
+    unsafe fn call_blocking(
+        &self,
+        core: usize,
+        lanes: ClassKind,
+        call: &ErasedCall,
+    ) -> Result<(), Gone> {
         // SAFETY: passed on from the caller.
-        unsafe { wait_for(self.lanes[core].front(), call) }
+        unsafe { wait_for(self.lanes_for(lanes)[core].front(), call) }
     }
 
     fn draw(&self, core: usize, room: Room, limit: Limit) -> Option<Drawn> {

@@ -1,6 +1,5 @@
 //! Spawning and joining tasks.
 
-use crate::class_lanes::Opened;
 use crate::handle::Handle;
 use crate::{Class, CoreId, JoinError, TaskId, ambient};
 use doorbell_core::task::{BodyVtable, Join, Kind, Name, Phase, write_body};
@@ -198,16 +197,10 @@ impl TaskBuilder {
                 _ => Class::FAIR,
             })
         });
-        let opened = self.handle.inner().open(class.kind());
-        match opened {
-            Ok(Opened::Now) => self.handle.follow_opened(class.kind()),
-            Ok(Opened::Before) => {}
-            Err(error) => {
-                let kind = error.kind();
-                return Err(SpawnError::NoLanes { class, kind });
-            }
+        match self.handle.open_class(class) {
+            Ok(()) => Ok(class),
+            Err(kind) => Err(SpawnError::NoLanes { class, kind }),
         }
-        Ok(class)
     }
 
     fn any_core(&self) -> usize {

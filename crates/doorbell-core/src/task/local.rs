@@ -169,13 +169,15 @@ impl<M: Machine> Local<M> {
         self.live.set(self.live.get().wrapping_add_signed(change));
     }
 
-    /// The rank that the task under poll was launched with: a number of the launcher's.
+    /// The rank that the task under poll was launched with, or that a call has
+    /// [set](Local::set_rank) since: a number of the launcher's.
     #[inline]
     pub fn rank(&self) -> u8 {
         self.rank.get()
     }
 
-    pub(super) fn set_rank(&self, rank: u8) {
+    /// Says which rank a call has that runs now.
+    pub fn set_rank(&self, rank: u8) {
         self.rank.set(rank);
     }
 

@@ -1,0 +1,137 @@
+//! Calls of a class: a closure run on the lane of a core that a class has there.
+
+use crate::call::{self, Call, CallError};
+use crate::handle::Handle;
+use crate::{Class, ClassKind, CoreId, ambient};
+
+/// A call of the current runtime, to be described before it is made.
+///
+/// [`call_on`](crate::call_on()) runs its closure on the Fair lane of a core, where it waits for the
+/// poll that the lane may be in. An urgent call waits for polls of other urgent work only:
+///
+/// ```
+/// use doorbell::Class;
+///
+/// # #[doorbell::main(cores = 2)]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let there = doorbell::call().class(Class::rt(50)).on(1, doorbell::current_core).await?;
+/// assert_eq!(there, Some(doorbell::CoreId::new(1)));
+/// # Ok(())
+/// # }
+/// ```
+///
+/// # Panics
+/// If there is no runtime on this thread; [`Handle::call`] works anywhere.
+#[track_caller]
+pub fn call() -> CallBuilder {
+    CallBuilder::of(Handle::current())
+}
+
+/// A call that is not made yet: see [`call`].
+#[must_use = "nothing is called before `on` is"]
+#[derive(Clone, Debug)]
+pub struct CallBuilder {
+    handle: Handle,
+    class: Class,
+}
+
+impl CallBuilder {
+    pub(crate) fn of(handle: Handle) -> Self {
+        CallBuilder {
+            handle,
+            class: Class::FAIR,
+        }
+    }
+
+    /// Has the closure run on the lane that this class has on the core. Unless told, it is
+    /// [`Class::FAIR`], whatever the class of the caller is.
+    ///
+    /// The lanes of a class begin with its first task or call. Inside the closure
+    /// [`current_class`](crate::current_class()) is this class, and what it spawns inherits it. The
+    /// values of [`lane_local!`](crate::lane_local) are those of that lane. A call runs before the
+    /// tasks that wait there, also before more urgent ones, in order with the other calls of the same
+    /// task or thread to that lane; so it should be short.
+    ///
+    /// With a [paused clock](crate::Builder::start_paused) the calls of all classes run on the Fair
+    /// lanes.
+    pub fn class(mut self, class: Class) -> Self {
+        self.class = class;
+        self
+    }
+
+    /// Posts the call at once, to be awaited: as [`call_on`](crate::call_on()) does. A
+    /// [limit](crate::Builder::mailbox_limit) of mailboxes is one of the Fair lanes: calls of other
+    /// classes do not wait for room, and take none.
+    ///
+    /// # Errors
+    /// Awaiting it returns the errors of [`call_on`](crate::call_on()), and [`CallError::NoLanes`] if
+    /// the OS did not start the lanes of the class. Without a result the closure was dropped here.
+    pub fn on<F, R>(self, core: impl Into<CoreId>, f: F) -> Call<R>
+    where
+        F: FnOnce() -> R + Send + 'static,
+        R: Send + 'static,
+    {
+        let core = core.into();
+        if self.class.kind() == ClassKind::Fair {
+            return call::post(&self.handle, core, f);
+        }
+        match self.check(core) {
+            Ok(number) => call::post_to_class(&self.handle, number, self.class, self.urged(f)),
+            Err(error) => Call::refused(error),
+        }
+    }
+
+    /// Makes the call and blocks until it has run: as [`Handle::call_blocking`] does. For threads that
+    /// are no lane. The closure may borrow from the caller.
+    ///
+    /// ```
+    /// use doorbell::Class;
+    ///
+    /// let runtime = doorbell::Builder::new().cores(1).build()?;
+    /// let class = runtime.call().class(Class::rt(9)).on_blocking(0, doorbell::current_class)?;
+    /// assert_eq!(class, Some(Class::rt(9)));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// Those of [`Handle::call_blocking`], and [`CallError::NoLanes`].
+    pub fn on_blocking<F, R>(self, core: impl Into<CoreId>, f: F) -> Result<R, CallError>
+    where
+        F: FnOnce() -> R + Send,
+        R: Send,
+    {
+        let core = core.into();
+        if self.class.kind() == ClassKind::Fair {
+            return call::blocking(&self.handle, core, f);
+        }
+        if ambient::on_a_lane() {
+            call::check(&self.handle, core)?;
+            return Err(CallError::InsideLane);
+        }
+        let number = self.check(core)?;
+        call::wait_on(&self.handle, number, self.class.kind(), self.urged(f))
+    }
+
+    /// The core is there, and so are the lanes of the class.
+    fn check(&self, core: CoreId) -> Result<usize, CallError> {
+        let number = call::check(&self.handle, core)?;
+        let class = self.class;
+        match self.handle.open_class(class) {
+            Ok(()) => Ok(number),
+            Err(kind) => Err(CallError::NoLanes { class, kind }),
+        }
+    }
+
+    /// The closure, with the number of its class known where it runs.
+    fn urged<R, F: FnOnce() -> R>(&self, f: F) -> impl FnOnce() -> R + use<R, F> {
+        let rank = self.class.rank();
+        move || {
+            ambient::with_lane(|lane| {
+                if let Some(lane) = lane {
+                    lane.handle().inner().set_current_rank(rank);
+                }
+            });
+            f()
+        }
+    }
+}
