@@ -3,6 +3,7 @@
 use crate::blocking::BlockingPlan;
 use crate::owner::Owner;
 use crate::rt::Plan;
+use crate::rt_budget::RtBudget;
 use crate::runtime::Runtime;
 use crate::watch_plan::Watching;
 use crate::{SwitchError, Switches, room};
@@ -98,6 +99,18 @@ pub enum BuildError {
         /// The priority asked for.
         asked: u8,
     },
+    /// A budget that is no share of a CPU.
+    #[error("urgent lanes cannot run {share} of their time; give them more than 0 and at most 1")]
+    RtBudget {
+        /// The share asked for.
+        share: f64,
+    },
+    /// A period that is too short to rest in, or too long.
+    #[error("the budget of urgent lanes cannot be for {period:?}; give it a period of 1 ms to 1 s")]
+    RtPeriod {
+        /// The period asked for.
+        period: Duration,
+    },
     /// The environment variable `DOORBELL_SWITCHES` could not be read.
     #[error("{SWITCHES_VARIABLE} is wrong: {0}")]
     Switches(#[from] SwitchError),
@@ -152,6 +165,7 @@ pub struct Builder {
     pub(crate) watch: Watching,
     paused: bool,
     rt_priority: u8,
+    pub(crate) rt_budget: RtBudget,
 }
 
 /// How an idle lane waits for work: see [`Builder::idle`].
@@ -188,6 +202,7 @@ impl Default for Builder {
             watch: Watching::default(),
             paused: false,
             rt_priority: RT_PRIORITY,
+            rt_budget: RtBudget::default(),
         }
     }
 }
@@ -355,6 +370,7 @@ impl Builder {
             policy_refused: self.watch.policy_refused,
             paused: self.paused,
             rt_priority: self.rt_priority,
+            rt_budget: self.rt_budget.check()?,
         };
         Ok(Runtime::of(Owner::start(&plan)?))
     }

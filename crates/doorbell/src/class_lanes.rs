@@ -104,6 +104,13 @@ pub(crate) struct Obtained {
     refused: Option<io::ErrorKind>,
 }
 
+impl Obtained {
+    /// Whether it runs before all threads that share the CPU, for as long as it wants to.
+    pub(crate) fn is_fifo(&self) -> bool {
+        matches!(self.got, Some(Policy::Fifo { .. }))
+    }
+}
+
 /// Has the OS schedule the calling thread as the lane of a class, as well as it lets; says what
 /// came of it.
 pub(crate) fn obtain<M: Machine>(kind: ClassKind, rt_priority: u8) -> Obtained {

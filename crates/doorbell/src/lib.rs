@@ -79,6 +79,7 @@ mod poll_times;
 mod post;
 mod room;
 mod rt;
+mod rt_budget;
 mod runtime;
 mod scope;
 pub mod sync;

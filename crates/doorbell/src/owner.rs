@@ -79,6 +79,7 @@ impl<M: Machine> Owner<M> {
             classes,
             switching: Mutex::new(()),
             fifo_priority: plan.rt_priority,
+            fifo_budget: plan.rt_budget,
             name: plan.name.clone(),
             me: Weak::clone(me),
             switches,

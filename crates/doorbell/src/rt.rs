@@ -15,7 +15,7 @@ use doorbell_core::call::{
     wait_for,
 };
 use doorbell_core::crew::{Crew, FrontRef, Turns};
-use doorbell_core::lane::{IdlePolicy, Lane, LaneShared, WatchPlan, Watchers};
+use doorbell_core::lane::{IdlePolicy, Lane, LaneShared, RunBudget, WatchPlan, Watchers};
 use doorbell_core::offline::{PutBack, TakenOff};
 use doorbell_core::switches::SwitchWord;
 use doorbell_core::task::{
@@ -47,6 +47,8 @@ pub(crate) struct Plan {
     pub(crate) paused: bool,
     /// The priority of the lanes of the urgent classes.
     pub(crate) rt_priority: u8,
+    /// For how long they run of a period.
+    pub(crate) rt_budget: Option<RunBudget>,
 }
 
 /// How far one core is from another: work is taken from the nearest first.
@@ -118,6 +120,7 @@ pub(crate) struct Rt<M: Machine> {
     /// Held while a core is switched in all crews.
     pub(crate) switching: Mutex<()>,
     pub(crate) fifo_priority: u8,
+    pub(crate) fifo_budget: Option<RunBudget>,
     /// Begins the name of each lane's thread.
     pub(crate) name: String,
     pub(crate) me: Weak<Rt<M>>,
@@ -193,9 +196,12 @@ impl<M: Machine> Rt<M> {
         let shared = Arc::clone(&class.lanes[core]);
         let entered = ambient::enter_lane(Handle::new(self), core, class.kind);
         class.tell_if_refused(core);
+        // Where the OS shares the CPU, it sees to the others.
+        let is_limited = class.kind == ClassKind::Rt && obtained.is_fifo();
+        let budget = rt.fifo_budget.filter(|_| is_limited);
         drop(rt);
         let abort = AbortOnUnwind;
-        Lane::new(shared).run();
+        Lane::limited(shared, budget).run();
         std::mem::forget(abort);
         drop(entered);
     }

@@ -96,4 +96,8 @@ counts! {
     sentinels,
     /// Times that it was so no more.
     sentinels_ended,
+    /// Times that it slept although there was something to do, since its budget was used up.
+    rests,
+    /// Nanoseconds of those.
+    rested_ns,
 }

@@ -1,5 +1,6 @@
 //! The loop of a lane: take, run, pass, watch, park. See README.md in this folder.
 
+mod budget;
 mod counts;
 mod governor;
 mod histogram;
@@ -14,6 +15,7 @@ mod tests;
 mod watch;
 mod watchers;
 
+pub use budget::RunBudget;
 pub use counts::{LaneCounts, LaneTally};
 pub use governor::IdlePolicy;
 pub use histogram::{Histogram, Times};
@@ -28,6 +30,7 @@ use crate::mailbox::Served;
 use crate::switches::SwitchWord;
 use crate::task::Local;
 use crate::wheel::{Clock, Ended};
+use budget::Limit;
 use doorbell_machine::{Bug, Counter, Line, Machine, Mark, Ordering, ParkEnd, Word};
 use governor::Governor;
 use std::cell::Cell;
@@ -173,6 +176,8 @@ pub struct Lane<M: Machine> {
     has_idled: Cell<bool>,
     /// When it looked last after lanes that may be stuck, while it had work of its own.
     cared_ns: Cell<u64>,
+    /// For how long it runs of each period, if that is limited.
+    limit: Option<Limit<M>>,
 }
 
 impl<M: Machine> Lane<M> {
@@ -181,6 +186,14 @@ impl<M: Machine> Lane<M> {
     /// # Panics
     /// If there is one already: a mailbox has one taker.
     pub fn new(shared: Arc<LaneShared<M>>) -> Self {
+        Self::limited(shared, None)
+    }
+
+    /// As [`Lane::new`], a lane that rests when its budget is used up.
+    ///
+    /// # Panics
+    /// As for [`Lane::new`].
+    pub fn limited(shared: Arc<LaneShared<M>>, budget: Option<RunBudget>) -> Self {
         // ORDER: Relaxed; a read-modify-write, so of two that ask one is refused.
         let taken = shared.taken.swap(1, Ordering::Relaxed);
         assert!(taken == 0, "a lane was made twice");
@@ -201,12 +214,14 @@ impl<M: Machine> Lane<M> {
             seen: Seen::new(lanes),
             has_idled: Cell::new(true),
             cared_ns: Cell::new(0),
+            limit: budget.map(Limit::new),
         }
     }
 
     /// Runs until asked to close; then ends every task that is left.
     pub fn run(self) {
         self.local.enter_lending(|| {
+            self.begin_to_run();
             self.has_started();
             self.cycle();
             self.local.close();
@@ -218,20 +233,21 @@ impl<M: Machine> Lane<M> {
 
     fn cycle(&self) {
         loop {
+            self.rest_if_spent();
             match self.pass() {
                 Pass::Work => {
                     self.unlooked_ns.set(0);
                     self.end_sentinel();
                     self.end_search();
                     self.offer_surplus();
-                    self.begin_to_run();
+                    self.ask_for_care();
                     self.care_for_stuck();
                     self.run_ready();
                 }
                 Pass::Nothing(evidence) => {
                     if self.search_if_claimed() {
                         self.end_sentinel();
-                        self.begin_to_run();
+                        self.ask_for_care();
                         self.run_ready();
                     } else {
                         self.idle(evidence);
@@ -293,6 +309,9 @@ impl<M: Machine> Lane<M> {
                 if served.signals.pass {
                     return;
                 }
+            }
+            if self.is_spent() {
+                return;
             }
         }
     }
@@ -386,7 +405,9 @@ impl<M: Machine> Lane<M> {
         let until_ns = [until_ns, look_ns].into_iter().flatten().min();
         let learns = self.governor.learns();
         let from_ns = if learns { M::now_ns() } else { 0 };
+        self.end_to_run();
         let ended = front.bell().park(front.seat(), until_ns);
+        self.begin_to_run();
         self.shared.clock.begin();
         match ended {
             ParkEnd::Rung => {

@@ -14,7 +14,7 @@ const OVERDUE_NS: u64 = 100_000;
 impl<M: Machine> Lane<M> {
     /// The lane was idle and has something to run. If it has timers as well, somebody is to look
     /// after them, in case that takes long.
-    pub(super) fn begin_to_run(&self) {
+    pub(super) fn ask_for_care(&self) {
         if !self.has_idled.replace(false) || !self.has_others() {
             return;
         }

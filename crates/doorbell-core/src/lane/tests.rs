@@ -3,6 +3,7 @@
 // Tests on real threads, outside of any model.
 #![allow(clippy::disallowed_types, clippy::disallowed_methods)]
 
+mod budget;
 mod disturbed;
 mod threads;
 
@@ -57,6 +58,8 @@ const NONE: LaneCounts = LaneCounts {
     claims: 0,
     sentinels: 0,
     sentinels_ended: 0,
+    rests: 0,
+    rested_ns: 0,
     rings: 0,
     rings_awake: 0,
     rescues: 0,

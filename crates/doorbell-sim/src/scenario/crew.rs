@@ -3,7 +3,7 @@
 use super::ledger::Ledger;
 use doorbell_core::call::{Many, ManyCall, blocking, launch_many, wait_for};
 use doorbell_core::crew::{Crew, FrontRef, Turns};
-use doorbell_core::lane::{IdlePolicy, Lane, LaneConfig, LaneCounts, LaneShared};
+use doorbell_core::lane::{IdlePolicy, Lane, LaneConfig, LaneCounts, LaneShared, RunBudget};
 use doorbell_core::mailbox::Front;
 use doorbell_core::switches::{SwitchWord, Switches};
 use doorbell_core::task::{BodyVtable, Join, Kind, launch_described, write_body};
@@ -22,6 +22,8 @@ pub(super) struct CrewConfig {
     /// Their clock stands still until nothing is left to do.
     pub(super) paused: bool,
     pub(super) turns: Turns,
+    /// For how long each runs of a period.
+    pub(super) budget: Option<RunBudget>,
 }
 
 /// The lanes of a run: lane `n` is the thread on CPU `n`.
@@ -80,7 +82,8 @@ impl<const BUG: u8> Lanes<BUG> {
                 name: format!("lane {lane}"),
                 cpu: Some(lane),
             };
-            Sim::<BUG>::spawn(spec, Box::new(move || Lane::new(shared).run()))
+            let lane = move || Lane::limited(shared, config.budget).run();
+            Sim::<BUG>::spawn(spec, Box::new(lane))
         };
         let threads = shared
             .iter()

@@ -113,6 +113,7 @@ fn play<const BUG: u8>(shape: &Shape, plan: &Plan, ledger: Arc<Ledger>) -> Resul
         switches: plan.switches,
         paused: shape.paused,
         turns: shape.turns,
+        budget: shape.budget,
     };
     let (lanes, threads): (Arc<Lanes<BUG>>, Threads) = Lanes::start(config, ledger)?;
     let stop = Arc::new(SimCounter::default());

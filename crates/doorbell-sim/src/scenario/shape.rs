@@ -2,7 +2,7 @@
 
 use super::Repertoire;
 use doorbell_core::crew::Turns;
-use doorbell_core::lane::IdlePolicy;
+use doorbell_core::lane::{IdlePolicy, RunBudget};
 use doorbell_core::switches::{CallCoalesce, IdleNotify, Switches};
 use doorbell_machine::sim::{Config, Fault, Faults, MachineSpec, Memory, Planned, Range, Seats};
 
@@ -37,6 +37,8 @@ pub struct Shape {
     pub ends: bool,
     /// In which turns the lanes run their tasks: if by rank, tasks have several.
     pub turns: Turns,
+    /// For how long each lane runs of a period.
+    pub budget: Option<RunBudget>,
     /// The machine. It has a CPU for every lane. Where it has none for all other threads and two
     /// more, they share those of the lanes.
     pub machine: MachineSpec,
@@ -54,6 +56,12 @@ const ALL: Repertoire = Repertoire {
 /// Races are looked for among so many lanes and other threads: each access costs the host a look at
 /// all of them.
 const RACES_MAX: usize = 16;
+
+/// Of lanes that rest: long enough for what has to be prompt.
+const RUN_BUDGET: RunBudget = RunBudget {
+    run_ns: 300_000,
+    period_ns: 350_000,
+};
 
 /// CPUs for the thread that begins and ends it all, and for the one that watches.
 pub(crate) const OWN_CPUS: usize = 2;
@@ -76,6 +84,7 @@ impl Shape {
             paused: false,
             ends: false,
             turns: Turns::ByArrival,
+            budget: None,
             machine: MachineSpec {
                 sockets: 1,
                 llc_groups_per_socket: cpus.div_ceil(8),
@@ -167,11 +176,13 @@ impl Shape {
         }
     }
 
-    /// Everything, with faults, among lanes that run the most urgent task first.
+    /// Everything, with faults, among lanes that run the most urgent task first, and rest when they
+    /// have run for long.
     #[must_use]
     pub fn ranked() -> Self {
         Shape {
             turns: Turns::ByRank,
+            budget: Some(RUN_BUDGET),
             ..Shape::new("ranked", 3, 3)
         }
     }

@@ -1,5 +1,7 @@
 //! The scenarios under their oracles.
 
+mod budget;
+
 use super::{Shape, run};
 use doorbell_core::crew::Turns;
 

@@ -1,0 +1,145 @@
+//! Lanes whose time is limited, by simulated time.
+
+use crate::scenario::crew::{CrewConfig, Lanes};
+use doorbell_core::crew::Turns;
+use doorbell_core::lane::{IdlePolicy, LaneCounts, RunBudget};
+use doorbell_core::switches::Switches;
+use doorbell_core::task::Kind;
+use doorbell_machine::sim::{self, Config, MachineSpec};
+use doorbell_machine::{Machine, Sim};
+use std::future::poll_fn;
+use std::sync::Arc;
+use std::task::Poll;
+
+const MS: u64 = 1_000_000;
+
+/// Runs a program with so many lanes that have a budget, and looks at what they counted.
+fn run(
+    lanes: usize,
+    budget: RunBudget,
+    program: impl FnOnce(&Arc<Lanes<0>>) + Send + 'static,
+    check: impl FnOnce(&[LaneCounts]) -> Result<(), String> + Send + 'static,
+) {
+    let config = Config {
+        machine: MachineSpec {
+            cores_per_llc: lanes + 1,
+            ..MachineSpec::default()
+        },
+        ..Config::default()
+    };
+    let outcome = sim::run_traced(config, None, move || {
+        Sim::<0>::bind_thread(&[lanes]).unwrap();
+        let crew = CrewConfig {
+            lanes,
+            idle: IdlePolicy::Park,
+            switches: Switches::default(),
+            paused: false,
+            turns: Turns::ByRank,
+            budget: Some(budget),
+        };
+        let (lanes, threads) = Lanes::<0>::start(crew, Arc::default()).unwrap();
+        program(&lanes);
+        lanes.close(threads);
+        if let Err(why) = check(&lanes.counts()) {
+            sim::fail(why);
+        }
+    });
+    assert_eq!(outcome.unwrap().failure, None);
+}
+
+/// Works in polls of so long until that time. How long it worked.
+async fn work_until(end_ns: u64, poll_ns: u64) -> u64 {
+    let mut worked_ns = 0;
+    poll_fn(|cx| {
+        sim::work(poll_ns);
+        worked_ns += poll_ns;
+        if sim::time_ns() >= end_ns {
+            return Poll::Ready(());
+        }
+        cx.waker().wake_by_ref();
+        Poll::Pending
+    })
+    .await;
+    worked_ns
+}
+
+#[test]
+fn a_lane_that_is_always_busy_leaves_a_part_of_each_period() {
+    let budget = RunBudget {
+        run_ns: 95 * MS / 10,
+        period_ns: 10 * MS,
+    };
+    let program = |lanes: &Arc<Lanes<0>>| {
+        let start_ns = sim::time_ns();
+        let busy = work_until(start_ns + 200 * MS, 50_000);
+        let worked_ns = lanes.wait_for(lanes.launch(0, Kind::Pinned, busy), 0);
+        let (worked_ns, took_ns) = (worked_ns.unwrap_or(0), sim::time_ns() - start_ns);
+        if !(took_ns * 90 / 100..=took_ns * 955 / 1_000).contains(&worked_ns) {
+            sim::fail(format!("it worked {worked_ns} of {took_ns} ns"));
+        }
+    };
+    run(1, budget, program, |counts| {
+        let LaneCounts {
+            rests, rested_ns, ..
+        } = counts[0];
+        let fits = (18..=21).contains(&rests) && (8 * MS..=11 * MS).contains(&rested_ns);
+        fits.then_some(()).ok_or(format!("{rests}: {rested_ns} ns"))
+    });
+}
+
+#[test]
+fn a_lane_that_sleeps_in_between_never_rests() {
+    let budget = RunBudget {
+        run_ns: MS / 2,
+        period_ns: MS,
+    };
+    let program = |lanes: &Arc<Lanes<0>>| {
+        for _ in 0..100 {
+            let busy = work_until(0, 300_000);
+            let _ = lanes.wait_for(lanes.launch(0, Kind::Pinned, busy), 0);
+            sim::sleep(MS);
+        }
+    };
+    run(1, budget, program, |counts| {
+        let rests = counts[0].rests;
+        (rests == 0).then_some(()).ok_or(format!("{rests} rests"))
+    });
+}
+
+#[test]
+fn others_run_the_tasks_of_a_lane_that_rests() {
+    let budget = RunBudget {
+        run_ns: 10 * MS,
+        period_ns: 20 * MS,
+    };
+    let program = |lanes: &Arc<Lanes<0>>| {
+        let theirs = Arc::clone(lanes);
+        let spends = lanes.launch(0, Kind::Pinned, async move {
+            sim::work(11 * MS);
+            let spawned_ns = sim::time_ns();
+            theirs.launch(0, Kind::Task, async move {
+                let late_ns = sim::time_ns() - spawned_ns;
+                if late_ns > 2 * MS || sim::cpu() != Some(1) {
+                    sim::fail(format!("on {:?} after {late_ns} ns", sim::cpu()));
+                }
+            })
+        });
+        match lanes.wait_for(spends, 0) {
+            Ok(task) => drop(lanes.wait_for(task, 0)),
+            Err(_) => sim::fail("it was cancelled"),
+        }
+        // Pinned to the lane that rests: it waits, but not for longer than the period.
+        let posted_ns = sim::time_ns();
+        let pinned = lanes.launch(0, Kind::Pinned, async move { sim::time_ns() - posted_ns });
+        let waited_ns = lanes.wait_for(pinned, 0).unwrap_or(0);
+        if !(5 * MS..=10 * MS).contains(&waited_ns) {
+            sim::fail(format!("a pinned task waited {waited_ns} ns"));
+        }
+    };
+    run(2, budget, program, |counts| {
+        let (rests, thefts) = (counts[0].rests, counts[1].thefts);
+        let fits = (rests, counts[1].rests, thefts) == (1, 0, 1);
+        fits.then_some(())
+            .ok_or(format!("{rests} rests, {thefts} thefts"))
+    });
+}

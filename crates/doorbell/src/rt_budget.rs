@@ -1,0 +1,126 @@
+//! How much of its CPU an urgent lane takes.
+
+use crate::builder::{BuildError, Builder};
+use doorbell_core::lane::RunBudget;
+use std::time::Duration;
+
+const SHARE: f64 = 0.95;
+const PERIOD: Duration = Duration::from_millis(100);
+
+/// A lane that rests is not told of anything: no longer than that.
+const PERIOD_MAX: Duration = Duration::from_secs(1);
+/// A sleep of less than a few per cent of that is none.
+const PERIOD_MIN: Duration = Duration::from_millis(1);
+
+/// What was asked for.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct RtBudget {
+    share: f64,
+    period: Duration,
+}
+
+impl Default for RtBudget {
+    fn default() -> Self {
+        RtBudget {
+            share: SHARE,
+            period: PERIOD,
+        }
+    }
+}
+
+impl RtBudget {
+    /// `None` if there is no limit.
+    ///
+    /// # Errors
+    /// [`BuildError::RtBudget`] and [`BuildError::RtPeriod`] for what cannot be.
+    pub(crate) fn check(self) -> Result<Option<RunBudget>, BuildError> {
+        let RtBudget { share, period } = self;
+        if !(share > 0.0 && share <= 1.0) {
+            return Err(BuildError::RtBudget { share });
+        }
+        if !(PERIOD_MIN..=PERIOD_MAX).contains(&period) {
+            return Err(BuildError::RtPeriod { period });
+        }
+        let period_ns = u64::try_from(period.as_nanos()).unwrap_or(u64::MAX);
+        let run_ns = (share * period_ns as f64) as u64;
+        Ok((run_ns < period_ns).then_some(RunBudget {
+            run_ns: run_ns.max(1),
+            period_ns,
+        }))
+    }
+}
+
+impl Builder {
+    /// How much of each period an urgent lane may run that the OS lets go before all other threads of
+    /// its CPU: 0.95 of 100 ms unless told. A share of 1 is no limit. Wrong values are reported by
+    /// [`Builder::build`].
+    ///
+    /// It is looked at between polls. When the time of a period is used up and there is more to do, the
+    /// lane sleeps to the period's end: so a mistake in an urgent task does not take a CPU from
+    /// everybody else for good. Its tasks that are not pinned may be taken by other urgent lanes
+    /// meanwhile; those that are, and calls, wait.
+    /// [`LaneCounts::rests`](crate::LaneCounts) and `rested_ns` count that.
+    ///
+    /// Contract: *the lane has obtained `SCHED_FIFO` ([`Handle::policies`](crate::Handle::policies)),
+    /// and no poll or call on it takes as long as share × period ⇒ in n periods, one after the other, it
+    /// runs at most n × share × period and one poll more; it never rests for more than a period at a
+    /// time, and runs in between.* Time is taken by the clock, so what threads of a higher priority run
+    /// counts too.
+    ///
+    /// Inside a poll nothing is looked at; there the kernel's own fair server acts (Linux 6.12; before it
+    /// the real-time throttle), which leaves other threads 5 per cent of each second unless set otherwise. A lane that did not obtain `SCHED_FIFO` has no limit: the OS
+    /// shares the CPU then.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    ///
+    /// let runtime = doorbell::Builder::new().cores(1).rt_budget(0.5, Duration::from_millis(10)).build()?;
+    /// let refused = doorbell::Builder::new().rt_budget(0.0, Duration::from_millis(10)).build();
+    /// assert!(matches!(refused, Err(doorbell::BuildError::RtBudget { .. })));
+    /// # Ok::<(), doorbell::BuildError>(())
+    /// ```
+    #[must_use]
+    pub fn rt_budget(mut self, share: f64, period: Duration) -> Self {
+        self.rt_budget = RtBudget { share, period };
+        self
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{PERIOD, RtBudget};
+    use crate::BuildError;
+    use doorbell_core::lane::RunBudget;
+    use std::time::Duration;
+
+    #[test]
+    fn shares_and_periods_that_cannot_be_are_refused() {
+        for share in [0.0, -0.5, 1.000_1, f64::NAN, f64::INFINITY] {
+            let period = PERIOD;
+            let refused = RtBudget { share, period }.check().unwrap_err();
+            assert!(matches!(refused, BuildError::RtBudget { .. }));
+            assert!(refused.to_string().contains("at most 1"), "{refused}");
+        }
+        let too_long = Duration::from_millis(1_001);
+        for period in [Duration::ZERO, Duration::from_micros(999), too_long] {
+            let refused = RtBudget { share: 0.5, period }.check().unwrap_err();
+            assert!(matches!(refused, BuildError::RtPeriod { .. }));
+            assert!(refused.to_string().contains("1 ms to 1 s"), "{refused}");
+        }
+    }
+
+    #[test]
+    fn a_share_is_so_many_nanoseconds() {
+        let of = |share, period| RtBudget { share, period }.check().unwrap();
+        let run_ns = |share, period| of(share, period).map(|RunBudget { run_ns, .. }| run_ns);
+        assert_eq!(run_ns(0.95, PERIOD), Some(95_000_000));
+        assert_eq!(run_ns(1.0, PERIOD), None);
+        assert_eq!(run_ns(f64::MIN_POSITIVE, PERIOD), Some(1));
+        assert_eq!(run_ns(0.5, Duration::from_secs(1)), Some(500_000_000));
+        let unless_told = RtBudget::default().check().unwrap().unwrap();
+        assert_eq!(
+            (unless_told.run_ns, unless_told.period_ns),
+            (95_000_000, 100_000_000)
+        );
+    }
+}
