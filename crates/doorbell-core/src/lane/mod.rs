@@ -35,6 +35,7 @@ use doorbell_machine::{Bug, Counter, Line, Machine, Mark, Ordering, ParkEnd, Wor
 use governor::Governor;
 use std::cell::Cell;
 use std::sync::Arc;
+use stuck::Care;
 use watch::WatchEnd;
 
 /// How many tasks run at most between two passes.
@@ -172,10 +173,7 @@ pub struct Lane<M: Machine> {
     pulses: Box<[Cell<u64>]>,
     /// Which lanes may have had work at the last look.
     seen: Seen,
-    /// It was idle since it ran something.
-    has_idled: Cell<bool>,
-    /// When it looked last after lanes that may be stuck, while it had work of its own.
-    cared_ns: Cell<u64>,
+    care: Care,
     /// For how long it runs of each period, if that is limited.
     limit: Option<Limit<M>>,
 }
@@ -212,8 +210,7 @@ impl<M: Machine> Lane<M> {
             sentinel_end_ns: Cell::new(0),
             pulses: (0..lanes).map(|_| Cell::new(0)).collect(),
             seen: Seen::new(lanes),
-            has_idled: Cell::new(true),
-            cared_ns: Cell::new(0),
+            care: Care::new(),
             limit: budget.map(Limit::new),
         }
     }
@@ -241,7 +238,7 @@ impl<M: Machine> Lane<M> {
                     self.end_search();
                     self.offer_surplus();
                     self.ask_for_care();
-                    self.care_for_stuck();
+                    self.note_pass();
                     self.run_ready();
                 }
                 Pass::Nothing(evidence) => {
@@ -251,8 +248,7 @@ impl<M: Machine> Lane<M> {
                         self.run_ready();
                     } else {
                         self.idle(evidence);
-                        self.has_idled.set(true);
-                        self.local.forget_look();
+                        self.care.note_idle();
                     }
                 }
                 Pass::Closing => {
@@ -312,6 +308,9 @@ impl<M: Machine> Lane<M> {
             }
             if self.is_spent() {
                 return;
+            }
+            if self.care.is_due() {
+                self.care_for_stuck(M::now_ns());
             }
         }
     }

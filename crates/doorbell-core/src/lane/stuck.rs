@@ -2,20 +2,93 @@
 //! what waits behind the poll. See README.md in this folder.
 
 use super::{Lane, SENTINEL_MAX_NS, SENTINEL_MIN_NS};
+use crate::idle::STUCK_NS;
 use crate::mailbox::Front;
 use crate::queue::Greed;
 use crate::wheel;
 use doorbell_machine::{Counter, Machine};
+use std::cell::Cell;
 
 /// By how much a timer is late before another lane expires it: its own is then about to do so, or
 /// stuck.
 const OVERDUE_NS: u64 = 100_000;
 
+/// What a poll may take on average without being called long.
+const POLL_NS: u64 = 20_000;
+
+/// How often a lane that has work of its own looks after the others, about.
+const CARE_NS: u64 = 200_000;
+
+/// After how many polls it reads the clock for that, at most.
+const POLLS_PER_CARE: u64 = 64;
+
+/// What a lane notes for this.
+#[derive(Debug)]
+pub(super) struct Care {
+    /// It was idle since it ran something.
+    has_idled: Cell<bool>,
+    /// When its last pass was, and how many polls there had been; 0 if it was idle since.
+    passed_ns: Cell<u64>,
+    polls: Cell<u64>,
+    /// When it looked last after the others.
+    looked_ns: Cell<u64>,
+    /// After how many polls it does again, and how many of them are left.
+    every: Cell<u64>,
+    left: Cell<u64>,
+}
+
+impl Care {
+    pub(super) fn new() -> Self {
+        Care {
+            has_idled: Cell::new(true),
+            passed_ns: Cell::new(0),
+            polls: Cell::new(0),
+            looked_ns: Cell::new(0),
+            every: Cell::new(1),
+            left: Cell::new(u64::MAX),
+        }
+    }
+
+    /// The lane was idle: the time until it runs again was no poll.
+    pub(super) fn note_idle(&self) {
+        self.has_idled.set(true);
+        self.passed_ns.set(0);
+    }
+
+    /// A poll is over: whether it is time for a look.
+    #[inline(always)]
+    pub(super) fn is_due(&self) -> bool {
+        let left = self.left.get().wrapping_sub(1);
+        self.left.set(left);
+        left == 0
+    }
+
+    /// A pass at that time, after so many polls in all. Whether polls were long since the last.
+    fn note_pass(&self, now_ns: u64, polls: u64) -> bool {
+        let (since_ns, before) = (
+            self.passed_ns.replace(now_ns.max(1)),
+            self.polls.replace(polls),
+        );
+        let took_ns = now_ns.saturating_sub(since_ns);
+        let usual_ns = polls.saturating_sub(before).saturating_mul(POLL_NS);
+        since_ns != 0 && took_ns > usual_ns.saturating_add(STUCK_NS)
+    }
+
+    /// The next look comes after about [`CARE_NS`], if polls go on to take as long.
+    fn plan(&self, now_ns: u64) {
+        let since_ns = now_ns.saturating_sub(self.looked_ns.replace(now_ns));
+        let poll_ns = since_ns / self.every.get().max(1);
+        let every = CARE_NS.checked_div(poll_ns).unwrap_or(POLLS_PER_CARE);
+        self.every.set(every.clamp(1, POLLS_PER_CARE));
+        self.left.set(self.every.get());
+    }
+}
+
 impl<M: Machine> Lane<M> {
     /// The lane was idle and has something to run. If it has timers as well, somebody is to look
     /// after them, in case that takes long.
     pub(super) fn ask_for_care(&self) {
-        if !self.has_idled.replace(false) || !self.has_others() {
+        if !self.care.has_idled.replace(false) || !self.has_others() {
             return;
         }
         let front = self.shared.front();
@@ -27,21 +100,31 @@ impl<M: Machine> Lane<M> {
         front.crew().watch_over(front.lane());
     }
 
-    /// A lane that has work of its own looks after those that are stuck, now and then: it would
-    /// have to wait for nobody to be one that is idle.
-    pub(super) fn care_for_stuck(&self) {
-        let alert = self.shared.front().crew().alert();
-        if !self.has_others() || !alert.may_be_on() {
+    /// At a pass: raises the alert if polls were long since the last one. While it is on, a lane that
+    /// has work of its own looks after those that are stuck, now and then: it would have to wait for
+    /// nobody to be one that is idle.
+    pub(super) fn note_pass(&self) {
+        if !self.has_others() || self.shared.clock.is_frozen() {
             return;
         }
-        let now_ns = M::now_ns();
-        if now_ns.saturating_sub(self.cared_ns.get()) < SENTINEL_MIN_NS {
+        let (alert, now_ns) = (self.shared.front().crew().alert(), M::now_ns());
+        if self.care.note_pass(now_ns, self.shared.tally.polls.get()) {
+            alert.raise(now_ns);
+        }
+        if alert.is_on(now_ns) {
+            self.care_for_stuck(now_ns);
+        } else {
+            self.care.left.set(u64::MAX);
+        }
+    }
+
+    /// Takes from a lane that is stuck, and expires its timers.
+    pub(super) fn care_for_stuck(&self, now_ns: u64) {
+        if now_ns.saturating_sub(self.care.looked_ns.get()) < CARE_NS / 2 {
+            self.care.left.set(self.care.every.get());
             return;
         }
-        self.cared_ns.set(now_ns);
-        if !alert.is_on(now_ns) {
-            return;
-        }
+        self.care.plan(now_ns);
         self.shared.tally.searches.add_owned(1);
         self.look_at_list();
         for other in self.listed() {
@@ -87,5 +170,44 @@ impl<M: Machine> Lane<M> {
             self.shared.tally.timers_for_stuck.add_owned(fired);
         }
         fired > 0
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{CARE_NS, Care, POLL_NS, POLLS_PER_CARE, STUCK_NS};
+
+    #[test]
+    fn polls_are_long_if_together_they_took_longer_than_so_many_may() {
+        let care = Care::new();
+        assert!(
+            !care.note_pass(1_000_000, 5),
+            "nothing is known of the time before"
+        );
+        assert!(!care.note_pass(1_000_000 + STUCK_NS + POLL_NS, 6));
+        assert!(care.note_pass(1_000_001 + 2 * (STUCK_NS + POLL_NS), 7));
+        care.note_idle();
+        assert!(!care.note_pass(u64::MAX, 8), "it was idle");
+        assert!(!care.note_pass(0, 9), "the clock leapt back");
+    }
+
+    #[test]
+    fn it_looks_about_as_often_whatever_polls_take() {
+        for (poll_ns, polls) in [
+            (1, POLLS_PER_CARE),
+            (CARE_NS / 8, 8),
+            (CARE_NS, 1),
+            (10 * CARE_NS, 1),
+        ] {
+            let care = Care::new();
+            let mut now_ns = 0;
+            care.plan(now_ns);
+            for _ in 0..20 {
+                now_ns += poll_ns * care.every.get();
+                care.plan(now_ns);
+            }
+            assert_eq!(care.every.get(), polls, "polls of {poll_ns} ns");
+            assert!((1..polls).all(|_| !care.is_due()) && care.is_due() && !care.is_due());
+        }
     }
 }

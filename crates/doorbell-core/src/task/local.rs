@@ -50,8 +50,6 @@ pub struct Local<M: Machine> {
     pub(super) clock: Arc<Clock<M>>,
     /// When the wheel has to be looked at, at the earliest; `u64::MAX` if never.
     pub(super) due_ns: Cell<u64>,
-    /// When the clock was read last for the timers, since the lane was idle; 0 if it was not.
-    pub(super) looked_ns: Cell<u64>,
     /// Which base the timers of the task that runs now belong to.
     pub(super) base: Cell<Base>,
     /// The rank of the task that runs now, or ran last.
@@ -84,7 +82,6 @@ impl<M: Machine> Local<M> {
             closed: Cell::new(false),
             clock,
             due_ns: Cell::new(u64::MAX),
-            looked_ns: Cell::new(0),
             base: Cell::new(Base::Global),
             rank: Cell::new(0),
             owed: Owed::new(),

@@ -1,7 +1,6 @@
 //! A lane's timers as its tasks and its loop see them: when to look, and what base they belong to.
 
 use super::local::Local;
-use crate::idle::STUCK_NS;
 use crate::wheel::{Base, Clock, Wheel};
 use doorbell_machine::Machine;
 
@@ -72,12 +71,6 @@ impl<M: Machine> Local<M> {
             .is_some_and(|due_ns| due_ns <= self.clock.now_ns())
     }
 
-    /// The lane idles: the time until its next look was no poll.
-    #[inline]
-    pub(crate) fn forget_look(&self) {
-        self.looked_ns.set(0);
-    }
-
     /// Fires the timers that are due; returns how many.
     #[inline]
     pub fn expire(&self) -> u64 {
@@ -86,10 +79,6 @@ impl<M: Machine> Local<M> {
             return 0;
         }
         let now_ns = self.clock.now_ns();
-        let looked_ns = self.looked_ns.replace(now_ns.max(1));
-        if looked_ns != 0 && now_ns.saturating_sub(looked_ns) > STUCK_NS {
-            self.front().crew().alert().raise(now_ns);
-        }
         if now_ns < due_ns {
             0
         } else {
