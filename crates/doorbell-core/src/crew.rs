@@ -11,7 +11,7 @@ use crate::lane::Watchers;
 use crate::mailbox::Front;
 use crate::queue::RankOf;
 use crate::switches::SwitchWord;
-use crate::task::{Local, TaskRef};
+use crate::task::{ABOVE_MAX, Local, TaskRef};
 use doorbell_machine::{Line, Machine, Ordering, Word};
 use std::cell::Cell;
 use std::ptr::NonNull;
@@ -29,6 +29,28 @@ pub enum Turns {
     ByRank,
 }
 
+/// What a crew may have beside its lanes.
+#[derive(Debug)]
+pub struct CrewSpec<M: Machine> {
+    /// In which turns its lanes run their tasks.
+    pub turns: Turns,
+    /// What is recorded of its tasks, if anything is.
+    pub watchers: Option<Arc<Watchers<M>>>,
+    /// A lane of each crew that is above it, the highest last: what those await of this one's tasks,
+    /// they poll themselves. Three at most.
+    pub above: Vec<FrontRef<M>>,
+}
+
+impl<M: Machine> Default for CrewSpec<M> {
+    fn default() -> Self {
+        CrewSpec {
+            turns: Turns::ByArrival,
+            watchers: None,
+            above: Vec::new(),
+        }
+    }
+}
+
 /// The lanes of one runtime that share tasks.
 pub struct Crew<M: Machine> {
     shares: M::Line<M::U64>,
@@ -42,6 +64,9 @@ pub struct Crew<M: Machine> {
     on: M::Line<M::U32>,
     /// What is recorded of its tasks.
     watchers: Option<Arc<Watchers<M>>>,
+    /// A lane of each crew that may await its tasks from above, the highest last. They are kept as
+    /// long as this one.
+    above: Vec<FrontRef<M>>,
 }
 
 // SAFETY: the fronts are Sync and are freed with the crew.
@@ -70,19 +95,26 @@ impl<M: Machine> Crew<M> {
         switches: &Arc<SwitchWord<M::Counter>>,
         distance: impl Fn(usize, usize) -> u32,
     ) -> Vec<FrontRef<M>> {
-        Self::described(lanes, switches, Turns::ByArrival, None, distance)
+        Self::described(lanes, switches, CrewSpec::default(), distance)
     }
 
-    /// As [`Crew::new`], a crew whose lanes run their tasks in those turns, and of whose tasks
-    /// something may be recorded.
+    /// As [`Crew::new`], a crew of that description.
+    ///
+    /// # Panics
+    /// If more than three crews are above it.
     pub fn described(
         lanes: usize,
         switches: &Arc<SwitchWord<M::Counter>>,
-        turns: Turns,
-        watchers: Option<Arc<Watchers<M>>>,
+        spec: CrewSpec<M>,
         distance: impl Fn(usize, usize) -> u32,
     ) -> Vec<FrontRef<M>> {
         M::prepare_fences();
+        let CrewSpec {
+            turns,
+            watchers,
+            above,
+        } = spec;
+        assert!(above.len() <= ABOVE_MAX, "a crew is below three at most");
         let order = |lane: usize| {
             let mut others: Vec<usize> = (1..lanes).map(|step| (lane + step) % lanes).collect();
             // Stable: lanes equally far begin behind the thief, so that thieves spread.
@@ -106,6 +138,7 @@ impl<M: Machine> Crew<M> {
             alert: Alert::new(),
             on: M::Line::new(|| M::U32::new(lanes as u32)),
             watchers,
+            above,
         };
         // SAFETY: allocated above for a crew, and nobody else has it yet.
         unsafe { place.write(crew) };
@@ -123,6 +156,12 @@ impl<M: Machine> Crew<M> {
     pub fn fronts(&self) -> &[Front<M>] {
         // SAFETY: allocated in `new`, freed with the crew.
         unsafe { self.fronts.as_ref() }
+    }
+
+    /// A lane of each crew above it, the highest last.
+    #[inline]
+    pub(crate) fn above(&self) -> &[FrontRef<M>] {
+        &self.above
     }
 
     /// What is recorded of its tasks; `None` if nothing is.

@@ -9,6 +9,7 @@
 //! | [`mailbox`] | a lane's inbound queue, and the rule of who touches the bell |
 //! | [`task`] | the task cell, its waker and its join handle |
 //! | [`call`] | a closure posted to a named core, awaited or waited for |
+//! | [`lock`] | a lock between tasks, whose holder is boosted by who waits for it |
 //! | [`queue`] | a lane's run queue, and how others steal from it |
 //! | [`idle`] | which lanes are idle, and who wakes one |
 //! | [`wheel`] | a lane's timers |
@@ -19,6 +20,7 @@ pub mod call;
 pub mod crew;
 pub mod idle;
 pub mod lane;
+pub mod lock;
 pub mod mailbox;
 pub mod node;
 pub mod offline;

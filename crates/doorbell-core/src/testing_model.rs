@@ -88,7 +88,6 @@ const NODE_LOST: Shows = Shows::Assertion("a node was lost");
 /// The test that shows that a model notices the mutant, and how it shows.
 fn killer(bug: Bug) -> (&'static str, Shows) {
     use Shows::{Assertion as Says, Deadlock, Race};
-    const QUEUED_TWICE: Shows = Says("a task was queued twice");
     match bug {
         Bug::None => unreachable!("nothing is broken"),
         Bug::BellNoRing => ("bell::loom::mutant_no_ring", Deadlock),
@@ -102,17 +101,6 @@ fn killer(bug: Bug) -> (&'static str, Shows) {
         Bug::MailboxTakeRelaxed => ("mailbox::loom::mutant_take_relaxed", Race),
         Bug::MailboxPushBlind => ("mailbox::loom::mutant_push_blind", Deadlock),
         Bug::BellClearAfterTake => ("lane::loom::mutant_clear_after_take", Deadlock),
-        Bug::TaskForgetWake => ("task::loom::mutant_forget_wake", Deadlock),
-        Bug::TaskWakeRelaxed => ("task::loom::mutant_wake_relaxed", Deadlock),
-        Bug::TaskSubmitWhileRunning => ("task::loom::mutant_submit_while_running", QUEUED_TWICE),
-        Bug::TaskCompleteRelaxed => ("task::loom::mutant_complete_relaxed", Race),
-        Bug::TaskDropRelaxed => ("task::loom::mutant_drop_relaxed", Race),
-        Bug::TaskJoinWakerBlind => ("task::loom::mutant_join_waker_blind", Race),
-        Bug::TaskSeizeRunning => ("task::loom_lanes::mutant_seize_running", Race),
-        Bug::TaskLeaveForgotten => (
-            "task::loom_lanes::mutant_leave_forgotten",
-            Says("a task was not freed"),
-        ),
         Bug::CallSleepSilently => ("call::loom::mutant_sleep_silently", Deadlock),
         Bug::CallDoneRelaxed => ("call::loom::mutant_done_relaxed", Race),
         Bug::CallTouchAfterDone => ("call::loom::mutant_touch_after_done", Race),
@@ -148,6 +136,38 @@ fn killer(bug: Bug) -> (&'static str, Shows) {
             "wheel::loom_rest::mutant_rest_without_a_look",
             Says("the clock went on too early"),
         ),
+        _ => killer_of_tasks(bug),
+    }
+}
+
+/// Of those of tasks, and of locks between them.
+fn killer_of_tasks(bug: Bug) -> (&'static str, Shows) {
+    use Shows::{Deadlock, Race};
+    const QUEUED_TWICE: Shows = Shows::Assertion("a task was queued twice");
+    match bug {
+        Bug::TaskForgetWake => ("task::loom::mutant_forget_wake", Deadlock),
+        Bug::TaskWakeRelaxed => ("task::loom::mutant_wake_relaxed", Deadlock),
+        Bug::TaskSubmitWhileRunning => ("task::loom::mutant_submit_while_running", QUEUED_TWICE),
+        Bug::TaskCompleteRelaxed => ("task::loom::mutant_complete_relaxed", Race),
+        Bug::TaskDropRelaxed => ("task::loom::mutant_drop_relaxed", Race),
+        Bug::TaskJoinWakerBlind => ("task::loom::mutant_join_waker_blind", Race),
+        Bug::TaskSeizeRunning => ("task::loom_lanes::mutant_seize_running", Race),
+        Bug::TaskLeaveForgotten => (
+            "task::loom_lanes::mutant_leave_forgotten",
+            Shows::Assertion("a task was not freed"),
+        ),
+        Bug::TaskLendForgotten => ("task::loom_above::mutant_lend_forgotten", Deadlock),
+        Bug::TaskStartLentRelaxed => ("task::loom_above::mutant_start_lent_relaxed", Race),
+        Bug::TaskPauseLentBlind => (
+            "task::loom_above::mutant_pause_lent_blind",
+            Shows::Assertion("a task was not freed"),
+        ),
+        Bug::LockUnlockRelaxed => ("lock::loom::mutant_unlock_relaxed", Race),
+        Bug::LockLeaveBlind => (
+            "lock::loom::mutant_leave_blind",
+            Shows::Assertion("it is free"),
+        ),
+        _ => unreachable!("{bug:?} has no killer"),
     }
 }
 

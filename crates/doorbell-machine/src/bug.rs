@@ -47,6 +47,16 @@ pub enum Bug {
     TaskSeizeRunning,
     /// task: a reference that could not be handed to the home lane is forgotten.
     TaskLeaveForgotten,
+    /// task: a wake does not lend a task that is awaited from above.
+    TaskLendForgotten,
+    /// task: who polls a task by its second node does not acquire what the last poll did.
+    TaskStartLentRelaxed,
+    /// task: who polled a task by its second node does not look whether it was cancelled.
+    TaskPauseLentBlind,
+    /// lock: to let go does not publish what the lock guards.
+    LockUnlockRelaxed,
+    /// lock: who keeps the line leaves it without a look whether there is more to do.
+    LockLeaveBlind,
     /// call: the blocking caller falls asleep without telling the callee.
     CallSleepSilently,
     /// call: the completion does not publish the result.
@@ -91,7 +101,7 @@ pub enum Bug {
 
 impl Bug {
     /// All mutants, without [`Bug::None`].
-    pub const ALL: [Bug; 39] = [
+    pub const ALL: [Bug; 44] = [
         Bug::BellClearAfterTake,
         Bug::BellNoRecheck,
         Bug::BellAnnounceBlind,
@@ -111,6 +121,11 @@ impl Bug {
         Bug::TaskJoinWakerBlind,
         Bug::TaskSeizeRunning,
         Bug::TaskLeaveForgotten,
+        Bug::TaskLendForgotten,
+        Bug::TaskStartLentRelaxed,
+        Bug::TaskPauseLentBlind,
+        Bug::LockUnlockRelaxed,
+        Bug::LockLeaveBlind,
         Bug::CallSleepSilently,
         Bug::CallDoneRelaxed,
         Bug::CallTouchAfterDone,

@@ -62,6 +62,9 @@ pub(crate) trait Ambient: std::fmt::Debug + Send + Sync {
     /// Says what that is, for a call.
     fn set_current_rank(&self, rank: u8);
 
+    /// The rank of what the lane that the caller is runs now, if that is of a lower class and lent.
+    fn lent_rank(&self) -> Option<u8>;
+
     /// Whether the poll that the caller is in may complete one more ready operation; always on a
     /// thread that is no lane of this runtime.
     fn has_budget(&self) -> bool;
@@ -344,12 +347,29 @@ impl Frame {
     /// The class of what it runs now.
     #[inline]
     pub(crate) fn class(&self) -> Class {
+        if self.kind == ClassKind::Batch || self.core.is_none() {
+            // Nothing is below it, or nothing is lent to a thread that is no lane.
+            return Class::any_of(self.kind);
+        }
+        if let Some(rank) = self.handle.inner().lent_rank() {
+            return Class::of_rank(rank);
+        }
         match self.kind {
-            ClassKind::Fair => Class::FAIR,
-            ClassKind::Batch => Class::BATCH,
+            ClassKind::Fair | ClassKind::Batch => Class::FAIR,
             // Before its first task, as in hooks, nothing has said which.
             ClassKind::Rt => Class::of_rank(self.handle.inner().current_rank()).max(Class::rt(1)),
         }
+    }
+
+    /// The class of what it runs now, or the lowest of those that the lane is there for, if that is
+    /// higher.
+    pub(crate) fn urgency(&self) -> Class {
+        let lowest = match self.kind {
+            ClassKind::Rt => Class::rt(1),
+            ClassKind::Fair => Class::FAIR,
+            ClassKind::Batch => Class::BATCH,
+        };
+        self.class().max(lowest)
     }
 
     /// Whose lane the thread is; meaningless on a thread that is none.

@@ -8,7 +8,9 @@ use std::fmt;
 ///
 /// Each class has a lane of its own on each core: a thread that the OS schedules before those of
 /// the lower classes. What the OS allowed is told by [`Handle::policies`](crate::Handle::policies).
-/// Children have the class of the task that spawns them, unless they are given one.
+/// Children have the class of the task that spawns them, unless they are given one. What a task
+/// awaits of a lower class is run by the lanes of its own class too: see [what inverts
+/// priorities](crate#what-inverts-priorities-and-what-to-do).
 ///
 /// ```
 /// use doorbell::Class;

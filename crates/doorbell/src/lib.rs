@@ -53,6 +53,32 @@
 //! # }).unwrap();
 //! ```
 //!
+//! # What inverts priorities, and what to do
+//! A task of a higher [`Class`] waits for one of a lower: an inversion. What is awaited by the
+//! runtime's own means is run earlier for it:
+//!
+//! * **A [`JoinHandle`]** (also in a [`JoinSet`] or a [`scope()`]). While a task of a higher class
+//!   awaits it, the lanes of that class run the task too, and so what it awaits directly in its turn,
+//!   whenever that began. It keeps its own class, and so do its children. A long computation in it is then
+//!   one on those lanes: if only its result is wanted, whenever it comes, have it sent by a channel.
+//! * **[`sync::Mutex`]**. The same for the task that holds it, and who waits is served by class.
+//!
+//! What is not, and what to do instead:
+//!
+//! | what | what to do |
+//! |---|---|
+//! | a poll that is under way on a lane of the lower class: no poll is interrupted | keep polls short, or compute in [`spawn_blocking`] |
+//! | a task that is pinned (`.on(core)`, [`spawn_local`]), a call ([`call_on`]), a closure that blocks | do not await them from a higher class, or pin them in that class |
+//! | channels, semaphores, `Notify`, `RwLock` and the like of other crates: nobody knows who will send or let go | give the task that sends the class of the one that receives; or await its handle too, beside the channel |
+//! | `tokio::sync::Mutex`, `async_lock::Mutex` | [`sync::Mutex`], where classes share a lock |
+//! | `std::sync::Mutex`: its holder may be a thread that the OS keeps waiting, and then the whole lane waits | share it within one class only, or [`sync::Mutex`] |
+//! | a handle that is polled within something that polls it only when woken, such as `FuturesUnordered`: what such a set waits for when its task is first awaited from above | it is run earlier once it is polled there; await what is urgent directly |
+//! | a guard that was sent to another task, or locked outside of tasks | lock where it is used |
+//! | a timer that a task armed on a lane which is inside a long poll now | as for the poll |
+//!
+//! With a [paused clock](Builder::start_paused) all classes run on the same lanes, and nothing is run
+//! earlier.
+//!
 //! # Features
 //! * `cancel` (default): `doorbell::sync::CancellationToken`, of `tokio-util`.
 

@@ -33,7 +33,14 @@ impl<M: Machine> Owner<M> {
     pub(crate) fn start(plan: &Plan) -> Result<Self, ThreadError> {
         let switches = Arc::new(SwitchWord::new(plan.switches));
         let topology = M::topology();
-        let fronts = crew_of::<M>(plan, &topology, &switches, Turns::ByArrival);
+        let crew = |turns, above: &[&FrontRef<M>]| {
+            let above = above.iter().copied().cloned();
+            crew_of::<M>(plan, &topology, &switches, turns, above.collect())
+        };
+        // With a paused clock all classes run on the Fair lanes, and none is above another.
+        let rt_fronts = (!plan.paused).then(|| crew(Turns::ByRank, &[]));
+        let above = rt_fronts.as_ref().map(|fronts| &fronts[0]);
+        let fronts = crew(Turns::ByArrival, above.as_slice());
         let rested = plan.paused.then(|| Arc::new(Event::new()));
         let clock = Arc::new(match &rested {
             Some(rested) => paused_clock(fronts[0].clone(), Arc::clone(rested)),
@@ -47,23 +54,18 @@ impl<M: Machine> Owner<M> {
                 .map(|front| Arc::new(LaneShared::with(config, front, Arc::clone(clock))))
                 .collect()
         };
+        let batch_fronts = above.map(|above| crew(Turns::ByArrival, &[&fronts[0], above]));
         let fair = lanes(plan.idle, fronts);
         let class = |kind, lanes: &[_], is_open| {
             ClassLanes::new(kind, lanes.iter().cloned(), is_open, &plan.policy_refused)
         };
         let mut classes = vec![class(ClassKind::Fair, &fair, true)];
-        if !plan.paused {
-            // An urgent lane never spins, and one below the others has no CPU to burn.
-            let classes_beside = [
-                (ClassKind::Rt, Turns::ByRank),
-                (ClassKind::Batch, Turns::ByArrival),
-            ];
-            classes.extend(classes_beside.map(|(kind, turns)| {
-                let fronts = crew_of::<M>(plan, &topology, &switches, turns);
-                let lanes = lanes(IdlePolicy::Park, fronts);
-                class(kind, &lanes, false)
-            }));
-        }
+        // An urgent lane never spins, and one below the others has no CPU to burn.
+        let others = [(ClassKind::Rt, rt_fronts), (ClassKind::Batch, batch_fronts)];
+        classes.extend(others.into_iter().filter_map(|(kind, fronts)| {
+            let lanes = lanes(IdlePolicy::Park, fronts?);
+            Some(class(kind, &lanes, false))
+        }));
         let mut blocking = plan.blocking.clone();
         if plan.cpus.iter().any(Option::is_some) {
             blocking.cpus = topology.cpus.iter().map(|cpu| cpu.os_id).collect();

@@ -14,7 +14,7 @@ use doorbell_core::call::{
     Drawn, ErasedCall, Gone, ManyTable, Pool as Parcels, RawMany, Room, Run, SPIN_NS, launch_many,
     wait_for,
 };
-use doorbell_core::crew::{Crew, FrontRef, Turns};
+use doorbell_core::crew::{Crew, CrewSpec, FrontRef, Turns};
 use doorbell_core::lane::{IdlePolicy, Lane, LaneShared, RunBudget, WatchPlan, Watchers};
 use doorbell_core::offline::{PutBack, TakenOff};
 use doorbell_core::switches::SwitchWord;
@@ -78,16 +78,22 @@ pub(crate) fn watch_of_threads_ns(idle: IdlePolicy) -> u64 {
     }
 }
 
-/// A crew of one lane per core.
+/// A crew of one lane per core, below the crews that have these lanes.
 pub(crate) fn crew_of<M: Machine>(
     plan: &Plan,
     topology: &Topology,
     switches: &Arc<SwitchWord<M::Counter>>,
     turns: Turns,
+    above: Vec<FrontRef<M>>,
 ) -> Vec<FrontRef<M>> {
     let watchers = (!plan.watch.is_nothing())
         .then(|| Arc::new(Watchers::new(plan.watch.clone(), plan.cpus.len())));
-    Crew::described(plan.cpus.len(), switches, turns, watchers, |one, other| {
+    let spec = CrewSpec {
+        turns,
+        watchers,
+        above,
+    };
+    Crew::described(plan.cpus.len(), switches, spec, |one, other| {
         distance(topology, plan.cpus[one], plan.cpus[other])
     })
 }
@@ -296,6 +302,10 @@ impl<M: Machine> Ambient for Rt<M> {
                 local.set_rank(rank);
             }
         });
+    }
+
+    fn lent_rank(&self) -> Option<u8> {
+        Local::<M>::with_current(|local| local.and_then(Local::lent_rank))
     }
 
     fn has_budget(&self) -> bool {

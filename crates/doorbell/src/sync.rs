@@ -1,7 +1,12 @@
 //! What tasks meet at.
 //!
 //! Channels, locks and the like that need no runtime of their own work here as they are:
-//! `tokio::sync`, `async-channel`, `futures::channel`. Only what those lack would be here.
+//! `tokio::sync`, `async-channel`, `futures::channel`. Only what those lack is here: a [`Mutex`] that
+//! knows of classes.
+
+mod mutex;
+
+pub use mutex::{Lock, Mutex, MutexGuard, OwnedMutexGuard, TryLockError};
 
 /// Tells many tasks that they are to end, which they do where they look.
 ///

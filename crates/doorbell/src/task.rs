@@ -244,6 +244,10 @@ where
 ///
 /// Dropping it lets the task run on, unobserved.
 ///
+/// While a task of a higher class awaits it, the lanes of that class run it too, so it does not wait
+/// behind others of its own class: see [what inverts
+/// priorities](crate#what-inverts-priorities-and-what-to-do). Its class stays what it is.
+///
 /// # Panics
 /// If it is polled again after it was ready.
 #[derive(Debug)]

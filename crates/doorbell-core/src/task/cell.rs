@@ -7,13 +7,18 @@
 //! * `join_waker`: the join handle while `JOIN_WAKER` is not set, also once COMPLETE (then it was
 //!   never lent); the lane once both are.
 //! * `home`: whoever runs it; `links`: its home lane, which is the one that ran it first.
-//! * extras, behind the body: nobody changes them, but whoever queues the task its time.
+//! * `home` of a task that is behind: who takes its own node.
+//! * the second node, behind the body: by the rules of the queue it is in; in none, by whom the state
+//!   says may lend it.
+//! * extras, behind that: nobody changes them, but whoever queues the task its time.
 
 use super::body::BodyVtable;
+use super::boost::Second;
 use super::extras::{Extras, Name};
 use super::join::RawJoin;
 use super::local::Local;
 use super::state::{Completed, Pause, Released, Start, State};
+use super::state_boost::CaughtUp;
 use super::{Phase, drop_quietly};
 use crate::crew::FrontRef;
 use crate::mailbox::Front;
@@ -35,7 +40,8 @@ pub enum Kind {
     Call,
 }
 
-#[repr(C)]
+// The alignment is `boost::TASK_ALIGN`.
+#[repr(C, align(16))]
 pub(super) struct Header<M: Machine> {
     node: Node<M>,
     pub(super) state: State<M>,
@@ -50,6 +56,8 @@ pub(super) struct Header<M: Machine> {
     pub(super) rank: u8,
     /// Whether there are extras behind the body.
     pub(super) has_extras: bool,
+    /// Whether there is a second node behind the body: some crew is above its own.
+    pub(super) has_second: bool,
     /// Shows a checker who uses the body, which itself is of no machine.
     body_use: M::Cell<()>,
     pub(super) join_waker: M::Cell<Option<Waker>>,
@@ -113,6 +121,12 @@ pub unsafe fn launch_described<M: Machine>(
 ) -> RawJoin {
     let (layout, offset) = layout_of::<M>(vtable.layout);
     let extras = Extras::of(front.crew(), kind, name);
+    let has_second = kind == Kind::Task && !front.crew().above().is_empty();
+    let layout = if has_second {
+        Second::<M>::behind(layout).0
+    } else {
+        layout
+    };
     let layout = match &extras {
         None => layout,
         Some(_) => Extras::<M>::behind(layout).0,
@@ -137,6 +151,7 @@ pub unsafe fn launch_described<M: Machine>(
             kind,
             rank,
             has_extras: extras.is_some(),
+            has_second,
             body_use: M::Cell::new(()),
             join_waker: M::Cell::new(None),
             links: M::Cell::new(Links {
@@ -149,6 +164,10 @@ pub unsafe fn launch_described<M: Machine>(
     let body = unsafe { memory.add(offset) };
     write(body.as_ptr());
     let task = TaskRef(header);
+    if has_second {
+        // SAFETY: allocated for it above, and nobody else has the task yet.
+        unsafe { task.write_second() };
+    }
     if let Some(extras) = extras {
         // SAFETY: allocated for them above, and nobody else has the task yet.
         unsafe { task.write_extras(extras) };
@@ -171,21 +190,20 @@ impl<M: Machine> TaskRef<M> {
     /// The rank of the task with that node.
     ///
     /// # Safety
-    /// `node` is that of a task that is alive.
+    /// `node` is one of a task that is alive.
     pub(crate) unsafe fn rank_of(node: NonNull<Node<M>>) -> u8 {
-        // SAFETY: passed on.
-        let task = unsafe { TaskRef::<M>::from_node(node) };
-        task.header().rank
+        // SAFETY: passed on. One that is lent from below has its own rank, lower than any here.
+        unsafe { super::boost::rank_of(node) }
     }
 
     /// # Safety
     /// `raw` came from [`TaskRef::as_raw`] of a task that is alive.
-    pub(super) unsafe fn from_raw(raw: *const ()) -> Self {
+    pub(crate) unsafe fn from_raw(raw: *const ()) -> Self {
         // SAFETY: the address of a header is not null.
         TaskRef(unsafe { NonNull::new_unchecked(raw.cast_mut().cast()) })
     }
 
-    pub(super) fn as_raw(self) -> NonNull<()> {
+    pub(crate) fn as_raw(self) -> NonNull<()> {
         self.0.cast()
     }
 
@@ -218,10 +236,17 @@ impl<M: Machine> TaskRef<M> {
 
     /// Runs a task that was taken from a queue.
     pub(super) fn run(self, local: &Local<M>) {
-        match self.header().state.start() {
-            Start::Poll => {}
-            Start::Cancel => return self.end_running(local),
-            Start::Seized => return self.release(),
+        loop {
+            match self.header().state.start() {
+                Start::Poll => break,
+                Start::Cancel => return self.end_running(local),
+                Start::Seized => return self.release(),
+                Start::Complete => return self.dispose(local),
+                Start::Behind => match self.catch_up(local) {
+                    CaughtUp::Yes => return,
+                    CaughtUp::Again => {}
+                },
+            }
         }
         self.adopt(local);
         self.move_to(local);
@@ -247,16 +272,30 @@ impl<M: Machine> TaskRef<M> {
                 self.note_wake();
                 self.push_again(local);
             }
+            Pause::LendAndRequeue => {
+                self.lend();
+                self.note_wake();
+                self.push_again(local);
+            }
         }
     }
 
     /// Ends a task that was taken from a queue of a lane that closes.
     pub(super) fn end_queued(self, local: &Local<M>) {
         let _ = self.header().state.cancel();
-        match self.header().state.start() {
-            Start::Poll => unreachable!("cancelled above"),
-            Start::Cancel => self.end_running(local),
-            Start::Seized => self.release(),
+        loop {
+            match self.header().state.start() {
+                Start::Poll => unreachable!("cancelled above"),
+                Start::Cancel => return self.end_running(local),
+                Start::Seized => return self.release(),
+                Start::Complete => return self.dispose(local),
+                // Who polls it sees that it is cancelled, and ends it. It is in no list because of
+                // this lane.
+                Start::Behind => match self.header().state.catch_up() {
+                    CaughtUp::Yes => return,
+                    CaughtUp::Again => {}
+                },
+            }
         }
     }
 
@@ -291,7 +330,7 @@ impl<M: Machine> TaskRef<M> {
         self.use_body(|body| unsafe { (self.header().vtable.cancel)(body) });
     }
 
-    /// The output is stored: tell the joiner. The caller still has the lane's reference.
+    /// The output is stored: tell the joiner. The caller still has the reference that it runs by.
     pub(super) fn complete(self) {
         if self.header().has_extras {
             self.note_finish();
@@ -334,7 +373,7 @@ impl<M: Machine> TaskRef<M> {
         self.use_body(|body| unsafe { (self.header().vtable.clear)(body) });
     }
 
-    pub(super) fn release(self) {
+    pub(crate) fn release(self) {
         match self.header().state.release() {
             Released::More => {}
             // SAFETY: it was the last reference.
@@ -346,7 +385,7 @@ impl<M: Machine> TaskRef<M> {
     /// Nobody holds a reference any more.
     #[cold]
     unsafe fn free(self) {
-        let (layout, _) = layout_of::<M>(self.header().vtable.layout);
+        let layout = self.layout();
         let layout = if self.header().has_extras {
             Extras::<M>::behind(layout).0
         } else {
@@ -364,6 +403,8 @@ impl<M: Machine> TaskRef<M> {
         );
         // SAFETY: as above.
         unsafe { self.drop_extras() };
+        // SAFETY: as above.
+        unsafe { self.drop_second() };
         // ORDER: Relaxed; nobody else is there.
         let last = self.header().last.load(Ordering::Relaxed);
         // SAFETY: as above; nothing of the header is used after this but its memory.
@@ -415,7 +456,7 @@ unsafe fn deliver_call<M: Machine>(node: NonNull<Node<M>>, _ready: &Ready<M>) {
                 call.use_body(|body| unsafe { (call.header().vtable.poll)(body, &mut cx) });
             debug_assert!(polled.is_ready(), "a call is ready at its first poll");
         }
-        Start::Seized => unreachable!("a call is in no list"),
+        Start::Seized | Start::Behind | Start::Complete => unreachable!("a call is in no list"),
     }
     call.complete();
     call.release();

@@ -1,7 +1,7 @@
-//! What only some tasks have. It lies behind the body, in the same allocation, so tasks without it
+//! What only some tasks have. It lies behind the body and the second node, in the same allocation, so tasks without it
 //! and calls neither carry it nor look at it.
 
-use super::cell::{Kind, TaskRef, layout_of};
+use super::cell::{Kind, TaskRef};
 use crate::crew::Crew;
 use crate::lane::Watchers;
 use doorbell_machine::{Counter, Machine};
@@ -147,8 +147,7 @@ impl<M: Machine> TaskRef<M> {
         if !self.header().has_extras {
             return None;
         }
-        let (task, _) = layout_of::<M>(self.header().vtable.layout);
-        let (_, offset) = Extras::<M>::behind(task);
+        let (_, offset) = Extras::<M>::behind(self.layout());
         // SAFETY: a task that has extras was allocated with them, and the pointer has all of it.
         Some(unsafe { self.as_raw().cast::<u8>().add(offset) }.cast())
     }

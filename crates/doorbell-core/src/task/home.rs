@@ -9,12 +9,13 @@ use doorbell_machine::{Cell, Machine};
 impl<M: Machine> TaskRef<M> {
     /// A complete task leaves its home lane's list, and the lane's reference goes.
     pub(super) fn dispose(self, local: &Local<M>) {
-        // SAFETY: written before the first poll, by whoever had RUNNING then.
+        // SAFETY: written before, by whoever had the own node then; the caller has its reference.
         let home = self.header().home.with(|home| unsafe { *home });
         let Some(home) = home.filter(|_| !self.header().state.is_seized()) else {
             return self.release();
         };
-        let home = &local.front().crew().fronts()[usize::from(home)];
+        // Not of this lane's crew, if it was lent to that.
+        let home = &self.last().crew().fronts()[usize::from(home)];
         if local.is(home) {
             self.disown(local);
             return self.release();
@@ -38,11 +39,12 @@ impl<M: Machine> TaskRef<M> {
 
 /// The list of a lane's tasks: only the lane calls these.
 impl<M: Machine> TaskRef<M> {
-    /// Enters the lane's list at the first run. The caller has RUNNING.
+    /// Enters the lane's list at the first run. The caller has RUNNING, or the own node of a task that
+    /// is behind.
     pub(super) fn adopt(self, local: &Local<M>) {
         let here = local.front().lane() as u16;
         let first = self.header().home.with_mut(|home| {
-            // SAFETY: RUNNING makes it the caller's.
+            // SAFETY: RUNNING makes it the caller's, and BEHIND that of who has the own node.
             let home = unsafe { &mut *home };
             home.is_none().then(|| *home = Some(here)).is_some()
         });
@@ -94,7 +96,7 @@ impl<M: Machine> TaskRef<M> {
         self.disown(local);
         match self.header().state.seize() {
             Seized::Elsewhere | Seized::Complete => {}
-            Seized::CompleteAndLeft => self.release(),
+            Seized::CompleteAndLeft | Seized::ElsewhereAndLeft => self.release(),
             // The reference that is dropped here: the lane's, or the one that came with it.
             Seized::Mine | Seized::MineButQueued => {
                 self.drop_future();

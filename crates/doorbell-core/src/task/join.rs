@@ -3,7 +3,7 @@
 use super::cell::TaskRef;
 use super::error::JoinError;
 use super::extras::Name;
-use super::state::{Join as Found, JoinDropped};
+use super::state_join::{Join as Found, JoinDropped, Lent};
 use super::{Phase, drop_quietly};
 use doorbell_machine::{Cell, Machine};
 use std::marker::PhantomData;
@@ -163,9 +163,13 @@ unsafe fn poll<M: Machine>(raw: NonNull<()>, cx: &mut Context<'_>) -> Poll<()> {
             .with_mut(|cell| unsafe { (*cell).replace(waker) });
         drop_quietly(old);
     }
-    match header.state.lend_waker() {
-        Found::CellIsMine => Poll::Pending,
-        Found::Complete => {
+    match header.state.lend_waker(task.above_here()) {
+        Lent::Waits => Poll::Pending,
+        Lent::Raised => {
+            task.hasten();
+            Poll::Pending
+        }
+        Lent::Complete => {
             // SAFETY: it was not lent, so the cell is still the handle's.
             let unused = header.join_waker.with_mut(|cell| unsafe { (*cell).take() });
             drop_quietly(unused);

@@ -1,5 +1,6 @@
 //! What a lane's own thread keeps, found through the machine's lane slot.
 
+use super::boost;
 use super::cell::TaskRef;
 use super::owed::Owed;
 use crate::crew::{Crew, FrontRef, Stock};
@@ -54,6 +55,8 @@ pub struct Local<M: Machine> {
     pub(super) base: Cell<Base>,
     /// The rank of the task that runs now, or ran last.
     rank: Cell<u8>,
+    /// Whether that one is of a crew below, which lent it.
+    lent: Cell<bool>,
     owed: Owed<M>,
 }
 
@@ -84,6 +87,7 @@ impl<M: Machine> Local<M> {
             due_ns: Cell::new(u64::MAX),
             base: Cell::new(Base::Global),
             rank: Cell::new(0),
+            lent: Cell::new(false),
             owed: Owed::new(),
         }
     }
@@ -176,6 +180,23 @@ impl<M: Machine> Local<M> {
     /// Says which rank a call has that runs now.
     pub fn set_rank(&self, rank: u8) {
         self.rank.set(rank);
+    }
+
+    /// As [`Local::rank`], if the task under poll is of a crew below, which lent it to this lane.
+    #[inline]
+    pub fn lent_rank(&self) -> Option<u8> {
+        self.lent.get().then_some(self.rank.get())
+    }
+
+    /// Polls a task of that rank, which a crew below lent.
+    pub(super) fn lent_to<R>(&self, rank: u8, poll: impl FnOnce() -> R) -> R {
+        let before = self.rank.replace(rank);
+        self.lent.set(true);
+        // Does not unwind: a task's panics are caught where its future is polled.
+        let polled = poll();
+        self.lent.set(false);
+        self.rank.set(before);
+        polled
     }
 
     /// What it owes to the word of the task that it polls.
@@ -458,8 +479,8 @@ impl<M: Machine> Local<M> {
         self.front.beat();
         self.pushed.set(false);
         self.budget.set(POLL_BUDGET);
-        // SAFETY: only tasks are pushed to these queues.
-        unsafe { TaskRef::from_node(node) }.run(self);
+        // SAFETY: only nodes of tasks are pushed to these queues.
+        unsafe { boost::run(node, self) };
         true
     }
 
@@ -492,7 +513,7 @@ impl<M: Machine> Local<M> {
     pub(crate) fn end_queued(&self) {
         while let Some(node) = self.next() {
             // SAFETY: as in `run_one`.
-            unsafe { TaskRef::from_node(node) }.end_queued(self);
+            unsafe { boost::end_queued(node, self) };
         }
     }
 }

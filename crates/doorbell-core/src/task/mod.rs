@@ -3,10 +3,13 @@
 //! | file | holds |
 //! |---|---|
 //! | `state.rs` | the state word and its transitions |
+//! | `state_join.rs` | those of the join handle |
+//! | `state_boost.rs` | those of a task that is awaited from above |
 //! | `body.rs` | the future or its output, behind a table of functions |
 //! | `cell.rs` | the allocation: header and body; how a task is run, cancelled and freed |
 //! | `submit.rs` | where it goes when it is launched or woken |
 //! | `home.rs` | the list of its home lane, and how it leaves it |
+//! | `boost.rs` | the second node, by which a crew above polls what it awaits |
 //! | `extras.rs` | what only some tasks have: names, times |
 //! | `watched.rs` | tasks whose crew records something of them |
 //! | `waker.rs` | the `std::task::Waker` of a task |
@@ -16,6 +19,7 @@
 //! | `owed.rs` | references of the task under poll, counted when its poll ends |
 
 mod body;
+mod boost;
 mod by_rank;
 mod cell;
 mod error;
@@ -26,9 +30,13 @@ mod local;
 #[cfg(test)]
 mod loom;
 #[cfg(test)]
+mod loom_above;
+#[cfg(test)]
 mod loom_lanes;
 mod owed;
 mod state;
+mod state_boost;
+mod state_join;
 mod submit;
 #[cfg(test)]
 mod tests;
@@ -43,7 +51,11 @@ pub use error::{JoinError, Payload};
 pub use extras::Name;
 pub use join::{Join, RawJoin};
 pub use local::Local;
+pub(crate) use state_boost::Above;
 pub use watched::TaskSeen;
+
+/// How many crews may be above one.
+pub(crate) const ABOVE_MAX: usize = Above::MAX;
 
 /// What a task does now, as others see it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -58,6 +58,14 @@ impl<M: Machine> Owed<M> {
         !self.lent.get().is_null()
     }
 
+    /// The task under poll.
+    pub(super) fn task(&self) -> Option<TaskRef<M>> {
+        // SAFETY: as in `is_of_the_poll`.
+        let waker = unsafe { self.lent.get().as_ref() }?;
+        // SAFETY: made by `waker::borrowed`, so its data is a task, which is alive during its poll.
+        Some(unsafe { TaskRef::from_raw(waker.data()) })
+    }
+
     /// Whether this is the waker of the task under poll.
     #[inline]
     fn is_of_the_poll(&self, waker: &Waker) -> bool {

@@ -10,29 +10,45 @@
 //! | 5 | `JOIN_WAKER` | the join handle's waker lies in the cell and belongs to the lane |
 //! | 6 | `SEIZED` | its home lane has ended, and has dropped the future or will have it dropped |
 //! | 7 | `LEFT` | whoever had the lane's reference could not hand it on: the home lane was gone |
-//! | 8..64 | refs | references: the lane's, the join handle's, one per waker |
+//! | 8 | `BEHIND` | a run began by the task's second node; its own is still in the queue where an earlier wake put it |
+//! | 9 | `LENT` | the second node is in a queue of a crew above, or will be put there, with a reference |
+//! | 10..12 | `JOIN_BOOST` | from how far above the join handle awaits it, 0 for not ([`Above`](super::state_boost::Above)) |
+//! | 12..14 | `LOCK_BOOST` | from how far above others wait for locks that it holds |
+//! | 14..22 | `LOCKS` | how many locks those are |
+//! | 22..64 | refs | references: the lane's, the join handle's, the second node's, one per waker |
 //!
-//! All changes are read-modify-writes, so they have one order that everybody agrees on.
+//! All changes are read-modify-writes, so they have one order that everybody agrees on. Those of
+//! the join handle are in `state_join.rs`, those of tasks that are awaited from above in
+//! `state_boost.rs`.
 
 use doorbell_machine::{Bug, Machine, Ordering, Word};
 
-const SCHEDULED: u64 = 1 << 0;
-const RUNNING: u64 = 1 << 1;
-const COMPLETE: u64 = 1 << 2;
-const CANCELLED: u64 = 1 << 3;
-const JOIN: u64 = 1 << 4;
-const JOIN_WAKER: u64 = 1 << 5;
-const SEIZED: u64 = 1 << 6;
-const LEFT: u64 = 1 << 7;
-const REF_SHIFT: u32 = 8;
-const ONE_REF: u64 = 1 << REF_SHIFT;
+pub(super) const SCHEDULED: u64 = 1 << 0;
+pub(super) const RUNNING: u64 = 1 << 1;
+pub(super) const COMPLETE: u64 = 1 << 2;
+pub(super) const CANCELLED: u64 = 1 << 3;
+pub(super) const JOIN: u64 = 1 << 4;
+pub(super) const JOIN_WAKER: u64 = 1 << 5;
+pub(super) const SEIZED: u64 = 1 << 6;
+pub(super) const LEFT: u64 = 1 << 7;
+pub(super) const BEHIND: u64 = 1 << 8;
+pub(super) const LENT: u64 = 1 << 9;
+pub(super) const JOIN_BOOST: u64 = 0b11 << 10;
+pub(super) const LOCK_BOOST: u64 = 0b11 << 12;
+pub(super) const LOCKS: u64 = 0xFF << 14;
+pub(super) const ONE_LOCK: u64 = 1 << 14;
+/// Whether anybody awaits it from above.
+pub(super) const BOOSTED: u64 = JOIN_BOOST | LOCK_BOOST;
+const REF_SHIFT: u32 = 22;
+pub(super) const ONE_REF: u64 = 1 << REF_SHIFT;
 /// More references than this are a leak of wakers in a loop; the process ends before the
 /// count can wrap.
 const REFS_MAX: u64 = 1 << 40;
 
-// The table above: eight bits, none shared, all below the count.
+// The table above: no bit is shared, and all are below the count.
 const _: () = assert!(SCHEDULED + RUNNING + COMPLETE + CANCELLED + JOIN + JOIN_WAKER == 0b11_1111);
-const _: () = assert!(SEIZED + LEFT == 0b1100_0000 && ONE_REF == 256);
+const _: () = assert!(SEIZED + LEFT == 0b1100_0000 && BEHIND + LENT == 0b11 << 8);
+const _: () = assert!(BOOSTED == 0b1111 << 10 && LOCKS == 255 << 14 && ONE_REF == 1 << 22);
 
 /// What a wake has to do.
 #[must_use]
@@ -40,6 +56,10 @@ const _: () = assert!(SEIZED + LEFT == 0b1100_0000 && ONE_REF == 256);
 pub(super) enum Wake {
     /// Put the task into its lane's queue; nobody else will.
     Submit,
+    /// The same, and lend it to the crew above that awaits it, first.
+    LendAndSubmit,
+    /// Lend it only: its own node is in a queue still.
+    Lend,
     /// Nothing: it is queued, or will be when its poll ends, or is complete.
     Nothing,
 }
@@ -54,6 +74,10 @@ pub(super) enum Start {
     Cancel,
     /// Its home lane has ended and drops it, or has: only the lane's reference is left to drop.
     Seized,
+    /// It was polled by its second node meanwhile, or is being polled: see [`State::catch_up`].
+    Behind,
+    /// It was completed by its second node: only what a completion leaves to do is left.
+    Complete,
 }
 
 /// What a lane that ends finds at one of its tasks.
@@ -67,6 +91,8 @@ pub(super) enum Seized {
     MineButQueued,
     /// Another lane polls it; that one drops it, and the reference.
     Elsewhere,
+    /// The same, but the lane's reference was left behind: drop it.
+    ElsewhereAndLeft,
     /// It is complete, and the lane's reference was left behind: drop it.
     CompleteAndLeft,
     /// It is complete; the lane that completed it drops the reference.
@@ -91,6 +117,8 @@ pub(super) enum Pause {
     Idle,
     /// It was woken meanwhile: queue it again.
     Requeue,
+    /// The same, and lend it to the crew above that awaits it, first.
+    LendAndRequeue,
 }
 
 /// What the lane owes the join handle when the output is stored.
@@ -105,26 +133,6 @@ pub(super) enum Completed {
     WakeJoiner,
 }
 
-/// What a join handle finds.
-#[must_use]
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Join {
-    /// The output is the handle's.
-    Complete,
-    /// Not ready; the waker cell is the handle's to write.
-    CellIsMine,
-}
-
-/// What a join handle that goes away has to do.
-#[must_use]
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum JoinDropped {
-    /// Drop the waker in the cell; the task runs on.
-    DropWaker,
-    /// Drop the output.
-    DropOutput,
-}
-
 /// Whether a reference was the last.
 #[must_use]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -136,7 +144,7 @@ pub(super) enum Released {
 }
 
 #[derive(Debug)]
-pub(super) struct State<M: Machine>(M::U64);
+pub(super) struct State<M: Machine>(pub(super) M::U64);
 
 impl<M: Machine> State<M> {
     /// A task that is about to be queued, held by its lane and its join handle.
@@ -170,8 +178,10 @@ impl<M: Machine> State<M> {
         } else {
             SCHEDULED | RUNNING | COMPLETE
         };
-        if before & busy == 0 {
+        if before & (busy | BEHIND | BOOSTED) == 0 {
             Wake::Submit
+        } else if before & busy == 0 {
+            Self::wake_boosted(before)
         } else {
             Wake::Nothing
         }
@@ -183,16 +193,14 @@ impl<M: Machine> State<M> {
         // ORDER: Relaxed; the exchange decides.
         let mut seen = self.0.load(Ordering::Relaxed);
         loop {
-            if seen & (RUNNING | COMPLETE) != 0 {
-                debug_assert!(seen & SEIZED != 0, "a task was queued twice");
-                return Start::Seized;
+            if seen & (SCHEDULED | RUNNING | COMPLETE) != SCHEDULED {
+                return Self::start_late(seen);
             }
-            debug_assert!(seen & SCHEDULED != 0);
             // ORDER: Acquire pairs with the wakes' Release and with the last `pause`, on
             // whichever lane; Release orders nothing that is needed. Relaxed on failure.
             match self.0.compare_exchange(
                 seen,
-                (seen & !SCHEDULED) | RUNNING,
+                (seen & !(SCHEDULED | BEHIND)) | RUNNING,
                 Ordering::AcqRel,
                 Ordering::Relaxed,
             ) {
@@ -217,12 +225,20 @@ impl<M: Machine> State<M> {
                 };
                 (seen | SEIZED, what)
             } else if seen & RUNNING != 0 && !M::BUG.is(Bug::TaskSeizeRunning) {
-                (seen | SEIZED | CANCELLED | SCHEDULED, Seized::Elsewhere)
-            } else if seen & (SCHEDULED | LEFT) == SCHEDULED {
-                let next = (seen | SEIZED | CANCELLED | RUNNING) + ONE_REF;
-                (next, Seized::MineButQueued)
+                let what = if seen & LEFT == 0 {
+                    Seized::Elsewhere
+                } else {
+                    Seized::ElsewhereAndLeft
+                };
+                (seen | SEIZED | CANCELLED | SCHEDULED, what)
             } else {
-                (seen | SEIZED | CANCELLED | RUNNING, Seized::Mine)
+                // Nobody polls it any more, so none of its nodes is behind.
+                let next = (seen & !BEHIND) | SEIZED | CANCELLED | RUNNING;
+                if seen & (SCHEDULED | BEHIND) != 0 && seen & LEFT == 0 {
+                    (next + ONE_REF, Seized::MineButQueued)
+                } else {
+                    (next, Seized::Mine)
+                }
             };
             // ORDER: Acquire pairs with the Release of the last `pause`, as in `start`, and of
             // `leave`; Release pairs with the Acquire of `leave` and `start`: who finds it
@@ -256,10 +272,12 @@ impl<M: Machine> State<M> {
         // ORDER: Release pairs with the Acquire of the next `start`, on whichever thread; with
         // Acquire a wake during the poll is seen with all it brings.
         let before = self.0.fetch_and(!RUNNING, Ordering::AcqRel);
-        if before & SCHEDULED != 0 && !M::BUG.is(Bug::TaskForgetWake) {
+        if before & SCHEDULED == 0 || M::BUG.is(Bug::TaskForgetWake) {
+            Pause::Idle
+        } else if before & BOOSTED == 0 {
             Pause::Requeue
         } else {
-            Pause::Idle
+            Pause::LendAndRequeue
         }
     }
 
@@ -295,75 +313,6 @@ impl<M: Machine> State<M> {
     pub(super) fn is_complete(&self) -> bool {
         // ORDER: Acquire pairs with the Release of `complete`.
         self.0.load(Ordering::Acquire) & COMPLETE != 0
-    }
-
-    /// The join handle takes the waker cell back, unless the task is complete.
-    pub(super) fn reclaim_waker(&self) -> Join {
-        // ORDER: Acquire pairs with the Release of `complete`.
-        let mut seen = self.0.load(Ordering::Acquire);
-        loop {
-            if seen & COMPLETE != 0 {
-                return Join::Complete;
-            }
-            if seen & JOIN_WAKER == 0 || M::BUG.is(Bug::TaskJoinWakerBlind) {
-                return Join::CellIsMine;
-            }
-            // ORDER: AcqRel; the cell goes from lane to handle. Acquire on failure as above.
-            match self.0.compare_exchange(
-                seen,
-                seen & !JOIN_WAKER,
-                Ordering::AcqRel,
-                Ordering::Acquire,
-            ) {
-                Ok(_) => return Join::CellIsMine,
-                Err(now) => seen = now,
-            }
-        }
-    }
-
-    /// The join handle lends the waker in the cell to the lane. On [`Join::Complete`] it was
-    /// not lent, and the output is there.
-    pub(super) fn lend_waker(&self) -> Join {
-        // ORDER: Acquire pairs with the Release of `complete`.
-        let mut seen = self.0.load(Ordering::Acquire);
-        loop {
-            if seen & COMPLETE != 0 {
-                return Join::Complete;
-            }
-            // ORDER: Release pairs with the Acquire of `complete`: the lane sees the waker.
-            // Acquire on failure as above.
-            match self.0.compare_exchange(
-                seen,
-                seen | JOIN_WAKER,
-                Ordering::AcqRel,
-                Ordering::Acquire,
-            ) {
-                Ok(_) => return Join::CellIsMine,
-                Err(now) => seen = now,
-            }
-        }
-    }
-
-    /// The join handle goes away.
-    pub(super) fn drop_join(&self) -> JoinDropped {
-        // ORDER: Acquire pairs with the Release of `complete`.
-        let mut seen = self.0.load(Ordering::Acquire);
-        loop {
-            let (next, what) = if seen & COMPLETE == 0 {
-                (seen & !(JOIN | JOIN_WAKER), JoinDropped::DropWaker)
-            } else {
-                (seen & !JOIN, JoinDropped::DropOutput)
-            };
-            // ORDER: AcqRel; the handle is done with cell and output after this, and sees
-            // what the lane stored. Acquire on failure as above.
-            match self
-                .0
-                .compare_exchange(seen, next, Ordering::AcqRel, Ordering::Acquire)
-            {
-                Ok(_) => return what,
-                Err(now) => seen = now,
-            }
-        }
     }
 
     /// One reference more.

@@ -2,7 +2,7 @@
 
 use super::cell::{Kind, TaskRef};
 use super::local::Local;
-use super::state::{Start, Wake};
+use super::state::Start;
 use crate::bell::Look;
 use crate::mailbox::{Front, Origin, Posted};
 use doorbell_machine::{Machine, Mark, Ordering, PtrWord};
@@ -134,8 +134,8 @@ impl<M: Machine> TaskRef<M> {
     fn end_unsubmitted(self) {
         let _ = self.header().state.cancel();
         match self.header().state.start() {
-            Start::Poll | Start::Seized => unreachable!("cancelled above, and no lane's"),
             Start::Cancel => self.drop_future(),
+            _ => unreachable!("cancelled above, and no lane's"),
         }
         self.complete();
         self.release();
@@ -143,8 +143,7 @@ impl<M: Machine> TaskRef<M> {
 
     /// Notes that the task is to be cancelled, and has a lane do it.
     pub(super) fn cancel(self) {
-        if self.header().state.cancel() == Wake::Submit {
-            self.submit();
-        }
+        let woken = self.header().state.cancel();
+        self.follow(woken);
     }
 }

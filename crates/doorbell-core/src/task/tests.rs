@@ -3,6 +3,7 @@
 // Tests on real threads, outside of any model.
 #![allow(clippy::disallowed_types, clippy::disallowed_methods)]
 
+mod above;
 mod calls;
 mod differential;
 mod names;

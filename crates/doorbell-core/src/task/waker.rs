@@ -1,7 +1,6 @@
 //! The `Waker` of a task: its address, counted in the state word.
 
 use super::cell::TaskRef;
-use super::state::Wake;
 use doorbell_machine::Machine;
 use std::mem::ManuallyDrop;
 use std::task::{RawWaker, RawWakerVTable, Waker};
@@ -46,9 +45,7 @@ unsafe fn clone<M: Machine>(data: *const ()) -> RawWaker {
 unsafe fn wake_by_ref<M: Machine>(data: *const ()) {
     // SAFETY: as in `clone`; the waker's reference is held until this returns.
     let task = unsafe { TaskRef::<M>::from_raw(data) };
-    if task.header().state.wake() == Wake::Submit {
-        task.submit();
-    }
+    task.follow(task.header().state.wake());
 }
 
 unsafe fn wake<M: Machine>(data: *const ()) {

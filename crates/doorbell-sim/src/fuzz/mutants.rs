@@ -36,6 +36,12 @@ const FENCE: &str =
 /// Why a lane's second look need not show.
 const UNLIST: &str = "the lane whose bit it is finds the work itself before it sleeps; only help is missed; loom kills it";
 
+/// Why a task that is awaited from above does not show.
+const ABOVE: &str = "no crew is above another in the scenarios; loom kills it";
+
+/// Why a lock between tasks does not show.
+const LOCK: &str = "no task of the scenarios locks; loom kills it";
+
 /// The shapes with the mutant of this number.
 macro_rules! shapes {
     ($bug:ident) => {{
@@ -97,6 +103,11 @@ pub const MUTANTS: &[Mutant] = mutants![
     TaskJoinWakerBlind: Sc,
     TaskSeizeRunning: Sc,
     TaskLeaveForgotten: Sc,
+    TaskLendForgotten: not_here ABOVE,
+    TaskStartLentRelaxed: not_here ABOVE,
+    TaskPauseLentBlind: not_here ABOVE,
+    LockUnlockRelaxed: not_here LOCK,
+    LockLeaveBlind: not_here LOCK,
     CallSleepSilently: Sc,
     CallDoneRelaxed: Sc,
     CallTouchAfterDone: Sc,

@@ -2,7 +2,7 @@
 
 use super::ledger::Ledger;
 use doorbell_core::call::{Many, ManyCall, blocking, launch_many, wait_for};
-use doorbell_core::crew::{Crew, FrontRef, Turns};
+use doorbell_core::crew::{Crew, CrewSpec, FrontRef, Turns};
 use doorbell_core::lane::{IdlePolicy, Lane, LaneConfig, LaneCounts, LaneShared, RunBudget};
 use doorbell_core::mailbox::Front;
 use doorbell_core::switches::{SwitchWord, Switches};
@@ -61,7 +61,13 @@ impl<const BUG: u8> Lanes<BUG> {
             (a, b) if a.node == b.node => 2,
             _ => 3,
         };
-        let fronts = Crew::described(config.lanes, &switches, config.turns, None, distance);
+        let fronts = {
+            let spec = CrewSpec {
+                turns: config.turns,
+                ..CrewSpec::default()
+            };
+            Crew::described(config.lanes, &switches, spec, distance)
+        };
         let clock = Arc::new(if config.paused {
             let told = Arc::clone(&ledger);
             Clock::paused(fronts[0].clone(), move || {

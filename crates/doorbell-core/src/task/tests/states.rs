@@ -1,7 +1,9 @@
 //! The state word step by step: every transition from every word that can be reached.
 
 use super::super::Phase;
-use super::super::state::{Completed, Join, JoinDropped, Pause, Released, Start, State, Wake};
+use super::super::state::{Completed, Pause, Released, Start, State, Wake};
+use super::super::state_boost::Above;
+use super::super::state_join::{Join, JoinDropped, Lent};
 use doorbell_machine::Host;
 use std::collections::BTreeSet;
 
@@ -55,7 +57,11 @@ fn real(state: &State<Host>, step: Step) -> Found {
         Step::Pause => Found::Pause(state.pause()),
         Step::Complete => Found::Completed(state.complete()),
         Step::Reclaim => Found::Join(state.reclaim_waker()),
-        Step::Lend => Found::Join(state.lend_waker()),
+        Step::Lend => Found::Join(match state.lend_waker(Above::default()) {
+            Lent::Complete => Join::Complete,
+            Lent::Waits => Join::CellIsMine,
+            Lent::Raised => panic!("nobody is above"),
+        }),
         Step::DropJoin => Found::JoinDropped(state.drop_join()),
         Step::Retain => {
             state.retain();
@@ -81,7 +87,7 @@ struct Model {
 impl Model {
     fn of(word: u64) -> Self {
         let bit = |n: u32| word & (1 << n) != 0;
-        assert!(!bit(6) && !bit(7), "unused bits are set: {word:#x}");
+        assert!(word & (0xFFFF << 6) == 0, "unused bits are set: {word:#x}");
         Model {
             scheduled: bit(0),
             running: bit(1),
@@ -89,7 +95,7 @@ impl Model {
             cancelled: bit(3),
             join: bit(4),
             join_waker: bit(5),
-            refs: word >> 8,
+            refs: word >> 22,
         }
     }
 

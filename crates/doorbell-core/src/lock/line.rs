@@ -1,0 +1,57 @@
+//! Those that wait for a lock. Of who keeps it.
+
+use super::turn::Half;
+use super::word::Holder;
+use crate::task::{Above, TaskRef};
+use doorbell_machine::Machine;
+use std::collections::VecDeque;
+
+pub(super) struct Line<M: Machine> {
+    /// In the order in which they came.
+    waiting: VecDeque<Half<M>>,
+    /// From how far above the holder was boosted for this lock.
+    boosted: Above,
+}
+
+impl<M: Machine> Line<M> {
+    pub(super) fn new() -> Self {
+        Line {
+            waiting: VecDeque::new(),
+            boosted: Above::default(),
+        }
+    }
+
+    pub(super) fn append(&mut self, turn: Half<M>) {
+        self.waiting.push_back(turn);
+    }
+
+    pub(super) fn is_empty(&mut self) -> bool {
+        self.waiting.retain(|turn| !turn.is_withdrawn());
+        self.waiting.is_empty()
+    }
+
+    /// The most urgent one, of equals the oldest.
+    pub(super) fn take_next(&mut self) -> Option<Half<M>> {
+        let waiting = self.waiting.iter().enumerate();
+        // The last of the highest from behind is the oldest of them.
+        let (at, _) = waiting.rev().max_by_key(|(_, turn)| turn.urgency())?;
+        self.waiting.remove(at)
+    }
+
+    /// The holder is awaited from where those in the line wait.
+    pub(super) fn boost(&mut self, holder: Option<TaskRef<M>>) {
+        let Some(holder) = holder else { return };
+        let waiting = self.waiting.iter().filter(|turn| !turn.is_withdrawn());
+        self.boosted = waiting.fold(self.boosted, |boosted, turn| {
+            holder.boost_by_lock(turn.crew(), boosted)
+        });
+    }
+
+    /// The holder has let go.
+    pub(super) fn unboost(&mut self, holder: &Holder<M>) {
+        let boosted = std::mem::take(&mut self.boosted);
+        if let Some(task) = holder.task().filter(|_| boosted != Above::default()) {
+            task.unboost_by_lock();
+        }
+    }
+}

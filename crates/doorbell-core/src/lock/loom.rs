@@ -1,0 +1,161 @@
+//! Locks in every interleaving.
+
+// What a model counts with std's atomics and locks is not part of it and orders nothing in it.
+#![allow(clippy::disallowed_types, clippy::disallowed_methods)]
+
+use super::{RawLock, TryLock, Wait};
+use crate::testing::model::{check, check_large, join_all, mutant};
+use crate::wait::block_on;
+use ::loom::cell::UnsafeCell;
+use ::loom::thread;
+use doorbell_machine::Loom;
+use std::future::poll_fn;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, Waker};
+
+/// A lock, and what it guards.
+struct Guarded<const BUG: u8> {
+    lock: RawLock<Loom<BUG>>,
+    count: UnsafeCell<u32>,
+}
+
+// SAFETY: the cell is used by who has the lock; that is what the model checks.
+unsafe impl<const BUG: u8> Send for Guarded<BUG> {}
+// SAFETY: as for Send.
+unsafe impl<const BUG: u8> Sync for Guarded<BUG> {}
+
+impl<const BUG: u8> Guarded<BUG> {
+    fn new() -> Arc<Self> {
+        Arc::new(Guarded {
+            lock: RawLock::default(),
+            count: UnsafeCell::new(0),
+        })
+    }
+
+    /// With the lock.
+    fn add_and_unlock(&self) {
+        // SAFETY: the caller has the lock.
+        self.count.with_mut(|count| unsafe { *count += 1 });
+        // SAFETY: the caller has the lock.
+        unsafe { self.lock.unlock() };
+    }
+
+    fn lock_and_add(&self, urgency: u8) {
+        let mut wait = Wait::default();
+        let locked = poll_fn(|cx| self.lock.poll_lock(&mut wait, urgency, cx));
+        block_on::<Loom<BUG>, _>(locked, 0);
+        self.add_and_unlock();
+    }
+
+    fn assert_free(&self, count: u32) {
+        assert_eq!(self.lock.try_lock(), TryLock::Locked, "it is free");
+        // SAFETY: locked above.
+        assert_eq!(self.count.with(|count| unsafe { *count }), count);
+        // SAFETY: locked above.
+        unsafe { self.lock.unlock() };
+    }
+}
+
+/// Two that lock at once.
+fn two<const BUG: u8>() {
+    let guarded = Guarded::<BUG>::new();
+    let theirs = Arc::clone(&guarded);
+    let other = thread::spawn(move || theirs.lock_and_add(1));
+    guarded.lock_and_add(2);
+    other.join().unwrap();
+    guarded.assert_free(2);
+}
+
+/// Two that wait while a third lets go.
+fn two_wait<const BUG: u8>() {
+    let guarded = Guarded::<BUG>::new();
+    assert_eq!(guarded.lock.try_lock(), TryLock::Locked);
+    let others = [1, 2].map(|urgency| {
+        let theirs = Arc::clone(&guarded);
+        thread::spawn(move || theirs.lock_and_add(urgency))
+    });
+    guarded.add_and_unlock();
+    join_all(others);
+    guarded.assert_free(3);
+}
+
+/// One waits no more while the lock is let go; if it got it, it goes on.
+fn withdrawn<const BUG: u8>() {
+    let guarded = Guarded::<BUG>::new();
+    assert_eq!(guarded.lock.try_lock(), TryLock::Locked);
+    let theirs = Arc::clone(&guarded);
+    let other = thread::spawn(move || {
+        let mut wait = Wait::default();
+        let mut cx = Context::from_waker(Waker::noop());
+        if theirs.lock.poll_lock(&mut wait, 1, &mut cx).is_ready() {
+            return theirs.add_and_unlock();
+        }
+        theirs.lock.withdraw(&mut wait);
+    });
+    guarded.add_and_unlock();
+    guarded.lock_and_add(1);
+    other.join().unwrap();
+    // The other one may have locked too.
+    // SAFETY: nobody else is there.
+    let count = guarded.count.with(|count| unsafe { *count });
+    assert!((2..=3).contains(&count), "{count}");
+    guarded.assert_free(count);
+}
+
+/// One changes its waker while it gets the lock.
+fn looks_again<const BUG: u8>() {
+    let guarded = Guarded::<BUG>::new();
+    assert_eq!(guarded.lock.try_lock(), TryLock::Locked);
+    let theirs = Arc::clone(&guarded);
+    let other = thread::spawn(move || {
+        let mut wait = Wait::default();
+        let mut first = true;
+        let locked = poll_fn(|cx| {
+            if std::mem::take(&mut first) {
+                let mut blind = Context::from_waker(Waker::noop());
+                if theirs.lock.poll_lock(&mut wait, 1, &mut blind).is_ready() {
+                    return Poll::Ready(());
+                }
+            }
+            theirs.lock.poll_lock(&mut wait, 1, cx)
+        });
+        let mut locked = Box::pin(locked);
+        block_on::<Loom<BUG>, _>(Pin::new(&mut locked), 0);
+        drop(locked);
+        theirs.add_and_unlock();
+    });
+    guarded.add_and_unlock();
+    other.join().unwrap();
+    guarded.assert_free(2);
+}
+
+#[test]
+fn two_that_lock_at_once() {
+    check(two::<0>);
+}
+
+#[test]
+fn two_wait_while_one_lets_go() {
+    check_large(two_wait::<0>);
+}
+
+#[test]
+fn a_lock_that_is_granted_to_who_is_gone_goes_on() {
+    check(withdrawn::<0>);
+}
+
+#[test]
+fn a_waker_is_changed_while_the_lock_is_granted() {
+    check(looks_again::<0>);
+}
+
+#[test]
+fn mutant_unlock_relaxed() {
+    mutant!(LockUnlockRelaxed, two);
+}
+
+#[test]
+fn mutant_leave_blind() {
+    mutant!(LockLeaveBlind, two_wait);
+}

@@ -1,0 +1,311 @@
+//! Tasks that are awaited from above: their second node, by which lanes of a crew above poll them.
+//!
+//! It lies behind the body, so tasks that nobody can be above of, and calls, do not have it.
+
+use super::cell::{TaskRef, layout_of};
+use super::local::Local;
+use super::state::Wake;
+use super::state_boost::{Above, CaughtUp, Ends, Lend, LentPause, LentStart, Raised};
+use crate::crew::Crew;
+use crate::mailbox::{Origin, Posted};
+use crate::node::{Node, Ready};
+use doorbell_machine::{Machine, Mark};
+use std::alloc::Layout;
+use std::mem::offset_of;
+use std::ptr::NonNull;
+
+/// What a task is aligned to. Its own node is its first field; the second one lies beside this, so
+/// that an address tells which of the two it is.
+pub(super) const TASK_ALIGN: usize = 16;
+
+/// The second node of a task, and the way back to the task.
+#[repr(C, align(16))]
+pub(super) struct Second<M: Machine> {
+    task: TaskRef<M>,
+    node: Node<M>,
+}
+
+impl<M: Machine> Second<M> {
+    const NODE: usize = {
+        let offset = offset_of!(Second<M>, node);
+        assert!(!offset.is_multiple_of(TASK_ALIGN) && align_of::<Second<M>>() == TASK_ALIGN);
+        offset
+    };
+
+    /// The layout of a task that is laid out so but for this, and its offset.
+    pub(super) fn behind(task: Layout) -> (Layout, usize) {
+        let (layout, offset) = task
+            .extend(Layout::new::<Self>())
+            .expect("a task that fits in memory fits with a second node");
+        (layout.pad_to_align(), offset)
+    }
+}
+
+/// # Safety
+/// None: never called.
+unsafe fn deliver_second<M: Machine>(_: NonNull<Node<M>>, _: &Ready<M>) {
+    unreachable!("a second node is posted as a task, and no task of a mailbox");
+}
+
+/// What a node of a run queue is.
+enum Found<M: Machine> {
+    Own(TaskRef<M>),
+    Second(TaskRef<M>),
+}
+
+/// # Safety
+/// The node is one of a task, which is alive.
+#[inline]
+unsafe fn find<M: Machine>(node: NonNull<Node<M>>) -> Found<M> {
+    if node.addr().get().is_multiple_of(TASK_ALIGN) {
+        // SAFETY: aligned as the task, so it is the first field of one.
+        return Found::Own(unsafe { TaskRef::from_node(node) });
+    }
+    // SAFETY: else it is part of a second node, and the pointer has the whole task.
+    let second = unsafe { node.byte_sub(Second::<M>::NODE) }.cast::<Second<M>>();
+    // SAFETY: written in `launch`, and never changed.
+    Found::Second(unsafe { second.as_ref() }.task)
+}
+
+/// The rank of the task that a node is of.
+///
+/// # Safety
+/// As for [`find`].
+pub(super) unsafe fn rank_of<M: Machine>(node: NonNull<Node<M>>) -> u8 {
+    // SAFETY: passed on.
+    let (Found::Own(task) | Found::Second(task)) = unsafe { find(node) };
+    task.header().rank
+}
+
+/// Runs the task that was taken from a queue of this lane.
+///
+/// # Safety
+/// The node is one of a task, and has left its queue.
+#[inline]
+pub(super) unsafe fn run<M: Machine>(node: NonNull<Node<M>>, local: &Local<M>) {
+    // SAFETY: a node that was queued has a reference of its task.
+    match unsafe { find(node) } {
+        Found::Own(task) => task.run(local),
+        Found::Second(task) => task.run_lent(local),
+    }
+}
+
+/// Ends the task that was taken from a queue of a lane that closes.
+///
+/// # Safety
+/// As for [`run`].
+pub(super) unsafe fn end_queued<M: Machine>(node: NonNull<Node<M>>, local: &Local<M>) {
+    // SAFETY: as in `run`.
+    match unsafe { find(node) } {
+        Found::Own(task) => task.end_queued(local),
+        // Its own node is in a queue too.
+        Found::Second(task) => task.take_back(),
+    }
+}
+
+impl<M: Machine> TaskRef<M> {
+    /// The layout of the task up to its extras.
+    pub(super) fn layout(self) -> Layout {
+        let (layout, _) = layout_of::<M>(self.header().vtable.layout);
+        if self.header().has_second {
+            Second::<M>::behind(layout).0
+        } else {
+            layout
+        }
+    }
+
+    fn second(self) -> NonNull<Second<M>> {
+        let (layout, _) = layout_of::<M>(self.header().vtable.layout);
+        let (_, offset) = Second::<M>::behind(layout);
+        // SAFETY: a task that has one was allocated with it, and the pointer has all of it.
+        unsafe { self.as_raw().cast::<u8>().add(offset) }.cast()
+    }
+
+    /// Writes the second node of a new task.
+    ///
+    /// # Safety
+    /// The task was allocated with one, its header says so, and nobody else has it yet.
+    pub(super) unsafe fn write_second(self) {
+        let second = Second {
+            task: self,
+            node: Node::new(deliver_second::<M>),
+        };
+        // SAFETY: allocated for it, and empty.
+        unsafe { self.second().write(second) };
+    }
+
+    /// Drops it.
+    ///
+    /// # Safety
+    /// Nobody else has the task any more.
+    pub(super) unsafe fn drop_second(self) {
+        if self.header().has_second {
+            // SAFETY: written in `launch`; the caller's promise.
+            unsafe { self.second().drop_in_place() };
+        }
+    }
+
+    /// How far the caller's lane is above the task's crew.
+    #[inline]
+    pub(super) fn above_here(self) -> Above {
+        if !self.header().has_second {
+            return Above::default();
+        }
+        Local::<M>::with_current(|local| {
+            let own = self.last().crew();
+            let local = local.filter(|local| !local.is_of(own))?;
+            let mut above = own.above().iter();
+            above.position(|front| local.is_of(front.crew()))
+        })
+        .map_or(Above::default(), Above::nth)
+    }
+
+    /// Somebody on a lane of that crew waits for a lock that the task holds, for which others waited
+    /// from `before`. Returns from how far above somebody waits for it now.
+    ///
+    /// The caller holds a reference.
+    pub(crate) fn boost_by_lock(self, crew: *const Crew<M>, before: Above) -> Above {
+        let mut above = self.last().crew().above().iter();
+        let from = above.position(|front| std::ptr::eq(front.crew(), crew));
+        let from = from.map_or(Above::default(), Above::nth);
+        if !self.header().has_second || from <= before {
+            return before;
+        }
+        let first = before == Above::default();
+        match self.header().state.boost_by_lock(from, first) {
+            Raised::Yes => self.hasten(),
+            Raised::No => {}
+        }
+        from
+    }
+
+    /// It has let go of a lock by which it was boosted. The caller holds a reference.
+    pub(crate) fn unboost_by_lock(self) {
+        self.header().state.unboost_by_lock();
+    }
+
+    /// The task under poll on the caller's thread, with a reference that the caller is to release; if
+    /// it is one that somebody may be above of.
+    pub(crate) fn under_poll() -> Option<Self> {
+        Local::<M>::with_current(|local| {
+            let task = local?.owed().task()?;
+            task.header().has_second.then(|| {
+                task.header().state.retain();
+                task
+            })
+        })
+    }
+
+    /// It is awaited from higher up than before. Besides being lent if it is queued, it is polled
+    /// once, so that what it awaits in its turn learns of it.
+    #[cold]
+    pub(super) fn hasten(self) {
+        let woken = self.header().state.wake();
+        self.follow(woken);
+        self.lend();
+    }
+
+    /// Does what a wake said. The caller holds a reference.
+    #[inline]
+    pub(super) fn follow(self, woken: Wake) {
+        match woken {
+            Wake::Nothing => {}
+            Wake::Submit => self.submit(),
+            Wake::LendAndSubmit => {
+                self.lend();
+                self.submit();
+            }
+            Wake::Lend => self.lend(),
+        }
+    }
+
+    /// Puts the second node into a queue of the crew above that awaits the task, if it is to be
+    /// polled and is not there. The caller holds a reference.
+    #[cold]
+    pub(super) fn lend(self) {
+        let Lend::To(above) = self.header().state.lend() else {
+            return;
+        };
+        let own = self.last();
+        let crew = own.crew().above()[above].crew();
+        let second = self.second().as_ptr();
+        // SAFETY: inside of the task.
+        let node = unsafe { NonNull::new_unchecked(&raw mut (*second).node) };
+        let posted = Local::<M>::with_current(|local| match local {
+            Some(local) if local.is_of(crew) && !local.is_closed() => {
+                // SAFETY: a reference was counted for the node, and it is in no queue.
+                unsafe { local.push(node) };
+                Posted::Yes
+            }
+            _ => {
+                let lanes = crew.fronts();
+                let prefer = crew.place(&lanes[own.lane() % lanes.len()]);
+                // SAFETY: as above.
+                unsafe { prefer.post_task(node, Origin::Outside) }
+            }
+        });
+        match posted {
+            Posted::Yes => {}
+            Posted::Closed => self.take_back(),
+        }
+    }
+
+    /// The second node is in no queue, and nobody runs by it.
+    fn take_back(self) {
+        self.header().state.take_back();
+        self.release();
+    }
+
+    /// Runs a task of a crew below, whose second node was taken from a queue.
+    #[cold]
+    fn run_lent(self, local: &Local<M>) {
+        match self.header().state.start_lent() {
+            LentStart::Late => {}
+            LentStart::Cancel => self.end_lent(local),
+            LentStart::Poll => self.poll_lent(local),
+        }
+        self.release();
+    }
+
+    fn poll_lent(self, local: &Local<M>) {
+        let polled = local.lent_to(self.header().rank, || {
+            if self.header().has_extras {
+                self.poll_watched(local)
+            } else {
+                self.poll(local)
+            }
+        });
+        if polled.is_ready() {
+            return self.complete_lent(local);
+        }
+        match self.header().state.pause_lent() {
+            LentPause::Idle => {}
+            LentPause::Woken(woken) => {
+                M::mark(Mark::TaskWokenInPoll);
+                self.follow(woken);
+            }
+            LentPause::Cancel => self.end_lent(local),
+        }
+    }
+
+    /// Cancelled, and RUNNING is this lane's.
+    fn end_lent(self, local: &Local<M>) {
+        self.drop_future();
+        self.complete_lent(local);
+    }
+
+    fn complete_lent(self, local: &Local<M>) {
+        self.complete();
+        match self.header().state.ends() {
+            Ends::Behind => {}
+            Ends::Caller => self.dispose(local),
+        }
+    }
+
+    /// Its own node was taken from a queue and found behind. Whether that is settled.
+    pub(super) fn catch_up(self, local: &Local<M>) -> CaughtUp {
+        // Who has the own node writes the home, and nobody reads it before the bit is cleared.
+        self.adopt(local);
+        self.header().state.catch_up()
+    }
+}

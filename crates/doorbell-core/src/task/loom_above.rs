@@ -1,0 +1,199 @@
+//! Tasks that are awaited from above, in every interleaving.
+//!
+//! Two crews of a lane each: the lane of the upper one awaits the task and polls it by its second node.
+
+// What a model counts with std's atomics and locks is not part of it and orders nothing in it.
+#![allow(clippy::disallowed_types, clippy::disallowed_methods)]
+
+use super::loom::{Gate, Output, Task};
+use super::{Join, Local};
+use crate::crew::{Crew, CrewSpec, FrontRef};
+use crate::testing::model::{check, check_large, mutant};
+use crate::testing::{Idler, spawn};
+use ::loom::thread;
+use doorbell_machine::Loom;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, Waker};
+
+/// Two crews of a lane each, and a task of the lower one.
+struct Stage<const BUG: u8> {
+    above: FrontRef<Loom<BUG>>,
+    below: FrontRef<Loom<BUG>>,
+    local: Local<Loom<BUG>>,
+    gate: Arc<Gate>,
+}
+
+/// The handle, and what the upper lane found by it: whether there is an output.
+type Awaited = (Join<Output>, Poll<usize>);
+
+fn poll(join: &mut Join<Output>) -> Poll<usize> {
+    let polled = Pin::new(join).poll(&mut Context::from_waker(Waker::noop()));
+    polled.map(|output| usize::from(output.is_ok()))
+}
+
+impl<const BUG: u8> Stage<BUG> {
+    fn new(doors: usize, self_wakes: u32) -> (Self, Join<Output>) {
+        let one = |above| {
+            let spec = CrewSpec {
+                above,
+                ..CrewSpec::default()
+            };
+            Crew::described(1, &Arc::default(), spec, |_, _| 0).remove(0)
+        };
+        let above: FrontRef<Loom<BUG>> = one(Vec::new());
+        let below: FrontRef<Loom<BUG>> = one(vec![above.clone()]);
+        let gate = Gate::new();
+        let task = Task {
+            gate: Arc::clone(&gate),
+            doors,
+            self_wakes,
+        };
+        let local = Local::new(below.clone());
+        let join = local.enter(|| spawn(&below, task));
+        let stage = Stage {
+            above,
+            below,
+            local,
+            gate,
+        };
+        (stage, join)
+    }
+
+    /// The upper lane awaits the task and runs what is lent to it, and ends.
+    fn awaits(above: FrontRef<Loom<BUG>>, mut join: Join<Output>) -> Awaited {
+        let local = Local::new(above);
+        let found = local.enter(|| {
+            let found = poll(&mut join);
+            while local.run_one() {}
+            local.close();
+            found
+        });
+        (join, found)
+    }
+
+    /// Both lanes have ended: so has the task, and nothing of it is left.
+    fn assert_freed(self, (mut join, found): Awaited) {
+        let found = if found.is_ready() {
+            found
+        } else {
+            poll(&mut join)
+        };
+        let Poll::Ready(outputs) = found else {
+            panic!("the task did not end")
+        };
+        drop(join);
+        *self.gate.waker.lock().unwrap() = None;
+        drop(self.local);
+        self.gate.assert_dropped(outputs);
+        assert_eq!(self.below.shares(), 1, "a task was not freed");
+    }
+}
+
+/// Both lanes poll it: one by each node.
+fn polled_by_both<const BUG: u8>(before: usize, self_wakes: u32) {
+    let (stage, join) = Stage::<BUG>::new(0, self_wakes);
+    let run = |local: &Local<Loom<BUG>>, times| (0..times).for_each(|_| assert!(local.run_one()));
+    stage.local.enter(|| run(&stage.local, before));
+    let above = stage.above.clone();
+    let below = thread::spawn(move || {
+        stage.local.enter(|| while stage.local.run_one() {});
+        stage
+    });
+    let awaited = Stage::awaits(above, join);
+    let stage = below.join().unwrap();
+    stage.local.enter(|| {
+        let _ = stage.local.gather();
+        while stage.local.run_one() {}
+        stage.local.close();
+    });
+    stage.assert_freed(awaited);
+}
+
+fn new_and_polled_by_both<const BUG: u8>() {
+    polled_by_both::<BUG>(0, 1);
+}
+
+fn goes_round_in_both<const BUG: u8>() {
+    polled_by_both::<BUG>(1, 2);
+}
+
+/// The lane of its own crew ends while the one above polls it.
+fn lent_while_below_ends<const BUG: u8>(before: usize, self_wakes: u32) {
+    let (stage, join) = Stage::<BUG>::new(0, self_wakes);
+    let local = &stage.local;
+    local.enter(|| (0..before).for_each(|_| assert!(local.run_one())));
+    let above = stage.above.clone();
+    let other = thread::spawn(move || Stage::awaits(above, join));
+    local.enter(|| local.close());
+    let awaited = other.join().unwrap();
+    stage.assert_freed(awaited);
+}
+
+fn new_and_lent_while_below_ends<const BUG: u8>() {
+    lent_while_below_ends::<BUG>(0, 1);
+}
+
+fn lent_while_its_home_ends<const BUG: u8>() {
+    lent_while_below_ends::<BUG>(1, 2);
+}
+
+/// Its own lane is in a long poll. The task is woken from elsewhere while the lane above begins to
+/// await it, and that one polls it.
+fn woken_while_below_is_stuck<const BUG: u8>() {
+    let (stage, mut join) = Stage::<BUG>::new(1, 0);
+    stage.local.enter(|| assert!(stage.local.run_one()));
+    let gate = Arc::clone(&stage.gate);
+    let waker = gate.waker();
+    let other = thread::spawn(move || {
+        gate.open(0);
+        waker.wake();
+    });
+    let above = Local::new(stage.above.clone());
+    let idler = Idler::new(&above, false);
+    above.enter(|| {
+        assert!(poll(&mut join).is_pending());
+        idler.until(|| join.phase() == super::Phase::Complete);
+        above.close();
+    });
+    other.join().unwrap();
+    stage.local.enter(|| stage.local.close());
+    drop(above);
+    stage.assert_freed((join, Poll::Pending));
+}
+
+#[test]
+fn a_task_that_never_ran_is_polled_by_a_lane_above() {
+    check(new_and_polled_by_both::<0>);
+}
+
+#[test]
+fn a_task_is_polled_by_both_its_nodes() {
+    check_large(goes_round_in_both::<0>);
+}
+
+#[test]
+fn a_lane_ends_while_one_above_polls_its_task() {
+    check(new_and_lent_while_below_ends::<0>);
+    check_large(lent_while_its_home_ends::<0>);
+}
+
+#[test]
+fn a_wake_of_an_awaited_task_reaches_the_lane_above() {
+    check_large(woken_while_below_is_stuck::<0>);
+}
+
+#[test]
+fn mutant_lend_forgotten() {
+    mutant!(TaskLendForgotten, woken_while_below_is_stuck);
+}
+
+#[test]
+fn mutant_start_lent_relaxed() {
+    mutant!(TaskStartLentRelaxed, goes_round_in_both);
+}
+
+#[test]
+fn mutant_pause_lent_blind() {
+    mutant!(TaskPauseLentBlind, new_and_lent_while_below_ends);
+}

@@ -1,0 +1,111 @@
+//! The transitions of the join handle. The word is laid out in `state.rs`.
+
+use super::state::{COMPLETE, JOIN, JOIN_BOOST, JOIN_WAKER, State};
+use super::state_boost::Above;
+use doorbell_machine::{Bug, Machine, Ordering, Word};
+
+/// What a join handle finds.
+#[must_use]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Join {
+    /// The output is the handle's.
+    Complete,
+    /// Not ready; the waker cell is the handle's to write.
+    CellIsMine,
+}
+
+/// What a join handle that lent its waker finds.
+#[must_use]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Lent {
+    /// The output is the handle's, and so is the cell still.
+    Complete,
+    /// It was lent.
+    Waits,
+    /// It was lent, and from now on the task is awaited from higher up than before.
+    Raised,
+}
+
+/// What a join handle that goes away has to do.
+#[must_use]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum JoinDropped {
+    /// Drop the waker in the cell; the task runs on.
+    DropWaker,
+    /// Drop the output.
+    DropOutput,
+}
+
+impl<M: Machine> State<M> {
+    /// The join handle takes the waker cell back, unless the task is complete.
+    pub(super) fn reclaim_waker(&self) -> Join {
+        // ORDER: Acquire pairs with the Release of `complete`.
+        let mut seen = self.0.load(Ordering::Acquire);
+        loop {
+            if seen & COMPLETE != 0 {
+                return Join::Complete;
+            }
+            if seen & JOIN_WAKER == 0 || M::BUG.is(Bug::TaskJoinWakerBlind) {
+                return Join::CellIsMine;
+            }
+            // ORDER: AcqRel; the cell goes from lane to handle. Acquire on failure as above.
+            match self.0.compare_exchange(
+                seen,
+                seen & !JOIN_WAKER,
+                Ordering::AcqRel,
+                Ordering::Acquire,
+            ) {
+                Ok(_) => return Join::CellIsMine,
+                Err(now) => seen = now,
+            }
+        }
+    }
+
+    /// The join handle lends the waker in the cell to the lane, and says from where it awaits. On
+    /// [`Lent::Complete`] it was not lent, and the output is there.
+    pub(super) fn lend_waker(&self, from: Above) -> Lent {
+        // ORDER: Acquire pairs with the Release of `complete`.
+        let mut seen = self.0.load(Ordering::Acquire);
+        loop {
+            if seen & COMPLETE != 0 {
+                return Lent::Complete;
+            }
+            let next = (seen & !JOIN_BOOST) | JOIN_WAKER | from.of_join();
+            // ORDER: Release pairs with the Acquire of `complete`: the lane sees the waker.
+            // Acquire on failure as above.
+            match self
+                .0
+                .compare_exchange(seen, next, Ordering::AcqRel, Ordering::Acquire)
+            {
+                Ok(_) if Above::of(next) > Above::of(seen) => return Lent::Raised,
+                Ok(_) => return Lent::Waits,
+                Err(now) => seen = now,
+            }
+        }
+    }
+
+    /// The join handle goes away.
+    pub(super) fn drop_join(&self) -> JoinDropped {
+        // ORDER: Acquire pairs with the Release of `complete`.
+        let mut seen = self.0.load(Ordering::Acquire);
+        loop {
+            let (next, what) = if seen & COMPLETE == 0 {
+                (
+                    seen & !(JOIN | JOIN_WAKER | JOIN_BOOST),
+                    JoinDropped::DropWaker,
+                )
+            } else {
+                (seen & !JOIN, JoinDropped::DropOutput)
+            };
+            // ORDER: AcqRel; the handle is done with cell and output after this, and sees
+            // what the lane stored. Acquire on failure as above.
+            match self
+                .0
+                .compare_exchange(seen, next, Ordering::AcqRel, Ordering::Acquire)
+            {
+                Ok(_) => return what,
+                Err(now) => seen = now,
+            }
+        }
+    }
+}

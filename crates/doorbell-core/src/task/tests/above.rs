@@ -1,0 +1,455 @@
+//! A task that is awaited from above, step by step: every order of what its own crew, the crew above,
+//! a waker, the join handle and a home lane that ends do to the word. One step is one transition.
+
+use super::super::state::{
+    BEHIND, BOOSTED, COMPLETE, LENT, Left, Pause, RUNNING, Released, SCHEDULED, Seized, Start,
+    State, Wake,
+};
+use super::super::state_boost::{Above, CaughtUp, Ends, Lend, LentPause, LentStart, Raised};
+use super::super::state_join::{Join, Lent};
+use doorbell_machine::Host;
+use std::collections::BTreeSet;
+
+/// Where the own node is, and with it the lane's reference.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Own {
+    /// Somebody is about to queue it.
+    Coming,
+    Queued,
+    /// A lane has taken it and found the task behind.
+    Behind,
+    /// A lane has taken it and has not looked yet.
+    Taken,
+    /// With the lane of its own crew that polls the task.
+    Runs,
+    /// With the lane above that polls it.
+    RunsAbove,
+    /// The task waits for a wake.
+    Idle,
+    /// It could not be posted.
+    Left,
+    Dropped,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Runner {
+    Nobody,
+    Own,
+    Above,
+    /// The home lane, which ends it.
+    Home,
+}
+
+/// The word, and everything else.
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "each is true or not of its own"
+)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct World {
+    word: u64,
+    own: Own,
+    runner: Runner,
+    /// Whether the second node is in a queue.
+    lent: bool,
+    /// How many are about to lend it.
+    lends: u8,
+    /// Whether a lane of the crew above has ended, so that no second node gets there.
+    above_ended: bool,
+    /// Whether it is in the home lane's list.
+    listed: bool,
+    ending: bool,
+    /// How many cancellations and wakes there may still be.
+    wakes: u8,
+    awaited: bool,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Step {
+    Wake,
+    Cancel,
+    Await,
+    Lend,
+    Submit,
+    Refuse,
+    Take,
+    TakeAtEnd,
+    Look,
+    CatchUp,
+    Pause,
+    Complete,
+    TakeSecond,
+    DropSecond,
+    PauseAbove,
+    CompleteAbove,
+    End,
+    EndAbove,
+    Seize,
+    HomeCompletes,
+}
+
+const STEPS: [Step; 20] = [
+    Step::Wake,
+    Step::Cancel,
+    Step::Await,
+    Step::Lend,
+    Step::Submit,
+    Step::Refuse,
+    Step::Take,
+    Step::TakeAtEnd,
+    Step::Look,
+    Step::CatchUp,
+    Step::Pause,
+    Step::Complete,
+    Step::TakeSecond,
+    Step::DropSecond,
+    Step::PauseAbove,
+    Step::CompleteAbove,
+    Step::End,
+    Step::EndAbove,
+    Step::Seize,
+    Step::HomeCompletes,
+];
+
+impl World {
+    fn allows(&self, step: Step) -> bool {
+        let waker = !self.ending && self.own != Own::Dropped;
+        match step {
+            Step::Wake | Step::Cancel => self.wakes > 0 && waker,
+            Step::Await => !self.awaited,
+            Step::Lend => self.lends > 0,
+            Step::Submit => self.own == Own::Coming,
+            Step::Refuse => self.own == Own::Coming && self.ending && self.listed,
+            Step::Take => self.own == Own::Queued && !self.ending,
+            Step::TakeAtEnd => self.own == Own::Queued && self.ending,
+            Step::Look => self.own == Own::Taken,
+            Step::CatchUp => self.own == Own::Behind,
+            Step::Pause | Step::Complete => self.runner == Runner::Own,
+            Step::TakeSecond => self.lent && !self.above_ended,
+            Step::DropSecond => self.lent && self.above_ended,
+            Step::PauseAbove | Step::CompleteAbove => self.runner == Runner::Above,
+            // The lane that took it first is the home lane, and ends after that.
+            Step::End => {
+                let taken = matches!(self.own, Own::Taken | Own::Behind | Own::Runs);
+                !self.ending && (self.listed || !taken)
+            }
+            Step::EndAbove => !self.above_ended,
+            Step::Seize => self.ending && self.listed,
+            Step::HomeCompletes => self.runner == Runner::Home,
+        }
+    }
+
+    /// What a wake said. The transition was a step; what follows are others.
+    fn follow(&mut self, woken: Wake) {
+        if matches!(woken, Wake::Submit | Wake::LendAndSubmit) {
+            assert!(
+                matches!(self.own, Own::Idle | Own::RunsAbove),
+                "queued twice"
+            );
+            self.own = Own::Coming;
+        }
+        self.lends += u8::from(matches!(woken, Wake::Lend | Wake::LendAndSubmit));
+    }
+
+    fn drop_own(&mut self, state: &State<Host>) {
+        assert_ne!(self.own, Own::Dropped);
+        self.own = Own::Dropped;
+        assert_eq!(state.release(), Released::More, "the handle is there");
+    }
+
+    fn start(&mut self, state: &State<Host>) {
+        match state.start() {
+            Start::Poll => {
+                assert_eq!(self.runner, Runner::Nobody, "two polls at once");
+                (self.runner, self.own) = (Runner::Own, Own::Runs);
+                self.listed |= !self.ending;
+            }
+            Start::Cancel => {
+                assert_eq!(self.runner, Runner::Nobody, "two polls at once");
+                (self.runner, self.own) = (Runner::Own, Own::Runs);
+                self.complete(state);
+            }
+            Start::Seized | Start::Complete => self.drop_own(state),
+            Start::Behind => {
+                self.listed |= !self.ending;
+                self.own = Own::Behind;
+            }
+        }
+    }
+
+    /// By a lane of its own crew.
+    fn complete(&mut self, state: &State<Host>) {
+        let _ = state.complete();
+        self.runner = Runner::Nobody;
+        self.drop_own(state);
+    }
+
+    fn complete_above(&mut self, state: &State<Host>) {
+        let _ = state.complete();
+        match state.ends() {
+            Ends::Caller => {
+                assert_eq!(self.own, Own::RunsAbove);
+                self.drop_own(state);
+            }
+            Ends::Behind => assert!(!matches!(self.own, Own::RunsAbove | Own::Idle)),
+        }
+        self.leave_above(state);
+    }
+
+    fn leave_above(&mut self, state: &State<Host>) {
+        self.runner = Runner::Nobody;
+        assert_eq!(state.release(), Released::More, "the handle is there");
+    }
+
+    fn pause(&mut self, state: &State<Host>) {
+        self.runner = Runner::Nobody;
+        self.own = match state.pause() {
+            Pause::Idle => Own::Idle,
+            Pause::Requeue => Own::Queued,
+            Pause::LendAndRequeue => {
+                self.lends += 1;
+                Own::Queued
+            }
+        };
+    }
+
+    fn pause_above(&mut self, state: &State<Host>) {
+        let pause = state.pause_lent();
+        match pause {
+            LentPause::Cancel => return self.complete_above(state),
+            LentPause::Idle if self.own == Own::RunsAbove => self.own = Own::Idle,
+            LentPause::Idle => {}
+            LentPause::Woken(woken) => self.follow(woken),
+        }
+        assert_ne!(self.own, Own::RunsAbove, "woken, and not submitted");
+        self.leave_above(state);
+    }
+
+    fn take_second(&mut self, state: &State<Host>) {
+        self.lent = false;
+        match state.start_lent() {
+            LentStart::Late => assert_eq!(state.release(), Released::More),
+            start => {
+                assert_eq!(self.runner, Runner::Nobody, "two polls at once");
+                self.runner = Runner::Above;
+                if start == LentStart::Cancel {
+                    self.complete_above(state);
+                }
+            }
+        }
+    }
+
+    fn seize(&mut self, state: &State<Host>) {
+        self.listed = false;
+        match state.seize() {
+            Seized::Mine => {
+                assert!(matches!(self.own, Own::Idle | Own::Left), "{self:?}");
+                assert_eq!(self.runner, Runner::Nobody);
+                (self.runner, self.own) = (Runner::Home, Own::Runs);
+            }
+            Seized::MineButQueued => {
+                assert!(!matches!(self.own, Own::Idle | Own::Left), "{self:?}");
+                assert_eq!(self.runner, Runner::Nobody);
+                self.runner = Runner::Home;
+            }
+            Seized::Elsewhere => assert_ne!(self.runner, Runner::Nobody),
+            Seized::Complete => assert_ne!(self.own, Own::Left),
+            Seized::ElsewhereAndLeft | Seized::CompleteAndLeft => {
+                assert_eq!(self.own, Own::Left);
+                self.drop_own(state);
+            }
+        }
+    }
+
+    fn home_completes(&mut self, state: &State<Host>) {
+        let _ = state.complete();
+        self.runner = Runner::Nobody;
+        if self.own == Own::Runs {
+            self.drop_own(state);
+        } else {
+            assert_eq!(state.release(), Released::More);
+        }
+    }
+
+    fn step(&mut self, step: Step) {
+        let state = State::<Host>::at(self.word);
+        let state = &state;
+        match step {
+            Step::Wake => {
+                self.wakes -= 1;
+                self.follow(state.wake());
+            }
+            Step::Cancel => {
+                self.wakes -= 1;
+                self.follow(state.cancel());
+            }
+            Step::Await => {
+                self.awaited = true;
+                let _ = state.reclaim_waker();
+                if state.lend_waker(Above::nth(0)) == Lent::Raised {
+                    self.follow(state.wake());
+                    self.lends += 1;
+                }
+            }
+            Step::Lend => {
+                self.lends -= 1;
+                if let Lend::To(above) = state.lend() {
+                    assert!(above == 0 && !self.lent, "lent twice");
+                    self.lent = true;
+                }
+            }
+            Step::Submit => self.own = Own::Queued,
+            Step::Refuse => match state.leave() {
+                Left::ToHome => self.own = Own::Left,
+                Left::ToCaller => self.drop_own(state),
+            },
+            Step::TakeAtEnd => {
+                let _ = state.cancel();
+                self.own = Own::Taken;
+            }
+            Step::Take => self.own = Own::Taken,
+            Step::Look => self.start(state),
+            Step::CatchUp => {
+                self.own = match state.catch_up() {
+                    CaughtUp::Again => Own::Taken,
+                    CaughtUp::Yes if self.runner == Runner::Above => Own::RunsAbove,
+                    CaughtUp::Yes => Own::Idle,
+                };
+            }
+            Step::Pause => self.pause(state),
+            Step::Complete => self.complete(state),
+            Step::TakeSecond => self.take_second(state),
+            Step::DropSecond => {
+                self.lent = false;
+                state.take_back();
+                assert_eq!(state.release(), Released::More);
+            }
+            Step::PauseAbove => self.pause_above(state),
+            Step::CompleteAbove => self.complete_above(state),
+            Step::End => self.ending = true,
+            Step::EndAbove => self.above_ended = true,
+            Step::Seize => self.seize(state),
+            Step::HomeCompletes => self.home_completes(state),
+        }
+        self.word = state.word();
+    }
+
+    /// What holds between any two steps.
+    fn check(&self) {
+        let has = |bit: u64| self.word & bit != 0;
+        let with_home = u64::from(self.runner == Runner::Home && self.own != Own::Runs);
+        let refs = 1
+            + u64::from(self.own != Own::Dropped)
+            + u64::from(self.lent)
+            + u64::from(self.runner == Runner::Above)
+            + with_home;
+        assert_eq!(self.word >> 22, refs, "references");
+        assert_eq!(has(LENT), self.lent);
+        if has(COMPLETE) {
+            return;
+        }
+        assert_eq!(has(RUNNING), self.runner != Runner::Nobody);
+        let comes = matches!(
+            self.own,
+            Own::Coming | Own::Queued | Own::Taken | Own::Behind
+        );
+        let is_left = self.own == Own::Left;
+        if has(SCHEDULED) && !has(RUNNING) {
+            assert!(comes || is_left, "woken, and in no queue");
+            // Or whoever cancels it at a lane's end has it in hand.
+            let lent = self.lent || self.lends > 0 || (self.ending && self.own == Own::Taken);
+            assert!(lent || !has(BOOSTED) || self.above_ended, "nobody helps");
+        }
+        if has(BEHIND) && !has(SCHEDULED) {
+            assert!(comes || is_left, "its own node is not behind");
+        }
+        // Its home lane comes to what is left, and to what is idle.
+        if is_left || self.own == Own::Idle {
+            assert!(self.listed, "no lane would end it");
+        }
+    }
+}
+
+#[test]
+fn every_order_of_steps_of_a_task_awaited_from_above() {
+    let first = World {
+        word: State::<Host>::new().word(),
+        own: Own::Queued,
+        runner: Runner::Nobody,
+        lent: false,
+        lends: 0,
+        above_ended: false,
+        listed: false,
+        ending: false,
+        wakes: 3,
+        awaited: false,
+    };
+    let mut seen = BTreeSet::from([first]);
+    let mut fresh = vec![first];
+    let mut counts = [0_usize; STEPS.len()];
+    let mut ends = 0;
+    while let Some(world) = fresh.pop() {
+        let ok = std::panic::catch_unwind(|| world.check());
+        assert!(ok.is_ok(), "{world:#x?}");
+        let mut goes_on = false;
+        for (count, step) in counts.iter_mut().zip(STEPS) {
+            if world.allows(step) {
+                let mut next = world;
+                next.step(step);
+                *count += 1;
+                goes_on = true;
+                if seen.insert(next) {
+                    fresh.push(next);
+                }
+            }
+        }
+        if !goes_on {
+            // Nothing is left to do: the task has ended, and only the handle has it.
+            assert!(
+                world.word & COMPLETE != 0 && world.own == Own::Dropped,
+                "{world:?}"
+            );
+            ends += 1;
+        }
+    }
+    assert!(
+        ends > 0 && counts.iter().all(|count| *count > 0),
+        "{counts:?}"
+    );
+    assert!(seen.len() > 1_000, "{} worlds", seen.len());
+}
+
+#[test]
+fn a_task_is_boosted_for_as_long_as_any_of_its_locks() {
+    let state = State::<Host>::new();
+    let [near, far] = [0, 1].map(Above::nth);
+    assert_eq!(state.lend(), Lend::Nothing);
+    assert_eq!(state.boost_by_lock(near, true), Raised::Yes);
+    assert_eq!(state.boost_by_lock(far, true), Raised::Yes);
+    assert_eq!(state.boost_by_lock(near, false), Raised::No);
+    assert_eq!(state.lend(), Lend::To(1));
+    state.take_back();
+    state.unboost_by_lock();
+    assert_eq!(state.lend(), Lend::To(1));
+    state.take_back();
+    // One that is awaited as well stays so.
+    assert_eq!(state.lend_waker(near), Lent::Waits);
+    state.unboost_by_lock();
+    assert_eq!(state.lend(), Lend::To(0));
+    state.take_back();
+    assert_eq!(state.reclaim_waker(), Join::CellIsMine);
+    assert_eq!(state.lend_waker(Above::default()), Lent::Waits);
+    assert_eq!(state.lend(), Lend::Nothing);
+}
+
+#[test]
+fn a_task_of_too_many_locks_stays_boosted() {
+    let state = State::<Host>::new();
+    for _ in 0..300 {
+        let _ = state.boost_by_lock(Above::nth(0), true);
+    }
+    for _ in 0..300 {
+        state.unboost_by_lock();
+    }
+    assert_eq!(state.lend(), Lend::To(0));
+}
