@@ -4,7 +4,10 @@
 #![allow(clippy::disallowed_types, clippy::disallowed_methods)]
 
 use super::{RawLock, TryLock, Wait};
+use crate::crew::{Crew, FrontRef};
+use crate::task::Local;
 use crate::testing::model::{check, check_large, join_all, mutant};
+use crate::testing::spawn;
 use crate::wait::block_on;
 use ::loom::cell::UnsafeCell;
 use ::loom::thread;
@@ -128,6 +131,70 @@ fn looks_again<const BUG: u8>() {
     guarded.add_and_unlock();
     other.join().unwrap();
     guarded.assert_free(2);
+}
+
+/// A task that locks in its first poll and lets go in its second.
+struct Holds<const BUG: u8>(Arc<Guarded<BUG>>, bool);
+
+impl<const BUG: u8> Future for Holds<BUG> {
+    type Output = ();
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
+        if std::mem::replace(&mut self.1, true) {
+            self.0.add_and_unlock();
+            return Poll::Ready(());
+        }
+        assert_eq!(self.0.lock.try_lock(), TryLock::Locked);
+        cx.waker().wake_by_ref();
+        Poll::Pending
+    }
+}
+
+/// A lane above waits for a lock that a task of a lower crew holds, which lets go meanwhile.
+fn boosts<const BUG: u8>() {
+    let one = |above| Crew::watched(1, &Arc::default(), None, above, |_, _| 0).remove(0);
+    let above: FrontRef<Loom<BUG>> = one(Vec::new());
+    let below: FrontRef<Loom<BUG>> = one(vec![above.clone()]);
+    let guarded = Guarded::<BUG>::new();
+    let local = Local::new(below.clone());
+    let task = Holds(Arc::clone(&guarded), false);
+    drop(local.enter(|| spawn(&below, task)));
+    local.enter(|| assert!(local.run_one()));
+    let other = thread::spawn(move || {
+        local.enter(|| while local.run_one() {});
+        local
+    });
+    let upper = Local::new(above);
+    upper.enter(|| {
+        let mut wait = Wait::default();
+        let mut cx = Context::from_waker(Waker::noop());
+        let mut locked = guarded.lock.poll_lock(&mut wait, 9, &mut cx);
+        while upper.run_one() {}
+        if locked.is_pending() {
+            locked = guarded.lock.poll_lock(&mut wait, 9, &mut cx);
+        }
+        match locked {
+            Poll::Ready(()) => guarded.add_and_unlock(),
+            Poll::Pending => guarded.lock.withdraw(&mut wait),
+        }
+        upper.close();
+    });
+    let local = other.join().unwrap();
+    local.enter(|| {
+        while local.run_one() {}
+        local.close();
+    });
+    drop(local);
+    // SAFETY: nobody else is there.
+    let count = guarded.count.with(|count| unsafe { *count });
+    guarded.assert_free(count);
+    drop(guarded);
+    assert_eq!(below.shares(), 1, "a task was not freed");
+}
+
+#[test]
+fn a_holder_lets_go_while_it_is_boosted() {
+    check_large(boosts::<0>);
 }
 
 #[test]

@@ -6,6 +6,7 @@
 mod above;
 mod calls;
 mod differential;
+mod lent;
 mod names;
 mod orders;
 mod owed;

@@ -1,0 +1,151 @@
+//! Tasks of a lower crew on a lane above, on one thread.
+
+use crate::crew::{Crew, FrontRef};
+use crate::task::{BodyVtable, Join, Kind, Local, Name, launch_described, write_body};
+use crate::testing::spawn;
+use doorbell_machine::Host;
+use std::future::poll_fn;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, Waker};
+
+/// A lane each of two crews: the upper and the lower one.
+fn two_crews() -> [(FrontRef<Host>, Local<Host>); 2] {
+    let one = |above| Crew::watched(1, &Arc::default(), None, above, |_, _| 0).remove(0);
+    let above: FrontRef<Host> = one(Vec::new());
+    let below = one(vec![above.clone()]);
+    [above, below].map(|front| (front.clone(), Local::new(front)))
+}
+
+fn poll<T>(join: &mut Join<T>) -> Poll<Option<T>> {
+    let polled = Pin::new(join).poll(&mut Context::from_waker(Waker::noop()));
+    polled.map(Result::ok)
+}
+
+/// Waits for one wake, and tells its rank as the lane sees it.
+async fn once() -> Option<u8> {
+    let mut waited = false;
+    poll_fn(|cx| {
+        if std::mem::replace(&mut waited, true) {
+            return Poll::Ready(());
+        }
+        cx.waker().wake_by_ref();
+        Poll::Pending
+    })
+    .await;
+    Local::<Host>::with_current(|local| local?.lent_rank())
+}
+
+#[test]
+fn miri_a_task_is_polled_by_the_lane_above_that_awaits_it() {
+    let [(_, above), (front, below)] = two_crews();
+    let mut join = below.enter(|| spawn(&front, once()));
+    above.enter(|| {
+        assert!(poll(&mut join).is_pending());
+        assert_eq!(above.queued(), 1);
+        // It wakes itself, and comes again.
+        assert!(above.run_one() && poll(&mut join).is_pending() && above.run_one());
+        assert!(!above.run_one());
+        assert_eq!(poll(&mut join), Poll::Ready(Some(Some(0))));
+        assert_eq!(above.lent_rank(), None);
+    });
+    drop(join);
+    assert_eq!((below.queued(), below.live()), (1, 0));
+    below.enter(|| {
+        assert!(below.run_one() && !below.run_one());
+        below.close();
+    });
+    above.enter(|| above.close());
+    drop(below);
+    assert_eq!(front.shares(), 1, "a task was not freed");
+}
+
+#[test]
+fn miri_a_second_node_lies_behind_any_body() {
+    #[repr(align(64))]
+    struct Wide([u8; 3]);
+
+    let [(_, above), (front, below)] = two_crews();
+    let body = async {
+        let wide = Wide([1, 2, 3]);
+        let _ = once().await;
+        wide.0[2]
+    };
+    // SAFETY: the body is of the table's type and Send, and the handle is typed with its output.
+    let mut join: Join<u8> = below.enter(|| unsafe { named(&front, body) });
+    above.enter(|| {
+        assert!(poll(&mut join).is_pending());
+        assert_eq!(join.name(), Some("a name behind it"));
+        while above.run_one() {}
+        assert_eq!(poll(&mut join), Poll::Ready(Some(3)));
+        above.close();
+    });
+    drop(join);
+    below.enter(|| below.close());
+    drop(below);
+    assert_eq!(front.shares(), 1, "a task was not freed");
+}
+
+/// # Safety
+/// The future and its output are Send, and own what they refer to.
+unsafe fn named<F: Future>(front: &FrontRef<Host>, future: F) -> Join<F::Output> {
+    let name = Name::from("a name behind it");
+    let (table, front) = (BodyVtable::of::<F>(), front.clone());
+    // SAFETY: the body is of the table's type; the rest is the caller's promise.
+    let raw = unsafe {
+        launch_described(front, Kind::Task, 0, Some(&name), table, |body| {
+            write_body(body, future);
+        })
+    };
+    // SAFETY: the body's output is the future's.
+    unsafe { raw.typed() }
+}
+
+#[test]
+fn a_pinned_task_and_one_below_nobody_are_not_lent() {
+    let [(high, above), (front, below)] = two_crews();
+    let pinned = crate::testing::launch_as(&front, Kind::Pinned, async {});
+    let own = spawn(&high, async {});
+    for mut join in [pinned, own] {
+        below.enter(|| assert!(poll(&mut join).is_pending()));
+    }
+    let mut again = spawn(&front, async {});
+    // Of the same crew, and of none.
+    below.enter(|| assert!(poll(&mut again).is_pending()));
+    assert!(poll(&mut again).is_pending());
+    assert_eq!(above.queued(), 0, "nothing was lent");
+    drop(again);
+    above.enter(|| above.close());
+    below.enter(|| below.close());
+}
+
+#[test]
+fn what_is_lent_to_a_lane_that_has_ended_stays_with_its_own() {
+    let [(_, above), (front, below)] = two_crews();
+    above.enter(|| above.close());
+    let mut join = below.enter(|| spawn(&front, once()));
+    above.enter(|| assert!(poll(&mut join).is_pending()));
+    below.enter(|| while below.run_one() {});
+    assert_eq!(poll(&mut join), Poll::Ready(Some(None)));
+    drop(join);
+    below.enter(|| below.close());
+    drop(below);
+    assert_eq!(front.shares(), 1, "a task was not freed");
+}
+
+#[test]
+fn what_a_lane_above_has_when_it_ends_stays_with_its_own() {
+    let [(_, above), (front, below)] = two_crews();
+    let mut join = below.enter(|| spawn(&front, once()));
+    above.enter(|| {
+        assert!(poll(&mut join).is_pending());
+        assert_eq!(above.queued(), 1);
+        above.close();
+    });
+    below.enter(|| while below.run_one() {});
+    assert_eq!(poll(&mut join), Poll::Ready(Some(None)));
+    drop(join);
+    below.enter(|| below.close());
+    drop(below);
+    assert_eq!(front.shares(), 1, "a task was not freed");
+}
