@@ -17,9 +17,9 @@ use std::task::{Context, Poll};
 /// holds the lock is run by the lanes of that class too, as one whose
 /// [`JoinHandle`](crate::JoinHandle) is awaited: it does not wait behind tasks of its own class.
 ///
-/// The task that holds it is the one that locked it. A guard that goes to another task, or that is
-/// locked outside of tasks, guards as well, but that task is not run earlier; nor is one that is
-/// pinned. To take a lock that is free, and to let go while nobody waits, is one compare-exchange
+/// The task that holds it is the one that first polled the future of [`Mutex::lock`]. A guard that goes
+/// to another task, or that is locked outside of tasks, guards as well, but that task is not run
+/// earlier; nor is one that is pinned. To take a lock that is free, and to let go while nobody waits, is one compare-exchange
 /// each, and for a Fair or Batch task also a count of its own. One that waits is one allocation.
 ///
 /// A panic while it is locked unlocks it, and nothing else: there is no poison, as in
