@@ -9,43 +9,10 @@
     reason = "tests play the outside world"
 )]
 
+mod counting;
+
 use doorbell::{Builder, Runtime};
-use std::alloc::{GlobalAlloc, Layout, System};
-use std::sync::atomic::{AtomicI64, AtomicU64, Ordering::Relaxed};
 use std::time::{Duration, Instant};
-
-static LIVE_BLOCKS: AtomicI64 = AtomicI64::new(0);
-static LIVE_BYTES: AtomicI64 = AtomicI64::new(0);
-static ALLOCATIONS: AtomicU64 = AtomicU64::new(0);
-
-struct Counting;
-
-// SAFETY: all is passed on to the system's allocator, and counted.
-unsafe impl GlobalAlloc for Counting {
-    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        LIVE_BLOCKS.fetch_add(1, Relaxed);
-        LIVE_BYTES.fetch_add(layout.size() as i64, Relaxed);
-        ALLOCATIONS.fetch_add(1, Relaxed);
-        // SAFETY: passed on from the caller.
-        unsafe { System.alloc(layout) }
-    }
-
-    unsafe fn dealloc(&self, ptr: *mut u8, layout: Layout) {
-        LIVE_BLOCKS.fetch_sub(1, Relaxed);
-        LIVE_BYTES.fetch_sub(layout.size() as i64, Relaxed);
-        // SAFETY: passed on from the caller.
-        unsafe { System.dealloc(ptr, layout) }
-    }
-
-    unsafe fn realloc(&self, ptr: *mut u8, layout: Layout, size: usize) -> *mut u8 {
-        LIVE_BYTES.fetch_add(size as i64 - layout.size() as i64, Relaxed);
-        // SAFETY: passed on from the caller.
-        unsafe { System.realloc(ptr, layout, size) }
-    }
-}
-
-#[global_allocator]
-static COUNTING: Counting = Counting;
 
 /// Fewer under the sanitizer, which makes every step many times slower.
 const IN_A_ROW: usize = if cfg!(doorbell_tsan) { 50 } else { 1_000 };
@@ -66,11 +33,12 @@ struct Has {
 impl Has {
     fn now() -> Has {
         let entries = |path| std::fs::read_dir(path).unwrap().count();
+        let (blocks, bytes) = counting::live();
         Has {
             threads: entries("/proc/self/task"),
             descriptors: entries("/proc/self/fd"),
-            blocks: LIVE_BLOCKS.load(Relaxed),
-            bytes: LIVE_BYTES.load(Relaxed),
+            blocks,
+            bytes,
         }
     }
 }
@@ -132,14 +100,14 @@ fn a_thousand_runtimes_leave_nothing() {
     drop(warm);
     std::thread::sleep(Duration::from_millis(50));
     let before = Has::now();
-    let allocated = ALLOCATIONS.load(Relaxed);
+    let allocated = counting::allocations();
 
     for _ in 0..IN_A_ROW {
         use_it(&build());
     }
     wait_for(before);
     // The counts are not blind: each runtime has some.
-    let allocated = ALLOCATIONS.load(Relaxed) - allocated;
+    let allocated = counting::allocations() - allocated;
     let each = allocated / IN_A_ROW as u64;
     assert!((10..100_000).contains(&each), "{each} for each");
 
