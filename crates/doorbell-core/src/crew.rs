@@ -6,6 +6,7 @@
 //! stock of shares, from which it gives and into which it takes without a read-modify-write.
 
 use crate::bell::Look;
+use crate::beside::Side;
 use crate::idle::{Alert, IdleSet, WorkSet};
 use crate::lane::Watchers;
 use crate::mailbox::Front;
@@ -39,6 +40,18 @@ pub struct CrewSpec<M: Machine> {
     /// A lane of each crew that is above it, the highest last: what those await of this one's tasks,
     /// they poll themselves. Three at most.
     pub above: Vec<FrontRef<M>>,
+    /// Its part in what the lanes of a core know of each other, if there are others.
+    pub beside: Option<Side<M>>,
+}
+
+impl<M: Machine> CrewSpec<M> {
+    /// Of a crew below those that have these lanes.
+    pub fn below(above: Vec<FrontRef<M>>) -> Self {
+        CrewSpec {
+            above,
+            ..CrewSpec::default()
+        }
+    }
 }
 
 impl<M: Machine> Default for CrewSpec<M> {
@@ -47,6 +60,7 @@ impl<M: Machine> Default for CrewSpec<M> {
             turns: Turns::ByArrival,
             watchers: None,
             above: Vec::new(),
+            beside: None,
         }
     }
 }
@@ -67,6 +81,7 @@ pub struct Crew<M: Machine> {
     /// A lane of each crew that may await its tasks from above, the highest last. They are kept as
     /// long as this one.
     above: Vec<FrontRef<M>>,
+    beside: Option<Side<M>>,
 }
 
 // SAFETY: the fronts are Sync and are freed with the crew.
@@ -113,6 +128,7 @@ impl<M: Machine> Crew<M> {
             turns,
             watchers,
             above,
+            beside,
         } = spec;
         assert!(above.len() <= ABOVE_MAX, "a crew is below three at most");
         let order = |lane: usize| {
@@ -139,6 +155,7 @@ impl<M: Machine> Crew<M> {
             on: M::Line::new(|| M::U32::new(lanes as u32)),
             watchers,
             above,
+            beside,
         };
         // SAFETY: allocated above for a crew, and nobody else has it yet.
         unsafe { place.write(crew) };
@@ -180,6 +197,12 @@ impl<M: Machine> Crew<M> {
     #[inline]
     pub fn work(&self) -> &WorkSet<M> {
         &self.work
+    }
+
+    /// Its part in what the lanes of a core know of each other.
+    #[inline]
+    pub(crate) fn beside(&self) -> Option<&Side<M>> {
+        self.beside.as_ref()
     }
 
     /// Whether polls of it took long lately.

@@ -16,6 +16,7 @@
 //! | [`lane`] | the loop: take, run, pass, watch, park |
 
 pub mod bell;
+pub mod beside;
 pub mod call;
 pub mod crew;
 pub mod idle;

@@ -8,11 +8,12 @@ use crate::handle::Handle;
 use crate::room::Rooms;
 use crate::rt::{FAIR, Late, Plan, Rt, crew_of, paused_clock, watch_of_threads_ns};
 use async_lock::Mutex;
+use doorbell_core::beside::{Beside, Side};
 use doorbell_core::crew::{FrontRef, Turns};
 use doorbell_core::lane::{IdlePolicy, LaneConfig, LaneShared};
 use doorbell_core::switches::SwitchWord;
 use doorbell_core::wheel::Clock;
-use doorbell_machine::{Line, Machine, Seat, ThreadError, ThreadHandle, Word};
+use doorbell_machine::{Line, Machine, Seat, ThreadError, ThreadHandle, Topology, Word};
 use event_listener::Event;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
@@ -28,22 +29,38 @@ pub(crate) struct Owner<M: Machine> {
     blocking: Option<Open>,
 }
 
+/// A crew for each class; with a paused clock all classes run on the Fair lanes.
+struct Crews<M: Machine> {
+    rt: Option<Vec<FrontRef<M>>>,
+    fair: Vec<FrontRef<M>>,
+    batch: Option<Vec<FrontRef<M>>>,
+}
+
+impl<M: Machine> Crews<M> {
+    fn new(plan: &Plan, topology: &Topology, switches: &Arc<SwitchWord<M::Counter>>) -> Self {
+        let words = Beside::new(plan.cpus.len());
+        let crew = |turns, side, above: &[&FrontRef<M>]| {
+            let above = above.iter().copied().cloned();
+            crew_of::<M>(plan, topology, switches, turns, above.collect(), side)
+        };
+        let rt = (!plan.paused).then(|| crew(Turns::ByRank, Side::working(&words, 0), &[]));
+        let above = rt.as_ref().map(|fronts| &fronts[0]);
+        let fair = crew(Turns::ByArrival, Side::watching(&words), above.as_slice());
+        let side = || Side::working(&words, 1);
+        let batch = above.map(|above| crew(Turns::ByArrival, side(), &[&fair[0], above]));
+        Crews { rt, fair, batch }
+    }
+}
+
 impl<M: Machine> Owner<M> {
     /// Starts one lane per core.
     pub(crate) fn start(plan: &Plan) -> Result<Self, ThreadError> {
         let switches = Arc::new(SwitchWord::new(plan.switches));
         let topology = M::topology();
-        let crew = |turns, above: &[&FrontRef<M>]| {
-            let above = above.iter().copied().cloned();
-            crew_of::<M>(plan, &topology, &switches, turns, above.collect())
-        };
-        // With a paused clock all classes run on the Fair lanes, and none is above another.
-        let rt_fronts = (!plan.paused).then(|| crew(Turns::ByRank, &[]));
-        let above = rt_fronts.as_ref().map(|fronts| &fronts[0]);
-        let fronts = crew(Turns::ByArrival, above.as_slice());
+        let Crews { rt, fair, batch } = Crews::new(plan, &topology, &switches);
         let rested = plan.paused.then(|| Arc::new(Event::new()));
         let clock = Arc::new(match &rested {
-            Some(rested) => paused_clock(fronts[0].clone(), Arc::clone(rested)),
+            Some(rested) => paused_clock(fair[0].clone(), Arc::clone(rested)),
             None => Clock::default(),
         });
         let lanes = |idle, fronts: Vec<FrontRef<M>>| -> Box<[Arc<LaneShared<M>>]> {
@@ -54,14 +71,13 @@ impl<M: Machine> Owner<M> {
                 .map(|front| Arc::new(LaneShared::with(config, front, Arc::clone(clock))))
                 .collect()
         };
-        let batch_fronts = above.map(|above| crew(Turns::ByArrival, &[&fronts[0], above]));
-        let fair = lanes(plan.idle, fronts);
+        let fair = lanes(plan.idle, fair);
         let class = |kind, lanes: &[_], is_open| {
             ClassLanes::new(kind, lanes.iter().cloned(), is_open, &plan.policy_refused)
         };
         let mut classes = vec![class(ClassKind::Fair, &fair, true)];
         // An urgent lane never spins, and one below the others has no CPU to burn.
-        let others = [(ClassKind::Rt, rt_fronts), (ClassKind::Batch, batch_fronts)];
+        let others = [(ClassKind::Rt, rt), (ClassKind::Batch, batch)];
         classes.extend(others.into_iter().filter_map(|(kind, fronts)| {
             let lanes = lanes(IdlePolicy::Park, fronts?);
             Some(class(kind, &lanes, false))

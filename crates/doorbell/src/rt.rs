@@ -10,6 +10,7 @@ use crate::room::Rooms;
 use crate::{Class, ClassKind, CoreId, LanePolicy, Switches};
 use async_lock::{Mutex, Semaphore};
 use doorbell_core::bell::LaneState;
+use doorbell_core::beside::Side;
 use doorbell_core::call::{
     Drawn, ErasedCall, Gone, ManyTable, Pool as Parcels, RawMany, Room, Run, SPIN_NS, launch_many,
     wait_for,
@@ -85,6 +86,7 @@ pub(crate) fn crew_of<M: Machine>(
     switches: &Arc<SwitchWord<M::Counter>>,
     turns: Turns,
     above: Vec<FrontRef<M>>,
+    beside: Side<M>,
 ) -> Vec<FrontRef<M>> {
     let watchers = (!plan.watch.is_nothing())
         .then(|| Arc::new(Watchers::new(plan.watch.clone(), plan.cpus.len())));
@@ -92,6 +94,7 @@ pub(crate) fn crew_of<M: Machine>(
         turns,
         watchers,
         above,
+        beside: Some(beside),
     };
     Crew::described(plan.cpus.len(), switches, spec, |one, other| {
         distance(topology, plan.cpus[one], plan.cpus[other])

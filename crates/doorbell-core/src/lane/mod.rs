@@ -367,6 +367,18 @@ impl<M: Machine> Lane<M> {
 
     /// From watching to parked and back.
     fn park(&self) {
+        let front = self.shared.front();
+        let beside = front.crew().beside();
+        if let Some(side) = beside {
+            side.end(front.lane());
+        }
+        self.park_or_not();
+        if let Some(side) = beside {
+            side.begin(front.lane());
+        }
+    }
+
+    fn park_or_not(&self) {
         let (front, tally) = (self.shared.front(), &self.shared.tally);
         self.local.ready().returns().flush();
         match front.bell().announce_park() {

@@ -14,11 +14,16 @@ impl<M: Machine> Lane<M> {
         self.pulses.len() > 1 && !self.local.is_off()
     }
 
+    /// Whether its core has other lanes.
+    fn has_beside(&self) -> bool {
+        self.shared.front().crew().beside().is_some()
+    }
+
     /// How long to watch before the next look at the others.
     pub(super) fn slice_ns(&self, quiet_ns: u64, watch_ns: u64) -> u64 {
         let left_ns = watch_ns - quiet_ns;
         match quiet_ns {
-            _ if !self.has_others() => left_ns,
+            _ if !self.has_others() && !self.has_beside() => left_ns,
             0 => left_ns.min(WATCH_ALONE_NS),
             _ => left_ns.min(LOOK_AROUND_NS),
         }

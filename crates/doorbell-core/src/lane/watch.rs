@@ -1,6 +1,7 @@
 //! Watching: an idle lane that still serves calls, without a pass.
 
 use super::Lane;
+use crate::beside::Cpu;
 use doorbell_machine::{Counter, Machine, Watched};
 
 /// A lane that is kept watching by calls makes a pass when this much time has gone by, looked
@@ -49,6 +50,7 @@ impl<M: Machine> Lane<M> {
         // the lane to sleep.
         if !self.governor.watches()
             || self.local.is_off()
+            || self.is_cpu_wanted()
             || shared.clock.is_frozen()
             || (self.after_deadline.get() && self.governor.heeds_deadlines())
         {
@@ -132,6 +134,10 @@ impl<M: Machine> Lane<M> {
     fn end_slice(&self, progress: &mut Progress, slice_ns: u64) -> Option<WatchEnd> {
         self.local.ready().returns().flush();
         progress.quiet_ns = progress.quiet_ns.saturating_add(slice_ns);
+        // Whatever the policy: while it watches, those others do not run.
+        if self.is_cpu_wanted() {
+            return Some(WatchEnd::Quiet);
+        }
         let preempted = self.was_preempted(slice_ns, progress.looked_ns);
         if preempted || progress.quiet_ns >= progress.watch_ns {
             self.governor.note_vain(progress.quiet_ns);
@@ -170,6 +176,13 @@ impl<M: Machine> Lane<M> {
         progress.in_flood = only_posts;
         progress.serves += 1;
         false
+    }
+
+    /// Whether another lane of this core, that never watches, can run.
+    fn is_cpu_wanted(&self) -> bool {
+        let front = self.shared.front();
+        let beside = front.crew().beside();
+        beside.is_some_and(|side| side.look(front.lane()) == Cpu::Wanted)
     }
 
     /// Whether the OS gave the CPU to somebody else while this lane watched a slice in which

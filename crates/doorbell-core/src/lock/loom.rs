@@ -4,7 +4,7 @@
 #![allow(clippy::disallowed_types, clippy::disallowed_methods)]
 
 use super::{RawLock, TryLock, Wait};
-use crate::crew::{Crew, FrontRef};
+use crate::crew::{Crew, CrewSpec, FrontRef};
 use crate::task::Local;
 use crate::testing::model::{check, check_large, join_all, mutant};
 use crate::testing::spawn;
@@ -152,7 +152,8 @@ impl<const BUG: u8> Future for Holds<BUG> {
 
 /// A lane above waits for a lock that a task of a lower crew holds, which lets go meanwhile.
 fn boosts<const BUG: u8>() {
-    let one = |above| Crew::watched(1, &Arc::default(), None, above, |_, _| 0).remove(0);
+    let one =
+        |above| Crew::described(1, &Arc::default(), CrewSpec::below(above), |_, _| 0).remove(0);
     let above: FrontRef<Loom<BUG>> = one(Vec::new());
     let below: FrontRef<Loom<BUG>> = one(vec![above.clone()]);
     let guarded = Guarded::<BUG>::new();

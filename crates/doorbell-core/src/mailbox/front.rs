@@ -366,6 +366,9 @@ impl<M: Machine> Front<M> {
     }
 
     fn ring(&self) {
+        if let Some(side) = self.crew().beside() {
+            side.begin(self.lane);
+        }
         self.counts.rings.add_shared(1);
         self.shared.bell.ring(&self.seat);
     }

@@ -4,12 +4,11 @@ use super::boost;
 use super::cell::TaskRef;
 use super::owed::Owed;
 use crate::crew::{Crew, FrontRef, Stock};
-use crate::mailbox::{Front, Origin, Posted};
+use crate::mailbox::{Front, Posted};
 use crate::node::{Node, Ready};
-use crate::offline::HandedOn;
 use crate::queue::{Chain, Greed, Loot, Share, is_shareable};
 use crate::wheel::{Base, Clock, Wheel};
-use doorbell_machine::{Machine, Mark};
+use doorbell_machine::Machine;
 use std::cell::Cell;
 use std::ptr::NonNull;
 use std::sync::Arc;
@@ -25,16 +24,16 @@ const POLL_BUDGET: u32 = 128;
 /// A lane as its own thread sees it. Not `Sync`.
 #[derive(Debug)]
 pub struct Local<M: Machine> {
-    front: FrontRef<M>,
+    pub(super) front: FrontRef<M>,
     stock: Stock<M>,
     /// Pinned tasks; those that may run anywhere are in the front's queue.
     ready: Ready<M>,
     /// A task that was taken from another lane, to be run next.
-    stolen: Cell<Option<NonNull<Node<M>>>>,
+    pub(super) stolen: Cell<Option<NonNull<Node<M>>>>,
     /// Whose turn it is when both queues have tasks.
     pinned_next: Cell<bool>,
     /// What its front said when the lane last looked: tasks that may run elsewhere do.
-    off: Cell<bool>,
+    pub(super) off: Cell<bool>,
     /// It has put itself into the work set, and not taken itself out since.
     listed: Cell<bool>,
     /// Whether a task was pushed since the last poll began.
@@ -307,33 +306,6 @@ impl<M: Machine> Local<M> {
             .remove(front.lane(), || front.has_work());
     }
 
-    /// The lane was taken off, or put back, and does so: what may run elsewhere goes there. Called
-    /// on the lane, by a call that whoever changed it posts.
-    pub fn follow(&self) {
-        self.off.set(self.front.is_off());
-        if self.off.get() {
-            if let Some((chain, _)) = self.front.take_inbox() {
-                self.hand_on_chain(chain);
-            }
-            if let Some(node) = self.stolen.take() {
-                let _ = self.hand_on(node);
-            }
-        }
-        // Looked at each time: put back meanwhile, it would hand on to itself.
-        while self.front.is_off() {
-            // SAFETY: this lane owns its front's queue.
-            let Some(node) = (unsafe { self.front.queue().pop() }) else {
-                return;
-            };
-            match self.hand_on(node) {
-                HandedOn::Yes => {}
-                // The others have ended, and this lane is about to: it would go on for ever.
-                HandedOn::Kept => return,
-            }
-        }
-        self.off.set(false);
-    }
-
     /// Whether the current poll may complete one more ready operation.
     #[inline]
     pub fn has_budget(&self) -> bool {
@@ -344,42 +316,6 @@ impl<M: Machine> Local<M> {
     #[inline]
     pub fn spend_budget(&self) {
         self.budget.set(self.budget.get().saturating_sub(1));
-    }
-
-    /// Whether the lane is off, as it has noticed.
-    #[inline]
-    pub(crate) fn is_off(&self) -> bool {
-        self.off.get()
-    }
-
-    fn hand_on_chain(&self, chain: Chain<M>) {
-        let mut rest = Some(chain);
-        while let Some(chain) = rest {
-            let (node, others) = chain.pop();
-            // SAFETY: taken out, so it is the caller's, and alive.
-            unsafe { node.as_ref() }.leave();
-            let _ = self.hand_on(node);
-            rest = others;
-        }
-    }
-
-    /// Gives a task that is in no queue to a lane that is on.
-    fn hand_on(&self, node: NonNull<Node<M>>) -> HandedOn {
-        M::mark(Mark::OfflineHandOn);
-        let to = self.front.crew().nearest_on(self.front.lane());
-        if !self.is(to) {
-            // SAFETY: the node is that of a task that may run anywhere, alive until it has run.
-            let posted = unsafe { to.post_task(node, Origin::Outside) };
-            if posted == Posted::Yes {
-                return HandedOn::Yes;
-            }
-        }
-        // Put back meanwhile, and not yet told; or the runtime ends, and this lane ends the task in
-        // its turn: not here, inside a wake.
-        // SAFETY: as above; this lane owns its front's queue.
-        unsafe { self.front.queue().push(node, Share::Always) };
-        self.list();
-        HandedOn::Kept
     }
 
     /// Takes tasks from another lane of the crew, also from its inbox if `inbox`, to be run next.

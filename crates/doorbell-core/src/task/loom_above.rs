@@ -34,13 +34,8 @@ fn poll(join: &mut Join<Output>) -> Poll<usize> {
 
 impl<const BUG: u8> Stage<BUG> {
     fn new(doors: usize, self_wakes: u32) -> (Self, Join<Output>) {
-        let one = |above| {
-            let spec = CrewSpec {
-                above,
-                ..CrewSpec::default()
-            };
-            Crew::described(1, &Arc::default(), spec, |_, _| 0).remove(0)
-        };
+        let one =
+            |above| Crew::described(1, &Arc::default(), CrewSpec::below(above), |_, _| 0).remove(0);
         let above: FrontRef<Loom<BUG>> = one(Vec::new());
         let below: FrontRef<Loom<BUG>> = one(vec![above.clone()]);
         let gate = Gate::new();

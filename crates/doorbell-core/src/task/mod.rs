@@ -33,6 +33,7 @@ mod loom;
 mod loom_above;
 #[cfg(test)]
 mod loom_lanes;
+mod off;
 mod owed;
 mod state;
 mod state_boost;

@@ -2,7 +2,8 @@
 
 use super::{Eternal, again, by_hand};
 use crate::bell::{Announced, LaneState};
-use crate::crew::Crew;
+use crate::beside::{Beside, Side};
+use crate::crew::{Crew, CrewSpec};
 use crate::lane::watch::TAKES_PER_CLOCK;
 use crate::lane::{IdlePolicy, Lane, LaneConfig, LaneShared, Pass, WatchEnd};
 use crate::mailbox::Posted;
@@ -153,4 +154,35 @@ fn b13_a_call_that_arms_a_timer_ends_the_watch() {
     assert!(lane.local.due_ns().is_some(), "it is known");
     drop(join);
     lane.local.enter(|| lane.local.close());
+}
+
+/// While a lane of its core that never watches can run, a lane does not watch, whatever its policy,
+/// and stops if one begins to.
+#[test]
+fn a_lane_leaves_the_cpu_to_others_of_its_core() {
+    for idle in [IdlePolicy::Watch { watch_ns: 1 << 40 }, IdlePolicy::Spin] {
+        let words = Beside::<Host>::new(1);
+        let batch = Side::working(&words, 1);
+        let spec = CrewSpec {
+            beside: Some(Side::watching(&words)),
+            ..CrewSpec::default()
+        };
+        let front = Crew::<Host>::described(1, &Arc::default(), spec, |_, _| 0).remove(0);
+        let shared = LaneShared::with(LaneConfig { idle }, front, Arc::default());
+        let lane = Lane::new(Arc::new(shared));
+        batch.begin(0);
+        lane.local
+            .enter(|| assert_eq!(lane.watch(), WatchEnd::Quiet));
+        assert_eq!(lane.shared.counts().watches, 0, "{idle:?}");
+        batch.end(0);
+        let front = lane.shared.front().clone();
+        let watched = std::thread::scope(|scope| {
+            // Begins while the other watches, or before it does.
+            scope.spawn(|| batch.begin(0));
+            assert_eq!(front.bell().announce_watch(), Announced::Yes);
+            lane.local.enter(|| lane.watch())
+        });
+        assert_eq!(watched, WatchEnd::Quiet, "{idle:?}");
+        lane.local.enter(|| lane.local.close());
+    }
 }

@@ -1,6 +1,6 @@
 //! Tasks of a lower crew on a lane above, on one thread.
 
-use crate::crew::{Crew, FrontRef};
+use crate::crew::{Crew, CrewSpec, FrontRef};
 use crate::task::{BodyVtable, Join, Kind, Local, Name, launch_described, write_body};
 use crate::testing::spawn;
 use doorbell_machine::Host;
@@ -11,7 +11,8 @@ use std::task::{Context, Poll, Waker};
 
 /// A lane each of two crews: the upper and the lower one.
 fn two_crews() -> [(FrontRef<Host>, Local<Host>); 2] {
-    let one = |above| Crew::watched(1, &Arc::default(), None, above, |_, _| 0).remove(0);
+    let one =
+        |above| Crew::described(1, &Arc::default(), CrewSpec::below(above), |_, _| 0).remove(0);
     let above: FrontRef<Host> = one(Vec::new());
     let below = one(vec![above.clone()]);
     [above, below].map(|front| (front.clone(), Local::new(front)))

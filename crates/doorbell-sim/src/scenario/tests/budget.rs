@@ -117,15 +117,17 @@ fn others_run_the_tasks_of_a_lane_that_rests() {
         let spends = lanes.launch(0, Kind::Pinned, async move {
             sim::work(11 * MS);
             let spawned_ns = sim::time_ns();
-            theirs.launch(0, Kind::Task, async move {
+            let moves = async move {
                 let late_ns = sim::time_ns() - spawned_ns;
                 if late_ns > 2 * MS || sim::cpu() != Some(1) {
                     sim::fail(format!("on {:?} after {late_ns} ns", sim::cpu()));
                 }
-            })
+            };
+            // Waited for outside, not here.
+            (theirs.launch(0, Kind::Task, moves),)
         });
         match lanes.wait_for(spends, 0) {
-            Ok(task) => drop(lanes.wait_for(task, 0)),
+            Ok((task,)) => drop(lanes.wait_for(task, 0)),
             Err(_) => sim::fail("it was cancelled"),
         }
         // Pinned to the lane that rests: it waits, but not for longer than the period.

@@ -1,0 +1,151 @@
+//! What the lanes of one core know of each other: which of them, that never watch, have something to
+//! do. A lane that watches keeps them from the CPU, so it does not while one of them can run.
+//!
+//! | bit | set by | cleared by |
+//! |---|---|---|
+//! | 0 to 31, one for each crew that works | the lane when its park ends, and whoever rings it: the OS may not let it run while another lane watches | the lane before it announces that it parks |
+//!
+//! All of it is a hint. A bit that is seen too late costs a part of a watch, one too many a park.
+
+use doorbell_machine::{Line, Machine, Ordering, Word};
+use std::sync::Arc;
+
+/// A word for each core.
+pub struct Beside<M: Machine>(Box<[M::Line<M::U32>]>);
+
+impl<M: Machine> std::fmt::Debug for Beside<M> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_tuple("Beside").field(&self.0.len()).finish()
+    }
+}
+
+impl<M: Machine> Beside<M> {
+    /// The words of so many cores, on none of which anything runs.
+    #[must_use]
+    pub fn new(cores: usize) -> Arc<Self> {
+        let word = |_| M::Line::new(|| M::U32::new(0));
+        Arc::new(Beside((0..cores).map(word).collect()))
+    }
+}
+
+/// A crew's part in the words.
+#[derive(Debug)]
+pub struct Side<M: Machine> {
+    words: Arc<Beside<M>>,
+    /// The crew's bit; 0 of one whose lanes watch.
+    bit: u32,
+}
+
+/// Whether a lane leaves the CPU to others of its core.
+#[must_use]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Cpu {
+    /// Nobody else wants it.
+    Free,
+    /// A lane that never watches can run.
+    Wanted,
+}
+
+impl<M: Machine> Side<M> {
+    /// Of a crew whose lanes may watch.
+    pub fn watching(words: &Arc<Beside<M>>) -> Self {
+        Side {
+            words: Arc::clone(words),
+            bit: 0,
+        }
+    }
+
+    /// Of a crew whose lanes never watch, the one with that number below 32.
+    ///
+    /// # Panics
+    /// If the number is 32 or more.
+    pub fn working(words: &Arc<Beside<M>>, crew: u32) -> Self {
+        assert!(crew < u32::BITS, "a core has 32 crews at most");
+        Side {
+            words: Arc::clone(words),
+            bit: 1 << crew,
+        }
+    }
+
+    /// The lane of that core has something to do, or is rung because it has.
+    #[inline]
+    pub(crate) fn begin(&self, core: usize) {
+        let word = &self.words.0[core];
+        // ORDER: Relaxed, here and below; a hint.
+        if self.bit != 0 && word.load(Ordering::Relaxed) & self.bit == 0 {
+            // ORDER: Relaxed, as above.
+            word.fetch_or(self.bit, Ordering::Relaxed);
+        }
+    }
+
+    /// It is about to park.
+    #[inline]
+    pub(crate) fn end(&self, core: usize) {
+        if self.bit != 0 {
+            // ORDER: Relaxed, as above.
+            self.words.0[core].fetch_and(!self.bit, Ordering::Relaxed);
+        }
+    }
+
+    /// Whether another lane of that core can run.
+    #[inline]
+    pub(crate) fn look(&self, core: usize) -> Cpu {
+        // ORDER: Relaxed, as above.
+        if self.words.0[core].load(Ordering::Relaxed) & !self.bit == 0 {
+            Cpu::Free
+        } else {
+            Cpu::Wanted
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Beside, Cpu, Side};
+    use crate::bell::{Announced, LaneState};
+    use crate::crew::{Crew, CrewSpec, FrontRef};
+    use doorbell_machine::Host;
+    use std::sync::Arc;
+
+    #[test]
+    fn a_core_is_wanted_while_any_other_lane_of_it_works() {
+        let words = Beside::<Host>::new(2);
+        let (fair, rt) = (Side::watching(&words), Side::working(&words, 0));
+        let batch = Side::working(&words, 31);
+        let looks = || [0, 1].map(|core| fair.look(core));
+        assert_eq!(looks(), [Cpu::Free; 2]);
+        batch.begin(1);
+        rt.begin(1);
+        rt.begin(1);
+        assert_eq!(looks(), [Cpu::Free, Cpu::Wanted]);
+        assert_eq!(rt.look(1), Cpu::Wanted);
+        batch.end(1);
+        assert_eq!((looks()[1], rt.look(1)), (Cpu::Wanted, Cpu::Free));
+        rt.end(1);
+        fair.begin(0);
+        assert_eq!(
+            looks(),
+            [Cpu::Free; 2],
+            "a lane that watches is not in the way of itself"
+        );
+    }
+
+    #[test]
+    fn whoever_rings_a_lane_says_that_it_works() {
+        let words = Beside::<Host>::new(1);
+        let spec = CrewSpec {
+            beside: Some(Side::working(&words, 1)),
+            ..CrewSpec::default()
+        };
+        let fronts: Vec<FrontRef<Host>> = Crew::described(1, &Arc::default(), spec, |_, _| 0);
+        let (fair, front) = (Side::watching(&words), &fronts[0]);
+        assert_eq!(front.bell().announce_watch(), Announced::Yes);
+        assert_eq!(front.bell().announce_park(), Announced::Yes);
+        assert_eq!(
+            (front.state(), fair.look(0)),
+            (LaneState::Parked, Cpu::Free)
+        );
+        front.request_pass();
+        assert_eq!(fair.look(0), Cpu::Wanted);
+    }
+}

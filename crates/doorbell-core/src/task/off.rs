@@ -1,0 +1,74 @@
+//! A lane that is taken off: what may run elsewhere goes there.
+
+use super::local::Local;
+use crate::mailbox::{Origin, Posted};
+use crate::node::Node;
+use crate::offline::HandedOn;
+use crate::queue::{Chain, Share};
+use doorbell_machine::{Machine, Mark};
+use std::ptr::NonNull;
+
+impl<M: Machine> Local<M> {
+    /// The lane was taken off, or put back, and does so: what may run elsewhere goes there. Called
+    /// on the lane, by a call that whoever changed it posts.
+    pub fn follow(&self) {
+        self.off.set(self.front.is_off());
+        if self.off.get() {
+            if let Some((chain, _)) = self.front.take_inbox() {
+                self.hand_on_chain(chain);
+            }
+            if let Some(node) = self.stolen.take() {
+                let _ = self.hand_on(node);
+            }
+        }
+        // Looked at each time: put back meanwhile, it would hand on to itself.
+        while self.front.is_off() {
+            // SAFETY: this lane owns its front's queue.
+            let Some(node) = (unsafe { self.front.queue().pop() }) else {
+                return;
+            };
+            match self.hand_on(node) {
+                HandedOn::Yes => {}
+                // The others have ended, and this lane is about to: it would go on for ever.
+                HandedOn::Kept => return,
+            }
+        }
+        self.off.set(false);
+    }
+
+    /// Whether the lane is off, as it has noticed.
+    #[inline]
+    pub(crate) fn is_off(&self) -> bool {
+        self.off.get()
+    }
+
+    pub(super) fn hand_on_chain(&self, chain: Chain<M>) {
+        let mut rest = Some(chain);
+        while let Some(chain) = rest {
+            let (node, others) = chain.pop();
+            // SAFETY: taken out, so it is the caller's, and alive.
+            unsafe { node.as_ref() }.leave();
+            let _ = self.hand_on(node);
+            rest = others;
+        }
+    }
+
+    /// Gives a task that is in no queue to a lane that is on.
+    pub(super) fn hand_on(&self, node: NonNull<Node<M>>) -> HandedOn {
+        M::mark(Mark::OfflineHandOn);
+        let to = self.front.crew().nearest_on(self.front.lane());
+        if !self.is(to) {
+            // SAFETY: the node is that of a task that may run anywhere, alive until it has run.
+            let posted = unsafe { to.post_task(node, Origin::Outside) };
+            if posted == Posted::Yes {
+                return HandedOn::Yes;
+            }
+        }
+        // Put back meanwhile, and not yet told; or the runtime ends, and this lane ends the task in
+        // its turn: not here, inside a wake.
+        // SAFETY: as above; this lane owns its front's queue.
+        unsafe { self.front.queue().push(node, Share::Always) };
+        self.list();
+        HandedOn::Kept
+    }
+}
