@@ -182,7 +182,7 @@ pub enum IdlePolicy {
         /// cent of a CPU.
         budget: f64,
     },
-    /// It never blocks, and burns its CPU.
+    /// It never blocks, and burns its CPU, unless a lane of another class can run there.
     Spin,
 }
 
