@@ -258,6 +258,12 @@ pub trait Machine: Debug + Sized + Send + Sync + 'static {
     fn now_ns_unordered() -> u64 {
         Self::now_ns()
     }
+    /// The OS's own monotonic clock, which [`Machine::now_ns`] may lie behind: dearer, and exact.
+    fn os_now_ns() -> u64 {
+        Self::now_ns()
+    }
+    /// From here on [`Machine::now_ns`] gives no time before what the OS's clock shows now.
+    fn catch_up() {}
     /// A hint that the caller spins.
     fn relax();
     /// Watches a line until `changed` holds of what lies in it, for about `for_ns`

@@ -443,7 +443,14 @@ impl<M: Machine> Ambient for Rt<M> {
     }
 
     fn after_ns(&self, duration_ns: u64) -> u64 {
-        self.clock.after_ns(duration_ns)
+        // For urgent tasks the microseconds count by which the cheap clock may lie behind.
+        let is_urgent =
+            |local: Option<&Local<M>>| local.is_some_and(|it| it.turns() == Turns::ByRank);
+        if Local::<M>::with_current(is_urgent) {
+            self.clock.after_exactly_ns(duration_ns)
+        } else {
+            self.clock.after_ns(duration_ns)
+        }
     }
 
     fn arm_timer(&self, when_ns: u64, waker: &Waker) -> Result<RawTimer, Gone> {

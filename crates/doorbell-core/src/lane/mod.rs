@@ -433,6 +433,10 @@ impl<M: Machine> Lane<M> {
             ParkEnd::Deadline => {
                 tally.unparks_deadline.add_owned(1);
                 self.after_deadline.set(true);
+                if self.local.turns() == Turns::ByRank {
+                    // Else a timer that is due by the OS's clock would wait for this lane's.
+                    M::catch_up();
+                }
             }
             ParkEnd::Spurious => {}
         }

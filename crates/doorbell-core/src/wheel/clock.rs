@@ -56,6 +56,15 @@ impl<M: Machine> Clock<M> {
         }
     }
 
+    /// As [`Clock::after_ns`], by the OS's clock itself: dearer, and not later than asked for.
+    #[inline]
+    pub fn after_exactly_ns(&self, duration_ns: u64) -> u64 {
+        if self.is_frozen() {
+            return self.after_ns(duration_ns);
+        }
+        M::os_now_ns().saturating_add(duration_ns)
+    }
+
     /// Whether it stands still.
     pub fn is_frozen(&self) -> bool {
         // ORDER: Relaxed; a clock stays frozen or running for its life.

@@ -16,10 +16,14 @@
 pub const LAG_NS_MAX: u64 = 4_000;
 
 #[cfg(all(target_arch = "x86_64", not(miri)))]
-pub(crate) use tsc::{now_ns, now_ns_unordered};
+pub(crate) use tsc::{catch_up, now_ns, now_ns_unordered};
 
 #[cfg(not(all(target_arch = "x86_64", not(miri))))]
 pub(crate) use {kernel_now_ns as now_ns, kernel_now_ns as now_ns_unordered};
+
+/// The kernel's clock is asked each time.
+#[cfg(not(all(target_arch = "x86_64", not(miri))))]
+pub(crate) fn catch_up() {}
 
 /// Whether `now_ns()` goes by the TSC now; else each reading asks the kernel.
 ///
@@ -145,6 +149,11 @@ mod tsc {
     #[inline]
     pub(crate) fn now_ns_unordered() -> u64 {
         extrapolate(ticks_unordered).unwrap_or_else(renew)
+    }
+
+    /// Makes the kernel's time the new anchor, also where the present one is not old.
+    pub(crate) fn catch_up() {
+        let _ = renew();
     }
 
     pub(super) fn is_read() -> bool {

@@ -76,6 +76,14 @@ impl Machine for Host {
         std::hint::spin_loop();
     }
 
+    fn os_now_ns() -> u64 {
+        clock::kernel_now_ns()
+    }
+
+    fn catch_up() {
+        clock::catch_up();
+    }
+
     #[inline]
     fn watch<T: Send + Sync>(
         line: &CacheLine<T>,
