@@ -52,7 +52,7 @@ pub use wait::SimSeat;
 pub use words::{SimPtr, SimU32, SimU64};
 
 use crate::{Bug, Machine, Mark, PolicyError, ThreadError, ThreadSpec, Topology, Watched, slots};
-use thread::Wait;
+use thread::{Doing, Wait};
 use world::{Waits, look, step, wait as give_up_cpu};
 
 /// The simulated machine, with the mutant of this number ([`Bug::from_number`]).
@@ -124,6 +124,29 @@ pub fn is_idle(cpu: usize) -> bool {
             .is_some_and(|it| it.current == lines::NOBODY)
     })
     .unwrap_or(false)
+}
+
+/// The number of the thread that a CPU runs now; none while it idles, or is not there.
+#[must_use]
+pub fn runs_on(cpu: usize) -> Option<u32> {
+    let current = look(|world| world.cpus.get(cpu).map(|it| it.current)).flatten();
+    current.filter(|thread| *thread != lines::NOBODY)
+}
+
+/// Whether a thread could run, and another has its CPU; `false` if it is not there.
+#[must_use]
+pub fn is_ready(thread: u32) -> bool {
+    doing(thread) == Some(Doing::Ready)
+}
+
+/// Whether a thread waits, and nobody has told it to go on; `false` if it is not there.
+#[must_use]
+pub fn is_asleep(thread: u32) -> bool {
+    matches!(doing(thread), Some(Doing::Waits(_)))
+}
+
+fn doing(thread: u32) -> Option<Doing> {
+    look(|world| world.threads.get(thread as usize).map(|it| it.doing)).flatten()
 }
 
 /// A random number for the program's own decisions: from the seed.

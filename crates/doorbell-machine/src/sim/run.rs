@@ -306,6 +306,12 @@ pub struct SimThread {
 }
 
 impl SimThread {
+    /// Its number, in the order in which threads were started; as [`thread`](super::thread) says it.
+    #[must_use]
+    pub fn number(&self) -> u32 {
+        self.thread
+    }
+
     fn ask<R>(&self, f: impl FnOnce(&World, &Thread) -> R) -> Option<R> {
         look(|world| {
             (world.number == self.world).then(|| f(world, &world.threads[self.thread as usize]))

@@ -3,13 +3,13 @@
 use doorbell_machine::sim::{CPUS_MAX, Outcome, RunError, Sink};
 
 use super::{Setup, Shape};
-use crate::scenario::{self, OWN_CPUS};
+use crate::scenario::{self, Classes, OWN_CPUS, Urgent};
 
 /// The shapes that are fuzzed.
-pub const SHAPES: [Shape; 7] = shapes::<0>();
+pub const SHAPES: [Shape; 8] = shapes::<0>();
 
 /// The same on a machine with the mutant of this number.
-pub(super) const fn shapes<const BUG: u8>() -> [Shape; 7] {
+pub(super) const fn shapes<const BUG: u8>() -> [Shape; 8] {
     [
         Shape {
             name: "two-lanes",
@@ -46,6 +46,11 @@ pub(super) const fn shapes<const BUG: u8>() -> [Shape; 7] {
             about: "everything, with tasks of several ranks in lanes that sort them",
             run: ranked::<BUG>,
         },
+        Shape {
+            name: "classes",
+            about: "everything that crosses the classes, with faults; without any, urgent lanes run first",
+            run: classes::<BUG>,
+        },
     ]
 }
 
@@ -75,6 +80,19 @@ fn ends<const BUG: u8>(setup: &Setup, sink: Option<Sink>) -> Result<Outcome, Run
 
 fn ranked<const BUG: u8>(setup: &Setup, sink: Option<Sink>) -> Result<Outcome, RunError> {
     run::<BUG>(scenario::Shape::ranked(), setup, sink)
+}
+
+/// By turns with faults and without, and with urgent lanes that the OS does not let go first.
+fn classes<const BUG: u8>(setup: &Setup, sink: Option<Sink>) -> Result<Outcome, RunError> {
+    let shape = match setup.seed % 4 {
+        0 => scenario::Shape::classes_in_order(),
+        1 => scenario::Shape {
+            classes: Classes::Each(Urgent::Sooner),
+            ..scenario::Shape::classes()
+        },
+        _ => scenario::Shape::classes(),
+    };
+    run::<BUG>(shape, setup, sink)
 }
 
 /// A scenario with a lane on each of the setup's cores, and the more threads around them the more

@@ -1,38 +1,49 @@
 //! Lanes on a simulated machine: started, used from outside and from within, closed and counted.
 
-use super::ledger::Ledger;
+use super::class::Classes;
+use super::ledger::{Home, Ledger, Once};
 use doorbell_core::call::{Many, ManyCall, blocking, launch_many, wait_for};
+use doorbell_core::beside::{Beside, Side};
 use doorbell_core::crew::{Crew, CrewSpec, FrontRef, Turns};
-use doorbell_core::lane::{IdlePolicy, Lane, LaneConfig, LaneCounts, LaneShared, RunBudget};
+use doorbell_core::lane::{IdlePolicy, LaneConfig, LaneCounts, LaneShared, RunBudget};
 use doorbell_core::mailbox::Front;
+use doorbell_core::offline::{PutBack, TakenOff};
 use doorbell_core::switches::{SwitchWord, Switches};
-use doorbell_core::task::{BodyVtable, Join, Kind, launch_described, write_body};
+use doorbell_core::task::{BodyVtable, Join, Kind, Local, launch_described, write_body};
 use doorbell_core::wait::block_on_inside;
 use doorbell_core::wheel::{AtRest, Clock};
 use doorbell_machine::sim::{self, SimCounter, SimThread};
-use doorbell_machine::{Machine, Sim, ThreadError, ThreadHandle, ThreadSpec};
+use doorbell_machine::{Machine, Sim, ThreadError, ThreadHandle};
 use std::sync::Arc;
 
-/// How the lanes of a crew are.
+/// How the lanes of a run are.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct CrewConfig {
+    /// Of each crew.
     pub(super) lanes: usize,
+    pub(super) classes: Classes,
     pub(super) idle: IdlePolicy,
     pub(super) switches: Switches,
     /// Their clock stands still until nothing is left to do.
     pub(super) paused: bool,
+    /// Of the urgent ones, where there are several crews.
     pub(super) turns: Turns,
-    /// For how long each runs of a period.
+    /// For how long each runs of a period; the urgent ones, where there are several crews.
     pub(super) budget: Option<RunBudget>,
 }
 
-/// The lanes of a run: lane `n` is the thread on CPU `n`.
+/// The lanes of a run, all of the first crew, then all of the next: each crew has one on every CPU
+/// from 0 on.
 #[derive(Debug)]
 pub(super) struct Lanes<const BUG: u8> {
     shared: Vec<Arc<LaneShared<Sim<BUG>>>>,
+    /// The numbers of their threads.
+    numbers: Vec<u32>,
+    /// Of one crew.
+    cores: usize,
     pub(super) ledger: Arc<Ledger>,
     pub(super) clock: Arc<Clock<Sim<BUG>>>,
-    turns: Turns,
+    turns: Vec<Turns>,
     /// Each front has a share.
     switches: Arc<SwitchWord<SimCounter>>,
 }
@@ -46,6 +57,34 @@ const WAKE_NS: u64 = 8_000;
 
 /// The threads of a run's lanes.
 pub(super) type Threads = Vec<SimThread>;
+
+/// The crews of the plans, those of a runtime's classes one above the other as there.
+fn crews_of<const BUG: u8>(
+    plans: &[CrewPlan],
+    lanes: usize,
+    switches: &Arc<SwitchWord<SimCounter>>,
+    distance: impl Fn(usize, usize) -> u32,
+) -> Vec<Vec<FrontRef<Sim<BUG>>>> {
+    let words = Beside::new(lanes);
+    let crew = |plan: &CrewPlan, side, above: &[&FrontRef<Sim<BUG>>]| {
+        let spec = CrewSpec {
+            turns: plan.turns,
+            watchers: None,
+            above: above.iter().copied().cloned().collect(),
+            beside: Some(side),
+        };
+        Crew::described(lanes, switches, spec, &distance)
+    };
+    let [fair, rt, batch] = plans else {
+        let alone = |plan| crew(plan, Side::watching(&words), &[]);
+        return plans.iter().map(alone).collect();
+    };
+    let rt = crew(rt, Side::working(&words, 0), &[]);
+    let fair = crew(fair, Side::watching(&words), &[&rt[0]]);
+    let batch = crew(batch, Side::working(&words, 1), &[&fair[0], &rt[0]]);
+    // In the order of their numbers.
+    vec![fair, rt, batch]
+}
 
 impl<const BUG: u8> Lanes<BUG> {
     /// Starts the lanes.
@@ -61,46 +100,34 @@ impl<const BUG: u8> Lanes<BUG> {
             (a, b) if a.node == b.node => 2,
             _ => 3,
         };
-        let fronts = {
-            let spec = CrewSpec {
-                turns: config.turns,
-                ..CrewSpec::default()
-            };
-            Crew::described(config.lanes, &switches, spec, distance)
-        };
+        let plans = config.plans();
+        let fronts = crews_of(&plans, config.lanes, &switches, distance);
         let clock = Arc::new(if config.paused {
             let told = Arc::clone(&ledger);
-            Clock::paused(fronts[0].clone(), move || {
+            Clock::paused(fronts[0][0].clone(), move || {
                 told.check_rest();
                 AtRest::Nobody
             })
         } else {
             Clock::default()
         });
-        let idle = LaneConfig { idle: config.idle };
-        let shared: Vec<_> = fronts
-            .into_iter()
-            .map(|front| Arc::new(LaneShared::with(idle, front, Arc::clone(&clock))))
-            .collect();
-        let start = |(lane, shared): (usize, &Arc<LaneShared<Sim<BUG>>>)| {
-            let shared = Arc::clone(shared);
-            let spec = ThreadSpec {
-                name: format!("lane {lane}"),
-                cpu: Some(lane),
-            };
-            let lane = move || Lane::limited(shared, config.budget).run();
-            Sim::<BUG>::spawn(spec, Box::new(lane))
-        };
-        let threads = shared
-            .iter()
-            .enumerate()
-            .map(start)
-            .collect::<Result<_, _>>()?;
+        let mut shared = Vec::new();
+        let mut threads = Threads::new();
+        for (plan, fronts) in plans.iter().zip(fronts) {
+            let idle = LaneConfig { idle: plan.idle };
+            for (core, front) in fronts.into_iter().enumerate() {
+                let lane = Arc::new(LaneShared::with(idle, front, Arc::clone(&clock)));
+                threads.push(plan.start::<BUG>(core, Arc::clone(&lane))?);
+                shared.push(lane);
+            }
+        }
         let lanes = Lanes {
             shared,
+            numbers: threads.iter().map(SimThread::number).collect(),
+            cores: config.lanes,
             ledger,
             clock,
-            turns: config.turns,
+            turns: plans.iter().map(|plan| plan.turns).collect(),
             switches,
         };
         Ok((Arc::new(lanes), threads))
@@ -114,8 +141,49 @@ impl<const BUG: u8> Lanes<BUG> {
         self.shared[lane].front()
     }
 
-    pub(super) fn crew(&self) -> &Crew<Sim<BUG>> {
-        self.front(0).crew()
+    /// One of each crew.
+    pub(super) fn crews(&self) -> impl Iterator<Item = &Crew<Sim<BUG>>> {
+        let first = |lane| self.front(lane).crew();
+        (0..self.len()).step_by(self.cores).map(first)
+    }
+
+    /// How many lanes each crew has.
+    pub(super) fn cores(&self) -> usize {
+        self.cores
+    }
+
+    /// The number of a lane's thread.
+    pub(super) fn number(&self, lane: usize) -> u32 {
+        self.numbers[lane]
+    }
+
+    /// Takes a lane off its crew. Whether it was on.
+    pub(super) fn take_off(&self, lane: usize) -> bool {
+        self.front(lane).crew().take_off(lane % self.cores) == TakenOff::Now
+    }
+
+    /// Puts a lane back. Whether it was off.
+    pub(super) fn put_back(&self, lane: usize) -> bool {
+        self.front(lane).crew().put_back(lane % self.cores) == PutBack::Now
+    }
+
+    /// Something that must happen once, on that lane.
+    pub(super) fn once(&self, what: &'static str, lane: usize) -> Once {
+        let home = Home {
+            lane,
+            thread: self.number(lane),
+        };
+        Once::new(&self.ledger, what, Some(home))
+    }
+
+    /// Whether the caller is that lane, or only one of its crew.
+    pub(super) fn is_on(&self, lane: usize, kind: Kind) -> bool {
+        Local::<Sim<BUG>>::with_current(|local| {
+            local.is_some_and(|local| match kind {
+                Kind::Task => local.is_of(self.front(lane).crew()),
+                _ => local.is(self.front(lane)),
+            })
+        })
     }
 
     /// Waits for a future, on a thread that is no lane: watches for so long, then parks.
@@ -161,11 +229,26 @@ impl<const BUG: u8> Lanes<BUG> {
         F: Future + Send + 'static,
         F::Output: Send,
     {
-        let vtable = BodyVtable::of::<F>();
-        let rank = match self.turns {
+        let rank = match self.turns[lane / self.cores] {
             Turns::ByArrival => 0,
             Turns::ByRank => (sim::random() % RANKS) as u8,
         };
+        self.launch_ranked(lane, kind, rank, future)
+    }
+
+    /// Launches a task of that rank.
+    pub(super) fn launch_ranked<F>(
+        &self,
+        lane: usize,
+        kind: Kind,
+        rank: u8,
+        future: F,
+    ) -> Join<F::Output>
+    where
+        F: Future + Send + 'static,
+        F::Output: Send,
+    {
+        let vtable = BodyVtable::of::<F>();
         // SAFETY: the body written is of the table's type and Send, and so is its output, which
         // is the one that the handle is typed with.
         unsafe {

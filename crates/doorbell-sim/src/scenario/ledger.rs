@@ -22,12 +22,20 @@ pub(super) struct Ledger {
     steps: SimCounter,
 }
 
+/// The lane on which something must happen.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Home {
+    pub(super) lane: usize,
+    /// The number of its thread.
+    pub(super) thread: u32,
+}
+
 /// One thing that must happen once: it says so itself when it happens twice or is lost.
 #[derive(Debug)]
 pub(super) struct Once {
     ledger: Arc<Ledger>,
     what: &'static str,
-    lane: Option<usize>,
+    home: Option<Home>,
     /// Whoever waits for it may go, and then it may be dropped.
     is_withdrawable: bool,
     times: SimCounter,
@@ -37,13 +45,13 @@ pub(super) struct Once {
 
 impl Once {
     /// Something that was begun now, for that lane if any will not do.
-    pub(super) fn new(ledger: &Arc<Ledger>, what: &'static str, lane: Option<usize>) -> Self {
+    pub(super) fn new(ledger: &Arc<Ledger>, what: &'static str, home: Option<Home>) -> Self {
         let item = ledger.posted.add_shared(1) as u32;
         sim::note(post_note(item));
         Once {
             ledger: Arc::clone(ledger),
             what,
-            lane,
+            home,
             is_withdrawable: false,
             times: SimCounter::default(),
             item,
@@ -62,13 +70,15 @@ impl Once {
         sim::note(run_note(self.item));
         let before = self.times.add_shared(1);
         self.ledger.ran.add_shared(1);
-        let here = sim::cpu();
         if before > 0 {
             sim::fail(format!("once: a {} ran {} times", self.what, before + 1));
         }
-        if self.lane.is_some() && here != self.lane {
-            let (what, lane) = (self.what, self.lane);
-            sim::fail(format!("right core: a {what} for {lane:?} ran on {here:?}"));
+        let here = sim::thread();
+        if let Some(home) = self.home.filter(|home| here != Some(home.thread)) {
+            let (what, cpu) = (self.what, sim::cpu());
+            sim::fail(format!(
+                "right core: a {what} for {home:?} ran on thread {here:?}, CPU {cpu:?}"
+            ));
         }
     }
 

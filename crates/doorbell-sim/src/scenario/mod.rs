@@ -10,6 +10,7 @@
 //! assert_eq!(first.outcome.hash, again.outcome.hash);
 //! ```
 
+mod class;
 mod crew;
 mod ledger;
 mod oracle;
@@ -20,6 +21,7 @@ mod tests;
 mod timer;
 mod told;
 
+pub use class::{Classes, Urgent};
 pub use program::Repertoire;
 pub(crate) use shape::OWN_CPUS;
 pub use shape::Shape;
@@ -109,6 +111,7 @@ fn play<const BUG: u8>(shape: &Shape, plan: &Plan, ledger: Arc<Ledger>) -> Resul
     Sim::<BUG>::bind_thread(&[shape.main_cpu()])?;
     let config = CrewConfig {
         lanes: shape.lanes,
+        classes: shape.classes,
         idle: plan.idle,
         switches: plan.switches,
         paused: shape.paused,
@@ -191,6 +194,8 @@ fn watch<const BUG: u8>(
     let (lanes, stop) = (Arc::clone(lanes), Arc::clone(stop));
     let watch: Box<dyn FnOnce() + Send> = if shape.paused {
         Box::new(move || oracle::hold_often(&lanes, &stop))
+    } else if shape.orders_classes() {
+        Box::new(move || oracle::watch_order(&lanes, &stop))
     } else if shape.is_conserving() {
         Box::new(move || oracle::watch_over(&lanes, &stop))
     } else {

@@ -1,10 +1,11 @@
 //! What must hold of every run, beside what the [ledger](super::ledger) checks as it happens.
 
+use super::class::{BATCH, RT};
 use super::crew::Lanes;
-use super::ledger::Once;
 use super::timer::Sleep;
-use doorbell_core::bell::LaneState;
+use doorbell_core::bell::{LaneState, Look};
 use doorbell_core::call;
+use doorbell_core::crew::Crew;
 use doorbell_core::lane::LaneCounts;
 use doorbell_core::switches::Switches;
 use doorbell_core::task::Kind;
@@ -16,6 +17,11 @@ use std::sync::Arc;
 const IDLE_MAX_NS: u64 = 50_000;
 /// How often that is looked at.
 const LOOK_NS: u64 = 5_000;
+/// How long a lower lane may have the CPU of an urgent one that could run, or that was told: the way
+/// of an interrupt, a switch, and what the waker still has to do.
+const ORDER_NS: u64 = 30_000;
+/// How often that is looked at.
+const LOOK_ORDER_NS: u64 = 2_000;
 /// How long a clock that stands still is let go and held, at most.
 const HOLD_EVERY_NS: u64 = 20_000;
 const HOLD_NS: u64 = 2_000;
@@ -23,6 +29,8 @@ const HOLD_NS: u64 = 2_000;
 const QUIET_MAX_NS: u64 = 2_000_000_000;
 /// By when a lane that has nothing else to do has run a post, or a timer of its own.
 const PROMPT_NS: u64 = 50_000;
+/// By when one of class Batch has, which first waits for the Fair lane of its core to watch no more.
+const BATCH_PROMPT_NS: u64 = 150_000;
 
 /// Waits until nothing that was begun is left.
 pub(super) fn until_quiet<const BUG: u8>(lanes: &Lanes<BUG>) {
@@ -44,12 +52,17 @@ pub(super) fn until_quiet<const BUG: u8>(lanes: &Lanes<BUG>) {
 /// Lanes that have nothing to do run a post, and a timer, without delay.
 pub(super) fn is_prompt<const BUG: u8>(lanes: &Arc<Lanes<BUG>>) {
     for lane in 0..lanes.len() {
-        let once = Arc::new(Once::new(&lanes.ledger, "prompt post", Some(lane)));
+        let prompt_ns = if lane / lanes.cores() < BATCH {
+            PROMPT_NS
+        } else {
+            BATCH_PROMPT_NS
+        };
+        let once = Arc::new(lanes.once("prompt post", lane));
         let theirs = Arc::clone(&once);
         let posted_ns = sim::time_ns();
         let run = move || {
             theirs.happens();
-            if sim::time_ns() - posted_ns > PROMPT_NS {
+            if sim::time_ns() - posted_ns > prompt_ns {
                 let late_ns = sim::time_ns() - posted_ns;
                 sim::fail(format!("prompt: lane {lane} ran a post after {late_ns} ns"));
             }
@@ -63,7 +76,7 @@ pub(super) fn is_prompt<const BUG: u8>(lanes: &Arc<Lanes<BUG>>) {
             let due_ns = sim::time_ns() + 100_000;
             let fired = sleep.await;
             let late_ns = sim::time_ns().saturating_sub(due_ns);
-            if !fired || late_ns > PROMPT_NS {
+            if !fired || late_ns > prompt_ns {
                 sim::fail(format!(
                     "lateness: a timer of lane {lane} fired {late_ns} ns late"
                 ));
@@ -98,6 +111,47 @@ pub(super) fn watch_over<const BUG: u8>(lanes: &Lanes<BUG>, stop: &SimCounter) {
                 sim::fail(format!(
                     "work conserving: {waiting} tasks waited at lane {lane} for {} ns while the lanes {idled:#b} were idle",
                     now_ns - *from_ns
+                ));
+            }
+        }
+    }
+}
+
+/// Looks, until told to stop, whether a lower lane has the CPU of an urgent one that could run.
+///
+/// One that was told and is not rung yet could not: whoever told it is about to. That must not take
+/// long either, unless a lane of a lower class waits for a CPU meanwhile: it may be the one.
+pub(super) fn watch_order<const BUG: u8>(lanes: &Lanes<BUG>, stop: &SimCounter) {
+    let cores = lanes.cores();
+    let urgent = RT * cores..(RT + 1) * cores;
+    let lower = || (0..lanes.len()).filter(|lane| !urgent.contains(lane));
+    // Not before it has slept once: it asks for its policy when it first has its CPU.
+    let mut since_ns = vec![(u64::MAX, u64::MAX); cores];
+    while stop.get() == 0 {
+        sim::sleep(LOOK_ORDER_NS);
+        let now_ns = sim::time_ns();
+        let has_cpu = |lane: usize| sim::runs_on(lane % cores) == Some(lanes.number(lane));
+        let waits = |lane: usize| sim::is_ready(lanes.number(lane));
+        let anyone_waits = lower().any(waits);
+        for (core, (ready_ns, told_ns)) in since_ns.iter_mut().enumerate() {
+            let lane = urgent.start + core;
+            let is_told = sim::unseen(|| {
+                let front = lanes.front(lane);
+                front.bell().look() == Look::Notified || !front.queue().is_empty()
+            });
+            let is_under = waits(lane) && lower().any(|it| it % cores == core && has_cpu(it));
+            let is_asleep = sim::is_asleep(lanes.number(lane));
+            if is_asleep || (*ready_ns < u64::MAX && !is_under) {
+                *ready_ns = now_ns;
+            }
+            if !is_told || !is_asleep || anyone_waits {
+                *told_ns = now_ns;
+            }
+            let under_ns = now_ns.saturating_sub(*ready_ns);
+            let told_ns = now_ns.saturating_sub(*told_ns);
+            if under_ns > ORDER_NS || told_ns > ORDER_NS {
+                sim::fail(format!(
+                    "class order: urgent lane {core} is below another for {under_ns} ns, or not rung for {told_ns} ns"
                 ));
             }
         }
@@ -162,9 +216,10 @@ pub(super) fn check_counts(counts: &[LaneCounts], switches: Switches) {
 
 /// What is left of a crew whose lanes have ended.
 pub(super) fn check_rest<const BUG: u8>(lanes: &Lanes<BUG>) {
-    let idle = lanes.crew().idle();
-    if idle.any() || idle.anyone_searches() {
-        sim::fail(format!("counts: {idle:?} after all lanes have ended"));
+    for idle in lanes.crews().map(Crew::idle) {
+        if idle.any() || idle.anyone_searches() {
+            sim::fail(format!("counts: {idle:?} after all lanes have ended"));
+        }
     }
     let left = lanes.ledger.balance();
     if (left.posts, left.tasks) != (0, 0) {

@@ -5,7 +5,6 @@ use super::ledger::Once;
 use super::timer::Sleep;
 use super::told::{Asked, Told, check_sentinels};
 use doorbell_core::call::{self, Many, Outcome};
-use doorbell_core::offline::{PutBack, TakenOff};
 use doorbell_core::task::{Join, Kind, Local};
 use doorbell_machine::sim::{self, SimCounter};
 use doorbell_machine::{Counter, Sim};
@@ -135,7 +134,7 @@ impl<const BUG: u8> Player<BUG> {
 
     /// A closure that nobody waits for.
     pub(super) fn post_to(&self, lane: usize) {
-        let once = Once::new(&self.lanes.ledger, "post", Some(lane));
+        let once = self.lanes.once("post", lane);
         let work_ns = below(500);
         let run = move || {
             sim::work(work_ns);
@@ -147,7 +146,7 @@ impl<const BUG: u8> Player<BUG> {
 
     /// A closure that posts another one to the other lane, which does the same.
     fn relay(&self, [to, other]: [usize; 2], hops: u64) {
-        let once = Once::new(&self.lanes.ledger, "post", Some(to));
+        let once = self.lanes.once("post", to);
         let player = self.clone();
         let run = move || {
             once.happens();
@@ -161,7 +160,7 @@ impl<const BUG: u8> Player<BUG> {
     /// A closure that is waited for, from a thread that is no lane.
     fn call(&self) {
         let lane = self.any_lane();
-        let once = Once::new(&self.lanes.ledger, "call", Some(lane));
+        let once = self.lanes.once("call", lane);
         let number = sim::random();
         let got = self.lanes.call(lane, || {
             once.happens();
@@ -180,7 +179,7 @@ impl<const BUG: u8> Player<BUG> {
         let (first, step) = (self.any_lane(), 1 + self.any_lane());
         let lanes: Vec<usize> = (first..self.lanes.len()).step_by(step).collect();
         let once = |lane: &usize| {
-            let once = Once::new(&self.lanes.ledger, "call to many", Some(*lane));
+            let once = self.lanes.once("call to many", *lane);
             if from_task { once.or_withdrawn() } else { once }
         };
         let onces: Vec<Once> = lanes.iter().map(once).collect();
@@ -222,11 +221,10 @@ impl<const BUG: u8> Player<BUG> {
     /// Takes a lane off, or puts it back.
     fn toggle_lane(&self) {
         let lane = self.any_lane();
-        let crew = self.lanes.crew();
         let changed = if one_in(2) {
-            crew.take_off(lane) == TakenOff::Now
+            self.lanes.take_off(lane)
         } else {
-            crew.put_back(lane) == PutBack::Now
+            self.lanes.put_back(lane)
         };
         if changed {
             self.tell_to_follow(lane);
@@ -236,14 +234,14 @@ impl<const BUG: u8> Player<BUG> {
     /// Puts all lanes back.
     pub(super) fn put_all_back(&self) {
         for lane in 0..self.lanes.len() {
-            if self.lanes.crew().put_back(lane) == PutBack::Now {
+            if self.lanes.put_back(lane) {
                 self.tell_to_follow(lane);
             }
         }
     }
 
     fn tell_to_follow(&self, lane: usize) {
-        let once = Once::new(&self.lanes.ledger, "call to follow", Some(lane));
+        let once = self.lanes.once("call to follow", lane);
         let follow = async move {
             Local::<Sim<BUG>>::with_current(|local| local.map(Local::follow));
             once.happens();
@@ -255,8 +253,7 @@ impl<const BUG: u8> Player<BUG> {
     pub(super) fn spawn(&self, depth: u32) -> Join<()> {
         let lane = self.any_lane();
         let kind = if one_in(4) { Kind::Pinned } else { Kind::Task };
-        let home = (kind == Kind::Pinned).then_some(lane);
-        let ended = Ended::new(self);
+        let ended = Ended::new(&self.lanes);
         let player = self.clone();
         let steps = 1 + below(5);
         self.lanes.launch(
@@ -267,8 +264,8 @@ impl<const BUG: u8> Player<BUG> {
                 for _ in 0..steps {
                     player.begin_step();
                     player.play_inside(depth).await;
-                    if home.is_some() && sim::cpu() != home {
-                        sim::fail("right core: a pinned task ran elsewhere");
+                    if !player.lanes.is_on(lane, kind) {
+                        sim::fail("right core: a task ran on a lane that is not for it");
                     }
                 }
             }),
@@ -316,7 +313,7 @@ impl<const BUG: u8> Player<BUG> {
         sim::work(below(10_000));
         if one_in(2) {
             // Cancelled on another lane.
-            let ended = Ended::new(self);
+            let ended = Ended::new(&self.lanes);
             drop(
                 self.lanes
                     .launch(self.any_lane(), Kind::Pinned, async move {
@@ -329,7 +326,7 @@ impl<const BUG: u8> Player<BUG> {
 
     /// A task that waits for a wake and nothing else.
     async fn tell_a_task(&self) {
-        let (ended, tell) = (Ended::new(self), self.teller());
+        let (ended, tell) = (Ended::new(&self.lanes), self.teller());
         let work_ns = below(3_000);
         let tell = move |told| {
             tell(told);
@@ -382,7 +379,7 @@ impl<const BUG: u8> Player<BUG> {
     /// A call from a task, awaited.
     async fn call_inside(&self) {
         let lane = self.any_lane();
-        let once = Once::new(&self.lanes.ledger, "awaited call", Some(lane));
+        let once = self.lanes.once("awaited call", lane);
         let called = self.lanes.launch(lane, Kind::Call, async move {
             once.happens();
         });
@@ -395,7 +392,7 @@ impl<const BUG: u8> Player<BUG> {
     async fn hand_over(&self, depth: u32) {
         let (says, hears) = oneshot::channel::<u64>();
         let number = sim::random();
-        let ended = Ended::new(self);
+        let ended = Ended::new(&self.lanes);
         let pause = below(3);
         let work_ns = below(WORK_MAX_NS);
         let lane = self.any_lane();
@@ -459,7 +456,7 @@ impl<F> Drop for Watched<F> {
     }
 }
 
-async fn yield_now() {
+pub(super) async fn yield_now() {
     let mut yielded = false;
     poll_fn(|cx| {
         if std::mem::replace(&mut yielded, true) {
@@ -472,12 +469,12 @@ async fn yield_now() {
 }
 
 /// Part of every task's future: notes that it was launched, and that it is gone.
-struct Ended<const BUG: u8>(Arc<Lanes<BUG>>);
+pub(super) struct Ended<const BUG: u8>(Arc<Lanes<BUG>>);
 
 impl<const BUG: u8> Ended<BUG> {
-    fn new(player: &Player<BUG>) -> Self {
-        player.lanes.ledger.note_launched();
-        Ended(Arc::clone(&player.lanes))
+    pub(super) fn new(lanes: &Arc<Lanes<BUG>>) -> Self {
+        lanes.ledger.note_launched();
+        Ended(Arc::clone(lanes))
     }
 }
 

@@ -1,6 +1,6 @@
 //! The shape of a scenario, and what the seed makes of it.
 
-use super::Repertoire;
+use super::{Classes, Repertoire, Urgent};
 use doorbell_core::crew::Turns;
 use doorbell_core::lane::{IdlePolicy, RunBudget};
 use doorbell_core::switches::{CallCoalesce, IdleNotify, Switches};
@@ -15,8 +15,10 @@ use doorbell_machine::sim::{Config, Fault, Faults, MachineSpec, Memory, Planned,
 pub struct Shape {
     /// Its name.
     pub name: String,
-    /// How many lanes, one on each CPU from 0 on.
+    /// How many lanes each crew has, one on each CPU from 0 on.
     pub lanes: usize,
+    /// Which crews there are.
+    pub classes: Classes,
     /// How many threads that are no lanes, each on a CPU of its own behind those of the lanes.
     pub foreign: usize,
     /// How many things each of these does.
@@ -74,6 +76,7 @@ impl Shape {
         Shape {
             name: name.to_owned(),
             lanes,
+            classes: Classes::One,
             foreign,
             steps: 12,
             may: ALL,
@@ -187,6 +190,33 @@ impl Shape {
         }
     }
 
+    /// Everything, with faults, among the crews of all classes: whatever is posted, woken, joined,
+    /// cancelled or dropped crosses them.
+    #[must_use]
+    pub fn classes() -> Self {
+        Shape {
+            turns: Turns::ByRank,
+            budget: Some(RUN_BUDGET),
+            classes: Classes::Each(Urgent::Fifo),
+            ..Shape::new("classes", 2, 3)
+        }
+    }
+
+    /// The same while nothing goes wrong, so that it is looked after that urgent lanes run before
+    /// the others.
+    #[must_use]
+    pub fn classes_in_order() -> Self {
+        Shape {
+            faults: false,
+            budget: None,
+            may: Repertoire {
+                offline: false,
+                ..ALL
+            },
+            ..Shape::classes()
+        }
+    }
+
     /// The same with so many lanes, on that machine, which has a CPU for each.
     #[must_use]
     pub fn sized(self, lanes: usize, memory: Memory, machine: MachineSpec) -> Self {
@@ -209,11 +239,24 @@ impl Shape {
         ]
     }
 
+    /// How many threads play.
+    fn threads(&self) -> usize {
+        self.lanes * self.classes.count() + self.foreign
+    }
+
     /// Whether no lane may be idle while another has too much.
     pub(super) fn is_conserving(&self) -> bool {
         let alone = self.lanes + self.foreign + OWN_CPUS <= self.machine.cpus();
         let calm = !self.faults && !self.may.offline && !self.may.long_polls && !self.ends;
+        let calm = calm && self.classes == Classes::One;
         calm && alone && self.lanes <= 64
+    }
+
+    /// Whether it is looked after that urgent lanes run before others.
+    pub(super) fn orders_classes(&self) -> bool {
+        let alone = self.lanes + self.foreign + OWN_CPUS <= self.machine.cpus();
+        let calm = !self.faults && !self.may.offline && !self.ends && self.budget.is_none();
+        self.classes != Classes::One && calm && alone
     }
 
     /// The CPU of the thread that begins and ends it all.
@@ -278,7 +321,7 @@ impl Plan {
                 1 => Seats::Mixed,
                 _ => Seats::Futex,
             },
-            races: shape.races && shape.lanes + shape.foreign <= RACES_MAX,
+            races: shape.races && shape.threads() <= RACES_MAX,
             ..Config::default()
         };
         Plan {

@@ -2,7 +2,7 @@
 
 mod budget;
 
-use super::{Shape, run};
+use super::{Classes, Shape, Urgent, run};
 use doorbell_core::crew::Turns;
 
 /// Runs seeds twice each; says which failed, and how.
@@ -64,6 +64,35 @@ fn ranked() {
         ..Shape::conserving()
     };
     check(&conserving, 0..200);
+}
+
+#[test]
+fn classes() {
+    check(&Shape::classes(), 0..200);
+    let unprivileged = Shape {
+        classes: Classes::Each(Urgent::Sooner),
+        ..Shape::classes()
+    };
+    check(&unprivileged, 0..100);
+}
+
+#[test]
+fn classes_in_order() {
+    check(&Shape::classes_in_order(), 0..200);
+}
+
+/// The oracle notices lanes that the OS lets share the CPU with those below them.
+#[test]
+fn urgent_lanes_without_their_policy_are_noticed() {
+    let shared = Shape {
+        classes: Classes::Each(Urgent::Nothing),
+        ..Shape::classes_in_order()
+    };
+    let notices = |seed: &u64| {
+        let failure = run::<0>(*seed, &shared).unwrap().outcome.failure;
+        failure.is_some_and(|why| why.to_string().starts_with("class order"))
+    };
+    assert!((0..100).any(|seed| notices(&seed)));
 }
 
 /// A lane that announced its park, was rung, and then found a timer due, counted neither a park nor

@@ -1,5 +1,6 @@
 //! Lanes whose time is limited, by simulated time.
 
+use crate::scenario::Classes;
 use crate::scenario::crew::{CrewConfig, Lanes};
 use doorbell_core::crew::Turns;
 use doorbell_core::lane::{IdlePolicy, LaneCounts, RunBudget};
@@ -31,6 +32,7 @@ fn run(
         Sim::<0>::bind_thread(&[lanes]).unwrap();
         let crew = CrewConfig {
             lanes,
+            classes: Classes::One,
             idle: IdlePolicy::Park,
             switches: Switches::default(),
             paused: false,
@@ -107,6 +109,7 @@ fn a_lane_that_sleeps_in_between_never_rests() {
 }
 
 #[test]
+#[allow(clippy::async_yields_async, reason = "its caller waits for it")]
 fn others_run_the_tasks_of_a_lane_that_rests() {
     let budget = RunBudget {
         run_ns: 10 * MS,

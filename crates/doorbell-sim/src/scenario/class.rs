@@ -1,0 +1,140 @@
+//! The crews of a run: one alone, or one for each class, as the runtime has them.
+
+use super::crew::CrewConfig;
+use doorbell_core::crew::Turns;
+use doorbell_core::lane::{IdlePolicy, Lane, LaneShared, RunBudget};
+use doorbell_machine::sim::{self, SimThread};
+use doorbell_machine::{Machine, Policy, Sim, ThreadError, ThreadSpec};
+use std::sync::Arc;
+
+/// The priority that the runtime asks for, unless it is told another.
+const RT_PRIORITY: u8 = 10;
+
+/// Which crews there are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Classes {
+    /// One, of threads like any others.
+    One,
+    /// Fair, Rt and Batch, each with a lane on every CPU: threads that the OS schedules as the
+    /// runtime asks for.
+    Each(Urgent),
+}
+
+/// What the OS lets the urgent lanes have.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Urgent {
+    /// They run before all others.
+    Fifo,
+    /// They have the shortest slice.
+    Sooner,
+    /// Nothing, and the runtime would not know: a fault that is to be noticed.
+    Nothing,
+}
+
+impl Classes {
+    /// How many crews there are.
+    pub(super) fn count(self) -> usize {
+        match self {
+            Classes::One => 1,
+            Classes::Each(_) => 3,
+        }
+    }
+}
+
+/// Where the Fair lanes stand among the crews.
+#[cfg(test)]
+pub(super) const FAIR: usize = 0;
+/// Where the urgent ones do.
+pub(super) const RT: usize = 1;
+/// Where the lowest ones do.
+pub(super) const BATCH: usize = 2;
+
+/// How one crew is.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct CrewPlan {
+    name: &'static str,
+    pub(super) turns: Turns,
+    pub(super) idle: IdlePolicy,
+    budget: Option<RunBudget>,
+    /// What its threads ask for; nothing if they stay as they begin.
+    policy: Option<Policy>,
+}
+
+impl CrewConfig {
+    /// The crews, in the order of their numbers.
+    pub(super) fn plans(&self) -> Vec<CrewPlan> {
+        let one = CrewPlan {
+            name: "lane",
+            turns: self.turns,
+            idle: self.idle,
+            budget: self.budget,
+            policy: None,
+        };
+        let Classes::Each(urgent) = self.classes else {
+            return vec![one];
+        };
+        let fair = CrewPlan {
+            turns: Turns::ByArrival,
+            budget: None,
+            ..one
+        };
+        let policy = match urgent {
+            Urgent::Fifo => Some(Policy::Fifo {
+                priority: RT_PRIORITY,
+            }),
+            Urgent::Sooner => Some(Policy::default().sooner()),
+            Urgent::Nothing => None,
+        };
+        let rt = CrewPlan {
+            name: "rt lane",
+            idle: IdlePolicy::Park,
+            // Where the OS shares the CPU, it sees to the others.
+            budget: self.budget.filter(|_| urgent == Urgent::Fifo),
+            policy,
+            ..one
+        };
+        let batch = CrewPlan {
+            name: "batch lane",
+            idle: IdlePolicy::Park,
+            policy: Some(Policy::Idle),
+            ..fair
+        };
+        vec![fair, rt, batch]
+    }
+}
+
+impl CrewPlan {
+    /// Starts a lane.
+    pub(super) fn start<const BUG: u8>(
+        &self,
+        core: usize,
+        shared: Arc<LaneShared<Sim<BUG>>>,
+    ) -> Result<SimThread, ThreadError> {
+        let CrewPlan {
+            name,
+            budget,
+            policy,
+            ..
+        } = *self;
+        let spec = ThreadSpec {
+            name: format!("{name} {core}"),
+            cpu: Some(core),
+        };
+        let lane = move || {
+            if let Some(policy) = policy {
+                obtain::<BUG>(policy);
+            }
+            Lane::limited(shared, budget).run();
+        };
+        Sim::<BUG>::spawn(spec, Box::new(lane))
+    }
+}
+
+/// As the runtime does it: it asks, and reads back what came of it.
+fn obtain<const BUG: u8>(policy: Policy) {
+    let asked = Sim::<BUG>::set_policy(policy);
+    let got = Sim::<BUG>::policy();
+    if asked.is_err() || got.as_ref().ok() != Some(&policy) {
+        sim::fail(format!("class order: asked for {policy}, got {got:?}"));
+    }
+}
