@@ -1,6 +1,8 @@
 //! The scenarios under their oracles.
 
 mod budget;
+mod crossing;
+mod suspended;
 
 use super::{Classes, Shape, Urgent, run};
 use doorbell_core::crew::Turns;

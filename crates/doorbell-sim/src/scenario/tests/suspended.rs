@@ -1,0 +1,289 @@
+//! No lane waits for what a lower lane of its core may hold: a Fair lane is suspended at every step,
+//! as by another program that has its CPU, while urgent traffic goes on.
+
+use super::crossing::{self, CORES, Done, EITHER, NOTE_BEGIN, NOTE_WAKE, NOTE_WOKEN, Traffic};
+use crate::scenario::class::{Classes, RT, Urgent};
+use crate::scenario::crew::{CrewConfig, Lanes};
+use crate::scenario::{Shape, oracle};
+use doorbell_core::crew::Turns;
+use doorbell_core::lane::IdlePolicy;
+use doorbell_core::switches::Switches;
+use doorbell_machine::sim::{
+    self, Config, Event, EventKind, Fault, Faults, Outcome, Planned, Seats, SimThread,
+};
+use doorbell_machine::{Machine, Sim, ThreadHandle, ThreadSpec};
+use futures_channel::mpsc::unbounded;
+use std::cell::RefCell;
+use std::rc::Rc;
+use std::sync::Arc;
+
+/// For how long the lane is suspended: longer than all the rest takes.
+const AWAY_NS: u64 = 10_000_000;
+/// By when an urgent operation is over that nobody is late for: a few wakes and switches.
+const BOUND_NS: u64 = 100_000;
+/// How many urgent operations must fall into that time, at least, and how many more there are when
+/// nobody is suspended.
+const MEANWHILE_MIN: usize = 10;
+const SPARE: usize = 10;
+/// How many steps are tried, about; all of them with the feature `every-step`.
+const TRIES: usize = if cfg!(feature = "every-step") {
+    usize::MAX
+} else {
+    400
+};
+
+/// One way to run it.
+#[derive(Clone, Copy, Debug)]
+struct Setting {
+    seed: u64,
+    idle: IdlePolicy,
+    seats: Seats,
+}
+
+/// A step of the Fair lane of core 0.
+#[derive(Clone, Copy, Debug)]
+struct Step {
+    event: u64,
+    time_ns: u64,
+    kind: EventKind,
+    line: u32,
+    /// Inside a wake of a task that a timer wakes too.
+    wakes: bool,
+}
+
+/// What was seen of a run.
+#[derive(Debug, Default)]
+struct Seen {
+    events: u64,
+    /// Of the Fair lane of core 0, since the traffic began.
+    steps: Vec<Step>,
+    begun: bool,
+    wakes: bool,
+    /// When a thread was suspended, and which.
+    fault: Option<(u64, u32)>,
+}
+
+/// The number of the thread of the Fair lane of core 0: the first that is started.
+const VICTIM: u32 = 1;
+
+impl Seen {
+    fn event(&mut self, event: &Event) {
+        self.events += 1;
+        if event.kind == EventKind::Fault {
+            self.fault = Some((event.time_ns, event.thread));
+        }
+        if (event.kind, event.line) == (EventKind::Note, NOTE_BEGIN) {
+            self.begun = true;
+        }
+        if event.thread != VICTIM || !self.begun {
+            return;
+        }
+        if event.kind == EventKind::Note {
+            self.wakes = (self.wakes || event.line == NOTE_WAKE) && event.line != NOTE_WOKEN;
+        }
+        let is_step = matches!(
+            event.kind,
+            EventKind::Load
+                | EventKind::Store
+                | EventKind::Rmw
+                | EventKind::Fence
+                | EventKind::Read
+                | EventKind::Write
+                | EventKind::Clock
+                | EventKind::Work
+                | EventKind::Note
+                | EventKind::Ring
+        );
+        if is_step {
+            self.steps.push(Step {
+                event: self.events,
+                time_ns: event.time_ns,
+                kind: event.kind,
+                line: event.line,
+                wakes: self.wakes,
+            });
+        }
+    }
+}
+
+/// The first thread.
+fn play(setting: Setting, shape: &Shape, traffic: impl FnOnce(Arc<Lanes<0>>) -> Traffic) {
+    Sim::<0>::bind_thread(&[shape.main_cpu()]).unwrap();
+    let config = CrewConfig {
+        lanes: CORES,
+        classes: Classes::Each(Urgent::Fifo),
+        idle: setting.idle,
+        switches: Switches::default(),
+        paused: false,
+        turns: Turns::ByRank,
+        budget: None,
+    };
+    let (lanes, threads) = Lanes::<0>::start(config, Arc::default()).unwrap();
+    assert_eq!(lanes.number(crossing::fair(0)), VICTIM);
+    // All have their policies, and rest.
+    sim::sleep(100_000);
+    let traffic = traffic(Arc::clone(&lanes));
+    let joins = traffic.begin();
+    let theirs = traffic.clone();
+    let spec = ThreadSpec {
+        name: "outside".to_owned(),
+        cpu: Some(shape.foreign_cpu(0)),
+    };
+    let outside: SimThread =
+        Sim::<0>::spawn(spec, Box::new(move || theirs.play_outside())).unwrap();
+    outside.join().unwrap();
+    for join in joins {
+        if lanes.wait_for(join, 0).is_err() {
+            sim::fail("lost: a task was dropped that nobody cancelled");
+        }
+    }
+    drop(traffic);
+    oracle::until_quiet(&lanes);
+    lanes.close(threads);
+    oracle::check_rest(&lanes);
+    oracle::check_counts(&lanes.counts(), Switches::default());
+    let left = Lanes::free(lanes);
+    if left != Ok(0) {
+        sim::fail(format!("all counts back to zero: {left:?}"));
+    }
+}
+
+/// Runs it, and suspends whoever makes that event.
+fn run(setting: Setting, at: Option<u64>) -> (Outcome, Seen, Vec<Done>) {
+    let shape = Shape::new("suspended", CORES, 1);
+    let suspend = |event| Planned {
+        event,
+        fault: Fault::Deschedule { ns: AWAY_NS },
+    };
+    let config = Config {
+        seed: setting.seed,
+        seats: setting.seats,
+        machine: shape.machine.clone(),
+        faults: Faults {
+            planned: at.map(suspend).into_iter().collect(),
+            ..Faults::default()
+        },
+        ..Config::default()
+    };
+    let seen = Rc::new(RefCell::new(Seen::default()));
+    let theirs = Rc::clone(&seen);
+    let sink = Box::new(move |event: &Event| theirs.borrow_mut().event(event));
+    let (done, mut all) = unbounded();
+    let program = move || play(setting, &shape, |lanes| Traffic { lanes, done });
+    let outcome = sim::run_traced(config, Some(sink), program).unwrap();
+    let done = std::iter::from_fn(|| all.try_recv().ok()).collect();
+    (outcome, seen.take(), done)
+}
+
+/// What came of all suspensions of a setting.
+#[derive(Debug, Default)]
+struct Tally {
+    runs: u64,
+    checked: u64,
+    /// Operations that were late since the lane was suspended between two steps that belong
+    /// together; see [`excuse`].
+    not_rung: u64,
+    not_queued: u64,
+}
+
+/// The two places where others do wait for a lane that is suspended there; each is one or a few
+/// steps long. See docs/simulator.md.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Excuse {
+    /// It has told an urgent lane, and was about to ring it.
+    NotRung,
+    /// It has noted the wake of a task, and was about to queue it.
+    NotQueued,
+}
+
+fn excuse(step: Step, next: Option<&Step>, done: &Done) -> Option<Excuse> {
+    let urgent = 1 + (RT * CORES) as u32;
+    let rings =
+        |next: &Step| next.kind == EventKind::Ring && next.line.wrapping_sub(urgent) < CORES as u32;
+    if step.kind == EventKind::Rmw && next.is_some_and(rings) {
+        Some(Excuse::NotRung)
+    } else if step.wakes && done.what == EITHER {
+        Some(Excuse::NotQueued)
+    } else {
+        None
+    }
+}
+
+/// Suspends the lane at one step.
+fn try_step(setting: Setting, steps: &[Step], at: usize, tally: &mut Tally) {
+    let step = steps[at];
+    let (outcome, seen, done) = run(setting, Some(step.event));
+    let where_to = || format!("{setting:?}, suspended at step {at}: {step:?}");
+    assert_eq!(outcome.failure, None, "{}", where_to());
+    let (from_ns, thread) = seen.fault.expect("it is planned");
+    assert_eq!(thread, VICTIM, "{}", where_to());
+    let until_ns = from_ns + AWAY_NS;
+    tally.runs += 1;
+    let mut meanwhile = 0;
+    for it in &done {
+        if it.ended_ns - it.begun_ns > BOUND_NS {
+            match excuse(step, steps.get(at + 1), it) {
+                Some(Excuse::NotRung) => tally.not_rung += 1,
+                Some(Excuse::NotQueued) => tally.not_queued += 1,
+                None => panic!("{}: {it:?} waited for it", where_to()),
+            }
+        } else if it.ended_ns > from_ns && it.begun_ns < until_ns {
+            meanwhile += 1;
+        }
+    }
+    assert!(
+        meanwhile >= 5,
+        "{}: only {meanwhile} were begun",
+        where_to()
+    );
+    tally.checked += meanwhile as u64;
+}
+
+fn try_all(setting: Setting) {
+    let (outcome, seen, done) = run(setting, None);
+    assert_eq!(outcome.failure, None);
+    let late: Vec<_> = done
+        .iter()
+        .filter(|it| it.ended_ns - it.begun_ns > BOUND_NS)
+        .collect();
+    assert!(late.is_empty(), "{late:?}");
+    for what in crossing::MEASURED {
+        assert!(done.iter().any(|it| it.what == *what), "no {what}");
+    }
+    // Not in the end, when nothing urgent comes any more.
+    let mut ends_ns: Vec<u64> = done.iter().map(|it| it.ended_ns).collect();
+    ends_ns.sort_unstable_by(|a, b| b.cmp(a));
+    let is_early = |step: &Step| step.time_ns < ends_ns[MEANWHILE_MIN + SPARE];
+    let steps: Vec<Step> = seen.steps.into_iter().filter(is_early).collect();
+    let mut tally = Tally::default();
+    let stride = (steps.len() / TRIES).max(1);
+    for at in (0..steps.len()).step_by(stride) {
+        try_step(setting, &steps, at, &mut tally);
+    }
+    assert!(
+        tally.runs >= 400 && tally.checked >= 20 * tally.runs,
+        "{tally:?}"
+    );
+    if stride == 1 {
+        // Once nobody waits there either, there is nothing to excuse.
+        assert!(tally.not_rung > 0 && tally.not_queued > 0, "{tally:?}");
+    }
+}
+
+#[test]
+fn nobody_waits_for_a_fair_lane_that_is_suspended() {
+    try_all(Setting {
+        seed: 1,
+        idle: IdlePolicy::Park,
+        seats: Seats::Futex,
+    });
+}
+
+#[test]
+fn nobody_waits_for_a_fair_lane_that_watches_and_is_suspended() {
+    try_all(Setting {
+        seed: 2,
+        idle: IdlePolicy::Watch { watch_ns: 5_000 },
+        seats: Seats::Eventfd,
+    });
+}
