@@ -2,6 +2,7 @@
 
 mod budget;
 mod crossing;
+mod ranks;
 mod suspended;
 
 use super::{Classes, Shape, Urgent, run};

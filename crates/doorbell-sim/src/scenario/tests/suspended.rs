@@ -9,7 +9,7 @@ use doorbell_core::crew::Turns;
 use doorbell_core::lane::IdlePolicy;
 use doorbell_core::switches::Switches;
 use doorbell_machine::sim::{
-    self, Config, Event, EventKind, Fault, Faults, Outcome, Planned, Seats, SimThread,
+    self, Config, Event, EventKind, Fault, Faults, Memory, Outcome, Planned, Seats, SimThread,
 };
 use doorbell_machine::{Machine, Sim, ThreadHandle, ThreadSpec};
 use futures_channel::mpsc::unbounded;
@@ -38,6 +38,7 @@ struct Setting {
     seed: u64,
     idle: IdlePolicy,
     seats: Seats,
+    memory: Memory,
 }
 
 /// A step of the Fair lane of core 0.
@@ -158,6 +159,7 @@ fn run(setting: Setting, at: Option<u64>) -> (Outcome, Seen, Vec<Done>) {
     let config = Config {
         seed: setting.seed,
         seats: setting.seats,
+        memory: setting.memory,
         machine: shape.machine.clone(),
         faults: Faults {
             planned: at.map(suspend).into_iter().collect(),
@@ -276,6 +278,7 @@ fn nobody_waits_for_a_fair_lane_that_is_suspended() {
         seed: 1,
         idle: IdlePolicy::Park,
         seats: Seats::Futex,
+        memory: Memory::Sc,
     });
 }
 
@@ -285,5 +288,6 @@ fn nobody_waits_for_a_fair_lane_that_watches_and_is_suspended() {
         seed: 2,
         idle: IdlePolicy::Watch { watch_ns: 5_000 },
         seats: Seats::Eventfd,
+        memory: Memory::Tso,
     });
 }

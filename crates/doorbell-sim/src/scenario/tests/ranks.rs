@@ -1,0 +1,99 @@
+//! Inside an urgent lane higher numbers run first, at poll boundaries, whoever woke the tasks.
+
+use super::crossing::CORES;
+use crate::scenario::Shape;
+use crate::scenario::class::{Classes, FAIR, RT, Urgent};
+use crate::scenario::crew::{CrewConfig, Lanes, Threads};
+use doorbell_core::crew::Turns;
+use doorbell_core::lane::IdlePolicy;
+use doorbell_core::switches::Switches;
+use doorbell_core::task::Kind;
+use doorbell_machine::sim::{self, Config};
+use doorbell_machine::{Machine, Sim};
+use futures_channel::mpsc::unbounded;
+use futures_channel::oneshot;
+use std::sync::Arc;
+
+const TASKS: u64 = 12;
+/// For how long the lane is busy while all of them are woken.
+const BUSY_NS: u64 = 1_000_000;
+
+fn start(cpu: usize) -> (Arc<Lanes<0>>, Threads) {
+    Sim::<0>::bind_thread(&[cpu]).unwrap();
+    let config = CrewConfig {
+        lanes: CORES,
+        classes: Classes::Each(Urgent::Fifo),
+        idle: IdlePolicy::Park,
+        switches: Switches::default(),
+        paused: false,
+        turns: Turns::ByRank,
+        budget: None,
+    };
+    let started = Lanes::<0>::start(config, Arc::default()).unwrap();
+    sim::sleep(100_000);
+    started
+}
+
+/// The ranks of tasks in the order in which an urgent lane polls them, which was busy while they
+/// were woken: by a Fair lane, by the other urgent one, and by a thread that is no lane.
+fn order(seed: u64) -> Vec<u8> {
+    let shape = Shape::new("ranks", CORES, 0);
+    let config = Config {
+        seed,
+        machine: shape.machine.clone(),
+        ..Config::default()
+    };
+    let (polled, mut all) = unbounded();
+    let program = move || {
+        let (lanes, threads) = start(shape.main_cpu());
+        let urgent = RT * CORES;
+        let mut joins = Vec::new();
+        let mut says = Vec::new();
+        for _ in 0..TASKS {
+            let rank = (sim::random() % 99) as u8;
+            let (say, said) = oneshot::channel::<()>();
+            let polled = polled.clone();
+            let waits = async move {
+                let _ = said.await;
+                let _ = polled.unbounded_send(rank);
+            };
+            joins.push(lanes.launch_ranked(urgent, Kind::Pinned, rank, waits));
+            says.push(say);
+        }
+        sim::sleep(200_000);
+        let works = async { sim::work(BUSY_NS) };
+        joins.push(lanes.launch_ranked(urgent, Kind::Pinned, 99, works));
+        sim::sleep(50_000);
+        for say in says {
+            let tells = move || {
+                let _ = say.send(());
+            };
+            match sim::random() % 3 {
+                0 => joins.push(lanes.launch(FAIR * CORES + 1, Kind::Pinned, async { tells() })),
+                1 => joins.push(lanes.launch(urgent + 1, Kind::Pinned, async { tells() })),
+                _ => tells(),
+            }
+        }
+        for join in joins {
+            drop(lanes.wait_for(join, 0));
+        }
+        lanes.close(threads);
+        let left = Lanes::free(lanes);
+        if left != Ok(0) {
+            sim::fail(format!("all counts back to zero: {left:?}"));
+        }
+    };
+    let outcome = sim::run_traced(config, None, program).unwrap();
+    assert_eq!(outcome.failure, None);
+    std::iter::from_fn(|| all.try_recv().ok()).collect()
+}
+
+#[test]
+fn higher_numbers_of_an_urgent_lane_run_first() {
+    for seed in 0..50 {
+        let ranks = order(seed);
+        assert_eq!(ranks.len() as u64, TASKS);
+        assert!(ranks.is_sorted_by(|a, b| a >= b), "{seed}: {ranks:?}");
+        assert_ne!(ranks.first(), ranks.last(), "{seed}: {ranks:?}");
+    }
+}
