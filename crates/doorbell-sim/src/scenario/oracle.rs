@@ -128,7 +128,8 @@ pub(super) fn watch_order<const BUG: u8>(lanes: &Lanes<BUG>, stop: &SimCounter) 
     // Not before it has slept once: it asks for its policy when it first has its CPU.
     let mut since_ns = vec![(u64::MAX, u64::MAX); cores];
     while stop.get() == 0 {
-        sim::sleep(LOOK_ORDER_NS);
+        // Not asleep: it would wake up later than it has to look again.
+        sim::work(LOOK_ORDER_NS);
         let now_ns = sim::time_ns();
         let has_cpu = |lane: usize| sim::runs_on(lane % cores) == Some(lanes.number(lane));
         let waits = |lane: usize| sim::is_ready(lanes.number(lane));
