@@ -171,3 +171,45 @@ fn a_pool_is_ended_with_its_thread() {
     });
     assert_eq!(std::sync::Arc::strong_count(&probe), 1);
 }
+
+/// What oracles ask of a thread: it has the CPU, could have it, or sleeps.
+#[test]
+fn others_see_who_has_a_cpu_who_could_and_who_sleeps() {
+    let diary = Diary::default();
+    let theirs = diary.clone();
+    run(exact(2), move || {
+        let low = spawn(1, || {
+            sim::set_policy(Policy::Idle);
+            work(10 * MS);
+        });
+        let high = spawn(1, || {
+            sleep(2 * MS);
+            work(2 * MS);
+            sleep(2 * MS);
+        });
+        let (one, other) = (low.number(), high.number());
+        let look = |what| {
+            let has = [one, other].map(|it| sim::runs_on(1) == Some(it));
+            let ready = [one, other].map(sim::is_ready);
+            let asleep = [one, other].map(sim::is_asleep);
+            let yes = [true, false];
+            let no = [false; 2];
+            let is = |of| match of {
+                0 => (has, ready, asleep) == (yes, no, [false, true]),
+                _ => (has, ready, asleep) == ([false, true], yes, no),
+            };
+            theirs.note(if is(what) { "as it is" } else { "otherwise" });
+        };
+        sleep(MS);
+        look(0);
+        sleep(2 * MS);
+        look(1);
+        sleep(2 * MS);
+        look(0);
+        low.join().unwrap();
+        high.join().unwrap();
+        assert!(sim::runs_on(1).is_none() && sim::runs_on(99).is_none());
+        assert!(!sim::is_ready(99) && !sim::is_asleep(99));
+    });
+    assert_eq!(diary.order(), ["as it is"; 3]);
+}
