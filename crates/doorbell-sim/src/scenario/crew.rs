@@ -1,9 +1,8 @@
 //! Lanes on a simulated machine: started, used from outside and from within, closed and counted.
 
-use super::class::Classes;
+use super::class::{Classes, CrewPlan};
 use super::ledger::{Home, Ledger, Once};
 use doorbell_core::call::{Many, ManyCall, blocking, launch_many, wait_for};
-use doorbell_core::beside::{Beside, Side};
 use doorbell_core::crew::{Crew, CrewSpec, FrontRef, Turns};
 use doorbell_core::lane::{IdlePolicy, LaneConfig, LaneCounts, LaneShared, RunBudget};
 use doorbell_core::mailbox::Front;
@@ -58,34 +57,6 @@ const WAKE_NS: u64 = 8_000;
 /// The threads of a run's lanes.
 pub(super) type Threads = Vec<SimThread>;
 
-/// The crews of the plans, those of a runtime's classes one above the other as there.
-fn crews_of<const BUG: u8>(
-    plans: &[CrewPlan],
-    lanes: usize,
-    switches: &Arc<SwitchWord<SimCounter>>,
-    distance: impl Fn(usize, usize) -> u32,
-) -> Vec<Vec<FrontRef<Sim<BUG>>>> {
-    let words = Beside::new(lanes);
-    let crew = |plan: &CrewPlan, side, above: &[&FrontRef<Sim<BUG>>]| {
-        let spec = CrewSpec {
-            turns: plan.turns,
-            watchers: None,
-            above: above.iter().copied().cloned().collect(),
-            beside: Some(side),
-        };
-        Crew::described(lanes, switches, spec, &distance)
-    };
-    let [fair, rt, batch] = plans else {
-        let alone = |plan| crew(plan, Side::watching(&words), &[]);
-        return plans.iter().map(alone).collect();
-    };
-    let rt = crew(rt, Side::working(&words, 0), &[]);
-    let fair = crew(fair, Side::watching(&words), &[&rt[0]]);
-    let batch = crew(batch, Side::working(&words, 1), &[&fair[0], &rt[0]]);
-    // In the order of their numbers.
-    vec![fair, rt, batch]
-}
-
 impl<const BUG: u8> Lanes<BUG> {
     /// Starts the lanes.
     pub(super) fn start(
@@ -101,7 +72,14 @@ impl<const BUG: u8> Lanes<BUG> {
             _ => 3,
         };
         let plans = config.plans();
-        let fronts = crews_of(&plans, config.lanes, &switches, distance);
+        let crew = |plan: &CrewPlan| {
+            let spec = CrewSpec {
+                turns: plan.turns,
+                ..CrewSpec::default()
+            };
+            Crew::described(config.lanes, &switches, spec, distance)
+        };
+        let fronts: Vec<_> = plans.iter().map(crew).collect();
         let clock = Arc::new(if config.paused {
             let told = Arc::clone(&ledger);
             Clock::paused(fronts[0][0].clone(), move || {
