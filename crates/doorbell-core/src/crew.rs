@@ -7,6 +7,7 @@
 
 use crate::bell::Look;
 use crate::beside::Side;
+use crate::group::Groups;
 use crate::idle::{Alert, IdleSet, WorkSet};
 use crate::lane::Watchers;
 use crate::mailbox::Front;
@@ -82,6 +83,7 @@ pub struct Crew<M: Machine> {
     /// long as this one.
     above: Vec<FrontRef<M>>,
     beside: Option<Side<M>>,
+    groups: Groups<M>,
 }
 
 // SAFETY: the fronts are Sync and are freed with the crew.
@@ -156,6 +158,7 @@ impl<M: Machine> Crew<M> {
             watchers,
             above,
             beside,
+            groups: Groups::default(),
         };
         // SAFETY: allocated above for a crew, and nobody else has it yet.
         unsafe { place.write(crew) };
@@ -185,6 +188,12 @@ impl<M: Machine> Crew<M> {
     #[inline]
     pub fn watchers(&self) -> Option<&Watchers<M>> {
         self.watchers.as_deref()
+    }
+
+    /// The groups of its tasks.
+    #[inline]
+    pub fn groups(&self) -> &Groups<M> {
+        &self.groups
     }
 
     /// Which of its lanes are idle.

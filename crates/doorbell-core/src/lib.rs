@@ -11,6 +11,7 @@
 //! | [`call`] | a closure posted to a named core, awaited or waited for |
 //! | [`lock`] | a lock between tasks, whose holder is boosted by who waits for it |
 //! | [`queue`] | a lane's run queue, and how others steal from it |
+//! | [`group`] | shares of the CPU time by weight |
 //! | [`idle`] | which lanes are idle, and who wakes one |
 //! | [`wheel`] | a lane's timers |
 //! | [`lane`] | the loop: take, run, pass, watch, park |
@@ -19,6 +20,7 @@ pub mod bell;
 pub mod beside;
 pub mod call;
 pub mod crew;
+pub mod group;
 pub mod idle;
 pub mod lane;
 pub mod lock;

@@ -16,7 +16,7 @@ use crate::crew::FrontRef;
 use crate::mailbox::{Front, Posted};
 use crate::node::{Node, Ready};
 use crate::switches::{SwitchWord, Switches};
-use crate::task::{BodyVtable, Join, Kind, Local, launch, write_body};
+use crate::task::{About, BodyVtable, Join, Kind, Local, launch_described, write_body};
 use doorbell_machine::{Cell, Machine, Watched};
 use std::ptr::NonNull;
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -50,11 +50,25 @@ where
     F: Future + Send + 'static,
     F::Output: Send,
 {
+    launch_about(front, kind, About::default(), future)
+}
+
+/// As [`launch_as`], with what else is said of the task.
+pub(crate) fn launch_about<M: Machine, F>(
+    front: &FrontRef<M>,
+    kind: Kind,
+    about: About<'_>,
+    future: F,
+) -> Join<F::Output>
+where
+    F: Future + Send + 'static,
+    F::Output: Send,
+{
     let vtable = BodyVtable::of::<F>();
     // SAFETY: the body written is of the table's type and Send, and so is its output, which
     // is the one that the handle is typed with.
     unsafe {
-        launch(front.clone(), kind, vtable, |body| {
+        launch_described(front.clone(), kind, about, vtable, |body| {
             write_body(body, future);
         })
         .typed()

@@ -3,6 +3,7 @@
 
 use crate::blocking::Blocking;
 use crate::class_lanes::Opened;
+use crate::group::{Group, TooManyGroups};
 use crate::handle::Handle;
 use crate::lane_local::Locals;
 use crate::metrics::Metrics;
@@ -10,7 +11,7 @@ use crate::{Class, ClassKind, CoreId, LanePolicy, Switches};
 use async_lock::Semaphore;
 use doorbell_core::bell::LaneState;
 use doorbell_core::call::{Drawn, ErasedCall, Gone, ManyTable, RawMany, Room, Run};
-use doorbell_core::task::{BodyVtable, Kind, Name, RawJoin, TaskSeen};
+use doorbell_core::task::{About, BodyVtable, Kind, RawJoin, TaskSeen};
 use doorbell_core::wheel::{Holds, RawTimer};
 use doorbell_machine::slots;
 use event_listener::EventListener;
@@ -75,7 +76,14 @@ pub(crate) trait Ambient: std::fmt::Debug + Send + Sync {
     /// The core for a task that may run anywhere, if the caller is on none of its lanes.
     fn next_core(&self) -> usize;
 
-    /// Makes a task of a body and hands it to the lane of `core`, which is below `cores()`.
+    /// The number of a group in this runtime's Fair crew, in which a place is reserved for a task that
+    /// is launched next.
+    ///
+    /// # Errors
+    /// If as many others are in use as there may be.
+    fn reserve_in_group(&self, group: &Group) -> Result<u8, TooManyGroups>;
+
+    /// Makes a task of a body, of that class and what else is said, and hands it to the lane of `core`, which is below `cores()`.
     ///
     /// # Safety
     /// As for [`doorbell_core::task::launch_described`]; `write` is called once.
@@ -84,7 +92,7 @@ pub(crate) trait Ambient: std::fmt::Debug + Send + Sync {
         core: usize,
         kind: Kind,
         class: Class,
-        name: Option<&Name>,
+        about: About<'_>,
         vtable: &'static BodyVtable,
         write: &mut dyn FnMut(*mut u8),
     ) -> RawJoin;

@@ -108,6 +108,7 @@ impl<M: Machine> Owner<M> {
             cpus: plan.cpus.clone(),
             rooms: Rooms::new(plan.mailbox_limit, plan.cpus.len()),
             blocking,
+            groups: Mutex::default(),
         });
         // If a thread cannot be started, dropping the owner ends those that were.
         let mut owner = Owner {

@@ -3,6 +3,7 @@
 use crate::ambient::{self, Ambient, Limit};
 use crate::blocking::{Blocking, BlockingPlan, Pool};
 use crate::class_lanes::{ClassLanes, Opened, obtain};
+use crate::group::{Group, Registry, TooManyGroups};
 use crate::handle::Handle;
 use crate::metrics::{LaneMetrics, Metrics};
 use crate::policy_hook::PolicyHook;
@@ -20,7 +21,7 @@ use doorbell_core::lane::{IdlePolicy, Lane, LaneShared, RunBudget, WatchPlan, Wa
 use doorbell_core::offline::{PutBack, TakenOff};
 use doorbell_core::switches::SwitchWord;
 use doorbell_core::task::{
-    BodyVtable, Kind, Local, Name, RawJoin, TaskSeen, drop_quietly, launch_described,
+    About, BodyVtable, Kind, Local, RawJoin, TaskSeen, drop_quietly, launch_described,
 };
 use doorbell_core::wait;
 use doorbell_core::wheel::{AtRest, Clock, Holds, RawTimer};
@@ -144,6 +145,8 @@ pub(crate) struct Rt<M: Machine> {
     pub(crate) cpus: Vec<Option<usize>>,
     pub(crate) rooms: Rooms,
     pub(crate) blocking: Arc<Pool<M>>,
+    /// Which groups the numbers of the Fair crew's stand for.
+    pub(crate) groups: Mutex<Registry>,
 }
 
 impl<M: Machine> std::fmt::Debug for Rt<M> {
@@ -170,6 +173,16 @@ impl Drop for AbortOnUnwind {
     fn drop(&mut self) {
         // Only reached by unwinding: std has printed the panic.
         std::process::abort();
+    }
+}
+
+/// What a task of a class is launched with. Only Fair has groups.
+fn about_of(class: Class, about: About<'_>) -> About<'_> {
+    let none = (class.kind() != ClassKind::Fair).then_some(doorbell_core::group::DEFAULT);
+    About {
+        rank: class.rank(),
+        group: none.or(about.group),
+        ..about
     }
 }
 
@@ -244,6 +257,11 @@ impl<M: Machine> Rt<M> {
 impl<M: Machine> Ambient for Rt<M> {
     fn cores(&self) -> usize {
         self.lanes.len()
+    }
+
+    fn reserve_in_group(&self, group: &Group) -> Result<u8, TooManyGroups> {
+        let crew = self.lanes[0].front().crew();
+        self.groups.lock_blocking().reserve(crew, group)
     }
 
     fn is_on(&self, core: usize) -> bool {
@@ -369,13 +387,13 @@ impl<M: Machine> Ambient for Rt<M> {
         core: usize,
         kind: Kind,
         class: Class,
-        name: Option<&Name>,
+        about: About<'_>,
         vtable: &'static BodyVtable,
         write: &mut dyn FnMut(*mut u8),
     ) -> RawJoin {
         let front = self.lanes_for(class.kind())[core].front().clone();
         // SAFETY: passed on from the caller.
-        unsafe { launch_described(front, kind, class.rank(), name, vtable, write) }
+        unsafe { launch_described(front, kind, about_of(class, about), vtable, write) }
     }
 
     unsafe fn launch_here(
@@ -388,9 +406,10 @@ impl<M: Machine> Ambient for Rt<M> {
     ) -> RawJoin {
         let of_kind = self.classes.iter().find(|class| class.kind == lanes);
         let lanes = of_kind.map_or(&self.lanes, |class| &class.lanes);
-        let (front, rank) = (lanes[core].front().clone(), class.rank());
+        let front = lanes[core].front().clone();
+        let about = about_of(class, About::default());
         // SAFETY: passed on from the caller.
-        unsafe { launch_described(front, Kind::Pinned, rank, None, vtable, write) }
+        unsafe { launch_described(front, Kind::Pinned, about, vtable, write) }
     }
 
     unsafe fn call_blocking(

@@ -1,8 +1,10 @@
 //! Spawning and joining tasks.
 
+use crate::group::{Group, TooManyGroups};
 use crate::handle::Handle;
 use crate::{Class, CoreId, JoinError, TaskId, ambient};
-use doorbell_core::task::{BodyVtable, Join, Kind, Name, Phase, write_body};
+use doorbell_core::group::DEFAULT;
+use doorbell_core::task::{About, BodyVtable, Join, Kind, Name, Phase, write_body};
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
@@ -33,6 +35,22 @@ pub enum SpawnError {
         class: Class,
         /// What the OS said.
         kind: std::io::ErrorKind,
+    },
+    /// Only tasks of class Fair may be in a group.
+    #[error(
+        "a task of class {class} is in no group; leave the group out, or spawn it as Class::FAIR"
+    )]
+    GroupNeedsFair {
+        /// The class asked for, or inherited.
+        class: Class,
+    },
+    /// The runtime serves as many groups as it can.
+    #[error(
+        "the runtime serves {max} groups already; drop handles of groups whose tasks have ended, or let several tenants share one"
+    )]
+    TooManyGroups {
+        /// How many it can serve at a time.
+        max: usize,
     },
 }
 
@@ -94,6 +112,14 @@ pub struct TaskBuilder {
     core: Option<CoreId>,
     class: Option<Class>,
     name: Option<Name>,
+    group: Option<Belongs>,
+}
+
+/// Which group a task was given.
+#[derive(Clone, Debug)]
+enum Belongs {
+    To(Group),
+    ToNone,
 }
 
 impl TaskBuilder {
@@ -103,6 +129,7 @@ impl TaskBuilder {
             core: None,
             class: None,
             name: None,
+            group: None,
         }
     }
 
@@ -139,11 +166,24 @@ impl TaskBuilder {
         self
     }
 
+    /// Puts the task into a [group](Group). Unless told, it is in that of the task that spawns it,
+    /// if that is of the same runtime and both are of class Fair.
+    pub fn group(mut self, group: &Group) -> Self {
+        self.group = Some(Belongs::To(group.clone()));
+        self
+    }
+
+    /// The task is in no group, whatever spawns it: it is one of those that weigh 100 together.
+    pub fn no_group(mut self) -> Self {
+        self.group = Some(Belongs::ToNone);
+        self
+    }
+
     /// Spawns the task.
     ///
     /// # Panics
-    /// If it was pinned to a core that the runtime does not have or that is off, or if the OS did not
-    /// start the lanes of its class;
+    /// If it was pinned to a core that the runtime does not have or that is off, if the OS did not
+    /// start the lanes of its class, or if its group cannot be had;
     /// [`TaskBuilder::try_spawn`] returns an error instead.
     #[track_caller]
     pub fn spawn<F>(self, future: F) -> JoinHandle<F::Output>
@@ -162,7 +202,8 @@ impl TaskBuilder {
     /// # Errors
     /// [`SpawnError::NoSuchCore`] if it was pinned to a core that the runtime does not have,
     /// [`SpawnError::CoreOffline`] if to one that is off, [`SpawnError::NoLanes`] if the OS did not
-    /// start the lanes of its class.
+    /// start the lanes of its class, [`SpawnError::GroupNeedsFair`] if it was given a group and is of
+    /// another class than Fair, [`SpawnError::TooManyGroups`] if its group is one too many.
     #[allow(
         clippy::missing_panics_doc,
         reason = "a body is written once, by contract"
@@ -184,9 +225,28 @@ impl TaskBuilder {
             None => (self.any_core(), Kind::Task),
         };
         let class = self.open_class()?;
-        let name = self.name.as_ref();
-        let join = launch(&self.handle, core, kind, class, name, future);
+        let about = About {
+            name: self.name.as_ref(),
+            group: self.reserve_in_group(class)?,
+            ..About::default()
+        };
+        let join = launch_about(&self.handle, core, kind, class, about, future);
         Ok(JoinHandle(join))
+    }
+
+    /// The number of its group, if it was given one: to be launched with.
+    fn reserve_in_group(&self, class: Class) -> Result<Option<u8>, SpawnError> {
+        match &self.group {
+            None => Ok(None),
+            Some(Belongs::ToNone) => Ok(Some(DEFAULT)),
+            Some(Belongs::To(_)) if class != Class::FAIR => {
+                Err(SpawnError::GroupNeedsFair { class })
+            }
+            Some(Belongs::To(group)) => match self.handle.inner().reserve_in_group(group) {
+                Ok(number) => Ok(Some(number)),
+                Err(TooManyGroups { max }) => Err(SpawnError::TooManyGroups { max }),
+            },
+        }
     }
 
     /// The class of the task, whose lanes have begun.
@@ -224,6 +284,26 @@ where
     F: Future + Send + 'static,
     F::Output: Send + 'static,
 {
+    let about = About {
+        name,
+        ..About::default()
+    };
+    launch_about(handle, core, kind, class, about, future)
+}
+
+/// As [`launch`], of which more is said.
+fn launch_about<F>(
+    handle: &Handle,
+    core: usize,
+    kind: Kind,
+    class: Class,
+    about: About<'_>,
+    future: F,
+) -> Join<F::Output>
+where
+    F: Future + Send + 'static,
+    F::Output: Send + 'static,
+{
     let mut body = Some(future);
     let mut write = |at: *mut u8| {
         let body = body.take().expect("a body is written once");
@@ -234,7 +314,7 @@ where
     let raw = unsafe {
         handle
             .inner()
-            .launch(core, kind, class, name, BodyVtable::of::<F>(), &mut write)
+            .launch(core, kind, class, about, BodyVtable::of::<F>(), &mut write)
     };
     // SAFETY: the body's output is the future's.
     unsafe { raw.typed() }

@@ -3,6 +3,7 @@
 mod budget;
 mod counts;
 mod governor;
+mod groups;
 mod histogram;
 mod hooks;
 mod long_polls;
@@ -46,6 +47,9 @@ const POLLS_PER_CLOCK: usize = 8;
 
 /// The same where tasks have ranks: what a timer wakes may be more urgent than what runs next.
 const POLLS_PER_CLOCK_BY_RANK: usize = 1;
+
+/// The same where tasks of groups run: a group may lack tasks here.
+const POLLS_PER_CLOCK_BY_SHARE: usize = 1;
 
 /// How long a watching lane looks at its own line only, before it looks for work at the others:
 /// what is over in less time disturbs nobody.
@@ -288,6 +292,7 @@ impl<M: Machine> Lane<M> {
     /// between two polls.
     fn run_ready(&self) {
         let polls_per_clock = match self.local.turns() {
+            Turns::ByArrival if self.local.times_polls() => POLLS_PER_CLOCK_BY_SHARE,
             Turns::ByArrival => POLLS_PER_CLOCK,
             Turns::ByRank => POLLS_PER_CLOCK_BY_RANK,
         };
@@ -296,6 +301,8 @@ impl<M: Machine> Lane<M> {
                 return;
             }
             if poll % polls_per_clock == 0 {
+                self.local.look_at_groups();
+                self.balance_groups();
                 self.expire();
             }
             self.shared.tally.polls.add_owned(1);

@@ -205,7 +205,7 @@ impl<M: Machine> Lane<M> {
     pub(super) fn rob(&self, victim: &Front<M>, greed: Greed) -> bool {
         // What came to a lane that makes progress is that lane's to run.
         let inbox = greed != Greed::Half && victim.has_inbox();
-        if victim.queue().is_empty() && !inbox {
+        if !victim.has_queued() && !inbox {
             return false;
         }
         let Some(count) = self.local.steal(victim, greed, inbox) else {

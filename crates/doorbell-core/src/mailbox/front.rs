@@ -4,6 +4,7 @@ use super::pulse::Pulse;
 use super::{Batch, FrontCounts, Mailbox, Pushed};
 use crate::bell::{Bell, Kick, LaneState, Look, Notified, Signals};
 use crate::crew::Crew;
+use crate::group;
 use crate::node::{Node, Ready};
 use crate::offline::OffWord;
 use crate::queue::{Chain, Queue, RankOf};
@@ -159,6 +160,22 @@ impl<M: Machine> Front<M> {
         &self.queue
     }
 
+    /// Where the lane's tasks of a group lie that may run anywhere; `None` if it is not open.
+    #[inline]
+    pub(crate) fn queue_of(&self, group: u8) -> Option<&Queue<M>> {
+        if group == group::DEFAULT {
+            return Some(&self.queue);
+        }
+        let table = self.crew().groups().table()?;
+        Some(&table.place(group, self.lane)?.queue)
+    }
+
+    /// Whether others may find a task in a queue of this lane.
+    #[inline]
+    pub(crate) fn has_queued(&self) -> bool {
+        !self.queue.is_empty() || self.crew().groups().has_queued(self.lane)
+    }
+
     /// By whom the lane's wheel may be touched.
     #[inline(always)]
     pub(crate) fn lend(&self) -> &Lend<M> {
@@ -248,7 +265,7 @@ impl<M: Machine> Front<M> {
             Pushed::Twice => posted_twice(),
         }
         if self.is_inside() {
-            let crowded = || pushed == Pushed::Behind || !self.queue.is_empty();
+            let crowded = || pushed == Pushed::Behind || self.has_queued();
             if from == Origin::Outside || crowded() {
                 self.crew().offer(self.lane);
             }
@@ -270,7 +287,7 @@ impl<M: Machine> Front<M> {
     /// Whether there are tasks that another lane might take.
     #[inline]
     pub(crate) fn has_work(&self) -> bool {
-        !self.queue.is_empty() || self.has_inbox()
+        self.has_queued() || self.has_inbox()
     }
 
     /// As [`Front::post`], for a node of which the caller knows that it is in no queue.

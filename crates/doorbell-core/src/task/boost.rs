@@ -7,6 +7,7 @@ use super::local::Local;
 use super::state::Wake;
 use super::state_boost::{Above, CaughtUp, Ends, Lend, LentPause, LentStart, Raised};
 use crate::crew::Crew;
+use crate::group::DEFAULT;
 use crate::mailbox::{Origin, Posted};
 use crate::node::{Node, Ready};
 use doorbell_machine::{Machine, Mark};
@@ -75,6 +76,19 @@ pub(super) unsafe fn rank_of<M: Machine>(node: NonNull<Node<M>>) -> u8 {
     // SAFETY: passed on.
     let (Found::Own(task) | Found::Second(task)) = unsafe { find(node) };
     task.header().rank
+}
+
+/// The group of the task that a node is of; the default one of a task of another crew, which knows
+/// none of this one's.
+///
+/// # Safety
+/// As for [`find`].
+pub(super) unsafe fn group_of<M: Machine>(node: NonNull<Node<M>>) -> u8 {
+    // SAFETY: passed on.
+    match unsafe { find(node) } {
+        Found::Own(task) => task.header().group,
+        Found::Second(_) => DEFAULT,
+    }
 }
 
 /// Runs the task that was taken from a queue of this lane.

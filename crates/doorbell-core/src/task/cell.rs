@@ -54,6 +54,8 @@ pub(super) struct Header<M: Machine> {
     pub(super) kind: Kind,
     /// Its class, as whoever launched it writes it.
     pub(super) rank: u8,
+    /// The number of its group.
+    pub(super) group: u8,
     /// Whether there are extras behind the body.
     pub(super) has_extras: bool,
     /// Whether there is a second node behind the body: some crew is above its own.
@@ -104,21 +106,35 @@ pub unsafe fn launch<M: Machine>(
     write: impl FnOnce(*mut u8),
 ) -> RawJoin {
     // SAFETY: passed on from the caller.
-    unsafe { launch_described(front, kind, 0, None, vtable, write) }
+    unsafe { launch_described(front, kind, About::default(), vtable, write) }
 }
 
-/// As [`launch`], for a task of that rank ([`Local::rank`]), which may have a name.
+/// What a task is launched with.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct About<'a> {
+    /// See [`Local::rank`].
+    pub rank: u8,
+    /// Its name, if it has one.
+    pub name: Option<&'a Name>,
+    /// The number of its [group](crate::group), in which a place was
+    /// [reserved](crate::group::Groups::reserve) for it, or the default one. `None`: that of the task
+    /// of the same crew that launches it. Calls have none.
+    pub group: Option<u8>,
+}
+
+/// As [`launch`], for a task of which more is said.
 ///
 /// # Safety
 /// As for [`launch`].
 pub unsafe fn launch_described<M: Machine>(
     front: FrontRef<M>,
     kind: Kind,
-    rank: u8,
-    name: Option<&Name>,
+    about: About<'_>,
     vtable: &'static BodyVtable,
     write: impl FnOnce(*mut u8),
 ) -> RawJoin {
+    let About { rank, name, group } = about;
+    let group = TaskRef::join_group(&front, kind, group);
     let (layout, offset) = layout_of::<M>(vtable.layout);
     let extras = Extras::of(front.crew(), kind, name);
     let has_second = kind == Kind::Task && !front.crew().above().is_empty();
@@ -150,6 +166,7 @@ pub unsafe fn launch_described<M: Machine>(
             vtable,
             kind,
             rank,
+            group,
             has_extras: extras.is_some(),
             has_second,
             body_use: M::Cell::new(()),
@@ -405,6 +422,7 @@ impl<M: Machine> TaskRef<M> {
         unsafe { self.drop_extras() };
         // SAFETY: as above.
         unsafe { self.drop_second() };
+        self.leave_group();
         // ORDER: Relaxed; nobody else is there.
         let last = self.header().last.load(Ordering::Relaxed);
         // SAFETY: as above; nothing of the header is used after this but its memory.
@@ -430,8 +448,8 @@ unsafe fn deliver_task<M: Machine>(node: NonNull<Node<M>>, ready: &Ready<M>) {
     // SAFETY: the node is that of a task, which is alive while its lane's reference is held.
     let task = unsafe { TaskRef::<M>::from_node(node) };
     if !task.header().state.is_complete() {
-        // SAFETY: as above.
-        return unsafe { ready.push(node) };
+        // SAFETY: as above, on the lane that it is pinned to.
+        return unsafe { task.push_delivered(ready) };
     }
     // Completed elsewhere and sent home to leave the list.
     Local::<M>::with_current(|local| {

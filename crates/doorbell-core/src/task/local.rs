@@ -1,9 +1,11 @@
 //! What a lane's own thread keeps, found through the machine's lane slot.
 
 use super::boost;
+use super::by_share::Tell;
 use super::cell::TaskRef;
 use super::owed::Owed;
 use crate::crew::{Crew, FrontRef, Stock};
+use crate::group::{self, LaneGroups};
 use crate::mailbox::{Front, Posted};
 use crate::node::{Node, Ready};
 use crate::queue::{Chain, Greed, Loot, Share, is_shareable};
@@ -31,13 +33,13 @@ pub struct Local<M: Machine> {
     /// A task that was taken from another lane, to be run next.
     pub(super) stolen: Cell<Option<NonNull<Node<M>>>>,
     /// Whose turn it is when both queues have tasks.
-    pinned_next: Cell<bool>,
+    pub(super) pinned_next: Cell<bool>,
     /// What its front said when the lane last looked: tasks that may run elsewhere do.
     pub(super) off: Cell<bool>,
     /// It has put itself into the work set, and not taken itself out since.
     listed: Cell<bool>,
     /// Whether a task was pushed since the last poll began.
-    pushed: Cell<bool>,
+    pub(super) pushed: Cell<bool>,
     /// How many ready operations the current poll may still complete.
     budget: Cell<u32>,
     /// How many complete tasks were sent to the lanes whose lists they are in.
@@ -57,6 +59,8 @@ pub struct Local<M: Machine> {
     /// Whether that one is of a crew below, which lent it.
     lent: Cell<bool>,
     owed: Owed<M>,
+    /// Tasks of groups.
+    pub(super) groups: LaneGroups,
 }
 
 impl<M: Machine> Local<M> {
@@ -88,6 +92,7 @@ impl<M: Machine> Local<M> {
             rank: Cell::new(0),
             lent: Cell::new(false),
             owed: Owed::new(),
+            groups: LaneGroups::default(),
         }
     }
 
@@ -220,13 +225,19 @@ impl<M: Machine> Local<M> {
             let _ = self.hand_on(node);
             return;
         }
+        // SAFETY: the node of a task that is alive.
+        let group = unsafe { TaskRef::group_of(node) };
+        if group != group::DEFAULT {
+            // SAFETY: passed on.
+            return unsafe { self.push_of_group(node, group, Tell::Always) };
+        }
         // SAFETY: passed on; this lane owns its front's queue.
         let len = unsafe { self.front.queue().push(node, Share::Always) };
         self.list();
         M::fence_recheck();
         let crew = self.front.crew();
         // One that wakes or spawns more than one task in a poll may go on for long.
-        if is_shareable(len) || self.pushed.replace(true) {
+        if is_shareable(len) || self.pushed.replace(true) || self.groups.any() {
             crew.offer(self.front.lane());
         } else {
             crew.watch_over(self.front.lane());
@@ -243,10 +254,22 @@ impl<M: Machine> Local<M> {
             let _ = self.hand_on(node);
             return;
         }
+        // SAFETY: the node of a task that is alive.
+        let group = unsafe { TaskRef::group_of(node) };
+        if group != group::DEFAULT {
+            // SAFETY: passed on.
+            return unsafe { self.push_of_group(node, group, Tell::Surplus) };
+        }
+        let is_beside = self.groups.any();
+        let share = if is_beside {
+            Share::Always
+        } else {
+            Share::Surplus
+        };
         // SAFETY: passed on; this lane owns its front's queue.
-        let len = unsafe { self.front.queue().push(node, Share::Surplus) };
+        let len = unsafe { self.front.queue().push(node, share) };
         self.list();
-        if is_shareable(len) {
+        if is_shareable(len) || is_beside {
             M::fence_recheck();
             self.front.crew().offer(self.front.lane());
         }
@@ -270,6 +293,9 @@ impl<M: Machine> Local<M> {
     }
 
     pub(super) fn push_chain(&self, chain: Chain<M>) {
+        if self.front.crew().groups().table().is_some() {
+            return self.push_chain_by_group(chain);
+        }
         // SAFETY: this lane owns its front's queue, and the chain is of tasks for it.
         unsafe { self.front.queue().push_chain(chain) };
         self.list();
@@ -327,6 +353,9 @@ impl<M: Machine> Local<M> {
         if self.stolen.get().is_some() {
             return None;
         }
+        if self.front.crew().groups().table().is_some() {
+            return self.steal_by_share(victim, greed, inbox);
+        }
         let own = self.front.queue();
         // SAFETY: this lane owns its own queue and not the victim's.
         let loot = unsafe { victim.queue().steal_into(own, greed) };
@@ -369,28 +398,48 @@ impl<M: Machine> Local<M> {
     /// Whether there is nothing to run.
     #[inline]
     pub fn is_empty(&self) -> bool {
-        self.ready.is_empty() && self.front.queue().is_empty() && self.stolen.get().is_none()
+        self.ready.is_empty()
+            && self.front.queue().is_empty()
+            && self.stolen.get().is_none()
+            && (!self.groups.any() || self.grouped_len() == 0)
     }
 
     /// How many tasks are in its queues, about.
     pub fn queued(&self) -> usize {
         let stolen = usize::from(self.stolen.get().is_some());
-        self.ready.len() + self.front.queue().len() as usize + stolen
+        self.ready.len() + self.front.queue().len() as usize + stolen + self.grouped_len()
     }
 
     /// Whether there is a task for another lane: one that this lane does not run next.
     #[inline]
     pub fn has_surplus(&self) -> bool {
-        let len = self.front.queue().len();
-        is_shareable(len) || (len > 0 && (self.stolen.get().is_some() || !self.ready.is_empty()))
+        let len = if self.groups.any() {
+            self.movable_len()
+        } else {
+            self.front.queue().len()
+        };
+        let runs_another = || {
+            let pinned = !self.ready.is_empty() || self.has_pinned_of_groups();
+            self.stolen.get().is_some() || pinned
+        };
+        is_shareable(len) || (len > 0 && runs_another())
     }
 
     /// Takes the next task out: by rank, or pinned ones and others in turn, each oldest first.
     #[inline]
-    fn next(&self) -> Option<NonNull<Node<M>>> {
+    pub(super) fn next(&self) -> Option<NonNull<Node<M>>> {
         if let Some(stolen) = self.stolen.take() {
             return Some(stolen);
         }
+        if self.groups.is_on() {
+            return self.next_by_share();
+        }
+        self.next_plain()
+    }
+
+    /// As [`Local::next`], of the tasks that are of no group.
+    #[inline]
+    pub(super) fn next_plain(&self) -> Option<NonNull<Node<M>>> {
         // SAFETY: this lane owns its front's queue.
         let pop = || unsafe { self.front.queue().pop() };
         if self.ready.is_empty() {
@@ -409,15 +458,24 @@ impl<M: Machine> Local<M> {
     /// Runs the next ready task once. `false` if there is none.
     #[inline]
     pub fn run_one(&self) -> bool {
+        if self.groups.is_on() {
+            return self.run_one_by_share();
+        }
         let Some(node) = self.next() else {
             return false;
         };
+        self.run_task(node);
+        true
+    }
+
+    /// Runs a task that was taken from a queue.
+    #[inline(always)]
+    pub(super) fn run_task(&self, node: NonNull<Node<M>>) {
         self.front.beat();
         self.pushed.set(false);
         self.budget.set(POLL_BUDGET);
         // SAFETY: only nodes of tasks are pushed to these queues.
         unsafe { boost::run(node, self) };
-        true
     }
 
     /// Ends the lane: closes its mailbox, runs the calls that were posted in time, cancels every

@@ -18,9 +18,11 @@
 //! | `timers.rs` | a lane's timers, as its tasks and its loop see them |
 //! | `owed.rs` | references of the task under poll, counted when its poll ends |
 
+mod away;
 mod body;
 mod boost;
 mod by_rank;
+mod by_share;
 mod cell;
 mod error;
 mod extras;
@@ -33,7 +35,6 @@ mod loom;
 mod loom_above;
 #[cfg(test)]
 mod loom_lanes;
-mod off;
 mod owed;
 mod state;
 mod state_boost;
@@ -47,7 +48,7 @@ mod watched;
 
 pub use body::{BodyVtable, Once, drop_quietly, write_body};
 pub(crate) use cell::wake_quietly;
-pub use cell::{Kind, TaskRef, launch, launch_described};
+pub use cell::{About, Kind, TaskRef, launch, launch_described};
 pub use error::{JoinError, Payload};
 pub use extras::Name;
 pub use join::{Join, RawJoin};

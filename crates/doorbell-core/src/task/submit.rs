@@ -63,7 +63,7 @@ impl<M: Machine> TaskRef<M> {
             unsafe { local.push(self.node()) };
         } else {
             // SAFETY: as above.
-            unsafe { local.ready().push(self.node()) };
+            unsafe { local.push_pinned(self.node()) };
         }
     }
 

@@ -8,7 +8,7 @@ use doorbell_core::lane::{IdlePolicy, LaneConfig, LaneCounts, LaneShared, RunBud
 use doorbell_core::mailbox::Front;
 use doorbell_core::offline::{PutBack, TakenOff};
 use doorbell_core::switches::{SwitchWord, Switches};
-use doorbell_core::task::{BodyVtable, Join, Kind, Local, launch_described, write_body};
+use doorbell_core::task::{About, BodyVtable, Join, Kind, Local, launch_described, write_body};
 use doorbell_core::wait::block_on_inside;
 use doorbell_core::wheel::{AtRest, Clock};
 use doorbell_machine::sim::{self, SimCounter, SimThread};
@@ -226,11 +226,30 @@ impl<const BUG: u8> Lanes<BUG> {
         F: Future + Send + 'static,
         F::Output: Send,
     {
+        let about = About {
+            rank,
+            ..About::default()
+        };
+        self.launch_about(lane, kind, about, future)
+    }
+
+    /// As [`Lanes::launch`], with what else is said of it.
+    pub(super) fn launch_about<F>(
+        &self,
+        lane: usize,
+        kind: Kind,
+        about: About<'_>,
+        future: F,
+    ) -> Join<F::Output>
+    where
+        F: Future + Send + 'static,
+        F::Output: Send,
+    {
         let vtable = BodyVtable::of::<F>();
         // SAFETY: the body written is of the table's type and Send, and so is its output, which
         // is the one that the handle is typed with.
         unsafe {
-            launch_described(self.front(lane).clone(), kind, rank, None, vtable, |body| {
+            launch_described(self.front(lane).clone(), kind, about, vtable, |body| {
                 write_body(body, future);
             })
             .typed()

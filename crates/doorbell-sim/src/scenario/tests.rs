@@ -2,6 +2,7 @@
 
 mod budget;
 mod crossing;
+mod groups;
 mod ranks;
 mod suspended;
 

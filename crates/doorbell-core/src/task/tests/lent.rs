@@ -1,7 +1,7 @@
 //! Tasks of a lower crew on a lane above, on one thread.
 
 use crate::crew::{Crew, CrewSpec, FrontRef};
-use crate::task::{BodyVtable, Join, Kind, Local, Name, launch_described, write_body};
+use crate::task::{About, BodyVtable, Join, Kind, Local, Name, launch_described, write_body};
 use crate::testing::spawn;
 use doorbell_machine::Host;
 use std::future::poll_fn;
@@ -92,9 +92,13 @@ fn miri_a_second_node_lies_behind_any_body() {
 unsafe fn named<F: Future>(front: &FrontRef<Host>, future: F) -> Join<F::Output> {
     let name = Name::from("a name behind it");
     let (table, front) = (BodyVtable::of::<F>(), front.clone());
+    let about = About {
+        name: Some(&name),
+        ..About::default()
+    };
     // SAFETY: the body is of the table's type; the rest is the caller's promise.
     let raw = unsafe {
-        launch_described(front, Kind::Task, 0, Some(&name), table, |body| {
+        launch_described(front, Kind::Task, about, table, |body| {
             write_body(body, future);
         })
     };

@@ -1,7 +1,7 @@
 //! Names, and where they lie.
 
 use super::{Bench, Count, output};
-use crate::task::{BodyVtable, Join, Kind, Name, launch_described, write_body};
+use crate::task::{About, BodyVtable, Join, Kind, Name, launch_described, write_body};
 use std::borrow::Cow;
 use std::pin::Pin;
 use std::sync::Arc;
@@ -29,9 +29,13 @@ fn launch_wide(bench: &Bench, name: Option<&Name>, drops: &Count) -> Join<usize>
     bench.on_lane(|| {
         let front = bench.front.clone();
         let vtable = BodyVtable::of::<Wide>();
+        let about = About {
+            name,
+            ..About::default()
+        };
         // SAFETY: the body is of the table's type and Send, as is its output.
         unsafe {
-            launch_described(front, Kind::Task, 0, name, vtable, |body| {
+            launch_described(front, Kind::Task, about, vtable, |body| {
                 write_body(body, future);
             })
             .typed()

@@ -1,10 +1,10 @@
-//! A lane that is taken off: what may run elsewhere goes there.
+//! A lane that was taken off: it hands on what may run elsewhere.
 
 use super::local::Local;
 use crate::mailbox::{Origin, Posted};
 use crate::node::Node;
 use crate::offline::HandedOn;
-use crate::queue::{Chain, Share};
+use crate::queue::Chain;
 use doorbell_machine::{Machine, Mark};
 use std::ptr::NonNull;
 
@@ -12,9 +12,9 @@ impl<M: Machine> Local<M> {
     /// The lane was taken off, or put back, and does so: what may run elsewhere goes there. Called
     /// on the lane, by a call that whoever changed it posts.
     pub fn follow(&self) {
-        self.off.set(self.front.is_off());
+        self.off.set(self.front().is_off());
         if self.off.get() {
-            if let Some((chain, _)) = self.front.take_inbox() {
+            if let Some((chain, _)) = self.front().take_inbox() {
                 self.hand_on_chain(chain);
             }
             if let Some(node) = self.stolen.take() {
@@ -22,9 +22,8 @@ impl<M: Machine> Local<M> {
             }
         }
         // Looked at each time: put back meanwhile, it would hand on to itself.
-        while self.front.is_off() {
-            // SAFETY: this lane owns its front's queue.
-            let Some(node) = (unsafe { self.front.queue().pop() }) else {
+        while self.front().is_off() {
+            let Some(node) = self.pop_movable() else {
                 return;
             };
             match self.hand_on(node) {
@@ -56,7 +55,7 @@ impl<M: Machine> Local<M> {
     /// Gives a task that is in no queue to a lane that is on.
     pub(super) fn hand_on(&self, node: NonNull<Node<M>>) -> HandedOn {
         M::mark(Mark::OfflineHandOn);
-        let to = self.front.crew().nearest_on(self.front.lane());
+        let to = self.front().crew().nearest_on(self.front().lane());
         if !self.is(to) {
             // SAFETY: the node is that of a task that may run anywhere, alive until it has run.
             let posted = unsafe { to.post_task(node, Origin::Outside) };
@@ -66,9 +65,8 @@ impl<M: Machine> Local<M> {
         }
         // Put back meanwhile, and not yet told; or the runtime ends, and this lane ends the task in
         // its turn: not here, inside a wake.
-        // SAFETY: as above; this lane owns its front's queue.
-        unsafe { self.front.queue().push(node, Share::Always) };
-        self.list();
+        // SAFETY: as above; this is the lane's thread.
+        unsafe { self.keep(node) };
         HandedOn::Kept
     }
 }

@@ -1,0 +1,124 @@
+//! Tasks of groups that move between lanes, in every interleaving: the numbers of groups, their
+//! queues and the count of their tasks.
+
+// What a model counts with std's atomics is not part of it and orders nothing in it.
+#![allow(clippy::disallowed_types, clippy::disallowed_methods)]
+
+use crate::crew::{Crew, FrontRef};
+use crate::queue::Greed;
+use crate::task::{About, Join, Kind, Local};
+use crate::testing::launch_about;
+use crate::testing::model::{check, check_large};
+use ::loom::thread;
+use doorbell_machine::Loom;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::task::{Context, Poll, Waker};
+
+type M = Loom<0>;
+
+/// Is ready at the first poll, or at the second, and counts how often it was.
+struct Twice {
+    woken: bool,
+    ended: Arc<AtomicUsize>,
+}
+
+impl Future for Twice {
+    type Output = ();
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
+        if !std::mem::replace(&mut self.woken, true) {
+            cx.waker().wake_by_ref();
+            return Poll::Pending;
+        }
+        self.ended.fetch_add(1, Ordering::Relaxed);
+        Poll::Ready(())
+    }
+}
+
+fn spawn_in(front: &FrontRef<M>, woken: bool, ended: &Arc<AtomicUsize>) -> Join<()> {
+    let group = 1;
+    front.crew().groups().reserve(group);
+    let about = About {
+        group: Some(group),
+        ..About::default()
+    };
+    let ended = Arc::clone(ended);
+    launch_about(front, Kind::Task, about, Twice { woken, ended })
+}
+
+fn outcome(join: &mut Join<()>) -> Poll<bool> {
+    let mut cx = Context::from_waker(Waker::noop());
+    Pin::new(join).poll(&mut cx).map(|output| output.is_ok())
+}
+
+/// Lane 0 has two tasks of a group and runs what is left to it; lane 1 steals once.
+fn two_tasks_and_a_thief() {
+    let fronts = Crew::<M>::new(2, &Arc::default(), |_, _| 0);
+    // SAFETY: nobody else opens one, and there are no tasks.
+    unsafe { fronts[0].crew().groups().open(2, 1, 100) };
+    let ended = Arc::default();
+    let local = Local::new(fronts[0].clone());
+    let mut joins = local.enter(|| [(); 2].map(|()| spawn_in(&fronts[0], true, &ended)));
+    let [here, there] = [0, 1].map(|lane| fronts[lane].clone());
+    let thief = thread::spawn(move || {
+        let local = Local::new(there);
+        local.enter(|| {
+            let _ = local.steal(&here, Greed::Half, false);
+            while local.run_one() {}
+        });
+    });
+    local.enter(|| while local.run_one() {});
+    thief.join().unwrap();
+    local.enter(|| local.close());
+    assert_eq!(ended.load(Ordering::Relaxed), 2);
+    for join in &mut joins {
+        assert_eq!(outcome(join), Poll::Ready(true));
+    }
+    drop(joins);
+    drop(local);
+    assert!(fronts[0].crew().groups().is_unused(1));
+    assert_eq!(fronts[0].shares(), 2, "a task was not freed");
+}
+
+/// A group is opened and gets its first task while another lane looks for work.
+fn opened_beside_a_thief() {
+    let fronts = Crew::<M>::new(2, &Arc::default(), |_, _| 0);
+    let [here, there] = [0, 1].map(|lane| fronts[lane].clone());
+    let thief = thread::spawn(move || {
+        let local = Local::new(there);
+        local.enter(|| {
+            if here.has_queued() {
+                let _ = local.steal(&here, Greed::One, false);
+            }
+            while local.run_one() {}
+            local.close();
+        });
+    });
+    let ended = Arc::default();
+    let local = Local::new(fronts[0].clone());
+    let mut join = local.enter(|| {
+        // SAFETY: nobody else opens one, and there are no tasks.
+        unsafe { fronts[0].crew().groups().open(2, 1, 100) };
+        let join = spawn_in(&fronts[0], false, &ended);
+        while local.run_one() {}
+        join
+    });
+    thief.join().unwrap();
+    local.enter(|| local.close());
+    assert_eq!(outcome(&mut join), Poll::Ready(true));
+    assert_eq!(ended.load(Ordering::Relaxed), 1);
+    drop((join, local));
+    assert!(fronts[0].crew().groups().is_unused(1));
+}
+
+#[test]
+fn tasks_of_a_group_run_once_beside_a_thief() {
+    check_large(two_tasks_and_a_thief);
+}
+
+#[test]
+fn a_group_is_opened_beside_a_thief() {
+    check(opened_beside_a_thief);
+}

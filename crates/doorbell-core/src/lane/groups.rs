@@ -1,0 +1,28 @@
+//! A lane that is busy takes tasks of a group that is behind for want of tasks there.
+
+use super::Lane;
+use doorbell_machine::{Counter, Machine};
+
+impl<M: Machine> Lane<M> {
+    /// Takes one such task from a lane that is inside a poll, if there is one.
+    #[inline]
+    pub(super) fn balance_groups(&self) {
+        if self.local.is_time_to_balance() && self.has_others() {
+            self.balance_groups_now();
+        }
+    }
+
+    #[cold]
+    fn balance_groups_now(&self) {
+        self.look_at_list();
+        for group in self.local.lacking() {
+            for other in self.listed() {
+                if let Some(count) = self.local.pull(group, other) {
+                    self.shared.tally.thefts.add_owned(1);
+                    self.shared.tally.stolen.add_owned(count);
+                    return;
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,397 @@
+//! A lane that has met tasks of groups: what it takes next, and from others. See the README of
+//! [`group`](crate::group).
+
+use super::cell::{Kind, TaskRef};
+use super::local::Local;
+use crate::group::{DEFAULT, LOOKS_MAX, Table, members};
+use crate::mailbox::Front;
+use crate::node::{Node, Ready};
+use crate::queue::{Chain, Greed, Loot, Queue, Share, is_shareable};
+use doorbell_machine::Machine;
+use std::ptr::NonNull;
+
+/// When somebody is told of a task that was queued.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Tell {
+    /// If there is work for one more lane; else somebody looks after this one.
+    Always,
+    /// If there is work for one more lane.
+    Surplus,
+    /// Not here: the caller does.
+    Nobody,
+}
+
+impl<M: Machine> Local<M> {
+    /// The group of the task under poll; the default one between two polls.
+    #[inline]
+    pub(super) fn group(&self) -> u8 {
+        self.groups.running()
+    }
+
+    #[inline]
+    fn table(&self) -> Option<&Table<M>> {
+        self.front().crew().groups().table()
+    }
+
+    /// The pinned tasks of a group.
+    fn pinned_of(&self, group: u8) -> Option<&Ready<M>> {
+        let place = self.table()?.place(group, self.front().lane())?;
+        // SAFETY: a lane's place, on its thread.
+        Some(unsafe { place.pinned() })
+    }
+
+    fn pinned_len(&self, group: u8) -> usize {
+        self.pinned_of(group).map_or(0, Ready::len)
+    }
+
+    /// Where tasks of a group lie that may run anywhere.
+    fn queue_of(&self, group: u8) -> &Queue<M> {
+        let queue = self.front().queue_of(group);
+        queue.expect("a group with a task is open")
+    }
+
+    /// Appends a task of a group that may run anywhere.
+    ///
+    /// # Safety
+    /// As for [`Queue::push`], on this lane's thread.
+    #[cold]
+    pub(super) unsafe fn push_of_group(&self, node: NonNull<Node<M>>, group: u8, tell: Tell) {
+        let queue = self.queue_of(group);
+        let share = match tell {
+            Tell::Nobody => Share::Surplus,
+            Tell::Always | Tell::Surplus => Share::Always,
+        };
+        // SAFETY: passed on; the queue is this lane's.
+        unsafe { queue.push(node, share) };
+        self.groups.meet(group);
+        self.list();
+        if tell == Tell::Nobody {
+            return;
+        }
+        M::fence_recheck();
+        let crew = self.front().crew();
+        let again = tell == Tell::Always && self.pushed.replace(true);
+        if again || is_shareable(self.movable_len()) {
+            crew.offer(self.front().lane());
+        } else if tell == Tell::Always {
+            crew.watch_over(self.front().lane());
+        }
+    }
+
+    /// Appends a task that the caller has, and who tells others of it: by its group.
+    ///
+    /// # Safety
+    /// As for [`Queue::push`], on this lane's thread.
+    pub(super) unsafe fn keep(&self, node: NonNull<Node<M>>) {
+        // SAFETY: the node of a task that is alive, says the caller.
+        let group = unsafe { TaskRef::group_of(node) };
+        if group == DEFAULT {
+            // SAFETY: passed on.
+            unsafe { self.front().queue().push(node, Share::Surplus) };
+            self.list();
+        } else {
+            // SAFETY: passed on.
+            unsafe { self.push_of_group(node, group, Tell::Nobody) };
+        }
+    }
+
+    /// Appends the tasks of a chain, by their groups.
+    #[cold]
+    pub(super) fn push_chain_by_group(&self, chain: Chain<M>) {
+        let mut rest = Some(chain);
+        while let Some(chain) = rest {
+            let (node, others) = chain.pop();
+            // SAFETY: taken out, so it is the caller's, and alive.
+            unsafe { node.as_ref() }.leave();
+            // SAFETY: the chain is of tasks that may run anywhere, and this is the lane's thread.
+            unsafe { self.keep(node) };
+            rest = others;
+        }
+    }
+
+    /// Appends a pinned task.
+    ///
+    /// # Safety
+    /// As for [`Ready::push`].
+    pub(super) unsafe fn push_pinned(&self, node: NonNull<Node<M>>) {
+        // SAFETY: the node of a task that is alive, says the caller.
+        let group = unsafe { TaskRef::group_of(node) };
+        if group == DEFAULT {
+            // SAFETY: passed on.
+            return unsafe { self.ready().push(node) };
+        }
+        let pinned = self.pinned_of(group);
+        // SAFETY: passed on.
+        unsafe { pinned.expect("a group with a task is open").push(node) };
+        self.groups.meet(group);
+    }
+
+    /// Whether tasks of groups are here, or ran lately.
+    #[inline]
+    pub(crate) fn times_polls(&self) -> bool {
+        self.groups.is_on()
+    }
+
+    /// Looks whether there are tasks of groups in the crew, so that polls are to be timed.
+    #[inline]
+    pub(crate) fn look_at_groups(&self) {
+        if let Some(table) = self.table() {
+            self.look_at_table(table);
+        }
+    }
+
+    #[cold]
+    fn look_at_table(&self, table: &Table<M>) {
+        let now_ns = match self.groups.is_on() {
+            true if self.groups.any() => return,
+            true => self.groups.now_ns(),
+            false => M::now_ns(),
+        };
+        // What was taken from others may be of a group.
+        let on = self.stolen.get().is_some() || table.is_lively(now_ns);
+        self.groups.set_on(on);
+    }
+
+    /// As [`Local::run_one`], where polls are timed.
+    #[cold]
+    pub(super) fn run_one_by_share(&self) -> bool {
+        let Some(table) = self.table() else {
+            unreachable!("tasks of groups have a table");
+        };
+        let from_ns = M::now_ns();
+        self.groups.set_now(from_ns);
+        let Some(node) = self.next() else {
+            return false;
+        };
+        // SAFETY: only tasks are in the queues, and it is alive.
+        let group = unsafe { TaskRef::group_of(node) };
+        self.groups.set_running(group);
+        self.run_task(node);
+        self.groups.set_running(DEFAULT);
+        let now_ns = M::now_ns();
+        self.groups.set_now(now_ns);
+        // SAFETY: this lane, on its thread.
+        unsafe { table.charge(group, self.front().lane(), from_ns, now_ns) };
+        true
+    }
+
+    /// Takes the next task of the group whose turn it is, where there are such.
+    #[cold]
+    pub(super) fn next_by_share(&self) -> Option<NonNull<Node<M>>> {
+        let (table, now_ns) = (self.table()?, self.groups.now_ns());
+        loop {
+            let here = self.groups_here();
+            let plain = !self.ready().is_empty() || !self.front().queue().is_empty();
+            let default = plain.then_some(DEFAULT);
+            let choice = table.choose(default.into_iter().chain(members(here)), now_ns)?;
+            let node = if choice.group == DEFAULT {
+                self.next_plain()
+            } else {
+                self.next_of(choice.group)
+            };
+            // Else others have taken it: one group less.
+            if node.is_some() {
+                table.begin(choice);
+                return node;
+            }
+        }
+    }
+
+    /// The groups that have tasks here.
+    fn groups_here(&self) -> u64 {
+        let has = |group| self.pinned_len(group) > 0 || !self.queue_of(group).is_empty();
+        self.groups.prune(has)
+    }
+
+    /// Pinned tasks and others in turn.
+    fn next_of(&self, group: u8) -> Option<NonNull<Node<M>>> {
+        let (queue, pinned) = (self.queue_of(group), self.pinned_of(group)?);
+        // SAFETY: this lane owns its queues.
+        let pop = || unsafe { queue.pop() };
+        if pinned.is_empty() {
+            return pop();
+        }
+        if self.pinned_next.replace(!self.pinned_next.get()) {
+            pinned.pop()
+        } else {
+            pop().or_else(|| pinned.pop())
+        }
+    }
+
+    /// Takes out any task that may run anywhere.
+    pub(super) fn pop_movable(&self) -> Option<NonNull<Node<M>>> {
+        // SAFETY: this lane owns its queues.
+        let plain = unsafe { self.front().queue().pop() };
+        plain.or_else(|| {
+            // SAFETY: as above.
+            let pop = |group| unsafe { self.queue_of(group).pop() };
+            members(self.groups_here()).find_map(pop)
+        })
+    }
+
+    /// How many tasks others may take, about.
+    pub(super) fn movable_len(&self) -> u64 {
+        let here = members(self.groups_here());
+        let grouped: u64 = here.map(|group| self.queue_of(group).len()).sum();
+        self.front().queue().len() + grouped
+    }
+
+    /// How many tasks of groups are here, about.
+    pub(super) fn grouped_len(&self) -> usize {
+        let here = members(self.groups_here());
+        here.map(|group| self.pinned_len(group) + self.queue_of(group).len() as usize)
+            .sum()
+    }
+
+    /// Whether pinned tasks of groups are here.
+    pub(super) fn has_pinned_of_groups(&self) -> bool {
+        members(self.groups_here()).any(|group| self.pinned_len(group) > 0)
+    }
+
+    /// As [`Local::steal`], where groups are: of each a part.
+    #[cold]
+    pub(super) fn steal_by_share(
+        &self,
+        victim: &Front<M>,
+        greed: Greed,
+        inbox: bool,
+    ) -> Option<u64> {
+        let table = self.table()?;
+        // Whose turn is first, comes first.
+        let (groups, opened) = table.in_order();
+        let groups = &groups[..opened];
+        let has = |group: u8| victim.queue_of(group).map_or(0, Queue::len);
+        let total: u64 = groups.iter().map(|group| has(*group)).sum();
+        let mut count = 0;
+        for group in groups {
+            if greed == Greed::Single && count > 0 {
+                break;
+            }
+            count += self.steal_of(*group, victim, greed).unwrap_or(0);
+        }
+        if count == 0 && greed == Greed::Half && is_shareable(total) {
+            // One of each: its lane does not run dry.
+            let one = |group: &u8| self.steal_of(*group, victim, Greed::Single);
+            count = groups.iter().find_map(one).unwrap_or(0);
+        }
+        if let Some((chain, len)) = inbox.then(|| victim.take_inbox()).flatten() {
+            count += len;
+            self.push_chain_by_group(chain);
+        }
+        (count > 0).then_some(count)
+    }
+
+    /// Takes tasks of one group from another lane. The first is run next, unless one is already.
+    fn steal_of(&self, group: u8, victim: &Front<M>, greed: Greed) -> Option<u64> {
+        let (queue, own) = (victim.queue_of(group)?, self.front().queue_of(group)?);
+        if queue.is_empty() || (greed != Greed::Single && !own.is_empty()) {
+            return None;
+        }
+        // SAFETY: this lane owns its own queue, which is empty where it has to be, and not the
+        // victim's.
+        let Loot { first, count } = unsafe { queue.steal_into(own, greed) }?;
+        self.groups.meet(group);
+        if self.stolen.get().is_none() {
+            self.stolen.set(Some(first));
+        } else {
+            // SAFETY: taken out, so it is this lane's, alive until it has run.
+            unsafe { own.push(first, Share::Surplus) };
+        }
+        if !own.is_empty() {
+            self.list();
+        }
+        Some(count)
+    }
+
+    /// Whether it is time to look after groups that lack tasks here.
+    #[inline]
+    pub(crate) fn is_time_to_balance(&self) -> bool {
+        self.groups.is_time_to_balance()
+    }
+
+    /// Some groups that are behind others for want of tasks here.
+    pub(crate) fn lacking(&self) -> impl Iterator<Item = u8> {
+        let table = self.table();
+        let opened = table.map_or(0, Table::opened);
+        let lacks = move |group: &u8| {
+            let front = self.front();
+            let none_here = front.queue_of(*group).is_none_or(Queue::is_empty);
+            none_here && table.is_some_and(|table| table.is_behind(*group))
+        };
+        self.groups.walk(opened).filter(lacks).take(LOOKS_MAX)
+    }
+
+    /// Takes one task of a group from a lane that is inside a poll. Whether it did.
+    pub(crate) fn pull(&self, group: u8, victim: &Front<M>) -> Option<u64> {
+        if self.stolen.get().is_some() || !victim.is_inside() {
+            return None;
+        }
+        self.steal_of(group, victim, Greed::Single)
+    }
+}
+
+impl<M: Machine> TaskRef<M> {
+    /// The group of the task with that node.
+    ///
+    /// # Safety
+    /// `node` is that of a task that is alive.
+    #[inline]
+    pub(super) unsafe fn group_of(node: NonNull<Node<M>>) -> u8 {
+        // SAFETY: passed on.
+        unsafe { super::boost::group_of(node) }
+    }
+
+    /// The group of a task that is launched, which counts it: the one asked for, or that of the
+    /// launching task of the same crew.
+    #[inline]
+    pub(super) fn join_group(front: &Front<M>, kind: Kind, asked: Option<u8>) -> u8 {
+        let Some(table) = front.crew().groups().table().filter(|_| kind != Kind::Call) else {
+            return DEFAULT;
+        };
+        if let Some(group) = asked {
+            return group;
+        }
+        let group = Local::<M>::with_current(|local| {
+            let local = local.filter(|local| local.is_of(front.crew()));
+            local.map_or(DEFAULT, Local::group)
+        });
+        match table.slot(group).filter(|_| group != DEFAULT) {
+            None => DEFAULT,
+            Some(slot) => {
+                slot.join();
+                group
+            }
+        }
+    }
+
+    /// It is freed, and its group has one task less.
+    #[inline]
+    pub(super) fn leave_group(self) {
+        let group = self.header().group;
+        if group == DEFAULT {
+            return;
+        }
+        let table = self.last().crew().groups().table();
+        if let Some(slot) = table.and_then(|table| table.slot(group)) {
+            slot.leave();
+        }
+    }
+
+    /// Taken from the mailbox of its lane: it is ready to run.
+    ///
+    /// # Safety
+    /// As for [`Ready::push`], which is that of the lane that this is called on.
+    #[inline]
+    pub(super) unsafe fn push_delivered(self, ready: &Ready<M>) {
+        if self.header().group == DEFAULT {
+            // SAFETY: passed on.
+            return unsafe { ready.push(self.node()) };
+        }
+        Local::<M>::with_current(|local| match local {
+            // SAFETY: passed on; this is that lane.
+            Some(local) => unsafe { local.push_pinned(self.node()) },
+            // SAFETY: passed on.
+            None => unsafe { ready.push(self.node()) },
+        });
+    }
+}

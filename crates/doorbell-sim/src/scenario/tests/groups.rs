@@ -1,0 +1,167 @@
+//! Groups that share the lanes, by simulated time.
+
+use crate::scenario::crew::{CrewConfig, Lanes};
+use doorbell_core::crew::Turns;
+use doorbell_core::lane::IdlePolicy;
+use doorbell_core::switches::Switches;
+use doorbell_core::task::{About, Kind};
+use doorbell_machine::sim::{self, Config, MachineSpec};
+use doorbell_machine::{Machine, Sim};
+use std::future::poll_fn;
+use std::sync::Arc;
+use std::task::Poll;
+
+const MS: u64 = 1_000_000;
+
+/// What is measured of a run: so long, after it has found its pace.
+const PACE_NS: u64 = 20 * MS;
+const SPAN_NS: u64 = 100 * MS;
+
+/// Tasks of one group: their weight, on which lane they begin (`None`: on each in turn), how many, and
+/// how long their polls are.
+#[derive(Clone, Copy)]
+struct Tasks {
+    weight: u32,
+    lane: Option<usize>,
+    count: usize,
+    poll_ns: u64,
+}
+
+/// Runs tasks that can always run. What each kind got of the span, in parts of a thousand.
+fn parts(lanes: usize, all: Vec<Tasks>, check: impl FnOnce(&[u64]) -> bool + Send + 'static) {
+    let config = Config {
+        machine: MachineSpec {
+            cores_per_llc: lanes + 1,
+            ..MachineSpec::default()
+        },
+        ..Config::default()
+    };
+    let outcome = sim::run_traced(config, None, move || {
+        Sim::<0>::bind_thread(&[lanes]).unwrap();
+        let crew = CrewConfig {
+            lanes,
+            idle: IdlePolicy::Park,
+            switches: Switches::default(),
+            paused: false,
+            turns: Turns::ByArrival,
+            budget: None,
+        };
+        let (lanes, threads) = Lanes::<0>::start(crew, Arc::default()).unwrap();
+        let parts = run(&lanes, &all);
+        if !check(&parts) {
+            sim::fail(format!("{parts:?}"));
+        }
+        lanes.close(threads);
+    });
+    assert_eq!(outcome.unwrap().failure, None);
+}
+
+/// The first kind is in no group, if its weight is 0.
+fn run(lanes: &Lanes<0>, all: &[Tasks]) -> Vec<u64> {
+    let groups = lanes.crew().groups();
+    let begin_ns = sim::time_ns() + PACE_NS;
+    let mut number = 0;
+    let mut joins = Vec::new();
+    for (kind, tasks) in all.iter().enumerate() {
+        if tasks.weight > 0 {
+            number += 1;
+            // SAFETY: nobody else opens one, and it has no tasks.
+            unsafe { groups.open(lanes.len(), number, tasks.weight) };
+        }
+        let group = if tasks.weight > 0 { number } else { 0 };
+        for at in 0..tasks.count {
+            groups.reserve(group);
+            let about = About {
+                group: Some(group),
+                ..About::default()
+            };
+            let lane = tasks.lane.unwrap_or(at % lanes.len());
+            let work = work_within(begin_ns, begin_ns + SPAN_NS, tasks.poll_ns);
+            joins.push((kind, lanes.launch_about(lane, Kind::Task, about, work)));
+        }
+    }
+    let mut worked_ns = vec![0; all.len()];
+    for (kind, join) in joins {
+        worked_ns[kind] += lanes.wait_for(join, 0).unwrap_or(0);
+    }
+    let span_ns = SPAN_NS * lanes.len() as u64;
+    worked_ns.iter().map(|ns| ns * 1_000 / span_ns).collect()
+}
+
+/// Works in polls of so long; how long within that span.
+async fn work_within(begin_ns: u64, end_ns: u64, poll_ns: u64) -> u64 {
+    let mut worked_ns = 0;
+    poll_fn(|cx| {
+        let from_ns = sim::time_ns().max(begin_ns);
+        sim::work(poll_ns);
+        worked_ns += sim::time_ns().min(end_ns).saturating_sub(from_ns);
+        if sim::time_ns() >= end_ns {
+            return Poll::Ready(());
+        }
+        cx.waker().wake_by_ref();
+        Poll::Pending
+    })
+    .await;
+    worked_ns
+}
+
+fn tasks(weight: u32, lane: Option<usize>, count: usize, poll_ns: u64) -> Tasks {
+    Tasks {
+        weight,
+        lane,
+        count,
+        poll_ns,
+    }
+}
+
+/// Whether each is within 5 per cent of all, where a little is what the lanes need themselves.
+fn are_about(parts: &[u64], expected: &[u64]) -> bool {
+    let mut both = parts.iter().zip(expected);
+    both.all(|(part, expected)| part.abs_diff(*expected) <= 50)
+}
+
+#[test]
+fn weights_of_one_to_two_to_seven_share_two_lanes() {
+    let all = vec![
+        tasks(100, None, 4, 50_000),
+        tasks(200, None, 4, 50_000),
+        tasks(700, None, 4, 50_000),
+    ];
+    parts(2, all, |parts| are_about(parts, &[100, 200, 700]));
+}
+
+#[test]
+fn parts_do_not_depend_on_how_many_and_how_long() {
+    let all = vec![
+        tasks(0, None, 12, 400_000),
+        tasks(100, None, 6, 20_000),
+        tasks(300, None, 5, 110_000),
+    ];
+    parts(4, all, |parts| are_about(parts, &[200, 200, 600]));
+}
+
+#[test]
+fn tasks_move_for_a_group_that_lacks_them_where_others_run() {
+    // Each group on a lane of its own would have half.
+    let all = vec![
+        tasks(100, Some(0), 3, 100_000),
+        tasks(300, Some(1), 3, 100_000),
+    ];
+    parts(2, all, |parts| are_about(parts, &[250, 750]));
+}
+
+#[test]
+fn a_group_alone_has_all_lanes() {
+    let all = vec![tasks(1, Some(0), 5, 50_000)];
+    parts(4, all, |parts| parts[0] > 900);
+}
+
+#[test]
+fn what_waits_behind_a_long_poll_is_taken() {
+    // One lane is inside a poll from before the span to its end; its tasks run elsewhere.
+    let all = vec![
+        tasks(10_000, Some(0), 1, PACE_NS + SPAN_NS),
+        tasks(1, Some(0), 4, 50_000),
+    ];
+    parts(2, all, |parts| parts[1] > 450);
+}

@@ -1,0 +1,216 @@
+//! [`Group`]: tasks that share the CPU time by weight.
+
+use crate::TaskName;
+use doorbell_core::crew::Crew;
+use doorbell_core::group::{Groups, WEIGHT_MAX};
+use doorbell_machine::Machine;
+use std::sync::{Arc, Weak};
+
+/// Tasks that get CPU time together, in proportion to a weight. This is a handle; a clone is of the
+/// same group.
+///
+/// When tasks of several groups can run, each group gets a part of the time of all cores in
+/// proportion to its weight, however many tasks it has. What no group is given to is a group of
+/// weight 100 by itself. Groups are of class Fair. Children are in the group of the task that spawns
+/// them, unless they are given another ([`TaskBuilder::group`](crate::TaskBuilder::group)) or none
+/// ([`TaskBuilder::no_group`](crate::TaskBuilder::no_group)). A pinned task counts as any other, and
+/// stays on its core. Closures that are called or that block are in no group.
+///
+/// Contract: *in each moment of a span every group has at least one task more that can run than there
+/// are cores, none of them pinned, and no poll takes longer than 1 ms ⇒ over 100 ms each group gets its
+/// part of the time, within 5 per cent of the time of all cores.* A group may gather credit for 4 ms of
+/// CPU time while it has too few tasks, and none while it does nothing: what was idle for 5 ms begins
+/// where the others are. No core is idle for the sake of a part: where one group alone can run, it gets
+/// all.
+///
+/// Time is counted at the end of each poll, so a poll is never interrupted, and one that was long is
+/// made up for: after `t` the group waits until the others had theirs. Time of polls is real time,
+/// with a [paused clock](crate::Builder::start_paused) too: do not rely on an order there. Who is not
+/// in a group pays two readings of the clock per poll while groups are in use, and nothing else.
+///
+/// One runtime serves 63 groups at a time; a group counts from its first task there, until the last
+/// handle and the last task of it are gone.
+///
+/// ```
+/// use doorbell::Group;
+///
+/// # doorbell::Builder::new().cores(1).build().unwrap().block_on(async {
+/// let (gold, free) = (Group::new(900), Group::new(100));
+/// let serve = doorbell::task().group(&gold).spawn(async { "quickly" });
+/// let later = doorbell::task().group(&free).spawn(async { "in its turn" });
+/// assert_eq!((serve.await.unwrap(), later.await.unwrap()), ("quickly", "in its turn"));
+/// # });
+/// ```
+#[derive(Clone, Debug)]
+pub struct Group(Arc<Inner>);
+
+#[derive(Debug)]
+struct Inner {
+    weight: u32,
+    name: Option<TaskName>,
+}
+
+/// The weight is none that a group may have.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("a group has no weight of {weight}; choose 1 to {max}, where 100 is that of tasks without a group", max = WEIGHT_MAX)]
+pub struct WeightError {
+    /// The weight asked for.
+    pub weight: u32,
+}
+
+impl Group {
+    /// A new group.
+    ///
+    /// # Panics
+    /// If the weight is not one of 1 to 10,000; [`Group::try_new`] returns an error instead.
+    #[track_caller]
+    pub fn new(weight: u32) -> Group {
+        match Group::try_new(weight) {
+            Ok(group) => group,
+            Err(error) => panic!("{error}"),
+        }
+    }
+
+    /// As [`Group::new`].
+    ///
+    /// # Errors
+    /// [`WeightError`] if the weight is not one of 1 to 10,000.
+    pub fn try_new(weight: u32) -> Result<Group, WeightError> {
+        Group::made(weight, None)
+    }
+
+    /// As [`Group::try_new`], with a name for people.
+    ///
+    /// # Errors
+    /// As for [`Group::try_new`].
+    ///
+    /// ```
+    /// let group = doorbell::Group::try_named("reports", 20).unwrap();
+    /// assert_eq!((group.name(), group.weight()), (Some("reports"), 20));
+    /// assert!(doorbell::Group::try_named("none", 0).is_err());
+    /// ```
+    pub fn try_named(name: impl Into<TaskName>, weight: u32) -> Result<Group, WeightError> {
+        Group::made(weight, Some(name.into()))
+    }
+
+    fn made(weight: u32, name: Option<TaskName>) -> Result<Group, WeightError> {
+        match weight {
+            1..=WEIGHT_MAX => Ok(Group(Arc::new(Inner { weight, name }))),
+            _ => Err(WeightError { weight }),
+        }
+    }
+
+    /// Its weight.
+    pub fn weight(&self) -> u32 {
+        self.0.weight
+    }
+
+    /// The name that it was given.
+    pub fn name(&self) -> Option<&str> {
+        self.0.name.as_ref().map(TaskName::as_str)
+    }
+}
+
+impl PartialEq for Group {
+    /// Whether both are handles of one group.
+    fn eq(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.0, &other.0)
+    }
+}
+
+impl Eq for Group {}
+
+/// As many groups are in use as there may be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct TooManyGroups {
+    pub(crate) max: usize,
+}
+
+/// Which group each number of a crew stands for, from 1 on.
+#[derive(Debug, Default)]
+pub(crate) struct Registry(Vec<Weak<Inner>>);
+
+impl Registry {
+    /// Reserves a place for a task in a group. Its number stands for it while it has tasks, and while
+    /// there are handles of it.
+    pub(crate) fn reserve<M: Machine>(
+        &mut self,
+        crew: &Crew<M>,
+        group: &Group,
+    ) -> Result<u8, TooManyGroups> {
+        let number = self.number(crew, group)?;
+        // While nobody else has the registry: who looks for an unused number sees it.
+        crew.groups().reserve(number);
+        Ok(number)
+    }
+
+    /// The number of a group, which is opened if it has none.
+    fn number<M: Machine>(&mut self, crew: &Crew<M>, group: &Group) -> Result<u8, TooManyGroups> {
+        // What is remembered keeps its address.
+        let known = |known: &Weak<Inner>| std::ptr::eq(known.as_ptr(), Arc::as_ptr(&group.0));
+        if let Some(at) = self.0.iter().position(known) {
+            return Ok(at as u8 + 1);
+        }
+        let unused = |(at, known): (usize, &Weak<Inner>)| {
+            known.strong_count() == 0 && crew.groups().is_unused(at as u8 + 1)
+        };
+        let at = self.0.iter().enumerate().position(unused);
+        let max = Groups::<M>::ROOM;
+        let at = at.unwrap_or(self.0.len());
+        if at == max {
+            return Err(TooManyGroups { max });
+        }
+        // SAFETY: the registry is this caller's, so nobody else opens one or reserves a place; no task
+        // is of the group that had the number before.
+        unsafe {
+            crew.groups()
+                .open(crew.fronts().len(), at as u8 + 1, group.weight());
+        }
+        let remembered = Arc::downgrade(&group.0);
+        match self.0.get_mut(at) {
+            Some(known) => *known = remembered,
+            None => self.0.push(remembered),
+        }
+        Ok(at as u8 + 1)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Group, Registry, TooManyGroups, WeightError};
+    use doorbell_core::crew::Crew;
+    use doorbell_core::group::Groups;
+    use doorbell_machine::Host;
+    use std::sync::Arc;
+
+    #[test]
+    fn weights_outside_of_the_range_are_refused() {
+        assert_eq!(Group::try_new(0), Err(WeightError { weight: 0 }));
+        assert_eq!(Group::try_new(10_001), Err(WeightError { weight: 10_001 }));
+        let weights = [1, 10_000].map(|weight| Group::new(weight).weight());
+        assert_eq!(weights, [1, 10_000]);
+        assert!(WeightError { weight: 0 }.to_string().contains("1 to 10000"));
+        let group = Group::new(1);
+        assert!(group == group.clone() && group != Group::new(1));
+    }
+
+    #[test]
+    fn numbers_of_groups_that_are_gone_are_given_again() {
+        let fronts = Crew::<Host>::new(1, &Arc::default(), |_, _| 0);
+        let mut registry = Registry::default();
+        let mut number = |group: &Group| registry.number(fronts[0].crew(), group);
+        let max = Groups::<Host>::ROOM;
+        let groups: Vec<Group> = (0..max).map(|_| Group::new(5)).collect();
+        let numbers: Vec<_> = groups.iter().map(&mut number).collect();
+        assert!(numbers.iter().copied().eq((1..=max).map(|at| Ok(at as u8))));
+        assert_eq!(number(&groups[1].clone()), Ok(2));
+        assert_eq!(number(&Group::new(5)), Err(TooManyGroups { max }));
+        drop(groups);
+        assert_eq!(number(&Group::new(7)), Ok(1));
+        // One whose handles are gone keeps its number for its tasks.
+        let crew = fronts[0].crew();
+        assert_eq!(registry.reserve(crew, &Group::new(8)), Ok(1));
+        assert_eq!(registry.number(crew, &Group::new(9)), Ok(2));
+        assert_eq!(registry.number(crew, &Group::new(9)), Ok(2));
+    }
+}
