@@ -1,8 +1,9 @@
 //! [`Group`]: tasks that share the CPU time by weight.
 
-use crate::TaskName;
+use crate::{Class, ClassKind, TaskName};
 use doorbell_core::crew::Crew;
-use doorbell_core::group::{Groups, WEIGHT_MAX};
+use doorbell_core::group::{DEFAULT, Groups, WEIGHT_MAX};
+use doorbell_core::task::About;
 use doorbell_machine::Machine;
 use std::sync::{Arc, Weak};
 
@@ -124,6 +125,16 @@ impl Eq for Group {}
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct TooManyGroups {
     pub(crate) max: usize,
+}
+
+/// What a task of a class is launched with. Only Fair has groups.
+pub(crate) fn about_of(class: Class, about: About<'_>) -> About<'_> {
+    let none = (class.kind() != ClassKind::Fair).then_some(DEFAULT);
+    About {
+        rank: class.rank(),
+        group: none.or(about.group),
+        ..about
+    }
 }
 
 /// Which group each number of a crew stands for, from 1 on.

@@ -52,6 +52,28 @@ impl<M: Machine> Crews<M> {
     }
 }
 
+/// The threads for closures that block.
+fn blocking_of<M: Machine>(
+    plan: &Plan,
+    topology: &Topology,
+    clock: &Arc<Clock<M>>,
+) -> (Arc<Pool<M>>, Open) {
+    let mut blocking = plan.blocking.clone();
+    if plan.cpus.iter().any(Option::is_some) {
+        blocking.cpus = topology.cpus.iter().map(|cpu| cpu.os_id).collect();
+    }
+    Pool::new(blocking, &plan.name, clock)
+}
+
+/// Of so many classes no lane was started yet.
+fn none_late<M: Machine>(classes: usize) -> Late<M> {
+    Late {
+        threads: Vec::new(),
+        begun: vec![0; classes],
+        ended: false,
+    }
+}
+
 impl<M: Machine> Owner<M> {
     /// Starts one lane per core.
     pub(crate) fn start(plan: &Plan) -> Result<Self, ThreadError> {
@@ -82,18 +104,10 @@ impl<M: Machine> Owner<M> {
             let lanes = lanes(IdlePolicy::Park, fronts?);
             Some(class(kind, &lanes, false))
         }));
-        let mut blocking = plan.blocking.clone();
-        if plan.cpus.iter().any(Option::is_some) {
-            blocking.cpus = topology.cpus.iter().map(|cpu| cpu.os_id).collect();
-        }
-        let (blocking, open) = Pool::new(blocking, &plan.name, &clock);
+        let (blocking, open) = blocking_of(plan, &topology, &clock);
         let rt = Arc::new_cyclic(|me| Rt {
             lanes: fair,
-            late: Mutex::new(Late {
-                threads: Vec::new(),
-                begun: vec![0; classes.len()],
-                ended: false,
-            }),
+            late: Mutex::new(none_late(classes.len())),
             classes,
             switching: Mutex::new(()),
             fifo_priority: plan.rt_priority,

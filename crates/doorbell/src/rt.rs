@@ -3,7 +3,7 @@
 use crate::ambient::{self, Ambient, Limit};
 use crate::blocking::{Blocking, BlockingPlan, Pool};
 use crate::class_lanes::{ClassLanes, Opened, obtain};
-use crate::group::{Group, Registry, TooManyGroups};
+use crate::group::{Group, Registry, TooManyGroups, about_of};
 use crate::handle::Handle;
 use crate::metrics::{LaneMetrics, Metrics};
 use crate::policy_hook::PolicyHook;
@@ -173,16 +173,6 @@ impl Drop for AbortOnUnwind {
     fn drop(&mut self) {
         // Only reached by unwinding: std has printed the panic.
         std::process::abort();
-    }
-}
-
-/// What a task of a class is launched with. Only Fair has groups.
-fn about_of(class: Class, about: About<'_>) -> About<'_> {
-    let none = (class.kind() != ClassKind::Fair).then_some(doorbell_core::group::DEFAULT);
-    About {
-        rank: class.rank(),
-        group: none.or(about.group),
-        ..about
     }
 }
 

@@ -72,16 +72,12 @@ impl<M: Machine> Groups<M> {
     /// One at a time; `lanes` is the number of lanes of the crew; no task is of that group.
     pub unsafe fn open(&self, lanes: usize, group: u8, weight: u32) {
         assert!((1..=WEIGHT_MAX).contains(&weight), "no such weight");
-        let table = match self.table() {
-            Some(table) => table,
-            None => {
-                let table = Box::into_raw(Box::new(Table::new(lanes)));
-                // ORDER: Release pairs with the Acquire in `table`: it is written.
-                self.0.store(table, Ordering::Release);
-                // SAFETY: made above, freed with this.
-                unsafe { &*table }
-            }
-        };
+        if self.table().is_none() {
+            let table = Box::into_raw(Box::new(Table::new(lanes)));
+            // ORDER: Release pairs with the Acquire in `table`: it is written.
+            self.0.store(table, Ordering::Release);
+        }
+        let table = self.table().expect("made above, or before");
         table.open(lanes, usize::from(group), weight);
     }
 
@@ -220,12 +216,20 @@ impl<M: Machine> Slot<M> {
 
     #[inline]
     fn account(&self) -> Account {
-        // ORDER: Relaxed, all three; a choice may be made by older values.
+        // ORDER: Relaxed; a choice may be made by older values.
+        let time = self.words.time.load(Ordering::Relaxed);
+        // ORDER: Relaxed; as above.
+        let ran_ns = self.words.ran_ns.load(Ordering::Relaxed);
         Account {
-            time: self.words.time.load(Ordering::Relaxed),
-            weight: self.words.weight.load(Ordering::Relaxed),
-            ran_ns: self.words.ran_ns.load(Ordering::Relaxed),
+            time,
+            weight: self.weight(),
+            ran_ns,
         }
+    }
+
+    fn weight(&self) -> u32 {
+        // ORDER: Relaxed; it changes only while no task is of the group.
+        self.words.weight.load(Ordering::Relaxed)
     }
 
     /// One task more is of it.
@@ -283,10 +287,11 @@ impl<M: Machine> Table<M> {
             self.add(group, Slot::new(lanes, weight, capacity));
         }
         let slot = self.slot(group as u8).expect("opened above, or before");
-        // ORDER: Relaxed, all of them; the group's tasks are launched behind this.
+        // ORDER: Relaxed; the group's tasks are launched behind this.
         slot.words.weight.store(weight, Ordering::Relaxed);
-        let present = self.present.load(Ordering::Relaxed);
-        slot.words.time.store(present, Ordering::Relaxed);
+        // ORDER: Relaxed; as above.
+        slot.words.time.store(self.present(), Ordering::Relaxed);
+        // ORDER: Relaxed; as above.
         slot.words.ran_ns.store(0, Ordering::Relaxed);
     }
 
@@ -371,19 +376,19 @@ impl<M: Machine> Table<M> {
         let place = slot.place(lane);
         // Also where the clock stood still: who polls goes on.
         let ran_ns = now_ns.saturating_sub(from_ns).max(1);
-        // ORDER: Relaxed; it changes while nobody is of the group only.
-        let weight = slot.words.weight.load(Ordering::Relaxed);
-        let (steps, rest) = step(ran_ns, weight, place.rest.get());
+        let (steps, rest) = step(ran_ns, slot.weight(), place.rest.get());
         place.rest.set(rest);
-        // ORDER: Relaxed, both; only the values matter.
+        // ORDER: Relaxed; a sum.
         slot.words.time.fetch_add(steps, Ordering::Relaxed);
+        // ORDER: Relaxed; a hint to whoever chooses.
         slot.words.ran_ns.store(now_ns, Ordering::Relaxed);
         if group == DEFAULT {
             return;
         }
-        // ORDER: Relaxed, both; a note for lanes without such tasks.
+        // ORDER: Relaxed; a note for lanes without such tasks.
         let seen_ns = self.seen_ns.load(Ordering::Relaxed);
         if now_ns.saturating_sub(seen_ns) > SEEN_STEP_NS {
+            // ORDER: Relaxed; as above.
             self.seen_ns.store(now_ns.max(1), Ordering::Relaxed);
         }
     }

@@ -418,10 +418,8 @@ impl<M: Machine> Local<M> {
         } else {
             self.front.queue().len()
         };
-        let runs_another = || {
-            let pinned = !self.ready.is_empty() || self.has_pinned_of_groups();
-            self.stolen.get().is_some() || pinned
-        };
+        let pinned = || !self.ready.is_empty() || self.has_pinned_of_groups();
+        let runs_another = || self.stolen.get().is_some() || pinned();
         is_shareable(len) || (len > 0 && runs_another())
     }
 

@@ -109,7 +109,6 @@ fn a_lane_that_sleeps_in_between_never_rests() {
 }
 
 #[test]
-#[allow(clippy::async_yields_async, reason = "its caller waits for it")]
 fn others_run_the_tasks_of_a_lane_that_rests() {
     let budget = RunBudget {
         run_ns: 10 * MS,

@@ -1,5 +1,6 @@
 //! Groups that share the lanes, by simulated time.
 
+use crate::scenario::Classes;
 use crate::scenario::crew::{CrewConfig, Lanes};
 use doorbell_core::crew::Turns;
 use doorbell_core::lane::IdlePolicy;
@@ -39,6 +40,7 @@ fn parts(lanes: usize, all: Vec<Tasks>, check: impl FnOnce(&[u64]) -> bool + Sen
     let outcome = sim::run_traced(config, None, move || {
         Sim::<0>::bind_thread(&[lanes]).unwrap();
         let crew = CrewConfig {
+            classes: Classes::One,
             lanes,
             idle: IdlePolicy::Park,
             switches: Switches::default(),
@@ -58,7 +60,7 @@ fn parts(lanes: usize, all: Vec<Tasks>, check: impl FnOnce(&[u64]) -> bool + Sen
 
 /// The first kind is in no group, if its weight is 0.
 fn run(lanes: &Lanes<0>, all: &[Tasks]) -> Vec<u64> {
-    let groups = lanes.crew().groups();
+    let groups = lanes.front(0).crew().groups();
     let begin_ns = sim::time_ns() + PACE_NS;
     let mut number = 0;
     let mut joins = Vec::new();
