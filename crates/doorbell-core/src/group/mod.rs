@@ -108,6 +108,13 @@ impl<M: Machine> Groups<M> {
     pub(crate) fn has_queued(&self, lane: usize) -> bool {
         self.table().is_some_and(|table| table.has_queued(lane))
     }
+
+    /// How many such tasks wait there, about.
+    pub(crate) fn queued_len(&self, lane: usize) -> u64 {
+        let Some(table) = self.table() else { return 0 };
+        let places = table.numbers().filter_map(|group| table.place(group, lane));
+        places.map(|place| place.queue.len()).sum()
+    }
 }
 
 impl<M: Machine> Drop for Groups<M> {

@@ -176,6 +176,12 @@ impl<M: Machine> Front<M> {
         !self.queue.is_empty() || self.crew().groups().has_queued(self.lane)
     }
 
+    /// How many tasks of the lane others can take, about.
+    pub fn queued_len(&self) -> u64 {
+        let grouped = self.crew().groups().queued_len(self.lane);
+        self.queue.len() + grouped
+    }
+
     /// By whom the lane's wheel may be touched.
     #[inline(always)]
     pub(crate) fn lend(&self) -> &Lend<M> {

@@ -274,8 +274,9 @@ impl<M: Machine> Local<M> {
             let one = |group: &u8| self.steal_of(*group, victim, Greed::Single);
             count = groups.iter().find_map(one).unwrap_or(0);
         }
+        let inbox = inbox && count == 0;
         if let Some((chain, len)) = inbox.then(|| victim.take_inbox()).flatten() {
-            count += len;
+            count = len;
             self.push_chain_by_group(chain);
         }
         (count > 0).then_some(count)

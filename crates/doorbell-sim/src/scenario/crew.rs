@@ -27,6 +27,8 @@ pub(super) struct CrewConfig {
     pub(super) paused: bool,
     /// Of the urgent ones, where there are several crews.
     pub(super) turns: Turns,
+    /// Whether tasks are in groups, one or the other or none.
+    pub(super) groups: bool,
     /// For how long each runs of a period; the urgent ones, where there are several crews.
     pub(super) budget: Option<RunBudget>,
 }
@@ -43,9 +45,13 @@ pub(super) struct Lanes<const BUG: u8> {
     pub(super) ledger: Arc<Ledger>,
     pub(super) clock: Arc<Clock<Sim<BUG>>>,
     turns: Vec<Turns>,
+    groups: bool,
     /// Each front has a share.
     switches: Arc<SwitchWord<SimCounter>>,
 }
+
+/// The groups of tasks where there are such, and their weights.
+const GROUPS: [(u8, u32); 2] = [(1, 20), (2, 900)];
 
 /// How many ranks tasks have where that matters.
 const RANKS: u64 = 5;
@@ -80,6 +86,9 @@ impl<const BUG: u8> Lanes<BUG> {
             Crew::described(config.lanes, &switches, spec, distance)
         };
         let fronts: Vec<_> = plans.iter().map(crew).collect();
+        if config.groups {
+            Self::open_groups(&fronts[0][0]);
+        }
         let clock = Arc::new(if config.paused {
             let told = Arc::clone(&ledger);
             Clock::paused(fronts[0][0].clone(), move || {
@@ -106,9 +115,32 @@ impl<const BUG: u8> Lanes<BUG> {
             ledger,
             clock,
             turns: plans.iter().map(|plan| plan.turns).collect(),
+            groups: config.groups,
             switches,
         };
         Ok((Arc::new(lanes), threads))
+    }
+
+    fn open_groups(front: &FrontRef<Sim<BUG>>) {
+        for (number, weight) in GROUPS {
+            let crew = front.crew();
+            // SAFETY: nobody else opens one, and there are no tasks.
+            unsafe { crew.groups().open(crew.fronts().len(), number, weight) };
+        }
+    }
+
+    /// The group of a task that is about to be launched.
+    fn any_group(&self, kind: Kind) -> Option<u8> {
+        if !self.groups || kind == Kind::Call {
+            return None;
+        }
+        let group = (sim::random() % (GROUPS.len() as u64 + 2)) as u8;
+        let given = usize::from(group) <= GROUPS.len();
+        // Some inherit.
+        given.then(|| {
+            self.crew().groups().reserve(group);
+            group
+        })
     }
 
     pub(super) fn len(&self) -> usize {
@@ -228,6 +260,7 @@ impl<const BUG: u8> Lanes<BUG> {
     {
         let about = About {
             rank,
+            group: self.any_group(kind),
             ..About::default()
         };
         self.launch_about(lane, kind, about, future)

@@ -116,6 +116,7 @@ fn play<const BUG: u8>(shape: &Shape, plan: &Plan, ledger: Arc<Ledger>) -> Resul
         switches: plan.switches,
         paused: shape.paused,
         turns: shape.turns,
+        groups: shape.groups,
         budget: shape.budget,
     };
     let (lanes, threads): (Arc<Lanes<BUG>>, Threads) = Lanes::start(config, ledger)?;

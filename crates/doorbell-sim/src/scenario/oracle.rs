@@ -100,7 +100,7 @@ pub(super) fn watch_over<const BUG: u8>(lanes: &Lanes<BUG>, stop: &SimCounter) {
         let now_ns = sim::time_ns();
         let idle = sim::unseen(|| idle_lanes(lanes));
         for (lane, (from_ns, idled)) in since.iter_mut().enumerate() {
-            let waiting = sim::unseen(|| lanes.front(lane).queue().len());
+            let waiting = sim::unseen(|| lanes.front(lane).queued_len());
             if waiting < 2 || *idled & idle == 0 {
                 (*from_ns, *idled) = (now_ns, if waiting < 2 { 0 } else { idle });
                 continue;

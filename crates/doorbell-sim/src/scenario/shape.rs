@@ -39,6 +39,8 @@ pub struct Shape {
     pub ends: bool,
     /// In which turns the lanes run their tasks: if by rank, tasks have several.
     pub turns: Turns,
+    /// Whether tasks are in groups, which the lanes share by weight.
+    pub groups: bool,
     /// For how long each lane runs of a period.
     pub budget: Option<RunBudget>,
     /// The machine. It has a CPU for every lane. Where it has none for all other threads and two
@@ -87,6 +89,7 @@ impl Shape {
             paused: false,
             ends: false,
             turns: Turns::ByArrival,
+            groups: false,
             budget: None,
             machine: MachineSpec {
                 sockets: 1,

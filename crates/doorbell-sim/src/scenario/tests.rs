@@ -99,6 +99,23 @@ fn urgent_lanes_without_their_policy_are_noticed() {
     assert!((0..100).any(|seed| notices(&seed)));
 }
 
+#[test]
+fn grouped() {
+    for shape in [
+        Shape::conserving(),
+        Shape::storm(),
+        Shape::leaps(),
+        Shape::paused(),
+        Shape::ends(),
+    ] {
+        let grouped = Shape {
+            groups: true,
+            ..shape
+        };
+        check(&grouped, 0..100);
+    }
+}
+
 /// A lane that announced its park, was rung, and then found a timer due, counted neither a park nor
 /// one avoided: the clock had jumped between the two looks.
 #[test]

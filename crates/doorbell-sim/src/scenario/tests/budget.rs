@@ -37,6 +37,7 @@ fn run(
             switches: Switches::default(),
             paused: false,
             turns: Turns::ByRank,
+            groups: false,
             budget: Some(budget),
         };
         let (lanes, threads) = Lanes::<0>::start(crew, Arc::default()).unwrap();

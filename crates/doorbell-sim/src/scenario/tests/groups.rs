@@ -46,6 +46,7 @@ fn parts(lanes: usize, all: Vec<Tasks>, check: impl FnOnce(&[u64]) -> bool + Sen
             switches: Switches::default(),
             paused: false,
             turns: Turns::ByArrival,
+            groups: false,
             budget: None,
         };
         let (lanes, threads) = Lanes::<0>::start(crew, Arc::default()).unwrap();
