@@ -274,6 +274,11 @@ const PROTOCOLS: [(&str, &str, &str); 8] = [
         include_str!("call/loom.rs"),
     ),
     (
+        "group",
+        include_str!("group/README.md"),
+        include_str!("group/loom.rs"),
+    ),
+    (
         "lane",
         include_str!("lane/README.md"),
         include_str!("lane/loom.rs"),

@@ -138,7 +138,7 @@ impl<const BUG: u8> Lanes<BUG> {
         let given = usize::from(group) <= GROUPS.len();
         // Some inherit.
         given.then(|| {
-            self.crew().groups().reserve(group);
+            self.front(0).crew().groups().reserve(group);
             group
         })
     }

@@ -23,6 +23,7 @@ fn start(cpu: usize) -> (Arc<Lanes<0>>, Threads) {
     let config = CrewConfig {
         lanes: CORES,
         classes: Classes::Each(Urgent::Fifo),
+        groups: false,
         idle: IdlePolicy::Park,
         switches: Switches::default(),
         paused: false,

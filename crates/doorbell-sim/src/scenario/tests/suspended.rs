@@ -113,6 +113,7 @@ fn play(setting: Setting, shape: &Shape, traffic: impl FnOnce(Arc<Lanes<0>>) -> 
     let config = CrewConfig {
         lanes: CORES,
         classes: Classes::Each(Urgent::Fifo),
+        groups: false,
         idle: setting.idle,
         switches: Switches::default(),
         paused: false,
