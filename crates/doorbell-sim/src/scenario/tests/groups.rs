@@ -75,7 +75,7 @@ fn run(lanes: &Arc<Lanes<0>>, all: &[Tasks]) -> Vec<u64> {
         let group = if tasks.weight > 0 { number } else { 0 };
         let (theirs, poll_ns) = (Arc::clone(lanes), tasks.poll_ns);
         let spawn = move |lane| {
-            theirs.crew().groups().reserve(group);
+            theirs.front(0).crew().groups().reserve(group);
             let about = About {
                 group: Some(group),
                 ..About::default()
