@@ -234,7 +234,7 @@ fn every_mutant_has_its_killer() {
 }
 
 /// README and models of every protocol.
-const PROTOCOLS: [(&str, &str, &str); 8] = [
+const PROTOCOLS: [(&str, &str, &str); 9] = [
     (
         "wheel",
         include_str!("wheel/README.md"),

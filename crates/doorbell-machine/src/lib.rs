@@ -36,8 +36,8 @@ pub mod sim;
 
 pub use bug::Bug;
 pub use machine::{
-    Cell, Counter, Line, Machine, ParkEnd, PtrWord, Seat, ThreadError, ThreadHandle, ThreadSpec,
-    Watched, Word,
+    Cell, Counter, Fenced, Line, Machine, ParkEnd, PtrWord, Seat, ThreadError, ThreadHandle,
+    ThreadSpec, Watched, Word,
 };
 pub use mark::{Mark, Marks};
 pub use policy::{Policy, PolicyError, SLICE_NS_MIN};

@@ -192,6 +192,16 @@ pub trait ThreadHandle: Debug + Send {
     fn is_finished(&self) -> bool;
 }
 
+/// Whether a heavy fence was made.
+#[must_use]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fenced {
+    /// It was.
+    Yes,
+    /// The OS had promised it, and now refuses: a filter of system calls was set since.
+    Refused,
+}
+
 /// The machine that protocol code runs on. All methods are static: a machine is a type.
 ///
 /// `current()`-like identity is a slot ([`Machine::lane_slot`]), so that a simulated machine
@@ -241,8 +251,9 @@ pub trait Machine: Debug + Sized + Send + Sync + 'static {
     fn fence_light();
     /// The fence of one who does a thing rarely, and pays for both: on the host a system call
     /// that interrupts every CPU on which a thread of this process runs (Linux's membarrier(2), the
-    /// idea of asymmetric fences). Partner: [`Machine::fence_light`].
-    fn fence_heavy();
+    /// idea of asymmetric fences). Partner: [`Machine::fence_light`]. On [`Fenced::Refused`] there was
+    /// none.
+    fn fence_heavy() -> Fenced;
     /// Readies the pair, so that the light one is light. Called before lanes run.
     fn prepare_fences() {}
 

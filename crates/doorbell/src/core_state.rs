@@ -128,6 +128,10 @@ impl Handle {
     /// # Errors
     /// What the OS said if a thread of theirs was not started.
     pub(crate) fn open_class(&self, class: Class) -> Result<(), std::io::ErrorKind> {
+        if class.kind() == ClassKind::Batch {
+            // They come first, and are told of cores that are off.
+            self.open_class(Class::any_of(ClassKind::Rt))?;
+        }
         let opened = self.inner().open(class.kind());
         match opened.map_err(|error| error.kind())? {
             Opened::Now => self.follow_opened(class.kind()),

@@ -6,11 +6,11 @@ use crate::class::ClassKind;
 use crate::class_lanes::ClassLanes;
 use crate::handle::Handle;
 use crate::room::Rooms;
-use crate::rt::{FAIR, Late, Plan, Rt, crew_of, paused_clock, watch_of_threads_ns};
+use crate::rt::{FAIR, Late, Plan, Rt, paused_clock, watch_of_threads_ns};
 use async_lock::Mutex;
 use doorbell_core::beside::{Beside, Side};
-use doorbell_core::crew::{FrontRef, Turns};
-use doorbell_core::lane::{IdlePolicy, LaneConfig, LaneShared};
+use doorbell_core::crew::{Crew, CrewSpec, FrontRef, Turns};
+use doorbell_core::lane::{IdlePolicy, LaneConfig, LaneShared, Watchers};
 use doorbell_core::switches::SwitchWord;
 use doorbell_core::wheel::Clock;
 use doorbell_machine::{Line, Machine, Seat, ThreadError, ThreadHandle, Topology, Word};
@@ -27,6 +27,44 @@ pub(crate) struct Owner<M: Machine> {
     waits_for_blocking: bool,
     /// `None` once the threads for closures that block were told to end.
     blocking: Option<Open>,
+}
+
+/// How far one core is from another: work is taken from the nearest first.
+fn distance(topology: &Topology, one: Option<usize>, other: Option<usize>) -> u32 {
+    let cpu = |os_id: Option<usize>| topology.cpu(os_id?);
+    let (Some(one), Some(other)) = (cpu(one), cpu(other)) else {
+        // A lane that is free to move is as far from one as from another.
+        return 0;
+    };
+    if one.node != other.node {
+        3
+    } else if one.llc != other.llc {
+        2
+    } else {
+        u32::from(one.smt != other.smt)
+    }
+}
+
+/// A crew of one lane per core, below the crews that have these lanes.
+fn crew_of<M: Machine>(
+    plan: &Plan,
+    topology: &Topology,
+    switches: &Arc<SwitchWord<M::Counter>>,
+    turns: Turns,
+    above: Vec<FrontRef<M>>,
+    beside: Side<M>,
+) -> Vec<FrontRef<M>> {
+    let watchers = (!plan.watch.is_nothing())
+        .then(|| Arc::new(Watchers::new(plan.watch.clone(), plan.cpus.len())));
+    let spec = CrewSpec {
+        turns,
+        watchers,
+        above,
+        beside: Some(beside),
+    };
+    Crew::described(plan.cpus.len(), switches, spec, |one, other| {
+        distance(topology, plan.cpus[one], plan.cpus[other])
+    })
 }
 
 /// A crew for each class; with a paused clock all classes run on the Fair lanes.

@@ -11,13 +11,12 @@ use crate::room::Rooms;
 use crate::{Class, ClassKind, CoreId, LanePolicy, Switches};
 use async_lock::{Mutex, Semaphore};
 use doorbell_core::bell::LaneState;
-use doorbell_core::beside::Side;
 use doorbell_core::call::{
     Drawn, ErasedCall, Gone, ManyTable, Pool as Parcels, RawMany, Room, Run, SPIN_NS, launch_many,
     wait_for,
 };
-use doorbell_core::crew::{Crew, CrewSpec, FrontRef, Turns};
-use doorbell_core::lane::{IdlePolicy, Lane, LaneShared, RunBudget, WatchPlan, Watchers};
+use doorbell_core::crew::{FrontRef, Turns};
+use doorbell_core::lane::{IdlePolicy, Lane, LaneShared, RunBudget, WatchPlan};
 use doorbell_core::offline::{PutBack, TakenOff};
 use doorbell_core::switches::SwitchWord;
 use doorbell_core::task::{
@@ -25,7 +24,7 @@ use doorbell_core::task::{
 };
 use doorbell_core::wait;
 use doorbell_core::wheel::{AtRest, Clock, Holds, RawTimer};
-use doorbell_machine::{Counter, Machine, ThreadError, ThreadSpec, Topology};
+use doorbell_machine::{Counter, Machine, ThreadError, ThreadSpec};
 use event_listener::{Event, EventListener, IntoNotification};
 use std::alloc::Layout;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -53,22 +52,6 @@ pub(crate) struct Plan {
     pub(crate) rt_budget: Option<RunBudget>,
 }
 
-/// How far one core is from another: work is taken from the nearest first.
-fn distance(topology: &Topology, one: Option<usize>, other: Option<usize>) -> u32 {
-    let cpu = |os_id: Option<usize>| topology.cpu(os_id?);
-    let (Some(one), Some(other)) = (cpu(one), cpu(other)) else {
-        // A lane that is free to move is as far from one as from another.
-        return 0;
-    };
-    if one.node != other.node {
-        3
-    } else if one.llc != other.llc {
-        2
-    } else {
-        u32::from(one.smt != other.smt)
-    }
-}
-
 /// How long a thread of the user's watches in `block_on`: lanes may be asked to for ever, such a
 /// thread only for a while.
 pub(crate) fn watch_of_threads_ns(idle: IdlePolicy) -> u64 {
@@ -78,28 +61,6 @@ pub(crate) fn watch_of_threads_ns(idle: IdlePolicy) -> u64 {
         IdlePolicy::Adaptive { watch_max_ns, .. } => watch_max_ns.min(SPIN_NS),
         IdlePolicy::Spin => SPIN_NS,
     }
-}
-
-/// A crew of one lane per core, below the crews that have these lanes.
-pub(crate) fn crew_of<M: Machine>(
-    plan: &Plan,
-    topology: &Topology,
-    switches: &Arc<SwitchWord<M::Counter>>,
-    turns: Turns,
-    above: Vec<FrontRef<M>>,
-    beside: Side<M>,
-) -> Vec<FrontRef<M>> {
-    let watchers = (!plan.watch.is_nothing())
-        .then(|| Arc::new(Watchers::new(plan.watch.clone(), plan.cpus.len())));
-    let spec = CrewSpec {
-        turns,
-        watchers,
-        above,
-        beside: Some(beside),
-    };
-    Crew::described(plan.cpus.len(), switches, spec, |one, other| {
-        distance(topology, plan.cpus[one], plan.cpus[other])
-    })
 }
 
 /// A clock that tells whoever waits for the runtime to rest, one at a time.
@@ -464,7 +425,11 @@ impl<M: Machine> Ambient for Rt<M> {
 
     fn arm_timer(&self, when_ns: u64, waker: &Waker) -> Result<RawTimer, Gone> {
         // The core matters only to a caller that is no lane.
-        RawTimer::arm(self.lanes_here()[0].front(), when_ns, waker)
+        let lanes = self.lanes_here();
+        // What is mailed to a lane inside a long poll waits for the end of that.
+        let awaits_mail = |lane: &&Arc<LaneShared<M>>| lane.state() != LaneState::Running;
+        let lane = lanes.iter().find(awaits_mail).unwrap_or(&lanes[0]);
+        RawTimer::arm(lane.front(), when_ns, waker)
     }
 
     fn blocking(&self) -> &dyn Blocking {

@@ -15,6 +15,18 @@ pub(crate) const STUCK_NS: u64 = 500_000;
 /// Until when a crew is on the alert.
 pub(crate) struct Alert<M: Machine> {
     until_ns: M::Line<M::U64>,
+    /// When a lane that has work of its own looked last after the others.
+    cared_ns: M::Line<M::U64>,
+}
+
+/// Who looks after lanes that may be stuck.
+#[must_use]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Cares {
+    /// The caller.
+    This,
+    /// Another lane has, just now.
+    Another,
 }
 
 impl<M: Machine> Alert<M> {
@@ -27,6 +39,24 @@ impl<M: Machine> Alert<M> {
         };
         Alert {
             until_ns: M::Line::new(|| M::U64::new(until_ns)),
+            cared_ns: M::Line::new(|| M::U64::new(0)),
+        }
+    }
+
+    /// A lane would look after the others; one is enough in that time.
+    pub(crate) fn begin_care(&self, now_ns: u64, every_ns: u64) -> Cares {
+        // ORDER: Relaxed, here and below; of several one wins, and nothing hangs on which.
+        let seen_ns = self.cared_ns.load(Ordering::Relaxed);
+        if now_ns.saturating_sub(seen_ns) < every_ns {
+            return Cares::Another;
+        }
+        let claim =
+            // ORDER: Relaxed, as above.
+            self.cared_ns
+                .compare_exchange(seen_ns, now_ns, Ordering::Relaxed, Ordering::Relaxed);
+        match claim {
+            Ok(_) => Cares::This,
+            Err(_) => Cares::Another,
         }
     }
 
@@ -62,13 +92,27 @@ impl<M: Machine> Alert<M> {
 
 #[cfg(test)]
 mod tests {
-    use super::{ALERT_NS, ALERT_STEP_NS, Alert};
+    use super::{ALERT_NS, ALERT_STEP_NS, Alert, Cares};
     use doorbell_machine::{Host, Line, Machine};
 
     fn alert(until_ns: u64) -> Alert<Host> {
         Alert {
             until_ns: Line::new(|| <Host as Machine>::U64::new(until_ns)),
+            cared_ns: Line::new(|| <Host as Machine>::U64::new(0)),
         }
+    }
+
+    #[test]
+    fn one_lane_at_a_time_looks_after_the_others() {
+        let it = alert(1);
+        assert_eq!(it.begin_care(100, 50), Cares::This);
+        assert_eq!(it.begin_care(149, 50), Cares::Another);
+        assert_eq!(it.begin_care(150, 50), Cares::This);
+        assert_eq!(
+            it.begin_care(0, 50),
+            Cares::Another,
+            "a clock that leapt back"
+        );
     }
 
     #[test]

@@ -11,7 +11,7 @@ mod loom;
 mod tests;
 mod work;
 
-pub(crate) use alert::{Alert, STUCK_NS};
+pub(crate) use alert::{Alert, Cares, STUCK_NS};
 pub use work::{Seen, WorkSet};
 
 use doorbell_machine::{Bug, Line, Machine, Mark, Ordering, Word};
@@ -57,6 +57,16 @@ pub enum Sentinel {
     Begun,
     /// Another lane is.
     Taken,
+}
+
+/// Whether a wish for a sentinel was taken back.
+#[must_use]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Declined {
+    /// It was: the caller looks whether there still is a reason for one.
+    Yes,
+    /// There was none.
+    Nobody,
 }
 
 /// Values of the sentinel's word.
@@ -265,6 +275,25 @@ impl<M: Machine> IdleSet<M> {
             Sentinel::Taken
         } else {
             Sentinel::Begun
+        }
+    }
+
+    /// A lane that was claimed, and has something else to do, is not to be waited for as the sentinel.
+    pub fn decline_sentinel(&self) -> Declined {
+        if !self.wants_sentinel() {
+            return Declined::Nobody;
+        }
+        // ORDER: AcqRel as in `begin_sentinel`; a read-modify-write, for the fence behind it. Relaxed
+        // on failure: somebody is the sentinel.
+        let declined = self.sentinel.compare_exchange(
+            sentinel::WANTED,
+            sentinel::NOBODY,
+            Ordering::AcqRel,
+            Ordering::Relaxed,
+        );
+        match declined {
+            Ok(_) => Declined::Yes,
+            Err(_) => Declined::Nobody,
         }
     }
 

@@ -172,6 +172,8 @@ impl<M: Machine> Lane<M> {
             return;
         }
         limit.account.borrow_mut().end(from_ns);
+        // No poll is under way: others may expire whatever is due.
+        front.beat();
         self.end_sentinel();
         self.end_search();
         self.leave_to_others();
@@ -191,9 +193,17 @@ impl<M: Machine> Lane<M> {
     /// who idles looks after a lane with work that stands still, as this one does now.
     fn leave_to_others(&self) {
         let front = self.shared.front();
+        let has_timers = front.next_global_ns() != u64::MAX;
+        if has_timers {
+            // Others are to expire them meanwhile.
+            front.crew().alert().raise(M::now_ns());
+            self.local.list_anew();
+            M::fence_recheck();
+        }
         if self.local.has_surplus() {
             front.crew().offer(front.lane());
-        } else if front.has_work() {
+        }
+        if has_timers || front.has_work() {
             front.crew().watch_over(front.lane());
         }
     }

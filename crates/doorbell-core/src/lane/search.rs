@@ -3,7 +3,7 @@
 use super::{
     LOOK_AROUND_NS, Lane, SENTINEL_MAX_NS, SENTINEL_MIN_NS, SENTINEL_STAYS_NS, WATCH_ALONE_NS,
 };
-use crate::idle::{Left, Search, Searching, Sentinel};
+use crate::idle::{Declined, Left, Search, Searching, Sentinel};
 use crate::mailbox::Front;
 use crate::queue::Greed;
 use doorbell_machine::{Counter, Machine, Mark};
@@ -182,7 +182,7 @@ impl<M: Machine> Lane<M> {
         let found = self.listed().any(|victim| {
             let stood_still = self.note_pulse(victim);
             let greed = if stood_still { Greed::One } else { Greed::Half };
-            self.rob(victim, greed) || self.expire_for(victim)
+            self.rob(victim, greed) || self.expire_for(victim, stood_still)
         });
         // What gets its first task before the next look may have been stuck since this one.
         if !found && self.is_sentinel.get() {
@@ -224,6 +224,13 @@ impl<M: Machine> Lane<M> {
         }
         let front = self.shared.front();
         let crew = front.crew();
+        // Claimed to be the sentinel, and has got something to do instead: somebody else is to be it.
+        if !self.local.is_empty() && crew.idle().decline_sentinel() == Declined::Yes {
+            M::fence_announce();
+            if self.wish_ns(M::now_ns()).is_some() {
+                crew.watch_over(front.lane());
+            }
+        }
         if crew.idle().end_search() == Searching::Others {
             return;
         }

@@ -2,7 +2,7 @@
 //! what waits behind the poll. See README.md in this folder.
 
 use super::{Lane, SENTINEL_MAX_NS, SENTINEL_MIN_NS};
-use crate::idle::STUCK_NS;
+use crate::idle::{Cares, STUCK_NS};
 use crate::mailbox::Front;
 use crate::queue::Greed;
 use crate::wheel;
@@ -88,7 +88,8 @@ impl<M: Machine> Lane<M> {
     /// The lane was idle and has something to run. If it has timers as well, somebody is to look
     /// after them, in case that takes long.
     pub(super) fn ask_for_care(&self) {
-        if !self.care.has_idled.replace(false) || !self.has_others() {
+        let has_idled = self.care.has_idled.replace(false);
+        if !has_idled || !self.has_others() || self.shared.clock.is_frozen() {
             return;
         }
         let front = self.shared.front();
@@ -120,16 +121,25 @@ impl<M: Machine> Lane<M> {
 
     /// Takes from a lane that is stuck, and expires its timers.
     pub(super) fn care_for_stuck(&self, now_ns: u64) {
+        if !self.has_others() {
+            self.care.left.set(u64::MAX);
+            return;
+        }
         if now_ns.saturating_sub(self.care.looked_ns.get()) < CARE_NS / 2 {
             self.care.left.set(self.care.every.get());
             return;
         }
         self.care.plan(now_ns);
+        // One lane at a time: all others' words are read.
+        let alert = self.shared.front().crew().alert();
+        if alert.begin_care(now_ns, CARE_NS / 2) == Cares::Another {
+            return;
+        }
         self.shared.tally.searches.add_owned(1);
         self.look_at_list();
         for other in self.listed() {
             let stood_still = self.note_pulse(other);
-            let _ = self.expire_for(other);
+            let _ = self.expire_for(other, stood_still);
             if stood_still && other.is_inside() && self.rob(other, Greed::Single) {
                 // The next look finds the others'.
                 return;
@@ -156,12 +166,14 @@ impl<M: Machine> Lane<M> {
     }
 
     /// Expires what is overdue at a lane that is inside a poll. Whether that brought tasks.
-    pub(super) fn expire_for(&self, other: &Front<M>) -> bool {
+    pub(super) fn expire_for(&self, other: &Front<M>, stood_still: bool) -> bool {
         if !self.has_timers(other) || !other.is_inside() {
             return false;
         }
         let now_ns = self.shared.clock.now_ns();
-        if now_ns.saturating_sub(other.next_global_ns()) < OVERDUE_NS {
+        // A lane that makes progress comes to its timers after a few polls.
+        let overdue_ns = if stood_still { OVERDUE_NS } else { STUCK_NS };
+        if now_ns.saturating_sub(other.next_global_ns()) < overdue_ns {
             return false;
         }
         let fired = wheel::visit(other, now_ns);

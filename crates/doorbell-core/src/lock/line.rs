@@ -49,8 +49,13 @@ impl<M: Machine> Line<M> {
 
     /// The holder has let go.
     pub(super) fn unboost(&mut self, holder: &Holder<M>) {
+        self.unboost_task(holder.task());
+    }
+
+    /// The holder is awaited by nobody any more.
+    pub(super) fn unboost_task(&mut self, holder: Option<TaskRef<M>>) {
         let boosted = std::mem::take(&mut self.boosted);
-        if let Some(task) = holder.task().filter(|_| boosted != Above::default()) {
+        if let Some(task) = holder.filter(|_| boosted != Above::default()) {
             task.unboost_by_lock();
         }
     }

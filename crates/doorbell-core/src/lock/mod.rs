@@ -177,7 +177,12 @@ impl<M: Machine> RawLock<M> {
                 }
                 let granted = self.grant_next(line);
                 line.boost(self.word.holder());
-                (granted, line.is_empty())
+                let is_empty = line.is_empty();
+                if is_empty {
+                    // Who waited has given up: nobody would look again when it is unlocked.
+                    line.unboost_task(self.word.holder());
+                }
+                (granted, is_empty)
             });
             // Outside of the cell: a waker may drop what waits for this lock.
             let (granted, is_empty) = leave;

@@ -68,14 +68,21 @@ unsafe fn find<M: Machine>(node: NonNull<Node<M>>) -> Found<M> {
     Found::Second(unsafe { second.as_ref() }.task)
 }
 
+/// What a task that is lent is sorted by among those of the upper crew: as the highest there is. How
+/// urgent the one that awaits it is, is not known here; below it, a lesser one that never rests would
+/// keep both waiting for ever.
+const LENT_RANK: u8 = 100;
+
 /// The rank of the task that a node is of.
 ///
 /// # Safety
 /// As for [`find`].
 pub(super) unsafe fn rank_of<M: Machine>(node: NonNull<Node<M>>) -> u8 {
     // SAFETY: passed on.
-    let (Found::Own(task) | Found::Second(task)) = unsafe { find(node) };
-    task.header().rank
+    match unsafe { find(node) } {
+        Found::Own(task) => task.header().rank,
+        Found::Second(_) => LENT_RANK,
+    }
 }
 
 /// The group of the task that a node is of; the default one of a task of another crew, which knows

@@ -209,7 +209,7 @@ impl<M: Machine> TaskRef<M> {
     /// # Safety
     /// `node` is one of a task that is alive.
     pub(crate) unsafe fn rank_of(node: NonNull<Node<M>>) -> u8 {
-        // SAFETY: passed on. One that is lent from below has its own rank, lower than any here.
+        // SAFETY: passed on.
         unsafe { super::boost::rank_of(node) }
     }
 
@@ -318,6 +318,8 @@ impl<M: Machine> TaskRef<M> {
 
     /// Cancelled, and RUNNING is this lane's.
     fn end_running(self, local: &Local<M>) {
+        // What its drop spawns is a child of its own.
+        local.set_rank(self.header().rank);
         self.drop_future();
         self.complete();
         self.dispose(local);

@@ -8,7 +8,7 @@ use crate::crew::{Crew, FrontRef, Stock};
 use crate::group::{self, LaneGroups};
 use crate::mailbox::{Front, Posted};
 use crate::node::{Node, Ready};
-use crate::queue::{Chain, Greed, Loot, Share, is_shareable};
+use crate::queue::{Chain, Share, is_shareable};
 use crate::wheel::{Base, Clock, Wheel};
 use doorbell_machine::Machine;
 use std::cell::Cell;
@@ -342,40 +342,6 @@ impl<M: Machine> Local<M> {
     #[inline]
     pub fn spend_budget(&self) {
         self.budget.set(self.budget.get().saturating_sub(1));
-    }
-
-    /// Takes tasks from another lane of the crew, also from its inbox if `inbox`, to be run next.
-    /// Returns how many. Only while this lane has nothing to run, or with [`Greed::Single`].
-    pub fn steal(&self, victim: &Front<M>, greed: Greed, inbox: bool) -> Option<u64> {
-        if self.ready.order().is_some() {
-            return self.steal_by_rank(victim, greed, inbox);
-        }
-        if self.stolen.get().is_some() {
-            return None;
-        }
-        if self.front.crew().groups().table().is_some() {
-            return self.steal_by_share(victim, greed, inbox);
-        }
-        let own = self.front.queue();
-        // SAFETY: this lane owns its own queue and not the victim's.
-        let loot = unsafe { victim.queue().steal_into(own, greed) };
-        let loot = loot.or_else(|| {
-            let (chain, len) = if inbox {
-                victim.take_inbox()?
-            } else {
-                return None;
-            };
-            // SAFETY: this lane owns its queue, and the chain is of tasks that may run anywhere.
-            let loot = unsafe { own.take_over(chain) }?;
-            Some(Loot { count: len, ..loot })
-        });
-        loot.map(|Loot { first, count }| {
-            self.stolen.set(Some(first));
-            if !own.is_empty() {
-                self.list();
-            }
-            count
-        })
     }
 
     /// Sends a complete task to the lane whose list it is in. Mostly nobody is told: the memory

@@ -39,6 +39,7 @@ mod owed;
 mod state;
 mod state_boost;
 mod state_join;
+mod steal;
 mod submit;
 #[cfg(test)]
 mod tests;

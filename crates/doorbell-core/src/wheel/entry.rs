@@ -64,8 +64,9 @@ pub(super) enum Cancel {
 #[must_use]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum TakenIn {
-    /// It hangs in the wheel.
-    Hangs,
+    /// It hangs in the wheel, of that base and for that time. A visitor may have fired it by now, so
+    /// nobody but its handle may look at it.
+    Hangs { base: Base, when_ns: u64 },
     /// Its handle is gone, and it hangs nowhere.
     Cancelled,
 }
@@ -260,10 +261,9 @@ unsafe fn deliver<M: Machine>(node: NonNull<Node<M>>, _ready: &Ready<M>) {
     Local::<M>::with_current(|local| {
         let local = local.expect("nodes are delivered on their lane");
         // SAFETY: posted by its handle; alive until the lane or the handle frees it.
-        let it = unsafe { entry.as_ref() };
-        // SAFETY: this is its lane.
-        match unsafe { local.wheel().take_in(entry) } {
-            Some(TakenIn::Hangs) => local.note_timer(it.mailed_ns.get(), it.base.get()),
+        let taken = unsafe { local.wheel().take_in(entry) };
+        match taken {
+            Some(TakenIn::Hangs { base, when_ns }) => local.note_timer(when_ns, base),
             // SAFETY: its handle is gone, and it hangs nowhere.
             Some(TakenIn::Cancelled) => unsafe { local.wheel().recycle(entry) },
             // A visitor has the wheel for a moment: once more.

@@ -12,7 +12,7 @@
 //! both sides one of them sees the other, and whoever does steps back.
 
 use super::Wheel;
-use doorbell_machine::{Bug, Machine, Ordering, PtrWord, Word};
+use doorbell_machine::{Bug, Fenced, Machine, Ordering, PtrWord, Word};
 
 const ABSENT: u32 = 0;
 const OWNED: u32 = 1;
@@ -141,13 +141,20 @@ impl<M: Machine> Lend<M> {
 
     /// Another lane visits the wheel: `f` runs unless its lane is inside, or somebody else is.
     pub(super) fn visit<R>(&self, f: impl FnOnce(&Wheel<M>) -> R) -> Option<R> {
+        // ORDER: Relaxed; only to spare the fence where the lane is inside anyway.
+        if self.inside.load(Ordering::Relaxed) != 0 {
+            return None;
+        }
         // ORDER: Acquire pairs with the Release of `begin` and of the last visitor. A
         // read-modify-write, so of two visitors one is refused. Relaxed on failure: nothing is done.
         self.word
             .compare_exchange(OWNED, LENT, Ordering::AcqRel, Ordering::Relaxed)
             .ok()?;
         let visit = Visit(self);
-        M::fence_heavy();
+        // Without it the lane may be inside unseen.
+        if M::fence_heavy() == Fenced::Refused {
+            return None;
+        }
         // ORDER: Acquire pairs with the Release of the lane that leaves.
         if self.inside.load(Ordering::Acquire) != 0 {
             return None;

@@ -90,6 +90,12 @@ impl Released {
 /// How many timers one visit fires at most.
 const VISIT_MAX: usize = 16;
 
+/// How many it looks at for that: those of the poll under way are left.
+const VISIT_LOOKS: usize = 64;
+
+/// When to come again for what was left: it can be taken once that poll is over.
+const VISIT_AGAIN_NS: u64 = 800_000;
+
 impl<M: Machine> std::fmt::Debug for Wheel<M> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Wheel")
@@ -201,9 +207,10 @@ impl<M: Machine> Wheel<M> {
             if it.accept() {
                 it.polls
                     .set(Entry::<M>::tag(self.front.pulse()).wrapping_sub(1));
+                let (base, when_ns) = (it.base.get(), it.mailed_ns.get());
                 // SAFETY: accepted, so it is this lane's and hangs in no list.
-                unsafe { inner.hang(entry, it.mailed_ns.get()) };
-                return TakenIn::Hangs;
+                unsafe { inner.hang(entry, when_ns) };
+                return TakenIn::Hangs { base, when_ns };
             }
             if it.is_linked() {
                 // SAFETY: it hangs in this lane's wheel.

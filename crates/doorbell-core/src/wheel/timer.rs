@@ -1,5 +1,6 @@
 //! The handle of an armed timer: who has it decides when it is polled, re-armed and dropped.
 
+use super::Base;
 use super::entry::{self, Cancel, Entry};
 use crate::call::Gone;
 use crate::crew::FrontRef;
@@ -94,10 +95,10 @@ impl RawTimer {
                 match Self::arm_here(local, when_ns, waker) {
                     Some(entry) => Ok(entry),
                     // A visitor has the wheel.
-                    None => Self::arm_by_mail(local.front(), when_ns, waker),
+                    None => Self::arm_by_mail(local.front(), when_ns, waker, local.base()),
                 }
             }
-            _ => Self::arm_by_mail(front, when_ns, waker),
+            _ => Self::arm_by_mail(front, when_ns, waker, Base::Global),
         })?;
         Ok(RawTimer {
             entry: entry.cast(),
@@ -139,12 +140,14 @@ impl RawTimer {
         front: &FrontRef<M>,
         when_ns: u64,
         waker: &Waker,
+        base: Base,
     ) -> Result<NonNull<Entry<M>>, Gone> {
         M::mark(Mark::WheelMail);
         let (waker, same) = (waker.clone(), waker.clone());
         let entry = Entry::allocate(front);
         // SAFETY: just allocated.
         let it = unsafe { entry.as_ref() };
+        it.base.set(base);
         it.mailed_ns.set(when_ns);
         it.handle_waker.set(Some(same));
         // SAFETY: as above.
@@ -230,22 +233,30 @@ fn tag_now<M: Machine>(local: &Local<M>) -> u16 {
 /// On the entry's lane: sees to it that the waker is that of `cx`. `None` if it is not armed, or a
 /// visitor has the wheel.
 fn poll_here<M: Machine>(local: &Local<M>, it: &Entry<M>, cx: &Context<'_>) -> Option<()> {
-    let old = local.wheel().with(|_| {
-        if it.state() != entry::ARMED {
-            return None;
-        }
-        // SAFETY: armed, and this is its lane, inside its wheel: the waker is ours.
-        let waker = it.waker.with(|cell| unsafe { (*cell).as_ref() });
-        if waker.is_some_and(|waker| waker.will_wake(cx.waker())) {
-            return Some(None);
-        }
-        // SAFETY: as in `arm_here`.
-        let waker = unsafe { local.owed().give(cx.waker()) };
-        it.polls.set(tag_now(local));
-        // SAFETY: as above.
-        Some(it.waker.with_mut(|cell| unsafe { (*cell).replace(waker) }))
+    let same = local.wheel().with(|_| {
+        (it.state() == entry::ARMED).then(|| {
+            // SAFETY: armed, and this is its lane, inside its wheel: the waker is ours.
+            let waker = it.waker.with(|cell| unsafe { (*cell).as_ref() });
+            waker.is_some_and(|waker| waker.will_wake(cx.waker()))
+        })
     });
-    // Outside: what is dropped may come back.
+    if same?? {
+        return Some(());
+    }
+    // Outside of the wheel, here and below: what is cloned or dropped may come back.
+    // SAFETY: as in `arm_here`.
+    let mut waker = Some(unsafe { local.owed().give(cx.waker()) });
+    let old = local.wheel().with(|_| {
+        (it.state() == entry::ARMED).then(|| {
+            it.polls.set(tag_now(local));
+            // SAFETY: as above.
+            it.waker
+                .with_mut(|cell| unsafe { std::mem::replace(&mut *cell, waker.take()) })
+        })
+    });
+    if let Some(unused) = waker {
+        local.owed().take_back(unused);
+    }
     if let Some(old) = old?? {
         // What was sent by mail is not what will be woken any more.
         drop_quietly(it.handle_waker.take());

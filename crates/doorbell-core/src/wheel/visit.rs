@@ -2,10 +2,13 @@
 
 use super::entry::Entry;
 use super::levels::Levels;
-use super::{Base, Inner, Released, VISIT_MAX, Wheel};
+use super::{Base, Inner, Released, VISIT_AGAIN_NS, VISIT_LOOKS, VISIT_MAX, Wheel};
 use crate::mailbox::Front;
 use doorbell_machine::{Machine, Mark};
 use std::ptr::NonNull;
+
+/// How often a visit is repeated at once where there is more to fire.
+const VISIT_ROUNDS: usize = 16;
 
 /// What a visit took out.
 type Taken = [Option<Released>; VISIT_MAX];
@@ -17,6 +20,22 @@ type Taken = [Option<Released>; VISIT_MAX];
 /// the very task that it polls, which nobody else can run, and their wakers are
 /// [owed](crate::task) to that task's word until the poll ends.
 pub(crate) fn visit<M: Machine>(front: &Front<M>, now_ns: u64) -> u64 {
+    let mut fired = 0;
+    for _ in 0..VISIT_ROUNDS {
+        let round = visit_once(front, now_ns);
+        fired += round;
+        if round < VISIT_MAX as u64 {
+            break;
+        }
+    }
+    if fired > 0 {
+        M::mark(Mark::WheelVisit);
+    }
+    fired
+}
+
+/// Nobody else is kept out for longer than this takes.
+fn visit_once<M: Machine>(front: &Front<M>, now_ns: u64) -> u64 {
     let visited = front.lend().visit(|wheel| {
         let polls = Entry::<M>::tag(front.pulse_seen());
         // SAFETY: the lane is its visitor's, as this is called.
@@ -26,32 +45,35 @@ pub(crate) fn visit<M: Machine>(front: &Front<M>, now_ns: u64) -> u64 {
         taken
     });
     let taken = visited.into_iter().flatten().flatten();
-    let fired = taken.map(Released::end).sum();
-    if fired > 0 {
-        M::mark(Mark::WheelVisit);
-    }
-    fired
+    taken.map(Released::end).sum()
 }
 
 impl<M: Machine> Inner<M> {
     /// Takes what is due out of the global base, and says when the next look is due.
     fn take(&mut self, now_ns: u64, polls: u16) -> (Taken, u64) {
         let mut taken = [const { None }; VISIT_MAX];
-        let mut left = [None; VISIT_MAX];
+        let mut left = [None; VISIT_LOOKS];
+        let mut fired = 0;
         let base: &mut Levels<M> = &mut self.bases[Base::Global as usize];
         base.advance(now_ns);
-        for (taken, left) in taken.iter_mut().zip(&mut left) {
+        for left in &mut left {
             let Some(entry) = base.pop_due() else { break };
             // SAFETY: it hung in the wheel until now, so it is alive.
             if unsafe { entry.as_ref() }.polls.get() == polls {
                 *left = Some(entry);
-            } else {
-                // SAFETY: as in `Wheel::expire`; the visitor stands in for the lane.
-                *taken = Some(unsafe { Wheel::release(entry, Entry::fire) });
+                continue;
+            }
+            // SAFETY: as in `Wheel::expire`; the visitor stands in for the lane.
+            taken[fired] = Some(unsafe { Wheel::release(entry, Entry::fire) });
+            fired += 1;
+            if fired == VISIT_MAX {
+                break;
             }
         }
-        // Without those that are left: who asks by this is not to come for them again.
-        let next_ns = base.next_ns().unwrap_or(u64::MAX);
+        let mut next_ns = base.next_ns().unwrap_or(u64::MAX);
+        if left[0].is_some() {
+            next_ns = next_ns.min(now_ns.saturating_add(VISIT_AGAIN_NS));
+        }
         for entry in left.into_iter().flatten() {
             // SAFETY: taken out above, so it hangs nowhere; it is still alive.
             unsafe { base.insert(NonNull::as_ptr(entry), now_ns) };

@@ -1,6 +1,6 @@
 //! The fences: those behind a read-modify-write, and the pair of which only one side pays.
 
-use crate::Ordering;
+use crate::{Fenced, Ordering};
 use rustix::thread::{MembarrierCommand, membarrier};
 use std::sync::atomic::AtomicU8;
 #[cfg(doorbell_tsan)]
@@ -66,16 +66,20 @@ fn light_unaided() {
 }
 
 /// The side that pays for both: every thread of the process passes a barrier before this returns.
-pub(super) fn heavy() {
+pub(super) fn heavy() -> Fenced {
     prepare();
     #[cfg(doorbell_tsan)]
     meet();
     // ORDER: SeqCst fence; partner the one of `light_unaided` (store buffering).
     std::sync::atomic::fence(Ordering::SeqCst);
     // ORDER: Relaxed as in `light`; this thread has asked above.
-    if MEMBARRIER.load(Ordering::Relaxed) == READY {
-        // It cannot fail: this process is registered (membarrier(2)).
-        let _ = membarrier(MembarrierCommand::PrivateExpedited);
+    if MEMBARRIER.load(Ordering::Relaxed) != READY {
+        return Fenced::Yes;
+    }
+    // This process is registered (membarrier(2)); a filter of system calls may refuse it even so.
+    match membarrier(MembarrierCommand::PrivateExpedited) {
+        Ok(()) => Fenced::Yes,
+        Err(_) => Fenced::Refused,
     }
 }
 
@@ -94,13 +98,14 @@ pub(super) fn prepare() {
             Err(_) => MISSING,
         }
     };
+    // Only once: who has seen READY relies on it.
     // ORDER: Relaxed; a light side that still sees UNKNOWN makes a real fence, which is enough.
-    MEMBARRIER.store(known, Ordering::Relaxed);
+    let _ = MEMBARRIER.compare_exchange(UNKNOWN, known, Ordering::Relaxed, Ordering::Relaxed);
 }
 
 #[cfg(all(test, not(miri), not(doorbell_tsan)))]
 mod tests {
-    use super::{MEMBARRIER, UNKNOWN, heavy, light, prepare};
+    use super::{Fenced, MEMBARRIER, UNKNOWN, heavy, light, prepare};
     use crate::Ordering;
     use std::sync::Barrier;
     use std::sync::atomic::AtomicU32;
@@ -128,7 +133,7 @@ mod tests {
         };
         std::thread::scope(|scope| {
             scope.spawn(|| side(0, light));
-            side(1, heavy);
+            side(1, || assert_eq!(heavy(), Fenced::Yes));
         });
     }
 }

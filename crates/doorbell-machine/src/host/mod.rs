@@ -16,7 +16,7 @@ pub use clock::{LAG_NS_MAX, StdInstant, ns_of, reads_tsc, std_instant};
 pub use seat::FutexSeat;
 pub use thread::HostThread;
 
-use crate::{Machine, Policy, PolicyError, ThreadError, ThreadSpec, Topology, Watched};
+use crate::{Fenced, Machine, Policy, PolicyError, ThreadError, ThreadSpec, Topology, Watched};
 use std::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64};
 
 /// This computer, running Linux.
@@ -53,8 +53,8 @@ impl Machine for Host {
         fences::light();
     }
 
-    fn fence_heavy() {
-        fences::heavy();
+    fn fence_heavy() -> Fenced {
+        fences::heavy()
     }
 
     fn prepare_fences() {

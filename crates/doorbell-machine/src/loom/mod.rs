@@ -6,8 +6,8 @@
 //! futex compares the current value, and so does the seat here.
 
 use crate::{
-    Bug, Cell, Counter, Line, Machine, Ordering, ParkEnd, Policy, PolicyError, PtrWord, Seat,
-    ThreadError, ThreadHandle, ThreadSpec, Topology, Watched, Word,
+    Bug, Cell, Counter, Fenced, Line, Machine, Ordering, ParkEnd, Policy, PolicyError, PtrWord,
+    Seat, ThreadError, ThreadHandle, ThreadSpec, Topology, Watched, Word,
 };
 use ::loom::cell::UnsafeCell;
 use ::loom::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, fence};
@@ -256,9 +256,10 @@ impl<const BUG: u8> Machine for Loom<BUG> {
         // ORDER: SeqCst fence; partner fence_heavy (store buffering).
         fence(Ordering::SeqCst);
     }
-    fn fence_heavy() {
+    fn fence_heavy() -> Fenced {
         // ORDER: SeqCst fence; partner fence_light (store buffering).
         fence(Ordering::SeqCst);
+        Fenced::Yes
     }
     fn now_ns() -> u64 {
         0

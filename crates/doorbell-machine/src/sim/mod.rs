@@ -51,7 +51,9 @@ pub use spec::{CPUS_MAX, Costs, MachineSpec, Range, SpecError};
 pub use wait::SimSeat;
 pub use words::{SimPtr, SimU32, SimU64};
 
-use crate::{Bug, Machine, Mark, PolicyError, ThreadError, ThreadSpec, Topology, Watched, slots};
+use crate::{
+    Bug, Fenced, Machine, Mark, PolicyError, ThreadError, ThreadSpec, Topology, Watched, slots,
+};
 use thread::{Doing, Wait};
 use world::{Waits, look, step, wait as give_up_cpu};
 
@@ -203,12 +205,13 @@ impl<const BUG: u8> Machine for Sim<BUG> {
         // For the compiler only; it is no step.
     }
 
-    fn fence_heavy() {
+    fn fence_heavy() -> Fenced {
         let _ = step(|world| {
             world.drain_all();
             let cost = world.config.machine.costs.syscall_ns;
             world.event(EventKind::Fence, 0, cost);
         });
+        Fenced::Yes
     }
 
     fn now_ns() -> u64 {

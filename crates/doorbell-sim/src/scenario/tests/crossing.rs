@@ -218,14 +218,14 @@ impl Traffic {
         for at in 0..CORES {
             self.post(fair(at), || sim::work(100));
             let task = self.launch(fair(at), Kind::Pinned, yield_now());
-            match self.asked(task).await {
+            match Self::asked(task) {
                 None => {}
                 Some(task) if round.is_multiple_of(3) => task.cancel(),
                 Some(task) if round % 3 == 1 => gifts.push(Box::new(task)),
                 Some(task) => drop(task),
             }
             drop(self.launch(fair(at), Kind::Task, yield_now()));
-            gifts.extend(self.armed(fair(at)).await);
+            gifts.extend(self.armed(fair(at)));
         }
         // What came of Fair lanes is dropped on another urgent lane, and one of theirs here.
         self.post(rt(1 - core), move || drop(gifts));
@@ -249,7 +249,7 @@ impl Traffic {
                 yield_now().await;
             });
             begins();
-            match self.asked(task).await {
+            match Self::asked(task) {
                 None => {}
                 Some(task) if round.is_multiple_of(4) => task.cancel(),
                 Some(task) if round % 4 == 1 => self.post(rt(at), move || drop(task)),
@@ -263,7 +263,7 @@ impl Traffic {
             drop(self.launch(rt(at), Kind::Call, async {}).await);
             // Of the urgent lane and of this one, each dropped by the one or the other.
             for lane in [rt(at), fair(core)] {
-                let armed = self.armed(lane).await;
+                let armed = self.armed(lane);
                 if round.is_multiple_of(2) {
                     self.post(rt(at), move || drop(armed));
                 }
@@ -280,23 +280,20 @@ impl Traffic {
         wakes(core, || drop(said));
     }
 
-    /// A task that has this one's waker, unless it is complete.
-    async fn asked(&self, task: Join<()>) -> Option<Join<()>> {
-        let mut task = Some(task);
-        poll_fn(move |cx| {
-            let asked = task.as_mut().map(|task| Pin::new(task).poll(cx));
-            if asked.is_some_and(|asked| asked.is_ready()) {
-                task = None;
-            }
-            Poll::Ready(task.take())
-        })
-        .await
+    /// A task that has a waker, unless it is complete. Not this one's: a Fair lane that is suspended
+    /// in the midst of that wake would hold it back, and that is measured apart ([`EITHER`]).
+    fn asked(mut task: Join<()>) -> Option<Join<()>> {
+        let mut nobody = Context::from_waker(Waker::noop());
+        let asked = Pin::new(&mut task).poll(&mut nobody);
+        asked.is_pending().then_some(task)
     }
 
     /// A timer of a lane that is armed.
-    async fn armed(&self, lane: usize) -> Option<Box<dyn Send>> {
+    fn armed(&self, lane: usize) -> Option<Box<dyn Send>> {
         let mut sleep = Box::new(Sleep::new(&self.lanes, lane, SLEEP_NS));
-        let is_ready = poll_fn(|cx| Poll::Ready(Pin::new(&mut *sleep).poll(cx).is_ready())).await;
+        // With nobody's waker, as in `asked`.
+        let mut nobody = Context::from_waker(Waker::noop());
+        let is_ready = Pin::new(&mut *sleep).poll(&mut nobody).is_ready();
         (!is_ready).then_some(sleep as Box<dyn Send>)
     }
 

@@ -1,0 +1,42 @@
+//! What a lane takes from another.
+
+use super::local::Local;
+use crate::mailbox::Front;
+use crate::queue::{Greed, Loot};
+use doorbell_machine::Machine;
+
+impl<M: Machine> Local<M> {
+    /// Takes tasks from another lane of the crew, also from its inbox if `inbox`, to be run next.
+    /// Returns how many. Only while this lane has nothing to run, or with [`Greed::Single`].
+    pub fn steal(&self, victim: &Front<M>, greed: Greed, inbox: bool) -> Option<u64> {
+        if self.ready().order().is_some() {
+            return self.steal_by_rank(victim, greed, inbox);
+        }
+        if self.stolen.get().is_some() {
+            return None;
+        }
+        if self.front.crew().groups().table().is_some() {
+            return self.steal_by_share(victim, greed, inbox);
+        }
+        let own = self.front.queue();
+        // SAFETY: this lane owns its own queue and not the victim's.
+        let loot = unsafe { victim.queue().steal_into(own, greed) };
+        let loot = loot.or_else(|| {
+            let (chain, len) = if inbox {
+                victim.take_inbox()?
+            } else {
+                return None;
+            };
+            // SAFETY: this lane owns its queue, and the chain is of tasks that may run anywhere.
+            let loot = unsafe { own.take_over(chain) }?;
+            Some(Loot { count: len, ..loot })
+        });
+        loot.map(|Loot { first, count }| {
+            self.stolen.set(Some(first));
+            if !own.is_empty() {
+                self.list();
+            }
+            count
+        })
+    }
+}
