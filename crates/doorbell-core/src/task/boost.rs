@@ -128,7 +128,7 @@ impl<M: Machine> TaskRef<M> {
     /// The layout of the task up to its extras.
     pub(super) fn layout(self) -> Layout {
         let (layout, _) = layout_of::<M>(self.header().vtable.layout);
-        if self.header().has_second {
+        if self.header().has_second() {
             Second::<M>::behind(layout).0
         } else {
             layout
@@ -160,7 +160,7 @@ impl<M: Machine> TaskRef<M> {
     /// # Safety
     /// Nobody else has the task any more.
     pub(super) unsafe fn drop_second(self) {
-        if self.header().has_second {
+        if self.header().has_second() {
             // SAFETY: written in `launch`; the caller's promise.
             unsafe { self.second().drop_in_place() };
         }
@@ -169,7 +169,7 @@ impl<M: Machine> TaskRef<M> {
     /// How far the caller's lane is above the task's crew.
     #[inline]
     pub(super) fn above_here(self) -> Above {
-        if !self.header().has_second {
+        if !self.header().has_second() {
             return Above::default();
         }
         Local::<M>::with_current(|local| {
@@ -189,7 +189,7 @@ impl<M: Machine> TaskRef<M> {
         let mut above = self.last().crew().above().iter();
         let from = above.position(|front| std::ptr::eq(front.crew(), crew));
         let from = from.map_or(Above::default(), Above::nth);
-        if !self.header().has_second || from <= before {
+        if !self.header().has_second() || from <= before {
             return before;
         }
         let first = before == Above::default();
@@ -210,7 +210,7 @@ impl<M: Machine> TaskRef<M> {
     pub(crate) fn under_poll() -> Option<Self> {
         Local::<M>::with_current(|local| {
             let task = local?.owed().task()?;
-            task.header().has_second.then(|| {
+            task.header().has_second().then(|| {
                 task.header().state.retain();
                 task
             })
@@ -290,7 +290,7 @@ impl<M: Machine> TaskRef<M> {
 
     fn poll_lent(self, local: &Local<M>) {
         let polled = local.lent_to(self.header().rank, || {
-            if self.header().has_extras {
+            if self.header().has_extras() {
                 self.poll_watched(local)
             } else {
                 self.poll(local)

@@ -12,6 +12,7 @@
 //!   says may lend it.
 //! * extras, behind that: nobody changes them, but whoever queues the task its time.
 
+use super::behind::Behind;
 use super::body::BodyVtable;
 use super::boost::Second;
 use super::extras::{Extras, Name};
@@ -56,10 +57,7 @@ pub(super) struct Header<M: Machine> {
     pub(super) rank: u8,
     /// The number of its group.
     pub(super) group: u8,
-    /// Whether there are extras behind the body.
-    pub(super) has_extras: bool,
-    /// Whether there is a second node behind the body: some crew is above its own.
-    pub(super) has_second: bool,
+    pub(super) behind: Behind,
     /// Shows a checker who uses the body, which itself is of no machine.
     body_use: M::Cell<()>,
     pub(super) join_waker: M::Cell<Option<Waker>>,
@@ -167,8 +165,7 @@ pub unsafe fn launch_described<M: Machine>(
             kind,
             rank,
             group,
-            has_extras: extras.is_some(),
-            has_second,
+            behind: Behind::of(extras.is_some(), has_second),
             body_use: M::Cell::new(()),
             join_waker: M::Cell::new(None),
             links: M::Cell::new(Links {
@@ -273,7 +270,7 @@ impl<M: Machine> TaskRef<M> {
         };
         local.set_base(base);
         local.set_rank(self.header().rank);
-        let polled = if self.header().has_extras {
+        let polled = if self.header().has_extras() {
             self.poll_watched(local)
         } else {
             self.poll(local)
@@ -351,7 +348,7 @@ impl<M: Machine> TaskRef<M> {
 
     /// The output is stored: tell the joiner. The caller still has the reference that it runs by.
     pub(super) fn complete(self) {
-        if self.header().has_extras {
+        if self.header().has_extras() {
             self.note_finish();
         }
         match self.header().state.complete() {
@@ -405,7 +402,7 @@ impl<M: Machine> TaskRef<M> {
     #[cold]
     unsafe fn free(self) {
         let layout = self.layout();
-        let layout = if self.header().has_extras {
+        let layout = if self.header().has_extras() {
             Extras::<M>::behind(layout).0
         } else {
             layout

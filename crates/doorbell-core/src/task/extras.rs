@@ -144,7 +144,7 @@ impl<M: Machine> Extras<M> {
 
 impl<M: Machine> TaskRef<M> {
     fn extras_place(self) -> Option<NonNull<Extras<M>>> {
-        if !self.header().has_extras {
+        if !self.header().has_extras() {
             return None;
         }
         let (_, offset) = Extras::<M>::behind(self.layout());

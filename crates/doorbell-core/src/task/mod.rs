@@ -19,6 +19,7 @@
 //! | `owed.rs` | references of the task under poll, counted when its poll ends |
 
 mod away;
+mod behind;
 mod body;
 mod boost;
 mod by_rank;

@@ -59,7 +59,7 @@ impl<M: Machine> TaskRef<M> {
     /// The task is about to be queued. The caller is the one that queues it.
     #[inline]
     pub(super) fn note_wake(self) {
-        if self.header().has_extras
+        if self.header().has_extras()
             && let Some(extras) = self.extras()
         {
             extras.note_wake();
