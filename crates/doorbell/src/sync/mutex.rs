@@ -1,4 +1,4 @@
-//! [`Mutex`]: a lock whose holder is as urgent as who waits for it.
+//! [`Mutex`]: a lock whose holder is run by the class of who waits for it.
 
 use crate::{Class, ambient};
 use doorbell_core::lock::{RawLock, TryLock, Wait};
