@@ -59,7 +59,7 @@
 //!
 //! * **A [`JoinHandle`]** (also in a [`JoinSet`] or a [`scope()`]). While a task of a higher class
 //!   awaits it, the lanes of that class run the task too, before their own. What it awaits directly in its
-//!   turn follows, if the poll that awaits it is on one of those lanes. It keeps its own class, and so do
+//!   turn follows. It keeps its own class, and so do
 //!   its children. A long computation in it is then one on those lanes: if only its result is wanted,
 //!   whenever it comes, have it sent by a channel.
 //! * **[`sync::Mutex`]**. The same for the task that holds it, and who waits is served by class.
@@ -74,7 +74,6 @@
 //! | `tokio::sync::Mutex`, `async_lock::Mutex` | [`sync::Mutex`], where classes share a lock |
 //! | `std::sync::Mutex`: its holder may be a thread that the OS keeps waiting, and then the whole lane waits | share it within one class only, or [`sync::Mutex`] |
 //! | a handle that is polled within something that polls it only when woken, such as `FuturesUnordered`: what such a set waits for when its task is first awaited from above | it is run earlier once it is polled there; await what is urgent directly |
-//! | a chain, of which a lane of the lower class polls a link first: that one awaits the next as itself | await the last link too, or give the chain the higher class |
 //! | what a Batch task does that is awaited from Fair at first, and from Rt later, while all Fair lanes are inside long polls | await it from Rt directly |
 //! | Rt tasks that await Rt tasks, or hold a lock that they want: numbers are not handed on | give those that wait for each other one number |
 //! | a guard that was sent to another task, or locked outside of tasks | lock where it is used |

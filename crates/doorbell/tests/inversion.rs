@@ -154,6 +154,43 @@ fn what_began_to_wait_before_it_was_awaited_is_hastened_too() {
     assert_eq!(got, 9);
 }
 
+/// While the Fair lanes have nothing else to do they run what is awaited themselves. Once they are
+/// busy it is run from above all the same, the links that began before too.
+#[test]
+fn a_chain_that_its_own_lanes_have_begun_is_run_from_above_later() {
+    let runtime = runtime();
+    let lock = Arc::new(Mutex::new(1));
+    let (open, gate) = oneshot::channel::<u32>();
+    let ((linked, links), (report, reported)) = (mpsc::channel(), mpsc::channel());
+    let urgent = runtime.handle().task().class(Class::rt(50));
+    let urgent = urgent.spawn(async move {
+        let outer = fair(async move {
+            let theirs = Arc::clone(&lock);
+            let (holds, held) = oneshot::channel::<()>();
+            let inner = fair(async move {
+                let guard = theirs.lock().await;
+                holds.send(()).unwrap();
+                gate.await.unwrap() + *guard
+            });
+            held.await.unwrap();
+            linked.send(()).unwrap();
+            // First by the lock, then by the handle.
+            let one = *lock.lock().await;
+            inner.await.unwrap() + one
+        });
+        report.send(outer.await.unwrap()).unwrap();
+    });
+    links.recv_timeout(PATIENCE).unwrap();
+    // Mostly all of them wait by now; else the test shows less.
+    std::thread::sleep(Duration::from_millis(20));
+    let hogs = Hogs::sit(&runtime);
+    open.send(7).unwrap();
+    let got = reported.recv_timeout(PATIENCE);
+    assert_eq!(got, Ok(9), "it waits for a Fair lane");
+    hogs.go(&runtime);
+    runtime.block_on(urgent).unwrap();
+}
+
 #[test]
 fn a_panic_and_a_cancellation_reach_who_awaits() {
     let runtime = runtime();

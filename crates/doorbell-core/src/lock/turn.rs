@@ -10,7 +10,7 @@
 
 use super::word::Holder;
 use crate::crew::Crew;
-use crate::task::{Local, drop_quietly};
+use crate::task::{TaskRef, drop_quietly};
 use doorbell_machine::{Cell, Counter, Machine, Ordering, PtrWord, Word};
 use std::ptr::{NonNull, null_mut};
 use std::task::Waker;
@@ -125,15 +125,6 @@ impl<M: Machine> std::fmt::Debug for Turn<M> {
     }
 }
 
-/// The crew of the caller's lane; null on other threads.
-fn crew_here<M: Machine>() -> *mut Crew<M> {
-    Local::<M>::with_current(|local| {
-        local.map_or(null_mut(), |local| {
-            std::ptr::from_ref(local.front().crew()).cast_mut()
-        })
-    })
-}
-
 impl<M: Machine> Drop for Turn<M> {
     fn drop(&mut self) {
         // Its drop is a user's, and whoever drops this may keep a line.
@@ -158,7 +149,7 @@ impl<M: Machine> Turn<M> {
             next: M::Ptr::new(null_mut()),
             holder: M::Cell::new(Some(Holder::here())),
             urgency: counted,
-            crew: M::Ptr::new(crew_here()),
+            crew: M::Ptr::new(TaskRef::<M>::crew_that_waits().cast_mut()),
         }
     }
 
@@ -204,7 +195,10 @@ impl<M: Machine> Turn<M> {
         if more {
             self.urgency.set(u64::from(urgency));
             // ORDER: Relaxed, as in `crew`.
-            self.crew.store(crew_here(), Ordering::Relaxed);
+            self.crew.store(
+                TaskRef::<M>::crew_that_waits().cast_mut(),
+                Ordering::Relaxed,
+            );
         }
         // ORDER: Release pairs with the Acquire of `give`: it sees the waker. Acquire as above.
         if self.state.fetch_and(!LOOKING, Ordering::AcqRel) & GRANTED != 0 {

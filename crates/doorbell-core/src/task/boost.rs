@@ -166,19 +166,37 @@ impl<M: Machine> TaskRef<M> {
         }
     }
 
-    /// How far the caller's lane is above the task's crew.
+    /// How far above the task's crew the one is for whose sake the caller waits.
     #[inline]
     pub(super) fn above_here(self) -> Above {
         if !self.header().has_second() {
             return Above::default();
         }
+        let here = Self::crew_that_waits();
+        let mut above = self.last().crew().above().iter();
+        let from = above.position(|front| std::ptr::eq(front.crew(), here));
+        from.map_or(Above::default(), Above::nth)
+    }
+
+    /// The crew for whose sake the caller waits: that of its lane, or a higher one that awaits the task
+    /// under poll. So a chain is followed also where its own lanes come to a link first. An identity;
+    /// null on a thread that is no lane.
+    pub(crate) fn crew_that_waits() -> *const Crew<M> {
         Local::<M>::with_current(|local| {
-            let own = self.last().crew();
-            let local = local.filter(|local| !local.is_of(own))?;
-            let mut above = own.above().iter();
-            above.position(|front| local.is_of(front.crew()))
+            let Some(local) = local else {
+                return std::ptr::null();
+            };
+            let lane = std::ptr::from_ref(local.front().crew());
+            let Some(task) = local.owed().task().filter(|it| it.header().has_second()) else {
+                return lane;
+            };
+            let above = task.last().crew().above();
+            let of_lane = above.iter().position(|it| std::ptr::eq(it.crew(), lane));
+            let awaited = task.header().state.awaited_from().index();
+            let higher = awaited.filter(|from| of_lane.is_none_or(|lane| lane < *from));
+            let front = higher.and_then(|from| above.get(from));
+            front.map_or(lane, |front| std::ptr::from_ref(front.crew()))
         })
-        .map_or(Above::default(), Above::nth)
     }
 
     /// Somebody on a lane of that crew waits for a lock that the task holds, for which others waited

@@ -45,6 +45,14 @@ impl Above {
 // Two bits hold it.
 const _: () = assert!(Above::MAX as u64 == JOIN_BOOST >> JOIN_BOOST.trailing_zeros());
 
+impl<M: Machine> State<M> {
+    /// The highest from where anybody awaits it now.
+    pub(super) fn awaited_from(&self) -> Above {
+        // ORDER: Relaxed; who raises it wakes the task behind that, and the poll that follows sees it.
+        Above::of(self.0.load(Ordering::Relaxed))
+    }
+}
+
 /// Whether a task is awaited from higher up than before.
 #[must_use]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
