@@ -6,6 +6,9 @@ use doorbell_machine::{Line, Machine, Ordering, Word};
 /// For so long after a long poll.
 const ALERT_NS: u64 = 10_000_000_000;
 
+/// It is on, and since when is not written down yet.
+const NOT_BEGUN: u64 = 1;
+
 /// How little more is not written down: all lanes read the line.
 const ALERT_STEP_NS: u64 = 1_000_000_000;
 
@@ -32,11 +35,8 @@ pub(crate) enum Cares {
 impl<M: Machine> Alert<M> {
     /// On at first, as nothing is known of the polls to come; in a model off.
     pub(crate) fn new() -> Self {
-        let until_ns = if M::MODEL {
-            0
-        } else {
-            M::now_ns().saturating_add(ALERT_NS)
-        };
+        // No look at the clock: crews are made where there is none to read.
+        let until_ns = if M::MODEL { 0 } else { NOT_BEGUN };
         Alert {
             until_ns: M::Line::new(|| M::U64::new(until_ns)),
             cared_ns: M::Line::new(|| M::U64::new(0)),
@@ -71,6 +71,12 @@ impl<M: Machine> Alert<M> {
     pub(crate) fn is_on(&self, now_ns: u64) -> bool {
         // ORDER: Relaxed; a hint, here and below.
         let until_ns = self.until_ns.load(Ordering::Relaxed);
+        if until_ns == NOT_BEGUN {
+            let until_ns = now_ns.saturating_add(ALERT_NS);
+            // ORDER: Relaxed; of several who begin it one's time stays.
+            self.until_ns.store(until_ns, Ordering::Relaxed);
+            return true;
+        }
         if until_ns == 0 || now_ns < until_ns {
             return until_ns != 0;
         }
@@ -123,6 +129,14 @@ mod tests {
         assert!(!it.may_be_on() && !it.is_on(0));
         it.raise(5_000);
         assert!(it.is_on(5_000 + ALERT_NS - 1) && !it.is_on(5_000 + ALERT_NS));
+    }
+
+    #[test]
+    fn it_is_on_at_first_for_as_long_from_the_first_look_on() {
+        let it = Alert::<Host>::new();
+        assert!(it.may_be_on() && it.is_on(1_000));
+        assert!(it.is_on(999 + ALERT_NS) && !it.is_on(1_000 + ALERT_NS));
+        assert!(!it.may_be_on());
     }
 
     #[test]
