@@ -14,6 +14,7 @@ impl<M: Machine> Lane<M> {
 
     #[cold]
     fn balance_groups_now(&self) {
+        self.shared.tally.searches.add_owned(1);
         self.look_at_list();
         for group in self.local.lacking() {
             for other in self.listed() {
