@@ -15,13 +15,18 @@ use std::sync::Arc;
 /// The owner pushes so many and pops what is left, while another lane steals once. Every node is
 /// taken once, and whoever takes it sees its content.
 fn owner_and_thief<const BUG: u8>(count: u64, greed: Greed) {
-    let queue = Arc::new(Queue::<Loom<BUG>>::new(
-        <Loom<BUG> as Machine>::RING_CAPACITY,
-    ));
+    theft(count, greed, || {
+        Queue::<Loom<BUG>>::new(<Loom<BUG> as Machine>::RING_CAPACITY)
+    });
+}
+
+/// The same, of queues that are made in that way.
+fn theft<const BUG: u8>(count: u64, greed: Greed, make: fn() -> Queue<Loom<BUG>>) {
+    let queue = Arc::new(make());
     let taken = Taken::default();
     let (victim, theirs) = (Arc::clone(&queue), taken.clone());
     let thief = thread::spawn(move || {
-        let own = Queue::<Loom<BUG>>::new(<Loom<BUG> as Machine>::RING_CAPACITY);
+        let own = make();
         // SAFETY: `own` is this thread's, and `victim` is not.
         if let Some(loot) = unsafe { victim.steal_into(&own, greed) } {
             theirs.take(loot.first);
@@ -118,26 +123,9 @@ unsafe fn rising<M: Machine>(node: NonNull<Node<M>>) -> u8 {
 /// As [`owner_and_thief`], of an ordered queue, in which each node is more urgent than those before:
 /// the owner takes all out and puts it back, while a thief takes one.
 fn sorted<const BUG: u8>(count: u64, greed: Greed) {
-    let capacity = <Loom<BUG> as Machine>::RING_CAPACITY;
-    let queue = Arc::new(Queue::<Loom<BUG>>::ordered(capacity, rising));
-    let taken = Taken::default();
-    let (victim, theirs) = (Arc::clone(&queue), taken.clone());
-    let thief = thread::spawn(move || {
-        let own = Queue::<Loom<BUG>>::ordered(<Loom<BUG> as Machine>::RING_CAPACITY, rising);
-        // SAFETY: `own` is this thread's, and `victim` is not.
-        if let Some(loot) = unsafe { victim.steal_into(&own, greed) } {
-            theirs.take(loot.first);
-        }
-        theirs.drain(&own);
+    theft(count, greed, || {
+        Queue::<Loom<BUG>>::ordered(<Loom<BUG> as Machine>::RING_CAPACITY, rising)
     });
-    for entry in 0..count {
-        // SAFETY: this thread is the owner; a thing lives until it is taken.
-        unsafe { queue.push(Thing::boxed(entry), Share::Surplus) };
-    }
-    taken.drain(&queue);
-    thief.join().unwrap();
-    taken.drain(&queue);
-    taken.assert_all::<Loom<BUG>>(count);
 }
 
 fn sorted_two<const BUG: u8>() {

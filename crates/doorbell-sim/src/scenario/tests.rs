@@ -6,8 +6,14 @@ mod groups;
 mod ranks;
 mod suspended;
 
+use super::crew::{CrewConfig, Lanes};
 use super::{Classes, Shape, Urgent, run};
 use doorbell_core::crew::Turns;
+use doorbell_core::lane::IdlePolicy;
+use doorbell_core::switches::Switches;
+use doorbell_machine::sim::{self, Config, MachineSpec};
+use doorbell_machine::{Machine, Sim};
+use std::sync::Arc;
 
 /// Runs seeds twice each; says which failed, and how.
 fn check(shape: &Shape, seeds: std::ops::Range<u64>) {
@@ -23,6 +29,41 @@ fn check(shape: &Shape, seeds: std::ops::Range<u64>) {
             shape.name
         );
     }
+}
+
+/// A crew of so many lanes that park, without classes, groups or a budget.
+fn one_crew(lanes: usize) -> CrewConfig {
+    CrewConfig {
+        lanes,
+        classes: Classes::One,
+        idle: IdlePolicy::Park,
+        switches: Switches::default(),
+        paused: false,
+        turns: Turns::ByArrival,
+        groups: false,
+        budget: None,
+    }
+}
+
+/// Runs a program with the lanes of a crew, from a thread on a CPU of its own, that closes them.
+fn with_lanes(
+    crew: CrewConfig,
+    program: impl FnOnce(&Arc<Lanes<0>>, Box<dyn FnOnce()>) + Send + 'static,
+) {
+    let config = Config {
+        machine: MachineSpec {
+            cores_per_llc: crew.lanes + 1,
+            ..MachineSpec::default()
+        },
+        ..Config::default()
+    };
+    let outcome = sim::run_traced(config, None, move || {
+        Sim::<0>::bind_thread(&[crew.lanes]).unwrap();
+        let (lanes, threads) = Lanes::<0>::start(crew, Arc::default()).unwrap();
+        let theirs = Arc::clone(&lanes);
+        program(&lanes, Box::new(move || theirs.close(threads)));
+    });
+    assert_eq!(outcome.unwrap().failure, None);
 }
 
 #[test]

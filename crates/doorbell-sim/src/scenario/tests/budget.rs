@@ -1,13 +1,11 @@
 //! Lanes whose time is limited, by simulated time.
 
-use crate::scenario::Classes;
+use super::{one_crew, with_lanes};
 use crate::scenario::crew::{CrewConfig, Lanes};
 use doorbell_core::crew::Turns;
-use doorbell_core::lane::{IdlePolicy, LaneCounts, RunBudget};
-use doorbell_core::switches::Switches;
+use doorbell_core::lane::{LaneCounts, RunBudget};
 use doorbell_core::task::Kind;
-use doorbell_machine::sim::{self, Config, MachineSpec};
-use doorbell_machine::{Machine, Sim};
+use doorbell_machine::sim;
 use std::future::poll_fn;
 use std::sync::Arc;
 use std::task::Poll;
@@ -21,33 +19,18 @@ fn run(
     program: impl FnOnce(&Arc<Lanes<0>>) + Send + 'static,
     check: impl FnOnce(&[LaneCounts]) -> Result<(), String> + Send + 'static,
 ) {
-    let config = Config {
-        machine: MachineSpec {
-            cores_per_llc: lanes + 1,
-            ..MachineSpec::default()
-        },
-        ..Config::default()
+    let crew = CrewConfig {
+        turns: Turns::ByRank,
+        budget: Some(budget),
+        ..one_crew(lanes)
     };
-    let outcome = sim::run_traced(config, None, move || {
-        Sim::<0>::bind_thread(&[lanes]).unwrap();
-        let crew = CrewConfig {
-            lanes,
-            classes: Classes::One,
-            idle: IdlePolicy::Park,
-            switches: Switches::default(),
-            paused: false,
-            turns: Turns::ByRank,
-            groups: false,
-            budget: Some(budget),
-        };
-        let (lanes, threads) = Lanes::<0>::start(crew, Arc::default()).unwrap();
-        program(&lanes);
-        lanes.close(threads);
+    with_lanes(crew, move |lanes, close| {
+        program(lanes);
+        close();
         if let Err(why) = check(&lanes.counts()) {
             sim::fail(why);
         }
     });
-    assert_eq!(outcome.unwrap().failure, None);
 }
 
 /// Works in polls of so long until that time. How long it worked.

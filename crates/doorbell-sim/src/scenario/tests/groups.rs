@@ -1,13 +1,9 @@
 //! Groups that share the lanes, by simulated time.
 
-use crate::scenario::Classes;
-use crate::scenario::crew::{CrewConfig, Lanes};
-use doorbell_core::crew::Turns;
-use doorbell_core::lane::IdlePolicy;
-use doorbell_core::switches::Switches;
+use super::{one_crew, with_lanes};
+use crate::scenario::crew::Lanes;
 use doorbell_core::task::{About, Kind};
-use doorbell_machine::sim::{self, Config, MachineSpec};
-use doorbell_machine::{Machine, Sim};
+use doorbell_machine::sim;
 use std::future::poll_fn;
 use std::sync::Arc;
 use std::task::Poll;
@@ -30,33 +26,13 @@ struct Tasks {
 
 /// Runs tasks that can always run. What each kind got of the span, in parts of a thousand.
 fn parts(lanes: usize, all: Vec<Tasks>, check: impl FnOnce(&[u64]) -> bool + Send + 'static) {
-    let config = Config {
-        machine: MachineSpec {
-            cores_per_llc: lanes + 1,
-            ..MachineSpec::default()
-        },
-        ..Config::default()
-    };
-    let outcome = sim::run_traced(config, None, move || {
-        Sim::<0>::bind_thread(&[lanes]).unwrap();
-        let crew = CrewConfig {
-            classes: Classes::One,
-            lanes,
-            idle: IdlePolicy::Park,
-            switches: Switches::default(),
-            paused: false,
-            turns: Turns::ByArrival,
-            groups: false,
-            budget: None,
-        };
-        let (lanes, threads) = Lanes::<0>::start(crew, Arc::default()).unwrap();
-        let parts = run(&lanes, &all);
+    with_lanes(one_crew(lanes), move |lanes, close| {
+        let parts = run(lanes, &all);
         if !check(&parts) {
             sim::fail(format!("{parts:?}"));
         }
-        lanes.close(threads);
+        close();
     });
-    assert_eq!(outcome.unwrap().failure, None);
 }
 
 /// The first kind is in no group, if its weight is 0.
