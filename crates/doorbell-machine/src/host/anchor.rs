@@ -11,6 +11,8 @@ const STRETCH_MAX_NS: u64 = 1_000_000_000;
 const ANCHOR_AGE_NS: u64 = 1_000_000;
 /// By how much the rate used stays below the rate measured.
 const CAUTION_PPM: u64 = 1_500;
+/// The two readings of a pair may be this far apart.
+pub(super) const PAIR_GAP_NS: u64 = 400;
 /// What an anchor may be off by besides its rate: the gap of its pair and the next one's.
 const OFF_NS: u64 = 2_000;
 
@@ -95,8 +97,8 @@ impl Anchor {
         (next, Course::Steady)
     }
 
-    /// Whether a pair lies off the line of this anchor: before it, ahead of it, or further
-    /// behind than twice the caution explains.
+    /// Whether a pair lies off the line of this anchor: before it, or further ahead or behind than
+    /// gaps and twice the caution explain.
     fn is_broken(&self, fresh: Pair) -> bool {
         if fresh.tsc < self.at.tsc || fresh.ns < self.at.ns {
             return true;
@@ -111,7 +113,10 @@ impl Anchor {
         let passed_ns = fresh.ns - self.at.ns;
         let allowed_ns =
             OFF_NS + (u128::from(passed_ns) * 2 * u128::from(CAUTION_PPM) / 1_000_000) as u64;
-        foretold_ns > fresh.ns || fresh.ns - foretold_ns > allowed_ns
+        // The kernel's time of a pair is older than its ticks, and the caution of a short while does
+        // not make up for that.
+        let ahead_ns = foretold_ns.saturating_sub(fresh.ns);
+        ahead_ns > OFF_NS || fresh.ns.saturating_sub(foretold_ns) > allowed_ns
     }
 }
 
@@ -123,7 +128,7 @@ fn cautious_rate(ns: u64, ticks: u64) -> u64 {
 
 #[cfg(test)]
 mod tests {
-    use super::{ANCHOR_AGE_NS, Anchor, Course, Pair, ns_of};
+    use super::{ANCHOR_AGE_NS, Anchor, Course, OFF_NS, PAIR_GAP_NS, Pair, ns_of};
 
     /// Three ticks a nanosecond, from a start of its own.
     fn at(ns: u64) -> Pair {
@@ -187,6 +192,22 @@ mod tests {
             next.floor_ns <= slept.ns,
             "nobody was given a time of the sleep"
         );
+    }
+
+    #[test]
+    fn a_pair_with_a_gap_soon_after_its_anchor_breaks_nothing() {
+        let anchor = steady(100);
+        let soon = Pair {
+            tsc: at(100_010_000).tsc,
+            ns: at(100_010_000).ns - PAIR_GAP_NS,
+        };
+        let (next, course) = anchor.renewed(soon);
+        assert_eq!((course, next.rate > 0), (Course::Steady, true));
+        let ahead = Pair {
+            ns: soon.ns - OFF_NS,
+            ..soon
+        };
+        assert_eq!(anchor.renewed(ahead).1, Course::Broken);
     }
 
     #[test]

@@ -77,13 +77,11 @@ pub fn ns_of(instant: std::time::Instant) -> u64 {
 
 #[cfg(all(target_arch = "x86_64", not(miri)))]
 mod tsc {
-    use super::super::anchor::{Anchor, Course, Pair, ns_of};
+    use super::super::anchor::{Anchor, Course, PAIR_GAP_NS, Pair, ns_of};
     use super::kernel_now_ns;
     use crate::Ordering;
     use std::sync::atomic::{AtomicU32, AtomicU64, fence};
 
-    /// The two readings of a pair may be this far apart.
-    const PAIR_GAP_NS: u64 = 400;
     /// How often a pair is tried before the kernel's clock is used for good.
     const PAIR_TRIES: u32 = 100;
     /// How often a reader looks again while another thread renews the anchor.

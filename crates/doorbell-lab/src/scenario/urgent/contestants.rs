@@ -179,8 +179,9 @@ impl Doorbell {
             .map_err(|_| LabError::TaskLost)?;
         let probe = || Arc::clone(&scene.probe);
         let urgent = match scene.source {
-            Source::Thread => vec![task().spawn(probe().answer())],
-            Source::Timer => vec![task().spawn(probe().sleep(sleep))],
+            // On its core, as the bare thread: the first CPU has more to do for the OS.
+            Source::Thread => vec![task().on(CORE).spawn(probe().answer())],
+            Source::Timer => vec![task().on(CORE).spawn(probe().sleep(sleep))],
             Source::Core => {
                 let waker = probe().wake_by(|| doorbell::time::sleep(PERIOD));
                 vec![
