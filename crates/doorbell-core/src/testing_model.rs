@@ -109,6 +109,10 @@ fn killer(bug: Bug) -> (&'static str, Shows) {
         Bug::QueueSortBlind => ("queue::loom::mutant_sort_blind", TAKEN_TWICE),
         Bug::IdleNoAnnounceFence => ("idle::loom::mutant_no_announce_fence", Deadlock),
         Bug::IdleClaimBlind => ("idle::loom::mutant_claim_blind", Says("two wakers won")),
+        Bug::IdleNoRelyFence => (
+            "idle::loom::mutant_no_rely_fence",
+            Says("nobody looks in time"),
+        ),
         Bug::IdleSentinelBlind => ("idle::loom::mutant_sentinel_blind", Says("two sentinels")),
         Bug::IdleUnlistBlind => ("idle::loom::mutant_unlist_blind", NOT_LISTED),
         Bug::IdleNoUnlistFence => ("idle::loom::mutant_no_unlist_fence", NOT_LISTED),

@@ -91,6 +91,8 @@ pub enum Bug {
     IdleNoAnnounceFence,
     /// idle: a waker clears the bit by a load and a store.
     IdleClaimBlind,
+    /// idle: the fence between the end of a late look and the look at the others is gone.
+    IdleNoRelyFence,
     /// idle: a lane becomes the sentinel by a load and a store.
     IdleSentinelBlind,
     /// idle: a lane takes itself out of the work set without a look at its inbox after it.
@@ -101,7 +103,7 @@ pub enum Bug {
 
 impl Bug {
     /// All mutants, without [`Bug::None`].
-    pub const ALL: [Bug; 44] = [
+    pub const ALL: [Bug; 45] = [
         Bug::BellClearAfterTake,
         Bug::BellNoRecheck,
         Bug::BellAnnounceBlind,
@@ -143,6 +145,7 @@ impl Bug {
         Bug::QueueSortBlind,
         Bug::IdleNoAnnounceFence,
         Bug::IdleClaimBlind,
+        Bug::IdleNoRelyFence,
         Bug::IdleSentinelBlind,
         Bug::IdleUnlistBlind,
         Bug::IdleNoUnlistFence,

@@ -1,7 +1,8 @@
 //! Whether polls of a crew took long lately: as long as none did, nobody has to look after timers
-//! of lanes that may be stuck.
+//! of lanes that may be stuck. And when somebody looks after them, if that is later than a sentinel
+//! would.
 
-use doorbell_machine::{Line, Machine, Ordering, Word};
+use doorbell_machine::{Bug, Line, Machine, Ordering, Word};
 
 /// For so long after a long poll.
 const ALERT_NS: u64 = 10_000_000_000;
@@ -12,12 +13,23 @@ const NOT_BEGUN: u64 = 1;
 /// How little more is not written down: all lanes read the line.
 const ALERT_STEP_NS: u64 = 1_000_000_000;
 
+/// By how much a look may come after a timer is due: what a sentinel's may, at most.
+const LOOK_LATE_NS: u64 = 1_000_000;
+
 /// A poll of so long, or a few one after the other that take so long, makes a lane stuck.
 pub(crate) const STUCK_NS: u64 = 500_000;
 
+/// What those read who arm timers, and who rarely changes.
+struct Times<M: Machine> {
+    /// Until when the crew is on the alert.
+    until_ns: M::U64,
+    /// A lane sleeps that looks after the others' timers at this time; `u64::MAX` if none does.
+    looks_ns: M::U64,
+}
+
 /// Until when a crew is on the alert.
 pub(crate) struct Alert<M: Machine> {
-    until_ns: M::Line<M::U64>,
+    times: M::Line<Times<M>>,
     /// When a lane that has work of its own looked last after the others.
     cared_ns: M::Line<M::U64>,
 }
@@ -38,9 +50,42 @@ impl<M: Machine> Alert<M> {
         // No look at the clock: crews are made where there is none to read.
         let until_ns = if M::MODEL { 0 } else { NOT_BEGUN };
         Alert {
-            until_ns: M::Line::new(|| M::U64::new(until_ns)),
+            times: M::Line::new(|| Times {
+                until_ns: M::U64::new(until_ns),
+                looks_ns: M::U64::new(u64::MAX),
+            }),
             cared_ns: M::Line::new(|| M::U64::new(0)),
         }
+    }
+
+    /// A lane is about to sleep until then, and looks after the others' timers then. Behind this,
+    /// and the end of its being the sentinel, it looks once more.
+    pub(crate) fn rely_until(&self, looks_ns: u64) {
+        self.set_looks(looks_ns);
+    }
+
+    /// Nobody sleeps until a late look any more. Behind this the caller looks for what others left
+    /// to it.
+    pub(crate) fn end_to_rely(&self) {
+        self.set_looks(u64::MAX);
+    }
+
+    fn set_looks(&self, looks_ns: u64) {
+        // ORDER: AcqRel and the fence behind it, with `is_unwatched` behind a fence: store
+        // buffering. Either this lane sees a timer that was armed, or who armed it sees this.
+        self.times.looks_ns.swap(looks_ns, Ordering::AcqRel);
+        if !M::BUG.is(Bug::IdleNoRelyFence) {
+            M::fence_announce();
+        }
+    }
+
+    /// A timer for this time was made known, the earliest of its lane, and a fence followed: whether
+    /// those who look come too late for it, unless there is a sentinel.
+    #[inline]
+    pub(crate) fn is_unwatched(&self, when_ns: u64) -> bool {
+        // ORDER: Relaxed; see `set_looks`.
+        let looks_ns = self.times.looks_ns.load(Ordering::Relaxed);
+        when_ns.saturating_add(LOOK_LATE_NS) < looks_ns
     }
 
     /// A lane would look after the others; one is enough in that time.
@@ -64,24 +109,24 @@ impl<M: Machine> Alert<M> {
     #[inline]
     pub(crate) fn may_be_on(&self) -> bool {
         // ORDER: Relaxed; a hint.
-        self.until_ns.load(Ordering::Relaxed) != 0
+        self.times.until_ns.load(Ordering::Relaxed) != 0
     }
 
     /// Whether it is on. The first who finds that it is over says so to all.
     pub(crate) fn is_on(&self, now_ns: u64) -> bool {
         // ORDER: Relaxed; a hint, here and below.
-        let until_ns = self.until_ns.load(Ordering::Relaxed);
+        let until_ns = self.times.until_ns.load(Ordering::Relaxed);
         if until_ns == NOT_BEGUN {
             let until_ns = now_ns.saturating_add(ALERT_NS);
             // ORDER: Relaxed; of several who begin it one's time stays.
-            self.until_ns.store(until_ns, Ordering::Relaxed);
+            self.times.until_ns.store(until_ns, Ordering::Relaxed);
             return true;
         }
         if until_ns == 0 || now_ns < until_ns {
             return until_ns != 0;
         }
         // ORDER: Relaxed; a poll that was long just now may be forgotten for the next one's sake.
-        self.until_ns.store(0, Ordering::Relaxed);
+        self.times.until_ns.store(0, Ordering::Relaxed);
         false
     }
 
@@ -89,21 +134,24 @@ impl<M: Machine> Alert<M> {
     pub(crate) fn raise(&self, now_ns: u64) {
         let until_ns = now_ns.saturating_add(ALERT_NS);
         // ORDER: Relaxed; a hint.
-        if until_ns.saturating_sub(self.until_ns.load(Ordering::Relaxed)) >= ALERT_STEP_NS {
+        if until_ns.saturating_sub(self.times.until_ns.load(Ordering::Relaxed)) >= ALERT_STEP_NS {
             // ORDER: Relaxed; as above.
-            self.until_ns.store(until_ns, Ordering::Relaxed);
+            self.times.until_ns.store(until_ns, Ordering::Relaxed);
         }
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{ALERT_NS, ALERT_STEP_NS, Alert, Cares};
+    use super::{ALERT_NS, ALERT_STEP_NS, Alert, Cares, LOOK_LATE_NS, Times};
     use doorbell_machine::{Host, Line, Machine};
 
     fn alert(until_ns: u64) -> Alert<Host> {
         Alert {
-            until_ns: Line::new(|| <Host as Machine>::U64::new(until_ns)),
+            times: Line::new(|| Times {
+                until_ns: <Host as Machine>::U64::new(until_ns),
+                looks_ns: <Host as Machine>::U64::new(u64::MAX),
+            }),
             cared_ns: Line::new(|| <Host as Machine>::U64::new(0)),
         }
     }
@@ -119,6 +167,17 @@ mod tests {
             Cares::Another,
             "a clock that leapt back"
         );
+    }
+
+    #[test]
+    fn a_timer_long_before_the_next_look_is_unwatched() {
+        let it = alert(1);
+        assert!(it.is_unwatched(0) && !it.is_unwatched(u64::MAX));
+        it.rely_until(50_000_000);
+        assert!(it.is_unwatched(49_999_999 - LOOK_LATE_NS));
+        assert!(!it.is_unwatched(50_000_000 - LOOK_LATE_NS));
+        it.end_to_rely();
+        assert!(it.is_unwatched(50_000_000));
     }
 
     #[test]

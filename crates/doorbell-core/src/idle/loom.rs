@@ -14,7 +14,7 @@ use crate::testing::model::{check, check_large, join_all, mutant};
 use ::loom::thread;
 use doorbell_machine::{Loom, Machine};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
 
 /// Two wakers and one idle lane: one of them gets it.
 fn two_wakers<const BUG: u8>() {
@@ -215,6 +215,27 @@ fn two_would_be_sentinels<const BUG: u8>() {
     assert!(set.lacks_sentinel());
 }
 
+/// A lane arms a timer while the one who would look in time gets something else to do: that one
+/// sees the timer, or the lane that arms it sees that nobody looks.
+fn arm_against_the_end_of_a_late_look<const BUG: u8>() {
+    let fronts: Vec<FrontRef<Loom<BUG>>> = Crew::new(2, &Arc::default(), |_, _| 0);
+    let looks_ns = 1 << 40;
+    fronts[0].crew().alert().rely_until(looks_ns);
+    assert!(!fronts[0].crew().alert().is_unwatched(looks_ns));
+    let (theirs, seen) = (fronts[1].clone(), Arc::new(AtomicBool::new(false)));
+    let sees = Arc::clone(&seen);
+    let relied = thread::spawn(move || {
+        theirs.crew().alert().end_to_rely();
+        let next_ns = theirs.crew().fronts()[0].next_global_ns();
+        sees.store(next_ns == looks_ns, Relaxed);
+    });
+    fronts[0].announce_next_global(looks_ns);
+    <Loom<BUG> as Machine>::fence_recheck();
+    let wakes = fronts[0].crew().alert().is_unwatched(looks_ns);
+    relied.join().unwrap();
+    assert!(wakes || seen.load(Relaxed), "nobody looks in time");
+}
+
 /// A lane pushes the one task that it has while the sentinel ends and a third one sleeps: that one
 /// is woken to look after it.
 fn push_against_the_end_of_a_sentinel<const BUG: u8>() {
@@ -311,6 +332,16 @@ fn s2_a_task_pushed_while_the_sentinel_ends_is_looked_after() {
 #[test]
 fn w17_a_task_posted_while_its_lane_leaves_the_work_set_is_found() {
     check(post_against_unlist::<0>);
+}
+
+#[test]
+fn a_timer_that_is_armed_while_a_late_look_is_given_up_is_looked_after() {
+    check(arm_against_the_end_of_a_late_look::<0>);
+}
+
+#[test]
+fn mutant_no_rely_fence() {
+    mutant!(IdleNoRelyFence, arm_against_the_end_of_a_late_look);
 }
 
 #[test]

@@ -6,6 +6,7 @@ mod governor;
 mod groups;
 mod histogram;
 mod hooks;
+mod late_look;
 mod long_polls;
 #[cfg(test)]
 mod loom;
@@ -171,6 +172,8 @@ pub struct Lane<M: Machine> {
     searching: Cell<bool>,
     /// It is the crew's sentinel, and looks next after so long.
     is_sentinel: Cell<bool>,
+    /// It sleeps until a late look at others' timers, or has until now.
+    relies: Cell<bool>,
     sentinel_ns: Cell<u64>,
     sentinel_end_ns: Cell<u64>,
     /// The pulses of the others at the last look around.
@@ -210,6 +213,7 @@ impl<M: Machine> Lane<M> {
             unlooked_ns: Cell::new(0),
             searching: Cell::new(false),
             is_sentinel: Cell::new(false),
+            relies: Cell::new(false),
             sentinel_ns: Cell::new(SENTINEL_MIN_NS),
             sentinel_end_ns: Cell::new(0),
             pulses: (0..lanes).map(|_| Cell::new(0)).collect(),

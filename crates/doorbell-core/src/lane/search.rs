@@ -1,5 +1,6 @@
 //! How a lane without work of its own finds some at the others, and is found by those who have.
 
+use super::late_look::Next;
 use super::{
     LOOK_AROUND_NS, Lane, SENTINEL_MAX_NS, SENTINEL_MIN_NS, SENTINEL_STAYS_NS, WATCH_ALONE_NS,
 };
@@ -88,13 +89,17 @@ impl<M: Machine> Lane<M> {
         if idle.wants_sentinel() {
             wish_ns = Some(SENTINEL_MIN_NS);
         }
+        // What is far away is no reason to look all the time until then.
+        let far_ns = wish_ns.take_if(|wish_ns| *wish_ns > SENTINEL_MAX_NS);
         if wish_ns.is_some() {
             self.sentinel_end_ns
                 .set(now_ns.saturating_add(SENTINEL_STAYS_NS));
         }
         if now_ns >= self.sentinel_end_ns.get() {
-            self.end_sentinel();
-            return None;
+            match self.rely_until(now_ns, far_ns) {
+                Next::Late(looks_ns) => return looks_ns,
+                Next::Soon(after_ns) => wish_ns = Some(after_ns),
+            }
         }
         if !self.is_sentinel.get() {
             if idle.begin_sentinel() == Sentinel::Taken {
@@ -132,7 +137,7 @@ impl<M: Machine> Lane<M> {
 
     /// After how long a sentinel should look again for the sake of those that run now and have a
     /// task waiting, or timers.
-    fn wish_ns(&self, now_ns: u64) -> Option<u64> {
+    pub(super) fn wish_ns(&self, now_ns: u64) -> Option<u64> {
         self.look_at_list();
         let inside = self.listed().filter(|other| other.is_inside());
         let wish_ns = inside.filter_map(|other| {
@@ -140,22 +145,6 @@ impl<M: Machine> Lane<M> {
             waits.or_else(|| self.overdue_in_ns(other, now_ns))
         });
         wish_ns.min()
-    }
-
-    /// The lane has something to run: it is no sentinel any more, and another one is woken for what
-    /// was left to it. (One that only woke to look stays what it is.)
-    pub(super) fn end_sentinel(&self) {
-        if !self.is_sentinel.replace(false) {
-            return;
-        }
-        let front = self.shared.front();
-        // Counted before another lane can be the one: of all lanes at most one is.
-        self.shared.tally.sentinels_ended.add_owned(1);
-        front.crew().idle().end_sentinel();
-        M::fence_announce();
-        if self.wish_ns(M::now_ns()).is_some() {
-            front.crew().watch_over(front.lane());
-        }
     }
 
     /// Tells an idle lane, if there is one, that this one has more than it can run next.

@@ -1,7 +1,7 @@
 //! What a lane does for others that are stuck in a long poll: it expires their timers and takes
 //! what waits behind the poll. See README.md in this folder.
 
-use super::{Lane, SENTINEL_MAX_NS, SENTINEL_MIN_NS};
+use super::{Lane, SENTINEL_MIN_NS};
 use crate::idle::{Cares, STUCK_NS};
 use crate::mailbox::Front;
 use crate::queue::Greed;
@@ -93,12 +93,15 @@ impl<M: Machine> Lane<M> {
             return;
         }
         let front = self.shared.front();
-        if front.next_global_ns() == u64::MAX || !front.crew().alert().may_be_on() {
+        let (next_ns, alert) = (front.next_global_ns(), front.crew().alert());
+        if next_ns == u64::MAX || !alert.may_be_on() {
             return;
         }
         self.local.list_anew();
         M::fence_recheck();
-        front.crew().watch_over(front.lane());
+        if alert.is_unwatched(next_ns) {
+            front.crew().watch_over(front.lane());
+        }
     }
 
     /// At a pass: raises the alert if polls were long since the last one. While it is on, a lane that
@@ -158,10 +161,7 @@ impl<M: Machine> Lane<M> {
     pub(super) fn overdue_in_ns(&self, other: &Front<M>, now_ns: u64) -> Option<u64> {
         self.has_timers(other).then(|| {
             let overdue_ns = other.next_global_ns().saturating_add(OVERDUE_NS);
-            // At least as often as for a task: it may come to earlier ones.
-            overdue_ns
-                .saturating_sub(now_ns)
-                .clamp(SENTINEL_MIN_NS, SENTINEL_MAX_NS)
+            overdue_ns.saturating_sub(now_ns).max(SENTINEL_MIN_NS)
         })
     }
 

@@ -223,6 +223,12 @@ impl<M: Machine> Front<M> {
         self.next_global_ns.store(when_ns, Ordering::Release);
     }
 
+    /// The same by a read-modify-write: a fence behind it orders it before a look.
+    pub(crate) fn announce_next_global(&self, when_ns: u64) {
+        // ORDER: Release as in `publish_next_global`; the fence with `Alert::set_looks`.
+        self.next_global_ns.swap(when_ns, Ordering::AcqRel);
+    }
+
     /// Whether every call is to cost the lane a pass (`idle_notify=off`).
     pub fn kick_passes(&self) -> bool {
         self.switches.rules().kick_passes()

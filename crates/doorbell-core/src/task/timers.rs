@@ -38,11 +38,23 @@ impl<M: Machine> Local<M> {
         }
         // Asked anew each time: a visitor may have published a later one.
         if base == Base::Global && when_ns < self.front().next_global_ns() {
-            self.front().publish_next_global(when_ns);
             if self.front().crew().alert().may_be_on() {
-                // Who looks after lanes that are stuck has to find it.
-                self.list();
+                self.have_watched(when_ns);
+            } else {
+                self.front().publish_next_global(when_ns);
             }
+        }
+    }
+
+    /// Makes a timer known to those who look after lanes that are stuck, and wakes one who would
+    /// look too late.
+    fn have_watched(&self, when_ns: u64) {
+        self.list();
+        self.front().announce_next_global(when_ns);
+        M::fence_recheck();
+        let crew = self.front().crew();
+        if crew.alert().is_unwatched(when_ns) {
+            crew.watch_over(self.front().lane());
         }
     }
 

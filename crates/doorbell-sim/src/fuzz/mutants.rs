@@ -125,6 +125,7 @@ pub const MUTANTS: &[Mutant] = mutants![
     QueueSortBlind: Sc,
     IdleNoAnnounceFence: not_here FENCE,
     IdleClaimBlind: Sc,
+    IdleNoRelyFence: not_here FENCE,
     IdleSentinelBlind: Sc,
     IdleUnlistBlind: not_here UNLIST,
     IdleNoUnlistFence: not_here FENCE,

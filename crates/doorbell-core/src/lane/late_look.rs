@@ -1,0 +1,74 @@
+//! What a lane that sleeps does for others' timers that are due long from now: it looks then, and is
+//! no sentinel until then. Who arms an earlier one wakes a sentinel. See README.md in this folder.
+
+use super::{Lane, SENTINEL_MAX_NS};
+use doorbell_machine::{Counter, Machine};
+
+/// When a lane that falls asleep looks at the others again.
+#[must_use]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Next {
+    /// At that time, if at all, and as no sentinel.
+    Late(Option<u64>),
+    /// After so long, if nobody else is the sentinel.
+    Soon(u64),
+}
+
+impl<M: Machine> Lane<M> {
+    /// Nothing has to be looked after soon. Gives up being the sentinel, and sees to what is due
+    /// after `far_ns`, unless another lane does.
+    pub(super) fn rely_until(&self, now_ns: u64, far_ns: Option<u64>) -> Next {
+        let Some(far_ns) = far_ns else {
+            self.end_sentinel();
+            return Next::Late(None);
+        };
+        let looks_ns = now_ns.saturating_add(far_ns);
+        let alert = self.shared.front().crew().alert();
+        if !self.relies.get() && !alert.is_unwatched(looks_ns) {
+            self.end_sentinel();
+            return Next::Late(None);
+        }
+        self.resign();
+        self.relies.set(true);
+        alert.rely_until(looks_ns);
+        // Behind the fence: what was armed or pushed before others could see that.
+        match self.wish_ns(now_ns) {
+            Some(after_ns) if after_ns <= SENTINEL_MAX_NS => {
+                self.relies.set(false);
+                alert.end_to_rely();
+                Next::Soon(after_ns)
+            }
+            after_ns => {
+                let again_ns = after_ns.map_or(looks_ns, |ns| now_ns.saturating_add(ns));
+                Next::Late(Some(again_ns.min(looks_ns)))
+            }
+        }
+    }
+
+    /// The lane has something to run: nobody can count on it any more, and another one is woken for
+    /// what was left to it. (One that only woke to look stays what it is.)
+    pub(super) fn end_sentinel(&self) {
+        let relied = self.relies.replace(false);
+        if !relied && !self.is_sentinel.get() {
+            return;
+        }
+        let crew = self.shared.front().crew();
+        if relied {
+            crew.alert().end_to_rely();
+        }
+        self.resign();
+        M::fence_announce();
+        if self.wish_ns(M::now_ns()).is_some() {
+            crew.watch_over(self.shared.front().lane());
+        }
+    }
+
+    /// It is the sentinel no more.
+    fn resign(&self) {
+        if self.is_sentinel.replace(false) {
+            // Counted before another lane can be the one: of all lanes at most one is.
+            self.shared.tally.sentinels_ended.add_owned(1);
+            self.shared.front().crew().idle().end_sentinel();
+        }
+    }
+}

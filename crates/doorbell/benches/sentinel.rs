@@ -1,0 +1,131 @@
+//! What it costs a lane that sleeps to look after one that is inside long polls.
+//!
+//! `cargo bench -p doorbell --bench sentinel`: core 0 computes in polls of 10 ms, core 1 has nothing
+//! to do. Per cent of a CPU that core 1's thread used, and how often it went to sleep in a second;
+//! median and extremes over spans of 200 ms. `-- --json` prints the same for programs.
+
+#![allow(
+    clippy::disallowed_types,
+    clippy::disallowed_methods,
+    reason = "a program of its own"
+)]
+
+use doorbell::{Builder, Runtime, time::sleep, yield_now};
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::time::{Duration, Instant};
+
+const SPAN: Duration = Duration::from_millis(200);
+const SPANS: usize = 25;
+const POLL: Duration = Duration::from_millis(10);
+const SLEEPERS: usize = 64;
+/// Due long after the end of the bench: nobody can be of use.
+const FAR: Duration = Duration::from_hours(1);
+
+/// What core 0 has besides its long polls.
+#[derive(Clone, Copy, PartialEq)]
+enum Load {
+    /// Not even those.
+    Nothing,
+    LongPolls,
+    LongPollsAndTimers,
+}
+
+const LOADS: [(&str, Load); 3] = [
+    ("at rest", Load::Nothing),
+    ("long polls", Load::LongPolls),
+    ("long polls and timers", Load::LongPollsAndTimers),
+];
+
+/// The thread of core 1, as the OS lists it.
+fn thread_of_core_1() -> PathBuf {
+    let threads = std::fs::read_dir("/proc/self/task").expect("Linux");
+    let mut paths = threads.flatten().map(|thread| thread.path());
+    let is_it = |path: &PathBuf| {
+        let name = std::fs::read_to_string(path.join("comm"));
+        name.is_ok_and(|name| name.trim_end() == "sentinel-1")
+    };
+    paths.find(is_it).expect("a lane has a thread")
+}
+
+/// For how long it ran, in ns, and how often it went to sleep.
+fn used(thread: &PathBuf) -> (u64, u64) {
+    let read = |file| std::fs::read_to_string(thread.join(file)).expect("it lives");
+    let number = |text: Option<&str>| text.and_then(|text| text.parse().ok()).expect("a number");
+    let ran_ns = number(read("schedstat").split_whitespace().next());
+    let status = read("status");
+    let line = status
+        .lines()
+        .find_map(|line| line.strip_prefix("voluntary_ctxt_switches:"));
+    (ran_ns, number(line.map(str::trim)))
+}
+
+/// Puts the load on core 0.
+fn begin(runtime: &Runtime, load: Load, end: &Arc<AtomicBool>) {
+    let end = Arc::clone(end);
+    let task = runtime.task().on(0);
+    drop(task.spawn(async move {
+        if load == Load::LongPollsAndTimers {
+            for _ in 0..SLEEPERS {
+                drop(doorbell::spawn(sleep(FAR)));
+            }
+            sleep(Duration::from_millis(20)).await;
+        }
+        while load != Load::Nothing && !end.load(Relaxed) {
+            let start = Instant::now();
+            while start.elapsed() < POLL {
+                std::hint::spin_loop();
+            }
+            yield_now().await;
+        }
+    }));
+}
+
+/// Per cent of a CPU and sleeps a second, of each span.
+fn spans(load: Load) -> Vec<(f64, f64)> {
+    let built = Builder::new().cores(2).name("sentinel").build();
+    let runtime = built.expect("two cores are there");
+    let end = Arc::new(AtomicBool::new(false));
+    begin(&runtime, load, &end);
+    std::thread::sleep(SPAN);
+    let thread = thread_of_core_1();
+    let mut before = used(&thread);
+    let figures = (0..SPANS).map(|_| {
+        let start = Instant::now();
+        std::thread::sleep(SPAN);
+        let (now, s) = (used(&thread), start.elapsed().as_secs_f64());
+        let figures = (
+            (now.0 - before.0) as f64 / s / 1e7,
+            (now.1 - before.1) as f64 / s,
+        );
+        before = now;
+        figures
+    });
+    let figures = figures.collect();
+    end.store(true, Relaxed);
+    figures
+}
+
+fn main() {
+    let json = std::env::args().any(|arg| arg == "--json");
+    if !json {
+        println!(
+            "core 0                 CPU %  min..max       sleeps/s   ({SPANS} spans of 200 ms)"
+        );
+    }
+    for (name, load) in LOADS {
+        let (mut cpu, mut sleeps): (Vec<f64>, Vec<f64>) = spans(load).into_iter().unzip();
+        cpu.sort_by(f64::total_cmp);
+        sleeps.sort_by(f64::total_cmp);
+        let (median, min, max) = (cpu[SPANS / 2], cpu[0], cpu[SPANS - 1]);
+        let sleeps = sleeps[SPANS / 2];
+        if json {
+            println!(
+                "{{\"load\":\"{name}\",\"cpu\":{median:.3},\"min\":{min:.3},\"max\":{max:.3},\"sleeps\":{sleeps:.0}}}"
+            );
+        } else {
+            println!("{name:<22} {median:>5.2}  {min:.2}..{max:.2}  {sleeps:>12.0}");
+        }
+    }
+}
