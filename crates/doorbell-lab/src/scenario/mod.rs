@@ -13,6 +13,7 @@ mod options;
 mod rounds;
 pub mod shootdown;
 pub mod spawn;
+mod steps;
 pub mod stuck;
 mod summary;
 pub mod timer_acc;
@@ -21,6 +22,7 @@ pub mod timer_idle;
 mod timers;
 mod trial;
 pub mod urgent;
+mod wants;
 
 pub use contestant::{Contestant, Observed, Speed, Stage};
 pub use options::{Effort, Options};

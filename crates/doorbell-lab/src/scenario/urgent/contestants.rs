@@ -10,10 +10,10 @@ use std::time::Instant;
 use rustix::thread::set_current_timer_slack;
 
 use super::super::common::tokio_on;
+use super::super::wants::Want;
 use super::load::JOBS;
 use super::probe::{PERIOD, Probe, Way};
 use super::scene::{Part, Scene, Source};
-use super::wants::Want;
 use crate::error::LabError;
 use crate::measure::spawn_pinned;
 

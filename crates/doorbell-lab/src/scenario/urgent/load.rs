@@ -1,16 +1,15 @@
 //! What keeps every core busy: 64 jobs that compute for 10 ms and then let the next one go on.
 
-use std::hint::black_box;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::time::{Duration, Instant};
+use std::time::Duration;
+
+use super::super::steps::{compute, steps_for};
 
 /// How many jobs there are.
 pub(super) const JOBS: usize = 64;
 /// How long a job computes in one poll, on a core that it has for itself.
 const POLL: Duration = Duration::from_millis(10);
-/// How many polls are timed to find out how much that is.
-const TRIES: usize = 5;
 
 /// The jobs' work, and how much of it was done. It is the same amount of work in each poll: one that
 /// is interrupted takes longer, and fewer of them are done.
@@ -43,30 +42,10 @@ impl Load {
     }
 }
 
-/// How many steps a poll has, measured once, before anything else runs: the fastest of a few tries.
+/// How many steps a poll has, measured once, before anything else runs.
 pub(super) fn steps() -> u64 {
-    const SAMPLE: u64 = 1_000_000;
     static STEPS: OnceLock<u64> = OnceLock::new();
-    *STEPS.get_or_init(|| {
-        let took = |_| {
-            let start = Instant::now();
-            compute(SAMPLE);
-            start.elapsed()
-        };
-        let least = (0..TRIES).map(took).min().unwrap_or(POLL);
-        let share = POLL.as_secs_f64() / least.as_secs_f64().max(1e-9);
-        (share * SAMPLE as f64) as u64 + 1
-    })
-}
-
-fn compute(steps: u64) {
-    let mut state = 0x9E37_79B9_7F4A_7C15_u64;
-    for _ in 0..steps {
-        state ^= state << 13;
-        state ^= state >> 7;
-        state ^= state << 17;
-    }
-    black_box(state);
+    *STEPS.get_or_init(|| steps_for(POLL))
 }
 
 #[cfg(test)]

@@ -13,7 +13,6 @@ mod load;
 mod probe;
 mod promises;
 mod scene;
-mod wants;
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -24,13 +23,13 @@ use super::contestant::Stage;
 use super::late::percentiles;
 use super::options::Options;
 use super::trial::{Conclusion, Outcome, Plan, Rated, Trial, Work, run as run_trials};
+use super::wants::Want;
 use crate::error::LabError;
 use crate::report::Report;
 use contestants::{Runs, Who};
 use load::Load;
 use probe::{Alarm, Probe};
 use scene::{Part, Scene, Source};
-use wants::Want;
 
 /// The unit of a pass.
 const TENTH: Duration = Duration::from_millis(100);

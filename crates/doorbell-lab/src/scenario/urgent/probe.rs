@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use futures::task::AtomicWaker;
 
-use super::wants::Want;
+use super::super::wants::Want;
 use crate::error::LabError;
 use crate::measure::{Samples, spawn_pinned};
 
