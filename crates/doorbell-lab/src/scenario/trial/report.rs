@@ -52,7 +52,8 @@ pub(super) fn run(
         .collect();
     let conclusion = (plan.conclude)(&seen);
     let all = rated.into_iter().map(|(row, _)| row);
-    let notes = caveats(&machine, syscalls.as_ref().err());
+    let uncounted = syscalls.as_ref().err().filter(|_| plan.work.counted > 0);
+    let notes = caveats(&machine, uncounted);
     Ok(Report {
         scenario: plan.scenario,
         machine,

@@ -15,7 +15,7 @@ pub struct Work {
     pub amount: u32,
     /// Before it, unmeasured.
     pub warm_up: u32,
-    /// In the pass that counts system calls.
+    /// In the pass that counts system calls; 0 for no such pass.
     pub counted: u32,
     /// A pass that takes longer than this stands still.
     pub pass_max: Duration,
@@ -151,6 +151,9 @@ impl Runner<'_> {
     /// System calls per 1,000 operations. Counting makes each of them slower, so nothing is timed
     /// meanwhile.
     fn counted_pass(&self, trial: &mut dyn Trial) -> Result<Option<f64>, LabError> {
+        if self.work.counted == 0 {
+            return Ok(None);
+        }
         // Opened before `setup`, so that the threads started there are counted.
         let Some(Ok(counter)) = self.syscalls.map(SyscallSource::open) else {
             return Ok(None);
