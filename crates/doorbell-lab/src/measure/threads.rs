@@ -103,16 +103,16 @@ impl ThreadsUse {
 }
 
 /// The number behind `label` at the begin of a line of a status file; 0 without it.
-fn count_of(status: &str, label: &str) -> u64 {
+pub(super) fn count_of(status: &str, label: &str) -> u64 {
     let found = status.lines().find_map(|line| line.strip_prefix(label));
     found.and_then(first_number).unwrap_or(0)
 }
 
-fn first_number(text: &str) -> Option<u64> {
+pub(super) fn first_number(text: &str) -> Option<u64> {
     text.split_whitespace().next()?.parse().ok()
 }
 
-fn cannot_read(path: &Path, source: std::io::Error) -> LabError {
+pub(super) fn cannot_read(path: &Path, source: std::io::Error) -> LabError {
     LabError::File {
         action: "read",
         path: path.to_owned(),
