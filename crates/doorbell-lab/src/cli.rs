@@ -1,5 +1,6 @@
 //! The command line.
 
+mod child;
 mod info;
 mod lab;
 mod sim;
@@ -7,13 +8,14 @@ mod sim;
 use clap::{Args, Parser, Subcommand};
 
 use crate::scenario::{
-    Options, call, flood, idle, shootdown, spawn, stuck, timer_acc, timer_cost, timer_idle, urgent,
+    Options, call, flood, http, idle, shootdown, spawn, stuck, timer_acc, timer_cost, timer_idle,
+    urgent,
 };
 use crate::torture::TortureOptions;
-use crate::tour::TourOptions;
 
+pub use child::{ClientCommand, HttpClientArgs, HttpServerArgs, ServerCommand};
 pub use info::InfoArgs;
-pub use lab::{CallArgs, LabArgs, UrgentArgs};
+pub use lab::{CallArgs, HttpArgs, LabArgs, TourArgs, UrgentArgs};
 pub use sim::{CalibrateArgs, FuzzArgs, MutantsArgs, ReplayArgs, SimCommand};
 
 /// The most rounds.
@@ -39,6 +41,7 @@ const ROUNDS_MAX: i64 = 1_000;
         doorbell lab timer-idle      what wakes up for periodic timers\n  \
         doorbell lab urgent          how soon urgent work runs while every core computes\n  \
         doorbell lab stuck           who does the work of a core inside a long poll\n  \
+        doorbell lab http            a small web server, greeting, computing and idle\n  \
         doorbell info                what this machine allows a runtime, and what to do about it\n  \
         doorbell torture             everything at once, and every count must add up\n  \
         doorbell sim fuzz            the protocols on simulated machines, under seeds\n  \
@@ -56,8 +59,8 @@ pub struct Cli {
 pub enum Command {
     /// Measure Doorbell and its peers on this machine
     ///
-    /// Without a scenario this is a tour: all of them in a short form, in about two minutes, with a
-    /// sentence under each table that says what it shows.
+    /// Without a scenario this is a tour: all of them but `http`, which needs `wrk`, in a short form,
+    /// in about two minutes, with a sentence under each table that says what it shows.
     ///
     /// Every scenario runs its contestants interleaved, in rounds. Figures are medians over the
     /// rounds, with the least and the greatest round beside them.
@@ -142,6 +145,22 @@ pub enum Command {
         #[command(subcommand)]
         command: SimCommand,
     },
+
+    /// Serve, as a process of its own that a scenario looks at
+    #[command(hide = true)]
+    LabServer {
+        /// What to serve.
+        #[command(subcommand)]
+        command: ServerCommand,
+    },
+
+    /// Ask such a server, as a process of its own
+    #[command(hide = true)]
+    LabClient {
+        /// How to ask.
+        #[command(subcommand)]
+        command: ClientCommand,
+    },
 }
 
 /// Options of the torture.
@@ -167,37 +186,6 @@ impl TortureArgs {
             seconds: self.seconds,
             seed: self.seed,
             json: self.json,
-        }
-    }
-}
-
-/// Options of the tour.
-#[derive(Debug, Args)]
-pub struct TourArgs {
-    /// How often each contestant is run [default: 5 or 7, so that the tour takes two minutes]
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=ROUNDS_MAX))]
-    rounds: Option<u32>,
-
-    /// One round of each scenario: a first look within half a minute
-    #[arg(long, conflicts_with = "rounds")]
-    quick: bool,
-
-    /// Only scenarios whose name contains this
-    #[arg(long, value_name = "SUBSTRING")]
-    only: Option<String>,
-
-    /// Print JSON instead of the tables: one object, with the list `reports`
-    #[arg(long)]
-    json: bool,
-}
-
-impl TourArgs {
-    /// What these arguments mean together.
-    pub fn options(&self) -> TourOptions {
-        TourOptions {
-            rounds: self.rounds.or(self.quick.then_some(1)),
-            json: self.json,
-            only: self.only.clone(),
         }
     }
 }
@@ -329,6 +317,21 @@ pub enum LabCommand {
         stuck::reading(),
     ))]
     Stuck(LabArgs),
+
+    /// Let a small web server greet, compute and wait
+    ///
+    /// Servers of two threads, each in a process of its own, on the loopback: hyper on tokio and on
+    /// two tokio runtimes of one thread, and bare epoll as a limit. Measured is how many greetings
+    /// are given in a second and what one costs; how soon a probe is answered while the server
+    /// computes; and what 10,000 connections cost on which nothing is asked.
+    ///
+    /// It needs `wrk`: `apt-get install wrk`.
+    #[command(after_long_help = trial_help(
+        "http",
+        "the whole table, in about 12 minutes",
+        http::reading(),
+    ))]
+    Http(HttpArgs),
 }
 
 impl LabCommand {
@@ -337,6 +340,7 @@ impl LabCommand {
         match self {
             Self::Call(args) => args.options(),
             Self::Urgent(args) => args.options(),
+            Self::Http(args) => args.options(),
             Self::Spawn(args)
             | Self::Flood(args)
             | Self::Shootdown(args)
@@ -392,6 +396,7 @@ mod tests {
 
     use super::*;
     use crate::scenario::Effort;
+    use crate::tour::TourOptions;
 
     fn options(arguments: &[&str]) -> Options {
         let words = ["doorbell", "lab", "call"].iter().chain(arguments);

@@ -188,6 +188,24 @@ pub enum LabError {
         names: Vec<String>,
     },
 
+    /// The client `wrk` is not installed.
+    #[error("`wrk`, which asks the servers, is not installed: `apt-get install wrk`")]
+    NoWrk,
+
+    /// The client `wrk` failed.
+    #[error("wrk failed, or said what is not understood:\n{said}")]
+    Wrk {
+        /// All that it printed.
+        said: String,
+    },
+
+    /// A process of this program ended before it was ready.
+    #[error("`doorbell {arguments}` ended before it was ready; what it said stands above")]
+    ChildEnded {
+        /// What it was told.
+        arguments: String,
+    },
+
     /// A profile of the simulator could not be had.
     #[error(transparent)]
     Profile(#[from] doorbell_sim::profile::ProfileError),

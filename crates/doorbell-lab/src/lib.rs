@@ -32,11 +32,12 @@ use std::fs;
 use std::io::{self, ErrorKind, Write as _};
 use std::path::Path;
 use std::process::ExitCode;
+use std::time::Duration;
 
 use clap::Parser as _;
 
 use crate::calibrate::CalibrateOptions;
-use crate::cli::{Cli, Command, LabCommand, SimCommand};
+use crate::cli::{Cli, ClientCommand, Command, LabCommand, ServerCommand, SimCommand};
 use crate::report::Report;
 use crate::scenario::Options;
 use crate::torture::TortureOptions;
@@ -64,6 +65,8 @@ fn run(cli: &Cli) -> Result<(), LabError> {
         Command::Torture(args) => return run_torture(&args.options()),
         Command::Calibrate(args) => return run_calibrate(&args.options()),
         Command::Sim { command } => return run_simulator(command),
+        Command::LabServer { command } => return run_server(command),
+        Command::LabClient { command } => return run_client(command),
     };
     let Some(scenario) = scenario else {
         return tour::run(&tour.options(), print);
@@ -79,6 +82,7 @@ fn run(cli: &Cli) -> Result<(), LabError> {
         LabCommand::TimerAcc(_) => scenario::timer_acc::run(&options),
         LabCommand::TimerIdle(_) => scenario::timer_idle::run(&options),
         LabCommand::Stuck(_) => scenario::stuck::run(&options),
+        LabCommand::Http(args) => scenario::http::run(&options, args.unprivileged),
         LabCommand::Urgent(args) => {
             if args.unprivileged {
                 scenario::urgent::give_up_privileges()?;
@@ -122,6 +126,19 @@ fn run_simulator(command: &SimCommand) -> Result<(), LabError> {
             report.check()
         }
     }
+}
+
+fn run_server(command: &ServerCommand) -> Result<(), LabError> {
+    let ServerCommand::Http(args) = command;
+    scenario::http::serve(&args.options(), |line| print(line).map(drop))
+}
+
+fn run_client(command: &ClientCommand) -> Result<(), LabError> {
+    let ClientCommand::Http(args) = command;
+    let most = Duration::from_secs(args.seconds_max);
+    scenario::http::hold(args.connect, args.connections, most, |line| {
+        print(line).map(drop)
+    })
 }
 
 /// Prints the JSON, or else the table: also of what failed, which is looked at only then.

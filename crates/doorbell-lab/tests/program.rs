@@ -40,6 +40,7 @@ fn help_teaches() {
         "timer-idle",
         "urgent",
         "stuck",
+        "http",
     ] {
         let output = doorbell(&["lab", scenario, "--help"]);
         let help = text(&output.stdout);

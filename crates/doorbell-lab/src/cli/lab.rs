@@ -6,9 +6,41 @@ use clap::Args;
 
 use super::ROUNDS_MAX;
 use crate::scenario::{Effort, Options};
+use crate::tour::TourOptions;
 
 /// The most calls in a round: their numbers have to fit into the words that carry them.
 const CALLS_MAX: i64 = 10_000_000;
+
+/// Options of the tour.
+#[derive(Debug, Args)]
+pub struct TourArgs {
+    /// How often each contestant is run [default: 5 or 7, so that the tour takes two minutes]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=ROUNDS_MAX))]
+    rounds: Option<u32>,
+
+    /// One round of each scenario: a first look within half a minute
+    #[arg(long, conflicts_with = "rounds")]
+    quick: bool,
+
+    /// Only scenarios whose name contains this
+    #[arg(long, value_name = "SUBSTRING")]
+    only: Option<String>,
+
+    /// Print JSON instead of the tables: one object, with the list `reports`
+    #[arg(long)]
+    json: bool,
+}
+
+impl TourArgs {
+    /// What these arguments mean together.
+    pub fn options(&self) -> TourOptions {
+        TourOptions {
+            rounds: self.rounds.or(self.quick.then_some(1)),
+            json: self.json,
+            only: self.only.clone(),
+        }
+    }
+}
 
 /// Options of `call`.
 #[derive(Debug, Args)]
@@ -48,6 +80,23 @@ pub struct UrgentArgs {
 }
 
 impl UrgentArgs {
+    pub(super) fn options(&self) -> Options {
+        self.common.options()
+    }
+}
+
+/// Options of `http`.
+#[derive(Debug, Args)]
+pub struct HttpArgs {
+    #[command(flatten)]
+    common: LabArgs,
+
+    /// Give up the privilege to run threads before all others first, servers' and probe's
+    #[arg(long)]
+    pub unprivileged: bool,
+}
+
+impl HttpArgs {
     pub(super) fn options(&self) -> Options {
         self.common.options()
     }

@@ -6,6 +6,7 @@ pub mod call;
 mod common;
 mod contestant;
 pub mod flood;
+pub mod http;
 pub mod idle;
 mod late;
 mod limits;

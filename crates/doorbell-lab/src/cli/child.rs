@@ -1,0 +1,83 @@
+//! The options of processes that scenarios start for themselves.
+
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use clap::builder::PossibleValuesParser;
+use clap::{Args, Subcommand};
+
+use crate::scenario::http::{ServerOptions, server_flags};
+
+/// The longest that such a process lives, in seconds.
+const SECONDS_MAX: u64 = 3_600;
+
+/// What can be served.
+#[derive(Debug, Subcommand)]
+pub enum ServerCommand {
+    /// A web server of `lab http`: says where it listens, ends when standard input does
+    #[command(after_help = "Examples:\n  \
+            sleep 60 | doorbell lab-server http --who tokio --listen 127.0.0.1:8080")]
+    Http(HttpServerArgs),
+}
+
+/// Who can ask.
+#[derive(Debug, Subcommand)]
+pub enum ClientCommand {
+    /// Idle connections of `lab http`: says how many, ends when standard input does
+    #[command(after_help = "Examples:\n  \
+            sleep 60 | doorbell lab-client http --connect 127.0.0.1:8080 --connections 1000")]
+    Http(HttpClientArgs),
+}
+
+/// Options of a web server.
+#[derive(Debug, Args)]
+pub struct HttpServerArgs {
+    /// Which server
+    #[arg(long, value_name = "SERVER", value_parser = PossibleValuesParser::new(server_flags()))]
+    who: String,
+
+    /// Where it listens; port 0 for any
+    #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:0")]
+    listen: SocketAddr,
+
+    /// The work of `/compute` [default: 5 ms of this machine's CPU]
+    #[arg(long, value_name = "N")]
+    compute_steps: Option<u64>,
+
+    /// It ends after so many seconds
+    #[arg(long, value_name = "N", default_value_t = 120, value_parser = clap::value_parser!(u64).range(1..=SECONDS_MAX))]
+    seconds_max: u64,
+
+    /// Give up the privilege to run threads before all others first
+    #[arg(long)]
+    unprivileged: bool,
+}
+
+impl HttpServerArgs {
+    /// What these arguments mean together.
+    pub fn options(&self) -> ServerOptions {
+        ServerOptions {
+            who: self.who.clone(),
+            listen: self.listen,
+            compute_steps: self.compute_steps,
+            most: Duration::from_secs(self.seconds_max),
+            unprivileged: self.unprivileged,
+        }
+    }
+}
+
+/// Options of a client that holds connections.
+#[derive(Debug, Args)]
+pub struct HttpClientArgs {
+    /// The server
+    #[arg(long, value_name = "ADDRESS")]
+    pub connect: SocketAddr,
+
+    /// How many connections; fewer if the process may not have so many descriptors
+    #[arg(long, value_name = "N")]
+    pub connections: u64,
+
+    /// It ends after so many seconds
+    #[arg(long, value_name = "N", default_value_t = 60, value_parser = clap::value_parser!(u64).range(1..=SECONDS_MAX))]
+    pub seconds_max: u64,
+}

@@ -1,0 +1,170 @@
+//! What is done with one server, and what it shows.
+
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use super::super::late::percentiles;
+use super::super::trial::Outcome;
+use super::child::{Child, connections_of};
+use super::exchange::{connect, get};
+use super::part::Way;
+use super::probe::Probe;
+use super::wrk;
+use crate::error::LabError;
+use crate::measure::Process;
+
+/// Connections that ask for a greeting.
+const GREETED: u32 = 64;
+/// Connections that have the server compute.
+const COMPUTING: u32 = 32;
+/// From the begin of the load until the first probe, and from the last one until its end.
+const EDGE: Duration = Duration::from_millis(300);
+/// Connections that ask nothing.
+const CONNECTIONS: u64 = 10_000;
+/// The same, for the first touch.
+const FEW: u64 = 100;
+/// From the last request until nothing is to happen any more.
+const SETTLES: Duration = Duration::from_millis(300);
+/// How long a server may take to notice that all clients have gone.
+const CLOSES_MAX: Duration = Duration::from_secs(5);
+/// A client that holds connections gives up after so many seconds.
+const HOLDS_S: u64 = 60;
+
+/// A server that runs, and where it listens.
+#[derive(Debug)]
+pub(super) struct Site {
+    pub(super) child: Child,
+    pub(super) address: SocketAddr,
+}
+
+/// Every route once, so that everybody has been there.
+///
+/// # Errors
+/// If one is not answered.
+pub(super) fn touch(site: &Site) -> Result<(), LabError> {
+    let failed = |source| LabError::System {
+        what: "asking the server",
+        source,
+    };
+    let mut stream = connect(site.address).map_err(failed)?;
+    let mut routes = ["/", "/compute", "/healthz"].into_iter();
+    let touched = routes.try_for_each(|path| get(&mut stream, path));
+    touched.map_err(failed)
+}
+
+/// Greetings, as many as can be had.
+///
+/// # Errors
+/// Any of `wrk`'s.
+pub(super) fn hello(site: &Site, seconds: u32) -> Result<Outcome, LabError> {
+    let process = site.child.process();
+    let before = process.cpu()?;
+    let found = wrk::start(site.address, "/", GREETED, seconds)?.finish()?;
+    let cpu_us = process.cpu()?.saturating_sub(before).as_secs_f64() * 1e6;
+    Ok(Outcome {
+        operations: found.requests,
+        figures: BTreeMap::from([
+            ("rate_per_s", found.per_s),
+            ("p50_us", found.p50_us),
+            ("p99_us", found.p99_us),
+            (
+                "server_cpu_us_per_op",
+                cpu_us / found.requests.max(1) as f64,
+            ),
+            ("errors_count", found.errors as f64),
+        ]),
+    })
+}
+
+/// Computations, as many as can be had, while somebody looks whether the server is healthy.
+///
+/// # Errors
+/// Any of `wrk`'s and of the probe's.
+pub(super) fn computing(site: &Site, way: Way, seconds: u32) -> Result<Outcome, LabError> {
+    let span = Duration::from_secs(u64::from(seconds)).saturating_sub(2 * EDGE);
+    let probe = Probe::start(site.address, way, EDGE, span)?;
+    let load = wrk::start(site.address, "/compute", COMPUTING, seconds)?;
+    let probed = probe.finish();
+    let found = load.finish()?;
+    let probed = probed?;
+    let mut figures = BTreeMap::from([
+        ("rate_per_s", found.per_s),
+        ("probes_count", probed.late.len() as f64),
+        ("errors_count", (found.errors + probed.errors) as f64),
+    ]);
+    figures.extend(percentiles(&probed.late));
+    Ok(Outcome {
+        operations: found.requests,
+        figures,
+    })
+}
+
+/// How many idle connections a server is given.
+pub(super) fn idle_connections(is_first_touch: bool) -> u64 {
+    if is_first_touch {
+        FEW
+    } else {
+        connections_of(CONNECTIONS)
+    }
+}
+
+/// How many there were to be.
+pub(super) fn idle_connections_wanted() -> u64 {
+    CONNECTIONS
+}
+
+/// Connections on which nothing is asked for some seconds, and what is left when they are closed.
+///
+/// # Errors
+/// If a process cannot be started or looked at.
+pub(super) fn idle(site: &Site, connections: u64, seconds: u32) -> Result<Outcome, LabError> {
+    let process = site.child.process();
+    let (rss_before, fds_before) = (process.resident_bytes()?, process.descriptors()?);
+    let arguments = [
+        "lab-client".to_owned(),
+        "http".to_owned(),
+        format!("--connect={}", site.address),
+        format!("--connections={connections}"),
+        format!("--seconds-max={HOLDS_S}"),
+    ];
+    let client = Child::start(&arguments)?;
+    let held: u64 = client.line().parse().unwrap_or(0);
+    thread::sleep(SETTLES);
+    let (began, switches) = (Instant::now(), process.switches()?);
+    thread::sleep(Duration::from_secs(u64::from(seconds)));
+    let switches = process.switches()?.since(&switches);
+    let span_s = began.elapsed().as_secs_f64();
+    let rss = process.resident_bytes()?;
+    client.end()?;
+    let fds_left = descriptors_left(process, fds_before)?;
+    let per_connection = |now: u64| (now as f64 - rss_before as f64).max(0.0) / held.max(1) as f64;
+    Ok(Outcome {
+        operations: held,
+        figures: BTreeMap::from([
+            ("connections_count", held as f64),
+            ("idle_wakeups_per_s", switches as f64 / span_s),
+            ("rss_per_connection_bytes", per_connection(rss)),
+            ("fds_left_count", fds_left as f64),
+            (
+                "rss_left_per_connection_bytes",
+                per_connection(process.resident_bytes()?),
+            ),
+        ]),
+    })
+}
+
+/// How many descriptors there are above `before`, as soon as there is none or it has taken too long.
+fn descriptors_left(process: Process, before: usize) -> Result<usize, LabError> {
+    let began = Instant::now();
+    loop {
+        let left = process.descriptors()?.saturating_sub(before);
+        if left == 0 || began.elapsed() > CLOSES_MAX {
+            // Those that hold the last ones free their memory, too.
+            thread::sleep(SETTLES);
+            return Ok(left);
+        }
+        thread::sleep(Duration::from_millis(20));
+    }
+}

@@ -1,0 +1,57 @@
+//! What the tables of the scenario show, and how to read them.
+
+use super::super::late;
+use crate::report::Chart;
+
+/// Figures whose spread over the rounds is kept.
+pub(super) const SPREADS: [[&str; 3]; 7] = [
+    ["rate_per_s", "rate_min_per_s", "rate_max_per_s"],
+    late::SPREADS[0],
+    late::SPREADS[1],
+    ["max_us", "max_min_us", "max_max_us"],
+    [
+        "server_cpu_us_per_op",
+        "server_cpu_min_us_per_op",
+        "server_cpu_max_us_per_op",
+    ],
+    [
+        "idle_wakeups_per_s",
+        "idle_wakeups_min_per_s",
+        "idle_wakeups_max_per_s",
+    ],
+    [
+        "rss_per_connection_bytes",
+        "rss_min_per_connection_bytes",
+        "rss_max_per_connection_bytes",
+    ],
+];
+
+/// One sentence for each group of columns. Also part of the help.
+pub(super) const READING: [&str; 9] = [
+    "hello: 64 connections of `wrk` ask for 12 bytes, as fast as they can. req/s, p50 us and p99 us are \
+     as wrk says; medians over the rounds, and the least and the greatest round.",
+    "CPU us/req: the CPU time of the server's process for each request; that of the clients is not in it.",
+    "x tokio, x two: the rate divided by that of tokio with two workers, and by that of two tokio runtimes \
+     of one thread each, in the same round.",
+    "computing: 32 connections of `wrk` ask for what takes 5 ms of a CPU, an amount of work that is the same \
+     for everybody. compute/s: how often they got it.",
+    "probe: /healthz is due every 10 ms meanwhile, whether the last answer has come or not, on a new \
+     connection each time or on one of those that were opened before. Its p50, p99 and max count from when it \
+     was due; whoever asks runs before all others, or with a slice of 100 us where that is refused.",
+    "idle: connections that have asked once and then ask nothing. wakeups/s: how often a thread of the \
+     server leaves a CPU to wait; RSS/conn: memory of the server's process for each, in bytes. Left: \
+     descriptors, and memory for each connection, when the clients have closed them.",
+    "errors: connections that failed, answers that were late or no success, of wrk's and of the probe's; \
+     there must be none.",
+    "Each server has a process of its own and two threads that serve, where the OS puts them. Those of \
+     `tokio` and `two tokio runtimes` are hyper's; `raw epoll` is a few lines by hand, as a limit. What the \
+     JSON says of CPU time, wake-ups, switches and interrupts beside these is that of the clients.",
+    "promised: hello at least 1.05 times tokio's rate and 0.98 times that of two runtimes, p99 at most \
+     tokio's, at most 14 us of CPU for a request; /healthz p99 at most 1 ms, or 2 ms without privilege, at \
+     0.97 times tokio's compute/s at least; idle no wake-up, and at most tokio's memory.",
+];
+
+/// The picture of the page.
+pub(super) fn chart() -> Chart {
+    late::chart("How long answers take, greetings and probes, µs (log scale)")
+}

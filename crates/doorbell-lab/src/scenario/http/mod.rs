@@ -1,0 +1,266 @@
+//! `doorbell lab http`: a small web server, greeting, computing and idle.
+//!
+//! Each server runs in a process of its own, with two threads that serve. Its clients are `wrk`, a
+//! probe in this process, and a process that holds idle connections. A new server is a file in
+//! `servers/` and a line in its list.
+
+mod acts;
+mod child;
+mod columns;
+mod exchange;
+mod idle_client;
+mod part;
+mod probe;
+mod promises;
+mod servers;
+mod tables;
+mod wrk;
+
+use std::net::SocketAddr;
+use std::sync::OnceLock;
+use std::time::Duration;
+
+use super::options::Options;
+use super::steps::steps_for;
+use super::trial::{Outcome, Plan, Trial, Work, run as run_trials};
+use super::urgent::give_up_privileges;
+use super::wants::Want;
+use crate::error::LabError;
+use crate::report::Report;
+use acts::Site;
+use child::Child;
+use part::{ACTS, Act, Part};
+use servers::Server;
+
+/// How long a pass is, in seconds.
+const SECONDS: u32 = 5;
+/// The same, for a first look.
+const SECONDS_QUICK: u32 = 1;
+/// What `/compute` takes on a core that has nothing else to do.
+const COMPUTATION: Duration = Duration::from_millis(5);
+/// A pass that takes longer stands still.
+const PASS_MAX: Duration = Duration::from_mins(1);
+/// A server that nobody has ended by then ends.
+const SERVER_MAX: Duration = Duration::from_mins(2);
+
+/// One server in one part.
+#[derive(Debug)]
+struct Contest {
+    server: &'static dyn Server,
+    act: Act,
+    unprivileged: bool,
+    site: Option<Site>,
+    /// The next run is the first one after the start.
+    is_new: bool,
+}
+
+impl Trial for Contest {
+    fn name(&self) -> &'static str {
+        self.server.name()
+    }
+
+    fn variant(&self) -> &'static str {
+        self.act.name
+    }
+
+    fn group(&self) -> &'static str {
+        self.act.name
+    }
+
+    fn is_baseline(&self) -> bool {
+        self.server.name() == servers::BASELINE
+    }
+
+    fn setup(&mut self) -> Result<(), LabError> {
+        let mut arguments = vec![
+            "lab-server".to_owned(),
+            "http".to_owned(),
+            format!("--who={}", self.server.flag()),
+            format!("--compute-steps={}", steps()),
+            format!("--seconds-max={}", SERVER_MAX.as_secs()),
+        ];
+        if self.unprivileged {
+            arguments.push("--unprivileged".to_owned());
+        }
+        let child = Child::start(&arguments)?;
+        let address = child.line().parse().map_err(|error| LabError::System {
+            what: "reading where the server listens",
+            source: std::io::Error::other(error),
+        })?;
+        self.site = Some(Site { child, address });
+        self.is_new = true;
+        Ok(())
+    }
+
+    fn run(&mut self, seconds: u32) -> Result<Outcome, LabError> {
+        let site = self.site.as_ref().ok_or(LabError::NotSetUp)?;
+        let is_new = std::mem::take(&mut self.is_new);
+        if is_new {
+            acts::touch(site)?;
+        }
+        match self.act.part {
+            Part::Idle => acts::idle(site, acts::idle_connections(is_new), seconds),
+            _ if seconds == 0 => Ok(Outcome::default()),
+            Part::Hello => acts::hello(site, seconds),
+            Part::Computing => acts::computing(site, self.act.way, seconds),
+        }
+    }
+
+    fn teardown(&mut self) -> Result<(), LabError> {
+        self.site.take().map_or(Ok(()), |site| site.child.end())
+    }
+}
+
+/// The work of `/compute`, the same for everybody; measured once.
+fn steps() -> u64 {
+    static STEPS: OnceLock<u64> = OnceLock::new();
+    *STEPS.get_or_init(|| steps_for(COMPUTATION))
+}
+
+fn contestants(unprivileged: bool) -> Vec<Box<dyn Trial>> {
+    // Before the CPUs are busy.
+    let _ = steps();
+    let mut all: Vec<Box<dyn Trial>> = Vec::new();
+    for act in ACTS {
+        let all_here = servers::ALL.iter().copied();
+        for server in all_here.filter(|server| server.parts().contains(&act.part)) {
+            all.push(Box::new(Contest {
+                server,
+                act,
+                unprivileged,
+                site: None,
+                is_new: true,
+            }));
+        }
+    }
+    all
+}
+
+/// How to read the table, one sentence for each group of columns.
+pub fn reading() -> &'static [&'static str] {
+    &columns::READING
+}
+
+/// Runs the scenario; with servers, and a probe, that may not run before all others if
+/// `unprivileged`.
+///
+/// # Errors
+/// Any [`LabError`]: too few CPUs, no `wrk`, a filter that leaves nobody, a server that fails.
+pub fn run(options: &Options, unprivileged: bool) -> Result<Report, LabError> {
+    if unprivileged {
+        give_up_privileges()?;
+    }
+    wrk::look_for()?;
+    child::allow_descriptors()?;
+    let first = Want::First.is_given();
+    let (seconds, warm_up) = if options.quick {
+        (SECONDS_QUICK, 0)
+    } else {
+        (SECONDS, 1)
+    };
+    let plan = Plan {
+        scenario: "http",
+        work: Work {
+            amount: seconds,
+            warm_up,
+            // Those of this process say nothing of the servers.
+            counted: 0,
+            pass_max: PASS_MAX,
+        },
+        compared: "rate_per_s",
+        spreads: &columns::SPREADS,
+        columns: Vec::new(),
+        reading: reading(),
+        chart: columns::chart(),
+        conclude: if first {
+            tables::conclude_privileged
+        } else {
+            tables::conclude_unprivileged
+        },
+        idle_span: options.effort.idle_span,
+    };
+    let mut report = run_trials(plan, options, |_| contestants(unprivileged))?;
+    report.notes.extend(fewer(acts::idle_connections(false)));
+    Ok(report)
+}
+
+/// What the reader has to know where fewer connections fit.
+fn fewer(fit: u64) -> Option<String> {
+    let wanted = acts::idle_connections_wanted();
+    (fit < wanted).then(|| {
+        format!(
+            "{fit} idle connections instead of {wanted}, because a process may not have more \
+             descriptors: raise the hard limit, by `ulimit -Hn 20000` as root, or LimitNOFILE= of a \
+             systemd unit"
+        )
+    })
+}
+
+/// What a process that serves is told.
+#[derive(Debug, Clone)]
+pub struct ServerOptions {
+    /// Which server.
+    pub who: String,
+    /// Where it listens.
+    pub listen: SocketAddr,
+    /// The work of `/compute`; as much as this process measures if it is left out.
+    pub compute_steps: Option<u64>,
+    /// It ends after this time.
+    pub most: Duration,
+    /// Gives up the privilege to run before all others.
+    pub unprivileged: bool,
+}
+
+/// How servers are called on a command line.
+pub fn server_flags() -> impl Iterator<Item = &'static str> {
+    servers::ALL.iter().map(|server| server.flag())
+}
+
+/// Serves in this process: says where, and ends when standard input does.
+///
+/// # Errors
+/// Any [`LabError`]: an address that cannot be had, a server that cannot be started.
+pub fn serve(
+    options: &ServerOptions,
+    say: impl FnOnce(&str) -> Result<(), LabError>,
+) -> Result<(), LabError> {
+    if options.unprivileged {
+        give_up_privileges()?;
+    }
+    child::allow_descriptors()?;
+    let server = servers::of_flag(&options.who).ok_or_else(|| LabError::NoSuchContestant {
+        filter: options.who.clone(),
+        known: server_flags().map(str::to_owned).collect(),
+    })?;
+    let listeners = servers::listeners(options.listen, server.listeners())?;
+    let failed = |source| LabError::System {
+        what: "asking where it listens",
+        source,
+    };
+    let mut addresses = listeners.iter().map(std::net::TcpListener::local_addr);
+    let address = addresses
+        .next()
+        .unwrap_or(Ok(options.listen))
+        .map_err(failed)?;
+    let steps = options.compute_steps.unwrap_or_else(steps);
+    let _serves = server.start(listeners, steps)?;
+    say(&format!("{address}\n"))?;
+    child::wait_for_end(options.most)
+}
+
+/// Holds idle connections in this process: says how many, and closes them when standard input ends,
+/// or after `most`.
+///
+/// # Errors
+/// If the server does not answer.
+pub fn hold(
+    address: SocketAddr,
+    connections: u64,
+    most: Duration,
+    say: impl FnOnce(&str) -> Result<(), LabError>,
+) -> Result<(), LabError> {
+    idle_client::run(address, connections, most, say)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,125 @@
+//! Whoever looks whether a server is healthy while it computes.
+//!
+//! Every 10 ms a request is due, whether the last one was answered or not, so several threads take
+//! turns. An answer is late by the time since its request was due.
+
+use std::io;
+use std::net::{SocketAddr, TcpStream};
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
+
+use super::super::wants::Want;
+use super::exchange::{connect, get};
+use super::part::Way;
+use crate::error::LabError;
+use crate::measure::Samples;
+
+/// Between two requests.
+const PERIOD: Duration = Duration::from_millis(10);
+/// How many threads take turns: each has so many periods for an answer.
+const THREADS: u32 = 32;
+/// A thread that is later than this gives up what is left.
+const GRACE: Duration = Duration::from_secs(3);
+const PATH: &str = "/healthz";
+const THREAD: &str = "http-probe";
+
+/// What was found.
+#[derive(Debug, Default)]
+pub(super) struct Probed {
+    /// How late each answer was.
+    pub(super) late: Samples,
+    /// Requests without an answer.
+    pub(super) errors: u64,
+}
+
+/// Threads that are at it.
+#[derive(Debug)]
+pub(super) struct Probe {
+    threads: Vec<JoinHandle<Probed>>,
+}
+
+/// When requests are due.
+#[derive(Debug, Clone, Copy)]
+struct Schedule {
+    begin: Instant,
+    count: u32,
+}
+
+impl Probe {
+    /// Starts the threads, which run before all others if that is allowed. The first request is due
+    /// after `delay`, the last one before `delay` and `span` are over.
+    ///
+    /// # Errors
+    /// [`LabError::System`] if a thread cannot be started.
+    pub(super) fn start(
+        address: SocketAddr,
+        way: Way,
+        delay: Duration,
+        span: Duration,
+    ) -> Result<Self, LabError> {
+        let schedule = Schedule {
+            begin: Instant::now() + delay,
+            count: (span.as_nanos() / PERIOD.as_nanos()) as u32,
+        };
+        let mut threads = Vec::new();
+        for first in 0..THREADS {
+            let thread = thread::Builder::new()
+                .name(THREAD.to_owned())
+                .spawn(move || look(address, way, schedule, first));
+            threads.push(thread.map_err(|source| LabError::System {
+                what: "starting a thread",
+                source,
+            })?);
+        }
+        Ok(Self { threads })
+    }
+
+    /// Waits for the last answer.
+    ///
+    /// # Errors
+    /// [`LabError::ThreadPanicked`] if a thread did.
+    pub(super) fn finish(self) -> Result<Probed, LabError> {
+        let mut all = Probed::default();
+        for thread in self.threads {
+            let panicked = |_| LabError::ThreadPanicked { thread: THREAD };
+            let one = thread.join().map_err(panicked)?;
+            all.late.add(&one.late);
+            all.errors += one.errors;
+        }
+        Ok(all)
+    }
+}
+
+/// One thread's requests: the one of number `first`, and every so many-th after it.
+fn look(address: SocketAddr, way: Way, schedule: Schedule, first: u32) -> Probed {
+    Want::Waker.ask();
+    let mut probed = Probed::default();
+    let mut kept = match way {
+        Way::New => None,
+        // Accepting it is not what is measured.
+        Way::Kept => ask(address, None).ok(),
+    };
+    for number in (first..schedule.count).step_by(THREADS as usize) {
+        let due = schedule.begin + PERIOD * number;
+        if due.elapsed() > GRACE {
+            probed.errors += 1;
+            continue;
+        }
+        thread::sleep(due.saturating_duration_since(Instant::now()));
+        match ask(address, kept.take()) {
+            Ok(stream) => {
+                probed.late.record(due.elapsed().as_nanos() as u64);
+                kept = (way == Way::Kept).then_some(stream);
+            }
+            Err(_) => probed.errors += 1,
+        }
+    }
+    probed
+}
+
+/// Asks on a connection that was kept, or else on a new one.
+fn ask(address: SocketAddr, kept: Option<TcpStream>) -> io::Result<TcpStream> {
+    let mut stream = kept.map_or_else(|| connect(address), Ok)?;
+    get(&mut stream, PATH)?;
+    Ok(stream)
+}

@@ -1,0 +1,218 @@
+//! What doorbell promises of the figures.
+
+use super::super::limits::{Bound, Limit};
+use super::super::trial::Rated;
+use super::part::{ACTS, Part};
+use super::servers::{BASELINE, TWO};
+use super::tables::ratio;
+
+/// Who it is promised of.
+const OURS: &str = "doorbell";
+/// Greetings, against tokio's.
+const HELLO_X: f64 = 1.05;
+/// Against those of two runtimes of one thread each.
+const HELLO_TWO_X: f64 = 0.98;
+/// The time of greetings, against tokio's.
+const HELLO_P99_X: f64 = 1.0;
+/// CPU time for a greeting.
+const HELLO_CPU_US: f64 = 14.0;
+/// A probe, with and without privilege.
+const PROBE_P99_US: [f64; 2] = [1_000.0, 2_000.0];
+/// Computations, against tokio's.
+const COMPUTE_X: f64 = 0.97;
+/// Wake-ups while nothing is asked.
+const WAKEUPS_PER_S: f64 = 0.0;
+/// Memory of an idle connection, against tokio's.
+const MEMORY_X: f64 = 1.0;
+
+/// Which limit holds for a probe.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Most {
+    Privileged,
+    Unprivileged,
+}
+
+/// All that this run can say.
+pub(super) fn of(rated: &[Rated<'_>], most: Most) -> Vec<Limit> {
+    let mut limits = Vec::new();
+    for one in rated.iter().filter(|one| one.row.contestant == OURS) {
+        let Some(act) = ACTS.iter().find(|act| act.name == one.row.variant) else {
+            continue;
+        };
+        limits.extend(match act.part {
+            Part::Hello => hello(rated, one),
+            Part::Computing => computing(rated, one, most),
+            Part::Idle => idle(rated, one),
+        });
+    }
+    limits
+}
+
+fn hello(rated: &[Rated<'_>], one: &Rated<'_>) -> Vec<Limit> {
+    let against = |other, name| ratio(rated, one, other, name);
+    vec![
+        limit(
+            "hello req/s",
+            "x tokio",
+            Bound::AtLeast(HELLO_X),
+            against(BASELINE, "rate_per_s"),
+        ),
+        limit(
+            "hello req/s",
+            "x two",
+            Bound::AtLeast(HELLO_TWO_X),
+            against(TWO, "rate_per_s"),
+        ),
+        limit(
+            "hello p99",
+            "x tokio",
+            Bound::AtMost(HELLO_P99_X),
+            against(BASELINE, "p99_us"),
+        ),
+        limit(
+            "hello CPU",
+            "us/req",
+            Bound::AtMost(HELLO_CPU_US),
+            one.row.metrics.get("server_cpu_us_per_op"),
+        ),
+    ]
+}
+
+fn computing(rated: &[Rated<'_>], one: &Rated<'_>, most: Most) -> Vec<Limit> {
+    let [privileged, unprivileged] = PROBE_P99_US;
+    let most = match most {
+        Most::Privileged => privileged,
+        Most::Unprivileged => unprivileged,
+    };
+    let variant = &one.row.variant;
+    let computations = ratio(rated, one, BASELINE, "rate_per_s");
+    let p99 = one.row.metrics.get("p99_us");
+    vec![
+        limit(
+            &format!("/healthz p99, {variant}"),
+            "us",
+            Bound::AtMost(most),
+            p99,
+        ),
+        limit(
+            &format!("compute/s, {variant}"),
+            "x tokio",
+            Bound::AtLeast(COMPUTE_X),
+            computations,
+        ),
+    ]
+}
+
+fn idle(rated: &[Rated<'_>], one: &Rated<'_>) -> Vec<Limit> {
+    let wakeups = one.row.metrics.get("idle_wakeups_per_s");
+    let memory = ratio(rated, one, BASELINE, "rss_per_connection_bytes");
+    vec![
+        limit(
+            "idle wake-ups",
+            "1/s",
+            Bound::AtMost(WAKEUPS_PER_S),
+            wakeups,
+        ),
+        limit("idle memory", "x tokio", Bound::AtMost(MEMORY_X), memory),
+    ]
+}
+
+fn limit(what: &str, unit: &'static str, wanted: Bound, found: Option<f64>) -> Limit {
+    Limit {
+        what: what.to_owned(),
+        unit,
+        wanted,
+        found,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use super::*;
+    use crate::report::{Metrics, Row};
+
+    /// The figures of one round, those of the row as well.
+    type Figures = BTreeMap<&'static str, f64>;
+    /// Who, in which act, with which figures.
+    type Short<'a> = (&'a str, usize, &'a [(&'static str, f64)]);
+
+    fn found(rows: &[Short<'_>], most: Most) -> Vec<Limit> {
+        let made: Vec<(Row, Vec<Figures>)> = rows
+            .iter()
+            .map(|(who, act, figures)| {
+                let mut metrics = Metrics::default();
+                for (name, value) in *figures {
+                    metrics.put(name, Some(*value));
+                }
+                let row = Row {
+                    contestant: (*who).to_owned(),
+                    variant: ACTS[*act].name.to_owned(),
+                    metrics,
+                    counters: Metrics::default(),
+                };
+                (row, vec![figures.iter().copied().collect()])
+            })
+            .collect();
+        let rated: Vec<_> = made
+            .iter()
+            .map(|(row, rounds)| Rated {
+                row,
+                ratios: Vec::new(),
+                rounds,
+            })
+            .collect();
+        of(&rated, most)
+    }
+
+    #[test]
+    fn greetings_are_held_against_both_of_tokios_servers() {
+        let ours = [
+            ("rate_per_s", 110.0),
+            ("p99_us", 9.0),
+            ("server_cpu_us_per_op", 12.0),
+        ];
+        let rows: [Short<'_>; 3] = [
+            ("doorbell", 0, &ours),
+            ("tokio", 0, &[("rate_per_s", 100.0), ("p99_us", 10.0)]),
+            ("two tokio runtimes", 0, &[("rate_per_s", 220.0)]),
+        ];
+        let all = found(&rows, Most::Privileged);
+        let values: Vec<_> = all.iter().map(|limit| limit.found).collect();
+        assert_eq!(values, [Some(1.1), Some(0.5), Some(0.9), Some(12.0)]);
+        assert!(found(&rows[1..], Most::Privileged).is_empty());
+    }
+
+    #[test]
+    fn a_probe_may_take_longer_without_privilege() {
+        let ours = [("rate_per_s", 99.0), ("p99_us", 1_500.0)];
+        let rows: [Short<'_>; 2] = [
+            ("tokio", 2, &[("rate_per_s", 100.0)]),
+            ("doorbell", 2, &ours),
+        ];
+        for (most, us) in [(Most::Privileged, 1_000.0), (Most::Unprivileged, 2_000.0)] {
+            let all = found(&rows, most);
+            assert_eq!(all[0].wanted, Bound::AtMost(us));
+            assert_eq!((all[0].found, all[1].found), (Some(1_500.0), Some(0.99)));
+        }
+    }
+
+    #[test]
+    fn an_idle_server_sleeps_and_needs_no_more_than_tokio() {
+        let rows: [Short<'_>; 2] = [
+            ("tokio", 3, &[("rss_per_connection_bytes", 10_000.0)]),
+            (
+                "doorbell",
+                3,
+                &[
+                    ("rss_per_connection_bytes", 5_000.0),
+                    ("idle_wakeups_per_s", 0.0),
+                ],
+            ),
+        ];
+        let all = found(&rows, Most::Unprivileged);
+        let values: Vec<_> = all.iter().map(|limit| limit.found).collect();
+        assert_eq!(values, [Some(0.0), Some(0.5)]);
+    }
+}

@@ -1,0 +1,134 @@
+//! The servers that are compared. Each runs in a process of its own, with two threads that serve.
+//!
+//! A new one is a file beside these that implements [`Server`], and a line in [`ALL`].
+
+mod conversation;
+mod epoll;
+mod pool;
+mod service;
+mod tokio;
+mod two_tokios;
+
+use std::any::Any;
+use std::fmt::Debug;
+use std::net::{SocketAddr, TcpListener};
+
+use rustix::net::{AddressFamily, SocketFlags, SocketType, bind, listen, socket_with, sockopt};
+
+use super::part::Part;
+use crate::error::LabError;
+
+/// Threads of each server that serve connections.
+const WORKERS: usize = 2;
+/// How many connections may wait until they are accepted; the OS may allow fewer.
+const BACKLOG: i32 = 4_096;
+
+/// What is answered on `/`.
+const HELLO: &str = "hello, world";
+/// What is answered on `/compute`, when the work is done.
+const COMPUTED: &str = "computed";
+/// What is answered on `/healthz`.
+const HEALTHY: &str = "ok";
+
+/// A web server that answers on `/`, `/compute` and `/healthz`.
+pub(super) trait Server: Debug + Sync {
+    /// Who, as the table names it.
+    fn name(&self) -> &'static str;
+
+    /// The same on a command line.
+    fn flag(&self) -> &'static str;
+
+    /// In which parts of the scenario it takes part.
+    fn parts(&self) -> &'static [Part];
+
+    /// How many listeners of the same address it wants.
+    fn listeners(&self) -> usize {
+        1
+    }
+
+    /// Begins to serve; as long as the result lives, at least. `steps` is the work of `/compute`.
+    ///
+    /// # Errors
+    /// If a thread or a runtime cannot be started.
+    fn start(&self, listeners: Vec<TcpListener>, steps: u64) -> Result<Box<dyn Any>, LabError>;
+}
+
+/// Everybody, the baseline first.
+pub(super) static ALL: &[&dyn Server] = &[
+    &tokio::Tokio { blocking: false },
+    &two_tokios::TwoTokios,
+    &epoll::RawEpoll { pool: false },
+    &tokio::Tokio { blocking: true },
+    &epoll::RawEpoll { pool: true },
+];
+
+/// The others are compared with this one.
+pub(super) const BASELINE: &str = "tokio";
+/// What whoever shares nothing between cores reaches.
+pub(super) const TWO: &str = "two tokio runtimes";
+
+/// The server of this name on a command line.
+pub(super) fn of_flag(flag: &str) -> Option<&'static dyn Server> {
+    let mut all = ALL.iter().copied();
+    all.find(|server| server.flag() == flag)
+}
+
+/// Listeners of one address, among which the OS shares out new connections. None of them blocks.
+///
+/// # Errors
+/// [`LabError::System`] if the address cannot be had.
+pub(super) fn listeners(address: SocketAddr, count: usize) -> Result<Vec<TcpListener>, LabError> {
+    let mut all: Vec<TcpListener> = Vec::with_capacity(count);
+    for _ in 0..count {
+        // The first one may have been given a port.
+        let address = all.first().map_or(Ok(address), TcpListener::local_addr);
+        let listener = address.and_then(listener);
+        all.push(listener.map_err(|source| LabError::System {
+            what: "listening for connections",
+            source,
+        })?);
+    }
+    Ok(all)
+}
+
+fn listener(address: SocketAddr) -> std::io::Result<TcpListener> {
+    let family = match address {
+        SocketAddr::V4(_) => AddressFamily::INET,
+        SocketAddr::V6(_) => AddressFamily::INET6,
+    };
+    let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
+    let socket = socket_with(family, SocketType::STREAM, flags, None)?;
+    sockopt::set_socket_reuseport(&socket, true)?;
+    bind(&socket, &address)?;
+    listen(&socket, BACKLOG)?;
+    Ok(TcpListener::from(socket))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn everybody_is_found_by_a_flag_and_has_a_name_of_its_own() {
+        for (place, server) in ALL.iter().enumerate() {
+            let found = of_flag(server.flag()).map(Server::name);
+            assert_eq!(found, Some(server.name()));
+            let earlier = &ALL[..place];
+            assert!(earlier.iter().all(|other| other.name() != server.name()));
+        }
+        assert!(of_flag("nobody").is_none());
+        assert_eq!(ALL[0].name(), BASELINE);
+        assert!(ALL.iter().any(|server| server.name() == TWO));
+    }
+
+    #[test]
+    fn two_listeners_share_an_address() {
+        let any = SocketAddr::from(([127, 0, 0, 1], 0));
+        let both = listeners(any, 2).expect("loopback is there");
+        let [one, two] = [0, 1].map(|place: usize| both[place].local_addr().expect("it has one"));
+        assert_eq!(one, two);
+        assert_ne!(one.port(), 0);
+        let foreign = SocketAddr::from(([192, 0, 2, 1], 0));
+        assert!(listeners(foreign, 1).is_err());
+    }
+}

@@ -1,0 +1,54 @@
+//! The service as hyper has it, for every runtime on which hyper runs.
+
+use std::convert::Infallible;
+
+use http_body_util::Full;
+use hyper::body::{Bytes, Incoming};
+use hyper::header::{CONTENT_TYPE, HeaderValue};
+use hyper::rt::{Read, Write};
+use hyper::server::conn::http1;
+use hyper::service::service_fn;
+use hyper::{Request, Response, StatusCode};
+
+use super::{COMPUTED, HEALTHY, HELLO};
+
+/// Answers on one connection until the client closes it. `compute` does the work of `/compute`.
+pub(super) async fn serve<C, W>(io: C, compute: impl Fn() -> W)
+where
+    C: Read + Write + Unpin,
+    W: Future<Output = ()>,
+{
+    let compute = &compute;
+    let service = service_fn(move |request| answer(request, compute));
+    // A client that goes away in the midst of a request is no concern of the server's.
+    let _ = http1::Builder::new().serve_connection(io, service).await;
+}
+
+async fn answer<W>(
+    request: Request<Incoming>,
+    compute: impl Fn() -> W,
+) -> Result<Response<Full<Bytes>>, Infallible>
+where
+    W: Future<Output = ()>,
+{
+    Ok(match request.uri().path() {
+        "/" => text(HELLO),
+        "/healthz" => text(HEALTHY),
+        "/compute" => {
+            compute().await;
+            text(COMPUTED)
+        }
+        _ => {
+            let mut response = text("");
+            *response.status_mut() = StatusCode::NOT_FOUND;
+            response
+        }
+    })
+}
+
+fn text(body: &'static str) -> Response<Full<Bytes>> {
+    let mut response = Response::new(Full::new(Bytes::from_static(body.as_bytes())));
+    let plain = HeaderValue::from_static("text/plain");
+    response.headers_mut().insert(CONTENT_TYPE, plain);
+    response
+}

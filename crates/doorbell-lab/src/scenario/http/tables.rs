@@ -1,0 +1,178 @@
+//! The three tables, one for each part, and what they say together.
+
+use super::super::common::figure_of;
+use super::super::limits;
+use super::super::trial::{Conclusion, Rated};
+use super::part::{ACTS, Part};
+use super::promises::{self, Most};
+use super::servers::{BASELINE, TWO};
+use crate::measure::median;
+use crate::report::{MainTable, SideTable, figure, known};
+
+/// What stands in a cell.
+#[derive(Debug, Clone, Copy)]
+enum Cell {
+    Figure(&'static str),
+    /// The least and the greatest round.
+    Spread(&'static str, &'static str),
+    /// The rate, divided by this contestant's in the same round.
+    Ratio(&'static str),
+}
+
+type Columns = &'static [(&'static str, Cell)];
+
+const HELLO: Columns = &[
+    ("req/s", Cell::Figure("rate_per_s")),
+    ("spread", Cell::Spread("rate_min_per_s", "rate_max_per_s")),
+    ("p50 us", Cell::Figure("p50_us")),
+    ("p99 us", Cell::Figure("p99_us")),
+    ("spread", Cell::Spread("p99_min_us", "p99_max_us")),
+    ("CPU us/req", Cell::Figure("server_cpu_us_per_op")),
+    (
+        "spread",
+        Cell::Spread("server_cpu_min_us_per_op", "server_cpu_max_us_per_op"),
+    ),
+    ("x tokio", Cell::Ratio(BASELINE)),
+    ("x two", Cell::Ratio(TWO)),
+    ("errors", Cell::Figure("errors_count")),
+];
+
+const COMPUTING: Columns = &[
+    ("p50 us", Cell::Figure("p50_us")),
+    ("p99 us", Cell::Figure("p99_us")),
+    ("spread", Cell::Spread("p99_min_us", "p99_max_us")),
+    ("max us", Cell::Figure("max_us")),
+    ("probes", Cell::Figure("probes_count")),
+    ("compute/s", Cell::Figure("rate_per_s")),
+    ("spread", Cell::Spread("rate_min_per_s", "rate_max_per_s")),
+    ("x tokio", Cell::Ratio(BASELINE)),
+    ("errors", Cell::Figure("errors_count")),
+];
+
+const IDLE: Columns = &[
+    ("connections", Cell::Figure("connections_count")),
+    ("wakeups/s", Cell::Figure("idle_wakeups_per_s")),
+    (
+        "spread",
+        Cell::Spread("idle_wakeups_min_per_s", "idle_wakeups_max_per_s"),
+    ),
+    ("RSS/conn", Cell::Figure("rss_per_connection_bytes")),
+    (
+        "spread",
+        Cell::Spread(
+            "rss_min_per_connection_bytes",
+            "rss_max_per_connection_bytes",
+        ),
+    ),
+    ("fds left", Cell::Figure("fds_left_count")),
+    (
+        "RSS left/conn",
+        Cell::Figure("rss_left_per_connection_bytes"),
+    ),
+];
+
+/// Where urgent threads may run before all others.
+pub(super) fn conclude_privileged(rated: &[Rated<'_>]) -> Conclusion {
+    conclude(rated, Most::Privileged)
+}
+
+/// Where they may not.
+pub(super) fn conclude_unprivileged(rated: &[Rated<'_>]) -> Conclusion {
+    conclude(rated, Most::Unprivileged)
+}
+
+fn conclude(rated: &[Rated<'_>], most: Most) -> Conclusion {
+    let parts = [
+        (Part::Hello, HELLO, "Greetings, 64 connections"),
+        (
+            Part::Computing,
+            COMPUTING,
+            "A probe while 32 connections compute",
+        ),
+        (Part::Idle, IDLE, "Idle connections"),
+    ];
+    let tables = parts.into_iter().filter_map(|(part, columns, caption)| {
+        let rows = rows(rated, part, columns);
+        let names = ["contestant", "variant"].into_iter();
+        let titles = names
+            .chain(columns.iter().map(|(title, _)| *title))
+            .collect();
+        (!rows.is_empty()).then_some(SideTable {
+            caption,
+            titles,
+            rows,
+        })
+    });
+    let mut tables: Vec<_> = tables.collect();
+    let main = (!tables.is_empty()).then(|| tables.remove(0));
+    tables.extend(limits::table(&promises::of(rated, most)));
+    Conclusion {
+        main: main.map(|table| MainTable {
+            titles: table.titles,
+            rows: table.rows,
+        }),
+        side_tables: tables,
+        ..Conclusion::in_words(gist(rated))
+    }
+}
+
+fn rows(rated: &[Rated<'_>], part: Part, columns: Columns) -> Vec<Vec<String>> {
+    let of_part = |variant: &str| {
+        let mut acts = ACTS.iter();
+        acts.any(|act| act.part == part && act.name == variant)
+    };
+    let wanted = rated.iter().filter(|one| of_part(&one.row.variant));
+    let made = wanted.map(|one| {
+        let names = [one.row.contestant.clone(), one.row.variant.clone()];
+        let cells = columns.iter().map(|(_, cell)| text(rated, one, *cell));
+        names.into_iter().chain(cells).collect()
+    });
+    made.collect()
+}
+
+fn text(rated: &[Rated<'_>], one: &Rated<'_>, cell: Cell) -> String {
+    let metric = |name| one.row.metrics.get(name);
+    match cell {
+        Cell::Figure(name) => known(metric(name)),
+        Cell::Spread(low, high) => match (metric(low), metric(high)) {
+            (Some(low), Some(high)) => format!("{}..{}", figure(low), figure(high)),
+            _ => known(None),
+        },
+        Cell::Ratio(other) => known(ratio(rated, one, other, "rate_per_s")),
+    }
+}
+
+/// A figure of one row divided by that of another contestant in the same variant: the median of the
+/// ratios of each round.
+pub(super) fn ratio(rated: &[Rated<'_>], one: &Rated<'_>, other: &str, name: &str) -> Option<f64> {
+    let variant = &one.row.variant;
+    let is_other = |row: &&Rated<'_>| row.row.contestant == other && row.row.variant == *variant;
+    let theirs = rated.iter().find(is_other)?.over_rounds(name);
+    let ratios = one
+        .over_rounds(name)
+        .into_iter()
+        .zip(theirs)
+        .map(|(o, t)| o / t);
+    let ratios: Vec<f64> = ratios.filter(|ratio| ratio.is_finite()).collect();
+    median(&ratios)
+}
+
+/// What the tables show.
+fn gist(rated: &[Rated<'_>]) -> String {
+    let [hello, _, kept, idle] = ACTS.map(|act| act.name);
+    let of = |who, variant, metric| {
+        let row = [who, variant, metric];
+        figure_of(rated.iter().map(|one| one.row), row)
+    };
+    format!(
+        "tokio greets {} times a second, two runtimes of one thread {} times, bare epoll {}; while it \
+         computes, 99 of 100 probes are answered within {} us by tokio, {} by bare epoll with a pool of \
+         the idle class; an idle connection costs tokio {} bytes.",
+        of(BASELINE, hello, "rate_per_s"),
+        of(TWO, hello, "rate_per_s"),
+        of("raw epoll", hello, "rate_per_s"),
+        of(BASELINE, kept, "p99_us"),
+        of("raw epoll, idle-class pool", kept, "p99_us"),
+        of(BASELINE, idle, "rss_per_connection_bytes"),
+    )
+}
