@@ -24,6 +24,7 @@ mod bug;
 mod machine;
 mod mark;
 mod policy;
+mod poller;
 pub mod slots;
 mod topology;
 
@@ -36,11 +37,12 @@ pub mod sim;
 
 pub use bug::Bug;
 pub use machine::{
-    Cell, Counter, Fenced, Line, Machine, ParkEnd, PtrWord, Seat, ThreadError, ThreadHandle,
-    ThreadSpec, Watched, Word,
+    Cell, Counter, Fenced, Line, Machine, ParkEnd, ParkIn, PtrWord, Seat, ThreadError,
+    ThreadHandle, ThreadSpec, Watched, Word,
 };
 pub use mark::{Mark, Marks};
 pub use policy::{Policy, PolicyError, SLICE_NS_MIN};
+pub use poller::{PollEvents, Poller, PollerError, Readiness, WaitEnd};
 pub use std::sync::atomic::Ordering;
 pub use topology::{Cpu, Topology};
 

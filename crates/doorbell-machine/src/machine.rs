@@ -1,6 +1,8 @@
 //! The trait [`Machine`] and the small traits of its parts.
 
-use crate::{Bug, Mark, Ordering, Policy, PolicyError, Topology};
+use crate::{
+    Bug, Mark, Ordering, Policy, PolicyError, PollEvents, Poller, PollerError, Topology, WaitEnd,
+};
 use std::fmt::Debug;
 
 /// An atomic integer of a machine. Same meaning as the std type of that width.
@@ -116,17 +118,59 @@ pub enum Watched {
     Deadline,
 }
 
+/// In which of its two forms a seat blocks its thread.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ParkIn {
+    /// On the word alone: [`Seat::park`].
+    Word,
+    /// In the seat's poller, which descriptors reach too: [`Seat::park_polling`].
+    Poller,
+}
+
 /// The place in which one thread blocks.
+///
+/// A seat whose thread has descriptors has a poller, which is opened once and stays until the seat
+/// goes. The thread says by [`Seat::choose`], before it announces that it parks, in which form it
+/// will; who learns from the announcement that he must ring then rings the right one.
 pub trait Seat<M: Machine>: Debug + Send + Sync {
-    /// A free seat.
+    /// A free seat, without a poller.
     fn new() -> Self;
+    /// The poller, once it was opened.
+    fn poller(&self) -> Option<&M::Poller>;
+    /// Opens the poller, unless it is open. Any thread may call this; nobody waits for another.
+    ///
+    /// # Errors
+    /// [`PollerError`] says which of the steps the OS refused.
+    fn open_poller(&self) -> Result<&M::Poller, PollerError>;
+    /// Says in which form the thread will park. Only that thread calls this, while it is awake, and
+    /// before the read-modify-write by which it says that it parks.
+    fn choose(&self, form: ParkIn);
+    /// What was chosen last. Exact for whoever has acquired the read-modify-write behind it.
+    fn chosen(&self) -> ParkIn;
+    /// As [`Seat::park`], in the poller, with what is ready put into `events`; having chosen
+    /// [`ParkIn::Poller`].
+    ///
+    /// # Panics
+    /// If the poller was not opened.
+    fn park_polling(
+        &self,
+        word: &M::U32,
+        seen: u32,
+        until_ns: Option<u64>,
+        events: &mut PollEvents,
+    ) -> WaitEnd {
+        let poller = self.poller().expect("who parks in a poller has opened it");
+        poller.wait(word, seen, until_ns, events)
+    }
     /// Blocks until rung, as long as `*word == seen` at the last test, at most until
     /// `until_ns` of [`Machine::now_ns`].
     ///
     /// The test of the word and the falling asleep are one step with respect to
     /// [`Seat::ring`]: *a word changed before the ring ⇒ no sleep past that ring*.
     fn park(&self, word: &M::U32, seen: u32, until_ns: Option<u64>) -> ParkEnd;
-    /// Wakes the thread that is parked on `word`, if one is. One syscall on the host.
+    /// Wakes the thread that is parked on `word`, if one is, in the form that it has chosen. One
+    /// syscall on the host. The caller has acquired the announcement of that thread; another's ring
+    /// may go to the other form, and wake nobody.
     fn ring(&self, word: &M::U32);
 }
 
@@ -221,6 +265,8 @@ pub trait Machine: Debug + Sized + Send + Sync + 'static {
     type Counter: Counter;
     /// A place to block in.
     type Seat: Seat<Self>;
+    /// A set of descriptors.
+    type Poller: Poller<Self>;
     /// A started thread.
     type Thread: ThreadHandle;
 

@@ -6,7 +6,7 @@
 use super::{
     Announced, Bell, Kick, LaneState, Look, NOTIFY, Notified, PARKED, RESCHED, Signals, WATCHING,
 };
-use doorbell_machine::host::FutexSeat;
+use doorbell_machine::host::HostSeat;
 use doorbell_machine::{Host, Ordering, ParkEnd, Word};
 use std::collections::BTreeSet;
 
@@ -213,8 +213,8 @@ fn miri_a_park_that_was_told_does_not_block() {
         assert_eq!(bell.announce_park(), Announced::Yes);
         assert_eq!(bell.notify(kick), Notified::MustRing);
         // W4: the ring before the sleep is not needed, the word tells it.
-        bell.ring(&FutexSeat);
-        assert_eq!(bell.park(&FutexSeat, None), ParkEnd::Changed);
+        bell.ring(&HostSeat::new());
+        assert_eq!(bell.park(&HostSeat::new(), None), ParkEnd::Changed);
         let pass = kick == Kick::Pass;
         let expected = Signals {
             notified: true,
@@ -228,7 +228,7 @@ fn miri_a_park_that_was_told_does_not_block() {
 #[test]
 fn a_park_ends_at_its_deadline_and_stays_announced() {
     let bell = bell(PARKED);
-    assert_eq!(bell.park(&FutexSeat, Some(1)), ParkEnd::Deadline);
+    assert_eq!(bell.park(&HostSeat::new(), Some(1)), ParkEnd::Deadline);
     assert_eq!(bell.state(), LaneState::Parked);
     assert_eq!(bell.notify(Kick::Take), Notified::MustRing);
 }
@@ -243,7 +243,7 @@ fn miri_a_parked_thread_is_rung_and_sees_what_was_published() {
             while published.load(Ordering::Relaxed) < 3 {
                 if bell.announce_watch() == Announced::Yes && bell.announce_park() == Announced::Yes
                 {
-                    ends.push(bell.park(&FutexSeat, None));
+                    ends.push(bell.park(&HostSeat::new(), None));
                 }
                 let _ = bell.end_idle();
             }
@@ -254,7 +254,7 @@ fn miri_a_parked_thread_is_rung_and_sees_what_was_published() {
             published.store(value, Ordering::Relaxed);
             if bell.notify(Kick::Take) == Notified::MustRing {
                 rings += 1;
-                bell.ring(&FutexSeat);
+                bell.ring(&HostSeat::new());
             }
         }
         let ends = lane.join().unwrap();

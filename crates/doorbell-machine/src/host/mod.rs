@@ -7,13 +7,17 @@ mod cgroup;
 mod clock;
 mod fences;
 mod policy;
+mod poller;
+#[cfg(test)]
+mod poller_tests;
 mod seat;
 mod sysfs;
 mod thread;
 
 pub use atomics::{CacheLine, HostCell, HostCounter};
 pub use clock::{LAG_NS_MAX, StdInstant, ns_of, reads_tsc, std_instant};
-pub use seat::FutexSeat;
+pub use poller::HostPoller;
+pub use seat::HostSeat;
 pub use thread::HostThread;
 
 use crate::{Fenced, Machine, Policy, PolicyError, ThreadError, ThreadSpec, Topology, Watched};
@@ -33,7 +37,8 @@ impl Machine for Host {
     type Cell<T> = HostCell<T>;
     type Line<T: Send + Sync> = CacheLine<T>;
     type Counter = HostCounter;
-    type Seat = FutexSeat;
+    type Seat = HostSeat;
+    type Poller = HostPoller;
     type Thread = HostThread;
 
     const LAG_NS_MAX: u64 = LAG_NS_MAX;

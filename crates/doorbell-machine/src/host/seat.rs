@@ -1,20 +1,100 @@
 //! Parking on a futex. The word parked on is the bell itself, so the kernel's own test of the
-//! word is the last test before the sleep.
+//! word is the last test before the sleep. A thread that has descriptors parks in its poller instead.
 
-use super::Host;
-use crate::{ParkEnd, Seat};
+use super::{Host, HostPoller};
+use crate::{ParkEnd, ParkIn, Poller, PollerError, Seat};
 use rustix::io::Errno;
 use rustix::thread::futex;
 use std::num::NonZeroU32;
-use std::sync::atomic::AtomicU32;
+use std::ptr::null_mut;
+use std::sync::atomic::{AtomicPtr, AtomicU32, Ordering};
 
-/// A futex needs no place of its own: its address is the word.
+/// A futex, whose address is the word, so it needs no place of its own; and a poller, once there
+/// are descriptors.
 #[derive(Debug)]
-pub struct FutexSeat;
+pub struct HostSeat {
+    /// From a box, and never replaced; null until it was opened. No `OnceLock`, in which a thread
+    /// may have to wait for one that it has preempted.
+    poller: AtomicPtr<HostPoller>,
+    /// Whether the thread parks in the poller.
+    polls: AtomicU32,
+}
 
-impl Seat<Host> for FutexSeat {
+impl HostSeat {
+    /// A free seat.
+    #[must_use]
+    pub const fn new() -> Self {
+        HostSeat {
+            poller: AtomicPtr::new(null_mut()),
+            polls: AtomicU32::new(0),
+        }
+    }
+}
+
+impl Default for HostSeat {
+    fn default() -> Self {
+        HostSeat::new()
+    }
+}
+
+impl Drop for HostSeat {
+    fn drop(&mut self) {
+        let poller = *self.poller.get_mut();
+        if !poller.is_null() {
+            // SAFETY: from the box that `open_poller` leaked, and nobody has the seat any more.
+            drop(unsafe { Box::from_raw(poller) });
+        }
+    }
+}
+
+impl Seat<Host> for HostSeat {
     fn new() -> Self {
-        FutexSeat
+        HostSeat::new()
+    }
+
+    fn poller(&self) -> Option<&HostPoller> {
+        // ORDER: Acquire pairs with the Release of `open_poller`: the poller is made.
+        let poller = self.poller.load(Ordering::Acquire);
+        // SAFETY: null, or what was leaked there for the life of the seat.
+        unsafe { poller.as_ref() }
+    }
+
+    fn open_poller(&self) -> Result<&HostPoller, PollerError> {
+        if let Some(poller) = self.poller() {
+            return Ok(poller);
+        }
+        let mine = Box::into_raw(Box::new(HostPoller::open()?));
+        // ORDER: Release pairs with the Acquire of `poller`; Acquire on failure, with the Release of
+        // whoever was faster.
+        let placed =
+            self.poller
+                .compare_exchange(null_mut(), mine, Ordering::Release, Ordering::Acquire);
+        match placed {
+            // SAFETY: leaked above, for the life of the seat.
+            Ok(_) => Ok(unsafe { &*mine }),
+            Err(theirs) => {
+                // SAFETY: leaked above, and nobody else has seen it.
+                drop(unsafe { Box::from_raw(mine) });
+                // SAFETY: as in `poller`; it is not null.
+                Ok(unsafe { &*theirs })
+            }
+        }
+    }
+
+    fn choose(&self, form: ParkIn) {
+        // ORDER: Relaxed; the owner's announcement, a read-modify-write with Release, publishes it.
+        self.polls
+            .store(u32::from(form == ParkIn::Poller), Ordering::Relaxed);
+    }
+
+    fn chosen(&self) -> ParkIn {
+        // ORDER: Relaxed; who must ring has acquired the announcement behind the store in `choose`,
+        // by the read-modify-write that told him so.
+        if self.polls.load(Ordering::Relaxed) == 0 {
+            ParkIn::Word
+        } else {
+            ParkIn::Poller
+        }
     }
 
     fn park(&self, word: &AtomicU32, seen: u32, until_ns: Option<u64>) -> ParkEnd {
@@ -37,6 +117,11 @@ impl Seat<Host> for FutexSeat {
     }
 
     fn ring(&self, word: &AtomicU32) {
+        if self.chosen() == ParkIn::Poller
+            && let Some(poller) = self.poller()
+        {
+            return poller.ring();
+        }
         // An error would mean that the word is not mapped; nobody is parked on it then.
         #[cfg(not(miri))]
         let _ = futex::wake(word, futex::Flags::PRIVATE, 1);

@@ -5,9 +5,13 @@
 //! with a deadline ends at once), the cost of anything, and stale reads inside the kernel: a
 //! futex compares the current value, and so does the seat here.
 
+mod poller;
+
+pub use poller::{LoomFd, LoomPoller};
+
 use crate::{
-    Bug, Cell, Counter, Fenced, Line, Machine, Ordering, ParkEnd, Policy, PolicyError, PtrWord,
-    Seat, ThreadError, ThreadHandle, ThreadSpec, Topology, Watched, Word,
+    Bug, Cell, Counter, Fenced, Line, Machine, Ordering, ParkEnd, ParkIn, Policy, PolicyError,
+    PollerError, PtrWord, Seat, ThreadError, ThreadHandle, ThreadSpec, Topology, Watched, Word,
 };
 use ::loom::cell::UnsafeCell;
 use ::loom::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, fence};
@@ -150,6 +154,9 @@ impl Counter for LoomCounter {
 pub struct LoomSeat {
     lock: Mutex<()>,
     bell: Condvar,
+    /// There from the start: a model has no syscalls that could be refused.
+    poller: LoomPoller,
+    polls: AtomicU32,
 }
 
 impl<const BUG: u8> Seat<Loom<BUG>> for LoomSeat {
@@ -157,6 +164,28 @@ impl<const BUG: u8> Seat<Loom<BUG>> for LoomSeat {
         LoomSeat {
             lock: Mutex::new(()),
             bell: Condvar::new(),
+            poller: LoomPoller::default(),
+            polls: AtomicU32::new(0),
+        }
+    }
+
+    fn poller(&self) -> Option<&LoomPoller> {
+        Some(&self.poller)
+    }
+
+    fn open_poller(&self) -> Result<&LoomPoller, PollerError> {
+        Ok(&self.poller)
+    }
+
+    fn choose(&self, form: ParkIn) {
+        self.polls
+            .store(u32::from(form == ParkIn::Poller), Ordering::Relaxed);
+    }
+
+    fn chosen(&self) -> ParkIn {
+        match self.polls.load(Ordering::Relaxed) {
+            0 => ParkIn::Word,
+            _ => ParkIn::Poller,
         }
     }
 
@@ -181,6 +210,9 @@ impl<const BUG: u8> Seat<Loom<BUG>> for LoomSeat {
     }
 
     fn ring(&self, _word: &AtomicU32) {
+        if Seat::<Loom<BUG>>::chosen(self) == ParkIn::Poller {
+            return crate::Poller::<Loom<BUG>>::ring(&self.poller);
+        }
         let guard = self
             .lock
             .lock()
@@ -236,6 +268,7 @@ impl<const BUG: u8> Machine for Loom<BUG> {
     type Line<T: Send + Sync> = LoomLine<T>;
     type Counter = LoomCounter;
     type Seat = LoomSeat;
+    type Poller = LoomPoller;
     type Thread = LoomThread;
 
     const BUG: Bug = Bug::from_number(BUG);

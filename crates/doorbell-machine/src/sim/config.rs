@@ -29,6 +29,16 @@ pub enum Seats {
     Mixed,
 }
 
+/// How often a poller says that a descriptor is ready.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Edges {
+    /// Once for each time that it was made ready, or fewer.
+    #[default]
+    Strict,
+    /// Now and then once more, for no reason, as the seed decides.
+    Generous,
+}
+
 /// A run of the simulated machine.
 #[derive(Clone, Debug)]
 pub struct Config {
@@ -40,6 +50,8 @@ pub struct Config {
     pub memory: Memory,
     /// By what threads block.
     pub seats: Seats,
+    /// How often pollers repeat themselves.
+    pub edges: Edges,
     /// What goes wrong.
     pub faults: Faults,
     /// The clock's first value.
@@ -69,6 +81,7 @@ impl Default for Config {
             machine: MachineSpec::default(),
             memory: Memory::default(),
             seats: Seats::default(),
+            edges: Edges::default(),
             faults: Faults::default(),
             clock_start_ns: 1_000_000_000,
             events_max: 20_000_000,
@@ -312,7 +325,8 @@ pub enum EventKind {
     Join,
     /// It falls asleep in a seat; the line is 0 for a futex, 1 for an eventfd.
     Park,
-    /// It woke up in its seat; the line is 0 for a ring, 1 for the deadline, 2 for no reason.
+    /// It woke up in its seat; the line is 0 for a ring, 1 for the deadline, 2 for no reason, 3 for
+    /// descriptors.
     Unpark,
     /// It rings; the line is the number of the thread that this wakes, or `u32::MAX`.
     Ring,
@@ -333,6 +347,10 @@ pub enum EventKind {
     Fault,
     /// A note of the program ([`note`](super::note)); the line is its number.
     Note,
+    /// A descriptor becomes ready; the line is its number.
+    Ready,
+    /// Another syscall of input and output; the line is the number of what it is about.
+    Syscall,
 }
 
 impl EventKind {
@@ -364,6 +382,8 @@ impl EventKind {
             EventKind::Policy => "policy",
             EventKind::Fault => "fault",
             EventKind::Note => "note",
+            EventKind::Ready => "ready",
+            EventKind::Syscall => "syscall",
         }
     }
 }

@@ -26,6 +26,7 @@ mod cells;
 mod config;
 mod faults;
 mod lines;
+mod poller;
 mod queue;
 mod races;
 mod rng;
@@ -43,9 +44,10 @@ mod world;
 pub use crate::Policy;
 pub use cells::{SimCell, SimCounter, SimLine};
 pub use config::{
-    Config, Event, EventKind, Failure, Fault, Faults, Memory, Outcome, Planned, Seats, Sink,
+    Config, Edges, Event, EventKind, Failure, Fault, Faults, Memory, Outcome, Planned, Seats, Sink,
     ThreadReport,
 };
+pub use poller::{SimFd, SimPoller};
 pub use run::{RunError, SimThread, run, run_traced};
 pub use spec::{CPUS_MAX, Costs, MachineSpec, Range, SpecError};
 pub use wait::SimSeat;
@@ -186,6 +188,7 @@ impl<const BUG: u8> Machine for Sim<BUG> {
     type Line<T: Send + Sync> = SimLine<T>;
     type Counter = SimCounter;
     type Seat = SimSeat;
+    type Poller = SimPoller;
     type Thread = SimThread;
 
     const BUG: Bug = Bug::from_number(BUG);

@@ -4,11 +4,13 @@ use super::Sim;
 use super::cells::SimLine;
 use super::config::{EventKind, Seats};
 use super::lines::NOBODY;
+use super::poller::SimPoller;
 use super::queue::What;
 use super::thread::{Doing, Wait, Why};
 use super::words::SimU32;
 use super::world::{Waits, World, look, step, wait};
-use crate::{Ordering, ParkEnd, Seat, Watched, Word};
+use crate::{Ordering, ParkEnd, ParkIn, Poller, PollerError, Seat, Watched, Word};
+use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU32, AtomicU64};
 
 /// A simulated futex or eventfd ([`Seats`]): the last test and the falling asleep are one step.
@@ -19,6 +21,9 @@ pub struct SimSeat {
     sleeper: AtomicU64,
     /// Of an eventfd: the number of the world in which it was rung and not read since; 0 if none.
     rung: AtomicU32,
+    poller: OnceLock<SimPoller>,
+    /// Whether its thread parks in the poller. As the protocol has it: a step in a program's order.
+    polls: SimU32,
 }
 
 impl SimSeat {
@@ -85,6 +90,32 @@ impl<const BUG: u8> Seat<Sim<BUG>> for SimSeat {
             is_eventfd: look(draw).unwrap_or(false),
             sleeper: AtomicU64::new(0),
             rung: AtomicU32::new(0),
+            poller: OnceLock::new(),
+            polls: SimU32::new(0),
+        }
+    }
+
+    fn poller(&self) -> Option<&SimPoller> {
+        self.poller.get()
+    }
+
+    fn open_poller(&self) -> Result<&SimPoller, PollerError> {
+        if let Some(poller) = self.poller.get() {
+            return Ok(poller);
+        }
+        let opened = <SimPoller as Poller<Sim<BUG>>>::open()?;
+        Ok(self.poller.get_or_init(|| opened))
+    }
+
+    fn choose(&self, form: ParkIn) {
+        self.polls
+            .store(u32::from(form == ParkIn::Poller), Ordering::Relaxed);
+    }
+
+    fn chosen(&self) -> ParkIn {
+        match self.polls.load(Ordering::Relaxed) {
+            0 => ParkIn::Word,
+            _ => ParkIn::Poller,
         }
     }
 
@@ -129,6 +160,13 @@ impl<const BUG: u8> Seat<Sim<BUG>> for SimSeat {
     }
 
     fn ring(&self, _word: &SimU32) {
+        // A seat without a poller never was one to choose, and the host's load is of a line that
+        // the ring needs anyway: no step, so that it costs nothing.
+        if let Some(poller) = self.poller.get()
+            && Seat::<Sim<BUG>>::chosen(self) == ParkIn::Poller
+        {
+            return Poller::<Sim<BUG>>::ring(poller);
+        }
         let _ = step(|world| {
             world.flush();
             let costs = world.config.machine.costs;
@@ -154,7 +192,7 @@ impl<const BUG: u8> Seat<Sim<BUG>> for SimSeat {
 
 impl World {
     /// Arms what ends the sleep of the thread that runs; the end, if there will be no sleep.
-    fn fall_asleep(&mut self, until_ns: Option<u64>) -> Result<(), ParkEnd> {
+    pub(super) fn fall_asleep(&mut self, until_ns: Option<u64>) -> Result<(), ParkEnd> {
         let (thread, now_ns) = (self.current, self.now_ns);
         let turn = self.threads[thread as usize].turn;
         if let Some(until_ns) = until_ns {
@@ -202,7 +240,7 @@ impl World {
         end
     }
 
-    fn ring(&mut self, sleeper: Option<u32>) {
+    pub(super) fn ring(&mut self, sleeper: Option<u32>) {
         self.tally.rings += 1;
         self.event(EventKind::Ring, sleeper.unwrap_or(NOBODY), 0);
         match sleeper {

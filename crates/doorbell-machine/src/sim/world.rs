@@ -2,6 +2,7 @@
 
 use super::config::{Config, Event, EventKind, Failure, Memory};
 use super::lines::{Lines, NOBODY};
+use super::poller::Io;
 use super::queue::{Due, Queue, What};
 use super::races::Races;
 use super::rng::Rng;
@@ -149,6 +150,7 @@ pub(super) struct World {
     pub(super) program_rng: Rng,
     pub(super) lines: Lines,
     pub(super) races: Option<Box<Races>>,
+    pub(super) io: Io,
     pub(super) cpus: Vec<Cpu>,
     pub(super) threads: Vec<Thread>,
     /// Threads that were started and have no stack yet.
@@ -207,6 +209,7 @@ impl World {
             program_rng: Rng::new(config.seed, 2),
             lines: Lines::new(spec),
             races: config.looks_for_races().then(Box::default),
+            io: Io::default(),
             cpus,
             threads: Vec::new(),
             born: Vec::new(),

@@ -5,6 +5,7 @@ mod faults;
 mod litmus;
 mod masks;
 mod place;
+mod poller;
 mod races;
 mod sched;
 mod seats;

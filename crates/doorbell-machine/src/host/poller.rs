@@ -1,0 +1,261 @@
+//! epoll, and an eventfd in it by which the owner is rung.
+//!
+//! Descriptors are added edge-triggered, once, for everything. The eventfd is level-triggered: a
+//! ring stays to be seen until the owner reads it, whoever else polls in between.
+
+use super::{Host, clock};
+use crate::{PollEvents, Poller, PollerError, Readiness, WaitEnd};
+use rustix::event::{EventfdFlags, epoll, eventfd};
+use rustix::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::io;
+use std::mem::MaybeUninit;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+/// What a poll asks the kernel for at once: one more than the buffer holds, for the eventfd.
+const ASKED: usize = PollEvents::CAPACITY + 1;
+const ASKED_I32: i32 = 257;
+const _: () = assert!(ASKED == ASKED_I32 as usize);
+
+/// The token of the eventfd.
+const BELL: u64 = <HostPoller as Poller<Host>>::TOKEN_RESERVED;
+
+/// An epoll instance and its eventfd.
+#[derive(Debug)]
+pub struct HostPoller {
+    set: OwnedFd,
+    bell: OwnedFd,
+    /// Whether the kernel has no waits to the nanosecond (before Linux 5.11, or a filter).
+    is_coarse: AtomicU32,
+}
+
+/// The syscalls of [`HostPoller::open`], so that tests can have each refused.
+#[derive(Clone, Copy)]
+pub(super) struct Steps {
+    pub(super) set: fn() -> io::Result<OwnedFd>,
+    pub(super) bell: fn() -> io::Result<OwnedFd>,
+    pub(super) join: fn(BorrowedFd<'_>, BorrowedFd<'_>) -> io::Result<()>,
+}
+
+/// Those of the OS.
+pub(super) const STEPS: Steps = Steps {
+    set: || Ok(epoll::create(epoll::CreateFlags::CLOEXEC)?),
+    bell: || Ok(eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?),
+    join: |set, bell| {
+        let token = epoll::EventData::new_u64(BELL);
+        Ok(epoll::add(set, bell, token, epoll::EventFlags::IN)?)
+    },
+};
+
+/// How long a poll waits.
+#[derive(Clone, Copy)]
+enum For {
+    Nothing,
+    Ns(u64),
+    Ever,
+}
+
+impl HostPoller {
+    pub(super) fn open_by(steps: &Steps) -> Result<Self, PollerError> {
+        let set = (steps.set)().map_err(|source| PollerError::Set { source })?;
+        let bell = (steps.bell)().map_err(|source| PollerError::Bell { source })?;
+        let joined = (steps.join)(set.as_fd(), bell.as_fd());
+        joined.map_err(|source| PollerError::Join { source })?;
+        Ok(HostPoller {
+            set,
+            bell,
+            is_coarse: AtomicU32::new(0),
+        })
+    }
+
+    /// Adds a descriptor for as long as it stays open, or until it is taken out.
+    ///
+    /// # Errors
+    /// As for [`Poller::add`].
+    pub fn add_fd(&self, fd: BorrowedFd<'_>, token: u64) -> io::Result<()> {
+        if token == BELL {
+            return Err(io::ErrorKind::InvalidInput.into());
+        }
+        let flags = epoll::EventFlags::IN
+            | epoll::EventFlags::OUT
+            | epoll::EventFlags::RDHUP
+            | epoll::EventFlags::PRI
+            | epoll::EventFlags::ET;
+        let token = epoll::EventData::new_u64(token);
+        Ok(epoll::add(&self.set, fd, token, flags)?)
+    }
+
+    /// Takes a descriptor out.
+    ///
+    /// # Errors
+    /// As for [`Poller::remove`].
+    pub fn remove_fd(&self, fd: BorrowedFd<'_>) -> io::Result<()> {
+        Ok(epoll::delete(&self.set, fd)?)
+    }
+
+    /// Makes this poller one of a kernel without waits to the nanosecond.
+    #[cfg(test)]
+    pub(super) fn make_coarse(&self) {
+        self.is_coarse.store(1, Ordering::Relaxed);
+    }
+
+    /// Polls once. `None` if a signal came; else whether the bell was among what is ready.
+    fn poll_for(&self, time: For, events: &mut PollEvents) -> Option<bool> {
+        events.clear();
+        let mut found = [const { MaybeUninit::<libc::epoll_event>::uninit() }; ASKED];
+        let count = usize::try_from(self.ask(time, &mut found)).ok()?;
+        let mut is_rung = false;
+        for event in &found[..count] {
+            // SAFETY: the kernel has filled so many.
+            let event = unsafe { event.assume_init() };
+            if event.u64 == BELL {
+                is_rung = true;
+            } else {
+                events.push(event.u64, readiness(event.events));
+            }
+        }
+        Some(is_rung)
+    }
+
+    /// The syscall; what it returns.
+    fn ask(&self, time: For, found: &mut [MaybeUninit<libc::epoll_event>; ASKED]) -> i64 {
+        // ORDER: Relaxed; a hint, which each call can find out anew.
+        let is_coarse = self.is_coarse.load(Ordering::Relaxed) != 0;
+        let set = self.set.as_raw_fd();
+        if let For::Ns(ns) = time
+            && !is_coarse
+        {
+            let timeout = timespec(ns);
+            // SAFETY: the kernel fills at most so many events, reads one timespec, and no signal
+            // mask is given.
+            let count = unsafe {
+                libc::syscall(
+                    libc::SYS_epoll_pwait2,
+                    set,
+                    found.as_mut_ptr(),
+                    ASKED,
+                    &raw const timeout,
+                    std::ptr::null::<libc::sigset_t>(),
+                    0,
+                )
+            };
+            let lacks = || {
+                let error = io::Error::last_os_error().raw_os_error();
+                // A filter of syscalls that is older than the call says that it is not permitted.
+                matches!(error, Some(libc::ENOSYS | libc::EPERM))
+            };
+            if count >= 0 || !lacks() {
+                return count;
+            }
+            // ORDER: Relaxed; as above.
+            self.is_coarse.store(1, Ordering::Relaxed);
+        }
+        // SAFETY: as above.
+        let count =
+            unsafe { libc::epoll_wait(set, found.as_mut_ptr().cast(), ASKED_I32, time.ms()) };
+        i64::from(count)
+    }
+
+    /// Empties the eventfd.
+    fn read_bell(&self) {
+        let mut count = [0; 8];
+        // An error means that it is empty already.
+        let _ = rustix::io::read(&self.bell, &mut count);
+    }
+}
+
+impl For {
+    fn until(until_ns: Option<u64>) -> Self {
+        let Some(until_ns) = until_ns else {
+            return For::Ever;
+        };
+        // The kernel's own clock, which ours may lie behind: no more than is left is waited for.
+        match until_ns.saturating_sub(clock::kernel_now_ns()) {
+            0 => For::Nothing,
+            ns => For::Ns(ns),
+        }
+    }
+
+    /// In milliseconds, rounded up: rather late than early.
+    fn ms(self) -> i32 {
+        match self {
+            For::Nothing => 0,
+            For::Ns(ns) => i32::try_from(ns.div_ceil(1_000_000)).unwrap_or(i32::MAX),
+            For::Ever => -1,
+        }
+    }
+}
+
+fn timespec(ns: u64) -> libc::timespec {
+    let ns = ns.min(i64::MAX as u64);
+    libc::timespec {
+        tv_sec: (ns / 1_000_000_000).cast_signed(),
+        tv_nsec: (ns % 1_000_000_000).cast_signed(),
+    }
+}
+
+fn readiness(events: u32) -> Readiness {
+    let closed = Readiness::READ_CLOSED.and(Readiness::WRITE_CLOSED);
+    let table = [
+        (libc::EPOLLIN, Readiness::READABLE),
+        (libc::EPOLLOUT, Readiness::WRITABLE),
+        (libc::EPOLLRDHUP, Readiness::READ_CLOSED),
+        (libc::EPOLLHUP, closed),
+        (libc::EPOLLERR, Readiness::ERROR),
+        (libc::EPOLLPRI, Readiness::PRIORITY),
+    ];
+    let said = table
+        .iter()
+        .filter(|(bit, _)| events & bit.cast_unsigned() != 0);
+    said.fold(Readiness::EMPTY, |all, (_, it)| all.and(*it))
+}
+
+impl Poller<Host> for HostPoller {
+    /// A descriptor of which somebody has said that it stays open.
+    type Fd = BorrowedFd<'static>;
+
+    fn open() -> Result<Self, PollerError> {
+        HostPoller::open_by(&STEPS)
+    }
+
+    fn add(&self, fd: BorrowedFd<'static>, token: u64) -> io::Result<()> {
+        self.add_fd(fd, token)
+    }
+
+    fn remove(&self, fd: BorrowedFd<'static>) -> io::Result<()> {
+        self.remove_fd(fd)
+    }
+
+    fn poll(&self, events: &mut PollEvents) {
+        let _ = self.poll_for(For::Nothing, events);
+    }
+
+    fn wait(
+        &self,
+        word: &AtomicU32,
+        seen: u32,
+        until_ns: Option<u64>,
+        events: &mut PollEvents,
+    ) -> WaitEnd {
+        events.clear();
+        // ORDER: Relaxed; a change that this misses is rung for, and the eventfd keeps the ring.
+        if word.load(Ordering::Relaxed) != seen {
+            return WaitEnd::Changed;
+        }
+        let time = For::until(until_ns);
+        match self.poll_for(time, events) {
+            Some(true) => {
+                self.read_bell();
+                WaitEnd::Rung
+            }
+            Some(false) if !events.is_empty() => WaitEnd::Ready,
+            // An empty return of a wait without an end would be none of ours.
+            Some(false) if until_ns.is_some() => WaitEnd::Deadline,
+            Some(false) | None => WaitEnd::Spurious,
+        }
+    }
+
+    fn ring(&self) {
+        // It fails only if as many rings as a u64 counts were not read: then it is rung anyway.
+        let _ = rustix::io::write(&self.bell, &1_u64.to_ne_bytes());
+    }
+}

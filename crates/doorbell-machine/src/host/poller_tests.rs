@@ -1,0 +1,259 @@
+//! The host's poller against the contract of the trait, with real descriptors.
+
+use super::poller::{STEPS, Steps};
+use super::{Host, HostPoller, HostSeat};
+use crate::{Machine, ParkEnd, ParkIn, PollEvents, Poller, PollerError, Readiness, Seat, WaitEnd};
+use rustix::fd::AsFd;
+use std::io::{self, Read, Write};
+use std::os::unix::net::UnixStream;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Barrier, Mutex};
+use std::time::Duration;
+
+/// The tests that make descriptors run one after the other, so that they can be counted.
+static DESCRIPTORS: Mutex<()> = Mutex::new(());
+
+/// A poller with one end of a pair of sockets in it, under token 7.
+fn pair() -> (HostPoller, UnixStream, UnixStream) {
+    let poller = HostPoller::open().unwrap();
+    let (ours, theirs) = UnixStream::pair().unwrap();
+    ours.set_nonblocking(true).unwrap();
+    poller.add_fd(ours.as_fd(), 7).unwrap();
+    (poller, ours, theirs)
+}
+
+fn poll(poller: &HostPoller) -> Vec<(u64, Readiness)> {
+    let mut events = PollEvents::new();
+    poller.poll(&mut events);
+    events.iter().collect()
+}
+
+fn wait(poller: &HostPoller, until_ns: Option<u64>) -> (WaitEnd, Vec<(u64, Readiness)>) {
+    let mut events = PollEvents::new();
+    let end = poller.wait(&AtomicU32::new(0), 0, until_ns, &mut events);
+    (end, events.iter().collect())
+}
+
+const BOTH: Readiness = Readiness::READABLE.and(Readiness::WRITABLE);
+
+#[test]
+fn an_edge_is_delivered_once() {
+    let _alone = DESCRIPTORS.lock();
+    let (poller, mut ours, mut theirs) = pair();
+    assert_eq!(poll(&poller), [(7, Readiness::WRITABLE)]);
+    assert_eq!(poll(&poller), []);
+    theirs.write_all(b"x").unwrap();
+    assert_eq!(poll(&poller), [(7, BOTH)]);
+    assert_eq!(poll(&poller), [], "what lies there is no new edge");
+    theirs.write_all(b"y").unwrap();
+    assert_eq!(poll(&poller), [(7, BOTH)], "what comes is one");
+    assert_eq!(ours.read(&mut [0; 8]).unwrap(), 2);
+    drop(theirs);
+    let closed = Readiness::READ_CLOSED.and(Readiness::WRITE_CLOSED);
+    assert_eq!(poll(&poller), [(7, BOTH.and(closed))]);
+}
+
+#[test]
+fn what_is_ready_when_added_is_an_edge_and_what_is_removed_is_silent() {
+    let _alone = DESCRIPTORS.lock();
+    let poller = HostPoller::open().unwrap();
+    let (reader, mut writer) = io::pipe().unwrap();
+    writer.write_all(b"x").unwrap();
+    poller.add_fd(reader.as_fd(), 1).unwrap();
+    let again = poller.add_fd(reader.as_fd(), 2).unwrap_err();
+    assert_eq!(again.kind(), io::ErrorKind::AlreadyExists);
+    assert_eq!(poll(&poller), [(1, Readiness::READABLE)]);
+    writer.write_all(b"y").unwrap();
+    poller.remove_fd(reader.as_fd()).unwrap();
+    assert_eq!(poll(&poller), []);
+    let again = poller.remove_fd(reader.as_fd()).unwrap_err();
+    assert_eq!(again.kind(), io::ErrorKind::NotFound);
+}
+
+#[test]
+fn a_broken_pipe_is_an_error_and_the_reserved_token_is_refused() {
+    let _alone = DESCRIPTORS.lock();
+    let poller = HostPoller::open().unwrap();
+    let (reader, writer) = io::pipe().unwrap();
+    let refused = poller.add_fd(writer.as_fd(), HostPoller::TOKEN_RESERVED);
+    assert_eq!(refused.unwrap_err().kind(), io::ErrorKind::InvalidInput);
+    poller.add_fd(writer.as_fd(), 0).unwrap();
+    drop(reader);
+    let [(0, readiness)] = poll(&poller)[..] else {
+        panic!("no event")
+    };
+    assert!(readiness.has(Readiness::ERROR), "{readiness:?}");
+}
+
+#[test]
+fn a_wait_ends_by_readiness_and_by_its_deadline() {
+    let _alone = DESCRIPTORS.lock();
+    for is_coarse in [false, true] {
+        let (poller, _ours, mut theirs) = pair();
+        if is_coarse {
+            poller.make_coarse();
+        }
+        assert_eq!(wait(&poller, None).0, WaitEnd::Ready);
+        assert_eq!(wait(&poller, Some(0)), (WaitEnd::Deadline, vec![]));
+        let until_ns = Host::os_now_ns() + 2_000_000;
+        assert_eq!(wait(&poller, Some(until_ns)), (WaitEnd::Deadline, vec![]));
+        assert!(Host::os_now_ns() >= until_ns, "it came back early");
+        let writer = std::thread::spawn(move || {
+            std::thread::sleep(Duration::from_millis(5));
+            theirs.write_all(b"x").unwrap();
+            theirs
+        });
+        let ended = wait(&poller, Some(u64::MAX));
+        assert_eq!(ended, (WaitEnd::Ready, vec![(7, BOTH)]));
+        drop(writer.join().unwrap());
+    }
+}
+
+#[test]
+fn a_wait_ends_by_a_ring_once_and_not_at_all_on_a_changed_word() {
+    let _alone = DESCRIPTORS.lock();
+    let poller = HostPoller::open().unwrap();
+    poller.ring();
+    poller.ring();
+    let mut events = PollEvents::new();
+    let end = poller.wait(&AtomicU32::new(1), 0, None, &mut events);
+    assert_eq!(end, WaitEnd::Changed);
+    assert_eq!(wait(&poller, None), (WaitEnd::Rung, vec![]));
+    assert_eq!(wait(&poller, Some(0)).0, WaitEnd::Deadline, "it was read");
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            std::thread::sleep(Duration::from_millis(5));
+            poller.ring();
+        });
+        assert_eq!(wait(&poller, None).0, WaitEnd::Rung);
+    });
+}
+
+#[test]
+fn who_polls_from_elsewhere_takes_the_events_and_leaves_the_ring() {
+    let _alone = DESCRIPTORS.lock();
+    let (poller, _ours, mut theirs) = pair();
+    poller.ring();
+    assert_eq!(poll(&poller), [(7, Readiness::WRITABLE)]);
+    assert_eq!(poll(&poller), []);
+    assert_eq!(wait(&poller, None), (WaitEnd::Rung, vec![]));
+    // While the owner waits: each edge reaches one of the two, and the ring the owner.
+    let (begin, edges) = (Barrier::new(2), 200);
+    let taken = AtomicU32::new(0);
+    let taken_by_owner = std::thread::scope(|scope| {
+        scope.spawn(|| {
+            begin.wait();
+            for _ in 0..edges {
+                theirs.write_all(b"x").unwrap();
+                taken.fetch_add(poll(&poller).len() as u32, Ordering::Relaxed);
+            }
+            poller.ring();
+        });
+        begin.wait();
+        let mut count = 0;
+        loop {
+            let (end, events) = wait(&poller, None);
+            count += events.len() as u32;
+            match end {
+                WaitEnd::Rung => return count,
+                WaitEnd::Ready | WaitEnd::Spurious => {}
+                WaitEnd::Changed | WaitEnd::Deadline => panic!("{end:?}"),
+            }
+        }
+    });
+    let all = taken_by_owner + taken.load(Ordering::Relaxed);
+    assert!((1..=edges).contains(&all), "{all} events of {edges} edges");
+    assert_eq!(poll(&poller), [], "nothing is left");
+}
+
+#[test]
+fn a_seat_is_rung_where_it_has_chosen_to_park() {
+    let _alone = DESCRIPTORS.lock();
+    let (seat, word) = (HostSeat::new(), AtomicU32::new(0));
+    assert!(seat.poller().is_none());
+    seat.choose(ParkIn::Poller);
+    // Without a poller there is nowhere else.
+    seat.ring(&word);
+    let first: *const HostPoller = seat.open_poller().unwrap();
+    assert!(std::ptr::eq(first, seat.open_poller().unwrap()));
+    for form in [ParkIn::Word, ParkIn::Poller] {
+        word.store(0, Ordering::Relaxed);
+        seat.choose(form);
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                std::thread::sleep(Duration::from_millis(5));
+                word.store(1, Ordering::Release);
+                seat.ring(&word);
+            });
+            let mut events = PollEvents::new();
+            match form {
+                ParkIn::Word => while seat.park(&word, 0, None) != ParkEnd::Changed {},
+                ParkIn::Poller => {
+                    let end = seat.park_polling(&word, 0, None, &mut events);
+                    assert!(matches!(end, WaitEnd::Rung | WaitEnd::Changed), "{end:?}");
+                }
+            }
+            assert_eq!(word.load(Ordering::Acquire), 1);
+        });
+    }
+}
+
+#[test]
+fn each_step_that_the_os_refuses_is_named() {
+    let _alone = DESCRIPTORS.lock();
+    let refuse = || io::Error::from_raw_os_error(libc::EMFILE);
+    let open = |steps: &Steps| {
+        let error = HostPoller::open_by(steps).unwrap_err();
+        assert_eq!(error.kind(), refuse().kind());
+        error
+    };
+    let no_set = Steps {
+        set: || Err(io::Error::from_raw_os_error(libc::EMFILE)),
+        ..STEPS
+    };
+    assert!(matches!(open(&no_set), PollerError::Set { .. }));
+    let no_bell = Steps {
+        bell: || Err(io::Error::from_raw_os_error(libc::EMFILE)),
+        ..STEPS
+    };
+    let error = open(&no_bell);
+    assert!(matches!(error, PollerError::Bell { .. }));
+    assert!(error.to_string().contains("ulimit -n"), "{error}");
+    let no_join = Steps {
+        join: |_, _| Err(io::Error::from_raw_os_error(libc::EMFILE)),
+        ..STEPS
+    };
+    assert!(matches!(open(&no_join), PollerError::Join { .. }));
+}
+
+/// How many descriptors of the kinds that a poller makes this process has open.
+fn pollers_open() -> usize {
+    let links = std::fs::read_dir("/proc/self/fd").unwrap();
+    let names = links.filter_map(|link| std::fs::read_link(link.ok()?.path()).ok());
+    let is_ours = |name: &std::path::PathBuf| {
+        let name = name.to_string_lossy().into_owned();
+        name.contains("eventpoll") || name.contains("eventfd")
+    };
+    names.filter(is_ours).count()
+}
+
+#[test]
+fn nothing_stays_open() {
+    let _alone = DESCRIPTORS.lock();
+    let before = pollers_open();
+    let seat = HostSeat::new();
+    assert_eq!(pollers_open(), before, "a seat opens nothing by itself");
+    std::thread::scope(|scope| {
+        for _ in 0..4 {
+            scope.spawn(|| seat.open_poller().map(|_| ()).unwrap());
+        }
+    });
+    assert_eq!(pollers_open(), before + 2, "one poller, whoever was first");
+    let no_join = Steps {
+        join: |_, _| Err(io::ErrorKind::OutOfMemory.into()),
+        ..STEPS
+    };
+    assert!(HostPoller::open_by(&no_join).is_err());
+    drop(seat);
+    assert_eq!(pollers_open(), before);
+}

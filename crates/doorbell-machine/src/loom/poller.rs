@@ -1,0 +1,147 @@
+//! A poller of the model: what the kernel does under its own lock is done under one here.
+//!
+//! A descriptor is an index. An edge is one call of [`LoomPoller::set_ready`].
+
+use super::Loom;
+use crate::{Ordering, PollEvents, Poller, PollerError, Readiness, WaitEnd};
+use ::loom::sync::atomic::AtomicU32;
+use ::loom::sync::{Condvar, Mutex, MutexGuard};
+use std::io;
+
+/// How many descriptors a model has.
+const FDS: usize = 2;
+
+/// A descriptor of a model: 0 or 1.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LoomFd(pub usize);
+
+/// One descriptor in the set.
+#[derive(Clone, Copy, Debug, Default)]
+struct Member {
+    token: Option<u64>,
+    ready: Readiness,
+    is_new: bool,
+}
+
+#[derive(Debug, Default)]
+struct Set {
+    members: [Member; FDS],
+    is_rung: bool,
+}
+
+impl Set {
+    /// Hands out what is new; whether there was something.
+    fn harvest(&mut self, events: &mut PollEvents) -> bool {
+        events.clear();
+        for member in &mut self.members {
+            if let Some(token) = member.token.filter(|_| member.is_new) {
+                member.is_new = false;
+                events.push(token, member.ready);
+            }
+        }
+        !events.is_empty()
+    }
+}
+
+/// A set of descriptors of a model.
+#[derive(Debug)]
+pub struct LoomPoller {
+    set: Mutex<Set>,
+    woken: Condvar,
+}
+
+impl Default for LoomPoller {
+    fn default() -> Self {
+        LoomPoller {
+            set: Mutex::new(Set::default()),
+            woken: Condvar::new(),
+        }
+    }
+}
+
+impl LoomPoller {
+    fn open_set(&self) -> MutexGuard<'_, Set> {
+        self.set
+            .lock()
+            .expect("the lock is only held inside this file")
+    }
+
+    /// The world makes a descriptor ready.
+    pub fn set_ready(&self, fd: LoomFd, readiness: Readiness) {
+        let mut set = self.open_set();
+        let member = &mut set.members[fd.0];
+        member.ready = member.ready.and(readiness);
+        member.is_new = true;
+        drop(set);
+        self.woken.notify_one();
+    }
+}
+
+impl<const BUG: u8> Poller<Loom<BUG>> for LoomPoller {
+    type Fd = LoomFd;
+
+    fn open() -> Result<Self, PollerError> {
+        Ok(LoomPoller::default())
+    }
+
+    fn add(&self, fd: LoomFd, token: u64) -> io::Result<()> {
+        let mut set = self.open_set();
+        let member = &mut set.members[fd.0];
+        if member.token.replace(token).is_some() {
+            return Err(io::ErrorKind::AlreadyExists.into());
+        }
+        member.is_new = !member.ready.is_empty();
+        let is_new = member.is_new;
+        drop(set);
+        if is_new {
+            self.woken.notify_one();
+        }
+        Ok(())
+    }
+
+    fn remove(&self, fd: LoomFd) -> io::Result<()> {
+        let taken = self.open_set().members[fd.0].token.take();
+        taken
+            .map(drop)
+            .ok_or_else(|| io::ErrorKind::NotFound.into())
+    }
+
+    fn poll(&self, events: &mut PollEvents) {
+        let _ = self.open_set().harvest(events);
+    }
+
+    fn wait(
+        &self,
+        word: &AtomicU32,
+        seen: u32,
+        until_ns: Option<u64>,
+        events: &mut PollEvents,
+    ) -> WaitEnd {
+        events.clear();
+        if word.load(Ordering::Relaxed) != seen {
+            return WaitEnd::Changed;
+        }
+        let mut set = self.open_set();
+        loop {
+            let is_ready = set.harvest(events);
+            if std::mem::take(&mut set.is_rung) {
+                return WaitEnd::Rung;
+            }
+            if is_ready {
+                return WaitEnd::Ready;
+            }
+            if until_ns.is_some() {
+                return WaitEnd::Deadline;
+            }
+            set = self
+                .woken
+                .wait(set)
+                .expect("the lock is only held inside this file");
+        }
+    }
+
+    fn ring(&self) {
+        self.open_set().is_rung = true;
+        self.woken.notify_one();
+    }
+}
