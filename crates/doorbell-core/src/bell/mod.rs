@@ -15,7 +15,7 @@ mod loom;
 #[cfg(test)]
 mod tests;
 
-use doorbell_machine::{Bug, Machine, Mark, Ordering, ParkEnd, Seat, Word};
+use doorbell_machine::{Bug, Machine, Mark, Ordering, ParkEnd, PollEvents, Seat, WaitEnd, Word};
 
 const NOTIFY: u32 = 1 << 0;
 const RESCHED: u32 = 1 << 1;
@@ -144,10 +144,11 @@ impl<M: Machine> Bell<M> {
         let order = if M::BUG.is(Bug::BellNotifyRelaxed) {
             Ordering::Relaxed
         } else {
-            Ordering::Release
+            Ordering::AcqRel
         };
         // ORDER: Release pairs with the Acquire of the lane's clearing (`acknowledge`,
-        // `end_idle`) and watching: the lane then sees what the caller did before.
+        // `end_idle`) and watching: the lane then sees what the caller did before. Acquire pairs
+        // with the Release of its announcement: who must ring sees in which form it parks.
         let before = self.word.fetch_or(kick.bits(), order);
         if before & NOTIFY != 0 {
             M::mark(Mark::BellAlready);
@@ -294,6 +295,38 @@ impl<M: Machine> Bell<M> {
                 }
                 ParkEnd::Rung | ParkEnd::Spurious if told => return ParkEnd::Rung,
                 ParkEnd::Rung | ParkEnd::Spurious => M::mark(Mark::BellSleptOn),
+            }
+        }
+    }
+
+    /// As [`Bell::park`], in the seat's poller, which [`Seat::choose`] was told before the
+    /// announcement. Descriptors that are ready end it too: they are in `events`, whatever ended
+    /// it. [`WaitEnd::Spurious`] never.
+    ///
+    /// # Panics
+    /// If the poller was not opened.
+    pub fn park_polling(
+        &self,
+        seat: &M::Seat,
+        until_ns: Option<u64>,
+        events: &mut PollEvents,
+    ) -> WaitEnd {
+        loop {
+            let ended = seat.park_polling(&self.word, PARKED, until_ns, events);
+            // ORDER: Relaxed; only whether there is a signal, `end_idle` acquires it.
+            let told = self.word.load(Ordering::Relaxed) != PARKED;
+            match ended {
+                WaitEnd::Deadline => return ended,
+                WaitEnd::Changed => {
+                    M::mark(Mark::BellLastTest);
+                    return ended;
+                }
+                WaitEnd::Rung | WaitEnd::Spurious | WaitEnd::Ready if told => {
+                    return WaitEnd::Rung;
+                }
+                WaitEnd::Ready => return ended,
+                WaitEnd::Rung | WaitEnd::Spurious if !events.is_empty() => return WaitEnd::Ready,
+                WaitEnd::Rung | WaitEnd::Spurious => M::mark(Mark::BellSleptOn),
             }
         }
     }
