@@ -14,6 +14,7 @@
 //! | [`group`] | shares of the CPU time by weight |
 //! | [`idle`] | which lanes are idle, and who wakes one |
 //! | [`wheel`] | a lane's timers |
+//! | [`io`] | descriptors: who is told when one is ready |
 //! | [`lane`] | the loop: take, run, pass, watch, park |
 
 pub mod bell;
@@ -22,6 +23,7 @@ pub mod call;
 pub mod crew;
 pub mod group;
 pub mod idle;
+pub mod io;
 pub mod lane;
 pub mod lock;
 pub mod mailbox;

@@ -171,6 +171,24 @@ fn killer_of_tasks(bug: Bug) -> (&'static str, Shows) {
             "lock::loom::mutant_leave_blind",
             Shows::Assertion("it is free"),
         ),
+        _ => killer_of_io(bug),
+    }
+}
+
+/// Of those of descriptors.
+fn killer_of_io(bug: Bug) -> (&'static str, Shows) {
+    use Shows::{Deadlock, Race};
+    const LOST: Shows = Shows::Assertion("a wake-up was lost");
+    match bug {
+        Bug::IoClearBlind => ("io::loom::mutant_clear_blind", LOST),
+        Bug::IoArmBlind => ("io::loom::mutant_arm_blind", LOST),
+        Bug::IoNoArmFence => ("io::loom::mutant_no_arm_fence", LOST),
+        Bug::IoNoEventFence => ("io::loom::mutant_no_event_fence", LOST),
+        Bug::IoHoldRelaxed => ("io::loom::mutant_hold_relaxed", Race),
+        Bug::IoSweepBlind => ("io::loom::mutant_sweep_blind", Race),
+        Bug::IoLeaveRelaxed => ("io::loom::mutant_leave_relaxed", Race),
+        Bug::IoNoNoteFence => ("io::loom::mutant_no_note_fence", Deadlock),
+        Bug::IoParkBlind => ("io::loom::mutant_park_blind", Deadlock),
         _ => unreachable!("{bug:?} has no killer"),
     }
 }
@@ -238,7 +256,12 @@ fn every_mutant_has_its_killer() {
 }
 
 /// README and models of every protocol.
-const PROTOCOLS: [(&str, &str, &str); 9] = [
+const PROTOCOLS: [(&str, &str, &str); 10] = [
+    (
+        "io",
+        include_str!("io/README.md"),
+        include_str!("io/loom.rs"),
+    ),
     (
         "wheel",
         include_str!("wheel/README.md"),

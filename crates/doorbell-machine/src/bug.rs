@@ -99,11 +99,29 @@ pub enum Bug {
     IdleUnlistBlind,
     /// idle: the fence between that and the look is gone.
     IdleNoUnlistFence,
+    /// io: readiness is cleared although an event came since it was looked at.
+    IoClearBlind,
+    /// io: who lets a waker wait for an event does not look for one after that.
+    IoArmBlind,
+    /// io: the fence between the two is gone.
+    IoNoArmFence,
+    /// io: the fence between an event and the look at who waits is gone.
+    IoNoEventFence,
+    /// io: a waker is taken without Acquire.
+    IoHoldRelaxed,
+    /// io: the lane frees what a visitor may still have.
+    IoSweepBlind,
+    /// io: a visitor leaves without Release.
+    IoLeaveRelaxed,
+    /// io: the fence between a new descriptor and the look at the bell is gone.
+    IoNoNoteFence,
+    /// io: a lane parks on its word without a look whether it got descriptors.
+    IoParkBlind,
 }
 
 impl Bug {
     /// All mutants, without [`Bug::None`].
-    pub const ALL: [Bug; 45] = [
+    pub const ALL: [Bug; 54] = [
         Bug::BellClearAfterTake,
         Bug::BellNoRecheck,
         Bug::BellAnnounceBlind,
@@ -149,6 +167,15 @@ impl Bug {
         Bug::IdleSentinelBlind,
         Bug::IdleUnlistBlind,
         Bug::IdleNoUnlistFence,
+        Bug::IoClearBlind,
+        Bug::IoArmBlind,
+        Bug::IoNoArmFence,
+        Bug::IoNoEventFence,
+        Bug::IoHoldRelaxed,
+        Bug::IoSweepBlind,
+        Bug::IoLeaveRelaxed,
+        Bug::IoNoNoteFence,
+        Bug::IoParkBlind,
     ];
 
     /// The mutant with this number, [`Bug::None`] for a number that has none. The inverse of

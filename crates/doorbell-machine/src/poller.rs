@@ -146,12 +146,13 @@ impl PollEvents {
         self.len == Self::CAPACITY
     }
 
-    pub(crate) fn clear(&mut self) {
+    /// Empties it, as a poll does first.
+    pub fn clear(&mut self) {
         self.len = 0;
     }
 
-    /// Nothing is added to a full buffer.
-    pub(crate) fn push(&mut self, token: u64, readiness: Readiness) {
+    /// Adds what a poll found; nothing to a full buffer.
+    pub fn push(&mut self, token: u64, readiness: Readiness) {
         if let Some(place) = self.found.get_mut(self.len) {
             *place = (token, readiness);
             self.len += 1;

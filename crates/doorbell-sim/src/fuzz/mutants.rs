@@ -42,6 +42,9 @@ const ABOVE: &str = "no crew is above another in the scenarios; loom kills it";
 /// Why a lock between tasks does not show.
 const LOCK: &str = "no task of the scenarios locks; loom kills it";
 
+/// Why descriptors do not show.
+const IO: &str = "no task of the scenarios waits for a descriptor; loom kills it";
+
 /// The shapes with the mutant of this number.
 macro_rules! shapes {
     ($bug:ident) => {{
@@ -129,4 +132,13 @@ pub const MUTANTS: &[Mutant] = mutants![
     IdleSentinelBlind: Sc,
     IdleUnlistBlind: not_here UNLIST,
     IdleNoUnlistFence: not_here FENCE,
+    IoClearBlind: not_here IO,
+    IoArmBlind: not_here IO,
+    IoNoArmFence: not_here IO,
+    IoNoEventFence: not_here IO,
+    IoHoldRelaxed: not_here IO,
+    IoSweepBlind: not_here IO,
+    IoLeaveRelaxed: not_here IO,
+    IoNoNoteFence: not_here IO,
+    IoParkBlind: not_here IO,
 ];

@@ -84,6 +84,7 @@ fn what(event: &sim::Event) -> Option<What<'static>> {
             name: match event.line {
                 0 => "woken by a ring",
                 1 => "woken by its deadline",
+                3 => "woken by descriptors",
                 _ => "woken for no reason",
             },
         },
@@ -96,7 +97,7 @@ fn what(event: &sim::Event) -> Option<What<'static>> {
                 _ => "fault: a CPU takes no interrupts",
             },
         },
-        EventKind::Start | EventKind::Policy => What::Instant {
+        EventKind::Start | EventKind::Policy | EventKind::Ready => What::Instant {
             name: event.kind.name(),
         },
         EventKind::Load
@@ -108,6 +109,7 @@ fn what(event: &sim::Event) -> Option<What<'static>> {
         | EventKind::Write
         | EventKind::Clock
         | EventKind::Relax
+        | EventKind::Syscall
         | EventKind::Work => return None,
     })
 }

@@ -1,0 +1,192 @@
+//! A place for one waker, which nobody ever waits for: who finds it held goes elsewhere, or leaves
+//! the job to whoever holds it.
+
+use crate::task::drop_quietly;
+use doorbell_machine::{Bug, Cell, Machine, Ordering, Readiness, Word};
+use std::task::Waker;
+
+/// Nobody has it, and no waker lies there.
+const FREE: u64 = 0;
+
+/// One thread has it, and looks at its waker or changes it.
+const HELD: u64 = 1;
+
+/// A waker lies there, for the next event that concerns it.
+const ARMED: u64 = 2;
+
+const STATE: u64 = 0b11;
+
+/// From where on the bits of the [`Readiness`] lie that is waited for.
+const WANTED_BIT: u32 = 2;
+
+/// One arming.
+const TURN: u64 = 1 << 8;
+
+// The table below: state, what is wanted and turn lie side by side.
+const _: () = assert!(FREE | HELD | ARMED == STATE);
+const _: () = assert!(STATE + 1 == 1 << WANTED_BIT);
+const _: () = assert!(((Readiness::ALL.bits() as u64) << WANTED_BIT) + STATE + 1 == TURN);
+
+/// A place for one waker.
+///
+/// | bits | name | changed by |
+/// |---|---|---|
+/// | 0–1 | state: `FREE`, `HELD`, `ARMED` | who takes hold, by an exchange of the word it saw; who holds |
+/// | 2–7 | wanted: which readiness ends the wait | who holds, when it arms |
+/// | 8–63 | turn: which arming this is | as above |
+pub(super) struct WaitCell<M: Machine> {
+    word: M::U64,
+    waker: M::Cell<Option<Waker>>,
+    /// The next one of the list, once this one is in it.
+    next: M::Cell<*mut WaitCell<M>>,
+}
+
+// SAFETY: the waker is reached by who holds the cell only; `next` is written before the cell is
+// published and not after.
+unsafe impl<M: Machine> Send for WaitCell<M> {}
+// SAFETY: as above.
+unsafe impl<M: Machine> Sync for WaitCell<M> {}
+
+impl<M: Machine> std::fmt::Debug for WaitCell<M> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("WaitCell").finish_non_exhaustive()
+    }
+}
+
+/// Which arming of a cell it was.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Turn(u64);
+
+/// A cell that this thread holds. Dropped, it is free and empty.
+pub(super) struct Held<'a, M: Machine> {
+    cell: &'a WaitCell<M>,
+    word: u64,
+}
+
+impl<M: Machine> WaitCell<M> {
+    pub(super) fn new() -> Self {
+        WaitCell {
+            word: M::U64::new(FREE),
+            waker: M::Cell::new(None),
+            next: M::Cell::new(std::ptr::null_mut()),
+        }
+    }
+
+    pub(super) fn next(&self) -> *mut WaitCell<M> {
+        // SAFETY: written before the cell was published, says `set_next`.
+        self.next.with(|next| unsafe { *next })
+    }
+
+    /// Nobody else has the cell yet.
+    pub(super) fn set_next(&self, to: *mut WaitCell<M>) {
+        // SAFETY: the caller's promise.
+        self.next.with_mut(|next| unsafe { *next = to });
+    }
+
+    /// Takes hold of the cell if `may` says so of the word, which is not held.
+    fn hold_if(&self, may: impl Fn(u64) -> bool) -> Option<Held<'_, M>> {
+        // ORDER: Relaxed; a first guess, the exchange below decides. Behind an event, its fence
+        // orders it: see `take`.
+        let mut seen = self.word.load(Ordering::Relaxed);
+        let acquire = if M::BUG.is(Bug::IoHoldRelaxed) {
+            Ordering::Relaxed
+        } else {
+            Ordering::Acquire
+        };
+        loop {
+            if seen & STATE == HELD || !may(seen) {
+                return None;
+            }
+            let held = (seen & !STATE) | HELD;
+            // ORDER: Acquire pairs with the Release of who let go of it: the waker is this
+            // thread's now. Relaxed on failure: only the next guess.
+            match self
+                .word
+                .compare_exchange(seen, held, acquire, Ordering::Relaxed)
+            {
+                Ok(_) => {
+                    return Some(Held {
+                        cell: self,
+                        word: held,
+                    });
+                }
+                Err(now) => seen = now,
+            }
+        }
+    }
+
+    /// Takes hold of it, whatever lies there; `None` if another thread holds it.
+    pub(super) fn hold(&self) -> Option<Held<'_, M>> {
+        self.hold_if(|_| true)
+    }
+
+    /// Takes hold of it if it is free.
+    pub(super) fn hold_free(&self) -> Option<Held<'_, M>> {
+        self.hold_if(|word| word & STATE == FREE)
+    }
+
+    /// Takes hold of it if it still is as it was armed.
+    pub(super) fn hold_turn(&self, turn: Turn) -> Option<Held<'_, M>> {
+        self.hold_if(|word| word == turn.0)
+    }
+
+    #[cfg(test)]
+    pub(super) fn is_armed(&self) -> bool {
+        self.word.load(Ordering::Relaxed) & STATE == ARMED
+    }
+
+    /// The waker, if it waits for some of this. An event calls this behind its fence: either it sees
+    /// the arming, or who arms sees the event.
+    pub(super) fn take(&self, ready: Readiness) -> Option<Waker> {
+        let wanted = u64::from(ready.bits()) << WANTED_BIT;
+        self.hold_if(|word| word & STATE == ARMED && word & wanted != 0)?
+            .take()
+    }
+}
+
+impl<'a, M: Machine> Held<'a, M> {
+    /// Takes the waker out, and lets go.
+    pub(super) fn take(self) -> Option<Waker> {
+        // SAFETY: this thread holds the cell.
+        self.cell.waker.with_mut(|waker| unsafe { (*waker).take() })
+    }
+
+    /// Lets this waker lie there, for who wants this; the one that lay there is dropped unless it is
+    /// the same. Who arms looks at the word of the descriptor once more after this.
+    ///
+    /// # Panics
+    /// As the clone of the waker does; the cell is free then.
+    pub(super) fn arm(self, wanted: Readiness, waker: &Waker) -> (&'a WaitCell<M>, Turn) {
+        // SAFETY: this thread holds the cell.
+        let old = self.cell.waker.with_mut(|waker| unsafe { (*waker).take() });
+        let (new, old) = match old {
+            Some(old) if old.will_wake(waker) => (old, None),
+            // Foreign code. It may come back here, and finds the cell held.
+            old => (waker.clone(), old),
+        };
+        // SAFETY: as above.
+        self.cell
+            .waker
+            .with_mut(|waker| unsafe { *waker = Some(new) });
+        let turn = (self.word & !(TURN - 1)).wrapping_add(TURN);
+        let armed = turn | u64::from(wanted.bits()) << WANTED_BIT | ARMED;
+        let cell = self.cell;
+        std::mem::forget(self);
+        // ORDER: Release pairs with the Acquire of who takes hold. It is a read-modify-write for the
+        // sake of the fence behind it; partner: the fence of an event (`Source::deliver`).
+        cell.word.swap(armed, Ordering::AcqRel);
+        if !M::BUG.is(Bug::IoNoArmFence) {
+            M::fence_announce();
+        }
+        drop_quietly(old);
+        (cell, Turn(armed))
+    }
+}
+
+impl<M: Machine> Drop for Held<'_, M> {
+    fn drop(&mut self) {
+        let free = (self.word & !(TURN - 1)) | FREE;
+        // ORDER: Release pairs with the Acquire of who takes hold of it next.
+        self.cell.word.store(free, Ordering::Release);
+    }
+}

@@ -1,0 +1,352 @@
+//! Descriptors in every interleaving: events against those who wait, clear and leave.
+
+// What a model counts with std's atomics is not part of it and orders nothing in it.
+#![allow(clippy::disallowed_types, clippy::disallowed_methods)]
+
+use super::tests::{Count, Post};
+use super::{Choice, Direction, Driver, RegisterError, Registration, Source, Station, Swept};
+use crate::bell::Announced;
+use crate::testing::model::{check, check_large, join_all, mutant};
+use crate::wait::block_on;
+use ::loom::sync::atomic::{AtomicU32, Ordering::Relaxed};
+use ::loom::thread;
+use doorbell_machine::loom::LoomFd;
+use doorbell_machine::{Loom, ParkIn, PollEvents, Readiness, Seat};
+use std::future::poll_fn;
+use std::io;
+use std::pin::pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+
+type Place<const BUG: u8> = Arc<Post<Loom<BUG>>>;
+
+fn place<const BUG: u8>() -> Place<BUG> {
+    Arc::new(Post::default())
+}
+
+fn register<const BUG: u8>(place: &Place<BUG>, fd: usize) -> Registration<Loom<BUG>, Place<BUG>> {
+    Registration::new(Arc::clone(place), LoomFd(fd)).unwrap()
+}
+
+fn set_ready<const BUG: u8>(place: &Place<BUG>, fd: usize) {
+    let poller = Seat::<Loom<BUG>>::poller(place.seat()).unwrap();
+    poller.set_ready(LoomFd(fd), Readiness::READABLE);
+}
+
+fn look<const BUG: u8>(place: &Place<BUG>) -> usize {
+    Driver::look(place, &mut PollEvents::new())
+}
+
+/// An event against a task that is about to wait: it sees the event, or is woken.
+fn event_against_arm<const BUG: u8>() {
+    let source = Arc::new(Source::<Loom<BUG>>::new());
+    let theirs = Arc::clone(&source);
+    let event = thread::spawn(move || theirs.deliver(Readiness::READABLE));
+    let (count, waker) = Count::waker();
+    let polled = source.poll_ready(&Context::from_waker(&waker), Direction::Read);
+    event.join().unwrap();
+    assert!(polled.is_ready() || count.get() == 1, "a wake-up was lost");
+    assert!(count.get() <= 1);
+    let again = source.poll_ready(&Context::from_waker(&waker), Direction::Read);
+    assert!(again.is_ready());
+}
+
+/// An event against a task that found nothing and says so.
+fn event_against_clear<const BUG: u8>() {
+    let source = Arc::new(Source::<Loom<BUG>>::new());
+    let data = Arc::new(AtomicU32::new(0));
+    // An event that is stale by now: there is nothing to read any more.
+    source.deliver(Readiness::READABLE);
+    let (theirs, written) = (Arc::clone(&source), Arc::clone(&data));
+    let event = thread::spawn(move || {
+        // What is written is visible by the event alone.
+        written.store(1, Relaxed);
+        theirs.deliver(Readiness::READABLE);
+    });
+    let (count, waker) = Count::waker();
+    let read = || match data.load(Relaxed) {
+        0 => Err(io::ErrorKind::WouldBlock.into()),
+        read => Ok(read),
+    };
+    let cx = Context::from_waker(&waker);
+    let polled = source.poll_io(&cx, Direction::Read, read);
+    event.join().unwrap();
+    if polled.is_pending() {
+        assert_eq!(count.get(), 1, "a wake-up was lost");
+        let polled = source.poll_io(&cx, Direction::Read, read);
+        assert!(matches!(polled, Poll::Ready(Ok(1))));
+    }
+}
+
+/// A future and a task that waits in the place of its direction, and one event for both.
+fn one_event_and_two_who_wait<const BUG: u8>() {
+    let source = Arc::new(Source::<Loom<BUG>>::new());
+    let theirs = Arc::clone(&source);
+    let event = thread::spawn(move || theirs.deliver(Readiness::READABLE));
+    let ((by_slot, slot), (by_future, future)) = (Count::waker(), Count::waker());
+    let first = source.poll_ready(&Context::from_waker(&slot), Direction::Read);
+    let mut second = pin!(source.readiness(Readiness::READABLE));
+    let second = second.as_mut().poll(&mut Context::from_waker(&future));
+    event.join().unwrap();
+    assert!(first.is_ready() || by_slot.get() == 1);
+    assert!(second.is_ready() || by_future.get() == 1);
+}
+
+/// A future that is dropped while an event comes leaves no waker behind.
+fn event_against_drop<const BUG: u8>() {
+    let source = Arc::new(Source::<Loom<BUG>>::new());
+    let theirs = Arc::clone(&source);
+    let event = thread::spawn(move || theirs.deliver(Readiness::READABLE));
+    let (count, waker) = Count::waker();
+    {
+        let mut wait = pin!(source.readiness(Readiness::READABLE));
+        let _ = wait.as_mut().poll(&mut Context::from_waker(&waker));
+    }
+    event.join().unwrap();
+    assert!(count.get() <= 1);
+    assert_eq!(source.count().1, 0, "a waker was left behind");
+    drop(waker);
+    assert_eq!(Arc::strong_count(&count), 1, "a waker was left behind");
+}
+
+/// Two tasks that ask in one place, and an event: whoever came last learns of it.
+fn two_in_one_place<const BUG: u8>() {
+    let source = Arc::new(Source::<Loom<BUG>>::new());
+    let ((first, one), (second, two)) = (Count::waker(), Count::waker());
+    let theirs = Arc::clone(&source);
+    let other = thread::spawn(move || {
+        let cx = Context::from_waker(&one);
+        theirs.poll_ready(&cx, Direction::Read).is_ready()
+    });
+    let theirs = Arc::clone(&source);
+    let event = thread::spawn(move || theirs.deliver(Readiness::READABLE));
+    let cx = Context::from_waker(&two);
+    let mine_knows = source.poll_ready(&cx, Direction::Read).is_ready() || second.get() == 1;
+    event.join().unwrap();
+    let other_knows = other.join().unwrap() || first.get() == 1;
+    let is_known = mine_knows || second.get() == 1 || other_knows;
+    assert!(is_known, "a wake-up was lost");
+}
+
+/// Somebody visits while a descriptor goes: nothing is freed under him.
+fn visit_against_leave<const BUG: u8>() {
+    let place = place::<BUG>();
+    let registration = register(&place, 0);
+    set_ready(&place, 0);
+    let theirs = Arc::clone(&place);
+    let visitor = thread::spawn(move || {
+        look(&theirs);
+    });
+    drop(registration);
+    // SAFETY: this thread stands for the lane.
+    let swept = unsafe { place.driver().sweep() };
+    assert_ne!(swept, Swept::Nothing);
+    visitor.join().unwrap();
+    // SAFETY: as above.
+    let again = unsafe { place.driver().sweep() };
+    let freed = [swept, again].contains(&Swept::Freed(1));
+    assert!(freed, "{swept:?}, then {again:?}");
+    assert!(!place.driver().has_sources());
+}
+
+/// The same, with a third thread that gives the descriptor up.
+fn visit_against_leave_elsewhere<const BUG: u8>() {
+    let place = place::<BUG>();
+    let registration = register(&place, 0);
+    set_ready(&place, 0);
+    let theirs = Arc::clone(&place);
+    let visitor = thread::spawn(move || {
+        look(&theirs);
+    });
+    let leaver = thread::spawn(move || drop(registration));
+    // SAFETY: this thread stands for the lane.
+    let _ = unsafe { place.driver().sweep() };
+    join_all([visitor, leaver]);
+    // SAFETY: as above.
+    let _ = unsafe { place.driver().sweep() };
+    // SAFETY: as above.
+    assert_eq!(unsafe { place.driver().sweep() }, Swept::Nothing);
+}
+
+/// A lane by hand: parks in the form that it has to, until told that it is over.
+fn run_lane<const BUG: u8>(place: &Place<BUG>, is_over: impl Fn() -> bool) {
+    let mut events = PollEvents::new();
+    while !is_over() {
+        let form = Driver::choose(place);
+        let bell = place.bell();
+        if bell.announce_watch() == Announced::Yes
+            && bell.announce_park() == Announced::Yes
+            && place.driver().check(form) == Choice::Stands
+        {
+            match form {
+                ParkIn::Word => drop(bell.park(place.seat(), None)),
+                ParkIn::Poller => drop(Driver::park(place, None, &mut events)),
+            }
+        }
+        let _ = bell.end_idle();
+    }
+}
+
+/// A descriptor is registered with a lane that falls asleep, and its task waits for it.
+fn register_against_park<const BUG: u8>() {
+    let place = place::<BUG>();
+    set_ready(&place, 0);
+    let over = Arc::new(AtomicU32::new(0));
+    let (theirs, told) = (Arc::clone(&place), Arc::clone(&over));
+    let task = thread::spawn(move || {
+        let registration = register(&theirs, 0);
+        let ready = poll_fn(|cx| registration.poll_ready(cx, Direction::Read));
+        let event = block_on::<Loom<BUG>, _>(ready, 0);
+        assert!(event.readiness().has(Readiness::READABLE));
+        told.store(1, Relaxed);
+        theirs.notify();
+    });
+    run_lane(&place, || over.load(Relaxed) == 1);
+    task.join().unwrap();
+}
+
+/// The same without a task: the lane is to look at the descriptor, whoever waits for it.
+fn note_against_park<const BUG: u8>() {
+    let place = place::<BUG>();
+    set_ready(&place, 0);
+    let theirs = Arc::clone(&place);
+    let registrar = thread::spawn(move || register(&theirs, 0));
+    let mut events = PollEvents::new();
+    while events.is_empty() {
+        let form = Driver::choose(&place);
+        let bell = place.bell();
+        if bell.announce_watch() == Announced::Yes
+            && bell.announce_park() == Announced::Yes
+            && place.driver().check(form) == Choice::Stands
+        {
+            match form {
+                ParkIn::Word => drop(bell.park(place.seat(), None)),
+                ParkIn::Poller => drop(Driver::park(&place, None, &mut events)),
+            }
+        }
+        let _ = bell.end_idle();
+    }
+    drop(registrar.join().unwrap());
+}
+
+/// The lane ends while a task is about to wait: it learns that, or was refused.
+fn shut_against_register<const BUG: u8>() {
+    let place = place::<BUG>();
+    let theirs = Arc::clone(&place);
+    let (count, waker) = Count::waker();
+    let task = thread::spawn(move || {
+        let registration = match Registration::new(theirs, LoomFd(0)) {
+            Ok(registration) => registration,
+            Err(RegisterError::LaneGone) => return true,
+            Err(error) => panic!("{error}"),
+        };
+        let cx = Context::from_waker(&waker);
+        match registration.poll_ready(&cx, Direction::Read) {
+            Poll::Ready(event) => event.is_shut(),
+            Poll::Pending => {
+                // Not dropped before it was told.
+                std::mem::forget(registration);
+                false
+            }
+        }
+    });
+    // SAFETY: this thread stands for the lane.
+    unsafe { place.driver().shut() };
+    let knows = task.join().unwrap();
+    assert!(knows || count.get() == 1, "a wake-up was lost");
+}
+
+#[test]
+fn an_event_is_never_missed() {
+    check(event_against_arm::<0>);
+}
+
+#[test]
+fn a_clearing_takes_no_event_that_came_since() {
+    check(event_against_clear::<0>);
+}
+
+#[test]
+fn one_event_wakes_all_who_wait() {
+    check_large(one_event_and_two_who_wait::<0>);
+}
+
+#[test]
+fn a_dropped_future_leaves_no_waker() {
+    check(event_against_drop::<0>);
+}
+
+#[test]
+fn of_two_in_one_place_one_is_woken() {
+    check_large(two_in_one_place::<0>);
+}
+
+#[test]
+fn nothing_is_freed_under_a_visitor() {
+    check(visit_against_leave::<0>);
+}
+
+#[test]
+fn nothing_is_freed_under_a_visitor_by_a_third() {
+    check_large(visit_against_leave_elsewhere::<0>);
+}
+
+#[test]
+fn a_lane_that_falls_asleep_gets_its_descriptor() {
+    check(note_against_park::<0>);
+}
+
+#[test]
+fn a_task_of_a_lane_that_falls_asleep_is_woken() {
+    check_large(register_against_park::<0>);
+}
+
+#[test]
+fn who_registers_while_the_lane_ends_learns_it() {
+    check(shut_against_register::<0>);
+}
+
+#[test]
+fn mutant_clear_blind() {
+    mutant!(IoClearBlind, event_against_clear);
+}
+
+#[test]
+fn mutant_arm_blind() {
+    mutant!(IoArmBlind, event_against_arm);
+}
+
+#[test]
+fn mutant_no_arm_fence() {
+    mutant!(IoNoArmFence, event_against_arm);
+}
+
+#[test]
+fn mutant_no_event_fence() {
+    mutant!(IoNoEventFence, event_against_arm);
+}
+
+#[test]
+fn mutant_hold_relaxed() {
+    mutant!(IoHoldRelaxed, event_against_arm);
+}
+
+#[test]
+fn mutant_sweep_blind() {
+    mutant!(IoSweepBlind, visit_against_leave);
+}
+
+#[test]
+fn mutant_leave_relaxed() {
+    mutant!(IoLeaveRelaxed, visit_against_leave);
+}
+
+#[test]
+fn mutant_no_note_fence() {
+    mutant!(IoNoNoteFence, note_against_park);
+}
+
+#[test]
+fn mutant_park_blind() {
+    mutant!(IoParkBlind, note_against_park);
+}

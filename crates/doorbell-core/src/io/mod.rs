@@ -1,0 +1,62 @@
+//! Descriptors: who is told when one is ready, and when what is known of it may be freed. See README.md.
+//!
+//! A [`Registration`] is what a task has of a descriptor; [`Source`], behind it, its word and its
+//! waiters; a [`Driver`], one for each lane, brings the events of the lane's poller to them, and may
+//! be asked to by any thread.
+
+mod cell;
+mod driver;
+mod links;
+#[cfg(test)]
+mod loom;
+mod registration;
+mod source;
+#[cfg(test)]
+mod tests;
+mod waiters;
+mod word;
+
+pub use driver::{Choice, Driver, Swept};
+pub use registration::{Fd, RegisterError, Registration};
+pub use source::{Direction, Source, WhenReady, gone};
+pub use word::{Cleared, Event};
+
+use crate::bell::{Bell, Kick, Notified};
+use doorbell_machine::Machine;
+
+/// A lane, as far as its descriptors are concerned.
+///
+/// # Safety
+/// All three are the same for the life of the value and of all its clones, the driver lives as long
+/// as any of these, no other station has it, and nobody but this driver adds to the poller of the
+/// seat.
+pub unsafe trait Station<M: Machine> {
+    /// The lane's bell.
+    fn bell(&self) -> &Bell<M>;
+    /// What the lane parks in.
+    fn seat(&self) -> &M::Seat;
+    /// What it does for descriptors.
+    fn driver(&self) -> &Driver<M>;
+    /// Has the lane look, and rings if it must.
+    fn notify(&self) {
+        if self.bell().notify(Kick::Take) == Notified::MustRing {
+            self.bell().ring(self.seat());
+        }
+    }
+}
+
+// SAFETY: an `Arc` is another name of what it points to.
+unsafe impl<M: Machine, S: Station<M>> Station<M> for std::sync::Arc<S> {
+    fn bell(&self) -> &Bell<M> {
+        S::bell(self)
+    }
+    fn seat(&self) -> &M::Seat {
+        S::seat(self)
+    }
+    fn driver(&self) -> &Driver<M> {
+        S::driver(self)
+    }
+    fn notify(&self) {
+        S::notify(self);
+    }
+}

@@ -1,0 +1,257 @@
+//! What a descriptor is to the runtime: its word and its waiters.
+
+use super::cell::{Turn, WaitCell};
+use super::waiters::Waiters;
+use super::word::{Cleared, Delivered, Event, ReadyWord, Shut};
+use doorbell_machine::{Bug, Cell, Machine, Readiness};
+use std::io;
+use std::pin::Pin;
+use std::task::{Context, Poll, ready};
+
+/// Which way bytes go.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Direction {
+    /// To read, or to accept.
+    Read = 0,
+    /// To write, or to connect.
+    Write = 1,
+}
+
+impl Direction {
+    /// What ends a wait for it.
+    pub(super) const fn wanted(self) -> Readiness {
+        match self {
+            Direction::Read => Readiness::READABLE.and(Readiness::READ_CLOSED),
+            Direction::Write => Readiness::WRITABLE.and(Readiness::WRITE_CLOSED),
+        }
+    }
+}
+
+/// What ends a wait for this: also that it will never come.
+fn widened(interest: Readiness) -> Readiness {
+    let reads = Readiness::READABLE.and(Readiness::PRIORITY);
+    let mut wanted = interest;
+    if !interest.within(reads).is_empty() {
+        wanted = wanted.and(Readiness::READ_CLOSED);
+    }
+    if interest.has(Readiness::WRITABLE) {
+        wanted = wanted.and(Readiness::WRITE_CLOSED);
+    }
+    wanted
+}
+
+/// A descriptor that is registered. Made and freed by its driver.
+pub struct Source<M: Machine> {
+    word: ReadyWord<M>,
+    waiters: Waiters<M>,
+    pub(super) links: super::links::Links<M>,
+    /// Whether the driver has not freed it; looked at in models only, where nothing is freed before
+    /// the driver goes, so that a checker sees who comes too late.
+    is_alive: M::Cell<bool>,
+}
+
+// SAFETY: what is not Sync in it are the links, which are by themselves, and `is_alive`, which is
+// written by who has it alone.
+unsafe impl<M: Machine> Send for Source<M> {}
+// SAFETY: as above.
+unsafe impl<M: Machine> Sync for Source<M> {}
+
+impl<M: Machine> std::fmt::Debug for Source<M> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Source")
+            .field("word", &self.word)
+            .finish_non_exhaustive()
+    }
+}
+
+impl<M: Machine> Source<M> {
+    pub(super) fn new() -> Self {
+        Source {
+            word: ReadyWord::new(),
+            waiters: Waiters::new(),
+            links: super::links::Links::default(),
+            is_alive: M::Cell::new(true),
+        }
+    }
+
+    /// What is known of it now.
+    pub fn look(&self) -> Event {
+        self.word.look()
+    }
+
+    /// Whether it is ready in that direction, or shut; if not, the waker of `cx` is woken when it
+    /// is. Of those who ask so for one direction, the last one is woken.
+    pub fn poll_ready(&self, cx: &Context<'_>, direction: Direction) -> Poll<Event> {
+        let wanted = direction.wanted();
+        let event = self.word.look();
+        if event.concerns(wanted) {
+            return Poll::Ready(event);
+        }
+        self.waiters.arm_slot(direction, cx.waker());
+        self.look_again(wanted)
+    }
+
+    /// Having armed a cell: an event that came before that was seen by nobody else.
+    fn look_again(&self, wanted: Readiness) -> Poll<Event> {
+        if M::BUG.is(Bug::IoArmBlind) {
+            return Poll::Pending;
+        }
+        let event = self.word.look();
+        if event.concerns(wanted) {
+            return Poll::Ready(event);
+        }
+        Poll::Pending
+    }
+
+    /// Says that it is not ready in that direction: a syscall that was made after `event` was seen
+    /// would have had to wait. What is closed stays so.
+    pub fn clear(&self, event: Event, direction: Direction) -> Cleared {
+        self.word.clear(event, direction.wanted())
+    }
+
+    /// Calls `f`, which makes a syscall in that direction that does not wait, when it may succeed,
+    /// until it does not say [`io::ErrorKind::WouldBlock`].
+    ///
+    /// # Errors
+    /// Those of `f`; and [`gone`] if the lane has ended.
+    pub fn poll_io<R>(
+        &self,
+        cx: &Context<'_>,
+        direction: Direction,
+        mut f: impl FnMut() -> io::Result<R>,
+    ) -> Poll<io::Result<R>> {
+        loop {
+            let event = ready!(self.poll_ready(cx, direction));
+            if event.is_shut() {
+                return Poll::Ready(Err(gone()));
+            }
+            match f() {
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                    // Also what was closed, of which the OS says now that it is open: else this
+                    // would never end. A FIFO whose last writer left can get another one.
+                    match self.word.clear_all(event, direction.wanted()) {
+                        Cleared::Yes | Cleared::Newer => {}
+                    }
+                }
+                result => return Poll::Ready(result),
+            }
+        }
+    }
+
+    /// A future that waits, in a place of its own, until it is ready for some of this.
+    pub fn readiness(&self, interest: Readiness) -> WhenReady<'_, M> {
+        WhenReady {
+            source: self,
+            wanted: widened(interest),
+            armed: None,
+        }
+    }
+
+    /// An event came: notes it, and wakes who waited for it.
+    pub(super) fn deliver(&self, readiness: Readiness) {
+        if M::MODEL {
+            // SAFETY: written by the driver only, after all who may deliver have left.
+            let is_alive = self.is_alive.with(|it| unsafe { *it });
+            assert!(is_alive, "an event for what was freed");
+        }
+        let Delivered::Yes(said) = self.word.deliver(readiness) else {
+            return;
+        };
+        if !M::BUG.is(Bug::IoNoEventFence) {
+            // Partner: the fence behind an arming (`Held::arm`).
+            M::fence_recheck();
+        }
+        self.waiters.wake(said);
+    }
+
+    /// The lane ends: no event will come, and all who wait learn it.
+    pub(super) fn shut(&self) {
+        if self.word.shut() == Shut::Now {
+            // As for an event.
+            M::fence_recheck();
+            self.waiters.wake(Readiness::ALL);
+        }
+    }
+
+    /// The registration ends: events are for nobody, and nobody is woken.
+    pub(super) fn leave(&self) {
+        match self.word.shut() {
+            Shut::Now | Shut::Already => self.waiters.forget(),
+        }
+    }
+
+    /// The driver is about to free it.
+    pub(super) fn end(&self) {
+        if M::MODEL {
+            // SAFETY: nobody else has it, is what the driver has just made sure of.
+            self.is_alive.with_mut(|it| unsafe { *it = false });
+        }
+    }
+
+    #[cfg(test)]
+    pub(super) fn count(&self) -> (usize, usize) {
+        self.waiters.count()
+    }
+}
+
+/// The error of whoever waits for a descriptor whose lane has ended.
+pub fn gone() -> io::Error {
+    io::Error::other("the runtime that the descriptor was registered with has ended")
+}
+
+/// The future of [`Source::readiness`]. Dropped, it leaves no waker behind.
+#[derive(Debug)]
+#[must_use = "futures do nothing unless polled"]
+pub struct WhenReady<'a, M: Machine> {
+    source: &'a Source<M>,
+    wanted: Readiness,
+    armed: Option<Armed<'a, M>>,
+}
+
+#[derive(Debug)]
+struct Armed<'a, M: Machine> {
+    cell: &'a WaitCell<M>,
+    turn: Turn,
+}
+
+impl<M: Machine> Future for WhenReady<'_, M> {
+    type Output = Event;
+
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Event> {
+        let it = self.get_mut();
+        let event = it.source.word.look();
+        if event.concerns(it.wanted) {
+            it.disarm();
+            return Poll::Ready(event);
+        }
+        // Its own cell as long as no event has taken it.
+        let held = it.armed.take();
+        let held = held.and_then(|armed| armed.cell.hold_turn(armed.turn));
+        let (cell, turn) = match held {
+            Some(held) => held.arm(it.wanted, cx.waker()),
+            None => it.source.waiters.arm_spare(it.wanted, cx.waker()),
+        };
+        it.armed = Some(Armed { cell, turn });
+        let looked = it.source.look_again(it.wanted);
+        if looked.is_ready() {
+            it.disarm();
+        }
+        looked
+    }
+}
+
+impl<M: Machine> WhenReady<'_, M> {
+    /// Takes its waker back, unless an event has.
+    fn disarm(&mut self) {
+        let held = self.armed.take();
+        if let Some(held) = held.and_then(|armed| armed.cell.hold_turn(armed.turn)) {
+            crate::task::drop_quietly(held.take());
+        }
+    }
+}
+
+impl<M: Machine> Drop for WhenReady<'_, M> {
+    fn drop(&mut self) {
+        self.disarm();
+    }
+}

@@ -1,0 +1,402 @@
+//! Descriptors on the host: real sockets, real threads.
+
+// Tests on real threads, outside of any model.
+#![allow(clippy::disallowed_types, clippy::disallowed_methods)]
+
+use super::{Cleared, Direction, Driver, Event, Registration, Source, Station, Swept};
+use crate::bell::Bell;
+use doorbell_machine::{Host, Machine, PollEvents, Readiness, Seat};
+use std::io::{self, Read, Write};
+use std::os::fd::{AsRawFd, BorrowedFd, RawFd};
+use std::os::unix::net::UnixStream;
+use std::pin::pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
+use std::task::{Context, Poll, Wake, Waker};
+
+/// A lane without tasks.
+pub(super) struct Post<M: Machine> {
+    bell: Bell<M>,
+    driver: Driver<M>,
+    seat: M::Seat,
+}
+
+impl<M: Machine> Default for Post<M> {
+    fn default() -> Self {
+        Post {
+            bell: Bell::default(),
+            driver: Driver::default(),
+            seat: M::Seat::new(),
+        }
+    }
+}
+
+// SAFETY: the fields never change, and nobody else adds to the poller.
+unsafe impl<M: Machine> Station<M> for Post<M> {
+    fn bell(&self) -> &Bell<M> {
+        &self.bell
+    }
+    fn seat(&self) -> &M::Seat {
+        &self.seat
+    }
+    fn driver(&self) -> &Driver<M> {
+        &self.driver
+    }
+}
+
+/// Counts its wakes.
+#[derive(Default)]
+pub(super) struct Count(AtomicUsize);
+
+impl Count {
+    pub(super) fn waker() -> (Arc<Count>, Waker) {
+        let count = Arc::new(Count::default());
+        let waker = Waker::from(Arc::clone(&count));
+        (count, waker)
+    }
+
+    pub(super) fn get(&self) -> usize {
+        self.0.load(Relaxed)
+    }
+}
+
+impl Wake for Count {
+    fn wake(self: Arc<Self>) {
+        self.0.fetch_add(1, Relaxed);
+    }
+}
+
+type Place = Arc<Post<Host>>;
+
+/// A descriptor that the test keeps open for as long as it is registered.
+fn name(fd: RawFd) -> BorrowedFd<'static> {
+    // SAFETY: each test drops its registration before its descriptor.
+    unsafe { BorrowedFd::borrow_raw(fd) }
+}
+
+struct Pair {
+    registration: Registration<Host, Place>,
+    ours: UnixStream,
+    theirs: UnixStream,
+}
+
+fn pair(place: &Place) -> Pair {
+    let (ours, theirs) = UnixStream::pair().unwrap();
+    ours.set_nonblocking(true).unwrap();
+    Pair {
+        registration: Registration::new(Arc::clone(place), name(ours.as_raw_fd())).unwrap(),
+        ours,
+        theirs,
+    }
+}
+
+impl Pair {
+    fn read(&self, waker: &Waker) -> Poll<io::Result<usize>> {
+        let cx = Context::from_waker(waker);
+        let read = || (&self.ours).read(&mut [0; 16]);
+        self.registration.poll_io(&cx, Direction::Read, read)
+    }
+}
+
+fn look(place: &Place) -> usize {
+    Driver::look(place, &mut PollEvents::new())
+}
+
+fn sweep(place: &Place) -> Swept {
+    // SAFETY: the thread of a test stands for the lane.
+    unsafe { place.driver.sweep() }
+}
+
+/// A source of its own, that no driver has.
+fn source() -> Source<Host> {
+    Source::new()
+}
+
+fn poll(source: &Source<Host>, waker: &Waker, direction: Direction) -> Poll<Event> {
+    source.poll_ready(&Context::from_waker(waker), direction)
+}
+
+#[test]
+fn a_read_waits_for_its_data_and_is_woken_once() {
+    let place = Place::default();
+    let mut pair = pair(&place);
+    let (count, waker) = Count::waker();
+    assert!(pair.read(&waker).is_pending());
+    assert_eq!(look(&place), 1, "it can be written to");
+    assert_eq!(count.get(), 0, "which is nothing to who reads");
+    pair.theirs.write_all(b"abc").unwrap();
+    assert_eq!(look(&place), 1);
+    assert_eq!(count.get(), 1);
+    assert!(matches!(pair.read(&waker), Poll::Ready(Ok(3))));
+    assert!(pair.read(&waker).is_pending(), "cleared by the OS's word");
+    assert_eq!(look(&place), 0);
+    pair.theirs.shutdown(std::net::Shutdown::Write).unwrap();
+    assert_eq!(look(&place), 1);
+    assert_eq!(count.get(), 2);
+    for _ in 0..2 {
+        assert!(matches!(pair.read(&waker), Poll::Ready(Ok(0))), "the end");
+    }
+    drop(pair.registration);
+    assert_eq!(sweep(&place), Swept::Freed(1));
+}
+
+#[test]
+fn what_is_cleared_is_what_was_seen() {
+    let source = source();
+    let (count, waker) = Count::waker();
+    source.deliver(Readiness::READABLE.and(Readiness::READ_CLOSED));
+    source.deliver(Readiness::WRITABLE);
+    let seen = source.look();
+    source.deliver(Readiness::READABLE);
+    assert_eq!(source.clear(seen, Direction::Read), Cleared::Newer);
+    assert!(source.look().readiness().has(Readiness::READABLE));
+    let seen = source.look();
+    assert_eq!(source.clear(seen, Direction::Read), Cleared::Yes);
+    let left = Readiness::WRITABLE.and(Readiness::READ_CLOSED);
+    assert_eq!(source.look().readiness(), left);
+    assert!(poll(&source, &waker, Direction::Read).is_ready(), "closed");
+    assert_eq!(source.clear(seen, Direction::Write), Cleared::Yes);
+    assert!(poll(&source, &waker, Direction::Write).is_pending());
+    source.deliver(Readiness::PRIORITY);
+    assert_eq!(count.get(), 0);
+    source.deliver(Readiness::ERROR);
+    assert_eq!(count.get(), 1, "an error is something to write");
+    assert!(poll(&source, &waker, Direction::Write).is_ready());
+}
+
+#[test]
+fn an_os_that_says_open_is_believed() {
+    let source = source();
+    let (_, waker) = Count::waker();
+    source.deliver(Readiness::READ_CLOSED);
+    let mut calls = 0;
+    let polled = source.poll_io(&Context::from_waker(&waker), Direction::Read, || {
+        calls += 1;
+        io::Result::<()>::Err(io::ErrorKind::WouldBlock.into())
+    });
+    assert!(polled.is_pending());
+    assert_eq!(calls, 1, "it would have called for ever");
+}
+
+#[test]
+fn the_last_waker_of_a_place_is_woken_and_the_same_one_is_not_cloned() {
+    let source = source();
+    let ((first, one), (second, two)) = (Count::waker(), Count::waker());
+    assert!(poll(&source, &one, Direction::Read).is_pending());
+    assert_eq!(Arc::strong_count(&first), 3);
+    for _ in 0..3 {
+        assert!(poll(&source, &two, Direction::Read).is_pending());
+    }
+    assert_eq!(Arc::strong_count(&first), 2, "replaced, and dropped");
+    assert_eq!(Arc::strong_count(&second), 3, "one clone for three polls");
+    assert_eq!(source.count(), (2, 1));
+    source.deliver(Readiness::READABLE);
+    source.deliver(Readiness::READABLE);
+    assert_eq!((first.get(), second.get()), (0, 1));
+    assert_eq!(source.count(), (2, 0));
+}
+
+#[test]
+fn futures_wait_beside_each_other_and_their_places_serve_again() {
+    let source = source();
+    let (count, waker) = Count::waker();
+    for round in 1..4 {
+        let mut futures: Vec<_> = (0..5)
+            .map(|_| Box::pin(source.readiness(Readiness::READABLE)))
+            .collect();
+        for future in &mut futures {
+            for _ in 0..2 {
+                let polled = future.as_mut().poll(&mut Context::from_waker(&waker));
+                assert!(polled.is_pending());
+            }
+        }
+        assert_eq!(source.count(), (7, 5));
+        futures.truncate(3);
+        assert_eq!(source.count(), (7, 3), "dropped, they wait no more");
+        source.deliver(Readiness::WRITABLE);
+        source.deliver(Readiness::READABLE);
+        assert_eq!(count.get(), 3 * round);
+        for future in &mut futures {
+            let polled = future.as_mut().poll(&mut Context::from_waker(&waker));
+            assert!(polled.is_ready());
+        }
+        assert_eq!(source.count(), (7, 0));
+        assert_eq!(source.clear(source.look(), Direction::Read), Cleared::Yes);
+    }
+    assert_eq!(Arc::strong_count(&count), 2);
+    let mut urgent = pin!(source.readiness(Readiness::PRIORITY));
+    let mut cx = Context::from_waker(&waker);
+    assert!(urgent.as_mut().poll(&mut cx).is_pending());
+    source.deliver(Readiness::PRIORITY);
+    let event = urgent.as_mut().poll(&mut cx);
+    assert!(event.map(|it| it.readiness().has(Readiness::PRIORITY)) == Poll::Ready(true));
+}
+
+/// A waker that does something.
+struct Does<F: Fn() + Send + Sync>(F);
+
+impl<F: Fn() + Send + Sync> Wake for Does<F> {
+    fn wake(self: Arc<Self>) {
+        (self.0)();
+    }
+}
+
+#[test]
+fn a_waker_that_panics_keeps_nobody_from_being_woken() {
+    let source = source();
+    let bad = Waker::from(Arc::new(Does(|| panic!("on purpose"))));
+    let (count, waker) = Count::waker();
+    assert!(poll(&source, &bad, Direction::Read).is_pending());
+    let mut wait = pin!(source.readiness(Readiness::READABLE));
+    assert!(
+        wait.as_mut()
+            .poll(&mut Context::from_waker(&waker))
+            .is_pending()
+    );
+    source.deliver(Readiness::READABLE);
+    assert_eq!(count.get(), 1);
+    assert!(poll(&source, &waker, Direction::Read).is_ready());
+}
+
+#[test]
+fn a_waker_that_comes_back_waits_anew() {
+    let source = Arc::new(source());
+    let (count, waker) = Count::waker();
+    let theirs = Arc::clone(&source);
+    let back = Waker::from(Arc::new(Does(move || {
+        let seen = theirs.look();
+        assert_eq!(theirs.clear(seen, Direction::Read), Cleared::Yes);
+        assert!(poll(&theirs, &waker, Direction::Read).is_pending());
+        theirs.deliver(Readiness::READABLE);
+    })));
+    assert!(poll(&source, &back, Direction::Read).is_pending());
+    source.deliver(Readiness::READABLE);
+    assert_eq!(count.get(), 1);
+}
+
+#[test]
+fn what_cannot_be_waited_for_is_refused_and_leaves_nothing() {
+    let place = Place::default();
+    let file = std::fs::File::open("/proc/self/exe").unwrap();
+    let refused = Registration::new(Arc::clone(&place), name(file.as_raw_fd()));
+    let error = refused.unwrap_err();
+    assert_eq!(error.kind(), io::ErrorKind::PermissionDenied, "{error}");
+    let pair = pair(&place);
+    let twice = Registration::new(Arc::clone(&place), name(pair.ours.as_raw_fd()));
+    assert_eq!(twice.unwrap_err().kind(), io::ErrorKind::AlreadyExists);
+    assert!(place.driver.has_sources());
+    assert_eq!(sweep(&place), Swept::Freed(2));
+    drop(pair.registration);
+    assert!(!place.driver.has_sources());
+    assert_eq!(sweep(&place), Swept::Freed(1));
+    assert_eq!(sweep(&place), Swept::Nothing);
+    assert_eq!(place.driver.stranded(), 0);
+}
+
+#[test]
+fn what_the_os_does_not_give_back_stays_until_the_driver_goes() {
+    let place = Place::default();
+    let pair = pair(&place);
+    let seat: &<Host as Machine>::Seat = place.seat();
+    let poller = Seat::<Host>::poller(seat).unwrap();
+    poller.remove_fd(name(pair.ours.as_raw_fd())).unwrap();
+    drop(pair.registration);
+    assert_eq!(place.driver.stranded(), 1);
+    assert!(!place.driver.has_sources());
+    assert_eq!(sweep(&place), Swept::Nothing);
+}
+
+#[test]
+fn a_lane_that_ends_wakes_all_and_takes_no_more() {
+    let place = Place::default();
+    let (early, other) = (pair(&place), pair(&place));
+    let (count, waker) = Count::waker();
+    assert!(early.read(&waker).is_pending());
+    let mut wait = pin!(other.registration.readiness(Readiness::READABLE));
+    assert!(
+        wait.as_mut()
+            .poll(&mut Context::from_waker(&waker))
+            .is_pending()
+    );
+    // SAFETY: the thread of a test stands for the lane.
+    unsafe { place.driver.shut() };
+    assert_eq!(count.get(), 2);
+    assert!(matches!(early.read(&waker), Poll::Ready(Err(_))));
+    let event = wait.as_mut().poll(&mut Context::from_waker(&waker));
+    assert!(event.map(Event::is_shut) == Poll::Ready(true));
+    let late = Registration::new(Arc::clone(&place), name(early.ours.as_raw_fd()));
+    assert!(matches!(late, Err(super::RegisterError::LaneGone)));
+    let (fd, _theirs) = (early.ours, early.theirs);
+    drop(early.registration);
+    assert_eq!(sweep(&place), Swept::Freed(1));
+    let later = Registration::new(Arc::clone(&place), name(fd.as_raw_fd()));
+    assert!(matches!(later, Err(super::RegisterError::LaneGone)));
+}
+
+#[test]
+fn a_lane_that_sleeps_is_told_of_what_piles_up() {
+    let place = Place::default();
+    let (ours, _theirs) = UnixStream::pair().unwrap();
+    let mut told = Vec::new();
+    for round in 1..=600 {
+        let registration = Registration::new(Arc::clone(&place), name(ours.as_raw_fd()));
+        drop(registration.unwrap());
+        if place.bell.signalled() {
+            let _ = place.bell.end_idle();
+            told.push(round);
+        }
+    }
+    assert_eq!(told, [256, 512]);
+    assert_eq!(sweep(&place), Swept::Freed(600));
+}
+
+/// Descriptors come and go on one thread, bytes on a second, visitors on a third, and the lane polls
+/// and sweeps: every byte is read, and everything is freed.
+#[test]
+fn nothing_is_lost_among_visitors() {
+    let place = Place::default();
+    let (over, read) = (AtomicUsize::new(0), AtomicU64::new(0));
+    let (rounds, bytes) = (300, 3);
+    std::thread::scope(|scope| {
+        for _ in 0..2 {
+            scope.spawn(|| {
+                while over.load(Relaxed) == 0 {
+                    look(&place);
+                }
+            });
+        }
+        let lane = scope.spawn(|| {
+            let mut freed = 0;
+            while over.load(Relaxed) == 0 {
+                look(&place);
+                if let Swept::Freed(count) = sweep(&place) {
+                    freed += count;
+                }
+            }
+            freed
+        });
+        for _ in 0..rounds {
+            let mut pair = pair(&place);
+            let (_, idle) = Count::waker();
+            assert!(pair.read(&idle).is_pending());
+            let writer = pair.theirs.try_clone().unwrap();
+            scope.spawn(move || (0..bytes).for_each(|_| (&writer).write_all(b"x").unwrap()));
+            let mut left = bytes;
+            while left > 0 {
+                let polled = std::future::poll_fn(|cx| pair.read(cx.waker()));
+                let count = crate::wait::block_on::<Host, _>(polled, 0).unwrap();
+                read.fetch_add(count as u64, Relaxed);
+                left -= count;
+            }
+            pair.theirs.write_all(b"for nobody").unwrap();
+        }
+        over.store(1, Relaxed);
+        let freed = lane.join().unwrap();
+        assert!(freed <= rounds);
+    });
+    assert_eq!(read.load(Relaxed), (rounds * bytes) as u64);
+    assert!(!place.driver.has_sources());
+    let _ = sweep(&place);
+    assert_eq!(sweep(&place), Swept::Nothing);
+    assert_eq!(place.driver.stranded(), 0);
+}

@@ -1,0 +1,167 @@
+//! The word of a descriptor: what it is ready for, and how many events said so.
+
+use doorbell_machine::{Bug, Machine, Ordering, Readiness, Word};
+
+/// The runtime, or the registration, is gone.
+const SHUT: u64 = 1 << 6;
+
+/// One event.
+const TICK: u64 = 1 << 8;
+
+/// What is cleared by whoever found nothing to read or to write: not what is closed, which stays so.
+const CLOSED: Readiness = Readiness::READ_CLOSED.and(Readiness::WRITE_CLOSED);
+
+// The table below: readiness ends where SHUT begins, and that where the ticks do.
+const _: () = assert!(Readiness::ALL.bits() as u64 == SHUT - 1);
+const _: () = assert!(SHUT << 2 == TICK);
+
+/// The word of a descriptor.
+///
+/// | bits | name | set by | cleared by |
+/// |---|---|---|---|
+/// | 0–5 | readiness, as in [`Readiness`] | an event | whoever found that it is not so, if no event came since |
+/// | 6 | `SHUT` | the registration that goes, or the lane that ends | nobody |
+/// | 7 | zero | | |
+/// | 8–63 | tick | each event adds one | |
+#[derive(Debug)]
+pub(super) struct ReadyWord<M: Machine>(M::U64);
+
+/// What is known of a descriptor at some moment.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Event {
+    tick: u64,
+    readiness: Readiness,
+    is_shut: bool,
+}
+
+impl Event {
+    fn of(word: u64) -> Self {
+        Event {
+            tick: word / TICK,
+            readiness: Readiness::from_bits(word as u8),
+            is_shut: word & SHUT != 0,
+        }
+    }
+
+    /// What the descriptor is ready for, as far as is known.
+    pub fn readiness(self) -> Readiness {
+        self.readiness
+    }
+
+    /// Whether no event will come any more: the lane that it is registered with has ended.
+    pub fn is_shut(self) -> bool {
+        self.is_shut
+    }
+
+    /// Whether who wants this has something to do.
+    pub(super) fn concerns(self, wanted: Readiness) -> bool {
+        self.is_shut || !self.readiness.within(wanted).is_empty()
+    }
+}
+
+/// How an event went.
+#[must_use]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Delivered {
+    /// It is in the word; those who want some of this are to be woken.
+    Yes(Readiness),
+    /// Nobody is there any more; the word is unchanged.
+    Shut,
+}
+
+/// How a clearing went.
+#[must_use]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Cleared {
+    /// Done: the next readiness will be a new event.
+    Yes,
+    /// An event came since: nothing was cleared, try again.
+    Newer,
+}
+
+/// Whether a shutting was the first.
+#[must_use]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Shut {
+    /// It was.
+    Now,
+    /// It was shut already.
+    Already,
+}
+
+impl<M: Machine> ReadyWord<M> {
+    pub(super) fn new() -> Self {
+        ReadyWord(M::U64::new(0))
+    }
+
+    pub(super) fn look(&self) -> Event {
+        // ORDER: Acquire pairs with the Release of `deliver` and `shut`: what their threads did
+        // before is visible to who acts on it. Behind an arming, its fence orders it.
+        Event::of(self.0.load(Ordering::Acquire))
+    }
+
+    /// Says that an event came. A pending error is something to read and something to write: both
+    /// will say it.
+    pub(super) fn deliver(&self, readiness: Readiness) -> Delivered {
+        let said = if readiness.has(Readiness::ERROR) {
+            readiness.and(Readiness::READABLE).and(Readiness::WRITABLE)
+        } else {
+            readiness
+        };
+        // ORDER: Relaxed; a first guess, the exchange below decides.
+        let mut seen = self.0.load(Ordering::Relaxed);
+        loop {
+            if seen & SHUT != 0 {
+                return Delivered::Shut;
+            }
+            let new = seen.wrapping_add(TICK) | u64::from(said.bits());
+            // ORDER: Release pairs with the Acquire of `look`; Acquire with the Release of `clear`,
+            // for whoever looks at both. Relaxed on failure: only the next guess.
+            match self
+                .0
+                .compare_exchange(seen, new, Ordering::AcqRel, Ordering::Relaxed)
+            {
+                Ok(_) => return Delivered::Yes(said),
+                Err(now) => seen = now,
+            }
+        }
+    }
+
+    /// Clears as much of `what` as is open: `event` was seen before the syscall that said that it is
+    /// not so.
+    pub(super) fn clear(&self, event: Event, what: Readiness) -> Cleared {
+        self.clear_all(event, what.without(CLOSED))
+    }
+
+    /// As [`ReadyWord::clear`], also what was said to be closed: the syscall said that it is open.
+    pub(super) fn clear_all(&self, event: Event, what: Readiness) -> Cleared {
+        // An error that was said is over for both.
+        let what = u64::from(what.and(Readiness::ERROR).bits());
+        // ORDER: Relaxed; a first guess, the exchange below decides.
+        let mut seen = self.0.load(Ordering::Relaxed);
+        loop {
+            if seen / TICK != event.tick && !M::BUG.is(Bug::IoClearBlind) {
+                return Cleared::Newer;
+            }
+            // ORDER: AcqRel: it lies between two events in the word, and hands on what the first
+            // one published. Relaxed on failure: only the next guess.
+            match self
+                .0
+                .compare_exchange(seen, seen & !what, Ordering::AcqRel, Ordering::Relaxed)
+            {
+                Ok(_) => return Cleared::Yes,
+                Err(now) => seen = now,
+            }
+        }
+    }
+
+    /// From here on no event is taken.
+    pub(super) fn shut(&self) -> Shut {
+        // ORDER: AcqRel as in `deliver`.
+        if self.0.fetch_or(SHUT, Ordering::AcqRel) & SHUT == 0 {
+            Shut::Now
+        } else {
+            Shut::Already
+        }
+    }
+}
