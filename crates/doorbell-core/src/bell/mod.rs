@@ -316,7 +316,6 @@ impl<M: Machine> Bell<M> {
             // ORDER: Relaxed; only whether there is a signal, `end_idle` acquires it.
             let told = self.word.load(Ordering::Relaxed) != PARKED;
             match ended {
-                WaitEnd::Deadline => return ended,
                 WaitEnd::Changed => {
                     M::mark(Mark::BellLastTest);
                     return ended;
@@ -324,7 +323,7 @@ impl<M: Machine> Bell<M> {
                 WaitEnd::Rung | WaitEnd::Spurious | WaitEnd::Ready if told => {
                     return WaitEnd::Rung;
                 }
-                WaitEnd::Ready => return ended,
+                WaitEnd::Deadline | WaitEnd::Ready => return ended,
                 WaitEnd::Rung | WaitEnd::Spurious if !events.is_empty() => return WaitEnd::Ready,
                 WaitEnd::Rung | WaitEnd::Spurious => M::mark(Mark::BellSleptOn),
             }

@@ -6,8 +6,7 @@ use super::links::{List, Pushed, Stack};
 use super::registration::Fd;
 use super::source::Source;
 use doorbell_machine::{
-    Bug, Counter, Line, Machine, Ordering, ParkIn, PollEvents, Poller, Readiness, Seat, WaitEnd,
-    Word,
+    Bug, Counter, Line, Machine, Ordering, ParkIn, PollEvents, Poller, Seat, WaitEnd, Word,
 };
 use std::io;
 use std::ptr::NonNull;
@@ -226,24 +225,20 @@ impl<M: Machine> Driver<M> {
         };
         let visit = driver.visit();
         poller.poll(events);
-        visit.deliver(events);
+        Visit::deliver(&visit, events);
         events.len()
     }
 }
 
 impl<M: Machine> Visit<'_, M> {
     /// Events of a poll of this visit.
-    fn deliver(&self, events: &PollEvents) {
+    fn deliver(_inside: &Self, events: &PollEvents) {
         for (token, readiness) in events.iter() {
-            self.deliver_one(token, readiness);
+            let source = std::ptr::with_exposed_provenance::<Source<M>>(token as usize);
+            // SAFETY: only `register` adds to the poller, and its tokens are sources, which are not
+            // freed while this visitor, whose poll has said the token, is inside.
+            unsafe { &*source }.deliver(readiness);
         }
-    }
-
-    fn deliver_one(&self, token: u64, readiness: Readiness) {
-        let source = std::ptr::with_exposed_provenance::<Source<M>>(token as usize);
-        // SAFETY: only `register` adds to the poller, and its tokens are sources, which are not freed
-        // while this visitor, whose poll has said the token, is inside.
-        unsafe { &*source }.deliver(readiness);
     }
 }
 
@@ -279,7 +274,7 @@ impl<M: Machine> Driver<M> {
         let ended = station
             .bell()
             .park_polling(station.seat(), until_ns, events);
-        visit.deliver(events);
+        Visit::deliver(&visit, events);
         ended
     }
 
