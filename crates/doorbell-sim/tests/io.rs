@@ -195,11 +195,15 @@ fn program(tasks: usize, visitors: usize) {
         spawn(2 + visitors + task, move || run_task(&place, 12))
     });
     let reading: Vec<SimThread> = reading.collect();
-    reading.into_iter().for_each(|task| task.join().unwrap());
+    for task in reading {
+        task.join().unwrap();
+    }
     over.store(1, Relaxed);
     place.notify();
     lane.join().unwrap();
-    visiting.into_iter().for_each(|it| it.join().unwrap());
+    for visitor in visiting {
+        visitor.join().unwrap();
+    }
     // SAFETY: the lane has ended; this thread stands for it.
     let _ = unsafe { place.driver.sweep() };
     // SAFETY: as above.
