@@ -7,6 +7,7 @@
 
 use crate::bell::Look;
 use crate::beside::Side;
+use crate::class::Class;
 use crate::group::Groups;
 use crate::idle::{Alert, IdleSet, WorkSet};
 use crate::lane::Watchers;
@@ -34,6 +35,8 @@ pub enum Turns {
 /// What a crew may have beside its lanes.
 #[derive(Debug)]
 pub struct CrewSpec<M: Machine> {
+    /// How its lanes are scheduled by the OS.
+    pub class: Class,
     /// In which turns its lanes run their tasks.
     pub turns: Turns,
     /// What is recorded of its tasks, if anything is.
@@ -58,6 +61,7 @@ impl<M: Machine> CrewSpec<M> {
 impl<M: Machine> Default for CrewSpec<M> {
     fn default() -> Self {
         CrewSpec {
+            class: Class::default(),
             turns: Turns::ByArrival,
             watchers: None,
             above: Vec::new(),
@@ -69,6 +73,7 @@ impl<M: Machine> Default for CrewSpec<M> {
 /// The lanes of one runtime that share tasks.
 pub struct Crew<M: Machine> {
     shares: M::Line<M::U64>,
+    class: Class,
     fronts: NonNull<[Front<M>]>,
     /// For each lane the others, nearest first.
     orders: Box<[Box<[u32]>]>,
@@ -127,6 +132,7 @@ impl<M: Machine> Crew<M> {
     ) -> Vec<FrontRef<M>> {
         M::prepare_fences();
         let CrewSpec {
+            class,
             turns,
             watchers,
             above,
@@ -149,6 +155,7 @@ impl<M: Machine> Crew<M> {
             .collect();
         let crew = Crew {
             shares: M::Line::new(|| M::U64::new(lanes as u64)),
+            class,
             fronts: NonNull::from(Box::leak(fronts)),
             orders: (0..lanes).map(order).collect(),
             idle: IdleSet::new(lanes),
@@ -176,6 +183,12 @@ impl<M: Machine> Crew<M> {
     pub fn fronts(&self) -> &[Front<M>] {
         // SAFETY: allocated in `new`, freed with the crew.
         unsafe { self.fronts.as_ref() }
+    }
+
+    /// How its lanes are scheduled by the OS.
+    #[inline]
+    pub fn class(&self) -> Class {
+        self.class
     }
 
     /// A lane of each crew above it, the highest last.

@@ -20,6 +20,7 @@
 pub mod bell;
 pub mod beside;
 pub mod call;
+pub mod class;
 pub mod crew;
 pub mod group;
 pub mod idle;

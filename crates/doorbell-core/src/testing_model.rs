@@ -92,6 +92,11 @@ fn killer(bug: Bug) -> (&'static str, Shows) {
         Bug::None => unreachable!("nothing is broken"),
         Bug::BellNoRing => ("bell::loom::mutant_no_ring", Deadlock),
         Bug::BellNotifyRelaxed => ("bell::loom::mutant_notify_relaxed", Deadlock),
+        Bug::BellTrustsBelow => ("bell::loom::mutant_trusts_below", Deadlock),
+        Bug::BellHelpBlind => (
+            "bell::loom::mutant_help_blind",
+            Says("two rang in place of one"),
+        ),
         Bug::BellAnnounceBlind => ("bell::loom::mutant_announce_blind", Deadlock),
         Bug::BellNoRecheck => ("mailbox::loom::mutant_no_recheck", Deadlock),
         Bug::BellNoAnnounceFence => ("mailbox::loom::mutant_no_announce_fence", Deadlock),

@@ -4,6 +4,7 @@
 //! read-modify-write, so a wake before, during or after its falling asleep is one and the same.
 
 use crate::bell::{Announced, Bell, Kick, Notified};
+use crate::class::Standing;
 use crate::wheel::{Clock, Ended};
 use doorbell_machine::{Line, Machine, Seat, Watched};
 use std::pin::pin;
@@ -50,7 +51,8 @@ impl<M: Machine> Waiter<M> {
     pub fn notify(&self) {
         // Before the thread is told, on its behalf: it counts as busy from then on.
         self.clock.iter().for_each(|clock| clock.begin());
-        if self.bell.notify(Kick::Take) == Notified::MustRing {
+        // Nobody waits for who else notifies this one.
+        if self.bell.notify(Kick::Take, Standing::Level) == Notified::MustRing {
             self.bell.ring(&self.seat);
         } else {
             self.clock.iter().for_each(|clock| clock.end_busy());

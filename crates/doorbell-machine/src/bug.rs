@@ -21,6 +21,10 @@ pub enum Bug {
     BellNoRing,
     /// bell: NOTIFY is set without Release.
     BellNotifyRelaxed,
+    /// bell: a notifier relies on the ring that one of a lower class has promised.
+    BellTrustsBelow,
+    /// bell: of two that ring in place of one below both do.
+    BellHelpBlind,
     /// mailbox: the fence between the push and the look at the bell is gone.
     MailboxNoRecheckFence,
     /// mailbox: a post that finds the mailbox non-empty never looks at the bell.
@@ -121,13 +125,15 @@ pub enum Bug {
 
 impl Bug {
     /// All mutants, without [`Bug::None`].
-    pub const ALL: [Bug; 54] = [
+    pub const ALL: [Bug; 56] = [
         Bug::BellClearAfterTake,
         Bug::BellNoRecheck,
         Bug::BellAnnounceBlind,
         Bug::BellNoAnnounceFence,
         Bug::BellNoRing,
         Bug::BellNotifyRelaxed,
+        Bug::BellTrustsBelow,
+        Bug::BellHelpBlind,
         Bug::MailboxNoRecheckFence,
         Bug::MailboxNoStalledRule,
         Bug::MailboxPushRelaxed,

@@ -30,6 +30,8 @@ marks! {
     BellAlready,
     /// bell: a notifier found the lane parked, and rings.
     BellMustRing,
+    /// bell: a notifier rings in place of one of a lower class.
+    BellMustHelp,
     /// bell: a lane was signalled before it announced that it watches.
     BellSignalledBeforeWatch,
     /// bell: a lane was signalled between its watch and its park.

@@ -9,6 +9,7 @@ use crate::room::Rooms;
 use crate::rt::{FAIR, Late, Plan, Rt, paused_clock, watch_of_threads_ns};
 use async_lock::Mutex;
 use doorbell_core::beside::{Beside, Side};
+use doorbell_core::class::Class;
 use doorbell_core::crew::{Crew, CrewSpec, FrontRef, Turns};
 use doorbell_core::lane::{IdlePolicy, LaneConfig, LaneShared, Watchers};
 use doorbell_core::switches::SwitchWord;
@@ -50,13 +51,19 @@ fn crew_of<M: Machine>(
     plan: &Plan,
     topology: &Topology,
     switches: &Arc<SwitchWord<M::Counter>>,
-    turns: Turns,
+    class: ClassKind,
     above: Vec<FrontRef<M>>,
     beside: Side<M>,
 ) -> Vec<FrontRef<M>> {
     let watchers = (!plan.watch.is_nothing())
         .then(|| Arc::new(Watchers::new(plan.watch.clone(), plan.cpus.len())));
+    let (class, turns) = match class {
+        ClassKind::Rt => (Class::Rt, Turns::ByRank),
+        ClassKind::Fair => (Class::Fair, Turns::ByArrival),
+        ClassKind::Batch => (Class::Batch, Turns::ByArrival),
+    };
     let spec = CrewSpec {
+        class,
         turns,
         watchers,
         above,
@@ -77,15 +84,15 @@ struct Crews<M: Machine> {
 impl<M: Machine> Crews<M> {
     fn new(plan: &Plan, topology: &Topology, switches: &Arc<SwitchWord<M::Counter>>) -> Self {
         let words = Beside::new(plan.cpus.len());
-        let crew = |turns, side, above: &[&FrontRef<M>]| {
+        let crew = |class, side, above: &[&FrontRef<M>]| {
             let above = above.iter().copied().cloned();
-            crew_of::<M>(plan, topology, switches, turns, above.collect(), side)
+            crew_of::<M>(plan, topology, switches, class, above.collect(), side)
         };
-        let rt = (!plan.paused).then(|| crew(Turns::ByRank, Side::working(&words, 0), &[]));
+        let rt = (!plan.paused).then(|| crew(ClassKind::Rt, Side::working(&words, 0), &[]));
         let above = rt.as_ref().map(|fronts| &fronts[0]);
-        let fair = crew(Turns::ByArrival, Side::watching(&words), above.as_slice());
+        let fair = crew(ClassKind::Fair, Side::watching(&words), above.as_slice());
         let side = || Side::working(&words, 1);
-        let batch = above.map(|above| crew(Turns::ByArrival, side(), &[&fair[0], above]));
+        let batch = above.map(|above| crew(ClassKind::Batch, side(), &[&fair[0], above]));
         Crews { rt, fair, batch }
     }
 }

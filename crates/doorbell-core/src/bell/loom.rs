@@ -4,6 +4,7 @@
 #![allow(clippy::disallowed_types, clippy::disallowed_methods)]
 
 use super::{Announced, Bell, Kick, Notified, Signals};
+use crate::class::Standing;
 use crate::testing::model::{check, join_all, mutant};
 use crate::wait::Waiter;
 use ::loom::sync::atomic::{AtomicU32, Ordering::Relaxed};
@@ -19,6 +20,8 @@ struct Post<const BUG: u8> {
     flags: [AtomicU32; 2],
     /// Rings made; a std atomic, so that counting orders nothing.
     rings: std::sync::atomic::AtomicU32,
+    /// Those in place of somebody of a lower class.
+    helps: std::sync::atomic::AtomicU32,
 }
 
 impl<const BUG: u8> Post<BUG> {
@@ -28,14 +31,29 @@ impl<const BUG: u8> Post<BUG> {
             seat: Seat::<Loom<BUG>>::new(),
             flags: [AtomicU32::new(0), AtomicU32::new(0)],
             rings: std::sync::atomic::AtomicU32::new(0),
+            helps: std::sync::atomic::AtomicU32::new(0),
         })
     }
 
     fn notify(&self, flag: usize, kick: Kick) {
+        self.notify_from(flag, kick, Standing::Level);
+    }
+
+    fn notify_from(&self, flag: usize, kick: Kick, from: Standing) {
         self.flags[flag].store(1, Relaxed);
-        if self.bell.notify(kick) == Notified::MustRing {
+        let count = match self.bell.notify(kick, from) {
+            Notified::MustRing => &self.rings,
+            Notified::MustHelp => &self.helps,
+            _ => return,
+        };
+        count.fetch_add(1, Relaxed);
+        self.bell.ring(&self.seat);
+    }
+
+    /// A notifier of a lower class that is suspended before it rings, and comes back no more.
+    fn promise_from_below(&self) {
+        if self.bell.notify(Kick::Take, Standing::Below) == Notified::MustRing {
             self.rings.fetch_add(1, Relaxed);
-            self.bell.ring(&self.seat);
         }
     }
 
@@ -101,6 +119,62 @@ fn pass_among_takes<const BUG: u8>() {
     let (_, parks) = post.idle_until(|seen| seen.pass);
     join_all(threads);
     post.assert_one_ring_per_park(parks);
+}
+
+/// Of a lane's notifiers one is of a lower class and never comes to ring: the other one does, of
+/// whichever class it is.
+fn nobody_waits_for_one_below<const BUG: u8>(other: Standing) {
+    let post = Post::<BUG>::new();
+    let (theirs, others) = (Arc::clone(&post), Arc::clone(&post));
+    let threads = [
+        thread::spawn(move || theirs.promise_from_below()),
+        thread::spawn(move || others.notify_from(0, Kick::Pass, other)),
+    ];
+    let (_, parks) = post.idle_until(|_| post.flags_up() == 1);
+    join_all(threads);
+    let (rings, helps) = (post.rings.load(Relaxed), post.helps.load(Relaxed));
+    assert!(rings <= parks && helps <= rings, "{rings}, {helps}");
+}
+
+fn not_below<const BUG: u8>() {
+    nobody_waits_for_one_below::<BUG>(Standing::Level);
+}
+
+fn also_below<const BUG: u8>() {
+    nobody_waits_for_one_below::<BUG>(Standing::Below);
+}
+
+/// The lane is parked, and one of a lower class has told it. Two others come: one of them rings.
+fn two_above<const BUG: u8>() {
+    let post = Post::<BUG>::new();
+    assert_eq!(post.bell.announce_watch(), Announced::Yes);
+    assert_eq!(post.bell.announce_park(), Announced::Yes);
+    post.promise_from_below();
+    let threads = [0, 1].map(|flag| {
+        let theirs = Arc::clone(&post);
+        thread::spawn(move || theirs.notify(flag, Kick::Take))
+    });
+    let _ = post.bell.park(&post.seat, None);
+    let _ = post.bell.end_idle();
+    join_all(threads);
+    let _ = post.bell.end_idle();
+    assert_eq!(post.flags_up(), 2);
+    assert!(post.helps.load(Relaxed) <= 1, "two rang in place of one");
+}
+
+/// One of a lower class and one that is not, and both ring if they must.
+fn from_below_and_not<const BUG: u8>() {
+    let post = Post::<BUG>::new();
+    let threads = [Standing::Below, Standing::Level].map(|from| {
+        let theirs = Arc::clone(&post);
+        thread::spawn(move || {
+            theirs.notify_from((from == Standing::Below).into(), Kick::Take, from)
+        })
+    });
+    let (_, parks) = post.idle_until(|_| post.flags_up() == 2);
+    join_all(threads);
+    post.assert_one_ring_per_park(parks);
+    assert!(post.helps.load(Relaxed) <= parks);
 }
 
 /// One notifier that notifies twice, around a lane that idles twice: a late ring of the first
@@ -208,6 +282,32 @@ fn w20_a_park_with_a_deadline_misses_nothing() {
 #[test]
 fn w4_a_waiter_is_never_missed() {
     check(waiter::<0>);
+}
+
+#[test]
+fn nobody_waits_for_the_ring_of_one_below() {
+    check(not_below::<0>);
+    check(also_below::<0>);
+}
+
+#[test]
+fn one_of_two_rings_in_place_of_one_below() {
+    check(two_above::<0>);
+}
+
+#[test]
+fn one_from_below_and_one_that_is_not_are_never_missed() {
+    check(from_below_and_not::<0>);
+}
+
+#[test]
+fn mutant_trusts_below() {
+    mutant!(BellTrustsBelow, not_below);
+}
+
+#[test]
+fn mutant_help_blind() {
+    mutant!(BellHelpBlind, two_above);
 }
 
 #[test]

@@ -6,6 +6,8 @@
 //! | 1 | `RESCHED` | whoever wants a pass | the lane, together with `NOTIFY` |
 //! | 2 | `WATCHING` | the lane | the lane |
 //! | 3 | `PARKED` | the lane | the lane |
+//! | 4 | `LOW` | a notifier below the lane's class, with `NOTIFY`: it is to ring | who is not below and rings too; the lane, with `PARKED` |
+//! | 5 | `TWICE` | a second one below, which rings too | together with `LOW` |
 //!
 //! The lane is *running* while bits 2 and 3 are clear. All changes are read-modify-writes, so
 //! they have one order that everybody agrees on.
@@ -15,18 +17,22 @@ mod loom;
 #[cfg(test)]
 mod tests;
 
+use crate::class::Standing;
 use doorbell_machine::{Bug, Machine, Mark, Ordering, ParkEnd, PollEvents, Seat, WaitEnd, Word};
 
 const NOTIFY: u32 = 1 << 0;
 const RESCHED: u32 = 1 << 1;
 const WATCHING: u32 = 1 << 2;
 const PARKED: u32 = 1 << 3;
+const LOW: u32 = 1 << 4;
+const TWICE: u32 = 1 << 5;
+const PROMISES: u32 = LOW | TWICE;
 const SIGNALS: u32 = NOTIFY | RESCHED;
 const IDLE: u32 = WATCHING | PARKED;
 
-// The table above: four bits, none shared.
-const _: () = assert!(NOTIFY + RESCHED + WATCHING + PARKED == 0b1111);
-const _: () = assert!(SIGNALS & IDLE == 0);
+// The table above: six bits, none shared.
+const _: () = assert!(NOTIFY + RESCHED + WATCHING + PARKED + LOW + TWICE == 0b11_1111);
+const _: () = assert!(SIGNALS & IDLE == 0 && PROMISES & (SIGNALS | IDLE) == 0);
 
 /// What a notifier asks for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -56,6 +62,9 @@ pub enum Notified {
     Watching,
     /// The lane is parked and this notifier is the one that rings.
     MustRing,
+    /// The lane is parked, and who is to ring it is of a lower class and may be kept from its CPU: this
+    /// notifier rings too.
+    MustHelp,
     /// Another notifier was first; whatever had to be done, that one does.
     Already,
 }
@@ -70,6 +79,8 @@ pub enum Look {
     Watching,
     /// The lane was notified and has not looked yet.
     Notified,
+    /// The lane is parked, was notified, and who is to ring it is of a lower class.
+    NotifiedFromBelow,
     /// The lane is parked and nobody has told it.
     ParkedUntold,
 }
@@ -138,18 +149,100 @@ impl<M: Machine> Default for Bell<M> {
 
 /// The side of others.
 impl<M: Machine> Bell<M> {
-    /// Signals the lane. On [`Notified::MustRing`] the caller rings the seat, nobody else will.
+    /// Signals the lane. On [`Notified::MustRing`] the caller rings the seat, nobody else will; on
+    /// [`Notified::MustHelp`] it rings too.
     #[inline]
-    pub fn notify(&self, kick: Kick) -> Notified {
-        let order = if M::BUG.is(Bug::BellNotifyRelaxed) {
-            Ordering::Relaxed
-        } else {
-            Ordering::AcqRel
-        };
+    pub fn notify(&self, kick: Kick, from: Standing) -> Notified {
+        if from == Standing::Below {
+            return self.notify_from_below(kick);
+        }
         // ORDER: Release pairs with the Acquire of the lane's clearing (`acknowledge`,
         // `end_idle`) and watching: the lane then sees what the caller did before. Acquire pairs
         // with the Release of its announcement: who must ring sees in which form it parks.
-        let before = self.word.fetch_or(kick.bits(), order);
+        let before = self.word.fetch_or(kick.bits(), Self::publish());
+        if before & LOW != 0 {
+            self.help(from)
+        } else {
+            Self::found(before)
+        }
+    }
+
+    /// As [`Bell::notify`] by one that the lane's class does not wait for: with the signal goes the
+    /// word that it is such a one who rings.
+    #[cold]
+    fn notify_from_below(&self, kick: Kick) -> Notified {
+        // ORDER: Relaxed; the exchange decides.
+        let mut seen = self.word.load(Ordering::Relaxed);
+        loop {
+            let promised = if seen & (PARKED | NOTIFY) == PARKED {
+                LOW
+            } else if seen & PROMISES == LOW && !M::BUG.is(Bug::BellTrustsBelow) {
+                TWICE
+            } else {
+                // Nobody waits for this one.
+                0
+            };
+            let next = seen | kick.bits() | promised;
+            // ORDER: AcqRel as in `notify`; Relaxed on failure: only the next guess.
+            match self
+                .word
+                .compare_exchange(seen, next, Self::publish(), Ordering::Relaxed)
+            {
+                Ok(_) if promised == TWICE => return Self::must_help(),
+                Ok(_) => return Self::found(seen),
+                Err(now) => seen = now,
+            }
+        }
+    }
+
+    /// A look has shown that the lane is to be rung by one of a lower class. Nobody waits for that: of
+    /// those who come, the first that is not of such a class rings too, and so does the first that is.
+    #[cold]
+    pub fn help(&self, from: Standing) -> Notified {
+        if M::BUG.is(Bug::BellTrustsBelow) {
+            return Notified::Already;
+        }
+        if from == Standing::Below {
+            // ORDER: Relaxed; a first guess, the exchange decides.
+            return match self.word.load(Ordering::Relaxed) & PROMISES {
+                LOW => self.notify_from_below(Kick::Take),
+                _ => Notified::Already,
+            };
+        }
+        if M::BUG.is(Bug::BellHelpBlind) {
+            // ORDER: none that helps; this is the mutant, of which two may find the bit.
+            let before = self.word.load(Ordering::Relaxed);
+            if before & LOW != 0 {
+                // ORDER: as above.
+                self.word.fetch_and(!PROMISES, Ordering::Relaxed);
+                return Notified::MustHelp;
+            }
+            return Notified::Already;
+        }
+        // ORDER: AcqRel as in `notify`: the lane that this ring wakes sees what was pushed, and this
+        // one in which form it parks. A read-modify-write, so of several one finds the bit.
+        if self.word.fetch_and(!PROMISES, Ordering::AcqRel) & LOW == 0 {
+            // Somebody who is not below rings, or the lane has woken up.
+            return Notified::Already;
+        }
+        Self::must_help()
+    }
+
+    fn must_help() -> Notified {
+        M::mark(Mark::BellMustHelp);
+        Notified::MustHelp
+    }
+
+    const fn publish() -> Ordering {
+        if M::BUG.is(Bug::BellNotifyRelaxed) {
+            Ordering::Relaxed
+        } else {
+            Ordering::AcqRel
+        }
+    }
+
+    #[inline]
+    fn found(before: u32) -> Notified {
         if before & NOTIFY != 0 {
             M::mark(Mark::BellAlready);
             Notified::Already
@@ -170,7 +263,9 @@ impl<M: Machine> Bell<M> {
         // ORDER: Relaxed; the poster's fence and the lane's fence_announce order it: either
         // this sees the announcement, or the lane sees the push.
         let word = self.word.load(Ordering::Relaxed);
-        if word & NOTIFY != 0 {
+        if word & LOW != 0 {
+            Look::NotifiedFromBelow
+        } else if word & NOTIFY != 0 {
             Look::Notified
         } else if word & PARKED != 0 {
             Look::ParkedUntold

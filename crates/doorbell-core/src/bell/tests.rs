@@ -4,8 +4,10 @@
 #![allow(clippy::disallowed_types, clippy::disallowed_methods)]
 
 use super::{
-    Announced, Bell, Kick, LaneState, Look, NOTIFY, Notified, PARKED, RESCHED, Signals, WATCHING,
+    Announced, Bell, Kick, LOW, LaneState, Look, NOTIFY, Notified, PARKED, RESCHED, Signals, TWICE,
+    WATCHING,
 };
+use crate::class::Standing;
 use doorbell_machine::host::HostSeat;
 use doorbell_machine::{Host, Ordering, ParkEnd, Word};
 use std::collections::BTreeSet;
@@ -25,15 +27,23 @@ fn word(bell: &Bell<Host>) -> u32 {
 enum Step {
     Take,
     Pass,
+    TakeFromBelow,
+    PassFromBelow,
+    Help,
+    HelpFromBelow,
     AnnounceWatch,
     AnnouncePark,
     Acknowledge,
     EndIdle,
 }
 
-const STEPS: [Step; 6] = [
+const STEPS: [Step; 10] = [
     Step::Take,
     Step::Pass,
+    Step::TakeFromBelow,
+    Step::PassFromBelow,
+    Step::Help,
+    Step::HelpFromBelow,
     Step::AnnounceWatch,
     Step::AnnouncePark,
     Step::Acknowledge,
@@ -50,8 +60,12 @@ enum Found {
 
 fn real(bell: &Bell<Host>, step: Step) -> Found {
     match step {
-        Step::Take => Found::Notified(bell.notify(Kick::Take)),
-        Step::Pass => Found::Notified(bell.notify(Kick::Pass)),
+        Step::Take => Found::Notified(bell.notify(Kick::Take, Standing::Level)),
+        Step::Pass => Found::Notified(bell.notify(Kick::Pass, Standing::Level)),
+        Step::TakeFromBelow => Found::Notified(bell.notify(Kick::Take, Standing::Below)),
+        Step::PassFromBelow => Found::Notified(bell.notify(Kick::Pass, Standing::Below)),
+        Step::Help => Found::Notified(bell.help(Standing::Level)),
+        Step::HelpFromBelow => Found::Notified(bell.help(Standing::Below)),
         Step::AnnounceWatch => Found::Announced(bell.announce_watch()),
         Step::AnnouncePark => Found::Announced(bell.announce_park()),
         Step::Acknowledge => Found::Signals(bell.acknowledge()),
@@ -65,6 +79,8 @@ struct Model {
     lane: LaneState,
     notified: bool,
     pass: bool,
+    /// How many of a lower class are to ring it, unless one rings that is not.
+    low: u32,
 }
 
 impl Model {
@@ -79,6 +95,12 @@ impl Model {
             lane,
             notified: word & NOTIFY != 0,
             pass: word & RESCHED != 0,
+            low: match word & (LOW | TWICE) {
+                0 => 0,
+                LOW => 1,
+                both if both == LOW | TWICE => 2,
+                _ => panic!("a second one without a first: {word:#b}"),
+            },
         }
     }
 
@@ -89,19 +111,36 @@ impl Model {
             Step::AnnouncePark => self.lane == LaneState::Watching,
             // A parked lane ends that first.
             Step::Acknowledge => self.lane != LaneState::Parked,
-            Step::Take | Step::Pass | Step::EndIdle => true,
+            _ => true,
         }
     }
 
-    fn notify(&mut self, pass: bool) -> Found {
+    fn notify(&mut self, pass: bool, below: bool) -> Found {
         let first = !self.notified;
         self.notified = true;
         self.pass |= pass;
+        if !first {
+            return self.help(below);
+        }
+        self.low = u32::from(below && self.lane == LaneState::Parked);
         Found::Notified(match self.lane {
-            _ if !first => Notified::Already,
             LaneState::Running => Notified::Running,
             LaneState::Watching => Notified::Watching,
             LaneState::Parked => Notified::MustRing,
+        })
+    }
+
+    fn help(&mut self, below: bool) -> Found {
+        let (low, helps) = match (self.low, below) {
+            (0, _) => (0, false),
+            (_, false) => (0, true),
+            (before, true) => (2, before == 1),
+        };
+        self.low = low;
+        Found::Notified(if helps {
+            Notified::MustHelp
+        } else {
+            Notified::Already
         })
     }
 
@@ -123,13 +162,18 @@ impl Model {
 
     fn step(&mut self, step: Step) -> Found {
         match step {
-            Step::Take => self.notify(false),
-            Step::Pass => self.notify(true),
+            Step::Take => self.notify(false, false),
+            Step::Pass => self.notify(true, false),
+            Step::TakeFromBelow => self.notify(false, true),
+            Step::PassFromBelow => self.notify(true, true),
+            Step::Help => self.help(false),
+            Step::HelpFromBelow => self.help(true),
             Step::AnnounceWatch => self.announce(LaneState::Watching),
             Step::AnnouncePark => self.announce(LaneState::Parked),
             Step::Acknowledge => self.clear(),
             Step::EndIdle => {
                 self.lane = LaneState::Running;
+                self.low = 0;
                 self.clear()
             }
         }
@@ -137,6 +181,7 @@ impl Model {
 
     fn look(self) -> Look {
         match self.lane {
+            _ if self.low > 0 => Look::NotifiedFromBelow,
             _ if self.notified => Look::Notified,
             LaneState::Running => Look::Running,
             LaneState::Watching => Look::Watching,
@@ -170,10 +215,11 @@ fn w6_every_step_from_every_word() {
             }
         }
     }
-    // Three states of the lane, each without a signal, notified, or notified with a pass.
-    assert_eq!(seen.len(), 9, "{seen:?}");
-    // Four steps are always allowed but one of them not to a parked lane; two have one state.
-    assert_eq!(steps, 9 * 3 + 6 + 3 + 3);
+    // Three states of the lane, each without a signal, notified, or notified with a pass; and the last
+    // two of a parked one from below, by one or by two.
+    assert_eq!(seen.len(), 9 + 4, "{seen:?}");
+    // Seven steps are always allowed, one but to a parked lane, and two have one state.
+    assert_eq!(steps, 13 * 7 + 6 + 3 + 3);
 }
 
 #[test]
@@ -181,7 +227,7 @@ fn a_pass_alone_does_not_occur() {
     // RESCHED comes with NOTIFY and goes with it, so one test of NOTIFY tells of both.
     for start in [0, WATCHING, PARKED] {
         let bell = bell(start);
-        let _ = bell.notify(Kick::Pass);
+        let _ = bell.notify(Kick::Pass, Standing::Level);
         assert_eq!(word(&bell), start | NOTIFY | RESCHED);
     }
 }
@@ -189,9 +235,29 @@ fn a_pass_alone_does_not_occur() {
 #[test]
 fn one_park_has_one_ringer() {
     let bell = bell(PARKED);
-    let found: Vec<_> = (0..5).map(|_| bell.notify(Kick::Take)).collect();
+    let found: Vec<_> = (0..5)
+        .map(|_| bell.notify(Kick::Take, Standing::Level))
+        .collect();
     assert_eq!(found[0], Notified::MustRing);
     assert_eq!(found[1..], [Notified::Already; 4]);
+}
+
+#[test]
+fn in_place_of_one_below_two_ring_at_most() {
+    for kick in [Kick::Take, Kick::Pass] {
+        let bell = bell(PARKED);
+        let from = |from: [Standing; 3]| from.map(|from| bell.notify(kick, from));
+        let (below, level) = (Standing::Below, Standing::Level);
+        assert_eq!(
+            from([below; 3]),
+            [Notified::MustRing, Notified::MustHelp, Notified::Already]
+        );
+        assert_eq!(
+            from([level, level, below]),
+            [Notified::MustHelp, Notified::Already, Notified::Already]
+        );
+        assert_eq!(bell.help(level), Notified::Already);
+    }
 }
 
 #[test]
@@ -211,7 +277,7 @@ fn miri_a_park_that_was_told_does_not_block() {
         let bell = bell(0);
         assert_eq!(bell.announce_watch(), Announced::Yes);
         assert_eq!(bell.announce_park(), Announced::Yes);
-        assert_eq!(bell.notify(kick), Notified::MustRing);
+        assert_eq!(bell.notify(kick, Standing::Level), Notified::MustRing);
         // W4: the ring before the sleep is not needed, the word tells it.
         bell.ring(&HostSeat::new());
         assert_eq!(bell.park(&HostSeat::new(), None), ParkEnd::Changed);
@@ -230,7 +296,7 @@ fn a_park_ends_at_its_deadline_and_stays_announced() {
     let bell = bell(PARKED);
     assert_eq!(bell.park(&HostSeat::new(), Some(1)), ParkEnd::Deadline);
     assert_eq!(bell.state(), LaneState::Parked);
-    assert_eq!(bell.notify(Kick::Take), Notified::MustRing);
+    assert_eq!(bell.notify(Kick::Take, Standing::Level), Notified::MustRing);
 }
 
 #[test]
@@ -252,7 +318,7 @@ fn miri_a_parked_thread_is_rung_and_sees_what_was_published() {
         let mut rings = 0;
         for value in 1..=3 {
             published.store(value, Ordering::Relaxed);
-            if bell.notify(Kick::Take) == Notified::MustRing {
+            if bell.notify(Kick::Take, Standing::Level) == Notified::MustRing {
                 rings += 1;
                 bell.ring(&HostSeat::new());
             }

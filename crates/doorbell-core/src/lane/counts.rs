@@ -21,6 +21,9 @@ macro_rules! counts {
             /// Of those, the ones to a lane that did not need it: watching, running, or parked
             /// and rung already (only the switches `always_ring` and `base` make them).
             pub rings_awake: u64,
+            /// Of all, those in place of a thread of a lower class, which has told the lane and was
+            /// about to ring it.
+            pub rings_helped: u64,
             /// Posters that told the lane in place of one that was stalled in front of them.
             pub rescues: u64,
             /// Closures that nobody waited for and that panicked.
@@ -33,6 +36,7 @@ macro_rules! counts {
                     $($name: own.$name.get(),)+
                     rings: front.rings.get(),
                     rings_awake: front.rings_awake.get(),
+                    rings_helped: front.rings_helped.get(),
                     rescues: front.rescues.get(),
                     posts_panicked: front.posts_panicked.get(),
                 }
@@ -45,6 +49,7 @@ macro_rules! counts {
                     $($name: self.$name.wrapping_sub(earlier.$name),)+
                     rings: self.rings.wrapping_sub(earlier.rings),
                     rings_awake: self.rings_awake.wrapping_sub(earlier.rings_awake),
+                    rings_helped: self.rings_helped.wrapping_sub(earlier.rings_helped),
                     rescues: self.rescues.wrapping_sub(earlier.rescues),
                     posts_panicked: self.posts_panicked.wrapping_sub(earlier.posts_panicked),
                 }

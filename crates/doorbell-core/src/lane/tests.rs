@@ -62,6 +62,7 @@ const NONE: LaneCounts = LaneCounts {
     rested_ns: 0,
     rings: 0,
     rings_awake: 0,
+    rings_helped: 0,
     rescues: 0,
     posts_panicked: 0,
 };

@@ -8,6 +8,9 @@ pub struct FrontCounts<C> {
     /// Of those, the ones to a lane that did not need it: watching, running, or parked and rung
     /// already (only the switches `always_ring` and `base` make them).
     pub rings_awake: C,
+    /// Of all, those in place of a thread of a lower class, which has told the lane and was about to
+    /// ring it: at most two for each of its.
+    pub rings_helped: C,
     /// Posts that found the mailbox non-empty, the lane parked and nobody having told it: the
     /// poster in front was between push and bell, and this one rang in its place.
     pub rescues: C,

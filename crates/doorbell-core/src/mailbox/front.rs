@@ -2,21 +2,21 @@
 
 use super::pulse::Pulse;
 use super::{Batch, FrontCounts, Mailbox, Pushed};
-use crate::bell::{Bell, Kick, LaneState, Look, Notified, Signals};
+use crate::bell::{Bell, LaneState, Signals};
 use crate::crew::Crew;
 use crate::group;
 use crate::node::{Node, Ready};
 use crate::offline::OffWord;
 use crate::queue::{Chain, Queue, RankOf};
-use crate::switches::{PostRules, SwitchWord};
+use crate::switches::SwitchWord;
 use crate::wheel::Lend;
-use doorbell_machine::{Bug, Counter, Line, Machine, Mark, Ordering, Watched, Word};
+use doorbell_machine::{Bug, Line, Machine, Ordering, Watched, Word};
 use std::ptr::NonNull;
 use std::sync::Arc;
 
 /// What travels when somebody posts: one line.
-struct Shared<M: Machine> {
-    bell: Bell<M>,
+pub(super) struct Shared<M: Machine> {
+    pub(super) bell: Bell<M>,
     /// What only this lane may run: calls, pinned tasks, mail of timers.
     mailbox: Mailbox<M>,
     /// Tasks that may run anywhere; other lanes of the crew take from it too.
@@ -25,10 +25,10 @@ struct Shared<M: Machine> {
 
 /// The front of a lane: everything that another thread may touch.
 pub struct Front<M: Machine> {
-    shared: M::Line<Shared<M>>,
-    seat: M::Seat,
-    switches: Arc<SwitchWord<M::Counter>>,
-    counts: M::Line<FrontCounts<M::Counter>>,
+    pub(super) shared: M::Line<Shared<M>>,
+    pub(super) seat: M::Seat,
+    pub(super) switches: Arc<SwitchWord<M::Counter>>,
+    pub(super) counts: M::Line<FrontCounts<M::Counter>>,
     /// When the lane's nearest movable timer is due; `u64::MAX` if it has none.
     next_global_ns: M::Line<M::U64>,
     queue: Queue<M>,
@@ -327,90 +327,6 @@ impl<M: Machine> Front<M> {
             Pushed::First | Pushed::Behind => Posted::Yes,
             Pushed::Closed => Posted::Closed,
             Pushed::Twice => posted_twice(),
-        }
-    }
-
-    /// The protocol: a watching lane sees the push itself, a running one looks before it
-    /// idles, and whoever finds the lane parked and untold tells it. Right behind the push,
-    /// whose read-modify-write the fence needs.
-    #[inline]
-    fn tell(&self, pushed: Pushed) {
-        if !M::BUG.is(Bug::MailboxNoRecheckFence) {
-            M::fence_recheck();
-        }
-        if M::BUG.is(Bug::MailboxNoStalledRule) && pushed == Pushed::Behind {
-            return;
-        }
-        let rules = self.switches.rules();
-        if !rules.is_default() {
-            return self.tell_by_rules(pushed == Pushed::Behind, rules);
-        }
-        match self.shared.bell.look() {
-            Look::Running | Look::Watching | Look::Notified => {}
-            Look::ParkedUntold => self.notify(Kick::Take, pushed == Pushed::Behind),
-        }
-    }
-
-    /// Tells the lane, and rings it where this poster is the one that must.
-    #[cold]
-    #[inline(never)]
-    fn notify(&self, kick: Kick, behind: bool) {
-        let notified = self.shared.bell.notify(kick);
-        if notified == Notified::MustRing {
-            self.ring();
-            if behind {
-                M::mark(Mark::MailboxRescue);
-                self.counts.rescues.add_shared(1);
-            }
-        }
-    }
-
-    /// The older behaviours that the switches bring back. Behind the fence of `tell`.
-    #[cold]
-    #[inline(never)]
-    fn tell_by_rules(&self, behind: bool, rules: PostRules) {
-        let kick = if rules.kick_passes() {
-            Kick::Pass
-        } else {
-            Kick::Take
-        };
-        let look = self.shared.bell.look();
-        if look == Look::Watching {
-            if rules.kick_passes() {
-                self.notify(kick, behind);
-            }
-            if rules.ring_watching() && !behind {
-                self.ring_awake();
-            }
-        } else if rules.ring_every_post() && self.state() != LaneState::Watching {
-            // The wake syscall of every post: also where somebody rang already. A lane that
-            // watches is never rung here, told or not, as a polling CPU in the seed's baseline.
-            match self.shared.bell.notify(kick) {
-                Notified::MustRing => self.ring(),
-                Notified::Running | Notified::Watching | Notified::Already => self.ring_awake(),
-            }
-        } else if look == Look::ParkedUntold {
-            self.notify(kick, behind);
-        }
-    }
-
-    fn ring(&self) {
-        if let Some(side) = self.crew().beside() {
-            side.begin(self.lane);
-        }
-        self.counts.rings.add_shared(1);
-        self.shared.bell.ring(&self.seat);
-    }
-
-    fn ring_awake(&self) {
-        self.counts.rings_awake.add_shared(1);
-        self.ring();
-    }
-
-    /// Asks the lane for a pass, whatever it does now.
-    pub fn request_pass(&self) {
-        if self.shared.bell.notify(Kick::Pass) == Notified::MustRing {
-            self.ring();
         }
     }
 

@@ -4,6 +4,7 @@ use super::boost;
 use super::by_share::Tell;
 use super::cell::TaskRef;
 use super::owed::Owed;
+use crate::class::Class;
 use crate::crew::{Crew, FrontRef, Stock};
 use crate::group::{self, LaneGroups};
 use crate::mailbox::{Front, Posted};
@@ -27,6 +28,7 @@ const POLL_BUDGET: u32 = 128;
 #[derive(Debug)]
 pub struct Local<M: Machine> {
     pub(super) front: FrontRef<M>,
+    class: Class,
     stock: Stock<M>,
     /// Pinned tasks; those that may run anywhere are in the front's queue.
     ready: Ready<M>,
@@ -72,6 +74,7 @@ impl<M: Machine> Local<M> {
     /// A lane without tasks.
     pub fn with_clock(front: FrontRef<M>, clock: Arc<Clock<M>>) -> Self {
         Local {
+            class: front.crew().class(),
             stock: Stock::new(&front),
             wheel: Wheel::new(clock.now_ns(), front.clone()),
             ready: Ready::beside(front.queue()),
@@ -139,6 +142,12 @@ impl<M: Machine> Local<M> {
     #[inline]
     pub fn front(&self) -> &FrontRef<M> {
         &self.front
+    }
+
+    /// That of its crew.
+    #[inline]
+    pub(crate) fn class(&self) -> Class {
+        self.class
     }
 
     /// Whether this is the lane with that front.

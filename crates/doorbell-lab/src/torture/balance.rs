@@ -43,13 +43,19 @@ pub(super) fn findings(counts: &[LaneCounts], asked: Asked) -> Vec<String> {
         at_most("ended parks, parks", ended, c.parks);
         at_most("parks, ended parks and the present one", c.parks, ended + 1);
         // Rung between the announcement and the last look, a lane does not park at all.
-        let needed = c.rings.saturating_sub(c.rings_awake);
+        let spared = c.rings_awake + c.rings_helped;
+        let needed = c.rings.saturating_sub(spared);
         at_most(
             "rings, parks + parks_avoided",
             needed,
             c.parks + c.parks_avoided,
         );
         at_most("rings_awake, rings", c.rings_awake, c.rings);
+        at_most(
+            "rings_helped, 2 (parks + parks_avoided)",
+            c.rings_helped,
+            2 * (c.parks + c.parks_avoided),
+        );
         at_most("unparks_rung, rings", c.unparks_rung, c.rings);
         at_most("takes, delivered", c.takes, c.delivered);
         at_most("thefts, searches", c.thefts, c.searches);

@@ -36,6 +36,10 @@ const FENCE: &str =
 /// Why a lane's second look need not show.
 const UNLIST: &str = "the lane whose bit it is finds the work itself before it sleeps; only help is missed; loom kills it";
 
+/// Why the order in which classes help each other does not show.
+const BELOW: &str =
+    "it shows where a lane stays suspended between two steps, or two meet there; loom kills it";
+
 /// Why a task that is awaited from above does not show.
 const ABOVE: &str = "no crew is above another in the scenarios; loom kills it";
 
@@ -93,6 +97,8 @@ pub const MUTANTS: &[Mutant] = mutants![
     BellNoAnnounceFence: not_here FENCE,
     BellNoRing: Sc,
     BellNotifyRelaxed: Sc,
+    BellTrustsBelow: not_here BELOW,
+    BellHelpBlind: not_here BELOW,
     MailboxNoRecheckFence: not_here FENCE,
     MailboxNoStalledRule: Sc,
     MailboxPushRelaxed: Sc,

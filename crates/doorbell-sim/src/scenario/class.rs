@@ -1,6 +1,7 @@
 //! The crews of a run: one alone, or one for each class, as the runtime has them.
 
 use super::crew::CrewConfig;
+use doorbell_core::class::Class;
 use doorbell_core::crew::Turns;
 use doorbell_core::lane::{IdlePolicy, Lane, LaneShared, RunBudget};
 use doorbell_machine::sim::{self, SimThread};
@@ -53,6 +54,7 @@ pub(super) const BATCH: usize = 2;
 #[derive(Clone, Copy, Debug)]
 pub(super) struct CrewPlan {
     name: &'static str,
+    pub(super) class: Class,
     pub(super) turns: Turns,
     pub(super) idle: IdlePolicy,
     budget: Option<RunBudget>,
@@ -65,6 +67,7 @@ impl CrewConfig {
     pub(super) fn plans(&self) -> Vec<CrewPlan> {
         let one = CrewPlan {
             name: "lane",
+            class: Class::Fair,
             turns: self.turns,
             idle: self.idle,
             budget: self.budget,
@@ -87,6 +90,7 @@ impl CrewConfig {
         };
         let rt = CrewPlan {
             name: "rt lane",
+            class: Class::Rt,
             idle: IdlePolicy::Park,
             // Where the OS shares the CPU, it sees to the others.
             budget: self.budget.filter(|_| urgent == Urgent::Fifo),
@@ -95,6 +99,7 @@ impl CrewConfig {
         };
         let batch = CrewPlan {
             name: "batch lane",
+            class: Class::Batch,
             idle: IdlePolicy::Park,
             policy: Some(Policy::Idle),
             ..fair

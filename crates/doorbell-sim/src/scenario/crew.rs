@@ -80,6 +80,7 @@ impl<const BUG: u8> Lanes<BUG> {
         let plans = config.plans();
         let crew = |plan: &CrewPlan| {
             let spec = CrewSpec {
+                class: plan.class,
                 turns: plan.turns,
                 ..CrewSpec::default()
             };

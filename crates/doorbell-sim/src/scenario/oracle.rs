@@ -138,7 +138,9 @@ pub(super) fn watch_order<const BUG: u8>(lanes: &Lanes<BUG>, stop: &SimCounter) 
             let lane = urgent.start + core;
             let is_told = sim::unseen(|| {
                 let front = lanes.front(lane);
-                front.bell().look() == Look::Notified || !front.queue().is_empty()
+                let look = front.bell().look();
+                let is_told = matches!(look, Look::Notified | Look::NotifiedFromBelow);
+                is_told || !front.queue().is_empty()
             });
             let is_under = waits(lane) && lower().any(|it| it % cores == core && has_cpu(it));
             let is_asleep = sim::is_asleep(lanes.number(lane));
@@ -187,7 +189,7 @@ fn idle_lanes<const BUG: u8>(lanes: &Lanes<BUG>) -> u64 {
 /// What the counts of lanes that have ended must say.
 pub(super) fn check_counts(counts: &[LaneCounts], switches: Switches) {
     for (lane, it) in counts.iter().enumerate() {
-        let needed = it.rings - it.rings_awake;
+        let needed = it.rings - it.rings_awake - it.rings_helped;
         let ended_by_rings = it.unparks_rung + it.unparks_last_test;
         let ended_alone = it.unparks_deadline + it.parks_avoided;
         let holds = [
@@ -198,6 +200,8 @@ pub(super) fn check_counts(counts: &[LaneCounts], switches: Switches) {
             // Beside that, at most one comes while the lane wakes up by itself, each time it does.
             ("each ring ends one park", ended_by_rings <= needed),
             ("rings <= parks", needed <= ended_by_rings + ended_alone),
+            // Each two at most in place of another, which comes later.
+            ("helped <= 2 rings", it.rings_helped <= 2 * needed),
             (
                 "no ring to a lane that is awake",
                 it.rings_awake == 0 || switches != Switches::default(),

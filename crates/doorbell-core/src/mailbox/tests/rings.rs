@@ -1,9 +1,11 @@
 //! Who is rung, by state of the lane and setting of the switches: exact counts.
 
-use crate::crew::FrontRef;
+use crate::class::Class;
+use crate::crew::{Crew, CrewSpec, FrontRef};
 use crate::mailbox::Posted;
 use crate::node::Ready;
-use crate::switches::{CallCoalesce, IdleNotify, Switches};
+use crate::switches::{CallCoalesce, IdleNotify, SwitchWord, Switches};
+use crate::task::Local;
 use crate::testing::{Item, Log, front_with, post};
 use doorbell_machine::{Counter, Host};
 
@@ -166,7 +168,6 @@ fn base_with_idle_notify_off_is_both() {
 
 #[test]
 fn a_change_of_the_switches_counts_from_the_next_post() {
-    use crate::switches::SwitchWord;
     let switches = std::sync::Arc::new(SwitchWord::new(Switches::default()));
     let front = FrontRef::<Host>::alone(&switches);
     let log = Log::default();
@@ -199,6 +200,67 @@ fn a_request_for_a_pass_rings_a_parked_lane_once() {
         assert_eq!(front.counts().rings.get(), u64::from(lane == Lane::Parked));
         let signals = front.bell().end_idle();
         assert!(signals.notified && signals.pass);
+    }
+}
+
+/// A lane of a crew of its own.
+fn front_of(class: Class, switches: Switches) -> FrontRef<Host> {
+    let spec = CrewSpec {
+        class,
+        ..CrewSpec::default()
+    };
+    let switches = std::sync::Arc::new(SwitchWord::new(switches));
+    Crew::described(1, &switches, spec, |_, _| 0).remove(0)
+}
+
+/// Rings, and those of them in place of another, that a parked lane of that class got by posts and
+/// requests of these classes in turn; `None` is a thread that is no lane.
+fn rung(class: Class, switches: Switches, from: &[Option<Class>]) -> (u64, u64) {
+    let (front, log) = (front_of(class, switches), Log::default());
+    let _ = front.bell().announce_watch();
+    let _ = front.bell().announce_park();
+    for (entry, class) in from.iter().enumerate() {
+        let tell = || match entry % 2 {
+            0 => assert_eq!(post(&front, entry as u64, &log), Posted::Yes),
+            _ => front.request_pass(),
+        };
+        match class {
+            None => tell(),
+            Some(class) => Local::new(front_of(*class, switches)).enter(tell),
+        }
+    }
+    let _ = front.bell().end_idle();
+    // SAFETY: this thread is the lane.
+    let _ = unsafe { front.serve(&Ready::default()) };
+    let counts = front.counts();
+    assert_eq!((counts.rings_awake.get(), counts.rescues.get()), (0, 0));
+    (counts.rings.get(), counts.rings_helped.get())
+}
+
+#[test]
+fn nobody_waits_for_the_ring_of_a_lower_class() {
+    let (batch, fair, rt) = (Some(Class::Batch), Some(Class::Fair), Some(Class::Rt));
+    let no_passes = Switches {
+        idle_notify: IdleNotify::Off,
+        ..Switches::default()
+    };
+    for switches in [Switches::default(), no_passes] {
+        let rung = |class, from: &[_]| rung(class, switches, from);
+        for below in [batch, fair, None] {
+            assert_eq!(rung(Class::Rt, &[below]), (1, 0));
+            // In place of one below another one does, and one that is not below.
+            assert_eq!(rung(Class::Rt, &[below, None, fair, batch]), (2, 1));
+            assert_eq!(rung(Class::Rt, &[below, rt, rt, below, rt]), (2, 1));
+            assert_eq!(rung(Class::Rt, &[below, below, rt, rt, below]), (3, 2));
+            assert_eq!(rung(Class::Rt, &[rt, below, rt]), (1, 0));
+            assert_eq!(rung(Class::Batch, &[below, rt, fair, batch, None]), (1, 0));
+        }
+        // Where nobody is below, one rings as ever.
+        assert_eq!(rung(Class::Fair, &[fair, None, rt, batch, fair]), (1, 0));
+        assert_eq!(rung(Class::Fair, &[None, fair, rt, batch]), (1, 0));
+        for level in [fair, rt, None] {
+            assert_eq!(rung(Class::Fair, &[batch, level, level, batch]), (2, 1));
+        }
     }
 }
 

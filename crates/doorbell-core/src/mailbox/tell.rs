@@ -1,0 +1,116 @@
+//! Who tells a lane of what was posted to it, and who rings it: see README.md.
+
+use super::{Front, Pushed};
+use crate::bell::{Kick, LaneState, Look, Notified};
+use crate::class::Standing;
+use crate::switches::PostRules;
+use doorbell_machine::{Bug, Counter, Machine, Mark};
+
+impl<M: Machine> Front<M> {
+    /// The protocol: a watching lane sees the push itself, a running one looks before it
+    /// idles, and whoever finds the lane parked and untold tells it. Right behind the push,
+    /// whose read-modify-write the fence needs.
+    #[inline]
+    pub(super) fn tell(&self, pushed: Pushed) {
+        if !M::BUG.is(Bug::MailboxNoRecheckFence) {
+            M::fence_recheck();
+        }
+        if M::BUG.is(Bug::MailboxNoStalledRule) && pushed == Pushed::Behind {
+            return;
+        }
+        let rules = self.switches.rules();
+        if !rules.is_default() {
+            return self.tell_by_rules(pushed == Pushed::Behind, rules);
+        }
+        match self.shared.bell.look() {
+            Look::Running | Look::Watching | Look::Notified => {}
+            Look::ParkedUntold => self.notify(Kick::Take, pushed == Pushed::Behind),
+            Look::NotifiedFromBelow => self.help(),
+        }
+    }
+
+    /// The lane is parked, and somebody of a lower class was about to ring it.
+    #[cold]
+    #[inline(never)]
+    fn help(&self) {
+        self.ring_if_due(self.shared.bell.help(self.standing()));
+    }
+
+    fn standing(&self) -> Standing {
+        self.crew().class().standing::<M>()
+    }
+
+    fn ring_if_due(&self, notified: Notified) {
+        match notified {
+            Notified::MustRing => self.ring(),
+            Notified::MustHelp => {
+                self.counts.rings_helped.add_shared(1);
+                self.ring();
+            }
+            Notified::Running | Notified::Watching | Notified::Already => {}
+        }
+    }
+
+    /// Tells the lane, and rings it where this poster is the one that must.
+    #[cold]
+    #[inline(never)]
+    fn notify(&self, kick: Kick, behind: bool) {
+        let notified = self.shared.bell.notify(kick, self.standing());
+        self.ring_if_due(notified);
+        if behind && notified == Notified::MustRing {
+            M::mark(Mark::MailboxRescue);
+            self.counts.rescues.add_shared(1);
+        }
+    }
+
+    /// The older behaviours that the switches bring back. Behind the fence of `tell`.
+    #[cold]
+    #[inline(never)]
+    fn tell_by_rules(&self, behind: bool, rules: PostRules) {
+        let kick = if rules.kick_passes() {
+            Kick::Pass
+        } else {
+            Kick::Take
+        };
+        let look = self.shared.bell.look();
+        if look == Look::Watching {
+            if rules.kick_passes() {
+                self.notify(kick, behind);
+            }
+            if rules.ring_watching() && !behind {
+                self.ring_awake();
+            }
+        } else if rules.ring_every_post() && self.state() != LaneState::Watching {
+            // The wake syscall of every post: also where somebody rang already. A lane that
+            // watches is never rung here, told or not, as a polling CPU in the seed's baseline.
+            // Whoever comes later rings too, so nobody needs to be told who this one is.
+            match self.shared.bell.notify(kick, Standing::Level) {
+                notified @ (Notified::MustRing | Notified::MustHelp) => self.ring_if_due(notified),
+                Notified::Running | Notified::Watching | Notified::Already => self.ring_awake(),
+            }
+        } else if look == Look::ParkedUntold {
+            self.notify(kick, behind);
+        } else if look == Look::NotifiedFromBelow {
+            self.help();
+        }
+    }
+
+    fn ring(&self) {
+        if let Some(side) = self.crew().beside() {
+            side.begin(self.lane());
+        }
+        self.counts.rings.add_shared(1);
+        self.shared.bell.ring(&self.seat);
+    }
+
+    fn ring_awake(&self) {
+        self.counts.rings_awake.add_shared(1);
+        self.ring();
+    }
+
+    /// Asks the lane for a pass, whatever it does now.
+    pub fn request_pass(&self) {
+        let notified = self.shared.bell.notify(Kick::Pass, self.standing());
+        self.ring_if_due(notified);
+    }
+}
