@@ -238,7 +238,10 @@ impl<'a, M: Machine> Idler<'a, M> {
         use doorbell_machine::Counter as _;
         let counts = self.local.front().counts();
         let parks = self.announced_parks.get();
-        assert!(counts.rings.get() <= parks, "{counts:?}, {parks} parks");
+        let helped = counts.rings_helped.get();
+        let rings = counts.rings.get() - helped;
+        assert!(rings <= parks, "{counts:?}, {parks} parks");
+        assert!(helped <= 2 * rings, "{counts:?}");
         assert!(counts.rescues.get() <= counts.rings.get(), "{counts:?}");
         assert_eq!(counts.rings_awake.get(), 0);
     }

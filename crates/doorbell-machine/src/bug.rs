@@ -53,6 +53,10 @@ pub enum Bug {
     TaskLeaveForgotten,
     /// task: a wake does not lend a task that is awaited from above.
     TaskLendForgotten,
+    /// task: a wake by one of a lower class is noted before a lane has it.
+    TaskNotedFromBelow,
+    /// task: a wake by one of a lower class does not publish what the waker did before.
+    TaskPokeRelaxed,
     /// task: who polls a task by its second node does not acquire what the last poll did.
     TaskStartLentRelaxed,
     /// task: who polled a task by its second node does not look whether it was cancelled.
@@ -125,7 +129,7 @@ pub enum Bug {
 
 impl Bug {
     /// All mutants, without [`Bug::None`].
-    pub const ALL: [Bug; 56] = [
+    pub const ALL: [Bug; 58] = [
         Bug::BellClearAfterTake,
         Bug::BellNoRecheck,
         Bug::BellAnnounceBlind,
@@ -148,6 +152,8 @@ impl Bug {
         Bug::TaskSeizeRunning,
         Bug::TaskLeaveForgotten,
         Bug::TaskLendForgotten,
+        Bug::TaskNotedFromBelow,
+        Bug::TaskPokeRelaxed,
         Bug::TaskStartLentRelaxed,
         Bug::TaskPauseLentBlind,
         Bug::LockUnlockRelaxed,

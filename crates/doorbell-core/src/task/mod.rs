@@ -9,6 +9,7 @@
 //! | `cell.rs` | the allocation: header and body; how a task is run, cancelled and freed |
 //! | `submit.rs` | where it goes when it is launched or woken |
 //! | `home.rs` | the list of its home lane, and how it leaves it |
+//! | `poke.rs`, `state_poke.rs` | wakes by threads of a lower class |
 //! | `boost.rs` | the second node, by which a crew above polls what it awaits |
 //! | `extras.rs` | what only some tasks have: names, times |
 //! | `watched.rs` | tasks whose crew records something of them |
@@ -35,11 +36,15 @@ mod loom;
 #[cfg(test)]
 mod loom_above;
 #[cfg(test)]
+mod loom_below;
+#[cfg(test)]
 mod loom_lanes;
 mod owed;
+mod poke;
 mod state;
 mod state_boost;
 mod state_join;
+mod state_poke;
 mod steal;
 mod submit;
 #[cfg(test)]

@@ -15,11 +15,12 @@
 //! | 10..12 | `JOIN_BOOST` | from how far above the join handle awaits it, 0 for not ([`Above`](super::state_boost::Above)) |
 //! | 12..14 | `LOCK_BOOST` | from how far above others wait for locks that it holds |
 //! | 14..22 | `LOCKS` | how many locks those are |
-//! | 22..64 | refs | references: the lane's, the join handle's, the second node's, one per waker |
+//! | 22 | `POKED` | a parcel is on its way to a lane that will wake it, with a reference |
+//! | 23..64 | refs | references: the lane's, the join handle's, the second node's, the parcel's, one per waker |
 //!
 //! All changes are read-modify-writes, so they have one order that everybody agrees on. Those of
 //! the join handle are in `state_join.rs`, those of tasks that are awaited from above in
-//! `state_boost.rs`.
+//! `state_boost.rs`, those of wakes by a lower class in `state_poke.rs`.
 
 use doorbell_machine::{Bug, Machine, Ordering, Word};
 
@@ -39,7 +40,10 @@ pub(super) const LOCKS: u64 = 0xFF << 14;
 pub(super) const ONE_LOCK: u64 = 1 << 14;
 /// Whether anybody awaits it from above.
 pub(super) const BOOSTED: u64 = JOIN_BOOST | LOCK_BOOST;
-const REF_SHIFT: u32 = 22;
+/// What a wake finds that has nothing to queue.
+pub(super) const BUSY: u64 = SCHEDULED | RUNNING | COMPLETE;
+pub(super) const POKED: u64 = 1 << 22;
+const REF_SHIFT: u32 = 23;
 pub(super) const ONE_REF: u64 = 1 << REF_SHIFT;
 /// More references than this are a leak of wakers in a loop; the process ends before the
 /// count can wrap.
@@ -48,7 +52,8 @@ const REFS_MAX: u64 = 1 << 40;
 // The table above: no bit is shared, and all are below the count.
 const _: () = assert!(SCHEDULED + RUNNING + COMPLETE + CANCELLED + JOIN + JOIN_WAKER == 0b11_1111);
 const _: () = assert!(SEIZED + LEFT == 0b1100_0000 && BEHIND + LENT == 0b11 << 8);
-const _: () = assert!(BOOSTED == 0b1111 << 10 && LOCKS == 255 << 14 && ONE_REF == 1 << 22);
+const _: () = assert!(BOOSTED == 0b1111 << 10 && LOCKS == 255 << 14);
+const _: () = assert!(POKED == LOCKS + ONE_LOCK && ONE_REF == POKED << 1);
 
 /// What a wake has to do.
 #[must_use]
@@ -172,11 +177,11 @@ impl<M: Machine> State<M> {
     }
 
     #[inline]
-    fn submit_if_idle(before: u64) -> Wake {
+    pub(super) fn submit_if_idle(before: u64) -> Wake {
         let busy = if M::BUG.is(Bug::TaskSubmitWhileRunning) {
             SCHEDULED | COMPLETE
         } else {
-            SCHEDULED | RUNNING | COMPLETE
+            BUSY
         };
         if before & (busy | BEHIND | BOOSTED) == 0 {
             Wake::Submit

@@ -140,10 +140,4 @@ impl<M: Machine> TaskRef<M> {
         self.complete();
         self.release();
     }
-
-    /// Notes that the task is to be cancelled, and has a lane do it.
-    pub(super) fn cancel(self) {
-        let woken = self.header().state.cancel();
-        self.follow(woken);
-    }
 }

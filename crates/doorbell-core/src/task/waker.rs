@@ -45,7 +45,7 @@ unsafe fn clone<M: Machine>(data: *const ()) -> RawWaker {
 unsafe fn wake_by_ref<M: Machine>(data: *const ()) {
     // SAFETY: as in `clone`; the waker's reference is held until this returns.
     let task = unsafe { TaskRef::<M>::from_raw(data) };
-    task.follow(task.header().state.wake());
+    task.wake();
 }
 
 unsafe fn wake<M: Machine>(data: *const ()) {

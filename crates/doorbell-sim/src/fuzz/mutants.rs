@@ -40,6 +40,9 @@ const UNLIST: &str = "the lane whose bit it is finds the work itself before it s
 const BELOW: &str =
     "it shows where a lane stays suspended between two steps, or two meet there; loom kills it";
 
+/// Why a poke does not show that publishes too little.
+const POKE: &str = "the parcel publishes it, unless it is another waker's; loom kills it";
+
 /// Why a task that is awaited from above does not show.
 const ABOVE: &str = "no crew is above another in the scenarios; loom kills it";
 
@@ -113,6 +116,8 @@ pub const MUTANTS: &[Mutant] = mutants![
     TaskSeizeRunning: Sc,
     TaskLeaveForgotten: Sc,
     TaskLendForgotten: not_here ABOVE,
+    TaskNotedFromBelow: not_here BELOW,
+    TaskPokeRelaxed: not_here POKE,
     TaskStartLentRelaxed: not_here ABOVE,
     TaskPauseLentBlind: not_here ABOVE,
     LockUnlockRelaxed: not_here LOCK,

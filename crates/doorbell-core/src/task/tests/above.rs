@@ -343,7 +343,7 @@ impl World {
             + u64::from(self.lent)
             + u64::from(self.runner == Runner::Above)
             + with_home;
-        assert_eq!(self.word >> 22, refs, "references");
+        assert_eq!(self.word >> 23, refs, "references");
         assert_eq!(has(LENT), self.lent);
         if has(COMPLETE) {
             return;

@@ -4,6 +4,7 @@ use super::super::Phase;
 use super::super::state::{Completed, Pause, Released, Start, State, Wake};
 use super::super::state_boost::Above;
 use super::super::state_join::{Join, JoinDropped, Lent};
+use super::super::state_poke::{For, Poke};
 use doorbell_machine::Host;
 use std::collections::BTreeSet;
 
@@ -14,6 +15,9 @@ const REFS_MAX: u64 = 3;
 enum Step {
     Wake,
     Cancel,
+    Poke,
+    PokeToCancel,
+    WakePoked,
     Start,
     Pause,
     Complete,
@@ -24,9 +28,12 @@ enum Step {
     Release,
 }
 
-const STEPS: [Step; 10] = [
+const STEPS: [Step; 13] = [
     Step::Wake,
     Step::Cancel,
+    Step::Poke,
+    Step::PokeToCancel,
+    Step::WakePoked,
     Step::Start,
     Step::Pause,
     Step::Complete,
@@ -40,6 +47,7 @@ const STEPS: [Step; 10] = [
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Found {
     Wake(Wake),
+    Poke(Poke),
     Start(Start),
     Pause(Pause),
     Completed(Completed),
@@ -53,6 +61,9 @@ fn real(state: &State<Host>, step: Step) -> Found {
     match step {
         Step::Wake => Found::Wake(state.wake()),
         Step::Cancel => Found::Wake(state.cancel()),
+        Step::Poke => Found::Poke(state.poke(For::Poll)),
+        Step::PokeToCancel => Found::Poke(state.poke(For::Cancel)),
+        Step::WakePoked => Found::Wake(state.wake_poked()),
         Step::Start => Found::Start(state.start()),
         Step::Pause => Found::Pause(state.pause()),
         Step::Complete => Found::Completed(state.complete()),
@@ -72,7 +83,7 @@ fn real(state: &State<Host>, step: Step) -> Found {
 }
 
 /// The word as the table in `state.rs` lays it out.
-#[expect(clippy::struct_excessive_bools, reason = "six bits are six bools")]
+#[expect(clippy::struct_excessive_bools, reason = "seven bits are seven bools")]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Model {
     scheduled: bool,
@@ -81,6 +92,7 @@ struct Model {
     cancelled: bool,
     join: bool,
     join_waker: bool,
+    poked: bool,
     refs: u64,
 }
 
@@ -95,7 +107,8 @@ impl Model {
             cancelled: bit(3),
             join: bit(4),
             join_waker: bit(5),
-            refs: word >> 22,
+            poked: bit(22),
+            refs: word >> 23,
         }
     }
 
@@ -111,6 +124,8 @@ impl Model {
             Step::Reclaim | Step::DropJoin => self.join,
             Step::Lend => self.join && (self.complete || !self.join_waker),
             Step::Retain => self.refs < REFS_MAX,
+            Step::WakePoked => self.poked,
+            Step::Poke | Step::PokeToCancel => self.refs < REFS_MAX,
             Step::Wake | Step::Cancel | Step::Release => true,
         }
     }
@@ -119,6 +134,15 @@ impl Model {
         let idle = !self.scheduled && !self.running && !self.complete;
         self.scheduled = true;
         Found::Wake(if idle { Wake::Submit } else { Wake::Nothing })
+    }
+
+    fn poke(&mut self) -> Found {
+        let idle = !self.scheduled && !self.running && !self.complete;
+        self.scheduled |= !idle;
+        let sends = idle && !self.poked;
+        self.poked |= sends;
+        self.refs += u64::from(sends);
+        Found::Poke(if sends { Poke::Send } else { Poke::Nothing })
     }
 
     fn pause(&mut self) -> Found {
@@ -162,6 +186,15 @@ impl Model {
             Step::Wake => self.wake(),
             Step::Cancel => {
                 self.cancelled = true;
+                self.wake()
+            }
+            Step::Poke => self.poke(),
+            Step::PokeToCancel => {
+                self.cancelled = true;
+                self.poke()
+            }
+            Step::WakePoked => {
+                self.poked = false;
                 self.wake()
             }
             Step::Start => {
@@ -231,11 +264,11 @@ fn every_step_from_every_word() {
             }
         }
     }
-    // Idle, queued, running, and woken while running; the last three also cancelled. Each with
+    // Idle, queued, running, and woken while running; each also cancelled. Each with
     // no handle, a handle, or a handle that lent its waker. Complete: woken or not, cancelled or
     // not, with those three, and with a handle that went and left its waker to the lane.
     let kinds: BTreeSet<u64> = seen.iter().map(|word| word & 0xFF).collect();
-    assert_eq!(kinds.len(), 7 * 3 + 4 * 4, "{kinds:x?}");
+    assert_eq!(kinds.len(), 8 * 3 + 4 * 4, "{kinds:x?}");
     assert!(counts.iter().all(|count| *count > 0), "{counts:?}");
 }
 

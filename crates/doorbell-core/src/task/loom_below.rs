@@ -1,0 +1,172 @@
+//! Wakes of urgent tasks by threads of a lower class, in every interleaving.
+
+// What a model counts with std's atomics and locks is not part of it and orders nothing in it.
+#![allow(clippy::disallowed_types, clippy::disallowed_methods)]
+
+use super::loom::{Gate, Output, Task};
+use super::state_poke::Poke;
+use super::{Join, Local, Phase, TaskRef};
+use crate::class::Class;
+use crate::crew::{Crew, CrewSpec, FrontRef};
+use crate::testing::model::{check, mutant};
+use crate::testing::{Idler, spawn};
+use ::loom::thread;
+use doorbell_machine::Loom;
+use std::sync::Arc;
+use std::task::Waker;
+
+/// A lane of a crew of class Rt.
+fn urgent<const BUG: u8>() -> FrontRef<Loom<BUG>> {
+    let spec = CrewSpec {
+        class: Class::Rt,
+        ..CrewSpec::default()
+    };
+    Crew::described(1, &Arc::default(), spec, |_, _| 0).remove(0)
+}
+
+/// An urgent lane with a task that was polled once. The other threads are lanes only where it is said.
+struct Stage<const BUG: u8> {
+    front: FrontRef<Loom<BUG>>,
+    local: Local<Loom<BUG>>,
+    gate: Arc<Gate>,
+    join: Join<Output>,
+}
+
+impl<const BUG: u8> Stage<BUG> {
+    fn new(doors: usize) -> Self {
+        let front = urgent::<BUG>();
+        let local = Local::new(front.clone());
+        let gate = Gate::new();
+        let task = Task {
+            gate: Arc::clone(&gate),
+            doors,
+            self_wakes: 0,
+        };
+        let join = local.enter(|| spawn(&front, task));
+        local.enter(|| assert!(local.run_one()));
+        Stage {
+            front,
+            local,
+            gate,
+            join,
+        }
+    }
+
+    /// Runs the lane until the task is complete.
+    fn run(&self) {
+        let idler = Idler::new(&self.local, false);
+        let is_complete = || self.join.phase() == Phase::Complete;
+        self.local.enter(|| idler.until(is_complete));
+        idler.assert_rings_are_paid_for();
+    }
+
+    /// The lane ends. Nothing of the task is left.
+    fn assert_freed(self, outputs: usize) {
+        *self.gate.waker.lock().unwrap() = None;
+        self.local.enter(|| self.local.close());
+        drop(self.join);
+        drop(self.local);
+        self.gate.assert_dropped(outputs);
+        assert_eq!(self.front.shares(), 1, "a task was not freed");
+    }
+}
+
+/// # Safety
+/// The waker is that of a task of this machine.
+unsafe fn task_of<const BUG: u8>(waker: &Waker) -> TaskRef<Loom<BUG>> {
+    // SAFETY: the caller's promise; the waker holds a reference.
+    unsafe { TaskRef::from_raw(waker.data()) }
+}
+
+/// One of a lower class is suspended in the midst of a wake, and goes on when all is over. Another
+/// wake, by an urgent lane, does not wait for it.
+fn suspended_below<const BUG: u8>() {
+    let stage = Stage::<BUG>::new(1);
+    let (theirs, waker) = (stage.gate.waker(), stage.gate.waker());
+    // SAFETY: of this model's task.
+    let suspended = thread::spawn(move || unsafe { task_of::<BUG>(&theirs) }.poke_and_stall());
+    let (gate, other) = (Arc::clone(&stage.gate), waker.clone());
+    let level = thread::spawn(move || {
+        Local::new(urgent::<BUG>()).enter(|| {
+            gate.open(0);
+            other.wake();
+        });
+    });
+    stage.run();
+    level.join().unwrap();
+    let poke = suspended.join().unwrap();
+    if poke == Poke::Send {
+        // SAFETY: as above; the reference of the parcel was counted.
+        unsafe { task_of::<BUG>(&waker) }.send_poke(stage.front.crew());
+    }
+    drop(waker);
+    stage.assert_freed(1);
+}
+
+/// One of a lower class wakes it.
+fn one_below<const BUG: u8>() {
+    let stage = Stage::<BUG>::new(1);
+    let (gate, waker) = (Arc::clone(&stage.gate), stage.gate.waker());
+    let below = thread::spawn(move || {
+        gate.open(0);
+        waker.wake();
+    });
+    stage.run();
+    below.join().unwrap();
+    stage.assert_freed(1);
+}
+
+/// A parcel is on its way when another one wakes it.
+fn another_below<const BUG: u8>() {
+    let stage = Stage::<BUG>::new(2);
+    stage.gate.open(0);
+    stage.gate.waker().wake();
+    let (gate, waker) = (Arc::clone(&stage.gate), stage.gate.waker());
+    let below = thread::spawn(move || {
+        gate.open(1);
+        waker.wake();
+    });
+    stage.run();
+    below.join().unwrap();
+    stage.assert_freed(1);
+}
+
+/// A parcel finds the lane gone, or is delivered by it in its end, or before.
+fn woken_while_it_ends<const BUG: u8>() {
+    let stage = Stage::<BUG>::new(1);
+    let waker = stage.gate.waker();
+    let below = thread::spawn(move || waker.wake());
+    stage.local.enter(|| stage.local.close());
+    below.join().unwrap();
+    stage.assert_freed(0);
+}
+
+#[test]
+fn nobody_waits_for_a_wake_of_one_below() {
+    check(suspended_below::<0>);
+}
+
+#[test]
+fn a_wake_from_below_is_not_lost() {
+    check(one_below::<0>);
+}
+
+#[test]
+fn another_wake_from_below_is_seen_too() {
+    check(another_below::<0>);
+}
+
+#[test]
+fn d12_a_wake_from_below_against_the_close() {
+    check(woken_while_it_ends::<0>);
+}
+
+#[test]
+fn mutant_noted_from_below() {
+    mutant!(TaskNotedFromBelow, suspended_below);
+}
+
+#[test]
+fn mutant_poke_relaxed() {
+    mutant!(TaskPokeRelaxed, another_below);
+}

@@ -1,0 +1,108 @@
+//! Wakes, and who makes them: a thread of a lower class than the lanes that would run the task does not
+//! queue it itself. It may lose its CPU in the midst of that, and whoever else wakes the task would find
+//! it queued, as it were. It sends a parcel to one of those lanes, which wakes the task.
+
+use super::cell::{Kind, TaskRef};
+use super::local::Local;
+use super::state_poke::{For, Poke};
+use crate::bell::Look;
+use crate::call::post;
+use crate::class::Standing;
+use crate::crew::Crew;
+use crate::mailbox::Front;
+use doorbell_machine::{Machine, Mark};
+
+/// A wake on its way, with a reference of its task.
+struct Poked<M: Machine>(TaskRef<M>);
+
+// SAFETY: a task is woken and let go by any thread, as by its wakers.
+unsafe impl<M: Machine> Send for Poked<M> {}
+
+impl<M: Machine> Poked<M> {
+    fn arrive(self) {
+        let task = self.0;
+        task.follow(task.header().state.wake_poked());
+        task.release();
+    }
+}
+
+impl<M: Machine> TaskRef<M> {
+    /// Wakes it. The caller holds a reference.
+    #[inline]
+    pub(super) fn wake(self) {
+        match self.crew_above() {
+            None => self.follow(self.header().state.wake()),
+            Some(crew) => self.poke(crew, For::Poll),
+        }
+    }
+
+    /// Notes that the task is to be cancelled, and has a lane do it. The caller holds a reference.
+    pub(super) fn cancel(self) {
+        match self.crew_above() {
+            None => self.follow(self.header().state.cancel()),
+            Some(crew) => self.poke(crew, For::Cancel),
+        }
+    }
+
+    /// The crew that would run it, if the calling thread is below that: its own, or the highest from
+    /// where it is awaited.
+    #[inline]
+    fn crew_above(&self) -> Option<&Crew<M>> {
+        let own = self.last().crew();
+        let crew = if self.header().has_second() {
+            let from = self.header().state.awaited_from().index();
+            from.map_or(own, |above| own.above()[above].crew())
+        } else {
+            own
+        };
+        (crew.class().standing::<M>() == Standing::Below).then_some(crew)
+    }
+
+    #[cold]
+    fn poke(&self, crew: &Crew<M>, to: For) {
+        match self.header().state.poke(to) {
+            Poke::Nothing => {}
+            Poke::Send => self.send_poke(crew),
+        }
+    }
+
+    /// Sends the parcel. The reference is its own.
+    pub(super) fn send_poke(&self, crew: &Crew<M>) {
+        M::mark(Mark::TaskPoked);
+        let poked = Poked(*self);
+        let sent = post(self.lane_to_poke(crew), move || poked.arrive());
+        // The lane is gone: as if nobody were above.
+        sent.unwrap_or_else(|arrive| arrive());
+    }
+
+    /// Where a parcel is taken soon: no other lane than this one can take it. None is claimed, since
+    /// the task may be found queued.
+    fn lane_to_poke<'a>(&'a self, crew: &'a Crew<M>) -> &'a Front<M> {
+        let last = self.last();
+        let lanes = crew.fronts();
+        let of_core = |core: usize| &lanes[core % lanes.len()];
+        let is_own = std::ptr::eq(last.crew(), crew);
+        if is_own && self.header().kind != Kind::Task {
+            return last;
+        }
+        let last = if is_own { last } else { of_core(last.lane()) };
+        match last.bell().look() {
+            Look::Watching | Look::ParkedUntold if !last.is_serving() => return last,
+            _ => {}
+        }
+        Local::<M>::with_current(|local| match local {
+            // Of this core: its lane is not inside a poll, for it would have the CPU that the caller has.
+            Some(local) => of_core(local.front().lane()),
+            None => crew.place(last),
+        })
+    }
+}
+
+#[cfg(test)]
+impl<M: Machine> TaskRef<M> {
+    /// The first half of a wake by one of a lower class, who is then suspended. The second half is to
+    /// follow if it says so.
+    pub(super) fn poke_and_stall(self) -> Poke {
+        self.header().state.poke(For::Poll)
+    }
+}
