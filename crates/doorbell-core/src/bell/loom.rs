@@ -168,7 +168,7 @@ fn from_below_and_not<const BUG: u8>() {
     let threads = [Standing::Below, Standing::Level].map(|from| {
         let theirs = Arc::clone(&post);
         thread::spawn(move || {
-            theirs.notify_from((from == Standing::Below).into(), Kick::Take, from)
+            theirs.notify_from((from == Standing::Below).into(), Kick::Take, from);
         })
     });
     let (_, parks) = post.idle_until(|_| post.flags_up() == 2);

@@ -213,7 +213,7 @@ impl<M: Machine> Bell<M> {
             // ORDER: none that helps; this is the mutant, of which two may find the bit.
             let before = self.word.load(Ordering::Relaxed);
             if before & LOW != 0 {
-                // ORDER: as above.
+                // ORDER: none that helps; this is the mutant, and the bit may be gone.
                 self.word.fetch_and(!PROMISES, Ordering::Relaxed);
                 return Notified::MustHelp;
             }

@@ -22,6 +22,7 @@ pub use source::{Direction, Source, WhenReady, gone};
 pub use word::{Cleared, Event};
 
 use crate::bell::{Bell, Kick, Notified};
+use crate::class::Standing;
 use doorbell_machine::Machine;
 
 /// A lane, as far as its descriptors are concerned.
@@ -39,8 +40,9 @@ pub unsafe trait Station<M: Machine> {
     fn driver(&self) -> &Driver<M>;
     /// Has the lane look, and rings if it must.
     fn notify(&self) {
-        if self.bell().notify(Kick::Take) == Notified::MustRing {
-            self.bell().ring(self.seat());
+        match self.bell().notify(Kick::Take, Standing::Level) {
+            Notified::MustRing | Notified::MustHelp => self.bell().ring(self.seat()),
+            _ => {}
         }
     }
 }

@@ -59,7 +59,7 @@ impl<M: Machine> TaskRef<M> {
     }
 
     #[cold]
-    fn poke(&self, crew: &Crew<M>, to: For) {
+    fn poke(self, crew: &Crew<M>, to: For) {
         match self.header().state.poke(to) {
             Poke::Nothing => {}
             Poke::Send => self.send_poke(crew),
@@ -67,9 +67,9 @@ impl<M: Machine> TaskRef<M> {
     }
 
     /// Sends the parcel. The reference is its own.
-    pub(super) fn send_poke(&self, crew: &Crew<M>) {
+    pub(super) fn send_poke(self, crew: &Crew<M>) {
         M::mark(Mark::TaskPoked);
-        let poked = Poked(*self);
+        let poked = Poked(self);
         let sent = post(self.lane_to_poke(crew), move || poked.arrive());
         // The lane is gone: as if nobody were above.
         sent.unwrap_or_else(|arrive| arrive());

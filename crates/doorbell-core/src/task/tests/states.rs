@@ -123,9 +123,8 @@ impl Model {
             Step::Pause => self.running && !self.complete && (self.scheduled || !self.cancelled),
             Step::Reclaim | Step::DropJoin => self.join,
             Step::Lend => self.join && (self.complete || !self.join_waker),
-            Step::Retain => self.refs < REFS_MAX,
+            Step::Retain | Step::Poke | Step::PokeToCancel => self.refs < REFS_MAX,
             Step::WakePoked => self.poked,
-            Step::Poke | Step::PokeToCancel => self.refs < REFS_MAX,
             Step::Wake | Step::Cancel | Step::Release => true,
         }
     }
