@@ -11,7 +11,7 @@
 )]
 
 use doorbell::{Builder, Runtime, time::sleep, yield_now};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::{Duration, Instant};
@@ -50,7 +50,7 @@ fn thread_of_core_1() -> PathBuf {
 }
 
 /// For how long it ran, in ns, and how often it went to sleep.
-fn used(thread: &PathBuf) -> (u64, u64) {
+fn used(thread: &Path) -> (u64, u64) {
     let read = |file| std::fs::read_to_string(thread.join(file)).expect("it lives");
     let number = |text: Option<&str>| text.and_then(|text| text.parse().ok()).expect("a number");
     let ran_ns = number(read("schedstat").split_whitespace().next());

@@ -42,7 +42,7 @@ pub unsafe trait Station<M: Machine> {
     fn notify(&self) {
         match self.bell().notify(Kick::Take, Standing::Level) {
             Notified::MustRing | Notified::MustHelp => self.bell().ring(self.seat()),
-            _ => {}
+            Notified::Running | Notified::Watching | Notified::Already => {}
         }
     }
 }
