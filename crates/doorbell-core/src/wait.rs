@@ -4,7 +4,7 @@
 //! read-modify-write, so a wake before, during or after its falling asleep is one and the same.
 
 use crate::bell::{Announced, Bell, Kick, Notified};
-use crate::class::Standing;
+use crate::class::Class;
 use crate::wheel::{Clock, Ended};
 use doorbell_machine::{Line, Machine, Seat, Watched};
 use std::pin::pin;
@@ -51,10 +51,12 @@ impl<M: Machine> Waiter<M> {
     pub fn notify(&self) {
         // Before the thread is told, on its behalf: it counts as busy from then on.
         self.clock.iter().for_each(|clock| clock.begin());
-        // Nobody waits for who else notifies this one.
-        if self.bell.notify(Kick::Take, Standing::Level) == Notified::MustRing {
+        // The thread is as a Fair lane: it waits for no Batch lane that has told it and not rung.
+        let notified = self.bell.notify(Kick::Take, Class::Fair.standing::<M>());
+        if notified == Notified::MustRing || notified == Notified::MustHelp {
             self.bell.ring(&self.seat);
-        } else {
+        }
+        if notified != Notified::MustRing {
             self.clock.iter().for_each(|clock| clock.end_busy());
         }
     }

@@ -210,7 +210,10 @@ fn wakes_timers_and_drops_of_urgent_tasks_allocate_nothing() {
     let _ = (all(&runtime), all(&runtime));
     for round in 0..3 {
         for (what, count) in all(&runtime) {
-            assert_eq!(count, 0, "{what}: allocations in {TIMES} times, round {round}");
+            assert_eq!(
+                count, 0,
+                "{what}: allocations in {TIMES} times, round {round}"
+            );
         }
     }
 

@@ -150,6 +150,25 @@ impl<M: Machine> IdleSet<M> {
             .any(|word| word.load(Ordering::Relaxed) != 0)
     }
 
+    /// A lane that is idle, from `near` on, and is not claimed: a moment later it may be busy.
+    pub fn find(&self, near: usize) -> Option<usize> {
+        let (at, count) = (near / WORD_LANES, self.words.len());
+        (0..=count).find_map(|step| {
+            let index = (at + step) % count;
+            // ORDER: Relaxed; a hint.
+            let bits = self.words[index].load(Ordering::Relaxed);
+            // Of the first word those from `near` on come first, the others after all words.
+            let ahead = u64::MAX << (near % WORD_LANES);
+            let bits = match step {
+                0 => bits & ahead,
+                last if last == count => bits & !ahead,
+                _ => bits,
+            };
+            let bit = bits.trailing_zeros() as usize;
+            (bits != 0).then_some(index * WORD_LANES + bit)
+        })
+    }
+
     /// Whether any lane searches.
     #[inline]
     pub fn anyone_searches(&self) -> bool {

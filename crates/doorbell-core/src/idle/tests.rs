@@ -104,3 +104,29 @@ fn half_of_the_lanes_search_at_most() {
         }
     }
 }
+
+#[test]
+fn the_next_idle_lane_is_found_and_not_claimed() {
+    let set = IdleSet::<Host>::new(130);
+    assert_eq!(set.find(7), None);
+    for lane in [3, 64, 129] {
+        set.enter(lane);
+    }
+    for (near, found) in [
+        (0, 3),
+        (3, 3),
+        (4, 64),
+        (64, 64),
+        (65, 129),
+        (129, 129),
+        (128, 129),
+    ] {
+        assert_eq!(set.find(near), Some(found), "from {near}");
+    }
+    let _ = set.leave(129);
+    assert_eq!((set.find(129), set.find(65)), (Some(3), Some(3)));
+    assert_eq!(
+        (set.leave(3), set.leave(64)),
+        (Left::ByItself, Left::ByItself)
+    );
+}

@@ -33,11 +33,8 @@ impl<M: Machine> Lane<M> {
         alert.rely_until(looks_ns);
         // Behind the fence: what was armed or pushed before others could see that.
         match self.wish_ns(now_ns) {
-            Some(after_ns) if after_ns <= SENTINEL_MAX_NS => {
-                self.relies.set(false);
-                alert.end_to_rely();
-                Next::Soon(after_ns)
-            }
+            // Whoever becomes the sentinel, the caller first says that nobody relies.
+            Some(after_ns) if after_ns <= SENTINEL_MAX_NS => Next::Soon(after_ns),
             after_ns => {
                 let again_ns = after_ns.map_or(looks_ns, |ns| now_ns.saturating_add(ns));
                 Next::Late(Some(again_ns.min(looks_ns)))
@@ -58,8 +55,19 @@ impl<M: Machine> Lane<M> {
         }
         self.resign();
         M::fence_announce();
-        if self.wish_ns(M::now_ns()).is_some() {
-            crew.watch_over(self.shared.front().lane());
+        self.leave_watch();
+    }
+
+    /// Wakes a sentinel, if there is a reason for one, and nobody's late look will do. Behind a fence.
+    pub(super) fn leave_watch(&self) {
+        let (front, now_ns) = (self.shared.front(), M::now_ns());
+        let (crew, wish_ns) = (front.crew(), self.wish_ns(now_ns));
+        let is_wanted = wish_ns.is_some_and(|after_ns| {
+            after_ns <= SENTINEL_MAX_NS
+                || crew.alert().is_unwatched(now_ns.saturating_add(after_ns))
+        });
+        if is_wanted {
+            crew.watch_over(front.lane());
         }
     }
 

@@ -101,6 +101,10 @@ impl<M: Machine> Lane<M> {
                 Next::Soon(after_ns) => wish_ns = Some(after_ns),
             }
         }
+        if self.relies.replace(false) {
+            // Before it leaves that to a sentinel: no look of this lane stands behind the time.
+            self.shared.front().crew().alert().end_to_rely();
+        }
         if !self.is_sentinel.get() {
             if idle.begin_sentinel() == Sentinel::Taken {
                 return None;
@@ -216,9 +220,7 @@ impl<M: Machine> Lane<M> {
         // Claimed to be the sentinel, and has got something to do instead: somebody else is to be it.
         if !self.local.is_empty() && crew.idle().decline_sentinel() == Declined::Yes {
             M::fence_announce();
-            if self.wish_ns(M::now_ns()).is_some() {
-                crew.watch_over(front.lane());
-            }
+            self.leave_watch();
         }
         if crew.idle().end_search() == Searching::Others {
             return;

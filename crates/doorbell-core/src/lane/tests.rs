@@ -5,6 +5,7 @@
 
 mod budget;
 mod disturbed;
+mod late_look;
 mod threads;
 
 use super::{IdlePolicy, Lane, LaneConfig, LaneCounts, LaneShared, POLLS_PER_PASS, Pass, WatchEnd};

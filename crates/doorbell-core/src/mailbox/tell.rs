@@ -101,6 +101,12 @@ impl<M: Machine> Front<M> {
         }
         self.counts.rings.add_shared(1);
         self.shared.bell.ring(&self.seat);
+        if self.shared.bell.rests()
+            && let Some(side) = self.crew().beside()
+        {
+            // It came for a park that was over: the lane sleeps on in the next one, and has nothing to do.
+            side.end(self.lane());
+        }
     }
 
     fn ring_awake(&self) {

@@ -75,8 +75,10 @@ impl<M: Machine> TaskRef<M> {
         sent.unwrap_or_else(|arrive| arrive());
     }
 
-    /// Where a parcel is taken soon: no other lane than this one can take it. None is claimed, since
-    /// the task may be found queued.
+    /// Where a parcel is taken soon: no other lane than this one can take it. The one that ran the task
+    /// last, if it is idle; that of the caller's core; any other idle one. If none is idle, that of
+    /// the caller's core: where the OS lets it run before the caller, it is not inside a poll that
+    /// computes. None is claimed: the task may be found queued, and the caller may lose its CPU.
     fn lane_to_poke<'a>(&'a self, crew: &'a Crew<M>) -> &'a Front<M> {
         let last = self.last();
         let lanes = crew.fronts();
@@ -86,16 +88,22 @@ impl<M: Machine> TaskRef<M> {
             return last;
         }
         let last = if is_own { last } else { of_core(last.lane()) };
-        match last.bell().look() {
-            Look::Watching | Look::ParkedUntold if !last.is_serving() => return last,
-            _ => {}
+        let own = Local::<M>::with_current(|local| local.map(|local| local.front().lane()));
+        let near = own.map_or(last, of_core);
+        if is_idle(last) {
+            last
+        } else if is_idle(near) {
+            near
+        } else {
+            crew.idle().find(near.lane()).map_or(near, of_core)
         }
-        Local::<M>::with_current(|local| match local {
-            // Of this core: its lane is not inside a poll, for it would have the CPU that the caller has.
-            Some(local) => of_core(local.front().lane()),
-            None => crew.place(last),
-        })
     }
+}
+
+/// Whether it takes what comes at once.
+fn is_idle<M: Machine>(front: &Front<M>) -> bool {
+    let look = front.bell().look();
+    matches!(look, Look::Watching | Look::ParkedUntold) && !front.is_serving()
 }
 
 #[cfg(test)]

@@ -38,7 +38,8 @@ impl<M: Machine> Local<M> {
         }
         // Asked anew each time: a visitor may have published a later one.
         if base == Base::Global && when_ns < self.front().next_global_ns() {
-            if self.front().crew().alert().may_be_on() {
+            // Nobody looks after timers of a clock that stands still.
+            if self.front().crew().alert().may_be_on() && !self.clock.is_frozen() {
                 self.have_watched(when_ns);
             } else {
                 self.front().publish_next_global(when_ns);
@@ -52,9 +53,10 @@ impl<M: Machine> Local<M> {
         self.list();
         self.front().announce_next_global(when_ns);
         M::fence_recheck();
-        let crew = self.front().crew();
-        if crew.alert().is_unwatched(when_ns) {
-            crew.watch_over(self.front().lane());
+        let (front, crew) = (self.front(), self.front().crew());
+        // One that idles asks for it when it has something to run.
+        if front.is_inside() && crew.alert().is_unwatched(when_ns) {
+            crew.watch_over(front.lane());
         }
     }
 

@@ -116,7 +116,7 @@ impl Anchor {
         // The kernel's time of a pair is older than its ticks, and the caution of a short while does
         // not make up for that.
         let ahead_ns = foretold_ns.saturating_sub(fresh.ns);
-        ahead_ns > OFF_NS || fresh.ns.saturating_sub(foretold_ns) > allowed_ns
+        ahead_ns > PAIR_GAP_NS || fresh.ns.saturating_sub(foretold_ns) > allowed_ns
     }
 }
 
@@ -128,7 +128,7 @@ fn cautious_rate(ns: u64, ticks: u64) -> u64 {
 
 #[cfg(test)]
 mod tests {
-    use super::{ANCHOR_AGE_NS, Anchor, Course, OFF_NS, PAIR_GAP_NS, Pair, ns_of};
+    use super::{ANCHOR_AGE_NS, Anchor, Course, PAIR_GAP_NS, Pair, ns_of};
 
     /// Three ticks a nanosecond, from a start of its own.
     fn at(ns: u64) -> Pair {
@@ -204,7 +204,7 @@ mod tests {
         let (next, course) = anchor.renewed(soon);
         assert_eq!((course, next.rate > 0), (Course::Steady, true));
         let ahead = Pair {
-            ns: soon.ns - OFF_NS,
+            ns: soon.ns - PAIR_GAP_NS,
             ..soon
         };
         assert_eq!(anchor.renewed(ahead).1, Course::Broken);
