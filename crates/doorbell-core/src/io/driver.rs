@@ -5,6 +5,7 @@ use super::Station;
 use super::links::{List, Pushed, Stack};
 use super::registration::Fd;
 use super::source::Source;
+use crate::bell::Look;
 use doorbell_machine::{
     Bug, Counter, Line, Machine, Ordering, ParkIn, PollEvents, Poller, Seat, WaitEnd, Word,
 };
@@ -123,20 +124,24 @@ impl<M: Machine> Driver<M> {
         self.shared.count.load(Ordering::Acquire) != 0
     }
 
-    /// Says that a descriptor is about to be added: before the caller looks at the bell.
-    fn note_registered(&self) {
+    /// Says that a descriptor is about to be added: before the caller looks at the bell. How many
+    /// there were.
+    fn note_registered(&self) -> u32 {
         // ORDER: SeqCst, and the fence behind it: with the lane's announcement and its fence this is
         // store buffering: either the lane sees the count, or `tell_lane` the announcement.
-        self.shared.count.fetch_add(1, Ordering::SeqCst);
+        let before = self.shared.count.fetch_add(1, Ordering::SeqCst);
         if !M::BUG.is(Bug::IoNoNoteFence) {
             M::fence_recheck();
         }
+        before
     }
 
-    /// A lane that parks on its word alone, or is about to, is told to park in its poller. Behind
+    /// A lane that parks on its word alone, or is about to, is told to park in its poller; one that
+    /// watches, to look there too, if it had no descriptors before. Behind
     /// [`Driver::note_registered`].
-    fn tell_lane<S: Station<M>>(station: &S) {
-        if station.bell().rests() && station.seat().chosen() == ParkIn::Word {
+    fn tell_lane<S: Station<M>>(station: &S, before: u32) {
+        let rests = station.bell().rests() && station.seat().chosen() == ParkIn::Word;
+        if rests || (before == 0 && station.bell().look() == Look::Watching) {
             station.notify();
         }
     }
@@ -158,13 +163,13 @@ impl<M: Machine> Driver<M> {
                 return Err(Refused::Shut);
             }
         }
-        driver.note_registered();
+        let before = driver.note_registered();
         let token = source.as_ptr().expose_provenance() as u64;
         if let Err(error) = poller.add(fd, token) {
             driver.give_up(station, source);
             return Err(Refused::Os(error));
         }
-        Self::tell_lane(station);
+        Self::tell_lane(station, before);
         Ok(source)
     }
 
@@ -270,10 +275,21 @@ impl<M: Machine> Driver<M> {
         until_ns: Option<u64>,
         events: &mut PollEvents,
     ) -> WaitEnd {
+        Self::park_then(station, until_ns, events, || {})
+    }
+
+    /// As [`Driver::park`]; calls `awake` when the thread is awake, before anybody is woken.
+    pub fn park_then<S: Station<M>>(
+        station: &S,
+        until_ns: Option<u64>,
+        events: &mut PollEvents,
+        awake: impl FnOnce(),
+    ) -> WaitEnd {
         let visit = station.driver().visit();
         let ended = station
             .bell()
             .park_polling(station.seat(), until_ns, events);
+        awake();
         Visit::deliver(&visit, events);
         ended
     }

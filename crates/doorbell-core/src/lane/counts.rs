@@ -81,10 +81,14 @@ counts! {
     unparks_last_test,
     /// Parks that a timer's time ended.
     unparks_deadline,
+    /// Parks that a descriptor ended.
+    unparks_ready,
     /// Timers that fired.
     timers_fired,
     /// Of those, the timers of other lanes, which were stuck in long polls.
     timers_for_stuck,
+    /// Descriptors of other lanes, which were stuck in long polls, that were found ready.
+    ready_for_stuck,
     /// Nanoseconds that it watched in vain: it parked after them.
     watched_vain_ns,
     /// Times that a watching lane noticed that the OS had given its CPU to somebody else.

@@ -2,6 +2,7 @@
 
 mod budget;
 mod counts;
+mod descriptors;
 mod governor;
 mod groups;
 mod histogram;
@@ -10,6 +11,7 @@ mod late_look;
 mod long_polls;
 #[cfg(test)]
 mod loom;
+mod park;
 mod search;
 mod stuck;
 #[cfg(test)]
@@ -31,9 +33,10 @@ use crate::idle::Seen;
 use crate::mailbox::Served;
 use crate::switches::SwitchWord;
 use crate::task::Local;
-use crate::wheel::{Clock, Ended};
+use crate::wheel::Clock;
 use budget::Limit;
-use doorbell_machine::{Bug, Counter, Line, Machine, Mark, Ordering, ParkEnd, Word};
+use descriptors::Looks;
+use doorbell_machine::{Bug, Counter, Line, Machine, Ordering, Word};
 use governor::Governor;
 use std::cell::Cell;
 use std::sync::Arc;
@@ -181,6 +184,7 @@ pub struct Lane<M: Machine> {
     /// Which lanes may have had work at the last look.
     seen: Seen,
     care: Care,
+    looks: Looks,
     /// For how long it runs of each period, if that is limited.
     limit: Option<Limit<M>>,
 }
@@ -219,6 +223,7 @@ impl<M: Machine> Lane<M> {
             pulses: (0..lanes).map(|_| Cell::new(0)).collect(),
             seen: Seen::new(lanes),
             care: Care::new(),
+            looks: Looks::new(),
             limit: budget.map(Limit::new),
         }
     }
@@ -229,6 +234,7 @@ impl<M: Machine> Lane<M> {
             self.begin_to_run();
             self.has_started();
             self.cycle();
+            self.shut_descriptors();
             self.local.close();
             self.has_stopped();
             // What the hook has woken.
@@ -267,6 +273,13 @@ impl<M: Machine> Lane<M> {
         }
     }
 
+    /// Something was posted: more may be.
+    #[inline]
+    fn note_posts(&self) {
+        self.after_deadline.set(false);
+        self.looks.set_after_ready(false);
+    }
+
     /// Takes the mailbox: calls run at once, tasks join the ready queue.
     #[inline]
     fn take(&self) -> Served {
@@ -275,7 +288,7 @@ impl<M: Machine> Lane<M> {
         if served.delivered > 0 {
             self.shared.tally.takes.add_owned(1);
             self.shared.tally.delivered.add_owned(served.delivered);
-            self.after_deadline.set(false);
+            self.note_posts();
         }
         served
     }
@@ -287,7 +300,7 @@ impl<M: Machine> Lane<M> {
         if gathered > 0 {
             self.shared.tally.takes.add_owned(1);
             self.shared.tally.delivered.add_owned(gathered);
-            self.after_deadline.set(false);
+            self.note_posts();
             self.offer_surplus();
         }
     }
@@ -348,6 +361,7 @@ impl<M: Machine> Lane<M> {
             return Pass::Closing;
         }
         self.expire();
+        self.tend_descriptors();
         // Calls that were taken have run: the lane may watch for the next ones. With the switch
         // that makes every call cost a pass, one that came just now is followed by another.
         let call_costs_pass = served.delivered > 0 && self.shared.front().kick_passes();
@@ -374,95 +388,5 @@ impl<M: Machine> Lane<M> {
         }
         self.leave_idle_set();
         let _ = front.bell().end_idle();
-    }
-
-    /// From watching to parked and back.
-    fn park(&self) {
-        let front = self.shared.front();
-        let beside = front.crew().beside();
-        if let Some(side) = beside {
-            side.end(front.lane());
-        }
-        self.park_or_not();
-        if let Some(side) = beside {
-            side.begin(front.lane());
-        }
-    }
-
-    fn park_or_not(&self) {
-        let (front, tally) = (self.shared.front(), &self.shared.tally);
-        self.local.ready().returns().flush();
-        match front.bell().announce_park() {
-            Announced::Signalled => return,
-            Announced::Yes => {}
-        }
-        // A post that saw the lane watching or running relies on this look.
-        if !front.mailbox_is_empty() {
-            M::mark(Mark::MailboxLastLook);
-            tally.parks_avoided.add_owned(1);
-            return;
-        }
-        // From here on whoever has work for others knows of this lane; what there was before is
-        // seen by this look.
-        if self.look_for_the_last_time() {
-            tally.parks_avoided.add_owned(1);
-            return;
-        }
-        // Armed for now by a waker, after the last look: a frozen clock would not end the sleep.
-        if self.local.is_due() {
-            tally.parks_avoided.add_owned(1);
-            return;
-        }
-        if self.hands_over_the_clock() == Ended::Resumed {
-            tally.parks_avoided.add_owned(1);
-            return;
-        }
-        tally.parks.add_owned(1);
-        // A frozen clock does not run on while the thread sleeps.
-        let until_ns = self
-            .local
-            .due_ns()
-            .filter(|_| !self.shared.clock.is_frozen());
-        let look_ns = self.sentinel_until_ns();
-        let until_ns = [until_ns, look_ns].into_iter().flatten().min();
-        let learns = self.governor.learns();
-        let from_ns = if learns { M::now_ns() } else { 0 };
-        self.end_to_run();
-        let ended = front.bell().park(front.seat(), until_ns);
-        self.begin_to_run();
-        self.shared.clock.begin();
-        match ended {
-            ParkEnd::Rung => {
-                tally.unparks_rung.add_owned(1);
-                if learns {
-                    let slept_ns = M::now_ns().saturating_sub(from_ns);
-                    self.governor.note_sleep(slept_ns);
-                }
-            }
-            // Told between the announcement and the OS's own last test.
-            ParkEnd::Changed => tally.unparks_last_test.add_owned(1),
-            ParkEnd::Deadline => {
-                tally.unparks_deadline.add_owned(1);
-                self.after_deadline.set(true);
-                if self.local.turns() == Turns::ByRank {
-                    // Else a timer that is due by the OS's clock would wait for this lane's.
-                    M::catch_up();
-                }
-            }
-            ParkEnd::Spurious => {}
-        }
-    }
-
-    /// A lane that sleeps does not hold a paused clock.
-    fn hands_over_the_clock(&self) -> Ended {
-        let clock = &self.shared.clock;
-        if !clock.is_frozen() {
-            return Ended::Yes;
-        }
-        let due_ns = self.local.look_due_ns();
-        if self.local.is_due() {
-            return Ended::Resumed;
-        }
-        clock.end_lane(self.shared.front().lane(), due_ns)
     }
 }

@@ -4,7 +4,7 @@ use super::late_look::Next;
 use super::{
     LOOK_AROUND_NS, Lane, SENTINEL_MAX_NS, SENTINEL_MIN_NS, SENTINEL_STAYS_NS, WATCH_ALONE_NS,
 };
-use crate::idle::{Declined, Left, Search, Searching, Sentinel};
+use crate::idle::{Declined, Left, STUCK_NS, Search, Searching, Sentinel};
 use crate::mailbox::Front;
 use crate::queue::Greed;
 use doorbell_machine::{Counter, Machine, Mark};
@@ -24,7 +24,7 @@ impl<M: Machine> Lane<M> {
     pub(super) fn slice_ns(&self, quiet_ns: u64, watch_ns: u64) -> u64 {
         let left_ns = watch_ns - quiet_ns;
         match quiet_ns {
-            _ if !self.has_others() && !self.has_beside() => left_ns,
+            _ if !self.has_others() && !self.has_beside() && !self.has_sources() => left_ns,
             0 => left_ns.min(WATCH_ALONE_NS),
             _ => left_ns.min(LOOK_AROUND_NS),
         }
@@ -140,13 +140,15 @@ impl<M: Machine> Lane<M> {
     }
 
     /// After how long a sentinel should look again for the sake of those that run now and have a
-    /// task waiting, or timers.
+    /// task waiting, timers, or descriptors.
     pub(super) fn wish_ns(&self, now_ns: u64) -> Option<u64> {
         self.look_at_list();
         let inside = self.listed().filter(|other| other.is_inside());
         let wish_ns = inside.filter_map(|other| {
             let waits = other.has_work().then_some(SENTINEL_MIN_NS);
-            waits.or_else(|| self.overdue_in_ns(other, now_ns))
+            let blind = || self.is_blind(other).then_some(STUCK_NS);
+            let overdue_ns = || self.overdue_in_ns(other, now_ns);
+            waits.or_else(|| [blind(), overdue_ns()].into_iter().flatten().min())
         });
         wish_ns.min()
     }
@@ -175,7 +177,9 @@ impl<M: Machine> Lane<M> {
         let found = self.listed().any(|victim| {
             let stood_still = self.note_pulse(victim);
             let greed = if stood_still { Greed::One } else { Greed::Half };
-            self.rob(victim, greed) || self.expire_for(victim, stood_still)
+            self.rob(victim, greed)
+                || self.expire_for(victim, stood_still)
+                || self.look_for(victim, stood_still)
         });
         // What gets its first task before the next look may have been stuck since this one.
         if !found && self.is_sentinel.get() {

@@ -1,5 +1,5 @@
-//! What a lane does for others that are stuck in a long poll: it expires their timers and takes
-//! what waits behind the poll. See README.md in this folder.
+//! What a lane does for others that are stuck in a long poll: it expires their timers, looks at
+//! their descriptors and takes what waits behind the poll. See README.md in this folder.
 
 use super::{Lane, SENTINEL_MIN_NS};
 use crate::idle::{Cares, STUCK_NS};
@@ -85,8 +85,8 @@ impl Care {
 }
 
 impl<M: Machine> Lane<M> {
-    /// The lane was idle and has something to run. If it has timers as well, somebody is to look
-    /// after them, in case that takes long.
+    /// The lane was idle and has something to run. If it has timers or descriptors as well, somebody
+    /// is to look after them, in case that takes long.
     pub(super) fn ask_for_care(&self) {
         let has_idled = self.care.has_idled.replace(false);
         if !has_idled || !self.has_others() || self.shared.clock.is_frozen() {
@@ -94,7 +94,12 @@ impl<M: Machine> Lane<M> {
         }
         let front = self.shared.front();
         let (next_ns, alert) = (front.next_global_ns(), front.crew().alert());
-        if next_ns == u64::MAX || !alert.may_be_on() {
+        if !alert.may_be_on() {
+            return;
+        }
+        // A descriptor can be ready at any time.
+        let next_ns = if self.has_sources() { 0 } else { next_ns };
+        if next_ns == u64::MAX {
             return;
         }
         self.local.list_anew();
@@ -143,6 +148,7 @@ impl<M: Machine> Lane<M> {
         for other in self.listed() {
             let stood_still = self.note_pulse(other);
             let _ = self.expire_for(other, stood_still);
+            let _ = self.look_for(other, stood_still);
             if stood_still && other.is_inside() && self.rob(other, Greed::Single) {
                 // The next look finds the others'.
                 return;

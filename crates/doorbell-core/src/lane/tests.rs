@@ -4,6 +4,7 @@
 #![allow(clippy::disallowed_types, clippy::disallowed_methods)]
 
 mod budget;
+mod descriptors;
 mod disturbed;
 mod late_look;
 mod threads;
@@ -49,8 +50,10 @@ const NONE: LaneCounts = LaneCounts {
     unparks_rung: 0,
     unparks_last_test: 0,
     unparks_deadline: 0,
+    unparks_ready: 0,
     timers_fired: 0,
     timers_for_stuck: 0,
+    ready_for_stuck: 0,
     watched_vain_ns: 0,
     preemptions: 0,
     searches: 0,

@@ -52,6 +52,7 @@ impl<M: Machine> Lane<M> {
             || self.local.is_off()
             || self.is_cpu_wanted()
             || shared.clock.is_frozen()
+            || self.waits_for_descriptors()
             || (self.after_deadline.get() && self.governor.heeds_deadlines())
         {
             return WatchEnd::Quiet;
@@ -104,6 +105,7 @@ impl<M: Machine> Lane<M> {
                 && M::now_ns().saturating_sub(started_ns) >= PASS_INTERVAL_NS
             {
                 // What it finds is run after the pass.
+                let _ = self.has_sources() && self.look_at_descriptors();
                 self.look_around();
                 return WatchEnd::Busy;
             }
@@ -151,7 +153,8 @@ impl<M: Machine> Lane<M> {
                 WatchEnd::Busy
             });
         }
-        if self.look_around() {
+        let has_events = self.has_sources() && self.look_at_descriptors();
+        if has_events || self.look_around() {
             return Some(WatchEnd::Busy);
         }
         progress.looked_ns = self.governor.learns().then(M::now_ns);

@@ -5,6 +5,7 @@ use super::{Batch, FrontCounts, Mailbox, Pushed};
 use crate::bell::{Bell, LaneState, Signals};
 use crate::crew::Crew;
 use crate::group;
+use crate::io::Driver;
 use crate::node::{Node, Ready};
 use crate::offline::OffWord;
 use crate::queue::{Chain, Queue, RankOf};
@@ -37,6 +38,7 @@ pub struct Front<M: Machine> {
     crew: NonNull<Crew<M>>,
     lane: usize,
     off: OffWord<M>,
+    pub(super) driver: Driver<M>,
 }
 
 // SAFETY: the crew is that which the front is part of, and lives as long.
@@ -122,6 +124,7 @@ impl<M: Machine> Front<M> {
             crew,
             lane,
             off: OffWord::default(),
+            driver: Driver::default(),
         }
     }
 

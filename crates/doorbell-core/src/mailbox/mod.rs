@@ -9,6 +9,7 @@ mod front;
 #[cfg(test)]
 mod loom;
 mod pulse;
+mod station;
 mod tell;
 #[cfg(test)]
 mod tests;

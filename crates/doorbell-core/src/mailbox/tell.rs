@@ -114,6 +114,12 @@ impl<M: Machine> Front<M> {
         self.ring();
     }
 
+    /// Has the lane look at what nobody has posted: its descriptors.
+    pub(super) fn signal(&self) {
+        let notified = self.shared.bell.notify(Kick::Take, self.standing());
+        self.ring_if_due(notified);
+    }
+
     /// Asks the lane for a pass, whatever it does now.
     pub fn request_pass(&self) {
         let notified = self.shared.bell.notify(Kick::Pass, self.standing());

@@ -39,7 +39,7 @@ pub(super) fn findings(counts: &[LaneCounts], asked: Asked) -> Vec<String> {
                 findings.push(format!("core {core}: {what}: {less} > {more} in {c:?}"));
             }
         };
-        let ended = c.unparks_rung + c.unparks_last_test + c.unparks_deadline;
+        let ended = c.unparks_rung + c.unparks_last_test + c.unparks_deadline + c.unparks_ready;
         at_most("ended parks, parks", ended, c.parks);
         at_most("parks, ended parks and the present one", c.parks, ended + 1);
         // Rung between the announcement and the last look, a lane does not park at all.

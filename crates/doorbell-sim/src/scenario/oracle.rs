@@ -191,11 +191,11 @@ pub(super) fn check_counts(counts: &[LaneCounts], switches: Switches) {
     for (lane, it) in counts.iter().enumerate() {
         let needed = it.rings - it.rings_awake - it.rings_helped;
         let ended_by_rings = it.unparks_rung + it.unparks_last_test;
-        let ended_alone = it.unparks_deadline + it.parks_avoided;
+        let ended_alone = it.unparks_deadline + it.unparks_ready + it.parks_avoided;
         let holds = [
             (
                 "parks end",
-                it.parks == it.unparks_rung + it.unparks_last_test + it.unparks_deadline,
+                it.parks == ended_by_rings + it.unparks_deadline + it.unparks_ready,
             ),
             // Beside that, at most one comes while the lane wakes up by itself, each time it does.
             ("each ring ends one park", ended_by_rings <= needed),

@@ -17,13 +17,13 @@ use std::task::{Poll, Waker};
 const WATCH_NS: u64 = 5_000;
 
 /// A lane that runs; closed and joined by [`Running::end`].
-struct Running {
-    shared: Arc<LaneShared<Host>>,
+pub(super) struct Running {
+    pub(super) shared: Arc<LaneShared<Host>>,
     thread: std::thread::JoinHandle<()>,
 }
 
 impl Running {
-    fn start(watch_ns: u64, switches: Switches) -> Self {
+    pub(super) fn start(watch_ns: u64, switches: Switches) -> Self {
         let shared = shared(watch_ns, switches);
         let theirs = Arc::clone(&shared);
         let thread = std::thread::spawn(move || Lane::new(theirs).run());
@@ -31,17 +31,18 @@ impl Running {
     }
 
     /// Waits until the lane's thread blocks, or is about to.
-    fn until_parked(&self) {
+    pub(super) fn until_parked(&self) {
         while self.shared.state() != LaneState::Parked {
             std::thread::yield_now();
         }
     }
 
-    fn end(self) -> LaneCounts {
+    pub(super) fn end(self) -> LaneCounts {
         self.shared.close();
         self.thread.join().unwrap();
         let counts = self.shared.counts();
-        assert_eq!(counts.parks, counts.unparks_rung + counts.unparks_last_test);
+        let ended = counts.unparks_rung + counts.unparks_last_test + counts.unparks_ready;
+        assert_eq!(counts.parks, ended);
         let needed = counts.rings - counts.rings_awake;
         assert!(needed <= counts.parks + counts.parks_avoided, "{counts:?}");
         assert!(counts.rescues <= needed, "{counts:?}");

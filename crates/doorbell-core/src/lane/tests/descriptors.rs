@@ -1,0 +1,266 @@
+//! Lanes whose tasks wait for descriptors.
+
+use super::super::descriptors::POLLS_PER_LOOK;
+use super::by_hand;
+use super::threads::Running;
+use crate::bell::LaneState;
+use crate::crew::Crew;
+use crate::io::{Direction, Registration, Station as _};
+use crate::lane::{IdlePolicy, Lane, LaneConfig, LaneShared, Pass};
+use crate::switches::{SwitchWord, Switches};
+use crate::task::{About, Join, Kind};
+use crate::testing::{call, launch_about, spawn};
+use crate::wait::block_on;
+use crate::wheel::Clock;
+use doorbell_machine::{Host, ParkIn, Seat as _};
+use std::future::poll_fn;
+use std::io::{self, Read, Write};
+use std::os::fd::{AsRawFd, BorrowedFd};
+use std::os::unix::net::UnixStream;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+type Front = crate::crew::FrontRef<Host>;
+
+/// A socket that is registered with a lane. The registration goes first.
+struct Socket {
+    registration: Registration<Host, Front>,
+    stream: UnixStream,
+}
+
+impl Socket {
+    /// And the other end.
+    fn pair(front: &Front) -> (Socket, UnixStream) {
+        let (stream, theirs) = UnixStream::pair().unwrap();
+        stream.set_nonblocking(true).unwrap();
+        // SAFETY: the fields are dropped in their order.
+        let fd = unsafe { BorrowedFd::borrow_raw(stream.as_raw_fd()) };
+        let registration = Registration::new(front.clone(), fd).unwrap();
+        let socket = Socket {
+            registration,
+            stream,
+        };
+        (socket, theirs)
+    }
+
+    fn poll_byte(&self, cx: &Context<'_>) -> Poll<io::Result<u8>> {
+        self.registration.poll_io(cx, Direction::Read, || {
+            let mut byte = [0];
+            (&self.stream).read_exact(&mut byte)?;
+            Ok(byte[0])
+        })
+    }
+
+    async fn byte(&self) -> io::Result<u8> {
+        poll_fn(|cx| self.poll_byte(cx)).await
+    }
+}
+
+/// Spawns a task that takes one byte out of the socket.
+fn read_on(front: &Front) -> (Join<io::Result<u8>>, UnixStream) {
+    let (socket, theirs) = Socket::pair(front);
+    (spawn(front, async move { socket.byte().await }), theirs)
+}
+
+fn until_in_poller(lane: &LaneShared<Host>) {
+    let front = lane.front();
+    while lane.state() != LaneState::Parked || Front::seat(front).chosen() != ParkIn::Poller {
+        std::thread::yield_now();
+    }
+}
+
+#[test]
+fn a_parked_lane_is_woken_by_readiness() {
+    let lane = Running::start(0, Switches::default());
+    let (join, mut theirs) = read_on(lane.shared.front());
+    until_in_poller(&lane.shared);
+    let before = lane.shared.counts();
+    theirs.write_all(&[7]).unwrap();
+    assert_eq!(block_on::<Host, _>(join, 0).unwrap().unwrap(), 7);
+    let made = lane.shared.counts().since(&before);
+    assert_eq!((made.unparks_ready, made.rings), (1, 0), "{made:?}");
+    let _ = lane.end();
+}
+
+#[test]
+fn a_bell_reaches_a_lane_that_is_parked_in_the_poller() {
+    let lane = Running::start(0, Switches::default());
+    let (join, mut theirs) = read_on(lane.shared.front());
+    for round in 0..20 {
+        until_in_poller(&lane.shared);
+        let before = lane.shared.counts();
+        assert!(matches!(call(lane.shared.front(), || round), Ok(it) if it == round));
+        let made = lane.shared.counts().since(&before);
+        assert_eq!((made.unparks_ready, made.rings), (0, 1), "{made:?}");
+    }
+    theirs.write_all(&[7]).unwrap();
+    assert_eq!(block_on::<Host, _>(join, 0).unwrap().unwrap(), 7);
+    let _ = lane.end();
+}
+
+#[test]
+fn a_lane_that_parks_on_its_word_gets_a_descriptor_from_another_thread() {
+    let lane = Running::start(0, Switches::default());
+    lane.until_parked();
+    let (socket, mut theirs) = Socket::pair(lane.shared.front());
+    until_in_poller(&lane.shared);
+    theirs.write_all(&[7]).unwrap();
+    assert_eq!(block_on::<Host, _>(socket.byte(), 0).unwrap(), 7);
+    drop(socket);
+    let _ = lane.end();
+}
+
+#[test]
+fn a_watching_lane_gets_a_descriptor_from_another_thread() {
+    // For as long as nothing is posted.
+    let lane = Running::start(1 << 60, Switches::default());
+    while lane.shared.state() != LaneState::Watching {
+        std::thread::yield_now();
+    }
+    let (socket, mut theirs) = Socket::pair(lane.shared.front());
+    theirs.write_all(&[7]).unwrap();
+    assert_eq!(block_on::<Host, _>(socket.byte(), 0).unwrap(), 7);
+    drop(socket);
+    let counts = lane.end();
+    assert_eq!((counts.parks, counts.rings), (0, 0), "{counts:?}");
+}
+
+#[test]
+fn a_lane_that_runs_looks_at_its_descriptors() {
+    let lane = by_hand(0, Switches::default());
+    lane.local.enter(|| {
+        let done = Arc::new(AtomicBool::new(false));
+        let (socket, mut theirs) = Socket::pair(lane.shared.front());
+        let theirs_done = Arc::clone(&done);
+        let read = spawn(lane.shared.front(), async move {
+            assert_eq!(socket.byte().await.unwrap(), 7);
+            theirs_done.store(true, Relaxed);
+        });
+        let ours = Arc::clone(&done);
+        let busy = spawn(
+            lane.shared.front(),
+            poll_fn(move |cx| {
+                if ours.load(Relaxed) {
+                    return Poll::Ready(());
+                }
+                cx.waker().wake_by_ref();
+                Poll::Pending
+            }),
+        );
+        theirs.write_all(&[7]).unwrap();
+        let mut passes = 0;
+        while !done.load(Relaxed) {
+            assert!(matches!(lane.pass(), Pass::Work));
+            lane.run_ready();
+            passes += 1;
+        }
+        let polls = lane.shared.counts().polls;
+        assert!((POLLS_PER_LOOK..=3 * POLLS_PER_LOOK).contains(&polls));
+        assert!((2..=3).contains(&passes), "{passes}");
+        drop((read, busy));
+        lane.local.close();
+    });
+}
+
+#[test]
+fn what_another_lane_finds_reaches_the_tasks_of_one_that_is_stuck() {
+    let switches = Arc::new(SwitchWord::new(Switches::default()));
+    let clock = Arc::new(Clock::default());
+    let fronts = Crew::new(2, &switches, |_, _| 0);
+    let config = LaneConfig {
+        idle: IdlePolicy::Park,
+    };
+    let lanes: Vec<_> = fronts
+        .into_iter()
+        .map(|front| Arc::new(LaneShared::<Host>::with(config, front, Arc::clone(&clock))))
+        .collect();
+    let threads: Vec<_> = lanes
+        .iter()
+        .map(|lane| {
+            let lane = Arc::clone(lane);
+            std::thread::spawn(move || Lane::new(lane).run())
+        })
+        .collect();
+    let (read, mut theirs) = read_on(lanes[0].front());
+    until_in_poller(&lanes[0]);
+    let done = Arc::new(AtomicBool::new(false));
+    let (inside, ours) = (Arc::new(AtomicBool::new(false)), Arc::clone(&done));
+    let begun = Arc::clone(&inside);
+    // Until the other task has run, it ends not.
+    let stuck = launch_about(
+        lanes[0].front(),
+        Kind::Pinned,
+        About::default(),
+        async move {
+            begun.store(true, Relaxed);
+            while !ours.load(Relaxed) {
+                std::thread::sleep(Duration::from_millis(1));
+            }
+        },
+    );
+    while !inside.load(Relaxed) {
+        std::thread::yield_now();
+    }
+    theirs.write_all(&[7]).unwrap();
+    assert_eq!(block_on::<Host, _>(read, 0).unwrap().unwrap(), 7);
+    done.store(true, Relaxed);
+    block_on::<Host, _>(stuck, 0).unwrap();
+    for lane in &lanes {
+        lane.close();
+    }
+    for thread in threads {
+        thread.join().unwrap();
+    }
+    assert_eq!(lanes[1].counts().ready_for_stuck, 1);
+}
+
+#[test]
+fn a_lane_without_descriptors_has_no_poller() {
+    let lane = Running::start(0, Switches::default());
+    for round in 0..20 {
+        lane.until_parked();
+        assert!(matches!(call(lane.shared.front(), || round), Ok(it) if it == round));
+    }
+    assert!(Front::seat(lane.shared.front()).poller().is_none());
+    let counts = lane.end();
+    assert!(counts.rings <= 21, "{counts:?}");
+    assert_eq!(counts.unparks_ready, 0);
+}
+
+#[test]
+fn who_waits_when_the_lane_ends_learns_it() {
+    let lane = Running::start(0, Switches::default());
+    let front = lane.shared.front().clone();
+    let (socket, _theirs) = Socket::pair(&front);
+    let waits = std::thread::spawn(move || block_on::<Host, _>(socket.byte(), 0));
+    until_in_poller(&lane.shared);
+    let _ = lane.end();
+    assert_eq!(
+        waits.join().unwrap().unwrap_err().kind(),
+        io::ErrorKind::Other
+    );
+    let (stream, _theirs) = UnixStream::pair().unwrap();
+    // SAFETY: nothing is registered.
+    let fd = unsafe { BorrowedFd::borrow_raw(stream.as_raw_fd()) };
+    let refused = Registration::<Host, Front>::new(front.clone(), fd);
+    assert!(refused.is_err());
+    assert!(!front.driver().has_sources());
+}
+
+#[test]
+fn what_went_is_freed_while_the_lane_runs() {
+    let lane = Running::start(0, Switches::default());
+    let front = lane.shared.front();
+    let (kept, _theirs) = Socket::pair(front);
+    for _ in 0..1_000 {
+        drop(Socket::pair(front));
+    }
+    assert!(matches!(call(front, || ()), Ok(())));
+    assert_eq!(front.driver().stranded(), 0);
+    drop(kept);
+    assert!(!front.driver().has_sources());
+    let counts = lane.end();
+    assert!(counts.rings <= 10, "told each 256 of them: {counts:?}");
+}

@@ -1,0 +1,41 @@
+//! A lane's front, as far as the lane's descriptors are concerned.
+
+use super::Front;
+use crate::bell::Bell;
+use crate::crew::FrontRef;
+use crate::io::{Driver, Station};
+use doorbell_machine::Machine;
+
+// SAFETY: bell, seat and driver are fields of the front, which stays where it is; the poller of the
+// seat is reached by this driver only.
+unsafe impl<M: Machine> Station<M> for Front<M> {
+    fn bell(&self) -> &Bell<M> {
+        Front::bell(self)
+    }
+    fn seat(&self) -> &M::Seat {
+        Front::seat(self)
+    }
+    fn driver(&self) -> &Driver<M> {
+        &self.driver
+    }
+    fn notify(&self) {
+        // The ring is counted, as those of posts are.
+        self.signal();
+    }
+}
+
+// SAFETY: another name of a front, which it keeps.
+unsafe impl<M: Machine> Station<M> for FrontRef<M> {
+    fn bell(&self) -> &Bell<M> {
+        Front::bell(self)
+    }
+    fn seat(&self) -> &M::Seat {
+        Front::seat(self)
+    }
+    fn driver(&self) -> &Driver<M> {
+        &self.driver
+    }
+    fn notify(&self) {
+        Station::notify(&**self);
+    }
+}
