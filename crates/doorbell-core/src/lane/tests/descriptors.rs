@@ -80,7 +80,9 @@ fn a_parked_lane_is_woken_by_readiness() {
     theirs.write_all(&[7]).unwrap();
     assert_eq!(block_on::<Host, _>(join, 0).unwrap().unwrap(), 7);
     let made = lane.shared.counts().since(&before);
-    assert_eq!((made.unparks_ready, made.rings), (1, 0), "{made:?}");
+    // That it can be written to is an event too, which may have come before the park.
+    assert!((1..=2).contains(&made.unparks_ready), "{made:?}");
+    assert_eq!(made.rings, 0, "{made:?}");
     let _ = lane.end();
 }
 
@@ -88,13 +90,16 @@ fn a_parked_lane_is_woken_by_readiness() {
 fn a_bell_reaches_a_lane_that_is_parked_in_the_poller() {
     let lane = Running::start(0, Switches::default());
     let (join, mut theirs) = read_on(lane.shared.front());
+    until_in_poller(&lane.shared);
+    let before = lane.shared.counts();
     for round in 0..20 {
         until_in_poller(&lane.shared);
-        let before = lane.shared.counts();
         assert!(matches!(call(lane.shared.front(), || round), Ok(it) if it == round));
-        let made = lane.shared.counts().since(&before);
-        assert_eq!((made.unparks_ready, made.rings), (0, 1), "{made:?}");
     }
+    let made = lane.shared.counts().since(&before);
+    // That it can be written to is an event too, during which the lane is not rung.
+    assert!(made.unparks_ready <= 1, "{made:?}");
+    assert!((19..=20).contains(&made.rings), "{made:?}");
     theirs.write_all(&[7]).unwrap();
     assert_eq!(block_on::<Host, _>(join, 0).unwrap().unwrap(), 7);
     let _ = lane.end();
@@ -213,7 +218,9 @@ fn what_another_lane_finds_reaches_the_tasks_of_one_that_is_stuck() {
     for thread in threads {
         thread.join().unwrap();
     }
-    assert_eq!(lanes[1].counts().ready_for_stuck, 1);
+    // It may have found before that the socket can be written to.
+    let found = lanes[1].counts().ready_for_stuck;
+    assert!((1..=2).contains(&found), "{found}");
 }
 
 #[test]
