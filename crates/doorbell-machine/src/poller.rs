@@ -238,6 +238,10 @@ pub trait Poller<M: Machine>: Debug + Send + Sync + Sized {
     /// The token that no descriptor is added with.
     const TOKEN_RESERVED: u64 = u64::MAX;
 
+    /// The name of a descriptor of the OS; `None` of a machine that has no OS.
+    fn name_of(_fd: std::os::fd::BorrowedFd<'static>) -> Option<Self::Fd> {
+        None
+    }
     /// An empty set.
     ///
     /// # Errors

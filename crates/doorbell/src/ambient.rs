@@ -7,6 +7,7 @@ use crate::group::{Group, TooManyGroups};
 use crate::handle::Handle;
 use crate::lane_local::Locals;
 use crate::metrics::Metrics;
+use crate::net::Registered;
 use crate::{Class, ClassKind, CoreId, LanePolicy, Switches};
 use async_lock::Semaphore;
 use doorbell_core::bell::LaneState;
@@ -17,6 +18,8 @@ use doorbell_machine::slots;
 use event_listener::EventListener;
 use std::alloc::Layout;
 use std::cell::Cell;
+use std::io;
+use std::os::fd::BorrowedFd;
 use std::pin::Pin;
 use std::ptr::NonNull;
 use std::rc::Rc;
@@ -165,6 +168,12 @@ pub(crate) trait Ambient: std::fmt::Debug + Send + Sync {
     /// # Errors
     /// [`Gone`] if that lane has ended.
     fn arm_timer(&self, when_ns: u64, waker: &Waker) -> Result<RawTimer, Gone>;
+
+    /// Registers a descriptor with the lane that the caller is, else with a Fair one in turn.
+    ///
+    /// # Errors
+    /// What keeps it from being waited for.
+    fn register(&self, fd: BorrowedFd<'static>) -> io::Result<Box<dyn Registered>>;
 
     /// The threads for closures that block.
     fn blocking(&self) -> &dyn Blocking;

@@ -84,6 +84,7 @@
 //!
 //! # Features
 //! * `cancel` (default): `doorbell::sync::CancellationToken`, of `tokio-util`.
+//! * `futures-io`, `tokio-io`: the traits of those names for [`net::TcpStream`].
 
 mod ambient;
 mod blocking;
@@ -103,6 +104,7 @@ mod join_set;
 mod lane_local;
 mod local;
 mod metrics;
+pub mod net;
 mod owner;
 mod policy_hook;
 mod poll_times;

@@ -6,6 +6,7 @@ use crate::class_lanes::{ClassLanes, Opened, obtain};
 use crate::group::{Group, Registry, TooManyGroups, about_of};
 use crate::handle::Handle;
 use crate::metrics::{LaneMetrics, Metrics};
+use crate::net::{self, Registered};
 use crate::policy_hook::PolicyHook;
 use crate::room::Rooms;
 use crate::{Class, ClassKind, CoreId, LanePolicy, Switches};
@@ -27,6 +28,8 @@ use doorbell_core::wheel::{AtRest, Clock, Holds, RawTimer};
 use doorbell_machine::{Counter, Machine, ThreadError, ThreadSpec};
 use event_listener::{Event, EventListener, IntoNotification};
 use std::alloc::Layout;
+use std::io;
+use std::os::fd::BorrowedFd;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
 use std::ptr::NonNull;
@@ -430,6 +433,23 @@ impl<M: Machine> Ambient for Rt<M> {
         let awaits_mail = |lane: &&Arc<LaneShared<M>>| lane.state() != LaneState::Running;
         let lane = lanes.iter().find(awaits_mail).unwrap_or(&lanes[0]);
         RawTimer::arm(lane.front(), when_ns, waker)
+    }
+
+    fn register(&self, fd: BorrowedFd<'static>) -> io::Result<Box<dyn Registered>> {
+        let front = Local::<M>::with_current(|local| {
+            let fronts = |local: &Local<M>| {
+                let mut fronts = self.classes.iter().map(|class| class.lanes[0].front());
+                fronts.any(|front| local.is_of(front.crew()))
+            };
+            let mine = local.filter(|local| fronts(local));
+            mine.map(|local| local.front().clone())
+        });
+        let front = front.unwrap_or_else(|| {
+            let turns = (0..self.cores()).map(|_| self.next_core());
+            let on = turns.into_iter().find(|core| self.is_on(*core));
+            self.lanes[on.unwrap_or(0)].front().clone()
+        });
+        net::register(front, fd)
     }
 
     fn blocking(&self) -> &dyn Blocking {

@@ -6,6 +6,7 @@ mod atomics;
 mod cgroup;
 mod clock;
 mod fences;
+pub mod net;
 mod policy;
 mod poller;
 #[cfg(test)]

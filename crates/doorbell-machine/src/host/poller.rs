@@ -213,6 +213,10 @@ impl Poller<Host> for HostPoller {
     /// A descriptor of which somebody has said that it stays open.
     type Fd = BorrowedFd<'static>;
 
+    fn name_of(fd: BorrowedFd<'static>) -> Option<Self::Fd> {
+        Some(fd)
+    }
+
     fn open() -> Result<Self, PollerError> {
         HostPoller::open_by(&STEPS)
     }

@@ -28,6 +28,7 @@ mod sleep;
 mod timeout;
 
 pub use advance::advance;
+pub use doorbell_machine::host::StdInstant;
 pub use instant::Instant;
 pub use interval::{Interval, MissedTicks, interval, interval_at};
 pub use sleep::{Sleep, sleep, sleep_until};
