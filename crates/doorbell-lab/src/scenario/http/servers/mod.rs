@@ -3,6 +3,7 @@
 //! A new one is a file beside these that implements [`Server`], and a line in [`ALL`].
 
 mod conversation;
+mod doorbell;
 mod epoll;
 mod pool;
 mod service;
@@ -57,6 +58,7 @@ pub(super) trait Server: Debug + Sync {
 pub(super) static ALL: &[&dyn Server] = &[
     &tokio::Tokio { blocking: false },
     &two_tokios::TwoTokios,
+    &doorbell::Doorbell,
     &epoll::RawEpoll { pool: false },
     &tokio::Tokio { blocking: true },
     &epoll::RawEpoll { pool: true },

@@ -1,0 +1,28 @@
+//! [hyper](https://hyper.rs) on doorbell: connections, an executor, a timer, and a small server.
+//!
+//! ```no_run
+//! use doorbell::net::TcpListener;
+//! # use http_body_util::Full;
+//! use hyper::body::Bytes;
+//! use hyper::{Response, service::service_fn};
+//! use std::convert::Infallible;
+//!
+//! #[doorbell::main]
+//! async fn main() -> std::io::Result<()> {
+//!     let listener = TcpListener::bind("127.0.0.1:8080")?;
+//!     let hello = || service_fn(async |_| {
+//!         Ok::<_, Infallible>(Response::new(Full::new(Bytes::from("hello, world"))))
+//!     });
+//!     doorbell_hyper::serve(listener, hello).await
+//! }
+//! ```
+
+mod executor;
+mod io;
+mod serve;
+mod timer;
+
+pub use executor::DoorbellExecutor;
+pub use io::DoorbellIo;
+pub use serve::serve;
+pub use timer::DoorbellTimer;

@@ -1,0 +1,40 @@
+//! [`DoorbellTimer`].
+
+use doorbell::time::{self, Instant, StdInstant};
+use hyper::rt::{Sleep, Timer};
+use std::pin::Pin;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+/// hyper's timers on the lanes' wheels.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct DoorbellTimer;
+
+impl Timer for DoorbellTimer {
+    fn sleep(&self, duration: Duration) -> Pin<Box<dyn Sleep>> {
+        Box::pin(DoorbellSleep(time::sleep(duration)))
+    }
+
+    fn sleep_until(&self, deadline: StdInstant) -> Pin<Box<dyn Sleep>> {
+        Box::pin(DoorbellSleep(time::sleep_until(Instant::from_std(
+            deadline,
+        ))))
+    }
+
+    fn now(&self) -> StdInstant {
+        Instant::now().into_std()
+    }
+}
+
+#[derive(Debug)]
+struct DoorbellSleep(time::Sleep);
+
+impl Future for DoorbellSleep {
+    type Output = ();
+
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
+        Pin::new(&mut self.get_mut().0).poll(cx)
+    }
+}
+
+impl Sleep for DoorbellSleep {}
