@@ -17,7 +17,7 @@ const REFUSED: Duration = Duration::from_millis(10);
 /// Serves each connection by HTTP/1 in a task of its own, with a service of its own, for ever.
 ///
 /// # Errors
-/// Without a runtime to wait in. Where the OS refuses a connection, as for too many descriptors, the
+/// Without a runtime to wait in, or where that has ended. Where the OS refuses a connection, as for too many descriptors, the
 /// next one is waited for a little later.
 pub async fn serve<S, B>(listener: TcpListener, service: impl Fn() -> S) -> io::Result<()>
 where
@@ -32,9 +32,14 @@ where
         return Err(io::Error::other(error));
     }
     loop {
-        let Ok((stream, _)) = listener.accept().await else {
-            sleep(REFUSED).await;
-            continue;
+        let stream = match listener.accept().await {
+            Ok((stream, _)) => stream,
+            // The runtime, or the lane that looked for this listener, has ended.
+            Err(error) if error.kind() == io::ErrorKind::Other => return Err(error),
+            Err(_) => {
+                sleep(REFUSED).await;
+                continue;
+            }
         };
         // It makes the answer slower at most.
         let _ = stream.set_nodelay(true);

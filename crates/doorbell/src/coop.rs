@@ -43,23 +43,30 @@ impl<F: Future + Unpin> Future for Cooperative<F> {
     type Output = F::Output;
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<F::Output> {
-        let has_budget = ambient::with_current(|frame| {
-            frame.is_none_or(|frame| frame.handle().inner().has_budget())
-        });
-        if !has_budget {
+        if !has_budget() {
             cx.waker().wake_by_ref();
             return Poll::Pending;
         }
         let polled = Pin::new(&mut self.0).poll(cx);
         if polled.is_ready() {
-            ambient::with_current(|frame| {
-                if let Some(frame) = frame {
-                    frame.handle().inner().spend_budget();
-                }
-            });
+            spend_budget();
         }
         polled
     }
+}
+
+/// Whether the current poll may do one more thing that is ready.
+pub(crate) fn has_budget() -> bool {
+    ambient::with_current(|frame| frame.is_none_or(|frame| frame.handle().inner().has_budget()))
+}
+
+/// The current poll has done one.
+pub(crate) fn spend_budget() {
+    ambient::with_current(|frame| {
+        if let Some(frame) = frame {
+            frame.handle().inner().spend_budget();
+        }
+    });
 }
 
 /// Takes one from the budget of the current poll, and gives the other tasks of the core a turn first

@@ -7,7 +7,7 @@ use crate::mailbox::Front;
 use doorbell_machine::{Counter, Machine, PollEvents, Seat as _};
 use std::cell::{Cell, RefCell};
 
-/// How many tasks a lane runs at most, about, between two looks at its descriptors.
+/// How many tasks and calls a lane runs at most, about, between two looks at its descriptors.
 pub(super) const POLLS_PER_LOOK: u64 = 64;
 
 /// What a lane notes for this.
@@ -15,8 +15,8 @@ pub(super) const POLLS_PER_LOOK: u64 = 64;
 pub(super) struct Looks {
     /// Room for what is found, from the first look on.
     events: RefCell<Option<PollEvents>>,
-    /// How many polls there had been at the last look.
-    polls: Cell<u64>,
+    /// How much the lane had done at the last look.
+    done: Cell<u64>,
     /// A descriptor ended the last park, and nothing was posted since.
     after_ready: Cell<bool>,
 }
@@ -25,7 +25,7 @@ impl Looks {
     pub(super) fn new() -> Self {
         Looks {
             events: RefCell::new(None),
-            polls: Cell::new(0),
+            done: Cell::new(0),
             after_ready: Cell::new(false),
         }
     }
@@ -65,15 +65,20 @@ impl<M: Machine> Lane<M> {
         match unsafe { front.driver().sweep() } {
             Swept::Nothing | Swept::Freed(_) | Swept::Later => {}
         }
-        let polls = self.shared.tally.polls.get();
-        if polls.wrapping_sub(self.looks.polls.get()) >= POLLS_PER_LOOK {
+        if self.done().wrapping_sub(self.looks.done.get()) >= POLLS_PER_LOOK {
             let _ = self.look_at_descriptors();
         }
     }
 
+    /// How much the lane has done: a flood of calls is no reason not to look either.
+    fn done(&self) -> u64 {
+        let tally = &self.shared.tally;
+        tally.polls.get().wrapping_add(tally.delivered.get())
+    }
+
     /// Brings what is ready to its tasks. Whether there was anything.
     pub(super) fn look_at_descriptors(&self) -> bool {
-        self.looks.polls.set(self.shared.tally.polls.get());
+        self.looks.done.set(self.done());
         self.look_at(self.shared.front()) > 0
     }
 

@@ -11,9 +11,10 @@ use std::io;
 use std::mem::MaybeUninit;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-/// What a poll asks the kernel for at once: one more than the buffer holds, for the eventfd.
-const ASKED: usize = PollEvents::CAPACITY + 1;
-const ASKED_I32: i32 = 257;
+/// What a poll asks the kernel for at once: not more than the buffer holds, whatever it is, since an
+/// edge that is dropped never comes again. The eventfd, where there is no room for it, stays rung.
+const ASKED: usize = PollEvents::CAPACITY;
+const ASKED_I32: i32 = 256;
 const _: () = assert!(ASKED == ASKED_I32 as usize);
 
 /// The token of the eventfd.

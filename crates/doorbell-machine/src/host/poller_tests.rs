@@ -54,6 +54,28 @@ fn an_edge_is_delivered_once() {
 }
 
 #[test]
+fn of_more_events_than_one_poll_takes_none_is_lost() {
+    let _alone = DESCRIPTORS.lock();
+    for rings in [false, true] {
+        let poller = HostPoller::open().unwrap();
+        let count = PollEvents::CAPACITY as u64 + 44;
+        let pipes: Vec<_> = (0..count).map(|_| io::pipe().unwrap()).collect();
+        for ((_, writer), token) in pipes.iter().zip(0..) {
+            poller.add_fd(writer.as_fd(), token).unwrap();
+        }
+        if rings {
+            poller.ring();
+        }
+        let mut found: Vec<u64> = Vec::new();
+        for _ in 0..4 {
+            found.extend(poll(&poller).iter().map(|(token, _)| token));
+        }
+        found.sort_unstable();
+        assert_eq!(found, (0..count).collect::<Vec<_>>());
+    }
+}
+
+#[test]
 fn what_is_ready_when_added_is_an_edge_and_what_is_removed_is_silent() {
     let _alone = DESCRIPTORS.lock();
     let poller = HostPoller::open().unwrap();

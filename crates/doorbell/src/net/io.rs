@@ -1,11 +1,12 @@
 //! A descriptor that is registered when it would have to wait for the first time.
 
 use crate::ambient;
+use crate::coop;
 use crate::{ClassKind, NoRuntime};
 use async_lock::OnceCell;
 use doorbell_core::crew::FrontRef;
 use doorbell_core::io::{Cleared, Direction, Event, RegisterError, Registration};
-use doorbell_machine::{Machine, Poller};
+use doorbell_machine::{Machine, Poller, Readiness};
 use std::fmt::Debug;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
@@ -81,8 +82,9 @@ impl<T: AsFd> Io<T> {
         self.inner
     }
 
-    /// The registration for the class that the caller runs.
-    fn registered(&self) -> io::Result<&dyn Registered> {
+    /// The registration for the class that the caller runs; none where another thread is about to make
+    /// it.
+    fn registered(&self) -> io::Result<Option<&dyn Registered>> {
         ambient::with_current(|frame| {
             let frame = frame.ok_or_else(|| io::Error::other(NoRuntime))?;
             let cell = &self.registered[match frame.kind() {
@@ -91,7 +93,7 @@ impl<T: AsFd> Io<T> {
                 ClassKind::Batch => 2,
             }];
             if let Some(registered) = cell.get() {
-                return Ok(&**registered);
+                return Ok(Some(&**registered));
             }
             // SAFETY: the registrations are dropped before the descriptor, here and in
             // `into_inner`, and it is not replaced meanwhile.
@@ -103,17 +105,36 @@ impl<T: AsFd> Io<T> {
                     // Another half may have been faster.
                     let _ = cell.set_blocking(registered);
                 }
-                // The other half has just registered it with the same lane.
+                // That lane has it already: by the other half, which may not have said so yet, or for
+                // a task that has entered another class's frame.
                 Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
                 Err(error) => return Err(error),
             }
-            let registered = cell.get().ok_or(io::ErrorKind::AlreadyExists)?;
-            Ok(&**registered)
+            let any = || self.registered.iter().find_map(OnceCell::get);
+            Ok(cell.get().or_else(any).map(|registered| &**registered))
         })
     }
 
-    /// Tries at once, and then whenever it may succeed, until `f` does not say that it would wait.
+    /// Tries at once, and then whenever it may succeed, until `f` does not say that it would wait. Takes
+    /// one from the budget of the poll.
     pub(super) fn poll_io<R>(
+        &self,
+        cx: &Context<'_>,
+        direction: Direction,
+        f: impl FnMut(&T, Option<&dyn Registered>) -> io::Result<R>,
+    ) -> Poll<io::Result<R>> {
+        if !coop::has_budget() {
+            cx.waker().wake_by_ref();
+            return Poll::Pending;
+        }
+        let polled = self.try_io(cx, direction, f);
+        if polled.is_ready() {
+            coop::spend_budget();
+        }
+        polled
+    }
+
+    fn try_io<R>(
         &self,
         cx: &Context<'_>,
         direction: Direction,
@@ -127,7 +148,11 @@ impl<T: AsFd> Io<T> {
             }
         }
         let registered = match self.registered() {
-            Ok(registered) => registered,
+            Ok(Some(registered)) => registered,
+            Ok(None) => {
+                cx.waker().wake_by_ref();
+                return Poll::Pending;
+            }
             Err(error) => return Poll::Ready(Err(error)),
         };
         let mut result = None;
@@ -146,7 +171,8 @@ impl<T: AsFd> Io<T> {
         polled.map(|polled| polled.map(|()| result.expect("set where it succeeded")))
     }
 
-    /// As [`Io::poll_io`], of a stream: fewer bytes than were asked for are all there were.
+    /// As [`Io::poll_io`], of a stream: fewer bytes than were asked for are all there were, but where
+    /// something urgent came, at which a read stops short.
     pub(super) fn poll_bytes(
         &self,
         cx: &Context<'_>,
@@ -160,6 +186,7 @@ impl<T: AsFd> Io<T> {
             if let (Some(registered), Some(event)) = (registered, event)
                 && done > 0
                 && done < asked
+                && !event.readiness().has(Readiness::PRIORITY)
             {
                 registered.clear(event, direction);
             }
