@@ -7,7 +7,11 @@ use std::net::Shutdown;
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 
-/// A connection as hyper has it.
+/// A connection as hyper has it: a [`TcpStream`], or what refers to one.
+///
+/// Other streams, as those of TLS, come with the traits of tokio or of `futures-io`: `TokioIo` of
+/// `hyper-util` takes the former (a `TcpStream` has them with doorbell's feature `tokio-io`), and
+/// `tokio_util::compat` makes them of the latter.
 #[derive(Debug)]
 pub struct DoorbellIo<T = TcpStream> {
     inner: T,
@@ -30,18 +34,30 @@ impl<T> DoorbellIo<T> {
     }
 }
 
+/// Reads into hyper's memory, and shows what was read.
+pub(crate) fn poll_read_seen(
+    stream: &TcpStream,
+    cx: &mut Context<'_>,
+    mut buffer: ReadBufCursor<'_>,
+    see: impl FnOnce(&[u8]),
+) -> Poll<io::Result<()>> {
+    // SAFETY: nothing is written there but what was read.
+    let room = unsafe { buffer.as_mut() };
+    let read = ready!(stream.poll_read_uninit(cx, room))?;
+    // SAFETY: so many bytes were read, from the front.
+    see(unsafe { room[..read].assume_init_ref() });
+    // SAFETY: as above.
+    unsafe { buffer.advance(read) };
+    Poll::Ready(Ok(()))
+}
+
 impl<T: AsRef<TcpStream> + Unpin> Read for DoorbellIo<T> {
     fn poll_read(
         self: Pin<&mut Self>,
         cx: &mut Context<'_>,
-        mut buffer: ReadBufCursor<'_>,
+        buffer: ReadBufCursor<'_>,
     ) -> Poll<io::Result<()>> {
-        // SAFETY: nothing is written there but what was read.
-        let room = unsafe { buffer.as_mut() };
-        let read = ready!(self.inner.as_ref().poll_read_uninit(cx, room))?;
-        // SAFETY: so many bytes were read, from the front.
-        unsafe { buffer.advance(read) };
-        Poll::Ready(Ok(()))
+        poll_read_seen(self.inner.as_ref(), cx, buffer, |_| {})
     }
 }
 

@@ -1,4 +1,4 @@
-//! [hyper](https://hyper.rs) on doorbell: connections, an executor, a timer, and a small server.
+//! [hyper](https://hyper.rs) on doorbell: connections, an executor, a timer, and a server.
 //!
 //! ```no_run
 //! use doorbell::net::TcpListener;
@@ -8,21 +8,24 @@
 //! use std::convert::Infallible;
 //!
 //! #[doorbell::main]
-//! async fn main() -> std::io::Result<()> {
+//! async fn main() -> Result<(), Box<dyn std::error::Error>> {
 //!     let listener = TcpListener::bind("127.0.0.1:8080")?;
 //!     let hello = || service_fn(async |_| {
 //!         Ok::<_, Infallible>(Response::new(Full::new(Bytes::from("hello, world"))))
 //!     });
-//!     doorbell_hyper::serve(listener, hello).await
+//!     doorbell_hyper::serve(listener, hello).await?;
+//!     Ok(())
 //! }
 //! ```
 
 mod executor;
 mod io;
-mod serve;
+#[cfg(feature = "server")]
+mod server;
 mod timer;
 
 pub use executor::DoorbellExecutor;
 pub use io::DoorbellIo;
-pub use serve::serve;
+#[cfg(feature = "server")]
+pub use server::{ServeError, Served, Server, serve};
 pub use timer::DoorbellTimer;

@@ -24,6 +24,15 @@ impl Timer for DoorbellTimer {
     fn now(&self) -> StdInstant {
         Instant::now().into_std()
     }
+
+    /// In place, without a new allocation.
+    fn reset(&self, sleep: &mut Pin<Box<dyn Sleep>>, new_deadline: StdInstant) {
+        match sleep.as_mut().downcast_mut_pin::<DoorbellSleep>() {
+            Some(sleep) => sleep.get_mut().0.reset(Instant::from_std(new_deadline)),
+            // Another timer made it.
+            None => *sleep = self.sleep_until(new_deadline),
+        }
+    }
 }
 
 #[derive(Debug)]

@@ -1,35 +1,90 @@
-//! A server that greets, asked by a plain client.
+//! A server that greets, asked by plain sockets and by hyper's client.
 
-use doorbell::net::{TcpListener, TcpStream};
-use http_body_util::Full;
-use hyper::Response;
+mod common;
+
+use common::{Hello, REQUEST, answer, bind, hello};
+use doorbell::net::TcpStream;
+use doorbell_hyper::{DoorbellExecutor, DoorbellIo, Server};
+use http_body_util::{BodyExt, Empty};
+use hyper::Request;
 use hyper::body::Bytes;
-use hyper::service::service_fn;
-use std::convert::Infallible;
-
-const REQUEST: &[u8] = b"GET / HTTP/1.1\r\nhost: here\r\n\r\n";
+use hyper::client::conn::{http1, http2};
 
 #[doorbell::test]
 async fn it_greets_again_and_again_on_one_connection() {
-    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    let address = listener.local_addr().unwrap();
-    let hello = || {
-        service_fn(async |_| {
-            Ok::<_, Infallible>(Response::new(Full::new(Bytes::from("hello, world"))))
-        })
-    };
+    let (listener, address) = bind();
     let server = doorbell::spawn(doorbell_hyper::serve(listener, hello));
     let stream = TcpStream::connect(address).await.unwrap();
     for _ in 0..100 {
         stream.write_all(REQUEST).await.unwrap();
-        let mut answer = Vec::new();
-        while !answer.ends_with(b"hello, world") {
-            let mut some = [0; 512];
-            let read = stream.read(&mut some).await.unwrap();
-            assert!(read > 0, "it closed: {answer:?}");
-            answer.extend_from_slice(&some[..read]);
-        }
-        assert!(answer.starts_with(b"HTTP/1.1 200 OK\r\n"));
+        let answer = answer(&stream).await;
+        assert!(answer.starts_with("HTTP/1.1 200 OK\r\n"), "{answer}");
     }
+    server.abort();
+}
+
+#[doorbell::test]
+async fn requests_that_come_byte_by_byte_and_in_bunches_are_answered() {
+    let (listener, address) = bind();
+    let server = doorbell::spawn(Server::new(listener).serve(hello));
+    let stream = TcpStream::connect(address).await.unwrap();
+    stream.set_nodelay(true).unwrap();
+    for byte in REQUEST {
+        stream.write_all(&[*byte]).await.unwrap();
+        doorbell::yield_now().await;
+    }
+    answer(&stream).await;
+    stream.write_all(&REQUEST.repeat(3)).await.unwrap();
+    let mut all = String::new();
+    while all.matches("hello, world").count() < 3 {
+        all += &answer(&stream).await;
+    }
+    assert_eq!(all.matches("HTTP/1.1 200 OK").count(), 3, "{all}");
+    server.abort();
+}
+
+fn request() -> Request<Empty<Bytes>> {
+    Request::get("http://here/").body(Empty::new()).unwrap()
+}
+
+#[doorbell::test]
+async fn the_client_of_hyper_speaks_http_1_with_it() {
+    let (listener, address) = bind();
+    let server = doorbell::spawn(Server::new(listener).serve(hello));
+    let stream = TcpStream::connect(address).await.unwrap();
+    let (mut client, connection) = http1::handshake(DoorbellIo::new(stream)).await.unwrap();
+    let connection = doorbell::spawn(connection);
+    for _ in 0..10 {
+        let answer = client.send_request(request()).await.unwrap();
+        let body = answer.into_body().collect().await.unwrap().to_bytes();
+        assert_eq!(body, Hello::TEXT);
+    }
+    drop(client);
+    connection.await.unwrap().unwrap();
+    server.abort();
+}
+
+#[doorbell::test]
+async fn the_client_of_hyper_speaks_http_2_with_the_same_port() {
+    let (listener, address) = bind();
+    let server = doorbell::spawn(Server::new(listener).serve(hello));
+    let stream = TcpStream::connect(address).await.unwrap();
+    let io = DoorbellIo::new(stream);
+    let (client, connection) = http2::handshake(DoorbellExecutor, io).await.unwrap();
+    let connection = doorbell::spawn(connection);
+    let asked: Vec<_> = (0..50)
+        .map(|_| {
+            let mut client = client.clone();
+            doorbell::spawn(async move {
+                let answer = client.send_request(request()).await.unwrap();
+                answer.into_body().collect().await.unwrap().to_bytes()
+            })
+        })
+        .collect();
+    for asked in asked {
+        assert_eq!(asked.await.unwrap(), Hello::TEXT);
+    }
+    drop(client);
+    connection.await.unwrap().unwrap();
     server.abort();
 }

@@ -1,0 +1,139 @@
+//! The task that accepts.
+
+use super::connection::{self, Shared};
+use super::error::{AfterRefusal, ServeError, Served};
+use async_lock::Semaphore;
+use doorbell::net::TcpListener;
+use doorbell::time::{sleep, timeout};
+use futures_channel::oneshot;
+use hyper::body::{Body, Incoming};
+use hyper::service::Service;
+use hyper::{Request, Response};
+use std::error::Error;
+use std::future::poll_fn;
+use std::pin::{Pin, pin};
+use std::sync::Arc;
+use std::task::Poll;
+use std::time::Duration;
+
+/// How long nobody is accepted after the first refusal of the OS; twice as long after each further one.
+const PAUSE_MIN: Duration = Duration::from_millis(10);
+/// How long at most.
+const PAUSE_MAX: Duration = Duration::from_secs(1);
+
+/// How long is waited for connections that were cut. Their tasks are dropped at once, but for those
+/// inside a poll.
+const CUT: Duration = Duration::from_secs(1);
+
+/// Ready when the server is to end.
+pub(super) type Signal = Pin<Box<dyn Future<Output = ()> + Send>>;
+
+/// What accepts.
+pub(super) struct Acceptor<F> {
+    pub(super) listener: TcpListener,
+    pub(super) make_service: F,
+    pub(super) shared: Arc<Shared>,
+    pub(super) limit: Option<Arc<Semaphore>>,
+    pub(super) signal: Signal,
+    pub(super) drain_timeout: Duration,
+}
+
+impl<F, S, B> Acceptor<F>
+where
+    F: Fn() -> S + Send + 'static,
+    S: Service<Request<Incoming>, Response = Response<B>> + Send + 'static,
+    S::Future: Send + 'static,
+    S::Error: Into<Box<dyn Error + Send + Sync>>,
+    B: Body + Send + 'static,
+    B::Data: Send,
+    B::Error: Into<Box<dyn Error + Send + Sync>>,
+{
+    /// Accepts until the signal, and then waits for those that are open.
+    pub(super) async fn run(mut self) -> Result<Served, ServeError> {
+        let mut served = Served::default();
+        let (open, gone) = oneshot::channel();
+        let open = Arc::new(open);
+        self.accept(&open, &mut served).await?;
+        drop(self.listener);
+        drain(&self.shared, open, gone, self.drain_timeout, &mut served).await;
+        Ok(served)
+    }
+
+    /// Until the signal. Each connection has a share of `open`.
+    async fn accept(&mut self, open: &Open, served: &mut Served) -> Result<(), ServeError> {
+        let mut pause = PAUSE_MIN;
+        loop {
+            let permit = match &self.limit {
+                None => None,
+                Some(limit) => match unless(&mut self.signal, limit.acquire_arc()).await {
+                    Some(permit) => Some(permit),
+                    None => return Ok(()),
+                },
+            };
+            let error = match unless(&mut self.signal, self.listener.accept()).await {
+                None => return Ok(()),
+                Some(Ok((stream, _))) => {
+                    // It makes the answer slower at most.
+                    let _ = stream.set_nodelay(true);
+                    let shared = Arc::clone(&self.shared);
+                    let runs = connection::run(shared, stream, permit, (self.make_service)());
+                    let open = Arc::clone(open);
+                    drop(doorbell::spawn(async move {
+                        let _open = open;
+                        runs.await;
+                    }));
+                    served.accepted += 1;
+                    pause = PAUSE_MIN;
+                    continue;
+                }
+                Some(Err(error)) => error,
+            };
+            match AfterRefusal::of(&error) {
+                AfterRefusal::Next => {}
+                AfterRefusal::Pause => {
+                    served.refused += 1;
+                    if unless(&mut self.signal, sleep(pause)).await.is_none() {
+                        return Ok(());
+                    }
+                    pause = PAUSE_MAX.min(pause * 2);
+                }
+                AfterRefusal::RuntimeEnded => return Err(ServeError::RuntimeEnded),
+                AfterRefusal::End => return Err(ServeError::Listener(error)),
+            }
+        }
+    }
+}
+
+/// Dropped by the last connection, which is heard at the other end.
+type Open = Arc<oneshot::Sender<()>>;
+
+/// Tells the connections to end, and drops those that do not in time.
+async fn drain(
+    shared: &Shared,
+    open: Open,
+    mut gone: oneshot::Receiver<()>,
+    drain_timeout: Duration,
+    served: &mut Served,
+) {
+    let left = Arc::downgrade(&open);
+    let were = left.strong_count() as u64 - 1;
+    drop(open);
+    shared.stop();
+    if timeout(drain_timeout, &mut gone).await.is_err() {
+        served.cut = left.strong_count() as u64;
+        shared.cut();
+        // Who is inside a poll now ends after it.
+        let _ = timeout(CUT, &mut gone).await;
+    }
+    served.drained = were - served.cut;
+}
+
+/// What the future gives; `None` if the signal came before.
+async fn unless<T>(signal: &mut Signal, future: impl Future<Output = T>) -> Option<T> {
+    let mut future = pin!(future);
+    poll_fn(|cx| match signal.as_mut().poll(cx) {
+        Poll::Ready(()) => Poll::Ready(None),
+        Poll::Pending => future.as_mut().poll(cx).map(Some),
+    })
+    .await
+}

@@ -1,0 +1,136 @@
+//! When a connection has taken too long: [`Alarm`].
+
+use super::progress::{Phase, Progress};
+use doorbell::time::{Instant, Sleep, sleep_until};
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::Context;
+use std::time::Duration;
+
+/// Alarms this near to each other share a wake-up.
+const SLACK: Duration = Duration::from_millis(20);
+
+/// How long a client may take to leave that was asked to.
+const LEAVE: Duration = Duration::from_secs(5);
+
+/// While a request is in flight it is not looked more often than that whether one is.
+const LOOK_MIN: Duration = Duration::from_secs(1);
+
+/// How long a connection may be at what.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Times {
+    pub(super) header: Option<Duration>,
+    pub(super) keep_alive: Option<Duration>,
+}
+
+/// What to do with the connection.
+#[must_use]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Verdict {
+    /// Its time is not over.
+    Wait,
+    /// Ask it to leave.
+    Close,
+    /// Drop it.
+    Drop,
+}
+
+/// Measures how long a connection is at what it is at. The timer is armed once for many requests: when it
+/// fires, it is armed anew for the time that is left.
+#[derive(Debug)]
+pub(super) struct Alarm {
+    progress: Arc<Progress>,
+    times: Times,
+    /// The phase at the last look, and since when.
+    seen: Phase,
+    since: Instant,
+    /// Since when it is asked to leave.
+    leaving: Option<Instant>,
+    sleep: Sleep,
+    /// For when `sleep` is armed.
+    armed: Option<Instant>,
+}
+
+impl Alarm {
+    pub(super) fn new(progress: Arc<Progress>, times: Times) -> Self {
+        let now = Instant::now();
+        Alarm {
+            seen: progress.phase(),
+            progress,
+            times,
+            since: now,
+            leaving: None,
+            sleep: sleep_until(now).slack(SLACK),
+            armed: None,
+        }
+    }
+
+    /// The connection was asked to leave.
+    pub(super) fn leaves(&mut self) {
+        self.leaving = Some(Instant::now());
+    }
+
+    /// Another waker is to be woken.
+    pub(super) fn rearm(&mut self) {
+        self.armed = None;
+    }
+
+    /// Looks at the connection, after its poll. Wakes the task when it has to look again.
+    pub(super) fn poll(&mut self, cx: &mut Context<'_>) -> Verdict {
+        loop {
+            let now = Instant::now();
+            self.see(now);
+            let Some(deadline) = self.deadline(now) else {
+                return Verdict::Wait;
+            };
+            if deadline <= now {
+                return self.too_late();
+            }
+            if self.armed.is_some_and(|at| now < at && at <= deadline) {
+                return Verdict::Wait;
+            }
+            self.sleep.reset(deadline);
+            self.armed = Some(deadline);
+            if Pin::new(&mut self.sleep).poll(cx).is_pending() {
+                return Verdict::Wait;
+            }
+        }
+    }
+
+    /// Notes what the connection is at.
+    fn see(&mut self, now: Instant) {
+        let mut phase = self.progress.phase();
+        let idle = match phase {
+            Phase::Busy => Some(Phase::Idle),
+            Phase::Busy2 => Some(Phase::Idle2),
+            _ => None,
+        };
+        if let Some(idle) = idle
+            && !Progress::in_flight(&self.progress)
+        {
+            self.progress.set(idle);
+            (phase, self.since) = (idle, now);
+        }
+        // The first head has to be complete in time, not only to begin.
+        if phase != self.seen && self.seen != Phase::New {
+            self.since = now;
+        }
+        self.seen = phase;
+    }
+
+    fn deadline(&self, now: Instant) -> Option<Instant> {
+        match (self.seen, self.leaving) {
+            (Phase::New | Phase::Head, _) => Some(self.since + self.times.header?),
+            (Phase::Busy | Phase::Busy2, _) => Some(now + self.times.keep_alive?.max(LOOK_MIN)),
+            (Phase::Idle | Phase::Idle2, Some(leaving)) => Some(self.since.max(leaving) + LEAVE),
+            (Phase::Idle | Phase::Idle2, None) => Some(self.since + self.times.keep_alive?),
+        }
+    }
+
+    fn too_late(&self) -> Verdict {
+        match self.seen {
+            Phase::Idle | Phase::Idle2 if self.leaving.is_none() => Verdict::Close,
+            _ => Verdict::Drop,
+        }
+    }
+}

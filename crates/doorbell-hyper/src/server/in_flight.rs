@@ -1,0 +1,102 @@
+//! A service whose requests count as in flight until their answers were taken.
+
+use super::progress::{Phase, Progress};
+use http_body::{Body, Frame, SizeHint};
+use hyper::body::Incoming;
+use hyper::service::Service;
+use hyper::{Request, Response, Version};
+use pin_project_lite::pin_project;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, ready};
+
+/// The service of a connection.
+#[derive(Debug)]
+pub(super) struct Counting<S> {
+    service: S,
+    progress: Arc<Progress>,
+}
+
+impl<S> Counting<S> {
+    pub(super) fn new(service: S, progress: Arc<Progress>) -> Self {
+        Counting { service, progress }
+    }
+}
+
+impl<S, B> Service<Request<Incoming>> for Counting<S>
+where
+    S: Service<Request<Incoming>, Response = Response<B>>,
+{
+    type Response = Response<InFlight<B>>;
+    type Error = S::Error;
+    type Future = Answering<S::Future>;
+
+    fn call(&self, request: Request<Incoming>) -> Self::Future {
+        self.progress.set(match request.version() {
+            Version::HTTP_2 => Phase::Busy2,
+            _ => Phase::Busy,
+        });
+        Answering {
+            progress: Some(Arc::clone(&self.progress)),
+            answer: self.service.call(request),
+        }
+    }
+}
+
+pin_project! {
+    /// A handler at work.
+    #[derive(Debug)]
+    pub(super) struct Answering<F> {
+        #[pin]
+        answer: F,
+        // Until the body has it.
+        progress: Option<Arc<Progress>>,
+    }
+}
+
+impl<F, B, E> Future for Answering<F>
+where
+    F: Future<Output = Result<Response<B>, E>>,
+{
+    type Output = Result<Response<InFlight<B>>, E>;
+
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        let this = self.project();
+        let answer = ready!(this.answer.poll(cx))?;
+        let progress = this.progress.take();
+        Poll::Ready(Ok(answer.map(|body| InFlight {
+            body,
+            _progress: progress,
+        })))
+    }
+}
+
+pin_project! {
+    /// A body on its way.
+    #[derive(Debug)]
+    pub(super) struct InFlight<B> {
+        #[pin]
+        body: B,
+        _progress: Option<Arc<Progress>>,
+    }
+}
+
+impl<B: Body> Body for InFlight<B> {
+    type Data = B::Data;
+    type Error = B::Error;
+
+    fn poll_frame(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<B::Data>, B::Error>>> {
+        self.project().body.poll_frame(cx)
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.body.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.body.size_hint()
+    }
+}

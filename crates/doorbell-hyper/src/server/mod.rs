@@ -1,0 +1,213 @@
+//! [`Server`].
+
+mod accept;
+mod alarm;
+mod connection;
+mod error;
+mod in_flight;
+mod progress;
+
+pub use error::{ServeError, Served};
+
+use accept::{Acceptor, Signal};
+use alarm::Times;
+use async_lock::Semaphore;
+use connection::Shared;
+use doorbell::net::TcpListener;
+use doorbell::{Class, Handle, JoinHandle};
+use hyper::body::{Body, Incoming};
+use hyper::service::Service;
+use hyper::{Request, Response};
+use std::error::Error;
+use std::fmt;
+use std::num::NonZeroUsize;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// A server of HTTP/1 and HTTP/2 on one port, without TLS. See the [crate](crate).
+///
+/// Each connection is a task, and each request of HTTP/2 one more, all of the class of the task that
+/// accepts. A handler that panics ends its connection, or over HTTP/2 its request, and nothing else.
+///
+/// A connection that is upgraded belongs to its handler from then on: it counts as open for
+/// [`connection_limit`](Server::connection_limit), but neither timeouts nor the end of the server touch it.
+#[must_use = "nothing is served before `serve` is awaited"]
+pub struct Server {
+    listener: TcpListener,
+    limit: Option<NonZeroUsize>,
+    times: Times,
+    class: Option<Class>,
+    signal: Option<Signal>,
+    drain_timeout: Duration,
+}
+
+impl fmt::Debug for Server {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Server")
+            .field("listener", &self.listener)
+            .field("limit", &self.limit)
+            .field("times", &self.times)
+            .field("class", &self.class)
+            .field("drain_timeout", &self.drain_timeout)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Server {
+    /// Of what listens.
+    pub fn new(listener: TcpListener) -> Server {
+        Server {
+            listener,
+            limit: None,
+            times: Times {
+                header: Some(Duration::from_secs(30)),
+                keep_alive: Some(Duration::from_secs(75)),
+            },
+            class: None,
+            signal: None,
+            drain_timeout: Duration::from_secs(30),
+        }
+    }
+
+    /// Accepts nobody while so many connections are open: those beyond wait in the listener's
+    /// backlog. Without a limit, unless told.
+    pub fn connection_limit(mut self, limit: NonZeroUsize) -> Self {
+        self.limit = Some(limit);
+        self
+    }
+
+    /// How long the head of a request of HTTP/1 may take from its first byte on, and the first one of a
+    /// connection, or the first bytes of HTTP/2, from the accept on. The connection is dropped then. 30 s unless told; `None`: for ever.
+    pub fn header_timeout(mut self, timeout: Option<Duration>) -> Self {
+        self.times.header = timeout;
+        self
+    }
+
+    /// How long a connection may stay open without a request in flight, after the first one or, with
+    /// HTTP/2, from the beginning. It is closed then as at the end of the server. 75 s unless told; `None`: for ever.
+    /// With HTTP/2 it may be twice as long.
+    pub fn keep_alive_timeout(mut self, timeout: Option<Duration>) -> Self {
+        self.times.keep_alive = timeout;
+        self
+    }
+
+    /// The class of the task that accepts, and of those that serve. That of the caller unless told.
+    pub fn connection_class(mut self, class: Class) -> Self {
+        self.class = Some(class);
+        self
+    }
+
+    /// When this future is ready, the server ends: nobody is accepted any more, connections without a
+    /// request in flight are closed, and the others after it.
+    pub fn shutdown_on(mut self, signal: impl Future<Output = ()> + Send + 'static) -> Self {
+        self.signal = Some(Box::pin(signal));
+        self
+    }
+
+    /// How long requests in flight may take after the signal; then their connections are dropped. 30 s unless
+    /// told.
+    pub fn drain_timeout(mut self, timeout: Duration) -> Self {
+        self.drain_timeout = timeout;
+        self
+    }
+
+    /// Serves until the signal of [`shutdown_on`](Server::shutdown_on), with a service for each
+    /// connection, and returns when all connections are gone.
+    ///
+    /// Where the OS has no more descriptors or memory, nobody is accepted for 10 ms, and after each further
+    /// refusal twice as long, up to 1 s. Connections that a client gave up before are skipped.
+    ///
+    /// Dropped, the future ends the server at once: nobody is accepted any more and all connections are
+    /// dropped, with their requests.
+    ///
+    /// # Errors
+    /// [`ServeError`] says why the server has ended; its connections are dropped.
+    ///
+    /// # Panics
+    /// If `make_service` does.
+    pub async fn serve<F, S, B>(self, make_service: F) -> Result<Served, ServeError>
+    where
+        F: Fn() -> S + Send + 'static,
+        S: Service<Request<Incoming>, Response = Response<B>> + Send + 'static,
+        S::Future: Send + 'static,
+        S::Error: Into<Box<dyn Error + Send + Sync>>,
+        B: Body + Send + 'static,
+        B::Data: Send,
+        B::Error: Into<Box<dyn Error + Send + Sync>>,
+    {
+        let mut task = Handle::try_current()?.task();
+        if let Some(class) = self.class {
+            task = task.class(class);
+        }
+        let shared = Shared::new(self.times);
+        let acceptor = Acceptor {
+            listener: self.listener,
+            make_service,
+            shared: Arc::clone(&shared),
+            limit: self
+                .limit
+                .map(|limit| Arc::new(Semaphore::new(limit.get()))),
+            signal: self
+                .signal
+                .unwrap_or_else(|| Box::pin(std::future::pending())),
+            drain_timeout: self.drain_timeout,
+        };
+        let task = task.try_spawn(acceptor.run())?;
+        let mut running = Running { task, shared };
+        (&mut running.task)
+            .await
+            .unwrap_or_else(|error| Err(ServeError::of_join(error)))
+    }
+
+    /// As [`Server::serve`], for a service of tower: a `Router` of axum, `Routes` of tonic. Each connection has a clone.
+    ///
+    /// # Errors
+    /// As for [`Server::serve`].
+    #[cfg(feature = "tower")]
+    pub async fn serve_tower<S, B>(self, service: S) -> Result<Served, ServeError>
+    where
+        S: tower_service::Service<Request<Incoming>, Response = Response<B>>
+            + Clone
+            + Send
+            + 'static,
+        S::Future: Send + 'static,
+        S::Error: Into<Box<dyn Error + Send + Sync>>,
+        B: Body + Send + 'static,
+        B::Data: Send,
+        B::Error: Into<Box<dyn Error + Send + Sync>>,
+    {
+        let make_service = move || hyper_util::service::TowerToHyperService::new(service.clone());
+        self.serve(make_service).await
+    }
+}
+
+/// A server that runs. Dropped, it does not.
+#[derive(Debug)]
+struct Running {
+    task: JoinHandle<Result<Served, ServeError>>,
+    shared: Arc<Shared>,
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        self.task.abort();
+        self.shared.cut();
+    }
+}
+
+/// [`Server::serve`] with the defaults: for ever, with a service for each connection.
+///
+/// # Errors
+/// As for [`Server::serve`].
+pub async fn serve<F, S, B>(listener: TcpListener, make_service: F) -> Result<Served, ServeError>
+where
+    F: Fn() -> S + Send + 'static,
+    S: Service<Request<Incoming>, Response = Response<B>> + Send + 'static,
+    S::Future: Send + 'static,
+    S::Error: Into<Box<dyn Error + Send + Sync>>,
+    B: Body + Send + 'static,
+    B::Data: Send,
+    B::Error: Into<Box<dyn Error + Send + Sync>>,
+{
+    Server::new(listener).serve(make_service).await
+}

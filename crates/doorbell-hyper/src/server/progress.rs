@@ -1,0 +1,136 @@
+//! What a connection is at, and what it carries to say so.
+
+use crate::DoorbellIo;
+use crate::io::poll_read_seen;
+use async_lock::SemaphoreGuardArc;
+use crossbeam_utils::atomic::AtomicCell;
+use doorbell::net::TcpStream;
+use hyper::rt::{Read, ReadBufCursor, Write};
+use std::io::{self, IoSlice};
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+
+/// What a connection is at. HTTP/2 has its own, as it is never inside a head: what comes
+/// there while no request is open may be a ping.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub(super) enum Phase {
+    /// Nothing was read.
+    New,
+    /// Part of a request's head was read.
+    Head,
+    /// A request was read, and may be in flight.
+    Busy,
+    /// No request is in flight.
+    Idle,
+    /// As [`Phase::Busy`], of HTTP/2.
+    Busy2,
+    /// As [`Phase::Idle`], of HTTP/2.
+    Idle2,
+}
+
+/// The phase of a connection, shared by its task, its IO, its service, and each request in flight.
+/// The first three are polled by one task and alone write it; so how many have it is how many requests
+/// there are, and 3.
+#[derive(Debug)]
+pub(super) struct Progress {
+    phase: AtomicCell<Phase>,
+}
+
+/// The task, the IO and the service.
+const HOLDERS: usize = 3;
+
+impl Progress {
+    pub(super) fn new() -> Arc<Progress> {
+        Arc::new(Progress {
+            phase: AtomicCell::new(Phase::New),
+        })
+    }
+
+    pub(super) fn phase(&self) -> Phase {
+        self.phase.load()
+    }
+
+    pub(super) fn set(&self, phase: Phase) {
+        self.phase.store(phase);
+    }
+
+    /// Whether a request is in flight. One that another task has just ended may still count.
+    pub(super) fn in_flight(this: &Arc<Progress>) -> bool {
+        Arc::strong_count(this) > HOLDERS
+    }
+
+    /// Bytes have come.
+    fn heard(&self, bytes: &[u8]) {
+        match self.phase() {
+            Phase::New if bytes.starts_with(b"PRI") => self.set(Phase::Idle2),
+            Phase::New | Phase::Idle if !bytes.is_empty() => self.set(Phase::Head),
+            _ => {}
+        }
+    }
+}
+
+/// The IO of a connection.
+#[derive(Debug)]
+pub(super) struct ServerIo {
+    io: DoorbellIo,
+    progress: Arc<Progress>,
+    /// Also an upgraded connection is one of those that are open.
+    _permit: Option<SemaphoreGuardArc>,
+}
+
+impl ServerIo {
+    pub(super) fn new(
+        stream: TcpStream,
+        progress: Arc<Progress>,
+        permit: Option<SemaphoreGuardArc>,
+    ) -> Self {
+        ServerIo {
+            io: DoorbellIo::new(stream),
+            progress,
+            _permit: permit,
+        }
+    }
+}
+
+impl Read for ServerIo {
+    fn poll_read(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buffer: ReadBufCursor<'_>,
+    ) -> Poll<io::Result<()>> {
+        let ServerIo { io, progress, .. } = &*self;
+        poll_read_seen(io.get(), cx, buffer, |bytes| progress.heard(bytes))
+    }
+}
+
+impl Write for ServerIo {
+    fn poll_write(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buffer: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        Pin::new(&mut self.io).poll_write(cx, buffer)
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.io).poll_flush(cx)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.io).poll_shutdown(cx)
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        self.io.is_write_vectored()
+    }
+
+    fn poll_write_vectored(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buffers: &[IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        Pin::new(&mut self.io).poll_write_vectored(cx, buffers)
+    }
+}
