@@ -14,7 +14,7 @@ const NOT_BEGUN: u64 = 1;
 const ALERT_STEP_NS: u64 = 1_000_000_000;
 
 /// By how much a look may come after a timer is due: what a sentinel's may, at most.
-const LOOK_LATE_NS: u64 = 1_000_000;
+const LOOK_LATE_NS: u64 = 500_000;
 
 /// A poll of so long, or a few one after the other that take so long, makes a lane stuck.
 pub(crate) const STUCK_NS: u64 = 500_000;

@@ -65,7 +65,7 @@ const LOOK_AROUND_NS: u64 = 10_000;
 /// A sentinel's first look at lanes that may be stuck comes after this time, the later ones after
 /// ever more, up to the longest.
 const SENTINEL_MIN_NS: u64 = 250_000;
-const SENTINEL_MAX_NS: u64 = 1_000_000;
+const SENTINEL_MAX_NS: u64 = 500_000;
 
 /// A sentinel stays one for so long after it was last of use, and is not woken anew meanwhile.
 const SENTINEL_STAYS_NS: u64 = 10_000_000;

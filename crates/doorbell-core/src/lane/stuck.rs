@@ -30,8 +30,11 @@ pub(super) struct Care {
     /// When its last pass was, and how many polls there had been; 0 if it was idle since.
     passed_ns: Cell<u64>,
     polls: Cell<u64>,
-    /// When it looked last after the others.
+    /// When it looked last after the others, and how many polls there had been.
     looked_ns: Cell<u64>,
+    looked_polls: Cell<u64>,
+    /// Since then it was idle: that time was no poll's.
+    is_rested: Cell<bool>,
     /// After how many polls it does again, and how many of them are left.
     every: Cell<u64>,
     left: Cell<u64>,
@@ -44,6 +47,8 @@ impl Care {
             passed_ns: Cell::new(0),
             polls: Cell::new(0),
             looked_ns: Cell::new(0),
+            looked_polls: Cell::new(0),
+            is_rested: Cell::new(true),
             every: Cell::new(1),
             left: Cell::new(u64::MAX),
         }
@@ -52,6 +57,7 @@ impl Care {
     /// The lane was idle: the time until it runs again was no poll.
     pub(super) fn note_idle(&self) {
         self.has_idled.set(true);
+        self.is_rested.set(true);
         self.passed_ns.set(0);
     }
 
@@ -74,11 +80,25 @@ impl Care {
         since_ns != 0 && took_ns > usual_ns.saturating_add(STUCK_NS)
     }
 
-    /// The next look comes after about [`CARE_NS`], if polls go on to take as long.
-    fn plan(&self, now_ns: u64) {
-        let since_ns = now_ns.saturating_sub(self.looked_ns.replace(now_ns));
-        let poll_ns = since_ns / self.every.get().max(1);
-        let every = CARE_NS.checked_div(poll_ns).unwrap_or(POLLS_PER_CARE);
+    /// It looks now, after so many polls in all: the next look comes after about [`CARE_NS`], if polls
+    /// go on to take as long.
+    fn plan(&self, now_ns: u64, polls: u64) {
+        self.pace(now_ns, polls);
+        self.looked_ns.set(now_ns);
+        self.looked_polls.set(polls);
+        self.is_rested.set(false);
+    }
+
+    /// After how many polls the clock is read again: seldom while they are short, since that costs as
+    /// much as such a poll.
+    fn pace(&self, now_ns: u64, polls: u64) {
+        let ran = polls.saturating_sub(self.looked_polls.get()).max(1);
+        let poll_ns = now_ns.saturating_sub(self.looked_ns.get()) / ran;
+        let every = if self.is_rested.get() {
+            2 * self.every.get()
+        } else {
+            CARE_NS.checked_div(poll_ns).unwrap_or(POLLS_PER_CARE)
+        };
         self.every.set(every.clamp(1, POLLS_PER_CARE));
         self.left.set(self.every.get());
     }
@@ -133,11 +153,12 @@ impl<M: Machine> Lane<M> {
             self.care.left.set(u64::MAX);
             return;
         }
+        let polls = self.shared.tally.polls.get();
         if now_ns.saturating_sub(self.care.looked_ns.get()) < CARE_NS / 2 {
-            self.care.left.set(self.care.every.get());
+            self.care.pace(now_ns, polls);
             return;
         }
-        self.care.plan(now_ns);
+        self.care.plan(now_ns, polls);
         // One lane at a time: all others' words are read.
         let alert = self.shared.front().crew().alert();
         if alert.begin_care(now_ns, CARE_NS / 2) == Cares::Another {
@@ -218,14 +239,39 @@ mod tests {
             (10 * CARE_NS, 1),
         ] {
             let care = Care::new();
-            let mut now_ns = 0;
-            care.plan(now_ns);
+            let (mut now_ns, mut ran) = (0, 0);
+            care.plan(now_ns, ran);
             for _ in 0..20 {
+                ran += care.every.get();
                 now_ns += poll_ns * care.every.get();
-                care.plan(now_ns);
+                care.plan(now_ns, ran);
             }
             assert_eq!(care.every.get(), polls, "polls of {poll_ns} ns");
             assert!((1..polls).all(|_| !care.is_due()) && care.is_due() && !care.is_due());
+        }
+    }
+
+    #[test]
+    fn short_polls_behind_long_ones_are_soon_not_timed_each() {
+        let care = Care::new();
+        care.plan(0, 0);
+        care.plan(10 * CARE_NS, 1);
+        assert_eq!(care.every.get(), 1);
+        care.pace(10 * CARE_NS + 100, 2);
+        assert_eq!(care.every.get(), POLLS_PER_CARE);
+    }
+
+    #[test]
+    fn time_that_was_idle_makes_no_poll_long() {
+        let care = Care::new();
+        care.plan(0, 0);
+        care.note_idle();
+        let mut every = care.every.get();
+        for (now_ns, ran) in (1..10).map(|run| (run * 100 * CARE_NS, run)) {
+            care.plan(now_ns, ran);
+            assert!(care.every.get() > every || every == POLLS_PER_CARE);
+            every = care.every.get();
+            care.note_idle();
         }
     }
 }
