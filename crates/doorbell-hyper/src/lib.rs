@@ -18,14 +18,18 @@
 //! }
 //! ```
 
+#[cfg(feature = "server")]
+mod classes;
 mod executor;
 mod io;
 #[cfg(feature = "server")]
 mod server;
 mod timer;
 
+#[cfg(feature = "server")]
+pub use classes::{Answering, ByClass, Handed, HandlerError};
 pub use executor::DoorbellExecutor;
 pub use io::DoorbellIo;
 #[cfg(feature = "server")]
-pub use server::{ServeError, Served, Server, serve};
+pub use server::{ClassServer, ServeError, Served, Server, serve};
 pub use timer::DoorbellTimer;

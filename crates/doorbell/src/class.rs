@@ -100,7 +100,8 @@ impl Class {
         }
     }
 
-    pub(crate) const fn kind(self) -> ClassKind {
+    /// Which lanes it runs on.
+    pub const fn kind(self) -> ClassKind {
         match self.0 {
             0 => ClassKind::Batch,
             1 => ClassKind::Fair,

@@ -1,5 +1,6 @@
 //! The task that accepts.
 
+use super::budget::Within;
 use super::connection::{self, Shared};
 use super::error::{AfterRefusal, ServeError, Served};
 use async_lock::Semaphore;
@@ -76,12 +77,14 @@ where
                     // It makes the answer slower at most.
                     let _ = stream.set_nodelay(true);
                     let shared = Arc::clone(&self.shared);
+                    let budget = shared.budget();
                     let runs = connection::run(shared, stream, permit, (self.make_service)());
                     let open = Arc::clone(open);
-                    drop(doorbell::spawn(async move {
+                    let runs = async move {
                         let _open = open;
                         runs.await;
-                    }));
+                    };
+                    drop(doorbell::spawn(Within::new(budget, runs)));
                     served.accepted += 1;
                     pause = PAUSE_MIN;
                     continue;

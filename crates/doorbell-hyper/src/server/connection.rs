@@ -1,9 +1,10 @@
 //! The task of a connection.
 
 use super::alarm::{Alarm, Times, Verdict};
+use super::budget::{Budget, BudgetedExecutor};
 use super::in_flight::Counting;
 use super::progress::{Progress, ServerIo};
-use crate::{DoorbellExecutor, DoorbellTimer};
+use crate::DoorbellTimer;
 use async_lock::{OnceCell, SemaphoreGuardArc};
 use doorbell::net::TcpStream;
 use hyper::body::{Body, Incoming};
@@ -19,8 +20,9 @@ use std::task::{Poll, Waker};
 /// What the connections of a server share.
 #[derive(Debug)]
 pub(super) struct Shared {
-    hyper: auto::Builder<DoorbellExecutor>,
+    hyper: auto::Builder<BudgetedExecutor>,
     times: Times,
+    budget: Option<Budget>,
     /// Set when the connections are to end as soon as no request is in flight.
     stop: OnceCell<()>,
     /// Set when they are to end at once.
@@ -28,17 +30,23 @@ pub(super) struct Shared {
 }
 
 impl Shared {
-    pub(super) fn new(times: Times) -> Arc<Self> {
-        let mut hyper = auto::Builder::new(DoorbellExecutor);
+    pub(super) fn new(times: Times, budget: Option<Budget>) -> Arc<Self> {
+        let mut hyper = auto::Builder::new(BudgetedExecutor(budget));
         // hyper's own starts anew, with a new timer, at each request.
         hyper.http1().timer(DoorbellTimer).header_read_timeout(None);
         hyper.http2().timer(DoorbellTimer);
         Arc::new(Shared {
             hyper,
             times,
+            budget,
             stop: OnceCell::new(),
             cut: OnceCell::new(),
         })
+    }
+
+    /// What their tasks may take.
+    pub(super) fn budget(&self) -> Option<Budget> {
+        self.budget
     }
 
     /// Tells the connections to end as soon as no request is in flight.

@@ -2,19 +2,23 @@
 
 mod accept;
 mod alarm;
+mod budget;
+mod by_class;
 mod connection;
 mod error;
 mod in_flight;
 mod progress;
 
+pub use by_class::ClassServer;
 pub use error::{ServeError, Served};
 
 use accept::{Acceptor, Signal};
 use alarm::Times;
 use async_lock::Semaphore;
+use budget::{Budget, Within};
 use connection::Shared;
 use doorbell::net::TcpListener;
-use doorbell::{Class, Handle, JoinHandle};
+use doorbell::{Class, ClassKind, Handle, JoinHandle};
 use hyper::body::{Body, Incoming};
 use hyper::service::Service;
 use hyper::{Request, Response};
@@ -37,6 +41,7 @@ pub struct Server {
     limit: Option<NonZeroUsize>,
     times: Times,
     class: Option<Class>,
+    budget: Budget,
     signal: Option<Signal>,
     drain_timeout: Duration,
 }
@@ -64,6 +69,7 @@ impl Server {
                 keep_alive: Some(Duration::from_secs(75)),
             },
             class: None,
+            budget: Budget::default(),
             signal: None,
             drain_timeout: Duration::from_secs(30),
         }
@@ -94,6 +100,25 @@ impl Server {
     /// The class of the task that accepts, and of those that serve. That of the caller unless told.
     pub fn connection_class(mut self, class: Class) -> Self {
         self.class = Some(class);
+        self
+    }
+
+    /// How much of each period urgent connections may run on a core where class Fair has something to
+    /// do: the rest of the period they wait. So a flood of cheap requests leaves Fair its part. Half of
+    /// 2 ms unless told; without urgent connections it is of no effect.
+    ///
+    /// Contract: *connections are of class Rt, no single poll of one takes long, and the Fair lane of a
+    /// core has something to do when they have run for share × period ⇒ they run no more on that core
+    /// until the period's end.* A request that comes then waits for that, at most `period`.
+    ///
+    /// # Panics
+    /// If the share is not more than 0 and at most 1.
+    pub fn connection_budget(mut self, share: f64, period: Duration) -> Self {
+        assert!(
+            share > 0.0 && share <= 1.0,
+            "the share of urgent connections is {share}; choose more than 0 and at most 1"
+        );
+        self.budget = Budget { share, period };
         self
     }
 
@@ -139,7 +164,11 @@ impl Server {
         if let Some(class) = self.class {
             task = task.class(class);
         }
-        let shared = Shared::new(self.times);
+        let is_urgent = self
+            .class
+            .is_some_and(|class| class.kind() == ClassKind::Rt);
+        let budget = is_urgent.then_some(self.budget);
+        let shared = Shared::new(self.times, budget);
         let acceptor = Acceptor {
             listener: self.listener,
             make_service,
@@ -152,7 +181,7 @@ impl Server {
                 .unwrap_or_else(|| Box::pin(std::future::pending())),
             drain_timeout: self.drain_timeout,
         };
-        let task = task.try_spawn(acceptor.run())?;
+        let task = task.try_spawn(Within::new(budget, acceptor.run()))?;
         let mut running = Running { task, shared };
         (&mut running.task)
             .await

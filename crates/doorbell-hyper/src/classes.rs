@@ -1,0 +1,103 @@
+//! [`ByClass`]: each request's handler runs in the class of its route.
+
+mod body;
+mod handed;
+
+pub use body::Handed;
+pub use handed::{Answering, HandlerError};
+
+use doorbell::Class;
+use hyper::body::{Body, Incoming};
+use hyper::service::Service;
+use hyper::{Request, Response};
+use std::error::Error;
+use std::fmt;
+use std::sync::Arc;
+
+/// A service whose handlers run each in the class of their route: what an urgent client asks for is
+/// read, answered and written before what others compute, on one port, by one listener.
+///
+/// Connections have to be read before their routes are known, so they are served in an urgent class
+/// ([`Server::connection_class`](crate::Server::connection_class)). `class_of` tells a request's class
+/// from its head. If that is of the connection's own kind the handler runs in the connection's task, as
+/// without this. Otherwise it is a task of its own, and so is the body of its answer: not a line of it
+/// runs in the connection's class. If the client goes away the task is aborted, at its next `await`.
+///
+/// Contract: *a handler's class is of another kind than its connection's ⇒ it runs on lanes of its
+/// class only, and the connection's lane does no more for it than to read, to parse and to write.*
+///
+/// ```
+/// use doorbell::Class;
+/// use doorbell_hyper::ByClass;
+/// # use http_body_util::Full;
+/// # use hyper::body::{Bytes, Incoming};
+/// # use hyper::{Request, Response, service::service_fn};
+/// # use std::convert::Infallible;
+///
+/// let answer = service_fn(async |_: Request<Incoming>| {
+///     Ok::<_, Infallible>(Response::new(Full::new(Bytes::from("computed"))))
+/// });
+/// let service = ByClass::new(answer, |request| match request.uri().path() {
+///     "/healthz" => Class::rt(10),
+///     "/batch" => Class::BATCH,
+///     _ => Class::FAIR,
+/// });
+/// # drop(service);
+/// ```
+pub struct ByClass<S> {
+    service: S,
+    class_of: Arc<ClassOf>,
+}
+
+/// Tells the class of a request from its head.
+pub(crate) type ClassOf = dyn Fn(&Request<Incoming>) -> Class + Send + Sync;
+
+impl<S> ByClass<S> {
+    /// Of a service and what tells a request's class. The latter runs in the connection's class: it
+    /// should do no more than compare.
+    pub fn new(
+        service: S,
+        class_of: impl Fn(&Request<Incoming>) -> Class + Send + Sync + 'static,
+    ) -> Self {
+        ByClass::shared(service, Arc::new(class_of))
+    }
+
+    pub(crate) fn shared(service: S, class_of: Arc<ClassOf>) -> Self {
+        ByClass { service, class_of }
+    }
+}
+
+impl<S: Clone> Clone for ByClass<S> {
+    fn clone(&self) -> Self {
+        ByClass::shared(self.service.clone(), Arc::clone(&self.class_of))
+    }
+}
+
+impl<S> fmt::Debug for ByClass<S> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ByClass").finish_non_exhaustive()
+    }
+}
+
+impl<S, B> Service<Request<Incoming>> for ByClass<S>
+where
+    S: Service<Request<Incoming>, Response = Response<B>> + Clone + Send + 'static,
+    S::Future: Send,
+    S::Error: Into<Box<dyn Error + Send + Sync>> + Send,
+    B: Body + Send + 'static,
+    B::Data: Send,
+    B::Error: Into<Box<dyn Error + Send + Sync>> + Send,
+{
+    type Response = Response<Handed<B>>;
+    type Error = HandlerError;
+    type Future = Answering<S::Future, B>;
+
+    fn call(&self, request: Request<Incoming>) -> Self::Future {
+        let class = (self.class_of)(&request);
+        let is_here = doorbell::current_class().is_some_and(|here| here.kind() == class.kind());
+        if is_here {
+            return Answering::here(self.service.call(request));
+        }
+        Answering::elsewhere(class, self.service.clone(), request)
+    }
+}

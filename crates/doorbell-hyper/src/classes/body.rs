@@ -1,0 +1,140 @@
+//! [`Handed`]: the body of an answer, which a task of another class may give.
+
+use super::handed::{BoxError, Handler, HandlerError};
+use futures_channel::mpsc;
+use futures_util::Stream;
+use hyper::body::{Body, Buf, Frame, SizeHint};
+use pin_project_lite::pin_project;
+use std::fmt;
+use std::pin::Pin;
+use std::task::{Context, Poll, ready};
+
+/// What comes of a body behind its first frame.
+pub(super) type Rest<D> = mpsc::Receiver<Result<Frame<D>, HandlerError>>;
+
+pin_project! {
+    /// The body of an answer: as the handler gave it, or as its task sends it.
+    pub struct Handed<B: Body> {
+        #[pin]
+        way: Way<B, B::Data>,
+    }
+}
+
+pin_project! {
+    #[project = WayParts]
+    enum Way<B, D> {
+        Here { #[pin] body: B },
+        Elsewhere { first: Option<Frame<D>>, hint: SizeHint, rest: Option<Rest<D>>, handler: Option<Handler> },
+    }
+}
+
+impl<B: Body> fmt::Debug for Handed<B> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Handed").finish_non_exhaustive()
+    }
+}
+
+impl<B: Body> Handed<B> {
+    pub(super) fn here(body: B) -> Self {
+        Handed {
+            way: Way::Here { body },
+        }
+    }
+
+    /// Of what the handler's task has sent, and will send. `hint` is of the whole.
+    pub(super) fn elsewhere(
+        first: Option<Frame<B::Data>>,
+        hint: SizeHint,
+        rest: Option<Rest<B::Data>>,
+        handler: Handler,
+    ) -> Self {
+        // If there is nothing else the task is about to end by itself.
+        let handler = match &rest {
+            Some(_) => Some(handler),
+            None => {
+                handler.let_go();
+                None
+            }
+        };
+        Handed {
+            way: Way::Elsewhere {
+                first,
+                hint,
+                rest,
+                handler,
+            },
+        }
+    }
+}
+
+impl<B> Body for Handed<B>
+where
+    B: Body,
+    B::Error: Into<BoxError>,
+{
+    type Data = B::Data;
+    type Error = HandlerError;
+
+    fn poll_frame(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<B::Data>, HandlerError>>> {
+        let (first, hint, rest, handler) = match self.project().way.project() {
+            WayParts::Here { body } => {
+                let frame = ready!(body.poll_frame(cx));
+                let failed = |error: B::Error| HandlerError::Failed(error.into());
+                return Poll::Ready(frame.map(|frame| frame.map_err(failed)));
+            }
+            WayParts::Elsewhere {
+                first,
+                hint,
+                rest,
+                handler,
+            } => (first, hint, rest, handler),
+        };
+        if let Some(frame) = first.take() {
+            reduce(hint, &frame);
+            return Poll::Ready(Some(Ok(frame)));
+        }
+        let Some(receiver) = rest else {
+            return Poll::Ready(None);
+        };
+        let next = ready!(Pin::new(receiver).poll_next(cx));
+        if let Some(Ok(frame)) = &next {
+            reduce(hint, frame);
+        } else {
+            // It has sent the last, and ends.
+            *rest = None;
+            if let Some(handler) = handler.take() {
+                handler.let_go();
+            }
+        }
+        Poll::Ready(next)
+    }
+
+    fn is_end_stream(&self) -> bool {
+        match &self.way {
+            Way::Here { body } => body.is_end_stream(),
+            Way::Elsewhere { first, rest, .. } => first.is_none() && rest.is_none(),
+        }
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        match &self.way {
+            Way::Here { body } => body.size_hint(),
+            Way::Elsewhere { hint, .. } => hint.clone(),
+        }
+    }
+}
+
+/// What is left once a frame was given.
+fn reduce<D: Buf>(hint: &mut SizeHint, frame: &Frame<D>) {
+    let Some(data) = frame.data_ref() else { return };
+    let given = data.remaining() as u64;
+    let mut left = SizeHint::new();
+    left.set_lower(hint.lower().saturating_sub(given));
+    if let Some(upper) = hint.upper() {
+        left.set_upper(upper.saturating_sub(given));
+    }
+    *hint = left;
+}

@@ -1,0 +1,228 @@
+//! What comes back from a handler that ran in another class: its answer's head, and its body.
+
+use super::body::{Handed, Rest};
+use doorbell::{Class, JoinHandle, SpawnError};
+use futures_channel::{mpsc, oneshot};
+use hyper::body::{Body, Frame, Incoming, SizeHint};
+use hyper::service::Service;
+use hyper::{Request, Response};
+use pin_project_lite::pin_project;
+use std::error::Error;
+use std::fmt;
+use std::future::poll_fn;
+use std::pin::Pin;
+use std::task::{Context, Poll, ready};
+
+pub(super) type BoxError = Box<dyn Error + Send + Sync>;
+
+/// Why a handler, or the body of its answer, gave nothing more.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum HandlerError {
+    /// It said so.
+    #[error(transparent)]
+    Failed(BoxError),
+    /// Its task is gone.
+    #[error("the task of the request's handler has panicked, or its runtime has ended")]
+    Gone,
+    /// Its task was not started.
+    #[error("the request's handler was not started")]
+    NotStarted(#[source] SpawnError),
+}
+
+/// A handler's answer, with as much of its body as was there at once.
+struct Answer<D> {
+    head: Response<()>,
+    first: Option<Frame<D>>,
+    hint: SizeHint,
+    /// What else comes, if anything does.
+    rest: Option<Rest<D>>,
+}
+
+/// The task of a handler, which is aborted if nobody wants its answer any more.
+#[derive(Debug)]
+pub(super) struct Handler(Option<JoinHandle<()>>);
+
+impl Handler {
+    /// It has sent all there is.
+    pub(super) fn let_go(mut self) {
+        self.0 = None;
+    }
+}
+
+impl Drop for Handler {
+    fn drop(&mut self) {
+        if let Some(task) = &self.0 {
+            task.abort();
+        }
+    }
+}
+
+pin_project! {
+    /// Waits for a handler's answer.
+    #[project = AnsweringParts]
+    pub struct Answering<F, B: Body> {
+        #[pin]
+        way: Way<F, B>,
+    }
+}
+
+pin_project! {
+    #[project = WayParts]
+    enum Way<F, B: Body> {
+        Here { #[pin] answer: F },
+        Elsewhere { answer: oneshot::Receiver<Result<Answer<B::Data>, HandlerError>>, handler: Option<Handler> },
+        NotStarted { error: Option<SpawnError> },
+    }
+}
+
+impl<F, B: Body> fmt::Debug for Answering<F, B> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Answering").finish_non_exhaustive()
+    }
+}
+
+impl<F, B> Answering<F, B>
+where
+    B: Body + Send + 'static,
+    B::Data: Send,
+    B::Error: Into<BoxError> + Send,
+{
+    /// The handler runs in the caller's task.
+    pub(super) fn here(answer: F) -> Self {
+        Answering {
+            way: Way::Here { answer },
+        }
+    }
+
+    /// The handler runs in a task of that class.
+    pub(super) fn elsewhere<S>(class: Class, service: S, request: Request<Incoming>) -> Self
+    where
+        S: Service<Request<Incoming>, Response = Response<B>, Future = F> + Send + 'static,
+        F: Future<Output = Result<Response<B>, S::Error>> + Send,
+        S::Error: Into<BoxError> + Send,
+    {
+        // Not by the task's handle: who awaits that has the task run by lanes of its own class.
+        let (sender, answer) = oneshot::channel();
+        let handled = async move {
+            match service.call(request).await {
+                Ok(response) => send(response, sender).await,
+                // Nobody listens only if the client is gone.
+                Err(error) => drop(sender.send(Err(HandlerError::Failed(error.into())))),
+            }
+        };
+        let way = match doorbell::task().class(class).try_spawn(handled) {
+            Ok(task) => Way::Elsewhere {
+                answer,
+                handler: Some(Handler(Some(task))),
+            },
+            Err(error) => Way::NotStarted { error: Some(error) },
+        };
+        Answering { way }
+    }
+}
+
+/// Sends the answer, and then what else its body gives, as fast as that is taken.
+async fn send<B>(
+    response: Response<B>,
+    sender: oneshot::Sender<Result<Answer<B::Data>, HandlerError>>,
+) where
+    B: Body,
+    B::Error: Into<BoxError>,
+{
+    let (parts, body) = response.into_parts();
+    let hint = body.size_hint();
+    // A body is not moved once it was polled.
+    let mut body = Box::pin(body);
+    let (first, is_all) = match first_of(body.as_mut()).await {
+        First::Frame(frame) => (Some(frame), body.is_end_stream()),
+        First::End => (None, true),
+        First::Later => (None, false),
+        First::Failed(error) => return drop(sender.send(Err(HandlerError::Failed(error.into())))),
+    };
+    let (mut to, rest) = if is_all {
+        (None, None)
+    } else {
+        let (to, rest) = mpsc::channel(0);
+        (Some(to), Some(rest))
+    };
+    let head = Response::from_parts(parts, ());
+    let answer = Answer {
+        head,
+        first,
+        hint,
+        rest,
+    };
+    if sender.send(Ok(answer)).is_err() {
+        return;
+    }
+    let Some(to) = &mut to else { return };
+    while let Some(frame) = poll_fn(|cx| body.as_mut().poll_frame(cx)).await {
+        let frame = frame.map_err(|error| HandlerError::Failed(error.into()));
+        let is_last = frame.is_err();
+        let sent = match poll_fn(|cx| to.poll_ready(cx)).await {
+            Ok(()) => to.start_send(frame),
+            Err(gone) => Err(gone),
+        };
+        if sent.is_err() || is_last {
+            return;
+        }
+    }
+}
+
+/// What a body gives without a wait.
+enum First<D, E> {
+    Frame(Frame<D>),
+    End,
+    Later,
+    Failed(E),
+}
+
+async fn first_of<B: Body>(mut body: Pin<&mut B>) -> First<B::Data, B::Error> {
+    if body.is_end_stream() {
+        return First::End;
+    }
+    poll_fn(|cx| {
+        Poll::Ready(match body.as_mut().poll_frame(cx) {
+            Poll::Ready(Some(Ok(frame))) => First::Frame(frame),
+            Poll::Ready(Some(Err(error))) => First::Failed(error),
+            Poll::Ready(None) => First::End,
+            Poll::Pending => First::Later,
+        })
+    })
+    .await
+}
+
+impl<F, B, E> Future for Answering<F, B>
+where
+    F: Future<Output = Result<Response<B>, E>>,
+    E: Into<BoxError>,
+    B: Body,
+{
+    type Output = Result<Response<Handed<B>>, HandlerError>;
+
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        let (answer, handler) = match self.project().way.project() {
+            WayParts::Here { answer } => {
+                let answered = ready!(answer.poll(cx));
+                return Poll::Ready(match answered {
+                    Ok(response) => Ok(response.map(Handed::here)),
+                    Err(error) => Err(HandlerError::Failed(error.into())),
+                });
+            }
+            WayParts::NotStarted { error } => {
+                let error = error.take().expect("polled after it was ready");
+                return Poll::Ready(Err(HandlerError::NotStarted(error)));
+            }
+            WayParts::Elsewhere { answer, handler } => (answer, handler),
+        };
+        let answer = match ready!(Pin::new(answer).poll(cx)) {
+            Ok(answer) => answer?,
+            // The sender was dropped.
+            Err(oneshot::Canceled) => return Poll::Ready(Err(HandlerError::Gone)),
+        };
+        let handler = handler.take().expect("polled after it was ready");
+        let body = Handed::elsewhere(answer.first, answer.hint, answer.rest, handler);
+        Poll::Ready(Ok(answer.head.map(|()| body)))
+    }
+}

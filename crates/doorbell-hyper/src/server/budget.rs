@@ -1,0 +1,177 @@
+//! [`Budget`]: how much of a core's time urgent connections take from class Fair.
+
+use crate::DoorbellExecutor;
+use doorbell::time::{Instant, Sleep, sleep_until};
+use doorbell::{ClassKind, Handle, LaneState};
+use hyper::rt::Executor;
+use pin_project_lite::pin_project;
+use std::cell::Cell;
+use std::pin::Pin;
+use std::task::{Context, Poll, ready};
+use std::time::Duration;
+
+/// How much of each period the connections of a lane may run while class Fair has something to do on
+/// that core.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Budget {
+    pub(super) share: f64,
+    pub(super) period: Duration,
+}
+
+impl Default for Budget {
+    fn default() -> Self {
+        Budget {
+            share: 0.5,
+            period: Duration::from_millis(2),
+        }
+    }
+}
+
+/// What the connections of a lane have used up.
+#[derive(Clone, Copy, Debug)]
+struct Spent {
+    began: Instant,
+    ran: Duration,
+}
+
+doorbell::lane_local! {
+    /// Of the period that goes on, or was the last.
+    static SPENT: Cell<Option<Spent>> = Cell::new(None);
+}
+
+impl Budget {
+    /// When the next period begins, if this one's time is used up.
+    fn rests_until(self, now: Instant) -> Option<Instant> {
+        // On a thread that is no lane nothing is urgent.
+        let spent = SPENT.try_with(|spent| {
+            let mut it = spent.get().unwrap_or(Spent {
+                began: now,
+                ran: Duration::ZERO,
+            });
+            if now.duration_since(it.began) >= self.period {
+                it = Spent {
+                    began: now,
+                    ran: Duration::ZERO,
+                };
+            }
+            spent.set(Some(it));
+            it
+        });
+        let spent = spent.ok()?;
+        (spent.ran >= self.period.mul_f64(self.share)).then(|| spent.began + self.period)
+    }
+}
+
+/// Connections have run for so long.
+fn spend(ran: Duration) {
+    let _ = SPENT.try_with(|spent| {
+        if let Some(mut it) = spent.get() {
+            it.ran += ran;
+            spent.set(Some(it));
+        }
+    });
+}
+
+/// Whether class Fair has something to do on the core of the caller, who is of class Rt.
+fn fair_wants() -> bool {
+    let is_urgent = doorbell::current_class().is_some_and(|it| it.kind() == ClassKind::Rt);
+    let Some(core) = doorbell::current_core().filter(|_| is_urgent) else {
+        return false;
+    };
+    Handle::current().lane_state(core) == Some(LaneState::Running)
+}
+
+pin_project! {
+    /// A future that is polled within the budget.
+    pub(super) struct Within<F> {
+        budget: Option<Budget>,
+        rest: Option<Sleep>,
+        #[pin]
+        inner: F,
+    }
+}
+
+impl<F> Within<F> {
+    pub(super) fn new(budget: Option<Budget>, inner: F) -> Self {
+        Within {
+            budget,
+            rest: None,
+            inner,
+        }
+    }
+}
+
+impl<F: Future> Future for Within<F> {
+    type Output = F::Output;
+
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<F::Output> {
+        let this = self.project();
+        let Some(budget) = *this.budget else {
+            return this.inner.poll(cx);
+        };
+        if let Some(rest) = this.rest {
+            ready!(Pin::new(rest).poll(cx));
+            *this.rest = None;
+        }
+        let began = Instant::now();
+        if let Some(until) = budget.rests_until(began).filter(|_| fair_wants()) {
+            // Whoever else wakes the task finds it waiting for that time.
+            if Pin::new(this.rest.insert(sleep_until(until)))
+                .poll(cx)
+                .is_pending()
+            {
+                return Poll::Pending;
+            }
+            *this.rest = None;
+        }
+        let polled = this.inner.poll(cx);
+        spend(began.elapsed());
+        polled
+    }
+}
+
+/// Spawns what hyper has to run beside a connection, within the same budget.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct BudgetedExecutor(pub(super) Option<Budget>);
+
+impl<F> Executor<F> for BudgetedExecutor
+where
+    F: Future + Send + 'static,
+    F::Output: Send + 'static,
+{
+    fn execute(&self, future: F) {
+        DoorbellExecutor.execute(Within::new(self.0, future));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Budget, spend};
+    use doorbell::Builder;
+    use doorbell::time::Instant;
+    use std::time::Duration;
+
+    #[test]
+    fn what_is_used_up_comes_back_with_the_next_period() {
+        let runtime = Builder::new().cores(1).build().unwrap();
+        let looked = runtime.spawn(async {
+            let budget = Budget::default();
+            let half = budget.period.mul_f64(budget.share);
+            let began = Instant::now();
+            assert_eq!(budget.rests_until(began), None);
+            spend(half - Duration::from_nanos(1));
+            assert_eq!(budget.rests_until(began), None);
+            spend(Duration::from_nanos(1));
+            let until = budget.rests_until(began).unwrap();
+            assert_eq!(until, began + budget.period);
+            assert_eq!(budget.rests_until(until), None, "a period begins");
+        });
+        runtime.block_on(looked).unwrap();
+    }
+
+    #[test]
+    fn a_thread_that_is_no_lane_has_no_limit() {
+        spend(Duration::from_secs(1));
+        assert_eq!(Budget::default().rests_until(Instant::now()), None);
+    }
+}
