@@ -20,6 +20,8 @@
 
 #[cfg(feature = "server")]
 mod classes;
+#[cfg(feature = "client")]
+mod connector;
 mod executor;
 mod io;
 #[cfg(feature = "server")]
@@ -28,6 +30,8 @@ mod timer;
 
 #[cfg(feature = "server")]
 pub use classes::{Answering, ByClass, Handed, HandlerError};
+#[cfg(feature = "client")]
+pub use connector::{ConnectError, Connecting, DoorbellConnector};
 pub use executor::DoorbellExecutor;
 pub use io::DoorbellIo;
 #[cfg(feature = "server")]

@@ -2,13 +2,11 @@
 
 mod common;
 
-use common::{Hello, REQUEST, answer, bind, hello};
+use common::{Hello, REQUEST, answer, ask_2, bind, client_2, hello, request};
 use doorbell::net::TcpStream;
-use doorbell_hyper::{DoorbellExecutor, DoorbellIo, Server};
-use http_body_util::{BodyExt, Empty};
-use hyper::Request;
-use hyper::body::Bytes;
-use hyper::client::conn::{http1, http2};
+use doorbell_hyper::{DoorbellIo, Server};
+use http_body_util::BodyExt;
+use hyper::client::conn::http1;
 
 #[doorbell::test]
 async fn it_greets_again_and_again_on_one_connection() {
@@ -43,10 +41,6 @@ async fn requests_that_come_byte_by_byte_and_in_bunches_are_answered() {
     server.abort();
 }
 
-fn request() -> Request<Empty<Bytes>> {
-    Request::get("http://here/").body(Empty::new()).unwrap()
-}
-
 #[doorbell::test]
 async fn the_client_of_hyper_speaks_http_1_with_it() {
     let (listener, address) = bind();
@@ -55,7 +49,7 @@ async fn the_client_of_hyper_speaks_http_1_with_it() {
     let (mut client, connection) = http1::handshake(DoorbellIo::new(stream)).await.unwrap();
     let connection = doorbell::spawn(connection);
     for _ in 0..10 {
-        let answer = client.send_request(request()).await.unwrap();
+        let answer = client.send_request(request("/")).await.unwrap();
         let body = answer.into_body().collect().await.unwrap().to_bytes();
         assert_eq!(body, Hello::TEXT);
     }
@@ -68,17 +62,11 @@ async fn the_client_of_hyper_speaks_http_1_with_it() {
 async fn the_client_of_hyper_speaks_http_2_with_the_same_port() {
     let (listener, address) = bind();
     let server = doorbell::spawn(Server::new(listener).serve(hello));
-    let stream = TcpStream::connect(address).await.unwrap();
-    let io = DoorbellIo::new(stream);
-    let (client, connection) = http2::handshake(DoorbellExecutor, io).await.unwrap();
-    let connection = doorbell::spawn(connection);
+    let (client, connection) = client_2(address).await;
     let asked: Vec<_> = (0..50)
         .map(|_| {
-            let mut client = client.clone();
-            doorbell::spawn(async move {
-                let answer = client.send_request(request()).await.unwrap();
-                answer.into_body().collect().await.unwrap().to_bytes()
-            })
+            let client = client.clone();
+            doorbell::spawn(async move { ask_2(&client, "/").await.unwrap() })
         })
         .collect();
     for asked in asked {

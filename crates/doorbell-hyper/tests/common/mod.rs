@@ -2,9 +2,12 @@
 
 #![allow(dead_code, reason = "each test takes what it needs")]
 
+use doorbell::JoinHandle;
 use doorbell::net::{TcpListener, TcpStream};
-use http_body_util::Full;
+use doorbell_hyper::{DoorbellExecutor, DoorbellIo};
+use http_body_util::{BodyExt, Empty, Full};
 use hyper::body::{Bytes, Incoming};
+use hyper::client::conn::http2;
 use hyper::service::Service;
 use hyper::{Request, Response};
 use std::convert::Infallible;
@@ -72,4 +75,33 @@ pub(crate) async fn closes(stream: &TcpStream) {
     let mut some = [0; 512];
     // An error is an end too.
     while let Ok(1..) = stream.read(&mut some).await {}
+}
+
+/// What the future gives; panics where it takes so long that it hangs.
+pub(crate) async fn within<T>(future: impl Future<Output = T>) -> T {
+    let long = std::time::Duration::from_secs(60);
+    let it = doorbell::time::timeout(long, future).await;
+    it.expect("it came to no end within a minute")
+}
+
+/// A client of HTTP/2, and what becomes of its connection.
+pub(crate) async fn client_2(address: SocketAddr) -> (Client2, JoinHandle<hyper::Result<()>>) {
+    let io = DoorbellIo::new(TcpStream::connect(address).await.unwrap());
+    let (client, connection) = http2::handshake(DoorbellExecutor, io).await.unwrap();
+    (client, doorbell::spawn(connection))
+}
+
+/// Asks, without a body.
+pub(crate) type Client2 = http2::SendRequest<Empty<Bytes>>;
+
+/// A request for hyper's clients.
+pub(crate) fn request(path: &str) -> Request<Empty<Bytes>> {
+    let uri = format!("http://here{path}");
+    Request::get(uri).body(Empty::new()).unwrap()
+}
+
+/// Asks over HTTP/2 and takes the answer.
+pub(crate) async fn ask_2(client: &Client2, path: &str) -> hyper::Result<Bytes> {
+    let answer = client.clone().send_request(request(path)).await?;
+    Ok(answer.into_body().collect().await?.to_bytes())
 }

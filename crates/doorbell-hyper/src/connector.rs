@@ -1,0 +1,179 @@
+//! [`DoorbellConnector`].
+
+use crate::DoorbellIo;
+use doorbell::net::TcpStream;
+use doorbell::{JoinError, spawn_blocking};
+use hyper::Uri;
+use hyper_util::client::legacy::connect::{Connected, Connection};
+use std::fmt;
+use std::io;
+use std::net::{IpAddr, SocketAddr, ToSocketAddrs};
+use std::pin::Pin;
+use std::task::{Context, Poll};
+
+/// Connects by TCP to where a URI leads: what the pooled client of `hyper-util` needs.
+///
+/// Names are looked up by a thread for what blocks ([`spawn_blocking`]), and their addresses tried in turn.
+///
+/// ```
+/// use doorbell_hyper::{DoorbellConnector, DoorbellExecutor, DoorbellTimer};
+/// use http_body_util::Empty;
+/// use hyper::body::Bytes;
+/// use hyper_util::client::legacy::Client;
+///
+/// let client: Client<_, Empty<Bytes>> = Client::builder(DoorbellExecutor)
+///     .timer(DoorbellTimer)
+///     .pool_timer(DoorbellTimer)
+///     .build(DoorbellConnector::new());
+/// # drop(client);
+/// ```
+#[derive(Clone, Debug)]
+pub struct DoorbellConnector {
+    any_scheme: bool,
+}
+
+impl Default for DoorbellConnector {
+    fn default() -> Self {
+        DoorbellConnector::new()
+    }
+}
+
+impl DoorbellConnector {
+    /// For URIs of `http`.
+    pub fn new() -> Self {
+        DoorbellConnector { any_scheme: false }
+    }
+
+    /// Connects for URIs of other schemes too: for what wraps this, as a connector for TLS does. The port is 443
+    /// for `https`, and else 80, unless the URI has one.
+    #[must_use]
+    pub fn any_scheme(mut self) -> Self {
+        self.any_scheme = true;
+        self
+    }
+
+    /// The host and the port.
+    fn target(&self, uri: &Uri) -> Result<(String, u16), ConnectError> {
+        let scheme = uri.scheme_str();
+        if !self.any_scheme && scheme != Some("http") {
+            let scheme = scheme.unwrap_or_default().to_owned();
+            return Err(ConnectError::Scheme { scheme });
+        }
+        let host = uri.host().filter(|host| !host.is_empty());
+        let host = host.ok_or(ConnectError::NoHost)?;
+        // An address of IPv6.
+        let bare = host.strip_prefix('[').and_then(|it| it.strip_suffix(']'));
+        let port = if scheme == Some("https") { 443 } else { 80 };
+        let port = uri.port_u16().unwrap_or(port);
+        Ok((bare.unwrap_or(host).to_owned(), port))
+    }
+}
+
+/// Why there is no connection.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ConnectError {
+    /// The URI is of another scheme than `http`.
+    #[error(
+        "no connection for a URI of scheme `{scheme}`; only `http` is spoken without TLS: wrap DoorbellConnector::any_scheme() in a connector for TLS"
+    )]
+    Scheme {
+        /// That of the URI; empty without one.
+        scheme: String,
+    },
+    /// The URI has no host.
+    #[error("a URI without a host leads nowhere; write it out, as in http://host:port/path")]
+    NoHost,
+    /// The host's name was not found.
+    #[error("`{host}` was not found: {source}")]
+    Lookup {
+        /// The name.
+        host: String,
+        /// What the OS said.
+        source: io::Error,
+    },
+    /// The thread that looks names up has ended early.
+    #[error("nobody looked the host's name up: {0}")]
+    NoLookup(#[from] JoinError),
+    /// There is a host, and none of its addresses takes a connection.
+    #[error("no connection to {address}: {source}")]
+    Refused {
+        /// The one tried last.
+        address: SocketAddr,
+        /// What the OS said of it.
+        source: io::Error,
+    },
+}
+
+/// Connects; see [`DoorbellConnector`].
+#[must_use = "nothing is connected before it is awaited"]
+pub struct Connecting(Pin<Box<dyn Future<Output = Result<DoorbellIo, ConnectError>> + Send>>);
+
+impl fmt::Debug for Connecting {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Connecting").finish_non_exhaustive()
+    }
+}
+
+impl Future for Connecting {
+    type Output = Result<DoorbellIo, ConnectError>;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        self.0.as_mut().poll(cx)
+    }
+}
+
+impl tower_service::Service<Uri> for DoorbellConnector {
+    type Response = DoorbellIo;
+    type Error = ConnectError;
+    type Future = Connecting;
+
+    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), ConnectError>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn call(&mut self, uri: Uri) -> Connecting {
+        let target = self.target(&uri);
+        Connecting(Box::pin(async move {
+            let (host, port) = target?;
+            connect(look_up(host, port).await?).await
+        }))
+    }
+}
+
+/// The addresses of a host: one at least.
+async fn look_up(host: String, port: u16) -> Result<Vec<SocketAddr>, ConnectError> {
+    if let Ok(address) = host.parse::<IpAddr>() {
+        return Ok(vec![SocketAddr::new(address, port)]);
+    }
+    let name = host.clone();
+    let found = spawn_blocking(move || (name, port).to_socket_addrs().map(Vec::from_iter)).await?;
+    match found {
+        Ok(addresses) if !addresses.is_empty() => Ok(addresses),
+        Ok(_) => Err(io::ErrorKind::NotFound.into()),
+        Err(source) => Err(source),
+    }
+    .map_err(|source| ConnectError::Lookup { host, source })
+}
+
+/// To the first of the addresses that can be had.
+async fn connect(addresses: Vec<SocketAddr>) -> Result<DoorbellIo, ConnectError> {
+    let mut refused = ConnectError::NoHost;
+    for address in addresses {
+        match TcpStream::connect(address).await {
+            Ok(stream) => {
+                // It makes requests slower at most.
+                let _ = stream.set_nodelay(true);
+                return Ok(DoorbellIo::new(stream));
+            }
+            Err(source) => refused = ConnectError::Refused { address, source },
+        }
+    }
+    Err(refused)
+}
+
+impl<T: AsRef<TcpStream>> Connection for DoorbellIo<T> {
+    fn connected(&self) -> Connected {
+        Connected::new()
+    }
+}

@@ -1,0 +1,79 @@
+//! The pooled client of hyper-util by `DoorbellConnector`.
+
+mod common;
+
+use common::{Hello, bind, hello, within};
+use doorbell::sync::CancellationToken;
+use doorbell_hyper::{
+    ConnectError, DoorbellConnector, DoorbellExecutor, DoorbellTimer, Served, Server,
+};
+use http_body_util::{BodyExt, Empty};
+use hyper::Uri;
+use hyper::body::Bytes;
+use hyper_util::client::legacy::Client;
+use std::error::Error;
+
+type Pooled = Client<DoorbellConnector, Empty<Bytes>>;
+
+fn client() -> Pooled {
+    Client::builder(DoorbellExecutor)
+        .timer(DoorbellTimer)
+        .pool_timer(DoorbellTimer)
+        .build(DoorbellConnector::new())
+}
+
+async fn get(client: &Pooled, uri: Uri) -> Bytes {
+    let answer = client.get(uri).await.unwrap();
+    answer.into_body().collect().await.unwrap().to_bytes()
+}
+
+/// Asks ten times at that host, and then ends the server: what it did.
+async fn ask_ten_times(host: &str) -> Served {
+    let (listener, address) = bind();
+    let end = CancellationToken::new();
+    let server = Server::new(listener).shutdown_on(end.clone().cancelled_owned());
+    let server = doorbell::spawn(server.serve(hello));
+    let client = client();
+    let uri: Uri = format!("http://{host}:{}/", address.port())
+        .parse()
+        .unwrap();
+    for _ in 0..10 {
+        assert_eq!(get(&client, uri.clone()).await, Hello::TEXT);
+    }
+    end.cancel();
+    server.await.unwrap().unwrap()
+}
+
+#[doorbell::test]
+async fn a_pooled_client_uses_one_connection_again_and_again() {
+    let served = within(ask_ten_times("127.0.0.1")).await;
+    assert_eq!((served.accepted, served.drained, served.cut), (1, 1, 0));
+}
+
+#[doorbell::test]
+async fn a_name_is_looked_up() {
+    // It may have two addresses, of which the server has one.
+    let served = within(ask_ten_times("localhost")).await;
+    assert_eq!(served.accepted, 1);
+}
+
+#[doorbell::test]
+async fn each_way_to_fail_has_its_error() {
+    let (listener, address) = bind();
+    drop(listener);
+    let client = client();
+    let refused = async |uri: String| {
+        let error = client.get(uri.parse().unwrap()).await.unwrap_err();
+        let source = error.source().unwrap();
+        source
+            .downcast_ref::<ConnectError>()
+            .map(|it| format!("{it:?}"))
+    };
+    let refused = async |uri: String| within(refused(uri)).await.unwrap();
+    let nobody = refused(format!("http://{address}/")).await;
+    assert!(nobody.starts_with("Refused"), "{nobody}");
+    let scheme = refused(format!("https://{address}/")).await;
+    assert!(scheme.starts_with("Scheme"), "{scheme}");
+    let unknown = refused("http://no-such-host.invalid/".to_owned()).await;
+    assert!(unknown.starts_with("Lookup"), "{unknown}");
+}

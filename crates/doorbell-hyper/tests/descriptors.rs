@@ -1,0 +1,73 @@
+//! A server whose process has no more descriptors. A process of its own: the limit is for all of it.
+
+mod common;
+
+use common::hello;
+use doorbell::Builder;
+use doorbell::net::TcpListener;
+use doorbell::sync::CancellationToken;
+use doorbell::time::{Duration, sleep};
+use doorbell_hyper::Server;
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+use std::io::{Read, Write};
+use std::net::TcpStream;
+use std::os::fd::AsRawFd;
+use std::time::Instant;
+
+/// No descriptor can be had until this is dropped.
+struct NoMore(Rlimit);
+
+impl NoMore {
+    fn begin() -> NoMore {
+        let before = getrlimit(Resource::Nofile);
+        // The lowest that is free, and so the next one.
+        let next = rustix::io::dup(std::io::stdin()).unwrap().as_raw_fd();
+        let current = Some(u64::try_from(next).unwrap());
+        setrlimit(Resource::Nofile, Rlimit { current, ..before }).unwrap();
+        NoMore(before)
+    }
+}
+
+impl Drop for NoMore {
+    fn drop(&mut self) {
+        setrlimit(Resource::Nofile, self.0).unwrap();
+    }
+}
+
+#[test]
+fn it_pauses_without_descriptors_and_serves_when_there_are_some() {
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    // They wait in the backlog.
+    let clients: Vec<_> = (0..3)
+        .map(|_| TcpStream::connect(listener.local_addr().unwrap()).unwrap())
+        .collect();
+    let runtime = Builder::new().cores(1).build().unwrap();
+    // It has what it needs to sleep.
+    runtime
+        .block_on(runtime.spawn(sleep(Duration::from_millis(5))))
+        .unwrap();
+    let end = CancellationToken::new();
+    let start = Instant::now();
+    let none = NoMore::begin();
+    let server = Server::new(TcpListener::from_std(listener).unwrap())
+        .shutdown_on(end.clone().cancelled_owned());
+    let server = runtime.spawn(server.serve(hello));
+    std::thread::sleep(Duration::from_millis(700));
+    drop(none);
+    for mut client in clients {
+        client.write_all(common::REQUEST).unwrap();
+        let mut some = [0; 15];
+        client.read_exact(&mut some).unwrap();
+        assert_eq!(&some, b"HTTP/1.1 200 OK");
+    }
+    let seconds = start.elapsed().as_secs();
+    end.cancel();
+    let served = runtime.block_on(server).unwrap().unwrap();
+    assert_eq!(served.accepted, 3);
+    // After 0, 10, 30, 70, 150, 310 and 630 ms, and then each second.
+    let refused = served.refused;
+    assert!(
+        (3..=8 + seconds).contains(&refused),
+        "{refused} in {seconds} s"
+    );
+}
