@@ -142,6 +142,36 @@ async fn a_slow_handler_is_no_idle_connection() {
 }
 
 #[doorbell::test]
+async fn who_reads_a_long_answer_slowly_is_not_idle() {
+    // More than the sockets buffer, and slower than an idle connection is closed and cut.
+    const LEN: usize = 40_000_000;
+    let (listener, address) = bind();
+    let long = || {
+        service_fn(async |_: Request<Incoming>| {
+            let body = Full::new(Bytes::from(vec![b'x'; LEN]));
+            Ok::<_, Infallible>(Response::new(body))
+        })
+    };
+    let server = Server::new(listener).keep_alive_timeout(Some(SHORT));
+    drop(doorbell::spawn(server.serve(long)));
+    let stream = TcpStream::connect(address).await.unwrap();
+    stream.write_all(REQUEST).await.unwrap();
+    let mut chunk = vec![0; 50_000];
+    let mut got = 0;
+    within(async {
+        while got < LEN {
+            match stream.read(&mut chunk).await.unwrap() {
+                0 => break,
+                read => got += read,
+            }
+            sleep(Duration::from_millis(8)).await;
+        }
+    })
+    .await;
+    assert!(got >= LEN, "{got}");
+}
+
+#[doorbell::test]
 async fn without_timeouts_nothing_is_closed() {
     let stream = TcpStream::connect(serve(None, None)).await.unwrap();
     stream.write_all(&REQUEST[..20]).await.unwrap();
@@ -169,7 +199,7 @@ async fn the_header_timeout_of_hyper_itself_fires() {
 async fn a_timer_is_reset_in_place() {
     let place = |sleep: &Pin<Box<dyn hyper::rt::Sleep>>| (&raw const **sleep).cast::<u8>();
     let start = Instant::now();
-    let mut sleep = DoorbellTimer.sleep(Duration::from_secs(3_600));
+    let mut sleep = DoorbellTimer.sleep(Duration::from_hours(1));
     let before = place(&sleep);
     assert!(futures::poll!(sleep.as_mut()).is_pending());
     DoorbellTimer.reset(&mut sleep, DoorbellTimer.now() + SHORT);

@@ -79,7 +79,7 @@ pub(crate) async fn closes(stream: &TcpStream) {
 
 /// What the future gives; panics where it takes so long that it hangs.
 pub(crate) async fn within<T>(future: impl Future<Output = T>) -> T {
-    let long = std::time::Duration::from_secs(60);
+    let long = std::time::Duration::from_mins(1);
     let it = doorbell::time::timeout(long, future).await;
     it.expect("it came to no end within a minute")
 }

@@ -1,0 +1,312 @@
+//! How a server ends, and what ends without it.
+
+mod common;
+
+use common::{Client2, Hello, REQUEST, answer, ask, ask_2, bind, client_2, closes, hello, within};
+use doorbell::net::{TcpListener, TcpStream};
+use doorbell::sync::CancellationToken;
+use doorbell::time::{Duration, sleep};
+use doorbell::{Builder, Class, current_class};
+use doorbell_hyper::{ServeError, Served, Server};
+use futures::poll;
+use http_body_util::Full;
+use hyper::body::{Bytes, Incoming};
+use hyper::service::{Service, service_fn};
+use hyper::{Request, Response};
+use std::convert::Infallible;
+use std::net::SocketAddr;
+use std::pin::{Pin, pin};
+use std::sync::Arc;
+use std::task::{Context, Poll, Waker};
+
+/// Greets at once, and behind `/slow` when told; panics behind `/panic`.
+#[derive(Clone, Default)]
+struct Gate {
+    /// Somebody has asked for something slow.
+    reached: CancellationToken,
+    opens: CancellationToken,
+    /// Each service and each request has it.
+    inside: Arc<()>,
+}
+
+impl Gate {
+    fn new() -> Gate {
+        Gate::default()
+    }
+
+    /// How many have it, but for so many.
+    fn inside(&self, others: usize) -> usize {
+        Arc::strong_count(&self.inside).saturating_sub(others)
+    }
+}
+
+type Answer = Result<Response<Full<Bytes>>, Infallible>;
+
+impl Service<Request<Incoming>> for Gate {
+    type Response = Response<Full<Bytes>>;
+    type Error = Infallible;
+    type Future = Pin<Box<dyn Future<Output = Answer> + Send>>;
+
+    fn call(&self, request: Request<Incoming>) -> Self::Future {
+        let (gate, inside) = (self.clone(), Arc::clone(&self.inside));
+        Box::pin(async move {
+            let _inside = inside;
+            match request.uri().path() {
+                "/slow" => {
+                    gate.reached.cancel();
+                    gate.opens.cancelled().await;
+                }
+                "/panic" => panic!("a handler that panics"),
+                _ => {}
+            }
+            Ok(Response::new(Full::from(Hello::TEXT)))
+        })
+    }
+}
+
+const SLOW: &[u8] = b"GET /slow HTTP/1.1\r\nhost: here\r\n\r\n";
+
+async fn connect(address: SocketAddr) -> TcpStream {
+    TcpStream::connect(address).await.unwrap()
+}
+
+/// Nobody listens there any more.
+async fn is_refused(address: SocketAddr) {
+    within(async {
+        while TcpStream::connect(address).await.is_ok() {
+            sleep(Duration::from_millis(1)).await;
+        }
+    })
+    .await;
+}
+
+/// A server of that gate, which ends by the token.
+fn server(
+    gate: &Gate,
+) -> (
+    Server,
+    impl Fn() -> Gate + Send + 'static,
+    SocketAddr,
+    CancellationToken,
+) {
+    let (listener, address) = bind();
+    let end = CancellationToken::new();
+    let server = Server::new(listener).shutdown_on(end.clone().cancelled_owned());
+    let gate = gate.clone();
+    (server, move || gate.clone(), address, end)
+}
+
+fn counts(served: Served) -> [u64; 4] {
+    [served.accepted, served.refused, served.drained, served.cut]
+}
+
+#[doorbell::test]
+async fn requests_in_flight_are_answered_and_idle_connections_closed() {
+    let gate = Gate::new();
+    let (server, service, address, end) = server(&gate);
+    let server = doorbell::spawn(server.serve(service));
+    let (idle, slow, silent) = (
+        connect(address).await,
+        connect(address).await,
+        connect(address).await,
+    );
+    ask(&idle).await;
+    ask(&slow).await;
+    slow.write_all(SLOW).await.unwrap();
+    within(gate.reached.cancelled()).await;
+    end.cancel();
+    within(closes(&idle)).await;
+    within(closes(&silent)).await;
+    is_refused(address).await;
+    assert!(!server.is_finished());
+    gate.opens.cancel();
+    let last = within(answer(&slow)).await;
+    assert!(last.contains("connection: close"), "{last}");
+    within(closes(&slow)).await;
+    let served = within(server).await.unwrap().unwrap();
+    assert_eq!(counts(served), [3, 0, 3, 0]);
+}
+
+#[doorbell::test]
+async fn requests_of_http_2_in_flight_are_answered_too() {
+    let gate = Gate::new();
+    let (server, service, address, end) = server(&gate);
+    let server = doorbell::spawn(server.serve(service));
+    let (client, connection) = client_2(address).await;
+    let asks = client.clone();
+    let slow = doorbell::spawn(async move { ask_2(&asks, "/slow").await });
+    within(gate.reached.cancelled()).await;
+    end.cancel();
+    is_refused(address).await;
+    gate.opens.cancel();
+    assert_eq!(within(slow).await.unwrap().unwrap(), Hello::TEXT);
+    within(connection).await.unwrap().unwrap();
+    assert!(ask_2(&client, "/").await.is_err());
+    let served = within(server).await.unwrap().unwrap();
+    assert_eq!(counts(served), [1, 0, 1, 0]);
+}
+
+#[doorbell::test]
+async fn who_is_not_done_in_time_is_cut() {
+    let gate = Gate::new();
+    let (server, service, address, end) = server(&gate);
+    let server = server.drain_timeout(Duration::from_millis(100));
+    let server = doorbell::spawn(server.serve(service));
+    let (slow, idle) = (connect(address).await, connect(address).await);
+    ask(&idle).await;
+    slow.write_all(SLOW).await.unwrap();
+    within(gate.reached.cancelled()).await;
+    let (client, connection) = client_2(address).await;
+    let asked = ask_2(&client, "/slow");
+    let mut asked = pin!(asked);
+    // Ours, that in the closure, and those of three services.
+    while gate.inside(5) < 2 {
+        assert!(poll!(asked.as_mut()).is_pending());
+        sleep(Duration::from_millis(1)).await;
+    }
+    end.cancel();
+    let served = within(server).await.unwrap().unwrap();
+    assert_eq!(counts(served), [3, 0, 1, 2]);
+    within(closes(&slow)).await;
+    assert!(within(asked).await.is_err());
+    drop(within(connection).await);
+    all_dropped(&gate).await;
+}
+
+/// Neither services nor requests are left.
+async fn all_dropped(gate: &Gate) {
+    within(async {
+        while gate.inside(1) > 0 {
+            sleep(Duration::from_millis(1)).await;
+        }
+    })
+    .await;
+}
+
+#[doorbell::test]
+async fn a_server_that_is_dropped_takes_its_connections_with_it() {
+    let gate = Gate::new();
+    let (server, service, address, _end) = server(&gate);
+    let task = doorbell::spawn(server.serve(service));
+    let (slow, idle) = (connect(address).await, connect(address).await);
+    ask(&idle).await;
+    slow.write_all(SLOW).await.unwrap();
+    within(gate.reached.cancelled()).await;
+    let (client, connection) = client_2(address).await;
+    within(ask_2(&client, "/")).await.unwrap();
+    task.abort();
+    within(closes(&slow)).await;
+    within(closes(&idle)).await;
+    drop(within(connection).await);
+    is_refused(address).await;
+    all_dropped(&gate).await;
+}
+
+#[doorbell::test]
+async fn a_handler_that_panics_ends_its_own_connection() {
+    let gate = Gate::new();
+    let (server, service, address, end) = server(&gate);
+    let server = doorbell::spawn(server.serve(service));
+    let (bad, good) = (connect(address).await, connect(address).await);
+    let (client, _connection): (Client2, _) = client_2(address).await;
+    ask(&good).await;
+    bad.write_all(b"GET /panic HTTP/1.1\r\nhost: here\r\n\r\n")
+        .await
+        .unwrap();
+    within(closes(&bad)).await;
+    assert!(within(ask_2(&client, "/panic")).await.is_err());
+    // Over HTTP/2 it was the request alone.
+    within(ask_2(&client, "/")).await.unwrap();
+    within(ask(&good)).await;
+    ask(&connect(address).await).await;
+    end.cancel();
+    let served = within(server).await.unwrap().unwrap();
+    assert_eq!((served.accepted, served.cut), (4, 0));
+}
+
+#[doorbell::test]
+async fn one_beyond_the_limit_waits_until_another_leaves() {
+    let (listener, address) = bind();
+    let end = CancellationToken::new();
+    let server = Server::new(listener)
+        .connection_limit(2.try_into().unwrap())
+        .shutdown_on(end.clone().cancelled_owned());
+    let server = doorbell::spawn(server.serve(hello));
+    let (first, second, third) = (
+        connect(address).await,
+        connect(address).await,
+        connect(address).await,
+    );
+    ask(&first).await;
+    ask(&second).await;
+    third.write_all(REQUEST).await.unwrap();
+    {
+        let mut third = pin!(answer(&third));
+        let short = doorbell::time::timeout(Duration::from_millis(200), third.as_mut());
+        assert!(short.await.is_err());
+        ask(&second).await;
+        drop(first);
+        within(third).await;
+    }
+    // The signal is heard while nobody is accepted, too.
+    end.cancel();
+    let served = within(server).await.unwrap().unwrap();
+    assert_eq!(counts(served), [3, 0, 2, 0]);
+}
+
+#[doorbell::test]
+async fn connections_and_their_requests_run_in_the_class_that_was_told() {
+    let (listener, address) = bind();
+    let class = || {
+        service_fn(async |_: Request<Incoming>| {
+            let class = format!("{}, hello, world", current_class().unwrap());
+            Ok::<_, Infallible>(Response::new(Full::<Bytes>::from(class)))
+        })
+    };
+    let server = Server::new(listener).connection_class(Class::rt(7));
+    let server = doorbell::spawn(server.serve(class));
+    let expected = format!("{}, hello, world", Class::rt(7));
+    let one = ask(&connect(address).await).await;
+    assert!(one.ends_with(&expected), "{one}");
+    let (client, _connection) = client_2(address).await;
+    assert_eq!(within(ask_2(&client, "/")).await.unwrap(), expected);
+    server.abort();
+}
+
+#[test]
+fn outside_of_a_runtime_it_says_so() {
+    let mut server = pin!(Server::new(bind().0).serve(hello));
+    let polled = server
+        .as_mut()
+        .poll(&mut Context::from_waker(Waker::noop()));
+    assert!(
+        matches!(polled, Poll::Ready(Err(ServeError::NoRuntime(_)))),
+        "{polled:?}"
+    );
+}
+
+#[test]
+fn a_server_whose_runtime_has_ended_says_so() {
+    let runtime = Builder::new().cores(1).build().unwrap();
+    let mut server = pin!(Server::new(bind().0).serve(hello));
+    let mut cx = Context::from_waker(Waker::noop());
+    {
+        let _entered = runtime.handle().enter();
+        assert!(server.as_mut().poll(&mut cx).is_pending());
+    }
+    drop(runtime);
+    let polled = server.as_mut().poll(&mut cx);
+    assert!(
+        matches!(polled, Poll::Ready(Err(ServeError::RuntimeEnded))),
+        "{polled:?}"
+    );
+}
+
+#[doorbell::test]
+async fn a_listener_that_was_shut_down_ends_the_server() {
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    rustix::net::shutdown(&listener, rustix::net::Shutdown::Both).unwrap();
+    let listener = TcpListener::from_std(listener).unwrap();
+    let ended = within(doorbell_hyper::serve(listener, hello)).await;
+    assert!(matches!(ended, Err(ServeError::Listener(_))), "{ended:?}");
+}
