@@ -13,7 +13,8 @@ use std::task::{Context, Poll};
 
 /// Connects by TCP to where a URI leads: what the pooled client of `hyper-util` needs.
 ///
-/// Names are looked up by a thread for what blocks ([`spawn_blocking`]), and their addresses tried in turn.
+/// Names are looked up by a thread for what blocks ([`spawn_blocking`]), and their addresses tried
+/// in turn.
 ///
 /// ```
 /// use doorbell_hyper::{DoorbellConnector, DoorbellExecutor, DoorbellTimer};
@@ -44,8 +45,8 @@ impl DoorbellConnector {
         DoorbellConnector { any_scheme: false }
     }
 
-    /// Connects for URIs of other schemes too: for what wraps this, as a connector for TLS does. The port is 443
-    /// for `https`, and else 80, unless the URI has one.
+    /// Connects for URIs of other schemes too: for what wraps this, as a connector for TLS does.
+    /// The port is 443 for `https`, and else 80, unless the URI has one.
     #[must_use]
     pub fn any_scheme(mut self) -> Self {
         self.any_scheme = true;

@@ -1,4 +1,5 @@
-//! [hyper](https://hyper.rs) on doorbell: connections, an executor, a timer, and a server.
+//! HTTP on doorbell, by [hyper](https://hyper.rs): a server of HTTP/1 and HTTP/2, for hyper's
+//! services, axum and tonic; and hyper's IO, executor, timer and connector.
 //!
 //! ```no_run
 //! use doorbell::net::TcpListener;
@@ -17,6 +18,88 @@
 //!     Ok(())
 //! }
 //! ```
+//!
+//! # axum
+//! A `Router` is served by one call. axum needs none of its default features for it, and no runtime
+//! of tokio:
+//!
+//! ```no_run
+//! use axum::{Router, extract::Path, routing::get};
+//! use doorbell::net::TcpListener;
+//! use doorbell_hyper::Server;
+//!
+//! #[doorbell::main]
+//! async fn main() -> Result<(), Box<dyn std::error::Error>> {
+//!     let hello = async |Path(who): Path<String>| format!("hello, {who}");
+//!     let router = Router::new().route("/{who}", get(hello));
+//!     let listener = TcpListener::bind("127.0.0.1:8080")?;
+//!     Server::new(listener).serve_tower(router).await?;
+//!     Ok(())
+//! }
+//! ```
+//!
+//! What a handler takes from tokio's runtime (`tokio::time`, `tokio::net`, `tokio::spawn`) is not
+//! there; use doorbell's. `tokio::sync` works.
+//!
+//! # tonic
+//! So are `Routes` (tonic's feature `router`; `transport` and `server` are for tokio's own server):
+//!
+//! ```no_run
+//! use doorbell::net::TcpListener;
+//! use doorbell_hyper::Server;
+//! use tonic::service::Routes;
+//!
+//! #[doorbell::main]
+//! async fn main() -> Result<(), Box<dyn std::error::Error>> {
+//!     let (reporter, health) = tonic_health::server::health_reporter();
+//!     let routes = Routes::new(health);
+//!     let listener = TcpListener::bind("127.0.0.1:50051")?;
+//!     Server::new(listener).serve_tower(routes).await?;
+//! #   drop(reporter);
+//!     Ok(())
+//! }
+//! ```
+//!
+//! # How a server ends
+//! By a future of yours. Then nobody is accepted any more, idle connections are closed, requests in
+//! flight are answered, and what is not done in time is dropped:
+//!
+//! ```
+//! use doorbell::net::TcpListener;
+//! use doorbell::sync::CancellationToken;
+//! use doorbell_hyper::Server;
+//! use std::time::Duration;
+//! # use axum::Router;
+//!
+//! # doorbell::Builder::new().cores(1).build().unwrap().block_on(async {
+//! # let listener = TcpListener::bind("127.0.0.1:0")?;
+//! # let router: Router = Router::new();
+//! let end = CancellationToken::new();
+//! let server = Server::new(listener)
+//!     .connection_limit(10_000.try_into()?)
+//!     .shutdown_on(end.clone().cancelled_owned())
+//!     .drain_timeout(Duration::from_secs(10));
+//! let server = doorbell::spawn(server.serve_tower(router));
+//! end.cancel();
+//! let served = server.await??;
+//! println!("{} connections, {} of them cut", served.accepted, served.cut);
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! # }).unwrap();
+//! ```
+//!
+//! # TLS
+//! The server speaks none; behind a proxy that does it needs none. To do it yourself, accept from a
+//! [`TcpListener`](doorbell::net::TcpListener), hand each stream to a crate of TLS by the traits it
+//! knows (features `tokio-io` and `futures-io` of doorbell), and give what comes out of it, in
+//! `hyper_util`'s `TokioIo`, to a builder of hyper's with [`DoorbellExecutor`] and [`DoorbellTimer`].
+//!
+//! # Features
+//! * `server` (default): [`Server`] and [`serve`].
+//! * `tower` (default): `Server::serve_tower`.
+//! * `client`: `DoorbellConnector`, for the pooled client of `hyper-util`; it brings in tokio's
+//!   sockets, which nothing opens.
+//!
+//! Without any of them there are [`DoorbellIo`], [`DoorbellExecutor`] and [`DoorbellTimer`].
 
 #[cfg(feature = "server")]
 mod classes;

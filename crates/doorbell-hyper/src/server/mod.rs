@@ -34,7 +34,8 @@ use std::time::Duration;
 /// accepts. A handler that panics ends its connection, or over HTTP/2 its request, and nothing else.
 ///
 /// A connection that is upgraded belongs to its handler from then on: it counts as open for
-/// [`connection_limit`](Server::connection_limit), but neither timeouts nor the end of the server touch it.
+/// [`connection_limit`](Server::connection_limit), but neither timeouts nor the end of the server
+/// touch it.
 #[must_use = "nothing is served before `serve` is awaited"]
 pub struct Server {
     listener: TcpListener,
@@ -82,16 +83,17 @@ impl Server {
         self
     }
 
-    /// How long the head of a request of HTTP/1 may take from its first byte on, and the first one of a
-    /// connection, or the first bytes of HTTP/2, from the accept on. The connection is dropped then. 30 s unless told; `None`: for ever.
+    /// How long the head of a request of HTTP/1 may take from its first byte on, and the first one
+    /// of a connection, or the first bytes of HTTP/2, from the accept on. The connection is dropped
+    /// then. 30 s unless told; `None`: for ever.
     pub fn header_timeout(mut self, timeout: Option<Duration>) -> Self {
         self.times.header = timeout;
         self
     }
 
-    /// How long a connection may stay open without a request in flight, after the first one or, with
-    /// HTTP/2, from the beginning. It is closed then as at the end of the server. 75 s unless told; `None`: for ever.
-    /// With HTTP/2 it may be twice as long.
+    /// How long a connection may stay open without a request in flight, after the first one or,
+    /// with HTTP/2, from the beginning. It is closed then as at the end of the server. 75 s unless
+    /// told; `None`: for ever. With HTTP/2 it may be twice as long.
     pub fn keep_alive_timeout(mut self, timeout: Option<Duration>) -> Self {
         self.times.keep_alive = timeout;
         self
@@ -129,8 +131,8 @@ impl Server {
         self
     }
 
-    /// How long requests in flight may take after the signal; then their connections are dropped. 30 s unless
-    /// told.
+    /// How long requests in flight may take after the signal; then their connections are dropped.
+    /// 30 s unless told.
     pub fn drain_timeout(mut self, timeout: Duration) -> Self {
         self.drain_timeout = timeout;
         self
@@ -139,8 +141,9 @@ impl Server {
     /// Serves until the signal of [`shutdown_on`](Server::shutdown_on), with a service for each
     /// connection, and returns when all connections are gone.
     ///
-    /// Where the OS has no more descriptors or memory, nobody is accepted for 10 ms, and after each further
-    /// refusal twice as long, up to 1 s. Connections that a client gave up before are skipped.
+    /// Where the OS has no more descriptors or memory, nobody is accepted for 10 ms, and after each
+    /// further refusal twice as long, up to 1 s. Connections that a client gave up before are
+    /// skipped.
     ///
     /// Dropped, the future ends the server at once: nobody is accepted any more and all connections are
     /// dropped, with their requests.
@@ -188,7 +191,8 @@ impl Server {
             .unwrap_or_else(|error| Err(ServeError::of_join(error)))
     }
 
-    /// As [`Server::serve`], for a service of tower: a `Router` of axum, `Routes` of tonic. Each connection has a clone.
+    /// As [`Server::serve`], for a service of tower: a `Router` of axum, `Routes` of tonic. Each
+    /// connection has a clone.
     ///
     /// # Errors
     /// As for [`Server::serve`].

@@ -9,7 +9,7 @@ use hyper::rt::{Read, ReadBufCursor, Write};
 use std::io::{self, IoSlice};
 use std::pin::Pin;
 use std::sync::Arc;
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, ready};
 
 /// What a connection is at. HTTP/2 has its own, as it is never inside a head: what comes
 /// there while no request is open may be a ping.
@@ -69,6 +69,14 @@ impl Progress {
             _ => {}
         }
     }
+
+    /// Bytes have gone. What is left of an answer that is buffered belongs to no request any more, but
+    /// who still reads it is not idle. HTTP/2 answers pings, too, which says nothing.
+    fn said(&self) {
+        if self.phase() == Phase::Idle {
+            self.set(Phase::Busy);
+        }
+    }
 }
 
 /// The IO of a connection.
@@ -111,7 +119,9 @@ impl Write for ServerIo {
         cx: &mut Context<'_>,
         buffer: &[u8],
     ) -> Poll<io::Result<usize>> {
-        Pin::new(&mut self.io).poll_write(cx, buffer)
+        let written = ready!(Pin::new(&mut self.io).poll_write(cx, buffer))?;
+        self.progress.said();
+        Poll::Ready(Ok(written))
     }
 
     fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
@@ -131,6 +141,8 @@ impl Write for ServerIo {
         cx: &mut Context<'_>,
         buffers: &[IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
-        Pin::new(&mut self.io).poll_write_vectored(cx, buffers)
+        let written = ready!(Pin::new(&mut self.io).poll_write_vectored(cx, buffers))?;
+        self.progress.said();
+        Poll::Ready(Ok(written))
     }
 }
