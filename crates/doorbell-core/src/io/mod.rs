@@ -9,6 +9,7 @@ mod driver;
 mod links;
 #[cfg(test)]
 mod loom;
+mod place;
 mod registration;
 mod source;
 #[cfg(test)]
@@ -17,6 +18,7 @@ mod waiters;
 mod word;
 
 pub use driver::{Choice, Driver, Swept};
+pub use place::Place;
 pub use registration::{Fd, RegisterError, Registration};
 pub use source::{Direction, Source, WhenReady, gone};
 pub use word::{Cleared, Event};

@@ -1,6 +1,6 @@
 //! What a descriptor is to the runtime: its word and its waiters.
 
-use super::cell::{Turn, WaitCell};
+use super::place::Place;
 use super::waiters::Waiters;
 use super::word::{Cleared, Delivered, Event, ReadyWord, Shut};
 use doorbell_machine::{Bug, Cell, Machine, Readiness};
@@ -109,8 +109,14 @@ impl<M: Machine> Source<M> {
         self.word.clear(event, direction.wanted())
     }
 
+    /// As [`Source::clear`], where the syscall said [`io::ErrorKind::WouldBlock`]: also what was closed,
+    /// of which the OS says now that it is open. A FIFO whose last writer left can get another one.
+    pub fn clear_all(&self, event: Event, direction: Direction) -> Cleared {
+        self.word.clear_all(event, direction.wanted())
+    }
+
     /// Calls `f`, which makes a syscall in that direction that does not wait, when it may succeed,
-    /// until it does not say [`io::ErrorKind::WouldBlock`].
+    /// until it does not say [`io::ErrorKind::WouldBlock`]. Waits as [`Source::poll_ready`] does.
     ///
     /// # Errors
     /// Those of `f`; and [`gone`] if the lane has ended.
@@ -118,18 +124,41 @@ impl<M: Machine> Source<M> {
         &self,
         cx: &Context<'_>,
         direction: Direction,
+        f: impl FnMut() -> io::Result<R>,
+    ) -> Poll<io::Result<R>> {
+        self.poll_by(direction, || self.poll_ready(cx, direction), f)
+    }
+
+    /// As [`Source::poll_io`], but waits in a place of its own: of several who do, each is woken.
+    ///
+    /// # Errors
+    /// As for [`Source::poll_io`].
+    pub fn poll_io_in<'a, R>(
+        &'a self,
+        cx: &Context<'_>,
+        direction: Direction,
+        place: &mut Place<'a>,
+        f: impl FnMut() -> io::Result<R>,
+    ) -> Poll<io::Result<R>> {
+        let ready = || self.wait_in(cx, direction.wanted(), place);
+        self.poll_by(direction, ready, f)
+    }
+
+    fn poll_by<R>(
+        &self,
+        direction: Direction,
+        mut ready: impl FnMut() -> Poll<Event>,
         mut f: impl FnMut() -> io::Result<R>,
     ) -> Poll<io::Result<R>> {
         loop {
-            let event = ready!(self.poll_ready(cx, direction));
+            let event = ready!(ready());
             if event.is_shut() {
                 return Poll::Ready(Err(gone()));
             }
             match f() {
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
-                    // Also what was closed, of which the OS says now that it is open: else this
-                    // would never end. A FIFO whose last writer left can get another one.
-                    match self.word.clear_all(event, direction.wanted()) {
+                    // Also what was closed: else this would never end.
+                    match self.clear_all(event, direction) {
                         Cleared::Yes | Cleared::Newer => {}
                     }
                 }
@@ -138,12 +167,36 @@ impl<M: Machine> Source<M> {
         }
     }
 
+    /// Whether it is ready for some of this, or shut; if not, the waker of `cx` waits in that place.
+    fn wait_in<'a>(
+        &'a self,
+        cx: &Context<'_>,
+        wanted: Readiness,
+        place: &mut Place<'a>,
+    ) -> Poll<Event> {
+        let event = self.word.look();
+        let polled = if event.concerns(wanted) {
+            Poll::Ready(event)
+        } else {
+            let mine = std::ptr::from_ref(self).addr();
+            place.arm(mine, (wanted, cx.waker()), || {
+                let (cell, turn) = self.waiters.arm_spare(wanted, cx.waker());
+                (cell, turn)
+            });
+            self.look_again(wanted)
+        };
+        if polled.is_ready() {
+            place.disarm();
+        }
+        polled
+    }
+
     /// A future that waits, in a place of its own, until it is ready for some of this.
     pub fn readiness(&self, interest: Readiness) -> WhenReady<'_, M> {
         WhenReady {
             source: self,
             wanted: widened(interest),
-            armed: None,
+            place: Place::default(),
         }
     }
 
@@ -205,13 +258,7 @@ pub fn gone() -> io::Error {
 pub struct WhenReady<'a, M: Machine> {
     source: &'a Source<M>,
     wanted: Readiness,
-    armed: Option<Armed<'a, M>>,
-}
-
-#[derive(Debug)]
-struct Armed<'a, M: Machine> {
-    cell: &'a WaitCell<M>,
-    turn: Turn,
+    place: Place<'a>,
 }
 
 impl<M: Machine> Future for WhenReady<'_, M> {
@@ -219,39 +266,6 @@ impl<M: Machine> Future for WhenReady<'_, M> {
 
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Event> {
         let it = self.get_mut();
-        let event = it.source.word.look();
-        if event.concerns(it.wanted) {
-            it.disarm();
-            return Poll::Ready(event);
-        }
-        // Its own cell as long as no event has taken it.
-        let held = it.armed.take();
-        let held = held.and_then(|armed| armed.cell.hold_turn(armed.turn));
-        let (cell, turn) = match held {
-            Some(held) => held.arm(it.wanted, cx.waker()),
-            None => it.source.waiters.arm_spare(it.wanted, cx.waker()),
-        };
-        it.armed = Some(Armed { cell, turn });
-        let looked = it.source.look_again(it.wanted);
-        if looked.is_ready() {
-            it.disarm();
-        }
-        looked
-    }
-}
-
-impl<M: Machine> WhenReady<'_, M> {
-    /// Takes its waker back, unless an event has.
-    fn disarm(&mut self) {
-        let held = self.armed.take();
-        if let Some(held) = held.and_then(|armed| armed.cell.hold_turn(armed.turn)) {
-            crate::task::drop_quietly(held.take());
-        }
-    }
-}
-
-impl<M: Machine> Drop for WhenReady<'_, M> {
-    fn drop(&mut self) {
-        self.disarm();
+        it.source.wait_in(cx, it.wanted, &mut it.place)
     }
 }

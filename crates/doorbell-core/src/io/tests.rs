@@ -3,7 +3,7 @@
 // Tests on real threads, outside of any model.
 #![allow(clippy::disallowed_types, clippy::disallowed_methods)]
 
-use super::{Cleared, Direction, Driver, Event, Registration, Source, Station, Swept};
+use super::{Cleared, Direction, Driver, Event, Place, Registration, Source, Station, Swept};
 use crate::bell::Bell;
 use doorbell_machine::{Host, Machine, PollEvents, Readiness, Seat};
 use std::io::{self, Read, Write};
@@ -66,7 +66,7 @@ impl Wake for Count {
     }
 }
 
-type Place = Arc<Post<Host>>;
+type Here = Arc<Post<Host>>;
 
 /// A descriptor that the test keeps open for as long as it is registered.
 fn name(fd: RawFd) -> BorrowedFd<'static> {
@@ -75,12 +75,12 @@ fn name(fd: RawFd) -> BorrowedFd<'static> {
 }
 
 struct Pair {
-    registration: Registration<Host, Place>,
+    registration: Registration<Host, Here>,
     ours: UnixStream,
     theirs: UnixStream,
 }
 
-fn pair(place: &Place) -> Pair {
+fn pair(place: &Here) -> Pair {
     let (ours, theirs) = UnixStream::pair().unwrap();
     ours.set_nonblocking(true).unwrap();
     Pair {
@@ -98,11 +98,11 @@ impl Pair {
     }
 }
 
-fn look(place: &Place) -> usize {
+fn look(place: &Here) -> usize {
     Driver::look(place, &mut PollEvents::new())
 }
 
-fn sweep(place: &Place) -> Swept {
+fn sweep(place: &Here) -> Swept {
     // SAFETY: the thread of a test stands for the lane.
     unsafe { place.driver.sweep() }
 }
@@ -118,7 +118,7 @@ fn poll(source: &Source<Host>, waker: &Waker, direction: Direction) -> Poll<Even
 
 #[test]
 fn a_read_waits_for_its_data_and_is_woken_once() {
-    let place = Place::default();
+    let place = Here::default();
     let mut pair = pair(&place);
     let (count, waker) = Count::waker();
     assert!(pair.read(&waker).is_pending());
@@ -194,6 +194,53 @@ fn the_last_waker_of_a_place_is_woken_and_the_same_one_is_not_cloned() {
     source.deliver(Readiness::READABLE);
     assert_eq!((first.get(), second.get()), (0, 1));
     assert_eq!(source.count(), (2, 0));
+}
+
+#[test]
+fn of_all_who_wait_in_places_each_is_woken_and_tries_again() {
+    let place = Here::default();
+    let mut pair = pair(&place);
+    let source = &*pair.registration;
+    let waiters: Vec<_> = (0..3).map(|_| Count::waker()).collect();
+    let mut places: Vec<_> = (0..3).map(|_| Place::default()).collect();
+    let ours = &pair.ours;
+    let mut read = |at: usize| {
+        let cx = Context::from_waker(&waiters[at].1);
+        let read = || (&*ours).read(&mut [0; 1]);
+        source.poll_io_in(&cx, Direction::Read, &mut places[at], read)
+    };
+    assert!((0..3).all(|at| read(at).is_pending()));
+    pair.theirs.write_all(b"ab").unwrap();
+    look(&place);
+    assert!(waiters.iter().all(|(count, _)| count.get() == 1));
+    let ready = (0..3).filter(|at| read(*at).is_ready());
+    assert_eq!(ready.count(), 2, "as many as there are bytes");
+    assert_eq!(source.count(), (5, 1), "who found none waits again");
+    pair.theirs.write_all(b"c").unwrap();
+    look(&place);
+    assert_eq!(waiters[2].0.get(), 2);
+}
+
+#[test]
+fn a_place_leaves_the_source_that_it_waited_for_when_it_goes_to_another() {
+    let (first, second) = (source(), source());
+    let (count, waker) = Count::waker();
+    let cx = Context::from_waker(&waker);
+    let mut place = Place::default();
+    let would_wait = || io::Result::<()>::Err(io::ErrorKind::WouldBlock.into());
+    for source in [&first, &second] {
+        let polled = source.poll_io_in(&cx, Direction::Write, &mut place, would_wait);
+        assert!(polled.is_pending());
+    }
+    assert_eq!((first.count().1, second.count().1), (0, 1));
+    first.deliver(Readiness::WRITABLE);
+    assert_eq!(count.get(), 0);
+    second.deliver(Readiness::WRITABLE);
+    assert_eq!(count.get(), 1);
+    let polled = second.poll_io_in(&cx, Direction::Write, &mut place, || Ok(()));
+    assert!(polled.is_ready());
+    drop(place);
+    assert_eq!(second.count().1, 0);
 }
 
 #[test]
@@ -276,7 +323,7 @@ fn a_waker_that_comes_back_waits_anew() {
 
 #[test]
 fn what_cannot_be_waited_for_is_refused_and_leaves_nothing() {
-    let place = Place::default();
+    let place = Here::default();
     let file = std::fs::File::open("/proc/self/exe").unwrap();
     let refused = Registration::new(Arc::clone(&place), name(file.as_raw_fd()));
     let error = refused.unwrap_err();
@@ -295,7 +342,7 @@ fn what_cannot_be_waited_for_is_refused_and_leaves_nothing() {
 
 #[test]
 fn what_the_os_does_not_give_back_stays_until_the_driver_goes() {
-    let place = Place::default();
+    let place = Here::default();
     let pair = pair(&place);
     let seat: &<Host as Machine>::Seat = place.seat();
     let poller = Seat::<Host>::poller(seat).unwrap();
@@ -308,7 +355,7 @@ fn what_the_os_does_not_give_back_stays_until_the_driver_goes() {
 
 #[test]
 fn a_lane_that_ends_wakes_all_and_takes_no_more() {
-    let place = Place::default();
+    let place = Here::default();
     let (early, other) = (pair(&place), pair(&place));
     let (count, waker) = Count::waker();
     assert!(early.read(&waker).is_pending());
@@ -335,7 +382,7 @@ fn a_lane_that_ends_wakes_all_and_takes_no_more() {
 
 #[test]
 fn a_lane_that_sleeps_is_told_of_what_piles_up() {
-    let place = Place::default();
+    let place = Here::default();
     let (ours, _theirs) = UnixStream::pair().unwrap();
     let mut told = Vec::new();
     for round in 1..=600 {
@@ -354,7 +401,7 @@ fn a_lane_that_sleeps_is_told_of_what_piles_up() {
 /// and sweeps: every byte is read, and everything is freed.
 #[test]
 fn nothing_is_lost_among_visitors() {
-    let place = Place::default();
+    let place = Here::default();
     let (over, read) = (AtomicUsize::new(0), AtomicU64::new(0));
     let (rounds, bytes) = (300, 3);
     std::thread::scope(|scope| {

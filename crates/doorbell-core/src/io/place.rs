@@ -1,0 +1,77 @@
+//! A place of its own for one waker, among all who wait for a descriptor.
+
+use super::cell::{Held, Turn, WaitCell};
+use crate::task::drop_quietly;
+use doorbell_machine::{Machine, Readiness};
+use std::fmt::Debug;
+use std::task::Waker;
+
+/// A cell without its machine.
+pub(super) trait AnyCell: Debug + Send + Sync {
+    /// Arms it again if it still is as it was armed; `None` if an event has taken it.
+    fn arm_again(&self, turn: Turn, wanted: Readiness, waker: &Waker) -> Option<Turn>;
+
+    /// Takes the waker back, unless an event has.
+    fn disarm(&self, turn: Turn);
+}
+
+impl<M: Machine> AnyCell for WaitCell<M> {
+    fn arm_again(&self, turn: Turn, wanted: Readiness, waker: &Waker) -> Option<Turn> {
+        let (_, turn) = self.hold_turn(turn)?.arm(wanted, waker);
+        Some(turn)
+    }
+
+    fn disarm(&self, turn: Turn) {
+        drop_quietly(self.hold_turn(turn).and_then(Held::take));
+    }
+}
+
+/// Where one task waits for a descriptor, whoever else does. Dropped, it leaves no waker behind.
+#[derive(Debug, Default)]
+pub struct Place<'a> {
+    armed: Option<Armed<'a>>,
+}
+
+#[derive(Debug)]
+struct Armed<'a> {
+    /// Where the source lies, which stays there as long as this is borrowed.
+    source: usize,
+    cell: &'a dyn AnyCell,
+    turn: Turn,
+}
+
+impl<'a> Place<'a> {
+    /// Lets this waker wait for the source that lies there: in the cell that it has of that source, as
+    /// long as no event has taken it, else in one that `spare` arms.
+    pub(super) fn arm(
+        &mut self,
+        source: usize,
+        (wanted, waker): (Readiness, &Waker),
+        spare: impl FnOnce() -> (&'a dyn AnyCell, Turn),
+    ) {
+        if self.armed.as_ref().is_some_and(|it| it.source != source) {
+            self.disarm();
+        }
+        if let Some(armed) = &mut self.armed
+            && let Some(turn) = armed.cell.arm_again(armed.turn, wanted, waker)
+        {
+            armed.turn = turn;
+            return;
+        }
+        let (cell, turn) = spare();
+        self.armed = Some(Armed { source, cell, turn });
+    }
+
+    /// Waits no more.
+    pub(super) fn disarm(&mut self) {
+        if let Some(armed) = self.armed.take() {
+            armed.cell.disarm(armed.turn);
+        }
+    }
+}
+
+impl Drop for Place<'_> {
+    fn drop(&mut self) {
+        self.disarm();
+    }
+}
