@@ -84,7 +84,8 @@
 //!
 //! # Features
 //! * `cancel` (default): `doorbell::sync::CancellationToken`, of `tokio-util`.
-//! * `futures-io`, `tokio-io`: the traits of those names for [`net::TcpStream`].
+//! * `futures-io`, `tokio-io`: the traits of those names for all streams of [`net`] and their halves, and
+//!   `doorbell::io`, which has them.
 
 mod ambient;
 mod blocking;
@@ -100,6 +101,8 @@ mod dump;
 mod group;
 mod handle;
 mod hooks;
+#[cfg(any(feature = "futures-io", feature = "tokio-io"))]
+pub mod io;
 mod join_set;
 mod lane_local;
 mod local;

@@ -5,15 +5,20 @@ use crate::coop;
 use crate::{ClassKind, NoRuntime};
 use async_lock::OnceCell;
 use doorbell_core::crew::FrontRef;
-use doorbell_core::io::{Cleared, Direction, Event, RegisterError, Registration};
-use doorbell_machine::{Machine, Poller, Readiness};
+use doorbell_core::io::{Cleared, Direction, Event, Place, RegisterError, Registration};
+use doorbell_machine::{Machine, Poller};
 use std::fmt::Debug;
+use std::future::poll_fn;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::task::{Context, Poll};
 
 /// A syscall that does not wait; what it returns is the caller's to keep.
 type Try<'a> = &'a mut dyn FnMut(&dyn Registered) -> io::Result<()>;
+
+/// Where the waker of who polls is left: in a place of its own, or in that of its direction, of which
+/// the last one is woken.
+type Spot<'p, 'a> = Option<&'p mut Place<'a>>;
 
 /// A registration without its machine.
 pub(crate) trait Registered: Debug + Send + Sync {
@@ -23,8 +28,17 @@ pub(crate) trait Registered: Debug + Send + Sync {
     /// A syscall that was made after `event` was seen has taken all there was.
     fn clear(&self, event: Event, direction: Direction);
 
+    /// A syscall that was made after `event` was seen would have had to wait.
+    fn clear_all(&self, event: Event, direction: Direction);
+
     /// Calls `f` when it may succeed, until it does not say that it would have to wait.
-    fn poll_io(&self, cx: &Context<'_>, direction: Direction, f: Try<'_>) -> Poll<io::Result<()>>;
+    fn poll_io<'a>(
+        &'a self,
+        cx: &Context<'_>,
+        direction: Direction,
+        spot: Spot<'_, 'a>,
+        f: Try<'_>,
+    ) -> Poll<io::Result<()>>;
 }
 
 impl<M: Machine> Registered for Registration<M, FrontRef<M>> {
@@ -39,8 +53,23 @@ impl<M: Machine> Registered for Registration<M, FrontRef<M>> {
         }
     }
 
-    fn poll_io(&self, cx: &Context<'_>, direction: Direction, f: Try<'_>) -> Poll<io::Result<()>> {
-        (**self).poll_io(cx, direction, || f(self))
+    fn clear_all(&self, event: Event, direction: Direction) {
+        match (**self).clear_all(event, direction) {
+            Cleared::Yes | Cleared::Newer => {}
+        }
+    }
+
+    fn poll_io<'a>(
+        &'a self,
+        cx: &Context<'_>,
+        direction: Direction,
+        spot: Spot<'_, 'a>,
+        f: Try<'_>,
+    ) -> Poll<io::Result<()>> {
+        match spot {
+            Some(place) => (**self).poll_io_in(cx, direction, place, || f(self)),
+            None => (**self).poll_io(cx, direction, || f(self)),
+        }
     }
 }
 
@@ -58,7 +87,7 @@ pub(crate) fn register<M: Machine>(
 
 /// A descriptor and its registrations: one for each class whose tasks wait for it.
 #[derive(Debug)]
-pub(super) struct Io<T: AsFd> {
+pub struct Io<T: AsFd> {
     /// Before the descriptor: they go first.
     registered: [OnceCell<Box<dyn Registered>>; 3],
     inner: T,
@@ -96,7 +125,8 @@ impl<T: AsFd> Io<T> {
                 return Ok(Some(&**registered));
             }
             // SAFETY: the registrations are dropped before the descriptor, here and in
-            // `into_inner`, and it is not replaced meanwhile.
+            // `into_inner`, and it is not replaced meanwhile: nobody has `inner` by `&mut`. One that
+            // is forgotten names it no more.
             let fd = unsafe {
                 BorrowedFd::borrow_raw(std::os::fd::AsRawFd::as_raw_fd(&self.inner.as_fd()))
             };
@@ -115,38 +145,102 @@ impl<T: AsFd> Io<T> {
         })
     }
 
+    /// All registrations that there are.
+    fn all(&self) -> impl Iterator<Item = (usize, &dyn Registered)> {
+        let all = self.registered.iter().enumerate();
+        all.filter_map(|(at, cell)| Some((at, &**cell.get()?)))
+    }
+
     /// Tries at once, and then whenever it may succeed, until `f` does not say that it would wait. Takes
-    /// one from the budget of the poll.
+    /// one from the budget of the poll. Of several tasks that poll in one direction the last is woken.
     pub(super) fn poll_io<R>(
         &self,
         cx: &Context<'_>,
         direction: Direction,
-        f: impl FnMut(&T, Option<&dyn Registered>) -> io::Result<R>,
+        mut f: impl FnMut(&T) -> io::Result<R>,
     ) -> Poll<io::Result<R>> {
-        if !coop::has_budget() {
-            cx.waker().wake_by_ref();
-            return Poll::Pending;
-        }
-        let polled = self.try_io(cx, direction, f);
-        if polled.is_ready() {
-            coop::spend_budget();
-        }
-        polled
+        self.poll_at(cx, direction, None, |inner, _| f(inner))
     }
 
-    fn try_io<R>(
+    /// As [`Io::poll_io`], but each task that waits is woken.
+    pub(super) async fn io<R>(
+        &self,
+        direction: Direction,
+        mut f: impl FnMut(&T) -> io::Result<R>,
+    ) -> io::Result<R> {
+        let mut place = Place::default();
+        poll_fn(|cx| self.poll_at(cx, direction, Some(&mut place), |inner, _| f(inner))).await
+    }
+
+    /// Ready when the OS says that it may be, whatever is tried then.
+    pub(super) fn poll_ready(
         &self,
         cx: &Context<'_>,
         direction: Direction,
-        mut f: impl FnMut(&T, Option<&dyn Registered>) -> io::Result<R>,
-    ) -> Poll<io::Result<R>> {
-        if self.registered.iter().all(|cell| cell.get().is_none()) {
-            match f(&self.inner, None) {
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
-                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                result => return Poll::Ready(result),
+    ) -> Poll<io::Result<()>> {
+        with_budget(cx, || {
+            self.poll_registered(cx, direction, None, |_, _| Ok(()))
+        })
+    }
+
+    /// As [`Io::poll_ready`], but each task that waits is woken.
+    pub(super) async fn ready(&self, direction: Direction) -> io::Result<()> {
+        let mut place = Place::default();
+        poll_fn(|cx| {
+            with_budget(cx, || {
+                self.poll_registered(cx, direction, Some(&mut place), |_, _| Ok(()))
+            })
+        })
+        .await
+    }
+
+    /// Tries once, and notes it if it would have to wait.
+    pub(super) fn try_io<R>(
+        &self,
+        direction: Direction,
+        f: impl FnOnce(&T) -> io::Result<R>,
+    ) -> io::Result<R> {
+        let mut seen = [None; 3];
+        for (at, registered) in self.all() {
+            seen[at] = Some(registered.look());
+        }
+        let result = f(&self.inner);
+        if would_wait(&result) {
+            for (at, registered) in self.all() {
+                if let Some(event) = seen[at] {
+                    registered.clear_all(event, direction);
+                }
             }
         }
+        result
+    }
+
+    pub(super) fn poll_at<'a, R>(
+        &'a self,
+        cx: &Context<'_>,
+        direction: Direction,
+        spot: Spot<'_, 'a>,
+        mut f: impl FnMut(&T, Option<&dyn Registered>) -> io::Result<R>,
+    ) -> Poll<io::Result<R>> {
+        with_budget(cx, || {
+            if self.all().next().is_none() {
+                match f(&self.inner, None) {
+                    Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                    result if would_wait(&result) => {}
+                    result => return Poll::Ready(result),
+                }
+            }
+            self.poll_registered(cx, direction, spot, &mut f)
+        })
+    }
+
+    fn poll_registered<'a, R>(
+        &'a self,
+        cx: &Context<'_>,
+        direction: Direction,
+        spot: Spot<'_, 'a>,
+        mut f: impl FnMut(&T, Option<&dyn Registered>) -> io::Result<R>,
+    ) -> Poll<io::Result<R>> {
         let registered = match self.registered() {
             Ok(Some(registered)) => registered,
             Ok(None) => {
@@ -156,7 +250,7 @@ impl<T: AsFd> Io<T> {
             Err(error) => return Poll::Ready(Err(error)),
         };
         let mut result = None;
-        let polled = registered.poll_io(cx, direction, &mut |registered| {
+        let polled = registered.poll_io(cx, direction, spot, &mut |registered| {
             loop {
                 match f(&self.inner, Some(registered)) {
                     Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
@@ -170,27 +264,21 @@ impl<T: AsFd> Io<T> {
         });
         polled.map(|polled| polled.map(|()| result.expect("set where it succeeded")))
     }
+}
 
-    /// As [`Io::poll_io`], of a stream: fewer bytes than were asked for are all there were, but where
-    /// something urgent came, at which a read stops short.
-    pub(super) fn poll_bytes(
-        &self,
-        cx: &Context<'_>,
-        direction: Direction,
-        asked: usize,
-        mut f: impl FnMut(&T) -> io::Result<usize>,
-    ) -> Poll<io::Result<usize>> {
-        self.poll_io(cx, direction, |inner, registered| {
-            let event = registered.map(Registered::look);
-            let done = f(inner)?;
-            if let (Some(registered), Some(event)) = (registered, event)
-                && done > 0
-                && done < asked
-                && !event.readiness().has(Readiness::PRIORITY)
-            {
-                registered.clear(event, direction);
-            }
-            Ok(done)
-        })
+fn would_wait<R>(result: &io::Result<R>) -> bool {
+    matches!(result, Err(error) if error.kind() == io::ErrorKind::WouldBlock)
+}
+
+/// Polls by the budget of the current poll.
+fn with_budget<R>(cx: &Context<'_>, poll: impl FnOnce() -> Poll<R>) -> Poll<R> {
+    if !coop::has_budget() {
+        cx.waker().wake_by_ref();
+        return Poll::Pending;
     }
+    let polled = poll();
+    if polled.is_ready() {
+        coop::spend_budget();
+    }
+    polled
 }

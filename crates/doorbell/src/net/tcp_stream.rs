@@ -1,28 +1,54 @@
 //! [`TcpStream`].
 
+use super::bytes::{ByteStream, Bytes, Stream};
 use super::io::Io;
-use doorbell_core::io::Direction;
+use super::methods::{read_methods, write_methods};
+use super::{Direction, NoAddress, ToSocketAddrs, lookup_host};
 use doorbell_machine::host::net;
-use std::future::poll_fn;
-use std::io::{self, IoSlice, Write as _};
+use std::io::{self, IoSlice, IoSliceMut};
 use std::mem::MaybeUninit;
 use std::net::{self as std_net, Shutdown, SocketAddr};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::task::{Context, Poll};
+use std::time::Duration;
 
-/// A connection. Reading and writing go by `&`, so that a task each may do so at a time; of several
-/// that wait in one direction the last one is woken.
+/// A connection. Reading and writing go by `&`, so that several tasks may do so at a time: each that
+/// waits in `read`, `write` and the like is woken. Of those that wait by the `poll_…` forms in one
+/// direction the last one is.
+///
+/// Options that are not here can be set by `socket2::SockRef::from(&stream)`.
 #[derive(Debug)]
 pub struct TcpStream {
     io: Io<std_net::TcpStream>,
 }
 
 impl TcpStream {
-    /// Connects to that address. Look names up in [`spawn_blocking`](crate::spawn_blocking()).
+    /// Connects to the first of the addresses that takes the connection. A name is looked up on a
+    /// thread for [closures that block](crate::spawn_blocking()).
     ///
     /// # Errors
-    /// What the OS said, or that there is no runtime to wait in.
-    pub async fn connect(address: SocketAddr) -> io::Result<TcpStream> {
+    /// What the OS said of the last address; [`NoAddress`] if there is none; that the name is not
+    /// known; that there is no runtime to wait in.
+    ///
+    /// ```no_run
+    /// # doorbell::Builder::new().cores(1).build().unwrap().block_on(async {
+    /// let stream = doorbell::net::TcpStream::connect("example.org:80").await?;
+    /// stream.write_all(b"GET / HTTP/1.0\r\n\r\n").await?;
+    /// # Ok::<(), std::io::Error>(())
+    /// # }).unwrap();
+    /// ```
+    pub async fn connect(addresses: impl ToSocketAddrs) -> io::Result<TcpStream> {
+        let mut last = io::Error::new(io::ErrorKind::InvalidInput, NoAddress);
+        for address in lookup_host(addresses).await? {
+            match TcpStream::connect_to(address).await {
+                Ok(stream) => return Ok(stream),
+                Err(error) => last = error,
+            }
+        }
+        Err(last)
+    }
+
+    async fn connect_to(address: SocketAddr) -> io::Result<TcpStream> {
         let stream = TcpStream::of(net::begin_to_connect(address)?);
         let stands = |stream: &std_net::TcpStream| {
             if let Some(error) = stream.take_error()? {
@@ -35,12 +61,7 @@ impl TcpStream {
                 other => other.map(drop),
             }
         };
-        poll_fn(|cx| {
-            stream
-                .io
-                .poll_io(cx, Direction::Write, |stream, _| stands(stream))
-        })
-        .await?;
+        stream.io.io(Direction::Write, stands).await?;
         Ok(stream)
     }
 
@@ -59,130 +80,22 @@ impl TcpStream {
         }
     }
 
-    /// As the standard library has it; it still does not block.
+    /// As the standard library has it; it still does not block. No runtime knows it any more: it can
+    /// go to another one by [`TcpStream::from_std`].
     #[must_use]
     pub fn into_std(self) -> std_net::TcpStream {
         self.io.into_inner()
     }
 
-    /// Reads what there is, at most so much; 0 at the end. `buffer` need not be written to before.
-    ///
-    /// # Errors
-    /// What the OS said, or that there is no runtime to wait in.
-    pub fn poll_read_uninit(
-        &self,
-        cx: &mut Context<'_>,
-        buffer: &mut [MaybeUninit<u8>],
-    ) -> Poll<io::Result<usize>> {
-        let asked = buffer.len();
-        self.io.poll_bytes(cx, Direction::Read, asked, |stream| {
-            net::read(stream, buffer)
-        })
-    }
-
-    /// Reads what there is, at most so much; 0 at the end.
-    ///
-    /// # Errors
-    /// What the OS said, or that there is no runtime to wait in.
-    pub fn poll_read(&self, cx: &mut Context<'_>, buffer: &mut [u8]) -> Poll<io::Result<usize>> {
-        let asked = buffer.len();
-        self.io
-            .poll_bytes(cx, Direction::Read, asked, |mut stream| {
-                io::Read::read(&mut stream, buffer)
-            })
-    }
-
-    /// Writes as much as there is room for.
-    ///
-    /// # Errors
-    /// What the OS said, or that there is no runtime to wait in.
-    pub fn poll_write(&self, cx: &mut Context<'_>, buffer: &[u8]) -> Poll<io::Result<usize>> {
-        let asked = buffer.len();
-        self.io
-            .poll_bytes(cx, Direction::Write, asked, |mut stream| {
-                stream.write(buffer)
-            })
-    }
-
-    /// The same of several buffers, one behind the other.
-    ///
-    /// # Errors
-    /// What the OS said, or that there is no runtime to wait in.
-    pub fn poll_write_vectored(
-        &self,
-        cx: &mut Context<'_>,
-        buffers: &[IoSlice<'_>],
-    ) -> Poll<io::Result<usize>> {
-        // The OS takes some of very many buffers: fewer bytes do not say that there is no room.
-        self.io.poll_io(cx, Direction::Write, |mut stream, _| {
-            stream.write_vectored(buffers)
-        })
-    }
-
-    /// Reads what there is and leaves it there.
-    ///
-    /// # Errors
-    /// What the OS said, or that there is no runtime to wait in.
-    pub async fn peek(&self, buffer: &mut [u8]) -> io::Result<usize> {
-        poll_fn(|cx| {
-            self.io
-                .poll_io(cx, Direction::Read, |stream, _| stream.peek(buffer))
-        })
-        .await
-    }
-
-    /// Reads what there is, at most so much; 0 at the end.
-    ///
-    /// # Errors
-    /// What the OS said, or that there is no runtime to wait in.
-    pub async fn read(&self, buffer: &mut [u8]) -> io::Result<usize> {
-        poll_fn(|cx| self.poll_read(cx, buffer)).await
-    }
-
-    /// Reads until the buffer is full.
-    ///
-    /// # Errors
-    /// What the OS said; [`io::ErrorKind::UnexpectedEof`] at the end.
-    pub async fn read_exact(&self, mut buffer: &mut [u8]) -> io::Result<()> {
-        while !buffer.is_empty() {
-            let read = self.read(buffer).await?;
-            if read == 0 {
-                return Err(io::ErrorKind::UnexpectedEof.into());
-            }
-            buffer = &mut buffer[read..];
-        }
-        Ok(())
-    }
-
-    /// Writes as much as there is room for.
-    ///
-    /// # Errors
-    /// What the OS said, or that there is no runtime to wait in.
-    pub async fn write(&self, buffer: &[u8]) -> io::Result<usize> {
-        poll_fn(|cx| self.poll_write(cx, buffer)).await
-    }
-
-    /// Writes all of it.
-    ///
-    /// # Errors
-    /// What the OS said, or that there is no runtime to wait in.
-    pub async fn write_all(&self, mut buffer: &[u8]) -> io::Result<()> {
-        while !buffer.is_empty() {
-            let written = self.write(buffer).await?;
-            if written == 0 {
-                return Err(io::ErrorKind::WriteZero.into());
-            }
-            buffer = &buffer[written..];
-        }
-        Ok(())
-    }
+    read_methods!([]);
+    write_methods!([]);
 
     /// Closes one direction, or both.
     ///
     /// # Errors
     /// What the OS said.
     pub fn shutdown(&self, how: Shutdown) -> io::Result<()> {
-        self.io.get().shutdown(how)
+        self.io.shutdown(how)
     }
 
     /// Whether small writes go out at once.
@@ -201,6 +114,65 @@ impl TcpStream {
         self.io.get().nodelay()
     }
 
+    /// What becomes of bytes that were not sent when it is closed: by `None` the OS sends them still,
+    /// as it does unless told; by a time above zero the drop of the stream *waits* for that, and the
+    /// lane with it; by zero they are thrown away, and the other end learns of a reset.
+    ///
+    /// # Errors
+    /// What the OS said.
+    pub fn set_linger(&self, time: Option<Duration>) -> io::Result<()> {
+        net::set_linger(self.io.get(), time)
+    }
+
+    /// As [`TcpStream::set_linger`] has set it, in whole seconds.
+    ///
+    /// # Errors
+    /// What the OS said.
+    pub fn linger(&self) -> io::Result<Option<Duration>> {
+        net::linger(self.io.get())
+    }
+
+    /// Has the OS ask the other end whether it is still there when nothing came for so long, in whole
+    /// seconds; `None` for never, as it is unless told.
+    ///
+    /// # Errors
+    /// What the OS said: a time below a second is refused.
+    pub fn set_keepalive(&self, after: Option<Duration>) -> io::Result<()> {
+        net::set_keepalive(self.io.get(), after)
+    }
+
+    /// As [`TcpStream::set_keepalive`] has set it.
+    ///
+    /// # Errors
+    /// What the OS said.
+    pub fn keepalive(&self) -> io::Result<Option<Duration>> {
+        net::keepalive(self.io.get())
+    }
+
+    /// Over how many routers a packet may go.
+    ///
+    /// # Errors
+    /// What the OS said.
+    pub fn set_ttl(&self, hops: u32) -> io::Result<()> {
+        self.io.get().set_ttl(hops)
+    }
+
+    /// As [`TcpStream::set_ttl`] has set it.
+    ///
+    /// # Errors
+    /// What the OS said.
+    pub fn ttl(&self) -> io::Result<u32> {
+        self.io.get().ttl()
+    }
+
+    /// The error that is pending, which is then no more.
+    ///
+    /// # Errors
+    /// What the OS said of this question.
+    pub fn take_error(&self) -> io::Result<Option<io::Error>> {
+        self.io.get().take_error()
+    }
+
     /// Its own address.
     ///
     /// # Errors
@@ -215,6 +187,25 @@ impl TcpStream {
     /// What the OS said.
     pub fn peer_addr(&self) -> io::Result<SocketAddr> {
         self.io.get().peer_addr()
+    }
+}
+
+impl Stream for TcpStream {
+    type Inner = std_net::TcpStream;
+
+    fn io(&self) -> &Io<std_net::TcpStream> {
+        &self.io
+    }
+}
+
+impl ByteStream for TcpStream {}
+
+impl TryFrom<std_net::TcpStream> for TcpStream {
+    type Error = io::Error;
+
+    /// As [`TcpStream::from_std`].
+    fn try_from(stream: std_net::TcpStream) -> io::Result<TcpStream> {
+        TcpStream::from_std(stream)
     }
 }
 

@@ -1,110 +1,156 @@
 //! The traits of other crates.
 
-use super::TcpStream;
+use super::bytes::ByteStream;
+use super::{OwnedReadHalf, OwnedWriteHalf, ReadHalf, TcpStream, UnixStream, WriteHalf};
 use std::io::{self, IoSlice};
-use std::net::Shutdown;
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
-/// It is no error to close what the other end has closed.
-fn close(stream: &TcpStream) -> io::Result<()> {
-    match stream.shutdown(Shutdown::Write) {
-        Err(error) if error.kind() == io::ErrorKind::NotConnected => Ok(()),
-        other => other,
-    }
+/// Calls a macro with all that read, and another with all that write.
+macro_rules! for_all {
+    ($read:ident, $write:ident) => {
+        $read!([] TcpStream);
+        $read!([] UnixStream);
+        $read!([S: ByteStream] OwnedReadHalf<S>);
+        $read!([S: ByteStream] ReadHalf<'_, S>);
+        $write!([] TcpStream);
+        $write!([] UnixStream);
+        $write!([S: ByteStream] OwnedWriteHalf<S>);
+        $write!([S: ByteStream] WriteHalf<'_, S>);
+    };
 }
 
 #[cfg(feature = "futures-io")]
 mod of_futures {
-    use super::{Context, IoSlice, Pin, Poll, TcpStream, close, io};
+    use super::super::bytes::Stream as _;
+    use super::{
+        ByteStream, Context, IoSlice, OwnedReadHalf, OwnedWriteHalf, Pin, Poll, ReadHalf,
+        TcpStream, UnixStream, WriteHalf, io,
+    };
     use futures_io::{AsyncRead, AsyncWrite};
+    use std::io::IoSliceMut;
 
-    impl AsyncRead for TcpStream {
-        fn poll_read(
-            self: Pin<&mut Self>,
-            cx: &mut Context<'_>,
-            buffer: &mut [u8],
-        ) -> Poll<io::Result<usize>> {
-            TcpStream::poll_read(&self, cx, buffer)
-        }
+    macro_rules! reads {
+        ([$($of:tt)*] $type:ty) => {
+            impl<$($of)*> AsyncRead for $type {
+                fn poll_read(
+                    self: Pin<&mut Self>,
+                    cx: &mut Context<'_>,
+                    buffer: &mut [u8],
+                ) -> Poll<io::Result<usize>> {
+                    self.io().poll_read(cx, buffer)
+                }
+
+                fn poll_read_vectored(
+                    self: Pin<&mut Self>,
+                    cx: &mut Context<'_>,
+                    buffers: &mut [IoSliceMut<'_>],
+                ) -> Poll<io::Result<usize>> {
+                    self.io().poll_read_vectored(cx, buffers)
+                }
+            }
+        };
     }
 
-    impl AsyncWrite for TcpStream {
-        fn poll_write(
-            self: Pin<&mut Self>,
-            cx: &mut Context<'_>,
-            buffer: &[u8],
-        ) -> Poll<io::Result<usize>> {
-            TcpStream::poll_write(&self, cx, buffer)
-        }
+    macro_rules! writes {
+        ([$($of:tt)*] $type:ty) => {
+            impl<$($of)*> AsyncWrite for $type {
+                fn poll_write(
+                    self: Pin<&mut Self>,
+                    cx: &mut Context<'_>,
+                    buffer: &[u8],
+                ) -> Poll<io::Result<usize>> {
+                    self.io().poll_write(cx, buffer)
+                }
 
-        fn poll_write_vectored(
-            self: Pin<&mut Self>,
-            cx: &mut Context<'_>,
-            buffers: &[IoSlice<'_>],
-        ) -> Poll<io::Result<usize>> {
-            TcpStream::poll_write_vectored(&self, cx, buffers)
-        }
+                fn poll_write_vectored(
+                    self: Pin<&mut Self>,
+                    cx: &mut Context<'_>,
+                    buffers: &[IoSlice<'_>],
+                ) -> Poll<io::Result<usize>> {
+                    self.io().poll_write_vectored(cx, buffers)
+                }
 
-        fn poll_flush(self: Pin<&mut Self>, _cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-            Poll::Ready(Ok(()))
-        }
+                fn poll_flush(self: Pin<&mut Self>, _cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+                    Poll::Ready(Ok(()))
+                }
 
-        fn poll_close(self: Pin<&mut Self>, _cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-            Poll::Ready(close(&self))
-        }
+                fn poll_close(self: Pin<&mut Self>, _cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+                    Poll::Ready(self.io().close())
+                }
+            }
+        };
     }
+
+    for_all!(reads, writes);
 }
 
 #[cfg(feature = "tokio-io")]
 mod of_tokio {
-    use super::{Context, IoSlice, Pin, Poll, TcpStream, close, io};
+    use super::super::bytes::Stream as _;
+    use super::{
+        ByteStream, Context, IoSlice, OwnedReadHalf, OwnedWriteHalf, Pin, Poll, ReadHalf,
+        TcpStream, UnixStream, WriteHalf, io,
+    };
     use std::task::ready;
     use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
-    impl AsyncRead for TcpStream {
-        fn poll_read(
-            self: Pin<&mut Self>,
-            cx: &mut Context<'_>,
-            buffer: &mut ReadBuf<'_>,
-        ) -> Poll<io::Result<()>> {
-            // SAFETY: nothing is written there but what was read.
-            let room = unsafe { buffer.unfilled_mut() };
-            let read = ready!(TcpStream::poll_read_uninit(&self, cx, room))?;
-            // SAFETY: so many bytes were read.
-            unsafe { buffer.assume_init(read) };
-            buffer.advance(read);
-            Poll::Ready(Ok(()))
-        }
+    macro_rules! reads {
+        ([$($of:tt)*] $type:ty) => {
+            impl<$($of)*> AsyncRead for $type {
+                fn poll_read(
+                    self: Pin<&mut Self>,
+                    cx: &mut Context<'_>,
+                    buffer: &mut ReadBuf<'_>,
+                ) -> Poll<io::Result<()>> {
+                    // SAFETY: nothing is written there but what was read.
+                    let room = unsafe { buffer.unfilled_mut() };
+                    let read = ready!(self.io().poll_read_uninit(cx, room))?;
+                    // SAFETY: so many bytes were read.
+                    unsafe { buffer.assume_init(read) };
+                    buffer.advance(read);
+                    Poll::Ready(Ok(()))
+                }
+            }
+        };
     }
 
-    impl AsyncWrite for TcpStream {
-        fn poll_write(
-            self: Pin<&mut Self>,
-            cx: &mut Context<'_>,
-            buffer: &[u8],
-        ) -> Poll<io::Result<usize>> {
-            TcpStream::poll_write(&self, cx, buffer)
-        }
+    macro_rules! writes {
+        ([$($of:tt)*] $type:ty) => {
+            impl<$($of)*> AsyncWrite for $type {
+                fn poll_write(
+                    self: Pin<&mut Self>,
+                    cx: &mut Context<'_>,
+                    buffer: &[u8],
+                ) -> Poll<io::Result<usize>> {
+                    self.io().poll_write(cx, buffer)
+                }
 
-        fn poll_write_vectored(
-            self: Pin<&mut Self>,
-            cx: &mut Context<'_>,
-            buffers: &[IoSlice<'_>],
-        ) -> Poll<io::Result<usize>> {
-            TcpStream::poll_write_vectored(&self, cx, buffers)
-        }
+                fn poll_write_vectored(
+                    self: Pin<&mut Self>,
+                    cx: &mut Context<'_>,
+                    buffers: &[IoSlice<'_>],
+                ) -> Poll<io::Result<usize>> {
+                    self.io().poll_write_vectored(cx, buffers)
+                }
 
-        fn is_write_vectored(&self) -> bool {
-            true
-        }
+                fn is_write_vectored(&self) -> bool {
+                    true
+                }
 
-        fn poll_flush(self: Pin<&mut Self>, _cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-            Poll::Ready(Ok(()))
-        }
+                fn poll_flush(self: Pin<&mut Self>, _cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+                    Poll::Ready(Ok(()))
+                }
 
-        fn poll_shutdown(self: Pin<&mut Self>, _cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-            Poll::Ready(close(&self))
-        }
+                fn poll_shutdown(
+                    self: Pin<&mut Self>,
+                    _cx: &mut Context<'_>,
+                ) -> Poll<io::Result<()>> {
+                    Poll::Ready(self.io().close())
+                }
+            }
+        };
     }
+
+    for_all!(reads, writes);
 }

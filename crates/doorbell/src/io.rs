@@ -1,0 +1,48 @@
+//! The traits by which other people's code reads and writes, and what can be done by them. They are
+//! those of other crates, as they are: a library that asks for them takes doorbell's streams.
+//!
+//! * [`tokio`], with the feature `tokio-io`: `tokio::io`.
+//! * [`futures`], with the feature `futures-io`: `futures::io`.
+//!
+//! All streams of [`net`](crate::net) and their halves have them.
+//!
+#![cfg_attr(
+    feature = "tokio-io",
+    doc = r#"
+```
+use doorbell::io::tokio::{AsyncBufReadExt, AsyncWriteExt, BufReader};
+use doorbell::net::UnixStream;
+
+# doorbell::Builder::new().cores(1).build().unwrap().block_on(async {
+let (mut ours, theirs) = UnixStream::pair()?;
+ours.write_u8(b'a').await?;
+AsyncWriteExt::write_all(&mut ours, b"b\nc").await?;
+drop(ours);
+let mut lines = BufReader::new(theirs).lines();
+assert_eq!(lines.next_line().await?.as_deref(), Some("ab"));
+assert_eq!(lines.next_line().await?.as_deref(), Some("c"));
+assert_eq!(lines.next_line().await?, None);
+# Ok::<(), std::io::Error>(())
+# }).unwrap();
+```
+"#
+)]
+
+/// The traits of `tokio::io`, and what it makes of who has them.
+#[cfg(feature = "tokio-io")]
+pub mod tokio {
+    pub use ::tokio::io::{
+        AsyncBufRead, AsyncBufReadExt, AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt,
+        BufReader, BufStream, BufWriter, DuplexStream, ReadBuf, copy, copy_bidirectional, copy_buf,
+        duplex, split,
+    };
+}
+
+/// The traits of `futures::io`, and what it makes of who has them.
+#[cfg(feature = "futures-io")]
+pub mod futures {
+    pub use futures_util::io::{
+        AsyncBufRead, AsyncBufReadExt, AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt,
+        BufReader, BufWriter, copy, copy_buf,
+    };
+}

@@ -1,0 +1,163 @@
+//! Addresses, and names that stand for them.
+
+use std::io;
+use std::net::{
+    self as std_net, IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV4, SocketAddrV6,
+};
+
+/// A list of addresses that has none in it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("there is no address to use")]
+pub struct NoAddress;
+
+mod hidden {
+    use super::SocketAddr;
+
+    /// What somebody said who named an address.
+    #[derive(Debug)]
+    pub enum Said {
+        /// The addresses themselves.
+        Known(Vec<SocketAddr>),
+        /// `name:port`.
+        Name(String),
+        /// A name and a port.
+        Host(String, u16),
+    }
+
+    pub trait Say {
+        fn say(&self) -> Said;
+    }
+}
+
+use hidden::{Said, Say};
+
+/// What names one address or several: those of the standard library's
+/// [`ToSocketAddrs`](std::net::ToSocketAddrs), and looked up off the lane where it must be.
+///
+/// It cannot be implemented elsewhere.
+pub trait ToSocketAddrs: Say {}
+
+/// The addresses that are meant. A name is looked up by the OS, on a thread for [closures that
+/// block](crate::spawn_blocking()); addresses are given back at once.
+///
+/// # Errors
+/// What the OS said, as that it knows no such name; [`io::ErrorKind::InvalidInput`] for what is no
+/// address; that there is no runtime, or that it is about to end.
+///
+/// ```
+/// # doorbell::Builder::new().cores(1).build().unwrap().block_on(async {
+/// let mut found = doorbell::net::lookup_host("localhost:80").await?;
+/// assert!(found.all(|address| address.ip().is_loopback()));
+/// # Ok::<(), std::io::Error>(())
+/// # }).unwrap();
+/// ```
+pub async fn lookup_host(host: impl ToSocketAddrs) -> io::Result<std::vec::IntoIter<SocketAddr>> {
+    let found = match host.say() {
+        Said::Known(addresses) => addresses,
+        Said::Name(name) => off_the_lane(name).await?,
+        Said::Host(name, port) => off_the_lane((name, port)).await?,
+    };
+    Ok(found.into_iter())
+}
+
+async fn off_the_lane<A>(name: A) -> io::Result<Vec<SocketAddr>>
+where
+    A: std_net::ToSocketAddrs + Send + 'static,
+{
+    let runtime = crate::Handle::try_current().map_err(io::Error::other)?;
+    let look = move || Ok(name.to_socket_addrs()?.collect());
+    let looked = runtime.try_spawn_blocking(look).map_err(io::Error::other)?;
+    looked.await.map_err(io::Error::other)?
+}
+
+macro_rules! known {
+    ($($type:ty),*) => {$(
+        impl Say for $type {
+            fn say(&self) -> Said {
+                Said::Known(vec![SocketAddr::from(*self)])
+            }
+        }
+
+        impl ToSocketAddrs for $type {}
+    )*};
+}
+
+known!(
+    SocketAddr,
+    SocketAddrV4,
+    SocketAddrV6,
+    (IpAddr, u16),
+    (Ipv4Addr, u16),
+    (Ipv6Addr, u16)
+);
+
+impl Say for [SocketAddr] {
+    fn say(&self) -> Said {
+        Said::Known(self.to_vec())
+    }
+}
+
+impl ToSocketAddrs for [SocketAddr] {}
+
+impl<const N: usize> Say for [SocketAddr; N] {
+    fn say(&self) -> Said {
+        self.as_slice().say()
+    }
+}
+
+impl<const N: usize> ToSocketAddrs for [SocketAddr; N] {}
+
+impl Say for Vec<SocketAddr> {
+    fn say(&self) -> Said {
+        self.as_slice().say()
+    }
+}
+
+impl ToSocketAddrs for Vec<SocketAddr> {}
+
+impl Say for str {
+    fn say(&self) -> Said {
+        match self.parse::<SocketAddr>() {
+            Ok(address) => address.say(),
+            Err(_) => Said::Name(self.to_owned()),
+        }
+    }
+}
+
+impl ToSocketAddrs for str {}
+
+impl Say for String {
+    fn say(&self) -> Said {
+        self.as_str().say()
+    }
+}
+
+impl ToSocketAddrs for String {}
+
+impl Say for (&str, u16) {
+    fn say(&self) -> Said {
+        let (name, port) = *self;
+        match name.parse::<IpAddr>() {
+            Ok(ip) => (ip, port).say(),
+            Err(_) => Said::Host(name.to_owned(), port),
+        }
+    }
+}
+
+impl ToSocketAddrs for (&str, u16) {}
+
+impl Say for (String, u16) {
+    fn say(&self) -> Said {
+        (self.0.as_str(), self.1).say()
+    }
+}
+
+impl ToSocketAddrs for (String, u16) {}
+
+impl<T: Say + ?Sized> Say for &T {
+    fn say(&self) -> Said {
+        T::say(self)
+    }
+}
+
+impl<T: ToSocketAddrs + ?Sized> ToSocketAddrs for &T {}

@@ -1,0 +1,187 @@
+//! What sockets do that carry bytes in order.
+
+use super::io::{Io, Registered};
+use doorbell_core::io::{Direction, Event, Place};
+use doorbell_machine::Readiness;
+use doorbell_machine::host::net;
+use std::fmt::Debug;
+use std::future::poll_fn;
+use std::io::{self, IoSlice, IoSliceMut, Read, Write};
+use std::mem::MaybeUninit;
+use std::net::Shutdown;
+use std::os::fd::AsFd;
+use std::task::{Context, Poll};
+
+/// What is behind a [`ByteStream`].
+pub trait Stream {
+    /// The socket as the standard library has it.
+    type Inner: Bytes;
+
+    /// The socket.
+    fn io(&self) -> &Io<Self::Inner>;
+}
+
+/// A connection whose halves can be had: [`TcpStream`](super::TcpStream) and
+/// [`UnixStream`](super::UnixStream).
+pub trait ByteStream: Stream + AsFd + Debug + Send + Sync + Unpin + 'static {}
+
+/// A socket of the standard library that carries bytes.
+pub trait Bytes: AsFd + Debug + Send + Sync + 'static {
+    /// As [`Read::read`].
+    fn read_bytes(&self, buffer: &mut [u8]) -> io::Result<usize>;
+    /// As [`Read::read_vectored`].
+    fn read_slices(&self, buffers: &mut [IoSliceMut<'_>]) -> io::Result<usize>;
+    /// As [`Write::write`].
+    fn write_bytes(&self, buffer: &[u8]) -> io::Result<usize>;
+    /// As [`Write::write_vectored`].
+    fn write_slices(&self, buffers: &[IoSlice<'_>]) -> io::Result<usize>;
+}
+
+impl<T> Bytes for T
+where
+    T: AsFd + Debug + Send + Sync + 'static,
+    for<'a> &'a T: Read + Write,
+{
+    fn read_bytes(mut self: &T, buffer: &mut [u8]) -> io::Result<usize> {
+        self.read(buffer)
+    }
+
+    fn read_slices(mut self: &T, buffers: &mut [IoSliceMut<'_>]) -> io::Result<usize> {
+        self.read_vectored(buffers)
+    }
+
+    fn write_bytes(mut self: &T, buffer: &[u8]) -> io::Result<usize> {
+        self.write(buffer)
+    }
+
+    fn write_slices(mut self: &T, buffers: &[IoSlice<'_>]) -> io::Result<usize> {
+        self.write_vectored(buffers)
+    }
+}
+
+/// A syscall that moves bytes, after which what is known of the socket is set right: fewer bytes than
+/// were asked for are all there were, but where something urgent came, at which a read stops short.
+fn moved(
+    registered: Option<&dyn Registered>,
+    direction: Direction,
+    asked: usize,
+    f: impl FnOnce() -> io::Result<usize>,
+) -> io::Result<usize> {
+    let event = registered.map(Registered::look);
+    let done = f()?;
+    let is_all = |event: Event| !event.readiness().has(Readiness::PRIORITY);
+    if let (Some(registered), Some(event)) = (registered, event)
+        && done > 0
+        && done < asked
+        && is_all(event)
+    {
+        registered.clear(event, direction);
+    }
+    Ok(done)
+}
+
+impl<T: Bytes> Io<T> {
+    pub(super) fn poll_read_uninit(
+        &self,
+        cx: &Context<'_>,
+        buffer: &mut [MaybeUninit<u8>],
+    ) -> Poll<io::Result<usize>> {
+        self.poll_at(cx, Direction::Read, None, |socket, registered| {
+            moved(registered, Direction::Read, buffer.len(), || {
+                net::read(socket, buffer)
+            })
+        })
+    }
+
+    pub(super) fn poll_read(&self, cx: &Context<'_>, buffer: &mut [u8]) -> Poll<io::Result<usize>> {
+        self.poll_at(cx, Direction::Read, None, |socket, registered| {
+            moved(registered, Direction::Read, buffer.len(), || {
+                socket.read_bytes(buffer)
+            })
+        })
+    }
+
+    pub(super) fn poll_write(&self, cx: &Context<'_>, buffer: &[u8]) -> Poll<io::Result<usize>> {
+        self.poll_at(cx, Direction::Write, None, |socket, registered| {
+            moved(registered, Direction::Write, buffer.len(), || {
+                socket.write_bytes(buffer)
+            })
+        })
+    }
+
+    /// The OS takes some of very many buffers: fewer bytes do not say that there is no more.
+    pub(super) fn poll_read_vectored(
+        &self,
+        cx: &Context<'_>,
+        buffers: &mut [IoSliceMut<'_>],
+    ) -> Poll<io::Result<usize>> {
+        self.poll_io(cx, Direction::Read, |socket| socket.read_slices(buffers))
+    }
+
+    /// As for [`Io::poll_read_vectored`].
+    pub(super) fn poll_write_vectored(
+        &self,
+        cx: &Context<'_>,
+        buffers: &[IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        self.poll_io(cx, Direction::Write, |socket| socket.write_slices(buffers))
+    }
+
+    pub(super) async fn read(&self, buffer: &mut [u8]) -> io::Result<usize> {
+        let mut place = Place::default();
+        poll_fn(|cx| {
+            self.poll_at(cx, Direction::Read, Some(&mut place), |socket, known| {
+                moved(known, Direction::Read, buffer.len(), || {
+                    socket.read_bytes(buffer)
+                })
+            })
+        })
+        .await
+    }
+
+    pub(super) async fn read_exact(&self, mut buffer: &mut [u8]) -> io::Result<()> {
+        while !buffer.is_empty() {
+            let read = self.read(buffer).await?;
+            if read == 0 {
+                return Err(io::ErrorKind::UnexpectedEof.into());
+            }
+            buffer = &mut buffer[read..];
+        }
+        Ok(())
+    }
+
+    pub(super) async fn write(&self, buffer: &[u8]) -> io::Result<usize> {
+        let mut place = Place::default();
+        poll_fn(|cx| {
+            self.poll_at(cx, Direction::Write, Some(&mut place), |socket, known| {
+                moved(known, Direction::Write, buffer.len(), || {
+                    socket.write_bytes(buffer)
+                })
+            })
+        })
+        .await
+    }
+
+    pub(super) async fn write_all(&self, mut buffer: &[u8]) -> io::Result<()> {
+        while !buffer.is_empty() {
+            let written = self.write(buffer).await?;
+            if written == 0 {
+                return Err(io::ErrorKind::WriteZero.into());
+            }
+            buffer = &buffer[written..];
+        }
+        Ok(())
+    }
+
+    pub(super) fn shutdown(&self, how: Shutdown) -> io::Result<()> {
+        net::shutdown(self.get(), how)
+    }
+
+    /// It is no error to close what the other end has closed.
+    pub(super) fn close(&self) -> io::Result<()> {
+        match self.shutdown(Shutdown::Write) {
+            Err(error) if error.kind() == io::ErrorKind::NotConnected => Ok(()),
+            other => other,
+        }
+    }
+}

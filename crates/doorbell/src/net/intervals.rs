@@ -1,0 +1,27 @@
+//! Syscalls of which the OS does not say when they may succeed.
+
+use crate::Handle;
+use crate::time::sleep;
+use std::io;
+use std::time::Duration;
+
+/// The first pause.
+const PAUSE: Duration = Duration::from_millis(1);
+
+/// The longest pause: each is twice as long as the last.
+const PAUSE_MOST: Duration = Duration::from_millis(50);
+
+/// Tries, and again at intervals, until it does not say that it would have to wait.
+pub(super) async fn again_at_intervals<R>(mut f: impl FnMut() -> io::Result<R>) -> io::Result<R> {
+    let mut pause = PAUSE;
+    loop {
+        match f() {
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+            result => return result,
+        }
+        Handle::try_current().map_err(io::Error::other)?;
+        sleep(pause).await;
+        pause = (pause * 2).min(PAUSE_MOST);
+    }
+}

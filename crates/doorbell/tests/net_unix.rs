@@ -1,0 +1,226 @@
+//! Sockets of Unix in tasks.
+
+use doorbell::net::{UnixDatagram, UnixListener, UnixStream};
+use doorbell::{Builder, Runtime};
+use std::future::poll_fn;
+use std::io;
+use std::net::Shutdown;
+use std::path::PathBuf;
+use std::pin::pin;
+use std::sync::Arc;
+use std::task::Poll;
+use std::time::Duration;
+
+fn runtime() -> Runtime {
+    Builder::new().cores(2).build().unwrap()
+}
+
+/// A path at which there is nothing, before and after.
+struct Place(PathBuf);
+
+impl Place {
+    fn new(name: &str) -> Place {
+        let name = format!("doorbell-{}-{name}", std::process::id());
+        let path = std::env::temp_dir().join(name);
+        let _ = std::fs::remove_file(&path);
+        Place(path)
+    }
+}
+
+impl AsRef<std::path::Path> for Place {
+    fn as_ref(&self) -> &std::path::Path {
+        &self.0
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_file(&self.0);
+    }
+}
+
+#[test]
+fn what_is_sent_comes_back() {
+    let runtime = runtime();
+    runtime.block_on(async {
+        let place = Place::new("echo");
+        let listener = UnixListener::bind(&place).unwrap();
+        let path = listener.local_addr().unwrap();
+        assert_eq!(path.as_pathname(), Some(&*place.0));
+        doorbell::spawn(async move {
+            let (stream, _) = listener.accept().await.unwrap();
+            let (mut reads, mut writes) = stream.into_split();
+            let mut buffer = [0; 1_000];
+            loop {
+                match reads.read(&mut buffer).await.unwrap() {
+                    0 => break,
+                    read => writes.write_all(&buffer[..read]).await.unwrap(),
+                }
+            }
+        });
+        let stream = UnixStream::connect(&place).await.unwrap();
+        let cred = stream.peer_cred().unwrap();
+        assert_eq!(cred.pid, Some(std::process::id().cast_signed()));
+        assert_eq!(cred.uid, rustix::process::getuid().as_raw());
+        assert_eq!(cred.gid, rustix::process::getgid().as_raw());
+        let sent = vec![7; 300_000];
+        let (mut reads, mut writes) = stream.into_split();
+        let mut got = vec![0; sent.len()];
+        let write = async {
+            writes.write_all(&sent).await.unwrap();
+            writes.shutdown().unwrap();
+        };
+        let read = async { reads.read_exact(&mut got).await.unwrap() };
+        futures::join!(write, read);
+        assert!(got == sent);
+        assert_eq!(reads.read(&mut [0]).await.unwrap(), 0);
+        let stream = reads.reunite(writes).unwrap();
+        assert!(stream.take_error().unwrap().is_none());
+    });
+}
+
+#[test]
+fn what_is_not_there_is_an_error() {
+    let runtime = runtime();
+    runtime.block_on(async {
+        let place = Place::new("errors");
+        let missing = UnixStream::connect(&place).await.unwrap_err();
+        assert_eq!(missing.kind(), io::ErrorKind::NotFound);
+        let listener = UnixListener::bind(&place).unwrap();
+        let taken = UnixListener::bind(&place).unwrap_err();
+        assert_eq!(taken.kind(), io::ErrorKind::AddrInUse);
+        drop(listener);
+        let refused = UnixStream::connect(&place).await.unwrap_err();
+        assert_eq!(refused.kind(), io::ErrorKind::ConnectionRefused);
+        let (ours, theirs) = UnixStream::pair().unwrap();
+        drop(theirs);
+        assert_eq!(ours.read(&mut [0]).await.unwrap(), 0);
+        let closed = ours.write(b"x").await.unwrap_err();
+        assert_eq!(closed.kind(), io::ErrorKind::BrokenPipe);
+    });
+}
+
+#[test]
+fn who_connects_waits_for_a_listener_that_has_too_many() {
+    const CLIENTS: usize = 6;
+    let runtime = runtime();
+    runtime.block_on(async {
+        let place = Place::new("full");
+        let listener = UnixListener::bind(&place).unwrap();
+        // No more than one waits to be accepted.
+        rustix::net::listen(&listener, 0).unwrap();
+        let clients: Vec<_> = (0..CLIENTS)
+            .map(|_| doorbell::spawn(UnixStream::connect(place.0.clone())))
+            .collect();
+        doorbell::time::sleep(Duration::from_millis(10)).await;
+        let waiting = clients.iter().filter(|client| !client.is_finished());
+        assert!(waiting.count() >= CLIENTS - 2);
+        for _ in 0..CLIENTS {
+            listener.accept().await.unwrap();
+        }
+        for client in clients {
+            client.await.unwrap().unwrap();
+        }
+    });
+}
+
+#[test]
+fn of_several_tasks_that_accept_each_is_woken() {
+    const TASKS: usize = 4;
+    let runtime = runtime();
+    runtime.block_on(async {
+        let place = Place::new("several");
+        let listener = Arc::new(UnixListener::bind(&place).unwrap());
+        let servers: Vec<_> = (0..TASKS)
+            .map(|_| {
+                let listener = Arc::clone(&listener);
+                doorbell::spawn(async move { listener.accept().await.map(drop) })
+            })
+            .collect();
+        doorbell::time::sleep(Duration::from_millis(10)).await;
+        for _ in 0..TASKS {
+            UnixStream::connect(&place).await.unwrap();
+        }
+        for server in servers {
+            server.await.unwrap().unwrap();
+        }
+    });
+}
+
+#[test]
+fn a_stream_goes_to_the_standard_library_and_back() {
+    let runtime = runtime();
+    let (ours, theirs) = UnixStream::pair().unwrap();
+    runtime.block_on(async {
+        let mut buffer = [0];
+        let mut read = pin!(ours.read(&mut buffer));
+        assert!(poll_fn(|cx| Poll::Ready(read.as_mut().poll(cx).is_pending())).await);
+    });
+    let ours = UnixStream::try_from(ours.into_std()).unwrap();
+    runtime.block_on(async {
+        theirs.write_all(b"abc").await.unwrap();
+        theirs.shutdown(Shutdown::Write).unwrap();
+        assert!(ours.peek(&mut [0; 3]).await.unwrap() > 0);
+        ours.read_exact(&mut [0; 3]).await.unwrap();
+        assert_eq!(ours.read(&mut [0]).await.unwrap(), 0);
+    });
+}
+
+#[test]
+fn datagrams_keep_their_bounds_and_wait_for_room() {
+    const COUNT: u32 = 2_000;
+    let runtime = runtime();
+    runtime.block_on(async {
+        let (ours, theirs) = UnixDatagram::pair().unwrap();
+        let sender = doorbell::spawn(async move {
+            for number in 0..COUNT {
+                ours.send(&number.to_ne_bytes()).await.unwrap();
+            }
+        });
+        // It has to wait before all is sent.
+        doorbell::time::sleep(Duration::from_millis(10)).await;
+        assert!(!sender.is_finished());
+        for number in 0..COUNT {
+            let mut buffer = [0; 8];
+            assert_eq!(theirs.recv(&mut buffer).await.unwrap(), 4);
+            assert_eq!(buffer[..4], number.to_ne_bytes());
+        }
+        sender.await.unwrap();
+        let nothing = theirs.try_recv(&mut [0; 4]).unwrap_err();
+        // The sender has gone, which a socket of datagrams does not say.
+        assert_eq!(nothing.kind(), io::ErrorKind::WouldBlock);
+    });
+}
+
+#[test]
+fn datagrams_go_to_paths() {
+    const COUNT: u32 = 600;
+    let runtime = runtime();
+    runtime.block_on(async {
+        let (place, mine) = (Place::new("datagrams"), Place::new("sender"));
+        let server = UnixDatagram::bind(&place).unwrap();
+        let client = UnixDatagram::bind(&mine).unwrap();
+        let (path, from) = (place.0.clone(), mine.0.clone());
+        let sender = doorbell::spawn(async move {
+            for _ in 0..COUNT {
+                client.send_to(b"datagram", &path).await.unwrap();
+            }
+            client
+        });
+        let mut buffer = [0; 16];
+        for _ in 0..COUNT {
+            let (read, who) = server.recv_from(&mut buffer).await.unwrap();
+            assert_eq!(&buffer[..read], b"datagram");
+            assert_eq!(who.as_pathname(), Some(&*from));
+        }
+        let client = sender.await.unwrap();
+        client.connect(&place).unwrap();
+        client.writable().await.unwrap();
+        client.try_send(b"more").unwrap();
+        server.readable().await.unwrap();
+        assert_eq!(server.try_recv_from(&mut buffer).unwrap().0, 4);
+        let nobody = UnixDatagram::unbound().unwrap();
+        let missing = nobody.send_to(b"x", "/nobody/is/here").await.unwrap_err();
+        assert_eq!(missing.kind(), io::ErrorKind::NotFound);
+    });
+}
