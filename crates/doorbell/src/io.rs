@@ -1,8 +1,8 @@
 //! The traits by which other people's code reads and writes, and what can be done by them. They are
 //! those of other crates, as they are: a library that asks for them takes doorbell's streams.
 //!
-//! * [`tokio`], with the feature `tokio-io`: `tokio::io`.
-//! * [`futures`], with the feature `futures-io`: `futures::io`.
+//! * `tokio`, with the feature `tokio-io`: `tokio::io`.
+//! * `futures`, with the feature `futures-io`: `futures::io`.
 //!
 //! All streams of [`net`](crate::net) and their halves have them.
 //!
