@@ -108,8 +108,8 @@ fn of_several_tasks_that_receive_each_is_woken() {
 fn that_nobody_receives_is_learnt() {
     let runtime = runtime();
     runtime.block_on(async {
-        let nobodys = socket().local_addr().unwrap();
         let ours = socket();
+        let nobodys = socket().local_addr().unwrap();
         ours.connect(nobodys).await.unwrap();
         ours.send(b"x").await.unwrap();
         let refused = ours.recv(&mut [0]).await.unwrap_err();
