@@ -1,5 +1,11 @@
 //! Any descriptor in tasks.
 
+#![allow(
+    clippy::disallowed_types,
+    clippy::disallowed_methods,
+    reason = "tests play the outside world"
+)]
+
 use doorbell::net::{AsyncFd, Direction};
 use doorbell::{Builder, Runtime};
 use rustix::event::{EventfdFlags, eventfd};
