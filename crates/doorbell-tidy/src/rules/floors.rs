@@ -16,7 +16,7 @@ enum May {
 }
 
 /// The floors, from the ground up. Development and build dependencies count like any other.
-const FLOORS: [(&str, May); 7] = [
+const FLOORS: [(&str, May); 8] = [
     ("doorbell-machine", May::Only(&[])),
     ("doorbell-core", May::Only(&["doorbell-machine"])),
     ("doorbell-macros", May::Only(&[])),
@@ -30,6 +30,8 @@ const FLOORS: [(&str, May); 7] = [
     ),
     ("doorbell-lab", May::Any),
     ("doorbell-tidy", May::Only(&[])),
+    // A program as anybody writes it: what is public is enough.
+    ("clinic", May::Only(&["doorbell", "doorbell-hyper"])),
 ];
 
 /// Every other `doorbell-*` is an adapter.

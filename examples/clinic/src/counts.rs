@@ -1,0 +1,52 @@
+//! The text of `/metrics`: lines of a name, what it is about, and a count, as Prometheus reads them.
+
+use doorbell::{LaneCounts, Metrics};
+use std::fmt::Write as _;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// Each route is counted; whatever else is asked for is `other`.
+const ROUTES: [&str; 6] = ["/", "/compute", "/batch", "/healthz", "/metrics", "other"];
+
+/// What is told of a lane.
+const OF_LANE: [(&str, fn(&LaneCounts) -> u64); 7] = [
+    ("polls", |counts| counts.polls),
+    ("passes", |counts| counts.passes),
+    ("parks", |counts| counts.parks),
+    ("unparks_ready", |counts| counts.unparks_ready),
+    ("rings", |counts| counts.rings),
+    ("timers_fired", |counts| counts.timers_fired),
+    ("stolen", |counts| counts.stolen),
+];
+
+/// How often each route was asked for.
+#[derive(Debug, Default)]
+pub(crate) struct Counts([AtomicU64; ROUTES.len()]);
+
+impl Counts {
+    /// One more request for that path.
+    pub(crate) fn add(&self, path: &str) {
+        let route = ROUTES.iter().position(|route| *route == path);
+        self.0[route.unwrap_or(ROUTES.len() - 1)].fetch_add(1, Ordering::Relaxed);
+    }
+}
+
+/// All counts, a line each.
+pub(crate) fn text(metrics: &Metrics, counts: &Counts) -> String {
+    let mut text = String::new();
+    let mut line = |name: &str, labels: std::fmt::Arguments<'_>, count: u64| {
+        // Writing to a text does not fail.
+        let _ = writeln!(text, "{name}{{{labels}}} {count}");
+    };
+    for (route, count) in ROUTES.iter().zip(&counts.0) {
+        let count = count.load(Ordering::Relaxed);
+        line("clinic_requests", format_args!("route=\"{route}\""), count);
+    }
+    for lane in &metrics.lanes {
+        for (name, count) in OF_LANE {
+            let name = format!("doorbell_lane_{name}");
+            let labels = format_args!("class=\"{}\",core=\"{}\"", lane.class, lane.core);
+            line(&name, labels, count(&lane.counts));
+        }
+    }
+    text
+}
