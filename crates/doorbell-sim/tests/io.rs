@@ -235,7 +235,7 @@ fn go(seed: u64, edges: Edges) -> Outcome {
 }
 
 #[test]
-fn nothing_is_lost_and_all_is_given_back() {
+fn w21_nothing_is_lost_by_strict_edges_or_generous_ones() {
     for edges in [Edges::Strict, Edges::Generous] {
         let mut rung = 0;
         for seed in 0..150 {

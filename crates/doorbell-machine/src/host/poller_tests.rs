@@ -152,7 +152,7 @@ fn a_wait_ends_by_a_ring_once_and_not_at_all_on_a_changed_word() {
 }
 
 #[test]
-fn who_polls_from_elsewhere_takes_the_events_and_leaves_the_ring() {
+fn w18_who_polls_from_elsewhere_takes_the_events_and_leaves_the_ring() {
     let _alone = DESCRIPTORS.lock();
     let (poller, _ours, mut theirs) = pair();
     poller.ring();
