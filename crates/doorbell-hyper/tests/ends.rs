@@ -50,7 +50,6 @@ impl Service<Request<Incoming>> for Gate {
     fn call(&self, request: Request<Incoming>) -> Self::Future {
         let (gate, inside) = (self.clone(), Arc::clone(&self.inside));
         Box::pin(async move {
-            let _inside = inside;
             match request.uri().path() {
                 "/slow" => {
                     gate.reached.cancel();
@@ -59,6 +58,7 @@ impl Service<Request<Incoming>> for Gate {
                 "/panic" => panic!("a handler that panics"),
                 _ => {}
             }
+            drop(inside);
             Ok(Response::new(Full::from(Hello::TEXT)))
         })
     }
@@ -105,7 +105,8 @@ async fn requests_in_flight_are_answered_and_idle_connections_closed() {
     let gate = Gate::new();
     let (server, service, address, end) = server(&gate);
     let server = doorbell::spawn(server.serve(service));
-    let (idle, slow, silent) = (
+    // Accepted in this order: who has asked the last one knows that of all.
+    let (idle, silent, slow) = (
         connect(address).await,
         connect(address).await,
         connect(address).await,
