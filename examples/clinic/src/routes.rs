@@ -22,7 +22,7 @@ const URGENT: Class = Class::rt(50);
 /// The class that requests for this path run in.
 pub(crate) fn class_of(path: &str) -> Class {
     match path {
-        "/healthz" => URGENT,
+        "/healthz" | "/metrics" => URGENT,
         "/batch" => Class::BATCH,
         _ => Class::FAIR,
     }
@@ -38,8 +38,7 @@ pub(crate) fn router() -> Router {
         .route("/batch", get(work))
         .route("/healthz", get(async || "ok\n"))
         .route("/metrics", get(metrics))
-        .layer(from_fn_with_state(Arc::clone(&counts), count))
-        .layer(axum::middleware::from_fn(in_class))
+        .layer(from_fn_with_state(Arc::clone(&counts), in_class))
         .with_state(counts)
 }
 
@@ -52,15 +51,12 @@ async fn metrics(State(counts): State<Arc<Counts>>) -> String {
     text(&Handle::current().metrics(), &counts)
 }
 
-async fn count(State(counts): State<Arc<Counts>>, request: Request, next: Next) -> Response {
-    counts.add(request.uri().path());
-    next.run(request).await
-}
-
-/// Runs what is behind in a task of the route's class. It is not awaited by its handle: whoever awaits one of a lower class by
-/// that has it run on lanes of his own.
-async fn in_class(request: Request, next: Next) -> Response {
-    let class = class_of(request.uri().path());
+/// Counts the request, and runs what is behind in a task of the route's class. It is not awaited by its handle: whoever awaits
+/// one of a lower class by that has it run on lanes of his own.
+async fn in_class(State(counts): State<Arc<Counts>>, request: Request, next: Next) -> Response {
+    let path = request.uri().path();
+    counts.add(path);
+    let class = class_of(path);
     let (answer, answered) = oneshot::channel();
     let handler = doorbell::task().class(class).spawn(async move {
         // Nobody hears it where the client is gone.

@@ -1,0 +1,187 @@
+//! The built program, asked over real sockets and told to stop by real signals.
+
+mod program;
+
+use program::{Clinic, Stream, ask};
+use rustix::process::Signal;
+use std::io::Read as _;
+use std::net::TcpListener;
+use std::process::Stdio;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
+use std::thread;
+use std::time::{Duration, Instant};
+
+/// How long anything may take before it counts as hanging.
+const LONG: Duration = Duration::from_secs(60);
+
+#[test]
+fn every_route_answers() {
+    let clinic = Clinic::start();
+    let mut stream = Stream::to(&clinic);
+    for (path, status, body) in [
+        ("/", 200, "hello from the clinic\n"),
+        ("/healthz", 200, "ok\n"),
+        ("/compute", 200, "computed "),
+        ("/batch", 200, "computed "),
+        ("/nothing-here", 404, ""),
+    ] {
+        let answer = stream.ask(path).unwrap();
+        assert_eq!(answer.status, status, "{path}: {answer:?}");
+        assert!(answer.body.starts_with(body), "{path}: {answer:?}");
+    }
+    // The work is the same wherever it is done.
+    let computed = stream.ask("/compute").unwrap().body;
+    assert_eq!(stream.ask("/batch").unwrap().body, computed);
+
+    let metrics = stream.ask("/metrics").unwrap().body;
+    for (route, count) in [
+        ("/", 1),
+        ("/compute", 2),
+        ("/batch", 2),
+        ("/healthz", 1),
+        ("/metrics", 1),
+        ("other", 1),
+    ] {
+        let line = format!("clinic_requests{{route=\"{route}\"}} {count}\n");
+        assert!(metrics.contains(&line), "no {line} in {metrics}");
+    }
+    // Each in its class: those of Rt and Batch began, and their lanes polled what was asked of them.
+    for class in ["Rt", "Fair", "Batch"] {
+        let polls = program::sum(&metrics, "doorbell_lane_polls", class);
+        assert!((1..10_000).contains(&polls), "{class}: {polls} {metrics}");
+    }
+    clinic.stop(Signal::TERM);
+}
+
+#[test]
+fn the_urgent_route_answers_while_all_cores_compute() {
+    const FLOOD: usize = 32;
+    const BEATS: usize = 100;
+    let clinic = Clinic::start();
+    let over = AtomicBool::new(false);
+    let computed = AtomicU64::new(0);
+    let mut slowest = Duration::ZERO;
+    thread::scope(|scope| {
+        for _ in 0..FLOOD {
+            scope.spawn(|| {
+                let mut stream = Stream::to(&clinic);
+                while !over.load(SeqCst) {
+                    let answer = stream.ask("/compute").unwrap();
+                    assert!(answer.body.starts_with("computed "), "{answer:?}");
+                    computed.fetch_add(1, SeqCst);
+                }
+            });
+        }
+        let _ends = program::SetOnDrop(&over);
+        // Until all of them have begun.
+        let start = Instant::now();
+        while computed.load(SeqCst) < FLOOD as u64 {
+            assert!(start.elapsed() < LONG, "{computed:?} answers");
+            thread::sleep(Duration::from_millis(1));
+        }
+        let before = computed.load(SeqCst);
+        let mut stream = Stream::to(&clinic);
+        for _ in 0..BEATS {
+            let start = Instant::now();
+            assert_eq!(stream.ask("/healthz").unwrap().body, "ok\n");
+            slowest = slowest.max(start.elapsed());
+        }
+        let meanwhile = computed.load(SeqCst) - before;
+        println!("slowest beat {slowest:?}, {meanwhile} computed meanwhile");
+    });
+    // Very wide: the flood would have each beat wait for 32 × 5 ms, and here it is one thread among 34.
+    assert!(slowest < Duration::from_secs(5), "{slowest:?}");
+    let metrics = ask(&clinic, "/metrics").body;
+    let line = format!("clinic_requests{{route=\"/healthz\"}} {BEATS}\n");
+    assert!(metrics.contains(&line), "{metrics}");
+    clinic.stop(Signal::TERM);
+}
+
+#[test]
+fn requests_that_are_under_way_end_before_the_program_does() {
+    // Half a second of work for one core.
+    const WORK: u64 = 100;
+    for signal in [Signal::TERM, Signal::INT] {
+        let clinic = Clinic::lingering();
+        let mut streams: Vec<Stream> = (0..WORK).map(|_| Stream::to(&clinic)).collect();
+        for stream in &mut streams {
+            stream.send("/compute").unwrap();
+        }
+        // Until all of them were read.
+        let start = Instant::now();
+        let mut counts = Stream::to(&clinic);
+        let all = format!("clinic_requests{{route=\"/compute\"}} {WORK}\n");
+        while !counts.ask("/metrics").unwrap().body.contains(&all) {
+            assert!(start.elapsed() < LONG);
+        }
+        clinic.signal(signal);
+        let waiting = streams.iter().filter(|stream| !stream.has_something());
+        assert!(waiting.count() > 0, "there is nothing left to wait for");
+        for stream in &mut streams {
+            let answer = stream.answer().unwrap();
+            assert_eq!(answer.status, 200);
+            assert!(answer.body.starts_with("computed "), "{answer:?}");
+        }
+        for mut stream in streams {
+            stream.assert_closed();
+        }
+        clinic.assert_all_is_closed();
+        clinic.wait();
+    }
+}
+
+#[test]
+fn idle_connections_do_not_keep_it_from_ending() {
+    let clinic = Clinic::lingering();
+    let mut asked = Stream::to(&clinic);
+    assert_eq!(asked.ask("/").unwrap().status, 200);
+    let silent = Stream::to(&clinic);
+    // The count is not blind: the listener and one connection, at least.
+    let open = clinic.descriptors();
+    assert!((2..100).contains(&open.len()), "{open:?}");
+    clinic.signal(Signal::TERM);
+    asked.assert_closed();
+    clinic.assert_all_is_closed();
+    assert!(std::net::TcpStream::connect(clinic.address()).is_err());
+    drop(silent);
+    clinic.wait();
+}
+
+#[test]
+fn a_port_in_use_and_other_mistakes_say_what_to_do() {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let taken = listener.local_addr().unwrap().to_string();
+    for (arguments, words) in [
+        (["--listen", taken.as_str()], ["in use", "--listen"]),
+        (["--listen", "nonsense"], ["nonsense", "127.0.0.1:8080"]),
+        (["--listen", "192.0.2.1:80"], ["192.0.2.1:80", "0.0.0.0"]),
+        (["--cores", "0"], ["at least one core", "1 or more"]),
+    ] {
+        let mut child = program::command()
+            .args(arguments)
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut said = String::new();
+        let mut printed = String::new();
+        child
+            .stderr
+            .take()
+            .unwrap()
+            .read_to_string(&mut said)
+            .unwrap();
+        child
+            .stdout
+            .take()
+            .unwrap()
+            .read_to_string(&mut printed)
+            .unwrap();
+        assert_eq!(child.wait().unwrap().code(), Some(1), "{arguments:?}");
+        assert_eq!(printed, "", "{arguments:?}");
+        for word in words {
+            assert!(said.contains(word), "{arguments:?}: {said}");
+        }
+        assert_eq!(said.lines().count(), 1, "one line: {said}");
+    }
+}

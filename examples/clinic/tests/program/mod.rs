@@ -1,0 +1,213 @@
+//! The program as a process, and a client of it that knows as much of HTTP/1.1 as is needed.
+
+use rustix::process::{Pid, Signal, kill_process};
+use std::io::{self, BufRead, BufReader, Read, Write};
+use std::net::{SocketAddr, TcpStream};
+use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
+use std::thread;
+use std::time::{Duration, Instant};
+
+/// How long anything may take before it counts as hanging.
+const LONG: Duration = Duration::from_secs(60);
+
+/// The program, to be given arguments.
+pub(crate) fn command() -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_clinic"));
+    command.stdin(Stdio::null());
+    command
+}
+
+/// A running clinic, killed if it is dropped.
+pub(crate) struct Clinic {
+    child: Child,
+    address: SocketAddr,
+}
+
+impl Clinic {
+    /// On a free port.
+    pub(crate) fn start() -> Clinic {
+        Self::with(&[])
+    }
+
+    /// One that, when all has ended, stays until it is waited for.
+    pub(crate) fn lingering() -> Clinic {
+        Self::with(&["--linger"])
+    }
+
+    fn with(more: &[&str]) -> Clinic {
+        let mut child = command()
+            .args(["--listen", "127.0.0.1:0", "--cores", "2"])
+            .args(more)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut line = String::new();
+        let mut out = BufReader::new(child.stdout.take().unwrap());
+        out.read_line(&mut line).unwrap();
+        let address = line.trim().strip_prefix("listening on http://");
+        let address = address.unwrap_or_else(|| panic!("it said {line:?}"));
+        let address = address.parse().unwrap();
+        Clinic { child, address }
+    }
+
+    pub(crate) fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    pub(crate) fn signal(&self, signal: Signal) {
+        let pid = Pid::from_raw(self.child.id().cast_signed()).unwrap();
+        kill_process(pid, signal).unwrap();
+    }
+
+    /// Signals and waits.
+    pub(crate) fn stop(self, signal: Signal) {
+        self.signal(signal);
+        self.wait();
+    }
+
+    /// Lets it go, and waits until it has ended well.
+    pub(crate) fn wait(mut self) {
+        drop(self.child.stdin.take());
+        let start = Instant::now();
+        let status = loop {
+            if let Some(status) = self.child.try_wait().unwrap() {
+                break status;
+            }
+            assert!(start.elapsed() < LONG, "it does not end");
+            thread::sleep(Duration::from_millis(2));
+        };
+        assert_eq!(status.code(), Some(0), "{status}");
+    }
+
+    /// Its sockets and pollers. Files and pipes may be those of whoever started the test.
+    pub(crate) fn descriptors(&self) -> Vec<String> {
+        let folder = format!("/proc/{}/fd", self.child.id());
+        let entries = std::fs::read_dir(folder).unwrap().map(Result::unwrap);
+        // One may have been closed since it was listed.
+        entries
+            .filter_map(|it| std::fs::read_link(it.path()).ok())
+            .map(|target| target.display().to_string())
+            .filter(|target| target.starts_with("socket:") || target.starts_with("anon_inode:"))
+            .collect()
+    }
+
+    /// Waits until a lingering one has closed every socket and poller and ended every thread but its first.
+    pub(crate) fn assert_all_is_closed(&self) {
+        let start = Instant::now();
+        let threads = || {
+            let tasks = std::fs::read_dir(format!("/proc/{}/task", self.child.id()));
+            tasks.unwrap().count()
+        };
+        loop {
+            let open = self.descriptors();
+            if open.is_empty() && threads() == 1 {
+                return;
+            }
+            let threads = threads();
+            assert!(start.elapsed() < LONG, "{threads} threads, {open:?} open");
+            thread::sleep(Duration::from_millis(2));
+        }
+    }
+}
+
+impl Drop for Clinic {
+    fn drop(&mut self) {
+        // Both fail where it has ended.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// An answer.
+#[derive(Debug)]
+pub(crate) struct Answer {
+    pub(crate) status: u16,
+    pub(crate) body: String,
+}
+
+/// A connection on which one thing is asked after the other.
+pub(crate) struct Stream(BufReader<TcpStream>);
+
+impl Stream {
+    pub(crate) fn to(clinic: &Clinic) -> Stream {
+        let stream = TcpStream::connect(clinic.address).unwrap();
+        stream.set_read_timeout(Some(LONG)).unwrap();
+        stream.set_nodelay(true).unwrap();
+        Stream(BufReader::new(stream))
+    }
+
+    pub(crate) fn ask(&mut self, path: &str) -> io::Result<Answer> {
+        self.send(path)?;
+        self.answer()
+    }
+
+    pub(crate) fn send(&mut self, path: &str) -> io::Result<()> {
+        let request = format!("GET {path} HTTP/1.1\r\nhost: clinic\r\n\r\n");
+        self.0.get_mut().write_all(request.as_bytes())
+    }
+
+    /// Reads a whole answer, and no byte more.
+    pub(crate) fn answer(&mut self) -> io::Result<Answer> {
+        let mut head = Vec::new();
+        loop {
+            let mut line = String::new();
+            if self.0.read_line(&mut line)? == 0 {
+                return Err(io::ErrorKind::UnexpectedEof.into());
+            }
+            if line == "\r\n" {
+                break;
+            }
+            head.push(line.trim_end().to_lowercase());
+        }
+        let status = head[0].split(' ').nth(1).unwrap().parse().unwrap();
+        let length = head
+            .iter()
+            .find_map(|it| it.strip_prefix("content-length: "));
+        let mut body = vec![0; length.map_or(0, |it| it.parse().unwrap())];
+        self.0.read_exact(&mut body)?;
+        let body = String::from_utf8(body).unwrap();
+        Ok(Answer { status, body })
+    }
+
+    /// Whether something has come that was not read.
+    pub(crate) fn has_something(&self) -> bool {
+        let stream = self.0.get_ref();
+        stream.set_nonblocking(true).unwrap();
+        let peeked = stream.peek(&mut [0]);
+        stream.set_nonblocking(false).unwrap();
+        !matches!(peeked, Err(error) if error.kind() == io::ErrorKind::WouldBlock)
+    }
+
+    /// Waits until the server closes it.
+    pub(crate) fn assert_closed(&mut self) {
+        let mut rest = Vec::new();
+        match self.0.read_to_end(&mut rest) {
+            Ok(_) => assert!(rest.is_empty(), "{}", String::from_utf8_lossy(&rest)),
+            Err(error) => assert_eq!(error.kind(), io::ErrorKind::ConnectionReset, "{error}"),
+        }
+    }
+}
+
+/// Asks once, on a connection of its own.
+pub(crate) fn ask(clinic: &Clinic, path: &str) -> Answer {
+    Stream::to(clinic).ask(path).unwrap()
+}
+
+/// The sum of a count over all lanes of a class.
+pub(crate) fn sum(metrics: &str, name: &str, class: &str) -> u64 {
+    let begin = format!("{name}{{class=\"{class}\"");
+    let lines = metrics.lines().filter(|line| line.starts_with(&begin));
+    let counts = lines.map(|line| line.rsplit(' ').next().unwrap().parse::<u64>().unwrap());
+    counts.sum()
+}
+
+/// Set also where the test fails, so that other threads end.
+pub(crate) struct SetOnDrop<'a>(pub(crate) &'a AtomicBool);
+
+impl Drop for SetOnDrop<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, SeqCst);
+    }
+}
