@@ -7,8 +7,11 @@ use std::sync::atomic::{AtomicU64, Ordering};
 /// Each route is counted; whatever else is asked for is `other`.
 const ROUTES: [&str; 6] = ["/", "/compute", "/batch", "/healthz", "/metrics", "other"];
 
+/// A count, by name.
+type Named = (&'static str, fn(&LaneCounts) -> u64);
+
 /// What is told of a lane.
-const OF_LANE: [(&str, fn(&LaneCounts) -> u64); 7] = [
+const OF_LANE: [Named; 7] = [
     ("polls", |counts| counts.polls),
     ("passes", |counts| counts.passes),
     ("parks", |counts| counts.parks),

@@ -61,7 +61,7 @@ enum ClinicError {
     Signals(io::Error),
     /// The listening socket is of no use.
     #[error("cannot serve: {0}")]
-    Serve(#[source] io::Error),
+    Serve(#[from] doorbell_hyper::ServeError),
     /// Nobody reads what is printed.
     #[error("cannot print where it listens: {0}; is standard output closed?")]
     Print(io::Error),
@@ -113,7 +113,8 @@ fn run(options: &Options) -> Result<(), ClinicError> {
     if options.linger {
         let _ = io::copy(&mut io::stdin(), &mut io::sink());
     }
-    served.map_err(ClinicError::Serve)
+    served?;
+    Ok(())
 }
 
 fn build(options: &Options) -> Result<doorbell::Runtime, doorbell::BuildError> {

@@ -1,25 +1,25 @@
 //! The server, from its first connection to its last.
 
 use crate::routes::router;
+use doorbell::Class;
 use doorbell::net::TcpListener;
-use futures_util::future::{Either, select};
-use hyper_util::service::TowerToHyperService;
-use std::io;
-use std::pin::pin;
+use doorbell_hyper::{ServeError, Served, Server};
 
-/// Serves until it is told to stop.
+/// Connections are accepted, read and written before anything else is done: what is asked is known at once, and what is
+/// urgent of it need not wait to be read. Below the urgent requests themselves.
+const CONNECTIONS: Class = Class::rt(10);
+
+/// Serves until it is told to stop, and then until the last request has its answer.
 ///
 /// # Errors
 /// If the listener is of no use any more.
 pub(crate) async fn serve(
     listener: TcpListener,
     stopped: impl Future<Output = ()> + Send + 'static,
-) -> io::Result<()> {
-    let router = router();
-    let service = move || TowerToHyperService::new(router.clone());
-    let serving = pin!(doorbell_hyper::serve(listener, service));
-    match select(serving, pin!(stopped)).await {
-        Either::Left((ended, _)) => ended,
-        Either::Right(((), _)) => Ok(()),
-    }
+) -> Result<Served, ServeError> {
+    Server::new(listener)
+        .connection_class(CONNECTIONS)
+        .shutdown_on(stopped)
+        .serve_tower(router())
+        .await
 }

@@ -9,7 +9,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 /// How long anything may take before it counts as hanging.
-const LONG: Duration = Duration::from_secs(60);
+const LONG: Duration = Duration::from_mins(1);
 
 /// The program, to be given arguments.
 pub(crate) fn command() -> Command {
