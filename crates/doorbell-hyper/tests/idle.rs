@@ -1,0 +1,227 @@
+//! Ten thousand connections of another process that ask once and then nothing more.
+//!
+//! A test binary of its own: it measures what the whole process has, so its only test runs alone.
+
+#![allow(
+    clippy::disallowed_types,
+    clippy::disallowed_methods,
+    reason = "tests play the outside world"
+)]
+
+mod plain;
+
+use plain::site::Site;
+use plain::{Client, Has, LONG};
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::net::SocketAddr;
+use std::process::{Child, Command, Stdio};
+use std::sync::atomic::Ordering::SeqCst;
+use std::time::Instant;
+
+/// As many connections as there should be.
+const WANTED: u64 = 10_000;
+
+/// Descriptors that a process needs besides.
+const SPARE: u64 = 200;
+
+/// Set in the process that has the connections: where the server is.
+const SERVER: &str = "DOORBELL_TEST_IDLE_SERVER";
+
+/// The first bytes of a line that it says.
+const SAYS: &str = "idle:";
+
+/// Has the OS allow as many descriptors as are needed, or as it will; how many connections that is enough for.
+fn allow_descriptors() -> u64 {
+    let limit = getrlimit(Resource::Nofile);
+    let needed = WANTED + SPARE;
+    let enough = |limit: Option<u64>| limit.is_none_or(|limit| limit >= needed);
+    if !enough(limit.current) {
+        let maximum = limit.maximum.map(|it| it.max(needed));
+        let raised = |maximum| Rlimit {
+            current: Some(maximum),
+            maximum: Some(maximum),
+        };
+        let raise = maximum.map_or(needed, |it| it.min(needed.max(limit.maximum.unwrap_or(it))));
+        // Above the maximum only with a privilege.
+        if setrlimit(Resource::Nofile, raised(raise)).is_err() {
+            let most = limit.maximum.unwrap_or(needed);
+            setrlimit(Resource::Nofile, raised(most)).unwrap();
+        }
+    }
+    let now = getrlimit(Resource::Nofile).current;
+    now.map_or(WANTED, |now| now.saturating_sub(SPARE).min(WANTED))
+}
+
+/// In the other process: opens them, says so, asks again on some when told to, and closes them at the end of its
+/// input.
+fn have_connections(address: SocketAddr) {
+    let count = allow_descriptors();
+    let open = |_| {
+        let mut client = Client::to(address);
+        assert_eq!(client.ask("/").unwrap().body, b"hello, world");
+        client
+    };
+    let mut clients: Vec<Client> = (0..count).map(open).collect();
+    println!("\n{SAYS}{count}");
+    let mut input = std::io::stdin();
+    if input.read(&mut [0]).unwrap() == 1 {
+        for client in clients.iter_mut().step_by(100) {
+            assert_eq!(client.ask("/again").unwrap().body, b"/again");
+        }
+        println!("\n{SAYS}{}", count.div_ceil(100));
+        let _ = input.read(&mut [0]);
+    }
+    // Some say goodbye, and some are reset.
+    for (at, client) in clients.into_iter().enumerate() {
+        if at % 2 == 0 {
+            client.reset();
+        }
+    }
+}
+
+struct Other {
+    child: Child,
+    says: BufReader<std::process::ChildStdout>,
+}
+
+impl Other {
+    fn start(address: SocketAddr) -> Other {
+        let mut child = Command::new(std::env::current_exe().unwrap())
+            .args([
+                "--exact",
+                "ten_thousand_idle_connections_cost_what_is_given_back",
+                "--nocapture",
+            ])
+            .env(SERVER, address.to_string())
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let says = BufReader::new(child.stdout.take().unwrap());
+        Other { child, says }
+    }
+
+    /// The number that it says next.
+    fn number(&mut self) -> u64 {
+        loop {
+            let mut line = String::new();
+            let read = self.says.read_line(&mut line).unwrap();
+            assert!(read > 0, "it has ended: {:?}", self.child.wait());
+            if let Some(number) = line.strip_prefix(SAYS) {
+                return number.trim().parse().unwrap();
+            }
+        }
+    }
+
+    fn tell(&mut self) {
+        self.child.stdin.as_mut().unwrap().write_all(b"x").unwrap();
+    }
+
+    fn end(mut self) {
+        drop(self.child.stdin.take());
+        std::io::copy(&mut self.says, &mut std::io::sink()).unwrap();
+        assert!(self.child.wait().unwrap().success());
+    }
+}
+
+/// Memory of its own that the process has, in KiB.
+fn memory_kib() -> u64 {
+    // What was freed is given back to the OS first, as far as that is possible.
+    // SAFETY: it only looks through the allocator's own lists.
+    unsafe { libc::malloc_trim(0) };
+    let status = std::fs::read_to_string("/proc/self/status").unwrap();
+    let line = status.lines().find_map(|it| it.strip_prefix("RssAnon:"));
+    let number = line.unwrap().trim().trim_end_matches("kB").trim();
+    number.parse().unwrap()
+}
+
+/// One wave: how much memory there was before, during and after it.
+fn wave(site: &Site, before: &Has, count: u64) -> [u64; 3] {
+    let memory_before = memory_kib();
+    let asked_before = site.seen.requests.load(SeqCst);
+    let mut other = Other::start(site.address);
+    let open = other.number();
+    assert_eq!(open, count, "the other process may have another number");
+    let during = Has::now();
+    assert_eq!(
+        during.sockets as u64,
+        before.sockets as u64 + count,
+        "{during:?}"
+    );
+    // They cost a descriptor each, and nothing else; the other process has two pipes.
+    let the_rest = Has {
+        sockets: before.sockets,
+        others: during.others - 2,
+        ..during
+    };
+    assert_eq!(the_rest, *before);
+    let memory_during = memory_kib();
+    // New ones are served, and those that were idle too.
+    for _ in 0..100 {
+        assert_eq!(Client::to(site.address).ask("/new").unwrap().body, b"/new");
+    }
+    other.tell();
+    let again = other.number();
+    other.end();
+    Has::wait_for(|now| now == before, "after the other process");
+    let asked = site.seen.requests.load(SeqCst) - asked_before;
+    assert_eq!(asked, count + 100 + again);
+    [memory_before, memory_during, memory_kib()]
+}
+
+#[test]
+fn ten_thousand_idle_connections_cost_what_is_given_back() {
+    if let Ok(address) = std::env::var(SERVER) {
+        return have_connections(address.parse().unwrap());
+    }
+    let count = allow_descriptors();
+    assert!(count > 100, "there are descriptors for {count} connections");
+    let fresh = Has::now();
+    let site = Site::start(|server| server.keep_alive_timeout(None));
+    // Until each lane has looked at a descriptor, for which it opens two of its own: a set that it waits in, and what
+    // rings it there. They stay as long as the lane.
+    let lanes = site.runtime.cores();
+    let start = Instant::now();
+    let mut warm = Vec::new();
+    while Has::now().polls < fresh.polls + lanes {
+        assert!(start.elapsed() < LONG, "{:?}", Has::now());
+        let mut some: Vec<Client> = (0..20).map(|_| Client::to(site.address)).collect();
+        for client in &mut some {
+            client.get("/").unwrap();
+        }
+        for client in &mut some {
+            client.answer().unwrap();
+        }
+        warm.append(&mut some);
+    }
+    drop(warm);
+    let before = Has {
+        sockets: fresh.sockets + 1,
+        polls: fresh.polls + lanes,
+        events: fresh.events + lanes,
+        others: fresh.others,
+        threads: fresh.threads + lanes,
+    };
+    Has::wait_for(|now| *now == before, "with a server");
+
+    let first = wave(&site, &before, count);
+    let second = wave(&site, &before, count);
+    println!(
+        "{count} idle connections of {WANTED}; KiB before, during, after: {first:?}, {second:?}"
+    );
+    let cost_kib = first[1].saturating_sub(first[0]);
+    // Between a quarter and 64 KiB for each.
+    assert!((count / 4..=64 * count).contains(&cost_kib), "{first:?}");
+    for [before_kib, _, after_kib] in [first, second] {
+        let left_kib = after_kib.saturating_sub(before_kib);
+        assert!(left_kib <= cost_kib / 2 + 2_048, "{first:?}, {second:?}");
+    }
+    // What the first one left is what the second one takes.
+    let more_kib = second[2].saturating_sub(first[2]);
+    assert!(more_kib <= cost_kib / 4 + 2_048, "{first:?}, {second:?}");
+    let served = site.end();
+    assert!(served.accepted >= 2 * (count + 100) + 20, "{served:?}");
+    assert_eq!((served.refused, served.cut), (0, 0), "{served:?}");
+    Has::wait_for(|now| *now == fresh, "after the server");
+}
