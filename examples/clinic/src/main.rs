@@ -102,7 +102,7 @@ fn run(options: &Options) -> Result<(), ClinicError> {
     };
     let listener = listener.map_err(listen_error)?;
     let address = listener.local_addr().map_err(listen_error)?;
-    // Before the runtime: its threads leave the signals to the one that waits for them.
+    // Before it says where it listens: whoever reads that may signal at once.
     let (watch, stopped) = stop::watch().map_err(ClinicError::Signals)?;
     let runtime = build(options)?;
     let listener = doorbell::net::TcpListener::from_std(listener).map_err(listen_error)?;
