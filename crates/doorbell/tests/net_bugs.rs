@@ -302,6 +302,9 @@ fn l2_a_copy_that_outlives_its_stream_tells_nobody() {
     const WRITES: u64 = 200;
     let _alone = alone();
     let rt = runtime(1);
+    // Another one that stays, so that the lane goes on looking.
+    let (other, _its_end) = pair();
+    let _other = register(&rt, 0, other);
     let (ours, mut theirs) = pair();
     let ours = register(&rt, 0, ours);
     let copy = ours.as_fd().try_clone_to_owned().unwrap();
@@ -316,6 +319,8 @@ fn l2_a_copy_that_outlives_its_stream_tells_nobody() {
     copy.set_nonblocking(false).unwrap();
     let mut all = [0; WRITES as usize];
     copy.read_exact(&mut all).unwrap();
+    // Time enough for a lane that is told to count it.
+    std::thread::sleep(Duration::from_millis(100));
     let done = counts(&rt, 0).since(&before);
     assert!(done.unparks_ready == 0 && done.polls == 0, "{done:?}");
     // The lane is as well as before.
