@@ -1,0 +1,62 @@
+//! Clients that close their direction once they have asked.
+//!
+//! A test binary of its own: it counts what the whole process has, so its only test runs alone.
+
+#![allow(
+    clippy::disallowed_types,
+    clippy::disallowed_methods,
+    reason = "tests play the outside world"
+)]
+
+mod plain;
+
+use plain::site::{BIG, Site};
+use plain::{Client, Has, request};
+use std::io::Read as _;
+use std::net::Shutdown;
+
+#[test]
+fn who_has_nothing_more_to_say_still_gets_the_answer() {
+    const PIPELINED: usize = 100;
+    let before = Has::now();
+    let site = Site::start(|server| server);
+    for (path, length) in [("/", 12), ("/late", 11), ("/big", BIG), ("/chunks", 20_000)] {
+        let mut client = Client::to(site.address);
+        client.get(path).unwrap();
+        client.stream().shutdown(Shutdown::Write).unwrap();
+        let answer = client
+            .answer()
+            .unwrap_or_else(|lost| panic!("{path}: {lost:?}"));
+        assert_eq!(answer.body.len(), length, "{path}");
+        client.assert_closed();
+    }
+    // One behind the other: the last ones too.
+    let mut client = Client::to(site.address);
+    let all: String = (0..PIPELINED)
+        .map(|at| request(&format!("/n{at}")))
+        .collect();
+    client.write(all.as_bytes()).unwrap();
+    client.stream().shutdown(Shutdown::Write).unwrap();
+    for at in 0..PIPELINED {
+        let answer = client.answer();
+        let answer = answer.unwrap_or_else(|lost| panic!("{at}: {lost:?}"));
+        assert_eq!(answer.body, format!("/n{at}").as_bytes());
+    }
+    client.assert_closed();
+    drop(client);
+    // Nothing was said at all, and half of something.
+    for begun in [
+        "",
+        "GET / HT",
+        "POST /length HTTP/1.1\r\ncontent-length: 10\r\n\r\nabc",
+    ] {
+        let mut client = Client::to(site.address);
+        client.write(begun.as_bytes()).unwrap();
+        client.stream().shutdown(Shutdown::Write).unwrap();
+        let mut rest = Vec::new();
+        // It may say what it thinks of that, and closes.
+        let _ = client.stream().read_to_end(&mut rest);
+    }
+    assert_eq!(site.end().accepted, 8);
+    Has::wait_for(|now| *now == before, "after all of them");
+}
