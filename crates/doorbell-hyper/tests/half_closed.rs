@@ -19,7 +19,7 @@ use std::net::Shutdown;
 fn who_has_nothing_more_to_say_still_gets_the_answer() {
     const PIPELINED: usize = 100;
     let before = Has::now();
-    let site = Site::start(|server| server);
+    let site = Site::start(|server| server.half_close(true));
     for (path, length) in [("/", 12), ("/late", 11), ("/big", BIG), ("/chunks", 20_000)] {
         let mut client = Client::to(site.address);
         client.get(path).unwrap();

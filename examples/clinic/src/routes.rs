@@ -4,12 +4,10 @@ use crate::compute::{calibrate, compute};
 use crate::counts::{Counts, text};
 use axum::Router;
 use axum::extract::{Request, State};
-use axum::http::StatusCode;
 use axum::middleware::{Next, from_fn_with_state};
-use axum::response::{IntoResponse, Response};
+use axum::response::Response;
 use axum::routing::get;
 use doorbell::{Class, Handle};
-use futures_channel::oneshot;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -38,7 +36,7 @@ pub(crate) fn router() -> Router {
         .route("/batch", get(work))
         .route("/healthz", get(async || "ok\n"))
         .route("/metrics", get(metrics))
-        .layer(from_fn_with_state(Arc::clone(&counts), in_class))
+        .layer(from_fn_with_state(Arc::clone(&counts), count))
         .with_state(counts)
 }
 
@@ -51,29 +49,7 @@ async fn metrics(State(counts): State<Arc<Counts>>) -> String {
     text(&Handle::current().metrics(), &counts)
 }
 
-/// Counts the request, and runs what is behind in a task of the route's class. It is not awaited by its handle: whoever awaits
-/// one of a lower class by that has it run on lanes of his own.
-async fn in_class(State(counts): State<Arc<Counts>>, request: Request, next: Next) -> Response {
-    let path = request.uri().path();
-    counts.add(path);
-    let class = class_of(path);
-    let (answer, answered) = oneshot::channel();
-    let handler = doorbell::task().class(class).spawn(async move {
-        // Nobody hears it where the client is gone.
-        let _ = answer.send(next.run(request).await);
-    });
-    let handler = AbortOnDrop(handler);
-    let response = answered.await;
-    drop(handler);
-    // It panicked.
-    response.unwrap_or_else(|_| StatusCode::INTERNAL_SERVER_ERROR.into_response())
-}
-
-/// A request whose client is gone is not worked on.
-struct AbortOnDrop(doorbell::JoinHandle<()>);
-
-impl Drop for AbortOnDrop {
-    fn drop(&mut self) {
-        self.0.abort();
-    }
+async fn count(State(counts): State<Arc<Counts>>, request: Request, next: Next) -> Response {
+    counts.add(request.uri().path());
+    next.run(request).await
 }

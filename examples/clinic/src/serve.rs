@@ -1,6 +1,6 @@
 //! The server, from its first connection to its last.
 
-use crate::routes::router;
+use crate::routes::{class_of, router};
 use doorbell::Class;
 use doorbell::net::TcpListener;
 use doorbell_hyper::{ServeError, Served, Server};
@@ -20,6 +20,7 @@ pub(crate) async fn serve(
     Server::new(listener)
         .connection_class(CONNECTIONS)
         .shutdown_on(stopped)
+        .classes(|request| class_of(request.uri().path()))
         .serve_tower(router())
         .await
 }

@@ -30,10 +30,12 @@ pub(super) struct Shared {
 }
 
 impl Shared {
-    pub(super) fn new(times: Times, budget: Option<Budget>) -> Arc<Self> {
+    pub(super) fn new(times: Times, budget: Option<Budget>, half_close: bool) -> Arc<Self> {
         let mut hyper = auto::Builder::new(BudgetedExecutor(budget));
         // hyper's own starts anew, with a new timer, at each request.
-        hyper.http1().timer(DoorbellTimer).header_read_timeout(None);
+        let mut http1 = hyper.http1();
+        http1.timer(DoorbellTimer).header_read_timeout(None);
+        http1.half_close(half_close);
         hyper.http2().timer(DoorbellTimer);
         Arc::new(Shared {
             hyper,

@@ -43,6 +43,7 @@ pub struct Server {
     times: Times,
     class: Option<Class>,
     budget: Budget,
+    half_close: bool,
     signal: Option<Signal>,
     drain_timeout: Duration,
 }
@@ -71,6 +72,7 @@ impl Server {
             },
             class: None,
             budget: Budget::default(),
+            half_close: false,
             signal: None,
             drain_timeout: Duration::from_secs(30),
         }
@@ -96,6 +98,14 @@ impl Server {
     /// told; `None`: for ever. With HTTP/2 it may be twice as long.
     pub fn keep_alive_timeout(mut self, timeout: Option<Duration>) -> Self {
         self.times.keep_alive = timeout;
+        self
+    }
+
+    /// Whether a client that has closed its direction (`shutdown(SHUT_WR)`) gets its answers still. Unless
+    /// told it does not, as with hyper: it counts as gone, so its handler is dropped and works for
+    /// nobody. With this, a handler whose client is gone is noticed when its answer is written.
+    pub fn half_close(mut self, half_close: bool) -> Self {
+        self.half_close = half_close;
         self
     }
 
@@ -171,7 +181,7 @@ impl Server {
             .class
             .is_some_and(|class| class.kind() == ClassKind::Rt);
         let budget = is_urgent.then_some(self.budget);
-        let shared = Shared::new(self.times, budget);
+        let shared = Shared::new(self.times, budget, self.half_close);
         let acceptor = Acceptor {
             listener: self.listener,
             make_service,

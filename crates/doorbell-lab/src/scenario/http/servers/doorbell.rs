@@ -1,24 +1,24 @@
 //! hyper on doorbell.
 
 use std::any::Any;
-use std::io;
 use std::net::TcpListener;
-use std::time::Duration;
 
-use doorbell::Builder;
-use doorbell_hyper::DoorbellIo;
+use doorbell::{Builder, Class};
+use doorbell_hyper::Server as HyperServer;
+use hyper::service::service_fn;
 
 use super::super::super::steps::compute;
 use super::super::part::Part;
 use super::{Server, WORKERS, service};
 use crate::error::LabError;
 
-/// How long nobody is accepted after a refusal of the OS.
-const REFUSED: Duration = Duration::from_millis(10);
-
-/// It computes in the handler.
+/// It computes in the handler, in class Fair, and is asked how it is in class Rt.
 #[derive(Debug)]
 pub(super) struct Doorbell;
+
+/// The same with all in class Fair.
+#[derive(Debug)]
+pub(super) struct AllFair;
 
 impl Server for Doorbell {
     fn name(&self) -> &'static str {
@@ -36,28 +36,58 @@ impl Server for Doorbell {
     fn start(&self, listeners: Vec<TcpListener>, steps: u64) -> Result<Box<dyn Any>, LabError> {
         let runtime = Builder::new().cores(WORKERS).build()?;
         for listener in listeners {
-            drop(runtime.spawn(accept(listener, steps)));
+            let listener = doorbell::net::TcpListener::from_std(listener).map_err(listens)?;
+            let server = HyperServer::new(listener).classes(|request| match request.uri().path() {
+                "/compute" => Class::FAIR,
+                _ => Class::rt(60),
+            });
+            let service = move || {
+                service_fn(move |request| {
+                    service::answer(request, move || async move {
+                        compute(steps);
+                    })
+                })
+            };
+            drop(runtime.spawn(server.serve(service)));
         }
         Ok(Box::new(runtime))
     }
 }
 
-/// Serves every connection in a task of its own. It ends only if the listener is of no use.
-async fn accept(listener: TcpListener, steps: u64) -> io::Result<()> {
-    let listener = doorbell::net::TcpListener::from_std(listener)?;
-    loop {
-        let Ok((stream, _)) = listener.accept().await else {
-            doorbell::time::sleep(REFUSED).await;
-            continue;
-        };
-        // It makes the answer slower at most.
-        let _ = stream.set_nodelay(true);
-        let compute = move || async move {
-            compute(steps);
-        };
-        drop(doorbell::spawn(service::serve(
-            DoorbellIo::new(stream),
-            compute,
-        )));
+impl Server for AllFair {
+    fn name(&self) -> &'static str {
+        "doorbell, one class"
+    }
+
+    fn flag(&self) -> &'static str {
+        "doorbell-one-class"
+    }
+
+    fn parts(&self) -> &'static [Part] {
+        &[Part::Hello, Part::Computing, Part::Idle]
+    }
+
+    fn start(&self, listeners: Vec<TcpListener>, steps: u64) -> Result<Box<dyn Any>, LabError> {
+        let runtime = Builder::new().cores(WORKERS).build()?;
+        for listener in listeners {
+            let listener = doorbell::net::TcpListener::from_std(listener).map_err(listens)?;
+            let server = HyperServer::new(listener);
+            let service = move || {
+                service_fn(move |request| {
+                    service::answer(request, move || async move {
+                        compute(steps);
+                    })
+                })
+            };
+            drop(runtime.spawn(server.serve(service)));
+        }
+        Ok(Box::new(runtime))
+    }
+}
+
+fn listens(source: std::io::Error) -> LabError {
+    LabError::System {
+        what: "taking over a listener",
+        source,
     }
 }

@@ -59,6 +59,7 @@ pub(super) static ALL: &[&dyn Server] = &[
     &tokio::Tokio { blocking: false },
     &two_tokios::TwoTokios,
     &doorbell::Doorbell,
+    &doorbell::AllFair,
     &epoll::RawEpoll { pool: false },
     &tokio::Tokio { blocking: true },
     &epoll::RawEpoll { pool: true },

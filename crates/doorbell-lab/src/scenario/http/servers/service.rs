@@ -24,7 +24,8 @@ where
     let _ = http1::Builder::new().serve_connection(io, service).await;
 }
 
-async fn answer<W>(
+/// The answer to one request.
+pub(super) async fn answer<W>(
     request: Request<Incoming>,
     compute: impl Fn() -> W,
 ) -> Result<Response<Full<Bytes>>, Infallible>
