@@ -49,12 +49,11 @@ impl<B: Body> Handed<B> {
         handler: Handler,
     ) -> Self {
         // If there is nothing else the task is about to end by itself.
-        let handler = match &rest {
-            Some(_) => Some(handler),
-            None => {
-                handler.let_go();
-                None
-            }
+        let handler = if rest.is_some() {
+            Some(handler)
+        } else {
+            handler.let_go();
+            None
         };
         Handed {
             way: Way::Elsewhere {
@@ -122,7 +121,7 @@ where
     fn size_hint(&self) -> SizeHint {
         match &self.way {
             Way::Here { body } => body.size_hint(),
-            Way::Elsewhere { hint, .. } => hint.clone(),
+            Way::Elsewhere { hint, .. } => *hint,
         }
     }
 }
