@@ -22,6 +22,9 @@ const CARE_NS: u64 = 200_000;
 /// After how many polls it reads the clock for that, at most.
 const POLLS_PER_CARE: u64 = 64;
 
+/// The same where it was idle before.
+const POLLS_AT_FIRST: u64 = 2;
+
 /// What a lane notes for this.
 #[derive(Debug)]
 pub(super) struct Care {
@@ -32,7 +35,9 @@ pub(super) struct Care {
     polls: Cell<u64>,
     /// When it looked last after the others, and how many polls there had been.
     looked_ns: Cell<u64>,
-    looked_polls: Cell<u64>,
+    /// Since when polls are timed, and how many there had been.
+    paced_ns: Cell<u64>,
+    paced_polls: Cell<u64>,
     /// Since then it was idle: that time was no poll's.
     is_rested: Cell<bool>,
     /// After how many polls it does again, and how many of them are left.
@@ -47,7 +52,8 @@ impl Care {
             passed_ns: Cell::new(0),
             polls: Cell::new(0),
             looked_ns: Cell::new(0),
-            looked_polls: Cell::new(0),
+            paced_ns: Cell::new(0),
+            paced_polls: Cell::new(0),
             is_rested: Cell::new(true),
             every: Cell::new(1),
             left: Cell::new(u64::MAX),
@@ -85,18 +91,21 @@ impl Care {
     fn plan(&self, now_ns: u64, polls: u64) {
         self.pace(now_ns, polls);
         self.looked_ns.set(now_ns);
-        self.looked_polls.set(polls);
-        self.is_rested.set(false);
+        self.paced_ns.set(now_ns);
+        self.paced_polls.set(polls);
     }
 
     /// After how many polls the clock is read again: seldom while they are short, since that costs as
     /// much as such a poll.
     fn pace(&self, now_ns: u64, polls: u64) {
-        let ran = polls.saturating_sub(self.looked_polls.get()).max(1);
-        let poll_ns = now_ns.saturating_sub(self.looked_ns.get()) / ran;
-        let every = if self.is_rested.get() {
-            2 * self.every.get()
+        let every = if self.is_rested.replace(false) {
+            // Nothing is known of the polls that begin here.
+            self.paced_ns.set(now_ns);
+            self.paced_polls.set(polls);
+            POLLS_AT_FIRST
         } else {
+            let ran = polls.saturating_sub(self.paced_polls.get()).max(1);
+            let poll_ns = now_ns.saturating_sub(self.paced_ns.get()) / ran;
             CARE_NS.checked_div(poll_ns).unwrap_or(POLLS_PER_CARE)
         };
         self.every.set(every.clamp(1, POLLS_PER_CARE));
@@ -214,7 +223,7 @@ impl<M: Machine> Lane<M> {
 
 #[cfg(test)]
 mod tests {
-    use super::{CARE_NS, Care, POLL_NS, POLLS_PER_CARE, STUCK_NS};
+    use super::{CARE_NS, Care, POLL_NS, POLLS_AT_FIRST, POLLS_PER_CARE, STUCK_NS};
 
     #[test]
     fn polls_are_long_if_together_they_took_longer_than_so_many_may() {
@@ -266,12 +275,13 @@ mod tests {
         let care = Care::new();
         care.plan(0, 0);
         care.note_idle();
-        let mut every = care.every.get();
-        for (now_ns, ran) in (1..10).map(|run| (run * 100 * CARE_NS, run)) {
-            care.plan(now_ns, ran);
-            assert!(care.every.get() > every || every == POLLS_PER_CARE);
-            every = care.every.get();
-            care.note_idle();
-        }
+        care.plan(100 * CARE_NS, 1);
+        assert_eq!(care.every.get(), POLLS_AT_FIRST);
+        care.pace(100 * CARE_NS + 200, 3);
+        assert_eq!(care.every.get(), POLLS_PER_CARE, "polls of 100 ns");
+        care.note_idle();
+        care.pace(200 * CARE_NS, 4);
+        care.pace(210 * CARE_NS, 6);
+        assert_eq!(care.every.get(), 1, "polls of 1 ms");
     }
 }
