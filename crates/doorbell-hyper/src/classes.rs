@@ -1,6 +1,7 @@
 //! [`ByClass`]: each request's handler runs in the class of its route.
 
 mod body;
+mod chain;
 mod handed;
 
 pub use body::Handed;
@@ -20,11 +21,15 @@ use std::sync::Arc;
 /// Connections have to be read before their routes are known, so they are served in an urgent class
 /// ([`Server::connection_class`](crate::Server::connection_class)). `class_of` tells a request's class
 /// from its head. If that is of the connection's own kind the handler runs in the connection's task, as
-/// without this. Otherwise it is a task of its own, and so is the body of its answer: not a line of it
-/// runs in the connection's class. If the client goes away the task is aborted, at its next `await`.
+/// without this, whatever their numbers. Otherwise it is a task of its own, and so is the body of its
+/// answer: not a line of it runs in the connection's class. If the connection ends before the answer the
+/// task is aborted, at its next `await`.
 ///
 /// Contract: *a handler's class is of another kind than its connection's ⇒ it runs on lanes of its
-/// class only, and the connection's lane does no more for it than to read, to parse and to write.*
+/// class only, and the connection's lane does no more for it than to read, to parse and to write, and
+/// never waits for it.* Not covered: over HTTP/2 the requests of one connection share a lock of `h2`, which a
+/// handler takes when it reads or drops its request's body, for a moment, and in which it may lose its CPU; and
+/// the first request of a class starts that class's lanes.
 ///
 /// ```
 /// use doorbell::Class;

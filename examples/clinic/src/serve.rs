@@ -1,13 +1,8 @@
 //! The server, from its first connection to its last.
 
-use crate::routes::{class_of, router};
-use doorbell::Class;
+use crate::routes::{URGENT, class_of, router};
 use doorbell::net::TcpListener;
 use doorbell_hyper::{ServeError, Served, Server};
-
-/// Connections are accepted, read and written before anything else is done: what is asked is known at once, and what is
-/// urgent of it need not wait to be read. Below the urgent requests themselves.
-const CONNECTIONS: Class = Class::rt(10);
 
 /// Serves until it is told to stop, and then until the last request has its answer.
 ///
@@ -18,7 +13,7 @@ pub(crate) async fn serve(
     stopped: impl Future<Output = ()> + Send + 'static,
 ) -> Result<Served, ServeError> {
     Server::new(listener)
-        .connection_class(CONNECTIONS)
+        .connection_class(URGENT)
         .shutdown_on(stopped)
         .classes(|request| class_of(request.uri().path()))
         .serve_tower(router())

@@ -1,16 +1,12 @@
 //! [`Handed`]: the body of an answer, which a task of another class may give.
 
+use super::chain::Rest;
 use super::handed::{BoxError, Handler, HandlerError};
-use futures_channel::mpsc;
-use futures_util::Stream;
 use hyper::body::{Body, Buf, Frame, SizeHint};
 use pin_project_lite::pin_project;
 use std::fmt;
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
-
-/// What comes of a body behind its first frame.
-pub(super) type Rest<D> = mpsc::Receiver<Result<Frame<D>, HandlerError>>;
 
 pin_project! {
     /// The body of an answer: as the handler gave it, or as its task sends it.
@@ -98,7 +94,7 @@ where
         let Some(receiver) = rest else {
             return Poll::Ready(None);
         };
-        let next = ready!(Pin::new(receiver).poll_next(cx));
+        let next = ready!(receiver.poll_next(cx));
         if let Some(Ok(frame)) = &next {
             reduce(hint, frame);
         } else {

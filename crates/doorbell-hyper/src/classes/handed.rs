@@ -1,8 +1,9 @@
 //! What comes back from a handler that ran in another class: its answer's head, and its body.
 
-use super::body::{Handed, Rest};
-use doorbell::{Class, JoinHandle, SpawnError};
-use futures_channel::{mpsc, oneshot};
+use super::body::Handed;
+use super::chain::{Frames, Rest, Sent, chain};
+use doorbell::{Class, Handle, JoinHandle, NoRuntime, SpawnError};
+use futures_channel::oneshot;
 use hyper::body::{Body, Frame, Incoming, SizeHint};
 use hyper::service::Service;
 use hyper::{Request, Response};
@@ -28,6 +29,9 @@ pub enum HandlerError {
     /// Its task was not started.
     #[error("the request's handler was not started")]
     NotStarted(#[source] SpawnError),
+    /// There is no runtime to start it in.
+    #[error("the request's handler was not started")]
+    NoRuntime(#[from] NoRuntime),
 }
 
 /// A handler's answer, with as much of its body as was there at once.
@@ -72,7 +76,7 @@ pin_project! {
     enum Way<F, B: Body> {
         Here { #[pin] answer: F },
         Elsewhere { answer: oneshot::Receiver<Result<Answer<B::Data>, HandlerError>>, handler: Option<Handler> },
-        NotStarted { error: Option<SpawnError> },
+        NotStarted { error: Option<HandlerError> },
     }
 }
 
@@ -111,7 +115,13 @@ where
                 Err(error) => drop(sender.send(Err(HandlerError::Failed(error.into())))),
             }
         };
-        let way = match doorbell::task().class(class).try_spawn(handled) {
+        let spawned = Handle::try_current()
+            .map_err(HandlerError::NoRuntime)
+            .and_then(|here| {
+                let task = here.task().class(class);
+                task.try_spawn(handled).map_err(HandlerError::NotStarted)
+            });
+        let way = match spawned {
             Ok(task) => Way::Elsewhere {
                 answer,
                 handler: Some(Handler(Some(task))),
@@ -134,17 +144,22 @@ async fn send<B>(
     let hint = body.size_hint();
     // A body is not moved once it was polled.
     let mut body = Box::pin(body);
-    let (first, is_all) = match first_of(body.as_mut()).await {
-        First::Frame(frame) => (Some(frame), body.is_end_stream()),
-        First::End => (None, true),
-        First::Later => (None, false),
-        First::Failed(error) => return drop(sender.send(Err(HandlerError::Failed(error.into())))),
+    let first = first_of(body.as_mut()).await;
+    let is_all = match &first {
+        First::Frame(_) => body.is_end_stream(),
+        First::End => true,
+        First::Later | First::Failed(_) => false,
     };
-    let (mut to, rest) = if is_all {
+    let (frames, rest) = if is_all {
         (None, None)
     } else {
-        let (to, rest) = mpsc::channel(0);
-        (Some(to), Some(rest))
+        let (frames, rest) = chain();
+        (Some(frames), Some(rest))
+    };
+    let (first, failed) = match first {
+        First::Frame(frame) => (Some(frame), None),
+        First::Failed(error) => (None, Some(error)),
+        First::End | First::Later => (None, None),
     };
     let head = Response::from_parts(parts, ());
     let answer = Answer {
@@ -156,16 +171,27 @@ async fn send<B>(
     if sender.send(Ok(answer)).is_err() {
         return;
     }
-    let Some(to) = &mut to else { return };
-    while let Some(frame) = poll_fn(|cx| body.as_mut().poll_frame(cx)).await {
-        let frame = frame.map_err(|error| HandlerError::Failed(error.into()));
-        let is_last = frame.is_err();
-        let sent = match poll_fn(|cx| to.poll_ready(cx)).await {
-            Ok(()) => to.start_send(frame),
-            Err(gone) => Err(gone),
-        };
-        if sent.is_err() || is_last {
-            return;
+    let Some(frames) = frames else { return };
+    match failed {
+        Some(error) => frames.fail(HandlerError::Failed(error.into())),
+        None => send_rest(body.as_mut(), frames).await,
+    }
+}
+
+/// Sends what is left of a body, as fast as that is taken.
+async fn send_rest<B>(mut body: Pin<&mut B>, mut frames: Frames<B::Data>)
+where
+    B: Body,
+    B::Error: Into<BoxError>,
+{
+    loop {
+        match poll_fn(|cx| body.as_mut().poll_frame(cx)).await {
+            None => return frames.end(),
+            Some(Err(error)) => return frames.fail(HandlerError::Failed(error.into())),
+            Some(Ok(frame)) => match frames.send(frame).await {
+                Sent::Taken(next) => frames = next,
+                Sent::Unheard => return,
+            },
         }
     }
 }
@@ -212,7 +238,7 @@ where
             }
             WayParts::NotStarted { error } => {
                 let error = error.take().expect("polled after it was ready");
-                return Poll::Ready(Err(HandlerError::NotStarted(error)));
+                return Poll::Ready(Err(error));
             }
             WayParts::Elsewhere { answer, handler } => (answer, handler),
         };

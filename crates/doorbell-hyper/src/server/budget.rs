@@ -109,19 +109,19 @@ impl<F: Future> Future for Within<F> {
         let Some(budget) = *this.budget else {
             return this.inner.poll(cx);
         };
+        let mut has_rested = false;
         if let Some(rest) = this.rest {
             ready!(Pin::new(rest).poll(cx));
             *this.rest = None;
+            // Else one of a flood might rest again and again.
+            has_rested = true;
         }
         let began = Instant::now();
-        if let Some(until) = budget.rests_until(began).filter(|_| fair_wants()) {
+        let until = budget.rests_until(began);
+        if let Some(until) = until.filter(|_| !has_rested && fair_wants()) {
             // Whoever else wakes the task finds it waiting for that time.
-            if Pin::new(this.rest.insert(sleep_until(until)))
-                .poll(cx)
-                .is_pending()
-            {
-                return Poll::Pending;
-            }
+            let rest = this.rest.insert(sleep_until(until));
+            ready!(Pin::new(rest).poll(cx));
             *this.rest = None;
         }
         let polled = this.inner.poll(cx);
@@ -159,7 +159,7 @@ mod tests {
             let half = budget.period.mul_f64(budget.share);
             let began = Instant::now();
             assert_eq!(budget.rests_until(began), None);
-            spend(half - Duration::from_nanos(1));
+            spend(half.saturating_sub(Duration::from_nanos(1)));
             assert_eq!(budget.rests_until(began), None);
             spend(Duration::from_nanos(1));
             let until = budget.rests_until(began).unwrap();

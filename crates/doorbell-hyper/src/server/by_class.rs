@@ -41,7 +41,7 @@ impl Server {
     /// use doorbell_hyper::Server;
     /// # async fn serve(listener: doorbell::net::TcpListener, router: axum::Router) {
     /// let server = Server::new(listener).classes(|request| match request.uri().path() {
-    ///     "/healthz" => Class::rt(60),
+    ///     "/healthz" => Class::rt(50),
     ///     "/report" => Class::BATCH,
     ///     _ => Class::FAIR,
     /// });

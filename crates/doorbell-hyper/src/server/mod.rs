@@ -28,6 +28,9 @@ use std::num::NonZeroUsize;
 use std::sync::Arc;
 use std::time::Duration;
 
+/// So long may urgent connections rest at a time.
+const PERIOD_MAX: Duration = Duration::from_secs(1);
+
 /// A server of HTTP/1 and HTTP/2 on one port, without TLS. See the [crate](crate).
 ///
 /// Each connection is a task, and each request of HTTP/2 one more, all of the class of the task that
@@ -121,14 +124,19 @@ impl Server {
     ///
     /// Contract: *connections are of class Rt, no single poll of one takes long, and the Fair lane of a
     /// core has something to do when they have run for share × period ⇒ they run no more on that core
-    /// until the period's end.* A request that comes then waits for that, at most `period`.
+    /// until the period's end, but for one poll of each that has waited once.* So a poll waits for `period` at
+    /// most, and a request for as many periods as it takes polls.
     ///
     /// # Panics
-    /// If the share is not more than 0 and at most 1.
+    /// If the share is not more than 0 and at most 1, or the period is longer than a second.
     pub fn connection_budget(mut self, share: f64, period: Duration) -> Self {
         assert!(
             share > 0.0 && share <= 1.0,
             "the share of urgent connections is {share}; choose more than 0 and at most 1"
+        );
+        assert!(
+            period <= PERIOD_MAX,
+            "the period of urgent connections is {period:?}; choose at most {PERIOD_MAX:?}"
         );
         self.budget = Budget { share, period };
         self
@@ -177,9 +185,8 @@ impl Server {
         if let Some(class) = self.class {
             task = task.class(class);
         }
-        let is_urgent = self
-            .class
-            .is_some_and(|class| class.kind() == ClassKind::Rt);
+        let class = self.class.or_else(doorbell::current_class);
+        let is_urgent = class.is_some_and(|class| class.kind() == ClassKind::Rt);
         let budget = is_urgent.then_some(self.budget);
         let shared = Shared::new(self.times, budget, self.half_close);
         let acceptor = Acceptor {
