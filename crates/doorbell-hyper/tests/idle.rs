@@ -211,8 +211,8 @@ fn ten_thousand_idle_connections_cost_what_is_given_back() {
         "{count} idle connections of {WANTED}; KiB before, during, after: {first:?}, {second:?}"
     );
     let cost_kib = first[1].saturating_sub(first[0]);
-    // Between a quarter and 64 KiB for each.
-    assert!((count / 4..=64 * count).contains(&cost_kib), "{first:?}");
+    // Between 8 and 14 KiB for each: a buffer of hyper's has 8, and would have 16 where a request is read in two parts.
+    assert!((8 * count..=14 * count).contains(&cost_kib), "{first:?}");
     for [before_kib, _, after_kib] in [first, second] {
         let left_kib = after_kib.saturating_sub(before_kib);
         assert!(left_kib <= cost_kib / 2 + 2_048, "{first:?}, {second:?}");

@@ -1,7 +1,7 @@
 //! The task that accepts.
 
 use super::budget::Within;
-use super::connection::{self, Shared};
+use super::connection::{Connection, Shared};
 use super::error::{AfterRefusal, ServeError, Served};
 use async_lock::Semaphore;
 use doorbell::net::TcpListener;
@@ -78,13 +78,10 @@ where
                     let _ = stream.set_nodelay(true);
                     let shared = Arc::clone(&self.shared);
                     let budget = shared.budget();
-                    let runs = connection::run(shared, stream, permit, (self.make_service)());
+                    let service = (self.make_service)();
                     let open = Arc::clone(open);
-                    let runs = async move {
-                        let _open = open;
-                        runs.await;
-                    };
-                    drop(doorbell::spawn(Within::new(budget, runs)));
+                    let connection = Connection::new(shared, stream, permit, service, open);
+                    drop(doorbell::spawn(Within::new(budget, connection)));
                     served.accepted += 1;
                     pause = PAUSE_MIN;
                     continue;
@@ -108,7 +105,7 @@ where
 }
 
 /// Dropped by the last connection, which is heard at the other end.
-type Open = Arc<oneshot::Sender<()>>;
+pub(super) type Open = Arc<oneshot::Sender<()>>;
 
 /// Tells the connections to end, and drops those that do not in time.
 async fn drain(

@@ -40,7 +40,6 @@ pub(super) enum Verdict {
 #[derive(Debug)]
 pub(super) struct Alarm {
     progress: Arc<Progress>,
-    times: Times,
     /// The phase at the last look, and since when.
     seen: Phase,
     since: Instant,
@@ -52,12 +51,11 @@ pub(super) struct Alarm {
 }
 
 impl Alarm {
-    pub(super) fn new(progress: Arc<Progress>, times: Times) -> Self {
+    pub(super) fn new(progress: Arc<Progress>) -> Self {
         let now = Instant::now();
         Alarm {
             seen: progress.phase(),
             progress,
-            times,
             since: now,
             leaving: None,
             sleep: sleep_until(now).slack(SLACK),
@@ -76,11 +74,11 @@ impl Alarm {
     }
 
     /// Looks at the connection, after its poll. Wakes the task when it has to look again.
-    pub(super) fn poll(&mut self, cx: &mut Context<'_>) -> Verdict {
+    pub(super) fn poll(&mut self, cx: &mut Context<'_>, times: Times) -> Verdict {
         loop {
             let now = Instant::now();
             self.see(now);
-            let Some(deadline) = self.deadline(now) else {
+            let Some(deadline) = self.deadline(now, times) else {
                 return Verdict::Wait;
             };
             if deadline <= now {
@@ -118,12 +116,12 @@ impl Alarm {
         self.seen = phase;
     }
 
-    fn deadline(&self, now: Instant) -> Option<Instant> {
+    fn deadline(&self, now: Instant, times: Times) -> Option<Instant> {
         match (self.seen, self.leaving) {
-            (Phase::New | Phase::Head, _) => Some(self.since + self.times.header?),
-            (Phase::Busy | Phase::Busy2, _) => Some(now + self.times.keep_alive?.max(LOOK_MIN)),
+            (Phase::New | Phase::Head, _) => Some(self.since + times.header?),
+            (Phase::Busy | Phase::Busy2, _) => Some(now + times.keep_alive?.max(LOOK_MIN)),
             (Phase::Idle | Phase::Idle2, Some(leaving)) => Some(self.since.max(leaving) + LEAVE),
-            (Phase::Idle | Phase::Idle2, None) => Some(self.since + self.times.keep_alive?),
+            (Phase::Idle | Phase::Idle2, None) => Some(self.since + times.keep_alive?),
         }
     }
 

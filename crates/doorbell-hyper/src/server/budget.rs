@@ -85,7 +85,8 @@ pin_project! {
     /// A future that is polled within the budget.
     pub(super) struct Within<F> {
         budget: Option<Budget>,
-        rest: Option<Sleep>,
+        // Rare, and in each connection: so in a place of its own.
+        rest: Option<Box<Sleep>>,
         #[pin]
         inner: F,
     }
@@ -120,7 +121,7 @@ impl<F: Future> Future for Within<F> {
         let until = budget.rests_until(began);
         if let Some(until) = until.filter(|_| !has_rested && fair_wants()) {
             // Whoever else wakes the task finds it waiting for that time.
-            let rest = this.rest.insert(sleep_until(until));
+            let rest = this.rest.insert(Box::new(sleep_until(until)));
             ready!(Pin::new(rest).poll(cx));
             *this.rest = None;
         }

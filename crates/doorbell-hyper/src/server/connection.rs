@@ -1,26 +1,26 @@
 //! The task of a connection.
 
+use super::accept::Open;
 use super::alarm::{Alarm, Times, Verdict};
-use super::budget::{Budget, BudgetedExecutor};
+use super::budget::Budget;
 use super::in_flight::Counting;
 use super::progress::{Progress, ServerIo};
-use crate::DoorbellTimer;
+use super::protocol::{Protocol, Settings};
 use async_lock::{OnceCell, SemaphoreGuardArc};
 use doorbell::net::TcpStream;
 use hyper::body::{Body, Incoming};
-use hyper::service::Service;
+use hyper::service::{HttpService, Service};
 use hyper::{Request, Response};
-use hyper_util::server::conn::auto;
+use pin_project_lite::pin_project;
 use std::error::Error;
-use std::future::poll_fn;
-use std::pin::pin;
+use std::pin::Pin;
 use std::sync::Arc;
-use std::task::{Poll, Waker};
+use std::task::{Context, Poll, Waker};
 
 /// What the connections of a server share.
 #[derive(Debug)]
 pub(super) struct Shared {
-    hyper: auto::Builder<BudgetedExecutor>,
+    settings: Settings,
     times: Times,
     budget: Option<Budget>,
     /// Set when the connections are to end as soon as no request is in flight.
@@ -31,14 +31,8 @@ pub(super) struct Shared {
 
 impl Shared {
     pub(super) fn new(times: Times, budget: Option<Budget>, half_close: bool) -> Arc<Self> {
-        let mut hyper = auto::Builder::new(BudgetedExecutor(budget));
-        // hyper's own starts anew, with a new timer, at each request.
-        let mut http1 = hyper.http1();
-        http1.timer(DoorbellTimer).header_read_timeout(None);
-        http1.half_close(half_close);
-        hyper.http2().timer(DoorbellTimer);
         Arc::new(Shared {
-            hyper,
+            settings: Settings::new(budget, half_close),
             times,
             budget,
             stop: OnceCell::new(),
@@ -62,15 +56,43 @@ impl Shared {
         let _ = self.cut.set_blocking(());
         self.stop();
     }
+
+    /// Ready when one of the two is set.
+    fn when(self: &Arc<Self>, which: fn(&Shared) -> &OnceCell<()>) -> Told {
+        let shared = Arc::clone(self);
+        Box::pin(async move {
+            which(&shared).wait().await;
+        })
+    }
 }
 
-/// Serves a connection until it ends.
-pub(super) async fn run<S, B>(
-    shared: Arc<Shared>,
-    stream: TcpStream,
-    permit: Option<SemaphoreGuardArc>,
-    service: S,
-) where
+/// Ready when the connection is told to end.
+type Told = Pin<Box<dyn Future<Output = ()> + Send>>;
+
+pin_project! {
+    /// A connection that is served until it ends: the future of its task. There are as many of it as of
+    /// idle clients, so it is written by hand: of what an `async fn` is called with it keeps two copies.
+    pub(super) struct Connection<S>
+    where
+        S: HttpService<Incoming>,
+    {
+        #[pin]
+        protocol: Protocol<S>,
+        alarm: Alarm,
+        leaves: bool,
+        // Who is woken by `stop`: a task's waker stays the same, so that one look at it is enough.
+        woken: Option<Waker>,
+        // By `stop`, and once that has come, by `cut`.
+        told: Option<Told>,
+        awaits_cut: bool,
+        shared: Arc<Shared>,
+        // Behind all that is open with it.
+        _open: Open,
+    }
+}
+
+impl<S, B> Connection<Counting<S>>
+where
     S: Service<Request<Incoming>, Response = Response<B>> + Send + 'static,
     S::Future: Send + 'static,
     S::Error: Into<Box<dyn Error + Send + Sync>>,
@@ -78,56 +100,118 @@ pub(super) async fn run<S, B>(
     B::Data: Send,
     B::Error: Into<Box<dyn Error + Send + Sync>>,
 {
-    let progress = Progress::new();
-    let io = ServerIo::new(stream, Arc::clone(&progress), permit);
-    let service = Counting::new(service, Arc::clone(&progress));
-    let mut connection = pin!(shared.hyper.serve_connection_with_upgrades(io, service));
-    let mut alarm = Alarm::new(progress, shared.times);
-    let mut stop = pin!(shared.stop.wait());
-    let mut cut = pin!(shared.cut.wait());
-    let mut leaves = false;
-    // Who is woken by `stop`: a task's waker stays the same, so that one look at it is enough.
-    let mut woken: Option<Waker> = None;
-    poll_fn(|cx| {
+    pub(super) fn new(
+        shared: Arc<Shared>,
+        stream: TcpStream,
+        permit: Option<SemaphoreGuardArc>,
+        service: S,
+        open: Open,
+    ) -> Self {
+        let progress = Progress::new();
+        let io = ServerIo::new(stream, Arc::clone(&progress), permit);
+        let service = Counting::new(service, Arc::clone(&progress));
+        Connection {
+            protocol: Protocol::new(io, service),
+            alarm: Alarm::new(progress),
+            leaves: false,
+            woken: None,
+            told: None,
+            awaits_cut: false,
+            shared,
+            _open: open,
+        }
+    }
+}
+
+impl<S, B> Future for Connection<S>
+where
+    S: Service<Request<Incoming>, Response = Response<B>>,
+    S::Future: Send + 'static,
+    S::Error: Into<Box<dyn Error + Send + Sync>>,
+    B: Body + Send + 'static,
+    B::Data: Send,
+    B::Error: Into<Box<dyn Error + Send + Sync>>,
+{
+    type Output = ();
+
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
+        let mut this = self.project();
+        let shared = this.shared;
         loop {
             if shared.cut.is_initialized() {
                 return Poll::Ready(());
             }
             let stopped = shared.stop.is_initialized();
-            if stopped && !leaves {
-                leaves = true;
-                alarm.leaves();
-                connection.as_mut().graceful_shutdown();
+            if stopped && !*this.leaves {
+                *this.leaves = true;
+                this.alarm.leaves();
+                this.protocol.as_mut().graceful_shutdown();
             }
-            // A client that goes away in the midst of a request is no concern of the server's.
-            if connection.as_mut().poll(cx).is_ready() {
+            if this.protocol.as_mut().poll(cx, &shared.settings).is_ready() {
                 return Poll::Ready(());
             }
-            let known = woken.as_ref().is_some_and(|it| it.will_wake(cx.waker()));
+            let known = this.woken.as_ref();
+            let known = known.is_some_and(|it| it.will_wake(cx.waker()));
             if !known {
-                alarm.rearm();
+                this.alarm.rearm();
             }
-            match alarm.poll(cx) {
+            match this.alarm.poll(cx, shared.times) {
                 Verdict::Wait => {}
                 Verdict::Drop => return Poll::Ready(()),
                 Verdict::Close => {
-                    leaves = true;
-                    alarm.leaves();
-                    connection.as_mut().graceful_shutdown();
+                    *this.leaves = true;
+                    this.alarm.leaves();
+                    this.protocol.as_mut().graceful_shutdown();
                     continue;
                 }
             }
             if stopped {
-                return cut.as_mut().poll(cx).map(drop);
+                if !std::mem::replace(this.awaits_cut, true) {
+                    *this.told = None;
+                }
+                let cut = || shared.when(|it| &it.cut);
+                return this.told.get_or_insert_with(cut).as_mut().poll(cx);
             }
             if !known {
-                woken = Some(cx.waker().clone());
+                *this.woken = Some(cx.waker().clone());
+                let stop = || shared.when(|it| &it.stop);
+                let stop = this.told.get_or_insert_with(stop);
                 if stop.as_mut().poll(cx).is_ready() {
                     continue;
                 }
             }
             return Poll::Pending;
         }
-    })
-    .await;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::budget::Within;
+    use super::*;
+    use http_body_util::Full;
+    use hyper::body::Bytes;
+    use hyper::service::service_fn;
+    use std::convert::Infallible;
+
+    /// Bytes of the task that serves with such a service.
+    fn size<S, B>(_: &S) -> usize
+    where
+        S: Service<Request<Incoming>, Response = Response<B>>,
+        S::Error: Into<Box<dyn Error + Send + Sync>>,
+        B: Body,
+    {
+        size_of::<Within<Connection<Counting<S>>>>()
+    }
+
+    #[test]
+    fn the_task_of_a_connection_is_small() {
+        let hello = service_fn(async |_: Request<Incoming>| {
+            let body = Full::new(Bytes::from("hello, world"));
+            Ok::<_, Infallible>(Response::new(body))
+        });
+        let size = size(&hello);
+        // Most of it is of hyper.
+        assert!(size <= 1_024, "it has {size} bytes");
+    }
 }

@@ -38,7 +38,7 @@ where
         });
         Answering {
             progress: Some(Arc::clone(&self.progress)),
-            answer: self.service.call(request),
+            answer: Box::pin(self.service.call(request)),
         }
     }
 }
@@ -47,8 +47,8 @@ pin_project! {
     /// A handler at work.
     #[derive(Debug)]
     pub(super) struct Answering<F> {
-        #[pin]
-        answer: F,
+        // In a place of its own: hyper keeps room for this also while no request is in flight.
+        answer: Pin<Box<F>>,
         // Until the body has it.
         progress: Option<Arc<Progress>>,
     }
@@ -62,7 +62,7 @@ where
 
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         let this = self.project();
-        let answer = ready!(this.answer.poll(cx))?;
+        let answer = ready!(this.answer.as_mut().poll(cx))?;
         let progress = this.progress.take();
         Poll::Ready(Ok(answer.map(|body| InFlight {
             body,

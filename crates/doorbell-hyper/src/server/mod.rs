@@ -7,7 +7,9 @@ mod by_class;
 mod connection;
 mod error;
 mod in_flight;
+mod opening;
 mod progress;
+mod protocol;
 
 pub use by_class::ClassServer;
 pub use error::{ServeError, Served};

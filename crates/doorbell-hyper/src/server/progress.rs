@@ -1,5 +1,6 @@
 //! What a connection is at, and what it carries to say so.
 
+use super::opening::{Given, Heard, Opening, Version};
 use crate::DoorbellIo;
 use crate::io::poll_read_seen;
 use async_lock::SemaphoreGuardArc;
@@ -16,7 +17,7 @@ use std::task::{Context, Poll, ready};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub(super) enum Phase {
-    /// Nothing was read.
+    /// Its version is not known yet.
     New,
     /// Part of a request's head was read.
     Head,
@@ -61,12 +62,18 @@ impl Progress {
         Arc::strong_count(this) > HOLDERS
     }
 
+    /// Its version is known.
+    fn begins(&self, version: Version) {
+        self.set(match version {
+            Version::Http1 => Phase::Head,
+            Version::Http2 => Phase::Idle2,
+        });
+    }
+
     /// Bytes have come.
     fn heard(&self, bytes: &[u8]) {
-        match self.phase() {
-            Phase::New if bytes.starts_with(b"PRI") => self.set(Phase::Idle2),
-            Phase::New | Phase::Idle if !bytes.is_empty() => self.set(Phase::Head),
-            _ => {}
+        if self.phase() == Phase::Idle && !bytes.is_empty() {
+            self.set(Phase::Head);
         }
     }
 
@@ -83,6 +90,8 @@ impl Progress {
 #[derive(Debug)]
 pub(super) struct ServerIo {
     io: DoorbellIo,
+    /// Until hyper has it.
+    opening: Option<Box<Opening>>,
     progress: Arc<Progress>,
     /// Also an upgraded connection is one of those that are open.
     _permit: Option<SemaphoreGuardArc>,
@@ -96,20 +105,62 @@ impl ServerIo {
     ) -> Self {
         ServerIo {
             io: DoorbellIo::new(stream),
+            opening: Some(Box::default()),
             progress,
             _permit: permit,
         }
+    }
+
+    /// The version of HTTP, as soon as the first bytes tell it. `None` where the client is gone before.
+    pub(super) fn poll_version(&mut self, cx: &mut Context<'_>) -> Poll<Option<Version>> {
+        let Some(opening) = &mut self.opening else {
+            return Poll::Ready(None);
+        };
+        loop {
+            let read = ready!(self.io.get().poll_read(cx, opening.room()));
+            let Ok(count @ 1..) = read else {
+                return Poll::Ready(None);
+            };
+            if let Heard::Version(version) = opening.add(count) {
+                self.progress.begins(version);
+                return Poll::Ready(Some(version));
+            }
+        }
+    }
+}
+
+impl ServerIo {
+    /// Reads what comes behind the opening.
+    fn poll_read_more(
+        &self,
+        cx: &mut Context<'_>,
+        buffer: ReadBufCursor<'_>,
+    ) -> Poll<io::Result<()>> {
+        let see = |bytes: &[u8]| self.progress.heard(bytes);
+        poll_read_seen(self.io.get(), cx, buffer, see)
     }
 }
 
 impl Read for ServerIo {
     fn poll_read(
-        self: Pin<&mut Self>,
+        mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
-        buffer: ReadBufCursor<'_>,
+        mut buffer: ReadBufCursor<'_>,
     ) -> Poll<io::Result<()>> {
-        let ServerIo { io, progress, .. } = &*self;
-        poll_read_seen(io.get(), cx, buffer, |bytes| progress.heard(bytes))
+        let Some(opening) = &mut self.opening else {
+            return self.poll_read_more(cx, buffer);
+        };
+        if opening.give(&mut buffer) == Given::All {
+            self.opening = None;
+        }
+        if buffer.remaining() == 0 {
+            return Poll::Ready(Ok(()));
+        }
+        // What came behind them is read at once: for a second read hyper would have a larger buffer.
+        match self.poll_read_more(cx, buffer) {
+            Poll::Pending => Poll::Ready(Ok(())),
+            Poll::Ready(read) => Poll::Ready(read),
+        }
     }
 }
 

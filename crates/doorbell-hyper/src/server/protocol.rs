@@ -1,0 +1,107 @@
+//! [`Protocol`]: a connection as hyper serves it, once its version is known.
+
+use super::budget::{Budget, BudgetedExecutor};
+use super::opening::Version;
+use super::progress::ServerIo;
+use crate::DoorbellTimer;
+use hyper::body::{Body, Incoming};
+use hyper::server::conn::{http1, http2};
+use hyper::service::{HttpService, Service};
+use hyper::{Request, Response};
+use pin_project_lite::pin_project;
+use std::error::Error;
+use std::pin::Pin;
+use std::task::{Context, Poll, ready};
+
+/// How hyper serves connections.
+#[derive(Debug)]
+pub(super) struct Settings {
+    http1: http1::Builder,
+    http2: http2::Builder<BudgetedExecutor>,
+}
+
+impl Settings {
+    pub(super) fn new(budget: Option<Budget>, half_close: bool) -> Self {
+        let mut http1 = http1::Builder::new();
+        // hyper's own timeout starts anew, with a new timer, at each request.
+        http1.timer(DoorbellTimer).header_read_timeout(None);
+        http1.half_close(half_close);
+        let mut http2 = http2::Builder::new(BudgetedExecutor(budget));
+        http2.timer(DoorbellTimer);
+        Settings { http1, http2 }
+    }
+}
+
+pin_project! {
+    /// A connection. hyper-util has the same, which reads the first bytes apart from the others: hyper's
+    /// buffer of 8 KiB grows to 16 then, and has that size as long as the connection.
+    #[project = ProtocolParts]
+    pub(super) enum Protocol<S>
+    where
+        S: HttpService<Incoming>,
+    {
+        // Until it is taken, or given up.
+        Unknown { opening: Option<(ServerIo, S)> },
+        Http1 { #[pin] connection: http1::UpgradeableConnection<ServerIo, S> },
+        // In a place of its own: it is larger, and an idle one of HTTP/1 should not pay for it.
+        Http2 { connection: Pin<Box<http2::Connection<ServerIo, S, BudgetedExecutor>>> },
+    }
+}
+
+impl<S, B> Protocol<S>
+where
+    S: Service<Request<Incoming>, Response = Response<B>>,
+    S::Future: Send + 'static,
+    S::Error: Into<Box<dyn Error + Send + Sync>>,
+    B: Body + Send + 'static,
+    B::Data: Send,
+    B::Error: Into<Box<dyn Error + Send + Sync>>,
+{
+    pub(super) fn new(io: ServerIo, service: S) -> Self {
+        Protocol::Unknown {
+            opening: Some((io, service)),
+        }
+    }
+
+    /// Serves until the connection ends. A client that goes away in the midst of a request is no concern
+    /// of the server's.
+    pub(super) fn poll(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        settings: &Settings,
+    ) -> Poll<()> {
+        loop {
+            let opening = match self.as_mut().project() {
+                ProtocolParts::Http1 { connection } => return connection.poll(cx).map(drop),
+                ProtocolParts::Http2 { connection } => {
+                    return connection.as_mut().poll(cx).map(drop);
+                }
+                ProtocolParts::Unknown { opening } => opening,
+            };
+            let version = match opening {
+                Some((io, _)) => ready!(io.poll_version(cx)),
+                None => None,
+            };
+            let (Some(version), Some((io, service))) = (version, opening.take()) else {
+                return Poll::Ready(());
+            };
+            self.set(match version {
+                Version::Http1 => Protocol::Http1 {
+                    connection: settings.http1.serve_connection(io, service).with_upgrades(),
+                },
+                Version::Http2 => Protocol::Http2 {
+                    connection: Box::pin(settings.http2.serve_connection(io, service)),
+                },
+            });
+        }
+    }
+
+    /// Has it end as soon as no request is in flight: at its next poll, if none has begun.
+    pub(super) fn graceful_shutdown(self: Pin<&mut Self>) {
+        match self.project() {
+            ProtocolParts::Unknown { opening } => *opening = None,
+            ProtocolParts::Http1 { connection } => connection.graceful_shutdown(),
+            ProtocolParts::Http2 { connection } => connection.as_mut().graceful_shutdown(),
+        }
+    }
+}
