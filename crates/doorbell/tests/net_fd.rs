@@ -6,21 +6,35 @@
     reason = "tests play the outside world"
 )]
 
-use doorbell::net::{AsyncFd, Direction};
+use doorbell::net::{AlreadyRegistered, AsyncFd, Direction};
 use doorbell::{Builder, Runtime};
 use rustix::event::{EventfdFlags, eventfd};
 use std::future::poll_fn;
 use std::io::{self, Read, Write};
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::pin::{Pin, pin};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
+use std::sync::{Arc, Barrier};
 use std::task::{Context, Poll, Wake, Waker};
 use std::time::Duration;
 
+/// How long anything may take before it counts as hanging.
+const LONG: Duration = Duration::from_secs(30);
+
 fn runtime() -> Runtime {
     Builder::new().cores(2).build().unwrap()
+}
+
+/// In which one lane has all descriptors.
+fn one_lane() -> Runtime {
+    Builder::new().cores(1).build().unwrap()
+}
+
+/// Waits as the second object on a descriptor: the error.
+async fn refused<T: AsFd>(second: &AsyncFd<T>) -> io::Error {
+    let readable = doorbell::time::timeout(LONG, second.readable()).await;
+    readable.expect("no endless wait").unwrap_err()
 }
 
 /// A count that tasks can wait for, as the OS has it.
@@ -223,4 +237,63 @@ fn it_gives_back_what_it_had() {
     drop(again);
     theirs.write_all(b"y").unwrap();
     ours.read_exact(&mut [0]).unwrap();
+}
+
+#[test]
+fn of_two_on_one_descriptor_the_second_is_told_so() {
+    let runtime = one_lane();
+    let (ours, mut theirs) = UnixStream::pair().unwrap();
+    ours.set_nonblocking(true).unwrap();
+    runtime.block_on(async {
+        let (first, second) = (AsyncFd::new(&ours), AsyncFd::new(&ours));
+        assert!(is_pending(pin!(first.readable())).await);
+        let error = refused(&second).await;
+        assert_eq!(error.kind(), io::ErrorKind::AlreadyExists);
+        assert!(error.get_ref().unwrap().is::<AlreadyRegistered>());
+        assert!(error.to_string().contains("share one AsyncFd"), "{error}");
+        // The first one is as before, and a duplicate has its own.
+        let duplicate = AsyncFd::new(ours.try_clone().unwrap());
+        assert!(is_pending(pin!(duplicate.readable())).await);
+        theirs.write_all(b"x").unwrap();
+        first.readable().await.unwrap();
+        duplicate.readable().await.unwrap();
+        // When the first has gone the second may wait.
+        drop(first);
+        second.readable().await.unwrap();
+    });
+}
+
+#[test]
+fn one_on_the_descriptor_of_a_socket_that_waits_is_told_so() {
+    let runtime = one_lane();
+    runtime.block_on(async {
+        let (socket, _theirs) = doorbell::net::UnixStream::pair().unwrap();
+        assert!(is_pending(pin!(socket.readable())).await);
+        let error = refused(&AsyncFd::new(socket.as_fd())).await;
+        assert_eq!(error.kind(), io::ErrorKind::AlreadyExists);
+    });
+}
+
+#[test]
+fn of_several_threads_that_begin_to_wait_at_once_each_may() {
+    const THREADS: usize = 4;
+    const ROUNDS: usize = 300;
+    let runtime = one_lane();
+    let counters: Vec<_> = (0..ROUNDS).map(|_| counter()).collect();
+    let barrier = Barrier::new(THREADS);
+    let wait_for_all = || {
+        let wait = |counter: &AsyncFd<OwnedFd>| {
+            barrier.wait();
+            runtime.block_on(counter.writable())
+        };
+        counters.iter().map(wait).collect::<Vec<_>>()
+    };
+    std::thread::scope(|scope| {
+        let threads: Vec<_> = (0..THREADS).map(|_| scope.spawn(wait_for_all)).collect();
+        for thread in threads {
+            for writable in thread.join().unwrap() {
+                writable.unwrap();
+            }
+        }
+    });
 }

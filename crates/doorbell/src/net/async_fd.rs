@@ -13,6 +13,11 @@ use std::task::{Context, Poll};
 /// registered when a task has to wait for the first time. The OS waits for no file and no folder: with
 /// them, that wait is an error which says so.
 ///
+/// Several tasks share one of these by `&`. Two of them, or one and a socket of this module, on the same
+/// descriptor may fall to the same lane: then the wait of the second is an error
+/// ([`AlreadyRegistered`](super::AlreadyRegistered), of kind [`io::ErrorKind::AlreadyExists`]). A
+/// duplicate of the descriptor, as by `try_clone`, may have its own.
+///
 /// ```
 /// use doorbell::net::{AsyncFd, Direction};
 /// use std::io::{Read, Write};
@@ -58,7 +63,8 @@ impl<T: AsFd> AsyncFd<T> {
     /// Dropped before it is ready, nothing waits any more.
     ///
     /// # Errors
-    /// Those of `f`; that the OS does not wait for this descriptor; that there is no runtime to wait in.
+    /// Those of `f`; that the OS does not wait for this descriptor; that it waits for it already, for
+    /// another object; that there is no runtime to wait in.
     pub async fn async_io<R>(
         &self,
         direction: Direction,
@@ -97,7 +103,8 @@ impl<T: AsFd> AsyncFd<T> {
     /// one of the others would have to wait.
     ///
     /// # Errors
-    /// That the OS does not wait for this descriptor; that there is no runtime to wait in.
+    /// That the OS does not wait for this descriptor; that it waits for it already, for another object;
+    /// that there is no runtime to wait in.
     pub async fn readable(&self) -> io::Result<()> {
         self.io.ready(Direction::Read).await
     }

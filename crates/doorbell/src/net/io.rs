@@ -1,12 +1,13 @@
 //! A descriptor that is registered when it would have to wait for the first time.
 
-use crate::ambient;
+use crate::ambient::{self, Ambient};
 use crate::coop;
 use crate::{ClassKind, NoRuntime};
-use async_lock::OnceCell;
+use async_lock::{OnceCell, RwLock};
 use doorbell_core::crew::FrontRef;
 use doorbell_core::io::{Cleared, Direction, Event, Place, RegisterError, Registration};
 use doorbell_machine::{Machine, Poller};
+use futures_util::FutureExt;
 use std::fmt::Debug;
 use std::future::poll_fn;
 use std::io;
@@ -19,6 +20,13 @@ type Try<'a> = &'a mut dyn FnMut(&dyn Registered) -> io::Result<()>;
 /// Where the waker of who polls is left: in a place of its own, or in that of its direction, of which
 /// the last one is woken.
 type Spot<'p, 'a> = Option<&'p mut Place<'a>>;
+
+/// Another object of the runtime waits for the same descriptor.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "the lane waits for this descriptor already, for another object; share one AsyncFd or socket, or duplicate the descriptor"
+)]
+pub struct AlreadyRegistered;
 
 /// A registration without its machine.
 pub(crate) trait Registered: Debug + Send + Sync {
@@ -85,11 +93,17 @@ pub(crate) fn register<M: Machine>(
     Ok(Box::new(Registration::new(front, fd).map_err(said)?))
 }
 
+/// The registration for the tasks of one class.
+type Slot = OnceCell<Box<dyn Registered>>;
+
 /// A descriptor and its registrations: one for each class whose tasks wait for it.
 #[derive(Debug)]
 pub struct Io<T: AsFd> {
     /// Before the descriptor: they go first.
-    registered: [OnceCell<Box<dyn Registered>>; 3],
+    registered: [Slot; 3],
+    /// Read by who registers it until that is said; written by who must know that nobody does. It is
+    /// only ever tried: nobody waits for somebody of a lower class.
+    registering: RwLock<()>,
     inner: T,
 }
 
@@ -98,6 +112,7 @@ impl<T: AsFd> Io<T> {
     pub(super) fn new(inner: T) -> Self {
         Io {
             registered: [const { OnceCell::new() }; 3],
+            registering: RwLock::new(()),
             inner,
         }
     }
@@ -116,33 +131,54 @@ impl<T: AsFd> Io<T> {
     fn registered(&self) -> io::Result<Option<&dyn Registered>> {
         ambient::with_current(|frame| {
             let frame = frame.ok_or_else(|| io::Error::other(NoRuntime))?;
-            let cell = &self.registered[match frame.kind() {
+            let slot = &self.registered[match frame.kind() {
                 ClassKind::Rt => 0,
                 ClassKind::Fair => 1,
                 ClassKind::Batch => 2,
             }];
-            if let Some(registered) = cell.get() {
-                return Ok(Some(&**registered));
-            }
-            // SAFETY: the registrations are dropped before the descriptor, here and in
-            // `into_inner`, and it is not replaced meanwhile: nobody has `inner` by `&mut`. One that
-            // is forgotten names it no more.
-            let fd = unsafe {
-                BorrowedFd::borrow_raw(std::os::fd::AsRawFd::as_raw_fd(&self.inner.as_fd()))
-            };
-            match frame.handle().inner().register(fd) {
-                Ok(registered) => {
-                    // Another half may have been faster.
-                    let _ = cell.set_blocking(registered);
+            if slot.get().is_none() {
+                match self.fill(slot, frame.handle().inner()) {
+                    Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
+                        return self.already_there();
+                    }
+                    filled => filled?,
                 }
-                // That lane has it already: by the other half, which may not have said so yet, or for
-                // a task that has entered another class's frame.
-                Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
-                Err(error) => return Err(error),
             }
-            let any = || self.registered.iter().find_map(OnceCell::get);
-            Ok(cell.get().or_else(any).map(|registered| &**registered))
+            Ok(slot.get().map(|registered| &**registered))
         })
+    }
+
+    /// Registers the descriptor. If the slot is empty then, another thread is at it.
+    fn fill(&self, slot: &Slot, runtime: &dyn Ambient) -> io::Result<()> {
+        let Some(_registering) = self.registering.try_read() else {
+            return Ok(());
+        };
+        // SAFETY: the registrations are dropped before the descriptor, here and in `into_inner`, and
+        // it is not replaced meanwhile: nobody has `inner` by `&mut`. One that is forgotten names it
+        // no more.
+        let fd =
+            unsafe { BorrowedFd::borrow_raw(std::os::fd::AsRawFd::as_raw_fd(&self.inner.as_fd())) };
+        let registered = runtime.register(fd)?;
+        // Another half may have been faster, or be half-way: this one is dropped.
+        let _ = slot.set(registered).now_or_never();
+        Ok(())
+    }
+
+    /// The registration that the lane has already: by another half, which may not have said so yet,
+    /// or for another class, with whose tasks this lane runs those of the caller's.
+    ///
+    /// # Errors
+    /// That it is another object's.
+    fn already_there(&self) -> io::Result<Option<&dyn Registered>> {
+        let any = || self.all().next().map(|(_, registered)| registered);
+        if let Some(registered) = any() {
+            return Ok(Some(registered));
+        }
+        let Some(_nobody_registers) = self.registering.try_write() else {
+            return Ok(None);
+        };
+        let anothers = || io::Error::new(io::ErrorKind::AlreadyExists, AlreadyRegistered);
+        any().map(Some).ok_or_else(anothers)
     }
 
     /// All registrations that there are.

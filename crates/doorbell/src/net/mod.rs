@@ -52,6 +52,7 @@ pub use addresses::{NoAddress, ToSocketAddrs, lookup_host};
 pub use async_fd::AsyncFd;
 pub use bytes::ByteStream;
 pub use doorbell_core::io::Direction;
+pub use io::AlreadyRegistered;
 pub(crate) use io::{Registered, register};
 pub use split::{OwnedReadHalf, OwnedWriteHalf, ReadHalf, ReuniteError, WriteHalf};
 pub use tcp_listener::TcpListener;
