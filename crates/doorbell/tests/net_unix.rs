@@ -2,14 +2,20 @@
 
 use doorbell::net::{UnixDatagram, UnixListener, UnixStream};
 use doorbell::{Builder, Runtime};
+use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags, sendmsg};
 use std::future::poll_fn;
-use std::io;
+use std::io::{self, IoSlice};
+use std::mem::MaybeUninit;
 use std::net::Shutdown;
+use std::os::fd::AsFd;
 use std::path::PathBuf;
 use std::pin::pin;
 use std::sync::Arc;
 use std::task::Poll;
 use std::time::Duration;
+
+/// How long anything may take before it counts as hanging.
+const LONG: Duration = Duration::from_secs(30);
 
 fn runtime() -> Runtime {
     Builder::new().cores(2).build().unwrap()
@@ -163,6 +169,43 @@ fn a_stream_goes_to_the_standard_library_and_back() {
         assert!(ours.peek(&mut [0; 3]).await.unwrap() > 0);
         ours.read_exact(&mut [0; 3]).await.unwrap();
         assert_eq!(ours.read(&mut [0]).await.unwrap(), 0);
+    });
+}
+
+/// Sends these bytes, and with them a descriptor.
+fn send_with_descriptor(stream: &UnixStream, bytes: &[u8]) {
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
+    let mut control = SendAncillaryBuffer::new(&mut space);
+    let descriptors = [stream.as_fd()];
+    assert!(control.push(SendAncillaryMessage::ScmRights(&descriptors)));
+    let bytes = [IoSlice::new(bytes)];
+    let sent = sendmsg(stream, &bytes, &mut control, SendFlags::empty());
+    assert_eq!(sent.unwrap(), bytes[0].len());
+}
+
+#[test]
+fn what_lies_behind_bytes_that_came_with_a_descriptor_is_read_too() {
+    let runtime = runtime();
+    runtime.block_on(async {
+        let (ours, theirs) = UnixStream::pair().unwrap();
+        let mut buffer = [0; 64];
+        {
+            // From here on a lane waits for it.
+            let mut read = pin!(ours.read(&mut buffer));
+            assert!(poll_fn(|cx| Poll::Ready(read.as_mut().poll(cx).is_pending())).await);
+        }
+        send_with_descriptor(&theirs, b"a");
+        theirs.try_write(b"bcd").unwrap();
+        // Until the lane has heard of both.
+        doorbell::time::sleep(Duration::from_millis(20)).await;
+        let mut got = Vec::new();
+        while got.len() < 4 {
+            let read = doorbell::time::timeout(LONG, ours.read(&mut buffer)).await;
+            let read = read.expect("the bytes are there").unwrap();
+            assert!((1..4).contains(&read), "one ends behind the descriptor");
+            got.extend_from_slice(&buffer[..read]);
+        }
+        assert_eq!(got, b"abcd");
     });
 }
 

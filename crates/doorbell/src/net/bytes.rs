@@ -25,8 +25,24 @@ pub trait Stream {
 /// [`UnixStream`](super::UnixStream).
 pub trait ByteStream: Stream + AsFd + Debug + Send + Sync + Unpin + 'static {}
 
+/// What a read says of the bytes that it did not bring.
+pub trait Reads {
+    /// Whether fewer bytes than were asked for are all there were.
+    const SHORT_IS_ALL: bool;
+}
+
+impl Reads for std::net::TcpStream {
+    const SHORT_IS_ALL: bool = true;
+}
+
+/// A read ends behind bytes that came with descriptors, and before those of another writer where
+/// the socket is asked who wrote.
+impl Reads for std::os::unix::net::UnixStream {
+    const SHORT_IS_ALL: bool = false;
+}
+
 /// A socket of the standard library that carries bytes.
-pub trait Bytes: AsFd + Debug + Send + Sync + 'static {
+pub trait Bytes: Reads + AsFd + Debug + Send + Sync + 'static {
     /// As [`Read::read`].
     fn read_bytes(&self, buffer: &mut [u8]) -> io::Result<usize>;
     /// As [`Read::read_vectored`].
@@ -39,7 +55,7 @@ pub trait Bytes: AsFd + Debug + Send + Sync + 'static {
 
 impl<T> Bytes for T
 where
-    T: AsFd + Debug + Send + Sync + 'static,
+    T: Reads + AsFd + Debug + Send + Sync + 'static,
     for<'a> &'a T: Read + Write,
 {
     fn read_bytes(mut self: &T, buffer: &mut [u8]) -> io::Result<usize> {
@@ -59,9 +75,17 @@ where
     }
 }
 
-/// A syscall that moves bytes, after which what is known of the socket is set right: fewer bytes than
-/// were asked for are all there were, but where something urgent came, at which a read stops short.
-fn moved(
+/// Whether a syscall that moved fewer bytes than were asked for has moved all there were, or filled
+/// all room. A read of TCP stops short too where something urgent came.
+fn short_is_all<T: Reads>(direction: Direction, event: Event) -> bool {
+    match direction {
+        Direction::Read => T::SHORT_IS_ALL && !event.readiness().has(Readiness::PRIORITY),
+        Direction::Write => true,
+    }
+}
+
+/// A syscall that moves bytes, after which what is known of the socket is set right.
+fn moved<T: Reads>(
     registered: Option<&dyn Registered>,
     direction: Direction,
     asked: usize,
@@ -69,11 +93,10 @@ fn moved(
 ) -> io::Result<usize> {
     let event = registered.map(Registered::look);
     let done = f()?;
-    let is_all = |event: Event| !event.readiness().has(Readiness::PRIORITY);
     if let (Some(registered), Some(event)) = (registered, event)
         && done > 0
         && done < asked
-        && is_all(event)
+        && short_is_all::<T>(direction, event)
     {
         registered.clear(event, direction);
     }
@@ -87,7 +110,7 @@ impl<T: Bytes> Io<T> {
         buffer: &mut [MaybeUninit<u8>],
     ) -> Poll<io::Result<usize>> {
         self.poll_at(cx, Direction::Read, None, |socket, registered| {
-            moved(registered, Direction::Read, buffer.len(), || {
+            moved::<T>(registered, Direction::Read, buffer.len(), || {
                 net::read(socket, buffer)
             })
         })
@@ -95,7 +118,7 @@ impl<T: Bytes> Io<T> {
 
     pub(super) fn poll_read(&self, cx: &Context<'_>, buffer: &mut [u8]) -> Poll<io::Result<usize>> {
         self.poll_at(cx, Direction::Read, None, |socket, registered| {
-            moved(registered, Direction::Read, buffer.len(), || {
+            moved::<T>(registered, Direction::Read, buffer.len(), || {
                 socket.read_bytes(buffer)
             })
         })
@@ -103,7 +126,7 @@ impl<T: Bytes> Io<T> {
 
     pub(super) fn poll_write(&self, cx: &Context<'_>, buffer: &[u8]) -> Poll<io::Result<usize>> {
         self.poll_at(cx, Direction::Write, None, |socket, registered| {
-            moved(registered, Direction::Write, buffer.len(), || {
+            moved::<T>(registered, Direction::Write, buffer.len(), || {
                 socket.write_bytes(buffer)
             })
         })
@@ -131,7 +154,7 @@ impl<T: Bytes> Io<T> {
         let mut place = Place::default();
         poll_fn(|cx| {
             self.poll_at(cx, Direction::Read, Some(&mut place), |socket, known| {
-                moved(known, Direction::Read, buffer.len(), || {
+                moved::<T>(known, Direction::Read, buffer.len(), || {
                     socket.read_bytes(buffer)
                 })
             })
@@ -154,7 +177,7 @@ impl<T: Bytes> Io<T> {
         let mut place = Place::default();
         poll_fn(|cx| {
             self.poll_at(cx, Direction::Write, Some(&mut place), |socket, known| {
-                moved(known, Direction::Write, buffer.len(), || {
+                moved::<T>(known, Direction::Write, buffer.len(), || {
                     socket.write_bytes(buffer)
                 })
             })
