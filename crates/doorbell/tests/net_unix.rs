@@ -267,3 +267,25 @@ fn datagrams_go_to_paths() {
         assert_eq!(missing.kind(), io::ErrorKind::NotFound);
     });
 }
+
+#[test]
+fn who_sends_and_always_finds_room_lets_the_others_of_its_core_run() {
+    // So that a bug is no hang.
+    const MOST: usize = 100_000;
+    let runtime = Builder::new().cores(1).build().unwrap();
+    let sender = runtime.spawn(async {
+        let place = Place::new("room");
+        let receiver = UnixDatagram::bind(&place).unwrap();
+        let socket = UnixDatagram::unbound().unwrap();
+        let other = doorbell::spawn(async {});
+        for _ in 0..MOST {
+            if other.is_finished() {
+                return true;
+            }
+            socket.send_to(b"x", &place).await.unwrap();
+            assert_eq!(receiver.try_recv(&mut [0]).unwrap(), 1);
+        }
+        false
+    });
+    assert!(runtime.block_on(sender).unwrap(), "the other never ran");
+}

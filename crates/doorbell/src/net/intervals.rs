@@ -1,8 +1,11 @@
 //! Syscalls of which the OS does not say when they may succeed.
 
+use super::io::with_budget;
 use crate::Handle;
 use crate::time::sleep;
+use std::future::poll_fn;
 use std::io;
+use std::task::Poll;
 use std::time::Duration;
 
 /// The first pause.
@@ -11,11 +14,12 @@ const PAUSE: Duration = Duration::from_millis(1);
 /// The longest pause: each is twice as long as the last.
 const PAUSE_MOST: Duration = Duration::from_millis(50);
 
-/// Tries, and again at intervals, until it does not say that it would have to wait.
+/// Tries, and again at intervals, until it does not say that it would have to wait. Each try takes one
+/// from the budget of the poll.
 pub(super) async fn again_at_intervals<R>(mut f: impl FnMut() -> io::Result<R>) -> io::Result<R> {
     let mut pause = PAUSE;
     loop {
-        match f() {
+        match poll_fn(|cx| with_budget(cx, || Poll::Ready(f()))).await {
             Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
             result => return result,

@@ -307,7 +307,7 @@ fn would_wait<R>(result: &io::Result<R>) -> bool {
 }
 
 /// Polls by the budget of the current poll.
-fn with_budget<R>(cx: &Context<'_>, poll: impl FnOnce() -> Poll<R>) -> Poll<R> {
+pub(super) fn with_budget<R>(cx: &Context<'_>, poll: impl FnOnce() -> Poll<R>) -> Poll<R> {
     if !coop::has_budget() {
         cx.waker().wake_by_ref();
         return Poll::Pending;
