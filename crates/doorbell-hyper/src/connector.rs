@@ -1,20 +1,18 @@
 //! [`DoorbellConnector`].
 
 use crate::DoorbellIo;
-use doorbell::net::TcpStream;
-use doorbell::{JoinError, spawn_blocking};
+use doorbell::net::{TcpStream, lookup_host};
 use hyper::Uri;
 use hyper_util::client::legacy::connect::{Connected, Connection};
 use std::fmt;
 use std::io;
-use std::net::{IpAddr, SocketAddr, ToSocketAddrs};
+use std::net::SocketAddr;
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
 /// Connects by TCP to where a URI leads: what the pooled client of `hyper-util` needs.
 ///
-/// Names are looked up by a thread for what blocks ([`spawn_blocking`]), and their addresses tried
-/// in turn.
+/// Names are looked up off the lane ([`lookup_host`]), and their addresses tried in turn.
 ///
 /// ```
 /// use doorbell_hyper::{DoorbellConnector, DoorbellExecutor, DoorbellTimer};
@@ -85,23 +83,20 @@ pub enum ConnectError {
     /// The URI has no host.
     #[error("a URI without a host leads nowhere; write it out, as in http://host:port/path")]
     NoHost,
-    /// The host's name was not found.
-    #[error("`{host}` was not found: {source}")]
+    /// The host's name was not found, or nobody could look it up.
+    #[error("the addresses of `{host}` were not found: {source}")]
     Lookup {
         /// The name.
         host: String,
-        /// What the OS said.
+        /// What the OS said; or that there is no runtime, or that it is about to end.
         source: io::Error,
     },
-    /// The thread that looks names up has ended early.
-    #[error("nobody looked the host's name up: {0}")]
-    NoLookup(#[from] JoinError),
     /// There is a host, and none of its addresses takes a connection.
     #[error("no connection to {address}: {source}")]
     Refused {
         /// The one tried last.
         address: SocketAddr,
-        /// What the OS said of it.
+        /// What the OS said of it; or that there is no runtime to wait in.
         source: io::Error,
     },
 }
@@ -144,13 +139,8 @@ impl tower_service::Service<Uri> for DoorbellConnector {
 
 /// The addresses of a host: one at least.
 async fn look_up(host: String, port: u16) -> Result<Vec<SocketAddr>, ConnectError> {
-    if let Ok(address) = host.parse::<IpAddr>() {
-        return Ok(vec![SocketAddr::new(address, port)]);
-    }
-    let name = host.clone();
-    let found = spawn_blocking(move || (name, port).to_socket_addrs().map(Vec::from_iter)).await?;
-    match found {
-        Ok(addresses) if !addresses.is_empty() => Ok(addresses),
+    match lookup_host((host.as_str(), port)).await {
+        Ok(addresses) if addresses.len() > 0 => Ok(addresses.collect()),
         Ok(_) => Err(io::ErrorKind::NotFound.into()),
         Err(source) => Err(source),
     }

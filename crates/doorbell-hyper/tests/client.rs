@@ -7,11 +7,13 @@ use doorbell::sync::CancellationToken;
 use doorbell_hyper::{
     ConnectError, DoorbellConnector, DoorbellExecutor, DoorbellTimer, Served, Server,
 };
+use futures::FutureExt;
 use http_body_util::{BodyExt, Empty};
 use hyper::Uri;
 use hyper::body::Bytes;
 use hyper_util::client::legacy::Client;
 use std::error::Error;
+use tower_service::Service;
 
 type Pooled = Client<DoorbellConnector, Empty<Bytes>>;
 
@@ -82,4 +84,13 @@ async fn each_way_to_fail_has_its_error() {
     assert!(scheme.starts_with("Scheme"), "{scheme}");
     let unknown = refused("http://no-such-host.invalid/".to_owned()).await;
     assert!(unknown.starts_with("Lookup"), "{unknown}");
+}
+
+#[test]
+fn outside_of_a_runtime_is_an_error_that_says_so() {
+    let connect = |uri| DoorbellConnector::new().call(Uri::from_static(uri));
+    let name = connect("http://localhost/").now_or_never();
+    let error = name.expect("nothing to wait for").unwrap_err();
+    assert!(matches!(error, ConnectError::Lookup { .. }), "{error:?}");
+    assert!(error.to_string().contains("inside block_on"), "{error}");
 }
