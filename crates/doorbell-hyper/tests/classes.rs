@@ -272,6 +272,12 @@ fn a_handler_that_panics_ends_its_connection_and_nothing_else() {
     assert_eq!(routes.end().accepted, 5);
 }
 
+/// A server that does not wait for who does not read.
+fn brief_end() -> Routes {
+    let builder = Builder::new().cores(2);
+    Routes::on(builder, |server| server.drain_timeout(Duration::ZERO))
+}
+
 /// Waits until the bodies give no more frames; how many there were.
 fn frames_until_it_stops(seen: &Seen, when: &str) -> usize {
     // Far more than sockets and windows hold.
@@ -296,7 +302,7 @@ fn frames_until_it_stops(seen: &Seen, when: &str) -> usize {
 fn who_does_not_read_stops_the_body() {
     let _alone = alone();
     for class in BOTH {
-        let routes = Routes::on(2, |server| server.drain_timeout(Duration::ZERO));
+        let routes = brief_end();
         let mut client = Client::to(routes.address);
         client.get(&format!("/{class}/endless")).unwrap();
         let stopped_at = frames_until_it_stops(&routes.seen, class);
@@ -321,7 +327,7 @@ fn who_does_not_read_stops_the_body() {
 fn over_http_2_who_does_not_read_stops_the_body_too() {
     let _alone = alone();
     for class in BOTH {
-        let routes = Routes::on(2, |server| server.drain_timeout(Duration::ZERO));
+        let routes = brief_end();
         let (answer, others) = routes.runtime.block_on(async {
             let (client, _connection) = client_2(routes.address).await;
             let asked = common::request(&format!("/{class}/endless"));

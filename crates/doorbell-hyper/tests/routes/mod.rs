@@ -216,11 +216,11 @@ pub(crate) struct Routes {
 impl Routes {
     /// Two cores and a free port.
     pub(crate) fn start() -> Routes {
-        Routes::on(2, |server| server)
+        Routes::on(Builder::new().cores(2), |server| server)
     }
 
-    pub(crate) fn on(cores: usize, with: impl FnOnce(Server) -> Server) -> Routes {
-        let runtime = Builder::new().cores(cores).build().unwrap();
+    pub(crate) fn on(builder: Builder, with: impl FnOnce(Server) -> Server) -> Routes {
+        let runtime = builder.build().unwrap();
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = listener.local_addr().unwrap();
         let seen = Arc::new(Seen::default());
