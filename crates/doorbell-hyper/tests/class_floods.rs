@@ -118,7 +118,9 @@ fn goes_first(runtime: &Runtime) -> bool {
 fn pipelines(address: SocketAddr, cpus: &[usize], over: &AtomicBool) -> u64 {
     const AT_ONCE: usize = 100;
     let mut set = CpuSet::new();
-    cpus.iter().for_each(|cpu| set.set(*cpu));
+    for cpu in cpus {
+        set.set(*cpu);
+    }
     sched_setaffinity(None, &set).unwrap();
     let mut client = Client::to(address);
     // All answers are as long as the first one.

@@ -120,8 +120,8 @@ pub(crate) fn compute(time: Duration) {
         let time = clock_gettime(ClockId::ThreadCPUTime);
         Duration::new(time.tv_sec as u64, time.tv_nsec as u32)
     };
-    let start = now();
-    while now() - start < time {}
+    let end = now() + time;
+    while now() < end {}
 }
 
 /// Waits for ever.

@@ -103,7 +103,7 @@ impl Body for Pieces {
                 }
                 Step::Endless => {
                     self.steps.push_front(Step::Endless);
-                    Ok(Frame::data(Bytes::from_static(&[b'x'; ENDLESS])))
+                    Ok(Frame::data(vec![b'x'; ENDLESS].into()))
                 }
                 Step::Fail => Err(io::Error::other("a body that fails")),
                 Step::Panic => panic!("a body that panics"),
