@@ -249,6 +249,27 @@ fn over_http_2_a_body_that_fails_ends_its_request_alone() {
     assert_broken_2(&FAILING, &CLASSES);
 }
 
+/// Panic with their first frame, or with one that comes at once or later.
+const PANICKING: [&str; 4] = [
+    "panics-first",
+    "panics-late",
+    "panics-then",
+    "panics-then-late",
+];
+
+#[test]
+fn a_body_that_panics_makes_no_whole_answer() {
+    let _alone = alone();
+    assert_broken(&PANICKING);
+}
+
+#[test]
+fn over_http_2_a_body_that_panics_ends_its_request_alone() {
+    let _alone = alone();
+    // Those of the connection's own class too: each request of HTTP/2 is a task.
+    assert_broken_2(&PANICKING, &CLASSES);
+}
+
 #[test]
 fn a_handler_that_panics_ends_its_connection_and_nothing_else() {
     let _alone = alone();
