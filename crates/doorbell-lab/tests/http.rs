@@ -200,7 +200,10 @@ fn text(bytes: &[u8]) -> String {
 fn wrong_options_are_clear_errors() {
     let serve = ["lab-server", "http", "--who"];
     let cases: [(&[&str], &str); 5] = [
-        (&["nobody"], "tokio, two-tokios, doorbell, raw-epoll"),
+        (
+            &["nobody"],
+            "tokio, two-tokios, doorbell, doorbell-one-class, raw-epoll",
+        ),
         (&["tokio", "--listen", "here"], "invalid socket address"),
         (
             &["tokio", "--listen", "192.0.2.1:0"],

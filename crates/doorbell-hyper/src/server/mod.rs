@@ -127,7 +127,8 @@ impl Server {
     /// Contract: *connections are of class Rt, no single poll of one takes long, and the Fair lane of a
     /// core has something to do when they have run for share × period ⇒ they run no more on that core
     /// until the period's end, but for one poll of each that has waited once.* So a poll waits for `period` at
-    /// most, and a request for as many periods as it takes polls.
+    /// most, and a request for as many periods as it takes polls. Where lanes are not bound to CPUs
+    /// ([`Builder::core_list`](doorbell::Builder::core_list) binds them) those of a core need not share one, and the OS shares them out.
     ///
     /// # Panics
     /// If the share is not more than 0 and at most 1, or the period is longer than a second.
