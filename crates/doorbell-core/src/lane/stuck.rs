@@ -106,7 +106,9 @@ impl Care {
         } else {
             let ran = polls.saturating_sub(self.paced_polls.get()).max(1);
             let poll_ns = now_ns.saturating_sub(self.paced_ns.get()) / ran;
-            CARE_NS.checked_div(poll_ns).unwrap_or(POLLS_PER_CARE)
+            let every = CARE_NS.checked_div(poll_ns).unwrap_or(POLLS_PER_CARE);
+            // Longer ones may follow a few short ones.
+            every.min(2 * self.every.get())
         };
         self.every.set(every.clamp(1, POLLS_PER_CARE));
         self.left.set(self.every.get());
@@ -266,8 +268,13 @@ mod tests {
         care.plan(0, 0);
         care.plan(10 * CARE_NS, 1);
         assert_eq!(care.every.get(), 1);
-        care.pace(10 * CARE_NS + 100, 2);
-        assert_eq!(care.every.get(), POLLS_PER_CARE);
+        let reads = (1..).take_while(|_| care.every.get() < POLLS_PER_CARE);
+        let mut ran = 1;
+        let reads = reads.inspect(|_| {
+            ran += care.every.get();
+            care.pace(10 * CARE_NS + 100 * ran, ran);
+        });
+        assert_eq!(reads.count(), 6, "twice as many polls each time");
     }
 
     #[test]
@@ -278,7 +285,7 @@ mod tests {
         care.plan(100 * CARE_NS, 1);
         assert_eq!(care.every.get(), POLLS_AT_FIRST);
         care.pace(100 * CARE_NS + 200, 3);
-        assert_eq!(care.every.get(), POLLS_PER_CARE, "polls of 100 ns");
+        assert_eq!(care.every.get(), 2 * POLLS_AT_FIRST, "polls of 100 ns");
         care.note_idle();
         care.pace(200 * CARE_NS, 4);
         care.pace(210 * CARE_NS, 6);
