@@ -260,6 +260,13 @@ impl<M: Machine> Driver<M> {
         form
     }
 
+    /// As [`Driver::choose`], of a lane that looks at its descriptors at a time of its own, and so parks on
+    /// its word.
+    pub fn choose_word<S: Station<M>>(station: &S) -> ParkIn {
+        station.seat().choose(ParkIn::Word);
+        ParkIn::Word
+    }
+
     /// Whether, after the announcement and its fence, the lane may park in the form that it chose.
     pub fn check(&self, form: ParkIn) -> Choice {
         if form == ParkIn::Word && self.has_sources() && !M::BUG.is(Bug::IoParkBlind) {

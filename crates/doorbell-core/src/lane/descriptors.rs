@@ -65,6 +65,7 @@ impl<M: Machine> Lane<M> {
         match unsafe { front.driver().sweep() } {
             Swept::Nothing | Swept::Freed(_) | Swept::Later => {}
         }
+        self.look_if_put_off();
         if self.done().wrapping_sub(self.looks.done.get()) >= POLLS_PER_LOOK {
             let _ = self.look_at_descriptors();
         }
@@ -78,11 +79,17 @@ impl<M: Machine> Lane<M> {
 
     /// Brings what is ready to its tasks. Whether there was anything.
     pub(super) fn look_at_descriptors(&self) -> bool {
-        self.looks.done.set(self.done());
-        self.look_at(self.shared.front()) > 0
+        let found = self.look_at_own();
+        self.note_ready(found);
+        found > 0
     }
 
-    fn look_at(&self, front: &Front<M>) -> usize {
+    pub(super) fn look_at_own(&self) -> usize {
+        self.looks.done.set(self.done());
+        self.look_at(self.shared.front())
+    }
+
+    pub(super) fn look_at(&self, front: &Front<M>) -> usize {
         self.looks.with_events(|events| Driver::look(front, events))
     }
 

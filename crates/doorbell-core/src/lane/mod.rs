@@ -3,6 +3,7 @@
 mod budget;
 mod counts;
 mod descriptors;
+mod flood;
 mod governor;
 mod groups;
 mod histogram;
@@ -37,6 +38,7 @@ use crate::wheel::Clock;
 use budget::Limit;
 use descriptors::Looks;
 use doorbell_machine::{Bug, Counter, Line, Machine, Ordering, Word};
+use flood::Flood;
 use governor::Governor;
 use std::cell::Cell;
 use std::sync::Arc;
@@ -185,6 +187,7 @@ pub struct Lane<M: Machine> {
     seen: Seen,
     care: Care,
     looks: Looks,
+    flood: Flood,
     /// For how long it runs of each period, if that is limited.
     limit: Option<Limit<M>>,
 }
@@ -224,6 +227,7 @@ impl<M: Machine> Lane<M> {
             seen: Seen::new(lanes),
             care: Care::new(),
             looks: Looks::new(),
+            flood: Flood::new(0),
             limit: budget.map(Limit::new),
         }
     }

@@ -11,6 +11,10 @@ impl<M: Machine> Lane<M> {
     /// From watching to parked and back.
     pub(super) fn park(&self) {
         let front = self.shared.front();
+        if self.looks_further() {
+            self.shared.tally.parks_avoided.add_owned(1);
+            return;
+        }
         let beside = front.crew().beside();
         if let Some(side) = beside {
             side.end(front.lane());
@@ -25,7 +29,11 @@ impl<M: Machine> Lane<M> {
         let (front, tally) = (self.shared.front(), &self.shared.tally);
         self.local.ready().returns().flush();
         // Before the announcement: who rings sees which form it is.
-        let form = Driver::choose(&**front);
+        let puts_off_ns = self.puts_off_until_ns();
+        let form = match puts_off_ns {
+            None => Driver::choose(&**front),
+            Some(_) => Driver::choose_word(&**front),
+        };
         match front.bell().announce_park() {
             Announced::Signalled => return,
             Announced::Yes => {}
@@ -42,17 +50,17 @@ impl<M: Machine> Lane<M> {
         let stays_awake = self.look_for_the_last_time()
             || self.local.is_due()
             || self.hands_over_the_clock() == Ended::Resumed
-            || front.driver().check(form) == Choice::Outdated;
+            || (puts_off_ns.is_none() && front.driver().check(form) == Choice::Outdated);
         if stays_awake {
             tally.parks_avoided.add_owned(1);
             return;
         }
         tally.parks.add_owned(1);
-        self.sleep(form);
+        self.sleep(form, puts_off_ns);
     }
 
     /// Sleeps, and counts how that ended.
-    fn sleep(&self, form: ParkIn) {
+    fn sleep(&self, form: ParkIn, puts_off_ns: Option<u64>) {
         let tally = &self.shared.tally;
         // A frozen clock does not run on while the thread sleeps.
         let until_ns = self
@@ -60,7 +68,8 @@ impl<M: Machine> Lane<M> {
             .due_ns()
             .filter(|_| !self.shared.clock.is_frozen());
         let look_ns = self.sentinel_until_ns();
-        let until_ns = [until_ns, look_ns].into_iter().flatten().min();
+        let until_ns = [until_ns, look_ns, puts_off_ns];
+        let until_ns = until_ns.into_iter().flatten().min();
         let learns = self.governor.learns();
         let from_ns = if learns { M::now_ns() } else { 0 };
         self.end_to_run();
@@ -77,6 +86,7 @@ impl<M: Machine> Lane<M> {
             WaitEnd::Ready => {
                 tally.unparks_ready.add_owned(1);
                 self.looks.set_after_ready(true);
+                self.note_ready(self.looks.with_events(|events| events.len()));
             }
             WaitEnd::Deadline => {
                 tally.unparks_deadline.add_owned(1);

@@ -54,6 +54,8 @@ const NONE: LaneCounts = LaneCounts {
     timers_fired: 0,
     timers_for_stuck: 0,
     ready_for_stuck: 0,
+    ready_for_others: 0,
+    looks_put_off: 0,
     watched_vain_ns: 0,
     preemptions: 0,
     searches: 0,

@@ -91,7 +91,7 @@ pub struct HttpArgs {
     #[command(flatten)]
     common: LabArgs,
 
-    /// Give up the privilege to run threads before all others first, servers' and probe's
+    /// Servers give up the privilege to run threads before all others first
     #[arg(long)]
     pub unprivileged: bool,
 }

@@ -271,3 +271,54 @@ fn what_went_is_freed_while_the_lane_runs() {
     let counts = lane.end();
     assert!(counts.rings <= 10, "told each 256 of them: {counts:?}");
 }
+
+#[test]
+fn under_a_flood_a_lane_that_goes_first_is_not_woken_for_each_descriptor() {
+    const SOCKETS: usize = 16;
+    let shared = super::shared(0, Switches::default());
+    let theirs = Arc::clone(&shared);
+    let thread = std::thread::spawn(move || Lane::new(theirs).with_spacing(125_000).run());
+    let done = Arc::new(AtomicBool::new(false));
+    let mut streams = Vec::new();
+    let mut readers = Vec::new();
+    for _ in 0..SOCKETS {
+        let (socket, stream) = Socket::pair(shared.front());
+        streams.push(stream);
+        readers.push(spawn(shared.front(), async move {
+            let mut bytes = 0_u64;
+            while socket.byte().await.unwrap() != 0 {
+                bytes += 1;
+            }
+            bytes
+        }));
+    }
+    // Each socket in its turn, so that every byte is an event.
+    let ends = Arc::clone(&done);
+    let flood = std::thread::spawn(move || {
+        let mut sent = 0_u64;
+        while !ends.load(Relaxed) {
+            for stream in &mut streams {
+                stream.write_all(&[1]).unwrap();
+                sent += 1;
+            }
+        }
+        (streams, sent)
+    });
+    while shared.counts().looks_put_off < 10 {
+        std::thread::yield_now();
+    }
+    done.store(true, Relaxed);
+    let (mut streams, sent) = flood.join().unwrap();
+    // Also when the flood is over everybody is served.
+    std::thread::sleep(Duration::from_millis(30));
+    for stream in &mut streams {
+        stream.write_all(&[0]).unwrap();
+    }
+    let mut read = 0;
+    for reader in readers {
+        read += block_on::<Host, _>(reader, 0).unwrap();
+    }
+    assert_eq!(read, sent, "nothing is lost");
+    shared.close();
+    thread.join().unwrap();
+}

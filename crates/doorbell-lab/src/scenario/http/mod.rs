@@ -141,18 +141,15 @@ pub fn reading() -> &'static [&'static str] {
     &columns::READING
 }
 
-/// Runs the scenario; with servers, and a probe, that may not run before all others if
-/// `unprivileged`.
+/// Runs the scenario; with servers that may not run before all others if `unprivileged`. The probe runs
+/// so all the same, where that is allowed: what it waits for its own CPU says nothing of a server.
 ///
 /// # Errors
 /// Any [`LabError`]: too few CPUs, no `wrk`, a filter that leaves nobody, a server that fails.
 pub fn run(options: &Options, unprivileged: bool) -> Result<Report, LabError> {
-    if unprivileged {
-        give_up_privileges()?;
-    }
     wrk::look_for()?;
     child::allow_descriptors()?;
-    let first = Want::First.is_given();
+    let first = Want::First.is_given() && !unprivileged;
     let (seconds, warm_up) = if options.quick {
         (SECONDS_QUICK, 0)
     } else {

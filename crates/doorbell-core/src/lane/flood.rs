@@ -1,0 +1,319 @@
+//! A flood: descriptors become ready so often that to be woken for each costs more than the work. See
+//! README.md in this folder.
+
+use super::Lane;
+use crate::io::Station as _;
+use crate::mailbox::Front;
+use doorbell_machine::{Counter, Machine};
+use std::cell::Cell;
+
+/// Over how long it is counted how often descriptors become ready.
+const WINDOW_NS: u64 = 2_000_000;
+
+/// So many within that are a flood: one each 100 us.
+const BEGINS_AT: u64 = 20;
+
+/// It goes on as long as there are so many, and for so long behind them: a lane that the OS let wait
+/// counts few.
+const ENDS_BELOW: u64 = 8;
+const LASTS_NS: u64 = 10_000_000;
+
+/// Looks that are put off have to bring so many on average: fewer come from clients that wait for their
+/// answers, who would be slowed down.
+const PER_LOOK: u64 = 3;
+
+/// Where they did not for so many windows, none is put off for a while.
+const VAIN_WINDOWS: u32 = 5;
+const PAUSE_NS: u64 = 100_000_000;
+
+/// Where they bring so many they are put off for twice as long.
+const MANY_PER_LOOK: u64 = 5;
+
+/// How often descriptors become ready.
+#[derive(Debug)]
+pub(super) struct Flood {
+    /// When the window began, and since then: the events, and the looks that were put off.
+    began_ns: Cell<u64>,
+    events: Cell<u64>,
+    looks: Cell<u64>,
+    /// When the last window ended that had enough of it; 0 while there is none.
+    last_ns: Cell<u64>,
+    /// At whose descriptors to look next: so many places behind this lane.
+    turn: Cell<usize>,
+    /// For how long looks are put off at least, of a lane that runs before all others; 0 of others.
+    spacing_ns: u64,
+    /// And now.
+    now_by_ns: Cell<u64>,
+    /// Whether they are.
+    puts_off: Cell<bool>,
+    /// Until when the next one is, from the first sleep behind the last one on; else 0.
+    due_ns: Cell<u64>,
+    /// For how many windows they have brought few.
+    vain: Cell<u32>,
+    /// Until when they are not.
+    pause_until_ns: Cell<u64>,
+}
+
+impl Flood {
+    pub(super) fn new(spacing_ns: u64) -> Self {
+        Flood {
+            began_ns: Cell::new(0),
+            events: Cell::new(0),
+            looks: Cell::new(0),
+            last_ns: Cell::new(0),
+            turn: Cell::new(0),
+            spacing_ns,
+            now_by_ns: Cell::new(spacing_ns),
+            puts_off: Cell::new(false),
+            due_ns: Cell::new(0),
+            vain: Cell::new(0),
+            pause_until_ns: Cell::new(0),
+        }
+    }
+
+    /// Whether there is one.
+    #[inline]
+    pub(super) fn is_on(&self) -> bool {
+        self.last_ns.get() != 0
+    }
+
+    /// So many descriptors were ready, or none.
+    fn count(&self, events: usize, now_ns: u64) {
+        let events = u64::try_from(events).unwrap_or(u64::MAX);
+        let took_ns = now_ns.saturating_sub(self.began_ns.get());
+        if took_ns < WINDOW_NS {
+            self.events.set(self.events.get().saturating_add(events));
+            return;
+        }
+        self.end_window(now_ns, took_ns);
+        self.began_ns.set(now_ns);
+        self.events.set(events);
+        self.looks.set(0);
+    }
+
+    fn end_window(&self, now_ns: u64, took_ns: u64) {
+        let least = if self.is_on() { ENDS_BELOW } else { BEGINS_AT };
+        let had = u128::from(self.events.get()) * u128::from(WINDOW_NS);
+        if had >= u128::from(least) * u128::from(took_ns) {
+            self.last_ns.set(now_ns.max(1));
+        } else if now_ns.saturating_sub(self.last_ns.get()) >= LASTS_NS {
+            self.last_ns.set(0);
+        }
+        if let Some(per_look) = self.events.get().checked_div(self.looks.get()) {
+            let vain = if per_look < PER_LOOK {
+                self.vain.get() + 1
+            } else {
+                0
+            };
+            self.vain.set(vain % VAIN_WINDOWS);
+            if vain == VAIN_WINDOWS {
+                self.pause_until_ns.set(now_ns.saturating_add(PAUSE_NS));
+            }
+            let times = if per_look < MANY_PER_LOOK { 1 } else { 2 };
+            self.now_by_ns.set(self.spacing_ns.saturating_mul(times));
+        }
+        let is_paused = now_ns < self.pause_until_ns.get();
+        self.puts_off
+            .set(self.spacing_ns > 0 && self.is_on() && !is_paused);
+    }
+
+    /// The lane is about to sleep: until when it looks at no descriptor, if looks are put off.
+    #[inline]
+    fn put_off(&self, now_ns: impl FnOnce() -> u64) -> Option<u64> {
+        if !self.puts_off.get() {
+            self.due_ns.set(0);
+            return None;
+        }
+        if self.due_ns.get() == 0 {
+            self.due_ns
+                .set(now_ns().saturating_add(self.now_by_ns.get()));
+        }
+        Some(self.due_ns.get())
+    }
+
+    /// Whether a look that was put off is due.
+    #[inline]
+    fn is_due(&self, now_ns: impl FnOnce() -> u64) -> bool {
+        self.due_ns.get() != 0 && self.due_ns.get() <= now_ns()
+    }
+
+    /// It was made, and has brought so many.
+    fn end_look(&self, events: usize, now_ns: u64) {
+        self.due_ns.set(0);
+        self.count(events, now_ns);
+        self.looks.set(self.looks.get() + 1);
+    }
+}
+
+impl<M: Machine> Lane<M> {
+    /// The same lane, one that runs before all others: under a flood it looks at its descriptors each so
+    /// many ns, and is not woken for each.
+    ///
+    /// Contract: *a descriptor becomes ready while the lane sleeps, and it runs when it is woken ⇒ it looks
+    /// within twice `spacing_ns`, and sooner where it has run 64 polls for something else. Looks are put
+    /// off only after 2 ms in which descriptors became ready more often than each 100 us, until 10 ms after
+    /// there were far fewer; and not where for 10 ms a look brought fewer than 3 on average, nor for 100 ms
+    /// after that.*
+    ///
+    /// Source: the moderation of interrupts by network cards.
+    #[must_use]
+    pub fn with_spacing(mut self, spacing_ns: u64) -> Self {
+        self.flood = Flood::new(spacing_ns);
+        self
+    }
+
+    /// So many descriptors were ready.
+    pub(super) fn note_ready(&self, events: usize) {
+        if events > 0 {
+            self.flood.count(events, M::now_ns());
+        }
+    }
+
+    /// The lane is about to sleep: until when, if it is not to be woken by its descriptors.
+    pub(super) fn puts_off_until_ns(&self) -> Option<u64> {
+        self.flood.put_off(M::now_ns)
+    }
+
+    /// At a pass: looks at the descriptors, if that was put off until now.
+    pub(super) fn look_if_put_off(&self) {
+        if self.flood.is_due(M::now_ns) {
+            self.shared.tally.looks_put_off.add_owned(1);
+            let found = self.look_at_own();
+            self.flood.end_look(found, M::now_ns());
+        }
+    }
+
+    /// Under a flood, before it sleeps: takes what is ready at one other lane, whose thread may be waiting
+    /// for a CPU. Whether that brought tasks.
+    pub(super) fn looks_further(&self) -> bool {
+        // A lane that goes before all others does not wait for a CPU.
+        let goes_first = self.flood.spacing_ns > 0;
+        if !self.flood.is_on() || goes_first || !self.has_others() || self.shared.clock.is_frozen()
+        {
+            return false;
+        }
+        let front = self.shared.front();
+        let fronts = front.crew().fronts();
+        let turn = self.flood.turn.get() % (fronts.len() - 1);
+        self.flood.turn.set(turn + 1);
+        let other: &Front<M> = &fronts[(front.lane() + 1 + turn) % fronts.len()];
+        if !other.driver().has_sources() {
+            return false;
+        }
+        let found = self.look_at(other);
+        self.note_ready(found);
+        let found = u64::try_from(found).unwrap_or(u64::MAX);
+        self.shared.tally.ready_for_others.add_owned(found);
+        found > 0 && !self.local.is_empty()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{
+        BEGINS_AT, ENDS_BELOW, Flood, LASTS_NS, MANY_PER_LOOK, PAUSE_NS, PER_LOOK, VAIN_WINDOWS,
+        WINDOW_NS,
+    };
+
+    const SPACING_NS: u64 = WINDOW_NS / 10;
+
+    struct Stand {
+        flood: Flood,
+        now_ns: u64,
+    }
+
+    impl Stand {
+        fn new(spacing_ns: u64) -> Self {
+            let (flood, now_ns) = (Flood::new(spacing_ns), 10 * WINDOW_NS);
+            flood.count(0, now_ns);
+            Stand { flood, now_ns }
+        }
+
+        /// A window with so many events, one at a time. Whether there is a flood behind it.
+        fn window(&mut self, events: u64) -> bool {
+            (0..events).for_each(|_| self.flood.count(1, self.now_ns));
+            self.now_ns += WINDOW_NS;
+            self.flood.count(0, self.now_ns);
+            self.flood.is_on()
+        }
+
+        /// A sleep without looks, if they are put off, and the look behind it. For how long it slept.
+        fn look(&mut self, events: u64) -> Option<u64> {
+            let from_ns = self.now_ns;
+            let until_ns = self.flood.put_off(|| from_ns)?;
+            assert!(!self.flood.is_due(|| until_ns - 1));
+            // Rung in between, it sleeps again, to the same end.
+            assert_eq!(self.flood.put_off(|| from_ns + 1), Some(until_ns));
+            assert!(self.flood.is_due(|| until_ns));
+            self.now_ns = until_ns;
+            self.flood.end_look(events as usize, until_ns);
+            assert!(!self.flood.is_due(|| u64::MAX), "it was just now");
+            Some(until_ns - from_ns)
+        }
+    }
+
+    #[test]
+    fn a_flood_begins_at_an_event_each_100_us_and_ends_a_while_after_there_were_far_fewer() {
+        let mut it = Stand::new(0);
+        assert!(!it.window(BEGINS_AT - 1));
+        assert!(it.window(BEGINS_AT));
+        assert!((0..20).all(|_| it.window(ENDS_BELOW)));
+        let few = (0..20).take_while(|_| it.window(ENDS_BELOW - 1)).count() as u64;
+        assert_eq!(few, LASTS_NS / WINDOW_NS - 1);
+        assert!(!it.window(ENDS_BELOW));
+    }
+
+    #[test]
+    fn events_are_counted_by_the_time_that_they_took() {
+        let mut it = Stand::new(0);
+        it.flood.count(5 * BEGINS_AT as usize, it.now_ns);
+        it.now_ns += 9 * WINDOW_NS;
+        assert!(!it.window(0), "ten windows had as many as five may");
+        it.flood.count(usize::MAX, it.now_ns);
+        it.flood.count(usize::MAX, it.now_ns);
+        it.now_ns = u64::MAX - WINDOW_NS;
+        assert!(it.window(0));
+        it.flood.count(1, 0);
+        assert!(it.flood.is_on(), "the clock has leapt back");
+    }
+
+    #[test]
+    fn looks_are_put_off_under_a_flood_and_only_by_a_lane_that_goes_before_others() {
+        let mut it = Stand::new(SPACING_NS);
+        assert!(!it.window(BEGINS_AT - 1) && it.look(1).is_none());
+        assert!(it.window(BEGINS_AT));
+        for _ in 0..100 {
+            assert_eq!(it.look(MANY_PER_LOOK - 1), Some(SPACING_NS));
+        }
+        while it.window(0) {}
+        assert!(it.look(1).is_none(), "the flood is over");
+        let mut ordinary = Stand::new(0);
+        assert!(ordinary.window(BEGINS_AT) && ordinary.look(1).is_none());
+    }
+
+    #[test]
+    fn looks_that_bring_many_are_put_off_for_twice_as_long() {
+        let mut it = Stand::new(SPACING_NS);
+        assert!(it.window(BEGINS_AT));
+        let slept = |it: &mut Stand, events| {
+            (0..20).for_each(|_| assert!(it.look(events).is_some()));
+            it.look(events)
+        };
+        assert_eq!(slept(&mut it, MANY_PER_LOOK), Some(2 * SPACING_NS));
+        assert_eq!(slept(&mut it, MANY_PER_LOOK - 1), Some(SPACING_NS));
+    }
+
+    #[test]
+    fn looks_that_bring_few_are_not_put_off_for_a_while() {
+        let mut it = Stand::new(SPACING_NS);
+        assert!(it.window(BEGINS_AT));
+        let from_ns = it.now_ns;
+        while it.look(PER_LOOK - 1).is_some() {}
+        let windows = (it.now_ns - from_ns) / WINDOW_NS;
+        assert!((u64::from(VAIN_WINDOWS)..=2 * u64::from(VAIN_WINDOWS)).contains(&windows));
+        let from_ns = it.now_ns;
+        while it.window(BEGINS_AT) && it.look(PER_LOOK).is_none() {}
+        let paused_ns = it.now_ns - from_ns;
+        assert!((PAUSE_NS..=PAUSE_NS + 2 * WINDOW_NS).contains(&paused_ns));
+    }
+}
