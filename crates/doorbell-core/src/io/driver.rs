@@ -137,12 +137,14 @@ impl<M: Machine> Driver<M> {
     }
 
     /// A lane that parks on its word alone, or is about to, is told to park in its poller; one that
-    /// watches, to look there too, if it had no descriptors before. Behind
-    /// [`Driver::note_registered`].
+    /// watches, to look there too, if it had no descriptors before. One that had none and runs is
+    /// looked after by others from here on. Behind [`Driver::note_registered`].
     fn tell_lane<S: Station<M>>(station: &S, before: u32) {
         let rests = station.bell().rests() && station.seat().chosen() == ParkIn::Word;
         if rests || (before == 0 && station.bell().look() == Look::Watching) {
             station.notify();
+        } else if before == 0 {
+            station.note_first();
         }
     }
 

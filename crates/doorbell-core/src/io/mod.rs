@@ -47,6 +47,9 @@ pub unsafe trait Station<M: Machine> {
             Notified::Running | Notified::Watching | Notified::Already => {}
         }
     }
+    /// It had no descriptors, was given one, and seems to run: whoever looks after lanes that are
+    /// stuck did not have to look at this one before.
+    fn note_first(&self) {}
 }
 
 // SAFETY: an `Arc` is another name of what it points to.
@@ -62,5 +65,8 @@ unsafe impl<M: Machine, S: Station<M>> Station<M> for std::sync::Arc<S> {
     }
     fn notify(&self) {
         S::notify(self);
+    }
+    fn note_first(&self) {
+        S::note_first(self);
     }
 }

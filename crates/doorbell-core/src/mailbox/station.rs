@@ -22,6 +22,20 @@ unsafe impl<M: Machine> Station<M> for Front<M> {
         // The ring is counted, as those of posts are.
         self.signal();
     }
+    fn note_first(&self) {
+        let (crew, lane) = (self.crew(), self.lane());
+        // One that idles asks for it when it has something to run.
+        if crew.fronts().len() == 1 || !self.is_inside() || !crew.alert().may_be_on() {
+            return;
+        }
+        // It may be inside a poll that goes on for long, and what it had when that began asked for
+        // nobody. Only lanes of the work set are looked at.
+        crew.work().add_anew(lane);
+        M::fence_recheck();
+        if crew.alert().is_unwatched(0) {
+            crew.watch_over(lane);
+        }
+    }
 }
 
 // SAFETY: another name of a front, which it keeps.
@@ -37,5 +51,8 @@ unsafe impl<M: Machine> Station<M> for FrontRef<M> {
     }
     fn notify(&self) {
         Station::notify(&**self);
+    }
+    fn note_first(&self) {
+        Station::note_first(&**self);
     }
 }

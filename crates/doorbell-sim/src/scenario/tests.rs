@@ -2,6 +2,7 @@
 
 mod budget;
 mod crossing;
+mod first_descriptor;
 mod groups;
 mod ranks;
 mod suspended;
@@ -45,14 +46,15 @@ fn one_crew(lanes: usize) -> CrewConfig {
     }
 }
 
-/// Runs a program with the lanes of a crew, from a thread on a CPU of its own, that closes them.
+/// Runs a program with the lanes of a crew, from a thread on a CPU of its own, that closes them. There
+/// is one more CPU.
 fn with_lanes(
     crew: CrewConfig,
     program: impl FnOnce(&Arc<Lanes<0>>, Box<dyn FnOnce()>) + Send + 'static,
 ) {
     let config = Config {
         machine: MachineSpec {
-            cores_per_llc: crew.lanes + 1,
+            cores_per_llc: crew.lanes + 2,
             ..MachineSpec::default()
         },
         ..Config::default()

@@ -1,0 +1,130 @@
+//! A lane that gets its first descriptor while it is inside a poll which then goes on for long: another
+//! lane looks at its poller meanwhile.
+
+use super::{one_crew, with_lanes};
+use crate::scenario::crew::Lanes;
+use doorbell_core::crew::FrontRef;
+use doorbell_core::io::{Direction, Registration};
+use doorbell_core::task::Kind;
+use doorbell_machine::sim::{self, SimCounter, SimFd, SimThread};
+use doorbell_machine::{Counter, Machine, Readiness, Sim, ThreadHandle, ThreadSpec};
+use std::future::poll_fn;
+use std::sync::Arc;
+use std::task::{Context, Poll, Wake, Waker};
+
+const MS: u64 = 1_000_000;
+/// For how long a lane stays the sentinel that is of no use as one, and more.
+const RESTED_NS: u64 = 20 * MS;
+/// How long the poll goes on behind the registration.
+const STUCK_NS: u64 = 10 * MS;
+/// When the descriptor becomes ready, from then on.
+const READY_NS: u64 = 2 * MS;
+/// How late another lane may bring that: two looks of a sentinel.
+const LATE_NS: u64 = 1_500_000;
+
+/// When it was woken; 0 if it was not.
+#[derive(Default)]
+struct Woken(SimCounter);
+
+impl Wake for Woken {
+    fn wake(self: Arc<Self>) {
+        self.0.set(sim::time_ns());
+    }
+}
+
+type Registered = Registration<Sim, FrontRef<Sim>>;
+
+/// A descriptor of lane 0, for which somebody waits.
+fn register(lanes: &Lanes<0>, fd: SimFd, woken: &Arc<Woken>) -> Registered {
+    let registered = Registration::new(lanes.front(0).clone(), fd).unwrap();
+    let waker = Waker::from(Arc::clone(woken));
+    let polled = registered.poll_ready(&Context::from_waker(&waker), Direction::Read);
+    assert!(polled.is_pending());
+    registered
+}
+
+/// Who registers it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Who {
+    /// The task whose poll goes on then.
+    Itself,
+    /// A thread that is no lane.
+    Outside,
+}
+
+/// Busy for so long in short polls first: nobody who was woken for its sake looks any more.
+async fn be_busy(for_ns: u64) {
+    let until_ns = sim::time_ns() + for_ns;
+    poll_fn(|cx| {
+        sim::work(20_000);
+        if sim::time_ns() >= until_ns {
+            return Poll::Ready(());
+        }
+        cx.waker().wake_by_ref();
+        Poll::Pending
+    })
+    .await;
+}
+
+fn outside(cpu: usize, body: impl FnOnce() + Send + 'static) -> SimThread {
+    let spec = ThreadSpec {
+        name: "outside".to_owned(),
+        cpu: Some(cpu),
+    };
+    Sim::<0>::spawn(spec, Box::new(body)).unwrap()
+}
+
+fn program(lanes: &Arc<Lanes<0>>, who: Who, kind: Kind, busy_ns: u64) {
+    sim::sleep(RESTED_NS);
+    let (fd, woken) = (SimFd::open(), Arc::<Woken>::default());
+    let inside = Arc::new(SimCounter::default());
+    let (mine, waits, begun) = (Arc::clone(lanes), Arc::clone(&woken), Arc::clone(&inside));
+    let stuck = lanes.launch(0, kind, async move {
+        be_busy(busy_ns).await;
+        let kept = (who == Who::Itself).then(|| register(&mine, fd, &waits));
+        begun.set(sim::time_ns());
+        sim::work(STUCK_NS);
+        drop(kept);
+    });
+    let (mine, waits) = (Arc::clone(lanes), Arc::clone(&woken));
+    let cpu = lanes.cores() + 1;
+    let world = outside(cpu, move || {
+        while inside.get() == 0 {
+            sim::sleep(50_000);
+        }
+        let kept = (who == Who::Outside).then(|| register(&mine, fd, &waits));
+        sim::sleep(READY_NS);
+        let ready_ns = sim::time_ns();
+        fd.set_ready(Readiness::READABLE);
+        sim::sleep(LATE_NS);
+        if waits.0.get() < ready_ns {
+            sim::fail(format!("{who:?}, {kind:?}, {busy_ns}: nobody has looked"));
+        }
+        drop(kept);
+    });
+    world.join().unwrap();
+    lanes.wait_for(stuck, 0).unwrap();
+}
+
+fn check(who: Who, kind: Kind, busy_ns: u64) {
+    let crew = one_crew(2);
+    with_lanes(crew, move |lanes, close| {
+        program(lanes, who, kind, busy_ns);
+        close();
+        let counts = lanes.counts();
+        if counts[1].ready_for_stuck != 1 {
+            sim::fail(format!("not brought by the other lane: {counts:?}"));
+        }
+    });
+}
+
+#[test]
+fn somebody_looks_at_the_first_descriptor_of_a_lane_that_is_stuck() {
+    for who in [Who::Itself, Who::Outside] {
+        for kind in [Kind::Task, Kind::Pinned] {
+            for busy_ns in [0, RESTED_NS] {
+                check(who, kind, busy_ns);
+            }
+        }
+    }
+}
