@@ -208,6 +208,12 @@ fn killer_of_io(bug: Bug) -> (&'static str, Shows) {
 #[track_caller]
 pub(crate) fn must_be_noticed(bug: Bug, model: fn()) {
     let (test, shows) = killer(bug);
+    must_be_noticed_by(test, shows, bug, model);
+}
+
+/// The same by another test than the one that is named for the mutant.
+#[track_caller]
+pub(crate) fn must_be_noticed_by(test: &'static str, shows: Shows, bug: Bug, model: fn()) {
     if std::env::var(CHILD).is_ok_and(|name| name == test) {
         check_up_to(PREEMPTIONS_OF_LARGE, model);
         return;

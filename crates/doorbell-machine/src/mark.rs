@@ -84,6 +84,8 @@ marks! {
     WheelVisit,
     /// offline: a task was handed on by a lane that is off.
     OfflineHandOn,
+    /// io: a lane that was about to park on its word had got its first descriptor.
+    IoFirstBeforePark,
     /// task: a wake by a thread of a lower class went to a lane in a parcel.
     TaskPoked,
     /// task: a task was woken while it was polled.

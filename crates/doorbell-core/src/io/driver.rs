@@ -7,7 +7,7 @@ use super::registration::Fd;
 use super::source::Source;
 use crate::bell::Look;
 use doorbell_machine::{
-    Bug, Counter, Line, Machine, Ordering, ParkIn, PollEvents, Poller, Seat, WaitEnd, Word,
+    Bug, Counter, Line, Machine, Mark, Ordering, ParkIn, PollEvents, Poller, Seat, WaitEnd, Word,
 };
 use std::io;
 use std::ptr::NonNull;
@@ -272,6 +272,7 @@ impl<M: Machine> Driver<M> {
     /// Whether, after the announcement and its fence, the lane may park in the form that it chose.
     pub fn check(&self, form: ParkIn) -> Choice {
         if form == ParkIn::Word && self.has_sources() && !M::BUG.is(Bug::IoParkBlind) {
+            M::mark(Mark::IoFirstBeforePark);
             return Choice::Outdated;
         }
         Choice::Stands

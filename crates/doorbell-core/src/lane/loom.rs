@@ -4,16 +4,18 @@
 #![allow(clippy::disallowed_types, clippy::disallowed_methods)]
 
 use super::{IdlePolicy, Lane, LaneConfig, LaneCounts, LaneShared};
+use crate::io::{Direction, Registration};
 use crate::mailbox::Posted;
 use crate::switches::{IdleNotify, SwitchWord, Switches};
-use crate::testing::model::{check, check_large, mutant};
+use crate::testing::model::{Shows, check, check_large, must_be_noticed_by, mutant};
 use crate::testing::{Log, call, post, spawn};
 use crate::wait::block_on;
 use ::loom::thread::{self, JoinHandle};
-use doorbell_machine::Loom;
+use doorbell_machine::loom::LoomFd;
+use doorbell_machine::{Bug, Loom, Readiness, Seat};
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, Mutex};
-use std::task::{Context, Poll, Waker};
+use std::task::{Context, Poll, Wake, Waker};
 
 /// The lane runs on a thread of its own; the model's first thread posts, spawns and closes.
 struct Running<const BUG: u8> {
@@ -49,7 +51,8 @@ impl<const BUG: u8> Running<BUG> {
         let counts = self.shared.counts();
         let announced = counts.parks + counts.parks_avoided;
         assert!(counts.rings <= announced, "{counts:?}");
-        assert_eq!(counts.parks, counts.unparks_rung + counts.unparks_last_test);
+        let ended = counts.unparks_rung + counts.unparks_last_test + counts.unparks_ready;
+        assert_eq!(counts.parks, ended);
         assert_eq!(counts.rings_awake, 0);
         assert!(counts.passes > counts.parks, "{counts:?}");
         counts
@@ -182,6 +185,32 @@ fn wake_then_close<const BUG: u8>() {
     assert!((1..=polls).contains(&counts.delivered), "{counts:?}");
 }
 
+/// A waker that asks the lane to end.
+struct Closes<const BUG: u8>(Arc<LaneShared<Loom<BUG>>>);
+
+impl<const BUG: u8> Wake for Closes<BUG> {
+    fn wake(self: Arc<Self>) {
+        self.0.close();
+    }
+}
+
+/// A lane that idles gets its first descriptor, which is ready, and ends when it has brought that.
+fn first_descriptor<const BUG: u8>() {
+    let lane = Running::<BUG>::start(0);
+    let front = lane.shared.front().clone();
+    let poller = Seat::<Loom<BUG>>::open_poller(front.seat()).unwrap();
+    poller.set_ready(LoomFd(0), Readiness::READABLE);
+    let registration = Registration::new(front.clone(), LoomFd(0)).unwrap();
+    let waker = Waker::from(Arc::new(Closes(Arc::clone(&lane.shared))));
+    let polled = registration.poll_ready(&Context::from_waker(&waker), Direction::Read);
+    if polled.is_ready() {
+        lane.shared.close();
+    }
+    let counts = lane.ended();
+    assert_eq!((counts.delivered, counts.polls), (0, 0));
+    drop(registration);
+}
+
 /// A task's wait for one event, by a lock that the model does not see.
 #[derive(Default)]
 struct Waiting(Mutex<(bool, Option<Waker>)>);
@@ -253,6 +282,33 @@ fn a_task_is_spawned_joined_and_the_lane_closed() {
 fn a_task_is_spawned_against_the_close() {
     check(spawn_against_close::<0>);
 }
+
+#[test]
+fn a_first_descriptor_reaches_an_idle_lane() {
+    check(first_descriptor::<0>);
+}
+
+/// Shows that the model notices a mutant, as does that of the mutant's own protocol.
+macro_rules! also_noticed {
+    ($test:ident, $bug:ident, $model:ident) => {
+        #[test]
+        fn $test() {
+            let test = concat!("lane::loom::", stringify!($test));
+            let model = $model::<{ Bug::$bug as u8 }>;
+            must_be_noticed_by(test, Shows::Deadlock, Bug::$bug, model);
+        }
+    };
+}
+
+// Fences, which a simulated machine does not miss.
+also_noticed!(mutant_no_note_fence, IoNoNoteFence, first_descriptor);
+also_noticed!(
+    mutant_no_announce_fence,
+    BellNoAnnounceFence,
+    first_descriptor
+);
+also_noticed!(mutant_no_arm_fence, IoNoArmFence, first_descriptor);
+also_noticed!(mutant_no_event_fence, IoNoEventFence, first_descriptor);
 
 #[test]
 fn mutant_clear_after_take() {

@@ -213,6 +213,12 @@ impl<const BUG: u8> Lanes<BUG> {
         Self::join(threads);
     }
 
+    /// Asks one of them to end.
+    #[cfg(test)]
+    pub(super) fn ask_to_end(&self, lane: usize) {
+        self.shared[lane].close();
+    }
+
     /// The same, one after the other, each a little later than the one before, and some while they
     /// wake up.
     pub(super) fn close_slowly(&self, threads: Threads) {

@@ -4,6 +4,7 @@ mod budget;
 mod crossing;
 mod first_descriptor;
 mod groups;
+mod parking;
 mod ranks;
 mod suspended;
 

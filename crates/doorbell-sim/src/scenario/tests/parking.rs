@@ -1,0 +1,211 @@
+//! A lane falls asleep, and is stopped behind each step that it takes on the way: whatever the machine
+//! says is a step is one, so a new one is covered by itself. Meanwhile something comes, of each kind
+//! that can; and whoever brings it is stopped behind each of its own steps in turn, until the lane
+//! sleeps. What came is served, no ring is missing, and none is made in vain.
+
+mod arrival;
+mod plan;
+
+use crate::scenario::class::{Classes, Urgent};
+use arrival::{First, What};
+use doorbell_core::lane::IdlePolicy;
+use doorbell_machine::sim::{Memory, Seats};
+use doorbell_machine::{Bug, Mark};
+use plan::{Setting, Tally, Woken, explore};
+
+/// What can come to any lane.
+const TO_ANY: &[What] = &[
+    What::Call,
+    What::Wake,
+    What::WakePinned,
+    What::Timer,
+    What::TimerOfWaker,
+    What::Ready,
+    What::Register,
+    What::Close,
+];
+
+/// What can come where there are two in a crew.
+const TO_CREW: &[What] = &[What::Surplus];
+
+/// What can come where there are other classes.
+const BESIDE: &[What] = &[What::Urgent, What::Batch];
+
+const ALONE: Setting = Setting {
+    what: What::Call,
+    first: First::Before,
+    woken: Woken::ByCall,
+    lanes: 1,
+    classes: Classes::One,
+    idle: IdlePolicy::Park,
+    seats: Seats::Futex,
+    memory: Memory::Sc,
+    seed: 1,
+};
+
+/// The same lane, that watches first, on another kind of machine.
+const WATCHING: Setting = Setting {
+    idle: IdlePolicy::Watch { watch_ns: 5_000 },
+    seats: Seats::Eventfd,
+    memory: Memory::Tso,
+    seed: 2,
+    ..ALONE
+};
+
+/// All that can come, to a lane that gets its first descriptor with it or has one.
+fn try_all(settings: &[Setting], whats: &[&[What]]) -> Tally {
+    let mut tally = Tally::default();
+    for setting in settings {
+        for first in [First::Before, First::Now] {
+            if (first, setting.woken) == (First::Now, Woken::ByDescriptor) {
+                continue;
+            }
+            for what in whats.iter().copied().flatten() {
+                let setting = Setting {
+                    what: *what,
+                    first,
+                    ..*setting
+                };
+                match explore::<0>(setting) {
+                    Ok(more) => tally = tally.and(more),
+                    Err(why) => panic!("{why}"),
+                }
+            }
+        }
+    }
+    tally
+}
+
+/// That the lane was stopped wherever it can be.
+fn check_seen(tally: &Tally, phases: &[&str], marks: &[Mark]) {
+    for phase in phases {
+        assert!(tally.phases.contains(*phase), "never {phase}: {tally:?}");
+    }
+    for mark in marks {
+        assert!(tally.marks.has(*mark), "never {mark:?}: {tally:?}");
+    }
+    for step in ["load", "store", "rmw", "fence", "park", "unpark"] {
+        assert!(tally.steps.contains(step), "no {step}: {tally:?}");
+    }
+}
+
+/// What a lane does that has descriptors, and one that has none.
+const PHASES: &[&str] = &[
+    "Running, Poller",
+    "Watching, Poller",
+    "ParkedUntold, Poller",
+    "Notified, Poller",
+    "Running, Word",
+    "Watching, Word",
+    "ParkedUntold, Word",
+    "Notified, Word",
+];
+
+/// Each branch by which a lane does not fall asleep, or not for long.
+const MARKS: &[Mark] = &[
+    Mark::BellMustRing,
+    Mark::BellSignalledBeforeWatch,
+    Mark::BellSignalledBeforePark,
+    Mark::BellLastTest,
+    Mark::MailboxLastLook,
+    Mark::IoFirstBeforePark,
+];
+
+#[test]
+fn what_comes_to_a_lane_that_falls_asleep_is_served() {
+    let tally = try_all(&[ALONE, WATCHING], &[TO_ANY]);
+    check_seen(&tally, PHASES, MARKS);
+    assert!(tally.runs > 15_000, "{tally:?}");
+}
+
+#[test]
+fn what_comes_to_a_lane_that_a_descriptor_has_woken_is_served() {
+    let settings = [ALONE, WATCHING].map(|setting| Setting {
+        woken: Woken::ByDescriptor,
+        ..setting
+    });
+    let tally = try_all(&settings, &[TO_ANY]);
+    check_seen(
+        &tally,
+        &PHASES[..3],
+        &[Mark::BellMustRing, Mark::BellLastTest],
+    );
+    assert!(tally.runs > 5_000, "{tally:?}");
+}
+
+#[test]
+fn what_comes_to_a_lane_of_a_crew_that_falls_asleep_is_served() {
+    let settings = [ALONE, WATCHING].map(|setting| Setting {
+        lanes: 2,
+        ..setting
+    });
+    let tally = try_all(&settings, &[TO_ANY, TO_CREW]);
+    check_seen(&tally, PHASES, MARKS);
+    check_seen(&tally, &[], &[Mark::IdleClaimedBeforePark]);
+    assert!(tally.runs > 10_000, "{tally:?}");
+}
+
+#[test]
+fn what_comes_to_a_lane_beside_other_classes_is_served() {
+    let settings = [ALONE, WATCHING].map(|setting| Setting {
+        classes: Classes::Each(Urgent::Fifo),
+        ..setting
+    });
+    let tally = try_all(&settings, &[TO_ANY, BESIDE]);
+    check_seen(&tally, PHASES, MARKS);
+    assert!(tally.runs > 10_000, "{tally:?}");
+}
+
+/// Whether it is noticed, on all of these machines, that something was not served. Each mutant is a build
+/// of all protocols, so only two are noticed in every check of the tree.
+fn notices<const BUG: u8>(settings: &[Setting], what: What, first: First) -> bool {
+    settings.iter().all(|setting| {
+        let setting = Setting {
+            what,
+            first,
+            ..*setting
+        };
+        explore::<BUG>(setting).is_err_and(|why| why.starts_with("lost: "))
+    })
+}
+
+#[test]
+fn a_lane_that_does_not_look_whether_it_has_descriptors_is_noticed() {
+    const BUG: u8 = Bug::IoParkBlind as u8;
+    for what in [What::Register, What::Ready, What::TimerOfWaker] {
+        assert!(
+            notices::<BUG>(&[ALONE, WATCHING], what, First::Now),
+            "{what:?}"
+        );
+    }
+}
+
+#[cfg(feature = "mutants")]
+#[test]
+fn who_does_not_look_for_an_event_again_is_noticed() {
+    const BUG: u8 = Bug::IoArmBlind as u8;
+    for first in [First::Before, First::Now] {
+        assert!(
+            notices::<BUG>(&[ALONE, WATCHING], What::Register, first),
+            "{first:?}"
+        );
+    }
+}
+
+#[test]
+fn a_lane_that_does_not_look_into_its_mailbox_again_is_noticed() {
+    const BUG: u8 = Bug::BellNoRecheck as u8;
+    for what in [What::Call, What::Wake, What::WakePinned, What::Timer] {
+        assert!(
+            notices::<BUG>(&[ALONE, WATCHING], what, First::Before),
+            "{what:?}"
+        );
+    }
+}
+
+#[cfg(feature = "mutants")]
+#[test]
+fn a_lane_that_clears_its_bell_too_late_is_noticed() {
+    const BUG: u8 = Bug::BellClearAfterTake as u8;
+    assert!(notices::<BUG>(&[ALONE], What::Close, First::Before));
+}

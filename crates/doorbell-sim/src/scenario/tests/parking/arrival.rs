@@ -1,0 +1,316 @@
+//! What comes to a lane that falls asleep, and how it is known that it was served.
+
+use crate::scenario::class::{BATCH, RT};
+use crate::scenario::crew::Lanes;
+use doorbell_core::call;
+use doorbell_core::crew::FrontRef;
+use doorbell_core::io::{Direction, Registration};
+use doorbell_core::task::Kind;
+use doorbell_core::wheel::RawTimer;
+use doorbell_machine::sim::{self, SimCounter, SimFd};
+use doorbell_machine::{Counter, Readiness, Sim};
+use futures_channel::mpsc::{UnboundedSender, unbounded};
+use futures_channel::oneshot;
+use std::future::poll_fn;
+use std::sync::Arc;
+use std::task::{Context, Wake, Waker};
+
+/// Something comes: its steps begin here, and end there.
+pub(super) const NOTE_COMES: u32 = 1 << 20;
+pub(super) const NOTE_CAME: u32 = NOTE_COMES + 1;
+
+/// How long a timer has still to go when it is armed.
+const DUE_NS: u64 = 2_000;
+/// For how long the lane that has too much stays inside its poll.
+const POLL_NS: u64 = 400_000;
+/// The lane of which there is one more than that which falls asleep.
+const OTHER: usize = 1;
+
+/// What comes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum What {
+    /// A call: into the mailbox.
+    Call,
+    /// A wake of a task of that lane that may run anywhere: into the inbox.
+    Wake,
+    /// A wake of one that is pinned.
+    WakePinned,
+    /// Two tasks that another lane pushes in a poll that goes on for long.
+    Surplus,
+    /// A task for the urgent lane of that core.
+    Urgent,
+    /// A task for the lowest lane of that core.
+    Batch,
+    /// A timer by mail, which is due when it is taken or soon after.
+    Timer,
+    /// A descriptor that is ready, and whose waker arms a timer that is due.
+    TimerOfWaker,
+    /// A descriptor that becomes ready.
+    Ready,
+    /// A descriptor that is ready is registered.
+    Register,
+    /// The lane is to end.
+    Close,
+}
+
+/// When the lane gets its first descriptor.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum First {
+    /// Long before.
+    Before,
+    /// With what comes, and from where that comes.
+    Now,
+}
+
+/// Whether it was served.
+#[derive(Debug, Default)]
+pub(super) struct Served(SimCounter);
+
+impl Served {
+    fn now(&self) {
+        self.0.set(1);
+    }
+
+    pub(super) fn is(&self) -> bool {
+        self.0.get() > 0
+    }
+
+    fn waker(self: &Arc<Self>) -> Waker {
+        Waker::from(Arc::clone(self))
+    }
+}
+
+impl Wake for Served {
+    fn wake(self: Arc<Self>) {
+        self.now();
+    }
+}
+
+/// It is served when it is dropped.
+struct Dropped(Arc<Served>);
+
+impl Drop for Dropped {
+    fn drop(&mut self) {
+        self.0.now();
+    }
+}
+
+/// A waker that arms a timer which is due already.
+struct Arms<const BUG: u8> {
+    lanes: Arc<Lanes<BUG>>,
+    served: Arc<Served>,
+    /// Whoever keeps the timers has the other end.
+    armed: UnboundedSender<RawTimer>,
+}
+
+impl<const BUG: u8> Wake for Arms<BUG> {
+    fn wake(self: Arc<Self>) {
+        let now_ns = self.lanes.clock.now_ns();
+        match RawTimer::arm(self.lanes.front(0), now_ns, &self.served.waker()) {
+            Ok(timer) => drop(self.armed.unbounded_send(timer)),
+            Err(_) => sim::fail("lost: a timer was refused by a lane that runs"),
+        }
+    }
+}
+
+/// What is kept until all is over.
+pub(super) type Kept = Vec<Box<dyn Send>>;
+
+/// What is done when it is time, on a thread that is no lane; for [`What::Surplus`], on that of the
+/// other lane.
+pub(super) type Arrival = Box<dyn FnOnce() -> Kept + Send>;
+
+/// Prepares what is to come.
+pub(super) struct Stage<const BUG: u8> {
+    pub(super) lanes: Arc<Lanes<BUG>>,
+    pub(super) first: First,
+    pub(super) served: Arc<Served>,
+}
+
+type Registered<const BUG: u8> = Registration<Sim<BUG>, FrontRef<Sim<BUG>>>;
+
+impl<const BUG: u8> Stage<BUG> {
+    /// All that may be done before, and the rest. And what is to be kept.
+    pub(super) fn prepare(&self, what: What) -> (Arrival, Kept) {
+        let mut kept = Kept::new();
+        if self.first == First::Before {
+            let registered = self.register(SimFd::open(), Waker::noop());
+            kept.push(Box::new(registered));
+        }
+        let arrival = match what {
+            What::Call => self.call(),
+            What::Wake => self.wake(Kind::Task),
+            What::WakePinned => self.wake(Kind::Pinned),
+            What::Surplus => self.surplus(),
+            What::Urgent => self.task_of(RT),
+            What::Batch => self.task_of(BATCH),
+            What::Timer => self.timer(),
+            What::TimerOfWaker | What::Ready | What::Register => {
+                return (self.descriptor(what, &mut kept), kept);
+            }
+            What::Close => self.close(),
+        };
+        (self.with_first(arrival), kept)
+    }
+
+    /// The same behind the lane's first descriptor, if it has none.
+    fn with_first(&self, arrival: Arrival) -> Arrival {
+        if self.first == First::Before {
+            return arrival;
+        }
+        let mine = self.again();
+        Box::new(move || {
+            let registered = mine.register(SimFd::open(), Waker::noop());
+            let mut kept = arrival();
+            kept.push(Box::new(registered));
+            kept
+        })
+    }
+
+    fn again(&self) -> Self {
+        Stage {
+            lanes: Arc::clone(&self.lanes),
+            first: self.first,
+            served: Arc::clone(&self.served),
+        }
+    }
+
+    /// A descriptor of the lane, for which somebody waits.
+    pub(super) fn register(&self, fd: SimFd, waker: &Waker) -> Registered<BUG> {
+        let front = self.lanes.front(0).clone();
+        let registered = Registration::new(front, fd).expect("the lane has not ended");
+        let polled = registered.poll_ready(&Context::from_waker(waker), Direction::Read);
+        if polled.is_ready() {
+            // It was faster.
+            waker.wake_by_ref();
+        }
+        registered
+    }
+
+    fn call(&self) -> Arrival {
+        let (lanes, served) = (Arc::clone(&self.lanes), Arc::clone(&self.served));
+        Box::new(move || {
+            if call::post(&**lanes.front(0), move || served.now()).is_err() {
+                sim::fail("lost: a post was refused by a lane that runs");
+            }
+            Kept::new()
+        })
+    }
+
+    fn wake(&self, kind: Kind) -> Arrival {
+        let (say, said) = oneshot::channel::<()>();
+        let served = Arc::clone(&self.served);
+        drop(self.lanes.launch(0, kind, async move {
+            if said.await.is_ok() {
+                served.now();
+            }
+        }));
+        // It waits by then.
+        sim::sleep(50_000);
+        Box::new(move || {
+            let _ = say.send(());
+            Kept::new()
+        })
+    }
+
+    fn surplus(&self) -> Arrival {
+        let (lanes, served) = (Arc::clone(&self.lanes), Arc::clone(&self.served));
+        Box::new(move || {
+            for _ in 0..2 {
+                let served = Arc::clone(&served);
+                drop(lanes.launch(OTHER, Kind::Task, async move { served.now() }));
+            }
+            Kept::new()
+        })
+    }
+
+    /// For the lane of that crew that is on the core.
+    fn task_of(&self, crew: usize) -> Arrival {
+        let (lanes, served) = (Arc::clone(&self.lanes), Arc::clone(&self.served));
+        Box::new(move || {
+            let lane = crew * lanes.cores();
+            drop(lanes.launch(lane, Kind::Task, async move { served.now() }));
+            Kept::new()
+        })
+    }
+
+    fn timer(&self) -> Arrival {
+        let (lanes, served) = (Arc::clone(&self.lanes), Arc::clone(&self.served));
+        Box::new(move || {
+            let when_ns = lanes.clock.now_ns() + DUE_NS;
+            let armed = RawTimer::arm(lanes.front(0), when_ns, &served.waker());
+            if armed.is_err() {
+                sim::fail("lost: a timer was refused by a lane that runs");
+            }
+            vec![Box::new(armed.ok())]
+        })
+    }
+
+    fn descriptor(&self, what: What, kept: &mut Kept) -> Arrival {
+        let (mine, fd) = (self.again(), SimFd::open());
+        if what == What::Register {
+            fd.set_ready(Readiness::READABLE);
+            return Box::new(move || vec![Box::new(mine.register(fd, &mine.served.waker()))]);
+        }
+        let waker = if what == What::TimerOfWaker {
+            let (armed, timers) = unbounded();
+            kept.push(Box::new(timers));
+            Waker::from(Arc::new(Arms {
+                lanes: Arc::clone(&self.lanes),
+                served: Arc::clone(&self.served),
+                armed,
+            }))
+        } else {
+            self.served.waker()
+        };
+        match (self.first, what) {
+            (First::Now, _) => {
+                return Box::new(move || {
+                    let registered = mine.register(fd, &waker);
+                    fd.set_ready(Readiness::READABLE);
+                    vec![Box::new(registered), Box::new(waker)]
+                });
+            }
+            (First::Before, What::Ready) => self.wait_in_a_task(fd),
+            (First::Before, _) => kept.push(Box::new(self.register(fd, &waker))),
+        }
+        Box::new(move || {
+            fd.set_ready(Readiness::READABLE);
+            vec![Box::new(waker)]
+        })
+    }
+
+    /// A task of the lane waits for the descriptor.
+    fn wait_in_a_task(&self, fd: SimFd) {
+        let (mine, served) = (self.again(), Arc::clone(&self.served));
+        drop(self.lanes.launch(0, Kind::Task, async move {
+            let registered = mine.register(fd, Waker::noop());
+            poll_fn(|cx| registered.poll_ready(cx, Direction::Read)).await;
+            served.now();
+        }));
+        // It waits by then.
+        sim::sleep(50_000);
+    }
+
+    fn close(&self) -> Arrival {
+        let (lanes, dropped) = (Arc::clone(&self.lanes), Dropped(Arc::clone(&self.served)));
+        // What waits on a lane ends with it.
+        drop(self.lanes.launch(0, Kind::Pinned, async move {
+            let _dropped = dropped;
+            std::future::pending::<()>().await;
+        }));
+        sim::sleep(50_000);
+        Box::new(move || {
+            lanes.ask_to_end(0);
+            Kept::new()
+        })
+    }
+
+    /// Has the other lane be inside a poll until all is over, in which `arrive` is called.
+    pub(super) fn inside_a_poll(&self, arrive: impl FnOnce() + Send + 'static) {
+        drop(self.lanes.launch(OTHER, Kind::Pinned, async move {
+            arrive();
+            sim::work(POLL_NS);
+        }));
+    }
+}

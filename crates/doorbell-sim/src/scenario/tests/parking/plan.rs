@@ -1,0 +1,438 @@
+//! One run: a lane that is stopped, and what comes meanwhile; and all runs of a setting.
+
+use super::arrival::{First, Kept, NOTE_CAME, NOTE_COMES, Stage, What};
+use crate::scenario::class::Classes;
+use crate::scenario::crew::{CrewConfig, Lanes};
+use crate::scenario::{Shape, oracle};
+use doorbell_core::bell::Look;
+use doorbell_core::call;
+use doorbell_core::crew::Turns;
+use doorbell_core::io::Station;
+use doorbell_core::lane::IdlePolicy;
+use doorbell_core::switches::Switches;
+use doorbell_machine::sim::{
+    self, Config, Event, EventKind, Fault, Faults, Memory, Outcome, Planned, Seats, SimFd,
+    SimThread,
+};
+use doorbell_machine::{Machine, Marks, ParkIn, Readiness, Seat, Sim, ThreadHandle, ThreadSpec};
+use futures_channel::oneshot;
+use std::cell::RefCell;
+use std::collections::BTreeSet;
+use std::ops::RangeInclusive;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::task::Waker;
+
+/// For how long the lane is stopped: longer than it takes to bring what comes.
+const AWAY_NS: u64 = 60_000;
+/// For how long whoever brings it is stopped: longer than the lane then takes to fall asleep.
+const BRINGER_AWAY_NS: u64 = 200_000;
+/// By when all is served: a few wakes and switches, and less than a sentinel takes.
+const BOUND_NS: u64 = 100_000;
+/// When the lane is woken, to fall asleep again.
+const WOKEN_NS: u64 = 2_000_000;
+/// When it has long been asleep.
+const LATER_NS: u64 = 4_000_000;
+/// How long after it has fallen asleep something comes to one that sleeps.
+const ASLEEP_NS: u64 = 10_000;
+
+/// The lane is about to be woken, and goes back to sleep then.
+const NOTE_WAKES: u32 = NOTE_CAME + 1;
+/// The number of the lane's thread: the first that is started.
+const LANE: u32 = 1;
+
+/// What the lane is woken by, to fall asleep again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Woken {
+    ByCall,
+    /// It does not watch then.
+    ByDescriptor,
+}
+
+/// What comes, and to which lane.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Setting {
+    pub(super) what: What,
+    pub(super) first: First,
+    pub(super) woken: Woken,
+    pub(super) lanes: usize,
+    pub(super) classes: Classes,
+    pub(super) idle: IdlePolicy,
+    pub(super) seats: Seats,
+    pub(super) memory: Memory,
+    pub(super) seed: u64,
+}
+
+/// When it comes, and who is stopped.
+#[derive(Clone, Copy, Debug)]
+struct Plan {
+    comes_ns: u64,
+    /// The lane's event behind which it is stopped.
+    lane: Option<u64>,
+    /// The same of whoever brings it.
+    bringer: Option<u64>,
+}
+
+impl Plan {
+    /// To a lane that sleeps, so that the steps are seen.
+    const UNDISTURBED: Plan = Plan {
+        comes_ns: LATER_NS,
+        lane: None,
+        bringer: None,
+    };
+
+    /// While nobody is stopped any more, it has been served.
+    fn over_ns(&self) -> u64 {
+        let away_ns = self.bringer.map_or(0, |_| BRINGER_AWAY_NS);
+        self.comes_ns + AWAY_NS + away_ns + BOUND_NS
+    }
+
+    fn faults(&self) -> Faults {
+        let stops = [(self.lane, AWAY_NS), (self.bringer, BRINGER_AWAY_NS)];
+        let planned = stops.into_iter().filter_map(|(event, ns)| {
+            Some(Planned {
+                event: event?,
+                fault: Fault::Deschedule { ns },
+            })
+        });
+        Faults {
+            planned: planned.collect(),
+            ..Faults::default()
+        }
+    }
+}
+
+/// A step of a thread.
+#[derive(Clone, Copy, Debug)]
+struct Step {
+    event: u64,
+    time_ns: u64,
+    kind: EventKind,
+}
+
+/// What was seen of a run.
+#[derive(Debug, Default)]
+struct Seen {
+    events: u64,
+    is_woken: bool,
+    /// Of the lane, from when it is woken until something comes.
+    lane: Vec<Step>,
+    /// Whoever brings what comes, while it does.
+    bringer: Option<u32>,
+    has_come: bool,
+    /// Its steps.
+    brought: Vec<Step>,
+    /// Who was stopped.
+    stopped: Vec<u32>,
+}
+
+impl Seen {
+    fn event(&mut self, event: &Event) {
+        self.events += 1;
+        match (event.kind, event.line) {
+            (EventKind::Fault, 0) => self.stopped.push(event.thread),
+            (EventKind::Note, NOTE_WAKES) => self.is_woken = true,
+            (EventKind::Note, NOTE_COMES) => self.bringer = Some(event.thread),
+            (EventKind::Note, NOTE_CAME) => self.has_come = true,
+            _ => {}
+        }
+        // What is no step: it cannot be stopped behind these.
+        let is_step = !matches!(
+            event.kind,
+            EventKind::Drain
+                | EventKind::Dispatch
+                | EventKind::Preempt
+                | EventKind::Fault
+                | EventKind::Watch
+                | EventKind::End
+        );
+        let step = Step {
+            event: self.events,
+            time_ns: event.time_ns,
+            kind: event.kind,
+        };
+        if is_step && event.thread == LANE && self.is_woken && self.bringer.is_none() {
+            self.lane.push(step);
+        }
+        if is_step && self.bringer == Some(event.thread) && !self.has_come {
+            self.brought.push(step);
+        }
+    }
+}
+
+/// What the lane did when something came.
+#[derive(Clone, Copy, Debug)]
+struct Found {
+    bell: Look,
+    form: ParkIn,
+    rings: u64,
+}
+
+fn look<const BUG: u8>(lanes: &Lanes<BUG>) -> Found {
+    sim::unseen(|| Found {
+        bell: lanes.front(0).bell().look(),
+        form: Seat::<Sim<BUG>>::chosen(Station::seat(lanes.front(0))),
+        rings: lanes.counts()[0].rings,
+    })
+}
+
+/// What came of it.
+#[derive(Clone, Copy, Debug)]
+struct Told {
+    found: Found,
+    /// How often the lane was rung since.
+    rings: u64,
+}
+
+fn sleep_until(time_ns: u64) {
+    sim::sleep(time_ns.saturating_sub(sim::time_ns()));
+}
+
+/// Whatever is to wake the lane is ready to, and does so.
+fn alarm<const BUG: u8>(stage: &Stage<BUG>, woken: Woken) -> (Box<dyn FnOnce()>, Kept) {
+    if woken == Woken::ByDescriptor {
+        let fd = SimFd::open();
+        let registered = stage.register(fd, Waker::noop());
+        return (
+            Box::new(move || fd.set_ready(Readiness::READABLE)),
+            vec![Box::new(registered)],
+        );
+    }
+    let lanes = Arc::clone(&stage.lanes);
+    let post = move || {
+        if call::post(&**lanes.front(0), || ()).is_err() {
+            sim::fail("lost: a post was refused by a lane that runs");
+        }
+    };
+    (Box::new(post), Kept::new())
+}
+
+fn crew(setting: Setting) -> CrewConfig {
+    CrewConfig {
+        lanes: setting.lanes,
+        classes: setting.classes,
+        idle: setting.idle,
+        switches: Switches::default(),
+        paused: false,
+        turns: Turns::ByArrival,
+        groups: false,
+        budget: None,
+    }
+}
+
+/// The first thread.
+fn play<const BUG: u8>(setting: Setting, plan: Plan, shape: &Shape) -> Told {
+    Sim::<BUG>::bind_thread(&[shape.main_cpu()]).unwrap();
+    let (lanes, threads) = Lanes::<BUG>::start(crew(setting), Arc::default()).unwrap();
+    assert_eq!(lanes.number(0), LANE);
+    // All have their policies, and rest.
+    sim::sleep(100_000);
+    let stage = Stage {
+        lanes: Arc::clone(&lanes),
+        first: setting.first,
+        served: Arc::default(),
+    };
+    let (wake, alarm) = alarm(&stage, setting.woken);
+    let (arrival, kept) = stage.prepare(setting.what);
+    let (tell, mut told) = oneshot::channel();
+    let theirs = Arc::clone(&lanes);
+    let bring = move || {
+        sleep_until(plan.comes_ns);
+        let found = look(&theirs);
+        sim::note(NOTE_COMES);
+        let kept = arrival();
+        sim::note(NOTE_CAME);
+        let _ = tell.send((found, kept));
+    };
+    let bringer = begin(&stage, setting.what, shape, bring);
+    sleep_until(WOKEN_NS);
+    sim::note(NOTE_WAKES);
+    wake();
+    sleep_until(plan.over_ns());
+    let rings = look(&lanes).rings;
+    let is_served = stage.served.is();
+    let came = told.try_recv().ok().flatten();
+    let Some((found, came)) = came.filter(|_| is_served) else {
+        sim::fail("lost: what came was not served");
+        unreachable!("the run is over");
+    };
+    let _ = bringer.map(ThreadHandle::join);
+    drop((stage, alarm, kept, came));
+    lanes.close(threads);
+    oracle::check_rest(&lanes);
+    oracle::check_counts(&lanes.counts(), Switches::default());
+    let left = Lanes::free(lanes);
+    if left != Ok(0) {
+        sim::fail(format!("all counts back to zero: {left:?}"));
+    }
+    Told {
+        found,
+        rings: rings - found.rings,
+    }
+}
+
+/// Starts whoever brings it, which sleeps until then.
+fn begin<const BUG: u8>(
+    stage: &Stage<BUG>,
+    what: What,
+    shape: &Shape,
+    bring: impl FnOnce() + Send + 'static,
+) -> Option<SimThread> {
+    if what == What::Surplus {
+        stage.inside_a_poll(bring);
+        return None;
+    }
+    let spec = ThreadSpec {
+        name: "bringer".to_owned(),
+        cpu: Some(shape.foreign_cpu(0)),
+    };
+    Some(Sim::<BUG>::spawn(spec, Box::new(bring)).unwrap())
+}
+
+/// One run that went as it should.
+struct Run {
+    outcome: Outcome,
+    seen: Seen,
+    told: Told,
+}
+
+fn run<const BUG: u8>(setting: Setting, plan: Plan) -> Result<Run, String> {
+    let shape = Shape::new("parking", setting.lanes, 1);
+    let config = Config {
+        seed: setting.seed,
+        seats: setting.seats,
+        memory: setting.memory,
+        machine: shape.machine.clone(),
+        faults: plan.faults(),
+        ..Config::default()
+    };
+    let seen = Rc::new(RefCell::new(Seen::default()));
+    let theirs = Rc::clone(&seen);
+    let sink = Box::new(move |event: &Event| theirs.borrow_mut().event(event));
+    let told = Rc::new(RefCell::new(None));
+    let tells = Rc::clone(&told);
+    let program = move || {
+        let told = play::<BUG>(setting, plan, &shape);
+        tells.replace(Some(told));
+    };
+    let outcome = sim::run_traced(config, Some(sink), program).unwrap();
+    let (seen, told) = (seen.take(), told.take());
+    let why = |what: &str| {
+        format!(
+            "{what}: {setting:?}, {plan:?}, {told:?}, {:?}",
+            seen.stopped
+        )
+    };
+    if let Some(failure) = &outcome.failure {
+        return Err(why(&failure.to_string()));
+    }
+    let Some(told) = told else {
+        return Err(why("it did not end"));
+    };
+    let bringer = plan.bringer.and(seen.bringer);
+    let stopped: Vec<u32> = [plan.lane.map(|_| LANE), bringer]
+        .into_iter()
+        .flatten()
+        .collect();
+    if seen.stopped != stopped {
+        return Err(why("somebody else was stopped"));
+    }
+    if !rings(setting, plan, told.found).contains(&told.rings) {
+        return Err(why("rung too often, or not often enough"));
+    }
+    Ok(Run {
+        outcome,
+        seen,
+        told,
+    })
+}
+
+/// How often the lane may be rung by what comes.
+fn rings(setting: Setting, plan: Plan, found: Found) -> RangeInclusive<u64> {
+    let (least, most) = match setting.what {
+        What::Call | What::WakePinned | What::Timer | What::Close => (1, 1),
+        What::Wake if setting.lanes == 1 => (1, 1),
+        // Another lane may be told.
+        What::Wake => (0, 1),
+        // To be the sentinel, behind one task; and to take one, behind two.
+        What::Surplus => (0, 2),
+        // Others are told, or the descriptor itself wakes who waits for it.
+        What::Urgent | What::Batch | What::TimerOfWaker | What::Ready | What::Register => (0, 0),
+    };
+    let first = u64::from(setting.first == First::Now);
+    let (least, most) = (least.max(first), most + first);
+    if plan.bringer.is_some() {
+        // The lane goes on meanwhile.
+        return 0..=most;
+    }
+    match found.bell {
+        // It looks before it sleeps, or has been told already.
+        Look::Running | Look::Watching | Look::Notified | Look::NotifiedFromBelow => 0..=0,
+        // Told once, it is not told again; but one that sleeps wakes up meanwhile.
+        Look::ParkedUntold if plan.lane.is_some() => least..=most.min(1),
+        Look::ParkedUntold => least..=most,
+    }
+}
+
+/// What was seen of all runs of a setting.
+#[derive(Debug, Default)]
+pub(super) struct Tally {
+    pub(super) runs: u64,
+    /// What the lane did and was about to do when it was stopped.
+    pub(super) phases: BTreeSet<String>,
+    /// Behind which kinds of steps it was.
+    pub(super) steps: BTreeSet<&'static str>,
+    pub(super) marks: Marks,
+}
+
+impl Tally {
+    /// Both.
+    pub(super) fn and(mut self, mut other: Tally) -> Tally {
+        self.phases.append(&mut other.phases);
+        self.steps.append(&mut other.steps);
+        Tally {
+            runs: self.runs + other.runs,
+            marks: self.marks.and(other.marks),
+            ..self
+        }
+    }
+
+    fn note(&mut self, run: &Run) {
+        self.runs += 1;
+        self.marks = self.marks.and(run.outcome.marks);
+        let Found { bell, form, .. } = run.told.found;
+        self.phases.insert(format!("{bell:?}, {form:?}"));
+    }
+}
+
+/// Stops the lane behind each step, and whoever brings what comes behind each of its steps too.
+///
+/// # Errors
+/// What went wrong first.
+pub(super) fn explore<const BUG: u8>(setting: Setting) -> Result<Tally, String> {
+    let mut tally = Tally::default();
+    let still = run::<BUG>(setting, Plan::UNDISTURBED)?;
+    tally.note(&still);
+    for step in &still.seen.lane {
+        tally.steps.insert(step.kind.name());
+        let plan = Plan {
+            comes_ns: step.time_ns + 1,
+            lane: Some(step.event),
+            bringer: None,
+        };
+        let alone = run::<BUG>(setting, plan)?;
+        tally.note(&alone);
+        for brought in &alone.seen.brought {
+            let bringer = Some(brought.event);
+            tally.note(&run::<BUG>(setting, Plan { bringer, ..plan })?);
+        }
+        if step.kind == EventKind::Park {
+            let asleep = Plan {
+                comes_ns: step.time_ns + ASLEEP_NS,
+                ..Plan::UNDISTURBED
+            };
+            tally.note(&run::<BUG>(setting, asleep)?);
+        }
+    }
+    Ok(tally)
+}
