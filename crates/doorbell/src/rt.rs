@@ -2,7 +2,7 @@
 
 use crate::ambient::{self, Ambient, Limit};
 use crate::blocking::{Blocking, BlockingPlan, Pool};
-use crate::class_lanes::{ClassLanes, Opened, obtain};
+use crate::class_lanes::{ClassLanes, Opened, RT_SPACING_NS, obtain};
 use crate::group::{Group, Registry, TooManyGroups, about_of};
 use crate::handle::Handle;
 use crate::metrics::{LaneMetrics, Metrics};
@@ -35,10 +35,6 @@ use std::pin::Pin;
 use std::ptr::NonNull;
 use std::sync::{Arc, Weak};
 use std::task::Waker;
-
-/// Under a flood a lane that runs before all others looks at its descriptors each so often, or half as
-/// often. Chosen by `lab http`: 100 and 400 us bring fewer greetings.
-const SPACING_NS: u64 = 125_000;
 
 /// What a runtime is made of.
 pub(crate) struct Plan {
@@ -181,7 +177,7 @@ impl<M: Machine> Rt<M> {
         let budget = rt.fifo_budget.filter(|_| is_limited);
         drop(rt);
         let abort = AbortOnUnwind;
-        let spacing_ns = if is_limited { SPACING_NS } else { 0 };
+        let spacing_ns = if is_limited { RT_SPACING_NS } else { 0 };
         Lane::limited(shared, budget).with_spacing(spacing_ns).run();
         std::mem::forget(abort);
         drop(entered);
