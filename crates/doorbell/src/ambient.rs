@@ -54,6 +54,10 @@ pub(crate) trait Ambient: std::fmt::Debug + Send + Sync {
     /// If a thread of theirs was not started; the next call tries again.
     fn open(&self, kind: ClassKind) -> Result<Opened, crate::ThreadError>;
 
+    /// Whether what is launched for a class begins without [`Ambient::open`]: its lanes were started, or
+    /// there will be none.
+    fn is_open(&self, kind: ClassKind) -> bool;
+
     /// The classes whose lanes were started.
     fn opened(&self) -> Vec<ClassKind>;
 

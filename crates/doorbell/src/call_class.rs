@@ -116,7 +116,7 @@ impl CallBuilder {
     fn check(&self, core: CoreId) -> Result<usize, CallError> {
         let number = call::check(&self.handle, core)?;
         let class = self.class;
-        match self.handle.open_class(class) {
+        match self.handle.open_lanes(class.kind()) {
             Ok(()) => Ok(number),
             Err(kind) => Err(CallError::NoLanes { class, kind }),
         }

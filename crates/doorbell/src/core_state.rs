@@ -122,24 +122,23 @@ impl Handle {
             .collect()
     }
 
-    /// The lanes of a class have begun: those of cores that are off are to do what was set.
     /// Starts the lanes of a class, if they were not.
     ///
     /// # Errors
     /// What the OS said if a thread of theirs was not started.
-    pub(crate) fn open_class(&self, class: Class) -> Result<(), std::io::ErrorKind> {
-        if class.kind() == ClassKind::Batch {
+    pub(crate) fn open_lanes(&self, kind: ClassKind) -> Result<(), std::io::ErrorKind> {
+        if kind == ClassKind::Batch {
             // They come first, and are told of cores that are off.
-            self.open_class(Class::any_of(ClassKind::Rt))?;
+            self.open_lanes(ClassKind::Rt)?;
         }
-        let opened = self.inner().open(class.kind());
-        match opened.map_err(|error| error.kind())? {
-            Opened::Now => self.follow_opened(class.kind()),
+        match self.inner().open(kind).map_err(|error| error.kind())? {
+            Opened::Now => self.follow_opened(kind),
             Opened::Before => {}
         }
         Ok(())
     }
 
+    /// The lanes of a class have begun: those of cores that are off are to do what was set.
     fn follow_opened(&self, kind: ClassKind) {
         for core in (0..self.cores()).filter(|core| !self.inner().is_on(*core)) {
             drop(self.follow(core, Class::any_of(kind)));

@@ -7,8 +7,8 @@ use crate::call_many::{self, CallMany, ManyResults};
 use crate::core_state::online;
 use crate::metrics::Metrics;
 use crate::post;
-use crate::task::{JoinHandle, TaskBuilder};
-use crate::{CoreId, LanePolicy, Switches};
+use crate::task::{JoinHandle, SpawnError, TaskBuilder};
+use crate::{Class, CoreId, LanePolicy, Switches};
 use doorbell_core::bell::LaneState;
 use std::pin::pin;
 use std::sync::Arc;
@@ -112,8 +112,32 @@ impl Handle {
         self.task().spawn(future)
     }
 
+    /// Starts the lanes of a class, one thread for each core. Otherwise they begin with its first task or
+    /// call, and whoever spawns or calls waits for the OS to start them. Without effect where they have
+    /// begun, where the runtime has ended, and with a paused clock, where all classes run on the Fair lanes.
+    ///
+    /// ```
+    /// use doorbell::Class;
+    /// let runtime = doorbell::Builder::new().cores(1).build()?;
+    /// runtime.open_class(Class::BATCH)?;
+    /// assert!(runtime.class_is_open(Class::BATCH));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// [`SpawnError::NoLanes`] if the OS did not start all of them. The next one who needs them tries again.
+    pub fn open_class(&self, class: Class) -> Result<(), SpawnError> {
+        let opened = self.open_lanes(class.kind());
+        opened.map_err(|kind| SpawnError::NoLanes { class, kind })
+    }
+
+    /// Whether a task of that class is spawned without starting a thread: see [`Handle::open_class`].
+    pub fn class_is_open(&self, class: Class) -> bool {
+        self.inner().is_open(class.kind())
+    }
+
     /// How the OS schedules each lane, as it said itself when the lane began. The lanes of a class
-    /// begin with its first task.
+    /// begin with its first task, or by [`Handle::open_class`].
     ///
     /// ```
     /// let runtime = doorbell::Builder::new().cores(1).build()?;

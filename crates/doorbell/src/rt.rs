@@ -189,11 +189,15 @@ impl<M: Machine> Rt<M> {
         if kind == ClassKind::Fair {
             return &self.lanes;
         }
-        let class = self.classes.iter().find(|class| class.kind == kind);
-        match class.filter(|class| class.is_open()) {
-            Some(class) => &class.lanes,
-            None => &self.lanes,
-        }
+        let open = |class: &&ClassLanes<M>| class.kind == kind && class.is_open();
+        let class = self.classes.iter().find(open);
+        class.map_or(&*self.lanes, |class| &*class.lanes)
+    }
+
+    /// Whether that lane is one of this runtime's.
+    fn has(&self, local: &Local<M>) -> bool {
+        let mut fronts = self.classes.iter().map(|class| class.lanes[0].front());
+        fronts.any(|front| local.is_of(front.crew()))
     }
 
     /// The lanes of the class whose lane the caller is; those of Fair for any other thread.
@@ -257,6 +261,11 @@ impl<M: Machine> Ambient for Rt<M> {
         let _cores = self.switching.lock_blocking();
         class.set_open();
         Ok(Opened::Now)
+    }
+
+    fn is_open(&self, kind: ClassKind) -> bool {
+        let mut classes = self.classes.iter();
+        classes.all(|class| class.kind != kind || class.is_open())
     }
 
     fn opened(&self) -> Vec<ClassKind> {
@@ -438,11 +447,7 @@ impl<M: Machine> Ambient for Rt<M> {
 
     fn register(&self, fd: BorrowedFd<'static>) -> io::Result<Box<dyn Registered>> {
         let front = Local::<M>::with_current(|local| {
-            let fronts = |local: &Local<M>| {
-                let mut fronts = self.classes.iter().map(|class| class.lanes[0].front());
-                fronts.any(|front| local.is_of(front.crew()))
-            };
-            let mine = local.filter(|local| fronts(local));
+            let mine = local.filter(|local| self.has(local));
             mine.map(|local| local.front().clone())
         });
         let front = front.unwrap_or_else(|| {
@@ -475,11 +480,8 @@ impl<M: Machine> Ambient for Rt<M> {
 
     fn tasks_here(&self) -> Vec<TaskSeen> {
         Local::<M>::with_current(|local| {
-            let mine = |local: &&Local<M>| {
-                let fronts = self.classes.iter().map(|class| class.lanes[0].front());
-                fronts.into_iter().any(|front| local.is_of(front.crew()))
-            };
-            local.filter(mine).map(Local::tasks).unwrap_or_default()
+            let mine = local.filter(|local| self.has(local));
+            mine.map(Local::tasks).unwrap_or_default()
         })
     }
 

@@ -257,10 +257,8 @@ impl TaskBuilder {
                 _ => Class::FAIR,
             })
         });
-        match self.handle.open_class(class) {
-            Ok(()) => Ok(class),
-            Err(kind) => Err(SpawnError::NoLanes { class, kind }),
-        }
+        self.handle.open_class(class)?;
+        Ok(class)
     }
 
     fn any_core(&self) -> usize {

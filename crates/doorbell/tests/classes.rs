@@ -167,6 +167,45 @@ fn lanes_begin_when_their_class_is_used() {
 }
 
 #[test]
+fn lanes_begin_when_their_class_is_opened() {
+    let runtime = runtime(2);
+    let open = |class| runtime.class_is_open(class);
+    let lanes = |kind| {
+        let policies = runtime.policies().into_iter();
+        policies.filter(|lane| lane.class() == kind).count()
+    };
+    assert!(open(Class::FAIR) && !open(Class::rt(1)) && !open(Class::BATCH));
+    // From a lane or from outside, and again.
+    for (class, kind) in [
+        (Class::rt(1), ClassKind::Rt),
+        (Class::BATCH, ClassKind::Batch),
+    ] {
+        let opens = async move { doorbell::Handle::current().open_class(class) };
+        runtime.block_on(runtime.spawn(opens)).unwrap().unwrap();
+        runtime.open_class(class).unwrap();
+        assert!(open(class), "{class}");
+        // Each says how it is scheduled as soon as it runs.
+        let start = std::time::Instant::now();
+        while lanes(kind) < 2 {
+            assert!(start.elapsed() < Duration::from_mins(1), "{class}");
+            std::thread::yield_now();
+        }
+        assert_eq!(lanes(kind), 2, "{class}");
+    }
+    // A number is a matter of order, not of lanes.
+    assert!(open(Class::rt(99)));
+}
+
+#[test]
+fn a_class_is_opened_after_the_end_without_effect() {
+    let runtime = runtime(1);
+    let handle = runtime.handle().clone();
+    drop(runtime);
+    handle.open_class(Class::BATCH).unwrap();
+    assert!(!handle.class_is_open(Class::BATCH));
+}
+
+#[test]
 fn a_runtime_ends_with_tasks_of_every_class() {
     for used in 0..8_u32 {
         let runtime = runtime(2);
@@ -229,6 +268,9 @@ fn a_priority_that_there_is_not_is_refused() {
 #[test]
 fn a_paused_clock_has_all_classes_on_the_fair_lanes() {
     let runtime = Builder::new().cores(2).start_paused(true).build().unwrap();
+    // There is nothing to be opened.
+    assert!(runtime.class_is_open(Class::BATCH));
+    runtime.open_class(Class::BATCH).unwrap();
     runtime.block_on(async {
         let urgent = doorbell::task().class(Class::rt(5)).spawn(async {
             doorbell::time::sleep(Duration::from_hours(1)).await;
