@@ -3,6 +3,7 @@
 mod body;
 mod chain;
 mod handed;
+mod handler;
 
 pub use body::Handed;
 pub use handed::{Answering, HandlerError};
@@ -28,8 +29,10 @@ use std::sync::Arc;
 /// Contract: *a handler's class is of another kind than its connection's ⇒ it runs on lanes of its
 /// class only, and the connection's lane does no more for it than to read, to parse and to write, and
 /// never waits for it.* Not covered: over HTTP/2 the requests of one connection share a lock of `h2`, which a
-/// handler takes when it reads or drops its request's body, for a moment, and in which it may lose its CPU; and
-/// the first request of a class starts that class's lanes.
+/// handler takes when it reads or drops its request's body, for a moment, and in which it may lose its CPU.
+///
+/// The first request of a class whose lanes have not begun has a Fair lane start them, and waits alone for that. With
+/// [`Handle::open_class`](doorbell::Handle::open_class) they begin before.
 ///
 /// ```
 /// use doorbell::Class;

@@ -1,7 +1,8 @@
 //! [`Handed`]: the body of an answer, which a task of another class may give.
 
 use super::chain::Rest;
-use super::handed::{BoxError, Handler, HandlerError};
+use super::handed::{BoxError, HandlerError};
+use super::handler::Handler;
 use hyper::body::{Body, Buf, Frame, SizeHint};
 use pin_project_lite::pin_project;
 use std::fmt;

@@ -2,7 +2,8 @@
 
 use super::body::Handed;
 use super::chain::{Frames, Rest, Sent, chain};
-use doorbell::{Class, Handle, JoinHandle, NoRuntime, SpawnError};
+use super::handler::Handler;
+use doorbell::{Class, NoRuntime, SpawnError};
 use futures_channel::oneshot;
 use hyper::body::{Body, Frame, Incoming, SizeHint};
 use hyper::service::Service;
@@ -41,25 +42,6 @@ struct Answer<D> {
     hint: SizeHint,
     /// What else comes, if anything does.
     rest: Option<Rest<D>>,
-}
-
-/// The task of a handler, which is aborted if nobody wants its answer any more.
-#[derive(Debug)]
-pub(super) struct Handler(Option<JoinHandle<()>>);
-
-impl Handler {
-    /// It has sent all there is.
-    pub(super) fn let_go(mut self) {
-        self.0 = None;
-    }
-}
-
-impl Drop for Handler {
-    fn drop(&mut self) {
-        if let Some(task) = &self.0 {
-            task.abort();
-        }
-    }
 }
 
 pin_project! {
@@ -115,16 +97,10 @@ where
                 Err(error) => drop(sender.send(Err(HandlerError::Failed(error.into())))),
             }
         };
-        let spawned = Handle::try_current()
-            .map_err(HandlerError::NoRuntime)
-            .and_then(|here| {
-                let task = here.task().class(class);
-                task.try_spawn(handled).map_err(HandlerError::NotStarted)
-            });
-        let way = match spawned {
-            Ok(task) => Way::Elsewhere {
+        let way = match Handler::start(class, handled) {
+            Ok(handler) => Way::Elsewhere {
                 answer,
-                handler: Some(Handler(Some(task))),
+                handler: Some(handler),
             },
             Err(error) => Way::NotStarted { error: Some(error) },
         };
@@ -242,6 +218,9 @@ where
             }
             WayParts::Elsewhere { answer, handler } => (answer, handler),
         };
+        if let Some(handler) = handler {
+            ready!(handler.poll_started(cx))?;
+        }
         let answer = match ready!(Pin::new(answer).poll(cx)) {
             Ok(answer) => answer?,
             // The sender was dropped.

@@ -36,6 +36,10 @@ impl Server {
     /// [`connection_class`](Server::connection_class) told otherwise, and within
     /// [`connection_budget`](Server::connection_budget).
     ///
+    /// The lanes of the connections' class begin before the first one is accepted. Those of a class that nothing has
+    /// used yet begin with its first request, as [`ByClass`] says, or before by
+    /// [`Handle::open_class`](doorbell::Handle::open_class).
+    ///
     /// ```no_run
     /// use doorbell::Class;
     /// use doorbell_hyper::Server;
