@@ -60,6 +60,32 @@
 //! }
 //! ```
 //!
+//! # Upgrades
+//! `hyper::upgrade::on` gives the connection once the answer (`101`, or `2xx` to `CONNECT`) was written, to a task that
+//! the handler has spawned and in its class. What the client sent behind its request is read first.
+//! For crates of `WebSocket` there is `TokioIo` of `hyper-util` around it, or [`ServerIo`] to have the
+//! [`TcpStream`](doorbell::net::TcpStream) itself. axum's own extractor `WebSocketUpgrade` spawns on tokio's runtime, and
+//! so panics here; a handler can take hyper's `OnUpgrade` out of the request's extensions instead:
+//!
+//! ```
+//! use axum::extract::Request;
+//! use axum::http::{StatusCode, header};
+//! use axum::response::IntoResponse;
+//!
+//! async fn upgrade(request: Request) -> impl IntoResponse {
+//!     let upgraded = hyper::upgrade::on(request);
+//!     drop(doorbell::spawn(async move {
+//!         if let Ok(connection) = upgraded.await {
+//!             // Another protocol begins.
+//!             drop(connection);
+//!         }
+//!     }));
+//!     let fields = [(header::CONNECTION, "upgrade"), (header::UPGRADE, "another")];
+//!     (StatusCode::SWITCHING_PROTOCOLS, fields)
+//! }
+//! # let router: axum::Router = axum::Router::new().route("/", axum::routing::any(upgrade));
+//! ```
+//!
 //! # How a server ends
 //! By a future of yours. Then nobody is accepted any more, idle connections are closed, requests in
 //! flight are answered, and what is not done in time is dropped:
@@ -118,5 +144,5 @@ pub use connector::{ConnectError, Connecting, DoorbellConnector};
 pub use executor::DoorbellExecutor;
 pub use io::DoorbellIo;
 #[cfg(feature = "server")]
-pub use server::{ClassServer, ServeError, Served, Server, serve};
+pub use server::{ClassServer, ServeError, Served, Server, ServerIo, serve};
 pub use timer::DoorbellTimer;

@@ -4,7 +4,7 @@ use super::progress::{Phase, Progress};
 use http_body::{Body, Frame, SizeHint};
 use hyper::body::Incoming;
 use hyper::service::Service;
-use hyper::{Request, Response, Version};
+use hyper::{Method, Request, Response, Version};
 use pin_project_lite::pin_project;
 use std::pin::Pin;
 use std::sync::Arc;
@@ -36,7 +36,9 @@ where
             Version::HTTP_2 => Phase::Busy2,
             _ => Phase::Busy,
         });
+        let may_tunnel = request.method() == Method::CONNECT;
         Answering {
+            may_tunnel: may_tunnel && request.version() == Version::HTTP_2,
             progress: Some(Arc::clone(&self.progress)),
             answer: Box::pin(self.service.call(request)),
         }
@@ -51,6 +53,7 @@ pin_project! {
         answer: Pin<Box<F>>,
         // Until the body has it.
         progress: Option<Arc<Progress>>,
+        may_tunnel: bool,
     }
 }
 
@@ -64,6 +67,10 @@ where
         let this = self.project();
         let answer = ready!(this.answer.as_mut().poll(cx))?;
         let progress = this.progress.take();
+        let is_tunnel = *this.may_tunnel && answer.status().is_success();
+        if let Some(progress) = progress.as_ref().filter(|_| is_tunnel) {
+            progress.tunnels();
+        }
         Poll::Ready(Ok(answer.map(|body| InFlight {
             body,
             _progress: progress,

@@ -13,6 +13,7 @@ mod protocol;
 
 pub use by_class::ClassServer;
 pub use error::{ServeError, Served};
+pub use progress::ServerIo;
 
 use accept::{Acceptor, Signal};
 use alarm::Times;
@@ -38,9 +39,10 @@ const PERIOD_MAX: Duration = Duration::from_secs(1);
 /// Each connection is a task, and each request of HTTP/2 one more, all of the class of the task that
 /// accepts. A handler that panics ends its connection, or over HTTP/2 its request, and nothing else.
 ///
-/// A connection that is upgraded belongs to its handler from then on: it counts as open for
-/// [`connection_limit`](Server::connection_limit), but neither timeouts nor the end of the server
-/// touch it.
+/// A connection that is upgraded (`hyper::upgrade::on`) belongs to whoever has taken it from then on: it counts as open
+/// for [`connection_limit`](Server::connection_limit), but neither timeouts nor the end of the server
+/// touch it. A tunnel over HTTP/2 (`CONNECT`) is part of its connection, which then is not closed for being idle any
+/// more; at the end of the server it counts as a request in flight.
 #[must_use = "nothing is served before `serve` is awaited"]
 pub struct Server {
     listener: TcpListener,

@@ -37,6 +37,8 @@ pub(super) enum Phase {
 #[derive(Debug)]
 pub(super) struct Progress {
     phase: AtomicCell<Phase>,
+    /// Set for ever by the first request of HTTP/2 that became a tunnel: nothing tells when that ends.
+    has_tunnel: AtomicCell<bool>,
 }
 
 /// The task, the IO and the service.
@@ -46,6 +48,7 @@ impl Progress {
     pub(super) fn new() -> Arc<Progress> {
         Arc::new(Progress {
             phase: AtomicCell::new(Phase::New),
+            has_tunnel: AtomicCell::new(false),
         })
     }
 
@@ -57,9 +60,15 @@ impl Progress {
         self.phase.store(phase);
     }
 
-    /// Whether a request is in flight. One that another task has just ended may still count.
+    /// Whether a request is in flight, or may be a tunnel still. One that another task has just ended may still
+    /// count.
     pub(super) fn in_flight(this: &Arc<Progress>) -> bool {
-        Arc::strong_count(this) > HOLDERS
+        Arc::strong_count(this) > HOLDERS || this.has_tunnel.load()
+    }
+
+    /// A request of HTTP/2 has become a tunnel.
+    pub(super) fn tunnels(&self) {
+        self.has_tunnel.store(true);
     }
 
     /// Its version is known.
@@ -86,9 +95,23 @@ impl Progress {
     }
 }
 
-/// The IO of a connection.
+/// What the connections of a [`Server`](crate::Server) read and write by: what `hyper::upgrade::Upgraded` holds,
+/// and its `downcast` gives back.
+///
+/// ```no_run
+/// use doorbell::net::TcpStream;
+/// use doorbell_hyper::ServerIo;
+/// use hyper::body::Bytes;
+/// use hyper::upgrade::Upgraded;
+///
+/// /// The socket, and what of it was read already. `None` for one of HTTP/2, which shares its socket.
+/// fn socket(upgraded: Upgraded) -> Option<(TcpStream, Bytes)> {
+///     let parts = upgraded.downcast::<ServerIo>().ok()?;
+///     Some((parts.io.into_inner(), parts.read_buf))
+/// }
+/// ```
 #[derive(Debug)]
-pub(super) struct ServerIo {
+pub struct ServerIo {
     io: DoorbellIo,
     /// Until hyper has it.
     opening: Option<Box<Opening>>,
@@ -109,6 +132,17 @@ impl ServerIo {
             progress,
             _permit: permit,
         }
+    }
+
+    /// The socket.
+    pub fn get(&self) -> &TcpStream {
+        self.io.get()
+    }
+
+    /// The socket, without this: it does not count for
+    /// [`connection_limit`](crate::Server::connection_limit) any more.
+    pub fn into_inner(self) -> TcpStream {
+        self.io.into_inner()
     }
 
     /// The version of HTTP, as soon as the first bytes tell it. `None` where the client is gone before.

@@ -1,0 +1,412 @@
+//! Connections that are upgraded: nothing that was sent is lost, and they belong to who has taken them.
+
+#![allow(
+    clippy::disallowed_types,
+    clippy::disallowed_methods,
+    reason = "tests play the outside world"
+)]
+
+mod common;
+mod plain;
+
+use common::{ask_2, client_2, within};
+use doorbell::net::TcpListener;
+use doorbell::sync::CancellationToken;
+use doorbell::time::sleep;
+use doorbell::{Builder, Class, ClassKind, JoinHandle, Runtime, current_class};
+use doorbell_hyper::{ServeError, Served, Server, ServerIo};
+use http_body_util::Empty;
+use hyper::body::{Bytes, Incoming};
+use hyper::header::{CONNECTION, UPGRADE};
+use hyper::rt::{Read, ReadBuf, Write};
+use hyper::service::service_fn;
+use hyper::upgrade::Upgraded;
+use hyper::{Method, Request, Response, StatusCode, Version};
+use plain::{Client, LONG, alone};
+use std::convert::Infallible;
+use std::future::poll_fn;
+use std::io::{self, Read as _, Write as _};
+use std::net::{Shutdown, SocketAddr, TcpStream};
+use std::pin::Pin;
+use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
+use std::sync::{Arc, Mutex};
+use std::thread;
+use std::time::{Duration, Instant};
+
+/// Far more than a timeout of a test, and less than anybody waits for.
+const WHILE: Duration = Duration::from_millis(300);
+const BRIEF: Duration = Duration::from_millis(50);
+
+/// What the handlers share.
+#[derive(Debug, Default)]
+struct Seen {
+    /// The class of each echo.
+    classes: Mutex<Vec<ClassKind>>,
+    /// Requests for `/late`, which are answered when `go` says so.
+    late: AtomicUsize,
+    go: CancellationToken,
+}
+
+async fn read(io: &mut Upgraded, bytes: &mut [u8]) -> io::Result<usize> {
+    let mut buffer = ReadBuf::new(bytes);
+    poll_fn(|cx| Pin::new(&mut *io).poll_read(cx, buffer.unfilled())).await?;
+    Ok(buffer.filled().len())
+}
+
+async fn write_all(io: &mut Upgraded, mut bytes: &[u8]) -> io::Result<()> {
+    while !bytes.is_empty() {
+        let written = poll_fn(|cx| Pin::new(&mut *io).poll_write(cx, bytes)).await?;
+        bytes = &bytes[written..];
+    }
+    poll_fn(|cx| Pin::new(&mut *io).poll_flush(cx)).await
+}
+
+/// Says everything twice, but in one way: until the client has closed its direction.
+async fn echo(mut io: Upgraded) -> io::Result<()> {
+    let mut bytes = [0; 4096];
+    loop {
+        match read(&mut io, &mut bytes).await? {
+            0 => return Ok(()),
+            count => write_all(&mut io, &bytes[..count]).await?,
+        }
+    }
+}
+
+/// As [`echo`], of the socket itself.
+async fn echo_of_socket(io: Upgraded) -> io::Result<()> {
+    let parts = io.downcast::<ServerIo>().expect("it is the server's");
+    parts.io.get().write_all(&parts.read_buf).await?;
+    let socket = parts.io.into_inner();
+    let mut bytes = [0; 4096];
+    loop {
+        match socket.read(&mut bytes).await? {
+            0 => return Ok(()),
+            count => socket.write_all(&bytes[..count]).await?,
+        }
+    }
+}
+
+/// `/fair/echo`, `/rt/socket`, `/batch/late` and so on; `plain` is no upgrade.
+async fn handle(
+    mut request: Request<Incoming>,
+    seen: Arc<Seen>,
+) -> Result<Response<Empty<Bytes>>, Infallible> {
+    let what = request.uri().path().rsplit('/').next().unwrap().to_owned();
+    let is_tunnel = request.method() == Method::CONNECT;
+    assert_eq!(
+        is_tunnel,
+        request.version() == Version::HTTP_2 && what != "plain"
+    );
+    if what == "plain" {
+        return Ok(Response::new(Empty::new()));
+    }
+    let upgrading = hyper::upgrade::on(&mut request);
+    if what == "late" {
+        seen.late.fetch_add(1, SeqCst);
+        seen.go.clone().cancelled_owned().await;
+    }
+    drop(doorbell::spawn(async move {
+        let upgraded = upgrading.await.unwrap();
+        seen.classes
+            .lock()
+            .unwrap()
+            .push(current_class().unwrap().kind());
+        let echoed = match what.as_str() {
+            "socket" => echo_of_socket(upgraded).await,
+            _ => echo(upgraded).await,
+        };
+        if !is_tunnel {
+            echoed.unwrap();
+        }
+    }));
+    let answer = Response::builder();
+    let answer = if is_tunnel {
+        answer
+    } else {
+        let answer = answer.status(StatusCode::SWITCHING_PROTOCOLS);
+        answer.header(CONNECTION, "upgrade").header(UPGRADE, "echo")
+    };
+    Ok(answer.body(Empty::new()).unwrap())
+}
+
+/// By which server.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum By {
+    Server,
+    ClassServer,
+}
+
+const BOTH: [By; 2] = [By::Server, By::ClassServer];
+
+/// A server that runs.
+struct Echoes {
+    runtime: Runtime,
+    address: SocketAddr,
+    seen: Arc<Seen>,
+    task: JoinHandle<Result<Served, ServeError>>,
+    end: CancellationToken,
+}
+
+impl Echoes {
+    fn start(by: By, with: impl FnOnce(Server) -> Server) -> Echoes {
+        let runtime = Builder::new().cores(2).build().unwrap();
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = listener.local_addr().unwrap();
+        let (seen, end) = (Arc::new(Seen::default()), CancellationToken::new());
+        let server = with(Server::new(listener)).shutdown_on(end.clone().cancelled_owned());
+        let theirs = Arc::clone(&seen);
+        let service = move || {
+            let seen = Arc::clone(&theirs);
+            service_fn(move |request| handle(request, Arc::clone(&seen)))
+        };
+        let task = match by {
+            By::Server => runtime.spawn(server.serve(service)),
+            By::ClassServer => {
+                let server =
+                    server.classes(|request| match request.uri().path().split('/').nth(1) {
+                        Some("rt") => Class::rt(60),
+                        Some("batch") => Class::BATCH,
+                        _ => Class::FAIR,
+                    });
+                runtime.spawn(server.serve(service))
+            }
+        };
+        Echoes {
+            runtime,
+            address,
+            seen,
+            task,
+            end,
+        }
+    }
+
+    fn end(self) -> Served {
+        self.end.cancel();
+        self.runtime.block_on(self.task).unwrap().unwrap()
+    }
+
+    /// Asks for an upgrade, and sends more in the same breath.
+    fn ask(&self, path: &str, early: &[u8]) -> TcpStream {
+        let mut stream = TcpStream::connect(self.address).unwrap();
+        stream.set_read_timeout(Some(LONG)).unwrap();
+        stream.set_write_timeout(Some(LONG)).unwrap();
+        let head = format!(
+            "GET {path} HTTP/1.1\r\nhost: here\r\nconnection: upgrade\r\nupgrade: echo\r\n\r\n"
+        );
+        stream
+            .write_all(&[head.as_bytes(), early].concat())
+            .unwrap();
+        stream
+    }
+
+    /// The same, until the answer.
+    fn upgrade(&self, path: &str, early: &[u8]) -> TcpStream {
+        let mut stream = self.ask(path, early);
+        assert_switched(&mut stream);
+        stream
+    }
+}
+
+/// Reads the answer's head, and no byte more.
+fn assert_switched(stream: &mut TcpStream) {
+    let mut head = Vec::new();
+    while !head.ends_with(b"\r\n\r\n") {
+        let mut byte = [0];
+        stream.read_exact(&mut byte).unwrap();
+        head.push(byte[0]);
+    }
+    let head = String::from_utf8(head).unwrap().to_lowercase();
+    assert!(head.starts_with("http/1.1 101 "), "{head}");
+    assert!(head.contains("\r\nupgrade: echo\r\n"), "{head}");
+    // At the end of its server hyper adds `close`.
+    let connection = head.lines().find_map(|it| it.strip_prefix("connection: "));
+    assert!(connection.unwrap().starts_with("upgrade"), "{head}");
+}
+
+fn assert_heard(stream: &mut TcpStream, text: &[u8]) {
+    let mut heard = vec![0; text.len()];
+    stream.read_exact(&mut heard).unwrap();
+    assert!(heard == text, "{} bytes", text.len());
+}
+
+fn assert_echoes(stream: &mut TcpStream, text: &[u8]) {
+    stream.write_all(text).unwrap();
+    assert_heard(stream, text);
+}
+
+/// Closes this direction; then the other end closes, without another byte.
+fn assert_ends(mut stream: TcpStream) {
+    stream.shutdown(Shutdown::Write).unwrap();
+    let mut rest = Vec::new();
+    stream.read_to_end(&mut rest).unwrap();
+    assert_eq!(rest, b"");
+}
+
+#[test]
+fn what_was_sent_behind_the_head_is_read_first() {
+    let _alone = alone();
+    // None, as much as comes with the head, and more.
+    let early: Vec<u8> = (0..30_000).map(|at| (at % 251) as u8).collect();
+    for by in BOTH {
+        let echoes = Echoes::start(by, |server| server);
+        for (class, kind) in [
+            ("batch", ClassKind::Batch),
+            ("fair", ClassKind::Fair),
+            ("rt", ClassKind::Rt),
+        ] {
+            for (what, count) in [("echo", 0), ("echo", 5), ("echo", 30_000), ("socket", 5)] {
+                let mut stream = echoes.upgrade(&format!("/{class}/{what}"), &early[..count]);
+                assert_heard(&mut stream, &early[..count]);
+                for _ in 0..20 {
+                    assert_echoes(&mut stream, &early[..16_000]);
+                }
+                assert_ends(stream);
+                // What a handler spawns has its class.
+                let seen = std::mem::take(&mut *echoes.seen.classes.lock().unwrap());
+                let expected = if by == By::Server {
+                    ClassKind::Fair
+                } else {
+                    kind
+                };
+                assert_eq!(seen, [expected], "{by:?} {class} {what}");
+            }
+        }
+        let served = echoes.end();
+        assert_eq!((served.accepted, served.cut), (12, 0), "{by:?}");
+    }
+}
+
+#[test]
+fn it_counts_as_open_until_the_socket_is_taken_out() {
+    let _alone = alone();
+    for by in BOTH {
+        let one = |server: Server| server.connection_limit(1.try_into().unwrap());
+        let echoes = Echoes::start(by, one);
+        let mut upgraded = echoes.upgrade("/fair/echo", b"early");
+        assert_heard(&mut upgraded, b"early");
+        let mut next = Client::to(echoes.address);
+        next.get("/fair/plain").unwrap();
+        next.stream().set_read_timeout(Some(2 * BRIEF)).unwrap();
+        let answered = next.stream().peek(&mut [0]);
+        let error = answered.expect_err("there is no room");
+        assert_eq!(error.kind(), io::ErrorKind::WouldBlock, "{by:?}");
+        assert_echoes(&mut upgraded, b"still there");
+        assert_ends(upgraded);
+        next.stream().set_read_timeout(Some(LONG)).unwrap();
+        assert_eq!(next.answer().unwrap().status, 200, "{by:?}");
+        drop(next);
+        let mut socket = echoes.upgrade("/fair/socket", b"early");
+        assert_heard(&mut socket, b"early");
+        let mut next = Client::to(echoes.address);
+        assert_eq!(next.ask("/fair/plain").unwrap().status, 200, "{by:?}");
+        assert_echoes(&mut socket, b"still there");
+        assert_ends(socket);
+        drop(next);
+        assert_eq!(echoes.end().cut, 0, "{by:?}");
+    }
+}
+
+#[test]
+fn neither_timeouts_nor_the_end_of_the_server_touch_it() {
+    let _alone = alone();
+    for by in BOTH {
+        for is_dropped in [false, true] {
+            let short = |server: Server| {
+                let server = server.header_timeout(Some(BRIEF));
+                server.keep_alive_timeout(Some(BRIEF))
+            };
+            let echoes = Echoes::start(by, short);
+            let mut all = ["/fair/echo", "/rt/echo", "/fair/socket"].map(|path| {
+                let mut stream = echoes.upgrade(path, b"early");
+                assert_heard(&mut stream, b"early");
+                stream
+            });
+            thread::sleep(WHILE);
+            for stream in &mut all {
+                assert_echoes(stream, b"behind the timeouts");
+            }
+            let Echoes {
+                runtime, task, end, ..
+            } = echoes;
+            if is_dropped {
+                task.abort();
+                runtime.block_on(task).expect_err("it is dropped");
+            } else {
+                end.cancel();
+                let served = runtime.block_on(task).unwrap().unwrap();
+                let seen = (served.accepted, served.drained, served.cut);
+                assert_eq!(seen, (3, 0, 0), "{by:?}");
+            }
+            for mut stream in all {
+                assert_echoes(&mut stream, b"behind the server's end");
+                assert_ends(stream);
+            }
+        }
+    }
+}
+
+#[test]
+fn a_request_that_is_in_flight_at_the_signal_is_still_upgraded() {
+    let _alone = alone();
+    for by in BOTH {
+        for path in ["/fair/late", "/rt/late"] {
+            let echoes = Echoes::start(by, |server| server);
+            let mut stream = echoes.ask(path, b"early");
+            let start = Instant::now();
+            while echoes.seen.late.load(SeqCst) == 0 {
+                assert!(start.elapsed() < LONG);
+                thread::sleep(Duration::from_millis(1));
+            }
+            echoes.end.cancel();
+            // Until it is heard.
+            while TcpStream::connect(echoes.address).is_ok() {
+                assert!(start.elapsed() < LONG);
+                thread::sleep(Duration::from_millis(1));
+            }
+            echoes.seen.go.cancel();
+            assert_switched(&mut stream);
+            assert_heard(&mut stream, b"early");
+            let served = echoes.runtime.block_on(echoes.task).unwrap().unwrap();
+            assert!(served.drained > 0 && served.cut == 0, "{by:?}: {served:?}");
+            assert_echoes(&mut stream, b"behind the server's end");
+            assert_ends(stream);
+        }
+    }
+}
+
+#[test]
+fn a_tunnel_over_http_2_is_a_request_in_flight() {
+    let _alone = alone();
+    for by in BOTH {
+        let short = |server: Server| {
+            let server = server.header_timeout(Some(BRIEF));
+            let server = server.keep_alive_timeout(Some(BRIEF));
+            server.drain_timeout(WHILE)
+        };
+        let echoes = Echoes::start(by, short);
+        let (runtime, address) = (&echoes.runtime, echoes.address);
+        let tunnel = runtime.block_on(async {
+            let (client, connection) = client_2(address).await;
+            let asked = Request::connect("there:80").body(Empty::new()).unwrap();
+            let answer = within(client.clone().send_request(asked)).await.unwrap();
+            assert_eq!(answer.status(), 200);
+            let mut tunnel = within(hyper::upgrade::on(answer)).await.unwrap();
+            let mut heard = [0; 5];
+            for _ in 0..2 {
+                within(write_all(&mut tunnel, b"hello")).await.unwrap();
+                within(read(&mut tunnel, &mut heard)).await.unwrap();
+                assert_eq!(&heard, b"hello");
+                sleep(WHILE).await;
+            }
+            // The connection takes more requests.
+            let plain = within(ask_2(&client, "/fair/plain")).await;
+            assert_eq!(plain.unwrap(), "");
+            (tunnel, client, connection)
+        });
+        echoes.end.cancel();
+        let served = runtime.block_on(echoes.task).unwrap().unwrap();
+        let seen = (served.accepted, served.drained, served.cut);
+        assert_eq!(seen, (1, 0, 1), "{by:?}");
+        drop(tunnel);
+    }
+}
