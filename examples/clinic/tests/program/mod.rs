@@ -1,5 +1,7 @@
 //! The program as a process, and a client of it that knows as much of HTTP/1.1 as is needed.
 
+#![allow(dead_code, reason = "each test takes what it needs")]
+
 use rustix::process::{Pid, Signal, kill_process};
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpStream};
