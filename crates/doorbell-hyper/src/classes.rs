@@ -31,7 +31,7 @@ use std::sync::Arc;
 /// never waits for it.* Not covered: over HTTP/2 the requests of one connection share a lock of `h2`, which a
 /// handler takes when it reads or drops its request's body, for a moment, and in which it may lose its CPU.
 ///
-/// The first request of a class whose lanes have not begun has a Fair lane start them, and waits alone for that. With
+/// The first request of a class whose lanes have not begun has a Fair lane start them; what else that lane has waits meanwhile, and connections do not. With
 /// [`Handle::open_class`](doorbell::Handle::open_class) they begin before.
 ///
 /// ```

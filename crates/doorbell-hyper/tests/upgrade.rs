@@ -35,7 +35,7 @@ use std::time::{Duration, Instant};
 
 /// Far more than a timeout of a test, and less than anybody waits for.
 const WHILE: Duration = Duration::from_millis(300);
-const BRIEF: Duration = Duration::from_millis(50);
+const BRIEF: Duration = Duration::from_millis(250);
 
 /// What the handlers share.
 #[derive(Debug, Default)]

@@ -72,7 +72,7 @@ fn h2load(clinic: &Clinic, paths: &[&str], requests: u64) -> bool {
     };
     for wants in [
         format!("{requests} total, {requests} started, {requests} done, {requests} succeeded"),
-        "0 failed, 0 errored, 0 timeout".to_owned(),
+        ", 0 failed, 0 errored, 0 timeout".to_owned(),
         format!("{requests} 2xx, 0 3xx, 0 4xx, 0 5xx"),
     ] {
         assert!(said.contains(&wants), "{wants}: {said}");

@@ -117,7 +117,7 @@ impl<M: Machine> Default for Driver<M> {
 
 /// The side of all threads.
 impl<M: Machine> Driver<M> {
-    /// Whether the lane has descriptors, and so parks in its poller.
+    /// Whether the lane has descriptors, and so parks in its poller, unless it puts off its looks.
     pub fn has_sources(&self) -> bool {
         // ORDER: Acquire pairs with the add in `note_registered`: the poller is open. Behind an
         // announcement, the fence of that orders it.

@@ -79,7 +79,7 @@ counts! {
     unparks_rung,
     /// Parks that the last test ended before the thread slept.
     unparks_last_test,
-    /// Parks that a timer's time ended.
+    /// Parks that a time ended: a timer's, or that of a look.
     unparks_deadline,
     /// Parks that a descriptor ended.
     unparks_ready,

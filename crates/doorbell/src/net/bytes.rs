@@ -83,7 +83,7 @@ fn write_slices<T: Bytes>(socket: &T, buffers: &[IoSlice<'_>]) -> io::Result<usi
     let total = buffers
         .iter()
         .fold(0, |total: usize, buffer| total.saturating_add(buffer.len()));
-    if buffers.len() < 2 || total > FLAT_MAX {
+    if buffers.len() < 2 || total == 0 || total > FLAT_MAX {
         return socket.write_slices(buffers);
     }
     let mut flat = [0; FLAT_MAX];
