@@ -42,7 +42,8 @@ const PERIOD_MAX: Duration = Duration::from_secs(1);
 /// A connection that is upgraded (`hyper::upgrade::on`) belongs to whoever has taken it from then on: it counts as open
 /// for [`connection_limit`](Server::connection_limit), but neither timeouts nor the end of the server
 /// touch it. A tunnel over HTTP/2 (`CONNECT`) is part of its connection, which then is not closed for being idle any
-/// more; at the end of the server it counts as a request in flight.
+/// more; at the end of the server it counts as a request in flight. A handler that answers any method with success opens one for
+/// whoever asks: refuse `CONNECT` where none is meant.
 #[must_use = "nothing is served before `serve` is awaited"]
 pub struct Server {
     listener: TcpListener,
