@@ -267,6 +267,14 @@ impl<M: Machine> Crew<M> {
         }
     }
 
+    /// The same of what others are to look at by that time, unless somebody does: behind what makes it
+    /// known to them and a fence.
+    pub(crate) fn watch_over_by(&self, from: usize, when_ns: u64) {
+        if self.alert().is_unwatched(when_ns) {
+            self.watch_over(from);
+        }
+    }
+
     #[cold]
     fn wake_sentinel(&self, from: usize) {
         if let Some(lane) = self.idle.want_sentinel(from, |lane| self.watches(lane)) {

@@ -135,9 +135,7 @@ impl<M: Machine> Lane<M> {
         }
         self.local.list_anew();
         M::fence_recheck();
-        if alert.is_unwatched(next_ns) {
-            front.crew().watch_over(front.lane());
-        }
+        front.crew().watch_over_by(front.lane(), next_ns);
     }
 
     /// At a pass: raises the alert if polls were long since the last one. While it is on, a lane that

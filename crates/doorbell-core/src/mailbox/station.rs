@@ -32,9 +32,7 @@ unsafe impl<M: Machine> Station<M> for Front<M> {
         // nobody. Only lanes of the work set are looked at.
         crew.work().add_anew(lane);
         M::fence_recheck();
-        if crew.alert().is_unwatched(0) {
-            crew.watch_over(lane);
-        }
+        crew.watch_over_by(lane, 0);
     }
 }
 

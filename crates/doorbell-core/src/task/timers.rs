@@ -55,8 +55,8 @@ impl<M: Machine> Local<M> {
         M::fence_recheck();
         let (front, crew) = (self.front(), self.front().crew());
         // One that idles asks for it when it has something to run.
-        if front.is_inside() && crew.alert().is_unwatched(when_ns) {
-            crew.watch_over(front.lane());
+        if front.is_inside() {
+            crew.watch_over_by(front.lane(), when_ns);
         }
     }
 

@@ -162,15 +162,7 @@ fn play<const BUG: u8>(shape: &Shape, plan: &Plan, ledger: Arc<Ledger>) -> Resul
     }
     oracle::check_rest(&lanes);
     oracle::check_counts(&lanes.counts(), plan.switches);
-    match Lanes::free(lanes) {
-        Ok(0) => {}
-        Ok(fronts) => sim::fail(format!(
-            "all counts back to zero: {fronts} fronts are not freed"
-        )),
-        Err(users) => sim::fail(format!(
-            "all counts back to zero: the lanes have {users} users"
-        )),
-    }
+    oracle::check_freed(lanes);
     Ok(())
 }
 

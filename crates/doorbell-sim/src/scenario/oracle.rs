@@ -219,6 +219,19 @@ pub(super) fn check_counts(counts: &[LaneCounts], switches: Switches) {
     }
 }
 
+/// Nothing of the lanes is left, and nobody else has them.
+pub(super) fn check_freed<const BUG: u8>(lanes: Arc<Lanes<BUG>>) {
+    match Lanes::free(lanes) {
+        Ok(0) => {}
+        Ok(fronts) => sim::fail(format!(
+            "all counts back to zero: {fronts} fronts are not freed"
+        )),
+        Err(users) => sim::fail(format!(
+            "all counts back to zero: the lanes have {users} users"
+        )),
+    }
+}
+
 /// What is left of a crew whose lanes have ended.
 pub(super) fn check_rest<const BUG: u8>(lanes: &Lanes<BUG>) {
     for idle in lanes.crews().map(Crew::idle) {

@@ -41,6 +41,9 @@ impl Reads for std::os::unix::net::UnixStream {
     const SHORT_IS_ALL: bool = false;
 }
 
+/// So much in several buffers is copied into one: the OS takes less time for that than for a list.
+const FLAT_MAX: usize = 1_024;
+
 /// A socket of the standard library that carries bytes.
 pub trait Bytes: Reads + AsFd + Debug + Send + Sync + 'static {
     /// As [`Read::read`].
@@ -49,7 +52,7 @@ pub trait Bytes: Reads + AsFd + Debug + Send + Sync + 'static {
     fn read_slices(&self, buffers: &mut [IoSliceMut<'_>]) -> io::Result<usize>;
     /// As [`Write::write`].
     fn write_bytes(&self, buffer: &[u8]) -> io::Result<usize>;
-    /// As [`Write::write_vectored`].
+    /// As [`Write::write_vectored`]; little in several buffers goes out as one.
     fn write_slices(&self, buffers: &[IoSlice<'_>]) -> io::Result<usize>;
 }
 
@@ -71,28 +74,20 @@ where
     }
 
     fn write_slices(mut self: &T, buffers: &[IoSlice<'_>]) -> io::Result<usize> {
-        self.write_vectored(buffers)
+        let total = buffers
+            .iter()
+            .fold(0, |total: usize, buffer| total.saturating_add(buffer.len()));
+        if buffers.len() < 2 || total == 0 || total > FLAT_MAX {
+            return self.write_vectored(buffers);
+        }
+        let mut flat = [0; FLAT_MAX];
+        let mut filled = 0;
+        for buffer in buffers {
+            flat[filled..][..buffer.len()].copy_from_slice(buffer);
+            filled += buffer.len();
+        }
+        self.write(&flat[..filled])
     }
-}
-
-/// So much in several buffers is copied into one: the OS takes less time for that than for a list.
-const FLAT_MAX: usize = 1_024;
-
-/// Writes what lies in the buffers, one behind the other.
-fn write_slices<T: Bytes>(socket: &T, buffers: &[IoSlice<'_>]) -> io::Result<usize> {
-    let total = buffers
-        .iter()
-        .fold(0, |total: usize, buffer| total.saturating_add(buffer.len()));
-    if buffers.len() < 2 || total == 0 || total > FLAT_MAX {
-        return socket.write_slices(buffers);
-    }
-    let mut flat = [0; FLAT_MAX];
-    let mut filled = 0;
-    for buffer in buffers {
-        flat[filled..][..buffer.len()].copy_from_slice(buffer);
-        filled += buffer.len();
-    }
-    socket.write_bytes(&flat[..filled])
 }
 
 /// Whether a syscall that moved fewer bytes than were asked for has moved all there were, or filled
@@ -167,7 +162,7 @@ impl<T: Bytes> Io<T> {
         cx: &Context<'_>,
         buffers: &[IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
-        self.poll_io(cx, Direction::Write, |socket| write_slices(socket, buffers))
+        self.poll_io(cx, Direction::Write, |socket| socket.write_slices(buffers))
     }
 
     pub(super) async fn read(&self, buffer: &mut [u8]) -> io::Result<usize> {

@@ -1,9 +1,9 @@
 //! Inside an urgent lane higher numbers run first, at poll boundaries, whoever woke the tasks.
 
 use super::crossing::CORES;
-use crate::scenario::Shape;
 use crate::scenario::class::{Classes, FAIR, RT, Urgent};
 use crate::scenario::crew::{CrewConfig, Lanes, Threads};
+use crate::scenario::{Shape, oracle};
 use doorbell_core::crew::Turns;
 use doorbell_core::lane::IdlePolicy;
 use doorbell_core::switches::Switches;
@@ -79,10 +79,7 @@ fn order(seed: u64) -> Vec<u8> {
             drop(lanes.wait_for(join, 0));
         }
         lanes.close(threads);
-        let left = Lanes::free(lanes);
-        if left != Ok(0) {
-            sim::fail(format!("all counts back to zero: {left:?}"));
-        }
+        oracle::check_freed(lanes);
     };
     let outcome = sim::run_traced(config, None, program).unwrap();
     assert_eq!(outcome.failure, None);

@@ -144,10 +144,7 @@ fn play(setting: Setting, shape: &Shape, traffic: impl FnOnce(Arc<Lanes<0>>) -> 
     lanes.close(threads);
     oracle::check_rest(&lanes);
     oracle::check_counts(&lanes.counts(), Switches::default());
-    let left = Lanes::free(lanes);
-    if left != Ok(0) {
-        sim::fail(format!("all counts back to zero: {left:?}"));
-    }
+    oracle::check_freed(lanes);
 }
 
 /// Runs it, and suspends whoever makes that event.
