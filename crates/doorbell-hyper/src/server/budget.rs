@@ -2,7 +2,7 @@
 
 use crate::DoorbellExecutor;
 use doorbell::time::{Instant, Sleep, sleep_until};
-use doorbell::{ClassKind, Handle, LaneState};
+use doorbell::{ClassKind, CoreId, Handle, LaneState};
 use hyper::rt::Executor;
 use pin_project_lite::pin_project;
 use std::cell::Cell;
@@ -34,16 +34,40 @@ struct Spent {
     ran: Duration,
 }
 
-doorbell::lane_local! {
+/// What a lane keeps for its connections.
+struct Meter {
+    /// If it is urgent: whose core it shares with which Fair lane.
+    beside: Option<(Handle, CoreId)>,
     /// Of the period that goes on, or was the last.
-    static SPENT: Cell<Option<Spent>> = Cell::new(None);
+    spent: Cell<Option<Spent>>,
+}
+
+doorbell::lane_local! {
+    static METER: Meter = Meter::new();
+}
+
+impl Meter {
+    fn new() -> Self {
+        let is_urgent = doorbell::current_class().is_some_and(|it| it.kind() == ClassKind::Rt);
+        let core = doorbell::current_core().filter(|_| is_urgent);
+        Meter {
+            beside: core.map(|core| (Handle::current(), core)),
+            spent: Cell::new(None),
+        }
+    }
+
+    /// Whether class Fair has something to do on the core of the caller, who is of class Rt.
+    fn fair_wants(&self) -> bool {
+        let beside = self.beside.as_ref();
+        beside.is_some_and(|(handle, core)| handle.lane_state(*core) == Some(LaneState::Running))
+    }
 }
 
 impl Budget {
     /// When the next period begins, if this one's time is used up.
     fn rests_until(self, now: Instant) -> Option<Instant> {
         // On a thread that is no lane nothing is urgent.
-        let spent = SPENT.try_with(|spent| {
+        let spent = METER.try_with(|Meter { spent, .. }| {
             let mut it = spent.get().unwrap_or(Spent {
                 began: now,
                 ran: Duration::ZERO,
@@ -64,21 +88,12 @@ impl Budget {
 
 /// Connections have run for so long.
 fn spend(ran: Duration) {
-    let _ = SPENT.try_with(|spent| {
+    let _ = METER.try_with(|Meter { spent, .. }| {
         if let Some(mut it) = spent.get() {
             it.ran += ran;
             spent.set(Some(it));
         }
     });
-}
-
-/// Whether class Fair has something to do on the core of the caller, who is of class Rt.
-fn fair_wants() -> bool {
-    let is_urgent = doorbell::current_class().is_some_and(|it| it.kind() == ClassKind::Rt);
-    let Some(core) = doorbell::current_core().filter(|_| is_urgent) else {
-        return false;
-    };
-    Handle::current().lane_state(core) == Some(LaneState::Running)
 }
 
 pin_project! {
@@ -117,9 +132,13 @@ impl<F: Future> Future for Within<F> {
             // Else one of a flood might rest again and again.
             has_rested = true;
         }
+        // Who keeps nobody waiting is not counted.
+        if METER.try_with(Meter::fair_wants) != Ok(true) {
+            return this.inner.poll(cx);
+        }
         let began = Instant::now();
         let until = budget.rests_until(began);
-        if let Some(until) = until.filter(|_| !has_rested && fair_wants()) {
+        if let Some(until) = until.filter(|_| !has_rested) {
             // Whoever else wakes the task finds it waiting for that time.
             let rest = this.rest.insert(Box::new(sleep_until(until)));
             ready!(Pin::new(rest).poll(cx));
