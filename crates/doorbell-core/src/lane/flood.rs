@@ -29,9 +29,6 @@ const PAUSE_NS: u64 = 100_000_000;
 /// Twice as long each time, up to so many times.
 const PAUSE_DOUBLES: u32 = 6;
 
-/// Where they bring so many they are put off for twice as long.
-const MANY_PER_LOOK: u64 = 8;
-
 /// How often descriptors become ready.
 #[derive(Debug)]
 pub(super) struct Flood {
@@ -43,10 +40,8 @@ pub(super) struct Flood {
     last_ns: Cell<u64>,
     /// At whose descriptors to look next: so many places behind this lane.
     turn: Cell<usize>,
-    /// For how long looks are put off at least, of a lane that runs before all others; 0 of others.
+    /// For how long looks are put off, of a lane that runs before all others; 0 of others.
     spacing_ns: u64,
-    /// And now.
-    now_by_ns: Cell<u64>,
     /// Whether they are.
     puts_off: Cell<bool>,
     /// Until when the next one is, from the first sleep behind the last one on; else 0.
@@ -68,7 +63,6 @@ impl Flood {
             last_ns: Cell::new(0),
             turn: Cell::new(0),
             spacing_ns,
-            now_by_ns: Cell::new(spacing_ns),
             puts_off: Cell::new(false),
             due_ns: Cell::new(0),
             vain: Cell::new(0),
@@ -105,7 +99,6 @@ impl Flood {
         } else if now_ns.saturating_sub(self.last_ns.get()) >= LASTS_NS {
             self.last_ns.set(0);
             self.vain.set(0);
-            self.now_by_ns.set(self.spacing_ns);
         }
         // What came while the lane was woken for each says nothing of looks.
         if self.puts_off.get()
@@ -120,8 +113,6 @@ impl Flood {
 
     /// Looks that were put off have brought so many on average.
     fn weigh(&self, per_look: u64, now_ns: u64) {
-        let times = if per_look < MANY_PER_LOOK { 1 } else { 2 };
-        self.now_by_ns.set(self.spacing_ns.saturating_mul(times));
         if per_look >= PER_LOOK {
             self.vain.set(0);
             self.pauses.set(0);
@@ -145,8 +136,7 @@ impl Flood {
             return None;
         }
         if self.due_ns.get() == 0 {
-            self.due_ns
-                .set(now_ns().saturating_add(self.now_by_ns.get()));
+            self.due_ns.set(now_ns().saturating_add(self.spacing_ns));
         }
         Some(self.due_ns.get())
     }
@@ -170,11 +160,14 @@ impl<M: Machine> Lane<M> {
     /// many ns, and is not woken for each.
     ///
     /// Contract: *a descriptor becomes ready while the lane sleeps, it runs when it is woken, its time is
-    /// not used up, and no poll is long ⇒ it looks within twice `spacing_ns`. Looks are put off only after
-    /// 2 ms in which descriptors became ready more often than each 100 us, until 10 ms after there were far
+    /// not used up, and no poll is long ⇒ it looks within `spacing_ns`. Looks are put off only after 2 ms
+    /// in which descriptors became ready more often than each 100 us, until 10 ms after there were far
     /// fewer; where they bring fewer than 3 on average in each of 5 such windows, one after the other, not
     /// for 100 ms, and then for up to 6.4 s.* So n clients of a lane, 3 at least, who wait for each answer
     /// get n answers in that time at most.
+    ///
+    /// While it naps it is no idle lane to the others: *a lane has two tasks or more waiting ⇒ one that
+    /// naps takes of them within two naps*, and not at once.
     ///
     /// Source: the moderation of interrupts by network cards.
     #[must_use]
@@ -233,8 +226,7 @@ impl<M: Machine> Lane<M> {
 #[cfg(test)]
 mod tests {
     use super::{
-        BEGINS_AT, ENDS_BELOW, Flood, LASTS_NS, MANY_PER_LOOK, PAUSE_NS, PER_LOOK, VAIN_WINDOWS,
-        WINDOW_NS,
+        BEGINS_AT, ENDS_BELOW, Flood, LASTS_NS, PAUSE_NS, PER_LOOK, VAIN_WINDOWS, WINDOW_NS,
     };
 
     const SPACING_NS: u64 = WINDOW_NS / 10;
@@ -305,24 +297,12 @@ mod tests {
         assert!(!it.window(BEGINS_AT - 1) && it.look(1).is_none());
         assert!(it.window(BEGINS_AT));
         for _ in 0..100 {
-            assert_eq!(it.look(MANY_PER_LOOK - 1), Some(SPACING_NS));
+            assert_eq!(it.look(PER_LOOK), Some(SPACING_NS));
         }
         while it.window(0) {}
         assert!(it.look(1).is_none(), "the flood is over");
         let mut ordinary = Stand::new(0);
         assert!(ordinary.window(BEGINS_AT) && ordinary.look(1).is_none());
-    }
-
-    #[test]
-    fn looks_that_bring_many_are_put_off_for_twice_as_long() {
-        let mut it = Stand::new(SPACING_NS);
-        assert!(it.window(BEGINS_AT));
-        let slept = |it: &mut Stand, events| {
-            (0..20).for_each(|_| assert!(it.look(events).is_some()));
-            it.look(events)
-        };
-        assert_eq!(slept(&mut it, MANY_PER_LOOK), Some(2 * SPACING_NS));
-        assert_eq!(slept(&mut it, MANY_PER_LOOK - 1), Some(SPACING_NS));
     }
 
     #[test]

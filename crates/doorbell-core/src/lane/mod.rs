@@ -183,6 +183,8 @@ pub struct Lane<M: Machine> {
     sentinel_end_ns: Cell<u64>,
     /// The pulses of the others at the last look around.
     pulses: Box<[Cell<u64>]>,
+    /// How often each had slept at the last look before a nap.
+    sleeps: Box<[Cell<u64>]>,
     /// Which lanes may have had work at the last look.
     seen: Seen,
     care: Care,
@@ -224,6 +226,7 @@ impl<M: Machine> Lane<M> {
             sentinel_ns: Cell::new(SENTINEL_MIN_NS),
             sentinel_end_ns: Cell::new(0),
             pulses: (0..lanes).map(|_| Cell::new(0)).collect(),
+            sleeps: (0..lanes).map(|_| Cell::new(0)).collect(),
             seen: Seen::new(lanes),
             care: Care::new(),
             looks: Looks::new(),

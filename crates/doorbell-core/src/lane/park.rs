@@ -47,7 +47,11 @@ impl<M: Machine> Lane<M> {
         // From here on whoever has work for others knows of this lane; what there was before is
         // seen by this look. A timer may be armed for now by a waker, after it: a frozen clock would
         // not end the sleep. And one that has got a descriptor is to park in the other form.
-        let stays_awake = self.look_for_the_last_time()
+        let has_work = match puts_off_ns {
+            None => self.look_for_the_last_time(),
+            Some(_) => self.look_before_nap(),
+        };
+        let stays_awake = has_work
             || self.local.is_due()
             || self.hands_over_the_clock() == Ended::Resumed
             || (puts_off_ns.is_none() && front.driver().check(form) == Choice::Outdated);
@@ -56,6 +60,7 @@ impl<M: Machine> Lane<M> {
             return;
         }
         tally.parks.add_owned(1);
+        front.note_sleep();
         self.sleep(form, puts_off_ns);
     }
 

@@ -430,3 +430,31 @@ fn counts_since_a_moment() {
     };
     assert_eq!(after, expected);
 }
+
+#[test]
+fn a_lane_that_naps_is_no_idle_lane_and_takes_of_those_only_that_do_not_sleep() {
+    let [lane, other] = crew_by_hand();
+    let theirs = other.shared.front().clone();
+    let idle = theirs.crew().idle();
+    assert!(!lane.look_for_the_last_time());
+    assert!(idle.holds(0));
+    theirs.note_sleep();
+    assert!(!lane.look_before_nap());
+    assert!(!idle.holds(0), "nobody is to ring it");
+    other
+        .local
+        .enter(|| (0..8).for_each(|_| drop(spawn(&theirs, async {}))));
+    assert!(!lane.look_before_nap(), "it was not seen before");
+    theirs.note_sleep();
+    assert!(!lane.look_before_nap(), "it has slept since");
+    assert!(lane.look_before_nap(), "it was awake all along");
+    for lane in [lane, other] {
+        let mut ran = 0;
+        lane.local.enter(|| {
+            while lane.local.run_one() {
+                ran += 1
+            }
+        });
+        assert_eq!(ran, 4);
+    }
+}

@@ -10,6 +10,8 @@ pub(super) struct Pulse<M: Machine> {
     polls: M::U64,
     /// 1 while it serves calls in its watch.
     serving: M::U32,
+    /// Goes up with every sleep of the lane.
+    sleeps: M::U64,
 }
 
 impl<M: Machine> Default for Pulse<M> {
@@ -17,6 +19,7 @@ impl<M: Machine> Default for Pulse<M> {
         Pulse {
             polls: M::U64::new(0),
             serving: M::U32::new(0),
+            sleeps: M::U64::new(0),
         }
     }
 }
@@ -50,6 +53,22 @@ impl<M: Machine> Front<M> {
         self.pulse
             .serving
             .store(u32::from(serving), Ordering::Relaxed);
+    }
+
+    /// How often the lane has slept: where that stands still it has been busy all along, or asleep.
+    #[inline]
+    pub(crate) fn sleeps(&self) -> u64 {
+        // ORDER: Relaxed; as in `pulse`.
+        self.pulse.sleeps.load(Ordering::Relaxed)
+    }
+
+    /// The lane is about to sleep. Only its own thread calls this.
+    #[inline]
+    pub(crate) fn note_sleep(&self) {
+        // ORDER: Relaxed; as in `pulse`, and only one thread writes it.
+        let sleeps = self.pulse.sleeps.load(Ordering::Relaxed);
+        // ORDER: Relaxed; as in `pulse`.
+        self.pulse.sleeps.store(sleeps + 1, Ordering::Relaxed);
     }
 
     /// Whether the lane is inside a poll or a call, as far as can be seen: what is posted to it

@@ -277,7 +277,7 @@ fn under_a_flood_a_lane_that_goes_first_is_not_woken_for_each_descriptor() {
     const SOCKETS: usize = 16;
     let shared = super::shared(0, Switches::default());
     let theirs = Arc::clone(&shared);
-    let thread = std::thread::spawn(move || Lane::new(theirs).with_spacing(125_000).run());
+    let thread = std::thread::spawn(move || Lane::new(theirs).with_spacing(150_000).run());
     let done = Arc::new(AtomicBool::new(false));
     let mut streams = Vec::new();
     let mut readers = Vec::new();
