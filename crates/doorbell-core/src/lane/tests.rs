@@ -452,7 +452,7 @@ fn a_lane_that_naps_is_no_idle_lane_and_takes_of_those_only_that_do_not_sleep() 
         let mut ran = 0;
         lane.local.enter(|| {
             while lane.local.run_one() {
-                ran += 1
+                ran += 1;
             }
         });
         assert_eq!(ran, 4);
