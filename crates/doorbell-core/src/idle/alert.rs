@@ -7,6 +7,9 @@ use doorbell_machine::{Bug, Line, Machine, Ordering, Word};
 /// For so long after a long poll.
 const ALERT_NS: u64 = 10_000_000_000;
 
+/// And at first, when nothing is known yet: shorter, as whoever has no long polls pays for it.
+const FIRST_ALERT_NS: u64 = 1_000_000_000;
+
 /// It is on, and since when is not written down yet.
 const NOT_BEGUN: u64 = 1;
 
@@ -117,7 +120,7 @@ impl<M: Machine> Alert<M> {
         // ORDER: Relaxed; a hint, here and below.
         let until_ns = self.times.until_ns.load(Ordering::Relaxed);
         if until_ns == NOT_BEGUN {
-            let until_ns = now_ns.saturating_add(ALERT_NS);
+            let until_ns = now_ns.saturating_add(FIRST_ALERT_NS);
             // ORDER: Relaxed; of several who begin it one's time stays.
             self.times.until_ns.store(until_ns, Ordering::Relaxed);
             return true;
@@ -143,7 +146,7 @@ impl<M: Machine> Alert<M> {
 
 #[cfg(test)]
 mod tests {
-    use super::{ALERT_NS, ALERT_STEP_NS, Alert, Cares, LOOK_LATE_NS, Times};
+    use super::{ALERT_NS, ALERT_STEP_NS, Alert, Cares, FIRST_ALERT_NS, LOOK_LATE_NS, Times};
     use doorbell_machine::{Host, Line, Machine};
 
     fn alert(until_ns: u64) -> Alert<Host> {
@@ -191,10 +194,10 @@ mod tests {
     }
 
     #[test]
-    fn it_is_on_at_first_for_as_long_from_the_first_look_on() {
+    fn it_is_on_at_first_for_a_while_from_the_first_look_on() {
         let it = Alert::<Host>::new();
         assert!(it.may_be_on() && it.is_on(1_000));
-        assert!(it.is_on(999 + ALERT_NS) && !it.is_on(1_000 + ALERT_NS));
+        assert!(it.is_on(999 + FIRST_ALERT_NS) && !it.is_on(1_000 + FIRST_ALERT_NS));
         assert!(!it.may_be_on());
     }
 

@@ -90,7 +90,8 @@ impl<M: Machine> Lane<M> {
     }
 
     pub(super) fn look_at(&self, front: &Front<M>) -> usize {
-        self.looks.with_events(|events| Driver::look(front, events))
+        let look = |events: &mut _| self.local.bring(|| Driver::look(front, events));
+        self.looks.with_events(look)
     }
 
     /// The lane ends: no event will come.

@@ -128,8 +128,10 @@ impl<M: Machine> Lane<M> {
             self.leave_idle_set();
             let _ = front.bell().end_idle();
         };
-        self.looks
-            .with_events(|events| Driver::park_then(&**front, until_ns, events, awake))
+        self.looks.with_events(|events| {
+            let park = || Driver::park_then(&**front, until_ns, events, awake);
+            self.local.bring(park)
+        })
     }
 
     /// A lane that sleeps does not hold a paused clock.

@@ -7,6 +7,7 @@ mod budget;
 mod descriptors;
 mod disturbed;
 mod late_look;
+mod left_to_itself;
 mod threads;
 
 use super::{IdlePolicy, Lane, LaneConfig, LaneCounts, LaneShared, POLLS_PER_PASS, Pass, WatchEnd};

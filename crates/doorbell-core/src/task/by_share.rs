@@ -74,7 +74,7 @@ impl<M: Machine> Local<M> {
         if again || is_shareable(self.movable_len()) {
             crew.offer(self.front().lane());
         } else if tell == Tell::Always {
-            crew.watch_over(self.front().lane());
+            self.leave_to_itself();
         }
     }
 

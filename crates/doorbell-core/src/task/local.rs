@@ -42,6 +42,8 @@ pub struct Local<M: Machine> {
     listed: Cell<bool>,
     /// Whether a task was pushed since the last poll began.
     pub(super) pushed: Cell<bool>,
+    /// It is between two polls, and wakes whose descriptors are ready or whose timers are due.
+    pub(super) brings: Cell<bool>,
     /// How many ready operations the current poll may still complete.
     budget: Cell<u32>,
     /// How many complete tasks were sent to the lanes whose lists they are in.
@@ -84,6 +86,7 @@ impl<M: Machine> Local<M> {
             off: Cell::new(false),
             listed: Cell::new(false),
             pushed: Cell::new(false),
+            brings: Cell::new(false),
             budget: Cell::new(POLL_BUDGET),
             sent_home: Cell::new(0),
             newest: Cell::new(None),
@@ -249,7 +252,7 @@ impl<M: Machine> Local<M> {
         if is_shareable(len) || self.pushed.replace(true) || self.groups.any() {
             crew.offer(self.front.lane());
         } else {
-            crew.watch_over(self.front.lane());
+            self.leave_to_itself();
         }
     }
 

@@ -23,6 +23,7 @@ mod away;
 mod behind;
 mod body;
 mod boost;
+mod bring;
 mod by_rank;
 mod by_share;
 mod cell;

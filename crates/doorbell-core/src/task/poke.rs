@@ -21,7 +21,7 @@ unsafe impl<M: Machine> Send for Poked<M> {}
 impl<M: Machine> Poked<M> {
     fn arrive(self) {
         let task = self.0;
-        task.follow(task.header().state.wake_poked());
+        Local::<M>::bring_mail(|| task.follow(task.header().state.wake_poked()));
         task.release();
     }
 }

@@ -104,7 +104,7 @@ impl<M: Machine> Local<M> {
     fn expire_at(&self, now_ns: u64) -> u64 {
         // Before the wakers run: what they arm is noted on top of it.
         self.due_ns.set(u64::MAX);
-        let fired = self.wheel.expire(now_ns);
+        let fired = self.bring(|| self.wheel.expire(now_ns));
         match self.wheel.next_ns() {
             Some([local_ns, global_ns]) => {
                 self.due_ns.set(local_ns.min(global_ns));

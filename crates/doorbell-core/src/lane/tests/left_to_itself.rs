@@ -1,0 +1,86 @@
+//! For which single tasks somebody is asked to look after them: see the folder `idle`.
+
+use super::crew_by_hand;
+use crate::call::post;
+use crate::lane::Lane;
+use crate::task::Local;
+use crate::testing::spawn;
+use doorbell_machine::Host;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+/// Two lanes, of which the second sleeps, as far as the first can see.
+fn beside_a_sleeper() -> (Lane<Host>, Lane<Host>) {
+    let [lane, other] = crew_by_hand();
+    assert!(!other.look_for_the_last_time());
+    (lane, other)
+}
+
+/// Whether a sentinel was asked for when `f` pushed a task on the first lane.
+fn asks(f: impl FnOnce(&Lane<Host>)) -> bool {
+    let (lane, _other) = beside_a_sleeper();
+    lane.local.enter(|| {
+        f(&lane);
+        let asked = lane.shared.front().crew().idle().wants_sentinel();
+        while lane.local.run_one() {}
+        asked
+    })
+}
+
+fn push(lane: &Lane<Host>) {
+    drop(spawn(lane.shared.front(), async {}));
+}
+
+#[test]
+fn what_a_lane_brings_between_two_polls_is_left_to_it() {
+    assert!(asks(push), "the call that it is in may take long");
+    assert!(!asks(|lane| lane.local.bring(|| push(lane))));
+    let more = |lane: &Lane<Host>| {
+        lane.local.bring(|| push(lane));
+        push(lane);
+    };
+    let (lane, other) = beside_a_sleeper();
+    lane.local.enter(|| more(&lane));
+    assert!(
+        !lane.shared.front().crew().idle().holds(1),
+        "the second one is offered"
+    );
+    lane.local.enter(|| while lane.local.run_one() {});
+    drop(other);
+}
+
+#[test]
+fn a_waker_that_panics_does_not_leave_the_rest_to_the_lane() {
+    let panics = |lane: &Lane<Host>| {
+        let brought = AssertUnwindSafe(|| lane.local.bring(|| panic!("a waker")));
+        assert!(catch_unwind(brought).is_err());
+        push(lane);
+    };
+    assert!(asks(panics));
+}
+
+#[test]
+fn what_comes_by_mail_is_left_to_the_lane_if_nothing_comes_behind_it() {
+    let wake = |lane: &Lane<Host>| {
+        let front = lane.shared.front().clone();
+        let wakes = move || Local::<Host>::bring_mail(|| drop(spawn(&front, async {})));
+        assert!(post(lane.shared.front(), wakes).is_ok());
+    };
+    let alone = |lane: &Lane<Host>| {
+        wake(lane);
+        assert_eq!(lane.take().delivered, 1);
+    };
+    assert!(!asks(alone));
+    let before_a_call = |lane: &Lane<Host>| {
+        wake(lane);
+        assert!(post(lane.shared.front(), || ()).is_ok());
+        assert_eq!(lane.take().delivered, 2);
+    };
+    assert!(asks(before_a_call), "that call may take long");
+    // And nothing of it stays: no mail is delivered now.
+    let later = |lane: &Lane<Host>| {
+        alone(lane);
+        while lane.local.run_one() {}
+        Local::<Host>::bring_mail(|| push(lane));
+    };
+    assert!(asks(later));
+}
