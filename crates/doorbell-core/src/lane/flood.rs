@@ -224,6 +224,22 @@ impl<M: Machine> Lane<M> {
 }
 
 #[cfg(test)]
+impl<M: Machine> Lane<M> {
+    /// The same lane in a flood from its start. If it puts off its looks for [`OVER_NS`], the flood is over
+    /// with the first one.
+    pub(super) fn flooded(mut self, spacing_ns: u64) -> Self {
+        self.flood = Flood::new(spacing_ns);
+        self.flood.last_ns.set(1);
+        self.flood.puts_off.set(true);
+        self
+    }
+}
+
+/// After so long without an event a flood is over.
+#[cfg(test)]
+pub(super) const OVER_NS: u64 = 2 * LASTS_NS;
+
+#[cfg(test)]
 mod tests {
     use super::{
         BEGINS_AT, ENDS_BELOW, Flood, LASTS_NS, PAUSE_NS, PER_LOOK, VAIN_WINDOWS, WINDOW_NS,

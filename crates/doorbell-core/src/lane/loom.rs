@@ -17,6 +17,21 @@ use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll, Wake, Waker};
 
+/// Shows that the model notices a mutant, as does that of the mutant's own protocol.
+macro_rules! also_noticed {
+    ($test:ident, $bug:ident, $model:ident) => {
+        #[test]
+        fn $test() {
+            let test = concat!(module_path!(), "::", stringify!($test));
+            let test = test.trim_start_matches("doorbell_core::");
+            let model = $model::<{ Bug::$bug as u8 }>;
+            must_be_noticed_by(test, Shows::Deadlock, Bug::$bug, model);
+        }
+    };
+}
+
+mod flood;
+
 /// The lane runs on a thread of its own; the model's first thread posts, spawns and closes.
 struct Running<const BUG: u8> {
     shared: Arc<LaneShared<Loom<BUG>>>,
@@ -29,19 +44,27 @@ impl<const BUG: u8> Running<BUG> {
     }
 
     fn start_with(watch_ns: u64, idle_notify: IdleNotify) -> Self {
+        Self::start_shared(&Self::shared(watch_ns, idle_notify), Lane::run)
+    }
+
+    fn shared(watch_ns: u64, idle_notify: IdleNotify) -> Arc<LaneShared<Loom<BUG>>> {
         let switches = Switches {
             idle_notify,
             ..Switches::default()
         };
         let switches = Arc::new(SwitchWord::new(switches));
-        let shared = Arc::new(LaneShared::new(
+        Arc::new(LaneShared::new(
             LaneConfig {
                 idle: IdlePolicy::Watch { watch_ns },
             },
             &switches,
-        ));
-        let theirs = Arc::clone(&shared);
-        let thread = thread::spawn(move || Lane::new(theirs).run());
+        ))
+    }
+
+    /// The lane is made by its thread, and run by `run`.
+    fn start_shared(shared: &Arc<LaneShared<Loom<BUG>>>, run: fn(Lane<Loom<BUG>>)) -> Self {
+        let (shared, theirs) = (Arc::clone(shared), Arc::clone(shared));
+        let thread = thread::spawn(move || run(Lane::new(theirs)));
         Running { shared, thread }
     }
 
@@ -51,8 +74,8 @@ impl<const BUG: u8> Running<BUG> {
         let counts = self.shared.counts();
         let announced = counts.parks + counts.parks_avoided;
         assert!(counts.rings <= announced, "{counts:?}");
-        let ended = counts.unparks_rung + counts.unparks_last_test + counts.unparks_ready;
-        assert_eq!(counts.parks, ended);
+        let told = counts.unparks_rung + counts.unparks_last_test + counts.unparks_ready;
+        assert_eq!(counts.parks, told + counts.unparks_deadline);
         assert_eq!(counts.rings_awake, 0);
         assert!(counts.passes > counts.parks, "{counts:?}");
         counts
@@ -286,18 +309,6 @@ fn a_task_is_spawned_against_the_close() {
 #[test]
 fn a_first_descriptor_reaches_an_idle_lane() {
     check(first_descriptor::<0>);
-}
-
-/// Shows that the model notices a mutant, as does that of the mutant's own protocol.
-macro_rules! also_noticed {
-    ($test:ident, $bug:ident, $model:ident) => {
-        #[test]
-        fn $test() {
-            let test = concat!("lane::loom::", stringify!($test));
-            let model = $model::<{ Bug::$bug as u8 }>;
-            must_be_noticed_by(test, Shows::Deadlock, Bug::$bug, model);
-        }
-    };
 }
 
 // Fences, which a simulated machine does not miss.

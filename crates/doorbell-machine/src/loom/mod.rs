@@ -1,9 +1,10 @@
 //! The model-checking backend: loom's atomics, cells and threads.
 //!
 //! `Loom<BUG>` carries a mutant ([`Bug`]) as a constant, so that a test can show that the
-//! checker notices it. What it does not model: time (a watch looks twice and gives up, a park
-//! with a deadline ends at once), the cost of anything, and stale reads inside the kernel: a
-//! futex compares the current value, and so does the seat here.
+//! checker notices it. What it does not model: time (a watch looks twice and gives up; a park
+//! with a deadline ends at once, and its thread has that time from then on; the end of time never
+//! comes), the cost of anything, and stale reads inside the kernel: a futex compares the current
+//! value, and so does the seat here.
 
 mod poller;
 
@@ -198,7 +199,7 @@ impl<const BUG: u8> Seat<Loom<BUG>> for LoomSeat {
         if word.fetch_or(0, Ordering::AcqRel) != seen {
             return ParkEnd::Changed;
         }
-        if until_ns.is_some() {
+        if leap_to(until_ns) {
             return ParkEnd::Deadline;
         }
         drop(
@@ -242,6 +243,16 @@ impl ThreadHandle for LoomThread {
 ::loom::thread_local! {
     static LANE: std::cell::Cell<*const ()> = std::cell::Cell::new(std::ptr::null());
     static POOL: LoomPool = LoomPool::default();
+    static NOW_NS: std::cell::Cell<u64> = std::cell::Cell::new(0);
+}
+
+/// Whether a sleep of this thread ends at that time. If so, it has come.
+fn leap_to(until_ns: Option<u64>) -> bool {
+    let Some(until_ns) = until_ns.filter(|ns| *ns < u64::MAX) else {
+        return false;
+    };
+    NOW_NS.with(|now_ns| now_ns.set(now_ns.get().max(until_ns)));
+    true
 }
 
 /// What a thread of the model keeps, and what ends it.
@@ -295,7 +306,7 @@ impl<const BUG: u8> Machine for Loom<BUG> {
         Fenced::Yes
     }
     fn now_ns() -> u64 {
-        0
+        NOW_NS.with(std::cell::Cell::get)
     }
     fn relax() {
         ::loom::thread::yield_now();

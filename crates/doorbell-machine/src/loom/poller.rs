@@ -130,7 +130,7 @@ impl<const BUG: u8> Poller<Loom<BUG>> for LoomPoller {
             if is_ready {
                 return WaitEnd::Ready;
             }
-            if until_ns.is_some() {
+            if super::leap_to(until_ns) {
                 return WaitEnd::Deadline;
             }
             set = self

@@ -58,6 +58,7 @@ pub(super) struct CrewPlan {
     pub(super) turns: Turns,
     pub(super) idle: IdlePolicy,
     budget: Option<RunBudget>,
+    spacing_ns: u64,
     /// What its threads ask for; nothing if they stay as they begin.
     policy: Option<Policy>,
 }
@@ -71,6 +72,7 @@ impl CrewConfig {
             turns: self.turns,
             idle: self.idle,
             budget: self.budget,
+            spacing_ns: self.spacing_ns,
             policy: None,
         };
         let Classes::Each(urgent) = self.classes else {
@@ -79,6 +81,7 @@ impl CrewConfig {
         let fair = CrewPlan {
             turns: Turns::ByArrival,
             budget: None,
+            spacing_ns: 0,
             ..one
         };
         let policy = match urgent {
@@ -94,6 +97,11 @@ impl CrewConfig {
             idle: IdlePolicy::Park,
             // Where the OS shares the CPU, it sees to the others.
             budget: self.budget.filter(|_| urgent == Urgent::Fifo),
+            spacing_ns: if urgent == Urgent::Fifo {
+                self.spacing_ns
+            } else {
+                0
+            },
             policy,
             ..one
         };
@@ -118,6 +126,7 @@ impl CrewPlan {
         let CrewPlan {
             name,
             budget,
+            spacing_ns,
             policy,
             ..
         } = *self;
@@ -129,7 +138,8 @@ impl CrewPlan {
             if let Some(policy) = policy {
                 obtain::<BUG>(policy);
             }
-            Lane::limited(shared, budget).run();
+            let lane = Lane::limited(shared, budget);
+            lane.with_spacing(spacing_ns).run();
         };
         Sim::<BUG>::spawn(spec, Box::new(lane))
     }

@@ -44,6 +44,7 @@ fn one_crew(lanes: usize) -> CrewConfig {
         turns: Turns::ByArrival,
         groups: false,
         budget: None,
+        spacing_ns: 0,
     }
 }
 

@@ -1,6 +1,6 @@
 //! What comes to a lane that falls asleep, and how it is known that it was served.
 
-use crate::scenario::class::{BATCH, RT};
+use crate::scenario::class::{BATCH, FAIR, RT};
 use crate::scenario::crew::Lanes;
 use doorbell_core::call;
 use doorbell_core::crew::FrontRef;
@@ -21,6 +21,8 @@ pub(super) const NOTE_CAME: u32 = NOTE_COMES + 1;
 
 /// How long a timer has still to go when it is armed.
 const DUE_NS: u64 = 2_000;
+/// The same of one before which the lane falls asleep once more.
+const SOON_NS: u64 = 50_000;
 /// For how long the lane that has too much stays inside its poll.
 const POLL_NS: u64 = 400_000;
 /// The lane of which there is one more than that which falls asleep.
@@ -41,12 +43,18 @@ pub(super) enum What {
     Urgent,
     /// A task for the lowest lane of that core.
     Batch,
+    /// A task for the lane of that core that is neither.
+    Fair,
     /// A timer by mail, which is due when it is taken or soon after.
     Timer,
+    /// The same, which is due a while after that.
+    TimerSoon,
     /// A descriptor that is ready, and whose waker arms a timer that is due.
     TimerOfWaker,
     /// A descriptor that becomes ready.
     Ready,
+    /// The same, of a lane that has just been taken off.
+    ReadyOff,
     /// A descriptor that is ready is registered.
     Register,
     /// The lane is to end.
@@ -98,6 +106,7 @@ impl Drop for Dropped {
 /// A waker that arms a timer which is due already.
 struct Arms<const BUG: u8> {
     lanes: Arc<Lanes<BUG>>,
+    lane: usize,
     served: Arc<Served>,
     /// Whoever keeps the timers has the other end.
     armed: UnboundedSender<RawTimer>,
@@ -106,7 +115,7 @@ struct Arms<const BUG: u8> {
 impl<const BUG: u8> Wake for Arms<BUG> {
     fn wake(self: Arc<Self>) {
         let now_ns = self.lanes.clock.now_ns();
-        match RawTimer::arm(self.lanes.front(0), now_ns, &self.served.waker()) {
+        match RawTimer::arm(self.lanes.front(self.lane), now_ns, &self.served.waker()) {
             Ok(timer) => drop(self.armed.unbounded_send(timer)),
             Err(_) => sim::fail("lost: a timer was refused by a lane that runs"),
         }
@@ -123,6 +132,8 @@ pub(super) type Arrival = Box<dyn FnOnce() -> Kept + Send>;
 /// Prepares what is to come.
 pub(super) struct Stage<const BUG: u8> {
     pub(super) lanes: Arc<Lanes<BUG>>,
+    /// To which of them it comes.
+    pub(super) lane: usize,
     pub(super) first: First,
     pub(super) served: Arc<Served>,
 }
@@ -144,8 +155,10 @@ impl<const BUG: u8> Stage<BUG> {
             What::Surplus => self.surplus(),
             What::Urgent => self.task_of(RT),
             What::Batch => self.task_of(BATCH),
-            What::Timer => self.timer(),
-            What::TimerOfWaker | What::Ready | What::Register => {
+            What::Fair => self.task_of(FAIR),
+            What::Timer => self.timer(DUE_NS),
+            What::TimerSoon => self.timer(SOON_NS),
+            What::TimerOfWaker | What::Ready | What::ReadyOff | What::Register => {
                 return (self.descriptor(what, &mut kept), kept);
             }
             What::Close => self.close(),
@@ -170,6 +183,7 @@ impl<const BUG: u8> Stage<BUG> {
     fn again(&self) -> Self {
         Stage {
             lanes: Arc::clone(&self.lanes),
+            lane: self.lane,
             first: self.first,
             served: Arc::clone(&self.served),
         }
@@ -177,7 +191,7 @@ impl<const BUG: u8> Stage<BUG> {
 
     /// A descriptor of the lane, for which somebody waits.
     pub(super) fn register(&self, fd: SimFd, waker: &Waker) -> Registered<BUG> {
-        let front = self.lanes.front(0).clone();
+        let front = self.lanes.front(self.lane).clone();
         let registered = Registration::new(front, fd).expect("the lane has not ended");
         let polled = registered.poll_ready(&Context::from_waker(waker), Direction::Read);
         if polled.is_ready() {
@@ -188,9 +202,12 @@ impl<const BUG: u8> Stage<BUG> {
     }
 
     fn call(&self) -> Arrival {
-        let (lanes, served) = (Arc::clone(&self.lanes), Arc::clone(&self.served));
+        let (front, served) = (
+            self.lanes.front(self.lane).clone(),
+            Arc::clone(&self.served),
+        );
         Box::new(move || {
-            if call::post(&**lanes.front(0), move || served.now()).is_err() {
+            if call::post(&*front, move || served.now()).is_err() {
                 sim::fail("lost: a post was refused by a lane that runs");
             }
             Kept::new()
@@ -200,7 +217,7 @@ impl<const BUG: u8> Stage<BUG> {
     fn wake(&self, kind: Kind) -> Arrival {
         let (say, said) = oneshot::channel::<()>();
         let served = Arc::clone(&self.served);
-        drop(self.lanes.launch(0, kind, async move {
+        drop(self.lanes.launch(self.lane, kind, async move {
             if said.await.is_ok() {
                 served.now();
             }
@@ -234,11 +251,12 @@ impl<const BUG: u8> Stage<BUG> {
         })
     }
 
-    fn timer(&self) -> Arrival {
+    fn timer(&self, for_ns: u64) -> Arrival {
+        let lane = self.lane;
         let (lanes, served) = (Arc::clone(&self.lanes), Arc::clone(&self.served));
         Box::new(move || {
-            let when_ns = lanes.clock.now_ns() + DUE_NS;
-            let armed = RawTimer::arm(lanes.front(0), when_ns, &served.waker());
+            let when_ns = lanes.clock.now_ns() + for_ns;
+            let armed = RawTimer::arm(lanes.front(lane), when_ns, &served.waker());
             if armed.is_err() {
                 sim::fail("lost: a timer was refused by a lane that runs");
             }
@@ -257,6 +275,7 @@ impl<const BUG: u8> Stage<BUG> {
             kept.push(Box::new(timers));
             Waker::from(Arc::new(Arms {
                 lanes: Arc::clone(&self.lanes),
+                lane: self.lane,
                 served: Arc::clone(&self.served),
                 armed,
             }))
@@ -267,7 +286,7 @@ impl<const BUG: u8> Stage<BUG> {
             (First::Now, _) => {
                 return Box::new(move || {
                     let registered = mine.register(fd, &waker);
-                    fd.set_ready(Readiness::READABLE);
+                    mine.make_ready(what, fd);
                     vec![Box::new(registered), Box::new(waker)]
                 });
             }
@@ -275,15 +294,22 @@ impl<const BUG: u8> Stage<BUG> {
             (First::Before, _) => kept.push(Box::new(self.register(fd, &waker))),
         }
         Box::new(move || {
-            fd.set_ready(Readiness::READABLE);
+            mine.make_ready(what, fd);
             vec![Box::new(waker)]
         })
+    }
+
+    fn make_ready(&self, what: What, fd: SimFd) {
+        if what == What::ReadyOff {
+            self.lanes.take_off(self.lane);
+        }
+        fd.set_ready(Readiness::READABLE);
     }
 
     /// A task of the lane waits for the descriptor.
     fn wait_in_a_task(&self, fd: SimFd) {
         let (mine, served) = (self.again(), Arc::clone(&self.served));
-        drop(self.lanes.launch(0, Kind::Task, async move {
+        drop(self.lanes.launch(self.lane, Kind::Task, async move {
             let registered = mine.register(fd, Waker::noop());
             poll_fn(|cx| registered.poll_ready(cx, Direction::Read)).await;
             served.now();
@@ -293,15 +319,16 @@ impl<const BUG: u8> Stage<BUG> {
     }
 
     fn close(&self) -> Arrival {
+        let lane = self.lane;
         let (lanes, dropped) = (Arc::clone(&self.lanes), Dropped(Arc::clone(&self.served)));
         // What waits on a lane ends with it.
-        drop(self.lanes.launch(0, Kind::Pinned, async move {
+        drop(self.lanes.launch(self.lane, Kind::Pinned, async move {
             let _dropped = dropped;
             std::future::pending::<()>().await;
         }));
         sim::sleep(50_000);
         Box::new(move || {
-            lanes.ask_to_end(0);
+            lanes.ask_to_end(lane);
             Kept::new()
         })
     }

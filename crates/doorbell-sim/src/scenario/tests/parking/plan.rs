@@ -1,6 +1,8 @@
 //! One run: a lane that is stopped, and what comes meanwhile; and all runs of a setting.
 
 use super::arrival::{First, Kept, NOTE_CAME, NOTE_COMES, Stage, What};
+use super::flood::{self, Flood};
+use super::seen::{NOTE_WAKES, Seen};
 use crate::scenario::class::Classes;
 use crate::scenario::crew::{CrewConfig, Lanes};
 use crate::scenario::{Shape, oracle};
@@ -8,8 +10,9 @@ use doorbell_core::bell::Look;
 use doorbell_core::call;
 use doorbell_core::crew::Turns;
 use doorbell_core::io::Station;
-use doorbell_core::lane::IdlePolicy;
+use doorbell_core::lane::{IdlePolicy, LaneCounts};
 use doorbell_core::switches::Switches;
+use doorbell_core::wheel::Holds;
 use doorbell_machine::sim::{
     self, Config, Event, EventKind, Fault, Faults, Memory, Outcome, Planned, Seats, SimFd,
     SimThread,
@@ -24,22 +27,17 @@ use std::sync::Arc;
 use std::task::Waker;
 
 /// For how long the lane is stopped: longer than it takes to bring what comes.
-const AWAY_NS: u64 = 60_000;
+pub(super) const AWAY_NS: u64 = 60_000;
 /// For how long whoever brings it is stopped: longer than the lane then takes to fall asleep.
 const BRINGER_AWAY_NS: u64 = 200_000;
 /// By when all is served: a few wakes and switches, and less than a sentinel takes.
 const BOUND_NS: u64 = 100_000;
 /// When the lane is woken, to fall asleep again.
 const WOKEN_NS: u64 = 2_000_000;
-/// When it has long been asleep.
-const LATER_NS: u64 = 4_000_000;
+/// When it has long been asleep, from then on.
+const LATER_NS: u64 = 2_000_000;
 /// How long after it has fallen asleep something comes to one that sleeps.
 const ASLEEP_NS: u64 = 10_000;
-
-/// The lane is about to be woken, and goes back to sleep then.
-const NOTE_WAKES: u32 = NOTE_CAME + 1;
-/// The number of the lane's thread: the first that is started.
-const LANE: u32 = 1;
 
 /// What the lane is woken by, to fall asleep again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -56,8 +54,13 @@ pub(super) struct Setting {
     pub(super) first: First,
     pub(super) woken: Woken,
     pub(super) lanes: usize,
+    /// To which of all.
+    pub(super) lane: usize,
     pub(super) classes: Classes,
     pub(super) idle: IdlePolicy,
+    /// Whether it puts off its looks at descriptors.
+    pub(super) flood: Flood,
+    pub(super) paused: bool,
     pub(super) seats: Seats,
     pub(super) memory: Memory,
     pub(super) seed: u64,
@@ -73,18 +76,57 @@ struct Plan {
     bringer: Option<u64>,
 }
 
-impl Plan {
-    /// To a lane that sleeps, so that the steps are seen.
-    const UNDISTURBED: Plan = Plan {
-        comes_ns: LATER_NS,
-        lane: None,
-        bringer: None,
-    };
+impl Setting {
+    /// The number of the lane's thread: they are started in their order, behind the first thread.
+    fn thread(&self) -> u32 {
+        self.lane as u32 + 1
+    }
 
-    /// While nobody is stopped any more, it has been served.
-    fn over_ns(&self) -> u64 {
+    fn is_put_off(&self) -> bool {
+        self.flood == Flood::On
+    }
+
+    fn woken_ns(&self) -> u64 {
+        WOKEN_NS
+            + if self.is_put_off() {
+                flood::LASTS_NS
+            } else {
+                0
+            }
+    }
+
+    /// To a lane that sleeps, so that the steps are seen.
+    fn undisturbed(&self) -> Plan {
+        let later_ns = if self.is_put_off() {
+            flood::LATER_NS
+        } else {
+            LATER_NS
+        };
+        Plan {
+            comes_ns: self.woken_ns() + later_ns,
+            lane: None,
+            bringer: None,
+        }
+    }
+
+    /// By when what comes has been served, while nobody is stopped any more.
+    fn bound_ns(&self) -> u64 {
+        let is_looked_for = matches!(
+            self.what,
+            What::Ready | What::ReadyOff | What::Register | What::TimerOfWaker
+        );
+        if self.is_put_off() && is_looked_for {
+            flood::SEEN_NS + BOUND_NS
+        } else {
+            BOUND_NS
+        }
+    }
+}
+
+impl Plan {
+    fn over_ns(&self, setting: Setting) -> u64 {
         let away_ns = self.bringer.map_or(0, |_| BRINGER_AWAY_NS);
-        self.comes_ns + AWAY_NS + away_ns + BOUND_NS
+        self.comes_ns + AWAY_NS + away_ns + setting.bound_ns()
     }
 
     fn faults(&self) -> Faults {
@@ -102,77 +144,20 @@ impl Plan {
     }
 }
 
-/// A step of a thread.
-#[derive(Clone, Copy, Debug)]
-struct Step {
-    event: u64,
-    time_ns: u64,
-    kind: EventKind,
-}
-
-/// What was seen of a run.
-#[derive(Debug, Default)]
-struct Seen {
-    events: u64,
-    is_woken: bool,
-    /// Of the lane, from when it is woken until something comes.
-    lane: Vec<Step>,
-    /// Whoever brings what comes, while it does.
-    bringer: Option<u32>,
-    has_come: bool,
-    /// Its steps.
-    brought: Vec<Step>,
-    /// Who was stopped.
-    stopped: Vec<u32>,
-}
-
-impl Seen {
-    fn event(&mut self, event: &Event) {
-        self.events += 1;
-        match (event.kind, event.line) {
-            (EventKind::Fault, 0) => self.stopped.push(event.thread),
-            (EventKind::Note, NOTE_WAKES) => self.is_woken = true,
-            (EventKind::Note, NOTE_COMES) => self.bringer = Some(event.thread),
-            (EventKind::Note, NOTE_CAME) => self.has_come = true,
-            _ => {}
-        }
-        // What is no step: it cannot be stopped behind these.
-        let is_step = !matches!(
-            event.kind,
-            EventKind::Drain
-                | EventKind::Dispatch
-                | EventKind::Preempt
-                | EventKind::Fault
-                | EventKind::Watch
-                | EventKind::End
-        );
-        let step = Step {
-            event: self.events,
-            time_ns: event.time_ns,
-            kind: event.kind,
-        };
-        if is_step && event.thread == LANE && self.is_woken && self.bringer.is_none() {
-            self.lane.push(step);
-        }
-        if is_step && self.bringer == Some(event.thread) && !self.has_come {
-            self.brought.push(step);
-        }
-    }
-}
-
 /// What the lane did when something came.
 #[derive(Clone, Copy, Debug)]
 struct Found {
     bell: Look,
     form: ParkIn,
-    rings: u64,
+    counts: LaneCounts,
 }
 
-fn look<const BUG: u8>(lanes: &Lanes<BUG>) -> Found {
+fn look<const BUG: u8>(lanes: &Lanes<BUG>, lane: usize) -> Found {
+    let front = lanes.front(lane);
     sim::unseen(|| Found {
-        bell: lanes.front(0).bell().look(),
-        form: Seat::<Sim<BUG>>::chosen(Station::seat(lanes.front(0))),
-        rings: lanes.counts()[0].rings,
+        bell: front.bell().look(),
+        form: Seat::<Sim<BUG>>::chosen(Station::seat(front)),
+        counts: lanes.counts()[lane],
     })
 }
 
@@ -180,11 +165,11 @@ fn look<const BUG: u8>(lanes: &Lanes<BUG>) -> Found {
 #[derive(Clone, Copy, Debug)]
 struct Told {
     found: Found,
-    /// How often the lane was rung since.
-    rings: u64,
+    /// What the lane counted since.
+    since: LaneCounts,
 }
 
-fn sleep_until(time_ns: u64) {
+pub(super) fn sleep_until(time_ns: u64) {
     sim::sleep(time_ns.saturating_sub(sim::time_ns()));
 }
 
@@ -198,9 +183,9 @@ fn alarm<const BUG: u8>(stage: &Stage<BUG>, woken: Woken) -> (Box<dyn FnOnce()>,
             vec![Box::new(registered)],
         );
     }
-    let lanes = Arc::clone(&stage.lanes);
+    let front = stage.lanes.front(stage.lane).clone();
     let post = move || {
-        if call::post(&**lanes.front(0), || ()).is_err() {
+        if call::post(&*front, || ()).is_err() {
             sim::fail("lost: a post was refused by a lane that runs");
         }
     };
@@ -213,10 +198,11 @@ fn crew(setting: Setting) -> CrewConfig {
         classes: setting.classes,
         idle: setting.idle,
         switches: Switches::default(),
-        paused: false,
+        paused: setting.paused,
         turns: Turns::ByArrival,
         groups: false,
         budget: None,
+        spacing_ns: setting.flood.spacing_ns(),
     }
 }
 
@@ -224,32 +210,39 @@ fn crew(setting: Setting) -> CrewConfig {
 fn play<const BUG: u8>(setting: Setting, plan: Plan, shape: &Shape) -> Told {
     Sim::<BUG>::bind_thread(&[shape.main_cpu()]).unwrap();
     let (lanes, threads) = Lanes::<BUG>::start(crew(setting), Arc::default()).unwrap();
-    assert_eq!(lanes.number(0), LANE);
+    assert_eq!(lanes.number(setting.lane), setting.thread());
+    // A clock that stands still goes on while this one waits.
+    let inside = lanes.clock.inside(Holds::Yes);
+    drop(lanes.clock.hold());
     // All have their policies, and rest.
     sim::sleep(100_000);
     let stage = Stage {
         lanes: Arc::clone(&lanes),
+        lane: setting.lane,
         first: setting.first,
         served: Arc::default(),
     };
     let (wake, alarm) = alarm(&stage, setting.woken);
     let (arrival, kept) = stage.prepare(setting.what);
+    if setting.is_put_off() {
+        flood::begin(&stage, WOKEN_NS);
+    }
     let (tell, mut told) = oneshot::channel();
     let theirs = Arc::clone(&lanes);
     let bring = move || {
         sleep_until(plan.comes_ns);
-        let found = look(&theirs);
+        let found = look(&theirs, setting.lane);
         sim::note(NOTE_COMES);
         let kept = arrival();
         sim::note(NOTE_CAME);
         let _ = tell.send((found, kept));
     };
     let bringer = begin(&stage, setting.what, shape, bring);
-    sleep_until(WOKEN_NS);
+    sleep_until(setting.woken_ns());
     sim::note(NOTE_WAKES);
     wake();
-    sleep_until(plan.over_ns());
-    let rings = look(&lanes).rings;
+    sleep_until(plan.over_ns(setting));
+    let now = look(&lanes, setting.lane).counts;
     let is_served = stage.served.is();
     let came = told.try_recv().ok().flatten();
     let Some((found, came)) = came.filter(|_| is_served) else {
@@ -257,14 +250,14 @@ fn play<const BUG: u8>(setting: Setting, plan: Plan, shape: &Shape) -> Told {
         unreachable!("the run is over");
     };
     let _ = bringer.map(ThreadHandle::join);
-    drop((stage, alarm, kept, came));
+    drop((stage, alarm, kept, came, inside));
     lanes.close(threads);
     oracle::check_rest(&lanes);
     oracle::check_counts(&lanes.counts(), Switches::default());
     oracle::check_freed(lanes);
     Told {
         found,
-        rings: rings - found.rings,
+        since: now.since(&found.counts),
     }
 }
 
@@ -303,7 +296,7 @@ fn run<const BUG: u8>(setting: Setting, plan: Plan) -> Result<Run, String> {
         faults: plan.faults(),
         ..Config::default()
     };
-    let seen = Rc::new(RefCell::new(Seen::default()));
+    let seen = Rc::new(RefCell::new(Seen::new(setting.thread())));
     let theirs = Rc::clone(&seen);
     let sink = Box::new(move |event: &Event| theirs.borrow_mut().event(event));
     let told = Rc::new(RefCell::new(None));
@@ -313,7 +306,7 @@ fn run<const BUG: u8>(setting: Setting, plan: Plan) -> Result<Run, String> {
         tells.replace(Some(told));
     };
     let outcome = sim::run_traced(config, Some(sink), program).unwrap();
-    let (seen, told) = (seen.take(), told.take());
+    let (seen, told) = (Rc::into_inner(seen).unwrap().into_inner(), told.take());
     let why = |what: &str| {
         format!(
             "{what}: {setting:?}, {plan:?}, {told:?}, {:?}",
@@ -327,15 +320,20 @@ fn run<const BUG: u8>(setting: Setting, plan: Plan) -> Result<Run, String> {
         return Err(why("it did not end"));
     };
     let bringer = plan.bringer.and(seen.bringer);
-    let stopped: Vec<u32> = [plan.lane.map(|_| LANE), bringer]
+    let stopped: Vec<u32> = [plan.lane.map(|_| setting.thread()), bringer]
         .into_iter()
         .flatten()
         .collect();
     if seen.stopped != stopped {
         return Err(why("somebody else was stopped"));
     }
-    if !rings(setting, plan, told.found).contains(&told.rings) {
+    if !rings(setting, plan, told.found.bell).contains(&told.since.rings) {
         return Err(why("rung too often, or not often enough"));
+    }
+    let took_ns = plan.over_ns(setting) - plan.comes_ns;
+    let Told { found, since } = &told;
+    if setting.is_put_off() && !flood::holds(setting, found.form, since, took_ns) {
+        return Err(why("it was woken too often"));
     }
     Ok(Run {
         outcome,
@@ -345,28 +343,43 @@ fn run<const BUG: u8>(setting: Setting, plan: Plan) -> Result<Run, String> {
 }
 
 /// How often the lane may be rung by what comes.
-fn rings(setting: Setting, plan: Plan, found: Found) -> RangeInclusive<u64> {
+fn rings(setting: Setting, plan: Plan, bell: Look) -> RangeInclusive<u64> {
     let (least, most) = match setting.what {
-        What::Call | What::WakePinned | What::Timer | What::Close => (1, 1),
+        What::Call | What::WakePinned | What::Timer | What::TimerSoon | What::Close => (1, 1),
+        What::Urgent if setting.lane != 0 => (1, 1),
         What::Wake if setting.lanes == 1 => (1, 1),
         // Another lane may be told.
         What::Wake => (0, 1),
         // To be the sentinel, behind one task; and to take one, behind two.
         What::Surplus => (0, 2),
         // Others are told, or the descriptor itself wakes who waits for it.
-        What::Urgent | What::Batch | What::TimerOfWaker | What::Ready | What::Register => (0, 0),
+        What::Urgent
+        | What::Batch
+        | What::Fair
+        | What::TimerOfWaker
+        | What::Ready
+        | What::ReadyOff
+        | What::Register => (0, 0),
     };
+    // By the clock, when it goes on.
+    let by_clock = setting.paused && matches!(setting.what, What::Timer | What::TimerSoon);
+    let most = most + u64::from(by_clock);
     let first = u64::from(setting.first == First::Now);
-    let (least, most) = (least.max(first), most + first);
     if plan.bringer.is_some() {
-        // The lane goes on meanwhile.
-        return 0..=most;
+        // The lane goes on meanwhile, and may be rung in place of a bringer that is stopped.
+        let helped = u64::from(setting.lane != 0);
+        return 0..=most + first + helped;
     }
-    match found.bell {
+    // One that puts off its looks finds the descriptor by itself.
+    let first = if setting.is_put_off() { 0 } else { first };
+    let (least, most) = (least.max(first), most + first);
+    match bell {
         // It looks before it sleeps, or has been told already.
-        Look::Running | Look::Watching | Look::Notified | Look::NotifiedFromBelow => 0..=0,
+        Look::Running | Look::Watching | Look::Notified => 0..=u64::from(by_clock),
+        // In place of whoever told it.
+        Look::NotifiedFromBelow => 0..=1,
         // Told once, it is not told again; but one that sleeps wakes up meanwhile.
-        Look::ParkedUntold if plan.lane.is_some() => least..=most.min(1),
+        Look::ParkedUntold if plan.lane.is_some() && !by_clock => least..=most.min(1),
         Look::ParkedUntold => least..=most,
     }
 }
@@ -408,9 +421,11 @@ impl Tally {
 /// What went wrong first.
 pub(super) fn explore<const BUG: u8>(setting: Setting) -> Result<Tally, String> {
     let mut tally = Tally::default();
-    let still = run::<BUG>(setting, Plan::UNDISTURBED)?;
+    let still = run::<BUG>(setting, setting.undisturbed())?;
+    // All pairs would take too long where a flood comes first.
+    let pairs = if setting.is_put_off() { 3 } else { 1 };
     tally.note(&still);
-    for step in &still.seen.lane {
+    for (at, step) in still.seen.lane.iter().enumerate() {
         tally.steps.insert(step.kind.name());
         let plan = Plan {
             comes_ns: step.time_ns + 1,
@@ -419,14 +434,15 @@ pub(super) fn explore<const BUG: u8>(setting: Setting) -> Result<Tally, String> 
         };
         let alone = run::<BUG>(setting, plan)?;
         tally.note(&alone);
-        for brought in &alone.seen.brought {
+        let brought = &alone.seen.brought[..];
+        for brought in if at % pairs == 0 { brought } else { &[] } {
             let bringer = Some(brought.event);
             tally.note(&run::<BUG>(setting, Plan { bringer, ..plan })?);
         }
         if step.kind == EventKind::Park {
             let asleep = Plan {
                 comes_ns: step.time_ns + ASLEEP_NS,
-                ..Plan::UNDISTURBED
+                ..setting.undisturbed()
             };
             tally.note(&run::<BUG>(setting, asleep)?);
         }
