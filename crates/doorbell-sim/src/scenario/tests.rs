@@ -3,6 +3,7 @@
 mod budget;
 mod crossing;
 mod first_descriptor;
+mod floods;
 mod groups;
 mod parking;
 mod ranks;

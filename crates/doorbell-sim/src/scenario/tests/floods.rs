@@ -1,0 +1,389 @@
+//! Floods of descriptors that begin and end, at urgent lanes that put off their looks and at Fair ones
+//! that do not. Nothing is lost or late, and where nothing happens nobody looks.
+
+use crate::scenario::class::{Classes, FAIR, RT, Urgent};
+use crate::scenario::crew::{CrewConfig, Lanes};
+use crate::scenario::oracle;
+use crate::scenario::tests::one_crew;
+use doorbell_core::crew::{FrontRef, Turns};
+use doorbell_core::io::{Direction, Registration};
+use doorbell_core::lane::{IdlePolicy, LaneCounts};
+use doorbell_core::switches::Switches;
+use doorbell_core::task::{Join, Kind};
+use doorbell_machine::sim::{
+    self, Config, Edges, MachineSpec, Memory, Seats, SimCounter, SimFd, SimThread,
+};
+use doorbell_machine::{Counter, Machine, Readiness, Sim, ThreadHandle, ThreadSpec};
+use std::cell::RefCell;
+use std::future::poll_fn;
+use std::io;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::task::{Context, Wake, Waker};
+
+const US: u64 = 1_000;
+const MS: u64 = 1_000_000;
+/// As the runtime has it.
+const SPACING_NS: u64 = 125 * US;
+/// Beside that, until a task that was woken has read: a few wakes, and what others of the lane read first.
+const READ_NS: u64 = 100 * US;
+/// By when a call has run.
+const CALL_NS: u64 = 100 * US;
+/// A flood that has ended is over by then: 10 ms, a window, and the looks at both ends.
+const OVER_NS: u64 = 13 * MS;
+/// How long nothing happens at all, in the end.
+const QUIET_NS: u64 = 200 * MS;
+
+const CORES: usize = 2;
+const PIPES: usize = 6;
+const PHASES: usize = 5;
+
+fn below(limit: u64) -> u64 {
+    sim::random() % limit
+}
+
+/// Bytes on their way to a descriptor.
+#[derive(Clone)]
+struct Pipe {
+    fd: SimFd,
+    inner: Arc<Inner>,
+}
+
+#[derive(Default)]
+struct Inner {
+    bytes: SimCounter,
+    /// When the first of them was written.
+    since_ns: SimCounter,
+    written: SimCounter,
+    ended: SimCounter,
+}
+
+impl Pipe {
+    fn new() -> Self {
+        Pipe {
+            fd: SimFd::open(),
+            inner: Arc::default(),
+        }
+    }
+
+    fn write(&self) {
+        if self.inner.bytes.get() == 0 {
+            self.inner.since_ns.set(sim::time_ns());
+        }
+        self.inner.bytes.add_shared(1);
+        self.inner.written.add_shared(1);
+        self.fd.set_ready(Readiness::READABLE);
+    }
+
+    fn end(&self) {
+        self.inner.ended.set(1);
+        self.write();
+    }
+
+    fn is_read(&self) -> bool {
+        self.inner.bytes.get() == 0
+    }
+
+    /// All that there is, and how late that is.
+    fn read(&self) -> io::Result<(u64, u64)> {
+        let _ = self.fd.take(Readiness::READABLE);
+        let bytes = self.inner.bytes.get();
+        self.inner.bytes.set(0);
+        if bytes == 0 {
+            return Err(io::ErrorKind::WouldBlock.into());
+        }
+        Ok((bytes, sim::time_ns() - self.inner.since_ns.get()))
+    }
+}
+
+type Registered = Registration<Sim, FrontRef<Sim>>;
+
+fn register(lanes: &Lanes<0>, lane: usize, fd: SimFd) -> Registered {
+    Registration::new(lanes.front(lane).clone(), fd).expect("the lane has not ended")
+}
+
+/// Which lane of all, and how late it may be.
+#[derive(Clone, Copy)]
+struct Place {
+    lane: usize,
+    is_urgent: bool,
+}
+
+impl Place {
+    fn of(crew: usize, core: usize) -> Self {
+        Place {
+            lane: crew * CORES + core,
+            is_urgent: crew == RT,
+        }
+    }
+
+    fn check_late(self, what: &str, late_ns: u64) {
+        let looks_ns = if self.is_urgent { 2 * SPACING_NS } else { 0 };
+        if late_ns > looks_ns + READ_NS {
+            let lane = self.lane;
+            sim::fail(format!("late: {what} of lane {lane} by {late_ns} ns"));
+        }
+    }
+}
+
+/// A task that reads a pipe to its end.
+fn reads(lanes: &Arc<Lanes<0>>, place: Place, pipe: Pipe) -> Join<u64> {
+    let registered = register(lanes, place.lane, pipe.fd);
+    let kind = if place.is_urgent {
+        Kind::Pinned
+    } else {
+        Kind::Task
+    };
+    lanes.launch(place.lane, kind, async move {
+        let mut read = 0;
+        loop {
+            let next = poll_fn(|cx| registered.poll_io(cx, Direction::Read, || pipe.read()));
+            let (bytes, late_ns) = next.await.expect("the lane has not ended");
+            place.check_late("a byte", late_ns);
+            read += bytes;
+            if pipe.inner.ended.get() > 0 && pipe.is_read() {
+                return read;
+            }
+        }
+    })
+}
+
+/// When it was woken.
+#[derive(Default)]
+struct Woken(SimCounter);
+
+impl Wake for Woken {
+    fn wake(self: Arc<Self>) {
+        self.0.set(sim::time_ns());
+    }
+}
+
+/// Writes to the pipes of one lane.
+struct World {
+    lanes: Arc<Lanes<0>>,
+    place: Place,
+    pipes: Vec<Pipe>,
+}
+
+impl World {
+    fn any(&self) -> &Pipe {
+        &self.pipes[below(self.pipes.len() as u64) as usize]
+    }
+
+    fn play(&self) {
+        for _ in 0..PHASES {
+            let until_ns = sim::time_ns() + 3 * MS + below(12 * MS);
+            match below(5) {
+                0 | 1 => self.flood(until_ns),
+                2 => self.ask_one_at_a_time(until_ns),
+                3 => self.write_seldom(until_ns),
+                _ => self.rest(),
+            }
+        }
+        self.pipes.iter().for_each(Pipe::end);
+    }
+
+    fn flood(&self, until_ns: u64) {
+        while sim::time_ns() < until_ns {
+            match below(40) {
+                0 => self.call(),
+                1 => self.come_and_go(),
+                2 => self.pipes.iter().for_each(Pipe::write),
+                _ => self.any().write(),
+            }
+            sim::sleep(below(40 * US));
+        }
+    }
+
+    /// A client that waits for each answer.
+    fn ask_one_at_a_time(&self, until_ns: u64) {
+        while sim::time_ns() < until_ns {
+            let pipe = self.any();
+            pipe.write();
+            while !pipe.is_read() {
+                sim::sleep(5 * US);
+            }
+        }
+    }
+
+    fn write_seldom(&self, until_ns: u64) {
+        while sim::time_ns() < until_ns {
+            self.any().write();
+            sim::sleep(MS + below(4 * MS));
+        }
+    }
+
+    /// From some time on nobody looks.
+    fn rest(&self) {
+        sim::sleep(OVER_NS);
+        let before = self.counts();
+        sim::sleep(5 * MS);
+        let since = self.counts().since(&before);
+        if since.looks_put_off > 0 {
+            sim::fail(format!("looks without a flood: {since:?}"));
+        }
+    }
+
+    fn counts(&self) -> LaneCounts {
+        self.lanes.counts()[self.place.lane]
+    }
+
+    /// Runs at once, whatever is put off.
+    fn call(&self) {
+        let called_ns = sim::time_ns();
+        if self.lanes.call(self.place.lane, || ()).is_none() {
+            sim::fail("lost: a call was refused by a lane that runs");
+        }
+        let late_ns = sim::time_ns() - called_ns;
+        if late_ns > CALL_NS {
+            sim::fail(format!("late: a call by {late_ns} ns"));
+        }
+    }
+
+    /// Another descriptor, that is ready, and goes soon.
+    fn come_and_go(&self) {
+        let (fd, woken) = (SimFd::open(), Arc::<Woken>::default());
+        fd.set_ready(Readiness::READABLE);
+        let from_ns = sim::time_ns();
+        let registered = register(&self.lanes, self.place.lane, fd);
+        let waker = Waker::from(Arc::clone(&woken));
+        let polled = registered.poll_ready(&Context::from_waker(&waker), Direction::Read);
+        if polled.is_ready() {
+            return;
+        }
+        sim::sleep(2 * SPACING_NS + 2 * READ_NS);
+        match woken.0.get() {
+            0 => sim::fail("lost: nobody has looked at a new descriptor"),
+            woken_ns => self.place.check_late("a new one", woken_ns - from_ns),
+        }
+    }
+}
+
+fn spawn(cpu: usize, body: impl FnOnce() + Send + 'static) -> SimThread {
+    let spec = ThreadSpec {
+        name: format!("world {cpu}"),
+        cpu: Some(cpu),
+    };
+    Sim::<0>::spawn(spec, Box::new(body)).unwrap()
+}
+
+fn crew(seed: u64) -> CrewConfig {
+    CrewConfig {
+        classes: Classes::Each(Urgent::Fifo),
+        idle: match seed % 3 {
+            0 => IdlePolicy::Park,
+            _ => IdlePolicy::Watch { watch_ns: 5 * US },
+        },
+        turns: [Turns::ByArrival, Turns::ByRank][(seed / 2 % 2) as usize],
+        spacing_ns: SPACING_NS,
+        ..one_crew(CORES)
+    }
+}
+
+/// The first thread. What the lanes counted.
+fn program(seed: u64) -> Vec<LaneCounts> {
+    Sim::<0>::bind_thread(&[CORES]).unwrap();
+    let (lanes, threads) = Lanes::<0>::start(crew(seed), Arc::default()).unwrap();
+    let places = [FAIR, RT].map(|crew| (0..CORES).map(move |core| Place::of(crew, core)));
+    let (mut worlds, mut readers) = (Vec::new(), Vec::new());
+    for (at, place) in places.into_iter().flatten().enumerate() {
+        let pipes: Vec<Pipe> = (0..PIPES).map(|_| Pipe::new()).collect();
+        for pipe in &pipes {
+            readers.push((reads(&lanes, place, pipe.clone()), pipe.clone()));
+        }
+        let lanes = Arc::clone(&lanes);
+        let world = World {
+            lanes,
+            place,
+            pipes,
+        };
+        worlds.push(spawn(CORES + 1 + at, move || world.play()));
+    }
+    for world in worlds {
+        world.join().unwrap();
+    }
+    for (reader, pipe) in readers {
+        let (read, written) = (lanes.wait_for(reader, 0), pipe.inner.written.get());
+        if !matches!(read, Ok(read) if read == written) {
+            sim::fail(format!("lost: {read:?} bytes of {written}"));
+        }
+    }
+    check_quiet(&lanes);
+    lanes.close(threads);
+    let counts = lanes.counts();
+    oracle::check_rest(&lanes);
+    oracle::check_counts(&counts, Switches::default());
+    oracle::check_freed(lanes);
+    counts
+}
+
+/// When all floods are over nobody wakes up.
+fn check_quiet(lanes: &Lanes<0>) {
+    sim::sleep(3 * OVER_NS);
+    let before = lanes.counts();
+    sim::sleep(QUIET_NS);
+    for (lane, (now, before)) in lanes.counts().iter().zip(&before).enumerate() {
+        let since = now.since(before);
+        if (since.passes, since.parks, since.looks_put_off) != (0, 0, 0) {
+            sim::fail(format!("not quiet: lane {lane}, {since:?}"));
+        }
+    }
+}
+
+/// What all lanes of a crew did together.
+#[derive(Default)]
+struct Sum {
+    looks: u64,
+    ready: u64,
+    for_others: u64,
+}
+
+impl Sum {
+    fn add(&mut self, lanes: &[LaneCounts]) {
+        for counts in lanes {
+            self.looks += counts.looks_put_off;
+            self.ready += counts.unparks_ready;
+            self.for_others += counts.ready_for_others;
+        }
+    }
+}
+
+/// Runs a seed; the counts, and how long it took.
+fn run(seed: u64) -> (Vec<LaneCounts>, u64) {
+    let config = Config {
+        seed,
+        machine: MachineSpec::flat(CORES + 1 + 2 * CORES),
+        memory: [Memory::Sc, Memory::Tso][(seed % 2) as usize],
+        seats: Seats::Mixed,
+        edges: [Edges::Strict, Edges::Generous][(seed / 4 % 2) as usize],
+        ..Config::default()
+    };
+    let counted = Rc::new(RefCell::new((Vec::new(), 0)));
+    let theirs = Rc::clone(&counted);
+    let outcome = sim::run_traced(config, None, move || {
+        let counts = program(seed);
+        theirs.replace((counts, sim::time_ns()));
+    });
+    assert_eq!(outcome.unwrap().failure, None, "seed {seed}");
+    counted.take()
+}
+
+#[test]
+fn nothing_is_lost_in_floods_that_begin_and_end() {
+    let (mut fair, mut urgent) = (Sum::default(), Sum::default());
+    for seed in 0..40 {
+        let (counts, took_ns) = run(seed);
+        fair.add(&counts[FAIR * CORES..][..CORES]);
+        let rt = &counts[RT * CORES..][..CORES];
+        urgent.add(rt);
+        for counts in rt {
+            // No sooner after a look than this.
+            assert!(counts.looks_put_off <= took_ns / SPACING_NS, "{counts:?}");
+        }
+    }
+    assert_eq!(fair.looks, 0);
+    assert!(fair.for_others > 5_000, "{}", fair.for_others);
+    assert_eq!(urgent.for_others, 0);
+    assert!(urgent.looks > 5_000, "{} looks", urgent.looks);
+    assert!(urgent.ready > 20_000, "{} wakes", urgent.ready);
+}
