@@ -9,10 +9,6 @@ use std::fmt;
 use std::io;
 use std::sync::Arc;
 
-/// Under a flood a lane that runs before all others looks at its descriptors each so often. Chosen by
-/// `lab http`: with 75 us the lanes interrupt their clients more often, with 250 those run out of work.
-pub(crate) const RT_SPACING_NS: u64 = 150_000;
-
 /// Whether a class had to be opened.
 #[must_use]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

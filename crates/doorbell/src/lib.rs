@@ -115,6 +115,8 @@ mod post;
 mod room;
 mod rt;
 mod rt_budget;
+mod rt_plan;
+mod rt_spacing;
 mod runtime;
 mod scope;
 pub mod sync;

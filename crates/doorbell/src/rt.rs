@@ -2,13 +2,14 @@
 
 use crate::ambient::{self, Ambient, Limit};
 use crate::blocking::{Blocking, BlockingPlan, Pool};
-use crate::class_lanes::{ClassLanes, Opened, RT_SPACING_NS, obtain};
+use crate::class_lanes::{ClassLanes, Opened, obtain};
 use crate::group::{Group, Registry, TooManyGroups, about_of};
 use crate::handle::Handle;
 use crate::metrics::{LaneMetrics, Metrics};
 use crate::net::{self, Registered};
 use crate::policy_hook::PolicyHook;
 use crate::room::Rooms;
+use crate::rt_plan::RtPlan;
 use crate::{Class, ClassKind, CoreId, LanePolicy, Switches};
 use async_lock::{Mutex, Semaphore};
 use doorbell_core::bell::LaneState;
@@ -17,7 +18,7 @@ use doorbell_core::call::{
     wait_for,
 };
 use doorbell_core::crew::{FrontRef, Turns};
-use doorbell_core::lane::{IdlePolicy, Lane, LaneShared, RunBudget, WatchPlan};
+use doorbell_core::lane::{IdlePolicy, LaneShared, WatchPlan};
 use doorbell_core::offline::{PutBack, TakenOff};
 use doorbell_core::switches::SwitchWord;
 use doorbell_core::task::{
@@ -49,10 +50,8 @@ pub(crate) struct Plan {
     pub(crate) policy_refused: PolicyHook,
     /// Whether the clock stands still while there is something to do.
     pub(crate) paused: bool,
-    /// The priority of the lanes of the urgent classes.
-    pub(crate) rt_priority: u8,
-    /// For how long they run of a period.
-    pub(crate) rt_budget: Option<RunBudget>,
+    /// How the lanes of the urgent classes run.
+    pub(crate) urgent: RtPlan,
 }
 
 /// How long a thread of the user's watches in `block_on`: lanes may be asked to for ever, such a
@@ -93,8 +92,7 @@ pub(crate) struct Rt<M: Machine> {
     pub(crate) late: Mutex<Late<M>>,
     /// Held while a core is switched in all crews.
     pub(crate) switching: Mutex<()>,
-    pub(crate) fifo_priority: u8,
-    pub(crate) fifo_budget: Option<RunBudget>,
+    pub(crate) urgent: RtPlan,
     /// Begins the name of each lane's thread.
     pub(crate) name: String,
     pub(crate) me: Weak<Rt<M>>,
@@ -166,19 +164,17 @@ impl<M: Machine> Rt<M> {
     fn run_lane(self: Arc<Self>, core: usize, class: usize) {
         let rt = Arc::clone(&self);
         let class = &rt.classes[class];
-        let obtained = obtain::<M>(class.kind, self.fifo_priority);
+        let obtained = obtain::<M>(class.kind, self.urgent.priority);
         // Set once, here.
         let _ = class.obtained[core].set_blocking(obtained);
         let shared = Arc::clone(&class.lanes[core]);
         let entered = ambient::enter_lane(Handle::new(self), core, class.kind);
         class.tell_if_refused(core);
-        // Where the OS shares the CPU, it sees to the others.
-        let is_limited = class.kind == ClassKind::Rt && obtained.is_fifo();
-        let budget = rt.fifo_budget.filter(|_| is_limited);
+        let goes_first = class.kind == ClassKind::Rt && obtained.is_fifo();
+        let urgent = rt.urgent;
         drop(rt);
         let abort = AbortOnUnwind;
-        let spacing_ns = if is_limited { RT_SPACING_NS } else { 0 };
-        Lane::limited(shared, budget).with_spacing(spacing_ns).run();
+        urgent.lane(shared, goes_first).run();
         std::mem::forget(abort);
         drop(entered);
     }

@@ -40,7 +40,9 @@ pub(super) struct Flood {
     last_ns: Cell<u64>,
     /// At whose descriptors to look next: so many places behind this lane.
     turn: Cell<usize>,
-    /// For how long looks are put off, of a lane that runs before all others; 0 of others.
+    /// Whether the lane runs before all others.
+    goes_first: bool,
+    /// For how long looks are put off, of such a lane; 0 of others, and if none is to be put off.
     spacing_ns: u64,
     /// Whether they are.
     puts_off: Cell<bool>,
@@ -62,6 +64,7 @@ impl Flood {
             looks: Cell::new(0),
             last_ns: Cell::new(0),
             turn: Cell::new(0),
+            goes_first: spacing_ns > 0,
             spacing_ns,
             puts_off: Cell::new(false),
             due_ns: Cell::new(0),
@@ -157,7 +160,7 @@ impl Flood {
 
 impl<M: Machine> Lane<M> {
     /// The same lane, one that runs before all others: under a flood it looks at its descriptors each so
-    /// many ns, and is not woken for each.
+    /// many ns, and is not woken for each. 0: it is woken for each.
     ///
     /// Contract: *a descriptor becomes ready while the lane sleeps, it runs when it is woken, its time is
     /// not used up, and no poll is long ⇒ it looks within `spacing_ns`. Looks are put off only after 2 ms
@@ -172,7 +175,16 @@ impl<M: Machine> Lane<M> {
     /// Source: the moderation of interrupts by network cards.
     #[must_use]
     pub fn with_spacing(mut self, spacing_ns: u64) -> Self {
-        self.flood = Flood::new(spacing_ns);
+        self.flood.spacing_ns = spacing_ns;
+        self.flood.goes_first |= spacing_ns > 0;
+        self
+    }
+
+    /// The same lane, one that runs before all others, whatever its spacing is. The lanes of its crew do so
+    /// too and wait for no CPU: under a flood it does not look at their descriptors before it sleeps.
+    #[must_use]
+    pub fn before_others(mut self) -> Self {
+        self.flood.goes_first = true;
         self
     }
 
@@ -201,7 +213,7 @@ impl<M: Machine> Lane<M> {
     /// for a CPU. Whether that brought tasks.
     pub(super) fn looks_further(&self) -> bool {
         // A lane that goes before all others does not wait for a CPU.
-        let goes_first = self.flood.spacing_ns > 0;
+        let goes_first = self.flood.goes_first;
         if !self.flood.is_on() || goes_first || !self.has_others() || self.shared.clock.is_frozen()
         {
             return false;

@@ -335,3 +335,35 @@ fn under_a_flood_a_lane_that_goes_first_is_not_woken_for_each_descriptor() {
     shared.close();
     thread.join().unwrap();
 }
+
+#[test]
+fn in_a_flood_an_ordinary_lane_takes_of_the_others_and_one_that_goes_first_does_not() {
+    const EVENTS: usize = 1_000_000_000;
+    for goes_first in [false, true] {
+        let switches = Arc::new(SwitchWord::new(Switches::default()));
+        let config = LaneConfig {
+            idle: IdlePolicy::Park,
+        };
+        let clock = Arc::new(Clock::default());
+        let lanes: Vec<_> = Crew::new(2, &switches, |_, _| 0)
+            .into_iter()
+            .map(|front| Arc::new(LaneShared::<Host>::with(config, front, Arc::clone(&clock))))
+            .collect();
+        let lane = Lane::new(Arc::clone(&lanes[0]));
+        let lane = if goes_first {
+            lane.before_others().with_spacing(0)
+        } else {
+            lane
+        };
+        let (_socket, mut theirs) = Socket::pair(lanes[1].front());
+        theirs.write_all(&[1]).unwrap();
+        let _ = lane.looks_further();
+        assert_eq!(lanes[0].counts().ready_for_others, 0, "there is no flood");
+        lane.note_ready(EVENTS);
+        std::thread::sleep(Duration::from_millis(5));
+        lane.note_ready(EVENTS);
+        let _ = lane.looks_further();
+        let taken = lanes[0].counts().ready_for_others;
+        assert_eq!(taken, u64::from(!goes_first));
+    }
+}
