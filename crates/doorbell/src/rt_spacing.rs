@@ -3,12 +3,15 @@
 use crate::builder::{BuildError, Builder};
 use std::time::Duration;
 
-/// Chosen by `lab http`: with 75 us the lanes interrupt their clients more often, with 250 those run out
-/// of work.
+/// Chosen by `lab http`: with 75 us the lanes interrupt their clients more often, with 250 us those run
+/// out of work.
 const SPACING: Duration = Duration::from_micros(150);
 
 /// A flood is over when for so long there was none: nobody is to wait for longer than that lasts.
 const SPACING_MAX: Duration = Duration::from_millis(10);
+
+/// What is shorter would have the lane do nothing but sleep and look.
+const SPACING_MIN: Duration = Duration::from_micros(10);
 
 /// What was asked for.
 #[derive(Clone, Copy, Debug)]
@@ -30,6 +33,9 @@ impl RtSpacing {
         if asked > SPACING_MAX {
             return Err(BuildError::RtSpacing { asked });
         }
+        if asked < SPACING_MIN {
+            return Ok(0);
+        }
         Ok(u64::try_from(asked.as_nanos()).unwrap_or(u64::MAX))
     }
 }
@@ -37,11 +43,11 @@ impl RtSpacing {
 impl Builder {
     /// Under a flood of descriptors an urgent lane that the OS lets go before all other threads of its CPU
     /// looks at them each so often, and is not woken for each: 150 µs unless told, 10 ms at most.
-    /// [`Duration::ZERO`] is off: it is woken for each. Wrong values are reported by [`Builder::build`].
+    /// [`Duration::ZERO`] is off, as is less than 10 µs: it is woken for each. Wrong values are reported by [`Builder::build`].
     ///
     /// Such a lane interrupts whoever uses its CPU each time that it is woken. Where that is a client on the
     /// same computer, it would do so at each request, before the client has written the next one, which
-    /// halves the rate; with 75 µs lanes interrupt more often than they have to, and with 250 clients run
+    /// halves the rate; with 75 µs lanes interrupt more often than they have to, and with 250 µs clients run
     /// out of work. [`LaneCounts::looks_put_off`](crate::LaneCounts) counts the looks.
     ///
     /// The price: three clients of a lane or more that wait for each answer get one in that time each at
@@ -53,8 +59,9 @@ impl Builder {
     /// and a descriptor becomes ready while it sleeps ⇒ it looks within this time, and with zero it is
     /// woken at once.* Looks are put off only after 2 ms in which descriptors became ready more often than
     /// each 100 µs, until the first look that is 10 ms after there were far fewer; and where they bring fewer
-    /// than three on average, not for 100 ms, and for up to 6.4 s if that goes on. A timer, a wake or a call
-    /// wakes the lane at once, as ever.
+    /// than three on average, not for 100 ms, and for up to 6.4 s if that goes on. A timer, a call or a wake for
+    /// the lane ends its sleep at once, as ever. Up to 250 µs it is not an idle lane meanwhile: what waits at
+    /// other lanes it takes within two such times.
     ///
     /// A lane that did not obtain `SCHED_FIFO`, or is of another class, puts nothing off, whatever this
     /// says. What was measured and tried stands in the repository, in

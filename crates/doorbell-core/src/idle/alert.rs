@@ -121,8 +121,10 @@ impl<M: Machine> Alert<M> {
         let until_ns = self.times.until_ns.load(Ordering::Relaxed);
         if until_ns == NOT_BEGUN {
             let until_ns = now_ns.saturating_add(FIRST_ALERT_NS);
-            // ORDER: Relaxed; of several who begin it one's time stays.
-            self.times.until_ns.store(until_ns, Ordering::Relaxed);
+            // ORDER: Relaxed; of several who begin it one's time stays, or that of a poll that was long just now.
+            let begins = &self.times.until_ns;
+            let (seen, sets) = (Ordering::Relaxed, Ordering::Relaxed);
+            let _ = begins.compare_exchange(NOT_BEGUN, until_ns, seen, sets);
             return true;
         }
         if until_ns == 0 || now_ns < until_ns {

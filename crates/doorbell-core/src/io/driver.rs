@@ -30,7 +30,7 @@ struct Shared<M: Machine> {
     gone: M::U32,
     /// Whether the lane looks at its descriptors at a time of its own. Only the lane writes this, and
     /// seldom.
-    looks_late: M::U32,
+    puts_off: M::U32,
 }
 
 /// The descriptors of a lane.
@@ -107,7 +107,7 @@ impl<M: Machine> Default for Driver<M> {
                 count: M::U32::new(0),
                 visitors: M::U32::new(0),
                 gone: M::U32::new(0),
-                looks_late: M::U32::new(0),
+                puts_off: M::U32::new(0),
             }),
             fresh: Stack::default(),
             gone: Stack::default(),
@@ -142,12 +142,12 @@ impl<M: Machine> Driver<M> {
 
     /// A lane that parks on its word alone, or is about to, is told to park in its poller; one that
     /// watches, to look there too, if it had no descriptors before. One that had none and runs is
-    /// looked after by others from here on. One that looks late is about to, without being told. Behind
+    /// looked after by others from here on. One that puts off its looks is about to, without being told. Behind
     /// [`Driver::note_registered`].
     fn tell_lane<S: Station<M>>(station: &S, before: u32) {
         let rests = station.bell().rests()
             && station.seat().chosen() == ParkIn::Word
-            && !station.driver().looks_late();
+            && !station.driver().puts_off();
         if rests || (before == 0 && station.bell().look() == Look::Watching) {
             station.notify();
         } else if before == 0 {
@@ -157,10 +157,10 @@ impl<M: Machine> Driver<M> {
 
     /// Whether the lane looks at its descriptors at a time of its own. Behind the fence of
     /// [`Driver::note_registered`].
-    fn looks_late(&self) -> bool {
+    fn puts_off(&self) -> bool {
         // ORDER: Relaxed; the fences order it: who sees that the lane still does has counted before the
         // lane checks the count, when it does no more.
-        self.shared.looks_late.load(Ordering::Relaxed) != 0
+        self.shared.puts_off.load(Ordering::Relaxed) != 0
     }
 
     /// Makes a source for a descriptor, and adds that to the poller, which is open.
@@ -268,7 +268,7 @@ impl<M: Machine> Visit<'_, M> {
 impl<M: Machine> Driver<M> {
     /// Says, before the lane announces that it parks, in which form it will.
     pub fn choose<S: Station<M>>(station: &S) -> ParkIn {
-        station.driver().set_looks_late(false);
+        station.driver().set_puts_off(false);
         let form = if station.driver().has_sources() {
             ParkIn::Poller
         } else {
@@ -281,18 +281,18 @@ impl<M: Machine> Driver<M> {
     /// As [`Driver::choose`], of a lane that looks at its descriptors at a time of its own, and so parks on
     /// its word.
     pub fn choose_word<S: Station<M>>(station: &S) -> ParkIn {
-        station.driver().set_looks_late(true);
+        station.driver().set_puts_off(true);
         station.seat().choose(ParkIn::Word);
         ParkIn::Word
     }
 
-    fn set_looks_late(&self, late: bool) {
-        let late = u32::from(late);
+    fn set_puts_off(&self, puts_off: bool) {
+        let puts_off = u32::from(puts_off);
         // ORDER: Relaxed; the caller is the only one who writes it. Its announcement, a read-modify-write
         // with Release and a fence behind it, publishes it.
-        if self.shared.looks_late.load(Ordering::Relaxed) != late {
-            // ORDER: Relaxed; the announcement publishes it to the load in `looks_late`.
-            self.shared.looks_late.store(late, Ordering::Relaxed);
+        if self.shared.puts_off.load(Ordering::Relaxed) != puts_off {
+            // ORDER: Relaxed; the announcement publishes it to the load in `puts_off`.
+            self.shared.puts_off.store(puts_off, Ordering::Relaxed);
         }
     }
 

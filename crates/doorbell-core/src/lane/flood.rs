@@ -22,6 +22,10 @@ const LASTS_NS: u64 = 10_000_000;
 /// for their answers, who would be slowed down.
 const PER_LOOK: u64 = 3;
 
+/// A lane that sleeps for no longer need not be rung for what waits at others: a sentinel would come no
+/// sooner.
+const NAP_MAX_NS: u64 = super::SENTINEL_MIN_NS;
+
 /// Where they did not for so many windows, none is put off for a while.
 const VAIN_WINDOWS: u32 = 5;
 const PAUSE_NS: u64 = 100_000_000;
@@ -78,6 +82,11 @@ impl Flood {
     #[inline]
     pub(super) fn is_on(&self) -> bool {
         self.last_ns.get() != 0
+    }
+
+    /// Whether a sleep in which looks are put off is short.
+    pub(super) fn naps_briefly(&self) -> bool {
+        self.spacing_ns <= NAP_MAX_NS
     }
 
     /// So many descriptors were ready, or none.
@@ -169,8 +178,8 @@ impl<M: Machine> Lane<M> {
     /// for 100 ms, and then for up to 6.4 s.* So n clients of a lane, 3 at least, who wait for each answer
     /// get n answers in that time at most.
     ///
-    /// While it naps it is no idle lane to the others: *a lane has two tasks or more waiting ⇒ one that
-    /// naps takes of them within two naps*, and not at once.
+    /// Where that is at most 250 us, it is no idle lane to the others meanwhile: *a lane has two tasks or more
+    /// waiting, and does not sleep ⇒ one that naps takes of them within two naps*, and not at once.
     ///
     /// Source: the moderation of interrupts by network cards.
     #[must_use]

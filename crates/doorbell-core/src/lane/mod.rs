@@ -333,6 +333,9 @@ impl<M: Machine> Lane<M> {
             if self.shared.front().pending() {
                 let served = self.take();
                 self.gather();
+                if served.delivered > 0 {
+                    self.offer_surplus();
+                }
                 if served.signals.pass {
                     return;
                 }

@@ -48,8 +48,8 @@ impl<M: Machine> Lane<M> {
         // seen by this look. A timer may be armed for now by a waker, after it: a frozen clock would
         // not end the sleep. And one that has got a descriptor is to park in the other form.
         let has_work = match puts_off_ns {
-            None => self.look_for_the_last_time(),
-            Some(_) => self.look_before_nap(),
+            Some(_) if self.flood.naps_briefly() => self.look_before_nap(),
+            _ => self.look_for_the_last_time(),
         };
         let stays_awake = has_work
             || self.local.is_due()

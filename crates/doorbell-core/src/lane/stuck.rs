@@ -181,9 +181,11 @@ impl<M: Machine> Lane<M> {
             let _ = self.look_for(other, stood_still);
             if stood_still && other.is_inside() && self.rob(other, Greed::Single) {
                 // The next look finds the others'.
-                return;
+                break;
             }
         }
+        // What was taken here goes before what this lane had, and may take as long as there.
+        self.offer_surplus();
     }
 
     /// Whether a lane that may be stuck has timers that others can expire.

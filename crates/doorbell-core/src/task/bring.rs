@@ -1,12 +1,13 @@
 //! What a lane brings to its tasks between two polls: what its descriptors, its timers and the lanes of
-//! lower classes have for them. It runs such a task next, so nobody is asked to look after it.
+//! lower classes have for them. Where nothing else waits there it runs such a task next, so nobody is
+//! asked to look after it.
 
 use super::local::Local;
 use doorbell_machine::Machine;
 use std::cell::Cell;
 
 impl<M: Machine> Local<M> {
-    /// Calls `f`, which wakes tasks, and with which nothing follows that may take long.
+    /// Calls `f`, which wakes tasks: no poll and no call, which may take long.
     pub(crate) fn bring<R>(&self, f: impl FnOnce() -> R) -> R {
         /// Also where a waker panics.
         struct Brings<'a>(&'a Cell<bool>);
@@ -29,11 +30,17 @@ impl<M: Machine> Local<M> {
         })
     }
 
-    /// One task was pushed, behind a fence. Somebody is to look after it if the poll or call that has
-    /// done so goes on for long.
+    /// One task was pushed, behind a fence. Somebody is to look after it if what goes before it takes
+    /// long: the poll or call that has pushed it, or what waits here already.
     pub(super) fn leave_to_itself(&self) {
-        if !self.brings.get() {
+        if !self.brings.get() || self.runs_another_first() {
             self.front.crew().watch_over(self.front.lane());
         }
+    }
+
+    /// Whether something else may have its turn before the one task that can move.
+    fn runs_another_first(&self) -> bool {
+        let pinned = || !self.ready().is_empty() || self.has_pinned_of_groups();
+        self.stolen.get().is_some() || pinned() || self.front.pending()
     }
 }

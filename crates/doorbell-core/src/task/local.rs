@@ -42,7 +42,7 @@ pub struct Local<M: Machine> {
     listed: Cell<bool>,
     /// Whether a task was pushed since the last poll began.
     pub(super) pushed: Cell<bool>,
-    /// It is between two polls, and wakes whose descriptors are ready or whose timers are due.
+    /// It is between two polls, and wakes tasks for what came by descriptor, timer or mail.
     pub(super) brings: Cell<bool>,
     /// How many ready operations the current poll may still complete.
     budget: Cell<u32>,

@@ -128,8 +128,9 @@ impl Server {
     /// 2 ms unless told; without urgent connections it is of no effect.
     ///
     /// Contract: *connections are of class Rt, no single poll of one takes long, and the Fair lane of a
-    /// core has something to do when they have run for share × period ⇒ they run no more on that core
-    /// until the period's end, but for one poll of each that has waited once.* So a poll waits for `period` at
+    /// core has something to do ⇒ once they have run for share × period since it has, they run no more on that
+    /// core until the period's end, but for one poll of each that has waited once.* What they run while it
+    /// has nothing to do is not counted. So a poll waits for `period` at
     /// most, and a request for as many periods as it takes polls. Where lanes are not bound to CPUs
     /// ([`Builder::core_list`](doorbell::Builder::core_list) binds them) those of a core need not share one, and the OS shares them out.
     ///
