@@ -160,7 +160,7 @@ impl<M: Machine> Crew<M> {
             orders: (0..lanes).map(order).collect(),
             idle: IdleSet::new(lanes),
             work: WorkSet::new(lanes),
-            alert: Alert::new(),
+            alert: Alert::new(turns),
             on: M::Line::new(|| M::U32::new(lanes as u32)),
             watchers,
             above,

@@ -2,13 +2,15 @@
 //! of lanes that may be stuck. And when somebody looks after them, if that is later than a sentinel
 //! would.
 
+use crate::crew::Turns;
 use doorbell_machine::{Bug, Line, Machine, Ordering, Word};
 
 /// For so long after a long poll.
 const ALERT_NS: u64 = 10_000_000_000;
 
-/// And at first, when nothing is known yet: shorter, as whoever has no long polls pays for it.
-const FIRST_ALERT_NS: u64 = 1_000_000_000;
+/// And at first, when nothing is known yet, where tasks run by rank: their polls are to be short, and who
+/// looks after them interrupts what runs below.
+const FIRST_BY_RANK_NS: u64 = 1_000_000_000;
 
 /// It is on, and since when is not written down yet.
 const NOT_BEGUN: u64 = 1;
@@ -35,6 +37,8 @@ pub(crate) struct Alert<M: Machine> {
     times: M::Line<Times<M>>,
     /// When a lane that has work of its own looked last after the others.
     cared_ns: M::Line<M::U64>,
+    /// For how long it is on at first.
+    first_ns: u64,
 }
 
 /// Who looks after lanes that may be stuck.
@@ -49,7 +53,7 @@ pub(crate) enum Cares {
 
 impl<M: Machine> Alert<M> {
     /// On at first, as nothing is known of the polls to come; in a model off.
-    pub(crate) fn new() -> Self {
+    pub(crate) fn new(turns: Turns) -> Self {
         // No look at the clock: crews are made where there is none to read.
         let until_ns = if M::MODEL { 0 } else { NOT_BEGUN };
         Alert {
@@ -58,6 +62,10 @@ impl<M: Machine> Alert<M> {
                 looks_ns: M::U64::new(u64::MAX),
             }),
             cared_ns: M::Line::new(|| M::U64::new(0)),
+            first_ns: match turns {
+                Turns::ByArrival => ALERT_NS,
+                Turns::ByRank => FIRST_BY_RANK_NS,
+            },
         }
     }
 
@@ -120,7 +128,7 @@ impl<M: Machine> Alert<M> {
         // ORDER: Relaxed; a hint, here and below.
         let until_ns = self.times.until_ns.load(Ordering::Relaxed);
         if until_ns == NOT_BEGUN {
-            let until_ns = now_ns.saturating_add(FIRST_ALERT_NS);
+            let until_ns = now_ns.saturating_add(self.first_ns);
             // ORDER: Relaxed; of several who begin it one's time stays, or that of a poll that was long just now.
             let begins = &self.times.until_ns;
             let (seen, sets) = (Ordering::Relaxed, Ordering::Relaxed);
@@ -148,7 +156,9 @@ impl<M: Machine> Alert<M> {
 
 #[cfg(test)]
 mod tests {
-    use super::{ALERT_NS, ALERT_STEP_NS, Alert, Cares, FIRST_ALERT_NS, LOOK_LATE_NS, Times};
+    use super::{
+        ALERT_NS, ALERT_STEP_NS, Alert, Cares, FIRST_BY_RANK_NS, LOOK_LATE_NS, Times, Turns,
+    };
     use doorbell_machine::{Host, Line, Machine};
 
     fn alert(until_ns: u64) -> Alert<Host> {
@@ -158,6 +168,7 @@ mod tests {
                 looks_ns: <Host as Machine>::U64::new(u64::MAX),
             }),
             cared_ns: Line::new(|| <Host as Machine>::U64::new(0)),
+            first_ns: ALERT_NS,
         }
     }
 
@@ -197,10 +208,15 @@ mod tests {
 
     #[test]
     fn it_is_on_at_first_for_a_while_from_the_first_look_on() {
-        let it = Alert::<Host>::new();
-        assert!(it.may_be_on() && it.is_on(1_000));
-        assert!(it.is_on(999 + FIRST_ALERT_NS) && !it.is_on(1_000 + FIRST_ALERT_NS));
-        assert!(!it.may_be_on());
+        for (turns, first_ns) in [
+            (Turns::ByArrival, ALERT_NS),
+            (Turns::ByRank, FIRST_BY_RANK_NS),
+        ] {
+            let it = Alert::<Host>::new(turns);
+            assert!(it.may_be_on() && it.is_on(1_000));
+            assert!(it.is_on(999 + first_ns) && !it.is_on(1_000 + first_ns));
+            assert!(!it.may_be_on());
+        }
     }
 
     #[test]
