@@ -5,6 +5,7 @@ mod crossing;
 mod first_descriptor;
 mod floods;
 mod groups;
+mod left_to_itself;
 mod parking;
 mod ranks;
 mod suspended;

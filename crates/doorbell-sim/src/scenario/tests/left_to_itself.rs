@@ -1,0 +1,187 @@
+//! What a lane brings to its task between two polls leaves the others asleep, if polls are short; what a
+//! poll pushes that goes on for long does not wait for its end.
+
+use super::{one_crew, with_lanes};
+use crate::scenario::class::{Classes, RT, Urgent};
+use crate::scenario::crew::{CrewConfig, Lanes};
+use crate::scenario::timer::Sleep;
+use doorbell_core::crew::FrontRef;
+use doorbell_core::io::{Direction, Registration};
+use doorbell_core::lane::LaneCounts;
+use doorbell_core::task::Kind;
+use doorbell_machine::sim::{self, SimCounter, SimFd};
+use doorbell_machine::{Counter, Readiness, Sim};
+use futures_channel::oneshot::{Receiver, channel};
+use std::future::poll_fn;
+use std::io;
+use std::sync::Arc;
+
+const MS: u64 = 1_000_000;
+
+const CORES: usize = 2;
+
+type Registered = Registration<Sim, FrontRef<Sim>>;
+
+/// Then the first alert is over, and whoever was the sentinel is none.
+const CALM_NS: u64 = 1_100 * MS;
+/// Longer than a sentinel stays one: one that was asked for in a round sleeps before the next.
+const ROUND_NS: u64 = 20 * MS;
+/// In these it is found that the alert is over.
+const FIRST_ROUNDS: u64 = 2;
+const ROUNDS: u64 = 20;
+/// How long the last poll goes on.
+const LONG_NS: u64 = 5 * MS;
+/// What it leaves to others they take by then: two looks of a sentinel, and a wake.
+const TAKEN_NS: u64 = MS;
+/// What has something for the task.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum By {
+    /// A descriptor, in whose poller the lane sleeps.
+    Descriptor,
+    Timer,
+    /// Who is of a lower class.
+    Poke,
+}
+
+impl By {
+    /// The first lane of the crew.
+    fn lane(self) -> usize {
+        if self == By::Poke { RT * CORES } else { 0 }
+    }
+
+    fn crew(self) -> CrewConfig {
+        let one = one_crew(CORES);
+        match self {
+            By::Descriptor | By::Timer => one,
+            By::Poke => CrewConfig {
+                classes: Classes::Each(Urgent::Fifo),
+                ..one
+            },
+        }
+    }
+}
+
+/// What the task has done.
+#[derive(Debug, Default)]
+struct Done {
+    rounds: SimCounter,
+    /// When it left another task to its lane, and when that began to run.
+    left_ns: SimCounter,
+    taken_ns: SimCounter,
+}
+
+/// One round in each poll.
+fn poll(lanes: &Arc<Lanes<0>>, by: By, done: &Arc<Done>) {
+    done.rounds.add_shared(1);
+    if done.rounds.get() <= FIRST_ROUNDS + ROUNDS {
+        return;
+    }
+    let theirs = Arc::clone(done);
+    done.left_ns.set(sim::time_ns());
+    let left = async move { theirs.taken_ns.set(sim::time_ns()) };
+    drop(lanes.launch(by.lane(), Kind::Task, left));
+    sim::work(LONG_NS);
+}
+
+/// From where the task learns that there is something for it.
+enum Source {
+    Fd(Registered, SimFd),
+    Timer(Arc<Lanes<0>>),
+    /// In each round by the next.
+    Told(Vec<Receiver<()>>),
+}
+
+impl Source {
+    async fn next(&mut self) {
+        match self {
+            Source::Fd(registered, fd) => {
+                let take = || match fd.take(Readiness::READABLE) {
+                    Readiness::EMPTY => Err(io::ErrorKind::WouldBlock.into()),
+                    _ => Ok(()),
+                };
+                let taken = poll_fn(|cx| registered.poll_io(cx, Direction::Read, take));
+                taken.await.expect("the lane has not ended");
+            }
+            Source::Timer(lanes) => drop(Sleep::new(lanes, 0, ROUND_NS).await),
+            Source::Told(told) => drop(told.pop().expect("one for each round").await),
+        }
+    }
+}
+
+/// What the lanes of the crew did in the rounds with short polls.
+fn program(lanes: &Arc<Lanes<0>>, by: By, done: &Arc<Done>) -> [LaneCounts; CORES] {
+    let fd = SimFd::open();
+    let (mut tell, told): (Vec<_>, Vec<_>) = (0..=FIRST_ROUNDS + ROUNDS).map(|_| channel()).unzip();
+    let mut source = match by {
+        By::Descriptor => {
+            let registered = Registration::new(lanes.front(by.lane()).clone(), fd);
+            Source::Fd(registered.expect("the lane has not ended"), fd)
+        }
+        By::Timer => Source::Timer(Arc::clone(lanes)),
+        By::Poke => Source::Told(told),
+    };
+    // The alert begins with the first task.
+    drop(lanes.launch(by.lane(), Kind::Task, async {}));
+    sim::sleep(CALM_NS);
+    let (theirs, did) = (Arc::clone(lanes), Arc::clone(done));
+    let task = lanes.launch(by.lane(), Kind::Task, async move {
+        while did.left_ns.get() == 0 {
+            source.next().await;
+            poll(&theirs, by, &did);
+        }
+    });
+    let mut round = || {
+        match by {
+            By::Descriptor => fd.set_ready(Readiness::READABLE),
+            By::Timer => {}
+            By::Poke => tell
+                .pop()
+                .expect("one for each round")
+                .send(())
+                .expect("the task waits"),
+        }
+        sim::sleep(ROUND_NS);
+    };
+    let crew = || {
+        let counts = lanes.counts();
+        [counts[by.lane()], counts[by.lane() + 1]]
+    };
+    (0..FIRST_ROUNDS).for_each(|_| round());
+    let before = crew();
+    (0..ROUNDS).for_each(|_| round());
+    let after = crew();
+    round();
+    lanes.wait_for(task, 0).expect("it ends");
+    [0, 1].map(|lane| after[lane].since(&before[lane]))
+}
+
+fn check(by: By) {
+    with_lanes(by.crew(), move |lanes, close| {
+        let done = Arc::<Done>::default();
+        let [own, other] = program(lanes, by, &done);
+        close();
+        let why = |what: &str| sim::fail(format!("{by:?}: {what}: {own:?}, {other:?}"));
+        if own.polls < ROUNDS || own.parks < ROUNDS {
+            why("too little was done");
+        }
+        if (by == By::Descriptor) != (own.unparks_ready >= ROUNDS) {
+            why("it came in another way");
+        }
+        if own.sentinels + other.sentinels > 1 || other.parks > 1 {
+            why("the other lane was woken");
+        }
+        let late_ns = done.taken_ns.get().saturating_sub(done.left_ns.get());
+        if done.taken_ns.get() == 0 || late_ns > TAKEN_NS {
+            why(&format!(
+                "what a long poll left was not taken for {late_ns} ns"
+            ));
+        }
+    });
+}
+
+#[test]
+fn what_comes_to_a_task_whose_polls_are_short_wakes_no_other_lane() {
+    for by in [By::Descriptor, By::Timer, By::Poke] {
+        check(by);
+    }
+}
