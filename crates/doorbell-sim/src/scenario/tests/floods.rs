@@ -24,9 +24,9 @@ use std::task::{Context, Wake, Waker};
 const US: u64 = 1_000;
 const MS: u64 = 1_000_000;
 /// As the runtime has it.
-const SPACING_NS: u64 = 125 * US;
+const SPACING_NS: u64 = 150 * US;
 /// Beside that, until a task that was woken has read: a few wakes, and what others of the lane read first.
-const READ_NS: u64 = 100 * US;
+const READ_NS: u64 = 50 * US;
 /// By when a call has run.
 const CALL_NS: u64 = 100 * US;
 /// A flood that has ended is over by then: 10 ms, a window, and the looks at both ends.
@@ -118,7 +118,7 @@ impl Place {
     }
 
     fn check_late(self, what: &str, late_ns: u64) {
-        let looks_ns = if self.is_urgent { 2 * SPACING_NS } else { 0 };
+        let looks_ns = if self.is_urgent { SPACING_NS } else { 0 };
         if late_ns > looks_ns + READ_NS {
             let lane = self.lane;
             sim::fail(format!("late: {what} of lane {lane} by {late_ns} ns"));
@@ -251,7 +251,7 @@ impl World {
         if polled.is_ready() {
             return;
         }
-        sim::sleep(2 * SPACING_NS + 2 * READ_NS);
+        sim::sleep(SPACING_NS + 2 * READ_NS);
         match woken.0.get() {
             0 => sim::fail("lost: nobody has looked at a new descriptor"),
             woken_ns => self.place.check_late("a new one", woken_ns - from_ns),
