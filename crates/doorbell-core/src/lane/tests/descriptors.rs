@@ -59,7 +59,7 @@ impl Socket {
 }
 
 /// Spawns a task that takes one byte out of the socket.
-fn read_on(front: &Front) -> (Join<io::Result<u8>>, UnixStream) {
+pub(super) fn read_on(front: &Front) -> (Join<io::Result<u8>>, UnixStream) {
     let (socket, theirs) = Socket::pair(front);
     (spawn(front, async move { socket.byte().await }), theirs)
 }

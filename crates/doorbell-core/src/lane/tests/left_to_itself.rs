@@ -1,11 +1,13 @@
 //! For which single tasks somebody is asked to look after them: see the folder `idle`.
 
 use super::crew_by_hand;
+use super::descriptors::read_on;
 use crate::call::post;
 use crate::lane::Lane;
 use crate::task::Local;
 use crate::testing::spawn;
 use doorbell_machine::Host;
+use std::io::Write as _;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 /// Two lanes, of which the second sleeps, as far as the first can see.
@@ -83,4 +85,21 @@ fn what_comes_by_mail_is_left_to_the_lane_if_nothing_comes_behind_it() {
         Local::<Host>::bring_mail(|| push(lane));
     };
     assert!(asks(later));
+}
+
+#[test]
+fn what_a_look_at_its_descriptors_brings_is_left_to_the_lane() {
+    let [lane, other] = crew_by_hand();
+    lane.local.enter(|| {
+        let (read, mut theirs) = read_on(lane.shared.front());
+        while lane.local.run_one() {}
+        assert!(!other.look_for_the_last_time(), "it sleeps");
+        theirs.write_all(&[7]).unwrap();
+        assert_eq!(lane.look_at_own(), 1);
+        assert!(!lane.local.is_empty());
+        assert!(!lane.shared.front().crew().idle().wants_sentinel());
+        while lane.local.run_one() {}
+        drop(read);
+        lane.local.close();
+    });
 }
