@@ -23,7 +23,7 @@ const CORES: usize = 2;
 type Registered = Registration<Sim, FrontRef<Sim>>;
 
 /// Then the first alert is over, and whoever was the sentinel is none.
-const CALM_NS: u64 = 1_100 * MS;
+const CALM_NS: u64 = 10_100 * MS;
 /// Longer than a sentinel stays one: one that was asked for in a round sleeps before the next.
 const ROUND_NS: u64 = 20 * MS;
 /// In these it is found that the alert is over.
