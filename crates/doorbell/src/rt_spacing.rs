@@ -84,7 +84,7 @@ impl Builder {
 
 #[cfg(test)]
 mod tests {
-    use super::{RtSpacing, SPACING_MAX};
+    use super::{RtSpacing, SPACING_MAX, SPACING_MIN};
     use crate::BuildError;
     use std::time::Duration;
 
@@ -92,7 +92,8 @@ mod tests {
     fn a_spacing_is_so_many_nanoseconds_and_none_is_off() {
         let of = |asked| RtSpacing(asked).check().unwrap();
         assert_eq!(of(Duration::ZERO), 0);
-        assert_eq!(of(Duration::from_nanos(1)), 1);
+        assert_eq!(of(SPACING_MIN - Duration::from_nanos(1)), 0);
+        assert_eq!(of(SPACING_MIN), 10_000);
         assert_eq!(of(SPACING_MAX), 10_000_000);
         assert_eq!(RtSpacing::default().check().unwrap(), 150_000);
     }
