@@ -121,8 +121,6 @@ pub struct Ready<M: Machine> {
     order: Option<Arc<Order<M>>>,
     /// Parcels that were delivered with what was taken, and go back to their owners.
     returns: Returns<M>,
-    /// What is delivered now is the last of what was taken.
-    delivers_last: std::cell::Cell<bool>,
     not_sync: PhantomData<std::cell::Cell<()>>,
 }
 
@@ -148,7 +146,6 @@ impl<M: Machine> Default for Ready<M> {
             }),
             order: None,
             returns: Returns::default(),
-            delivers_last: std::cell::Cell::new(false),
             not_sync: PhantomData,
         }
     }
@@ -231,17 +228,6 @@ impl<M: Machine> Ready<M> {
     #[inline]
     pub(crate) fn returns(&self) -> &Returns<M> {
         &self.returns
-    }
-
-    /// Whether what is delivered now is the last of what was taken.
-    pub(crate) fn delivers_last(&self) -> bool {
-        self.delivers_last.get()
-    }
-
-    /// Says so.
-    #[inline]
-    pub(crate) fn set_delivers_last(&self, is_last: bool) {
-        self.delivers_last.set(is_last);
     }
 
     /// How many nodes are in the queue.

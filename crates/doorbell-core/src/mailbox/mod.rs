@@ -326,12 +326,10 @@ impl<M: Machine> Batch<M> {
             // Read before delivering: a call may be gone, or posted again, right after.
             self.next = link.next();
             link.leave();
-            ready.set_delivers_last(self.next.is_null());
             // SAFETY: the node was posted to this lane and has left its queue.
             unsafe { Node::deliver(node, ready) };
             delivered += 1;
         }
-        ready.set_delivers_last(false);
         delivered
     }
 }

@@ -21,12 +21,12 @@ impl<M: Machine> Local<M> {
         f()
     }
 
-    /// As [`Local::bring`], of what came by mail, if there is a lane and nothing came behind it: calls
-    /// may take long.
+    /// As [`Local::bring`], of what came by mail, if there is a lane. Calls that were taken with it go first:
+    /// they are to be short.
     pub(crate) fn bring_mail<R>(f: impl FnOnce() -> R) -> R {
         Local::<M>::with_current(|local| match local {
-            Some(local) if local.ready().delivers_last() => local.bring(f),
-            _ => f(),
+            Some(local) => local.bring(f),
+            None => f(),
         })
     }
 
