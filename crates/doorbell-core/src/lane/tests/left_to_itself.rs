@@ -23,6 +23,7 @@ fn asks(f: impl FnOnce(&Lane<Host>)) -> bool {
     lane.local.enter(|| {
         f(&lane);
         let asked = lane.shared.front().crew().idle().wants_sentinel();
+        assert!(lane.take().delivered <= 1, "what was left in the mailbox");
         while lane.local.run_one() {}
         asked
     })
