@@ -129,10 +129,11 @@ impl<M: Machine> Alert<M> {
         let until_ns = self.times.until_ns.load(Ordering::Relaxed);
         if until_ns == NOT_BEGUN {
             let until_ns = now_ns.saturating_add(self.first_ns);
+            let begun = &self.times.until_ns;
             // ORDER: Relaxed; of several who begin it one's time stays, or that of a poll that was long just now.
-            let begins = &self.times.until_ns;
-            let (seen, sets) = (Ordering::Relaxed, Ordering::Relaxed);
-            let _ = begins.compare_exchange(NOT_BEGUN, until_ns, seen, sets);
+            let _ =
+                // ORDER: Relaxed, as above.
+                begun.compare_exchange(NOT_BEGUN, until_ns, Ordering::Relaxed, Ordering::Relaxed);
             return true;
         }
         if until_ns == 0 || now_ns < until_ns {

@@ -22,16 +22,16 @@ const LASTS_NS: u64 = 10_000_000;
 /// for their answers, who would be slowed down.
 const PER_LOOK: u64 = 3;
 
-/// A lane that sleeps for no longer need not be rung for what waits at others: a sentinel would come no
-/// sooner.
-const NAP_MAX_NS: u64 = super::SENTINEL_MIN_NS;
-
 /// Where they did not for so many windows, none is put off for a while.
 const VAIN_WINDOWS: u32 = 5;
 const PAUSE_NS: u64 = 100_000_000;
 
 /// Twice as long each time, up to so many times.
 const PAUSE_DOUBLES: u32 = 6;
+
+/// A lane that sleeps for no longer need not be rung for what waits at others: a sentinel would come no
+/// sooner.
+const NAP_MAX_NS: u64 = super::SENTINEL_MIN_NS;
 
 /// How often descriptors become ready.
 #[derive(Debug)]

@@ -5,7 +5,7 @@ use super::super::flood::OVER_NS;
 use super::{Closes, Running};
 use crate::crew::FrontRef;
 use crate::io::{Direction, Registration};
-use crate::lane::{Lane, LaneShared};
+use crate::lane::{Lane, LaneCounts, LaneShared};
 use crate::switches::IdleNotify;
 use crate::testing::call;
 use crate::testing::model::{Shows, check, must_be_noticed_by};
@@ -26,7 +26,7 @@ fn start_for_ever<const BUG: u8>(shared: &Shared<BUG>) -> Running<BUG> {
     Running::start_shared(shared, |lane: Lane<_>| lane.flooded(u64::MAX).run())
 }
 
-/// Looks late once, and parks as any other from then on.
+/// Puts off one look, and parks as any other from then on.
 fn start_for_one_look<const BUG: u8>(shared: &Shared<BUG>) -> Running<BUG> {
     Running::start_shared(shared, |lane: Lane<_>| lane.flooded(OVER_NS).run())
 }
@@ -49,28 +49,28 @@ fn close_when_ready<const BUG: u8>(shared: &Shared<BUG>, registered: &Registered
     }
 }
 
-/// A call reaches a lane that has a descriptor, and sleeps without it.
-fn call_while_put_off<const BUG: u8>() {
+/// A call reaches a lane that has a descriptor, however it sleeps. What that has counted.
+fn call_reaches<const BUG: u8>(start: fn(&Shared<BUG>) -> Running<BUG>) -> LaneCounts {
     let shared = shared::<BUG>();
     let registered = register(&shared);
-    let lane = start_for_ever(&shared);
+    let lane = start(&shared);
     assert!(matches!(call(shared.front(), || 7), Ok(7)));
     shared.close();
     let counts = lane.ended();
-    assert_eq!((counts.unparks_ready, counts.unparks_deadline), (0, 0));
     drop(registered);
+    counts
 }
 
-/// The same, of one that looks once meanwhile and then sleeps in its poller.
+/// Of one that sleeps without it.
+fn call_while_put_off<const BUG: u8>() {
+    let counts = call_reaches(start_for_ever::<BUG>);
+    assert_eq!((counts.unparks_ready, counts.unparks_deadline), (0, 0));
+}
+
+/// Of one that looks once meanwhile and then sleeps in its poller.
 fn call_at_the_end_of_a_flood<const BUG: u8>() {
-    let shared = shared::<BUG>();
-    let registered = register(&shared);
-    let lane = start_for_one_look(&shared);
-    assert!(matches!(call(shared.front(), || 7), Ok(7)));
-    shared.close();
-    let counts = lane.ended();
+    let counts = call_reaches(start_for_one_look::<BUG>);
     assert!(counts.unparks_deadline <= 1, "{counts:?}");
-    drop(registered);
 }
 
 /// A descriptor becomes ready meanwhile.

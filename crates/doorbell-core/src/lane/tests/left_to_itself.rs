@@ -41,14 +41,13 @@ fn what_a_lane_brings_between_two_polls_is_left_to_it() {
         lane.local.bring(|| push(lane));
         push(lane);
     };
-    let (lane, other) = beside_a_sleeper();
+    let (lane, _other) = beside_a_sleeper();
     lane.local.enter(|| more(&lane));
     assert!(
         !lane.shared.front().crew().idle().holds(1),
         "the second one is offered"
     );
     lane.local.enter(|| while lane.local.run_one() {});
-    drop(other);
 }
 
 #[test]

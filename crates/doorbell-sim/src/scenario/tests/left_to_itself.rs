@@ -33,6 +33,7 @@ const ROUNDS: u64 = 20;
 const LONG_NS: u64 = 5 * MS;
 /// What it leaves to others they take by then: two looks of a sentinel, and a wake.
 const TAKEN_NS: u64 = MS;
+
 /// What has something for the task.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum By {
