@@ -408,7 +408,7 @@ fn w25_a_wake_while_running_is_not_lost() {
 
 #[test]
 fn two_wakes_submit_once_and_are_both_seen() {
-    check(two_wakes::<0>);
+    check_large(two_wakes::<0>);
 }
 
 #[test]
@@ -438,7 +438,7 @@ fn a_handle_dropped_at_completion() {
 
 #[test]
 fn a_cancelled_task_ends_once() {
-    check(cancel_while_running::<0>);
+    check_large(cancel_while_running::<0>);
     check_large(cancel_and_wake::<0>);
 }
 

@@ -8,7 +8,7 @@ use super::state_poke::Poke;
 use super::{Join, Local, Phase, TaskRef};
 use crate::class::Class;
 use crate::crew::{Crew, CrewSpec, FrontRef};
-use crate::testing::model::{check, mutant};
+use crate::testing::model::{check, check_large, mutant};
 use crate::testing::{Idler, spawn};
 use ::loom::thread;
 use doorbell_machine::Loom;
@@ -143,7 +143,7 @@ fn woken_while_it_ends<const BUG: u8>() {
 
 #[test]
 fn nobody_waits_for_a_wake_of_one_below() {
-    check(suspended_below::<0>);
+    check_large(suspended_below::<0>);
 }
 
 #[test]
