@@ -196,6 +196,7 @@ fn killer_of_io(bug: Bug) -> (&'static str, Shows) {
         Bug::IoLeaveRelaxed => ("io::loom::mutant_leave_relaxed", Race),
         Bug::IoNoNoteFence => ("io::loom::mutant_no_note_fence", Deadlock),
         Bug::IoParkBlind => ("io::loom::mutant_park_blind", Deadlock),
+        Bug::UsherSleepBlind => ("lane::loom::usher::mutant_sleep_blind", Deadlock),
         _ => unreachable!("{bug:?} has no killer"),
     }
 }

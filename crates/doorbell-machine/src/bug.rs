@@ -125,11 +125,13 @@ pub enum Bug {
     IoNoNoteFence,
     /// io: a lane parks on its word without a look whether it got descriptors.
     IoParkBlind,
+    /// usher: it falls asleep although a nap has begun, or the lane has ended, since it looked.
+    UsherSleepBlind,
 }
 
 impl Bug {
     /// All mutants, without [`Bug::None`].
-    pub const ALL: [Bug; 58] = [
+    pub const ALL: [Bug; 59] = [
         Bug::BellClearAfterTake,
         Bug::BellNoRecheck,
         Bug::BellAnnounceBlind,
@@ -188,6 +190,7 @@ impl Bug {
         Bug::IoLeaveRelaxed,
         Bug::IoNoNoteFence,
         Bug::IoParkBlind,
+        Bug::UsherSleepBlind,
     ];
 
     /// The mutant with this number, [`Bug::None`] for a number that has none. The inverse of

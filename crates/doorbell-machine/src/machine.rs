@@ -364,6 +364,8 @@ pub trait Machine: Debug + Sized + Send + Sync + 'static {
     fn topology() -> Topology;
     /// How many CPUs the machine has online, whether this process may use them or not.
     fn cpu_count() -> usize;
+    /// The CPU on which the calling thread runs, by the machine's number; a moment later it may be another.
+    fn cpu() -> usize;
     /// Binds the calling thread to a CPU, or to all that `cpus` names.
     ///
     /// # Errors

@@ -85,13 +85,13 @@ impl LaneMetrics {
         core: CoreId,
         class: ClassKind,
         state: LaneState,
-        counts: LaneCounts,
+        counts: &LaneCounts,
     ) -> Self {
         LaneMetrics {
             core,
             class,
             state,
-            counts,
+            counts: *counts,
             current_poll: None,
             long_polls: 0,
         }

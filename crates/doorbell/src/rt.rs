@@ -170,11 +170,15 @@ impl<M: Machine> Rt<M> {
         let shared = Arc::clone(&class.lanes[core]);
         let entered = ambient::enter_lane(Handle::new(self), core, class.kind);
         class.tell_if_refused(core);
-        let goes_first = class.kind == ClassKind::Rt && obtained.is_fifo();
+        let usher = || ThreadSpec {
+            name: format!("{}-{core}-usher", rt.name),
+            cpu: None,
+        };
+        let first = (class.kind == ClassKind::Rt && obtained.is_fifo()).then(usher);
         let urgent = rt.urgent;
         drop(rt);
         let abort = AbortOnUnwind;
-        urgent.lane(shared, goes_first).run();
+        urgent.run(shared, first);
         std::mem::forget(abort);
         drop(entered);
     }
@@ -466,7 +470,7 @@ impl<M: Machine> Ambient for Rt<M> {
             if class.is_open() {
                 let lanes = class.lanes.iter().enumerate().map(|(core, lane)| {
                     let core = CoreId::new(core);
-                    LaneMetrics::new(core, class.kind, lane.state(), lane.counts())
+                    LaneMetrics::new(core, class.kind, lane.state(), &lane.counts())
                 });
                 metrics.add(lanes, class.lanes[0].front().crew().watchers());
             }

@@ -3,9 +3,8 @@
 use crate::builder::{BuildError, Builder};
 use std::time::Duration;
 
-/// Chosen by `lab http`: with 75 us the lanes interrupt their clients more often, with 250 us those run
-/// out of work.
-const SPACING: Duration = Duration::from_micros(150);
+/// Chosen with the servers of `lab http`: with 150 and 250 us the lanes interrupt their clients more often.
+const SPACING: Duration = Duration::from_micros(400);
 
 /// A flood is over when for so long there was none: nobody is to wait for longer than that lasts.
 const SPACING_MAX: Duration = Duration::from_millis(10);
@@ -42,17 +41,20 @@ impl RtSpacing {
 
 impl Builder {
     /// Under a flood of descriptors an urgent lane that the OS lets go before all other threads of its CPU
-    /// looks at them each so often, and is not woken for each: 150 µs unless told, 10 ms at most.
+    /// looks at them each so often, and is not woken for each: 400 µs unless told, 10 ms at most; and sooner,
+    /// as soon as nobody else wants its CPU.
     /// [`Duration::ZERO`] is off, as is less than 10 µs: it is woken for each. Wrong values are reported by [`Builder::build`].
     ///
     /// Such a lane interrupts whoever uses its CPU each time that it is woken. Where that is a client on the
     /// same computer, it would do so at each request, before the client has written the next one, which
-    /// halves the rate; with 75 µs lanes interrupt more often than they have to, and with 250 µs clients run
-    /// out of work. [`LaneCounts::looks_put_off`](crate::LaneCounts) counts the looks.
+    /// halves the rate. That nobody else wants the CPU it is told by its *usher*, a thread under `SCHED_IDLE`
+    /// that each such lane has; it sleeps while there is no flood, and ends with the lane.
+    /// [`LaneCounts::looks_put_off`](crate::LaneCounts) counts the looks, and `looks_ushered` those of
+    /// them that were made sooner.
     ///
-    /// The price: three clients of a lane or more that wait for each answer get one in that time each at
-    /// most, also where they are on CPUs of their own or on other computers and nobody would be
-    /// interrupted: the lane cannot see that. For such clients choose less, or zero.
+    /// The price: while something computes on the lane's CPU, three clients of the lane or more that wait for
+    /// each answer get one in that time each at most. For such clients choose less, or zero, with which
+    /// there is no usher either.
     ///
     /// Contract: *the lane has obtained `SCHED_FIFO` ([`Handle::policies`](crate::Handle::policies)) and runs
     /// when it is woken, its [budget](Builder::rt_budget) is not used up, no poll or call on it is long,
@@ -60,7 +62,7 @@ impl Builder {
     /// woken at once.* Looks are put off only after 2 ms in which descriptors became ready more often than
     /// each 100 µs, until the first look that is 10 ms after there were far fewer; and where they bring fewer
     /// than three on average, not for 100 ms, and for up to 6.4 s if that goes on. A timer, a call or a wake for
-    /// the lane ends its sleep at once, as ever. Up to 250 µs it is not an idle lane meanwhile: what waits at
+    /// the lane ends its sleep at once, as ever. Up to 500 µs it is not an idle lane meanwhile: what waits at
     /// other lanes it takes within two such times.
     ///
     /// A lane that did not obtain `SCHED_FIFO`, or is of another class, puts nothing off, whatever this
@@ -95,7 +97,7 @@ mod tests {
         assert_eq!(of(Duration::from_nanos(9_999)), 0);
         assert_eq!(of(SPACING_MIN), 10_000);
         assert_eq!(of(SPACING_MAX), 10_000_000);
-        assert_eq!(RtSpacing::default().check().unwrap(), 150_000);
+        assert_eq!(RtSpacing::default().check().unwrap(), 400_000);
     }
 
     #[test]

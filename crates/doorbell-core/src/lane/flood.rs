@@ -29,9 +29,15 @@ const PAUSE_NS: u64 = 100_000_000;
 /// Twice as long each time, up to so many times.
 const PAUSE_DOUBLES: u32 = 6;
 
-/// A lane that sleeps for no longer need not be rung for what waits at others: a sentinel would come no
+/// A lane that sleeps for no longer need not be rung for what waits at others: a sentinel may come no
 /// sooner.
-const NAP_MAX_NS: u64 = super::SENTINEL_MIN_NS;
+const NAP_MAX_NS: u64 = super::SENTINEL_MAX_NS;
+
+/// So often the number of sleeps doubles in which whatever comes wakes the lane.
+const LIGHT_DOUBLES: u32 = 4;
+
+/// A time that is over.
+const LONG_AGO_NS: u64 = 1;
 
 /// How often descriptors become ready.
 #[derive(Debug)]
@@ -40,7 +46,9 @@ pub(super) struct Flood {
     began_ns: Cell<u64>,
     events: Cell<u64>,
     looks: Cell<u64>,
-    /// When the last window ended that had enough of it; 0 while there is none.
+    /// When the last one came.
+    event_ns: Cell<u64>,
+    /// When the last one came of those that were often enough; 0 while there is no flood.
     last_ns: Cell<u64>,
     /// At whose descriptors to look next: so many places behind this lane.
     turn: Cell<usize>,
@@ -52,6 +60,12 @@ pub(super) struct Flood {
     puts_off: Cell<bool>,
     /// Until when the next one is, from the first sleep behind the last one on; else 0.
     due_ns: Cell<u64>,
+    /// It is due now, since nobody else wants the CPU.
+    early: Cell<bool>,
+    /// How many such looks brought none, one after the other, up to a limit.
+    early_vain: Cell<u32>,
+    /// In so many sleeps whatever comes is to wake the lane, which disturbs nobody.
+    light_sleeps: Cell<u32>,
     /// For how many windows they have brought few.
     vain: Cell<u32>,
     /// How often that has ended in a pause, one after the other.
@@ -66,12 +80,16 @@ impl Flood {
             began_ns: Cell::new(0),
             events: Cell::new(0),
             looks: Cell::new(0),
+            event_ns: Cell::new(0),
             last_ns: Cell::new(0),
             turn: Cell::new(0),
             goes_first: spacing_ns > 0,
             spacing_ns,
             puts_off: Cell::new(false),
             due_ns: Cell::new(0),
+            early: Cell::new(false),
+            early_vain: Cell::new(0),
+            light_sleeps: Cell::new(0),
             vain: Cell::new(0),
             pauses: Cell::new(0),
             pause_until_ns: Cell::new(0),
@@ -93,21 +111,23 @@ impl Flood {
     fn count(&self, events: usize, now_ns: u64) {
         let events = u64::try_from(events).unwrap_or(u64::MAX);
         let took_ns = now_ns.saturating_sub(self.began_ns.get());
-        if took_ns < WINDOW_NS {
-            self.events.set(self.events.get().saturating_add(events));
-            return;
+        if took_ns >= WINDOW_NS {
+            self.end_window(now_ns, took_ns);
+            self.began_ns.set(now_ns);
+            self.events.set(0);
+            self.looks.set(0);
         }
-        self.end_window(now_ns, took_ns);
-        self.began_ns.set(now_ns);
-        self.events.set(events);
-        self.looks.set(0);
+        if events > 0 {
+            self.event_ns.set(now_ns);
+            self.events.set(self.events.get().saturating_add(events));
+        }
     }
 
     fn end_window(&self, now_ns: u64, took_ns: u64) {
         let least = if self.is_on() { ENDS_BELOW } else { BEGINS_AT };
         let had = u128::from(self.events.get()) * u128::from(WINDOW_NS);
         if had >= u128::from(least) * u128::from(took_ns) {
-            self.last_ns.set(now_ns.max(1));
+            self.last_ns.set(self.event_ns.get().max(1));
         } else if now_ns.saturating_sub(self.last_ns.get()) >= LASTS_NS {
             self.last_ns.set(0);
             self.vain.set(0);
@@ -143,7 +163,9 @@ impl Flood {
     /// The lane is about to sleep: until when it looks at no descriptor, if looks are put off.
     #[inline]
     fn put_off(&self, now_ns: impl FnOnce() -> u64) -> Option<u64> {
-        if !self.puts_off.get() {
+        let light_sleeps = self.light_sleeps.get();
+        if !self.puts_off.get() || light_sleeps > 0 {
+            self.light_sleeps.set(light_sleeps.saturating_sub(1));
             self.due_ns.set(0);
             return None;
         }
@@ -159,9 +181,34 @@ impl Flood {
         self.due_ns.get() != 0 && self.due_ns.get() <= now_ns()
     }
 
+    /// A look that was put off is due now: nobody else wants the CPU.
+    pub(super) fn bring_forward(&self) {
+        self.due_ns.set(LONG_AGO_NS);
+        self.early.set(true);
+    }
+
+    /// Whether that is so of the look that is due.
+    pub(super) fn is_brought_forward(&self) -> bool {
+        self.early.get()
+    }
+
+    /// A look was made early. Nobody wants the CPU: if it has brought none, one is woken for each that comes.
+    fn weigh_early(&self, events: usize) {
+        if events > 0 {
+            self.early_vain.set(0);
+            return;
+        }
+        let vain = self.early_vain.get();
+        self.light_sleeps.set(1 << vain);
+        self.early_vain.set((vain + 1).min(LIGHT_DOUBLES));
+    }
+
     /// It was made, and has brought so many.
     fn end_look(&self, events: usize, now_ns: u64) {
         self.due_ns.set(0);
+        if self.early.replace(false) {
+            self.weigh_early(events);
+        }
         self.count(events, now_ns);
         self.looks.set(self.looks.get() + 1);
     }
@@ -176,9 +223,9 @@ impl<M: Machine> Lane<M> {
     /// in which descriptors became ready more often than each 100 us, until 10 ms after there were far
     /// fewer; where they bring fewer than 3 on average in each of 5 such windows, one after the other, not
     /// for 100 ms, and then for up to 6.4 s.* So n clients of a lane, 3 at least, who wait for each answer
-    /// get n answers in that time at most.
+    /// get n answers in that time at most, unless an [`Usher`](super::Usher) wakes it sooner.
     ///
-    /// Where that is at most 250 us, it is no idle lane to the others meanwhile: *a lane has two tasks or more
+    /// Where that is at most 500 us, it is no idle lane to the others meanwhile: *a lane has two tasks or more
     /// waiting, and does not sleep ⇒ one that naps takes of them within two naps*, and not at once.
     ///
     /// Source: the moderation of interrupts by network cards.
@@ -212,7 +259,10 @@ impl<M: Machine> Lane<M> {
     /// At a pass: looks at the descriptors, if that was put off until now.
     pub(super) fn look_if_put_off(&self) {
         if self.flood.is_due(M::now_ns) {
-            self.shared.tally.looks_put_off.add_owned(1);
+            let tally = &self.shared.tally;
+            tally.looks_put_off.add_owned(1);
+            let is_early = self.flood.is_brought_forward();
+            tally.looks_ushered.add_owned(u64::from(is_early));
             let found = self.look_at_own();
             self.flood.end_look(found, M::now_ns());
         }
@@ -310,7 +360,8 @@ mod tests {
         assert!(it.window(BEGINS_AT));
         assert!((0..20).all(|_| it.window(ENDS_BELOW)));
         let few = (0..20).take_while(|_| it.window(ENDS_BELOW - 1)).count() as u64;
-        assert_eq!(few, LASTS_NS / WINDOW_NS - 1);
+        // The last of those that were often enough came as the window began.
+        assert_eq!(few, LASTS_NS / WINDOW_NS - 2);
         assert!(!it.window(ENDS_BELOW));
     }
 
@@ -340,6 +391,25 @@ mod tests {
         assert!(it.look(1).is_none(), "the flood is over");
         let mut ordinary = Stand::new(0);
         assert!(ordinary.window(BEGINS_AT) && ordinary.look(1).is_none());
+    }
+
+    #[test]
+    fn a_look_is_made_early_and_one_that_brings_none_is_followed_by_light_sleeps() {
+        let it = Stand::new(SPACING_NS);
+        it.flood.puts_off.set(true);
+        let early = |events| {
+            assert!(it.flood.put_off(|| 10).is_some() && !it.flood.is_due(|| 11));
+            it.flood.bring_forward();
+            assert!(it.flood.is_due(|| 11) && it.flood.is_brought_forward());
+            it.flood.end_look(events, 11);
+            assert!(!it.flood.is_brought_forward());
+            let light = (0..100).take_while(|_| it.flood.put_off(|| 12).is_none());
+            let light = light.count();
+            it.flood.end_look(1, 13);
+            light
+        };
+        assert_eq!([0; 6].map(early), [1, 2, 4, 8, 16, 16]);
+        assert_eq!([3, 0, 0].map(early), [0, 1, 2]);
     }
 
     #[test]

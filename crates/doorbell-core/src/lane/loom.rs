@@ -31,6 +31,7 @@ macro_rules! also_noticed {
 }
 
 mod flood;
+mod usher;
 
 /// The lane runs on a thread of its own; the model's first thread posts, spawns and closes.
 struct Running<const BUG: u8> {
@@ -63,6 +64,13 @@ impl<const BUG: u8> Running<BUG> {
 
     /// The lane is made by its thread, and run by `run`.
     fn start_shared(shared: &Arc<LaneShared<Loom<BUG>>>, run: fn(Lane<Loom<BUG>>)) -> Self {
+        Self::start_by(shared, run)
+    }
+
+    fn start_by(
+        shared: &Arc<LaneShared<Loom<BUG>>>,
+        run: impl FnOnce(Lane<Loom<BUG>>) + Send + 'static,
+    ) -> Self {
         let (shared, theirs) = (Arc::clone(shared), Arc::clone(shared));
         let thread = thread::spawn(move || run(Lane::new(theirs)));
         Running { shared, thread }

@@ -17,6 +17,7 @@ mod search;
 mod stuck;
 #[cfg(test)]
 mod tests;
+mod usher;
 mod watch;
 mod watchers;
 
@@ -26,6 +27,7 @@ pub use governor::IdlePolicy;
 pub use histogram::{Histogram, Times};
 pub use hooks::{Hooks, LaneHook, TaskEvent, TaskHook};
 pub use long_polls::LongPoll;
+pub use usher::Usher;
 pub use watchers::{LaneTimes, WatchPlan, Watchers};
 
 use crate::bell::{Announced, LaneState};
@@ -43,6 +45,7 @@ use governor::Governor;
 use std::cell::Cell;
 use std::sync::Arc;
 use stuck::Care;
+use usher::Ushered;
 use watch::WatchEnd;
 
 /// How many tasks run at most between two passes.
@@ -190,6 +193,7 @@ pub struct Lane<M: Machine> {
     care: Care,
     looks: Looks,
     flood: Flood,
+    usher: Option<Ushered<M>>,
     /// For how long it runs of each period, if that is limited.
     limit: Option<Limit<M>>,
 }
@@ -231,6 +235,7 @@ impl<M: Machine> Lane<M> {
             care: Care::new(),
             looks: Looks::new(),
             flood: Flood::new(0),
+            usher: None,
             limit: budget.map(Limit::new),
         }
     }

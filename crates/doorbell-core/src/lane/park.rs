@@ -78,7 +78,11 @@ impl<M: Machine> Lane<M> {
         let learns = self.governor.learns();
         let from_ns = if learns { M::now_ns() } else { 0 };
         self.end_to_run();
-        match self.block(form, until_ns) {
+        let ended = match puts_off_ns {
+            Some(_) => self.nap(until_ns),
+            None => self.block(form, until_ns),
+        };
+        match ended {
             WaitEnd::Rung => {
                 tally.unparks_rung.add_owned(1);
                 if learns {
@@ -106,7 +110,7 @@ impl<M: Machine> Lane<M> {
     }
 
     /// Blocks the thread in the form that was announced.
-    fn block(&self, form: ParkIn, until_ns: Option<u64>) -> WaitEnd {
+    pub(super) fn block(&self, form: ParkIn, until_ns: Option<u64>) -> WaitEnd {
         let front = self.shared.front();
         let awake = || {
             self.begin_to_run();

@@ -57,6 +57,7 @@ const NONE: LaneCounts = LaneCounts {
     ready_for_stuck: 0,
     ready_for_others: 0,
     looks_put_off: 0,
+    looks_ushered: 0,
     watched_vain_ns: 0,
     preemptions: 0,
     searches: 0,

@@ -41,7 +41,7 @@ impl Server {
     /// [`Handle::open_class`](doorbell::Handle::open_class).
     ///
     /// Where clients are on other computers and wait for each answer,
-    /// [`Builder::rt_spacing`](doorbell::Builder::rt_spacing) of zero spares them up to 150 µs a request under load.
+    /// [`Builder::rt_spacing`](doorbell::Builder::rt_spacing) of zero spares them up to 400 µs a request under load.
     ///
     /// ```no_run
     /// use doorbell::Class;

@@ -169,6 +169,9 @@ impl Machine for Host {
             .unwrap_or_else(|| thread::allowed_cpus().len())
     }
 
+    fn cpu() -> usize {
+        rustix::thread::sched_getcpu()
+    }
     fn bind_thread(cpus: &[usize]) -> Result<(), ThreadError> {
         thread::bind_thread(cpus)
     }

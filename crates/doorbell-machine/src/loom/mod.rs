@@ -354,6 +354,9 @@ impl<const BUG: u8> Machine for Loom<BUG> {
     ) -> Result<LoomThread, ThreadError> {
         Ok(LoomThread(::loom::thread::spawn(body)))
     }
+    fn cpu() -> usize {
+        0
+    }
     fn bind_thread(_cpus: &[usize]) -> Result<(), ThreadError> {
         Ok(())
     }

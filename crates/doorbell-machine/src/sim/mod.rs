@@ -303,6 +303,10 @@ impl<const BUG: u8> Machine for Sim<BUG> {
         look(|world| world.cpus.len()).unwrap_or_else(|| MachineSpec::default().cpus())
     }
 
+    fn cpu() -> usize {
+        look(|world| world.cpu as usize).unwrap_or(0)
+    }
+
     fn bind_thread(cpus: &[usize]) -> Result<(), ThreadError> {
         bind(cpus)
     }

@@ -52,6 +52,9 @@ const LOCK: &str = "no task of the scenarios locks; loom kills it";
 /// Why descriptors do not show.
 const IO: &str = "no task of the scenarios waits for a descriptor; loom kills it";
 
+/// Why ushers do not show.
+const USHER: &str = "no lane of the scenarios puts off a look; loom kills it";
+
 /// The shapes with the mutant of this number.
 macro_rules! shapes {
     ($bug:ident) => {{
@@ -152,4 +155,5 @@ pub const MUTANTS: &[Mutant] = mutants![
     IoLeaveRelaxed: not_here IO,
     IoNoNoteFence: not_here IO,
     IoParkBlind: not_here IO,
+    UsherSleepBlind: not_here USHER,
 ];

@@ -3,9 +3,9 @@
 use super::crew::CrewConfig;
 use doorbell_core::class::Class;
 use doorbell_core::crew::Turns;
-use doorbell_core::lane::{IdlePolicy, Lane, LaneShared, RunBudget};
+use doorbell_core::lane::{IdlePolicy, Lane, LaneShared, RunBudget, Usher};
 use doorbell_machine::sim::{self, SimThread};
-use doorbell_machine::{Machine, Policy, Sim, ThreadError, ThreadSpec};
+use doorbell_machine::{Machine, Policy, Sim, ThreadError, ThreadHandle, ThreadSpec};
 use std::sync::Arc;
 
 /// The priority that the runtime asks for, unless it is told another.
@@ -59,6 +59,7 @@ pub(super) struct CrewPlan {
     pub(super) idle: IdlePolicy,
     budget: Option<RunBudget>,
     spacing_ns: u64,
+    ushers: bool,
     /// What its threads ask for; nothing if they stay as they begin.
     policy: Option<Policy>,
 }
@@ -73,6 +74,7 @@ impl CrewConfig {
             idle: self.idle,
             budget: self.budget,
             spacing_ns: self.spacing_ns,
+            ushers: false,
             policy: None,
         };
         let Classes::Each(urgent) = self.classes else {
@@ -102,6 +104,7 @@ impl CrewConfig {
             } else {
                 0
             },
+            ushers: self.ushers && urgent == Urgent::Fifo,
             policy,
             ..one
         };
@@ -127,6 +130,7 @@ impl CrewPlan {
             name,
             budget,
             spacing_ns,
+            ushers,
             policy,
             ..
         } = *self;
@@ -138,11 +142,29 @@ impl CrewPlan {
             if let Some(policy) = policy {
                 obtain::<BUG>(policy);
             }
-            let lane = Lane::limited(shared, budget);
-            lane.with_spacing(spacing_ns).run();
+            let usher = ushers.then(|| Usher::new(&shared));
+            let lane = Lane::limited(shared, budget).with_spacing(spacing_ns);
+            let Some(usher) = usher else {
+                return lane.run();
+            };
+            let thread = start_usher::<BUG>(core, Arc::clone(&usher));
+            lane.with_usher(usher).run();
+            thread.join().expect("an usher does not panic");
         };
         Sim::<BUG>::spawn(spec, Box::new(lane))
     }
+}
+
+fn start_usher<const BUG: u8>(core: usize, usher: Arc<Usher<Sim<BUG>>>) -> SimThread {
+    let spec = ThreadSpec {
+        name: format!("usher {core}"),
+        cpu: Some(core),
+    };
+    let body = move || {
+        obtain::<BUG>(Policy::Idle);
+        usher.run();
+    };
+    Sim::<BUG>::spawn(spec, Box::new(body)).expect("the simulated OS refuses no thread")
 }
 
 /// As the runtime does it: it asks, and reads back what came of it.

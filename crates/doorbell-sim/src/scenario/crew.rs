@@ -34,6 +34,8 @@ pub(super) struct CrewConfig {
     /// For how long each puts off its looks at descriptors under a flood; the urgent ones, where there
     /// are several crews. 0: not at all.
     pub(super) spacing_ns: u64,
+    /// Whether those have ushers.
+    pub(super) ushers: bool,
 }
 
 /// The lanes of a run, all of the first crew, then all of the next: each crew has one on every CPU

@@ -9,6 +9,7 @@ mod left_to_itself;
 mod parking;
 mod ranks;
 mod suspended;
+mod ushers;
 
 use super::crew::{CrewConfig, Lanes};
 use super::{Classes, Shape, Urgent, run};
@@ -47,6 +48,7 @@ fn one_crew(lanes: usize) -> CrewConfig {
         groups: false,
         budget: None,
         spacing_ns: 0,
+        ushers: false,
     }
 }
 

@@ -14,10 +14,10 @@ use doorbell_machine::{Bug, Loom, Readiness, Seat};
 use std::sync::Arc;
 use std::task::{Context, Waker};
 
-type Shared<const BUG: u8> = Arc<LaneShared<Loom<BUG>>>;
-type Registered<const BUG: u8> = Registration<Loom<BUG>, FrontRef<Loom<BUG>>>;
+pub(super) type Shared<const BUG: u8> = Arc<LaneShared<Loom<BUG>>>;
+pub(super) type Registered<const BUG: u8> = Registration<Loom<BUG>, FrontRef<Loom<BUG>>>;
 
-fn shared<const BUG: u8>() -> Shared<BUG> {
+pub(super) fn shared<const BUG: u8>() -> Shared<BUG> {
     Running::shared(0, IdleNotify::On)
 }
 
@@ -31,17 +31,17 @@ fn start_for_one_look<const BUG: u8>(shared: &Shared<BUG>) -> Running<BUG> {
     Running::start_shared(shared, |lane: Lane<_>| lane.flooded(OVER_NS).run())
 }
 
-fn register<const BUG: u8>(shared: &Shared<BUG>) -> Registered<BUG> {
+pub(super) fn register<const BUG: u8>(shared: &Shared<BUG>) -> Registered<BUG> {
     Registration::new(shared.front().clone(), LoomFd(0)).unwrap()
 }
 
-fn set_ready<const BUG: u8>(shared: &Shared<BUG>) {
+pub(super) fn set_ready<const BUG: u8>(shared: &Shared<BUG>) {
     let poller = Seat::<Loom<BUG>>::open_poller(shared.front().seat()).unwrap();
     poller.set_ready(LoomFd(0), Readiness::READABLE);
 }
 
 /// Asks the lane to end when the descriptor is ready, or now if it is.
-fn close_when_ready<const BUG: u8>(shared: &Shared<BUG>, registered: &Registered<BUG>) {
+pub(super) fn close_when_ready<const BUG: u8>(shared: &Shared<BUG>, registered: &Registered<BUG>) {
     let waker = Waker::from(Arc::new(Closes(Arc::clone(shared))));
     let polled = registered.poll_ready(&Context::from_waker(&waker), Direction::Read);
     if polled.is_ready() {

@@ -30,6 +30,7 @@ fn start(cpu: usize) -> (Arc<Lanes<0>>, Threads) {
         turns: Turns::ByRank,
         budget: None,
         spacing_ns: 0,
+        ushers: false,
     };
     let started = Lanes::<0>::start(config, Arc::default()).unwrap();
     sim::sleep(100_000);

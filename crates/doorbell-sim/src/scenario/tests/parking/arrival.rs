@@ -24,7 +24,7 @@ const DUE_NS: u64 = 2_000;
 /// The same of one before which the lane falls asleep once more.
 const SOON_NS: u64 = 50_000;
 /// For how long the lane that has too much stays inside its poll.
-const POLL_NS: u64 = 400_000;
+const POLL_NS: u64 = 1_500_000;
 /// The lane of which there is one more than that which falls asleep.
 const OTHER: usize = 1;
 

@@ -8,16 +8,16 @@ use doorbell_machine::sim::{self, SimFd};
 use doorbell_machine::{ParkIn, Readiness};
 use std::task::Waker;
 
-/// For how long looks are put off: longer than anything takes that is served at once.
-const SPACING_NS: u64 = 500_000;
-/// By when it looks at a descriptor, says `Lane::with_spacing`.
-pub(super) const SEEN_NS: u64 = 2 * SPACING_NS;
+/// For how long looks are put off, by a lane that is no idle one meanwhile, and by one that is: longer than
+/// anything takes that is served at once.
+const NAP_NS: u64 = 500_000;
+const SELDOM_NS: u64 = 600_000;
 
 /// How long it takes until the lane is woken, behind the last event.
 const BEGINS_NS: u64 = 2_200_000;
-pub(super) const LASTS_NS: u64 = BEGINS_NS + SPACING_NS / 5;
-/// When the lane has looked once since, and is between two looks.
-pub(super) const LATER_NS: u64 = SPACING_NS + SPACING_NS / 10;
+pub(super) const LASTS_NS: u64 = BEGINS_NS + 2 * SEES_NS;
+/// A lane that is awake has seen an event by then.
+const SEES_NS: u64 = 25_000;
 
 /// What comes keeps it awake for a few passes.
 const AVOIDED_MAX: u64 = 4;
@@ -35,16 +35,37 @@ const APART_NS: u64 = 50_000;
 pub(super) enum Flood {
     /// It is woken by its descriptors.
     Off,
-    /// It puts them off.
-    On,
+    /// It puts them off, and naps.
+    Naps,
+    /// It puts them off for longer, as an idle lane.
+    Seldom,
 }
 
 impl Flood {
     pub(super) fn spacing_ns(self) -> u64 {
         match self {
             Flood::Off => 0,
-            Flood::On => SPACING_NS,
+            Flood::Naps => NAP_NS,
+            Flood::Seldom => SELDOM_NS,
         }
+    }
+
+    /// By when the lane looks at a descriptor, says `Lane::with_spacing`.
+    pub(super) fn seen_ns(self) -> u64 {
+        self.spacing_ns()
+    }
+
+    /// By when it takes of a lane that has two tasks waiting; at once, if it is an idle one.
+    pub(super) fn taken_ns(self) -> u64 {
+        match self {
+            Flood::Naps => 2 * NAP_NS,
+            Flood::Off | Flood::Seldom => 0,
+        }
+    }
+
+    /// When it has looked once since it was woken, and is between two looks.
+    pub(super) fn later_ns(self) -> u64 {
+        self.spacing_ns() + self.spacing_ns() / 10
     }
 }
 
@@ -63,14 +84,14 @@ pub(super) fn begin<const BUG: u8>(stage: &Stage<BUG>, from_ns: u64) {
     sleep_until(from_ns + BEGINS_NS);
     fds[0].set_ready(Readiness::READABLE);
     // The lane has seen it by then.
-    sim::sleep(SPACING_NS / 20);
+    sim::sleep(SEES_NS);
     drop(registered);
 }
 
 /// Whether the lane slept as it should, by what it counted in so long: on its word, woken by no
 /// descriptor, and by the time only to look, or for a timer.
 pub(super) fn holds(setting: Setting, form: ParkIn, since: &LaneCounts, took_ns: u64) -> bool {
-    let looks = took_ns / SPACING_NS + 1;
+    let looks = took_ns / setting.flood.spacing_ns() + 1;
     // A sentinel's too.
     let others = if setting.lanes > 1 {
         took_ns / SENTINEL_NS + 1

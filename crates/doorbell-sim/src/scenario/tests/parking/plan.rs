@@ -83,7 +83,7 @@ impl Setting {
     }
 
     fn is_put_off(&self) -> bool {
-        self.flood == Flood::On
+        self.flood != Flood::Off
     }
 
     fn woken_ns(&self) -> u64 {
@@ -98,7 +98,7 @@ impl Setting {
     /// To a lane that sleeps, so that the steps are seen.
     fn undisturbed(&self) -> Plan {
         let later_ns = if self.is_put_off() {
-            flood::LATER_NS
+            self.flood.later_ns()
         } else {
             LATER_NS
         };
@@ -115,11 +115,12 @@ impl Setting {
             self.what,
             What::Ready | What::ReadyOff | What::Register | What::TimerOfWaker
         );
-        if self.is_put_off() && is_looked_for {
-            flood::SEEN_NS + BOUND_NS
-        } else {
-            BOUND_NS
-        }
+        let put_off_ns = match self.what {
+            What::Surplus => self.flood.taken_ns(),
+            _ if is_looked_for => self.flood.seen_ns(),
+            _ => 0,
+        };
+        put_off_ns + BOUND_NS
     }
 }
 
@@ -203,6 +204,7 @@ fn crew(setting: Setting) -> CrewConfig {
         groups: false,
         budget: None,
         spacing_ns: setting.flood.spacing_ns(),
+        ushers: false,
     }
 }
 

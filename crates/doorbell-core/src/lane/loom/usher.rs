@@ -1,0 +1,73 @@
+//! An usher beside a lane that naps: it wakes the lane, and ends with it.
+
+use super::super::usher::Usher;
+use super::Running;
+use super::flood::{self, Shared};
+use crate::lane::{Lane, LaneCounts};
+use crate::testing::call;
+use crate::testing::model::{check_large, mutant};
+use ::loom::thread::{self, JoinHandle};
+
+/// A lane that puts off its looks for ever, and its usher.
+struct Pair<const BUG: u8> {
+    lane: Running<BUG>,
+    usher: JoinHandle<()>,
+}
+
+impl<const BUG: u8> Pair<BUG> {
+    fn start(shared: &Shared<BUG>) -> Self {
+        let usher = Usher::new(shared);
+        let theirs = std::sync::Arc::clone(&usher);
+        let lane = Running::start_by(shared, move |lane: Lane<_>| {
+            lane.flooded(u64::MAX).with_usher(theirs).run();
+        });
+        let usher = thread::spawn(move || usher.run());
+        Pair { lane, usher }
+    }
+
+    /// Both end. No ring without a nap.
+    fn ended(self) -> LaneCounts {
+        let counts = self.lane.ended();
+        self.usher.join().unwrap();
+        assert!(counts.looks_ushered <= counts.looks_put_off);
+        counts
+    }
+}
+
+/// A descriptor becomes ready, and nobody but the usher wakes the lane, which has no time of its own.
+fn event<const BUG: u8>() {
+    let shared = flood::shared::<BUG>();
+    let registered = flood::register(&shared);
+    flood::close_when_ready(&shared, &registered);
+    let pair = Pair::start(&shared);
+    flood::set_ready(&shared);
+    let counts = pair.ended();
+    assert!(counts.looks_ushered >= 1, "{counts:?}");
+    drop(registered);
+}
+
+/// A call comes, and then the end.
+fn call_and_close<const BUG: u8>() {
+    let shared = flood::shared::<BUG>();
+    let registered = flood::register(&shared);
+    let pair = Pair::start(&shared);
+    assert!(matches!(call(shared.front(), || 7), Ok(7)));
+    shared.close();
+    let _ = pair.ended();
+    drop(registered);
+}
+
+#[test]
+fn an_usher_wakes_a_lane_that_naps() {
+    check_large(event::<0>);
+}
+
+#[test]
+fn an_usher_ends_with_its_lane() {
+    check_large(call_and_close::<0>);
+}
+
+#[test]
+fn mutant_sleep_blind() {
+    mutant!(UsherSleepBlind, event);
+}
