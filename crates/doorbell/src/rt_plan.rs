@@ -1,7 +1,7 @@
 //! How the lanes of class Rt run.
 
 use doorbell_core::lane::{Lane, LaneShared, RunBudget, Usher};
-use doorbell_machine::{Machine, Policy, ThreadHandle, ThreadSpec};
+use doorbell_machine::{Machine, ThreadHandle, ThreadSpec};
 use std::sync::Arc;
 
 /// What the builder was told of them.
@@ -30,6 +30,8 @@ impl RtPlan {
             return lane.run();
         };
         lane.with_usher(usher).run();
+        // Else whoever waits for this lane waited for an idle CPU, if there was a flood.
+        thread.raise();
         // It does nothing that panics.
         let _ = thread.join();
     }
@@ -46,12 +48,7 @@ impl RtPlan {
         }
         let usher = Usher::new(shared);
         let theirs = Arc::clone(&usher);
-        let body = move || {
-            if M::set_policy(Policy::Idle).is_ok() {
-                theirs.run();
-            }
-        };
-        let thread = M::spawn(spec, Box::new(body)).ok()?;
+        let thread = M::spawn(spec, Box::new(move || theirs.run())).ok()?;
         Some((usher, thread))
     }
 }

@@ -52,7 +52,7 @@ impl Builder {
     /// [`LaneCounts::looks_put_off`](crate::LaneCounts) counts the looks, and `looks_ushered` those of
     /// them that were made sooner.
     ///
-    /// The price: while something computes on the lane's CPU, three clients of the lane or more that wait for
+    /// The price: while something computes on the lane's CPU, a Fair lane that watches included, three clients of the lane or more that wait for
     /// each answer get one in that time each at most. For such clients choose less, or zero, with which
     /// there is no usher either.
     ///

@@ -46,6 +46,8 @@ pub(super) struct Flood {
     began_ns: Cell<u64>,
     events: Cell<u64>,
     looks: Cell<u64>,
+    /// What those looks have brought.
+    brought: Cell<u64>,
     /// When the last one came.
     event_ns: Cell<u64>,
     /// When the last one came of those that were often enough; 0 while there is no flood.
@@ -80,6 +82,7 @@ impl Flood {
             began_ns: Cell::new(0),
             events: Cell::new(0),
             looks: Cell::new(0),
+            brought: Cell::new(0),
             event_ns: Cell::new(0),
             last_ns: Cell::new(0),
             turn: Cell::new(0),
@@ -116,6 +119,7 @@ impl Flood {
             self.began_ns.set(now_ns);
             self.events.set(0);
             self.looks.set(0);
+            self.brought.set(0);
         }
         if events > 0 {
             self.event_ns.set(now_ns);
@@ -128,14 +132,13 @@ impl Flood {
         let had = u128::from(self.events.get()) * u128::from(WINDOW_NS);
         if had >= u128::from(least) * u128::from(took_ns) {
             self.last_ns.set(self.event_ns.get().max(1));
-        } else if now_ns.saturating_sub(self.last_ns.get()) >= LASTS_NS {
+        }
+        // A window lasts until somebody looks.
+        if now_ns.saturating_sub(self.last_ns.get()) >= LASTS_NS {
             self.last_ns.set(0);
             self.vain.set(0);
         }
-        // What came while the lane was woken for each says nothing of looks.
-        if self.puts_off.get()
-            && let Some(per_look) = self.events.get().checked_div(self.looks.get())
-        {
+        if let Some(per_look) = self.brought.get().checked_div(self.looks.get()) {
             self.weigh(per_look, now_ns);
         }
         let is_paused = now_ns < self.pause_until_ns.get();
@@ -181,10 +184,12 @@ impl Flood {
         self.due_ns.get() != 0 && self.due_ns.get() <= now_ns()
     }
 
-    /// A look that was put off is due now: nobody else wants the CPU.
-    pub(super) fn bring_forward(&self) {
-        self.due_ns.set(LONG_AGO_NS);
-        self.early.set(true);
+    /// A look that was put off is due now, if it was not before: nobody else wants the CPU.
+    pub(super) fn bring_forward(&self, now_ns: u64) {
+        if now_ns < self.due_ns.get() {
+            self.due_ns.set(LONG_AGO_NS);
+            self.early.set(true);
+        }
     }
 
     /// Whether that is so of the look that is due.
@@ -206,11 +211,14 @@ impl Flood {
     /// It was made, and has brought so many.
     fn end_look(&self, events: usize, now_ns: u64) {
         self.due_ns.set(0);
-        if self.early.replace(false) {
-            self.weigh_early(events);
-        }
         self.count(events, now_ns);
+        if self.early.replace(false) {
+            // It had nobody wait for its time.
+            return self.weigh_early(events);
+        }
         self.looks.set(self.looks.get() + 1);
+        let events = u64::try_from(events).unwrap_or(u64::MAX);
+        self.brought.set(self.brought.get().saturating_add(events));
     }
 }
 
@@ -373,10 +381,24 @@ mod tests {
         assert!(!it.window(0), "ten windows had as many as five may");
         it.flood.count(usize::MAX, it.now_ns);
         it.flood.count(usize::MAX, it.now_ns);
-        it.now_ns = u64::MAX - WINDOW_NS;
         assert!(it.window(0));
         it.flood.count(1, 0);
         assert!(it.flood.is_on(), "the clock has leapt back");
+        it.flood.count(usize::MAX, it.now_ns);
+        it.now_ns = u64::MAX - WINDOW_NS;
+        assert!(!it.window(0), "a flood that was over long ago");
+    }
+
+    #[test]
+    fn what_wakes_the_lane_between_two_looks_does_not_speak_for_them() {
+        let mut it = Stand::new(SPACING_NS);
+        assert!(it.window(BEGINS_AT));
+        let from_ns = it.now_ns;
+        while it.look(PER_LOOK - 1).is_some() {
+            it.flood.count(100, it.now_ns);
+        }
+        let windows = (it.now_ns - from_ns) / WINDOW_NS;
+        assert!((u64::from(VAIN_WINDOWS)..=2 * u64::from(VAIN_WINDOWS)).contains(&windows));
     }
 
     #[test]
@@ -399,7 +421,7 @@ mod tests {
         it.flood.puts_off.set(true);
         let early = |events| {
             assert!(it.flood.put_off(|| 10).is_some() && !it.flood.is_due(|| 11));
-            it.flood.bring_forward();
+            it.flood.bring_forward(11);
             assert!(it.flood.is_due(|| 11) && it.flood.is_brought_forward());
             it.flood.end_look(events, 11);
             assert!(!it.flood.is_brought_forward());

@@ -1,5 +1,5 @@
-//! The usher of a lane: a thread below all others of its CPU. When it runs nobody else wants the CPU, and
-//! so it ends the nap of a lane that puts off its looks. See README.md in this folder.
+//! The usher of a lane: a thread below all others of its CPU. When it runs, as a rule nobody else wants the
+//! CPU, and so it ends the nap of a lane that puts off its looks. See README.md in this folder.
 //!
 //! | value | name | set by | means |
 //! |---|---|---|---|
@@ -11,7 +11,7 @@
 use super::{Lane, LaneShared};
 use crate::crew::FrontRef;
 use crate::mailbox::Front;
-use doorbell_machine::{Bug, Line, Machine, Ordering, ParkIn, Seat, WaitEnd, Word};
+use doorbell_machine::{Bug, Line, Machine, Ordering, ParkIn, Policy, Seat, WaitEnd, Word};
 use std::cell::Cell;
 use std::sync::Arc;
 
@@ -78,25 +78,33 @@ impl<M: Machine> Usher<M> {
         })
     }
 
-    /// Ushers until the lane has ended. The calling thread is below all others, or it would wake the lane
-    /// while somebody wants the CPU, which is what naps avoid. It binds itself to the CPU that the lane runs
-    /// on, each time that this is another; where the OS does not let it, it stays where it is.
+    /// Ushers until the lane has ended; for one thread. With the first nap it goes below all others
+    /// ([`Policy::Idle`]), and gives up if the OS does not let it. It binds itself to the CPU that the lane
+    /// naps on, each time that it finds itself on another; where the OS does not let it, it stays where it is.
     ///
-    /// Contract: *the lane naps, and nobody else wants its CPU ⇒ this thread wakes it, once a nap, and never
-    /// one that does not nap; while the lane does not nap this thread sleeps.*
+    /// Contract: *the lane naps, this thread is bound to its CPU, and nobody else wants that ⇒ it wakes the
+    /// lane, once a nap; while the lane does not nap it sleeps.* The smallest share is not none: beside others
+    /// who want the CPU it runs for about 0.3 per cent of the time, beside a Batch lane that computes, or
+    /// threads of another control group, for more, and ends naps then.
     ///
     /// Source: the idle task of an operating system, which runs when nobody else does.
     pub fn run(&self) {
-        let at = Cell::new(NOWHERE);
-        while self.step(&at) != Step::Closed {}
+        let is_below = Cell::new(false);
+        while self.step(&is_below) != Step::Closed {}
     }
 
-    /// The thread was bound to the CPU `at` last.
-    fn step(&self, at: &Cell<u32>) -> Step {
+    fn step(&self, is_below: &Cell<bool>) -> Step {
         // ORDER: Acquire pairs with the Release of `begin_nap` and `close`; else a guess that the exchanges confirm.
         match self.word.load(Ordering::Acquire) {
             CLOSED => Step::Closed,
-            NAPS if self.follows(at) => Step::Moved,
+            NAPS if !is_below.get() => {
+                is_below.set(true);
+                match M::set_policy(Policy::Idle) {
+                    Ok(()) => Step::Again,
+                    Err(_) => Step::Closed,
+                }
+            }
+            NAPS if self.follows() => Step::Moved,
             NAPS if self.change(NAPS, AWAKE) => {
                 self.front.request_pass();
                 Step::Ushered
@@ -107,12 +115,12 @@ impl<M: Machine> Usher<M> {
         }
     }
 
-    /// The thread goes to where the lane is. Whether it was elsewhere: who runs there is asked once more, by
-    /// the OS.
-    fn follows(&self, at: &Cell<u32>) -> bool {
+    /// The thread goes to where the lane is. Whether it was elsewhere: whether somebody wants that CPU is for
+    /// the OS to say.
+    fn follows(&self) -> bool {
         // ORDER: Relaxed; published by the Release of `begin_nap`, which `step` has acquired.
-        let cpu = self.cpu.load(Ordering::Relaxed);
-        at.replace(cpu) != cpu && M::bind_thread(&[cpu as usize]).is_ok()
+        let cpu = self.cpu.load(Ordering::Relaxed) as usize;
+        M::cpu() != cpu && M::bind_thread(&[cpu]).is_ok()
     }
 
     fn falls_asleep(&self) -> bool {
@@ -131,10 +139,12 @@ impl<M: Machine> Usher<M> {
     }
 
     fn change(&self, from: u32, to: u32) -> bool {
-        // ORDER: Relaxed; all that hangs on it is who has changed the word, and its changes have one order.
+        // ORDER: AcqRel pairs with the exchanges of the other side: who ends a nap has acquired the lane's
+        // announcement in front of it, and who rings the usher that it falls asleep. Relaxed on failure:
+        // somebody else has changed it.
         let changed = self
             .word
-            .compare_exchange(from, to, Ordering::Relaxed, Ordering::Relaxed);
+            .compare_exchange(from, to, Ordering::AcqRel, Ordering::Relaxed);
         changed.is_ok()
     }
 
@@ -146,8 +156,8 @@ impl<M: Machine> Usher<M> {
             // ORDER: Relaxed; the swap publishes it.
             self.cpu.store(cpu, Ordering::Relaxed);
         }
-        // ORDER: Release pairs with the Acquire of `step`.
-        if self.word.swap(NAPS, Ordering::Release) == ASLEEP {
+        // ORDER: AcqRel pairs with the Acquire of `step` and with `change`.
+        if self.word.swap(NAPS, Ordering::AcqRel) == ASLEEP {
             self.seat.ring(&self.word);
         }
     }
@@ -162,7 +172,7 @@ impl<M: Machine> Usher<M> {
     }
 
     fn close(&self) {
-        // ORDER: Release pairs with the Acquire of `step`: the lane has ended for whoever joins this thread.
+        // ORDER: AcqRel as in `begin_nap`.
         if self.word.swap(CLOSED, Ordering::AcqRel) == ASLEEP {
             self.seat.ring(&self.word);
         }
@@ -180,7 +190,8 @@ impl<M: Machine> Drop for Ushered<M> {
 }
 
 impl<M: Machine> Lane<M> {
-    /// The same lane, whose naps that thread may end. When the lane is gone [`Usher::run`] returns.
+    /// The same lane, whose naps that thread may end, if it has a spacing ([`Lane::with_spacing`]). When the
+    /// lane is gone [`Usher::run`] returns.
     ///
     /// # Panics
     /// If it is the usher of another lane.
@@ -200,7 +211,7 @@ impl<M: Machine> Lane<M> {
         usher.begin_nap();
         let ended = self.block(ParkIn::Word, until_ns);
         if usher.end_nap() == NapEnd::Ushered {
-            self.flood.bring_forward();
+            self.flood.bring_forward(M::now_ns());
         }
         ended
     }

@@ -172,6 +172,7 @@ impl Machine for Host {
     fn cpu() -> usize {
         rustix::thread::sched_getcpu()
     }
+
     fn bind_thread(cpus: &[usize]) -> Result<(), ThreadError> {
         thread::bind_thread(cpus)
     }

@@ -160,11 +160,8 @@ fn start_usher<const BUG: u8>(core: usize, usher: Arc<Usher<Sim<BUG>>>) -> SimTh
         name: format!("usher {core}"),
         cpu: Some(core),
     };
-    let body = move || {
-        obtain::<BUG>(Policy::Idle);
-        usher.run();
-    };
-    Sim::<BUG>::spawn(spec, Box::new(body)).expect("the simulated OS refuses no thread")
+    let body = Box::new(move || usher.run());
+    Sim::<BUG>::spawn(spec, body).expect("the simulated OS refuses no thread")
 }
 
 /// As the runtime does it: it asks, and reads back what came of it.
