@@ -59,7 +59,7 @@ pub(super) fn spawn(
         .spawn(move || {
             let bound = cpu.map_or(Ok(()), |cpu| bind(&[cpu]));
             let ok = bound.is_ok();
-            // The receiver waits for this below; it cannot be gone.
+            // The receiver waits for this below, unless nothing was to be bound.
             let _ = bound_tx.send(bound);
             if ok {
                 lower_timer_slack();
@@ -70,8 +70,12 @@ pub(super) fn spawn(
             name: name.clone(),
             source,
         })?;
-    match (bound_rx.recv(), cpu) {
-        (Ok(Err(source)), Some(cpu)) => {
+    let Some(cpu) = cpu else {
+        // Nothing to wait for: whoever starts an ordinary thread may be one that others wait for.
+        return Ok(HostThread(thread));
+    };
+    match bound_rx.recv() {
+        Ok(Err(source)) => {
             let _ = thread.join();
             Err(ThreadError::Bind { name, cpu, source })
         }
