@@ -36,8 +36,8 @@ const NAP_MAX_NS: u64 = super::SENTINEL_MAX_NS;
 /// So often the number of sleeps doubles in which whatever comes wakes the lane.
 const LIGHT_DOUBLES: u32 = 4;
 
-/// A time that is over.
-const LONG_AGO_NS: u64 = 1;
+/// When a look is due that was brought forward: a time that is over, and no other look's.
+const EARLY_NS: u64 = 1;
 
 /// How often descriptors become ready.
 #[derive(Debug)]
@@ -62,9 +62,7 @@ pub(super) struct Flood {
     puts_off: Cell<bool>,
     /// Until when the next one is, from the first sleep behind the last one on; else 0.
     due_ns: Cell<u64>,
-    /// It is due now, since nobody else wants the CPU.
-    early: Cell<bool>,
-    /// How many such looks brought none, one after the other, up to a limit.
+    /// How many looks that were brought forward brought none, one after the other, up to a limit.
     early_vain: Cell<u32>,
     /// In so many sleeps whatever comes is to wake the lane, which disturbs nobody.
     light_sleeps: Cell<u32>,
@@ -90,7 +88,6 @@ impl Flood {
             spacing_ns,
             puts_off: Cell::new(false),
             due_ns: Cell::new(0),
-            early: Cell::new(false),
             early_vain: Cell::new(0),
             light_sleeps: Cell::new(0),
             vain: Cell::new(0),
@@ -187,14 +184,13 @@ impl Flood {
     /// A look that was put off is due now, if it was not before: nobody else wants the CPU.
     pub(super) fn bring_forward(&self, now_ns: u64) {
         if now_ns < self.due_ns.get() {
-            self.due_ns.set(LONG_AGO_NS);
-            self.early.set(true);
+            self.due_ns.set(EARLY_NS);
         }
     }
 
     /// Whether that is so of the look that is due.
     pub(super) fn is_brought_forward(&self) -> bool {
-        self.early.get()
+        self.due_ns.get() == EARLY_NS
     }
 
     /// A look was made early. Nobody wants the CPU: if it has brought none, one is woken for each that comes.
@@ -210,9 +206,10 @@ impl Flood {
 
     /// It was made, and has brought so many.
     fn end_look(&self, events: usize, now_ns: u64) {
+        let is_early = self.is_brought_forward();
         self.due_ns.set(0);
         self.count(events, now_ns);
-        if self.early.replace(false) {
+        if is_early {
             // It had nobody wait for its time.
             return self.weigh_early(events);
         }
@@ -231,7 +228,7 @@ impl<M: Machine> Lane<M> {
     /// in which descriptors became ready more often than each 100 us, until 10 ms after there were far
     /// fewer; where they bring fewer than 3 on average in each of 5 such windows, one after the other, not
     /// for 100 ms, and then for up to 6.4 s.* So n clients of a lane, 3 at least, who wait for each answer
-    /// get n answers in that time at most, unless an [`Usher`](super::Usher) wakes it sooner.
+    /// get n answers in that time at most, unless an usher wakes it sooner ([`Lane::run_ushered`]).
     ///
     /// Where that is at most 500 us, it is no idle lane to the others meanwhile: *a lane has two tasks or more
     /// waiting, and does not sleep ⇒ one that naps takes of them within two naps*, and not at once.

@@ -63,11 +63,7 @@ impl<const BUG: u8> Running<BUG> {
     }
 
     /// The lane is made by its thread, and run by `run`.
-    fn start_shared(shared: &Arc<LaneShared<Loom<BUG>>>, run: fn(Lane<Loom<BUG>>)) -> Self {
-        Self::start_by(shared, run)
-    }
-
-    fn start_by(
+    fn start_shared(
         shared: &Arc<LaneShared<Loom<BUG>>>,
         run: impl FnOnce(Lane<Loom<BUG>>) + Send + 'static,
     ) -> Self {

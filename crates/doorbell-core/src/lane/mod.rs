@@ -27,7 +27,6 @@ pub use governor::IdlePolicy;
 pub use histogram::{Histogram, Times};
 pub use hooks::{Hooks, LaneHook, TaskEvent, TaskHook};
 pub use long_polls::LongPoll;
-pub use usher::Usher;
 pub use watchers::{LaneTimes, WatchPlan, Watchers};
 
 use crate::bell::{Announced, LaneState};

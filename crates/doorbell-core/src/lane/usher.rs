@@ -11,7 +11,9 @@
 use super::{Lane, LaneShared};
 use crate::crew::FrontRef;
 use crate::mailbox::Front;
-use doorbell_machine::{Bug, Line, Machine, Ordering, ParkIn, Policy, Seat, WaitEnd, Word};
+use doorbell_machine::{
+    Bug, Line, Machine, Ordering, ParkIn, Policy, Seat, ThreadHandle, ThreadSpec, WaitEnd, Word,
+};
 use std::cell::Cell;
 use std::sync::Arc;
 
@@ -27,7 +29,7 @@ const _: () = assert!(1 << AWAKE | 1 << NAPS | 1 << ASLEEP | 1 << CLOSED == 0b11
 const NOWHERE: u32 = u32::MAX;
 
 /// Wakes a lane that puts off its looks as soon as nobody else wants its CPU.
-pub struct Usher<M: Machine> {
+pub(super) struct Usher<M: Machine> {
     word: M::Line<M::U32>,
     /// Where the lane was when the nap began.
     cpu: M::U32,
@@ -55,21 +57,15 @@ enum NapEnd {
 #[must_use]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Step {
-    /// It has gone to the CPU of the lane.
-    Moved,
-    /// It has ended a nap.
-    Ushered,
-    /// There was no nap; it has slept.
-    Slept,
-    /// The word has changed meanwhile.
-    Again,
+    /// It looks again.
+    On,
     /// The lane has ended.
     Closed,
 }
 
 impl<M: Machine> Usher<M> {
     /// The usher of that lane, which is told of it by [`Lane::with_usher`].
-    pub fn new(shared: &LaneShared<M>) -> Arc<Self> {
+    pub(super) fn new(shared: &LaneShared<M>) -> Arc<Self> {
         Arc::new(Usher {
             word: M::Line::new(|| M::U32::new(AWAKE)),
             cpu: M::U32::new(NOWHERE),
@@ -82,13 +78,8 @@ impl<M: Machine> Usher<M> {
     /// ([`Policy::Idle`]), and gives up if the OS does not let it. It binds itself to the CPU that the lane
     /// naps on, each time that it finds itself on another; where the OS does not let it, it stays where it is.
     ///
-    /// Contract: *the lane naps, this thread is bound to its CPU, and nobody else wants that ⇒ it wakes the
-    /// lane, once a nap; while the lane does not nap it sleeps.* The smallest share is not none: beside others
-    /// who want the CPU it runs for about 0.3 per cent of the time, beside a Batch lane that computes, or
-    /// threads of another control group, for more, and ends naps then.
-    ///
-    /// Source: the idle task of an operating system, which runs when nobody else does.
-    pub fn run(&self) {
+    /// What it promises: [`Lane::run_ushered`].
+    pub(super) fn run(&self) {
         let is_below = Cell::new(false);
         while self.step(&is_below) != Step::Closed {}
     }
@@ -100,18 +91,18 @@ impl<M: Machine> Usher<M> {
             NAPS if !is_below.get() => {
                 is_below.set(true);
                 match M::set_policy(Policy::Idle) {
-                    Ok(()) => Step::Again,
+                    Ok(()) => Step::On,
                     Err(_) => Step::Closed,
                 }
             }
-            NAPS if self.follows() => Step::Moved,
+            NAPS if self.follows() => Step::On,
             NAPS if self.change(NAPS, AWAKE) => {
                 self.front.request_pass();
-                Step::Ushered
+                Step::On
             }
             AWAKE if self.falls_asleep() => self.sleep(),
             ASLEEP => self.sleep(),
-            _ => Step::Again,
+            _ => Step::On,
         }
     }
 
@@ -135,7 +126,7 @@ impl<M: Machine> Usher<M> {
     /// The seat tests the word once more: whoever has changed it since then wakes this thread.
     fn sleep(&self) -> Step {
         let _ = self.seat.park(&self.word, ASLEEP, None);
-        Step::Slept
+        Step::On
     }
 
     fn change(&self, from: u32, to: u32) -> bool {
@@ -151,11 +142,8 @@ impl<M: Machine> Usher<M> {
     /// The lane is about to sleep.
     fn begin_nap(&self) {
         let cpu = u32::try_from(M::cpu()).unwrap_or(NOWHERE);
-        // ORDER: Relaxed; only this thread writes it, and the swap publishes it.
-        if self.cpu.load(Ordering::Relaxed) != cpu {
-            // ORDER: Relaxed; the swap publishes it.
-            self.cpu.store(cpu, Ordering::Relaxed);
-        }
+        // ORDER: Relaxed; the swap publishes it.
+        self.cpu.store(cpu, Ordering::Relaxed);
         // ORDER: AcqRel pairs with the Acquire of `step` and with `change`.
         if self.word.swap(NAPS, Ordering::AcqRel) == ASLEEP {
             self.seat.ring(&self.word);
@@ -190,13 +178,35 @@ impl<M: Machine> Drop for Ushered<M> {
 }
 
 impl<M: Machine> Lane<M> {
-    /// The same lane, whose naps that thread may end, if it has a spacing ([`Lane::with_spacing`]). When the
-    /// lane is gone [`Usher::run`] returns.
+    /// As [`Lane::run`], beside an usher on a thread of its own, which ends the naps of the lane as soon as
+    /// nobody else wants its CPU, if it has a spacing ([`Lane::with_spacing`]). The thread has ended when this
+    /// returns. If the OS starts none, or does not let it go below all others, naps last their time.
+    ///
+    /// Contract: *the lane naps, the usher is bound to its CPU, and nobody else wants that ⇒ it wakes the
+    /// lane, once a nap; while the lane does not nap it sleeps.* The smallest share is not none: beside others
+    /// who want the CPU it runs for about 0.3 per cent of the time, beside a Batch lane that computes, or
+    /// threads of another control group, for more, and ends naps then.
+    ///
+    /// Source: the idle task of an operating system, which runs when nobody else does.
+    pub fn run_ushered(self, spec: ThreadSpec) {
+        let usher = Usher::new(&self.shared);
+        let theirs = Arc::clone(&usher);
+        let Ok(thread) = M::spawn(spec, Box::new(move || theirs.run())) else {
+            return self.run();
+        };
+        self.with_usher(usher).run();
+        // Else whoever waits for this lane waited for an idle CPU, if there was a flood.
+        thread.raise();
+        // It does nothing that panics.
+        let _ = thread.join();
+    }
+
+    /// The same lane, whose naps that one may end. When the lane is gone [`Usher::run`] returns.
     ///
     /// # Panics
     /// If it is the usher of another lane.
     #[must_use]
-    pub fn with_usher(mut self, usher: Arc<Usher<M>>) -> Self {
+    pub(super) fn with_usher(mut self, usher: Arc<Usher<M>>) -> Self {
         let (its, mine): (&Front<M>, &Front<M>) = (&usher.front, self.shared.front());
         assert!(std::ptr::eq(its, mine), "the usher is another lane's");
         self.usher = Some(Ushered(usher));

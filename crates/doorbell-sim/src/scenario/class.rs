@@ -3,9 +3,9 @@
 use super::crew::CrewConfig;
 use doorbell_core::class::Class;
 use doorbell_core::crew::Turns;
-use doorbell_core::lane::{IdlePolicy, Lane, LaneShared, RunBudget, Usher};
+use doorbell_core::lane::{IdlePolicy, Lane, LaneShared, RunBudget};
 use doorbell_machine::sim::{self, SimThread};
-use doorbell_machine::{Machine, Policy, Sim, ThreadError, ThreadHandle, ThreadSpec};
+use doorbell_machine::{Machine, Policy, Sim, ThreadError, ThreadSpec};
 use std::sync::Arc;
 
 /// The priority that the runtime asks for, unless it is told another.
@@ -142,26 +142,17 @@ impl CrewPlan {
             if let Some(policy) = policy {
                 obtain::<BUG>(policy);
             }
-            let usher = ushers.then(|| Usher::new(&shared));
             let lane = Lane::limited(shared, budget).with_spacing(spacing_ns);
-            let Some(usher) = usher else {
+            if !ushers {
                 return lane.run();
-            };
-            let thread = start_usher::<BUG>(core, Arc::clone(&usher));
-            lane.with_usher(usher).run();
-            thread.join().expect("an usher does not panic");
+            }
+            lane.run_ushered(ThreadSpec {
+                name: format!("usher {core}"),
+                cpu: Some(core),
+            });
         };
         Sim::<BUG>::spawn(spec, Box::new(lane))
     }
-}
-
-fn start_usher<const BUG: u8>(core: usize, usher: Arc<Usher<Sim<BUG>>>) -> SimThread {
-    let spec = ThreadSpec {
-        name: format!("usher {core}"),
-        cpu: Some(core),
-    };
-    let body = Box::new(move || usher.run());
-    Sim::<BUG>::spawn(spec, body).expect("the simulated OS refuses no thread")
 }
 
 /// As the runtime does it: it asks, and reads back what came of it.

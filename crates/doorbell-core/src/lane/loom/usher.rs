@@ -18,7 +18,7 @@ impl<const BUG: u8> Pair<BUG> {
     fn start(shared: &Shared<BUG>) -> Self {
         let usher = Usher::new(shared);
         let theirs = std::sync::Arc::clone(&usher);
-        let lane = Running::start_by(shared, move |lane: Lane<_>| {
+        let lane = Running::start_shared(shared, move |lane: Lane<_>| {
             lane.flooded(u64::MAX).with_usher(theirs).run();
         });
         let usher = thread::spawn(move || usher.run());
