@@ -226,7 +226,8 @@ fn a_flood_of_cheap_urgent_requests_leaves_fair_its_part() {
     for came in [little, all] {
         assert!(came.answered > 1_000 && came.ran > 100, "{came:?}");
     }
-    assert!(little.ran > 3 * all.ran, "{little:?}, {all:?}");
+    // A poll of such a client takes longer than a period of the budget, and is made up for.
+    assert!(little.ran > 5 * all.ran, "{little:?}, {all:?}");
 }
 
 #[test]

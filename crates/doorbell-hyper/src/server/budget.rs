@@ -63,26 +63,67 @@ impl Meter {
     }
 }
 
+/// A lane's connections rest no longer than this, or than a period: else one request that computes, where
+/// others are cheap, would keep them from running for as long as it likes.
+const REST_MAX: Duration = Duration::from_millis(100);
+
 impl Budget {
-    /// When the next period begins, if this one's time is used up.
+    /// What may run in each period. More than nothing, else no debt would ever be paid.
+    fn part(self) -> Duration {
+        let part = self.period.mul_f64(self.share);
+        part.max(Duration::from_nanos(1))
+    }
+
+    /// When connections may run again, if what may run in this period is used up.
+    ///
+    /// Whoever ran for longer has used up following periods too: a poll is not interrupted, so one that takes
+    /// longer than a period would else have no limit, nor would many that rested until the same time.
     fn rests_until(self, now: Instant) -> Option<Instant> {
+        if self.period.is_zero() {
+            return None;
+        }
+        let part = self.part();
         // On a thread that is no lane nothing is urgent.
         let spent = METER.try_with(|Meter { spent, .. }| {
-            let mut it = spent.get().unwrap_or(Spent {
-                began: now,
-                ran: Duration::ZERO,
-            });
-            if now.duration_since(it.began) >= self.period {
-                it = Spent {
-                    began: now,
-                    ran: Duration::ZERO,
-                };
-            }
+            let it = spent
+                .get()
+                .map_or_else(|| Spent::nothing(now), |it| it.at(now, self.period, part));
             spent.set(Some(it));
             it
         });
         let spent = spent.ok()?;
-        (spent.ran >= self.period.mul_f64(self.share)).then(|| spent.began + self.period)
+        let periods = times(spent.ran, part);
+        (periods > 0).then(|| spent.began + self.period * periods)
+    }
+}
+
+/// How many times the part is in the whole.
+fn times(whole: Duration, part: Duration) -> u32 {
+    u32::try_from(whole.as_nanos() / part.as_nanos()).unwrap_or(u32::MAX)
+}
+
+impl Spent {
+    fn nothing(now: Instant) -> Spent {
+        Spent {
+            began: now,
+            ran: Duration::ZERO,
+        }
+    }
+
+    /// What is left of it in the period of `now`.
+    fn at(self, now: Instant, period: Duration, part: Duration) -> Spent {
+        let most = times(REST_MAX, period).max(1);
+        let over = times(now.duration_since(self.began), period);
+        let ran = self.ran.min(part.saturating_mul(most));
+        let ran = ran.saturating_sub(part.saturating_mul(over));
+        // One that begins without a debt begins when it is used.
+        if over > 0 && ran.is_zero() {
+            return Spent::nothing(now);
+        }
+        Spent {
+            began: self.began + period * over,
+            ran,
+        }
     }
 }
 
@@ -166,7 +207,7 @@ where
 
 #[cfg(test)]
 mod tests {
-    use super::{Budget, spend};
+    use super::{Budget, METER, Meter, REST_MAX, spend};
     use doorbell::Builder;
     use doorbell::time::Instant;
     use std::time::Duration;
@@ -185,6 +226,53 @@ mod tests {
             let until = budget.rests_until(began).unwrap();
             assert_eq!(until, began + budget.period);
             assert_eq!(budget.rests_until(until), None, "a period begins");
+        });
+        runtime.block_on(looked).unwrap();
+    }
+
+    #[test]
+    fn what_runs_for_longer_uses_up_the_periods_that_follow() {
+        let runtime = Builder::new().cores(1).build().unwrap();
+        let looked = runtime.spawn(async {
+            let budget = Budget::default();
+            let half = budget.period.mul_f64(budget.share);
+            let began = Instant::now();
+            assert_eq!(budget.rests_until(began), None);
+            spend(half * 7 + half / 2);
+            let until = Some(began + budget.period * 7);
+            // It ran for longer than a period, so it looks when the period in which it began is over.
+            for periods in [0, 3, 6] {
+                let now = began + budget.period * periods + half / 3;
+                assert_eq!(budget.rests_until(now), until, "after {periods} periods");
+            }
+            let paid = began + budget.period * 7;
+            assert_eq!(budget.rests_until(paid), None);
+            spend(half / 2);
+            let next = Some(paid + budget.period);
+            assert_eq!(budget.rests_until(paid), next, "the odd half counts too");
+            assert_eq!(budget.rests_until(paid + budget.period * 9), None);
+        });
+        runtime.block_on(looked).unwrap();
+    }
+
+    #[test]
+    fn nobody_rests_for_long_after_a_poll_that_took_long() {
+        let runtime = Builder::new().cores(1).build().unwrap();
+        let looked = runtime.spawn(async {
+            let long = Duration::from_secs(1);
+            for (period, most) in [
+                (Duration::from_millis(2), REST_MAX),
+                (long, long),
+                (REST_MAX, REST_MAX),
+            ] {
+                let share = f64::MIN_POSITIVE;
+                let budget = Budget { share, period };
+                METER.with(|Meter { spent, .. }| spent.set(None));
+                let began = Instant::now();
+                assert_eq!(budget.rests_until(began), None);
+                spend(Duration::from_secs(100));
+                assert_eq!(budget.rests_until(began), Some(began + most));
+            }
         });
         runtime.block_on(looked).unwrap();
     }

@@ -127,11 +127,14 @@ impl Server {
     /// do: the rest of the period they wait. So a flood of cheap requests leaves Fair its part. Half of
     /// 2 ms unless told; without urgent connections it is of no effect.
     ///
-    /// Contract: *connections are of class Rt, no single poll of one takes long, and the Fair lane of a
-    /// core has something to do ⇒ once they have run for share × period since it has, they run no more on that
-    /// core until the period's end, but for one poll of each that has waited once.* What they run while it
-    /// has nothing to do is not counted. So a poll waits for `period` at
-    /// most, and a request for as many periods as it takes polls. Where lanes are not bound to CPUs
+    /// Contract: *connections are of class Rt and the Fair lane of a core has something to do ⇒ once they have run for
+    /// share × period since it has, they run no more on that core until the period's end, but for one poll of each
+    /// that has waited once; what they run beyond that is of the periods that follow.* So a flood takes its
+    /// share and no more, however long its polls are and however many its connections, as long as one poll of
+    /// each takes no longer than share × 100 ms. What they run while Fair has nothing to do is not counted.
+    ///
+    /// A poll waits until that is made up for, 100 ms or one period at most, whichever is longer; and a request for
+    /// as many times that as it takes polls. Where lanes are not bound to CPUs
     /// ([`Builder::core_list`](doorbell::Builder::core_list) binds them) those of a core need not share one, and the OS shares them out.
     ///
     /// # Panics
