@@ -131,6 +131,8 @@
 mod classes;
 #[cfg(feature = "client")]
 mod connector;
+#[cfg(feature = "server")]
+mod ending;
 mod executor;
 mod io;
 #[cfg(feature = "server")]

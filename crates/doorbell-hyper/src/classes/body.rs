@@ -3,6 +3,7 @@
 use super::chain::Rest;
 use super::handed::{BoxError, HandlerError};
 use super::handler::Handler;
+use crate::ending::Ending;
 use hyper::body::{Body, Buf, Frame, SizeHint};
 use pin_project_lite::pin_project;
 use std::fmt;
@@ -21,7 +22,7 @@ pin_project! {
     #[project = WayParts]
     enum Way<B, D> {
         Here { #[pin] body: B },
-        Elsewhere { first: Option<Frame<D>>, hint: SizeHint, rest: Option<Rest<D>>, handler: Option<Handler> },
+        Elsewhere { first: Option<Frame<D>>, hint: SizeHint, rest: Option<Rest<D>>, handler: Option<Handler>, ending: Ending },
     }
 }
 
@@ -58,6 +59,7 @@ impl<B: Body> Handed<B> {
                 hint,
                 rest,
                 handler,
+                ending: Ending::default(),
             },
         }
     }
@@ -75,7 +77,7 @@ where
         self: Pin<&mut Self>,
         cx: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<B::Data>, HandlerError>>> {
-        let (first, hint, rest, handler) = match self.project().way.project() {
+        let (first, hint, rest, handler, ending) = match self.project().way.project() {
             WayParts::Here { body } => {
                 let frame = ready!(body.poll_frame(cx));
                 let failed = |error: B::Error| HandlerError::Failed(error.into());
@@ -86,7 +88,8 @@ where
                 hint,
                 rest,
                 handler,
-            } => (first, hint, rest, handler),
+                ending,
+            } => (first, hint, rest, handler, ending),
         };
         if let Some(frame) = first.take() {
             reduce(hint, &frame);
@@ -95,7 +98,7 @@ where
         let Some(receiver) = rest else {
             return Poll::Ready(None);
         };
-        let next = ready!(receiver.poll_next(cx));
+        let next = ready!(ending.note(receiver.poll_next(cx), cx));
         if let Some(Ok(frame)) = &next {
             reduce(hint, frame);
         } else {

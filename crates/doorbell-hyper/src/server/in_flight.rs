@@ -1,6 +1,7 @@
 //! A service whose requests count as in flight until their answers were taken.
 
 use super::progress::{Phase, Progress};
+use crate::ending::Ending;
 use http_body::{Body, Frame, SizeHint};
 use hyper::body::Incoming;
 use hyper::service::Service;
@@ -73,6 +74,7 @@ where
         }
         Poll::Ready(Ok(answer.map(|body| InFlight {
             body,
+            ending: Ending::default(),
             _progress: progress,
         })))
     }
@@ -84,6 +86,7 @@ pin_project! {
     pub(super) struct InFlight<B> {
         #[pin]
         body: B,
+        ending: Ending,
         _progress: Option<Arc<Progress>>,
     }
 }
@@ -96,7 +99,8 @@ impl<B: Body> Body for InFlight<B> {
         self: Pin<&mut Self>,
         cx: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<B::Data>, B::Error>>> {
-        self.project().body.poll_frame(cx)
+        let this = self.project();
+        this.ending.note(this.body.poll_frame(cx), cx)
     }
 
     fn is_end_stream(&self) -> bool {
