@@ -177,8 +177,9 @@ fn without_idle_notify_every_call_costs_a_pass() {
     }
     wait_for(&rt, 0, LaneState::Watching);
     let counts = rt.metrics().lanes[0].counts.since(&before);
-    // The pass that takes the call, and the one after it that finds nothing.
-    assert!(counts.passes >= CALLS, "{} passes", counts.passes);
+    // The pass that takes the call, and the one after it that finds nothing. A call that comes while the lane
+    // has said that it watches, and takes its last look, costs it none: few, but more on a busy machine.
+    assert!(counts.passes >= CALLS / 2, "{} passes", counts.passes);
     assert!(counts.passes <= 3 * CALLS, "{} passes", counts.passes);
     assert_eq!(counts.rings, 0);
 }
