@@ -227,7 +227,9 @@ fn a_flood_of_cheap_urgent_requests_leaves_fair_its_part() {
         assert!(came.answered > 1_000 && came.ran > 100, "{came:?}");
     }
     // A poll of such a client takes longer than a period of the budget, and is made up for.
-    assert!(little.ran > 5 * all.ran, "{little:?}, {all:?}");
+    assert!(little.ran > 3 * all.ran, "{little:?}, {all:?}");
+    // Both take as long. It is 4 to 1 that is wanted, and answers have a price besides.
+    assert!(little.ran > 2 * little.answered, "{little:?}");
 }
 
 #[test]

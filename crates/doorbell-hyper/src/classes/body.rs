@@ -15,6 +15,7 @@ pin_project! {
     pub struct Handed<B: Body> {
         #[pin]
         way: Way<B, B::Data>,
+        ending: Ending,
     }
 }
 
@@ -22,7 +23,7 @@ pin_project! {
     #[project = WayParts]
     enum Way<B, D> {
         Here { #[pin] body: B },
-        Elsewhere { first: Option<Frame<D>>, hint: SizeHint, rest: Option<Rest<D>>, handler: Option<Handler>, ending: Ending },
+        Elsewhere { first: Option<Frame<D>>, hint: SizeHint, rest: Option<Rest<D>>, handler: Option<Handler> },
     }
 }
 
@@ -36,6 +37,7 @@ impl<B: Body> Handed<B> {
     pub(super) fn here(body: B) -> Self {
         Handed {
             way: Way::Here { body },
+            ending: Ending::default(),
         }
     }
 
@@ -59,8 +61,8 @@ impl<B: Body> Handed<B> {
                 hint,
                 rest,
                 handler,
-                ending: Ending::default(),
             },
+            ending: Ending::default(),
         }
     }
 }
@@ -77,9 +79,10 @@ where
         self: Pin<&mut Self>,
         cx: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<B::Data>, HandlerError>>> {
-        let (first, hint, rest, handler, ending) = match self.project().way.project() {
+        let this = self.project();
+        let (first, hint, rest, handler) = match this.way.project() {
             WayParts::Here { body } => {
-                let frame = ready!(body.poll_frame(cx));
+                let frame = ready!(this.ending.note(body.poll_frame(cx), cx));
                 let failed = |error: B::Error| HandlerError::Failed(error.into());
                 return Poll::Ready(frame.map(|frame| frame.map_err(failed)));
             }
@@ -88,8 +91,7 @@ where
                 hint,
                 rest,
                 handler,
-                ending,
-            } => (first, hint, rest, handler, ending),
+            } => (first, hint, rest, handler),
         };
         if let Some(frame) = first.take() {
             reduce(hint, &frame);
@@ -98,7 +100,7 @@ where
         let Some(receiver) = rest else {
             return Poll::Ready(None);
         };
-        let next = ready!(ending.note(receiver.poll_next(cx), cx));
+        let next = ready!(this.ending.note(receiver.poll_next(cx), cx));
         if let Some(Ok(frame)) = &next {
             reduce(hint, frame);
         } else {

@@ -38,7 +38,7 @@ struct Spent {
 struct Meter {
     /// If it is urgent: whose core it shares with which Fair lane.
     beside: Option<(Handle, CoreId)>,
-    /// Of the period that goes on, or was the last.
+    /// Of the period that goes on, or was the last, with what is left of those before it.
     spent: Cell<Option<Spent>>,
 }
 
@@ -63,7 +63,7 @@ impl Meter {
     }
 }
 
-/// A lane's connections rest no longer than this, or than a period: else one request that computes, where
+/// So much of what was run too much is made up for, and one period: else one request that computes, where
 /// others are cheap, would keep them from running for as long as it likes.
 const REST_MAX: Duration = Duration::from_millis(100);
 
@@ -80,6 +80,7 @@ impl Budget {
     /// longer than a period would else have no limit, nor would many that rested until the same time.
     fn rests_until(self, now: Instant) -> Option<Instant> {
         if self.period.is_zero() {
+            // No limit.
             return None;
         }
         let part = self.part();
@@ -112,10 +113,10 @@ impl Spent {
 
     /// What is left of it in the period of `now`.
     fn at(self, now: Instant, period: Duration, part: Duration) -> Spent {
-        let most = times(REST_MAX, period).max(1);
         let over = times(now.duration_since(self.began), period);
-        let ran = self.ran.min(part.saturating_mul(most));
-        let ran = ran.saturating_sub(part.saturating_mul(over));
+        let ran = self.ran.saturating_sub(part.saturating_mul(over));
+        let most = times(REST_MAX, period).saturating_add(1);
+        let ran = ran.min(part.saturating_mul(most));
         // One that begins without a debt begins when it is used.
         if over > 0 && ran.is_zero() {
             return Spent::nothing(now);
@@ -137,12 +138,45 @@ fn spend(ran: Duration) {
     });
 }
 
+/// The wait of one connection.
+struct Rest {
+    until: Instant,
+    sleep: Sleep,
+    /// How long it sleeps before it looks whether anybody still has to be let run.
+    step: Duration,
+}
+
+impl Rest {
+    fn begin(until: Instant, now: Instant, period: Duration) -> Self {
+        Rest {
+            until,
+            sleep: sleep_until(until.min(now + period)),
+            step: period,
+        }
+    }
+
+    /// Ready at its end, or when class Fair has nothing to do any more: it looks for that less and less often, since
+    /// all of a flood do.
+    fn poll(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        loop {
+            ready!(Pin::new(&mut self.sleep).poll(cx));
+            let now = Instant::now();
+            if now >= self.until || METER.try_with(Meter::fair_wants) != Ok(true) {
+                return Poll::Ready(());
+            }
+            self.step *= 2;
+            let next = self.until.min(now + self.step);
+            self.sleep = sleep_until(next);
+        }
+    }
+}
+
 pin_project! {
     /// A future that is polled within the budget.
     pub(super) struct Within<F> {
         budget: Option<Budget>,
         // Rare, and in each connection: so in a place of its own.
-        rest: Option<Box<Sleep>>,
+        rest: Option<Box<Rest>>,
         #[pin]
         inner: F,
     }
@@ -168,7 +202,7 @@ impl<F: Future> Future for Within<F> {
         };
         let mut has_rested = false;
         if let Some(rest) = this.rest {
-            ready!(Pin::new(rest).poll(cx));
+            ready!(rest.poll(cx));
             *this.rest = None;
             // Else one of a flood might rest again and again.
             has_rested = true;
@@ -181,8 +215,9 @@ impl<F: Future> Future for Within<F> {
         let until = budget.rests_until(began);
         if let Some(until) = until.filter(|_| !has_rested) {
             // Whoever else wakes the task finds it waiting for that time.
-            let rest = this.rest.insert(Box::new(sleep_until(until)));
-            ready!(Pin::new(rest).poll(cx));
+            let rest = Rest::begin(until, began, budget.period);
+            let rest = this.rest.insert(Box::new(rest));
+            ready!(rest.poll(cx));
             *this.rest = None;
         }
         let polled = this.inner.poll(cx);
@@ -207,9 +242,10 @@ where
 
 #[cfg(test)]
 mod tests {
-    use super::{Budget, METER, Meter, REST_MAX, spend};
+    use super::{Budget, METER, Meter, REST_MAX, Rest, spend};
     use doorbell::Builder;
     use doorbell::time::Instant;
+    use std::future::poll_fn;
     use std::time::Duration;
 
     #[test]
@@ -259,22 +295,41 @@ mod tests {
     fn nobody_rests_for_long_after_a_poll_that_took_long() {
         let runtime = Builder::new().cores(1).build().unwrap();
         let looked = runtime.spawn(async {
-            let long = Duration::from_secs(1);
-            for (period, most) in [
-                (Duration::from_millis(2), REST_MAX),
-                (long, long),
-                (REST_MAX, REST_MAX),
+            let (short, long) = (Duration::from_millis(2), Duration::from_secs(1));
+            for (share, period) in [
+                (f64::MIN_POSITIVE, short),
+                (f64::MIN_POSITIVE, long),
+                (0.5, REST_MAX),
+                (0.5, short),
             ] {
-                let share = f64::MIN_POSITIVE;
                 let budget = Budget { share, period };
                 METER.with(|Meter { spent, .. }| spent.set(None));
                 let began = Instant::now();
                 assert_eq!(budget.rests_until(began), None);
-                spend(Duration::from_secs(100));
-                assert_eq!(budget.rests_until(began), Some(began + most));
+                let took = Duration::from_secs(100);
+                spend(took);
+                let now = began + took;
+                let most = now + REST_MAX.max(period) + period;
+                let until = budget.rests_until(now).unwrap();
+                assert!(until > now + REST_MAX / 2 && until <= most, "{budget:?}");
+                assert_eq!(budget.rests_until(most), None, "{budget:?}");
             }
         });
         runtime.block_on(looked).unwrap();
+    }
+
+    #[test]
+    fn a_rest_ends_when_nobody_waits_for_it() {
+        let runtime = Builder::new().cores(1).build().unwrap();
+        let rested = runtime.spawn(async {
+            // A lane of class Fair, which keeps no lane of that class waiting.
+            let now = Instant::now();
+            let until = now + Duration::from_hours(1);
+            let mut rest = Rest::begin(until, now, Duration::from_millis(1));
+            poll_fn(|cx| rest.poll(cx)).await;
+            Instant::now() < until
+        });
+        assert!(runtime.block_on(rested).unwrap());
     }
 
     #[test]

@@ -124,18 +124,19 @@ impl Server {
     }
 
     /// How much of each period urgent connections may run on a core where class Fair has something to
-    /// do: the rest of the period they wait. So a flood of cheap requests leaves Fair its part. Half of
-    /// 2 ms unless told; without urgent connections it is of no effect.
+    /// do: then they wait. So a flood of cheap requests leaves Fair its part. Half of 2 ms unless told; a period of zero
+    /// sets no limit, and without urgent connections it is of no effect.
     ///
     /// Contract: *connections are of class Rt and the Fair lane of a core has something to do ⇒ once they have run for
     /// share × period since it has, they run no more on that core until the period's end, but for one poll of each
-    /// that has waited once; what they run beyond that is of the periods that follow.* So a flood takes its
-    /// share and no more, however long its polls are and however many its connections, as long as one poll of
-    /// each takes no longer than share × 100 ms. What they run while Fair has nothing to do is not counted.
+    /// that has waited once; what they run beyond that, up to share × (100 ms + period), is of the periods that follow.* So a
+    /// flood takes its share and no more as long as one poll of each of its connections takes share × 100 ms at most, all
+    /// of them together. It is counted by the clock: where something else interrupts a poll, that counts too. What they run while
+    /// Fair has nothing to do does not.
     ///
-    /// A poll waits until that is made up for, 100 ms or one period at most, whichever is longer; and a request for
-    /// as many times that as it takes polls. Where lanes are not bound to CPUs
-    /// ([`Builder::core_list`](doorbell::Builder::core_list) binds them) those of a core need not share one, and the OS shares them out.
+    /// A poll waits until that is made up for, 100 ms and a period at most, or until Fair has nothing to do, for which it looks
+    /// after one period, two more, four more and so on; a request waits as many times as it takes polls. Where lanes are not bound to
+    /// CPUs ([`Builder::core_list`](doorbell::Builder::core_list) binds them) those of a core need not share one, and the OS shares them out.
     ///
     /// # Panics
     /// If the share is not more than 0 and at most 1, or the period is longer than a second.
