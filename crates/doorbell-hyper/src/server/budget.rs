@@ -2,7 +2,7 @@
 
 use crate::DoorbellExecutor;
 use doorbell::time::{Instant, Sleep, sleep_until};
-use doorbell::{ClassKind, CoreId, Handle, LaneState};
+use doorbell::{ClassKind, CoreId, Handle, LaneState, Policy};
 use hyper::rt::Executor;
 use pin_project_lite::pin_project;
 use std::cell::Cell;
@@ -38,6 +38,9 @@ struct Spent {
 struct Meter {
     /// If it is urgent: whose core it shares with which Fair lane.
     beside: Option<(Handle, CoreId)>,
+    /// Whether the OS lets it go before all other threads. Else that shares the CPU out, also in the midst of a poll,
+    /// so that how long one took by the clock says little.
+    goes_first: bool,
     /// Of the period that goes on, or was the last, with what is left of those before it.
     spent: Cell<Option<Spent>>,
 }
@@ -50,9 +53,26 @@ impl Meter {
     fn new() -> Self {
         let is_urgent = doorbell::current_class().is_some_and(|it| it.kind() == ClassKind::Rt);
         let core = doorbell::current_core().filter(|_| is_urgent);
+        let beside = core.map(|core| (Handle::current(), core));
+        let goes_first = |(handle, core): &(Handle, CoreId)| {
+            let policies = handle.policies();
+            let mut of_it = policies
+                .iter()
+                .filter(|lane| lane.core() == *core && lane.class() == ClassKind::Rt);
+            of_it.any(|lane| matches!(lane.got(), Some(Policy::Fifo { .. })))
+        };
         Meter {
-            beside: core.map(|core| (Handle::current(), core)),
+            goes_first: beside.as_ref().is_some_and(goes_first),
+            beside,
             spent: Cell::new(None),
+        }
+    }
+
+    /// Connections have run for so long.
+    fn spend(&self, ran: Duration) {
+        if let Some(mut it) = self.spent.get() {
+            it.ran += ran;
+            self.spent.set(Some(it));
         }
     }
 
@@ -78,21 +98,15 @@ impl Budget {
     ///
     /// Whoever ran for longer has used up following periods too: a poll is not interrupted, so one that takes
     /// longer than a period would else have no limit, nor would many that rested until the same time.
-    fn rests_until(self, now: Instant) -> Option<Instant> {
+    fn rests_until(self, meter: &Meter, now: Instant) -> Option<Instant> {
         if self.period.is_zero() {
             // No limit.
             return None;
         }
         let part = self.part();
-        // On a thread that is no lane nothing is urgent.
-        let spent = METER.try_with(|Meter { spent, .. }| {
-            let it = spent
-                .get()
-                .map_or_else(|| Spent::nothing(now), |it| it.at(now, self.period, part));
-            spent.set(Some(it));
-            it
-        });
-        let spent = spent.ok()?;
+        let before = meter.spent.get().unwrap_or_else(|| Spent::nothing(now));
+        let spent = before.at(now, self.period, part, meter.goes_first);
+        meter.spent.set(Some(spent));
         let periods = times(spent.ran, part);
         (periods > 0).then(|| spent.began + self.period * periods)
     }
@@ -111,10 +125,15 @@ impl Spent {
         }
     }
 
-    /// What is left of it in the period of `now`.
-    fn at(self, now: Instant, period: Duration, part: Duration) -> Spent {
+    /// What is left of it in the period of `now`. Where it does not carry, what is beyond a period's part is forgiven.
+    fn at(self, now: Instant, period: Duration, part: Duration, carries: bool) -> Spent {
         let over = times(now.duration_since(self.began), period);
-        let ran = self.ran.saturating_sub(part.saturating_mul(over));
+        let ran = if carries {
+            self.ran
+        } else {
+            self.ran.min(part)
+        };
+        let ran = ran.saturating_sub(part.saturating_mul(over));
         let most = times(REST_MAX, period).saturating_add(1);
         let ran = ran.min(part.saturating_mul(most));
         // One that begins without a debt begins when it is used.
@@ -126,16 +145,6 @@ impl Spent {
             ran,
         }
     }
-}
-
-/// Connections have run for so long.
-fn spend(ran: Duration) {
-    let _ = METER.try_with(|Meter { spent, .. }| {
-        if let Some(mut it) = spent.get() {
-            it.ran += ran;
-            spent.set(Some(it));
-        }
-    });
 }
 
 /// The wait of one connection.
@@ -212,7 +221,8 @@ impl<F: Future> Future for Within<F> {
             return this.inner.poll(cx);
         }
         let began = Instant::now();
-        let until = budget.rests_until(began);
+        let until = METER.try_with(|meter| budget.rests_until(meter, began));
+        let until = until.ok().flatten();
         if let Some(until) = until.filter(|_| !has_rested) {
             // Whoever else wakes the task finds it waiting for that time.
             let rest = Rest::begin(until, began, budget.period);
@@ -221,7 +231,8 @@ impl<F: Future> Future for Within<F> {
             *this.rest = None;
         }
         let polled = this.inner.poll(cx);
-        spend(began.elapsed());
+        let took = began.elapsed();
+        let _ = METER.try_with(|meter| meter.spend(took));
         polled
     }
 }
@@ -242,80 +253,92 @@ where
 
 #[cfg(test)]
 mod tests {
-    use super::{Budget, METER, Meter, REST_MAX, Rest, spend};
+    use super::{Budget, METER, Meter, REST_MAX, Rest, Within};
     use doorbell::Builder;
     use doorbell::time::Instant;
+    use futures::FutureExt as _;
+    use std::cell::Cell;
     use std::future::poll_fn;
     use std::time::Duration;
 
+    /// Of an urgent lane.
+    fn meter(goes_first: bool) -> Meter {
+        Meter {
+            beside: None,
+            goes_first,
+            spent: Cell::new(None),
+        }
+    }
+
     #[test]
     fn what_is_used_up_comes_back_with_the_next_period() {
-        let runtime = Builder::new().cores(1).build().unwrap();
-        let looked = runtime.spawn(async {
+        for meter in [false, true].map(meter) {
             let budget = Budget::default();
             let half = budget.period.mul_f64(budget.share);
             let began = Instant::now();
-            assert_eq!(budget.rests_until(began), None);
-            spend(half.saturating_sub(Duration::from_nanos(1)));
-            assert_eq!(budget.rests_until(began), None);
-            spend(Duration::from_nanos(1));
-            let until = budget.rests_until(began).unwrap();
+            assert_eq!(budget.rests_until(&meter, began), None);
+            meter.spend(half.saturating_sub(Duration::from_nanos(1)));
+            assert_eq!(budget.rests_until(&meter, began), None);
+            meter.spend(Duration::from_nanos(1));
+            let until = budget.rests_until(&meter, began).unwrap();
             assert_eq!(until, began + budget.period);
-            assert_eq!(budget.rests_until(until), None, "a period begins");
-        });
-        runtime.block_on(looked).unwrap();
+            let next = budget.rests_until(&meter, until);
+            assert_eq!(next, None, "a period begins");
+        }
     }
 
     #[test]
     fn what_runs_for_longer_uses_up_the_periods_that_follow() {
-        let runtime = Builder::new().cores(1).build().unwrap();
-        let looked = runtime.spawn(async {
-            let budget = Budget::default();
-            let half = budget.period.mul_f64(budget.share);
-            let began = Instant::now();
-            assert_eq!(budget.rests_until(began), None);
-            spend(half * 7 + half / 2);
-            let until = Some(began + budget.period * 7);
-            // It ran for longer than a period, so it looks when the period in which it began is over.
-            for periods in [0, 3, 6] {
-                let now = began + budget.period * periods + half / 3;
-                assert_eq!(budget.rests_until(now), until, "after {periods} periods");
-            }
-            let paid = began + budget.period * 7;
-            assert_eq!(budget.rests_until(paid), None);
-            spend(half / 2);
-            let next = Some(paid + budget.period);
-            assert_eq!(budget.rests_until(paid), next, "the odd half counts too");
-            assert_eq!(budget.rests_until(paid + budget.period * 9), None);
-        });
-        runtime.block_on(looked).unwrap();
+        let (budget, meter) = (Budget::default(), meter(true));
+        let half = budget.period.mul_f64(budget.share);
+        let began = Instant::now();
+        let rests_until = |now| budget.rests_until(&meter, now);
+        assert_eq!(rests_until(began), None);
+        meter.spend(half * 7 + half / 2);
+        let until = Some(began + budget.period * 7);
+        for periods in [0, 3, 6] {
+            let now = began + budget.period * periods + half / 3;
+            assert_eq!(rests_until(now), until, "after {periods} periods");
+        }
+        let paid = began + budget.period * 7;
+        assert_eq!(rests_until(paid), None);
+        meter.spend(half / 2);
+        let next = Some(paid + budget.period);
+        assert_eq!(rests_until(paid), next, "the odd half counts too");
+        assert_eq!(rests_until(paid + budget.period * 9), None);
+    }
+
+    #[test]
+    fn it_uses_up_none_where_the_os_shares_the_cpu_out() {
+        let (budget, meter) = (Budget::default(), meter(false));
+        let began = Instant::now();
+        assert_eq!(budget.rests_until(&meter, began), None);
+        meter.spend(budget.period * 7);
+        let until = began + budget.period;
+        assert_eq!(budget.rests_until(&meter, began), Some(until));
+        assert_eq!(budget.rests_until(&meter, until), None);
     }
 
     #[test]
     fn nobody_rests_for_long_after_a_poll_that_took_long() {
-        let runtime = Builder::new().cores(1).build().unwrap();
-        let looked = runtime.spawn(async {
-            let (short, long) = (Duration::from_millis(2), Duration::from_secs(1));
-            for (share, period) in [
-                (f64::MIN_POSITIVE, short),
-                (f64::MIN_POSITIVE, long),
-                (0.5, REST_MAX),
-                (0.5, short),
-            ] {
-                let budget = Budget { share, period };
-                METER.with(|Meter { spent, .. }| spent.set(None));
-                let began = Instant::now();
-                assert_eq!(budget.rests_until(began), None);
-                let took = Duration::from_secs(100);
-                spend(took);
-                let now = began + took;
-                let most = now + REST_MAX.max(period) + period;
-                let until = budget.rests_until(now).unwrap();
-                assert!(until > now + REST_MAX / 2 && until <= most, "{budget:?}");
-                assert_eq!(budget.rests_until(most), None, "{budget:?}");
-            }
-        });
-        runtime.block_on(looked).unwrap();
+        let (short, long) = (Duration::from_millis(2), Duration::from_secs(1));
+        for (share, period) in [
+            (f64::MIN_POSITIVE, short),
+            (f64::MIN_POSITIVE, long),
+            (0.5, REST_MAX),
+            (0.5, short),
+        ] {
+            let (budget, meter) = (Budget { share, period }, meter(true));
+            let began = Instant::now();
+            assert_eq!(budget.rests_until(&meter, began), None);
+            let took = Duration::from_secs(100);
+            meter.spend(took);
+            let now = began + took;
+            let most = now + REST_MAX.max(period) + period;
+            let until = budget.rests_until(&meter, now).unwrap();
+            assert!(until > now + REST_MAX / 2 && until <= most, "{budget:?}");
+            assert_eq!(budget.rests_until(&meter, most), None, "{budget:?}");
+        }
     }
 
     #[test]
@@ -334,7 +357,13 @@ mod tests {
 
     #[test]
     fn a_thread_that_is_no_lane_has_no_limit() {
-        spend(Duration::from_secs(1));
-        assert_eq!(Budget::default().rests_until(Instant::now()), None);
+        assert!(METER.try_with(|_| ()).is_err());
+        let budget = Some(Budget {
+            share: f64::MIN_POSITIVE,
+            period: REST_MAX,
+        });
+        for _ in 0..3 {
+            assert_eq!(Within::new(budget, async {}).now_or_never(), Some(()));
+        }
     }
 }

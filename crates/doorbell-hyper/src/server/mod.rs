@@ -131,8 +131,8 @@ impl Server {
     /// share × period since it has, they run no more on that core until the period's end, but for one poll of each
     /// that has waited once; what they run beyond that, up to share × (100 ms + period), is of the periods that follow.* So a
     /// flood takes its share and no more as long as one poll of each of its connections takes share × 100 ms at most, all
-    /// of them together. It is counted by the clock: where something else interrupts a poll, that counts too. What they run while
-    /// Fair has nothing to do does not.
+    /// of them together. It is counted by the clock, while Fair has something to do. Where the OS did not
+    /// let the lane go before all others it shares the CPU out itself, and nothing is carried over to other periods.
     ///
     /// A poll waits until that is made up for, 100 ms and a period at most, or until Fair has nothing to do, for which it looks
     /// after one period, two more, four more and so on; a request waits as many times as it takes polls. Where lanes are not bound to
