@@ -228,8 +228,8 @@ fn a_flood_of_cheap_urgent_requests_leaves_fair_its_part() {
     }
     // A poll of such a client takes longer than a period of the budget, and is made up for.
     assert!(little.ran > 3 * all.ran, "{little:?}, {all:?}");
-    // Both take as long. It is 4 to 1 that is wanted, and answers have a price besides.
-    assert!(little.ran > 2 * little.answered, "{little:?}");
+    // Without it being made up for they were answered nearly as often.
+    assert!(2 * little.answered < all.answered, "{little:?}, {all:?}");
 }
 
 #[test]

@@ -134,8 +134,8 @@ impl Spent {
             self.ran.min(part)
         };
         let ran = ran.saturating_sub(part.saturating_mul(over));
-        let most = times(REST_MAX, period).saturating_add(1);
-        let ran = ran.min(part.saturating_mul(most));
+        let beyond = part.mul_f64(REST_MAX.as_secs_f64() / period.as_secs_f64());
+        let ran = ran.min(part.saturating_add(beyond));
         // One that begins without a debt begins when it is used.
         if over > 0 && ran.is_zero() {
             return Spent::nothing(now);
@@ -320,6 +320,23 @@ mod tests {
     }
 
     #[test]
+    fn that_is_so_of_long_periods_too() {
+        let (share, period) = (0.5, Duration::from_secs(1));
+        let (budget, meter) = (Budget { share, period }, meter(true));
+        let began = Instant::now();
+        assert_eq!(budget.rests_until(&meter, began), None);
+        let took = Duration::from_millis(550);
+        meter.spend(took);
+        let until = Some(began + period);
+        assert_eq!(budget.rests_until(&meter, began + took), until);
+        // The 50 ms are of the next one.
+        assert_eq!(budget.rests_until(&meter, began + period), None);
+        meter.spend(Duration::from_millis(450));
+        let until = Some(began + period * 2);
+        assert_eq!(budget.rests_until(&meter, began + period), until);
+    }
+
+    #[test]
     fn nobody_rests_for_long_after_a_poll_that_took_long() {
         let (short, long) = (Duration::from_millis(2), Duration::from_secs(1));
         for (share, period) in [
@@ -347,7 +364,7 @@ mod tests {
         let rested = runtime.spawn(async {
             // A lane of class Fair, which keeps no lane of that class waiting.
             let now = Instant::now();
-            let until = now + Duration::from_hours(1);
+            let until = now + Duration::from_secs(20);
             let mut rest = Rest::begin(until, now, Duration::from_millis(1));
             poll_fn(|cx| rest.poll(cx)).await;
             Instant::now() < until

@@ -129,9 +129,9 @@ impl Server {
     ///
     /// Contract: *connections are of class Rt and the Fair lane of a core has something to do ⇒ once they have run for
     /// share × period since it has, they run no more on that core until the period's end, but for one poll of each
-    /// that has waited once; what they run beyond that, up to share × (100 ms + period), is of the periods that follow.* So a
-    /// flood takes its share and no more as long as one poll of each of its connections takes share × 100 ms at most, all
-    /// of them together. It is counted by the clock, while Fair has something to do. Where the OS did not
+    /// that has waited once; what they run beyond that, up to share × 100 ms, is of the periods that follow.* So the polls of a
+    /// flood take its share and no more as long as one poll of each of its connections takes share × 100 ms at most, all
+    /// of them together. It is counted by the clock, of polls that begin while Fair has something to do. Where the OS did not
     /// let the lane go before all others it shares the CPU out itself, and nothing is carried over to other periods.
     ///
     /// A poll waits until that is made up for, 100 ms and a period at most, or until Fair has nothing to do, for which it looks
