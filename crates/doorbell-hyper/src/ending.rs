@@ -32,14 +32,21 @@ impl Drop for Ending {
 
 #[cfg(test)]
 #[allow(clippy::disallowed_types, reason = "tests play the outside world")]
-mod tests {
+pub(crate) mod tests {
     use super::Ending;
     use std::sync::Arc;
     use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
     use std::task::{Context, Poll, Wake};
 
+    /// Counts its wakes.
     #[derive(Default)]
-    struct Wakes(AtomicUsize);
+    pub(crate) struct Wakes(AtomicUsize);
+
+    impl Wakes {
+        pub(crate) fn count(&self) -> usize {
+            self.0.load(SeqCst)
+        }
+    }
 
     impl Wake for Wakes {
         fn wake(self: Arc<Self>) {
@@ -61,7 +68,7 @@ mod tests {
             );
         }
         drop(ending);
-        assert_eq!((earlier.0.load(SeqCst), last.0.load(SeqCst)), (0, 1));
+        assert_eq!((earlier.count(), last.count()), (0, 1));
 
         let mut ending = Ending::default();
         assert!(
@@ -70,6 +77,6 @@ mod tests {
                 .is_ready()
         );
         drop(ending);
-        assert_eq!(earlier.0.load(SeqCst), 0);
+        assert_eq!(earlier.count(), 0);
     }
 }

@@ -227,7 +227,7 @@ fn a_flood_of_cheap_urgent_requests_leaves_fair_its_part() {
         assert!(came.answered > 1_000 && came.ran > 100, "{came:?}");
     }
     // A poll of such a client takes longer than a period of the budget, and is made up for.
-    assert!(little.ran > 2 * all.ran, "{little:?}, {all:?}");
+    assert!(little.ran > 3 * all.ran, "{little:?}, {all:?}");
     // Without it being made up for they were answered nearly as often.
     assert!(2 * little.answered < all.answered, "{little:?}, {all:?}");
 }

@@ -320,7 +320,7 @@ mod tests {
     }
 
     #[test]
-    fn that_is_so_of_long_periods_too() {
+    fn what_runs_for_longer_than_a_long_period_allows_is_of_the_next_one() {
         let (share, period) = (0.5, Duration::from_secs(1));
         let (budget, meter) = (Budget { share, period }, meter(true));
         let began = Instant::now();
