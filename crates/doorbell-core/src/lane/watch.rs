@@ -104,9 +104,11 @@ impl<M: Machine> Lane<M> {
             if progress.serves.is_multiple_of(TAKES_PER_CLOCK)
                 && M::now_ns().saturating_sub(started_ns) >= PASS_INTERVAL_NS
             {
-                // What it finds is run after the pass.
-                let _ = self.has_sources() && self.look_at_descriptors();
-                self.look_around();
+                // What this finds is run after the pass, before anything of others.
+                let has_events = self.has_sources() && self.look_at_descriptors();
+                if !has_events {
+                    self.look_around();
+                }
                 return WatchEnd::Busy;
             }
         }

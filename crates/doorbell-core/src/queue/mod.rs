@@ -70,7 +70,7 @@ pub enum Greed {
     Half,
     /// At least one: the lane has been inside one poll for long.
     One,
-    /// Just one, of such a lane: the thief has tasks of its own, so its queue need not be empty.
+    /// Just one, of such a lane: the only theft by a lane that has tasks of its own.
     Single,
 }
 
@@ -276,12 +276,17 @@ impl<M: Machine> Queue<M> {
         self.len() == 0
     }
 
-    /// Takes from this queue, another lane's, into the caller's own.
+    /// Takes from this queue, another lane's, into the caller's own. `None` if there is nothing to take,
+    /// or if `own` has nodes and `greed` asks for more than one: a lane that has something to run first
+    /// runs that.
     ///
     /// # Safety
-    /// The caller is the owner of `own`, which is empty unless `greed` says otherwise, and ordered
-    /// if this one is, and is not the owner of this one.
+    /// The caller is the owner of `own`, which is ordered if this one is, and is not the owner of this
+    /// one.
     pub unsafe fn steal_into(&self, own: &Queue<M>, greed: Greed) -> Option<Loot<M>> {
+        if greed != Greed::Single && !own.is_empty() {
+            return None;
+        }
         // A lane with a backlog is not about to run dry.
         let spares_last = greed == Greed::Half && self.backlog.is_empty();
         // What is less urgent than the first stays where it may come before what comes later.

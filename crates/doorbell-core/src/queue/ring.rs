@@ -237,17 +237,30 @@ impl<M: Machine> Ring<M> {
             .map(drop)
     }
 
-    /// Takes some of the oldest nodes: `how_many` says how many of so many. The first of them is
-    /// returned, the others go to `thief`, which is empty. `None` if there is nothing to take,
-    /// or another taker came first.
+    /// For how many nodes the owner finds room behind the tail.
+    fn vacancy(&self) -> u64 {
+        // ORDER: Acquire pairs with the Release of a taker's `claim`: it has read the slots that the
+        // caller may overwrite.
+        let head = self.head.load(Ordering::Acquire);
+        // ORDER: Relaxed; only the owner writes it.
+        self.capacity() - (self.tail.load(Ordering::Relaxed) - head)
+    }
+
+    /// Takes some of the oldest nodes: `how_many` says how many of so many, but no more than `thief`
+    /// has room for. The first of them is returned, the others go behind what is in `thief`. `None` if
+    /// there is nothing to take, or another taker came first.
     ///
     /// # Safety
-    /// Only the owner of `thief`, which is another ring of at least half this one's capacity.
+    /// Only the owner of `thief`, which is another ring.
     pub(super) unsafe fn steal_into(
         &self,
         thief: &Ring<M>,
         how_many: impl Fn(u64) -> u64,
     ) -> Option<Stolen<M>> {
+        debug_assert!(
+            !std::ptr::eq(self, thief),
+            "a ring does not steal from itself"
+        );
         // ORDER: Acquire: the tail that is read next is not older than this head.
         let head = self.head.load(Ordering::Acquire);
         // ORDER: Acquire pairs with the Release of the owner's push: slots and nodes.
@@ -257,7 +270,8 @@ impl<M: Machine> Ring<M> {
         if found == 0 || found > self.capacity() {
             return None;
         }
-        let count = how_many(found).min(thief.capacity()).min(found);
+        // The first one needs no slot.
+        let count = how_many(found).min(found).min(thief.vacancy() + 1);
         if count == 0 {
             return None;
         }

@@ -187,6 +187,55 @@ fn miri_a_thief_that_finds_the_ring_empty_takes_the_backlog() {
     assert_eq!(seen, (0..7).collect::<Vec<_>>());
 }
 
+#[test]
+fn miri_a_thief_with_nodes_of_its_own_takes_one_at_most() {
+    for own_count in 1..6 {
+        let (queue, own) = (Queue::new(4), Queue::new(4));
+        (0..7).for_each(|entry| {
+            push(&queue, entry);
+        });
+        (100..100 + own_count).for_each(|entry| {
+            push(&own, entry);
+        });
+        for greed in [Greed::Half, Greed::One] {
+            // SAFETY: both are this thread's.
+            let loot = unsafe { queue.steal_into(&own, greed) };
+            assert!(loot.is_none(), "{greed:?} of {own_count}");
+        }
+        // SAFETY: as above.
+        let loot = unsafe { queue.steal_into(&own, Greed::Single) }.unwrap();
+        assert_eq!((Thing::unboxed(loot.first), loot.count), (0, 1));
+        let left: Vec<u64> = std::iter::from_fn(|| pop(&queue)).collect();
+        assert_eq!(left, (1..7).collect::<Vec<_>>());
+        let kept: Vec<u64> = std::iter::from_fn(|| pop(&own)).collect();
+        assert_eq!(kept, (100..100 + own_count).collect::<Vec<_>>());
+    }
+}
+
+#[test]
+fn miri_a_theft_fits_behind_what_is_in_the_ring() {
+    for own_count in 0..=4 {
+        let (queue, own) = (Queue::new(4), Queue::new(4));
+        (0..4).for_each(|entry| {
+            push(&queue, entry);
+        });
+        (100..100 + own_count).for_each(|entry| {
+            push(&own, entry);
+        });
+        // SAFETY: both are this thread's.
+        let stolen = unsafe { queue.ring.steal_into(&own.ring, |found| found) }.unwrap();
+        assert_eq!(stolen.count, (5 - own_count).min(4), "one needs no slot");
+        // SAFETY: taken out, so it is this thread's.
+        unsafe { stolen.first.as_ref() }.leave();
+        assert_eq!(Thing::unboxed(stolen.first), 0);
+        let kept: Vec<u64> = std::iter::from_fn(|| pop(&own)).collect();
+        let expected = (100..100 + own_count).chain(1..stolen.count);
+        assert_eq!(kept, expected.collect::<Vec<_>>());
+        let left: Vec<u64> = std::iter::from_fn(|| pop(&queue)).collect();
+        assert_eq!(left, (stolen.count..4).collect::<Vec<_>>());
+    }
+}
+
 #[derive(Clone, Copy, Debug)]
 enum Step {
     Push,

@@ -285,11 +285,10 @@ impl<M: Machine> Local<M> {
     /// Takes tasks of one group from another lane. The first is run next, unless one is already.
     fn steal_of(&self, group: u8, victim: &Front<M>, greed: Greed) -> Option<u64> {
         let (queue, own) = (victim.queue_of(group)?, self.front().queue_of(group)?);
-        if queue.is_empty() || (greed != Greed::Single && !own.is_empty()) {
+        if queue.is_empty() {
             return None;
         }
-        // SAFETY: this lane owns its own queue, which is empty where it has to be, and not the
-        // victim's.
+        // SAFETY: this lane owns its own queue, and not the victim's.
         let Loot { first, count } = unsafe { queue.steal_into(own, greed) }?;
         self.groups.meet(group);
         if self.stolen.get().is_none() {

@@ -7,8 +7,11 @@ use doorbell_machine::Machine;
 
 impl<M: Machine> Local<M> {
     /// Takes tasks from another lane of the crew, also from its inbox if `inbox`, to be run next.
-    /// Returns how many. Only while this lane has nothing to run, or with [`Greed::Single`].
+    /// Returns how many. `None` also where this lane has something to run, but for [`Greed::Single`].
     pub fn steal(&self, victim: &Front<M>, greed: Greed, inbox: bool) -> Option<u64> {
+        if greed != Greed::Single && !self.is_empty() {
+            return None;
+        }
         if self.ready().order().is_some() {
             return self.steal_by_rank(victim, greed, inbox);
         }
