@@ -21,6 +21,8 @@ pub enum TakenOff {
     Before,
     /// It is the last one that is on, and stays on.
     LastOne,
+    /// Another caller asks for the same lane at this moment, and has no answer yet.
+    Asked,
 }
 
 /// What came of putting a lane back.
@@ -79,24 +81,22 @@ impl<M: Machine> OffWord<M> {
             .map(drop)
     }
 
-    /// The answer to who has asked.
+    /// The answer to the one that has asked.
     fn answer(&self, to: u32) {
-        // ORDER: Release pairs with the Acquire of `change`, by who waits for the answer.
+        // ORDER: Release pairs with the Acquire of `change`, by the next one that asks.
         self.0.store(to, Ordering::Release);
     }
 }
 
 impl<M: Machine> Crew<M> {
-    /// Takes a lane off, unless it is the last that is on. Of two that ask for one lane at once the
-    /// second waits for the few steps of the first.
+    /// Takes a lane off, unless it is the last that is on. Waits for nobody: a second caller that asks
+    /// for the lane meanwhile is told so.
     pub fn take_off(&self, lane: usize) -> TakenOff {
         let off = self.fronts()[lane].off_word();
-        loop {
-            match off.change(ON, ASKED) {
-                Ok(()) => break,
-                Err(OFF) => return TakenOff::Before,
-                Err(_) => M::relax(),
-            }
+        match off.change(ON, ASKED) {
+            Ok(()) => {}
+            Err(OFF) => return TakenOff::Before,
+            Err(_) => return TakenOff::Asked,
         }
         // Counted before it is said: nobody ever sees the last lane off.
         // ORDER: Relaxed; the exchange decides.

@@ -311,7 +311,8 @@ impl<M: Machine> Ambient for Rt<M> {
             }
             match crew.take_off(core) {
                 TakenOff::Now => Some(true),
-                TakenOff::Before => Some(false),
+                // Nobody else asks: this thread has the lock.
+                TakenOff::Before | TakenOff::Asked => Some(false),
                 TakenOff::LastOne => None,
             }
         };
