@@ -70,6 +70,8 @@ marks! {
     IdleLastSearch,
     /// idle: a sentinel was asked for.
     IdleSentinelWanted,
+    /// idle: a lane that was counted as searching got no CPU, and is counted no more.
+    IdleClaimLapsed,
     /// idle: a lane took itself out of the work set, and found that it had got something.
     IdleListedAgain,
     /// wheel: a timer was cancelled from another thread.
@@ -82,6 +84,8 @@ marks! {
     WheelMail,
     /// wheel: a visitor fired timers of a lane that is stuck.
     WheelVisit,
+    /// wheel: a lane that ended waited for a visitor, which woke it.
+    WheelEndWaited,
     /// offline: a task was handed on by a lane that is off.
     OfflineHandOn,
     /// io: a lane that was about to park on its word had got its first descriptor.

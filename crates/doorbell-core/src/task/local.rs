@@ -130,7 +130,7 @@ impl<M: Machine> Local<M> {
         struct End<'a, M: Machine>(&'a Front<M>);
         impl<M: Machine> Drop for End<'_, M> {
             fn drop(&mut self) {
-                self.0.lend().end();
+                self.0.lend().end(self.0.seat());
             }
         }
         self.enter(|| {
@@ -460,7 +460,7 @@ impl<M: Machine> Local<M> {
     pub fn close(&self) {
         self.closed.set(true);
         // First: what comes by mail below must find the wheel.
-        self.front.lend().end();
+        self.front.lend().end(self.front.seat());
         // SAFETY: this is the lane's own thread and its ready queue.
         unsafe { self.front.close().deliver(&self.ready) };
         if let Some((chain, _)) = self.front.close_inbox() {

@@ -6,18 +6,20 @@
 //! | 0 | `ABSENT` | the lane has not begun, or has ended: there is no wheel |
 //! | 1 | `OWNED` | the lane's |
 //! | 2 | `LENT` | a visitor's, until it stores `OWNED` |
+//! | 3 | `ENDING` | a visitor's, and the lane sleeps until the visitor has left: it stores `ABSENT`, and rings |
 //!
 //! Store buffering, of which only the visitor pays: the lane says that it is inside and looks at
 //! this word; the visitor claims the word and looks whether the lane is inside. With a fence on
 //! both sides one of them sees the other, and whoever does steps back.
 
 use super::Wheel;
-use doorbell_machine::{Bug, Fenced, Machine, Ordering, PtrWord, Word};
+use doorbell_machine::{Bug, Fenced, Machine, Mark, Ordering, ParkIn, PtrWord, Seat, Word};
 
 const ABSENT: u32 = 0;
 const OWNED: u32 = 1;
 const LENT: u32 = 2;
-const _: () = assert!(ABSENT < OWNED && OWNED < LENT);
+const ENDING: u32 = 3;
+const _: () = assert!(ABSENT < OWNED && OWNED < LENT && LENT < ENDING);
 
 /// Whether the lane may touch its wheel.
 #[must_use]
@@ -72,13 +74,25 @@ impl<M: Machine> Drop for Inside<'_, M> {
 }
 
 /// A visitor has the wheel for as long as this is there.
-struct Visit<'a, M: Machine>(&'a Lend<M>);
+struct Visit<'a, M: Machine> {
+    lend: &'a Lend<M>,
+    /// That of the lane whose wheel it is.
+    seat: &'a M::Seat,
+}
 
 impl<M: Machine> Drop for Visit<'_, M> {
     fn drop(&mut self) {
+        let word = &self.lend.word;
         // ORDER: Release pairs with the Acquire of the lane's look, of its end, and of the next
-        // visitor's exchange.
-        self.0.word.store(OWNED, Ordering::Release);
+        // visitor's exchange. Acquire on failure pairs with the Release of the lane's end: in which form
+        // its seat is to be rung.
+        let left = word.compare_exchange(LENT, OWNED, Ordering::Release, Ordering::Acquire);
+        if left.is_err() {
+            M::mark(Mark::WheelEndWaited);
+            // ORDER: Release pairs with the Acquire of the lane's end.
+            word.store(ABSENT, Ordering::Release);
+            self.seat.ring(word);
+        }
     }
 }
 
@@ -95,17 +109,26 @@ impl<M: Machine> Lend<M> {
         self.word.store(OWNED, Ordering::Release);
     }
 
-    /// The lane ends: nobody visits any more when this returns.
-    pub(crate) fn end(&self) {
+    /// The lane ends: nobody visits any more when this returns. Where somebody does, the lane sleeps in its
+    /// seat until then: a visitor may have lost its CPU to this lane. Only the lane's own thread.
+    pub(crate) fn end(&self, seat: &M::Seat) {
+        seat.choose(ParkIn::Word);
         loop {
-            // ORDER: Acquire pairs with the Release of the last visitor; Relaxed on failure.
-            match self
-                .word
-                .compare_exchange(OWNED, ABSENT, Ordering::Acquire, Ordering::Relaxed)
-            {
-                Ok(_) | Err(ABSENT) => return,
-                // It holds the wheel for as long as it takes to take some timers out.
-                Err(_) => M::relax(),
+            // ORDER: Acquire pairs with the Release of the last visitor; Acquire on failure too, where that
+            // one has found that the lane ends.
+            let ended =
+                self.word
+                    .compare_exchange(OWNED, ABSENT, Ordering::Acquire, Ordering::Acquire);
+            if matches!(ended, Ok(_) | Err(ABSENT)) {
+                return;
+            }
+            // ORDER: Release pairs with the Acquire of a visitor that leaves: it sees what was chosen.
+            // Relaxed on failure: the visitor has left.
+            let asked =
+                self.word
+                    .compare_exchange(LENT, ENDING, Ordering::Release, Ordering::Relaxed);
+            if matches!(asked, Ok(_) | Err(ENDING)) {
+                let _ = seat.park(&self.word, ENDING, None);
             }
         }
     }
@@ -139,8 +162,9 @@ impl<M: Machine> Lend<M> {
         }
     }
 
-    /// Another lane visits the wheel: `f` runs unless its lane is inside, or somebody else is.
-    pub(super) fn visit<R>(&self, f: impl FnOnce(&Wheel<M>) -> R) -> Option<R> {
+    /// Another lane visits the wheel: `f` runs unless its lane is inside, or somebody else is. The seat is
+    /// that of the wheel's lane, which the visitor keeps in memory.
+    pub(super) fn visit<R>(&self, seat: &M::Seat, f: impl FnOnce(&Wheel<M>) -> R) -> Option<R> {
         // ORDER: Relaxed; only to spare the fence where the lane is inside anyway.
         if self.inside.load(Ordering::Relaxed) != 0 {
             return None;
@@ -150,7 +174,7 @@ impl<M: Machine> Lend<M> {
         self.word
             .compare_exchange(OWNED, LENT, Ordering::AcqRel, Ordering::Relaxed)
             .ok()?;
-        let visit = Visit(self);
+        let visit = Visit { lend: self, seat };
         // Without it the lane may be inside unseen.
         if M::fence_heavy() == Fenced::Refused {
             return None;

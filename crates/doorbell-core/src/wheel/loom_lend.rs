@@ -98,6 +98,16 @@ fn reset_meanwhile<const BUG: u8>() {
     assert!(wakes <= 1);
 }
 
+/// The lane ends while somebody visits: it sleeps until the visitor has left, and the timer has fired or
+/// is the lane's.
+fn ends_meanwhile<const BUG: u8>() {
+    let wakes = visited::<BUG>(|local, timer| {
+        local.front().lend().end(local.front().seat());
+        drop(timer);
+    });
+    assert!(wakes <= 1);
+}
+
 /// Another timer is armed while somebody visits: by mail, if it must be.
 fn armed_meanwhile<const BUG: u8>() {
     let wakes = visited::<BUG>(|local, timer| {
@@ -108,6 +118,11 @@ fn armed_meanwhile<const BUG: u8>() {
         assert_eq!(another.0.load(Relaxed), 0, "fired long before its time");
     });
     assert!(wakes <= 1);
+}
+
+#[test]
+fn a_lane_that_ends_sleeps_until_its_visitor_has_left() {
+    check_large(ends_meanwhile::<0>);
 }
 
 #[test]
