@@ -118,6 +118,10 @@ fn killer(bug: Bug) -> (&'static str, Shows) {
             "idle::loom::mutant_no_rely_fence",
             Says("nobody looks in time"),
         ),
+        Bug::CrewPushUnoffered => (
+            "idle::loom::mutant_crew_push_unoffered",
+            Says("the task waits for a poll"),
+        ),
         Bug::IdleSentinelBlind => ("idle::loom::mutant_sentinel_blind", Says("two sentinels")),
         Bug::IdleUnlistBlind => ("idle::loom::mutant_unlist_blind", NOT_LISTED),
         Bug::IdleNoUnlistFence => ("idle::loom::mutant_no_unlist_fence", NOT_LISTED),

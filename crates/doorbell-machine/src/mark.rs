@@ -84,8 +84,6 @@ marks! {
     WheelMail,
     /// wheel: a visitor fired timers of a lane that is stuck.
     WheelVisit,
-    /// wheel: a lane that ended waited for a visitor, which woke it.
-    WheelEndWaited,
     /// offline: a task was handed on by a lane that is off.
     OfflineHandOn,
     /// io: a lane that was about to park on its word had got its first descriptor.

@@ -77,6 +77,7 @@
 //! | what a Batch task does that is awaited from Fair at first, and from Rt later, while all Fair lanes are inside long polls | await it from Rt directly |
 //! | Rt tasks that await Rt tasks, or hold a lock that they want: numbers are not handed on | give those that wait for each other one number |
 //! | a guard that was sent to another task, or locked outside of tasks | lock where it is used |
+//! | memory that a Batch task allocated and an Rt task frees, or the other way round: most allocators take a short lock for it, and its holder may be a thread that the OS keeps waiting | pass large or many buffers between classes rarely; an allocator with a lock-free remote free (mimalloc, snmalloc) has no such wait |
 //! | a timer that a pinned task armed on a lane which is inside a long poll now | as for the poll |
 //!
 //! With a [paused clock](Builder::start_paused) all classes run on the same lanes, and nothing is run

@@ -362,7 +362,8 @@ impl<M: Machine> Bell<M> {
         Signals::of(self.word.fetch_and(!SIGNALS, Ordering::AcqRel))
     }
 
-    /// From watching or parked to running; clears the signals too.
+    /// From watching or parked to running; clears the signals too. The caller looks at its mailbox and
+    /// its inbox after this.
     #[inline]
     pub fn end_idle(&self) -> Signals {
         if M::BUG.is(Bug::BellAnnounceBlind) {
@@ -370,8 +371,12 @@ impl<M: Machine> Bell<M> {
             self.word.store(0, Ordering::Relaxed);
             return Signals::default();
         }
-        // ORDER: AcqRel as in `acknowledge`.
-        Signals::of(self.word.swap(0, Ordering::AcqRel))
+        // ORDER: AcqRel as in `acknowledge`. The fence behind it orders this before the look at mailbox
+        // and inbox that follows: with a post and its fence_recheck this is store buffering. Either the
+        // poster sees that the lane runs, or the lane sees the post.
+        let signals = self.word.swap(0, Ordering::AcqRel);
+        M::fence_announce();
+        Signals::of(signals)
     }
 
     /// Blocks until signalled or until `until_ns`, having announced it. The OS's own test of

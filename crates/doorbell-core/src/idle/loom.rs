@@ -4,7 +4,7 @@
 // What a model counts with std's atomics is not part of it and orders nothing in it.
 #![allow(clippy::disallowed_types, clippy::disallowed_methods)]
 
-use super::{IdleSet, Left, Search, Searching, Sentinel};
+use super::{Cost, IdleSet, Left, Search, Searching, Sentinel};
 use crate::bell::Announced;
 use crate::crew::{Crew, FrontRef};
 use crate::mailbox::{Front, Origin, Posted};
@@ -24,7 +24,7 @@ fn two_wakers<const BUG: u8>() {
     let wakers = [(); 2].map(|()| {
         let (set, won) = (Arc::clone(&set), Arc::clone(&won));
         thread::spawn(move || {
-            if set.claim(0, |_| true).is_some() {
+            if set.claim(0, |_| Cost::Ring).is_some() {
                 assert_eq!(won.fetch_add(1, Relaxed), 0, "two wakers won");
             }
         })
@@ -40,12 +40,27 @@ fn claim_against_leave<const BUG: u8>() {
     let set = Arc::new(IdleSet::<Loom<BUG>>::new(1));
     set.enter(0);
     let theirs = Arc::clone(&set);
-    let waker = thread::spawn(move || theirs.claim_as_first(0, |_| true).is_some());
+    let waker = thread::spawn(move || theirs.claim_as_first(0, |_| Cost::Ring).is_some());
     let left = set.leave(0);
     if left == Left::Claimed {
-        assert_eq!(set.end_search(), Searching::None);
+        assert_eq!(set.end_search(0), Searching::None);
     }
     assert_eq!(waker.join().unwrap(), left == Left::Claimed);
+    assert!(!set.any() && !set.anyone_searches());
+}
+
+/// A claim lapses while the lane gets its CPU after all, and a search of its own begins: whatever comes
+/// first, the count comes back to zero, and one of the two sees to what is due at the end of the last search.
+fn lapse_against_end<const BUG: u8>() {
+    let set = Arc::new(IdleSet::<Loom<BUG>>::new(2));
+    set.enter(1);
+    assert_eq!(set.claim(0, |_| Cost::Ring), Some(1));
+    let theirs = Arc::clone(&set);
+    let sentinel = thread::spawn(move || theirs.lapse(1));
+    let owes = set.leave(1) == Left::Claimed;
+    let ended = owes && set.end_search(1) == Searching::None;
+    let lapsed = sentinel.join().unwrap() == Some(Searching::None);
+    assert!(ended != lapsed, "the last search ended {ended}, {lapsed}");
     assert!(!set.any() && !set.anyone_searches());
 }
 
@@ -70,7 +85,7 @@ fn sleep_unless_there_is_work<const BUG: u8>(own: &Front<Loom<BUG>>, victim: &Fr
             let _ = bell.park(own.seat(), None);
         }
         if own.crew().idle().leave(own.lane()) == Left::Claimed {
-            let _ = own.crew().idle().end_search();
+            let _ = own.crew().idle().end_search(own.lane());
         }
     }
     let _ = bell.end_idle();
@@ -132,7 +147,7 @@ fn sleep_unless_there_is_a_task<const BUG: u8>(
         }
         if idle.leave(own.lane()) == Left::Claimed {
             // It looks again in any case.
-            let _ = idle.end_search();
+            let _ = idle.end_search(own.lane());
         }
     }
     let _ = bell.end_idle();
@@ -152,9 +167,9 @@ fn place_between_three<const BUG: u8>() {
     let (stuck, other, count) = (fronts[0].clone(), fronts[1].clone(), Arc::clone(&taken));
     let thief = thread::spawn(move || {
         let crew = stuck.crew();
-        assert_eq!(crew.idle().begin_search(), Search::Begun);
+        assert_eq!(crew.idle().begin_search(2), Search::Begun);
         let took = take_one(&stuck, &count) || take_one(&other, &count);
-        if crew.idle().end_search() == Searching::None {
+        if crew.idle().end_search(2) == Searching::None {
             <Loom<BUG> as Machine>::fence_announce();
             if finds_inbox(&stuck) || finds_inbox(&other) {
                 crew.offer(2);
@@ -191,6 +206,27 @@ fn post_against_unlist<const BUG: u8>() {
     assert_eq!(posted, Posted::Yes);
     lane.join().unwrap();
     assert!(finds_inbox(&fronts[1]), "nobody would find the task");
+    assert!(take_one(&fronts[1], &AtomicUsize::new(0)));
+    nodes::free(node);
+}
+
+/// A task comes from the crew to a lane that spins, while that lane begins to run: it sees the task, or the
+/// poster sees that it may be inside a poll, and wakes a third one.
+fn post_against_the_end_of_a_spin<const BUG: u8>() {
+    let fronts: Vec<FrontRef<Loom<BUG>>> = Crew::new(3, &Arc::default(), |_, _| 0);
+    let (own, idle) = (fronts[1].clone(), fronts[0].crew().idle());
+    idle.enter(2);
+    assert_eq!(own.bell().announce_watch(), Announced::Yes);
+    let lane = thread::spawn(move || {
+        let _ = own.bell().end_idle();
+        own.has_inbox()
+    });
+    let node = nodes::boxed();
+    // SAFETY: the node lives until the end of the model.
+    let posted = unsafe { fronts[1].post_task(node, Origin::Crew) };
+    assert_eq!(posted, Posted::Yes);
+    let told = !idle.holds(2);
+    assert!(lane.join().unwrap() || told, "the task waits for a poll");
     assert!(take_one(&fronts[1], &AtomicUsize::new(0)));
     nodes::free(node);
 }
@@ -305,6 +341,11 @@ fn b24_a_claim_is_consumed_or_released() {
 }
 
 #[test]
+fn a_search_that_lapses_ends_once() {
+    check(lapse_against_end::<0>);
+}
+
+#[test]
 fn w17_a_lane_does_not_sleep_while_another_has_two() {
     check(offer_against_sleep::<0>);
 }
@@ -317,6 +358,16 @@ fn d7_the_last_share_frees_the_crew() {
 #[test]
 fn w17_a_task_placed_at_a_stuck_lane_is_taken_by_a_sleeper_or_a_thief() {
     check_large(place_between_three::<0>);
+}
+
+#[test]
+fn w17_a_task_posted_to_a_spin_that_ends_is_seen_or_looked_after() {
+    check(post_against_the_end_of_a_spin::<0>);
+}
+
+#[test]
+fn mutant_crew_push_unoffered() {
+    mutant!(CrewPushUnoffered, post_against_the_end_of_a_spin);
 }
 
 #[test]

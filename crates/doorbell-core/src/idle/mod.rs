@@ -1,8 +1,13 @@
 //! The idle set: which lanes have nothing to do, and who wakes one. See README.md in this folder.
 //!
-//! One bit per lane, 64 to a word, and the number of lanes that search. Beside it the set of those
-//! that may have work (`work.rs`). A lane sets its own bit;
-//! whoever clears it, a waker or the lane itself, is decided by one read-modify-write.
+//! Two bits per lane, 32 lanes to a word, and the number of lanes that search. Beside it the set of those
+//! that may have work (`work.rs`). A lane sets its own bit; what clears it, a waker or the lane itself, is
+//! decided by one read-modify-write.
+//!
+//! | bits of a word | name | meaning |
+//! |---|---|---|
+//! | 0 to 31 | `IDLE` | the lane has nothing to do, and can be claimed |
+//! | 32 to 63 | `OWES` | the lane is counted as searching: it was claimed, or searches by itself |
 
 mod alert;
 #[cfg(test)]
@@ -16,8 +21,32 @@ pub use work::{Seen, WorkSet};
 
 use doorbell_machine::{Bug, Line, Machine, Mark, Ordering, Word};
 
-/// Lanes per word.
+/// Lanes per word of the work set.
 const WORD_LANES: usize = 64;
+
+/// Lanes per word of the idle set.
+const IDLE_LANES: usize = 32;
+
+/// The bits of a word, by its first lane.
+const IDLE: u64 = 1;
+const OWES: u64 = IDLE << IDLE_LANES;
+const _: () = assert!(2 * IDLE_LANES == u64::BITS as usize && OWES == 1 << 32);
+
+/// The lanes of a word that can be claimed: one that searches looks anyway.
+const fn claimable(word: u64) -> u32 {
+    word as u32 & !((word >> IDLE_LANES) as u32)
+}
+
+/// How dear it is to wake an idle lane; the cheapest is claimed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Cost {
+    /// A store: it watches.
+    Store,
+    /// A syscall: it is parked.
+    Ring,
+    /// It gets no CPU for now: a higher class runs on its core.
+    Outranked,
+}
 
 /// How a lane left the set.
 #[must_use]
@@ -27,6 +56,9 @@ pub enum Left {
     ByItself,
     /// A waker had claimed it: it is counted as searching, and owes [`IdleSet::end_search`].
     Claimed,
+    /// A waker had claimed it, and it owes nothing any more: it has searched since, or came so late that
+    /// the claim has [lapsed](IdleSet::lapse).
+    Settled,
 }
 
 /// Whether a lane may search.
@@ -49,13 +81,13 @@ pub enum Searching {
     None,
 }
 
-/// Whether a lane became the crew's sentinel.
+/// Whether a lane became a sentinel of the crew.
 #[must_use]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Sentinel {
     /// It is, and owes [`IdleSet::end_sentinel`].
     Begun,
-    /// Another lane is.
+    /// Enough others are.
     Taken,
 }
 
@@ -69,18 +101,30 @@ pub enum Declined {
     Nobody,
 }
 
-/// Values of the sentinel's word.
+/// What the sentinels' word says.
 ///
-/// | value | name | meaning |
+/// | bits | name | meaning |
 /// |---|---|---|
-/// | 0 | `NOBODY` | no lane is the sentinel |
-/// | 1 | `WANTED` | somebody has one task waiting and lanes asleep: the next lane that parks is to be it |
-/// | 2 | `TAKEN` | a parked lane is |
-mod sentinel {
-    pub(super) const NOBODY: u32 = 0;
-    pub(super) const WANTED: u32 = 1;
-    pub(super) const TAKEN: u32 = 2;
-    const _: () = assert!(NOBODY < WANTED && WANTED < TAKEN);
+/// | 0 to 7 | `TAKEN` | so many parked lanes are sentinels |
+/// | 8 to 15 | `WANTED` | so many more are to be: somebody has a task waiting and lanes asleep, and has claimed some; the next lanes that park are |
+mod sentinels {
+    pub(super) const TAKEN: u32 = 1;
+    pub(super) const WANTED: u32 = 1 << 8;
+    /// Two look again, so that one of them may get no CPU.
+    pub(super) const MAX: u32 = 2;
+    const _: () = assert!(MAX < WANTED / TAKEN);
+
+    pub(super) const fn taken(word: u32) -> u32 {
+        word % WANTED
+    }
+
+    pub(super) const fn wanted(word: u32) -> u32 {
+        word / WANTED
+    }
+
+    pub(super) const fn all(word: u32) -> u32 {
+        taken(word) + wanted(word)
+    }
 }
 
 /// Which lanes of a crew are idle, and how many search for work.
@@ -88,7 +132,8 @@ pub struct IdleSet<M: Machine> {
     words: Box<[M::Line<M::U64>]>,
     searching: M::Line<M::U32>,
     searching_max: u32,
-    sentinel: M::Line<M::U32>,
+    sentinels: M::Line<M::U32>,
+    sentinels_max: u32,
 }
 
 impl<M: Machine> std::fmt::Debug for IdleSet<M> {
@@ -103,28 +148,32 @@ impl<M: Machine> std::fmt::Debug for IdleSet<M> {
 impl<M: Machine> IdleSet<M> {
     /// The set of a crew of so many lanes, none of which is idle.
     pub fn new(lanes: usize) -> Self {
+        let others = u32::try_from(lanes.saturating_sub(1)).unwrap_or(u32::MAX);
         IdleSet {
-            words: (0..lanes.div_ceil(WORD_LANES))
+            words: (0..lanes.div_ceil(IDLE_LANES))
                 .map(|_| M::Line::new(|| M::U64::new(0)))
                 .collect(),
             searching: M::Line::new(|| M::U32::new(0)),
             searching_max: u32::try_from(lanes.div_ceil(2)).unwrap_or(u32::MAX),
-            sentinel: M::Line::new(|| M::U32::new(sentinel::NOBODY)),
+            sentinels: M::Line::new(|| M::U32::new(0)),
+            // A lane that is stuck is none.
+            sentinels_max: others.clamp(1, sentinels::MAX),
         }
     }
 
-    fn word(&self, lane: usize) -> (&M::U64, u64) {
-        (&self.words[lane / WORD_LANES], 1 << (lane % WORD_LANES))
+    /// The lane's word, and how far its bits are from those of the word's first lane.
+    fn word(&self, lane: usize) -> (&M::U64, usize) {
+        (&self.words[lane / IDLE_LANES], lane % IDLE_LANES)
     }
 
     /// The lane is idle from here on: it may be claimed. It looks for work once more after this,
     /// and relies on being woken only then.
     pub fn enter(&self, lane: usize) {
-        let (word, bit) = self.word(lane);
+        let (word, at) = self.word(lane);
         // ORDER: AcqRel and the fence after it: with the push of a waker and its
         // fence_recheck this is store buffering: either the waker sees the bit, or this lane
         // sees what was pushed.
-        word.fetch_or(bit, Ordering::AcqRel);
+        word.fetch_or(IDLE << at, Ordering::AcqRel);
         if !M::BUG.is(Bug::IdleNoAnnounceFence) {
             M::fence_announce();
         }
@@ -132,41 +181,47 @@ impl<M: Machine> IdleSet<M> {
 
     /// The lane has something to do.
     pub fn leave(&self, lane: usize) -> Left {
-        let (word, bit) = self.word(lane);
+        let (word, at) = self.word(lane);
         // ORDER: AcqRel pairs with the claimer's: of the two one finds the bit set.
-        if word.fetch_and(!bit, Ordering::AcqRel) & bit == 0 {
+        let before = word.fetch_and(!(IDLE << at), Ordering::AcqRel);
+        if before & (IDLE << at) != 0 {
+            Left::ByItself
+        } else if before & (OWES << at) != 0 {
             Left::Claimed
         } else {
-            Left::ByItself
+            Left::Settled
         }
     }
 
-    /// Whether any lane is idle.
+    /// Whether any lane is idle and can be claimed.
     #[inline]
     pub fn any(&self) -> bool {
         // ORDER: Relaxed; behind the poster's fence, or a hint.
         self.words
             .iter()
-            .any(|word| word.load(Ordering::Relaxed) != 0)
+            .any(|word| claimable(word.load(Ordering::Relaxed)) != 0)
+    }
+
+    /// The lanes that can be claimed, from `near` on: those of its word first, all others behind them.
+    fn claimables(&self, near: usize) -> impl Iterator<Item = usize> {
+        let (first, from) = (near / IDLE_LANES, near % IDLE_LANES);
+        let words = self.words.len();
+        (0..words).flat_map(move |step| {
+            let at = (first + step) % words;
+            // ORDER: Relaxed; a hint, the read-modify-write of a claim decides.
+            let mut bits = claimable(self.words[at].load(Ordering::Relaxed));
+            std::iter::from_fn(move || {
+                let next = bits.rotate_right(from as u32).trailing_zeros() as usize;
+                let bit = (bits != 0).then_some((next + from) % IDLE_LANES)?;
+                bits &= !(1 << bit);
+                Some(at * IDLE_LANES + bit)
+            })
+        })
     }
 
     /// A lane that is idle, from `near` on, and is not claimed: a moment later it may be busy.
     pub fn find(&self, near: usize) -> Option<usize> {
-        let (at, count) = (near / WORD_LANES, self.words.len());
-        (0..=count).find_map(|step| {
-            let index = (at + step) % count;
-            // ORDER: Relaxed; a hint.
-            let bits = self.words[index].load(Ordering::Relaxed);
-            // Of the first word those from `near` on come first, the others after all words.
-            let ahead = u64::MAX << (near % WORD_LANES);
-            let bits = match step {
-                0 => bits & ahead,
-                last if last == count => bits & !ahead,
-                _ => bits,
-            };
-            let bit = bits.trailing_zeros() as usize;
-            (bits != 0).then_some(index * WORD_LANES + bit)
-        })
+        self.claimables(near).next()
     }
 
     /// Whether any lane searches.
@@ -176,13 +231,13 @@ impl<M: Machine> IdleSet<M> {
         self.searching.load(Ordering::Relaxed) != 0
     }
 
-    /// Claims an idle lane for the caller, who wakes it: one that `prefer` holds of if there is
-    /// one, else the next from `near` on. The lane is counted as searching from here on.
-    pub fn claim(&self, near: usize, prefer: impl Fn(usize) -> bool) -> Option<usize> {
+    /// Claims an idle lane for the caller, which wakes it: one of the lowest cost, the next from `near` on.
+    /// The lane is counted as searching from here on.
+    pub fn claim(&self, near: usize, cost: impl Fn(usize) -> Cost) -> Option<usize> {
         while self.any() {
             // Counted before a lane is claimed, which may come to `end_search` at once.
             self.count_searching();
-            if let Some(lane) = self.claim_counted(near, &prefer) {
+            if let Some(lane) = self.claim_counted(near, &cost) {
                 return Some(lane);
             }
         }
@@ -190,14 +245,14 @@ impl<M: Machine> IdleSet<M> {
     }
 
     /// As [`IdleSet::claim`], but only while nobody searches.
-    pub fn claim_as_first(&self, near: usize, prefer: impl Fn(usize) -> bool) -> Option<usize> {
+    pub fn claim_as_first(&self, near: usize, cost: impl Fn(usize) -> Cost) -> Option<usize> {
         while self.any() {
             // ORDER: AcqRel as in `count_searching`; Relaxed on failure: somebody searches, and
             // looks again after it has ended.
             self.searching
                 .compare_exchange(0, 1, Ordering::AcqRel, Ordering::Relaxed)
                 .ok()?;
-            if let Some(lane) = self.claim_counted(near, &prefer) {
+            if let Some(lane) = self.claim_counted(near, &cost) {
                 return Some(lane);
             }
         }
@@ -207,12 +262,11 @@ impl<M: Machine> IdleSet<M> {
     /// The caller has counted one search: it goes to the lane that is claimed, or is over. `None`
     /// also where a lane became idle meanwhile: others may have relied on this search and woken
     /// nobody, so the caller looks again.
-    fn claim_counted(&self, near: usize, prefer: &dyn Fn(usize) -> bool) -> Option<usize> {
-        let claimed = self.try_claim(near, prefer);
-        let claimed = claimed.or_else(|| self.try_claim(near, &|_| true));
+    fn claim_counted(&self, near: usize, cost: &dyn Fn(usize) -> Cost) -> Option<usize> {
+        let claimed = self.try_claim(near, cost);
         if claimed.is_none() {
             M::mark(Mark::IdleClaimNobody);
-            let _ = self.end_search();
+            let _ = self.count_one_less();
             M::fence_recheck();
         }
         claimed
@@ -223,158 +277,217 @@ impl<M: Machine> IdleSet<M> {
         self.searching.fetch_add(1, Ordering::AcqRel);
     }
 
-    /// Whether a lane that entered is still in the set: nobody has claimed it.
-    pub fn holds(&self, lane: usize) -> bool {
-        let (word, bit) = self.word(lane);
-        // ORDER: Relaxed; behind the fence of the lane's announcement. A claim that comes after
-        // this is told to the lane through its bell.
-        word.load(Ordering::Relaxed) & bit != 0
-    }
-
-    fn try_claim(&self, near: usize, want: &dyn Fn(usize) -> bool) -> Option<usize> {
-        let words = self.words.len();
-        let (first, from) = (near / WORD_LANES, near % WORD_LANES);
-        for step in 0..words {
-            let at = (first + step) % words;
-            // ORDER: Relaxed; the read-modify-write below decides.
-            let mut seen = self.words[at].load(Ordering::Relaxed);
-            while seen != 0 {
-                let turned = seen.rotate_right(from as u32);
-                let bit = (turned.trailing_zeros() as usize + from) % WORD_LANES;
-                seen &= !(1 << bit);
-                let lane = at * WORD_LANES + bit;
-                if want(lane) && self.win(lane) {
-                    return Some(lane);
-                }
-            }
-        }
-        None
-    }
-
-    /// Clears the lane's bit; whether it was the caller who did.
-    fn win(&self, lane: usize) -> bool {
-        let (word, bit) = self.word(lane);
-        if M::BUG.is(Bug::IdleClaimBlind) {
-            // ORDER: the mutant; two wakers may both think that they have won.
-            let seen = word.load(Ordering::Acquire);
-            // ORDER: the mutant's second half; Release pairs with nothing that would help.
-            word.store(seen & !bit, Ordering::Release);
-            return seen & bit != 0;
-        }
-        // ORDER: AcqRel pairs with `leave` and with other claims: one finds the bit set, and sees
-        // what the lane did before it entered.
-        let won = word.fetch_and(!bit, Ordering::AcqRel) & bit != 0;
-        if !won {
-            M::mark(Mark::IdleClaimLost);
-        }
-        won
-    }
-
-    /// Whether somebody has asked for a sentinel that is not there yet.
-    pub fn wants_sentinel(&self) -> bool {
-        // ORDER: Relaxed; who parks by an older value leaves it to the lane that was woken for it.
-        self.sentinel.load(Ordering::Relaxed) == sentinel::WANTED
-    }
-
-    /// A lane that parks would be the one that looks at stuck lanes.
-    pub fn begin_sentinel(&self) -> Sentinel {
-        if M::BUG.is(Bug::IdleSentinelBlind) {
-            // ORDER: the mutant; two lanes may both find that nobody is.
-            let seen = self.sentinel.load(Ordering::Acquire);
-            // ORDER: the mutant's second half; Release pairs with nothing that would help.
-            self.sentinel.store(sentinel::TAKEN, Ordering::Release);
-            return match seen {
-                sentinel::TAKEN => Sentinel::Taken,
-                _ => Sentinel::Begun,
-            };
-        }
-        // ORDER: AcqRel pairs with itself and with `want_sentinel`: the word has one order, and of
-        // two that ask one is refused.
-        if self.sentinel.swap(sentinel::TAKEN, Ordering::AcqRel) == sentinel::TAKEN {
-            Sentinel::Taken
-        } else {
-            Sentinel::Begun
-        }
-    }
-
-    /// A lane that was claimed, and has something else to do, is not to be waited for as the sentinel.
-    pub fn decline_sentinel(&self) -> Declined {
-        if !self.wants_sentinel() {
-            return Declined::Nobody;
-        }
-        // ORDER: AcqRel as in `begin_sentinel`; a read-modify-write, for the fence behind it. Relaxed
-        // on failure: somebody is the sentinel.
-        let declined = self.sentinel.compare_exchange(
-            sentinel::WANTED,
-            sentinel::NOBODY,
-            Ordering::AcqRel,
-            Ordering::Relaxed,
-        );
-        match declined {
-            Ok(_) => Declined::Yes,
-            Err(_) => Declined::Nobody,
-        }
-    }
-
-    /// It is awake, and no sentinel any more. Behind this it looks once more for what others left
-    /// to it.
-    pub fn end_sentinel(&self) {
-        // ORDER: AcqRel as in `begin_sentinel`; a read-modify-write, for the fence behind it.
-        self.sentinel.swap(sentinel::NOBODY, Ordering::AcqRel);
-    }
-
-    /// A lane has one task waiting, and there may be nobody who would look after it: whether the
-    /// caller is the one who wakes a lane for that. Behind the push and its fence.
-    #[inline]
-    pub fn lacks_sentinel(&self) -> bool {
-        // ORDER: Relaxed; behind the pusher's fence: a sentinel that ends sees the push.
-        self.any() && self.sentinel.load(Ordering::Relaxed) == sentinel::NOBODY
-    }
-
-    /// Claims the lane that is to be the sentinel; the caller wakes it.
-    pub fn want_sentinel(&self, near: usize, prefer: impl Fn(usize) -> bool) -> Option<usize> {
-        // ORDER: AcqRel as in `begin_sentinel`; Relaxed on failure: there is one, or will be.
-        self.sentinel
-            .compare_exchange(
-                sentinel::NOBODY,
-                sentinel::WANTED,
-                Ordering::AcqRel,
-                Ordering::Relaxed,
-            )
-            .ok()?;
-        M::mark(Mark::IdleSentinelWanted);
-        let claimed = self.claim(near, prefer);
-        if claimed.is_none() {
-            // All are awake. A lane that parks looks for itself.
-            // ORDER: AcqRel as in `begin_sentinel`; nothing changes if one has begun meanwhile.
-            let _ = self.sentinel.compare_exchange(
-                sentinel::WANTED,
-                sentinel::NOBODY,
-                Ordering::AcqRel,
-                Ordering::Relaxed,
-            );
-        }
-        claimed
-    }
-
-    /// A lane that found nothing of its own begins to look at others.
-    pub fn begin_search(&self) -> Search {
-        // ORDER: Relaxed; a limit that those who begin at once may pass together.
-        if self.searching.load(Ordering::Relaxed) >= self.searching_max {
-            return Search::Enough;
-        }
-        self.count_searching();
-        Search::Begun
-    }
-
-    /// The search is over. The last one looks for work once more, behind a fence: somebody may
-    /// have relied on the search and woken nobody.
-    pub fn end_search(&self) -> Searching {
+    fn count_one_less(&self) -> Searching {
         // ORDER: AcqRel as in `count_searching`.
         if self.searching.fetch_sub(1, Ordering::AcqRel) == 1 {
             Searching::None
         } else {
             Searching::Others
         }
+    }
+
+    /// Whether a lane that entered is still in the set: nobody has claimed it.
+    pub fn holds(&self, lane: usize) -> bool {
+        let (word, at) = self.word(lane);
+        // ORDER: Relaxed; behind the fence of the lane's announcement. A claim that comes after
+        // this is told to the lane through its bell.
+        word.load(Ordering::Relaxed) & (IDLE << at) != 0
+    }
+
+    fn try_claim(&self, near: usize, cost: &dyn Fn(usize) -> Cost) -> Option<usize> {
+        loop {
+            let mut best = None;
+            for lane in self.claimables(near) {
+                let cost = cost(lane);
+                if best.is_none_or(|(_, least)| cost < least) {
+                    best = Some((lane, cost));
+                }
+                if cost == Cost::Store {
+                    break;
+                }
+            }
+            let (lane, _) = best?;
+            if self.win(lane) {
+                return Some(lane);
+            }
+        }
+    }
+
+    /// Claims the lane: clears the bit that it is idle, and sets that it owes the end of a search. Whether
+    /// it was the caller that did.
+    fn win(&self, lane: usize) -> bool {
+        let (word, at) = self.word(lane);
+        let (idle, owes) = (IDLE << at, OWES << at);
+        // ORDER: Relaxed; the exchange decides. Acquire in the mutant, which it does not help.
+        let mut seen = word.load(Ordering::Relaxed);
+        if M::BUG.is(Bug::IdleClaimBlind) {
+            // ORDER: the mutant; two wakers may both think that they have won.
+            word.store(seen & !idle | owes, Ordering::Release);
+            return seen & idle != 0;
+        }
+        while seen & (idle | owes) == idle {
+            // ORDER: AcqRel pairs with `leave` and with other claims: one finds the bit set, and sees
+            // what the lane did before it entered. Relaxed on failure: only the next guess.
+            match word.compare_exchange(
+                seen,
+                seen & !idle | owes,
+                Ordering::AcqRel,
+                Ordering::Relaxed,
+            ) {
+                Ok(_) => return true,
+                Err(now) => seen = now,
+            }
+        }
+        M::mark(Mark::IdleClaimLost);
+        false
+    }
+
+    /// Which lanes are counted as searching, 32 to a number.
+    pub fn searching(&self) -> impl Iterator<Item = u32> {
+        // ORDER: Relaxed; a hint, the read-modify-write of `lapse` decides.
+        let load = |word: &M::Line<M::U64>| word.load(Ordering::Relaxed) >> IDLE_LANES;
+        self.words.iter().map(move |word| load(word) as u32)
+    }
+
+    /// A lane has been counted as searching for so long that it seems to get no CPU: it is counted no
+    /// more, and cannot be claimed before it has run. `None` if its search is over. Behind
+    /// [`Searching::None`] the caller does what is due at the end of the last search.
+    pub fn lapse(&self, lane: usize) -> Option<Searching> {
+        let (word, at) = self.word(lane);
+        // ORDER: AcqRel pairs with that of `end_search`, and with claims: of those who clear the bit one
+        // finds it set, and counts one less.
+        let before = word.fetch_and(!((IDLE | OWES) << at), Ordering::AcqRel);
+        (before & (OWES << at) != 0).then(|| {
+            M::mark(Mark::IdleClaimLapsed);
+            self.count_one_less()
+        })
+    }
+
+    /// Whether somebody has asked for a sentinel that is not there yet.
+    pub fn wants_sentinel(&self) -> bool {
+        // ORDER: Relaxed; who parks by an older value leaves it to the lane that was woken for it.
+        sentinels::wanted(self.sentinels.load(Ordering::Relaxed)) > 0
+    }
+
+    /// A lane that parks would be one of those that look at stuck lanes.
+    pub fn begin_sentinel(&self) -> Sentinel {
+        // ORDER: Relaxed; the exchange decides.
+        let mut seen = self.sentinels.load(Ordering::Relaxed);
+        while sentinels::taken(seen) < self.sentinels_max {
+            let asked = sentinels::wanted(seen).min(1) * sentinels::WANTED;
+            let next = seen + sentinels::TAKEN - asked;
+            if M::BUG.is(Bug::IdleSentinelBlind) {
+                // ORDER: the mutant; more lanes than that may find that one is missing.
+                self.sentinels.store(next, Ordering::Release);
+                return Sentinel::Begun;
+            }
+            // ORDER: AcqRel pairs with itself and with `want_sentinel`: the word has one order, so of
+            // those that ask for the last place one gets it. Relaxed on failure: the next guess.
+            match self
+                .sentinels
+                .compare_exchange(seen, next, Ordering::AcqRel, Ordering::Relaxed)
+            {
+                Ok(_) => return Sentinel::Begun,
+                Err(now) => seen = now,
+            }
+        }
+        Sentinel::Taken
+    }
+
+    /// Takes back that one more sentinel is wanted, if one is.
+    fn want_one_less(&self) -> Declined {
+        // ORDER: Relaxed; the exchange decides.
+        let mut seen = self.sentinels.load(Ordering::Relaxed);
+        while sentinels::wanted(seen) > 0 {
+            // ORDER: AcqRel as in `begin_sentinel`, and a read-modify-write, for the fence behind it.
+            // Relaxed on failure: the next guess.
+            match self.sentinels.compare_exchange(
+                seen,
+                seen - sentinels::WANTED,
+                Ordering::AcqRel,
+                Ordering::Relaxed,
+            ) {
+                Ok(_) => return Declined::Yes,
+                Err(now) => seen = now,
+            }
+        }
+        Declined::Nobody
+    }
+
+    /// A lane that was claimed, and has something else to do, is not to be waited for as a sentinel.
+    pub fn decline_sentinel(&self) -> Declined {
+        self.want_one_less()
+    }
+
+    /// It is awake, and no sentinel any more. Behind this it looks once more for what others left
+    /// to it.
+    pub fn end_sentinel(&self) {
+        // ORDER: AcqRel as in `begin_sentinel`; a read-modify-write, for the fence behind it.
+        self.sentinels.fetch_sub(sentinels::TAKEN, Ordering::AcqRel);
+    }
+
+    /// A lane has one task waiting, and there may be too few that would look after it: whether the
+    /// caller is to wake lanes for that. Behind the push and its fence.
+    #[inline]
+    pub fn lacks_sentinel(&self) -> bool {
+        // ORDER: Relaxed; behind the pusher's fence: a sentinel that ends sees the push.
+        self.any() && sentinels::all(self.sentinels.load(Ordering::Relaxed)) < self.sentinels_max
+    }
+
+    /// Claims the lane that is to be a sentinel; the caller wakes it.
+    pub fn want_sentinel(&self, near: usize, cost: impl Fn(usize) -> Cost) -> Option<usize> {
+        // ORDER: Relaxed; the exchange decides.
+        let mut seen = self.sentinels.load(Ordering::Relaxed);
+        loop {
+            if sentinels::all(seen) >= self.sentinels_max {
+                return None;
+            }
+            // ORDER: AcqRel as in `begin_sentinel`; Relaxed on failure: the next guess.
+            match self.sentinels.compare_exchange(
+                seen,
+                seen + sentinels::WANTED,
+                Ordering::AcqRel,
+                Ordering::Relaxed,
+            ) {
+                Ok(_) => break,
+                Err(now) => seen = now,
+            }
+        }
+        M::mark(Mark::IdleSentinelWanted);
+        let claimed = self.claim(near, cost);
+        if claimed.is_none() {
+            // All are awake. A lane that parks looks for itself.
+            let _ = self.want_one_less();
+        }
+        claimed
+    }
+
+    /// A lane that found nothing of its own begins to look at others.
+    pub fn begin_search(&self, lane: usize) -> Search {
+        // ORDER: Relaxed; a limit that those who begin at once may pass together.
+        if self.searching.load(Ordering::Relaxed) >= self.searching_max {
+            return Search::Enough;
+        }
+        // Counted before it is said, as for a claim.
+        self.count_searching();
+        let (word, at) = self.word(lane);
+        // ORDER: AcqRel pairs with claims: one of the two finds what the other has said.
+        if word.fetch_or(OWES << at, Ordering::AcqRel) & (OWES << at) != 0 {
+            // Claimed meanwhile, and counted for that.
+            let _ = self.count_one_less();
+        }
+        Search::Begun
+    }
+
+    /// The lane's search is over. The last one looks for work once more, behind a fence: somebody may
+    /// have relied on the search and woken nobody. Of a search that has [lapsed](IdleSet::lapse) the end
+    /// was seen to.
+    pub fn end_search(&self, lane: usize) -> Searching {
+        let (word, at) = self.word(lane);
+        // ORDER: AcqRel pairs with `lapse`: of the two one finds the bit set, and counts one less.
+        if word.fetch_and(!(OWES << at), Ordering::AcqRel) & (OWES << at) == 0 {
+            return Searching::Others;
+        }
+        self.count_one_less()
     }
 }

@@ -1,10 +1,10 @@
 //! The idle set on one thread: every step from every small state.
 
-use super::{IdleSet, Left, Search, Searching, Seen, WorkSet};
+use super::{Cost, Declined, IdleSet, Left, Search, Searching, Seen, Sentinel, WorkSet};
 use doorbell_machine::Host;
 
-fn anyone(_: usize) -> bool {
-    true
+fn anyone(_: usize) -> Cost {
+    Cost::Store
 }
 
 #[test]
@@ -44,7 +44,7 @@ fn w2_a_claimed_lane_is_counted_by_its_waker_and_owes_the_end_of_its_search() {
     assert!(!set.any() && set.anyone_searches());
     assert_eq!(set.leave(2), Left::Claimed);
     assert!(set.anyone_searches(), "leaving does not end the search");
-    assert_eq!(set.end_search(), Searching::None);
+    assert_eq!(set.end_search(2), Searching::None);
     assert!(!set.anyone_searches());
 }
 
@@ -55,7 +55,7 @@ fn w1_a_lane_is_in_the_set_once_however_often_it_enters() {
     set.enter(0);
     assert_eq!(set.claim(0, anyone), Some(0));
     assert_eq!(set.claim(0, anyone), None);
-    assert_eq!(set.end_search(), Searching::None);
+    assert_eq!(set.end_search(0), Searching::None);
 }
 
 #[test]
@@ -72,8 +72,16 @@ fn the_preferred_lane_is_claimed_first_then_the_next_one() {
     for lane in [0, 3, 70, 129] {
         set.enter(lane);
     }
-    assert_eq!(set.claim(1, |lane| lane == 129), Some(129));
-    assert_eq!(set.claim(1, |_| false), Some(3), "the next from 1 on");
+    let by_store = |lane| if lane == 129 { Cost::Store } else { Cost::Ring };
+    assert_eq!(set.claim(1, by_store), Some(129));
+    let outranked = |lane| {
+        if lane == 3 {
+            Cost::Ring
+        } else {
+            Cost::Outranked
+        }
+    };
+    assert_eq!(set.claim(70, outranked), Some(3), "its core is free");
     assert_eq!(set.claim(1, anyone), Some(0), "the same word comes first");
     assert_eq!(set.claim(1, anyone), Some(70));
     assert_eq!(set.claim(1, anyone), None);
@@ -86,7 +94,7 @@ fn only_one_lane_is_claimed_while_it_searches() {
     set.enter(1);
     assert_eq!(set.claim_as_first(0, anyone), Some(0));
     assert_eq!(set.claim_as_first(0, anyone), None, "one searches");
-    assert_eq!(set.end_search(), Searching::None);
+    assert_eq!(set.end_search(0), Searching::None);
     assert_eq!(set.claim_as_first(0, anyone), Some(1));
 }
 
@@ -94,12 +102,12 @@ fn only_one_lane_is_claimed_while_it_searches() {
 fn half_of_the_lanes_search_at_most() {
     for (lanes, most) in [(1, 1), (2, 1), (3, 2), (8, 4)] {
         let set = IdleSet::<Host>::new(lanes);
-        for _ in 0..most {
-            assert_eq!(set.begin_search(), Search::Begun);
+        for lane in 0..most {
+            assert_eq!(set.begin_search(lane), Search::Begun);
         }
-        assert_eq!(set.begin_search(), Search::Enough, "{lanes} lanes");
+        assert_eq!(set.begin_search(most), Search::Enough, "{lanes} lanes");
         for left in (0..most).rev() {
-            let end = set.end_search();
+            let end = set.end_search(left);
             assert_eq!(end == Searching::None, left == 0);
         }
     }
@@ -115,18 +123,93 @@ fn the_next_idle_lane_is_found_and_not_claimed() {
     for (near, found) in [
         (0, 3),
         (3, 3),
-        (4, 64),
+        (4, 3),
+        (32, 64),
         (64, 64),
-        (65, 129),
+        (65, 64),
+        (96, 129),
         (129, 129),
         (128, 129),
     ] {
         assert_eq!(set.find(near), Some(found), "from {near}");
     }
     let _ = set.leave(129);
-    assert_eq!((set.find(129), set.find(65)), (Some(3), Some(3)));
+    assert_eq!((set.find(129), set.find(65)), (Some(3), Some(64)));
     assert_eq!(
         (set.leave(3), set.leave(64)),
         (Left::ByItself, Left::ByItself)
     );
+}
+
+#[test]
+fn a_lane_that_searches_is_not_claimed_and_counts_once() {
+    let set = IdleSet::<Host>::new(4);
+    set.enter(1);
+    assert_eq!(set.begin_search(1), Search::Begun);
+    assert!(!set.any() && set.holds(1));
+    assert_eq!((set.claim(0, anyone), set.find(0)), (None, None));
+    assert_eq!(set.end_search(1), Searching::None);
+    assert_eq!(set.claim(0, anyone), Some(1));
+    assert_eq!(set.begin_search(1), Search::Begun, "as it was claimed for");
+    assert_eq!(set.end_search(1), Searching::None);
+    assert_eq!(set.leave(1), Left::Settled);
+    assert!(!set.anyone_searches());
+}
+
+#[test]
+fn a_claim_lapses_once_and_its_lane_comes_back_when_it_runs() {
+    let set = IdleSet::<Host>::new(40);
+    set.enter(33);
+    set.enter(34);
+    assert_eq!(set.claim_as_first(33, anyone), Some(33));
+    assert_eq!(set.searching().collect::<Vec<_>>(), [0, 1 << 1]);
+    assert_eq!(set.lapse(33), Some(Searching::None));
+    assert_eq!(set.lapse(33), None, "nothing is left of it");
+    assert_eq!(
+        set.claim_as_first(33, anyone),
+        Some(34),
+        "another is claimed"
+    );
+    // It gets its CPU at last.
+    assert_eq!(set.leave(33), Left::Settled);
+    assert_eq!(set.end_search(33), Searching::Others);
+    set.enter(33);
+    assert!(set.any());
+    assert_eq!(set.leave(34), Left::Claimed);
+    assert_eq!(set.end_search(34), Searching::None);
+}
+
+#[test]
+fn a_search_of_a_lane_by_itself_lapses_and_it_cannot_be_claimed_meanwhile() {
+    let set = IdleSet::<Host>::new(4);
+    set.enter(0);
+    set.enter(1);
+    assert_eq!(set.begin_search(0), Search::Begun);
+    assert_eq!(set.begin_search(1), Search::Begun);
+    assert_eq!(set.lapse(0), Some(Searching::Others));
+    assert!(!set.holds(0) && set.holds(1));
+    assert_eq!(set.end_search(0), Searching::Others);
+    assert_eq!(set.end_search(1), Searching::None);
+    assert!(!set.anyone_searches());
+}
+
+#[test]
+fn two_lanes_of_three_and_more_are_sentinels() {
+    for (lanes, most) in [(1, 1), (2, 1), (3, 2), (130, 2)] {
+        let set = IdleSet::<Host>::new(lanes);
+        (0..lanes).for_each(|lane| set.enter(lane));
+        for begun in 0..most {
+            assert!(set.lacks_sentinel(), "{begun} of {lanes}");
+            assert_eq!(set.begin_sentinel(), Sentinel::Begun);
+        }
+        assert!(!set.lacks_sentinel());
+        assert_eq!(set.begin_sentinel(), Sentinel::Taken);
+        assert_eq!(set.want_sentinel(0, anyone), None);
+        set.end_sentinel();
+        assert!(set.lacks_sentinel());
+        assert_eq!(set.want_sentinel(0, anyone), Some(0));
+        assert!(set.wants_sentinel() && !set.lacks_sentinel());
+        assert_eq!(set.decline_sentinel(), Declined::Yes);
+        assert_eq!(set.decline_sentinel(), Declined::Nobody);
+    }
 }

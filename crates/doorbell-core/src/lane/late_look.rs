@@ -76,6 +76,7 @@ impl<M: Machine> Lane<M> {
         if self.is_sentinel.replace(false) {
             // Counted before another lane can be the one: of all lanes at most one is.
             self.shared.tally.sentinels_ended.add_owned(1);
+            self.shared.front().set_sentinel(false);
             self.shared.front().crew().idle().end_sentinel();
         }
     }

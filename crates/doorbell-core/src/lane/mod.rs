@@ -189,6 +189,8 @@ pub struct Lane<M: Machine> {
     sleeps: Box<[Cell<u64>]>,
     /// Which lanes may have had work at the last look.
     seen: Seen,
+    /// Which lanes were counted as searching at its last look as a sentinel, 32 to a number.
+    searching_seen: Box<[Cell<u32>]>,
     care: Care,
     looks: Looks,
     flood: Flood,
@@ -231,6 +233,7 @@ impl<M: Machine> Lane<M> {
             pulses: (0..lanes).map(|_| Cell::new(0)).collect(),
             sleeps: (0..lanes).map(|_| Cell::new(0)).collect(),
             seen: Seen::new(lanes),
+            searching_seen: (0..lanes.div_ceil(32)).map(|_| Cell::new(0)).collect(),
             care: Care::new(),
             looks: Looks::new(),
             flood: Flood::new(0),

@@ -4,10 +4,11 @@ use super::late_look::Next;
 use super::{
     LOOK_AROUND_NS, Lane, SENTINEL_MAX_NS, SENTINEL_MIN_NS, SENTINEL_STAYS_NS, WATCH_ALONE_NS,
 };
+use crate::crew::Turns;
 use crate::idle::{Declined, Left, STUCK_NS, Search, Searching, Sentinel};
 use crate::mailbox::Front;
 use crate::queue::Greed;
-use doorbell_machine::{Counter, Machine, Mark};
+use doorbell_machine::{Bug, Counter, Machine, Mark};
 
 impl<M: Machine> Lane<M> {
     /// Whether there are lanes to share tasks with.
@@ -43,7 +44,8 @@ impl<M: Machine> Lane<M> {
         }
         self.unlooked_ns.set(0);
         self.enter_idle_set();
-        match self.shared.front().crew().idle().begin_search() {
+        let front = self.shared.front();
+        match front.crew().idle().begin_search(front.lane()) {
             Search::Begun => self.searching.set(true),
             Search::Enough => return false,
         }
@@ -66,11 +68,37 @@ impl<M: Machine> Lane<M> {
             M::mark(Mark::IdleClaimedBeforePark);
             return true;
         }
+        let has_lapsed = self.is_sentinel.get() && self.end_lapsed_searches();
         let found = self.visit_others();
         if found {
             self.offer_surplus();
         }
+        if has_lapsed && (found || self.others_have_work()) {
+            front.crew().offer(front.lane());
+        }
         found
+    }
+
+    /// A lane that is counted as searching since this sentinel's last look gets no CPU: others are to be
+    /// woken in its place. Whether it was the last that searched; then those who relied on it have woken
+    /// nobody.
+    fn end_lapsed_searches(&self) -> bool {
+        let front = self.shared.front();
+        let idle = front.crew().idle();
+        let mut was_last = false;
+        for (at, (now, seen)) in idle.searching().zip(&self.searching_seen).enumerate() {
+            let both = now & seen.replace(now);
+            for bit in (0..u32::BITS).filter(|bit| both & (1 << bit) != 0) {
+                let lane = at * u32::BITS as usize + bit as usize;
+                if lane != front.lane() && !M::BUG.is(Bug::IdleClaimNeverLapses) {
+                    was_last |= idle.lapse(lane) == Some(Searching::None);
+                }
+            }
+        }
+        if was_last {
+            M::fence_announce();
+        }
+        was_last
     }
 
     /// The same before a nap: the lane stays out of the idle set, like one inside a short poll. It looks
@@ -123,6 +151,7 @@ impl<M: Machine> Lane<M> {
                 return None;
             }
             self.is_sentinel.set(true);
+            self.shared.front().set_sentinel(true);
             self.shared.tally.sentinels.add_owned(1);
         }
         let longer_ns = (2 * self.sentinel_ns.get()).min(SENTINEL_MAX_NS);
@@ -200,9 +229,16 @@ impl<M: Machine> Lane<M> {
     fn visit(&self, is_for: impl Fn(&Front<M>) -> bool) -> bool {
         self.shared.tally.searches.add_owned(1);
         self.look_at_list();
+        let by_rank = self.local.turns() == Turns::ByRank;
         let found = self.listed().any(|victim| {
             let stood_still = self.note_pulse(victim);
-            let greed = if stood_still { Greed::One } else { Greed::Half };
+            // Where tasks run by rank none waits for the end of another's poll.
+            let waits = by_rank && victim.is_inside() && !M::BUG.is(Bug::RtLeavesOneWaiting);
+            let greed = if stood_still || waits {
+                Greed::One
+            } else {
+                Greed::Half
+            };
             is_for(victim)
                 && (self.rob(victim, greed)
                     || self.expire_for(victim, stood_still)
@@ -253,7 +289,7 @@ impl<M: Machine> Lane<M> {
             M::fence_announce();
             self.leave_watch();
         }
-        if crew.idle().end_search() == Searching::Others {
+        if crew.idle().end_search(front.lane()) == Searching::Others {
             return;
         }
         // Behind the count: either they see that nobody searches, or this lane sees their work.
@@ -284,7 +320,7 @@ impl<M: Machine> Lane<M> {
         }
         let front = self.shared.front();
         match front.crew().idle().leave(front.lane()) {
-            Left::ByItself => {}
+            Left::ByItself | Left::Settled => {}
             Left::Claimed => {
                 self.shared.tally.claims.add_owned(1);
                 self.searching.set(true);

@@ -8,6 +8,7 @@ mod descriptors;
 mod disturbed;
 mod late_look;
 mod left_to_itself;
+mod starved;
 mod threads;
 
 use super::{IdlePolicy, Lane, LaneConfig, LaneCounts, LaneShared, POLLS_PER_PASS, Pass, WatchEnd};
@@ -350,17 +351,18 @@ fn w17_a_lane_leaves_the_work_set_before_it_sleeps() {
 
 #[test]
 fn s2_a_sentinel_that_is_taken_off_leaves_it_to_another() {
-    let [busy, first, second] = crew_by_hand();
+    let [busy, first, second, third] = crew_by_hand();
     // It runs, and has one task waiting.
     busy.local
         .enter(|| drop(spawn(busy.shared.front(), async {})));
     assert!(first.sentinel_until_ns().is_some());
-    assert!(second.sentinel_until_ns().is_none(), "there is one");
+    assert!(second.sentinel_until_ns().is_some());
+    assert!(third.sentinel_until_ns().is_none(), "there are two");
     let crew = first.shared.front().crew();
     assert_eq!(crew.take_off(1), TakenOff::Now);
     first.local.follow();
     assert!(first.sentinel_until_ns().is_none(), "it is off");
-    assert!(second.sentinel_until_ns().is_some(), "the next one");
+    assert!(third.sentinel_until_ns().is_some(), "the next one");
     busy.local.enter(|| busy.local.close());
 }
 

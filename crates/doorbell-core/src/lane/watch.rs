@@ -2,7 +2,7 @@
 
 use super::Lane;
 use crate::beside::Cpu;
-use doorbell_machine::{Counter, Machine, Watched};
+use doorbell_machine::{Bug, Counter, Machine, Watched};
 
 /// A lane that is kept watching by calls makes a pass when this much time has gone by, looked
 /// at every [`TAKES_PER_CLOCK`] takes, so that what only a pass does (balancing) is still done.
@@ -106,7 +106,7 @@ impl<M: Machine> Lane<M> {
             {
                 // What this finds is run after the pass, before anything of others.
                 let has_events = self.has_sources() && self.look_at_descriptors();
-                if !has_events {
+                if !has_events || M::BUG.is(Bug::SpinStealsFull) {
                     self.look_around();
                 }
                 return WatchEnd::Busy;

@@ -257,8 +257,8 @@ impl<M: Machine> Front<M> {
     }
 
     /// Posts a task that any lane of the crew may run. If this one is running, it may be inside a
-    /// long poll, so an idle one is told: where the task comes from the crew, only if there is more
-    /// than the lane can run next.
+    /// long poll, so an idle one is told. Where the task comes from the crew and is the only one here,
+    /// that one only looks after it: this lane was idle a moment ago, and is about to run it.
     ///
     /// # Panics
     /// As for [`Front::post`].
@@ -283,6 +283,8 @@ impl<M: Machine> Front<M> {
             let crowded = || pushed == Pushed::Behind || self.has_queued();
             if from == Origin::Outside || crowded() {
                 self.crew().offer(self.lane);
+            } else if !M::BUG.is(Bug::CrewPushUnoffered) {
+                self.crew().offer_one(self.lane);
             }
         }
         Posted::Yes

@@ -12,6 +12,8 @@ pub(super) struct Pulse<M: Machine> {
     serving: M::U32,
     /// Goes up with every sleep of the lane.
     sleeps: M::U64,
+    /// 1 while it is a sentinel.
+    sentinel: M::U32,
 }
 
 impl<M: Machine> Default for Pulse<M> {
@@ -20,6 +22,7 @@ impl<M: Machine> Default for Pulse<M> {
             polls: M::U64::new(0),
             serving: M::U32::new(0),
             sleeps: M::U64::new(0),
+            sentinel: M::U32::new(0),
         }
     }
 }
@@ -53,6 +56,20 @@ impl<M: Machine> Front<M> {
         self.pulse
             .serving
             .store(u32::from(serving), Ordering::Relaxed);
+    }
+
+    /// Whether the lane is a sentinel.
+    #[inline]
+    pub(crate) fn is_sentinel(&self) -> bool {
+        // ORDER: Relaxed; as in `pulse`.
+        self.pulse.sentinel.load(Ordering::Relaxed) != 0
+    }
+
+    /// Only the lane's own thread calls this.
+    pub(crate) fn set_sentinel(&self, is_sentinel: bool) {
+        let value = u32::from(is_sentinel);
+        // ORDER: Relaxed; as in `pulse`.
+        self.pulse.sentinel.store(value, Ordering::Relaxed);
     }
 
     /// How often the lane has slept: where that stands still it has been busy all along, or asleep.

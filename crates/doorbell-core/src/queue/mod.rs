@@ -21,7 +21,7 @@ pub(crate) use order::{Order, RankOf};
 
 use crate::node::Node;
 use chain::Backlog;
-use doorbell_machine::{Line, Machine, Mark};
+use doorbell_machine::{Bug, Line, Machine, Mark};
 use order::Refilled;
 pub use ring::Share;
 use ring::{Ring, SHARED_LEN};
@@ -159,7 +159,8 @@ impl<M: Machine> Queue<M> {
         self.capacity
     }
 
-    /// Appends what was taken from an inbox.
+    /// Appends what was taken from an inbox. Ends in a read-modify-write, behind which a fence of the
+    /// machine may stand.
     ///
     /// # Safety
     /// As for [`Queue::push`], for all nodes of the chain, which are marked as queued.
@@ -168,10 +169,15 @@ impl<M: Machine> Queue<M> {
         while self.order.is_some() || self.backlog.is_empty() {
             let Some(chain) = rest.take() else { return };
             let (first, others) = chain.pop();
+            let share = if others.is_none() {
+                Share::Always
+            } else {
+                Share::Surplus
+            };
             // SAFETY: passed on.
-            if unsafe { self.ring.push(first, Share::Surplus) }.is_err() {
+            if unsafe { self.ring.push(first, share) }.is_err() {
                 // SAFETY: as above.
-                unsafe { self.push_aside(first, Share::Surplus) };
+                unsafe { self.push_aside(first, share) };
             }
             rest = others;
         }
@@ -284,7 +290,7 @@ impl<M: Machine> Queue<M> {
     /// The caller is the owner of `own`, which is ordered if this one is, and is not the owner of this
     /// one.
     pub unsafe fn steal_into(&self, own: &Queue<M>, greed: Greed) -> Option<Loot<M>> {
-        if greed != Greed::Single && !own.is_empty() {
+        if greed != Greed::Single && !own.is_empty() && !M::BUG.is(Bug::SpinStealsFull) {
             return None;
         }
         // A lane with a backlog is not about to run dry.

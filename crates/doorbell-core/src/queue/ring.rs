@@ -239,6 +239,9 @@ impl<M: Machine> Ring<M> {
 
     /// For how many nodes the owner finds room behind the tail.
     fn vacancy(&self) -> u64 {
+        if M::BUG.is(Bug::SpinStealsFull) {
+            return self.capacity();
+        }
         // ORDER: Acquire pairs with the Release of a taker's `claim`: it has read the slots that the
         // caller may overwrite.
         let head = self.head.load(Ordering::Acquire);
@@ -290,8 +293,9 @@ impl<M: Machine> Ring<M> {
         }
         if count > 1 {
             // ORDER: Release as in `push`: the next thief sees slots and nodes, which this one
-            // has acquired.
-            thief.tail.store(at + count - 1, Ordering::Release);
+            // has acquired. A read-modify-write, and a fence, for the thief's own offer behind it.
+            thief.tail.swap(at + count - 1, Ordering::Release);
+            M::fence_recheck();
         }
         NonNull::new(first).map(|first| Stolen { first, count })
     }

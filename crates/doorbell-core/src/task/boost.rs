@@ -262,6 +262,9 @@ impl<M: Machine> TaskRef<M> {
     /// polled and is not there. The caller holds a reference.
     #[cold]
     pub(super) fn lend(self) {
+        if let Some(crew) = self.crew_above() {
+            return self.send_loan(crew);
+        }
         let Lend::To(above) = self.header().state.lend() else {
             return;
         };

@@ -30,11 +30,11 @@ impl<M: Machine> Local<M> {
         })
     }
 
-    /// One task was pushed, behind a fence. Somebody is to look after it if what goes before it takes
-    /// long: the poll or call that has pushed it, or what waits here already.
+    /// One task was pushed, behind a fence. Something else goes before it, and may take long: the poll
+    /// or call that has pushed it, or what waits here already. Then the others are told of it.
     pub(super) fn leave_to_itself(&self) {
         if !self.brings.get() || self.runs_another_first() {
-            self.front.crew().watch_over(self.front.lane());
+            self.front.crew().offer_one(self.front.lane());
         }
     }
 

@@ -1,18 +1,18 @@
-//! Wakes, and who makes them: a thread of a lower class than the lanes that would run the task does not
-//! queue it itself. It may lose its CPU in the midst of that, and whoever else wakes the task would find
-//! it queued, as it were. It sends a parcel to one of those lanes, which wakes the task.
+//! Wakes, spawns and loans from below. A thread of a lower class than the lanes that are to run the task
+//! does not queue it itself: it may lose its CPU in the midst of that. Whatever else wakes the task would
+//! then find it queued, and a lane that it has claimed would be out of reach. It sends a parcel to one of
+//! those lanes, which does the rest.
 
 use super::cell::{Kind, TaskRef};
 use super::local::Local;
 use super::state_poke::{For, Poke};
 use crate::bell::Look;
 use crate::call::post;
-use crate::class::Standing;
 use crate::crew::Crew;
 use crate::mailbox::Front;
 use doorbell_machine::{Machine, Mark};
 
-/// A wake on its way, with a reference of its task.
+/// A task on its way in a parcel, with a reference.
 struct Poked<M: Machine>(TaskRef<M>);
 
 // SAFETY: a task is woken and let go by any thread, as by its wakers.
@@ -22,6 +22,17 @@ impl<M: Machine> Poked<M> {
     fn arrive(self) {
         let task = self.0;
         Local::<M>::bring_mail(|| task.follow(task.header().state.wake_poked()));
+        task.release();
+    }
+
+    /// The reference becomes that of the queue that the task comes to.
+    fn submit(self) {
+        Local::<M>::bring_mail(|| self.0.submit_new(Kind::Task));
+    }
+
+    fn lend(self) {
+        let task = self.0;
+        Local::<M>::bring_mail(|| task.lend());
         task.release();
     }
 }
@@ -47,7 +58,7 @@ impl<M: Machine> TaskRef<M> {
     /// The crew that would run it, if the calling thread is below that: its own, or the highest from
     /// where it is awaited.
     #[inline]
-    fn crew_above(&self) -> Option<&Crew<M>> {
+    pub(super) fn crew_above(&self) -> Option<&Crew<M>> {
         let own = self.last().crew();
         let crew = if self.header().has_second() {
             let from = self.header().state.awaited_from().index();
@@ -55,7 +66,7 @@ impl<M: Machine> TaskRef<M> {
         } else {
             own
         };
-        (crew.class().standing::<M>() == Standing::Below).then_some(crew)
+        crew.is_above_caller().then_some(crew)
     }
 
     #[cold]
@@ -63,6 +74,31 @@ impl<M: Machine> TaskRef<M> {
         match self.header().state.poke(to) {
             Poke::Nothing => {}
             Poke::Send => self.send_poke(crew),
+        }
+    }
+
+    /// Sends a task that is new to a lane that submits it. The reference is the task's own, of the queue
+    /// that it is to come to.
+    #[cold]
+    pub(super) fn send_new(self) {
+        let poked = Poked(self);
+        let sent = post(self.lane_to_poke(self.last().crew()), move || {
+            poked.submit()
+        });
+        // The lane is gone, and no other lane will have the task either.
+        if sent.is_err() {
+            self.end_unsubmitted();
+        }
+    }
+
+    /// Has a lane of the crew that awaits the task from above take its loan.
+    #[cold]
+    pub(super) fn send_loan(self, crew: &Crew<M>) {
+        self.header().state.retain();
+        let poked = Poked(self);
+        // A crew that is gone polls nothing.
+        if post(self.lane_to_poke(crew), move || poked.lend()).is_err() {
+            self.release();
         }
     }
 

@@ -8,7 +8,8 @@ use crate::mailbox::{Front, Origin, Posted};
 use doorbell_machine::{Machine, Mark, Ordering, PtrWord};
 
 impl<M: Machine> TaskRef<M> {
-    /// The first submission. The caller holds the join handle's reference.
+    /// The first submission. The caller holds the join handle's reference, or is the parcel by which a
+    /// thread of a lower class has sent the task.
     pub(super) fn submit_new(self, kind: Kind) {
         let submitted = Local::<M>::with_current(|local| {
             let front = self.last();
@@ -19,14 +20,15 @@ impl<M: Machine> TaskRef<M> {
                 Some(local) if kind == Kind::Pinned && local.is(front) => {
                     self.push_unless_closed(local)
                 }
+                _ if kind == Kind::Task && front.crew().must_not_claim() => {
+                    self.send_new();
+                    true
+                }
                 // SAFETY: the lane's reference is held until the task completes, and a task
                 // that is queued is not complete.
                 _ if kind == Kind::Task => unsafe {
-                    front
-                        .crew()
-                        .place(front)
-                        .post_task(self.node(), Origin::Outside)
-                        == Posted::Yes
+                    let place = front.crew().place(front);
+                    place.post_task(self.node(), Origin::Outside) == Posted::Yes
                 },
                 // SAFETY: as above.
                 _ => unsafe { front.post(self.node()) == Posted::Yes },
@@ -131,7 +133,7 @@ impl<M: Machine> TaskRef<M> {
     }
 
     /// No lane got the task: it ends here, on the caller's thread.
-    fn end_unsubmitted(self) {
+    pub(super) fn end_unsubmitted(self) {
         let _ = self.header().state.cancel();
         match self.header().state.start() {
             Start::Cancel => self.drop_future(),

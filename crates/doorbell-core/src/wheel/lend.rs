@@ -13,7 +13,7 @@
 //! both sides one of them sees the other, and whoever does steps back.
 
 use super::Wheel;
-use doorbell_machine::{Bug, Fenced, Machine, Mark, Ordering, ParkIn, PtrWord, Seat, Word};
+use doorbell_machine::{Bug, Fenced, Machine, Ordering, ParkIn, PtrWord, Seat, Word};
 
 const ABSENT: u32 = 0;
 const OWNED: u32 = 1;
@@ -88,7 +88,6 @@ impl<M: Machine> Drop for Visit<'_, M> {
         // its seat is to be rung.
         let left = word.compare_exchange(LENT, OWNED, Ordering::Release, Ordering::Acquire);
         if left.is_err() {
-            M::mark(Mark::WheelEndWaited);
             // ORDER: Release pairs with the Acquire of the lane's end.
             word.store(ABSENT, Ordering::Release);
             self.seat.ring(word);

@@ -37,14 +37,15 @@ fn one_lane_sleeps_until_a_timer_that_is_far_away_and_is_no_sentinel() {
 }
 
 #[test]
-fn a_late_look_is_given_up_where_another_lane_is_the_sentinel() {
-    let [busy, relies, sentinel] = crew_by_hand();
+fn a_late_look_is_given_up_where_other_lanes_are_sentinels() {
+    let [busy, relies, sentinel, second] = crew_by_hand();
     let due_ns = arm(&busy);
     let front = busy.shared.front();
     assert!(relies.sentinel_until_ns().is_some());
     busy.local.enter(|| drop(spawn(front, async {})));
     assert!(sentinel.sentinel_until_ns().is_some());
-    assert!(sentinel.is_sentinel.get());
+    assert!(second.sentinel_until_ns().is_some());
+    assert!(sentinel.is_sentinel.get() && second.is_sentinel.get());
     assert_eq!(relies.sentinel_until_ns(), None);
     let alert = front.crew().alert();
     assert!(

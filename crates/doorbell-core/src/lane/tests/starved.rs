@@ -1,0 +1,206 @@
+//! Lanes of which one gets no CPU: another one is claimed in its place, and what it was to do is done.
+
+use crate::bell::{Announced, LaneState};
+use crate::class::Class;
+use crate::crew::{Crew, CrewSpec, FrontRef, Turns};
+use crate::idle::Sentinel;
+use crate::lane::{IdlePolicy, Lane, LaneConfig, LaneShared};
+use crate::mailbox::{Origin, Posted};
+use crate::node::{Node, Ready};
+use crate::task::Local;
+use crate::testing::spawn;
+use doorbell_machine::Host;
+use std::ptr::NonNull;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+/// Far beyond all that should happen, so that a loaded machine passes.
+const LONG: Duration = Duration::from_secs(30);
+
+const PARKS: LaneConfig = LaneConfig {
+    idle: IdlePolicy::Park,
+};
+
+/// Lane 0 is inside a poll that does not end, lane 1 is idle and gets no CPU, the others run.
+struct Starved {
+    busy: Local<Host>,
+    fronts: Vec<FrontRef<Host>>,
+    others: Vec<(Arc<LaneShared<Host>>, JoinHandle<()>)>,
+}
+
+impl Starved {
+    fn start(turns: Turns) -> Self {
+        let spec = CrewSpec {
+            turns,
+            ..CrewSpec::default()
+        };
+        let fronts = Crew::<Host>::described(4, &Arc::default(), spec, |_, _| 0);
+        let others = fronts[2..].iter().map(|front| {
+            let shared = Arc::new(LaneShared::with(PARKS, front.clone(), Arc::default()));
+            let theirs = Arc::clone(&shared);
+            (shared, std::thread::spawn(move || Lane::new(theirs).run()))
+        });
+        let others: Vec<_> = others.collect();
+        let starved = &fronts[1];
+        assert_eq!(starved.bell().announce_watch(), Announced::Yes);
+        assert_eq!(starved.bell().announce_park(), Announced::Yes);
+        starved.crew().idle().enter(1);
+        let idle = fronts[0].crew().idle();
+        for (shared, _) in &others {
+            let lane = shared.front().lane();
+            while !idle.holds(lane) || shared.state() != LaneState::Parked {
+                std::thread::yield_now();
+            }
+        }
+        Starved {
+            busy: Local::new(fronts[0].clone()),
+            fronts,
+            others,
+        }
+    }
+
+    /// Tasks that lane 0 spawns in its poll run on others.
+    fn runs(&self, tasks: usize) {
+        let ran = Arc::new(AtomicUsize::new(0));
+        self.busy.enter(|| {
+            for _ in 0..tasks {
+                let ran = Arc::clone(&ran);
+                let task = async move {
+                    ran.fetch_add(1, Relaxed);
+                };
+                drop(spawn(&self.fronts[0], task));
+            }
+        });
+        let deadline = Instant::now() + LONG;
+        while ran.load(Relaxed) < tasks {
+            assert!(
+                Instant::now() < deadline,
+                "{} of {tasks}",
+                ran.load(Relaxed)
+            );
+            std::thread::yield_now();
+        }
+    }
+
+    /// Nothing is left of the claim, except that lane 1 has not run.
+    fn end(self) {
+        let starved = &self.fronts[1];
+        let idle = starved.crew().idle();
+        if !idle.holds(1) {
+            // It was told of the claim, and gets its CPU at last.
+            assert!(starved.bell().signalled());
+        }
+        let _ = idle.leave(1);
+        let _ = idle.end_search(1);
+        for (shared, thread) in self.others {
+            shared.close();
+            thread.join().unwrap();
+        }
+        self.busy.enter(|| self.busy.close());
+        assert!(!idle.anyone_searches(), "a count is left");
+    }
+}
+
+#[test]
+fn one_claimed_lane_that_gets_no_cpu_does_not_stop_sharing() {
+    let crew = Starved::start(Turns::ByArrival);
+    crew.runs(4);
+    assert!(!crew.fronts[0].crew().idle().holds(1), "it was claimed");
+    crew.end();
+}
+
+#[test]
+fn one_task_behind_a_poll_runs_although_the_lane_that_was_woken_gets_no_cpu() {
+    for turns in [Turns::ByArrival, Turns::ByRank] {
+        let crew = Starved::start(turns);
+        crew.runs(1);
+        assert!(!crew.fronts[0].crew().idle().holds(1), "it was claimed");
+        crew.end();
+    }
+}
+
+#[test]
+fn tasks_behind_a_poll_run_although_a_sentinel_gets_no_cpu() {
+    for tasks in [1, 4] {
+        let crew = Starved::start(Turns::ByArrival);
+        let idle = crew.fronts[0].crew().idle();
+        assert_eq!(idle.begin_sentinel(), Sentinel::Begun);
+        crew.fronts[1].set_sentinel(true);
+        crew.runs(tasks);
+        crew.end();
+    }
+}
+
+unsafe fn nothing(_: NonNull<Node<Host>>, _: &Ready<Host>) {}
+
+/// Takes the one task out that a lane has in its inbox.
+fn take_one(front: &FrontRef<Host>) {
+    let (chain, len) = front.take_inbox().expect("it was posted");
+    let (node, rest) = chain.pop();
+    assert!(rest.is_none() && len == 1);
+    // SAFETY: taken out just now; it lives until here.
+    unsafe { node.as_ref() }.leave();
+    // SAFETY: leaked by the caller, and in no queue.
+    drop(unsafe { Box::from_raw(node.as_ptr()) });
+}
+
+/// It was seen spinning by one that then posted to it, and has begun a poll since.
+#[test]
+fn a_task_that_comes_to_a_lane_inside_a_poll_is_looked_after() {
+    for (turns, class) in [(Turns::ByArrival, Class::Fair), (Turns::ByRank, Class::Rt)] {
+        let spec = CrewSpec {
+            turns,
+            class,
+            ..CrewSpec::default()
+        };
+        let fronts = Crew::<Host>::described(3, &Arc::default(), spec, |_, _| 0);
+        let idle = fronts[0].crew().idle();
+        idle.enter(2);
+        let node = NonNull::from(Box::leak(Box::new(Node::new(nothing))));
+        let local = Local::new(fronts[0].clone());
+        local.enter(|| {
+            // SAFETY: the node lives until it is taken out.
+            let posted = unsafe { fronts[1].post_task(node, Origin::Crew) };
+            assert_eq!(posted, Posted::Yes);
+        });
+        assert!(!idle.holds(2), "{turns:?}: nobody was told");
+        assert!(fronts[2].bell().signalled());
+        take_one(&fronts[1]);
+    }
+}
+
+/// A thread of a lower class may lose its CPU to this one between a claim and what follows.
+#[test]
+fn a_spawn_from_below_claims_no_lane() {
+    let spec = CrewSpec {
+        class: Class::Rt,
+        ..CrewSpec::default()
+    };
+    let fronts = Crew::<Host>::described(2, &Arc::default(), spec, |_, _| 0);
+    let idle = fronts[0].crew().idle();
+    let parked = &fronts[1];
+    assert_eq!(parked.bell().announce_watch(), Announced::Yes);
+    assert_eq!(parked.bell().announce_park(), Announced::Yes);
+    idle.enter(1);
+    let join = spawn(&fronts[0], async { 7 });
+    assert!(
+        idle.holds(1) && !idle.anyone_searches(),
+        "claimed from below"
+    );
+    assert!(parked.bell().signalled(), "it was told");
+    // The lane queues the task itself.
+    let local = Local::new(parked.clone());
+    local.enter(|| {
+        let _ = parked.bell().end_idle();
+        assert_eq!(local.queued(), 0);
+        // SAFETY: this is the lane's thread, and its ready queue.
+        let served = unsafe { parked.serve(local.ready()) };
+        assert_eq!((served.delivered, local.queued()), (1, 1));
+        assert!(local.run_one());
+    });
+    assert!(matches!(crate::wait::block_on::<Host, _>(join, 0), Ok(7)));
+    let _ = idle.leave(1);
+    local.enter(|| local.close());
+}
