@@ -11,7 +11,8 @@ use crate::class::{Class, Standing};
 use crate::group::Groups;
 use crate::idle::{Alert, Cost, IdleSet, WorkSet};
 use crate::lane::Watchers;
-use crate::mailbox::Front;
+use crate::mailbox::{Front, Mailbox, Posted, Pushed};
+use crate::node::Node;
 use crate::queue::RankOf;
 use crate::switches::SwitchWord;
 use crate::task::{ABOVE_MAX, Local, TaskRef};
@@ -81,6 +82,9 @@ pub struct Crew<M: Machine> {
     idle: IdleSet<M>,
     work: WorkSet<M>,
     alert: Alert<M>,
+    /// Timers that were armed by threads which are no lanes. The next lane that makes a pass takes
+    /// them: a lane of their own could be inside a long poll.
+    timers: M::Line<Mailbox<M>>,
     /// How many lanes are on.
     on: M::Line<M::U32>,
     /// What is recorded of its tasks.
@@ -163,6 +167,7 @@ impl<M: Machine> Crew<M> {
             idle: IdleSet::new(lanes),
             work: WorkSet::new(lanes),
             alert: Alert::new(turns),
+            timers: M::Line::new(Mailbox::default),
             on: M::Line::new(|| M::U32::new(lanes as u32)),
             watchers,
             above,
@@ -356,6 +361,33 @@ impl<M: Machine> Crew<M> {
         let claim = || self.idle.claim(prefer.lane(), |lane| self.cost(lane));
         let claimed = if stays { None } else { claim() };
         claimed.map_or(prefer, |lane| &self.fronts()[lane])
+    }
+
+    /// Posts a timer that any lane may take in its next pass, and tells `prefer` of it if that one is
+    /// idle, else an idle lane. If none is, the first lane that comes to a pass takes it.
+    ///
+    /// # Panics
+    /// As for [`Front::post`].
+    ///
+    /// # Safety
+    /// As for [`Front::post`]; the node is that of a timer which is not armed yet.
+    pub(crate) unsafe fn post_timer(&self, prefer: &Front<M>, node: NonNull<Node<M>>) -> Posted {
+        // SAFETY: passed on from the caller.
+        match unsafe { self.timers.push(node) } {
+            Pushed::First | Pushed::Behind => {}
+            Pushed::Closed => return Posted::Closed,
+            Pushed::Twice => panic!("a timer was posted twice"),
+        }
+        // Either this sees a lane in the idle set, or that lane's last look sees the timer.
+        M::fence_recheck();
+        self.place(prefer).request_pass();
+        Posted::Yes
+    }
+
+    /// Timers that no lane has taken yet.
+    #[inline]
+    pub(crate) fn timers(&self) -> &Mailbox<M> {
+        &self.timers
     }
 
     /// # Safety

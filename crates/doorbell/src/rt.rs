@@ -438,12 +438,7 @@ impl<M: Machine> Ambient for Rt<M> {
     }
 
     fn arm_timer(&self, when_ns: u64, waker: &Waker) -> Result<RawTimer, Gone> {
-        // The core matters only to a caller that is no lane.
-        let lanes = self.lanes_here();
-        // What is mailed to a lane inside a long poll waits for the end of that.
-        let awaits_mail = |lane: &&Arc<LaneShared<M>>| lane.state() != LaneState::Running;
-        let lane = lanes.iter().find(awaits_mail).unwrap_or(&lanes[0]);
-        RawTimer::arm(lane.front(), when_ns, waker)
+        RawTimer::arm(self.lanes_here()[0].front(), when_ns, waker)
     }
 
     fn register(&self, fd: BorrowedFd<'static>) -> io::Result<Box<dyn Registered>> {

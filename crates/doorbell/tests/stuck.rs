@@ -6,7 +6,7 @@
     reason = "a test of lanes that are kept from going on, by threads of its own"
 )]
 
-use doorbell::time::sleep;
+use doorbell::time::{interval, sleep, timeout};
 use doorbell::{Builder, CoreId, Runtime};
 use std::future::Future;
 use std::sync::mpsc::{Receiver, Sender, channel};
@@ -119,6 +119,59 @@ fn a_core_that_works_takes_what_waits_behind_a_long_poll() {
     });
     assert!(is_done.recv_timeout(2 * LONG).unwrap(), "nobody did");
     end.send(()).unwrap();
+}
+
+/// Core 0 is inside a long poll until `wait` has returned, and core 1 inside one until `wait` says so.
+fn while_core_0_is_stuck(wait: impl FnOnce(&Runtime, &dyn Fn())) {
+    let rt = runtime();
+    let (done, is_done) = channel();
+    let mut told = Vec::new();
+    for core in 0..2 {
+        let ((begun, has_begun), (tell, is_told)) = (signal(), signal());
+        let done = done.clone();
+        on(core, &rt, async move {
+            begun.send(()).unwrap();
+            done.send(is_told.recv_timeout(LONG).is_ok()).unwrap();
+        });
+        has_begun.recv_timeout(LONG).unwrap();
+        told.push(tell);
+    }
+    wait(&rt, &|| told[1].send(()).unwrap());
+    // After `LONG` nobody is there to be told.
+    let _ = told[0].send(());
+    for _ in 0..2 {
+        assert!(
+            is_done.recv_timeout(2 * LONG).unwrap(),
+            "they waited for the end of the poll"
+        );
+    }
+}
+
+/// Timers that a thread armed which is no lane, while all cores were inside polls.
+async fn timers_of_a_thread(free_core_1: &dyn Fn()) {
+    let mut armed = Box::pin(sleep(TIMER));
+    assert!(futures::poll!(armed.as_mut()).is_pending());
+    free_core_1();
+    armed.await;
+    let mut ticks = interval(TIMER);
+    for _ in 0..3 {
+        ticks.tick().await;
+    }
+    let never = std::future::pending::<()>();
+    timeout(TIMER, never).await.unwrap_err();
+}
+
+#[test]
+fn the_timers_of_block_on_do_not_wait_for_a_core_that_is_stuck() {
+    while_core_0_is_stuck(|rt, free_core_1| rt.block_on(timers_of_a_thread(free_core_1)));
+}
+
+#[test]
+fn the_timers_of_another_executor_do_not_wait_for_a_core_that_is_stuck() {
+    while_core_0_is_stuck(|rt, free_core_1| {
+        let _entered = rt.enter();
+        futures::executor::block_on(timers_of_a_thread(free_core_1));
+    });
 }
 
 /// Timers of pinned tasks are their core's alone.

@@ -8,11 +8,12 @@ use super::{Cost, IdleSet, Left, Search, Searching, Sentinel};
 use crate::bell::Announced;
 use crate::crew::{Crew, FrontRef};
 use crate::mailbox::{Front, Origin, Posted};
+use crate::node::Ready;
 use crate::queue::{Greed, Share, is_shareable};
 use crate::testing::front as alone;
-use crate::testing::model::{check, check_large, join_all, mutant};
+use crate::testing::model::{Shows, check, check_large, join_all, must_be_noticed_by, mutant};
 use ::loom::thread;
-use doorbell_machine::{Loom, Machine};
+use doorbell_machine::{Bug, Loom, Machine};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
 
@@ -231,6 +232,40 @@ fn post_against_the_end_of_a_spin<const BUG: u8>() {
     nodes::free(node);
 }
 
+/// Takes the timer that was posted for any lane, if it is there. Whether it was.
+fn take_timer<const BUG: u8>(own: &Front<Loom<BUG>>) -> bool {
+    // SAFETY: what is delivered does nothing.
+    unsafe { own.crew().timers().take_shared().deliver(&Ready::default()) > 0 }
+}
+
+/// A timer is posted from outside while one lane is inside a poll without an end, and the other falls
+/// asleep: that one takes it.
+fn timer_against_sleep<const BUG: u8>() {
+    let fronts: Vec<FrontRef<Loom<BUG>>> = Crew::new(2, &Arc::default(), |_, _| 0);
+    let own = fronts[1].clone();
+    let sleeper = thread::spawn(move || {
+        let (bell, idle) = (own.bell(), own.crew().idle());
+        while !take_timer(&own) {
+            if bell.announce_watch() == Announced::Yes && bell.announce_park() == Announced::Yes {
+                idle.enter(own.lane());
+                if idle.holds(own.lane()) && own.crew().timers().is_empty() {
+                    let _ = bell.park(own.seat(), None);
+                }
+                if idle.leave(own.lane()) == Left::Claimed {
+                    let _ = idle.end_search(own.lane());
+                }
+            }
+            let _ = bell.end_idle();
+        }
+    });
+    let node = nodes::boxed();
+    // SAFETY: the node lives until the end of the model.
+    let posted = unsafe { fronts[0].crew().post_timer(&fronts[0], node) };
+    assert_eq!(posted, Posted::Yes);
+    sleeper.join().unwrap();
+    nodes::free(node);
+}
+
 /// Two lanes that park would both be the sentinel: one of them is.
 fn two_would_be_sentinels<const BUG: u8>() {
     let set = Arc::new(IdleSet::<Loom<BUG>>::new(2));
@@ -368,6 +403,21 @@ fn w17_a_task_posted_to_a_spin_that_ends_is_seen_or_looked_after() {
 #[test]
 fn mutant_crew_push_unoffered() {
     mutant!(CrewPushUnoffered, post_against_the_end_of_a_spin);
+}
+
+#[test]
+fn t2_a_timer_from_outside_reaches_the_lane_that_is_not_stuck() {
+    check(timer_against_sleep::<0>);
+}
+
+#[test]
+fn mutant_no_announce_fence_for_a_timer() {
+    must_be_noticed_by(
+        "idle::loom::mutant_no_announce_fence_for_a_timer",
+        Shows::Deadlock,
+        Bug::IdleNoAnnounceFence,
+        timer_against_sleep::<{ Bug::IdleNoAnnounceFence as u8 }>,
+    );
 }
 
 #[test]

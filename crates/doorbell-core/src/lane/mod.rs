@@ -319,6 +319,17 @@ impl<M: Machine> Lane<M> {
         }
     }
 
+    /// Arms timers of threads that are no lanes.
+    #[inline]
+    fn take_timers(&self) {
+        let taken = self.local.take_timers();
+        if taken > 0 {
+            self.shared.tally.takes.add_owned(1);
+            self.shared.tally.delivered.add_owned(taken);
+            self.note_posts();
+        }
+    }
+
     /// Runs ready tasks, at most so many that a pass is due; what is posted meanwhile is taken
     /// between two polls.
     fn run_ready(&self) {
@@ -377,6 +388,7 @@ impl<M: Machine> Lane<M> {
         if early.unwrap_or_else(|| self.shared.is_closing()) {
             return Pass::Closing;
         }
+        self.take_timers();
         self.expire();
         self.tend_descriptors();
         // Calls that were taken have run: the lane may watch for the next ones. With the switch

@@ -69,6 +69,8 @@ impl<M: Machine> Lane<M> {
             return true;
         }
         let has_lapsed = self.is_sentinel.get() && self.end_lapsed_searches();
+        // Whoever has posted them may have found no lane idle.
+        self.take_timers();
         let found = self.visit_others();
         if found {
             self.offer_surplus();

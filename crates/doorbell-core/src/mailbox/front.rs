@@ -46,12 +46,6 @@ unsafe impl<M: Machine> Sync for Front<M> {}
 // SAFETY: as for Sync.
 unsafe impl<M: Machine> Send for Front<M> {}
 
-// SAFETY: the only part that is not Sync by itself is the mailbox's pointer to nodes, which
-// are handed from poster to taker by the protocol of this folder.
-unsafe impl<M: Machine> Sync for Shared<M> {}
-// SAFETY: as for Sync; nothing in it belongs to a thread.
-unsafe impl<M: Machine> Send for Shared<M> {}
-
 impl<M: Machine> std::fmt::Debug for Front<M> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Front")

@@ -46,6 +46,11 @@ pub struct Mailbox<M: Machine> {
     head: M::Ptr<Node<M>>,
 }
 
+// SAFETY: nodes are handed from poster to taker by the protocol of this folder.
+unsafe impl<M: Machine> Sync for Mailbox<M> {}
+// SAFETY: as for Sync; nothing in it belongs to a thread.
+unsafe impl<M: Machine> Send for Mailbox<M> {}
+
 impl<M: Machine> std::fmt::Debug for Mailbox<M> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Mailbox")
@@ -162,14 +167,24 @@ impl<M: Machine> Mailbox<M> {
         self.exchange(std::ptr::null_mut())
     }
 
-    /// As [`Mailbox::take`], for takers of which there may be several at once. `None` if there
-    /// is nothing.
+    /// As [`Mailbox::take`], for takers of which there may be several at once.
+    pub(crate) fn take_shared(&self) -> Batch<M> {
+        Batch::oldest_first(self.exchange_open())
+    }
+
+    /// The same for nodes that go to a queue. `None` if there is nothing.
     pub(crate) fn take_chain(&self) -> Option<(Chain<M>, u64)> {
+        let newest = self.exchange_open();
+        Batch::oldest_first(newest).into_chain(newest)
+    }
+
+    /// Empties it unless it is closed. Returns the newest node, null if there is none.
+    fn exchange_open(&self) -> *mut Node<M> {
         // ORDER: Relaxed; the exchange decides.
         let mut newest = self.head.load(Ordering::Relaxed);
         loop {
             if newest.is_null() || newest == Self::closed() {
-                return None;
+                return std::ptr::null_mut();
             }
             // Compared, since a plain exchange would open a mailbox that is being closed.
             // ORDER: as in `exchange`; Relaxed on failure: only the next guess.
@@ -179,7 +194,7 @@ impl<M: Machine> Mailbox<M> {
                 Ordering::AcqRel,
                 Ordering::Relaxed,
             ) {
-                Ok(_) => return Batch::oldest_first(newest).into_chain(newest),
+                Ok(_) => return newest,
                 Err(seen) => newest = seen,
             }
         }

@@ -465,6 +465,9 @@ impl<M: Machine> Local<M> {
         self.front.lend().end(self.front.seat());
         // SAFETY: this is the lane's own thread and its ready queue.
         unsafe { self.front.close().deliver(&self.ready) };
+        // The first lane that ends refuses them for all: the runtime ends.
+        // SAFETY: as above.
+        unsafe { self.front.crew().timers().close().deliver(&self.ready) };
         if let Some((chain, _)) = self.front.close_inbox() {
             self.push_chain(chain);
         }

@@ -30,6 +30,17 @@ impl<M: Machine> Local<M> {
         self.base.set(base);
     }
 
+    /// Arms here what threads that are no lanes have posted for any lane. Returns how many nodes it took.
+    #[inline]
+    pub fn take_timers(&self) -> u64 {
+        let timers = self.front().crew().timers();
+        if timers.is_empty() {
+            return 0;
+        }
+        // SAFETY: this is the thread of the lane, whose ready queue that is.
+        unsafe { timers.take_shared().deliver(self.ready()) }
+    }
+
     /// Notes that a timer was armed for this time.
     #[inline]
     pub(crate) fn note_timer(&self, when_ns: u64, base: Base) {

@@ -5,7 +5,7 @@
 //! | value | name | meaning |
 //! |---|---|---|
 //! | 0 | `FREE` | nobody's timer; only the lane has it |
-//! | 1 | `MAILED` | armed by another thread, in the lane's mailbox |
+//! | 1 | `MAILED` | armed by another thread, in a mailbox, the crew's or the lane's |
 //! | 2 | `ARMED` | hangs in the lane's wheel |
 //! | 3 | `FIRED` | out of the wheel; the handle's to read and to free, or its last message's |
 //! | 4 | `CANCELLED` | the handle is gone; in the mailbox or about to be; the lane's to free |
@@ -79,7 +79,8 @@ pub(super) struct Entry<M: Machine> {
     pub(super) base: std::cell::Cell<Base>,
     /// The [tag](Entry::tag) of the poll in which its waker was given, if it was in one.
     pub(super) polls: std::cell::Cell<u16>,
-    pub(super) front: FrontRef<M>,
+    /// The lane that has it. That of a `MAILED` one changes when a lane takes it: only the lane reads it then.
+    pub(super) front: M::Cell<FrontRef<M>>,
     pub(super) waker: M::Cell<Option<Waker>>,
     link: M::Cell<Link<M>>,
     /// The handle's own: a copy of the waker that it sent by mail.
@@ -96,7 +97,7 @@ impl<M: Machine> Entry<M> {
             state: M::U32::new(FREE),
             base: std::cell::Cell::new(Base::Global),
             polls: std::cell::Cell::new(0),
-            front: FrontRef::clone(front),
+            front: M::Cell::new(FrontRef::clone(front)),
             waker: M::Cell::new(None),
             link: M::Cell::new(Link::new()),
             handle_waker: std::cell::Cell::new(None),
@@ -137,6 +138,26 @@ impl<M: Machine> Entry<M> {
     pub(super) fn is_linked(&self) -> bool {
         // SAFETY: the link is the lane's, which is the caller.
         self.link.with(|link| unsafe { (*link).is_linked() })
+    }
+
+    /// Whether that lane has it, which the caller is. Only for its handle.
+    #[inline]
+    pub(super) fn is_of(&self, local: &Local<M>) -> bool {
+        // SAFETY: no lane changes it once it has left `MAILED`, and that was Release.
+        self.state() != MAILED && self.front.with(|front| local.is(unsafe { &*front }))
+    }
+
+    /// A lane takes it from the mailbox of the crew.
+    ///
+    /// # Safety
+    /// The caller is that lane, and has the entry, which hangs in no wheel of another one.
+    pub(super) unsafe fn set_front(&self, to: &FrontRef<M>) {
+        // SAFETY: the caller's promise; nobody writes it at the same time.
+        if self.front.with(|front| unsafe { (*front).as_ptr() }) != to.as_ptr() {
+            // SAFETY: `MAILED`, or its handle is gone: nobody else reads it.
+            self.front
+                .with_mut(|front| unsafe { *front = FrontRef::clone(to) });
+        }
     }
 
     pub(super) fn node(entry: NonNull<Self>) -> NonNull<Node<M>> {
@@ -266,10 +287,10 @@ unsafe fn deliver<M: Machine>(node: NonNull<Node<M>>, _ready: &Ready<M>) {
             Some(TakenIn::Hangs { base, when_ns }) => local.note_timer(when_ns, base),
             // SAFETY: its handle is gone, and it hangs nowhere.
             Some(TakenIn::Cancelled) => unsafe { local.wheel().recycle(entry) },
-            // A visitor has the wheel for a moment: once more.
+            // A visitor has the wheel for a moment: once more. The lane may be about to sleep.
             None => {
                 // SAFETY: delivered, so it is in no queue, and this lane's.
-                let posted = unsafe { local.front().post_quietly(node) };
+                let posted = unsafe { local.front().post(node) };
                 // Only this thread closes the mailbox, and lends nothing any more when it does.
                 assert!(
                     posted == Posted::Yes,

@@ -54,11 +54,11 @@ impl<const BUG: u8> Lane<BUG> {
     }
 
     fn serve(&self) -> u64 {
-        // SAFETY: this is the lane's thread, and the ready queue its own.
-        let served = self
-            .local
-            .enter(|| unsafe { self.front.serve(self.local.ready()) });
-        served.delivered
+        self.local.enter(|| {
+            // SAFETY: this is the lane's thread, and the ready queue its own.
+            let served = unsafe { self.front.serve(self.local.ready()) };
+            served.delivered + self.local.take_timers()
+        })
     }
 
     fn expire(&self) -> u64 {

@@ -40,6 +40,7 @@ fn visited<const BUG: u8>(meanwhile: impl FnOnce(&Local<Loom<BUG>>, RawTimer) + 
         // What was sent by mail meanwhile.
         // SAFETY: this is the lane's thread, and the ready queue its own.
         let _ = unsafe { local.front().serve(local.ready()) };
+        local.take_timers();
         local.expire();
         local.close();
     });

@@ -202,6 +202,8 @@ impl<M: Machine> Wheel<M> {
     /// # Safety
     /// It is alive, and this its lane.
     unsafe fn take_in(&self, entry: NonNull<Entry<M>>) -> Option<TakenIn> {
+        // SAFETY: the caller's promise.
+        unsafe { entry.as_ref().set_front(&self.front) };
         self.with(|inner| {
             // SAFETY: the caller's promise.
             let it = unsafe { entry.as_ref() };

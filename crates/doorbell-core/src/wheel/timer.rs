@@ -75,8 +75,9 @@ impl<M: Machine> Table<M> {
 }
 
 impl RawTimer {
-    /// Arms a timer: on the lane of that crew that the caller runs on, and where there is none, by
-    /// mail on the lane of `front`.
+    /// Arms a timer: on the lane of that crew that the caller runs on. Where there is none, by mail
+    /// on a lane of that crew: that of `front` if it is idle, else an idle one, else the next that
+    /// makes a pass.
     ///
     /// # Errors
     /// [`Gone`] if that lane has ended.
@@ -154,7 +155,13 @@ impl RawTimer {
         it.waker.with_mut(|cell| unsafe { *cell = Some(waker) });
         it.set(entry::MAILED);
         // SAFETY: the lane frees it after its handle is gone, or the handle after it was fired.
-        match unsafe { front.post(Entry::node(entry)) } {
+        let posted = unsafe {
+            match base {
+                Base::Local => front.post(Entry::node(entry)),
+                Base::Global => front.crew().post_timer(front, Entry::node(entry)),
+            }
+        };
+        match posted {
             Posted::Yes => Ok(entry),
             Posted::Closed => {
                 // SAFETY: it was not taken.
@@ -196,7 +203,7 @@ unsafe fn with_owner<M: Machine, R>(
 ) -> R {
     Local::<M>::with_current(|local| {
         // SAFETY: the caller's promise.
-        f(local.filter(|local| local.is(unsafe { &entry.as_ref().front })))
+        f(local.filter(|local| unsafe { entry.as_ref() }.is_of(local)))
     })
 }
 
@@ -355,15 +362,19 @@ unsafe fn take_waker_back<M: Machine>(local: &Local<M>, entry: NonNull<Entry<M>>
 /// As for [`drop_timer`].
 #[cold]
 unsafe fn drop_elsewhere<M: Machine>(entry: NonNull<Entry<M>>) {
-    // Kept here: once cancelled, the lane may free the entry and its share of the front.
     // SAFETY: the handle's entry is alive.
-    let front = FrontRef::clone(unsafe { &entry.as_ref().front });
-    // SAFETY: as above.
     match unsafe { Entry::cancel(entry) } {
         Cancel::Nothing => {}
         // SAFETY: no lane has it any more.
         Cancel::Free => unsafe { Entry::free(entry) },
         Cancel::Post => {
+            // Kept here: once posted, the lane may free the entry and its share of the front.
+            // SAFETY: it was armed, so its lane is settled; nobody frees it before it is posted.
+            let front = unsafe {
+                (*entry.as_ptr())
+                    .front
+                    .with(|front| FrontRef::clone(&*front))
+            };
             // Nobody is told: the lane frees it at its next take, at the latest when its time
             // comes.
             // SAFETY: the lane's from here on.

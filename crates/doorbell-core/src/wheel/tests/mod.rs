@@ -134,10 +134,13 @@ impl Rig {
         self.expire()
     }
 
-    /// Takes the mailbox; returns how many nodes there were.
+    /// Takes the mailbox and the crew's timers; returns how many nodes there were.
     fn serve(&self) -> u64 {
-        // SAFETY: this thread is the lane, and the ready queue is its own.
-        self.enter(|| unsafe { self.front().serve(self.local.ready()) }.delivered)
+        self.enter(|| {
+            // SAFETY: this thread is the lane, and the ready queue is its own.
+            let served = unsafe { self.front().serve(self.local.ready()) };
+            served.delivered + self.local.take_timers()
+        })
     }
 
     fn close(&self) {
