@@ -9,7 +9,6 @@ use crate::lane_local::Locals;
 use crate::metrics::Metrics;
 use crate::net::Registered;
 use crate::{Class, ClassKind, CoreId, LanePolicy, Switches};
-use async_lock::Semaphore;
 use doorbell_core::bell::LaneState;
 use doorbell_core::call::{Drawn, ErasedCall, Gone, ManyTable, RawMany, Room, Run};
 use doorbell_core::task::{About, BodyVtable, Kind, RawJoin, TaskSeen};
@@ -35,7 +34,7 @@ pub(crate) trait Ambient: std::fmt::Debug + Send + Sync {
     fn is_on(&self, core: usize) -> bool;
 
     /// The room in the mailbox of the core, which is below `cores()`, if it has a limit.
-    fn room(&self, core: usize) -> Option<&Arc<Semaphore>>;
+    fn room(&self, core: usize) -> Option<&Arc<crate::room::Room>>;
 
     /// Takes a core off, or puts it back; [`Ambient::follow_core`] is owed to it if that changed
     /// anything. `None` if it is the last that is on.

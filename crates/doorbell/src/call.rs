@@ -1,10 +1,9 @@
 //! Calls: a closure run on the lane of a named core.
 
 use crate::handle::Handle;
-use crate::room::Place;
+use crate::room::{Place, Room};
 use crate::task::launch;
 use crate::{Class, ClassKind, CoreId, JoinError, Payload, ambient};
-use async_lock::Semaphore;
 use doorbell_core::call::{self as core_call, CallFailed, ErasedCall};
 use doorbell_core::task::{Join, Kind, Once};
 use std::any::Any;
@@ -252,7 +251,7 @@ where
             None,
             Once::new(f),
         ))),
-        Some(room) => match room.try_acquire_arc() {
+        Some(room) => match room.try_acquire() {
             Some(place) => Call(State::Posted(launch_in(handle, core, place, f))),
             None => Call(wait_for_room(handle.clone(), Arc::clone(room), core, f)),
         },
@@ -294,7 +293,7 @@ where
 pub(crate) fn place(handle: &Handle, core: CoreId) -> Result<Option<Place>, CallError> {
     match handle.inner().room(core.index()) {
         None => Ok(None),
-        Some(room) => match room.try_acquire_arc() {
+        Some(room) => match room.try_acquire() {
             Some(place) => Ok(Some(place)),
             None => Err(CallError::Full { core }),
         },
@@ -314,14 +313,14 @@ where
     launch(handle, core, Kind::Call, Class::FAIR, None, Once::new(f))
 }
 
-fn wait_for_room<F, R>(handle: Handle, room: Arc<Semaphore>, core: usize, f: F) -> State<R>
+fn wait_for_room<F, R>(handle: Handle, room: Arc<Room>, core: usize, f: F) -> State<R>
 where
     F: FnOnce() -> R + Send + 'static,
     R: Send + 'static,
 {
     let then = handle.clone();
     let waiting = async move {
-        let place = room.acquire_arc().await;
+        let place = room.acquire().await;
         // The core may have gone off meanwhile.
         check(&then, CoreId::new(core))?;
         Ok(launch_in(&then, core, place, f))
@@ -340,7 +339,7 @@ where
     }
     let mut waited = None;
     if let Some(room) = handle.inner().room(core) {
-        let wait = async { waited = Some(room.acquire_arc().await) };
+        let wait = async { waited = Some(Arc::clone(room).acquire().await) };
         let holds = ambient::holds_clock_of(handle);
         handle.inner().block_on(holds, std::pin::pin!(wait));
         // The core may have gone off meanwhile.

@@ -125,6 +125,7 @@ mod task;
 mod task_id;
 mod task_local;
 pub mod time;
+mod wakers;
 mod watch_plan;
 mod yield_now;
 

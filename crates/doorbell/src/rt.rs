@@ -11,7 +11,7 @@ use crate::policy_hook::PolicyHook;
 use crate::room::Rooms;
 use crate::rt_plan::RtPlan;
 use crate::{Class, ClassKind, CoreId, LanePolicy, Switches};
-use async_lock::{Mutex, Semaphore};
+use async_lock::Mutex;
 use doorbell_core::bell::LaneState;
 use doorbell_core::call::{
     Drawn, ErasedCall, Gone, ManyTable, Pool as Parcels, RawMany, Room, Run, SPIN_NS, launch_many,
@@ -21,9 +21,7 @@ use doorbell_core::crew::{FrontRef, Turns};
 use doorbell_core::lane::{IdlePolicy, LaneShared, WatchPlan};
 use doorbell_core::offline::{PutBack, TakenOff};
 use doorbell_core::switches::SwitchWord;
-use doorbell_core::task::{
-    About, BodyVtable, Kind, Local, RawJoin, TaskSeen, drop_quietly, launch_described,
-};
+use doorbell_core::task::{About, BodyVtable, Kind, Local, RawJoin, TaskSeen, launch_described};
 use doorbell_core::wait;
 use doorbell_core::wheel::{AtRest, Clock, Holds, RawTimer};
 use doorbell_machine::{Counter, Machine, ThreadError, ThreadSpec};
@@ -31,7 +29,6 @@ use event_listener::{Event, EventListener, IntoNotification};
 use std::alloc::Layout;
 use std::io;
 use std::os::fd::BorrowedFd;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
 use std::ptr::NonNull;
 use std::sync::{Arc, Weak};
@@ -68,16 +65,10 @@ pub(crate) fn watch_of_threads_ns(idle: IdlePolicy) -> u64 {
 /// A clock that tells whoever waits for the runtime to rest, one at a time.
 pub(crate) fn paused_clock<M: Machine>(front: FrontRef<M>, rested: Arc<Event>) -> Clock<M> {
     Clock::paused(front, move || {
-        // One who was told and has not looked yet does not stand for the next one. A panic of a
-        // waker of the user's goes no further: the caller is a lane.
-        let told = catch_unwind(AssertUnwindSafe(|| rested.notify(1.additional())));
-        match told {
-            Ok(0) => AtRest::Nobody,
-            Ok(_) => AtRest::Woken,
-            Err(payload) => {
-                drop_quietly(payload);
-                AtRest::Woken
-            }
+        // One who was told and has not looked yet does not stand for the next one.
+        match rested.notify(1.additional()) {
+            0 => AtRest::Nobody,
+            _ => AtRest::Woken,
         }
     })
 }
@@ -227,7 +218,7 @@ impl<M: Machine> Ambient for Rt<M> {
         !self.lanes[core].front().is_off()
     }
 
-    fn room(&self, core: usize) -> Option<&Arc<Semaphore>> {
+    fn room(&self, core: usize) -> Option<&Arc<crate::room::Room>> {
         self.rooms.of(core)
     }
 

@@ -7,8 +7,10 @@
 )]
 
 use doorbell::{Builder, Runtime, spawn_blocking};
+use std::pin::Pin;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
 use std::sync::{Arc, mpsc};
+use std::task::{Context, Wake, Waker};
 use std::time::Duration;
 
 fn runtime(threads: usize) -> Runtime {
@@ -321,4 +323,55 @@ fn bad_numbers_say_what_to_do() {
         let error = error.unwrap_err().to_string();
         assert!(error.contains("ask for 1 to 65535"), "{error}");
     }
+}
+
+/// A waker that panics when it is woken, and when the last one of it is dropped.
+struct Hostile(Arc<AtomicUsize>);
+
+impl Wake for Hostile {
+    fn wake(self: Arc<Self>) {
+        self.0.fetch_add(1, SeqCst);
+        // Its drop is not to panic in the same unwinding.
+        std::mem::forget(self);
+        panic!("a waker panics");
+    }
+
+    fn wake_by_ref(self: &Arc<Self>) {
+        Arc::clone(self).wake();
+    }
+}
+
+impl Drop for Hostile {
+    fn drop(&mut self) {
+        panic!("the drop of a waker panics");
+    }
+}
+
+fn poll_with(handle: &mut doorbell::BlockingHandle<u32>, waker: &Waker) {
+    let polled = Pin::new(handle).poll(&mut Context::from_waker(waker));
+    assert!(polled.is_pending());
+}
+
+#[test]
+fn a_waker_that_panics_ends_neither_the_process_nor_the_thread() {
+    let rt = runtime(1);
+    let woken = Arc::new(AtomicUsize::new(0));
+    let hostile = || Waker::from(Arc::new(Hostile(Arc::clone(&woken))));
+    let (go, gate) = mpsc::channel::<()>();
+    let mut handle = rt.spawn_blocking(move || {
+        gate.recv().unwrap();
+        7
+    });
+    // The handle drops the last one of the first for the second.
+    let (first, second) = (hostile(), hostile());
+    poll_with(&mut handle, &first);
+    drop(first);
+    poll_with(&mut handle, &second);
+    std::mem::forget(second);
+    go.send(()).unwrap();
+    eventually(|| woken.load(SeqCst) == 1);
+    assert_eq!(rt.block_on(handle).unwrap(), 7);
+    assert_eq!(rt.block_on(rt.spawn_blocking(|| 8)).unwrap(), 8);
+    eventually(|| rt.metrics().blocking().idle == 1);
+    assert_eq!(rt.metrics().blocking().started, 1, "the thread goes on");
 }

@@ -6,9 +6,15 @@
     reason = "tests play the outside world"
 )]
 
-use doorbell::{BuildError, Builder, CallError, CoreId, Runtime};
+use doorbell::{BuildError, Builder, Call, CallError, CoreId, Runtime};
+use std::pin::Pin;
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
-use std::sync::{Arc, mpsc};
+use std::sync::{Arc, Mutex, mpsc};
+use std::task::{Context, Poll, Wake, Waker};
+use std::time::Duration;
+
+/// Far beyond all that should happen, so that a loaded machine passes.
+const LONG: Duration = Duration::from_secs(30);
 
 /// A runtime whose core 0 is inside a poll until told.
 fn held(limit: usize) -> (Runtime, mpsc::Sender<()>) {
@@ -102,4 +108,110 @@ fn a_withdrawn_call_gives_its_place_back() {
 fn a_mailbox_without_room_is_refused() {
     let error = Builder::new().mailbox_limit(0).build().unwrap_err();
     assert!(matches!(error, BuildError::NoRoom));
+}
+
+/// Waits for what comes by itself.
+fn eventually(what: impl Fn() -> bool) {
+    for _ in 0..6_000 {
+        if what() {
+            return;
+        }
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    panic!("it did not come");
+}
+
+/// A waker that counts, and then does what it was made for.
+struct Calls<F>(AtomicUsize, F);
+
+impl<F: Fn() + Send + Sync + 'static> Calls<F> {
+    fn new(f: F) -> Arc<Self> {
+        Arc::new(Calls(AtomicUsize::new(0), f))
+    }
+}
+
+impl<F: Fn() + Send + Sync + 'static> Wake for Calls<F> {
+    fn wake(self: Arc<Self>) {
+        self.0.fetch_add(1, SeqCst);
+        (self.1)();
+    }
+}
+
+/// Has the call wait for room.
+fn wait<F: Fn() + Send + Sync + 'static>(call: &mut Call<i32>, waker: &Arc<Calls<F>>) {
+    let waker = Waker::from(Arc::clone(waker));
+    let polled = Pin::new(call).poll(&mut Context::from_waker(&waker));
+    assert!(matches!(polled, Poll::Pending));
+}
+
+#[test]
+fn a_waiter_whose_waker_panics_harms_no_other_call() {
+    let (rt, go) = held(1);
+    let first = rt.try_call_on(0, || 1).unwrap();
+    let (panics, counts) = (Calls::new(|| panic!("a waker panics")), Calls::new(|| ()));
+    let (mut hostile, mut next) = (rt.call_on(0, || 2), rt.call_on(0, || 3));
+    wait(&mut hostile, &panics);
+    wait(&mut next, &counts);
+    drop(go);
+    // Its place goes to the waiter whose waker panics, on the lane.
+    assert_eq!(rt.block_on(first).unwrap(), 1);
+    eventually(|| panics.0.load(SeqCst) == 1);
+    assert_eq!(counts.0.load(SeqCst), 0, "there is one place");
+    drop(hostile);
+    eventually(|| counts.0.load(SeqCst) == 1);
+    assert_eq!(rt.block_on(next).unwrap(), 3);
+    // As many places as before.
+    eventually(|| rt.try_call_on(0, || ()).is_ok());
+    assert_eq!(rt.block_on(rt.call_on(0, || 4)).unwrap(), 4);
+    assert_eq!(
+        (panics.0.load(SeqCst), counts.0.load(SeqCst)),
+        (1, 1),
+        "each is woken once"
+    );
+}
+
+#[test]
+fn the_panic_of_a_call_meets_a_waker_that_panics() {
+    let (rt, go) = held(1);
+    let first = rt
+        .try_call_on(0, || -> i32 { panic!("a call panics") })
+        .unwrap();
+    let panics = Calls::new(|| panic!("a waker panics"));
+    let mut hostile = rt.call_on(0, || 2);
+    wait(&mut hostile, &panics);
+    drop(go);
+    let error = rt.block_on(first).unwrap_err();
+    assert!(error.to_string().contains("a call panics"), "{error}");
+    assert_eq!(rt.block_on(hostile).unwrap(), 2);
+    assert_eq!(panics.0.load(SeqCst), 1);
+}
+
+#[test]
+fn a_waker_may_give_up_another_wait() {
+    let (rt, go) = held(1);
+    let first = rt.try_call_on(0, || 1).unwrap();
+    let counts = Calls::new(|| ());
+    let mut other = rt.call_on(0, || 3);
+    let mut waits = rt.call_on(0, || 2);
+    let given_up = Arc::new(Mutex::new(None));
+    let theirs = Arc::clone(&given_up);
+    let gives_up = Calls::new(move || drop(theirs.lock().unwrap().take()));
+    wait(&mut waits, &gives_up);
+    wait(&mut other, &counts);
+    *given_up.lock().unwrap() = Some(other);
+    let (done, is_done) = mpsc::channel();
+    let handle = rt.handle().clone();
+    std::thread::spawn(move || {
+        drop(go);
+        let results = [first, waits].map(|call| handle.try_block_on(call).unwrap().unwrap());
+        done.send(results).unwrap();
+    });
+    let results = is_done.recv_timeout(LONG);
+    if results.is_err() {
+        // It would wait for the lane, which hangs.
+        std::mem::forget(rt);
+    }
+    assert_eq!(results, Ok([1, 2]), "the lane waits for itself");
+    assert!(given_up.lock().unwrap().is_none());
+    assert_eq!(counts.0.load(SeqCst), 0, "it was given up");
 }

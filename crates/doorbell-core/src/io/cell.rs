@@ -1,7 +1,7 @@
 //! A place for one waker, which nobody ever waits for: who finds it held goes elsewhere, or leaves
 //! the job to whoever holds it.
 
-use crate::task::drop_quietly;
+use crate::task::{Quiet, drop_quietly};
 use doorbell_machine::{Bug, Cell, Machine, Ordering, Readiness, Word};
 use std::task::Waker;
 
@@ -161,8 +161,12 @@ impl<'a, M: Machine> Held<'a, M> {
         let old = self.cell.waker.with_mut(|waker| unsafe { (*waker).take() });
         let (new, old) = match old {
             Some(old) if old.will_wake(waker) => (old, None),
-            // Foreign code. It may come back here, and finds the cell held.
-            old => (waker.clone(), old),
+            // Foreign code. It may come back here, and finds the cell held. If it panics, the drop of
+            // the old one must not.
+            old => {
+                let old = Quiet::of(old);
+                (waker.clone(), old.take())
+            }
         };
         // SAFETY: as above.
         self.cell

@@ -9,10 +9,11 @@ use doorbell_machine::{Host, Machine, PollEvents, Readiness, Seat};
 use std::io::{self, Read, Write};
 use std::os::fd::{AsRawFd, BorrowedFd, RawFd};
 use std::os::unix::net::UnixStream;
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
-use std::task::{Context, Poll, Wake, Waker};
+use std::task::{Context, Poll, RawWakerVTable, Wake, Waker};
 
 /// A lane without tasks.
 pub(super) struct Post<M: Machine> {
@@ -303,6 +304,39 @@ fn a_waker_that_panics_keeps_nobody_from_being_woken() {
     source.deliver(Readiness::READABLE);
     assert_eq!(count.get(), 1);
     assert!(poll(&source, &waker, Direction::Read).is_ready());
+}
+
+#[test]
+fn a_clone_that_panics_meets_a_drop_that_panics() {
+    struct PanicsInDrop;
+    impl Drop for PanicsInDrop {
+        fn drop(&mut self) {
+            panic!("a waker's drop panics (meant)");
+        }
+    }
+    impl Wake for PanicsInDrop {
+        fn wake(self: Arc<Self>) {}
+    }
+    const PANICS: RawWakerVTable = RawWakerVTable::new(
+        |_| resume_unwind(Box::new("cloned")),
+        |_| {},
+        |_| {},
+        |_| {},
+    );
+    let source = source();
+    // The source's share of it is the last one.
+    let waker = Waker::from(Arc::new(PanicsInDrop));
+    assert!(poll(&source, &waker, Direction::Read).is_pending());
+    drop(waker);
+    // SAFETY: its functions do nothing with the data.
+    let bad = unsafe { Waker::new(std::ptr::null(), &PANICS) };
+    let polled = || poll(&source, &bad, Direction::Read);
+    let payload = catch_unwind(AssertUnwindSafe(polled)).unwrap_err();
+    assert_eq!(payload.downcast_ref(), Some(&"cloned"));
+    let (count, waker) = Count::waker();
+    assert!(poll(&source, &waker, Direction::Read).is_pending());
+    source.deliver(Readiness::READABLE);
+    assert_eq!(count.get(), 1);
 }
 
 #[test]

@@ -139,6 +139,41 @@ pub fn drop_quietly<T>(value: T) {
     }
 }
 
+/// A value of a user's whose drop may panic: the panic goes no further.
+#[derive(Debug)]
+pub struct Quiet<T>(Option<T>);
+
+impl<T> Quiet<T> {
+    /// That value.
+    pub fn of(value: T) -> Self {
+        Quiet(Some(value))
+    }
+
+    /// The value, to be dropped like any other.
+    ///
+    /// # Panics
+    /// Never: it is taken once.
+    pub fn take(mut self) -> T {
+        self.0.take().expect("taken by value, so once")
+    }
+}
+
+impl<T> std::ops::Deref for Quiet<T> {
+    type Target = T;
+
+    fn deref(&self) -> &T {
+        self.0.as_ref().expect("there until it is taken or dropped")
+    }
+}
+
+impl<T> Drop for Quiet<T> {
+    fn drop(&mut self) {
+        if let Some(value) = self.0.take() {
+            drop_quietly(value);
+        }
+    }
+}
+
 /// A future that calls a closure at its first poll: the body of a call.
 #[derive(Debug)]
 pub struct Once<F>(Option<F>);

@@ -54,7 +54,7 @@ mod timers;
 mod waker;
 mod watched;
 
-pub use body::{BodyVtable, Once, drop_quietly, write_body};
+pub use body::{BodyVtable, Once, Quiet, drop_quietly, write_body};
 pub(crate) use cell::wake_quietly;
 pub use cell::{About, Kind, TaskRef, launch, launch_described};
 pub use error::{JoinError, Payload};

@@ -5,7 +5,7 @@ use super::entry::{self, Cancel, Entry};
 use crate::call::Gone;
 use crate::crew::FrontRef;
 use crate::mailbox::Posted;
-use crate::task::{Local, drop_quietly};
+use crate::task::{Local, Quiet, drop_quietly};
 use doorbell_machine::{Cell, Machine, Mark};
 use std::ptr::NonNull;
 use std::task::{Context, Waker};
@@ -144,13 +144,15 @@ impl RawTimer {
         base: Base,
     ) -> Result<NonNull<Entry<M>>, Gone> {
         M::mark(Mark::WheelMail);
-        let (waker, same) = (waker.clone(), waker.clone());
+        // If the second clone panics, the drop of the first must not.
+        let same = Quiet::of(waker.clone());
+        let waker = waker.clone();
         let entry = Entry::allocate(front);
         // SAFETY: just allocated.
         let it = unsafe { entry.as_ref() };
         it.base.set(base);
         it.mailed_ns.set(when_ns);
-        it.handle_waker.set(Some(same));
+        it.handle_waker.set(Some(same.take()));
         // SAFETY: as above.
         it.waker.with_mut(|cell| unsafe { *cell = Some(waker) });
         it.set(entry::MAILED);

@@ -10,9 +10,10 @@ pub(crate) use pool::{Blocking, BlockingPlan, Open, Pool};
 use crate::ambient;
 use crate::builder::{BuildError, Builder};
 use crate::handle::Handle;
+use crate::wakers::contained;
 use crate::{JoinError, Payload, ThreadError};
 use async_task::FallibleTask;
-use doorbell_core::task::drop_quietly;
+use doorbell_core::task::Quiet;
 use futures_util::future::AbortHandle;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
@@ -165,27 +166,6 @@ impl BlockingPlan {
     }
 }
 
-/// A value of a user's whose drop may panic: the panic goes no further.
-struct Quiet<T>(Option<T>);
-
-impl<T> Quiet<T> {
-    fn of(value: T) -> Self {
-        Quiet(Some(value))
-    }
-
-    fn take(mut self) -> T {
-        self.0.take().expect("taken by value, so once")
-    }
-}
-
-impl<T> Drop for Quiet<T> {
-    fn drop(&mut self) {
-        if let Some(value) = self.0.take() {
-            drop_quietly(value);
-        }
-    }
-}
-
 type Outcome<T> = Quiet<Result<T, JoinError>>;
 
 enum State<T> {
@@ -255,7 +235,8 @@ impl<T> Future for BlockingHandle<T> {
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         if let State::Waiting(task) = &mut self.state {
-            match Pin::new(task).poll(cx) {
+            // Where a waker panics, `async-task` ends the process.
+            match contained(cx, |cx| Pin::new(task).poll(cx)) {
                 Poll::Pending => return Poll::Pending,
                 Poll::Ready(outcome) => {
                     let outcome = outcome.unwrap_or_else(|| Quiet::of(Err(JoinError::Cancelled)));

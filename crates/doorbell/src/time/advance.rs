@@ -2,6 +2,9 @@
 
 use super::instant::ns_of;
 use crate::ambient;
+use crate::wakers::contained;
+use std::future::{Future, poll_fn};
+use std::pin::pin;
 use std::time::Duration;
 
 /// Sets the clock of the current runtime on by so much, in one step, and waits until the runtime
@@ -41,5 +44,6 @@ pub async fn advance(duration: Duration) {
             "the clock of this runtime runs by itself; build it with start_paused(true) to advance it by hand"
         );
     };
-    rested.await;
+    let mut rested = pin!(rested);
+    poll_fn(|cx| contained(cx, |cx| rested.as_mut().poll(cx))).await;
 }
