@@ -125,6 +125,8 @@ pub enum Bug {
     IoNoNoteFence,
     /// io: a lane parks on its word without a look whether it got descriptors.
     IoParkBlind,
+    /// io: a descriptor is muted without a look whether somebody has begun to wait for it.
+    IoMuteBlind,
     /// usher: it falls asleep although a nap has begun, or the lane has ended, since it looked.
     UsherSleepBlind,
     /// spin: a lane that looks at its descriptors while it spins, and finds tasks, steals all the same.
@@ -141,7 +143,7 @@ pub enum Bug {
 
 impl Bug {
     /// All mutants, without [`Bug::None`].
-    pub const ALL: [Bug; 64] = [
+    pub const ALL: [Bug; 65] = [
         Bug::BellClearAfterTake,
         Bug::BellNoRecheck,
         Bug::BellAnnounceBlind,
@@ -200,6 +202,7 @@ impl Bug {
         Bug::IoLeaveRelaxed,
         Bug::IoNoNoteFence,
         Bug::IoParkBlind,
+        Bug::IoMuteBlind,
         Bug::UsherSleepBlind,
         Bug::SpinStealsFull,
         Bug::IdleClaimNeverLapses,

@@ -257,6 +257,13 @@ pub trait Poller<M: Machine>: Debug + Send + Sync + Sized {
     /// # Errors
     /// What the OS says: it is not in the set.
     fn remove(&self, fd: Self::Fd) -> io::Result<()>;
+    /// Has a descriptor of the set, which was added with that token, make no more edges, or make them
+    /// again. If it is ready when they begin again, that is an edge. A muted one may still say that it was
+    /// closed.
+    ///
+    /// # Errors
+    /// What the OS says: it is not in the set.
+    fn set_muted(&self, fd: Self::Fd, token: u64, is_muted: bool) -> io::Result<()>;
     /// Fills the buffer with what is ready, and waits for nothing. Any thread may call this, also
     /// while the owner waits.
     fn poll(&self, events: &mut PollEvents);

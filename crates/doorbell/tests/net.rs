@@ -1,12 +1,15 @@
 //! TCP in tasks, on real sockets.
 
 use doorbell::net::{TcpListener, TcpStream};
-use doorbell::{Builder, Class, LaneMetrics, Runtime};
+use doorbell::time::sleep;
+use doorbell::{Builder, Class, ClassKind, LaneMetrics, Runtime};
 use std::future::poll_fn;
 use std::io::{self, IoSlice, Read, Write};
 use std::net::Shutdown;
 use std::pin::pin;
+use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
+use std::time::Duration;
 
 fn runtime() -> Runtime {
     Builder::new().cores(2).build().unwrap()
@@ -180,4 +183,62 @@ fn who_waits_when_the_runtime_ends_does_not_wait_for_ever() {
     drop(first);
     assert!(second.block_on(ours.read(&mut buffer)).is_err());
     drop(theirs);
+}
+
+/// How often the urgent lanes were woken by descriptors.
+fn urgent_wakes(runtime: &Runtime) -> u64 {
+    let lanes = runtime.metrics().lanes;
+    let of_rt = lanes.iter().filter(|it| it.class == ClassKind::Rt);
+    of_rt.map(|it| it.counts.unparks_ready).sum()
+}
+
+/// Reads so many messages of one byte in a task of that class, and answers each.
+async fn answers(stream: Arc<TcpStream>, class: Class, messages: u32) {
+    let reads = async move {
+        for _ in 0..messages {
+            let mut byte = [0];
+            stream.read_exact(&mut byte).await.unwrap();
+            stream.write_all(&byte).await.unwrap();
+        }
+    };
+    doorbell::task().class(class).spawn(reads).await.unwrap();
+}
+
+/// A socket is read in class Rt first, then in Fair only: then its packets wake no urgent lane any more;
+/// and they do when it is read in Rt again.
+#[test]
+fn packets_for_one_class_do_not_wake_the_lanes_of_one_that_has_read_before() {
+    const MESSAGES: u32 = 200;
+    let runtime = Builder::new()
+        .cores(1)
+        .watch(Duration::ZERO)
+        .build()
+        .unwrap();
+    let (ours, theirs) = runtime.block_on(pair()).unwrap();
+    let theirs = Arc::new(theirs);
+    // From a thread of its own, so that all lanes sleep between two messages.
+    let asks = |class: Class, messages: u32| {
+        let stream = Arc::clone(&theirs);
+        let answers = runtime.spawn(answers(stream, class, messages));
+        let before = urgent_wakes(&runtime);
+        runtime.block_on(async {
+            for _ in 0..messages {
+                sleep(Duration::from_millis(1)).await;
+                ours.write_all(b"x").await.unwrap();
+                let mut byte = [0];
+                ours.read_exact(&mut byte).await.unwrap();
+            }
+            answers.await.unwrap();
+        });
+        urgent_wakes(&runtime) - before
+    };
+    for _ in 0..2 {
+        let urgent = asks(Class::rt(1), MESSAGES);
+        assert!((10..=2 * u64::from(MESSAGES)).contains(&urgent), "{urgent}");
+        let fair = asks(Class::FAIR, MESSAGES);
+        assert!(
+            fair <= 20,
+            "{fair} wakes of urgent lanes for {MESSAGES} packets of Fair"
+        );
+    }
 }

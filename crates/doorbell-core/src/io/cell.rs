@@ -130,8 +130,8 @@ impl<M: Machine> WaitCell<M> {
         self.hold_if(|word| word == turn.0)
     }
 
-    #[cfg(test)]
     pub(super) fn is_armed(&self) -> bool {
+        // ORDER: Relaxed; a hint, or behind a fence.
         self.word.load(Ordering::Relaxed) & STATE == ARMED
     }
 

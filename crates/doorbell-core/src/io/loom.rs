@@ -168,6 +168,27 @@ fn visit_against_leave_elsewhere<const BUG: u8>() {
     assert_eq!(unsafe { place.driver().sweep() }, Swept::Nothing);
 }
 
+/// A class that did not wait any more begins to again while another one mutes its registration: it hears
+/// of what comes.
+fn mute_against_arm<const BUG: u8>() {
+    let place = place::<BUG>();
+    let registration = Arc::new(register(&place, 0));
+    for _ in 0..4 {
+        registration.deliver(Readiness::READABLE);
+    }
+    let theirs = Arc::clone(&registration);
+    let muter = thread::spawn(move || theirs.mute_if_in_vain());
+    let (count, waker) = Count::waker();
+    let nothing = || -> io::Result<()> { Err(io::ErrorKind::WouldBlock.into()) };
+    let polled = registration.poll_io(&Context::from_waker(&waker), Direction::Read, nothing);
+    assert!(polled.is_pending());
+    muter.join().unwrap();
+    set_ready(&place, 0);
+    look(&place);
+    assert_eq!(count.get(), 1, "a wake-up was lost");
+    drop(registration);
+}
+
 /// A lane by hand: parks in the form that it has to, until told that it is over.
 fn run_lane<const BUG: u8>(place: &Place<BUG>, is_over: impl Fn() -> bool) {
     let mut events = PollEvents::new();
@@ -304,6 +325,16 @@ fn a_task_of_a_lane_that_falls_asleep_is_woken() {
 #[test]
 fn who_registers_while_the_lane_ends_learns_it() {
     check(shut_against_register::<0>);
+}
+
+#[test]
+fn who_waits_again_hears_of_a_descriptor_that_was_muted() {
+    check(mute_against_arm::<0>);
+}
+
+#[test]
+fn mutant_mute_blind() {
+    mutant!(IoMuteBlind, mute_against_arm);
 }
 
 #[test]

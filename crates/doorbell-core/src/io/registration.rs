@@ -2,10 +2,12 @@
 
 use super::Station;
 use super::driver::{Driver, Refused};
-use super::source::Source;
+use super::place::Place;
+use super::source::{Direction, Source};
 use doorbell_machine::{Machine, Poller, PollerError, Seat};
 use std::io;
 use std::ptr::NonNull;
+use std::task::{Context, Poll};
 
 /// How a machine names a descriptor. Whoever has such a name answers for it that the descriptor
 /// stays open as long as it is registered.
@@ -85,6 +87,76 @@ impl<M: Machine, S: Station<M>> Registration<M, S> {
     /// The lane that it is registered with.
     pub fn station(&self) -> &S {
         &self.station
+    }
+}
+
+/// Waiting, where other registrations of the same descriptor may be the ones that are used.
+impl<M: Machine, S: Station<M>> Registration<M, S> {
+    /// As [`Source::poll_io`]; has a muted descriptor make events again if it is to wait.
+    ///
+    /// # Errors
+    /// As there, and what the OS says to that.
+    pub fn poll_io<R>(
+        &self,
+        cx: &Context<'_>,
+        direction: Direction,
+        f: impl FnMut() -> io::Result<R>,
+    ) -> Poll<io::Result<R>> {
+        self.heard((**self).poll_io(cx, direction, f))
+    }
+
+    /// As [`Source::poll_io_in`]; has a muted descriptor make events again if it is to wait.
+    ///
+    /// # Errors
+    /// As there, and what the OS says to that.
+    pub fn poll_io_in<'a, R>(
+        &'a self,
+        cx: &Context<'_>,
+        direction: Direction,
+        place: &mut Place<'a>,
+        f: impl FnMut() -> io::Result<R>,
+    ) -> Poll<io::Result<R>> {
+        self.heard((**self).poll_io_in(cx, direction, place, f))
+    }
+
+    /// Who waits is to hear of events.
+    fn heard<R>(&self, polled: Poll<io::Result<R>>) -> Poll<io::Result<R>> {
+        if polled.is_pending()
+            && let Err(error) = self.unmute()
+        {
+            return Poll::Ready(Err(error));
+        }
+        polled
+    }
+
+    fn unmute(&self) -> io::Result<()> {
+        if !self.take_muted() {
+            return Ok(());
+        }
+        let turned_on = self.set_muted(false);
+        if turned_on.is_err() {
+            self.stays_muted();
+        }
+        turned_on
+    }
+
+    fn set_muted(&self, is_muted: bool) -> io::Result<()> {
+        let poller = self.station.seat().poller();
+        let poller = poller.expect("it was opened before the registration was made");
+        let token = self.source.as_ptr().expose_provenance() as u64;
+        poller.set_muted(self.fd, token, is_muted)
+    }
+
+    /// Another registration of the descriptor is waited for. If nobody waits for this one, and nobody has
+    /// acted upon its last events, its lane is woken for nothing: it hears no more of them, until
+    /// somebody waits again by [`Registration::poll_io`] or [`Registration::poll_io_in`]; other ways to
+    /// wait do not turn them on.
+    pub fn mute_if_in_vain(&self) {
+        // In this order: who turns them on comes behind what says that they are off.
+        if self.is_in_vain() && self.set_muted(true).is_ok() && self.has_muted() {
+            // Somebody has begun to wait meanwhile. An error was told to it.
+            let _ = self.unmute();
+        }
     }
 }
 

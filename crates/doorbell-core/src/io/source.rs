@@ -3,10 +3,13 @@
 use super::place::Place;
 use super::waiters::Waiters;
 use super::word::{Cleared, Delivered, Event, ReadyWord, Shut};
-use doorbell_machine::{Bug, Cell, Machine, Readiness};
+use doorbell_machine::{Bug, Cell, Machine, Ordering, Readiness, Word};
 use std::io;
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
+
+/// After so many events that nobody has acted upon, a registration of a class that waits no more is muted.
+const IN_VAIN: u64 = 4;
 
 /// Which way bytes go.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -44,6 +47,10 @@ fn widened(interest: Readiness) -> Readiness {
 pub struct Source<M: Machine> {
     word: ReadyWord<M>,
     waiters: Waiters<M>,
+    /// The tick at which somebody last tried something.
+    used: M::U64,
+    /// 1 after its events were turned off, until they are turned on again.
+    muted: M::U32,
     pub(super) links: super::links::Links<M>,
     /// Whether the driver has not freed it; looked at in models only, where nothing is freed before
     /// the driver goes, so that a checker sees who comes too late.
@@ -69,6 +76,8 @@ impl<M: Machine> Source<M> {
         Source {
             word: ReadyWord::new(),
             waiters: Waiters::new(),
+            used: M::U64::new(0),
+            muted: M::U32::new(0),
             links: super::links::Links::default(),
             is_alive: M::Cell::new(true),
         }
@@ -155,6 +164,7 @@ impl<M: Machine> Source<M> {
             if event.is_shut() {
                 return Poll::Ready(Err(gone()));
             }
+            self.note_used(event);
             match f() {
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
                     // Also what was closed: else this would never end.
@@ -165,6 +175,47 @@ impl<M: Machine> Source<M> {
                 result => return Poll::Ready(result),
             }
         }
+    }
+
+    fn note_used(&self, event: Event) {
+        // ORDER: Relaxed here and below; how many events were in vain is a guess.
+        if self.used.load(Ordering::Relaxed) != event.tick() {
+            self.used.store(event.tick(), Ordering::Relaxed);
+        }
+    }
+
+    /// Whether nobody waits, and nobody has acted upon the last events.
+    pub(super) fn is_in_vain(&self) -> bool {
+        // ORDER: Relaxed, as in `note_used`.
+        let unused = self
+            .word
+            .look()
+            .tick()
+            .wrapping_sub(self.used.load(Ordering::Relaxed));
+        unused >= IN_VAIN && !self.waiters.any()
+    }
+
+    /// Its events are off. Whether somebody waits all the same, who may not have seen that.
+    pub(super) fn has_muted(&self) -> bool {
+        // ORDER: AcqRel and the fence behind it: with an arming and its fence this is store buffering:
+        // either this sees who waits, or that one sees this, in `take_muted`.
+        self.muted.swap(1, Ordering::AcqRel);
+        M::fence_recheck();
+        !M::BUG.is(Bug::IoMuteBlind) && self.waiters.any()
+    }
+
+    /// Whether its events are off; who is told so turns them on. Behind an arming and its fence.
+    pub(super) fn take_muted(&self) -> bool {
+        // ORDER: Relaxed, behind the fence. Then AcqRel: of several who wait one is told, and it comes
+        // behind who turned them off.
+        self.muted.load(Ordering::Relaxed) != 0 && self.muted.swap(0, Ordering::AcqRel) != 0
+    }
+
+    /// They were not turned on: who waits learns why, by its next poll.
+    pub(super) fn stays_muted(&self) {
+        // ORDER: Release pairs with the Acquire of `take_muted`.
+        self.muted.store(1, Ordering::Release);
+        self.waiters.wake(Readiness::ALL);
     }
 
     /// Whether it is ready for some of this, or shut; if not, the waker of `cx` waits in that place.

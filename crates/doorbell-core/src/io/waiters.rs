@@ -105,6 +105,12 @@ impl<M: Machine> Waiters<M> {
         }
     }
 
+    /// Whether anybody waits. Behind a fence: either this sees who waits, or that one sees what the caller
+    /// has done.
+    pub(super) fn any(&self) -> bool {
+        self.all().any(WaitCell::is_armed)
+    }
+
     /// Drops all wakers that no other thread holds.
     pub(super) fn forget(&self) {
         for cell in self.all() {

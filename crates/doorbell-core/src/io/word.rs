@@ -48,6 +48,11 @@ impl Event {
         self.readiness
     }
 
+    /// How many events there were; it wraps.
+    pub(super) fn tick(self) -> u64 {
+        self.tick
+    }
+
     /// Whether no event will come any more: the lane that it is registered with has ended.
     pub fn is_shut(self) -> bool {
         self.is_shut

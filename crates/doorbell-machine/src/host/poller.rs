@@ -17,6 +17,13 @@ const ASKED: usize = PollEvents::CAPACITY;
 const ASKED_I32: i32 = 256;
 const _: () = assert!(ASKED == ASKED_I32 as usize);
 
+/// What a descriptor is added for.
+const EDGES: epoll::EventFlags = epoll::EventFlags::IN
+    .union(epoll::EventFlags::OUT)
+    .union(epoll::EventFlags::RDHUP)
+    .union(epoll::EventFlags::PRI)
+    .union(epoll::EventFlags::ET);
+
 /// The token of the eventfd.
 const BELL: u64 = <HostPoller as Poller<Host>>::TOKEN_RESERVED;
 
@@ -76,13 +83,8 @@ impl HostPoller {
         if token == BELL {
             return Err(io::ErrorKind::InvalidInput.into());
         }
-        let flags = epoll::EventFlags::IN
-            | epoll::EventFlags::OUT
-            | epoll::EventFlags::RDHUP
-            | epoll::EventFlags::PRI
-            | epoll::EventFlags::ET;
         let token = epoll::EventData::new_u64(token);
-        Ok(epoll::add(&self.set, fd, token, flags)?)
+        Ok(epoll::add(&self.set, fd, token, EDGES)?)
     }
 
     /// Takes a descriptor out.
@@ -91,6 +93,21 @@ impl HostPoller {
     /// As for [`Poller::remove`].
     pub fn remove_fd(&self, fd: BorrowedFd<'_>) -> io::Result<()> {
         Ok(epoll::delete(&self.set, fd)?)
+    }
+
+    /// Has a descriptor make no more edges, or make them again.
+    ///
+    /// # Errors
+    /// As for [`Poller::set_muted`].
+    pub fn set_fd_muted(&self, fd: BorrowedFd<'_>, token: u64, is_muted: bool) -> io::Result<()> {
+        let flags = if is_muted {
+            epoll::EventFlags::ET
+        } else {
+            EDGES
+        };
+        // What is ready for the new flags is an edge at once.
+        let token = epoll::EventData::new_u64(token);
+        Ok(epoll::modify(&self.set, fd, token, flags)?)
     }
 
     /// Makes this poller one of a kernel without waits to the nanosecond.
@@ -228,6 +245,10 @@ impl Poller<Host> for HostPoller {
 
     fn remove(&self, fd: BorrowedFd<'static>) -> io::Result<()> {
         self.remove_fd(fd)
+    }
+
+    fn set_muted(&self, fd: BorrowedFd<'static>, token: u64, is_muted: bool) -> io::Result<()> {
+        self.set_fd_muted(fd, token, is_muted)
     }
 
     fn poll(&self, events: &mut PollEvents) {

@@ -54,6 +54,23 @@ fn an_edge_is_delivered_once() {
 }
 
 #[test]
+fn a_muted_descriptor_makes_no_edges_until_it_is_to_again() {
+    let _alone = DESCRIPTORS.lock();
+    let (poller, ours, mut theirs) = pair();
+    assert_eq!(poll(&poller), [(7, Readiness::WRITABLE)]);
+    poller.set_fd_muted(ours.as_fd(), 7, true).unwrap();
+    theirs.write_all(b"x").unwrap();
+    assert_eq!(poll(&poller), []);
+    poller.set_fd_muted(ours.as_fd(), 7, false).unwrap();
+    assert_eq!(poll(&poller), [(7, BOTH)], "what is ready is an edge");
+    assert_eq!(poll(&poller), []);
+    theirs.write_all(b"y").unwrap();
+    assert_eq!(poll(&poller), [(7, BOTH)]);
+    poller.remove_fd(ours.as_fd()).unwrap();
+    assert!(poller.set_fd_muted(ours.as_fd(), 7, true).is_err());
+}
+
+#[test]
 fn of_more_events_than_one_poll_takes_none_is_lost() {
     let _alone = DESCRIPTORS.lock();
     for rings in [false, true] {

@@ -21,6 +21,7 @@ struct Member {
     token: Option<u64>,
     ready: Readiness,
     is_new: bool,
+    is_muted: bool,
 }
 
 #[derive(Debug, Default)]
@@ -71,7 +72,7 @@ impl LoomPoller {
         let mut set = self.open_set();
         let member = &mut set.members[fd.0];
         member.ready = member.ready.and(readiness);
-        member.is_new = true;
+        member.is_new = !member.is_muted;
         drop(set);
         self.woken.notify_one();
     }
@@ -104,6 +105,23 @@ impl<const BUG: u8> Poller<Loom<BUG>> for LoomPoller {
         taken
             .map(drop)
             .ok_or_else(|| io::ErrorKind::NotFound.into())
+    }
+
+    fn set_muted(&self, fd: LoomFd, token: u64, is_muted: bool) -> io::Result<()> {
+        let mut set = self.open_set();
+        let member = &mut set.members[fd.0];
+        if member.token.replace(token).is_none() {
+            member.token = None;
+            return Err(io::ErrorKind::NotFound.into());
+        }
+        member.is_muted = is_muted;
+        member.is_new = !is_muted && !member.ready.is_empty();
+        let is_new = member.is_new;
+        drop(set);
+        if is_new {
+            self.woken.notify_one();
+        }
+        Ok(())
     }
 
     fn poll(&self, events: &mut PollEvents) {

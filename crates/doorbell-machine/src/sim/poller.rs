@@ -46,6 +46,8 @@ struct Member {
     token: u64,
     /// There was an edge since it was polled.
     is_new: bool,
+    /// It makes none.
+    is_muted: bool,
 }
 
 impl SimFd {
@@ -77,7 +79,8 @@ impl SimFd {
             *fd = fd.and(readiness);
             for poller in 0..world.io.pollers.len() {
                 let members = &mut world.io.pollers[poller].members;
-                let Some(member) = members.iter_mut().find(|it| it.fd == self.fd) else {
+                let hears = |it: &&mut Member| it.fd == self.fd && !it.is_muted;
+                let Some(member) = members.iter_mut().find(hears) else {
                     continue;
                 };
                 member.is_new = true;
@@ -180,7 +183,8 @@ impl World {
             let member = &self.io.pollers[poller].members[at];
             let (fd, token, is_new) = (member.fd, member.token, member.is_new);
             let ready = self.io.fds[fd as usize];
-            let repeats = is_generous && !is_new && self.rng.below(REPEATS) == 0;
+            let repeats =
+                is_generous && !is_new && !member.is_muted && self.rng.below(REPEATS) == 0;
             if events.is_full() || !(is_new || repeats) {
                 continue;
             }
@@ -267,6 +271,7 @@ impl<const BUG: u8> Poller<Sim<BUG>> for SimPoller {
                 fd: fd.fd,
                 token,
                 is_new,
+                is_muted: false,
             });
             if is_new {
                 world.wake_sleeper(poller);
@@ -281,6 +286,20 @@ impl<const BUG: u8> Poller<Sim<BUG>> for SimPoller {
             let at = members.iter().position(|member| member.fd == fd.fd);
             let at = at.filter(|_| fd.world == world.number);
             members.remove(at.ok_or(io::ErrorKind::NotFound)?);
+            Ok(())
+        })
+    }
+
+    fn set_muted(&self, fd: SimFd, token: u64, is_muted: bool) -> io::Result<()> {
+        self.call(0, |world, poller| {
+            let members = &mut world.io.pollers[poller].members;
+            let at = |it: &&mut Member| it.fd == fd.fd && fd.world == world.number;
+            let member = members.iter_mut().find(at).ok_or(io::ErrorKind::NotFound)?;
+            (member.token, member.is_muted) = (token, is_muted);
+            member.is_new = !is_muted && !world.io.fds[fd.fd as usize].is_empty();
+            if member.is_new {
+                world.wake_sleeper(poller);
+            }
             Ok(())
         })
     }

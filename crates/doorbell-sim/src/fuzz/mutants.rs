@@ -155,6 +155,7 @@ pub const MUTANTS: &[Mutant] = mutants![
     IoLeaveRelaxed: not_here IO,
     IoNoNoteFence: not_here IO,
     IoParkBlind: not_here IO,
+    IoMuteBlind: not_here IO,
     UsherSleepBlind: not_here USHER,
     SpinStealsFull: Sc,
     IdleClaimNeverLapses: Sc,

@@ -39,6 +39,10 @@ pub(crate) trait Registered: Debug + Send + Sync {
     /// A syscall that was made after `event` was seen would have had to wait.
     fn clear_all(&self, event: Event, direction: Direction);
 
+    /// Another registration of the descriptor is waited for: if this one is not used, its lane hears no
+    /// more of it until it is.
+    fn mute_if_in_vain(&self);
+
     /// Calls `f` when it may succeed, until it does not say that it would have to wait.
     fn poll_io<'a>(
         &'a self,
@@ -67,6 +71,10 @@ impl<M: Machine> Registered for Registration<M, FrontRef<M>> {
         }
     }
 
+    fn mute_if_in_vain(&self) {
+        Registration::mute_if_in_vain(self);
+    }
+
     fn poll_io<'a>(
         &'a self,
         cx: &Context<'_>,
@@ -75,8 +83,8 @@ impl<M: Machine> Registered for Registration<M, FrontRef<M>> {
         f: Try<'_>,
     ) -> Poll<io::Result<()>> {
         match spot {
-            Some(place) => (**self).poll_io_in(cx, direction, place, || f(self)),
-            None => (**self).poll_io(cx, direction, || f(self)),
+            Some(place) => self.poll_io_in(cx, direction, place, || f(self)),
+            None => Registration::poll_io(self, cx, direction, || f(self)),
         }
     }
 }
@@ -298,6 +306,11 @@ impl<T: AsFd> Io<T> {
                 }
             }
         });
+        if polled.is_pending() {
+            let others = self.all().map(|(_, other)| other);
+            let others = others.filter(|other| !std::ptr::addr_eq(*other, registered));
+            others.for_each(Registered::mute_if_in_vain);
+        }
         polled.map(|polled| polled.map(|()| result.expect("set where it succeeded")))
     }
 }

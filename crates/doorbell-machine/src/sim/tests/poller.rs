@@ -61,6 +61,27 @@ fn an_edge_is_delivered_once_and_only_what_is_still_there() {
 }
 
 #[test]
+fn a_muted_descriptor_makes_no_edges_until_it_is_to_again() {
+    for edges in [Edges::Strict, Edges::Generous] {
+        let config = Config { edges, ..exact(1) };
+        run(config, || {
+            let poller = poller();
+            let fd = add(&poller, 5);
+            let mute = |muted| Poller::<Sim>::set_muted(&*poller, fd, 5, muted);
+            mute(true).unwrap();
+            fd.set_ready(Readiness::READABLE);
+            for _ in 0..50 {
+                assert_eq!(poll(&poller), []);
+            }
+            mute(false).unwrap();
+            assert_eq!(poll(&poller), [(5, Readiness::READABLE)]);
+            Poller::<Sim>::remove(&*poller, fd).unwrap();
+            assert!(mute(true).is_err());
+        });
+    }
+}
+
+#[test]
 fn generous_edges_repeat_as_the_seed_says() {
     let repeats = |edges, seed| {
         let config = Config {
