@@ -11,8 +11,7 @@ use crate::class::{Class, Standing};
 use crate::group::Groups;
 use crate::idle::{Alert, Cost, IdleSet, WorkSet};
 use crate::lane::Watchers;
-use crate::mailbox::{Front, Mailbox, Posted, Pushed};
-use crate::node::Node;
+use crate::mailbox::{Front, Mailbox};
 use crate::queue::RankOf;
 use crate::switches::SwitchWord;
 use crate::task::{ABOVE_MAX, Local, TaskRef};
@@ -361,27 +360,6 @@ impl<M: Machine> Crew<M> {
         let claim = || self.idle.claim(prefer.lane(), |lane| self.cost(lane));
         let claimed = if stays { None } else { claim() };
         claimed.map_or(prefer, |lane| &self.fronts()[lane])
-    }
-
-    /// Posts a timer that any lane may take in its next pass, and tells `prefer` of it if that one is
-    /// idle, else an idle lane. If none is, the first lane that comes to a pass takes it.
-    ///
-    /// # Panics
-    /// As for [`Front::post`].
-    ///
-    /// # Safety
-    /// As for [`Front::post`]; the node is that of a timer which is not armed yet.
-    pub(crate) unsafe fn post_timer(&self, prefer: &Front<M>, node: NonNull<Node<M>>) -> Posted {
-        // SAFETY: passed on from the caller.
-        match unsafe { self.timers.push(node) } {
-            Pushed::First | Pushed::Behind => {}
-            Pushed::Closed => return Posted::Closed,
-            Pushed::Twice => panic!("a timer was posted twice"),
-        }
-        // Either this sees a lane in the idle set, or that lane's last look sees the timer.
-        M::fence_recheck();
-        self.place(prefer).request_pass();
-        Posted::Yes
     }
 
     /// Timers that no lane has taken yet.

@@ -178,8 +178,9 @@ impl<M: Machine> Source<M> {
     }
 
     fn note_used(&self, event: Event) {
-        // ORDER: Relaxed here and below; how many events were in vain is a guess.
+        // ORDER: Relaxed; how many events were in vain is a guess.
         if self.used.load(Ordering::Relaxed) != event.tick() {
+            // ORDER: Relaxed, as above.
             self.used.store(event.tick(), Ordering::Relaxed);
         }
     }
@@ -187,11 +188,8 @@ impl<M: Machine> Source<M> {
     /// Whether nobody waits, and nobody has acted upon the last events.
     pub(super) fn is_in_vain(&self) -> bool {
         // ORDER: Relaxed, as in `note_used`.
-        let unused = self
-            .word
-            .look()
-            .tick()
-            .wrapping_sub(self.used.load(Ordering::Relaxed));
+        let used = self.used.load(Ordering::Relaxed);
+        let unused = self.word.look().tick().wrapping_sub(used);
         unused >= IN_VAIN && !self.waiters.any()
     }
 

@@ -16,6 +16,7 @@ mod loom;
 mod loom_lend;
 #[cfg(test)]
 mod loom_rest;
+mod mail;
 mod rest;
 #[cfg(test)]
 mod tests;

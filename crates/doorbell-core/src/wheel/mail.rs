@@ -1,0 +1,30 @@
+//! A timer that no lane armed itself: any lane of the crew takes it.
+
+use crate::crew::Crew;
+use crate::mailbox::{Front, Posted, Pushed};
+use crate::node::Node;
+use doorbell_machine::Machine;
+use std::ptr::NonNull;
+
+impl<M: Machine> Crew<M> {
+    /// Posts a timer that any lane may take in its next pass, and tells `prefer` of it if that one is
+    /// idle, else an idle lane. If none is, the first lane that comes to a pass takes it.
+    ///
+    /// # Panics
+    /// As for [`Front::post`].
+    ///
+    /// # Safety
+    /// As for [`Front::post`]; the node is that of a timer which is not armed yet.
+    pub(crate) unsafe fn post_timer(&self, prefer: &Front<M>, node: NonNull<Node<M>>) -> Posted {
+        // SAFETY: passed on from the caller.
+        match unsafe { self.timers().push(node) } {
+            Pushed::First | Pushed::Behind => {}
+            Pushed::Closed => return Posted::Closed,
+            Pushed::Twice => panic!("a timer was posted twice"),
+        }
+        // Either this sees a lane in the idle set, or that lane's last look sees the timer.
+        M::fence_recheck();
+        self.place(prefer).request_pass();
+        Posted::Yes
+    }
+}
