@@ -60,7 +60,7 @@ pub(crate) trait Ambient: std::fmt::Debug + Send + Sync {
     /// The classes whose lanes were started.
     fn opened(&self) -> Vec<ClassKind>;
 
-    /// How the OS schedules each lane that was started.
+    /// How the OS schedules each lane that was started; waits for those that have not asked it yet.
     fn policies(&self) -> Vec<LanePolicy>;
 
     /// The rank of what the lane that the caller is runs now.

@@ -26,6 +26,8 @@ pub(crate) struct ClassLanes<M: Machine> {
     pub(crate) lanes: Box<[Arc<LaneShared<M>>]>,
     /// How the OS schedules each; empty until it has begun.
     pub(crate) obtained: Box<[OnceCell<Obtained>]>,
+    /// How many have their threads: the first ones.
+    begun: M::U32,
     /// 1 once all have their threads.
     open: M::U32,
     /// 1 once somebody was told that one of them got less than it asked for.
@@ -48,6 +50,7 @@ impl<M: Machine> ClassLanes<M> {
             kind,
             lanes,
             obtained,
+            begun: M::U32::new(0),
             open: M::U32::new(u32::from(is_open)),
             told: M::U32::new(0),
             refused: refused.clone(),
@@ -67,9 +70,25 @@ impl<M: Machine> ClassLanes<M> {
         self.open.store(1, Ordering::Release);
     }
 
-    /// Of those that have begun.
+    /// How many lanes have their threads: the first ones.
+    pub(crate) fn begun(&self) -> usize {
+        // ORDER: Acquire pairs with the Release of `set_begun`: the threads were started.
+        self.begun.load(Ordering::Acquire) as usize
+    }
+
+    /// One thread at a time calls this.
+    pub(crate) fn set_begun(&self, lanes: usize) {
+        // ORDER: Release pairs with the Acquire of `begun`.
+        self.begun.store(lanes as u32, Ordering::Release);
+    }
+
+    /// Those of all lanes that have their threads. A lane whose thread has not asked the OS yet is waited
+    /// for: the thread does that first, before it calls anything of a user's.
     pub(crate) fn policies(&self) -> impl Iterator<Item = LanePolicy> {
-        (0..self.lanes.len()).filter_map(|core| self.policy(core))
+        (0..self.begun()).filter_map(|core| {
+            let _ = self.obtained[core].wait_blocking();
+            self.policy(core)
+        })
     }
 
     fn policy(&self, core: usize) -> Option<LanePolicy> {

@@ -136,8 +136,9 @@ impl Handle {
         self.inner().is_open(class.kind())
     }
 
-    /// How the OS schedules each lane, as it said itself when the lane began. The lanes of a class
-    /// begin with its first task, or by [`Handle::open_class`].
+    /// How the OS schedules each lane that was started, as the OS said when the lane began. The lanes of a
+    /// class begin with its first task, or by [`Handle::open_class`]. This waits for lanes whose threads have
+    /// just been started and have not asked the OS yet, so it lists all lanes of every class that is open.
     ///
     /// ```
     /// let runtime = doorbell::Builder::new().cores(1).build()?;

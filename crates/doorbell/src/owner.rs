@@ -110,15 +110,6 @@ fn blocking_of<M: Machine>(
     Pool::new(blocking, &plan.name, clock)
 }
 
-/// Of so many classes no lane was started yet.
-fn none_late<M: Machine>(classes: usize) -> Late<M> {
-    Late {
-        threads: Vec::new(),
-        begun: vec![0; classes],
-        ended: false,
-    }
-}
-
 impl<M: Machine> Owner<M> {
     /// Starts one lane per core.
     pub(crate) fn start(plan: &Plan) -> Result<Self, ThreadError> {
@@ -152,7 +143,10 @@ impl<M: Machine> Owner<M> {
         let (blocking, open) = blocking_of(plan, &topology, &clock);
         let rt = Arc::new_cyclic(|me| Rt {
             lanes: fair,
-            late: Mutex::new(none_late(classes.len())),
+            late: Mutex::new(Late {
+                threads: Vec::new(),
+                ended: false,
+            }),
             classes,
             switching: Mutex::new(()),
             urgent: plan.urgent,

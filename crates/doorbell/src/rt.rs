@@ -113,8 +113,6 @@ impl<M: Machine> std::fmt::Debug for Rt<M> {
 /// The lanes that were started while the runtime ran.
 pub(crate) struct Late<M: Machine> {
     pub(crate) threads: Vec<M::Thread>,
-    /// How many lanes of each class have a thread.
-    pub(crate) begun: Vec<usize>,
     /// No more are started.
     pub(crate) ended: bool,
 }
@@ -133,6 +131,7 @@ impl Drop for AbortOnUnwind {
 pub(crate) const FAIR: usize = 0;
 
 impl<M: Machine> Rt<M> {
+    /// Starts the thread of a lane. The lanes of a class are started one after the other, from core 0 on.
     pub(crate) fn start_lane(&self, core: usize, class: usize) -> Result<M::Thread, ThreadError> {
         let kind = self.classes[class].kind;
         let ending = match kind {
@@ -149,7 +148,9 @@ impl<M: Machine> Rt<M> {
             .me
             .upgrade()
             .expect("whoever starts a lane has the runtime");
-        M::spawn(spec, Box::new(move || rt.run_lane(core, class)))
+        let thread = M::spawn(spec, Box::new(move || rt.run_lane(core, class)))?;
+        self.classes[class].set_begun(core + 1);
+        Ok(thread)
     }
 
     fn run_lane(self: Arc<Self>, core: usize, class: usize) {
@@ -243,10 +244,9 @@ impl<M: Machine> Ambient for Rt<M> {
             // So are the threads that it has started.
             late.threads.extend(self.blocking.prepare_for_batch()?);
         }
-        while late.begun[at] < class.lanes.len() {
-            let thread = self.start_lane(late.begun[at], at)?;
+        while class.begun() < class.lanes.len() {
+            let thread = self.start_lane(class.begun(), at)?;
             late.threads.push(thread);
-            late.begun[at] += 1;
         }
         // Either whoever switches a core sees the class, or this thread sees the core switched.
         let _cores = self.switching.lock_blocking();

@@ -67,6 +67,28 @@ fn use_all(runtime: &Runtime) {
     }
 }
 
+/// The lanes report from their own threads, which may not have run when the class is open.
+#[test]
+fn the_policies_of_a_class_that_was_opened_just_now_are_all_there() {
+    for round in 0..100 {
+        let runtime = Builder::new().cores(2).build().unwrap();
+        let of = |kind| {
+            let policies = runtime.policies().into_iter();
+            policies.filter(|lane| lane.class() == kind).count()
+        };
+        assert_eq!(of(ClassKind::Fair), 2, "round {round}");
+        for (class, kind) in [
+            (Class::rt(1), ClassKind::Rt),
+            (Class::BATCH, ClassKind::Batch),
+        ] {
+            runtime.open_class(class).unwrap();
+            assert_eq!(of(kind), 2, "round {round}");
+        }
+        assert!(runtime.policies().iter().all(|lane| lane.got().is_some()));
+        assert_eq!(runtime.policies().len(), 6, "round {round}");
+    }
+}
+
 #[test]
 fn a_refusal_is_heard_of_once_with_the_remedy() {
     unprivileged(|| {
