@@ -166,11 +166,17 @@ pub(crate) trait Ambient: std::fmt::Debug + Send + Sync {
     /// The moment that lies so far ahead, never early by the OS's clock.
     fn after_ns(&self, duration_ns: u64) -> u64;
 
-    /// Arms a timer: on the lane that the caller runs on, else on one of this runtime's.
+    /// Arms a timer: on the lane that the caller runs on, else on one of this runtime's. `None` if the
+    /// deadline, which is not behind `when_ns`, has passed, and the budget of the poll had one left for that.
     ///
     /// # Errors
     /// [`Gone`] if that lane has ended.
-    fn arm_timer(&self, when_ns: u64, waker: &Waker) -> Result<RawTimer, Gone>;
+    fn arm_timer(
+        &self,
+        deadline_ns: u64,
+        when_ns: u64,
+        waker: &Waker,
+    ) -> Result<Option<RawTimer>, Gone>;
 
     /// Registers a descriptor with the lane that the caller is, else with a Fair one in turn.
     ///

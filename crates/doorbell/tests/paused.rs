@@ -314,3 +314,36 @@ fn a_clock_that_runs_cannot_be_advanced() {
     let rt = Builder::new().cores(1).build().unwrap();
     rt.block_on(advance(SECOND));
 }
+
+#[doorbell::test(start_paused = true, cores = 1)]
+async fn a_delayed_tick_comes_a_period_after_the_late_one_was_taken() {
+    const MS: Duration = Duration::from_millis(1);
+    let start = Instant::now();
+    let mut ticks = interval(100 * MS).missed_ticks(MissedTicks::Delay);
+    assert_eq!(ticks.tick().await, start);
+    sleep(150 * MS).await;
+    assert_eq!(ticks.tick().await, start + 100 * MS);
+    assert_eq!(ticks.tick().await, start + 250 * MS);
+    // What is taken in time, or hardly late, comes after the moment it was due: ticks do not drift.
+    sleep(105 * MS).await;
+    assert_eq!(ticks.tick().await, start + 350 * MS);
+    assert_eq!(ticks.tick().await, start + 450 * MS);
+    assert_eq!(start.elapsed(), 450 * MS);
+
+    // Of a period shorter than that, one that was missed is late.
+    let start = Instant::now();
+    let mut ticks = interval(2 * MS).missed_ticks(MissedTicks::Delay);
+    assert_eq!(ticks.tick().await, start);
+    sleep(5 * MS).await;
+    assert_eq!(ticks.tick().await, start + 2 * MS);
+    assert_eq!(ticks.tick().await, start + 7 * MS);
+
+    // What the slack allows is not late.
+    let start = Instant::now();
+    let ticks = interval(100 * MS).missed_ticks(MissedTicks::Delay);
+    let mut ticks = ticks.slack(60 * MS);
+    ticks.tick().await;
+    sleep(150 * MS).await;
+    assert_eq!(ticks.tick().await, start + 100 * MS);
+    assert_eq!(ticks.tick().await, start + 200 * MS);
+}

@@ -44,6 +44,16 @@ impl<M: Machine> Clock<M> {
         }
     }
 
+    /// Whether that moment has come. Cheaper than [`Clock::now_ns`]; a moment that came just now may be missed.
+    #[inline]
+    pub fn has_passed(&self, when_ns: u64) -> bool {
+        // ORDER: Acquire as in `now_ns`.
+        match self.frozen_ns.load(Ordering::Acquire) {
+            RUNS => when_ns <= M::now_ns_unordered(),
+            frozen_ns => when_ns <= frozen_ns,
+        }
+    }
+
     /// The moment that lies so far ahead, also by the OS's clock, which may be ahead of this.
     #[inline]
     pub fn after_ns(&self, duration_ns: u64) -> u64 {

@@ -6,13 +6,18 @@ use std::pin::Pin;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
+/// The most by which a tick may be taken late and still count as in time, unless the period is shorter.
+const LATE_MAX: Duration = Duration::from_millis(5);
+
 /// What an interval does about ticks that its owner was too late for.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum MissedTicks {
     /// They follow at once, until the interval has caught up.
     #[default]
     Burst,
-    /// The next one comes a whole period after the late one.
+    /// The next one comes a whole period after the late one was taken. A tick counts as late if it is taken
+    /// more than 5 ms, or a period if that is shorter, and the [slack](Interval::slack) after it was due: so
+    /// ticks that are taken at once stay a period apart and do not drift.
     Delay,
     /// They are left out; the next one comes at a multiple of the period.
     Skip,
@@ -94,7 +99,12 @@ impl Interval {
             MissedTicks::Burst => next,
             MissedTicks::Delay => {
                 let now = Instant::now();
-                if now < next { next } else { now + self.period }
+                let in_time = due + LATE_MAX.min(self.period) + self.sleep.slack_allowed();
+                if now <= in_time {
+                    next
+                } else {
+                    now + self.period
+                }
             }
             MissedTicks::Skip => {
                 let late_ns = Instant::now().duration_since(due).as_nanos();

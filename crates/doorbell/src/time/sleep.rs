@@ -37,7 +37,8 @@ pub fn sleep(duration: Duration) -> Sleep {
     sleep
 }
 
-/// Waits until a moment. One that has passed is ready as soon as its lane has looked at its
+/// Waits until a moment. One that has passed is ready at the first poll. That takes one from the
+/// [budget](crate::coop) of the poll; where none is left, it is ready as soon as its lane has looked at its
 /// timers.
 pub fn sleep_until(deadline: Instant) -> Sleep {
     Sleep {
@@ -58,6 +59,11 @@ impl Sleep {
     /// When it is ready, without its slack.
     pub fn deadline(&self) -> Instant {
         self.deadline
+    }
+
+    /// By how much it may be ready later.
+    pub(super) fn slack_allowed(&self) -> Duration {
+        self.slack
     }
 
     /// Whether its time has come and it was polled since.
@@ -91,11 +97,14 @@ impl Sleep {
     }
 }
 
-/// Arms a timer in the current runtime.
+/// Arms a timer in the current runtime, or does without: see [`Ambient::arm_timer`](ambient::Ambient::arm_timer).
 #[track_caller]
-fn arm(when_ns: u64, waker: &Waker) -> RawTimer {
+fn arm(deadline_ns: u64, when_ns: u64, waker: &Waker) -> Option<RawTimer> {
     let armed = ambient::with_current(|frame| match frame {
-        Some(frame) => frame.handle().inner().arm_timer(when_ns, waker),
+        Some(frame) => {
+            let runtime = frame.handle().inner();
+            runtime.arm_timer(deadline_ns, when_ns, waker)
+        }
         None => panic!("{}", crate::NoRuntime),
     });
     match armed {
@@ -128,7 +137,11 @@ impl Future for Sleep {
         }
         // First the old timer goes, if there is one; then the new one is armed here.
         self.state = State::New;
-        self.state = State::Armed(arm(self.when_ns(), cx.waker()));
+        let Some(timer) = arm(self.deadline.ns(), self.when_ns(), cx.waker()) else {
+            self.state = State::Done;
+            return Poll::Ready(());
+        };
+        self.state = State::Armed(timer);
         Poll::Pending
     }
 }
