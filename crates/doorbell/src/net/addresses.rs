@@ -16,6 +16,8 @@ mod hidden {
     /// What somebody said who named an address.
     #[derive(Debug)]
     pub enum Said {
+        /// The address itself. Nothing is allocated for it.
+        One(SocketAddr),
         /// The addresses themselves.
         Known(Vec<SocketAddr>),
         /// `name:port`.
@@ -37,8 +39,41 @@ use hidden::{Said, Say};
 /// It cannot be implemented elsewhere.
 pub trait ToSocketAddrs: Say {}
 
+/// The addresses that [`lookup_host`] has found.
+#[derive(Clone, Debug)]
+pub struct Addresses(Found);
+
+#[derive(Clone, Debug)]
+enum Found {
+    One(std::option::IntoIter<SocketAddr>),
+    Many(std::vec::IntoIter<SocketAddr>),
+}
+
+impl Iterator for Addresses {
+    type Item = SocketAddr;
+
+    fn next(&mut self) -> Option<SocketAddr> {
+        match &mut self.0 {
+            Found::One(address) => address.next(),
+            Found::Many(addresses) => addresses.next(),
+        }
+    }
+
+    fn size_hint(&self) -> (usize, Option<usize>) {
+        match &self.0 {
+            Found::One(address) => address.size_hint(),
+            Found::Many(addresses) => addresses.size_hint(),
+        }
+    }
+}
+
+impl ExactSizeIterator for Addresses {}
+
+impl std::iter::FusedIterator for Addresses {}
+
 /// The addresses that are meant. A name is looked up by the OS, on a thread for [closures that
-/// block](crate::spawn_blocking()); addresses are given back at once.
+/// block](crate::spawn_blocking()); addresses are given back at once, one
+/// address without an allocation.
 ///
 /// # Errors
 /// What the OS said, as that it knows no such name; [`io::ErrorKind::InvalidInput`] for what is no
@@ -51,13 +86,14 @@ pub trait ToSocketAddrs: Say {}
 /// # Ok::<(), std::io::Error>(())
 /// # }).unwrap();
 /// ```
-pub async fn lookup_host(host: impl ToSocketAddrs) -> io::Result<std::vec::IntoIter<SocketAddr>> {
+pub async fn lookup_host(host: impl ToSocketAddrs) -> io::Result<Addresses> {
     let found = match host.say() {
+        Said::One(address) => return Ok(Addresses(Found::One(Some(address).into_iter()))),
         Said::Known(addresses) => addresses,
         Said::Name(name) => off_the_lane(name).await?,
         Said::Host(name, port) => off_the_lane((name, port)).await?,
     };
-    Ok(found.into_iter())
+    Ok(Addresses(Found::Many(found.into_iter())))
 }
 
 async fn off_the_lane<A>(name: A) -> io::Result<Vec<SocketAddr>>
@@ -74,7 +110,7 @@ macro_rules! known {
     ($($type:ty),*) => {$(
         impl Say for $type {
             fn say(&self) -> Said {
-                Said::Known(vec![SocketAddr::from(*self)])
+                Said::One(SocketAddr::from(*self))
             }
         }
 

@@ -48,7 +48,7 @@ mod unix_datagram;
 mod unix_listener;
 mod unix_stream;
 
-pub use addresses::{NoAddress, ToSocketAddrs, lookup_host};
+pub use addresses::{Addresses, NoAddress, ToSocketAddrs, lookup_host};
 pub use async_fd::AsyncFd;
 pub use bytes::ByteStream;
 pub use doorbell_core::io::Direction;

@@ -128,7 +128,7 @@ impl UdpSocket {
     }
 
     /// Sends a datagram to the first of these addresses; how many bytes. A name is looked up on a thread
-    /// for [closures that block](crate::spawn_blocking()).
+    /// for [closures that block](crate::spawn_blocking()). For an address nothing is allocated.
     ///
     /// # Errors
     /// As for [`UdpSocket::send`]; [`NoAddress`] if there is none; that the name is not known.
