@@ -130,7 +130,7 @@ pub enum ParkIn {
 /// The place in which one thread blocks.
 ///
 /// A seat whose thread has descriptors has a poller, which is opened once and stays until the seat
-/// goes. The thread says by [`Seat::choose`], before it announces that it parks, in which form it
+/// goes, though it may be [closed](crate::Poller::close) before. The thread says by [`Seat::choose`], before it announces that it parks, in which form it
 /// will; who learns from the announcement that he must ring then rings the right one.
 pub trait Seat<M: Machine>: Debug + Send + Sync {
     /// A free seat, without a poller.

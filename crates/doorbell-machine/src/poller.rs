@@ -281,6 +281,10 @@ pub trait Poller<M: Machine>: Debug + Send + Sync + Sized {
     ) -> WaitEnd;
     /// Ends the wait of the owner, or its next one. One syscall on the host.
     fn ring(&self);
+    /// The owner has ended and waits no more: gives back what the OS has given, as soon as no call of another
+    /// thread is inside. From then on a poll finds nothing, a ring does nothing, whatever is removed was in
+    /// none, and adding is an error. A machine whose pollers cost nothing keeps them.
+    fn close(&self) {}
 }
 
 #[cfg(test)]

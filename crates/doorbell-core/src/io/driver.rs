@@ -183,8 +183,15 @@ impl<M: Machine> Driver<M> {
         let before = driver.note_registered();
         let token = source.as_ptr().expose_provenance() as u64;
         if let Err(error) = poller.add(fd, token) {
+            // SAFETY: alive until it is given up.
+            let is_shut = unsafe { source.as_ref() }.look().is_shut();
             driver.give_up(station, source);
-            return Err(Refused::Os(error));
+            // The lane may have ended meanwhile, and closed the poller.
+            return Err(if is_shut {
+                Refused::Shut
+            } else {
+                Refused::Os(error)
+            });
         }
         Self::tell_lane(station, before);
         Ok(source)

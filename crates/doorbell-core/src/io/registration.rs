@@ -74,7 +74,11 @@ impl<M: Machine, S: Station<M>> Registration<M, S> {
     pub fn new(station: S, fd: Fd<M>) -> Result<Self, RegisterError> {
         let poller = station.seat().open_poller()?;
         let source = Driver::register(&station, poller, fd).map_err(|refused| match refused {
-            Refused::Shut => RegisterError::LaneGone,
+            Refused::Shut => {
+                // It may have been opened behind the lane's last step.
+                poller.close();
+                RegisterError::LaneGone
+            }
             Refused::Os(source) => RegisterError::Refused { source },
         })?;
         Ok(Registration {

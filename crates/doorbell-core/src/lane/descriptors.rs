@@ -4,7 +4,7 @@
 use super::Lane;
 use crate::io::{Driver, Station as _, Swept};
 use crate::mailbox::Front;
-use doorbell_machine::{Counter, Machine, PollEvents, Seat as _};
+use doorbell_machine::{Counter, Machine, PollEvents, Poller as _, Seat as _};
 use std::cell::{Cell, RefCell};
 
 /// How many tasks and calls a lane runs at most, about, between two looks at its descriptors.
@@ -98,6 +98,14 @@ impl<M: Machine> Lane<M> {
     pub(super) fn shut_descriptors(&self) {
         // SAFETY: this is the lane's own thread.
         unsafe { self.shared.front().driver().shut() };
+    }
+
+    /// The lane parks no more. What the OS has given for that goes back to it, although a handle or a waker of
+    /// a task may keep the lane's remote half for ever.
+    pub(super) fn close_poller(&self) {
+        if let Some(poller) = self.shared.front().seat().poller() {
+            poller.close();
+        }
     }
 
     /// Whether a lane has descriptors that others look at while it is stuck.

@@ -253,6 +253,7 @@ impl<M: Machine> Lane<M> {
             self.has_stopped();
             // What the hook has woken.
             self.local.end_queued();
+            self.close_poller();
         });
     }
 

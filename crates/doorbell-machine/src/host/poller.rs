@@ -2,6 +2,9 @@
 //!
 //! Descriptors are added edge-triggered, once, for everything. The eventfd is level-triggered: a
 //! ring stays to be seen until the owner reads it, whoever else polls in between.
+//!
+//! The owner closes both when it ends, although others keep the poller: a waker may be kept for ever. Each
+//! call holds them open for its time, so that none writes to a descriptor that the OS has given to another.
 
 use super::{Host, clock};
 use crate::{PollEvents, Poller, PollerError, Readiness, WaitEnd};
@@ -10,6 +13,7 @@ use rustix::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::io;
 use std::mem::MaybeUninit;
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 /// What a poll asks the kernel for at once: not more than the buffer holds, whatever it is, since an
 /// edge that is dropped never comes again. The eventfd, where there is no room for it, stays rung.
@@ -29,9 +33,17 @@ const BELL: u64 = <HostPoller as Poller<Host>>::TOKEN_RESERVED;
 
 /// An epoll instance and its eventfd.
 #[derive(Debug)]
-pub struct HostPoller {
+struct Fds {
     set: OwnedFd,
     bell: OwnedFd,
+}
+
+/// An epoll instance and its eventfd, until it is closed.
+#[derive(Debug)]
+pub struct HostPoller {
+    fds: Weak<Fds>,
+    /// Keeps them open. Locked by who closes them only: no other call waits for a thread that has the lock.
+    keeps_open: Mutex<Option<Arc<Fds>>>,
     /// Whether the kernel has no waits to the nanosecond (before Linux 5.11, or a filter).
     is_coarse: AtomicU32,
 }
@@ -68,11 +80,17 @@ impl HostPoller {
         let bell = (steps.bell)().map_err(|source| PollerError::Bell { source })?;
         let joined = (steps.join)(set.as_fd(), bell.as_fd());
         joined.map_err(|source| PollerError::Join { source })?;
+        let fds = Arc::new(Fds { set, bell });
         Ok(HostPoller {
-            set,
-            bell,
+            fds: Arc::downgrade(&fds),
+            keeps_open: Mutex::new(Some(fds)),
             is_coarse: AtomicU32::new(0),
         })
+    }
+
+    /// Both descriptors, which stay open for as long as this is kept; `None` once they are closed.
+    fn fds(&self) -> Option<Arc<Fds>> {
+        self.fds.upgrade()
     }
 
     /// Adds a descriptor for as long as it stays open, or until it is taken out.
@@ -84,7 +102,8 @@ impl HostPoller {
             return Err(io::ErrorKind::InvalidInput.into());
         }
         let token = epoll::EventData::new_u64(token);
-        Ok(epoll::add(&self.set, fd, token, EDGES)?)
+        let fds = self.fds().ok_or(io::ErrorKind::BrokenPipe)?;
+        Ok(epoll::add(&fds.set, fd, token, EDGES)?)
     }
 
     /// Takes a descriptor out.
@@ -92,7 +111,11 @@ impl HostPoller {
     /// # Errors
     /// As for [`Poller::remove`].
     pub fn remove_fd(&self, fd: BorrowedFd<'_>) -> io::Result<()> {
-        Ok(epoll::delete(&self.set, fd)?)
+        match self.fds() {
+            Some(fds) => Ok(epoll::delete(&fds.set, fd)?),
+            // It went with the set.
+            None => Ok(()),
+        }
     }
 
     /// Has a descriptor make no more edges, or make them again.
@@ -107,7 +130,11 @@ impl HostPoller {
         };
         // What is ready for the new flags is an edge at once.
         let token = epoll::EventData::new_u64(token);
-        Ok(epoll::modify(&self.set, fd, token, flags)?)
+        match self.fds() {
+            Some(fds) => Ok(epoll::modify(&fds.set, fd, token, flags)?),
+            // It went with the set.
+            None => Ok(()),
+        }
     }
 
     /// Makes this poller one of a kernel without waits to the nanosecond.
@@ -116,11 +143,17 @@ impl HostPoller {
         self.is_coarse.store(1, Ordering::Relaxed);
     }
 
+    /// How many keep the descriptors open: those inside of a call, and the poller unless it is closed.
+    #[cfg(test)]
+    pub(super) fn users(&self) -> usize {
+        self.fds.strong_count()
+    }
+
     /// Polls once. `None` if a signal came; else whether the bell was among what is ready.
-    fn poll_for(&self, time: For, events: &mut PollEvents) -> Option<bool> {
+    fn poll_for(&self, fds: &Fds, time: For, events: &mut PollEvents) -> Option<bool> {
         events.clear();
         let mut found = [const { MaybeUninit::<libc::epoll_event>::uninit() }; ASKED];
-        let count = usize::try_from(self.ask(time, &mut found)).ok()?;
+        let count = usize::try_from(self.ask(&fds.set, time, &mut found)).ok()?;
         let mut is_rung = false;
         for event in &found[..count] {
             // SAFETY: the kernel has filled so many.
@@ -135,10 +168,15 @@ impl HostPoller {
     }
 
     /// The syscall; what it returns.
-    fn ask(&self, time: For, found: &mut [MaybeUninit<libc::epoll_event>; ASKED]) -> i64 {
+    fn ask(
+        &self,
+        set: &OwnedFd,
+        time: For,
+        found: &mut [MaybeUninit<libc::epoll_event>; ASKED],
+    ) -> i64 {
         // ORDER: Relaxed; a hint, which each call can find out anew.
         let is_coarse = self.is_coarse.load(Ordering::Relaxed) != 0;
-        let set = self.set.as_raw_fd();
+        let set = set.as_raw_fd();
         if let For::Ns(ns) = time
             && !is_coarse
         {
@@ -172,7 +210,9 @@ impl HostPoller {
             unsafe { libc::epoll_wait(set, found.as_mut_ptr().cast(), ASKED_I32, time.ms()) };
         i64::from(count)
     }
+}
 
+impl Fds {
     /// Empties the eventfd.
     fn read_bell(&self) {
         let mut count = [0; 8];
@@ -252,7 +292,10 @@ impl Poller<Host> for HostPoller {
     }
 
     fn poll(&self, events: &mut PollEvents) {
-        let _ = self.poll_for(For::Nothing, events);
+        events.clear();
+        if let Some(fds) = self.fds() {
+            let _ = self.poll_for(&fds, For::Nothing, events);
+        }
     }
 
     fn wait(
@@ -267,10 +310,13 @@ impl Poller<Host> for HostPoller {
         if word.load(Ordering::Relaxed) != seen {
             return WaitEnd::Changed;
         }
+        let Some(fds) = self.fds() else {
+            return WaitEnd::Spurious;
+        };
         let time = For::until(until_ns);
-        match self.poll_for(time, events) {
+        match self.poll_for(&fds, time, events) {
             Some(true) => {
-                self.read_bell();
+                fds.read_bell();
                 WaitEnd::Rung
             }
             Some(false) if !events.is_empty() => WaitEnd::Ready,
@@ -281,7 +327,20 @@ impl Poller<Host> for HostPoller {
     }
 
     fn ring(&self) {
-        // It fails only if as many rings as a u64 counts were not read: then it is rung anyway.
-        let _ = rustix::io::write(&self.bell, &1_u64.to_ne_bytes());
+        // Where they are closed, nobody waits.
+        if let Some(fds) = self.fds() {
+            // It fails only if as many rings as a u64 counts were not read: then it is rung anyway.
+            let _ = rustix::io::write(&fds.bell, &1_u64.to_ne_bytes());
+        }
+    }
+
+    fn close(&self) {
+        let mut keeps_open = self
+            .keeps_open
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        let fds = keeps_open.take();
+        drop(keeps_open);
+        drop(fds);
     }
 }

@@ -296,3 +296,65 @@ fn nothing_stays_open() {
     drop(seat);
     assert_eq!(pollers_open(), before);
 }
+
+#[test]
+fn what_is_closed_is_gone_although_the_seat_is_kept() {
+    let _alone = DESCRIPTORS.lock();
+    let before = pollers_open();
+    let seat = HostSeat::new();
+    let poller = seat.open_poller().unwrap();
+    let (ours, mut theirs) = UnixStream::pair().unwrap();
+    poller.add_fd(ours.as_fd(), 7).unwrap();
+    theirs.write_all(b"x").unwrap();
+    assert_eq!(poll(poller).len(), 1);
+    assert_eq!(pollers_open(), before + 2);
+
+    // Others may use it at any time, and close it too.
+    std::thread::scope(|scope| {
+        for _ in 0..2 {
+            scope.spawn(|| {
+                for _ in 0..1_000 {
+                    poller.ring();
+                    let _ = poll(poller);
+                }
+            });
+            scope.spawn(|| poller.close());
+        }
+    });
+    assert_eq!(pollers_open(), before, "nobody is inside");
+
+    let mut events = PollEvents::new();
+    events.push(1, Readiness::READABLE);
+    poller.poll(&mut events);
+    assert!(events.is_empty());
+    poller.ring();
+    assert!(poller.add_fd(ours.as_fd(), 8).is_err());
+    poller.remove_fd(ours.as_fd()).unwrap();
+    let (ended, found) = wait(poller, None);
+    assert_eq!((ended, found.len()), (WaitEnd::Spurious, 0));
+    assert!(std::ptr::eq(poller, seat.open_poller().unwrap()));
+    assert_eq!(pollers_open(), before, "it is opened once");
+}
+
+/// The owner waits without an end while another thread, against the contract, closes the poller: what is
+/// open stays open until the wait has ended.
+#[test]
+fn a_wait_keeps_the_descriptors_open() {
+    let _alone = DESCRIPTORS.lock();
+    let before = pollers_open();
+    let (poller, _ours, mut theirs) = pair();
+    let _ = poll(&poller);
+    std::thread::scope(|scope| {
+        let waits = scope.spawn(|| wait(&poller, None));
+        // Each inside of the poller has a share of its own.
+        while poller.users() < 2 {
+            std::thread::yield_now();
+        }
+        poller.close();
+        assert_eq!(pollers_open(), before + 2);
+        theirs.write_all(b"x").unwrap();
+        let (ended, found) = waits.join().unwrap();
+        assert_eq!((ended, found), (WaitEnd::Ready, vec![(7, BOTH)]));
+    });
+    assert_eq!(pollers_open(), before);
+}
