@@ -8,7 +8,8 @@ use std::sync::mpsc::{Sender, channel};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use rustix::time::{ClockId, Timespec, clock_gettime};
+use doorbell_machine::{Host, Machine};
+use rustix::time::{ClockId, Timespec};
 
 use super::calls::{await_ring, new_epoll, new_eventfd, ring, wait, wake};
 use super::stand::Stand;
@@ -151,17 +152,12 @@ pub(super) fn lateness_ns(stand: &Stand) -> Result<f64, LabError> {
     let slack = TimerSlack::least()?;
     let mut late = Vec::with_capacity(WAKES as usize);
     for _ in 0..WAKES {
-        let until_ns = monotonic_ns() + REST.as_nanos() as u64;
+        let until_ns = Host::os_now_ns() + REST.as_nanos() as u64;
         sleep_until(until_ns);
-        late.push(monotonic_ns().saturating_sub(until_ns) as f64);
+        late.push(Host::os_now_ns().saturating_sub(until_ns) as f64);
     }
     drop(slack);
     Ok(median(&late).unwrap_or_default())
-}
-
-fn monotonic_ns() -> u64 {
-    let time = clock_gettime(ClockId::Monotonic);
-    time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
 }
 
 fn sleep_until(until_ns: u64) {

@@ -8,7 +8,7 @@ use std::fs;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use rustix::time::{ClockId, clock_gettime};
+use doorbell_machine::{Host, Machine};
 
 /// How long the counter is compared with the kernel's clock.
 const CALIBRATION: Duration = Duration::from_millis(50);
@@ -128,8 +128,7 @@ pub(super) fn kernel_clock_source() -> Option<String> {
 }
 
 fn monotonic_ns() -> u64 {
-    let time = clock_gettime(ClockId::Monotonic);
-    time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
+    Host::os_now_ns()
 }
 
 #[cfg(target_arch = "x86_64")]

@@ -4,7 +4,8 @@ use std::fs;
 use std::io;
 use std::thread::{self, JoinHandle};
 
-use rustix::thread::{CpuSet, sched_getaffinity, sched_getcpu, sched_setaffinity};
+use doorbell_machine::{Host, Machine};
+use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 
 use crate::error::LabError;
 
@@ -73,7 +74,7 @@ pub fn allowed_cpus() -> Result<Vec<usize>, LabError> {
 
 /// The CPU on which the calling thread runs at this moment.
 pub fn current_cpu() -> u32 {
-    sched_getcpu() as u32
+    Host::cpu() as u32
 }
 
 /// Keeps the calling thread on one CPU for as long as it lives.
