@@ -181,6 +181,9 @@ pub struct ThreadSpec {
     pub name: String,
     /// The CPU to bind it to, by the machine's number; `None` leaves it free.
     pub cpu: Option<usize>,
+    /// How many bytes of stack it is to have, at most `isize::MAX`; `None` for what the machine gives. A
+    /// machine whose threads are simulated gives what it gives.
+    pub stack_size: Option<usize>,
 }
 
 /// A thread that was not started, or that ended badly.
@@ -188,7 +191,7 @@ pub struct ThreadSpec {
 pub enum ThreadError {
     /// The OS refused a thread.
     #[error(
-        "the OS did not start thread `{name}`: {source}; lower the number of cores or raise the limit on threads (ulimit -u, pids.max)"
+        "the OS did not start thread `{name}`: {source}; lower the number of cores or the stack size, or raise the limit on threads (ulimit -u, pids.max)"
     )]
     Spawn {
         /// The thread's name.

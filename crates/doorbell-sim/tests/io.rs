@@ -64,6 +64,7 @@ fn spawn(cpu: usize, body: impl FnOnce() + Send + 'static) -> SimThread {
     let spec = ThreadSpec {
         name: format!("t{cpu}"),
         cpu: Some(cpu),
+        stack_size: None,
     };
     Sim::<0>::spawn(spec, Box::new(body)).unwrap()
 }

@@ -8,7 +8,7 @@ use crate::rt_plan::RtPlan;
 use crate::rt_spacing::RtSpacing;
 use crate::runtime::Runtime;
 use crate::watch_plan::Watching;
-use crate::{SwitchError, Switches, room};
+use crate::{SwitchError, Switches, room, stack_size};
 use doorbell_core::lane::IdlePolicy as LaneIdle;
 use doorbell_machine::{Host, Machine, ThreadError, Topology};
 use std::time::Duration;
@@ -86,6 +86,14 @@ pub enum BuildError {
         asked: usize,
         /// The number of CPUs in the affinity mask.
         cpus: usize,
+    },
+    /// A stack that is too small to run anything, or larger than any memory.
+    #[error(
+        "a thread cannot have a stack of {asked} bytes; give it at least 64 KiB, or leave the size out"
+    )]
+    StackSize {
+        /// The size asked for, in bytes.
+        asked: usize,
     },
     /// No thread for closures that block, or more than a runtime can have.
     #[error("{asked} threads for spawn_blocking cannot be; ask for 1 to {most}")]
@@ -172,6 +180,7 @@ pub struct Builder {
     switches: Option<Switches>,
     pub(crate) blocking: BlockingPlan,
     pub(crate) mailbox_limit: Option<usize>,
+    pub(crate) stack_size: Option<usize>,
     pub(crate) watch: Watching,
     paused: bool,
     rt_priority: u8,
@@ -210,6 +219,7 @@ impl Default for Builder {
             switches: None,
             blocking: BlockingPlan::default(),
             mailbox_limit: None,
+            stack_size: None,
             watch: Watching::default(),
             paused: false,
             rt_priority: RT_PRIORITY,
@@ -360,6 +370,7 @@ impl Builder {
             let asked = self.rt_priority;
             return Err(BuildError::RtPriority { asked });
         }
+        stack_size::check(self.stack_size)?;
         self.blocking.check()?;
         room::check(self.mailbox_limit)?;
         let switches = match self.switches {
@@ -374,6 +385,7 @@ impl Builder {
                 lot: Host::random(),
             })?,
             name: self.name,
+            stack_size: self.stack_size,
             idle: self.idle,
             switches,
             blocking: self.blocking,

@@ -1,6 +1,7 @@
 //! Calls: a closure run on the lane of a named core.
 
 use crate::handle::Handle;
+use crate::large::boxed_if_large;
 use crate::room::{Place, Room};
 use crate::task::launch;
 use crate::{Class, ClassKind, CoreId, JoinError, Payload, ambient};
@@ -193,10 +194,10 @@ where
     R: Send + 'static,
 {
     let core = core.into();
-    ambient::with_current(|frame| match frame {
+    boxed_if_large!(f: F, Box::new => ambient::with_current(|frame| match frame {
         Some(frame) => post(frame.handle(), core, f),
         None => panic!("{}", crate::NoRuntime),
-    })
+    }))
 }
 
 #[inline]
@@ -216,10 +217,10 @@ where
     R: Send + 'static,
 {
     let core = core.into();
-    ambient::with_current(|frame| match frame {
+    boxed_if_large!(f: F, Box::new => ambient::with_current(|frame| match frame {
         Some(frame) => try_post(frame.handle(), core, f),
         None => panic!("{}", crate::NoRuntime),
-    })
+    }))
 }
 
 pub(crate) fn check(handle: &Handle, core: CoreId) -> Result<usize, CallError> {

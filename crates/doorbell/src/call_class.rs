@@ -2,6 +2,7 @@
 
 use crate::call::{self, Call, CallError};
 use crate::handle::Handle;
+use crate::large::boxed_if_large;
 use crate::{Class, ClassKind, CoreId, ambient};
 
 /// A call of the current runtime, to be described before it is made.
@@ -72,6 +73,14 @@ impl CallBuilder {
         R: Send + 'static,
     {
         let core = core.into();
+        boxed_if_large!(f: F, Box::new => self.post(core, f))
+    }
+
+    fn post<F, R>(self, core: CoreId, f: F) -> Call<R>
+    where
+        F: FnOnce() -> R + Send + 'static,
+        R: Send + 'static,
+    {
         if self.class.kind() == ClassKind::Fair {
             return call::post(&self.handle, core, f);
         }
@@ -101,6 +110,14 @@ impl CallBuilder {
         R: Send,
     {
         let core = core.into();
+        boxed_if_large!(f: F, Box::new => self.wait(core, f))
+    }
+
+    fn wait<F, R>(self, core: CoreId, f: F) -> Result<R, CallError>
+    where
+        F: FnOnce() -> R + Send,
+        R: Send,
+    {
         if self.class.kind() == ClassKind::Fair {
             return call::blocking(&self.handle, core, f);
         }

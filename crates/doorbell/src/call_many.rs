@@ -3,6 +3,7 @@
 use crate::call::{CallError, check};
 use crate::core_state::online;
 use crate::handle::Handle;
+use crate::large::boxed_if_large;
 use crate::{CoreId, ambient};
 use doorbell_core::call::{Many, ManyCall, Outcome};
 use std::pin::Pin;
@@ -96,10 +97,10 @@ where
     F: Fn(CoreId) -> R + Send + Sync + 'static,
     R: Send + 'static,
 {
-    ambient::with_current(|frame| match frame {
+    boxed_if_large!(f: F, Box::new => ambient::with_current(|frame| match frame {
         Some(frame) => post(frame.handle(), cores, f),
         None => panic!("{}", crate::NoRuntime),
-    })
+    }))
 }
 
 /// Runs a closure once on every core of the current runtime that is on, on its lane of class Fair; see
@@ -127,10 +128,10 @@ where
     F: Fn(CoreId) -> R + Send + Sync + 'static,
     R: Send + 'static,
 {
-    ambient::with_current(|frame| match frame {
+    boxed_if_large!(f: F, Box::new => ambient::with_current(|frame| match frame {
         Some(frame) => post(frame.handle(), online(frame.handle()), f),
         None => panic!("{}", crate::NoRuntime),
-    })
+    }))
 }
 
 /// The numbers of the cores: each is there, and is named once.
@@ -195,7 +196,7 @@ where
 pub(crate) fn blocking<I, F, R>(
     handle: &Handle,
     cores: I,
-    f: F,
+    f: &F,
 ) -> Result<ManyResults<R>, CallError>
 where
     I: IntoIterator<Item: Into<CoreId>>,
@@ -209,7 +210,6 @@ where
     if cores.is_empty() {
         return Ok(Vec::new());
     }
-    let f = &f;
     // SAFETY: a reference to a closure that is Sync, and results that are Send. Both are gone
     // from the block when `wait` returns, which waits for every call and does not unwind before.
     let many = unsafe { launch(handle, &cores, move |core| f(CoreId::new(core))) };

@@ -5,6 +5,7 @@ use crate::call::{self, Call, CallError};
 use crate::call_class::CallBuilder;
 use crate::call_many::{self, CallMany, ManyResults};
 use crate::core_state::online;
+use crate::large::boxed_if_large;
 use crate::metrics::Metrics;
 use crate::post;
 use crate::task::{JoinHandle, SpawnError, TaskBuilder};
@@ -109,7 +110,7 @@ impl Handle {
         F: Future + Send + 'static,
         F::Output: Send + 'static,
     {
-        self.task().spawn(future)
+        boxed_if_large!(future: F, Box::pin => self.task().spawn(future))
     }
 
     /// Starts the lanes of a class, one thread for each core. Otherwise they begin with its first task or
@@ -169,7 +170,7 @@ impl Handle {
         F: FnOnce() -> R + Send + 'static,
         R: Send + 'static,
     {
-        call::post(self, core.into(), f)
+        boxed_if_large!(f: F, Box::new => call::post(self, core.into(), f))
     }
 
     /// Runs a closure on the Fair lane of a core, soon; nobody waits for it. See
@@ -193,7 +194,7 @@ impl Handle {
     where
         F: FnOnce() + Send + 'static,
     {
-        post::post(self, core.into(), f)
+        boxed_if_large!(f: F, Box::new => post::post(self, core.into(), f))
     }
 
     /// Runs a closure once on the lane of each of these cores, on all at the same time; see
@@ -212,7 +213,7 @@ impl Handle {
         F: Fn(CoreId) -> R + Send + Sync + 'static,
         R: Send + 'static,
     {
-        call_many::post(self, cores, f)
+        boxed_if_large!(f: F, Box::new => call_many::post(self, cores, f))
     }
 
     /// Runs a closure once on every core; see [`call_all`](crate::call_all()).
@@ -228,7 +229,7 @@ impl Handle {
         F: Fn(CoreId) -> R + Send + Sync + 'static,
         R: Send + 'static,
     {
-        call_many::post(self, online(self), f)
+        boxed_if_large!(f: F, Box::new => call_many::post(self, online(self), f))
     }
 
     /// Runs a closure once on the lane of each of these cores and blocks until all have ended.
@@ -255,7 +256,7 @@ impl Handle {
         F: Fn(CoreId) -> R + Sync,
         R: Send,
     {
-        call_many::blocking(self, cores, f)
+        call_many::blocking(self, cores, &f)
     }
 
     /// Runs a closure once on every core and blocks until all have ended; see
@@ -275,7 +276,7 @@ impl Handle {
         F: Fn(CoreId) -> R + Sync,
         R: Send,
     {
-        call_many::blocking(self, online(self), f)
+        call_many::blocking(self, online(self), &f)
     }
 
     /// As [`Handle::call_on`], but it does not wait for room; see
@@ -288,7 +289,7 @@ impl Handle {
         F: FnOnce() -> R + Send + 'static,
         R: Send + 'static,
     {
-        call::try_post(self, core.into(), f)
+        boxed_if_large!(f: F, Box::new => call::try_post(self, core.into(), f))
     }
 
     /// Runs a closure on the Fair lane of a core and blocks until it has run. For threads that are
@@ -306,7 +307,7 @@ impl Handle {
         F: FnOnce() -> R + Send,
         R: Send,
     {
-        call::blocking(self, core.into(), f)
+        boxed_if_large!(f: F, Box::new => call::blocking(self, core.into(), f))
     }
 
     /// Runs a future on the calling thread; see [`Runtime::block_on`](crate::Runtime::block_on).
@@ -317,6 +318,10 @@ impl Handle {
     /// # Panics
     /// If the future panics.
     pub fn try_block_on<F: Future>(&self, future: F) -> Result<F::Output, BlockOnError> {
+        boxed_if_large!(future: F, Box::pin => self.run_here(future))
+    }
+
+    fn run_here<F: Future>(&self, future: F) -> Result<F::Output, BlockOnError> {
         if ambient::on_a_lane() {
             return Err(BlockOnError::InsideLane);
         }

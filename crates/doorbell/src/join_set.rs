@@ -1,5 +1,6 @@
 //! [`JoinSet`]: tasks of one kind that are awaited as they end.
 
+use crate::large::boxed_if_large;
 use crate::{CoreId, JoinError, JoinHandle};
 use futures_util::StreamExt;
 use futures_util::stream::FuturesUnordered;
@@ -159,7 +160,7 @@ impl<T: Send + 'static> JoinSet<T> {
     where
         F: Future<Output = T> + Send + 'static,
     {
-        self.insert(crate::spawn(future));
+        boxed_if_large!(future: F, Box::pin => self.insert(crate::spawn(future)));
     }
 
     /// Spawns a task that stays on a core of the current runtime and puts it into the set.
@@ -182,7 +183,8 @@ impl<T: Send + 'static> JoinSet<T> {
     where
         F: Future<Output = T> + Send + 'static,
     {
-        self.insert(crate::task().on(core).spawn(future));
+        let task = crate::task().on(core);
+        boxed_if_large!(future: F, Box::pin => self.insert(task.spawn(future)));
     }
 }
 

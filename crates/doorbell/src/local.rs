@@ -2,6 +2,7 @@
 
 use crate::ambient;
 use crate::handle::Handle;
+use crate::large::{BOXED_ABOVE, boxed_if_large};
 use crate::{CoreId, JoinError, JoinHandle, SpawnError, TaskId};
 use doorbell_core::task::{BodyVtable, Join, Phase, write_body};
 use pin_project_lite::pin_project;
@@ -49,7 +50,8 @@ where
     F: Future + 'static,
     F::Output: 'static,
 {
-    match try_spawn_local(future) {
+    let spawned = boxed_if_large!(future: F, Box::pin => spawn_here(future));
+    match spawned {
         Ok(handle) => handle,
         Err(error) => panic!("{error}"),
     }
@@ -64,11 +66,15 @@ where
 /// let refused = doorbell::try_spawn_local(async {});
 /// assert_eq!(refused.unwrap_err(), doorbell::NotALane);
 /// ```
-#[allow(
-    clippy::missing_panics_doc,
-    reason = "a body is written once, by contract"
-)]
 pub fn try_spawn_local<F>(future: F) -> Result<LocalJoinHandle<F::Output>, NotALane>
+where
+    F: Future + 'static,
+    F::Output: 'static,
+{
+    boxed_if_large!(future: F, Box::pin => spawn_here(future))
+}
+
+fn spawn_here<F>(future: F) -> Result<LocalJoinHandle<F::Output>, NotALane>
 where
     F: Future + 'static,
     F::Output: 'static,
@@ -131,7 +137,7 @@ where
     F: Future + 'static,
     F::Output: Send + 'static,
 {
-    Handle::current().spawn_local_on(core, make)
+    boxed_if_large!(make: M, Box::new => Handle::current().spawn_local_on(core, make))
 }
 
 impl Handle {
@@ -155,7 +161,8 @@ impl Handle {
         F: Future + 'static,
         F::Output: Send + 'static,
     {
-        match self.try_spawn_local_on(core, make) {
+        let spawned = boxed_if_large!(make: M, Box::new => self.spawn_made(core.into(), make));
+        match spawned {
             Ok(join) => join,
             Err(error) => panic!("{error}"),
         }
@@ -182,11 +189,21 @@ impl Handle {
         F: Future + 'static,
         F::Output: Send + 'static,
     {
-        let stays = Stays {
-            make: Some(make),
-            future: None,
-        };
-        self.task().on(core).try_spawn(stays)
+        boxed_if_large!(make: M, Box::new => self.spawn_made(core.into(), make))
+    }
+
+    fn spawn_made<M, F>(&self, core: CoreId, make: M) -> Result<JoinHandle<F::Output>, SpawnError>
+    where
+        M: FnOnce() -> F + Send + 'static,
+        F: Future + 'static,
+        F::Output: Send + 'static,
+    {
+        let task = self.task().on(core);
+        if const { size_of::<F>() > BOXED_ABOVE } {
+            // In its box where it is made, so that neither this nor that thread moves it.
+            return task.try_spawn(Stays::of(move || Box::pin(make())));
+        }
+        task.try_spawn(Stays::of(make))
     }
 }
 
@@ -196,6 +213,18 @@ pin_project! {
         make: Option<M>,
         #[pin]
         future: Option<F>,
+    }
+}
+
+impl<M, F> Stays<M, F>
+where
+    M: FnOnce() -> F,
+{
+    fn of(make: M) -> Self {
+        Stays {
+            make: Some(make),
+            future: None,
+        }
     }
 }
 

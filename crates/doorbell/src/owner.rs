@@ -6,16 +6,17 @@ use crate::class::ClassKind;
 use crate::class_lanes::ClassLanes;
 use crate::handle::Handle;
 use crate::room::Rooms;
-use crate::rt::{FAIR, Late, Plan, Rt, paused_clock, watch_of_threads_ns};
+use crate::rt::{FAIR, Late, Plan, Rt};
 use async_lock::Mutex;
 use doorbell_core::beside::{Beside, Side};
+use doorbell_core::call::SPIN_NS;
 use doorbell_core::class::Class;
 use doorbell_core::crew::{Crew, CrewSpec, FrontRef, Turns};
 use doorbell_core::lane::{IdlePolicy, LaneConfig, LaneShared, Watchers};
 use doorbell_core::switches::SwitchWord;
-use doorbell_core::wheel::Clock;
+use doorbell_core::wheel::{AtRest, Clock};
 use doorbell_machine::{Line, Machine, Seat, ThreadError, ThreadHandle, Topology, Word};
-use event_listener::Event;
+use event_listener::{Event, IntoNotification};
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
@@ -28,6 +29,28 @@ pub(crate) struct Owner<M: Machine> {
     waits_for_blocking: bool,
     /// `None` once the threads for closures that block were told to end.
     blocking: Option<Open>,
+}
+
+/// How long a thread of the user's watches in `block_on`: lanes may be asked to for ever, such a
+/// thread only for a while.
+fn watch_of_threads_ns(idle: IdlePolicy) -> u64 {
+    match idle {
+        IdlePolicy::Park => 0,
+        IdlePolicy::Watch { watch_ns } => watch_ns.min(SPIN_NS),
+        IdlePolicy::Adaptive { watch_max_ns, .. } => watch_max_ns.min(SPIN_NS),
+        IdlePolicy::Spin => SPIN_NS,
+    }
+}
+
+/// A clock that tells whoever waits for the runtime to rest, one at a time.
+fn paused_clock<M: Machine>(front: FrontRef<M>, rested: Arc<Event>) -> Clock<M> {
+    Clock::paused(front, move || {
+        // One that was told and has not looked yet does not stand for the next one.
+        match rested.notify(1.additional()) {
+            0 => AtRest::Nobody,
+            _ => AtRest::Woken,
+        }
+    })
 }
 
 /// How far one core is from another: work is taken from the nearest first.
@@ -104,6 +127,7 @@ fn blocking_of<M: Machine>(
     clock: &Arc<Clock<M>>,
 ) -> (Arc<Pool<M>>, Open) {
     let mut blocking = plan.blocking.clone();
+    blocking.stack_size = plan.stack_size;
     if plan.cpus.iter().any(Option::is_some) {
         blocking.cpus = topology.cpus.iter().map(|cpu| cpu.os_id).collect();
     }
@@ -151,6 +175,7 @@ impl<M: Machine> Owner<M> {
             switching: Mutex::new(()),
             urgent: plan.urgent,
             name: plan.name.clone(),
+            stack_size: plan.stack_size,
             me: Weak::clone(me),
             switches,
             cursor: M::Line::new(M::Counter::default),

@@ -4,6 +4,7 @@ use crate::CoreId;
 use crate::ambient::{self, Limit};
 use crate::call::{CallError, check, place};
 use crate::handle::Handle;
+use crate::large::boxed_if_large;
 use doorbell_core::call::{Gone, posting};
 
 /// Runs a closure on the lane of a core of the current runtime, soon; nobody waits for it. That is its
@@ -42,10 +43,10 @@ where
     F: FnOnce() + Send + 'static,
 {
     let core = core.into();
-    ambient::with_current(|frame| match frame {
+    boxed_if_large!(f: F, Box::new => ambient::with_current(|frame| match frame {
         Some(frame) => post(frame.handle(), core, f),
         None => panic!("{}", crate::NoRuntime),
-    })
+    }))
 }
 
 /// Why a closure came back.

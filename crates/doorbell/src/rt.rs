@@ -14,18 +14,17 @@ use crate::{Class, ClassKind, CoreId, LanePolicy, Switches};
 use async_lock::Mutex;
 use doorbell_core::bell::LaneState;
 use doorbell_core::call::{
-    Drawn, ErasedCall, Gone, ManyTable, Pool as Parcels, RawMany, Room, Run, SPIN_NS, launch_many,
-    wait_for,
+    Drawn, ErasedCall, Gone, ManyTable, Pool as Parcels, RawMany, Room, Run, launch_many, wait_for,
 };
-use doorbell_core::crew::{FrontRef, Turns};
+use doorbell_core::crew::Turns;
 use doorbell_core::lane::{IdlePolicy, LaneShared, WatchPlan};
 use doorbell_core::offline::{PutBack, TakenOff};
 use doorbell_core::switches::SwitchWord;
 use doorbell_core::task::{About, BodyVtable, Kind, Local, RawJoin, TaskSeen, launch_described};
 use doorbell_core::wait;
-use doorbell_core::wheel::{AtRest, Clock, Holds, RawTimer};
+use doorbell_core::wheel::{Clock, Holds, RawTimer};
 use doorbell_machine::{Counter, Machine, ThreadError, ThreadSpec};
-use event_listener::{Event, EventListener, IntoNotification};
+use event_listener::{Event, EventListener};
 use std::alloc::Layout;
 use std::io;
 use std::os::fd::BorrowedFd;
@@ -39,6 +38,8 @@ pub(crate) struct Plan {
     pub(crate) name: String,
     /// The CPU of each core; `None` leaves its lane free.
     pub(crate) cpus: Vec<Option<usize>>,
+    /// How many bytes of stack each thread has; `None` for what the machine gives.
+    pub(crate) stack_size: Option<usize>,
     pub(crate) idle: IdlePolicy,
     pub(crate) switches: Switches,
     pub(crate) blocking: BlockingPlan,
@@ -49,28 +50,6 @@ pub(crate) struct Plan {
     pub(crate) paused: bool,
     /// How the lanes of the urgent classes run.
     pub(crate) urgent: RtPlan,
-}
-
-/// How long a thread of the user's watches in `block_on`: lanes may be asked to for ever, such a
-/// thread only for a while.
-pub(crate) fn watch_of_threads_ns(idle: IdlePolicy) -> u64 {
-    match idle {
-        IdlePolicy::Park => 0,
-        IdlePolicy::Watch { watch_ns } => watch_ns.min(SPIN_NS),
-        IdlePolicy::Adaptive { watch_max_ns, .. } => watch_max_ns.min(SPIN_NS),
-        IdlePolicy::Spin => SPIN_NS,
-    }
-}
-
-/// A clock that tells whoever waits for the runtime to rest, one at a time.
-pub(crate) fn paused_clock<M: Machine>(front: FrontRef<M>, rested: Arc<Event>) -> Clock<M> {
-    Clock::paused(front, move || {
-        // One who was told and has not looked yet does not stand for the next one.
-        match rested.notify(1.additional()) {
-            0 => AtRest::Nobody,
-            _ => AtRest::Woken,
-        }
-    })
 }
 
 /// What handles and lanes share.
@@ -86,6 +65,8 @@ pub(crate) struct Rt<M: Machine> {
     pub(crate) urgent: RtPlan,
     /// Begins the name of each lane's thread.
     pub(crate) name: String,
+    /// How many bytes of stack each lane's thread has; `None` for what the machine gives.
+    pub(crate) stack_size: Option<usize>,
     pub(crate) me: Weak<Rt<M>>,
     pub(crate) switches: Arc<SwitchWord<M::Counter>>,
     /// Written by every thread that is no lane; in a line of its own.
@@ -143,6 +124,7 @@ impl<M: Machine> Rt<M> {
             name: format!("{}-{core}{ending}", self.name),
             // That of a core that is off may be gone.
             cpu: self.cpus[core].filter(|_| self.is_on(core)),
+            stack_size: self.stack_size,
         };
         let rt = self
             .me
@@ -165,6 +147,7 @@ impl<M: Machine> Rt<M> {
         let usher = || ThreadSpec {
             name: format!("{}-{core}-usher", rt.name),
             cpu: None,
+            stack_size: None,
         };
         let first = (class.kind == ClassKind::Rt && obtained.is_fifo()).then(usher);
         let urgent = rt.urgent;

@@ -2,6 +2,7 @@
 
 use crate::builder::{BuildError, Builder};
 use crate::handle::{BlockOnError, Handle};
+use crate::large::boxed_if_large;
 use crate::owner::Owner;
 use doorbell_machine::Host;
 use std::time::Duration;
@@ -83,7 +84,8 @@ impl Runtime {
     /// [`Handle::try_block_on`] returns an error instead. And if the future panics.
     #[track_caller]
     pub fn block_on<F: Future>(&self, future: F) -> F::Output {
-        match self.handle.try_block_on(future) {
+        let ran = boxed_if_large!(future: F, Box::pin => self.handle.try_block_on(future));
+        match ran {
             Ok(output) => output,
             Err(error @ BlockOnError::InsideLane) => panic!("{error}"),
         }

@@ -1,7 +1,8 @@
 //! [`scope`]: tasks that end before the code that spawned them goes on.
 
 use crate::handle::Handle;
-use crate::{CoreId, JoinError, JoinHandle, JoinSet, Payload};
+use crate::large::boxed_if_large;
+use crate::{CoreId, JoinError, JoinHandle, JoinSet, Payload, TaskBuilder};
 use futures_channel::{mpsc, oneshot};
 use futures_util::future::{AbortHandle, Abortable};
 use futures_util::{FutureExt, StreamExt};
@@ -107,9 +108,7 @@ impl Scope {
         F: Future + Send + 'static,
         F::Output: Send + 'static,
     {
-        let (child, handle) = child(future);
-        self.admit(self.handle.spawn(child));
-        handle
+        boxed_if_large!(future: F, Box::pin => self.spawn_by(self.handle.task(), future))
     }
 
     /// Spawns a child that stays on a core.
@@ -131,8 +130,18 @@ impl Scope {
         F: Future + Send + 'static,
         F::Output: Send + 'static,
     {
+        let task = self.handle.task().on(core);
+        boxed_if_large!(future: F, Box::pin => self.spawn_by(task, future))
+    }
+
+    #[track_caller]
+    fn spawn_by<F>(&self, task: TaskBuilder, future: F) -> ScopedJoinHandle<F::Output>
+    where
+        F: Future + Send + 'static,
+        F::Output: Send + 'static,
+    {
         let (child, handle) = child(future);
-        self.admit(self.handle.task().on(core).spawn(child));
+        self.admit(task.spawn(child));
         handle
     }
 

@@ -2,6 +2,7 @@
 
 use crate::group::{Group, TooManyGroups};
 use crate::handle::Handle;
+use crate::large::boxed_if_large;
 use crate::{Class, CoreId, JoinError, TaskId, ambient};
 use doorbell_core::group::DEFAULT;
 use doorbell_core::task::{About, BodyVtable, Join, Kind, Name, Phase, write_body};
@@ -70,6 +71,15 @@ pub enum SpawnError {
 /// ```
 #[track_caller]
 pub fn spawn<F>(future: F) -> JoinHandle<F::Output>
+where
+    F: Future + Send + 'static,
+    F::Output: Send + 'static,
+{
+    boxed_if_large!(future: F, Box::pin => spawn_here(future))
+}
+
+#[track_caller]
+fn spawn_here<F>(future: F) -> JoinHandle<F::Output>
 where
     F: Future + Send + 'static,
     F::Output: Send + 'static,
@@ -191,7 +201,8 @@ impl TaskBuilder {
         F: Future + Send + 'static,
         F::Output: Send + 'static,
     {
-        match self.try_spawn(future) {
+        let spawned = boxed_if_large!(future: F, Box::pin => self.spawn_described(future));
+        match spawned {
             Ok(join) => join,
             Err(error) => panic!("{error}"),
         }
@@ -204,11 +215,15 @@ impl TaskBuilder {
     /// [`SpawnError::CoreOffline`] if to one that is off, [`SpawnError::NoLanes`] if the OS did not
     /// start the lanes of its class, [`SpawnError::GroupNeedsFair`] if it was given a group and is of
     /// another class than Fair, [`SpawnError::TooManyGroups`] if its group is one too many.
-    #[allow(
-        clippy::missing_panics_doc,
-        reason = "a body is written once, by contract"
-    )]
     pub fn try_spawn<F>(self, future: F) -> Result<JoinHandle<F::Output>, SpawnError>
+    where
+        F: Future + Send + 'static,
+        F::Output: Send + 'static,
+    {
+        boxed_if_large!(future: F, Box::pin => self.spawn_described(future))
+    }
+
+    fn spawn_described<F>(self, future: F) -> Result<JoinHandle<F::Output>, SpawnError>
     where
         F: Future + Send + 'static,
         F::Output: Send + 'static,

@@ -2,6 +2,8 @@
 //!
 //! A test binary of its own: it counts what all threads allocate, so its only test runs alone.
 
+#![allow(clippy::disallowed_types, reason = "tests play the outside world")]
+
 mod counting;
 
 use doorbell::Builder;

@@ -99,6 +99,7 @@ fn a_thread_is_bound_before_its_body_runs() {
     let spec = ThreadSpec {
         name: "bound".into(),
         cpu: Some(cpu),
+        stack_size: None,
     };
     let (tx, rx) = std::sync::mpsc::channel();
     let thread = Host::spawn(
@@ -118,6 +119,7 @@ fn a_cpu_that_is_not_there_is_an_error_with_a_remedy() {
     let spec = ThreadSpec {
         name: "lost".into(),
         cpu: Some(1_000),
+        stack_size: None,
     };
     let error = Host::spawn(spec, Box::new(|| unreachable!("must not run"))).unwrap_err();
     assert!(matches!(error, ThreadError::Bind { cpu: 1_000, .. }));
@@ -129,6 +131,7 @@ fn a_panicking_thread_is_an_error_at_join() {
     let spec = ThreadSpec {
         name: "panics".into(),
         cpu: None,
+        stack_size: None,
     };
     let thread = Host::spawn(spec, Box::new(|| panic!("on purpose"))).unwrap();
     assert!(matches!(thread.join(), Err(ThreadError::Panicked)));
@@ -151,6 +154,7 @@ fn a_thread_that_is_raised_is_an_ordinary_one() {
     let spec = ThreadSpec {
         name: "raised".to_owned(),
         cpu: None,
+        stack_size: None,
     };
     let body = move || {
         Host::set_policy(Policy::Idle).unwrap();

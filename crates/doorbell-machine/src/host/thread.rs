@@ -53,9 +53,16 @@ pub(super) fn spawn(
     body: Box<dyn FnOnce() + Send + 'static>,
 ) -> Result<HostThread, ThreadError> {
     let (bound_tx, bound_rx) = mpsc::channel();
-    let ThreadSpec { name, cpu } = spec;
-    let thread = std::thread::Builder::new()
-        .name(name.clone())
+    let ThreadSpec {
+        name,
+        cpu,
+        stack_size,
+    } = spec;
+    let mut builder = std::thread::Builder::new().name(name.clone());
+    if let Some(bytes) = stack_size {
+        builder = builder.stack_size(bytes);
+    }
+    let thread = builder
         .spawn(move || {
             let bound = cpu.map_or(Ok(()), |cpu| bind(&[cpu]));
             let ok = bound.is_ok();

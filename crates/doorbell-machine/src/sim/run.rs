@@ -94,6 +94,7 @@ pub fn run_traced(
     let spec = ThreadSpec {
         name: "main".to_owned(),
         cpu: Some(0),
+        stack_size: None,
     };
     let body = Box::new(body);
     world.start(spec, 0, Born { body, stack }, 0);

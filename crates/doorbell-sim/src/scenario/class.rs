@@ -137,6 +137,7 @@ impl CrewPlan {
         let spec = ThreadSpec {
             name: format!("{name} {core}"),
             cpu: Some(core),
+            stack_size: None,
         };
         let lane = move || {
             if let Some(policy) = policy {
@@ -149,6 +150,7 @@ impl CrewPlan {
             lane.run_ushered(ThreadSpec {
                 name: format!("usher {core}"),
                 cpu: Some(core),
+                stack_size: None,
             });
         };
         Sim::<BUG>::spawn(spec, Box::new(lane))

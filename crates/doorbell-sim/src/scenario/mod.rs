@@ -176,6 +176,7 @@ fn spawn<const BUG: u8>(
     let spec = ThreadSpec {
         name: format!("{name} {cpu}"),
         cpu: Some(cpu),
+        stack_size: None,
     };
     Sim::<BUG>::spawn(spec, Box::new(body))
 }

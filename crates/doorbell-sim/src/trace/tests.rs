@@ -184,6 +184,7 @@ fn a_run_of_the_machine_is_drawn_with_its_arrows() {
         let spec = ThreadSpec {
             name: "runner".to_owned(),
             cpu: Some(1),
+            stack_size: None,
         };
         let thread = <Sim as Machine>::spawn(
             spec,

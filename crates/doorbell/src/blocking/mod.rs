@@ -10,6 +10,7 @@ pub(crate) use pool::{Blocking, BlockingPlan, Open, Pool};
 use crate::ambient;
 use crate::builder::{BuildError, Builder};
 use crate::handle::Handle;
+use crate::large::boxed_if_large;
 use crate::wakers::contained;
 use crate::{JoinError, Payload, ThreadError};
 use async_task::FallibleTask;
@@ -54,10 +55,10 @@ where
     F: FnOnce() -> R + Send + 'static,
     R: Send + 'static,
 {
-    ambient::with_current(|frame| match frame {
+    boxed_if_large!(f: F, Box::new => ambient::with_current(|frame| match frame {
         Some(frame) => frame.handle().spawn_blocking(f),
         None => panic!("{}", crate::NoRuntime),
-    })
+    }))
 }
 
 impl Handle {
@@ -73,7 +74,8 @@ impl Handle {
         F: FnOnce() -> R + Send + 'static,
         R: Send + 'static,
     {
-        match self.try_spawn_blocking(f) {
+        let submitted = boxed_if_large!(f: F, Box::new => self.submit_blocking(f));
+        match submitted {
             Ok(handle) => handle,
             Err(error) => panic!("{error}"),
         }
@@ -93,6 +95,14 @@ impl Handle {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn try_spawn_blocking<F, R>(&self, f: F) -> Result<BlockingHandle<R>, ThreadError>
+    where
+        F: FnOnce() -> R + Send + 'static,
+        R: Send + 'static,
+    {
+        boxed_if_large!(f: F, Box::new => self.submit_blocking(f))
+    }
+
+    fn submit_blocking<F, R>(&self, f: F) -> Result<BlockingHandle<R>, ThreadError>
     where
         F: FnOnce() -> R + Send + 'static,
         R: Send + 'static,

@@ -19,6 +19,8 @@ use std::time::Duration;
 pub(crate) struct BlockingPlan {
     pub(crate) threads_max: usize,
     pub(crate) keep_alive: Duration,
+    /// How many bytes of stack each thread has; `None` for what the machine gives.
+    pub(crate) stack_size: Option<usize>,
     /// The CPUs that threads may use; none if those that start them are not bound to fewer.
     pub(crate) cpus: Vec<usize>,
 }
@@ -28,6 +30,7 @@ impl Default for BlockingPlan {
         BlockingPlan {
             threads_max: 512,
             keep_alive: Duration::from_secs(10),
+            stack_size: None,
             cpus: Vec::new(),
         }
     }
@@ -213,6 +216,7 @@ impl<M: Machine> Pool<M> {
         let spec = ThreadSpec {
             name: format!("{}{number}", self.name),
             cpu: None,
+            stack_size: self.plan.stack_size,
         };
         let (thread_tx, thread_rx) = bounded(1);
         // ORDER: Relaxed; the thread's change of the count, when it leaves, publishes it.
@@ -383,6 +387,7 @@ mod tests {
         let spec = ThreadSpec {
             name: "closer".to_owned(),
             cpu: None,
+            stack_size: None,
         };
         let (closed_tx, closed_rx) = bounded(1);
         let closer = Host::spawn(

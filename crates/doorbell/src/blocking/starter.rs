@@ -28,7 +28,11 @@ impl<M: Machine> Starter<M> {
         stop: Receiver<Infallible>,
     ) -> Result<(Self, M::Thread), ThreadError> {
         let (orders, inbox) = unbounded::<Order<M>>();
-        let spec = ThreadSpec { name, cpu: None };
+        let spec = ThreadSpec {
+            name,
+            cpu: None,
+            stack_size: None,
+        };
         let thread = M::spawn(spec, Box::new(move || follow::<M>(&inbox, &stop)))?;
         Ok((Starter(orders), thread))
     }
@@ -74,6 +78,7 @@ mod tests {
         ThreadSpec {
             name: name.to_owned(),
             cpu: None,
+            stack_size: None,
         }
     }
 

@@ -96,6 +96,7 @@ fn outside_of_any_run_atomics_are_plain_values() {
         crate::ThreadSpec {
             name: "lost".into(),
             cpu: None,
+            stack_size: None,
         },
         Box::new(|| unreachable!("nobody runs it")),
     );

@@ -21,6 +21,7 @@ fn spawn(cpu: usize, body: impl FnOnce() + Send + 'static) -> sim::SimThread {
     let spec = ThreadSpec {
         name: format!("t{cpu}"),
         cpu: Some(cpu),
+        stack_size: None,
     };
     Sim::<0>::spawn(spec, Box::new(body)).unwrap()
 }

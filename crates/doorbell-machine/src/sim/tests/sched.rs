@@ -118,6 +118,7 @@ fn threads_go_where_they_are_bound() {
         let spec = crate::ThreadSpec {
             name: "free".into(),
             cpu: None,
+            stack_size: None,
         };
         let free = Sim::<0>::spawn(spec, Box::new(|| assert_eq!(sim::cpu(), Some(0))));
         free.unwrap().join().unwrap();

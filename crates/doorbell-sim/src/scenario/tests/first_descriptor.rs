@@ -70,6 +70,7 @@ fn outside(cpu: usize, body: impl FnOnce() + Send + 'static) -> SimThread {
     let spec = ThreadSpec {
         name: "outside".to_owned(),
         cpu: Some(cpu),
+        stack_size: None,
     };
     Sim::<0>::spawn(spec, Box::new(body)).unwrap()
 }

@@ -273,6 +273,7 @@ pub(super) fn spawn(cpu: usize, body: impl FnOnce() + Send + 'static) -> SimThre
     let spec = ThreadSpec {
         name: format!("world {cpu}"),
         cpu: Some(cpu),
+        stack_size: None,
     };
     Sim::<0>::spawn(spec, Box::new(body)).unwrap()
 }

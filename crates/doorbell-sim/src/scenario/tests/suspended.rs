@@ -132,6 +132,7 @@ fn play(setting: Setting, shape: &Shape, traffic: impl FnOnce(Arc<Lanes<0>>) -> 
     let spec = ThreadSpec {
         name: "outside".to_owned(),
         cpu: Some(shape.foreign_cpu(0)),
+        stack_size: None,
     };
     let outside: SimThread =
         Sim::<0>::spawn(spec, Box::new(move || theirs.play_outside())).unwrap();

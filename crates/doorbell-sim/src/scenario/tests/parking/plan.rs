@@ -277,6 +277,7 @@ fn begin<const BUG: u8>(
     let spec = ThreadSpec {
         name: "bringer".to_owned(),
         cpu: Some(shape.foreign_cpu(0)),
+        stack_size: None,
     };
     Some(Sim::<BUG>::spawn(spec, Box::new(bring)).unwrap())
 }
