@@ -11,7 +11,7 @@ use crate::net::Registered;
 use crate::{Class, ClassKind, CoreId, LanePolicy, Switches};
 use doorbell_core::bell::LaneState;
 use doorbell_core::call::{Drawn, ErasedCall, Gone, ManyTable, RawMany, Room, Run};
-use doorbell_core::task::{About, BodyVtable, Kind, RawJoin, TaskSeen};
+use doorbell_core::task::{About, BodyVtable, Kind, PollBudget, RawJoin, TaskSeen};
 use doorbell_core::wheel::{Holds, RawTimer};
 use doorbell_machine::slots;
 use event_listener::EventListener;
@@ -71,13 +71,6 @@ pub(crate) trait Ambient: std::fmt::Debug + Send + Sync {
 
     /// The rank of what the lane that the caller is runs now, if that is of a lower class and lent.
     fn lent_rank(&self) -> Option<u8>;
-
-    /// Whether the poll that the caller is in may complete one more ready operation; always on a
-    /// thread that is no lane of this runtime.
-    fn has_budget(&self) -> bool;
-
-    /// It has completed one.
-    fn spend_budget(&self);
 
     /// The core for a task that may run anywhere, if the caller is on none of its lanes.
     fn next_core(&self) -> usize;
@@ -235,6 +228,9 @@ pub(crate) struct Frame {
     locals: Locals,
     /// The next core for a task that may run anywhere.
     cursor: Cell<usize>,
+    /// What is left to the poll of the future that the thread runs, if it is inside a `block_on`. A lane
+    /// has a budget of its own.
+    budget: PollBudget,
     older: Cell<*const Frame>,
 }
 
@@ -282,11 +278,19 @@ fn push(handle: Handle, core: Option<usize>, kind: ClassKind, role: Role) -> Ent
         role,
         locals: Locals::default(),
         cursor: Cell::new(core.unwrap_or(0)),
+        budget: PollBudget::default(),
         older: Cell::new(slots::ambient().cast()),
     });
     // SAFETY: the slot is this module's; `Entered` takes the frame off before it goes away.
     unsafe { slots::set_ambient(Rc::as_ptr(&frame).cast()) };
     Entered { frame }
+}
+
+impl Entered {
+    /// Another poll begins of the future that the thread runs.
+    pub(crate) fn begin_poll(&self) {
+        self.frame.budget.refill();
+    }
 }
 
 impl Drop for Entered {
@@ -431,6 +435,18 @@ fn find<R>(f: impl Fn(&Frame) -> Option<R>) -> Option<R> {
         frame = it.older.get();
     }
     None
+}
+
+/// As [`PollBudget::begin`], for the innermost `block_on` of this thread. Outside of one nothing is
+/// refused.
+pub(crate) fn begin_operation() -> Option<i32> {
+    let inside = find(|frame| (frame.role == Role::Inside).then(|| frame.budget.begin()));
+    inside.unwrap_or(Some(i32::MAX))
+}
+
+/// As [`PollBudget::end`].
+pub(crate) fn end_operation(before: i32) {
+    let _ = find(|frame| (frame.role == Role::Inside).then(|| frame.budget.end(before)));
 }
 
 /// The core whose lane the caller is, also where it has entered another runtime since.

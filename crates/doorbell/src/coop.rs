@@ -1,12 +1,24 @@
 //! Turns: a task for which something is always ready lets the others of its core run.
 //!
-//! A task gives way where it waits. One that reads from a channel that is never empty never waits,
-//! and the other tasks of its core, its timers and its calls would not run. So each poll has a budget
-//! of 128 operations that are ready at once; [`cooperative`] makes a future one of them.
+//! A task gives way where it waits. One that reads from a channel that is never empty never waits, and
+//! the other tasks of its core, its timers and its calls would not run. So each poll may complete 128
+//! operations that are ready at once. The next one is refused: its task is woken and polled again behind
+//! the others. Tasks have that budget, and futures that run in [`block_on`](crate::Runtime::block_on).
+//!
+//! All futures of this crate count. Futures of other crates do not, until [`cooperative`] makes them.
+//! A deadline does not need the budget: [`timeout`](crate::time::timeout()) ends also where its future
+//! spends all of it in each poll, and so does a [`sleep`](crate::time::sleep()) that had to wait.
+//!
+//! The budget belongs to the task. If one task polls several futures in a fixed order, as `join!` does,
+//! and the first is always ready, the others are refused for as long as that lasts. Spawn them as tasks
+//! of their own.
 //!
 //! Source: tokio's cooperative budget.
 
 use crate::ambient;
+use doorbell_core::task::Local;
+use doorbell_machine::Host;
+use std::future::poll_fn;
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
@@ -18,7 +30,7 @@ pub struct Cooperative<F>(F);
 /// Makes a future count against the budget of the poll that it is polled in: it takes one of 128
 /// when it is ready, and where none is left it gives the other tasks of the core a turn first.
 ///
-/// On a thread that is no lane it does nothing.
+/// Outside of tasks and of [`block_on`](crate::Runtime::block_on) it does nothing.
 ///
 /// ```
 /// # #[doorbell::main(cores = 1)]
@@ -43,34 +55,39 @@ impl<F: Future + Unpin> Future for Cooperative<F> {
     type Output = F::Output;
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<F::Output> {
-        if !has_budget() {
-            cx.waker().wake_by_ref();
-            return Poll::Pending;
-        }
-        let polled = Pin::new(&mut self.0).poll(cx);
-        if polled.is_ready() {
-            spend_budget();
-        }
-        polled
+        poll(cx, |cx| Pin::new(&mut self.0).poll(cx))
     }
 }
 
-/// Whether the current poll may do one more thing that is ready.
-pub(crate) fn has_budget() -> bool {
-    ambient::with_current(|frame| frame.is_none_or(|frame| frame.handle().inner().has_budget()))
-}
-
-/// The current poll has done one.
-pub(crate) fn spend_budget() {
-    ambient::with_current(|frame| {
-        if let Some(frame) = frame {
-            frame.handle().inner().spend_budget();
+/// Polls what takes one from the budget of the current poll when it is ready. Where none is left, the
+/// task is woken instead, and comes again behind the others.
+#[inline]
+pub(crate) fn poll<R>(
+    cx: &mut Context<'_>,
+    operation: impl FnOnce(&mut Context<'_>) -> Poll<R>,
+) -> Poll<R> {
+    Local::<Host>::with_current(|lane| {
+        let before = match lane {
+            Some(lane) => lane.begin_operation(),
+            None => ambient::begin_operation(),
+        };
+        let Some(before) = before else {
+            cx.waker().wake_by_ref();
+            return Poll::Pending;
+        };
+        let polled = operation(cx);
+        if polled.is_ready() {
+            match lane {
+                Some(lane) => lane.end_operation(before),
+                None => ambient::end_operation(before),
+            }
         }
-    });
+        polled
+    })
 }
 
 /// Takes one from the budget of the current poll, and gives the other tasks of the core a turn first
 /// if none is left: for loops that compute.
 pub async fn consume_budget() {
-    cooperative(std::future::ready(())).await;
+    poll_fn(|cx| poll(cx, |_| Poll::Ready(()))).await;
 }

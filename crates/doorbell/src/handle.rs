@@ -11,6 +11,7 @@ use crate::post;
 use crate::task::{JoinHandle, SpawnError, TaskBuilder};
 use crate::{Class, CoreId, LanePolicy, Switches};
 use doorbell_core::bell::LaneState;
+use std::future::poll_fn;
 use std::pin::pin;
 use std::sync::Arc;
 
@@ -326,9 +327,16 @@ impl Handle {
             return Err(BlockOnError::InsideLane);
         }
         let holds = ambient::holds_clock_of(self);
-        let _entered = ambient::enter_block_on(self.clone());
+        let entered = ambient::enter_block_on(self.clone());
         let mut output = None;
-        let run = async { output = Some(future.await) };
+        let run = async {
+            let mut future = pin!(future);
+            let polls = poll_fn(|cx| {
+                entered.begin_poll();
+                future.as_mut().poll(cx)
+            });
+            output = Some(polls.await);
+        };
         self.inner.block_on(holds, pin!(run));
         Ok(output.expect("the future was run to its end"))
     }

@@ -267,14 +267,6 @@ impl<M: Machine> Ambient for Rt<M> {
         Local::<M>::with_current(|local| local.and_then(Local::lent_rank))
     }
 
-    fn has_budget(&self) -> bool {
-        Local::<M>::with_current(|local| local.is_none_or(Local::has_budget))
-    }
-
-    fn spend_budget(&self) {
-        Local::<M>::with_current(|local| local.into_iter().for_each(Local::spend_budget));
-    }
-
     fn set_on(&self, core: usize, on: bool) -> Option<bool> {
         // One after the other: all crews agree on what is on, and nobody spins for another.
         let _cores = self.switching.lock_blocking();

@@ -4,6 +4,7 @@ use super::boost;
 use super::by_share::Tell;
 use super::cell::TaskRef;
 use super::owed::Owed;
+use super::poll_budget::PollBudget;
 use crate::class::Class;
 use crate::crew::{Crew, FrontRef, Stock};
 use crate::group::{self, LaneGroups};
@@ -19,10 +20,6 @@ use std::sync::Arc;
 /// Of so many complete tasks that a lane sends home, one is announced, so that a lane that sleeps
 /// for long does not keep the memory of ever more.
 const SENT_HOME_QUIETLY: u32 = 256;
-
-/// How many operations that are ready at once (a read, a message) one poll may complete before it
-/// gives the others a turn. As in tokio.
-const POLL_BUDGET: u32 = 128;
 
 /// A lane as its own thread sees it. Not `Sync`.
 #[derive(Debug)]
@@ -45,7 +42,7 @@ pub struct Local<M: Machine> {
     /// It is between two polls, and wakes tasks for what came by descriptor, timer or mail.
     pub(super) brings: Cell<bool>,
     /// How many ready operations the current poll may still complete.
-    budget: Cell<u32>,
+    budget: PollBudget,
     /// How many complete tasks were sent to the lanes whose lists they are in.
     sent_home: Cell<u32>,
     /// The tasks that live on this lane: the newest, linked through their headers.
@@ -87,7 +84,7 @@ impl<M: Machine> Local<M> {
             listed: Cell::new(false),
             pushed: Cell::new(false),
             brings: Cell::new(false),
-            budget: Cell::new(POLL_BUDGET),
+            budget: PollBudget::default(),
             sent_home: Cell::new(0),
             newest: Cell::new(None),
             live: Cell::new(0),
@@ -346,16 +343,18 @@ impl<M: Machine> Local<M> {
             .remove(front.lane(), || front.has_work());
     }
 
-    /// Whether the current poll may complete one more ready operation.
+    /// As [`PollBudget::begin`], for the poll that is under way. Between polls, as in calls and hooks,
+    /// nothing is refused.
     #[inline]
-    pub fn has_budget(&self) -> bool {
-        self.budget.get() > 0
+    pub fn begin_operation(&self) -> Option<i32> {
+        let between_polls = || (!self.owed.is_in_poll()).then_some(i32::MAX);
+        self.budget.begin().or_else(between_polls)
     }
 
-    /// It has completed one.
+    /// As [`PollBudget::end`].
     #[inline]
-    pub fn spend_budget(&self) {
-        self.budget.set(self.budget.get().saturating_sub(1));
+    pub fn end_operation(&self, before: i32) {
+        self.budget.end(before);
     }
 
     /// Sends a complete task to the lane whose list it is in. Mostly nobody is told: the memory
@@ -451,7 +450,7 @@ impl<M: Machine> Local<M> {
     pub(super) fn run_task(&self, node: NonNull<Node<M>>) {
         self.front.beat();
         self.pushed.set(false);
-        self.budget.set(POLL_BUDGET);
+        self.budget.refill();
         // SAFETY: only nodes of tasks are pushed to these queues.
         unsafe { boost::run(node, self) };
     }

@@ -17,6 +17,7 @@
 //! | `join.rs` | the handle that awaits, aborts or lets go |
 //! | `local.rs` | what a lane's own thread keeps: ready queue, list of its tasks |
 //! | `timers.rs` | a lane's timers, as its tasks and its loop see them |
+//! | `poll_budget.rs` | how many ready operations one poll may complete |
 //! | `owed.rs` | references of the task under poll, counted when its poll ends |
 
 mod away;
@@ -42,6 +43,7 @@ mod loom_below;
 mod loom_lanes;
 mod owed;
 mod poke;
+mod poll_budget;
 mod state;
 mod state_boost;
 mod state_join;
@@ -61,6 +63,7 @@ pub use error::{JoinError, Payload};
 pub use extras::Name;
 pub use join::{Join, RawJoin};
 pub use local::Local;
+pub use poll_budget::PollBudget;
 pub(crate) use state_boost::Above;
 pub use watched::TaskSeen;
 

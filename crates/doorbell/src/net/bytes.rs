@@ -121,7 +121,7 @@ fn moved<T: Reads>(
 impl<T: Bytes> Io<T> {
     pub(super) fn poll_read_uninit(
         &self,
-        cx: &Context<'_>,
+        cx: &mut Context<'_>,
         buffer: &mut [MaybeUninit<u8>],
     ) -> Poll<io::Result<usize>> {
         self.poll_at(cx, Direction::Read, None, |socket, registered| {
@@ -131,7 +131,11 @@ impl<T: Bytes> Io<T> {
         })
     }
 
-    pub(super) fn poll_read(&self, cx: &Context<'_>, buffer: &mut [u8]) -> Poll<io::Result<usize>> {
+    pub(super) fn poll_read(
+        &self,
+        cx: &mut Context<'_>,
+        buffer: &mut [u8],
+    ) -> Poll<io::Result<usize>> {
         self.poll_at(cx, Direction::Read, None, |socket, registered| {
             moved::<T>(registered, Direction::Read, buffer.len(), || {
                 socket.read_bytes(buffer)
@@ -139,7 +143,11 @@ impl<T: Bytes> Io<T> {
         })
     }
 
-    pub(super) fn poll_write(&self, cx: &Context<'_>, buffer: &[u8]) -> Poll<io::Result<usize>> {
+    pub(super) fn poll_write(
+        &self,
+        cx: &mut Context<'_>,
+        buffer: &[u8],
+    ) -> Poll<io::Result<usize>> {
         self.poll_at(cx, Direction::Write, None, |socket, registered| {
             moved::<T>(registered, Direction::Write, buffer.len(), || {
                 socket.write_bytes(buffer)
@@ -150,7 +158,7 @@ impl<T: Bytes> Io<T> {
     /// The OS takes some of very many buffers: fewer bytes do not say that there is no more.
     pub(super) fn poll_read_vectored(
         &self,
-        cx: &Context<'_>,
+        cx: &mut Context<'_>,
         buffers: &mut [IoSliceMut<'_>],
     ) -> Poll<io::Result<usize>> {
         self.poll_io(cx, Direction::Read, |socket| socket.read_slices(buffers))
@@ -159,7 +167,7 @@ impl<T: Bytes> Io<T> {
     /// As for [`Io::poll_read_vectored`].
     pub(super) fn poll_write_vectored(
         &self,
-        cx: &Context<'_>,
+        cx: &mut Context<'_>,
         buffers: &[IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
         self.poll_io(cx, Direction::Write, |socket| socket.write_slices(buffers))

@@ -1,8 +1,7 @@
 //! Syscalls of which the OS does not say when they may succeed.
 
-use super::io::with_budget;
-use crate::Handle;
 use crate::time::sleep;
+use crate::{Handle, coop};
 use std::future::poll_fn;
 use std::io;
 use std::task::Poll;
@@ -19,7 +18,7 @@ const PAUSE_MOST: Duration = Duration::from_millis(50);
 pub(super) async fn again_at_intervals<R>(mut f: impl FnMut() -> io::Result<R>) -> io::Result<R> {
     let mut pause = PAUSE;
     loop {
-        match poll_fn(|cx| with_budget(cx, || Poll::Ready(f()))).await {
+        match poll_fn(|cx| coop::poll(cx, |_| Poll::Ready(f()))).await {
             Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
             result => return result,

@@ -199,7 +199,7 @@ impl<T: AsFd> Io<T> {
     /// one from the budget of the poll. Of several tasks that poll in one direction the last is woken.
     pub(super) fn poll_io<R>(
         &self,
-        cx: &Context<'_>,
+        cx: &mut Context<'_>,
         direction: Direction,
         mut f: impl FnMut(&T) -> io::Result<R>,
     ) -> Poll<io::Result<R>> {
@@ -219,10 +219,10 @@ impl<T: AsFd> Io<T> {
     /// Ready when the OS says that it may be, whatever is tried then.
     pub(super) fn poll_ready(
         &self,
-        cx: &Context<'_>,
+        cx: &mut Context<'_>,
         direction: Direction,
     ) -> Poll<io::Result<()>> {
-        with_budget(cx, || {
+        coop::poll(cx, |cx| {
             self.poll_registered(cx, direction, None, |_, _| Ok(()))
         })
     }
@@ -231,7 +231,7 @@ impl<T: AsFd> Io<T> {
     pub(super) async fn ready(&self, direction: Direction) -> io::Result<()> {
         let mut place = Place::default();
         poll_fn(|cx| {
-            with_budget(cx, || {
+            coop::poll(cx, |cx| {
                 self.poll_registered(cx, direction, Some(&mut place), |_, _| Ok(()))
             })
         })
@@ -261,12 +261,12 @@ impl<T: AsFd> Io<T> {
 
     pub(super) fn poll_at<'a, R>(
         &'a self,
-        cx: &Context<'_>,
+        cx: &mut Context<'_>,
         direction: Direction,
         spot: Spot<'_, 'a>,
         mut f: impl FnMut(&T, Option<&dyn Registered>) -> io::Result<R>,
     ) -> Poll<io::Result<R>> {
-        with_budget(cx, || {
+        coop::poll(cx, |cx| {
             if self.all().next().is_none() {
                 match f(&self.inner, None) {
                     Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
@@ -280,7 +280,7 @@ impl<T: AsFd> Io<T> {
 
     fn poll_registered<'a, R>(
         &'a self,
-        cx: &Context<'_>,
+        cx: &mut Context<'_>,
         direction: Direction,
         spot: Spot<'_, 'a>,
         mut f: impl FnMut(&T, Option<&dyn Registered>) -> io::Result<R>,
@@ -317,17 +317,4 @@ impl<T: AsFd> Io<T> {
 
 fn would_wait<R>(result: &io::Result<R>) -> bool {
     matches!(result, Err(error) if error.kind() == io::ErrorKind::WouldBlock)
-}
-
-/// Polls by the budget of the current poll.
-pub(super) fn with_budget<R>(cx: &Context<'_>, poll: impl FnOnce() -> Poll<R>) -> Poll<R> {
-    if !coop::has_budget() {
-        cx.waker().wake_by_ref();
-        return Poll::Pending;
-    }
-    let polled = poll();
-    if polled.is_ready() {
-        coop::spend_budget();
-    }
-    polled
 }
