@@ -160,7 +160,7 @@ pub(crate) trait Ambient: std::fmt::Debug + Send + Sync {
     fn after_ns(&self, duration_ns: u64) -> u64;
 
     /// Arms a timer: on the lane that the caller runs on, else on one of this runtime's. `None` if the
-    /// deadline, which is not behind `when_ns`, has passed, and the budget of the poll had one left for that.
+    /// deadline, which is not behind `when_ns`, has passed.
     ///
     /// # Errors
     /// [`Gone`] if that lane has ended.

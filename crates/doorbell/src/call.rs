@@ -4,7 +4,7 @@ use crate::handle::Handle;
 use crate::large::boxed_if_large;
 use crate::room::{Place, Room};
 use crate::task::launch;
-use crate::{Class, ClassKind, CoreId, JoinError, Payload, ambient};
+use crate::{Class, ClassKind, CoreId, JoinError, Payload, ambient, coop};
 use doorbell_core::call::{self as core_call, CallFailed, ErasedCall};
 use doorbell_core::task::{Join, Kind, Once};
 use std::any::Any;
@@ -135,6 +135,12 @@ impl<R> Future for Call<R> {
     type Output = Result<R, CallError>;
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        coop::poll(cx, |cx| self.poll_result(cx))
+    }
+}
+
+impl<R> Call<R> {
+    fn poll_result(&mut self, cx: &mut Context<'_>) -> Poll<Result<R, CallError>> {
         if let State::Waiting(waiting, _) = &mut self.0 {
             match waiting.as_mut().poll(cx) {
                 Poll::Ready(Ok(join)) => self.0 = State::Posted(join),

@@ -4,7 +4,7 @@ use crate::call::{CallError, check};
 use crate::core_state::online;
 use crate::handle::Handle;
 use crate::large::boxed_if_large;
-use crate::{CoreId, ambient};
+use crate::{CoreId, ambient, coop};
 use doorbell_core::call::{Many, ManyCall, Outcome};
 use std::pin::Pin;
 use std::task::{Context, Poll};
@@ -37,7 +37,7 @@ impl<R> Future for CallMany<R> {
     type Output = Result<ManyResults<R>, CallError>;
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
-        match &mut self.0 {
+        coop::poll(cx, |cx| match &mut self.0 {
             State::Posted(many) => Pin::new(many)
                 .poll(cx)
                 .map(|outcomes| Ok(results(outcomes))),
@@ -47,7 +47,7 @@ impl<R> Future for CallMany<R> {
                     result.expect("calls to many cores were polled again after being ready"),
                 )
             }
-        }
+        })
     }
 }
 

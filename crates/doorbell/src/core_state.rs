@@ -1,6 +1,7 @@
 //! Cores taken off and put back while the runtime runs.
 
 use crate::class_lanes::Opened;
+use crate::coop::consume_budget;
 use crate::handle::Handle;
 use crate::task::launch;
 use crate::{Class, ClassKind, CoreId, ThreadError};
@@ -168,6 +169,7 @@ impl Handle {
             Ok(self.follow_all(core.index()))
         };
         async move {
+            consume_budget().await;
             let mut ended = Ok(());
             for follow in posted? {
                 // A call, which is cancelled only by the end of the lane.

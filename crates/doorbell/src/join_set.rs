@@ -1,9 +1,11 @@
 //! [`JoinSet`]: tasks of one kind that are awaited as they end.
 
 use crate::large::boxed_if_large;
-use crate::{CoreId, JoinError, JoinHandle};
+use crate::{CoreId, JoinError, JoinHandle, coop};
+use doorbell_core::task::Join;
 use futures_util::StreamExt;
 use futures_util::stream::FuturesUnordered;
+use std::future::poll_fn;
 use std::task::{Context, Poll, Waker};
 
 /// Tasks with one type of output, awaited in the order in which they end.
@@ -28,7 +30,8 @@ use std::task::{Context, Poll, Waker};
 /// # }).unwrap();
 /// ```
 pub struct JoinSet<T> {
-    tasks: FuturesUnordered<JoinHandle<T>>,
+    /// Without the handles, which would count what the set counts.
+    tasks: FuturesUnordered<Join<T>>,
 }
 
 impl<T> std::fmt::Debug for JoinSet<T> {
@@ -70,7 +73,7 @@ impl<T> JoinSet<T> {
     /// assert_eq!(runtime.block_on(set.join_next()).unwrap().unwrap(), 1);
     /// ```
     pub fn insert(&mut self, task: JoinHandle<T>) {
-        self.tasks.push(task);
+        self.tasks.push(task.into_join());
     }
 
     /// Waits for the next task that ends and takes it out of the set. `None` if the set is empty.
@@ -80,7 +83,7 @@ impl<T> JoinSet<T> {
     /// # Errors
     /// [`JoinError`] says how the task ended without an output.
     pub async fn join_next(&mut self) -> Option<Result<T, JoinError>> {
-        self.tasks.next().await
+        poll_fn(|cx| self.poll_join_next(cx)).await
     }
 
     /// As [`JoinSet::join_next`], to be polled by hand.
@@ -88,6 +91,14 @@ impl<T> JoinSet<T> {
     /// # Errors
     /// [`JoinError`] says how the task ended without an output.
     pub fn poll_join_next(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<T, JoinError>>> {
+        coop::poll(cx, |cx| self.poll_ended(cx))
+    }
+
+    /// As [`JoinSet::poll_join_next`], and nothing is counted.
+    pub(crate) fn poll_ended(
+        &mut self,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<T, JoinError>>> {
         self.tasks.poll_next_unpin(cx)
     }
 
@@ -105,7 +116,7 @@ impl<T> JoinSet<T> {
     /// ```
     pub fn try_join_next(&mut self) -> Option<Result<T, JoinError>> {
         let mut cx = Context::from_waker(Waker::noop());
-        match self.poll_join_next(&mut cx) {
+        match self.poll_ended(&mut cx) {
             Poll::Ready(ended) => ended,
             Poll::Pending => None,
         }
@@ -115,7 +126,7 @@ impl<T> JoinSet<T> {
     /// ended before.
     pub fn abort_all(&self) {
         for task in &self.tasks {
-            task.abort();
+            task.cancel();
         }
     }
 

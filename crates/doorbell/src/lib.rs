@@ -83,6 +83,38 @@
 //! With a [paused clock](Builder::start_paused) all classes run on the same lanes, and nothing is run
 //! earlier.
 //!
+//! # What gives way, and what does not
+//! A task keeps its core until it waits. If what it awaits is always ready, it does not wait. Each poll
+//! may therefore complete 128 operations of this crate that are ready at once; then the other tasks,
+//! timers and calls of the core have their turn. The module [`coop`] has the rules.
+//!
+//! Futures of other crates do not count: `tokio::sync` has a budget too, but only inside tokio, and
+//! [`sync::CancellationToken`] is one of them. A task that loops over such a future while it is ready
+//! keeps its core. Its `timeout` and `abort` have no effect meanwhile, and the drop of the runtime waits
+//! for it. Other cores take over the tasks and timers that may move. Wrap such a future in
+//! [`coop::cooperative`]:
+//!
+//! ```
+//! use doorbell::coop::cooperative;
+//! use std::pin::pin;
+//!
+//! # doorbell::Builder::new().cores(1).build().unwrap().block_on(async {
+//! let permits = tokio::sync::Semaphore::new(1);
+//! for _ in 0..1_000 {
+//!     // A permit is always there.
+//!     let permit = cooperative(pin!(permits.acquire())).await?;
+//!     drop(permit);
+//! }
+//! # Ok::<(), tokio::sync::AcquireError>(())
+//! # }).unwrap();
+//! ```
+//!
+//! A loop that computes calls [`coop::consume_budget`] now and then.
+//!
+//! [`Builder::poll_times`] shows what does not give way. While such a poll lasts,
+//! [`LaneMetrics::current_poll`] says on which core, in which class and for how long. When it has ended,
+//! [`Metrics::long_polls`] has the name of its task.
+//!
 //! # Features
 //! * `cancel` (default): `doorbell::sync::CancellationToken`, of `tokio-util`.
 //! * `futures-io`, `tokio-io`: the traits of those names for all streams of [`net`] and their halves, and

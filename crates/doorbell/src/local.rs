@@ -1,9 +1,8 @@
 //! Tasks whose futures are not `Send`: made, polled and dropped on one lane.
 
-use crate::ambient;
 use crate::handle::Handle;
 use crate::large::{BOXED_ABOVE, boxed_if_large};
-use crate::{CoreId, JoinError, JoinHandle, SpawnError, TaskId};
+use crate::{CoreId, JoinError, JoinHandle, SpawnError, TaskId, ambient, coop};
 use doorbell_core::task::{BodyVtable, Join, Phase, write_body};
 use pin_project_lite::pin_project;
 use std::marker::PhantomData;
@@ -303,6 +302,6 @@ impl<T> Future for LocalJoinHandle<T> {
     type Output = Result<T, JoinError>;
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
-        Pin::new(&mut self.join).poll(cx)
+        coop::poll(cx, |cx| Pin::new(&mut self.join).poll(cx))
     }
 }

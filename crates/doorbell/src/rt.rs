@@ -409,9 +409,7 @@ impl<M: Machine> Ambient for Rt<M> {
         when_ns: u64,
         waker: &Waker,
     ) -> Result<Option<RawTimer>, Gone> {
-        // What is ready without waiting counts: a task that always has such a timer gives way.
-        if self.clock.has_passed(deadline_ns) && self.has_budget() {
-            self.spend_budget();
+        if self.clock.has_passed(deadline_ns) {
             return Ok(None);
         }
         RawTimer::arm(self.lanes_here()[0].front(), when_ns, waker).map(Some)

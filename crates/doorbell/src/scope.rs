@@ -2,7 +2,7 @@
 
 use crate::handle::Handle;
 use crate::large::boxed_if_large;
-use crate::{CoreId, JoinError, JoinHandle, JoinSet, Payload, TaskBuilder};
+use crate::{CoreId, JoinError, JoinHandle, JoinSet, Payload, TaskBuilder, coop};
 use futures_channel::{mpsc, oneshot};
 use futures_util::future::{AbortHandle, Abortable};
 use futures_util::{FutureExt, StreamExt};
@@ -67,7 +67,8 @@ where
         {
             return Poll::Ready(Some(output));
         }
-        let _ = children.poll(cx);
+        // Also where the body has spent the budget: it may do so in each poll.
+        let _ = children.poll(cx, JoinSet::poll_ended);
         match children.panic {
             Some(_) => Poll::Ready(None),
             None => Poll::Pending,
@@ -184,6 +185,9 @@ fn child<F: Future>(
     (task, ScopedJoinHandle { output, abort })
 }
 
+/// How the next child that has ended is taken out of the set.
+type PollNext = fn(&mut JoinSet<()>, &mut Context<'_>) -> Poll<Option<Result<(), JoinError>>>;
+
 /// The tasks of a scope. Dropping them aborts them.
 struct Children {
     admitted: mpsc::UnboundedReceiver<JoinHandle<()>>,
@@ -195,12 +199,12 @@ struct Children {
 impl Children {
     /// Takes in what was spawned and out what has ended. Ready when nothing is left; if a child
     /// has panicked, as soon as that is known.
-    fn poll(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+    fn poll(&mut self, cx: &mut Context<'_>, next: PollNext) -> Poll<()> {
         while let Poll::Ready(Some(task)) = self.admitted.poll_next_unpin(cx) {
             self.set.insert(task);
         }
         loop {
-            match self.set.poll_join_next(cx) {
+            match next(&mut self.set, cx) {
                 Poll::Pending => return Poll::Pending,
                 Poll::Ready(None) => return Poll::Ready(()),
                 // Aborted, or its runtime ends.
@@ -231,7 +235,7 @@ impl Children {
         }
         loop {
             let panicked = self.panic.is_some();
-            poll_fn(|cx| self.poll(cx)).await;
+            poll_fn(|cx| self.poll(cx, JoinSet::poll_join_next)).await;
             if panicked || self.panic.is_none() {
                 return;
             }
@@ -281,7 +285,7 @@ impl<T> Future for ScopedJoinHandle<T> {
     type Output = Result<T, JoinError>;
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
-        let output = Pin::new(&mut self.output).poll(cx);
+        let output = coop::poll(cx, |cx| Pin::new(&mut self.output).poll(cx));
         output.map(|output| output.unwrap_or(Err(JoinError::Cancelled)))
     }
 }

@@ -3,7 +3,7 @@
 use crate::group::{Group, TooManyGroups};
 use crate::handle::Handle;
 use crate::large::boxed_if_large;
-use crate::{Class, CoreId, JoinError, TaskId, ambient};
+use crate::{Class, CoreId, JoinError, TaskId, ambient, coop};
 use doorbell_core::group::DEFAULT;
 use doorbell_core::task::{About, BodyVtable, Join, Kind, Name, Phase, write_body};
 use std::pin::Pin;
@@ -347,6 +347,11 @@ where
 pub struct JoinHandle<T>(Join<T>);
 
 impl<T> JoinHandle<T> {
+    /// What it awaits, without its budget.
+    pub(crate) fn into_join(self) -> Join<T> {
+        self.0
+    }
+
     /// Cancels the task: its future is dropped on its core instead of being polled again.
     /// Awaiting it then gives [`JoinError::Cancelled`], or its output if it was complete
     /// before.
@@ -389,6 +394,6 @@ impl<T> Future for JoinHandle<T> {
     type Output = Result<T, JoinError>;
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
-        Pin::new(&mut self.0).poll(cx)
+        coop::poll(cx, |cx| Pin::new(&mut self.0).poll(cx))
     }
 }

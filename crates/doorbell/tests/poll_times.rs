@@ -198,3 +198,34 @@ fn the_age_of_a_batch_poll_shows_too() {
     go.send(()).unwrap();
     rt.block_on(task).unwrap();
 }
+
+#[test]
+fn a_task_that_never_gives_way_is_shown_while_it_lasts_and_named_behind() {
+    let long = Duration::from_millis(1);
+    let rt = runtime(1, long);
+    let (go, wait) = mpsc::channel::<()>();
+    // No budget reaches into it: outside of tokio all of this is one poll.
+    let task = rt.task().name("greedy").spawn(async move {
+        let permits = tokio::sync::Semaphore::new(1);
+        while wait.try_recv().is_err() {
+            drop(permits.acquire().await.unwrap());
+        }
+    });
+    let shown = || {
+        let metrics = rt.metrics();
+        let lane = metrics.lanes[0];
+        assert_eq!((lane.core.index(), lane.class), (0, ClassKind::Fair));
+        lane.current_poll().is_some_and(|age| age > 5 * long)
+    };
+    while !shown() {
+        std::thread::yield_now();
+    }
+    assert!(!task.is_finished());
+    go.send(()).unwrap();
+    rt.block_on(task).unwrap();
+    rt.call_blocking(0, || {}).unwrap();
+    let metrics = rt.metrics();
+    let last = metrics.long_polls().last().unwrap();
+    assert_eq!((last.name(), last.core().index()), ("greedy", 0));
+    assert!(last.duration() > 5 * long);
+}

@@ -7,12 +7,11 @@ mod starter;
 pub use pool::BlockingMetrics;
 pub(crate) use pool::{Blocking, BlockingPlan, Open, Pool};
 
-use crate::ambient;
 use crate::builder::{BuildError, Builder};
 use crate::handle::Handle;
 use crate::large::boxed_if_large;
 use crate::wakers::contained;
-use crate::{JoinError, Payload, ThreadError};
+use crate::{JoinError, Payload, ThreadError, ambient, coop};
 use async_task::FallibleTask;
 use doorbell_core::task::Quiet;
 use futures_util::future::AbortHandle;
@@ -244,6 +243,12 @@ impl<T> Future for BlockingHandle<T> {
     type Output = Result<T, JoinError>;
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        coop::poll(cx, |cx| self.poll_result(cx))
+    }
+}
+
+impl<T> BlockingHandle<T> {
+    fn poll_result(&mut self, cx: &mut Context<'_>) -> Poll<Result<T, JoinError>> {
         if let State::Waiting(task) = &mut self.state {
             // Where a waker panics, `async-task` ends the process.
             match contained(cx, |cx| Pin::new(task).poll(cx)) {

@@ -1,5 +1,6 @@
 //! Addresses, and names that stand for them.
 
+use crate::coop::consume_budget;
 use std::io;
 use std::net::{
     self as std_net, IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV4, SocketAddrV6,
@@ -87,6 +88,12 @@ impl std::iter::FusedIterator for Addresses {}
 /// # }).unwrap();
 /// ```
 pub async fn lookup_host(host: impl ToSocketAddrs) -> io::Result<Addresses> {
+    consume_budget().await;
+    addresses_of(host).await
+}
+
+/// As [`lookup_host`], for what counts by itself.
+pub(super) async fn addresses_of(host: impl ToSocketAddrs) -> io::Result<Addresses> {
     let found = match host.say() {
         Said::One(address) => return Ok(Addresses(Found::One(Some(address).into_iter()))),
         Said::Known(addresses) => addresses,

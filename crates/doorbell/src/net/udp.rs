@@ -1,5 +1,6 @@
 //! [`UdpSocket`].
 
+use super::addresses::addresses_of;
 use super::io::Io;
 use super::{Direction, NoAddress, ToSocketAddrs, lookup_host};
 use std::io;
@@ -134,7 +135,7 @@ impl UdpSocket {
     /// As for [`UdpSocket::send`]; [`NoAddress`] if there is none; that the name is not known.
     pub async fn send_to(&self, datagram: &[u8], to: impl ToSocketAddrs) -> io::Result<usize> {
         let none = || io::Error::new(io::ErrorKind::InvalidInput, NoAddress);
-        let to = lookup_host(to).await?.next().ok_or_else(none)?;
+        let to = addresses_of(to).await?.next().ok_or_else(none)?;
         let send = |socket: &std_net::UdpSocket| socket.send_to(datagram, to);
         self.io.io(Direction::Write, send).await
     }

@@ -1,6 +1,6 @@
 //! [`Mutex`]: a lock whose holder is run by the class of who waits for it.
 
-use crate::{Class, ambient};
+use crate::{Class, ambient, coop};
 use doorbell_core::lock::{RawLock, TryLock, Wait};
 use doorbell_machine::Host;
 use std::cell::UnsafeCell;
@@ -158,7 +158,7 @@ impl Future for Locking<'_> {
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
         let this = &mut *self;
-        this.raw.poll_lock(&mut this.wait, urgency(), cx)
+        coop::poll(cx, |cx| this.raw.poll_lock(&mut this.wait, urgency(), cx))
     }
 }
 

@@ -1,7 +1,7 @@
 //! [`Sleep`]: a future that is ready when its time has come.
 
 use super::Instant;
-use crate::ambient;
+use crate::{ambient, coop};
 use doorbell_core::call::Gone;
 use doorbell_core::wheel::{Fired, Polled, RawTimer, Reset};
 use std::pin::Pin;
@@ -122,6 +122,20 @@ impl Future for Sleep {
     type Output = ();
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
+        let has_waited = matches!(self.state, State::Armed(_));
+        let polled = self.poll_time(cx);
+        // One that had to wait has given way: it is ready also where other futures of its task have spent
+        // the budget, or a deadline beside them would never come.
+        if polled.is_ready() && !has_waited {
+            return coop::poll(cx, |_| Poll::Ready(()));
+        }
+        polled
+    }
+}
+
+impl Sleep {
+    /// Ready when its time has come, and nothing is counted.
+    pub(super) fn poll_time(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         match &mut self.state {
             State::Done => return Poll::Ready(()),
             State::New => {}

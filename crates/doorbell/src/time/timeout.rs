@@ -1,6 +1,7 @@
 //! [`Timeout`]: a future that is given only so much time.
 
 use super::{Instant, Sleep, sleep, sleep_until};
+use crate::coop;
 use std::pin::Pin;
 use std::task::{Context, Poll};
 use std::time::Duration;
@@ -64,9 +65,12 @@ impl<F: Future> Future for Timeout<F> {
             let this = self.get_unchecked_mut();
             (Pin::new_unchecked(&mut this.future), &mut this.sleep)
         };
-        if let Poll::Ready(output) = future.poll(cx) {
-            return Poll::Ready(Ok(output));
-        }
-        Pin::new(sleep).poll(cx).map(|()| Err(Elapsed(())))
+        coop::poll(cx, |cx| {
+            if let Poll::Ready(output) = future.poll(cx) {
+                return Poll::Ready(Ok(output));
+            }
+            // Also where the future has spent the budget: it may do so in each poll.
+            sleep.poll_time(cx).map(|()| Err(Elapsed(())))
+        })
     }
 }
