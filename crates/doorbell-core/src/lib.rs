@@ -30,6 +30,7 @@ pub mod lock;
 pub mod mailbox;
 pub mod node;
 pub mod offline;
+mod placement;
 pub mod queue;
 pub mod switches;
 pub mod task;

@@ -260,10 +260,6 @@ impl<M: Machine> Ring<M> {
         thief: &Ring<M>,
         how_many: impl Fn(u64) -> u64,
     ) -> Option<Stolen<M>> {
-        debug_assert!(
-            !std::ptr::eq(self, thief),
-            "a ring does not steal from itself"
-        );
         // ORDER: Acquire: the tail that is read next is not older than this head.
         let head = self.head.load(Ordering::Acquire);
         // ORDER: Acquire pairs with the Release of the owner's push: slots and nodes.

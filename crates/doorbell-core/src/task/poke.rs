@@ -83,7 +83,7 @@ impl<M: Machine> TaskRef<M> {
     pub(super) fn send_new(self) {
         let poked = Poked(self);
         let sent = post(self.lane_to_poke(self.last().crew()), move || {
-            poked.submit()
+            poked.submit();
         });
         // The lane is gone, and no other lane will have the task either.
         if sent.is_err() {

@@ -151,8 +151,8 @@ fn take_one(front: &FrontRef<Host>) {
 fn a_task_that_comes_to_a_lane_inside_a_poll_is_looked_after() {
     for (turns, class) in [(Turns::ByArrival, Class::Fair), (Turns::ByRank, Class::Rt)] {
         let spec = CrewSpec {
-            turns,
             class,
+            turns,
             ..CrewSpec::default()
         };
         let fronts = Crew::<Host>::described(3, &Arc::default(), spec, |_, _| 0);
