@@ -5,8 +5,11 @@
 //! with a deadline ends at once, and its thread has that time from then on; the end of time never
 //! comes), the cost of anything, and stale reads inside the kernel: a futex compares the current
 //! value, and so does the seat here.
+//!
+//! `weaken.rs` lets a sweep weaken one ordering of one access at a time, by the environment.
 
 mod poller;
+mod weaken;
 
 pub use poller::{LoomFd, LoomPoller};
 
@@ -17,6 +20,7 @@ use crate::{
 use ::loom::cell::UnsafeCell;
 use ::loom::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, fence};
 use ::loom::sync::{Condvar, Mutex};
+use weaken::{Which, ordering};
 
 /// The model checker's machine, with the mutant of this number ([`Bug::from_number`]).
 #[derive(Clone, Copy, Debug)]
@@ -28,30 +32,39 @@ macro_rules! word {
             fn new(value: $value) -> Self {
                 <$atomic>::new(value)
             }
+            #[track_caller]
             fn load(&self, order: Ordering) -> $value {
-                <$atomic>::load(self, order)
+                <$atomic>::load(self, ordering(order, Which::First))
             }
+            #[track_caller]
             fn store(&self, value: $value, order: Ordering) {
-                <$atomic>::store(self, value, order);
+                <$atomic>::store(self, value, ordering(order, Which::First));
             }
+            #[track_caller]
             fn swap(&self, value: $value, order: Ordering) -> $value {
-                <$atomic>::swap(self, value, order)
+                <$atomic>::swap(self, value, ordering(order, Which::First))
             }
+            #[track_caller]
             fn fetch_or(&self, bits: $value, order: Ordering) -> $value {
-                <$atomic>::fetch_or(self, bits, order)
+                <$atomic>::fetch_or(self, bits, ordering(order, Which::First))
             }
+            #[track_caller]
             fn fetch_and(&self, bits: $value, order: Ordering) -> $value {
-                <$atomic>::fetch_and(self, bits, order)
+                <$atomic>::fetch_and(self, bits, ordering(order, Which::First))
             }
+            #[track_caller]
             fn fetch_xor(&self, bits: $value, order: Ordering) -> $value {
-                <$atomic>::fetch_xor(self, bits, order)
+                <$atomic>::fetch_xor(self, bits, ordering(order, Which::First))
             }
+            #[track_caller]
             fn fetch_add(&self, value: $value, order: Ordering) -> $value {
-                <$atomic>::fetch_add(self, value, order)
+                <$atomic>::fetch_add(self, value, ordering(order, Which::First))
             }
+            #[track_caller]
             fn fetch_sub(&self, value: $value, order: Ordering) -> $value {
-                <$atomic>::fetch_sub(self, value, order)
+                <$atomic>::fetch_sub(self, value, ordering(order, Which::First))
             }
+            #[track_caller]
             fn compare_exchange(
                 &self,
                 seen: $value,
@@ -59,7 +72,13 @@ macro_rules! word {
                 ok: Ordering,
                 fail: Ordering,
             ) -> Result<$value, $value> {
-                <$atomic>::compare_exchange(self, seen, new, ok, fail)
+                <$atomic>::compare_exchange(
+                    self,
+                    seen,
+                    new,
+                    ordering(ok, Which::First),
+                    ordering(fail, Which::Second),
+                )
             }
         }
     };
@@ -72,15 +91,19 @@ impl<T> PtrWord<T> for AtomicPtr<T> {
     fn new(ptr: *mut T) -> Self {
         AtomicPtr::new(ptr)
     }
+    #[track_caller]
     fn load(&self, order: Ordering) -> *mut T {
-        AtomicPtr::load(self, order)
+        AtomicPtr::load(self, ordering(order, Which::First))
     }
+    #[track_caller]
     fn store(&self, ptr: *mut T, order: Ordering) {
-        AtomicPtr::store(self, ptr, order);
+        AtomicPtr::store(self, ptr, ordering(order, Which::First));
     }
+    #[track_caller]
     fn swap(&self, ptr: *mut T, order: Ordering) -> *mut T {
-        AtomicPtr::swap(self, ptr, order)
+        AtomicPtr::swap(self, ptr, ordering(order, Which::First))
     }
+    #[track_caller]
     fn compare_exchange_weak(
         &self,
         seen: *mut T,
@@ -88,7 +111,22 @@ impl<T> PtrWord<T> for AtomicPtr<T> {
         ok: Ordering,
         fail: Ordering,
     ) -> Result<*mut T, *mut T> {
-        AtomicPtr::compare_exchange(self, seen, new, ok, fail)
+        AtomicPtr::compare_exchange(
+            self,
+            seen,
+            new,
+            ordering(ok, Which::First),
+            ordering(fail, Which::Second),
+        )
+    }
+}
+
+/// The fence of the caller's caller, unless the sweep of orderings has removed it.
+#[track_caller]
+fn fence_here() {
+    let order = ordering(Ordering::SeqCst, Which::Fence);
+    if order != Ordering::Relaxed {
+        fence(order);
     }
 }
 
@@ -288,21 +326,25 @@ impl<const BUG: u8> Machine for Loom<BUG> {
     const MODEL: bool = true;
     const ADDRESSES_STEER: bool = false;
 
+    #[track_caller]
     fn fence_announce() {
         // ORDER: SeqCst fence; partner fence_recheck (store buffering).
-        fence(Ordering::SeqCst);
+        fence_here();
     }
+    #[track_caller]
     fn fence_recheck() {
         // ORDER: SeqCst fence; partner fence_announce (store buffering).
-        fence(Ordering::SeqCst);
+        fence_here();
     }
+    #[track_caller]
     fn fence_light() {
         // ORDER: SeqCst fence; partner fence_heavy (store buffering).
-        fence(Ordering::SeqCst);
+        fence_here();
     }
+    #[track_caller]
     fn fence_heavy() -> Fenced {
         // ORDER: SeqCst fence; partner fence_light (store buffering).
-        fence(Ordering::SeqCst);
+        fence_here();
         Fenced::Yes
     }
     fn now_ns() -> u64 {
