@@ -19,10 +19,12 @@
 //! - [`parsed`]: one Rust file as tokens, comments, and an [`outline`] of its syntax.
 //! - [`modules`]: which files the `mod` declarations reach, and which are test code.
 //! - [`rules`]: one file per rule, each with unit tests of what it catches and what it passes.
+//! - [`orderings`]: the sweep that weakens one ordering at a time, a program of its own.
 
 pub mod finding;
 pub mod markdown;
 pub mod modules;
+pub mod orderings;
 pub mod outline;
 pub mod parsed;
 pub mod rules;

@@ -83,7 +83,7 @@ mod tests {
     fn tests_that_are_there_pass() {
         let list = "| W1 | `w1_it_is_kept` (a/b/tests.rs); `w2_it_is_found` (a/tests/c.rs) |\n\
                     | W2 | as W1, `doorbell torture`, `w2_it_is_found` |\n";
-        assert_eq!(lines(list), []);
+        assert_eq!(lines(list), [] as [usize; 0]);
     }
 
     #[test]

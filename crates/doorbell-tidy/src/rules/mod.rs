@@ -22,7 +22,7 @@ pub use debug::debug;
 pub use floors::floors;
 pub use ground::ground;
 pub use length::length;
-pub use order::{order, order_sites};
+pub use order::{order, order_reason, order_sites};
 pub use packed::packed;
 pub use protocol_readme::protocol_readme;
 pub use public_word::public_word;

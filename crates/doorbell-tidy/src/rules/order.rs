@@ -47,7 +47,7 @@ pub fn order(tree: &Tree) -> Vec<Finding> {
         let mut last = 0;
         for index in sites(path, parsed) {
             let line = parsed.tokens[index].start.line;
-            let reason = reason(parsed, index);
+            let reason = order_reason(parsed, index);
             let short = reason
                 .as_ref()
                 .is_some_and(|text| text.chars().count() < TEXT_MIN);
@@ -173,7 +173,7 @@ fn is_pattern(parsed: &Parsed, index: usize) -> bool {
 
 /// The text of the comment that covers the ordering: directly above its statement, or within it up
 /// to the end of the call.
-fn reason(parsed: &Parsed, index: usize) -> Option<String> {
+pub fn order_reason(parsed: &Parsed, index: usize) -> Option<String> {
     let start = parsed.statement_start(index);
     let call = call_around(parsed, index);
     let end = call.map_or(index, |open| parsed.tokens[open].mate);
@@ -313,7 +313,7 @@ mod tests {
         let forward = "fn load(&self, order: Ordering) -> u32 { self.0.load(order) }";
         assert_eq!(
             lines(order, "crates/doorbell-machine/src/host.rs", forward),
-            []
+            [] as [usize; 0]
         );
         assert_eq!(lines(order, CORE, forward), [1]);
         let inline = "#[cfg(test)]\nmod loom { fn f() { x.load(Acquire); } }";

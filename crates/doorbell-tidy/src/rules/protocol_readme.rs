@@ -179,7 +179,7 @@ mod tests {
     #[test]
     fn a_poor_readme_is_named() {
         let good = good_readme();
-        assert_eq!(readme(&good), []);
+        assert_eq!(readme(&good), [] as [(usize, String); 0]);
         let short = good.replace("Text about the bell.\n", "");
         assert_eq!(readme(&short).len(), 1);
         assert_eq!(readme(&format!("{good}# Second\n")).len(), 1);

@@ -159,7 +159,7 @@ mod tests {
         assert_eq!(check("pub trait T {\n    unsafe fn f();\n}"), [2]);
         assert_eq!(
             check("/// Doc.\n///\n/// # Safety\n///\n/// Hold it.\npub unsafe fn f() {}"),
-            []
+            [] as [usize; 0]
         );
         assert_eq!(
             check("unsafe fn f() {}\npub fn g() {}"),

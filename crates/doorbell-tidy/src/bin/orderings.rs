@@ -1,0 +1,180 @@
+//! Weakens each ordering of `doorbell-core`, one at a time, and prints which the models notice.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::io::{self, Write};
+use std::path::Path;
+use std::process::ExitCode;
+use std::time::{Duration, Instant};
+
+use clap::Parser;
+use doorbell_tidy::Tree;
+use doorbell_tidy::orderings::models::{End, Model, Program, Reach, Reached, by_access};
+use doorbell_tidy::orderings::mutant::{Row, judge, rows};
+use doorbell_tidy::orderings::report;
+use doorbell_tidy::orderings::sites::{SWEPT, Site, sites};
+
+/// A model that takes longer than this with nothing weakened is not waited for.
+const UNCHANGED_LIMIT: Duration = Duration::from_secs(1_800);
+
+/// Weakens each ordering of doorbell-core, one at a time, and prints which the models notice.
+///
+/// Progress goes to the standard error output, the table to the standard output.
+#[derive(Debug, Parser)]
+struct Options {
+    /// Sweep only files whose path contains this.
+    #[arg(long)]
+    filter: Option<String>,
+    /// Explore at most this many preemptions in every model, in place of each model's own number.
+    #[arg(long)]
+    preemptions: Option<usize>,
+    /// Leave out models that take longer than this many seconds with nothing weakened.
+    #[arg(long)]
+    slowest: Option<u64>,
+    /// Print one JSON object per ordering in place of the table.
+    #[arg(long)]
+    json: bool,
+    /// Only list what would be weakened.
+    #[arg(long)]
+    list: bool,
+}
+
+impl Options {
+    /// What bounds the search, as it was given.
+    fn bounds(&self) -> String {
+        let preemptions = self
+            .preemptions
+            .map(|count| format!("--preemptions {count}"));
+        let slowest = self.slowest.map(|seconds| format!("--slowest {seconds}"));
+        let given: Vec<String> = preemptions.into_iter().chain(slowest).collect();
+        given.join(" ")
+    }
+}
+
+fn main() -> ExitCode {
+    match run(&Options::parse()) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            // Without an error output nobody can be told.
+            let _ = writeln!(io::stderr(), "orderings: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn run(options: &Options) -> io::Result<()> {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let wanted = |site: &Site| {
+        let filter = options.filter.as_ref();
+        filter.is_none_or(|part| site.path.contains(part))
+    };
+    let all = sites(&Tree::read(&root)?);
+    let chosen: Vec<&Site> = all.iter().filter(|site| wanted(site)).collect();
+    if options.list {
+        return list(&chosen);
+    }
+    let program = Program::build(&root, options.preemptions)?;
+    let reach = reach(&program)?;
+    all_are_listed(&all, &reach)?;
+    let mut table: Vec<Row> = chosen.iter().flat_map(|site| rows(site, &reach)).collect();
+    sweep(&mut table, &reach, &program, options)?;
+    let mut out = io::stdout();
+    if !options.json {
+        return write!(out, "{}", report::markdown(&table, &options.bounds()));
+    }
+    for row in &table {
+        writeln!(out, "{}", serde_json::to_string(row)?)?;
+    }
+    Ok(())
+}
+
+fn list(sites: &[&Site]) -> io::Result<()> {
+    for site in sites {
+        let orderings: Vec<&str> = site
+            .orderings
+            .iter()
+            .map(|name| name.as_deref().unwrap_or("a variable"))
+            .collect();
+        let (place, function, access) = (site.place(), &site.function, &site.access);
+        writeln!(
+            io::stdout(),
+            "{place} {function} {access} {}",
+            orderings.join(" ")
+        )?;
+    }
+    writeln!(io::stderr(), "{} accesses and fences", sites.len())
+}
+
+/// Runs every model with nothing weakened.
+fn reach(program: &Program) -> io::Result<Reach> {
+    let names = program.models()?;
+    let mut models = Vec::new();
+    for (index, name) in names.iter().enumerate() {
+        let (end, took, reached) = program.reach(name, UNCHANGED_LIMIT)?;
+        let seconds = took.as_secs_f64();
+        writeln!(
+            io::stderr(),
+            "model {}/{} {name}: {seconds:.1} s",
+            index + 1,
+            names.len()
+        )?;
+        match end {
+            End::Passed => {}
+            End::Failed(status, said) => {
+                return Err(io::Error::other(format!(
+                    "{name} fails with nothing weakened: {status}\n{said}"
+                )));
+            }
+            End::TimeUp => {
+                return Err(io::Error::other(format!(
+                    "{name} does not end with nothing weakened"
+                )));
+            }
+        }
+        let name = name.clone();
+        models.push((Model { name, took }, reached));
+    }
+    Ok(by_access(&models))
+}
+
+/// What the models reach of the protocols stands in the list, if it asks for more than `Relaxed`: else
+/// the list is not that of all accesses.
+fn all_are_listed(all: &[Site], reach: &Reach) -> io::Result<()> {
+    let listed: BTreeMap<String, &Site> = all.iter().map(|site| (site.place(), site)).collect();
+    let is_strong =
+        |access: &&Reached| access.given != "Relaxed" && access.place.starts_with(SWEPT);
+    let in_tests = |access: &&Reached| {
+        ["loom", "test"]
+            .iter()
+            .any(|word| access.place.contains(word))
+    };
+    let missing: BTreeSet<&str> = reach
+        .all()
+        .filter(is_strong)
+        .filter(|access| !in_tests(access) && !listed.contains_key(&access.place))
+        .map(|access| access.place.as_str())
+        .collect();
+    if missing.is_empty() {
+        return Ok(());
+    }
+    let missing = missing.into_iter().collect::<Vec<_>>().join("\n");
+    Err(io::Error::other(format!(
+        "models reach accesses that the sources do not show:\n{missing}"
+    )))
+}
+
+fn sweep(table: &mut [Row], reach: &Reach, program: &Program, options: &Options) -> io::Result<()> {
+    let slowest = options.slowest.map_or(Duration::MAX, Duration::from_secs);
+    let (count, start) = (table.len(), Instant::now());
+    for (index, row) in table.iter_mut().enumerate() {
+        judge(row, reach, program, slowest)?;
+        let (place, function, access) = (row.site.place(), &row.site.function, &row.site.access);
+        let (which, given) = (&row.which, row.given.as_deref().unwrap_or("a variable"));
+        let (minutes, result) = (start.elapsed().as_secs() / 60, report::result(row));
+        writeln!(
+            io::stderr(),
+            "{}/{count}, {minutes} min: {place} {function} {access} {which} {given}: {result}",
+            index + 1
+        )?;
+    }
+    Ok(())
+}

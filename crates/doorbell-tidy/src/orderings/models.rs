@@ -1,0 +1,302 @@
+//! The models: the tests of `doorbell-core` that the model checker runs, and what each reaches.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs::{self, File};
+use std::io;
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitStatus, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
+
+/// A test is a model if a module of its name starts or ends so.
+const MODEL: &str = "loom";
+
+/// Tests of mutants run a model with a broken line in a process of their own: they reach nothing.
+const MUTANT: &str = "mutant";
+
+/// Names the file to which a model adds what it reaches.
+const REACHED: &str = "DOORBELL_REACHED";
+
+/// Names the access to weaken.
+const WEAKEN: &str = "DOORBELL_WEAKEN";
+
+/// Bounds the preemptions that a model explores.
+const PREEMPTIONS: &str = "LOOM_MAX_PREEMPTIONS";
+
+/// How often the end of a model is looked for.
+const LOOK: Duration = Duration::from_millis(5);
+
+/// A line of what was reached: the place, which ordering of it, and the ordering it asked for.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Reached {
+    /// File, line and column.
+    pub place: String,
+    /// `first`, `second` or `fence`.
+    pub which: String,
+    /// The ordering asked for.
+    pub given: String,
+}
+
+/// The test program of `doorbell-core`.
+#[derive(Debug)]
+pub struct Program {
+    path: PathBuf,
+    folder: PathBuf,
+    preemptions: Option<usize>,
+}
+
+/// How one run of a model ended.
+#[derive(Debug)]
+pub enum End {
+    /// All interleavings passed.
+    Passed,
+    /// One failed, or the process died: what it said.
+    Failed(ExitStatus, String),
+    /// It was stopped when its time was up.
+    TimeUp,
+}
+
+/// A model that passes, and how long that takes.
+#[derive(Clone, Debug)]
+pub struct Model {
+    /// The whole name of the test.
+    pub name: String,
+    /// How long it took.
+    pub took: Duration,
+}
+
+/// Which models reach an access, the fastest first.
+#[derive(Debug, Default)]
+pub struct Reach(BTreeMap<Reached, Vec<Model>>);
+
+impl Reach {
+    /// The models that reach the access with that ordering.
+    pub fn models(&self, reached: &Reached) -> &[Model] {
+        self.0.get(reached).map_or(&[], Vec::as_slice)
+    }
+
+    /// Everything that some model reaches.
+    pub fn all(&self) -> impl Iterator<Item = &Reached> {
+        self.0.keys()
+    }
+}
+
+impl Program {
+    /// Builds the test program of `doorbell-core` in the tree at `root`. Models explore
+    /// `preemptions` preemptions, or as many as each asks for.
+    ///
+    /// # Errors
+    /// If cargo does not start, or the program does not compile.
+    pub fn build(root: &Path, preemptions: Option<usize>) -> io::Result<Self> {
+        let output = Command::new("cargo")
+            .args(["test", "--package", "doorbell-core", "--lib", "--no-run"])
+            .arg("--message-format=json")
+            .current_dir(root)
+            .stderr(Stdio::inherit())
+            .output()?;
+        let messages = String::from_utf8_lossy(&output.stdout).into_owned();
+        let path = messages.lines().rev().find_map(executable);
+        let path = path.filter(|_| output.status.success());
+        let refused = || io::Error::other("the tests of doorbell-core do not compile");
+        let folder = scratch()?;
+        // A copy, so that a build meanwhile changes nothing.
+        let copy = folder.join("models");
+        fs::copy(path.ok_or_else(refused)?, &copy)?;
+        Ok(Self {
+            path: copy,
+            folder,
+            preemptions,
+        })
+    }
+
+    /// The names of all models.
+    ///
+    /// # Errors
+    /// If the program does not list its tests.
+    pub fn models(&self) -> io::Result<Vec<String>> {
+        let output = Command::new(&self.path)
+            .args(["--list", "--format=terse"])
+            .output()?;
+        let text = String::from_utf8_lossy(&output.stdout).into_owned();
+        let names = text.lines().filter_map(|line| line.strip_suffix(": test"));
+        Ok(names
+            .filter(|name| is_model(name))
+            .map(str::to_owned)
+            .collect())
+    }
+
+    /// Runs one model unchanged.
+    ///
+    /// # Errors
+    /// If it does not start, or what it reached cannot be read.
+    pub fn reach(
+        &self,
+        name: &str,
+        limit: Duration,
+    ) -> io::Result<(End, Duration, BTreeSet<Reached>)> {
+        let file = self.folder.join("reached");
+        fs::write(&file, "")?;
+        let start = Instant::now();
+        let end = self.run(name, REACHED, &file.to_string_lossy(), limit)?;
+        let took = start.elapsed();
+        let lines = fs::read_to_string(&file)?;
+        Ok((end, took, lines.lines().filter_map(reached).collect()))
+    }
+
+    /// Runs one model with an access weakened to the ordering `to`.
+    ///
+    /// # Errors
+    /// If it does not start.
+    pub fn weakened(
+        &self,
+        name: &str,
+        access: &Reached,
+        to: &str,
+        limit: Duration,
+    ) -> io::Result<End> {
+        let Reached {
+            place,
+            which,
+            given,
+        } = access;
+        let value = format!("{place} {which} {given} {to}");
+        self.run(name, WEAKEN, &value, limit)
+    }
+
+    fn run(&self, name: &str, variable: &str, value: &str, limit: Duration) -> io::Result<End> {
+        let said = self.folder.join("said");
+        let file = File::create(&said)?;
+        let mut command = Command::new(&self.path);
+        command
+            .args([name, "--exact", "--nocapture", "--test-threads=1"])
+            .env_remove(WEAKEN)
+            .env_remove(REACHED)
+            .env(variable, value)
+            .env("RUST_BACKTRACE", "0")
+            .stdout(Stdio::from(file.try_clone()?))
+            .stderr(Stdio::from(file));
+        if let Some(preemptions) = self.preemptions {
+            command.env(PREEMPTIONS, preemptions.to_string());
+        }
+        let mut child = command.spawn()?;
+        let until = Instant::now() + limit;
+        loop {
+            if let Some(status) = child.try_wait()? {
+                let said = String::from_utf8_lossy(&fs::read(&said)?).into_owned();
+                let passed = status.success();
+                return Ok(if passed {
+                    End::Passed
+                } else {
+                    End::Failed(status, said)
+                });
+            }
+            if Instant::now() > until {
+                child.kill()?;
+                child.wait()?;
+                return Ok(End::TimeUp);
+            }
+            thread::sleep(LOOK);
+        }
+    }
+}
+
+impl Drop for Program {
+    fn drop(&mut self) {
+        // What is left in the folder for temporary files harms nothing.
+        drop(fs::remove_dir_all(&self.folder));
+    }
+}
+
+/// Sorts what each model reached by what is reached.
+pub fn by_access(models: &[(Model, BTreeSet<Reached>)]) -> Reach {
+    let mut reach = Reach::default();
+    let mut sorted: Vec<&(Model, BTreeSet<Reached>)> = models.iter().collect();
+    sorted.sort_by_key(|(model, _)| model.took);
+    for (model, accesses) in sorted {
+        for access in accesses {
+            reach
+                .0
+                .entry(access.clone())
+                .or_default()
+                .push(model.clone());
+        }
+    }
+    reach
+}
+
+/// Whether the test of this name is a model and no test of a mutant.
+fn is_model(name: &str) -> bool {
+    let (modules, test) = name.rsplit_once("::").unwrap_or(("", name));
+    let mut modules = modules.split("::");
+    let of_models = modules.any(|module| module.starts_with(MODEL) || module.ends_with(MODEL));
+    of_models && !test.starts_with(MUTANT)
+}
+
+/// The program that a message of cargo names.
+fn executable(message: &str) -> Option<PathBuf> {
+    let message: serde_json::Value = serde_json::from_str(message).ok()?;
+    Some(PathBuf::from(message.get("executable")?.as_str()?))
+}
+
+/// A line that a model wrote.
+fn reached(line: &str) -> Option<Reached> {
+    let mut parts = line.split_whitespace().map(str::to_owned);
+    Some(Reached {
+        place: parts.next()?,
+        which: parts.next()?,
+        given: parts.next()?,
+    })
+}
+
+/// A folder of this process for temporary files.
+fn scratch() -> io::Result<PathBuf> {
+    let folder = std::env::temp_dir().join(format!("doorbell-orderings-{}", std::process::id()));
+    fs::create_dir_all(&folder)?;
+    Ok(folder)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn models_are_told_from_other_tests_by_their_modules() {
+        for model in [
+            "bell::loom::two",
+            "call::loom_many::three",
+            "offline_loom::a",
+            "lane::loom::flood::b",
+        ] {
+            assert!(is_model(model), "{model}");
+        }
+        for other in [
+            "bell::tests::loom_is_fine",
+            "bell::loom::mutant_no_ring",
+            "wheel::tests::model::a",
+        ] {
+            assert!(!is_model(other), "{other}");
+        }
+    }
+
+    #[test]
+    fn the_fastest_model_that_reaches_an_access_comes_first() {
+        let access = reached("a.rs:1:2 first AcqRel").expect("three words");
+        let model = |name: &str, seconds| Model {
+            name: name.to_owned(),
+            took: Duration::from_secs(seconds),
+        };
+        let only = BTreeSet::from([access.clone()]);
+        let reach = by_access(&[
+            (model("slow", 9), only.clone()),
+            (model("elsewhere", 1), BTreeSet::new()),
+            (model("fast", 2), only),
+        ]);
+        let names: Vec<&str> = reach
+            .models(&access)
+            .iter()
+            .map(|model| model.name.as_str())
+            .collect();
+        assert_eq!(names, ["fast", "slow"]);
+        assert_eq!(reach.all().count(), 1);
+    }
+}
