@@ -8,13 +8,13 @@ use std::time::{Duration, Instant};
 
 use clap::Parser;
 use doorbell_tidy::Tree;
-use doorbell_tidy::orderings::models::{End, Model, Program, Reach, Reached, by_access};
+use doorbell_tidy::orderings::models::{End, Model, Program, Reach, Reached, Run, by_access};
 use doorbell_tidy::orderings::mutant::{Row, judge, rows};
 use doorbell_tidy::orderings::report;
 use doorbell_tidy::orderings::sites::{SWEPT, Site, sites};
 
 /// A model that takes longer than this with nothing weakened is not waited for.
-const UNCHANGED_LIMIT: Duration = Duration::from_secs(1_800);
+const UNCHANGED_LIMIT: Duration = Duration::from_mins(30);
 
 /// Weakens each ordering of doorbell-core, one at a time, and prints which the models notice.
 ///
@@ -27,7 +27,7 @@ struct Options {
     /// Explore at most this many preemptions in every model, in place of each model's own number.
     #[arg(long)]
     preemptions: Option<usize>,
-    /// Leave out models that take longer than this many seconds with nothing weakened.
+    /// Leave out models that take longer than this many seconds of CPU time with nothing weakened.
     #[arg(long)]
     slowest: Option<u64>,
     /// Print one JSON object per ordering in place of the table.
@@ -109,7 +109,7 @@ fn reach(program: &Program) -> io::Result<Reach> {
     let names = program.models()?;
     let mut models = Vec::new();
     for (index, name) in names.iter().enumerate() {
-        let (end, took, reached) = program.reach(name, UNCHANGED_LIMIT)?;
+        let (Run { end, cpu: took }, reached) = program.reach(name, UNCHANGED_LIMIT)?;
         let seconds = took.as_secs_f64();
         writeln!(
             io::stderr(),

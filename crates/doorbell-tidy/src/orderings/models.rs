@@ -26,6 +26,12 @@ const PREEMPTIONS: &str = "LOOM_MAX_PREEMPTIONS";
 /// How often the end of a model is looked for.
 const LOOK: Duration = Duration::from_millis(5);
 
+/// Times of a process come in ticks, of which Linux shows programs a hundred a second.
+const TICK: Duration = Duration::from_millis(10);
+
+/// A model that still runs after this, however little of the CPU it got, is stopped.
+const WALL_MAX: Duration = Duration::from_hours(1);
+
 /// A line of what was reached: the place, which ordering of it, and the ordering it asked for.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Reached {
@@ -45,6 +51,15 @@ pub struct Program {
     preemptions: Option<usize>,
 }
 
+/// One run of a model.
+#[derive(Debug)]
+pub struct Run {
+    /// How it ended.
+    pub end: End,
+    /// The CPU time that it took: unlike its duration, the same beside other programs.
+    pub cpu: Duration,
+}
+
 /// How one run of a model ended.
 #[derive(Debug)]
 pub enum End {
@@ -56,12 +71,12 @@ pub enum End {
     TimeUp,
 }
 
-/// A model that passes, and how long that takes.
+/// A model that passes, and what that takes.
 #[derive(Clone, Debug)]
 pub struct Model {
     /// The whole name of the test.
     pub name: String,
-    /// How long it took.
+    /// The CPU time it took.
     pub took: Duration,
 }
 
@@ -125,25 +140,19 @@ impl Program {
             .collect())
     }
 
-    /// Runs one model unchanged.
+    /// Runs one model unchanged, for at most `limit` of CPU time.
     ///
     /// # Errors
     /// If it does not start, or what it reached cannot be read.
-    pub fn reach(
-        &self,
-        name: &str,
-        limit: Duration,
-    ) -> io::Result<(End, Duration, BTreeSet<Reached>)> {
+    pub fn reach(&self, name: &str, limit: Duration) -> io::Result<(Run, BTreeSet<Reached>)> {
         let file = self.folder.join("reached");
         fs::write(&file, "")?;
-        let start = Instant::now();
-        let end = self.run(name, REACHED, &file.to_string_lossy(), limit)?;
-        let took = start.elapsed();
+        let run = self.run(name, REACHED, &file.to_string_lossy(), limit)?;
         let lines = fs::read_to_string(&file)?;
-        Ok((end, took, lines.lines().filter_map(reached).collect()))
+        Ok((run, lines.lines().filter_map(reached).collect()))
     }
 
-    /// Runs one model with an access weakened to the ordering `to`.
+    /// Runs one model with an access weakened to the ordering `to`, for at most `limit` of CPU time.
     ///
     /// # Errors
     /// If it does not start.
@@ -153,7 +162,7 @@ impl Program {
         access: &Reached,
         to: &str,
         limit: Duration,
-    ) -> io::Result<End> {
+    ) -> io::Result<Run> {
         let Reached {
             place,
             which,
@@ -163,7 +172,7 @@ impl Program {
         self.run(name, WEAKEN, &value, limit)
     }
 
-    fn run(&self, name: &str, variable: &str, value: &str, limit: Duration) -> io::Result<End> {
+    fn run(&self, name: &str, variable: &str, value: &str, limit: Duration) -> io::Result<Run> {
         let said = self.folder.join("said");
         let file = File::create(&said)?;
         let mut command = Command::new(&self.path);
@@ -179,25 +188,43 @@ impl Program {
             command.env(PREEMPTIONS, preemptions.to_string());
         }
         let mut child = command.spawn()?;
-        let until = Instant::now() + limit;
+        let (start, mut cpu) = (Instant::now(), Duration::ZERO);
         loop {
+            // One that has ended shows its time until it is waited for.
+            cpu = cpu_time(child.id()).unwrap_or(cpu);
             if let Some(status) = child.try_wait()? {
                 let said = String::from_utf8_lossy(&fs::read(&said)?).into_owned();
-                let passed = status.success();
-                return Ok(if passed {
+                let end = if status.success() {
                     End::Passed
                 } else {
                     End::Failed(status, said)
-                });
+                };
+                return Ok(Run { end, cpu });
             }
-            if Instant::now() > until {
+            if cpu > limit || start.elapsed() > WALL_MAX {
                 child.kill()?;
                 child.wait()?;
-                return Ok(End::TimeUp);
+                return Ok(Run {
+                    end: End::TimeUp,
+                    cpu,
+                });
             }
             thread::sleep(LOOK);
         }
     }
+}
+
+/// The CPU time of a process, in user and system mode.
+fn cpu_time(process: u32) -> Option<Duration> {
+    let stat = fs::read_to_string(format!("/proc/{process}/stat")).ok()?;
+    ticks(&stat).map(|ticks| TICK * ticks)
+}
+
+/// The 14th and the 15th field of a process's line, of which the second may hold blanks.
+fn ticks(stat: &str) -> Option<u32> {
+    let (_, fields) = stat.rsplit_once(')')?;
+    let mut times = fields.split_whitespace().skip(11).map(str::parse::<u32>);
+    Some(times.next()?.ok()? + times.next()?.ok()?)
 }
 
 impl Drop for Program {
@@ -276,6 +303,14 @@ mod tests {
         ] {
             assert!(!is_model(other), "{other}");
         }
+    }
+
+    #[test]
+    fn the_time_of_a_process_is_read_behind_its_name() {
+        let stat = "7 (a) b) S 1 2 3 4 5 6 7 8 9 10 40 2 0 0";
+        assert_eq!(ticks(stat), Some(42));
+        assert_eq!(ticks("7 (a) S 1"), None);
+        assert!(cpu_time(std::process::id()).is_some());
     }
 
     #[test]

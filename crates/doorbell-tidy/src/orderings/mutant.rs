@@ -1,11 +1,11 @@
 //! One ordering, weakened in every way that could show, and what the models say of it.
 
 use std::io;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use serde::Serialize;
 
-use super::models::{End, Model, Program, Reach, Reached};
+use super::models::{End, Model, Program, Reach, Reached, Run};
 use super::sites::Site;
 
 /// A model may take this many times as long as without the mutant, and [`GRACE`]: a weaker ordering
@@ -50,7 +50,7 @@ pub struct Mutant {
     pub to: String,
     /// Whether a model notices.
     pub verdict: Verdict,
-    /// How long that took to find out, in seconds.
+    /// The CPU time that it took to find out, in seconds.
     pub seconds: f64,
 }
 
@@ -161,9 +161,7 @@ pub fn judge(row: &mut Row, reach: &Reach, program: &Program, slowest: Duration)
         return Ok(());
     }
     for &to in weaker(&row.site.access, &access) {
-        let start = Instant::now();
-        let verdict = hunt(&access, to, &models, program)?;
-        let seconds = start.elapsed().as_secs_f64();
+        let (verdict, cpu) = hunt(&access, to, &models, program)?;
         let killer = match &verdict {
             Verdict::Killed { by, .. } => models.iter().position(|model| model.name == *by),
             _ => None,
@@ -171,7 +169,7 @@ pub fn judge(row: &mut Row, reach: &Reach, program: &Program, slowest: Duration)
         row.mutants.push(Mutant {
             to: to.to_owned(),
             verdict,
-            seconds,
+            seconds: cpu.as_secs_f64(),
         });
         match killer {
             // What notices the weakest is likely to notice the others.
@@ -194,30 +192,35 @@ fn weaker(access: &str, reached: &Reached) -> &'static [&'static str] {
     }
 }
 
-/// Runs the models until one notices.
-fn hunt(access: &Reached, to: &str, models: &[Model], program: &Program) -> io::Result<Verdict> {
-    let mut unfinished = Vec::new();
+/// Runs the models until one notices; also the CPU time of all.
+fn hunt(
+    access: &Reached,
+    to: &str,
+    models: &[Model],
+    program: &Program,
+) -> io::Result<(Verdict, Duration)> {
+    let (mut unfinished, mut all) = (Vec::new(), Duration::ZERO);
     for model in models {
         let limit = model.took * PATIENCE + GRACE;
-        let how = match program.weakened(&model.name, access, to, limit)? {
+        let Run { end, cpu } = program.weakened(&model.name, access, to, limit)?;
+        all += cpu;
+        let how = match end {
             End::Passed => continue,
             End::TimeUp => UNDECIDED.to_owned(),
-            End::Failed(status, said) => {
-                let died = status.code().is_none();
-                how(&said, died)
-            }
+            End::Failed(status, said) => how(&said, status.code().is_none()),
         };
         let by = model.name.clone();
         if how != UNDECIDED {
-            return Ok(Verdict::Killed { by, how });
+            return Ok((Verdict::Killed { by, how }, all));
         }
         unfinished.push(by);
     }
-    Ok(if unfinished.is_empty() {
+    let verdict = if unfinished.is_empty() {
         Verdict::Survived
     } else {
         Verdict::Undecided { unfinished }
-    })
+    };
+    Ok((verdict, all))
 }
 
 /// How a model failed, by what it said.

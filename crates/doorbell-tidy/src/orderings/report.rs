@@ -21,6 +21,8 @@ cargo run -p doorbell-tidy --bin orderings > docs/orderings.md
 const WORDS: &str = "\
 ```
 
+The last column is the CPU time of the search, in seconds.
+
 - **killed**: a model fails. An `AcqRel` is killed when a model fails without its Acquire half, and one without its
   Release half.
 - **half killed**: a model fails with `Relaxed`, and none fails without the named half.
