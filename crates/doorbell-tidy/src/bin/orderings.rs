@@ -73,7 +73,7 @@ fn run(options: &Options) -> io::Result<()> {
         return list(&chosen);
     }
     let program = Program::build(&root, options.preemptions)?;
-    let reach = reach(&program)?;
+    let reach = reach(&program, options)?;
     all_are_listed(&all, &reach)?;
     let mut table: Vec<Row> = chosen.iter().flat_map(|site| rows(site, &reach)).collect();
     sweep(&mut table, &reach, &program, options)?;
@@ -104,12 +104,13 @@ fn list(sites: &[&Site]) -> io::Result<()> {
     writeln!(io::stderr(), "{} accesses and fences", sites.len())
 }
 
-/// Runs every model with nothing weakened.
-fn reach(program: &Program) -> io::Result<Reach> {
+/// Runs every model with nothing weakened. One that is left out shows only what it reached until then.
+fn reach(program: &Program, options: &Options) -> io::Result<Reach> {
+    let limit = options.slowest.map_or(UNCHANGED_LIMIT, Duration::from_secs);
     let names = program.models()?;
     let mut models = Vec::new();
     for (index, name) in names.iter().enumerate() {
-        let (Run { end, cpu: took }, reached) = program.reach(name, UNCHANGED_LIMIT)?;
+        let (Run { end, cpu: took }, reached) = program.reach(name, limit)?;
         let seconds = took.as_secs_f64();
         writeln!(
             io::stderr(),
@@ -119,6 +120,7 @@ fn reach(program: &Program) -> io::Result<Reach> {
         )?;
         match end {
             End::Passed => {}
+            End::TimeUp if options.slowest.is_some() => {}
             End::Failed(status, said) => {
                 return Err(io::Error::other(format!(
                     "{name} fails with nothing weakened: {status}\n{said}"

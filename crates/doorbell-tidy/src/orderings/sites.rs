@@ -5,7 +5,7 @@ use serde::Serialize;
 
 use crate::Tree;
 use crate::modules::Modules;
-use crate::parsed::Parsed;
+use crate::parsed::{Kind, Parsed};
 use crate::rules::order_reason;
 
 /// Whose orderings are swept.
@@ -71,7 +71,8 @@ impl Site {
     }
 }
 
-/// All sites in order of their places, without those that ask for `Relaxed` alone and those of tests.
+/// All sites in order of their places, without those that ask for `Relaxed` alone, those of tests and
+/// those of the lines that are broken on purpose.
 pub fn sites(tree: &Tree) -> Vec<Site> {
     let modules = Modules::of(tree);
     let mut found = Vec::new();
@@ -79,10 +80,36 @@ pub fn sites(tree: &Tree) -> Vec<Site> {
         if !path.starts_with(SWEPT) || modules.is_test(path) {
             return;
         }
-        let indices = (0..parsed.tokens.len()).filter(|&index| !parsed.in_test(index));
+        let is_swept = |index: &usize| !parsed.in_test(*index) && !in_mutant(parsed, *index);
+        let indices = (0..parsed.tokens.len()).filter(is_swept);
         found.extend(indices.filter_map(|index| site(path, parsed, index)));
     });
     found
+}
+
+/// Whether the token stands in braces that only a mutant enters: `if M::BUG.is(…) {`.
+fn in_mutant(parsed: &Parsed, index: usize) -> bool {
+    let mut braces = parsed
+        .groups_around(index)
+        .filter(|&open| parsed.opens(open, Delimiter::Brace));
+    braces.any(|open| {
+        let mut before = open;
+        while before > 0 && !ends_statement(parsed, before - 1) {
+            before = parsed.tokens[before - 1].mate.min(before - 1);
+        }
+        let is_bug = |at: &usize| parsed.ident(*at) == Some("BUG");
+        let negated = |at: usize| at > 3 && parsed.is_punct(at - 4, '!');
+        (before..open).filter(is_bug).any(|at| !negated(at))
+    })
+}
+
+/// Whether the statement behind the token is another.
+fn ends_statement(parsed: &Parsed, index: usize) -> bool {
+    let kind = &parsed.tokens[index].kind;
+    matches!(
+        kind,
+        Kind::Punct(';' | ',') | Kind::Open(_) | Kind::Close(Delimiter::Brace)
+    )
 }
 
 /// The site whose method or fence is named at `index`.
@@ -220,11 +247,21 @@ mod tests {
         ] {
             assert_eq!(found(none), [], "{none}");
         }
+        let bug = "if M::BUG.is(Bug::A) {\n    x.load(Acquire);\n}";
+        assert_eq!(found(bug), []);
         let test = "#[cfg(test)]\nmod tests { fn f() { x.load(Acquire); } }";
         assert_eq!(
             sites(&Tree::of(&[("crates/doorbell-core/src/x.rs", test)])),
             []
         );
+    }
+
+    #[test]
+    fn what_a_mutant_leaves_out_is_a_site() {
+        let fence = "if a && !M::BUG.is(Bug::A) {\n    M::fence_light();\n}";
+        assert_eq!(found(fence).len(), 1);
+        let other = "if M::BUG.is(Bug::A) {\n    f();\n} else {\n    x.load(Acquire);\n}";
+        assert_eq!(found(other).len(), 1);
     }
 
     #[test]
