@@ -147,10 +147,7 @@ impl<M: Machine> LongPolls<M> {
 #[cfg(test)]
 mod tests {
     use super::{KEPT, LongPolls, cut};
-    use crate::testing::model::check;
-    use ::loom::thread;
-    use doorbell_machine::{Host, Loom};
-    use std::sync::Arc;
+    use doorbell_machine::Host;
 
     #[test]
     fn the_last_ones_are_kept_oldest_first() {
@@ -179,6 +176,15 @@ mod tests {
         polls.note(Some(&odd), 1);
         assert_eq!(polls.last()[0].name(), cut(&odd));
     }
+}
+
+#[cfg(test)]
+mod loom {
+    use super::LongPolls;
+    use crate::testing::model::check;
+    use ::loom::thread;
+    use doorbell_machine::Loom;
+    use std::sync::Arc;
 
     #[test]
     fn a_reader_never_sees_half_a_poll() {

@@ -1,6 +1,7 @@
 //! One ordering, weakened in every way that could show, and what the models say of it.
 
 use std::io;
+use std::process::ExitStatus;
 use std::time::Duration;
 
 use serde::Serialize;
@@ -207,7 +208,7 @@ fn hunt(
         let how = match end {
             End::Passed => continue,
             End::TimeUp => UNDECIDED.to_owned(),
-            End::Failed(status, said) => how(&said, status.code().is_none()),
+            End::Failed(status, said) => how(&said, status),
         };
         let by = model.name.clone();
         if how != UNDECIDED {
@@ -223,17 +224,17 @@ fn hunt(
     Ok((verdict, all))
 }
 
-/// How a model failed, by what it said.
-fn how(said: &str, died: bool) -> String {
+/// How a model failed, by what it said and how its process ended.
+fn how(said: &str, status: ExitStatus) -> String {
     let known = SAYINGS.iter().find(|(saying, _)| said.contains(saying));
     let mut lines = said
         .lines()
         .skip_while(|line| !line.contains("panicked at"));
-    let first = lines.nth(1).unwrap_or("no message").trim();
-    match known {
-        Some((_, how)) => (*how).to_owned(),
-        None if died => format!("abort: {first}"),
-        None => first.to_owned(),
+    let first = lines.nth(1).map(str::trim);
+    match (known, first) {
+        (Some((_, how)), _) => (*how).to_owned(),
+        (None, Some(first)) => first.replace('`', "").replace('|', "/"),
+        (None, None) => status.to_string(),
     }
 }
 
@@ -242,6 +243,7 @@ mod tests {
     use super::super::models::by_access;
     use super::*;
     use std::collections::BTreeSet;
+    use std::os::unix::process::ExitStatusExt;
 
     fn site(access: &str, orderings: &[Option<&str>]) -> Site {
         Site {
@@ -317,14 +319,17 @@ mod tests {
     fn a_search_that_was_not_finished_kills_nothing() {
         let panic =
             |text: &str| format!("1 executions\nthread 'x' panicked at a.rs:1:2:\n{text}\nnote");
-        assert_eq!(how(&panic("not all were run"), false), UNDECIDED);
-        assert_eq!(how(&panic("Causality violation: Concurrent"), true), "race");
-        assert_eq!(how(&panic("a task was lost"), false), "a task was lost");
+        let status = ExitStatus::from_raw(6);
+        assert_eq!(how(&panic("not all were run"), status), UNDECIDED);
         assert_eq!(
-            how(&panic("a task was lost"), true),
-            "abort: a task was lost"
+            how(&panic("Causality violation: Concurrent"), status),
+            "race"
         );
-        assert_eq!(how("", true), "abort: no message");
+        assert_eq!(how(&panic("a `task` was lost"), status), "a task was lost");
+        assert_eq!(
+            how("free(): invalid pointer", status),
+            "signal: 6 (SIGABRT)"
+        );
     }
 
     #[test]
