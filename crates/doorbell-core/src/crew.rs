@@ -14,7 +14,7 @@ use crate::mailbox::{Front, Mailbox};
 use crate::queue::RankOf;
 use crate::switches::SwitchWord;
 use crate::task::{ABOVE_MAX, Local, TaskRef};
-use doorbell_machine::{Line, Machine, Ordering, Word};
+use doorbell_machine::{Bug, Line, Machine, Ordering, Word};
 use std::cell::Cell;
 use std::ptr::NonNull;
 use std::sync::Arc;
@@ -264,12 +264,15 @@ impl<M: Machine> Crew<M> {
     /// # Safety
     /// `count` shares are the caller's, and it uses none of them after this.
     unsafe fn give_back(crew: NonNull<Crew<M>>, count: u64) {
+        let order = if M::BUG.is(Bug::CrewGiveBackRelaxed) {
+            Ordering::Relaxed
+        } else {
+            Ordering::AcqRel
+        };
         // SAFETY: the caller's shares keep it alive until here.
         // ORDER: Release: what this holder did is over before the crew is freed. Acquire: the
         // last one sees what all others did.
-        let before = unsafe { crew.as_ref() }
-            .shares
-            .fetch_sub(count, Ordering::AcqRel);
+        let before = unsafe { crew.as_ref() }.shares.fetch_sub(count, order);
         debug_assert!(before >= count);
         if before == count {
             // SAFETY: it was the last share; allocated in `new` as a box.
@@ -438,3 +441,7 @@ impl<M: Machine> Stock<M> {
         self.count.get()
     }
 }
+
+#[cfg(test)]
+#[path = "crew_loom.rs"]
+mod loom;

@@ -112,6 +112,8 @@ fn killer(bug: Bug) -> (&'static str, Shows) {
         Bug::QueuePushRelaxed => ("queue::loom::mutant_push_relaxed", NODE_LOST),
         Bug::QueueClaimBlind => ("queue::loom::mutant_claim_blind", TAKEN_TWICE),
         Bug::QueueSortBlind => ("queue::loom::mutant_sort_blind", TAKEN_TWICE),
+        Bug::QueueLootRelaxed => ("queue::loom_thief::mutant_loot_relaxed", NODE_LOST),
+        Bug::CrewGiveBackRelaxed => ("crew::loom::mutant_give_back_relaxed", Race),
         Bug::IdleNoAnnounceFence => ("idle::loom::mutant_no_announce_fence", Deadlock),
         Bug::IdleClaimBlind => ("idle::loom::mutant_claim_blind", Says("two wakers won")),
         Bug::IdleNoRelyFence => (

@@ -95,6 +95,10 @@ pub enum Bug {
     QueueClaimBlind,
     /// queue: an owner that sorts takes all out without comparing.
     QueueSortBlind,
+    /// queue: a thief does not publish what it put into its own ring.
+    QueueLootRelaxed,
+    /// crew: a share is given back without an order.
+    CrewGiveBackRelaxed,
     /// idle: the fence between a lane's bit and its last look for work is gone.
     IdleNoAnnounceFence,
     /// idle: a waker clears the bit by a load and a store.
@@ -143,7 +147,7 @@ pub enum Bug {
 
 impl Bug {
     /// All mutants, without [`Bug::None`].
-    pub const ALL: [Bug; 65] = [
+    pub const ALL: [Bug; 67] = [
         Bug::BellClearAfterTake,
         Bug::BellNoRecheck,
         Bug::BellAnnounceBlind,
@@ -187,6 +191,8 @@ impl Bug {
         Bug::QueuePushRelaxed,
         Bug::QueueClaimBlind,
         Bug::QueueSortBlind,
+        Bug::QueueLootRelaxed,
+        Bug::CrewGiveBackRelaxed,
         Bug::IdleNoAnnounceFence,
         Bug::IdleClaimBlind,
         Bug::IdleNoRelyFence,

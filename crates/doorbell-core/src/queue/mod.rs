@@ -11,6 +11,8 @@ mod chain;
 mod levels;
 #[cfg(test)]
 mod loom;
+#[cfg(test)]
+mod loom_thief;
 mod order;
 mod ring;
 #[cfg(test)]

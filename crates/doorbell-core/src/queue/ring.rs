@@ -288,9 +288,14 @@ impl<M: Machine> Ring<M> {
             M::mark(Mark::QueueLastStolen);
         }
         if count > 1 {
+            let order = if M::BUG.is(Bug::QueueLootRelaxed) {
+                Ordering::Relaxed
+            } else {
+                Ordering::Release
+            };
             // ORDER: Release as in `push`: the next thief sees slots and nodes, which this one
             // has acquired. A read-modify-write, and a fence, for the thief's own offer behind it.
-            thief.tail.swap(at + count - 1, Ordering::Release);
+            thief.tail.swap(at + count - 1, order);
             M::fence_recheck();
         }
         NonNull::new(first).map(|first| Stolen { first, count })

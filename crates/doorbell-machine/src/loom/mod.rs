@@ -22,9 +22,11 @@ use ::loom::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, fence};
 use ::loom::sync::{Condvar, Mutex};
 use weaken::{Which, ordering};
 
-/// The model checker's machine, with the mutant of this number ([`Bug::from_number`]).
+/// The model checker's machine, with the mutant of this number ([`Bug::from_number`]). A run queue's
+/// ring holds `RING` tasks: two, so that models reach its end and its backlog; four where a thief is
+/// to take more than one.
 #[derive(Clone, Copy, Debug)]
-pub struct Loom<const BUG: u8 = 0>;
+pub struct Loom<const BUG: u8 = 0, const RING: usize = 2>;
 
 macro_rules! word {
     ($atomic:ty, $value:ty) => {
@@ -198,7 +200,7 @@ pub struct LoomSeat {
     polls: AtomicU32,
 }
 
-impl<const BUG: u8> Seat<Loom<BUG>> for LoomSeat {
+impl<const BUG: u8, const RING: usize> Seat<Loom<BUG, RING>> for LoomSeat {
     fn new() -> Self {
         LoomSeat {
             lock: Mutex::new(()),
@@ -249,8 +251,8 @@ impl<const BUG: u8> Seat<Loom<BUG>> for LoomSeat {
     }
 
     fn ring(&self, _word: &AtomicU32) {
-        if Seat::<Loom<BUG>>::chosen(self) == ParkIn::Poller {
-            return crate::Poller::<Loom<BUG>>::ring(&self.poller);
+        if Seat::<Loom<BUG, RING>>::chosen(self) == ParkIn::Poller {
+            return crate::Poller::<Loom<BUG, RING>>::ring(&self.poller);
         }
         let guard = self
             .lock
@@ -309,7 +311,7 @@ impl Drop for LoomPool {
     }
 }
 
-impl<const BUG: u8> Machine for Loom<BUG> {
+impl<const BUG: u8, const RING: usize> Machine for Loom<BUG, RING> {
     type U32 = AtomicU32;
     type U64 = AtomicU64;
     type Ptr<T> = AtomicPtr<T>;
@@ -321,8 +323,7 @@ impl<const BUG: u8> Machine for Loom<BUG> {
     type Thread = LoomThread;
 
     const BUG: Bug = Bug::from_number(BUG);
-    // So small that models reach its end and its backlog.
-    const RING_CAPACITY: usize = 2;
+    const RING_CAPACITY: usize = RING;
     const MODEL: bool = true;
     const ADDRESSES_STEER: bool = false;
 

@@ -78,7 +78,7 @@ impl LoomPoller {
     }
 }
 
-impl<const BUG: u8> Poller<Loom<BUG>> for LoomPoller {
+impl<const BUG: u8, const RING: usize> Poller<Loom<BUG, RING>> for LoomPoller {
     type Fd = LoomFd;
 
     fn open() -> Result<Self, PollerError> {

@@ -1,0 +1,150 @@
+//! The count of a crew's shares in every interleaving: the last holder frees the crew, and sees what
+//! all others did with it.
+
+// What a model counts with std's atomics is not part of it and orders nothing in it.
+#![allow(clippy::disallowed_types, clippy::disallowed_methods)]
+
+use super::{Crew, CrewSpec, FrontRef};
+use crate::lane::{Hooks, TaskEvent, TaskHook, WatchPlan, Watchers};
+use crate::mailbox::Front;
+use crate::task::Local;
+use crate::testing::model::{check, mutant};
+use ::loom::cell::UnsafeCell;
+use ::loom::thread;
+use doorbell_machine::Loom;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+
+/// Part of a crew, and freed with it: a hook has the only one. The checker sees who reads it and who
+/// frees it.
+struct Part {
+    content: UnsafeCell<u64>,
+    freed: Arc<AtomicUsize>,
+}
+
+// SAFETY: it is written by who frees the crew alone; the checker watches that.
+unsafe impl Sync for Part {}
+
+impl Drop for Part {
+    fn drop(&mut self) {
+        self.content.with_mut(|content| {
+            // SAFETY: nobody refers to it any more.
+            unsafe { *content = 0 };
+        });
+        self.freed.fetch_add(1, Relaxed);
+    }
+}
+
+/// A crew of two, and how often it was freed.
+fn crew<const BUG: u8>() -> ([FrontRef<Loom<BUG>>; 2], Arc<AtomicUsize>) {
+    let freed = Arc::default();
+    let part = Part {
+        content: UnsafeCell::new(7),
+        freed: Arc::clone(&freed),
+    };
+    let hook: TaskHook = Arc::new(move |_: &TaskEvent<'_>| {
+        // The whole of it is the hook's, not a field alone.
+        let part = &part;
+        // SAFETY: the crew is there, and nobody writes before it is freed.
+        part.content
+            .with(|content| assert_eq!(unsafe { *content }, 7));
+    });
+    let hooks = Hooks {
+        task_spawn: Some(hook),
+        ..Hooks::default()
+    };
+    let plan = WatchPlan {
+        hooks,
+        ..WatchPlan::default()
+    };
+    let spec = CrewSpec {
+        watchers: Some(Arc::new(Watchers::new(plan, 2))),
+        ..CrewSpec::default()
+    };
+    let fronts = Crew::described(2, &Arc::default(), spec, |_, _| 0);
+    let fronts = fronts.try_into().expect("a crew of two has two fronts");
+    (fronts, freed)
+}
+
+/// A holder reads what is part of the crew.
+fn read<const BUG: u8>(front: &Front<Loom<BUG>>) {
+    let watchers = front.crew().watchers().expect("it was made with some");
+    watchers.task_spawned(&TaskEvent {
+        id: 1,
+        name: None,
+        lane: None,
+    });
+    assert_eq!(watchers.hook_panics(), 0, "it was read after it was freed");
+}
+
+fn assert_freed_once(freed: &AtomicUsize) {
+    assert_eq!(freed.load(Relaxed), 1, "freed so often");
+}
+
+/// Three holders, none of them on a lane.
+fn three_holders<const BUG: u8>() {
+    let ([one, two], freed) = crew::<BUG>();
+    let three = one.clone();
+    let holders = [two, three].map(|front| {
+        thread::spawn(move || {
+            read(&front);
+            drop(front);
+        })
+    });
+    read(&one);
+    drop(one);
+    crate::testing::model::join_all(holders);
+    assert_freed_once(&freed);
+}
+
+/// A lane ends that gave a share out of its stock, while the holder of that share lets it go.
+fn a_stock_ends<const BUG: u8>() {
+    let ([one, two], freed) = crew::<BUG>();
+    drop(two);
+    let local = Local::new(one);
+    let given = local.enter(|| local.front().clone());
+    let holder = thread::spawn(move || {
+        read(&given);
+        drop(given);
+    });
+    read(local.front());
+    drop(local);
+    holder.join().unwrap();
+    assert_freed_once(&freed);
+}
+
+/// Two lanes end, one with a share in its stock that the other has drawn.
+fn two_stocks_end<const BUG: u8>() {
+    let ([one, two], freed) = crew::<BUG>();
+    let local = Local::new(one);
+    let given = local.enter(|| local.front().clone());
+    let other = thread::spawn(move || {
+        let local = Local::new(two);
+        local.enter(|| {
+            read(&given);
+            drop(given);
+        });
+        assert_eq!(local.stock().len(), 1);
+        drop(local);
+    });
+    read(local.front());
+    drop(local);
+    other.join().unwrap();
+    assert_freed_once(&freed);
+}
+
+#[test]
+fn the_last_holder_frees_the_crew() {
+    check(three_holders::<0>);
+}
+
+#[test]
+fn a_share_of_a_stock_outlives_its_lane() {
+    check(a_stock_ends::<0>);
+    check(two_stocks_end::<0>);
+}
+
+#[test]
+fn mutant_give_back_relaxed() {
+    mutant!(CrewGiveBackRelaxed, a_stock_ends);
+}
