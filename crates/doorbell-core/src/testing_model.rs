@@ -6,9 +6,11 @@ use std::process::Command;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// Preemptions explored of most models, and of those that would take too long.
+/// Preemptions explored of most models, of those that would take too long, and of those of
+/// several lanes in their real loops.
 const PREEMPTIONS: usize = 3;
 const PREEMPTIONS_OF_LARGE: usize = 2;
+const PREEMPTIONS_OF_LARGEST: usize = 1;
 
 /// More executions than this are not a model but a search without an end.
 const EXECUTIONS_MAX: usize = 2_000_000;
@@ -24,6 +26,12 @@ pub(crate) fn check(model: fn()) {
 /// Runs `model` in every interleaving of at most two preemptions.
 pub(crate) fn check_large(model: fn()) {
     check_up_to(PREEMPTIONS_OF_LARGE, model);
+}
+
+/// Runs `model` in every interleaving of at most one preemption: two real lanes. What a thread may see
+/// of the others' words is not bounded by that, and neither is where a thread that blocks goes on.
+pub(crate) fn check_largest(model: fn()) {
+    check_up_to(PREEMPTIONS_OF_LARGEST, model);
 }
 
 /// # Panics

@@ -1,0 +1,341 @@
+//! Two lanes of one crew, each in its real loop: they share what they have, wake each other, and sleep.
+//!
+//! Where tasks *meet*, each of them is inside one poll until the other one is too: so each needs a lane
+//! of its own, and the model deadlocks if one of them is left behind the other. A sleep that ends by a
+//! time ends at once in a model: this shows that there is such a time, and not how long it is. Nor does a
+//! model show a lane that gets no CPU, since each of its threads goes on in the end: the simulator does.
+
+use crate::crew::Crew;
+use crate::lane::{IdlePolicy, Lane, LaneConfig, LaneCounts, LaneShared};
+use crate::testing::model::{Shows, check, check_large, check_largest, must_be_noticed_by};
+use crate::testing::spawn;
+use crate::wheel::Clock;
+use ::loom::sync::Notify;
+use ::loom::thread::{self, JoinHandle};
+use doorbell_machine::{Bug, Loom};
+use std::array;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
+
+/// A lane that watches for so long looks around once before it parks.
+const LOOKS_AROUND_NS: u64 = 2 * super::super::WATCH_ALONE_NS;
+
+/// What all executions of a model have reached together.
+pub(super) struct Reached {
+    thefts: AtomicU64,
+    stolen: AtomicU64,
+    claims: AtomicU64,
+    parks: AtomicU64,
+}
+
+impl Reached {
+    pub(super) const fn nothing() -> Self {
+        Reached {
+            thefts: AtomicU64::new(0),
+            stolen: AtomicU64::new(0),
+            claims: AtomicU64::new(0),
+            parks: AtomicU64::new(0),
+        }
+    }
+
+    fn add(&self, counts: &LaneCounts) {
+        self.thefts.fetch_add(counts.thefts, Relaxed);
+        self.stolen.fetch_add(counts.stolen, Relaxed);
+        self.claims.fetch_add(counts.claims, Relaxed);
+        self.parks.fetch_add(counts.parks, Relaxed);
+    }
+
+    /// A model in which no lane is robbed or claimed would show nothing of that.
+    #[track_caller]
+    fn assert_shared(&self) {
+        let counts = [&self.thefts, &self.claims, &self.parks];
+        let [thefts, claims, parks] = counts.map(|count| count.load(Relaxed));
+        eprintln!("{thefts} thefts, {claims} claims, {parks} parks");
+        assert!(thefts > 0 && claims > 0);
+    }
+
+    /// The same, and of one in which no lane parks.
+    #[track_caller]
+    fn assert_all(&self) {
+        self.assert_shared();
+        assert!(self.parks.load(Relaxed) > 0);
+    }
+}
+
+type Shared<const BUG: u8, const RING: usize> = Arc<LaneShared<Loom<BUG, RING>>>;
+
+/// Two lanes whose run queues' rings hold so many.
+#[derive(Clone)]
+pub(super) struct Pair<const BUG: u8, const RING: usize>(pub(super) [Shared<BUG, RING>; 2]);
+
+impl<const BUG: u8, const RING: usize> Pair<BUG, RING> {
+    pub(super) fn new(watch_ns: u64) -> Self {
+        let fronts = Crew::new(2, &Arc::default(), |_, _| 0);
+        let fronts: [_; 2] = fronts.try_into().expect("a crew of two has two fronts");
+        let clock = Arc::new(Clock::default());
+        let config = LaneConfig {
+            idle: IdlePolicy::Watch { watch_ns },
+        };
+        Pair(fronts.map(|front| Arc::new(LaneShared::with(config, front, Arc::clone(&clock)))))
+    }
+
+    fn start(&self, lane: usize) -> JoinHandle<()> {
+        let shared = Arc::clone(&self.0[lane]);
+        thread::spawn(move || Lane::new(shared).run())
+    }
+
+    /// The second lane has a thread of its own, and the caller is the first one.
+    fn run(&self) -> JoinHandle<()> {
+        let second = self.start(1);
+        Lane::new(Arc::clone(&self.0[0])).run();
+        second
+    }
+
+    fn close(&self) {
+        self.0.iter().for_each(|lane| lane.close());
+    }
+
+    /// Both lanes have ended: nothing is left of what they shared.
+    fn assert_ended(&self, reached: &Reached) -> [LaneCounts; 2] {
+        let crew = self.0[0].front().crew();
+        assert!(
+            !crew.idle().anyone_searches(),
+            "a search is counted for ever"
+        );
+        assert_eq!(self.0[0].front().shares(), 2, "a task was not freed");
+        self.0.each_ref().map(|lane| {
+            let counts = lane.counts();
+            let told = counts.unparks_rung + counts.unparks_last_test + counts.unparks_ready;
+            assert_eq!(counts.parks, told + counts.unparks_deadline);
+            let announced = counts.parks + counts.parks_avoided;
+            assert!(counts.rings <= announced, "{counts:?}");
+            assert_eq!((counts.rings_awake, counts.rings_helped), (0, 0));
+            assert_eq!(counts.sentinels, counts.sentinels_ended);
+            assert!(counts.thefts <= counts.searches && counts.thefts <= counts.stolen);
+            reached.add(&counts);
+            counts
+        })
+    }
+}
+
+/// Tasks that are counted; the last one that ends asks the lanes to close.
+pub(super) struct Work<const BUG: u8, const RING: usize, const N: usize> {
+    lanes: Pair<BUG, RING>,
+    polls: [AtomicUsize; N],
+    left: AtomicUsize,
+    begun: [Notify; N],
+}
+
+impl<const BUG: u8, const RING: usize, const N: usize> Work<BUG, RING, N> {
+    pub(super) fn new(lanes: &Pair<BUG, RING>) -> Arc<Self> {
+        Arc::new(Work {
+            lanes: lanes.clone(),
+            polls: array::from_fn(|_| AtomicUsize::new(0)),
+            left: AtomicUsize::new(N),
+            begun: array::from_fn(|_| Notify::new()),
+        })
+    }
+
+    /// Spawns the task with that number: on the lane that the caller is, or from outside, for the first.
+    pub(super) fn spawn(self: &Arc<Self>, task: usize, body: fn(&Arc<Self>, usize)) {
+        let work = Arc::clone(self);
+        let future = async move {
+            let before = work.polls[task].fetch_add(1, Relaxed);
+            assert_eq!(before, 0, "a task ran twice");
+            body(&work, task);
+            if work.left.fetch_sub(1, Relaxed) == 1 {
+                work.lanes.close();
+            }
+        };
+        drop(spawn(self.lanes.0[0].front(), future));
+    }
+
+    /// The first two tasks, inside one poll each.
+    fn meet(self: &Arc<Self>, task: usize) {
+        self.begun[1 - task].notify();
+        self.begun[task].wait();
+    }
+
+    fn spawn_and_meet(self: &Arc<Self>, task: usize) {
+        self.spawn(1, Self::meet);
+        self.meet(task);
+    }
+
+    #[track_caller]
+    pub(super) fn assert_all_ran(&self) {
+        let once = |polls: &AtomicUsize| polls.load(Relaxed) == 1;
+        assert!(self.polls.iter().all(once), "a task was lost");
+    }
+}
+
+/// Tasks that lie in the first lane's inbox when the lanes begin.
+fn given<const BUG: u8, const RING: usize, const N: usize>(
+    watch_ns: u64,
+    reached: &Reached,
+    spawn: impl FnOnce(&Arc<Work<BUG, RING, N>>),
+) {
+    let lanes = Pair::<BUG, RING>::new(watch_ns);
+    let work = Work::new(&lanes);
+    spawn(&work);
+    lanes.run().join().unwrap();
+    lanes.assert_ended(reached);
+    work.assert_all_ran();
+}
+
+/// The same of tasks that end at once.
+fn given_at_once<const BUG: u8, const RING: usize, const N: usize>(
+    watch_ns: u64,
+    reached: &Reached,
+) {
+    given::<BUG, RING, N>(watch_ns, reached, |work| {
+        (0..N).for_each(|task| work.spawn(task, |_, _| {}));
+    });
+}
+
+/// Two that meet.
+fn given_to_meet<const BUG: u8>(watch_ns: u64, reached: &Reached) {
+    given::<BUG, 2, 2>(watch_ns, reached, |work| {
+        (0..2).for_each(|task| work.spawn(task, Work::meet));
+    });
+}
+
+/// One that spawns another one and meets it.
+fn given_a_parent<const BUG: u8>(watch_ns: u64, reached: &Reached) {
+    given::<BUG, 2, 2>(watch_ns, reached, |work| {
+        work.spawn(0, Work::spawn_and_meet);
+    });
+}
+
+/// Two tasks that come from a third thread meanwhile.
+fn posted<const BUG: u8>(watch_ns: u64, reached: &Reached) {
+    let lanes = Pair::<BUG, 2>::new(watch_ns);
+    let threads = [lanes.start(0), lanes.start(1)];
+    let work = Work::<BUG, 2, 2>::new(&lanes);
+    (0..2).for_each(|task| work.spawn(task, |_, _| {}));
+    crate::testing::model::join_all(threads);
+    lanes.assert_ended(reached);
+    work.assert_all_ran();
+}
+
+static AT_ONCE: Reached = Reached::nothing();
+static AT_ONCE_OF_FOUR: Reached = Reached::nothing();
+static TO_MEET: Reached = Reached::nothing();
+static PARENT: Reached = Reached::nothing();
+static SPINNING: Reached = Reached::nothing();
+static SPINNING_TO_MEET: Reached = Reached::nothing();
+static SPINNING_PARENT: Reached = Reached::nothing();
+static POSTED: Reached = Reached::nothing();
+static POSTED_SPINNING: Reached = Reached::nothing();
+
+fn two_at_once<const BUG: u8>() {
+    given_at_once::<BUG, 2, 2>(0, &AT_ONCE);
+}
+
+fn four_at_once<const BUG: u8>() {
+    given_at_once::<BUG, 4, 4>(0, &AT_ONCE_OF_FOUR);
+}
+
+fn two_meet<const BUG: u8>() {
+    given_to_meet::<BUG>(0, &TO_MEET);
+}
+
+fn parent_and_child<const BUG: u8>() {
+    given_a_parent::<BUG>(0, &PARENT);
+}
+
+fn two_at_once_spinning<const BUG: u8>() {
+    given_at_once::<BUG, 2, 2>(LOOKS_AROUND_NS, &SPINNING);
+}
+
+fn two_meet_spinning<const BUG: u8>() {
+    given_to_meet::<BUG>(LOOKS_AROUND_NS, &SPINNING_TO_MEET);
+}
+
+fn parent_and_child_spinning<const BUG: u8>() {
+    given_a_parent::<BUG>(LOOKS_AROUND_NS, &SPINNING_PARENT);
+}
+
+fn two_posted<const BUG: u8>() {
+    posted::<BUG>(0, &POSTED);
+}
+
+fn two_posted_spinning<const BUG: u8>() {
+    posted::<BUG>(LOOKS_AROUND_NS, &POSTED_SPINNING);
+}
+
+#[test]
+fn two_lanes_share_what_one_of_them_has() {
+    check_large(two_at_once::<0>);
+    AT_ONCE.assert_all();
+}
+
+#[test]
+fn two_lanes_share_what_fills_a_ring() {
+    check_largest(four_at_once::<0>);
+    AT_ONCE_OF_FOUR.assert_all();
+    let [thefts, stolen] = [&AT_ONCE_OF_FOUR.thefts, &AT_ONCE_OF_FOUR.stolen];
+    assert!(thefts.load(Relaxed) < stolen.load(Relaxed), "none took two");
+}
+
+#[test]
+fn two_lanes_that_spin_share_what_one_of_them_has() {
+    check(two_at_once_spinning::<0>);
+    SPINNING.assert_all();
+}
+
+#[test]
+fn two_tasks_get_a_lane_each() {
+    check_largest(two_meet::<0>);
+    TO_MEET.assert_all();
+}
+
+#[test]
+fn two_tasks_get_a_lane_that_spins_each() {
+    check_large(two_meet_spinning::<0>);
+    SPINNING_TO_MEET.assert_all();
+}
+
+#[test]
+fn a_task_and_its_child_get_a_lane_each() {
+    check_largest(parent_and_child::<0>);
+    PARENT.assert_all();
+}
+
+#[test]
+fn a_task_and_its_child_get_a_lane_that_spins_each() {
+    check_large(parent_and_child_spinning::<0>);
+    SPINNING_PARENT.assert_all();
+}
+
+#[test]
+fn two_lanes_share_what_comes_from_outside() {
+    check_largest(two_posted::<0>);
+    POSTED.assert_all();
+}
+
+#[test]
+fn two_lanes_that_spin_share_what_comes_from_outside() {
+    check_largest(two_posted_spinning::<0>);
+    POSTED_SPINNING.assert_shared();
+}
+
+/// Shows that a model of two lanes notices a mutant, as does that of the mutant's own protocol.
+macro_rules! pair_notices {
+    ($test:ident, $bug:ident, $model:ident) => {
+        #[test]
+        fn $test() {
+            let test = concat!("lane::loom::pair::", stringify!($test));
+            let model = $model::<{ Bug::$bug as u8 }>;
+            must_be_noticed_by(test, Shows::Deadlock, Bug::$bug, model);
+        }
+    };
+}
+
+pair_notices!(mutant_sleep_unseen, IdleNoAnnounceFence, parent_and_child);
+pair_notices!(mutant_stolen_unseen, QueuePushRelaxed, two_at_once);
+pair_notices!(
+    mutant_stolen_spinning_unseen,
+    QueuePushRelaxed,
+    two_at_once_spinning
+);
+pair_notices!(mutant_posted_stolen_unseen, QueuePushRelaxed, two_posted);
