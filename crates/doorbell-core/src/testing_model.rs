@@ -123,6 +123,7 @@ fn killer(bug: Bug) -> (&'static str, Shows) {
         Bug::QueueLootRelaxed => ("queue::loom_thief::mutant_loot_relaxed", NODE_LOST),
         Bug::CrewGiveBackRelaxed => ("crew::loom::mutant_give_back_relaxed", Race),
         Bug::IdleNoAnnounceFence => ("idle::loom::mutant_no_announce_fence", Deadlock),
+        Bug::IdleNoSurplusFence => ("lane::loom::pair::mutant_no_surplus_fence", Deadlock),
         Bug::IdleClaimBlind => ("idle::loom::mutant_claim_blind", Says("two wakers won")),
         Bug::IdleNoRelyFence => (
             "idle::loom::mutant_no_rely_fence",

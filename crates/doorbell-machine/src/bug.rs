@@ -101,6 +101,8 @@ pub enum Bug {
     CrewGiveBackRelaxed,
     /// idle: the fence between a lane's bit and its last look for work is gone.
     IdleNoAnnounceFence,
+    /// idle: the fence between the tasks that a lane has just got and its look for an idle one is gone.
+    IdleNoSurplusFence,
     /// idle: a waker clears the bit by a load and a store.
     IdleClaimBlind,
     /// idle: the fence between the end of a late look and the look at the others is gone.
@@ -147,7 +149,7 @@ pub enum Bug {
 
 impl Bug {
     /// All mutants, without [`Bug::None`].
-    pub const ALL: [Bug; 67] = [
+    pub const ALL: [Bug; 68] = [
         Bug::BellClearAfterTake,
         Bug::BellNoRecheck,
         Bug::BellAnnounceBlind,
@@ -194,6 +196,7 @@ impl Bug {
         Bug::QueueLootRelaxed,
         Bug::CrewGiveBackRelaxed,
         Bug::IdleNoAnnounceFence,
+        Bug::IdleNoSurplusFence,
         Bug::IdleClaimBlind,
         Bug::IdleNoRelyFence,
         Bug::IdleSentinelBlind,

@@ -316,7 +316,7 @@ impl<M: Machine> Lane<M> {
             self.shared.tally.takes.add_owned(1);
             self.shared.tally.delivered.add_owned(gathered);
             self.note_posts();
-            self.offer_surplus();
+            self.offer_new_surplus();
         }
     }
 

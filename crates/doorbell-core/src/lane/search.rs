@@ -73,7 +73,7 @@ impl<M: Machine> Lane<M> {
         self.take_timers();
         let found = self.visit_others();
         if found {
-            self.offer_surplus();
+            self.offer_new_surplus();
         }
         if has_lapsed && (found || self.others_have_work()) {
             front.crew().offer(front.lane());
@@ -203,6 +203,19 @@ impl<M: Machine> Lane<M> {
     pub(super) fn offer_surplus(&self) {
         let front = self.shared.front();
         if self.has_others() && self.local.has_surplus() {
+            front.crew().offer(front.lane());
+        }
+    }
+
+    /// The same, of what this lane has just got from its inbox or from another lane: one that falls
+    /// asleep now sees it, or is seen here.
+    pub(super) fn offer_new_surplus(&self) {
+        let front = self.shared.front();
+        if self.has_others() && self.local.has_surplus() {
+            if !M::BUG.is(Bug::IdleNoSurplusFence) {
+                front.queue().touch();
+                M::fence_recheck();
+            }
             front.crew().offer(front.lane());
         }
     }

@@ -161,8 +161,7 @@ impl<M: Machine> Queue<M> {
         self.capacity
     }
 
-    /// Appends what was taken from an inbox. Ends in a read-modify-write, behind which a fence of the
-    /// machine may stand.
+    /// Appends what was taken from an inbox.
     ///
     /// # Safety
     /// As for [`Queue::push`], for all nodes of the chain, which are marked as queued.
@@ -171,15 +170,10 @@ impl<M: Machine> Queue<M> {
         while self.order.is_some() || self.backlog.is_empty() {
             let Some(chain) = rest.take() else { return };
             let (first, others) = chain.pop();
-            let share = if others.is_none() {
-                Share::Always
-            } else {
-                Share::Surplus
-            };
             // SAFETY: passed on.
-            if unsafe { self.ring.push(first, share) }.is_err() {
+            if unsafe { self.ring.push(first, Share::Surplus) }.is_err() {
                 // SAFETY: as above.
-                unsafe { self.push_aside(first, share) };
+                unsafe { self.push_aside(first, Share::Surplus) };
             }
             rest = others;
         }
@@ -270,6 +264,13 @@ impl<M: Machine> Queue<M> {
             }
         }
         None
+    }
+
+    /// Changes nothing, by a read-modify-write, behind which a fence of the machine may stand: for an
+    /// owner that has published nodes by a store.
+    #[inline]
+    pub(crate) fn touch(&self) {
+        self.ring.touch();
     }
 
     /// How many nodes can be taken, about; a backlog counts as one more.

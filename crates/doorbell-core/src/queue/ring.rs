@@ -137,6 +137,14 @@ impl<M: Machine> Ring<M> {
         }
     }
 
+    /// A read-modify-write that changes nothing.
+    #[inline]
+    pub(super) fn touch(&self) {
+        // ORDER: AcqRel, and the caller's fence_recheck after it: with the announcement of a lane
+        // that falls asleep and its fence_announce this is store buffering.
+        self.tail.fetch_or(0, Ordering::AcqRel);
+    }
+
     /// What lies in the slot of a position. Only the owner, of one that was published and not
     /// overwritten since.
     #[inline(always)]
@@ -294,9 +302,8 @@ impl<M: Machine> Ring<M> {
                 Ordering::Release
             };
             // ORDER: Release as in `push`: the next thief sees slots and nodes, which this one
-            // has acquired. A read-modify-write, and a fence, for the thief's own offer behind it.
-            thief.tail.swap(at + count - 1, order);
-            M::fence_recheck();
+            // has acquired.
+            thief.tail.store(at + count - 1, order);
         }
         NonNull::new(first).map(|first| Stolen { first, count })
     }

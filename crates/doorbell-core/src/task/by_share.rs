@@ -57,8 +57,12 @@ impl<M: Machine> Local<M> {
     #[cold]
     pub(super) unsafe fn push_of_group(&self, node: NonNull<Node<M>>, group: u8, tell: Tell) {
         let queue = self.queue_of(group);
+        let share = match tell {
+            Tell::Nobody => Share::Surplus,
+            Tell::Always | Tell::Surplus => Share::Always,
+        };
         // SAFETY: passed on; the queue is this lane's.
-        unsafe { queue.push(node, Share::Always) };
+        unsafe { queue.push(node, share) };
         self.groups.meet(group);
         self.list();
         if tell == Tell::Nobody {
@@ -83,7 +87,7 @@ impl<M: Machine> Local<M> {
         let group = unsafe { TaskRef::group_of(node) };
         if group == DEFAULT {
             // SAFETY: passed on.
-            unsafe { self.front().queue().push(node, Share::Always) };
+            unsafe { self.front().queue().push(node, Share::Surplus) };
             self.list();
         } else {
             // SAFETY: passed on.

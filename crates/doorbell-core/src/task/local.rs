@@ -297,8 +297,6 @@ impl<M: Machine> Local<M> {
             self.hand_on_chain(chain);
         } else {
             self.push_chain(chain);
-            // The lane may offer some of it: with one that falls asleep this is store buffering.
-            M::fence_recheck();
         }
         len
     }

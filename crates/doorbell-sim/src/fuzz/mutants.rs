@@ -52,6 +52,13 @@ const LOCK: &str = "no task of the scenarios locks; loom kills it";
 /// Why descriptors do not show.
 const IO: &str = "no task of the scenarios waits for a descriptor; loom kills it";
 
+/// Why what a thief publishes does not show.
+const LOOT: &str =
+    "it shows where a second thief comes right behind the first one's theft; loom kills it";
+
+/// Why the count of a crew's shares does not show.
+const SHARES: &str = "no lane reads what is freed with the crew; loom kills it";
+
 /// Why ushers do not show.
 const USHER: &str = "no lane of the scenarios puts off a look; loom kills it";
 
@@ -140,7 +147,10 @@ pub const MUTANTS: &[Mutant] = mutants![
     QueuePushRelaxed: Sc,
     QueueClaimBlind: Sc,
     QueueSortBlind: Sc,
+    QueueLootRelaxed: not_here LOOT,
+    CrewGiveBackRelaxed: not_here SHARES,
     IdleNoAnnounceFence: not_here FENCE,
+    IdleNoSurplusFence: not_here FENCE,
     IdleClaimBlind: Sc,
     IdleNoRelyFence: not_here FENCE,
     IdleSentinelBlind: Sc,

@@ -7,7 +7,7 @@
 
 use crate::crew::Crew;
 use crate::lane::{IdlePolicy, Lane, LaneConfig, LaneCounts, LaneShared};
-use crate::testing::model::{Shows, check, check_large, check_largest, must_be_noticed_by};
+use crate::testing::model::{Shows, check, check_large, check_largest, must_be_noticed_by, mutant};
 use crate::testing::spawn;
 use crate::wheel::Clock;
 use ::loom::sync::Notify;
@@ -317,6 +317,11 @@ fn two_lanes_share_what_comes_from_outside() {
 fn two_lanes_that_spin_share_what_comes_from_outside() {
     check_largest(two_posted_spinning::<0>);
     POSTED_SPINNING.assert_shared();
+}
+
+#[test]
+fn mutant_no_surplus_fence() {
+    mutant!(IdleNoSurplusFence, two_meet);
 }
 
 /// Shows that a model of two lanes notices a mutant, as does that of the mutant's own protocol.
