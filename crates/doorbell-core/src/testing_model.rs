@@ -188,6 +188,8 @@ fn killer_of_tasks(bug: Bug) -> (&'static str, Shows) {
             "task::loom_above::mutant_pause_lent_blind",
             Shows::Assertion("a task was not freed"),
         ),
+        Bug::TaskPauseLentRelaxed => ("task::loom_second::mutant_pause_lent_relaxed", Race),
+        Bug::TaskCatchUpRelaxed => ("task::loom_second::mutant_catch_up_relaxed", Race),
         Bug::LockUnlockRelaxed => ("lock::loom::mutant_unlock_relaxed", Race),
         Bug::LockLeaveBlind => (
             "lock::loom::mutant_leave_blind",

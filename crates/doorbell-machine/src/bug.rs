@@ -61,6 +61,10 @@ pub enum Bug {
     TaskStartLentRelaxed,
     /// task: who polled a task by its second node does not look whether it was cancelled.
     TaskPauseLentBlind,
+    /// task: who polled a task by its second node does not publish what that poll did.
+    TaskPauseLentRelaxed,
+    /// task: who finds a task's own node behind does not publish that it has left its queue.
+    TaskCatchUpRelaxed,
     /// lock: to let go does not publish what the lock guards.
     LockUnlockRelaxed,
     /// lock: who keeps the line leaves it without a look whether there is more to do.
@@ -149,7 +153,7 @@ pub enum Bug {
 
 impl Bug {
     /// All mutants, without [`Bug::None`].
-    pub const ALL: [Bug; 68] = [
+    pub const ALL: [Bug; 70] = [
         Bug::BellClearAfterTake,
         Bug::BellNoRecheck,
         Bug::BellAnnounceBlind,
@@ -176,6 +180,8 @@ impl Bug {
         Bug::TaskPokeRelaxed,
         Bug::TaskStartLentRelaxed,
         Bug::TaskPauseLentBlind,
+        Bug::TaskPauseLentRelaxed,
+        Bug::TaskCatchUpRelaxed,
         Bug::LockUnlockRelaxed,
         Bug::LockLeaveBlind,
         Bug::CallSleepSilently,

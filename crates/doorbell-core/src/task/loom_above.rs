@@ -17,15 +17,15 @@ use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 
 /// Two crews of a lane each, and a task of the lower one.
-struct Stage<const BUG: u8> {
-    above: FrontRef<Loom<BUG>>,
+pub(super) struct Stage<const BUG: u8> {
+    pub(super) above: FrontRef<Loom<BUG>>,
     below: FrontRef<Loom<BUG>>,
-    local: Local<Loom<BUG>>,
-    gate: Arc<Gate>,
+    pub(super) local: Local<Loom<BUG>>,
+    pub(super) gate: Arc<Gate>,
 }
 
 /// The handle, and what the upper lane found by it: whether there is an output.
-type Awaited = (Join<Output>, Poll<usize>);
+pub(super) type Awaited = (Join<Output>, Poll<usize>);
 
 fn poll(join: &mut Join<Output>) -> Poll<usize> {
     let polled = Pin::new(join).poll(&mut Context::from_waker(Waker::noop()));
@@ -33,7 +33,7 @@ fn poll(join: &mut Join<Output>) -> Poll<usize> {
 }
 
 impl<const BUG: u8> Stage<BUG> {
-    fn new(doors: usize, self_wakes: u32) -> (Self, Join<Output>) {
+    pub(super) fn new(doors: usize, self_wakes: u32) -> (Self, Join<Output>) {
         let one =
             |above| Crew::described(1, &Arc::default(), CrewSpec::below(above), |_, _| 0).remove(0);
         let above: FrontRef<Loom<BUG>> = one(Vec::new());
@@ -56,7 +56,7 @@ impl<const BUG: u8> Stage<BUG> {
     }
 
     /// The upper lane awaits the task and runs what is lent to it, and ends.
-    fn awaits(above: FrontRef<Loom<BUG>>, mut join: Join<Output>) -> Awaited {
+    pub(super) fn awaits(above: FrontRef<Loom<BUG>>, mut join: Join<Output>) -> Awaited {
         let local = Local::new(above);
         let found = local.enter(|| {
             let found = poll(&mut join);
@@ -68,7 +68,7 @@ impl<const BUG: u8> Stage<BUG> {
     }
 
     /// Both lanes have ended: so has the task, and nothing of it is left.
-    fn assert_freed(self, (mut join, found): Awaited) {
+    pub(super) fn assert_freed(self, (mut join, found): Awaited) {
         let found = if found.is_ready() {
             found
         } else {
@@ -86,7 +86,7 @@ impl<const BUG: u8> Stage<BUG> {
 }
 
 /// Both lanes poll it: one by each node.
-fn polled_by_both<const BUG: u8>(before: usize, self_wakes: u32) {
+pub(super) fn polled_by_both<const BUG: u8>(before: usize, self_wakes: u32) {
     let (stage, join) = Stage::<BUG>::new(0, self_wakes);
     let run = |local: &Local<Loom<BUG>>, times| (0..times).for_each(|_| assert!(local.run_one()));
     stage.local.enter(|| run(&stage.local, before));

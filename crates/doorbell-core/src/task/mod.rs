@@ -41,6 +41,8 @@ mod loom_above;
 mod loom_below;
 #[cfg(test)]
 mod loom_lanes;
+#[cfg(test)]
+mod loom_second;
 mod owed;
 mod poke;
 mod poll_budget;

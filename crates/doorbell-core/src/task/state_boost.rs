@@ -118,6 +118,15 @@ pub(super) enum Ends {
 }
 
 impl<M: Machine> State<M> {
+    /// AcqRel, but for that mutant.
+    const fn unless(relaxed: Bug) -> Ordering {
+        if M::BUG.is(relaxed) {
+            Ordering::Relaxed
+        } else {
+            Ordering::AcqRel
+        }
+    }
+
     /// The wake of a task that was idle, and whose own node is behind, or that is awaited from above.
     #[cold]
     pub(super) fn wake_boosted(before: u64) -> Wake {
@@ -152,12 +161,13 @@ impl<M: Machine> State<M> {
             if seen & COMPLETE != 0 || seen & BEHIND == 0 || queued {
                 return CaughtUp::Again;
             }
+            let order = Self::unless(Bug::TaskCatchUpRelaxed);
             // ORDER: Release pairs with the Acquire of the next `start`, and of `complete` and
             // `pause_lent` of who polls it: the node has left its queue, and the home lane is
             // written. Acquire pairs with the last pause.
             match self
                 .0
-                .compare_exchange(seen, seen & !BEHIND, Ordering::AcqRel, Ordering::Relaxed)
+                .compare_exchange(seen, seen & !BEHIND, order, Ordering::Relaxed)
             {
                 Ok(_) => return CaughtUp::Yes,
                 Err(now) => seen = now,
@@ -280,13 +290,12 @@ impl<M: Machine> State<M> {
                 // It may be that no lane of its own takes it any more.
                 return LentPause::Cancel;
             }
+            let order = Self::unless(Bug::TaskPauseLentRelaxed);
             // ORDER: as in `pause`; Acquire on failure as above.
-            match self.0.compare_exchange(
-                seen,
-                seen & !RUNNING,
-                Ordering::AcqRel,
-                Ordering::Acquire,
-            ) {
+            match self
+                .0
+                .compare_exchange(seen, seen & !RUNNING, order, Ordering::Acquire)
+            {
                 Ok(_) if seen & SCHEDULED == 0 => return LentPause::Idle,
                 Ok(_) => return LentPause::Woken(Self::wake_boosted(seen)),
                 Err(now) => seen = now,

@@ -130,6 +130,8 @@ pub const MUTANTS: &[Mutant] = mutants![
     TaskPokeRelaxed: not_here POKE,
     TaskStartLentRelaxed: not_here ABOVE,
     TaskPauseLentBlind: not_here ABOVE,
+    TaskPauseLentRelaxed: not_here ABOVE,
+    TaskCatchUpRelaxed: not_here ABOVE,
     LockUnlockRelaxed: not_here LOCK,
     LockLeaveBlind: not_here LOCK,
     CallSleepSilently: Sc,
