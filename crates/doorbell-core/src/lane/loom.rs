@@ -32,6 +32,7 @@ macro_rules! also_noticed {
 
 mod flood;
 mod pair;
+mod spin;
 mod usher;
 
 /// The lane runs on a thread of its own; the model's first thread posts, spawns and closes.

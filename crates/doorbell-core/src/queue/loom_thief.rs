@@ -115,6 +115,32 @@ fn q1_a_thief_is_robbed_of_a_backlog() {
     assert!(OF_A_BACKLOG.load(Relaxed) > 0, "no thief was robbed");
 }
 
+/// A thief that has as many as its own ring holds robs another one, and is robbed meanwhile.
+fn full_thief<const BUG: u8>() {
+    let (first, second) = (queue::<BUG>(), queue::<BUG>());
+    let taken = Taken::default();
+    push(&first, 0..4);
+    push(&second, 4..8);
+    let robber = {
+        let (victim, taken) = (Arc::clone(&second), taken.clone());
+        thread::spawn(move || {
+            let own = Queue::new(CAPACITY);
+            rob(&victim, &own, Greed::Half, &taken);
+            taken.drain(&own);
+        })
+    };
+    rob(&first, &second, Greed::Half, &taken);
+    taken.drain(&second);
+    robber.join().unwrap();
+    taken.drain(&first);
+    taken.assert_all::<Loom<BUG>>(8);
+}
+
+#[test]
+fn q1_a_thief_with_nodes_of_its_own_loses_none() {
+    check(full_thief::<0>);
+}
+
 #[test]
 fn mutant_loot_relaxed() {
     mutant!(QueueLootRelaxed, ring);

@@ -1,0 +1,79 @@
+//! A lane that spins gets tasks of its own, and then looks at another that has more than it can run at
+//! once: the second half of a watch that calls keep from ending. A model has no time that would bring a
+//! lane there, so the two looks are made by hand.
+
+use super::pair::{Pair, Work};
+use crate::io::{Direction, Registration};
+use crate::lane::Lane;
+use crate::testing::model::check_largest;
+use ::loom::thread;
+use doorbell_machine::loom::LoomFd;
+use doorbell_machine::{Loom, Readiness, Seat};
+use std::sync::Arc;
+use std::task::{Context, Wake, Waker};
+
+/// How many tasks fill a ring.
+const RING: usize = 4;
+
+/// Of these, the first ones lie at the lane that is robbed; the others come by the descriptor.
+const TASKS: usize = 2 * RING;
+
+type Tasks<const BUG: u8> = Work<BUG, RING, TASKS>;
+
+/// A waker that brings tasks.
+struct Brings<const BUG: u8>(Arc<Tasks<BUG>>);
+
+impl<const BUG: u8> Wake for Brings<BUG> {
+    fn wake(self: Arc<Self>) {
+        (RING..TASKS).for_each(|task| self.0.spawn(task, |_, _| {}));
+    }
+}
+
+/// Runs what there is, and ends as a lane does that idles.
+fn run_out<const BUG: u8>(lane: &Lane<Loom<BUG, RING>>) {
+    while lane.local.run_one() {}
+    lane.leave_idle_set();
+    lane.end_search();
+    while lane.local.run_one() {}
+}
+
+/// The second lane's descriptor is ready and brings as many tasks as its ring holds; the first lane has
+/// as many.
+fn two_looks<const BUG: u8>() {
+    let lanes = Pair::<BUG, RING>::new(1);
+    let work = Tasks::<BUG>::new(&lanes);
+    let first = Lane::new(Arc::clone(&lanes.0[0]));
+    first.local.enter(|| {
+        (0..RING).for_each(|task| work.spawn(task, |_, _| {}));
+    });
+    let (shared, theirs) = (Arc::clone(&lanes.0[1]), Arc::clone(&work));
+    let spinning = thread::spawn(move || {
+        let front = shared.front().clone();
+        let registration = Registration::new(front.clone(), LoomFd(0)).unwrap();
+        let waker = Waker::from(Arc::new(Brings(theirs)));
+        let polled = registration.poll_ready(&Context::from_waker(&waker), Direction::Read);
+        assert!(polled.is_pending());
+        let poller = Seat::<Loom<BUG, RING>>::open_poller(front.seat()).unwrap();
+        poller.set_ready(LoomFd(0), Readiness::READABLE);
+        let second = Lane::new(shared);
+        second.local.enter(|| {
+            assert!(second.look_at_descriptors());
+            let _ = second.look_around();
+            run_out(&second);
+            drop(registration);
+            second.shut_descriptors();
+            second.local.close();
+        });
+    });
+    first.local.enter(|| {
+        run_out(&first);
+        first.local.close();
+    });
+    spinning.join().unwrap();
+    work.assert_all_ran();
+}
+
+#[test]
+fn a_lane_that_got_tasks_while_it_spins_loses_none_by_a_theft() {
+    check_largest(two_looks::<0>);
+}
