@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{self, Write};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
@@ -33,6 +33,9 @@ struct Options {
     /// Print one JSON object per ordering in place of the table.
     #[arg(long)]
     json: bool,
+    /// Run nothing: print the table of what an earlier run wrote to this file with `--json`.
+    #[arg(long)]
+    table: Option<PathBuf>,
     /// Only list what would be weakened.
     #[arg(long)]
     list: bool,
@@ -72,6 +75,14 @@ fn run(options: &Options) -> io::Result<()> {
     if options.list {
         return list(&chosen);
     }
+    if let Some(file) = &options.table {
+        let rows = earlier(file)?;
+        return write!(
+            io::stdout(),
+            "{}",
+            report::markdown(&rows, &options.bounds())
+        );
+    }
     let program = Program::build(&root, options.preemptions)?;
     let reach = reach(&program, options)?;
     all_are_listed(&all, &reach)?;
@@ -85,6 +96,15 @@ fn run(options: &Options) -> io::Result<()> {
         writeln!(out, "{}", serde_json::to_string(row)?)?;
     }
     Ok(())
+}
+
+/// The rows of an earlier run.
+fn earlier(file: &Path) -> io::Result<Vec<Row>> {
+    let text = std::fs::read_to_string(file)?;
+    Ok(text
+        .lines()
+        .map(serde_json::from_str)
+        .collect::<Result<_, _>>()?)
 }
 
 fn list(sites: &[&Site]) -> io::Result<()> {

@@ -4,7 +4,7 @@ use std::io;
 use std::process::ExitStatus;
 use std::time::Duration;
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use super::models::{End, Model, Program, Reach, Reached, Run};
 use super::sites::Site;
@@ -28,7 +28,7 @@ const SAYINGS: [(&str, &str); 4] = [
 const UNDECIDED: &str = "undecided";
 
 /// One ordering of a site.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Row {
     /// Where it is asked for.
     pub site: Site,
@@ -45,7 +45,7 @@ pub struct Row {
 }
 
 /// A weaker ordering, and what became of it.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Mutant {
     /// The ordering in its place; of a fence `Relaxed` means that it is gone.
     pub to: String,
@@ -56,7 +56,7 @@ pub struct Mutant {
 }
 
 /// Whether a model notices a mutant.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "verdict", rename_all = "snake_case")]
 pub enum Verdict {
     /// One does.
@@ -76,7 +76,7 @@ pub enum Verdict {
 }
 
 /// What became of an ordering.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fate {
     /// Each mutant is noticed.
     Killed,

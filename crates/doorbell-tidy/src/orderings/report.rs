@@ -31,9 +31,18 @@ The last column is the CPU time of the search, in seconds.
 - **undecided**: no model fails, and those named were stopped before they had tried every interleaving.
 - **not reached**: no model comes there, so nothing is known.
 
-The model checker treats a `SeqCst` access as `AcqRel`, so the table says nothing of what `SeqCst` adds to it. A compare-exchange
-has a row for success and one for failure. Where a helper takes the ordering as an argument, its callers that ask for
-the same ordering are weakened together.
+What survives may still be needed, because the model checker does not show everything:
+
+- Each read-modify-write reads the newest value of its word. What is lost when two of them, on two words, change places
+  stays unseen.
+- No store overtakes a load that stands before it. What is lost when one does stays unseen, but where the memory is a
+  cell.
+- A `SeqCst` access is treated as `AcqRel`.
+- Memory that is neither an atomic nor a cell of the machine is not watched.
+- A model has two to four threads and a bound on preemptions.
+
+A compare-exchange has a row for success and one for failure. Where a helper takes the ordering as an argument, its
+callers that ask for the same ordering are weakened together.
 ";
 
 /// The table as Markdown, with `how` the command's own options as they were given.

@@ -1,7 +1,7 @@
 //! The accesses of the protocols that ask for an ordering, and their fences, read from the sources.
 
 use proc_macro2::Delimiter;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use crate::Tree;
 use crate::modules::Modules;
@@ -41,7 +41,7 @@ const ORDERINGS: [&str; 5] = ["Relaxed", "Acquire", "Release", "AcqRel", "SeqCst
 const REDUNDANT: &str = "redundant because";
 
 /// One access or fence in the sources.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Site {
     /// The file, from the root of the tree.
     pub path: String,
