@@ -78,13 +78,13 @@ impl<M: Machine> Crew<M> {
         }
     }
 
-    /// Wakes lanes until there are sentinels enough. One that is a sentinel already is the last that comes
-    /// into question: one that gets no CPU must not be all of them.
+    /// Wakes lanes until there are sentinels enough: other ones than are sentinels already, since one that
+    /// gets no CPU must not be all of them.
     #[cold]
     fn wake_sentinels(&self, from: usize) {
         let cost = |lane: usize| {
             if self.fronts()[lane].is_sentinel() {
-                Cost::Outranked
+                Cost::Never
             } else {
                 self.cost(lane)
             }
@@ -113,14 +113,19 @@ impl<M: Machine> Crew<M> {
 
     /// The lane for a task that comes from outside and would like to run on `prefer`: that one if
     /// it is idle and has got nothing yet, or if nobody else is; else an idle one, which is claimed. A
-    /// caller of a lower class claims none.
+    /// caller of a lower class claims none: it may lose its CPU to that lane before it has told it.
     pub(crate) fn place<'a>(&'a self, prefer: &'a Front<M>) -> &'a Front<M> {
         let prefer = self.nearest_on(prefer.lane());
         let is_idle = matches!(prefer.bell().look(), Look::Watching | Look::ParkedUntold);
         let is_free = is_idle && !prefer.has_inbox() && !prefer.is_serving();
-        let stays = (is_free && !self.is_outranked(prefer.lane())) || self.must_not_claim();
-        let claim = || self.idle().claim(prefer.lane(), |lane| self.cost(lane));
-        let claimed = if stays { None } else { claim() };
+        let stays = is_free && !self.is_outranked(prefer.lane());
+        let claimed = if stays {
+            None
+        } else if self.must_not_claim() {
+            self.idle().find(prefer.lane())
+        } else {
+            self.idle().claim(prefer.lane(), |lane| self.cost(lane))
+        };
         claimed.map_or(prefer, |lane| &self.fronts()[lane])
     }
 }

@@ -65,6 +65,24 @@ fn lapse_against_end<const BUG: u8>() {
     assert!(!set.any() && !set.anyone_searches());
 }
 
+/// A lane comes to the end of its search, and idles anew, while a sentinel that has seen it search lets that
+/// lapse: it is still in the set when it sleeps, or has seen that it is not.
+fn lapse_against_the_next_idle_time<const BUG: u8>() {
+    let set = Arc::new(IdleSet::<Loom<BUG>>::new(2));
+    set.enter(1);
+    assert_eq!(set.claim(0, |_| Cost::Ring), Some(1));
+    let theirs = Arc::clone(&set);
+    let sentinel = thread::spawn(move || theirs.lapse(1));
+    if set.leave(1) == Left::Claimed {
+        let _ = set.end_search(1);
+    }
+    set.enter(1);
+    assert!(set.holds(1), "it is told of nothing");
+    let _ = sentinel.join().unwrap();
+    assert!(set.any(), "a lane that sleeps cannot be claimed");
+    assert!(!set.anyone_searches());
+}
+
 /// Takes what the other lane can share; how many that were.
 fn steal<const BUG: u8>(own: &Front<Loom<BUG>>, victim: &Front<Loom<BUG>>) -> bool {
     // SAFETY: the caller's thread is the lane of `own`, and not the victim's.
@@ -378,6 +396,11 @@ fn b24_a_claim_is_consumed_or_released() {
 #[test]
 fn a_search_that_lapses_ends_once() {
     check(lapse_against_end::<0>);
+}
+
+#[test]
+fn a_search_that_lapses_late_leaves_its_lane_in_the_set() {
+    check(lapse_against_the_next_idle_time::<0>);
 }
 
 #[test]

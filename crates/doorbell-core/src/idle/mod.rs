@@ -46,6 +46,8 @@ pub enum Cost {
     Ring,
     /// It gets no CPU for now: a higher class runs on its core.
     Outranked,
+    /// It is not to be woken for this.
+    Never,
 }
 
 /// How a lane left the set.
@@ -234,7 +236,7 @@ impl<M: Machine> IdleSet<M> {
     /// Claims an idle lane for the caller, which wakes it: one of the lowest cost, the next from `near` on.
     /// The lane is counted as searching from here on.
     pub fn claim(&self, near: usize, cost: impl Fn(usize) -> Cost) -> Option<usize> {
-        while self.any() {
+        while self.claimables(near).any(|lane| cost(lane) < Cost::Never) {
             // Counted before a lane is claimed, which may come to `end_search` at once.
             self.count_searching();
             if let Some(lane) = self.claim_counted(near, &cost) {
@@ -299,6 +301,9 @@ impl<M: Machine> IdleSet<M> {
             let mut best = None;
             for lane in self.claimables(near) {
                 let cost = cost(lane);
+                if cost == Cost::Never {
+                    continue;
+                }
                 if best.is_none_or(|(_, least)| cost < least) {
                     best = Some((lane, cost));
                 }
@@ -354,13 +359,26 @@ impl<M: Machine> IdleSet<M> {
     /// [`Searching::None`] the caller does what is due at the end of the last search.
     pub fn lapse(&self, lane: usize) -> Option<Searching> {
         let (word, at) = self.word(lane);
-        // ORDER: AcqRel pairs with that of `end_search`, and with claims: of those who clear the bit one
-        // finds it set, and counts one less.
-        let before = word.fetch_and(!((IDLE | OWES) << at), Ordering::AcqRel);
-        (before & (OWES << at) != 0).then(|| {
-            M::mark(Mark::IdleClaimLapsed);
-            self.count_one_less()
-        })
+        // ORDER: Relaxed; the exchange decides.
+        let mut seen = word.load(Ordering::Relaxed);
+        // A lane that owes nothing any more may rely on being in the set.
+        while seen & (OWES << at) != 0 {
+            // ORDER: AcqRel pairs with that of `end_search`, and with claims: of those that clear the bit
+            // one finds it set, and counts one less. Relaxed on failure: the next guess.
+            match word.compare_exchange(
+                seen,
+                seen & !((IDLE | OWES) << at),
+                Ordering::AcqRel,
+                Ordering::Relaxed,
+            ) {
+                Ok(_) => {
+                    M::mark(Mark::IdleClaimLapsed);
+                    return Some(self.count_one_less());
+                }
+                Err(now) => seen = now,
+            }
+        }
+        None
     }
 
     /// Whether somebody has asked for a sentinel that is not there yet.
@@ -468,15 +486,19 @@ impl<M: Machine> IdleSet<M> {
         if self.searching.load(Ordering::Relaxed) >= self.searching_max {
             return Search::Enough;
         }
-        // Counted before it is said, as for a claim.
-        self.count_searching();
         let (word, at) = self.word(lane);
-        // ORDER: AcqRel pairs with claims: one of the two finds what the other has said.
-        if word.fetch_or(OWES << at, Ordering::AcqRel) & (OWES << at) != 0 {
-            // Claimed meanwhile, and counted for that.
-            let _ = self.count_one_less();
+        loop {
+            // Counted before it is said, as for a claim.
+            self.count_searching();
+            // ORDER: AcqRel pairs with claims: one of the two finds what the other has said.
+            if word.fetch_or(OWES << at, Ordering::AcqRel) & (OWES << at) == 0 {
+                return Search::Begun;
+            }
+            // Claimed meanwhile, and counted for that. If nobody is counted then, the claim has lapsed.
+            if self.count_one_less() == Searching::Others {
+                return Search::Begun;
+            }
         }
-        Search::Begun
     }
 
     /// The lane's search is over. The last one looks for work once more, behind a fence: somebody may

@@ -177,6 +177,8 @@ pub struct Lane<M: Machine> {
     unlooked_ns: Cell<u64>,
     /// It is counted as searching.
     searching: Cell<bool>,
+    /// It was claimed, and its search is over or has lapsed: it may have been claimed to be a sentinel.
+    settled: Cell<bool>,
     /// It is the crew's sentinel, and looks next after so long.
     is_sentinel: Cell<bool>,
     /// It sleeps until a late look at others' timers, or has until now.
@@ -191,6 +193,7 @@ pub struct Lane<M: Machine> {
     seen: Seen,
     /// Which lanes were counted as searching at its last look as a sentinel, 32 to a number.
     searching_seen: Box<[Cell<u32>]>,
+    searching_seen_ns: Cell<u64>,
     care: Care,
     looks: Looks,
     flood: Flood,
@@ -226,6 +229,7 @@ impl<M: Machine> Lane<M> {
             in_idle_set: Cell::new(false),
             unlooked_ns: Cell::new(0),
             searching: Cell::new(false),
+            settled: Cell::new(false),
             is_sentinel: Cell::new(false),
             relies: Cell::new(false),
             sentinel_ns: Cell::new(SENTINEL_MIN_NS),
@@ -234,6 +238,7 @@ impl<M: Machine> Lane<M> {
             sleeps: (0..lanes).map(|_| Cell::new(0)).collect(),
             seen: Seen::new(lanes),
             searching_seen: (0..lanes.div_ceil(32)).map(|_| Cell::new(0)).collect(),
+            searching_seen_ns: Cell::new(0),
             care: Care::new(),
             looks: Looks::new(),
             flood: Flood::new(0),

@@ -78,13 +78,19 @@ impl<M: Machine> Lane<M> {
         if has_lapsed && (found || self.others_have_work()) {
             front.crew().offer(front.lane());
         }
-        found
+        // A waker of the user's that is dropped with a timer may have woken a task here.
+        found || !self.local.is_empty()
     }
 
-    /// A lane that is counted as searching since this sentinel's last look gets no CPU: others are to be
-    /// woken in its place. Whether it was the last that searched; then those who relied on it have woken
+    /// A lane that is counted as searching since this sentinel's last look, [`SENTINEL_MIN_NS`] ago at least,
+    /// gets no CPU: others are to be woken in its place. Whether it was the last that searched; then those who relied on it have woken
     /// nobody.
     fn end_lapsed_searches(&self) -> bool {
+        let now_ns = M::now_ns();
+        if now_ns.saturating_sub(self.searching_seen_ns.get()) < SENTINEL_MIN_NS {
+            return false;
+        }
+        self.searching_seen_ns.set(now_ns);
         let front = self.shared.front();
         let idle = front.crew().idle();
         let mut was_last = false;
@@ -154,6 +160,7 @@ impl<M: Machine> Lane<M> {
                 return None;
             }
             self.is_sentinel.set(true);
+            self.searching_seen.iter().for_each(|seen| seen.set(0));
             self.shared.front().set_sentinel(true);
             self.shared.tally.sentinels.add_owned(1);
         }
@@ -295,7 +302,8 @@ impl<M: Machine> Lane<M> {
     /// The search is over, successful or not. The last one to end it sees to those who relied on
     /// it: they had work, and woke nobody.
     pub(super) fn end_search(&self) {
-        if !self.searching.replace(false) {
+        let (searches, was_settled) = (self.searching.replace(false), self.settled.replace(false));
+        if !searches && !was_settled {
             return;
         }
         let front = self.shared.front();
@@ -305,7 +313,7 @@ impl<M: Machine> Lane<M> {
             M::fence_announce();
             self.leave_watch();
         }
-        if crew.idle().end_search(front.lane()) == Searching::Others {
+        if !searches || crew.idle().end_search(front.lane()) == Searching::Others {
             return;
         }
         // Behind the count: either they see that nobody searches, or this lane sees their work.
@@ -336,7 +344,8 @@ impl<M: Machine> Lane<M> {
         }
         let front = self.shared.front();
         match front.crew().idle().leave(front.lane()) {
-            Left::ByItself | Left::Settled => {}
+            Left::ByItself => {}
+            Left::Settled => self.settled.set(true),
             Left::Claimed => {
                 self.shared.tally.claims.add_owned(1);
                 self.searching.set(true);

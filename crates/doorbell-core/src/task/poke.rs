@@ -1,7 +1,6 @@
-//! Wakes, spawns and loans from below. A thread of a lower class than the lanes that are to run the task
-//! does not queue it itself: it may lose its CPU in the midst of that. Whatever else wakes the task would
-//! then find it queued, and a lane that it has claimed would be out of reach. It sends a parcel to one of
-//! those lanes, which does the rest.
+//! Wakes and loans from below. A thread of a lower class than the lanes that are to run the task does not
+//! queue it itself: it may lose its CPU in the midst of that. Whatever else wakes the task would then find it
+//! queued. It sends a parcel to one of those lanes, which does the rest.
 
 use super::cell::{Kind, TaskRef};
 use super::local::Local;
@@ -23,11 +22,6 @@ impl<M: Machine> Poked<M> {
         let task = self.0;
         Local::<M>::bring_mail(|| task.follow(task.header().state.wake_poked()));
         task.release();
-    }
-
-    /// The reference becomes that of the queue that the task comes to.
-    fn submit(self) {
-        Local::<M>::bring_mail(|| self.0.submit_new(Kind::Task));
     }
 
     fn lend(self) {
@@ -74,20 +68,6 @@ impl<M: Machine> TaskRef<M> {
         match self.header().state.poke(to) {
             Poke::Nothing => {}
             Poke::Send => self.send_poke(crew),
-        }
-    }
-
-    /// Sends a task that is new to a lane that submits it. The reference is the task's own, of the queue
-    /// that it is to come to.
-    #[cold]
-    pub(super) fn send_new(self) {
-        let poked = Poked(self);
-        let sent = post(self.lane_to_poke(self.last().crew()), move || {
-            poked.submit();
-        });
-        // The lane is gone, and no other lane will have the task either.
-        if sent.is_err() {
-            self.end_unsubmitted();
         }
     }
 

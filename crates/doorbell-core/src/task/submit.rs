@@ -8,8 +8,7 @@ use crate::mailbox::{Front, Origin, Posted};
 use doorbell_machine::{Machine, Mark, Ordering, PtrWord};
 
 impl<M: Machine> TaskRef<M> {
-    /// The first submission. The caller holds the join handle's reference, or is the parcel by which a
-    /// thread of a lower class has sent the task.
+    /// The first submission. The caller holds the join handle's reference.
     pub(super) fn submit_new(self, kind: Kind) {
         let submitted = Local::<M>::with_current(|local| {
             let front = self.last();
@@ -19,10 +18,6 @@ impl<M: Machine> TaskRef<M> {
                 }
                 Some(local) if kind == Kind::Pinned && local.is(front) => {
                     self.push_unless_closed(local)
-                }
-                _ if kind == Kind::Task && front.crew().must_not_claim() => {
-                    self.send_new();
-                    true
                 }
                 // SAFETY: the lane's reference is held until the task completes, and a task
                 // that is queued is not complete.
@@ -133,7 +128,7 @@ impl<M: Machine> TaskRef<M> {
     }
 
     /// No lane got the task: it ends here, on the caller's thread.
-    pub(super) fn end_unsubmitted(self) {
+    fn end_unsubmitted(self) {
         let _ = self.header().state.cancel();
         match self.header().state.start() {
             Start::Cancel => self.drop_future(),
