@@ -7,7 +7,7 @@
 
 use crate::crew::Crew;
 use crate::lane::{IdlePolicy, Lane, LaneConfig, LaneCounts, LaneShared};
-use crate::testing::model::{Shows, check, check_large, check_largest, must_be_noticed_by, mutant};
+use crate::testing::model::{Shows, check_large, check_largest, must_be_noticed_by, mutant};
 use crate::testing::spawn;
 use crate::wheel::Clock;
 use ::loom::sync::Notify;
@@ -278,12 +278,6 @@ fn two_lanes_share_what_fills_a_ring() {
 }
 
 #[test]
-fn two_lanes_that_spin_share_what_one_of_them_has() {
-    check(two_at_once_spinning::<0>);
-    SPINNING.assert_all();
-}
-
-#[test]
 fn two_tasks_get_a_lane_each() {
     check_largest(two_meet::<0>);
     TO_MEET.assert_all();
@@ -305,12 +299,6 @@ fn a_task_and_its_child_get_a_lane_each() {
 fn a_task_and_its_child_get_a_lane_that_spins_each() {
     check_large(parent_and_child_spinning::<0>);
     SPINNING_PARENT.assert_all();
-}
-
-#[test]
-fn two_lanes_share_what_comes_from_outside() {
-    check_largest(two_posted::<0>);
-    POSTED.assert_all();
 }
 
 #[test]
