@@ -118,7 +118,7 @@ pub(super) enum Ends {
 }
 
 impl<M: Machine> State<M> {
-    /// AcqRel, but for that mutant.
+    /// `AcqRel`, but for that mutant.
     const fn unless(relaxed: Bug) -> Ordering {
         if M::BUG.is(relaxed) {
             Ordering::Relaxed
