@@ -265,7 +265,7 @@ fn two_posted_spinning<const BUG: u8>() {
 
 #[test]
 fn two_lanes_share_what_one_of_them_has() {
-    check_large(two_at_once::<0>);
+    check_largest(two_at_once::<0>);
     AT_ONCE.assert_all();
 }
 
