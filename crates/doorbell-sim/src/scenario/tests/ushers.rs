@@ -127,6 +127,8 @@ fn whoever_wants_the_cpu_is_interrupted_as_often_as_looks_are_due() {
             counts.looks_put_off > LASTS_NS / SPACING_NS / 2,
             "{counts:?}"
         );
-        assert!(counts.parks < 2 * LASTS_NS / SPACING_NS, "{counts:?}");
+        // A sentinel looks each 250 us for 10 ms after it was of use, once or twice in this time.
+        let looks = LASTS_NS / SPACING_NS;
+        assert!(counts.parks < 5 * looks / 2, "{counts:?}");
     }
 }
