@@ -1,0 +1,128 @@
+//! The sentinels: parked lanes that look again soon, for the sake of those that are stuck. What their word says:
+//!
+//! | bits | name | meaning |
+//! |---|---|---|
+//! | 0 to 7 | `TAKEN` | so many parked lanes are sentinels |
+//! | 8 to 15 | `WANTED` | so many more are to be: somebody has a task waiting and lanes asleep, and has claimed some; the next lanes that park are |
+
+use super::{Cost, Declined, IdleSet, Sentinel};
+use doorbell_machine::{Bug, Machine, Mark, Ordering, Word};
+
+const TAKEN: u32 = 1;
+const WANTED: u32 = 1 << 8;
+/// Two look again, so that one of them may get no CPU.
+pub(super) const MAX: u32 = 2;
+const _: () = assert!(MAX < WANTED / TAKEN);
+
+const fn taken(word: u32) -> u32 {
+    word % WANTED
+}
+
+const fn wanted(word: u32) -> u32 {
+    word / WANTED
+}
+
+const fn all(word: u32) -> u32 {
+    taken(word) + wanted(word)
+}
+
+impl<M: Machine> IdleSet<M> {
+    /// Whether somebody has asked for a sentinel that is not there yet.
+    pub fn wants_sentinel(&self) -> bool {
+        // ORDER: Relaxed; who parks by an older value leaves it to the lane that was woken for it.
+        wanted(self.sentinels.load(Ordering::Relaxed)) > 0
+    }
+
+    /// A lane that parks would be one of those that look at stuck lanes.
+    pub fn begin_sentinel(&self) -> Sentinel {
+        // ORDER: Relaxed; the exchange decides.
+        let mut seen = self.sentinels.load(Ordering::Relaxed);
+        while taken(seen) < self.sentinels_max {
+            let asked = wanted(seen).min(1) * WANTED;
+            let next = seen + TAKEN - asked;
+            if M::BUG.is(Bug::IdleSentinelBlind) {
+                // ORDER: the mutant; more lanes than that may find that one is missing.
+                self.sentinels.store(next, Ordering::Release);
+                return Sentinel::Begun;
+            }
+            // ORDER: AcqRel pairs with itself and with `want_sentinel`: the word has one order, so of
+            // those that ask for the last place one gets it. Relaxed on failure: the next guess.
+            match self
+                .sentinels
+                .compare_exchange(seen, next, Ordering::AcqRel, Ordering::Relaxed)
+            {
+                Ok(_) => return Sentinel::Begun,
+                Err(now) => seen = now,
+            }
+        }
+        Sentinel::Taken
+    }
+
+    /// Takes back that one more sentinel is wanted, if one is.
+    fn want_one_less(&self) -> Declined {
+        // ORDER: Relaxed; the exchange decides.
+        let mut seen = self.sentinels.load(Ordering::Relaxed);
+        while wanted(seen) > 0 {
+            // ORDER: AcqRel as in `begin_sentinel`, and a read-modify-write, for the fence behind it.
+            // Relaxed on failure: the next guess.
+            match self.sentinels.compare_exchange(
+                seen,
+                seen - WANTED,
+                Ordering::AcqRel,
+                Ordering::Relaxed,
+            ) {
+                Ok(_) => return Declined::Yes,
+                Err(now) => seen = now,
+            }
+        }
+        Declined::Nobody
+    }
+
+    /// A lane that was claimed, and has something else to do, is not to be waited for as a sentinel.
+    pub fn decline_sentinel(&self) -> Declined {
+        self.want_one_less()
+    }
+
+    /// It is awake, and no sentinel any more. Behind this it looks once more for what others left
+    /// to it.
+    pub fn end_sentinel(&self) {
+        // ORDER: AcqRel as in `begin_sentinel`; a read-modify-write, for the fence behind it.
+        self.sentinels.fetch_sub(TAKEN, Ordering::AcqRel);
+    }
+
+    /// A lane has one task waiting, and there may be too few that would look after it: whether the
+    /// caller is to wake lanes for that. Behind the push and its fence.
+    #[inline]
+    pub fn lacks_sentinel(&self) -> bool {
+        // ORDER: Relaxed; behind the pusher's fence: a sentinel that ends sees the push.
+        self.any() && all(self.sentinels.load(Ordering::Relaxed)) < self.sentinels_max
+    }
+
+    /// Claims the lane that is to be a sentinel; the caller wakes it.
+    pub fn want_sentinel(&self, near: usize, cost: impl Fn(usize) -> Cost) -> Option<usize> {
+        // ORDER: Relaxed; the exchange decides.
+        let mut seen = self.sentinels.load(Ordering::Relaxed);
+        loop {
+            if all(seen) >= self.sentinels_max {
+                return None;
+            }
+            // ORDER: AcqRel as in `begin_sentinel`; Relaxed on failure: the next guess.
+            match self.sentinels.compare_exchange(
+                seen,
+                seen + WANTED,
+                Ordering::AcqRel,
+                Ordering::Relaxed,
+            ) {
+                Ok(_) => break,
+                Err(now) => seen = now,
+            }
+        }
+        M::mark(Mark::IdleSentinelWanted);
+        let claimed = self.claim(near, cost);
+        if claimed.is_none() {
+            // All are awake. A lane that parks looks for itself.
+            let _ = self.want_one_less();
+        }
+        claimed
+    }
+}
