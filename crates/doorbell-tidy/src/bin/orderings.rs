@@ -68,7 +68,7 @@ fn run(options: &Options) -> io::Result<()> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
     let wanted = |site: &Site| {
         let filter = options.filter.as_ref();
-        filter.is_none_or(|part| site.path.contains(part))
+        !site.of_mutant && filter.is_none_or(|part| site.path.contains(part))
     };
     let all = sites(&Tree::read(&root)?);
     let chosen: Vec<&Site> = all.iter().filter(|site| wanted(site)).collect();

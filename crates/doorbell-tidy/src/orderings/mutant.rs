@@ -256,6 +256,7 @@ mod tests {
                 .iter()
                 .map(|name| name.map(str::to_owned))
                 .collect(),
+            of_mutant: false,
             redundant: None,
         }
     }

@@ -223,6 +223,7 @@ mod tests {
                 function: "f".to_owned(),
                 access: "swap".to_owned(),
                 orderings: vec![Some("AcqRel".to_owned())],
+                of_mutant: false,
                 redundant: redundant.map(str::to_owned),
             },
             which: "first".to_owned(),

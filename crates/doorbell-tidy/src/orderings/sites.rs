@@ -55,6 +55,8 @@ pub struct Site {
     pub access: String,
     /// The orderings it asks for; `None` for one that a variable holds. A fence has none.
     pub orderings: Vec<Option<String>>,
+    /// Whether only a mutant runs it, so that it is no part of the protocol.
+    pub of_mutant: bool,
     /// Why it is redundant, if its ORDER note says that it is.
     pub redundant: Option<String>,
 }
@@ -71,8 +73,7 @@ impl Site {
     }
 }
 
-/// All sites in order of their places, without those that ask for `Relaxed` alone, those of tests and
-/// those of the lines that are broken on purpose.
+/// All sites in order of their places, without those that ask for `Relaxed` alone and those of tests.
 pub fn sites(tree: &Tree) -> Vec<Site> {
     let modules = Modules::of(tree);
     let mut found = Vec::new();
@@ -80,8 +81,7 @@ pub fn sites(tree: &Tree) -> Vec<Site> {
         if !path.starts_with(SWEPT) || modules.is_test(path) {
             return;
         }
-        let is_swept = |index: &usize| !parsed.in_test(*index) && !in_mutant(parsed, *index);
-        let indices = (0..parsed.tokens.len()).filter(is_swept);
+        let indices = (0..parsed.tokens.len()).filter(|&index| !parsed.in_test(index));
         found.extend(indices.filter_map(|index| site(path, parsed, index)));
     });
     found
@@ -141,6 +141,7 @@ fn site(path: &str, parsed: &Parsed, index: usize) -> Option<Site> {
         column: at.column + 1,
         function: around(at.line).map_or(String::new(), |function| function.name.clone()),
         access: access.to_owned(),
+        of_mutant: in_mutant(parsed, index),
         redundant: redundant(parsed, index),
         orderings,
     })
@@ -206,6 +207,7 @@ mod tests {
         let text = format!("fn f() {{\n{body}\n}}\n");
         sites(&Tree::of(&[("crates/doorbell-core/src/x.rs", &text)]))
             .into_iter()
+            .filter(|site| !site.of_mutant)
             .map(|site| (site.line, site.column, site.access, site.orderings))
             .collect()
     }
