@@ -179,10 +179,11 @@ impl<M: Machine> LockWord<M> {
         let order = if M::BUG.is(Bug::LockUnlockRelaxed) {
             Ordering::Relaxed
         } else {
-            Ordering::Release
+            Ordering::AcqRel
         };
         let plain = !has(seen, FLAGS);
-        // ORDER: Release pairs with the Acquire of `take`: what the lock guards.
+        // ORDER: Release pairs with the Acquire of `take`: what the lock guards. Acquire pairs with the
+        // Release of `leave`: whoever kept the line is done with the holder, which may now be freed.
         if plain && self.exchange(seen, std::ptr::null_mut(), order).is_ok() {
             return Unlocked::Free(Holder::of(seen));
         }
