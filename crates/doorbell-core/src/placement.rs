@@ -9,15 +9,14 @@ use crate::mailbox::Front;
 use doorbell_machine::{Bug, Machine};
 
 impl<M: Machine> Crew<M> {
-    /// Whether the calling thread is of a lower class. It may lose its CPU at any time to what runs here,
-    /// so it claims no lane, and what it has for this crew it sends by a parcel.
+    /// Whether the calling thread is of a lower class: it may lose its CPU at any time to what runs here.
     #[inline]
     pub(crate) fn is_above_caller(&self) -> bool {
         self.class().standing::<M>() == Standing::Below
     }
 
-    /// The same of a caller that would claim a lane, or hand a task to one itself.
-    pub(crate) fn must_not_claim(&self) -> bool {
+    /// Whether the caller may claim no lane, since it may lose its CPU to that lane before it has told it.
+    fn must_not_claim(&self) -> bool {
         self.is_above_caller() && !M::BUG.is(Bug::PlaceClaimsFromBelow)
     }
 
@@ -44,7 +43,8 @@ impl<M: Machine> Crew<M> {
     /// Directly behind the read-modify-write that published the work, and its fence.
     #[inline]
     pub fn offer(&self, from: usize) {
-        if self.idle().any() {
+        let idle = self.idle();
+        if idle.any() && (!idle.anyone_searches() || idle.lacks_sentinel()) {
             self.offer_now(from);
         }
     }
@@ -65,7 +65,7 @@ impl<M: Machine> Crew<M> {
     /// others are to look after that. As [`Crew::offer`], directly behind what made it known, and a fence.
     #[inline]
     pub fn watch_over(&self, from: usize) {
-        if self.idle().lacks_sentinel() {
+        if self.idle().lacks_sentinel() && !self.must_not_claim() {
             self.wake_sentinels(from);
         }
     }
@@ -89,7 +89,7 @@ impl<M: Machine> Crew<M> {
                 self.cost(lane)
             }
         };
-        while !self.must_not_claim() && self.idle().lacks_sentinel() {
+        while self.idle().lacks_sentinel() {
             let Some(lane) = self.idle().want_sentinel(from, cost) else {
                 return;
             };
@@ -108,12 +108,12 @@ impl<M: Machine> Crew<M> {
         {
             self.fronts()[lane].request_pass();
         }
-        self.watch_over(from);
+        self.wake_sentinels(from);
     }
 
     /// The lane for a task that comes from outside and would like to run on `prefer`: that one if
-    /// it is idle and has got nothing yet, or if nobody else is; else an idle one, which is claimed. A
-    /// caller of a lower class claims none: it may lose its CPU to that lane before it has told it.
+    /// it is idle and has got nothing yet, or if nobody else is; else an idle one, which a caller of a
+    /// class that is not lower claims.
     pub(crate) fn place<'a>(&'a self, prefer: &'a Front<M>) -> &'a Front<M> {
         let prefer = self.nearest_on(prefer.lane());
         let is_idle = matches!(prefer.bell().look(), Look::Watching | Look::ParkedUntold);

@@ -206,7 +206,6 @@ where
     }))
 }
 
-#[inline]
 /// As [`call_on`], but it does not wait for room in the core's mailbox.
 ///
 /// # Errors
@@ -240,6 +239,7 @@ pub(crate) fn check(handle: &Handle, core: CoreId) -> Result<usize, CallError> {
     }
 }
 
+#[inline]
 pub(crate) fn post<F, R>(handle: &Handle, core: CoreId, f: F) -> Call<R>
 where
     F: FnOnce() -> R + Send + 'static,

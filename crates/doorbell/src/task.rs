@@ -70,6 +70,7 @@ pub enum SpawnError {
 /// # });
 /// ```
 #[track_caller]
+#[inline]
 pub fn spawn<F>(future: F) -> JoinHandle<F::Output>
 where
     F: Future + Send + 'static,
@@ -79,6 +80,7 @@ where
 }
 
 #[track_caller]
+#[inline]
 fn spawn_here<F>(future: F) -> JoinHandle<F::Output>
 where
     F: Future + Send + 'static,
@@ -196,6 +198,7 @@ impl TaskBuilder {
     /// start the lanes of its class, or if its group cannot be had;
     /// [`TaskBuilder::try_spawn`] returns an error instead.
     #[track_caller]
+    #[inline]
     pub fn spawn<F>(self, future: F) -> JoinHandle<F::Output>
     where
         F: Future + Send + 'static,
@@ -223,6 +226,7 @@ impl TaskBuilder {
         boxed_if_large!(future: F, Box::pin => self.spawn_described(future))
     }
 
+    #[inline]
     fn spawn_described<F>(self, future: F) -> Result<JoinHandle<F::Output>, SpawnError>
     where
         F: Future + Send + 'static,
