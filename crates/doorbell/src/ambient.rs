@@ -159,14 +159,14 @@ pub(crate) trait Ambient: std::fmt::Debug + Send + Sync {
     /// The moment that lies so far ahead, never early by the OS's clock.
     fn after_ns(&self, duration_ns: u64) -> u64;
 
-    /// Arms a timer: on the lane that the caller runs on, else on one of this runtime's. `None` if the
-    /// deadline, which is not behind `when_ns`, has passed.
+    /// Arms a timer: on the lane that the caller runs on, else on one of this runtime's. `None` if a
+    /// deadline is given, which is not behind `when_ns`, and has passed.
     ///
     /// # Errors
     /// [`Gone`] if that lane has ended.
     fn arm_timer(
         &self,
-        deadline_ns: u64,
+        deadline_ns: Option<u64>,
         when_ns: u64,
         waker: &Waker,
     ) -> Result<Option<RawTimer>, Gone>;

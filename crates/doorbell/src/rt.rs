@@ -405,11 +405,11 @@ impl<M: Machine> Ambient for Rt<M> {
 
     fn arm_timer(
         &self,
-        deadline_ns: u64,
+        deadline_ns: Option<u64>,
         when_ns: u64,
         waker: &Waker,
     ) -> Result<Option<RawTimer>, Gone> {
-        if self.clock.has_passed(deadline_ns) {
+        if deadline_ns.is_some_and(|it| self.clock.has_passed(it)) {
             return Ok(None);
         }
         RawTimer::arm(self.lanes_here()[0].front(), when_ns, waker).map(Some)

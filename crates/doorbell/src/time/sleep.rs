@@ -23,17 +23,22 @@ pub struct Sleep {
 enum State {
     /// Not polled since it was made or reset.
     New,
+    /// The same, and when it was made its time was ahead: the clock is not read again.
+    Ahead,
     Armed(RawTimer),
     Done,
 }
 
 /// Waits for a duration, from now on. Times past the end of the clock's range (584 years) wait
-/// for that end.
+/// for that end. One that is not polled before its time has come is ready as soon as its lane has looked at
+/// its timers.
 pub fn sleep(duration: Duration) -> Sleep {
     let mut sleep = sleep_until(Instant::after(duration));
-    if duration.is_zero() {
-        sleep.state = State::Done;
-    }
+    sleep.state = if duration.is_zero() {
+        State::Done
+    } else {
+        State::Ahead
+    };
     sleep
 }
 
@@ -78,7 +83,7 @@ impl Sleep {
         let when_ns = self.when_ns();
         let kept = match &mut self.state {
             State::Armed(timer) => timer.reset(when_ns) == Reset::Done,
-            State::New | State::Done => false,
+            State::New | State::Ahead | State::Done => false,
         };
         if !kept {
             self.state = State::New;
@@ -99,7 +104,7 @@ impl Sleep {
 
 /// Arms a timer in the current runtime, or does without: see [`Ambient::arm_timer`](ambient::Ambient::arm_timer).
 #[track_caller]
-fn arm(deadline_ns: u64, when_ns: u64, waker: &Waker) -> Option<RawTimer> {
+fn arm(deadline_ns: Option<u64>, when_ns: u64, waker: &Waker) -> Option<RawTimer> {
     let armed = ambient::with_current(|frame| match frame {
         Some(frame) => {
             let runtime = frame.handle().inner();
@@ -138,7 +143,7 @@ impl Sleep {
     pub(super) fn poll_time(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         match &mut self.state {
             State::Done => return Poll::Ready(()),
-            State::New => {}
+            State::New | State::Ahead => {}
             State::Armed(timer) => match timer.poll(cx) {
                 Polled::Pending => return Poll::Pending,
                 Polled::Ready(Fired::Due) => {
@@ -150,8 +155,13 @@ impl Sleep {
             },
         }
         // First the old timer goes, if there is one; then the new one is armed here.
+        let is_ahead = matches!(self.state, State::Ahead);
         self.state = State::New;
-        let Some(timer) = arm(self.deadline.ns(), self.when_ns(), cx.waker()) else {
+        let Some(timer) = arm(
+            (!is_ahead).then(|| self.deadline.ns()),
+            self.when_ns(),
+            cx.waker(),
+        ) else {
             self.state = State::Done;
             return Poll::Ready(());
         };
