@@ -302,7 +302,12 @@ fn every_mutant_has_its_killer() {
 }
 
 /// README and models of every protocol.
-const PROTOCOLS: [(&str, &str, &str); 10] = [
+const PROTOCOLS: [(&str, &str, &str); 11] = [
+    (
+        "lock",
+        include_str!("lock/README.md"),
+        include_str!("lock/loom.rs"),
+    ),
     (
         "io",
         include_str!("io/README.md"),

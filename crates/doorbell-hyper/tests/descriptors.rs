@@ -18,7 +18,11 @@ use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::os::fd::AsRawFd;
+use std::sync::{Mutex, PoisonError};
 use std::time::Instant;
+
+/// Held by each test: the limit is that of the process.
+static ALONE: Mutex<()> = Mutex::new(());
 
 /// No descriptor can be had until this is dropped.
 struct NoMore(Rlimit);
@@ -42,6 +46,7 @@ impl Drop for NoMore {
 
 #[test]
 fn it_pauses_without_descriptors_and_serves_when_there_are_some() {
+    let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
     let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     // They wait in the backlog.
     let clients: Vec<_> = (0..3)
@@ -76,4 +81,40 @@ fn it_pauses_without_descriptors_and_serves_when_there_are_some() {
         (3..=8 + seconds).contains(&refused),
         "{refused} in {seconds} s"
     );
+}
+
+/// The server is ended while it pauses before it tries again: it tries no more.
+#[test]
+fn d13_a_server_that_is_ended_while_it_pauses_accepts_nothing_more() {
+    let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    // It waits in the backlog.
+    let mut client = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+    let runtime = Builder::new().cores(1).build().unwrap();
+    // It has what it needs to sleep.
+    runtime
+        .block_on(runtime.spawn(sleep(Duration::from_millis(5))))
+        .unwrap();
+    let end = CancellationToken::new();
+    let none = NoMore::begin();
+    let server = Server::new(TcpListener::from_std(listener).unwrap())
+        .shutdown_on(end.clone().cancelled_owned());
+    let server = runtime.spawn(server.serve(hello));
+    // Refused after 0, 10, 30, 70, 150 and 310 ms; the next time would be after 630 ms.
+    std::thread::sleep(Duration::from_millis(400));
+    end.cancel();
+    let served = runtime.block_on(server).unwrap().unwrap();
+    drop(none);
+    assert_eq!(served.accepted, 0);
+    assert!((1..=8).contains(&served.refused), "{}", served.refused);
+    // Nobody has accepted it: the listener is gone.
+    client
+        .set_read_timeout(Some(Duration::from_secs(10)))
+        .unwrap();
+    let read = client.read(&mut [0]);
+    let is_closed = match &read {
+        Ok(bytes) => *bytes == 0,
+        Err(error) => error.kind() == std::io::ErrorKind::ConnectionReset,
+    };
+    assert!(is_closed, "{read:?}");
 }

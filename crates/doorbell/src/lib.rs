@@ -1,7 +1,9 @@
 //! An async runtime for Linux whose cores work together without disturbing each other.
 //!
 //! * A core that watches is notified by a store, without a syscall; a core that runs is left
-//!   alone; only a core that sleeps is rung, once.
+//!   alone; only a core that sleeps is rung, as a rule once. There is one interrupt: before a core fires
+//!   the overdue timers of one that is stuck in a poll, the kernel interrupts every CPU that runs a
+//!   thread of this process (`membarrier(2)`).
 //! * A closure can be sent to a named core and its result awaited: [`call_on`].
 //! * Tasks stay where they are put: [`task`]`().on(core)`.
 //!
@@ -19,7 +21,8 @@
 //! ```
 //!
 //! # What works here without being written again
-//! What needs no runtime of its own; `tokio::sync` and `futures` are tested.
+//! What needs no runtime of its own. The tests of this crate use `mpsc`, `oneshot`, `watch` and
+//! `Semaphore` of `tokio::sync`, and `join!` and `select!` of `futures`.
 //!
 //! The macros of `futures` await several things in one task. `join!` awaits all of them:
 //!
@@ -68,30 +71,30 @@
 //!
 //! | what | what to do |
 //! |---|---|
-//! | a poll that is under way on a lane of the lower class: no poll is interrupted | keep polls short, or compute in [`spawn_blocking`] |
+//! | a poll that a lane of a lower class has begun: no other lane can continue it, so it must finish on its own thread | keep polls short, or compute in [`spawn_blocking`] |
 //! | a task that is pinned (`.on(core)`, [`spawn_local`]), a call ([`call_on`]), a closure that blocks | do not await them from a higher class, or pin them in that class |
 //! | channels, semaphores, `Notify`, `RwLock` and the like of other crates: nobody knows who will send or let go | give the task that sends the class of the one that receives; or await its handle too, beside the channel |
 //! | `tokio::sync::Mutex`, `async_lock::Mutex` | [`sync::Mutex`], where classes share a lock |
 //! | `std::sync::Mutex`: its holder may be a thread that the OS keeps waiting, and then the whole lane waits | share it within one class only, or [`sync::Mutex`] |
-//! | a handle that is polled within something that polls it only when woken, such as `FuturesUnordered`: what such a set waits for when its task is first awaited from above | it is run earlier once it is polled there; await what is urgent directly |
+//! | a handle in `FuturesUnordered` or the like, which polls a handle only when it is woken. If the set's task is awaited from a higher class later, the handle's task runs earlier only after the set has polled the handle again | await urgent handles directly |
 //! | what a Batch task does that is awaited from Fair at first, and from Rt later, while all Fair lanes are inside long polls | await it from Rt directly |
 //! | Rt tasks that await Rt tasks, or hold a lock that they want: numbers are not handed on | give those that wait for each other one number |
 //! | a guard that was sent to another task, or locked outside of tasks | lock where it is used |
 //! | memory that a Batch task allocated and an Rt task frees, or the other way round: most allocators take a short lock for it, and its holder may be a thread that the OS keeps waiting | pass large or many buffers between classes rarely; an allocator with a lock-free remote free (mimalloc, snmalloc) has no such wait |
 //! | a timer that a pinned task armed on a lane which is inside a long poll now | as for the poll |
 //!
-//! With a [paused clock](Builder::start_paused) all classes run on the same lanes, and nothing is run
-//! earlier.
+//! With a [paused clock](Builder::start_paused) the tasks of all classes run on the lanes of class Fair.
 //!
 //! # What gives way, and what does not
 //! A task keeps its core until it waits. If what it awaits is always ready, it does not wait. Each poll
 //! may therefore complete 128 operations of this crate that are ready at once; then the other tasks,
 //! timers and calls of the core have their turn. The module [`coop`] has the rules.
 //!
-//! Futures of other crates do not count: `tokio::sync` has a budget too, but only inside tokio, and
-//! [`sync::CancellationToken`] is one of them. A task that loops over such a future while it is ready
-//! keeps its core. Its `timeout` and `abort` have no effect meanwhile, and the drop of the runtime waits
-//! for it. Other cores take over the tasks and timers that may move. Wrap such a future in
+//! This has a limit: futures of other crates do not count. `tokio::sync` has a budget of its own, but
+//! only inside tokio; [`sync::CancellationToken`] is a future of `tokio-util`. A task that loops over
+//! such a future while it is ready keeps its core. Its `timeout` and `abort` have no effect meanwhile,
+//! and the drop of the runtime waits for it. Other cores take over the tasks and timers that may move.
+//! Wrap such a future in
 //! [`coop::cooperative`]:
 //!
 //! ```
