@@ -79,13 +79,12 @@ impl<const BUG: u8> Post<BUG> {
         (seen, parks)
     }
 
-    /// Parks in the poller unless it was told; `parked` comes behind the announcement.
-    fn park_polling(&self, parked: impl Fn()) {
+    /// Parks in the poller unless it was told.
+    fn park_polling(&self) {
         Seat::<Loom<BUG>>::choose(&self.seat, ParkIn::Poller);
         if self.bell.announce_watch() == Announced::Yes
             && self.bell.announce_park() == Announced::Yes
         {
-            parked();
             let mut events = PollEvents::new();
             let _ = self.bell.park_polling(&self.seat, None, &mut events);
         }
@@ -195,7 +194,7 @@ fn rung_in_its_poller<const BUG: u8>() {
     let theirs = Arc::clone(&post);
     let notifier = thread::spawn(move || theirs.notify_from(0, Kick::Take, Standing::Below));
     while post.flags_up() == 0 {
-        post.park_polling(|| ());
+        post.park_polling();
         let _ = post.bell.end_idle();
     }
     notifier.join().unwrap();
@@ -214,9 +213,11 @@ fn helped_in_its_poller<const BUG: u8>() {
             theirs.bell.ring(&theirs.seat);
         }
     });
-    post.park_polling(|| post.promise_from_below());
+    let below = Arc::clone(&post);
+    let promises = thread::spawn(move || below.promise_from_below());
+    post.park_polling();
     let _ = post.bell.end_idle();
-    helper.join().unwrap();
+    join_all([helper, promises]);
 }
 
 /// One notifier that notifies twice, around a lane that idles twice: a late ring of the first

@@ -376,7 +376,8 @@ impl<M: Machine> Bell<M> {
         }
         // ORDER: Acquire as in `acknowledge`. The fence behind it orders this before the look at mailbox
         // and inbox that follows: with a post and its fence_recheck this is store buffering. Either the
-        // poster sees that the lane runs, or the lane sees the post.
+        // poster sees that the lane runs, or the lane sees the post. The Acquire is redundant because
+        // that fence acquires as well.
         let signals = self.word.swap(0, Ordering::Acquire);
         M::fence_announce();
         Signals::of(signals)

@@ -137,6 +137,24 @@ fn a_number_is_given_on() {
     last.join().unwrap();
 }
 
+/// A lane that looks for work comes upon a group that is being opened.
+fn found_while_it_is_opened() {
+    let fronts = Crew::<M>::new(2, &Arc::default(), |_, _| 0);
+    let theirs = fronts[1].clone();
+    let looks = thread::spawn(move || {
+        let groups = theirs.crew().groups();
+        assert!(!groups.has_queued(0) && groups.is_unused(1));
+    });
+    // SAFETY: nobody else opens one, and there are no tasks.
+    unsafe { fronts[0].crew().groups().open(2, 1, 100) };
+    looks.join().unwrap();
+}
+
+#[test]
+fn a_group_that_is_found_is_written() {
+    check(found_while_it_is_opened);
+}
+
 #[test]
 fn a_number_that_is_given_on_has_no_past() {
     check(a_number_is_given_on);

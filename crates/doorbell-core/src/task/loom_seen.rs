@@ -3,12 +3,12 @@
 // What a model counts with std's atomics and locks is not part of it and orders nothing in it.
 #![allow(clippy::disallowed_types, clippy::disallowed_methods)]
 
-use super::state_poke::Poke;
+use super::state_poke::{For, Poke};
 use super::{Join, Local, Phase, TaskRef};
 use crate::class::Class;
 use crate::crew::{Crew, CrewSpec, FrontRef};
 use crate::testing::model::check_large;
-use crate::testing::{Idler, front, spawn};
+use crate::testing::{front, spawn};
 use ::loom::cell::UnsafeCell;
 use ::loom::sync::atomic::AtomicU32;
 use ::loom::thread;
@@ -24,9 +24,10 @@ type M = Loom<0>;
 struct Words {
     told: AtomicU32,
     written: UnsafeCell<u32>,
-    /// The rest is not part of the model. Whether the drop of the future is to see that it was told.
-    must_see: bool,
+    /// The rest is not part of the model. How many drops of the future there were, and how many of them
+    /// saw that it was told.
     drops: AtomicUsize,
+    told_drops: AtomicUsize,
     waker: Mutex<Option<Waker>>,
 }
 
@@ -36,14 +37,21 @@ unsafe impl Sync for Words {}
 unsafe impl Send for Words {}
 
 impl Words {
-    fn new(must_see: bool) -> Arc<Self> {
+    fn new() -> Arc<Self> {
         Arc::new(Words {
             told: AtomicU32::new(0),
             written: UnsafeCell::new(0),
-            must_see,
             drops: AtomicUsize::new(0),
+            told_drops: AtomicUsize::new(0),
             waker: Mutex::new(None),
         })
+    }
+
+    /// A panic in a drop is caught, so this is asked afterwards.
+    fn assert_dropped_after_it_was_told(&self) {
+        assert_eq!(self.drops.load(Relaxed), 1);
+        let told = self.told_drops.load(Relaxed);
+        assert_eq!(told, 1, "the drop does not see what came before the cancel");
     }
 
     fn task(&self) -> TaskRef<M> {
@@ -82,10 +90,8 @@ impl Future for Told {
 impl Drop for Told {
     fn drop(&mut self) {
         self.words.drops.fetch_add(1, Relaxed);
-        if self.words.must_see {
-            let told = self.words.told.load(Relaxed);
-            assert_eq!(told, 1, "the drop does not see what came before the cancel");
-        }
+        let told = self.words.told.load(Relaxed);
+        self.words.told_drops.fetch_add(told as usize, Relaxed);
     }
 }
 
@@ -117,7 +123,7 @@ fn queued_elsewhere(class: Class, wake: fn(&Words)) {
         ..CrewSpec::default()
     };
     let fronts = Crew::described(2, &Arc::default(), spec, |_, _| 0);
-    let words = Words::new(false);
+    let words = Words::new();
     let local = Local::new(fronts[0].clone());
     let join = polled_once(&local, &words, 4);
     let (there, theirs) = (fronts[1].clone(), Arc::clone(&words));
@@ -155,22 +161,30 @@ fn poked_elsewhere() {
 }
 
 /// The drop of the future sees what came before the cancel.
-fn cancelled_after_it_was_told() {
-    let words = Words::new(true);
-    let front = front::<M>();
-    let local = Local::new(front);
-    let join = polled_once(&local, &words, 4);
-    local.enter(|| assert!(local.run_one()));
+fn cancelled_after_it_was_told(cancel: fn(&Words)) {
+    let words = Words::new();
+    let local = Local::new(front::<M>());
+    let join = polled_once(&local, &words, 9);
     let theirs = Arc::clone(&words);
     let other = thread::spawn(move || {
         theirs.told.store(1, Relaxed);
-        join.cancel();
+        cancel(&theirs);
     });
-    let idler = Idler::new(&local, false);
-    local.enter(|| idler.until(|| words.drops.load(Relaxed) == 1));
+    local.enter(|| while local.run_one() {});
     other.join().unwrap();
-    *words.waker.lock().unwrap() = None;
     close(&local);
+    words.assert_dropped_after_it_was_told();
+    *words.waker.lock().unwrap() = None;
+    drop(join);
+}
+
+/// As one below does; the lane takes the parcel at once.
+fn poke_to_cancel(words: &Words) {
+    let task = words.task();
+    if task.header().state.poke(For::Cancel) == Poke::Send {
+        task.follow(task.header().state.wake_poked());
+        task.release();
+    }
 }
 
 /// The same where a lane above polls the task meanwhile, and drops it.
@@ -179,7 +193,7 @@ fn cancelled_while_it_is_lent() {
         |above| Crew::described(1, &Arc::default(), CrewSpec::below(above), |_, _| 0).remove(0);
     let above: FrontRef<M> = one(Vec::new());
     let below: FrontRef<M> = one(vec![above.clone()]);
-    let words = Words::new(true);
+    let words = Words::new();
     let local = Local::new(below);
     let mut join = polled_once(&local, &words, 4);
     let upper = thread::spawn(move || {
@@ -196,12 +210,12 @@ fn cancelled_while_it_is_lent() {
     close(&local);
     drop(upper.join().unwrap());
     *words.waker.lock().unwrap() = None;
-    assert_eq!(words.drops.load(Relaxed), 1);
+    words.assert_dropped_after_it_was_told();
 }
 
 /// Who sees by its phase that a task is complete sees what it did.
 fn seen_by_its_phase() {
-    let words = Words::new(false);
+    let words = Words::new();
     let front = front::<M>();
     let local = Local::new(front);
     let join = polled_once(&local, &words, 2);
@@ -235,7 +249,12 @@ fn a_task_that_idled_on_one_lane_is_poked_on_another() {
 
 #[test]
 fn a_cancel_brings_what_came_before_it() {
-    check_large(cancelled_after_it_was_told);
+    check_large(|| cancelled_after_it_was_told(|words| words.task().cancel()));
+}
+
+#[test]
+fn a_cancel_from_below_brings_what_came_before_it() {
+    check_large(|| cancelled_after_it_was_told(poke_to_cancel));
 }
 
 #[test]
