@@ -74,16 +74,18 @@ impl<M: Machine> OffWord<M> {
     /// # Errors
     /// What it is.
     fn change(&self, seen: u32, new: u32) -> Result<(), u32> {
-        // ORDER: AcqRel; of two that change it one finds it changed, and the lane is told by a
-        // call, which orders the rest.
+        // ORDER: Acquire pairs with the Release of `answer`: the count is changed in that order;
+        // unshown because an exchange of the model reads the newest count in any case. Relaxed on
+        // failure: nothing is done then.
         self.0
-            .compare_exchange(seen, new, Ordering::AcqRel, Ordering::Acquire)
+            .compare_exchange(seen, new, Ordering::Acquire, Ordering::Relaxed)
             .map(drop)
     }
 
     /// The answer to the one that has asked.
     fn answer(&self, to: u32) {
-        // ORDER: Release pairs with the Acquire of `change`, by the next one that asks.
+        // ORDER: Release pairs with the Acquire of `change`, by the next one that asks; unshown because
+        // of what is said there.
         self.0.store(to, Ordering::Release);
     }
 }
@@ -102,11 +104,11 @@ impl<M: Machine> Crew<M> {
         // ORDER: Relaxed; the exchange decides.
         let mut on = self.on().load(Ordering::Relaxed);
         while on > 1 {
-            // ORDER: AcqRel pairs with itself: the count has one order, so of two that take off
-            // the last two lanes one is refused.
+            // ORDER: Acquire pairs with the Release of `put_back`: who counts on a lane sees it on. The
+            // count has one order, so of two that take off the last two lanes one is refused.
             match self
                 .on()
-                .compare_exchange(on, on - 1, Ordering::AcqRel, Ordering::Relaxed)
+                .compare_exchange(on, on - 1, Ordering::Acquire, Ordering::Relaxed)
             {
                 Ok(_) => {
                     off.answer(OFF);
@@ -126,8 +128,8 @@ impl<M: Machine> Crew<M> {
             return PutBack::Before;
         }
         // Said before it is counted, for the same reason.
-        // ORDER: AcqRel as in `take_off`.
-        self.on().fetch_add(1, Ordering::AcqRel);
+        // ORDER: Release pairs with the Acquire of `take_off`: who counts on this lane sees it on.
+        self.on().fetch_add(1, Ordering::Release);
         PutBack::Now
     }
 

@@ -90,6 +90,18 @@ fn two_taken_off() {
     assert_eq!(crew.take_off(1), TakenOff::LastOne, "the count is too high");
 }
 
+/// Lane 1 is put back while somebody takes off lane 0: who was let do so sees that lane 1 is on.
+fn one_for_the_other() {
+    let fronts = crew(2, 1);
+    let theirs = fronts[1].clone();
+    let other = thread::spawn(move || assert_eq!(theirs.crew().put_back(1), PutBack::Now));
+    if fronts[0].crew().take_off(0) == TakenOff::Now {
+        let to = fronts[0].crew().nearest_on(0).lane();
+        assert_eq!(to, 1, "the lane that is on is not seen");
+    }
+    other.join().unwrap();
+}
+
 unsafe fn nothing(_: NonNull<Node<Sound>>, _: &Ready<Sound>) {}
 
 /// Three tasks, and who frees them.
@@ -212,6 +224,11 @@ fn the_last_lane_is_never_seen_off() {
 #[test]
 fn of_two_that_take_off_the_last_two_one_is_refused() {
     check(two_taken_off);
+}
+
+#[test]
+fn who_takes_off_a_lane_sees_the_one_that_is_on() {
+    check(one_for_the_other);
 }
 
 #[test]

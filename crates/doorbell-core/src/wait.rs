@@ -29,11 +29,12 @@ impl<M: Machine> std::fmt::Debug for Waiter<M> {
 
 impl<M: Machine> Default for Waiter<M> {
     fn default() -> Self {
-        Waiter {
+        // Who wakes has a share of it by a waker, which is std's.
+        M::counted_by_std(|| Waiter {
             bell: M::Line::new(Bell::default),
             seat: M::Seat::new(),
             clock: None,
-        }
+        })
     }
 }
 

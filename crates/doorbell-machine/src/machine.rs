@@ -310,6 +310,12 @@ pub trait Machine: Debug + Sized + Send + Sync + 'static {
     /// Readies the pair, so that the light one is light. Called before lanes run.
     fn prepare_fences() {}
 
+    /// Makes what will lie in memory that std's `Arc` counts. A model checker does not see that count, so
+    /// it must not hold the end of such memory against those who used it.
+    fn counted_by_std<T>(make: impl FnOnce() -> T) -> T {
+        make()
+    }
+
     /// By how much [`Machine::now_ns`] may lie behind the OS's clock.
     const LAG_NS_MAX: u64 = 0;
 

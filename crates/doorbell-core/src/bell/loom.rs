@@ -3,13 +3,13 @@
 // What a model counts with std's atomics and locks is not part of it and orders nothing in it.
 #![allow(clippy::disallowed_types, clippy::disallowed_methods)]
 
-use super::{Announced, Bell, Kick, Notified, Signals};
+use super::{Announced, Bell, Kick, Look, Notified, Signals};
 use crate::class::Standing;
 use crate::testing::model::{check, join_all, mutant};
 use crate::wait::Waiter;
 use ::loom::sync::atomic::{AtomicU32, Ordering::Relaxed};
 use ::loom::thread;
-use doorbell_machine::{Loom, Machine, ParkEnd, Seat};
+use doorbell_machine::{Loom, Machine, ParkEnd, ParkIn, PollEvents, Seat};
 use std::sync::Arc;
 
 /// A bell, its seat, and what notifiers publish by it alone: each sets a flag without any
@@ -77,6 +77,17 @@ impl<const BUG: u8> Post<BUG> {
             seen = seen.and(self.bell.end_idle());
         }
         (seen, parks)
+    }
+
+    /// Parks in the poller unless it was told.
+    fn park_polling(&self) {
+        Seat::<Loom<BUG>>::choose(&self.seat, ParkIn::Poller);
+        if self.bell.announce_watch() == Announced::Yes
+            && self.bell.announce_park() == Announced::Yes
+        {
+            let mut events = PollEvents::new();
+            let _ = self.bell.park_polling(&self.seat, None, &mut events);
+        }
     }
 
     /// Each announced park ended, and only by being told, so each has its one ring.
@@ -175,6 +186,38 @@ fn from_below_and_not<const BUG: u8>() {
     join_all(threads);
     post.assert_one_ring_per_park(parks);
     assert!(post.helps.load(Relaxed) <= parks);
+}
+
+/// The lane parks in its poller, for the first time, and is told by one of a lower class.
+fn rung_in_its_poller<const BUG: u8>() {
+    let post = Post::<BUG>::new();
+    let theirs = Arc::clone(&post);
+    let notifier = thread::spawn(move || theirs.notify_from(0, Kick::Take, Standing::Below));
+    while post.flags_up() == 0 {
+        post.park_polling();
+        let _ = post.bell.end_idle();
+    }
+    notifier.join().unwrap();
+}
+
+/// The same, and that one never comes to ring: another one helps, which has only looked.
+fn helped_in_its_poller<const BUG: u8>() {
+    let post = Post::<BUG>::new();
+    let theirs = Arc::clone(&post);
+    let helper = thread::spawn(move || {
+        let found = match theirs.bell.look() {
+            Look::NotifiedFromBelow => theirs.bell.help(Standing::Level),
+            _ => theirs.bell.notify(Kick::Take, Standing::Level),
+        };
+        if matches!(found, Notified::MustRing | Notified::MustHelp) {
+            theirs.bell.ring(&theirs.seat);
+        }
+    });
+    let below = Arc::clone(&post);
+    let promises = thread::spawn(move || below.promise_from_below());
+    post.park_polling();
+    let _ = post.bell.end_idle();
+    join_all([helper, promises]);
 }
 
 /// One notifier that notifies twice, around a lane that idles twice: a late ring of the first
@@ -298,6 +341,12 @@ fn one_of_two_rings_in_place_of_one_below() {
 #[test]
 fn one_from_below_and_one_that_is_not_are_never_missed() {
     check(from_below_and_not::<0>);
+}
+
+#[test]
+fn who_rings_sees_in_which_form_the_lane_parks() {
+    check(rung_in_its_poller::<0>);
+    check(helped_in_its_poller::<0>);
 }
 
 #[test]

@@ -219,9 +219,10 @@ impl<M: Machine> Bell<M> {
             }
             return Notified::Already;
         }
-        // ORDER: AcqRel as in `notify`: the lane that this ring wakes sees what was pushed, and this
-        // one in which form it parks. A read-modify-write, so of several one finds the bit.
-        if self.word.fetch_and(!PROMISES, Ordering::AcqRel) & LOW == 0 {
+        // ORDER: Acquire as in `notify`: this one sees in which form the lane parks. What was pushed
+        // is published by the fence or the exchange before the look that led here. A
+        // read-modify-write, so of several one finds the bit.
+        if self.word.fetch_and(!PROMISES, Ordering::Acquire) & LOW == 0 {
             // Somebody who is not below rings, or the lane has woken up.
             return Notified::Already;
         }
@@ -291,8 +292,9 @@ impl<M: Machine> Bell<M> {
 
     /// Whether the lane is parked and was told nothing.
     pub(crate) fn rests(&self) -> bool {
-        // ORDER: Acquire pairs with the Release of the lane's changes: whoever sees it parked anew
-        // sees that it was awake.
+        // ORDER: Acquire pairs with the Release of the lane's announcement: whoever sees it parked anew
+        // sees that it was awake; unshown because what it keeps behind this look is an exchange of the
+        // clock's word, and an exchange of the model reads the newest value in any case.
         self.word.load(Ordering::Acquire) == PARKED
     }
 
@@ -334,12 +336,13 @@ impl<M: Machine> Bell<M> {
 
     #[inline]
     fn announce(&self, from: u32, to: u32) -> Announced {
-        // ORDER: AcqRel and the fence after it: with the poster's push and fence_recheck this
-        // is store buffering, of which the fences forbid that both miss the other. Acquire on
-        // failure pairs with the notifier's Release.
+        // ORDER: Release pairs with the Acquire of who must ring: the form that was chosen. The fence
+        // after it: with the poster's push and fence_recheck this is store buffering, of which the
+        // fences forbid that both miss the other. Relaxed on failure: the lane clears the signals
+        // next, by `acknowledge` or `end_idle`, which acquire.
         let announced = self
             .word
-            .compare_exchange(from, to, Ordering::AcqRel, Ordering::Acquire);
+            .compare_exchange(from, to, Ordering::Release, Ordering::Relaxed);
         if announced.is_err() {
             M::mark(match to {
                 WATCHING => Mark::BellSignalledBeforeWatch,
@@ -357,9 +360,9 @@ impl<M: Machine> Bell<M> {
     /// *after* this, never before.
     #[inline]
     pub fn acknowledge(&self) -> Signals {
-        // ORDER: Acquire pairs with the notifier's Release; Release, with the Acquire of the
-        // push that comes after the take, lets a later poster see that NOTIFY is clear.
-        Signals::of(self.word.fetch_and(!SIGNALS, Ordering::AcqRel))
+        // ORDER: Acquire pairs with the notifier's Release. That NOTIFY is clear publishes nothing: a
+        // poster that sees it set still has its fence, and the lane the fence of its next announcement.
+        Signals::of(self.word.fetch_and(!SIGNALS, Ordering::Acquire))
     }
 
     /// From watching or parked to running; clears the signals too. The caller looks at its mailbox and
@@ -371,10 +374,11 @@ impl<M: Machine> Bell<M> {
             self.word.store(0, Ordering::Relaxed);
             return Signals::default();
         }
-        // ORDER: AcqRel as in `acknowledge`. The fence behind it orders this before the look at mailbox
+        // ORDER: Acquire as in `acknowledge`. The fence behind it orders this before the look at mailbox
         // and inbox that follows: with a post and its fence_recheck this is store buffering. Either the
-        // poster sees that the lane runs, or the lane sees the post.
-        let signals = self.word.swap(0, Ordering::AcqRel);
+        // poster sees that the lane runs, or the lane sees the post. The Acquire is redundant because
+        // that fence acquires as well.
+        let signals = self.word.swap(0, Ordering::Acquire);
         M::fence_announce();
         Signals::of(signals)
     }

@@ -120,6 +120,28 @@ fn post_against_close<const BUG: u8>() {
     assert_eq!(Arc::strong_count(&memory), 1, "a pool was leaked");
 }
 
+/// Two slabs come back while their owner draws on: it finds both.
+fn two_slabs_come_back() {
+    let front = front::<Loom<0>>();
+    let (ran, memory) = (Arc::new(AtomicUsize::new(0)), Arc::new(()));
+    let pool = Pool::probed(Arc::clone(&memory));
+    for _ in 0..3 {
+        assert!(post(&pool, &front, &ran));
+    }
+    let theirs = front.clone();
+    let lane = thread::spawn(move || {
+        let local = Local::new(theirs);
+        local.enter(|| local.close());
+    });
+    for _ in 0..2 {
+        let _ = post(&pool, &front, &ran);
+    }
+    drop(pool);
+    lane.join().unwrap();
+    assert_eq!(ran.load(Relaxed), 5);
+    assert_eq!(Arc::strong_count(&memory), 1, "a pool was leaked");
+}
+
 /// A thread's own pool ends with it.
 fn pool_of_thread<const BUG: u8>() {
     let front = front::<Loom<BUG>>();
@@ -157,6 +179,11 @@ fn b1_one_of_two_lanes_or_the_owner_frees() {
 #[test]
 fn b8_a_post_to_a_closing_lane_runs_or_comes_back() {
     check_large(post_against_close::<0>);
+}
+
+#[test]
+fn two_slabs_that_come_back_are_both_found() {
+    check_large(two_slabs_come_back);
 }
 
 #[test]

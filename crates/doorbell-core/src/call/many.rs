@@ -158,14 +158,16 @@ impl<M: Machine> Words<M> {
 
     /// Takes the waker back.
     fn reclaim(&self) -> Found {
-        // ORDER: AcqRel as in `lend`; the last call that does not see LENT leaves the cell alone.
-        Found::of(self.state.fetch_and(!LENT, Ordering::AcqRel))
+        // ORDER: Acquire as in `lend`. It publishes nothing: the last call that does not see LENT
+        // leaves the cell alone.
+        Found::of(self.state.fetch_and(!LENT, Ordering::Acquire))
     }
 
     /// The waiter leaves.
     fn leave(&self) -> Found {
-        // ORDER: AcqRel as in `lend`; who is last after this drops what the waiter would have.
-        Found::of(self.state.fetch_or(LEFT, Ordering::AcqRel))
+        // ORDER: Acquire as in `lend`. It publishes nothing: who is last after this drops closure and
+        // results, which the waiter has not used, and `release` orders the rest.
+        Found::of(self.state.fetch_or(LEFT, Ordering::Acquire))
     }
 }
 

@@ -227,7 +227,8 @@ fn await_done<M: Machine>(slot: &M::Line<Slot<M>>) {
     }
     loop {
         waiter.wait(0);
-        // ORDER: Acquire pairs with the callee's Release of DONE: the result is visible.
+        // ORDER: Acquire pairs with the callee's Release of DONE; redundant because the wait ends only
+        // by the callee's notification, which comes after DONE and is acquired by the bell.
         if slot.state.load(Ordering::Acquire) == DONE {
             return;
         }
@@ -287,7 +288,8 @@ unsafe fn finish<M: Machine>(slot: NonNull<Slot<M>>) {
     let waiter = unsafe { slot.as_ref() }
         .waiter
         .with_mut(|cell| unsafe { (*cell).take() });
-    // ORDER: Release pairs with the caller's Acquire: it sees the result.
+    // ORDER: Release pairs with the caller's Acquire; redundant because a caller that sleeps looks only
+    // when it was notified, below.
     state.store(DONE, Ordering::Release);
     if let Some(waiter) = waiter {
         waiter.notify();

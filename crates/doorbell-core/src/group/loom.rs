@@ -113,6 +113,53 @@ fn opened_beside_a_thief() {
     assert!(fronts[0].crew().groups().is_unused(1));
 }
 
+/// A number is given to other tasks while the last one of the old ones ends: what that took is not theirs.
+fn a_number_is_given_on() {
+    let fronts = Crew::<M>::new(2, &Arc::default(), |_, _| 0);
+    let groups = fronts[0].crew().groups();
+    // SAFETY: nobody else opens one, and there are no tasks.
+    unsafe { groups.open(2, 1, 100) };
+    groups.reserve(1);
+    let theirs = fronts[1].clone();
+    let last = thread::spawn(move || {
+        let table = theirs.crew().groups().table().unwrap();
+        // SAFETY: this thread is the lane.
+        unsafe { table.charge(1, 1, 0, 1_000_000) };
+        table.slot(1).unwrap().leave();
+    });
+    if groups.is_unused(1) {
+        // SAFETY: no task is of it any more.
+        unsafe { groups.open(2, 1, 100) };
+        let table = groups.table().unwrap();
+        let time = table.slot(1).unwrap().account().time;
+        assert_eq!(time, table.present(), "charged for what others took");
+    }
+    last.join().unwrap();
+}
+
+/// A lane that looks for work comes upon a group that is being opened.
+fn found_while_it_is_opened() {
+    let fronts = Crew::<M>::new(2, &Arc::default(), |_, _| 0);
+    let theirs = fronts[1].clone();
+    let looks = thread::spawn(move || {
+        let groups = theirs.crew().groups();
+        assert!(!groups.has_queued(0) && groups.is_unused(1));
+    });
+    // SAFETY: nobody else opens one, and there are no tasks.
+    unsafe { fronts[0].crew().groups().open(2, 1, 100) };
+    looks.join().unwrap();
+}
+
+#[test]
+fn a_group_that_is_found_is_written() {
+    check(found_while_it_is_opened);
+}
+
+#[test]
+fn a_number_that_is_given_on_has_no_past() {
+    check(a_number_is_given_on);
+}
+
 #[test]
 fn tasks_of_a_group_run_once_beside_a_thief() {
     check_large(two_tasks_and_a_thief);

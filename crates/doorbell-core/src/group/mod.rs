@@ -306,15 +306,15 @@ impl<M: Machine> Table<M> {
         let slot = Box::into_raw(Box::new(slot));
         // ORDER: Release pairs with the Acquire in `slot`: it is written.
         self.slots[at].store(slot, Ordering::Release);
-        // ORDER: Release pairs with the Acquire in `opened`: its address is there.
-        self.opened.store(at as u32 + 1, Ordering::Release);
+        // ORDER: Relaxed; who finds no address there passes the group by, as if it came earlier.
+        self.opened.store(at as u32 + 1, Ordering::Relaxed);
     }
 
     /// How many groups there are, with the default one.
     #[inline]
     pub(crate) fn opened(&self) -> usize {
-        // ORDER: Acquire pairs with the Release in `add`.
-        self.opened.load(Ordering::Acquire) as usize
+        // ORDER: Relaxed; `slot` acquires what is there.
+        self.opened.load(Ordering::Relaxed) as usize
     }
 
     #[inline]

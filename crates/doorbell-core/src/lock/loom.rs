@@ -133,6 +133,26 @@ fn looks_again<const BUG: u8>() {
     guarded.assert_free(2);
 }
 
+/// One that waits looks for the second time while another one lets go.
+fn granted_between_two_looks<const BUG: u8>() {
+    let guarded = Guarded::<BUG>::new();
+    assert_eq!(guarded.lock.try_lock(), TryLock::Locked);
+    let mut wait = Wait::default();
+    let mut cx = Context::from_waker(Waker::noop());
+    let first = guarded.lock.poll_lock(&mut wait, 1, &mut cx);
+    assert!(first.is_pending());
+    let theirs = Arc::clone(&guarded);
+    let other = thread::spawn(move || theirs.add_and_unlock());
+    match guarded.lock.poll_lock(&mut wait, 1, &mut cx) {
+        Poll::Ready(()) => guarded.add_and_unlock(),
+        Poll::Pending => guarded.lock.withdraw(&mut wait),
+    }
+    other.join().unwrap();
+    // SAFETY: nobody else is there.
+    let count = guarded.count.with(|count| unsafe { *count });
+    guarded.assert_free(count);
+}
+
 /// A task that locks in its first poll and lets go in its second.
 struct Holds<const BUG: u8>(Arc<Guarded<BUG>>, bool);
 
@@ -216,6 +236,11 @@ fn a_lock_that_is_granted_to_who_is_gone_goes_on() {
 #[test]
 fn a_waker_is_changed_while_the_lock_is_granted() {
     check(looks_again::<0>);
+}
+
+#[test]
+fn a_grant_brings_what_the_lock_guards() {
+    check(granted_between_two_looks::<0>);
 }
 
 #[test]

@@ -163,8 +163,9 @@ impl<M: Machine> Turn<M> {
     }
 
     pub(super) fn is_granted(&self) -> bool {
-        // ORDER: Acquire pairs with the Release of `give`: what the lock guards.
-        self.state.load(Ordering::Acquire) & GRANTED != 0
+        // ORDER: Relaxed; who finds it granted lets go of its half before it uses what the lock guards,
+        // and that exchange of the same word pairs with the Release of `give`.
+        self.state.load(Ordering::Relaxed) & GRANTED != 0
     }
 
     pub(super) fn is_withdrawn(&self) -> bool {
@@ -174,8 +175,8 @@ impl<M: Machine> Turn<M> {
 
     /// Its future is polled again.
     pub(super) fn look_again(&self, urgency: u8, waker: &Waker) -> Seen {
-        // ORDER: Acquire pairs with the Release of `give`, as in `is_granted`.
-        if self.state.fetch_or(LOOKING, Ordering::Acquire) & GRANTED != 0 {
+        // ORDER: Relaxed, as in `is_granted`; nobody writes the waker before GRANTED.
+        if self.state.fetch_or(LOOKING, Ordering::Relaxed) & GRANTED != 0 {
             return Seen::Granted;
         }
         let old = self.waker.with(|cell| {
@@ -200,8 +201,8 @@ impl<M: Machine> Turn<M> {
                 Ordering::Relaxed,
             );
         }
-        // ORDER: Release pairs with the Acquire of `give`: it sees the waker. Acquire as above.
-        if self.state.fetch_and(!LOOKING, Ordering::AcqRel) & GRANTED != 0 {
+        // ORDER: Release pairs with the Acquire of `give`: it sees the waker.
+        if self.state.fetch_and(!LOOKING, Ordering::Release) & GRANTED != 0 {
             Seen::Granted
         } else if more {
             Seen::MoreUrgent
@@ -212,8 +213,9 @@ impl<M: Machine> Turn<M> {
 
     /// Its future goes away.
     pub(super) fn withdraw(&self) -> Withdrawn {
-        // ORDER: Acquire pairs with the Release of `give`, as in `is_granted`.
-        if self.state.fetch_or(WITHDRAWN, Ordering::AcqRel) & GRANTED == 0 {
+        // ORDER: Relaxed; a lock that was granted is passed on by an exchange of the lock's word, which
+        // acquires what the grant came with.
+        if self.state.fetch_or(WITHDRAWN, Ordering::Relaxed) & GRANTED == 0 {
             Withdrawn::InTime
         } else {
             Withdrawn::Granted
@@ -229,8 +231,8 @@ impl<M: Machine> Turn<M> {
 
     /// The lock is its own. Only who keeps the line, and has written so in the lock's word.
     pub(super) fn give(&self) -> Given {
-        // ORDER: Release pairs with the Acquire of `look_again`, `is_granted` and `withdraw`: what
-        // the lock guards. Acquire pairs with the Release of `look_again`: the waker.
+        // ORDER: Release pairs with the Acquire of the future's half, which it lets go of: what the
+        // lock guards. Acquire pairs with the Release of `look_again`: the waker.
         let before = self.state.fetch_or(GRANTED, Ordering::AcqRel);
         if before & WITHDRAWN != 0 {
             return Given::Withdrawn;

@@ -209,21 +209,20 @@ impl<M: Machine> Front<M> {
     /// When the lane's nearest timer that another lane might fire for it is due, as it was when
     /// the lane last said so: never later than the truth, but for a moment while it changes.
     pub fn next_global_ns(&self) -> u64 {
-        // ORDER: Acquire pairs with the Release of `publish_next_global`.
-        self.next_global_ns.load(Ordering::Acquire)
+        // ORDER: Relaxed; a number. Who fires the timers visits the wheel, which orders itself.
+        self.next_global_ns.load(Ordering::Relaxed)
     }
 
     /// Only the lane's own thread calls this, or who visits its wheel.
     pub(crate) fn publish_next_global(&self, when_ns: u64) {
-        // ORDER: Release pairs with the Acquire of `next_global_ns`: who sees the time sees the
-        // timer that it is the time of.
-        self.next_global_ns.store(when_ns, Ordering::Release);
+        // ORDER: Relaxed, as in `next_global_ns`.
+        self.next_global_ns.store(when_ns, Ordering::Relaxed);
     }
 
     /// The same by a read-modify-write: a fence behind it orders it before a look.
     pub(crate) fn announce_next_global(&self, when_ns: u64) {
-        // ORDER: Release as in `publish_next_global`; the fence with `Alert::set_looks`.
-        self.next_global_ns.swap(when_ns, Ordering::AcqRel);
+        // ORDER: Relaxed, as in `next_global_ns`; the fence pairs with that of `Alert::set_looks`.
+        self.next_global_ns.swap(when_ns, Ordering::Relaxed);
     }
 
     /// Whether every call is to cost the lane a pass (`idle_notify=off`).

@@ -222,6 +222,17 @@ fn d7_a_post_to_a_closing_lane_runs_or_comes_back() {
     check(post_against_close::<0>);
 }
 
+/// A lane that runs gets its first descriptor while the last sentinel ends: others look after it.
+#[test]
+fn a_first_descriptor_is_seen_by_the_last_sentinel_or_another_is_woken() {
+    check_large(|| {
+        crate::task::loom_offer::against_the_last_sentinel(
+            |_, front| crate::io::Station::note_first(front),
+            |front| front.crew().work().holds(0),
+        );
+    });
+}
+
 #[test]
 fn q3_one_node_posted_by_two_threads() {
     check(twice_at_once::<0>);

@@ -103,7 +103,7 @@ impl<M: Machine> Mailbox<M> {
         let publish = if M::BUG.is(Bug::MailboxPushRelaxed) {
             Ordering::Relaxed
         } else {
-            Ordering::AcqRel
+            Ordering::Release
         };
         // ORDER: Relaxed; a first guess, the exchange below decides.
         let mut head = self.head.load(Ordering::Relaxed);
@@ -119,9 +119,9 @@ impl<M: Machine> Mailbox<M> {
                 self.head.store(node.as_ptr(), Ordering::Release);
                 break;
             }
-            // ORDER: Release pairs with the taker's Acquire: node and content are visible.
-            // Acquire pairs with the taker's Release: who finds it empty after a take sees
-            // that the lane cleared NOTIFY before. Relaxed on failure: only the next guess.
+            // ORDER: Release pairs with the taker's Acquire: node and content are visible. What the
+            // poster sees of the bell is the fence's: see `tell`. Relaxed on failure: only the
+            // next guess.
             match self
                 .head
                 .compare_exchange_weak(head, node.as_ptr(), publish, Ordering::Relaxed)
@@ -191,7 +191,7 @@ impl<M: Machine> Mailbox<M> {
             match self.head.compare_exchange_weak(
                 newest,
                 std::ptr::null_mut(),
-                Ordering::AcqRel,
+                Ordering::Acquire,
                 Ordering::Relaxed,
             ) {
                 Ok(_) => return newest,
@@ -203,7 +203,7 @@ impl<M: Machine> Mailbox<M> {
     /// As [`Mailbox::close`], for nodes that go to a queue.
     pub(crate) fn close_chain(&self) -> Option<(Chain<M>, u64)> {
         // ORDER: as in `exchange`.
-        let newest = self.head.swap(Self::closed(), Ordering::AcqRel);
+        let newest = self.head.swap(Self::closed(), Ordering::Acquire);
         if newest == Self::closed() {
             return None;
         }
@@ -220,10 +220,9 @@ impl<M: Machine> Mailbox<M> {
         let order = if M::BUG.is(Bug::MailboxTakeRelaxed) {
             Ordering::Relaxed
         } else {
-            Ordering::AcqRel
+            Ordering::Acquire
         };
-        // ORDER: Acquire pairs with every push's Release (they form one release sequence);
-        // Release pairs with the Acquire of the push that comes next.
+        // ORDER: Acquire pairs with every push's Release: they form one release sequence.
         let taken = self.head.swap(new, order);
         if taken == Self::closed() {
             Batch::empty()

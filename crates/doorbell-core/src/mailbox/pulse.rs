@@ -31,7 +31,8 @@ impl<M: Machine> Front<M> {
     /// As [`Front::pulse`], and all that the lane did in the polls before is visible.
     #[inline]
     pub(crate) fn pulse_seen(&self) -> u64 {
-        // ORDER: Acquire pairs with the Release of `beat`.
+        // ORDER: Acquire pairs with the Release of `beat`; unshown because what it orders are counts of
+        // references, and an exchange of the model reads the newest value in any case.
         self.pulse.polls.load(Ordering::Acquire)
     }
 
@@ -100,7 +101,8 @@ impl<M: Machine> Front<M> {
     pub(crate) fn beat(&self) {
         // ORDER: Relaxed; as in `pulse`, and only one thread writes it.
         let polls = self.pulse.polls.load(Ordering::Relaxed);
-        // ORDER: Release pairs with the Acquire of `pulse_seen`: the polls before are settled.
+        // ORDER: Release pairs with the Acquire of `pulse_seen`: the polls before are settled; unshown
+        // because of what is said there.
         self.pulse
             .polls
             .store(polls.wrapping_add(1), Ordering::Release);

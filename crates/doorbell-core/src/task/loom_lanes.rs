@@ -76,6 +76,33 @@ fn stolen_while_home_ends<const BUG: u8>(doors: usize, self_wakes: u32) {
     home.assert_freed();
 }
 
+/// The same, and nobody else has the task: the last of the two lanes frees it.
+fn freed_by_the_last_lane(self_wakes: u32) {
+    let home = Home::<0>::new(0, self_wakes);
+    let Home {
+        fronts,
+        local,
+        gate,
+        join,
+    } = home;
+    drop(join);
+    *gate.waker.lock().unwrap() = None;
+    let [here, there] = [0, 1].map(|lane| fronts[lane].clone());
+    let thief = thread::spawn(move || {
+        let local = Local::new(there);
+        local.enter(|| {
+            let _ = local.steal(&here, Greed::One, true);
+            while local.run_one() {}
+            local.close();
+        });
+    });
+    local.enter(|| local.close());
+    thief.join().unwrap();
+    drop(local);
+    *gate.waker.lock().unwrap() = None;
+    assert_eq!(fronts[0].shares(), 2, "a task was not freed");
+}
+
 fn completes_elsewhere<const BUG: u8>() {
     stolen_while_home_ends::<BUG>(0, 1);
 }
@@ -130,6 +157,11 @@ fn d4_a_task_that_idles_elsewhere_while_its_home_ends() {
 #[test]
 fn w14_a_task_woken_from_another_lane_while_its_home_ends() {
     check(woken_while_home_ends::<0>);
+}
+
+#[test]
+fn d4_a_task_that_nobody_awaits_is_freed_by_the_last_of_two_lanes() {
+    check_large(|| freed_by_the_last_lane(1));
 }
 
 #[test]

@@ -42,7 +42,11 @@ mod loom_below;
 #[cfg(test)]
 mod loom_lanes;
 #[cfg(test)]
+pub(crate) mod loom_offer;
+#[cfg(test)]
 mod loom_second;
+#[cfg(test)]
+mod loom_seen;
 mod owed;
 mod poke;
 mod poll_budget;

@@ -165,8 +165,9 @@ impl<M: Machine> State<M> {
         } else {
             Ordering::AcqRel
         };
-        // ORDER: Release pairs with the Acquire of `start` (or of the `pause` that requeues):
-        // the poll sees what the waker did before, also when the task was queued already.
+        // ORDER: Release pairs with the Acquire of `start`: the poll sees what the waker did before,
+        // also when the task was queued already. Acquire pairs with the Release of `pause`: the node
+        // has left its queue.
         Self::submit_if_idle(self.0.fetch_or(SCHEDULED, order))
     }
 
@@ -202,11 +203,11 @@ impl<M: Machine> State<M> {
                 return Self::start_late(seen);
             }
             // ORDER: Acquire pairs with the wakes' Release and with the last `pause`, on
-            // whichever lane; Release orders nothing that is needed. Relaxed on failure.
+            // whichever lane. Relaxed on failure.
             match self.0.compare_exchange(
                 seen,
                 (seen & !(SCHEDULED | BEHIND)) | RUNNING,
-                Ordering::AcqRel,
+                Ordering::Acquire,
                 Ordering::Relaxed,
             ) {
                 Ok(_) if seen & CANCELLED == 0 => return Start::Poll,
@@ -246,8 +247,8 @@ impl<M: Machine> State<M> {
                 }
             };
             // ORDER: Acquire pairs with the Release of the last `pause`, as in `start`, and of
-            // `leave`; Release pairs with the Acquire of `leave` and `start`: who finds it
-            // seized sees what this lane did.
+            // `leave`; Release pairs with the Acquire of `release`: who finds it seized lets go of
+            // it, and frees it after what this lane did.
             match self
                 .0
                 .compare_exchange(seen, next, Ordering::AcqRel, Ordering::Relaxed)
@@ -263,8 +264,9 @@ impl<M: Machine> State<M> {
         if M::BUG.is(Bug::TaskLeaveForgotten) {
             return Left::ToHome;
         }
-        // ORDER: AcqRel pairs with `seize`: who comes second sees all that the first did.
-        if self.0.fetch_or(LEFT, Ordering::AcqRel) & SEIZED == 0 {
+        // ORDER: Release pairs with the Acquire of `seize`: the home lane frees it after what this one
+        // did. Who comes second acquires that by `release`.
+        if self.0.fetch_or(LEFT, Ordering::Release) & SEIZED == 0 {
             Left::ToHome
         } else {
             Left::ToCaller
@@ -274,9 +276,9 @@ impl<M: Machine> State<M> {
     /// From running to idle or queued.
     #[inline]
     pub(super) fn pause(&self) -> Pause {
-        // ORDER: Release pairs with the Acquire of the next `start`, on whichever thread; with
-        // Acquire a wake during the poll is seen with all it brings.
-        let before = self.0.fetch_and(!RUNNING, Ordering::AcqRel);
+        // ORDER: Release pairs with the Acquire of the next `start`, on whichever thread. That one
+        // sees too what a wake during the poll brings: this keeps its Release going.
+        let before = self.0.fetch_and(!RUNNING, Ordering::Release);
         if before & SCHEDULED == 0 || M::BUG.is(Bug::TaskForgetWake) {
             Pause::Idle
         } else if before & BOOSTED == 0 {
@@ -289,8 +291,8 @@ impl<M: Machine> State<M> {
     /// Whether its home lane has ended and knows it no more. Only who has completed it asks.
     #[inline]
     pub(super) fn is_seized(&self) -> bool {
-        // ORDER: Acquire pairs with the Release of `seize`.
-        self.0.load(Ordering::Acquire) & SEIZED != 0
+        // ORDER: Relaxed; who finds it seized does no more than `release`, which acquires.
+        self.0.load(Ordering::Relaxed) & SEIZED != 0
     }
 
     /// The output is stored. Only the lane that runs the task.

@@ -118,15 +118,6 @@ pub(super) enum Ends {
 }
 
 impl<M: Machine> State<M> {
-    /// `AcqRel`, but for that mutant.
-    const fn unless(relaxed: Bug) -> Ordering {
-        if M::BUG.is(relaxed) {
-            Ordering::Relaxed
-        } else {
-            Ordering::AcqRel
-        }
-    }
-
     /// The wake of a task that was idle, and whose own node is behind, or that is awaited from above.
     #[cold]
     pub(super) fn wake_boosted(before: u64) -> Wake {
@@ -161,10 +152,14 @@ impl<M: Machine> State<M> {
             if seen & COMPLETE != 0 || seen & BEHIND == 0 || queued {
                 return CaughtUp::Again;
             }
-            let order = Self::unless(Bug::TaskCatchUpRelaxed);
+            let order = if M::BUG.is(Bug::TaskCatchUpRelaxed) {
+                Ordering::Relaxed
+            } else {
+                Ordering::Release
+            };
             // ORDER: Release pairs with the Acquire of the next `start`, and of `complete` and
             // `pause_lent` of who polls it: the node has left its queue, and the home lane is
-            // written. Acquire pairs with the last pause.
+            // written.
             match self
                 .0
                 .compare_exchange(seen, seen & !BEHIND, order, Ordering::Relaxed)
@@ -185,10 +180,11 @@ impl<M: Machine> State<M> {
             let more = first && seen & LOCKS != LOCKS;
             let counted = seen + if more { ONE_LOCK } else { 0 };
             let next = (counted & !LOCK_BOOST) | (seen & LOCK_BOOST).max(from.of_locks());
-            // ORDER: Acquire and Release as in `lend_waker`: who wakes the task next lends it.
+            // ORDER: Relaxed; only the bits count, and who raises them wakes the task next, which
+            // orders the rest.
             match self
                 .0
-                .compare_exchange(seen, next, Ordering::AcqRel, Ordering::Relaxed)
+                .compare_exchange(seen, next, Ordering::Relaxed, Ordering::Relaxed)
             {
                 Ok(_) if Above::of(next) > Above::of(seen) => return Raised::Yes,
                 Ok(_) => return Raised::No,
@@ -230,11 +226,11 @@ impl<M: Machine> State<M> {
                 return Lend::Nothing;
             }
             // ORDER: Acquire pairs with the Release of `start_lent` and `take_back`, which freed the
-            // second node. Release orders nothing that is needed.
+            // second node.
             match self.0.compare_exchange(
                 seen,
                 (seen | LENT) + ONE_REF,
-                Ordering::AcqRel,
+                Ordering::Acquire,
                 Ordering::Relaxed,
             ) {
                 Ok(_) => return Lend::To(to),
@@ -290,8 +286,12 @@ impl<M: Machine> State<M> {
                 // It may be that no lane of its own takes it any more.
                 return LentPause::Cancel;
             }
-            let order = Self::unless(Bug::TaskPauseLentRelaxed);
-            // ORDER: as in `pause`; Acquire on failure as above.
+            let order = if M::BUG.is(Bug::TaskPauseLentRelaxed) {
+                Ordering::Relaxed
+            } else {
+                Ordering::Release
+            };
+            // ORDER: Release as in `pause`; Acquire on failure as above.
             match self
                 .0
                 .compare_exchange(seen, seen & !RUNNING, order, Ordering::Acquire)
@@ -305,9 +305,9 @@ impl<M: Machine> State<M> {
 
     /// Whether its own node is still in a queue. Only who has completed it by the second node.
     pub(super) fn ends(&self) -> Ends {
-        // ORDER: Acquire pairs with the Release of `catch_up`. It does not change any more: who
-        // takes the own node of a complete task leaves the bit as it is.
-        if self.0.load(Ordering::Acquire) & BEHIND == 0 {
+        // ORDER: Relaxed; `complete`, before this, acquired a `catch_up`. It does not change any more:
+        // who takes the own node of a complete task leaves the bit as it is.
+        if self.0.load(Ordering::Relaxed) & BEHIND == 0 {
             Ends::Caller
         } else {
             Ends::Behind

@@ -48,11 +48,12 @@ impl<M: Machine> State<M> {
             if seen & JOIN_WAKER == 0 || M::BUG.is(Bug::TaskJoinWakerBlind) {
                 return Join::CellIsMine;
             }
-            // ORDER: AcqRel; the cell goes from lane to handle. Acquire on failure as above.
+            // ORDER: Relaxed; no lane used the cell of a task that is not complete, and `lend_waker`
+            // publishes it anew. Acquire on failure as above.
             match self.0.compare_exchange(
                 seen,
                 seen & !JOIN_WAKER,
-                Ordering::AcqRel,
+                Ordering::Relaxed,
                 Ordering::Acquire,
             ) {
                 Ok(_) => return Join::CellIsMine,
@@ -75,7 +76,7 @@ impl<M: Machine> State<M> {
             // Acquire on failure as above.
             match self
                 .0
-                .compare_exchange(seen, next, Ordering::AcqRel, Ordering::Acquire)
+                .compare_exchange(seen, next, Ordering::Release, Ordering::Acquire)
             {
                 Ok(_) if Above::of(next) > Above::of(seen) => return Lent::Raised,
                 Ok(_) => return Lent::Waits,
@@ -86,8 +87,8 @@ impl<M: Machine> State<M> {
 
     /// The join handle goes away.
     pub(super) fn drop_join(&self) -> JoinDropped {
-        // ORDER: Acquire pairs with the Release of `complete`.
-        let mut seen = self.0.load(Ordering::Acquire);
+        // ORDER: Relaxed; the exchange decides.
+        let mut seen = self.0.load(Ordering::Relaxed);
         loop {
             let (next, what) = if seen & COMPLETE == 0 {
                 (
@@ -97,11 +98,11 @@ impl<M: Machine> State<M> {
             } else {
                 (seen & !JOIN, JoinDropped::DropOutput)
             };
-            // ORDER: AcqRel; the handle is done with cell and output after this, and sees
-            // what the lane stored. Acquire on failure as above.
+            // ORDER: Acquire pairs with the Release of `complete`: the output. It publishes nothing:
+            // without JOIN_WAKER the lane leaves the cell alone. Relaxed on failure.
             match self
                 .0
-                .compare_exchange(seen, next, Ordering::AcqRel, Ordering::Acquire)
+                .compare_exchange(seen, next, Ordering::Acquire, Ordering::Relaxed)
             {
                 Ok(_) => return what,
                 Err(now) => seen = now,

@@ -51,10 +51,10 @@ impl<M: Machine> State<M> {
             let publish = if M::BUG.is(Bug::TaskPokeRelaxed) {
                 Ordering::Relaxed
             } else {
-                Ordering::AcqRel
+                Ordering::Release
             };
-            // ORDER: Release pairs with the Acquire of `wake_poked`, and of `start` or `pause` as in
-            // `wake`: the poll sees what the waker did before, also if the parcel is another one's.
+            // ORDER: Release pairs with the Acquire of `start` as in `wake`, for which `wake_poked` keeps
+            // it going: the poll sees what the waker did before, also if the parcel is another one's.
             match self
                 .0
                 .compare_exchange(seen, next, publish, Ordering::Relaxed)
@@ -71,11 +71,11 @@ impl<M: Machine> State<M> {
         // ORDER: Relaxed; the exchange decides.
         let mut seen = self.0.load(Ordering::Relaxed);
         loop {
-            // ORDER: AcqRel as in `wake`; Acquire also pairs with the Release of `poke`.
+            // ORDER: Acquire as in `wake`. The Release is that of `poke`.
             match self.0.compare_exchange(
                 seen,
                 (seen & !POKED) | SCHEDULED,
-                Ordering::AcqRel,
+                Ordering::Acquire,
                 Ordering::Relaxed,
             ) {
                 Ok(_) => return Self::submit_if_idle(seen),

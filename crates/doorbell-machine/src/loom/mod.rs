@@ -6,19 +6,25 @@
 //! comes), the cost of anything, and stale reads inside the kernel: a futex compares the current
 //! value, and so does the seat here.
 //!
+//! The beginning and the end of a word or a cell are accesses, of which loom reports a race with another
+//! (`words.rs`). A model that shares words by std's `Arc`, which loom does not see, keeps one until its
+//! threads have ended, or the last drop seems to race; what a protocol shares so is made by
+//! [`Machine::counted_by_std`].
+//!
 //! `weaken.rs` lets a sweep weaken one ordering of one access at a time, by the environment.
 
 mod poller;
 mod weaken;
+mod words;
 
 pub use poller::{LoomFd, LoomPoller};
+pub use words::{LoomCell, LoomPtr, LoomU32, LoomU64};
 
 use crate::{
-    Bug, Cell, Counter, Fenced, Line, Machine, Ordering, ParkEnd, ParkIn, Policy, PolicyError,
-    PollerError, PtrWord, Seat, ThreadError, ThreadHandle, ThreadSpec, Topology, Watched, Word,
+    Bug, Counter, Fenced, Line, Machine, Ordering, ParkEnd, ParkIn, Policy, PolicyError,
+    PollerError, Seat, ThreadError, ThreadHandle, ThreadSpec, Topology, Watched, Word,
 };
-use ::loom::cell::UnsafeCell;
-use ::loom::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, fence};
+use ::loom::sync::atomic::fence;
 use ::loom::sync::{Condvar, Mutex};
 use weaken::{Which, ordering};
 
@@ -28,128 +34,12 @@ use weaken::{Which, ordering};
 #[derive(Clone, Copy, Debug)]
 pub struct Loom<const BUG: u8 = 0, const RING: usize = 2>;
 
-macro_rules! word {
-    ($atomic:ty, $value:ty) => {
-        impl Word<$value> for $atomic {
-            fn new(value: $value) -> Self {
-                <$atomic>::new(value)
-            }
-            #[track_caller]
-            fn load(&self, order: Ordering) -> $value {
-                <$atomic>::load(self, ordering(order, Which::First))
-            }
-            #[track_caller]
-            fn store(&self, value: $value, order: Ordering) {
-                <$atomic>::store(self, value, ordering(order, Which::First));
-            }
-            #[track_caller]
-            fn swap(&self, value: $value, order: Ordering) -> $value {
-                <$atomic>::swap(self, value, ordering(order, Which::First))
-            }
-            #[track_caller]
-            fn fetch_or(&self, bits: $value, order: Ordering) -> $value {
-                <$atomic>::fetch_or(self, bits, ordering(order, Which::First))
-            }
-            #[track_caller]
-            fn fetch_and(&self, bits: $value, order: Ordering) -> $value {
-                <$atomic>::fetch_and(self, bits, ordering(order, Which::First))
-            }
-            #[track_caller]
-            fn fetch_xor(&self, bits: $value, order: Ordering) -> $value {
-                <$atomic>::fetch_xor(self, bits, ordering(order, Which::First))
-            }
-            #[track_caller]
-            fn fetch_add(&self, value: $value, order: Ordering) -> $value {
-                <$atomic>::fetch_add(self, value, ordering(order, Which::First))
-            }
-            #[track_caller]
-            fn fetch_sub(&self, value: $value, order: Ordering) -> $value {
-                <$atomic>::fetch_sub(self, value, ordering(order, Which::First))
-            }
-            #[track_caller]
-            fn compare_exchange(
-                &self,
-                seen: $value,
-                new: $value,
-                ok: Ordering,
-                fail: Ordering,
-            ) -> Result<$value, $value> {
-                <$atomic>::compare_exchange(
-                    self,
-                    seen,
-                    new,
-                    ordering(ok, Which::First),
-                    ordering(fail, Which::Second),
-                )
-            }
-        }
-    };
-}
-
-word!(AtomicU32, u32);
-word!(AtomicU64, u64);
-
-impl<T> PtrWord<T> for AtomicPtr<T> {
-    fn new(ptr: *mut T) -> Self {
-        AtomicPtr::new(ptr)
-    }
-    #[track_caller]
-    fn load(&self, order: Ordering) -> *mut T {
-        AtomicPtr::load(self, ordering(order, Which::First))
-    }
-    #[track_caller]
-    fn store(&self, ptr: *mut T, order: Ordering) {
-        AtomicPtr::store(self, ptr, ordering(order, Which::First));
-    }
-    #[track_caller]
-    fn swap(&self, ptr: *mut T, order: Ordering) -> *mut T {
-        AtomicPtr::swap(self, ptr, ordering(order, Which::First))
-    }
-    #[track_caller]
-    fn compare_exchange_weak(
-        &self,
-        seen: *mut T,
-        new: *mut T,
-        ok: Ordering,
-        fail: Ordering,
-    ) -> Result<*mut T, *mut T> {
-        AtomicPtr::compare_exchange(
-            self,
-            seen,
-            new,
-            ordering(ok, Which::First),
-            ordering(fail, Which::Second),
-        )
-    }
-}
-
 /// The fence of the caller's caller, unless the sweep of orderings has removed it.
 #[track_caller]
 fn fence_here() {
     let order = ordering(Ordering::SeqCst, Which::Fence);
     if order != Ordering::Relaxed {
         fence(order);
-    }
-}
-
-/// Loom's `UnsafeCell`, which reports accesses that race.
-pub struct LoomCell<T>(UnsafeCell<T>);
-
-impl<T> std::fmt::Debug for LoomCell<T> {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("LoomCell")
-    }
-}
-
-impl<T> Cell<T> for LoomCell<T> {
-    fn new(value: T) -> Self {
-        LoomCell(UnsafeCell::new(value))
-    }
-    fn with<R>(&self, f: impl FnOnce(*const T) -> R) -> R {
-        self.0.with(f)
-    }
-    fn with_mut<R>(&self, f: impl FnOnce(*mut T) -> R) -> R {
-        self.0.with_mut(f)
     }
 }
 
@@ -197,7 +87,7 @@ pub struct LoomSeat {
     bell: Condvar,
     /// There from the start: a model has no syscalls that could be refused.
     poller: LoomPoller,
-    polls: AtomicU32,
+    polls: LoomU32,
 }
 
 impl<const BUG: u8, const RING: usize> Seat<Loom<BUG, RING>> for LoomSeat {
@@ -206,7 +96,7 @@ impl<const BUG: u8, const RING: usize> Seat<Loom<BUG, RING>> for LoomSeat {
             lock: Mutex::new(()),
             bell: Condvar::new(),
             poller: LoomPoller::default(),
-            polls: AtomicU32::new(0),
+            polls: LoomU32::new(0),
         }
     }
 
@@ -230,13 +120,14 @@ impl<const BUG: u8, const RING: usize> Seat<Loom<BUG, RING>> for LoomSeat {
         }
     }
 
-    fn park(&self, word: &AtomicU32, seen: u32, until_ns: Option<u64>) -> ParkEnd {
+    fn park(&self, word: &LoomU32, seen: u32, until_ns: Option<u64>) -> ParkEnd {
         let guard = self
             .lock
             .lock()
             .expect("the lock is only held inside this file");
-        // ORDER: a read-modify-write reads the current value, as the kernel's compare does.
-        if word.fetch_or(0, Ordering::AcqRel) != seen {
+        // ORDER: Relaxed, since the kernel promises no more; a read-modify-write reads the current
+        // value, as the kernel's compare does.
+        if word.fetch_or(0, Ordering::Relaxed) != seen {
             return ParkEnd::Changed;
         }
         if leap_to(until_ns) {
@@ -250,7 +141,7 @@ impl<const BUG: u8, const RING: usize> Seat<Loom<BUG, RING>> for LoomSeat {
         ParkEnd::Rung
     }
 
-    fn ring(&self, _word: &AtomicU32) {
+    fn ring(&self, _word: &LoomU32) {
         if Seat::<Loom<BUG, RING>>::chosen(self) == ParkIn::Poller {
             return crate::Poller::<Loom<BUG, RING>>::ring(&self.poller);
         }
@@ -312,9 +203,9 @@ impl Drop for LoomPool {
 }
 
 impl<const BUG: u8, const RING: usize> Machine for Loom<BUG, RING> {
-    type U32 = AtomicU32;
-    type U64 = AtomicU64;
-    type Ptr<T> = AtomicPtr<T>;
+    type U32 = LoomU32;
+    type U64 = LoomU64;
+    type Ptr<T> = LoomPtr<T>;
     type Cell<T> = LoomCell<T>;
     type Line<T: Send + Sync> = LoomLine<T>;
     type Counter = LoomCounter;
@@ -347,6 +238,9 @@ impl<const BUG: u8, const RING: usize> Machine for Loom<BUG, RING> {
         // ORDER: SeqCst fence; partner fence_light (store buffering).
         fence_here();
         Fenced::Yes
+    }
+    fn counted_by_std<T>(make: impl FnOnce() -> T) -> T {
+        words::without_end(make)
     }
     fn now_ns() -> u64 {
         NOW_NS.with(std::cell::Cell::get)

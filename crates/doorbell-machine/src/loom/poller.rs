@@ -2,9 +2,8 @@
 //!
 //! A descriptor is an index. An edge is one call of [`LoomPoller::set_ready`].
 
-use super::Loom;
-use crate::{Ordering, PollEvents, Poller, PollerError, Readiness, WaitEnd};
-use ::loom::sync::atomic::AtomicU32;
+use super::{Loom, LoomU32};
+use crate::{Ordering, PollEvents, Poller, PollerError, Readiness, WaitEnd, Word};
 use ::loom::sync::{Condvar, Mutex, MutexGuard};
 use std::io;
 
@@ -130,7 +129,7 @@ impl<const BUG: u8, const RING: usize> Poller<Loom<BUG, RING>> for LoomPoller {
 
     fn wait(
         &self,
-        word: &AtomicU32,
+        word: &LoomU32,
         seen: u32,
         until_ns: Option<u64>,
         events: &mut PollEvents,

@@ -258,6 +258,7 @@ mod tests {
                 .collect(),
             of_mutant: false,
             redundant: None,
+            unshown: None,
         }
     }
 

@@ -27,6 +27,8 @@ The last column is the CPU time of the search, in seconds.
   Release half.
 - **half killed**: a model fails with `Relaxed`, and none fails without the named half.
 - **redundant**: no model fails, and the ORDER note in the sources says why none needs to.
+- **unshown**: no model fails, the ordering is needed, and the ORDER note says why no model can show that: mostly one of the
+  reasons below.
 - **survived**: no model fails, and nothing says why. Either the ordering is stronger than it must be, or a model is missing.
 - **undecided**: no model fails, and those named were stopped before they had tried every interleaving.
 - **not reached**: no model comes there, so nothing is known.
@@ -78,6 +80,7 @@ fn counts(rows: &[Row]) -> String {
         "killed",
         "half killed",
         "redundant",
+        "unshown",
         "survived",
         "undecided",
         "not reached",
@@ -115,6 +118,7 @@ pub fn fate(row: &Row) -> &'static str {
     match row.fate() {
         Fate::Killed => "killed",
         _ if row.site.redundant.is_some() => "redundant",
+        _ if row.site.unshown.is_some() => "unshown",
         Fate::Half => "half killed",
         Fate::Survived => "survived",
         Fate::Undecided => "undecided",
@@ -143,11 +147,11 @@ fn line(row: &Row) -> String {
 /// What became of it, and by which models.
 pub fn result(row: &Row) -> String {
     let word = fate(row);
-    let reason = row
-        .site
-        .redundant
-        .as_deref()
-        .filter(|_| word == "redundant");
+    let reason = match word {
+        "redundant" => row.site.redundant.as_deref(),
+        "unshown" => row.site.unshown.as_deref(),
+        _ => None,
+    };
     let reason = reason.map_or(String::new(), |reason| format!(" because {reason}"));
     let killers: BTreeSet<String> = row.mutants.iter().filter_map(killer).collect();
     let killers = killers.into_iter().collect::<Vec<_>>().join(", ");
@@ -225,6 +229,7 @@ mod tests {
                 orderings: vec![Some("AcqRel".to_owned())],
                 of_mutant: false,
                 redundant: redundant.map(str::to_owned),
+                unshown: None,
             },
             which: "first".to_owned(),
             given: Some("AcqRel".to_owned()),
@@ -254,16 +259,20 @@ mod tests {
             ),
             row("crew.rs", None, &[]),
         ];
+        let mut unshown = row("group/mod.rs", None, &[("Relaxed", Verdict::Survived)]);
+        unshown.site.unshown = Some("nobody looks.".to_owned());
+        let rows = rows.into_iter().chain([unshown]).collect::<Vec<_>>();
         let text = markdown(&rows, "--preemptions 2");
         for line in [
             "cargo run -p doorbell-tidy --bin orderings -- --preemptions 2 > docs/orderings.md",
-            "| bell | 2 | 1 | 1 | 0 | 0 | 0 | 0 |",
-            "| **all** | 4 | 1 | 1 | 1 | 0 | 0 | 1 |",
+            "| bell | 2 | 1 | 1 | 0 | 0 | 0 | 0 | 0 |",
+            "| **all** | 5 | 1 | 1 | 1 | 1 | 0 | 0 | 1 |",
             "## crew.rs",
             "| mod.rs, `f` | `swap` | AcqRel | killed: `bell::loom::a` (race) | 0.5 |",
             "| mod.rs, `f` | `swap` | AcqRel | half killed: `Relaxed` by `bell::loom::a` (race); without Acquire survived | 1.0 |",
             "| crew.rs, `f` | `swap` | AcqRel | redundant because of a lock. | 0.5 |",
             "| crew.rs, `f` | `swap` | AcqRel | not reached | 0.0 |",
+            "| mod.rs, `f` | `swap` | AcqRel | unshown because nobody looks. | 0.5 |",
         ] {
             assert!(text.lines().any(|known| known == line), "{line}\n{text}");
         }

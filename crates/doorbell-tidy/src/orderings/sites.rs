@@ -40,6 +40,9 @@ const ORDERINGS: [&str; 5] = ["Relaxed", "Acquire", "Release", "AcqRel", "SeqCst
 /// How the ORDER note of an ordering begins its reason why no model can need it.
 const REDUNDANT: &str = "redundant because";
 
+/// How it begins its reason why no model can show that it is needed.
+const UNSHOWN: &str = "unshown because";
+
 /// One access or fence in the sources.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Site {
@@ -59,6 +62,9 @@ pub struct Site {
     pub of_mutant: bool,
     /// Why it is redundant, if its ORDER note says that it is.
     pub redundant: Option<String>,
+    /// Why no model shows that it is needed, if its ORDER note says so.
+    #[serde(default)]
+    pub unshown: Option<String>,
 }
 
 impl Site {
@@ -142,7 +148,8 @@ fn site(path: &str, parsed: &Parsed, index: usize) -> Option<Site> {
         function: around(at.line).map_or(String::new(), |function| function.name.clone()),
         access: access.to_owned(),
         of_mutant: in_mutant(parsed, index),
-        redundant: redundant(parsed, index),
+        redundant: reason(parsed, index, REDUNDANT),
+        unshown: reason(parsed, index, UNSHOWN),
         orderings,
     })
 }
@@ -192,10 +199,10 @@ fn arguments(parsed: &Parsed, open: usize) -> Vec<(usize, usize)> {
     found
 }
 
-/// The reason why the access is redundant, where its ORDER note gives one.
-fn redundant(parsed: &Parsed, index: usize) -> Option<String> {
+/// The reason that the ORDER note of the access gives behind these words.
+fn reason(parsed: &Parsed, index: usize, words: &str) -> Option<String> {
     let note = order_reason(parsed, index + 2)?;
-    let (_, reason) = note.split_once(REDUNDANT)?;
+    let (_, reason) = note.split_once(words)?;
     Some(reason.trim().to_owned())
 }
 
@@ -267,14 +274,16 @@ mod tests {
     }
 
     #[test]
-    fn a_note_says_why_a_site_is_redundant() {
-        let text = "fn g() {\n    // ORDER: pairs with f; redundant because the fence\n    // orders it.\n    x.load(Acquire);\n    // ORDER: redundant because of the exchange.\n    M::fence_light();\n}\n";
+    fn a_note_says_why_a_site_is_not_to_be_killed() {
+        let text = "fn g() {\n    // ORDER: pairs with f; redundant because the fence\n    // orders it.\n    x.load(Acquire);\n    // ORDER: redundant because of the exchange.\n    M::fence_light();\n    // ORDER: unshown because nobody looks.\n    x.load(Acquire);\n}\n";
         let sites = sites(&Tree::of(&[("crates/doorbell-core/src/x.rs", text)]));
         let reasons: Vec<_> = sites.iter().map(|site| site.redundant.as_deref()).collect();
         assert_eq!(
             reasons,
-            [Some("the fence orders it."), Some("of the exchange.")]
+            [Some("the fence orders it."), Some("of the exchange."), None]
         );
+        let unshown: Vec<_> = sites.iter().map(|site| site.unshown.as_deref()).collect();
+        assert_eq!(unshown, [None, None, Some("nobody looks.")]);
         assert_eq!(sites[0].function, "g");
     }
 }

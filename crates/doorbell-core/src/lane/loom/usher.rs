@@ -7,22 +7,30 @@ use crate::lane::{Lane, LaneCounts};
 use crate::testing::call;
 use crate::testing::model::{check_large, mutant};
 use ::loom::thread::{self, JoinHandle};
+use doorbell_machine::Loom;
 
 /// A lane that puts off its looks for ever, and its usher.
 struct Pair<const BUG: u8> {
     lane: Running<BUG>,
     usher: JoinHandle<()>,
+    /// The model checker does not see who drops the last one: it is kept until both have ended.
+    _kept: std::sync::Arc<Usher<Loom<BUG>>>,
 }
 
 impl<const BUG: u8> Pair<BUG> {
     fn start(shared: &Shared<BUG>) -> Self {
         let usher = Usher::new(shared);
         let theirs = std::sync::Arc::clone(&usher);
+        let kept = std::sync::Arc::clone(&usher);
         let lane = Running::start_shared(shared, move |lane: Lane<_>| {
             lane.flooded(u64::MAX).with_usher(theirs).run();
         });
         let usher = thread::spawn(move || usher.run());
-        Pair { lane, usher }
+        Pair {
+            lane,
+            usher,
+            _kept: kept,
+        }
     }
 
     /// Both end. No ring without a nap.

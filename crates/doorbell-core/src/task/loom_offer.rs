@@ -1,0 +1,150 @@
+//! What a lane makes known to others, against one that idles, in every interleaving: it is seen, or the
+//! lane that idles is woken. Each model takes one step of a lane that pushes, with the fence behind it.
+
+// What a model counts with std's atomics and locks is not part of it and orders nothing in it.
+#![allow(clippy::disallowed_types, clippy::disallowed_methods)]
+
+use super::{About, Kind, Local};
+use crate::crew::{Crew, FrontRef};
+use crate::idle::{Left, Sentinel};
+use crate::mailbox::Front;
+use crate::queue::is_shareable;
+use crate::testing::model::check_large;
+use crate::testing::{launch_about, spawn};
+use crate::wheel::Base;
+use ::loom::thread;
+use doorbell_machine::{Loom, Machine};
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+
+type M = Loom<0>;
+
+/// Wakes itself for ever.
+struct Restless;
+
+impl Future for Restless {
+    type Output = ();
+
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
+        cx.waker().wake_by_ref();
+        Poll::Pending
+    }
+}
+
+/// Lane 0 does what `push` says, which leaves it two tasks, while lane 1 idles.
+fn against_one_that_idles(
+    prepare: fn(&FrontRef<M>),
+    push: fn(&Local<M>, &FrontRef<M>),
+    has_two: fn(&Front<M>) -> bool,
+) {
+    let fronts: Vec<FrontRef<M>> = Crew::new(2, &Arc::default(), |_, _| 0);
+    let local = Local::new(fronts[0].clone());
+    local.enter(|| prepare(&fronts[0]));
+    let (victim, own) = (fronts[0].clone(), fronts[1].clone());
+    let idles = thread::spawn(move || {
+        own.crew().idle().enter(1);
+        own.crew().work().holds(0) && has_two(&victim)
+    });
+    local.enter(|| push(&local, &fronts[0]));
+    let seen = idles.join().unwrap();
+    let idle = fronts[0].crew().idle();
+    let claimed = idle.leave(1) == Left::Claimed;
+    if claimed {
+        let _ = idle.end_search(1);
+    }
+    assert!(seen || claimed, "the task waits");
+    local.enter(|| local.close());
+}
+
+fn spawn_restless(front: &FrontRef<M>) {
+    drop(spawn(front, Restless));
+}
+
+fn spawn_in_group(front: &FrontRef<M>) {
+    front.crew().groups().reserve(1);
+    let about = About {
+        group: Some(1),
+        ..About::default()
+    };
+    drop(launch_about(front, Kind::Task, about, Restless));
+}
+
+fn two_are_pushed() {
+    let push = |_: &Local<M>, front: &FrontRef<M>| spawn_restless(front);
+    let has_two = |front: &Front<M>| is_shareable(front.queue().len());
+    against_one_that_idles(spawn_restless, push, has_two);
+}
+
+fn one_is_pushed_again() {
+    let prepare = |front: &FrontRef<M>| (0..2).for_each(|_| spawn_restless(front));
+    let push = |local: &Local<M>, _: &FrontRef<M>| assert!(local.run_one());
+    let has_two = |front: &Front<M>| is_shareable(front.queue().len());
+    against_one_that_idles(prepare, push, has_two);
+}
+
+fn two_of_a_group_are_pushed() {
+    let prepare = |front: &FrontRef<M>| {
+        // SAFETY: nobody else opens one, and there are no tasks.
+        unsafe { front.crew().groups().open(2, 1, 100) };
+        spawn_in_group(front);
+    };
+    let push = |_: &Local<M>, front: &FrontRef<M>| spawn_in_group(front);
+    let has_two = |front: &Front<M>| front.crew().groups().queued_len(0) > 1;
+    against_one_that_idles(prepare, push, has_two);
+}
+
+/// Lane 1 ends to be the sentinel, and looks once more, while lane 0 makes known what others are to look
+/// after, and lane 2 sleeps: lane 1 sees it, and has lane 2 woken; or lane 0 does.
+pub(crate) fn against_the_last_sentinel(
+    make_known: fn(&Local<M>, &FrontRef<M>),
+    is_known: fn(&Front<M>) -> bool,
+) {
+    let fronts: Vec<FrontRef<M>> = Crew::new(3, &Arc::default(), |_, _| 0);
+    let crew = fronts[0].crew();
+    crew.alert().raise(0);
+    crew.idle().enter(2);
+    // As many as there may be.
+    while crew.idle().begin_sentinel() == Sentinel::Begun {}
+    let local = Local::new(fronts[0].clone());
+    let (own, victim) = (fronts[1].clone(), fronts[0].clone());
+    let sentinel = thread::spawn(move || {
+        own.crew().idle().end_sentinel();
+        M::fence_announce();
+        if is_known(&victim) {
+            own.crew().watch_over(1);
+        }
+    });
+    local.enter(|| make_known(&local, &fronts[0]));
+    sentinel.join().unwrap();
+    assert!(crew.idle().wants_sentinel(), "nobody looks after it");
+    assert_eq!(crew.idle().leave(2), Left::Claimed);
+    local.enter(|| local.close());
+}
+
+fn a_timer_is_armed() {
+    against_the_last_sentinel(
+        |local, _| local.note_timer(1, Base::Global),
+        |front| front.next_global_ns() == 1,
+    );
+}
+
+#[test]
+fn w17_a_second_task_is_seen_or_offered() {
+    check_large(two_are_pushed);
+}
+
+#[test]
+fn w17_a_task_that_is_queued_again_is_seen_or_offered() {
+    check_large(one_is_pushed_again);
+}
+
+#[test]
+fn w17_a_second_task_of_a_group_is_seen_or_offered() {
+    check_large(two_of_a_group_are_pushed);
+}
+
+#[test]
+fn a_timer_is_seen_by_the_last_sentinel_or_another_is_woken() {
+    check_large(a_timer_is_armed);
+}
