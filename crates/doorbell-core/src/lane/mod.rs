@@ -179,10 +179,9 @@ pub struct Lane<M: Machine> {
     searching: Cell<bool>,
     /// It was claimed, and its search is over or has lapsed: it may have been claimed to be a sentinel.
     settled: Cell<bool>,
-    /// It is the crew's sentinel, and looks next after so long.
-    is_sentinel: Cell<bool>,
     /// It sleeps until a late look at others' timers, or has until now.
     relies: Cell<bool>,
+    /// As a sentinel it looks next after so long.
     sentinel_ns: Cell<u64>,
     sentinel_end_ns: Cell<u64>,
     /// The pulses of the others at the last look around.
@@ -230,7 +229,6 @@ impl<M: Machine> Lane<M> {
             unlooked_ns: Cell::new(0),
             searching: Cell::new(false),
             settled: Cell::new(false),
-            is_sentinel: Cell::new(false),
             relies: Cell::new(false),
             sentinel_ns: Cell::new(SENTINEL_MIN_NS),
             sentinel_end_ns: Cell::new(0),

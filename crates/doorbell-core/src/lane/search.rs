@@ -68,7 +68,7 @@ impl<M: Machine> Lane<M> {
             M::mark(Mark::IdleClaimedBeforePark);
             return true;
         }
-        let has_lapsed = self.is_sentinel.get() && self.end_lapsed_searches();
+        let has_lapsed = front.is_sentinel() && self.end_lapsed_searches();
         // Whoever has posted them may have found no lane idle.
         self.take_timers();
         let found = self.visit_others();
@@ -132,7 +132,8 @@ impl<M: Machine> Lane<M> {
             self.end_sentinel();
             return None;
         }
-        let idle = self.shared.front().crew().idle();
+        let front = self.shared.front();
+        let idle = front.crew().idle();
         let now_ns = M::now_ns();
         let mut wish_ns = self.wish_ns(now_ns);
         if idle.wants_sentinel() {
@@ -153,15 +154,14 @@ impl<M: Machine> Lane<M> {
         }
         if self.relies.replace(false) {
             // Before it leaves that to a sentinel: no look of this lane stands behind the time.
-            self.shared.front().crew().alert().end_to_rely();
+            front.crew().alert().end_to_rely();
         }
-        if !self.is_sentinel.get() {
+        if !front.is_sentinel() {
             if idle.begin_sentinel() == Sentinel::Taken {
                 return None;
             }
-            self.is_sentinel.set(true);
             self.searching_seen.iter().for_each(|seen| seen.set(0));
-            self.shared.front().set_sentinel(true);
+            front.set_sentinel(true);
             self.shared.tally.sentinels.add_owned(1);
         }
         let longer_ns = (2 * self.sentinel_ns.get()).min(SENTINEL_MAX_NS);
@@ -268,8 +268,8 @@ impl<M: Machine> Lane<M> {
                     || self.look_for(victim, stood_still))
         });
         // What gets its first task before the next look may have been stuck since this one.
-        if !found && self.is_sentinel.get() {
-            let front = self.shared.front();
+        let front = self.shared.front();
+        if !found && front.is_sentinel() {
             let others = front.crew().others(front.lane());
             for other in others.filter(|other| !self.seen.holds(other.lane())) {
                 let _ = self.note_pulse(other);
