@@ -10,6 +10,7 @@
 //! | 32 to 63 | `OWES` | the lane is counted as searching: it was claimed, or searches by itself |
 
 mod alert;
+mod lapse;
 #[cfg(test)]
 mod loom;
 mod sentinels;
@@ -18,6 +19,7 @@ mod tests;
 mod work;
 
 pub(crate) use alert::{Alert, Cares, STUCK_NS};
+pub(crate) use lapse::Searchers;
 pub use work::{Seen, WorkSet};
 
 use doorbell_machine::{Bug, Line, Machine, Mark, Ordering, Word};
@@ -320,40 +322,6 @@ impl<M: Machine> IdleSet<M> {
         }
         M::mark(Mark::IdleClaimLost);
         false
-    }
-
-    /// Which lanes are counted as searching, 32 to a number.
-    pub fn searching(&self) -> impl Iterator<Item = u32> {
-        // ORDER: Relaxed; a hint, the read-modify-write of `lapse` decides.
-        let load = |word: &M::Line<M::U64>| word.load(Ordering::Relaxed) >> IDLE_LANES;
-        self.words.iter().map(move |word| load(word) as u32)
-    }
-
-    /// A lane has been counted as searching for so long that it seems to get no CPU: it is counted no
-    /// more, and cannot be claimed before it has run. `None` if its search is over. Behind
-    /// [`Searching::None`] the caller does what is due at the end of the last search.
-    pub fn lapse(&self, lane: usize) -> Option<Searching> {
-        let (word, at) = self.word(lane);
-        // ORDER: Relaxed; the exchange decides.
-        let mut seen = word.load(Ordering::Relaxed);
-        // A lane that owes nothing any more may rely on being in the set.
-        while seen & (OWES << at) != 0 {
-            // ORDER: AcqRel pairs with that of `end_search`, and with claims: of those that clear the bit
-            // one finds it set, and counts one less. Relaxed on failure: the next guess.
-            match word.compare_exchange(
-                seen,
-                seen & !((IDLE | OWES) << at),
-                Ordering::AcqRel,
-                Ordering::Relaxed,
-            ) {
-                Ok(_) => {
-                    M::mark(Mark::IdleClaimLapsed);
-                    return Some(self.count_one_less());
-                }
-                Err(now) => seen = now,
-            }
-        }
-        None
     }
 
     /// A lane that found nothing of its own begins to look at others.

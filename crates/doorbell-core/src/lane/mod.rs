@@ -31,7 +31,7 @@ pub use watchers::{LaneTimes, WatchPlan, Watchers};
 
 use crate::bell::{Announced, LaneState};
 use crate::crew::{FrontRef, Turns};
-use crate::idle::Seen;
+use crate::idle::{Searchers, Seen};
 use crate::mailbox::Served;
 use crate::switches::SwitchWord;
 use crate::task::Local;
@@ -190,9 +190,9 @@ pub struct Lane<M: Machine> {
     sleeps: Box<[Cell<u64>]>,
     /// Which lanes may have had work at the last look.
     seen: Seen,
-    /// Which lanes were counted as searching at its last look as a sentinel, 32 to a number.
-    searching_seen: Box<[Cell<u32>]>,
-    searching_seen_ns: Cell<u64>,
+    /// Which lanes were counted as searching at its last look as a sentinel, and when that was.
+    searchers: Searchers,
+    searchers_ns: Cell<u64>,
     care: Care,
     looks: Looks,
     flood: Flood,
@@ -235,8 +235,8 @@ impl<M: Machine> Lane<M> {
             pulses: (0..lanes).map(|_| Cell::new(0)).collect(),
             sleeps: (0..lanes).map(|_| Cell::new(0)).collect(),
             seen: Seen::new(lanes),
-            searching_seen: (0..lanes.div_ceil(32)).map(|_| Cell::new(0)).collect(),
-            searching_seen_ns: Cell::new(0),
+            searchers: Searchers::new(lanes),
+            searchers_ns: Cell::new(0),
             care: Care::new(),
             looks: Looks::new(),
             flood: Flood::new(0),

@@ -87,22 +87,14 @@ impl<M: Machine> Lane<M> {
     /// nobody.
     fn end_lapsed_searches(&self) -> bool {
         let now_ns = M::now_ns();
-        if now_ns.saturating_sub(self.searching_seen_ns.get()) < SENTINEL_MIN_NS {
+        if now_ns.saturating_sub(self.searchers_ns.get()) < SENTINEL_MIN_NS {
             return false;
         }
-        self.searching_seen_ns.set(now_ns);
+        self.searchers_ns.set(now_ns);
         let front = self.shared.front();
         let idle = front.crew().idle();
-        let mut was_last = false;
-        for (at, (now, seen)) in idle.searching().zip(&self.searching_seen).enumerate() {
-            let both = now & seen.replace(now);
-            for bit in (0..u32::BITS).filter(|bit| both & (1 << bit) != 0) {
-                let lane = at * u32::BITS as usize + bit as usize;
-                if lane != front.lane() && !M::BUG.is(Bug::IdleClaimNeverLapses) {
-                    was_last |= idle.lapse(lane) == Some(Searching::None);
-                }
-            }
-        }
+        let left = idle.lapse_since(&self.searchers, front.lane());
+        let was_last = left == Searching::None;
         if was_last {
             M::fence_announce();
         }
@@ -160,7 +152,7 @@ impl<M: Machine> Lane<M> {
             if idle.begin_sentinel() == Sentinel::Taken {
                 return None;
             }
-            self.searching_seen.iter().for_each(|seen| seen.set(0));
+            self.searchers.forget();
             front.set_sentinel(true);
             self.shared.tally.sentinels.add_owned(1);
         }
