@@ -60,12 +60,12 @@ impl<M: Machine> IdleSet<M> {
         let mut seen = word.load(Ordering::Relaxed);
         // A lane that owes nothing any more may rely on being in the set.
         while seen & (OWES << at) != 0 {
-            // ORDER: AcqRel pairs with that of `end_search`, and with claims: of those that clear the bit
-            // one finds it set, and counts one less. Relaxed on failure: the next guess.
+            // ORDER: Acquire pairs with the Release of `win` and `begin_search`, as in `end_search`. Of those
+            // that clear the bit one finds it set, and counts one less. Relaxed on failure: the next guess.
             match word.compare_exchange(
                 seen,
                 seen & !((IDLE | OWES) << at),
-                Ordering::AcqRel,
+                Ordering::Acquire,
                 Ordering::Relaxed,
             ) {
                 Ok(_) => {

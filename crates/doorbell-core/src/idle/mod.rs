@@ -149,10 +149,10 @@ impl<M: Machine> IdleSet<M> {
     /// and relies on being woken only then.
     pub fn enter(&self, lane: usize) {
         let (word, at) = self.word(lane);
-        // ORDER: AcqRel and the fence after it: with the push of a waker and its
+        // ORDER: Relaxed, and a read-modify-write for the fence after it: with the push of a waker and its
         // fence_recheck this is store buffering: either the waker sees the bit, or this lane
         // sees what was pushed.
-        word.fetch_or(IDLE << at, Ordering::AcqRel);
+        word.fetch_or(IDLE << at, Ordering::Relaxed);
         if !M::BUG.is(Bug::IdleNoAnnounceFence) {
             M::fence_announce();
         }
@@ -161,8 +161,9 @@ impl<M: Machine> IdleSet<M> {
     /// The lane has something to do.
     pub fn leave(&self, lane: usize) -> Left {
         let (word, at) = self.word(lane);
-        // ORDER: AcqRel pairs with the claimer's: of the two one finds the bit set.
-        let before = word.fetch_and(!(IDLE << at), Ordering::AcqRel);
+        // ORDER: Relaxed; the word has one order, so of this lane and the claimers one finds the bit set. What a
+        // claimer did before, its ring says, and for the count `end_search`.
+        let before = word.fetch_and(!(IDLE << at), Ordering::Relaxed);
         if before & (IDLE << at) != 0 {
             Left::ByItself
         } else if before & (OWES << at) != 0 {
@@ -226,10 +227,10 @@ impl<M: Machine> IdleSet<M> {
     /// As [`IdleSet::claim`], but only while nobody searches.
     pub fn claim_as_first(&self, near: usize, cost: impl Fn(usize) -> Cost) -> Option<usize> {
         while self.any() {
-            // ORDER: AcqRel as in `count_searching`; Relaxed on failure: somebody searches, and
-            // looks again after it has ended.
+            // ORDER: Relaxed as in `count_searching`; on failure somebody searches, and looks again
+            // after it has ended.
             self.searching
-                .compare_exchange(0, 1, Ordering::AcqRel, Ordering::Relaxed)
+                .compare_exchange(0, 1, Ordering::Relaxed, Ordering::Relaxed)
                 .ok()?;
             if let Some(lane) = self.claim_counted(near, &cost) {
                 return Some(lane);
@@ -252,13 +253,14 @@ impl<M: Machine> IdleSet<M> {
     }
 
     fn count_searching(&self) {
-        // ORDER: AcqRel pairs with itself: the count has one order.
-        self.searching.fetch_add(1, Ordering::AcqRel);
+        // ORDER: Relaxed; the Release of what says so in the lane's word stands behind it, and the Acquire of
+        // what clears that in front of `count_one_less`: a search is counted before it is over.
+        self.searching.fetch_add(1, Ordering::Relaxed);
     }
 
     fn count_one_less(&self) -> Searching {
-        // ORDER: AcqRel as in `count_searching`.
-        if self.searching.fetch_sub(1, Ordering::AcqRel) == 1 {
+        // ORDER: Relaxed as in `count_searching`, and a read-modify-write: who was the last has a fence behind it.
+        if self.searching.fetch_sub(1, Ordering::Relaxed) == 1 {
             Searching::None
         } else {
             Searching::Others
@@ -308,12 +310,12 @@ impl<M: Machine> IdleSet<M> {
             return seen & idle != 0;
         }
         while seen & (idle | owes) == idle {
-            // ORDER: AcqRel pairs with `leave` and with other claims: one finds the bit set, and sees
-            // what the lane did before it entered. Relaxed on failure: only the next guess.
+            // ORDER: Release pairs with the Acquire of `end_search` and `lapse`: who ends this search sees that
+            // it was counted. Relaxed on failure: only the next guess.
             match word.compare_exchange(
                 seen,
                 seen & !idle | owes,
-                Ordering::AcqRel,
+                Ordering::Release,
                 Ordering::Relaxed,
             ) {
                 Ok(_) => return true,
@@ -334,8 +336,9 @@ impl<M: Machine> IdleSet<M> {
         loop {
             // Counted before it is said, as for a claim.
             self.count_searching();
-            // ORDER: AcqRel pairs with claims: one of the two finds what the other has said.
-            if word.fetch_or(OWES << at, Ordering::AcqRel) & (OWES << at) == 0 {
+            // ORDER: Release as in `win`. A claimer's exchange and this have one order: the second finds
+            // what the first has said.
+            if word.fetch_or(OWES << at, Ordering::Release) & (OWES << at) == 0 {
                 return Search::Begun;
             }
             // Claimed meanwhile, and counted for that. If nobody is counted then, the claim has lapsed.
@@ -350,8 +353,9 @@ impl<M: Machine> IdleSet<M> {
     /// was seen to.
     pub fn end_search(&self, lane: usize) -> Searching {
         let (word, at) = self.word(lane);
-        // ORDER: AcqRel pairs with `lapse`: of the two one finds the bit set, and counts one less.
-        if word.fetch_and(!(OWES << at), Ordering::AcqRel) & (OWES << at) == 0 {
+        // ORDER: Acquire pairs with the Release of `win`: the search that is over was counted. Of this and
+        // `lapse` one finds the bit set, and counts one less.
+        if word.fetch_and(!(OWES << at), Ordering::Acquire) & (OWES << at) == 0 {
             return Searching::Others;
         }
         self.count_one_less()

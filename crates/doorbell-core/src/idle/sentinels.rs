@@ -44,12 +44,11 @@ impl<M: Machine> IdleSet<M> {
                 self.sentinels.store(next, Ordering::Release);
                 return Some(seen);
             }
-            // ORDER: AcqRel pairs with itself: the word has one order, so of those that ask for the last
-            // place one gets it. A read-modify-write, for the fences behind it. Relaxed on failure: the
-            // next guess.
+            // ORDER: Relaxed; the word has one order, so of those that ask for the last place one gets it.
+            // Nothing is published by it. A read-modify-write, for the fences behind it.
             match self
                 .sentinels
-                .compare_exchange(seen, next, Ordering::AcqRel, Ordering::Relaxed)
+                .compare_exchange(seen, next, Ordering::Relaxed, Ordering::Relaxed)
             {
                 Ok(before) => return Some(before),
                 Err(now) => seen = now,
@@ -76,8 +75,8 @@ impl<M: Machine> IdleSet<M> {
     /// It is awake, and no sentinel any more. Behind this it looks once more for what others left
     /// to it.
     pub fn end_sentinel(&self) {
-        // ORDER: AcqRel as in `change`; a read-modify-write, for the fence behind it.
-        self.sentinels.fetch_sub(TAKEN, Ordering::AcqRel);
+        // ORDER: Relaxed as in `change`, and a read-modify-write, for the fence behind it.
+        self.sentinels.fetch_sub(TAKEN, Ordering::Relaxed);
     }
 
     /// A lane has one task waiting, and there may be too few that would look after it: whether the
