@@ -13,6 +13,8 @@ mod alert;
 mod lapse;
 #[cfg(test)]
 mod loom;
+#[cfg(test)]
+mod loom_search;
 mod sentinels;
 #[cfg(test)]
 mod tests;
