@@ -85,7 +85,7 @@ impl<M: Machine> Lane<M> {
     /// A lane that is counted as searching since this sentinel's last look, [`SENTINEL_MIN_NS`] ago at least,
     /// gets no CPU: others are to be woken in its place. Whether it was the last that searched; then those who relied on it have woken
     /// nobody.
-    fn end_lapsed_searches(&self) -> bool {
+    pub(super) fn end_lapsed_searches(&self) -> bool {
         let now_ns = M::now_ns();
         if now_ns.saturating_sub(self.searchers_ns.get()) < SENTINEL_MIN_NS {
             return false;
@@ -178,7 +178,7 @@ impl<M: Machine> Lane<M> {
     }
 
     /// Whether another lane has a task in its queue or inbox.
-    fn others_have_work(&self) -> bool {
+    pub(super) fn others_have_work(&self) -> bool {
         self.look_at_list();
         self.listed().any(Front::has_work)
     }
