@@ -2,9 +2,10 @@
 //! one of them leaves undone is seen by the other, or a lane that sleeps is told.
 
 use crate::crew::Crew;
+use crate::idle::{Cost, Left};
 use crate::lane::{IdlePolicy, Lane, LaneConfig, LaneShared};
 use crate::mailbox::Front;
-use crate::queue::Share;
+use crate::queue::{Share, is_shareable};
 use crate::testing::model::check;
 use crate::testing::{Item, Log};
 use crate::wheel::Clock;
@@ -60,12 +61,17 @@ fn assert_told<const BUG: u8>(lanes: &[Shared<BUG>; 4]) {
     assert!(!idle.holds(ASLEEP), "nobody was told");
 }
 
-/// The lane, whose thread the caller is, gets one task and makes it known; a fence follows.
-fn push<const BUG: u8>(front: &Front<Loom<BUG>>) {
+/// The lane, whose thread the caller is, gets one task and makes it known.
+fn put<const BUG: u8>(front: &Front<Loom<BUG>>) {
     let node = Item::boxed(1, &Log::default());
     // SAFETY: this thread is the owner; the node lives until `drain`.
     let _ = unsafe { front.queue().push(node, Share::Always) };
     front.crew().work().add_anew(front.lane());
+}
+
+/// The same, and a fence follows.
+fn push<const BUG: u8>(front: &Front<Loom<BUG>>) {
+    put(front);
     Loom::<BUG>::fence_recheck();
 }
 
@@ -128,7 +134,7 @@ fn decline_against_push<const BUG: u8>() {
     let lanes = crew::<BUG>(1);
     let idle = lanes[BUSY].front().crew().idle();
     idle.enter(CARES);
-    let wanted = idle.want_sentinel(CARES, |_| crate::idle::Cost::Store);
+    let wanted = idle.want_sentinel(CARES, |_| Cost::Store);
     assert_eq!(wanted, Some(CARES));
     assert!(idle.lapse(CARES).is_some());
     let shared = Arc::clone(&lanes[CARES]);
@@ -189,6 +195,29 @@ fn lapse_against_push<const BUG: u8>() {
     sentinel.join().unwrap();
     assert_told(&lanes);
     drain(busy);
+}
+
+/// A lane gets more than it runs next while another one falls asleep.
+fn surplus_against_sleep<const BUG: u8>() {
+    let lanes = crew::<BUG>(2);
+    let idle = lanes[BUSY].front().crew().idle();
+    assert_eq!(idle.leave(ASLEEP), Left::ByItself);
+    let [busy, own] = [BUSY, ASLEEP].map(|lane| lanes[lane].front().clone());
+    let sleeper = thread::spawn(move || {
+        own.crew().idle().enter(ASLEEP);
+        own.crew().work().holds(BUSY) && is_shareable(busy.queue().len())
+    });
+    let lane = Lane::new(Arc::clone(&lanes[BUSY]));
+    (0..2).for_each(|_| put(lane.shared.front()));
+    lane.offer_new_surplus();
+    let sees = sleeper.join().unwrap();
+    assert!(sees || !idle.holds(ASLEEP), "it sleeps, and knows nothing");
+    (0..2).for_each(|_| drain(lane.shared.front()));
+}
+
+#[test]
+fn a_lane_that_falls_asleep_sees_what_another_got_or_is_told() {
+    check(surplus_against_sleep::<0>);
 }
 
 #[test]
