@@ -83,8 +83,8 @@ struct Visit<'a, M: Machine> {
 impl<M: Machine> Drop for Visit<'_, M> {
     fn drop(&mut self) {
         let word = &self.lend.word;
-        // ORDER: Release pairs with the Acquire of the lane's look, and of the next visitor's exchange. Acquire on failure pairs with the Release of the lane's end: in which form
-        // its seat is to be rung.
+        // ORDER: Release pairs with the Acquire of the lane's look, and of the next visitor's exchange. Acquire
+        // on failure pairs with the Release of the lane's end: in which form its seat is to be rung.
         let left = word.compare_exchange(LENT, OWNED, Ordering::Release, Ordering::Acquire);
         if left.is_err() {
             // ORDER: Release pairs with the Acquire of the lane's look.
@@ -167,8 +167,9 @@ impl<M: Machine> Lend<M> {
         if self.inside.load(Ordering::Relaxed) != 0 {
             return None;
         }
-        // ORDER: Acquire pairs with the Release of `begin` and of the last visitor. A
-        // read-modify-write, so of two visitors one is refused. Relaxed on failure: nothing is done.
+        // ORDER: Acquire pairs with the Release of `begin` and of the last visitor; redundant because the
+        // heavy fence behind it acquires as well. A read-modify-write, so of two visitors one is refused.
+        // Relaxed on failure: nothing is done.
         self.word
             .compare_exchange(OWNED, LENT, Ordering::Acquire, Ordering::Relaxed)
             .ok()?;

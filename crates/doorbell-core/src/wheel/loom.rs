@@ -8,7 +8,7 @@
 #![allow(clippy::disallowed_types, clippy::disallowed_methods)]
 
 use super::{Fired, Polled, RawTimer};
-use crate::crew::{Crew, FrontRef};
+use crate::crew::FrontRef;
 use crate::task::Local;
 use crate::testing::model::mutant;
 use ::loom::sync::atomic::AtomicBool;
@@ -213,33 +213,6 @@ fn a_mailed_arm_against_its_drop_and_its_delivery() {
         lane.close();
         assert_eq!((lane.entries(), wakes.get()), (0, fired));
         assert_eq!(Arc::strong_count(&wakes), 1, "a waker is left");
-    });
-}
-
-/// A timer that is mailed to one lane of a crew is taken by another one, whose it is then.
-#[test]
-fn a_mailed_timer_that_another_lane_takes_against_its_drop() {
-    check(|| {
-        let fronts = Crew::<Loom<0>>::new(2, &Arc::default(), |_, _| 0);
-        let local = Local::new(fronts[1].clone());
-        let front = fronts[0].clone();
-        let other = ::loom::thread::spawn(move || {
-            let (timer, wakes) = arm(&front);
-            drop(timer);
-            wakes
-        });
-        let mut taken = local.enter(|| local.take_timers());
-        let wakes = other.join().unwrap();
-        local.enter(|| {
-            taken += local.take_timers();
-            // SAFETY: this is the lane's thread, and the ready queue its own.
-            let served = unsafe { fronts[1].serve(local.ready()) };
-            taken += served.delivered;
-            assert_eq!(local.expire(), 0, "fired after its drop");
-            local.close();
-        });
-        assert!((1..=2).contains(&taken));
-        assert_eq!((wakes.get(), Arc::strong_count(&wakes)), (0, 1));
     });
 }
 
