@@ -233,8 +233,25 @@ pub(crate) fn must_be_noticed(bug: Bug, model: fn()) {
 /// The same by another test than the one that is named for the mutant.
 #[track_caller]
 pub(crate) fn must_be_noticed_by(test: &'static str, shows: Shows, bug: Bug, model: fn()) {
+    must_be_noticed_within(PREEMPTIONS_OF_LARGE, test, shows, bug, model);
+}
+
+/// The same with one preemption.
+#[track_caller]
+pub(crate) fn must_be_noticed_by_largest(test: &'static str, shows: Shows, bug: Bug, model: fn()) {
+    must_be_noticed_within(PREEMPTIONS_OF_LARGEST, test, shows, bug, model);
+}
+
+#[track_caller]
+fn must_be_noticed_within(
+    preemptions: usize,
+    test: &'static str,
+    shows: Shows,
+    bug: Bug,
+    model: fn(),
+) {
     if std::env::var(CHILD).is_ok_and(|name| name == test) {
-        check_up_to(PREEMPTIONS_OF_LARGE, model);
+        check_up_to(preemptions, model);
         return;
     }
     let child = Command::new(std::env::current_exe().expect("the OS knows this program"))

@@ -10,14 +10,18 @@
 //! | 32 to 63 | `OWES` | the lane is counted as searching: it was claimed, or searches by itself |
 
 mod alert;
+mod lapse;
 #[cfg(test)]
 mod loom;
+#[cfg(test)]
+mod loom_search;
 mod sentinels;
 #[cfg(test)]
 mod tests;
 mod work;
 
 pub(crate) use alert::{Alert, Cares, STUCK_NS};
+pub(crate) use lapse::Searchers;
 pub use work::{Seen, WorkSet};
 
 use doorbell_machine::{Bug, Line, Machine, Mark, Ordering, Word};
@@ -147,10 +151,10 @@ impl<M: Machine> IdleSet<M> {
     /// and relies on being woken only then.
     pub fn enter(&self, lane: usize) {
         let (word, at) = self.word(lane);
-        // ORDER: AcqRel and the fence after it: with the push of a waker and its
+        // ORDER: Relaxed, and a read-modify-write for the fence after it: with the push of a waker and its
         // fence_recheck this is store buffering: either the waker sees the bit, or this lane
         // sees what was pushed.
-        word.fetch_or(IDLE << at, Ordering::AcqRel);
+        word.fetch_or(IDLE << at, Ordering::Relaxed);
         if !M::BUG.is(Bug::IdleNoAnnounceFence) {
             M::fence_announce();
         }
@@ -159,8 +163,9 @@ impl<M: Machine> IdleSet<M> {
     /// The lane has something to do.
     pub fn leave(&self, lane: usize) -> Left {
         let (word, at) = self.word(lane);
-        // ORDER: AcqRel pairs with the claimer's: of the two one finds the bit set.
-        let before = word.fetch_and(!(IDLE << at), Ordering::AcqRel);
+        // ORDER: Relaxed; the word has one order, so of this lane and the claimers one finds the bit set. What a
+        // claimer did before, its ring says, and for the count `end_search`.
+        let before = word.fetch_and(!(IDLE << at), Ordering::Relaxed);
         if before & (IDLE << at) != 0 {
             Left::ByItself
         } else if before & (OWES << at) != 0 {
@@ -224,10 +229,10 @@ impl<M: Machine> IdleSet<M> {
     /// As [`IdleSet::claim`], but only while nobody searches.
     pub fn claim_as_first(&self, near: usize, cost: impl Fn(usize) -> Cost) -> Option<usize> {
         while self.any() {
-            // ORDER: AcqRel as in `count_searching`; Relaxed on failure: somebody searches, and
-            // looks again after it has ended.
+            // ORDER: Relaxed as in `count_searching`; on failure somebody searches, and looks again
+            // after it has ended.
             self.searching
-                .compare_exchange(0, 1, Ordering::AcqRel, Ordering::Relaxed)
+                .compare_exchange(0, 1, Ordering::Relaxed, Ordering::Relaxed)
                 .ok()?;
             if let Some(lane) = self.claim_counted(near, &cost) {
                 return Some(lane);
@@ -250,13 +255,14 @@ impl<M: Machine> IdleSet<M> {
     }
 
     fn count_searching(&self) {
-        // ORDER: AcqRel pairs with itself: the count has one order.
-        self.searching.fetch_add(1, Ordering::AcqRel);
+        // ORDER: Relaxed; the Release of what says so in the lane's word stands behind it, and the Acquire of
+        // what clears that in front of `count_one_less`: a search is counted before it is over.
+        self.searching.fetch_add(1, Ordering::Relaxed);
     }
 
     fn count_one_less(&self) -> Searching {
-        // ORDER: AcqRel as in `count_searching`.
-        if self.searching.fetch_sub(1, Ordering::AcqRel) == 1 {
+        // ORDER: Relaxed as in `count_searching`, and a read-modify-write: who was the last has a fence behind it.
+        if self.searching.fetch_sub(1, Ordering::Relaxed) == 1 {
             Searching::None
         } else {
             Searching::Others
@@ -306,12 +312,12 @@ impl<M: Machine> IdleSet<M> {
             return seen & idle != 0;
         }
         while seen & (idle | owes) == idle {
-            // ORDER: AcqRel pairs with `leave` and with other claims: one finds the bit set, and sees
-            // what the lane did before it entered. Relaxed on failure: only the next guess.
+            // ORDER: Release pairs with the Acquire of `end_search` and `lapse`: who ends this search sees that
+            // it was counted. Relaxed on failure: only the next guess.
             match word.compare_exchange(
                 seen,
                 seen & !idle | owes,
-                Ordering::AcqRel,
+                Ordering::Release,
                 Ordering::Relaxed,
             ) {
                 Ok(_) => return true,
@@ -320,40 +326,6 @@ impl<M: Machine> IdleSet<M> {
         }
         M::mark(Mark::IdleClaimLost);
         false
-    }
-
-    /// Which lanes are counted as searching, 32 to a number.
-    pub fn searching(&self) -> impl Iterator<Item = u32> {
-        // ORDER: Relaxed; a hint, the read-modify-write of `lapse` decides.
-        let load = |word: &M::Line<M::U64>| word.load(Ordering::Relaxed) >> IDLE_LANES;
-        self.words.iter().map(move |word| load(word) as u32)
-    }
-
-    /// A lane has been counted as searching for so long that it seems to get no CPU: it is counted no
-    /// more, and cannot be claimed before it has run. `None` if its search is over. Behind
-    /// [`Searching::None`] the caller does what is due at the end of the last search.
-    pub fn lapse(&self, lane: usize) -> Option<Searching> {
-        let (word, at) = self.word(lane);
-        // ORDER: Relaxed; the exchange decides.
-        let mut seen = word.load(Ordering::Relaxed);
-        // A lane that owes nothing any more may rely on being in the set.
-        while seen & (OWES << at) != 0 {
-            // ORDER: AcqRel pairs with that of `end_search`, and with claims: of those that clear the bit
-            // one finds it set, and counts one less. Relaxed on failure: the next guess.
-            match word.compare_exchange(
-                seen,
-                seen & !((IDLE | OWES) << at),
-                Ordering::AcqRel,
-                Ordering::Relaxed,
-            ) {
-                Ok(_) => {
-                    M::mark(Mark::IdleClaimLapsed);
-                    return Some(self.count_one_less());
-                }
-                Err(now) => seen = now,
-            }
-        }
-        None
     }
 
     /// A lane that found nothing of its own begins to look at others.
@@ -366,8 +338,9 @@ impl<M: Machine> IdleSet<M> {
         loop {
             // Counted before it is said, as for a claim.
             self.count_searching();
-            // ORDER: AcqRel pairs with claims: one of the two finds what the other has said.
-            if word.fetch_or(OWES << at, Ordering::AcqRel) & (OWES << at) == 0 {
+            // ORDER: Release as in `win`. A claimer's exchange and this have one order: the second finds
+            // what the first has said.
+            if word.fetch_or(OWES << at, Ordering::Release) & (OWES << at) == 0 {
                 return Search::Begun;
             }
             // Claimed meanwhile, and counted for that. If nobody is counted then, the claim has lapsed.
@@ -382,8 +355,9 @@ impl<M: Machine> IdleSet<M> {
     /// was seen to.
     pub fn end_search(&self, lane: usize) -> Searching {
         let (word, at) = self.word(lane);
-        // ORDER: AcqRel pairs with `lapse`: of the two one finds the bit set, and counts one less.
-        if word.fetch_and(!(OWES << at), Ordering::AcqRel) & (OWES << at) == 0 {
+        // ORDER: Acquire pairs with the Release of `win`: the search that is over was counted. Of this and
+        // `lapse` one finds the bit set, and counts one less.
+        if word.fetch_and(!(OWES << at), Ordering::Acquire) & (OWES << at) == 0 {
             return Searching::Others;
         }
         self.count_one_less()

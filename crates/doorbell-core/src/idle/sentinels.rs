@@ -33,61 +33,50 @@ impl<M: Machine> IdleSet<M> {
         wanted(self.sentinels.load(Ordering::Relaxed)) > 0
     }
 
-    /// A lane that parks would be one of those that look at stuck lanes.
-    pub fn begin_sentinel(&self) -> Sentinel {
+    /// Changes the word to what `next` says of it, unless that is nothing. What it was, if it was changed.
+    fn change(&self, next: impl Fn(u32) -> Option<u32>) -> Option<u32> {
         // ORDER: Relaxed; the exchange decides.
         let mut seen = self.sentinels.load(Ordering::Relaxed);
-        while taken(seen) < self.sentinels_max {
-            let asked = wanted(seen).min(1) * WANTED;
-            let next = seen + TAKEN - asked;
+        loop {
+            let next = next(seen)?;
             if M::BUG.is(Bug::IdleSentinelBlind) {
                 // ORDER: the mutant; more lanes than that may find that one is missing.
                 self.sentinels.store(next, Ordering::Release);
-                return Sentinel::Begun;
+                return Some(seen);
             }
-            // ORDER: AcqRel pairs with itself and with `want_sentinel`: the word has one order, so of
-            // those that ask for the last place one gets it. Relaxed on failure: the next guess.
+            // ORDER: Relaxed; the word has one order, so of those that ask for the last place one gets it.
+            // Nothing is published by it. A read-modify-write, for the fences behind it.
             match self
                 .sentinels
-                .compare_exchange(seen, next, Ordering::AcqRel, Ordering::Relaxed)
+                .compare_exchange(seen, next, Ordering::Relaxed, Ordering::Relaxed)
             {
-                Ok(_) => return Sentinel::Begun,
+                Ok(before) => return Some(before),
                 Err(now) => seen = now,
             }
         }
-        Sentinel::Taken
     }
 
-    /// Takes back that one more sentinel is wanted, if one is.
-    fn want_one_less(&self) -> Declined {
-        // ORDER: Relaxed; the exchange decides.
-        let mut seen = self.sentinels.load(Ordering::Relaxed);
-        while wanted(seen) > 0 {
-            // ORDER: AcqRel as in `begin_sentinel`, and a read-modify-write, for the fence behind it.
-            // Relaxed on failure: the next guess.
-            match self.sentinels.compare_exchange(
-                seen,
-                seen - WANTED,
-                Ordering::AcqRel,
-                Ordering::Relaxed,
-            ) {
-                Ok(_) => return Declined::Yes,
-                Err(now) => seen = now,
-            }
-        }
-        Declined::Nobody
+    /// A lane that parks would be one of those that look at stuck lanes.
+    pub fn begin_sentinel(&self) -> Sentinel {
+        let begun = self.change(|seen| {
+            let asked = wanted(seen).min(1) * WANTED;
+            (taken(seen) < self.sentinels_max).then(|| seen + TAKEN - asked)
+        });
+        begun.map_or(Sentinel::Taken, |_| Sentinel::Begun)
     }
 
-    /// A lane that was claimed, and has something else to do, is not to be waited for as a sentinel.
+    /// Takes back that one more sentinel is wanted, if one is: a lane that was claimed for that, and has
+    /// something else to do, is not to be waited for.
     pub fn decline_sentinel(&self) -> Declined {
-        self.want_one_less()
+        let declined = self.change(|seen| (wanted(seen) > 0).then(|| seen - WANTED));
+        declined.map_or(Declined::Nobody, |_| Declined::Yes)
     }
 
     /// It is awake, and no sentinel any more. Behind this it looks once more for what others left
     /// to it.
     pub fn end_sentinel(&self) {
-        // ORDER: AcqRel as in `begin_sentinel`; a read-modify-write, for the fence behind it.
-        self.sentinels.fetch_sub(TAKEN, Ordering::AcqRel);
+        // ORDER: Relaxed as in `change`, and a read-modify-write, for the fence behind it.
+        self.sentinels.fetch_sub(TAKEN, Ordering::Relaxed);
     }
 
     /// A lane has one task waiting, and there may be too few that would look after it: whether the
@@ -100,28 +89,12 @@ impl<M: Machine> IdleSet<M> {
 
     /// Claims the lane that is to be a sentinel; the caller wakes it.
     pub fn want_sentinel(&self, near: usize, cost: impl Fn(usize) -> Cost) -> Option<usize> {
-        // ORDER: Relaxed; the exchange decides.
-        let mut seen = self.sentinels.load(Ordering::Relaxed);
-        loop {
-            if all(seen) >= self.sentinels_max {
-                return None;
-            }
-            // ORDER: AcqRel as in `begin_sentinel`; Relaxed on failure: the next guess.
-            match self.sentinels.compare_exchange(
-                seen,
-                seen + WANTED,
-                Ordering::AcqRel,
-                Ordering::Relaxed,
-            ) {
-                Ok(_) => break,
-                Err(now) => seen = now,
-            }
-        }
+        self.change(|seen| (all(seen) < self.sentinels_max).then(|| seen + WANTED))?;
         M::mark(Mark::IdleSentinelWanted);
         let claimed = self.claim(near, cost);
         if claimed.is_none() {
             // All are awake. A lane that parks looks for itself.
-            let _ = self.want_one_less();
+            let _ = self.decline_sentinel();
         }
         claimed
     }

@@ -1,6 +1,6 @@
 //! The idle set on one thread: every step from every small state.
 
-use super::{Cost, Declined, IdleSet, Left, Search, Searching, Seen, Sentinel, WorkSet};
+use super::{Cost, Declined, IdleSet, Left, Search, Searchers, Searching, Seen, Sentinel, WorkSet};
 use doorbell_machine::Host;
 
 fn anyone(_: usize) -> Cost {
@@ -162,8 +162,10 @@ fn a_claim_lapses_once_and_its_lane_comes_back_when_it_runs() {
     set.enter(33);
     set.enter(34);
     assert_eq!(set.claim_as_first(33, anyone), Some(33));
-    assert_eq!(set.searching().collect::<Vec<_>>(), [0, 1 << 1]);
-    assert_eq!(set.lapse(33), Some(Searching::None));
+    let seen = Searchers::new(40);
+    assert_eq!(set.lapse_since(&seen, 0), Searching::Others, "a first look");
+    assert_eq!(set.lapse_since(&seen, 33), Searching::Others, "its own");
+    assert_eq!(set.lapse_since(&seen, 0), Searching::None);
     assert_eq!(set.lapse(33), None, "nothing is left of it");
     assert_eq!(
         set.claim_as_first(33, anyone),

@@ -49,10 +49,10 @@ impl<M: Machine> WorkSet<M> {
     /// As [`WorkSet::add`], and a read-modify-write also where the bit is set.
     pub fn add_anew(&self, lane: usize) {
         let (word, bit) = self.word(lane);
-        // ORDER: AcqRel, and the caller's fence_recheck after it: with the announcement of a lane
-        // that falls asleep and its fence_announce this is store buffering: either that lane sees
-        // the bit, or the caller sees that it is idle.
-        word.fetch_or(bit, Ordering::AcqRel);
+        // ORDER: Relaxed, and a read-modify-write for the caller's fence_recheck after it: with the
+        // announcement of a lane that falls asleep and its fence_announce this is store buffering: either
+        // that lane sees the bit, or the caller sees that it is idle.
+        word.fetch_or(bit, Ordering::Relaxed);
     }
 
     /// The lane idles: its bit is cleared, unless `has_work` says then that there is something.
@@ -62,10 +62,10 @@ impl<M: Machine> WorkSet<M> {
             return;
         }
         let (word, bit) = self.word(lane);
-        // ORDER: AcqRel and the fence after it: with the post to an inbox and its fence_recheck
-        // this is store buffering: either the poster sees the bit clear, and sets it, or this lane
-        // sees the post.
-        word.fetch_and(!bit, Ordering::AcqRel);
+        // ORDER: Relaxed, and a read-modify-write for the fence after it: with the post to an inbox and its
+        // fence_recheck this is store buffering: either the poster sees the bit clear, and sets it, or
+        // this lane sees the post.
+        word.fetch_and(!bit, Ordering::Relaxed);
         if !M::BUG.is(Bug::IdleNoUnlistFence) {
             M::fence_announce();
         }

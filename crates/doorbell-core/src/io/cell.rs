@@ -178,7 +178,7 @@ impl<'a, M: Machine> Held<'a, M> {
         std::mem::forget(self);
         // ORDER: Release pairs with the Acquire of who takes hold. It is a read-modify-write for the
         // sake of the fence behind it; partner: the fence of an event (`Source::deliver`).
-        cell.word.swap(armed, Ordering::AcqRel);
+        cell.word.swap(armed, Ordering::Release);
         if !M::BUG.is(Bug::IoNoArmFence) {
             M::fence_announce();
         }

@@ -131,9 +131,10 @@ impl<M: Machine> Driver<M> {
     /// Says that a descriptor is about to be added: before the caller looks at the bell. How many
     /// there were.
     fn note_registered(&self) -> u32 {
-        // ORDER: SeqCst, and the fence behind it: with the lane's announcement and its fence this is
-        // store buffering: either the lane sees the count, or `tell_lane` the announcement.
-        let before = self.shared.count.fetch_add(1, Ordering::SeqCst);
+        // ORDER: Release pairs with the Acquire of `has_sources`: the poller is open. A read-modify-write
+        // for the fence behind it: with the lane's announcement and its fence this is store buffering,
+        // either the lane sees the count, or `tell_lane` the announcement.
+        let before = self.shared.count.fetch_add(1, Ordering::Release);
         if !M::BUG.is(Bug::IoNoNoteFence) {
             M::fence_recheck();
         }
@@ -214,9 +215,8 @@ impl<M: Machine> Driver<M> {
     }
 
     fn note_deregistered(&self) {
-        // ORDER: Release, for the order of what is counted; who reads a count that is too high
-        // parks in the poller for nothing.
-        self.shared.count.fetch_sub(1, Ordering::Release);
+        // ORDER: Relaxed; who reads a count that is too high parks in the poller for nothing.
+        self.shared.count.fetch_sub(1, Ordering::Relaxed);
     }
 
     /// The lane is to free the source, of which no poll that begins from here on will say anything.
@@ -239,9 +239,10 @@ impl<M: Machine> Driver<M> {
     }
 
     fn visit(&self) -> Visit<'_, M> {
-        // ORDER: SeqCst, before the poll; partner: the load in `sweep`. A poll that the lane's load
-        // does not know of comes after the descriptor was taken out, so it does not say its token.
-        self.shared.visitors.fetch_add(1, Ordering::SeqCst);
+        // ORDER: Relaxed, before the poll, which the poller puts in one order with the removal of a
+        // descriptor, as a lock does. If the poll comes first, this is seen by the load in `sweep`, which
+        // is behind the removal. Else the poll does not say the token.
+        self.shared.visitors.fetch_add(1, Ordering::Relaxed);
         Visit(self)
     }
 
@@ -358,10 +359,9 @@ impl<M: Machine> Driver<M> {
         if self.leaving.is_empty() {
             return Swept::Nothing;
         }
-        // ORDER: SeqCst; partner: the adds of visitors, of which it misses only those whose poll
-        // comes after the removal of what was taken above: the poller puts the two in an order.
-        // Its Acquire pairs with the Release of those who left.
-        let visitors = self.shared.visitors.load(Ordering::SeqCst);
+        // ORDER: Acquire pairs with the Release of visitors who left. Of the adds of visitors it misses
+        // only those whose poll comes after the removal of what was taken above.
+        let visitors = self.shared.visitors.load(Ordering::Acquire);
         if visitors != 0 && !M::BUG.is(Bug::IoSweepBlind) {
             return Swept::Later;
         }

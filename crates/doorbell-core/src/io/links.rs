@@ -118,9 +118,8 @@ impl<M: Machine, const LINK: usize> Stack<M, LINK> {
     }
 
     fn take_and_leave(&self, left: *mut Source<M>) -> Taken<M, LINK> {
-        // ORDER: Acquire pairs with the Release of every push before; Release has no partner but
-        // makes the order of takes and pushes one.
-        let head = self.0.swap(left, Ordering::AcqRel);
+        // ORDER: Acquire pairs with the Release of every push before.
+        let head = self.0.swap(left, Ordering::Acquire);
         let is_none = head == Self::closed();
         Taken(if is_none { null_mut() } else { head })
     }

@@ -277,6 +277,59 @@ fn shut_against_register<const BUG: u8>() {
     assert!(knows || count.get() == 1, "a wake-up was lost");
 }
 
+/// A descriptor is registered while somebody looks whether there is one: who sees it sees what came before,
+/// so that the poller is open. (That of a model always is.)
+fn register_against_look<const BUG: u8>() {
+    let place = place::<BUG>();
+    let opened = Arc::new(AtomicU32::new(0));
+    let (theirs, before) = (Arc::clone(&place), Arc::clone(&opened));
+    let registrar = thread::spawn(move || {
+        before.store(1, Relaxed);
+        register(&theirs, 0)
+    });
+    if place.driver().has_sources() {
+        assert_eq!(opened.load(Relaxed), 1, "there is no poller");
+    }
+    drop(registrar.join().unwrap());
+}
+
+/// Two wait again for a descriptor that is muted meanwhile. The first that turns its events on fails. Who turns
+/// them on comes behind who turned them off.
+fn mute_against_two<const BUG: u8>() {
+    let source = Arc::new(Source::<Loom<BUG>>::new());
+    let off = Arc::new(AtomicU32::new(0));
+    let [one, two] = [(); 2].map(|()| (Arc::clone(&source), Arc::clone(&off)));
+    let muter = thread::spawn(move || {
+        one.1.store(1, Relaxed);
+        let _ = one.0.has_muted();
+    });
+    let turn_on = |source: &Source<Loom<BUG>>, off: &AtomicU32| {
+        let is_told = source.take_muted();
+        assert!(
+            !is_told || off.load(Relaxed) == 1,
+            "they are turned off last"
+        );
+        is_told
+    };
+    let fails = thread::spawn(move || {
+        if turn_on(&two.0, &two.1) {
+            two.0.stays_muted();
+        }
+    });
+    turn_on(&source, &off);
+    join_all([muter, fails]);
+}
+
+#[test]
+fn who_sees_a_descriptor_sees_an_open_poller() {
+    check(register_against_look::<0>);
+}
+
+#[test]
+fn who_turns_events_on_comes_behind_who_turned_them_off() {
+    check(mute_against_two::<0>);
+}
+
 #[test]
 fn an_event_is_never_missed() {
     check(event_against_arm::<0>);

@@ -195,23 +195,25 @@ impl<M: Machine> Source<M> {
 
     /// Its events are off. Whether somebody waits all the same, who may not have seen that.
     pub(super) fn has_muted(&self) -> bool {
-        // ORDER: AcqRel and the fence behind it: with an arming and its fence this is store buffering:
-        // either this sees who waits, or that one sees this, in `take_muted`.
-        self.muted.swap(1, Ordering::AcqRel);
+        // ORDER: Release pairs with the Acquire of `take_muted`. A read-modify-write for the fence behind it:
+        // with an arming and its fence this is store buffering: either this sees who waits, or that one
+        // sees this, in `take_muted`.
+        self.muted.swap(1, Ordering::Release);
         M::fence_recheck();
         !M::BUG.is(Bug::IoMuteBlind) && self.waiters.any()
     }
 
     /// Whether its events are off; who is told so turns them on. Behind an arming and its fence.
     pub(super) fn take_muted(&self) -> bool {
-        // ORDER: Relaxed, behind the fence. Then AcqRel: of several who wait one is told, and it comes
+        // ORDER: Relaxed, behind the fence. Then Acquire: of several who wait one is told, and it comes
         // behind who turned them off.
-        self.muted.load(Ordering::Relaxed) != 0 && self.muted.swap(0, Ordering::AcqRel) != 0
+        self.muted.load(Ordering::Relaxed) != 0 && self.muted.swap(0, Ordering::Acquire) != 0
     }
 
     /// They were not turned on: who waits learns why, by its next poll.
     pub(super) fn stays_muted(&self) {
-        // ORDER: Release pairs with the Acquire of `take_muted`.
+        // ORDER: Release pairs with the Acquire of `take_muted`: who tries next comes behind this one, and so
+        // behind who turned them off.
         self.muted.store(1, Ordering::Release);
         self.waiters.wake(Readiness::ALL);
     }

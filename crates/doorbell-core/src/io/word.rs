@@ -100,8 +100,9 @@ impl<M: Machine> ReadyWord<M> {
     }
 
     pub(super) fn look(&self) -> Event {
-        // ORDER: Acquire pairs with the Release of `deliver` and `shut`: what their threads did
-        // before is visible to who acts on it. Behind an arming, its fence orders it.
+        // ORDER: Acquire pairs with the Release of `deliver`: what its thread did before is visible to who
+        // acts on it, also where the word was changed since, which is by read-modify-writes alone. Behind
+        // an arming, its fence orders it.
         Event::of(self.0.load(Ordering::Acquire))
     }
 
@@ -120,11 +121,10 @@ impl<M: Machine> ReadyWord<M> {
                 return Delivered::Shut;
             }
             let new = seen.wrapping_add(TICK) | u64::from(said.bits());
-            // ORDER: Release pairs with the Acquire of `look`; Acquire with the Release of `clear`,
-            // for whoever looks at both. Relaxed on failure: only the next guess.
+            // ORDER: Release pairs with the Acquire of `look`. Relaxed on failure: only the next guess.
             match self
                 .0
-                .compare_exchange(seen, new, Ordering::AcqRel, Ordering::Relaxed)
+                .compare_exchange(seen, new, Ordering::Release, Ordering::Relaxed)
             {
                 Ok(_) => return Delivered::Yes(said),
                 Err(now) => seen = now,
@@ -148,11 +148,11 @@ impl<M: Machine> ReadyWord<M> {
             if seen / TICK != event.tick && !M::BUG.is(Bug::IoClearBlind) {
                 return Cleared::Newer;
             }
-            // ORDER: AcqRel: it lies between two events in the word, and hands on what the first
-            // one published. Relaxed on failure: only the next guess.
+            // ORDER: Relaxed; it publishes nothing. A read-modify-write, so who looks at it acquires the
+            // event before it.
             match self
                 .0
-                .compare_exchange(seen, seen & !what, Ordering::AcqRel, Ordering::Relaxed)
+                .compare_exchange(seen, seen & !what, Ordering::Relaxed, Ordering::Relaxed)
             {
                 Ok(_) => return Cleared::Yes,
                 Err(now) => seen = now,
@@ -162,8 +162,8 @@ impl<M: Machine> ReadyWord<M> {
 
     /// From here on no event is taken.
     pub(super) fn shut(&self) -> Shut {
-        // ORDER: AcqRel as in `deliver`.
-        if self.0.fetch_or(SHUT, Ordering::AcqRel) & SHUT == 0 {
+        // ORDER: Relaxed as in `clear_all`, and a read-modify-write also for the fence behind it.
+        if self.0.fetch_or(SHUT, Ordering::Relaxed) & SHUT == 0 {
             Shut::Now
         } else {
             Shut::Already

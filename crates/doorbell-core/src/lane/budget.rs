@@ -191,7 +191,7 @@ impl<M: Machine> Lane<M> {
 
     /// Tells others of the tasks that they may take while this lane rests. Only so that it is soon:
     /// who idles looks after a lane with work that stands still, as this one does now.
-    fn leave_to_others(&self) {
+    pub(super) fn leave_to_others(&self) {
         let front = self.shared.front();
         let has_timers = front.next_global_ns() != u64::MAX;
         if has_timers {

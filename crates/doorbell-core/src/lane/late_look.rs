@@ -46,12 +46,12 @@ impl<M: Machine> Lane<M> {
     /// what was left to it. (One that only woke to look stays what it is.)
     pub(super) fn end_sentinel(&self) {
         let relied = self.relies.replace(false);
-        if !relied && !self.is_sentinel.get() {
+        let front = self.shared.front();
+        if !relied && !front.is_sentinel() {
             return;
         }
-        let crew = self.shared.front().crew();
         if relied {
-            crew.alert().end_to_rely();
+            front.crew().alert().end_to_rely();
         }
         self.resign();
         M::fence_announce();
@@ -73,11 +73,12 @@ impl<M: Machine> Lane<M> {
 
     /// It is the sentinel no more.
     fn resign(&self) {
-        if self.is_sentinel.replace(false) {
-            // Counted before another lane can be the one: of all lanes at most one is.
+        let front = self.shared.front();
+        if front.is_sentinel() {
+            // Counted before another lane can be one in its place.
             self.shared.tally.sentinels_ended.add_owned(1);
-            self.shared.front().set_sentinel(false);
-            self.shared.front().crew().idle().end_sentinel();
+            front.set_sentinel(false);
+            front.crew().idle().end_sentinel();
         }
     }
 }

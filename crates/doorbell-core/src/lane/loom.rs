@@ -10,6 +10,7 @@ use crate::switches::{IdleNotify, SwitchWord, Switches};
 use crate::testing::model::{Shows, check, check_large, must_be_noticed_by, mutant};
 use crate::testing::{Log, call, post, spawn};
 use crate::wait::block_on;
+use ::loom::sync::atomic::AtomicU32;
 use ::loom::thread::{self, JoinHandle};
 use doorbell_machine::loom::LoomFd;
 use doorbell_machine::{Bug, Loom, Readiness, Seat};
@@ -30,6 +31,7 @@ macro_rules! also_noticed {
     };
 }
 
+mod care;
 mod flood;
 mod pair;
 mod spin;
@@ -240,6 +242,38 @@ fn first_descriptor<const BUG: u8>() {
     drop(registration);
 }
 
+/// The part of a task that is dropped with it, and says whether it sees what was written then.
+struct Sees {
+    written: Arc<AtomicU32>,
+    seen: Arc<AtomicUsize>,
+}
+
+impl Drop for Sees {
+    fn drop(&mut self) {
+        self.seen
+            .fetch_add(1 + self.written.load(Relaxed) as usize, Relaxed);
+    }
+}
+
+/// A lane is asked to close, and ends a task: that one sees what the asker did before.
+fn write_and_close<const BUG: u8>() {
+    let shared = Running::<BUG>::shared(0, IdleNotify::On);
+    let (written, seen) = (Arc::new(AtomicU32::new(0)), Arc::default());
+    let part = Sees {
+        written: Arc::clone(&written),
+        seen: Arc::clone(&seen),
+    };
+    drop(spawn(shared.front(), async move {
+        std::future::pending::<()>().await;
+        drop(part);
+    }));
+    let lane = Running::start_shared(&shared, Lane::run);
+    written.store(1, Relaxed);
+    shared.close();
+    let _ = lane.ended();
+    assert_eq!(seen.load(Relaxed), 2, "a task ended, and did not see it");
+}
+
 /// A task's wait for one event, by a lock that the model does not see.
 #[derive(Default)]
 struct Waiting(Mutex<(bool, Option<Waker>)>);
@@ -294,6 +328,11 @@ fn a_wake_reaches_an_idle_lane() {
 fn a_close_is_never_missed() {
     check(close::<0>);
     check(close_while_watching::<0>);
+}
+
+#[test]
+fn what_was_done_before_the_close_is_seen_by_what_that_ends() {
+    check(write_and_close::<0>);
 }
 
 #[test]

@@ -31,7 +31,7 @@ pub use watchers::{LaneTimes, WatchPlan, Watchers};
 
 use crate::bell::{Announced, LaneState};
 use crate::crew::{FrontRef, Turns};
-use crate::idle::Seen;
+use crate::idle::{Searchers, Seen};
 use crate::mailbox::Served;
 use crate::switches::SwitchWord;
 use crate::task::Local;
@@ -179,10 +179,9 @@ pub struct Lane<M: Machine> {
     searching: Cell<bool>,
     /// It was claimed, and its search is over or has lapsed: it may have been claimed to be a sentinel.
     settled: Cell<bool>,
-    /// It is the crew's sentinel, and looks next after so long.
-    is_sentinel: Cell<bool>,
     /// It sleeps until a late look at others' timers, or has until now.
     relies: Cell<bool>,
+    /// As a sentinel it looks next after so long.
     sentinel_ns: Cell<u64>,
     sentinel_end_ns: Cell<u64>,
     /// The pulses of the others at the last look around.
@@ -191,9 +190,9 @@ pub struct Lane<M: Machine> {
     sleeps: Box<[Cell<u64>]>,
     /// Which lanes may have had work at the last look.
     seen: Seen,
-    /// Which lanes were counted as searching at its last look as a sentinel, 32 to a number.
-    searching_seen: Box<[Cell<u32>]>,
-    searching_seen_ns: Cell<u64>,
+    /// Which lanes were counted as searching at its last look as a sentinel, and when that was.
+    searchers: Searchers,
+    searchers_ns: Cell<u64>,
     care: Care,
     looks: Looks,
     flood: Flood,
@@ -230,15 +229,14 @@ impl<M: Machine> Lane<M> {
             unlooked_ns: Cell::new(0),
             searching: Cell::new(false),
             settled: Cell::new(false),
-            is_sentinel: Cell::new(false),
             relies: Cell::new(false),
             sentinel_ns: Cell::new(SENTINEL_MIN_NS),
             sentinel_end_ns: Cell::new(0),
             pulses: (0..lanes).map(|_| Cell::new(0)).collect(),
             sleeps: (0..lanes).map(|_| Cell::new(0)).collect(),
             seen: Seen::new(lanes),
-            searching_seen: (0..lanes.div_ceil(32)).map(|_| Cell::new(0)).collect(),
-            searching_seen_ns: Cell::new(0),
+            searchers: Searchers::new(lanes),
+            searchers_ns: Cell::new(0),
             care: Care::new(),
             looks: Looks::new(),
             flood: Flood::new(0),

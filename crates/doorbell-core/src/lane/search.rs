@@ -68,7 +68,7 @@ impl<M: Machine> Lane<M> {
             M::mark(Mark::IdleClaimedBeforePark);
             return true;
         }
-        let has_lapsed = self.is_sentinel.get() && self.end_lapsed_searches();
+        let has_lapsed = front.is_sentinel() && self.end_lapsed_searches();
         // Whoever has posted them may have found no lane idle.
         self.take_timers();
         let found = self.visit_others();
@@ -85,24 +85,16 @@ impl<M: Machine> Lane<M> {
     /// A lane that is counted as searching since this sentinel's last look, [`SENTINEL_MIN_NS`] ago at least,
     /// gets no CPU: others are to be woken in its place. Whether it was the last that searched; then those who relied on it have woken
     /// nobody.
-    fn end_lapsed_searches(&self) -> bool {
+    pub(super) fn end_lapsed_searches(&self) -> bool {
         let now_ns = M::now_ns();
-        if now_ns.saturating_sub(self.searching_seen_ns.get()) < SENTINEL_MIN_NS {
+        if now_ns.saturating_sub(self.searchers_ns.get()) < SENTINEL_MIN_NS {
             return false;
         }
-        self.searching_seen_ns.set(now_ns);
+        self.searchers_ns.set(now_ns);
         let front = self.shared.front();
         let idle = front.crew().idle();
-        let mut was_last = false;
-        for (at, (now, seen)) in idle.searching().zip(&self.searching_seen).enumerate() {
-            let both = now & seen.replace(now);
-            for bit in (0..u32::BITS).filter(|bit| both & (1 << bit) != 0) {
-                let lane = at * u32::BITS as usize + bit as usize;
-                if lane != front.lane() && !M::BUG.is(Bug::IdleClaimNeverLapses) {
-                    was_last |= idle.lapse(lane) == Some(Searching::None);
-                }
-            }
-        }
+        let left = idle.lapse_since(&self.searchers, front.lane());
+        let was_last = left == Searching::None;
         if was_last {
             M::fence_announce();
         }
@@ -132,7 +124,8 @@ impl<M: Machine> Lane<M> {
             self.end_sentinel();
             return None;
         }
-        let idle = self.shared.front().crew().idle();
+        let front = self.shared.front();
+        let idle = front.crew().idle();
         let now_ns = M::now_ns();
         let mut wish_ns = self.wish_ns(now_ns);
         if idle.wants_sentinel() {
@@ -153,15 +146,14 @@ impl<M: Machine> Lane<M> {
         }
         if self.relies.replace(false) {
             // Before it leaves that to a sentinel: no look of this lane stands behind the time.
-            self.shared.front().crew().alert().end_to_rely();
+            front.crew().alert().end_to_rely();
         }
-        if !self.is_sentinel.get() {
+        if !front.is_sentinel() {
             if idle.begin_sentinel() == Sentinel::Taken {
                 return None;
             }
-            self.is_sentinel.set(true);
-            self.searching_seen.iter().for_each(|seen| seen.set(0));
-            self.shared.front().set_sentinel(true);
+            self.searchers.forget();
+            front.set_sentinel(true);
             self.shared.tally.sentinels.add_owned(1);
         }
         let longer_ns = (2 * self.sentinel_ns.get()).min(SENTINEL_MAX_NS);
@@ -186,7 +178,7 @@ impl<M: Machine> Lane<M> {
     }
 
     /// Whether another lane has a task in its queue or inbox.
-    fn others_have_work(&self) -> bool {
+    pub(super) fn others_have_work(&self) -> bool {
         self.look_at_list();
         self.listed().any(Front::has_work)
     }
@@ -268,8 +260,8 @@ impl<M: Machine> Lane<M> {
                     || self.look_for(victim, stood_still))
         });
         // What gets its first task before the next look may have been stuck since this one.
-        if !found && self.is_sentinel.get() {
-            let front = self.shared.front();
+        let front = self.shared.front();
+        if !found && front.is_sentinel() {
             let others = front.crew().others(front.lane());
             for other in others.filter(|other| !self.seen.holds(other.lane())) {
                 let _ = self.note_pulse(other);

@@ -85,7 +85,8 @@ impl<M: Machine> Usher<M> {
     }
 
     fn step(&self, is_below: &Cell<bool>) -> Step {
-        // ORDER: Acquire pairs with the Release of `begin_nap` and `close`; else a guess that the exchanges confirm.
+        // ORDER: Acquire pairs with the Release of `begin_nap`: where the lane naps is seen. Else a guess that the
+        // exchanges confirm.
         match self.word.load(Ordering::Acquire) {
             CLOSED => Step::Closed,
             NAPS if !is_below.get() => {
@@ -130,12 +131,11 @@ impl<M: Machine> Usher<M> {
     }
 
     fn change(&self, from: u32, to: u32) -> bool {
-        // ORDER: AcqRel pairs with the exchanges of the other side: who ends a nap has acquired the lane's
-        // announcement in front of it, and who rings the usher that it falls asleep. Relaxed on failure:
-        // somebody else has changed it.
+        // ORDER: Relaxed; the word has one order, and nothing is published by it. That the lane sleeps, and in
+        // which form, is between its bell and who rings that.
         let changed = self
             .word
-            .compare_exchange(from, to, Ordering::AcqRel, Ordering::Relaxed);
+            .compare_exchange(from, to, Ordering::Relaxed, Ordering::Relaxed);
         changed.is_ok()
     }
 
@@ -144,8 +144,8 @@ impl<M: Machine> Usher<M> {
         let cpu = u32::try_from(M::cpu()).unwrap_or(NOWHERE);
         // ORDER: Relaxed; the swap publishes it.
         self.cpu.store(cpu, Ordering::Relaxed);
-        // ORDER: AcqRel pairs with the Acquire of `step` and with `change`.
-        if self.word.swap(NAPS, Ordering::AcqRel) == ASLEEP {
+        // ORDER: Release pairs with the Acquire of `step`.
+        if self.word.swap(NAPS, Ordering::Release) == ASLEEP {
             self.seat.ring(&self.word);
         }
     }
@@ -160,8 +160,8 @@ impl<M: Machine> Usher<M> {
     }
 
     fn close(&self) {
-        // ORDER: AcqRel as in `begin_nap`.
-        if self.word.swap(CLOSED, Ordering::AcqRel) == ASLEEP {
+        // ORDER: Relaxed as in `change`; an usher that sees it touches nothing any more.
+        if self.word.swap(CLOSED, Ordering::Relaxed) == ASLEEP {
             self.seat.ring(&self.word);
         }
     }

@@ -106,9 +106,9 @@ impl<M: Machine> Backlog<M> {
         if self.is_empty() {
             return None;
         }
-        // ORDER: Acquire pairs with the Release of `put`: links and nodes. Release: only that
-        // it is a read-modify-write matters, of two takers one gets the chain.
-        let last = self.0.swap(std::ptr::null_mut(), Ordering::AcqRel);
+        // ORDER: Acquire pairs with the Release of `put`: links and nodes. A read-modify-write, so of two
+        // takers one gets the chain.
+        let last = self.0.swap(std::ptr::null_mut(), Ordering::Acquire);
         NonNull::new(last).map(|last| Chain { last })
     }
 

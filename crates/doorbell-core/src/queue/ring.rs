@@ -103,7 +103,7 @@ impl<M: Machine> Ring<M> {
         // ORDER: Relaxed; only the owner writes it.
         let tail = self.tail.load(Ordering::Relaxed);
         // ORDER: Acquire pairs with the Release of a thief's `claim`: it has read the slot
-        // that is overwritten now.
+        // that is overwritten now; unshown because in a model no store overtakes a load.
         let head = self.head.load(Ordering::Acquire);
         if tail - head >= room {
             return Err(Full);
@@ -140,9 +140,10 @@ impl<M: Machine> Ring<M> {
     /// A read-modify-write that changes nothing.
     #[inline]
     pub(super) fn touch(&self) {
-        // ORDER: AcqRel, and the caller's fence_recheck after it: with the announcement of a lane
-        // that falls asleep and its fence_announce this is store buffering.
-        self.tail.fetch_or(0, Ordering::AcqRel);
+        // ORDER: Relaxed, for the caller's fence_recheck after it: with the announcement of a lane
+        // that falls asleep and its fence_announce this is store buffering. Who reads this tail acquires
+        // the store before it.
+        self.tail.fetch_or(0, Ordering::Relaxed);
     }
 
     /// What lies in the slot of a position. Only the owner, of one that was published and not
@@ -237,9 +238,10 @@ impl<M: Machine> Ring<M> {
             self.head.store(head + count, Ordering::Release);
             return Ok(());
         }
-        // ORDER: Release pairs with the Acquire of the owner's push: the slots were read
-        // before they are overwritten. Acquire on both ways pairs with the claims of others:
-        // the head that is seen is not older than what it is compared with.
+        // ORDER: Release pairs with the Acquire of the owner's pushes: the slots were read before they
+        // are overwritten. Acquire on both ways is for the owner that sorts (`take_all`), which
+        // overwrites slots that others have claimed without another look at the head; unshown because in a
+        // model no store overtakes a load.
         self.head
             .compare_exchange(head, head + count, Ordering::AcqRel, Ordering::Acquire)
             .map(drop)
@@ -251,7 +253,7 @@ impl<M: Machine> Ring<M> {
             return self.capacity();
         }
         // ORDER: Acquire pairs with the Release of a taker's `claim`: it has read the slots that the
-        // caller may overwrite.
+        // caller may overwrite; unshown because in a model no store overtakes a load.
         let head = self.head.load(Ordering::Acquire);
         // ORDER: Relaxed; only the owner writes it.
         self.capacity() - (self.tail.load(Ordering::Relaxed) - head)
@@ -268,8 +270,9 @@ impl<M: Machine> Ring<M> {
         thief: &Ring<M>,
         how_many: impl Fn(u64) -> u64,
     ) -> Option<Stolen<M>> {
-        // ORDER: Acquire: the tail that is read next is not older than this head.
-        let head = self.head.load(Ordering::Acquire);
+        // ORDER: Relaxed; a first guess, the exchange in `claim` decides. With a tail that is older than it
+        // there is nothing to take.
+        let head = self.head.load(Ordering::Relaxed);
         // ORDER: Acquire pairs with the Release of the owner's push: slots and nodes.
         let tail = self.tail.load(Ordering::Acquire);
         let found = tail.saturating_sub(head);

@@ -95,11 +95,11 @@ impl<M: Machine> Clock<M> {
             if next_ns == seen {
                 return;
             }
-            // ORDER: AcqRel; Release pairs with the Acquire of `now_ns`.
+            // ORDER: Release pairs with the Acquire of `now_ns`. Relaxed on failure: only the next guess.
             match self.frozen_ns.compare_exchange(
                 seen,
                 next_ns,
-                Ordering::AcqRel,
+                Ordering::Release,
                 Ordering::Relaxed,
             ) {
                 Ok(_) => return,

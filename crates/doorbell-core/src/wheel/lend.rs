@@ -83,12 +83,11 @@ struct Visit<'a, M: Machine> {
 impl<M: Machine> Drop for Visit<'_, M> {
     fn drop(&mut self) {
         let word = &self.lend.word;
-        // ORDER: Release pairs with the Acquire of the lane's look, of its end, and of the next
-        // visitor's exchange. Acquire on failure pairs with the Release of the lane's end: in which form
-        // its seat is to be rung.
+        // ORDER: Release pairs with the Acquire of the lane's look, and of the next visitor's exchange. Acquire
+        // on failure pairs with the Release of the lane's end: in which form its seat is to be rung.
         let left = word.compare_exchange(LENT, OWNED, Ordering::Release, Ordering::Acquire);
         if left.is_err() {
-            // ORDER: Release pairs with the Acquire of the lane's end.
+            // ORDER: Release pairs with the Acquire of the lane's look.
             word.store(ABSENT, Ordering::Release);
             self.seat.ring(word);
         }
@@ -113,11 +112,11 @@ impl<M: Machine> Lend<M> {
     pub(crate) fn end(&self, seat: &M::Seat) {
         seat.choose(ParkIn::Word);
         loop {
-            // ORDER: Acquire pairs with the Release of the last visitor; Acquire on failure too, where that
-            // one has found that the lane ends.
+            // ORDER: Relaxed; behind this the lane enters its wheel as before, and the Acquire of `look` pairs
+            // with the Release of the last visitor.
             let ended =
                 self.word
-                    .compare_exchange(OWNED, ABSENT, Ordering::Acquire, Ordering::Acquire);
+                    .compare_exchange(OWNED, ABSENT, Ordering::Relaxed, Ordering::Relaxed);
             if matches!(ended, Ok(_) | Err(ABSENT)) {
                 return;
             }
@@ -168,10 +167,11 @@ impl<M: Machine> Lend<M> {
         if self.inside.load(Ordering::Relaxed) != 0 {
             return None;
         }
-        // ORDER: Acquire pairs with the Release of `begin` and of the last visitor. A
-        // read-modify-write, so of two visitors one is refused. Relaxed on failure: nothing is done.
+        // ORDER: Acquire pairs with the Release of `begin` and of the last visitor; redundant because the
+        // heavy fence behind it acquires as well. A read-modify-write, so of two visitors one is refused.
+        // Relaxed on failure: nothing is done.
         self.word
-            .compare_exchange(OWNED, LENT, Ordering::AcqRel, Ordering::Relaxed)
+            .compare_exchange(OWNED, LENT, Ordering::Acquire, Ordering::Relaxed)
             .ok()?;
         let visit = Visit { lend: self, seat };
         // Without it the lane may be inside unseen.
@@ -184,6 +184,7 @@ impl<M: Machine> Lend<M> {
         }
         // ORDER: Relaxed; published by `begin`.
         let wheel = self.wheel.load(Ordering::Relaxed);
+        debug_assert!(!wheel.is_null(), "a visitor came before the lane");
         // SAFETY: the lane's, who does not end before the word is OWNED again, and who does not
         // touch it: it has seen LENT, or will.
         let done = f(unsafe { &*wheel });

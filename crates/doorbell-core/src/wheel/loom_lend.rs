@@ -9,6 +9,7 @@ use crate::task::Local;
 use crate::testing::model::{check_large, mutant};
 use ::loom::thread::{self, JoinHandle};
 use doorbell_machine::loom::Loom;
+use doorbell_machine::{ParkIn, Seat};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::task::{Wake, Waker};
@@ -109,6 +110,28 @@ fn ends_meanwhile<const BUG: u8>() {
     assert!(wakes <= 1);
 }
 
+/// The same of a lane that has parked in its poller before: its visitor rings it where it sleeps now.
+fn ends_otherwise_meanwhile<const BUG: u8>() {
+    let wakes = visited::<BUG>(|local, timer| {
+        let seat = local.front().seat();
+        Seat::<Loom<BUG>>::choose(seat, ParkIn::Poller);
+        local.front().lend().end(seat);
+        drop(timer);
+    });
+    assert!(wakes <= 1);
+}
+
+/// Somebody visits a lane that is about to begin.
+fn begins_meanwhile<const BUG: u8>() {
+    let front = FrontRef::<Loom<BUG>>::alone(&Arc::default());
+    let local = Local::new(front.clone());
+    let visitor = thread::spawn(move || visit(&front, DUE_NS));
+    local.enter_lending(|| {
+        assert_eq!(visitor.join().unwrap(), 0);
+        local.close();
+    });
+}
+
 /// Another timer is armed while somebody visits: by mail, if it must be.
 fn armed_meanwhile<const BUG: u8>() {
     let wakes = visited::<BUG>(|local, timer| {
@@ -124,6 +147,12 @@ fn armed_meanwhile<const BUG: u8>() {
 #[test]
 fn a_lane_that_ends_sleeps_until_its_visitor_has_left() {
     check_large(ends_meanwhile::<0>);
+    check_large(ends_otherwise_meanwhile::<0>);
+}
+
+#[test]
+fn a_lane_that_begins_is_not_visited_before() {
+    check_large(begins_meanwhile::<0>);
 }
 
 #[test]

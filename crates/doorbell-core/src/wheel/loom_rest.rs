@@ -12,6 +12,7 @@ use crate::testing::model::{check_large, mutant};
 use crate::testing::spawn;
 use crate::wait::block_on_inside;
 use crate::wheel::Polled;
+use ::loom::sync::atomic::AtomicU32;
 use ::loom::thread::{self, JoinHandle};
 use doorbell_machine::Loom;
 use std::future::poll_fn;
@@ -188,6 +189,59 @@ fn a_hold_is_a_hold<const BUG: u8>() {
     drop(inside);
 }
 
+/// The last one finds that all rest, and gives that up since nothing is due. Meanwhile another one has begun, told
+/// the lane, and ended: who looks again sees that.
+fn told_while_another_looks<const BUG: u8>() {
+    let front = FrontRef::<Loom<BUG>>::alone(&Arc::default());
+    let rests = AtomicU64::new(0);
+    let clock = Arc::new(Clock::paused(front.clone(), move || {
+        assert_eq!(rests.fetch_add(1, Relaxed), 0, "told of more to do");
+        AtRest::Nobody
+    }));
+    let inside = clock.inside(Holds::No);
+    let _ = front.bell().announce_watch();
+    let _ = front.bell().announce_park();
+    assert_eq!(clock.end_lane(front.lane(), None), Ended::Yes);
+    let (their_clock, theirs) = (Arc::clone(&clock), front.clone());
+    let tells = thread::spawn(move || {
+        let hold = their_clock.hold();
+        theirs.request_pass();
+        drop(hold);
+    });
+    assert_eq!(clock.end_waiter(), Ended::Yes);
+    clock.begin();
+    tells.join().unwrap();
+    drop(inside);
+}
+
+/// A clock is set while somebody looks at it. What came before is visible to who sees the new time.
+fn look_at_a_step<const BUG: u8>(has_come: fn(&Clock<Loom<BUG>>) -> bool) {
+    let clock = Arc::new(Clock::<Loom<BUG>>::frozen());
+    let written = Arc::new(AtomicU32::new(0));
+    let (theirs, before) = (Arc::clone(&clock), Arc::clone(&written));
+    // Who looks comes second: the checker forgets a look that comes before that of who sets the clock.
+    let looks = thread::spawn(move || {
+        if has_come(&theirs) {
+            assert_eq!(before.load(Relaxed), 1, "it is later, and not seen");
+        }
+    });
+    written.store(1, Relaxed);
+    clock.advance_to(SLEEP_NS);
+    looks.join().unwrap();
+}
+
+fn now_against_step<const BUG: u8>() {
+    look_at_a_step::<BUG>(|clock| clock.now_ns() >= SLEEP_NS);
+}
+
+fn passed_against_step<const BUG: u8>() {
+    look_at_a_step::<BUG>(|clock| clock.has_passed(SLEEP_NS));
+}
+
+fn after_against_step<const BUG: u8>() {
+    look_at_a_step::<BUG>(|clock| clock.after_ns(0) >= SLEEP_NS);
+}
+
 /// Nobody is inside the runtime: the clock stands.
 fn outside_it_stands<const BUG: u8>() {
     let paused = Paused::<BUG>::start();
@@ -241,6 +295,18 @@ fn a_clock_that_is_advanced_fires_what_is_due() {
 #[test]
 fn a_clock_that_is_held_stands() {
     check_large(a_hold_is_a_hold::<0>);
+}
+
+#[test]
+fn a_clock_waits_for_a_lane_that_was_told_since_the_last_look() {
+    check_large(told_while_another_looks::<0>);
+}
+
+#[test]
+fn who_sees_the_time_sees_what_came_before_it() {
+    check_large(now_against_step::<0>);
+    check_large(passed_against_step::<0>);
+    check_large(after_against_step::<0>);
 }
 
 #[test]

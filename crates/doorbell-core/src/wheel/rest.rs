@@ -97,11 +97,12 @@ impl<M: Machine> Rest<M> {
         } else {
             EPOCH
         };
-        // ORDER: AcqRel; Release, with the Acquire of the last one's look at the bells and of its
-        // exchange: a lane that cleared its signals is seen to have begun.
+        // ORDER: Acquire pairs with the Release of a step that is over: its time is seen. A lane that cleared
+        // its signals is seen to have begun by the Release of its bell behind this, with the Acquire of
+        // the last one's look at the bells in front of its exchange.
         let before = self
             .word
-            .fetch_add(epoch.wrapping_add(what), Ordering::AcqRel);
+            .fetch_add(epoch.wrapping_add(what), Ordering::Acquire);
         if before & STEPPING != 0 && !M::BUG.is(Bug::RestNoWait) {
             // ORDER: Acquire pairs with the release of the step: its time is seen. Nobody can
             // begin another one: the caller is busy.
@@ -127,18 +128,20 @@ impl<M: Machine> Rest<M> {
                 return Ended::Yes;
             }
             let resumed = seen.wrapping_add(EPOCH + BUSY);
-            // ORDER: AcqRel as in `begin`; Relaxed on failure, somebody else is busy.
+            // ORDER: Relaxed; the word is as the caller left it, so there is nothing new to acquire, and nothing
+            // is published. On failure somebody else is busy.
             let claim =
                 self.word
-                    .compare_exchange(seen, resumed, Ordering::AcqRel, Ordering::Relaxed);
+                    .compare_exchange(seen, resumed, Ordering::Relaxed, Ordering::Relaxed);
             if claim.is_err() {
                 return Ended::Yes;
             }
             if self.go_on(resumed, clock) == Ended::Resumed {
                 return Ended::Resumed;
             }
-            // ORDER: AcqRel as in `end`.
-            let before = self.word.fetch_sub(BUSY, Ordering::AcqRel);
+            // ORDER: Acquire takes over what was signalled by all who ended meanwhile. This one has signalled
+            // nothing since its own end.
+            let before = self.word.fetch_sub(BUSY, Ordering::Acquire);
             if before == resumed {
                 return Ended::Yes;
             }
@@ -177,7 +180,7 @@ impl<M: Machine> Rest<M> {
     /// Sets the clock, while whoever becomes busy waits. Nobody else's code runs in here.
     fn step_to(&self, next_ns: u64, resumed: u64, clock: &Clock<M>) -> Stepped {
         let stepping = resumed | STEPPING;
-        // ORDER: Relaxed; the caller's own exchange was AcqRel, and on failure nothing is done.
+        // ORDER: Relaxed; what the lanes have stored the caller's own end has acquired. On failure nothing is done.
         let claim =
             self.word
                 .compare_exchange(resumed, stepping, Ordering::Relaxed, Ordering::Relaxed);
@@ -185,8 +188,8 @@ impl<M: Machine> Rest<M> {
             return Stepped::Met;
         }
         clock.advance_to(next_ns);
-        // ORDER: AcqRel; Release, with the Acquire of who waits for it: the time is seen.
-        self.word.fetch_sub(STEPPING, Ordering::AcqRel);
+        // ORDER: Release pairs with the Acquire of who begins, or waits for this: the time is seen.
+        self.word.fetch_sub(STEPPING, Ordering::Release);
         Stepped::Yes
     }
 }

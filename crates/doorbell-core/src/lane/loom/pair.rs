@@ -7,7 +7,9 @@
 
 use crate::crew::Crew;
 use crate::lane::{IdlePolicy, Lane, LaneConfig, LaneCounts, LaneShared};
-use crate::testing::model::{Shows, check_large, check_largest, must_be_noticed_by, mutant};
+use crate::testing::model::{
+    Shows, check_large, check_largest, must_be_noticed_by, must_be_noticed_by_largest, mutant,
+};
 use crate::testing::spawn;
 use crate::wheel::Clock;
 use ::loom::sync::Notify;
@@ -324,7 +326,15 @@ macro_rules! pair_notices {
     };
 }
 
-pair_notices!(mutant_sleep_unseen, IdleNoAnnounceFence, parent_and_child);
+#[test]
+fn mutant_sleep_unseen() {
+    let test = "lane::loom::pair::mutant_sleep_unseen";
+    let bug = Bug::IdleNoAnnounceFence;
+    let model = parent_and_child::<{ Bug::IdleNoAnnounceFence as u8 }>;
+    // With two it takes minutes.
+    must_be_noticed_by_largest(test, Shows::Deadlock, bug, model);
+}
+
 pair_notices!(mutant_stolen_unseen, QueuePushRelaxed, two_at_once);
 pair_notices!(
     mutant_stolen_spinning_unseen,

@@ -24,7 +24,7 @@ fn one_lane_sleeps_until_a_timer_that_is_far_away_and_is_no_sentinel() {
     assert!(crew.alert().is_unwatched(due_ns));
     let looks_ns = relies.sentinel_until_ns().expect("it looks then");
     assert!(looks_ns > due_ns - 1_000_000_000, "{looks_ns} for {due_ns}");
-    assert!(relies.relies.get() && !relies.is_sentinel.get());
+    assert!(relies.relies.get() && !relies.shared.front().is_sentinel());
     assert!(!crew.alert().is_unwatched(due_ns));
     assert_eq!(other.sentinel_until_ns(), None, "one is enough");
     assert!(
@@ -45,7 +45,7 @@ fn a_late_look_is_given_up_where_other_lanes_are_sentinels() {
     busy.local.enter(|| drop(spawn(front, async {})));
     assert!(sentinel.sentinel_until_ns().is_some());
     assert!(second.sentinel_until_ns().is_some());
-    assert!(sentinel.is_sentinel.get() && second.is_sentinel.get());
+    assert!(sentinel.shared.front().is_sentinel() && second.shared.front().is_sentinel());
     assert_eq!(relies.sentinel_until_ns(), None);
     let alert = front.crew().alert();
     assert!(
@@ -69,6 +69,6 @@ fn a_sentinel_that_ends_wakes_nobody_for_what_another_looks_after() {
     let idle = front.crew().idle();
     idle.enter(sentinel.shared.front().lane());
     assert_eq!(sentinel.sentinel_until_ns(), None);
-    assert!(!sentinel.is_sentinel.get() && !idle.wants_sentinel());
+    assert!(!sentinel.shared.front().is_sentinel() && !idle.wants_sentinel());
     busy.local.enter(|| busy.local.close());
 }

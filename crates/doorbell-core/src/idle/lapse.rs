@@ -1,0 +1,80 @@
+//! Searches that lapse: their lanes get no CPU, and others are to be woken in their place. See README.md in
+//! this folder.
+
+use super::{IDLE, IDLE_LANES, IdleSet, OWES, Searching};
+use doorbell_machine::{Bug, Machine, Mark, Ordering, Word};
+use std::cell::Cell;
+
+/// A lane's copy of who was counted as searching, as it was at its last look.
+#[derive(Debug)]
+pub(crate) struct Searchers {
+    /// One bit per lane.
+    words: Box<[Cell<u32>]>,
+}
+
+impl Searchers {
+    /// A copy for a crew of so many lanes, of which nobody searches.
+    pub(crate) fn new(lanes: usize) -> Self {
+        Searchers {
+            words: (0..lanes.div_ceil(IDLE_LANES))
+                .map(|_| Cell::new(0))
+                .collect(),
+        }
+    }
+
+    /// As if nobody had searched.
+    pub(crate) fn forget(&self) {
+        self.words.iter().for_each(|word| word.set(0));
+    }
+}
+
+impl<M: Machine> IdleSet<M> {
+    /// Notes who is counted as searching, and lets the search of each that was at the last look lapse, but
+    /// for that of the lane `own`. [`Searching::None`] if one of them was the last: the caller does what is
+    /// due at the end of the last search.
+    pub(crate) fn lapse_since(&self, seen: &Searchers, own: usize) -> Searching {
+        let mut left = Searching::Others;
+        for (at, (word, seen)) in self.words.iter().zip(&seen.words).enumerate() {
+            // ORDER: Relaxed; a hint, the read-modify-write of `lapse` decides.
+            let now = (word.load(Ordering::Relaxed) >> IDLE_LANES) as u32;
+            let both = now & seen.replace(now);
+            for bit in (0..IDLE_LANES).filter(|bit| both & (1 << bit) != 0) {
+                let lane = at * IDLE_LANES + bit;
+                if lane != own
+                    && !M::BUG.is(Bug::IdleClaimNeverLapses)
+                    && self.lapse(lane) == Some(Searching::None)
+                {
+                    left = Searching::None;
+                }
+            }
+        }
+        left
+    }
+
+    /// A lane has been counted as searching for so long that it seems to get no CPU: it is counted no
+    /// more, and cannot be claimed before it has run. `None` if its search is over. Behind
+    /// [`Searching::None`] the caller does what is due at the end of the last search.
+    pub fn lapse(&self, lane: usize) -> Option<Searching> {
+        let (word, at) = self.word(lane);
+        // ORDER: Relaxed; the exchange decides.
+        let mut seen = word.load(Ordering::Relaxed);
+        // A lane that owes nothing any more may rely on being in the set.
+        while seen & (OWES << at) != 0 {
+            // ORDER: Acquire pairs with the Release of `win` and `begin_search`, as in `end_search`. Of those
+            // that clear the bit one finds it set, and counts one less. Relaxed on failure: the next guess.
+            match word.compare_exchange(
+                seen,
+                seen & !((IDLE | OWES) << at),
+                Ordering::Acquire,
+                Ordering::Relaxed,
+            ) {
+                Ok(_) => {
+                    M::mark(Mark::IdleClaimLapsed);
+                    return Some(self.count_one_less());
+                }
+                Err(now) => seen = now,
+            }
+        }
+        None
+    }
+}

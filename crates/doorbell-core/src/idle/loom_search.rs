@@ -1,0 +1,130 @@
+//! Searches that are counted and that end, in every interleaving.
+
+// The models' own threads and words.
+#![allow(clippy::disallowed_types, clippy::disallowed_methods)]
+
+use super::{Cost, IdleSet, Left, Search};
+use crate::testing::model::check;
+use ::loom::sync::atomic::{AtomicU32, Ordering::Relaxed};
+use ::loom::thread;
+use doorbell_machine::{Loom, Machine};
+use std::sync::Arc;
+
+/// An idle set of two lanes, and a word that is written before a search is counted. In a model a
+/// read-modify-write never reads an old count, but a load may read an old word: it stands for the count.
+struct Counted<const BUG: u8> {
+    set: IdleSet<Loom<BUG>>,
+    counts: AtomicU32,
+}
+
+impl<const BUG: u8> Counted<BUG> {
+    /// The second lane is idle.
+    fn new() -> Arc<Self> {
+        let it = Counted {
+            set: IdleSet::new(2),
+            counts: AtomicU32::new(0),
+        };
+        it.set.enter(1);
+        Arc::new(it)
+    }
+
+    fn claim(&self) {
+        self.counts.store(1, Relaxed);
+        let _ = self.set.claim(0, |_| Cost::Ring);
+    }
+
+    /// By who ends a search.
+    #[track_caller]
+    fn assert_counted(&self) {
+        assert_eq!(self.counts.load(Relaxed), 1, "over before it was counted");
+    }
+
+    /// A sentinel lets the search of the second lane lapse, if there is one.
+    fn lapse(&self) {
+        if self.set.lapse(1).is_some() {
+            self.assert_counted();
+        }
+    }
+}
+
+/// A lane that is claimed ends its search.
+fn claim_against_end<const BUG: u8>() {
+    let it = Counted::<BUG>::new();
+    let theirs = Arc::clone(&it);
+    let waker = thread::spawn(move || theirs.claim());
+    if it.set.leave(1) == Left::Claimed {
+        let _ = it.set.end_search(1);
+        it.assert_counted();
+    }
+    waker.join().unwrap();
+}
+
+/// A claim lapses.
+fn claim_against_lapse<const BUG: u8>() {
+    let it = Counted::<BUG>::new();
+    let theirs = Arc::clone(&it);
+    // Who looks comes second, here and below: the checker forgets a look that comes before that of who
+    // changes the word.
+    let sentinel = thread::spawn(move || theirs.lapse());
+    it.claim();
+    sentinel.join().unwrap();
+}
+
+/// A search lapses that a lane has begun by itself.
+fn begin_against_lapse<const BUG: u8>() {
+    let it = Counted::<BUG>::new();
+    let theirs = Arc::clone(&it);
+    let sentinel = thread::spawn(move || theirs.lapse());
+    it.counts.store(1, Relaxed);
+    assert_eq!(it.set.begin_search(1), Search::Begun);
+    sentinel.join().unwrap();
+}
+
+/// A waker claims nobody: the idle lane that it has seen leaves by itself. Meanwhile a busy lane has work
+/// and wakes nobody, since that waker is counted as searching, and a third lane falls asleep.
+fn vain_claim<const BUG: u8>() {
+    let set = Arc::new(IdleSet::<Loom<BUG>>::new(3));
+    let work = Arc::new(<Loom<BUG> as Machine>::U32::new(0));
+    set.enter(1);
+    let (theirs, its) = (Arc::clone(&set), Arc::clone(&work));
+    let sleeper = thread::spawn(move || {
+        theirs.enter(2);
+        // ORDER: Relaxed; behind the fence of `enter`.
+        doorbell_machine::Word::load(&*its, Relaxed) == 1
+    });
+    let (theirs, its) = (Arc::clone(&set), Arc::clone(&work));
+    let busy = thread::spawn(move || {
+        // ORDER: Relaxed; the fence behind it orders it.
+        doorbell_machine::Word::swap(&*its, 1, Relaxed);
+        <Loom<BUG> as Machine>::fence_recheck();
+        // It would claim one.
+        theirs.any() && !theirs.anyone_searches()
+    });
+    let leaves = |lane| {
+        if lane == 1 {
+            let _ = set.leave(1);
+        }
+        Cost::Ring
+    };
+    let claimed = set.claim_as_first(0, leaves);
+    let sees = sleeper.join().unwrap();
+    let asks = busy.join().unwrap();
+    let is_told = claimed == Some(2) || asks;
+    assert!(sees || is_told, "a lane sleeps while another has work");
+}
+
+#[test]
+fn a_claimed_lane_that_ends_its_search_was_counted() {
+    check(claim_against_end::<0>);
+}
+
+#[test]
+fn a_search_that_lapses_was_counted() {
+    check(claim_against_lapse::<0>);
+    check(begin_against_lapse::<0>);
+}
+
+#[test]
+fn a_claim_in_vain_looks_again_for_those_who_relied_on_it() {
+    check(vain_claim::<0>);
+}

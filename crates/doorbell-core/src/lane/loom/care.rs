@@ -1,0 +1,251 @@
+//! Lanes that stop to look after others, or ask others to look after them, by the steps of the real ones: what
+//! one of them leaves undone is seen by the other, or a lane that sleeps is told.
+
+use crate::crew::Crew;
+use crate::idle::{Cost, Left};
+use crate::lane::{IdlePolicy, Lane, LaneConfig, LaneShared};
+use crate::mailbox::Front;
+use crate::queue::{Share, is_shareable};
+use crate::testing::model::check;
+use crate::testing::{Item, Log};
+use crate::wheel::Clock;
+use ::loom::thread;
+use doorbell_machine::{Loom, Machine, Seat};
+use std::sync::Arc;
+
+/// The lane that has something to run.
+const BUSY: usize = 0;
+
+/// The lane that looks after others.
+const CARES: usize = 1;
+
+/// One more that is awake.
+const OTHER: usize = 2;
+
+/// The lane that sleeps.
+const ASLEEP: usize = 3;
+
+/// When the timers of the models are due: always.
+const DUE_NS: u64 = 0;
+
+/// After so long a sentinel looks again.
+const LOOK_NS: u64 = 1_000_000;
+
+type Shared<const BUG: u8> = Arc<LaneShared<Loom<BUG>>>;
+
+/// A crew in which the last lane can be claimed. So many of its sentinels are there already.
+fn crew<const BUG: u8>(sentinels: usize) -> [Shared<BUG>; 4] {
+    let fronts: [_; 4] = Crew::new(4, &Arc::default(), |_, _| 0)
+        .try_into()
+        .expect("a crew of four has four fronts");
+    let clock = Arc::new(Clock::default());
+    let config = LaneConfig {
+        idle: IdlePolicy::Park,
+    };
+    let lanes = fronts.map(|front| {
+        let clock = Arc::clone(&clock);
+        Arc::new(LaneShared::with(config, front, clock))
+    });
+    let idle = lanes[BUSY].front().crew().idle();
+    idle.enter(ASLEEP);
+    for _ in 0..sentinels {
+        let _ = idle.begin_sentinel();
+    }
+    assert_eq!(idle.lacks_sentinel(), sentinels < 2);
+    lanes
+}
+
+#[track_caller]
+fn assert_told<const BUG: u8>(lanes: &[Shared<BUG>; 4]) {
+    let idle = lanes[BUSY].front().crew().idle();
+    assert!(!idle.holds(ASLEEP), "nobody was told");
+}
+
+/// The lane, whose thread the caller is, gets one task and makes it known.
+fn put<const BUG: u8>(front: &Front<Loom<BUG>>) {
+    let node = Item::boxed(1, &Log::default());
+    // SAFETY: this thread is the owner; the node lives until `drain`.
+    let _ = unsafe { front.queue().push(node, Share::Always) };
+    front.crew().work().add_anew(front.lane());
+}
+
+/// The same, and a fence follows.
+fn push<const BUG: u8>(front: &Front<Loom<BUG>>) {
+    put(front);
+    Loom::<BUG>::fence_recheck();
+}
+
+/// Takes that task out again.
+fn drain<const BUG: u8>(front: &Front<Loom<BUG>>) {
+    // SAFETY: the lane's thread has ended, or is this one.
+    let node = unsafe { front.queue().pop() }.expect("nobody ran it");
+    // SAFETY: made by `push`, and in no queue any more.
+    let _ = unsafe { Item::reclaim(node) };
+}
+
+/// In a model a sleep with an end takes no time but that of its thread.
+fn sleep_for<const BUG: u8>(ns: u64) {
+    let seat = <<Loom<BUG> as Machine>::Seat as Seat<Loom<BUG>>>::new();
+    let until_ns = Loom::<BUG>::now_ns() + ns;
+    let word = <Loom<BUG> as Machine>::U32::new(0);
+    let _ = Seat::<Loom<BUG>>::park(&seat, &word, 0, Some(until_ns));
+}
+
+/// One of two sentinels gets something to do, while the busy lane relies on both.
+fn end_against<const BUG: u8>(relies: fn(Shared<BUG>)) -> [Shared<BUG>; 4] {
+    let lanes = crew::<BUG>(2);
+    lanes[BUSY].front().crew().alert().raise(0);
+    lanes[CARES].front().set_sentinel(true);
+    let shared = Arc::clone(&lanes[CARES]);
+    let sentinel = thread::spawn(move || Lane::new(shared).end_sentinel());
+    relies(Arc::clone(&lanes[BUSY]));
+    sentinel.join().unwrap();
+    assert_told(&lanes);
+    lanes
+}
+
+fn end_against_push<const BUG: u8>() {
+    let lanes = end_against::<BUG>(|shared| {
+        push(shared.front());
+        shared.front().crew().watch_over(BUSY);
+    });
+    drain(lanes[BUSY].front());
+}
+
+/// Of a lane that has a timer, and begins to run.
+fn end_against_run<const BUG: u8>() {
+    end_against::<BUG>(|shared| {
+        shared.front().publish_next_global(DUE_NS);
+        Lane::new(shared).ask_for_care();
+    });
+}
+
+/// Of one that has a timer, and begins to rest.
+fn end_against_rest<const BUG: u8>() {
+    end_against::<BUG>(|shared| {
+        shared.front().publish_next_global(DUE_NS);
+        Lane::new(shared).leave_to_others();
+    });
+}
+
+/// A lane that was claimed to be a sentinel, and has something to do by now. Its claim has lapsed, so that
+/// it sees to no search.
+fn decline_against_push<const BUG: u8>() {
+    let lanes = crew::<BUG>(1);
+    let idle = lanes[BUSY].front().crew().idle();
+    idle.enter(CARES);
+    let wanted = idle.want_sentinel(CARES, |_| Cost::Store);
+    assert_eq!(wanted, Some(CARES));
+    assert!(idle.lapse(CARES).is_some());
+    let shared = Arc::clone(&lanes[CARES]);
+    let declines = thread::spawn(move || {
+        let lane = Lane::new(shared);
+        lane.in_idle_set.set(true);
+        lane.leave_idle_set();
+        push(lane.shared.front());
+        lane.end_search();
+    });
+    let busy = lanes[BUSY].front();
+    push(busy);
+    busy.crew().watch_over(BUSY);
+    declines.join().unwrap();
+    assert_told(&lanes);
+    drain(busy);
+    drain(lanes[CARES].front());
+}
+
+/// A lane ends the last search, since it has found something, while the busy lane relies on that search.
+fn end_of_search_against_push<const BUG: u8>() {
+    let lanes = crew::<BUG>(2);
+    let _ = lanes[BUSY].front().crew().idle().begin_search(CARES);
+    let shared = Arc::clone(&lanes[CARES]);
+    let searches = thread::spawn(move || {
+        let lane = Lane::new(shared);
+        lane.searching.set(true);
+        push(lane.shared.front());
+        lane.end_search();
+    });
+    let busy = lanes[BUSY].front();
+    push(busy);
+    busy.crew().offer(BUSY);
+    searches.join().unwrap();
+    assert_told(&lanes);
+    drain(busy);
+    drain(lanes[CARES].front());
+}
+
+/// A sentinel lets the last search lapse while the busy lane relies on it.
+fn lapse_against_push<const BUG: u8>() {
+    let lanes = crew::<BUG>(2);
+    let _ = lanes[BUSY].front().crew().idle().begin_search(OTHER);
+    let shared = Arc::clone(&lanes[CARES]);
+    let sentinel = thread::spawn(move || {
+        let lane = Lane::new(shared);
+        sleep_for::<BUG>(LOOK_NS);
+        assert!(!lane.end_lapsed_searches());
+        sleep_for::<BUG>(LOOK_NS);
+        assert!(lane.end_lapsed_searches());
+        if lane.others_have_work() {
+            lane.shared.front().crew().offer(CARES);
+        }
+    });
+    let busy = lanes[BUSY].front();
+    push(busy);
+    busy.crew().offer(BUSY);
+    sentinel.join().unwrap();
+    assert_told(&lanes);
+    drain(busy);
+}
+
+/// A lane gets more than it runs next while another one falls asleep.
+fn surplus_against_sleep<const BUG: u8>() {
+    let lanes = crew::<BUG>(2);
+    let idle = lanes[BUSY].front().crew().idle();
+    assert_eq!(idle.leave(ASLEEP), Left::ByItself);
+    let [busy, own] = [BUSY, ASLEEP].map(|lane| lanes[lane].front().clone());
+    let sleeper = thread::spawn(move || {
+        own.crew().idle().enter(ASLEEP);
+        own.crew().work().holds(BUSY) && is_shareable(busy.queue().len())
+    });
+    let lane = Lane::new(Arc::clone(&lanes[BUSY]));
+    (0..2).for_each(|_| put(lane.shared.front()));
+    lane.offer_new_surplus();
+    let sees = sleeper.join().unwrap();
+    assert!(sees || !idle.holds(ASLEEP), "it sleeps, and knows nothing");
+    (0..2).for_each(|_| drain(lane.shared.front()));
+}
+
+#[test]
+fn a_lane_that_falls_asleep_sees_what_another_got_or_is_told() {
+    check(surplus_against_sleep::<0>);
+}
+
+#[test]
+fn what_comes_while_a_sentinel_ends_is_looked_after() {
+    check(end_against_push::<0>);
+}
+
+#[test]
+fn a_timer_of_a_lane_that_begins_to_run_is_looked_after_while_a_sentinel_ends() {
+    check(end_against_run::<0>);
+}
+
+#[test]
+fn a_timer_of_a_lane_that_rests_is_looked_after_while_a_sentinel_ends() {
+    check(end_against_rest::<0>);
+}
+
+#[test]
+fn what_comes_while_a_lane_declines_to_be_a_sentinel_is_looked_after() {
+    check(decline_against_push::<0>);
+}
+
+#[test]
+fn what_comes_while_the_last_search_ends_is_offered() {
+    check(end_of_search_against_push::<0>);
+}
+
+#[test]
+fn what_comes_while_the_last_search_lapses_is_offered() {
+    check(lapse_against_push::<0>);
+}
