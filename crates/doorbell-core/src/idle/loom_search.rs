@@ -7,7 +7,7 @@ use super::{Cost, IdleSet, Left, Search};
 use crate::testing::model::check;
 use ::loom::sync::atomic::{AtomicU32, Ordering::Relaxed};
 use ::loom::thread;
-use doorbell_machine::{Loom, Machine};
+use doorbell_machine::{Loom, Machine, Word};
 use std::sync::Arc;
 
 /// An idle set of two lanes, and a word that is written before a search is counted. In a model a

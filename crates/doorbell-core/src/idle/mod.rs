@@ -151,10 +151,10 @@ impl<M: Machine> IdleSet<M> {
     /// and relies on being woken only then.
     pub fn enter(&self, lane: usize) {
         let (word, at) = self.word(lane);
-        // ORDER: Relaxed, and a read-modify-write for the fence after it: with the push of a waker and its
-        // fence_recheck this is store buffering: either the waker sees the bit, or this lane
-        // sees what was pushed.
-        word.fetch_or(IDLE << at, Ordering::Relaxed);
+        // With the push of a waker and its fence_recheck this, and the fence after it, are store buffering: either
+        // the waker sees the bit, or this lane sees what was pushed.
+        // ORDER: AcqRel; redundant because of that fence. It leaves the model checker less to try.
+        word.fetch_or(IDLE << at, Ordering::AcqRel);
         if !M::BUG.is(Bug::IdleNoAnnounceFence) {
             M::fence_announce();
         }

@@ -140,10 +140,11 @@ impl<M: Machine> Ring<M> {
     /// A read-modify-write that changes nothing.
     #[inline]
     pub(super) fn touch(&self) {
-        // ORDER: Relaxed, for the caller's fence_recheck after it: with the announcement of a lane
-        // that falls asleep and its fence_announce this is store buffering. Who reads this tail acquires
-        // the store before it.
-        self.tail.fetch_or(0, Ordering::Relaxed);
+        // For the caller's fence_recheck after it: with the announcement of a lane that falls asleep and its
+        // fence_announce this is store buffering.
+        // ORDER: AcqRel, since a compiler may make a load of a weaker one that changes nothing; redundant because
+        // the fence orders all else.
+        self.tail.fetch_or(0, Ordering::AcqRel);
     }
 
     /// What lies in the slot of a position. Only the owner, of one that was published and not

@@ -42,6 +42,8 @@ mod loom_below;
 #[cfg(test)]
 mod loom_lanes;
 #[cfg(test)]
+mod loom_loans;
+#[cfg(test)]
 pub(crate) mod loom_offer;
 #[cfg(test)]
 mod loom_second;

@@ -87,8 +87,9 @@ impl<M: Machine> Drop for Visit<'_, M> {
         // on failure pairs with the Release of the lane's end: in which form its seat is to be rung.
         let left = word.compare_exchange(LENT, OWNED, Ordering::Release, Ordering::Acquire);
         if left.is_err() {
-            // ORDER: Release pairs with the Acquire of the lane's look.
-            word.store(ABSENT, Ordering::Release);
+            // ORDER: Release pairs with the Acquire of the lane's look. A read-modify-write, so that it follows
+            // what the lane has written.
+            word.swap(ABSENT, Ordering::Release);
             self.seat.ring(word);
         }
     }
@@ -112,11 +113,11 @@ impl<M: Machine> Lend<M> {
     pub(crate) fn end(&self, seat: &M::Seat) {
         seat.choose(ParkIn::Word);
         loop {
-            // ORDER: Relaxed; behind this the lane enters its wheel as before, and the Acquire of `look` pairs
-            // with the Release of the last visitor.
+            // ORDER: Acquire on both ways pairs with the Release of the last visitor; redundant because behind
+            // this the lane enters its wheel as before, by the Acquire of `look`.
             let ended =
                 self.word
-                    .compare_exchange(OWNED, ABSENT, Ordering::Relaxed, Ordering::Relaxed);
+                    .compare_exchange(OWNED, ABSENT, Ordering::Acquire, Ordering::Acquire);
             if matches!(ended, Ok(_) | Err(ABSENT)) {
                 return;
             }

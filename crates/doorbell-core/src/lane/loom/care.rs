@@ -10,7 +10,7 @@ use crate::testing::model::check;
 use crate::testing::{Item, Log};
 use crate::wheel::Clock;
 use ::loom::thread;
-use doorbell_machine::{Loom, Machine, Seat};
+use doorbell_machine::{Loom, Machine, Seat, Word};
 use std::sync::Arc;
 
 /// The lane that has something to run.

@@ -1,0 +1,151 @@
+//! The second node of a task between two lanes of the crew above, in every interleaving: one lane takes it
+//! out of its queue, and the other one lends the task anew. That one queues the node without a
+//! read-modify-write, so it must see that the node has left the other queue.
+
+// What a model counts with std's atomics and locks is not part of it and orders nothing in it.
+#![allow(clippy::disallowed_types, clippy::disallowed_methods)]
+
+use super::{Join, Local, TaskRef};
+use crate::crew::{Crew, CrewSpec, FrontRef};
+use crate::testing::model::{check_large, join_all};
+use crate::testing::spawn;
+use ::loom::thread::{self, JoinHandle};
+use doorbell_machine::Loom;
+use std::pin::Pin;
+use std::sync::{Arc, Mutex};
+use std::task::{Context, Poll, Waker};
+
+type M = Loom<0>;
+
+/// Wakes itself so many times. The slot is not part of the model.
+struct Wakes(u32, Arc<Mutex<Option<Waker>>>);
+
+impl Future for Wakes {
+    type Output = ();
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
+        // A clone is a step of the model, and the slot's lock is none.
+        let is_known = self.1.lock().unwrap().is_some();
+        if !is_known {
+            let waker = cx.waker().clone();
+            *self.1.lock().unwrap() = Some(waker);
+        }
+        if self.0 > 0 {
+            self.0 -= 1;
+            cx.waker().wake_by_ref();
+        }
+        Poll::Pending
+    }
+}
+
+/// A task that was polled once, waits in the queue of its own lane, and was lent to the first of two lanes
+/// above.
+struct Stage {
+    below: Local<M>,
+    upper: Option<Local<M>>,
+    other: FrontRef<M>,
+    waker: Arc<Mutex<Option<Waker>>>,
+    join: Join<()>,
+}
+
+impl Stage {
+    fn new(wakes: u32) -> Self {
+        let above: Vec<FrontRef<M>> = Crew::new(2, &Arc::default(), |_, _| 0);
+        let spec = CrewSpec::below(vec![above[0].clone()]);
+        let below = Crew::described(1, &Arc::default(), spec, |_, _| 0).remove(0);
+        let (below, upper) = (Local::new(below), Local::new(above[0].clone()));
+        let waker = Arc::default();
+        let task = Wakes(wakes, Arc::clone(&waker));
+        let mut join = below.enter(|| spawn(below.front(), task));
+        upper.enter(|| {
+            let mut cx = Context::from_waker(Waker::noop());
+            assert!(Pin::new(&mut join).poll(&mut cx).is_pending());
+        });
+        below.enter(|| assert!(below.run_one()));
+        Stage {
+            below,
+            upper: Some(upper),
+            other: above[1].clone(),
+            waker,
+            join,
+        }
+    }
+
+    /// The second lane above lends the task, if nobody has, and runs what it has got.
+    fn lend_elsewhere(&self) -> JoinHandle<()> {
+        let front = self.other.clone();
+        let waker = self.waker.lock().unwrap().take().expect("polled once");
+        thread::spawn(move || {
+            let local = Local::new(front);
+            local.enter(|| {
+                // SAFETY: that of a task of this machine, of which it holds a reference.
+                unsafe { TaskRef::<M>::from_raw(waker.data()) }.lend();
+                drop(waker);
+                while local.run_one() {}
+                local.close();
+            });
+        })
+    }
+
+    fn end(self) {
+        self.below.enter(|| self.below.close());
+        drop(self.join);
+        assert_eq!(self.below.live(), 0);
+    }
+}
+
+/// The lane that it was lent to takes it while its own lane polls it.
+fn taken_late() {
+    let mut stage = Stage::new(2);
+    let upper = stage.upper.take().expect("nobody took it");
+    let taking = thread::spawn(move || {
+        upper.enter(|| {
+            let _ = upper.run_one();
+            upper.close();
+        });
+    });
+    let lending = stage.lend_elsewhere();
+    stage.below.enter(|| {
+        let _ = stage.below.run_one();
+    });
+    join_all([taking, lending]);
+    stage.end();
+}
+
+/// The lane that it was lent to ends.
+fn taken_back() {
+    let mut stage = Stage::new(1);
+    let upper = stage.upper.take().expect("nobody took it");
+    let lending = stage.lend_elsewhere();
+    upper.enter(|| upper.close());
+    join_all([lending]);
+    stage.end();
+}
+
+/// The lane that it was lent to polls it, and is about to lend it to itself.
+fn lent_to_itself() {
+    let mut stage = Stage::new(2);
+    let upper = stage.upper.take().expect("nobody took it");
+    let lending = stage.lend_elsewhere();
+    upper.enter(|| {
+        let _ = upper.run_one();
+        upper.close();
+    });
+    join_all([lending]);
+    stage.end();
+}
+
+#[test]
+fn a_loan_that_was_taken_late_is_lent_anew() {
+    check_large(taken_late);
+}
+
+#[test]
+fn a_loan_that_was_taken_back_is_lent_anew() {
+    check_large(taken_back);
+}
+
+#[test]
+fn a_loan_that_was_polled_is_lent_anew() {
+    check_large(lent_to_itself);
+}
