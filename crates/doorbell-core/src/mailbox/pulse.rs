@@ -91,7 +91,7 @@ impl<M: Machine> Front<M> {
     /// Whether the lane is inside a poll or a call, as far as can be seen: what is posted to it
     /// waits for the end of that.
     #[inline]
-    pub(crate) fn is_inside(&self) -> bool {
+    pub fn is_inside(&self) -> bool {
         self.state() == LaneState::Running || self.is_serving()
     }
 

@@ -178,13 +178,14 @@ fn a_park_that_a_due_timer_prevents_is_counted() {
 fn events_per_lane(lanes: usize) -> u64 {
     let shape = Shape {
         steps: 0,
-        faults: false,
+        faults: super::Wrong::Nothing,
         may: super::Repertoire {
             posts: false,
             tasks: false,
             timers: false,
             offline: false,
             long_polls: false,
+            descriptors: false,
         },
         ..Shape::new("idle", lanes, 0)
     };
