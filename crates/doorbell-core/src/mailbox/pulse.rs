@@ -60,7 +60,7 @@ impl<M: Machine> Front<M> {
 
     /// Whether the lane is a sentinel.
     #[inline]
-    pub(crate) fn is_sentinel(&self) -> bool {
+    pub fn is_sentinel(&self) -> bool {
         // ORDER: Relaxed; as in `pulse`.
         self.pulse.sentinel.load(Ordering::Relaxed) != 0
     }

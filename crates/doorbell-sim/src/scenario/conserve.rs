@@ -12,6 +12,7 @@
 //! A thread *lacks its CPU* if it could run, and a fault or another thread keeps it from that.
 
 use super::crew::Lanes;
+use doorbell_core::bell::{LaneState, Look};
 use doorbell_core::class::Class;
 use doorbell_core::crew::{Crew, Turns};
 use doorbell_machine::sim::{self, SimCounter};
@@ -70,8 +71,8 @@ struct Seen {
     slow: Track,
     /// Its pulse at the last look.
     pulse: u64,
-    /// Since when it is counted as searching while a thread lacks its CPU that may be its claimer, or itself.
-    owes_ns: Option<u64>,
+    /// Of the time in which it is counted as searching while a thread lacks its CPU, its claimer or itself.
+    owes: Track,
 }
 
 /// The oracle.
@@ -141,8 +142,8 @@ impl<const BUG: u8> Conserve<'_, BUG> {
     /// Looks at one crew.
     fn look_at(&mut self, at: usize, crew: &Crew<Sim<BUG>>, now_ns: u64) -> Result<(), String> {
         let level_ns: Vec<u64> = self.lacking(|class| class >= crew.class()).collect();
-        let is_unclear = self.note_claims(at, crew, !level_ns.is_empty(), now_ns);
         let idle = self.idle(at, crew);
+        let is_unclear = self.note_claims(at, crew, !level_ns.is_empty(), now_ns, idle);
         let least = match self.lanes.turns(at) {
             Turns::ByArrival => 2,
             Turns::ByRank => 1,
@@ -152,7 +153,9 @@ impl<const BUG: u8> Conserve<'_, BUG> {
         for (lane, front) in crew.fronts().iter().enumerate() {
             let number = self.lanes.number(at * cores + lane) as usize;
             let is_inside = front.is_inside();
-            let waiting = front.queued_len() + u64::from(front.has_inbox());
+            // Nobody takes from the inbox of a lane that makes progress, unless tasks run by rank.
+            let inbox = u64::from(front.has_inbox());
+            let waiting = front.queued_len() + if least == 1 { inbox } else { 0 };
             let lacks_ns = &self.lacks_ns;
             let seen = &mut self.seen[at * cores + lane];
             let stands = std::mem::replace(&mut seen.pulse, front.pulse()) == front.pulse();
@@ -170,10 +173,12 @@ impl<const BUG: u8> Conserve<'_, BUG> {
                 || (is_small && !level_ns.is_empty())
                 || lacks_ns.iter().any(together);
             let is_listed = is_inside && crew.work().holds(lane);
-            let waits = is_listed && (waiting >= least || (waiting > 0 && stands));
+            let waits = is_listed && (waiting >= least || (waiting + inbox > 0 && stands));
             let slow_ns = seen.slow.look(now_ns, waits, is_excused, idle);
             if fast_ns > FAST_NS || slow_ns > SLOW_NS {
                 let class = crew.class();
+                eprintln!("owes {:?} idle {:?} begun {} from {} now {now_ns} listed {} lacks {:?} states {:?}", crew.idle().searching().collect::<Vec<_>>(), crew.idle(), seen.fast.begun_ns, seen.fast.from_ns, crew.work().holds(lane), lacks_ns.iter().enumerate().filter(|x|x.1.is_some()).collect::<Vec<_>>(),
+                  crew.fronts().iter().map(|f| (f.is_inside(), f.state(), f.bell().look(), f.queued_len(), f.has_inbox(), crew.work().holds(f.lane()), crew.idle().holds(f.lane()))).collect::<Vec<_>>());
                 return Err(format!(
                     "work conserving: {waiting} tasks waited at {class:?} lane {lane} for {fast_ns} ns, and {slow_ns} ns, while others idled: {idle:#b}"
                 ));
@@ -203,15 +208,22 @@ impl<const BUG: u8> Conserve<'_, BUG> {
         crew: &Crew<Sim<BUG>>,
         lacks: bool,
         now_ns: u64,
+        idle: u64,
     ) -> bool {
         let cores = self.lanes.cores();
         let owes: Vec<u32> = crew.idle().searching().collect();
-        let mut is_unclear = false;
+        let mut is_unclear = lacks && crew.idle().anyone_searches() && owes.iter().all(|it| *it == 0);
+        let bit = |bits: u64, lane: usize| bits | 1 << lane;
+        let sentinels = (0..cores).filter(|lane| crew.fronts()[*lane].is_sentinel());
+        let idle = idle & sentinels.fold(0, bit);
         for (lane, seen) in self.seen[at * cores..].iter_mut().take(cores).enumerate() {
-            let owed = owes[lane / 32] & (1 << (lane % 32)) != 0;
-            seen.owes_ns = (owed && lacks).then(|| seen.owes_ns.unwrap_or(now_ns));
-            let lapses = |since_ns| cores >= CREW_MIN && now_ns - since_ns > LAPSE_NS;
-            is_unclear |= seen.owes_ns.is_some_and(|since_ns| !lapses(since_ns));
+            let front = &crew.fronts()[lane];
+            let searches = owes[lane / 32] & (1 << (lane % 32)) != 0;
+            let owed_ns = seen.owes.look(now_ns, searches && lacks, false, idle);
+            let lapses = cores >= CREW_MIN && owed_ns > LAPSE_NS;
+            // It serves calls: what it was claimed for waits for the end of those.
+            let serves = front.is_inside() && front.state() == LaneState::Watching;
+            is_unclear |= searches && (serves || (lacks && !lapses));
         }
         is_unclear
     }
@@ -225,10 +237,15 @@ impl<const BUG: u8> Conserve<'_, BUG> {
             let front = &crew.fronts()[*lane];
             let number = self.lanes.number(at * cores + lane);
             let is_below = |lane: usize| classes[lane / cores] < crew.class();
+            // Who has told it may have to ring it, and who has claimed it to tell it, and lack its CPU.
+            let is_told = matches!(front.bell().look(), Look::Notified | Look::NotifiedFromBelow);
+            let is_known = front.state() != LaneState::Parked || crew.idle().holds(*lane);
+            let is_rung = (!is_told && is_known) || self.lacks_ns.iter().all(Option::is_none);
             let gives_way = |thread| thread == number || of(thread).is_some_and(is_below);
             let is_free = self.runs_on[*lane].is_none_or(gives_way);
             !front.is_inside()
                 && !front.is_off()
+                && is_rung
                 && is_free
                 && self.lacks_ns[number as usize].is_none()
         };
