@@ -69,6 +69,9 @@ impl Track {
 struct Seen {
     fast: Track,
     slow: Track,
+    /// It was counted as searching by itself at the last look, and lacked its CPU; or its search has ended
+    /// since then, and it may not have come to what it does behind that.
+    ends: bool,
     /// Its pulse at the last look.
     pulse: u64,
     /// Of the time in which it is counted as searching while a thread lacks its CPU, its claimer or itself.
@@ -177,8 +180,6 @@ impl<const BUG: u8> Conserve<'_, BUG> {
             let slow_ns = seen.slow.look(now_ns, waits, is_excused, idle);
             if fast_ns > FAST_NS || slow_ns > SLOW_NS {
                 let class = crew.class();
-                eprintln!("owes {:?} idle {:?} begun {} from {} now {now_ns} listed {} lacks {:?} states {:?}", crew.idle().searching().collect::<Vec<_>>(), crew.idle(), seen.fast.begun_ns, seen.fast.from_ns, crew.work().holds(lane), lacks_ns.iter().enumerate().filter(|x|x.1.is_some()).collect::<Vec<_>>(),
-                  crew.fronts().iter().map(|f| (f.is_inside(), f.state(), f.bell().look(), f.queued_len(), f.has_inbox(), crew.work().holds(f.lane()), crew.idle().holds(f.lane()))).collect::<Vec<_>>());
                 return Err(format!(
                     "work conserving: {waiting} tasks waited at {class:?} lane {lane} for {fast_ns} ns, and {slow_ns} ns, while others idled: {idle:#b}"
                 ));
@@ -211,6 +212,7 @@ impl<const BUG: u8> Conserve<'_, BUG> {
         idle: u64,
     ) -> bool {
         let cores = self.lanes.cores();
+        let lacks_ns = &self.lacks_ns;
         let owes: Vec<u32> = crew.idle().searching().collect();
         let mut is_unclear = lacks && crew.idle().anyone_searches() && owes.iter().all(|it| *it == 0);
         let bit = |bits: u64, lane: usize| bits | 1 << lane;
@@ -223,7 +225,11 @@ impl<const BUG: u8> Conserve<'_, BUG> {
             let lapses = cores >= CREW_MIN && owed_ns > LAPSE_NS;
             // It serves calls: what it was claimed for waits for the end of those.
             let serves = front.is_inside() && front.state() == LaneState::Watching;
+            // Who searches by itself is in the set: that its search has lapsed would clear both bits.
+            let lacks_own = lacks_ns[self.lanes.number(at * cores + lane) as usize].is_some();
+            seen.ends = lacks_own && crew.idle().holds(lane) && (searches || seen.ends);
             is_unclear |= searches && (serves || (lacks && !lapses));
+            is_unclear |= seen.ends && !searches;
         }
         is_unclear
     }

@@ -448,11 +448,13 @@ fn starved(shape: &Shape, lot: &mut Lot) -> Faults {
             1 + crew..1 + crew + lanes
         }
     };
+    // Seldom and for some time, or often and for a moment.
+    let (deschedule_chance, max_ns) = [(0, 500), (1_000, 60_000), (3_000, 10_000), (20_000, 3_000)][lot.draw(4) as usize];
     Faults {
-        deschedule_chance: [0, 500, 3_000][lot.draw(3) as usize],
+        deschedule_chance,
         deschedule_ns: Range {
             min_ns: 500,
-            max_ns: [5_000, 60_000][lot.draw(2) as usize],
+            max_ns,
         },
         starve_chance: [1_000, 5_000][lot.draw(2) as usize],
         starve_ns: Range {

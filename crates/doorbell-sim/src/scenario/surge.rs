@@ -8,6 +8,7 @@ use doorbell_core::io::{Direction, Registration};
 use doorbell_core::task::Kind;
 use doorbell_machine::sim::{self, SimCounter, SimFd};
 use doorbell_machine::{Counter, Readiness};
+use futures_channel::oneshot::channel;
 use std::future::poll_fn;
 use std::io;
 use std::sync::Arc;
@@ -27,6 +28,10 @@ const CALL_MORE_NS: u64 = 4_000;
 const CROWD_MAX: u64 = 20;
 /// How long the poll goes on that has spawned them.
 const POLLS_NS: [u64; 5] = [0, 30_000, 150_000, 1_600_000, 3_000_000];
+/// How many tell others beside the first two, at most; how many each tells, and when.
+const TELLERS_MAX: u64 = 3;
+const TOLD: usize = 4;
+const TELL_NS: u64 = 30_000;
 /// The longest poll of most of them.
 const BRIEF_NS: u64 = 20_000;
 
@@ -78,6 +83,9 @@ impl<const BUG: u8> Player<BUG> {
         }
         for _ in 0..rounds {
             if one_in(2) {
+                self.chorus(self.near(lane));
+            }
+            if one_in(2) {
                 self.crowd(self.near(lane));
             }
             sim::sleep(below(ROUND_NS));
@@ -89,6 +97,38 @@ impl<const BUG: u8> Player<BUG> {
                 pipe.write();
                 sim::work(below(pause_ns));
             }
+        }
+    }
+
+    /// Tasks of a lane wait, each for one of those on other lanes that tell them at about the same time: the
+    /// lane may watch when it is chosen for one, and be inside another's poll when that one comes.
+    fn chorus(&self, lane: usize) {
+        let mut tellers = Vec::new();
+        for _ in 0..2 + below(TELLERS_MAX) {
+            let (says, hears): (Vec<_>, Vec<_>) = (0..TOLD).map(|_| channel::<()>()).unzip();
+            for hears in hears {
+                let ended = Ended::new(&self.lanes);
+                let goes_on_ns = POLLS_NS[below(3) as usize];
+                let listens = async move {
+                    let _ended = ended;
+                    let _ = hears.await;
+                    sim::work(goes_on_ns);
+                };
+                drop(self.lanes.launch(lane, Kind::Task, Watched::new(listens)));
+            }
+            tellers.push(says);
+        }
+        sim::sleep(below(TELL_NS));
+        for says in tellers {
+            let ended = Ended::new(&self.lanes);
+            let tells = async move {
+                let _ended = ended;
+                for says in says {
+                    sim::work(below(TELL_NS / 10));
+                    let _ = says.send(());
+                }
+            };
+            drop(self.lanes.launch(self.near(lane), Kind::Pinned, tells));
         }
     }
 
