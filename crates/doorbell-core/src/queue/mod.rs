@@ -200,14 +200,13 @@ impl<M: Machine> Queue<M> {
     #[inline]
     pub(crate) unsafe fn pop_then(&self, refilled: impl FnOnce()) -> Option<NonNull<Node<M>>> {
         // SAFETY: passed on.
-        let node = match unsafe { self.ring.pop() } {
-            Some(node) => node,
-            None => {
-                // SAFETY: passed on.
-                let node = unsafe { self.refill() }?;
-                refilled();
-                node
-            }
+        let node = if let Some(node) = unsafe { self.ring.pop() } {
+            node
+        } else {
+            // SAFETY: passed on.
+            let node = unsafe { self.refill() }?;
+            refilled();
+            node
         };
         // SAFETY: taken out, so it is the caller's, and alive.
         unsafe { node.as_ref() }.leave();

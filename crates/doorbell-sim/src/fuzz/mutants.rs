@@ -50,7 +50,7 @@ const ABOVE: &str = "no crew is above another in the scenarios; loom kills it";
 const LOCK: &str = "no task of the scenarios locks; loom kills it";
 
 /// Why descriptors do not show.
-const IO: &str = "no task of the scenarios waits for a descriptor; loom kills it";
+const IO: &str = "not hunted since the scenarios have descriptors; loom kills it";
 
 /// Why what a thief publishes does not show.
 const LOOT: &str =

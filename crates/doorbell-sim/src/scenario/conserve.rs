@@ -112,10 +112,9 @@ pub(super) fn watch<const BUG: u8>(lanes: &Lanes<BUG>, foreign: usize, stop: &Si
         let now_ns = sim::time_ns();
         // Nobody knows what was meanwhile.
         if now_ns - looked_ns > 2 * TOGETHER_NS {
-            let begin = |seen: &mut Seen| {
-                (seen.fast, seen.slow) = (Track::begin(now_ns, 0), Track::begin(now_ns, 0));
-            };
-            oracle.seen.iter_mut().for_each(begin);
+            for seen in &mut oracle.seen {
+                (seen.fast.idled, seen.slow.idled) = (0, 0);
+            }
         }
         looked_ns = now_ns;
         oracle.look_at_threads(now_ns);
@@ -164,14 +163,18 @@ impl<const BUG: u8> Conserve<'_, BUG> {
             let stands = std::mem::replace(&mut seen.pulse, front.pulse()) == front.pulse();
             let after_ns = seen.fast.begun_ns.saturating_sub(TOGETHER_NS);
             let mut left = (0..lacks_ns.len()).filter(|it| lacks_ns[*it] >= Some(after_ns));
+            // Lanes are woken one by the other, as long as there is work for one more.
+            let goes_on = seen.fast.idled & !idle != 0;
             let is_excused = is_unclear
+                || goes_on
                 || lacks_ns[number].is_some()
                 || level_ns.iter().any(|since_ns| *since_ns >= after_ns)
                 || left.any(|thread| self.away[thread])
                 || (!is_inside && lacks_ns.iter().any(Option::is_some));
             let fast_ns = seen.fast.look(now_ns, waiting >= least, is_excused, idle);
             let begun_ns = seen.slow.begun_ns;
-            let together = |it: &Option<u64>| it.is_some_and(|it| it.abs_diff(begun_ns) <= TOGETHER_NS);
+            let together =
+                |it: &Option<u64>| it.is_some_and(|it| it.abs_diff(begun_ns) <= TOGETHER_NS);
             let is_excused = level_ns.len() > 1
                 || (is_small && !level_ns.is_empty())
                 || lacks_ns.iter().any(together);
@@ -197,7 +200,9 @@ impl<const BUG: u8> Conserve<'_, BUG> {
         let lanes = lanes.map(|lane| self.lanes.number(lane));
         let foreign = self.foreign.iter().copied();
         let foreign = foreign.filter(|_| is_of(Class::Fair));
-        let all = lanes.chain(foreign).filter_map(|it| self.lacks_ns[it as usize]);
+        let all = lanes
+            .chain(foreign)
+            .filter_map(|it| self.lacks_ns[it as usize]);
         all.collect::<Vec<_>>().into_iter()
     }
 
@@ -214,7 +219,8 @@ impl<const BUG: u8> Conserve<'_, BUG> {
         let cores = self.lanes.cores();
         let lacks_ns = &self.lacks_ns;
         let owes: Vec<u32> = crew.idle().searching().collect();
-        let mut is_unclear = lacks && crew.idle().anyone_searches() && owes.iter().all(|it| *it == 0);
+        let mut is_unclear =
+            lacks && crew.idle().anyone_searches() && owes.iter().all(|it| *it == 0);
         let bit = |bits: u64, lane: usize| bits | 1 << lane;
         let sentinels = (0..cores).filter(|lane| crew.fronts()[*lane].is_sentinel());
         let idle = idle & sentinels.fold(0, bit);
@@ -244,7 +250,10 @@ impl<const BUG: u8> Conserve<'_, BUG> {
             let number = self.lanes.number(at * cores + lane);
             let is_below = |lane: usize| classes[lane / cores] < crew.class();
             // Who has told it may have to ring it, and who has claimed it to tell it, and lack its CPU.
-            let is_told = matches!(front.bell().look(), Look::Notified | Look::NotifiedFromBelow);
+            let is_told = matches!(
+                front.bell().look(),
+                Look::Notified | Look::NotifiedFromBelow
+            );
             let is_known = front.state() != LaneState::Parked || crew.idle().holds(*lane);
             let is_rung = (!is_told && is_known) || self.lacks_ns.iter().all(Option::is_none);
             let gives_way = |thread| thread == number || of(thread).is_some_and(is_below);

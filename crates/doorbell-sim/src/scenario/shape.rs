@@ -449,7 +449,8 @@ fn starved(shape: &Shape, lot: &mut Lot) -> Faults {
         }
     };
     // Seldom and for some time, or often and for a moment.
-    let (deschedule_chance, max_ns) = [(0, 500), (1_000, 60_000), (3_000, 10_000), (20_000, 3_000)][lot.draw(4) as usize];
+    let (deschedule_chance, max_ns) =
+        [(0, 500), (1_000, 60_000), (3_000, 10_000), (8_000, 3_000)][lot.draw(4) as usize];
     Faults {
         deschedule_chance,
         deschedule_ns: Range {

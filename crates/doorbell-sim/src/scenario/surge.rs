@@ -19,9 +19,10 @@ const PIPES_MAX: u64 = 12;
 const ROUNDS_MAX: u64 = 3;
 /// When, at the latest, after the time before: so that a lane that is kept serving calls has done so for long.
 const ROUND_NS: u64 = 2_500_000;
-/// How many calls a lane is kept busy with, at most, and how long each takes: 64 of them take more than the
+/// How many calls a lane is kept busy with, and how long each takes: 64 of them take more than the
 /// millisecond after which a lane that watches looks at everything.
-const CALLS_MAX: u64 = 200;
+const CALLS_MIN: u64 = 70;
+const CALLS_MORE: u64 = 130;
 const CALL_MIN_NS: u64 = 16_000;
 const CALL_MORE_NS: u64 = 4_000;
 /// How many tasks are in a crowd, at most.
@@ -77,9 +78,10 @@ impl<const BUG: u8> Player<BUG> {
         for pipe in &pipes {
             self.read_all(lane, pipe, rounds);
         }
-        if one_in(2) {
+        let is_kept = one_in(2);
+        if is_kept {
             let work_ns = CALL_MIN_NS + below(CALL_MORE_NS);
-            self.keep_serving(lane, below(CALLS_MAX), work_ns);
+            self.keep_serving(lane, CALLS_MIN + below(CALLS_MORE), work_ns);
         }
         for _ in 0..rounds {
             if one_in(2) {
@@ -89,7 +91,7 @@ impl<const BUG: u8> Player<BUG> {
                 self.crowd(self.near(lane));
             }
             sim::sleep(below(ROUND_NS));
-            if one_in(2) {
+            if is_kept || one_in(2) {
                 self.crowd(self.near(lane));
             }
             let pause_ns = [0, 0, 3_000][below(3) as usize];

@@ -8,6 +8,7 @@ mod groups;
 mod left_to_itself;
 mod parking;
 mod ranks;
+mod starved;
 mod suspended;
 mod ushers;
 
@@ -132,6 +133,12 @@ fn classes() {
 #[test]
 fn classes_in_order() {
     check(&Shape::classes_in_order(), 0..200);
+}
+
+#[test]
+fn starved() {
+    check(&Shape::starved(), 0..40);
+    check(&Shape::starved_ranked(), 0..20);
 }
 
 /// The oracle notices lanes that the OS lets share the CPU with those below them.
