@@ -155,6 +155,19 @@ pub fn is_away(thread: u32) -> bool {
     doing(thread) == Some(Doing::Waits(Wait::Fault))
 }
 
+/// How many events a thread had: who sees it the same twice knows that the thread did nothing between.
+#[must_use]
+pub fn events_of(thread: u32) -> usize {
+    look(|world| {
+        world
+            .threads
+            .get(thread as usize)
+            .map(thread::Thread::count)
+    })
+    .flatten()
+    .unwrap_or(0)
+}
+
 fn doing(thread: u32) -> Option<Doing> {
     look(|world| world.threads.get(thread as usize).map(|it| it.doing)).flatten()
 }

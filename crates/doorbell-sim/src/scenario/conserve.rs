@@ -86,6 +86,8 @@ struct Conserve<'a, const BUG: u8> {
     foreign: Vec<u32>,
     /// Since when each thread lacks its CPU, by its number.
     lacks_ns: Vec<Option<u64>>,
+    /// How many events each had at the last look.
+    did: Vec<usize>,
     /// Which of them lack it by a fault.
     away: Vec<bool>,
     /// Which thread each CPU of the lanes runs.
@@ -101,6 +103,7 @@ pub(super) fn watch<const BUG: u8>(lanes: &Lanes<BUG>, foreign: usize, stop: &Si
         lanes,
         seen: vec![Seen::default(); lanes.len()],
         lacks_ns: vec![None; first as usize + foreign.len()],
+        did: vec![0; first as usize + foreign.len()],
         away: Vec::new(),
         runs_on: Vec::new(),
         foreign,
@@ -127,7 +130,10 @@ impl<const BUG: u8> Conserve<'_, BUG> {
     fn look_at_threads(&mut self, now_ns: u64) {
         for (thread, lacks_ns) in (0..).zip(&mut self.lacks_ns) {
             let lacks = sim::is_ready(thread) || sim::is_away(thread);
-            *lacks_ns = lacks.then(|| lacks_ns.unwrap_or(now_ns));
+            // It may have had its CPU for a moment between two looks.
+            let did = sim::events_of(thread);
+            let did_nothing = std::mem::replace(&mut self.did[thread as usize], did) == did;
+            *lacks_ns = lacks.then(|| lacks_ns.filter(|_| did_nothing).unwrap_or(now_ns));
         }
         let cpus = 0..self.lanes.cores();
         self.runs_on = cpus.map(sim::runs_on).collect();
