@@ -101,7 +101,7 @@ impl<M: Machine> Crew<M> {
     #[cold]
     fn offer_now(&self, from: usize) {
         if self.must_not_claim() {
-            return;
+            return self.tell_one(from);
         }
         if !self.idle().anyone_searches()
             && let Some(lane) = self.idle().claim_as_first(from, |lane| self.cost(lane))
@@ -109,6 +109,16 @@ impl<M: Machine> Crew<M> {
             self.fronts()[lane].request_pass();
         }
         self.wake_sentinels(from);
+    }
+
+    /// The same by a caller that claims nothing. A lane that is told, and finds nothing of its own, looks at the
+    /// others before it sleeps again.
+    fn tell_one(&self, from: usize) {
+        if !self.idle().anyone_searches()
+            && let Some(lane) = self.idle().find(from)
+        {
+            self.fronts()[lane].request_pass();
+        }
     }
 
     /// The lane for a task that comes from outside and would like to run on `prefer`: that one if

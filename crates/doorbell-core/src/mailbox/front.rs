@@ -290,7 +290,7 @@ impl<M: Machine> Front<M> {
 
     /// Whether tasks lie in the inbox.
     #[inline]
-    pub(crate) fn has_inbox(&self) -> bool {
+    pub fn has_inbox(&self) -> bool {
         !self.shared.inbox.is_empty()
     }
 

@@ -61,7 +61,7 @@ impl<M: Machine> Front<M> {
 
     /// Whether the lane is a sentinel.
     #[inline]
-    pub(crate) fn is_sentinel(&self) -> bool {
+    pub fn is_sentinel(&self) -> bool {
         // ORDER: Relaxed; as in `pulse`.
         self.pulse.sentinel.load(Ordering::Relaxed) != 0
     }
@@ -92,7 +92,7 @@ impl<M: Machine> Front<M> {
     /// Whether the lane is inside a poll or a call, as far as can be seen: what is posted to it
     /// waits for the end of that.
     #[inline]
-    pub(crate) fn is_inside(&self) -> bool {
+    pub fn is_inside(&self) -> bool {
         self.state() == LaneState::Running || self.is_serving()
     }
 

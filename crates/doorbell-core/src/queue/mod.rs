@@ -189,27 +189,48 @@ impl<M: Machine> Queue<M> {
     #[inline]
     pub unsafe fn pop(&self) -> Option<NonNull<Node<M>>> {
         // SAFETY: passed on.
-        let node = match unsafe { self.ring.pop() } {
-            Some(node) => node,
+        unsafe { self.pop_then(|| ()) }
+    }
+
+    /// As [`Queue::pop`]. If that moved nodes from the backlog to the ring, `refilled` is called: a thief that
+    /// looked meanwhile found neither.
+    ///
+    /// # Safety
+    /// Only the owner.
+    #[inline]
+    pub(crate) unsafe fn pop_then(&self, refilled: impl FnOnce()) -> Option<NonNull<Node<M>>> {
+        // SAFETY: passed on.
+        let node = if let Some(node) = unsafe { self.ring.pop() } {
+            node
+        } else {
             // SAFETY: passed on.
-            None => unsafe { self.refill() }?,
+            let node = unsafe { self.refill() }?;
+            refilled();
+            node
         };
         // SAFETY: taken out, so it is the caller's, and alive.
         unsafe { node.as_ref() }.leave();
         Some(node)
     }
 
-    /// As [`Queue::pop`], unless a pinned task of an ordered queue comes first, or there is no other.
+    /// As [`Queue::pop_then`], unless a pinned task of an ordered queue comes first, or there is no other.
     ///
     /// # Safety
     /// Only the owner.
-    pub(crate) unsafe fn pop_unless_pinned(&self, order: &Order<M>) -> Option<NonNull<Node<M>>> {
+    pub(crate) unsafe fn pop_unless_pinned(
+        &self,
+        order: &Order<M>,
+        refilled: impl Fn(),
+    ) -> Option<NonNull<Node<M>>> {
         loop {
             let (head, tail) = self.ring.ends();
             if head == tail {
                 // SAFETY: passed on.
                 match unsafe { order.refill(&self.ring, &self.backlog) } {
-                    Refilled::Some => continue,
+                    Refilled::Some => {
+                        refilled();
+                        continue;
+                    }
                     Refilled::Nothing => return None,
                 }
             }

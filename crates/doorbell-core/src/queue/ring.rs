@@ -262,7 +262,7 @@ impl<M: Machine> Ring<M> {
 
     /// Takes some of the oldest nodes: `how_many` says how many of so many, but no more than `thief`
     /// has room for. The first of them is returned, the others go behind what is in `thief`. `None` if
-    /// there is nothing to take, or another taker came first.
+    /// there is nothing to take.
     ///
     /// # Safety
     /// Only the owner of `thief`, which is another ring.
@@ -271,6 +271,24 @@ impl<M: Machine> Ring<M> {
         thief: &Ring<M>,
         how_many: impl Fn(u64) -> u64,
     ) -> Option<Stolen<M>> {
+        loop {
+            // What another taker has left is there still, and a thief that sleeps is told of none of it.
+            // SAFETY: passed on.
+            if let Ok(stolen) = unsafe { self.try_to_steal(thief, &how_many) } {
+                return stolen;
+            }
+        }
+    }
+
+    /// As [`Ring::steal_into`], once.
+    ///
+    /// # Safety
+    /// As for [`Ring::steal_into`].
+    unsafe fn try_to_steal(
+        &self,
+        thief: &Ring<M>,
+        how_many: impl Fn(u64) -> u64,
+    ) -> Result<Option<Stolen<M>>, Met> {
         // ORDER: Relaxed; a first guess, the exchange in `claim` decides. With a tail that is older than it
         // there is nothing to take.
         let head = self.head.load(Ordering::Relaxed);
@@ -279,12 +297,12 @@ impl<M: Machine> Ring<M> {
         let found = tail.saturating_sub(head);
         // More than fit: the head that was read is history.
         if found == 0 || found > self.capacity() {
-            return None;
+            return Ok(None);
         }
         // The first one needs no slot.
         let count = how_many(found).min(found).min(thief.vacancy() + 1);
         if count == 0 {
-            return None;
+            return Ok(None);
         }
         // ORDER: Relaxed; it is pushed to by the caller alone.
         let at = thief.tail.load(Ordering::Relaxed);
@@ -295,7 +313,10 @@ impl<M: Machine> Ring<M> {
             let node = self.slot(head + i).load(Ordering::Relaxed);
             thief.write(at + i - 1, node);
         }
-        self.claim(head, count).ok()?;
+        if self.claim(head, count).is_err() {
+            M::mark(Mark::QueueMet);
+            return Err(Met);
+        }
         if count == found {
             M::mark(Mark::QueueLastStolen);
         }
@@ -309,9 +330,13 @@ impl<M: Machine> Ring<M> {
             // has acquired.
             thief.tail.store(at + count - 1, order);
         }
-        NonNull::new(first).map(|first| Stolen { first, count })
+        Ok(NonNull::new(first).map(|first| Stolen { first, count }))
     }
 }
+
+/// Another taker came first.
+#[derive(Debug)]
+struct Met;
 
 /// What a theft brought.
 #[derive(Debug)]

@@ -21,8 +21,9 @@ impl<M: Machine> Local<M> {
     /// Takes the next task out, where pinned ones wait too.
     #[inline(never)]
     pub(super) fn next_by_rank(&self, order: &Order<M>) -> Option<NonNull<Node<M>>> {
+        let refilled = || self.offer_refilled();
         // SAFETY: this lane owns its front's queue, whose order that is.
-        let movable = unsafe { self.front().queue().pop_unless_pinned(order) };
+        let movable = unsafe { self.front().queue().pop_unless_pinned(order, refilled) };
         movable.or_else(|| self.ready().pop())
     }
 

@@ -415,8 +415,9 @@ impl<M: Machine> Local<M> {
     /// As [`Local::next`], of the tasks that are of no group.
     #[inline]
     pub(super) fn next_plain(&self) -> Option<NonNull<Node<M>>> {
+        let refilled = || self.offer_refilled();
         // SAFETY: this lane owns its front's queue.
-        let pop = || unsafe { self.front.queue().pop() };
+        let pop = || unsafe { self.front.queue().pop_then(refilled) };
         if self.ready.is_empty() {
             return pop();
         }

@@ -1,8 +1,9 @@
 //! What a lane takes from another.
 
 use super::local::Local;
+use crate::crew::Turns;
 use crate::mailbox::Front;
-use crate::queue::{Greed, Loot};
+use crate::queue::{Greed, Loot, is_shareable};
 use doorbell_machine::{Bug, Machine};
 
 impl<M: Machine> Local<M> {
@@ -41,5 +42,17 @@ impl<M: Machine> Local<M> {
             }
             count
         })
+    }
+
+    /// What lay in the backlog was in this lane's hands for a moment: a lane that looked then found nothing, and
+    /// sleeps.
+    #[cold]
+    pub(super) fn offer_refilled(&self) {
+        let queue = self.front.queue();
+        if is_shareable(queue.len()) || self.turns() == Turns::ByRank {
+            queue.touch();
+            M::fence_recheck();
+            self.front.crew().offer(self.front.lane());
+        }
     }
 }

@@ -101,6 +101,12 @@ pub struct Faults {
     pub deschedule_chance: u32,
     /// For how long.
     pub deschedule_ns: Range,
+    /// The chance that a thread is starved from an event on: it gets no CPU for long. One at a time.
+    pub starve_chance: u32,
+    /// For how long.
+    pub starve_ns: Range,
+    /// Which threads can be starved: their numbers, in the order in which they were started.
+    pub starved: std::ops::Range<u32>,
     /// The chance that a park ends for no reason.
     pub spurious_chance: u32,
     /// After how long.
@@ -130,6 +136,9 @@ impl Default for Faults {
         Faults {
             deschedule_chance: 0,
             deschedule_ns: never,
+            starve_chance: 0,
+            starve_ns: never,
+            starved: 0..0,
             spurious_chance: 0,
             spurious_ns: never,
             late_chance: 0,

@@ -45,6 +45,9 @@ impl World {
             away_ns = Some(self.rng.within(self.config.faults.deschedule_ns));
             self.draw_deschedule();
         }
+        if self.is_faulty && self.starve <= self.events {
+            away_ns = self.starve().or(away_ns);
+        }
         self.next_special();
         let Some(away_ns) = away_ns else { return false };
         self.fault(0);
@@ -56,9 +59,26 @@ impl World {
         true
     }
 
+    /// The thread that runs is starved, if it can be: for how long.
+    fn starve(&mut self) -> Option<u64> {
+        if self.now_ns < self.starved_until_ns {
+            self.draw_starve();
+            return None;
+        }
+        if !self.config.faults.starved.contains(&self.current) {
+            self.starve = self.events + 1;
+            return None;
+        }
+        let ns = self.rng.within(self.config.faults.starve_ns);
+        self.starved_until_ns = self.now_ns.saturating_add(ns);
+        self.draw_starve();
+        Some(ns)
+    }
+
     /// Draws when the faults happen that come by chance.
     pub(super) fn draw_faults(&mut self) {
         self.draw_deschedule();
+        self.draw_starve();
         self.draw_mask();
         self.next_special();
     }
@@ -66,6 +86,11 @@ impl World {
     fn draw_deschedule(&mut self) {
         let tries = self.rng.tries(self.config.faults.deschedule_chance);
         self.deschedule = self.events.saturating_add(tries);
+    }
+
+    fn draw_starve(&mut self) {
+        let tries = self.rng.tries(self.config.faults.starve_chance);
+        self.starve = self.events.saturating_add(tries);
     }
 
     fn draw_mask(&mut self) {
@@ -77,7 +102,8 @@ impl World {
         let planned = self.config.faults.planned.get(self.planned);
         let planned = planned.map_or(u64::MAX, |plan| plan.event);
         let faults = if self.is_faulty {
-            planned.min(self.deschedule).min(self.mask)
+            let drawn = self.deschedule.min(self.starve).min(self.mask);
+            planned.min(drawn)
         } else {
             u64::MAX
         };

@@ -149,6 +149,25 @@ pub fn is_asleep(thread: u32) -> bool {
     matches!(doing(thread), Some(Doing::Waits(_)))
 }
 
+/// Whether a fault keeps a thread from its CPU now; `false` if it is not there.
+#[must_use]
+pub fn is_away(thread: u32) -> bool {
+    doing(thread) == Some(Doing::Waits(Wait::Fault))
+}
+
+/// How many events a thread had: who sees it the same twice knows that the thread did nothing between.
+#[must_use]
+pub fn events_of(thread: u32) -> usize {
+    look(|world| {
+        world
+            .threads
+            .get(thread as usize)
+            .map(thread::Thread::count)
+    })
+    .flatten()
+    .unwrap_or(0)
+}
+
 fn doing(thread: u32) -> Option<Doing> {
     look(|world| world.threads.get(thread as usize).map(|it| it.doing)).flatten()
 }

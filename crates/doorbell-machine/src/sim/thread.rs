@@ -143,6 +143,11 @@ impl Thread {
         self.count += 1;
     }
 
+    /// How many events it had.
+    pub(super) fn count(&self) -> usize {
+        self.count
+    }
+
     /// Its last events, oldest first.
     pub(super) fn last(&self) -> Vec<Event> {
         let oldest = self.count % LAST;

@@ -162,6 +162,9 @@ pub(super) struct World {
     pub(super) special: u64,
     /// The number of the event at which a thread is descheduled.
     pub(super) deschedule: u64,
+    /// The number of the event from which on a thread is starved, and until when the last one was.
+    pub(super) starve: u64,
+    pub(super) starved_until_ns: u64,
     /// The number of the event at which a CPU is masked.
     pub(super) mask: u64,
     /// How many of the planned faults are over.
@@ -218,6 +221,8 @@ impl World {
             events: 0,
             special: 0,
             deschedule: 0,
+            starve: 0,
+            starved_until_ns: 0,
             mask: 0,
             planned: 0,
             is_faulty: true,

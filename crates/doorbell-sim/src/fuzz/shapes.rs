@@ -6,10 +6,10 @@ use super::{Setup, Shape};
 use crate::scenario::{self, Classes, OWN_CPUS, Urgent};
 
 /// The shapes that are fuzzed.
-pub const SHAPES: [Shape; 8] = shapes::<0>();
+pub const SHAPES: [Shape; 9] = shapes::<0>();
 
 /// The same on a machine with the mutant of this number.
-pub(super) const fn shapes<const BUG: u8>() -> [Shape; 8] {
+pub(super) const fn shapes<const BUG: u8>() -> [Shape; 9] {
     [
         Shape {
             name: "two-lanes",
@@ -51,6 +51,11 @@ pub(super) const fn shapes<const BUG: u8>() -> [Shape; 8] {
             about: "everything that crosses the classes, with faults; without any, urgent lanes run first",
             run: classes::<BUG>,
         },
+        Shape {
+            name: "starved",
+            about: "descriptors, crowds and long polls, while one thread gets no CPU for milliseconds; no lane idles for long while another has too much",
+            run: starved::<BUG>,
+        },
     ]
 }
 
@@ -91,6 +96,15 @@ fn classes<const BUG: u8>(setup: &Setup, sink: Option<Sink>) -> Result<Outcome, 
             ..scenario::Shape::classes()
         },
         _ => scenario::Shape::classes(),
+    };
+    run::<BUG>(shape, setup, sink)
+}
+
+/// In all classes, and by turns in one crew by rank.
+fn starved<const BUG: u8>(setup: &Setup, sink: Option<Sink>) -> Result<Outcome, RunError> {
+    let shape = match setup.seed % 3 {
+        0 => scenario::Shape::starved_ranked(),
+        _ => scenario::Shape::starved(),
     };
     run::<BUG>(shape, setup, sink)
 }

@@ -163,6 +163,11 @@ impl<const BUG: u8> Lanes<BUG> {
         (0..self.len()).step_by(self.cores).map(first)
     }
 
+    /// In which turns the lanes of a crew run their tasks.
+    pub(super) fn turns(&self, crew: usize) -> Turns {
+        self.turns[crew]
+    }
+
     /// How many lanes each crew has.
     pub(super) fn cores(&self) -> usize {
         self.cores

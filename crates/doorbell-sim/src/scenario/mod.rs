@@ -11,11 +11,13 @@
 //! ```
 
 mod class;
+mod conserve;
 mod crew;
 mod ledger;
 mod oracle;
 mod program;
 mod shape;
+mod surge;
 #[cfg(test)]
 mod tests;
 mod timer;
@@ -24,7 +26,7 @@ mod told;
 pub use class::{Classes, Urgent};
 pub use program::Repertoire;
 pub(crate) use shape::OWN_CPUS;
-pub use shape::Shape;
+pub use shape::{Shape, Wrong};
 
 use crew::{CrewConfig, Lanes, Threads};
 use doorbell_core::wheel::Holds;
@@ -79,8 +81,9 @@ pub fn run_traced<const BUG: u8>(
     })
 }
 
-/// By when the last fault is over that began before all faults ended.
+/// By when the last fault is over that began before all faults ended: the longest is a thread that is starved.
 const SETTLE_NS: u64 = 1_000_000;
+const SETTLE_STARVED_NS: u64 = 1_000_000 + shape::STARVE_MAX_NS;
 
 /// After how long lanes end that do so while programs run, at most.
 const ENDS_MAX_NS: u64 = 700_000;
@@ -154,7 +157,11 @@ fn play<const BUG: u8>(shape: &Shape, plan: &Plan, ledger: Arc<Ledger>) -> Resul
         oracle::until_quiet(&lanes);
         drop(inside);
         // Who was taken off its CPU, or is woken late, comes back first.
-        sim::sleep(SETTLE_NS);
+        sim::sleep(if shape.faults == Wrong::Starved {
+            SETTLE_STARVED_NS
+        } else {
+            SETTLE_NS
+        });
         if shape.may.tasks && !shape.clock_jumps && !shape.paused {
             oracle::is_prompt(&lanes);
         }
@@ -193,7 +200,8 @@ fn watch<const BUG: u8>(
     } else if shape.orders_classes() {
         Box::new(move || oracle::watch_order(&lanes, &stop))
     } else if shape.is_conserving() {
-        Box::new(move || oracle::watch_over(&lanes, &stop))
+        let foreign = shape.foreign;
+        Box::new(move || conserve::watch(&lanes, foreign, &stop))
     } else {
         return Ok(None);
     };

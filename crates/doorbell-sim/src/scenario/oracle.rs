@@ -3,7 +3,7 @@
 use super::class::{BATCH, RT};
 use super::crew::Lanes;
 use super::timer::Sleep;
-use doorbell_core::bell::{LaneState, Look};
+use doorbell_core::bell::Look;
 use doorbell_core::call;
 use doorbell_core::crew::Crew;
 use doorbell_core::lane::LaneCounts;
@@ -13,10 +13,6 @@ use doorbell_machine::Counter;
 use doorbell_machine::sim::{self, SimCounter};
 use std::sync::Arc;
 
-/// How long a lane may be idle while another has more than it runs next.
-const IDLE_MAX_NS: u64 = 50_000;
-/// How often that is looked at.
-const LOOK_NS: u64 = 5_000;
 /// How long a lower lane may have the CPU of an urgent one that could run, or that was told: the way
 /// of an interrupt, a switch, and what the waker still has to do.
 const ORDER_NS: u64 = 30_000;
@@ -91,32 +87,6 @@ pub(super) fn is_prompt<const BUG: u8>(lanes: &Arc<Lanes<BUG>>) {
     }
 }
 
-/// Looks, until told to stop, whether a lane idles while another has too much.
-pub(super) fn watch_over<const BUG: u8>(lanes: &Lanes<BUG>, stop: &SimCounter) {
-    // For each lane with too much: since when, and which lanes have been idle all that time.
-    let mut since = vec![(0, 0_u64); lanes.len()];
-    while stop.get() == 0 {
-        sim::sleep(LOOK_NS);
-        let now_ns = sim::time_ns();
-        let idle = sim::unseen(|| idle_lanes(lanes));
-        for (lane, (from_ns, idled)) in since.iter_mut().enumerate() {
-            let waiting = sim::unseen(|| lanes.front(lane).queued_len());
-            if waiting < 2 || *idled & idle == 0 {
-                (*from_ns, *idled) = (now_ns, if waiting < 2 { 0 } else { idle });
-                continue;
-            }
-            *idled &= idle;
-            if now_ns - *from_ns > IDLE_MAX_NS {
-                let idled = *idled;
-                sim::fail(format!(
-                    "work conserving: {waiting} tasks waited at lane {lane} for {} ns while the lanes {idled:#b} were idle",
-                    now_ns - *from_ns
-                ));
-            }
-        }
-    }
-}
-
 /// Looks, until told to stop, whether a lower lane has the CPU of an urgent one that could run.
 ///
 /// One that was told and is not rung yet could not: whoever told it is about to. That must not take
@@ -178,12 +148,6 @@ pub(super) fn hold_often<const BUG: u8>(lanes: &Lanes<BUG>, stop: &SimCounter) {
             ));
         }
     }
-}
-
-fn idle_lanes<const BUG: u8>(lanes: &Lanes<BUG>) -> u64 {
-    (0..lanes.len())
-        .filter(|lane| lanes.front(*lane).state() != LaneState::Running)
-        .fold(0, |idle, lane| idle | 1 << lane)
 }
 
 /// What the counts of lanes that have ended must say.

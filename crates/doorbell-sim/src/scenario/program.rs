@@ -42,14 +42,16 @@ pub struct Repertoire {
     pub offline: bool,
     /// Polls of more than a millisecond.
     pub long_polls: bool,
+    /// Descriptors that become ready, many at one moment, and crowds of tasks.
+    pub descriptors: bool,
 }
 
-fn below(limit: u64) -> u64 {
+pub(super) fn below(limit: u64) -> u64 {
     sim::random() % limit.max(1)
 }
 
 /// One in so many.
-fn one_in(count: u64) -> bool {
+pub(super) fn one_in(count: u64) -> bool {
     below(count) == 0
 }
 
@@ -69,7 +71,7 @@ impl<const BUG: u8> Clone for Player<BUG> {
 }
 
 impl<const BUG: u8> Player<BUG> {
-    fn any_lane(&self) -> usize {
+    pub(super) fn any_lane(&self) -> usize {
         below(self.lanes.len() as u64) as usize
     }
 
@@ -78,6 +80,10 @@ impl<const BUG: u8> Player<BUG> {
         let mut joins = Vec::new();
         for _ in 0..steps {
             self.begin_step();
+            if self.may.descriptors && one_in(2) {
+                self.surge();
+                continue;
+            }
             match below(11) {
                 0 if self.may.posts => self.post(),
                 1 if self.may.posts => {
@@ -418,13 +424,13 @@ impl<const BUG: u8> Player<BUG> {
 }
 
 /// A future that looks who polls and drops it.
-struct Watched<F> {
+pub(super) struct Watched<F> {
     future: F,
     is_polled: SimCounter,
 }
 
 impl<F> Watched<F> {
-    fn new(future: F) -> Self {
+    pub(super) fn new(future: F) -> Self {
         Watched {
             future,
             is_polled: SimCounter::default(),

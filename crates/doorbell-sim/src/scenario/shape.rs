@@ -27,8 +27,8 @@ pub struct Shape {
     pub may: Repertoire,
     /// The memory model.
     pub memory: Memory,
-    /// Whether things go wrong, until all programs are over.
-    pub faults: bool,
+    /// What goes wrong, until all programs are over.
+    pub faults: Wrong,
     /// Whether the clock jumps too, by years.
     pub clock_jumps: bool,
     /// Whether races are looked for: under `sc`, and among sixteen threads at most.
@@ -55,6 +55,7 @@ const ALL: Repertoire = Repertoire {
     timers: true,
     offline: true,
     long_polls: true,
+    descriptors: false,
 };
 
 /// Races are looked for among so many lanes and other threads: each access costs the host a look at
@@ -67,8 +68,22 @@ const RUN_BUDGET: RunBudget = RunBudget {
     period_ns: 350_000,
 };
 
+/// For how long a thread is starved, at most.
+pub(super) const STARVE_MAX_NS: u64 = 8_000_000;
+
 /// CPUs for the thread that begins and ends it all, and for the one that watches.
 pub(crate) const OWN_CPUS: usize = 2;
+
+/// What goes wrong in a scenario.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Wrong {
+    /// Nothing.
+    Nothing,
+    /// Anything that a machine can do, but for jumps of the clock.
+    Anything,
+    /// One thread at a time gets no CPU for milliseconds; any may lose it for a moment.
+    Starved,
+}
 
 impl Shape {
     /// Lanes and other threads on a machine just large enough.
@@ -83,7 +98,7 @@ impl Shape {
             steps: 12,
             may: ALL,
             memory: Memory::Sc,
-            faults: true,
+            faults: Wrong::Anything,
             clock_jumps: false,
             races: true,
             paused: false,
@@ -112,6 +127,7 @@ impl Shape {
                 timers: false,
                 offline: false,
                 long_polls: false,
+                descriptors: false,
             },
             ..Shape::new("two-lanes", 2, 2)
         }
@@ -122,7 +138,7 @@ impl Shape {
     #[must_use]
     pub fn conserving() -> Self {
         Shape {
-            faults: false,
+            faults: Wrong::Nothing,
             may: Repertoire {
                 offline: false,
                 long_polls: false,
@@ -210,13 +226,39 @@ impl Shape {
     #[must_use]
     pub fn classes_in_order() -> Self {
         Shape {
-            faults: false,
+            faults: Wrong::Nothing,
             budget: None,
             may: Repertoire {
                 offline: false,
                 ..ALL
             },
             ..Shape::classes()
+        }
+    }
+
+    /// Descriptors, crowds of tasks and long polls in all classes, while one thread after the other gets no
+    /// CPU for milliseconds.
+    #[must_use]
+    pub fn starved() -> Self {
+        Shape {
+            turns: Turns::ByRank,
+            classes: Classes::Each(Urgent::Fifo),
+            faults: Wrong::Starved,
+            may: Repertoire {
+                offline: false,
+                descriptors: true,
+                ..ALL
+            },
+            ..Shape::new("starved", 3, 3)
+        }
+    }
+
+    /// The same in one crew, of lanes that run the most urgent task first and may watch.
+    #[must_use]
+    pub fn starved_ranked() -> Self {
+        Shape {
+            classes: Classes::One,
+            ..Shape::starved()
         }
     }
 
@@ -250,15 +292,20 @@ impl Shape {
     /// Whether no lane may be idle while another has too much.
     pub(super) fn is_conserving(&self) -> bool {
         let alone = self.lanes + self.foreign + OWN_CPUS <= self.machine.cpus();
-        let calm = !self.faults && !self.may.offline && !self.may.long_polls && !self.ends;
-        let calm = calm && self.classes == Classes::One;
+        let judged = match self.faults {
+            Wrong::Anything => false,
+            Wrong::Nothing => self.classes == Classes::One && !self.may.long_polls,
+            Wrong::Starved => !self.clock_jumps,
+        };
+        let calm = judged && !self.may.offline && !self.ends && self.budget.is_none();
         calm && alone && self.lanes <= 64
     }
 
     /// Whether it is looked after that urgent lanes run before others.
     pub(super) fn orders_classes(&self) -> bool {
         let alone = self.lanes + self.foreign + OWN_CPUS <= self.machine.cpus();
-        let calm = !self.faults && !self.may.offline && !self.ends && self.budget.is_none();
+        let calm = self.faults == Wrong::Nothing && !self.may.offline && !self.ends;
+        let calm = calm && self.budget.is_none();
         self.classes != Classes::One && calm && alone
     }
 
@@ -348,8 +395,10 @@ impl Lot {
 }
 
 fn faults(shape: &Shape, lot: &mut Lot) -> Faults {
-    if !shape.faults {
-        return Faults::default();
+    match shape.faults {
+        Wrong::Nothing => return Faults::default(),
+        Wrong::Starved => return starved(shape, lot),
+        Wrong::Anything => {}
     }
     let range = |max_ns| Range { min_ns: 1, max_ns };
     let planned = if shape.clock_jumps {
@@ -381,5 +430,39 @@ fn faults(shape: &Shape, lot: &mut Lot) -> Faults {
         mask_chance: chance(lot, 6_000),
         mask_ns: range([2_000, 30_000, 200_000][lot.draw(3) as usize]),
         planned,
+        ..Faults::default()
+    }
+}
+
+/// One thread after the other gets no CPU for long: all threads of one kind, or of all.
+fn starved(shape: &Shape, lot: &mut Lot) -> Faults {
+    let lanes = shape.lanes as u32;
+    let all = lanes * shape.classes.count() as u32;
+    // The first thread of the run is no lane, and the one behind the lanes is the oracle's.
+    let foreign = all + 2..all + 2 + shape.foreign as u32;
+    let starved = match lot.draw(6) {
+        0 => 0..0,
+        1 | 2 => foreign,
+        crew => {
+            let crew = (crew as u32 - 3) * lanes % all;
+            1 + crew..1 + crew + lanes
+        }
+    };
+    // Seldom and for some time, or often and for a moment.
+    let (deschedule_chance, max_ns) =
+        [(0, 500), (1_000, 60_000), (3_000, 10_000), (8_000, 3_000)][lot.draw(4) as usize];
+    Faults {
+        deschedule_chance,
+        deschedule_ns: Range {
+            min_ns: 500,
+            max_ns,
+        },
+        starve_chance: [1_000, 5_000][lot.draw(2) as usize],
+        starve_ns: Range {
+            min_ns: 1_000_000,
+            max_ns: STARVE_MAX_NS,
+        },
+        starved,
+        ..Faults::default()
     }
 }

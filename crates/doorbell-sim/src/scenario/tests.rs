@@ -8,6 +8,7 @@ mod groups;
 mod left_to_itself;
 mod parking;
 mod ranks;
+mod starved;
 mod suspended;
 mod ushers;
 
@@ -134,6 +135,12 @@ fn classes_in_order() {
     check(&Shape::classes_in_order(), 0..200);
 }
 
+#[test]
+fn starved() {
+    check(&Shape::starved(), 0..40);
+    check(&Shape::starved_ranked(), 0..20);
+}
+
 /// The oracle notices lanes that the OS lets share the CPU with those below them.
 #[test]
 fn urgent_lanes_without_their_policy_are_noticed() {
@@ -178,13 +185,14 @@ fn a_park_that_a_due_timer_prevents_is_counted() {
 fn events_per_lane(lanes: usize) -> u64 {
     let shape = Shape {
         steps: 0,
-        faults: false,
+        faults: super::Wrong::Nothing,
         may: super::Repertoire {
             posts: false,
             tasks: false,
             timers: false,
             offline: false,
             long_polls: false,
+            descriptors: false,
         },
         ..Shape::new("idle", lanes, 0)
     };

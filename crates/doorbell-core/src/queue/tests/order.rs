@@ -59,7 +59,7 @@ impl Ordered {
     fn pop(&mut self) -> Option<(u64, bool)> {
         let order = self.queue.order().unwrap();
         // SAFETY: the test's thread is the owner.
-        if let Some(node) = unsafe { self.queue.pop_unless_pinned(order) } {
+        if let Some(node) = unsafe { self.queue.pop_unless_pinned(order, || ()) } {
             return Some((Thing::unboxed(node), false));
         }
         // SAFETY: as above.

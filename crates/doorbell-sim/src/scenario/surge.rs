@@ -1,0 +1,221 @@
+//! Surges: descriptors that become ready at one moment, a lane that is kept serving calls meanwhile, and
+//! crowds of tasks behind a poll that may be long.
+
+use super::ledger::Ledger;
+use super::program::{Ended, Player, Watched, below, one_in};
+use doorbell_core::call;
+use doorbell_core::io::{Direction, Registration};
+use doorbell_core::task::Kind;
+use doorbell_machine::sim::{self, SimCounter, SimFd};
+use doorbell_machine::{Counter, Readiness};
+use futures_channel::oneshot::channel;
+use std::future::poll_fn;
+use std::io;
+use std::sync::Arc;
+
+/// How many descriptors become ready together, at most.
+const PIPES_MAX: u64 = 12;
+/// How often each does.
+const ROUNDS_MAX: u64 = 3;
+/// When, at the latest, after the time before: so that a lane that is kept serving calls has done so for long.
+const ROUND_NS: u64 = 2_500_000;
+/// How many calls a lane is kept busy with, and how long each takes: 64 of them take more than the
+/// millisecond after which a lane that watches looks at everything.
+const CALLS_MIN: u64 = 70;
+const CALLS_MORE: u64 = 130;
+const CALL_MIN_NS: u64 = 16_000;
+const CALL_MORE_NS: u64 = 4_000;
+/// How many tasks are in a crowd, at most.
+const CROWD_MAX: u64 = 20;
+/// How long the poll goes on that has spawned them.
+const POLLS_NS: [u64; 5] = [0, 30_000, 150_000, 1_600_000, 3_000_000];
+/// How many tell others beside the first two, at most; how many each tells, and when.
+const TELLERS_MAX: u64 = 3;
+const TOLD: usize = 4;
+const TELL_NS: u64 = 30_000;
+/// The longest poll of most of them.
+const BRIEF_NS: u64 = 20_000;
+
+/// Bytes on their way to a descriptor.
+struct Pipe {
+    fd: SimFd,
+    bytes: SimCounter,
+}
+
+impl Pipe {
+    fn open() -> Arc<Self> {
+        Arc::new(Pipe {
+            fd: SimFd::open(),
+            bytes: SimCounter::default(),
+        })
+    }
+
+    /// One byte comes from the world.
+    fn write(&self) {
+        self.bytes.add_shared(1);
+        self.fd.set_ready(Readiness::READABLE);
+    }
+
+    fn read(&self) -> io::Result<u64> {
+        let _ = self.fd.take(Readiness::READABLE);
+        match self.bytes.get() {
+            0 => Err(io::ErrorKind::WouldBlock.into()),
+            bytes => {
+                self.bytes.set(0);
+                Ok(bytes)
+            }
+        }
+    }
+}
+
+impl<const BUG: u8> Player<BUG> {
+    /// Some descriptors of one lane become ready, mostly together. Meanwhile that lane may be kept serving
+    /// calls, and another lane of its crew may get a crowd of tasks.
+    pub(super) fn surge(&self) {
+        let lane = self.any_lane();
+        let rounds = 1 + below(ROUNDS_MAX);
+        let pipes: Vec<_> = (0..below(PIPES_MAX + 1)).map(|_| Pipe::open()).collect();
+        for pipe in &pipes {
+            self.read_all(lane, pipe, rounds);
+        }
+        let is_kept = one_in(2);
+        if is_kept {
+            let work_ns = CALL_MIN_NS + below(CALL_MORE_NS);
+            self.keep_serving(lane, CALLS_MIN + below(CALLS_MORE), work_ns);
+        }
+        for _ in 0..rounds {
+            if one_in(2) {
+                self.chorus(self.near(lane));
+            }
+            if one_in(2) {
+                self.crowd(self.near(lane));
+            }
+            sim::sleep(below(ROUND_NS));
+            if is_kept || one_in(2) {
+                self.crowd(self.near(lane));
+            }
+            let pause_ns = [0, 0, 3_000][below(3) as usize];
+            for pipe in &pipes {
+                pipe.write();
+                sim::work(below(pause_ns));
+            }
+        }
+    }
+
+    /// Tasks of a lane wait, each for one of those on other lanes that tell them at about the same time: the
+    /// lane may watch when it is chosen for one, and be inside another's poll when that one comes.
+    fn chorus(&self, lane: usize) {
+        let mut tellers = Vec::new();
+        for _ in 0..2 + below(TELLERS_MAX) {
+            let (says, hears): (Vec<_>, Vec<_>) = (0..TOLD).map(|_| channel::<()>()).unzip();
+            for hears in hears {
+                let ended = Ended::new(&self.lanes);
+                let goes_on_ns = POLLS_NS[below(3) as usize];
+                let listens = async move {
+                    let _ended = ended;
+                    let _ = hears.await;
+                    sim::work(goes_on_ns);
+                };
+                drop(self.lanes.launch(lane, Kind::Task, Watched::new(listens)));
+            }
+            tellers.push(says);
+        }
+        sim::sleep(below(TELL_NS));
+        for says in tellers {
+            let ended = Ended::new(&self.lanes);
+            let tells = async move {
+                let _ended = ended;
+                for says in says {
+                    sim::work(below(TELL_NS / 10));
+                    let _ = says.send(());
+                }
+            };
+            drop(self.lanes.launch(self.near(lane), Kind::Pinned, tells));
+        }
+    }
+
+    /// Any lane of the same crew.
+    fn near(&self, lane: usize) -> usize {
+        let cores = self.lanes.cores();
+        lane / cores * cores + below(cores as u64) as usize
+    }
+
+    /// A task that reads so many bytes through a descriptor of that lane, wherever it runs.
+    fn read_all(&self, lane: usize, pipe: &Arc<Pipe>, bytes: u64) {
+        let (ended, player, pipe) = (Ended::new(&self.lanes), self.clone(), Arc::clone(pipe));
+        let reads = async move {
+            let _ended = ended;
+            let ledger = Arc::clone(&player.lanes.ledger);
+            let front = player.lanes.front(lane).clone();
+            let Ok(registered) = Registration::new(front, pipe.fd) else {
+                return gone(&ledger);
+            };
+            let mut read = 0;
+            while read < bytes {
+                let ready = poll_fn(|cx| registered.poll_io(cx, Direction::Read, || pipe.read()));
+                match ready.await {
+                    Ok(some) => read += some,
+                    Err(_) => return gone(&ledger),
+                }
+                sim::work(below(BRIEF_NS / 4));
+            }
+            if read > bytes {
+                sim::fail(format!("once: read {read} bytes of {bytes}"));
+            }
+        };
+        let kind = if one_in(8) { Kind::Pinned } else { Kind::Task };
+        drop(self.lanes.launch(lane, kind, Watched::new(reads)));
+    }
+
+    /// Calls that come one from the other.
+    fn keep_serving(&self, lane: usize, left: u64, work_ns: u64) {
+        let once = self.lanes.once("post of a chain", lane);
+        let player = self.clone();
+        let run = move || {
+            // The next is begun before this one is over: there is always one that is not.
+            if left > 0 {
+                player.keep_serving(lane, left - 1, work_ns);
+            }
+            sim::work(work_ns);
+            once.happens();
+        };
+        drop(call::post(&**self.lanes.front(lane), run));
+    }
+
+    /// A task of that lane spawns others there, and its poll may go on.
+    pub(super) fn crowd(&self, lane: usize) {
+        let (ended, player) = (Ended::new(&self.lanes), self.clone());
+        let many = 1 + [0, 1, below(CROWD_MAX)][below(3) as usize];
+        let goes_on_ns = POLLS_NS[below(POLLS_NS.len() as u64) as usize];
+        let spawns = async move {
+            let _ended = ended;
+            for _ in 0..many {
+                player.brief(lane);
+            }
+            sim::work(goes_on_ns);
+        };
+        drop(self.lanes.launch(lane, Kind::Pinned, spawns));
+    }
+
+    /// A task that mostly ends soon.
+    fn brief(&self, lane: usize) {
+        let ended = Ended::new(&self.lanes);
+        let most_ns = if one_in(8) {
+            POLLS_NS[below(POLLS_NS.len() as u64) as usize]
+        } else {
+            BRIEF_NS
+        };
+        let works = async move {
+            let _ended = ended;
+            sim::work(below(most_ns));
+        };
+        drop(self.lanes.launch(lane, Kind::Task, Watched::new(works)));
+    }
+}
+
+/// A descriptor has no lane any more.
+fn gone(ledger: &Ledger) {
+    if !ledger.ends() {
+        sim::fail("lost: a lane that runs takes no descriptor");
+    }
+}
