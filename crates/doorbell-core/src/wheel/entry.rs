@@ -84,7 +84,7 @@ pub(super) struct Entry<M: Machine> {
     pub(super) waker: M::Cell<Option<Waker>>,
     link: M::Cell<Link<M>>,
     /// The handle's own: a copy of the waker that it sent by mail.
-    pub(super) handle_waker: std::cell::Cell<Option<Waker>>,
+    handle_waker: M::Cell<Option<Waker>>,
     /// What a mailed entry is to be armed for.
     pub(super) mailed_ns: std::cell::Cell<u64>,
 }
@@ -100,7 +100,7 @@ impl<M: Machine> Entry<M> {
             front: M::Cell::new(FrontRef::clone(front)),
             waker: M::Cell::new(None),
             link: M::Cell::new(Link::new()),
-            handle_waker: std::cell::Cell::new(None),
+            handle_waker: M::Cell::new(None),
             mailed_ns: std::cell::Cell::new(0),
         });
         NonNull::from(Box::leak(entry))
@@ -138,6 +138,17 @@ impl<M: Machine> Entry<M> {
     pub(super) fn is_linked(&self) -> bool {
         // SAFETY: the link is the lane's, which is the caller.
         self.link.with(|link| unsafe { (*link).is_linked() })
+    }
+
+    /// Calls `f` with the handle's own copy of the waker.
+    ///
+    /// # Safety
+    /// The caller is the handle, or has the entry for itself.
+    #[inline]
+    pub(super) unsafe fn with_handle_waker<R>(&self, f: impl FnOnce(&mut Option<Waker>) -> R) -> R {
+        // SAFETY: the caller's promise.
+        self.handle_waker
+            .with_mut(|waker| f(unsafe { &mut *waker }))
     }
 
     /// Whether that lane has it, which the caller is. Only for its handle.

@@ -8,9 +8,9 @@
 #![allow(clippy::disallowed_types, clippy::disallowed_methods)]
 
 use super::{Fired, Polled, RawTimer};
-use crate::crew::FrontRef;
+use crate::crew::{Crew, FrontRef};
 use crate::task::Local;
-use crate::testing::model::mutant;
+use crate::testing::model::{check_large, mutant};
 use ::loom::sync::atomic::AtomicBool;
 use doorbell_machine::loom::Loom;
 use doorbell_machine::{Bug, Ordering};
@@ -81,6 +81,11 @@ fn arm<const BUG: u8>(front: &FrontRef<Loom<BUG>>) -> (RawTimer, Arc<Wakes>) {
     let waker = Waker::from(Arc::clone(&wakes));
     let timer = RawTimer::arm(front, DUE_NS, &waker).expect("the lane runs");
     (timer, wakes)
+}
+
+/// Polls it, and would wake nobody.
+fn look(timer: &mut RawTimer) -> Polled {
+    timer.poll(&mut Context::from_waker(Waker::noop()))
 }
 
 fn check(model: impl Fn() + Send + Sync + 'static) {
@@ -194,7 +199,8 @@ fn a_mailed_arm_against_its_drop_and_its_delivery() {
         let other = ::loom::thread::spawn({
             let front = lane.front.clone();
             move || {
-                let (timer, wakes) = arm(&front);
+                let (mut timer, wakes) = arm(&front);
+                let _ = look(&mut timer);
                 drop(timer);
                 wakes
             }
@@ -214,6 +220,38 @@ fn a_mailed_arm_against_its_drop_and_its_delivery() {
         assert_eq!((lane.entries(), wakes.get()), (0, fired));
         assert_eq!(Arc::strong_count(&wakes), 1, "a waker is left");
     });
+}
+
+/// A timer that is mailed to a crew is taken by one lane and polled on the other: whose it is now is known to
+/// who sees that it is armed.
+fn taken_against_a_poll_elsewhere() {
+    let fronts = Crew::<Loom<0>>::new(2, &Arc::default(), |_, _| 0);
+    let front = fronts[0].clone();
+    let polls = ::loom::thread::spawn(move || {
+        let (mut timer, wakes) = arm(&front);
+        let local = Local::new(front);
+        let _ = local.enter(|| look(&mut timer));
+        drop(timer);
+        local.enter(|| local.close());
+        wakes
+    });
+    let local = Local::new(fronts[1].clone());
+    let mut taken = local.enter(|| local.take_timers());
+    let wakes = polls.join().unwrap();
+    local.enter(|| {
+        taken += local.take_timers();
+        // SAFETY: this is the lane's thread, and the ready queue its own.
+        taken += unsafe { fronts[1].serve(local.ready()) }.delivered;
+        assert_eq!(local.expire(), 0, "fired after its drop");
+        local.close();
+    });
+    assert!(taken <= 2);
+    assert_eq!((wakes.get(), Arc::strong_count(&wakes)), (0, 1));
+}
+
+#[test]
+fn a_mailed_timer_that_one_lane_takes_is_polled_on_the_other() {
+    check_large(taken_against_a_poll_elsewhere);
 }
 
 #[test]
@@ -256,8 +294,11 @@ fn a_drop_elsewhere_against_the_end_of_the_lane() {
 fn a_drop_elsewhere_against_an_expiry_and_the_end_of_the_lane() {
     check(|| {
         let lane = Lane::<0>::new();
-        let (timer, wakes) = lane.arm();
-        let dropper = ::loom::thread::spawn(move || drop(timer));
+        let (mut timer, wakes) = lane.arm();
+        let dropper = ::loom::thread::spawn(move || {
+            let _ = look(&mut timer);
+            drop(timer);
+        });
         let fired = lane.expire();
         lane.close();
         dropper.join().unwrap();

@@ -168,7 +168,8 @@ impl<M: Machine> Wheel<M> {
         // SAFETY: as above. The waker is dropped outside of the wheel: its drop may come back.
         let waker = it.waker.with_mut(|waker| unsafe { (*waker).take() });
         // Only mailed entries have one; a look is cheaper than a drop.
-        let known = it.handle_waker.take();
+        // SAFETY: as above.
+        let known = unsafe { it.with_handle_waker(Option::take) };
         it.set(entry::FREE);
         let full = self.with(|inner| {
             let full = inner.kept.len() >= KEPT_MAX;

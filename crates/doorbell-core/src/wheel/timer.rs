@@ -152,7 +152,8 @@ impl RawTimer {
         let it = unsafe { entry.as_ref() };
         it.base.set(base);
         it.mailed_ns.set(when_ns);
-        it.handle_waker.set(Some(same.take()));
+        // SAFETY: just allocated.
+        unsafe { it.with_handle_waker(|waker| *waker = Some(same.take())) };
         // SAFETY: as above.
         it.waker.with_mut(|cell| unsafe { *cell = Some(waker) });
         it.set(entry::MAILED);
@@ -268,7 +269,8 @@ fn poll_here<M: Machine>(local: &Local<M>, it: &Entry<M>, cx: &Context<'_>) -> O
     }
     if let Some(old) = old?? {
         // What was sent by mail is not what will be woken any more.
-        drop_quietly(it.handle_waker.take());
+        // SAFETY: its handle is the caller.
+        drop_quietly(unsafe { it.with_handle_waker(Option::take) });
         local.owed().take_back(old);
     }
     Some(())
@@ -277,12 +279,12 @@ fn poll_here<M: Machine>(local: &Local<M>, it: &Entry<M>, cx: &Context<'_>) -> O
 /// The lane's waker is out of reach; the handle knows a copy of it, if it was sent by mail.
 #[cold]
 fn poll_elsewhere<M: Machine>(it: &Entry<M>, cx: &Context<'_>) -> Polled {
-    let known = it.handle_waker.take();
-    let same = known
-        .as_ref()
-        .is_some_and(|known| known.will_wake(cx.waker()));
-    it.handle_waker.set(known);
-    if same {
+    let is_same = |known: &mut Option<Waker>| {
+        let known = known.as_ref();
+        known.is_some_and(|known| known.will_wake(cx.waker()))
+    };
+    // SAFETY: its handle is the caller.
+    if unsafe { it.with_handle_waker(is_same) } {
         Polled::Pending
     } else {
         Polled::Elsewhere
