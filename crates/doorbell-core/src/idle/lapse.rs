@@ -29,14 +29,19 @@ impl Searchers {
 }
 
 impl<M: Machine> IdleSet<M> {
+    /// Which lanes are counted as searching, 32 to a number.
+    pub fn searching(&self) -> impl Iterator<Item = u32> {
+        // ORDER: Relaxed; a hint, the read-modify-write of `lapse` decides.
+        let load = |word: &M::Line<M::U64>| word.load(Ordering::Relaxed) >> IDLE_LANES;
+        self.words.iter().map(move |word| load(word) as u32)
+    }
+
     /// Notes who is counted as searching, and lets the search of each that was at the last look lapse, but
     /// for that of the lane `own`. [`Searching::None`] if one of them was the last: the caller does what is
     /// due at the end of the last search.
     pub(crate) fn lapse_since(&self, seen: &Searchers, own: usize) -> Searching {
         let mut left = Searching::Others;
-        for (at, (word, seen)) in self.words.iter().zip(&seen.words).enumerate() {
-            // ORDER: Relaxed; a hint, the read-modify-write of `lapse` decides.
-            let now = (word.load(Ordering::Relaxed) >> IDLE_LANES) as u32;
+        for (at, (now, seen)) in self.searching().zip(&seen.words).enumerate() {
             let both = now & seen.replace(now);
             for bit in (0..IDLE_LANES).filter(|bit| both & (1 << bit) != 0) {
                 let lane = at * IDLE_LANES + bit;

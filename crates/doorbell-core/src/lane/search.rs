@@ -313,8 +313,9 @@ impl<M: Machine> Lane<M> {
         if self.local.is_empty() && !self.local.is_off() && !self.visit_others() {
             return;
         }
-        // Also for a single task: whose lane needed help may be inside a long poll.
-        if self.local.has_surplus() || self.others_have_work() {
+        // Also for a single task: whose lane needed help may be inside a long poll. That may be this lane before
+        // long, and what came to its inbox since its pass woke nobody.
+        if self.local.has_surplus() || front.has_inbox() || self.others_have_work() {
             M::mark(Mark::IdleLastSearch);
             crew.offer(front.lane());
         }

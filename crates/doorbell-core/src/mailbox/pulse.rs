@@ -12,7 +12,7 @@ pub(super) struct Pulse<M: Machine> {
     serving: M::U32,
     /// Goes up with every sleep of the lane.
     sleeps: M::U64,
-    /// 1 while it is a sentinel.
+    /// Goes up when it becomes a sentinel, and when it ends to be one: odd while it is.
     sentinel: M::U32,
 }
 
@@ -62,15 +62,24 @@ impl<M: Machine> Front<M> {
     /// Whether the lane is a sentinel.
     #[inline]
     pub fn is_sentinel(&self) -> bool {
+        self.sentinel_turns() % 2 == 1
+    }
+
+    /// How often the lane has become a sentinel, or has ended to be one.
+    #[inline]
+    pub fn sentinel_turns(&self) -> u32 {
         // ORDER: Relaxed; as in `pulse`.
-        self.pulse.sentinel.load(Ordering::Relaxed) != 0
+        self.pulse.sentinel.load(Ordering::Relaxed)
     }
 
     /// Only the lane's own thread calls this.
     pub(crate) fn set_sentinel(&self, is_sentinel: bool) {
-        let value = u32::from(is_sentinel);
-        // ORDER: Relaxed; as in `pulse`.
-        self.pulse.sentinel.store(value, Ordering::Relaxed);
+        let turns = self.sentinel_turns();
+        let changes = u32::from((turns % 2 == 1) != is_sentinel);
+        // ORDER: Relaxed; as in `pulse`, and only one thread writes it.
+        self.pulse
+            .sentinel
+            .store(turns.wrapping_add(changes), Ordering::Relaxed);
     }
 
     /// How often the lane has slept: where that stands still it has been busy all along, or asleep.

@@ -62,9 +62,6 @@ const SHARES: &str = "no lane reads what is freed with the crew; loom kills it";
 /// Why ushers do not show.
 const USHER: &str = "no lane of the scenarios puts off a look; loom kills it";
 
-/// Why a push to a lane that has just ended its watch does not show.
-const PUSH: &str = "its window of a few steps was hit by no seed that was tried; loom kills it";
-
 /// The shapes with the mutant of this number.
 macro_rules! shapes {
     ($bug:ident) => {{
@@ -175,6 +172,6 @@ pub const MUTANTS: &[Mutant] = mutants![
     SpinStealsFull: Sc,
     IdleClaimNeverLapses: Sc,
     PlaceClaimsFromBelow: Sc,
-    CrewPushUnoffered: not_here PUSH,
+    CrewPushUnoffered: Sc,
     RtLeavesOneWaiting: Sc,
 ];

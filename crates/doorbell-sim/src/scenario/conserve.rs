@@ -74,6 +74,11 @@ struct Seen {
     ends: bool,
     /// Its pulse at the last look.
     pulse: u64,
+    /// How often it had begun or ended to be a sentinel.
+    turns: u32,
+    /// When it lacked its CPU last, of the times from the one on at which its tasks began to wait, each within
+    /// two looks of the one before: it may not have told anybody of them. 0 if it had its CPU for longer.
+    untold_ns: u64,
     /// Of the time in which it is counted as searching while a thread lacks its CPU, its claimer or itself.
     owes: Track,
 }
@@ -181,12 +186,21 @@ impl<const BUG: u8> Conserve<'_, BUG> {
             let begun_ns = seen.slow.begun_ns;
             let together =
                 |it: &Option<u64>| it.is_some_and(|it| it.abs_diff(begun_ns) <= TOGETHER_NS);
-            let is_excused = level_ns.len() > 1
+            let untold_ns = seen.untold_ns + TOGETHER_NS;
+            let is_untold = |it: &u64| together(&Some(*it)) || *it <= untold_ns;
+            if lacks_ns[number].as_ref().is_some_and(is_untold) {
+                seen.untold_ns = now_ns;
+            }
+            let is_excused = seen.untold_ns == now_ns
+                || level_ns.len() > 1
                 || (is_small && !level_ns.is_empty())
                 || lacks_ns.iter().any(together);
             let is_listed = is_inside && crew.work().holds(lane);
             let waits = is_listed && (waiting >= least || (waiting + inbox > 0 && stands));
             let slow_ns = seen.slow.look(now_ns, waits, is_excused, idle);
+            if !waits {
+                seen.untold_ns = 0;
+            }
             if fast_ns > FAST_NS || slow_ns > SLOW_NS {
                 let class = crew.class();
                 return Err(format!(
@@ -228,8 +242,16 @@ impl<const BUG: u8> Conserve<'_, BUG> {
         let mut is_unclear =
             lacks && crew.idle().anyone_searches() && owes.iter().all(|it| *it == 0);
         let bit = |bits: u64, lane: usize| bits | 1 << lane;
-        let sentinels = (0..cores).filter(|lane| crew.fronts()[*lane].is_sentinel());
-        let idle = idle & sentinels.fold(0, bit);
+        // One that has been something else meanwhile has to look twice anew.
+        let mut sentinels = 0;
+        for (lane, front) in crew.fronts().iter().enumerate() {
+            let (is_one, turns) = (front.is_sentinel(), front.sentinel_turns());
+            let before = std::mem::replace(&mut self.seen[at * cores + lane].turns, turns);
+            if is_one && before == turns {
+                sentinels = bit(sentinels, lane);
+            }
+        }
+        let idle = idle & sentinels;
         for (lane, seen) in self.seen[at * cores..].iter_mut().take(cores).enumerate() {
             let front = &crew.fronts()[lane];
             let searches = owes[lane / 32] & (1 << (lane % 32)) != 0;

@@ -81,7 +81,11 @@ impl<const BUG: u8> Player<BUG> {
         for _ in 0..steps {
             self.begin_step();
             if self.may.descriptors && one_in(2) {
-                self.surge();
+                if one_in(3) {
+                    self.overtakes();
+                } else {
+                    self.surge();
+                }
                 continue;
             }
             match below(11) {

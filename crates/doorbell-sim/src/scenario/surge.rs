@@ -33,6 +33,13 @@ const POLLS_NS: [u64; 5] = [0, 30_000, 150_000, 1_600_000, 3_000_000];
 const TELLERS_MAX: u64 = 3;
 const TOLD: usize = 4;
 const TELL_NS: u64 = 30_000;
+/// How often a wake is overtaken, at most, how long before it is made ready, and how close the steps come.
+const OVERTAKES_MAX: u64 = 6;
+const SET_UP_NS: u64 = 70_000;
+const FIRST_NS: u64 = 30_000;
+const CLOSE_NS: u64 = 1_500;
+/// How long the polls go on that keep the lane, and the waker's, from the task.
+const KEPT_NS: [u64; 3] = [200_000, 200_000, 2_500_000];
 /// The longest poll of most of them.
 const BRIEF_NS: u64 = 20_000;
 
@@ -134,6 +141,48 @@ impl<const BUG: u8> Player<BUG> {
         }
     }
 
+    /// A task is woken by another lane of its crew while the lane that ran it last watches. At that moment that
+    /// lane gets another task, whose poll is long; the waker's goes on too. All others mostly sleep.
+    pub(super) fn overtakes(&self) {
+        for _ in 0..=below(OVERTAKES_MAX) {
+            let lane = self.any_lane();
+            self.overtake(lane, self.near(lane));
+        }
+    }
+
+    fn overtake(&self, lane: usize, waker: usize) {
+        let (says, hears) = channel::<()>();
+        let ended = Ended::new(&self.lanes);
+        let listens = async move {
+            let _ended = ended;
+            let _ = hears.await;
+        };
+        drop(self.lanes.launch(lane, Kind::Task, Watched::new(listens)));
+        sim::sleep(FIRST_NS);
+        let at_ns = sim::time_ns() + SET_UP_NS;
+        let kept_ns = KEPT_NS[below(KEPT_NS.len() as u64) as usize];
+        let watches_ns = at_ns - below(2 * CLOSE_NS);
+        self.keep(lane, move || work_until(watches_ns));
+        let wakes_ns = at_ns + below(CLOSE_NS);
+        self.keep(waker, move || {
+            work_until(wakes_ns);
+            let _ = says.send(());
+            sim::work(kept_ns);
+        });
+        work_until(at_ns);
+        self.keep(lane, move || sim::work(kept_ns));
+    }
+
+    /// A task that stays on that lane, of one poll.
+    fn keep(&self, lane: usize, does: impl FnOnce() + Send + 'static) {
+        let ended = Ended::new(&self.lanes);
+        let poll = async move {
+            let _ended = ended;
+            does();
+        };
+        drop(self.lanes.launch(lane, Kind::Pinned, poll));
+    }
+
     /// Any lane of the same crew.
     fn near(&self, lane: usize) -> usize {
         let cores = self.lanes.cores();
@@ -211,6 +260,11 @@ impl<const BUG: u8> Player<BUG> {
         };
         drop(self.lanes.launch(lane, Kind::Task, Watched::new(works)));
     }
+}
+
+/// Keeps the CPU until then.
+fn work_until(when_ns: u64) {
+    sim::work(when_ns.saturating_sub(sim::time_ns()));
 }
 
 /// A descriptor has no lane any more.
