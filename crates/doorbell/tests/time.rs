@@ -273,11 +273,19 @@ fn t2_an_earlier_timer_from_outside_rings_a_parked_lane_once() {
         .unwrap();
     let later = rt.spawn(sleep(Duration::from_hours(1)));
     let is_armed = || rt.metrics().lanes[0].counts.polls > 0;
-    while !is_armed() || rt.lane_state(0) != Some(LaneState::Parked) {
+    let await_parked = || {
+        while rt.lane_state(0) != Some(LaneState::Parked) {
+            std::thread::yield_now();
+        }
+    };
+    while !is_armed() {
         std::thread::yield_now();
     }
+    await_parked();
     let before = rt.metrics().lanes[0].counts;
     rt.block_on(sleep(2 * MS));
+    // It counts a timer behind the wake.
+    await_parked();
     let counts = rt.metrics().lanes[0].counts.since(&before);
     assert_eq!((counts.rings, counts.timers_fired), (1, 1), "{counts:?}");
     assert!(!later.is_finished());

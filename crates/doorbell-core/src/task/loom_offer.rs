@@ -83,6 +83,21 @@ fn one_is_pushed_again() {
     against_one_that_idles(prepare, push, has_two);
 }
 
+/// The ring is empty, and what lies behind it is in the lane's hands for a moment.
+fn a_ring_is_refilled() {
+    let prepare = |front: &FrontRef<M>| {
+        (0..M::RING_CAPACITY + 3).for_each(|_| drop(spawn(front, async {})));
+        Local::<M>::with_current(|local| {
+            let local = local.expect("inside `enter`");
+            (0..M::RING_CAPACITY).for_each(|_| assert!(local.run_one()));
+        });
+        assert!(!is_shareable(front.queue().len()), "it was told before");
+    };
+    let push = |local: &Local<M>, _: &FrontRef<M>| assert!(local.run_one());
+    let has_two = |front: &Front<M>| is_shareable(front.queue().len());
+    against_one_that_idles(prepare, push, has_two);
+}
+
 fn two_of_a_group_are_pushed() {
     let prepare = |front: &FrontRef<M>| {
         // SAFETY: nobody else opens one, and there are no tasks.
@@ -137,6 +152,11 @@ fn w17_a_second_task_is_seen_or_offered() {
 #[test]
 fn w17_a_task_that_is_queued_again_is_seen_or_offered() {
     check_large(one_is_pushed_again);
+}
+
+#[test]
+fn what_fills_a_ring_anew_is_seen_or_offered() {
+    check_large(a_ring_is_refilled);
 }
 
 #[test]

@@ -287,7 +287,7 @@ fn two_tasks_get_a_lane_each() {
 
 #[test]
 fn two_tasks_get_a_lane_that_spins_each() {
-    check_large(two_meet_spinning::<0>);
+    check_largest(two_meet_spinning::<0>);
     SPINNING_TO_MEET.assert_all();
 }
 
