@@ -12,10 +12,7 @@ use super::{Fuzzed, MarkRow};
 pub const RARE_PERCENT: f64 = 1.0;
 
 /// The marks that are rare in a run of all shapes, each with the reason, in one line.
-const EXPLAINED: &[(Mark, &str)] = &[(
-    Mark::IoFirstBeforePark,
-    "no task of the scenarios waits for a descriptor; `scenario/tests/parking.rs` reaches it",
-)];
+const EXPLAINED: &[(Mark, &str)] = &[];
 
 /// Why a mark is rare in a run of all shapes; none if it is not, or should not be.
 #[must_use]
