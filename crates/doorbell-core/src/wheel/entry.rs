@@ -120,7 +120,11 @@ impl<M: Machine> Entry<M> {
         let entry = unsafe { Box::from_raw(entry.as_ptr()) };
         // In every build: it is a step of the machine.
         assert!(!entry.is_linked(), "a timer was freed in the wheel");
-        // Quietly: there may be a waker in it, and the caller may be the lane's own loop.
+        // This too is a step: the handle is done with it.
+        // SAFETY: nobody else has the entry.
+        let known = unsafe { entry.with_handle_waker(Option::take) };
+        // Quietly, and one by one: these are wakers, and the caller may be the lane's own loop.
+        drop_quietly(known);
         drop_quietly(entry);
     }
 
@@ -277,7 +281,8 @@ impl<M: Machine> Entry<M> {
     /// The lane takes a mailed entry in. `false` if it was cancelled meanwhile.
     pub(super) fn accept(&self) -> bool {
         // ORDER: Acquire on failure pairs with `cancel`. Release pairs with it too: a handle that
-        // posts the entry again sees that it has left the mailbox.
+        // posts the entry again sees that it has left the mailbox; unshown because in a model no store of the
+        // handle overtakes the lane's earlier load of the link.
         self.state
             .compare_exchange(MAILED, ARMED, Ordering::Release, Ordering::Acquire)
             .is_ok()

@@ -87,8 +87,8 @@ impl<M: Machine> Drop for Visit<'_, M> {
         // on failure pairs with the Release of the lane's end: in which form its seat is to be rung.
         let left = word.compare_exchange(LENT, OWNED, Ordering::Release, Ordering::Acquire);
         if left.is_err() {
-            // ORDER: Release pairs with the Acquire of the lane's look. A read-modify-write, so that it follows
-            // what the lane has written.
+            // ORDER: Release pairs with the Acquire of the lane's look; unshown because it takes three preemptions,
+            // with which `ends_meanwhile` fails. A read-modify-write, so that it follows what the lane has written.
             word.swap(ABSENT, Ordering::Release);
             self.seat.ring(word);
         }
