@@ -187,7 +187,7 @@ fn times_wrap() {
 }
 
 proptest! {
-    /// Whatever the weights, and polls of up to a millisecond: within 5 per cent over 100 ms.
+    /// Whatever the weights, and polls of up to half a millisecond: within 5 per cent over 100 ms.
     #[test]
     fn shares_are_within_five_per_cent_over_100_ms(
         weights in prop::collection::vec(1..=WEIGHT_MAX, 1..8),

@@ -1,4 +1,4 @@
-//! Promise 4: no lane idles while a task that it may run waits elsewhere for longer than the promise says.
+//! Promise 7 of the README: no lane idles for long while a task that it may run waits elsewhere.
 //!
 //! The oracle looks at all lanes every 5 µs. A lane *idles* if it is inside no poll and no call, is on, and
 //! nothing keeps it from its CPU. Two things fail, each at a lane at which tasks wait at every look while
@@ -99,7 +99,7 @@ struct Conserve<'a, const BUG: u8> {
     runs_on: Vec<Option<u32>>,
 }
 
-/// Looks, until told to stop, whether promise 4 holds. The caller starts so many other threads behind the
+/// Looks, until told to stop, whether promise 7 holds. The caller starts so many other threads behind the
 /// one that this runs on.
 pub(super) fn watch<const BUG: u8>(lanes: &Lanes<BUG>, foreign: usize, stop: &SimCounter) {
     let first = sim::thread().map_or(0, |own| own + 1);

@@ -21,8 +21,7 @@ use std::sync::Arc;
 const AWAY_NS: u64 = 10_000_000;
 /// By when an urgent operation is over that nobody is late for: a few wakes and switches.
 const BOUND_NS: u64 = 100_000;
-/// How many urgent operations must fall into that time, at least, and how many more there are when
-/// nobody is suspended.
+/// When nobody is suspended, so many urgent operations as both together end behind each step that is tried.
 const MEANWHILE_MIN: usize = 10;
 const SPARE: usize = 10;
 /// How many steps are tried, about; all of them with the feature `every-step`.
