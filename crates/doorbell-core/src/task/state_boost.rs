@@ -264,7 +264,8 @@ impl<M: Machine> State<M> {
                 Ordering::AcqRel
             };
             // ORDER: Acquire pairs with the wakes' Release and with the last pause, as in `start`.
-            // Release pairs with the Acquire of the next `lend`: the second node is free.
+            // Release pairs with the Acquire of the next `lend`: the second node is free; this half is unshown
+            // because what it orders are loads of the node's link, and in a model no store overtakes a load.
             match self
                 .0
                 .compare_exchange(seen, next, order, Ordering::Relaxed)

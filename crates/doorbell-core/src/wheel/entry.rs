@@ -120,9 +120,10 @@ impl<M: Machine> Entry<M> {
         let entry = unsafe { Box::from_raw(entry.as_ptr()) };
         // In every build: it is a step of the machine.
         assert!(!entry.is_linked(), "a timer was freed in the wheel");
-        // This too is a step: the handle is done with it.
+        // These are steps too, where nothing catches what a model says of them: the handle is done with both.
         // SAFETY: nobody else has the entry.
         let known = unsafe { entry.with_handle_waker(Option::take) };
+        let _ = entry.front.with_mut(|front| front);
         // Quietly, and one by one: these are wakers, and the caller may be the lane's own loop.
         drop_quietly(known);
         drop_quietly(entry);
