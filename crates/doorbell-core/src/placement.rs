@@ -22,7 +22,7 @@ impl<M: Machine> Crew<M> {
 
     /// How dear it is to wake an idle lane: least where it watches, which takes no syscall, and more than
     /// any syscall where its core is busy with a higher class.
-    fn cost(&self, lane: usize) -> Cost {
+    pub(crate) fn cost(&self, lane: usize) -> Cost {
         let watches = self.fronts()[lane].bell().look() == Look::Watching;
         match (watches, self.is_outranked(lane)) {
             (true, false) => Cost::Store,
@@ -32,7 +32,7 @@ impl<M: Machine> Crew<M> {
     }
 
     /// Whether a lane of a higher class has something to do on the lane's core.
-    fn is_outranked(&self, lane: usize) -> bool {
+    pub(crate) fn is_outranked(&self, lane: usize) -> bool {
         self.above().iter().any(|above| {
             let fronts = above.crew().fronts();
             fronts[lane % fronts.len()].state() != LaneState::Parked
@@ -112,11 +112,9 @@ impl<M: Machine> Crew<M> {
     }
 
     /// The same by a caller that claims nothing. A lane that is told, and finds nothing of its own, looks at the
-    /// others before it sleeps again.
+    /// others before it sleeps again, and then looks after them if too few do: one that searches may get no CPU.
     fn tell_one(&self, from: usize) {
-        if !self.idle().anyone_searches()
-            && let Some(lane) = self.idle().find(from)
-        {
+        if let Some(lane) = self.idle().find(from, |lane| self.cost(lane)) {
             self.fronts()[lane].request_pass();
         }
     }
@@ -129,12 +127,13 @@ impl<M: Machine> Crew<M> {
         let is_idle = matches!(prefer.bell().look(), Look::Watching | Look::ParkedUntold);
         let is_free = is_idle && !prefer.has_inbox() && !prefer.is_serving();
         let stays = is_free && !self.is_outranked(prefer.lane());
+        let cost = |lane| self.cost(lane);
         let claimed = if stays {
             None
         } else if self.must_not_claim() {
-            self.idle().find(prefer.lane())
+            self.idle().find(prefer.lane(), cost)
         } else {
-            self.idle().claim(prefer.lane(), |lane| self.cost(lane))
+            self.idle().claim(prefer.lane(), cost)
         };
         claimed.map_or(prefer, |lane| &self.fronts()[lane])
     }

@@ -201,9 +201,24 @@ impl<M: Machine> IdleSet<M> {
         })
     }
 
-    /// A lane that is idle, from `near` on, and is not claimed: a moment later it may be busy.
-    pub fn find(&self, near: usize) -> Option<usize> {
-        self.claimables(near).next()
+    /// An idle lane, one of the lowest cost, the next from `near` on. It is not claimed: a moment later it may
+    /// be busy.
+    pub fn find(&self, near: usize, cost: impl Fn(usize) -> Cost) -> Option<usize> {
+        self.cheapest(near, &cost)
+    }
+
+    fn cheapest(&self, near: usize, cost: &dyn Fn(usize) -> Cost) -> Option<usize> {
+        let mut best = None;
+        for lane in self.claimables(near) {
+            let cost = cost(lane);
+            if cost < Cost::Never && best.is_none_or(|(_, least)| cost < least) {
+                best = Some((lane, cost));
+            }
+            if cost == Cost::Store {
+                break;
+            }
+        }
+        best.map(|(lane, _)| lane)
     }
 
     /// Whether any lane searches.
@@ -279,20 +294,7 @@ impl<M: Machine> IdleSet<M> {
 
     fn try_claim(&self, near: usize, cost: &dyn Fn(usize) -> Cost) -> Option<usize> {
         loop {
-            let mut best = None;
-            for lane in self.claimables(near) {
-                let cost = cost(lane);
-                if cost == Cost::Never {
-                    continue;
-                }
-                if best.is_none_or(|(_, least)| cost < least) {
-                    best = Some((lane, cost));
-                }
-                if cost == Cost::Store {
-                    break;
-                }
-            }
-            let (lane, _) = best?;
+            let lane = self.cheapest(near, cost)?;
             if self.win(lane) {
                 return Some(lane);
             }

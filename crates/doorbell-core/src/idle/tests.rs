@@ -116,7 +116,7 @@ fn half_of_the_lanes_search_at_most() {
 #[test]
 fn the_next_idle_lane_is_found_and_not_claimed() {
     let set = IdleSet::<Host>::new(130);
-    assert_eq!(set.find(7), None);
+    assert_eq!(set.find(7, anyone), None);
     for lane in [3, 64, 129] {
         set.enter(lane);
     }
@@ -131,14 +131,28 @@ fn the_next_idle_lane_is_found_and_not_claimed() {
         (129, 129),
         (128, 129),
     ] {
-        assert_eq!(set.find(near), Some(found), "from {near}");
+        assert_eq!(set.find(near, anyone), Some(found), "from {near}");
     }
     let _ = set.leave(129);
-    assert_eq!((set.find(129), set.find(65)), (Some(3), Some(64)));
+    assert_eq!(
+        (set.find(129, anyone), set.find(65, anyone)),
+        (Some(3), Some(64))
+    );
     assert_eq!(
         (set.leave(3), set.leave(64)),
         (Left::ByItself, Left::ByItself)
     );
+}
+
+#[test]
+fn the_cheapest_idle_lane_is_found() {
+    let set = IdleSet::<Host>::new(4);
+    (0..4).for_each(|lane| set.enter(lane));
+    let cost = |lane: usize| [Cost::Outranked, Cost::Never, Cost::Ring, Cost::Outranked][lane];
+    assert_eq!(set.find(0, cost), Some(2));
+    assert_eq!(set.leave(2), Left::ByItself);
+    assert_eq!(set.find(0, cost), Some(0), "better than none");
+    assert_eq!(set.find(1, |_| Cost::Never), None);
 }
 
 #[test]
@@ -147,7 +161,7 @@ fn a_lane_that_searches_is_not_claimed_and_counts_once() {
     set.enter(1);
     assert_eq!(set.begin_search(1), Search::Begun);
     assert!(!set.any() && set.holds(1));
-    assert_eq!((set.claim(0, anyone), set.find(0)), (None, None));
+    assert_eq!((set.claim(0, anyone), set.find(0, anyone)), (None, None));
     assert_eq!(set.end_search(1), Searching::None);
     assert_eq!(set.claim(0, anyone), Some(1));
     assert_eq!(set.begin_search(1), Search::Begun, "as it was claimed for");

@@ -92,8 +92,8 @@ impl<M: Machine> TaskRef<M> {
     }
 
     /// Where a parcel is taken soon: no other lane than this one can take it. The one that ran the task
-    /// last, if it is idle; that of the caller's core; any other idle one. If none is idle, that of
-    /// the caller's core: where the OS lets it run before the caller, it is not inside a poll that
+    /// last, if it is idle and its core runs no higher class; that of the caller's core, by the same rule; any other
+    /// idle one. If none is idle, that of the caller's core: where the OS lets it run before the caller, it is not inside a poll that
     /// computes. None is claimed: the task may be found queued, and the caller may lose its CPU.
     fn lane_to_poke<'a>(&'a self, crew: &'a Crew<M>) -> &'a Front<M> {
         let last = self.last();
@@ -106,20 +106,21 @@ impl<M: Machine> TaskRef<M> {
         let last = if is_own { last } else { of_core(last.lane()) };
         let own = Local::<M>::with_current(|local| local.map(|local| local.front().lane()));
         let near = own.map_or(last, of_core);
-        if is_idle(last) {
+        if takes_at_once(last) {
             last
-        } else if is_idle(near) {
+        } else if takes_at_once(near) {
             near
         } else {
-            crew.idle().find(near.lane()).map_or(near, of_core)
+            let idle = crew.idle().find(near.lane(), |lane| crew.cost(lane));
+            idle.map_or(near, of_core)
         }
     }
 }
 
-/// Whether it takes what comes at once.
-fn is_idle<M: Machine>(front: &Front<M>) -> bool {
-    let look = front.bell().look();
-    matches!(look, Look::Watching | Look::ParkedUntold) && !front.is_serving()
+/// Whether it takes what comes at once: it is idle, and its core runs no higher class.
+fn takes_at_once<M: Machine>(front: &Front<M>) -> bool {
+    let is_idle = matches!(front.bell().look(), Look::Watching | Look::ParkedUntold);
+    is_idle && !front.is_serving() && !front.crew().is_outranked(front.lane())
 }
 
 #[cfg(test)]
