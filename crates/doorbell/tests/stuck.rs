@@ -7,7 +7,7 @@
 )]
 
 use doorbell::time::{interval, sleep, timeout};
-use doorbell::{Builder, CoreId, Runtime};
+use doorbell::{Builder, CoreId, LaneState, Runtime};
 use std::future::Future;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::Duration;
@@ -192,4 +192,56 @@ fn the_timers_of_pinned_tasks_wait() {
     });
     is_done.recv_timeout(LONG).unwrap().unwrap_err();
     assert_eq!(timers_for_stuck(&rt), 0);
+}
+
+/// All lanes sleep, and none of them looks again by itself.
+fn rests(rt: &Runtime) {
+    let asleep = |core| rt.lane_state(core) == Some(LaneState::Parked);
+    while !(0..rt.cores()).all(asleep) {
+        std::thread::yield_now();
+    }
+    std::thread::sleep(Duration::from_millis(12));
+}
+
+/// Calls wait for what came before them. Each call is to any core, so some lanes find the other thing first.
+fn before_calls(cores: usize, begin: impl Fn(&Runtime, Sender<()>, Box<dyn FnOnce(usize) + Send>)) {
+    let rt = Builder::new().cores(cores).build().unwrap();
+    for round in 0..20 {
+        rests(&rt);
+        let ((done, is_done), (over, is_over)) = (signal(), channel());
+        let call = move |core| {
+            let waits = move || over.send(is_done.recv_timeout(LONG).is_ok()).unwrap();
+            doorbell::post_on(core, waits).unwrap();
+        };
+        begin(&rt, done, Box::new(move |cores| call(round % cores)));
+        assert!(
+            is_over.recv_timeout(2 * LONG).unwrap(),
+            "it waited for the call"
+        );
+    }
+}
+
+#[test]
+fn a_task_from_outside_does_not_wait_for_a_call_that_came_after_it() {
+    for cores in [2, 4] {
+        before_calls(cores, |rt, done, call| {
+            rt.block_on(async {
+                drop(rt.spawn(async move { done.send(()).unwrap() }));
+                call(cores);
+            });
+        });
+    }
+}
+
+#[test]
+fn a_timer_from_outside_does_not_wait_for_a_call_that_came_after_it() {
+    before_calls(4, |rt, done, call| {
+        rt.block_on(async {
+            let mut timer = std::pin::pin!(sleep(Duration::from_millis(5)));
+            assert!(futures::poll!(timer.as_mut()).is_pending());
+            call(4);
+            timer.await;
+            done.send(()).unwrap();
+        });
+    });
 }

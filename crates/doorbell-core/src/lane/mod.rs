@@ -353,6 +353,7 @@ impl<M: Machine> Lane<M> {
             }
             self.shared.tally.polls.add_owned(1);
             if self.shared.front().pending() {
+                self.leave_behind_calls();
                 let served = self.take();
                 self.gather();
                 if served.delivered > 0 {
@@ -385,6 +386,7 @@ impl<M: Machine> Lane<M> {
         self.shared.tally.passes.add_owned(1);
         let early = M::BUG.is(Bug::BellClearAfterTake);
         let early = early.then(|| self.shared.is_closing());
+        self.leave_behind_calls();
         // This clears the signals, so all that they announce is looked at after it: what comes
         // later finds them clear, and the bell will not let the lane idle.
         let served = self.take();

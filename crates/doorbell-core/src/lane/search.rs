@@ -219,6 +219,36 @@ impl<M: Machine> Lane<M> {
         }
     }
 
+    /// Mail is about to be taken, and a call in it may be long: somebody is to look after what others may do
+    /// that waits here meanwhile.
+    #[inline]
+    pub(super) fn leave_behind_calls(&self) {
+        let front = self.shared.front();
+        if front.has_mail()
+            && (!self.local.is_empty() || front.has_inbox() || self.has_crew_timers())
+        {
+            self.leave_now();
+        }
+    }
+
+    #[cold]
+    fn leave_now(&self) {
+        if !self.has_others() {
+            return;
+        }
+        self.local.share_stolen();
+        let front = self.shared.front();
+        if front.has_work() || self.has_crew_timers() {
+            front.queue().touch();
+            M::fence_recheck();
+            front.crew().offer_one(front.lane());
+        }
+    }
+
+    fn has_crew_timers(&self) -> bool {
+        !self.shared.front().crew().timers().is_empty()
+    }
+
     /// Looks for work at every other lane; the search that this lane is counted for is over then.
     fn search(&self) -> bool {
         let found = !self.local.is_off() && self.visit_others();

@@ -167,6 +167,9 @@ impl<M: Machine> Lane<M> {
     fn serve_watched(&self, progress: &mut Progress) -> bool {
         let returns = self.local.ready().returns();
         self.shared.front().set_serving(true);
+        if self.shared.front().has_inbox() {
+            self.leave_behind_calls();
+        }
         let served = self.take();
         self.shared.front().set_serving(false);
         // The request may have come since, and is cleared now.

@@ -340,6 +340,12 @@ impl<M: Machine> Front<M> {
         M::BUG.is(Bug::BellNoRecheck) || (self.shared.mailbox.is_empty() && !self.has_inbox())
     }
 
+    /// Whether anything lies in the mailbox itself.
+    #[inline]
+    pub(crate) fn has_mail(&self) -> bool {
+        !self.shared.mailbox.is_empty()
+    }
+
     /// Watches until there is something to look at, for about `for_ns`.
     #[inline]
     pub fn watch(&self, for_ns: u64) -> Watched {

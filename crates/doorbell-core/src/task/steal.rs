@@ -44,6 +44,14 @@ impl<M: Machine> Local<M> {
         })
     }
 
+    /// What a theft left in this lane's hands goes where others find it: it is not run next.
+    pub(crate) fn share_stolen(&self) {
+        if let Some(node) = self.stolen.take() {
+            // SAFETY: stolen, so it is that of a task which may run anywhere, and in no queue.
+            unsafe { self.push_again(node) };
+        }
+    }
+
     /// What lay in the backlog was in this lane's hands for a moment: a lane that looked then found nothing, and
     /// sleeps.
     #[cold]

@@ -3,7 +3,7 @@
 use crate::bell::{Announced, LaneState};
 use crate::class::Class;
 use crate::crew::{Crew, CrewSpec, FrontRef, Turns};
-use crate::idle::Sentinel;
+use crate::idle::{Search, Searching, Sentinel};
 use crate::lane::{IdlePolicy, Lane, LaneConfig, LaneShared};
 use crate::mailbox::{Origin, Posted};
 use crate::node::{Node, Ready};
@@ -200,4 +200,73 @@ fn a_spawn_from_below_claims_no_lane() {
     assert!(matches!(crate::wait::block_on::<Host, _>(join, 0), Ok(7)));
     let _ = idle.leave(1);
     local.enter(|| local.close());
+}
+
+/// Idle and parked, in the idle set.
+fn falls_asleep(front: &FrontRef<Host>) {
+    assert_eq!(front.bell().announce_watch(), Announced::Yes);
+    assert_eq!(front.bell().announce_park(), Announced::Yes);
+    front.crew().idle().enter(front.lane());
+}
+
+/// Two lanes sleep. On the core of the first a lane of class Rt runs, on that of the second none.
+fn outranked(class: Class) -> (Vec<FrontRef<Host>>, Vec<FrontRef<Host>>) {
+    let spec = CrewSpec {
+        class: Class::Rt,
+        ..CrewSpec::default()
+    };
+    let above = Crew::<Host>::described(2, &Arc::default(), spec, |_, _| 0);
+    falls_asleep(&above[1]);
+    let spec = CrewSpec {
+        class,
+        ..CrewSpec::below(vec![above[0].clone()])
+    };
+    let fronts = Crew::<Host>::described(2, &Arc::default(), spec, |_, _| 0);
+    fronts.iter().for_each(falls_asleep);
+    (above, fronts)
+}
+
+#[test]
+fn a_task_goes_to_a_lane_whose_core_runs_no_higher_class() {
+    let (_above, fronts) = outranked(Class::Fair);
+    let crew = fronts[0].crew();
+    assert_eq!(crew.place(&fronts[0]).lane(), 1, "the other is preferred");
+    assert!(!crew.idle().holds(1), "it is claimed");
+}
+
+/// A caller from below claims nothing, and chooses by the same rule.
+#[test]
+fn a_task_from_below_goes_to_a_lane_whose_core_runs_no_higher_class() {
+    let (_above, fronts) = outranked(Class::Fair);
+    let crew = fronts[0].crew();
+    let batch = CrewSpec {
+        class: Class::Batch,
+        ..CrewSpec::default()
+    };
+    let below = Crew::<Host>::described(1, &Arc::default(), batch, |_, _| 0).remove(0);
+    Local::new(below).enter(|| {
+        assert_eq!(crew.place(&fronts[0]).lane(), 1, "the other is preferred");
+        crew.offer(0);
+        assert!(fronts[1].bell().signalled() && !fronts[0].bell().signalled());
+    });
+    assert!(
+        crew.idle().holds(0) && crew.idle().holds(1),
+        "claimed from below"
+    );
+}
+
+/// The search may be that of a lane that gets no CPU: whoever offers from below has an idle lane look too.
+#[test]
+fn an_offer_from_below_tells_a_lane_although_another_searches() {
+    let (_above, fronts) = outranked(Class::Fair);
+    let crew = fronts[0].crew();
+    assert_eq!(crew.idle().begin_search(0), Search::Begun);
+    let batch = CrewSpec {
+        class: Class::Batch,
+        ..CrewSpec::default()
+    };
+    let below = Crew::<Host>::described(1, &Arc::default(), batch, |_, _| 0).remove(0);
+    Local::new(below).enter(|| crew.offer(0));
+    assert!(fronts[1].bell().signalled(), "nobody looks again");
+    assert_eq!(crew.idle().end_search(0), Searching::None);
 }
