@@ -269,7 +269,7 @@ pub enum LabCommand {
     ///
     /// 400 tasks on two cores sleep 25 times each, for 1 to 50 ms. Measured is how long after its
     /// deadline each goes on, and the CPU time of it all; with doorbell, tokio, async-io, and 400
-    /// threads that sleep in the kernel as the baseline.
+    /// threads that sleep in the kernel as the baseline. All threads ask for the same timer slack.
     #[command(after_long_help = trial_help(
         "timer-acc",
         "the whole table, in about 1 minute",

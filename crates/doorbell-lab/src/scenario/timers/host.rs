@@ -7,7 +7,7 @@ use std::thread::JoinHandle;
 
 use futures::future::join_all;
 
-use super::super::common::tokio_on;
+use super::super::common::{shortest_slack, tokio_on};
 use super::WORKERS;
 use crate::error::LabError;
 use crate::measure::{Placement, spawn_pinned};
@@ -141,6 +141,8 @@ impl Host for AsyncIoThreads {
 }
 
 fn follow(inbox: &mpsc::Receiver<Order>) {
+    // async-io's own thread has it from the thread that uses a timer first.
+    shortest_slack();
     let mut kept = Vec::new();
     while let Ok(order) = inbox.recv() {
         match order {

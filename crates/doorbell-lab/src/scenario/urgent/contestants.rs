@@ -1,15 +1,12 @@
 //! Who runs jobs and an urgent one at the same time.
 
 use std::fmt;
-use std::num::NonZeroU64;
 use std::sync::Arc;
 use std::sync::mpsc::{self, Sender};
 use std::thread::JoinHandle;
 use std::time::Instant;
 
-use rustix::thread::set_current_timer_slack;
-
-use super::super::common::tokio_on;
+use super::super::common::{shortest_slack, tokio_on};
 use super::super::wants::Want;
 use super::load::JOBS;
 use super::probe::{PERIOD, Probe, Way};
@@ -112,9 +109,7 @@ impl Bare {
         let (probe, source) = (Arc::clone(&scene.probe), scene.source);
         threads.push(spawn_pinned(URGENT, here, move || {
             urgent.ask();
-            // As a lane has it: else the kernel delays its sleeps by up to 50 us. A kernel that
-            // refuses that has no slack either.
-            let _ = set_current_timer_slack(NonZeroU64::new(1));
+            shortest_slack();
             match source {
                 Source::Call => orders.iter().for_each(|order| order()),
                 Source::Timer => probe.sleep_as_thread(),
