@@ -280,11 +280,11 @@ pub enum LabCommand {
     /// Let 1,000 periodic timers tick, and count what wakes up for it
     ///
     /// Periods lie between 10 ms and 1 s, each doubling as likely as the next. Measured are the
-    /// wake-ups of threads for each tick, and the CPU time; with doorbell with and without slack,
-    /// tokio and async-io.
+    /// wake-ups of threads for each tick, and the CPU time; with doorbell with and without slack and
+    /// with tasks that stay on a core, tokio and async-io.
     #[command(after_long_help = trial_help(
         "timer-idle",
-        "the whole table, in about 2 minutes",
+        "the whole table, in about 3 minutes",
         timer_idle::reading(),
     ))]
     TimerIdle(LabArgs),

@@ -306,7 +306,7 @@ fn timer_acc_is_never_early() {
     if rows.is_empty() {
         return;
     }
-    assert_eq!(names(&rows), ["OS threads", "doorbell"]);
+    assert_eq!(names(&rows), ["OS threads", "doorbell", "doorbell"]);
     let wanted = ["p50_us", "p99_us", "max_us", "ratio_x", "cpu_percent"];
     assert_metrics(&rows, &wanted);
     for row in &rows {
@@ -321,7 +321,8 @@ fn timer_idle_is_never_early() {
     if rows.is_empty() {
         return;
     }
-    assert_eq!(names(&rows), ["tokio", "doorbell", "doorbell"]);
+    assert_eq!(names(&rows)[0], "tokio");
+    assert_eq!(names(&rows)[1..], ["doorbell"; 4]);
     let wanted = [
         "wakeups_per_op",
         "ratio_x",

@@ -164,7 +164,7 @@ async fn queued<T: Inside>() -> Option<(Instant, Instant)> {
 }
 
 /// When the sleep of a task that lives here was due, and when that went on. `None` if another core
-/// took the task each time before it could sleep here.
+/// took one of the two each time before the one could sleep here and the other compute.
 async fn sleeping<T: Inside>(timers: &T) -> Option<(Instant, Instant)> {
     let home = T::here();
     for _ in 0..TRIES {
@@ -180,7 +180,8 @@ async fn sleeping<T: Inside>(timers: &T) -> Option<(Instant, Instant)> {
                 let _ = wakes.send((due, Instant::now()));
             }
         }));
-        if asleep.await == Ok(true) {
+        // It may have gone on elsewhere.
+        if asleep.await == Ok(true) && T::here() == home {
             busy(STUCK);
             return awake.await.ok();
         }

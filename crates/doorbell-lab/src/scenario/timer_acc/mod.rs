@@ -34,10 +34,15 @@ const GROUP: &str = "all";
 const PASS_MAX: Duration = Duration::from_mins(1);
 
 fn contestants(stage: Stage) -> Vec<Box<dyn Trial>> {
+    let pinned = Doorbell {
+        is_pinned: true,
+        ..Doorbell::default()
+    };
     vec![
         Box::new(Threads::new(stage, Slack::Shortest)),
         Box::new(Threads::new(stage, Slack::Default)),
         Box::new(Tasks::new(stage, Doorbell::default(), "slack 0")),
+        Box::new(Tasks::new(stage, pinned, "slack 0, pinned tasks")),
         Box::new(Tasks::new(stage, Tokio, "400 tasks")),
         Box::new(Tasks::new(stage, AsyncIo, "200 futures on each thread")),
     ]

@@ -57,7 +57,7 @@ impl<T: Timers> Trial for Tasks<T> {
         }
         drop(done);
         for (core, jobs) in jobs.into_iter().enumerate() {
-            host.run(core, jobs)?;
+            self.timers.run(host, core, jobs)?;
         }
         outcome(&gather(&results, SLEEPERS)?, amount)
     }

@@ -34,11 +34,13 @@ pub(super) fn columns() -> Vec<Column> {
 }
 
 /// One sentence for each group of columns. Also part of the help.
-pub(super) const READING: [&str; 7] = [
+pub(super) const READING: [&str; 8] = [
     "wake-ups/tick: how often a thread of the process went to sleep, and so was woken, for each \
      tick of a timer; below 1 ticks share wake-ups, or find their thread awake.",
     "x tokio: wake-ups divided by those of tokio, whose timers are as coarse as 1 ms, in the same \
      round; compare contestants by this.",
+    "pinned tasks: each stays on a core, half of them on each; else a runtime puts them where it does by \
+     itself, as tokio always does.",
     "CPU %: the time that all threads of the process ran, 100 for one CPU; what watches before it \
      parks runs too.",
     "p50, p99: half of the ticks, and 99 of 100, came at most this long after they were due; \

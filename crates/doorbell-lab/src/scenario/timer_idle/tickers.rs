@@ -77,7 +77,7 @@ impl<T: Timers> Trial for Tickers<T> {
         }
         drop(done);
         for (core, jobs) in jobs.into_iter().enumerate() {
-            host.run(core, jobs)?;
+            self.timers.run(host, core, jobs)?;
         }
         outcome(&gather(&results, TIMERS)?, due)
     }
