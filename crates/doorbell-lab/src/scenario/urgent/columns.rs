@@ -41,7 +41,8 @@ pub(super) const READING: [&str; 9] = [
      the least and the greatest round.",
     "from a thread: one of nobody's wakes it. From another core: one as urgent as itself on the other \
      CPU does; tokio puts no task on a core, so it has no row there. By a timer: its own sleep ends. By \
-     a call: a thread of nobody's has a closure run on its core.",
+     a call: a thread of nobody's has a closure run on its core, and does not wait for its end; tokio, \
+     which has no calls, spawns a task.",
     "x bare: p99 divided by that of a thread of its own, in the same round: under SCHED_FIFO where \
      that is allowed, else with the shortest slice there is. Beside Batch: a thread that asked for \
      nothing, jobs under SCHED_IDLE.",

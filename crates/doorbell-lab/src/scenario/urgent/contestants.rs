@@ -203,17 +203,6 @@ impl Doorbell {
     }
 }
 
-/// An urgent call from an outside thread: a task on its core, of which nobody waits for the end.
-fn call(handle: &doorbell::Handle, class: doorbell::Class, f: impl FnOnce() + Send + 'static) {
-    drop(
-        handle
-            .task()
-            .class(class)
-            .on(CORE)
-            .spawn(async move { f() }),
-    );
-}
-
 impl Runs for Doorbell {
     fn way(&self) -> Way {
         if self.source != Source::Call {
@@ -222,7 +211,8 @@ impl Runs for Doorbell {
         let (handle, class) = (self.runtime.handle().clone(), self.class);
         Box::new(move |probe| {
             let probe = Arc::clone(probe);
-            call(&handle, class, move || probe.run());
+            let call = handle.call().class(class);
+            call.on(CORE, move || probe.run()).detach();
         })
     }
 
