@@ -294,14 +294,14 @@ pub enum LabCommand {
     /// 64 jobs compute on two cores, 10 ms in each poll. Beside them something urgent is woken every
     /// millisecond: from a thread outside, from another core, by its own timer, or by a call. Measured
     /// is how soon it runs, and how much the jobs get done; with a task of class Rt of doorbell's
-    /// beside Fair jobs and one of class Fair beside Batch jobs, with tokio, and with a thread of its
-    /// own as the baseline.
+    /// beside Fair jobs and one of class Fair beside Batch jobs, with tokio, whose jobs are tasks, run in
+    /// `spawn_blocking` or on threads under `SCHED_IDLE`, and with a thread of its own as the baseline.
     ///
     /// With --slices there are threads only: one that is woken beside one that computes, with slices
     /// and nice values of several kinds.
     #[command(after_long_help = trial_help(
         "urgent",
-        "the whole table, in about 9 minutes",
+        "the whole table, in about 10 minutes",
         urgent::reading(),
     ))]
     Urgent(UrgentArgs),

@@ -78,8 +78,14 @@ pub(super) fn shortest_slack() {
 /// A tokio runtime with all its drivers and a worker on each of these CPUs, with the timer slack of
 /// doorbell's workers. Closures that block are on both in turn.
 pub(super) fn tokio_on(cpus: [usize; 2]) -> Result<tokio::runtime::Runtime, LabError> {
+    tokio_builder(cpus).build().map_err(tokio_error)
+}
+
+/// The builder of such a runtime.
+pub(super) fn tokio_builder(cpus: [usize; 2]) -> tokio::runtime::Builder {
     let next = AtomicUsize::new(0);
-    tokio::runtime::Builder::new_multi_thread()
+    let mut builder = tokio::runtime::Builder::new_multi_thread();
+    builder
         .worker_threads(cpus.len())
         .on_thread_start(move || {
             // ORDER: a number for each thread, nothing more.
@@ -89,9 +95,8 @@ pub(super) fn tokio_on(cpus: [usize; 2]) -> Result<tokio::runtime::Runtime, LabE
             std::mem::forget(Pin::to(cpus[place % cpus.len()]));
             shortest_slack();
         })
-        .enable_all()
-        .build()
-        .map_err(tokio_error)
+        .enable_all();
+    builder
 }
 
 #[cfg(test)]

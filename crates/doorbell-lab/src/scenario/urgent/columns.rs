@@ -35,7 +35,7 @@ pub(super) fn columns() -> Vec<Column> {
 }
 
 /// One sentence for each group of columns. Also part of the help.
-pub(super) const READING: [&str; 9] = [
+pub(super) const READING: [&str; 10] = [
     "p50, p99, p99.9, max: half of the times, 99 of 100, 999 of 1,000, and always, the urgent one ran \
      at most this long after it was woken, or after its timer was due; medians over the rounds, and \
      the least and the greatest round.",
@@ -51,10 +51,14 @@ pub(super) const READING: [&str; 9] = [
     "runs: how often the urgent one ran in a pass. It is woken a thousand times a second, but not again \
      before it has run.",
     "Fair beside Batch: the urgent one is an ordinary task, the jobs are of the class that runs where \
-     nobody else wants the CPU. tokio's nearest is `jobs in spawn_blocking, from a thread`.",
+     nobody else wants the CPU. tokio's nearest is `jobs on SCHED_IDLE threads, from a thread`.",
+    "jobs in spawn_blocking: two at a time, each poll a closure. jobs on SCHED_IDLE threads: each poll is a \
+     closure for one of two threads, one on each CPU, which the OS runs where nobody else wants it; a \
+     program has about 30 lines for that.",
     "promised: p99 at most 1.5 times that of a SCHED_FIFO thread; without that privilege at most twice \
      that of a thread with the shortest slice, and p99.9 at most 1 ms; beside Batch p99 at most 100 us; \
-     and as many of the jobs' polls as with tokio, less 3 in 100.",
+     and as many of the jobs' polls as with tokio's tasks, or beside Batch as on its SCHED_IDLE threads, less \
+     3 in 100.",
     "tokio's timers are as coarse as 1 ms.",
     "Every round counts: there is no physical limit here by which one could be dropped.",
 ];
@@ -64,9 +68,11 @@ pub(super) fn conclude(rated: &[Rated<'_>]) -> Conclusion {
     let us = |who, how| figure_of(rated.iter().map(|one| one.row), [who, how, "p99_us"]);
     let mut conclusion = Conclusion::in_words(format!(
         "Woken from a thread while every core is inside polls of 10 ms, 99 of 100 urgent tasks run \
-         within {} us with doorbell, within {} with tokio; ordinary tasks beside Batch within {}.",
+         within {} us with doorbell, within {} with tokio, and within {} if tokio's jobs compute on \
+         threads under SCHED_IDLE; doorbell's ordinary tasks beside Batch within {}.",
         us("doorbell", "class Rt, from a thread"),
         us("tokio", "tasks, from a thread"),
+        us("tokio", "jobs on SCHED_IDLE threads, from a thread"),
         us("doorbell", "class Fair beside Batch, from a thread"),
     ));
     conclusion.side_tables = limits::table(&promises::of(rated));

@@ -13,12 +13,14 @@ mod load;
 mod probe;
 mod promises;
 mod scene;
+mod tokio;
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use rustix::thread::{CapabilitySet, capabilities, set_capabilities};
 
+use self::tokio::Jobs;
 use super::contestant::Stage;
 use super::late::percentiles;
 use super::options::Options;
@@ -181,11 +183,11 @@ fn contestants(stage: Stage) -> Vec<Box<dyn Trial>> {
     for source in Source::ALL {
         let mut who = vec![SOONER, Who::Doorbell(Part::Rt)];
         who.splice(0..0, first.then_some(FIRST));
-        let peers = [Who::Tokio, Who::TokioBlocking];
+        let peers = [Jobs::Tasks, Jobs::Blocking, Jobs::IdleThreads].map(Who::Tokio);
         who.extend(peers.into_iter().filter(|peer| peer.knows(source)));
         all.extend(group(stage, source.name(), source, &who));
     }
-    // Tokio's is among those above: jobs in spawn_blocking.
+    // Tokio's is among those above: jobs on SCHED_IDLE threads.
     let who = [PLAIN, Who::Doorbell(Part::Fair)];
     all.extend(group(stage, "Fair beside Batch", Source::Thread, &who));
     all
