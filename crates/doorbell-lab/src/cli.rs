@@ -308,8 +308,8 @@ pub enum LabCommand {
 
     /// Let one core be stuck in a poll, and look who does its work
     ///
-    /// On one of two cores a task is spawned, or another one sleeps for 1 ms, and then a poll takes
-    /// 10 ms there. Measured is how late the one starts and the other goes on, while the second core
+    /// On one of two cores 1, 2 or 4 tasks are spawned, or another one sleeps for 1 ms, and then a poll
+    /// takes 10 ms there. Measured is how late each starts and the sleeper goes on, while the second core
     /// is parked, and while it is awake with short polls; beside tokio.
     #[command(after_long_help = trial_help(
         "stuck",

@@ -12,8 +12,17 @@ fn what_waits_is_done_and_never_early() {
         assert!(matches!(one.run(1), Err(LabError::NotSetUp)), "{name}");
         one.setup().expect(&name);
         let outcome = one.run(5).expect(&name);
-        // A sleeper may be taken to the other core each time.
-        assert!((1..=5).contains(&outcome.operations), "{name}: {outcome:?}");
+        // Of each task in the queue; a sleeper may be taken to the other core each time.
+        let (least, most) = match name.split_once('(').expect("there is a variant").1 {
+            variant if variant.starts_with('1') => (5, 5),
+            variant if variant.starts_with('2') => (10, 10),
+            variant if variant.starts_with('4') => (20, 20),
+            _ => (1, 5),
+        };
+        assert!(
+            (least..=most).contains(&outcome.operations),
+            "{name}: {outcome:?}"
+        );
         assert_eq!(outcome.figures.get("early_count"), Some(&0.0), "{name}");
         assert!(outcome.figures.contains_key("max_us"), "{name}");
         one.teardown().expect(&name);
