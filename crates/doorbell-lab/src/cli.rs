@@ -197,8 +197,9 @@ pub enum LabCommand {
     ///
     /// A call is a closure that runs on another core while its caller waits. Measured is the time
     /// from request to answer, one call at a time, between two CPUs that are not SMT siblings; and
-    /// what the calls cost the machine in interrupts, context switches and system calls. The limit
-    /// is a cache line that goes to the other CPU and back.
+    /// what the calls cost the machine in interrupts, context switches and system calls. The callee
+    /// watches for the call, or sleeps; the caller watches for the answer, or sleeps too, which rows say.
+    /// The limit is a cache line that goes to the other CPU and back.
     #[command(after_long_help = call_help())]
     Call(CallArgs),
 
@@ -313,7 +314,7 @@ pub enum LabCommand {
     /// is parked, and while it is awake with short polls; beside tokio.
     #[command(after_long_help = trial_help(
         "stuck",
-        "the whole table, in about 3 minutes",
+        "the whole table, in about 5 minutes",
         stuck::reading(),
     ))]
     Stuck(LabArgs),

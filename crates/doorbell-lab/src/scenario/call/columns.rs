@@ -25,11 +25,14 @@ pub(super) fn columns() -> Vec<Column> {
 }
 
 /// One sentence for each group of columns. Also part of the help.
-pub(super) const READING: [&str; 5] = [
+pub(super) const READING: [&str; 6] = [
     "p50, p99: half of the calls, and 99 of 100, took at most this long from request to answer; \
      medians over the rounds kept, and p50 spread is the least and the greatest round.",
     "x limit: p50 divided by the cache-line round trip taken right before and after in the same \
      round; compare contestants by this, since the limit itself moves on a shared machine.",
+    "callee parked: the callee sleeps and the caller spins for the answer, so a call wakes one thread. \
+     both parked: the caller sleeps too, and a call wakes two. Compare rows of one kind. Before each such \
+     call there are 50 us in which the callee falls asleep.",
     "RES+CAL, ctx, syscalls: interrupts between CPUs, context switches and system calls that \
      1,000 calls cost the whole process; 0 means that nobody was disturbed.",
     "crossed %: the share of calls that ran on another CPU than their caller's; a contestant \
@@ -44,12 +47,16 @@ pub(super) fn gist(rows: &[Row]) -> String {
     let ns = |who, how| figure_of(rows, [who, how, "p50_ns"]);
     format!(
         "A call to another core and back: to a core that watches doorbell takes {} times a cache \
-         line's round trip, with {} system calls in 1,000 calls; to one that sleeps {} ns, and \
-         tokio between two runtimes {} ns.",
+         line's round trip, with {} system calls in 1,000 calls; to one that sleeps {} ns, which is one \
+         wake (a futex {}), and {} ns if the caller sleeps too, which is two (a futex {}, tokio between two \
+         runtimes {}).",
         limits("doorbell", "blocking, watching"),
         figure_of(rows, ["doorbell", "blocking, watching", "syscalls_per_1k"]),
-        ns("doorbell", "blocking, parked"),
-        ns("tokio", "two runtimes, mpsc"),
+        ns("doorbell", "blocking, callee parked"),
+        ns("futex", "callee parked"),
+        ns("doorbell", "await, both parked"),
+        ns("futex", "both parked"),
+        ns("tokio", "two runtimes, mpsc, both parked"),
     )
 }
 

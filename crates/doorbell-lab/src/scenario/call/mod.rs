@@ -28,7 +28,7 @@ use crate::report::{Report, Row};
 
 pub use crossbeam::Crossbeam;
 pub use doorbell::Doorbell;
-pub use futex::Futex;
+pub use futex::{Caller, Futex};
 pub use line::Line;
 pub use meter::{Answer, Meter, Tally};
 pub use tokio_one::TokioOne;
@@ -42,7 +42,8 @@ fn contestants(stage: Stage) -> Vec<Box<dyn Contestant>> {
     let peers: Vec<Box<dyn Contestant>> = vec![
         Box::new(Line::new(stage)),
         Box::new(Crossbeam::new(stage)),
-        Box::new(Futex::new(stage)),
+        Box::new(Futex::new(stage, Caller::Spins)),
+        Box::new(Futex::new(stage, Caller::Parks)),
         Box::new(TokioOne::new(stage)),
         Box::new(TokioTwo::new(stage)),
     ];

@@ -39,9 +39,10 @@ fn pinned_contestants_cross_every_time() {
     let Some(stage) = Stage::for_tests() else {
         return;
     };
-    let pinned: [Box<dyn Contestant>; 4] = [
+    let pinned: [Box<dyn Contestant>; 5] = [
         Box::new(Line::new(stage)),
-        Box::new(Futex::new(stage)),
+        Box::new(Futex::new(stage, Caller::Spins)),
+        Box::new(Futex::new(stage, Caller::Parks)),
         Box::new(Crossbeam::new(stage)),
         Box::new(TokioTwo::new(stage)),
     ];
@@ -57,6 +58,24 @@ fn pinned_contestants_cross_every_time() {
             "{}",
             contestant.name()
         );
+    }
+}
+
+#[test]
+fn where_both_park_each_call_wakes_both() {
+    let Some(stage) = Stage::for_tests() else {
+        return;
+    };
+    let own = Doorbell::all(stage);
+    let mut both = own.filter(|one| one.variant() == "await, both parked");
+    let mut contestant = both.next().expect("there is such a row");
+    contestant.setup().expect("it can be set up");
+    let observed = contestant.run(CALLS, &mut Samples::default());
+    let counters = observed.expect("every call is answered").counters;
+    contestant.teardown().expect("it can be torn down");
+    for name in ["parks_per_call", "caller_parks_per_call"] {
+        // A lane that wakes late may park again before it is told.
+        assert!((0.9..=3.0).contains(&counters[name]), "{counters:?}");
     }
 }
 
