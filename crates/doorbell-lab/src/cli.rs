@@ -221,7 +221,7 @@ pub enum LabCommand {
     /// 1, 2, 8 and 32 threads post work to one core as fast as they can, at most 10,000 ahead each.
     /// Measured is how much is done in a second, and whom it disturbs; with posts, calls and tasks of
     /// doorbell, tasks and a channel of tokio, the channels of std and crossbeam, and as the limit
-    /// a list of recycled nodes.
+    /// a ring for each producer.
     #[command(after_long_help = trial_help(
         "flood",
         "the whole table, in a few minutes",

@@ -223,7 +223,7 @@ fn flood_is_compared_with_the_limit() {
     if rows.is_empty() {
         return;
     }
-    assert_eq!(names(&rows), ["recycled nodes", "doorbell"]);
+    assert_eq!(names(&rows), ["SPSC rings", "doorbell"]);
     assert_metrics(&rows, &["mops_per_s", "mops_min_per_s", "ratio_x"]);
 }
 
