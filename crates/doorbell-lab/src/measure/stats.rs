@@ -39,15 +39,6 @@ pub fn median(values: &[f64]) -> Option<f64> {
     }
 }
 
-/// The geometric mean of positive values; `None` of nothing, or if one is not positive.
-pub fn geometric_mean(values: &[f64]) -> Option<f64> {
-    if values.is_empty() || values.iter().any(|value| *value <= 0.0) {
-        return None;
-    }
-    let sum: f64 = values.iter().map(|value| value.ln()).sum();
-    Some((sum / values.len() as f64).exp())
-}
-
 /// The coefficient of variation: the standard deviation of a sample, in per cent of its mean.
 /// `None` of nothing; 0 of a single value.
 pub fn variation_percent(values: &[f64]) -> Option<f64> {
@@ -91,14 +82,6 @@ mod tests {
         assert_eq!(variation_percent(&[5.0]), Some(0.0));
         let two = variation_percent(&[9.0, 11.0]).expect("there are values");
         assert!((two - 100.0 * 2.0_f64.sqrt() / 10.0).abs() < 1e-9, "{two}");
-    }
-
-    #[test]
-    fn the_geometric_mean_is_that_of_ratios() {
-        assert_eq!(geometric_mean(&[]), None);
-        assert_eq!(geometric_mean(&[2.0, 0.0]), None);
-        let mean = geometric_mean(&[4.0, 0.25, 8.0]).expect("all are positive");
-        assert!((mean - 2.0).abs() < 1e-9, "{mean}");
     }
 
     #[test]

@@ -100,11 +100,7 @@ fn the_settings_are_compared_in_each_round() {
     let rated: Vec<Rated<'_>> = rows
         .iter()
         .zip(&tapes)
-        .map(|(row, rounds)| Rated {
-            row,
-            ratios: Vec::new(),
-            rounds,
-        })
+        .map(|(row, rounds)| Rated { row, rounds })
         .collect();
     let conclusion = columns::conclude(&rated);
     for part in [

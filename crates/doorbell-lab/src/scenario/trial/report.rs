@@ -40,25 +40,17 @@ pub(super) fn run(
     .run(&mut trials)?;
     progress.clear();
 
-    let rated = rows(&plan, &trials, &tapes);
-    let seen: Vec<Rated<'_>> = rated
-        .iter()
-        .zip(&tapes)
-        .map(|((row, ratios), rounds)| Rated {
-            row,
-            ratios: ratios.clone(),
-            rounds,
-        })
-        .collect();
-    let conclusion = (plan.conclude)(&seen);
-    let all = rated.into_iter().map(|(row, _)| row);
+    let rows = rows(&plan, &trials, &tapes);
+    let both = rows.iter().zip(&tapes);
+    let rated: Vec<_> = both.map(|(row, rounds)| Rated { row, rounds }).collect();
+    let conclusion = (plan.conclude)(&rated);
     let uncounted = syscalls.as_ref().err().filter(|_| plan.work.counted > 0);
     let notes = caveats(&machine, uncounted);
     Ok(Report {
         scenario: plan.scenario,
         machine,
         rounds,
-        rows: all.chain(conclusion.rows).collect(),
+        rows,
         columns: plan.columns,
         main: conclusion.main,
         gist: conclusion.gist,
@@ -92,7 +84,7 @@ fn chosen(all: Vec<Box<dyn Trial>>, only: Option<&str>) -> Result<Vec<Box<dyn Tr
         .collect())
 }
 
-fn rows(plan: &Plan, trials: &[Box<dyn Trial>], tapes: &[Vec<Figures>]) -> Vec<(Row, Vec<f64>)> {
+fn rows(plan: &Plan, trials: &[Box<dyn Trial>], tapes: &[Vec<Figures>]) -> Vec<Row> {
     let baseline_of = |group: &str| {
         let place = trials
             .iter()

@@ -9,15 +9,14 @@ use crate::report::{Metrics, Row};
 /// The names under which the ratio to the baseline is reported.
 const RATIO: [&str; 3] = ["ratio_x", "ratio_min_x", "ratio_max_x"];
 
-/// One contestant's row, and its ratio in each round. `baseline` are the rounds of the one that it
-/// is compared with.
+/// One contestant's row. `baseline` are the rounds of the one that it is compared with.
 pub(super) fn row(
     (contestant, variant): (&str, &str),
     rounds: &[Figures],
     baseline: Option<&[Figures]>,
     compared: &str,
     spreads: &[[&'static str; 3]],
-) -> (Row, Vec<f64>) {
+) -> Row {
     let mut metrics = Metrics::default();
     let names: BTreeSet<&str> = rounds.iter().flat_map(Figures::keys).copied().collect();
     for name in names {
@@ -40,13 +39,12 @@ pub(super) fn row(
     metrics.put(RATIO[1], spread.map(|spread| spread.min));
     metrics.put(RATIO[2], spread.map(|spread| spread.max));
     metrics.put("rounds_kept_count", Some(rounds.len() as f64));
-    let row = Row {
+    Row {
         contestant: contestant.to_owned(),
         variant: variant.to_owned(),
         metrics,
         counters: Metrics::default(),
-    };
-    (row, ratios)
+    }
 }
 
 /// One figure of every round that has it.
@@ -71,7 +69,7 @@ mod tests {
         own[0].insert("syscalls_per_1k", 2.0);
         let other = rounds([5.0, 30.0, 5.0]);
         let spreads = [["op_ns", "op_min_ns", "op_max_ns"]];
-        let (row, ratios) = row(("who", "how"), &own, Some(&other), "op_ns", &spreads);
+        let row = row(("who", "how"), &own, Some(&other), "op_ns", &spreads);
         let expected = [
             ("op_ns", 20.0),
             ("op_min_ns", 10.0),
@@ -85,12 +83,11 @@ mod tests {
         for (name, value) in expected {
             assert_eq!(row.metrics.get(name), Some(value), "{name}");
         }
-        assert_eq!(ratios, [2.0, 1.0, 4.0]);
     }
 
     #[test]
     fn without_a_baseline_there_is_no_ratio() {
-        let (row, _) = row(("who", "how"), &rounds([1.0; 3]), None, "op_ns", &[]);
+        let row = row(("who", "how"), &rounds([1.0; 3]), None, "op_ns", &[]);
         assert_eq!(row.metrics.get("ratio_x"), None);
         assert_eq!(row.metrics.get("op_min_ns"), None);
     }

@@ -109,11 +109,7 @@ mod tests {
         let rated: Vec<_> = rows
             .iter()
             .zip(&rounds)
-            .map(|(row, rounds)| Rated {
-                row,
-                ratios: Vec::new(),
-                rounds,
-            })
+            .map(|(row, rounds)| Rated { row, rounds })
             .collect();
         let limits = of(&rated).into_iter();
         limits
