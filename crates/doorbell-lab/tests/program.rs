@@ -109,18 +109,19 @@ fn json_is_all_that_is_printed() {
             .as_f64()
             .expect("rounds are counted");
         // A round may be dropped on a busy machine; then there are no times.
-        let times = [
-            "p50_ns",
-            "p99_ns",
-            "p50_min_ns",
-            "p50_max_ns",
-            "ratio_to_limit_x",
-        ];
+        let times = ["p50_ns", "p50_min_ns", "p50_max_ns", "ratio_to_limit_x"];
         for name in times.into_iter().filter(|_| counted > 0.0) {
             assert!(
                 metrics[name].as_f64().is_some_and(|value| value > 0.0),
                 "{name} of {row}"
             );
+        }
+        // 1,260 calls that are timed are enough for it, 63 are not.
+        if counted > 0.0 && row["contestant"] == "line" {
+            assert!(metrics["p99_ns"].is_number(), "{row}");
+        }
+        if row["contestant"] == "futex" {
+            assert!(metrics["p99_ns"].is_null(), "{row}");
         }
     }
 }

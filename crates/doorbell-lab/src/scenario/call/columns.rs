@@ -1,6 +1,7 @@
 //! What the table of the scenario shows, and how to read it.
 
 use super::super::common::figure_of;
+use super::super::late;
 use crate::report::{Cell, Chart, Column, Row, Series};
 
 /// The columns, in order.
@@ -25,7 +26,7 @@ pub(super) fn columns() -> Vec<Column> {
 }
 
 /// One sentence for each group of columns. Also part of the help.
-pub(super) const READING: [&str; 6] = [
+pub(super) const READING: [&str; 7] = [
     "p50, p99: half of the calls, and 99 of 100, took at most this long from request to answer; \
      medians over the rounds kept, and p50 spread is the least and the greatest round.",
     "x limit: p50 divided by the cache-line round trip taken right before and after in the same \
@@ -39,6 +40,7 @@ pub(super) const READING: [&str; 6] = [
      near 0 answers on the caller's own CPU and is not comparable with one at 100.",
     "rounds: kept of made; a round is dropped when the limits before and after it still differ \
      by more than 1.5 times after two repetitions.",
+    late::ENOUGH,
 ];
 
 /// What the table shows, in one sentence.

@@ -36,6 +36,8 @@ pub use tokio_two::TokioTwo;
 
 /// A reading of the limit makes this many times fewer calls than a fast contestant.
 const LIMIT_DIVISOR: u32 = 5;
+/// But enough for a median, also where some are not timed.
+const LIMIT_CALLS_MIN: u32 = 100;
 
 /// Everybody who takes part, in the order of the table.
 fn contestants(stage: Stage) -> Vec<Box<dyn Contestant>> {
@@ -77,7 +79,7 @@ pub fn run(options: &Options) -> Result<Report, LabError> {
 
     let mut limits_ns = Vec::new();
     let mut limit = || {
-        let limit_ns = Line::probe_ns(stage, (effort.calls / LIMIT_DIVISOR).max(1))?;
+        let limit_ns = Line::probe_ns(stage, (effort.calls / LIMIT_DIVISOR).max(LIMIT_CALLS_MIN))?;
         limits_ns.push(limit_ns);
         Ok(limit_ns)
     };

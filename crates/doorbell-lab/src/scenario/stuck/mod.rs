@@ -116,10 +116,7 @@ impl<T: Inside> Trial for Stuck<T> {
         // ORDER: seen some time; nothing else hangs on it.
         ends.store(true, Ordering::Relaxed);
         let late: Lateness = found?.remove(0);
-        Ok(Outcome {
-            operations: late.count(),
-            figures: late.figures(),
-        })
+        Ok(late.into_outcome())
     }
 
     fn teardown(&mut self) -> Result<(), LabError> {

@@ -27,7 +27,7 @@ pub(super) fn columns() -> Vec<Column> {
 }
 
 /// One sentence for each group of columns. Also part of the help.
-pub(super) const READING: [&str; 8] = [
+pub(super) const READING: [&str; 9] = [
     "p50, p99, max: half of the sleeps, 99 of 100, and all ended at most this long after their \
      deadline; medians over the rounds, and the least and the greatest round.",
     "x threads: p50 divided by that of threads which sleep in the kernel, in the same round; \
@@ -42,6 +42,7 @@ pub(super) const READING: [&str; 8] = [
      async-io's own thread is left out, as it lives as long as the program.",
     "early: sleeps that ended before their deadline; there must be none.",
     "Every round counts: there is no physical limit here by which one could be dropped.",
+    late::ENOUGH,
 ];
 
 /// What the table shows.

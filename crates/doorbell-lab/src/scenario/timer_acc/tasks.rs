@@ -92,8 +92,5 @@ pub(super) fn outcome(sleepers: &[Lateness], sleeps: u32) -> Result<Outcome, Lab
             found: all.count(),
         });
     }
-    Ok(Outcome {
-        operations: expected,
-        figures: all.figures(),
-    })
+    Ok(all.into_outcome())
 }

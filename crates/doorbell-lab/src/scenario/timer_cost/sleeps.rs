@@ -129,5 +129,6 @@ pub(super) fn outcome(timings: &[Timing], operations: u32) -> Result<Outcome, La
     Ok(Outcome {
         operations: expected,
         figures: BTreeMap::from([("op_ns", sum / timings.len() as f64)]),
+        ..Outcome::default()
     })
 }

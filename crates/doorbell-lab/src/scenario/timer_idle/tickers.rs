@@ -117,8 +117,5 @@ pub(super) fn outcome(timers: &[Lateness], expected: u64) -> Result<Outcome, Lab
             found: all.count(),
         });
     }
-    Ok(Outcome {
-        operations: expected,
-        figures: all.figures(),
-    })
+    Ok(all.into_outcome())
 }

@@ -4,7 +4,7 @@ use super::super::common::{caveats, matching};
 use super::super::contestant::Stage;
 use super::super::options::Options;
 use super::rows::row;
-use super::runner::{Figures, Runner, Trial};
+use super::runner::{Runner, Tape, Trial};
 use super::{Plan, Rated};
 use crate::error::LabError;
 use crate::measure::{Clock, Machine, Placement, Rest, SyscallSource, Watchdog};
@@ -42,7 +42,11 @@ pub(super) fn run(
 
     let rows = rows(&plan, &trials, &tapes);
     let both = rows.iter().zip(&tapes);
-    let rated: Vec<_> = both.map(|(row, rounds)| Rated { row, rounds }).collect();
+    let rated = both.map(|(row, tape)| Rated {
+        row,
+        rounds: &tape.rounds,
+    });
+    let rated: Vec<_> = rated.collect();
     let conclusion = (plan.conclude)(&rated);
     let uncounted = syscalls.as_ref().err().filter(|_| plan.work.counted > 0);
     let notes = caveats(&machine, uncounted);
@@ -84,12 +88,12 @@ fn chosen(all: Vec<Box<dyn Trial>>, only: Option<&str>) -> Result<Vec<Box<dyn Tr
         .collect())
 }
 
-fn rows(plan: &Plan, trials: &[Box<dyn Trial>], tapes: &[Vec<Figures>]) -> Vec<Row> {
+fn rows(plan: &Plan, trials: &[Box<dyn Trial>], tapes: &[Tape]) -> Vec<Row> {
     let baseline_of = |group: &str| {
         let place = trials
             .iter()
             .position(|one| one.is_baseline() && one.group() == group)?;
-        Some(tapes[place].as_slice())
+        Some(&tapes[place])
     };
     let made = trials.iter().zip(tapes).map(|(one, tape)| {
         let names = (one.name(), one.variant());
