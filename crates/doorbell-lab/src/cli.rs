@@ -63,7 +63,7 @@ pub enum Command {
     /// in about two minutes, with a sentence under each table that says what it shows.
     ///
     /// Every scenario runs its contestants interleaved, in rounds. Figures are medians over the
-    /// rounds, with the least and the greatest round beside them.
+    /// rounds, with the least and the greatest round beside them where there is room; --wide has all.
     ///
     /// Of calls, each contestant stands between two readings of the physical limit; if those
     /// differ by more than 1.5 times the pass is repeated, and after two repetitions the round is
@@ -454,6 +454,7 @@ mod tests {
         let expected = TourOptions {
             rounds: Some(1),
             json: true,
+            is_wide: false,
             only: Some("timer".to_owned()),
         };
         assert_eq!(options, expected);

@@ -27,9 +27,16 @@ fn small_run(more: &[&str]) -> Option<Output> {
     Some(output)
 }
 
+fn assert_narrow(text: &str) {
+    let widest = text.lines().map(|line| line.chars().count()).max();
+    assert!(widest <= Some(120), "{text}");
+}
+
 #[test]
 fn help_teaches() {
-    let timers = ["--rounds", "--quick", "--json", "--only", "Columns:"];
+    let timers = [
+        "--rounds", "--quick", "--json", "--only", "--wide", "Columns:",
+    ];
     for scenario in [
         "spawn",
         "flood",
@@ -135,11 +142,12 @@ fn the_table_and_the_page_name_everybody() {
     let table = text(&output.stdout);
     let html = std::fs::read_to_string(&page).expect("the page was written");
     std::fs::remove_file(&page).expect("the page can be removed");
-    for name in ["line", "futex", "crossbeam-channel", "tokio"] {
+    for name in ["line", "futex", "crossbeam", "tokio"] {
         assert!(table.contains(name), "{name} is missing in:\n{table}");
         assert!(html.contains(name), "{name} is missing in the page");
     }
     assert!(table.contains("machine: "));
+    assert_narrow(&table);
 }
 
 #[test]
@@ -272,6 +280,7 @@ fn the_tour_shows_each_scenario_with_a_sentence() {
     ] {
         assert!(tour.contains(part), "{part} is missing in:\n{tour}");
     }
+    assert_narrow(&tour);
 
     let output = doorbell(&["lab", "--quick", "--json", "--only", "timer-a"]);
     let json: Value = serde_json::from_slice(&output.stdout).expect("it is JSON");

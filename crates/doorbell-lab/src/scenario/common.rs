@@ -41,11 +41,9 @@ pub(super) fn caveats(machine: &Machine, uncounted: Option<&Unavailable>) -> Vec
         notes.push(format!("system calls were not counted: {reason}"));
     }
     if machine.was_busy() {
-        notes.push(format!(
-            "other programs used {:.0} % of the CPUs before this run: expect wide spreads, and \
-             interrupt counts that are off by theirs",
-            machine.idle_busy_percent
-        ));
+        let busy = "other programs used the CPUs before this run: expect wide spreads, and interrupt \
+                    counts that are off by theirs";
+        notes.push(busy.to_owned());
     }
     notes
 }
@@ -97,6 +95,17 @@ pub(super) fn tokio_builder(cpus: [usize; 2]) -> tokio::runtime::Builder {
         })
         .enable_all();
     builder
+}
+
+/// Looks that the table of these contestants fits, and still has the columns `kept`.
+#[cfg(test)]
+pub(super) fn assert_fits(
+    trials: &[Box<dyn super::trial::Trial>],
+    columns: &[crate::report::Column],
+    kept: &[&str],
+) {
+    let names = trials.iter().map(|one| (one.name(), one.variant()));
+    crate::report::fits::assert_table(names, columns, kept);
 }
 
 #[cfg(test)]

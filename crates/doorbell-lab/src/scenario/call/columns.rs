@@ -14,10 +14,10 @@ pub(super) fn columns() -> Vec<Column> {
         spread("p50 spread", "p50_min_ns", "p50_max_ns"),
         figure("x limit", "ratio_to_limit_x"),
         spread("x spread", "ratio_min_x", "ratio_max_x"),
+        figure("crossed %", "crossed_percent"),
+        figure("syscalls/1k", "syscalls_per_1k"),
         figure("RES+CAL/1k", "interrupts_per_1k"),
         figure("ctx/1k", "switches_per_1k"),
-        figure("syscalls/1k", "syscalls_per_1k"),
-        figure("crossed %", "crossed_percent"),
         Column {
             title: "rounds",
             cell: Cell::OfRounds("rounds_kept_count"),

@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::measure::Samples;
+use crate::report::fits;
 
 /// Calls of a pass: enough that some report their CPU.
 const CALLS: u32 = 200;
@@ -112,7 +113,7 @@ fn a_filter_leaves_those_that_contain_it() {
     assert!(
         error
             .to_string()
-            .contains("crossbeam-channel (bounded(1) each way)"),
+            .contains("crossbeam (bounded(1) each way)"),
         "{error}"
     );
 }
@@ -130,4 +131,14 @@ fn names_are_unique() {
     let count = names.len();
     names.dedup();
     assert_eq!(names.len(), count);
+}
+
+#[test]
+fn the_table_fits() {
+    if let Some(stage) = Stage::for_tests() {
+        let all = contestants(stage);
+        let names = all.iter().map(|one| (one.name(), one.variant()));
+        let kept = ["p50 ns", "p99 ns", "x limit", "crossed %", "syscalls/1k"];
+        fits::assert_table(names, &columns::columns(), &kept);
+    }
 }

@@ -3,7 +3,7 @@
 
 use super::super::trial::Rated;
 use super::*;
-use crate::report::{Metrics, Row};
+use crate::report::{Metrics, Row, fits};
 
 #[test]
 fn every_shape_runs_on_both() {
@@ -56,7 +56,7 @@ fn row(contestant: &str, shape: Shape, ratio_x: f64) -> Row {
     }
 }
 
-fn rated<'a>(rows: &'a [Row]) -> Vec<Rated<'a>> {
+fn rated(rows: &[Row]) -> Vec<Rated<'_>> {
     let rated = rows.iter().map(|row| Rated { row, rounds: &[] });
     rated.collect()
 }
@@ -74,6 +74,7 @@ fn each_shape_has_a_row_and_there_is_no_mean() {
     let names: Vec<&str> = table.rows.iter().map(|cells| cells[0].as_str()).collect();
     assert_eq!(names, ["chained_spawn", "yield_many"]);
     assert!(table.rows.iter().all(|row| row.len() == table.titles.len()));
+    fits::assert_main(&table, &["doorbell ns", "tokio ns", "x tokio"]);
     assert_eq!((&*table.rows[0][6], &*table.rows[1][6]), ("4.00", "0.50"));
     let gist = &conclusion.gist;
     assert!(

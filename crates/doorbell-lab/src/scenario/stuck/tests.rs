@@ -1,5 +1,6 @@
 //! Whatever waits on a stuck core is done some time, and not early; nothing here asserts how soon.
 
+use super::super::common::assert_fits;
 use super::*;
 
 #[test]
@@ -40,5 +41,13 @@ fn every_variant_is_compared_with_tokio() {
         let names: Vec<_> = group.iter().map(|one| one.name()).collect();
         assert_eq!(names, ["tokio", "doorbell"]);
         assert!(group[0].is_baseline() && !group[1].is_baseline());
+    }
+}
+
+#[test]
+fn the_table_fits() {
+    if let Some(stage) = Stage::for_tests() {
+        let kept = ["p50 us", "p99 us", "max us", "x tokio", "runs", "early"];
+        assert_fits(&contestants(stage), &columns::columns(), &kept);
     }
 }

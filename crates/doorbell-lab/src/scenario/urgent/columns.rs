@@ -27,7 +27,7 @@ pub(super) fn columns() -> Vec<Column> {
     ]);
     all.extend(late::ratio("x bare"));
     all.extend([
-        figure("jobs' polls/s", "polls_per_s"),
+        figure("polls/s", "polls_per_s"),
         spread("polls spread", "polls_min_per_s", "polls_max_per_s"),
         figure("runs", "operations_count"),
     ]);
@@ -46,7 +46,7 @@ pub(super) const READING: [&str; 11] = [
     "x bare: p99 divided by that of a thread of its own, in the same round: under SCHED_FIFO where \
      that is allowed, else with the shortest slice there is. Beside Batch: a thread that asked for \
      nothing, jobs under SCHED_IDLE.",
-    "jobs' polls/s: how many polls of 10 ms the 64 jobs did in a second, on both CPUs together; each is \
+    "polls/s: how many polls of 10 ms the 64 jobs did in a second, on both CPUs together; each is \
      the same amount of work, so what is taken from them shows.",
     "runs: how often the urgent one ran in a pass. It is woken a thousand times a second, but not again \
      before it has run.",

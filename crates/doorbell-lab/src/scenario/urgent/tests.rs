@@ -1,5 +1,6 @@
 //! Whoever is urgent runs, and the jobs go on; nothing here asserts how soon.
 
+use super::super::common::assert_fits;
 use super::*;
 
 /// How many passes of half a second may go by without a run.
@@ -52,4 +53,16 @@ fn every_group_has_one_baseline_and_names_are_unique() {
     names.sort_unstable();
     names.dedup();
     assert_eq!(names.len(), count);
+}
+
+#[test]
+fn the_tables_fit() {
+    if let Some(stage) = Stage::for_tests() {
+        let kept = [
+            "p50 us", "p99 us", "p99.9 us", "max us", "x bare", "polls/s",
+        ];
+        for all in [contestants(stage), slices(stage)] {
+            assert_fits(&all, &columns::columns(), &kept);
+        }
+    }
 }
