@@ -63,7 +63,7 @@ pub enum Command {
     /// in about two minutes, with a sentence under each table that says what it shows.
     ///
     /// Every scenario runs its contestants interleaved, in rounds. Figures are medians over the
-    /// rounds, with the least and the greatest round beside them.
+    /// rounds, with the least and the greatest round beside them where there is room; --wide has all.
     ///
     /// Of calls, each contestant stands between two readings of the physical limit; if those
     /// differ by more than 1.5 times the pass is repeated, and after two repetitions the round is
@@ -197,8 +197,9 @@ pub enum LabCommand {
     ///
     /// A call is a closure that runs on another core while its caller waits. Measured is the time
     /// from request to answer, one call at a time, between two CPUs that are not SMT siblings; and
-    /// what the calls cost the machine in interrupts, context switches and system calls. The limit
-    /// is a cache line that goes to the other CPU and back.
+    /// what the calls cost the machine in interrupts, context switches and system calls. The callee
+    /// watches for the call, or sleeps; the caller watches for the answer, or sleeps too, which rows say.
+    /// The limit is a cache line that goes to the other CPU and back.
     #[command(after_long_help = call_help())]
     Call(CallArgs),
 
@@ -220,7 +221,7 @@ pub enum LabCommand {
     /// 1, 2, 8 and 32 threads post work to one core as fast as they can, at most 10,000 ahead each.
     /// Measured is how much is done in a second, and whom it disturbs; with posts, calls and tasks of
     /// doorbell, tasks and a channel of tokio, the channels of std and crossbeam, and as the limit
-    /// a list of recycled nodes.
+    /// a ring for each producer.
     #[command(after_long_help = trial_help(
         "flood",
         "the whole table, in a few minutes",
@@ -269,7 +270,7 @@ pub enum LabCommand {
     ///
     /// 400 tasks on two cores sleep 25 times each, for 1 to 50 ms. Measured is how long after its
     /// deadline each goes on, and the CPU time of it all; with doorbell, tokio, async-io, and 400
-    /// threads that sleep in the kernel as the baseline.
+    /// threads that sleep in the kernel as the baseline. All threads ask for the same timer slack.
     #[command(after_long_help = trial_help(
         "timer-acc",
         "the whole table, in about 1 minute",
@@ -280,11 +281,11 @@ pub enum LabCommand {
     /// Let 1,000 periodic timers tick, and count what wakes up for it
     ///
     /// Periods lie between 10 ms and 1 s, each doubling as likely as the next. Measured are the
-    /// wake-ups of threads for each tick, and the CPU time; with doorbell with and without slack,
-    /// tokio and async-io.
+    /// wake-ups of threads for each tick, and the CPU time; with doorbell with and without slack and
+    /// with tasks that stay on a core, tokio and async-io.
     #[command(after_long_help = trial_help(
         "timer-idle",
-        "the whole table, in about 2 minutes",
+        "the whole table, in about 3 minutes",
         timer_idle::reading(),
     ))]
     TimerIdle(LabArgs),
@@ -294,26 +295,26 @@ pub enum LabCommand {
     /// 64 jobs compute on two cores, 10 ms in each poll. Beside them something urgent is woken every
     /// millisecond: from a thread outside, from another core, by its own timer, or by a call. Measured
     /// is how soon it runs, and how much the jobs get done; with a task of class Rt of doorbell's
-    /// beside Fair jobs and one of class Fair beside Batch jobs, with tokio, and with a thread of its
-    /// own as the baseline.
+    /// beside Fair jobs and one of class Fair beside Batch jobs, with tokio, whose jobs are tasks, run in
+    /// `spawn_blocking` or on threads under `SCHED_IDLE`, and with a thread of its own as the baseline.
     ///
     /// With --slices there are threads only: one that is woken beside one that computes, with slices
     /// and nice values of several kinds.
     #[command(after_long_help = trial_help(
         "urgent",
-        "the whole table, in about 9 minutes",
+        "the whole table, in about 10 minutes",
         urgent::reading(),
     ))]
     Urgent(UrgentArgs),
 
     /// Let one core be stuck in a poll, and look who does its work
     ///
-    /// On one of two cores a task is spawned, or another one sleeps for 1 ms, and then a poll takes
-    /// 10 ms there. Measured is how late the one starts and the other goes on, while the second core
+    /// On one of two cores 1, 2 or 4 tasks are spawned, or another one sleeps for 1 ms, and then a poll
+    /// takes 10 ms there. Measured is how late each starts and the sleeper goes on, while the second core
     /// is parked, and while it is awake with short polls; beside tokio.
     #[command(after_long_help = trial_help(
         "stuck",
-        "the whole table, in about 3 minutes",
+        "the whole table, in about 5 minutes",
         stuck::reading(),
     ))]
     Stuck(LabArgs),
@@ -453,6 +454,7 @@ mod tests {
         let expected = TourOptions {
             rounds: Some(1),
             json: true,
+            is_wide: false,
             only: Some("timer".to_owned()),
         };
         assert_eq!(options, expected);

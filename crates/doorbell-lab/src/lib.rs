@@ -157,7 +157,7 @@ fn give_out(report: &Report, options: &Options) -> Result<(), LabError> {
     let text = if options.json {
         report.to_json()? + "\n"
     } else {
-        report.to_table()
+        report.to_table(options.is_wide)
     };
     print(&text)?;
     match &options.html {

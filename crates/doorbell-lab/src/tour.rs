@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use crate::error::LabError;
-use crate::report::{Report, to_json_list};
+use crate::report::{Report, notes_once, to_json_list};
 use crate::scenario::{Effort, Options};
 use crate::scenario::{
     call, flood, idle, shootdown, spawn, stuck, timer_acc, timer_cost, timer_idle, urgent,
@@ -88,6 +88,8 @@ pub struct TourOptions {
     pub rounds: Option<u32>,
     /// JSON instead of tables.
     pub json: bool,
+    /// All columns of the tables, also where they are wider than 120 characters.
+    pub is_wide: bool,
     /// Only scenarios whose name contains this.
     pub only: Option<String>,
 }
@@ -108,7 +110,7 @@ pub fn run(
         let report = (stop.run)(&short(stop, options.rounds, &place))?;
         if !options.json {
             let heading = format!("{}: {} ({place})", stop.name, stop.about);
-            if !print(&section(&heading, &report))? {
+            if !print(&section(&heading, &report, options.is_wide))? {
                 return Ok(());
             }
         }
@@ -132,6 +134,7 @@ fn short(stop: &Stop, rounds: Option<u32>, place: &str) -> Options {
         quick: true,
         only: None,
         json: false,
+        is_wide: false,
         html: None,
         place: Some(place.to_owned()),
     }
@@ -152,14 +155,14 @@ fn chosen(only: Option<&str>) -> Result<Vec<&'static Stop>, LabError> {
     Ok(stops)
 }
 
-fn section(heading: &str, report: &Report) -> String {
+fn section(heading: &str, report: &Report, is_wide: bool) -> String {
     let rule = "=".repeat(heading.chars().count());
-    format!("{heading}\n{rule}\n{}\n", report.to_short_table())
+    format!("{heading}\n{rule}\n{}\n", report.to_short_table(is_wide))
 }
 
-/// What holds for all tables.
+/// What holds for all tables, and what is particular about the runs, each thing once.
 fn farewell(reports: &[Report]) -> String {
-    let mut text = String::new();
+    let mut text = notes_once(reports);
     if let Some(report) = reports.first() {
         // Writing to a string does not fail.
         let _ = writeln!(text, "{}", report.machine_line());

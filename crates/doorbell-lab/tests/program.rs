@@ -27,9 +27,16 @@ fn small_run(more: &[&str]) -> Option<Output> {
     Some(output)
 }
 
+fn assert_narrow(text: &str) {
+    let widest = text.lines().map(|line| line.chars().count()).max();
+    assert!(widest <= Some(120), "{text}");
+}
+
 #[test]
 fn help_teaches() {
-    let timers = ["--rounds", "--quick", "--json", "--only", "Columns:"];
+    let timers = [
+        "--rounds", "--quick", "--json", "--only", "--wide", "Columns:",
+    ];
     for scenario in [
         "spawn",
         "flood",
@@ -109,18 +116,19 @@ fn json_is_all_that_is_printed() {
             .as_f64()
             .expect("rounds are counted");
         // A round may be dropped on a busy machine; then there are no times.
-        let times = [
-            "p50_ns",
-            "p99_ns",
-            "p50_min_ns",
-            "p50_max_ns",
-            "ratio_to_limit_x",
-        ];
+        let times = ["p50_ns", "p50_min_ns", "p50_max_ns", "ratio_to_limit_x"];
         for name in times.into_iter().filter(|_| counted > 0.0) {
             assert!(
                 metrics[name].as_f64().is_some_and(|value| value > 0.0),
                 "{name} of {row}"
             );
+        }
+        // 1,260 calls that are timed are enough for it, 63 are not.
+        if counted > 0.0 && row["contestant"] == "line" {
+            assert!(metrics["p99_ns"].is_number(), "{row}");
+        }
+        if row["contestant"] == "futex" {
+            assert!(metrics["p99_ns"].is_null(), "{row}");
         }
     }
 }
@@ -134,11 +142,12 @@ fn the_table_and_the_page_name_everybody() {
     let table = text(&output.stdout);
     let html = std::fs::read_to_string(&page).expect("the page was written");
     std::fs::remove_file(&page).expect("the page can be removed");
-    for name in ["line", "futex", "crossbeam-channel", "tokio"] {
+    for name in ["line", "futex", "crossbeam", "tokio"] {
         assert!(table.contains(name), "{name} is missing in:\n{table}");
         assert!(html.contains(name), "{name} is missing in the page");
     }
     assert!(table.contains("machine: "));
+    assert_narrow(&table);
 }
 
 #[test]
@@ -178,10 +187,8 @@ fn trial_rows(scenario: &str, only: &str) -> Vec<Value> {
     for row in &rows {
         assert!(row["variant"].is_string(), "{row}");
         assert_eq!(row["metrics"]["rounds_kept_count"], 1.0, "{row}");
-        // A row that sums up others has none.
-        let operations = row["metrics"].get("operations_count");
-        let some = operations.is_none_or(|count| count.as_f64() > Some(0.0));
-        assert!(some, "{row}");
+        let operations = row["metrics"]["operations_count"].as_f64();
+        assert!(operations > Some(0.0), "{row}");
     }
     rows
 }
@@ -204,17 +211,13 @@ fn assert_metrics(rows: &[Value], metrics: &[&str]) {
 }
 
 #[test]
-fn spawn_compares_with_tokio_and_sums_up() {
+fn spawn_compares_with_tokio() {
     let rows = trial_rows("spawn", "chained");
     if rows.is_empty() {
         return;
     }
-    let (mean, shapes) = rows.split_last().expect("there are rows");
-    assert_eq!(names(shapes), ["doorbell", "tokio"]);
-    assert_metrics(shapes, &["op_ns", "op_min_ns", "ops_per_s", "ratio_x"]);
-    assert_eq!(mean["variant"], "geometric mean");
-    assert_eq!(mean["metrics"]["shapes_count"], 1.0);
-    assert_eq!(mean["metrics"]["rounds_kept_count"], 1.0);
+    assert_eq!(names(&rows), ["doorbell", "tokio"]);
+    assert_metrics(&rows, &["op_ns", "op_min_ns", "ops_per_s", "ratio_x"]);
 }
 
 #[test]
@@ -223,7 +226,7 @@ fn flood_is_compared_with_the_limit() {
     if rows.is_empty() {
         return;
     }
-    assert_eq!(names(&rows), ["recycled nodes", "doorbell"]);
+    assert_eq!(names(&rows), ["SPSC rings", "doorbell"]);
     assert_metrics(&rows, &["mops_per_s", "mops_min_per_s", "ratio_x"]);
 }
 
@@ -277,6 +280,7 @@ fn the_tour_shows_each_scenario_with_a_sentence() {
     ] {
         assert!(tour.contains(part), "{part} is missing in:\n{tour}");
     }
+    assert_narrow(&tour);
 
     let output = doorbell(&["lab", "--quick", "--json", "--only", "timer-a"]);
     let json: Value = serde_json::from_slice(&output.stdout).expect("it is JSON");
@@ -306,7 +310,7 @@ fn timer_acc_is_never_early() {
     if rows.is_empty() {
         return;
     }
-    assert_eq!(names(&rows), ["OS threads", "doorbell"]);
+    assert_eq!(names(&rows), ["OS threads", "doorbell", "doorbell"]);
     let wanted = ["p50_us", "p99_us", "max_us", "ratio_x", "cpu_percent"];
     assert_metrics(&rows, &wanted);
     for row in &rows {
@@ -321,7 +325,8 @@ fn timer_idle_is_never_early() {
     if rows.is_empty() {
         return;
     }
-    assert_eq!(names(&rows), ["tokio", "doorbell", "doorbell"]);
+    assert_eq!(names(&rows)[0], "tokio");
+    assert_eq!(names(&rows)[1..], ["doorbell"; 4]);
     let wanted = [
         "wakeups_per_op",
         "ratio_x",

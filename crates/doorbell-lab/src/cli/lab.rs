@@ -29,6 +29,10 @@ pub struct TourArgs {
     /// Print JSON instead of the tables: one object, with the list `reports`
     #[arg(long)]
     json: bool,
+
+    /// All columns: without it those are left out for which 120 characters are too few
+    #[arg(long)]
+    wide: bool,
 }
 
 impl TourArgs {
@@ -37,6 +41,7 @@ impl TourArgs {
         TourOptions {
             rounds: self.rounds.or(self.quick.then_some(1)),
             json: self.json,
+            is_wide: self.wide,
             only: self.only.clone(),
         }
     }
@@ -122,6 +127,10 @@ pub struct LabArgs {
     #[arg(long)]
     json: bool,
 
+    /// All columns: without it those are left out for which 120 characters are too few
+    #[arg(long)]
+    wide: bool,
+
     /// Write a page with a chart to this file as well
     #[arg(long, value_name = "FILE")]
     html: Option<PathBuf>,
@@ -143,6 +152,7 @@ impl LabArgs {
             quick: self.quick,
             only: self.only.clone(),
             json: self.json,
+            is_wide: self.wide,
             html: self.html.clone(),
             place: None,
         }

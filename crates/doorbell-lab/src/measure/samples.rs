@@ -3,7 +3,7 @@
 use super::stats::percentile;
 
 /// Timings in nanoseconds, in the order in which they were taken.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Samples {
     values_ns: Vec<u64>,
 }
@@ -37,19 +37,16 @@ impl Samples {
         self.values_ns.is_empty()
     }
 
-    /// The percentiles asked for, in their order; `None` if there is no timing. `step_ns` is the
-    /// clock's.
+    /// The percentiles asked for, in their order; `None` where there are too few timings for one.
+    /// `step_ns` is the clock's.
     pub fn percentiles_ns<const N: usize>(
         &self,
         percents: [f64; N],
         step_ns: f64,
-    ) -> Option<[f64; N]> {
-        if self.is_empty() {
-            return None;
-        }
+    ) -> [Option<f64>; N] {
         let mut sorted = self.values_ns.clone();
         sorted.sort_unstable();
-        Some(percents.map(|percent| percentile(&sorted, percent, step_ns).unwrap_or(0.0)))
+        percents.map(|percent| percentile(&sorted, percent, step_ns))
     }
 }
 
@@ -59,16 +56,14 @@ mod tests {
 
     #[test]
     fn percentiles_do_not_depend_on_the_order() {
-        let mut samples = Samples::with_room_for(3);
+        let mut samples = Samples::with_room_for(40);
         assert!(samples.is_empty());
-        assert_eq!(samples.percentiles_ns([50.0], 0.0), None);
-        for ns in [30, 10, 20] {
+        assert_eq!(samples.percentiles_ns([50.0, 100.0], 0.0), [None; 2]);
+        for ns in (1..=20).chain((21..=40).rev()) {
             samples.record(ns);
         }
-        assert_eq!(samples.len(), 3);
-        assert_eq!(
-            samples.percentiles_ns([50.0, 99.0], 0.0),
-            Some([20.0, 30.0])
-        );
+        assert_eq!(samples.len(), 40);
+        let found = samples.percentiles_ns([50.0, 99.0, 100.0], 0.0);
+        assert_eq!(found, [Some(20.0), None, Some(40.0)]);
     }
 }

@@ -39,15 +39,6 @@ pub fn median(values: &[f64]) -> Option<f64> {
     }
 }
 
-/// The geometric mean of positive values; `None` of nothing, or if one is not positive.
-pub fn geometric_mean(values: &[f64]) -> Option<f64> {
-    if values.is_empty() || values.iter().any(|value| *value <= 0.0) {
-        return None;
-    }
-    let sum: f64 = values.iter().map(|value| value.ln()).sum();
-    Some((sum / values.len() as f64).exp())
-}
-
 /// The coefficient of variation: the standard deviation of a sample, in per cent of its mean.
 /// `None` of nothing; 0 of a single value.
 pub fn variation_percent(values: &[f64]) -> Option<f64> {
@@ -61,12 +52,27 @@ pub fn variation_percent(values: &[f64]) -> Option<f64> {
     Some(100.0 * deviation / mean)
 }
 
-/// The value that `percent` of the values do not exceed; `None` of nothing. `sorted` ascends.
-///
+/// So many values have to lie beyond a percentile. With fewer, it is hardly more than the greatest one:
+/// p99 takes 1,000 values, p99.9 takes 10,000, the median 20.
+const BEYOND_MIN: f64 = 10.0;
+
+/// Whether `count` values are enough for this percentile. The least and the greatest need one.
+fn is_enough(count: usize, percent: f64) -> bool {
+    let beyond = percent.min(100.0 - percent);
+    // Percentiles such as 99.9 are no binary fractions.
+    beyond <= 0.0 || count as f64 * beyond / 100.0 > BEYOND_MIN - 1e-6
+}
+
+/// The value that `percent` of the values do not exceed; `None` where there are too few values for it:
+/// at least 10 have to lie beyond it, and on its other side. `sorted` ascends. `step` is the clock's.
+pub fn percentile(sorted: &[u64], percent: f64, step: f64) -> Option<f64> {
+    is_enough(sorted.len(), percent).then(|| rank(sorted, percent, step))?
+}
+
 /// This is the nearest-rank percentile, made finer than the clock: values that differ by less than
 /// `step` read the same, so among equal values the rank tells where between half a step below and
 /// half a step above the percentile lies. With a `step` of 0 it is the nearest rank itself.
-pub fn percentile(sorted: &[u64], percent: f64, step: f64) -> Option<f64> {
+fn rank(sorted: &[u64], percent: f64, step: f64) -> Option<f64> {
     debug_assert!(sorted.is_sorted(), "a percentile is taken of sorted values");
     debug_assert!(
         (0.0..=100.0).contains(&percent),
@@ -74,7 +80,8 @@ pub fn percentile(sorted: &[u64], percent: f64, step: f64) -> Option<f64> {
     );
     let last = sorted.len().checked_sub(1)?;
     let rank = percent / 100.0 * sorted.len() as f64;
-    let value = sorted[(rank.ceil() as usize).saturating_sub(1).min(last)];
+    // 99.9 and others are no binary fractions.
+    let value = sorted[((rank - 1e-6).ceil() as usize).saturating_sub(1).min(last)];
     let below = sorted.partition_point(|other| *other < value);
     let equal = sorted.partition_point(|other| *other <= value) - below;
     let part = ((rank - below as f64) / equal as f64).clamp(0.0, 1.0);
@@ -91,14 +98,6 @@ mod tests {
         assert_eq!(variation_percent(&[5.0]), Some(0.0));
         let two = variation_percent(&[9.0, 11.0]).expect("there are values");
         assert!((two - 100.0 * 2.0_f64.sqrt() / 10.0).abs() < 1e-9, "{two}");
-    }
-
-    #[test]
-    fn the_geometric_mean_is_that_of_ratios() {
-        assert_eq!(geometric_mean(&[]), None);
-        assert_eq!(geometric_mean(&[2.0, 0.0]), None);
-        let mean = geometric_mean(&[4.0, 0.25, 8.0]).expect("all are positive");
-        assert!((mean - 2.0).abs() < 1e-9, "{mean}");
     }
 
     #[test]
@@ -123,7 +122,7 @@ mod tests {
     }
 
     fn nearest_rank(sorted: &[u64], percent: f64) -> Option<f64> {
-        percentile(sorted, percent, 0.0)
+        rank(sorted, percent, 0.0)
     }
 
     #[test]
@@ -146,14 +145,31 @@ mod tests {
     }
 
     #[test]
+    fn ten_values_lie_beyond_a_percentile_or_there_is_none() {
+        let values: Vec<u64> = (1..=10_000).collect();
+        for (percent, least) in [(50.0, 20), (99.0, 1_000), (99.9, 10_000), (1.0, 1_000)] {
+            assert_eq!(
+                percentile(&values[..least - 1], percent, 0.0),
+                None,
+                "{percent}"
+            );
+            let found = percentile(&values[..least], percent, 0.0);
+            assert_eq!(found, rank(&values[..least], percent, 0.0));
+            assert!(found.is_some(), "{percent}");
+        }
+        assert_eq!(percentile(&[7], 100.0, 0.0), Some(7.0));
+        assert_eq!(percentile(&[], 100.0, 0.0), None);
+    }
+
+    #[test]
     fn ranks_among_equal_values_divide_the_step() {
         // Read off a clock of steps of 10, all lie in 125..135; so the middle one is near 130.
-        assert_eq!(percentile(&[130; 8], 50.0, 10.0), Some(130.0));
+        assert_eq!(rank(&[130; 8], 50.0, 10.0), Some(130.0));
         // A quarter read 120, so the median lies a third of the way through 125..135.
         let mostly_higher = [120, 120, 130, 130, 130, 130, 130, 130];
-        let middle = percentile(&mostly_higher, 50.0, 10.0).expect("there are values");
+        let middle = rank(&mostly_higher, 50.0, 10.0).expect("there are values");
         assert!((middle - (125.0 + 10.0 / 3.0)).abs() < 1e-9, "{middle}");
         // Nothing takes less than no time.
-        assert_eq!(percentile(&[0, 0], 0.0, 10.0), Some(0.0));
+        assert_eq!(rank(&[0, 0], 0.0, 10.0), Some(0.0));
     }
 }

@@ -6,6 +6,7 @@ mod json;
 mod table;
 
 pub(crate) use json::to_json_list;
+pub(crate) use table::notes_once;
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -190,24 +191,7 @@ impl Report {
         if let Some(main) = &self.main {
             return Grid::of(&main.titles, &main.rows);
         }
-        let titles = ["contestant", "variant"].into_iter();
-        let cells = |row: &Row| {
-            let names = [row.contestant.clone(), row.variant.clone()].into_iter();
-            names
-                .chain(
-                    self.columns
-                        .iter()
-                        .map(|column| self.text_of(column.cell, row)),
-                )
-                .collect()
-        };
-        Grid {
-            titles: titles
-                .chain(self.columns.iter().map(|column| column.title))
-                .map(str::to_owned)
-                .collect(),
-            rows: self.rows.iter().map(cells).collect(),
-        }
+        main_grid(&self.columns, &self.rows, self.rounds)
     }
 
     /// The contestants' own counters; `None` if nobody has any.
@@ -229,17 +213,33 @@ impl Report {
                 .chain(figures)
                 .collect()
         };
-        let titles = ["contestant", "variant"]
-            .into_iter()
-            .chain(names.iter().copied());
+        let counts = names.iter().map(|name| name.replace("_per_", "/"));
+        let titles = ["contestant", "variant"].map(str::to_owned);
         (!names.is_empty()).then(|| Grid {
-            titles: titles.map(str::to_owned).collect(),
+            titles: titles.into_iter().chain(counts).collect(),
             rows: counting.map(cells).collect(),
         })
     }
+}
 
-    fn text_of(&self, cell: Cell, row: &Row) -> String {
-        match cell {
+/// A row for each contestant.
+fn main_grid(columns: &[Column], rows: &[Row], rounds: u32) -> Grid {
+    let names = ["contestant", "variant"].into_iter();
+    let titles = names.chain(columns.iter().map(|column| column.title));
+    let cells = |row: &Row| {
+        let names = [row.contestant.clone(), row.variant.clone()].into_iter();
+        let texts = columns.iter().map(|column| column.cell.text(row, rounds));
+        names.chain(texts).collect()
+    };
+    Grid {
+        titles: titles.map(str::to_owned).collect(),
+        rows: rows.iter().map(cells).collect(),
+    }
+}
+
+impl Cell {
+    fn text(self, row: &Row, rounds: u32) -> String {
+        match self {
             Cell::Figure(metric) => known(row.metrics.get(metric)),
             Cell::Spread { low, high } => match (row.metrics.get(low), row.metrics.get(high)) {
                 (Some(low), Some(high)) => format!("{}..{}", figure(low), figure(high)),
@@ -247,7 +247,7 @@ impl Report {
             },
             Cell::OfRounds(metric) => {
                 let kept = row.metrics.get(metric).map_or_else(not_available, whole);
-                format!("{kept}/{}", self.rounds)
+                format!("{kept}/{rounds}")
             }
         }
     }
@@ -292,5 +292,7 @@ fn with_commas(number: &str) -> String {
     text + fraction
 }
 
+#[cfg(test)]
+pub(crate) mod fits;
 #[cfg(test)]
 mod tests;

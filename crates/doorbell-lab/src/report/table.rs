@@ -4,26 +4,18 @@ use super::{Grid, Report};
 
 /// The first columns hold names and are aligned on the left, all others on the right.
 const NAME_COLUMNS: usize = 2;
+/// How wide a table may be, unless all its columns are wanted.
+pub(super) const TABLE_MAX: usize = 120;
 /// How long a line below the table may be.
 const LINE_MAX: usize = 100;
 /// Between two columns.
 const GAP: &str = "  ";
 
 impl Report {
-    /// The table, and under it what it shows, how to read it and what is particular about this run.
-    pub fn to_table(&self) -> String {
-        let mut text = self.grid().aligned();
-        if let Some(counters) = self.counters_grid() {
-            text.push('\n');
-            text.push_str(&counters.aligned());
-        }
-        for table in &self.side_tables {
-            text.push('\n');
-            push_wrapped(&mut text, table.caption);
-            text.push_str(&table.grid().aligned());
-        }
-        text.push('\n');
-        push_wrapped(&mut text, &self.gist);
+    /// The tables, and under them what they show, how to read them and what is particular about this
+    /// run. Columns for which there is no room are left out unless it `is_wide`.
+    pub fn to_table(&self, is_wide: bool) -> String {
+        let mut text = self.tables(is_wide);
         text.push('\n');
         for sentence in self.reading {
             push_wrapped(&mut text, sentence);
@@ -36,14 +28,28 @@ impl Report {
         text
     }
 
-    /// The table, and under it what it shows and what is particular about this run.
-    pub(crate) fn to_short_table(&self) -> String {
-        let mut text = self.grid().aligned();
+    /// The main table, and under it what it shows.
+    pub(crate) fn to_short_table(&self, is_wide: bool) -> String {
+        let mut text = self.grid().printed(is_wide);
         text.push('\n');
         push_wrapped(&mut text, &self.gist);
-        for note in &self.notes {
-            push_wrapped(&mut text, note);
+        text
+    }
+
+    /// All tables, and what they show.
+    fn tables(&self, is_wide: bool) -> String {
+        let mut text = self.grid().printed(is_wide);
+        if let Some(counters) = self.counters_grid() {
+            text.push('\n');
+            text.push_str(&counters.printed(is_wide));
         }
+        for table in &self.side_tables {
+            text.push('\n');
+            push_wrapped(&mut text, table.caption);
+            text.push_str(&table.grid().printed(is_wide));
+        }
+        text.push('\n');
+        push_wrapped(&mut text, &self.gist);
         text
     }
 
@@ -74,7 +80,62 @@ pub(super) fn push_wrapped(text: &mut String, paragraph: &str) {
     text.push('\n');
 }
 
+/// What is particular about several runs, each thing once.
+pub(crate) fn notes_once(reports: &[Report]) -> String {
+    let mut said: Vec<&String> = Vec::new();
+    let mut text = String::new();
+    for note in reports.iter().flat_map(|report| &report.notes) {
+        if !said.contains(&note) {
+            said.push(note);
+            push_wrapped(&mut text, note);
+        }
+    }
+    text
+}
+
 impl Grid {
+    /// As text: all columns, or those for which there is room, and which are left out.
+    fn printed(mut self, is_wide: bool) -> String {
+        let left_out = if is_wide {
+            Vec::new()
+        } else {
+            self.fit(TABLE_MAX)
+        };
+        let mut text = self.aligned();
+        if !left_out.is_empty() {
+            let left_out = left_out.join(", ");
+            push_wrapped(&mut text, &format!("Only with --wide: {left_out}."));
+        }
+        text
+    }
+
+    /// Leaves out columns until the table is no wider than `most`: spreads from the last one on, then
+    /// others from the last one on, never the names. Returns the titles of what is left out.
+    pub(super) fn fit(&mut self, most: usize) -> Vec<String> {
+        let mut left_out = Vec::new();
+        while self.width() > most {
+            let mut figures = NAME_COLUMNS..self.titles.len();
+            let is_spread = |place: &usize| self.titles[*place].ends_with("spread");
+            let spread = figures.clone().rev().find(is_spread);
+            let Some(place) = spread.or_else(|| figures.next_back()) else {
+                break;
+            };
+            let title = self.titles.remove(place);
+            for row in &mut self.rows {
+                row.remove(place);
+            }
+            left_out.push(title);
+        }
+        left_out.reverse();
+        left_out
+    }
+
+    /// How wide the widest line is.
+    pub(super) fn width(&self) -> usize {
+        let widths = self.widths();
+        widths.iter().sum::<usize>() + GAP.len() * widths.len().saturating_sub(1)
+    }
+
     /// The rows under their titles and a rule, each column as wide as its widest cell.
     pub(super) fn aligned(&self) -> String {
         let widths = self.widths();

@@ -157,9 +157,9 @@ a<b         so       17,346         n/a     4,000     0/7
 
 #[test]
 fn the_table_is_explained() {
-    let table = report().to_table();
+    let table = report().to_table(false);
     for part in [
-        "rings_per_call",
+        "rings/call",
         "p50: half of the calls.",
         "a note",
         "machine: Test & CPU",
@@ -167,6 +167,63 @@ fn the_table_is_explained() {
         assert!(table.contains(part), "{part} is missing in:\n{table}");
     }
     assert!(table.is_ascii());
+}
+
+fn wide_grid() -> Grid {
+    let titles = [
+        "contestant",
+        "variant",
+        "p50",
+        "p50 spread",
+        "p99",
+        "p99 spread",
+        "last",
+    ];
+    Grid::of(&titles, &[titles.map(|title| title.repeat(3)).to_vec()])
+}
+
+#[test]
+fn what_does_not_fit_is_left_out_spreads_first() {
+    let full = wide_grid().width();
+    let cases: [(usize, &[&str]); 5] = [
+        (full, &[]),
+        (full - 1, &["p99 spread"]),
+        (full - 2 * 32, &["p50 spread", "p99 spread"]),
+        (full - 2 * 32 - 1, &["last", "p50 spread", "p99 spread"]),
+        (0, &["p50", "p99", "last", "p50 spread", "p99 spread"]),
+    ];
+    for (most, expected) in cases {
+        let mut grid = wide_grid();
+        assert_eq!(grid.fit(most), expected, "{most}");
+        assert!(grid.width() <= most || grid.titles.len() == 2, "{most}");
+        assert!(grid.rows.iter().all(|row| row.len() == grid.titles.len()));
+    }
+}
+
+#[test]
+fn a_table_says_which_columns_are_left_out_and_shows_them_if_it_is_to() {
+    let mut report = report();
+    let one_line = |text: &str| text.lines().map(|line| line.chars().count()).max();
+    report.columns[1].title = "p50 spread";
+    report.rows[0].contestant = "n".repeat(80);
+    let narrow = report.to_table(false);
+    assert!(one_line(&narrow) <= Some(120), "{narrow}");
+    assert!(narrow.contains("Only with --wide: p50 spread"), "{narrow}");
+    let wide = report.to_table(true);
+    assert!(
+        one_line(&wide) > Some(120) && !wide.contains("--wide"),
+        "{wide}"
+    );
+}
+
+#[test]
+fn a_note_of_several_reports_is_said_once() {
+    let mut other = report();
+    other.notes.push("another note".to_owned());
+    assert_eq!(
+        table::notes_once(&[report(), other]),
+        "a note\nanother note\n"
+    );
 }
 
 #[test]
@@ -256,7 +313,7 @@ fn a_page_without_figures_has_no_chart() {
 
 #[test]
 fn a_side_table_stands_under_its_caption_in_text_and_page() {
-    let text = report().to_table();
+    let text = report().to_table(false);
     let at = text
         .find("A seed & its figures")
         .expect("the caption is there");

@@ -1,7 +1,10 @@
 //! What every scenario does around its rounds: whom it lets in, and what it tells about the run.
 
 use std::io;
+use std::num::NonZeroU64;
 use std::sync::atomic::{AtomicUsize, Ordering};
+
+use rustix::thread::set_current_timer_slack;
 
 use crate::error::LabError;
 use crate::measure::{Machine, Pin, Unavailable};
@@ -38,11 +41,9 @@ pub(super) fn caveats(machine: &Machine, uncounted: Option<&Unavailable>) -> Vec
         notes.push(format!("system calls were not counted: {reason}"));
     }
     if machine.was_busy() {
-        notes.push(format!(
-            "other programs used {:.0} % of the CPUs before this run: expect wide spreads, and \
-             interrupt counts that are off by theirs",
-            machine.idle_busy_percent
-        ));
+        let busy = "other programs used the CPUs before this run: expect wide spreads, and interrupt \
+                    counts that are off by theirs";
+        notes.push(busy.to_owned());
     }
     notes
 }
@@ -65,11 +66,24 @@ pub(super) fn tokio_error(source: io::Error) -> LabError {
     }
 }
 
-/// A tokio runtime with all its drivers and a worker on each of these CPUs. Closures that block are on
-/// both in turn.
+/// Has the kernel end the calling thread's sleeps without the delay of up to 50 us that threads have by
+/// default. Doorbell's workers ask for the same.
+pub(super) fn shortest_slack() {
+    // A kernel that refuses has no slack either.
+    let _ = set_current_timer_slack(NonZeroU64::new(1));
+}
+
+/// A tokio runtime with all its drivers and a worker on each of these CPUs, with the timer slack of
+/// doorbell's workers. Closures that block are on both in turn.
 pub(super) fn tokio_on(cpus: [usize; 2]) -> Result<tokio::runtime::Runtime, LabError> {
+    tokio_builder(cpus).build().map_err(tokio_error)
+}
+
+/// The builder of such a runtime.
+pub(super) fn tokio_builder(cpus: [usize; 2]) -> tokio::runtime::Builder {
     let next = AtomicUsize::new(0);
-    tokio::runtime::Builder::new_multi_thread()
+    let mut builder = tokio::runtime::Builder::new_multi_thread();
+    builder
         .worker_threads(cpus.len())
         .on_thread_start(move || {
             // ORDER: a number for each thread, nothing more.
@@ -77,15 +91,39 @@ pub(super) fn tokio_on(cpus: [usize; 2]) -> Result<tokio::runtime::Runtime, LabE
             // A CPU of the process can be pinned to; else the worker runs where it may. The mask is
             // not to be restored: the thread is the worker's.
             std::mem::forget(Pin::to(cpus[place % cpus.len()]));
+            shortest_slack();
         })
-        .enable_all()
-        .build()
-        .map_err(tokio_error)
+        .enable_all();
+    builder
+}
+
+/// Looks that the table of these contestants fits, and still has the columns `kept`.
+#[cfg(test)]
+pub(super) fn assert_fits(
+    trials: &[Box<dyn super::trial::Trial>],
+    columns: &[crate::report::Column],
+    kept: &[&str],
+) {
+    let names = trials.iter().map(|one| (one.name(), one.variant()));
+    crate::report::fits::assert_table(names, columns, kept);
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn threads_of_contestants_have_the_shortest_slack() {
+        let slack = || rustix::thread::current_timer_slack().expect("it can be read");
+        let asked = std::thread::spawn(move || {
+            shortest_slack();
+            slack()
+        });
+        assert_eq!(asked.join().expect("it does not panic"), 1);
+        let runtime = tokio_on([0, 0]).expect("it starts");
+        let of_task = runtime.block_on(runtime.spawn(async move { slack() }));
+        assert_eq!(of_task.expect("it does not panic"), 1);
+    }
 
     #[test]
     fn each_round_begins_with_the_next_one() {

@@ -9,13 +9,16 @@ pub(super) const SPREADS: [[&str; 3]; 2] = [
     ["p99_us", "p99_min_us", "p99_max_us"],
 ];
 
-/// Percentiles by their names, in µs; none of nothing.
+/// When there is a percentile. Part of what every table with percentiles says.
+pub(super) const ENOUGH: &str = "A percentile is there if at least 10 times lie beyond it, so p99 takes 1,000 times. It is taken in each \
+     round if that has enough, else of all rounds together, without a spread; where those are too few it is n/a.";
+
+/// Percentiles by their names, in µs; those for which there are times enough.
 pub(super) fn percentiles(late: &Samples) -> impl Iterator<Item = (&'static str, f64)> {
     let found = late.percentiles_ns([50.0, 99.0, 99.9, 100.0], 0.0);
     let names = ["p50_us", "p99_us", "p999_us", "max_us"];
-    found
-        .into_iter()
-        .flat_map(move |found| names.into_iter().zip(found.map(|ns| ns / 1_000.0)))
+    let named = names.into_iter().zip(found);
+    named.filter_map(|(name, ns)| Some((name, ns? / 1_000.0)))
 }
 
 /// Half of the times and 99 of 100, each with its spread over the rounds.
@@ -65,15 +68,18 @@ mod tests {
     fn percentiles_have_their_names_and_nothing_has_none() {
         let mut late = Samples::default();
         assert_eq!(percentiles(&late).count(), 0);
-        for us in 1..=1_500 {
+        late.record(7_000);
+        assert_eq!(percentiles(&late).collect::<Vec<_>>(), [("max_us", 7.0)]);
+        let mut late = Samples::default();
+        for us in 1..=10_000 {
             late.record(us * 1_000);
         }
         let found: Vec<_> = percentiles(&late).collect();
         let expected = [
-            ("p50_us", 750.0),
-            ("p99_us", 1_485.0),
-            ("p999_us", 1_499.0),
-            ("max_us", 1_500.0),
+            ("p50_us", 5_000.0),
+            ("p99_us", 9_900.0),
+            ("p999_us", 9_990.0),
+            ("max_us", 10_000.0),
         ];
         assert_eq!(found, expected);
     }

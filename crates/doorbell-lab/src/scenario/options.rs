@@ -19,6 +19,8 @@ pub struct Options {
     pub only: Option<String>,
     /// JSON instead of the table.
     pub json: bool,
+    /// All columns of the tables, also where they are wider than 120 characters.
+    pub is_wide: bool,
     /// A page to write besides.
     pub html: Option<PathBuf>,
     /// Which part of a longer run this is, for the progress.

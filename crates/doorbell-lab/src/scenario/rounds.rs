@@ -30,10 +30,10 @@ const PASS_MAX: Duration = Duration::from_mins(1);
 /// The figures of one kept round.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Figures {
-    /// Half of the calls took at most this.
-    pub p50_ns: f64,
-    /// 99 of 100 calls took at most this.
-    pub p99_ns: f64,
+    /// Half of the calls took at most this; `None` if there were too few.
+    pub p50_ns: Option<f64>,
+    /// 99 of 100 calls took at most this; `None` if there were too few.
+    pub p99_ns: Option<f64>,
     /// The mean of the limits before and after.
     pub limit_ns: f64,
     /// RES and CAL interrupts per 1,000 calls, the machine's own taken off.
@@ -85,6 +85,13 @@ pub fn trusted_limit_ns(before_ns: f64, after_ns: f64) -> Option<f64> {
     let (low, high) = (before_ns.min(after_ns), before_ns.max(after_ns));
     let usable = low > 0.0 && high / low <= LIMIT_TOLERANCE_X;
     usable.then(|| f64::midpoint(before_ns, after_ns))
+}
+
+impl Figures {
+    /// Half of the calls, in limits of the same round.
+    pub fn p50_x(&self) -> Option<f64> {
+        Some(self.p50_ns? / self.limit_ns)
+    }
 }
 
 impl Contest<'_> {
@@ -143,9 +150,7 @@ impl Contest<'_> {
             let interrupts_after = Interrupts::read()?;
 
             let observed = observed?;
-            let [p50_ns, p99_ns] = samples
-                .percentiles_ns([50.0, 99.0], self.clock.step_ns())
-                .unwrap_or_default();
+            let [p50_ns, p99_ns] = samples.percentiles_ns([50.0, 99.0], self.clock.step_ns());
             let interrupts = interrupts_before
                 .zip(interrupts_after)
                 .map(|(before, after)| self.rest.excess_interrupts(after.since(before), span));

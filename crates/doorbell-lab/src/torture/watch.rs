@@ -90,16 +90,18 @@ impl Stations {
         Some(text)
     }
 
-    /// Starts a thread that ends the program when nothing moves any more.
+    /// Starts a thread that ends the program when nothing moves any more, and itself when the run is
+    /// over.
     pub(super) fn guard(self: &Arc<Self>) {
-        let stations = Arc::clone(self);
+        let stations = Arc::downgrade(self);
         std::thread::spawn(move || {
-            loop {
-                std::thread::sleep(LOOK);
+            while let Some(stations) = stations.upgrade() {
                 if let Some(text) = stations.standstill() {
                     eprintln!("error: {text}");
                     std::process::exit(EXIT_STOOD_STILL);
                 }
+                drop(stations);
+                std::thread::sleep(LOOK);
             }
         });
     }

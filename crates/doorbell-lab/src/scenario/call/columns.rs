@@ -1,6 +1,7 @@
 //! What the table of the scenario shows, and how to read it.
 
 use super::super::common::figure_of;
+use super::super::late;
 use crate::report::{Cell, Chart, Column, Row, Series};
 
 /// The columns, in order.
@@ -13,10 +14,10 @@ pub(super) fn columns() -> Vec<Column> {
         spread("p50 spread", "p50_min_ns", "p50_max_ns"),
         figure("x limit", "ratio_to_limit_x"),
         spread("x spread", "ratio_min_x", "ratio_max_x"),
+        figure("crossed %", "crossed_percent"),
+        figure("syscalls/1k", "syscalls_per_1k"),
         figure("RES+CAL/1k", "interrupts_per_1k"),
         figure("ctx/1k", "switches_per_1k"),
-        figure("syscalls/1k", "syscalls_per_1k"),
-        figure("crossed %", "crossed_percent"),
         Column {
             title: "rounds",
             cell: Cell::OfRounds("rounds_kept_count"),
@@ -25,17 +26,21 @@ pub(super) fn columns() -> Vec<Column> {
 }
 
 /// One sentence for each group of columns. Also part of the help.
-pub(super) const READING: [&str; 5] = [
+pub(super) const READING: [&str; 7] = [
     "p50, p99: half of the calls, and 99 of 100, took at most this long from request to answer; \
      medians over the rounds kept, and p50 spread is the least and the greatest round.",
     "x limit: p50 divided by the cache-line round trip taken right before and after in the same \
      round; compare contestants by this, since the limit itself moves on a shared machine.",
+    "callee parked: the callee sleeps and the caller spins for the answer, so a call wakes one thread. \
+     both parked: the caller sleeps too, and a call wakes two. Compare rows of one kind. Before each such \
+     call there are 50 us in which the callee falls asleep.",
     "RES+CAL, ctx, syscalls: interrupts between CPUs, context switches and system calls that \
      1,000 calls cost the whole process; 0 means that nobody was disturbed.",
     "crossed %: the share of calls that ran on another CPU than their caller's; a contestant \
      near 0 answers on the caller's own CPU and is not comparable with one at 100.",
     "rounds: kept of made; a round is dropped when the limits before and after it still differ \
      by more than 1.5 times after two repetitions.",
+    late::ENOUGH,
 ];
 
 /// What the table shows, in one sentence.
@@ -44,12 +49,16 @@ pub(super) fn gist(rows: &[Row]) -> String {
     let ns = |who, how| figure_of(rows, [who, how, "p50_ns"]);
     format!(
         "A call to another core and back: to a core that watches doorbell takes {} times a cache \
-         line's round trip, with {} system calls in 1,000 calls; to one that sleeps {} ns, and \
-         tokio between two runtimes {} ns.",
+         line's round trip, with {} system calls in 1,000 calls; to one that sleeps {} ns, which is one \
+         wake (a futex {}), and {} ns if the caller sleeps too, which is two (a futex {}, tokio between two \
+         runtimes {}).",
         limits("doorbell", "blocking, watching"),
         figure_of(rows, ["doorbell", "blocking, watching", "syscalls_per_1k"]),
-        ns("doorbell", "blocking, parked"),
-        ns("tokio", "two runtimes, mpsc"),
+        ns("doorbell", "blocking, callee parked"),
+        ns("futex", "callee parked"),
+        ns("doorbell", "await, both parked"),
+        ns("futex", "both parked"),
+        ns("tokio", "two runtimes, mpsc, both parked"),
     )
 }
 

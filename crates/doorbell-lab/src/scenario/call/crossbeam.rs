@@ -48,7 +48,7 @@ impl Crossbeam {
 
 impl Contestant for Crossbeam {
     fn name(&self) -> &'static str {
-        "crossbeam-channel"
+        "crossbeam"
     }
 
     fn variant(&self) -> &'static str {

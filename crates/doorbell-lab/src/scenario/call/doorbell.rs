@@ -1,8 +1,9 @@
 //! doorbell's own calls: blocking from an outside thread, and awaited by a task on another core;
-//! to a lane that watches, and to one that is parked; with each setting of the switches.
+//! to a lane that watches, and to one that is parked, while the caller spins or parks as well; with each
+//! setting of the switches.
 
 use std::sync::mpsc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use doorbell::{
     Builder, CallCoalesce, CallError, Handle, IdleNotify, LaneCounts, LaneState, Runtime, Switches,
@@ -10,14 +11,12 @@ use doorbell::{
 };
 
 use super::super::contestant::{Contestant, Observed, Speed, Stage};
-use super::meter::{Meter, Tally};
+use super::meter::{Meter, Tally, fall_asleep};
 use crate::error::LabError;
 use crate::measure::{Pin, Samples};
 
 /// Longer than any pass: the lane watches throughout.
 const WATCHES: Duration = Duration::from_mins(1);
-/// From the announcement of a park until the thread sleeps and its CPU has halted.
-const FALLS_ASLEEP: Duration = Duration::from_micros(50);
 /// The caller's lane still watches when a parked callee answers; the callee parks soon enough.
 const PARKS_SOON: Duration = Duration::from_micros(300);
 
@@ -30,13 +29,15 @@ pub(super) enum Form {
     Awaited,
 }
 
-/// What the callee's lane does when a call comes.
+/// What the callee's lane does when a call comes, and the caller's while it waits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Target {
     /// It watches its bell.
     Watching,
-    /// Its thread sleeps.
+    /// Its thread sleeps. The caller spins, so a call wakes one thread.
     Parked,
+    /// Its thread sleeps, and so does the caller's until the answer comes: a call wakes both.
+    BothParked,
 }
 
 /// One form, target and setting of the switches.
@@ -55,7 +56,7 @@ impl Doorbell {
     /// Every arrangement that the table shows.
     pub fn all(stage: Stage) -> impl Iterator<Item = Doorbell> {
         use Form::{Awaited, Blocking};
-        use Target::{Parked, Watching};
+        use Target::{BothParked, Parked, Watching};
         let on = Switches::default();
         let off = Switches {
             idle_notify: IdleNotify::Off,
@@ -81,6 +82,7 @@ impl Doorbell {
             (Blocking, Parked, on, ""),
             (Blocking, Parked, base, ", call_coalesce=base"),
             (Awaited, Parked, on, ""),
+            (Awaited, BothParked, on, ""),
         ]
         .into_iter()
         .map(move |(form, target, switches, suffix)| {
@@ -95,7 +97,8 @@ impl Doorbell {
         };
         let target_name = match target {
             Target::Watching => "watching",
-            Target::Parked => "parked",
+            Target::Parked => "callee parked",
+            Target::BothParked => "both parked",
         };
         Self {
             stage,
@@ -118,6 +121,12 @@ impl Doorbell {
 
     fn counts(&self, handle: &Handle) -> LaneCounts {
         handle.metrics().lanes[self.callee()].counts
+    }
+
+    /// How often the lane of the calling task has parked; `None` of an outside thread.
+    fn caller_parks(&self, handle: &Handle) -> Option<u64> {
+        let is_lane = self.form == Form::Awaited;
+        is_lane.then(|| handle.metrics().lanes[0].counts.parks)
     }
 
     fn call_blocking(
@@ -181,10 +190,7 @@ fn await_target(handle: &Handle, core: usize, target: Target) {
         std::hint::spin_loop();
     }
     // The lane says so before its thread sleeps: rung at once, it would not sleep at all.
-    let announced = Instant::now();
-    while announced.elapsed() < FALLS_ASLEEP {
-        std::hint::spin_loop();
-    }
+    fall_asleep();
 }
 
 fn lost(error: &CallError) -> LabError {
@@ -209,7 +215,7 @@ impl Contestant for Doorbell {
     fn speed(&self) -> Speed {
         match self.target {
             Target::Watching => Speed::Fast,
-            Target::Parked => Speed::Parked,
+            Target::Parked | Target::BothParked => Speed::Parked,
         }
     }
 
@@ -221,7 +227,7 @@ impl Contestant for Doorbell {
         };
         let watch = match (self.target, self.form) {
             (Target::Watching, _) => WATCHES,
-            (Target::Parked, Form::Blocking) => Duration::ZERO,
+            (Target::Parked, Form::Blocking) | (Target::BothParked, _) => Duration::ZERO,
             (Target::Parked, Form::Awaited) => PARKS_SOON,
         };
         let builder = Builder::new().core_list(cpus).name("lab").watch(watch);
@@ -237,6 +243,7 @@ impl Contestant for Doorbell {
             .handle()
             .clone();
         let before = self.counts(&handle);
+        let parks_before = self.caller_parks(&handle);
         let mut meter = Meter::begin(self.stage.clock, self.tally.served(), samples);
         match self.form {
             Form::Blocking => self.call_blocking(&handle, calls, &mut meter)?,
@@ -244,12 +251,15 @@ impl Contestant for Doorbell {
         }
         let mut observed = meter.finish(self.tally.served(), samples)?;
         let counts = self.counts(&handle).since(&before);
-        for (name, count) in [
+        let caller_parks = self.caller_parks(&handle).zip(parks_before);
+        let counted = [
             ("passes_per_call", counts.passes),
             ("rings_per_call", counts.rings),
             ("rings_awake_per_call", counts.rings_awake),
             ("parks_per_call", counts.parks),
-        ] {
+        ];
+        let of_caller = caller_parks.map(|(now, then)| ("caller_parks_per_call", now - then));
+        for (name, count) in counted.into_iter().chain(of_caller) {
             let per_call = count as f64 / f64::from(calls);
             observed.counters.insert(name.to_owned(), per_call);
         }

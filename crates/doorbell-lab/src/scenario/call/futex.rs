@@ -1,31 +1,42 @@
-//! The cheapest call between two threads that both sleep: one futex word.
+//! The cheapest call to a thread that sleeps: one futex word.
 //!
-//! Each call is four system calls (two waits, two wakes) and two interrupts. What a runtime adds to
-//! this is its own.
+//! If the caller sleeps as well, each call is four system calls (two waits, two wakes) and two
+//! interrupts; if it spins, half of that. What a runtime adds to this is its own.
 
 use rustix::io::Errno;
 use rustix::thread::futex;
 
 use super::super::contestant::{Contestant, Observed, Speed, Stage};
-use super::meter::{Answer, Meter};
+use super::meter::{Answer, Meter, fall_asleep};
 use super::word::{Callee, Seen, Word};
 use crate::error::LabError;
 use crate::measure::{Pin, Samples};
 
 const THREAD: &str = "futex-callee";
 
-/// Two pinned threads that park on one word.
+/// How the caller waits for the answer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Caller {
+    /// It sleeps: a call wakes the callee, and the answer the caller.
+    Parks,
+    /// It spins: a call wakes the callee.
+    Spins,
+}
+
+/// Two pinned threads and one word on which they park.
 #[derive(Debug)]
 pub struct Futex {
     stage: Stage,
+    caller: Caller,
     callee: Option<Callee>,
 }
 
 impl Futex {
     /// Not yet set up.
-    pub fn new(stage: Stage) -> Self {
+    pub fn new(stage: Stage, caller: Caller) -> Self {
         Self {
             stage,
+            caller,
             callee: None,
         }
     }
@@ -37,7 +48,10 @@ impl Contestant for Futex {
     }
 
     fn variant(&self) -> &'static str {
-        "both sides park"
+        match self.caller {
+            Caller::Parks => "both parked",
+            Caller::Spins => "callee parked",
+        }
     }
 
     fn speed(&self) -> Speed {
@@ -46,7 +60,11 @@ impl Contestant for Futex {
 
     fn setup(&mut self) -> Result<(), LabError> {
         let cpu = self.stage.placement.callee_cpu;
-        self.callee = Some(Callee::start(THREAD, cpu, answer)?);
+        let answers: fn(&Word) -> Result<u64, LabError> = match self.caller {
+            Caller::Parks => |word| answer(word, wake),
+            Caller::Spins => |word| answer(word, |_| Ok(())),
+        };
+        self.callee = Some(Callee::start(THREAD, cpu, answers)?);
         Ok(())
     }
 
@@ -55,8 +73,9 @@ impl Contestant for Futex {
         let _here = Pin::to(self.stage.placement.caller_cpu)?;
         let mut meter = Meter::begin(self.stage.clock, word.served(), samples);
         for _ in 0..calls {
+            fall_asleep();
             let start = meter.start();
-            let answer = call(word)?;
+            let answer = call(word, self.caller)?;
             meter.stop(start, answer);
         }
         meter.finish(word.served(), samples)
@@ -69,25 +88,29 @@ impl Contestant for Futex {
     }
 }
 
-fn call(word: &Word) -> Result<Answer, LabError> {
+fn call(word: &Word, caller: Caller) -> Result<Answer, LabError> {
     let asked = word.ask();
     wake(word)?;
     loop {
         if let Some(answer) = word.answer_to(asked) {
             return Ok(answer);
         }
-        park(word, asked)?;
+        match caller {
+            Caller::Parks => park(word, asked)?,
+            Caller::Spins => std::hint::spin_loop(),
+        }
     }
 }
 
-/// The callee: answers until told to stop and returns how many calls it ran.
-fn answer(word: &Word) -> Result<u64, LabError> {
+/// The callee: answers until told to stop and returns how many calls it ran. It tells the caller of each
+/// answer by `tell`.
+fn answer(word: &Word, tell: impl Fn(&Word) -> Result<(), LabError>) -> Result<u64, LabError> {
     let mut served = 0;
     loop {
         match word.peek() {
             Seen::Call(request) => {
                 word.reply(request);
-                wake(word)?;
+                tell(word)?;
                 served += 1;
             }
             Seen::Nothing(value) => park(word, value)?,

@@ -38,9 +38,8 @@ impl Line {
         let ran = warmed.and_then(|_| line.run(calls, &mut samples));
         line.teardown()?;
         ran?;
-        Ok(samples
-            .percentiles_ns([50.0], stage.clock.step_ns())
-            .map_or(0.0, |[p50_ns]| p50_ns))
+        let [p50_ns] = samples.percentiles_ns([50.0], stage.clock.step_ns());
+        Ok(p50_ns.unwrap_or(0.0))
     }
 }
 

@@ -2,6 +2,7 @@
 
 use std::mem;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
 
 use super::super::contestant::Observed;
 use crate::error::LabError;
@@ -10,6 +11,17 @@ use crate::measure::{Clock, Samples, Tick, current_cpu};
 /// One call in this many reports the CPU on which it ran. It is not timed, since asking takes time
 /// and would otherwise be what the 99th percentile shows.
 const REPORT_EVERY: u64 = 64;
+
+/// From the announcement of a park until the thread sleeps and its CPU has halted.
+const FALLS_ASLEEP: Duration = Duration::from_micros(50);
+
+/// Waits, before a call that is to find a sleeping callee, until the callee does sleep.
+pub(super) fn fall_asleep() {
+    let announced = Instant::now();
+    while announced.elapsed() < FALLS_ASLEEP {
+        std::hint::spin_loop();
+    }
+}
 
 /// Whether the call with this serial number reports its CPU.
 pub(super) fn reports_cpu(serial: u64) -> bool {

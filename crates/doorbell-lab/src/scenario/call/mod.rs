@@ -28,7 +28,7 @@ use crate::report::{Report, Row};
 
 pub use crossbeam::Crossbeam;
 pub use doorbell::Doorbell;
-pub use futex::Futex;
+pub use futex::{Caller, Futex};
 pub use line::Line;
 pub use meter::{Answer, Meter, Tally};
 pub use tokio_one::TokioOne;
@@ -36,13 +36,16 @@ pub use tokio_two::TokioTwo;
 
 /// A reading of the limit makes this many times fewer calls than a fast contestant.
 const LIMIT_DIVISOR: u32 = 5;
+/// But enough for a median, also where some are not timed.
+const LIMIT_CALLS_MIN: u32 = 100;
 
 /// Everybody who takes part, in the order of the table.
 fn contestants(stage: Stage) -> Vec<Box<dyn Contestant>> {
     let peers: Vec<Box<dyn Contestant>> = vec![
         Box::new(Line::new(stage)),
         Box::new(Crossbeam::new(stage)),
-        Box::new(Futex::new(stage)),
+        Box::new(Futex::new(stage, Caller::Spins)),
+        Box::new(Futex::new(stage, Caller::Parks)),
         Box::new(TokioOne::new(stage)),
         Box::new(TokioTwo::new(stage)),
     ];
@@ -76,7 +79,7 @@ pub fn run(options: &Options) -> Result<Report, LabError> {
 
     let mut limits_ns = Vec::new();
     let mut limit = || {
-        let limit_ns = Line::probe_ns(stage, (effort.calls / LIMIT_DIVISOR).max(1))?;
+        let limit_ns = Line::probe_ns(stage, (effort.calls / LIMIT_DIVISOR).max(LIMIT_CALLS_MIN))?;
         limits_ns.push(limit_ns);
         Ok(limit_ns)
     };

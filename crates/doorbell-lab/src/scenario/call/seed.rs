@@ -5,7 +5,7 @@
 //! 2 x 64C EPYC). There the baseline's pass runs with interrupts off and so delays the next call;
 //! here a pass looks at empty queues, so less can be won by leaving it out.
 
-use super::super::rounds::Tape;
+use super::super::rounds::{Figures, Tape};
 use crate::measure::{median, variation_percent};
 use crate::report::{SideTable, figure};
 
@@ -37,7 +37,7 @@ pub(super) fn table<'a>(
         let (_, tape) = own.iter().find(|(name, _)| *name == variant)?;
         // Divided by the limit of the same round, so that a machine that changes speed between
         // two rounds does not show as variation.
-        let ratios: Vec<f64> = tape.kept.iter().map(|f| f.p50_ns / f.limit_ns).collect();
+        let ratios: Vec<f64> = tape.kept.iter().filter_map(Figures::p50_x).collect();
         measured.push((
             variant,
             kernel,
@@ -75,12 +75,11 @@ pub(super) fn table<'a>(
 
 #[cfg(test)]
 mod tests {
-    use super::super::super::rounds::Figures;
     use super::*;
 
     fn tape(ratios: &[f64]) -> Tape {
         let kept = ratios.iter().map(|ratio| Figures {
-            p50_ns: ratio * 100.0,
+            p50_ns: Some(ratio * 100.0),
             limit_ns: 100.0,
             ..Figures::default()
         });

@@ -10,7 +10,7 @@ use tokio::sync::{mpsc, oneshot};
 
 use super::super::common::tokio_error;
 use super::super::contestant::{Contestant, Observed, Speed, Stage};
-use super::meter::{Answer, Meter, Tally};
+use super::meter::{Answer, Meter, Tally, fall_asleep};
 use crate::error::LabError;
 use crate::measure::{Pin, Samples, spawn_pinned};
 
@@ -51,7 +51,7 @@ impl Contestant for TokioTwo {
     }
 
     fn variant(&self) -> &'static str {
-        "two runtimes, mpsc"
+        "two runtimes, mpsc, both parked"
     }
 
     fn speed(&self) -> Speed {
@@ -84,6 +84,7 @@ impl Contestant for TokioTwo {
         let mut meter = Meter::begin(self.stage.clock, tally.served(), samples);
         caller.block_on(async {
             for _ in 0..calls {
+                fall_asleep();
                 let start = meter.start();
                 let answer = call(jobs, tally).await?;
                 meter.stop(start, answer);

@@ -198,5 +198,6 @@ pub(super) fn outcome(expected: u64, found: u64, span: Duration) -> Result<Outco
     Ok(Outcome {
         operations: expected,
         figures: BTreeMap::from([("mops_per_s", mops_per_s)]),
+        ..Outcome::default()
     })
 }

@@ -3,7 +3,7 @@
 mod columns;
 mod counts;
 mod floods;
-mod nodes;
+mod rings;
 mod targets;
 
 use std::sync::mpsc;
@@ -15,7 +15,7 @@ use super::trial::{Plan, Trial, Work, run as run_trials};
 use crate::error::LabError;
 use crate::report::Report;
 use floods::Floods;
-use nodes::Nodes;
+use rings::Rings;
 use targets::{Calls, Doorbell, Emptied, Posts, Tasks, TokioChannel, TokioTasks};
 
 /// How many threads post.
@@ -34,7 +34,7 @@ fn contestants(stage: Stage) -> Vec<Box<dyn Trial>> {
     type Crossbeam = Emptied<crossbeam_channel::Sender<usize>>;
     let mut all: Vec<Box<dyn Trial>> = Vec::new();
     for producers in PRODUCERS {
-        all.push(Box::new(Floods::<Nodes>::new(stage, producers).baseline()));
+        all.push(Box::new(Floods::<Rings>::new(stage, producers).baseline()));
         all.push(Box::new(Floods::<Crossbeam>::new(stage, producers)));
         all.push(Box::new(Floods::<Std>::new(stage, producers)));
         all.push(Box::new(Floods::<TokioChannel>::new(stage, producers)));

@@ -309,7 +309,7 @@ impl Channel for mpsc::Sender<usize> {
 }
 
 impl Channel for crossbeam_channel::Sender<usize> {
-    const NAME: &'static str = "crossbeam-channel";
+    const NAME: &'static str = "crossbeam";
     const WHAT: &'static str = "unbounded to a thread";
 
     fn open() -> (Self, impl IntoIterator<Item = usize> + Send + 'static) {

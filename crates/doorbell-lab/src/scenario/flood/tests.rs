@@ -1,5 +1,6 @@
 //! Everybody does every post once, however many post; nothing here asserts a time.
 
+use super::super::common::assert_fits;
 use super::*;
 
 /// More than a producer may be ahead, by one that no number of producers divides.
@@ -46,4 +47,12 @@ fn a_post_that_is_lost_is_an_error() {
     let outcome = floods::outcome(3_000_000, 3_000_000, Duration::from_millis(500));
     let figures = outcome.expect("none is missing").figures;
     assert!((figures["mops_per_s"] - 6.0).abs() < 1e-9);
+}
+
+#[test]
+fn the_table_fits() {
+    if let Some(stage) = Stage::for_tests() {
+        let kept = ["M ops/s", "x limit", "RES+CAL/1M", "syscalls/1M", "ctx/1k"];
+        assert_fits(&contestants(stage), &columns::columns(), &kept);
+    }
 }

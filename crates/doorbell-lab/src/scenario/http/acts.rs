@@ -5,7 +5,6 @@ use std::net::SocketAddr;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use super::super::late::percentiles;
 use super::super::trial::Outcome;
 use super::child::{Child, connections_of};
 use super::exchange::{connect, get};
@@ -75,6 +74,7 @@ pub(super) fn hello(site: &Site, seconds: u32) -> Result<Outcome, LabError> {
             ),
             ("errors_count", found.errors as f64),
         ]),
+        ..Outcome::default()
     })
 }
 
@@ -89,15 +89,15 @@ pub(super) fn computing(site: &Site, way: Way, seconds: u32) -> Result<Outcome, 
     let probed = probe.finish();
     let found = load.finish()?;
     let probed = probed?;
-    let mut figures = BTreeMap::from([
+    let figures = BTreeMap::from([
         ("rate_per_s", found.per_s),
         ("probes_count", probed.late.len() as f64),
         ("errors_count", (found.errors + probed.errors) as f64),
     ]);
-    figures.extend(percentiles(&probed.late));
     Ok(Outcome {
         operations: found.requests,
         figures,
+        late: probed.late,
     })
 }
 
@@ -152,6 +152,7 @@ pub(super) fn idle(site: &Site, connections: u64, seconds: u32) -> Result<Outcom
                 per_connection(process.resident_bytes()?),
             ),
         ]),
+        ..Outcome::default()
     })
 }
 

@@ -157,11 +157,7 @@ mod tests {
             .collect();
         let rated: Vec<_> = made
             .iter()
-            .map(|(row, rounds)| Rated {
-                row,
-                ratios: Vec::new(),
-                rounds,
-            })
+            .map(|(row, rounds)| Rated { row, rounds })
             .collect();
         of(&rated, most)
     }

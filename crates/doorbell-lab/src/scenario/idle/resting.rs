@@ -143,5 +143,6 @@ pub(super) fn outcome(
     Outcome {
         operations: TASKS as u64,
         figures,
+        ..Outcome::default()
     }
 }

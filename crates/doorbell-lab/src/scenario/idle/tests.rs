@@ -2,6 +2,7 @@
 
 use std::io::ErrorKind::NotFound;
 
+use super::super::common::assert_fits;
 use super::super::trial::{Outcome, Trial};
 use super::*;
 use crate::measure::ThreadsUse;
@@ -61,4 +62,12 @@ fn what_is_not_known_is_left_out() {
     let figures = resting::outcome(unknown, span, None, 2).figures;
     assert!(!figures.contains_key("idle_cpu_percent"));
     assert!(!figures.contains_key("idle_syscalls_count"));
+}
+
+#[test]
+fn the_table_fits() {
+    if let Some(stage) = Stage::for_tests() {
+        let kept = ["ctx", "CPU %", "syscalls", "threads", "idle s"];
+        assert_fits(&contestants(stage, None), &columns::columns(), &kept);
+    }
 }

@@ -281,5 +281,6 @@ pub(super) fn outcome(by_lanes: u64, by_threads: u64, span: Duration, used: Lane
             ("by_lanes_percent", per_1k(by_lanes) / 10.0),
             ("lanes_count", used.lanes as f64),
         ]),
+        ..Outcome::default()
     }
 }

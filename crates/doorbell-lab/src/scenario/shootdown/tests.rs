@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use super::super::common::assert_fits;
 use super::super::trial::Rated;
 use super::*;
 use crate::measure::allowed_cpus;
@@ -100,11 +101,7 @@ fn the_settings_are_compared_in_each_round() {
     let rated: Vec<Rated<'_>> = rows
         .iter()
         .zip(&tapes)
-        .map(|(row, rounds)| Rated {
-            row,
-            ratios: Vec::new(),
-            rounds,
-        })
+        .map(|(row, rounds)| Rated { row, rounds })
         .collect();
     let conclusion = columns::conclude(&rated);
     for part in [
@@ -130,4 +127,17 @@ fn the_settings_are_compared_in_each_round() {
     let alone = columns::conclude(&rated[..1]);
     assert!(alone.gist.contains("nothing to compare"), "{}", alone.gist);
     assert!(alone.side_tables.is_empty());
+}
+
+#[test]
+fn the_table_fits() {
+    let kept = [
+        "calls/s",
+        "x base",
+        "rings/1k",
+        "awake/1k",
+        "RES+CAL/1k",
+        "syscalls/1k",
+    ];
+    assert_fits(&contestants(), &columns::columns(), &kept);
 }

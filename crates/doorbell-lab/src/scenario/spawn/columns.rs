@@ -2,18 +2,10 @@
 
 use super::super::trial::{Conclusion, Rated};
 use super::shape::Shape;
-use crate::measure::{Spread, geometric_mean, median};
-use crate::report::{Cell, Chart, Column, MainTable, Metrics, Row, Series, figure, known};
+use crate::report::{Cell, Chart, Column, MainTable, Metrics, Series, figure, known};
 
 /// Figures whose spread over the rounds is kept.
 pub(super) const SPREADS: [[&str; 3]; 1] = [["op_ns", "op_min_ns", "op_max_ns"]];
-
-/// What is hoped for in each row, and of their mean.
-const GOAL_ROW_X: f64 = 1.0;
-const GOAL_MEAN_X: f64 = 1.3;
-
-/// The name of the row at the bottom.
-const MEAN: &str = "geometric mean";
 
 /// The columns of a contestant.
 pub(super) fn columns() -> Vec<Column> {
@@ -33,14 +25,12 @@ pub(super) fn columns() -> Vec<Column> {
 }
 
 /// One sentence for each group of columns. Also part of the help.
-pub(super) const READING: [&str; 8] = [
+pub(super) const READING: [&str; 7] = [
     "doorbell ns, tokio ns: the time of a whole pass divided by its tasks, pairs or yields; the \
      median over the rounds, with the least and the greatest round.",
-    "x tokio: how many times faster doorbell is, formed in each round; above 1 it is faster. The \
-     last row is the geometric mean of all rows above it, formed in each round too.",
-    "One row can carry the mean: in spawn_many_remote_busy2 a tokio worker always has tasks of its \
-     own, and looks for others only once in many polls. So read the rows too.",
-    "goal: what is hoped for; it is no result.",
+    "x tokio: how many times faster doorbell is, formed in each round; above 1 it is faster.",
+    "The shapes have no mean: in spawn_many_remote_busy2 a tokio worker always has tasks of its own, and looks \
+     for others only once in many polls, so this one row would carry it.",
     "syscalls: of the whole process per 1,000 operations, from a pass of its own in the first \
      round, doorbell's and then tokio's. In the busy rows those of the stalls are in it: a \
      stalling task offers its CPU again and again.",
@@ -64,14 +54,10 @@ pub(super) fn chart() -> Chart {
     }
 }
 
-/// One row for each shape, and the mean of all.
+/// One row for each shape.
 pub(super) fn conclude(rated: &[Rated<'_>]) -> Conclusion {
-    let mean = mean_row(rated);
-    let mut rows: Vec<Vec<String>> = Shape::ALL
-        .iter()
-        .filter_map(|shape| shape_cells(*shape, rated))
-        .collect();
-    rows.push(mean_cells(&mean.metrics));
+    let shapes = Shape::ALL.iter();
+    let rows = shapes.filter_map(|shape| shape_cells(*shape, rated));
     let titles = [
         "shape",
         "of",
@@ -81,18 +67,15 @@ pub(super) fn conclude(rated: &[Rated<'_>]) -> Conclusion {
         "spread",
         "x tokio",
         "x spread",
-        "goal",
         "syscalls/1k",
         "RES+CAL/1k",
     ];
     Conclusion {
-        gist: gist(&mean.metrics, rated),
         main: Some(MainTable {
             titles: titles.to_vec(),
-            rows,
+            rows: rows.collect(),
         }),
-        side_tables: Vec::new(),
-        rows: vec![mean],
+        ..Conclusion::in_words(gist(rated))
     }
 }
 
@@ -135,79 +118,28 @@ fn shape_cells(shape: Shape, rated: &[Rated<'_>]) -> Option<Vec<String>> {
         ends(other),
         ratio,
         ratios,
-        format!(">= {GOAL_ROW_X}"),
         both("syscalls_per_1k"),
         both("interrupts_per_1k"),
     ])
 }
 
-fn mean_cells(metrics: &Metrics) -> Vec<String> {
-    let mut cells = vec![MEAN.to_owned()];
-    cells.extend([(); 5].map(|()| String::new()));
-    cells.push(known(metrics.get("ratio_x")));
-    cells.push(spread(metrics, ["ratio_min_x", "ratio_max_x"]));
-    cells.push(format!(">= {GOAL_MEAN_X}"));
-    cells.extend([(); 2].map(|()| String::new()));
-    cells
-}
-
-/// The geometric mean over doorbell's shapes of each round, as a row of its own.
-fn mean_row(rated: &[Rated<'_>]) -> Row {
-    let own: Vec<&Rated<'_>> = rated
-        .iter()
-        .filter(|one| one.row.contestant == "doorbell")
-        .collect();
-    let rounds = own.iter().map(|one| one.ratios.len()).min().unwrap_or(0);
-    let means: Vec<f64> = (0..rounds)
-        .filter_map(|round| {
-            let ratios: Vec<f64> = own.iter().map(|one| one.ratios[round]).collect();
-            geometric_mean(&ratios)
-        })
-        .collect();
-    let ends = Spread::of(&means);
-    let mut metrics = Metrics::default();
-    metrics.put("ratio_x", median(&means));
-    metrics.put("ratio_min_x", ends.map(|ends| ends.min));
-    metrics.put("ratio_max_x", ends.map(|ends| ends.max));
-    metrics.put("shapes_count", Some(own.len() as f64));
-    metrics.put("rounds_kept_count", Some(means.len() as f64));
-    Row {
-        contestant: "doorbell".to_owned(),
-        variant: MEAN.to_owned(),
-        metrics,
-        counters: Metrics::default(),
-    }
-}
-
 /// What the table shows, in one sentence.
-fn gist(mean: &Metrics, rated: &[Rated<'_>]) -> String {
+fn gist(rated: &[Rated<'_>]) -> String {
     let mut own: Vec<(f64, &str)> = rated
         .iter()
         .filter(|one| one.row.contestant == "doorbell")
         .filter_map(|one| Some((one.row.metrics.get("ratio_x")?, one.row.variant.as_str())))
         .collect();
     own.sort_by(|one, other| one.0.total_cmp(&other.0));
-    let (Some(ratio), Some(least), Some(most)) = (mean.get("ratio_x"), own.first(), own.last())
-    else {
+    if own.is_empty() {
         return "Only tokio was measured, so there is nothing to compare.".to_owned();
-    };
-    let slower: Vec<&str> = own
+    }
+    let each: Vec<String> = own
         .iter()
-        .filter(|(ratio, _)| *ratio < GOAL_ROW_X)
-        .map(|(_, shape)| *shape)
+        .map(|(ratio, shape)| format!("{} ({shape})", figure(*ratio)))
         .collect();
-    let rows = if slower.is_empty() {
-        "slower in no row".to_owned()
-    } else {
-        format!("slower in {}", slower.join(", "))
-    };
     format!(
-        "Spawned tasks: doorbell is {} times as fast as tokio on the geometric mean, from {} times \
-         ({}) to {} ({}); by medians it is {rows}.",
-        figure(ratio),
-        figure(least.0),
-        least.1,
-        figure(most.0),
-        most.1,
+        "Spawned tasks: by medians doorbell is this many times as fast as tokio, where less than 1 is slower: {}.",
+        each.join(", "),
     )
 }

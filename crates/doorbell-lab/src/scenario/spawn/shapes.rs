@@ -87,5 +87,6 @@ pub(super) fn outcome(operations: u64, span: Duration) -> Outcome {
     Outcome {
         operations,
         figures: BTreeMap::from([("op_ns", op_ns), ("ops_per_s", 1e9 / op_ns)]),
+        ..Outcome::default()
     }
 }

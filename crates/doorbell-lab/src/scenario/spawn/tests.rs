@@ -3,7 +3,7 @@
 
 use super::super::trial::Rated;
 use super::*;
-use crate::report::{Metrics, Row};
+use crate::report::{Metrics, Row, fits};
 
 #[test]
 fn every_shape_runs_on_both() {
@@ -56,47 +56,38 @@ fn row(contestant: &str, shape: Shape, ratio_x: f64) -> Row {
     }
 }
 
+fn rated(rows: &[Row]) -> Vec<Rated<'_>> {
+    let rated = rows.iter().map(|row| Rated { row, rounds: &[] });
+    rated.collect()
+}
+
 #[test]
-fn the_last_row_is_the_geometric_mean_of_each_round() {
+fn each_shape_has_a_row_and_there_is_no_mean() {
     let rows = [
         row("doorbell", Shape::ChainedSpawn, 4.0),
         row("tokio", Shape::ChainedSpawn, 1.0),
         row("doorbell", Shape::YieldMany, 0.5),
         row("tokio", Shape::YieldMany, 1.0),
     ];
-    let rounds = [vec![8.0, 4.0], vec![1.0; 2], vec![0.5, 1.0], vec![1.0; 2]];
-    let rated: Vec<Rated<'_>> = rows
-        .iter()
-        .zip(rounds)
-        .map(|(row, ratios)| Rated {
-            row,
-            ratios,
-            rounds: &[],
-        })
-        .collect();
-    let conclusion = columns::conclude(&rated);
+    let conclusion = columns::conclude(&rated(&rows));
     let table = conclusion.main.expect("it has one");
     let names: Vec<&str> = table.rows.iter().map(|cells| cells[0].as_str()).collect();
-    assert_eq!(names, ["chained_spawn", "yield_many", "geometric mean"]);
+    assert_eq!(names, ["chained_spawn", "yield_many"]);
     assert!(table.rows.iter().all(|row| row.len() == table.titles.len()));
-    assert_eq!(table.rows[0][6], "4.00");
-    assert_eq!(table.rows[2][6], "2.00");
-    let mean = &conclusion.rows[0].metrics;
-    assert_eq!(mean.get("shapes_count"), Some(2.0));
-    assert_eq!(mean.get("rounds_kept_count"), Some(2.0));
-    assert!(conclusion.gist.contains("slower in yield_many"));
+    fits::assert_main(&table, &["doorbell ns", "tokio ns", "x tokio"]);
+    assert_eq!((&*table.rows[0][6], &*table.rows[1][6]), ("4.00", "0.50"));
+    let gist = &conclusion.gist;
+    assert!(
+        gist.contains("0.50 (yield_many), 4.00 (chained_spawn)"),
+        "{gist}"
+    );
 }
 
 #[test]
 fn tokio_alone_is_compared_with_nothing() {
     let rows = [row("tokio", Shape::YieldMany, 1.0)];
-    let rated = [Rated {
-        row: &rows[0],
-        ratios: vec![1.0],
-        rounds: &[],
-    }];
-    let conclusion = columns::conclude(&rated);
+    let conclusion = columns::conclude(&rated(&rows));
     let table = conclusion.main.expect("it has one");
-    assert_eq!((table.rows.len(), table.rows[0][6].as_str()), (2, "n/a"));
+    assert_eq!((table.rows.len(), table.rows[0][6].as_str()), (1, "n/a"));
     assert!(conclusion.gist.contains("Only tokio"));
 }

@@ -1,7 +1,7 @@
 //! `doorbell lab stuck`: who does the work of a core that is inside a long poll.
 //!
-//! On one of two cores a task puts another one into the queue, or another one sleeps there, and then
-//! its poll takes 10 ms. The other core is parked, or awake with short polls. The queued task is late
+//! On one of two cores a task puts 1, 2 or 4 others into the queue, or another one sleeps there, and
+//! then its poll takes 10 ms. The other core is parked, or awake with short polls. A queued task is late
 //! by the time until it starts; the sleeping one by the time from its deadline until it goes on.
 
 mod columns;
@@ -44,7 +44,9 @@ const PASS_MAX: Duration = Duration::from_mins(1);
 /// What waits on the stuck core.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Waits {
-    Queued,
+    /// So many tasks in the queue.
+    Queued(usize),
+    /// A task that sleeps.
     Sleeping,
 }
 
@@ -56,9 +58,13 @@ enum Other {
 }
 
 /// All of them, as the table names them.
-const VARIANTS: [(&str, Waits, Other); 4] = [
-    ("queue, other parked", Waits::Queued, Other::Parked),
-    ("queue, other awake", Waits::Queued, Other::Awake),
+const VARIANTS: [(&str, Waits, Other); 8] = [
+    ("1 task, other parked", Waits::Queued(1), Other::Parked),
+    ("2 tasks, other parked", Waits::Queued(2), Other::Parked),
+    ("4 tasks, other parked", Waits::Queued(4), Other::Parked),
+    ("1 task, other awake", Waits::Queued(1), Other::Awake),
+    ("2 tasks, other awake", Waits::Queued(2), Other::Awake),
+    ("4 tasks, other awake", Waits::Queued(4), Other::Awake),
     ("timer, other parked", Waits::Sleeping, Other::Parked),
     ("timer, other awake", Waits::Sleeping, Other::Awake),
 ];
@@ -110,10 +116,7 @@ impl<T: Inside> Trial for Stuck<T> {
         // ORDER: seen some time; nothing else hangs on it.
         ends.store(true, Ordering::Relaxed);
         let late: Lateness = found?.remove(0);
-        Ok(Outcome {
-            operations: late.count(),
-            figures: late.figures(),
-        })
+        Ok(late.into_outcome())
     }
 
     fn teardown(&mut self) -> Result<(), LabError> {
@@ -140,32 +143,38 @@ async fn block<T: Inside>(timers: T, waits: Waits, times: u32, done: Sender<Late
     for _ in 0..times {
         // What wakes this one is a timer of its core.
         timers.sleep(PAUSE).await;
-        let found = match waits {
-            Waits::Queued => queued::<T>().await,
-            Waits::Sleeping => sleeping(&timers).await,
-        };
-        if let Some((due, ran)) = found {
-            late.note(due, ran);
+        match waits {
+            Waits::Queued(tasks) => queued::<T>(tasks, &mut late).await,
+            Waits::Sleeping => sleeping(&timers, &mut late).await,
         }
     }
     // Nobody listens only if the waiting thread has panicked.
     let _ = done.send(late);
 }
 
-/// When a task was spawned here, and when it ran.
-async fn queued<T: Inside>() -> Option<(Instant, Instant)> {
-    let (tell, told) = oneshot::channel();
-    let spawned = Instant::now();
-    T::spawn(Box::pin(async move {
-        let _ = tell.send(Instant::now());
-    }));
+/// How late each of so many tasks ran that are spawned here, one after another.
+async fn queued<T: Inside>(tasks: usize, late: &mut Lateness) {
+    let spawn = |_| {
+        let (tell, told) = oneshot::channel();
+        let spawned = Instant::now();
+        T::spawn(Box::pin(async move {
+            // Nobody listens only if the runtime has ended.
+            let _ = tell.send(Instant::now());
+        }));
+        (spawned, told)
+    };
+    let all: Vec<_> = (0..tasks).map(spawn).collect();
     busy(STUCK);
-    Some((spawned, told.await.ok()?))
+    for (spawned, told) in all {
+        if let Ok(ran) = told.await {
+            late.note(spawned, ran);
+        }
+    }
 }
 
-/// When the sleep of a task that lives here was due, and when that went on. `None` if another core
-/// took the task each time before it could sleep here.
-async fn sleeping<T: Inside>(timers: &T) -> Option<(Instant, Instant)> {
+/// How late a task goes on that sleeps here. Nothing is noted if another core took one of the two each
+/// time before the one could sleep here and the other compute.
+async fn sleeping<T: Inside>(timers: &T, late: &mut Lateness) {
     let home = T::here();
     for _ in 0..TRIES {
         let (sleeps, asleep) = oneshot::channel();
@@ -180,12 +189,15 @@ async fn sleeping<T: Inside>(timers: &T) -> Option<(Instant, Instant)> {
                 let _ = wakes.send((due, Instant::now()));
             }
         }));
-        if asleep.await == Ok(true) {
+        // It may have gone on elsewhere.
+        if asleep.await == Ok(true) && T::here() == home {
             busy(STUCK);
-            return awake.await.ok();
+            if let Ok((due, ran)) = awake.await {
+                late.note(due, ran);
+            }
+            return;
         }
     }
-    None
 }
 
 fn contestants(stage: Stage) -> Vec<Box<dyn Trial>> {

@@ -16,7 +16,7 @@ use super::trial::{Plan, Trial, Work, run as run_trials};
 use crate::error::LabError;
 use crate::report::Report;
 use tasks::Tasks;
-use threads::Threads;
+use threads::{Slack, Threads};
 
 /// How many sleep at the same time.
 const SLEEPERS: usize = 400;
@@ -34,9 +34,15 @@ const GROUP: &str = "all";
 const PASS_MAX: Duration = Duration::from_mins(1);
 
 fn contestants(stage: Stage) -> Vec<Box<dyn Trial>> {
+    let pinned = Doorbell {
+        is_pinned: true,
+        ..Doorbell::default()
+    };
     vec![
-        Box::new(Threads::new(stage)),
+        Box::new(Threads::new(stage, Slack::Shortest)),
+        Box::new(Threads::new(stage, Slack::Default)),
         Box::new(Tasks::new(stage, Doorbell::default(), "slack 0")),
+        Box::new(Tasks::new(stage, pinned, "slack 0, pinned tasks")),
         Box::new(Tasks::new(stage, Tokio, "400 tasks")),
         Box::new(Tasks::new(stage, AsyncIo, "200 futures on each thread")),
     ]

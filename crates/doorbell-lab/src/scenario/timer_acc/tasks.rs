@@ -57,7 +57,7 @@ impl<T: Timers> Trial for Tasks<T> {
         }
         drop(done);
         for (core, jobs) in jobs.into_iter().enumerate() {
-            host.run(core, jobs)?;
+            self.timers.run(host, core, jobs)?;
         }
         outcome(&gather(&results, SLEEPERS)?, amount)
     }
@@ -92,8 +92,5 @@ pub(super) fn outcome(sleepers: &[Lateness], sleeps: u32) -> Result<Outcome, Lab
             found: all.count(),
         });
     }
-    Ok(Outcome {
-        operations: expected,
-        figures: all.figures(),
-    })
+    Ok(all.into_outcome())
 }

@@ -1,6 +1,7 @@
 //! Every contestant sleeps as often as it has to, and never too short; nothing here asserts an
 //! upper bound.
 
+use super::super::common::assert_fits;
 use super::*;
 
 #[test]
@@ -32,4 +33,20 @@ fn lengths_are_the_same_every_time_and_within_their_bounds() {
 fn a_sleep_that_is_missing_is_an_error() {
     let error = tasks::outcome(&[], 1).expect_err("400 are missing");
     assert_eq!(error.to_string(), "400 sleeps were due, but there were 0");
+}
+
+#[test]
+fn the_table_fits() {
+    if let Some(stage) = Stage::for_tests() {
+        let kept = [
+            "p50 us",
+            "p99 us",
+            "max us",
+            "x threads",
+            "CPU %",
+            "syscalls/1k",
+            "early",
+        ];
+        assert_fits(&contestants(stage), &columns::columns(), &kept);
+    }
 }

@@ -4,6 +4,7 @@ use std::sync::mpsc::{self, Receiver, Sender};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
+use super::super::common::shortest_slack;
 use super::super::contestant::Stage;
 use super::super::timers::{Lateness, gather};
 use super::super::trial::{Outcome, Trial};
@@ -17,18 +18,29 @@ const THREAD: &str = "sleeper";
 /// How long to sleep, and where to tell how late it was.
 type Order = (Vec<Duration>, Sender<Lateness>);
 
+/// By how much the kernel may delay the sleeps of a thread.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Slack {
+    /// As little as by doorbell's workers.
+    Shortest,
+    /// As a thread has it that asks for nothing.
+    Default,
+}
+
 /// A thread for each sleeper, half of them on each CPU.
 #[derive(Debug)]
 pub(super) struct Threads {
     stage: Stage,
-    threads: Vec<(Sender<Order>, JoinHandle<()>)>,
+    slack: Slack,
+    running: Vec<(Sender<Order>, JoinHandle<()>)>,
 }
 
 impl Threads {
-    pub(super) fn new(stage: Stage) -> Self {
+    pub(super) fn new(stage: Stage, slack: Slack) -> Self {
         Self {
             stage,
-            threads: Vec::new(),
+            slack,
+            running: Vec::new(),
         }
     }
 }
@@ -39,11 +51,14 @@ impl Trial for Threads {
     }
 
     fn variant(&self) -> &'static str {
-        "400 threads, nanosleep"
+        match self.slack {
+            Slack::Shortest => "400 threads, slack 1 ns",
+            Slack::Default => "400 threads, default slack",
+        }
     }
 
     fn is_baseline(&self) -> bool {
-        true
+        self.slack == Slack::Shortest
     }
 
     fn group(&self) -> &'static str {
@@ -53,21 +68,27 @@ impl Trial for Threads {
     fn setup(&mut self) -> Result<(), LabError> {
         let placement = self.stage.placement;
         let cpus = [placement.caller_cpu, placement.callee_cpu];
+        let slack = self.slack;
         for index in 0..SLEEPERS {
             let (orders, inbox) = mpsc::channel();
             let cpu = cpus[index % cpus.len()];
-            let thread = spawn_pinned(THREAD, cpu, move || follow(&inbox))?;
-            self.threads.push((orders, thread));
+            let thread = spawn_pinned(THREAD, cpu, move || {
+                if slack == Slack::Shortest {
+                    shortest_slack();
+                }
+                follow(&inbox);
+            })?;
+            self.running.push((orders, thread));
         }
         Ok(())
     }
 
     fn run(&mut self, amount: u32) -> Result<Outcome, LabError> {
-        if self.threads.is_empty() {
+        if self.running.is_empty() {
             return Err(LabError::NotSetUp);
         }
         let (done, results) = mpsc::channel();
-        for ((orders, _), lengths) in self.threads.iter().zip(lengths(amount)) {
+        for ((orders, _), lengths) in self.running.iter().zip(lengths(amount)) {
             orders
                 .send((lengths, done.clone()))
                 .map_err(|_| LabError::ThreadPanicked { thread: THREAD })?;
@@ -78,7 +99,7 @@ impl Trial for Threads {
 
     fn teardown(&mut self) -> Result<(), LabError> {
         let mut result = Ok(());
-        for (orders, thread) in self.threads.drain(..) {
+        for (orders, thread) in self.running.drain(..) {
             drop(orders);
             if thread.join().is_err() {
                 result = Err(LabError::ThreadPanicked { thread: THREAD });

@@ -1,5 +1,6 @@
 //! Every contestant runs in every pattern; nothing here asserts a time.
 
+use super::super::common::assert_fits;
 use super::*;
 
 /// Operations of a pass: more than one batch, and more than tokio's budget.
@@ -85,4 +86,12 @@ fn a_sleep_that_is_ready_at_once_is_an_error() {
         error.to_string().starts_with("10 sleeps pending"),
         "{error}"
     );
+}
+
+#[test]
+fn the_table_fits() {
+    if let Some(stage) = Stage::for_tests() {
+        let kept = ["ns", "x floor", "syscalls/1k", "RES+CAL/1k"];
+        assert_fits(&contestants(stage, PENDING), &columns::columns(), &kept);
+    }
 }

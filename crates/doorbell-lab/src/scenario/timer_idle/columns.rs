@@ -1,6 +1,7 @@
 //! What the table of the scenario shows, and how to read it.
 
 use super::super::common::figure_of;
+use super::super::late;
 use super::super::trial::{Conclusion, Rated};
 use crate::report::{Chart, Column, Series};
 
@@ -34,11 +35,13 @@ pub(super) fn columns() -> Vec<Column> {
 }
 
 /// One sentence for each group of columns. Also part of the help.
-pub(super) const READING: [&str; 7] = [
+pub(super) const READING: [&str; 9] = [
     "wake-ups/tick: how often a thread of the process went to sleep, and so was woken, for each \
      tick of a timer; below 1 ticks share wake-ups, or find their thread awake.",
     "x tokio: wake-ups divided by those of tokio, whose timers are as coarse as 1 ms, in the same \
      round; compare contestants by this.",
+    "pinned tasks: each stays on a core, half of them on each; else a runtime puts them where it does by \
+     itself, as tokio always does.",
     "CPU %: the time that all threads of the process ran, 100 for one CPU; what watches before it \
      parks runs too.",
     "p50, p99: half of the ticks, and 99 of 100, came at most this long after they were due; \
@@ -48,6 +51,7 @@ pub(super) const READING: [&str; 7] = [
     "ticks, early: how many ticks there were, and how many of them before they were due; there \
      must be none of the latter.",
     "Every round counts: there is no physical limit here by which one could be dropped.",
+    late::ENOUGH,
 ];
 
 /// What the table shows.

@@ -31,12 +31,17 @@ const GROUP: &str = "all";
 const PASS_MAX: Duration = Duration::from_mins(1);
 
 fn contestants(stage: Stage) -> Vec<Box<dyn Trial>> {
-    let with_slack = Doorbell { slack: SLACK };
+    let one = |slack, is_pinned, variant| -> Box<dyn Trial> {
+        let timers = Doorbell { slack, is_pinned };
+        Box::new(Tickers::new(stage, timers, variant))
+    };
     vec![
         Box::new(Tickers::new(stage, Tokio, "interval").baseline()),
         Box::new(Tickers::new(stage, AsyncIo, "500 futures on each thread")),
-        Box::new(Tickers::new(stage, with_slack, "slack 1 ms")),
-        Box::new(Tickers::new(stage, Doorbell::default(), "slack 0")),
+        one(SLACK, false, "slack 1 ms"),
+        one(SLACK, true, "slack 1 ms, pinned tasks"),
+        one(Duration::ZERO, false, "slack 0"),
+        one(Duration::ZERO, true, "slack 0, pinned tasks"),
     ]
 }
 

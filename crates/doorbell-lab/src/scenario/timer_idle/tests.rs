@@ -1,6 +1,7 @@
 //! Every contestant ticks as often as it has to, and never too early; nothing here asserts an
 //! upper bound.
 
+use super::super::common::assert_fits;
 use super::*;
 
 #[test]
@@ -23,4 +24,12 @@ fn everybody_ticks_in_time() {
 fn a_tick_that_is_missing_is_an_error() {
     let error = tickers::outcome(&[], 7).expect_err("seven are missing");
     assert_eq!(error.to_string(), "7 ticks were due, but there were 0");
+}
+
+#[test]
+fn the_table_fits() {
+    if let Some(stage) = Stage::for_tests() {
+        let kept = ["wake-ups/tick", "x tokio", "CPU %", "p50 us", "p99 us"];
+        assert_fits(&contestants(stage), &columns::columns(), &kept);
+    }
 }

@@ -77,7 +77,7 @@ impl<T: Timers> Trial for Tickers<T> {
         }
         drop(done);
         for (core, jobs) in jobs.into_iter().enumerate() {
-            host.run(core, jobs)?;
+            self.timers.run(host, core, jobs)?;
         }
         outcome(&gather(&results, TIMERS)?, due)
     }
@@ -117,8 +117,5 @@ pub(super) fn outcome(timers: &[Lateness], expected: u64) -> Result<Outcome, Lab
             found: all.count(),
         });
     }
-    Ok(Outcome {
-        operations: expected,
-        figures: all.figures(),
-    })
+    Ok(all.into_outcome())
 }

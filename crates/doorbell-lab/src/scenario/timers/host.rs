@@ -7,7 +7,7 @@ use std::thread::JoinHandle;
 
 use futures::future::join_all;
 
-use super::super::common::tokio_on;
+use super::super::common::{shortest_slack, tokio_on};
 use super::WORKERS;
 use crate::error::LabError;
 use crate::measure::{Placement, spawn_pinned};
@@ -22,10 +22,17 @@ pub(crate) trait Host: Sized {
     /// Starts its workers.
     fn start(placement: Placement) -> Result<Self, LabError>;
 
-    /// Runs jobs on the worker `core`, where the runtime can be told; none of them is waited for.
+    /// Runs jobs; none of them is waited for. A runtime puts them where it does by itself, and `core`
+    /// is for threads that have no runtime.
     fn run(&self, core: usize, jobs: Vec<Job>) -> Result<(), LabError>;
 
-    /// Polls a job on the worker `core` once, and keeps it until the host stops.
+    /// The same, on the worker `core` where the runtime can be told.
+    fn run_on(&self, core: usize, jobs: Vec<Job>) -> Result<(), LabError> {
+        self.run(core, jobs)
+    }
+
+    /// Polls a job once, on the worker `core` where the runtime can be told, and keeps it until the host
+    /// stops.
     fn keep(&self, core: usize, job: Job) -> Result<(), LabError>;
 
     /// Drops what is left and ends the workers.
@@ -46,7 +53,14 @@ impl Host for DoorbellLanes {
         Ok(Self(builder.name("lab").build()?))
     }
 
-    fn run(&self, core: usize, jobs: Vec<Job>) -> Result<(), LabError> {
+    fn run(&self, _: usize, jobs: Vec<Job>) -> Result<(), LabError> {
+        for job in jobs {
+            drop(self.0.spawn(job));
+        }
+        Ok(())
+    }
+
+    fn run_on(&self, core: usize, jobs: Vec<Job>) -> Result<(), LabError> {
         for job in jobs {
             drop(self.0.task().on(core).spawn(job));
         }
@@ -54,7 +68,7 @@ impl Host for DoorbellLanes {
     }
 
     fn keep(&self, core: usize, job: Job) -> Result<(), LabError> {
-        self.run(core, vec![job])
+        self.run_on(core, vec![job])
     }
 
     fn stop(self) -> Result<(), LabError> {
@@ -141,6 +155,8 @@ impl Host for AsyncIoThreads {
 }
 
 fn follow(inbox: &mpsc::Receiver<Order>) {
+    // async-io's own thread has it from the thread that uses a timer first.
+    shortest_slack();
     let mut kept = Vec::new();
     while let Ok(order) = inbox.recv() {
         match order {

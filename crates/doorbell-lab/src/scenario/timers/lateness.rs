@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Instant;
 
-use super::super::late::percentiles;
+use super::super::trial::Outcome;
 use crate::measure::Samples;
 
 /// The lateness of many timers.
@@ -33,11 +33,13 @@ impl Lateness {
         self.late_ns.len() as u64 + self.early_count
     }
 
-    /// Percentiles in µs, and how many fired before they were due, which none may.
-    pub(crate) fn figures(&self) -> BTreeMap<&'static str, f64> {
-        let mut figures = BTreeMap::from([("early_count", self.early_count as f64)]);
-        figures.extend(percentiles(&self.late_ns));
-        figures
+    /// How late they were, and how many fired before they were due, which none may.
+    pub(crate) fn into_outcome(self) -> Outcome {
+        Outcome {
+            operations: self.count(),
+            figures: BTreeMap::from([("early_count", self.early_count as f64)]),
+            late: self.late_ns,
+        }
     }
 }
 
@@ -57,15 +59,8 @@ mod tests {
         second.note(due, due + Duration::from_micros(10));
         second.note(due + Duration::from_nanos(1), due);
         first.add(&second);
-        assert_eq!(first.count(), 4);
-        let expected = [
-            ("early_count", 1.0),
-            ("max_us", 30.0),
-            ("p50_us", 10.0),
-            ("p99_us", 30.0),
-            ("p999_us", 30.0),
-        ];
-        assert_eq!(first.figures(), BTreeMap::from(expected));
-        assert_eq!(Lateness::default().figures().len(), 1);
+        let outcome = first.into_outcome();
+        assert_eq!((outcome.operations, outcome.late.len()), (4, 3));
+        assert_eq!(outcome.figures, BTreeMap::from([("early_count", 1.0)]));
     }
 }

@@ -42,6 +42,11 @@ pub(super) trait Timers: Clone + Send + Sync + 'static {
     /// Ticks for the first time at `start`, then every `period`.
     fn ticks(&self, start: Instant, period: Duration) -> Self::Ticks;
 
+    /// Has a host run jobs that sleep in this way.
+    fn run(&self, host: &Self::Host, core: usize, jobs: Vec<Job>) -> Result<(), LabError> {
+        host.run(core, jobs)
+    }
+
     /// Reads the clock that the timers go by.
     fn read_clock();
 

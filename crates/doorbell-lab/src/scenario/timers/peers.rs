@@ -5,13 +5,16 @@ use std::time::{Duration, Instant};
 
 use futures::StreamExt as _;
 
-use super::{AsyncIoThreads, DoorbellLanes, Ticks, Timers, TokioWorkers};
+use super::{AsyncIoThreads, DoorbellLanes, Host as _, Job, Ticks, Timers, TokioWorkers};
+use crate::error::LabError;
 
 /// Doorbell's timers.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Doorbell {
     /// How much later periodic ticks may come.
     pub(crate) slack: Duration,
+    /// Whether each task stays on the core that it is told.
+    pub(crate) is_pinned: bool,
 }
 
 impl Timers for Doorbell {
@@ -27,6 +30,14 @@ impl Timers for Doorbell {
 
     fn ticks(&self, start: Instant, period: Duration) -> Self::Ticks {
         doorbell::time::interval_at(start.into(), period).slack(self.slack)
+    }
+
+    fn run(&self, host: &Self::Host, core: usize, jobs: Vec<Job>) -> Result<(), LabError> {
+        if self.is_pinned {
+            host.run_on(core, jobs)
+        } else {
+            host.run(core, jobs)
+        }
     }
 
     fn read_clock() {

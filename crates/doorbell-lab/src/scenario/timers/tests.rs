@@ -12,13 +12,13 @@ fn two_tasks_meet<T: Timers>(timers: &T, placement: Placement) {
     let (done, results) = mpsc::channel();
     let meeting = Arc::new(Meeting::of(2));
     for core in 0..WORKERS {
-        let (timers, meeting, done) = (timers.clone(), Arc::clone(&meeting), done.clone());
+        let (own, meeting, done) = (timers.clone(), Arc::clone(&meeting), done.clone());
         let job: Job = Box::pin(async move {
-            timers.sleep(Duration::from_millis(1)).await;
+            own.sleep(Duration::from_millis(1)).await;
             meeting.arrive().await;
             done.send(thread::current().id()).expect("the test waits");
         });
-        host.run(core, vec![job]).expect("it runs");
+        timers.run(&host, core, vec![job]).expect("it runs");
     }
     let threads = gather(&results, WORKERS).expect("both end");
     assert_ne!(threads[0], threads[1], "{}", T::NAME);
@@ -73,6 +73,7 @@ fn doorbell_hosts() {
     test_all(&Doorbell::default());
     test_all(&Doorbell {
         slack: Duration::from_millis(1),
+        is_pinned: true,
     });
 }
 

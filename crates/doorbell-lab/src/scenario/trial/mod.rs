@@ -38,13 +38,11 @@ pub(super) struct Plan {
     pub(super) idle_span: Duration,
 }
 
-/// A row, and what it was compared with in each round.
+/// A row, and the rounds of which it was made.
 #[derive(Debug)]
 pub(super) struct Rated<'a> {
     /// The row.
     pub(super) row: &'a Row,
-    /// The ratio to the baseline of the same round, of every round.
-    pub(super) ratios: Vec<f64>,
     /// All figures of every round.
     pub(super) rounds: &'a [Figures],
 }
@@ -65,8 +63,6 @@ pub(super) struct Conclusion {
     pub(super) main: Option<MainTable>,
     /// As tables that mirror somebody else's.
     pub(super) side_tables: Vec<SideTable>,
-    /// Rows that sum up others; they come last.
-    pub(super) rows: Vec<Row>,
 }
 
 impl Conclusion {
@@ -76,7 +72,6 @@ impl Conclusion {
             gist,
             main: None,
             side_tables: Vec::new(),
-            rows: Vec::new(),
         }
     }
 }

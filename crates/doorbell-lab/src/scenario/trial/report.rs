@@ -4,7 +4,7 @@ use super::super::common::{caveats, matching};
 use super::super::contestant::Stage;
 use super::super::options::Options;
 use super::rows::row;
-use super::runner::{Figures, Runner, Trial};
+use super::runner::{Runner, Tape, Trial};
 use super::{Plan, Rated};
 use crate::error::LabError;
 use crate::measure::{Clock, Machine, Placement, Rest, SyscallSource, Watchdog};
@@ -40,25 +40,21 @@ pub(super) fn run(
     .run(&mut trials)?;
     progress.clear();
 
-    let rated = rows(&plan, &trials, &tapes);
-    let seen: Vec<Rated<'_>> = rated
-        .iter()
-        .zip(&tapes)
-        .map(|((row, ratios), rounds)| Rated {
-            row,
-            ratios: ratios.clone(),
-            rounds,
-        })
-        .collect();
-    let conclusion = (plan.conclude)(&seen);
-    let all = rated.into_iter().map(|(row, _)| row);
+    let rows = rows(&plan, &trials, &tapes);
+    let both = rows.iter().zip(&tapes);
+    let rated = both.map(|(row, tape)| Rated {
+        row,
+        rounds: &tape.rounds,
+    });
+    let rated: Vec<_> = rated.collect();
+    let conclusion = (plan.conclude)(&rated);
     let uncounted = syscalls.as_ref().err().filter(|_| plan.work.counted > 0);
     let notes = caveats(&machine, uncounted);
     Ok(Report {
         scenario: plan.scenario,
         machine,
         rounds,
-        rows: all.chain(conclusion.rows).collect(),
+        rows,
         columns: plan.columns,
         main: conclusion.main,
         gist: conclusion.gist,
@@ -92,12 +88,12 @@ fn chosen(all: Vec<Box<dyn Trial>>, only: Option<&str>) -> Result<Vec<Box<dyn Tr
         .collect())
 }
 
-fn rows(plan: &Plan, trials: &[Box<dyn Trial>], tapes: &[Vec<Figures>]) -> Vec<(Row, Vec<f64>)> {
+fn rows(plan: &Plan, trials: &[Box<dyn Trial>], tapes: &[Tape]) -> Vec<Row> {
     let baseline_of = |group: &str| {
         let place = trials
             .iter()
             .position(|one| one.is_baseline() && one.group() == group)?;
-        Some(tapes[place].as_slice())
+        Some(&tapes[place])
     };
     let made = trials.iter().zip(tapes).map(|(one, tape)| {
         let names = (one.name(), one.variant());

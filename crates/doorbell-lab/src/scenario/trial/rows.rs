@@ -1,77 +1,111 @@
 //! Turns rounds into rows: medians, spreads, and ratios to the baseline of the same round.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
-use super::runner::Figures;
+use super::super::late::percentiles;
+use super::runner::{Figures, Tape};
 use crate::measure::{Spread, median};
 use crate::report::{Metrics, Row};
 
 /// The names under which the ratio to the baseline is reported.
 const RATIO: [&str; 3] = ["ratio_x", "ratio_min_x", "ratio_max_x"];
 
-/// One contestant's row, and its ratio in each round. `baseline` are the rounds of the one that it
-/// is compared with.
+/// One contestant's row. `baseline` is the tape of the one that it is compared with.
 pub(super) fn row(
     (contestant, variant): (&str, &str),
-    rounds: &[Figures],
-    baseline: Option<&[Figures]>,
+    tape: &Tape,
+    baseline: Option<&Tape>,
     compared: &str,
     spreads: &[[&'static str; 3]],
-) -> (Row, Vec<f64>) {
+) -> Row {
     let mut metrics = Metrics::default();
-    let names: BTreeSet<&str> = rounds.iter().flat_map(Figures::keys).copied().collect();
-    for name in names {
-        metrics.put(name, median(&over_rounds(rounds, name)));
+    for (name, value) in middles(tape) {
+        metrics.put(name, Some(value));
     }
     for [name, low, high] in spreads {
-        let spread = Spread::of(&over_rounds(rounds, name));
-        metrics.put(low, spread.map(|spread| spread.min));
-        metrics.put(high, spread.map(|spread| spread.max));
+        let values = of_each_round(&tape.rounds, name).unwrap_or_default();
+        put_ends(&mut metrics, &values, [low, high]);
     }
-    let ratios: Vec<f64> = baseline
-        .unwrap_or_default()
-        .iter()
-        .zip(rounds)
-        .filter_map(|(other, own)| Some(own.get(compared)? / other.get(compared)?))
-        .filter(|ratio| ratio.is_finite())
-        .collect();
-    let spread = Spread::of(&ratios);
+    let ratios = baseline.map(|other| ratios(tape, other, compared));
+    let ratios = ratios.unwrap_or_default();
     metrics.put(RATIO[0], median(&ratios));
-    metrics.put(RATIO[1], spread.map(|spread| spread.min));
-    metrics.put(RATIO[2], spread.map(|spread| spread.max));
-    metrics.put("rounds_kept_count", Some(rounds.len() as f64));
-    let row = Row {
+    if ratios.len() == tape.rounds.len() {
+        put_ends(&mut metrics, &ratios, [RATIO[1], RATIO[2]]);
+    }
+    metrics.put("rounds_kept_count", Some(tape.rounds.len() as f64));
+    Row {
         contestant: contestant.to_owned(),
         variant: variant.to_owned(),
         metrics,
         counters: Metrics::default(),
-    };
-    (row, ratios)
+    }
+}
+
+fn put_ends(metrics: &mut Metrics, values: &[f64], [low, high]: [&str; 2]) {
+    let ends = Spread::of(values);
+    metrics.put(low, ends.map(|ends| ends.min));
+    metrics.put(high, ends.map(|ends| ends.max));
+}
+
+/// Of each figure the median over the rounds. A percentile that some round has too few samples for is that
+/// of the samples of all rounds.
+fn middles(tape: &Tape) -> BTreeMap<&'static str, f64> {
+    let names: BTreeSet<&'static str> = tape
+        .rounds
+        .iter()
+        .flat_map(Figures::keys)
+        .copied()
+        .collect();
+    let of_rounds = |name| Some((name, median(&over_rounds(&tape.rounds, name))?));
+    let mut all: BTreeMap<_, _> = names.into_iter().filter_map(of_rounds).collect();
+    let of_all = percentiles(&tape.late);
+    all.extend(of_all.filter(|(name, _)| of_each_round(&tape.rounds, name).is_none()));
+    all
+}
+
+/// The ratios of the rounds, or one of all rounds where some round lacks the figure.
+fn ratios(own: &Tape, other: &Tape, name: &str) -> Vec<f64> {
+    let each = |tape: &Tape| of_each_round(&tape.rounds, name);
+    let middle = |tape: &Tape| middles(tape).get(name).map(|value| vec![*value]);
+    let both = each(own).zip(each(other));
+    let both = both.or_else(|| middle(own).zip(middle(other)));
+    let (own, other) = both.unwrap_or_default();
+    let ratios = own.iter().zip(other).map(|(own, other)| own / other);
+    ratios.filter(|ratio| ratio.is_finite()).collect()
+}
+
+/// One figure of every round, if every round has it.
+fn of_each_round(rounds: &[Figures], name: &str) -> Option<Vec<f64>> {
+    rounds
+        .iter()
+        .map(|figures| figures.get(name).copied())
+        .collect()
 }
 
 /// One figure of every round that has it.
 pub(super) fn over_rounds(rounds: &[Figures], name: &str) -> Vec<f64> {
-    rounds
-        .iter()
-        .filter_map(|figures| figures.get(name).copied())
-        .collect()
+    let found = rounds.iter().filter_map(|figures| figures.get(name));
+    found.copied().collect()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn rounds(op_ns: [f64; 3]) -> Vec<Figures> {
-        op_ns.map(|ns| Figures::from([("op_ns", ns)])).to_vec()
+    fn tape(op_ns: [f64; 3]) -> Tape {
+        Tape {
+            rounds: op_ns.map(|ns| Figures::from([("op_ns", ns)])).to_vec(),
+            ..Tape::default()
+        }
     }
 
     #[test]
     fn ratios_are_formed_in_each_round() {
-        let mut own = rounds([10.0, 30.0, 20.0]);
-        own[0].insert("syscalls_per_1k", 2.0);
-        let other = rounds([5.0, 30.0, 5.0]);
+        let mut own = tape([10.0, 30.0, 20.0]);
+        own.rounds[0].insert("syscalls_per_1k", 2.0);
+        let other = tape([5.0, 30.0, 5.0]);
         let spreads = [["op_ns", "op_min_ns", "op_max_ns"]];
-        let (row, ratios) = row(("who", "how"), &own, Some(&other), "op_ns", &spreads);
+        let row = row(("who", "how"), &own, Some(&other), "op_ns", &spreads);
         let expected = [
             ("op_ns", 20.0),
             ("op_min_ns", 10.0),
@@ -85,13 +119,40 @@ mod tests {
         for (name, value) in expected {
             assert_eq!(row.metrics.get(name), Some(value), "{name}");
         }
-        assert_eq!(ratios, [2.0, 1.0, 4.0]);
     }
 
     #[test]
     fn without_a_baseline_there_is_no_ratio() {
-        let (row, _) = row(("who", "how"), &rounds([1.0; 3]), None, "op_ns", &[]);
+        let row = row(("who", "how"), &tape([1.0; 3]), None, "op_ns", &[]);
         assert_eq!(row.metrics.get("ratio_x"), None);
         assert_eq!(row.metrics.get("op_min_ns"), None);
+    }
+
+    /// Two rounds of so many samples each, all of the same length.
+    fn late(each: usize, us: u64) -> Tape {
+        let mut tape = Tape::default();
+        for _ in 0..2 {
+            let mut late = crate::measure::Samples::default();
+            (0..each).for_each(|_| late.record(us * 1_000));
+            tape.rounds.push(percentiles(&late).collect());
+            tape.late.add(&late);
+        }
+        tape
+    }
+
+    #[test]
+    fn a_percentile_is_of_each_round_or_of_all_or_is_not_there() {
+        let spreads = [["p99_us", "p99_min_us", "p99_max_us"]];
+        let row_of = |each| {
+            let (own, other) = (late(each, 6), late(each, 3));
+            row(("who", "how"), &own, Some(&other), "p99_us", &spreads).metrics
+        };
+        let names = ["p99_us", "p99_min_us", "ratio_x", "ratio_min_x", "max_us"];
+        let (of_each, of_all, few) = (row_of(1_000), row_of(500), row_of(499));
+        let figures = |metrics: &Metrics| names.map(|name| metrics.get(name));
+        let [six, two] = [6.0, 2.0].map(Some);
+        assert_eq!(figures(&of_each), [six, six, two, two, six]);
+        assert_eq!(figures(&of_all), [six, None, two, None, six]);
+        assert_eq!(figures(&few), [None, None, None, None, six]);
     }
 }

@@ -4,8 +4,9 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use super::super::common::order;
+use super::super::late::percentiles;
 use crate::error::LabError;
-use crate::measure::{Interrupts, Rest, SyscallSource, Usage, Watchdog, timed};
+use crate::measure::{Interrupts, Rest, Samples, SyscallSource, Usage, Watchdog, timed};
 use crate::progress::Progress;
 
 /// How much a contestant does in a pass, in the unit of its scenario.
@@ -28,6 +29,8 @@ pub struct Outcome {
     pub operations: u64,
     /// Figures by name, with the unit last.
     pub figures: BTreeMap<&'static str, f64>,
+    /// How late things were, or how long they took; percentiles are taken of it.
+    pub late: Samples,
 }
 
 /// One contestant of a scenario without a limit.
@@ -72,6 +75,15 @@ pub trait Trial {
 /// The figures of one contestant in one round, those of [`Outcome`] and those of the process.
 pub(super) type Figures = BTreeMap<&'static str, f64>;
 
+/// What one contestant left behind.
+#[derive(Debug, Default)]
+pub(super) struct Tape {
+    /// The figures of each round.
+    pub(super) rounds: Vec<Figures>,
+    /// The samples of all rounds.
+    pub(super) late: Samples,
+}
+
 /// A run of all contestants.
 pub(super) struct Runner<'a> {
     pub(super) rounds: u32,
@@ -83,36 +95,39 @@ pub(super) struct Runner<'a> {
 }
 
 impl Runner<'_> {
-    /// Runs every contestant in every round; for each of them, in their order, its rounds.
-    pub(super) fn run(&self, trials: &mut [Box<dyn Trial>]) -> Result<Vec<Vec<Figures>>, LabError> {
-        let mut tapes = vec![Vec::new(); trials.len()];
+    /// Runs every contestant in every round. The tapes are in the order of the contestants.
+    pub(super) fn run(&self, trials: &mut [Box<dyn Trial>]) -> Result<Vec<Tape>, LabError> {
+        let mut tapes: Vec<Tape> = trials.iter().map(|_| Tape::default()).collect();
         for round in 0..self.rounds {
             for index in order(round, trials.len()) {
                 let trial = trials[index].as_mut();
                 self.progress.show(round, trial.name(), trial.variant());
-                let figures = self
+                let outcome = self
                     .round_of(trial, round)
                     .map_err(|error| error.in_contestant(trial.name(), trial.variant()))?;
-                tapes[index].push(figures);
+                tapes[index].late.add(&outcome.late);
+                tapes[index].rounds.push(outcome.figures);
                 self.progress.advance();
             }
         }
         Ok(tapes)
     }
 
-    fn round_of(&self, trial: &mut dyn Trial, round: u32) -> Result<Figures, LabError> {
-        let mut figures = self.timed_pass(trial)?;
+    fn round_of(&self, trial: &mut dyn Trial, round: u32) -> Result<Outcome, LabError> {
+        let mut outcome = self.timed_pass(trial)?;
         // It differs little from round to round, and takes another pass.
         if round == 0
             && let Some(syscalls) = self.counted_pass(trial)?
         {
-            figures.insert("syscalls_per_1k", syscalls);
-            figures.insert("syscalls_per_1m", 1_000.0 * syscalls);
+            outcome.figures.insert("syscalls_per_1k", syscalls);
+            outcome
+                .figures
+                .insert("syscalls_per_1m", 1_000.0 * syscalls);
         }
-        Ok(figures)
+        Ok(outcome)
     }
 
-    fn timed_pass(&self, trial: &mut dyn Trial) -> Result<Figures, LabError> {
+    fn timed_pass(&self, trial: &mut dyn Trial) -> Result<Outcome, LabError> {
         self.pass(trial, |trial| {
             let interrupts_before = Interrupts::read()?;
             let usage_before = Usage::now()?;
@@ -144,7 +159,8 @@ impl Runner<'_> {
                 ];
                 outcome.figures.extend(both);
             }
-            Ok(outcome.figures)
+            outcome.figures.extend(percentiles(&outcome.late));
+            Ok(outcome)
         })
     }
 
@@ -224,6 +240,7 @@ mod tests {
             Ok(Outcome {
                 operations: u64::from(amount),
                 figures: BTreeMap::from([("op_ns", 5.0)]),
+                ..Outcome::default()
             })
         }
 
@@ -233,7 +250,7 @@ mod tests {
         }
     }
 
-    fn act(rounds: u32, fails: bool) -> (Result<Vec<Vec<Figures>>, LabError>, Vec<String>) {
+    fn act(rounds: u32, fails: bool) -> (Result<Vec<Tape>, LabError>, Vec<String>) {
         let log = Rc::new(RefCell::new(Vec::new()));
         let watchdog = Watchdog::start().expect("a thread can be started");
         let runner = Runner {
@@ -264,8 +281,8 @@ mod tests {
         let pass = ["setup", "run 2", "run 10", "teardown"];
         assert_eq!(log, [pass, pass].concat());
         let tapes = tapes.expect("nothing fails");
-        assert_eq!((tapes.len(), tapes[0].len()), (1, 2));
-        let figures = &tapes[0][0];
+        assert_eq!((tapes.len(), tapes[0].rounds.len()), (1, 2));
+        let figures = &tapes[0].rounds[0];
         assert!((figures["op_ns"] - 5.0).abs() < 1e-9);
         assert!((figures["operations_count"] - 10.0).abs() < 1e-9);
         assert!(figures.contains_key("wakeups_per_op"));

@@ -27,7 +27,7 @@ pub(super) fn columns() -> Vec<Column> {
     ]);
     all.extend(late::ratio("x bare"));
     all.extend([
-        figure("jobs' polls/s", "polls_per_s"),
+        figure("polls/s", "polls_per_s"),
         spread("polls spread", "polls_min_per_s", "polls_max_per_s"),
         figure("runs", "operations_count"),
     ]);
@@ -35,37 +35,49 @@ pub(super) fn columns() -> Vec<Column> {
 }
 
 /// One sentence for each group of columns. Also part of the help.
-pub(super) const READING: [&str; 9] = [
+pub(super) const READING: [&str; 11] = [
     "p50, p99, p99.9, max: half of the times, 99 of 100, 999 of 1,000, and always, the urgent one ran \
      at most this long after it was woken, or after its timer was due; medians over the rounds, and \
      the least and the greatest round.",
     "from a thread: one of nobody's wakes it. From another core: one as urgent as itself on the other \
      CPU does; tokio puts no task on a core, so it has no row there. By a timer: its own sleep ends. By \
-     a call: a thread of nobody's has a closure run on its core.",
+     a call: a thread of nobody's has a closure run on its core, and does not wait for its end; tokio, \
+     which has no calls, spawns a task.",
     "x bare: p99 divided by that of a thread of its own, in the same round: under SCHED_FIFO where \
      that is allowed, else with the shortest slice there is. Beside Batch: a thread that asked for \
      nothing, jobs under SCHED_IDLE.",
-    "jobs' polls/s: how many polls of 10 ms the 64 jobs did in a second, on both CPUs together; each is \
+    "polls/s: how many polls of 10 ms the 64 jobs did in a second, on both CPUs together; each is \
      the same amount of work, so what is taken from them shows.",
     "runs: how often the urgent one ran in a pass. It is woken a thousand times a second, but not again \
      before it has run.",
     "Fair beside Batch: the urgent one is an ordinary task, the jobs are of the class that runs where \
-     nobody else wants the CPU. tokio's nearest is `jobs in spawn_blocking, from a thread`.",
+     nobody else wants the CPU. tokio's nearest is `jobs on SCHED_IDLE threads, from a thread`.",
+    "jobs in spawn_blocking: two at a time, each poll a closure. jobs on SCHED_IDLE threads: each poll is a \
+     closure for one of two threads, one on each CPU, which the OS runs where nobody else wants it; a \
+     program has about 30 lines for that.",
     "promised: p99 at most 1.5 times that of a SCHED_FIFO thread; without that privilege at most twice \
      that of a thread with the shortest slice, and p99.9 at most 1 ms; beside Batch p99 at most 100 us; \
-     and as many of the jobs' polls as with tokio, less 3 in 100.",
+     and as many of the jobs' polls as with tokio's tasks, or beside Batch as on its SCHED_IDLE threads, less \
+     3 in 100.",
     "tokio's timers are as coarse as 1 ms.",
     "Every round counts: there is no physical limit here by which one could be dropped.",
+    late::ENOUGH,
 ];
 
 /// What the table shows.
 pub(super) fn conclude(rated: &[Rated<'_>]) -> Conclusion {
-    let us = |who, how| figure_of(rated.iter().map(|one| one.row), [who, how, "p99_us"]);
+    let figure = |who, how, metric| figure_of(rated.iter().map(|one| one.row), [who, how, metric]);
+    let us = |who, how| {
+        let [half, most] = ["p50_us", "p99_us"].map(|metric| figure(who, how, metric));
+        format!("{half} us (99 of 100 {most})")
+    };
     let mut conclusion = Conclusion::in_words(format!(
-        "Woken from a thread while every core is inside polls of 10 ms, 99 of 100 urgent tasks run \
-         within {} us with doorbell, within {} with tokio; ordinary tasks beside Batch within {}.",
+        "Woken from a thread while every core is inside polls of 10 ms, half of the urgent tasks run within \
+         {} with doorbell, {} with tokio, and {} if tokio's jobs compute on threads under SCHED_IDLE; \
+         doorbell's ordinary tasks beside Batch within {}.",
         us("doorbell", "class Rt, from a thread"),
         us("tokio", "tasks, from a thread"),
+        us("tokio", "jobs on SCHED_IDLE threads, from a thread"),
         us("doorbell", "class Fair beside Batch, from a thread"),
     ));
     conclusion.side_tables = limits::table(&promises::of(rated));

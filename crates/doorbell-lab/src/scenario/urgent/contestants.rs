@@ -1,19 +1,17 @@
 //! Who runs jobs and an urgent one at the same time.
 
 use std::fmt;
-use std::num::NonZeroU64;
 use std::sync::Arc;
 use std::sync::mpsc::{self, Sender};
 use std::thread::JoinHandle;
 use std::time::Instant;
 
-use rustix::thread::set_current_timer_slack;
-
-use super::super::common::tokio_on;
+use super::super::common::shortest_slack;
 use super::super::wants::Want;
 use super::load::JOBS;
-use super::probe::{PERIOD, Probe, Way};
+use super::probe::{PERIOD, Way};
 use super::scene::{Part, Scene, Source};
+use super::tokio::{Jobs, Tokio};
 use crate::error::LabError;
 use crate::measure::spawn_pinned;
 
@@ -43,10 +41,8 @@ pub(super) enum Who {
     },
     /// Jobs and urgent one are tasks of two classes.
     Doorbell(Part),
-    /// Jobs and urgent one are tasks.
-    Tokio,
-    /// The jobs are closures that block.
-    TokioBlocking,
+    /// The urgent one is a task.
+    Tokio(Jobs),
 }
 
 impl Who {
@@ -55,7 +51,7 @@ impl Who {
         match self {
             Who::Bare { .. } => "bare thread",
             Who::Doorbell(_) => "doorbell",
-            Who::Tokio | Who::TokioBlocking => "tokio",
+            Who::Tokio(_) => "tokio",
         }
     }
 
@@ -65,15 +61,16 @@ impl Who {
             Who::Bare { how, .. } => how,
             Who::Doorbell(Part::Rt) => "class Rt",
             Who::Doorbell(Part::Fair) => "class Fair beside Batch",
-            Who::Tokio => "tasks",
-            Who::TokioBlocking => "jobs in spawn_blocking",
+            Who::Tokio(Jobs::Tasks) => "tasks",
+            Who::Tokio(Jobs::Blocking) => "jobs in spawn_blocking",
+            Who::Tokio(Jobs::IdleThreads) => "jobs on SCHED_IDLE threads",
         }
     }
 
     /// Whether it can be asked for that: tokio puts no task on a core, and what one task wakes runs
     /// on the same worker next.
     pub(super) fn knows(self, source: Source) -> bool {
-        source != Source::Core || !matches!(self, Who::Tokio | Who::TokioBlocking)
+        source != Source::Core || !matches!(self, Who::Tokio(_))
     }
 
     /// Starts it on both CPUs, with the jobs and the urgent one.
@@ -81,8 +78,7 @@ impl Who {
         Ok(match self {
             Who::Bare { urgent, jobs, .. } => Box::new(Bare::start(scene, urgent, jobs)?),
             Who::Doorbell(part) => Box::new(Doorbell::start(scene, part)?),
-            Who::Tokio => Box::new(Tokio::start(scene, false)?),
-            Who::TokioBlocking => Box::new(Tokio::start(scene, true)?),
+            Who::Tokio(jobs) => Box::new(Tokio::start(scene, jobs)?),
         })
     }
 }
@@ -112,9 +108,7 @@ impl Bare {
         let (probe, source) = (Arc::clone(&scene.probe), scene.source);
         threads.push(spawn_pinned(URGENT, here, move || {
             urgent.ask();
-            // As a lane has it: else the kernel delays its sleeps by up to 50 us. A kernel that
-            // refuses that has no slack either.
-            let _ = set_current_timer_slack(NonZeroU64::new(1));
+            shortest_slack();
             match source {
                 Source::Call => orders.iter().for_each(|order| order()),
                 Source::Timer => probe.sleep_as_thread(),
@@ -208,17 +202,6 @@ impl Doorbell {
     }
 }
 
-/// An urgent call from an outside thread: a task on its core, of which nobody waits for the end.
-fn call(handle: &doorbell::Handle, class: doorbell::Class, f: impl FnOnce() + Send + 'static) {
-    drop(
-        handle
-            .task()
-            .class(class)
-            .on(CORE)
-            .spawn(async move { f() }),
-    );
-}
-
 impl Runs for Doorbell {
     fn way(&self) -> Way {
         if self.source != Source::Call {
@@ -227,7 +210,8 @@ impl Runs for Doorbell {
         let (handle, class) = (self.runtime.handle().clone(), self.class);
         Box::new(move |probe| {
             let probe = Arc::clone(probe);
-            call(&handle, class, move || probe.run());
+            let call = handle.call().class(class);
+            call.on(CORE, move || probe.run()).detach();
         })
     }
 
@@ -239,67 +223,5 @@ impl Runs for Doorbell {
             runtime.block_on(task).map_err(|_| LabError::TaskLost)?;
         }
         Ok(())
-    }
-}
-
-#[derive(Debug)]
-struct Tokio {
-    runtime: tokio::runtime::Runtime,
-    source: Source,
-    urgent: Option<tokio::task::JoinHandle<()>>,
-}
-
-impl Tokio {
-    fn start(scene: &Scene, blocking: bool) -> Result<Self, LabError> {
-        let runtime = tokio_on(scene.cpus())?;
-        let probe = Arc::clone(&scene.probe);
-        let urgent = match scene.source {
-            Source::Timer => {
-                let sleep = |due: Instant| tokio::time::sleep_until(due.into());
-                Some(runtime.spawn(probe.sleep(sleep)))
-            }
-            Source::Call => None,
-            Source::Thread | Source::Core => Some(runtime.spawn(probe.answer())),
-        };
-        for _ in 0..JOBS {
-            let load = Arc::clone(&scene.load);
-            if blocking {
-                drop(runtime.spawn_blocking(move || while load.poll() {}));
-            } else {
-                drop(runtime.spawn(async move {
-                    while load.poll() {
-                        tokio::task::yield_now().await;
-                    }
-                }));
-            }
-        }
-        Ok(Self {
-            runtime,
-            source: scene.source,
-            urgent,
-        })
-    }
-}
-
-impl Runs for Tokio {
-    fn way(&self) -> Way {
-        if self.source != Source::Call {
-            return Box::new(|probe| probe.tell());
-        }
-        let handle = self.runtime.handle().clone();
-        Box::new(move |probe| {
-            let probe: Arc<Probe> = Arc::clone(probe);
-            drop(handle.spawn(async move { probe.run() }));
-        })
-    }
-
-    fn stop(self: Box<Self>) -> Result<(), LabError> {
-        match self.urgent {
-            Some(urgent) => {
-                let ended = self.runtime.block_on(urgent);
-                ended.map_err(|_| LabError::TaskLost)
-            }
-            None => Ok(()),
-        }
     }
 }

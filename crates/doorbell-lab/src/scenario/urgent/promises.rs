@@ -54,7 +54,7 @@ pub(super) fn of(rated: &[Rated<'_>]) -> Vec<Limit> {
         let found = ours.row.metrics.get("p99_us");
         let what = "Fair beside Batch p99".to_owned();
         limits.push(limit(what, "us", Bound::AtMost(FAIR_P99_US), found));
-        if let Some(theirs) = find("tokio", "jobs in spawn_blocking, from a thread") {
+        if let Some(theirs) = find("tokio", "jobs on SCHED_IDLE threads, from a thread") {
             limits.push(polls(
                 "jobs' polls, Fair beside Batch".to_owned(),
                 ours,
@@ -109,11 +109,7 @@ mod tests {
         let rated: Vec<_> = rows
             .iter()
             .zip(&rounds)
-            .map(|(row, rounds)| Rated {
-                row,
-                ratios: Vec::new(),
-                rounds,
-            })
+            .map(|(row, rounds)| Rated { row, rounds })
             .collect();
         let limits = of(&rated).into_iter();
         limits
@@ -145,7 +141,7 @@ mod tests {
     }
 
     #[test]
-    fn fair_beside_batch_is_held_against_closures_that_block() {
+    fn fair_beside_batch_is_held_against_idle_threads() {
         let rows = [
             row(
                 "doorbell",
@@ -154,7 +150,7 @@ mod tests {
             ),
             row(
                 "tokio",
-                "jobs in spawn_blocking, from a thread",
+                "jobs on SCHED_IDLE threads, from a thread",
                 &[("polls_per_s", 10.0)],
             ),
         ];

@@ -1,5 +1,6 @@
 //! Whoever is urgent runs, and the jobs go on; nothing here asserts how soon.
 
+use super::super::common::assert_fits;
 use super::*;
 
 /// How many passes of half a second may go by without a run.
@@ -15,7 +16,7 @@ fn runs_and_jobs_go_on(all: Vec<Box<dyn Trial>>) {
         let outcome =
             passes.find(|outcome| outcome.operations > 0 && outcome.figures["polls_per_s"] > 0.0);
         let outcome = outcome.expect(&name);
-        assert!(outcome.figures.contains_key("p999_us"), "{name}");
+        assert_eq!(outcome.late.len() as u64, outcome.operations, "{name}");
         one.teardown().expect(&name);
     }
 }
@@ -52,4 +53,16 @@ fn every_group_has_one_baseline_and_names_are_unique() {
     names.sort_unstable();
     names.dedup();
     assert_eq!(names.len(), count);
+}
+
+#[test]
+fn the_tables_fit() {
+    if let Some(stage) = Stage::for_tests() {
+        let kept = [
+            "p50 us", "p99 us", "p99.9 us", "max us", "x bare", "polls/s",
+        ];
+        for all in [contestants(stage), slices(stage)] {
+            assert_fits(&all, &columns::columns(), &kept);
+        }
+    }
 }
