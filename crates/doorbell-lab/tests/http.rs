@@ -202,7 +202,7 @@ fn wrong_options_are_clear_errors() {
     let cases: [(&[&str], &str); 5] = [
         (
             &["nobody"],
-            "tokio, two-tokios, doorbell, doorbell-one-class, raw-epoll",
+            "tokio, two-tokios, doorbell, doorbell-urgent-hello, doorbell-one-class, raw-epoll",
         ),
         (&["tokio", "--listen", "here"], "invalid socket address"),
         (

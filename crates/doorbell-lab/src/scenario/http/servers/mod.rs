@@ -58,8 +58,9 @@ pub(super) trait Server: Debug + Sync {
 pub(super) static ALL: &[&dyn Server] = &[
     &tokio::Tokio { blocking: false },
     &two_tokios::TwoTokios,
-    &doorbell::Doorbell,
-    &doorbell::AllFair,
+    &doorbell::Doorbell::Classes,
+    &doorbell::Doorbell::UrgentHello,
+    &doorbell::Doorbell::OneClass,
     &epoll::RawEpoll { pool: false },
     &tokio::Tokio { blocking: true },
     &epoll::RawEpoll { pool: true },
