@@ -1,17 +1,17 @@
 //! hyper on doorbell.
 
-use std::any::Any;
 use std::net::TcpListener;
 
 use doorbell::{Builder, Class};
 use doorbell_hyper::Server as HyperServer;
+use hyper::Request;
 use hyper::body::Incoming;
 use hyper::service::service_fn;
-use hyper::Request;
 
 use super::super::super::steps::compute;
 use super::super::part::Part;
-use super::{Server, WORKERS, service};
+use super::running::{DRAIN, Running};
+use super::{HEADER_TIMEOUT, Server, WORKERS, service};
 use crate::error::LabError;
 
 /// In which classes the requests are answered. It computes in the handler.
@@ -60,12 +60,21 @@ impl Server for Doorbell {
         }
     }
 
-    fn start(&self, listeners: Vec<TcpListener>, steps: u64) -> Result<Box<dyn Any>, LabError> {
+    fn start(&self, listeners: Vec<TcpListener>, steps: u64) -> Result<Running, LabError> {
         let runtime = Builder::new().cores(WORKERS).build()?;
         let classes = *self;
+        let mut running = Running::default();
+        let mut tasks = Vec::new();
         for listener in listeners {
             let listener = doorbell::net::TcpListener::from_std(listener).map_err(listens)?;
-            let server = HyperServer::new(listener);
+            let stopped = running.stopped();
+            let server = HyperServer::new(listener)
+                .header_timeout(Some(HEADER_TIMEOUT))
+                .drain_timeout(DRAIN)
+                .shutdown_on(async {
+                    // That nobody can tell any more is what tells it.
+                    let _ = stopped.await;
+                });
             let service = move || {
                 service_fn(move |request| {
                     service::answer(request, move || async move {
@@ -73,7 +82,7 @@ impl Server for Doorbell {
                     })
                 })
             };
-            drop(match classes {
+            tasks.push(match classes {
                 Self::OneClass => runtime.spawn(server.serve(service)),
                 Self::Classes | Self::UrgentHello => {
                     let server = server.classes(move |request| classes.class_of(request));
@@ -81,7 +90,12 @@ impl Server for Doorbell {
                 }
             });
         }
-        Ok(Box::new(runtime))
+        Ok(running.ends_by(move || {
+            for task in tasks {
+                // Its clients have seen it if it has failed.
+                let _ = runtime.block_on(task);
+            }
+        }))
     }
 }
 

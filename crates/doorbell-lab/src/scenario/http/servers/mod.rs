@@ -6,21 +6,25 @@ mod conversation;
 mod doorbell;
 mod epoll;
 mod pool;
+mod running;
 mod service;
 mod tokio;
 mod two_tokios;
 
-use std::any::Any;
 use std::fmt::Debug;
 use std::net::{SocketAddr, TcpListener};
+use std::time::Duration;
 
 use rustix::net::{AddressFamily, SocketFlags, SocketType, bind, listen, socket_with, sockopt};
 
 use super::part::Part;
 use crate::error::LabError;
+use running::Running;
 
 /// Threads of each server that serve connections.
 const WORKERS: usize = 2;
+/// How long the head of a request may take, of those that limit it.
+const HEADER_TIMEOUT: Duration = Duration::from_secs(30);
 /// How many connections may wait until they are accepted; the OS may allow fewer.
 const BACKLOG: i32 = 4_096;
 
@@ -47,22 +51,23 @@ pub(super) trait Server: Debug + Sync {
         1
     }
 
-    /// Begins to serve; as long as the result lives, at least. `steps` is the work of `/compute`.
+    /// Begins to serve. `steps` is the work of `/compute`.
     ///
     /// # Errors
     /// If a thread or a runtime cannot be started.
-    fn start(&self, listeners: Vec<TcpListener>, steps: u64) -> Result<Box<dyn Any>, LabError>;
+    fn start(&self, listeners: Vec<TcpListener>, steps: u64) -> Result<Running, LabError>;
 }
 
 /// Everybody, the baseline first.
 pub(super) static ALL: &[&dyn Server] = &[
-    &tokio::Tokio { blocking: false },
+    &tokio::Tokio::Handler,
+    &tokio::Tokio::Bare,
     &two_tokios::TwoTokios,
     &doorbell::Doorbell::Classes,
     &doorbell::Doorbell::UrgentHello,
     &doorbell::Doorbell::OneClass,
     &epoll::RawEpoll { pool: false },
-    &tokio::Tokio { blocking: true },
+    &tokio::Tokio::Blocking,
     &epoll::RawEpoll { pool: true },
 ];
 
