@@ -13,9 +13,10 @@ use serde_json::Value;
 const LONG: Duration = Duration::from_secs(30);
 
 /// Those with a timeout, both versions of HTTP on one port, and an orderly end.
-const WHOLE: [&str; 6] = [
+const WHOLE: [&str; 7] = [
     "tokio",
     "tokio-blocking",
+    "tokio-idle-threads",
     "two-tokios",
     "doorbell",
     "doorbell-urgent-hello",

@@ -5,6 +5,7 @@
 mod conversation;
 mod doorbell;
 mod epoll;
+mod idle_threads;
 mod pool;
 mod running;
 mod service;
@@ -68,6 +69,7 @@ pub(super) static ALL: &[&dyn Server] = &[
     &doorbell::Doorbell::OneClass,
     &epoll::RawEpoll { pool: false },
     &tokio::Tokio::Blocking,
+    &tokio::Tokio::IdleThreads,
     &epoll::RawEpoll { pool: true },
 ];
 
@@ -75,6 +77,9 @@ pub(super) static ALL: &[&dyn Server] = &[
 pub(super) const BASELINE: &str = "tokio";
 /// What whoever shares nothing between cores reaches.
 pub(super) const TWO: &str = "two tokio runtimes";
+
+/// What tokio reaches if it computes where nobody else wants the CPU.
+pub(super) const TOKIO_IDLE_THREADS: &str = "tokio, two SCHED_IDLE threads";
 
 /// The server of this name on a command line.
 pub(super) fn of_flag(flag: &str) -> Option<&'static dyn Server> {
@@ -127,7 +132,9 @@ mod tests {
         }
         assert!(of_flag("nobody").is_none());
         assert_eq!(ALL[0].name(), BASELINE);
-        assert!(ALL.iter().any(|server| server.name() == TWO));
+        for other in [TWO, TOKIO_IDLE_THREADS] {
+            assert!(ALL.iter().any(|server| server.name() == other));
+        }
     }
 
     #[test]

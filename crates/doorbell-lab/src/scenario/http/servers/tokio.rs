@@ -16,8 +16,9 @@ use tokio::runtime::{Builder, Runtime};
 use super::super::super::common::tokio_error;
 use super::super::super::steps::compute;
 use super::super::part::Part;
+use super::idle_threads::IdleThreads;
 use super::running::{DRAIN, Running, Stopped};
-use super::{BASELINE, HEADER_TIMEOUT, Server, WORKERS, service};
+use super::{BASELINE, HEADER_TIMEOUT, Server, TOKIO_IDLE_THREADS, WORKERS, service};
 use crate::error::LabError;
 
 /// How long nobody is accepted after a refusal of the OS.
@@ -31,6 +32,8 @@ pub(super) enum Tokio {
     Handler,
     /// The same, but it computes in `spawn_blocking`.
     Blocking,
+    /// The same, but two threads under `SCHED_IDLE` compute.
+    IdleThreads,
     /// HTTP/1 alone, without timeout and without an orderly end.
     Bare,
 }
@@ -40,6 +43,7 @@ impl Server for Tokio {
         match self {
             Self::Handler => BASELINE,
             Self::Blocking => "tokio, spawn_blocking",
+            Self::IdleThreads => TOKIO_IDLE_THREADS,
             Self::Bare => "tokio, bare hyper",
         }
     }
@@ -48,6 +52,7 @@ impl Server for Tokio {
         match self {
             Self::Handler => "tokio",
             Self::Blocking => "tokio-blocking",
+            Self::IdleThreads => "tokio-idle-threads",
             Self::Bare => "tokio-bare",
         }
     }
@@ -55,7 +60,7 @@ impl Server for Tokio {
     fn parts(&self) -> &'static [Part] {
         match self {
             Self::Handler => &[Part::Hello, Part::Computing, Part::Idle],
-            Self::Blocking => &[Part::Computing],
+            Self::Blocking | Self::IdleThreads => &[Part::Computing],
             Self::Bare => &[Part::Hello, Part::Idle],
         }
     }
@@ -69,6 +74,14 @@ impl Server for Tokio {
         match self {
             Self::Handler => Ok(start(runtime, listeners, move || compute_here(steps))),
             Self::Blocking => Ok(start(runtime, listeners, move || compute_aside(steps))),
+            Self::IdleThreads => {
+                let threads = IdleThreads::start()?;
+                let compute = move || {
+                    let threads = threads.clone();
+                    async move { threads.run(move || compute(steps)).await }
+                };
+                Ok(start(runtime, listeners, compute))
+            }
             Self::Bare => {
                 for listener in listeners {
                     runtime.spawn(serve_bare(listener, steps));
