@@ -320,15 +320,15 @@ pub enum LabCommand {
 
     /// Let a small web server greet, compute and wait
     ///
-    /// Servers of two threads, each in a process of its own, on the loopback: hyper on tokio and on
-    /// two tokio runtimes of one thread, and bare epoll as a limit. Measured is how many greetings
-    /// are given in a second and what one costs; how soon a probe is answered while the server
-    /// computes; and what 10,000 connections cost on which nothing is asked.
+    /// Servers of two threads, each in a process of its own, on the loopback: hyper on doorbell, on
+    /// tokio and on two tokio runtimes of one thread, all with the same features; and bare epoll as a
+    /// limit. Measured is how many greetings are given in a second and what one costs; how soon a probe
+    /// is answered while the server computes; and what 10,000 connections cost on which nothing is asked.
     ///
     /// It needs `wrk`: `apt-get install wrk`.
     #[command(after_long_help = trial_help(
         "http",
-        "the whole table, in about 12 minutes",
+        "the whole table, in about 23 minutes",
         http::reading(),
     ))]
     Http(HttpArgs),

@@ -11,7 +11,7 @@ use hyper::service::service_fn;
 use super::super::super::steps::compute;
 use super::super::part::Part;
 use super::running::{DRAIN, Running};
-use super::{HEADER_TIMEOUT, Server, WORKERS, service};
+use super::{HEADER_TIMEOUT, OURS, Server, WORKERS, service};
 use crate::error::LabError;
 
 /// In which classes the requests are answered. It computes in the handler.
@@ -38,7 +38,7 @@ impl Doorbell {
 impl Server for Doorbell {
     fn name(&self) -> &'static str {
         match self {
-            Self::Classes => "doorbell",
+            Self::Classes => OURS,
             Self::UrgentHello => "doorbell, / in class Rt",
             Self::OneClass => "doorbell, one class",
         }

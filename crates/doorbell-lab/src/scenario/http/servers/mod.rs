@@ -81,6 +81,9 @@ pub(super) const TWO: &str = "two tokio runtimes";
 /// What tokio reaches if it computes where nobody else wants the CPU.
 pub(super) const TOKIO_IDLE_THREADS: &str = "tokio, two SCHED_IDLE threads";
 
+/// Of which something is promised.
+pub(super) const OURS: &str = "doorbell";
+
 /// The server of this name on a command line.
 pub(super) fn of_flag(flag: &str) -> Option<&'static dyn Server> {
     let mut all = ALL.iter().copied();
@@ -132,7 +135,7 @@ mod tests {
         }
         assert!(of_flag("nobody").is_none());
         assert_eq!(ALL[0].name(), BASELINE);
-        for other in [TWO, TOKIO_IDLE_THREADS] {
+        for other in [TWO, TOKIO_IDLE_THREADS, OURS] {
             assert!(ALL.iter().any(|server| server.name() == other));
         }
     }
