@@ -40,6 +40,7 @@ fn help_teaches() {
         "timer-idle",
         "urgent",
         "stuck",
+        "wake",
         "http",
     ] {
         let output = doorbell(&["lab", scenario, "--help"]);
