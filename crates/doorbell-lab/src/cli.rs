@@ -9,7 +9,7 @@ use clap::{Args, Parser, Subcommand};
 
 use crate::scenario::{
     Options, call, flood, http, idle, shootdown, spawn, stuck, timer_acc, timer_cost, timer_idle,
-    urgent,
+    urgent, wake,
 };
 use crate::torture::TortureOptions;
 
@@ -40,6 +40,7 @@ const ROUNDS_MAX: i64 = 1_000;
         doorbell lab timer-acc       how late sleeps end\n  \
         doorbell lab timer-idle      what wakes up for periodic timers\n  \
         doorbell lab urgent          how soon urgent work runs while every core computes\n  \
+        doorbell lab wake            how soon workers run that were woken, as schbench\n  \
         doorbell lab stuck           who does the work of a core inside a long poll\n  \
         doorbell lab http            a small web server, greeting, computing and idle\n  \
         doorbell info                what this machine allows a runtime, and what to do about it\n  \
@@ -307,6 +308,20 @@ pub enum LabCommand {
     ))]
     Urgent(UrgentArgs),
 
+    /// Wake workers every 4 ms, and look how soon they run
+    ///
+    /// As schbench: each of 8 messengers wakes its 4 workers, or 16 at moderate load, every 4 ms, and
+    /// each worker computes for 30 us. Measured is how long after its wake a worker runs, and the CPU
+    /// time of it all; with tasks of doorbell, tokio and smol, with OS threads, and with a pool that
+    /// never sleeps; on two CPUs each, with the threads bound to them and without. Messengers are tasks
+    /// of the same runtime, or OS threads.
+    #[command(after_long_help = trial_help(
+        "wake",
+        "the whole table, in about 9 minutes",
+        wake::reading(),
+    ))]
+    Wake(LabArgs),
+
     /// Let one core be stuck in a poll, and look who does its work
     ///
     /// On one of two cores 1, 2 or 4 tasks are spawned, or another one sleeps for 1 ms, and then a poll
@@ -321,15 +336,15 @@ pub enum LabCommand {
 
     /// Let a small web server greet, compute and wait
     ///
-    /// Servers of two threads, each in a process of its own, on the loopback: hyper on tokio and on
-    /// two tokio runtimes of one thread, and bare epoll as a limit. Measured is how many greetings
-    /// are given in a second and what one costs; how soon a probe is answered while the server
-    /// computes; and what 10,000 connections cost on which nothing is asked.
+    /// Servers of two threads, each in a process of its own, on the loopback: hyper on doorbell, on
+    /// tokio and on two tokio runtimes of one thread, all with the same features; and bare epoll as a
+    /// limit. Measured is how many greetings are given in a second and what one costs; how soon a probe
+    /// is answered while the server computes; and what 10,000 connections cost on which nothing is asked.
     ///
     /// It needs `wrk`: `apt-get install wrk`.
     #[command(after_long_help = trial_help(
         "http",
-        "the whole table, in about 12 minutes",
+        "the whole table, in about 23 minutes",
         http::reading(),
     ))]
     Http(HttpArgs),
@@ -349,7 +364,8 @@ impl LabCommand {
             | Self::TimerCost(args)
             | Self::TimerAcc(args)
             | Self::TimerIdle(args)
-            | Self::Stuck(args) => args.options(),
+            | Self::Stuck(args)
+            | Self::Wake(args) => args.options(),
         }
     }
 }

@@ -83,6 +83,17 @@ pub enum LabError {
         found: u64,
     },
 
+    /// Wakes were lost, or done twice.
+    #[error("{expected} wakes were made of one worker, but there were {found} {what}")]
+    WakesMiscounted {
+        /// How many were made.
+        expected: u64,
+        /// What was counted.
+        what: &'static str,
+        /// How many there were.
+        found: u64,
+    },
+
     /// The torture found something wrong.
     #[error(
         "seed {seed}: {}\n`doorbell torture --seed {seed} --seconds 1` begins with that round",

@@ -81,6 +81,7 @@ fn run(cli: &Cli) -> Result<(), LabError> {
         LabCommand::TimerCost(_) => scenario::timer_cost::run(&options),
         LabCommand::TimerAcc(_) => scenario::timer_acc::run(&options),
         LabCommand::TimerIdle(_) => scenario::timer_idle::run(&options),
+        LabCommand::Wake(_) => scenario::wake::run(&options),
         LabCommand::Stuck(_) => scenario::stuck::run(&options),
         LabCommand::Http(args) => scenario::http::run(&options, args.unprivileged),
         LabCommand::Urgent(args) => {

@@ -6,7 +6,7 @@ use crate::error::LabError;
 use crate::report::{Report, notes_once, to_json_list};
 use crate::scenario::{Effort, Options};
 use crate::scenario::{
-    call, flood, idle, shootdown, spawn, stuck, timer_acc, timer_cost, timer_idle, urgent,
+    call, flood, idle, shootdown, spawn, stuck, timer_acc, timer_cost, timer_idle, urgent, wake,
 };
 
 /// One scenario, and how many rounds of its quick form the tour has time for.
@@ -18,7 +18,7 @@ struct Stop {
 }
 
 /// All of them: about two minutes.
-const STOPS: [Stop; 10] = [
+const STOPS: [Stop; 11] = [
     Stop {
         name: "call",
         rounds: 7,
@@ -72,6 +72,12 @@ const STOPS: [Stop; 10] = [
         rounds: 1,
         about: "urgent work while every core computes",
         run: urgent::run,
+    },
+    Stop {
+        name: "wake",
+        rounds: 1,
+        about: "workers that are woken, as schbench",
+        run: wake::run,
     },
     Stop {
         name: "stuck",

@@ -1,4 +1,4 @@
-//! The scenarios of classes as a user runs them.
+//! The scenarios of classes and of wakes as a user runs them.
 
 use std::process::Command;
 
@@ -112,5 +112,25 @@ fn a_stuck_core_is_compared_with_tokios() {
     for row in report["rows"].as_array().expect("rows are a list") {
         assert_eq!(row["metrics"]["early_count"], 0.0, "{row}");
         assert_eq!(row["metrics"]["operations_count"], 40.0, "{row}");
+    }
+}
+
+#[test]
+fn wakes_are_compared_with_tokio() {
+    let Some(report) = report(&["wake", "--only", "pool (light, p"]) else {
+        return;
+    };
+    let both = ["tokio", "spinning pool"].map(|who| (who, "light, pinned"));
+    assert_eq!(names(&report), both);
+    // As many wakes as it takes for all that the table shows.
+    assert_metrics(
+        &report,
+        &["p50_us", "p99_us", "p995_us", "max_us", "ratio_x"],
+    );
+    for row in report["rows"].as_array().expect("rows are a list") {
+        let metric = |name: &str| row["metrics"][name].as_f64().expect("it is a number");
+        let all = metric("operations_count") + metric("skipped_count");
+        assert!((all - 4_000.0).abs() < 0.5, "{row}");
+        assert!(metric("cpu_us_per_op") > 0.0, "{row}");
     }
 }

@@ -12,6 +12,17 @@ use serde_json::Value;
 /// Far longer than anything here takes.
 const LONG: Duration = Duration::from_secs(30);
 
+/// Those with a timeout, both versions of HTTP on one port, and an orderly end.
+const WHOLE: [&str; 7] = [
+    "tokio",
+    "tokio-blocking",
+    "tokio-idle-threads",
+    "two-tokios",
+    "doorbell",
+    "doorbell-urgent-hello",
+    "doorbell-one-class",
+];
+
 fn program() -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_doorbell"));
     command.stdin(Stdio::piped()).stdout(Stdio::piped());
@@ -26,15 +37,13 @@ struct Server {
 
 impl Server {
     fn start(who: &str, more: &[&str]) -> Self {
+        Self::with_steps(who, "1000", more)
+    }
+
+    /// So many steps of work on `/compute`.
+    fn with_steps(who: &str, steps: &str, more: &[&str]) -> Self {
         let mut command = program();
-        command.args([
-            "lab-server",
-            "http",
-            "--who",
-            who,
-            "--compute-steps",
-            "1000",
-        ]);
+        command.args(["lab-server", "http", "--who", who, "--compute-steps", steps]);
         let mut child = command.args(more).spawn().expect("it starts");
         let stdout = child.stdout.take().expect("it is piped");
         let mut address = String::new();
@@ -48,6 +57,18 @@ impl Server {
         let stream = TcpStream::connect(&self.address).expect("it listens");
         stream.set_read_timeout(Some(LONG)).expect("a timeout");
         stream
+    }
+
+    /// CPU time of its process so far, in ticks of the clock.
+    fn ticks(&self) -> u64 {
+        let stat = std::fs::read_to_string(format!("/proc/{}/stat", self.child.id()));
+        let stat = stat.expect("it runs");
+        // Behind the name, which may have blanks: user and system time are the 12th and 13th.
+        let (_, fields) = stat.rsplit_once(')').expect("it has a name");
+        let times = fields.split_whitespace().skip(11).take(2);
+        times
+            .map(|time| time.parse::<u64>().expect("a number"))
+            .sum()
     }
 
     /// Waits for its end, which has to come by itself; whether it was a success.
@@ -161,6 +182,43 @@ fn a_server_ends_with_its_standard_input_or_when_its_time_is_over() {
 }
 
 #[test]
+fn a_request_in_flight_is_answered_although_the_server_ends() {
+    // Some tenths of a second.
+    const STEPS: &str = "60000000";
+    for who in WHOLE {
+        let mut server = Server::with_steps(who, STEPS, &[]);
+        let mut stream = server.connect();
+        ask(&mut stream, &get("/healthz"), "ok");
+        let (before, began) = (server.ticks(), Instant::now());
+        stream
+            .write_all(get("/compute").as_bytes())
+            .expect("it reads");
+        while server.ticks() < before + 3 {
+            assert!(began.elapsed() < LONG, "{who} does not compute");
+            thread::sleep(Duration::from_millis(1));
+        }
+        drop(server.child.stdin.take());
+        let text = ask(&mut stream, "", "computed");
+        assert!(text.starts_with("HTTP/1.1 200 "), "{who}: {text}");
+        assert!(server.ends(), "{who}");
+    }
+}
+
+#[test]
+fn both_versions_of_http_are_spoken_on_one_port() {
+    // The preface, and settings without any; the answer begins with settings of its own.
+    const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0";
+    for who in WHOLE {
+        let server = Server::start(who, &[]);
+        let mut stream = server.connect();
+        stream.write_all(PREFACE).expect("it reads");
+        let mut head = [0; 9];
+        stream.read_exact(&mut head).expect("it answers");
+        assert_eq!(head[3], 4, "{who}: {head:?}");
+    }
+}
+
+#[test]
 fn idle_connections_are_held_and_closed() {
     let server = Server::start("raw-epoll", &[]);
     let mut command = program();
@@ -202,7 +260,7 @@ fn wrong_options_are_clear_errors() {
     let cases: [(&[&str], &str); 5] = [
         (
             &["nobody"],
-            "tokio, two-tokios, doorbell, doorbell-one-class, raw-epoll",
+            "tokio, tokio-bare, two-tokios, doorbell, doorbell-urgent-hello, doorbell-one-class, raw-epoll",
         ),
         (&["tokio", "--listen", "here"], "invalid socket address"),
         (

@@ -47,6 +47,7 @@ fn help_teaches() {
         "timer-idle",
         "urgent",
         "stuck",
+        "wake",
         "http",
     ] {
         let output = doorbell(&["lab", scenario, "--help"]);

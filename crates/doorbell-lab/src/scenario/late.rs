@@ -15,8 +15,8 @@ pub(super) const ENOUGH: &str = "A percentile is there if at least 10 times lie 
 
 /// Percentiles by their names, in µs; those for which there are times enough.
 pub(super) fn percentiles(late: &Samples) -> impl Iterator<Item = (&'static str, f64)> {
-    let found = late.percentiles_ns([50.0, 99.0, 99.9, 100.0], 0.0);
-    let names = ["p50_us", "p99_us", "p999_us", "max_us"];
+    let found = late.percentiles_ns([50.0, 99.0, 99.5, 99.9, 100.0], 0.0);
+    let names = ["p50_us", "p99_us", "p995_us", "p999_us", "max_us"];
     let named = names.into_iter().zip(found);
     named.filter_map(|(name, ns)| Some((name, ns? / 1_000.0)))
 }
@@ -78,6 +78,7 @@ mod tests {
         let expected = [
             ("p50_us", 5_000.0),
             ("p99_us", 9_900.0),
+            ("p995_us", 9_950.0),
             ("p999_us", 9_990.0),
             ("max_us", 10_000.0),
         ];

@@ -23,6 +23,7 @@ pub mod timer_idle;
 mod timers;
 mod trial;
 pub mod urgent;
+pub mod wake;
 mod wants;
 
 pub use contestant::{Contestant, Observed, Speed, Stage};

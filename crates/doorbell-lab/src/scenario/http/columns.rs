@@ -27,7 +27,7 @@ pub(super) const SPREADS: [[&str; 3]; 7] = [
 ];
 
 /// One sentence for each group of columns. Also part of the help.
-pub(super) const READING: [&str; 9] = [
+pub(super) const READING: [&str; 12] = [
     "hello: 64 connections of `wrk` ask for 12 bytes, as fast as they can. req/s, p50 us and p99 us are \
      as wrk says; medians over the rounds, and the least and the greatest round.",
     "CPU us/req: the CPU time of the server's process for each request; that of the clients is not in it.",
@@ -43,12 +43,20 @@ pub(super) const READING: [&str; 9] = [
      descriptors, and memory for each connection, when the clients have closed them.",
     "errors: connections that failed, answers that were late or no success, of wrk's and of the probe's; \
      there must be none.",
-    "Each server has a process of its own and two threads that serve, where the OS puts them. Those of \
-     `tokio` and `two tokio runtimes` are hyper's; `raw epoll` is a few lines by hand, as a limit. What the \
-     JSON says of CPU time, wake-ups, switches and interrupts beside these is that of the clients.",
-    "promised: hello at least 1.05 times tokio's rate and 0.98 times that of two runtimes, p99 at most \
-     tokio's, at most 14 us of CPU for a request; /healthz p99 at most 1 ms, or 2 ms without privilege, at \
-     0.97 times tokio's compute/s at least; idle no wake-up, and at most tokio's memory.",
+    "Each server has a process of its own and two threads that serve, where the OS puts them; the allocator \
+     is the same. What the JSON says of CPU time, wake-ups, switches and interrupts beside these is that of \
+     the clients.",
+    "Servers of tokio and doorbell are hyper's and have the same features: a timeout for heads, HTTP/1 and \
+     HTTP/2 on one port, and requests in flight are answered when the server ends. `tokio, bare hyper` has \
+     HTTP/1 alone and no timeout; `raw epoll` is a few lines by hand, as a limit.",
+    "Where /compute is done: in the handler, with tokio also in `spawn_blocking`, or by `two SCHED_IDLE \
+     threads`, to which it is sent by a channel and from which a oneshot comes back.",
+    "doorbell answers /healthz in class Rt and every other route in class Fair, as the documentation of \
+     `Server::classes` has it. `/ in class Rt` answers greetings there as well; `one class` has no classes.",
+    "promised of doorbell: hello at least 1.05 times tokio's rate and 0.98 times that of two runtimes, p99 at \
+     most tokio's, at most 14 us of CPU for a request; /healthz p99 at most 1 ms, or 2 ms without privilege, \
+     and at most that of tokio with two SCHED_IDLE threads (x tokio idle), at 0.97 times the compute/s of \
+     tokio that computes in the handler, as doorbell does; idle no wake-up, and at most tokio's memory.",
 ];
 
 /// The picture of the page.

@@ -3,11 +3,9 @@
 use super::super::limits::{Bound, Limit};
 use super::super::trial::Rated;
 use super::part::{ACTS, Part};
-use super::servers::{BASELINE, TWO};
+use super::servers::{BASELINE, OURS, TOKIO_IDLE_THREADS, TWO};
 use super::tables::ratio;
 
-/// Who it is promised of.
-const OURS: &str = "doorbell";
 /// Greetings, against tokio's.
 const HELLO_X: f64 = 1.05;
 /// Against those of two runtimes of one thread each.
@@ -18,6 +16,8 @@ const HELLO_P99_X: f64 = 1.0;
 const HELLO_CPU_US: f64 = 14.0;
 /// A probe, with and without privilege.
 const PROBE_P99_US: [f64; 2] = [1_000.0, 2_000.0];
+/// The same, against tokio that computes where nobody else wants the CPU.
+const PROBE_P99_X: f64 = 1.0;
 /// Computations, against tokio's.
 const COMPUTE_X: f64 = 0.97;
 /// Wake-ups while nothing is asked.
@@ -87,12 +87,19 @@ fn computing(rated: &[Rated<'_>], one: &Rated<'_>, most: Most) -> Vec<Limit> {
     let variant = &one.row.variant;
     let computations = ratio(rated, one, BASELINE, "rate_per_s");
     let p99 = one.row.metrics.get("p99_us");
+    let against_idle = ratio(rated, one, TOKIO_IDLE_THREADS, "p99_us");
     vec![
         limit(
             &format!("/healthz p99, {variant}"),
             "us",
             Bound::AtMost(most),
             p99,
+        ),
+        limit(
+            &format!("/healthz p99, {variant}"),
+            "x tokio idle",
+            Bound::AtMost(PROBE_P99_X),
+            against_idle,
         ),
         limit(
             &format!("compute/s, {variant}"),
@@ -183,14 +190,16 @@ mod tests {
     #[test]
     fn a_probe_may_take_longer_without_privilege() {
         let ours = [("rate_per_s", 99.0), ("p99_us", 1_500.0)];
-        let rows: [Short<'_>; 2] = [
+        let rows: [Short<'_>; 3] = [
             ("tokio", 2, &[("rate_per_s", 100.0)]),
+            (TOKIO_IDLE_THREADS, 2, &[("p99_us", 3_000.0)]),
             ("doorbell", 2, &ours),
         ];
         for (most, us) in [(Most::Privileged, 1_000.0), (Most::Unprivileged, 2_000.0)] {
             let all = found(&rows, most);
             assert_eq!(all[0].wanted, Bound::AtMost(us));
-            assert_eq!((all[0].found, all[1].found), (Some(1_500.0), Some(0.99)));
+            let values: Vec<_> = all.iter().map(|limit| limit.found).collect();
+            assert_eq!(values, [Some(1_500.0), Some(0.5), Some(0.99)]);
         }
     }
 

@@ -1,77 +1,80 @@
 //! hyper on doorbell.
 
-use std::any::Any;
 use std::net::TcpListener;
 
 use doorbell::{Builder, Class};
 use doorbell_hyper::Server as HyperServer;
+use hyper::Request;
+use hyper::body::Incoming;
 use hyper::service::service_fn;
 
 use super::super::super::steps::compute;
 use super::super::part::Part;
-use super::{Server, WORKERS, service};
+use super::running::{DRAIN, Running};
+use super::{HEADER_TIMEOUT, OURS, Server, WORKERS, service};
 use crate::error::LabError;
 
-/// It computes in the handler, in class Fair, and is asked how it is in class Rt.
-#[derive(Debug)]
-pub(super) struct Doorbell;
+/// In which classes the requests are answered. It computes in the handler.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Doorbell {
+    /// `/healthz` in class Rt and all others in Fair, as the documentation of `Server::classes` has it.
+    Classes,
+    /// `/` in class Rt as well.
+    UrgentHello,
+    /// All in class Fair.
+    OneClass,
+}
 
-/// The same with all in class Fair.
-#[derive(Debug)]
-pub(super) struct AllFair;
-
-impl Server for Doorbell {
-    fn name(&self) -> &'static str {
-        "doorbell"
-    }
-
-    fn flag(&self) -> &'static str {
-        "doorbell"
-    }
-
-    fn parts(&self) -> &'static [Part] {
-        &[Part::Hello, Part::Computing, Part::Idle]
-    }
-
-    fn start(&self, listeners: Vec<TcpListener>, steps: u64) -> Result<Box<dyn Any>, LabError> {
-        let runtime = Builder::new().cores(WORKERS).build()?;
-        for listener in listeners {
-            let listener = doorbell::net::TcpListener::from_std(listener).map_err(listens)?;
-            let server = HyperServer::new(listener).classes(|request| match request.uri().path() {
-                "/compute" => Class::FAIR,
-                _ => Class::rt(60),
-            });
-            let service = move || {
-                service_fn(move |request| {
-                    service::answer(request, move || async move {
-                        compute(steps);
-                    })
-                })
-            };
-            drop(runtime.spawn(server.serve(service)));
+impl Doorbell {
+    /// The class of a request, where routes have classes.
+    fn class_of(self, request: &Request<Incoming>) -> Class {
+        match (request.uri().path(), self) {
+            ("/healthz", _) | ("/", Self::UrgentHello) => Class::rt(50),
+            _ => Class::FAIR,
         }
-        Ok(Box::new(runtime))
     }
 }
 
-impl Server for AllFair {
+impl Server for Doorbell {
     fn name(&self) -> &'static str {
-        "doorbell, one class"
+        match self {
+            Self::Classes => OURS,
+            Self::UrgentHello => "doorbell, / in class Rt",
+            Self::OneClass => "doorbell, one class",
+        }
     }
 
     fn flag(&self) -> &'static str {
-        "doorbell-one-class"
+        match self {
+            Self::Classes => "doorbell",
+            Self::UrgentHello => "doorbell-urgent-hello",
+            Self::OneClass => "doorbell-one-class",
+        }
     }
 
     fn parts(&self) -> &'static [Part] {
-        &[Part::Hello, Part::Computing, Part::Idle]
+        match self {
+            Self::Classes | Self::OneClass => &[Part::Hello, Part::Computing, Part::Idle],
+            // Everywhere else it is the same as `Classes`.
+            Self::UrgentHello => &[Part::Hello],
+        }
     }
 
-    fn start(&self, listeners: Vec<TcpListener>, steps: u64) -> Result<Box<dyn Any>, LabError> {
+    fn start(&self, listeners: Vec<TcpListener>, steps: u64) -> Result<Running, LabError> {
         let runtime = Builder::new().cores(WORKERS).build()?;
+        let classes = *self;
+        let mut running = Running::default();
+        let mut tasks = Vec::new();
         for listener in listeners {
             let listener = doorbell::net::TcpListener::from_std(listener).map_err(listens)?;
-            let server = HyperServer::new(listener);
+            let stopped = running.stopped();
+            let server = HyperServer::new(listener)
+                .header_timeout(Some(HEADER_TIMEOUT))
+                .drain_timeout(DRAIN)
+                .shutdown_on(async {
+                    // That nobody can tell any more is what tells it.
+                    let _ = stopped.await;
+                });
             let service = move || {
                 service_fn(move |request| {
                     service::answer(request, move || async move {
@@ -79,9 +82,20 @@ impl Server for AllFair {
                     })
                 })
             };
-            drop(runtime.spawn(server.serve(service)));
+            tasks.push(match classes {
+                Self::OneClass => runtime.spawn(server.serve(service)),
+                Self::Classes | Self::UrgentHello => {
+                    let server = server.classes(move |request| classes.class_of(request));
+                    runtime.spawn(server.serve(service))
+                }
+            });
         }
-        Ok(Box::new(runtime))
+        Ok(running.ends_by(move || {
+            for task in tasks {
+                // Its clients have seen it if it has failed.
+                let _ = runtime.block_on(task);
+            }
+        }))
     }
 }
 

@@ -1,6 +1,5 @@
 //! The least that a server can do: a thread for each core, epoll, and a few lines of HTTP.
 
-use std::any::Any;
 use std::io::{self, ErrorKind, Read as _, Write as _};
 use std::net::{TcpListener, TcpStream};
 use std::os::fd::{AsFd as _, AsRawFd as _, OwnedFd};
@@ -15,6 +14,7 @@ use super::super::super::steps::compute;
 use super::super::part::Part;
 use super::conversation::{Conversation, Route, Step, answer};
 use super::pool::{self, Job};
+use super::running::Running;
 use super::{Server, WORKERS};
 use crate::error::LabError;
 
@@ -60,7 +60,7 @@ impl Server for RawEpoll {
         WORKERS
     }
 
-    fn start(&self, listeners: Vec<TcpListener>, steps: u64) -> Result<Box<dyn Any>, LabError> {
+    fn start(&self, listeners: Vec<TcpListener>, steps: u64) -> Result<Running, LabError> {
         let pool = self.pool.then(|| pool::start(steps)).transpose()?;
         for listener in listeners {
             let mut worker = Worker::new(listener, steps, pool.clone()).map_err(refused)?;
@@ -70,7 +70,7 @@ impl Server for RawEpoll {
             started.map_err(refused)?;
         }
         // The threads end with the process.
-        Ok(Box::new(()))
+        Ok(Running::default())
     }
 }
 

@@ -5,22 +5,27 @@
 mod conversation;
 mod doorbell;
 mod epoll;
+mod idle_threads;
 mod pool;
+mod running;
 mod service;
 mod tokio;
 mod two_tokios;
 
-use std::any::Any;
 use std::fmt::Debug;
 use std::net::{SocketAddr, TcpListener};
+use std::time::Duration;
 
 use rustix::net::{AddressFamily, SocketFlags, SocketType, bind, listen, socket_with, sockopt};
 
 use super::part::Part;
 use crate::error::LabError;
+use running::Running;
 
 /// Threads of each server that serve connections.
 const WORKERS: usize = 2;
+/// How long the head of a request may take, of those that limit it.
+const HEADER_TIMEOUT: Duration = Duration::from_secs(30);
 /// How many connections may wait until they are accepted; the OS may allow fewer.
 const BACKLOG: i32 = 4_096;
 
@@ -47,21 +52,24 @@ pub(super) trait Server: Debug + Sync {
         1
     }
 
-    /// Begins to serve; as long as the result lives, at least. `steps` is the work of `/compute`.
+    /// Begins to serve. `steps` is the work of `/compute`.
     ///
     /// # Errors
     /// If a thread or a runtime cannot be started.
-    fn start(&self, listeners: Vec<TcpListener>, steps: u64) -> Result<Box<dyn Any>, LabError>;
+    fn start(&self, listeners: Vec<TcpListener>, steps: u64) -> Result<Running, LabError>;
 }
 
 /// Everybody, the baseline first.
 pub(super) static ALL: &[&dyn Server] = &[
-    &tokio::Tokio { blocking: false },
+    &tokio::Tokio::Handler,
+    &tokio::Tokio::Bare,
     &two_tokios::TwoTokios,
-    &doorbell::Doorbell,
-    &doorbell::AllFair,
+    &doorbell::Doorbell::Classes,
+    &doorbell::Doorbell::UrgentHello,
+    &doorbell::Doorbell::OneClass,
     &epoll::RawEpoll { pool: false },
-    &tokio::Tokio { blocking: true },
+    &tokio::Tokio::Blocking,
+    &tokio::Tokio::IdleThreads,
     &epoll::RawEpoll { pool: true },
 ];
 
@@ -69,6 +77,12 @@ pub(super) static ALL: &[&dyn Server] = &[
 pub(super) const BASELINE: &str = "tokio";
 /// What whoever shares nothing between cores reaches.
 pub(super) const TWO: &str = "two tokio runtimes";
+
+/// What tokio reaches if it computes where nobody else wants the CPU.
+pub(super) const TOKIO_IDLE_THREADS: &str = "tokio, two SCHED_IDLE threads";
+
+/// Of which something is promised.
+pub(super) const OURS: &str = "doorbell";
 
 /// The server of this name on a command line.
 pub(super) fn of_flag(flag: &str) -> Option<&'static dyn Server> {
@@ -121,7 +135,9 @@ mod tests {
         }
         assert!(of_flag("nobody").is_none());
         assert_eq!(ALL[0].name(), BASELINE);
-        assert!(ALL.iter().any(|server| server.name() == TWO));
+        for other in [TWO, TOKIO_IDLE_THREADS, OURS] {
+            assert!(ALL.iter().any(|server| server.name() == other));
+        }
     }
 
     #[test]

@@ -12,8 +12,9 @@ use hyper::{Request, Response, StatusCode};
 
 use super::{COMPUTED, HEALTHY, HELLO};
 
-/// Answers on one connection until the client closes it. `compute` does the work of `/compute`.
-pub(super) async fn serve<C, W>(io: C, compute: impl Fn() -> W)
+/// Answers on one connection, over HTTP/1 alone, until the client closes it. `compute` does the work of
+/// `/compute`.
+pub(super) async fn serve_bare<C, W>(io: C, compute: impl Fn() -> W)
 where
     C: Read + Write + Unpin,
     W: Future<Output = ()>,

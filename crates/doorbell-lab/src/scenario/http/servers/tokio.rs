@@ -1,68 +1,114 @@
 //! hyper on tokio's runtime of several threads.
 
-use std::any::Any;
 use std::io;
 use std::net::TcpListener;
+use std::pin::pin;
 use std::time::Duration;
 
-use hyper_util::rt::TokioIo;
-use tokio::runtime::Builder;
+use futures::future::{Either, select};
+use hyper::service::service_fn;
+use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
+use hyper_util::server::conn::auto;
+use hyper_util::server::graceful::GracefulShutdown;
+use tokio::net::TcpStream;
+use tokio::runtime::{Builder, Runtime};
 
 use super::super::super::common::tokio_error;
 use super::super::super::steps::compute;
 use super::super::part::Part;
-use super::{BASELINE, Server, WORKERS, service};
+use super::idle_threads::IdleThreads;
+use super::running::{DRAIN, Running, Stopped};
+use super::{BASELINE, HEADER_TIMEOUT, Server, TOKIO_IDLE_THREADS, WORKERS, service};
 use crate::error::LabError;
 
 /// How long nobody is accepted after a refusal of the OS.
 const REFUSED: Duration = Duration::from_millis(10);
 
-/// Where it computes: in the handler, or else in `spawn_blocking`.
-#[derive(Debug)]
-pub(super) struct Tokio {
-    pub(super) blocking: bool,
+/// Which features it has, and where it computes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Tokio {
+    /// The features of `doorbell_hyper::Server`: a timeout for heads, HTTP/1 and HTTP/2 on one port,
+    /// and requests in flight are answered at the end. It computes in the handler.
+    Handler,
+    /// The same, but it computes in `spawn_blocking`.
+    Blocking,
+    /// The same, but two threads under `SCHED_IDLE` compute.
+    IdleThreads,
+    /// HTTP/1 alone, without timeout and without an orderly end.
+    Bare,
 }
 
 impl Server for Tokio {
     fn name(&self) -> &'static str {
-        if self.blocking {
-            "tokio, spawn_blocking"
-        } else {
-            BASELINE
+        match self {
+            Self::Handler => BASELINE,
+            Self::Blocking => "tokio, spawn_blocking",
+            Self::IdleThreads => TOKIO_IDLE_THREADS,
+            Self::Bare => "tokio, bare hyper",
         }
     }
 
     fn flag(&self) -> &'static str {
-        if self.blocking {
-            "tokio-blocking"
-        } else {
-            "tokio"
+        match self {
+            Self::Handler => "tokio",
+            Self::Blocking => "tokio-blocking",
+            Self::IdleThreads => "tokio-idle-threads",
+            Self::Bare => "tokio-bare",
         }
     }
 
     fn parts(&self) -> &'static [Part] {
-        if self.blocking {
-            &[Part::Computing]
-        } else {
-            &[Part::Hello, Part::Computing, Part::Idle]
+        match self {
+            Self::Handler => &[Part::Hello, Part::Computing, Part::Idle],
+            Self::Blocking | Self::IdleThreads => &[Part::Computing],
+            Self::Bare => &[Part::Hello, Part::Idle],
         }
     }
 
-    fn start(&self, listeners: Vec<TcpListener>, steps: u64) -> Result<Box<dyn Any>, LabError> {
+    fn start(&self, listeners: Vec<TcpListener>, steps: u64) -> Result<Running, LabError> {
         let runtime = Builder::new_multi_thread()
             .worker_threads(WORKERS)
             .enable_all()
             .build()
             .map_err(tokio_error)?;
-        for listener in listeners {
-            if self.blocking {
-                runtime.spawn(accept(listener, move || compute_aside(steps)));
-            } else {
-                runtime.spawn(accept(listener, move || compute_here(steps)));
+        match self {
+            Self::Handler => Ok(start(runtime, listeners, move || compute_here(steps))),
+            Self::Blocking => Ok(start(runtime, listeners, move || compute_aside(steps))),
+            Self::IdleThreads => {
+                let threads = IdleThreads::start()?;
+                let compute = move || {
+                    let threads = threads.clone();
+                    async move { threads.run(move || compute(steps)).await }
+                };
+                Ok(start(runtime, listeners, compute))
+            }
+            Self::Bare => {
+                for listener in listeners {
+                    runtime.spawn(serve_bare(listener, steps));
+                }
+                Ok(Running::default().ends_by(|| drop(runtime)))
             }
         }
-        Ok(Box::new(runtime))
     }
+}
+
+/// Serves on each listener, with all features.
+fn start<C, W>(runtime: Runtime, listeners: Vec<TcpListener>, compute: C) -> Running
+where
+    C: Fn() -> W + Clone + Send + Sync + 'static,
+    W: Future<Output = ()> + Send + 'static,
+{
+    let mut running = Running::default();
+    let mut tasks = Vec::new();
+    for listener in listeners {
+        tasks.push(runtime.spawn(serve(listener, running.stopped(), compute.clone())));
+    }
+    running.ends_by(move || {
+        for task in tasks {
+            // Its clients have seen it if it has failed.
+            let _ = runtime.block_on(task);
+        }
+    })
 }
 
 /// In the handler.
@@ -75,20 +121,57 @@ async fn compute_aside(steps: u64) {
     let _ = tokio::task::spawn_blocking(move || compute(steps)).await;
 }
 
-/// Serves every connection in a task of its own. It ends only if the listener is of no use.
-pub(super) async fn accept<C, W>(listener: TcpListener, compute: C) -> io::Result<()>
+/// Serves every connection in a task of its own until it is stopped, and then answers the requests
+/// that are in flight. It ends earlier if the listener is of no use.
+pub(super) async fn serve<C, W>(
+    listener: TcpListener,
+    mut stopped: Stopped,
+    compute: C,
+) -> io::Result<()>
 where
     C: Fn() -> W + Clone + Send + Sync + 'static,
     W: Future<Output = ()> + Send + 'static,
 {
     let listener = tokio::net::TcpListener::from_std(listener)?;
+    let mut hyper = auto::Builder::new(TokioExecutor::new());
+    hyper
+        .http1()
+        .timer(TokioTimer::new())
+        .header_read_timeout(HEADER_TIMEOUT);
+    hyper.http2().timer(TokioTimer::new());
+    let open = GracefulShutdown::new();
+    while let Either::Left((accepted, _)) = select(pin!(accept(&listener)), &mut stopped).await {
+        let compute = compute.clone();
+        let service = service_fn(move |request| service::answer(request, compute.clone()));
+        let connection = hyper.serve_connection_with_upgrades(TokioIo::new(accepted), service);
+        let connection = open.watch(connection.into_owned());
+        tokio::spawn(async move {
+            // A client that goes away in the midst of a request is no concern of the server's.
+            let _ = connection.await;
+        });
+    }
+    drop(listener);
+    // What is not answered by then is dropped with the runtime.
+    let _ = tokio::time::timeout(DRAIN, open.shutdown()).await;
+    Ok(())
+}
+
+async fn serve_bare(listener: TcpListener, steps: u64) -> io::Result<()> {
+    let listener = tokio::net::TcpListener::from_std(listener)?;
     loop {
-        let Ok((stream, _)) = listener.accept().await else {
-            tokio::time::sleep(REFUSED).await;
-            continue;
-        };
-        // It makes the answer slower at most.
-        let _ = stream.set_nodelay(true);
-        tokio::spawn(service::serve(TokioIo::new(stream), compute.clone()));
+        let stream = TokioIo::new(accept(&listener).await);
+        tokio::spawn(service::serve_bare(stream, move || compute_here(steps)));
+    }
+}
+
+/// The next connection.
+async fn accept(listener: &tokio::net::TcpListener) -> TcpStream {
+    loop {
+        if let Ok((stream, _)) = listener.accept().await {
+            // It makes the answer slower at most.
+            let _ = stream.set_nodelay(true);
+            return stream;
+        }
+        tokio::time::sleep(REFUSED).await;
     }
 }

@@ -1,6 +1,5 @@
 //! hyper on two of tokio's runtimes of one thread, which share nothing but the address.
 
-use std::any::Any;
 use std::net::TcpListener;
 use std::thread;
 
@@ -8,7 +7,8 @@ use tokio::runtime::Builder;
 
 use super::super::super::common::tokio_error;
 use super::super::part::Part;
-use super::tokio::{accept, compute_here};
+use super::running::Running;
+use super::tokio::{compute_here, serve};
 use super::{Server, TWO, WORKERS};
 use crate::error::LabError;
 
@@ -32,20 +32,28 @@ impl Server for TwoTokios {
         WORKERS
     }
 
-    fn start(&self, listeners: Vec<TcpListener>, steps: u64) -> Result<Box<dyn Any>, LabError> {
+    fn start(&self, listeners: Vec<TcpListener>, steps: u64) -> Result<Running, LabError> {
+        let mut running = Running::default();
+        let mut threads = Vec::new();
         for listener in listeners {
             let runtime = Builder::new_current_thread().enable_all().build();
             let runtime = runtime.map_err(tokio_error)?;
-            let serve = move || runtime.block_on(accept(listener, move || compute_here(steps)));
+            let stopped = running.stopped();
+            let serve =
+                move || runtime.block_on(serve(listener, stopped, move || compute_here(steps)));
             let started = thread::Builder::new()
                 .name("two-tokios".to_owned())
                 .spawn(serve);
-            started.map_err(|source| LabError::System {
+            threads.push(started.map_err(|source| LabError::System {
                 what: "starting a thread",
                 source,
-            })?;
+            })?);
         }
-        // The threads end with the process.
-        Ok(Box::new(()))
+        Ok(running.ends_by(|| {
+            for thread in threads {
+                // Its clients have seen it if it has failed.
+                let _ = thread.join();
+            }
+        }))
     }
 }

@@ -1,0 +1,291 @@
+//! Where messengers and workers meet, and what is counted there.
+
+use std::future::poll_fn;
+use std::pin::pin;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::task::{Context, Poll};
+use std::time::{Duration, Instant};
+
+use futures::task::AtomicWaker;
+
+use super::super::steps::compute;
+use super::super::timers::Random;
+use crate::error::LabError;
+use crate::measure::Samples;
+
+/// Between two wakes by one messenger.
+pub(super) const PERIOD: Duration = Duration::from_millis(4);
+/// From the plan until the first wake, so that everybody is there.
+const BEGINS_IN: Duration = Duration::from_millis(50);
+/// A worker that has not run for so long after the last wake never will.
+const LOST: Duration = Duration::from_secs(5);
+/// A worker's state while it waits; any other number is when it was woken.
+const WAITS: u64 = 0;
+/// A worker's state while it computes.
+const WORKS: u64 = u64::MAX;
+
+/// How many messengers there are, and how many workers each has.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Shape {
+    pub(super) messengers: usize,
+    pub(super) workers: usize,
+}
+
+impl Shape {
+    /// The number of all workers.
+    pub(super) fn all_workers(self) -> usize {
+        self.messengers * self.workers
+    }
+}
+
+/// One pass: when who is woken, and what came of it.
+#[derive(Debug)]
+pub(super) struct Board {
+    shape: Shape,
+    /// The times of wakes are nanoseconds since then.
+    began: Instant,
+    /// When each messenger wakes its workers for the first time.
+    first: Vec<Instant>,
+    bursts: u32,
+    /// The work of each wake.
+    steps: u64,
+    workers: Vec<Worker>,
+}
+
+/// What a worker and its messenger share. Two workers share no cache line.
+#[derive(Debug, Default)]
+#[repr(align(128))]
+struct Worker {
+    state: AtomicU64,
+    waker: AtomicWaker,
+    ends: AtomicBool,
+    /// How often it was woken.
+    wakes: AtomicU64,
+    /// How often it was not woken, because it had not ended with the last wake.
+    skipped: AtomicU64,
+    runs: AtomicU64,
+    /// How often its task was polled.
+    polls: AtomicU64,
+}
+
+impl Board {
+    /// Messengers begin at times that depend on the seed alone, and each wakes its workers so often.
+    pub(super) fn new(shape: Shape, bursts: u32, steps: u64, seed: u64) -> Self {
+        let began = Instant::now();
+        let mut random = Random::seeded(seed);
+        let phase = |_| began + BEGINS_IN + PERIOD.mul_f64(random.part());
+        Self {
+            shape,
+            began,
+            first: (0..shape.messengers).map(phase).collect(),
+            bursts,
+            steps,
+            workers: (0..shape.all_workers())
+                .map(|_| Worker::default())
+                .collect(),
+        }
+    }
+
+    /// When this messenger wakes its workers for the `burst`-th time.
+    pub(super) fn due(&self, messenger: usize, burst: u32) -> Instant {
+        self.first[messenger] + PERIOD * burst
+    }
+
+    /// How often each messenger wakes its workers.
+    pub(super) fn bursts(&self) -> u32 {
+        self.bursts
+    }
+
+    fn now(&self) -> u64 {
+        self.began.elapsed().as_nanos() as u64
+    }
+
+    fn workers_of(&self, messenger: usize) -> std::ops::Range<usize> {
+        let first = messenger * self.shape.workers;
+        first..first + self.shape.workers
+    }
+
+    /// Wakes all workers of a messenger that have ended with the last wake, each by `wake`.
+    pub(super) fn wake_all(&self, messenger: usize, wake: impl Fn(usize)) {
+        for place in self.workers_of(messenger) {
+            let worker = &self.workers[place];
+            // ORDER: what a worker has done before it waits is done; its messenger alone wakes it.
+            if worker.state.load(Ordering::Acquire) != WAITS {
+                // ORDER: here and below, counts that are read when all have ended.
+                worker.skipped.fetch_add(1, Ordering::Relaxed);
+                continue;
+            }
+            worker.wakes.fetch_add(1, Ordering::Relaxed);
+            // ORDER: who takes it is to see the count.
+            worker.state.store(self.now(), Ordering::Release);
+            wake(place);
+        }
+    }
+
+    /// Takes the wake of a worker and does its work; how late that began, in nanoseconds. `None` if it
+    /// was not woken.
+    pub(super) fn work(&self, place: usize) -> Option<u64> {
+        let worker = &self.workers[place];
+        let seen = worker.state.load(Ordering::Acquire);
+        if seen == WAITS || seen == WORKS {
+            return None;
+        }
+        // ORDER: who takes a wake has it alone; with two, the counts differ in the end.
+        worker.state.swap(WORKS, Ordering::AcqRel);
+        let late = self.now() - seen;
+        worker.runs.fetch_add(1, Ordering::Relaxed);
+        compute(self.steps);
+        worker.state.store(WAITS, Ordering::Release);
+        Some(late)
+    }
+
+    /// Whether no worker of a messenger has anything left to do.
+    pub(super) fn all_wait(&self, messenger: usize) -> bool {
+        let mut all = self.workers_of(messenger);
+        all.all(|place| self.workers[place].state.load(Ordering::Acquire) == WAITS)
+    }
+
+    /// A messenger as a task: `sleep` is its runtime's.
+    pub(super) async fn messenger<S: Future<Output = ()>>(
+        &self,
+        number: usize,
+        sleep: impl Fn(Instant) -> S,
+    ) {
+        for burst in 0..self.bursts {
+            sleep(self.due(number, burst)).await;
+            self.wake_all(number, |place| self.workers[place].waker.wake());
+        }
+        let last = Instant::now();
+        while !self.all_wait(number) && last.elapsed() < LOST {
+            sleep(Instant::now() + PERIOD).await;
+        }
+        for place in self.workers_of(number) {
+            // ORDER: its worker is woken after it.
+            self.workers[place].ends.store(true, Ordering::Release);
+            self.workers[place].waker.wake();
+        }
+    }
+
+    /// A worker as a task: runs until its messenger ends, and says how late each run began.
+    pub(super) async fn worker(&self, place: usize) -> Samples {
+        let mut late = Samples::with_room_for(self.bursts);
+        let mut working = pin!(async {
+            while let Some(ns) = poll_fn(|cx| self.poll_wake(place, cx)).await {
+                late.record(ns);
+            }
+        });
+        poll_fn(|cx| {
+            self.workers[place].polls.fetch_add(1, Ordering::Relaxed);
+            working.as_mut().poll(cx)
+        })
+        .await;
+        late
+    }
+
+    /// Does the work of a wake; ready without one at the end.
+    fn poll_wake(&self, place: usize, cx: &Context<'_>) -> Poll<Option<u64>> {
+        let worker = &self.workers[place];
+        worker.waker.register(cx.waker());
+        let ends = worker.ends.load(Ordering::Acquire);
+        match self.work(place) {
+            Some(late) => Poll::Ready(Some(late)),
+            None if ends => Poll::Ready(None),
+            None => Poll::Pending,
+        }
+    }
+
+    /// How many wakes there were and how many were skipped, once all workers have ended.
+    ///
+    /// # Errors
+    /// [`LabError::WakesMiscounted`] if one was lost or done twice.
+    pub(super) fn counted(&self) -> Result<[u64; 2], LabError> {
+        let mut sums = [0; 2];
+        for worker in &self.workers {
+            let read = |count: &AtomicU64| count.load(Ordering::Relaxed);
+            let (wakes, runs) = (read(&worker.wakes), read(&worker.runs));
+            if wakes != runs {
+                return Err(LabError::WakesMiscounted {
+                    expected: wakes,
+                    what: "runs",
+                    found: runs,
+                });
+            }
+            // When it began, and when it was told to end.
+            let most = wakes + 2;
+            if read(&worker.polls) > most {
+                return Err(LabError::WakesMiscounted {
+                    expected: wakes,
+                    what: "polls",
+                    found: read(&worker.polls),
+                });
+            }
+            sums[0] += wakes;
+            sums[1] += read(&worker.skipped);
+        }
+        Ok(sums)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn board() -> Board {
+        let shape = Shape {
+            messengers: 2,
+            workers: 3,
+        };
+        Board::new(shape, 5, 1, 7)
+    }
+
+    #[test]
+    fn a_wake_is_done_once_and_a_busy_worker_is_skipped() {
+        let board = board();
+        assert_eq!(board.work(3), None);
+        for _ in 0..2 {
+            board.wake_all(1, |_| {});
+        }
+        assert!(!board.all_wait(1) && board.all_wait(0));
+        for place in 3..6 {
+            assert!(board.work(place).is_some());
+            assert_eq!(board.work(place), None);
+        }
+        assert!(board.all_wait(1));
+        assert_eq!(board.counted().expect("they add up"), [3, 3]);
+    }
+
+    #[test]
+    fn lost_wakes_and_polls_without_one_are_errors() {
+        let lost = board();
+        lost.wake_all(0, |_| {});
+        let error = lost.counted().expect_err("nobody ran").to_string();
+        assert_eq!(
+            error,
+            "1 wakes were made of one worker, but there were 0 runs"
+        );
+        let polled = board();
+        polled.workers[2].polls.store(3, Ordering::Relaxed);
+        let error = polled.counted().expect_err("nobody was woken").to_string();
+        assert_eq!(
+            error,
+            "0 wakes were made of one worker, but there were 3 polls"
+        );
+    }
+
+    #[test]
+    fn phases_depend_on_the_seed_alone() {
+        let shape = Shape {
+            messengers: 8,
+            workers: 1,
+        };
+        let phases = |seed| {
+            let board = Board::new(shape, 1, 1, seed);
+            let of = |number| board.due(number, 0) - board.began;
+            (0..8).map(of).collect::<Vec<_>>()
+        };
+        assert_eq!(phases(1), phases(1));
+        assert_ne!(phases(1), phases(2));
+        let range = BEGINS_IN..BEGINS_IN + PERIOD;
+        assert!(phases(1).iter().all(|phase| range.contains(phase)));
+    }
+}

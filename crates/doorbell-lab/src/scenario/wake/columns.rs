@@ -1,0 +1,82 @@
+//! What the table of the scenario shows, and how to read it.
+
+use super::super::common::figure_of;
+use super::super::late;
+use super::super::trial::{Conclusion, Rated};
+use super::{VARIANTS, Variant};
+use crate::report::{Chart, Column};
+
+/// Figures whose spread over the rounds is kept.
+pub(super) const SPREADS: [[&str; 3]; 5] = [
+    late::SPREADS[0],
+    late::SPREADS[1],
+    ["p995_us", "p995_min_us", "p995_max_us"],
+    ["max_us", "max_min_us", "max_max_us"],
+    ["cpu_us_per_op", "cpu_min_us_per_op", "cpu_max_us_per_op"],
+];
+
+/// The columns, in order.
+pub(super) fn columns() -> Vec<Column> {
+    let (figure, spread) = (Column::figure, Column::spread);
+    let mut all = vec![
+        figure("p50 us", "p50_us"),
+        figure("p99 us", "p99_us"),
+        spread("p99 spread", "p99_min_us", "p99_max_us"),
+        figure("p99.5 us", "p995_us"),
+        figure("max us", "max_us"),
+    ];
+    all.extend(late::ratio("x tokio"));
+    all.extend([
+        figure("CPU us/wake", "cpu_us_per_op"),
+        figure("sleeps/wake", "wakeups_per_op"),
+        figure("skipped", "skipped_count"),
+    ]);
+    all
+}
+
+/// One sentence for each group of columns. Also part of the help.
+pub(super) const READING: [&str; 10] = [
+    "p50, p99, p99.5, max: half of the wakes, 99 of 100, 995 of 1,000, and all led to a run at most this \
+     long after; medians over the rounds, and the least and the greatest round.",
+    late::ENOUGH,
+    "light: 8 messengers wake 4 workers each every 4 ms, and each computes for 30 us, which is an eighth of \
+     two CPUs. moderate: 16 workers each, which is half of two CPUs. Messengers begin at times that are \
+     random and the same for everybody.",
+    "A messenger wakes its workers one after another, at once: where two CPUs serve them, the last of 4 \
+     waits for at least 30 us and the last of 16 for 210 us, whoever serves.",
+    "by threads: messengers are OS threads, which sleep alike for all runtimes; else they are what workers \
+     are. tokio's timers are as coarse as 1 ms: of 8 messengers that are its tasks two or more wake at the \
+     same time, and their workers wait for each other. Compare wakes alone by the rows by threads.",
+    "pinned: the threads that run workers are bound to two CPUs, one on each, or half of all OS threads on \
+     each. unpinned: they run where the OS puts them; it may put both on one CPU.",
+    "spinning pool: two threads that never sleep, look for what is due and share one queue: what is reached \
+     at the price of two CPUs. OS threads: one for each messenger and each worker, as schbench has it.",
+    "x tokio: p99 divided by that of tokio in the same round.",
+    "CPU us/wake: the CPU time of the whole process for each wake, of which the work is 30. sleeps/wake: how \
+     often a thread left its CPU to wait, for each wake.",
+    "skipped: wakes that were not made because the worker had not ended with the last one. Every wake is \
+     counted: one that is lost, and a worker that is polled twice for one, end the run with an error.",
+];
+
+/// What the table shows.
+pub(super) fn conclude(rated: &[Rated<'_>]) -> Conclusion {
+    let [_, light, _, by_threads, ..] = VARIANTS;
+    let us = |who, how: Variant| {
+        let row = [who, how.name, "p99_us"];
+        figure_of(rated.iter().map(|one| one.row), row)
+    };
+    let both = |who| format!("{} and {} us", us(who, light), us(who, by_threads));
+    Conclusion::in_words(format!(
+        "At light load, 99 of 100 workers that a task and that an OS thread wakes run within {} with doorbell, \
+         {} with tokio and {} with smol; as OS threads within {} us. Nothing is pinned.",
+        both("doorbell"),
+        both("tokio"),
+        both("smol"),
+        us("OS threads", light),
+    ))
+}
+
+/// The picture of the page.
+pub(super) fn chart() -> Chart {
+    late::chart("From a wake until the worker runs, µs (log scale)")
+}

@@ -1,0 +1,328 @@
+//! `doorbell lab wake`: how soon a worker runs that was woken, as schbench measures it of threads.
+//!
+//! Each of 8 messengers wakes its own workers every 4 ms, 4 of them at light load and 16 at moderate
+//! load. A worker computes for 30 µs and waits again. It is late by the time from its wake until it
+//! runs. Workers are tasks of a runtime, and messengers are tasks of the same one or OS threads; or
+//! all are OS threads, or the jobs of a pool of threads that never sleep.
+
+mod board;
+mod columns;
+mod hosts;
+mod pool;
+
+use std::sync::{Arc, OnceLock, mpsc};
+use std::time::Duration;
+
+use super::contestant::Stage;
+use super::options::Options;
+use super::steps::steps_for;
+use super::timers::gather;
+use super::trial::{Outcome, Plan, Trial, Work, run as run_trials};
+use crate::error::LabError;
+use crate::measure::{Samples, Usage};
+use crate::report::Report;
+use board::{Board, PERIOD, Shape};
+use hosts::{Cpus, Doorbell, Host, Smol, Threads, Tokio, join, thread_on};
+
+/// The unit of a pass.
+const TENTH: Duration = Duration::from_millis(100);
+/// How long a pass is, in tenths of a second.
+const TENTHS: u32 = 20;
+/// The same, for a first look: enough wakes at light load for all that the table shows.
+const TENTHS_QUICK: u32 = 5;
+/// The work of each wake.
+const WORK: Duration = Duration::from_micros(30);
+/// The phases of the first pass; each later one has others.
+const SEED: u64 = 0x5C4B_E2C4;
+/// A pass that takes longer stands still.
+const PASS_MAX: Duration = Duration::from_mins(1);
+const MESSENGER: &str = "messenger";
+
+const LIGHT: Shape = Shape {
+    messengers: 8,
+    workers: 4,
+};
+const MODERATE: Shape = Shape {
+    messengers: 8,
+    workers: 16,
+};
+
+/// What the messengers are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Messengers {
+    /// What the workers are.
+    Alike,
+    /// OS threads, which sleep alike for everybody and run where the OS puts them.
+    Threads,
+}
+
+/// One arrangement.
+#[derive(Debug, Clone, Copy)]
+struct Variant {
+    name: &'static str,
+    shape: Shape,
+    messengers: Messengers,
+    /// Whether the threads that run workers are bound to CPUs.
+    is_pinned: bool,
+}
+
+const fn variant(
+    name: &'static str,
+    shape: Shape,
+    messengers: Messengers,
+    is_pinned: bool,
+) -> Variant {
+    Variant {
+        name,
+        shape,
+        messengers,
+        is_pinned,
+    }
+}
+
+const VARIANTS: [Variant; 8] = [
+    variant("light, pinned", LIGHT, Messengers::Alike, true),
+    variant("light, unpinned", LIGHT, Messengers::Alike, false),
+    variant(
+        "light, by threads, pinned",
+        LIGHT,
+        Messengers::Threads,
+        true,
+    ),
+    variant(
+        "light, by threads, unpinned",
+        LIGHT,
+        Messengers::Threads,
+        false,
+    ),
+    variant("moderate, pinned", MODERATE, Messengers::Alike, true),
+    variant("moderate, unpinned", MODERATE, Messengers::Alike, false),
+    variant(
+        "moderate, by threads, pinned",
+        MODERATE,
+        Messengers::Threads,
+        true,
+    ),
+    variant(
+        "moderate, by threads, unpinned",
+        MODERATE,
+        Messengers::Threads,
+        false,
+    ),
+];
+
+/// Does one pass after another.
+trait Runs: std::fmt::Debug {
+    /// Does all of the board; how late each run began.
+    fn go(&mut self, board: &Arc<Board>, variant: Variant) -> Result<Vec<Samples>, LabError>;
+
+    /// Ends all threads.
+    fn stop(self: Box<Self>) -> Result<(), LabError>;
+}
+
+/// Messengers and workers as tasks.
+#[derive(Debug)]
+struct Tasks<H>(H);
+
+impl<H: Host> Runs for Tasks<H> {
+    fn go(&mut self, board: &Arc<Board>, variant: Variant) -> Result<Vec<Samples>, LabError> {
+        let shape = variant.shape;
+        let (done, results) = mpsc::channel();
+        for place in 0..shape.all_workers() {
+            let (board, done) = (Arc::clone(board), done.clone());
+            self.0.spawn(async move {
+                // It fails only if the pass was given up.
+                let _ = done.send(board.worker(place).await);
+            })?;
+        }
+        drop(done);
+        let mut threads = Vec::new();
+        for number in 0..shape.messengers {
+            let board = Arc::clone(board);
+            if variant.messengers == Messengers::Alike {
+                let messenger = async move { board.messenger(number, H::sleep).await };
+                self.0.spawn(messenger)?;
+                continue;
+            }
+            let messenger = move || {
+                futures::executor::block_on(board.messenger(number, Threads::sleep));
+            };
+            threads.push(thread_on(MESSENGER, None, messenger)?);
+        }
+        let found = gather(&results, shape.all_workers());
+        let joined = threads
+            .into_iter()
+            .try_for_each(|thread| join(thread, MESSENGER));
+        joined.and(found)
+    }
+
+    fn stop(self: Box<Self>) -> Result<(), LabError> {
+        self.0.stop()
+    }
+}
+
+/// Threads that never sleep while a pass lasts.
+#[derive(Debug)]
+struct Spinning(Cpus);
+
+impl Runs for Spinning {
+    fn go(&mut self, board: &Arc<Board>, variant: Variant) -> Result<Vec<Samples>, LabError> {
+        pool::run(board, variant.shape, self.0)
+    }
+
+    fn stop(self: Box<Self>) -> Result<(), LabError> {
+        Ok(())
+    }
+}
+
+/// Starts a contestant.
+type Start = fn(Cpus) -> Result<Box<dyn Runs>, LabError>;
+
+fn start<H: Host>(cpus: Cpus) -> Result<Box<dyn Runs>, LabError> {
+    Ok(Box::new(Tasks(H::start(cpus)?)))
+}
+
+/// Everybody, the baseline first, and the runtimes before all others.
+const ALL: [(&str, Start); 5] = [
+    (Tokio::NAME, start::<Tokio>),
+    (Doorbell::NAME, start::<Doorbell>),
+    (Smol::NAME, start::<Smol>),
+    (Threads::NAME, start::<Threads>),
+    (pool::NAME, |cpus| Ok(Box::new(Spinning(cpus)))),
+];
+/// How many of them are runtimes: the messengers of the others are always alike.
+const RUNTIMES: usize = 3;
+
+#[derive(Debug)]
+struct Wake {
+    stage: Stage,
+    name: &'static str,
+    start: Start,
+    is_baseline: bool,
+    variant: Variant,
+    runs: Option<Box<dyn Runs>>,
+    /// How many passes there were: each has other phases, the same for everybody.
+    passes: u64,
+}
+
+/// The work of a wake, the same for everybody; measured once.
+fn steps() -> u64 {
+    static STEPS: OnceLock<u64> = OnceLock::new();
+    *STEPS.get_or_init(|| steps_for(WORK))
+}
+
+impl Trial for Wake {
+    fn name(&self) -> &'static str {
+        self.name
+    }
+
+    fn variant(&self) -> &'static str {
+        self.variant.name
+    }
+
+    fn group(&self) -> &'static str {
+        self.variant.name
+    }
+
+    fn is_baseline(&self) -> bool {
+        self.is_baseline
+    }
+
+    fn setup(&mut self) -> Result<(), LabError> {
+        let placement = self.stage.placement;
+        let cpus = [placement.caller_cpu, placement.callee_cpu];
+        let cpus = self.variant.is_pinned.then_some(cpus);
+        self.runs = Some((self.start)(cpus)?);
+        Ok(())
+    }
+
+    fn run(&mut self, amount: u32) -> Result<Outcome, LabError> {
+        let runs = self.runs.as_mut().ok_or(LabError::NotSetUp)?;
+        let bursts = (TENTH * amount).as_nanos() / PERIOD.as_nanos();
+        let seed = SEED + self.passes;
+        self.passes += 1;
+        let board = Arc::new(Board::new(self.variant.shape, bursts as u32, steps(), seed));
+        let before = Usage::now()?;
+        let found = runs.go(&board, self.variant)?;
+        let cpu = Usage::now()?.since(before).cpu;
+        let [wakes, skipped] = board.counted()?;
+        let mut late = Samples::default();
+        for one in &found {
+            late.add(one);
+        }
+        if late.len() as u64 != wakes {
+            return Err(LabError::TaskLost);
+        }
+        let cpu_us = cpu.as_secs_f64() * 1e6;
+        Ok(Outcome {
+            operations: wakes,
+            figures: [
+                ("skipped_count", skipped as f64),
+                ("cpu_us_per_op", cpu_us / wakes.max(1) as f64),
+            ]
+            .into(),
+            late,
+        })
+    }
+
+    fn teardown(&mut self) -> Result<(), LabError> {
+        self.runs.take().map_or(Ok(()), Runs::stop)
+    }
+}
+
+fn contestants(stage: Stage) -> Vec<Box<dyn Trial>> {
+    // Before the CPUs are busy.
+    let _ = steps();
+    let mut all: Vec<Box<dyn Trial>> = Vec::new();
+    for variant in VARIANTS {
+        let count = match variant.messengers {
+            Messengers::Alike => ALL.len(),
+            Messengers::Threads => RUNTIMES,
+        };
+        for (place, (name, start)) in ALL.into_iter().take(count).enumerate() {
+            all.push(Box::new(Wake {
+                stage,
+                name,
+                start,
+                is_baseline: place == 0,
+                variant,
+                runs: None,
+                passes: 0,
+            }));
+        }
+    }
+    all
+}
+
+/// How to read the table, one sentence for each group of columns.
+pub fn reading() -> &'static [&'static str] {
+    &columns::READING
+}
+
+/// Runs the scenario.
+///
+/// # Errors
+/// Any [`LabError`]: too few CPUs, a filter that leaves nobody, a contestant that fails.
+pub fn run(options: &Options) -> Result<Report, LabError> {
+    let amount = if options.quick { TENTHS_QUICK } else { TENTHS };
+    let plan = Plan {
+        scenario: "wake",
+        work: Work {
+            amount,
+            warm_up: 1,
+            counted: TENTHS_QUICK,
+            pass_max: PASS_MAX,
+        },
+        compared: "p99_us",
+        spreads: &columns::SPREADS,
+        columns: columns::columns(),
+        reading: reading(),
+        chart: columns::chart(),
+        conclude: columns::conclude,
+        idle_span: options.effort.idle_span,
+    };
+    run_trials(plan, options, contestants)
+}
+
+#[cfg(test)]
+mod tests;
