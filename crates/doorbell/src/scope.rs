@@ -289,7 +289,10 @@ impl<T> Future for ScopedJoinHandle<T> {
     type Output = Result<T, JoinError>;
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
-        let output = coop::poll(cx, |cx| Pin::new(&mut self.output).poll(cx));
+        let output = coop::poll(cx, |cx| {
+            // The channel wakes inside the child's task, where a panic would end the scope.
+            contained(cx, |cx| Pin::new(&mut self.output).poll(cx))
+        });
         output.map(|output| output.unwrap_or(Err(JoinError::Cancelled)))
     }
 }

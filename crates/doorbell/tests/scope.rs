@@ -273,3 +273,24 @@ fn a_scope_that_is_polled_with_a_waker_that_panics_goes_on() {
         assert!(counts.dropped() > 0);
     });
 }
+
+/// Somebody else may poll the handle of a child than the body of its scope.
+#[test]
+fn a_handle_that_was_polled_with_a_waker_that_panics_ends_no_scope() {
+    runtime().block_on(async {
+        let (go, wait) = tokio::sync::oneshot::channel();
+        let (go_other, wait_other) = tokio::sync::oneshot::channel();
+        let output = scope(async |s| {
+            let (mut child, other) = (s.spawn(wait), s.spawn(wait_other));
+            let counts = Arc::default();
+            assert!(hostile::poll(&counts, |cx| child.poll_unpin(cx)).is_pending());
+            go.send(7).unwrap();
+            while counts.woken() == 0 {
+                yield_now().await;
+            }
+            go_other.send(8).unwrap();
+            (child.await.unwrap(), other.await.unwrap())
+        });
+        assert_eq!(output.await, (Ok(7), Ok(8)));
+    });
+}
