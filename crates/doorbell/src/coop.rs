@@ -5,7 +5,11 @@
 //! operations that are ready at once. The next one is refused: its task is woken and polled again behind
 //! the others. Tasks have that budget, and futures that run in [`block_on`](crate::Runtime::block_on).
 //!
-//! All futures of this crate count. Futures of other crates do not, until [`cooperative`] makes them.
+//! The futures of this crate count, except for what a stream does without ever waiting: `write_all` and
+//! `read_exact` of no bytes, `poll_flush`, `poll_close` and `poll_shutdown`. Call
+//! [`consume_budget`] in a loop that does only that. Futures of other crates do not count, until
+//! [`cooperative`] makes them.
+//!
 //! A deadline does not need the budget: [`timeout`](crate::time::timeout()) ends also where its future
 //! spends all of it in each poll, and so does a [`sleep`](crate::time::sleep()) that had to wait.
 //!

@@ -1,6 +1,7 @@
 //! [`JoinSet`]: tasks of one kind that are awaited as they end.
 
 use crate::large::boxed_if_large;
+use crate::wakers::contained;
 use crate::{CoreId, JoinError, JoinHandle, coop};
 use doorbell_core::task::Join;
 use futures_util::StreamExt;
@@ -99,7 +100,8 @@ impl<T> JoinSet<T> {
         &mut self,
         cx: &mut Context<'_>,
     ) -> Poll<Option<Result<T, JoinError>>> {
-        self.tasks.poll_next_unpin(cx)
+        // If a waker panicked inside `FuturesUnordered`, it would wake nobody from then on.
+        contained(cx, |cx| self.tasks.poll_next_unpin(cx))
     }
 
     /// Takes a task out of the set that has ended. `None` if there is none at the moment.

@@ -2,6 +2,7 @@
 
 use crate::handle::Handle;
 use crate::large::boxed_if_large;
+use crate::wakers::contained;
 use crate::{CoreId, JoinError, JoinHandle, JoinSet, Payload, TaskBuilder, coop};
 use futures_channel::{mpsc, oneshot};
 use futures_util::future::{AbortHandle, Abortable};
@@ -200,9 +201,12 @@ impl Children {
     /// Takes in what was spawned and out what has ended. Ready when nothing is left; if a child
     /// has panicked, as soon as that is known.
     fn poll(&mut self, cx: &mut Context<'_>, next: PollNext) -> Poll<()> {
-        while let Poll::Ready(Some(task)) = self.admitted.poll_next_unpin(cx) {
-            self.set.insert(task);
-        }
+        // If a waker panicked inside the channel, it would wake nobody from then on.
+        contained(cx, |cx| {
+            while let Poll::Ready(Some(task)) = self.admitted.poll_next_unpin(cx) {
+                self.set.insert(task);
+            }
+        });
         loop {
             match next(&mut self.set, cx) {
                 Poll::Pending => return Poll::Pending,
@@ -285,7 +289,10 @@ impl<T> Future for ScopedJoinHandle<T> {
     type Output = Result<T, JoinError>;
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
-        let output = coop::poll(cx, |cx| Pin::new(&mut self.output).poll(cx));
+        let output = coop::poll(cx, |cx| {
+            // The channel wakes inside the child's task, where a panic would end the scope.
+            contained(cx, |cx| Pin::new(&mut self.output).poll(cx))
+        });
         output.map(|output| output.unwrap_or(Err(JoinError::Cancelled)))
     }
 }

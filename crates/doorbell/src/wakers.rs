@@ -1,7 +1,7 @@
 //! Wakers of a user's that another crate keeps for this one.
 //!
-//! Such a crate may end the process where a waker panics, or call it while it holds a lock. So it gets
-//! a waker of this module in its place.
+//! Where such a waker panics, that crate may end the process, or lose the wakes that follow. It may also
+//! call the waker while it holds a lock. So it gets a waker of this module in its place.
 
 use crossbeam_channel::{Receiver, Sender, unbounded};
 use doorbell_core::task::{Quiet, drop_quietly};

@@ -11,7 +11,7 @@ mod primitives;
 
 use doorbell::coop::{consume_budget, cooperative};
 use doorbell::sync::Mutex;
-use doorbell::time::{interval, timeout};
+use doorbell::time::{interval, sleep, timeout};
 use doorbell::{Builder, Runtime};
 use primitives::{Step, finished, primitives};
 use std::future::{pending, poll_fn};
@@ -237,6 +237,41 @@ fn a_timeout_inside_block_on_ends_too() {
     let elapsed = end.recv_timeout(STARVED);
     stop.store(true, SeqCst);
     assert_eq!(elapsed, Ok(true));
+}
+
+#[test]
+fn a_sleep_that_had_to_wait_is_ready_where_others_spend_the_budget() {
+    let rt = Builder::new().cores(1).build().unwrap();
+    let stop = Arc::new(AtomicBool::new(false));
+    let seen = Arc::clone(&stop);
+    let task = rt.spawn(async move {
+        let mut sleep = pin!(sleep(Duration::from_millis(5)));
+        poll_fn(|cx| {
+            while pin!(consume_budget()).poll(cx).is_ready() {}
+            match sleep.as_mut().poll(cx) {
+                Poll::Pending if seen.load(SeqCst) => Poll::Ready(false),
+                polled => polled.map(|()| true),
+            }
+        })
+        .await
+    });
+    let ended = comes(STARVED, || task.is_finished());
+    stop.store(true, SeqCst);
+    assert!(rt.block_on(task).unwrap() && ended);
+}
+
+#[test]
+fn what_is_not_ready_counts_nothing() {
+    let rt = Builder::new().cores(1).build().unwrap();
+    let work = || async {
+        for _ in 0..OPERATIONS {
+            let mut waits = pin!(cooperative(pending::<()>()));
+            assert!(futures::poll!(waits.as_mut()).is_pending());
+        }
+        futures::poll!(pin!(consume_budget())).is_ready()
+    };
+    assert!(rt.block_on(rt.spawn(work())).unwrap(), "in a task");
+    assert!(rt.block_on(work()), "in `block_on`");
 }
 
 #[test]

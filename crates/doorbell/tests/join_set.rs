@@ -6,8 +6,10 @@
     reason = "tests play the outside world"
 )]
 
+mod hostile;
+
 use doorbell::{Builder, CoreId, JoinSet, Runtime, current_core, yield_now};
-use std::future::pending;
+use std::future::{pending, poll_fn};
 use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
@@ -146,6 +148,47 @@ fn what_waits_is_not_lost_when_join_next_is_dropped() {
         go.send(7).unwrap();
         assert_eq!(set.join_next().await.unwrap().unwrap(), 7);
     });
+}
+
+#[test]
+fn a_waker_that_panics_where_it_is_dropped_does_not_keep_a_set_from_waking_the_next() {
+    let rt = runtime();
+    let (go, wait) = tokio::sync::oneshot::channel::<u32>();
+    let mut set = JoinSet::new();
+    set.insert(rt.spawn(async move { wait.await.unwrap() }));
+    // A set wakes whoever polls its last new task. Here that is done.
+    assert!(set.try_join_next().is_none());
+    let counts = Arc::default();
+    let polled = hostile::poll(&counts, |cx| set.poll_join_next(cx));
+    assert!(polled.is_pending() && counts.dropped() == 0);
+    let mut go = Some(go);
+    let ended = rt.block_on(poll_fn(|cx| {
+        let polled = set.poll_join_next(cx);
+        // Behind the first poll: what brings the second is that the set wakes.
+        if let Some(go) = go.take() {
+            go.send(7).unwrap();
+        }
+        polled
+    }));
+    assert_eq!(ended.unwrap().unwrap(), 7);
+    assert_eq!((counts.woken(), counts.dropped()), (0, 1));
+}
+
+/// The future drops its set where its poll panics, and a second panic would end the process.
+#[test]
+fn a_waker_that_panics_where_it_is_woken_and_dropped_ends_no_future_that_has_a_set() {
+    let rt = runtime();
+    let task = rt.spawn(pending::<()>());
+    let mut waits = Box::pin(async move {
+        let mut set = JoinSet::new();
+        set.insert(task);
+        set.join_next().await
+    });
+    let counts = Arc::default();
+    assert!(hostile::poll(&counts, |cx| waits.as_mut().poll(cx)).is_pending());
+    assert_eq!((counts.woken(), counts.dropped()), (1, 0));
+    drop(waits);
+    assert_eq!((counts.woken(), counts.dropped()), (1, 1));
 }
 
 /// A hundred thousand tasks wait for one thing and are awaited by one: the polls grow as the tasks.

@@ -6,6 +6,8 @@
     reason = "tests play the outside world"
 )]
 
+mod hostile;
+
 use doorbell::{BuildError, Builder, Call, CallError, CoreId, Runtime};
 use std::pin::Pin;
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
@@ -168,6 +170,33 @@ fn a_waiter_whose_waker_panics_harms_no_other_call() {
         (1, 1),
         "each is woken once"
     );
+}
+
+#[test]
+fn a_waiter_whose_waker_panics_where_it_is_dropped_harms_no_other_call() {
+    let (rt, go) = held(1);
+    let first = rt.try_call_on(0, || 1).unwrap();
+    let (mut given_up, mut waits) = (rt.call_on(0, || 2), rt.call_on(0, || 3));
+    let counts = Arc::default();
+    let poll = |call: &mut Call<i32>| {
+        let polled = hostile::poll(&counts, |cx| Pin::new(call).poll(cx));
+        assert!(matches!(polled, Poll::Pending));
+        counts.dropped()
+    };
+    assert_eq!(poll(&mut given_up), 0);
+    assert_eq!(
+        poll(&mut given_up),
+        1,
+        "the second waker replaces the first"
+    );
+    drop(given_up);
+    assert_eq!(poll(&mut waits), 2, "it was given up with its call");
+    drop(go);
+    // On the lane the place of the first call goes to the next one, whose waker is woken and dropped.
+    assert_eq!(rt.block_on(first).unwrap(), 1);
+    eventually(|| (counts.woken(), counts.dropped()) == (1, 3));
+    assert_eq!(rt.block_on(waits).unwrap(), 3);
+    assert_eq!(rt.block_on(rt.call_on(0, || 4)).unwrap(), 4);
 }
 
 #[test]

@@ -6,12 +6,15 @@
     reason = "tests play the outside world"
 )]
 
+mod hostile;
+
 use doorbell::{Builder, CoreId, Runtime, current_core, scope, yield_now};
-use std::future::pending;
+use std::future::{pending, poll_fn};
 use std::panic::AssertUnwindSafe;
 use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
+use std::task::Poll;
 
 use futures::FutureExt;
 
@@ -243,4 +246,51 @@ fn the_end_of_the_runtime_ends_its_scopes() {
     assert_eq!(drops.load(SeqCst), 4);
     let end = runtime().block_on(task);
     assert!(end.is_ok() || end.unwrap_err().is_cancelled());
+}
+
+/// The scope drops its children where its poll panics, and a second panic would end the process.
+#[test]
+fn a_scope_that_is_polled_with_a_waker_that_panics_goes_on() {
+    runtime().block_on(async {
+        let mut is_first = true;
+        let mut run = pin!(scope(async |s| {
+            let child = s.spawn(pending::<()>());
+            poll_fn(|_| {
+                if std::mem::take(&mut is_first) {
+                    Poll::Pending
+                } else {
+                    Poll::Ready(())
+                }
+            })
+            .await;
+            child.abort();
+            7
+        }));
+        let counts = Arc::default();
+        assert!(hostile::poll(&counts, |cx| run.as_mut().poll(cx)).is_pending());
+        assert!(counts.woken() > 0);
+        assert_eq!(run.await, 7);
+        assert!(counts.dropped() > 0);
+    });
+}
+
+/// Somebody else may poll the handle of a child than the body of its scope.
+#[test]
+fn a_handle_that_was_polled_with_a_waker_that_panics_ends_no_scope() {
+    runtime().block_on(async {
+        let (go, wait) = tokio::sync::oneshot::channel();
+        let (go_other, wait_other) = tokio::sync::oneshot::channel();
+        let output = scope(async |s| {
+            let (mut child, other) = (s.spawn(wait), s.spawn(wait_other));
+            let counts = Arc::default();
+            assert!(hostile::poll(&counts, |cx| child.poll_unpin(cx)).is_pending());
+            go.send(7).unwrap();
+            while counts.woken() == 0 {
+                yield_now().await;
+            }
+            go_other.send(8).unwrap();
+            (child.await.unwrap(), other.await.unwrap())
+        });
+        assert_eq!(output.await, (Ok(7), Ok(8)));
+    });
 }

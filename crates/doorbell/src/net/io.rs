@@ -39,8 +39,8 @@ pub(crate) trait Registered: Debug + Send + Sync {
     /// A syscall that was made after `event` was seen would have had to wait.
     fn clear_all(&self, event: Event, direction: Direction);
 
-    /// Another registration of the descriptor is waited for: if this one is not used, its lane hears no
-    /// more of it until it is.
+    /// Somebody waits for the descriptor. If nobody waits for it by this registration, and nobody has acted
+    /// upon what its lane heard last, the lane hears no more of it until somebody does.
     fn mute_if_in_vain(&self);
 
     /// Calls `f` when it may succeed, until it does not say that it would have to wait.
@@ -307,9 +307,8 @@ impl<T: AsFd> Io<T> {
             }
         });
         if polled.is_pending() {
-            let others = self.all().map(|(_, other)| other);
-            let others = others.filter(|other| !std::ptr::addr_eq(*other, registered));
-            others.for_each(Registered::mute_if_in_vain);
+            // This one stays: somebody waits for it.
+            self.all().for_each(|(_, it)| it.mute_if_in_vain());
         }
         polled.map(|polled| polled.map(|()| result.expect("set where it succeeded")))
     }
