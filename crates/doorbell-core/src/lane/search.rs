@@ -240,6 +240,8 @@ impl<M: Machine> Lane<M> {
         let front = self.shared.front();
         if front.has_work() || self.has_crew_timers() {
             front.queue().touch();
+            // ORDER: pairs with the fence of `IdleSet::enter`; unshown because no model has a lane that falls asleep
+            // beside one that is about to run calls.
             M::fence_recheck();
             front.crew().offer_one(front.lane());
         }
