@@ -271,7 +271,8 @@ pub enum LabCommand {
     ///
     /// 400 tasks on two cores sleep 25 times each, for 1 to 50 ms. Measured is how long after its
     /// deadline each goes on, and the CPU time of it all; with doorbell, tokio, async-io, and 400
-    /// threads that sleep in the kernel as the baseline. All threads ask for the same timer slack.
+    /// threads that sleep in the kernel as the baseline. All threads ask for 1 ns of timer slack, but those
+    /// of one row, which keep the default of 50 us.
     #[command(after_long_help = trial_help(
         "timer-acc",
         "the whole table, in about 1 minute",
@@ -337,8 +338,8 @@ pub enum LabCommand {
     /// Let a small web server greet, compute and wait
     ///
     /// Servers of two threads, each in a process of its own, on the loopback: hyper on doorbell, on
-    /// tokio and on two tokio runtimes of one thread, all with the same features; and bare epoll as a
-    /// limit. Measured is how many greetings are given in a second and what one costs; how soon a probe
+    /// tokio and on two tokio runtimes of one thread, with the same features; one on tokio with fewer; and
+    /// bare epoll as a limit. Measured is how many greetings are given in a second and what one costs; how soon a probe
     /// is answered while the server computes; and what 10,000 connections cost on which nothing is asked.
     ///
     /// It needs `wrk`: `apt-get install wrk`.

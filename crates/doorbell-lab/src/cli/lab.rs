@@ -14,11 +14,11 @@ const CALLS_MAX: i64 = 10_000_000;
 /// Options of the tour.
 #[derive(Debug, Args)]
 pub struct TourArgs {
-    /// How often each contestant is run [default: 5 or 7, so that the tour takes two minutes]
+    /// How often each contestant is run [default: 1 to 7, different for each scenario]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=ROUNDS_MAX))]
     rounds: Option<u32>,
 
-    /// One round of each scenario: a first look within half a minute
+    /// One round of each scenario: a first look, in about a minute
     #[arg(long, conflicts_with = "rounds")]
     quick: bool,
 

@@ -43,14 +43,15 @@ pub(super) const READING: [&str; 12] = [
      descriptors, and memory for each connection, when the clients have closed them.",
     "errors: connections that failed, answers that were late or no success, of wrk's and of the probe's; \
      there must be none.",
-    "Each server has a process of its own and two threads that serve, where the OS puts them; the allocator \
-     is the same. What the JSON says of CPU time, wake-ups, switches and interrupts beside these is that of \
+    "Each server is a process of its own with two workers, where the OS puts them; doorbell has one for each \
+     class that it uses on each core, and servers with a pool have two threads more. The allocator is the same. What the JSON says of CPU time, wake-ups, switches and interrupts beside these is that of \
      the clients.",
     "Servers of tokio and doorbell are hyper's and have the same features: a timeout for heads, HTTP/1 and \
      HTTP/2 on one port, and requests in flight are answered when the server ends. `tokio, bare hyper` has \
      HTTP/1 alone and no timeout; `raw epoll` is a few lines by hand, as a limit.",
-    "Where /compute is done: in the handler, with tokio also in `spawn_blocking`, or by `two SCHED_IDLE \
-     threads`, to which it is sent by a channel and from which a oneshot comes back.",
+    "The handler computes, unless the row says otherwise. `spawn_blocking`: tokio's blocking threads compute. \
+     `two SCHED_IDLE threads`: the handler sends the work to two such threads and awaits the answer. \
+     `idle-class pool`: raw epoll does the same.",
     "doorbell answers /healthz in class Rt and every other route in class Fair, as the documentation of \
      `Server::classes` has it. `/ in class Rt` answers greetings there as well; `one class` has no classes.",
     "promised of doorbell: hello at least 1.05 times tokio's rate and 0.98 times that of two runtimes, p99 at \

@@ -35,7 +35,7 @@ pub(super) fn columns() -> Vec<Column> {
 }
 
 /// One sentence for each group of columns. Also part of the help.
-pub(super) const READING: [&str; 10] = [
+pub(super) const READING: [&str; 11] = [
     "p50, p99, p99.5, max: half of the wakes, 99 of 100, 995 of 1,000, and all led to a run at most this \
      long after; medians over the rounds, and the least and the greatest round.",
     late::ENOUGH,
@@ -54,8 +54,10 @@ pub(super) const READING: [&str; 10] = [
     "x tokio: p99 divided by that of tokio in the same round.",
     "CPU us/wake: the CPU time of the whole process for each wake, of which the work is 30. sleeps/wake: how \
      often a thread left its CPU to wait, for each wake.",
-    "skipped: wakes that were not made because the worker had not ended with the last one. Every wake is \
-     counted: one that is lost, and a worker that is polled twice for one, end the run with an error.",
+    "skipped: wakes that were not made because the worker had not ended with the last one. A worker that is \
+     polled twice for one wake ends the run with an error. A wake that is lost shows as many skipped ones and \
+     a greatest time of seconds.",
+    "Timer slack: doorbell's threads ask for 1 ns, tokio's in the pinned rows; all others keep the OS's 50 us.",
 ];
 
 /// What the table shows.
