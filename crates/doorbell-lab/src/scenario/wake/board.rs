@@ -50,6 +50,8 @@ pub(super) struct Board {
     /// The work of each wake.
     steps: u64,
     workers: Vec<Worker>,
+    /// A messenger has given up to wait for its workers.
+    lost: AtomicBool,
 }
 
 /// What a worker and its messenger share. Two workers share no cache line.
@@ -83,6 +85,7 @@ impl Board {
             workers: (0..shape.all_workers())
                 .map(|_| Worker::default())
                 .collect(),
+            lost: AtomicBool::new(false),
         }
     }
 
@@ -145,6 +148,15 @@ impl Board {
         all.all(|place| self.workers[place].state.load(Ordering::Acquire) == WAITS)
     }
 
+    /// A messenger waits no longer. A worker that has not run by now has lost its wake: what wakes it next is
+    /// to end it, and would do that work too.
+    fn note_lost(&self, messenger: usize) {
+        if !self.all_wait(messenger) {
+            // ORDER: as all counts, read when all have ended.
+            self.lost.store(true, Ordering::Relaxed);
+        }
+    }
+
     /// A messenger as a task: `sleep` is its runtime's.
     pub(super) async fn messenger<S: Future<Output = ()>>(
         &self,
@@ -159,6 +171,7 @@ impl Board {
         while !self.all_wait(number) && last.elapsed() < LOST {
             sleep(Instant::now() + PERIOD).await;
         }
+        self.note_lost(number);
         for place in self.workers_of(number) {
             // ORDER: its worker is woken after it.
             self.workers[place].ends.store(true, Ordering::Release);
@@ -197,8 +210,13 @@ impl Board {
     /// How many wakes there were and how many were skipped, once all workers have ended.
     ///
     /// # Errors
-    /// [`LabError::WakesMiscounted`] if one was lost or done twice.
+    /// [`LabError::TaskLost`] if a worker did not run after its last wake, [`LabError::WakesMiscounted`] if a wake
+    /// was lost or done twice.
     pub(super) fn counted(&self) -> Result<[u64; 2], LabError> {
+        // ORDER: as the counts below.
+        if self.lost.load(Ordering::Relaxed) {
+            return Err(LabError::TaskLost);
+        }
         let mut sums = [0; 2];
         for worker in &self.workers {
             let read = |count: &AtomicU64| count.load(Ordering::Relaxed);
@@ -252,6 +270,22 @@ mod tests {
         }
         assert!(board.all_wait(1));
         assert_eq!(board.counted().expect("they add up"), [3, 3]);
+    }
+
+    #[test]
+    fn a_wake_that_only_the_end_makes_up_for_is_lost() {
+        let board = board();
+        board.wake_all(0, |_| {});
+        board.note_lost(1);
+        assert!(matches!(
+            board.counted(),
+            Err(LabError::WakesMiscounted { .. })
+        ));
+        board.note_lost(0);
+        for place in 0..3 {
+            assert!(board.work(place).is_some());
+        }
+        assert!(matches!(board.counted(), Err(LabError::TaskLost)));
     }
 
     #[test]

@@ -27,9 +27,9 @@ pub(super) fn columns() -> Vec<Column> {
     ];
     all.extend(late::ratio("x tokio"));
     all.extend([
+        figure("skipped", "skipped_count"),
         figure("CPU us/wake", "cpu_us_per_op"),
         figure("sleeps/wake", "wakeups_per_op"),
-        figure("skipped", "skipped_count"),
     ]);
     all
 }
@@ -54,9 +54,8 @@ pub(super) const READING: [&str; 11] = [
     "x tokio: p99 divided by that of tokio in the same round.",
     "CPU us/wake: the CPU time of the whole process for each wake, of which the work is 30. sleeps/wake: how \
      often a thread left its CPU to wait, for each wake.",
-    "skipped: wakes that were not made because the worker had not ended with the last one. A worker that is \
-     polled twice for one wake ends the run with an error. A wake that is lost shows as many skipped ones and \
-     a greatest time of seconds.",
+    "skipped: wakes that were not made because the worker had not ended with the last one. A wake \
+     that is lost, and a worker that is polled twice for one, end the run with an error.",
     "Timer slack: doorbell's threads ask for 1 ns, tokio's in the pinned rows; all others keep the OS's 50 us.",
 ];
 
