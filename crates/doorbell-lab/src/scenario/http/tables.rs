@@ -143,18 +143,21 @@ fn text(rated: &[Rated<'_>], one: &Rated<'_>, cell: Cell) -> String {
 }
 
 /// A figure of one row divided by that of another contestant in the same variant: the median of the
-/// ratios of each round.
+/// ratios of each round, or the ratio of both rows' figures where no round has it.
 pub(super) fn ratio(rated: &[Rated<'_>], one: &Rated<'_>, other: &str, name: &str) -> Option<f64> {
     let variant = &one.row.variant;
     let is_other = |row: &&Rated<'_>| row.row.contestant == other && row.row.variant == *variant;
-    let theirs = rated.iter().find(is_other)?.over_rounds(name);
-    let ratios = one
+    let other = rated.iter().find(is_other)?;
+    let pairs = one
         .over_rounds(name)
         .into_iter()
-        .zip(theirs)
-        .map(|(o, t)| o / t);
+        .zip(other.over_rounds(name));
+    let ratios = pairs.map(|(own, theirs)| own / theirs);
     let ratios: Vec<f64> = ratios.filter(|ratio| ratio.is_finite()).collect();
-    median(&ratios)
+    median(&ratios).or_else(|| {
+        let of_all = |row: &Rated<'_>| row.row.metrics.get(name);
+        Some(of_all(one)? / of_all(other)?).filter(|ratio| ratio.is_finite())
+    })
 }
 
 /// What the tables show.
