@@ -116,7 +116,13 @@ impl<T: Inside> Trial for Stuck<T> {
         // ORDER: seen some time; nothing else hangs on it.
         ends.store(true, Ordering::Relaxed);
         let late: Lateness = found?.remove(0);
-        Ok(late.into_outcome())
+        let outcome = late.into_outcome();
+        if let Waits::Queued(tasks) = self.waits
+            && outcome.operations != tasks as u64 * u64::from(amount)
+        {
+            return Err(LabError::TaskLost);
+        }
+        Ok(outcome)
     }
 
     fn teardown(&mut self) -> Result<(), LabError> {

@@ -47,8 +47,8 @@ fn put_ends(metrics: &mut Metrics, values: &[f64], [low, high]: [&str; 2]) {
     metrics.put(high, ends.map(|ends| ends.max));
 }
 
-/// Of each figure the median over the rounds. A percentile that some round has too few samples for is that
-/// of the samples of all rounds.
+/// Of each figure the median over the rounds. The greatest time, and a percentile that some round has too few
+/// samples for, is that of the samples of all rounds.
 fn middles(tape: &Tape) -> BTreeMap<&'static str, f64> {
     let names: BTreeSet<&'static str> = tape
         .rounds
@@ -59,7 +59,8 @@ fn middles(tape: &Tape) -> BTreeMap<&'static str, f64> {
     let of_rounds = |name| Some((name, median(&over_rounds(&tape.rounds, name))?));
     let mut all: BTreeMap<_, _> = names.into_iter().filter_map(of_rounds).collect();
     let of_all = percentiles(&tape.late);
-    all.extend(of_all.filter(|(name, _)| of_each_round(&tape.rounds, name).is_none()));
+    let is_of_all = |name: &str| name == "max_us" || of_each_round(&tape.rounds, name).is_none();
+    all.extend(of_all.filter(|(name, _)| is_of_all(name)));
     all
 }
 
@@ -138,6 +139,15 @@ mod tests {
             tape.late.add(&late);
         }
         tape
+    }
+
+    #[test]
+    fn the_greatest_time_is_that_of_all_rounds() {
+        let mut tape = late(1, 3);
+        let longer = late(1, 9);
+        tape.rounds.push(longer.rounds[0].clone());
+        tape.late.add(&longer.late);
+        assert_eq!(middles(&tape).get("max_us"), Some(&9.0));
     }
 
     #[test]
