@@ -29,7 +29,9 @@ impl<M: Machine> TaskRef<M> {
                 _ => unsafe { front.post(self.node()) == Posted::Yes },
             }
         });
-        if !submitted {
+        if submitted {
+            self.rescue();
+        } else {
             self.end_unsubmitted();
         }
     }

@@ -1,0 +1,103 @@
+//! Tasks that a lane above runs while those of their own crew are stuck in long polls.
+//!
+//! Such a task is [rescuable](super::About::rescuable). It is lent by its second node, as one that is awaited from
+//! above: its own node is queued as ever, so a loan that nobody takes costs an empty run, and no wake.
+//! It is lent to the lane that wakes or spawns it, if that is a lane above which rescues: see
+//! [`Local::rescue_until`].
+
+use super::cell::TaskRef;
+use super::local::Local;
+use super::state_boost::Above;
+use doorbell_machine::Machine;
+use std::cell::Cell;
+
+/// What a lane notes of tasks that were lent to it.
+#[derive(Debug, Default)]
+pub(super) struct Lent {
+    /// The task under poll is of a crew below.
+    is_lent: Cell<bool>,
+    /// And it is rescuable.
+    is_rescue: Cell<bool>,
+    /// What is left of that one is for its own lanes.
+    is_declined: Cell<bool>,
+    /// Until when the lane rescues.
+    until_ns: Cell<u64>,
+}
+
+impl<M: Machine> Local<M> {
+    /// As [`Local::rank`], if the task under poll is of a crew below, which lent it to this lane.
+    #[inline]
+    pub fn lent_rank(&self) -> Option<u8> {
+        self.lent.is_lent.get().then(|| self.rank())
+    }
+
+    /// Polls a task that a crew below lent.
+    pub(super) fn poll_lent<R>(&self, task: TaskRef<M>, poll: impl FnOnce() -> R) -> R {
+        let header = task.header();
+        let before = self.rank();
+        self.set_rank(header.rank);
+        self.lent.is_lent.set(true);
+        self.lent.is_rescue.set(header.is_rescuable());
+        self.lent.is_declined.set(false);
+        // Does not unwind: a task's panics are caught where its future is polled.
+        let polled = poll();
+        self.lent.is_lent.set(false);
+        self.lent.is_rescue.set(false);
+        self.set_rank(before);
+        polled
+    }
+
+    /// Whether the task under poll is one that is run here because its own lanes may be stuck: what is not
+    /// certain to be brief is to be left to them.
+    #[inline]
+    pub fn is_rescue(&self) -> bool {
+        self.lent.is_rescue.get()
+    }
+
+    /// The task under poll is not to be lent for what wakes it in this poll: the rest is for its own
+    /// lanes. The caller wakes it.
+    pub fn decline_rescue(&self) {
+        self.lent.is_declined.set(true);
+    }
+
+    /// Until that time of [`Machine::now_ns`], what this lane wakes and spawns of rescuable tasks of crews
+    /// below is lent to it. 0: nothing is.
+    pub fn rescue_until(&self, until_ns: u64) {
+        self.lent.until_ns.set(until_ns);
+    }
+
+    fn rescues(&self) -> bool {
+        let until_ns = self.lent.until_ns.get();
+        until_ns != 0 && M::now_ns() < until_ns
+    }
+}
+
+impl<M: Machine> TaskRef<M> {
+    /// Lends a rescuable task, which was woken or spawned just now, to the lane that the caller is, if that
+    /// rescues. The caller holds a reference.
+    #[inline]
+    pub(super) fn rescue(self) {
+        if self.header().is_rescuable() {
+            self.rescue_here();
+        }
+    }
+
+    #[cold]
+    fn rescue_here(self) {
+        let above = Local::<M>::with_current(|local| {
+            let local = local.filter(|local| local.rescues())?;
+            let mut above = self.last().crew().above().iter();
+            above.position(|front| local.is_of(front.crew()))
+        });
+        if let Some(above) = above {
+            self.lend_to(Above::nth(above));
+        }
+    }
+
+    /// As [`TaskRef::rescue`], behind a lent poll in which it was woken.
+    pub(super) fn rescue_again(self, local: &Local<M>) {
+        if !local.lent.is_declined.get() {
+            self.rescue();
+        }
+    }
+}
