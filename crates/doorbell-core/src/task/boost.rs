@@ -103,6 +103,29 @@ pub(super) unsafe fn group_of<M: Machine>(node: NonNull<Node<M>>) -> u8 {
     }
 }
 
+/// The task of which the node is the own one.
+///
+/// # Safety
+/// As for [`find`].
+pub(super) unsafe fn own_of<M: Machine>(node: NonNull<Node<M>>) -> Option<TaskRef<M>> {
+    // SAFETY: passed on.
+    match unsafe { find(node) } {
+        Found::Own(task) => Some(task),
+        Found::Second(_) => None,
+    }
+}
+
+/// A second node was posted, or refused by a lane that is gone.
+///
+/// # Safety
+/// As for [`find`]; the node is in no queue if it was refused.
+pub(super) unsafe fn unless_refused<M: Machine>(node: NonNull<Node<M>>, posted: Posted) {
+    // SAFETY: passed on.
+    if let (Posted::Closed, Found::Second(task)) = (posted, unsafe { find(node) }) {
+        task.take_back();
+    }
+}
+
 /// Runs the task that was taken from a queue of this lane.
 ///
 /// # Safety

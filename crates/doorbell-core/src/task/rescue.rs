@@ -5,11 +5,16 @@
 //! It is lent to the lane that wakes or spawns it, if that is a lane above which rescues: see
 //! [`Local::rescue_until`].
 
+use super::boost;
 use super::cell::TaskRef;
 use super::local::Local;
 use super::state_boost::Above;
+use crate::mailbox::{Front, Origin};
+use crate::node::Node;
+use crate::queue::{Greed, Queue};
 use doorbell_machine::Machine;
 use std::cell::Cell;
+use std::ptr::NonNull;
 
 /// What a lane notes of tasks that were lent to it.
 #[derive(Debug, Default)]
@@ -69,6 +74,67 @@ impl<M: Machine> Local<M> {
     fn rescues(&self) -> bool {
         let until_ns = self.lent.until_ns.get();
         until_ns != 0 && M::now_ns() < until_ns
+    }
+}
+
+/// Room for the tasks that are taken from a ward: [`Local::sweep`].
+#[derive(Debug)]
+pub struct Hold<M: Machine>(Queue<M>);
+
+impl<M: Machine> Default for Hold<M> {
+    fn default() -> Self {
+        Hold(Queue::new(M::RING_CAPACITY))
+    }
+}
+
+impl<M: Machine> Local<M> {
+    /// Has this lane, which rescues, look through what waits at a ward of a crew below: what is rescuable
+    /// of that is lent to this lane. All of it goes to the ward's crew again, to an idle lane if there is one.
+    /// Not of tasks in groups. How many tasks that were.
+    pub fn sweep(&self, ward: &Front<M>, hold: &Hold<M>) -> usize {
+        if ward.crew().groups().table().is_some() {
+            return 0;
+        }
+        // Before: what is put back goes there.
+        let inbox = ward.take_inbox();
+        let mut count = 0;
+        // SAFETY: this thread is the only one that has the hold, and is not the ward's.
+        while let Some(loot) = unsafe { ward.queue().steal_into(&hold.0, Greed::One) } {
+            count += 1;
+            self.put_back(ward, loot.first);
+            // SAFETY: as above.
+            while let Some(node) = unsafe { hold.0.pop() } {
+                count += 1;
+                self.put_back(ward, node);
+            }
+        }
+        let mut rest = inbox.map(|(chain, _)| chain);
+        while let Some(chain) = rest {
+            let (node, others) = chain.pop();
+            // SAFETY: taken out, so it is the caller's, and alive.
+            unsafe { node.as_ref() }.leave();
+            count += 1;
+            self.put_back(ward, node);
+            rest = others;
+        }
+        count
+    }
+
+    /// Lends what this node is of, if it is rescuable, and queues the node as one from outside.
+    fn put_back(&self, ward: &Front<M>, node: NonNull<Node<M>>) {
+        // SAFETY: a node that was queued has a reference of its task.
+        let own = unsafe { boost::own_of(node) };
+        if let Some(task) = own {
+            task.rescue();
+        }
+        let place = ward.crew().place(ward);
+        // SAFETY: it has left its queue, and is one of a task that any lane of that crew may run.
+        let posted = unsafe { place.post_task(node, Origin::Outside) };
+        match own {
+            Some(task) => task.unless_refused(posted),
+            // SAFETY: as above.
+            None => unsafe { boost::unless_refused(node, posted) },
+        }
     }
 }
 

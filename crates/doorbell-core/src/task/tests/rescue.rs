@@ -1,11 +1,10 @@
 //! Rescuable tasks, on one thread: of which lane above, and when, they are run.
 
 use crate::crew::{Crew, CrewSpec, FrontRef};
-use crate::task::{About, Join, Kind, Local};
+use crate::task::{About, Hold, Join, Kind, Local};
 use crate::testing::launch_about;
 use doorbell_machine::{Host, Machine as _};
 use std::future::poll_fn;
-use std::pin::Pin;
 use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll, Waker};
 
@@ -222,5 +221,41 @@ fn what_is_woken_in_its_lent_poll_is_lent_again_unless_it_declines() {
     assert_eq!(stage.run_above(), [true]);
     stage.run_below();
     assert_eq!(stage.seen.polls(), [false]);
+    stage.end();
+}
+
+#[test]
+fn miri_a_sweep_lends_what_is_rescuable_and_puts_all_back() {
+    const OTHERS: usize = 5;
+    let stage = Stage::waiting(RESCUABLE);
+    let ran = Arc::new(Mutex::new(Vec::new()));
+    let other = |at| {
+        let ran = Arc::clone(&ran);
+        let task = async move { ran.lock().unwrap().push(at) };
+        drop(launch_about(
+            &stage.front,
+            Kind::Task,
+            About::default(),
+            task,
+        ));
+    };
+    // On both sides of it, in the queue; one in the inbox.
+    stage.below.enter(|| {
+        (0..OTHERS - 1).for_each(other);
+        stage.seen.wake();
+    });
+    other(OTHERS - 1);
+    stage.rescues();
+    let hold = Hold::default();
+    let swept = stage.above.enter(|| stage.above.sweep(&stage.front, &hold));
+    assert_eq!(swept, OTHERS + 1);
+    assert_eq!(stage.below.queued(), 0);
+    assert_eq!(stage.run_above(), [true], "it alone was lent");
+    assert_eq!(*ran.lock().unwrap(), []);
+    stage.run_below();
+    assert_eq!(stage.seen.polls(), [], "it has run");
+    assert_eq!(*ran.lock().unwrap(), [0, 1, 2, 3, 4]);
+    let swept = stage.above.enter(|| stage.above.sweep(&stage.front, &hold));
+    assert_eq!(swept, 0);
     stage.end();
 }
