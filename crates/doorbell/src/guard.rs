@@ -9,6 +9,8 @@
 //! | watching | muted | 250 µs later: the ward is in the same poll, so it is stuck, or it is not |
 //! | resting, as it was not | muted | 250 µs later, and twice as long each time, up to 64 ms |
 //! | serving | heard, but while half of the time is used up | the ward has slept, or its polls are short again |
+//!
+//! While it serves, the ward is guarded: who wakes a rescuable task there tells the urgent lane.
 
 use crate::class::Class;
 use crate::rt::Rt;
@@ -29,8 +31,8 @@ use std::time::Duration;
 /// As urgent as what is rescued.
 const GUARD: Class = Class::rt(49);
 
-/// While it serves it looks so often whether the ward is in another poll, behind which something else may wait.
-const ROUND: Duration = Duration::from_nanos(2 * STUCK_NS);
+/// While it serves it looks so often, at the least, whether the polls of the ward are still long, and begins anew to count its time.
+const ROUND: Duration = Duration::from_millis(8);
 
 const REST_MIN: Duration = Duration::from_micros(250);
 const REST_MAX: Duration = Duration::from_millis(64);
@@ -110,7 +112,8 @@ impl<M: Machine> Guard<M> {
             if let Some(seen) = self.is_stuck().await {
                 self.mute(false);
                 self.serve(Pace::new(seen), &mut room).await;
-                self.rescue_until(0);
+                self.ward.set_guarded(false);
+                here::<M, _>(|lane| lane.rescue_for(0));
                 self.mute(true);
                 rest = REST_MIN;
             }
@@ -146,39 +149,35 @@ impl<M: Machine> Guard<M> {
         now.is_same_poll(&before).then_some(now)
     }
 
-    fn rescue_until(&self, until_ns: u64) {
-        Local::<M>::with_current(|local| {
-            if let Some(local) = local {
-                local.rescue_until(until_ns);
-            }
-        });
-    }
-
     /// Until the polls of the ward are short again, or the lane ends.
     async fn serve(&self, mut pace: Pace, room: &mut Room<M>) {
         let mut window = Window::default();
-        let mut swept = None;
         // Something was ready.
         let mut is_edge = true;
+        // What lies behind the poll that goes on: from here on what is woken there comes by itself.
+        let mut is_new = true;
         loop {
             let now_ns = M::now_ns();
-            let left_ns = window.left_ns(now_ns);
-            let pulse = self.ward.pulse();
-            if left_ns == 0 {
-                self.rescue_until(0);
-                self.mute(true);
-                let rest_ns = window.end_ns().saturating_sub(now_ns);
-                sleep(Duration::from_nanos(rest_ns)).await;
-                self.mute(false);
-            } else if is_edge || swept != Some(pulse) {
-                self.rescue_until(now_ns.saturating_add(left_ns));
+            if let Some(left_ns) = window.begin(now_ns) {
+                here::<M, _>(|lane| lane.rescue_for(left_ns));
+                self.ward.set_guarded(true);
+            }
+            if is_edge {
                 let _ = look_for(&self.ward, &mut room.events);
-                if swept.replace(pulse) != Some(pulse) {
-                    self.sweep(&room.hold);
+                if std::mem::take(&mut is_new) {
+                    let _ = here::<M, _>(|lane| lane.sweep(&self.ward, &room.hold));
                 }
+                let took_ns = M::now_ns().saturating_sub(now_ns);
+                here::<M, _>(|lane| lane.spend(took_ns));
                 // Behind what was lent here.
                 yield_now().await;
-                window.spend(M::now_ns().saturating_sub(now_ns));
+            }
+            if here::<M, _>(Local::rescue_left_ns) == Some(0) {
+                self.ward.set_guarded(false);
+                self.mute(true);
+                let rest_ns = window.end_ns().saturating_sub(M::now_ns());
+                sleep(Duration::from_nanos(rest_ns)).await;
+                self.mute(false);
             }
             is_edge = match timeout(ROUND, self.is_ready()).await {
                 Ok(true) => true,
@@ -190,14 +189,11 @@ impl<M: Machine> Guard<M> {
             }
         }
     }
+}
 
-    fn sweep(&self, hold: &Hold<M>) {
-        Local::<M>::with_current(|local| {
-            if let Some(local) = local {
-                let _ = local.sweep(&self.ward, hold);
-            }
-        });
-    }
+/// Calls `f` with the lane that the caller is.
+fn here<M: Machine, R>(f: impl FnOnce(&Local<M>) -> R) -> Option<R> {
+    Local::<M>::with_current(|lane| lane.map(f))
 }
 
 /// Launches a task that stays on that lane.

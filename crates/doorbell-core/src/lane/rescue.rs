@@ -80,25 +80,18 @@ impl Pace {
 #[derive(Debug, Default)]
 pub struct Window {
     end_ns: u64,
-    spent_ns: u64,
 }
 
 impl Window {
-    /// How much is left at that time; 0 until [`Window::end_ns`] where it is used up.
-    pub fn left_ns(&mut self, now_ns: u64) -> u64 {
-        if now_ns >= self.end_ns {
+    /// How much the lane may spend from that time on, if another window begins.
+    pub fn begin(&mut self, now_ns: u64) -> Option<u64> {
+        (now_ns >= self.end_ns).then(|| {
             self.end_ns = now_ns.saturating_add(WINDOW_NS);
-            self.spent_ns = 0;
-        }
-        PART_NS.saturating_sub(self.spent_ns)
+            PART_NS
+        })
     }
 
-    /// A rescue took so long.
-    pub fn spend(&mut self, took_ns: u64) {
-        self.spent_ns = self.spent_ns.saturating_add(took_ns);
-    }
-
-    /// When there is more.
+    /// When the next one begins.
     #[must_use]
     pub fn end_ns(&self) -> u64 {
         self.end_ns
@@ -106,7 +99,7 @@ impl Window {
 }
 
 /// Brings what is ready at the descriptors of the ward to its tasks, on the lane that the caller is; how much that
-/// was. Rescuable ones are lent to that lane, if it [rescues](Local::rescue_until).
+/// was. Rescuable ones are lent to that lane, if it [rescues](Local::rescue_for).
 pub fn look_for<M: Machine>(ward: &Front<M>, events: &mut PollEvents) -> usize {
     Local::<M>::bring_mail(|| Driver::look(ward, events))
 }
@@ -155,20 +148,11 @@ mod tests {
     #[test]
     fn rescues_take_half_of_the_time_at_most() {
         let mut window = Window::default();
-        let (mut now_ns, mut spent_ns) = (5, 0);
-        for _ in 0..1_000 {
-            let left_ns = window.left_ns(now_ns);
-            let took_ns = left_ns.min(30_000);
-            if took_ns == 0 {
-                now_ns = window.end_ns();
-            } else {
-                window.spend(took_ns);
-                spent_ns += took_ns;
-                now_ns += took_ns;
-            }
-        }
-        assert!(now_ns > 10 * WINDOW_NS);
-        assert!(spent_ns <= now_ns / 2 + PART_NS, "{spent_ns} of {now_ns}");
-        assert!(3 * spent_ns > now_ns, "{spent_ns} of {now_ns}");
+        assert_eq!(window.begin(5), Some(PART_NS));
+        assert_eq!(window.end_ns(), 5 + WINDOW_NS);
+        assert_eq!(window.begin(4 + WINDOW_NS), None);
+        assert_eq!(window.begin(9 * WINDOW_NS), Some(PART_NS));
+        assert_eq!(window.end_ns(), 10 * WINDOW_NS);
+        assert!(2 * PART_NS <= WINDOW_NS);
     }
 }

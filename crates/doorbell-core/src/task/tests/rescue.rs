@@ -3,7 +3,7 @@
 use crate::crew::{Crew, CrewSpec, FrontRef};
 use crate::task::{About, Hold, Join, Kind, Local};
 use crate::testing::launch_about;
-use doorbell_machine::{Host, Machine as _};
+use doorbell_machine::Host;
 use std::future::poll_fn;
 use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll, Waker};
@@ -120,7 +120,7 @@ impl Stage {
     }
 
     fn rescues(&self) {
-        self.above.rescue_until(u64::MAX);
+        self.above.rescue_for(u64::MAX);
     }
 
     fn end(mut self) {
@@ -153,14 +153,10 @@ fn miri_a_task_that_a_rescuing_lane_wakes_runs_there_and_once() {
 #[test]
 fn who_does_not_rescue_lends_nothing() {
     let stage = Stage::waiting(RESCUABLE);
-    let over_ns = Host::now_ns();
-    for until_ns in [0, over_ns] {
-        stage.above.rescue_until(until_ns);
-        stage.above.enter(|| stage.seen.wake());
-        assert_eq!(stage.run_above(), [], "{until_ns}");
-        stage.run_below();
-        assert_eq!(stage.seen.polls(), [false], "{until_ns}");
-    }
+    stage.above.enter(|| stage.seen.wake());
+    assert_eq!(stage.run_above(), []);
+    stage.run_below();
+    assert_eq!(stage.seen.polls(), [false]);
     // Nor does a thread that is no lane, or the task's own lane.
     stage.rescues();
     stage.seen.wake();
@@ -257,5 +253,56 @@ fn miri_a_sweep_lends_what_is_rescuable_and_puts_all_back() {
     assert_eq!(*ran.lock().unwrap(), [0, 1, 2, 3, 4]);
     let swept = stage.above.enter(|| stage.above.sweep(&stage.front, &hold));
     assert_eq!(swept, 0);
+    stage.end();
+}
+
+#[test]
+fn a_lane_that_has_spent_its_time_rescues_no_more() {
+    let stage = Stage::waiting(RESCUABLE);
+    stage.above.rescue_for(1);
+    stage.above.enter(|| stage.seen.wake());
+    assert_eq!(stage.run_above(), [true]);
+    stage.above.spend(1);
+    assert_eq!(stage.above.rescue_left_ns(), 0);
+    stage.above.enter(|| stage.seen.wake());
+    assert_eq!(stage.run_above(), []);
+    stage.run_below();
+    assert_eq!(stage.seen.polls(), [false]);
+    stage.end();
+}
+
+#[test]
+fn who_wakes_a_task_at_a_guarded_lane_has_it_rescued() {
+    let stage = Stage::waiting(RESCUABLE);
+    stage.rescues();
+    stage.front.set_guarded(true);
+    let take = || {
+        stage.above.enter(|| {
+            // SAFETY: on the lane's own thread, with its ready queue.
+            let _ = unsafe { stage.above.front().serve(stage.above.ready()) };
+        });
+    };
+    for on_its_lane in [true, false] {
+        if on_its_lane {
+            stage.below.enter(|| stage.seen.wake());
+        } else {
+            stage.seen.wake();
+        }
+        take();
+        assert_eq!(stage.run_above(), [true], "{on_its_lane}");
+        stage.run_below();
+        assert_eq!(stage.seen.polls(), []);
+    }
+    // The lane above may have spent its time by then.
+    stage.below.enter(|| stage.seen.wake());
+    stage.above.rescue_for(0);
+    take();
+    assert_eq!(stage.run_above(), []);
+    // A lane that sleeps is guarded no more.
+    stage.front.note_sleep();
+    stage.below.enter(|| stage.seen.wake());
+    assert!(stage.above.front().mailbox_is_empty());
+    stage.run_below();
+    assert_eq!(stage.seen.polls(), [false]);
     stage.end();
 }
