@@ -8,7 +8,7 @@
 //! | quiet | heard | something is ready at the ward |
 //! | watching | muted | 250 µs later: the ward is in the same poll, so it is stuck, or it is not |
 //! | resting, as it was not | muted | 250 µs later, and twice as long each time, up to 64 ms |
-//! | serving | heard, but while half of the time is used up | the ward has slept, or its polls are short again |
+//! | serving | heard, but while its part of the time is used up | the ward has slept, or its polls are short again |
 //!
 //! While it serves, the ward is guarded: who wakes a rescuable task there tells the urgent lane.
 
@@ -149,6 +149,16 @@ impl<M: Machine> Guard<M> {
         now.is_same_poll(&before).then_some(now)
     }
 
+    /// Has the lane rescue for what is left of its time, unless nothing is.
+    fn let_run(&self, window: &mut Window) -> bool {
+        let now_ns = M::now_ns();
+        let ran_ns = M::cpu_time_ns(M::thread_number()).unwrap_or(now_ns);
+        let left_ns = window.left_ns(now_ns, ran_ns);
+        here::<M, _>(|lane| lane.rescue_for(left_ns));
+        self.ward.set_guarded(left_ns > 0);
+        left_ns > 0
+    }
+
     /// Until the polls of the ward are short again, or the lane ends.
     async fn serve(&self, mut pace: Pace, room: &mut Room<M>) {
         let mut window = Window::default();
@@ -157,22 +167,16 @@ impl<M: Machine> Guard<M> {
         // What lies behind the poll that goes on: from here on what is woken there comes by itself.
         let mut is_new = true;
         loop {
-            let now_ns = M::now_ns();
-            if let Some(left_ns) = window.begin(now_ns) {
-                here::<M, _>(|lane| lane.rescue_for(left_ns));
-                self.ward.set_guarded(true);
-            }
-            if is_edge {
-                let _ = look_for(&self.ward, &mut room.events);
-                if std::mem::take(&mut is_new) {
-                    let _ = here::<M, _>(|lane| lane.sweep(&self.ward, &room.hold));
+            if self.let_run(&mut window) {
+                if is_edge {
+                    let _ = look_for(&self.ward, &mut room.events);
+                    if std::mem::take(&mut is_new) {
+                        let _ = here::<M, _>(|lane| lane.sweep(&self.ward, &room.hold));
+                    }
+                    // Behind what was lent here, and what that has spawned of its own class.
+                    yield_now().await;
                 }
-                let took_ns = M::now_ns().saturating_sub(now_ns);
-                here::<M, _>(|lane| lane.spend(took_ns));
-                // Behind what was lent here.
-                yield_now().await;
-            }
-            if here::<M, _>(Local::rescue_left_ns) == Some(0) {
+            } else {
                 self.ward.set_guarded(false);
                 self.mute(true);
                 let rest_ns = window.end_ns().saturating_sub(M::now_ns());

@@ -5,8 +5,8 @@
 //! in long polls, the urgent lane of that core looks at the stuck one's descriptors, and runs those rescuable tasks that it
 //! wakes or spawns meanwhile. [`Handle::open_rescue`](crate::Handle::open_rescue) has urgent lanes do that.
 //!
-//! Contract: *a descriptor of a stuck lane becomes ready, for which a rescuable task waits, and rescues take less than half
-//! of the core's time ⇒ an urgent lane polls that task.* Urgent lanes note that a lane is stuck when a descriptor of it becomes ready
+//! Contract: *a descriptor of a stuck lane becomes ready, for which a rescuable task waits, and rescues take less than three
+//! tenths of the core's time ⇒ an urgent lane polls that task.* Urgent lanes note that a lane is stuck when a descriptor of it becomes ready
 //! and it has been inside one poll for 250 µs; under a load of short polls they look for that 15 times a second.
 //!
 //! In such a poll a task is to do nothing that may take long, nor to call what is not its own: it leaves that to its own

@@ -16,6 +16,8 @@ pub(super) struct Pulse<M: Machine> {
     sentinel: M::U32,
     /// 1 while a lane above takes over what is rescuable here.
     guarded: M::U32,
+    /// The number of its thread, once it has one.
+    thread: M::U32,
 }
 
 impl<M: Machine> Default for Pulse<M> {
@@ -26,6 +28,7 @@ impl<M: Machine> Default for Pulse<M> {
             sleeps: M::U64::new(0),
             sentinel: M::U32::new(0),
             guarded: M::U32::new(0),
+            thread: M::U32::new(0),
         }
     }
 }
@@ -103,6 +106,21 @@ impl<M: Machine> Front<M> {
         if self.is_guarded() {
             self.set_guarded(false);
         }
+    }
+
+    /// For how long its thread has had a CPU; `None` where that is not known.
+    #[must_use]
+    pub fn cpu_time_ns(&self) -> Option<u64> {
+        // ORDER: Relaxed; a number.
+        M::cpu_time_ns(self.pulse.thread.load(Ordering::Relaxed))
+    }
+
+    /// The lane's thread has begun. Only that calls this.
+    pub(crate) fn note_thread(&self) {
+        // ORDER: Relaxed; as in `cpu_time_ns`.
+        self.pulse
+            .thread
+            .store(M::thread_number(), Ordering::Relaxed);
     }
 
     /// Whether a lane above takes over what is rescuable of the tasks that are woken here.

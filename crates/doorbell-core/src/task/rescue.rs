@@ -201,8 +201,7 @@ impl<M: Machine> TaskRef<M> {
             self.header().state.retain();
             let sent = Rescued(self);
             // A lane that is gone rescues nothing.
-            if let Err(sent) = post(guard, move || sent.arrive()) {
-                drop(sent);
+            if post(guard, move || sent.arrive()).is_err() {
                 self.release();
             }
         }
