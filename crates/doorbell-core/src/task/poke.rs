@@ -91,10 +91,11 @@ impl<M: Machine> TaskRef<M> {
         sent.unwrap_or_else(|arrive| arrive());
     }
 
-    /// Where a parcel is taken soon: no other lane than this one can take it. The one that ran the task
-    /// last, if it is idle and its core runs no higher class; that of the caller's core, by the same rule; any other
-    /// idle one. If none is idle, that of the caller's core: where the OS lets it run before the caller, it is not inside a poll that
-    /// computes. None is claimed: the task may be found queued, and the caller may lose its CPU.
+    /// Where a parcel is taken soon: no other lane than this one can take it. The lane that ran the task last, if it
+    /// is idle and its core runs no higher class; that of the caller's core, by the same rule; any other idle one,
+    /// the cheapest to wake. If none is idle, that of the caller's core: where the OS lets it run before the
+    /// caller, it is not inside a poll that computes. None is claimed: the task may be found queued, and the
+    /// caller may lose its CPU.
     fn lane_to_poke<'a>(&'a self, crew: &'a Crew<M>) -> &'a Front<M> {
         let last = self.last();
         let lanes = crew.fronts();

@@ -255,7 +255,7 @@ fn a_task_from_below_goes_to_a_lane_whose_core_runs_no_higher_class() {
     );
 }
 
-/// The search may be that of a lane that gets no CPU: whoever offers from below has an idle lane look too.
+/// The search may be that of a lane that gets no CPU: an offer from below has an idle lane look too.
 #[test]
 fn an_offer_from_below_tells_a_lane_although_another_searches() {
     let (_above, fronts) = outranked(Class::Fair);
