@@ -56,7 +56,7 @@ pub(super) const READING: [&str; 11] = [
      often a thread left its CPU to wait, for each wake.",
     "skipped: wakes that were not made because the worker had not ended with the last one. A wake \
      that is lost, and a worker that is polled twice for one, end the run with an error.",
-    "Timer slack: doorbell's threads ask for 1 ns, tokio's in the pinned rows; all others keep the OS's 50 us.",
+    "Timer slack: all threads that take part ask for 1 ns, as doorbell's workers do; threads have 50 us by default.",
 ];
 
 /// What the table shows.
