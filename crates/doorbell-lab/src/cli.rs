@@ -200,7 +200,7 @@ pub enum LabCommand {
     /// A call is a closure that runs on another core while its caller waits. Measured is the time
     /// from request to answer, one call at a time, between two CPUs that are not SMT siblings; and
     /// what the calls cost the machine in interrupts, context switches and system calls. The callee
-    /// watches for the call, or sleeps; the caller watches for the answer, or sleeps too, which rows say.
+    /// watches for the call, or sleeps. The caller watches for the answer, or sleeps too; the rows say which.
     /// The limit is a cache line that goes to the other CPU and back.
     #[command(after_long_help = call_help())]
     Call(CallArgs),

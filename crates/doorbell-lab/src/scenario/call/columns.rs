@@ -39,8 +39,8 @@ pub(super) const READING: [&str; 7] = [
      near 0 answers on the caller's own CPU and is not comparable with one at 100.",
     "rounds: kept of made; a round is dropped when the limits before and after it still differ \
      by more than 1.5 times after two repetitions.",
-    "A percentile is taken in each round, if at least 10 calls lie beyond it: p99 takes 1,000 timed calls in a \
-     round. Where no round has so many, as with --quick for those that park, it is n/a.",
+    "A percentile is taken in each round and needs at least 10 calls beyond it, so p99 takes 1,000 timed calls in a \
+     round. With --quick, contestants that park make fewer calls, and p99 is n/a.",
 ];
 
 /// What the table shows, in one sentence.

@@ -38,7 +38,7 @@ pub(super) const READING: [&str; 13] = [
      for everybody. compute/s: how often they got it.",
     "probe: /healthz is due every 10 ms meanwhile, whether the last answer has come or not, on a new \
      connection each time or on one of those that were opened before. Its p50, p99 and max count from when it \
-     was due; whoever asks runs before all others, or with a slice of 100 us where that is refused.",
+     was due; the asking threads run before all others, or with a slice of 100 us where that is refused.",
     late::ENOUGH,
     "idle: connections that have asked once and then ask nothing. wakeups/s: how often a thread of the \
      server leaves a CPU to wait; RSS/conn: memory of the server's process for each, in bytes. Left: \

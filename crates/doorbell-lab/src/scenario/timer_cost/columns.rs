@@ -27,7 +27,7 @@ pub(super) const READING: [&str; 7] = [
      the median over the rounds, and the least and the greatest round. A runtime's sleep reads \
      the clock; what that costs by itself is in the rows `the clock alone`.",
     "x floor: divided by the array wheel of the same variant in the same round, which keeps lists \
-     for one thread, reads no clock and wakes nobody; the clock is divided by std's.",
+     for one thread, reads no clock and wakes no thread; the clock is divided by std's.",
     "variants: one by one, beside a sleep that is due earlier; 1,000 at once, then all are \
      dropped; each 1 ms earlier than all before; beside many that are pending; and two tasks, one \
      on each core, that begin together.",
@@ -36,8 +36,8 @@ pub(super) const READING: [&str; 7] = [
      threads, one bound to each CPU.",
     "syscalls: per 1,000 operations of the whole process, from a pass of its own in the first \
      round; async-io's own thread is left out, as it lives as long as the program.",
-    "RES+CAL: interrupts between CPUs per 1,000 operations; 0 means that nobody was disturbed.",
-    "Every round counts: there is no physical limit here by which one could be dropped.",
+    "RES+CAL: interrupts between CPUs per 1,000 operations; 0 means that no thread was disturbed.",
+    "Every round counts: none is dropped, since there is no physical limit here to judge a round by.",
 ];
 
 /// What the table shows.

@@ -64,7 +64,7 @@ pub(super) const READING: [&str; 12] = [
      and as many of the jobs' polls as with tokio's tasks, or beside Batch as on its SCHED_IDLE threads, less \
      3 in 100.",
     "tokio's timers are as coarse as 1 ms.",
-    "Every round counts: there is no physical limit here by which one could be dropped.",
+    "Every round counts: none is dropped, since there is no physical limit here to judge a round by.",
     late::ENOUGH,
 ];
 
