@@ -9,7 +9,7 @@ use super::{
 
 /// "name (variant)" of everybody in the scenario that the command line calls `name`.
 pub(crate) fn labels(name: &str, slices: bool, stage: Stage) -> Vec<String> {
-    let trials = match name {
+    let trials: Vec<Box<dyn Trial>> = match name {
         "call" => {
             let all = call::contestants(stage);
             let labels = all.iter().map(|one| label(one.name(), one.variant()));
@@ -29,9 +29,7 @@ pub(crate) fn labels(name: &str, slices: bool, stage: Stage) -> Vec<String> {
         "http" => http::contestants(false),
         other => panic!("{other} is no scenario"),
     };
-    let labels = trials
-        .iter()
-        .map(|one: &Box<dyn Trial>| label(one.name(), one.variant()));
+    let labels = trials.iter().map(|one| label(one.name(), one.variant()));
     labels.collect()
 }
 

@@ -220,9 +220,9 @@ mod tests {
                     Cell::Spread(low, high) => [low, high],
                     Cell::Ratio(_) => ["rate_per_s"; 2],
                 };
-                names
-                    .into_iter()
-                    .for_each(|name| metrics.put(name, Some(LONG)));
+                for name in names {
+                    metrics.put(name, Some(LONG));
+                }
             }
             let all: Vec<Row> = super::super::contestants(false)
                 .iter()
