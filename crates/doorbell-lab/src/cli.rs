@@ -1,6 +1,7 @@
 //! The command line.
 
 mod child;
+mod help;
 mod info;
 mod lab;
 mod sim;
@@ -8,10 +9,10 @@ mod sim;
 use clap::{Args, Parser, Subcommand};
 
 use crate::scenario::{
-    Options, call, flood, http, idle, shootdown, spawn, stuck, timer_acc, timer_cost, timer_idle,
-    urgent, wake,
+    Options, flood, http, idle, shootdown, spawn, stuck, timer_acc, timer_cost, timer_idle, wake,
 };
 use crate::torture::TortureOptions;
+use help::{call_help, trial_help, urgent_help};
 
 pub use child::{ClientCommand, HttpClientArgs, HttpServerArgs, ServerCommand};
 pub use info::InfoArgs;
@@ -66,10 +67,10 @@ pub enum Command {
     /// Every scenario runs its contestants interleaved, in rounds. Figures are medians over the
     /// rounds, with the least and the greatest round beside them where there is room; --wide has all.
     ///
-    /// Of calls, each contestant stands between two readings of the physical limit; if those
-    /// differ by more than 1.5 times the pass is repeated, and after two repetitions the round is
-    /// dropped. Everywhere else every round counts, and contestants are compared with one of them
-    /// in the same round.
+    /// `call` reads the physical limit before and after each pass. If the two readings differ by more
+    /// than 1.5 times, the pass is repeated; after two repetitions the round is dropped. All other
+    /// scenarios keep every round. They compare each contestant with one of them, the baseline, in the
+    /// same round.
     ///
     /// Stop other programs first: every one of them is in the figures.
     #[command(
@@ -199,7 +200,7 @@ pub enum LabCommand {
     /// A call is a closure that runs on another core while its caller waits. Measured is the time
     /// from request to answer, one call at a time, between two CPUs that are not SMT siblings; and
     /// what the calls cost the machine in interrupts, context switches and system calls. The callee
-    /// watches for the call, or sleeps; the caller watches for the answer, or sleeps too, which rows say.
+    /// watches for the call, or sleeps. The caller watches for the answer, or sleeps too; the rows say which.
     /// The limit is a cache line that goes to the other CPU and back.
     #[command(after_long_help = call_help())]
     Call(CallArgs),
@@ -213,6 +214,7 @@ pub enum LabCommand {
     #[command(after_long_help = trial_help(
         "spawn",
         "the whole table, in about 1 minute",
+        "tokio",
         spawn::reading(),
     ))]
     Spawn(LabArgs),
@@ -226,6 +228,7 @@ pub enum LabCommand {
     #[command(after_long_help = trial_help(
         "flood",
         "the whole table, in a few minutes",
+        "tokio",
         flood::reading(),
     ))]
     Flood(LabArgs),
@@ -233,12 +236,14 @@ pub enum LabCommand {
     /// Call all cores from everywhere at once, and wait for all answers
     ///
     /// A task on every core and 32 other threads call all cores, again and again, each waiting for
-    /// every answer. Measured is how many such calls are made in a second, and how often a lane is
-    /// woken for them: if only a lane that sleeps and that nobody has told is rung, against the
-    /// older behaviour, in which every post makes the system call.
+    /// every answer. Measured is how many such calls are made in a second, and how often a system call
+    /// wakes a lane for them. Two settings of the switch `call_coalesce` are compared: with `on` a post
+    /// makes the system call only if the lane sleeps and was not woken yet; with `base` every post
+    /// makes it.
     #[command(after_long_help = trial_help(
         "shootdown",
         "the whole table, in about 40 seconds",
+        "call_coalesce=on",
         shootdown::reading(),
     ))]
     Shootdown(LabArgs),
@@ -250,19 +255,21 @@ pub enum LabCommand {
     #[command(after_long_help = trial_help(
         "idle",
         "the whole table, in about 3 minutes",
+        "tokio",
         idle::reading(),
     ))]
     Idle(LabArgs),
 
     /// Create a timer, poll it once and drop it
     ///
-    /// Most timers are timeouts, which never fire. Measured is what such a one costs: one by one,
-    /// in batches, each the earliest there is, beside many others, and on both cores at once; with
-    /// doorbell, tokio and async-io, beside a bare array of lists as the floor. The clock that a
+    /// Most timers are timeouts, which never fire. Measured is what a timeout costs: created one by one,
+    /// in batches, each earlier than all before, beside many others, and on both cores at once; with
+    /// doorbell, tokio and async-io, and a bare array of lists as the floor. The clock that a
     /// sleep reads has rows of its own.
     #[command(after_long_help = trial_help(
         "timer-cost",
         "the whole table, in about 2 minutes",
+        "tokio",
         timer_cost::reading(),
     ))]
     TimerCost(LabArgs),
@@ -271,23 +278,25 @@ pub enum LabCommand {
     ///
     /// 400 tasks on two cores sleep 25 times each, for 1 to 50 ms. Measured is how long after its
     /// deadline each goes on, and the CPU time of it all; with doorbell, tokio, async-io, and 400
-    /// threads that sleep in the kernel as the baseline. All threads ask for 1 ns of timer slack, but those
-    /// of one row, which keep the default of 50 us.
+    /// threads that sleep in the kernel as the baseline. All threads ask for 1 ns of timer slack. One row
+    /// has threads that ask for nothing and so have 50 us.
     #[command(after_long_help = trial_help(
         "timer-acc",
         "the whole table, in about 1 minute",
+        "tokio",
         timer_acc::reading(),
     ))]
     TimerAcc(LabArgs),
 
     /// Let 1,000 periodic timers tick, and count what wakes up for it
     ///
-    /// Periods lie between 10 ms and 1 s, each doubling as likely as the next. Measured are the
+    /// Periods lie between 10 ms and 1 s, evenly spread on a logarithmic scale. Measured are the
     /// wake-ups of threads for each tick, and the CPU time; with doorbell with and without slack and
     /// with tasks that stay on a core, tokio and async-io.
     #[command(after_long_help = trial_help(
         "timer-idle",
         "the whole table, in about 3 minutes",
+        "tokio",
         timer_idle::reading(),
     ))]
     TimerIdle(LabArgs),
@@ -296,41 +305,40 @@ pub enum LabCommand {
     ///
     /// 64 jobs compute on two cores, 10 ms in each poll. Beside them something urgent is woken every
     /// millisecond: from a thread outside, from another core, by its own timer, or by a call. Measured
-    /// is how soon it runs, and how much the jobs get done; with a task of class Rt of doorbell's
-    /// beside Fair jobs and one of class Fair beside Batch jobs, with tokio, whose jobs are tasks, run in
-    /// `spawn_blocking` or on threads under `SCHED_IDLE`, and with a thread of its own as the baseline.
+    /// is how soon it runs, and how much the jobs get done. With doorbell it is a task of class Rt beside
+    /// Fair jobs, or of class Fair beside Batch jobs; on a core as the bare thread, or where doorbell puts
+    /// it. With tokio it is a task, and the jobs are tasks, run in `spawn_blocking` or run on threads under
+    /// `SCHED_IDLE`. The baseline is a thread of its own.
     ///
-    /// With --slices there are threads only: one that is woken beside one that computes, with slices
-    /// and nice values of several kinds.
-    #[command(after_long_help = trial_help(
-        "urgent",
-        "the whole table, in about 10 minutes",
-        urgent::reading(),
-    ))]
+    /// With --slices all contestants are threads: one is woken beside one that computes, with several
+    /// slices and nice values.
+    #[command(after_long_help = urgent_help())]
     Urgent(UrgentArgs),
 
     /// Wake workers every 4 ms, and look how soon they run
     ///
     /// As schbench: each of 8 messengers wakes its 4 workers, or 16 at moderate load, every 4 ms, and
     /// each worker computes for 30 us. Measured is how long after its wake a worker runs, and the CPU
-    /// time of it all; with tasks of doorbell, tokio and smol, with OS threads, and with a pool that
-    /// never sleeps; on two CPUs each, with the threads bound to them and without. Messengers are tasks
-    /// of the same runtime, or OS threads.
+    /// time of it all. Workers are tasks of doorbell, tokio or smol, OS threads, or jobs of a pool that
+    /// never sleeps. Messengers are tasks of the same runtime, or OS threads. Each contestant has two
+    /// CPUs, and is run with its threads bound to them and without.
     #[command(after_long_help = trial_help(
         "wake",
         "the whole table, in about 9 minutes",
+        "tokio",
         wake::reading(),
     ))]
     Wake(LabArgs),
 
     /// Let one core be stuck in a poll, and look who does its work
     ///
-    /// On one of two cores 1, 2 or 4 tasks are spawned, or another one sleeps for 1 ms, and then a poll
-    /// takes 10 ms there. Measured is how late each starts and the sleeper goes on, while the second core
-    /// is parked, and while it is awake with short polls; beside tokio.
+    /// On one of two cores 1, 2 or 4 tasks are spawned, or a task sleeps for 1 ms; then a poll takes 10 ms
+    /// on that core. Measured is how late the tasks start, and how late the sleeper goes on, while the
+    /// second core is parked and while it is awake with short polls; beside tokio.
     #[command(after_long_help = trial_help(
         "stuck",
         "the whole table, in about 5 minutes",
+        "tokio",
         stuck::reading(),
     ))]
     Stuck(LabArgs),
@@ -339,13 +347,14 @@ pub enum LabCommand {
     ///
     /// Servers of two threads, each in a process of its own, on the loopback: hyper on doorbell, on
     /// tokio and on two tokio runtimes of one thread, with the same features; one on tokio with fewer; and
-    /// bare epoll as a limit. Measured is how many greetings are given in a second and what one costs; how soon a probe
-    /// is answered while the server computes; and what 10,000 connections cost on which nothing is asked.
+    /// bare epoll as a limit. Measured is how many greetings a server gives in a second, and the CPU time of
+    /// one; how soon it answers a probe while it computes; and what 10,000 idle connections cost.
     ///
     /// It needs `wrk`: `apt-get install wrk`.
     #[command(after_long_help = trial_help(
         "http",
         "the whole table, in about 23 minutes",
+        "tokio",
         http::reading(),
     ))]
     Http(HttpArgs),
@@ -371,42 +380,8 @@ impl LabCommand {
     }
 }
 
-fn call_help() -> String {
-    help(
-        "Examples:\n  \
-         doorbell lab call                      the whole table, in well under 90 s\n  \
-         doorbell lab call --quick --only tokio only tokio, in seconds\n  \
-         doorbell lab call --rounds 15 --html call.html\n  \
-         sudo doorbell lab call                 counts system calls too\n",
-        call::reading(),
-    )
-}
-
-fn trial_help(scenario: &str, whole: &str, reading: &[&str]) -> String {
-    let command = format!("doorbell lab {scenario}");
-    let examples = format!(
-        "Examples:\n  \
-         {command}    {whole}\n  \
-         {command} --quick --only tokio    only tokio and the baseline, in seconds\n  \
-         {command} --json | jq '.rows[] | [.contestant, .variant, .metrics]'\n"
-    );
-    help(&examples, reading)
-}
-
-/// Examples, and below them what each column means.
-fn help(examples: &str, reading: &[&str]) -> String {
-    let mut text = format!("{examples}\nColumns:\n");
-    for sentence in reading {
-        text.push_str("  ");
-        text.push_str(sentence);
-        text.push('\n');
-    }
-    text.push_str(
-        "\nIn the JSON, a metric that could not be taken is absent. Progress goes to standard \
-         error.",
-    );
-    text
-}
+#[cfg(test)]
+mod examples;
 
 #[cfg(test)]
 mod tests {

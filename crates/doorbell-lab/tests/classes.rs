@@ -62,16 +62,15 @@ fn ordinary_tasks_beside_batch_are_compared_with_a_bare_thread() {
         return;
     };
     let expected = [
-        (
-            "bare thread",
-            "SCHED_OTHER beside SCHED_IDLE, from a thread",
-        ),
-        ("doorbell", "class Fair beside Batch, from a thread"),
+        ("bare thread", "plain beside SCHED_IDLE, from a thread"),
+        ("doorbell", "Fair on a core beside Batch, from a thread"),
+        ("doorbell", "Fair beside Batch, from a thread"),
     ];
     assert_eq!(names(&report), expected);
     assert_metrics(&report, &["p50_us", "max_max_us", "polls_per_s"]);
     assert_no_metric(&report, "p999_us");
-    assert_eq!(promises(&report), ["Fair beside Batch p99"]);
+    let both = ["Fair on a core beside Batch p99", "Fair beside Batch p99"];
+    assert_eq!(promises(&report), both);
     // Where the limits give the privilege to everybody, it cannot be given up.
     let limits = std::fs::read_to_string("/proc/self/limits").unwrap_or_default();
     let of_priority = limits

@@ -30,7 +30,7 @@ pub struct TourArgs {
     #[arg(long)]
     json: bool,
 
-    /// All columns: without it those are left out for which 120 characters are too few
+    /// Show all columns; without it, columns that do not fit into 120 characters are left out
     #[arg(long)]
     wide: bool,
 }
@@ -75,11 +75,11 @@ pub struct UrgentArgs {
     #[command(flatten)]
     common: LabArgs,
 
-    /// Give up the privilege to run threads before all others first
+    /// Before measuring, give up the privilege to run threads before all others
     #[arg(long)]
     pub unprivileged: bool,
 
-    /// Only threads: what slices and nice values do for one that is woken
+    /// Measure threads only: what slices and nice values do for a thread that is woken
     #[arg(long)]
     pub slices: bool,
 }
@@ -96,7 +96,7 @@ pub struct HttpArgs {
     #[command(flatten)]
     common: LabArgs,
 
-    /// Servers give up the privilege to run threads before all others first
+    /// Before they serve, servers give up the privilege to run threads before all others
     #[arg(long)]
     pub unprivileged: bool,
 }
@@ -118,8 +118,8 @@ pub struct LabArgs {
     #[arg(long)]
     quick: bool,
 
-    /// Only contestants whose name or variant contains this; what they are compared with is
-    /// always measured
+    /// Measure only contestants whose name or variant contains this, and the contestants that they
+    /// are compared with
     #[arg(long, value_name = "SUBSTRING")]
     only: Option<String>,
 
@@ -127,7 +127,7 @@ pub struct LabArgs {
     #[arg(long)]
     json: bool,
 
-    /// All columns: without it those are left out for which 120 characters are too few
+    /// Show all columns; without it, columns that do not fit into 120 characters are left out
     #[arg(long)]
     wide: bool,
 

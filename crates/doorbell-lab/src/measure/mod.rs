@@ -21,7 +21,7 @@ pub use machine::Machine;
 pub use process::{Process, Switches};
 pub use rest::Rest;
 pub use samples::Samples;
-pub use stats::{Spread, median, percentile, variation_percent};
+pub use stats::{Spread, is_enough, median, percentile, variation_percent};
 pub use syscalls::{SyscallCounter, SyscallSource, Unavailable};
 pub use threads::{Threads, ThreadsUse};
 pub use usage::{Usage, context_switches};

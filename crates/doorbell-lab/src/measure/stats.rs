@@ -57,7 +57,7 @@ pub fn variation_percent(values: &[f64]) -> Option<f64> {
 const BEYOND_MIN: f64 = 10.0;
 
 /// Whether `count` values are enough for this percentile. The least and the greatest need one.
-fn is_enough(count: usize, percent: f64) -> bool {
+pub fn is_enough(count: usize, percent: f64) -> bool {
     let beyond = percent.min(100.0 - percent);
     // Percentiles such as 99.9 are no binary fractions.
     beyond <= 0.0 || count as f64 * beyond / 100.0 > BEYOND_MIN - 1e-6

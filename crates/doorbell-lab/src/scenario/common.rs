@@ -2,12 +2,14 @@
 
 use std::io;
 use std::num::NonZeroU64;
+use std::sync::Once;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::thread::{self, JoinHandle};
 
 use rustix::thread::set_current_timer_slack;
 
 use crate::error::LabError;
-use crate::measure::{Machine, Pin, Unavailable};
+use crate::measure::{Machine, Pin, Unavailable, spawn_pinned};
 use crate::report::{Row, known};
 
 /// The order of `count` contestants in a round: each round begins with the next one.
@@ -73,6 +75,45 @@ pub(super) fn shortest_slack() {
     let _ = set_current_timer_slack(NonZeroU64::new(1));
 }
 
+/// Starts async-io's own thread, which inherits CPUs and timer slack from the thread that uses async-io first.
+/// Call it from a thread that is bound to no CPU.
+pub(super) fn start_async_io() -> Result<(), LabError> {
+    static ONCE: Once = Once::new();
+    if ONCE.is_completed() {
+        return Ok(());
+    }
+    let first = thread_on("async-io-first", None, || {
+        ONCE.call_once(|| async_io::block_on(async {}));
+    })?;
+    join(first, "async-io-first")
+}
+
+/// Starts a thread with the shortest timer slack, on a CPU if one is given.
+pub(super) fn thread_on<T: Send + 'static>(
+    name: &'static str,
+    cpu: Option<usize>,
+    work: impl FnOnce() -> T + Send + 'static,
+) -> Result<JoinHandle<T>, LabError> {
+    let work = || {
+        shortest_slack();
+        work()
+    };
+    if let Some(cpu) = cpu {
+        return spawn_pinned(name, cpu, work);
+    }
+    let started = thread::Builder::new().name(name.to_owned()).spawn(work);
+    started.map_err(|source| LabError::System {
+        what: "starting a thread",
+        source,
+    })
+}
+
+/// The result of a thread.
+pub(super) fn join<T>(thread: JoinHandle<T>, name: &'static str) -> Result<T, LabError> {
+    let panicked = |_| LabError::ThreadPanicked { thread: name };
+    thread.join().map_err(panicked)
+}
+
 /// A tokio runtime with all its drivers and a worker on each of these CPUs, with the timer slack of
 /// doorbell's workers. Closures that block are on both in turn.
 pub(super) fn tokio_on(cpus: [usize; 2]) -> Result<tokio::runtime::Runtime, LabError> {
@@ -123,6 +164,37 @@ mod tests {
         let runtime = tokio_on([0, 0]).expect("it starts");
         let of_task = runtime.block_on(runtime.spawn(async move { slack() }));
         assert_eq!(of_task.expect("it does not panic"), 1);
+        for cpu in [None, Some(0)] {
+            // A machine may lack CPU 0.
+            if let Ok(thread) = thread_on("slack", cpu, slack) {
+                assert_eq!(join(thread, "slack").expect("it does not panic"), 1);
+            }
+        }
+    }
+
+    #[test]
+    fn the_thread_of_async_io_has_the_shortest_slack_and_all_cpus() {
+        start_async_io().expect("it starts");
+        let read = |path: String| std::fs::read_to_string(path).unwrap_or_default();
+        let tasks = std::fs::read_dir("/proc/self/task").expect("proc is there");
+        let numbers = tasks.filter_map(|task| task.ok()?.file_name().into_string().ok());
+        let mut found = 0;
+        for number in numbers {
+            let status = read(format!("/proc/self/task/{number}/status"));
+            if !status.starts_with("Name:\tasync-io\n") {
+                continue;
+            }
+            found += 1;
+            let slack = read(format!("/proc/{number}/timerslack_ns"));
+            assert_eq!(slack.trim(), "1");
+            let cpus = |text: &str| {
+                let line = text.lines().find(|line| line.starts_with("Cpus_allowed:"));
+                line.map(str::to_owned)
+            };
+            let own = read("/proc/self/status".to_owned());
+            assert_eq!(cpus(&status), cpus(&own));
+        }
+        assert_eq!(found, 1);
     }
 
     #[test]

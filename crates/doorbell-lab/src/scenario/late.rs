@@ -10,8 +10,8 @@ pub(super) const SPREADS: [[&str; 3]; 2] = [
 ];
 
 /// When there is a percentile. Part of what every table with percentiles says.
-pub(super) const ENOUGH: &str = "A percentile is there if at least 10 times lie beyond it, so p99 takes 1,000 times. It is taken in each \
-     round if that has enough, else of all rounds together, without a spread; where those are too few it is n/a.";
+pub(super) const ENOUGH: &str = "A percentile needs at least 10 times beyond it, so p99 takes 1,000 times. If every round has enough, it is taken \
+     in each round. Else it is taken of all rounds together, and has no spread. If those are too few, it is n/a.";
 
 /// Percentiles by their names, in µs; those for which there are times enough.
 pub(super) fn percentiles(late: &Samples) -> impl Iterator<Item = (&'static str, f64)> {

@@ -8,6 +8,8 @@ mod contestant;
 pub mod flood;
 pub mod http;
 pub mod idle;
+#[cfg(test)]
+pub(crate) mod labels;
 mod late;
 mod limits;
 mod options;

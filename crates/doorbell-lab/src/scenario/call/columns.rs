@@ -1,7 +1,6 @@
 //! What the table of the scenario shows, and how to read it.
 
 use super::super::common::figure_of;
-use super::super::late;
 use crate::report::{Cell, Chart, Column, Row, Series};
 
 /// The columns, in order.
@@ -15,13 +14,13 @@ pub(super) fn columns() -> Vec<Column> {
         figure("x limit", "ratio_to_limit_x"),
         spread("x spread", "ratio_min_x", "ratio_max_x"),
         figure("crossed %", "crossed_percent"),
-        figure("syscalls/1k", "syscalls_per_1k"),
-        figure("RES+CAL/1k", "interrupts_per_1k"),
-        figure("ctx/1k", "switches_per_1k"),
         Column {
             title: "rounds",
             cell: Cell::OfRounds("rounds_kept_count"),
         },
+        figure("syscalls/1k", "syscalls_per_1k"),
+        figure("RES+CAL/1k", "interrupts_per_1k"),
+        figure("ctx/1k", "switches_per_1k"),
     ]
 }
 
@@ -34,13 +33,14 @@ pub(super) const READING: [&str; 7] = [
     "callee parked: the callee sleeps and the caller spins for the answer, so a call wakes one thread. \
      both parked: the caller sleeps too, and a call wakes two. Compare rows of one kind. Before each such \
      call there are 50 us in which the callee falls asleep.",
-    "RES+CAL, ctx, syscalls: interrupts between CPUs, context switches and system calls that \
-     1,000 calls cost the whole process; 0 means that nobody was disturbed.",
+    "syscalls, RES+CAL, ctx: system calls, interrupts between CPUs and context switches that \
+     1,000 calls cost the whole process; 0 means that no thread was disturbed.",
     "crossed %: the share of calls that ran on another CPU than their caller's; a contestant \
      near 0 answers on the caller's own CPU and is not comparable with one at 100.",
     "rounds: kept of made; a round is dropped when the limits before and after it still differ \
      by more than 1.5 times after two repetitions.",
-    late::ENOUGH,
+    "A percentile is taken in each round and needs at least 10 calls beyond it, so p99 takes 1,000 timed calls in a \
+     round. With --quick, contestants that park make fewer calls, and p99 is n/a.",
 ];
 
 /// What the table shows, in one sentence.

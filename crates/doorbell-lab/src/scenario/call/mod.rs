@@ -40,7 +40,7 @@ const LIMIT_DIVISOR: u32 = 5;
 const LIMIT_CALLS_MIN: u32 = 100;
 
 /// Everybody who takes part, in the order of the table.
-fn contestants(stage: Stage) -> Vec<Box<dyn Contestant>> {
+pub(super) fn contestants(stage: Stage) -> Vec<Box<dyn Contestant>> {
     let peers: Vec<Box<dyn Contestant>> = vec![
         Box::new(Line::new(stage)),
         Box::new(Crossbeam::new(stage)),

@@ -48,6 +48,7 @@ impl Contestant for TokioOne {
     fn setup(&mut self) -> Result<(), LabError> {
         let runtime = Builder::new_multi_thread()
             .worker_threads(WORKERS)
+            .enable_all()
             .build()
             .map_err(tokio_error)?;
         self.runtime = Some(runtime);

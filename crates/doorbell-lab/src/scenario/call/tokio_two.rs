@@ -128,5 +128,8 @@ async fn call(
 }
 
 fn current_thread_runtime() -> Result<Runtime, LabError> {
-    Builder::new_current_thread().build().map_err(tokio_error)
+    Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .map_err(tokio_error)
 }

@@ -38,7 +38,7 @@ pub(super) const READING: [&str; 7] = [
      producer, of which it alone writes, so two stores for each post, no allocation, and a consumer that looks \
      at all rings again and again and is never woken.",
     "RES+CAL, syscalls: interrupts between CPUs and system calls of the whole process per million \
-     posts; 0 means that nobody was disturbed. System calls come from a pass of their own in the \
+     posts; 0 means that no thread was disturbed. System calls come from a pass of their own in the \
      first round. To start a producer and to hear of its end is in both.",
     "The consumer has a CPU of its own; the producers share the others. With two CPUs they take \
      turns on one.",

@@ -29,7 +29,7 @@ const POSTS_WARM_UP: u32 = 20_000;
 /// A pass that takes longer stands still.
 const PASS_MAX: Duration = Duration::from_mins(2);
 
-fn contestants(stage: Stage) -> Vec<Box<dyn Trial>> {
+pub(super) fn contestants(stage: Stage) -> Vec<Box<dyn Trial>> {
     type Std = Emptied<mpsc::Sender<usize>>;
     type Crossbeam = Emptied<crossbeam_channel::Sender<usize>>;
     let mut all: Vec<Box<dyn Trial>> = Vec::new();

@@ -1,6 +1,7 @@
 //! What is done with one server, and what it shows.
 
 use std::collections::BTreeMap;
+use std::io;
 use std::net::SocketAddr;
 use std::thread;
 use std::time::{Duration, Instant};
@@ -62,18 +63,18 @@ pub(super) fn hello(site: &Site, seconds: u32) -> Result<Outcome, LabError> {
     let before = process.cpu()?;
     let found = wrk::start(site.address, "/", GREETED, seconds)?.finish()?;
     let cpu_us = process.cpu()?.saturating_sub(before).as_secs_f64() * 1e6;
+    let mut figures = BTreeMap::from([
+        ("rate_per_s", found.per_s),
+        (
+            "server_cpu_us_per_op",
+            cpu_us / found.requests.max(1) as f64,
+        ),
+        ("errors_count", found.errors as f64),
+    ]);
+    figures.extend(found.percentiles());
     Ok(Outcome {
         operations: found.requests,
-        figures: BTreeMap::from([
-            ("rate_per_s", found.per_s),
-            ("p50_us", found.p50_us),
-            ("p99_us", found.p99_us),
-            (
-                "server_cpu_us_per_op",
-                cpu_us / found.requests.max(1) as f64,
-            ),
-            ("errors_count", found.errors as f64),
-        ]),
+        figures,
         ..Outcome::default()
     })
 }
@@ -130,7 +131,10 @@ pub(super) fn idle(site: &Site, connections: u64, seconds: u32) -> Result<Outcom
         format!("--seconds-max={HOLDS_S}"),
     ];
     let client = Child::start(&arguments)?;
-    let held: u64 = client.line().parse().unwrap_or(0);
+    let held: u64 = client.line().parse().map_err(|error| LabError::System {
+        what: "reading how many connections are held",
+        source: io::Error::other(error),
+    })?;
     thread::sleep(SETTLES);
     let (began, switches) = (Instant::now(), process.switches()?);
     thread::sleep(Duration::from_secs(u64::from(seconds)));

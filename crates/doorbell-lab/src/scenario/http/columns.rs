@@ -27,9 +27,10 @@ pub(super) const SPREADS: [[&str; 3]; 7] = [
 ];
 
 /// One sentence for each group of columns. Also part of the help.
-pub(super) const READING: [&str; 12] = [
+pub(super) const READING: [&str; 13] = [
     "hello: 64 connections of `wrk` ask for 12 bytes, as fast as they can. req/s, p50 us and p99 us are \
-     as wrk says; medians over the rounds, and the least and the greatest round.",
+     as wrk says; medians over the rounds, and the least and the greatest round. A round with fewer than \
+     1,000 answers has no p99.",
     "CPU us/req: the CPU time of the server's process for each request; that of the clients is not in it.",
     "x tokio, x two: the rate divided by that of tokio with two workers, and by that of two tokio runtimes \
      of one thread each, in the same round.",
@@ -37,7 +38,8 @@ pub(super) const READING: [&str; 12] = [
      for everybody. compute/s: how often they got it.",
     "probe: /healthz is due every 10 ms meanwhile, whether the last answer has come or not, on a new \
      connection each time or on one of those that were opened before. Its p50, p99 and max count from when it \
-     was due; whoever asks runs before all others, or with a slice of 100 us where that is refused.",
+     was due; the asking threads run before all others, or with a slice of 100 us where that is refused.",
+    late::ENOUGH,
     "idle: connections that have asked once and then ask nothing. wakeups/s: how often a thread of the \
      server leaves a CPU to wait; RSS/conn: memory of the server's process for each, in bytes. Left: \
      descriptors, and memory for each connection, when the clients have closed them.",

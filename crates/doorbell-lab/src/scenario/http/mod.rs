@@ -117,7 +117,7 @@ fn steps() -> u64 {
     *STEPS.get_or_init(|| steps_for(COMPUTATION))
 }
 
-fn contestants(unprivileged: bool) -> Vec<Box<dyn Trial>> {
+pub(super) fn contestants(unprivileged: bool) -> Vec<Box<dyn Trial>> {
     // Before the CPUs are busy.
     let _ = steps();
     let mut all: Vec<Box<dyn Trial>> = Vec::new();

@@ -27,14 +27,14 @@ const HELLO: Columns = &[
     ("p50 us", Cell::Figure("p50_us")),
     ("p99 us", Cell::Figure("p99_us")),
     ("spread", Cell::Spread("p99_min_us", "p99_max_us")),
+    ("x tokio", Cell::Ratio(BASELINE)),
+    ("x two", Cell::Ratio(TWO)),
+    ("errors", Cell::Figure("errors_count")),
     ("CPU us/req", Cell::Figure("server_cpu_us_per_op")),
     (
         "spread",
         Cell::Spread("server_cpu_min_us_per_op", "server_cpu_max_us_per_op"),
     ),
-    ("x tokio", Cell::Ratio(BASELINE)),
-    ("x two", Cell::Ratio(TWO)),
-    ("errors", Cell::Figure("errors_count")),
 ];
 
 const COMPUTING: Columns = &[
@@ -42,11 +42,11 @@ const COMPUTING: Columns = &[
     ("p99 us", Cell::Figure("p99_us")),
     ("spread", Cell::Spread("p99_min_us", "p99_max_us")),
     ("max us", Cell::Figure("max_us")),
-    ("probes", Cell::Figure("probes_count")),
+    ("errors", Cell::Figure("errors_count")),
     ("compute/s", Cell::Figure("rate_per_s")),
     ("spread", Cell::Spread("rate_min_per_s", "rate_max_per_s")),
     ("x tokio", Cell::Ratio(BASELINE)),
-    ("errors", Cell::Figure("errors_count")),
+    ("probes", Cell::Figure("probes_count")),
 ];
 
 const IDLE: Columns = &[
@@ -180,4 +180,75 @@ fn gist(rated: &[Rated<'_>]) -> String {
         of(OURS, idle, "rss_per_connection_bytes"),
         of(BASELINE, idle, "rss_per_connection_bytes"),
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use super::*;
+    use crate::report::fits::assert_main;
+    use crate::report::{Metrics, Row};
+
+    /// As long as a figure gets that matters.
+    const LONG: f64 = 123_456.0;
+
+    #[test]
+    fn the_tables_fit_and_show_errors() {
+        let parts = [
+            (
+                Part::Hello,
+                HELLO,
+                &["req/s", "p99 us", "x tokio", "errors", "CPU us/req"][..],
+            ),
+            (
+                Part::Computing,
+                COMPUTING,
+                &["p99 us", "max us", "errors", "compute/s"],
+            ),
+            (
+                Part::Idle,
+                IDLE,
+                &["wakeups/s", "RSS/conn", "fds left", "RSS left/conn"],
+            ),
+        ];
+        for (part, columns, kept) in parts {
+            let mut metrics = Metrics::default();
+            for (_, cell) in columns {
+                let names = match *cell {
+                    Cell::Figure(name) => [name, name],
+                    Cell::Spread(low, high) => [low, high],
+                    Cell::Ratio(_) => ["rate_per_s"; 2],
+                };
+                for name in names {
+                    metrics.put(name, Some(LONG));
+                }
+            }
+            let all: Vec<Row> = super::super::contestants(false)
+                .iter()
+                .map(|one| Row {
+                    contestant: one.name().to_owned(),
+                    variant: one.variant().to_owned(),
+                    metrics: metrics.clone(),
+                    counters: Metrics::default(),
+                })
+                .collect();
+            let rounds = [BTreeMap::from([("rate_per_s", LONG)])];
+            let rated: Vec<_> = all
+                .iter()
+                .map(|row| Rated {
+                    row,
+                    rounds: &rounds,
+                })
+                .collect();
+            let names = ["contestant", "variant"].into_iter();
+            let titles = names.chain(columns.iter().map(|(title, _)| *title));
+            let table = MainTable {
+                titles: titles.collect(),
+                rows: rows(&rated, part, columns),
+            };
+            assert!(!table.rows.is_empty());
+            assert_main(&table, kept);
+        }
+    }
 }

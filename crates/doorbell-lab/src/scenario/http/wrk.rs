@@ -5,6 +5,7 @@ use std::net::SocketAddr;
 use std::process::{Child, Command, Stdio};
 
 use crate::error::LabError;
+use crate::measure::is_enough;
 
 /// Threads of the client.
 const THREADS: u32 = 2;
@@ -22,6 +23,17 @@ pub(super) struct Finding {
     pub(super) p99_us: f64,
     /// Refused connections, broken ones, answers that came too late or were no success.
     pub(super) errors: u64,
+}
+
+impl Finding {
+    /// Percentiles by their names, those for which there were answers enough.
+    pub(super) fn percentiles(&self) -> impl Iterator<Item = (&'static str, f64)> {
+        let all = [("p50_us", 50.0, self.p50_us), ("p99_us", 99.0, self.p99_us)];
+        let requests = self.requests as usize;
+        all.into_iter()
+            .filter(move |(_, percent, _)| is_enough(requests, *percent))
+            .map(|(name, _, us)| (name, us))
+    }
 }
 
 /// A run of it.
@@ -190,6 +202,21 @@ Transfer/sec:     11.19KB
             errors: 0,
         };
         assert_eq!(parse(GOOD), Some(expected));
+    }
+
+    #[test]
+    fn few_answers_have_no_p99() {
+        let found = parse(GOOD).expect("it is whole");
+        let names = |requests| {
+            let finding = Finding { requests, ..found };
+            finding
+                .percentiles()
+                .map(|(name, _)| name)
+                .collect::<Vec<_>>()
+        };
+        assert_eq!(names(637), ["p50_us"]);
+        assert_eq!(names(1_000), ["p50_us", "p99_us"]);
+        assert!(names(19).is_empty());
     }
 
     #[test]

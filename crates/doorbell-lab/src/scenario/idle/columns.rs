@@ -41,12 +41,12 @@ pub(super) fn columns() -> Vec<Column> {
 /// One sentence for each group of columns. Also part of the help.
 pub(super) const READING: [&str; 5] = [
     "ctx: how often a thread of the runtime left a CPU while there was nothing to do; the goal is \
-     0. Involuntary ones of them had to make room for another program.",
+     0. Involuntary: how often a thread left it because another program wanted the CPU.",
     "CPU %: the time that those threads ran, 100 for one CPU; the goal is 0.05 at most.",
     "syscalls: those that these threads made meanwhile; a thread that was woken makes at least \
      one to sleep again.",
     "Before it the runtime has run 1,000 tasks on both workers, and had 100 ms to settle.",
-    "Every round counts: there is no physical limit here by which one could be dropped.",
+    "Every round counts: none is dropped, since there is no physical limit here to judge a round by.",
 ];
 
 /// What the table shows.

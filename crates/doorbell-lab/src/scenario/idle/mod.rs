@@ -27,7 +27,7 @@ const VARIANT: &str = "2 workers after 1,000 tasks";
 /// A pass that takes longer stands still.
 const PASS_MAX: Duration = Duration::from_mins(1);
 
-fn contestants(stage: Stage, syscalls: Option<SyscallSource>) -> Vec<Box<dyn Trial>> {
+pub(super) fn contestants(stage: Stage, syscalls: Option<SyscallSource>) -> Vec<Box<dyn Trial>> {
     vec![
         Box::new(Resting::<Doorbell>::new(stage, syscalls)),
         Box::new(Resting::<Tokio>::new(stage, syscalls).baseline()),

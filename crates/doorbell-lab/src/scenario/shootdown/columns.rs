@@ -39,9 +39,8 @@ pub(super) const READING: [&str; 9] = [
      a task on every core and 32 other threads. One such call is a call to each core.",
     "x base: divided by the row call_coalesce=base of the same round. The two settings take turns, \
      and who is first changes from round to round.",
-    "rings: system calls by which a lane was to be woken, per 1,000 calls to all; awake: those of \
-     them to a lane that ran, watched or was rung already, for nothing. parks: how often a lane \
-     went to sleep.",
+    "rings: system calls that wake a lane, per 1,000 calls to all. awake: rings that were needless, since the \
+     lane ran, watched or was rung already. parks: how often a lane went to sleep.",
     "RES+CAL, syscalls, ctx: interrupts between CPUs, system calls and context switches of the \
      whole process per 1,000 calls to all. To wake a thread that waits for its answers is in all \
      three, with either setting. System calls come from a pass of their own in the first round.",
@@ -49,9 +48,9 @@ pub(super) const READING: [&str; 9] = [
      saved in interrupts is to be looked for in rings, and interrupts need not change.",
     "by lanes: the share of the calls that the tasks made; the rest came from the threads, which \
      run where the OS puts them and spin for 50 µs before they sleep.",
-    "Everybody calls until the time is over, so the setting that is cheaper for lanes has more of \
-     their calls, which ring less. Where the share differs, counts per call and calls/s of all \
-     show that too: read threads and lanes apart, and the wake syscalls a second.",
+    "All call until the time is over. A setting that is cheaper for lanes lets them make more of the calls, and \
+     their calls ring less. So where the share `by lanes` differs, it changes counts per call and calls/s too: \
+     then compare threads and lanes apart, and the wake syscalls a second.",
     "In the last table change is the median of what changed in each round, and CV the coefficient \
      of variation of the rounds. The seed's figures are those of its own run: 88 threads that swap, \
      44 cores.",

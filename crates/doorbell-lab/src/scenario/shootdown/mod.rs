@@ -29,7 +29,7 @@ const WARM_UP_MS: u32 = 50;
 /// A pass that takes longer stands still.
 const PASS_MAX: Duration = Duration::from_mins(1);
 
-fn contestants() -> Vec<Box<dyn Trial>> {
+pub(super) fn contestants() -> Vec<Box<dyn Trial>> {
     vec![
         Box::new(Callers::new(CallCoalesce::Base, THREADS)),
         Box::new(Callers::new(CallCoalesce::On, THREADS)),

@@ -37,7 +37,7 @@ pub(super) const READING: [&str; 7] = [
     "RES+CAL: interrupts between CPUs per 1,000 operations, doorbell's and then tokio's.",
     "Both have two workers that run where the OS puts them; tokio has all its drivers. The shapes \
      are those of tokio's benches/rt_multi_threaded.rs, the channels those of futures.",
-    "Every round counts: there is no physical limit here by which one could be dropped.",
+    "Every round counts: none is dropped, since there is no physical limit here to judge a round by.",
 ];
 
 /// The picture of the page.

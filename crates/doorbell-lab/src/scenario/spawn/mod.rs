@@ -24,7 +24,7 @@ const WARM_UP_PERCENT: u32 = 2;
 /// A pass that takes longer stands still.
 const PASS_MAX: Duration = Duration::from_mins(2);
 
-fn contestants() -> Vec<Box<dyn Trial>> {
+pub(super) fn contestants() -> Vec<Box<dyn Trial>> {
     let mut all: Vec<Box<dyn Trial>> = Vec::new();
     for shape in Shape::ALL {
         all.push(Box::new(Shapes::<Doorbell>::new(shape)));

@@ -41,16 +41,17 @@ pub(super) fn columns() -> Vec<Column> {
 
 /// One sentence for each group of columns. Also part of the help.
 pub(super) const READING: [&str; 7] = [
-    "tasks: how long after it was spawned each of 1, 2 or 4 tasks starts, whose spawner computes for 10 ms \
-     before it lets anybody else run. tokio keeps the task that was spawned last where no other worker takes \
-     it: one task alone is its worst case, of several the others are taken. timer: how long after its deadline a task goes on that sleeps on a core \
-     where another one computes for 10 ms, the deadline in the midst of that.",
+    "tasks: one task spawns 1, 2 or 4 others and then computes for 10 ms in the same poll. The times are from \
+     a spawn until that task starts. A tokio worker keeps the task that it spawned last, and no other worker \
+     takes that one: so one task alone is tokio's worst case, and of several the others are taken. timer: a \
+     task sleeps on a core, and another one computes there for 10 ms; the deadline lies in the midst of that. \
+     The times are from the deadline until the sleeper goes on.",
     "other parked: the second core has nothing to do and sleeps. Other awake: it runs a task in polls of \
      20 us.",
     "p50, p99, max: half of the times, 99 of 100, and always, it was at most this late; medians over the \
      rounds, and the least and the greatest round.",
     "x tokio: p99 divided by that of tokio in the same round. tokio's timers are as coarse as 1 ms, and \
-     all its workers share them: they are late only while nobody looks after them.",
+     all its workers share them: they are late only while no worker looks after them.",
     "runs: how often it was measured; a sleeper that the other core took before it slept is spawned \
      again. early: what went on before its deadline; there must be none.",
     "promised: 99 of 100 at most 1 ms late.",

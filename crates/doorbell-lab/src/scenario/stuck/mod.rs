@@ -206,7 +206,7 @@ async fn sleeping<T: Inside>(timers: &T, late: &mut Lateness) {
     }
 }
 
-fn contestants(stage: Stage) -> Vec<Box<dyn Trial>> {
+pub(super) fn contestants(stage: Stage) -> Vec<Box<dyn Trial>> {
     fn one<T: Inside>(stage: Stage, timers: T, at: usize, is_baseline: bool) -> Box<dyn Trial> {
         let (variant, waits, other) = VARIANTS[at];
         Box::new(Stuck {

@@ -34,14 +34,14 @@ pub(super) const READING: [&str; 9] = [
      compare contestants by this.",
     "slack: the kernel may delay a sleep by 50 us unless its thread asks for less. Doorbell's workers ask \
      for 1 ns, so the threads of all contestants do; one row has threads that ask for nothing.",
-    "pinned tasks: each stays on a core, half of them on each; else a runtime puts them where it does by \
-     itself, as tokio always does.",
+    "pinned tasks: each stays on a core, half of them on each. In the other rows the runtime chooses the \
+     core, as tokio always does.",
     "CPU %: the time that all threads of the process ran, 100 for one CPU; what watches before it \
      parks runs too.",
     "syscalls: per 1,000 sleeps of the whole process, from a pass of its own in the first round; \
      async-io's own thread is left out, as it lives as long as the program.",
     "early: sleeps that ended before their deadline; there must be none.",
-    "Every round counts: there is no physical limit here by which one could be dropped.",
+    "Every round counts: none is dropped, since there is no physical limit here to judge a round by.",
     late::ENOUGH,
 ];
 

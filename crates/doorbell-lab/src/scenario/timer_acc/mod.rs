@@ -33,7 +33,7 @@ const GROUP: &str = "all";
 /// A pass that takes longer stands still.
 const PASS_MAX: Duration = Duration::from_mins(1);
 
-fn contestants(stage: Stage) -> Vec<Box<dyn Trial>> {
+pub(super) fn contestants(stage: Stage) -> Vec<Box<dyn Trial>> {
     let pinned = Doorbell {
         is_pinned: true,
         ..Doorbell::default()

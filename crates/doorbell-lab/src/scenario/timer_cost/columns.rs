@@ -22,35 +22,37 @@ pub(super) fn columns() -> Vec<Column> {
 }
 
 /// One sentence for each group of columns. Also part of the help.
-pub(super) const READING: [&str; 6] = [
+pub(super) const READING: [&str; 7] = [
     "ns: create a sleep, poll it once and drop it, 10 s before it is due; the mean of a pass, \
      the median over the rounds, and the least and the greatest round. A runtime's sleep reads \
      the clock; what that costs by itself is in the rows `the clock alone`.",
     "x floor: divided by the array wheel of the same variant in the same round, which keeps lists \
-     for one thread, reads no clock and wakes nobody; the clock is divided by std's.",
+     for one thread, reads no clock and wakes no thread; the clock is divided by std's.",
     "variants: one by one, beside a sleep that is due earlier; 1,000 at once, then all are \
      dropped; each 1 ms earlier than all before; beside many that are pending; and two tasks, one \
      on each core, that begin together.",
+    "doorbell's tasks are put on a core: that with the pending sleeps, and one on each where there are two. In rows \
+     `unpinned` the runtime chooses the core, as tokio does, which puts no task on a core. async-io's are two \
+     threads, one bound to each CPU.",
     "syscalls: per 1,000 operations of the whole process, from a pass of its own in the first \
      round; async-io's own thread is left out, as it lives as long as the program.",
-    "RES+CAL: interrupts between CPUs per 1,000 operations; 0 means that nobody was disturbed.",
-    "Every round counts: there is no physical limit here by which one could be dropped.",
+    "RES+CAL: interrupts between CPUs per 1,000 operations; 0 means that no thread was disturbed.",
+    "Every round counts: none is dropped, since there is no physical limit here to judge a round by.",
 ];
 
 /// What the table shows.
 pub(super) fn conclude(rated: &[Rated<'_>]) -> Conclusion {
-    let ns = |who| {
-        figure_of(
-            rated.iter().map(|one| one.row),
-            [who, "one by one", "op_ns"],
-        )
+    let ns = |who, how| {
+        let row = [who, how, "op_ns"];
+        figure_of(rated.iter().map(|one| one.row), row)
     };
     Conclusion::in_words(format!(
-        "A timeout that never fires costs {} ns with doorbell, {} with tokio and {} with async-io, \
-         created, polled and dropped one by one.",
-        ns("doorbell"),
-        ns("tokio"),
-        ns("async-io"),
+        "A timeout that never fires costs {} ns with doorbell ({} if the runtime chooses the core), {} with tokio \
+         and {} with async-io, created, polled and dropped one by one.",
+        ns("doorbell", "one by one"),
+        ns("doorbell", "one by one, unpinned"),
+        ns("tokio", "one by one"),
+        ns("async-io", "one by one"),
     ))
 }
 

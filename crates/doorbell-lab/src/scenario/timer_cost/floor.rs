@@ -72,7 +72,7 @@ impl Trial for Floor {
         for (mut wheel, cpu) in self.wheels.drain(..).zip(cpus) {
             let meeting = Arc::clone(&meeting);
             threads.push(spawn_pinned(THREAD, cpu, move || {
-                async_io::block_on(meeting.arrive());
+                futures::executor::block_on(meeting.arrive());
                 let timing = time(&mut wheel, pattern, amount);
                 (wheel, timing)
             })?);

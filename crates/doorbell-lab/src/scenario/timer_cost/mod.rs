@@ -33,11 +33,18 @@ const PENDING_QUICK: u32 = 100_000;
 /// A pass that takes longer stands still.
 const PASS_MAX: Duration = Duration::from_mins(2);
 
-fn contestants(stage: Stage, pending: u32) -> Vec<Box<dyn Trial>> {
+pub(super) fn contestants(stage: Stage, pending: u32) -> Vec<Box<dyn Trial>> {
     let mut all: Vec<Box<dyn Trial>> = Vec::new();
     for pattern in Pattern::all(pending) {
         all.push(Box::new(Floor::new(stage, pattern)));
-        all.push(Box::new(Sleeps::new(stage, Doorbell::default(), pattern)));
+        for is_pinned in [true, false] {
+            let doorbell = Doorbell {
+                is_pinned,
+                ..Doorbell::default()
+            };
+            let sleeps = Sleeps::new(stage, doorbell, pattern);
+            all.push(Box::new(if is_pinned { sleeps } else { sleeps.unpinned() }));
+        }
         all.push(Box::new(Sleeps::new(stage, Tokio, pattern)));
         all.push(Box::new(Sleeps::new(stage, AsyncIo, pattern)));
     }

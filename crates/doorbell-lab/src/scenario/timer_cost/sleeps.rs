@@ -23,7 +23,9 @@ pub(super) struct Sleeps<T: Timers> {
     stage: Stage,
     timers: T,
     pattern: Pattern,
-    label: Cow<'static, str>,
+    /// The pattern, and where the tasks are.
+    variant: Cow<'static, str>,
+    group: Cow<'static, str>,
     host: Option<T::Host>,
 }
 
@@ -33,9 +35,16 @@ impl<T: Timers> Sleeps<T> {
             stage,
             timers,
             pattern,
-            label: pattern.label(),
+            variant: pattern.label(),
+            group: pattern.label(),
             host: None,
         }
+    }
+
+    /// Says in its variant that the runtime places the tasks.
+    pub(super) fn unpinned(mut self) -> Self {
+        self.variant = format!("{}, unpinned", self.group).into();
+        self
     }
 }
 
@@ -45,11 +54,11 @@ impl<T: Timers> Trial for Sleeps<T> {
     }
 
     fn variant(&self) -> &str {
-        &self.label
+        &self.variant
     }
 
     fn group(&self) -> &str {
-        &self.label
+        &self.group
     }
 
     fn setup(&mut self) -> Result<(), LabError> {
@@ -68,8 +77,8 @@ impl<T: Timers> Trial for Sleeps<T> {
         for core in 0..tasks {
             let (timers, meeting, done) = (self.timers.clone(), Arc::clone(&meeting), done.clone());
             let job: Job = Box::pin(measure(timers, self.pattern, amount, meeting, done));
-            // Beside the sleeps of its pattern, which a runtime may keep for each worker apart.
-            host.run_on(core, vec![job])?;
+            // If pinned, beside the sleeps of its pattern, which a runtime may keep for each worker apart.
+            self.timers.run(host, core, vec![job])?;
         }
         drop(done);
         outcome(&gather(&results, tasks)?, amount)

@@ -15,7 +15,7 @@ fn every_contestant_runs_in_every_pattern() {
         let name = format!("{} ({})", one.name(), one.variant());
         one.setup().expect(&name);
         let outcome = one.run(OPERATIONS).expect(&name);
-        let tasks = if one.variant() == "both cores at once" {
+        let tasks = if one.group() == "both cores at once" {
             2
         } else {
             1
@@ -46,13 +46,14 @@ fn every_variant_has_one_floor_and_names_are_unique() {
     };
     let all = contestants(stage, PENDING);
     let mut names: Vec<_> = all.iter().map(|one| (one.name(), one.variant())).collect();
-    for (_, variant) in &names {
+    for group in all.iter().map(|one| one.group()) {
         let floors = all
             .iter()
-            .filter(|one| one.is_baseline() && one.group() == *variant);
-        assert_eq!(floors.count(), 1, "{variant}");
+            .filter(|one| one.is_baseline() && one.group() == group);
+        assert_eq!(floors.count(), 1, "{group}");
     }
     assert!(names.contains(&("doorbell", "1 M pending")));
+    assert!(names.contains(&("doorbell", "1 M pending, unpinned")));
     let count = names.len();
     names.sort_unstable();
     names.dedup();

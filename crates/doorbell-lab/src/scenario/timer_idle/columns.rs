@@ -40,8 +40,8 @@ pub(super) const READING: [&str; 9] = [
      tick of a timer; below 1 ticks share wake-ups, or find their thread awake.",
     "x tokio: wake-ups divided by those of tokio, whose timers are as coarse as 1 ms, in the same \
      round; compare contestants by this.",
-    "pinned tasks: each stays on a core, half of them on each; else a runtime puts them where it does by \
-     itself, as tokio always does.",
+    "pinned tasks: each stays on a core, half of them on each. In the other rows the runtime chooses the \
+     core, as tokio always does.",
     "CPU %: the time that all threads of the process ran, 100 for one CPU; what watches before it \
      parks runs too.",
     "p50, p99: half of the ticks, and 99 of 100, came at most this long after they were due; \
@@ -50,7 +50,7 @@ pub(super) const READING: [&str; 9] = [
      async-io's own thread is left out, as it lives as long as the program.",
     "ticks, early: how many ticks there were, and how many of them before they were due; there \
      must be none of the latter.",
-    "Every round counts: there is no physical limit here by which one could be dropped.",
+    "Every round counts: none is dropped, since there is no physical limit here to judge a round by.",
     late::ENOUGH,
 ];
 

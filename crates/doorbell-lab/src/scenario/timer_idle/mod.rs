@@ -30,7 +30,7 @@ const GROUP: &str = "all";
 /// A pass that takes longer stands still.
 const PASS_MAX: Duration = Duration::from_mins(1);
 
-fn contestants(stage: Stage) -> Vec<Box<dyn Trial>> {
+pub(super) fn contestants(stage: Stage) -> Vec<Box<dyn Trial>> {
     let one = |slack, is_pinned, variant| -> Box<dyn Trial> {
         let timers = Doorbell { slack, is_pinned };
         Box::new(Tickers::new(stage, timers, variant))

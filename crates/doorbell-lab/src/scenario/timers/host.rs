@@ -7,10 +7,10 @@ use std::thread::JoinHandle;
 
 use futures::future::join_all;
 
-use super::super::common::{shortest_slack, tokio_on};
+use super::super::common::{join, start_async_io, thread_on, tokio_on};
 use super::WORKERS;
 use crate::error::LabError;
-use crate::measure::{Placement, spawn_pinned};
+use crate::measure::Placement;
 
 const THREAD: &str = "async-io-worker";
 
@@ -125,9 +125,10 @@ impl AsyncIoThreads {
 
 impl Host for AsyncIoThreads {
     fn start(placement: Placement) -> Result<Self, LabError> {
+        start_async_io()?;
         let start_one = |cpu| {
             let (orders, inbox) = mpsc::channel();
-            let thread = spawn_pinned(THREAD, cpu, move || follow(&inbox))?;
+            let thread = thread_on(THREAD, Some(cpu), move || follow(&inbox))?;
             Ok((orders, thread))
         };
         let threads: Result<Vec<_>, LabError> =
@@ -146,17 +147,13 @@ impl Host for AsyncIoThreads {
     fn stop(self) -> Result<(), LabError> {
         for (orders, thread) in self.threads {
             drop(orders);
-            thread
-                .join()
-                .map_err(|_| LabError::ThreadPanicked { thread: THREAD })?;
+            join(thread, THREAD)?;
         }
         Ok(())
     }
 }
 
 fn follow(inbox: &mpsc::Receiver<Order>) {
-    // async-io's own thread has it from the thread that uses a timer first.
-    shortest_slack();
     let mut kept = Vec::new();
     while let Ok(order) = inbox.recv() {
         match order {

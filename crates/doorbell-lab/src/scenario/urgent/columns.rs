@@ -27,29 +27,33 @@ pub(super) fn columns() -> Vec<Column> {
     ]);
     all.extend(late::ratio("x bare"));
     all.extend([
+        figure("runs", "operations_count"),
         figure("polls/s", "polls_per_s"),
         spread("polls spread", "polls_min_per_s", "polls_max_per_s"),
-        figure("runs", "operations_count"),
     ]);
     all
 }
 
 /// One sentence for each group of columns. Also part of the help.
-pub(super) const READING: [&str; 11] = [
+pub(super) const READING: [&str; 12] = [
     "p50, p99, p99.9, max: half of the times, 99 of 100, 999 of 1,000, and always, the urgent one ran \
      at most this long after it was woken, or after its timer was due; medians over the rounds, and \
      the least and the greatest round.",
-    "from a thread: one of nobody's wakes it. From another core: one as urgent as itself on the other \
-     CPU does; tokio puts no task on a core, so it has no row there. By a timer: its own sleep ends. By \
-     a call: a thread of nobody's has a closure run on its core, and does not wait for its end; tokio, \
-     which has no calls, spawns a task.",
+    "from a thread: a thread that belongs to no contestant wakes it. From another core: something as urgent \
+     on the other CPU wakes it. By a timer: its own sleep ends. By a call: a thread that belongs to no \
+     contestant has a closure run on a core, and does not wait for its end; the rows that are on no core \
+     spawn a task instead.",
+    "on a core: doorbell's urgent task stays on the core of the second CPU, as the bare thread does; compare \
+     these two. `class Rt` and `Fair beside Batch` name no core, as tokio's tasks: doorbell chooses one; \
+     compare these with tokio. Another core can wake only a task that stays on its own.",
     "x bare: p99 divided by that of a thread of its own, in the same round: under SCHED_FIFO where \
      that is allowed, else with the shortest slice there is. Beside Batch: a thread that asked for \
      nothing, jobs under SCHED_IDLE.",
     "polls/s: how many polls of 10 ms the 64 jobs did in a second, on both CPUs together; each is \
      the same amount of work, so what is taken from them shows.",
     "runs: how often the urgent one ran in a pass. It is woken a thousand times a second, but not again \
-     before it has run.",
+     before it has run. The last wake of a pass is waited for; one that leads to no run ends the lab with an \
+     error.",
     "Fair beside Batch: the urgent one is an ordinary task, the jobs are of the class that runs where \
      nobody else wants the CPU. tokio's nearest is `jobs on SCHED_IDLE threads, from a thread`.",
     "jobs in spawn_blocking: two at a time, each poll a closure. jobs on SCHED_IDLE threads: each poll is a \
@@ -60,7 +64,7 @@ pub(super) const READING: [&str; 11] = [
      and as many of the jobs' polls as with tokio's tasks, or beside Batch as on its SCHED_IDLE threads, less \
      3 in 100.",
     "tokio's timers are as coarse as 1 ms.",
-    "Every round counts: there is no physical limit here by which one could be dropped.",
+    "Every round counts: none is dropped, since there is no physical limit here to judge a round by.",
     late::ENOUGH,
 ];
 
@@ -78,7 +82,7 @@ pub(super) fn conclude(rated: &[Rated<'_>]) -> Conclusion {
         us("doorbell", "class Rt, from a thread"),
         us("tokio", "tasks, from a thread"),
         us("tokio", "jobs on SCHED_IDLE threads, from a thread"),
-        us("doorbell", "class Fair beside Batch, from a thread"),
+        us("doorbell", "Fair beside Batch, from a thread"),
     ));
     conclusion.side_tables = limits::table(&promises::of(rated));
     conclusion
@@ -94,7 +98,7 @@ pub(super) fn conclude_slices(rated: &[Rated<'_>]) -> Conclusion {
         "A thread that is woken beside one that computes runs, 99 times of 100, within {} us if both \
          asked for nothing, {} with a 100 us slice against 20 ms, {} against nice 10.",
         us("plain beside plain, from a thread"),
-        us("100 us slice beside 20 ms slice, from a thread"),
+        us("100 us beside 20 ms slice, from a thread"),
         us("plain beside nice 10, from a thread"),
     ))
 }

@@ -10,7 +10,7 @@ use super::super::common::shortest_slack;
 use super::super::wants::Want;
 use super::load::JOBS;
 use super::probe::{PERIOD, Way};
-use super::scene::{Part, Scene, Source};
+use super::scene::{Part, Place, Scene, Source};
 use super::tokio::{Jobs, Tokio};
 use crate::error::LabError;
 use crate::measure::spawn_pinned;
@@ -40,7 +40,7 @@ pub(super) enum Who {
         jobs: Want,
     },
     /// Jobs and urgent one are tasks of two classes.
-    Doorbell(Part),
+    Doorbell(Part, Place),
     /// The urgent one is a task.
     Tokio(Jobs),
 }
@@ -50,7 +50,7 @@ impl Who {
     pub(super) fn name(self) -> &'static str {
         match self {
             Who::Bare { .. } => "bare thread",
-            Who::Doorbell(_) => "doorbell",
+            Who::Doorbell(..) => "doorbell",
             Who::Tokio(_) => "tokio",
         }
     }
@@ -59,25 +59,27 @@ impl Who {
     pub(super) fn how(self) -> &'static str {
         match self {
             Who::Bare { how, .. } => how,
-            Who::Doorbell(Part::Rt) => "class Rt",
-            Who::Doorbell(Part::Fair) => "class Fair beside Batch",
+            Who::Doorbell(Part::Rt, Place::Free) => "class Rt",
+            Who::Doorbell(Part::Rt, Place::Core) => "class Rt on a core",
+            Who::Doorbell(Part::Fair, Place::Free) => "Fair beside Batch",
+            Who::Doorbell(Part::Fair, Place::Core) => "Fair on a core beside Batch",
             Who::Tokio(Jobs::Tasks) => "tasks",
             Who::Tokio(Jobs::Blocking) => "jobs in spawn_blocking",
             Who::Tokio(Jobs::IdleThreads) => "jobs on SCHED_IDLE threads",
         }
     }
 
-    /// Whether it can be asked for that: tokio puts no task on a core, and what one task wakes runs
-    /// on the same worker next.
+    /// Whether it can be asked for that: another core wakes only a task that stays on its own.
     pub(super) fn knows(self, source: Source) -> bool {
-        source != Source::Core || !matches!(self, Who::Tokio(_))
+        let is_free = matches!(self, Who::Tokio(_) | Who::Doorbell(_, Place::Free));
+        source != Source::Core || !is_free
     }
 
     /// Starts it on both CPUs, with the jobs and the urgent one.
     pub(super) fn start(self, scene: &Scene) -> Result<Box<dyn Runs>, LabError> {
         Ok(match self {
             Who::Bare { urgent, jobs, .. } => Box::new(Bare::start(scene, urgent, jobs)?),
-            Who::Doorbell(part) => Box::new(Doorbell::start(scene, part)?),
+            Who::Doorbell(part, place) => Box::new(Doorbell::start(scene, part, place)?),
             Who::Tokio(jobs) => Box::new(Tokio::start(scene, jobs)?),
         })
     }
@@ -156,15 +158,21 @@ impl Runs for Bare {
 struct Doorbell {
     runtime: doorbell::Runtime,
     class: doorbell::Class,
+    place: Place,
     source: Source,
     urgent: Vec<doorbell::JoinHandle<()>>,
 }
 
 impl Doorbell {
-    fn start(scene: &Scene, part: Part) -> Result<Self, LabError> {
+    fn start(scene: &Scene, part: Part, place: Place) -> Result<Self, LabError> {
         let runtime = doorbell::Builder::new().core_list(scene.cpus()).build()?;
         let class = part.urgent();
         let task = || runtime.task().class(class);
+        // The bare thread's, since the first CPU has more to do for the OS.
+        let placed = || match place {
+            Place::Free => task(),
+            Place::Core => task().on(CORE),
+        };
         let sleep =
             |due: Instant| doorbell::time::sleep(due.saturating_duration_since(Instant::now()));
         // The lanes begin before the jobs do.
@@ -173,13 +181,12 @@ impl Doorbell {
             .map_err(|_| LabError::TaskLost)?;
         let probe = || Arc::clone(&scene.probe);
         let urgent = match scene.source {
-            // On its core, as the bare thread: the first CPU has more to do for the OS.
-            Source::Thread => vec![task().on(CORE).spawn(probe().answer())],
-            Source::Timer => vec![task().on(CORE).spawn(probe().sleep(sleep))],
+            Source::Thread => vec![placed().spawn(probe().answer())],
+            Source::Timer => vec![placed().spawn(probe().sleep(sleep))],
             Source::Core => {
                 let waker = probe().wake_by(|| doorbell::time::sleep(PERIOD));
                 vec![
-                    task().on(CORE).spawn(probe().answer()),
+                    placed().spawn(probe().answer()),
                     task().on(1 - CORE).spawn(waker),
                 ]
             }
@@ -196,6 +203,7 @@ impl Doorbell {
         Ok(Self {
             runtime,
             class,
+            place,
             source: scene.source,
             urgent,
         })
@@ -208,6 +216,12 @@ impl Runs for Doorbell {
             return Box::new(|probe| probe.tell());
         }
         let (handle, class) = (self.runtime.handle().clone(), self.class);
+        if self.place == Place::Free {
+            return Box::new(move |probe| {
+                let probe = Arc::clone(probe);
+                drop(handle.task().class(class).spawn(async move { probe.run() }));
+            });
+        }
         Box::new(move |probe| {
             let probe = Arc::clone(probe);
             let call = handle.call().class(class);

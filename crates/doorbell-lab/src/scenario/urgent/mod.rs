@@ -30,7 +30,7 @@ use crate::report::Report;
 use contestants::{Runs, Who};
 use load::Load;
 use probe::{Alarm, Probe};
-use scene::{Part, Scene, Source};
+use scene::{Part, Place, Scene, Source};
 
 /// The unit of a pass.
 const TENTH: Duration = Duration::from_millis(100);
@@ -38,6 +38,8 @@ const TENTH: Duration = Duration::from_millis(100);
 const TENTHS: u32 = 30;
 /// The same, for a first look: 99 of 100 take a thousand wakes.
 const TENTHS_QUICK: u32 = 12;
+/// An urgent one that has not run for so long after its wake is lost.
+const LAST_MAX: Duration = Duration::from_secs(20);
 /// A pass that takes longer stands still.
 const PASS_MAX: Duration = Duration::from_mins(1);
 
@@ -126,6 +128,7 @@ impl Trial for Urgent {
             figures: [("polls_per_s", polls / start.elapsed().as_secs_f64())].into(),
             ..Outcome::default()
         };
+        told.probe.wait_for_last(LAST_MAX)?;
         outcome.late = told.probe.take();
         outcome.operations = outcome.late.len() as u64;
         Ok(outcome)
@@ -153,7 +156,7 @@ const SOONER: Who = Who::Bare {
     jobs: Want::AsIs,
 };
 const PLAIN: Who = Who::Bare {
-    how: "SCHED_OTHER beside SCHED_IDLE",
+    how: "plain beside SCHED_IDLE",
     urgent: Want::AsIs,
     jobs: Want::Idle,
 };
@@ -175,33 +178,31 @@ fn group(stage: Stage, name: &'static str, source: Source, all: &[Who]) -> Vec<B
     trials
 }
 
-fn contestants(stage: Stage) -> Vec<Box<dyn Trial>> {
+pub(super) fn contestants(stage: Stage) -> Vec<Box<dyn Trial>> {
     let first = Want::First.is_given();
     let mut all = Vec::new();
     for source in Source::ALL {
-        let mut who = vec![SOONER, Who::Doorbell(Part::Rt)];
+        let mut who = vec![SOONER];
         who.splice(0..0, first.then_some(FIRST));
-        let peers = [Jobs::Tasks, Jobs::Blocking, Jobs::IdleThreads].map(Who::Tokio);
-        who.extend(peers.into_iter().filter(|peer| peer.knows(source)));
+        who.extend([Place::Core, Place::Free].map(|place| Who::Doorbell(Part::Rt, place)));
+        who.extend([Jobs::Tasks, Jobs::Blocking, Jobs::IdleThreads].map(Who::Tokio));
+        who.retain(|who| who.knows(source));
         all.extend(group(stage, source.name(), source, &who));
     }
     // Tokio's is among those above: jobs on SCHED_IDLE threads.
-    let who = [PLAIN, Who::Doorbell(Part::Fair)];
+    let [on_core, free] = [Place::Core, Place::Free].map(|place| Who::Doorbell(Part::Fair, place));
+    let who = [PLAIN, on_core, free];
     all.extend(group(stage, "Fair beside Batch", Source::Thread, &who));
     all
 }
 
 /// One thread that is woken and one that computes, on the same CPU, and what they ask for.
-fn slices(stage: Stage) -> Vec<Box<dyn Trial>> {
+pub(super) fn slices(stage: Stage) -> Vec<Box<dyn Trial>> {
     let bare = |how, urgent, jobs| Who::Bare { how, urgent, jobs };
     let all = [
         bare("plain beside plain", Want::AsIs, Want::AsIs),
         bare("100 us slice beside plain", Want::Sooner, Want::AsIs),
-        bare(
-            "100 us slice beside 20 ms slice",
-            Want::Sooner,
-            Want::Longer,
-        ),
+        bare("100 us beside 20 ms slice", Want::Sooner, Want::Longer),
         bare("plain beside nice 10", Want::AsIs, Want::Nice),
         bare("100 us slice beside nice 10", Want::Sooner, Want::Nice),
     ];

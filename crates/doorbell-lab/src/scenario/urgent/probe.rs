@@ -29,7 +29,7 @@ pub(super) type Way = Box<dyn Fn(&Arc<Probe>) + Send>;
 #[derive(Debug)]
 pub(super) struct Probe {
     began: Instant,
-    /// When it was woken and has not run since, in ns; 0 for not.
+    /// When it was woken or is due, and has not run since, in ns; 0 for not.
     woken_ns: AtomicU64,
     ends: AtomicBool,
     /// The task, or else the thread, that is to run.
@@ -76,10 +76,12 @@ impl Probe {
 
     /// The same; whether it was woken.
     fn ran(&self) -> bool {
-        // ORDER: pairs with the Release of `wake`.
-        let woken_ns = self.woken_ns.swap(0, Ordering::Acquire);
+        // ORDER: pairs with the Release of `wake`, which changes only a zero.
+        let woken_ns = self.woken_ns.load(Ordering::Acquire);
         if woken_ns != 0 {
             self.record(self.now_ns() - woken_ns);
+            // ORDER: `wait_for_last` reads the record after it.
+            self.woken_ns.store(0, Ordering::Release);
         }
         woken_ns != 0
     }
@@ -91,6 +93,32 @@ impl Probe {
             self.woken_ns.store(self.now_ns(), Ordering::Release);
             way(self);
         }
+    }
+
+    /// Waits until the wake or sleep that is under way is recorded, which may be after the end of a pass.
+    ///
+    /// # Errors
+    /// [`LabError::TaskLost`] if it is not within `most`.
+    pub(super) fn wait_for_last(&self, most: Duration) -> Result<(), LabError> {
+        // ORDER: pairs with the Release after the record.
+        let read = || self.woken_ns.load(Ordering::Acquire);
+        let (began, last) = (Instant::now(), read());
+        while last != 0 && read() == last {
+            if began.elapsed() > most {
+                return Err(LabError::TaskLost);
+            }
+            std::thread::sleep(PERIOD);
+        }
+        Ok(())
+    }
+
+    /// A sleep begins; when it is due.
+    fn sleeps(&self) -> Instant {
+        // ORDER: the sleeper alone writes it here; `wait_for_last` only compares it.
+        let due = Instant::now() + PERIOD;
+        let due_ns = (due - self.began).as_nanos() as u64;
+        self.woken_ns.store(due_ns, Ordering::Release);
+        due
     }
 
     /// Tells the task or the thread that answers.
@@ -128,10 +156,12 @@ impl Probe {
         sleep_until: impl Fn(Instant) -> F,
     ) {
         while !self.ended() {
-            let due = Instant::now() + PERIOD;
+            let due = self.sleeps();
             sleep_until(due).await;
             self.record(due.elapsed().as_nanos() as u64);
         }
+        // ORDER: nothing is under way any more.
+        self.woken_ns.store(0, Ordering::Release);
     }
 
     /// A task that wakes the urgent one, as a task of its runtime.
@@ -164,10 +194,12 @@ impl Probe {
     /// The urgent one as a thread that sleeps.
     pub(super) fn sleep_as_thread(&self) {
         while !self.ended() {
-            let due = Instant::now() + PERIOD;
+            let due = self.sleeps();
             std::thread::sleep(PERIOD);
             self.record(due.elapsed().as_nanos() as u64);
         }
+        // ORDER: nothing is under way any more.
+        self.woken_ns.store(0, Ordering::Release);
     }
 }
 
@@ -200,8 +232,7 @@ impl Alarm {
 
 #[cfg(test)]
 mod tests {
-    use super::Probe;
-    use std::sync::Arc;
+    use super::*;
 
     #[test]
     fn each_wake_is_recorded_once() {
@@ -215,6 +246,21 @@ mod tests {
         assert!(probe.ran() && !probe.ran());
         assert_eq!((probe.take().len(), told.get()), (1, 1));
         assert!(probe.take().is_empty());
+    }
+
+    #[test]
+    fn a_wake_that_leads_to_no_run_is_lost() {
+        let probe = Probe::new();
+        let none = Duration::ZERO;
+        probe.wait_for_last(none).expect("nothing is under way");
+        probe.wake(&|_| {});
+        let lost = probe.wait_for_last(none);
+        assert!(matches!(lost, Err(LabError::TaskLost)), "{lost:?}");
+        probe.run();
+        probe.wait_for_last(none).expect("it has run");
+        assert_eq!(probe.take().len(), 1);
+        probe.sleeps();
+        assert!(probe.wait_for_last(none).is_err());
     }
 
     #[test]

@@ -2,7 +2,8 @@
 
 use super::super::limits::{Bound, Limit};
 use super::super::trial::Rated;
-use super::scene::Source;
+use super::contestants::Who;
+use super::scene::{Part, Place, Source};
 use crate::measure::median;
 
 /// Against a thread under `SCHED_FIFO`.
@@ -26,10 +27,15 @@ pub(super) fn of(rated: &[Rated<'_>]) -> Vec<Limit> {
         .iter()
         .any(|one| one.row.variant.starts_with("SCHED_FIFO"));
     let mut limits = Vec::new();
-    for source in Source::ALL.map(Source::name) {
-        let Some(ours) = find("doorbell", &format!("class Rt, {source}")) else {
+    let places = [Place::Core, Place::Free].map(|place| Who::Doorbell(Part::Rt, place).how());
+    let rows = Source::ALL
+        .into_iter()
+        .flat_map(|source| places.map(|how| (how, source.name())));
+    for (how, source) in rows {
+        let Some(ours) = find("doorbell", &format!("{how}, {source}")) else {
             continue;
         };
+        let who = how.trim_start_matches("class ");
         let metric = |name| ours.row.metrics.get(name);
         let (most, unit) = if first {
             (X_FIRST, "x SCHED_FIFO")
@@ -37,29 +43,32 @@ pub(super) fn of(rated: &[Rated<'_>]) -> Vec<Limit> {
             (X_SOONER, "x 100 us slice")
         };
         limits.push(limit(
-            format!("Rt p99 {source}"),
+            format!("{who} p99 {source}"),
             unit,
             Bound::AtMost(most),
             metric("ratio_x"),
         ));
         if !first {
-            let what = format!("Rt p99.9 {source}");
+            let what = format!("{who} p99.9 {source}");
             limits.push(limit(what, "us", Bound::AtMost(P999_US), metric("p999_us")));
         }
         if let Some(theirs) = find("tokio", &format!("tasks, {source}")) {
-            limits.push(polls(format!("jobs' polls, Rt {source}"), ours, theirs));
+            limits.push(polls(format!("jobs' polls, {who} {source}"), ours, theirs));
         }
     }
-    if let Some(ours) = find("doorbell", "class Fair beside Batch, from a thread") {
+    for how in [Place::Core, Place::Free].map(|place| Who::Doorbell(Part::Fair, place).how()) {
+        let Some(ours) = find("doorbell", &format!("{how}, from a thread")) else {
+            continue;
+        };
         let found = ours.row.metrics.get("p99_us");
-        let what = "Fair beside Batch p99".to_owned();
-        limits.push(limit(what, "us", Bound::AtMost(FAIR_P99_US), found));
+        limits.push(limit(
+            format!("{how} p99"),
+            "us",
+            Bound::AtMost(FAIR_P99_US),
+            found,
+        ));
         if let Some(theirs) = find("tokio", "jobs on SCHED_IDLE threads, from a thread") {
-            limits.push(polls(
-                "jobs' polls, Fair beside Batch".to_owned(),
-                ours,
-                theirs,
-            ));
+            limits.push(polls(format!("jobs' polls, {how}"), ours, theirs));
         }
     }
     limits
@@ -145,7 +154,7 @@ mod tests {
         let rows = [
             row(
                 "doorbell",
-                "class Fair beside Batch, from a thread",
+                "Fair beside Batch, from a thread",
                 &[("p99_us", 40.0), ("polls_per_s", 10.0)],
             ),
             row(

@@ -66,6 +66,15 @@ impl Part {
     }
 }
 
+/// Where doorbell's urgent one runs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Place {
+    /// Where the runtime puts it, as a task that a program just spawns.
+    Free,
+    /// On the core of the second CPU, as the bare thread.
+    Core,
+}
+
 /// What a contestant is told.
 #[derive(Debug, Clone)]
 pub(super) struct Scene {

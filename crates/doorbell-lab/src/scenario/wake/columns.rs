@@ -41,9 +41,9 @@ pub(super) const READING: [&str; 11] = [
     late::ENOUGH,
     "light: 8 messengers wake 4 workers each every 4 ms, and each computes for 30 us, which is an eighth of \
      two CPUs. moderate: 16 workers each, which is half of two CPUs. Messengers begin at times that are \
-     random and the same for everybody.",
+     random and the same for all contestants.",
     "A messenger wakes its workers one after another, at once: where two CPUs serve them, the last of 4 \
-     waits for at least 30 us and the last of 16 for 210 us, whoever serves.",
+     waits for at least 30 us and the last of 16 for 210 us, with any contestant.",
     "by threads: messengers are OS threads, which sleep alike for all runtimes; else they are what workers \
      are. tokio's timers are as coarse as 1 ms: of 8 messengers that are its tasks two or more wake at the \
      same time, and their workers wait for each other. Compare wakes alone by the rows by threads.",
@@ -56,7 +56,7 @@ pub(super) const READING: [&str; 11] = [
      often a thread left its CPU to wait, for each wake.",
     "skipped: wakes that were not made because the worker had not ended with the last one. A wake \
      that is lost, and a worker that is polled twice for one, end the run with an error.",
-    "Timer slack: doorbell's threads ask for 1 ns, tokio's in the pinned rows; all others keep the OS's 50 us.",
+    "Timer slack: all threads that take part ask for 1 ns, as doorbell's workers do; threads have 50 us by default.",
 ];
 
 /// What the table shows.

@@ -8,9 +8,10 @@ use std::time::Instant;
 use async_executor::Executor;
 use futures::channel::oneshot;
 
-use super::super::common::{tokio_error, tokio_on};
+use super::super::common::{
+    join, shortest_slack, start_async_io, thread_on, tokio_error, tokio_on,
+};
 use crate::error::LabError;
-use crate::measure::spawn_pinned;
 
 /// Worker threads of each runtime.
 pub(super) const THREADS: usize = 2;
@@ -36,28 +37,6 @@ pub(super) trait Host: Sized + fmt::Debug + 'static {
 
     /// Ends it. No task is left.
     fn stop(self) -> Result<(), LabError>;
-}
-
-/// Starts a thread, on a CPU if one is given.
-pub(super) fn thread_on<T: Send + 'static>(
-    name: &'static str,
-    cpu: Option<usize>,
-    work: impl FnOnce() -> T + Send + 'static,
-) -> Result<JoinHandle<T>, LabError> {
-    if let Some(cpu) = cpu {
-        return spawn_pinned(name, cpu, work);
-    }
-    let started = thread::Builder::new().name(name.to_owned()).spawn(work);
-    started.map_err(|source| LabError::System {
-        what: "starting a thread",
-        source,
-    })
-}
-
-/// The result of a thread.
-pub(super) fn join<T>(thread: JoinHandle<T>, name: &'static str) -> Result<T, LabError> {
-    let panicked = |_| LabError::ThreadPanicked { thread: name };
-    thread.join().map_err(panicked)
 }
 
 /// Tasks of class Fair.
@@ -102,7 +81,11 @@ impl Host for Tokio {
             return tokio_on(cpus).map(Self);
         }
         let mut builder = tokio::runtime::Builder::new_multi_thread();
-        let built = builder.worker_threads(THREADS).enable_all().build();
+        let built = builder
+            .worker_threads(THREADS)
+            .on_thread_start(shortest_slack)
+            .enable_all()
+            .build();
         built.map(Self).map_err(tokio_error)
     }
 
@@ -131,6 +114,7 @@ impl Host for Smol {
     const NAME: &'static str = "smol";
 
     fn start(cpus: Cpus) -> Result<Self, LabError> {
+        start_async_io()?;
         let executor = Arc::new(Executor::new());
         let mut threads = Vec::new();
         for place in 0..THREADS {

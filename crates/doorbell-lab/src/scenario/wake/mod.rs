@@ -13,6 +13,7 @@ mod pool;
 use std::sync::{Arc, OnceLock, mpsc};
 use std::time::Duration;
 
+use super::common::{join, thread_on};
 use super::contestant::Stage;
 use super::options::Options;
 use super::steps::steps_for;
@@ -22,7 +23,7 @@ use crate::error::LabError;
 use crate::measure::{Samples, Usage};
 use crate::report::Report;
 use board::{Board, PERIOD, Shape};
-use hosts::{Cpus, Doorbell, Host, Smol, Threads, Tokio, join, thread_on};
+use hosts::{Cpus, Doorbell, Host, Smol, Threads, Tokio};
 
 /// The unit of a pass.
 const TENTH: Duration = Duration::from_millis(100);
@@ -270,7 +271,7 @@ impl Trial for Wake {
     }
 }
 
-fn contestants(stage: Stage) -> Vec<Box<dyn Trial>> {
+pub(super) fn contestants(stage: Stage) -> Vec<Box<dyn Trial>> {
     // Before the CPUs are busy.
     let _ = steps();
     let mut all: Vec<Box<dyn Trial>> = Vec::new();

@@ -6,8 +6,9 @@ use std::time::{Duration, Instant};
 
 use crossbeam_channel::{Receiver, Sender, unbounded};
 
+use super::super::common::{join, thread_on};
 use super::board::{Board, Shape};
-use super::hosts::{Cpus, THREADS, join, thread_on};
+use super::hosts::{Cpus, THREADS};
 use crate::error::LabError;
 use crate::measure::Samples;
 

@@ -1,0 +1,65 @@
+//! The examples of the help are right: each can be parsed, and chooses somebody.
+
+use clap::{CommandFactory as _, Parser as _};
+
+use super::{Cli, Command, LabCommand};
+use crate::scenario::Stage;
+use crate::scenario::labels::labels;
+
+/// Examples that a help text has, as words: a pipe, a redirection and what is said of them left out.
+fn examples(help: &str) -> Vec<Vec<String>> {
+    // Above them stands how the command is used, with names in the place of words; below them may be columns.
+    let (_, help) = help.split_once("Examples:").unwrap_or_default();
+    let lines = help.lines().map(str::trim);
+    let lines = lines.take_while(|line| *line != "Columns:");
+    let commands = lines.filter(|line| line.starts_with("doorbell ") || line.starts_with("sudo "));
+    let bare = commands.map(|line| {
+        let line = line.trim_start_matches("sudo ");
+        let ends = ["  ", " | ", " > "].map(|end| line.find(end).unwrap_or(line.len()));
+        &line[..ends.into_iter().min().unwrap_or_default()]
+    });
+    bare.map(|line| line.split(' ').map(str::to_owned).collect())
+        .collect()
+}
+
+/// The help of a command and of all below it.
+fn helps(command: &mut clap::Command) -> Vec<String> {
+    let mut all = vec![command.render_long_help().to_string()];
+    command
+        .get_subcommands_mut()
+        .filter(|one| one.get_name() != "help")
+        .for_each(|one| all.extend(helps(one)));
+    all
+}
+
+#[test]
+fn each_example_of_the_help_can_be_parsed_and_chooses_somebody() {
+    let mut command = Cli::command();
+    command.build();
+    let mut count = 0;
+    for example in helps(&mut command).iter().flat_map(|help| examples(help)) {
+        if example[1] == "help" {
+            continue;
+        }
+        let cli = Cli::try_parse_from(&example);
+        let cli = cli.unwrap_or_else(|error| panic!("{example:?}: {error}"));
+        let Command::Lab {
+            scenario: Some(scenario),
+            ..
+        } = cli.command
+        else {
+            continue;
+        };
+        let (Some(only), Some(stage)) = (scenario.options().only, Stage::for_tests()) else {
+            continue;
+        };
+        let slices = matches!(&scenario, LabCommand::Urgent(args) if args.slices);
+        let labels = labels(&example[2], slices, stage);
+        let is_there = labels
+            .iter()
+            .any(|label| label.to_lowercase().contains(&only));
+        assert!(is_there, "{example:?} chooses none of {labels:?}");
+        count += 1;
+    }
+    assert!(count >= 13 || Stage::for_tests().is_none(), "{count}");
+}

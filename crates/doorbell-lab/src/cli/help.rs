@@ -1,0 +1,58 @@
+//! The long help of each scenario: examples, and what the columns mean.
+
+use crate::scenario::{call, urgent};
+
+pub(super) fn call_help() -> String {
+    help(
+        "Examples:\n  \
+         doorbell lab call                         the whole table, in well under 90 s\n  \
+         doorbell lab call --quick --only tokio    a first look at tokio alone, in seconds\n  \
+         doorbell lab call --rounds 15 --html call.html\n  \
+         sudo doorbell lab call                    counts system calls too\n",
+        call::reading(),
+    )
+}
+
+pub(super) fn urgent_help() -> String {
+    let more = "doorbell lab urgent --unprivileged            without the privilege to run before all others\n  \
+        doorbell lab urgent --slices                  threads only, in about 2 minutes\n  \
+        doorbell lab urgent --slices --only nice      of these, only those that say `nice`\n  ";
+    let examples = examples(
+        "urgent",
+        "the whole table, in about 12 minutes",
+        "tokio",
+        more,
+    );
+    help(&examples, urgent::reading())
+}
+
+/// The help of a scenario; `whole` is said of its first example, `only` is somebody's name.
+pub(super) fn trial_help(scenario: &str, whole: &str, only: &str, reading: &[&str]) -> String {
+    help(&examples(scenario, whole, only, ""), reading)
+}
+
+fn examples(scenario: &str, whole: &str, only: &str, more: &str) -> String {
+    let command = format!("doorbell lab {scenario}");
+    format!(
+        "Examples:\n  \
+         {command}    {whole}\n  \
+         {command} --quick --only {only}    a first look at rows with `{only}` in their names, and at what they are \
+         compared with\n  \
+         {more}{command} --json | jq '.rows[] | [.contestant, .variant, .metrics]'\n"
+    )
+}
+
+/// Examples, and below them what each column means.
+fn help(examples: &str, reading: &[&str]) -> String {
+    let mut text = format!("{examples}\nColumns:\n");
+    for sentence in reading {
+        text.push_str("  ");
+        text.push_str(sentence);
+        text.push('\n');
+    }
+    text.push_str(
+        "\nIn the JSON, a metric that could not be taken is absent. Progress goes to standard \
+         error.",
+    );
+    text
+}

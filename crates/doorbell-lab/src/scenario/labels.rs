@@ -1,0 +1,38 @@
+//! For the tests of the help: who takes part in each scenario.
+
+use super::contestant::Stage;
+use super::trial::Trial;
+use super::{
+    call, flood, http, idle, shootdown, spawn, stuck, timer_acc, timer_cost, timer_idle, urgent,
+    wake,
+};
+
+/// "name (variant)" of everybody in the scenario that the command line calls `name`.
+pub(crate) fn labels(name: &str, slices: bool, stage: Stage) -> Vec<String> {
+    let trials: Vec<Box<dyn Trial>> = match name {
+        "call" => {
+            let all = call::contestants(stage);
+            let labels = all.iter().map(|one| label(one.name(), one.variant()));
+            return labels.collect();
+        }
+        "spawn" => spawn::contestants(),
+        "flood" => flood::contestants(stage),
+        "shootdown" => shootdown::contestants(),
+        "idle" => idle::contestants(stage, None),
+        "timer-cost" => timer_cost::contestants(stage, 1_000_000),
+        "timer-acc" => timer_acc::contestants(stage),
+        "timer-idle" => timer_idle::contestants(stage),
+        "urgent" if slices => urgent::slices(stage),
+        "urgent" => urgent::contestants(stage),
+        "wake" => wake::contestants(stage),
+        "stuck" => stuck::contestants(stage),
+        "http" => http::contestants(false),
+        other => panic!("{other} is no scenario"),
+    };
+    let labels = trials.iter().map(|one| label(one.name(), one.variant()));
+    labels.collect()
+}
+
+fn label(name: &str, variant: &str) -> String {
+    format!("{name} ({variant})")
+}
