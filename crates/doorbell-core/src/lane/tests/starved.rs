@@ -133,17 +133,33 @@ fn tasks_behind_a_poll_run_although_a_sentinel_gets_no_cpu() {
     }
 }
 
-unsafe fn nothing(_: NonNull<Node<Host>>, _: &Ready<Host>) {}
+/// # Safety
+/// As for `Deliver`.
+pub(super) unsafe fn nothing(_: NonNull<Node<Host>>, _: &Ready<Host>) {}
 
-/// Takes the one task out that a lane has in its inbox.
-fn take_one(front: &FrontRef<Host>) {
+/// Posts a task to the lane, as another one of its crew does.
+pub(super) fn post_one(to: &FrontRef<Host>, from: &FrontRef<Host>) {
+    let node = NonNull::from(Box::leak(Box::new(Node::new(nothing))));
+    Local::new(from.clone()).enter(|| {
+        // SAFETY: the node lives until it is taken out.
+        let posted = unsafe { to.post_task(node, Origin::Crew) };
+        assert_eq!(posted, Posted::Yes);
+    });
+}
+
+/// Takes out what was posted so. How many.
+pub(super) fn take_inbox(front: &FrontRef<Host>) -> u64 {
     let (chain, len) = front.take_inbox().expect("it was posted");
-    let (node, rest) = chain.pop();
-    assert!(rest.is_none() && len == 1);
-    // SAFETY: taken out just now; it lives until here.
-    unsafe { node.as_ref() }.leave();
-    // SAFETY: leaked by the caller, and in no queue.
-    drop(unsafe { Box::from_raw(node.as_ptr()) });
+    let mut rest = Some(chain);
+    while let Some(chain) = rest {
+        let (node, others) = chain.pop();
+        // SAFETY: taken out just now; it lives until here.
+        unsafe { node.as_ref() }.leave();
+        // SAFETY: leaked by `post_one`, and in no queue.
+        drop(unsafe { Box::from_raw(node.as_ptr()) });
+        rest = others;
+    }
+    len
 }
 
 /// It was seen spinning by one that then posted to it, and has begun a poll since.
@@ -158,16 +174,32 @@ fn a_task_that_comes_to_a_lane_inside_a_poll_is_looked_after() {
         let fronts = Crew::<Host>::described(3, &Arc::default(), spec, |_, _| 0);
         let idle = fronts[0].crew().idle();
         idle.enter(2);
-        let node = NonNull::from(Box::leak(Box::new(Node::new(nothing))));
-        let local = Local::new(fronts[0].clone());
-        local.enter(|| {
-            // SAFETY: the node lives until it is taken out.
-            let posted = unsafe { fronts[1].post_task(node, Origin::Crew) };
-            assert_eq!(posted, Posted::Yes);
-        });
+        post_one(&fronts[1], &fronts[0]);
         assert!(!idle.holds(2), "{turns:?}: nobody was told");
         assert!(fronts[2].bell().signalled());
-        take_one(&fronts[1]);
+        assert_eq!(take_inbox(&fronts[1]), 1);
+    }
+}
+
+/// The first one is that lane's to run, and sentinels look after it.
+#[test]
+fn a_second_task_that_comes_to_a_lane_inside_a_poll_is_offered() {
+    for is_queued in [false, true] {
+        let fronts = Crew::<Host>::new(3, &Arc::default(), |_, _| 0);
+        let (idle, inside) = (fronts[0].crew().idle(), Local::new(fronts[1].clone()));
+        assert_eq!(idle.begin_sentinel(), Sentinel::Begun);
+        assert_eq!(idle.begin_sentinel(), Sentinel::Begun);
+        idle.enter(2);
+        if is_queued {
+            inside.enter(|| drop(spawn(&fronts[1], async {})));
+        } else {
+            post_one(&fronts[1], &fronts[0]);
+        }
+        assert!(idle.holds(2), "one is enough for that lane alone");
+        post_one(&fronts[1], &fronts[0]);
+        assert!(!idle.holds(2) && fronts[2].bell().signalled());
+        assert_eq!(take_inbox(&fronts[1]), if is_queued { 1 } else { 2 });
+        inside.enter(|| inside.close());
     }
 }
 
