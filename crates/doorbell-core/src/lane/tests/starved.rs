@@ -203,6 +203,21 @@ fn a_second_task_that_comes_to_a_lane_inside_a_poll_is_offered() {
     }
 }
 
+/// That lane may get no CPU: two others are to notice.
+#[test]
+fn an_offer_while_another_lane_searches_wakes_sentinels() {
+    let fronts = Crew::<Host>::new(5, &Arc::default(), |_, _| 0);
+    let crew = fronts[0].crew();
+    assert_eq!(crew.idle().begin_search(1), Search::Begun);
+    fronts[2..].iter().for_each(falls_asleep);
+    for _ in 0..2 {
+        crew.offer(0);
+        let woken = fronts[2..].iter().filter(|it| it.bell().signalled());
+        assert_eq!(woken.count(), 2);
+        assert!(crew.idle().wants_sentinel());
+    }
+}
+
 /// A thread of a lower class may lose its CPU to this one between a claim and what follows.
 #[test]
 fn a_spawn_from_below_claims_no_lane() {
@@ -266,17 +281,33 @@ fn a_task_goes_to_a_lane_whose_core_runs_no_higher_class() {
     assert!(!crew.idle().holds(1), "it is claimed");
 }
 
-/// A caller from below claims nothing, and chooses by the same rule.
-#[test]
-fn a_task_from_below_goes_to_a_lane_whose_core_runs_no_higher_class() {
-    let (_above, fronts) = outranked(Class::Fair);
-    let crew = fronts[0].crew();
+/// What a lane of class Batch does.
+fn from_below(f: impl FnOnce()) {
     let batch = CrewSpec {
         class: Class::Batch,
         ..CrewSpec::default()
     };
     let below = Crew::<Host>::described(1, &Arc::default(), batch, |_, _| 0).remove(0);
-    Local::new(below).enter(|| {
+    Local::new(below).enter(f);
+}
+
+/// As of one that registers a descriptor.
+#[test]
+fn a_caller_from_below_claims_no_lane_to_be_a_sentinel() {
+    let (_above, fronts) = outranked(Class::Fair);
+    let (crew, idle) = (fronts[0].crew(), fronts[0].crew().idle());
+    from_below(|| crew.watch_over(0));
+    assert!(idle.holds(0) && idle.holds(1) && !idle.wants_sentinel());
+    crew.watch_over(0);
+    assert!(idle.holds(0) && !idle.holds(1) && idle.wants_sentinel());
+}
+
+/// A caller from below claims nothing, and chooses by the same rule.
+#[test]
+fn a_task_from_below_goes_to_a_lane_whose_core_runs_no_higher_class() {
+    let (_above, fronts) = outranked(Class::Fair);
+    let crew = fronts[0].crew();
+    from_below(|| {
         assert_eq!(crew.place(&fronts[0]).lane(), 1, "the other is preferred");
         crew.offer(0);
         assert!(fronts[1].bell().signalled() && !fronts[0].bell().signalled());
@@ -293,12 +324,7 @@ fn an_offer_from_below_tells_a_lane_although_another_searches() {
     let (_above, fronts) = outranked(Class::Fair);
     let crew = fronts[0].crew();
     assert_eq!(crew.idle().begin_search(0), Search::Begun);
-    let batch = CrewSpec {
-        class: Class::Batch,
-        ..CrewSpec::default()
-    };
-    let below = Crew::<Host>::described(1, &Arc::default(), batch, |_, _| 0).remove(0);
-    Local::new(below).enter(|| crew.offer(0));
+    from_below(|| crew.offer(0));
     assert!(fronts[1].bell().signalled(), "nobody looks again");
     assert_eq!(crew.idle().end_search(0), Searching::None);
 }
