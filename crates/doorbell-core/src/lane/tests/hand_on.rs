@@ -1,0 +1,83 @@
+//! What a lane hands on to others when it stops looking, or has found more than it runs next, step by step.
+
+use super::crew_by_hand;
+use super::starved::{post_one, take_inbox};
+use crate::idle::{Search, Sentinel};
+use crate::lane::Lane;
+use crate::testing::spawn;
+use doorbell_machine::Host;
+
+/// Lanes whose crew has as many sentinels as it may have: single tasks wake nobody.
+fn with_sentinels<const N: usize>() -> [Lane<Host>; N] {
+    let lanes = crew_by_hand();
+    let idle = lanes[0].shared.front().crew().idle();
+    assert_eq!(idle.begin_sentinel(), Sentinel::Begun);
+    assert_eq!(idle.begin_sentinel(), Sentinel::Begun);
+    lanes
+}
+
+/// The lane sleeps, as far as the others can see.
+fn falls_asleep(lane: &Lane<Host>) {
+    assert!(!lane.look_for_the_last_time());
+}
+
+/// Whether somebody has claimed and told the lane, which fell asleep.
+fn is_told(lane: &Lane<Host>) -> bool {
+    let front = lane.shared.front();
+    let is_claimed = !front.crew().idle().holds(front.lane());
+    assert_eq!(front.bell().signalled(), is_claimed);
+    is_claimed
+}
+
+/// The lane gets so many tasks, and runs so many of them.
+fn gets(lane: &Lane<Host>, tasks: usize, ran: usize) {
+    lane.local.enter(|| {
+        (0..tasks).for_each(|_| drop(spawn(lane.shared.front(), async {})));
+        (0..ran).for_each(|_| assert!(lane.local.run_one()));
+    });
+}
+
+fn end<const N: usize>(lanes: [Lane<Host>; N]) {
+    for lane in lanes {
+        lane.local.enter(|| lane.local.close());
+    }
+}
+
+/// Its poster relied on the search.
+#[test]
+fn what_came_to_the_inbox_of_the_lane_that_ends_the_last_search_is_offered() {
+    let lanes = with_sentinels();
+    let [lane, _, asleep] = &lanes;
+    let front = lane.shared.front();
+    assert_eq!(front.crew().idle().begin_search(0), Search::Begun);
+    lane.searching.set(true);
+    falls_asleep(asleep);
+    gets(lane, 1, 0);
+    post_one(front, asleep.shared.front());
+    assert!(!is_told(asleep), "a search was relied on");
+    lane.end_search();
+    assert!(is_told(asleep));
+    assert_eq!(take_inbox(front), 1);
+    end(lanes);
+}
+
+/// Others search, so that this end of a search sees to nothing else.
+#[test]
+fn a_lane_that_was_claimed_to_be_a_sentinel_and_has_a_task_leaves_that_to_another() {
+    let lanes = crew_by_hand();
+    let [busy, claimed, searches, asleep] = &lanes;
+    let idle = busy.shared.front().crew().idle();
+    assert_eq!(idle.begin_sentinel(), Sentinel::Begun);
+    falls_asleep(claimed);
+    falls_asleep(asleep);
+    gets(busy, 1, 0);
+    assert!(idle.wants_sentinel() && is_told(claimed) && !is_told(asleep));
+    let other = idle.begin_search(searches.shared.front().lane());
+    assert_eq!(other, Search::Begun);
+    claimed.leave_idle_set();
+    gets(claimed, 1, 0);
+    assert!(!is_told(asleep), "the claimed lane is waited for");
+    claimed.end_search();
+    assert!(idle.wants_sentinel() && is_told(asleep));
+    end(lanes);
+}
