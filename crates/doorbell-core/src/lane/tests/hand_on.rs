@@ -3,9 +3,11 @@
 use super::crew_by_hand;
 use super::starved::{post_one, take_inbox};
 use crate::idle::{Search, Sentinel};
-use crate::lane::Lane;
+use crate::lane::{Lane, LaneCounts};
 use crate::testing::spawn;
 use doorbell_machine::Host;
+
+const MS: u64 = 1_000_000;
 
 /// Lanes whose crew has as many sentinels as it may have: single tasks wake nobody.
 fn with_sentinels<const N: usize>() -> [Lane<Host>; N] {
@@ -43,6 +45,10 @@ fn end<const N: usize>(lanes: [Lane<Host>; N]) {
     }
 }
 
+fn counts(lane: &Lane<Host>) -> LaneCounts {
+    lane.shared.counts()
+}
+
 /// Its poster relied on the search.
 #[test]
 fn what_came_to_the_inbox_of_the_lane_that_ends_the_last_search_is_offered() {
@@ -58,6 +64,39 @@ fn what_came_to_the_inbox_of_the_lane_that_ends_the_last_search_is_offered() {
     lane.end_search();
     assert!(is_told(asleep));
     assert_eq!(take_inbox(front), 1);
+    end(lanes);
+}
+
+/// Behind a fence: a pass that finds it offers it without one.
+#[test]
+fn what_the_last_look_brings_beyond_one_task_is_offered_before_the_next_pass() {
+    for (tasks, brings) in [(2, 1), (4, 2)] {
+        let lanes = with_sentinels();
+        let [busy, lane, asleep] = &lanes;
+        gets(busy, tasks, 0);
+        busy.shared.front().crew().idle().enter(2);
+        assert!(lane.look_for_the_last_time());
+        assert_eq!(counts(lane).stolen, brings);
+        lane.leave_idle_set();
+        lane.end_search();
+        assert_eq!(is_told(asleep), brings > 1);
+        end(lanes);
+    }
+}
+
+/// A task of a lane that is stuck may take as long here as there.
+#[test]
+fn what_a_lane_had_before_it_took_a_task_of_a_stuck_one_is_offered() {
+    let lanes = with_sentinels();
+    let [stuck, cares, asleep] = &lanes;
+    gets(stuck, 2, 1);
+    gets(cares, 1, 0);
+    stuck.shared.front().crew().idle().enter(2);
+    cares.care_for_stuck(MS);
+    assert_eq!((counts(cares).thefts, is_told(asleep)), (0, false));
+    // Its pulse stood still since.
+    cares.care_for_stuck(2 * MS);
+    assert_eq!((counts(cares).thefts, is_told(asleep)), (1, true));
     end(lanes);
 }
 
