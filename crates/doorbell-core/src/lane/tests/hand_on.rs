@@ -49,6 +49,30 @@ fn counts(lane: &Lane<Host>) -> LaneCounts {
     lane.shared.counts()
 }
 
+/// Lane 1 is counted as searching, and gets no CPU. The busy lane relied on that, and woke nobody.
+#[test]
+fn what_waits_when_the_last_search_lapses_is_found_and_another_lane_is_woken() {
+    for tasks in [1, 2] {
+        let lanes = with_sentinels();
+        let [busy, starved, sentinel, asleep] = &lanes;
+        let idle = busy.shared.front().crew().idle();
+        let searches = idle.begin_search(starved.shared.front().lane());
+        assert_eq!(searches, Search::Begun);
+        falls_asleep(asleep);
+        gets(busy, tasks, 0);
+        sentinel.shared.front().set_sentinel(true);
+        sentinel.end_lapsed_searches();
+        assert!(idle.anyone_searches() && !is_told(asleep));
+        sentinel.searchers_ns.set(0);
+        assert!(sentinel.look_for_the_last_time(), "it takes one");
+        assert!(!idle.anyone_searches(), "it has lapsed");
+        sentinel.leave_idle_set();
+        sentinel.end_sentinel();
+        assert_eq!(is_told(asleep), tasks > 1);
+        end(lanes);
+    }
+}
+
 /// Its poster relied on the search.
 #[test]
 fn what_came_to_the_inbox_of_the_lane_that_ends_the_last_search_is_offered() {
