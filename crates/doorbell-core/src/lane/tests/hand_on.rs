@@ -2,12 +2,13 @@
 
 use super::crew_by_hand;
 use super::starved::{post_one, take_inbox};
-use crate::idle::{Search, Sentinel};
+use crate::idle::{Search, Searching, Sentinel};
 use crate::lane::{Lane, LaneCounts};
 use crate::testing::spawn;
-use doorbell_machine::Host;
+use doorbell_machine::{Host, Machine};
 
 const MS: u64 = 1_000_000;
+const HOUR_NS: u64 = 3_600_000_000_000;
 
 /// Lanes whose crew has as many sentinels as it may have: single tasks wake nobody.
 fn with_sentinels<const N: usize>() -> [Lane<Host>; N] {
@@ -71,6 +72,34 @@ fn what_waits_when_the_last_search_lapses_is_found_and_another_lane_is_woken() {
         assert_eq!(is_told(asleep), tasks > 1);
         end(lanes);
     }
+}
+
+#[test]
+fn a_search_lapses_at_the_second_of_two_looks_that_lie_apart_in_one_stay_of_a_sentinel() {
+    let lanes = crew_by_hand();
+    let [busy, searches, sentinel] = &lanes;
+    gets(busy, 1, 0);
+    let idle = busy.shared.front().crew().idle();
+    let lane = searches.shared.front().lane();
+    // Whether the search lapses at a look so long after the last one.
+    let lapses = |last_look_ns| {
+        sentinel.searchers_ns.set(last_look_ns);
+        sentinel.end_lapsed_searches();
+        !idle.anyone_searches()
+    };
+    for _ in 0..2 {
+        assert!(sentinel.sentinel_until_ns().is_some(), "one task waits");
+        assert_eq!(idle.begin_search(lane), Search::Begun);
+        assert!(!lapses(0), "the first look");
+        // As if that look were just over, however slow this computer is.
+        assert!(!lapses(Host::now_ns() + HOUR_NS), "too soon");
+        assert_eq!(idle.end_search(lane), Searching::None);
+        sentinel.end_sentinel();
+    }
+    assert!(sentinel.sentinel_until_ns().is_some());
+    assert_eq!(idle.begin_search(lane), Search::Begun);
+    assert_eq!([lapses(0), lapses(0)], [false, true]);
+    end(lanes);
 }
 
 /// Its poster relied on the search.
