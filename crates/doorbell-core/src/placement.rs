@@ -97,7 +97,7 @@ impl<M: Machine> Crew<M> {
         }
     }
 
-    /// The lane that searches may get no CPU: the sentinels notice, and offer anew.
+    /// The lane that searches may get no CPU: the sentinels notice, and look in its place.
     #[cold]
     fn offer_now(&self, from: usize) {
         if self.must_not_claim() {

@@ -68,37 +68,34 @@ impl<M: Machine> Lane<M> {
             M::mark(Mark::IdleClaimedBeforePark);
             return true;
         }
-        let has_lapsed = front.is_sentinel() && self.end_lapsed_searches();
+        if front.is_sentinel() {
+            self.end_lapsed_searches();
+        }
         // Whoever has posted them may have found no lane idle.
         self.take_timers();
         let found = self.visit_others();
         if found {
             self.offer_new_surplus();
         }
-        if has_lapsed && (found || self.others_have_work()) {
-            front.crew().offer(front.lane());
-        }
         // A waker of the user's that is dropped with a timer may have woken a task here.
         found || !self.local.is_empty()
     }
 
     /// A lane that is counted as searching since this sentinel's last look, [`SENTINEL_MIN_NS`] ago at least,
-    /// gets no CPU: others are to be woken in its place. Whether it was the last that searched; then those who relied on it have woken
-    /// nobody.
-    pub(super) fn end_lapsed_searches(&self) -> bool {
+    /// gets no CPU, and is counted no more. If it was the last that searched, those who relied on it have woken
+    /// nobody: behind this the sentinel looks at them. When it takes something it stops being one, and others are
+    /// woken for the rest.
+    pub(super) fn end_lapsed_searches(&self) {
         let now_ns = M::now_ns();
         if now_ns.saturating_sub(self.searchers_ns.get()) < SENTINEL_MIN_NS {
-            return false;
+            return;
         }
         self.searchers_ns.set(now_ns);
         let front = self.shared.front();
         let idle = front.crew().idle();
-        let left = idle.lapse_since(&self.searchers, front.lane());
-        let was_last = left == Searching::None;
-        if was_last {
+        if idle.lapse_since(&self.searchers, front.lane()) == Searching::None {
             M::fence_announce();
         }
-        was_last
     }
 
     /// The same before a nap: the lane stays out of the idle set, like one inside a short poll. It looks

@@ -6,6 +6,7 @@
 mod budget;
 mod descriptors;
 mod disturbed;
+mod hand_on;
 mod late_look;
 mod left_to_itself;
 mod starved;

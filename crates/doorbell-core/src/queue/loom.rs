@@ -84,6 +84,32 @@ fn two_thieves<const BUG: u8>() {
     taken.assert_all::<Loom<BUG>>(3);
 }
 
+/// A thief that meets the owner at the first of two nodes takes the second.
+fn thief_meets_the_owner<const BUG: u8>() {
+    let queue = Arc::new(Queue::<Loom<BUG>>::new(2));
+    let taken = Taken::default();
+    for entry in 0..2 {
+        // SAFETY: this thread is the owner; a thing lives until it is taken.
+        unsafe { queue.push(Thing::boxed(entry), Share::Surplus) };
+    }
+    let (victim, theirs) = (Arc::clone(&queue), taken.clone());
+    let thief = thread::spawn(move || {
+        let own = Queue::new(2);
+        // SAFETY: `own` is this thread's, and `victim` is not.
+        let loot = unsafe { victim.steal_into(&own, Greed::One) };
+        theirs.take(loot.expect("the owner left one").first);
+    });
+    // SAFETY: this thread is the owner.
+    taken.take(unsafe { queue.pop() }.expect("the thief takes one"));
+    thief.join().unwrap();
+    taken.assert_all::<Loom<BUG>>(2);
+}
+
+#[test]
+fn q1_a_thief_that_meets_the_owner_takes_what_that_leaves() {
+    check(thief_meets_the_owner::<0>);
+}
+
 #[test]
 fn q1_a_last_node_goes_to_owner_or_thief() {
     check(one::<0>);

@@ -3,7 +3,7 @@
 
 use crate::crew::Crew;
 use crate::idle::{Cost, Left};
-use crate::lane::{IdlePolicy, Lane, LaneConfig, LaneShared};
+use crate::lane::{IdlePolicy, Lane, LaneConfig, LaneShared, SENTINEL_MIN_NS};
 use crate::mailbox::Front;
 use crate::queue::{Share, is_shareable};
 use crate::testing::model::check;
@@ -27,9 +27,6 @@ const ASLEEP: usize = 3;
 
 /// When the timers of the models are due: always.
 const DUE_NS: u64 = 0;
-
-/// After so long a sentinel looks again.
-const LOOK_NS: u64 = 1_000_000;
 
 type Shared<const BUG: u8> = Arc<LaneShared<Loom<BUG>>>;
 
@@ -174,26 +171,33 @@ fn end_of_search_against_push<const BUG: u8>() {
     drain(lanes[CARES].front());
 }
 
-/// A sentinel lets the last search lapse while the busy lane relies on it.
+/// A sentinel lets the last search lapse while the busy lane relies on it: it sees what that lane has.
 fn lapse_against_push<const BUG: u8>() {
     let lanes = crew::<BUG>(2);
-    let _ = lanes[BUSY].front().crew().idle().begin_search(OTHER);
+    let idle = lanes[BUSY].front().crew().idle();
+    let _ = idle.begin_search(OTHER);
     let shared = Arc::clone(&lanes[CARES]);
     let sentinel = thread::spawn(move || {
         let lane = Lane::new(shared);
-        sleep_for::<BUG>(LOOK_NS);
-        assert!(!lane.end_lapsed_searches());
-        sleep_for::<BUG>(LOOK_NS);
-        assert!(lane.end_lapsed_searches());
-        if lane.others_have_work() {
-            lane.shared.front().crew().offer(CARES);
+        let idle = lane.shared.front().crew().idle();
+        let searches = || idle.searching().any(|lanes| lanes & (1 << OTHER) != 0);
+        // The first look, one that comes just too soon after it, and one that does not.
+        for (ns, lapses) in [
+            (SENTINEL_MIN_NS, false),
+            (SENTINEL_MIN_NS - 1, false),
+            (1, true),
+        ] {
+            sleep_for::<BUG>(ns);
+            lane.end_lapsed_searches();
+            assert_eq!(searches(), !lapses);
         }
+        lane.others_have_work()
     });
     let busy = lanes[BUSY].front();
     push(busy);
     busy.crew().offer(BUSY);
-    sentinel.join().unwrap();
-    assert_told(&lanes);
+    let sees = sentinel.join().unwrap();
+    assert!(sees || !idle.holds(ASLEEP), "nobody knows of the task");
     drain(busy);
 }
 

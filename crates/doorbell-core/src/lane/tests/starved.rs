@@ -133,17 +133,33 @@ fn tasks_behind_a_poll_run_although_a_sentinel_gets_no_cpu() {
     }
 }
 
-unsafe fn nothing(_: NonNull<Node<Host>>, _: &Ready<Host>) {}
+/// # Safety
+/// As for `Deliver`.
+pub(super) unsafe fn nothing(_: NonNull<Node<Host>>, _: &Ready<Host>) {}
 
-/// Takes the one task out that a lane has in its inbox.
-fn take_one(front: &FrontRef<Host>) {
+/// Posts a task to the lane, as another one of its crew does.
+pub(super) fn post_one(to: &FrontRef<Host>, from: &FrontRef<Host>) {
+    let node = NonNull::from(Box::leak(Box::new(Node::new(nothing))));
+    Local::new(from.clone()).enter(|| {
+        // SAFETY: the node lives until it is taken out.
+        let posted = unsafe { to.post_task(node, Origin::Crew) };
+        assert_eq!(posted, Posted::Yes);
+    });
+}
+
+/// Takes out what was posted so. How many.
+pub(super) fn take_inbox(front: &FrontRef<Host>) -> u64 {
     let (chain, len) = front.take_inbox().expect("it was posted");
-    let (node, rest) = chain.pop();
-    assert!(rest.is_none() && len == 1);
-    // SAFETY: taken out just now; it lives until here.
-    unsafe { node.as_ref() }.leave();
-    // SAFETY: leaked by the caller, and in no queue.
-    drop(unsafe { Box::from_raw(node.as_ptr()) });
+    let mut rest = Some(chain);
+    while let Some(chain) = rest {
+        let (node, others) = chain.pop();
+        // SAFETY: taken out just now; it lives until here.
+        unsafe { node.as_ref() }.leave();
+        // SAFETY: leaked by `post_one`, and in no queue.
+        drop(unsafe { Box::from_raw(node.as_ptr()) });
+        rest = others;
+    }
+    len
 }
 
 /// It was seen spinning by one that then posted to it, and has begun a poll since.
@@ -158,16 +174,47 @@ fn a_task_that_comes_to_a_lane_inside_a_poll_is_looked_after() {
         let fronts = Crew::<Host>::described(3, &Arc::default(), spec, |_, _| 0);
         let idle = fronts[0].crew().idle();
         idle.enter(2);
-        let node = NonNull::from(Box::leak(Box::new(Node::new(nothing))));
-        let local = Local::new(fronts[0].clone());
-        local.enter(|| {
-            // SAFETY: the node lives until it is taken out.
-            let posted = unsafe { fronts[1].post_task(node, Origin::Crew) };
-            assert_eq!(posted, Posted::Yes);
-        });
+        post_one(&fronts[1], &fronts[0]);
         assert!(!idle.holds(2), "{turns:?}: nobody was told");
         assert!(fronts[2].bell().signalled());
-        take_one(&fronts[1]);
+        assert_eq!(take_inbox(&fronts[1]), 1);
+    }
+}
+
+/// The first one is that lane's to run, and sentinels look after it.
+#[test]
+fn a_second_task_that_comes_to_a_lane_inside_a_poll_is_offered() {
+    for is_queued in [false, true] {
+        let fronts = Crew::<Host>::new(3, &Arc::default(), |_, _| 0);
+        let (idle, inside) = (fronts[0].crew().idle(), Local::new(fronts[1].clone()));
+        assert_eq!(idle.begin_sentinel(), Sentinel::Begun);
+        assert_eq!(idle.begin_sentinel(), Sentinel::Begun);
+        idle.enter(2);
+        if is_queued {
+            inside.enter(|| drop(spawn(&fronts[1], async {})));
+        } else {
+            post_one(&fronts[1], &fronts[0]);
+        }
+        assert!(idle.holds(2), "one is enough for that lane alone");
+        post_one(&fronts[1], &fronts[0]);
+        assert!(!idle.holds(2) && fronts[2].bell().signalled());
+        assert_eq!(take_inbox(&fronts[1]), if is_queued { 1 } else { 2 });
+        inside.enter(|| inside.close());
+    }
+}
+
+/// That lane may get no CPU: two others are to notice.
+#[test]
+fn an_offer_while_another_lane_searches_wakes_sentinels() {
+    let fronts = Crew::<Host>::new(5, &Arc::default(), |_, _| 0);
+    let crew = fronts[0].crew();
+    assert_eq!(crew.idle().begin_search(1), Search::Begun);
+    fronts[2..].iter().for_each(falls_asleep);
+    for _ in 0..2 {
+        crew.offer(0);
+        let woken = fronts[2..].iter().filter(|it| it.bell().signalled());
+        assert_eq!(woken.count(), 2);
+        assert!(crew.idle().wants_sentinel());
     }
 }
 
@@ -234,17 +281,33 @@ fn a_task_goes_to_a_lane_whose_core_runs_no_higher_class() {
     assert!(!crew.idle().holds(1), "it is claimed");
 }
 
-/// A caller from below claims nothing, and chooses by the same rule.
-#[test]
-fn a_task_from_below_goes_to_a_lane_whose_core_runs_no_higher_class() {
-    let (_above, fronts) = outranked(Class::Fair);
-    let crew = fronts[0].crew();
+/// What a lane of class Batch does.
+fn from_below(f: impl FnOnce()) {
     let batch = CrewSpec {
         class: Class::Batch,
         ..CrewSpec::default()
     };
     let below = Crew::<Host>::described(1, &Arc::default(), batch, |_, _| 0).remove(0);
-    Local::new(below).enter(|| {
+    Local::new(below).enter(f);
+}
+
+/// As of one that registers a descriptor.
+#[test]
+fn a_caller_from_below_claims_no_lane_to_be_a_sentinel() {
+    let (_above, fronts) = outranked(Class::Fair);
+    let (crew, idle) = (fronts[0].crew(), fronts[0].crew().idle());
+    from_below(|| crew.watch_over(0));
+    assert!(idle.holds(0) && idle.holds(1) && !idle.wants_sentinel());
+    crew.watch_over(0);
+    assert!(idle.holds(0) && !idle.holds(1) && idle.wants_sentinel());
+}
+
+/// A caller from below claims nothing, and chooses by the same rule.
+#[test]
+fn a_task_from_below_goes_to_a_lane_whose_core_runs_no_higher_class() {
+    let (_above, fronts) = outranked(Class::Fair);
+    let crew = fronts[0].crew();
+    from_below(|| {
         assert_eq!(crew.place(&fronts[0]).lane(), 1, "the other is preferred");
         crew.offer(0);
         assert!(fronts[1].bell().signalled() && !fronts[0].bell().signalled());
@@ -261,12 +324,7 @@ fn an_offer_from_below_tells_a_lane_although_another_searches() {
     let (_above, fronts) = outranked(Class::Fair);
     let crew = fronts[0].crew();
     assert_eq!(crew.idle().begin_search(0), Search::Begun);
-    let batch = CrewSpec {
-        class: Class::Batch,
-        ..CrewSpec::default()
-    };
-    let below = Crew::<Host>::described(1, &Arc::default(), batch, |_, _| 0).remove(0);
-    Local::new(below).enter(|| crew.offer(0));
+    from_below(|| crew.offer(0));
     assert!(fronts[1].bell().signalled(), "nobody looks again");
     assert_eq!(crew.idle().end_search(0), Searching::None);
 }

@@ -1,0 +1,175 @@
+//! What a lane hands on to others when it stops looking, or has found more than it runs next, step by step.
+
+use super::crew_by_hand;
+use super::starved::{post_one, take_inbox};
+use crate::idle::{Search, Searching, Sentinel};
+use crate::lane::{Lane, LaneCounts};
+use crate::testing::spawn;
+use doorbell_machine::{Host, Machine};
+
+const MS: u64 = 1_000_000;
+const HOUR_NS: u64 = 3_600_000_000_000;
+
+/// Lanes whose crew has as many sentinels as it may have: single tasks wake nobody.
+fn with_sentinels<const N: usize>() -> [Lane<Host>; N] {
+    let lanes = crew_by_hand();
+    let idle = lanes[0].shared.front().crew().idle();
+    assert_eq!(idle.begin_sentinel(), Sentinel::Begun);
+    assert_eq!(idle.begin_sentinel(), Sentinel::Begun);
+    lanes
+}
+
+/// The lane sleeps, as far as the others can see.
+fn falls_asleep(lane: &Lane<Host>) {
+    assert!(!lane.look_for_the_last_time());
+}
+
+/// Whether somebody has claimed and told the lane, which fell asleep.
+fn is_told(lane: &Lane<Host>) -> bool {
+    let front = lane.shared.front();
+    let is_claimed = !front.crew().idle().holds(front.lane());
+    assert_eq!(front.bell().signalled(), is_claimed);
+    is_claimed
+}
+
+/// The lane gets so many tasks, and runs so many of them.
+fn gets(lane: &Lane<Host>, tasks: usize, ran: usize) {
+    lane.local.enter(|| {
+        (0..tasks).for_each(|_| drop(spawn(lane.shared.front(), async {})));
+        (0..ran).for_each(|_| assert!(lane.local.run_one()));
+    });
+}
+
+fn end<const N: usize>(lanes: [Lane<Host>; N]) {
+    for lane in lanes {
+        lane.local.enter(|| lane.local.close());
+    }
+}
+
+fn counts(lane: &Lane<Host>) -> LaneCounts {
+    lane.shared.counts()
+}
+
+/// Lane 1 is counted as searching, and gets no CPU. The busy lane relied on that, and woke nobody.
+#[test]
+fn what_waits_when_the_last_search_lapses_is_found_and_another_lane_is_woken() {
+    for tasks in [1, 2] {
+        let lanes = with_sentinels();
+        let [busy, starved, sentinel, asleep] = &lanes;
+        let idle = busy.shared.front().crew().idle();
+        let searches = idle.begin_search(starved.shared.front().lane());
+        assert_eq!(searches, Search::Begun);
+        falls_asleep(asleep);
+        gets(busy, tasks, 0);
+        sentinel.shared.front().set_sentinel(true);
+        sentinel.end_lapsed_searches();
+        assert!(idle.anyone_searches() && !is_told(asleep));
+        sentinel.searchers_ns.set(0);
+        assert!(sentinel.look_for_the_last_time(), "it takes one");
+        assert!(!idle.anyone_searches(), "it has lapsed");
+        sentinel.leave_idle_set();
+        sentinel.end_sentinel();
+        assert_eq!(is_told(asleep), tasks > 1);
+        end(lanes);
+    }
+}
+
+#[test]
+fn a_search_lapses_at_the_second_of_two_looks_that_lie_apart_in_one_stay_of_a_sentinel() {
+    let lanes = crew_by_hand();
+    let [busy, searches, sentinel] = &lanes;
+    gets(busy, 1, 0);
+    let idle = busy.shared.front().crew().idle();
+    let lane = searches.shared.front().lane();
+    // Whether the search lapses at a look so long after the last one.
+    let lapses = |last_look_ns| {
+        sentinel.searchers_ns.set(last_look_ns);
+        sentinel.end_lapsed_searches();
+        !idle.anyone_searches()
+    };
+    for _ in 0..2 {
+        assert!(sentinel.sentinel_until_ns().is_some(), "one task waits");
+        assert_eq!(idle.begin_search(lane), Search::Begun);
+        assert!(!lapses(0), "the first look");
+        // As if that look were just over, however slow this computer is.
+        assert!(!lapses(Host::now_ns() + HOUR_NS), "too soon");
+        assert_eq!(idle.end_search(lane), Searching::None);
+        sentinel.end_sentinel();
+    }
+    assert!(sentinel.sentinel_until_ns().is_some());
+    assert_eq!(idle.begin_search(lane), Search::Begun);
+    assert_eq!([lapses(0), lapses(0)], [false, true]);
+    end(lanes);
+}
+
+/// Its poster relied on the search.
+#[test]
+fn what_came_to_the_inbox_of_the_lane_that_ends_the_last_search_is_offered() {
+    let lanes = with_sentinels();
+    let [lane, _, asleep] = &lanes;
+    let front = lane.shared.front();
+    assert_eq!(front.crew().idle().begin_search(0), Search::Begun);
+    lane.searching.set(true);
+    falls_asleep(asleep);
+    gets(lane, 1, 0);
+    post_one(front, asleep.shared.front());
+    assert!(!is_told(asleep), "a search was relied on");
+    lane.end_search();
+    assert!(is_told(asleep));
+    assert_eq!(take_inbox(front), 1);
+    end(lanes);
+}
+
+/// Behind a fence: a pass that finds it offers it without one.
+#[test]
+fn what_the_last_look_brings_beyond_one_task_is_offered_before_the_next_pass() {
+    for (tasks, brings) in [(2, 1), (4, 2)] {
+        let lanes = with_sentinels();
+        let [busy, lane, asleep] = &lanes;
+        gets(busy, tasks, 0);
+        busy.shared.front().crew().idle().enter(2);
+        assert!(lane.look_for_the_last_time());
+        assert_eq!(counts(lane).stolen, brings);
+        lane.leave_idle_set();
+        lane.end_search();
+        assert_eq!(is_told(asleep), brings > 1);
+        end(lanes);
+    }
+}
+
+/// A task of a lane that is stuck may take as long here as there.
+#[test]
+fn what_a_lane_had_before_it_took_a_task_of_a_stuck_one_is_offered() {
+    let lanes = with_sentinels();
+    let [stuck, cares, asleep] = &lanes;
+    gets(stuck, 2, 1);
+    gets(cares, 1, 0);
+    stuck.shared.front().crew().idle().enter(2);
+    cares.care_for_stuck(MS);
+    assert_eq!((counts(cares).thefts, is_told(asleep)), (0, false));
+    // Its pulse stood still since.
+    cares.care_for_stuck(2 * MS);
+    assert_eq!((counts(cares).thefts, is_told(asleep)), (1, true));
+    end(lanes);
+}
+
+/// Others search, so that this end of a search sees to nothing else.
+#[test]
+fn a_lane_that_was_claimed_to_be_a_sentinel_and_has_a_task_leaves_that_to_another() {
+    let lanes = crew_by_hand();
+    let [busy, claimed, searches, asleep] = &lanes;
+    let idle = busy.shared.front().crew().idle();
+    assert_eq!(idle.begin_sentinel(), Sentinel::Begun);
+    falls_asleep(claimed);
+    falls_asleep(asleep);
+    gets(busy, 1, 0);
+    assert!(idle.wants_sentinel() && is_told(claimed) && !is_told(asleep));
+    let other = idle.begin_search(searches.shared.front().lane());
+    assert_eq!(other, Search::Begun);
+    claimed.leave_idle_set();
+    gets(claimed, 1, 0);
+    assert!(!is_told(asleep), "the claimed lane is waited for");
+    claimed.end_search();
+    assert!(idle.wants_sentinel() && is_told(asleep));
+    end(lanes);
+}
