@@ -30,7 +30,7 @@ const ROUNDS_MAX: i64 = 1_000;
     arg_required_else_help = true,
     subcommand_required = true,
     after_help = "Examples:\n  \
-        doorbell lab                 a tour of all measurements, in about two minutes\n  \
+        doorbell lab                 a tour of all but http, in about two minutes\n  \
         doorbell lab call            how long a call to another core takes, as a table\n  \
         doorbell lab call --quick    a first look within seconds\n  \
         doorbell lab spawn           how fast tasks are spawned, chained and woken\n  \

@@ -53,8 +53,8 @@ impl Limit {
 pub(super) fn table(limits: &[Limit]) -> Vec<SideTable> {
     let rows: Vec<_> = limits.iter().map(Limit::cells).collect();
     let table = (!rows.is_empty()).then(|| SideTable {
-        caption: "What is promised, and whether it held in this run",
-        titles: vec!["what", "unit", "promised", "found", "holds"],
+        caption: "Goals, and whether this run met them",
+        titles: vec!["what", "unit", "goal", "found", "met"],
         rows,
     });
     table.into_iter().collect()

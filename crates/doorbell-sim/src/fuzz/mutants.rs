@@ -44,7 +44,7 @@ const BELOW: &str =
 const POKE: &str = "the parcel publishes it, unless it is another waker's; loom kills it";
 
 /// Why a task that is awaited from above does not show.
-const ABOVE: &str = "no crew is above another in the scenarios; loom kills it";
+const ABOVE: &str = "the scenarios link no crew above another; loom kills it";
 
 /// Why a lock between tasks does not show.
 const LOCK: &str = "no task of the scenarios locks; loom kills it";

@@ -33,7 +33,9 @@ The last column is the CPU time of the search, in seconds.
 - **undecided**: no model fails, and those named were stopped before they had tried every interleaving.
 - **not reached**: no model comes there, so nothing is known.
 
-What survives may still be needed, because the model checker does not show everything:
+What survives or is unshown may still be needed, because the model checker does not show everything. "No model fails" is said
+of the models that ran: `--preemptions` bounds each search, and `--slowest N` leaves out models that take more than N s of
+CPU time unweakened.
 
 - Each read-modify-write reads the newest value of its word. What is lost when two of them, on two words, change places
   stays unseen.

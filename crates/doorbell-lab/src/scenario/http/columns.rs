@@ -56,7 +56,7 @@ pub(super) const READING: [&str; 13] = [
      `idle-class pool`: raw epoll does the same.",
     "doorbell answers /healthz in class Rt and every other route in class Fair, as the documentation of \
      `Server::classes` has it. `/ in class Rt` answers greetings there as well; `one class` has no classes.",
-    "promised of doorbell: hello at least 1.05 times tokio's rate and 0.98 times that of two runtimes, p99 at \
+    "goals of doorbell: hello at least 1.05 times tokio's rate and 0.98 times that of two runtimes, p99 at \
      most tokio's, at most 14 us of CPU for a request; /healthz p99 at most 1 ms, or 2 ms without privilege, \
      and at most that of tokio with two SCHED_IDLE threads (x tokio idle), at 0.97 times the compute/s of \
      tokio that computes in the handler, as doorbell does; idle no wake-up, and at most tokio's memory.",

@@ -54,7 +54,7 @@ pub(super) const READING: [&str; 7] = [
      all its workers share them: they are late only while no worker looks after them.",
     "runs: how often it was measured; a sleeper that the other core took before it slept is spawned \
      again. early: what went on before its deadline; there must be none.",
-    "promised: 99 of 100 at most 1 ms late.",
+    "goal: 99 of 100 at most 1 ms late.",
     late::ENOUGH,
 ];
 

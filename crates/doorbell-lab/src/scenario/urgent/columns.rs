@@ -59,7 +59,7 @@ pub(super) const READING: [&str; 12] = [
     "jobs in spawn_blocking: two at a time, each poll a closure. jobs on SCHED_IDLE threads: each poll is a \
      closure for one of two threads, one on each CPU, which the OS runs where nobody else wants it; a \
      program has about 30 lines for that.",
-    "promised: p99 at most 1.5 times that of a SCHED_FIFO thread; without that privilege at most twice \
+    "goal: p99 at most 1.5 times that of a SCHED_FIFO thread; without that privilege at most twice \
      that of a thread with the shortest slice, and p99.9 at most 1 ms; beside Batch p99 at most 100 us; \
      and as many of the jobs' polls as with tokio's tasks, or beside Batch as on its SCHED_IDLE threads, less \
      3 in 100.",
