@@ -28,6 +28,7 @@ pub mod simulator;
 pub mod torture;
 pub mod tour;
 
+use std::fmt;
 use std::fs;
 use std::io::{self, ErrorKind, Write as _};
 use std::path::Path;
@@ -49,10 +50,15 @@ pub fn main() -> ExitCode {
     match run(&Cli::parse()) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            eprintln!("error: {error}");
+            tell(format_args!("error: {error}"));
             ExitCode::FAILURE
         }
     }
+}
+
+/// Writes a line to standard error. Where that cannot be written there is nobody to tell.
+fn tell(line: fmt::Arguments<'_>) {
+    let _ = writeln!(io::stderr(), "{line}");
 }
 
 fn run(cli: &Cli) -> Result<(), LabError> {

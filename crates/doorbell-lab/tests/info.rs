@@ -67,3 +67,14 @@ fn help_teaches() {
         assert!(help.contains(part), "{part} is missing in:\n{help}");
     }
 }
+
+#[test]
+fn an_error_that_cannot_be_written_is_no_panic() {
+    let full = std::fs::File::options().write(true).open("/dev/full");
+    let mut program = Command::new(env!("CARGO_BIN_EXE_doorbell"));
+    program.arg("info").env("DOORBELL_SWITCHES", "nonsense");
+    let status = program
+        .stderr(full.expect("there is such a device"))
+        .status();
+    assert_eq!(status.expect("the program can be started").code(), Some(1));
+}

@@ -2,6 +2,7 @@
 
 use std::path::Path;
 
+use doorbell_tidy::orderings::{report, sites::sites};
 use doorbell_tidy::{Tree, rules};
 
 /// The tree this crate stands in.
@@ -126,4 +127,16 @@ fn the_rules_find_something_to_look_at() {
     );
     let protocols = tree.folders_in("crates/doorbell-core/src").len();
     assert!(protocols > 0, "`protocol_readme` found no protocol");
+}
+
+#[test]
+fn each_ordering_has_its_row_in_the_table() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let table = std::fs::read_to_string(root.join("docs/orderings.md")).expect("there is a table");
+    let stale = report::stale(&table, &sites(&tree()));
+    assert!(
+        stale.is_empty(),
+        "run its command again:\n{}",
+        stale.join("\n")
+    );
 }

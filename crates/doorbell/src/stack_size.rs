@@ -26,7 +26,8 @@ impl Builder {
     ///
     /// Outputs are not boxed, and each is moved several times. In a build without optimization an output of
     /// 96 KiB from a closure that blocks overflows a stack of 2 MiB, and so does one of 160 KiB from a task or a
-    /// call. Return a [`Box`] instead.
+    /// call. An alignment counts as a size: an output that is aligned to 64 KiB overflows it also with optimization.
+    /// Return a [`Box`] instead.
     ///
     /// A size below 64 KiB is [`BuildError::StackSize`]; one for which the OS has no room is
     /// [`BuildError::Thread`].

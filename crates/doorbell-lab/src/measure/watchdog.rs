@@ -87,10 +87,10 @@ fn wait_for_overdue(shared: &Shared) {
         let now = Instant::now();
         let left = match watch.as_ref() {
             Some(overdue) if overdue.deadline <= now => {
-                eprintln!(
+                crate::tell(format_args!(
                     "error: {} did not end in time; a call was probably lost",
                     overdue.label
-                );
+                ));
                 process::exit(EXIT_STOOD_STILL);
             }
             Some(running) => running.deadline - now,

@@ -47,6 +47,12 @@ pub(super) fn caveats(machine: &Machine, uncounted: Option<&Unavailable>) -> Vec
                     counts that are off by theirs";
         notes.push(busy.to_owned());
     }
+    if let Some(switches) = std::env::var_os("DOORBELL_SWITCHES") {
+        notes.push(format!(
+            "DOORBELL_SWITCHES is set: rows of doorbell that name no switch ran with {}",
+            switches.display()
+        ));
+    }
     notes
 }
 

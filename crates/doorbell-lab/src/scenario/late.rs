@@ -11,7 +11,8 @@ pub(super) const SPREADS: [[&str; 3]; 2] = [
 
 /// When there is a percentile. Part of what every table with percentiles says.
 pub(super) const ENOUGH: &str = "A percentile needs at least 10 times beyond it, so p99 takes 1,000 times. If every round has enough, it is taken \
-     in each round. Else it is taken of all rounds together, and has no spread. If those are too few, it is n/a.";
+     in each round. Else it is taken of all rounds together, and has no spread. If those are too few, it is n/a. \
+     max is the greatest time of all rounds.";
 
 /// Percentiles by their names, in µs; those for which there are times enough.
 pub(super) fn percentiles(late: &Samples) -> impl Iterator<Item = (&'static str, f64)> {

@@ -97,7 +97,7 @@ impl Stations {
         std::thread::spawn(move || {
             while let Some(stations) = stations.upgrade() {
                 if let Some(text) = stations.standstill() {
-                    eprintln!("error: {text}");
+                    crate::tell(format_args!("error: {text}"));
                     std::process::exit(EXIT_STOOD_STILL);
                 }
                 drop(stations);

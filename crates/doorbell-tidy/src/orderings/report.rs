@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
 
 use super::mutant::{Fate, Mutant, Row, Verdict};
-use super::sites::SWEPT;
+use super::sites::{SWEPT, Site};
 
 /// What stands above the table.
 const HEAD: &str = "\
@@ -33,7 +33,7 @@ The last column is the CPU time of the search, in seconds.
 - **undecided**: no model fails, and those named were stopped before they had tried every interleaving.
 - **not reached**: no model comes there, so nothing is known.
 
-What survives or is unshown may still be needed, because the model checker does not show everything. "No model fails" is said
+What survives or is unshown may still be needed, because the model checker does not show everything. The words above speak
 of the models that ran: `--preemptions` bounds each search, and `--slowest N` leaves out models that take more than N s of
 CPU time unweakened.
 
@@ -111,7 +111,11 @@ fn counts(rows: &[Row]) -> String {
 
 /// The folder below the sources, or the file that stands there itself.
 fn folder(row: &Row) -> &str {
-    let path = row.site.path.strip_prefix(SWEPT).unwrap_or(&row.site.path);
+    folder_of(&row.site)
+}
+
+fn folder_of(site: &Site) -> &str {
+    let path = site.path.strip_prefix(SWEPT).unwrap_or(&site.path);
     path.split_once('/').map_or(path, |(folder, _)| folder)
 }
 
@@ -128,22 +132,71 @@ pub fn fate(row: &Row) -> &'static str {
     }
 }
 
-fn line(row: &Row) -> String {
-    let path = row.site.path.strip_prefix(SWEPT).unwrap_or(&row.site.path);
+/// The first two cells of its row: where it stands.
+fn place(site: &Site, which: &str) -> String {
+    let path = site.path.strip_prefix(SWEPT).unwrap_or(&site.path);
     let file = path.split_once('/').map_or(path, |(_, file)| file);
-    let given = row.given.as_deref().unwrap_or("a variable");
-    let access = match row.which.as_str() {
-        "second" => format!("`{}`, failed", row.site.access),
-        _ => format!("`{}`", row.site.access),
+    let failed = if which == "second" { ", failed" } else { "" };
+    format!(
+        "| {file}, `{}` | `{}`{failed} |",
+        site.function, site.access
+    )
+}
+
+/// What a table of earlier lacks of these sites, and has of others. Sites of one function with the same
+/// access count one by one.
+pub fn stale(table: &str, sites: &[Site]) -> Vec<String> {
+    let mut rows: BTreeMap<String, i32> = BTreeMap::new();
+    let mut unknown = BTreeSet::new();
+    for site in sites.iter().filter(|site| !site.of_mutant) {
+        let fence = [("fence", None)];
+        let named = ["first", "second"].into_iter().zip(site.orderings.iter());
+        let named = named.map(|(which, name)| (which, name.as_deref()));
+        let all: Vec<(&str, Option<&str>)> = if site.is_fence() {
+            fence.to_vec()
+        } else {
+            named.collect()
+        };
+        for (which, name) in all {
+            let row = format!("{}: {}", folder_of(site), place(site, which));
+            if name.is_none() && !site.is_fence() {
+                unknown.insert(row);
+            } else if name != Some("Relaxed") {
+                *rows.entry(row).or_default() += 1;
+            }
+        }
+    }
+    let mut folder = "";
+    for line in table.lines() {
+        folder = line.strip_prefix("## ").unwrap_or(folder);
+        let cells: Vec<&str> = line.splitn(4, '|').collect();
+        if let ["", file, access, _] = cells[..]
+            && access.contains('`')
+        {
+            *rows
+                .entry(format!("{folder}: |{file}|{access}|"))
+                .or_default() -= 1;
+        }
+    }
+    // What a variable holds is known from the models only.
+    rows.retain(|row, left| *left != 0 && !unknown.contains(row));
+    let said = |(row, left): (String, i32)| match left {
+        1.. => format!("no row for {row}"),
+        _ => format!("no ordering for {row}"),
     };
+    rows.into_iter().map(said).collect()
+}
+
+fn line(row: &Row) -> String {
+    let given = row.given.as_deref().unwrap_or("a variable");
     let given = if row.which == "fence" { "fence" } else { given };
     // An empty sum of floating-point numbers is -0.0.
     let seconds = row
         .mutants
         .iter()
         .fold(0.0, |sum, mutant| sum + mutant.seconds);
-    let (function, result) = (&row.site.function, result(row));
-    format!("| {file}, `{function}` | {access} | {given} | {result} | {seconds:.1} |\n")
+    let (place, result) = (place(&row.site, &row.which), result(row));
+    format!("{place} {given} | {result} | {seconds:.1} |\n")
 }
 
 /// What became of it, and by which models.
@@ -212,7 +265,6 @@ fn other(mutant: &Mutant) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::sites::Site;
     use super::*;
 
     fn row(path: &str, redundant: Option<&str>, verdicts: &[(&str, Verdict)]) -> Row {
