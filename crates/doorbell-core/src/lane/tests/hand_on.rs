@@ -1,11 +1,15 @@
 //! What a lane hands on to others when it stops looking, or has found more than it runs next, step by step.
 
-use super::crew_by_hand;
 use super::starved::{post_one, take_inbox};
+use super::{crew_by_hand, crew_that_idles_by};
+use crate::bell::Announced;
+use crate::crew::FrontRef;
 use crate::idle::{Search, Searching, Sentinel};
-use crate::lane::{Lane, LaneCounts};
+use crate::lane::{IdlePolicy, Lane, LaneCounts, WatchEnd};
 use crate::testing::spawn;
+use crate::wheel::RawTimer;
 use doorbell_machine::{Host, Machine};
+use std::task::Waker;
 
 const MS: u64 = 1_000_000;
 const HOUR_NS: u64 = 3_600_000_000_000;
@@ -171,5 +175,69 @@ fn a_lane_that_was_claimed_to_be_a_sentinel_and_has_a_task_leaves_that_to_anothe
     assert!(!is_told(asleep), "the claimed lane is waited for");
     claimed.end_search();
     assert!(idle.wants_sentinel() && is_told(asleep));
+    end(lanes);
+}
+
+/// A timer for any lane, from a thread that is none.
+fn timer_from_outside(front: &FrontRef<Host>) -> RawTimer {
+    let arm = || RawTimer::arm(front, Host::now_ns() + HOUR_NS, Waker::noop());
+    std::thread::scope(|scope| scope.spawn(arm).join().unwrap()).unwrap()
+}
+
+/// A call for the lane comes; no other lane is told of it.
+fn gets_call(lane: &Lane<Host>) {
+    assert!(crate::call::post(lane.shared.front(), || ()).is_ok());
+}
+
+/// The call may take long.
+#[test]
+fn timers_from_outside_are_looked_after_while_a_lane_runs_calls() {
+    let lanes = crew_by_hand();
+    let [lane, asleep] = &lanes;
+    let front = lane.shared.front();
+    // Nobody was asleep when it came.
+    let timer = timer_from_outside(front);
+    front.crew().idle().enter(1);
+    lane.local.enter(|| lane.leave_behind_calls());
+    assert!(!is_told(asleep), "there is no call");
+    gets_call(lane);
+    lane.local.enter(|| lane.leave_behind_calls());
+    assert!(is_told(asleep));
+    lane.local.enter(|| {
+        lane.take_timers();
+        drop(timer);
+    });
+    end(lanes);
+}
+
+#[test]
+fn a_stolen_task_is_looked_after_while_its_lane_runs_calls() {
+    let lanes = crew_by_hand();
+    let [busy, lane, asleep] = &lanes;
+    let front = lane.shared.front();
+    gets(busy, 2, 0);
+    assert!(lane.look_for_the_last_time(), "it takes one");
+    lane.leave_idle_set();
+    front.crew().idle().enter(2);
+    assert!(!front.has_work(), "it is in the lane's hands");
+    gets_call(lane);
+    lane.local.enter(|| lane.leave_behind_calls());
+    assert!(front.has_work() && is_told(asleep));
+    end(lanes);
+}
+
+#[test]
+fn a_task_in_the_inbox_is_looked_after_while_its_lane_runs_calls_in_its_watch() {
+    let lanes = crew_that_idles_by(IdlePolicy::Watch { watch_ns: u64::MAX });
+    let [lane, asleep] = &lanes;
+    let front = lane.shared.front();
+    asleep.shared.front().crew().idle().enter(1);
+    assert_eq!(front.bell().announce_watch(), Announced::Yes);
+    post_one(front, asleep.shared.front());
+    gets_call(lane);
+    assert!(!is_told(asleep), "the lane sees both");
+    assert_eq!(lane.local.enter(|| lane.watch()), WatchEnd::Busy);
+    assert!(is_told(asleep));
+    assert_eq!((counts(lane).delivered, take_inbox(front)), (1, 1));
     end(lanes);
 }
