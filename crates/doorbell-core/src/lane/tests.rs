@@ -10,6 +10,7 @@ mod hand_on;
 mod late_look;
 mod left_to_itself;
 mod starved;
+mod stuck;
 mod threads;
 
 use super::{IdlePolicy, Lane, LaneConfig, LaneCounts, LaneShared, POLLS_PER_PASS, Pass, WatchEnd};

@@ -11,7 +11,7 @@ use crate::wheel::RawTimer;
 use doorbell_machine::{Host, Machine};
 use std::task::Waker;
 
-const MS: u64 = 1_000_000;
+pub(super) const MS: u64 = 1_000_000;
 const HOUR_NS: u64 = 3_600_000_000_000;
 
 /// Lanes whose crew has as many sentinels as it may have: single tasks wake nobody.
@@ -37,20 +37,20 @@ fn is_told(lane: &Lane<Host>) -> bool {
 }
 
 /// The lane gets so many tasks, and runs so many of them.
-fn gets(lane: &Lane<Host>, tasks: usize, ran: usize) {
+pub(super) fn gets(lane: &Lane<Host>, tasks: usize, ran: usize) {
     lane.local.enter(|| {
         (0..tasks).for_each(|_| drop(spawn(lane.shared.front(), async {})));
         (0..ran).for_each(|_| assert!(lane.local.run_one()));
     });
 }
 
-fn end<const N: usize>(lanes: [Lane<Host>; N]) {
+pub(super) fn end<const N: usize>(lanes: [Lane<Host>; N]) {
     for lane in lanes {
         lane.local.enter(|| lane.local.close());
     }
 }
 
-fn counts(lane: &Lane<Host>) -> LaneCounts {
+pub(super) fn counts(lane: &Lane<Host>) -> LaneCounts {
     lane.shared.counts()
 }
 
