@@ -6,6 +6,7 @@ use crate::bell::Announced;
 use crate::crew::FrontRef;
 use crate::idle::{Search, Searching, Sentinel};
 use crate::lane::{IdlePolicy, Lane, LaneCounts, WatchEnd};
+use crate::offline::TakenOff;
 use crate::testing::spawn;
 use crate::wheel::RawTimer;
 use doorbell_machine::{Host, Machine};
@@ -239,5 +240,48 @@ fn a_task_in_the_inbox_is_looked_after_while_its_lane_runs_calls_in_its_watch() 
     assert_eq!(lane.local.enter(|| lane.watch()), WatchEnd::Busy);
     assert!(is_told(asleep));
     assert_eq!((counts(lane).delivered, take_inbox(front)), (1, 1));
+    end(lanes);
+}
+
+/// Who armed it found no lane idle.
+#[test]
+fn the_last_look_takes_timers_from_outside() {
+    let lanes = crew_by_hand();
+    let [lane, _] = &lanes;
+    let timer = timer_from_outside(lane.shared.front());
+    assert_eq!(lane.local.due_ns(), None);
+    assert!(!lane.local.enter(|| lane.look_for_the_last_time()));
+    assert!(lane.local.due_ns().is_some(), "the lane sleeps past it");
+    lane.local.enter(|| drop(timer));
+    end(lanes);
+}
+
+#[test]
+fn a_lane_that_is_asked_to_close_ends_the_search_that_it_was_claimed_for() {
+    let [lane, asleep] = crew_by_hand();
+    let idle = asleep.shared.front().crew().idle();
+    assert_eq!(idle.begin_search(0), Search::Begun);
+    lane.searching.set(true);
+    lane.shared.close();
+    lane.run();
+    assert!(!idle.anyone_searches(), "others rely on it for ever");
+    end([asleep]);
+}
+
+/// It visits nobody, and wakes one that does.
+#[test]
+fn a_lane_that_goes_off_hands_on_its_search() {
+    let lanes = with_sentinels();
+    let [busy, lane, asleep] = &lanes;
+    let crew = busy.shared.front().crew();
+    assert_eq!(crew.idle().begin_search(1), Search::Begun);
+    lane.searching.set(true);
+    crew.idle().enter(2);
+    gets(busy, 4, 0);
+    assert_eq!(crew.take_off(1), TakenOff::Now);
+    lane.local.enter(|| lane.local.follow());
+    assert!(!is_told(asleep), "a search was relied on");
+    lane.local.enter(|| lane.end_search());
+    assert_eq!((counts(lane).thefts, is_told(asleep)), (0, true));
     end(lanes);
 }
