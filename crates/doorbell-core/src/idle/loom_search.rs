@@ -3,7 +3,7 @@
 // The models' own threads and words.
 #![allow(clippy::disallowed_types, clippy::disallowed_methods)]
 
-use super::{Cost, IdleSet, Left, Search};
+use super::{Cost, IdleSet, Left, Search, Searching};
 use crate::testing::model::check;
 use ::loom::sync::atomic::{AtomicU32, Ordering::Relaxed};
 use ::loom::thread;
@@ -80,6 +80,20 @@ fn begin_against_lapse<const BUG: u8>() {
     sentinel.join().unwrap();
 }
 
+/// A lane that was claimed begins to search by itself while the claim lapses: who relied on either is seen to.
+fn begin_against_lapse_of_a_claim<const BUG: u8>() {
+    let set = Arc::new(IdleSet::<Loom<BUG>>::new(3));
+    set.enter(1);
+    assert_eq!(set.claim(0, |_| Cost::Ring), Some(1));
+    let theirs = Arc::clone(&set);
+    let sentinel = thread::spawn(move || theirs.lapse(1));
+    assert_eq!(set.begin_search(1), Search::Begun);
+    let ended = set.end_search(1) == Searching::None;
+    let lapsed = sentinel.join().unwrap() == Some(Searching::None);
+    assert!(ended || lapsed, "nobody ended the last search");
+    assert!(!set.anyone_searches());
+}
+
 /// A waker claims nobody: the idle lane that it has seen leaves by itself. Meanwhile a busy lane has work
 /// and wakes nobody, since that waker is counted as searching, and a third lane falls asleep.
 fn vain_claim<const BUG: u8>() {
@@ -122,6 +136,11 @@ fn a_claimed_lane_that_ends_its_search_was_counted() {
 fn a_search_that_lapses_was_counted() {
     check(claim_against_lapse::<0>);
     check(begin_against_lapse::<0>);
+}
+
+#[test]
+fn a_search_that_begins_while_a_claim_lapses_is_counted_anew() {
+    check(begin_against_lapse_of_a_claim::<0>);
 }
 
 #[test]

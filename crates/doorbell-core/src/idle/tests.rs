@@ -229,3 +229,18 @@ fn two_lanes_of_three_and_more_are_sentinels() {
         assert_eq!(set.decline_sentinel(), Declined::Nobody);
     }
 }
+
+#[test]
+fn each_lane_that_becomes_a_sentinel_takes_one_wish_for_one_back() {
+    let set = IdleSet::<Host>::new(3);
+    (0..3).for_each(|lane| set.enter(lane));
+    assert_eq!(set.want_sentinel(0, anyone), Some(0));
+    assert_eq!(set.want_sentinel(0, anyone), Some(1));
+    for is_wanted in [true, false] {
+        assert_eq!(set.begin_sentinel(), Sentinel::Begun);
+        assert_eq!(set.wants_sentinel(), is_wanted);
+    }
+    assert_eq!(set.decline_sentinel(), Declined::Nobody);
+    set.end_sentinel();
+    assert!(set.lacks_sentinel(), "more are counted than there are");
+}

@@ -10,6 +10,7 @@ mod hand_on;
 mod late_look;
 mod left_to_itself;
 mod starved;
+mod stuck;
 mod threads;
 
 use super::{IdlePolicy, Lane, LaneConfig, LaneCounts, LaneShared, POLLS_PER_PASS, Pass, WatchEnd};
@@ -317,11 +318,13 @@ fn b10_calls_without_end_do_not_keep_a_watching_lane_from_its_pass() {
 
 /// Lanes of one crew.
 fn crew_by_hand<const N: usize>() -> [Lane<Host>; N] {
+    crew_that_idles_by(IdlePolicy::Park)
+}
+
+fn crew_that_idles_by<const N: usize>(idle: IdlePolicy) -> [Lane<Host>; N] {
     let fronts = Crew::<Host>::new(N, &Arc::default(), |_, _| 0);
     let lanes = fronts.into_iter().map(|front| {
-        let config = LaneConfig {
-            idle: IdlePolicy::Park,
-        };
+        let config = LaneConfig { idle };
         Lane::new(Arc::new(LaneShared::with(config, front, Arc::default())))
     });
     lanes.collect::<Vec<_>>().try_into().expect("as many lanes")

@@ -1,6 +1,6 @@
 //! An idle lane that is told of something all the time, or at the wrong moment, step by step.
 
-use super::{Eternal, again, by_hand};
+use super::{Eternal, again, by_hand, crew_that_idles_by};
 use crate::bell::{Announced, LaneState};
 use crate::beside::{Beside, Side};
 use crate::crew::{Crew, CrewSpec};
@@ -20,14 +20,7 @@ use std::task::Waker;
 
 /// A lane with two tasks in its queue that runs none of them, and one that watches for ever.
 fn one_busy_one_idle() -> [Lane<Host>; 2] {
-    let fronts = Crew::<Host>::new(2, &Arc::default(), |_, _| 0);
-    let lanes = fronts.into_iter().map(|front| {
-        let config = LaneConfig {
-            idle: IdlePolicy::Watch { watch_ns: u64::MAX },
-        };
-        Lane::new(Arc::new(LaneShared::with(config, front, Arc::default())))
-    });
-    let lanes: [_; 2] = lanes.collect::<Vec<_>>().try_into().expect("two lanes");
+    let lanes = crew_that_idles_by(IdlePolicy::Watch { watch_ns: u64::MAX });
     lanes[0].local.enter(|| {
         for _ in 0..2 {
             drop(spawn(lanes[0].shared.front(), async {}));

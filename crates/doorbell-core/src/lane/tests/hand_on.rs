@@ -1,13 +1,18 @@
 //! What a lane hands on to others when it stops looking, or has found more than it runs next, step by step.
 
-use super::crew_by_hand;
 use super::starved::{post_one, take_inbox};
+use super::{crew_by_hand, crew_that_idles_by};
+use crate::bell::Announced;
+use crate::crew::FrontRef;
 use crate::idle::{Search, Searching, Sentinel};
-use crate::lane::{Lane, LaneCounts};
+use crate::lane::{IdlePolicy, Lane, LaneCounts, WatchEnd};
+use crate::offline::TakenOff;
 use crate::testing::spawn;
+use crate::wheel::RawTimer;
 use doorbell_machine::{Host, Machine};
+use std::task::Waker;
 
-const MS: u64 = 1_000_000;
+pub(super) const MS: u64 = 1_000_000;
 const HOUR_NS: u64 = 3_600_000_000_000;
 
 /// Lanes whose crew has as many sentinels as it may have: single tasks wake nobody.
@@ -33,20 +38,20 @@ fn is_told(lane: &Lane<Host>) -> bool {
 }
 
 /// The lane gets so many tasks, and runs so many of them.
-fn gets(lane: &Lane<Host>, tasks: usize, ran: usize) {
+pub(super) fn gets(lane: &Lane<Host>, tasks: usize, ran: usize) {
     lane.local.enter(|| {
         (0..tasks).for_each(|_| drop(spawn(lane.shared.front(), async {})));
         (0..ran).for_each(|_| assert!(lane.local.run_one()));
     });
 }
 
-fn end<const N: usize>(lanes: [Lane<Host>; N]) {
+pub(super) fn end<const N: usize>(lanes: [Lane<Host>; N]) {
     for lane in lanes {
         lane.local.enter(|| lane.local.close());
     }
 }
 
-fn counts(lane: &Lane<Host>) -> LaneCounts {
+pub(super) fn counts(lane: &Lane<Host>) -> LaneCounts {
     lane.shared.counts()
 }
 
@@ -171,5 +176,112 @@ fn a_lane_that_was_claimed_to_be_a_sentinel_and_has_a_task_leaves_that_to_anothe
     assert!(!is_told(asleep), "the claimed lane is waited for");
     claimed.end_search();
     assert!(idle.wants_sentinel() && is_told(asleep));
+    end(lanes);
+}
+
+/// A timer for any lane, from a thread that is none.
+fn timer_from_outside(front: &FrontRef<Host>) -> RawTimer {
+    let arm = || RawTimer::arm(front, Host::now_ns() + HOUR_NS, Waker::noop());
+    std::thread::scope(|scope| scope.spawn(arm).join().unwrap()).unwrap()
+}
+
+/// A call for the lane comes; no other lane is told of it.
+fn gets_call(lane: &Lane<Host>) {
+    assert!(crate::call::post(lane.shared.front(), || ()).is_ok());
+}
+
+/// The call may take long.
+#[test]
+fn timers_from_outside_are_looked_after_while_a_lane_runs_calls() {
+    let lanes = crew_by_hand();
+    let [lane, asleep] = &lanes;
+    let front = lane.shared.front();
+    // Nobody was asleep when it came.
+    let timer = timer_from_outside(front);
+    front.crew().idle().enter(1);
+    lane.local.enter(|| lane.leave_behind_calls());
+    assert!(!is_told(asleep), "there is no call");
+    gets_call(lane);
+    lane.local.enter(|| lane.leave_behind_calls());
+    assert!(is_told(asleep));
+    lane.local.enter(|| {
+        lane.take_timers();
+        drop(timer);
+    });
+    end(lanes);
+}
+
+#[test]
+fn a_stolen_task_is_looked_after_while_its_lane_runs_calls() {
+    let lanes = crew_by_hand();
+    let [busy, lane, asleep] = &lanes;
+    let front = lane.shared.front();
+    gets(busy, 2, 0);
+    assert!(lane.look_for_the_last_time(), "it takes one");
+    lane.leave_idle_set();
+    front.crew().idle().enter(2);
+    assert!(!front.has_work(), "it is in the lane's hands");
+    gets_call(lane);
+    lane.local.enter(|| lane.leave_behind_calls());
+    assert!(front.has_work() && is_told(asleep));
+    end(lanes);
+}
+
+#[test]
+fn a_task_in_the_inbox_is_looked_after_while_its_lane_runs_calls_in_its_watch() {
+    let lanes = crew_that_idles_by(IdlePolicy::Watch { watch_ns: u64::MAX });
+    let [lane, asleep] = &lanes;
+    let front = lane.shared.front();
+    asleep.shared.front().crew().idle().enter(1);
+    assert_eq!(front.bell().announce_watch(), Announced::Yes);
+    post_one(front, asleep.shared.front());
+    gets_call(lane);
+    assert!(!is_told(asleep), "the lane sees both");
+    assert_eq!(lane.local.enter(|| lane.watch()), WatchEnd::Busy);
+    assert!(is_told(asleep));
+    assert_eq!((counts(lane).delivered, take_inbox(front)), (1, 1));
+    end(lanes);
+}
+
+/// Who armed it found no lane idle.
+#[test]
+fn the_last_look_takes_timers_from_outside() {
+    let lanes = crew_by_hand();
+    let [lane, _] = &lanes;
+    let timer = timer_from_outside(lane.shared.front());
+    assert_eq!(lane.local.due_ns(), None);
+    assert!(!lane.local.enter(|| lane.look_for_the_last_time()));
+    assert!(lane.local.due_ns().is_some(), "the lane sleeps past it");
+    lane.local.enter(|| drop(timer));
+    end(lanes);
+}
+
+#[test]
+fn a_lane_that_is_asked_to_close_ends_the_search_that_it_was_claimed_for() {
+    let [lane, asleep] = crew_by_hand();
+    let idle = asleep.shared.front().crew().idle();
+    assert_eq!(idle.begin_search(0), Search::Begun);
+    lane.searching.set(true);
+    lane.shared.close();
+    lane.run();
+    assert!(!idle.anyone_searches(), "others rely on it for ever");
+    end([asleep]);
+}
+
+/// It visits nobody, and wakes one that does.
+#[test]
+fn a_lane_that_goes_off_hands_on_its_search() {
+    let lanes = with_sentinels();
+    let [busy, lane, asleep] = &lanes;
+    let crew = busy.shared.front().crew();
+    assert_eq!(crew.idle().begin_search(1), Search::Begun);
+    lane.searching.set(true);
+    crew.idle().enter(2);
+    gets(busy, 4, 0);
+    assert_eq!(crew.take_off(1), TakenOff::Now);
+    lane.local.enter(|| lane.local.follow());
+    assert!(!is_told(asleep), "a search was relied on");
+    lane.local.enter(|| lane.end_search());
+    assert_eq!((counts(lane).thefts, is_told(asleep)), (0, true));
     end(lanes);
 }
