@@ -466,3 +466,16 @@ fn a_lane_that_naps_is_no_idle_lane_and_takes_of_those_only_that_do_not_sleep() 
         assert_eq!(ran, 4);
     }
 }
+
+/// Its waker relies on the search.
+#[test]
+fn a_lane_that_was_claimed_while_it_watched_does_not_nap() {
+    let [lane, _other] = crew_by_hand();
+    let idle = lane.shared.front().crew().idle();
+    assert!(!lane.look_for_the_last_time());
+    let claimed = idle.claim_as_first(0, |_| crate::idle::Cost::Store);
+    assert_eq!(claimed, Some(0));
+    assert!(lane.look_before_nap(), "its search is put off");
+    lane.end_search();
+    assert!(!idle.anyone_searches() && !lane.look_before_nap());
+}

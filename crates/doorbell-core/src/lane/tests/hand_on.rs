@@ -158,25 +158,30 @@ fn what_a_lane_had_before_it_took_a_task_of_a_stuck_one_is_offered() {
     end(lanes);
 }
 
-/// Others search, so that this end of a search sees to nothing else.
+/// Also where its claim has lapsed. Others search, so that this end of a search sees to nothing else.
 #[test]
 fn a_lane_that_was_claimed_to_be_a_sentinel_and_has_a_task_leaves_that_to_another() {
-    let lanes = crew_by_hand();
-    let [busy, claimed, searches, asleep] = &lanes;
-    let idle = busy.shared.front().crew().idle();
-    assert_eq!(idle.begin_sentinel(), Sentinel::Begun);
-    falls_asleep(claimed);
-    falls_asleep(asleep);
-    gets(busy, 1, 0);
-    assert!(idle.wants_sentinel() && is_told(claimed) && !is_told(asleep));
-    let other = idle.begin_search(searches.shared.front().lane());
-    assert_eq!(other, Search::Begun);
-    claimed.leave_idle_set();
-    gets(claimed, 1, 0);
-    assert!(!is_told(asleep), "the claimed lane is waited for");
-    claimed.end_search();
-    assert!(idle.wants_sentinel() && is_told(asleep));
-    end(lanes);
+    for lapses in [false, true] {
+        let lanes = crew_by_hand();
+        let [busy, claimed, searches, asleep] = &lanes;
+        let idle = busy.shared.front().crew().idle();
+        assert_eq!(idle.begin_sentinel(), Sentinel::Begun);
+        falls_asleep(claimed);
+        falls_asleep(asleep);
+        gets(busy, 1, 0);
+        assert!(idle.wants_sentinel() && is_told(claimed) && !is_told(asleep));
+        let other = idle.begin_search(searches.shared.front().lane());
+        assert_eq!(other, Search::Begun);
+        if lapses {
+            assert!(idle.lapse(claimed.shared.front().lane()).is_some());
+        }
+        claimed.leave_idle_set();
+        gets(claimed, 1, 0);
+        assert!(!is_told(asleep), "the claimed lane is waited for");
+        claimed.end_search();
+        assert!(idle.wants_sentinel() && is_told(asleep));
+        end(lanes);
+    }
 }
 
 /// A timer for any lane, from a thread that is none.

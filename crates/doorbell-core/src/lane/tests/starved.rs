@@ -281,6 +281,18 @@ fn a_task_goes_to_a_lane_whose_core_runs_no_higher_class() {
     assert!(!crew.idle().holds(1), "it is claimed");
 }
 
+/// It watches, and is inside a call.
+#[test]
+fn a_task_goes_to_an_idle_lane_that_is_inside_no_call() {
+    let fronts = Crew::<Host>::new(2, &Arc::default(), |_, _| 0);
+    let crew = fronts[0].crew();
+    assert_eq!(fronts[0].bell().announce_watch(), Announced::Yes);
+    falls_asleep(&fronts[1]);
+    assert_eq!(crew.place(&fronts[0]).lane(), 0);
+    fronts[0].set_serving(true);
+    assert_eq!(crew.place(&fronts[0]).lane(), 1, "the other is preferred");
+}
+
 /// What a lane of class Batch does.
 fn from_below(f: impl FnOnce()) {
     let batch = CrewSpec {

@@ -131,6 +131,31 @@ fn b18_a_task_is_woken_where_it_ran_last() {
 }
 
 #[test]
+fn b18_a_task_is_not_woken_where_it_ran_last_if_something_is_before_it_there() {
+    for serves in [true, false] {
+        let fronts = Crew::<Host>::new(2, &Arc::default(), |_, _| 0);
+        let lanes: Vec<Local<Host>> = fronts.iter().map(|f| Local::new(f.clone())).collect();
+        let (slot, polls, drops) = (WakerSlot::default(), Count::default(), Count::default());
+        let join = lanes[1].enter(|| testing::spawn(&fronts[1], pending(&slot, &polls, &drops)));
+        assert!(lanes[1].enter(|| lanes[1].run_one()));
+        assert_eq!(fronts[1].bell().announce_watch(), Announced::Yes);
+        if serves {
+            fronts[1].set_serving(true);
+        } else {
+            drop(testing::spawn(&fronts[1], async {}));
+        }
+        assert_eq!(fronts[1].has_inbox(), !serves);
+        lanes[0].enter(|| slot.get().wake());
+        assert_eq!(lanes[0].queued(), 1, "serves: {serves}");
+        drop((join, slot.take()));
+        for lane in &lanes {
+            lane.enter(|| lane.close());
+        }
+        assert_eq!((polls.get(), drops.get()), (1, 1));
+    }
+}
+
+#[test]
 fn w15_lanes_entered_inside_each_other_end_in_any_order() {
     let at = || Local::<Host>::with_current(|local| local.map(|l| std::ptr::from_ref(l).addr()));
     let address = |local: &Local<Host>| Some(std::ptr::from_ref(local).addr());
