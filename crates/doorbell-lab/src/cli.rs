@@ -30,7 +30,7 @@ const ROUNDS_MAX: i64 = 1_000;
     arg_required_else_help = true,
     subcommand_required = true,
     after_help = "Examples:\n  \
-        doorbell lab                 a tour of all but http, in about two minutes\n  \
+        doorbell lab                 a tour of all but http, in about three minutes\n  \
         doorbell lab call            how long a call to another core takes, as a table\n  \
         doorbell lab call --quick    a first look within seconds\n  \
         doorbell lab spawn           how fast tasks are spawned, chained and woken\n  \
@@ -62,7 +62,7 @@ pub enum Command {
     /// Measure Doorbell and its peers on this machine
     ///
     /// Without a scenario this is a tour: all of them but `http`, which needs `wrk`, in a short form,
-    /// in about two minutes, with a sentence under each table that says what it shows.
+    /// in about three minutes, with a sentence under each table that says what it shows.
     ///
     /// Every scenario runs its contestants interleaved, in rounds. Figures are medians over the
     /// rounds, with the least and the greatest round beside them where there is room; --wide has all.

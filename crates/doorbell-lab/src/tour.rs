@@ -17,7 +17,7 @@ struct Stop {
     run: fn(&Options) -> Result<Report, LabError>,
 }
 
-/// All of them: about two minutes.
+/// All of them: about three minutes.
 const STOPS: [Stop; 11] = [
     Stop {
         name: "call",
