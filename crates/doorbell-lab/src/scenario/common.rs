@@ -144,6 +144,21 @@ pub(super) fn tokio_builder(cpus: [usize; 2]) -> tokio::runtime::Builder {
     builder
 }
 
+/// Has each contestant tried: it cannot run before it is set up, and ends behind it.
+#[cfg(test)]
+pub(super) fn try_each(
+    trials: Vec<Box<dyn super::trial::Trial>>,
+    mut tried: impl FnMut(&mut dyn super::trial::Trial, &str),
+) {
+    for mut one in trials {
+        let name = format!("{} ({}, {})", one.name(), one.variant(), one.group());
+        assert!(matches!(one.run(1), Err(LabError::NotSetUp)), "{name}");
+        one.setup().expect(&name);
+        tried(&mut *one, &name);
+        one.teardown().expect(&name);
+    }
+}
+
 /// Looks that the table of these contestants fits, and still has the columns `kept`.
 #[cfg(test)]
 pub(super) fn assert_fits(

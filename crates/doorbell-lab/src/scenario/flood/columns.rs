@@ -34,9 +34,9 @@ pub(super) const READING: [&str; 7] = [
     "M ops/s: millions of posts that were made and done in a second, from the first post until \
      the last one is done; the median over the rounds, and the least and the greatest round. A \
      pass has 1.5 million, so 7 rounds make 10.5 million for each row.",
-    "x limit: divided by the rings of the same number of producers in the same round: a ring for each \
-     producer, of which it alone writes, so two stores for each post, no allocation, and a consumer that looks \
-     at all rings again and again and is never woken.",
+    "x limit: divided by the rings of the same number of producers in the same round: each producer \
+     writes a ring of its own, so a post is two stores and no allocation; the consumer looks at all rings again \
+     and again and is never woken.",
     "RES+CAL, syscalls: interrupts between CPUs and system calls of the whole process per million \
      posts; 0 means that no thread was disturbed. System calls come from a pass of their own in the \
      first round. To start a producer and to hear of its end is in both.",

@@ -1,6 +1,6 @@
 //! Everybody does every post once, however many post; nothing here asserts a time.
 
-use super::super::common::assert_fits;
+use super::super::common::{assert_fits, try_each};
 use super::*;
 
 /// More than a producer may be ahead, by one that no number of producers divides.
@@ -11,17 +11,13 @@ fn every_post_is_done_once() {
     let Some(stage) = Stage::for_tests() else {
         return;
     };
-    for mut one in contestants(stage) {
-        let name = format!("{} ({})", one.name(), one.variant());
-        assert!(matches!(one.run(1), Err(LabError::NotSetUp)), "{name}");
-        one.setup().expect(&name);
+    try_each(contestants(stage), |one, name| {
         for posts in [5, POSTS_TRIED] {
-            let outcome = one.run(posts).expect(&name);
+            let outcome = one.run(posts).expect(name);
             assert_eq!(outcome.operations, u64::from(posts), "{name}");
             assert!(outcome.figures["mops_per_s"] > 0.0, "{name}");
         }
-        one.teardown().expect(&name);
-    }
+    });
 }
 
 #[test]

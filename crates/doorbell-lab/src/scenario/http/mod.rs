@@ -174,7 +174,6 @@ pub fn run(options: &Options, unprivileged: bool) -> Result<Report, LabError> {
         } else {
             tables::conclude_unprivileged
         },
-        idle_span: options.effort.idle_span,
     };
     let mut report = run_trials(plan, options, |_| contestants(unprivileged))?;
     report.notes.extend(fewer(acts::idle_connections(false)));

@@ -63,7 +63,6 @@ pub fn run(options: &Options) -> Result<Report, LabError> {
         reading: reading(),
         chart: columns::chart(),
         conclude: columns::conclude,
-        idle_span: options.effort.idle_span,
     };
     let syscalls = SyscallSource::find().ok();
     run_trials(plan, options, |stage| contestants(stage, syscalls))

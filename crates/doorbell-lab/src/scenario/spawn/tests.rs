@@ -1,17 +1,15 @@
 //! Every shape runs on both runtimes, and the table sums up what there is; nothing here asserts a
 //! time.
 
+use super::super::common::try_each;
 use super::super::trial::Rated;
 use super::*;
 use crate::report::{Metrics, Row, fits};
 
 #[test]
 fn every_shape_runs_on_both() {
-    for mut one in contestants() {
-        let name = format!("{} ({})", one.name(), one.variant());
-        assert!(matches!(one.run(1), Err(LabError::NotSetUp)), "{name}");
-        one.setup().expect(&name);
-        let outcome = one.run(1).expect(&name);
+    try_each(contestants(), |one, name| {
+        let outcome = one.run(1).expect(name);
         let shape = Shape::ALL
             .into_iter()
             .find(|shape| shape.name() == one.variant())
@@ -20,8 +18,7 @@ fn every_shape_runs_on_both() {
         let expected = u64::from(shape.operations()) * u64::from(times);
         assert_eq!(outcome.operations, expected, "{name}");
         assert!(outcome.figures["op_ns"] > 0.0, "{name}");
-        one.teardown().expect(&name);
-    }
+    });
 }
 
 #[test]

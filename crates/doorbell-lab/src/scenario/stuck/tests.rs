@@ -1,6 +1,6 @@
 //! Whatever waits on a stuck core is done some time, and not early; nothing here asserts how soon.
 
-use super::super::common::assert_fits;
+use super::super::common::{assert_fits, try_each};
 use super::*;
 
 #[test]
@@ -8,13 +8,10 @@ fn what_waits_is_done_and_never_early() {
     let Some(stage) = Stage::for_tests() else {
         return;
     };
-    for mut one in contestants(stage) {
-        let name = format!("{} ({})", one.name(), one.variant());
-        assert!(matches!(one.run(1), Err(LabError::NotSetUp)), "{name}");
-        one.setup().expect(&name);
-        let outcome = one.run(5).expect(&name);
+    try_each(contestants(stage), |one, name| {
+        let outcome = one.run(5).expect(name);
         // Of each task in the queue; a sleeper may be taken to the other core each time.
-        let (least, most) = match name.split_once('(').expect("there is a variant").1 {
+        let (least, most) = match one.variant() {
             variant if variant.starts_with('1') => (5, 5),
             variant if variant.starts_with('2') => (10, 10),
             variant if variant.starts_with('4') => (20, 20),
@@ -26,8 +23,7 @@ fn what_waits_is_done_and_never_early() {
         );
         assert_eq!(outcome.figures.get("early_count"), Some(&0.0), "{name}");
         assert_eq!(outcome.late.len() as u64, outcome.operations, "{name}");
-        one.teardown().expect(&name);
-    }
+    });
 }
 
 #[test]

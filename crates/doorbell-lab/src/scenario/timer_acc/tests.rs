@@ -1,7 +1,7 @@
 //! Every contestant sleeps as often as it has to, and never too short; nothing here asserts an
 //! upper bound.
 
-use super::super::common::assert_fits;
+use super::super::common::{assert_fits, try_each};
 use super::*;
 
 #[test]
@@ -9,15 +9,11 @@ fn everybody_sleeps_long_enough() {
     let Some(stage) = Stage::for_tests() else {
         return;
     };
-    for mut one in contestants(stage) {
-        let name = format!("{} ({})", one.name(), one.variant());
-        assert!(matches!(one.run(1), Err(LabError::NotSetUp)), "{name}");
-        one.setup().expect(&name);
-        let outcome = one.run(2).expect(&name);
+    try_each(contestants(stage), |one, name| {
+        let outcome = one.run(2).expect(name);
         assert_eq!(outcome.operations, 800, "{name}");
         assert_eq!(outcome.figures.get("early_count"), Some(&0.0), "{name}");
-        one.teardown().expect(&name);
-    }
+    });
 }
 
 #[test]

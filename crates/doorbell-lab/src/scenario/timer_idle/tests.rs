@@ -1,7 +1,7 @@
 //! Every contestant ticks as often as it has to, and never too early; nothing here asserts an
 //! upper bound.
 
-use super::super::common::assert_fits;
+use super::super::common::{assert_fits, try_each};
 use super::*;
 
 #[test]
@@ -9,15 +9,11 @@ fn everybody_ticks_in_time() {
     let Some(stage) = Stage::for_tests() else {
         return;
     };
-    for mut one in contestants(stage) {
-        let name = format!("{} ({})", one.name(), one.variant());
-        assert!(matches!(one.run(50), Err(LabError::NotSetUp)), "{name}");
-        one.setup().expect(&name);
-        let outcome = one.run(50).expect(&name);
+    try_each(contestants(stage), |one, name| {
+        let outcome = one.run(50).expect(name);
         assert!(outcome.operations > 500, "{name}");
         assert_eq!(outcome.figures.get("early_count"), Some(&0.0), "{name}");
-        one.teardown().expect(&name);
-    }
+    });
 }
 
 #[test]

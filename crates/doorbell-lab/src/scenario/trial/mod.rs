@@ -5,8 +5,6 @@ mod report;
 mod rows;
 mod runner;
 
-use std::time::Duration;
-
 use super::contestant::Stage;
 use super::options::Options;
 use crate::error::LabError;
@@ -34,11 +32,9 @@ pub(super) struct Plan {
     pub(super) chart: Chart,
     /// What all rows together say.
     pub(super) conclude: fn(&[Rated<'_>]) -> Conclusion,
-    /// How long the machine is watched at rest.
-    pub(super) idle_span: Duration,
 }
 
-/// A row, and the rounds of which it was made.
+/// A row, and the rounds behind it.
 #[derive(Debug)]
 pub(super) struct Rated<'a> {
     /// The row.

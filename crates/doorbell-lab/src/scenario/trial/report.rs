@@ -25,7 +25,7 @@ pub(super) fn run(
 
     let progress = Progress::on_stderr(rounds, trials.len(), options.place.as_deref());
     progress.prepare("watching the machine at rest");
-    let rest = Rest::watch(plan.idle_span)?;
+    let rest = Rest::watch(options.effort.idle_span)?;
     let machine = Machine::describe(&stage.clock, stage.placement, rest)?;
     let syscalls = SyscallSource::find();
     let watchdog = Watchdog::start()?;

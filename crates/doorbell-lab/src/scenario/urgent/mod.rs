@@ -284,7 +284,6 @@ fn plan(options: &Options, conclude: fn(&[Rated<'_>]) -> Conclusion) -> Plan {
         reading: reading(),
         chart: columns::chart(),
         conclude,
-        idle_span: options.effort.idle_span,
     }
 }
 

@@ -1,24 +1,20 @@
 //! Whoever is urgent runs, and the jobs go on; nothing here asserts how soon.
 
-use super::super::common::assert_fits;
+use super::super::common::{assert_fits, try_each};
 use super::*;
 
 /// How many passes of half a second may go by without a run.
 const TRIES: usize = 60;
 
 fn runs_and_jobs_go_on(all: Vec<Box<dyn Trial>>) {
-    for mut one in all {
-        let name = format!("{} ({}, {})", one.name(), one.variant(), one.group());
-        assert!(matches!(one.run(1), Err(LabError::NotSetUp)), "{name}");
-        one.setup().expect(&name);
+    try_each(all, |one, name| {
         // Tokio's urgent one may have to wait for 32 jobs, and for longer on a busy computer.
-        let mut passes = (0..TRIES).map(|_| one.run(5).expect(&name));
+        let mut passes = (0..TRIES).map(|_| one.run(5).expect(name));
         let outcome =
             passes.find(|outcome| outcome.operations > 0 && outcome.figures["polls_per_s"] > 0.0);
-        let outcome = outcome.expect(&name);
+        let outcome = outcome.expect(name);
         assert_eq!(outcome.late.len() as u64, outcome.operations, "{name}");
-        one.teardown().expect(&name);
-    }
+    });
 }
 
 #[test]

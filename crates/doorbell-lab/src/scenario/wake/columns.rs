@@ -52,7 +52,7 @@ pub(super) const READING: [&str; 11] = [
     "spinning pool: two threads that never sleep, look for what is due and share one queue: what is reached \
      at the price of two CPUs. OS threads: one for each messenger and each worker, as schbench has it.",
     "x tokio: p99 divided by that of tokio in the same round.",
-    "CPU us/wake: the CPU time of the whole process for each wake, of which the work is 30. sleeps/wake: how \
+    "CPU us/wake: the CPU time of the whole process for each wake; 30 of it are the work. sleeps/wake: how \
      often a thread left its CPU to wait, for each wake.",
     "skipped: wakes that were not made because the worker had not ended with the last one. A wake \
      that is lost, and a worker that is polled twice for one, end the run with an error.",

@@ -320,7 +320,6 @@ pub fn run(options: &Options) -> Result<Report, LabError> {
         reading: reading(),
         chart: columns::chart(),
         conclude: columns::conclude,
-        idle_span: options.effort.idle_span,
     };
     run_trials(plan, options, contestants)
 }

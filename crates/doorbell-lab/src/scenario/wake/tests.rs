@@ -1,6 +1,6 @@
 //! Every wake leads to one run; nothing here asserts how soon.
 
-use super::super::common::assert_fits;
+use super::super::common::{assert_fits, try_each};
 use super::*;
 
 #[test]
@@ -8,11 +8,8 @@ fn every_wake_is_counted_and_done() {
     let Some(stage) = Stage::for_tests() else {
         return;
     };
-    for mut one in contestants(stage) {
-        let name = format!("{} ({})", one.name(), one.variant());
-        assert!(matches!(one.run(1), Err(LabError::NotSetUp)), "{name}");
-        one.setup().expect(&name);
-        let outcome = one.run(1).expect(&name);
+    try_each(contestants(stage), |one, name| {
+        let outcome = one.run(1).expect(name);
         let workers = if one.variant().starts_with("light") {
             32
         } else {
@@ -23,8 +20,7 @@ fn every_wake_is_counted_and_done() {
         assert_eq!(outcome.operations + skipped, 25 * workers, "{name}");
         assert!(outcome.operations >= workers, "{name}");
         assert_eq!(outcome.late.len() as u64, outcome.operations, "{name}");
-        one.teardown().expect(&name);
-    }
+    });
 }
 
 #[test]
