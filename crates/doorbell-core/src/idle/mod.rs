@@ -204,10 +204,6 @@ impl<M: Machine> IdleSet<M> {
     /// An idle lane, one of the lowest cost, the next from `near` on. It is not claimed: a moment later it may
     /// be busy.
     pub fn find(&self, near: usize, cost: impl Fn(usize) -> Cost) -> Option<usize> {
-        self.cheapest(near, &cost)
-    }
-
-    fn cheapest(&self, near: usize, cost: &dyn Fn(usize) -> Cost) -> Option<usize> {
         let mut best = None;
         for lane in self.claimables(near) {
             let cost = cost(lane);
@@ -294,7 +290,7 @@ impl<M: Machine> IdleSet<M> {
 
     fn try_claim(&self, near: usize, cost: &dyn Fn(usize) -> Cost) -> Option<usize> {
         loop {
-            let lane = self.cheapest(near, cost)?;
+            let lane = self.find(near, cost)?;
             if self.win(lane) {
                 return Some(lane);
             }

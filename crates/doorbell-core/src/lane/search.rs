@@ -209,8 +209,7 @@ impl<M: Machine> Lane<M> {
         let front = self.shared.front();
         if self.has_others() && self.local.has_surplus() {
             if !M::BUG.is(Bug::IdleNoSurplusFence) {
-                front.queue().touch();
-                M::fence_recheck();
+                front.queue().show_stored();
             }
             front.crew().offer(front.lane());
         }
@@ -236,10 +235,7 @@ impl<M: Machine> Lane<M> {
         self.local.share_stolen();
         let front = self.shared.front();
         if front.has_work() || self.has_crew_timers() {
-            front.queue().touch();
-            // ORDER: pairs with the fence of `IdleSet::enter`; unshown because no model has a lane that falls asleep
-            // beside one that is about to run calls.
-            M::fence_recheck();
+            front.queue().show_stored();
             front.crew().offer_one(front.lane());
         }
     }

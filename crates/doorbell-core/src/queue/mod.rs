@@ -287,11 +287,12 @@ impl<M: Machine> Queue<M> {
         None
     }
 
-    /// Changes nothing, by a read-modify-write, behind which a fence of the machine may stand: for an
-    /// owner that has published nodes by a store.
+    /// For an owner that has published nodes by a store, in front of an offer: a lane that falls asleep sees them, or
+    /// the offer sees that lane. A read-modify-write that changes nothing, and a fence.
     #[inline]
-    pub(crate) fn touch(&self) {
+    pub(crate) fn show_stored(&self) {
         self.ring.touch();
+        M::fence_recheck();
     }
 
     /// How many nodes can be taken, about; a backlog counts as one more.

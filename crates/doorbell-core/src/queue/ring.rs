@@ -140,7 +140,7 @@ impl<M: Machine> Ring<M> {
     /// A read-modify-write that changes nothing.
     #[inline]
     pub(super) fn touch(&self) {
-        // For the caller's fence_recheck after it: with the announcement of a lane that falls asleep and its
+        // For the fence_recheck behind it: with the announcement of a lane that falls asleep and its
         // fence_announce this is store buffering.
         // ORDER: AcqRel, since a compiler may make a load of a weaker one that changes nothing; redundant because
         // the fence orders all else.

@@ -58,8 +58,7 @@ impl<M: Machine> Local<M> {
     pub(super) fn offer_refilled(&self) {
         let queue = self.front.queue();
         if is_shareable(queue.len()) || self.turns() == Turns::ByRank {
-            queue.touch();
-            M::fence_recheck();
+            queue.show_stored();
             self.front.crew().offer(self.front.lane());
         }
     }
