@@ -8,7 +8,7 @@ mod handler;
 pub use body::Handed;
 pub use handed::{Answering, HandlerError};
 
-use doorbell::Class;
+use doorbell::{Class, rescue};
 use hyper::body::{Body, Incoming};
 use hyper::service::Service;
 use hyper::{Request, Response};
@@ -19,17 +19,20 @@ use std::sync::Arc;
 /// A service whose handlers run each in the class of their route: what an urgent client asks for is
 /// read, answered and written before what others compute, on one port, by one listener.
 ///
-/// Connections have to be read before their routes are known, so they are served in an urgent class
-/// ([`Server::connection_class`](crate::Server::connection_class)). `class_of` tells a request's class
-/// from its head. If that is of the connection's own kind the handler runs in the connection's task, as
-/// without this, whatever their numbers. Otherwise it is a task of its own, and so is the body of its
-/// answer: not a line of it runs in the connection's class. If the connection ends before the answer the
-/// task is aborted, at its next `await`.
+/// `class_of` tells a request's class from its head. If that is of the connection's own kind the handler runs in
+/// the connection's task, as without this, whatever their numbers. Otherwise it is a task of its own, and so is
+/// the body of its answer: not a line of it runs in the connection's class. If the connection ends before the
+/// answer the task is aborted, at its next `await`.
+///
+/// While everything computes, an urgent lane may read and write for a connection ([`doorbell::rescue`]; a
+/// [`Server::classes`](crate::Server::classes) has that done). Then every handler is a task of its own, and bodies
+/// that the connection's own lanes have begun to send wait for those.
 ///
 /// Contract: *a handler's class is of another kind than its connection's ⇒ it runs on lanes of its
 /// class only, and the connection's lane does no more for it than to read, to parse and to write, and
-/// never waits for it.* Not covered: over HTTP/2 the requests of one connection share a lock of `h2`, which a
-/// handler takes when it reads or drops its request's body, for a moment, and in which it may lose its CPU.
+/// never waits for it.* And: *a handler runs on lanes of its class only, whichever lane serves its connection.* Not covered: over HTTP/2
+/// the requests of one connection share a lock of `h2`, which a handler takes when it reads or drops its request's
+/// body, for a moment, and in which it may lose its CPU; and what is dropped of a handler, or of its answer, when its client goes away.
 ///
 /// The first request of a class whose lanes have not begun has a Fair lane start them; what else that lane has waits meanwhile, and connections do not. With
 /// [`Handle::open_class`](doorbell::Handle::open_class) they begin before.
@@ -61,8 +64,8 @@ pub struct ByClass<S> {
 pub(crate) type ClassOf = dyn Fn(&Request<Incoming>) -> Class + Send + Sync;
 
 impl<S> ByClass<S> {
-    /// Of a service and what tells a request's class. The latter runs in the connection's class: it
-    /// should do no more than compare.
+    /// Of a service and what tells a request's class. The latter runs wherever the connection is served, also on
+    /// urgent lanes: it should do no more than compare. So does the clone of the service.
     pub fn new(
         service: S,
         class_of: impl Fn(&Request<Incoming>) -> Class + Send + Sync + 'static,
@@ -103,7 +106,7 @@ where
     fn call(&self, request: Request<Incoming>) -> Self::Future {
         let class = (self.class_of)(&request);
         let is_here = doorbell::current_class().is_some_and(|here| here.kind() == class.kind());
-        if is_here {
+        if is_here && !rescue::is_under_way() {
             return Answering::here(self.service.call(request));
         }
         Answering::elsewhere(class, self.service.clone(), request)

@@ -11,7 +11,7 @@ mod plain;
 mod routes;
 
 use common::bind;
-use doorbell::{Builder, ClassKind, Policy, Runtime};
+use doorbell::{Builder, Class, ClassKind, Policy, Runtime};
 use doorbell_hyper::Server;
 use plain::{Client, LONG, alone, request};
 use routes::{BRIEF, Routes, compute};
@@ -166,7 +166,10 @@ impl Came {
 fn flood(share: f64) -> Option<Came> {
     const CLIENTS: usize = 4;
     const TIME: Duration = Duration::from_millis(300);
-    let budget = |server: Server| server.connection_budget(share, Duration::from_millis(2));
+    let budget = |server: Server| {
+        let urgent = server.connection_class(Class::rt(50));
+        urgent.connection_budget(share, Duration::from_millis(2))
+    };
     let cpus = cpus();
     let [cpu, others @ ..] = cpus.as_slice() else {
         unreachable!("it runs")

@@ -379,6 +379,15 @@ pub trait Machine: Debug + Sized + Send + Sync + 'static {
     fn cpu_count() -> usize;
     /// The CPU on which the calling thread runs, by the machine's number; a moment later it may be another.
     fn cpu() -> usize;
+    /// A number of the calling thread, by which [`Machine::cpu_time_ns`] knows it as long as it lives; 0 where
+    /// it has none.
+    fn thread_number() -> u32 {
+        0
+    }
+    /// For how long the thread with that number has had a CPU; `None` where that is not known.
+    fn cpu_time_ns(_thread: u32) -> Option<u64> {
+        None
+    }
     /// Binds the calling thread to a CPU, or to all that `cpus` names.
     ///
     /// # Errors

@@ -3,6 +3,7 @@
 use crate::Machine;
 use std::fmt::Debug;
 use std::io;
+use std::os::fd::OwnedFd;
 
 /// What a descriptor is ready for.
 ///
@@ -279,6 +280,11 @@ pub trait Poller<M: Machine>: Debug + Send + Sync + Sized {
         until_ns: Option<u64>,
         events: &mut PollEvents,
     ) -> WaitEnd;
+    /// A descriptor of the set itself, for another poller: it is ready while one in the set is. `None` where
+    /// there is none to be had: the poller is closed, or the machine has no such descriptors.
+    fn as_descriptor(&self) -> Option<OwnedFd> {
+        None
+    }
     /// Ends the wait of the owner, or its next one. One syscall on the host.
     fn ring(&self);
     /// The owner has ended and waits no more: gives back what the OS has given, as soon as no call of another

@@ -72,6 +72,15 @@ pub(crate) trait Ambient: std::fmt::Debug + Send + Sync {
     /// The rank of what the lane that the caller is runs now, if that is of a lower class and lent.
     fn lent_rank(&self) -> Option<u8>;
 
+    /// Whether that is lent because its own lanes may be stuck.
+    fn is_rescue(&self) -> bool;
+
+    /// Has the urgent lanes look after Fair ones that are stuck, if they do not yet.
+    ///
+    /// # Errors
+    /// What keeps one from that; the next call tries again.
+    fn open_rescue(&self) -> io::Result<()>;
+
     /// The core for a task that may run anywhere, if the caller is on none of its lanes.
     fn next_core(&self) -> usize;
 
@@ -405,6 +414,17 @@ impl Frame {
     /// Whose lane the thread is; meaningless on a thread that is none.
     pub(crate) fn kind(&self) -> ClassKind {
         self.kind
+    }
+
+    /// Whose lane hears of the descriptors that a task waits for now. Not this one in a rescue: else each would
+    /// bring descriptors here for good.
+    pub(crate) fn hears(&self) -> ClassKind {
+        let is_rescue = self.kind == ClassKind::Rt && self.handle.inner().is_rescue();
+        if is_rescue {
+            self.class().kind()
+        } else {
+            self.kind
+        }
     }
 
     pub(crate) fn locals(&self) -> &Locals {

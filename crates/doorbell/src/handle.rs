@@ -138,6 +138,19 @@ impl Handle {
         self.inner().is_open(class.kind())
     }
 
+    /// Has the urgent lane of each core look after its Fair lane from here on, for the sake of tasks that are
+    /// [rescuable](TaskBuilder::rescuable). Starts the lanes of class Rt. Without effect where that was done, and with
+    /// a paused clock.
+    ///
+    /// # Errors
+    /// [`SpawnError::NoLanes`] if the OS did not start them, [`SpawnError::NoRescue`] if it refused a descriptor. The
+    /// next call tries again.
+    pub fn open_rescue(&self) -> Result<(), SpawnError> {
+        self.open_class(Class::rt(1))?;
+        let opened = self.inner().open_rescue();
+        opened.map_err(|error| SpawnError::NoRescue { kind: error.kind() })
+    }
+
     /// How the OS schedules each lane that was started, as the OS said when the lane began. The lanes of a
     /// class begin with its first task, or by [`Handle::open_class`]. This waits for lanes whose threads have
     /// just been started and have not asked the OS yet, so it lists all lanes of every class that is open.

@@ -135,6 +135,7 @@ pub mod coop;
 mod core_state;
 mod dump;
 mod group;
+mod guard;
 mod handle;
 mod hooks;
 #[cfg(any(feature = "futures-io", feature = "tokio-io"))]
@@ -149,6 +150,7 @@ mod owner;
 mod policy_hook;
 mod poll_times;
 mod post;
+pub mod rescue;
 mod room;
 mod rt;
 mod rt_budget;

@@ -185,6 +185,7 @@ impl<M: Machine> Owner<M> {
             cpus: plan.cpus.clone(),
             rooms: Rooms::new(plan.mailbox_limit, plan.cpus.len()),
             blocking,
+            guarded: async_lock::OnceCell::new(),
             groups: Mutex::default(),
         });
         // If a thread cannot be started, dropping the owner ends those that were.

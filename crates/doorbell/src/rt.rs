@@ -11,7 +11,7 @@ use crate::policy_hook::PolicyHook;
 use crate::room::Rooms;
 use crate::rt_plan::RtPlan;
 use crate::{Class, ClassKind, CoreId, LanePolicy, Switches};
-use async_lock::Mutex;
+use async_lock::{Mutex, OnceCell};
 use doorbell_core::bell::LaneState;
 use doorbell_core::call::{
     Drawn, ErasedCall, Gone, ManyTable, Pool as Parcels, RawMany, Room, Run, launch_many, wait_for,
@@ -79,6 +79,8 @@ pub(crate) struct Rt<M: Machine> {
     pub(crate) cpus: Vec<Option<usize>>,
     pub(crate) rooms: Rooms,
     pub(crate) blocking: Arc<Pool<M>>,
+    /// Set once the urgent lanes look after the Fair ones.
+    pub(crate) guarded: OnceCell<()>,
     /// Which groups the numbers of the Fair crew's stand for.
     pub(crate) groups: Mutex<Registry>,
 }
@@ -267,6 +269,14 @@ impl<M: Machine> Ambient for Rt<M> {
         Local::<M>::with_current(|local| local.and_then(Local::lent_rank))
     }
 
+    fn is_rescue(&self) -> bool {
+        Local::<M>::with_current(|local| local.is_some_and(Local::is_rescue))
+    }
+
+    fn open_rescue(&self) -> io::Result<()> {
+        self.guard_fair()
+    }
+
     fn set_on(&self, core: usize, on: bool) -> Option<bool> {
         // One after the other: all crews agree on what is on, and nobody spins for another.
         let _cores = self.switching.lock_blocking();
@@ -418,7 +428,13 @@ impl<M: Machine> Ambient for Rt<M> {
     fn register(&self, fd: BorrowedFd<'static>) -> io::Result<Box<dyn Registered>> {
         let front = Local::<M>::with_current(|local| {
             let mine = local.filter(|local| self.has(local));
-            mine.map(|local| local.front().clone())
+            mine.map(|local| {
+                if !local.is_rescue() {
+                    return local.front().clone();
+                }
+                let own = self.lanes_for(Class::of_rank(local.rank()).kind());
+                own[local.front().lane()].front().clone()
+            })
         });
         let front = front.unwrap_or_else(|| {
             let turns = (0..self.cores()).map(|_| self.next_core());

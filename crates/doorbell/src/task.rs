@@ -37,6 +37,14 @@ pub enum SpawnError {
         /// What the OS said.
         kind: std::io::ErrorKind,
     },
+    /// Urgent lanes could not begin to look after Fair ones.
+    #[error(
+        "the OS refused a descriptor by which urgent lanes look after Fair ones ({kind}); raise the limit on open files (ulimit -n) or fs.epoll.max_user_watches"
+    )]
+    NoRescue {
+        /// What the OS said.
+        kind: std::io::ErrorKind,
+    },
     /// Only tasks of class Fair may be in a group.
     #[error(
         "a task of class {class} is in no group; leave the group out, or spawn it as Class::FAIR"
@@ -125,6 +133,7 @@ pub struct TaskBuilder {
     class: Option<Class>,
     name: Option<Name>,
     group: Option<Belongs>,
+    rescuable: bool,
 }
 
 /// Which group a task was given.
@@ -142,6 +151,7 @@ impl TaskBuilder {
             class: None,
             name: None,
             group: None,
+            rescuable: false,
         }
     }
 
@@ -188,6 +198,13 @@ impl TaskBuilder {
     /// The task is in no group, whatever spawns it: it is one of those that weigh 100 together.
     pub fn no_group(mut self) -> Self {
         self.group = Some(Belongs::ToNone);
+        self
+    }
+
+    /// Has urgent lanes run the task too while Fair ones are stuck in long polls: see [`rescue`](crate::rescue).
+    /// Of no effect on tasks that are pinned or urgent.
+    pub fn rescuable(mut self) -> Self {
+        self.rescuable = true;
         self
     }
 
@@ -247,6 +264,7 @@ impl TaskBuilder {
         let about = About {
             name: self.name.as_ref(),
             group: self.reserve_in_group(class)?,
+            rescuable: self.rescuable,
             ..About::default()
         };
         let join = launch_about(&self.handle, core, kind, class, about, future);

@@ -1,6 +1,6 @@
 //! The server, from its first connection to its last.
 
-use crate::routes::{URGENT, class_of, router};
+use crate::routes::{class_of, router};
 use doorbell::net::TcpListener;
 use doorbell_hyper::{ServeError, Served, Server};
 
@@ -13,7 +13,6 @@ pub(crate) async fn serve(
     stopped: impl Future<Output = ()> + Send + 'static,
 ) -> Result<Served, ServeError> {
     Server::new(listener)
-        .connection_class(URGENT)
         .shutdown_on(stopped)
         .classes(|request| class_of(request.uri().path()))
         .serve_tower(router())

@@ -13,6 +13,7 @@ mod long_polls;
 #[cfg(test)]
 mod loom;
 mod park;
+pub mod rescue;
 mod search;
 mod stuck;
 #[cfg(test)]

@@ -1,26 +1,29 @@
-//! What lies behind the body of a task.
+//! What lies behind the body of a task, and what is fixed of it besides.
 
 use super::cell::Header;
 use doorbell_machine::Machine;
 
-/// What lies behind the body of a task. One byte: with two the header would be a word longer.
+/// What lies behind the body of a task, and whether it is rescuable. One byte: with two the header would be a
+/// word longer.
+///
+/// | bit | name | meaning |
+/// |---|---|---|
+/// | 0 | `EXTRAS` | extras lie behind the body |
+/// | 1 | `SECOND` | a second node does: some crew is above the task's own |
+/// | 2 | `RESCUABLE` | lanes above may run it while its own are stuck; only with `SECOND` |
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Behind {
-    Nothing,
-    Extras,
-    /// A second node: some crew is above its own.
-    Second,
-    Both,
-}
+pub(super) struct Behind(u8);
+
+const EXTRAS: u8 = 1 << 0;
+const SECOND: u8 = 1 << 1;
+const RESCUABLE: u8 = 1 << 2;
+const _: () = assert!(EXTRAS + SECOND + RESCUABLE == 0b111);
 
 impl Behind {
-    pub(super) fn of(extras: bool, second: bool) -> Self {
-        match (extras, second) {
-            (false, false) => Behind::Nothing,
-            (true, false) => Behind::Extras,
-            (false, true) => Behind::Second,
-            (true, true) => Behind::Both,
-        }
+    pub(super) fn of(extras: bool, second: bool, rescuable: bool) -> Self {
+        let bit = |is_set, bit| if is_set { bit } else { 0 };
+        let rescuable = bit(second && rescuable, RESCUABLE);
+        Behind(bit(extras, EXTRAS) | bit(second, SECOND) | rescuable)
     }
 }
 
@@ -28,12 +31,18 @@ impl<M: Machine> Header<M> {
     /// Whether there are extras behind the body.
     #[inline(always)]
     pub(super) fn has_extras(&self) -> bool {
-        matches!(self.behind, Behind::Extras | Behind::Both)
+        self.behind.0 & EXTRAS != 0
     }
 
     /// Whether there is a second node behind the body: some crew is above its own.
     #[inline(always)]
     pub(super) fn has_second(&self) -> bool {
-        matches!(self.behind, Behind::Second | Behind::Both)
+        self.behind.0 & SECOND != 0
+    }
+
+    /// Whether lanes above may run it while its own are stuck.
+    #[inline(always)]
+    pub(super) fn is_rescuable(&self) -> bool {
+        self.behind.0 & RESCUABLE != 0
     }
 }

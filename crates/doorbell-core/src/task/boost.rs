@@ -73,6 +73,10 @@ unsafe fn find<M: Machine>(node: NonNull<Node<M>>) -> Found<M> {
 /// keep both waiting for ever.
 const LENT_RANK: u8 = 100;
 
+/// The same of one that is rescuable: half way, so that tasks of the user's can go before it. Nobody need
+/// await it.
+const RESCUED_RANK: u8 = LENT_RANK / 2;
+
 /// The rank of the task that a node is of.
 ///
 /// # Safety
@@ -81,6 +85,7 @@ pub(super) unsafe fn rank_of<M: Machine>(node: NonNull<Node<M>>) -> u8 {
     // SAFETY: passed on.
     match unsafe { find(node) } {
         Found::Own(task) => task.header().rank,
+        Found::Second(task) if task.header().is_rescuable() => RESCUED_RANK,
         Found::Second(_) => LENT_RANK,
     }
 }
@@ -95,6 +100,29 @@ pub(super) unsafe fn group_of<M: Machine>(node: NonNull<Node<M>>) -> u8 {
     match unsafe { find(node) } {
         Found::Own(task) => task.header().group,
         Found::Second(_) => DEFAULT,
+    }
+}
+
+/// The task of which the node is the own one.
+///
+/// # Safety
+/// As for [`find`].
+pub(super) unsafe fn own_of<M: Machine>(node: NonNull<Node<M>>) -> Option<TaskRef<M>> {
+    // SAFETY: passed on.
+    match unsafe { find(node) } {
+        Found::Own(task) => Some(task),
+        Found::Second(_) => None,
+    }
+}
+
+/// A second node was posted, or refused by a lane that is gone.
+///
+/// # Safety
+/// As for [`find`]; the node is in no queue if it was refused.
+pub(super) unsafe fn unless_refused<M: Machine>(node: NonNull<Node<M>>, posted: Posted) {
+    // SAFETY: passed on.
+    if let (Posted::Closed, Found::Second(task)) = (posted, unsafe { find(node) }) {
+        task.take_back();
     }
 }
 
@@ -265,7 +293,18 @@ impl<M: Machine> TaskRef<M> {
         if let Some(crew) = self.crew_above() {
             return self.send_loan(crew);
         }
-        let Lend::To(above) = self.header().state.lend() else {
+        let lend = self.header().state.lend();
+        self.send_second(lend);
+    }
+
+    /// The same for the crew so far above, on one of its lanes: the task need not be awaited from there.
+    pub(super) fn lend_to(self, above: Above) {
+        let lend = self.header().state.lend_to(above);
+        self.send_second(lend);
+    }
+
+    fn send_second(self, lend: Lend) {
+        let Lend::To(above) = lend else {
             return;
         };
         let own = self.last();
@@ -310,7 +349,7 @@ impl<M: Machine> TaskRef<M> {
     }
 
     fn poll_lent(self, local: &Local<M>) {
-        let polled = local.lent_to(self.header().rank, || {
+        let polled = local.poll_lent(self, || {
             if self.header().has_extras() {
                 self.poll_watched(local)
             } else {
@@ -325,6 +364,7 @@ impl<M: Machine> TaskRef<M> {
             LentPause::Woken(woken) => {
                 M::mark(Mark::TaskWokenInPoll);
                 self.follow(woken);
+                self.rescue_again(local);
             }
             LentPause::Cancel => self.end_lent(local),
         }

@@ -118,6 +118,9 @@ pub struct About<'a> {
     /// [reserved](crate::group::Groups::reserve) for it, or the default one. `None`: that of the task
     /// of the same crew that launches it. Calls have none.
     pub group: Option<u8>,
+    /// Whether lanes of crews above may run it while its own are stuck in long polls: its polls are to be brief
+    /// then, see [`Local::is_rescue`]. Of no effect on pinned tasks, and where no crew is above.
+    pub rescuable: bool,
 }
 
 /// As [`launch`], for a task of which more is said.
@@ -131,10 +134,9 @@ pub unsafe fn launch_described<M: Machine>(
     vtable: &'static BodyVtable,
     write: impl FnOnce(*mut u8),
 ) -> RawJoin {
-    let About { rank, name, group } = about;
-    let group = TaskRef::join_group(&front, kind, group);
+    let group = TaskRef::join_group(&front, kind, about.group);
     let (layout, offset) = layout_of::<M>(vtable.layout);
-    let extras = Extras::of(front.crew(), kind, name);
+    let extras = Extras::of(front.crew(), kind, about.name);
     let has_second = kind == Kind::Task && !front.crew().above().is_empty();
     let layout = if has_second {
         Second::<M>::behind(layout).0
@@ -163,9 +165,9 @@ pub unsafe fn launch_described<M: Machine>(
             home: M::Cell::new(None),
             vtable,
             kind,
-            rank,
+            rank: about.rank,
             group,
-            behind: Behind::of(extras.is_some(), has_second),
+            behind: Behind::of(extras.is_some(), has_second, about.rescuable),
             body_use: M::Cell::new(()),
             join_waker: M::Cell::new(None),
             links: M::Cell::new(Links {

@@ -5,6 +5,7 @@ use super::by_share::Tell;
 use super::cell::TaskRef;
 use super::owed::Owed;
 use super::poll_budget::PollBudget;
+use super::rescue::Lent;
 use crate::class::Class;
 use crate::crew::{Crew, FrontRef, Stock};
 use crate::group::{self, LaneGroups};
@@ -58,7 +59,7 @@ pub struct Local<M: Machine> {
     /// The rank of the task that runs now, or ran last.
     rank: Cell<u8>,
     /// Whether that one is of a crew below, which lent it.
-    lent: Cell<bool>,
+    pub(super) lent: Lent,
     owed: Owed<M>,
     /// Tasks of groups.
     pub(super) groups: LaneGroups,
@@ -93,7 +94,7 @@ impl<M: Machine> Local<M> {
             due_ns: Cell::new(u64::MAX),
             base: Cell::new(Base::Global),
             rank: Cell::new(0),
-            lent: Cell::new(false),
+            lent: Lent::default(),
             owed: Owed::new(),
             groups: LaneGroups::default(),
         }
@@ -193,23 +194,6 @@ impl<M: Machine> Local<M> {
     /// Says which rank a call has that runs now.
     pub fn set_rank(&self, rank: u8) {
         self.rank.set(rank);
-    }
-
-    /// As [`Local::rank`], if the task under poll is of a crew below, which lent it to this lane.
-    #[inline]
-    pub fn lent_rank(&self) -> Option<u8> {
-        self.lent.get().then_some(self.rank.get())
-    }
-
-    /// Polls a task of that rank, which a crew below lent.
-    pub(super) fn lent_to<R>(&self, rank: u8, poll: impl FnOnce() -> R) -> R {
-        let before = self.rank.replace(rank);
-        self.lent.set(true);
-        // Does not unwind: a task's panics are caught where its future is polled.
-        let polled = poll();
-        self.lent.set(false);
-        self.rank.set(before);
-        polled
     }
 
     /// What it owes to the word of the task that it polls.

@@ -6,10 +6,10 @@
 #![allow(clippy::disallowed_types, clippy::disallowed_methods)]
 
 use super::loom::{Gate, Output, Task};
-use super::{Join, Local};
+use super::{About, Join, Kind, Local};
 use crate::crew::{Crew, CrewSpec, FrontRef};
 use crate::testing::model::{check, check_large, mutant};
-use crate::testing::{Idler, spawn};
+use crate::testing::{Idler, launch_about};
 use ::loom::thread;
 use doorbell_machine::Loom;
 use std::pin::Pin;
@@ -34,6 +34,10 @@ fn poll(join: &mut Join<Output>) -> Poll<usize> {
 
 impl<const BUG: u8> Stage<BUG> {
     pub(super) fn new(doors: usize, self_wakes: u32) -> (Self, Join<Output>) {
+        Self::described(doors, self_wakes, About::default())
+    }
+
+    fn described(doors: usize, self_wakes: u32, about: About<'_>) -> (Self, Join<Output>) {
         let one =
             |above| Crew::described(1, &Arc::default(), CrewSpec::below(above), |_, _| 0).remove(0);
         let above: FrontRef<Loom<BUG>> = one(Vec::new());
@@ -45,7 +49,7 @@ impl<const BUG: u8> Stage<BUG> {
             self_wakes,
         };
         let local = Local::new(below.clone());
-        let join = local.enter(|| spawn(&below, task));
+        let join = local.enter(|| launch_about(&below, Kind::Task, about, task));
         let stage = Stage {
             above,
             below,
@@ -155,6 +159,83 @@ fn woken_while_below_is_stuck<const BUG: u8>() {
     stage.local.enter(|| stage.local.close());
     drop(above);
     stage.assert_freed((join, Poll::Pending));
+}
+
+/// Its own lane is in a long poll, behind which it lies, or is about to. The lane above rescues and wakes it, as for a
+/// descriptor; who else wakes it has lent nothing.
+fn rescued_while_below_is_stuck<const BUG: u8>() {
+    let about = About {
+        rescuable: true,
+        ..About::default()
+    };
+    let (stage, join) = Stage::<BUG>::described(1, 0, about);
+    stage.local.enter(|| assert!(stage.local.run_one()));
+    let gate = Arc::clone(&stage.gate);
+    let (mine, theirs) = (gate.waker(), gate.waker());
+    let other = thread::spawn(move || theirs.wake());
+    let above = Local::new(stage.above.clone());
+    above.rescue_for(u64::MAX);
+    above.enter(|| {
+        stage.gate.open(0);
+        mine.wake();
+        while above.run_one() {}
+        assert_eq!(join.phase(), super::Phase::Complete, "it was not lent");
+    });
+    other.join().unwrap();
+    above.enter(|| above.close());
+    stage.local.enter(|| {
+        let _ = stage.local.gather();
+        while stage.local.run_one() {}
+        stage.local.close();
+    });
+    drop(above);
+    stage.assert_freed((join, Poll::Pending));
+}
+
+/// It is rescued while its own lane comes to it, too.
+fn rescued_while_below_runs<const BUG: u8>() {
+    let about = About {
+        rescuable: true,
+        ..About::default()
+    };
+    let (stage, join) = Stage::<BUG>::described(1, 0, about);
+    stage.local.enter(|| assert!(stage.local.run_one()));
+    let (waker, front) = (stage.gate.waker(), stage.above.clone());
+    let run = |stage: &Stage<BUG>| {
+        stage.local.enter(|| {
+            let _ = stage.local.gather();
+            while stage.local.run_one() {}
+        });
+    };
+    let gate = Arc::clone(&stage.gate);
+    let below = thread::spawn(move || {
+        run(&stage);
+        stage
+    });
+    let above = Local::new(front);
+    above.rescue_for(u64::MAX);
+    above.enter(|| {
+        gate.open(0);
+        waker.wake();
+        while above.run_one() {}
+        above.close();
+    });
+    drop(above);
+    let stage = below.join().unwrap();
+    run(&stage);
+    stage.local.enter(|| stage.local.close());
+    drop(gate);
+    stage.assert_freed((join, Poll::Pending));
+}
+
+#[test]
+fn a_task_that_is_rescued_needs_no_lane_of_its_own() {
+    check_large(rescued_while_below_is_stuck::<0>);
+}
+
+#[test]
+fn a_task_that_is_rescued_while_its_lane_comes_to_it_ends_once() {
+    check_large(rescued_while_below_runs::<0>);
 }
 
 #[test]

@@ -11,6 +11,7 @@
 //! | `home.rs` | the list of its home lane, and how it leaves it |
 //! | `poke.rs`, `state_poke.rs` | wakes by threads of a lower class |
 //! | `boost.rs` | the second node, by which a crew above polls what it awaits |
+//! | `rescue.rs` | rescuable tasks, which a lane above runs while their own are stuck |
 //! | `extras.rs` | what only some tasks have: names, times |
 //! | `watched.rs` | tasks whose crew records something of them |
 //! | `waker.rs` | the `std::task::Waker` of a task |
@@ -52,6 +53,7 @@ mod loom_seen;
 mod owed;
 mod poke;
 mod poll_budget;
+mod rescue;
 mod state;
 mod state_boost;
 mod state_join;
@@ -72,6 +74,7 @@ pub use extras::Name;
 pub use join::{Join, RawJoin};
 pub use local::Local;
 pub use poll_budget::PollBudget;
+pub use rescue::Hold;
 pub(crate) use state_boost::Above;
 pub use watched::TaskSeen;
 

@@ -36,7 +36,10 @@ impl<M: Machine> TaskRef<M> {
     #[inline]
     pub(super) fn wake(self) {
         match self.crew_above() {
-            None => self.follow(self.header().state.wake()),
+            None => {
+                self.follow(self.header().state.wake());
+                self.rescue();
+            }
             Some(crew) => self.poke(crew, For::Poll),
         }
     }

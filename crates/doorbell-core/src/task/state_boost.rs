@@ -216,10 +216,20 @@ impl<M: Machine> State<M> {
 
     /// Takes the second node, if the task waits in a queue and is awaited from above.
     pub(super) fn lend(&self) -> Lend {
+        self.lend_by(Above::of)
+    }
+
+    /// Takes the second node for the crew so far above, or one further above that awaits the task, if it
+    /// waits in a queue.
+    pub(super) fn lend_to(&self, above: Above) -> Lend {
+        self.lend_by(|word| Above::of(word).max(above))
+    }
+
+    fn lend_by(&self, above: impl Fn(u64) -> Above) -> Lend {
         // ORDER: Relaxed; the exchange decides.
         let mut seen = self.0.load(Ordering::Relaxed);
         loop {
-            let Some(to) = Above::of(seen).index() else {
+            let Some(to) = above(seen).index() else {
                 return Lend::Nothing;
             };
             if seen & (SCHEDULED | RUNNING | COMPLETE | LENT) != SCHEDULED {

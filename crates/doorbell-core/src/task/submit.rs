@@ -29,7 +29,9 @@ impl<M: Machine> TaskRef<M> {
                 _ => unsafe { front.post(self.node()) == Posted::Yes },
             }
         });
-        if !submitted {
+        if submitted {
+            self.rescue();
+        } else {
             self.end_unsubmitted();
         }
     }
@@ -120,7 +122,7 @@ impl<M: Machine> TaskRef<M> {
     }
 
     /// A lane that is gone has ended the task, or its home lane will.
-    fn unless_refused(self, posted: Posted) {
+    pub(super) fn unless_refused(self, posted: Posted) {
         match posted {
             Posted::Yes => {}
             Posted::Closed => self.leave(),

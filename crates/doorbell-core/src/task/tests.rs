@@ -11,6 +11,7 @@ mod names;
 mod orders;
 mod owed;
 mod panics;
+mod rescue;
 mod states;
 mod wakes;
 

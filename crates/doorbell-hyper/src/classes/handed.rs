@@ -3,7 +3,7 @@
 use super::body::Handed;
 use super::chain::{Frames, Rest, Sent, chain};
 use super::handler::Handler;
-use doorbell::{Class, NoRuntime, SpawnError};
+use doorbell::{Class, NoRuntime, SpawnError, rescue};
 use futures_channel::oneshot;
 use hyper::body::{Body, Frame, Incoming, SizeHint};
 use hyper::service::Service;
@@ -205,6 +205,10 @@ where
 
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         let (answer, handler) = match self.project().way.project() {
+            WayParts::Here { .. } if rescue::is_under_way() => {
+                rescue::decline(cx);
+                return Poll::Pending;
+            }
             WayParts::Here { answer } => {
                 let answered = ready!(answer.poll(cx));
                 return Poll::Ready(match answered {

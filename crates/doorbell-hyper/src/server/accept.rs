@@ -1,6 +1,5 @@
 //! The task that accepts.
 
-use super::budget::Within;
 use super::connection::{Connection, Shared};
 use super::error::{AfterRefusal, ServeError, Served};
 use async_lock::Semaphore;
@@ -77,11 +76,11 @@ where
                     // It makes the answer slower at most.
                     let _ = stream.set_nodelay(true);
                     let shared = Arc::clone(&self.shared);
-                    let budget = shared.budget();
+                    let tasks = shared.tasks();
                     let service = (self.make_service)();
                     let open = Arc::clone(open);
                     let connection = Connection::new(shared, stream, permit, service, open);
-                    drop(doorbell::spawn(Within::new(budget, connection)));
+                    tasks.spawn(connection);
                     served.accepted += 1;
                     pause = PAUSE_MIN;
                     continue;

@@ -1,6 +1,5 @@
 //! [`Budget`]: how much of a core's time urgent connections take from class Fair.
 
-use crate::DoorbellExecutor;
 use doorbell::time::{Instant, Sleep, sleep_until};
 use doorbell::{ClassKind, CoreId, Handle, LaneState, Policy};
 use hyper::rt::Executor;
@@ -237,17 +236,37 @@ impl<F: Future> Future for Within<F> {
     }
 }
 
-/// Spawns what hyper has to run beside a connection, within the same budget.
+/// How the tasks of a server are spawned: connections, and what hyper has to run beside them.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct BudgetedExecutor(pub(super) Option<Budget>);
+pub(super) struct Tasks {
+    /// What urgent ones may take.
+    pub(super) budget: Option<Budget>,
+    /// Whether they are served while everything computes.
+    pub(super) rescuable: bool,
+}
 
-impl<F> Executor<F> for BudgetedExecutor
+impl Tasks {
+    pub(super) fn spawn<F>(self, future: F)
+    where
+        F: Future + Send + 'static,
+        F::Output: Send + 'static,
+    {
+        let future = Within::new(self.budget, future);
+        drop(if self.rescuable {
+            doorbell::task().rescuable().spawn(future)
+        } else {
+            doorbell::spawn(future)
+        });
+    }
+}
+
+impl<F> Executor<F> for Tasks
 where
     F: Future + Send + 'static,
     F::Output: Send + 'static,
 {
     fn execute(&self, future: F) {
-        DoorbellExecutor.execute(Within::new(self.0, future));
+        self.spawn(future);
     }
 }
 

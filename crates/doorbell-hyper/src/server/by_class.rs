@@ -11,10 +11,6 @@ use std::error::Error;
 use std::fmt;
 use std::sync::Arc;
 
-/// The class of connections whose routes have classes: half way, so that tasks of the user's can be
-/// more urgent.
-const CONNECTIONS: Class = Class::rt(50);
-
 /// A server whose requests are answered each in the class of its route: see [`Server::classes`].
 #[must_use = "nothing is served before `serve` is awaited"]
 pub struct ClassServer {
@@ -32,19 +28,21 @@ impl fmt::Debug for ClassServer {
 
 impl Server {
     /// Each request's handler runs in the class that this tells from the request's head, as with
-    /// [`ByClass`]. Connections are read, parsed and written in class Rt, at 50 unless
-    /// [`connection_class`](Server::connection_class) told otherwise, and within
-    /// [`connection_budget`](Server::connection_budget).
+    /// [`ByClass`]. Connections have the class of the caller, unless
+    /// [`connection_class`](Server::connection_class) told otherwise: that of most routes, whose handlers
+    /// run in the connection's task then.
     ///
-    /// The lanes of the connections' class begin before the first one is accepted. Those of a class that nothing has
-    /// used yet begin with its first request, as [`ByClass`] says, or before by
+    /// Connections, and the task that accepts, are [rescuable](doorbell::rescue): while the Fair lane of a core is stuck in
+    /// long polls, its urgent lane accepts, reads, parses and writes for them, within half of that core's time. So an urgent route
+    /// is answered while all lanes of Fair compute. `make_service` and the clone of a service may run there, too: they
+    /// should do no more than copy.
+    ///
+    /// The lanes of class Rt begin before the first connection is accepted. Those of class Batch
+    /// begin with its first request, as [`ByClass`] says, or before by
     /// [`Handle::open_class`](doorbell::Handle::open_class).
     ///
-    /// Where clients are on other computers and wait for each answer,
-    /// [`Builder::rt_spacing`](doorbell::Builder::rt_spacing) of zero spares them up to 400 µs a request under load.
-    ///
     /// ```no_run
-    /// use doorbell::Class;
+    /// use doorbell::{Class, Handle};
     /// use doorbell_hyper::Server;
     /// # async fn serve(listener: doorbell::net::TcpListener, router: axum::Router) {
     /// let server = Server::new(listener).classes(|request| match request.uri().path() {
@@ -60,7 +58,7 @@ impl Server {
         mut self,
         class_of: impl Fn(&Request<Incoming>) -> Class + Send + Sync + 'static,
     ) -> ClassServer {
-        self.class.get_or_insert(CONNECTIONS);
+        self.rescuable = true;
         ClassServer {
             server: self,
             class_of: Arc::new(class_of),

@@ -2,7 +2,7 @@
 
 use super::accept::Open;
 use super::alarm::{Alarm, Times, Verdict};
-use super::budget::Budget;
+use super::budget::Tasks;
 use super::in_flight::Counting;
 use super::progress::{Progress, ServerIo};
 use super::protocol::{Protocol, Settings};
@@ -22,7 +22,7 @@ use std::task::{Context, Poll, Waker};
 pub(super) struct Shared {
     settings: Settings,
     times: Times,
-    budget: Option<Budget>,
+    tasks: Tasks,
     /// Set when the connections are to end as soon as no request is in flight.
     stop: OnceCell<()>,
     /// Set when they are to end at once.
@@ -30,19 +30,19 @@ pub(super) struct Shared {
 }
 
 impl Shared {
-    pub(super) fn new(times: Times, budget: Option<Budget>, half_close: bool) -> Arc<Self> {
+    pub(super) fn new(times: Times, tasks: Tasks, half_close: bool) -> Arc<Self> {
         Arc::new(Shared {
-            settings: Settings::new(budget, half_close),
+            settings: Settings::new(tasks, half_close),
             times,
-            budget,
+            tasks,
             stop: OnceCell::new(),
             cut: OnceCell::new(),
         })
     }
 
-    /// What their tasks may take.
-    pub(super) fn budget(&self) -> Option<Budget> {
-        self.budget
+    /// How they are spawned.
+    pub(super) fn tasks(&self) -> Tasks {
+        self.tasks
     }
 
     /// Tells the connections to end as soon as no request is in flight.

@@ -18,7 +18,7 @@ pub use progress::ServerIo;
 use accept::{Acceptor, Signal};
 use alarm::Times;
 use async_lock::Semaphore;
-use budget::{Budget, Within};
+use budget::{Budget, Tasks, Within};
 use connection::Shared;
 use doorbell::net::TcpListener;
 use doorbell::{Class, ClassKind, Handle, JoinHandle};
@@ -50,6 +50,8 @@ pub struct Server {
     limit: Option<NonZeroUsize>,
     times: Times,
     class: Option<Class>,
+    /// Whether its tasks are served while everything computes.
+    rescuable: bool,
     budget: Budget,
     half_close: bool,
     signal: Option<Signal>,
@@ -79,6 +81,7 @@ impl Server {
                 keep_alive: Some(Duration::from_secs(75)),
             },
             class: None,
+            rescuable: false,
             budget: Budget::default(),
             half_close: false,
             signal: None,
@@ -192,14 +195,23 @@ impl Server {
         B::Data: Send,
         B::Error: Into<Box<dyn Error + Send + Sync>>,
     {
-        let mut task = Handle::try_current()?.task();
+        let here = Handle::try_current()?;
+        let mut task = here.task();
         if let Some(class) = self.class {
             task = task.class(class);
         }
+        if self.rescuable {
+            here.open_rescue()?;
+            task = task.rescuable();
+        }
         let class = self.class.or_else(doorbell::current_class);
         let is_urgent = class.is_some_and(|class| class.kind() == ClassKind::Rt);
-        let budget = is_urgent.then_some(self.budget);
-        let shared = Shared::new(self.times, budget, self.half_close);
+        let tasks = Tasks {
+            budget: is_urgent.then_some(self.budget),
+            rescuable: self.rescuable,
+        };
+        let budget = tasks.budget;
+        let shared = Shared::new(self.times, tasks, self.half_close);
         let acceptor = Acceptor {
             listener: self.listener,
             make_service,

@@ -1,6 +1,6 @@
 //! [`Protocol`]: a connection as hyper serves it, once its version is known.
 
-use super::budget::{Budget, BudgetedExecutor};
+use super::budget::Tasks;
 use super::opening::Version;
 use super::progress::ServerIo;
 use crate::DoorbellTimer;
@@ -17,16 +17,16 @@ use std::task::{Context, Poll, ready};
 #[derive(Debug)]
 pub(super) struct Settings {
     http1: http1::Builder,
-    http2: http2::Builder<BudgetedExecutor>,
+    http2: http2::Builder<Tasks>,
 }
 
 impl Settings {
-    pub(super) fn new(budget: Option<Budget>, half_close: bool) -> Self {
+    pub(super) fn new(tasks: Tasks, half_close: bool) -> Self {
         let mut http1 = http1::Builder::new();
         // hyper's own timeout starts anew, with a new timer, at each request.
         http1.timer(DoorbellTimer).header_read_timeout(None);
         http1.half_close(half_close);
-        let mut http2 = http2::Builder::new(BudgetedExecutor(budget));
+        let mut http2 = http2::Builder::new(tasks);
         http2.timer(DoorbellTimer);
         Settings { http1, http2 }
     }
@@ -44,7 +44,7 @@ pin_project! {
         Unknown { opening: Option<(ServerIo, S)> },
         Http1 { #[pin] connection: http1::UpgradeableConnection<ServerIo, S> },
         // In a place of its own: it is larger, and an idle one of HTTP/1 should not pay for it.
-        Http2 { connection: Pin<Box<http2::Connection<ServerIo, S, BudgetedExecutor>>> },
+        Http2 { connection: Pin<Box<http2::Connection<ServerIo, S, Tasks>>> },
     }
 }
 

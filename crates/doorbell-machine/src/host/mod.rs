@@ -169,6 +169,27 @@ impl Machine for Host {
             .unwrap_or_else(|| thread::allowed_cpus().len())
     }
 
+    fn thread_number() -> u32 {
+        rustix::thread::gettid()
+            .as_raw_nonzero()
+            .get()
+            .cast_unsigned()
+    }
+
+    fn cpu_time_ns(thread: u32) -> Option<u64> {
+        let thread = i32::try_from(thread).ok().filter(|it| *it > 0)?;
+        // What the kernel calls the clock of a thread: 4 says that it is one, and 2 that it counts what the scheduler does.
+        let clock = (!thread << 3) | 4 | 2;
+        let mut time = libc::timespec {
+            tv_sec: 0,
+            tv_nsec: 0,
+        };
+        // SAFETY: the kernel writes one timespec, or fails where there is no such thread.
+        let said = unsafe { libc::clock_gettime(clock, &raw mut time) };
+        let seconds = u64::try_from(time.tv_sec).ok().filter(|_| said == 0)?;
+        Some(seconds * 1_000_000_000 + u64::try_from(time.tv_nsec).ok()?)
+    }
+
     fn cpu() -> usize {
         // By the C library, as the clock. It fails only where the kernel has no such call: then every thread
         // counts as one of CPU 0.

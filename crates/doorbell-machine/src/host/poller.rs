@@ -291,6 +291,10 @@ impl Poller<Host> for HostPoller {
         self.set_fd_muted(fd, token, is_muted)
     }
 
+    fn as_descriptor(&self) -> Option<OwnedFd> {
+        self.fds()?.set.try_clone().ok()
+    }
+
     fn poll(&self, events: &mut PollEvents) {
         events.clear();
         if let Some(fds) = self.fds() {
