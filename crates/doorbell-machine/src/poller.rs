@@ -282,8 +282,11 @@ pub trait Poller<M: Machine>: Debug + Send + Sync + Sized {
     ) -> WaitEnd;
     /// A descriptor of the set itself, for another poller: it is ready while one in the set is. `None` where
     /// there is none to be had: the poller is closed, or the machine has no such descriptors.
-    fn as_descriptor(&self) -> Option<OwnedFd> {
-        None
+    ///
+    /// # Errors
+    /// What the OS says, if it gives no descriptor.
+    fn as_descriptor(&self) -> io::Result<Option<OwnedFd>> {
+        Ok(None)
     }
     /// Ends the wait of the owner, or its next one. One syscall on the host.
     fn ring(&self);

@@ -7,20 +7,21 @@
 //! |---|---|---|
 //! | quiet | heard | something is ready at the ward |
 //! | watching | muted | 250 µs later: the ward is in the same poll, so it is stuck, or it is not |
-//! | resting, as it was not | muted | 250 µs later, and twice as long each time, up to 64 ms |
-//! | serving | heard, but while half of the time is used up | the ward has slept, or its polls are short again |
+//! | resting, as it was not | muted | 250 µs later, and twice as long each time, up to 8 ms |
+//! | serving | heard, but while its share of the time is used up | the ward has slept, or its polls are short again |
 //!
-//! While it serves, the ward is guarded: who wakes a rescuable task there tells the urgent lane.
+//! A ward that is in the same poll because others have its CPU is served once. The rests after that grow up to 64 ms, so
+//! that a busy neighbour does not have the urgent lane run more of its tasks than the OS lets it.
 
 use crate::class::Class;
 use crate::rt::Rt;
-use crate::time::{sleep, timeout};
+use crate::time::sleep;
 use crate::{ClassKind, yield_now};
 use doorbell_core::crew::FrontRef;
 use doorbell_core::io::{Cleared, Direction, Registration};
-use doorbell_core::lane::rescue::{Pace, STUCK_NS, Seen, Window, look_for};
+use doorbell_core::lane::rescue::{Pace, STUCK_NS, Seen, Share, Then, look_for};
 use doorbell_core::task::{
-    About, BodyVtable, Hold, Join, Kind, Local, launch_described, write_body,
+    About, BodyVtable, Join, Kind, Local, Sweep, launch_described, write_body,
 };
 use doorbell_machine::{Machine, PollEvents, Poller, Seat as _};
 use std::future::poll_fn;
@@ -28,14 +29,16 @@ use std::io;
 use std::os::fd::{AsRawFd as _, BorrowedFd, OwnedFd};
 use std::time::Duration;
 
-/// As urgent as what is rescued.
+/// Of the rank of what is rescued: it has its turn behind what it had lent, and before what that brings.
 const GUARD: Class = Class::rt(49);
 
-/// While it serves it looks so often, at the least, whether the polls of the ward are still long, and begins anew to count its time.
-const ROUND: Duration = Duration::from_millis(8);
-
 const REST_MIN: Duration = Duration::from_micros(250);
-const REST_MAX: Duration = Duration::from_millis(64);
+const REST_MAX: Duration = Duration::from_millis(8);
+/// While others have the ward's CPU.
+const STARVED_REST_MAX: Duration = Duration::from_millis(64);
+
+/// So often it looks at most before others have a turn.
+const LOOKS: usize = 4;
 
 impl<M: Machine> Rt<M> {
     /// Makes the guards, once. The urgent lanes have begun, or there are none.
@@ -57,10 +60,18 @@ impl<M: Machine> Rt<M> {
     }
 }
 
-/// What a guard puts what it finds into.
-struct Room<M: Machine> {
+/// What a guard works with while it serves.
+struct Means<M: Machine> {
     events: PollEvents,
-    hold: Hold<M>,
+    sweep: Sweep<M>,
+    share: Share,
+}
+
+/// Whether a guard that has served goes on.
+enum Next {
+    Done,
+    /// The lane ends.
+    End,
 }
 
 /// Looks after one ward.
@@ -78,7 +89,7 @@ impl<M: Machine> Guard<M> {
         let refused = |kind: io::ErrorKind| io::Error::from(kind);
         let poller = ward.seat().open_poller();
         let poller = poller.map_err(|error| refused(error.kind()))?;
-        let Some(set) = poller.as_descriptor() else {
+        let Some(set) = poller.as_descriptor()? else {
             return Ok(None);
         };
         // SAFETY: it stays open as long as the registration, which is dropped before it.
@@ -100,23 +111,41 @@ impl<M: Machine> Guard<M> {
     }
 
     async fn run(self) {
-        let mut room = Room {
+        let (now_ns, ran_ns) = times_here::<M>();
+        let mut means = Means {
             events: PollEvents::new(),
-            hold: Hold::default(),
+            sweep: Sweep::new(self.ward.clone()),
+            share: Share::new(now_ns, ran_ns),
         };
-        let mut rest = REST_MIN;
+        let mut before = None;
+        let (mut rest, mut starved_rest) = (REST_MIN, REST_MIN);
         while self.is_ready().await {
-            self.mute(true);
-            if let Some(seen) = self.is_stuck().await {
-                self.mute(false);
-                self.serve(Pace::new(seen), &mut room).await;
-                self.ward.set_guarded(false);
-                here::<M, _>(|lane| lane.rescue_for(0));
-                self.mute(true);
-                rest = REST_MIN;
+            let seen = Seen::of(&self.ward);
+            if before.replace(seen).is_some_and(|it| seen.idles_since(&it)) {
+                // What is ready says so all along, as a bell that was rung: the next edge is of something else.
+                continue;
             }
-            sleep(rest).await;
-            rest = (2 * rest).min(REST_MAX);
+            self.mute(true);
+            let then = self.watch(seen).await;
+            if then != Then::Brief {
+                self.mute(false);
+                let served = self.serve(then, &mut means).await;
+                set_rescues::<M>(false);
+                if matches!(served, Next::End) {
+                    return;
+                }
+                self.mute(true);
+            }
+            let (rest, max) = match then {
+                Then::Brief => (&mut rest, REST_MAX),
+                Then::Starved => (&mut starved_rest, STARVED_REST_MAX),
+                Then::Stuck => {
+                    (rest, starved_rest) = (REST_MIN, REST_MIN);
+                    (&mut rest, REST_MAX)
+                }
+            };
+            sleep(*rest).await;
+            *rest = (2 * *rest).min(max);
             // What is ready by then, it hears of.
             self.mute(false);
         }
@@ -136,62 +165,69 @@ impl<M: Machine> Guard<M> {
         let _ = self.registration.mute(is_muted);
     }
 
-    /// What the ward is inside of, if that is long.
-    async fn is_stuck(&self) -> Option<Seen> {
-        let before = Seen::of(&self.ward);
-        if !before.is_inside() {
-            return None;
+    /// What becomes of the poll that the ward is inside of, if it is.
+    async fn watch(&self, seen: Seen) -> Then {
+        if !seen.is_inside() {
+            return Then::Brief;
         }
         sleep(Duration::from_nanos(STUCK_NS)).await;
-        let now = Seen::of(&self.ward);
-        now.is_same_poll(&before).then_some(now)
+        Seen::of(&self.ward).since(&seen)
     }
 
-    /// Until the polls of the ward are short again, or the lane ends.
-    async fn serve(&self, mut pace: Pace, room: &mut Room<M>) {
-        let mut window = Window::default();
-        // Something was ready.
-        let mut is_edge = true;
-        // What lies behind the poll that goes on: from here on what is woken there comes by itself.
-        let mut is_new = true;
+    /// Until the polls of the ward are short again, or once.
+    async fn serve(&self, then: Then, means: &mut Means<M>) -> Next {
+        let mut pace = Pace::new(Seen::of(&self.ward));
+        // In which poll of the ward it has gone through what waits there.
+        let mut swept = None;
         loop {
-            let now_ns = M::now_ns();
-            if let Some(left_ns) = window.begin(now_ns) {
-                here::<M, _>(|lane| lane.rescue_for(left_ns));
-                self.ward.set_guarded(true);
-            }
-            if is_edge {
-                let _ = look_for(&self.ward, &mut room.events);
-                if std::mem::take(&mut is_new) {
-                    let _ = here::<M, _>(|lane| lane.sweep(&self.ward, &room.hold));
+            set_rescues::<M>(true);
+            let look = |_| look_for(&self.ward, &mut means.events);
+            let may_be_more = (0..LOOKS).all(look);
+            let pulse = Some(self.ward.pulse());
+            if swept != pulse {
+                swept = pulse;
+                means.sweep.begin();
+                while means.sweep.go_on() {
+                    yield_now().await;
                 }
-                let took_ns = M::now_ns().saturating_sub(now_ns);
-                here::<M, _>(|lane| lane.spend(took_ns));
-                // Behind what was lent here.
-                yield_now().await;
             }
-            if here::<M, _>(Local::rescue_left_ns) == Some(0) {
-                self.ward.set_guarded(false);
+            // Behind what was lent here.
+            yield_now().await;
+            let (now_ns, ran_ns) = times_here::<M>();
+            let rest_ns = means.share.rest_ns(now_ns, ran_ns);
+            if then == Then::Starved {
+                return Next::Done;
+            }
+            if rest_ns > 0 {
+                set_rescues::<M>(false);
                 self.mute(true);
-                let rest_ns = window.end_ns().saturating_sub(M::now_ns());
                 sleep(Duration::from_nanos(rest_ns)).await;
                 self.mute(false);
+                // What came meanwhile waits at the ward.
+                swept = None;
+            } else if !may_be_more && !self.is_ready().await {
+                return Next::End;
             }
-            is_edge = match timeout(ROUND, self.is_ready()).await {
-                Ok(true) => true,
-                Ok(false) => return,
-                Err(_) => false,
-            };
             if !pace.is_slow(Seen::of(&self.ward)) {
-                return;
+                return Next::Done;
             }
         }
     }
 }
 
-/// Calls `f` with the lane that the caller is.
-fn here<M: Machine, R>(f: impl FnOnce(&Local<M>) -> R) -> Option<R> {
-    Local::<M>::with_current(|lane| lane.map(f))
+/// The time, and for how long the lane that the caller is has run.
+fn times_here<M: Machine>() -> (u64, u64) {
+    let now_ns = M::now_ns();
+    (now_ns, M::cpu_time_ns(M::thread_number()).unwrap_or(now_ns))
+}
+
+/// Whether the lane that the caller is rescues from here on.
+fn set_rescues<M: Machine>(rescues: bool) {
+    Local::<M>::with_current(|lane| {
+        if let Some(lane) = lane {
+            lane.set_rescues(rescues);
+        }
+    });
 }
 
 /// Launches a task that stays on that lane.

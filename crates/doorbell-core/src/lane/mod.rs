@@ -249,6 +249,7 @@ impl<M: Machine> Lane<M> {
     /// Runs until asked to close; then ends every task that is left.
     pub fn run(self) {
         self.local.enter_lending(|| {
+            self.shared.front().note_thread();
             self.begin_to_run();
             self.has_started();
             self.cycle();

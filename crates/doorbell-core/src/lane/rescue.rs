@@ -1,6 +1,6 @@
 //! What a lane above does for a ward, a lane of its core that is stuck in long polls: it looks at the ward's
-//! descriptors. When, and how much of its time that may take, is told by [`Pace`] and [`Window`]. Whoever calls
-//! this is a task of the lane above.
+//! descriptors. When, and how much of its time that may take, is told by [`Seen`], [`Pace`] and [`Share`]. The caller
+//! is a task of the lane above.
 
 use crate::io::Driver;
 use crate::mailbox::Front;
@@ -10,28 +10,53 @@ use doorbell_machine::{Machine, PollEvents};
 /// After so long inside one poll a ward is taken to be stuck; and it stays so while its polls take as long on average.
 pub const STUCK_NS: u64 = 250_000;
 
-/// Over so long, at the least, it is judged what polls take.
+/// Over so much of the ward's own time, at the least, it is judged how long its polls are.
 const JUDGED_NS: u64 = 2 * STUCK_NS;
 
-/// How long the rescues of a lane are counted together, and how much of that they may take.
-const WINDOW_NS: u64 = 2_000_000;
-const PART_NS: u64 = WINDOW_NS / 2;
-const _: () = assert!(2 * PART_NS <= WINDOW_NS);
+/// A ward that does not get that much of a CPU in so long is not stuck: others have its CPU.
+const JUDGED_WITHIN_NS: u64 = 16_000_000;
+
+/// Of each of these a lane that rescues may run the part of three in ten: its clients may need as much of the same CPU, and
+/// half of it is to be left to the ward.
+const PERIOD_NS: i64 = 2_000_000;
+const PART_NS: i64 = part_of(PERIOD_NS);
+
+/// No rest is longer: one that has run for others meanwhile rescues once in that time.
+const REST_MAX_NS: i64 = 20_000_000;
+
+const fn part_of(time_ns: i64) -> i64 {
+    time_ns / 10 * 3
+}
 
 /// What a ward was doing at some time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Seen {
     now_ns: u64,
+    /// For how long it has had a CPU, or the time where that is not known.
+    ran_ns: u64,
     pulse: u64,
     sleeps: u64,
     is_inside: bool,
 }
 
+/// What becomes of a ward that was inside of a poll.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Then {
+    /// The poll was brief.
+    Brief,
+    /// The poll goes on.
+    Stuck,
+    /// It goes on, but the ward had the CPU for less than half of the time.
+    Starved,
+}
+
 impl Seen {
     /// Looks at the ward.
     pub fn of<M: Machine>(ward: &Front<M>) -> Self {
+        let now_ns = M::now_ns();
         Seen {
-            now_ns: M::now_ns(),
+            now_ns,
+            ran_ns: ward.cpu_time_ns().unwrap_or(now_ns),
             pulse: ward.pulse(),
             sleeps: ward.sleeps(),
             is_inside: ward.is_inside(),
@@ -44,14 +69,33 @@ impl Seen {
         self.is_inside
     }
 
-    /// Whether it has been inside of one poll since then.
+    /// Whether it idles, and has done nothing since then.
     #[must_use]
-    pub fn is_same_poll(&self, before: &Seen) -> bool {
-        self.is_inside && self.pulse == before.pulse && self.sleeps == before.sleeps
+    pub fn idles_since(&self, before: &Seen) -> bool {
+        !self.is_inside && self.is_same(before)
+    }
+
+    /// What became of the poll that it was inside of then.
+    #[must_use]
+    pub fn since(&self, before: &Seen) -> Then {
+        if !self.is_inside || !self.is_same(before) {
+            return Then::Brief;
+        }
+        let took_ns = self.now_ns.saturating_sub(before.now_ns);
+        let ran_ns = self.ran_ns.saturating_sub(before.ran_ns);
+        if ran_ns >= took_ns / 2 {
+            Then::Stuck
+        } else {
+            Then::Starved
+        }
+    }
+
+    fn is_same(&self, before: &Seen) -> bool {
+        self.pulse == before.pulse && self.sleeps == before.sleeps
     }
 }
 
-/// How long the polls of a ward that was stuck take.
+/// How long the polls of a ward that was stuck take, of its own time: not what others take of its CPU.
 #[derive(Debug)]
 pub struct Pace(Seen);
 
@@ -67,51 +111,67 @@ impl Pace {
         if !now.is_inside || now.sleeps != self.0.sleeps {
             return false;
         }
-        let took_ns = now.now_ns.saturating_sub(self.0.now_ns);
-        if took_ns < JUDGED_NS {
-            return true;
+        let ran_ns = now.ran_ns.saturating_sub(self.0.ran_ns);
+        if ran_ns < JUDGED_NS {
+            return now.now_ns.saturating_sub(self.0.now_ns) < JUDGED_WITHIN_NS;
         }
         let polls = now.pulse.wrapping_sub(self.0.pulse).saturating_add(1);
         self.0 = now;
-        took_ns / polls >= STUCK_NS
+        ran_ns / polls >= STUCK_NS
     }
 }
 
-/// How much of its time a lane spends on rescues: half at most.
-#[derive(Debug, Default)]
-pub struct Window {
-    end_ns: u64,
+/// How much a lane may run while it rescues, whatever it runs.
+#[derive(Debug)]
+pub struct Share {
+    /// When it was last asked for, and for how long the lane had run by then.
+    asked_ns: (u64, u64),
+    /// What is left; a debt, where it has run for longer.
+    left: i64,
 }
 
-impl Window {
-    /// How much the lane may spend from that time on, if another window begins.
-    pub fn begin(&mut self, now_ns: u64) -> Option<u64> {
-        (now_ns >= self.end_ns).then(|| {
-            self.end_ns = now_ns.saturating_add(WINDOW_NS);
-            PART_NS
-        })
-    }
-
-    /// When the next one begins.
+impl Share {
+    /// From that time on, at which the lane has run for so long.
     #[must_use]
-    pub fn end_ns(&self) -> u64 {
-        self.end_ns
+    pub fn new(now_ns: u64, ran_ns: u64) -> Self {
+        Share {
+            asked_ns: (now_ns, ran_ns),
+            left: PART_NS,
+        }
+    }
+
+    /// How long the lane is to leave the ward alone, having run for so long at that time; mostly 0.
+    pub fn rest_ns(&mut self, now_ns: u64, ran_ns: u64) -> u64 {
+        let since =
+            |now: u64, then: u64| i64::try_from(now.saturating_sub(then)).unwrap_or(i64::MAX);
+        let (then_ns, had_run_ns) = std::mem::replace(&mut self.asked_ns, (now_ns, ran_ns));
+        let earned = part_of(since(now_ns, then_ns));
+        let left = (self.left + earned).saturating_sub(since(ran_ns, had_run_ns));
+        self.left = left.clamp(PART_NS - part_of(REST_MAX_NS), PART_NS);
+        if self.left > 0 {
+            return 0;
+        }
+        ((PART_NS - self.left) / 3 * 10).unsigned_abs()
     }
 }
 
-/// Brings what is ready at the descriptors of the ward to its tasks, on the lane that the caller is; how much that
-/// was. Rescuable ones are lent to that lane, if it [rescues](Local::rescue_for).
-pub fn look_for<M: Machine>(ward: &Front<M>, events: &mut PollEvents) -> usize {
-    Local::<M>::bring_mail(|| Driver::look(ward, events))
+/// Brings what is ready at the descriptors of the ward to its tasks, on the lane that the caller is. Rescuable ones are lent to that lane, if it
+/// [rescues](Local::set_rescues). Whether there may be more.
+pub fn look_for<M: Machine>(ward: &Front<M>, events: &mut PollEvents) -> bool {
+    Local::<M>::bring_mail(|| Driver::look(ward, events)) == PollEvents::CAPACITY
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{JUDGED_NS, PART_NS, Pace, STUCK_NS, Seen, WINDOW_NS, Window};
+    use super::{
+        JUDGED_NS, JUDGED_WITHIN_NS, PART_NS, PERIOD_NS, Pace, REST_MAX_NS, STUCK_NS, Seen, Share,
+        Then,
+    };
 
     fn seen(now_ns: u64, pulse: u64) -> Seen {
         Seen {
             now_ns,
+            ran_ns: now_ns,
             pulse,
             sleeps: 3,
             is_inside: true,
@@ -142,17 +202,61 @@ mod tests {
             ..seen(1, 7)
         };
         assert!(!pace.is_slow(slept) && !pace.is_slow(idles));
-        assert!(!slept.is_same_poll(&seen(0, 7)) && !idles.is_same_poll(&seen(0, 7)));
-        assert!(seen(1, 7).is_same_poll(&seen(0, 7)) && !seen(1, 8).is_same_poll(&seen(0, 7)));
+        for brief in [slept, idles, seen(1, 8)] {
+            assert_eq!(brief.since(&seen(0, 7)), Then::Brief);
+        }
+        assert_eq!(seen(1, 7).since(&seen(0, 7)), Then::Stuck);
+        assert!(idles.idles_since(&seen(0, 7)) && !idles.idles_since(&seen(0, 6)));
+        assert!(!seen(1, 7).idles_since(&seen(0, 7)) && !slept.idles_since(&seen(0, 7)));
     }
 
     #[test]
-    fn rescues_take_half_of_the_time_at_most() {
-        let mut window = Window::default();
-        assert_eq!(window.begin(5), Some(PART_NS));
-        assert_eq!(window.end_ns(), 5 + WINDOW_NS);
-        assert_eq!(window.begin(4 + WINDOW_NS), None);
-        assert_eq!(window.begin(9 * WINDOW_NS), Some(PART_NS));
-        assert_eq!(window.end_ns(), 10 * WINDOW_NS);
+    fn what_others_take_of_its_cpu_makes_no_poll_long() {
+        let ran = |now_ns, pulse, ran_ns| Seen {
+            ran_ns,
+            ..seen(now_ns, pulse)
+        };
+        assert_eq!(ran(200, 7, 100).since(&seen(0, 7)), Then::Stuck);
+        assert_eq!(ran(200, 7, 99).since(&seen(0, 7)), Then::Starved);
+        let mut pace = Pace::new(seen(0, 7));
+        assert!(pace.is_slow(ran(JUDGED_WITHIN_NS - 1, 7, JUDGED_NS - 1)));
+        assert!(!pace.is_slow(ran(JUDGED_WITHIN_NS, 7, JUDGED_NS - 1)));
+        let brief = ran(JUDGED_WITHIN_NS, 7 + 2, JUDGED_NS);
+        assert!(!pace.is_slow(brief));
+    }
+
+    /// Runs for `batch_ns` at a time, and rests as it is told. Which part of `rounds` of that it ran.
+    fn runs(batch_ns: u64, rounds: u64) -> f64 {
+        let mut share = Share::new(0, 0);
+        let mut now_ns = 0;
+        for round in 1..=rounds {
+            now_ns += batch_ns;
+            now_ns += share.rest_ns(now_ns, round * batch_ns);
+        }
+        (rounds * batch_ns) as f64 / now_ns as f64
+    }
+
+    #[test]
+    fn a_lane_runs_three_tenths_of_the_time_however_long_its_batches_are() {
+        for batch_ns in [10_000, 100_000, 1_000_000, 5_000_000] {
+            let part = runs(batch_ns, 10_000);
+            assert!((0.29..0.31).contains(&part), "{batch_ns} ns: {part}");
+        }
+        assert!(runs(20_000_000, 100) < 0.51);
+    }
+
+    #[test]
+    fn a_rest_is_of_a_period_at_least_and_ends() {
+        let mut share = Share::new(5, 7);
+        assert_eq!(share.rest_ns(5, 7), 0);
+        let part_ns = PART_NS.unsigned_abs();
+        assert_eq!(share.rest_ns(5, 7 + part_ns - 1), 0);
+        let period_ns = PERIOD_NS.unsigned_abs();
+        assert_eq!(share.rest_ns(5, 7 + part_ns), period_ns);
+        let rest_max_ns = REST_MAX_NS.unsigned_abs();
+        assert_eq!(share.rest_ns(5, u64::MAX), rest_max_ns);
+        // A long time in which it did not run earns no more than a part.
+        assert_eq!(share.rest_ns(u64::MAX / 4, u64::MAX), 0);
+        assert_eq!(share.left, PART_NS);
     }
 }

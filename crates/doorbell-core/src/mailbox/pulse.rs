@@ -14,8 +14,8 @@ pub(super) struct Pulse<M: Machine> {
     sleeps: M::U64,
     /// Goes up when it becomes a sentinel, and when it ends to be one: odd while it is.
     sentinel: M::U32,
-    /// 1 while a lane above takes over what is rescuable here.
-    guarded: M::U32,
+    /// The number of its thread, once it has one.
+    thread: M::U32,
 }
 
 impl<M: Machine> Default for Pulse<M> {
@@ -25,7 +25,7 @@ impl<M: Machine> Default for Pulse<M> {
             serving: M::U32::new(0),
             sleeps: M::U64::new(0),
             sentinel: M::U32::new(0),
-            guarded: M::U32::new(0),
+            thread: M::U32::new(0),
         }
     }
 }
@@ -99,25 +99,20 @@ impl<M: Machine> Front<M> {
         let sleeps = self.pulse.sleeps.load(Ordering::Relaxed);
         // ORDER: Relaxed; as in `pulse`.
         self.pulse.sleeps.store(sleeps + 1, Ordering::Relaxed);
-        // What comes next finds it idle.
-        if self.is_guarded() {
-            self.set_guarded(false);
-        }
     }
 
-    /// Whether a lane above takes over what is rescuable of the tasks that are woken here.
-    #[inline]
-    pub(crate) fn is_guarded(&self) -> bool {
-        // ORDER: Relaxed; a hint. A task that is not taken over lies in a queue as ever.
-        self.pulse.guarded.load(Ordering::Relaxed) != 0
+    /// For how long its thread has had a CPU; `None` where that is not known.
+    #[must_use]
+    pub fn cpu_time_ns(&self) -> Option<u64> {
+        // ORDER: Relaxed; a number.
+        M::cpu_time_ns(self.pulse.thread.load(Ordering::Relaxed))
     }
 
-    /// A task of the lane above says so; the lane ends it when it sleeps.
-    pub fn set_guarded(&self, is_guarded: bool) {
-        // ORDER: Relaxed; as in `is_guarded`.
-        self.pulse
-            .guarded
-            .store(u32::from(is_guarded), Ordering::Relaxed);
+    /// The lane's thread has begun. Only that calls this.
+    pub(crate) fn note_thread(&self) {
+        let thread = M::thread_number();
+        // ORDER: Relaxed; as in `cpu_time_ns`.
+        self.pulse.thread.store(thread, Ordering::Relaxed);
     }
 
     /// Whether the lane is inside a poll or a call, as far as can be seen: what is posted to it

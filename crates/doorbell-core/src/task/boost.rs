@@ -73,8 +73,8 @@ unsafe fn find<M: Machine>(node: NonNull<Node<M>>) -> Found<M> {
 /// keep both waiting for ever.
 const LENT_RANK: u8 = 100;
 
-/// The same of one that is rescuable: half way, so that tasks of the user's can go before it. Nobody need
-/// await it.
+/// The same of one that is rescued, and that nobody awaits from above: half way, so that tasks of the user's can go
+/// before it.
 const RESCUED_RANK: u8 = LENT_RANK / 2;
 
 /// The rank of the task that a node is of.
@@ -85,7 +85,7 @@ pub(super) unsafe fn rank_of<M: Machine>(node: NonNull<Node<M>>) -> u8 {
     // SAFETY: passed on.
     match unsafe { find(node) } {
         Found::Own(task) => task.header().rank,
-        Found::Second(task) if task.header().is_rescuable() => RESCUED_RANK,
+        Found::Second(task) if task.is_rescued_only() => RESCUED_RANK,
         Found::Second(_) => LENT_RANK,
     }
 }
@@ -115,13 +115,13 @@ pub(super) unsafe fn own_of<M: Machine>(node: NonNull<Node<M>>) -> Option<TaskRe
     }
 }
 
-/// A second node was posted, or refused by a lane that is gone.
+/// A second node was refused by lanes that are gone.
 ///
 /// # Safety
-/// As for [`find`]; the node is in no queue if it was refused.
-pub(super) unsafe fn unless_refused<M: Machine>(node: NonNull<Node<M>>, posted: Posted) {
+/// As for [`find`]; the node is in no queue.
+pub(super) unsafe fn refused<M: Machine>(node: NonNull<Node<M>>) {
     // SAFETY: passed on.
-    if let (Posted::Closed, Found::Second(task)) = (posted, unsafe { find(node) }) {
+    if let Found::Second(task) = unsafe { find(node) } {
         task.take_back();
     }
 }
@@ -161,6 +161,11 @@ impl<M: Machine> TaskRef<M> {
         } else {
             layout
         }
+    }
+
+    /// Whether it is lent, if it is, because its own lanes are stuck: nobody awaits it from above.
+    fn is_rescued_only(self) -> bool {
+        self.header().is_rescuable() && self.header().state.awaited_from().index().is_none()
     }
 
     fn second(self) -> NonNull<Second<M>> {

@@ -174,7 +174,7 @@ fn rescued_while_below_is_stuck<const BUG: u8>() {
     let (mine, theirs) = (gate.waker(), gate.waker());
     let other = thread::spawn(move || theirs.wake());
     let above = Local::new(stage.above.clone());
-    above.rescue_for(u64::MAX);
+    above.set_rescues(true);
     above.enter(|| {
         stage.gate.open(0);
         mine.wake();
@@ -213,7 +213,7 @@ fn rescued_while_below_runs<const BUG: u8>() {
         stage
     });
     let above = Local::new(front);
-    above.rescue_for(u64::MAX);
+    above.set_rescues(true);
     above.enter(|| {
         gate.open(0);
         waker.wake();

@@ -74,7 +74,7 @@ pub use extras::Name;
 pub use join::{Join, RawJoin};
 pub use local::Local;
 pub use poll_budget::PollBudget;
-pub use rescue::Hold;
+pub use rescue::Sweep;
 pub(crate) use state_boost::Above;
 pub use watched::TaskSeen;
 

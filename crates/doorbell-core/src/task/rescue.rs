@@ -3,20 +3,23 @@
 //! Such a task is [rescuable](super::About::rescuable). It is lent by its second node, as one that is awaited from
 //! above: its own node is queued as ever, so a loan that nobody takes costs an empty run, and no wake.
 //! It is lent to the lane that wakes or spawns it, if that is a lane above which rescues
-//! ([`Local::rescue_for`]). Any other waker of a task that waits at a lane which is guarded ([`Front::set_guarded`])
-//! sends a parcel to the lane that guards it.
+//! ([`Local::set_rescues`]), or that finds it behind a long poll ([`Sweep`]).
 
 use super::boost;
 use super::cell::TaskRef;
 use super::local::Local;
 use super::state_boost::Above;
-use crate::call::post;
-use crate::mailbox::{Front, Origin};
+use crate::crew::FrontRef;
+use crate::mailbox::{Origin, Posted};
 use crate::node::Node;
-use crate::queue::{Greed, Queue};
+use crate::queue::{Chain, Greed, Queue};
 use doorbell_machine::Machine;
 use std::cell::Cell;
+use std::fmt;
 use std::ptr::NonNull;
+
+/// A sweep puts back so many tasks at once at most: it is brief beside what is urgent.
+const SWEPT_AT_ONCE: usize = 64;
 
 /// What a lane notes of tasks that were lent to it.
 #[derive(Debug, Default)]
@@ -27,8 +30,8 @@ pub(super) struct Lent {
     is_rescue: Cell<bool>,
     /// What is left of that one is for its own lanes.
     is_declined: Cell<bool>,
-    /// For how long the lane may poll what it rescues; 0 where it does not rescue.
-    left_ns: Cell<u64>,
+    /// Whether the lane rescues.
+    rescues: Cell<bool>,
 }
 
 impl<M: Machine> Local<M> {
@@ -47,14 +50,7 @@ impl<M: Machine> Local<M> {
         self.lent.is_rescue.set(header.is_rescuable());
         self.lent.is_declined.set(false);
         // Does not unwind: a task's panics are caught where its future is polled.
-        let polled = if header.is_rescuable() {
-            let began_ns = M::now_ns();
-            let polled = poll();
-            self.spend(M::now_ns().saturating_sub(began_ns));
-            polled
-        } else {
-            poll()
-        };
+        let polled = poll();
         self.lent.of_below.set(false);
         self.lent.is_rescue.set(false);
         self.set_rank(before);
@@ -74,108 +70,142 @@ impl<M: Machine> Local<M> {
         self.lent.is_declined.set(true);
     }
 
-    /// What this lane wakes and spawns of rescuable tasks of crews below is lent to it from here on, until polls of
-    /// those have taken so long. 0: nothing is.
-    pub fn rescue_for(&self, left_ns: u64) {
-        self.lent.left_ns.set(left_ns);
-    }
-
-    /// What is left of that.
-    pub fn rescue_left_ns(&self) -> u64 {
-        self.lent.left_ns.get()
-    }
-
-    /// A rescue has taken so long.
-    pub fn spend(&self, took_ns: u64) {
-        let left_ns = self.lent.left_ns.get();
-        self.lent.left_ns.set(left_ns.saturating_sub(took_ns));
-    }
-
-    fn rescues(&self) -> bool {
-        self.lent.left_ns.get() != 0
+    /// Whether rescuable tasks of crews below that this lane wakes and spawns are lent to it from here on.
+    pub fn set_rescues(&self, rescues: bool) {
+        self.lent.rescues.set(rescues);
     }
 }
 
-/// A task on its way to a lane above, with a reference.
-struct Rescued<M: Machine>(TaskRef<M>);
+/// What a lane above takes from the queues of a ward, a lane of a crew below: rescuable tasks of it are lent to the
+/// lane, and all of it goes to the ward's crew again, to an idle lane if there is one. Not tasks in groups.
+pub struct Sweep<M: Machine> {
+    ward: FrontRef<M>,
+    /// What was in the ward's inbox.
+    inbox: Option<Chain<M>>,
+    /// How many tasks of the ward's queue are left to take.
+    queued: u64,
+    taken: Queue<M>,
+}
 
-// SAFETY: a task is lent and let go by any thread, as by its wakers.
-unsafe impl<M: Machine> Send for Rescued<M> {}
+// SAFETY: it has the nodes that it took, which any thread may put into a queue.
+unsafe impl<M: Machine> Send for Sweep<M> {}
 
-impl<M: Machine> Rescued<M> {
-    fn arrive(self) {
-        let task = self.0;
-        Local::<M>::bring_mail(|| {
-            let _ = task.rescue_here();
-        });
-        task.release();
+impl<M: Machine> fmt::Debug for Sweep<M> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Sweep")
+            .field("queued", &self.queued)
+            .finish_non_exhaustive()
     }
 }
 
-/// Room for the tasks that are taken from a ward: [`Local::sweep`].
-#[derive(Debug)]
-pub struct Hold<M: Machine>(Queue<M>);
-
-impl<M: Machine> Default for Hold<M> {
-    fn default() -> Self {
-        Hold(Queue::new(M::RING_CAPACITY))
-    }
-}
-
-impl<M: Machine> Local<M> {
-    /// Has this lane, which rescues, look through what waits at a ward of a crew below: what is rescuable
-    /// of that is lent to this lane. All of it goes to the ward's crew again, to an idle lane if there is one.
-    /// Not of tasks in groups. How many tasks that were.
-    pub fn sweep(&self, ward: &Front<M>, hold: &Hold<M>) -> usize {
-        if ward.crew().groups().table().is_some() {
-            return 0;
+impl<M: Machine> Sweep<M> {
+    /// Of that ward.
+    pub fn new(ward: FrontRef<M>) -> Self {
+        Sweep {
+            ward,
+            inbox: None,
+            queued: 0,
+            taken: Queue::new(M::RING_CAPACITY),
         }
-        // Before: what is put back goes there.
-        let inbox = ward.take_inbox();
-        let mut count = 0;
-        // SAFETY: this thread is the only one that has the hold, and is not the ward's.
-        while let Some(loot) = unsafe { ward.queue().steal_into(&hold.0, Greed::One) } {
-            count += 1;
-            put_back(ward, loot.first);
-            // SAFETY: as above.
-            while let Some(node) = unsafe { hold.0.pop() } {
-                count += 1;
-                put_back(ward, node);
+    }
+
+    /// Begins with what waits at the ward now. The one before is over.
+    pub fn begin(&mut self) {
+        debug_assert!(self.inbox.is_none() && self.taken.is_empty());
+        if self.ward.crew().groups().table().is_none() {
+            // What is put back goes into the inbox.
+            self.inbox = self.ward.take_inbox().map(|(chain, _)| chain);
+            self.queued = self.ward.queue().len();
+        }
+    }
+
+    /// Takes some of it, puts that back, and lends what is rescuable of it to the caller's lane, if that rescues. Whether
+    /// more is left: the caller is to go on soon, as nobody else finds what was taken.
+    pub fn go_on(&mut self) -> bool {
+        for _ in 0..SWEPT_AT_ONCE {
+            let Some(node) = self.next() else {
+                return false;
+            };
+            self.put_back(node);
+        }
+        true
+    }
+
+    fn next(&mut self) -> Option<NonNull<Node<M>>> {
+        // SAFETY: this thread is the only one that has the sweep.
+        if let Some(node) = unsafe { self.taken.pop() } {
+            return Some(node);
+        }
+        if self.queued > 0 {
+            let queue = self.ward.queue();
+            // SAFETY: as above; the ward's lane is another thread's.
+            if let Some(loot) = unsafe { queue.steal_into(&self.taken, Greed::One) } {
+                self.queued = self.queued.saturating_sub(loot.count);
+                return Some(loot.first);
             }
+            self.queued = 0;
         }
-        let mut rest = inbox.map(|(chain, _)| chain);
-        while let Some(chain) = rest {
-            let (node, others) = chain.pop();
-            // SAFETY: taken out, so it is the caller's, and alive.
-            unsafe { node.as_ref() }.leave();
-            count += 1;
-            put_back(ward, node);
-            rest = others;
+        let chain = self.inbox.take()?;
+        // SAFETY: as above.
+        unsafe { self.taken.take_over(chain) }.map(|loot| loot.first)
+    }
+
+    /// Queues a node as one from outside, and lends its task.
+    fn put_back(&self, node: NonNull<Node<M>>) {
+        // SAFETY: a node that was queued has a reference of its task.
+        let own = unsafe { boost::own_of(node) };
+        // The task may run, and be freed, as soon as it is queued.
+        let task = own.filter(|task| task.header().is_rescuable());
+        if let Some(task) = task {
+            task.header().state.retain();
         }
-        count
+        let place = self.ward.crew().place(&self.ward);
+        // SAFETY: it has left its queue, and is one of a task that any lane of that crew may run.
+        match unsafe { place.post_task(node, Origin::Outside) } {
+            Posted::Yes => {
+                if let Some(task) = task {
+                    task.rescue();
+                }
+            }
+            // SAFETY: as above; refused, it is in no queue.
+            Posted::Closed => unsafe { Self::end(node) },
+        }
+        if let Some(task) = task {
+            task.release();
+        }
+    }
+
+    /// The crew's lanes have ended, and this node was in none of their queues: its task ends here.
+    ///
+    /// # Safety
+    /// The node is that of a task, and is in no queue.
+    unsafe fn end(node: NonNull<Node<M>>) {
+        // SAFETY: passed on.
+        let own = unsafe { boost::own_of(node) };
+        Local::<M>::with_current(|local| match (own, local) {
+            (Some(task), Some(local)) => {
+                let rank = local.rank();
+                task.end_queued(local);
+                local.set_rank(rank);
+            }
+            // No lane drops what has one: it lies in the future of a task.
+            (Some(task), None) => task.leave(),
+            // SAFETY: passed on.
+            (None, _) => unsafe { boost::refused(node) },
+        });
     }
 }
 
-/// Lends what this node is of, if it is rescuable, and queues the node as one from outside.
-fn put_back<M: Machine>(ward: &Front<M>, node: NonNull<Node<M>>) {
-    // SAFETY: a node that was queued has a reference of its task.
-    let own = unsafe { boost::own_of(node) };
-    if let Some(task) = own {
-        task.rescue();
-    }
-    let place = ward.crew().place(ward);
-    // SAFETY: it has left its queue, and is one of a task that any lane of that crew may run.
-    let posted = unsafe { place.post_task(node, Origin::Outside) };
-    match own {
-        Some(task) => task.unless_refused(posted),
-        // SAFETY: as above.
-        None => unsafe { boost::unless_refused(node, posted) },
+impl<M: Machine> Drop for Sweep<M> {
+    fn drop(&mut self) {
+        self.queued = 0;
+        while self.go_on() {}
     }
 }
 
 impl<M: Machine> TaskRef<M> {
-    /// Has a rescuable task, which was woken or spawned just now, lent to a lane above that rescues: the one that the
-    /// caller is, or the one that looks after the lane where the task waits. The caller holds a reference.
+    /// Lends a rescuable task, which was woken or spawned just now, to the lane that the caller is, if that
+    /// rescues. The caller holds a reference.
     #[inline]
     pub(super) fn rescue(self) {
         if self.header().is_rescuable() {
@@ -185,39 +215,14 @@ impl<M: Machine> TaskRef<M> {
 
     #[cold]
     fn rescue_now(self) {
-        if self.rescue_here() {
-            return;
-        }
-        let own = self.last().crew();
-        let guard = Local::<M>::with_current(|local| {
-            let here = local.filter(|local| local.is_of(own));
-            let waits = here.map_or(self.last(), |local| local.front());
-            let fronts = own.above().last()?.crew().fronts();
-            let guard = &fronts[waits.lane() % fronts.len()];
-            let is_here = local.is_some_and(|local| local.is(guard));
-            (waits.is_guarded() && !is_here).then_some(guard)
-        });
-        if let Some(guard) = guard {
-            self.header().state.retain();
-            let sent = Rescued(self);
-            // A lane that is gone rescues nothing.
-            if post(guard, move || sent.arrive()).is_err() {
-                self.release();
-            }
-        }
-    }
-
-    /// Lends it to the lane that the caller is, if that rescues.
-    fn rescue_here(self) -> bool {
         let above = Local::<M>::with_current(|local| {
-            let local = local.filter(|local| local.rescues())?;
+            let local = local.filter(|local| local.lent.rescues.get())?;
             let mut above = self.last().crew().above().iter();
             above.position(|front| local.is_of(front.crew()))
         });
         if let Some(above) = above {
             self.lend_to(Above::nth(above));
         }
-        above.is_some()
     }
 
     /// As [`TaskRef::rescue`], behind a lent poll in which it was woken.

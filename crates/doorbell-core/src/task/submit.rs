@@ -122,7 +122,7 @@ impl<M: Machine> TaskRef<M> {
     }
 
     /// A lane that is gone has ended the task, or its home lane will.
-    pub(super) fn unless_refused(self, posted: Posted) {
+    fn unless_refused(self, posted: Posted) {
         match posted {
             Posted::Yes => {}
             Posted::Closed => self.leave(),

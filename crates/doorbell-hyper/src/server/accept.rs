@@ -4,6 +4,7 @@ use super::connection::{Connection, Shared};
 use super::error::{AfterRefusal, ServeError, Served};
 use async_lock::Semaphore;
 use doorbell::net::TcpListener;
+use doorbell::rescue;
 use doorbell::time::{sleep, timeout};
 use futures_channel::oneshot;
 use hyper::body::{Body, Incoming};
@@ -34,7 +35,7 @@ pub(super) struct Acceptor<F> {
     pub(super) make_service: F,
     pub(super) shared: Arc<Shared>,
     pub(super) limit: Option<Arc<Semaphore>>,
-    pub(super) signal: Signal,
+    pub(super) signal: Option<Signal>,
     pub(super) drain_timeout: Duration,
 }
 
@@ -127,12 +128,19 @@ async fn drain(
     served.drained = were - served.cut;
 }
 
-/// What the future gives; `None` if the signal came before.
-async fn unless<T>(signal: &mut Signal, future: impl Future<Output = T>) -> Option<T> {
+/// What the future gives; `None` if the signal came before. The signal is the user's: it is not polled in a rescue.
+async fn unless<T>(signal: &mut Option<Signal>, future: impl Future<Output = T>) -> Option<T> {
     let mut future = pin!(future);
-    poll_fn(|cx| match signal.as_mut().poll(cx) {
-        Poll::Ready(()) => Poll::Ready(None),
-        Poll::Pending => future.as_mut().poll(cx).map(Some),
+    poll_fn(|cx| {
+        if let Some(signal) = signal {
+            if rescue::is_under_way() {
+                // It may be what has woken the task.
+                rescue::decline(cx);
+            } else if signal.as_mut().poll(cx).is_ready() {
+                return Poll::Ready(None);
+            }
+        }
+        future.as_mut().poll(cx).map(Some)
     })
     .await
 }

@@ -219,9 +219,7 @@ impl Server {
             limit: self
                 .limit
                 .map(|limit| Arc::new(Semaphore::new(limit.get()))),
-            signal: self
-                .signal
-                .unwrap_or_else(|| Box::pin(std::future::pending())),
+            signal: self.signal,
             drain_timeout: self.drain_timeout,
         };
         let task = task.try_spawn(Within::new(budget, acceptor.run()))?;

@@ -1,10 +1,11 @@
 //! Rescuable tasks, on one thread: of which lane above, and when, they are run.
 
-use crate::crew::{Crew, CrewSpec, FrontRef};
-use crate::task::{About, Hold, Join, Kind, Local};
+use crate::crew::{Crew, CrewSpec, FrontRef, Turns};
+use crate::task::{About, Join, Kind, Local, Sweep};
 use crate::testing::launch_about;
 use doorbell_machine::Host;
 use std::future::poll_fn;
+use std::pin::Pin;
 use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll, Waker};
 
@@ -77,10 +78,15 @@ struct Stage {
 
 impl Stage {
     fn new() -> Self {
-        let one =
-            |above| Crew::described(1, &Arc::default(), CrewSpec::below(above), |_, _| 0).remove(0);
-        let above: FrontRef<Host> = one(Vec::new());
-        let front: FrontRef<Host> = one(vec![above.clone()]);
+        let one = |turns, above| {
+            let spec = CrewSpec {
+                turns,
+                ..CrewSpec::below(above)
+            };
+            Crew::described(1, &Arc::default(), spec, |_, _| 0).remove(0)
+        };
+        let above: FrontRef<Host> = one(Turns::ByRank, Vec::new());
+        let front: FrontRef<Host> = one(Turns::ByArrival, vec![above.clone()]);
         Stage {
             above: Local::new(above),
             below: Local::new(front.clone()),
@@ -120,7 +126,7 @@ impl Stage {
     }
 
     fn rescues(&self) {
-        self.above.rescue_for(u64::MAX);
+        self.above.set_rescues(true);
     }
 
     fn end(mut self) {
@@ -220,89 +226,147 @@ fn what_is_woken_in_its_lent_poll_is_lent_again_unless_it_declines() {
     stage.end();
 }
 
+/// A task that is not rescuable, which notes that it ran.
+fn other(stage: &Stage, ran: &Arc<Mutex<Vec<usize>>>, at: usize) -> Join<()> {
+    let ran = Arc::clone(ran);
+    let task = async move { ran.lock().unwrap().push(at) };
+    launch_about(&stage.front, Kind::Task, About::default(), task)
+}
+
 #[test]
 fn miri_a_sweep_lends_what_is_rescuable_and_puts_all_back() {
     const OTHERS: usize = 5;
     let stage = Stage::waiting(RESCUABLE);
-    let ran = Arc::new(Mutex::new(Vec::new()));
-    let other = |at| {
-        let ran = Arc::clone(&ran);
-        let task = async move { ran.lock().unwrap().push(at) };
-        drop(launch_about(
-            &stage.front,
-            Kind::Task,
-            About::default(),
-            task,
-        ));
-    };
+    let ran = Arc::default();
     // On both sides of it, in the queue; one in the inbox.
     stage.below.enter(|| {
-        (0..OTHERS - 1).for_each(other);
+        for at in 0..OTHERS - 1 {
+            drop(other(&stage, &ran, at));
+        }
         stage.seen.wake();
     });
-    other(OTHERS - 1);
+    drop(other(&stage, &ran, OTHERS - 1));
     stage.rescues();
-    let hold = Hold::default();
-    let swept = stage.above.enter(|| stage.above.sweep(&stage.front, &hold));
-    assert_eq!(swept, OTHERS + 1);
-    assert_eq!(stage.below.queued(), 0);
+    let mut sweep = Sweep::new(stage.front.clone());
+    stage.above.enter(|| {
+        sweep.begin();
+        assert!(!sweep.go_on());
+    });
+    assert_eq!(stage.below.queued(), 0, "all lie in the inbox");
     assert_eq!(stage.run_above(), [true], "it alone was lent");
     assert_eq!(*ran.lock().unwrap(), []);
     stage.run_below();
     assert_eq!(stage.seen.polls(), [], "it has run");
     assert_eq!(*ran.lock().unwrap(), [0, 1, 2, 3, 4]);
-    let swept = stage.above.enter(|| stage.above.sweep(&stage.front, &hold));
-    assert_eq!(swept, 0);
+    stage.above.enter(|| drop(sweep));
     stage.end();
 }
 
 #[test]
-fn a_lane_that_has_spent_its_time_rescues_no_more() {
+fn a_sweep_of_many_tasks_goes_on_bit_by_bit_and_loses_none_where_it_does_not() {
+    const OTHERS: usize = 1_000;
     let stage = Stage::waiting(RESCUABLE);
-    stage.above.rescue_for(1);
+    let ran = Arc::default();
+    let queue = || {
+        for at in 0..OTHERS {
+            drop(other(&stage, &ran, at));
+        }
+    };
+    let assert_all_ran = || {
+        let mut ran = std::mem::take(&mut *ran.lock().unwrap());
+        ran.sort_unstable();
+        assert!(ran.into_iter().eq(0..OTHERS));
+    };
+    for goes_on in [true, false] {
+        // A ring, a backlog, and an inbox.
+        stage.below.enter(queue);
+        let mut sweep = Sweep::new(stage.front.clone());
+        stage.above.enter(|| {
+            sweep.begin();
+            let mut steps = 1;
+            while goes_on && sweep.go_on() {
+                steps += 1;
+            }
+            assert_eq!(steps > OTHERS / 100, goes_on, "{steps}");
+            drop(sweep);
+        });
+        stage.run_below();
+        assert_all_ran();
+    }
+    queue();
+    let mut sweep = Sweep::new(stage.front.clone());
+    stage.above.enter(|| {
+        sweep.begin();
+        assert!(sweep.go_on());
+        drop(sweep);
+    });
+    stage.run_below();
+    assert_all_ran();
+    stage.end();
+}
+
+#[test]
+fn miri_a_task_whose_lane_ends_in_a_sweep_ends_also_if_it_never_ran() {
+    let stage = Stage::waiting(RESCUABLE);
+    let ran = Arc::default();
+    let mut never = other(&stage, &ran, 0);
+    // In the inbox, as that one.
+    stage.seen.wake();
+    let mut sweep = Sweep::new(stage.front.clone());
+    stage.above.enter(|| sweep.begin());
+    stage.below.enter(|| stage.below.close());
+    stage.rescues();
+    stage.above.enter(|| assert!(!sweep.go_on()));
+    let ended = Pin::new(&mut never).poll(&mut Context::from_waker(Waker::noop()));
+    assert!(matches!(ended, Poll::Ready(Err(_))), "it waits for ever");
+    assert_eq!(Arc::strong_count(&ran), 1, "its future was not dropped");
+    assert_eq!(stage.run_above(), []);
+    *stage.seen.waker.lock().unwrap() = None;
+    stage.above.enter(|| {
+        drop(sweep);
+        stage.above.close();
+    });
+    drop((never, stage.join, stage.below));
+    assert_eq!(stage.front.shares(), 1, "a task was not freed");
+}
+
+#[test]
+fn what_is_rescued_runs_behind_what_is_more_urgent_unless_that_awaits_it() {
+    let mut stage = Stage::waiting(RESCUABLE);
+    stage.rescues();
+    for is_awaited in [false, true] {
+        let seen = Arc::clone(&stage.seen);
+        let (says, said) = std::sync::mpsc::channel();
+        let urgent = About {
+            rank: 60,
+            ..About::default()
+        };
+        let front = stage.above.front().clone();
+        let join = stage.join.as_mut().unwrap();
+        stage.above.enter(|| {
+            if is_awaited {
+                let polled = Pin::new(join).poll(&mut Context::from_waker(Waker::noop()));
+                assert!(polled.is_pending());
+                assert!(stage.above.run_one(), "so that what it awaits learns of it");
+                seen.polls();
+            }
+            seen.wake();
+            let theirs = Arc::clone(&seen);
+            let task = async move { says.send(theirs.polls().len()).unwrap() };
+            drop(launch_about(&front, Kind::Task, urgent, task));
+            while stage.above.run_one() {}
+        });
+        assert_eq!(said.recv(), Ok(usize::from(is_awaited)));
+        seen.polls();
+    }
+    stage.run_below();
+    assert_eq!(stage.seen.polls(), []);
+    stage.seen.next(Next::End);
     stage.above.enter(|| stage.seen.wake());
     assert_eq!(stage.run_above(), [true]);
-    stage.above.spend(1);
-    assert_eq!(stage.above.rescue_left_ns(), 0);
-    stage.above.enter(|| stage.seen.wake());
-    assert_eq!(stage.run_above(), []);
     stage.run_below();
-    assert_eq!(stage.seen.polls(), [false]);
-    stage.end();
-}
-
-#[test]
-fn who_wakes_a_task_at_a_guarded_lane_has_it_rescued() {
-    let stage = Stage::waiting(RESCUABLE);
-    stage.rescues();
-    stage.front.set_guarded(true);
-    let take = || {
-        stage.above.enter(|| {
-            // SAFETY: on the lane's own thread, with its ready queue.
-            let _ = unsafe { stage.above.front().serve(stage.above.ready()) };
-        });
-    };
-    for on_its_lane in [true, false] {
-        if on_its_lane {
-            stage.below.enter(|| stage.seen.wake());
-        } else {
-            stage.seen.wake();
-        }
-        take();
-        assert_eq!(stage.run_above(), [true], "{on_its_lane}");
-        stage.run_below();
-        assert_eq!(stage.seen.polls(), []);
-    }
-    // The lane above may have spent its time by then.
-    stage.below.enter(|| stage.seen.wake());
-    stage.above.rescue_for(0);
-    take();
-    assert_eq!(stage.run_above(), []);
-    // A lane that sleeps is guarded no more.
-    stage.front.note_sleep();
-    stage.below.enter(|| stage.seen.wake());
-    assert!(stage.above.front().mailbox_is_empty());
-    stage.run_below();
-    assert_eq!(stage.seen.polls(), [false]);
-    stage.end();
+    *stage.seen.waker.lock().unwrap() = None;
+    drop(stage.join.take());
+    stage.above.enter(|| stage.above.close());
+    stage.below.enter(|| stage.below.close());
 }

@@ -1,0 +1,153 @@
+//! A server with classes whose one Fair lane is inside of a handler that does not end: what is urgent is accepted, read
+//! and answered meanwhile, and nothing of the user's that may take long runs in a rescue.
+
+#![allow(
+    clippy::disallowed_types,
+    clippy::disallowed_methods,
+    reason = "tests play the outside world"
+)]
+
+mod plain;
+
+use doorbell::net::TcpListener;
+use doorbell::{Builder, Class, JoinHandle, Runtime, rescue};
+use doorbell_hyper::{ServeError, Served, Server};
+use http_body_util::StreamBody;
+use hyper::body::{Bytes, Frame, Incoming};
+use hyper::service::service_fn;
+use hyper::{Request, Response};
+use plain::{Client, alone};
+use std::convert::Infallible;
+use std::future::poll_fn;
+use std::net::SocketAddr;
+use std::sync::atomic::AtomicBool;
+use std::sync::atomic::Ordering::SeqCst;
+use std::sync::{Arc, Mutex};
+use std::task::{Context, Poll, Waker};
+use std::thread;
+
+/// What a server saw, and what it is told.
+#[derive(Debug, Default)]
+struct Seen {
+    /// `class_of` was called in a rescue.
+    rescued: AtomicBool,
+    /// Something that is not to run in a rescue did.
+    misplaced: AtomicBool,
+    /// The handler of `/stuck` has begun, and is to end.
+    begun: AtomicBool,
+    released: AtomicBool,
+    /// The signal has come.
+    stopped: AtomicBool,
+    waker: Mutex<Option<Waker>>,
+}
+
+impl Seen {
+    fn here(&self) {
+        self.misplaced.fetch_or(rescue::is_under_way(), SeqCst);
+    }
+
+    fn signal(&self, cx: &mut Context<'_>) -> Poll<()> {
+        self.here();
+        *self.waker.lock().unwrap() = Some(cx.waker().clone());
+        if self.stopped.load(SeqCst) {
+            Poll::Ready(())
+        } else {
+            Poll::Pending
+        }
+    }
+
+    fn stop(&self) {
+        self.stopped.store(true, SeqCst);
+        self.waker.lock().unwrap().take().unwrap().wake();
+    }
+
+    fn class_of(&self, path: &str) -> Class {
+        self.rescued.fetch_or(rescue::is_under_way(), SeqCst);
+        if path == "/urgent" {
+            Class::rt(50)
+        } else {
+            Class::FAIR
+        }
+    }
+
+    fn handle(&self, path: &str) {
+        self.here();
+        if path == "/stuck" {
+            self.begun.store(true, SeqCst);
+            while !self.released.load(SeqCst) {
+                std::hint::spin_loop();
+            }
+        }
+    }
+}
+
+/// A body of one frame.
+struct One(Arc<Seen>, Option<Bytes>);
+
+impl futures_util::Stream for One {
+    type Item = Result<Frame<Bytes>, Infallible>;
+
+    fn poll_next(
+        mut self: std::pin::Pin<&mut Self>,
+        _: &mut Context<'_>,
+    ) -> Poll<Option<Self::Item>> {
+        self.0.here();
+        Poll::Ready(self.1.take().map(|it| Ok(Frame::data(it))))
+    }
+}
+
+type Answered = Result<Response<StreamBody<One>>, Infallible>;
+
+fn start(seen: &Arc<Seen>) -> (Runtime, SocketAddr, JoinHandle<Result<Served, ServeError>>) {
+    // So that no other lane comes to its help.
+    let runtime = Builder::new().cores(1).build().unwrap();
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    let [by_signal, by_class, by_handler] = [(); 3].map(|()| Arc::clone(seen));
+    let server = Server::new(listener)
+        .shutdown_on(poll_fn(move |cx| by_signal.signal(cx)))
+        .classes(move |request| by_class.class_of(request.uri().path()));
+    let serving = server.serve(move || {
+        let seen = Arc::clone(&by_handler);
+        service_fn(move |request: Request<Incoming>| {
+            let seen = Arc::clone(&seen);
+            async move {
+                seen.handle(request.uri().path());
+                let body = One(seen, Some(Bytes::from_static(b"done")));
+                Answered::Ok(Response::new(StreamBody::new(body)))
+            }
+        })
+    });
+    let task = runtime.spawn(serving);
+    (runtime, address, task)
+}
+
+#[test]
+fn an_urgent_route_is_answered_while_the_only_fair_lane_computes() {
+    let _alone = alone();
+    let seen = Arc::new(Seen::default());
+    let (runtime, address, task) = start(&seen);
+    let mut known = Client::to(address);
+    assert_eq!(known.ask("/fair").unwrap().body, b"done");
+    let mut stuck = Client::to(address);
+    stuck.get("/stuck").unwrap();
+    while !seen.begun.load(SeqCst) {
+        thread::yield_now();
+    }
+    for _ in 0..20 {
+        assert_eq!(known.ask("/urgent").unwrap().body, b"done");
+        assert_eq!(Client::to(address).ask("/urgent").unwrap().body, b"done");
+    }
+    assert!(seen.rescued.load(SeqCst), "no rescue");
+    // Read in a rescue; its handler waits for the lane.
+    known.get("/fair").unwrap();
+    // The signal comes while the lane is stuck, and what wakes the acceptor next is a client.
+    seen.stop();
+    assert_eq!(Client::to(address).ask("/urgent").unwrap().body, b"done");
+    seen.released.store(true, SeqCst);
+    assert_eq!(stuck.answer().unwrap().body, b"done");
+    assert_eq!(known.answer().unwrap().body, b"done");
+    let served = runtime.block_on(task).unwrap().unwrap();
+    assert_eq!((served.accepted, served.cut), (23, 0));
+    assert!(!seen.misplaced.load(SeqCst), "run in a rescue");
+}
