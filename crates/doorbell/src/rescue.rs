@@ -5,12 +5,21 @@
 //! in long polls, the urgent lane of that core looks at the stuck one's descriptors, and runs those rescuable tasks that it
 //! wakes or spawns meanwhile. [`Handle::open_rescue`](crate::Handle::open_rescue) has urgent lanes do that.
 //!
-//! Contract: *a descriptor of a stuck lane becomes ready, for which a rescuable task waits, and rescues take less than half
-//! of the core's time ⇒ an urgent lane polls that task.* Urgent lanes note that a lane is stuck when a descriptor of it becomes ready
-//! and it has been inside one poll for 250 µs; under a load of short polls they look for that 15 times a second.
+//! Contract: *a descriptor of a stuck lane becomes ready, for which a rescuable task waits, and the urgent lane has run less
+//! than three tenths of the time ⇒ an urgent lane polls that task.* A lane is stuck while it is inside one poll for 250 µs,
+//! and then as long as its polls take that long on average. Urgent lanes note it when a descriptor of it becomes ready. They
+//! do not look more often than each 8 ms: the first long poll after many short ones is noticed up to 8 ms late.
+//! An urgent lane that other tasks keep busy rescues each 20 ms at least.
+//!
+//! A lane whose CPU others have (other programs, or a poll that sleeps in the OS) is in one poll for long, too. It is rescued
+//! once, and then again up to 64 ms later: else a busy neighbour would have all its tasks run before its own turn.
+//!
+//! Not covered: what another thread wakes behind a long poll, where no descriptor tells the urgent lane. It is found once a
+//! descriptor of that lane becomes ready during the next poll. Nor tasks in groups.
 //!
 //! In such a poll a task is to do nothing that may take long, nor to call what is not its own: it leaves that to its own
-//! lanes ([`decline`]), or spawns it.
+//! lanes ([`decline`]), or spawns it. If a task is rescued, then awaited by a task that is more urgent than `Class::rt(49)`, it
+//! keeps that rank until it has been polled.
 
 use doorbell_core::task::Local;
 use doorbell_machine::Host;

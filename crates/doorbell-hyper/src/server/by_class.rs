@@ -33,7 +33,7 @@ impl Server {
     /// run in the connection's task then.
     ///
     /// Connections, and the task that accepts, are [rescuable](doorbell::rescue): while the Fair lane of a core is stuck in
-    /// long polls, its urgent lane accepts, reads, parses and writes for them, within half of that core's time. So an urgent route
+    /// long polls, its urgent lane accepts, reads, parses and writes for them, within three tenths of that core's time. So an urgent route
     /// is answered while all lanes of Fair compute. `make_service` and the clone of a service may run there, too: they
     /// should do no more than copy.
     ///
