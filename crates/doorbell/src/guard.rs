@@ -177,15 +177,23 @@ impl<M: Machine> Guard<M> {
     /// Until the polls of the ward are short again, or once.
     async fn serve(&self, then: Then, means: &mut Means<M>) -> Next {
         let mut pace = Pace::new(Seen::of(&self.ward));
-        // In which poll of the ward it has gone through what waits there.
-        let mut swept = None;
+        // Whether something may wait there of which no descriptor tells.
+        let mut sweeps = true;
         loop {
             set_rescues::<M>(true);
-            let look = |_| look_for(&self.ward, &mut means.events);
-            let may_be_more = (0..LOOKS).all(look);
-            let pulse = Some(self.ward.pulse());
-            if swept != pulse {
-                swept = pulse;
+            let mut found = 0;
+            let mut may_be_more = true;
+            for _ in 0..LOOKS {
+                let now = look_for(&self.ward, &mut means.events);
+                found += now;
+                may_be_more = now == PollEvents::CAPACITY;
+                if !may_be_more {
+                    break;
+                }
+            }
+            // Where there was an edge and nothing is found, the ward has taken it: between two polls, mostly.
+            if sweeps || found == 0 {
+                sweeps = false;
                 means.sweep.begin();
                 while means.sweep.go_on() {
                     yield_now().await;
@@ -204,7 +212,7 @@ impl<M: Machine> Guard<M> {
                 sleep(Duration::from_nanos(rest_ns)).await;
                 self.mute(false);
                 // What came meanwhile waits at the ward.
-                swept = None;
+                sweeps = true;
             } else if !may_be_more && !self.is_ready().await {
                 return Next::End;
             }

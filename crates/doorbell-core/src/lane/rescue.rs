@@ -155,10 +155,10 @@ impl Share {
     }
 }
 
-/// Brings what is ready at the descriptors of the ward to its tasks, on the lane that the caller is. Rescuable ones are lent to that lane, if it
-/// [rescues](Local::set_rescues). Whether there may be more.
-pub fn look_for<M: Machine>(ward: &Front<M>, events: &mut PollEvents) -> bool {
-    Local::<M>::bring_mail(|| Driver::look(ward, events)) == PollEvents::CAPACITY
+/// Brings what is ready at the descriptors of the ward to its tasks, on the lane that the caller is; how much that was. Rescuable ones are
+/// lent to that lane, if it [rescues](Local::set_rescues). There may be more if the buffer is full.
+pub fn look_for<M: Machine>(ward: &Front<M>, events: &mut PollEvents) -> usize {
+    Local::<M>::bring_mail(|| Driver::look(ward, events))
 }
 
 #[cfg(test)]
