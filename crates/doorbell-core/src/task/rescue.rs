@@ -111,7 +111,7 @@ impl<M: Machine> Sweep<M> {
 
     /// Begins with what waits at the ward now. The one before is over.
     pub fn begin(&mut self) {
-        debug_assert!(self.inbox.is_none() && self.taken.is_empty());
+        assert!(self.inbox.is_none() && self.taken.is_empty());
         if self.ward.crew().groups().table().is_none() {
             // What is put back goes into the inbox.
             self.inbox = self.ward.take_inbox().map(|(chain, _)| chain);
