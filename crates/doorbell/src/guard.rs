@@ -7,7 +7,7 @@
 //! |---|---|---|
 //! | quiet | heard | something is ready at the ward |
 //! | watching | muted | 250 µs later: the ward is in the same poll, so it is stuck, or it is not |
-//! | resting, as it was not | muted | 250 µs later, and twice as long each time, up to 8 ms |
+//! | resting, as it was not | muted | 250 µs later, and twice as long each time, up to 16 ms |
 //! | serving | heard, but while its share of the time is used up | the ward has slept, or its polls are short again |
 //!
 //! A ward that is in the same poll because others have its CPU is served once. The rests after that grow up to 64 ms, so
@@ -33,7 +33,7 @@ use std::time::Duration;
 const GUARD: Class = Class::rt(49);
 
 const REST_MIN: Duration = Duration::from_micros(250);
-const REST_MAX: Duration = Duration::from_millis(8);
+const REST_MAX: Duration = Duration::from_millis(16);
 /// While others have the ward's CPU.
 const STARVED_REST_MAX: Duration = Duration::from_millis(64);
 

@@ -8,7 +8,7 @@
 //! Contract: *a descriptor of a stuck lane becomes ready, for which a rescuable task waits, and the urgent lane has run less
 //! than three tenths of the time ⇒ an urgent lane polls that task.* A lane is stuck while it is inside one poll for 250 µs,
 //! and then as long as its polls take that long on average. Urgent lanes note it when a descriptor of it becomes ready. They
-//! do not look more often than each 8 ms: the first long poll after many short ones is noticed up to 8 ms late.
+//! do not look more often than each 16 ms: the first long poll after many short ones is noticed up to 16 ms late.
 //! An urgent lane that other tasks keep busy rescues each 20 ms at least.
 //!
 //! A lane whose CPU others have (other programs, or a poll that sleeps in the OS) is in one poll for long, too. It is rescued
