@@ -109,9 +109,9 @@ impl<M: Machine> Sweep<M> {
         }
     }
 
-    /// Begins with what waits at the ward now. The one before is over.
+    /// Begins with what waits at the ward now, behind the end of the one before.
     pub fn begin(&mut self) {
-        assert!(self.inbox.is_none() && self.taken.is_empty());
+        while self.go_on() {}
         if self.ward.crew().groups().table().is_none() {
             // What is put back goes into the inbox.
             self.inbox = self.ward.take_inbox().map(|(chain, _)| chain);
