@@ -242,7 +242,10 @@ impl<'a, M: Machine> Idler<'a, M> {
         let rings = counts.rings.get() - helped;
         assert!(rings <= parks, "{counts:?}, {parks} parks");
         assert!(helped <= 2 * rings, "{counts:?}");
-        assert!(counts.rescues.get() <= counts.rings.get(), "{counts:?}");
+        assert!(
+            counts.rings_for_stalled.get() <= counts.rings.get(),
+            "{counts:?}"
+        );
         assert_eq!(counts.rings_awake.get(), 0);
     }
 }

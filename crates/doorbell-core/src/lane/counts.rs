@@ -25,7 +25,7 @@ macro_rules! counts {
             /// about to ring it.
             pub rings_helped: u64,
             /// Posters that told the lane in place of one that was stalled in front of them.
-            pub rescues: u64,
+            pub rings_for_stalled: u64,
             /// Closures that nobody waited for and that panicked.
             pub posts_panicked: u64,
         }
@@ -37,7 +37,7 @@ macro_rules! counts {
                     rings: front.rings.get(),
                     rings_awake: front.rings_awake.get(),
                     rings_helped: front.rings_helped.get(),
-                    rescues: front.rescues.get(),
+                    rings_for_stalled: front.rings_for_stalled.get(),
                     posts_panicked: front.posts_panicked.get(),
                 }
             }
@@ -50,7 +50,7 @@ macro_rules! counts {
                     rings: self.rings.wrapping_sub(earlier.rings),
                     rings_awake: self.rings_awake.wrapping_sub(earlier.rings_awake),
                     rings_helped: self.rings_helped.wrapping_sub(earlier.rings_helped),
-                    rescues: self.rescues.wrapping_sub(earlier.rescues),
+                    rings_for_stalled: self.rings_for_stalled.wrapping_sub(earlier.rings_for_stalled),
                     posts_panicked: self.posts_panicked.wrapping_sub(earlier.posts_panicked),
                 }
             }

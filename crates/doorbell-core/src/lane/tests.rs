@@ -74,7 +74,7 @@ const NONE: LaneCounts = LaneCounts {
     rings: 0,
     rings_awake: 0,
     rings_helped: 0,
-    rescues: 0,
+    rings_for_stalled: 0,
     posts_panicked: 0,
 };
 

@@ -13,7 +13,7 @@ pub struct FrontCounts<C> {
     pub rings_helped: C,
     /// Posts that found the mailbox non-empty, the lane parked and nobody having told it: the
     /// poster in front was between push and bell, and this one rang in its place.
-    pub rescues: C,
+    pub rings_for_stalled: C,
     /// Closures that nobody waited for and that panicked on this lane, which counts them.
     pub posts_panicked: C,
 }

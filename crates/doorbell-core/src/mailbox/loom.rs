@@ -116,8 +116,11 @@ fn stalled_poster<const BUG: u8>() {
     });
     log.assert_once_and_in_order(&[100, 200]);
     idler.assert_rings_are_paid_for();
-    let rescues = front.counts().rescues.get();
-    assert!(rescues <= 1, "{rescues} rescues by one post");
+    let rings_for_stalled = front.counts().rings_for_stalled.get();
+    assert!(
+        rings_for_stalled <= 1,
+        "{rings_for_stalled} rings for a stalled poster by one post"
+    );
 }
 
 /// A lane that closes while it is posted to: every node is delivered or comes back.

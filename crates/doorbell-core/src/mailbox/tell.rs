@@ -59,7 +59,7 @@ impl<M: Machine> Front<M> {
         self.ring_if_due(notified);
         if behind && notified == Notified::MustRing {
             M::mark(Mark::MailboxRescue);
-            self.counts.rescues.add_shared(1);
+            self.counts.rings_for_stalled.add_shared(1);
         }
     }
 

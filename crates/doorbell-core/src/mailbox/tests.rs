@@ -141,7 +141,7 @@ fn w13_a_post_behind_a_stalled_one_tells_the_lane() {
         assert!(front.bell().signalled());
     }
     let counts = front.counts();
-    assert_eq!((counts.rings.get(), counts.rescues.get()), (1, 1));
+    assert_eq!((counts.rings.get(), counts.rings_for_stalled.get()), (1, 1));
     assert_eq!(counts.rings_awake.get(), 0);
     assert_eq!(serve(&front, &ready), 4);
     log.assert_once_and_in_order(&[100, 200, 201, 202]);

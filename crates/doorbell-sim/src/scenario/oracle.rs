@@ -170,7 +170,10 @@ pub(super) fn check_counts(counts: &[LaneCounts], switches: Switches) {
                 "no ring to a lane that is awake",
                 it.rings_awake == 0 || switches != Switches::default(),
             ),
-            ("rescues are rings", it.rescues <= needed),
+            (
+                "rings for stalled posters are rings",
+                it.rings_for_stalled <= needed,
+            ),
             ("takes bring something", it.takes <= it.delivered),
             ("thefts are searches", it.thefts <= it.searches),
             ("no closure panicked", it.posts_panicked == 0),

@@ -45,7 +45,7 @@ impl Running {
         assert_eq!(counts.parks, ended);
         let needed = counts.rings - counts.rings_awake;
         assert!(needed <= counts.parks + counts.parks_avoided, "{counts:?}");
-        assert!(counts.rescues <= needed, "{counts:?}");
+        assert!(counts.rings_for_stalled <= needed, "{counts:?}");
         assert!(counts.takes <= counts.delivered, "{counts:?}");
         counts
     }

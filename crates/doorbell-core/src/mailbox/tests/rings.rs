@@ -35,7 +35,7 @@ fn front_in(lane: Lane, switches: Switches) -> FrontRef<Host> {
 struct Made {
     rings: u64,
     rings_awake: u64,
-    rescues: u64,
+    rings_for_stalled: u64,
     notified: bool,
     pass: bool,
 }
@@ -60,7 +60,7 @@ fn made_by(posts: u64, lane: Lane, idle_notify: IdleNotify, call_coalesce: CallC
     Made {
         rings: counts.rings.get(),
         rings_awake: counts.rings_awake.get(),
-        rescues: counts.rescues.get(),
+        rings_for_stalled: counts.rings_for_stalled.get(),
         notified: signals.notified,
         pass: signals.pass,
     }
@@ -69,7 +69,7 @@ fn made_by(posts: u64, lane: Lane, idle_notify: IdleNotify, call_coalesce: CallC
 const NOTHING: Made = Made {
     rings: 0,
     rings_awake: 0,
-    rescues: 0,
+    rings_for_stalled: 0,
     notified: false,
     pass: false,
 };
@@ -233,7 +233,10 @@ fn rung(class: Class, switches: Switches, from: &[Option<Class>]) -> (u64, u64) 
     // SAFETY: this thread is the lane.
     let _ = unsafe { front.serve(&Ready::default()) };
     let counts = front.counts();
-    assert_eq!((counts.rings_awake.get(), counts.rescues.get()), (0, 0));
+    assert_eq!(
+        (counts.rings_awake.get(), counts.rings_for_stalled.get()),
+        (0, 0)
+    );
     (counts.rings.get(), counts.rings_helped.get())
 }
 

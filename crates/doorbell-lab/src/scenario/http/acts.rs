@@ -15,10 +15,10 @@ use super::wrk;
 use crate::error::LabError;
 use crate::measure::Process;
 
-/// Connections that ask for a greeting.
-const GREETED: u32 = 64;
+/// Connections that ask for what is soon answered.
+pub(super) const GREETED: u32 = 64;
 /// Connections that have the server compute.
-const COMPUTING: u32 = 32;
+pub(super) const COMPUTING: u32 = 32;
 /// From the begin of the load until the first probe, and from the last one until its end.
 const EDGE: Duration = Duration::from_millis(300);
 /// Connections that ask nothing.

@@ -4,7 +4,7 @@ use super::super::late;
 use crate::report::Chart;
 
 /// Figures whose spread over the rounds is kept.
-pub(super) const SPREADS: [[&str; 3]; 7] = [
+pub(super) const SPREADS: [[&str; 3]; 9] = [
     ["rate_per_s", "rate_min_per_s", "rate_max_per_s"],
     late::SPREADS[0],
     late::SPREADS[1],
@@ -14,6 +14,8 @@ pub(super) const SPREADS: [[&str; 3]; 7] = [
         "server_cpu_min_us_per_op",
         "server_cpu_max_us_per_op",
     ],
+    ["kept_x", "kept_min_x", "kept_max_x"],
+    ["plain_per_s", "plain_min_per_s", "plain_max_per_s"],
     [
         "idle_wakeups_per_s",
         "idle_wakeups_min_per_s",
@@ -27,7 +29,7 @@ pub(super) const SPREADS: [[&str; 3]; 7] = [
 ];
 
 /// One sentence for each group of columns. Also part of the help.
-pub(super) const READING: [&str; 13] = [
+pub(super) const READING: [&str; 14] = [
     "hello: 64 connections of `wrk` ask for 12 bytes, as fast as they can. req/s, p50 us and p99 us are \
      as wrk says; medians over the rounds, and the least and the greatest round. A round with fewer than \
      1,000 answers has no p99.",
@@ -40,6 +42,10 @@ pub(super) const READING: [&str; 13] = [
      connection each time or on one of those that were opened before. Its p50, p99 and max count from when it \
      was due; the asking threads run before all others, or with a slice of 100 us where that is refused.",
     late::ENOUGH,
+    "flood: 64 connections of `wrk` ask for /healthz, as fast as they can. compute/s: what 32 connections get beside \
+     that; kept: divided by what they got without it, just before. plain/s: the same amount of work, by two \
+     threads of this program that do nothing else, beside a flood; x tokio: divided by what they get beside \
+     tokio under the same flood.",
     "idle: connections that have asked once and then ask nothing. wakeups/s: how often a thread of the \
      server leaves a CPU to wait; RSS/conn: memory of the server's process for each, in bytes. Left: \
      descriptors, and memory for each connection, when the clients have closed them.",
@@ -59,7 +65,8 @@ pub(super) const READING: [&str; 13] = [
     "goals of doorbell: hello at least 1.05 times tokio's rate and 0.98 times that of two runtimes, p99 at \
      most tokio's, at most 14 us of CPU for a request; /healthz p99 at most 1 ms, or 2 ms without privilege, \
      and at most that of tokio with two SCHED_IDLE threads (x tokio idle), at 0.97 times the compute/s of \
-     tokio that computes in the handler, as doorbell does; idle no wake-up, and at most tokio's memory.",
+     tokio that computes in the handler, as doorbell does; a flood leaves 0.5 of the computations, and plain \
+     threads 0.95 of what they get beside tokio; idle no wake-up, and at most tokio's memory.",
 ];
 
 /// The picture of the page.

@@ -8,6 +8,7 @@ mod acts;
 mod child;
 mod columns;
 mod exchange;
+mod flood;
 mod idle_client;
 mod part;
 mod probe;
@@ -103,6 +104,7 @@ impl Trial for Contest {
             _ if seconds == 0 => Ok(Outcome::default()),
             Part::Hello => acts::hello(site, seconds),
             Part::Computing => acts::computing(site, self.act.way, seconds),
+            Part::Flood => flood::run(site, steps(), seconds),
         }
     }
 

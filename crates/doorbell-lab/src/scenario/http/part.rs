@@ -7,6 +7,8 @@ pub(super) enum Part {
     Hello,
     /// 32 connections have the server compute, and somebody looks whether it is healthy.
     Computing,
+    /// Others ask whether it is healthy, as fast as they can: beside connections that compute, and beside plain threads.
+    Flood,
     /// Many connections ask nothing.
     Idle,
 }
@@ -30,7 +32,7 @@ pub(super) struct Act {
 }
 
 /// All of them, in the order of the tables.
-pub(super) const ACTS: [Act; 4] = [
+pub(super) const ACTS: [Act; 5] = [
     Act {
         part: Part::Hello,
         way: Way::Kept,
@@ -45,6 +47,11 @@ pub(super) const ACTS: [Act; 4] = [
         part: Part::Computing,
         way: Way::Kept,
         name: "computing, probe on kept ones",
+    },
+    Act {
+        part: Part::Flood,
+        way: Way::Kept,
+        name: "a flood of /healthz",
     },
     Act {
         part: Part::Idle,

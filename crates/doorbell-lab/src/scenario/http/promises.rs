@@ -20,6 +20,10 @@ const PROBE_P99_US: [f64; 2] = [1_000.0, 2_000.0];
 const PROBE_P99_X: f64 = 1.0;
 /// Computations, against tokio's.
 const COMPUTE_X: f64 = 0.97;
+/// Computations beside a flood, against those without one.
+const KEPT_X: f64 = 0.5;
+/// What plain threads get beside a flood, against what they get beside tokio.
+const PLAIN_X: f64 = 0.95;
 /// Wake-ups while nothing is asked.
 const WAKEUPS_PER_S: f64 = 0.0;
 /// Memory of an idle connection, against tokio's.
@@ -42,6 +46,7 @@ pub(super) fn of(rated: &[Rated<'_>], most: Most) -> Vec<Limit> {
         limits.extend(match act.part {
             Part::Hello => hello(rated, one),
             Part::Computing => computing(rated, one, most),
+            Part::Flood => flood(rated, one),
             Part::Idle => idle(rated, one),
         });
     }
@@ -106,6 +111,25 @@ fn computing(rated: &[Rated<'_>], one: &Rated<'_>, most: Most) -> Vec<Limit> {
             "x tokio",
             Bound::AtLeast(COMPUTE_X),
             computations,
+        ),
+    ]
+}
+
+fn flood(rated: &[Rated<'_>], one: &Rated<'_>) -> Vec<Limit> {
+    let kept = one.row.metrics.get("kept_x");
+    let plain = ratio(rated, one, BASELINE, "plain_per_s");
+    vec![
+        limit(
+            "compute/s beside a flood",
+            "x alone",
+            Bound::AtLeast(KEPT_X),
+            kept,
+        ),
+        limit(
+            "plain threads beside a flood",
+            "x tokio",
+            Bound::AtLeast(PLAIN_X),
+            plain,
         ),
     ]
 }
@@ -205,12 +229,25 @@ mod tests {
     }
 
     #[test]
+    fn a_flood_leaves_some_to_others() {
+        let ours = [("kept_x", 0.6), ("plain_per_s", 90.0)];
+        let rows: [Short<'_>; 2] = [
+            ("tokio", 3, &[("kept_x", 0.9), ("plain_per_s", 100.0)]),
+            ("doorbell", 3, &ours),
+        ];
+        let all = found(&rows, Most::Privileged);
+        let values: Vec<_> = all.iter().map(|limit| limit.found).collect();
+        assert_eq!(values, [Some(0.6), Some(0.9)]);
+        assert_eq!(all[0].wanted, Bound::AtLeast(0.5));
+    }
+
+    #[test]
     fn an_idle_server_sleeps_and_needs_no_more_than_tokio() {
         let rows: [Short<'_>; 2] = [
-            ("tokio", 3, &[("rss_per_connection_bytes", 10_000.0)]),
+            ("tokio", 4, &[("rss_per_connection_bytes", 10_000.0)]),
             (
                 "doorbell",
-                3,
+                4,
                 &[
                     ("rss_per_connection_bytes", 5_000.0),
                     ("idle_wakeups_per_s", 0.0),

@@ -1,4 +1,4 @@
-//! The three tables, one for each part, and what they say together.
+//! The tables, one for each part, and what they say together.
 
 use super::super::common::figure_of;
 use super::super::limits;
@@ -17,6 +17,8 @@ enum Cell {
     Spread(&'static str, &'static str),
     /// The rate, divided by this contestant's in the same round.
     Ratio(&'static str),
+    /// A figure, divided by tokio's in the same round.
+    OfTokio(&'static str),
 }
 
 type Columns = &'static [(&'static str, Cell)];
@@ -47,6 +49,19 @@ const COMPUTING: Columns = &[
     ("spread", Cell::Spread("rate_min_per_s", "rate_max_per_s")),
     ("x tokio", Cell::Ratio(BASELINE)),
     ("probes", Cell::Figure("probes_count")),
+];
+
+const FLOOD: Columns = &[
+    ("compute/s", Cell::Figure("rate_per_s")),
+    ("alone", Cell::Figure("alone_per_s")),
+    ("kept", Cell::Figure("kept_x")),
+    ("spread", Cell::Spread("kept_min_x", "kept_max_x")),
+    ("/healthz/s", Cell::Figure("flood_per_s")),
+    ("plain/s", Cell::Figure("plain_per_s")),
+    ("spread", Cell::Spread("plain_min_per_s", "plain_max_per_s")),
+    ("x tokio", Cell::OfTokio("plain_per_s")),
+    ("/healthz/s", Cell::Figure("flood_beside_plain_per_s")),
+    ("errors", Cell::Figure("errors_count")),
 ];
 
 const IDLE: Columns = &[
@@ -88,6 +103,11 @@ fn conclude(rated: &[Rated<'_>], most: Most) -> Conclusion {
             Part::Computing,
             COMPUTING,
             "A probe while 32 connections compute",
+        ),
+        (
+            Part::Flood,
+            FLOOD,
+            "A flood of /healthz beside 32 connections that compute, and beside plain threads",
         ),
         (Part::Idle, IDLE, "Idle connections"),
     ];
@@ -139,6 +159,7 @@ fn text(rated: &[Rated<'_>], one: &Rated<'_>, cell: Cell) -> String {
             _ => known(None),
         },
         Cell::Ratio(other) => known(ratio(rated, one, other, "rate_per_s")),
+        Cell::OfTokio(name) => known(ratio(rated, one, BASELINE, name)),
     }
 }
 
@@ -162,7 +183,7 @@ pub(super) fn ratio(rated: &[Rated<'_>], one: &Rated<'_>, other: &str, name: &st
 
 /// What the tables show.
 fn gist(rated: &[Rated<'_>]) -> String {
-    let [hello, _, kept, idle] = ACTS.map(|act| act.name);
+    let [hello, _, kept, _, idle] = ACTS.map(|act| act.name);
     let of = |who, variant, metric| {
         let row = [who, variant, metric];
         figure_of(rated.iter().map(|one| one.row), row)
@@ -207,6 +228,11 @@ mod tests {
                 &["p99 us", "max us", "errors", "compute/s"],
             ),
             (
+                Part::Flood,
+                FLOOD,
+                &["compute/s", "kept", "plain/s", "x tokio", "errors"],
+            ),
+            (
                 Part::Idle,
                 IDLE,
                 &["wakeups/s", "RSS/conn", "fds left", "RSS left/conn"],
@@ -216,7 +242,7 @@ mod tests {
             let mut metrics = Metrics::default();
             for (_, cell) in columns {
                 let names = match *cell {
-                    Cell::Figure(name) => [name, name],
+                    Cell::Figure(name) | Cell::OfTokio(name) => [name, name],
                     Cell::Spread(low, high) => [low, high],
                     Cell::Ratio(_) => ["rate_per_s"; 2],
                 };

@@ -54,7 +54,9 @@ impl Server for Doorbell {
 
     fn parts(&self) -> &'static [Part] {
         match self {
-            Self::Classes | Self::OneClass => &[Part::Hello, Part::Computing, Part::Idle],
+            Self::Classes | Self::OneClass => {
+                &[Part::Hello, Part::Computing, Part::Flood, Part::Idle]
+            }
             // Everywhere else it is the same as `Classes`.
             Self::UrgentHello => &[Part::Hello],
         }

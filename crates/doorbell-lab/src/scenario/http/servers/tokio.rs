@@ -59,8 +59,9 @@ impl Server for Tokio {
 
     fn parts(&self) -> &'static [Part] {
         match self {
-            Self::Handler => &[Part::Hello, Part::Computing, Part::Idle],
-            Self::Blocking | Self::IdleThreads => &[Part::Computing],
+            Self::Handler => &[Part::Hello, Part::Computing, Part::Flood, Part::Idle],
+            Self::Blocking => &[Part::Computing],
+            Self::IdleThreads => &[Part::Computing, Part::Flood],
             Self::Bare => &[Part::Hello, Part::Idle],
         }
     }
