@@ -86,6 +86,32 @@
 //! # let router: axum::Router = axum::Router::new().route("/", axum::routing::any(upgrade));
 //! ```
 //!
+//! # Two servers, the urgent one on its own port
+//! A server's connections have the class of the task that awaits it. So a server whose every request is urgent, metrics and
+//! probes say, is spawned in class Rt and listens on its own port. Its connections never wait for a poll of class Fair. On one
+//! port with others, [`Server::classes`] tells the class of each request.
+//!
+//! ```no_run
+//! use axum::{Router, routing::get};
+//! use doorbell::{Class, net::TcpListener};
+//! use doorbell_hyper::Server;
+//!
+//! #[doorbell::main]
+//! async fn main() -> Result<(), Box<dyn std::error::Error>> {
+//!     let probes = Router::new().route("/healthz", get(async || "ok"));
+//!     let probes = Server::new(TcpListener::bind("127.0.0.1:8081")?).serve_tower(probes);
+//!     let probes = doorbell::task().class(Class::rt(50)).spawn(probes);
+//!     let all_else = Router::new().route("/", get(async || "hello, world"));
+//!     let listener = TcpListener::bind("127.0.0.1:8080")?;
+//!     Server::new(listener).serve_tower(all_else).await?;
+//!     probes.abort();
+//!     Ok(())
+//! }
+//! ```
+//!
+//! A flood of requests on the urgent port goes before all of class Fair, up to
+//! [`Builder::rt_budget`](doorbell::Builder::rt_budget): keep that port from the public.
+//!
 //! # How a server ends
 //! By a future of yours. Then nobody is accepted any more, idle connections are closed, requests in
 //! flight are answered, and what is not done in time is dropped:

@@ -256,7 +256,7 @@ async fn one_beyond_the_limit_waits_until_another_leaves() {
 }
 
 #[doorbell::test]
-async fn connections_and_their_requests_run_in_the_class_that_was_told() {
+async fn connections_and_their_requests_run_in_the_class_of_the_task_that_serves() {
     let (listener, address) = bind();
     let class = || {
         service_fn(async |_: Request<Incoming>| {
@@ -264,8 +264,8 @@ async fn connections_and_their_requests_run_in_the_class_that_was_told() {
             Ok::<_, Infallible>(Response::new(Full::<Bytes>::from(class)))
         })
     };
-    let server = Server::new(listener).connection_class(Class::rt(7));
-    let server = doorbell::spawn(server.serve(class));
+    let server = doorbell::task().class(Class::rt(7));
+    let server = server.spawn(doorbell_hyper::serve(listener, class));
     let expected = format!("{}, hello, world", Class::rt(7));
     let one = ask(&connect(address).await).await;
     assert!(one.ends_with(&expected), "{one}");

@@ -28,9 +28,8 @@ impl fmt::Debug for ClassServer {
 
 impl Server {
     /// Each request's handler runs in the class that this tells from the request's head, as with
-    /// [`ByClass`]. Connections have the class of the caller, unless
-    /// [`connection_class`](Server::connection_class) told otherwise: that of most routes, whose handlers
-    /// run in the connection's task then.
+    /// [`ByClass`]. Connections have the class of the caller, mostly Fair: handlers of that class run in the
+    /// connection's task.
     ///
     /// Connections, and the task that accepts, are [rescuable](doorbell::rescue): while the Fair lane of a core is stuck in
     /// long polls, its urgent lane accepts, reads, parses and writes for them, within three tenths of that core's time. So an urgent route

@@ -2,10 +2,10 @@
 
 use super::accept::Open;
 use super::alarm::{Alarm, Times, Verdict};
-use super::budget::Tasks;
 use super::in_flight::Counting;
 use super::progress::{Progress, ServerIo};
 use super::protocol::{Protocol, Settings};
+use super::tasks::Tasks;
 use async_lock::{OnceCell, SemaphoreGuardArc};
 use doorbell::net::TcpStream;
 use hyper::body::{Body, Incoming};
@@ -187,7 +187,6 @@ where
 
 #[cfg(test)]
 mod tests {
-    use super::super::budget::Within;
     use super::*;
     use http_body_util::Full;
     use hyper::body::Bytes;
@@ -201,7 +200,7 @@ mod tests {
         S::Error: Into<Box<dyn Error + Send + Sync>>,
         B: Body,
     {
-        size_of::<Within<Connection<Counting<S>>>>()
+        size_of::<Connection<Counting<S>>>()
     }
 
     #[test]

@@ -13,7 +13,8 @@ pub enum ServeError {
     /// The runtime has ended meanwhile.
     #[error("the runtime has ended, and its server with it")]
     RuntimeEnded,
-    /// The lanes of [`connection_class`](crate::Server::connection_class) were not started.
+    /// The OS refused what a server with [`classes`](crate::Server::classes) needs: the lanes of class Rt, or
+    /// the descriptors by which they look after those of class Fair.
     #[error(transparent)]
     Class(#[from] SpawnError),
     /// The listener is of no use: what the OS said.

@@ -2,7 +2,6 @@
 
 mod accept;
 mod alarm;
-mod budget;
 mod by_class;
 mod connection;
 mod error;
@@ -10,6 +9,7 @@ mod in_flight;
 mod opening;
 mod progress;
 mod protocol;
+mod tasks;
 
 pub use by_class::ClassServer;
 pub use error::{ServeError, Served};
@@ -18,10 +18,9 @@ pub use progress::ServerIo;
 use accept::{Acceptor, Signal};
 use alarm::Times;
 use async_lock::Semaphore;
-use budget::{Budget, Tasks, Within};
 use connection::Shared;
 use doorbell::net::TcpListener;
-use doorbell::{Class, ClassKind, Handle, JoinHandle};
+use doorbell::{Handle, JoinHandle};
 use hyper::body::{Body, Incoming};
 use hyper::service::Service;
 use hyper::{Request, Response};
@@ -30,14 +29,12 @@ use std::fmt;
 use std::num::NonZeroUsize;
 use std::sync::Arc;
 use std::time::Duration;
-
-/// So long may urgent connections rest at a time.
-const PERIOD_MAX: Duration = Duration::from_secs(1);
+use tasks::Tasks;
 
 /// A server of HTTP/1 and HTTP/2 on one port, without TLS. See the [crate](crate).
 ///
 /// Each connection is a task, and each request of HTTP/2 one more, all of the class of the task that
-/// accepts. A handler that panics ends its connection, or over HTTP/2 its request, and nothing else.
+/// awaits the server. A handler that panics ends its connection, or over HTTP/2 its request, and nothing else.
 ///
 /// A connection that is upgraded (`hyper::upgrade::on`) belongs to whoever has taken it from then on: it counts as open
 /// for [`connection_limit`](Server::connection_limit), but neither timeouts nor the end of the server
@@ -49,10 +46,8 @@ pub struct Server {
     listener: TcpListener,
     limit: Option<NonZeroUsize>,
     times: Times,
-    class: Option<Class>,
     /// Whether its tasks are served while everything computes.
     rescuable: bool,
-    budget: Budget,
     half_close: bool,
     signal: Option<Signal>,
     drain_timeout: Duration,
@@ -64,7 +59,6 @@ impl fmt::Debug for Server {
             .field("listener", &self.listener)
             .field("limit", &self.limit)
             .field("times", &self.times)
-            .field("class", &self.class)
             .field("drain_timeout", &self.drain_timeout)
             .finish_non_exhaustive()
     }
@@ -80,9 +74,7 @@ impl Server {
                 header: Some(Duration::from_secs(30)),
                 keep_alive: Some(Duration::from_secs(75)),
             },
-            class: None,
             rescuable: false,
-            budget: Budget::default(),
             half_close: false,
             signal: None,
             drain_timeout: Duration::from_secs(30),
@@ -117,42 +109,6 @@ impl Server {
     /// nobody. With this, a handler whose client is gone is noticed when its answer is written.
     pub fn half_close(mut self, half_close: bool) -> Self {
         self.half_close = half_close;
-        self
-    }
-
-    /// The class of the task that accepts, and of those that serve. That of the caller unless told.
-    pub fn connection_class(mut self, class: Class) -> Self {
-        self.class = Some(class);
-        self
-    }
-
-    /// How much of each period urgent connections may run on a core where class Fair has something to
-    /// do: then they wait. So a flood of cheap requests leaves Fair its part. Half of 2 ms unless told; a period of zero
-    /// sets no limit, and without urgent connections it is of no effect.
-    ///
-    /// Contract: *connections are of class Rt and the Fair lane of a core has something to do ⇒ once they have run for
-    /// share × period since it has, they run no more on that core until the period's end, but for one poll of each
-    /// that has waited once; what they run beyond that, up to share × 100 ms, is of the periods that follow.* So the polls of a
-    /// flood take its share and no more as long as one poll of each of its connections takes share × 100 ms at most, all
-    /// of them together. It is counted by the clock, of polls that begin while Fair has something to do. Where the OS did not
-    /// let the lane go before all others it shares the CPU out itself, and nothing is carried over to other periods.
-    ///
-    /// A poll waits until that is made up for, 100 ms and a period at most, or until Fair has nothing to do, for which it looks
-    /// after one period, two more, four more and so on; a request waits as many times as it takes polls. Where lanes are not bound to
-    /// CPUs ([`Builder::core_list`](doorbell::Builder::core_list) binds them) those of a core need not share one, and the OS shares them out.
-    ///
-    /// # Panics
-    /// If the share is not more than 0 and at most 1, or the period is longer than a second.
-    pub fn connection_budget(mut self, share: f64, period: Duration) -> Self {
-        assert!(
-            share > 0.0 && share <= 1.0,
-            "the share of urgent connections is {share}; choose more than 0 and at most 1"
-        );
-        assert!(
-            period <= PERIOD_MAX,
-            "the period of urgent connections is {period:?}; choose at most {PERIOD_MAX:?}"
-        );
-        self.budget = Budget { share, period };
         self
     }
 
@@ -197,20 +153,13 @@ impl Server {
     {
         let here = Handle::try_current()?;
         let mut task = here.task();
-        if let Some(class) = self.class {
-            task = task.class(class);
-        }
         if self.rescuable {
             here.open_rescue()?;
             task = task.rescuable();
         }
-        let class = self.class.or_else(doorbell::current_class);
-        let is_urgent = class.is_some_and(|class| class.kind() == ClassKind::Rt);
         let tasks = Tasks {
-            budget: is_urgent.then_some(self.budget),
             rescuable: self.rescuable,
         };
-        let budget = tasks.budget;
         let shared = Shared::new(self.times, tasks, self.half_close);
         let acceptor = Acceptor {
             listener: self.listener,
@@ -222,7 +171,7 @@ impl Server {
             signal: self.signal,
             drain_timeout: self.drain_timeout,
         };
-        let task = task.try_spawn(Within::new(budget, acceptor.run()))?;
+        let task = task.try_spawn(acceptor.run())?;
         let mut running = Running { task, shared };
         (&mut running.task)
             .await

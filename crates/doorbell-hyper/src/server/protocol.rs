@@ -1,8 +1,8 @@
 //! [`Protocol`]: a connection as hyper serves it, once its version is known.
 
-use super::budget::Tasks;
 use super::opening::Version;
 use super::progress::ServerIo;
+use super::tasks::Tasks;
 use crate::DoorbellTimer;
 use hyper::body::{Body, Incoming};
 use hyper::server::conn::{http1, http2};
