@@ -15,11 +15,11 @@
 
 use crate::class::Class;
 use crate::rt::Rt;
-use crate::time::sleep;
+use crate::time::{sleep, timeout};
 use crate::{ClassKind, yield_now};
 use doorbell_core::crew::FrontRef;
 use doorbell_core::io::{Cleared, Direction, Registration};
-use doorbell_core::lane::rescue::{Pace, STUCK_NS, Seen, Share, Then, look_for};
+use doorbell_core::lane::rescue::{Pace, STUCK_NS, Seen, Share, Sweeps, Then, look_for};
 use doorbell_core::task::{
     About, BodyVtable, Join, Kind, Local, Sweep, launch_described, write_body,
 };
@@ -36,6 +36,9 @@ const REST_MIN: Duration = Duration::from_micros(250);
 const REST_MAX: Duration = Duration::from_millis(16);
 /// While others have the ward's CPU.
 const STARVED_REST_MAX: Duration = Duration::from_millis(64);
+
+/// While it serves it asks for its share, and whether the polls are still long, at least so often.
+const TURN: Duration = Duration::from_millis(4);
 
 /// So often it looks at most before others have a turn.
 const LOOKS: usize = 4;
@@ -64,6 +67,7 @@ impl<M: Machine> Rt<M> {
 struct Means<M: Machine> {
     events: PollEvents,
     sweep: Sweep<M>,
+    sweeps: Sweeps,
     share: Share,
 }
 
@@ -115,6 +119,7 @@ impl<M: Machine> Guard<M> {
         let mut means = Means {
             events: PollEvents::new(),
             sweep: Sweep::new(self.ward.clone()),
+            sweeps: Sweeps::default(),
             share: Share::new(now_ns, ran_ns),
         };
         let mut before = None;
@@ -179,6 +184,8 @@ impl<M: Machine> Guard<M> {
         let mut pace = Pace::new(Seen::of(&self.ward));
         // Whether something may wait there of which no descriptor tells.
         let mut sweeps = true;
+        // Whether the ward's set has told of something.
+        let mut is_told = true;
         loop {
             set_rescues::<M>(true);
             let mut found = 0;
@@ -191,13 +198,11 @@ impl<M: Machine> Guard<M> {
                     break;
                 }
             }
-            // Where there was an edge and nothing is found, the ward has taken it: between two polls, mostly.
-            if sweeps || found == 0 {
+            // Where it was told and nothing is found, the ward has taken it: between two polls, mostly.
+            sweeps |= is_told && found == 0;
+            if sweeps && means.sweeps.may_begin(&Seen::of(&self.ward)) {
                 sweeps = false;
-                means.sweep.begin();
-                while means.sweep.go_on() {
-                    yield_now().await;
-                }
+                means.sweep.run();
             }
             // Behind what was lent here.
             yield_now().await;
@@ -213,8 +218,12 @@ impl<M: Machine> Guard<M> {
                 self.mute(false);
                 // What came meanwhile waits at the ward.
                 sweeps = true;
-            } else if !may_be_more && !self.is_ready().await {
-                return Next::End;
+            } else if !may_be_more {
+                is_told = match timeout(TURN, self.is_ready()).await {
+                    Ok(true) => true,
+                    Ok(false) => return Next::End,
+                    Err(_) => false,
+                };
             }
             if !pace.is_slow(Seen::of(&self.ward)) {
                 return Next::Done;

@@ -121,6 +121,27 @@ impl Pace {
     }
 }
 
+/// When the queue of a ward may be gone through again. What is put back goes behind the task that the ward polls, so
+/// with one sweep in each poll that task would have all turns.
+#[derive(Debug, Default)]
+pub struct Sweeps {
+    /// The pulse of the ward at the last one.
+    last: Option<u64>,
+}
+
+impl Sweeps {
+    /// Whether one may begin now; if so, it does.
+    pub fn may_begin(&mut self, now: &Seen) -> bool {
+        let may = self
+            .last
+            .is_none_or(|last| now.pulse.wrapping_sub(last) >= 2);
+        if may {
+            self.last = Some(now.pulse);
+        }
+        may
+    }
+}
+
 /// How much a lane may run while it rescues, whatever it runs.
 #[derive(Debug)]
 pub struct Share {
@@ -165,7 +186,7 @@ pub fn look_for<M: Machine>(ward: &Front<M>, events: &mut PollEvents) -> usize {
 mod tests {
     use super::{
         JUDGED_NS, JUDGED_WITHIN_NS, PART_NS, PERIOD_NS, Pace, REST_MAX_NS, STUCK_NS, Seen, Share,
-        Then,
+        Sweeps, Then,
     };
 
     fn seen(now_ns: u64, pulse: u64) -> Seen {
@@ -243,6 +264,15 @@ mod tests {
             assert!((0.29..0.31).contains(&part), "{batch_ns} ns: {part}");
         }
         assert!(runs(20_000_000, 100) < 0.51);
+    }
+
+    #[test]
+    fn between_two_sweeps_another_task_has_a_turn() {
+        let mut sweeps = Sweeps::default();
+        let may: Vec<bool> = [7, 7, 8, 9, 10, 11]
+            .map(|pulse| sweeps.may_begin(&seen(0, pulse)))
+            .into();
+        assert_eq!(may, [true, false, false, true, false, true]);
     }
 
     #[test]

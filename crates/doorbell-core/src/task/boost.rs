@@ -354,7 +354,7 @@ impl<M: Machine> TaskRef<M> {
     }
 
     fn poll_lent(self, local: &Local<M>) {
-        let polled = local.poll_lent(self, || {
+        let polled = local.poll_lent(self, self.is_rescued_only(), || {
             if self.header().has_extras() {
                 self.poll_watched(local)
             } else {

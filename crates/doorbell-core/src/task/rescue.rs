@@ -18,15 +18,15 @@ use std::cell::Cell;
 use std::fmt;
 use std::ptr::NonNull;
 
-/// A sweep puts back so many tasks at once at most: it is brief beside what is urgent.
-const SWEPT_AT_ONCE: usize = 64;
+/// A sweep lends so many tasks at most: their polls are brief together beside what is urgent.
+const LENT_AT_ONCE: usize = 64;
 
 /// What a lane notes of tasks that were lent to it.
 #[derive(Debug, Default)]
 pub(super) struct Lent {
     /// The task under poll is of a crew below.
     of_below: Cell<bool>,
-    /// And it is rescuable.
+    /// And nobody above awaits it: it is rescued.
     is_rescue: Cell<bool>,
     /// What is left of that one is for its own lanes.
     is_declined: Cell<bool>,
@@ -41,13 +41,18 @@ impl<M: Machine> Local<M> {
         self.lent.of_below.get().then(|| self.rank())
     }
 
-    /// Polls a task that a crew below lent.
-    pub(super) fn poll_lent<R>(&self, task: TaskRef<M>, poll: impl FnOnce() -> R) -> R {
+    /// Polls a task that a crew below lent, for a rescue only if `is_rescue`: nobody above awaits it.
+    pub(super) fn poll_lent<R>(
+        &self,
+        task: TaskRef<M>,
+        is_rescue: bool,
+        poll: impl FnOnce() -> R,
+    ) -> R {
         let header = task.header();
         let before = self.rank();
         self.set_rank(header.rank);
         self.lent.of_below.set(true);
-        self.lent.is_rescue.set(header.is_rescuable());
+        self.lent.is_rescue.set(is_rescue);
         self.lent.is_declined.set(false);
         // Does not unwind: a task's panics are caught where its future is polled.
         let polled = poll();
@@ -76,8 +81,8 @@ impl<M: Machine> Local<M> {
     }
 }
 
-/// What a lane above takes from the queues of a ward, a lane of a crew below: rescuable tasks of it are lent to the
-/// lane, and all of it goes to the ward's crew again, to an idle lane if there is one. Not tasks in groups.
+/// Goes through what waits at a ward, a lane of a crew below: rescuable tasks are lent to the caller's lane, and all of it goes
+/// to the ward's crew again, to an idle lane if there is one.
 pub struct Sweep<M: Machine> {
     ward: FrontRef<M>,
     /// What was in the ward's inbox.
@@ -109,26 +114,26 @@ impl<M: Machine> Sweep<M> {
         }
     }
 
-    /// Begins with what waits at the ward now, behind the end of the one before.
-    pub fn begin(&mut self) {
-        while self.go_on() {}
+    /// Goes through what waits at the ward now, and lends some rescuable tasks of it to the caller's lane, if that
+    /// rescues. Nothing where the crew has groups. Nobody else finds what was taken, so all is put back at once.
+    pub fn run(&mut self) {
         if self.ward.crew().groups().table().is_none() {
-            // What is put back goes into the inbox.
-            self.inbox = self.ward.take_inbox().map(|(chain, _)| chain);
-            self.queued = self.ward.queue().len();
+            self.take();
+            self.put_all_back();
         }
     }
 
-    /// Takes some of it, puts that back, and lends what is rescuable of it to the caller's lane, if that rescues. Whether
-    /// more is left: the caller is to go on soon, as nobody else finds what was taken.
-    pub fn go_on(&mut self) -> bool {
-        for _ in 0..SWEPT_AT_ONCE {
-            let Some(node) = self.next() else {
-                return false;
-            };
-            self.put_back(node);
+    /// Takes what waits there now. What is put back later goes into the inbox.
+    pub(super) fn take(&mut self) {
+        self.inbox = self.ward.take_inbox().map(|(chain, _)| chain);
+        self.queued = self.ward.queue().len();
+    }
+
+    pub(super) fn put_all_back(&mut self) {
+        let mut lent = 0;
+        while let Some(node) = self.next() {
+            lent += usize::from(self.put_back(node, lent < LENT_AT_ONCE));
         }
-        true
     }
 
     fn next(&mut self) -> Option<NonNull<Node<M>>> {
@@ -150,12 +155,12 @@ impl<M: Machine> Sweep<M> {
         unsafe { self.taken.take_over(chain) }.map(|loot| loot.first)
     }
 
-    /// Queues a node as one from outside, and lends its task.
-    fn put_back(&self, node: NonNull<Node<M>>) {
+    /// Queues a node as one from outside, and lends its task if it `lends`. Whether that may have been.
+    fn put_back(&self, node: NonNull<Node<M>>, lends: bool) -> bool {
         // SAFETY: a node that was queued has a reference of its task.
         let own = unsafe { boost::own_of(node) };
         // The task may run, and be freed, as soon as it is queued.
-        let task = own.filter(|task| task.header().is_rescuable());
+        let task = own.filter(|task| lends && task.header().is_rescuable());
         if let Some(task) = task {
             task.header().state.retain();
         }
@@ -173,6 +178,7 @@ impl<M: Machine> Sweep<M> {
         if let Some(task) = task {
             task.release();
         }
+        task.is_some()
     }
 
     /// The crew's lanes have ended, and this node was in none of their queues: its task ends here.
@@ -193,13 +199,6 @@ impl<M: Machine> Sweep<M> {
             // SAFETY: passed on.
             (None, _) => unsafe { boost::refused(node) },
         });
-    }
-}
-
-impl<M: Machine> Drop for Sweep<M> {
-    fn drop(&mut self) {
-        self.queued = 0;
-        while self.go_on() {}
     }
 }
 

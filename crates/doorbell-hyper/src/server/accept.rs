@@ -132,15 +132,18 @@ async fn drain(
 async fn unless<T>(signal: &mut Option<Signal>, future: impl Future<Output = T>) -> Option<T> {
     let mut future = pin!(future);
     poll_fn(|cx| {
-        if let Some(signal) = signal {
-            if rescue::is_under_way() {
-                // It may be what has woken the task.
-                rescue::decline(cx);
-            } else if signal.as_mut().poll(cx).is_ready() {
-                return Poll::Ready(None);
-            }
+        let is_rescue = rescue::is_under_way();
+        if let Some(signal) = signal.as_mut().filter(|_| !is_rescue)
+            && signal.as_mut().poll(cx).is_ready()
+        {
+            return Poll::Ready(None);
         }
-        future.as_mut().poll(cx).map(Some)
+        let polled = future.as_mut().poll(cx).map(Some);
+        if polled.is_pending() && is_rescue && signal.is_some() {
+            // The signal may be what has woken the task.
+            rescue::decline(cx);
+        }
+        polled
     })
     .await
 }

@@ -248,10 +248,7 @@ fn miri_a_sweep_lends_what_is_rescuable_and_puts_all_back() {
     drop(other(&stage, &ran, OTHERS - 1));
     stage.rescues();
     let mut sweep = Sweep::new(stage.front.clone());
-    stage.above.enter(|| {
-        sweep.begin();
-        assert!(!sweep.go_on());
-    });
+    stage.above.enter(|| sweep.run());
     assert_eq!(stage.below.queued(), 0, "all lie in the inbox");
     assert_eq!(stage.run_above(), [true], "it alone was lent");
     assert_eq!(*ran.lock().unwrap(), []);
@@ -263,7 +260,7 @@ fn miri_a_sweep_lends_what_is_rescuable_and_puts_all_back() {
 }
 
 #[test]
-fn a_sweep_of_many_tasks_goes_on_bit_by_bit_and_loses_none_where_it_does_not() {
+fn a_sweep_of_many_tasks_loses_none_and_holds_none() {
     const OTHERS: usize = 1_000;
     let stage = Stage::waiting(RESCUABLE);
     let ran = Arc::default();
@@ -272,36 +269,62 @@ fn a_sweep_of_many_tasks_goes_on_bit_by_bit_and_loses_none_where_it_does_not() {
             drop(other(&stage, &ran, at));
         }
     };
-    let assert_all_ran = || {
+    let mut sweep = Sweep::new(stage.front.clone());
+    for is_inbox in [false, true] {
+        // A ring and a backlog, or an inbox.
+        if is_inbox {
+            queue();
+        } else {
+            stage.below.enter(queue);
+        }
+        stage.above.enter(|| sweep.run());
+        assert_eq!(stage.below.queued(), 0, "all lie in the inbox");
+        stage.run_below();
         let mut ran = std::mem::take(&mut *ran.lock().unwrap());
         ran.sort_unstable();
         assert!(ran.into_iter().eq(0..OTHERS));
-    };
-    for goes_on in [true, false] {
-        // A ring, a backlog, and an inbox.
-        stage.below.enter(queue);
-        let mut sweep = Sweep::new(stage.front.clone());
-        stage.above.enter(|| {
-            sweep.begin();
-            let mut steps = 1;
-            while goes_on && sweep.go_on() {
-                steps += 1;
-            }
-            assert_eq!(steps > OTHERS / 100, goes_on, "{steps}");
-            drop(sweep);
-        });
-        stage.run_below();
-        assert_all_ran();
     }
-    queue();
+    stage.end();
+}
+
+#[test]
+fn a_sweep_lends_no_more_than_is_brief_and_the_next_one_the_rest() {
+    const MANY: usize = 100;
+    let stage = Stage::waiting(RESCUABLE);
+    let ran = Arc::<Mutex<Vec<usize>>>::default();
+    for at in 0..MANY {
+        let ran = Arc::clone(&ran);
+        let task = async move { ran.lock().unwrap().push(at) };
+        drop(launch_about(&stage.front, Kind::Task, RESCUABLE, task));
+    }
+    stage.rescues();
     let mut sweep = Sweep::new(stage.front.clone());
-    stage.above.enter(|| {
-        sweep.begin();
-        assert!(sweep.go_on());
-        drop(sweep);
-    });
+    for total in [64, MANY] {
+        stage.above.enter(|| sweep.run());
+        stage.run_above();
+        assert_eq!(ran.lock().unwrap().len(), total);
+    }
     stage.run_below();
-    assert_all_ran();
+    assert_eq!(ran.lock().unwrap().len(), MANY);
+    stage.end();
+}
+
+#[test]
+fn who_is_awaited_from_above_is_not_rescued_and_has_no_reason_to_decline() {
+    let mut stage = Stage::waiting(RESCUABLE);
+    stage.rescues();
+    stage.above.enter(|| {
+        stage.seen.next(Next::Decline);
+        stage.seen.wake();
+    });
+    assert_eq!(stage.run_above(), [true], "declined, it waits for its own lane");
+    let join = stage.join.as_mut().unwrap();
+    stage.above.enter(|| {
+        let polled = Pin::new(join).poll(&mut Context::from_waker(Waker::noop()));
+        assert!(polled.is_pending());
+    });
+    assert_eq!(stage.run_above(), [false], "polled for who awaits it");
+    stage.run_below();
     stage.end();
 }
 
@@ -313,10 +336,10 @@ fn miri_a_task_whose_lane_ends_in_a_sweep_ends_also_if_it_never_ran() {
     // In the inbox, as that one.
     stage.seen.wake();
     let mut sweep = Sweep::new(stage.front.clone());
-    stage.above.enter(|| sweep.begin());
+    stage.above.enter(|| sweep.take());
     stage.below.enter(|| stage.below.close());
     stage.rescues();
-    stage.above.enter(|| assert!(!sweep.go_on()));
+    stage.above.enter(|| sweep.put_all_back());
     let ended = Pin::new(&mut never).poll(&mut Context::from_waker(Waker::noop()));
     assert!(matches!(ended, Poll::Ready(Err(_))), "it waits for ever");
     assert_eq!(Arc::strong_count(&ran), 1, "its future was not dropped");
@@ -363,7 +386,7 @@ fn what_is_rescued_runs_behind_what_is_more_urgent_unless_that_awaits_it() {
     assert_eq!(stage.seen.polls(), []);
     stage.seen.next(Next::End);
     stage.above.enter(|| stage.seen.wake());
-    assert_eq!(stage.run_above(), [true]);
+    assert_eq!(stage.run_above(), [false], "it is awaited");
     stage.run_below();
     *stage.seen.waker.lock().unwrap() = None;
     drop(stage.join.take());
