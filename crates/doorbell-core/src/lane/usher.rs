@@ -116,7 +116,7 @@ impl<M: Machine> Usher<M> {
     }
 
     fn falls_asleep(&self) -> bool {
-        if M::BUG.is(Bug::UsherSleepBlind) {
+        if M::breaks(Bug::UsherSleepBlind) {
             // ORDER: none that helps; this is the mutant, which overwrites a nap or the end.
             self.word.store(ASLEEP, Ordering::Relaxed);
             return true;

@@ -14,34 +14,34 @@ use doorbell_machine::{Bug, Loom, Readiness, Seat};
 use std::sync::Arc;
 use std::task::{Context, Waker};
 
-pub(super) type Shared<const BUG: u8> = Arc<LaneShared<Loom<BUG>>>;
-pub(super) type Registered<const BUG: u8> = Registration<Loom<BUG>, FrontRef<Loom<BUG>>>;
+pub(super) type Shared = Arc<LaneShared<Loom>>;
+pub(super) type Registered = Registration<Loom, FrontRef<Loom>>;
 
-pub(super) fn shared<const BUG: u8>() -> Shared<BUG> {
+pub(super) fn shared() -> Shared {
     Running::shared(0, IdleNotify::On)
 }
 
 /// Never looks, and never wakes up by itself.
-fn start_for_ever<const BUG: u8>(shared: &Shared<BUG>) -> Running<BUG> {
+fn start_for_ever(shared: &Shared) -> Running {
     Running::start_shared(shared, |lane: Lane<_>| lane.flooded(u64::MAX).run())
 }
 
 /// Puts off one look, and parks as any other from then on.
-fn start_for_one_look<const BUG: u8>(shared: &Shared<BUG>) -> Running<BUG> {
+fn start_for_one_look(shared: &Shared) -> Running {
     Running::start_shared(shared, |lane: Lane<_>| lane.flooded(OVER_NS).run())
 }
 
-pub(super) fn register<const BUG: u8>(shared: &Shared<BUG>) -> Registered<BUG> {
+pub(super) fn register(shared: &Shared) -> Registered {
     Registration::new(shared.front().clone(), LoomFd(0)).unwrap()
 }
 
-pub(super) fn set_ready<const BUG: u8>(shared: &Shared<BUG>) {
-    let poller = Seat::<Loom<BUG>>::open_poller(shared.front().seat()).unwrap();
+pub(super) fn set_ready(shared: &Shared) {
+    let poller = Seat::<Loom>::open_poller(shared.front().seat()).unwrap();
     poller.set_ready(LoomFd(0), Readiness::READABLE);
 }
 
 /// Asks the lane to end when the descriptor is ready, or now if it is.
-pub(super) fn close_when_ready<const BUG: u8>(shared: &Shared<BUG>, registered: &Registered<BUG>) {
+pub(super) fn close_when_ready(shared: &Shared, registered: &Registered) {
     let waker = Waker::from(Arc::new(Closes(Arc::clone(shared))));
     let polled = registered.poll_ready(&Context::from_waker(&waker), Direction::Read);
     if polled.is_ready() {
@@ -50,8 +50,8 @@ pub(super) fn close_when_ready<const BUG: u8>(shared: &Shared<BUG>, registered: 
 }
 
 /// A call reaches a lane that has a descriptor, however it sleeps. What that has counted.
-fn call_reaches<const BUG: u8>(start: fn(&Shared<BUG>) -> Running<BUG>) -> LaneCounts {
-    let shared = shared::<BUG>();
+fn call_reaches(start: fn(&Shared) -> Running) -> LaneCounts {
+    let shared = shared();
     let registered = register(&shared);
     let lane = start(&shared);
     assert!(matches!(call(shared.front(), || 7), Ok(7)));
@@ -62,20 +62,20 @@ fn call_reaches<const BUG: u8>(start: fn(&Shared<BUG>) -> Running<BUG>) -> LaneC
 }
 
 /// Of one that sleeps without it.
-fn call_while_put_off<const BUG: u8>() {
-    let counts = call_reaches(start_for_ever::<BUG>);
+fn call_while_put_off() {
+    let counts = call_reaches(start_for_ever);
     assert_eq!((counts.unparks_ready, counts.unparks_deadline), (0, 0));
 }
 
 /// Of one that looks once meanwhile and then sleeps in its poller.
-fn call_at_the_end_of_a_flood<const BUG: u8>() {
-    let counts = call_reaches(start_for_one_look::<BUG>);
+fn call_at_the_end_of_a_flood() {
+    let counts = call_reaches(start_for_one_look);
     assert!(counts.unparks_deadline <= 1, "{counts:?}");
 }
 
 /// A descriptor becomes ready meanwhile.
-fn event_at_the_end_of_a_flood<const BUG: u8>() {
-    let shared = shared::<BUG>();
+fn event_at_the_end_of_a_flood() {
+    let shared = shared();
     let registered = register(&shared);
     close_when_ready(&shared, &registered);
     let lane = start_for_one_look(&shared);
@@ -86,8 +86,8 @@ fn event_at_the_end_of_a_flood<const BUG: u8>() {
 }
 
 /// One that is ready is registered meanwhile, the lane's first.
-fn first_at_the_end_of_a_flood<const BUG: u8>() {
-    let shared = shared::<BUG>();
+fn first_at_the_end_of_a_flood() {
+    let shared = shared();
     set_ready(&shared);
     let lane = start_for_one_look(&shared);
     let registered = register(&shared);
@@ -99,18 +99,18 @@ fn first_at_the_end_of_a_flood<const BUG: u8>() {
 
 #[test]
 fn a_call_reaches_a_lane_that_puts_off_its_looks() {
-    check(call_while_put_off::<0>);
-    check(call_at_the_end_of_a_flood::<0>);
+    check(call_while_put_off);
+    check(call_at_the_end_of_a_flood);
 }
 
 #[test]
 fn an_event_reaches_a_lane_that_puts_off_its_look() {
-    check(event_at_the_end_of_a_flood::<0>);
+    check(event_at_the_end_of_a_flood);
 }
 
 #[test]
 fn a_first_descriptor_reaches_a_lane_that_puts_off_its_look() {
-    check(first_at_the_end_of_a_flood::<0>);
+    check(first_at_the_end_of_a_flood);
 }
 
 // A fence that orders the end of the flood, too.
