@@ -264,7 +264,7 @@ impl<M: Machine> Crew<M> {
     /// # Safety
     /// `count` shares are the caller's, and it uses none of them after this.
     unsafe fn give_back(crew: NonNull<Crew<M>>, count: u64) {
-        let order = if M::BUG.is(Bug::CrewGiveBackRelaxed) {
+        let order = if M::breaks(Bug::CrewGiveBackRelaxed) {
             Ordering::Relaxed
         } else {
             Ordering::AcqRel

@@ -36,7 +36,7 @@ impl Drop for Part {
 }
 
 /// A crew of two, and how often it was freed.
-fn crew<const BUG: u8>() -> ([FrontRef<Loom<BUG>>; 2], Arc<AtomicUsize>) {
+fn crew() -> ([FrontRef<Loom>; 2], Arc<AtomicUsize>) {
     let freed = Arc::default();
     let part = Part {
         content: UnsafeCell::new(7),
@@ -67,7 +67,7 @@ fn crew<const BUG: u8>() -> ([FrontRef<Loom<BUG>>; 2], Arc<AtomicUsize>) {
 }
 
 /// A holder reads what is part of the crew.
-fn read<const BUG: u8>(front: &Front<Loom<BUG>>) {
+fn read(front: &Front<Loom>) {
     let watchers = front.crew().watchers().expect("it was made with some");
     watchers.task_spawned(&TaskEvent {
         id: 1,
@@ -82,8 +82,8 @@ fn assert_freed_once(freed: &AtomicUsize) {
 }
 
 /// Three holders, none of them on a lane.
-fn three_holders<const BUG: u8>() {
-    let ([one, two], freed) = crew::<BUG>();
+fn three_holders() {
+    let ([one, two], freed) = crew();
     let three = one.clone();
     let holders = [two, three].map(|front| {
         thread::spawn(move || {
@@ -98,8 +98,8 @@ fn three_holders<const BUG: u8>() {
 }
 
 /// A lane ends that gave a share out of its stock, while the holder of that share lets it go.
-fn a_stock_ends<const BUG: u8>() {
-    let ([one, two], freed) = crew::<BUG>();
+fn a_stock_ends() {
+    let ([one, two], freed) = crew();
     drop(two);
     let local = Local::new(one);
     let given = local.enter(|| local.front().clone());
@@ -114,8 +114,8 @@ fn a_stock_ends<const BUG: u8>() {
 }
 
 /// Two lanes end, one with a share in its stock that the other has drawn.
-fn two_stocks_end<const BUG: u8>() {
-    let ([one, two], freed) = crew::<BUG>();
+fn two_stocks_end() {
+    let ([one, two], freed) = crew();
     let local = Local::new(one);
     let given = local.enter(|| local.front().clone());
     let other = thread::spawn(move || {
@@ -135,13 +135,13 @@ fn two_stocks_end<const BUG: u8>() {
 
 #[test]
 fn the_last_holder_frees_the_crew() {
-    check(three_holders::<0>);
+    check(three_holders);
 }
 
 #[test]
 fn a_share_of_a_stock_outlives_its_lane() {
-    check(a_stock_ends::<0>);
-    check(two_stocks_end::<0>);
+    check(a_stock_ends);
+    check(two_stocks_end);
 }
 
 #[test]

@@ -12,7 +12,7 @@ use doorbell_machine::Loom;
 use std::ptr::NonNull;
 use std::sync::Arc;
 
-type Sound = Loom<0>;
+type Sound = Loom;
 
 /// A crew of so many lanes, of which the last ones are off.
 fn crew(lanes: usize, off: usize) -> Vec<FrontRef<Sound>> {

@@ -17,7 +17,7 @@ impl<M: Machine> Crew<M> {
 
     /// Whether the caller may claim no lane, since it may lose its CPU to that lane before it has told it.
     fn must_not_claim(&self) -> bool {
-        self.is_above_caller() && !M::BUG.is(Bug::PlaceClaimsFromBelow)
+        self.is_above_caller() && !M::breaks(Bug::PlaceClaimsFromBelow)
     }
 
     /// How dear it is to wake an idle lane: least where it watches, which takes no syscall, and more than
@@ -54,7 +54,7 @@ impl<M: Machine> Crew<M> {
     /// run by rank, elsewhere it looks after that poll.
     #[inline]
     pub(crate) fn offer_one(&self, from: usize) {
-        if self.turns() == Turns::ByRank && !M::BUG.is(Bug::RtLeavesOneWaiting) {
+        if self.turns() == Turns::ByRank && !M::breaks(Bug::RtLeavesOneWaiting) {
             self.offer(from);
         } else {
             self.watch_over(from);

@@ -1,8 +1,7 @@
 //! The mutants: lines that can be broken on purpose, so that a checker can be shown to notice.
 
-/// One broken line of a protocol. A machine carries it as a constant
-/// ([`Machine::BUG`](crate::Machine::BUG)); on the host it is [`Bug::None`] and the broken
-/// branch folds away.
+/// One broken line of a protocol, which asks the machine whether it is broken
+/// ([`Machine::breaks`](crate::Machine::breaks)). On the host none is, and the broken branch folds away.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum Bug {

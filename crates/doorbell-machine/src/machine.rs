@@ -273,9 +273,6 @@ pub trait Machine: Debug + Sized + Send + Sync + 'static {
     /// A started thread.
     type Thread: ThreadHandle;
 
-    /// The mutant that this machine runs with; [`Bug::None`] but in tests of the checkers.
-    const BUG: Bug = Bug::None;
-
     /// How many tasks the ring of a lane's run queue holds, a power of two; beyond that they go
     /// to its backlog.
     const RING_CAPACITY: usize = 256;
@@ -284,6 +281,12 @@ pub trait Machine: Debug + Sized + Send + Sync + 'static {
     /// Whether addresses may steer what is done: which way of a table is taken, what is fetched
     /// ahead. Not on a machine whose runs are repeated, since addresses differ from run to run.
     const ADDRESSES_STEER: bool = true;
+
+    /// Whether this machine runs with that mutant; never but in tests of the checkers.
+    #[inline(always)]
+    fn breaks(_line: Bug) -> bool {
+        false
+    }
 
     /// The fence of a lane that has just announced its state by a read-modify-write and will
     /// now look for work. Partner: [`Machine::fence_recheck`].

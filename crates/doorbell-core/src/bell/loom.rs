@@ -14,9 +14,9 @@ use std::sync::Arc;
 
 /// A bell, its seat, and what notifiers publish by it alone: each sets a flag without any
 /// ordering of its own before it notifies.
-struct Post<const BUG: u8> {
-    bell: Bell<Loom<BUG>>,
-    seat: <Loom<BUG> as Machine>::Seat,
+struct Post {
+    bell: Bell<Loom>,
+    seat: <Loom as Machine>::Seat,
     flags: [AtomicU32; 2],
     /// Rings made; a std atomic, so that counting orders nothing.
     rings: std::sync::atomic::AtomicU32,
@@ -24,11 +24,11 @@ struct Post<const BUG: u8> {
     helps: std::sync::atomic::AtomicU32,
 }
 
-impl<const BUG: u8> Post<BUG> {
+impl Post {
     fn new() -> Arc<Self> {
         Arc::new(Post {
             bell: Bell::default(),
-            seat: Seat::<Loom<BUG>>::new(),
+            seat: Seat::<Loom>::new(),
             flags: [AtomicU32::new(0), AtomicU32::new(0)],
             rings: std::sync::atomic::AtomicU32::new(0),
             helps: std::sync::atomic::AtomicU32::new(0),
@@ -81,7 +81,7 @@ impl<const BUG: u8> Post<BUG> {
 
     /// Parks in the poller unless it was told.
     fn park_polling(&self) {
-        Seat::<Loom<BUG>>::choose(&self.seat, ParkIn::Poller);
+        Seat::<Loom>::choose(&self.seat, ParkIn::Poller);
         if self.bell.announce_watch() == Announced::Yes
             && self.bell.announce_park() == Announced::Yes
         {
@@ -97,8 +97,8 @@ impl<const BUG: u8> Post<BUG> {
 }
 
 /// One lane, one notifier that wants a pass.
-fn one_notifier<const BUG: u8>() {
-    let post = Post::<BUG>::new();
+fn one_notifier() {
+    let post = Post::new();
     let theirs = Arc::clone(&post);
     let notifier = thread::spawn(move || theirs.notify(0, Kick::Pass));
     let (seen, parks) = post.idle_until(|_| post.flags_up() == 1);
@@ -109,8 +109,8 @@ fn one_notifier<const BUG: u8>() {
 }
 
 /// One lane, two notifiers: both are noticed, with what each published.
-fn two_notifiers<const BUG: u8>() {
-    let post = Post::<BUG>::new();
+fn two_notifiers() {
+    let post = Post::new();
     let threads = [0, 1].map(|flag| {
         let theirs = Arc::clone(&post);
         thread::spawn(move || theirs.notify(flag, Kick::Take))
@@ -121,8 +121,8 @@ fn two_notifiers<const BUG: u8>() {
 }
 
 /// A request for a pass is not lost among others that want none, whoever comes first.
-fn pass_among_takes<const BUG: u8>() {
-    let post = Post::<BUG>::new();
+fn pass_among_takes() {
+    let post = Post::new();
     let threads = [Kick::Take, Kick::Pass].map(|kick| {
         let theirs = Arc::clone(&post);
         thread::spawn(move || theirs.notify((kick == Kick::Pass).into(), kick))
@@ -134,8 +134,8 @@ fn pass_among_takes<const BUG: u8>() {
 
 /// Of a lane's notifiers one is of a lower class and never comes to ring: the other one does, of
 /// whichever class it is.
-fn nobody_waits_for_one_below<const BUG: u8>(other: Standing) {
-    let post = Post::<BUG>::new();
+fn nobody_waits_for_one_below(other: Standing) {
+    let post = Post::new();
     let (theirs, others) = (Arc::clone(&post), Arc::clone(&post));
     let threads = [
         thread::spawn(move || theirs.promise_from_below()),
@@ -147,17 +147,17 @@ fn nobody_waits_for_one_below<const BUG: u8>(other: Standing) {
     assert!(rings <= parks && helps <= rings, "{rings}, {helps}");
 }
 
-fn not_below<const BUG: u8>() {
-    nobody_waits_for_one_below::<BUG>(Standing::Level);
+fn not_below() {
+    nobody_waits_for_one_below(Standing::Level);
 }
 
-fn also_below<const BUG: u8>() {
-    nobody_waits_for_one_below::<BUG>(Standing::Below);
+fn also_below() {
+    nobody_waits_for_one_below(Standing::Below);
 }
 
 /// The lane is parked, and one of a lower class has told it. Two others come: one of them rings.
-fn two_above<const BUG: u8>() {
-    let post = Post::<BUG>::new();
+fn two_above() {
+    let post = Post::new();
     assert_eq!(post.bell.announce_watch(), Announced::Yes);
     assert_eq!(post.bell.announce_park(), Announced::Yes);
     post.promise_from_below();
@@ -174,8 +174,8 @@ fn two_above<const BUG: u8>() {
 }
 
 /// One of a lower class and one that is not, and both ring if they must.
-fn from_below_and_not<const BUG: u8>() {
-    let post = Post::<BUG>::new();
+fn from_below_and_not() {
+    let post = Post::new();
     let threads = [Standing::Below, Standing::Level].map(|from| {
         let theirs = Arc::clone(&post);
         thread::spawn(move || {
@@ -189,8 +189,8 @@ fn from_below_and_not<const BUG: u8>() {
 }
 
 /// The lane parks in its poller, for the first time, and is told by one of a lower class.
-fn rung_in_its_poller<const BUG: u8>() {
-    let post = Post::<BUG>::new();
+fn rung_in_its_poller() {
+    let post = Post::new();
     let theirs = Arc::clone(&post);
     let notifier = thread::spawn(move || theirs.notify_from(0, Kick::Take, Standing::Below));
     while post.flags_up() == 0 {
@@ -201,8 +201,8 @@ fn rung_in_its_poller<const BUG: u8>() {
 }
 
 /// The same, and that one never comes to ring: another one helps, which has only looked.
-fn helped_in_its_poller<const BUG: u8>() {
-    let post = Post::<BUG>::new();
+fn helped_in_its_poller() {
+    let post = Post::new();
     let theirs = Arc::clone(&post);
     let helper = thread::spawn(move || {
         let found = match theirs.bell.look() {
@@ -222,8 +222,8 @@ fn helped_in_its_poller<const BUG: u8>() {
 
 /// One notifier that notifies twice, around a lane that idles twice: a late ring of the first
 /// park does not end the second one without a word.
-fn notified_twice<const BUG: u8>() {
-    let post = Post::<BUG>::new();
+fn notified_twice() {
+    let post = Post::new();
     let theirs = Arc::clone(&post);
     let notifier = thread::spawn(move || {
         theirs.notify(0, Kick::Take);
@@ -236,8 +236,8 @@ fn notified_twice<const BUG: u8>() {
 }
 
 /// A lane that goes on watching clears what it saw and misses nothing that comes after.
-fn acknowledge_while_watching<const BUG: u8>() {
-    let post = Post::<BUG>::new();
+fn acknowledge_while_watching() {
+    let post = Post::new();
     let theirs = Arc::clone(&post);
     let notifier = thread::spawn(move || {
         theirs.notify(0, Kick::Take);
@@ -256,8 +256,8 @@ fn acknowledge_while_watching<const BUG: u8>() {
 }
 
 /// A park that ends by its deadline while somebody notifies: what was signalled stays.
-fn deadline_against_notify<const BUG: u8>() {
-    let post = Post::<BUG>::new();
+fn deadline_against_notify() {
+    let post = Post::new();
     let theirs = Arc::clone(&post);
     let notifier = thread::spawn(move || theirs.notify(0, Kick::Pass));
     let (mut seen, mut parks) = (Signals::default(), 0);
@@ -278,8 +278,8 @@ fn deadline_against_notify<const BUG: u8>() {
 }
 
 /// The waiter of a thread that is no lane: a wake before, while or after it falls asleep.
-fn waiter<const BUG: u8>() {
-    let waiter = Arc::new(Waiter::<Loom<BUG>>::default());
+fn waiter() {
+    let waiter = Arc::new(Waiter::<Loom>::default());
     let flag = Arc::new(AtomicU32::new(0));
     let theirs = (Arc::clone(&waiter), Arc::clone(&flag));
     let notifier = thread::spawn(move || {
@@ -294,59 +294,59 @@ fn waiter<const BUG: u8>() {
 
 #[test]
 fn one_notifier_is_never_missed() {
-    check(one_notifier::<0>);
+    check(one_notifier);
 }
 
 #[test]
 fn two_notifiers_are_never_missed() {
-    check(two_notifiers::<0>);
+    check(two_notifiers);
 }
 
 #[test]
 fn a_pass_is_latched_among_takes() {
-    check(pass_among_takes::<0>);
+    check(pass_among_takes);
 }
 
 #[test]
 fn w3_the_second_notification_publishes_too() {
-    check(notified_twice::<0>);
+    check(notified_twice);
 }
 
 #[test]
 fn a_watching_lane_misses_nothing() {
-    check(acknowledge_while_watching::<0>);
+    check(acknowledge_while_watching);
 }
 
 #[test]
 fn w20_a_park_with_a_deadline_misses_nothing() {
-    check(deadline_against_notify::<0>);
+    check(deadline_against_notify);
 }
 
 #[test]
 fn w4_a_waiter_is_never_missed() {
-    check(waiter::<0>);
+    check(waiter);
 }
 
 #[test]
 fn nobody_waits_for_the_ring_of_one_below() {
-    check(not_below::<0>);
-    check(also_below::<0>);
+    check(not_below);
+    check(also_below);
 }
 
 #[test]
 fn one_of_two_rings_in_place_of_one_below() {
-    check(two_above::<0>);
+    check(two_above);
 }
 
 #[test]
 fn one_from_below_and_one_that_is_not_are_never_missed() {
-    check(from_below_and_not::<0>);
+    check(from_below_and_not);
 }
 
 #[test]
 fn who_rings_sees_in_which_form_the_lane_parks() {
-    check(rung_in_its_poller::<0>);
-    check(helped_in_its_poller::<0>);
+    check(rung_in_its_poller);
+    check(helped_in_its_poller);
 }
 
 #[test]

@@ -176,7 +176,7 @@ impl<M: Machine> Bell<M> {
         loop {
             let promised = if seen & (PARKED | NOTIFY) == PARKED {
                 LOW
-            } else if seen & PROMISES == LOW && !M::BUG.is(Bug::BellTrustsBelow) {
+            } else if seen & PROMISES == LOW && !M::breaks(Bug::BellTrustsBelow) {
                 TWICE
             } else {
                 // Nobody waits for this one.
@@ -199,7 +199,7 @@ impl<M: Machine> Bell<M> {
     /// those who come, the first that is not of such a class rings too, and so does the first that is.
     #[cold]
     pub fn help(&self, from: Standing) -> Notified {
-        if M::BUG.is(Bug::BellTrustsBelow) {
+        if M::breaks(Bug::BellTrustsBelow) {
             return Notified::Already;
         }
         if from == Standing::Below {
@@ -209,7 +209,7 @@ impl<M: Machine> Bell<M> {
                 _ => Notified::Already,
             };
         }
-        if M::BUG.is(Bug::BellHelpBlind) {
+        if M::breaks(Bug::BellHelpBlind) {
             // ORDER: none that helps; this is the mutant, of which two may find the bit.
             let before = self.word.load(Ordering::Relaxed);
             if before & LOW != 0 {
@@ -234,8 +234,9 @@ impl<M: Machine> Bell<M> {
         Notified::MustHelp
     }
 
-    const fn publish() -> Ordering {
-        if M::BUG.is(Bug::BellNotifyRelaxed) {
+    #[inline]
+    fn publish() -> Ordering {
+        if M::breaks(Bug::BellNotifyRelaxed) {
             Ordering::Relaxed
         } else {
             Ordering::AcqRel
@@ -247,7 +248,7 @@ impl<M: Machine> Bell<M> {
         if before & NOTIFY != 0 {
             M::mark(Mark::BellAlready);
             Notified::Already
-        } else if before & PARKED != 0 && !M::BUG.is(Bug::BellNoRing) {
+        } else if before & PARKED != 0 && !M::breaks(Bug::BellNoRing) {
             M::mark(Mark::BellMustRing);
             Notified::MustRing
         } else if before & WATCHING != 0 {
@@ -350,7 +351,7 @@ impl<M: Machine> Bell<M> {
             });
             return Announced::Signalled;
         }
-        if !M::BUG.is(Bug::BellNoAnnounceFence) {
+        if !M::breaks(Bug::BellNoAnnounceFence) {
             M::fence_announce();
         }
         Announced::Yes
@@ -369,7 +370,7 @@ impl<M: Machine> Bell<M> {
     /// its inbox after this.
     #[inline]
     pub fn end_idle(&self) -> Signals {
-        if M::BUG.is(Bug::BellAnnounceBlind) {
+        if M::breaks(Bug::BellAnnounceBlind) {
             // ORDER: none that helps; this is the mutant.
             self.word.store(0, Ordering::Relaxed);
             return Signals::default();

@@ -16,9 +16,9 @@ use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
 /// Memory that the callee writes and the caller reads after the call. In a box, so that a
 /// race is found on the cell and not on what lies where it was.
-struct Written<const BUG: u8>(Box<<Loom<BUG> as Machine>::Cell<u64>>);
+struct Written(Box<<Loom as Machine>::Cell<u64>>);
 
-impl<const BUG: u8> Written<BUG> {
+impl Written {
     fn new() -> Self {
         Written(Box::new(Cell::new(0)))
     }
@@ -36,17 +36,13 @@ impl<const BUG: u8> Written<BUG> {
 }
 
 // SAFETY: see `write`.
-unsafe impl<const BUG: u8> Sync for Written<BUG> {}
+unsafe impl Sync for Written {}
 
 /// A thread that makes one call; counts whether it ran. Small closures travel in the slot.
-fn caller<const BUG: u8>(
-    front: &FrontRef<Loom<BUG>>,
-    ran: &Arc<AtomicUsize>,
-    large: bool,
-) -> JoinHandle<()> {
+fn caller(front: &FrontRef<Loom>, ran: &Arc<AtomicUsize>, large: bool) -> JoinHandle<()> {
     let (front, ran) = (front.clone(), Arc::clone(ran));
     thread::spawn(move || {
-        let written = Written::<BUG>::new();
+        let written = Written::new();
         let room = [3_u64; 8];
         let (count, cell) = (&*ran, &written);
         let result = if large {
@@ -72,8 +68,8 @@ fn caller<const BUG: u8>(
 }
 
 /// Callers against a lane that idles until all calls have run.
-fn callers_and_lane<const BUG: u8>(large: &[bool]) {
-    let front = front::<Loom<BUG>>();
+fn callers_and_lane(large: &[bool]) {
+    let front = front::<Loom>();
     let ran = Arc::new(AtomicUsize::new(0));
     let local = Local::new(front.clone());
     let idler = Idler::new(&local, true);
@@ -84,21 +80,21 @@ fn callers_and_lane<const BUG: u8>(large: &[bool]) {
     idler.assert_rings_are_paid_for();
 }
 
-fn one_small<const BUG: u8>() {
-    callers_and_lane::<BUG>(&[false]);
+fn one_small() {
+    callers_and_lane(&[false]);
 }
 
-fn one_large<const BUG: u8>() {
-    callers_and_lane::<BUG>(&[true]);
+fn one_large() {
+    callers_and_lane(&[true]);
 }
 
-fn two_callers<const BUG: u8>() {
-    callers_and_lane::<BUG>(&[false, true]);
+fn two_callers() {
+    callers_and_lane(&[false, true]);
 }
 
 /// The lane closes meanwhile: the call runs, or its closure comes back.
-fn call_against_close<const BUG: u8>() {
-    let front = front::<Loom<BUG>>();
+fn call_against_close() {
+    let front = front::<Loom>();
     let ran = Arc::new(AtomicUsize::new(0));
     let (gate, theirs) = (Arc::clone(&ran), front.clone());
     let caller = thread::spawn(move || {
@@ -122,8 +118,8 @@ fn call_against_close<const BUG: u8>() {
 }
 
 /// A closure that panics: the caller gets the payload, the callee goes on.
-fn panicking_call<const BUG: u8>() {
-    let front = front::<Loom<BUG>>();
+fn panicking_call() {
+    let front = front::<Loom>();
     let ran = Arc::new(AtomicUsize::new(0));
     let (count, theirs) = (Arc::clone(&ran), front.clone());
     let caller = thread::spawn(move || {
@@ -144,23 +140,23 @@ fn panicking_call<const BUG: u8>() {
 
 #[test]
 fn a_caller_sees_what_the_callee_did() {
-    check(one_small::<0>);
-    check(one_large::<0>);
+    check(one_small);
+    check(one_large);
 }
 
 #[test]
 fn two_callers_each_get_their_own() {
-    check_large(two_callers::<0>);
+    check_large(two_callers);
 }
 
 #[test]
 fn d7_a_call_to_a_closing_lane_runs_or_comes_back() {
-    check(call_against_close::<0>);
+    check(call_against_close);
 }
 
 #[test]
 fn a_panic_reaches_the_caller() {
-    check(panicking_call::<0>);
+    check(panicking_call);
 }
 
 #[test]

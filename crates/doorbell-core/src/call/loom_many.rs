@@ -25,17 +25,17 @@ enum By {
     Awaiting,
 }
 
-fn wait<const BUG: u8, R>(many: Many<R>, by: By) -> Vec<Outcome<R>> {
+fn wait<R>(many: Many<R>, by: By) -> Vec<Outcome<R>> {
     match by {
         By::Blocking => many.wait(),
-        By::Awaiting => block_on::<Loom<BUG>, _>(many, 0),
+        By::Awaiting => block_on::<Loom, _>(many, 0),
     }
 }
 
 /// A caller that calls the one lane there is and waits, against that lane. Its post may be
 /// `behind` another one, and then it rings nobody.
-fn caller_and_lane<const BUG: u8>(behind: bool, by: By) {
-    let front = front::<Loom<BUG>>();
+fn caller_and_lane(behind: bool, by: By) {
+    let front = front::<Loom>();
     let (ran, owned) = (Arc::new(AtomicUsize::new(0)), Arc::new(()));
     let log = Log::default();
     if behind {
@@ -48,7 +48,7 @@ fn caller_and_lane<const BUG: u8>(behind: bool, by: By) {
             ran.fetch_add(1, Relaxed);
             (core + 7, Arc::clone(&owned))
         });
-        let outcomes = wait::<BUG, _>(calls, by);
+        let outcomes = wait(calls, by);
         assert!(
             matches!(outcomes[..], [Outcome::Done((7, _))]),
             "returned before its call had ended"
@@ -63,21 +63,21 @@ fn caller_and_lane<const BUG: u8>(behind: bool, by: By) {
     assert_eq!(Arc::strong_count(&owned), 1, "leaked, or not dropped");
 }
 
-fn one_blocking<const BUG: u8>() {
-    caller_and_lane::<BUG>(false, By::Blocking);
+fn one_blocking() {
+    caller_and_lane(false, By::Blocking);
 }
 
-fn one_awaiting<const BUG: u8>() {
-    caller_and_lane::<BUG>(false, By::Awaiting);
+fn one_awaiting() {
+    caller_and_lane(false, By::Awaiting);
 }
 
-fn behind_another<const BUG: u8>() {
-    caller_and_lane::<BUG>(true, By::Blocking);
+fn behind_another() {
+    caller_and_lane(true, By::Blocking);
 }
 
 /// Two lanes that end meanwhile: each has run its call or is gone, and the waiter waits for both.
-fn two_lanes<const BUG: u8>(by: By) {
-    let fronts = [front::<Loom<BUG>>(), front::<Loom<BUG>>()];
+fn two_lanes(by: By) {
+    let fronts = [front::<Loom>(), front::<Loom>()];
     let (ran, owned) = (Arc::new(AtomicUsize::new(0)), Arc::new(()));
     let lanes = fronts.clone().map(|front| {
         thread::spawn(move || {
@@ -91,7 +91,7 @@ fn two_lanes<const BUG: u8>(by: By) {
         (core, Arc::clone(&theirs))
     });
     let mut done = 0;
-    for (core, outcome) in wait::<BUG, _>(calls, by).into_iter().enumerate() {
+    for (core, outcome) in wait(calls, by).into_iter().enumerate() {
         match outcome {
             Outcome::Done((result, _)) => {
                 assert_eq!(result, core);
@@ -106,17 +106,17 @@ fn two_lanes<const BUG: u8>(by: By) {
     assert_eq!(Arc::strong_count(&owned), 1, "leaked, or not dropped");
 }
 
-fn two_lanes_blocking<const BUG: u8>() {
-    two_lanes::<BUG>(By::Blocking);
+fn two_lanes_blocking() {
+    two_lanes(By::Blocking);
 }
 
-fn two_lanes_awaiting<const BUG: u8>() {
-    two_lanes::<BUG>(By::Awaiting);
+fn two_lanes_awaiting() {
+    two_lanes(By::Awaiting);
 }
 
 /// The future is polled once and dropped while the lane takes its call.
-fn withdrawn<const BUG: u8>() {
-    let front = front::<Loom<BUG>>();
+fn withdrawn() {
+    let front = front::<Loom>();
     let (ran, owned) = (Arc::new(AtomicUsize::new(0)), Arc::new(()));
     let (count, theirs) = (Arc::clone(&ran), Arc::clone(&owned));
     let mut calls = many(std::slice::from_ref(&front), move |_| {
@@ -140,24 +140,24 @@ fn withdrawn<const BUG: u8>() {
 
 #[test]
 fn d9_the_last_call_ends_and_the_block_is_gone_right_after() {
-    check(one_blocking::<0>);
-    check(one_awaiting::<0>);
+    check(one_blocking);
+    check(one_awaiting);
 }
 
 #[test]
 fn b5_a_waiter_whose_post_rang_nobody_waits_all_the_same() {
-    check(behind_another::<0>);
+    check(behind_another);
 }
 
 #[test]
 fn d10_the_waiter_waits_for_every_lane() {
-    check_large(two_lanes_blocking::<0>);
-    check_large(two_lanes_awaiting::<0>);
+    check_large(two_lanes_blocking);
+    check_large(two_lanes_awaiting);
 }
 
 #[test]
 fn d12_a_call_that_is_withdrawn_while_queued_is_dropped_once() {
-    check(withdrawn::<0>);
+    check(withdrawn);
 }
 
 #[test]

@@ -15,11 +15,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
 /// Posts a closure that counts; `false` if the lane was gone and it came back.
-fn post<const BUG: u8>(
-    pool: &Pool<Loom<BUG>>,
-    front: &Front<Loom<BUG>>,
-    ran: &Arc<AtomicUsize>,
-) -> bool {
+fn post(pool: &Pool<Loom>, front: &Front<Loom>, ran: &Arc<AtomicUsize>) -> bool {
     let ran = Arc::clone(ran);
     let count = move || {
         ran.fetch_add(1, Relaxed);
@@ -43,8 +39,8 @@ fn post<const BUG: u8>(
 
 /// A producer that posts and is gone, against a lane that returns what it has run whenever it
 /// has nothing to do.
-fn pool_ends<const BUG: u8>(posts: usize) {
-    let front = front::<Loom<BUG>>();
+fn pool_ends(posts: usize) {
+    let front = front::<Loom>();
     let (ran, memory) = (Arc::new(AtomicUsize::new(0)), Arc::new(()));
     let theirs = (front.clone(), Arc::clone(&ran), Arc::clone(&memory));
     let producer = thread::spawn(move || {
@@ -67,22 +63,22 @@ fn pool_ends<const BUG: u8>(posts: usize) {
     assert_eq!(Arc::strong_count(&memory), 1, "a pool was leaked");
 }
 
-fn one_post<const BUG: u8>() {
-    pool_ends::<BUG>(1);
+fn one_post() {
+    pool_ends(1);
 }
 
-fn two_posts<const BUG: u8>() {
-    pool_ends::<BUG>(2);
+fn two_posts() {
+    pool_ends(2);
 }
 
-fn three_posts<const BUG: u8>() {
-    pool_ends::<BUG>(3);
+fn three_posts() {
+    pool_ends(3);
 }
 
 /// Two lanes return parcels of a pool that ends meanwhile: one of three frees it.
-fn two_lanes<const BUG: u8>() {
+fn two_lanes() {
     let (ran, memory) = (Arc::new(AtomicUsize::new(0)), Arc::new(()));
-    let fronts = [front::<Loom<BUG>>(), front::<Loom<BUG>>()];
+    let fronts = [front::<Loom>(), front::<Loom>()];
     let pool = Pool::probed(Arc::clone(&memory));
     for front in &fronts {
         assert!(post(&pool, front, &ran));
@@ -101,8 +97,8 @@ fn two_lanes<const BUG: u8>() {
 }
 
 /// The lane closes meanwhile: each closure runs there, or comes back.
-fn post_against_close<const BUG: u8>() {
-    let front = front::<Loom<BUG>>();
+fn post_against_close() {
+    let front = front::<Loom>();
     let (ran, memory) = (Arc::new(AtomicUsize::new(0)), Arc::new(()));
     let theirs = (front.clone(), Arc::clone(&ran), Arc::clone(&memory));
     let producer = thread::spawn(move || {
@@ -122,7 +118,7 @@ fn post_against_close<const BUG: u8>() {
 
 /// Two slabs come back while their owner draws on: it finds both.
 fn two_slabs_come_back() {
-    let front = front::<Loom<0>>();
+    let front = front::<Loom>();
     let (ran, memory) = (Arc::new(AtomicUsize::new(0)), Arc::new(()));
     let pool = Pool::probed(Arc::clone(&memory));
     for _ in 0..3 {
@@ -143,8 +139,8 @@ fn two_slabs_come_back() {
 }
 
 /// A thread's own pool ends with it.
-fn pool_of_thread<const BUG: u8>() {
-    let front = front::<Loom<BUG>>();
+fn pool_of_thread() {
+    let front = front::<Loom>();
     let ran = Arc::new(AtomicUsize::new(0));
     let theirs = (front.clone(), Arc::clone(&ran));
     let producer = thread::spawn(move || {
@@ -166,19 +162,19 @@ fn pool_of_thread<const BUG: u8>() {
 
 #[test]
 fn d10_a_pool_that_ends_before_its_parcels_is_freed_once() {
-    check(one_post::<0>);
-    check_large(two_posts::<0>);
-    check_large(three_posts::<0>);
+    check(one_post);
+    check_large(two_posts);
+    check_large(three_posts);
 }
 
 #[test]
 fn b1_one_of_two_lanes_or_the_owner_frees() {
-    check_large(two_lanes::<0>);
+    check_large(two_lanes);
 }
 
 #[test]
 fn b8_a_post_to_a_closing_lane_runs_or_comes_back() {
-    check_large(post_against_close::<0>);
+    check_large(post_against_close);
 }
 
 #[test]
@@ -188,7 +184,7 @@ fn two_slabs_that_come_back_are_both_found() {
 
 #[test]
 fn a_threads_own_pool_ends_with_it() {
-    check_large(pool_of_thread::<0>);
+    check_large(pool_of_thread);
 }
 
 #[test]

@@ -118,7 +118,7 @@ impl<M: Machine> Words<M> {
 
     /// A call has ended. Unless it was the last, nothing of the block is touched after this.
     fn end_one(&self) -> Ended {
-        let order = if M::BUG.is(Bug::ManyEndRelaxed) {
+        let order = if M::breaks(Bug::ManyEndRelaxed) {
             Ordering::Relaxed
         } else {
             Ordering::AcqRel
@@ -273,7 +273,7 @@ unsafe fn end_one<M: Machine>(block: NonNull<Block<M>>) {
     // SAFETY: this call is still counted.
     let words = unsafe { &*block.as_ref().words };
     let ended = words.end_one();
-    if M::BUG.is(Bug::ManyTouchAfterEnd) {
+    if M::breaks(Bug::ManyTouchAfterEnd) {
         // SAFETY: none; this is the mutant.
         unsafe { block.as_ref() }.closure_use.with_mut(|_| ());
     }

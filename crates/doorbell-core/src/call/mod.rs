@@ -214,7 +214,7 @@ fn await_done<M: Machine>(slot: &M::Line<Slot<M>>) {
     // SAFETY: while the state is POSTED the cell is the caller's.
     slot.waiter
         .with_mut(|cell| unsafe { *cell = Some(Arc::clone(&waiter)) });
-    let asleep = if M::BUG.is(Bug::CallSleepSilently) {
+    let asleep = if M::breaks(Bug::CallSleepSilently) {
         Ok(POSTED)
     } else {
         // ORDER: Release pairs with the callee's Acquire: it sees the waiter. Acquire on
@@ -267,7 +267,7 @@ unsafe fn deliver_outside<M: Machine>(node: NonNull<Node<M>>, _ready: &Ready<M>)
 /// The slot's closure has run; the slot may be gone when this returns.
 #[inline(always)]
 unsafe fn finish<M: Machine>(slot: NonNull<Slot<M>>) {
-    let order = if M::BUG.is(Bug::CallDoneRelaxed) {
+    let order = if M::breaks(Bug::CallDoneRelaxed) {
         Ordering::Relaxed
     } else {
         Ordering::Release
@@ -277,7 +277,7 @@ unsafe fn finish<M: Machine>(slot: NonNull<Slot<M>>) {
     // ORDER: Release pairs with the caller's Acquire of DONE: it sees the result. Acquire on
     // failure pairs with its Release of SLEEPING: the waiter is visible.
     let done = state.compare_exchange(POSTED, DONE, order, Ordering::Acquire);
-    if M::BUG.is(Bug::CallTouchAfterDone) {
+    if M::breaks(Bug::CallTouchAfterDone) {
         // SAFETY: none; this is the mutant.
         unsafe { slot.as_ref() }.inline.with_mut(|_| ());
     }

@@ -72,7 +72,7 @@ enum Left {
 /// # Safety
 /// The parcels are the caller's, empty, and it does not use them any more.
 pub(super) unsafe fn give_back<M: Machine>(slab: Slab<M>, mask: u64) {
-    let publish = if M::BUG.is(Bug::ParcelReturnRelaxed) {
+    let publish = if M::breaks(Bug::ParcelReturnRelaxed) {
         Ordering::Relaxed
     } else {
         Ordering::Release
@@ -130,7 +130,7 @@ impl<M: Machine> Home<M> {
     /// # Safety
     /// The home is there: what the caller counts is not counted yet.
     unsafe fn leave(home: NonNull<Self>, change: u64) -> Left {
-        let order = if M::BUG.is(Bug::PoolLeaveRelaxed) {
+        let order = if M::breaks(Bug::PoolLeaveRelaxed) {
             Ordering::Relaxed
         } else {
             Ordering::AcqRel

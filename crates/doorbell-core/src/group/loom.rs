@@ -16,7 +16,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::task::{Context, Poll, Waker};
 
-type M = Loom<0>;
+type M = Loom;
 
 /// Is ready at the first poll, or at the second, and counts how often it was.
 struct Twice {

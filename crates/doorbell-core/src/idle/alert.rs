@@ -85,7 +85,7 @@ impl<M: Machine> Alert<M> {
         // ORDER: Relaxed, and a read-modify-write for the fence behind it; with `is_unwatched` behind a
         // fence: store buffering. Either this lane sees a timer that was armed, or who armed it sees this.
         self.times.looks_ns.swap(looks_ns, Ordering::Relaxed);
-        if !M::BUG.is(Bug::IdleNoRelyFence) {
+        if !M::breaks(Bug::IdleNoRelyFence) {
             M::fence_announce();
         }
     }

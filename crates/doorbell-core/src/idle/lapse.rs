@@ -46,7 +46,7 @@ impl<M: Machine> IdleSet<M> {
             for bit in (0..IDLE_LANES).filter(|bit| both & (1 << bit) != 0) {
                 let lane = at * IDLE_LANES + bit;
                 if lane != own
-                    && !M::BUG.is(Bug::IdleClaimNeverLapses)
+                    && !M::breaks(Bug::IdleClaimNeverLapses)
                     && self.lapse(lane) == Some(Searching::None)
                 {
                     left = Searching::None;

@@ -18,8 +18,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
 
 /// Two wakers and one idle lane: one of them gets it.
-fn two_wakers<const BUG: u8>() {
-    let set = Arc::new(IdleSet::<Loom<BUG>>::new(2));
+fn two_wakers() {
+    let set = Arc::new(IdleSet::<Loom>::new(2));
     set.enter(1);
     let won = Arc::new(AtomicUsize::new(0));
     let wakers = [(); 2].map(|()| {
@@ -37,8 +37,8 @@ fn two_wakers<const BUG: u8>() {
 
 /// A waker claims the lane while it leaves by itself: it knows whether it was claimed, and the
 /// count of searching lanes comes back to zero.
-fn claim_against_leave<const BUG: u8>() {
-    let set = Arc::new(IdleSet::<Loom<BUG>>::new(1));
+fn claim_against_leave() {
+    let set = Arc::new(IdleSet::<Loom>::new(1));
     set.enter(0);
     let theirs = Arc::clone(&set);
     let waker = thread::spawn(move || theirs.claim_as_first(0, |_| Cost::Ring).is_some());
@@ -52,8 +52,8 @@ fn claim_against_leave<const BUG: u8>() {
 
 /// A claim lapses while the lane gets its CPU after all, and a search of its own begins: whatever comes
 /// first, the count comes back to zero, and one of the two sees to what is due at the end of the last search.
-fn lapse_against_end<const BUG: u8>() {
-    let set = Arc::new(IdleSet::<Loom<BUG>>::new(2));
+fn lapse_against_end() {
+    let set = Arc::new(IdleSet::<Loom>::new(2));
     set.enter(1);
     assert_eq!(set.claim(0, |_| Cost::Ring), Some(1));
     let theirs = Arc::clone(&set);
@@ -67,8 +67,8 @@ fn lapse_against_end<const BUG: u8>() {
 
 /// A lane comes to the end of its search, and idles anew, while a sentinel that has seen it search lets that
 /// lapse: it is still in the set when it sleeps, or has seen that it is not.
-fn lapse_against_the_next_idle_time<const BUG: u8>() {
-    let set = Arc::new(IdleSet::<Loom<BUG>>::new(2));
+fn lapse_against_the_next_idle_time() {
+    let set = Arc::new(IdleSet::<Loom>::new(2));
     set.enter(1);
     assert_eq!(set.claim(0, |_| Cost::Ring), Some(1));
     let theirs = Arc::clone(&set);
@@ -84,18 +84,18 @@ fn lapse_against_the_next_idle_time<const BUG: u8>() {
 }
 
 /// Takes what the other lane can share; how many that were.
-fn steal<const BUG: u8>(own: &Front<Loom<BUG>>, victim: &Front<Loom<BUG>>) -> bool {
+fn steal(own: &Front<Loom>, victim: &Front<Loom>) -> bool {
     // SAFETY: the caller's thread is the lane of `own`, and not the victim's.
     unsafe { victim.queue().steal_into(own.queue(), Greed::Half) }.is_some()
 }
 
 /// Whether a lane that looks by the work set finds something in the inbox.
-fn finds_inbox<const BUG: u8>(front: &Front<Loom<BUG>>) -> bool {
+fn finds_inbox(front: &Front<Loom>) -> bool {
     front.crew().work().holds(front.lane()) && front.has_inbox()
 }
 
 /// Sleeps by the steps of a lane, but looks at no mailbox: the models of the bell do.
-fn sleep_unless_there_is_work<const BUG: u8>(own: &Front<Loom<BUG>>, victim: &Front<Loom<BUG>>) {
+fn sleep_unless_there_is_work(own: &Front<Loom>, victim: &Front<Loom>) {
     let bell = own.bell();
     if bell.announce_watch() == Announced::Yes && bell.announce_park() == Announced::Yes {
         own.crew().idle().enter(own.lane());
@@ -112,9 +112,9 @@ fn sleep_unless_there_is_work<const BUG: u8>(own: &Front<Loom<BUG>>, victim: &Fr
 
 /// One lane pushes two tasks and offers the second, another one falls asleep: it does not sleep
 /// on, and gets one.
-fn offer_against_sleep<const BUG: u8>() {
+fn offer_against_sleep() {
     let switches = Arc::default();
-    let mut fronts: Vec<FrontRef<Loom<BUG>>> = Crew::new(2, &switches, |_, _| 0);
+    let mut fronts: Vec<FrontRef<Loom>> = Crew::new(2, &switches, |_, _| 0);
     let (sleeper, busy) = (fronts.pop().unwrap(), fronts.pop().unwrap());
     let victim = busy.clone();
     let thread = thread::spawn(move || {
@@ -128,7 +128,7 @@ fn offer_against_sleep<const BUG: u8>() {
         let len = unsafe { busy.queue().push(node, Share::Surplus) };
         busy.crew().work().add(busy.lane());
         if is_shareable(len) {
-            <Loom<BUG> as Machine>::fence_recheck();
+            <Loom as Machine>::fence_recheck();
             busy.crew().offer(busy.lane());
         }
     }
@@ -139,7 +139,7 @@ fn offer_against_sleep<const BUG: u8>() {
 }
 
 /// Takes the task out of a lane's inbox, if it is there. Whether it was.
-fn take_one<const BUG: u8>(from: &Front<Loom<BUG>>, taken: &AtomicUsize) -> bool {
+fn take_one(from: &Front<Loom>, taken: &AtomicUsize) -> bool {
     let Some((chain, _)) = from.take_inbox() else {
         return false;
     };
@@ -152,11 +152,7 @@ fn take_one<const BUG: u8>(from: &Front<Loom<BUG>>, taken: &AtomicUsize) -> bool
 }
 
 /// Sleeps by the steps of a lane, unless there is a task for it or for one that is stuck.
-fn sleep_unless_there_is_a_task<const BUG: u8>(
-    own: &Front<Loom<BUG>>,
-    stuck: &Front<Loom<BUG>>,
-    taken: &AtomicUsize,
-) {
+fn sleep_unless_there_is_a_task(own: &Front<Loom>, stuck: &Front<Loom>, taken: &AtomicUsize) {
     let (bell, idle) = (own.bell(), own.crew().idle());
     if bell.announce_watch() == Announced::Yes && bell.announce_park() == Announced::Yes {
         idle.enter(own.lane());
@@ -174,8 +170,8 @@ fn sleep_unless_there_is_a_task<const BUG: u8>(
 
 /// A task is placed from outside for a lane that is inside a poll without an end, while another one
 /// falls asleep and a third one searches: one of the two gets it.
-fn place_between_three<const BUG: u8>() {
-    let fronts: Vec<FrontRef<Loom<BUG>>> = Crew::new(3, &Arc::default(), |_, _| 0);
+fn place_between_three() {
+    let fronts: Vec<FrontRef<Loom>> = Crew::new(3, &Arc::default(), |_, _| 0);
     let taken = Arc::new(AtomicUsize::new(0));
     let (stuck, own, count) = (fronts[0].clone(), fronts[1].clone(), Arc::clone(&taken));
     let sleeper = thread::spawn(move || {
@@ -189,7 +185,7 @@ fn place_between_three<const BUG: u8>() {
         assert_eq!(crew.idle().begin_search(2), Search::Begun);
         let took = take_one(&stuck, &count) || take_one(&other, &count);
         if crew.idle().end_search(2) == Searching::None {
-            <Loom<BUG> as Machine>::fence_announce();
+            <Loom as Machine>::fence_announce();
             if finds_inbox(&stuck) || finds_inbox(&other) {
                 crew.offer(2);
             }
@@ -214,8 +210,8 @@ fn place_between_three<const BUG: u8>() {
 
 /// A task comes to the inbox of a lane that takes itself out of the work set, and which is then
 /// inside a call for long: the others can find it.
-fn post_against_unlist<const BUG: u8>() {
-    let fronts: Vec<FrontRef<Loom<BUG>>> = Crew::new(2, &Arc::default(), |_, _| 0);
+fn post_against_unlist() {
+    let fronts: Vec<FrontRef<Loom>> = Crew::new(2, &Arc::default(), |_, _| 0);
     let own = fronts[1].clone();
     own.crew().work().add(1);
     let lane = thread::spawn(move || own.crew().work().remove(1, || own.has_work()));
@@ -231,8 +227,8 @@ fn post_against_unlist<const BUG: u8>() {
 
 /// A task comes from the crew to a lane that spins, while that lane begins to run: it sees the task, or the
 /// poster sees that it may be inside a poll, and wakes a third one.
-fn post_against_the_end_of_a_spin<const BUG: u8>() {
-    let fronts: Vec<FrontRef<Loom<BUG>>> = Crew::new(3, &Arc::default(), |_, _| 0);
+fn post_against_the_end_of_a_spin() {
+    let fronts: Vec<FrontRef<Loom>> = Crew::new(3, &Arc::default(), |_, _| 0);
     let (own, idle) = (fronts[1].clone(), fronts[0].crew().idle());
     idle.enter(2);
     assert_eq!(own.bell().announce_watch(), Announced::Yes);
@@ -251,15 +247,15 @@ fn post_against_the_end_of_a_spin<const BUG: u8>() {
 }
 
 /// Takes the timer that was posted for any lane, if it is there. Whether it was.
-fn take_timer<const BUG: u8>(own: &Front<Loom<BUG>>) -> bool {
+fn take_timer(own: &Front<Loom>) -> bool {
     // SAFETY: what is delivered does nothing.
     unsafe { own.crew().timers().take_shared().deliver(&Ready::default()) > 0 }
 }
 
 /// A timer is posted from outside while one lane is inside a poll without an end, and the other falls
 /// asleep: that one takes it.
-fn timer_against_sleep<const BUG: u8>() {
-    let fronts: Vec<FrontRef<Loom<BUG>>> = Crew::new(2, &Arc::default(), |_, _| 0);
+fn timer_against_sleep() {
+    let fronts: Vec<FrontRef<Loom>> = Crew::new(2, &Arc::default(), |_, _| 0);
     let own = fronts[1].clone();
     let sleeper = thread::spawn(move || {
         let (bell, idle) = (own.bell(), own.crew().idle());
@@ -285,8 +281,8 @@ fn timer_against_sleep<const BUG: u8>() {
 }
 
 /// Two lanes that park would both be the sentinel: one of them is.
-fn two_would_be_sentinels<const BUG: u8>() {
-    let set = Arc::new(IdleSet::<Loom<BUG>>::new(2));
+fn two_would_be_sentinels() {
+    let set = Arc::new(IdleSet::<Loom>::new(2));
     let begun = Arc::new(AtomicUsize::new(0));
     let lanes = [(); 2].map(|()| {
         let (set, begun) = (Arc::clone(&set), Arc::clone(&begun));
@@ -306,8 +302,8 @@ fn two_would_be_sentinels<const BUG: u8>() {
 
 /// A lane arms a timer while the one who would look in time gets something else to do: that one
 /// sees the timer, or the lane that arms it sees that nobody looks.
-fn arm_against_the_end_of_a_late_look<const BUG: u8>() {
-    let fronts: Vec<FrontRef<Loom<BUG>>> = Crew::new(2, &Arc::default(), |_, _| 0);
+fn arm_against_the_end_of_a_late_look() {
+    let fronts: Vec<FrontRef<Loom>> = Crew::new(2, &Arc::default(), |_, _| 0);
     let looks_ns = 1 << 40;
     fronts[0].crew().alert().rely_until(looks_ns);
     assert!(!fronts[0].crew().alert().is_unwatched(looks_ns));
@@ -319,7 +315,7 @@ fn arm_against_the_end_of_a_late_look<const BUG: u8>() {
         sees.store(next_ns == looks_ns, Relaxed);
     });
     fronts[0].announce_next_global(looks_ns);
-    <Loom<BUG> as Machine>::fence_recheck();
+    <Loom as Machine>::fence_recheck();
     let wakes = fronts[0].crew().alert().is_unwatched(looks_ns);
     relied.join().unwrap();
     assert!(wakes || seen.load(Relaxed), "nobody looks in time");
@@ -327,8 +323,8 @@ fn arm_against_the_end_of_a_late_look<const BUG: u8>() {
 
 /// A lane pushes the one task that it has while the sentinel ends and a third one sleeps: that one
 /// is woken to look after it.
-fn push_against_the_end_of_a_sentinel<const BUG: u8>() {
-    let fronts: Vec<FrontRef<Loom<BUG>>> = Crew::new(3, &Arc::default(), |_, _| 0);
+fn push_against_the_end_of_a_sentinel() {
+    let fronts: Vec<FrontRef<Loom>> = Crew::new(3, &Arc::default(), |_, _| 0);
     let (busy, crew) = (&fronts[0], fronts[0].crew());
     crew.idle().enter(2);
     // Two are enough.
@@ -339,7 +335,7 @@ fn push_against_the_end_of_a_sentinel<const BUG: u8>() {
     let sentinel = thread::spawn(move || {
         let crew = theirs.crew();
         crew.idle().end_sentinel();
-        <Loom<BUG> as Machine>::fence_announce();
+        <Loom as Machine>::fence_announce();
         if !victim.queue().is_empty() {
             crew.watch_over(theirs.lane());
         }
@@ -347,7 +343,7 @@ fn push_against_the_end_of_a_sentinel<const BUG: u8>() {
     let node = nodes::boxed();
     // SAFETY: this thread is the owner; the node lives until the end of the model.
     let _ = unsafe { busy.queue().push(node, Share::Always) };
-    <Loom<BUG> as Machine>::fence_recheck();
+    <Loom as Machine>::fence_recheck();
     crew.watch_over(busy.lane());
     sentinel.join().unwrap();
     assert!(crew.idle().wants_sentinel(), "nobody looks after it");
@@ -375,8 +371,8 @@ mod nodes {
 }
 
 /// The last share of a crew is dropped by one of two threads: it is freed once, after both.
-fn last_share<const BUG: u8>() {
-    let front = alone::<Loom<BUG>>();
+fn last_share() {
+    let front = alone::<Loom>();
     let theirs = front.clone();
     let thread = thread::spawn(move || {
         theirs.publish_next_global(7);
@@ -388,42 +384,42 @@ fn last_share<const BUG: u8>() {
 
 #[test]
 fn b25_two_wakers_never_get_the_same_lane() {
-    check(two_wakers::<0>);
+    check(two_wakers);
 }
 
 #[test]
 fn b24_a_claim_is_consumed_or_released() {
-    check(claim_against_leave::<0>);
+    check(claim_against_leave);
 }
 
 #[test]
 fn a_search_that_lapses_ends_once() {
-    check(lapse_against_end::<0>);
+    check(lapse_against_end);
 }
 
 #[test]
 fn a_search_that_lapses_late_leaves_its_lane_in_the_set() {
-    check(lapse_against_the_next_idle_time::<0>);
+    check(lapse_against_the_next_idle_time);
 }
 
 #[test]
 fn w17_a_lane_does_not_sleep_while_another_has_two() {
-    check(offer_against_sleep::<0>);
+    check(offer_against_sleep);
 }
 
 #[test]
 fn d7_the_last_share_frees_the_crew() {
-    check(last_share::<0>);
+    check(last_share);
 }
 
 #[test]
 fn w17_a_task_placed_at_a_stuck_lane_is_taken_by_a_sleeper_or_a_thief() {
-    check_large(place_between_three::<0>);
+    check_large(place_between_three);
 }
 
 #[test]
 fn w17_a_task_posted_to_a_spin_that_ends_is_seen_or_looked_after() {
-    check(post_against_the_end_of_a_spin::<0>);
+    check(post_against_the_end_of_a_spin);
 }
 
 #[test]
@@ -433,7 +429,7 @@ fn mutant_crew_push_unoffered() {
 
 #[test]
 fn t2_a_timer_from_outside_reaches_the_lane_that_is_not_stuck() {
-    check(timer_against_sleep::<0>);
+    check(timer_against_sleep);
 }
 
 #[test]
@@ -442,28 +438,28 @@ fn mutant_no_announce_fence_for_a_timer() {
         "idle::loom::mutant_no_announce_fence_for_a_timer",
         Shows::Deadlock,
         Bug::IdleNoAnnounceFence,
-        timer_against_sleep::<{ Bug::IdleNoAnnounceFence as u8 }>,
+        timer_against_sleep,
     );
 }
 
 #[test]
 fn one_lane_at_a_time_is_the_sentinel() {
-    check(two_would_be_sentinels::<0>);
+    check(two_would_be_sentinels);
 }
 
 #[test]
 fn s2_a_task_pushed_while_the_sentinel_ends_is_looked_after() {
-    check(push_against_the_end_of_a_sentinel::<0>);
+    check(push_against_the_end_of_a_sentinel);
 }
 
 #[test]
 fn w17_a_task_posted_while_its_lane_leaves_the_work_set_is_found() {
-    check(post_against_unlist::<0>);
+    check(post_against_unlist);
 }
 
 #[test]
 fn a_timer_that_is_armed_while_a_late_look_is_given_up_is_looked_after() {
-    check(arm_against_the_end_of_a_late_look::<0>);
+    check(arm_against_the_end_of_a_late_look);
 }
 
 #[test]

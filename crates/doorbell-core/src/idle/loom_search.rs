@@ -12,12 +12,12 @@ use std::sync::Arc;
 
 /// An idle set of two lanes, and a word that is written before a search is counted. In a model a
 /// read-modify-write never reads an old count, but a load may read an old word: it stands for the count.
-struct Counted<const BUG: u8> {
-    set: IdleSet<Loom<BUG>>,
+struct Counted {
+    set: IdleSet<Loom>,
     counts: AtomicU32,
 }
 
-impl<const BUG: u8> Counted<BUG> {
+impl Counted {
     /// The second lane is idle.
     fn new() -> Arc<Self> {
         let it = Counted {
@@ -48,8 +48,8 @@ impl<const BUG: u8> Counted<BUG> {
 }
 
 /// A lane that is claimed ends its search.
-fn claim_against_end<const BUG: u8>() {
-    let it = Counted::<BUG>::new();
+fn claim_against_end() {
+    let it = Counted::new();
     let theirs = Arc::clone(&it);
     let waker = thread::spawn(move || theirs.claim());
     if it.set.leave(1) == Left::Claimed {
@@ -60,8 +60,8 @@ fn claim_against_end<const BUG: u8>() {
 }
 
 /// A claim lapses.
-fn claim_against_lapse<const BUG: u8>() {
-    let it = Counted::<BUG>::new();
+fn claim_against_lapse() {
+    let it = Counted::new();
     let theirs = Arc::clone(&it);
     // Who looks comes second, here and below: the checker forgets a look that comes before that of who
     // changes the word.
@@ -71,8 +71,8 @@ fn claim_against_lapse<const BUG: u8>() {
 }
 
 /// A search lapses that a lane has begun by itself.
-fn begin_against_lapse<const BUG: u8>() {
-    let it = Counted::<BUG>::new();
+fn begin_against_lapse() {
+    let it = Counted::new();
     let theirs = Arc::clone(&it);
     let sentinel = thread::spawn(move || theirs.lapse());
     it.counts.store(1, Relaxed);
@@ -81,8 +81,8 @@ fn begin_against_lapse<const BUG: u8>() {
 }
 
 /// A lane that was claimed begins to search by itself while the claim lapses: who relied on either is seen to.
-fn begin_against_lapse_of_a_claim<const BUG: u8>() {
-    let set = Arc::new(IdleSet::<Loom<BUG>>::new(3));
+fn begin_against_lapse_of_a_claim() {
+    let set = Arc::new(IdleSet::<Loom>::new(3));
     set.enter(1);
     assert_eq!(set.claim(0, |_| Cost::Ring), Some(1));
     let theirs = Arc::clone(&set);
@@ -96,9 +96,9 @@ fn begin_against_lapse_of_a_claim<const BUG: u8>() {
 
 /// A waker claims nobody: the idle lane that it has seen leaves by itself. Meanwhile a busy lane has work
 /// and wakes nobody, since that waker is counted as searching, and a third lane falls asleep.
-fn vain_claim<const BUG: u8>() {
-    let set = Arc::new(IdleSet::<Loom<BUG>>::new(3));
-    let work = Arc::new(<Loom<BUG> as Machine>::U32::new(0));
+fn vain_claim() {
+    let set = Arc::new(IdleSet::<Loom>::new(3));
+    let work = Arc::new(<Loom as Machine>::U32::new(0));
     set.enter(1);
     let (theirs, its) = (Arc::clone(&set), Arc::clone(&work));
     let sleeper = thread::spawn(move || {
@@ -110,7 +110,7 @@ fn vain_claim<const BUG: u8>() {
     let busy = thread::spawn(move || {
         // ORDER: Relaxed; the fence behind it orders it.
         doorbell_machine::Word::swap(&*its, 1, Relaxed);
-        <Loom<BUG> as Machine>::fence_recheck();
+        <Loom as Machine>::fence_recheck();
         // It would claim one.
         theirs.any() && !theirs.anyone_searches()
     });
@@ -129,21 +129,21 @@ fn vain_claim<const BUG: u8>() {
 
 #[test]
 fn a_claimed_lane_that_ends_its_search_was_counted() {
-    check(claim_against_end::<0>);
+    check(claim_against_end);
 }
 
 #[test]
 fn a_search_that_lapses_was_counted() {
-    check(claim_against_lapse::<0>);
-    check(begin_against_lapse::<0>);
+    check(claim_against_lapse);
+    check(begin_against_lapse);
 }
 
 #[test]
 fn a_search_that_begins_while_a_claim_lapses_is_counted_anew() {
-    check(begin_against_lapse_of_a_claim::<0>);
+    check(begin_against_lapse_of_a_claim);
 }
 
 #[test]
 fn a_claim_in_vain_looks_again_for_those_who_relied_on_it() {
-    check(vain_claim::<0>);
+    check(vain_claim);
 }

@@ -155,7 +155,7 @@ impl<M: Machine> IdleSet<M> {
         // the waker sees the bit, or this lane sees what was pushed.
         // ORDER: AcqRel; redundant because of that fence. It leaves the model checker less to try.
         word.fetch_or(IDLE << at, Ordering::AcqRel);
-        if !M::BUG.is(Bug::IdleNoAnnounceFence) {
+        if !M::breaks(Bug::IdleNoAnnounceFence) {
             M::fence_announce();
         }
     }
@@ -304,7 +304,7 @@ impl<M: Machine> IdleSet<M> {
         let (idle, owes) = (IDLE << at, OWES << at);
         // ORDER: Relaxed; the exchange decides. Acquire in the mutant, which it does not help.
         let mut seen = word.load(Ordering::Relaxed);
-        if M::BUG.is(Bug::IdleClaimBlind) {
+        if M::breaks(Bug::IdleClaimBlind) {
             // ORDER: the mutant; two wakers may both think that they have won.
             word.store(seen & !idle | owes, Ordering::Release);
             return seen & idle != 0;

@@ -39,7 +39,7 @@ impl<M: Machine> IdleSet<M> {
         let mut seen = self.sentinels.load(Ordering::Relaxed);
         loop {
             let next = next(seen)?;
-            if M::BUG.is(Bug::IdleSentinelBlind) {
+            if M::breaks(Bug::IdleSentinelBlind) {
                 // ORDER: the mutant; more lanes than that may find that one is missing.
                 self.sentinels.store(next, Ordering::Release);
                 return Some(seen);

@@ -66,10 +66,10 @@ impl<M: Machine> WorkSet<M> {
         // fence_recheck this is store buffering: either the poster sees the bit clear, and sets it, or
         // this lane sees the post.
         word.fetch_and(!bit, Ordering::Relaxed);
-        if !M::BUG.is(Bug::IdleNoUnlistFence) {
+        if !M::breaks(Bug::IdleNoUnlistFence) {
             M::fence_announce();
         }
-        if !M::BUG.is(Bug::IdleUnlistBlind) && has_work() {
+        if !M::breaks(Bug::IdleUnlistBlind) && has_work() {
             M::mark(Mark::IdleListedAgain);
             self.add(lane);
         }

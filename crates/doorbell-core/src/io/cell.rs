@@ -88,7 +88,7 @@ impl<M: Machine> WaitCell<M> {
         // ORDER: Relaxed; a first guess, the exchange below decides. Behind an event, its fence
         // orders it: see `take`.
         let mut seen = self.word.load(Ordering::Relaxed);
-        let acquire = if M::BUG.is(Bug::IoHoldRelaxed) {
+        let acquire = if M::breaks(Bug::IoHoldRelaxed) {
             Ordering::Relaxed
         } else {
             Ordering::Acquire
@@ -179,7 +179,7 @@ impl<'a, M: Machine> Held<'a, M> {
         // ORDER: Release pairs with the Acquire of who takes hold. It is a read-modify-write for the
         // sake of the fence behind it; partner: the fence of an event (`Source::deliver`).
         cell.word.swap(armed, Ordering::Release);
-        if !M::BUG.is(Bug::IoNoArmFence) {
+        if !M::breaks(Bug::IoNoArmFence) {
             M::fence_announce();
         }
         drop_quietly(old);

@@ -86,7 +86,7 @@ struct Visit<'a, M: Machine>(&'a Driver<M>);
 
 impl<M: Machine> Drop for Visit<'_, M> {
     fn drop(&mut self) {
-        let order = if M::BUG.is(Bug::IoLeaveRelaxed) {
+        let order = if M::breaks(Bug::IoLeaveRelaxed) {
             Ordering::Relaxed
         } else {
             Ordering::Release
@@ -131,7 +131,7 @@ impl<M: Machine> Driver<M> {
         // for the fence behind it: with the lane's announcement and its fence this is store buffering,
         // either the lane sees the count, or `tell_lane` the announcement.
         let before = self.shared.count.fetch_add(1, Ordering::Release);
-        if !M::BUG.is(Bug::IoNoNoteFence) {
+        if !M::breaks(Bug::IoNoNoteFence) {
             M::fence_recheck();
         }
         before
@@ -272,7 +272,7 @@ impl<M: Machine> Driver<M> {
 
     /// Whether, after the announcement and its fence, the lane may park in the form that it chose.
     pub fn check(&self, form: ParkIn) -> Choice {
-        if form == ParkIn::Word && self.has_sources() && !M::BUG.is(Bug::IoParkBlind) {
+        if form == ParkIn::Word && self.has_sources() && !M::breaks(Bug::IoParkBlind) {
             M::mark(Mark::IoFirstBeforePark);
             return Choice::Outdated;
         }
@@ -328,7 +328,7 @@ impl<M: Machine> Driver<M> {
         // ORDER: Acquire pairs with the Release of visitors who left. Of the adds of visitors it misses
         // only those whose poll comes after the removal of what was taken above.
         let visitors = self.shared.visitors.load(Ordering::Acquire);
-        if visitors != 0 && !M::BUG.is(Bug::IoSweepBlind) {
+        if visitors != 0 && !M::breaks(Bug::IoSweepBlind) {
             return Swept::Later;
         }
         let mut count = 0;

@@ -18,28 +18,28 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
-type Place<const BUG: u8> = Arc<Post<Loom<BUG>>>;
+type Place = Arc<Post<Loom>>;
 
-fn place<const BUG: u8>() -> Place<BUG> {
+fn place() -> Place {
     Arc::new(Post::default())
 }
 
-fn register<const BUG: u8>(place: &Place<BUG>, fd: usize) -> Registration<Loom<BUG>, Place<BUG>> {
+fn register(place: &Place, fd: usize) -> Registration<Loom, Place> {
     Registration::new(Arc::clone(place), LoomFd(fd)).unwrap()
 }
 
-fn set_ready<const BUG: u8>(place: &Place<BUG>, fd: usize) {
-    let poller = Seat::<Loom<BUG>>::poller(place.seat()).unwrap();
+fn set_ready(place: &Place, fd: usize) {
+    let poller = Seat::<Loom>::poller(place.seat()).unwrap();
     poller.set_ready(LoomFd(fd), Readiness::READABLE);
 }
 
-fn look<const BUG: u8>(place: &Place<BUG>) -> usize {
+fn look(place: &Place) -> usize {
     Driver::look(place, &mut PollEvents::new())
 }
 
 /// An event against a task that is about to wait: it sees the event, or is woken.
-fn event_against_arm<const BUG: u8>() {
-    let source = Arc::new(Source::<Loom<BUG>>::new());
+fn event_against_arm() {
+    let source = Arc::new(Source::<Loom>::new());
     let theirs = Arc::clone(&source);
     let event = thread::spawn(move || theirs.deliver(Readiness::READABLE));
     let (count, waker) = Count::waker();
@@ -52,8 +52,8 @@ fn event_against_arm<const BUG: u8>() {
 }
 
 /// An event against a task that found nothing and says so.
-fn event_against_clear<const BUG: u8>() {
-    let source = Arc::new(Source::<Loom<BUG>>::new());
+fn event_against_clear() {
+    let source = Arc::new(Source::<Loom>::new());
     let data = Arc::new(AtomicU32::new(0));
     // An event that is stale by now: there is nothing to read any more.
     source.deliver(Readiness::READABLE);
@@ -79,8 +79,8 @@ fn event_against_clear<const BUG: u8>() {
 }
 
 /// A future and a task that waits in the place of its direction, and one event for both.
-fn one_event_and_two_who_wait<const BUG: u8>() {
-    let source = Arc::new(Source::<Loom<BUG>>::new());
+fn one_event_and_two_who_wait() {
+    let source = Arc::new(Source::<Loom>::new());
     let theirs = Arc::clone(&source);
     let event = thread::spawn(move || theirs.deliver(Readiness::READABLE));
     let ((by_slot, slot), (by_future, future)) = (Count::waker(), Count::waker());
@@ -93,8 +93,8 @@ fn one_event_and_two_who_wait<const BUG: u8>() {
 }
 
 /// A future that is dropped while an event comes leaves no waker behind.
-fn event_against_drop<const BUG: u8>() {
-    let source = Arc::new(Source::<Loom<BUG>>::new());
+fn event_against_drop() {
+    let source = Arc::new(Source::<Loom>::new());
     let theirs = Arc::clone(&source);
     let event = thread::spawn(move || theirs.deliver(Readiness::READABLE));
     let (count, waker) = Count::waker();
@@ -110,8 +110,8 @@ fn event_against_drop<const BUG: u8>() {
 }
 
 /// Two tasks that ask in one place, and an event: whoever came last learns of it.
-fn two_in_one_place<const BUG: u8>() {
-    let source = Arc::new(Source::<Loom<BUG>>::new());
+fn two_in_one_place() {
+    let source = Arc::new(Source::<Loom>::new());
     let ((first, one), (second, two)) = (Count::waker(), Count::waker());
     let theirs = Arc::clone(&source);
     let other = thread::spawn(move || {
@@ -129,8 +129,8 @@ fn two_in_one_place<const BUG: u8>() {
 }
 
 /// Somebody visits while a descriptor goes: nothing is freed under him.
-fn visit_against_leave<const BUG: u8>() {
-    let place = place::<BUG>();
+fn visit_against_leave() {
+    let place = place();
     let registration = register(&place, 0);
     set_ready(&place, 0);
     let theirs = Arc::clone(&place);
@@ -150,8 +150,8 @@ fn visit_against_leave<const BUG: u8>() {
 }
 
 /// The same, with a third thread that gives the descriptor up.
-fn visit_against_leave_elsewhere<const BUG: u8>() {
-    let place = place::<BUG>();
+fn visit_against_leave_elsewhere() {
+    let place = place();
     let registration = register(&place, 0);
     set_ready(&place, 0);
     let theirs = Arc::clone(&place);
@@ -170,8 +170,8 @@ fn visit_against_leave_elsewhere<const BUG: u8>() {
 
 /// A class that did not wait any more begins to again while another one mutes its registration: it hears
 /// of what comes.
-fn mute_against_arm<const BUG: u8>() {
-    let place = place::<BUG>();
+fn mute_against_arm() {
+    let place = place();
     let registration = Arc::new(register(&place, 0));
     for _ in 0..4 {
         registration.deliver(Readiness::READABLE);
@@ -190,7 +190,7 @@ fn mute_against_arm<const BUG: u8>() {
 }
 
 /// A lane by hand: parks in the form that it has to, until told that it is over.
-fn run_lane<const BUG: u8>(place: &Place<BUG>, is_over: impl Fn() -> bool) {
+fn run_lane(place: &Place, is_over: impl Fn() -> bool) {
     let mut events = PollEvents::new();
     while !is_over() {
         let form = Driver::choose(place);
@@ -209,15 +209,15 @@ fn run_lane<const BUG: u8>(place: &Place<BUG>, is_over: impl Fn() -> bool) {
 }
 
 /// A descriptor is registered with a lane that falls asleep, and its task waits for it.
-fn register_against_park<const BUG: u8>() {
-    let place = place::<BUG>();
+fn register_against_park() {
+    let place = place();
     set_ready(&place, 0);
     let over = Arc::new(AtomicU32::new(0));
     let (theirs, told) = (Arc::clone(&place), Arc::clone(&over));
     let task = thread::spawn(move || {
         let registration = register(&theirs, 0);
         let ready = poll_fn(|cx| registration.poll_ready(cx, Direction::Read));
-        let event = block_on::<Loom<BUG>, _>(ready, 0);
+        let event = block_on::<Loom, _>(ready, 0);
         assert!(event.readiness().has(Readiness::READABLE));
         told.store(1, Relaxed);
         theirs.notify();
@@ -227,8 +227,8 @@ fn register_against_park<const BUG: u8>() {
 }
 
 /// The same without a task: the lane is to look at the descriptor, whoever waits for it.
-fn note_against_park<const BUG: u8>() {
-    let place = place::<BUG>();
+fn note_against_park() {
+    let place = place();
     set_ready(&place, 0);
     let theirs = Arc::clone(&place);
     let registrar = thread::spawn(move || register(&theirs, 0));
@@ -251,8 +251,8 @@ fn note_against_park<const BUG: u8>() {
 }
 
 /// The lane ends while a task is about to wait: it learns that, or was refused.
-fn shut_against_register<const BUG: u8>() {
-    let place = place::<BUG>();
+fn shut_against_register() {
+    let place = place();
     let theirs = Arc::clone(&place);
     let (count, waker) = Count::waker();
     let task = thread::spawn(move || {
@@ -279,8 +279,8 @@ fn shut_against_register<const BUG: u8>() {
 
 /// A descriptor is registered while somebody looks whether there is one: who sees it sees what came before,
 /// so that the poller is open. (That of a model always is.)
-fn register_against_look<const BUG: u8>() {
-    let place = place::<BUG>();
+fn register_against_look() {
+    let place = place();
     let opened = Arc::new(AtomicU32::new(0));
     let (theirs, before) = (Arc::clone(&place), Arc::clone(&opened));
     let registrar = thread::spawn(move || {
@@ -295,15 +295,15 @@ fn register_against_look<const BUG: u8>() {
 
 /// Two wait again for a descriptor that is muted meanwhile. The first that turns its events on fails. Who turns
 /// them on comes behind who turned them off.
-fn mute_against_two<const BUG: u8>() {
-    let source = Arc::new(Source::<Loom<BUG>>::new());
+fn mute_against_two() {
+    let source = Arc::new(Source::<Loom>::new());
     let off = Arc::new(AtomicU32::new(0));
     let [one, two] = [(); 2].map(|()| (Arc::clone(&source), Arc::clone(&off)));
     let muter = thread::spawn(move || {
         one.1.store(1, Relaxed);
         let _ = one.0.has_muted();
     });
-    let turn_on = |source: &Source<Loom<BUG>>, off: &AtomicU32| {
+    let turn_on = |source: &Source<Loom>, off: &AtomicU32| {
         let is_told = source.take_muted();
         assert!(
             !is_told || off.load(Relaxed) == 1,
@@ -322,67 +322,67 @@ fn mute_against_two<const BUG: u8>() {
 
 #[test]
 fn who_sees_a_descriptor_sees_an_open_poller() {
-    check(register_against_look::<0>);
+    check(register_against_look);
 }
 
 #[test]
 fn who_turns_events_on_comes_behind_who_turned_them_off() {
-    check(mute_against_two::<0>);
+    check(mute_against_two);
 }
 
 #[test]
 fn an_event_is_never_missed() {
-    check(event_against_arm::<0>);
+    check(event_against_arm);
 }
 
 #[test]
 fn a_clearing_takes_no_event_that_came_since() {
-    check(event_against_clear::<0>);
+    check(event_against_clear);
 }
 
 #[test]
 fn one_event_wakes_all_who_wait() {
-    check_large(one_event_and_two_who_wait::<0>);
+    check_large(one_event_and_two_who_wait);
 }
 
 #[test]
 fn a_dropped_future_leaves_no_waker() {
-    check(event_against_drop::<0>);
+    check(event_against_drop);
 }
 
 #[test]
 fn of_two_in_one_place_one_is_woken() {
-    check_large(two_in_one_place::<0>);
+    check_large(two_in_one_place);
 }
 
 #[test]
 fn nothing_is_freed_under_a_visitor() {
-    check(visit_against_leave::<0>);
+    check(visit_against_leave);
 }
 
 #[test]
 fn nothing_is_freed_under_a_visitor_by_a_third() {
-    check_large(visit_against_leave_elsewhere::<0>);
+    check_large(visit_against_leave_elsewhere);
 }
 
 #[test]
 fn a_lane_that_falls_asleep_gets_its_descriptor() {
-    check(note_against_park::<0>);
+    check(note_against_park);
 }
 
 #[test]
 fn a_task_of_a_lane_that_falls_asleep_is_woken() {
-    check_large(register_against_park::<0>);
+    check_large(register_against_park);
 }
 
 #[test]
 fn who_registers_while_the_lane_ends_learns_it() {
-    check(shut_against_register::<0>);
+    check(shut_against_register);
 }
 
 #[test]
 fn who_waits_again_hears_of_a_descriptor_that_was_muted() {
-    check(mute_against_arm::<0>);
+    check(mute_against_arm);
 }
 
 #[test]

@@ -102,7 +102,7 @@ impl<M: Machine> Source<M> {
 
     /// Having armed a cell: an event that came before that was seen by nobody else.
     fn look_again(&self, wanted: Readiness) -> Poll<Event> {
-        if M::BUG.is(Bug::IoArmBlind) {
+        if M::breaks(Bug::IoArmBlind) {
             return Poll::Pending;
         }
         let event = self.word.look();
@@ -200,7 +200,7 @@ impl<M: Machine> Source<M> {
         // sees this, in `take_muted`.
         self.muted.swap(1, Ordering::Release);
         M::fence_recheck();
-        !M::BUG.is(Bug::IoMuteBlind) && self.waiters.any()
+        !M::breaks(Bug::IoMuteBlind) && self.waiters.any()
     }
 
     /// Whether its events are off; who is told so turns them on. Behind an arming and its fence.
@@ -261,7 +261,7 @@ impl<M: Machine> Source<M> {
         let Delivered::Yes(said) = self.word.deliver(readiness) else {
             return;
         };
-        if !M::BUG.is(Bug::IoNoEventFence) {
+        if !M::breaks(Bug::IoNoEventFence) {
             // Partner: the fence behind an arming (`Held::arm`).
             M::fence_recheck();
         }

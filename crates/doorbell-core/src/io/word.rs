@@ -145,7 +145,7 @@ impl<M: Machine> ReadyWord<M> {
         // ORDER: Relaxed; a first guess, the exchange below decides.
         let mut seen = self.0.load(Ordering::Relaxed);
         loop {
-            if seen / TICK != event.tick && !M::BUG.is(Bug::IoClearBlind) {
+            if seen / TICK != event.tick && !M::breaks(Bug::IoClearBlind) {
                 return Cleared::Newer;
             }
             // ORDER: Relaxed; it publishes nothing. A read-modify-write, so who looks at it acquires the

@@ -189,7 +189,7 @@ mod loom {
     #[test]
     fn a_reader_never_sees_half_a_poll() {
         check(|| {
-            let polls = Arc::new(LongPolls::<Loom<0>>::default());
+            let polls = Arc::new(LongPolls::<Loom>::default());
             let theirs = Arc::clone(&polls);
             let lane = thread::spawn(move || {
                 theirs.note(Some("a"), 1);

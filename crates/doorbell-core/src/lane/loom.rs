@@ -25,8 +25,7 @@ macro_rules! also_noticed {
         fn $test() {
             let test = concat!(module_path!(), "::", stringify!($test));
             let test = test.trim_start_matches("doorbell_core::");
-            let model = $model::<{ Bug::$bug as u8 }>;
-            must_be_noticed_by(test, Shows::Deadlock, Bug::$bug, model);
+            must_be_noticed_by(test, Shows::Deadlock, Bug::$bug, $model);
         }
     };
 }
@@ -36,12 +35,12 @@ mod pair;
 mod spin;
 
 /// The lane runs on a thread of its own; the model's first thread posts, spawns and closes.
-struct Running<const BUG: u8> {
-    shared: Arc<LaneShared<Loom<BUG>>>,
+struct Running {
+    shared: Arc<LaneShared<Loom>>,
     thread: JoinHandle<()>,
 }
 
-impl<const BUG: u8> Running<BUG> {
+impl Running {
     fn start(watch_ns: u64) -> Self {
         Self::start_with(watch_ns, IdleNotify::On)
     }
@@ -50,7 +49,7 @@ impl<const BUG: u8> Running<BUG> {
         Self::start_shared(&Self::shared(watch_ns, idle_notify))
     }
 
-    fn shared(watch_ns: u64, idle_notify: IdleNotify) -> Arc<LaneShared<Loom<BUG>>> {
+    fn shared(watch_ns: u64, idle_notify: IdleNotify) -> Arc<LaneShared<Loom>> {
         let switches = Switches {
             idle_notify,
             ..Switches::default()
@@ -65,7 +64,7 @@ impl<const BUG: u8> Running<BUG> {
     }
 
     /// The lane is made by its thread.
-    fn start_shared(shared: &Arc<LaneShared<Loom<BUG>>>) -> Self {
+    fn start_shared(shared: &Arc<LaneShared<Loom>>) -> Self {
         let (shared, theirs) = (Arc::clone(shared), Arc::clone(shared));
         let thread = thread::spawn(move || Lane::new(theirs).run());
         Running { shared, thread }
@@ -86,33 +85,33 @@ impl<const BUG: u8> Running<BUG> {
 }
 
 /// A lane that idles is asked to close.
-fn close<const BUG: u8>() {
-    let lane = Running::<BUG>::start(0);
+fn close() {
+    let lane = Running::start(0);
     lane.shared.close();
     let counts = lane.ended();
     assert_eq!((counts.delivered, counts.polls), (0, 0));
 }
 
 /// The same while it watches.
-fn close_while_watching<const BUG: u8>() {
-    let lane = Running::<BUG>::start(1);
+fn close_while_watching() {
+    let lane = Running::start(1);
     lane.shared.close();
     let counts = lane.ended();
     assert_eq!((counts.delivered, counts.polls), (0, 0));
 }
 
 /// A post and the close come from two threads: what was accepted is delivered.
-fn post_and_close<const BUG: u8>() {
-    post_and_close_with::<BUG>(IdleNotify::On);
+fn post_and_close() {
+    post_and_close_with(IdleNotify::On);
 }
 
 /// The same where the post too asks for a pass.
-fn post_and_close_by_passes<const BUG: u8>() {
-    post_and_close_with::<BUG>(IdleNotify::Off);
+fn post_and_close_by_passes() {
+    post_and_close_with(IdleNotify::Off);
 }
 
-fn post_and_close_with<const BUG: u8>(idle_notify: IdleNotify) {
-    let lane = Running::<BUG>::start_with(1, idle_notify);
+fn post_and_close_with(idle_notify: IdleNotify) {
+    let lane = Running::start_with(1, idle_notify);
     let log = Log::default();
     let (shared, theirs) = (Arc::clone(&lane.shared), log.clone());
     let poster = thread::spawn(move || {
@@ -128,15 +127,15 @@ fn post_and_close_with<const BUG: u8>(idle_notify: IdleNotify) {
 }
 
 /// A task is spawned, joined, and then the lane closes.
-fn spawn_join_close<const BUG: u8>() {
-    let lane = Running::<BUG>::start(0);
+fn spawn_join_close() {
+    let lane = Running::start(0);
     let polls = Arc::new(AtomicUsize::new(0));
     let count = Arc::clone(&polls);
     let join = spawn(lane.shared.front(), async move {
         count.fetch_add(1, Relaxed);
         7
     });
-    let output = block_on::<Loom<BUG>, _>(join, 0);
+    let output = block_on::<Loom, _>(join, 0);
     assert_eq!(output.unwrap(), 7);
     lane.shared.close();
     let counts = lane.ended();
@@ -147,11 +146,11 @@ fn spawn_join_close<const BUG: u8>() {
 }
 
 /// A task is spawned and the lane closes at once: it runs, or it is cancelled.
-fn spawn_against_close<const BUG: u8>() {
-    let lane = Running::<BUG>::start(0);
+fn spawn_against_close() {
+    let lane = Running::start(0);
     let join = spawn(lane.shared.front(), async { 7 });
     lane.shared.close();
-    match block_on::<Loom<BUG>, _>(join, 0) {
+    match block_on::<Loom, _>(join, 0) {
         Ok(output) => assert_eq!(output, 7),
         Err(error) => assert!(error.is_cancelled(), "{error}"),
     }
@@ -160,8 +159,8 @@ fn spawn_against_close<const BUG: u8>() {
 }
 
 /// Two posters, then the close: all is delivered once.
-fn two_posters_then_close<const BUG: u8>() {
-    let lane = Running::<BUG>::start(0);
+fn two_posters_then_close() {
+    let lane = Running::start(0);
     let log = Log::default();
     let (shared, theirs) = (Arc::clone(&lane.shared), log.clone());
     let poster = thread::spawn(move || {
@@ -177,8 +176,8 @@ fn two_posters_then_close<const BUG: u8>() {
 }
 
 /// A thread blocks on a call, then the lane closes.
-fn blocking_call_then_close<const BUG: u8>() {
-    let lane = Running::<BUG>::start(1);
+fn blocking_call_then_close() {
+    let lane = Running::start(1);
     let ran = AtomicUsize::new(0);
     let result = call(lane.shared.front(), || ran.fetch_add(1, Relaxed));
     assert!(matches!(result, Ok(0)), "the lane was not asked to close");
@@ -189,8 +188,8 @@ fn blocking_call_then_close<const BUG: u8>() {
 }
 
 /// A task is woken while its lane polls it for the first time, or idles.
-fn wake_then_close<const BUG: u8>() {
-    let lane = Running::<BUG>::start(0);
+fn wake_then_close() {
+    let lane = Running::start(0);
     let (polls, waker) = (Arc::new(AtomicUsize::new(0)), Arc::new(Waiting::default()));
     let (count, theirs) = (Arc::clone(&polls), Arc::clone(&waker));
     let join = spawn(
@@ -201,7 +200,7 @@ fn wake_then_close<const BUG: u8>() {
         }),
     );
     waker.wake();
-    block_on::<Loom<BUG>, _>(join, 0).unwrap();
+    block_on::<Loom, _>(join, 0).unwrap();
     lane.shared.close();
     let counts = lane.ended();
     let polls = polls.load(Relaxed) as u64;
@@ -212,19 +211,19 @@ fn wake_then_close<const BUG: u8>() {
 }
 
 /// A waker that asks the lane to end.
-struct Closes<const BUG: u8>(Arc<LaneShared<Loom<BUG>>>);
+struct Closes(Arc<LaneShared<Loom>>);
 
-impl<const BUG: u8> Wake for Closes<BUG> {
+impl Wake for Closes {
     fn wake(self: Arc<Self>) {
         self.0.close();
     }
 }
 
 /// A lane that idles gets its first descriptor, which is ready, and ends when it has brought that.
-fn first_descriptor<const BUG: u8>() {
-    let lane = Running::<BUG>::start(0);
+fn first_descriptor() {
+    let lane = Running::start(0);
     let front = lane.shared.front().clone();
-    let poller = Seat::<Loom<BUG>>::open_poller(front.seat()).unwrap();
+    let poller = Seat::<Loom>::open_poller(front.seat()).unwrap();
     poller.set_ready(LoomFd(0), Readiness::READABLE);
     let registration = Registration::new(front.clone(), LoomFd(0)).unwrap();
     let waker = Waker::from(Arc::new(Closes(Arc::clone(&lane.shared))));
@@ -251,8 +250,8 @@ impl Drop for Sees {
 }
 
 /// A lane is asked to close, and ends a task: that one sees what the asker did before.
-fn write_and_close<const BUG: u8>() {
-    let shared = Running::<BUG>::shared(0, IdleNotify::On);
+fn write_and_close() {
+    let shared = Running::shared(0, IdleNotify::On);
     let (written, seen) = (Arc::new(AtomicU32::new(0)), Arc::default());
     let part = Sees {
         written: Arc::clone(&written),
@@ -306,49 +305,49 @@ impl Waiting {
 
 #[test]
 fn two_posters_are_served_before_the_close() {
-    check_large(two_posters_then_close::<0>);
+    check_large(two_posters_then_close);
 }
 
 #[test]
 fn a_blocking_call_is_served_before_the_close() {
-    check(blocking_call_then_close::<0>);
+    check(blocking_call_then_close);
 }
 
 #[test]
 fn a_wake_reaches_an_idle_lane() {
-    check(wake_then_close::<0>);
+    check(wake_then_close);
 }
 
 #[test]
 fn a_close_is_never_missed() {
-    check(close::<0>);
-    check(close_while_watching::<0>);
+    check(close);
+    check(close_while_watching);
 }
 
 #[test]
 fn what_was_done_before_the_close_is_seen_by_what_that_ends() {
-    check(write_and_close::<0>);
+    check(write_and_close);
 }
 
 #[test]
 fn what_was_accepted_before_the_close_is_delivered() {
-    check(post_and_close::<0>);
-    check(post_and_close_by_passes::<0>);
+    check(post_and_close);
+    check(post_and_close_by_passes);
 }
 
 #[test]
 fn a_task_is_spawned_joined_and_the_lane_closed() {
-    check(spawn_join_close::<0>);
+    check(spawn_join_close);
 }
 
 #[test]
 fn a_task_is_spawned_against_the_close() {
-    check(spawn_against_close::<0>);
+    check(spawn_against_close);
 }
 
 #[test]
 fn a_first_descriptor_reaches_an_idle_lane() {
-    check(first_descriptor::<0>);
+    check(first_descriptor);
 }
 
 // Fences, which a simulated machine does not miss.

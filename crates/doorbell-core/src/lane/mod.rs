@@ -379,7 +379,7 @@ impl<M: Machine> Lane<M> {
     /// Looks at everything there is to look at.
     fn pass(&self) -> Pass {
         self.shared.tally.passes.add_owned(1);
-        let early = M::BUG.is(Bug::BellClearAfterTake);
+        let early = M::breaks(Bug::BellClearAfterTake);
         let early = early.then(|| self.shared.is_closing());
         self.leave_behind_calls();
         // This clears the signals, so all that they announce is looked at after it: what comes

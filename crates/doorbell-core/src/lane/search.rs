@@ -195,7 +195,7 @@ impl<M: Machine> Lane<M> {
     pub(super) fn offer_new_surplus(&self) {
         let front = self.shared.front();
         if self.has_others() && self.local.has_surplus() {
-            if !M::BUG.is(Bug::IdleNoSurplusFence) {
+            if !M::breaks(Bug::IdleNoSurplusFence) {
                 front.queue().show_stored();
             }
             front.crew().offer(front.lane());
@@ -247,7 +247,7 @@ impl<M: Machine> Lane<M> {
         let found = self.listed().any(|victim| {
             let stood_still = self.note_pulse(victim);
             // Where tasks run by rank none waits for the end of another's poll.
-            let waits = by_rank && victim.is_inside() && !M::BUG.is(Bug::RtLeavesOneWaiting);
+            let waits = by_rank && victim.is_inside() && !M::breaks(Bug::RtLeavesOneWaiting);
             let greed = if stood_still || waits {
                 Greed::One
             } else {

@@ -106,7 +106,7 @@ impl<M: Machine> Lane<M> {
             {
                 // What this finds is run after the pass, before anything of others.
                 let has_events = self.has_sources() && self.look_at_descriptors();
-                if !has_events || M::BUG.is(Bug::SpinStealsFull) {
+                if !has_events || M::breaks(Bug::SpinStealsFull) {
                     self.look_around();
                 }
                 return WatchEnd::Busy;

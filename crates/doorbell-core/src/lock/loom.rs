@@ -18,17 +18,17 @@ use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 
 /// A lock, and what it guards.
-struct Guarded<const BUG: u8> {
-    lock: RawLock<Loom<BUG>>,
+struct Guarded {
+    lock: RawLock<Loom>,
     count: UnsafeCell<u32>,
 }
 
 // SAFETY: the cell is used by who has the lock; that is what the model checks.
-unsafe impl<const BUG: u8> Send for Guarded<BUG> {}
+unsafe impl Send for Guarded {}
 // SAFETY: as for Send.
-unsafe impl<const BUG: u8> Sync for Guarded<BUG> {}
+unsafe impl Sync for Guarded {}
 
-impl<const BUG: u8> Guarded<BUG> {
+impl Guarded {
     fn new() -> Arc<Self> {
         Arc::new(Guarded {
             lock: RawLock::default(),
@@ -47,7 +47,7 @@ impl<const BUG: u8> Guarded<BUG> {
     fn lock_and_add(&self, urgency: u8) {
         let mut wait = Wait::default();
         let locked = poll_fn(|cx| self.lock.poll_lock(&mut wait, urgency, cx));
-        block_on::<Loom<BUG>, _>(locked, 0);
+        block_on::<Loom, _>(locked, 0);
         self.add_and_unlock();
     }
 
@@ -61,8 +61,8 @@ impl<const BUG: u8> Guarded<BUG> {
 }
 
 /// Two that lock at once.
-fn two<const BUG: u8>() {
-    let guarded = Guarded::<BUG>::new();
+fn two() {
+    let guarded = Guarded::new();
     let theirs = Arc::clone(&guarded);
     let other = thread::spawn(move || theirs.lock_and_add(1));
     guarded.lock_and_add(2);
@@ -71,8 +71,8 @@ fn two<const BUG: u8>() {
 }
 
 /// Two that wait while a third lets go.
-fn two_wait<const BUG: u8>() {
-    let guarded = Guarded::<BUG>::new();
+fn two_wait() {
+    let guarded = Guarded::new();
     assert_eq!(guarded.lock.try_lock(), TryLock::Locked);
     let others = [1, 2].map(|urgency| {
         let theirs = Arc::clone(&guarded);
@@ -84,8 +84,8 @@ fn two_wait<const BUG: u8>() {
 }
 
 /// One waits no more while the lock is let go; if it got it, it goes on.
-fn withdrawn<const BUG: u8>() {
-    let guarded = Guarded::<BUG>::new();
+fn withdrawn() {
+    let guarded = Guarded::new();
     assert_eq!(guarded.lock.try_lock(), TryLock::Locked);
     let theirs = Arc::clone(&guarded);
     let other = thread::spawn(move || {
@@ -107,8 +107,8 @@ fn withdrawn<const BUG: u8>() {
 }
 
 /// One changes its waker while it gets the lock.
-fn looks_again<const BUG: u8>() {
-    let guarded = Guarded::<BUG>::new();
+fn looks_again() {
+    let guarded = Guarded::new();
     assert_eq!(guarded.lock.try_lock(), TryLock::Locked);
     let theirs = Arc::clone(&guarded);
     let other = thread::spawn(move || {
@@ -124,7 +124,7 @@ fn looks_again<const BUG: u8>() {
             theirs.lock.poll_lock(&mut wait, 1, cx)
         });
         let mut locked = Box::pin(locked);
-        block_on::<Loom<BUG>, _>(Pin::new(&mut locked), 0);
+        block_on::<Loom, _>(Pin::new(&mut locked), 0);
         drop(locked);
         theirs.add_and_unlock();
     });
@@ -134,8 +134,8 @@ fn looks_again<const BUG: u8>() {
 }
 
 /// One that waits looks for the second time while another one lets go.
-fn granted_between_two_looks<const BUG: u8>() {
-    let guarded = Guarded::<BUG>::new();
+fn granted_between_two_looks() {
+    let guarded = Guarded::new();
     assert_eq!(guarded.lock.try_lock(), TryLock::Locked);
     let mut wait = Wait::default();
     let mut cx = Context::from_waker(Waker::noop());
@@ -154,9 +154,9 @@ fn granted_between_two_looks<const BUG: u8>() {
 }
 
 /// A task that locks in its first poll and lets go in its second.
-struct Holds<const BUG: u8>(Arc<Guarded<BUG>>, bool);
+struct Holds(Arc<Guarded>, bool);
 
-impl<const BUG: u8> Future for Holds<BUG> {
+impl Future for Holds {
     type Output = ();
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
@@ -171,12 +171,12 @@ impl<const BUG: u8> Future for Holds<BUG> {
 }
 
 /// A lane above waits for a lock that a task of a lower crew holds, which lets go meanwhile.
-fn boosts<const BUG: u8>() {
+fn boosts() {
     let one =
         |above| Crew::described(1, &Arc::default(), CrewSpec::below(above), |_, _| 0).remove(0);
-    let above: FrontRef<Loom<BUG>> = one(Vec::new());
-    let below: FrontRef<Loom<BUG>> = one(vec![above.clone()]);
-    let guarded = Guarded::<BUG>::new();
+    let above: FrontRef<Loom> = one(Vec::new());
+    let below: FrontRef<Loom> = one(vec![above.clone()]);
+    let guarded = Guarded::new();
     let local = Local::new(below.clone());
     let task = Holds(Arc::clone(&guarded), false);
     drop(local.enter(|| spawn(&below, task)));
@@ -215,32 +215,32 @@ fn boosts<const BUG: u8>() {
 
 #[test]
 fn a_holder_lets_go_while_it_is_boosted() {
-    check_large(boosts::<0>);
+    check_large(boosts);
 }
 
 #[test]
 fn two_that_lock_at_once() {
-    check(two::<0>);
+    check(two);
 }
 
 #[test]
 fn two_wait_while_one_lets_go() {
-    check_large(two_wait::<0>);
+    check_large(two_wait);
 }
 
 #[test]
 fn a_lock_that_is_granted_to_who_is_gone_goes_on() {
-    check(withdrawn::<0>);
+    check(withdrawn);
 }
 
 #[test]
 fn a_waker_is_changed_while_the_lock_is_granted() {
-    check(looks_again::<0>);
+    check(looks_again);
 }
 
 #[test]
 fn a_grant_brings_what_the_lock_guards() {
-    check(granted_between_two_looks::<0>);
+    check(granted_between_two_looks);
 }
 
 #[test]

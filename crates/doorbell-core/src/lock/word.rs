@@ -176,7 +176,7 @@ impl<M: Machine> LockWord<M> {
     pub(super) fn unlock(&self) -> Unlocked<M> {
         // ORDER: Relaxed; the caller has the lock, so nobody else changes who has it.
         let seen = self.0.load(Ordering::Relaxed);
-        let order = if M::BUG.is(Bug::LockUnlockRelaxed) {
+        let order = if M::breaks(Bug::LockUnlockRelaxed) {
             Ordering::Relaxed
         } else {
             Ordering::AcqRel
@@ -267,7 +267,7 @@ impl<M: Machine> LockWord<M> {
         // ORDER: Relaxed; the exchange decides.
         let mut seen = self.0.load(Ordering::Relaxed);
         loop {
-            if has(seen, AGAIN) && !M::BUG.is(Bug::LockLeaveBlind) {
+            if has(seen, AGAIN) && !M::breaks(Bug::LockLeaveBlind) {
                 return Leave::Again;
             }
             let over = if is_empty { KEPT | CONTENDED } else { KEPT };

@@ -276,7 +276,7 @@ impl<M: Machine> Front<M> {
             let crowded = || pushed == Pushed::Behind || self.has_queued();
             if from == Origin::Outside || crowded() {
                 self.crew().offer(self.lane);
-            } else if !M::BUG.is(Bug::CrewPushUnoffered) {
+            } else if !M::breaks(Bug::CrewPushUnoffered) {
                 self.crew().offer_one(self.lane);
             }
         }
@@ -337,7 +337,7 @@ impl<M: Machine> Front<M> {
     /// Whether nothing was posted, as the lane's last look after an announcement.
     #[inline]
     pub fn mailbox_is_empty(&self) -> bool {
-        M::BUG.is(Bug::BellNoRecheck) || (self.shared.mailbox.is_empty() && !self.has_inbox())
+        M::breaks(Bug::BellNoRecheck) || (self.shared.mailbox.is_empty() && !self.has_inbox())
     }
 
     /// Whether anything lies in the mailbox itself.
@@ -361,7 +361,7 @@ impl<M: Machine> Front<M> {
     /// On the lane's own thread, whose ready queue `ready` is.
     #[inline]
     pub unsafe fn serve(&self, ready: &Ready<M>) -> Served {
-        if M::BUG.is(Bug::BellClearAfterTake) {
+        if M::breaks(Bug::BellClearAfterTake) {
             let batch = self.shared.mailbox.take();
             let signals = self.clear_signals();
             // SAFETY: passed on from the caller.

@@ -14,14 +14,10 @@ use ::loom::thread::{self, JoinHandle};
 use doorbell_machine::{Counter, Loom};
 use std::ptr::NonNull;
 
-type Machine<const BUG: u8> = Loom<BUG>;
+type Machine = Loom;
 
 /// Starts a poster of these entries; it asserts that the lane takes them.
-fn poster<const BUG: u8>(
-    front: &FrontRef<Machine<BUG>>,
-    log: &Log,
-    entries: &'static [u64],
-) -> JoinHandle<()> {
+fn poster(front: &FrontRef<Machine>, log: &Log, entries: &'static [u64]) -> JoinHandle<()> {
     let (front, log) = (front.clone(), log.clone());
     thread::spawn(move || {
         for entry in entries {
@@ -31,12 +27,12 @@ fn poster<const BUG: u8>(
 }
 
 /// Posters of these entries against a lane that idles until it has them all.
-fn posters_and_lane<const BUG: u8>(
+fn posters_and_lane(
     switches: Switches,
     watches: bool,
     posters: &[&'static [u64]],
-) -> FrontRef<Machine<BUG>> {
-    let front = front_with::<Machine<BUG>>(switches);
+) -> FrontRef<Machine> {
+    let front = front_with::<Machine>(switches);
     let log = Log::default();
     let mut expected: Vec<u64> = posters.iter().flat_map(|p| p.to_vec()).collect();
     expected.sort_unstable();
@@ -52,59 +48,59 @@ fn posters_and_lane<const BUG: u8>(
     front
 }
 
-fn one_poster<const BUG: u8>() {
-    posters_and_lane::<BUG>(Switches::default(), false, &[&[100, 101]]);
+fn one_poster() {
+    posters_and_lane(Switches::default(), false, &[&[100, 101]]);
 }
 
-fn one_poster_and_a_watching_lane<const BUG: u8>() {
-    posters_and_lane::<BUG>(Switches::default(), true, &[&[100, 101]]);
+fn one_poster_and_a_watching_lane() {
+    posters_and_lane(Switches::default(), true, &[&[100, 101]]);
 }
 
-fn two_posters<const BUG: u8>() {
-    posters_and_lane::<BUG>(Switches::default(), false, &[&[100], &[200]]);
+fn two_posters() {
+    posters_and_lane(Switches::default(), false, &[&[100], &[200]]);
 }
 
-fn two_posters_and_a_watching_lane<const BUG: u8>() {
-    posters_and_lane::<BUG>(Switches::default(), true, &[&[100], &[200]]);
+fn two_posters_and_a_watching_lane() {
+    posters_and_lane(Switches::default(), true, &[&[100], &[200]]);
 }
 
-fn two_posters_of_three<const BUG: u8>() {
-    posters_and_lane::<BUG>(Switches::default(), false, &[&[100, 101], &[200]]);
+fn two_posters_of_three() {
+    posters_and_lane(Switches::default(), false, &[&[100, 101], &[200]]);
 }
 
 /// Each older behaviour loses nothing either.
-fn switched<const BUG: u8>(idle_notify: IdleNotify, call_coalesce: CallCoalesce) {
+fn switched(idle_notify: IdleNotify, call_coalesce: CallCoalesce) {
     let switches = Switches {
         idle_notify,
         call_coalesce,
     };
-    let front = posters_and_lane::<BUG>(switches, true, &[&[100], &[200]]);
+    let front = posters_and_lane(switches, true, &[&[100], &[200]]);
     let rings = front.counts().rings.get();
     assert!(rings <= 2, "{rings} rings for two posts");
 }
 
-fn idle_notify_off<const BUG: u8>() {
-    switched::<BUG>(IdleNotify::Off, CallCoalesce::On);
+fn idle_notify_off() {
+    switched(IdleNotify::Off, CallCoalesce::On);
 }
 
-fn always_ring<const BUG: u8>() {
-    switched::<BUG>(IdleNotify::AlwaysRing, CallCoalesce::On);
+fn always_ring() {
+    switched(IdleNotify::AlwaysRing, CallCoalesce::On);
 }
 
-fn ring_for_every_post<const BUG: u8>() {
-    switched::<BUG>(IdleNotify::On, CallCoalesce::Base);
+fn ring_for_every_post() {
+    switched(IdleNotify::On, CallCoalesce::Base);
 }
 
 /// One poster is stalled between push and bell, for ever. The other gets its post served all
 /// the same, and the stalled one's with it if it was pushed before.
-fn stalled_poster<const BUG: u8>() {
-    let front = front::<Machine<BUG>>();
+fn stalled_poster() {
+    let front = front::<Machine>();
     let log = Log::default();
     let local = Local::new(front.clone());
     let idler = Idler::new(&local, false);
     let (theirs, their_log) = (front.clone(), log.clone());
     let stalled = thread::spawn(move || {
-        let node = Item::<Machine<BUG>>::boxed(100, &their_log);
+        let node = Item::<Machine>::boxed(100, &their_log);
         // SAFETY: as in `post`; the mailbox is open.
         let _: Pushed = unsafe { theirs.push_untold(node) };
     });
@@ -124,8 +120,8 @@ fn stalled_poster<const BUG: u8>() {
 }
 
 /// A lane that closes while it is posted to: every node is delivered or comes back.
-fn post_against_close<const BUG: u8>() {
-    let front = front::<Machine<BUG>>();
+fn post_against_close() {
+    let front = front::<Machine>();
     let log = Log::default();
     let threads = [&[100, 101][..], &[200]].map(|entries| {
         let (front, log) = (front.clone(), log.clone());
@@ -157,12 +153,12 @@ fn post_against_close<const BUG: u8>() {
 
 /// Two threads push the same node at once: one succeeds, the other is told, and what was
 /// pushed before is not lost with it.
-fn twice_at_once<const BUG: u8>() {
-    let front = front::<Machine<BUG>>();
+fn twice_at_once() {
+    let front = front::<Machine>();
     let log = Log::default();
     let ready = Ready::default();
     assert_eq!(post(&front, 100, &log), Posted::Yes);
-    let shared = Shared(Item::<Machine<BUG>>::boxed(200, &log));
+    let shared = Shared(Item::<Machine>::boxed(200, &log));
     let threads = [(); 2].map(|()| {
         let front = front.clone();
         thread::spawn(move || {
@@ -186,43 +182,43 @@ fn twice_at_once<const BUG: u8>() {
 }
 
 #[derive(Clone, Copy)]
-struct Shared<const BUG: u8>(NonNull<Node<Machine<BUG>>>);
+struct Shared(NonNull<Node<Machine>>);
 
 // SAFETY: the model that shares it delivers it after both threads have ended.
-unsafe impl<const BUG: u8> Send for Shared<BUG> {}
+unsafe impl Send for Shared {}
 
 #[test]
 fn one_poster_is_served_in_order() {
-    check(one_poster::<0>);
-    check(one_poster_and_a_watching_lane::<0>);
+    check(one_poster);
+    check(one_poster_and_a_watching_lane);
 }
 
 #[test]
 fn w5_post_between_announce_and_park() {
-    check_large(two_posters::<0>);
-    check_large(two_posters_and_a_watching_lane::<0>);
+    check_large(two_posters);
+    check_large(two_posters_and_a_watching_lane);
 }
 
 #[test]
 fn two_posters_of_three_are_served_in_order() {
-    check_large(two_posters_of_three::<0>);
+    check_large(two_posters_of_three);
 }
 
 #[test]
 fn older_behaviours_lose_nothing() {
-    check_large(idle_notify_off::<0>);
-    check_large(always_ring::<0>);
-    check_large(ring_for_every_post::<0>);
+    check_large(idle_notify_off);
+    check_large(always_ring);
+    check_large(ring_for_every_post);
 }
 
 #[test]
 fn w13_nobody_waits_behind_a_stalled_poster() {
-    check(stalled_poster::<0>);
+    check(stalled_poster);
 }
 
 #[test]
 fn d7_a_post_to_a_closing_lane_runs_or_comes_back() {
-    check(post_against_close::<0>);
+    check(post_against_close);
 }
 
 /// A lane that runs gets its first descriptor while the last sentinel ends: others look after it.
@@ -238,7 +234,7 @@ fn a_first_descriptor_is_seen_by_the_last_sentinel_or_another_is_woken() {
 
 #[test]
 fn q3_one_node_posted_by_two_threads() {
-    check(twice_at_once::<0>);
+    check(twice_at_once);
 }
 
 #[test]

@@ -100,7 +100,7 @@ impl<M: Machine> Mailbox<M> {
     pub unsafe fn push_entered(&self, node: NonNull<Node<M>>) -> Pushed {
         // SAFETY: the node is alive, says the caller.
         let link = unsafe { node.as_ref() };
-        let publish = if M::BUG.is(Bug::MailboxPushRelaxed) {
+        let publish = if M::breaks(Bug::MailboxPushRelaxed) {
             Ordering::Relaxed
         } else {
             Ordering::Release
@@ -114,7 +114,7 @@ impl<M: Machine> Mailbox<M> {
                 return Pushed::Closed;
             }
             link.set_next(head);
-            if M::BUG.is(Bug::MailboxPushBlind) {
+            if M::breaks(Bug::MailboxPushBlind) {
                 // ORDER: the mutant; a node pushed since the load is overwritten.
                 self.head.store(node.as_ptr(), Ordering::Release);
                 break;
@@ -217,7 +217,7 @@ impl<M: Machine> Mailbox<M> {
 
     #[inline]
     fn exchange(&self, new: *mut Node<M>) -> Batch<M> {
-        let order = if M::BUG.is(Bug::MailboxTakeRelaxed) {
+        let order = if M::breaks(Bug::MailboxTakeRelaxed) {
             Ordering::Relaxed
         } else {
             Ordering::Acquire

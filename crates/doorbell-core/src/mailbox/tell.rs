@@ -12,10 +12,10 @@ impl<M: Machine> Front<M> {
     /// whose read-modify-write the fence needs.
     #[inline]
     pub(super) fn tell(&self, pushed: Pushed) {
-        if !M::BUG.is(Bug::MailboxNoRecheckFence) {
+        if !M::breaks(Bug::MailboxNoRecheckFence) {
             M::fence_recheck();
         }
-        if M::BUG.is(Bug::MailboxNoStalledRule) && pushed == Pushed::Behind {
+        if M::breaks(Bug::MailboxNoStalledRule) && pushed == Pushed::Behind {
             return;
         }
         let rules = self.switches.rules();

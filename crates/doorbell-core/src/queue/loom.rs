@@ -14,14 +14,14 @@ use std::sync::Arc;
 
 /// The owner pushes so many and pops what is left, while another lane steals once. Every node is
 /// taken once, and whoever takes it sees its content.
-fn owner_and_thief<const BUG: u8>(count: u64, greed: Greed) {
+fn owner_and_thief(count: u64, greed: Greed) {
     theft(count, greed, || {
-        Queue::<Loom<BUG>>::new(<Loom<BUG> as Machine>::RING_CAPACITY)
+        Queue::<Loom>::new(<Loom as Machine>::RING_CAPACITY)
     });
 }
 
 /// The same, of queues that are made in that way.
-fn theft<const BUG: u8>(count: u64, greed: Greed, make: fn() -> Queue<Loom<BUG>>) {
+fn theft(count: u64, greed: Greed, make: fn() -> Queue<Loom>) {
     let queue = Arc::new(make());
     let taken = Taken::default();
     let (victim, theirs) = (Arc::clone(&queue), taken.clone());
@@ -41,26 +41,24 @@ fn theft<const BUG: u8>(count: u64, greed: Greed, make: fn() -> Queue<Loom<BUG>>
     thief.join().unwrap();
     // A chain that the owner had put back is still there.
     taken.drain(&queue);
-    taken.assert_all::<Loom<BUG>>(count);
+    taken.assert_all::<Loom>(count);
 }
 
-fn one<const BUG: u8>() {
-    owner_and_thief::<BUG>(1, Greed::One);
+fn one() {
+    owner_and_thief(1, Greed::One);
 }
 
-fn two<const BUG: u8>() {
-    owner_and_thief::<BUG>(2, Greed::Half);
+fn two() {
+    owner_and_thief(2, Greed::Half);
 }
 
-fn with_a_backlog<const BUG: u8>() {
-    owner_and_thief::<BUG>(4, Greed::Half);
+fn with_a_backlog() {
+    owner_and_thief(4, Greed::Half);
 }
 
 /// Two thieves and no owner that pops.
-fn two_thieves<const BUG: u8>() {
-    let queue = Arc::new(Queue::<Loom<BUG>>::new(
-        <Loom<BUG> as Machine>::RING_CAPACITY,
-    ));
+fn two_thieves() {
+    let queue = Arc::new(Queue::<Loom>::new(<Loom as Machine>::RING_CAPACITY));
     let taken = Taken::default();
     for entry in 0..3 {
         // SAFETY: this thread is the owner; a thing lives until it is taken.
@@ -69,7 +67,7 @@ fn two_thieves<const BUG: u8>() {
     let thieves = [(); 2].map(|()| {
         let (victim, theirs) = (Arc::clone(&queue), taken.clone());
         thread::spawn(move || {
-            let own = Queue::<Loom<BUG>>::new(<Loom<BUG> as Machine>::RING_CAPACITY);
+            let own = Queue::<Loom>::new(<Loom as Machine>::RING_CAPACITY);
             // SAFETY: `own` is this thread's, and `victim` is not.
             if let Some(loot) = unsafe { victim.steal_into(&own, Greed::One) } {
                 theirs.take(loot.first);
@@ -81,12 +79,12 @@ fn two_thieves<const BUG: u8>() {
         thief.join().unwrap();
     }
     taken.drain(&queue);
-    taken.assert_all::<Loom<BUG>>(3);
+    taken.assert_all::<Loom>(3);
 }
 
 /// A thief that meets the owner at the first of two nodes takes the second.
-fn thief_meets_the_owner<const BUG: u8>() {
-    let queue = Arc::new(Queue::<Loom<BUG>>::new(2));
+fn thief_meets_the_owner() {
+    let queue = Arc::new(Queue::<Loom>::new(2));
     let taken = Taken::default();
     for entry in 0..2 {
         // SAFETY: this thread is the owner; a thing lives until it is taken.
@@ -102,32 +100,32 @@ fn thief_meets_the_owner<const BUG: u8>() {
     // SAFETY: this thread is the owner.
     taken.take(unsafe { queue.pop() }.expect("the thief takes one"));
     thief.join().unwrap();
-    taken.assert_all::<Loom<BUG>>(2);
+    taken.assert_all::<Loom>(2);
 }
 
 #[test]
 fn q1_a_thief_that_meets_the_owner_takes_what_that_leaves() {
-    check(thief_meets_the_owner::<0>);
+    check(thief_meets_the_owner);
 }
 
 #[test]
 fn q1_a_last_node_goes_to_owner_or_thief() {
-    check(one::<0>);
+    check(one);
 }
 
 #[test]
 fn q1_half_goes_to_the_thief_and_the_rest_stays() {
-    check(two::<0>);
+    check(two);
 }
 
 #[test]
 fn q1_a_ring_that_overflows_loses_nothing() {
-    check(with_a_backlog::<0>);
+    check(with_a_backlog);
 }
 
 #[test]
 fn q1_two_thieves_take_different_nodes() {
-    check(two_thieves::<0>);
+    check(two_thieves);
 }
 
 #[test]
@@ -148,28 +146,28 @@ unsafe fn rising<M: Machine>(node: NonNull<Node<M>>) -> u8 {
 
 /// As [`owner_and_thief`], of an ordered queue, in which each node is more urgent than those before:
 /// the owner takes all out and puts it back, while a thief takes one.
-fn sorted<const BUG: u8>(count: u64, greed: Greed) {
+fn sorted(count: u64, greed: Greed) {
     theft(count, greed, || {
-        Queue::<Loom<BUG>>::ordered(<Loom<BUG> as Machine>::RING_CAPACITY, rising)
+        Queue::<Loom>::ordered(<Loom as Machine>::RING_CAPACITY, rising)
     });
 }
 
-fn sorted_two<const BUG: u8>() {
-    sorted::<BUG>(2, Greed::One);
+fn sorted_two() {
+    sorted(2, Greed::One);
 }
 
-fn sorted_over_a_backlog<const BUG: u8>() {
-    sorted::<BUG>(4, Greed::Half);
+fn sorted_over_a_backlog() {
+    sorted(4, Greed::Half);
 }
 
 #[test]
 fn q3_what_the_owner_sorts_is_lost_to_nobody() {
-    check(sorted_two::<0>);
+    check(sorted_two);
 }
 
 #[test]
 fn q3_a_full_ring_is_sorted_beside_a_thief() {
-    check(sorted_over_a_backlog::<0>);
+    check(sorted_over_a_backlog);
 }
 
 #[test]

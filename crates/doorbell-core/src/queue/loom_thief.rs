@@ -15,14 +15,14 @@ use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 /// How large the rings are: a thief takes two of four, and puts one of them into its own ring.
 const CAPACITY: usize = 4;
 
-type Shared<const BUG: u8> = Arc<Queue<Loom<BUG>>>;
+type Shared = Arc<Queue<Loom>>;
 
-fn queue<const BUG: u8>() -> Shared<BUG> {
+fn queue() -> Shared {
     Arc::new(Queue::new(CAPACITY))
 }
 
 /// The caller is the owner.
-fn push<const BUG: u8>(queue: &Queue<Loom<BUG>>, entries: std::ops::Range<u64>) {
+fn push(queue: &Queue<Loom>, entries: std::ops::Range<u64>) {
     for entry in entries {
         // SAFETY: the caller is the owner; a thing lives until it is taken.
         unsafe { queue.push(Thing::boxed(entry), Share::Surplus) };
@@ -30,12 +30,7 @@ fn push<const BUG: u8>(queue: &Queue<Loom<BUG>>, entries: std::ops::Range<u64>) 
 }
 
 /// Takes for `own`, whose owner the caller is. How many, where known.
-fn rob<const BUG: u8>(
-    victim: &Queue<Loom<BUG>>,
-    own: &Queue<Loom<BUG>>,
-    greed: Greed,
-    taken: &Taken,
-) -> u64 {
+fn rob(victim: &Queue<Loom>, own: &Queue<Loom>, greed: Greed, taken: &Taken) -> u64 {
     // SAFETY: `own` is the caller's, and `victim` is not.
     let loot = unsafe { victim.steal_into(own, greed) };
     loot.map_or(0, |loot| {
@@ -46,13 +41,13 @@ fn rob<const BUG: u8>(
 
 /// A thief robs the first queue, the one who robs the thief the thief's, and the owner of the first one
 /// pops meanwhile. `before` fills the first queue. How many the second thief got is added up in `got`.
-fn chain_of_thieves<const BUG: u8>(
-    before: impl FnOnce(&Queue<Loom<BUG>>, &Taken),
+fn chain_of_thieves(
+    before: impl FnOnce(&Queue<Loom>, &Taken),
     count: u64,
     owner_pops: u64,
     got: &'static AtomicUsize,
 ) {
-    let (first, second) = (queue::<BUG>(), queue::<BUG>());
+    let (first, second) = (queue(), queue());
     let taken = Taken::default();
     before(&first, &taken);
     let thief = {
@@ -79,7 +74,7 @@ fn chain_of_thieves<const BUG: u8>(
     }
     join_all([thief, robber]);
     taken.drain(&first);
-    taken.assert_all::<Loom<BUG>>(count);
+    taken.assert_all::<Loom>(count);
 }
 
 /// How many nodes were taken from thieves, in all executions of a model.
@@ -87,37 +82,37 @@ static OF_A_RING: AtomicUsize = AtomicUsize::new(0);
 static OF_A_BACKLOG: AtomicUsize = AtomicUsize::new(0);
 
 /// Of a full ring.
-fn ring<const BUG: u8>() {
-    chain_of_thieves::<BUG>(|first, _| push(first, 0..4), 4, 1, &OF_A_RING);
+fn ring() {
+    chain_of_thieves(|first, _| push(first, 0..4), 4, 1, &OF_A_RING);
 }
 
 /// Of a backlog behind an empty ring, which the thief takes as a whole.
-fn backlog<const BUG: u8>() {
-    let before = |first: &Queue<Loom<BUG>>, taken: &Taken| {
+fn backlog() {
+    let before = |first: &Queue<Loom>, taken: &Taken| {
         push(first, 0..7);
         for _ in 0..4 {
             // SAFETY: this thread is the owner.
             taken.take(unsafe { first.pop() }.expect("seven were pushed"));
         }
     };
-    chain_of_thieves::<BUG>(before, 7, 1, &OF_A_BACKLOG);
+    chain_of_thieves(before, 7, 1, &OF_A_BACKLOG);
 }
 
 #[test]
 fn q1_a_thief_is_robbed_of_what_it_took() {
-    check(ring::<0>);
+    check(ring);
     assert!(OF_A_RING.load(Relaxed) > 0, "no thief was robbed");
 }
 
 #[test]
 fn q1_a_thief_is_robbed_of_a_backlog() {
-    check_large(backlog::<0>);
+    check_large(backlog);
     assert!(OF_A_BACKLOG.load(Relaxed) > 0, "no thief was robbed");
 }
 
 /// A thief that has as many as its own ring holds robs another one, and is robbed meanwhile.
-fn full_thief<const BUG: u8>() {
-    let (first, second) = (queue::<BUG>(), queue::<BUG>());
+fn full_thief() {
+    let (first, second) = (queue(), queue());
     let taken = Taken::default();
     push(&first, 0..4);
     push(&second, 4..8);
@@ -133,12 +128,12 @@ fn full_thief<const BUG: u8>() {
     taken.drain(&second);
     robber.join().unwrap();
     taken.drain(&first);
-    taken.assert_all::<Loom<BUG>>(8);
+    taken.assert_all::<Loom>(8);
 }
 
 #[test]
 fn q1_a_thief_with_nodes_of_its_own_loses_none() {
-    check(full_thief::<0>);
+    check(full_thief);
 }
 
 #[test]

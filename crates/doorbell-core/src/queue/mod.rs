@@ -315,7 +315,7 @@ impl<M: Machine> Queue<M> {
     /// The caller is the owner of `own`, which is ordered if this one is, and is not the owner of this
     /// one.
     pub unsafe fn steal_into(&self, own: &Queue<M>, greed: Greed) -> Option<Loot<M>> {
-        if greed != Greed::Single && !own.is_empty() && !M::BUG.is(Bug::SpinStealsFull) {
+        if greed != Greed::Single && !own.is_empty() && !M::breaks(Bug::SpinStealsFull) {
             return None;
         }
         // A lane with a backlog is not about to run dry.

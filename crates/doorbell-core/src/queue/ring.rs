@@ -121,7 +121,7 @@ impl<M: Machine> Ring<M> {
     /// Only the owner, whose tail that is; so many slots were written, and there was room.
     #[inline(always)]
     pub(super) unsafe fn publish(&self, tail: u64, count: u64, len: u64, share: Share) {
-        let order = if M::BUG.is(Bug::QueuePushRelaxed) {
+        let order = if M::breaks(Bug::QueuePushRelaxed) {
             Ordering::Relaxed
         } else {
             Ordering::Release
@@ -178,7 +178,7 @@ impl<M: Machine> Ring<M> {
     /// Only the owner.
     pub(super) unsafe fn take_all(&self) -> (u64, u64) {
         let (mut head, tail) = self.ends();
-        if M::BUG.is(Bug::QueueSortBlind) {
+        if M::breaks(Bug::QueueSortBlind) {
             // ORDER: the mutant; a thief may have taken some of them.
             self.head.store(tail, Ordering::Release);
             return (head, tail);
@@ -234,7 +234,7 @@ impl<M: Machine> Ring<M> {
     /// Moves `head` past `count` nodes; they are the caller's then.
     #[inline(always)]
     fn claim(&self, head: u64, count: u64) -> Result<(), u64> {
-        if M::BUG.is(Bug::QueueClaimBlind) {
+        if M::breaks(Bug::QueueClaimBlind) {
             // ORDER: the mutant; two takers may take the same node.
             self.head.store(head + count, Ordering::Release);
             return Ok(());
@@ -250,7 +250,7 @@ impl<M: Machine> Ring<M> {
 
     /// For how many nodes the owner finds room behind the tail.
     fn vacancy(&self) -> u64 {
-        if M::BUG.is(Bug::SpinStealsFull) {
+        if M::breaks(Bug::SpinStealsFull) {
             return self.capacity();
         }
         // ORDER: Acquire pairs with the Release of a taker's `claim`: it has read the slots that the
@@ -321,7 +321,7 @@ impl<M: Machine> Ring<M> {
             M::mark(Mark::QueueLastStolen);
         }
         if count > 1 {
-            let order = if M::BUG.is(Bug::QueueLootRelaxed) {
+            let order = if M::breaks(Bug::QueueLootRelaxed) {
                 Ordering::Relaxed
             } else {
                 Ordering::Release

@@ -102,15 +102,15 @@ impl Future for Task {
 }
 
 /// A lane with one task that was polled once.
-struct Stage<const BUG: u8> {
-    front: FrontRef<Loom<BUG>>,
-    local: Local<Loom<BUG>>,
+struct Stage {
+    front: FrontRef<Loom>,
+    local: Local<Loom>,
     gate: Arc<Gate>,
 }
 
-impl<const BUG: u8> Stage<BUG> {
+impl Stage {
     fn new(doors: usize, self_wakes: u32) -> (Self, Join<Output>) {
-        let front = front::<Loom<BUG>>();
+        let front = front::<Loom>();
         let local = Local::new(front.clone());
         let gate = Gate::new();
         let task = Task {
@@ -160,8 +160,8 @@ fn output(mut join: Join<Output>) -> Result<usize, JoinError> {
 }
 
 /// A wake from elsewhere, before, while or after the lane polls the task for its own wake.
-fn wake_while_running<const BUG: u8>() {
-    let (stage, join) = Stage::<BUG>::new(1, 1);
+fn wake_while_running() {
+    let (stage, join) = Stage::new(1, 1);
     let gate = Arc::clone(&stage.gate);
     let waker = gate.waker();
     let thread = thread::spawn(move || {
@@ -176,8 +176,8 @@ fn wake_while_running<const BUG: u8>() {
 }
 
 /// Two wakes at once submit the task once, and both are seen.
-fn two_wakes<const BUG: u8>() {
-    let (stage, join) = Stage::<BUG>::new(2, 0);
+fn two_wakes() {
+    let (stage, join) = Stage::new(2, 0);
     let threads = [0, 1].map(|door| {
         let gate = Arc::clone(&stage.gate);
         let waker = gate.waker();
@@ -195,10 +195,10 @@ fn two_wakes<const BUG: u8>() {
 }
 
 /// The output is awaited on another thread, by one waker.
-fn join_elsewhere<const BUG: u8>() {
-    let (stage, join) = Stage::<BUG>::new(0, 1);
+fn join_elsewhere() {
+    let (stage, join) = Stage::new(0, 1);
     let thread = thread::spawn(move || {
-        let output = block_on::<Loom<BUG>, _>(join, 0);
+        let output = block_on::<Loom, _>(join, 0);
         assert_eq!(output.unwrap().0, 0);
     });
     stage.run();
@@ -208,10 +208,10 @@ fn join_elsewhere<const BUG: u8>() {
 }
 
 /// The output is awaited by one waker and then by another: the last one is woken.
-fn join_by_changing_wakers<const BUG: u8>() {
-    let (stage, mut join) = Stage::<BUG>::new(0, 1);
+fn join_by_changing_wakers() {
+    let (stage, mut join) = Stage::new(0, 1);
     let thread = thread::spawn(move || {
-        let waiters = [(); 2].map(|()| Arc::new(Waiter::<Loom<BUG>>::default()));
+        let waiters = [(); 2].map(|()| Arc::new(Waiter::<Loom>::default()));
         let mut found = Poll::Pending;
         for waiter in &waiters {
             let waker = Waker::from(Arc::clone(waiter));
@@ -234,8 +234,8 @@ fn join_by_changing_wakers<const BUG: u8>() {
 }
 
 /// Lane, join handle and a waker let go of the task in any order.
-fn last_reference<const BUG: u8>() {
-    let (stage, join) = Stage::<BUG>::new(0, 1);
+fn last_reference() {
+    let (stage, join) = Stage::new(0, 1);
     let waker = stage.gate.waker.lock().unwrap().take();
     let threads = [
         thread::spawn(move || drop(waker)),
@@ -248,8 +248,8 @@ fn last_reference<const BUG: u8>() {
 }
 
 /// A waker that gives its reference up by waking may be the last to hold the task.
-fn last_reference_wakes<const BUG: u8>() {
-    let (stage, join) = Stage::<BUG>::new(0, 1);
+fn last_reference_wakes() {
+    let (stage, join) = Stage::new(0, 1);
     let waker = stage.gate.waker.lock().unwrap().take();
     let threads = [
         thread::spawn(move || waker.into_iter().for_each(Waker::wake)),
@@ -262,8 +262,8 @@ fn last_reference_wakes<const BUG: u8>() {
 }
 
 /// The handle takes the output, or lets go of it, while the lane completes the task.
-fn drop_of_the_handle<const BUG: u8>() {
-    let (stage, mut join) = Stage::<BUG>::new(0, 1);
+fn drop_of_the_handle() {
+    let (stage, mut join) = Stage::new(0, 1);
     let thread = thread::spawn(move || {
         let mut cx = Context::from_waker(Waker::noop());
         let _ = Pin::new(&mut join).poll(&mut cx);
@@ -275,8 +275,8 @@ fn drop_of_the_handle<const BUG: u8>() {
 }
 
 /// A task that is waiting is cancelled from elsewhere while somebody wakes it.
-fn cancel_and_wake<const BUG: u8>() {
-    let (stage, join) = Stage::<BUG>::new(1, 0);
+fn cancel_and_wake() {
+    let (stage, join) = Stage::new(1, 0);
     let gate = Arc::clone(&stage.gate);
     let waker = gate.waker();
     let threads = [
@@ -286,7 +286,7 @@ fn cancel_and_wake<const BUG: u8>() {
         }),
         thread::spawn(move || {
             join.cancel();
-            match block_on::<Loom<BUG>, _>(join, 0) {
+            match block_on::<Loom, _>(join, 0) {
                 Ok(output) => assert_eq!(output.0, 1),
                 Err(error) => assert!(error.is_cancelled(), "{error}"),
             }
@@ -301,11 +301,11 @@ fn cancel_and_wake<const BUG: u8>() {
 }
 
 /// A task is cancelled while its lane polls it: the output, or the cancellation, not both.
-fn cancel_while_running<const BUG: u8>() {
-    let (stage, join) = Stage::<BUG>::new(0, 1);
+fn cancel_while_running() {
+    let (stage, join) = Stage::new(0, 1);
     let thread = thread::spawn(move || {
         join.cancel();
-        block_on::<Loom<BUG>, _>(join, 0).is_ok()
+        block_on::<Loom, _>(join, 0).is_ok()
     });
     stage.run();
     let outputs = thread.join().unwrap().into();
@@ -314,8 +314,8 @@ fn cancel_while_running<const BUG: u8>() {
 }
 
 /// A wake, and a waker that outlives the lane, while the lane closes.
-fn wake_against_close<const BUG: u8>() {
-    let (stage, join) = Stage::<BUG>::new(1, 0);
+fn wake_against_close() {
+    let (stage, join) = Stage::new(1, 0);
     let gate = Arc::clone(&stage.gate);
     let waker = gate.waker();
     let thread = thread::spawn(move || {
@@ -341,8 +341,8 @@ fn wake_against_close<const BUG: u8>() {
 
 /// The only waker, which is also the last to hold the task, wakes while the lane closes: the
 /// task must not go away before its waker is done with it.
-fn last_wake_against_close<const BUG: u8>() {
-    let (stage, join) = Stage::<BUG>::new(1, 0);
+fn last_wake_against_close() {
+    let (stage, join) = Stage::new(1, 0);
     drop(join);
     let waker = stage.gate.waker.lock().unwrap().take();
     let thread = thread::spawn(move || waker.into_iter().for_each(Waker::wake));
@@ -353,11 +353,11 @@ fn last_wake_against_close<const BUG: u8>() {
 }
 
 /// A task is cancelled from elsewhere while its lane closes.
-fn cancel_against_close<const BUG: u8>() {
-    let (stage, join) = Stage::<BUG>::new(1, 0);
+fn cancel_against_close() {
+    let (stage, join) = Stage::new(1, 0);
     let thread = thread::spawn(move || {
         join.cancel();
-        let ended = block_on::<Loom<BUG>, _>(join, 0);
+        let ended = block_on::<Loom, _>(join, 0);
         assert!(ended.is_err_and(|error| error.is_cancelled()));
     });
     let local = &stage.local;
@@ -373,8 +373,8 @@ fn cancel_against_close<const BUG: u8>() {
 }
 
 /// A task spawned from elsewhere while the lane closes: it ends, one way or the other.
-fn spawn_against_close<const BUG: u8>() {
-    let front = front::<Loom<BUG>>();
+fn spawn_against_close() {
+    let front = front::<Loom>();
     let gate = Gate::new();
     let task = Task {
         gate: Arc::clone(&gate),
@@ -385,7 +385,7 @@ fn spawn_against_close<const BUG: u8>() {
     let thread = thread::spawn(move || {
         let join = spawn(&theirs, task);
         let _: bool = phases.contains(&join.phase());
-        block_on::<Loom<BUG>, _>(join, 0).is_ok()
+        block_on::<Loom, _>(join, 0).is_ok()
     });
     let local = Local::new(front.clone());
     local.enter(|| {
@@ -403,59 +403,59 @@ fn spawn_against_close<const BUG: u8>() {
 
 #[test]
 fn w25_a_wake_while_running_is_not_lost() {
-    check(wake_while_running::<0>);
+    check(wake_while_running);
 }
 
 #[test]
 fn two_wakes_submit_once_and_are_both_seen() {
-    check_large(two_wakes::<0>);
+    check_large(two_wakes);
 }
 
 #[test]
 fn the_output_is_seen_by_whoever_joins() {
-    check(join_elsewhere::<0>);
+    check(join_elsewhere);
 }
 
 #[test]
 fn the_last_waker_of_a_joiner_is_woken() {
-    check(join_by_changing_wakers::<0>);
+    check(join_by_changing_wakers);
 }
 
 #[test]
 fn d21_the_last_reference_frees() {
-    check(last_reference::<0>);
+    check(last_reference);
 }
 
 #[test]
 fn d8_a_wake_gives_up_the_last_reference() {
-    check(last_reference_wakes::<0>);
+    check(last_reference_wakes);
 }
 
 #[test]
 fn a_handle_dropped_at_completion() {
-    check(drop_of_the_handle::<0>);
+    check(drop_of_the_handle);
 }
 
 #[test]
 fn a_cancelled_task_ends_once() {
-    check_large(cancel_while_running::<0>);
-    check_large(cancel_and_wake::<0>);
+    check_large(cancel_while_running);
+    check_large(cancel_and_wake);
 }
 
 #[test]
 fn d12_a_wake_or_a_cancel_against_the_close() {
-    check(wake_against_close::<0>);
-    check(cancel_against_close::<0>);
+    check(wake_against_close);
+    check(cancel_against_close);
 }
 
 #[test]
 fn d7_the_last_wake_against_the_close() {
-    check(last_wake_against_close::<0>);
+    check(last_wake_against_close);
 }
 
 #[test]
 fn d3_a_spawn_against_close() {
-    check(spawn_against_close::<0>);
+    check(spawn_against_close);
 }
 
 #[test]

@@ -17,10 +17,10 @@ use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 
 /// Two crews of a lane each, and a task of the lower one.
-pub(super) struct Stage<const BUG: u8> {
-    pub(super) above: FrontRef<Loom<BUG>>,
-    below: FrontRef<Loom<BUG>>,
-    pub(super) local: Local<Loom<BUG>>,
+pub(super) struct Stage {
+    pub(super) above: FrontRef<Loom>,
+    below: FrontRef<Loom>,
+    pub(super) local: Local<Loom>,
     pub(super) gate: Arc<Gate>,
 }
 
@@ -32,7 +32,7 @@ fn poll(join: &mut Join<Output>) -> Poll<usize> {
     polled.map(|output| usize::from(output.is_ok()))
 }
 
-impl<const BUG: u8> Stage<BUG> {
+impl Stage {
     pub(super) fn new(doors: usize, self_wakes: u32) -> (Self, Join<Output>) {
         Self::described(doors, self_wakes, About::default())
     }
@@ -40,8 +40,8 @@ impl<const BUG: u8> Stage<BUG> {
     fn described(doors: usize, self_wakes: u32, about: About<'_>) -> (Self, Join<Output>) {
         let one =
             |above| Crew::described(1, &Arc::default(), CrewSpec::below(above), |_, _| 0).remove(0);
-        let above: FrontRef<Loom<BUG>> = one(Vec::new());
-        let below: FrontRef<Loom<BUG>> = one(vec![above.clone()]);
+        let above: FrontRef<Loom> = one(Vec::new());
+        let below: FrontRef<Loom> = one(vec![above.clone()]);
         let gate = Gate::new();
         let task = Task {
             gate: Arc::clone(&gate),
@@ -60,7 +60,7 @@ impl<const BUG: u8> Stage<BUG> {
     }
 
     /// The upper lane awaits the task and runs what is lent to it, and ends.
-    pub(super) fn awaits(above: FrontRef<Loom<BUG>>, mut join: Join<Output>) -> Awaited {
+    pub(super) fn awaits(above: FrontRef<Loom>, mut join: Join<Output>) -> Awaited {
         let local = Local::new(above);
         let found = local.enter(|| {
             let found = poll(&mut join);
@@ -90,9 +90,9 @@ impl<const BUG: u8> Stage<BUG> {
 }
 
 /// Both lanes poll it: one by each node.
-pub(super) fn polled_by_both<const BUG: u8>(before: usize, self_wakes: u32) {
-    let (stage, join) = Stage::<BUG>::new(0, self_wakes);
-    let run = |local: &Local<Loom<BUG>>, times| (0..times).for_each(|_| assert!(local.run_one()));
+pub(super) fn polled_by_both(before: usize, self_wakes: u32) {
+    let (stage, join) = Stage::new(0, self_wakes);
+    let run = |local: &Local<Loom>, times| (0..times).for_each(|_| assert!(local.run_one()));
     stage.local.enter(|| run(&stage.local, before));
     let above = stage.above.clone();
     let below = thread::spawn(move || {
@@ -109,17 +109,17 @@ pub(super) fn polled_by_both<const BUG: u8>(before: usize, self_wakes: u32) {
     stage.assert_freed(awaited);
 }
 
-fn new_and_polled_by_both<const BUG: u8>() {
-    polled_by_both::<BUG>(0, 1);
+fn new_and_polled_by_both() {
+    polled_by_both(0, 1);
 }
 
-fn goes_round_in_both<const BUG: u8>() {
-    polled_by_both::<BUG>(1, 2);
+fn goes_round_in_both() {
+    polled_by_both(1, 2);
 }
 
 /// The lane of its own crew ends while the one above polls it.
-fn lent_while_below_ends<const BUG: u8>(before: usize, self_wakes: u32) {
-    let (stage, join) = Stage::<BUG>::new(0, self_wakes);
+fn lent_while_below_ends(before: usize, self_wakes: u32) {
+    let (stage, join) = Stage::new(0, self_wakes);
     let local = &stage.local;
     local.enter(|| (0..before).for_each(|_| assert!(local.run_one())));
     let above = stage.above.clone();
@@ -129,18 +129,18 @@ fn lent_while_below_ends<const BUG: u8>(before: usize, self_wakes: u32) {
     stage.assert_freed(awaited);
 }
 
-fn new_and_lent_while_below_ends<const BUG: u8>() {
-    lent_while_below_ends::<BUG>(0, 1);
+fn new_and_lent_while_below_ends() {
+    lent_while_below_ends(0, 1);
 }
 
-fn lent_while_its_home_ends<const BUG: u8>() {
-    lent_while_below_ends::<BUG>(1, 2);
+fn lent_while_its_home_ends() {
+    lent_while_below_ends(1, 2);
 }
 
 /// Its own lane is in a long poll. The task is woken from elsewhere while the lane above begins to
 /// await it, and that one polls it.
-fn woken_while_below_is_stuck<const BUG: u8>() {
-    let (stage, mut join) = Stage::<BUG>::new(1, 0);
+fn woken_while_below_is_stuck() {
+    let (stage, mut join) = Stage::new(1, 0);
     stage.local.enter(|| assert!(stage.local.run_one()));
     let gate = Arc::clone(&stage.gate);
     let waker = gate.waker();
@@ -163,12 +163,12 @@ fn woken_while_below_is_stuck<const BUG: u8>() {
 
 /// Its own lane is in a long poll, behind which it lies, or is about to. The lane above rescues and wakes it, as for a
 /// descriptor; who else wakes it has lent nothing.
-fn rescued_while_below_is_stuck<const BUG: u8>() {
+fn rescued_while_below_is_stuck() {
     let about = About {
         rescuable: true,
         ..About::default()
     };
-    let (stage, join) = Stage::<BUG>::described(1, 0, about);
+    let (stage, join) = Stage::described(1, 0, about);
     stage.local.enter(|| assert!(stage.local.run_one()));
     let gate = Arc::clone(&stage.gate);
     let (mine, theirs) = (gate.waker(), gate.waker());
@@ -193,15 +193,15 @@ fn rescued_while_below_is_stuck<const BUG: u8>() {
 }
 
 /// It is rescued while its own lane comes to it, too.
-fn rescued_while_below_runs<const BUG: u8>() {
+fn rescued_while_below_runs() {
     let about = About {
         rescuable: true,
         ..About::default()
     };
-    let (stage, join) = Stage::<BUG>::described(1, 0, about);
+    let (stage, join) = Stage::described(1, 0, about);
     stage.local.enter(|| assert!(stage.local.run_one()));
     let (waker, front) = (stage.gate.waker(), stage.above.clone());
-    let run = |stage: &Stage<BUG>| {
+    let run = |stage: &Stage| {
         stage.local.enter(|| {
             let _ = stage.local.gather();
             while stage.local.run_one() {}
@@ -230,33 +230,33 @@ fn rescued_while_below_runs<const BUG: u8>() {
 
 #[test]
 fn a_task_that_is_rescued_needs_no_lane_of_its_own() {
-    check_large(rescued_while_below_is_stuck::<0>);
+    check_large(rescued_while_below_is_stuck);
 }
 
 #[test]
 fn a_task_that_is_rescued_while_its_lane_comes_to_it_ends_once() {
-    check_large(rescued_while_below_runs::<0>);
+    check_large(rescued_while_below_runs);
 }
 
 #[test]
 fn a_task_that_never_ran_is_polled_by_a_lane_above() {
-    check(new_and_polled_by_both::<0>);
+    check(new_and_polled_by_both);
 }
 
 #[test]
 fn a_task_is_polled_by_both_its_nodes() {
-    check_large(goes_round_in_both::<0>);
+    check_large(goes_round_in_both);
 }
 
 #[test]
 fn a_lane_ends_while_one_above_polls_its_task() {
-    check(new_and_lent_while_below_ends::<0>);
-    check_large(lent_while_its_home_ends::<0>);
+    check(new_and_lent_while_below_ends);
+    check_large(lent_while_its_home_ends);
 }
 
 #[test]
 fn a_wake_of_an_awaited_task_reaches_the_lane_above() {
-    check_large(woken_while_below_is_stuck::<0>);
+    check_large(woken_while_below_is_stuck);
 }
 
 #[test]

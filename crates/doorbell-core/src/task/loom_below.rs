@@ -16,7 +16,7 @@ use std::sync::Arc;
 use std::task::Waker;
 
 /// A lane of a crew of class Rt.
-fn urgent<const BUG: u8>() -> FrontRef<Loom<BUG>> {
+fn urgent() -> FrontRef<Loom> {
     let spec = CrewSpec {
         class: Class::Rt,
         ..CrewSpec::default()
@@ -25,16 +25,16 @@ fn urgent<const BUG: u8>() -> FrontRef<Loom<BUG>> {
 }
 
 /// An urgent lane with a task that was polled once. The other threads are lanes only where it is said.
-struct Stage<const BUG: u8> {
-    front: FrontRef<Loom<BUG>>,
-    local: Local<Loom<BUG>>,
+struct Stage {
+    front: FrontRef<Loom>,
+    local: Local<Loom>,
     gate: Arc<Gate>,
     join: Join<Output>,
 }
 
-impl<const BUG: u8> Stage<BUG> {
+impl Stage {
     fn new(doors: usize) -> Self {
-        let front = urgent::<BUG>();
+        let front = urgent();
         let local = Local::new(front.clone());
         let gate = Gate::new();
         let task = Task {
@@ -73,21 +73,21 @@ impl<const BUG: u8> Stage<BUG> {
 
 /// # Safety
 /// The waker is that of a task of this machine.
-unsafe fn task_of<const BUG: u8>(waker: &Waker) -> TaskRef<Loom<BUG>> {
+unsafe fn task_of(waker: &Waker) -> TaskRef<Loom> {
     // SAFETY: the caller's promise; the waker holds a reference.
     unsafe { TaskRef::from_raw(waker.data()) }
 }
 
 /// One of a lower class is suspended in the midst of a wake, and goes on when all is over. Another
 /// wake, by an urgent lane, does not wait for it.
-fn suspended_below<const BUG: u8>() {
-    let stage = Stage::<BUG>::new(1);
+fn suspended_below() {
+    let stage = Stage::new(1);
     let (theirs, waker) = (stage.gate.waker(), stage.gate.waker());
     // SAFETY: of this model's task.
-    let suspended = thread::spawn(move || unsafe { task_of::<BUG>(&theirs) }.poke_and_stall());
+    let suspended = thread::spawn(move || unsafe { task_of(&theirs) }.poke_and_stall());
     let (gate, other) = (Arc::clone(&stage.gate), waker.clone());
     let level = thread::spawn(move || {
-        Local::new(urgent::<BUG>()).enter(|| {
+        Local::new(urgent()).enter(|| {
             gate.open(0);
             other.wake();
         });
@@ -97,15 +97,15 @@ fn suspended_below<const BUG: u8>() {
     let poke = suspended.join().unwrap();
     if poke == Poke::Send {
         // SAFETY: as above; the reference of the parcel was counted.
-        unsafe { task_of::<BUG>(&waker) }.send_poke(stage.front.crew());
+        unsafe { task_of(&waker) }.send_poke(stage.front.crew());
     }
     drop(waker);
     stage.assert_freed(1);
 }
 
 /// One of a lower class wakes it.
-fn one_below<const BUG: u8>() {
-    let stage = Stage::<BUG>::new(1);
+fn one_below() {
+    let stage = Stage::new(1);
     let (gate, waker) = (Arc::clone(&stage.gate), stage.gate.waker());
     let below = thread::spawn(move || {
         gate.open(0);
@@ -117,8 +117,8 @@ fn one_below<const BUG: u8>() {
 }
 
 /// A parcel is on its way when another one wakes it.
-fn another_below<const BUG: u8>() {
-    let stage = Stage::<BUG>::new(2);
+fn another_below() {
+    let stage = Stage::new(2);
     stage.gate.open(0);
     stage.gate.waker().wake();
     let (gate, waker) = (Arc::clone(&stage.gate), stage.gate.waker());
@@ -132,8 +132,8 @@ fn another_below<const BUG: u8>() {
 }
 
 /// A parcel finds the lane gone, or is delivered by it in its end, or before.
-fn woken_while_it_ends<const BUG: u8>() {
-    let stage = Stage::<BUG>::new(1);
+fn woken_while_it_ends() {
+    let stage = Stage::new(1);
     let waker = stage.gate.waker();
     let below = thread::spawn(move || waker.wake());
     stage.local.enter(|| stage.local.close());
@@ -143,22 +143,22 @@ fn woken_while_it_ends<const BUG: u8>() {
 
 #[test]
 fn nobody_waits_for_a_wake_of_one_below() {
-    check_large(suspended_below::<0>);
+    check_large(suspended_below);
 }
 
 #[test]
 fn a_wake_from_below_is_not_lost() {
-    check(one_below::<0>);
+    check(one_below);
 }
 
 #[test]
 fn another_wake_from_below_is_seen_too() {
-    check(another_below::<0>);
+    check(another_below);
 }
 
 #[test]
 fn d12_a_wake_from_below_against_the_close() {
-    check(woken_while_it_ends::<0>);
+    check(woken_while_it_ends);
 }
 
 #[test]

@@ -15,7 +15,7 @@ use std::pin::Pin;
 use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll, Waker};
 
-type M = Loom<0>;
+type M = Loom;
 
 /// Wakes itself so many times. The slot is not part of the model.
 struct Wakes(u32, Arc<Mutex<Option<Waker>>>);

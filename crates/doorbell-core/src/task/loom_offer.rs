@@ -18,7 +18,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
-type M = Loom<0>;
+type M = Loom;
 
 /// Wakes itself for ever.
 struct Restless;

@@ -18,7 +18,7 @@ use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll, Waker};
 
-type M = Loom<0>;
+type M = Loom;
 
 /// What is told by a wake or a cancel alone, and what a task writes.
 struct Words {

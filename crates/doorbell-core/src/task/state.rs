@@ -160,7 +160,7 @@ impl<M: Machine> State<M> {
     /// Notes that the task is to be polled.
     #[inline]
     pub(super) fn wake(&self) -> Wake {
-        let order = if M::BUG.is(Bug::TaskWakeRelaxed) {
+        let order = if M::breaks(Bug::TaskWakeRelaxed) {
             Ordering::Relaxed
         } else {
             Ordering::AcqRel
@@ -179,7 +179,7 @@ impl<M: Machine> State<M> {
 
     #[inline]
     pub(super) fn submit_if_idle(before: u64) -> Wake {
-        let busy = if M::BUG.is(Bug::TaskSubmitWhileRunning) {
+        let busy = if M::breaks(Bug::TaskSubmitWhileRunning) {
             SCHEDULED | COMPLETE
         } else {
             BUSY
@@ -230,7 +230,7 @@ impl<M: Machine> State<M> {
                     Seized::Complete
                 };
                 (seen | SEIZED, what)
-            } else if seen & RUNNING != 0 && !M::BUG.is(Bug::TaskSeizeRunning) {
+            } else if seen & RUNNING != 0 && !M::breaks(Bug::TaskSeizeRunning) {
                 let what = if seen & LEFT == 0 {
                     Seized::Elsewhere
                 } else {
@@ -261,7 +261,7 @@ impl<M: Machine> State<M> {
 
     /// The caller has the lane's reference and could not hand it to the lane that is to drop it.
     pub(super) fn leave(&self) -> Left {
-        if M::BUG.is(Bug::TaskLeaveForgotten) {
+        if M::breaks(Bug::TaskLeaveForgotten) {
             return Left::ToHome;
         }
         // ORDER: Release pairs with the Acquire of `seize`: the home lane frees it after what this one
@@ -279,7 +279,7 @@ impl<M: Machine> State<M> {
         // ORDER: Release pairs with the Acquire of the next `start`, on whichever thread. That one
         // sees too what a wake during the poll brings: this keeps its Release going.
         let before = self.0.fetch_and(!RUNNING, Ordering::Release);
-        if before & SCHEDULED == 0 || M::BUG.is(Bug::TaskForgetWake) {
+        if before & SCHEDULED == 0 || M::breaks(Bug::TaskForgetWake) {
             Pause::Idle
         } else if before & BOOSTED == 0 {
             Pause::Requeue
@@ -298,7 +298,7 @@ impl<M: Machine> State<M> {
     /// The output is stored. Only the lane that runs the task.
     #[inline]
     pub(super) fn complete(&self) -> Completed {
-        let order = if M::BUG.is(Bug::TaskCompleteRelaxed) {
+        let order = if M::breaks(Bug::TaskCompleteRelaxed) {
             Ordering::Relaxed
         } else {
             Ordering::AcqRel
@@ -359,7 +359,7 @@ impl<M: Machine> State<M> {
     /// One reference less.
     #[inline]
     pub(super) fn release(&self) -> Released {
-        let order = if M::BUG.is(Bug::TaskDropRelaxed) {
+        let order = if M::breaks(Bug::TaskDropRelaxed) {
             Ordering::Relaxed
         } else {
             Ordering::AcqRel

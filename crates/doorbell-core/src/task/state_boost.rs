@@ -121,7 +121,7 @@ impl<M: Machine> State<M> {
     /// The wake of a task that was idle, and whose own node is behind, or that is awaited from above.
     #[cold]
     pub(super) fn wake_boosted(before: u64) -> Wake {
-        let boosted = before & BOOSTED != 0 && !M::BUG.is(Bug::TaskLendForgotten);
+        let boosted = before & BOOSTED != 0 && !M::breaks(Bug::TaskLendForgotten);
         match (before & BEHIND != 0, boosted) {
             (false, true) => Wake::LendAndSubmit,
             (false, false) => Wake::Submit,
@@ -152,7 +152,7 @@ impl<M: Machine> State<M> {
             if seen & COMPLETE != 0 || seen & BEHIND == 0 || queued {
                 return CaughtUp::Again;
             }
-            let order = if M::BUG.is(Bug::TaskCatchUpRelaxed) {
+            let order = if M::breaks(Bug::TaskCatchUpRelaxed) {
                 Ordering::Relaxed
             } else {
                 Ordering::Release
@@ -268,7 +268,7 @@ impl<M: Machine> State<M> {
             } else {
                 seen & !LENT
             };
-            let order = if M::BUG.is(Bug::TaskStartLentRelaxed) {
+            let order = if M::breaks(Bug::TaskStartLentRelaxed) {
                 Ordering::Release
             } else {
                 Ordering::AcqRel
@@ -293,11 +293,11 @@ impl<M: Machine> State<M> {
         // ORDER: Acquire pairs with the Release of `seize`, `cancel` and `catch_up`.
         let mut seen = self.0.load(Ordering::Acquire);
         loop {
-            if seen & CANCELLED != 0 && !M::BUG.is(Bug::TaskPauseLentBlind) {
+            if seen & CANCELLED != 0 && !M::breaks(Bug::TaskPauseLentBlind) {
                 // It may be that no lane of its own takes it any more.
                 return LentPause::Cancel;
             }
-            let order = if M::BUG.is(Bug::TaskPauseLentRelaxed) {
+            let order = if M::breaks(Bug::TaskPauseLentRelaxed) {
                 Ordering::Relaxed
             } else {
                 Ordering::Release

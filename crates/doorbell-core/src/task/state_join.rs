@@ -45,7 +45,7 @@ impl<M: Machine> State<M> {
             if seen & COMPLETE != 0 {
                 return Join::Complete;
             }
-            if seen & JOIN_WAKER == 0 || M::BUG.is(Bug::TaskJoinWakerBlind) {
+            if seen & JOIN_WAKER == 0 || M::breaks(Bug::TaskJoinWakerBlind) {
                 return Join::CellIsMine;
             }
             // ORDER: Relaxed; no lane used the cell of a task that is not complete, and `lend_waker`

@@ -43,12 +43,12 @@ impl<M: Machine> State<M> {
                 (seen | SCHEDULED | to.bits(), Poke::Nothing)
             } else if seen & POKED != 0 {
                 (seen | to.bits(), Poke::Nothing)
-            } else if M::BUG.is(Bug::TaskNotedFromBelow) {
+            } else if M::breaks(Bug::TaskNotedFromBelow) {
                 ((seen | SCHEDULED | to.bits()) + ONE_REF, Poke::Send)
             } else {
                 ((seen | POKED | to.bits()) + ONE_REF, Poke::Send)
             };
-            let publish = if M::BUG.is(Bug::TaskPokeRelaxed) {
+            let publish = if M::breaks(Bug::TaskPokeRelaxed) {
                 Ordering::Relaxed
             } else {
                 Ordering::Release

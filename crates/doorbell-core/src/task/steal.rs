@@ -10,7 +10,7 @@ impl<M: Machine> Local<M> {
     /// Takes tasks from another lane of the crew, also from its inbox if `inbox`, to be run next.
     /// Returns how many. `None` also where this lane has something to run, but for [`Greed::Single`].
     pub fn steal(&self, victim: &Front<M>, greed: Greed, inbox: bool) -> Option<u64> {
-        if greed != Greed::Single && !self.is_empty() && !M::BUG.is(Bug::SpinStealsFull) {
+        if greed != Greed::Single && !self.is_empty() && !M::breaks(Bug::SpinStealsFull) {
             return None;
         }
         if self.ready().order().is_some() {

@@ -230,7 +230,7 @@ impl<M: Machine> Entry<M> {
     unsafe fn leave_wheel(entry: NonNull<Self>, to: u32) -> Fire {
         // SAFETY: the caller's promise.
         let word = unsafe { Self::word(entry) };
-        if M::BUG.is(Bug::WheelFireBlind) {
+        if M::breaks(Bug::WheelFireBlind) {
             // ORDER: the mutant; a handle that goes away at this moment is overwritten.
             word.store(to, Ordering::Release);
             return Fire::Wake;

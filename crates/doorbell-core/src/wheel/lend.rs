@@ -138,7 +138,7 @@ impl<M: Machine> Lend<M> {
         // ORDER: Relaxed; in front of the fence, whose partner is the visitor's.
         self.inside.store(1, Ordering::Relaxed);
         let inside = Inside(self);
-        if !M::BUG.is(Bug::WheelLendNoFence) {
+        if !M::breaks(Bug::WheelLendNoFence) {
             M::fence_light();
         }
         match self.look() {

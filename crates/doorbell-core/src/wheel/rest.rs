@@ -92,7 +92,7 @@ impl<M: Machine> Rest<M> {
     }
 
     fn begin(&self, what: u64) {
-        let epoch = if M::BUG.is(Bug::RestNoEpoch) {
+        let epoch = if M::breaks(Bug::RestNoEpoch) {
             0
         } else {
             EPOCH
@@ -103,7 +103,7 @@ impl<M: Machine> Rest<M> {
         let before = self
             .word
             .fetch_add(epoch.wrapping_add(what), Ordering::Acquire);
-        if before & STEPPING != 0 && !M::BUG.is(Bug::RestNoWait) {
+        if before & STEPPING != 0 && !M::breaks(Bug::RestNoWait) {
             // ORDER: Acquire pairs with the release of the step: its time is seen. Nobody can
             // begin another one: the caller is busy.
             while self.word.load(Ordering::Acquire) & STEPPING != 0 {
@@ -153,7 +153,7 @@ impl<M: Machine> Rest<M> {
     /// Whether every lane is parked and was told nothing.
     fn lanes_rest(&self) -> bool {
         let fronts = self.front.crew().fronts();
-        M::BUG.is(Bug::RestWithoutALook) || fronts.iter().all(|front| front.bell().rests())
+        M::breaks(Bug::RestWithoutALook) || fronts.iter().all(|front| front.bell().rests())
     }
 
     /// The runtime rests, but for the caller: wakes who waits for that, or else goes to the next

@@ -1,7 +1,7 @@
 //! The model-checking backend: loom's atomics, cells and threads.
 //!
-//! `Loom<BUG>` carries a mutant ([`Bug`]) as a constant, so that a test can show that the
-//! checker notices it. What it does not model: time (a watch looks twice and gives up; a park
+//! A mutant ([`Bug`]) is chosen while the program runs ([`break_thread`]), so that a test can show
+//! that the checker notices it: the protocols are built once, not once for each mutant. What it does not model: time (a watch looks twice and gives up; a park
 //! with a deadline ends at once, and its thread has that time from then on; the end of time never
 //! comes), the cost of anything, and stale reads inside the kernel: a futex compares the current
 //! value, and so does the seat here.
@@ -28,11 +28,11 @@ use ::loom::sync::atomic::fence;
 use ::loom::sync::{Condvar, Mutex};
 use weaken::{Which, ordering};
 
-/// The model checker's machine, with the mutant of this number ([`Bug::from_number`]). A run queue's
-/// ring holds `RING` tasks: two, so that models reach its end and its backlog; four where a thief is
+/// The model checker's machine, with the mutant that [`break_thread`] has chosen. A run queue's ring
+/// holds `RING` tasks: two, so that models reach its end and its backlog; four where a thief is
 /// to take more than one.
 #[derive(Clone, Copy, Debug)]
-pub struct Loom<const BUG: u8 = 0, const RING: usize = 2>;
+pub struct Loom<const RING: usize = 2>;
 
 /// The fence of the caller's caller, unless the sweep of orderings has removed it.
 #[track_caller]
@@ -90,7 +90,7 @@ pub struct LoomSeat {
     polls: LoomU32,
 }
 
-impl<const BUG: u8, const RING: usize> Seat<Loom<BUG, RING>> for LoomSeat {
+impl<const RING: usize> Seat<Loom<RING>> for LoomSeat {
     fn new() -> Self {
         LoomSeat {
             lock: Mutex::new(()),
@@ -142,8 +142,8 @@ impl<const BUG: u8, const RING: usize> Seat<Loom<BUG, RING>> for LoomSeat {
     }
 
     fn ring(&self, _word: &LoomU32) {
-        if Seat::<Loom<BUG, RING>>::chosen(self) == ParkIn::Poller {
-            return crate::Poller::<Loom<BUG, RING>>::ring(&self.poller);
+        if Seat::<Loom<RING>>::chosen(self) == ParkIn::Poller {
+            return crate::Poller::<Loom<RING>>::ring(&self.poller);
         }
         let guard = self
             .lock
@@ -177,6 +177,16 @@ impl ThreadHandle for LoomThread {
     static NOW_NS: std::cell::Cell<u64> = std::cell::Cell::new(0);
 }
 
+thread_local! {
+    // Std's: a model's threads all run on the thread that checks it.
+    static BROKEN: std::cell::Cell<Bug> = const { std::cell::Cell::new(Bug::None) };
+}
+
+/// Models that this thread checks from now on run with that mutant.
+pub fn break_thread(line: Bug) {
+    BROKEN.set(line);
+}
+
 /// Whether a sleep of this thread ends at that time. If so, it has come.
 fn leap_to(until_ns: Option<u64>) -> bool {
     let Some(until_ns) = until_ns.filter(|ns| *ns < u64::MAX) else {
@@ -202,7 +212,7 @@ impl Drop for LoomPool {
     }
 }
 
-impl<const BUG: u8, const RING: usize> Machine for Loom<BUG, RING> {
+impl<const RING: usize> Machine for Loom<RING> {
     type U32 = LoomU32;
     type U64 = LoomU64;
     type Ptr<T> = LoomPtr<T>;
@@ -213,10 +223,13 @@ impl<const BUG: u8, const RING: usize> Machine for Loom<BUG, RING> {
     type Poller = LoomPoller;
     type Thread = LoomThread;
 
-    const BUG: Bug = Bug::from_number(BUG);
     const RING_CAPACITY: usize = RING;
     const MODEL: bool = true;
     const ADDRESSES_STEER: bool = false;
+
+    fn breaks(line: Bug) -> bool {
+        BROKEN.get().is(line)
+    }
 
     #[track_caller]
     fn fence_announce() {

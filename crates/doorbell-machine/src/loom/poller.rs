@@ -77,7 +77,7 @@ impl LoomPoller {
     }
 }
 
-impl<const BUG: u8, const RING: usize> Poller<Loom<BUG, RING>> for LoomPoller {
+impl<const RING: usize> Poller<Loom<RING>> for LoomPoller {
     type Fd = LoomFd;
 
     fn open() -> Result<Self, PollerError> {

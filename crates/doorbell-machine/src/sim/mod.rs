@@ -210,10 +210,14 @@ impl<const BUG: u8> Machine for Sim<BUG> {
     type Poller = SimPoller;
     type Thread = SimThread;
 
-    const BUG: Bug = Bug::from_number(BUG);
     // So small that runs reach its end and its backlog.
     const RING_CAPACITY: usize = 4;
     const ADDRESSES_STEER: bool = false;
+
+    #[inline(always)]
+    fn breaks(line: Bug) -> bool {
+        const { Bug::from_number(BUG) }.is(line)
+    }
 
     fn fence_announce() {
         fence_after_rmw();

@@ -93,7 +93,7 @@ pub fn sites(tree: &Tree) -> Vec<Site> {
     found
 }
 
-/// Whether the token stands in braces that only a mutant enters: `if M::BUG.is(…) {`.
+/// Whether the token stands in braces that only a mutant enters: `if M::breaks(…) {`.
 fn in_mutant(parsed: &Parsed, index: usize) -> bool {
     let mut braces = parsed
         .groups_around(index)
@@ -103,7 +103,7 @@ fn in_mutant(parsed: &Parsed, index: usize) -> bool {
         while before > 0 && !ends_statement(parsed, before - 1) {
             before = parsed.tokens[before - 1].mate.min(before - 1);
         }
-        let is_bug = |at: &usize| parsed.ident(*at) == Some("BUG");
+        let is_bug = |at: &usize| parsed.ident(*at) == Some("breaks");
         let negated = |at: usize| at > 3 && parsed.is_punct(at - 4, '!');
         (before..open).filter(is_bug).any(|at| !negated(at))
     })
@@ -256,7 +256,7 @@ mod tests {
         ] {
             assert_eq!(found(none), [], "{none}");
         }
-        let bug = "if M::BUG.is(Bug::A) {\n    x.load(Acquire);\n}";
+        let bug = "if M::breaks(Bug::A) {\n    x.load(Acquire);\n}";
         assert_eq!(found(bug), []);
         let test = "#[cfg(test)]\nmod tests { fn f() { x.load(Acquire); } }";
         assert_eq!(
@@ -267,9 +267,9 @@ mod tests {
 
     #[test]
     fn what_a_mutant_leaves_out_is_a_site() {
-        let fence = "if a && !M::BUG.is(Bug::A) {\n    M::fence_light();\n}";
+        let fence = "if a && !M::breaks(Bug::A) {\n    M::fence_light();\n}";
         assert_eq!(found(fence).len(), 1);
-        let other = "if M::BUG.is(Bug::A) {\n    f();\n} else {\n    x.load(Acquire);\n}";
+        let other = "if M::breaks(Bug::A) {\n    f();\n} else {\n    x.load(Acquire);\n}";
         assert_eq!(found(other).len(), 1);
     }
 

@@ -28,10 +28,10 @@ const ASLEEP: usize = 3;
 /// When the timers of the models are due: always.
 const DUE_NS: u64 = 0;
 
-type Shared<const BUG: u8> = Arc<LaneShared<Loom<BUG>>>;
+type Shared = Arc<LaneShared<Loom>>;
 
 /// A crew in which the last lane can be claimed. So many of its sentinels are there already.
-fn crew<const BUG: u8>(sentinels: usize) -> [Shared<BUG>; 4] {
+fn crew(sentinels: usize) -> [Shared; 4] {
     let fronts: [_; 4] = Crew::new(4, &Arc::default(), |_, _| 0)
         .try_into()
         .expect("a crew of four has four fronts");
@@ -53,13 +53,13 @@ fn crew<const BUG: u8>(sentinels: usize) -> [Shared<BUG>; 4] {
 }
 
 #[track_caller]
-fn assert_told<const BUG: u8>(lanes: &[Shared<BUG>; 4]) {
+fn assert_told(lanes: &[Shared; 4]) {
     let idle = lanes[BUSY].front().crew().idle();
     assert!(!idle.holds(ASLEEP), "nobody was told");
 }
 
 /// The lane, whose thread the caller is, gets one task and makes it known.
-fn put<const BUG: u8>(front: &Front<Loom<BUG>>) {
+fn put(front: &Front<Loom>) {
     let node = Item::boxed(1, &Log::default());
     // SAFETY: this thread is the owner; the node lives until `drain`.
     let _ = unsafe { front.queue().push(node, Share::Always) };
@@ -67,13 +67,13 @@ fn put<const BUG: u8>(front: &Front<Loom<BUG>>) {
 }
 
 /// The same, and a fence follows.
-fn push<const BUG: u8>(front: &Front<Loom<BUG>>) {
+fn push(front: &Front<Loom>) {
     put(front);
-    Loom::<BUG>::fence_recheck();
+    <Loom>::fence_recheck();
 }
 
 /// Takes that task out again.
-fn drain<const BUG: u8>(front: &Front<Loom<BUG>>) {
+fn drain(front: &Front<Loom>) {
     // SAFETY: the lane's thread has ended, or is this one.
     let node = unsafe { front.queue().pop() }.expect("nobody ran it");
     // SAFETY: made by `push`, and in no queue any more.
@@ -81,16 +81,16 @@ fn drain<const BUG: u8>(front: &Front<Loom<BUG>>) {
 }
 
 /// In a model a sleep with an end takes no time but that of its thread.
-fn sleep_for<const BUG: u8>(ns: u64) {
-    let seat = <<Loom<BUG> as Machine>::Seat as Seat<Loom<BUG>>>::new();
-    let until_ns = Loom::<BUG>::now_ns() + ns;
-    let word = <Loom<BUG> as Machine>::U32::new(0);
-    let _ = Seat::<Loom<BUG>>::park(&seat, &word, 0, Some(until_ns));
+fn sleep_for(ns: u64) {
+    let seat = <<Loom as Machine>::Seat as Seat<Loom>>::new();
+    let until_ns = <Loom>::now_ns() + ns;
+    let word = <Loom as Machine>::U32::new(0);
+    let _ = Seat::<Loom>::park(&seat, &word, 0, Some(until_ns));
 }
 
 /// One of two sentinels gets something to do, while the busy lane relies on both.
-fn end_against<const BUG: u8>(relies: fn(Shared<BUG>)) -> [Shared<BUG>; 4] {
-    let lanes = crew::<BUG>(2);
+fn end_against(relies: fn(Shared)) -> [Shared; 4] {
+    let lanes = crew(2);
     lanes[BUSY].front().crew().alert().raise(0);
     lanes[CARES].front().set_sentinel(true);
     let shared = Arc::clone(&lanes[CARES]);
@@ -101,8 +101,8 @@ fn end_against<const BUG: u8>(relies: fn(Shared<BUG>)) -> [Shared<BUG>; 4] {
     lanes
 }
 
-fn end_against_push<const BUG: u8>() {
-    let lanes = end_against::<BUG>(|shared| {
+fn end_against_push() {
+    let lanes = end_against(|shared| {
         push(shared.front());
         shared.front().crew().watch_over(BUSY);
     });
@@ -110,16 +110,16 @@ fn end_against_push<const BUG: u8>() {
 }
 
 /// Of a lane that has a timer, and begins to run.
-fn end_against_run<const BUG: u8>() {
-    end_against::<BUG>(|shared| {
+fn end_against_run() {
+    end_against(|shared| {
         shared.front().publish_next_global(DUE_NS);
         Lane::new(shared).ask_for_care();
     });
 }
 
 /// Of one that has a timer, and begins to rest.
-fn end_against_rest<const BUG: u8>() {
-    end_against::<BUG>(|shared| {
+fn end_against_rest() {
+    end_against(|shared| {
         shared.front().publish_next_global(DUE_NS);
         Lane::new(shared).leave_to_others();
     });
@@ -127,8 +127,8 @@ fn end_against_rest<const BUG: u8>() {
 
 /// A lane that was claimed to be a sentinel, and has something to do by now. Its claim has lapsed, so that
 /// it sees to no search.
-fn decline_against_push<const BUG: u8>() {
-    let lanes = crew::<BUG>(1);
+fn decline_against_push() {
+    let lanes = crew(1);
     let idle = lanes[BUSY].front().crew().idle();
     idle.enter(CARES);
     let wanted = idle.want_sentinel(CARES, |_| Cost::Store);
@@ -152,8 +152,8 @@ fn decline_against_push<const BUG: u8>() {
 }
 
 /// A lane ends the last search, since it has found something, while the busy lane relies on that search.
-fn end_of_search_against_push<const BUG: u8>() {
-    let lanes = crew::<BUG>(2);
+fn end_of_search_against_push() {
+    let lanes = crew(2);
     let _ = lanes[BUSY].front().crew().idle().begin_search(CARES);
     let shared = Arc::clone(&lanes[CARES]);
     let searches = thread::spawn(move || {
@@ -172,8 +172,8 @@ fn end_of_search_against_push<const BUG: u8>() {
 }
 
 /// A sentinel lets the last search lapse while the busy lane relies on it: it sees what that lane has.
-fn lapse_against_push<const BUG: u8>() {
-    let lanes = crew::<BUG>(2);
+fn lapse_against_push() {
+    let lanes = crew(2);
     let idle = lanes[BUSY].front().crew().idle();
     let _ = idle.begin_search(OTHER);
     let shared = Arc::clone(&lanes[CARES]);
@@ -187,7 +187,7 @@ fn lapse_against_push<const BUG: u8>() {
             (SENTINEL_MIN_NS - 1, false),
             (1, true),
         ] {
-            sleep_for::<BUG>(ns);
+            sleep_for(ns);
             lane.end_lapsed_searches();
             assert_eq!(searches(), !lapses);
         }
@@ -202,8 +202,8 @@ fn lapse_against_push<const BUG: u8>() {
 }
 
 /// A lane gets more than it runs next while another one falls asleep.
-fn surplus_against_sleep<const BUG: u8>() {
-    let lanes = crew::<BUG>(2);
+fn surplus_against_sleep() {
+    let lanes = crew(2);
     let idle = lanes[BUSY].front().crew().idle();
     assert_eq!(idle.leave(ASLEEP), Left::ByItself);
     let [busy, own] = [BUSY, ASLEEP].map(|lane| lanes[lane].front().clone());
@@ -221,35 +221,35 @@ fn surplus_against_sleep<const BUG: u8>() {
 
 #[test]
 fn a_lane_that_falls_asleep_sees_what_another_got_or_is_told() {
-    check(surplus_against_sleep::<0>);
+    check(surplus_against_sleep);
 }
 
 #[test]
 fn what_comes_while_a_sentinel_ends_is_looked_after() {
-    check(end_against_push::<0>);
+    check(end_against_push);
 }
 
 #[test]
 fn a_timer_of_a_lane_that_begins_to_run_is_looked_after_while_a_sentinel_ends() {
-    check(end_against_run::<0>);
+    check(end_against_run);
 }
 
 #[test]
 fn a_timer_of_a_lane_that_rests_is_looked_after_while_a_sentinel_ends() {
-    check(end_against_rest::<0>);
+    check(end_against_rest);
 }
 
 #[test]
 fn what_comes_while_a_lane_declines_to_be_a_sentinel_is_looked_after() {
-    check(decline_against_push::<0>);
+    check(decline_against_push);
 }
 
 #[test]
 fn what_comes_while_the_last_search_ends_is_offered() {
-    check(end_of_search_against_push::<0>);
+    check(end_of_search_against_push);
 }
 
 #[test]
 fn what_comes_while_the_last_search_lapses_is_offered() {
-    check(lapse_against_push::<0>);
+    check(lapse_against_push);
 }

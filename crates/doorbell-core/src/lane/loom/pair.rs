@@ -57,13 +57,13 @@ impl Reached {
     }
 }
 
-type Shared<const BUG: u8, const RING: usize> = Arc<LaneShared<Loom<BUG, RING>>>;
+type Shared<const RING: usize> = Arc<LaneShared<Loom<RING>>>;
 
 /// Two lanes whose run queues' rings hold so many.
 #[derive(Clone)]
-pub(super) struct Pair<const BUG: u8, const RING: usize>(pub(super) [Shared<BUG, RING>; 2]);
+pub(super) struct Pair<const RING: usize>(pub(super) [Shared<RING>; 2]);
 
-impl<const BUG: u8, const RING: usize> Pair<BUG, RING> {
+impl<const RING: usize> Pair<RING> {
     pub(super) fn new(watch_ns: u64) -> Self {
         let fronts = Crew::new(2, &Arc::default(), |_, _| 0);
         let fronts: [_; 2] = fronts.try_into().expect("a crew of two has two fronts");
@@ -114,15 +114,15 @@ impl<const BUG: u8, const RING: usize> Pair<BUG, RING> {
 }
 
 /// Tasks that are counted; the last one that ends asks the lanes to close.
-pub(super) struct Work<const BUG: u8, const RING: usize, const N: usize> {
-    lanes: Pair<BUG, RING>,
+pub(super) struct Work<const RING: usize, const N: usize> {
+    lanes: Pair<RING>,
     polls: [AtomicUsize; N],
     left: AtomicUsize,
     begun: [Notify; N],
 }
 
-impl<const BUG: u8, const RING: usize, const N: usize> Work<BUG, RING, N> {
-    pub(super) fn new(lanes: &Pair<BUG, RING>) -> Arc<Self> {
+impl<const RING: usize, const N: usize> Work<RING, N> {
+    pub(super) fn new(lanes: &Pair<RING>) -> Arc<Self> {
         Arc::new(Work {
             lanes: lanes.clone(),
             polls: array::from_fn(|_| AtomicUsize::new(0)),
@@ -164,12 +164,12 @@ impl<const BUG: u8, const RING: usize, const N: usize> Work<BUG, RING, N> {
 }
 
 /// Tasks that lie in the first lane's inbox when the lanes begin.
-fn given<const BUG: u8, const RING: usize, const N: usize>(
+fn given<const RING: usize, const N: usize>(
     watch_ns: u64,
     reached: &Reached,
-    spawn: impl FnOnce(&Arc<Work<BUG, RING, N>>),
+    spawn: impl FnOnce(&Arc<Work<RING, N>>),
 ) {
-    let lanes = Pair::<BUG, RING>::new(watch_ns);
+    let lanes = Pair::<RING>::new(watch_ns);
     let work = Work::new(&lanes);
     spawn(&work);
     lanes.run().join().unwrap();
@@ -178,34 +178,31 @@ fn given<const BUG: u8, const RING: usize, const N: usize>(
 }
 
 /// The same of tasks that end at once.
-fn given_at_once<const BUG: u8, const RING: usize, const N: usize>(
-    watch_ns: u64,
-    reached: &Reached,
-) {
-    given::<BUG, RING, N>(watch_ns, reached, |work| {
+fn given_at_once<const RING: usize, const N: usize>(watch_ns: u64, reached: &Reached) {
+    given::<RING, N>(watch_ns, reached, |work| {
         (0..N).for_each(|task| work.spawn(task, |_, _| {}));
     });
 }
 
 /// Two that meet.
-fn given_to_meet<const BUG: u8>(watch_ns: u64, reached: &Reached) {
-    given::<BUG, 2, 2>(watch_ns, reached, |work| {
+fn given_to_meet(watch_ns: u64, reached: &Reached) {
+    given::<2, 2>(watch_ns, reached, |work| {
         (0..2).for_each(|task| work.spawn(task, Work::meet));
     });
 }
 
 /// One that spawns another one and meets it.
-fn given_a_parent<const BUG: u8>(watch_ns: u64, reached: &Reached) {
-    given::<BUG, 2, 2>(watch_ns, reached, |work| {
+fn given_a_parent(watch_ns: u64, reached: &Reached) {
+    given::<2, 2>(watch_ns, reached, |work| {
         work.spawn(0, Work::spawn_and_meet);
     });
 }
 
 /// A task that comes from a third thread meanwhile.
-fn posted<const BUG: u8>(watch_ns: u64, reached: &Reached) {
-    let lanes = Pair::<BUG, 2>::new(watch_ns);
+fn posted(watch_ns: u64, reached: &Reached) {
+    let lanes = Pair::<2>::new(watch_ns);
     let threads = [lanes.start(0), lanes.start(1)];
-    let work = Work::<BUG, 2, 1>::new(&lanes);
+    let work = Work::<2, 1>::new(&lanes);
     work.spawn(0, |_, _| {});
     crate::testing::model::join_all(threads);
     lanes.assert_ended(reached);
@@ -221,47 +218,47 @@ static SPINNING_TO_MEET: Reached = Reached::nothing();
 static SPINNING_PARENT: Reached = Reached::nothing();
 static POSTED_SPINNING: Reached = Reached::nothing();
 
-fn two_at_once<const BUG: u8>() {
-    given_at_once::<BUG, 2, 2>(0, &AT_ONCE);
+fn two_at_once() {
+    given_at_once::<2, 2>(0, &AT_ONCE);
 }
 
-fn four_at_once<const BUG: u8>() {
-    given_at_once::<BUG, 4, 4>(0, &AT_ONCE_OF_FOUR);
+fn four_at_once() {
+    given_at_once::<4, 4>(0, &AT_ONCE_OF_FOUR);
 }
 
-fn two_meet<const BUG: u8>() {
-    given_to_meet::<BUG>(0, &TO_MEET);
+fn two_meet() {
+    given_to_meet(0, &TO_MEET);
 }
 
-fn parent_and_child<const BUG: u8>() {
-    given_a_parent::<BUG>(0, &PARENT);
+fn parent_and_child() {
+    given_a_parent(0, &PARENT);
 }
 
-fn two_at_once_spinning<const BUG: u8>() {
-    given_at_once::<BUG, 2, 2>(LOOKS_AROUND_NS, &SPINNING);
+fn two_at_once_spinning() {
+    given_at_once::<2, 2>(LOOKS_AROUND_NS, &SPINNING);
 }
 
-fn two_meet_spinning<const BUG: u8>() {
-    given_to_meet::<BUG>(LOOKS_AROUND_NS, &SPINNING_TO_MEET);
+fn two_meet_spinning() {
+    given_to_meet(LOOKS_AROUND_NS, &SPINNING_TO_MEET);
 }
 
-fn parent_and_child_spinning<const BUG: u8>() {
-    given_a_parent::<BUG>(LOOKS_AROUND_NS, &SPINNING_PARENT);
+fn parent_and_child_spinning() {
+    given_a_parent(LOOKS_AROUND_NS, &SPINNING_PARENT);
 }
 
-fn one_posted_spinning<const BUG: u8>() {
-    posted::<BUG>(LOOKS_AROUND_NS, &POSTED_SPINNING);
+fn one_posted_spinning() {
+    posted(LOOKS_AROUND_NS, &POSTED_SPINNING);
 }
 
 #[test]
 fn two_lanes_share_what_one_of_them_has() {
-    check_largest(two_at_once::<0>);
+    check_largest(two_at_once);
     AT_ONCE.assert_all();
 }
 
 #[test]
 fn two_lanes_share_what_fills_a_ring() {
-    check_largest(four_at_once::<0>);
+    check_largest(four_at_once);
     AT_ONCE_OF_FOUR.assert_all();
     let [thefts, stolen] = [&AT_ONCE_OF_FOUR.thefts, &AT_ONCE_OF_FOUR.stolen];
     assert!(thefts.load(Relaxed) < stolen.load(Relaxed), "none took two");
@@ -269,31 +266,31 @@ fn two_lanes_share_what_fills_a_ring() {
 
 #[test]
 fn two_tasks_get_a_lane_each() {
-    check_largest(two_meet::<0>);
+    check_largest(two_meet);
     TO_MEET.assert_all();
 }
 
 #[test]
 fn two_tasks_get_a_lane_that_spins_each() {
-    check_largest(two_meet_spinning::<0>);
+    check_largest(two_meet_spinning);
     assert!(SPINNING_TO_MEET.thefts.load(Relaxed) > 0);
 }
 
 #[test]
 fn a_task_and_its_child_get_a_lane_each() {
-    check_largest(parent_and_child::<0>);
+    check_largest(parent_and_child);
     PARENT.assert_all();
 }
 
 #[test]
 fn a_task_and_its_child_get_a_lane_that_spins_each() {
-    check_large(parent_and_child_spinning::<0>);
+    check_large(parent_and_child_spinning);
     SPINNING_PARENT.assert_all();
 }
 
 #[test]
 fn two_lanes_that_spin_share_what_comes_from_outside() {
-    check_largest(one_posted_spinning::<0>);
+    check_largest(one_posted_spinning);
     assert!(POSTED_SPINNING.thefts.load(Relaxed) > 0);
 }
 
@@ -308,8 +305,7 @@ macro_rules! pair_notices {
         #[test]
         fn $test() {
             let test = concat!("lane::loom::pair::", stringify!($test));
-            let model = $model::<{ Bug::$bug as u8 }>;
-            must_be_noticed_by(test, Shows::Deadlock, Bug::$bug, model);
+            must_be_noticed_by(test, Shows::Deadlock, Bug::$bug, $model);
         }
     };
 }
@@ -318,9 +314,8 @@ macro_rules! pair_notices {
 fn mutant_sleep_unseen() {
     let test = "lane::loom::pair::mutant_sleep_unseen";
     let bug = Bug::IdleNoAnnounceFence;
-    let model = parent_and_child::<{ Bug::IdleNoAnnounceFence as u8 }>;
     // With two it takes minutes.
-    must_be_noticed_by_largest(test, Shows::Deadlock, bug, model);
+    must_be_noticed_by_largest(test, Shows::Deadlock, bug, parent_and_child);
 }
 
 pair_notices!(mutant_stolen_unseen, QueuePushRelaxed, two_at_once);

@@ -18,19 +18,19 @@ const RING: usize = 4;
 /// Of these, the first ones lie at the lane that is robbed; the others come by the descriptor.
 const TASKS: usize = 2 * RING;
 
-type Tasks<const BUG: u8> = Work<BUG, RING, TASKS>;
+type Tasks = Work<RING, TASKS>;
 
 /// A waker that brings tasks.
-struct Brings<const BUG: u8>(Arc<Tasks<BUG>>);
+struct Brings(Arc<Tasks>);
 
-impl<const BUG: u8> Wake for Brings<BUG> {
+impl Wake for Brings {
     fn wake(self: Arc<Self>) {
         (RING..TASKS).for_each(|task| self.0.spawn(task, |_, _| {}));
     }
 }
 
 /// Runs what there is, and ends as a lane does that idles.
-fn run_out<const BUG: u8>(lane: &Lane<Loom<BUG, RING>>) {
+fn run_out(lane: &Lane<Loom<RING>>) {
     while lane.local.run_one() {}
     lane.leave_idle_set();
     lane.end_search();
@@ -39,9 +39,9 @@ fn run_out<const BUG: u8>(lane: &Lane<Loom<BUG, RING>>) {
 
 /// The second lane's descriptor is ready and brings as many tasks as its ring holds; the first lane has
 /// as many.
-fn two_looks<const BUG: u8>() {
-    let lanes = Pair::<BUG, RING>::new(1);
-    let work = Tasks::<BUG>::new(&lanes);
+fn two_looks() {
+    let lanes = Pair::<RING>::new(1);
+    let work = Tasks::new(&lanes);
     let first = Lane::new(Arc::clone(&lanes.0[0]));
     first.local.enter(|| {
         (0..RING).for_each(|task| work.spawn(task, |_, _| {}));
@@ -53,7 +53,7 @@ fn two_looks<const BUG: u8>() {
         let waker = Waker::from(Arc::new(Brings(theirs)));
         let polled = registration.poll_ready(&Context::from_waker(&waker), Direction::Read);
         assert!(polled.is_pending());
-        let poller = Seat::<Loom<BUG, RING>>::open_poller(front.seat()).unwrap();
+        let poller = Seat::<Loom<RING>>::open_poller(front.seat()).unwrap();
         poller.set_ready(LoomFd(0), Readiness::READABLE);
         let second = Lane::new(shared);
         second.local.enter(|| {
@@ -75,5 +75,5 @@ fn two_looks<const BUG: u8>() {
 
 #[test]
 fn a_lane_that_got_tasks_while_it_spins_loses_none_by_a_theft() {
-    check_largest(two_looks::<0>);
+    check_largest(two_looks);
 }

@@ -317,7 +317,11 @@ fn who_is_awaited_from_above_is_not_rescued_and_has_no_reason_to_decline() {
         stage.seen.next(Next::Decline);
         stage.seen.wake();
     });
-    assert_eq!(stage.run_above(), [true], "declined, it waits for its own lane");
+    assert_eq!(
+        stage.run_above(),
+        [true],
+        "declined, it waits for its own lane"
+    );
     let join = stage.join.as_mut().unwrap();
     stage.above.enter(|| {
         let polled = Pin::new(join).poll(&mut Context::from_waker(Waker::noop()));
