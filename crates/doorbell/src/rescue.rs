@@ -15,7 +15,8 @@
 //! once, and then again up to 64 ms later: else a busy neighbour would have all its tasks run before its own turn.
 //!
 //! Not covered: what another thread wakes behind a long poll, where no descriptor tells the urgent lane. It waits for the
-//! end of that poll, or for the next time that the urgent lane goes through what waits there. Nor tasks in groups.
+//! end of that poll, or for the next time that the urgent lane goes through what waits there. Nor anything that lies behind a poll
+//! once the class has groups.
 //!
 //! In such a poll a task is to do nothing that may take long, nor to call what is not its own: it leaves that to its own
 //! lanes ([`decline`]), or spawns it. If a task is rescued, then awaited by a task that is more urgent than `Class::rt(49)`, it

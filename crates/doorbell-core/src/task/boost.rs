@@ -303,9 +303,12 @@ impl<M: Machine> TaskRef<M> {
     }
 
     /// The same for the crew so far above, on one of its lanes: the task need not be awaited from there.
-    pub(super) fn lend_to(self, above: Above) {
+    /// Whether it was to be lent, and was not yet.
+    pub(super) fn lend_to(self, above: Above) -> bool {
         let lend = self.header().state.lend_to(above);
+        let lends = matches!(lend, Lend::To(_));
         self.send_second(lend);
+        lends
     }
 
     fn send_second(self, lend: Lend) {

@@ -155,7 +155,8 @@ impl<M: Machine> Sweep<M> {
         unsafe { self.taken.take_over(chain) }.map(|loot| loot.first)
     }
 
-    /// Queues a node as one from outside, and lends its task if it `lends`. Whether that may have been.
+    /// Queues a node as one from outside, and lends its task if it `lends`. Whether it did: one that has run here
+    /// since it was queued is not lent for the node that it left.
     fn put_back(&self, node: NonNull<Node<M>>, lends: bool) -> bool {
         // SAFETY: a node that was queued has a reference of its task.
         let own = unsafe { boost::own_of(node) };
@@ -166,19 +167,18 @@ impl<M: Machine> Sweep<M> {
         }
         let place = self.ward.crew().place(&self.ward);
         // SAFETY: it has left its queue, and is one of a task that any lane of that crew may run.
-        match unsafe { place.post_task(node, Origin::Outside) } {
-            Posted::Yes => {
-                if let Some(task) = task {
-                    task.rescue();
-                }
+        let lent = match unsafe { place.post_task(node, Origin::Outside) } {
+            Posted::Yes => task.is_some_and(TaskRef::rescue_now),
+            Posted::Closed => {
+                // SAFETY: as above; refused, it is in no queue.
+                unsafe { Self::end(node) };
+                false
             }
-            // SAFETY: as above; refused, it is in no queue.
-            Posted::Closed => unsafe { Self::end(node) },
-        }
+        };
         if let Some(task) = task {
             task.release();
         }
-        task.is_some()
+        lent
     }
 
     /// The crew's lanes have ended, and this node was in none of their queues: its task ends here.
@@ -208,20 +208,19 @@ impl<M: Machine> TaskRef<M> {
     #[inline]
     pub(super) fn rescue(self) {
         if self.header().is_rescuable() {
-            self.rescue_now();
+            let _ = self.rescue_now();
         }
     }
 
+    /// Whether it was lent.
     #[cold]
-    fn rescue_now(self) {
+    fn rescue_now(self) -> bool {
         let above = Local::<M>::with_current(|local| {
             let local = local.filter(|local| local.lent.rescues.get())?;
             let mut above = self.last().crew().above().iter();
             above.position(|front| local.is_of(front.crew()))
         });
-        if let Some(above) = above {
-            self.lend_to(Above::nth(above));
-        }
+        above.is_some_and(|above| self.lend_to(Above::nth(above)))
     }
 
     /// As [`TaskRef::rescue`], behind a lent poll in which it was woken.

@@ -284,6 +284,7 @@ fn a_sweep_of_many_tasks_loses_none_and_holds_none() {
         ran.sort_unstable();
         assert!(ran.into_iter().eq(0..OTHERS));
     }
+    drop(sweep);
     stage.end();
 }
 
@@ -306,6 +307,7 @@ fn a_sweep_lends_no_more_than_is_brief_and_the_next_one_the_rest() {
     }
     stage.run_below();
     assert_eq!(ran.lock().unwrap().len(), MANY);
+    drop(sweep);
     stage.end();
 }
 
