@@ -214,7 +214,6 @@ fn killer_of_io(bug: Bug) -> (&'static str, Shows) {
         Bug::IoNoNoteFence => ("io::loom::mutant_no_note_fence", Deadlock),
         Bug::IoParkBlind => ("io::loom::mutant_park_blind", Deadlock),
         Bug::IoMuteBlind => ("io::loom::mutant_mute_blind", LOST),
-        Bug::UsherSleepBlind => ("lane::loom::usher::mutant_sleep_blind", Deadlock),
         _ => unreachable!("{bug:?} has no killer"),
     }
 }

@@ -137,8 +137,6 @@ pub enum Bug {
     IoParkBlind,
     /// io: a descriptor is muted without a look whether somebody has begun to wait for it.
     IoMuteBlind,
-    /// usher: it falls asleep although a nap has begun, or the lane has ended, since it looked.
-    UsherSleepBlind,
     /// spin: a lane that looks at its descriptors while it spins, and finds tasks, steals all the same.
     SpinStealsFull,
     /// idle: a claimed lane that gets no CPU counts as searching for as long.
@@ -153,7 +151,7 @@ pub enum Bug {
 
 impl Bug {
     /// All mutants, without [`Bug::None`].
-    pub const ALL: [Bug; 70] = [
+    pub const ALL: [Bug; 69] = [
         Bug::BellClearAfterTake,
         Bug::BellNoRecheck,
         Bug::BellAnnounceBlind,
@@ -218,7 +216,6 @@ impl Bug {
         Bug::IoNoNoteFence,
         Bug::IoParkBlind,
         Bug::IoMuteBlind,
-        Bug::UsherSleepBlind,
         Bug::SpinStealsFull,
         Bug::IdleClaimNeverLapses,
         Bug::PlaceClaimsFromBelow,

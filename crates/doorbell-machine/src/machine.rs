@@ -233,10 +233,6 @@ pub trait ThreadHandle: Debug + Send {
     /// # Errors
     /// [`ThreadError::Panicked`] if it panicked.
     fn join(self) -> Result<(), ThreadError>;
-    /// Has the OS schedule the thread as one that nobody says anything of. Whoever waits for the end of one
-    /// that is below all others would wait until its CPU is idle. Where the OS does not let it, and on
-    /// machines that model no such wait, it goes on as it is.
-    fn raise(&self) {}
     /// Whether the caller runs on this very thread.
     fn is_current(&self) -> bool;
     /// Whether the thread has ended: [`ThreadHandle::join`] would not wait.

@@ -5,7 +5,6 @@ use crate::owner::Owner;
 use crate::rt::Plan;
 use crate::rt_budget::RtBudget;
 use crate::rt_plan::RtPlan;
-use crate::rt_spacing::RtSpacing;
 use crate::runtime::Runtime;
 use crate::watch_plan::Watching;
 use crate::{SwitchError, Switches, room, stack_size};
@@ -121,14 +120,6 @@ pub enum BuildError {
         /// The period asked for.
         period: Duration,
     },
-    /// Looks at descriptors that would be put off for too long.
-    #[error(
-        "urgent lanes cannot put off their looks at descriptors for {asked:?}; choose at most 10 ms, or Duration::ZERO to put none off"
-    )]
-    RtSpacing {
-        /// The time asked for.
-        asked: Duration,
-    },
     /// The environment variable `DOORBELL_SWITCHES` could not be read.
     #[error("{SWITCHES_VARIABLE} is wrong: {0}")]
     Switches(#[from] SwitchError),
@@ -185,7 +176,6 @@ pub struct Builder {
     paused: bool,
     rt_priority: u8,
     pub(crate) rt_budget: RtBudget,
-    pub(crate) rt_spacing: RtSpacing,
 }
 
 /// How an idle lane waits for work: see [`Builder::idle`].
@@ -224,7 +214,6 @@ impl Default for Builder {
             paused: false,
             rt_priority: RT_PRIORITY,
             rt_budget: RtBudget::default(),
-            rt_spacing: RtSpacing::default(),
         }
     }
 }
@@ -396,7 +385,6 @@ impl Builder {
             urgent: RtPlan {
                 priority: self.rt_priority,
                 budget: self.rt_budget.check()?,
-                spacing_ns: self.rt_spacing.check()?,
             },
         };
         Ok(Runtime::of(Owner::start(&plan)?))

@@ -155,7 +155,6 @@ mod room;
 mod rt;
 mod rt_budget;
 mod rt_plan;
-mod rt_spacing;
 mod runtime;
 mod scope;
 mod stack_size;

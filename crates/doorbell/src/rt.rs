@@ -146,16 +146,11 @@ impl<M: Machine> Rt<M> {
         let shared = Arc::clone(&class.lanes[core]);
         let entered = ambient::enter_lane(Handle::new(self), core, class.kind);
         class.tell_if_refused(core);
-        let usher = || ThreadSpec {
-            name: format!("{}-{core}-usher", rt.name),
-            cpu: None,
-            stack_size: None,
-        };
-        let first = (class.kind == ClassKind::Rt && obtained.is_fifo()).then(usher);
+        let goes_first = class.kind == ClassKind::Rt && obtained.is_fifo();
         let urgent = rt.urgent;
         drop(rt);
         let abort = AbortOnUnwind;
-        urgent.run(shared, first);
+        urgent.run(shared, goes_first);
         std::mem::forget(abort);
         drop(entered);
     }

@@ -28,9 +28,6 @@ struct Shared<M: Machine> {
     visitors: M::U32,
     /// Sources that were given up since the lane was started.
     gone: M::U32,
-    /// Whether the lane looks at its descriptors at a time of its own. Only the lane writes this, and
-    /// seldom.
-    puts_off: M::U32,
 }
 
 /// The descriptors of a lane.
@@ -107,7 +104,6 @@ impl<M: Machine> Default for Driver<M> {
                 count: M::U32::new(0),
                 visitors: M::U32::new(0),
                 gone: M::U32::new(0),
-                puts_off: M::U32::new(0),
             }),
             fresh: Stack::default(),
             gone: Stack::default(),
@@ -143,25 +139,14 @@ impl<M: Machine> Driver<M> {
 
     /// A lane that parks on its word alone, or is about to, is told to park in its poller; one that
     /// watches, to look there too, if it had no descriptors before. One that had none and runs is
-    /// looked after by others from here on. One that puts off its looks is about to, without being told. Behind
-    /// [`Driver::note_registered`].
+    /// looked after by others from here on. Behind [`Driver::note_registered`].
     fn tell_lane<S: Station<M>>(station: &S, before: u32) {
-        let rests = station.bell().rests()
-            && station.seat().chosen() == ParkIn::Word
-            && !station.driver().puts_off();
+        let rests = station.bell().rests() && station.seat().chosen() == ParkIn::Word;
         if rests || (before == 0 && station.bell().look() == Look::Watching) {
             station.notify();
         } else if before == 0 {
             station.note_first();
         }
-    }
-
-    /// Whether the lane looks at its descriptors at a time of its own. Behind the fence of
-    /// [`Driver::note_registered`].
-    fn puts_off(&self) -> bool {
-        // ORDER: Relaxed; the fences order it: who sees that the lane still does has counted before the
-        // lane checks the count, when it does no more.
-        self.shared.puts_off.load(Ordering::Relaxed) != 0
     }
 
     /// Makes a source for a descriptor, and adds that to the poller, which is open.
@@ -276,7 +261,6 @@ impl<M: Machine> Visit<'_, M> {
 impl<M: Machine> Driver<M> {
     /// Says, before the lane announces that it parks, in which form it will.
     pub fn choose<S: Station<M>>(station: &S) -> ParkIn {
-        station.driver().set_puts_off(false);
         let form = if station.driver().has_sources() {
             ParkIn::Poller
         } else {
@@ -284,24 +268,6 @@ impl<M: Machine> Driver<M> {
         };
         station.seat().choose(form);
         form
-    }
-
-    /// As [`Driver::choose`], of a lane that looks at its descriptors at a time of its own, and so parks on
-    /// its word.
-    pub fn choose_word<S: Station<M>>(station: &S) -> ParkIn {
-        station.driver().set_puts_off(true);
-        station.seat().choose(ParkIn::Word);
-        ParkIn::Word
-    }
-
-    fn set_puts_off(&self, puts_off: bool) {
-        let puts_off = u32::from(puts_off);
-        // ORDER: Relaxed; the caller is the only one who writes it. Its announcement, a read-modify-write
-        // with Release and a fence behind it, publishes it.
-        if self.shared.puts_off.load(Ordering::Relaxed) != puts_off {
-            // ORDER: Relaxed; the announcement publishes it to the load in `puts_off`.
-            self.shared.puts_off.store(puts_off, Ordering::Relaxed);
-        }
     }
 
     /// Whether, after the announcement and its fence, the lane may park in the form that it chose.

@@ -91,10 +91,6 @@ counts! {
     ready_for_stuck,
     /// Descriptors of other lanes that were found ready under a flood.
     ready_for_others,
-    /// Looks at descriptors that were put off under a flood: it was not woken for each.
-    looks_put_off,
-    /// Of those, the ones that were made sooner, since nobody else wanted the CPU.
-    looks_ushered,
     /// Nanoseconds that it watched in vain: it parked after them.
     watched_vain_ns,
     /// Times that a watching lane noticed that the OS had given its CPU to somebody else.

@@ -65,7 +65,6 @@ impl<M: Machine> Lane<M> {
         match unsafe { front.driver().sweep() } {
             Swept::Nothing | Swept::Freed(_) | Swept::Later => {}
         }
-        self.look_if_put_off();
         if self.done().wrapping_sub(self.looks.done.get()) >= POLLS_PER_LOOK {
             let _ = self.look_at_descriptors();
         }
@@ -79,14 +78,10 @@ impl<M: Machine> Lane<M> {
 
     /// Brings what is ready to its tasks. Whether there was anything.
     pub(super) fn look_at_descriptors(&self) -> bool {
-        let found = self.look_at_own();
+        self.looks.done.set(self.done());
+        let found = self.look_at(self.shared.front());
         self.note_ready(found);
         found > 0
-    }
-
-    pub(super) fn look_at_own(&self) -> usize {
-        self.looks.done.set(self.done());
-        self.look_at(self.shared.front())
     }
 
     pub(super) fn look_at(&self, front: &Front<M>) -> usize {

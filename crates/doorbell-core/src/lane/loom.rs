@@ -32,10 +32,8 @@ macro_rules! also_noticed {
 }
 
 mod care;
-mod flood;
 mod pair;
 mod spin;
-mod usher;
 
 /// The lane runs on a thread of its own; the model's first thread posts, spawns and closes.
 struct Running<const BUG: u8> {
@@ -49,7 +47,7 @@ impl<const BUG: u8> Running<BUG> {
     }
 
     fn start_with(watch_ns: u64, idle_notify: IdleNotify) -> Self {
-        Self::start_shared(&Self::shared(watch_ns, idle_notify), Lane::run)
+        Self::start_shared(&Self::shared(watch_ns, idle_notify))
     }
 
     fn shared(watch_ns: u64, idle_notify: IdleNotify) -> Arc<LaneShared<Loom<BUG>>> {
@@ -66,13 +64,10 @@ impl<const BUG: u8> Running<BUG> {
         ))
     }
 
-    /// The lane is made by its thread, and run by `run`.
-    fn start_shared(
-        shared: &Arc<LaneShared<Loom<BUG>>>,
-        run: impl FnOnce(Lane<Loom<BUG>>) + Send + 'static,
-    ) -> Self {
+    /// The lane is made by its thread.
+    fn start_shared(shared: &Arc<LaneShared<Loom<BUG>>>) -> Self {
         let (shared, theirs) = (Arc::clone(shared), Arc::clone(shared));
-        let thread = thread::spawn(move || run(Lane::new(theirs)));
+        let thread = thread::spawn(move || Lane::new(theirs).run());
         Running { shared, thread }
     }
 
@@ -267,7 +262,7 @@ fn write_and_close<const BUG: u8>() {
         std::future::pending::<()>().await;
         drop(part);
     }));
-    let lane = Running::start_shared(&shared, Lane::run);
+    let lane = Running::start_shared(&shared);
     written.store(1, Relaxed);
     shared.close();
     let _ = lane.ended();

@@ -3,13 +3,13 @@
 mod budget;
 mod counts;
 mod descriptors;
-mod flood;
 mod governor;
 mod groups;
 mod histogram;
 mod hooks;
 mod late_look;
 mod long_polls;
+mod look_further;
 #[cfg(test)]
 mod loom;
 mod park;
@@ -18,7 +18,6 @@ mod search;
 mod stuck;
 #[cfg(test)]
 mod tests;
-mod usher;
 mod watch;
 mod watchers;
 
@@ -40,12 +39,11 @@ use crate::wheel::Clock;
 use budget::Limit;
 use descriptors::Looks;
 use doorbell_machine::{Bug, Counter, Line, Machine, Ordering, Word};
-use flood::Flood;
 use governor::Governor;
+use look_further::Flood;
 use std::cell::Cell;
 use std::sync::Arc;
 use stuck::Care;
-use usher::Ushered;
 use watch::WatchEnd;
 
 /// How many tasks run at most between two passes.
@@ -187,8 +185,6 @@ pub struct Lane<M: Machine> {
     sentinel_end_ns: Cell<u64>,
     /// The pulses of the others at the last look around.
     pulses: Box<[Cell<u64>]>,
-    /// How often each had slept at the last look before a nap.
-    sleeps: Box<[Cell<u64>]>,
     /// Which lanes may have had work at the last look.
     seen: Seen,
     /// Which lanes were counted as searching at its last look as a sentinel, and when that was.
@@ -197,7 +193,6 @@ pub struct Lane<M: Machine> {
     care: Care,
     looks: Looks,
     flood: Flood,
-    usher: Option<Ushered<M>>,
     /// For how long it runs of each period, if that is limited.
     limit: Option<Limit<M>>,
 }
@@ -234,14 +229,12 @@ impl<M: Machine> Lane<M> {
             sentinel_ns: Cell::new(SENTINEL_MIN_NS),
             sentinel_end_ns: Cell::new(0),
             pulses: (0..lanes).map(|_| Cell::new(0)).collect(),
-            sleeps: (0..lanes).map(|_| Cell::new(0)).collect(),
             seen: Seen::new(lanes),
             searchers: Searchers::new(lanes),
             searchers_ns: Cell::new(0),
             care: Care::new(),
             looks: Looks::new(),
-            flood: Flood::new(0),
-            usher: None,
+            flood: Flood::new(),
             limit: budget.map(Limit::new),
         }
     }

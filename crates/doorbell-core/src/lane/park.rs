@@ -29,11 +29,7 @@ impl<M: Machine> Lane<M> {
         let (front, tally) = (self.shared.front(), &self.shared.tally);
         self.local.ready().returns().flush();
         // Before the announcement: who rings sees which form it is.
-        let puts_off_ns = self.puts_off_until_ns();
-        let form = match puts_off_ns {
-            None => Driver::choose(&**front),
-            Some(_) => Driver::choose_word(&**front),
-        };
+        let form = Driver::choose(&**front);
         match front.bell().announce_park() {
             Announced::Signalled => return,
             Announced::Yes => {}
@@ -47,25 +43,21 @@ impl<M: Machine> Lane<M> {
         // From here on whoever has work for others knows of this lane; what there was before is
         // seen by this look. A timer may be armed for now by a waker, after it: a frozen clock would
         // not end the sleep. And one that has got a descriptor is to park in the other form.
-        let has_work = match puts_off_ns {
-            Some(_) if self.flood.naps_briefly() => self.look_before_nap(),
-            _ => self.look_for_the_last_time(),
-        };
-        let stays_awake = has_work
+        let stays_awake = self.look_for_the_last_time()
             || self.local.is_due()
             || self.hands_over_the_clock() == Ended::Resumed
-            || (puts_off_ns.is_none() && front.driver().check(form) == Choice::Outdated);
+            || front.driver().check(form) == Choice::Outdated;
         if stays_awake {
             tally.parks_avoided.add_owned(1);
             return;
         }
         tally.parks.add_owned(1);
         front.note_sleep();
-        self.sleep(form, puts_off_ns);
+        self.sleep(form);
     }
 
     /// Sleeps, and counts how that ended.
-    fn sleep(&self, form: ParkIn, puts_off_ns: Option<u64>) {
+    fn sleep(&self, form: ParkIn) {
         let tally = &self.shared.tally;
         // A frozen clock does not run on while the thread sleeps.
         let until_ns = self
@@ -73,16 +65,12 @@ impl<M: Machine> Lane<M> {
             .due_ns()
             .filter(|_| !self.shared.clock.is_frozen());
         let look_ns = self.sentinel_until_ns();
-        let until_ns = [until_ns, look_ns, puts_off_ns];
+        let until_ns = [until_ns, look_ns];
         let until_ns = until_ns.into_iter().flatten().min();
         let learns = self.governor.learns();
         let from_ns = if learns { M::now_ns() } else { 0 };
         self.end_to_run();
-        let ended = match puts_off_ns {
-            Some(_) => self.nap(until_ns),
-            None => self.block(form, until_ns),
-        };
-        match ended {
+        match self.block(form, until_ns) {
             WaitEnd::Rung => {
                 tally.unparks_rung.add_owned(1);
                 if learns {
@@ -110,7 +98,7 @@ impl<M: Machine> Lane<M> {
     }
 
     /// Blocks the thread in the form that was announced.
-    pub(super) fn block(&self, form: ParkIn, until_ns: Option<u64>) -> WaitEnd {
+    fn block(&self, form: ParkIn, until_ns: Option<u64>) -> WaitEnd {
         let front = self.shared.front();
         let awake = || {
             self.begin_to_run();

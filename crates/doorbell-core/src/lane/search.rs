@@ -98,19 +98,6 @@ impl<M: Machine> Lane<M> {
         }
     }
 
-    /// The same before a nap: the lane stays out of the idle set, like one inside a short poll. It looks
-    /// again before long, and to ring it costs more than it would bring.
-    pub(super) fn look_before_nap(&self) -> bool {
-        self.local.unlist();
-        if !self.has_others() {
-            return false;
-        }
-        self.unlooked_ns.set(0);
-        self.leave_idle_set();
-        // Claimed while it watched: it has to search.
-        self.searching.get() || self.visit_overloaded()
-    }
-
     /// When a lane that parks looks at the others again: if one of them has a single task waiting,
     /// which is that lane's to run unless its poll turns out to be long, or if somebody has asked
     /// for that. One lane of the crew at a time is the sentinel, for a while at least: so that
@@ -254,19 +241,6 @@ impl<M: Machine> Lane<M> {
 
     /// Takes from the nearest lane that has more than it can run at once, or that is stuck.
     fn visit_others(&self) -> bool {
-        self.visit(|_| true)
-    }
-
-    /// The same of a lane that naps, for those only that were awake since its last look: the others run
-    /// what they have before they nap, sooner than it would come here, and with warm caches.
-    fn visit_overloaded(&self) -> bool {
-        self.visit(|victim| {
-            let sleeps = victim.sleeps();
-            self.sleeps[victim.lane()].replace(sleeps) == sleeps
-        })
-    }
-
-    fn visit(&self, is_for: impl Fn(&Front<M>) -> bool) -> bool {
         self.shared.tally.searches.add_owned(1);
         self.look_at_list();
         let by_rank = self.local.turns() == Turns::ByRank;
@@ -279,10 +253,9 @@ impl<M: Machine> Lane<M> {
             } else {
                 Greed::Half
             };
-            is_for(victim)
-                && (self.rob(victim, greed)
-                    || self.expire_for(victim, stood_still)
-                    || self.look_for(victim, stood_still))
+            self.rob(victim, greed)
+                || self.expire_for(victim, stood_still)
+                || self.look_for(victim, stood_still)
         });
         // What gets its first task before the next look may have been stuck since this one.
         let front = self.shared.front();

@@ -59,8 +59,6 @@ const NONE: LaneCounts = LaneCounts {
     timers_for_stuck: 0,
     ready_for_stuck: 0,
     ready_for_others: 0,
-    looks_put_off: 0,
-    looks_ushered: 0,
     watched_vain_ns: 0,
     preemptions: 0,
     searches: 0,
@@ -437,45 +435,4 @@ fn counts_since_a_moment() {
         ..NONE
     };
     assert_eq!(after, expected);
-}
-
-#[test]
-fn a_lane_that_naps_is_no_idle_lane_and_takes_of_those_only_that_do_not_sleep() {
-    let [lane, other] = crew_by_hand();
-    let theirs = other.shared.front().clone();
-    let idle = theirs.crew().idle();
-    assert!(!lane.look_for_the_last_time());
-    assert!(idle.holds(0));
-    theirs.note_sleep();
-    assert!(!lane.look_before_nap());
-    assert!(!idle.holds(0), "nobody is to ring it");
-    other
-        .local
-        .enter(|| (0..8).for_each(|_| drop(spawn(&theirs, async {}))));
-    assert!(!lane.look_before_nap(), "it was not seen before");
-    theirs.note_sleep();
-    assert!(!lane.look_before_nap(), "it has slept since");
-    assert!(lane.look_before_nap(), "it was awake all along");
-    for lane in [lane, other] {
-        let mut ran = 0;
-        lane.local.enter(|| {
-            while lane.local.run_one() {
-                ran += 1;
-            }
-        });
-        assert_eq!(ran, 4);
-    }
-}
-
-/// Its waker relies on the search.
-#[test]
-fn a_lane_that_was_claimed_while_it_watched_does_not_nap() {
-    let [lane, _other] = crew_by_hand();
-    let idle = lane.shared.front().crew().idle();
-    assert!(!lane.look_for_the_last_time());
-    let claimed = idle.claim_as_first(0, |_| crate::idle::Cost::Store);
-    assert_eq!(claimed, Some(0));
-    assert!(lane.look_before_nap(), "its search is put off");
-    lane.end_search();
-    assert!(!idle.anyone_searches() && !lane.look_before_nap());
 }

@@ -2,8 +2,7 @@
 
 use super::{CacheLine, Host, HostSeat};
 use crate::{
-    Counter, Line, Machine, Ordering, ParkEnd, Policy, Seat, ThreadError, ThreadHandle, ThreadSpec,
-    Watched,
+    Counter, Line, Machine, Ordering, ParkEnd, Seat, ThreadError, ThreadHandle, ThreadSpec, Watched,
 };
 use std::sync::Arc;
 use std::sync::atomic::AtomicU32;
@@ -144,42 +143,6 @@ fn counters_count_and_random_numbers_differ() {
     assert_eq!(counter.add_shared(3), 2);
     assert_eq!(counter.get(), 5);
     assert_ne!(Host::random(), Host::random());
-}
-
-#[test]
-fn a_thread_that_is_raised_is_an_ordinary_one() {
-    let (ready, is_ready) = std::sync::mpsc::channel();
-    let (go_on, goes_on) = std::sync::mpsc::channel();
-    let (tell, told) = std::sync::mpsc::channel();
-    let spec = ThreadSpec {
-        name: "raised".to_owned(),
-        cpu: None,
-        stack_size: None,
-    };
-    let body = move || {
-        Host::set_policy(Policy::Idle).unwrap();
-        ready.send(()).unwrap();
-        goes_on.recv().unwrap();
-        tell.send(Host::policy().unwrap()).unwrap();
-    };
-    let thread = Host::spawn(spec, Box::new(body)).unwrap();
-    is_ready.recv().unwrap();
-    thread.raise();
-    go_on.send(()).unwrap();
-    // Without the privilege, and above no limit, it stays what it is.
-    let policy = told.recv().unwrap();
-    let may_leave = may_leave_idle();
-    assert_eq!(policy == Policy::Idle, !may_leave, "{policy}");
-    thread.join().unwrap();
-}
-
-/// Whether the OS lets a thread like this one leave the class below all others.
-fn may_leave_idle() -> bool {
-    let asks = || {
-        Host::set_policy(Policy::Idle).unwrap();
-        Host::set_policy(Policy::default()).is_ok()
-    };
-    std::thread::spawn(asks).join().unwrap()
 }
 
 #[test]

@@ -2,7 +2,6 @@
 
 use crate::{ThreadError, ThreadHandle, ThreadSpec};
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
-use std::os::unix::thread::JoinHandleExt;
 use std::sync::mpsc;
 
 /// A started Linux thread.
@@ -16,15 +15,6 @@ impl ThreadHandle for HostThread {
             std::mem::forget(payload);
             ThreadError::Panicked
         })
-    }
-
-    fn raise(&self) {
-        let ordinary = libc::sched_param { sched_priority: 0 };
-        let thread = self.0.as_pthread_t();
-        // SAFETY: the thread was not joined, so its name is good; the call reads one structure, and changes
-        // nothing but how that thread is scheduled.
-        let _ =
-            unsafe { libc::pthread_setschedparam(thread, libc::SCHED_OTHER, &raw const ordinary) };
     }
 
     fn is_finished(&self) -> bool {

@@ -59,9 +59,6 @@ const LOOT: &str =
 /// Why the count of a crew's shares does not show.
 const SHARES: &str = "no lane reads what is freed with the crew; loom kills it";
 
-/// Why ushers do not show.
-const USHER: &str = "no lane of the scenarios puts off a look; loom kills it";
-
 /// The shapes with the mutant of this number.
 macro_rules! shapes {
     ($bug:ident) => {{
@@ -168,7 +165,6 @@ pub const MUTANTS: &[Mutant] = mutants![
     IoNoNoteFence: not_here IO,
     IoParkBlind: not_here IO,
     IoMuteBlind: not_here IO,
-    UsherSleepBlind: not_here USHER,
     SpinStealsFull: Sc,
     IdleClaimNeverLapses: Sc,
     PlaceClaimsFromBelow: Sc,

@@ -58,8 +58,6 @@ pub(super) struct CrewPlan {
     pub(super) turns: Turns,
     pub(super) idle: IdlePolicy,
     budget: Option<RunBudget>,
-    spacing_ns: u64,
-    ushers: bool,
     /// What its threads ask for; nothing if they stay as they begin.
     policy: Option<Policy>,
 }
@@ -73,8 +71,6 @@ impl CrewConfig {
             turns: self.turns,
             idle: self.idle,
             budget: self.budget,
-            spacing_ns: self.spacing_ns,
-            ushers: false,
             policy: None,
         };
         let Classes::Each(urgent) = self.classes else {
@@ -83,7 +79,6 @@ impl CrewConfig {
         let fair = CrewPlan {
             turns: Turns::ByArrival,
             budget: None,
-            spacing_ns: 0,
             ..one
         };
         let policy = match urgent {
@@ -99,12 +94,6 @@ impl CrewConfig {
             idle: IdlePolicy::Park,
             // Where the OS shares the CPU, it sees to the others.
             budget: self.budget.filter(|_| urgent == Urgent::Fifo),
-            spacing_ns: if urgent == Urgent::Fifo {
-                self.spacing_ns
-            } else {
-                0
-            },
-            ushers: self.ushers && urgent == Urgent::Fifo,
             policy,
             ..one
         };
@@ -129,8 +118,6 @@ impl CrewPlan {
         let CrewPlan {
             name,
             budget,
-            spacing_ns,
-            ushers,
             policy,
             ..
         } = *self;
@@ -143,15 +130,11 @@ impl CrewPlan {
             if let Some(policy) = policy {
                 obtain::<BUG>(policy);
             }
-            let lane = Lane::limited(shared, budget).with_spacing(spacing_ns);
-            if !ushers {
-                return lane.run();
+            let lane = Lane::limited(shared, budget);
+            match policy {
+                Some(Policy::Fifo { .. }) => lane.before_others().run(),
+                _ => lane.run(),
             }
-            lane.run_ushered(ThreadSpec {
-                name: format!("usher {core}"),
-                cpu: Some(core),
-                stack_size: None,
-            });
         };
         Sim::<BUG>::spawn(spec, Box::new(lane))
     }

@@ -31,11 +31,6 @@ pub(super) struct CrewConfig {
     pub(super) groups: bool,
     /// For how long each runs of a period; the urgent ones, where there are several crews.
     pub(super) budget: Option<RunBudget>,
-    /// For how long each puts off its looks at descriptors under a flood; the urgent ones, where there
-    /// are several crews. 0: not at all.
-    pub(super) spacing_ns: u64,
-    /// Whether those have ushers.
-    pub(super) ushers: bool,
 }
 
 /// The lanes of a run, all of the first crew, then all of the next: each crew has one on every CPU

@@ -121,8 +121,6 @@ fn play<const BUG: u8>(shape: &Shape, plan: &Plan, ledger: Arc<Ledger>) -> Resul
         turns: shape.turns,
         groups: shape.groups,
         budget: shape.budget,
-        spacing_ns: 0,
-        ushers: false,
     };
     let (lanes, threads): (Arc<Lanes<BUG>>, Threads) = Lanes::start(config, ledger)?;
     let stop = Arc::new(SimCounter::default());

@@ -10,7 +10,6 @@ mod parking;
 mod ranks;
 mod starved;
 mod suspended;
-mod ushers;
 
 use super::crew::{CrewConfig, Lanes};
 use super::{Classes, Shape, Urgent, run};
@@ -48,8 +47,6 @@ fn one_crew(lanes: usize) -> CrewConfig {
         turns: Turns::ByArrival,
         groups: false,
         budget: None,
-        spacing_ns: 0,
-        ushers: false,
     }
 }
 

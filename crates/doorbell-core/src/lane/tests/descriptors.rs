@@ -292,70 +292,6 @@ fn what_went_is_freed_while_the_lane_runs() {
 }
 
 #[test]
-fn under_a_flood_a_lane_that_goes_first_is_not_woken_for_each_descriptor() {
-    const SOCKETS: usize = 16;
-    let shared = super::shared(0, Switches::default());
-    let theirs = Arc::clone(&shared);
-    let thread = std::thread::spawn(move || Lane::new(theirs).with_spacing(150_000).run());
-    let done = Arc::new(AtomicBool::new(false));
-    let mut streams = Vec::new();
-    let mut readers = Vec::new();
-    for _ in 0..SOCKETS {
-        let (socket, stream) = Socket::pair(shared.front());
-        streams.push(stream);
-        readers.push(spawn(shared.front(), async move {
-            let mut bytes = 0_u64;
-            while socket.byte().await.unwrap() != 0 {
-                bytes += 1;
-            }
-            bytes
-        }));
-    }
-    // Each socket in its turn, so that every byte is an event.
-    let ends = Arc::clone(&done);
-    let flood = std::thread::spawn(move || {
-        let mut sent = 0_u64;
-        while !ends.load(Relaxed) {
-            for stream in &mut streams {
-                stream.write_all(&[1]).unwrap();
-                sent += 1;
-            }
-        }
-        (streams, sent)
-    });
-    // On its word, although it has descriptors.
-    let sleeps_through = || {
-        let front = shared.front();
-        let is_asleep = shared.state() == LaneState::Parked;
-        is_asleep && Front::seat(front).chosen() == ParkIn::Word && front.driver().has_sources()
-    };
-    let began = std::time::Instant::now();
-    let mut slept = false;
-    while !slept || shared.counts().looks_put_off < 10 {
-        slept |= sleeps_through();
-        assert!(
-            began.elapsed() < Duration::from_mins(1),
-            "it puts nothing off"
-        );
-        std::thread::yield_now();
-    }
-    done.store(true, Relaxed);
-    let (mut streams, sent) = flood.join().unwrap();
-    // Also when the flood is over everybody is served.
-    std::thread::sleep(Duration::from_millis(30));
-    for stream in &mut streams {
-        stream.write_all(&[0]).unwrap();
-    }
-    let mut read = 0;
-    for reader in readers {
-        read += block_on::<Host, _>(reader, 0).unwrap();
-    }
-    assert_eq!(read, sent, "nothing is lost");
-    shared.close();
-    thread.join().unwrap();
-}
-
-#[test]
 fn in_a_flood_an_ordinary_lane_takes_of_the_others_and_one_that_goes_first_does_not() {
     const EVENTS: usize = 1_000_000_000;
     for goes_first in [false, true] {
@@ -370,7 +306,7 @@ fn in_a_flood_an_ordinary_lane_takes_of_the_others_and_one_that_goes_first_does_
             .collect();
         let lane = Lane::new(Arc::clone(&lanes[0]));
         let lane = if goes_first {
-            lane.before_others().with_spacing(0)
+            lane.before_others()
         } else {
             lane
         };

@@ -1,5 +1,5 @@
-//! Floods of descriptors that begin and end, at urgent lanes that put off their looks and at Fair ones
-//! that do not. Nothing is lost or late, and where nothing happens nobody looks.
+//! Floods of descriptors that begin and end, at urgent lanes and at Fair ones, which take of each other then. Nothing
+//! is lost or late, and where nothing happens nobody looks.
 
 use crate::scenario::class::{Classes, FAIR, RT, Urgent};
 use crate::scenario::crew::{CrewConfig, Lanes};
@@ -21,12 +21,10 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::task::{Context, Wake, Waker};
 
-pub(super) const US: u64 = 1_000;
-pub(super) const MS: u64 = 1_000_000;
-/// As the runtime has it.
-pub(super) const SPACING_NS: u64 = 400 * US;
-/// Beside that, until a task that was woken has read: a few wakes, and what others of the lane read first.
-pub(super) const READ_NS: u64 = 50 * US;
+const US: u64 = 1_000;
+const MS: u64 = 1_000_000;
+/// Until a task that was woken has read: a few wakes, and what others of the lane read first.
+const READ_NS: u64 = 50 * US;
 /// By when a call has run.
 const CALL_NS: u64 = 100 * US;
 /// A flood that has ended is over by then: 10 ms, a window, and the looks at both ends.
@@ -34,7 +32,7 @@ const OVER_NS: u64 = 13 * MS;
 /// How long nothing happens at all, in the end.
 const QUIET_NS: u64 = 200 * MS;
 
-pub(super) const CORES: usize = 2;
+const CORES: usize = 2;
 const PIPES: usize = 6;
 const PHASES: usize = 5;
 
@@ -44,7 +42,7 @@ fn below(limit: u64) -> u64 {
 
 /// Bytes on their way to a descriptor.
 #[derive(Clone)]
-pub(super) struct Pipe {
+struct Pipe {
     fd: SimFd,
     inner: Arc<Inner>,
 }
@@ -61,14 +59,14 @@ struct Inner {
 }
 
 impl Pipe {
-    pub(super) fn new() -> Self {
+    fn new() -> Self {
         Pipe {
             fd: SimFd::open(),
             inner: Arc::default(),
         }
     }
 
-    pub(super) fn write(&self) {
+    fn write(&self) {
         if self.inner.bytes.get() == 0 {
             self.inner.since_ns.set(sim::time_ns());
         }
@@ -77,12 +75,12 @@ impl Pipe {
         self.fd.set_ready(Readiness::READABLE);
     }
 
-    pub(super) fn end(&self) {
+    fn end(&self) {
         self.inner.ended.set(1);
         self.write();
     }
 
-    pub(super) fn late_max_ns(&self) -> u64 {
+    fn late_max_ns(&self) -> u64 {
         self.inner.late_max_ns.get()
     }
 
@@ -113,13 +111,13 @@ fn register(lanes: &Lanes<0>, lane: usize, fd: SimFd) -> Registered {
 
 /// Which lane of all, and how late it may be.
 #[derive(Clone, Copy)]
-pub(super) struct Place {
-    pub(super) lane: usize,
+struct Place {
+    lane: usize,
     is_urgent: bool,
 }
 
 impl Place {
-    pub(super) fn of(crew: usize, core: usize) -> Self {
+    fn of(crew: usize, core: usize) -> Self {
         Place {
             lane: crew * CORES + core,
             is_urgent: crew == RT,
@@ -127,8 +125,7 @@ impl Place {
     }
 
     fn check_late(self, what: &str, late_ns: u64) {
-        let looks_ns = if self.is_urgent { SPACING_NS } else { 0 };
-        if late_ns > looks_ns + READ_NS {
+        if late_ns > READ_NS {
             let lane = self.lane;
             sim::fail(format!("late: {what} of lane {lane} by {late_ns} ns"));
         }
@@ -136,7 +133,7 @@ impl Place {
 }
 
 /// A task that reads a pipe to its end.
-pub(super) fn reads(lanes: &Arc<Lanes<0>>, place: Place, pipe: Pipe) -> Join<u64> {
+fn reads(lanes: &Arc<Lanes<0>>, place: Place, pipe: Pipe) -> Join<u64> {
     let registered = register(lanes, place.lane, pipe.fd);
     let kind = if place.is_urgent {
         Kind::Pinned
@@ -186,7 +183,8 @@ impl World {
                 0 | 1 => self.flood(until_ns),
                 2 => self.ask_one_at_a_time(until_ns),
                 3 => self.write_seldom(until_ns),
-                _ => self.rest(),
+                // Long enough that a flood is over.
+                _ => sim::sleep(OVER_NS),
             }
         }
         self.pipes.iter().for_each(Pipe::end);
@@ -222,23 +220,7 @@ impl World {
         }
     }
 
-    /// From some time on nobody looks.
-    fn rest(&self) {
-        sim::sleep(OVER_NS);
-        let before = self.counts();
-        sim::sleep(5 * MS);
-        let since = self.counts().since(&before);
-        // A lane that slept on finds by its next look that the flood is over.
-        if since.looks_put_off > 1 {
-            sim::fail(format!("looks without a flood: {since:?}"));
-        }
-    }
-
-    fn counts(&self) -> LaneCounts {
-        self.lanes.counts()[self.place.lane]
-    }
-
-    /// Runs at once, whatever is put off.
+    /// Runs at once.
     fn call(&self) {
         let called_ns = sim::time_ns();
         if self.lanes.call(self.place.lane, || ()).is_none() {
@@ -261,7 +243,7 @@ impl World {
         if polled.is_ready() {
             return;
         }
-        sim::sleep(SPACING_NS + 2 * READ_NS);
+        sim::sleep(2 * READ_NS);
         match woken.0.get() {
             0 => sim::fail("lost: nobody has looked at a new descriptor"),
             woken_ns => self.place.check_late("a new one", woken_ns - from_ns),
@@ -269,17 +251,13 @@ impl World {
     }
 }
 
-pub(super) fn spawn(cpu: usize, body: impl FnOnce() + Send + 'static) -> SimThread {
+fn spawn(cpu: usize, body: impl FnOnce() + Send + 'static) -> SimThread {
     let spec = ThreadSpec {
         name: format!("world {cpu}"),
         cpu: Some(cpu),
         stack_size: None,
     };
     Sim::<0>::spawn(spec, Box::new(body)).unwrap()
-}
-
-fn has_ushers(seed: u64) -> bool {
-    (seed / 8).is_multiple_of(2)
 }
 
 fn crew(seed: u64) -> CrewConfig {
@@ -290,8 +268,6 @@ fn crew(seed: u64) -> CrewConfig {
             _ => IdlePolicy::Watch { watch_ns: 5 * US },
         },
         turns: [Turns::ByArrival, Turns::ByRank][(seed / 2 % 2) as usize],
-        spacing_ns: SPACING_NS,
-        ushers: has_ushers(seed),
         ..one_crew(CORES)
     }
 }
@@ -340,7 +316,7 @@ fn check_quiet(lanes: &Lanes<0>) {
     sim::sleep(QUIET_NS);
     for (lane, (now, before)) in lanes.counts().iter().zip(&before).enumerate() {
         let since = now.since(before);
-        if (since.passes, since.parks, since.looks_put_off) != (0, 0, 0) {
+        if (since.passes, since.parks) != (0, 0) {
             sim::fail(format!("not quiet: lane {lane}, {since:?}"));
         }
     }
@@ -349,8 +325,6 @@ fn check_quiet(lanes: &Lanes<0>) {
 /// What all lanes of a crew did together.
 #[derive(Default)]
 struct Sum {
-    looks: u64,
-    ushered: u64,
     ready: u64,
     for_others: u64,
 }
@@ -358,16 +332,14 @@ struct Sum {
 impl Sum {
     fn add(&mut self, lanes: &[LaneCounts]) {
         for counts in lanes {
-            self.looks += counts.looks_put_off;
-            self.ushered += counts.looks_ushered;
             self.ready += counts.unparks_ready;
             self.for_others += counts.ready_for_others;
         }
     }
 }
 
-/// Runs a seed; the counts, and how long it took.
-fn run(seed: u64) -> (Vec<LaneCounts>, u64) {
+/// Runs a seed; the counts.
+fn run(seed: u64) -> Vec<LaneCounts> {
     let config = Config {
         seed,
         machine: MachineSpec::flat(CORES + 1 + 2 * CORES),
@@ -376,11 +348,10 @@ fn run(seed: u64) -> (Vec<LaneCounts>, u64) {
         edges: [Edges::Strict, Edges::Generous][(seed / 4 % 2) as usize],
         ..Config::default()
     };
-    let counted = Rc::new(RefCell::new((Vec::new(), 0)));
+    let counted = Rc::new(RefCell::new(Vec::new()));
     let theirs = Rc::clone(&counted);
     let outcome = sim::run_traced(config, None, move || {
-        let counts = program(seed);
-        theirs.replace((counts, sim::time_ns()));
+        theirs.replace(program(seed));
     });
     assert_eq!(outcome.unwrap().failure, None, "seed {seed}");
     counted.take()
@@ -390,25 +361,11 @@ fn run(seed: u64) -> (Vec<LaneCounts>, u64) {
 fn nothing_is_lost_in_floods_that_begin_and_end() {
     let (mut fair, mut urgent) = (Sum::default(), Sum::default());
     for seed in 0..40 {
-        let (counts, took_ns) = run(seed);
+        let counts = run(seed);
         fair.add(&counts[FAIR * CORES..][..CORES]);
-        let rt = &counts[RT * CORES..][..CORES];
-        urgent.add(rt);
-        for counts in rt {
-            // No sooner after a look than this, unless they are ushered.
-            let by_time = counts.looks_put_off - counts.looks_ushered;
-            assert!(by_time <= took_ns / SPACING_NS, "{counts:?}");
-            assert!(has_ushers(seed) || counts.looks_ushered == 0);
-        }
+        urgent.add(&counts[RT * CORES..][..CORES]);
     }
-    assert_eq!(fair.looks, 0);
     assert!(fair.for_others > 5_000, "{}", fair.for_others);
     assert_eq!(urgent.for_others, 0);
-    let (looks, ushered) = (urgent.looks, urgent.ushered);
-    let by_time = looks - ushered;
-    assert!(
-        by_time > 1_000 && ushered > 1_000,
-        "{looks}, {ushered} ushered"
-    );
     assert!(urgent.ready > 20_000, "{} wakes", urgent.ready);
 }

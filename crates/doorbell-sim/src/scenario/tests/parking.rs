@@ -4,7 +4,6 @@
 //! sleeps. What came is served, no ring is missing, and none is made in vain.
 
 mod arrival;
-mod flood;
 mod plan;
 mod seen;
 
@@ -13,7 +12,6 @@ use arrival::{First, What};
 use doorbell_core::lane::IdlePolicy;
 use doorbell_machine::sim::{Memory, Seats};
 use doorbell_machine::{Bug, Mark};
-use flood::Flood;
 use plan::{Setting, Tally, Woken, explore};
 
 /// What can come to any lane.
@@ -43,7 +41,6 @@ const ALONE: Setting = Setting {
     lane: 0,
     classes: Classes::One,
     idle: IdlePolicy::Park,
-    flood: Flood::Off,
     paused: false,
     seats: Seats::Futex,
     memory: Memory::Sc,
@@ -163,86 +160,37 @@ fn what_comes_to_a_lane_beside_other_classes_is_served() {
     assert!(tally.runs > 10_000, "{tally:?}");
 }
 
-/// The same lanes under a flood.
-const PUT_OFF: [Setting; 2] = [
-    Setting {
-        flood: Flood::Naps,
-        ..ALONE
-    },
-    Setting {
-        flood: Flood::Naps,
-        ..WATCHING
-    },
-];
-
-/// One of each kind that comes in another way to a lane that has descriptors, and does not wait for them.
-const AGAINST_LATE: &[What] = &[
-    What::Call,
-    What::TimerSoon,
-    What::TimerOfWaker,
-    What::Ready,
-    What::Register,
-];
-
-/// What one does that puts off its looks: it sleeps on its word.
-const PUT_OFF_PHASES: &[&str] = &["Running, Word", "ParkedUntold, Word", "Notified, Word"];
-
 #[test]
-fn what_comes_to_a_lane_that_puts_off_its_looks_is_served() {
-    let tally = try_all(&PUT_OFF, &[TO_ANY]);
-    check_seen(&tally, PUT_OFF_PHASES, &MARKS[..5]);
-    assert!(tally.runs > 30_000, "{tally:?}");
-}
-
-#[test]
-fn what_comes_to_a_lane_that_has_looked_late_is_served() {
-    let has_looked = Setting {
-        woken: Woken::ByDescriptor,
-        ..PUT_OFF[0]
-    };
-    let tally = try_all(&[has_looked], &[TO_ANY]);
-    check_seen(&tally, &PUT_OFF_PHASES[..2], &MARKS[..1]);
-    assert!(tally.runs > 5_000, "{tally:?}");
-}
-
-#[test]
-fn what_comes_to_a_lane_of_a_crew_that_puts_off_its_looks_is_served() {
-    let of_two = Setting {
-        lanes: 2,
-        ..PUT_OFF[1]
-    };
-    let tally = try_all(&[of_two], &[AGAINST_LATE, TO_CREW]);
-    check_seen(&tally, PUT_OFF_PHASES, &[]);
-    assert!(tally.runs > 10_000, "{tally:?}");
-    let seldom = Setting {
-        flood: Flood::Seldom,
-        ..of_two
-    };
-    let tally = try_all(&[seldom], &[TO_CREW]);
-    check_seen(&tally, PUT_OFF_PHASES, &[Mark::IdleClaimedBeforePark]);
-}
-
-#[test]
-fn what_comes_to_an_urgent_lane_that_puts_off_its_looks_is_served() {
+fn what_comes_to_an_urgent_lane_that_falls_asleep_is_served() {
     let urgent = Setting {
         classes: Classes::Each(Urgent::Fifo),
         lane: RT,
-        ..PUT_OFF[1]
+        ..WATCHING
     };
-    let tally = try_all(&[urgent], &[AGAINST_LATE, BESIDE, &[What::Fair]]);
-    check_seen(&tally, &PUT_OFF_PHASES[..2], &[Mark::BellMustHelp]);
-    assert!(tally.runs > 10_000, "{tally:?}");
+    let tally = try_all(&[urgent], &[TO_ANY, BESIDE, &[What::Fair]]);
+    check_seen(&tally, &[], &[Mark::BellMustHelp]);
+    assert!(tally.runs > 5_000, "{tally:?}");
 }
 
+/// To one that has a descriptor already.
 #[test]
-fn what_comes_to_a_lane_that_puts_off_its_looks_is_served_while_the_clock_stands_still() {
-    let paused = Setting {
-        paused: true,
-        ..PUT_OFF[0]
-    };
-    let tally = try_all(&[paused], &[AGAINST_LATE]);
-    check_seen(&tally, &PUT_OFF_PHASES[..2], &[]);
-    assert!(tally.runs > 5_000, "{tally:?}");
+fn what_comes_to_a_lane_that_falls_asleep_is_served_while_the_clock_stands_still() {
+    for what in [
+        What::Call,
+        What::TimerSoon,
+        What::TimerOfWaker,
+        What::Ready,
+        What::Register,
+    ] {
+        let paused = Setting {
+            what,
+            paused: true,
+            ..ALONE
+        };
+        if let Err(why) = explore::<0>(paused) {
+            panic!("{why}");
+        }
+    }
 }
 
 /// Whether it is noticed, on all of these machines, that something was not served. Each mutant is a build

@@ -29,8 +29,6 @@ fn start(cpu: usize) -> (Arc<Lanes<0>>, Threads) {
         paused: false,
         turns: Turns::ByRank,
         budget: None,
-        spacing_ns: 0,
-        ushers: false,
     };
     let started = Lanes::<0>::start(config, Arc::default()).unwrap();
     sim::sleep(100_000);

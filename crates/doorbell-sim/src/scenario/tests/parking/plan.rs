@@ -1,7 +1,6 @@
 //! One run: a lane that is stopped, and what comes meanwhile; and all runs of a setting.
 
 use super::arrival::{First, Kept, NOTE_CAME, NOTE_COMES, Stage, What};
-use super::flood::{self, Flood};
 use super::seen::{NOTE_WAKES, Seen};
 use crate::scenario::class::Classes;
 use crate::scenario::crew::{CrewConfig, Lanes};
@@ -58,8 +57,6 @@ pub(super) struct Setting {
     pub(super) lane: usize,
     pub(super) classes: Classes,
     pub(super) idle: IdlePolicy,
-    /// Whether it puts off its looks at descriptors.
-    pub(super) flood: Flood,
     pub(super) paused: bool,
     pub(super) seats: Seats,
     pub(super) memory: Memory,
@@ -81,53 +78,19 @@ impl Setting {
     fn thread(&self) -> u32 {
         self.lane as u32 + 1
     }
-
-    fn is_put_off(&self) -> bool {
-        self.flood != Flood::Off
-    }
-
-    fn woken_ns(&self) -> u64 {
-        WOKEN_NS
-            + if self.is_put_off() {
-                flood::LASTS_NS
-            } else {
-                0
-            }
-    }
-
-    /// To a lane that sleeps, so that the steps are seen.
-    fn undisturbed(&self) -> Plan {
-        let later_ns = if self.is_put_off() {
-            self.flood.later_ns()
-        } else {
-            LATER_NS
-        };
-        Plan {
-            comes_ns: self.woken_ns() + later_ns,
-            lane: None,
-            bringer: None,
-        }
-    }
-
-    /// By when what comes has been served, while nobody is stopped any more.
-    fn bound_ns(&self) -> u64 {
-        let is_looked_for = matches!(
-            self.what,
-            What::Ready | What::ReadyOff | What::Register | What::TimerOfWaker
-        );
-        let put_off_ns = match self.what {
-            What::Surplus => self.flood.taken_ns(),
-            _ if is_looked_for => self.flood.seen_ns(),
-            _ => 0,
-        };
-        put_off_ns + BOUND_NS
-    }
 }
 
+/// To a lane that sleeps, so that the steps are seen.
+const UNDISTURBED: Plan = Plan {
+    comes_ns: WOKEN_NS + LATER_NS,
+    lane: None,
+    bringer: None,
+};
+
 impl Plan {
-    fn over_ns(&self, setting: Setting) -> u64 {
+    fn over_ns(&self) -> u64 {
         let away_ns = self.bringer.map_or(0, |_| BRINGER_AWAY_NS);
-        self.comes_ns + AWAY_NS + away_ns + setting.bound_ns()
+        self.comes_ns + AWAY_NS + away_ns + BOUND_NS
     }
 
     fn faults(&self) -> Faults {
@@ -203,8 +166,6 @@ fn crew(setting: Setting) -> CrewConfig {
         turns: Turns::ByArrival,
         groups: false,
         budget: None,
-        spacing_ns: setting.flood.spacing_ns(),
-        ushers: false,
     }
 }
 
@@ -226,9 +187,6 @@ fn play<const BUG: u8>(setting: Setting, plan: Plan, shape: &Shape) -> Told {
     };
     let (wake, alarm) = alarm(&stage, setting.woken);
     let (arrival, kept) = stage.prepare(setting.what);
-    if setting.is_put_off() {
-        flood::begin(&stage, WOKEN_NS);
-    }
     let (tell, mut told) = oneshot::channel();
     let theirs = Arc::clone(&lanes);
     let bring = move || {
@@ -240,10 +198,10 @@ fn play<const BUG: u8>(setting: Setting, plan: Plan, shape: &Shape) -> Told {
         let _ = tell.send((found, kept));
     };
     let bringer = begin(&stage, setting.what, shape, bring);
-    sleep_until(setting.woken_ns());
+    sleep_until(WOKEN_NS);
     sim::note(NOTE_WAKES);
     wake();
-    sleep_until(plan.over_ns(setting));
+    sleep_until(plan.over_ns());
     let now = look(&lanes, setting.lane).counts;
     let is_served = stage.served.is();
     let came = told.try_recv().ok().flatten();
@@ -333,11 +291,6 @@ fn run<const BUG: u8>(setting: Setting, plan: Plan) -> Result<Run, String> {
     if !rings(setting, plan, told.found.bell).contains(&told.since.rings) {
         return Err(why("rung too often, or not often enough"));
     }
-    let took_ns = plan.over_ns(setting) - plan.comes_ns;
-    let Told { found, since } = &told;
-    if setting.is_put_off() && !flood::holds(setting, found.form, since, took_ns) {
-        return Err(why("it was woken too often"));
-    }
     Ok(Run {
         outcome,
         seen,
@@ -368,13 +321,12 @@ fn rings(setting: Setting, plan: Plan, bell: Look) -> RangeInclusive<u64> {
     let by_clock = setting.paused && matches!(setting.what, What::Timer | What::TimerSoon);
     let most = most + u64::from(by_clock);
     let first = u64::from(setting.first == First::Now);
+    // An urgent lane may be rung in place of whoever told it.
+    let helped = u64::from(setting.lane != 0);
     if plan.bringer.is_some() {
-        // The lane goes on meanwhile, and may be rung in place of a bringer that is stopped.
-        let helped = u64::from(setting.lane != 0);
+        // The lane goes on meanwhile.
         return 0..=most + first + helped;
     }
-    // One that puts off its looks finds the descriptor by itself.
-    let first = if setting.is_put_off() { 0 } else { first };
     let (least, most) = (least.max(first), most + first);
     match bell {
         // It looks before it sleeps, or has been told already.
@@ -382,7 +334,7 @@ fn rings(setting: Setting, plan: Plan, bell: Look) -> RangeInclusive<u64> {
         // In place of whoever told it.
         Look::NotifiedFromBelow => 0..=1,
         // Told once, it is not told again; but one that sleeps wakes up meanwhile.
-        Look::ParkedUntold if plan.lane.is_some() && !by_clock => least..=most.min(1),
+        Look::ParkedUntold if plan.lane.is_some() && !by_clock => least..=most.min(1) + helped,
         Look::ParkedUntold => least..=most,
     }
 }
@@ -424,11 +376,9 @@ impl Tally {
 /// What went wrong first.
 pub(super) fn explore<const BUG: u8>(setting: Setting) -> Result<Tally, String> {
     let mut tally = Tally::default();
-    let still = run::<BUG>(setting, setting.undisturbed())?;
-    // All pairs would take too long where a flood comes first.
-    let pairs = if setting.is_put_off() { 3 } else { 1 };
+    let still = run::<BUG>(setting, UNDISTURBED)?;
     tally.note(&still);
-    for (at, step) in still.seen.lane.iter().enumerate() {
+    for step in &still.seen.lane {
         tally.steps.insert(step.kind.name());
         let plan = Plan {
             comes_ns: step.time_ns + 1,
@@ -437,15 +387,14 @@ pub(super) fn explore<const BUG: u8>(setting: Setting) -> Result<Tally, String> 
         };
         let alone = run::<BUG>(setting, plan)?;
         tally.note(&alone);
-        let brought = &alone.seen.brought[..];
-        for brought in if at % pairs == 0 { brought } else { &[] } {
+        for brought in &alone.seen.brought {
             let bringer = Some(brought.event);
             tally.note(&run::<BUG>(setting, Plan { bringer, ..plan })?);
         }
         if step.kind == EventKind::Park {
             let asleep = Plan {
                 comes_ns: step.time_ns + ASLEEP_NS,
-                ..setting.undisturbed()
+                ..UNDISTURBED
             };
             tally.note(&run::<BUG>(setting, asleep)?);
         }
