@@ -14,6 +14,7 @@ use crate::mailbox::{Front, Mailbox};
 use crate::queue::RankOf;
 use crate::switches::SwitchWord;
 use crate::task::{ABOVE_MAX, Local, TaskRef};
+use crate::watchdog::{StuckSet, Watchdog};
 use doorbell_machine::{Bug, Line, Machine, Ordering, Word};
 use std::cell::Cell;
 use std::ptr::NonNull;
@@ -45,6 +46,9 @@ pub struct CrewSpec<M: Machine> {
     pub above: Vec<FrontRef<M>>,
     /// Its part in what the lanes of a core know of each other, if there are others.
     pub beside: Option<Side<M>>,
+    /// Who looks after lanes that are stuck; `None` if the crew's own sentinels do. The caller runs a
+    /// [`Watch`](crate::watchdog::Watch) over the crew.
+    pub watchdog: Option<Arc<Watchdog<M>>>,
 }
 
 impl<M: Machine> CrewSpec<M> {
@@ -65,6 +69,7 @@ impl<M: Machine> Default for CrewSpec<M> {
             watchers: None,
             above: Vec::new(),
             beside: None,
+            watchdog: None,
         }
     }
 }
@@ -80,6 +85,8 @@ pub struct Crew<M: Machine> {
     idle: IdleSet<M>,
     work: WorkSet<M>,
     alert: Alert<M>,
+    stuck: StuckSet<M>,
+    watchdog: Option<Arc<Watchdog<M>>>,
     /// Timers that were armed by threads which are no lanes. The next lane that makes a pass takes
     /// them: a lane of their own could be inside a long poll.
     timers: M::Line<Mailbox<M>>,
@@ -140,7 +147,10 @@ impl<M: Machine> Crew<M> {
             watchers,
             above,
             beside,
+            watchdog,
         } = spec;
+        // Alone it has nobody who could help.
+        let watchdog = watchdog.filter(|_| lanes > 1);
         assert!(above.len() <= ABOVE_MAX, "a crew is below three at most");
         let order = |lane: usize| {
             let mut others: Vec<usize> = (1..lanes).map(|step| (lane + step) % lanes).collect();
@@ -162,9 +172,17 @@ impl<M: Machine> Crew<M> {
             turns,
             fronts: NonNull::from(Box::leak(fronts)),
             orders: (0..lanes).map(order).collect(),
-            idle: IdleSet::new(lanes),
+            idle: match watchdog {
+                Some(_) => IdleSet::without_sentinels(lanes),
+                None => IdleSet::new(lanes),
+            },
             work: WorkSet::new(lanes),
-            alert: Alert::new(turns),
+            alert: match watchdog {
+                Some(_) => Alert::never(),
+                None => Alert::new(turns),
+            },
+            stuck: StuckSet::new(lanes),
+            watchdog,
             timers: M::Line::new(Mailbox::default),
             on: M::Line::new(|| M::U32::new(lanes as u32)),
             watchers,
@@ -248,6 +266,24 @@ impl<M: Machine> Crew<M> {
     #[inline]
     pub(crate) fn alert(&self) -> &Alert<M> {
         &self.alert
+    }
+
+    /// Which of its lanes are stuck, as the watchdog has found.
+    #[inline]
+    pub(crate) fn stuck(&self) -> &StuckSet<M> {
+        &self.stuck
+    }
+
+    /// Who looks after its lanes that are stuck, if its own lanes do not.
+    #[inline]
+    pub fn watchdog(&self) -> Option<&Watchdog<M>> {
+        self.watchdog.as_deref()
+    }
+
+    /// Whether timers and descriptors of lanes that are stuck are looked after.
+    #[inline]
+    pub(crate) fn looks_after_stuck(&self) -> bool {
+        self.watchdog.is_some() || self.alert.may_be_on()
     }
 
     pub(crate) fn on(&self) -> &M::U32 {

@@ -15,6 +15,7 @@
 //! | [`idle`] | which lanes are idle, and who wakes one |
 //! | [`wheel`] | a lane's timers |
 //! | [`io`] | descriptors: who is told when one is ready |
+//! | [`watchdog`] | has others do what waits behind a long poll |
 //! | [`lane`] | the loop: take, run, pass, watch, park |
 
 pub mod bell;
@@ -35,6 +36,7 @@ pub mod queue;
 pub mod switches;
 pub mod task;
 pub mod wait;
+pub mod watchdog;
 pub mod wheel;
 
 #[cfg(test)]

@@ -47,6 +47,10 @@ impl<M: Machine> Crew<M> {
         if idle.any() && (!idle.anyone_searches() || idle.lacks_sentinel()) {
             self.offer_now(from);
         }
+        // Also where all are awake, or a lane searches: each of them may get no CPU, or be inside a long poll.
+        if let Some(dog) = self.watchdog() {
+            dog.arm();
+        }
     }
 
     /// There is one task that its lane runs next, unless the poll that it is in goes on for long. As
@@ -65,7 +69,11 @@ impl<M: Machine> Crew<M> {
     /// others are to look after that. As [`Crew::offer`], directly behind what made it known, and a fence.
     #[inline]
     pub fn watch_over(&self, from: usize) {
-        if self.idle().lacks_sentinel() && !self.must_not_claim() {
+        if let Some(dog) = self.watchdog() {
+            if !M::BUG.is(Bug::CrewPushUnoffered) {
+                dog.arm();
+            }
+        } else if self.idle().lacks_sentinel() && !self.must_not_claim() {
             self.wake_sentinels(from);
         }
     }
@@ -73,6 +81,9 @@ impl<M: Machine> Crew<M> {
     /// The same of what others are to look at by that time, unless somebody does: behind what makes it
     /// known to them and a fence.
     pub(crate) fn watch_over_by(&self, from: usize, when_ns: u64) {
+        if let Some(dog) = self.watchdog() {
+            return dog.arm_for(when_ns);
+        }
         if self.alert().is_unwatched(when_ns) {
             self.watch_over(from);
         }

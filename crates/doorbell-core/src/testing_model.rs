@@ -160,6 +160,12 @@ fn killer(bug: Bug) -> (&'static str, Shows) {
             "wheel::loom_rest::mutant_rest_without_a_look",
             Says("the clock went on too early"),
         ),
+        Bug::WatchdogParkBlind => ("watchdog::loom::mutant_park_blind", Deadlock),
+        Bug::WatchdogTimerUntold => ("watchdog::loom::mutant_timer_untold", Deadlock),
+        Bug::WatchdogTakeBlind => (
+            "watchdog::loom::mutant_take_blind",
+            Says("an ask was forgotten"),
+        ),
         _ => killer_of_tasks(bug),
     }
 }
@@ -318,7 +324,7 @@ fn every_mutant_has_its_killer() {
 }
 
 /// README and models of every protocol.
-const PROTOCOLS: [(&str, &str, &str); 11] = [
+const PROTOCOLS: [(&str, &str, &str); 12] = [
     (
         "lock",
         include_str!("lock/README.md"),
@@ -371,6 +377,11 @@ const PROTOCOLS: [(&str, &str, &str); 11] = [
         "group",
         include_str!("group/README.md"),
         include_str!("group/loom.rs"),
+    ),
+    (
+        "watchdog",
+        include_str!("watchdog/README.md"),
+        include_str!("watchdog/loom.rs"),
     ),
     (
         "lane",

@@ -149,11 +149,17 @@ pub enum Bug {
     CrewPushUnoffered,
     /// rt: a lane under poll does not count as overloaded with one movable task behind it.
     RtLeavesOneWaiting,
+    /// watchdog: it parks without another look after it has announced that.
+    WatchdogParkBlind,
+    /// watchdog: a timer is made known by a store, and the look whether the watchdog looks in time may come first.
+    WatchdogTimerUntold,
+    /// watchdog: a lane that takes an ask forgets those that came meanwhile.
+    WatchdogTakeBlind,
 }
 
 impl Bug {
     /// All mutants, without [`Bug::None`].
-    pub const ALL: [Bug; 70] = [
+    pub const ALL: [Bug; 73] = [
         Bug::BellClearAfterTake,
         Bug::BellNoRecheck,
         Bug::BellAnnounceBlind,
@@ -224,6 +230,9 @@ impl Bug {
         Bug::PlaceClaimsFromBelow,
         Bug::CrewPushUnoffered,
         Bug::RtLeavesOneWaiting,
+        Bug::WatchdogParkBlind,
+        Bug::WatchdogTimerUntold,
+        Bug::WatchdogTakeBlind,
     ];
 
     /// The mutant with this number, [`Bug::None`] for a number that has none. The inverse of

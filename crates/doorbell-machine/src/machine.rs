@@ -334,6 +334,10 @@ pub trait Machine: Debug + Sized + Send + Sync + 'static {
     }
     /// From here on [`Machine::now_ns`] gives no time before what the OS's clock shows now.
     fn catch_up() {}
+    /// The CPU time that the calling thread has used; always 0 on a machine that does not count it.
+    fn thread_cpu_ns() -> u64 {
+        0
+    }
     /// A hint that the caller spins.
     fn relax();
     /// Watches a line until `changed` holds of what lies in it, for about `for_ns`

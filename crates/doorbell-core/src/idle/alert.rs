@@ -37,7 +37,7 @@ pub(crate) struct Alert<M: Machine> {
     times: M::Line<Times<M>>,
     /// When a lane that has work of its own looked last after the others.
     cared_ns: M::Line<M::U64>,
-    /// For how long it is on at first.
+    /// For how long it is on at first; 0 if it never is.
     first_ns: u64,
 }
 
@@ -66,6 +66,18 @@ impl<M: Machine> Alert<M> {
                 Turns::ByArrival => ALERT_NS,
                 Turns::ByRank => FIRST_BY_RANK_NS,
             },
+        }
+    }
+
+    /// Of a crew that has a watchdog: never on.
+    pub(crate) fn never() -> Self {
+        Alert {
+            times: M::Line::new(|| Times {
+                until_ns: M::U64::new(0),
+                looks_ns: M::U64::new(u64::MAX),
+            }),
+            cared_ns: M::Line::new(|| M::U64::new(0)),
+            first_ns: 0,
         }
     }
 
@@ -146,6 +158,9 @@ impl<M: Machine> Alert<M> {
 
     /// A poll was long.
     pub(crate) fn raise(&self, now_ns: u64) {
+        if self.first_ns == 0 {
+            return;
+        }
         let until_ns = now_ns.saturating_add(ALERT_NS);
         // ORDER: Relaxed; a hint.
         if until_ns.saturating_sub(self.times.until_ns.load(Ordering::Relaxed)) >= ALERT_STEP_NS {

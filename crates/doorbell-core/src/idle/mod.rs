@@ -142,6 +142,14 @@ impl<M: Machine> IdleSet<M> {
         }
     }
 
+    /// As [`IdleSet::new`], of a crew that has a watchdog: none of its lanes becomes a sentinel.
+    pub fn without_sentinels(lanes: usize) -> Self {
+        IdleSet {
+            sentinels_max: 0,
+            ..Self::new(lanes)
+        }
+    }
+
     /// The lane's word, and how far its bits are from those of the word's first lane.
     fn word(&self, lane: usize) -> (&M::U64, usize) {
         (&self.words[lane / IDLE_LANES], lane % IDLE_LANES)

@@ -103,6 +103,8 @@ counts! {
     searches,
     /// Of those, the ones that found some.
     thefts,
+    /// Of those, the ones at lanes that the watchdog had found stuck.
+    thefts_for_stuck,
     /// Tasks that were taken from other lanes, where their number was known.
     stolen,
     /// Times that the lane was idle and was claimed by somebody who had work for it.

@@ -110,7 +110,7 @@ impl<M: Machine> Lane<M> {
 
     /// Whether a lane has descriptors that others look at while it is stuck.
     pub(super) fn is_blind(&self, other: &Front<M>) -> bool {
-        other.crew().alert().may_be_on()
+        other.crew().looks_after_stuck()
             && other.driver().has_sources()
             && !self.shared.clock.is_frozen()
     }

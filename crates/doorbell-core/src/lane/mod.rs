@@ -6,6 +6,7 @@ mod descriptors;
 mod flood;
 mod governor;
 mod groups;
+mod help;
 mod histogram;
 mod hooks;
 mod late_look;
@@ -157,7 +158,8 @@ impl<M: Machine> LaneShared<M> {
 struct NothingRunnable(());
 
 enum Pass {
-    Work,
+    /// There is something to run: so many tasks at most, until the next pass.
+    Work(usize),
     Nothing(NothingRunnable),
     Closing,
 }
@@ -264,20 +266,20 @@ impl<M: Machine> Lane<M> {
         loop {
             self.rest_if_spent();
             match self.pass() {
-                Pass::Work => {
+                Pass::Work(polls) => {
                     self.unlooked_ns.set(0);
                     self.end_sentinel();
                     self.end_search();
                     self.offer_surplus();
                     self.ask_for_care();
                     self.note_pass();
-                    self.run_ready();
+                    self.run_ready(polls);
                 }
                 Pass::Nothing(evidence) => {
                     if self.search_if_claimed() {
                         self.end_sentinel();
                         self.ask_for_care();
-                        self.run_ready();
+                        self.run_ready(POLLS_PER_PASS);
                     } else {
                         self.idle(evidence);
                         self.care.note_idle();
@@ -334,15 +336,15 @@ impl<M: Machine> Lane<M> {
         }
     }
 
-    /// Runs ready tasks, at most so many that a pass is due; what is posted meanwhile is taken
+    /// Runs ready tasks, at most so many, since then a pass is due; what is posted meanwhile is taken
     /// between two polls.
-    fn run_ready(&self) {
+    fn run_ready(&self, polls: usize) {
         let polls_per_clock = match self.local.turns() {
             Turns::ByArrival if self.local.times_polls() => POLLS_PER_CLOCK_BY_SHARE,
             Turns::ByArrival => POLLS_PER_CLOCK,
             Turns::ByRank => POLLS_PER_CLOCK_BY_RANK,
         };
-        for poll in 1..=POLLS_PER_PASS {
+        for poll in 1..=polls {
             if !self.local.run_one() {
                 return;
             }
@@ -396,6 +398,7 @@ impl<M: Machine> Lane<M> {
         }
         self.take_timers();
         self.expire();
+        let polls = self.help_stuck(POLLS_PER_PASS);
         self.tend_descriptors();
         // Calls that were taken have run: the lane may watch for the next ones. With the switch
         // that makes every call cost a pass, one that came just now is followed by another.
@@ -403,7 +406,7 @@ impl<M: Machine> Lane<M> {
         if self.local.is_empty() && !call_costs_pass {
             Pass::Nothing(NothingRunnable(()))
         } else {
-            Pass::Work
+            Pass::Work(polls)
         }
     }
 

@@ -121,6 +121,9 @@ impl<M: Machine> Lane<M> {
             self.end_sentinel();
             return None;
         }
+        if self.has_watchdog() {
+            return None;
+        }
         let front = self.shared.front();
         let idle = front.crew().idle();
         let now_ns = M::now_ns();
@@ -271,7 +274,7 @@ impl<M: Machine> Lane<M> {
         self.look_at_list();
         let by_rank = self.local.turns() == Turns::ByRank;
         let found = self.listed().any(|victim| {
-            let stood_still = self.note_pulse(victim);
+            let stood_still = self.stood_still(victim);
             // Where tasks run by rank none waits for the end of another's poll.
             let waits = by_rank && victim.is_inside() && !M::BUG.is(Bug::RtLeavesOneWaiting);
             let greed = if stood_still || waits {
@@ -293,6 +296,15 @@ impl<M: Machine> Lane<M> {
             }
         }
         found
+    }
+
+    /// Whether a lane made no progress lately: as the watchdog says, or since this lane's last look.
+    fn stood_still(&self, victim: &Front<M>) -> bool {
+        if self.has_watchdog() {
+            victim.crew().stuck().is_stuck(victim.lane())
+        } else {
+            self.note_pulse(victim)
+        }
     }
 
     /// Notes what a lane's pulse is. Whether it was so at the last look.

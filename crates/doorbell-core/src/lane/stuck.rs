@@ -142,7 +142,7 @@ impl<M: Machine> Lane<M> {
     /// has work of its own looks after those that are stuck, now and then: it would have to wait for
     /// nobody to be one that is idle.
     pub(super) fn note_pass(&self) {
-        if !self.has_others() || self.shared.clock.is_frozen() {
+        if !self.has_others() || self.shared.clock.is_frozen() || self.has_watchdog() {
             return;
         }
         let (alert, now_ns) = (self.shared.front().crew().alert(), M::now_ns());
@@ -191,7 +191,7 @@ impl<M: Machine> Lane<M> {
     /// Whether a lane that may be stuck has timers that others can expire.
     fn has_timers(&self, other: &Front<M>) -> bool {
         other.next_global_ns() != u64::MAX
-            && other.crew().alert().may_be_on()
+            && other.crew().looks_after_stuck()
             && !self.shared.clock.is_frozen()
     }
 

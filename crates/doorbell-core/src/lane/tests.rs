@@ -65,6 +65,7 @@ const NONE: LaneCounts = LaneCounts {
     preemptions: 0,
     searches: 0,
     thefts: 0,
+    thefts_for_stuck: 0,
     stolen: 0,
     claims: 0,
     sentinels: 0,
@@ -89,7 +90,7 @@ fn watch_through_posts(switches: Switches) -> (WatchEnd, LaneCounts) {
     let end = lane.watch();
     if end == WatchEnd::Busy {
         let _ = lane.shared.front().bell().end_idle();
-        assert!(matches!(lane.pass(), Pass::Work));
+        assert!(matches!(lane.pass(), Pass::Work(_)));
     }
     log.assert_once_and_in_order(&[0, 1, 2]);
     (end, lane.shared.counts())

@@ -2,7 +2,7 @@
 
 use super::local::Local;
 use crate::wheel::{Base, Clock, Wheel};
-use doorbell_machine::Machine;
+use doorbell_machine::{Bug, Machine};
 
 /// When a lane whose wheel was lent looks at it again.
 const LENT_RETRY_NS: u64 = 20_000;
@@ -50,7 +50,7 @@ impl<M: Machine> Local<M> {
         // Asked anew each time: a visitor may have published a later one.
         if base == Base::Global && when_ns < self.front().next_global_ns() {
             // Nobody looks after timers of a clock that stands still.
-            if self.front().crew().alert().may_be_on() && !self.clock.is_frozen() {
+            if self.front().crew().looks_after_stuck() && !self.clock.is_frozen() {
                 self.have_watched(when_ns);
             } else {
                 self.front().publish_next_global(when_ns);
@@ -61,10 +61,20 @@ impl<M: Machine> Local<M> {
     /// Makes a timer known to those who look after lanes that are stuck, and wakes one who would
     /// look too late.
     fn have_watched(&self, when_ns: u64) {
-        self.list();
-        self.front().announce_next_global(when_ns);
-        M::fence_recheck();
         let (front, crew) = (self.front(), self.front().crew());
+        if let Some(dog) = crew.watchdog() {
+            if M::BUG.is(Bug::WatchdogTimerUntold) {
+                front.publish_next_global(when_ns);
+            } else {
+                front.announce_next_global(when_ns);
+                M::fence_recheck();
+            }
+            // Also while it idles: nobody asks the watchdog when it begins to run.
+            return dog.arm_for(when_ns);
+        }
+        self.list();
+        front.announce_next_global(when_ns);
+        M::fence_recheck();
         // One that idles asks for it when it has something to run.
         if front.is_inside() {
             crew.watch_over_by(front.lane(), when_ns);

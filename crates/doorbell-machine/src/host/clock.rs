@@ -52,6 +52,18 @@ pub(crate) fn kernel_now_ns() -> u64 {
     now.tv_sec.cast_unsigned() * 1_000_000_000 + now.tv_nsec.cast_unsigned()
 }
 
+/// The CPU time that the calling thread has used.
+pub(crate) fn thread_cpu_ns() -> u64 {
+    let mut used = libc::timespec {
+        tv_sec: 0,
+        tv_nsec: 0,
+    };
+    // SAFETY: the call writes one timespec. Every Linux has this clock, so it does not fail.
+    let _ = unsafe { libc::clock_gettime(libc::CLOCK_THREAD_CPUTIME_ID, &raw mut used) };
+    // It starts at zero with the thread: both parts are non-negative.
+    used.tv_sec.cast_unsigned() * 1_000_000_000 + used.tv_nsec.cast_unsigned()
+}
+
 /// Std's moments, for conversion.
 pub type StdInstant = std::time::Instant;
 

@@ -90,6 +90,10 @@ impl Machine for Host {
         clock::catch_up();
     }
 
+    fn thread_cpu_ns() -> u64 {
+        clock::thread_cpu_ns()
+    }
+
     #[inline]
     fn watch<T: Send + Sync>(
         line: &CacheLine<T>,

@@ -177,8 +177,8 @@ fn a_lane_that_runs_looks_at_its_descriptors() {
         theirs.write_all(&[7]).unwrap();
         let mut passes = 0;
         while !done.load(Relaxed) {
-            assert!(matches!(lane.pass(), Pass::Work));
-            lane.run_ready();
+            assert!(matches!(lane.pass(), Pass::Work(_)));
+            lane.run_ready(super::super::POLLS_PER_PASS);
             passes += 1;
         }
         let polls = lane.shared.counts().polls;

@@ -76,7 +76,7 @@ fn b11_requests_for_nothing_do_not_keep_a_lane_from_looking_at_the_others() {
         front.request_pass();
         assert_eq!(idle.watch(), WatchEnd::Busy);
         let _ = front.bell().end_idle();
-        if matches!(idle.pass(), Pass::Work) {
+        if matches!(idle.pass(), Pass::Work(_)) {
             break;
         }
     }
