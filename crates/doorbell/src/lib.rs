@@ -164,6 +164,7 @@ mod task_local;
 pub mod time;
 mod wakers;
 mod watch_plan;
+mod watchdog;
 mod yield_now;
 
 pub use blocking::{BlockingHandle, BlockingMetrics, spawn_blocking};

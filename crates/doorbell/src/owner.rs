@@ -7,6 +7,7 @@ use crate::class_lanes::ClassLanes;
 use crate::handle::Handle;
 use crate::room::Rooms;
 use crate::rt::{FAIR, Late, Plan, Rt};
+use crate::watchdog;
 use async_lock::Mutex;
 use doorbell_core::beside::{Beside, Side};
 use doorbell_core::call::SPIN_NS;
@@ -14,6 +15,7 @@ use doorbell_core::class::Class;
 use doorbell_core::crew::{Crew, CrewSpec, FrontRef, Turns};
 use doorbell_core::lane::{IdlePolicy, LaneConfig, LaneShared, Watchers};
 use doorbell_core::switches::SwitchWord;
+use doorbell_core::watchdog::Watchdog;
 use doorbell_core::wheel::{AtRest, Clock};
 use doorbell_machine::{Line, Machine, Seat, ThreadError, ThreadHandle, Topology, Word};
 use event_listener::{Event, IntoNotification};
@@ -77,6 +79,7 @@ fn crew_of<M: Machine>(
     class: ClassKind,
     above: Vec<FrontRef<M>>,
     beside: Side<M>,
+    watchdog: Option<&Arc<Watchdog<M>>>,
 ) -> Vec<FrontRef<M>> {
     let watchers = (!plan.watch.is_nothing())
         .then(|| Arc::new(Watchers::new(plan.watch.clone(), plan.cpus.len())));
@@ -91,6 +94,7 @@ fn crew_of<M: Machine>(
         watchers,
         above,
         beside: Some(beside),
+        watchdog: watchdog.cloned(),
     };
     Crew::described(plan.cpus.len(), switches, spec, |one, other| {
         distance(topology, plan.cpus[one], plan.cpus[other])
@@ -105,11 +109,16 @@ struct Crews<M: Machine> {
 }
 
 impl<M: Machine> Crews<M> {
-    fn new(plan: &Plan, topology: &Topology, switches: &Arc<SwitchWord<M::Counter>>) -> Self {
+    fn new(
+        plan: &Plan,
+        topology: &Topology,
+        switches: &Arc<SwitchWord<M::Counter>>,
+        dog: Option<&Arc<Watchdog<M>>>,
+    ) -> Self {
         let words = Beside::new(plan.cpus.len());
         let crew = |class, side, above: &[&FrontRef<M>]| {
             let above = above.iter().copied().cloned();
-            crew_of::<M>(plan, topology, switches, class, above.collect(), side)
+            crew_of::<M>(plan, topology, switches, class, above.collect(), side, dog)
         };
         let rt = (!plan.paused).then(|| crew(ClassKind::Rt, Side::working(&words, 0), &[]));
         let above = rt.as_ref().map(|fronts| &fronts[0]);
@@ -139,7 +148,8 @@ impl<M: Machine> Owner<M> {
     pub(crate) fn start(plan: &Plan) -> Result<Self, ThreadError> {
         let switches = Arc::new(SwitchWord::new(plan.switches));
         let topology = M::topology();
-        let Crews { rt, fair, batch } = Crews::new(plan, &topology, &switches);
+        let watchdog = watchdog::planned::<M>(plan.cpus.len(), plan.paused);
+        let Crews { rt, fair, batch } = Crews::new(plan, &topology, &switches, watchdog.as_ref());
         let rested = plan.paused.then(|| Arc::new(Event::new()));
         let clock = Arc::new(match &rested {
             Some(rested) => paused_clock(fair[0].clone(), Arc::clone(rested)),
@@ -172,6 +182,7 @@ impl<M: Machine> Owner<M> {
                 ended: false,
             }),
             classes,
+            watchdog,
             switching: Mutex::new(()),
             urgent: plan.urgent,
             name: plan.name.clone(),
@@ -194,6 +205,9 @@ impl<M: Machine> Owner<M> {
             blocking: Some(open),
             waits_for_blocking: true,
         };
+        if let Some(thread) = owner.rt.start_watchdog() {
+            owner.threads.push(thread?);
+        }
         for core in 0..plan.cpus.len() {
             let thread = owner.rt.start_lane(core, FAIR)?;
             owner.threads.push(thread);
@@ -216,6 +230,9 @@ impl<M: Machine> Owner<M> {
         late.ended = true;
         self.threads.append(&mut late.threads);
         drop(late);
+        if let Some(dog) = &self.rt.watchdog {
+            dog.close();
+        }
         // To those without a thread nothing was ever posted.
         for lane in self.rt.classes.iter().flat_map(|class| &class.lanes) {
             lane.close();

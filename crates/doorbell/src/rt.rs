@@ -22,6 +22,7 @@ use doorbell_core::offline::{PutBack, TakenOff};
 use doorbell_core::switches::SwitchWord;
 use doorbell_core::task::{About, BodyVtable, Kind, Local, RawJoin, TaskSeen, launch_described};
 use doorbell_core::wait;
+use doorbell_core::watchdog::Watchdog;
 use doorbell_core::wheel::{Clock, Holds, RawTimer};
 use doorbell_machine::{Counter, Machine, ThreadError, ThreadSpec};
 use event_listener::{Event, EventListener};
@@ -60,6 +61,8 @@ pub(crate) struct Rt<M: Machine> {
     /// All classes; with a paused clock only Fair.
     pub(crate) classes: Vec<ClassLanes<M>>,
     pub(crate) late: Mutex<Late<M>>,
+    /// Who looks after stuck lanes of all classes, if their own lanes do not.
+    pub(crate) watchdog: Option<Arc<Watchdog<M>>>,
     /// Held while a core is switched in all crews.
     pub(crate) switching: Mutex<()>,
     pub(crate) urgent: RtPlan,
@@ -99,7 +102,7 @@ pub(crate) struct Late<M: Machine> {
 }
 
 /// Ends the process if a lane unwinds: whoever waits for it would wait for ever.
-struct AbortOnUnwind;
+pub(crate) struct AbortOnUnwind;
 
 impl Drop for AbortOnUnwind {
     fn drop(&mut self) {
