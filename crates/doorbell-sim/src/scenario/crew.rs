@@ -10,9 +10,10 @@ use doorbell_core::offline::{PutBack, TakenOff};
 use doorbell_core::switches::{SwitchWord, Switches};
 use doorbell_core::task::{About, BodyVtable, Join, Kind, Local, launch_described, write_body};
 use doorbell_core::wait::block_on_inside;
+use doorbell_core::watchdog::{Watch, Watchdog};
 use doorbell_core::wheel::{AtRest, Clock};
 use doorbell_machine::sim::{self, SimCounter, SimThread};
-use doorbell_machine::{Machine, Sim, ThreadError, ThreadHandle};
+use doorbell_machine::{Machine, Policy, Sim, ThreadError, ThreadHandle, ThreadSpec};
 use std::sync::Arc;
 
 /// How the lanes of a run are.
@@ -36,6 +37,8 @@ pub(super) struct CrewConfig {
     pub(super) spacing_ns: u64,
     /// Whether those have ushers.
     pub(super) ushers: bool,
+    /// Whether a watchdog looks after stuck lanes, in place of sentinels.
+    pub(super) watchdog: bool,
 }
 
 /// The lanes of a run, all of the first crew, then all of the next: each crew has one on every CPU
@@ -51,6 +54,7 @@ pub(super) struct Lanes<const BUG: u8> {
     pub(super) clock: Arc<Clock<Sim<BUG>>>,
     turns: Vec<Turns>,
     groups: bool,
+    watchdog: Option<Arc<Watchdog<Sim<BUG>>>>,
     /// Each front has a share.
     switches: Arc<SwitchWord<SimCounter>>,
 }
@@ -68,7 +72,32 @@ const WAKE_NS: u64 = 8_000;
 /// The threads of a run's lanes.
 pub(super) type Threads = Vec<SimThread>;
 
+/// Starts the thread of a watchdog, which goes before all lanes and is bound to no CPU.
+fn start_watchdog<const BUG: u8>(
+    dog: &Arc<Watchdog<Sim<BUG>>>,
+    clock: &Arc<Clock<Sim<BUG>>>,
+    lanes: Vec<FrontRef<Sim<BUG>>>,
+) -> Result<SimThread, ThreadError> {
+    let spec = ThreadSpec {
+        name: "watchdog".to_owned(),
+        cpu: None,
+        stack_size: None,
+    };
+    let (dog, clock) = (Arc::clone(dog), Arc::clone(clock));
+    let body = move || {
+        sim::set_policy(Policy::Fifo { priority: 99 });
+        Watch::new(&dog, &clock, lanes).run();
+    };
+    Sim::<BUG>::spawn(spec, Box::new(body))
+}
+
 impl<const BUG: u8> Lanes<BUG> {
+    /// What the watchdog has done, if there is one.
+    #[cfg(test)]
+    pub(super) fn watchdog(&self) -> Option<doorbell_core::watchdog::WatchdogCounts> {
+        self.watchdog.as_ref().map(|dog| dog.counts())
+    }
+
     /// Starts the lanes.
     pub(super) fn start(
         config: CrewConfig,
@@ -83,10 +112,12 @@ impl<const BUG: u8> Lanes<BUG> {
             _ => 3,
         };
         let plans = config.plans();
+        let watchdog = config.watchdog.then(Arc::<Watchdog<_>>::default);
         let crew = |plan: &CrewPlan| {
             let spec = CrewSpec {
                 class: plan.class,
                 turns: plan.turns,
+                watchdog: watchdog.clone(),
                 ..CrewSpec::default()
             };
             Crew::described(config.lanes, &switches, spec, distance)
@@ -114,9 +145,16 @@ impl<const BUG: u8> Lanes<BUG> {
                 shared.push(lane);
             }
         }
+        let numbers = threads.iter().map(SimThread::number).collect();
+        if let Some(dog) = &watchdog {
+            let lanes = shared.iter().step_by(config.lanes);
+            let lanes = lanes.map(|lane: &Arc<LaneShared<_>>| lane.front().clone());
+            threads.push(start_watchdog(dog, &clock, lanes.collect())?);
+        }
         let lanes = Lanes {
             shared,
-            numbers: threads.iter().map(SimThread::number).collect(),
+            numbers,
+            watchdog,
             cores: config.lanes,
             ledger,
             clock,
@@ -219,6 +257,7 @@ impl<const BUG: u8> Lanes<BUG> {
 
     /// Asks all lanes to end, and waits until they have.
     pub(super) fn close(&self, threads: Threads) {
+        self.watchdog.iter().for_each(|dog| dog.close());
         self.shared.iter().for_each(|shared| shared.close());
         Self::join(threads);
     }
@@ -232,6 +271,7 @@ impl<const BUG: u8> Lanes<BUG> {
     /// The same, one after the other, each a little later than the one before, and some while they
     /// wake up.
     pub(super) fn close_slowly(&self, threads: Threads) {
+        self.watchdog.iter().for_each(|dog| dog.close());
         for shared in &self.shared {
             if sim::random().is_multiple_of(2) {
                 shared.front().request_pass();

@@ -123,6 +123,7 @@ fn play<const BUG: u8>(shape: &Shape, plan: &Plan, ledger: Arc<Ledger>) -> Resul
         budget: shape.budget,
         spacing_ns: 0,
         ushers: false,
+        watchdog: false,
     };
     let (lanes, threads): (Arc<Lanes<BUG>>, Threads) = Lanes::start(config, ledger)?;
     let stop = Arc::new(SimCounter::default());

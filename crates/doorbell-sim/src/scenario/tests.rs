@@ -11,6 +11,7 @@ mod ranks;
 mod starved;
 mod suspended;
 mod ushers;
+mod watchdog;
 
 use super::crew::{CrewConfig, Lanes};
 use super::{Classes, Shape, Urgent, run};
@@ -50,6 +51,7 @@ fn one_crew(lanes: usize) -> CrewConfig {
         budget: None,
         spacing_ns: 0,
         ushers: false,
+        watchdog: false,
     }
 }
 

@@ -31,6 +31,7 @@ fn start(cpu: usize) -> (Arc<Lanes<0>>, Threads) {
         budget: None,
         spacing_ns: 0,
         ushers: false,
+        watchdog: false,
     };
     let started = Lanes::<0>::start(config, Arc::default()).unwrap();
     sim::sleep(100_000);

@@ -120,6 +120,7 @@ fn play(setting: Setting, shape: &Shape, traffic: impl FnOnce(Arc<Lanes<0>>) -> 
         budget: None,
         spacing_ns: 0,
         ushers: false,
+        watchdog: false,
     };
     let (lanes, threads) = Lanes::<0>::start(config, Arc::default()).unwrap();
     assert_eq!(lanes.number(crossing::fair(0)), VICTIM);

@@ -205,6 +205,7 @@ fn crew(setting: Setting) -> CrewConfig {
         budget: None,
         spacing_ns: setting.flood.spacing_ns(),
         ushers: false,
+        watchdog: false,
     }
 }
 
