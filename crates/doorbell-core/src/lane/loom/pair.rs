@@ -80,7 +80,7 @@ impl<const BUG: u8, const RING: usize> Pair<BUG, RING> {
     }
 
     /// The second lane has a thread of its own, and the caller is the first one.
-    fn run(&self) -> JoinHandle<()> {
+    pub(super) fn run(&self) -> JoinHandle<()> {
         let second = self.start(1);
         Lane::new(Arc::clone(&self.0[0])).run();
         second
@@ -91,7 +91,7 @@ impl<const BUG: u8, const RING: usize> Pair<BUG, RING> {
     }
 
     /// Both lanes have ended: nothing is left of what they shared.
-    fn assert_ended(&self, reached: &Reached) -> [LaneCounts; 2] {
+    pub(super) fn assert_ended(&self, reached: &Reached) -> [LaneCounts; 2] {
         let crew = self.0[0].front().crew();
         assert!(
             !crew.idle().anyone_searches(),
@@ -151,7 +151,7 @@ impl<const BUG: u8, const RING: usize, const N: usize> Work<BUG, RING, N> {
         self.begun[task].wait();
     }
 
-    fn spawn_and_meet(self: &Arc<Self>, task: usize) {
+    pub(super) fn spawn_and_meet(self: &Arc<Self>, task: usize) {
         self.spawn(1, Self::meet);
         self.meet(task);
     }
