@@ -1,8 +1,8 @@
-//! What it costs a lane that sleeps to look after one that is inside long polls.
+//! What it costs to look after lanes that are inside long polls, while there are some and while there are none.
 //!
-//! `cargo bench -p doorbell --bench sentinel`: core 0 computes in polls of 10 ms, core 1 has nothing
-//! to do. Per cent of a CPU that core 1's thread used, and how often it went to sleep in a second;
-//! median and extremes over spans of 200 ms. `-- --json` prints the same for programs.
+//! `cargo bench -p doorbell --bench sentinel`: of each thread of a runtime of two cores per cent of a CPU, and how often
+//! it went to sleep in a second; median and extremes over spans of 200 ms. With `DOORBELL_WATCHDOG=1` the runtime has a
+//! watchdog, thread `watchd`, in the place of sentinels. `-- --json` prints the same for programs.
 
 #![allow(
     clippy::disallowed_types,
@@ -19,6 +19,7 @@ use std::time::{Duration, Instant};
 const SPAN: Duration = Duration::from_millis(200);
 const SPANS: usize = 25;
 const POLL: Duration = Duration::from_millis(10);
+const SHORT: Duration = Duration::from_micros(2);
 const SLEEPERS: usize = 64;
 /// Due long after the end of the bench: nobody can be of use.
 const FAR: Duration = Duration::from_hours(1);
@@ -28,25 +29,34 @@ const FAR: Duration = Duration::from_hours(1);
 enum Load {
     /// Not even those.
     Nothing,
+    /// Not even those, and a timer each 20 ms.
+    Ticks,
     LongPolls,
     LongPollsAndTimers,
+    /// Short polls on both cores, some of which push a task behind themselves.
+    ShortPolls,
 }
 
-const LOADS: [(&str, Load); 3] = [
+const LOADS: [(&str, Load); 5] = [
     ("at rest", Load::Nothing),
+    ("a timer each 20 ms", Load::Ticks),
+    ("short polls", Load::ShortPolls),
     ("long polls", Load::LongPolls),
     ("long polls and timers", Load::LongPollsAndTimers),
 ];
 
-/// The thread of core 1, as the OS lists it.
-fn thread_of_core_1() -> PathBuf {
+/// The threads of the runtime, by what their names end with.
+fn threads() -> Vec<(String, PathBuf)> {
     let threads = std::fs::read_dir("/proc/self/task").expect("Linux");
-    let mut paths = threads.flatten().map(|thread| thread.path());
-    let is_it = |path: &PathBuf| {
-        let name = std::fs::read_to_string(path.join("comm"));
-        name.is_ok_and(|name| name.trim_end() == "sentinel-1")
-    };
-    paths.find(is_it).expect("a lane has a thread")
+    let paths = threads.flatten().map(|thread| thread.path());
+    let named = paths.filter_map(|path| {
+        let name = std::fs::read_to_string(path.join("comm")).ok()?;
+        let name = name.trim_end().strip_prefix("sentinel-")?.to_owned();
+        Some((name, path))
+    });
+    let mut named: Vec<_> = named.collect();
+    named.sort();
+    named
 }
 
 /// For how long it ran, in ns, and how often it went to sleep.
@@ -63,6 +73,22 @@ fn used(thread: &Path) -> (u64, u64) {
 
 /// Puts the load on core 0.
 fn begin(runtime: &Runtime, load: Load, end: &Arc<AtomicBool>) {
+    if load == Load::ShortPolls {
+        for _ in 0..SLEEPERS {
+            let end = Arc::clone(end);
+            drop(runtime.spawn(async move {
+                while !end.load(Relaxed) {
+                    let start = Instant::now();
+                    while start.elapsed() < SHORT {
+                        std::hint::spin_loop();
+                    }
+                    drop(doorbell::spawn(async {}));
+                    yield_now().await;
+                }
+            }));
+        }
+        return;
+    }
     let end = Arc::clone(end);
     let task = runtime.task().on(0);
     drop(task.spawn(async move {
@@ -71,6 +97,14 @@ fn begin(runtime: &Runtime, load: Load, end: &Arc<AtomicBool>) {
                 drop(doorbell::spawn(sleep(FAR)));
             }
             sleep(Duration::from_millis(20)).await;
+        }
+        if load == Load::Ticks {
+            drop(doorbell::spawn(async {
+                loop {
+                    sleep(Duration::from_millis(20)).await;
+                }
+            }));
+            return;
         }
         while load != Load::Nothing && !end.load(Relaxed) {
             let start = Instant::now();
@@ -82,50 +116,58 @@ fn begin(runtime: &Runtime, load: Load, end: &Arc<AtomicBool>) {
     }));
 }
 
-/// Per cent of a CPU and sleeps a second, of each span.
-fn spans(load: Load) -> Vec<(f64, f64)> {
+/// Of each thread per cent of a CPU and sleeps a second, of each span.
+fn spans(load: Load) -> Vec<(String, Vec<(f64, f64)>)> {
     let built = Builder::new().cores(2).name("sentinel").build();
     let runtime = built.expect("two cores are there");
     let end = Arc::new(AtomicBool::new(false));
     begin(&runtime, load, &end);
     std::thread::sleep(SPAN);
-    let thread = thread_of_core_1();
-    let mut before = used(&thread);
-    let figures = (0..SPANS).map(|_| {
+    let mut all: Vec<_> = threads()
+        .into_iter()
+        .map(|(name, path)| (name, Vec::new(), used(&path), path))
+        .collect();
+    for _ in 0..SPANS {
         let start = Instant::now();
         std::thread::sleep(SPAN);
-        let (now, s) = (used(&thread), start.elapsed().as_secs_f64());
-        let figures = (
-            (now.0 - before.0) as f64 / s / 1e7,
-            (now.1 - before.1) as f64 / s,
-        );
-        before = now;
-        figures
-    });
-    let figures = figures.collect();
+        for (_, figures, before, path) in &mut all {
+            let (now, s) = (used(path), start.elapsed().as_secs_f64());
+            figures.push((
+                (now.0 - before.0) as f64 / s / 1e7,
+                (now.1 - before.1) as f64 / s,
+            ));
+            *before = now;
+        }
+    }
     end.store(true, Relaxed);
-    figures
+    all.into_iter()
+        .map(|(name, figures, ..)| (name, figures))
+        .collect()
 }
 
 fn main() {
     let json = std::env::args().any(|arg| arg == "--json");
     if !json {
         println!(
-            "core 0                 CPU %  min..max       sleeps/s   ({SPANS} spans of 200 ms)"
+            "load                    thread     CPU %  min..max       sleeps/s   ({SPANS} spans of 200 ms)"
         );
     }
-    for (name, load) in LOADS {
-        let (mut cpu, mut sleeps): (Vec<f64>, Vec<f64>) = spans(load).into_iter().unzip();
-        cpu.sort_by(f64::total_cmp);
-        sleeps.sort_by(f64::total_cmp);
-        let (median, min, max) = (cpu[SPANS / 2], cpu[0], cpu[SPANS - 1]);
-        let sleeps = sleeps[SPANS / 2];
-        if json {
-            println!(
-                "{{\"load\":\"{name}\",\"cpu\":{median:.3},\"min\":{min:.3},\"max\":{max:.3},\"sleeps\":{sleeps:.0}}}"
-            );
-        } else {
-            println!("{name:<22} {median:>5.2}  {min:.2}..{max:.2}  {sleeps:>12.0}");
+    for (load_name, load) in LOADS {
+        for (thread, spans) in spans(load) {
+            let (mut cpu, mut sleeps): (Vec<f64>, Vec<f64>) = spans.into_iter().unzip();
+            cpu.sort_by(f64::total_cmp);
+            sleeps.sort_by(f64::total_cmp);
+            let (median, min, max) = (cpu[SPANS / 2], cpu[0], cpu[SPANS - 1]);
+            let sleeps = sleeps[SPANS / 2];
+            if json {
+                println!(
+                    "{{\"load\":\"{load_name}\",\"thread\":\"{thread}\",\"cpu\":{median:.3},\"min\":{min:.3},\"max\":{max:.3},\"sleeps\":{sleeps:.0}}}"
+                );
+            } else {
+                println!(
+                    "{load_name:<23} {thread:<8} {median:>7.2}  {min:.2}..{max:.2}  {sleeps:>12.1}"
+                );
+            }
         }
     }
 }

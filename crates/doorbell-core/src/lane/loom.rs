@@ -33,7 +33,6 @@ macro_rules! also_noticed {
 
 mod care;
 mod flood;
-mod help;
 mod pair;
 mod spin;
 mod usher;

@@ -9,8 +9,12 @@ const SLOW_NS: u64 = 4_000_000;
 /// After so many looks in a row that found nothing the watchdog parks: they cost about what the next ring would.
 const QUIET_LOOKS: u32 = 4;
 
-/// The time between two looks is at least so many times the CPU time of one.
+/// So many times its own CPU time is to pass, in the long run.
 const CPU_SHARE: u64 = 40;
+
+/// By so much the time that its looks are worth may go beyond the time that has passed, before looks become rarer: a few
+/// looks in a row are not slowed down where the watchdog has slept for long.
+const OWED_MAX_NS: u64 = 10_000_000;
 
 /// The watchdog reads its own CPU time once in so many looks.
 const LOOKS_PER_CPU: u32 = 16;
@@ -70,6 +74,14 @@ pub(super) enum Ended {
     Time,
 }
 
+/// What the clocks of the watchdog show.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Read {
+    pub(super) now_ns: u64,
+    /// The CPU time of its thread.
+    pub(super) cpu_ns: u64,
+}
+
 /// The pace of the looks.
 #[derive(Debug)]
 pub(super) struct Pace {
@@ -83,9 +95,11 @@ pub(super) struct Pace {
     vain: u32,
     /// Until then no timer ends a park.
     rests_until_ns: u64,
-    /// Looks until it reads its CPU time, what that was, and what it asks for.
+    /// Looks until it reads the clocks, what they showed, how much time is still to pass for the looks so far, and the time
+    /// between two looks that this asks for.
     looks_left: u32,
-    cpu_ns: u64,
+    read: Read,
+    owed_ns: u64,
     least_ns: u64,
 }
 
@@ -100,20 +114,18 @@ impl Pace {
             vain: 0,
             rests_until_ns: 0,
             looks_left: LOOKS_PER_CPU,
-            cpu_ns: 0,
+            read: Read::default(),
+            owed_ns: 0,
             least_ns: 0,
         }
     }
 
-    /// A look has found that; `cpu_ns` reads the watchdog's own CPU time.
-    pub(super) fn after(&mut self, found: Found, cpu_ns: impl FnOnce() -> u64) -> Next {
+    /// A look has found that; `read` reads the clocks.
+    pub(super) fn after(&mut self, found: Found, read: impl FnOnce() -> Read) -> Next {
         self.looks_left -= 1;
         if self.looks_left == 0 {
             self.looks_left = LOOKS_PER_CPU;
-            let now_ns = cpu_ns();
-            let took_ns = now_ns.saturating_sub(self.cpu_ns) / u64::from(LOOKS_PER_CPU);
-            self.cpu_ns = now_ns;
-            self.least_ns = took_ns.saturating_mul(CPU_SHARE);
+            self.pay(read());
         }
         self.quiet = match found {
             Found::Nothing => self.quiet.saturating_add(1),
@@ -133,6 +145,23 @@ impl Pace {
         } else {
             Next::Look(self.pace_ns.max(self.least_ns))
         }
+    }
+
+    /// Makes looks rarer if they have taken more than their share of a CPU.
+    fn pay(&mut self, now: Read) {
+        let before = std::mem::replace(&mut self.read, now);
+        let used_ns = now.cpu_ns.saturating_sub(before.cpu_ns);
+        let worth_ns = used_ns.saturating_mul(CPU_SHARE);
+        let passed_ns = now.now_ns.saturating_sub(before.now_ns);
+        self.owed_ns = self
+            .owed_ns
+            .saturating_add(worth_ns)
+            .saturating_sub(passed_ns);
+        self.least_ns = if self.owed_ns > OWED_MAX_NS {
+            worth_ns / u64::from(LOOKS_PER_CPU)
+        } else {
+            0
+        };
     }
 
     /// The watchdog parks; the next timer of its lanes is due at `due_ns`, `u64::MAX` if there is none.
@@ -173,7 +202,7 @@ fn rest_ns(vain: u32) -> u64 {
 mod tests {
     use super::{
         CPU_SHARE, Ended, Found, LOOK_NS, LOOKS_PER_CPU, Next, OVERDUE_NS, Pace, Parking,
-        QUIET_LOOKS, REST_MAX_NS, REST_MIN_NS, SLOW_NS, VAIN_MAX,
+        QUIET_LOOKS, REST_MAX_NS, REST_MIN_NS, Read, SLOW_NS, VAIN_MAX,
     };
 
     fn pace() -> Pace {
@@ -181,7 +210,7 @@ mod tests {
     }
 
     fn after(pace: &mut Pace, found: Found) -> Next {
-        pace.after(found, || 0)
+        pace.after(found, Read::default)
     }
 
     #[test]
@@ -216,17 +245,41 @@ mod tests {
         assert_eq!(after(&mut pace, Found::Asked), Next::Look(LOOK_NS));
     }
 
-    #[test]
-    fn it_takes_no_more_than_its_share_of_a_cpu() {
-        let mut pace = pace();
-        let mut cpu_ns = 0;
-        for (look_ns, waits_ns) in [(20_000, 20_000 * CPU_SHARE), (1_000, LOOK_NS)] {
-            for _ in 1..LOOKS_PER_CPU {
-                let _ = pace.after(Found::Behind, || unreachable!("read too often"));
-            }
-            cpu_ns += look_ns * u64::from(LOOKS_PER_CPU);
-            assert_eq!(pace.after(Found::Behind, || cpu_ns), Next::Look(waits_ns));
+    /// Looks that take so much CPU time each and follow each other at once. For how long, and the time between the last two.
+    fn looks(pace: &mut Pace, now: &mut Read, looks: u32, look_ns: u64) -> (u64, u64) {
+        let (from_ns, mut last_ns) = (now.now_ns, 0);
+        for _ in 0..looks {
+            now.cpu_ns += look_ns;
+            let Next::Look(after_ns) = pace.after(Found::Behind, || *now) else {
+                panic!("it parks")
+            };
+            now.now_ns += after_ns;
+            last_ns = after_ns;
         }
+        (now.now_ns - from_ns, last_ns)
+    }
+
+    #[test]
+    fn it_takes_no_more_than_its_share_of_a_cpu_in_the_long_run() {
+        let (mut pace, mut now) = (pace(), Read::default());
+        let few = 2 * LOOKS_PER_CPU;
+        assert_eq!(looks(&mut pace, &mut now, few, 20_000).1, LOOK_NS);
+        let many = 1_000;
+        let (took_ns, last_ns) = looks(&mut pace, &mut now, many, 20_000);
+        assert!(last_ns <= 20_000 * CPU_SHARE && last_ns > LOOK_NS);
+        let share_ns = 20_000 * CPU_SHARE * u64::from(many);
+        assert!((share_ns - 20_000_000..=share_ns).contains(&took_ns));
+        // It has slept for long.
+        now.now_ns += 1_000_000_000;
+        let _ = looks(&mut pace, &mut now, LOOKS_PER_CPU, 20_000);
+        assert_eq!(looks(&mut pace, &mut now, few, 20_000).1, LOOK_NS);
+    }
+
+    #[test]
+    fn cheap_looks_are_not_slowed_down() {
+        let (mut pace, mut now) = (pace(), Read::default());
+        let looks = looks(&mut pace, &mut now, 1_000, 1_000);
+        assert_eq!(looks, (1_000 * LOOK_NS, LOOK_NS));
     }
 
     /// Parks that a timer ends for nothing, each at its time. Returns when the last one ended.

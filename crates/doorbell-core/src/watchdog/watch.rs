@@ -1,7 +1,7 @@
 //! The loop of the watchdog: look, judge, mark, ask, pause, park. See README.md in this folder.
 
 use super::Watchdog;
-use super::pace::{Found, LOOK_NS, Next, OVERDUE_NS, Pace};
+use super::pace::{Found, LOOK_NS, Next, OVERDUE_NS, Pace, Read};
 use crate::bell::{Announced, LaneState, Look};
 use crate::crew::{Crew, FrontRef};
 use crate::idle::{Cost, Searchers, Searching, Seen};
@@ -116,12 +116,15 @@ impl<M: Machine> Watch<M> {
         while !self.dog.is_closing() {
             let found = self.look(M::now_ns());
             let tally = &self.dog.tally;
-            let cpu_ns = || {
+            let read = || {
                 let cpu_ns = M::thread_cpu_ns();
                 tally.cpu_ns.set(cpu_ns);
-                cpu_ns
+                Read {
+                    now_ns: M::now_ns(),
+                    cpu_ns,
+                }
             };
-            match self.pace.after(found, cpu_ns) {
+            match self.pace.after(found, read) {
                 Next::Look(after_ns) => self.dog.pause_until(M::now_ns().saturating_add(after_ns)),
                 Next::Park => self.park(),
             }
@@ -295,8 +298,8 @@ impl<M: Machine> Watched<M> {
             other.request_pass();
             return true;
         }
-        // A lane that searches finds it.
-        crew.idle().anyone_searches()
+        // A lane that searches finds it, and one that was told before looks at the set as soon as it runs.
+        crew.idle().anyone_searches() || crew.others(stuck).any(is_told)
     }
 
     /// Ends the searches of lanes that were counted as searching at the last look too: they seem to get no CPU, and
@@ -331,15 +334,13 @@ impl<M: Machine> Watched<M> {
     }
 }
 
-/// An idle lane that was not told before, and whose CPU no higher class has: the nearest in the set's order.
+/// An idle lane that was not told before: the nearest in the set's order, one whose CPU no higher class has if there is one.
 fn idle_lane<M: Machine>(crew: &Crew<M>, near: usize) -> Option<usize> {
     crew.idle().find(near, |lane| {
         if is_told(&crew.fronts()[lane]) {
-            return Cost::Never;
-        }
-        match crew.cost(lane) {
-            Cost::Outranked => Cost::Never,
-            cost => cost,
+            Cost::Never
+        } else {
+            crew.cost(lane)
         }
     })
 }
