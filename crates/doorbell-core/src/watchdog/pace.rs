@@ -85,7 +85,7 @@ pub(super) struct Read {
 /// The pace of the looks.
 #[derive(Debug)]
 pub(super) struct Pace {
-    pace_ns: u64,
+    step_ns: u64,
     /// How many looks in a row found nothing.
     quiet: u32,
     quiet_max: u32,
@@ -107,7 +107,7 @@ impl Pace {
     /// A fast one. In a model each look that finds nothing is the last: another one shows nothing new.
     pub(super) fn new(is_model: bool) -> Self {
         Pace {
-            pace_ns: LOOK_NS,
+            step_ns: LOOK_NS,
             quiet: 0,
             quiet_max: if is_model { 1 } else { QUIET_LOOKS },
             is_vain: false,
@@ -131,8 +131,8 @@ impl Pace {
             Found::Nothing => self.quiet.saturating_add(1),
             _ => 0,
         };
-        self.pace_ns = match found {
-            Found::Alone => (2 * self.pace_ns).min(SLOW_NS),
+        self.step_ns = match found {
+            Found::Alone => (2 * self.step_ns).min(SLOW_NS),
             Found::Nothing | Found::Behind | Found::Asked => LOOK_NS,
         };
         if found >= Found::Alone {
@@ -143,7 +143,7 @@ impl Pace {
         if self.quiet >= self.quiet_max {
             Next::Park
         } else {
-            Next::Look(self.pace_ns.max(self.least_ns))
+            Next::Look(self.step_ns.max(self.least_ns))
         }
     }
 
@@ -262,7 +262,7 @@ mod tests {
     #[test]
     fn it_takes_no_more_than_its_share_of_a_cpu_in_the_long_run() {
         let (mut pace, mut now) = (pace(), Read::default());
-        let few = 2 * LOOKS_PER_CPU;
+        let few = LOOKS_PER_CPU;
         assert_eq!(looks(&mut pace, &mut now, few, 20_000).1, LOOK_NS);
         let many = 1_000;
         let (took_ns, last_ns) = looks(&mut pace, &mut now, many, 20_000);

@@ -299,7 +299,8 @@ impl<M: Machine> Watched<M> {
             return true;
         }
         // A lane that searches finds it, and one that was told before looks at the set as soon as it runs.
-        crew.idle().anyone_searches() || crew.others(stuck).any(is_told)
+        let wakes_up = |other: &Front<M>| other.state() == LaneState::Parked && is_told(other);
+        crew.idle().anyone_searches() || crew.others(stuck).any(wakes_up)
     }
 
     /// Ends the searches of lanes that were counted as searching at the last look too: they seem to get no CPU, and
