@@ -160,12 +160,6 @@ fn killer(bug: Bug) -> (&'static str, Shows) {
             "wheel::loom_rest::mutant_rest_without_a_look",
             Says("the clock went on too early"),
         ),
-        Bug::WatchdogParkBlind => ("watchdog::loom::mutant_park_blind", Deadlock),
-        Bug::WatchdogTimerUntold => ("watchdog::loom::mutant_timer_untold", Deadlock),
-        Bug::WatchdogTakeBlind => (
-            "watchdog::loom::mutant_take_blind",
-            Says("an ask was forgotten"),
-        ),
         _ => killer_of_tasks(bug),
     }
 }
@@ -200,6 +194,19 @@ fn killer_of_tasks(bug: Bug) -> (&'static str, Shows) {
         Bug::LockLeaveBlind => (
             "lock::loom::mutant_leave_blind",
             Shows::Assertion("it is free"),
+        ),
+        _ => killer_of_watchdog(bug),
+    }
+}
+
+/// Of those of the watchdog.
+fn killer_of_watchdog(bug: Bug) -> (&'static str, Shows) {
+    match bug {
+        Bug::WatchdogParkBlind => ("watchdog::loom::mutant_park_blind", Shows::Deadlock),
+        Bug::WatchdogTimerUntold => ("watchdog::loom::mutant_timer_untold", Shows::Deadlock),
+        Bug::WatchdogTakeBlind => (
+            "watchdog::loom::mutant_take_blind",
+            Shows::Assertion("an ask was forgotten"),
         ),
         _ => killer_of_io(bug),
     }

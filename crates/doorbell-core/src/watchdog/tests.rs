@@ -1,5 +1,8 @@
 //! The looks of the watchdog at lanes by hand, at times that the tests say.
 
+// A test plays the threads that a runtime has, with std's threads.
+#![allow(clippy::disallowed_methods)]
+
 use super::pace::{Found, LOOK_NS, OVERDUE_NS};
 use super::{Took, Watch, Watchdog};
 use crate::bell::Announced;
