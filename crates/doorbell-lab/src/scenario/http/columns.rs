@@ -43,7 +43,7 @@ pub(super) const READING: [&str; 14] = [
      was due; the asking threads run before all others, or with a slice of 100 us where that is refused.",
     late::ENOUGH,
     "flood: 64 connections of `wrk` ask for /healthz, as fast as they can. compute/s: what 32 connections get beside \
-     that; kept: divided by what they got without it, just before. plain/s: the same amount of work, by two \
+     that; kept: divided by what they got without it, just before, which is alone. /healthz/s: answers of the flood. plain/s: the same amount of work, by two \
      threads of this program that do nothing else, beside a flood; x tokio: divided by what they get beside \
      tokio under the same flood.",
     "idle: connections that have asked once and then ask nothing. wakeups/s: how often a thread of the \

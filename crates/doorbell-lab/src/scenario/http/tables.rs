@@ -56,12 +56,11 @@ const FLOOD: Columns = &[
     ("alone", Cell::Figure("alone_per_s")),
     ("kept", Cell::Figure("kept_x")),
     ("spread", Cell::Spread("kept_min_x", "kept_max_x")),
-    ("/healthz/s", Cell::Figure("flood_per_s")),
     ("plain/s", Cell::Figure("plain_per_s")),
     ("spread", Cell::Spread("plain_min_per_s", "plain_max_per_s")),
     ("x tokio", Cell::OfTokio("plain_per_s")),
-    ("/healthz/s", Cell::Figure("flood_beside_plain_per_s")),
     ("errors", Cell::Figure("errors_count")),
+    ("/healthz/s", Cell::Figure("flood_per_s")),
 ];
 
 const IDLE: Columns = &[
