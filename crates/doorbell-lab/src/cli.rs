@@ -353,7 +353,7 @@ pub enum LabCommand {
     /// It needs `wrk`: `apt-get install wrk`.
     #[command(after_long_help = trial_help(
         "http",
-        "the whole table, in about 23 minutes",
+        "the whole table, in about 26 minutes",
         "tokio",
         http::reading(),
     ))]
