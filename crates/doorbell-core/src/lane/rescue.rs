@@ -1,6 +1,6 @@
 //! What a lane above does for a ward, a lane of its core that is stuck in long polls: it looks at the ward's
-//! descriptors. When, and how much of its time that may take, is told by [`Seen`], [`Pace`] and [`Share`]. The caller
-//! is a task of the lane above.
+//! descriptors. [`Seen`] and [`Pace`] tell when, [`Share`] how much of its time that may take, and [`Sweeps`] how often it
+//! may go through the ward's queue. The caller is a task of the lane above.
 
 use crate::io::Driver;
 use crate::mailbox::Front;

@@ -73,8 +73,8 @@ unsafe fn find<M: Machine>(node: NonNull<Node<M>>) -> Found<M> {
 /// keep both waiting for ever.
 const LENT_RANK: u8 = 100;
 
-/// The same of one that is rescued, and that nobody awaits from above: half way, so that tasks of the user's can go
-/// before it.
+/// The rank of a task that is rescued and that nobody awaits from above: half of that, so that tasks of the user's
+/// can go before it.
 const RESCUED_RANK: u8 = LENT_RANK / 2;
 
 /// The rank of the task that a node is of.
@@ -103,7 +103,7 @@ pub(super) unsafe fn group_of<M: Machine>(node: NonNull<Node<M>>) -> u8 {
     }
 }
 
-/// The task of which the node is the own one.
+/// The task whose own node this is.
 ///
 /// # Safety
 /// As for [`find`].

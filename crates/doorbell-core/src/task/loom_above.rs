@@ -37,6 +37,17 @@ impl Stage {
         Self::described(doors, self_wakes, About::default())
     }
 
+    /// With one task that is rescuable, has run once, and waits.
+    fn rescuable() -> (Self, Join<Output>) {
+        let about = About {
+            rescuable: true,
+            ..About::default()
+        };
+        let (stage, join) = Stage::described(1, 0, about);
+        stage.local.enter(|| assert!(stage.local.run_one()));
+        (stage, join)
+    }
+
     fn described(doors: usize, self_wakes: u32, about: About<'_>) -> (Self, Join<Output>) {
         let one =
             |above| Crew::described(1, &Arc::default(), CrewSpec::below(above), |_, _| 0).remove(0);
@@ -164,12 +175,7 @@ fn woken_while_below_is_stuck() {
 /// Its own lane is in a long poll, behind which it lies, or is about to. The lane above rescues and wakes it, as for a
 /// descriptor; who else wakes it has lent nothing.
 fn rescued_while_below_is_stuck() {
-    let about = About {
-        rescuable: true,
-        ..About::default()
-    };
-    let (stage, join) = Stage::described(1, 0, about);
-    stage.local.enter(|| assert!(stage.local.run_one()));
+    let (stage, join) = Stage::rescuable();
     let gate = Arc::clone(&stage.gate);
     let (mine, theirs) = (gate.waker(), gate.waker());
     let other = thread::spawn(move || theirs.wake());
@@ -194,12 +200,7 @@ fn rescued_while_below_is_stuck() {
 
 /// It is rescued while its own lane comes to it, too.
 fn rescued_while_below_runs() {
-    let about = About {
-        rescuable: true,
-        ..About::default()
-    };
-    let (stage, join) = Stage::described(1, 0, about);
-    stage.local.enter(|| assert!(stage.local.run_one()));
+    let (stage, join) = Stage::rescuable();
     let (waker, front) = (stage.gate.waker(), stage.above.clone());
     let run = |stage: &Stage| {
         stage.local.enter(|| {

@@ -1,4 +1,4 @@
-//! Rescuable tasks, on one thread: of which lane above, and when, they are run.
+//! Which lane runs a rescuable task, and when; on one thread.
 
 use crate::crew::{Crew, CrewSpec, FrontRef, Turns};
 use crate::task::{About, Join, Kind, Local, Sweep};
@@ -125,6 +125,12 @@ impl Stage {
         self.seen.polls()
     }
 
+    /// The lane above wakes the task, and runs what was lent; how each poll of it went.
+    fn wake_above(&self) -> Vec<bool> {
+        self.above.enter(|| self.seen.wake());
+        self.run_above()
+    }
+
     fn rescues(&self) {
         self.above.set_rescues(true);
     }
@@ -148,8 +154,7 @@ impl Stage {
 fn miri_a_task_that_a_rescuing_lane_wakes_runs_there_and_once() {
     let stage = Stage::waiting(RESCUABLE);
     stage.rescues();
-    stage.above.enter(|| stage.seen.wake());
-    assert_eq!(stage.run_above(), [true]);
+    assert_eq!(stage.wake_above(), [true]);
     // Its own node was queued too: an empty run.
     stage.run_below();
     assert_eq!(stage.seen.polls(), []);
@@ -159,8 +164,7 @@ fn miri_a_task_that_a_rescuing_lane_wakes_runs_there_and_once() {
 #[test]
 fn who_does_not_rescue_lends_nothing() {
     let stage = Stage::waiting(RESCUABLE);
-    stage.above.enter(|| stage.seen.wake());
-    assert_eq!(stage.run_above(), []);
+    assert_eq!(stage.wake_above(), []);
     stage.run_below();
     assert_eq!(stage.seen.polls(), [false]);
     // Nor does a thread that is no lane, or the task's own lane.
@@ -177,8 +181,7 @@ fn who_does_not_rescue_lends_nothing() {
 fn a_task_without_the_mark_stays_with_its_own() {
     let stage = Stage::waiting(About::default());
     stage.rescues();
-    stage.above.enter(|| stage.seen.wake());
-    assert_eq!(stage.run_above(), []);
+    assert_eq!(stage.wake_above(), []);
     stage.run_below();
     assert_eq!(stage.seen.polls(), [false]);
     stage.end();
@@ -189,11 +192,9 @@ fn a_task_that_lies_behind_a_poll_is_lent_by_the_next_wake() {
     let stage = Stage::waiting(RESCUABLE);
     stage.seen.wake();
     stage.rescues();
-    stage.above.enter(|| stage.seen.wake());
-    assert_eq!(stage.run_above(), [true]);
+    assert_eq!(stage.wake_above(), [true]);
     // Its own node still lies there, and what wakes it now lends it only.
-    stage.above.enter(|| stage.seen.wake());
-    assert_eq!(stage.run_above(), [true]);
+    assert_eq!(stage.wake_above(), [true]);
     stage.run_below();
     assert_eq!(stage.seen.polls(), []);
     stage.end();
@@ -216,11 +217,9 @@ fn what_is_woken_in_its_lent_poll_is_lent_again_unless_it_declines() {
     let stage = Stage::waiting(RESCUABLE);
     stage.rescues();
     stage.seen.next(Next::Wake);
-    stage.above.enter(|| stage.seen.wake());
-    assert_eq!(stage.run_above(), [true, true]);
+    assert_eq!(stage.wake_above(), [true, true]);
     stage.seen.next(Next::Decline);
-    stage.above.enter(|| stage.seen.wake());
-    assert_eq!(stage.run_above(), [true]);
+    assert_eq!(stage.wake_above(), [true]);
     stage.run_below();
     assert_eq!(stage.seen.polls(), [false]);
     stage.end();
@@ -391,8 +390,7 @@ fn what_is_rescued_runs_behind_what_is_more_urgent_unless_that_awaits_it() {
     stage.run_below();
     assert_eq!(stage.seen.polls(), []);
     stage.seen.next(Next::End);
-    stage.above.enter(|| stage.seen.wake());
-    assert_eq!(stage.run_above(), [false], "it is awaited");
+    assert_eq!(stage.wake_above(), [false], "it is awaited");
     stage.run_below();
     *stage.seen.waker.lock().unwrap() = None;
     drop(stage.join.take());
