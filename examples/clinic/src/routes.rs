@@ -14,14 +14,11 @@ use std::time::Duration;
 /// How long the routes compute that compute.
 const WORK: Duration = Duration::from_millis(5);
 
-/// Connections are accepted, read and written before anything else is done: what is asked is known at once, and what is
-/// urgent of it need not wait to be read. It is answered in the connection's own task.
-pub(crate) const URGENT: Class = Class::rt(50);
-
-/// The class that requests for this path run in.
+/// The class that requests for this path run in. What asks after the server's health is answered while all cores
+/// compute.
 pub(crate) fn class_of(path: &str) -> Class {
     match path {
-        "/healthz" | "/metrics" => URGENT,
+        "/healthz" | "/metrics" => Class::rt(50),
         "/batch" => Class::BATCH,
         _ => Class::FAIR,
     }

@@ -119,34 +119,48 @@ fn the_urgent_route_answers_while_all_cores_compute() {
     clinic.stop(Signal::TERM);
 }
 
+/// Handlers that have begun with `/batch`.
+fn begun(counts: &mut Stream) -> usize {
+    let metrics = counts.ask("/metrics").unwrap().body;
+    let line = metrics
+        .lines()
+        .find_map(|line| line.strip_prefix("clinic_requests{route=\"/batch\"} "));
+    line.unwrap().parse().unwrap()
+}
+
 #[test]
 fn requests_that_are_under_way_end_before_the_program_does() {
-    // Half a second of work for one core.
-    const WORK: u64 = 100;
+    // A second of work for one core, so that the signal comes before it is done. A handler of Batch work is a task of
+    // its own: its connection reads the request at once, and the work waits.
+    const WORK: usize = 200;
     for signal in [Signal::TERM, Signal::INT] {
         let clinic = Clinic::lingering();
         let mut streams: Vec<Stream> = (0..WORK).map(|_| Stream::to(&clinic)).collect();
         for stream in &mut streams {
-            stream.send("/compute").unwrap();
+            stream.send("/batch").unwrap();
         }
-        // Until all of them were read.
         let start = Instant::now();
         let mut counts = Stream::to(&clinic);
-        let all = format!("clinic_requests{{route=\"/compute\"}} {WORK}\n");
-        while !counts.ask("/metrics").unwrap().body.contains(&all) {
-            assert!(start.elapsed() < LONG);
-        }
+        let begun = loop {
+            match begun(&mut counts) {
+                0 => assert!(start.elapsed() < LONG, "no handler begins"),
+                begun => break begun,
+            }
+        };
         clinic.signal(signal);
         let waiting = streams.iter().filter(|stream| !stream.has_something());
         assert!(waiting.count() > 0, "there is nothing left to wait for");
-        for stream in &mut streams {
-            let answer = stream.answer().unwrap();
-            assert_eq!(answer.status, 200);
-            assert!(answer.body.starts_with("computed "), "{answer:?}");
-        }
+        // A request that was sent but not read is answered or not; one that has begun is answered whole.
+        let mut answered = 0;
         for mut stream in streams {
-            stream.assert_closed();
+            if let Ok(answer) = stream.answer() {
+                assert_eq!(answer.status, 200);
+                assert!(answer.body.starts_with("computed "), "{answer:?}");
+                stream.assert_closed();
+                answered += 1;
+            }
         }
+        assert!(answered >= begun, "{answered} of {begun}");
         clinic.assert_all_is_closed();
         clinic.wait();
     }
