@@ -235,8 +235,6 @@ pub(crate) struct Frame {
     role: Role,
     /// The values that belong to the lane; none on other threads.
     locals: Locals,
-    /// The next core for a task that may run anywhere.
-    cursor: Cell<usize>,
     /// What is left to the poll of the future that the thread runs, if it is inside a `block_on`. A lane
     /// has a budget of its own.
     budget: PollBudget,
@@ -286,7 +284,6 @@ fn push(handle: Handle, core: Option<usize>, kind: ClassKind, role: Role) -> Ent
         kind,
         role,
         locals: Locals::default(),
-        cursor: Cell::new(core.unwrap_or(0)),
         budget: PollBudget::default(),
         older: Cell::new(slots::ambient().cast()),
     });
@@ -431,14 +428,10 @@ impl Frame {
         &self.locals
     }
 
-    /// The core for a task that may run anywhere: round robin, beginning behind this lane.
+    /// The core for a task that may run anywhere: the caller's own, where one of a higher class runs at once and
+    /// interrupts no other core; the next in turn if it has none.
     pub(crate) fn next_core(&self) -> usize {
-        if self.core.is_none() {
-            return self.handle.inner().next_core();
-        }
-        let next = (self.cursor.get() + 1) % self.handle.inner().cores();
-        self.cursor.set(next);
-        next
+        self.core.unwrap_or_else(|| self.handle.inner().next_core())
     }
 }
 

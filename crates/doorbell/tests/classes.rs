@@ -60,6 +60,31 @@ fn children_have_the_class_of_their_parent_unless_told() {
 }
 
 #[test]
+fn what_is_spawned_into_another_class_begins_on_the_core_of_the_spawner() {
+    const EACH: usize = 40;
+    let runtime = runtime(2);
+    for core in [0, 1] {
+        let spawner = runtime.task().on(core).spawn(async move {
+            let mut here = 0;
+            for _ in 0..EACH {
+                // Its urgent lane parks meanwhile.
+                doorbell::time::sleep(Duration::from_millis(1)).await;
+                let task = doorbell::task().class(Class::rt(5));
+                let on = task
+                    .spawn(async { doorbell::current_core() })
+                    .await
+                    .unwrap();
+                here += usize::from(on == doorbell::current_core());
+            }
+            here
+        });
+        // In turn it would be half. Where the machine is busy the lane may still be about to park, and another gets it.
+        let here = runtime.block_on(spawner).unwrap();
+        assert!(here >= EACH * 3 / 4, "{here} of {EACH} on core {core}");
+    }
+}
+
+#[test]
 fn what_runs_not_send_stays_on_its_own_lane() {
     use std::rc::Rc;
     let runtime = runtime(1);
