@@ -1,14 +1,15 @@
 //! The guards: one task of each urgent lane, which looks after the Fair lane of its core, its *ward*.
 //!
-//! It waits for the ward's set of descriptors as for any descriptor. What becomes ready there wakes it, unless it has
-//! muted that; so nothing polls, and while nothing is ready nothing wakes.
+//! It waits for the ward's set of descriptors as for any descriptor. What becomes ready there wakes it while the set is
+//! registered with its lane; so nothing polls, and while nothing is ready nothing wakes. A lane that hears of nothing
+//! parks on its bell, which takes less than to park in its own set.
 //!
 //! | it is | the set is | until |
 //! |---|---|---|
-//! | quiet | heard | something is ready at the ward |
-//! | watching | muted | 250 µs later: the ward is in the same poll, so it is stuck, or it is not |
-//! | resting, as it was not | muted | 250 µs later, and twice as long each time, up to 16 ms |
-//! | serving | heard, but while its share of the time is used up | the ward has slept, or its polls are short again |
+//! | quiet | registered | something is ready at the ward |
+//! | watching | not | 250 µs later: the ward is in the same poll, so it is stuck, or it is not |
+//! | resting, as it was not | not | 250 µs later, and twice as long each time, up to 16 ms |
+//! | serving | registered, but while its share of the time is used up | the ward has slept, or its polls are short again |
 //!
 //! A ward that is in the same poll because others have its CPU is served once. The rests after that grow up to 64 ms, so
 //! that a busy neighbour does not have the urgent lane run more of its tasks than the OS lets it.
@@ -18,7 +19,7 @@ use crate::rt::Rt;
 use crate::time::{sleep, timeout};
 use crate::{ClassKind, yield_now};
 use doorbell_core::crew::FrontRef;
-use doorbell_core::io::{Cleared, Direction, Registration};
+use doorbell_core::io::{Cleared, Direction, RegisterError, Registration};
 use doorbell_core::lane::rescue::{Pace, STUCK_NS, Seen, Share, Sweeps, Then, look_for};
 use doorbell_core::task::{
     About, BodyVtable, Join, Kind, Local, Sweep, launch_described, write_body,
@@ -78,13 +79,23 @@ enum Next {
     End,
 }
 
+/// Whether a guard hears of what becomes ready at its ward.
+enum Hears {
+    Yes,
+    /// The lane has ended, or its machine has no such descriptors.
+    Never,
+    Refused(RegisterError),
+}
+
 /// Looks after one ward.
 struct Guard<M: Machine> {
     ward: FrontRef<M>,
-    /// With the urgent lane. Before the descriptor: it goes first.
-    registration: Registration<M, FrontRef<M>>,
+    /// The urgent lane.
+    lane: FrontRef<M>,
+    /// With the urgent lane, while it is to hear of the set. Before the descriptor: it goes first.
+    registration: Option<Registration<M, FrontRef<M>>>,
     /// The ward's set, under a number of its own.
-    _set: OwnedFd,
+    set: OwnedFd,
 }
 
 impl<M: Machine> Guard<M> {
@@ -96,25 +107,46 @@ impl<M: Machine> Guard<M> {
         let Some(set) = poller.as_descriptor()? else {
             return Ok(None);
         };
-        // SAFETY: it stays open as long as the registration, which is dropped before it.
-        let fd = unsafe { BorrowedFd::borrow_raw(set.as_raw_fd()) };
-        let Some(fd) = M::Poller::name_of(fd) else {
-            return Ok(None);
-        };
-        let registration = Registration::new(lane.clone(), fd);
-        Ok(Some(Guard {
+        let mut guard = Guard {
             ward: ward.clone(),
-            registration: registration.map_err(|error| refused(error.kind()))?,
-            _set: set,
-        }))
+            lane: lane.clone(),
+            registration: None,
+            set,
+        };
+        // An OS that refuses does so here, where somebody is told.
+        match guard.hear() {
+            Hears::Yes => Ok(Some(guard)),
+            Hears::Never => Ok(None),
+            Hears::Refused(error) => Err(refused(error.kind())),
+        }
+    }
+
+    /// Registers the set, if it is not.
+    fn hear(&mut self) -> Hears {
+        if self.registration.is_some() {
+            return Hears::Yes;
+        }
+        // SAFETY: it stays open as long as the registration, which is dropped before it.
+        let fd = unsafe { BorrowedFd::borrow_raw(self.set.as_raw_fd()) };
+        let Some(fd) = M::Poller::name_of(fd) else {
+            return Hears::Never;
+        };
+        match Registration::new(self.lane.clone(), fd) {
+            Ok(registration) => {
+                self.registration = Some(registration);
+                Hears::Yes
+            }
+            Err(RegisterError::LaneGone) => Hears::Never,
+            Err(error) => Hears::Refused(error),
+        }
     }
 
     fn launch(self) {
-        let lane = self.registration.station().clone();
+        let lane = self.lane.clone();
         drop(launch_pinned(lane, self.run()));
     }
 
-    async fn run(self) {
+    async fn run(mut self) {
         let (now_ns, ran_ns) = times_here::<M>();
         let mut means = Means {
             events: PollEvents::new(),
@@ -130,16 +162,15 @@ impl<M: Machine> Guard<M> {
                 // What is ready says so all along, as a bell that was rung: the next edge is of something else.
                 continue;
             }
-            self.mute(true);
+            self.registration = None;
             let then = self.watch(seen).await;
             if then != Then::Brief {
-                self.mute(false);
                 let served = self.serve(then, &mut means).await;
                 set_rescues::<M>(false);
                 if matches!(served, Next::End) {
                     return;
                 }
-                self.mute(true);
+                self.registration = None;
             }
             let (rest, max) = match then {
                 Then::Brief => (&mut rest, REST_MAX),
@@ -151,23 +182,27 @@ impl<M: Machine> Guard<M> {
             };
             sleep(*rest).await;
             *rest = (2 * *rest).min(max);
-            // What is ready by then, it hears of.
-            self.mute(false);
         }
     }
 
-    /// Waits until something is ready at the ward. `false` at the end of the lane.
-    async fn is_ready(&self) -> bool {
-        let event = poll_fn(|cx| self.registration.poll_ready(cx, Direction::Read)).await;
-        match self.registration.clear(event, Direction::Read) {
+    /// Waits until something is ready at the ward, or was before it is registered. `false` at the end of the lane.
+    async fn is_ready(&mut self) -> bool {
+        loop {
+            match self.hear() {
+                Hears::Yes => break,
+                Hears::Never => return false,
+                // Where the OS refuses, it serves later: nobody is worse off than without a guard.
+                Hears::Refused(_) => sleep(REST_MAX).await,
+            }
+        }
+        let Some(registration) = &self.registration else {
+            return false;
+        };
+        let event = poll_fn(|cx| registration.poll_ready(cx, Direction::Read)).await;
+        match registration.clear(event, Direction::Read) {
             Cleared::Yes | Cleared::Newer => {}
         }
         !event.is_shut()
-    }
-
-    fn mute(&self, is_muted: bool) {
-        // Where the OS refuses, it is woken more often, or not: nobody is worse off than without a guard.
-        let _ = self.registration.mute(is_muted);
     }
 
     /// What becomes of the poll that the ward is inside of, if it is.
@@ -180,7 +215,7 @@ impl<M: Machine> Guard<M> {
     }
 
     /// Until the polls of the ward are short again, or once.
-    async fn serve(&self, then: Then, means: &mut Means<M>) -> Next {
+    async fn serve(&mut self, then: Then, means: &mut Means<M>) -> Next {
         let mut pace = Pace::new(Seen::of(&self.ward));
         // Whether something may wait there of which no descriptor tells.
         let mut sweeps = true;
@@ -213,9 +248,8 @@ impl<M: Machine> Guard<M> {
             }
             if rest_ns > 0 {
                 set_rescues::<M>(false);
-                self.mute(true);
+                self.registration = None;
                 sleep(Duration::from_nanos(rest_ns)).await;
-                self.mute(false);
                 // What came meanwhile waits at the ward.
                 sweeps = true;
             } else if !may_be_more {

@@ -151,15 +151,6 @@ impl<M: Machine, S: Station<M>> Registration<M, S> {
         poller.set_muted(self.fd, token, is_muted)
     }
 
-    /// Has the descriptor make no more events here, or make them again. If it is ready then, that is an event.
-    /// Not for one that [`Registration::mute_if_in_vain`] is called for.
-    ///
-    /// # Errors
-    /// What the OS says.
-    pub fn mute(&self, is_muted: bool) -> io::Result<()> {
-        self.set_muted(is_muted)
-    }
-
     /// Another registration of the descriptor is waited for. If nobody waits for this one, and nobody has
     /// acted upon its last events, its lane is woken for nothing: it hears no more of them, until
     /// somebody waits again by [`Registration::poll_io`] or [`Registration::poll_io_in`]; other ways to
