@@ -146,11 +146,13 @@ pub enum Bug {
     CrewPushUnoffered,
     /// rt: a lane under poll does not count as overloaded with one movable task behind it.
     RtLeavesOneWaiting,
+    /// lane: whoever looks for stalls takes all polls of a lane for one.
+    LaneStallOfAnyPoll,
 }
 
 impl Bug {
     /// All mutants, without [`Bug::None`].
-    pub const ALL: [Bug; 69] = [
+    pub const ALL: [Bug; 70] = [
         Bug::BellClearAfterTake,
         Bug::BellNoRecheck,
         Bug::BellAnnounceBlind,
@@ -220,6 +222,7 @@ impl Bug {
         Bug::PlaceClaimsFromBelow,
         Bug::CrewPushUnoffered,
         Bug::RtLeavesOneWaiting,
+        Bug::LaneStallOfAnyPoll,
     ];
 
     /// The mutant with this number, [`Bug::None`] for a number that has none. The inverse of

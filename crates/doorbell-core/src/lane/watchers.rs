@@ -1,5 +1,6 @@
 //! What a crew records of its tasks for people who look at it: nothing, unless it was asked to.
 
+use super::current_poll::CurrentPoll;
 use super::histogram::{Histogram, Times};
 use super::hooks::Hooks;
 use super::long_polls::{LongPoll, LongPolls};
@@ -36,6 +37,8 @@ pub struct Watchers<M: Machine> {
     pub(super) hook_panics: M::Counter,
     /// One entry per lane if times are recorded, else none.
     lanes: Box<[M::Line<LaneTimes<M>>]>,
+    /// One entry per lane if somebody is told of stalls, else none.
+    current: Box<[M::Line<CurrentPoll<M>>]>,
 }
 
 impl<M: Machine> std::fmt::Debug for Watchers<M> {
@@ -49,14 +52,13 @@ impl<M: Machine> std::fmt::Debug for Watchers<M> {
 impl<M: Machine> Watchers<M> {
     /// Those of a crew of so many lanes.
     pub fn new(plan: WatchPlan, lanes: usize) -> Self {
-        let timed = if plan.long_poll_ns.is_some() {
-            lanes
-        } else {
-            0
-        };
+        let if_wanted = |is_wanted| 0..if is_wanted { lanes } else { 0 };
         Watchers {
-            lanes: (0..timed)
+            lanes: if_wanted(plan.long_poll_ns.is_some())
                 .map(|_| M::Line::new(LaneTimes::default))
+                .collect(),
+            current: if_wanted(plan.hooks.stall.is_some())
+                .map(|_| M::Line::new(CurrentPoll::default))
                 .collect(),
             hook_panics: M::Counter::default(),
             plan,
@@ -79,6 +81,12 @@ impl<M: Machine> Watchers<M> {
     #[inline]
     pub fn lane(&self, lane: usize) -> Option<&LaneTimes<M>> {
         self.lanes.get(lane).map(|lane| &**lane)
+    }
+
+    /// The poll that the lane is inside of, if somebody is told of stalls.
+    #[inline]
+    pub(crate) fn current_poll(&self, lane: usize) -> Option<&CurrentPoll<M>> {
+        self.current.get(lane).map(|lane| &**lane)
     }
 
     /// Polls, on that lane, a task that was woken then (0: never), and records the times.
