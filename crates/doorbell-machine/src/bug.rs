@@ -148,11 +148,13 @@ pub enum Bug {
     RtLeavesOneWaiting,
     /// lane: whoever looks for stalls takes all polls of a lane for one.
     LaneStallOfAnyPoll,
+    /// lane: the fence between the number of a poll and the look whether the thread that looks for stalls sleeps is gone.
+    LaneStallNoFence,
 }
 
 impl Bug {
     /// All mutants, without [`Bug::None`].
-    pub const ALL: [Bug; 70] = [
+    pub const ALL: [Bug; 71] = [
         Bug::BellClearAfterTake,
         Bug::BellNoRecheck,
         Bug::BellAnnounceBlind,
@@ -223,6 +225,7 @@ impl Bug {
         Bug::CrewPushUnoffered,
         Bug::RtLeavesOneWaiting,
         Bug::LaneStallOfAnyPoll,
+        Bug::LaneStallNoFence,
     ];
 
     /// The mutant with this number, [`Bug::None`] for a number that has none. The inverse of

@@ -84,9 +84,9 @@ fn task_hook(hook: impl Fn(&TaskInfo<'_>) + Send + Sync + 'static) -> TaskHook {
     })
 }
 
-/// Hooks: of each kind there is one, the last that was given. A hook of these runs on the lane, whose tasks
-/// wait meanwhile. If it panics, that is caught and counted ([`Metrics::hook_panics`]), and nothing
-/// else happens. What is not given costs a branch.
+/// Hooks: of each kind there is one, the last that was given. It runs on the lane, whose tasks
+/// wait meanwhile; that of [`Builder::on_stall`] does not. If it panics, that is caught and counted
+/// ([`Metrics::hook_panics`]), and nothing else happens. What is not given costs a branch.
 impl Builder {
     /// Calls `hook` on each lane before it runs anything. [`crate::current_core`] and
     /// [`crate::spawn`] work in it.

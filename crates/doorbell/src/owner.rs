@@ -88,12 +88,13 @@ fn crew_of<M: Machine>(
     plan: &Plan,
     topology: &Topology,
     switches: &Arc<SwitchWord<M::Counter>>,
+    stalls: Option<&Arc<StallWatch<M>>>,
     class: ClassKind,
     above: Vec<FrontRef<M>>,
     beside: Side<M>,
 ) -> Vec<FrontRef<M>> {
-    let watchers = (!plan.watch.is_nothing())
-        .then(|| Arc::new(Watchers::new(plan.watch.clone(), plan.cpus.len())));
+    let watchers = || Watchers::new(plan.watch.clone(), plan.cpus.len(), stalls);
+    let watchers = (!plan.watch.is_nothing()).then(|| Arc::new(watchers()));
     let (class, turns) = match class {
         ClassKind::Rt => (Class::Rt, Turns::ByRank),
         ClassKind::Fair => (Class::Fair, Turns::ByArrival),
@@ -119,11 +120,24 @@ struct Crews<M: Machine> {
 }
 
 impl<M: Machine> Crews<M> {
-    fn new(plan: &Plan, topology: &Topology, switches: &Arc<SwitchWord<M::Counter>>) -> Self {
+    fn new(
+        plan: &Plan,
+        topology: &Topology,
+        switches: &Arc<SwitchWord<M::Counter>>,
+        stalls: Option<&Arc<StallWatch<M>>>,
+    ) -> Self {
         let words = Beside::new(plan.cpus.len());
         let crew = |class, side, above: &[&FrontRef<M>]| {
             let above = above.iter().copied().cloned();
-            crew_of::<M>(plan, topology, switches, class, above.collect(), side)
+            crew_of::<M>(
+                plan,
+                topology,
+                switches,
+                stalls,
+                class,
+                above.collect(),
+                side,
+            )
         };
         let rt = (!plan.paused).then(|| crew(ClassKind::Rt, Side::working(&words, 0), &[]));
         let above = rt.as_ref().map(|fronts| &fronts[0]);
@@ -153,12 +167,8 @@ impl<M: Machine> Owner<M> {
     pub(crate) fn start(plan: &Plan) -> Result<Self, ThreadError> {
         let switches = Arc::new(SwitchWord::new(plan.switches));
         let topology = M::topology();
-        let Crews { rt, fair, batch } = Crews::new(plan, &topology, &switches);
-        let all = rt.iter().chain([&fair]).chain(&batch);
-        let stalls = StallWatch::new(
-            &plan.watch.hooks,
-            all.map(|lanes| lanes[0].clone()).collect(),
-        );
+        let stalls = StallWatch::new(&plan.watch.hooks).map(Arc::new);
+        let Crews { rt, fair, batch } = Crews::new(plan, &topology, &switches, stalls.as_ref());
         let (clock, rested) = clock_of(plan, &fair[0]);
         let lanes = |idle, fronts: Vec<FrontRef<M>>| -> Box<[Arc<LaneShared<M>>]> {
             let config = LaneConfig { idle };
@@ -208,7 +218,7 @@ impl<M: Machine> Owner<M> {
             rt,
             threads: Vec::new(),
             blocking: Some(open),
-            stalls: stalls.map(Arc::new),
+            stalls,
             waits_for_blocking: true,
         };
         for core in 0..plan.cpus.len() {
@@ -229,7 +239,11 @@ impl<M: Machine> Owner<M> {
             cpu: None,
             stack_size: plan.stack_size,
         };
-        let thread = M::spawn(spec, Box::new(move || stalls.run()))?;
+        let classes = self.rt.classes.iter();
+        let crews: Vec<_> = classes
+            .map(|class| class.lanes[0].front().clone())
+            .collect();
+        let thread = M::spawn(spec, Box::new(move || stalls.run(&crews)))?;
         self.threads.push(thread);
         Ok(())
     }

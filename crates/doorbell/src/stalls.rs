@@ -105,8 +105,9 @@ impl Builder {
     /// At most 10 reports are told in a second for each lane. The next one says how many were left out
     /// ([`Stall::left_out`]).
     ///
-    /// With a hook the thread looks at all lanes twice in each `after`, also while the runtime is idle; each poll stores a
-    /// few words, and each task has some more. Without one a task and its polls cost what they cost otherwise.
+    /// With a hook the thread looks at all lanes twice in each `after`. While the runtime is idle it sleeps, and the next
+    /// poll wakes it, by a system call. Each poll stores a few words, and each task has some more. Without a hook there is no
+    /// such thread, and tasks and polls cost what they cost otherwise.
     ///
     /// ```
     /// use std::sync::mpsc;

@@ -65,6 +65,12 @@ impl<M: Machine> CurrentPoll<M> {
         self.number.store(0, Ordering::Relaxed);
     }
 
+    /// Whether a poll goes on. For one who decides to sleep, behind a fence.
+    pub(crate) fn goes_on(&self) -> bool {
+        // ORDER: Relaxed; the fences of both sides order it, see `StallWatch`.
+        self.number.load(Ordering::Relaxed) != 0
+    }
+
     /// The poll that goes on, and its number. `None` if there is no poll, or the poll ended meanwhile.
     pub(crate) fn read(&self) -> Option<(u64, Polled)> {
         // ORDER: Acquire pairs with the last Release in `begin`.

@@ -4,10 +4,11 @@
 //! Lanes read no clock for it: they number their polls, and the thread measures for how long it has seen the same number.
 
 use super::Hooks;
-use super::current_poll::Polled;
+use super::current_poll::CurrentPoll;
 use crate::class::Class;
 use crate::crew::{Crew, FrontRef};
-use doorbell_machine::{Bug, Machine, Ordering, ParkEnd, Seat, Word};
+use crate::wait::Waiter;
+use doorbell_machine::{Bug, Fenced, Line, Machine, Ordering, Word};
 use std::fmt;
 use std::panic::Location;
 use std::sync::Arc;
@@ -123,16 +124,26 @@ impl Limit {
 struct Ward {
     seen: Seen,
     limit: Limit,
+    /// The number of the lane's polls at the last look.
+    polls: u64,
 }
 
-/// Looks for stalls, on a thread that is no lane.
+/// Whether the lanes polled anything since the last look.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Look {
+    Busy,
+    Quiet,
+}
+
+/// Looks for stalls, on a thread that is no lane. Where no lane has polled anything for a while the thread sleeps without
+/// an end, and the next poll wakes it.
 pub struct StallWatch<M: Machine> {
-    /// A lane of each crew.
-    crews: Vec<FrontRef<M>>,
     after_ns: u64,
+    /// 1 while the thread sleeps until a lane polls something.
+    sleeps: M::Line<M::U32>,
+    waiter: Waiter<M>,
     /// 1 once it is to end.
     ended: M::U32,
-    seat: M::Seat,
 }
 
 impl<M: Machine> fmt::Debug for StallWatch<M> {
@@ -144,79 +155,125 @@ impl<M: Machine> fmt::Debug for StallWatch<M> {
 }
 
 impl<M: Machine> StallWatch<M> {
-    /// That of the crews which have these lanes, one of each. `None` if nobody is to be told.
-    pub fn new(hooks: &Hooks, crews: Vec<FrontRef<M>>) -> Option<Self> {
+    /// `None` if nobody is to be told.
+    pub fn new(hooks: &Hooks) -> Option<Self> {
         let plan = hooks.stall.as_ref()?;
         Some(StallWatch {
-            crews,
             after_ns: plan.after_ns,
+            sleeps: M::Line::new(|| M::U32::new(0)),
+            waiter: Waiter::default(),
             ended: M::U32::new(0),
-            seat: M::Seat::new(),
         })
     }
 
-    /// Looks until it is told to end.
-    pub fn run(&self) {
-        let lanes = |front: &FrontRef<M>| vec![Ward::default(); front.crew().fronts().len()];
-        let mut wards: Vec<Vec<Ward>> = self.crews.iter().map(lanes).collect();
-        let every_ns = self.after_ns.div_ceil(LOOKS).max(LOOK_MIN_NS);
+    /// Looks at the crews that have these lanes, one of each, until it is told to end.
+    pub fn run(&self, crews: &[FrontRef<M>]) {
+        let wards = |front: &FrontRef<M>| vec![Ward::default(); front.crew().fronts().len()];
+        let mut wards: Vec<Vec<Ward>> = crews.iter().map(wards).collect();
+        let mut last = Look::Busy;
         loop {
-            let until_ns = M::now_ns().saturating_add(every_ns);
-            match self.seat.park(&self.ended, 0, Some(until_ns)) {
-                ParkEnd::Deadline => {}
-                ParkEnd::Changed | ParkEnd::Rung | ParkEnd::Spurious => {
-                    // ORDER: Relaxed; nothing else is read by it.
-                    if self.ended.load(Ordering::Relaxed) != 0 {
-                        return;
-                    }
-                }
+            match last {
+                Look::Busy => self.rest(),
+                Look::Quiet => self.rest_if_quiet(crews),
             }
-            let now_ns = M::now_ns();
-            for (front, wards) in self.crews.iter().zip(&mut wards) {
-                self.look(front.crew(), wards, now_ns);
+            // ORDER: Relaxed; nothing else is read by it, and the wait acquires what was told.
+            if self.ended.load(Ordering::Relaxed) != 0 {
+                return;
             }
+            last = self.look(crews, &mut wards, M::now_ns());
         }
     }
 
     /// Tells the thread to end. A hook that it is inside of is not waited for.
     pub fn end(&self) {
-        // ORDER: Relaxed; nothing else is read by it.
+        // ORDER: Relaxed; the notification brings it.
         self.ended.store(1, Ordering::Relaxed);
-        self.seat.ring(&self.ended);
+        self.waiter.notify();
     }
 
-    fn look(&self, crew: &Crew<M>, wards: &mut [Ward], now_ns: u64) {
+    /// Waits until the next look.
+    fn rest(&self) {
+        let every_ns = self.after_ns.div_ceil(LOOKS).max(LOOK_MIN_NS);
+        let until_ns = M::now_ns().saturating_add(every_ns);
+        self.waiter.wait_until(Some(until_ns));
+    }
+
+    /// Waits until a lane polls something, unless one does already: then until the next look.
+    pub(super) fn rest_if_quiet(&self, crews: &[FrontRef<M>]) {
+        // ORDER: Relaxed; in front of the fence, whose partner is the lane's.
+        self.sleeps.store(1, Ordering::Relaxed);
+        // Without it a poll may begin unseen.
+        let is_seen = M::fence_heavy() == Fenced::Yes;
+        if is_seen && crews.iter().all(|front| is_quiet(front.crew())) {
+            self.waiter.wait_until(None);
+        } else {
+            self.rest();
+        }
+        // ORDER: Relaxed; a lane that still sees the 1 notifies once more, which ends one wait early.
+        self.sleeps.store(0, Ordering::Relaxed);
+    }
+
+    /// A lane has stored the number of a poll that begins.
+    #[inline]
+    pub(super) fn note_poll(&self) {
+        if !M::breaks(Bug::LaneStallNoFence) {
+            M::fence_light();
+        }
+        // ORDER: Relaxed; behind the fence, whose partner is that of the thread.
+        if self.sleeps.load(Ordering::Relaxed) != 0 {
+            self.waiter.notify();
+        }
+    }
+
+    fn look(&self, crews: &[FrontRef<M>], wards: &mut [Vec<Ward>], now_ns: u64) -> Look {
+        let mut look = Look::Quiet;
+        for (front, wards) in crews.iter().zip(wards) {
+            let crew = front.crew();
+            for (front, ward) in crew.fronts().iter().zip(wards) {
+                let polls = front.pulse();
+                if std::mem::replace(&mut ward.polls, polls) != polls {
+                    look = Look::Busy;
+                }
+                self.look_at(crew, front.lane(), ward, now_ns);
+            }
+            if !is_quiet(crew) {
+                look = Look::Busy;
+            }
+        }
+        look
+    }
+
+    fn look_at(&self, crew: &Crew<M>, lane: usize, ward: &mut Ward, now_ns: u64) {
         let Some(watchers) = crew.watchers() else {
             return;
         };
-        for (lane, ward) in wards.iter_mut().enumerate() {
-            let current = watchers.current_poll(lane);
-            let Some((number, polled)) = current.and_then(super::current_poll::CurrentPoll::read)
-            else {
-                continue;
-            };
-            let Some(lasted_ns) = ward.seen.look::<M>(number, now_ns, self.after_ns) else {
-                continue;
-            };
-            let Some(left_out) = ward.limit.admit(now_ns) else {
-                continue;
-            };
-            let Polled {
-                task,
-                rank,
-                spawned_at,
-            } = polled;
-            watchers.stalled(&StallEvent {
-                task,
-                spawned_at,
-                rank,
-                class: crew.class(),
-                lane,
-                lasted_ns,
-                left_out,
-            });
-        }
+        let current = watchers.current_poll(lane).and_then(CurrentPoll::read);
+        let Some((number, polled)) = current else {
+            return;
+        };
+        let Some(lasted_ns) = ward.seen.look::<M>(number, now_ns, self.after_ns) else {
+            return;
+        };
+        let Some(left_out) = ward.limit.admit(now_ns) else {
+            return;
+        };
+        watchers.stalled(&StallEvent {
+            task: polled.task,
+            spawned_at: polled.spawned_at,
+            rank: polled.rank,
+            class: crew.class(),
+            lane,
+            lasted_ns,
+            left_out,
+        });
     }
+}
+
+/// Whether no lane of the crew is inside a poll.
+fn is_quiet<M: Machine>(crew: &Crew<M>) -> bool {
+    let lanes = 0..crew.fronts().len();
+    let mut current = lanes.filter_map(|lane| crew.watchers()?.current_poll(lane));
+    !current.any(CurrentPoll::goes_on)
 }
 
 #[cfg(test)]

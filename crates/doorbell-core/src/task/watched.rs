@@ -16,19 +16,18 @@ impl<M: Machine> TaskRef<M> {
             return self.poll(local);
         };
         let lane = local.front().lane();
-        let current = watchers.current_poll(lane).zip(self.extras());
-        if let Some((current, extras)) = current {
+        let current = self.extras().and_then(|extras| {
             let polled = Polled {
                 task: self.id(),
                 rank: self.header().rank,
                 spawned_at: extras.spawned_at(),
             };
-            current.begin(local.front().pulse(), polled);
-        }
+            watchers.begin_poll(lane, local.front().pulse(), polled)
+        });
         let woken_ns = self.extras().map_or(0, super::extras::Extras::woken_ns);
         let name = || Some(self.extras()?.name()?.as_str());
         let polled = watchers.time_poll(lane, woken_ns, name, || self.poll(local));
-        if let Some((current, _)) = current {
+        if let Some(current) = current {
             current.end();
         }
         polled

@@ -174,4 +174,5 @@ pub const MUTANTS: &[Mutant] = mutants![
     CrewPushUnoffered: Sc,
     RtLeavesOneWaiting: Sc,
     LaneStallOfAnyPoll: not_here STALLS,
+    LaneStallNoFence: not_here LIGHT,
 ];

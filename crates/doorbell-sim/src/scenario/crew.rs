@@ -5,7 +5,7 @@ use super::ledger::{Home, Ledger, Once};
 use doorbell_core::call::{Many, ManyCall, blocking, launch_many, wait_for};
 use doorbell_core::crew::{Crew, CrewSpec, FrontRef, Turns};
 use doorbell_core::lane::{
-    IdlePolicy, LaneConfig, LaneCounts, LaneShared, RunBudget, WatchPlan, Watchers,
+    IdlePolicy, LaneConfig, LaneCounts, LaneShared, RunBudget, StallWatch, WatchPlan, Watchers,
 };
 use doorbell_core::mailbox::Front;
 use doorbell_core::offline::{PutBack, TakenOff};
@@ -71,14 +71,15 @@ impl<const BUG: u8> Lanes<BUG> {
         config: CrewConfig,
         ledger: Arc<Ledger>,
     ) -> Result<(Arc<Self>, Threads), ThreadError> {
-        Self::start_watched(config, ledger, &WatchPlan::default())
+        Self::start_watched(config, ledger, &WatchPlan::default(), None)
     }
 
-    /// Starts them; that is recorded of their tasks.
+    /// Starts them; that is recorded of their tasks, and `stalls` looks for stalls.
     pub(super) fn start_watched(
         config: CrewConfig,
         ledger: Arc<Ledger>,
         watch: &WatchPlan,
+        stalls: Option<&Arc<StallWatch<Sim<BUG>>>>,
     ) -> Result<(Arc<Self>, Threads), ThreadError> {
         let switches = Arc::new(SwitchWord::new(config.switches));
         let cpus = Sim::<BUG>::topology().cpus;
@@ -90,7 +91,7 @@ impl<const BUG: u8> Lanes<BUG> {
         };
         let plans = config.plans();
         let crew = |plan: &CrewPlan| {
-            let watchers = || Arc::new(Watchers::new(watch.clone(), config.lanes));
+            let watchers = || Arc::new(Watchers::new(watch.clone(), config.lanes, stalls));
             let spec = CrewSpec {
                 class: plan.class,
                 turns: plan.turns,

@@ -2,7 +2,7 @@
 
 use super::{Bench, output};
 use crate::crew::{Crew, CrewSpec};
-use crate::lane::{Hooks, Polled, StallPlan, WatchPlan, Watchers};
+use crate::lane::{Hooks, Polled, StallPlan, StallWatch, WatchPlan, Watchers};
 use crate::task::extras::Extras;
 use crate::task::{About, Kind, Local};
 use crate::testing::launch_about;
@@ -17,8 +17,9 @@ fn bench(stall: Option<StallPlan>) -> Bench {
         },
         ..WatchPlan::default()
     };
+    let watch = StallWatch::new(&plan.hooks).map(Arc::new);
     let spec = CrewSpec {
-        watchers: Some(Arc::new(Watchers::new(plan, 1))),
+        watchers: Some(Arc::new(Watchers::new(plan, 1, watch.as_ref()))),
         ..CrewSpec::default()
     };
     let front = Crew::described(1, &Arc::default(), spec, |_, _| 0).remove(0);

@@ -6,7 +6,7 @@ use super::one_crew;
 use crate::scenario::crew::Lanes;
 use doorbell_core::lane::{Hooks, STALLS_PER_SECOND, StallEvent, StallPlan, StallWatch, WatchPlan};
 use doorbell_core::task::{About, Kind};
-use doorbell_machine::sim::{self, Config, MachineSpec, SimThread};
+use doorbell_machine::sim::{self, Config, MachineSpec, Outcome, SimThread};
 use doorbell_machine::{Bug, Machine, Sim, ThreadHandle, ThreadSpec};
 use std::future::poll_fn;
 use std::sync::{Arc, Mutex};
@@ -37,17 +37,23 @@ async fn polls(count: usize, for_ns: u64) {
     .await;
 }
 
-fn spawn<const BUG: u8>(watch: Arc<StallWatch<Sim<BUG>>>) -> SimThread {
+fn spawn<const BUG: u8>(lanes: &Lanes<BUG>, watch: Arc<StallWatch<Sim<BUG>>>) -> SimThread {
+    let crews = [lanes.front(0).clone()];
     let spec = ThreadSpec {
         name: "stalls".to_owned(),
         cpu: Some(LANES + 1),
         stack_size: None,
     };
-    Sim::<BUG>::spawn(spec, Box::new(move || watch.run())).unwrap()
+    Sim::<BUG>::spawn(spec, Box::new(move || watch.run(&crews))).unwrap()
 }
 
 /// What was told while a program ran with two lanes and a hook.
 fn told<const BUG: u8>(program: impl FnOnce(&Arc<Lanes<BUG>>) + Send + 'static) -> Told {
+    run(program).0
+}
+
+/// The same, and how the run went.
+fn run<const BUG: u8>(program: impl FnOnce(&Arc<Lanes<BUG>>) + Send + 'static) -> (Told, Outcome) {
     let told = Arc::<Mutex<Told>>::default();
     let tells = Arc::clone(&told);
     let hook = move |stall: &StallEvent| tells.lock().unwrap().push((*stall, sim::time_ns()));
@@ -71,18 +77,20 @@ fn told<const BUG: u8>(program: impl FnOnce(&Arc<Lanes<BUG>>) + Send + 'static) 
     };
     let outcome = sim::run_traced(config, None, move || {
         Sim::<BUG>::bind_thread(&[LANES]).unwrap();
-        let started = Lanes::<BUG>::start_watched(one_crew(LANES), Arc::default(), &plan);
+        let watch = Arc::new(StallWatch::new(&plan.hooks).expect("there is a hook"));
+        let crew = one_crew(LANES);
+        let started = Lanes::<BUG>::start_watched(crew, Arc::default(), &plan, Some(&watch));
         let (lanes, threads) = started.unwrap();
-        let watch = StallWatch::new(&plan.hooks, vec![lanes.front(0).clone()]);
-        let watch = Arc::new(watch.expect("there is a hook"));
-        let thread = spawn(Arc::clone(&watch));
+        let thread = spawn(&lanes, Arc::clone(&watch));
         program(&lanes);
         watch.end();
         thread.join().unwrap();
         lanes.close(threads);
     });
-    assert_eq!(outcome.unwrap().failure, None);
-    std::mem::take(&mut *told.lock().unwrap())
+    let outcome = outcome.unwrap();
+    assert_eq!(outcome.failure, None);
+    let told = std::mem::take(&mut *told.lock().unwrap());
+    (told, outcome)
 }
 
 #[test]
@@ -173,7 +181,21 @@ fn so_many_stalls_are_told_in_a_second_and_the_next_says_how_many_were_left_out(
 }
 
 #[test]
+fn the_thread_sleeps_while_the_runtime_is_idle_and_the_next_stall_is_told() {
+    const SECOND_NS: u64 = 1_000 * MS;
+    let events = [SECOND_NS, 20 * SECOND_NS].map(|idle_ns| {
+        let (told, outcome) = run::<0>(move |lanes| {
+            sim::sleep(idle_ns);
+            let task = lanes.launch(0, Kind::Pinned, polls(1, 7 * MS / 2));
+            lanes.wait_for(task, 0).unwrap();
+        });
+        assert_eq!(told.len(), 1);
+        outcome.events
+    });
+    assert_eq!(events[0], events[1], "nothing happens in an idle second");
+}
+
+#[test]
 fn without_a_hook_nobody_looks() {
-    let front = doorbell_core::crew::FrontRef::<Sim>::alone(&Arc::default());
-    assert!(StallWatch::new(&Hooks::default(), vec![front]).is_none());
+    assert!(StallWatch::<Sim>::new(&Hooks::default()).is_none());
 }
