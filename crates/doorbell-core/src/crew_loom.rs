@@ -58,7 +58,7 @@ fn crew() -> ([FrontRef<Loom>; 2], Arc<AtomicUsize>) {
         ..WatchPlan::default()
     };
     let spec = CrewSpec {
-        watchers: Some(Arc::new(Watchers::new(plan, 2))),
+        watchers: Some(Arc::new(Watchers::new(plan, 2, None))),
         ..CrewSpec::default()
     };
     let fronts = Crew::described(2, &Arc::default(), spec, |_, _| 0);

@@ -147,6 +147,7 @@ fn killer(bug: Bug) -> (&'static str, Shows) {
             "wheel::loom::mutant_fire_blind",
             Says("fired after its drop"),
         ),
+        Bug::LaneStallNoFence => ("lane::loom::stalls::mutant_no_stall_fence", Deadlock),
         Bug::WheelLendNoFence => ("wheel::loom_lend::mutant_no_fence", Race),
         Bug::RestNoEpoch => (
             "wheel::loom_rest::mutant_rest_no_epoch",
@@ -291,11 +292,12 @@ fn tests() -> Vec<String> {
 }
 
 /// Mutants that need time, or more tasks than a model has: the simulator kills them.
-const SIMULATED: [Bug; 4] = [
+const SIMULATED: [Bug; 5] = [
     Bug::SpinStealsFull,
     Bug::IdleClaimNeverLapses,
     Bug::PlaceClaimsFromBelow,
     Bug::RtLeavesOneWaiting,
+    Bug::LaneStallOfAnyPoll,
 ];
 
 #[test]

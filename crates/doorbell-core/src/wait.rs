@@ -72,6 +72,16 @@ impl<M: Machine> Waiter<M> {
         let _ = self.bell.end_idle();
     }
 
+    /// As [`Waiter::wait`], at most until that time. The thread does not watch, and holds no clock.
+    pub(crate) fn wait_until(&self, until_ns: Option<u64>) {
+        let announced = self.bell.announce_watch() == Announced::Yes
+            && self.bell.announce_park() == Announced::Yes;
+        if announced {
+            let _ = self.bell.park(&self.seat, until_ns);
+        }
+        let _ = self.bell.end_idle();
+    }
+
     fn watch_then_park(&self, watch_ns: u64) {
         if watch_ns > 0 {
             match M::watch(&self.bell, watch_ns, Bell::signalled) {

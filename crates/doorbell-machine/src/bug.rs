@@ -146,11 +146,15 @@ pub enum Bug {
     CrewPushUnoffered,
     /// rt: a lane under poll does not count as overloaded with one movable task behind it.
     RtLeavesOneWaiting,
+    /// lane: whoever looks for stalls takes all polls of a lane for one.
+    LaneStallOfAnyPoll,
+    /// lane: the fence between the number of a poll and the look whether the thread that looks for stalls sleeps is gone.
+    LaneStallNoFence,
 }
 
 impl Bug {
     /// All mutants, without [`Bug::None`].
-    pub const ALL: [Bug; 69] = [
+    pub const ALL: [Bug; 71] = [
         Bug::BellClearAfterTake,
         Bug::BellNoRecheck,
         Bug::BellAnnounceBlind,
@@ -220,6 +224,8 @@ impl Bug {
         Bug::PlaceClaimsFromBelow,
         Bug::CrewPushUnoffered,
         Bug::RtLeavesOneWaiting,
+        Bug::LaneStallOfAnyPoll,
+        Bug::LaneStallNoFence,
     ];
 
     /// The mutant with this number, [`Bug::None`] for a number that has none. The inverse of

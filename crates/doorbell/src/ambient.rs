@@ -115,6 +115,7 @@ pub(crate) trait Ambient: std::fmt::Debug + Send + Sync {
         core: usize,
         lanes: ClassKind,
         class: Class,
+        about: About<'_>,
         vtable: &'static BodyVtable,
         write: &mut dyn FnMut(*mut u8),
     ) -> RawJoin;

@@ -3,10 +3,10 @@
 use crate::handle::Handle;
 use crate::large::boxed_if_large;
 use crate::room::{Place, Room};
-use crate::task::launch;
+use crate::task::launch_call;
 use crate::{Class, ClassKind, CoreId, JoinError, Payload, ambient, coop};
 use doorbell_core::call::{self as core_call, CallFailed, ErasedCall};
-use doorbell_core::task::{Join, Kind, Once};
+use doorbell_core::task::{Join, Once};
 use std::any::Any;
 use std::pin::Pin;
 use std::sync::Arc;
@@ -250,12 +250,10 @@ where
         Err(error) => return Call::refused(error),
     };
     match handle.inner().room(core) {
-        None => Call(State::Posted(launch(
+        None => Call(State::Posted(launch_call(
             handle,
             core,
-            Kind::Call,
             Class::FAIR,
-            None,
             Once::new(f),
         ))),
         Some(room) => match room.try_acquire() {
@@ -272,14 +270,7 @@ where
     R: Send + 'static,
 {
     let once = Once::new(f);
-    Call(State::Posted(launch(
-        handle,
-        core,
-        Kind::Call,
-        class,
-        None,
-        once,
-    )))
+    Call(State::Posted(launch_call(handle, core, class, once)))
 }
 
 /// As [`post`], but it does not wait for room.
@@ -290,7 +281,7 @@ where
 {
     let number = check(handle, core)?;
     let join = match place(handle, core)? {
-        None => launch(handle, number, Kind::Call, Class::FAIR, None, Once::new(f)),
+        None => launch_call(handle, number, Class::FAIR, Once::new(f)),
         Some(place) => launch_in(handle, number, place, f),
     };
     Ok(Call(State::Posted(join)))
@@ -317,7 +308,7 @@ where
         let _place = place;
         f()
     };
-    launch(handle, core, Kind::Call, Class::FAIR, None, Once::new(f))
+    launch_call(handle, core, Class::FAIR, Once::new(f))
 }
 
 fn wait_for_room<F, R>(handle: Handle, room: Arc<Room>, core: usize, f: F) -> State<R>

@@ -3,9 +3,9 @@
 use crate::class_lanes::Opened;
 use crate::coop::consume_budget;
 use crate::handle::Handle;
-use crate::task::launch;
+use crate::task::launch_call;
 use crate::{Class, ClassKind, CoreId, ThreadError};
-use doorbell_core::task::{Join, Kind, Once};
+use doorbell_core::task::{Join, Once};
 
 /// Why a core was not taken off or put back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -112,7 +112,7 @@ impl Handle {
     fn follow(&self, core: usize, class: Class) -> Join<Result<(), ThreadError>> {
         let handle = self.clone();
         let follow = Once::new(move || handle.inner().follow_core(core));
-        launch(self, core, Kind::Call, class, None, follow)
+        launch_call(self, core, class, follow)
     }
 
     /// Has all lanes of a core do what was set.

@@ -106,6 +106,7 @@ impl Handle {
     /// Spawns a task on any core.
     ///
     /// The task begins at once, also if the handle is dropped, which only lets it go.
+    #[track_caller]
     pub fn spawn<F>(&self, future: F) -> JoinHandle<F::Output>
     where
         F: Future + Send + 'static,

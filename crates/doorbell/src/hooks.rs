@@ -13,6 +13,10 @@ pub struct LaneInfo {
 }
 
 impl LaneInfo {
+    pub(crate) fn new(core: CoreId, class: ClassKind) -> Self {
+        LaneInfo { core, class }
+    }
+
     /// Its core.
     ///
     /// ```
@@ -68,10 +72,8 @@ fn lane_hook(hook: impl Fn(&LaneInfo) + Send + Sync + 'static) -> LaneHook {
     let hook = move |lane| {
         // The caller is that lane.
         let class = ambient::with_lane(|frame| frame.map(ambient::Frame::kind));
-        hook(&LaneInfo {
-            core: CoreId::new(lane),
-            class: class.unwrap_or(ClassKind::Fair),
-        });
+        let class = class.unwrap_or(ClassKind::Fair);
+        hook(&LaneInfo::new(CoreId::new(lane), class));
     };
     Arc::new(hook)
 }
@@ -82,9 +84,9 @@ fn task_hook(hook: impl Fn(&TaskInfo<'_>) + Send + Sync + 'static) -> TaskHook {
     })
 }
 
-/// Hooks: of each kind there is one, the last that was given. A hook runs on the lane, whose tasks
-/// wait meanwhile. If it panics, that is caught and counted ([`Metrics::hook_panics`]), and nothing
-/// else happens. What is not given costs a branch.
+/// Hooks: of each kind there is one, the last that was given. It runs on the lane, whose tasks
+/// wait meanwhile; that of [`Builder::on_stall`] does not. If it panics, that is caught and counted
+/// ([`Metrics::hook_panics`]), and nothing else happens. What is not given costs a branch.
 impl Builder {
     /// Calls `hook` on each lane before it runs anything. [`crate::current_core`] and
     /// [`crate::spawn`] work in it.

@@ -116,7 +116,8 @@
 //!
 //! [`Builder::poll_times`] shows what does not give way. While such a poll lasts,
 //! [`LaneMetrics::current_poll`] says on which core, in which class and for how long. When it has ended,
-//! [`Metrics::long_polls`] has the name of its task.
+//! [`Metrics::long_polls`] has the name of its task. [`Builder::on_stall`] tells a hook of it while it lasts: which task,
+//! spawned where, on which core, for how long.
 //!
 //! # Features
 //! * `cancel` (default): `doorbell::sync::CancellationToken`, of `tokio-util`.
@@ -158,6 +159,7 @@ mod rt_plan;
 mod runtime;
 mod scope;
 mod stack_size;
+mod stalls;
 pub mod sync;
 mod task;
 mod task_id;
@@ -193,6 +195,7 @@ pub use poll_times::LongPoll;
 pub use post::post_on;
 pub use runtime::{Runtime, ShutdownTimeout};
 pub use scope::{Scope, ScopedJoinHandle, scope};
+pub use stalls::Stall;
 pub use task::{JoinHandle, SpawnError, TaskBuilder, spawn, task};
 pub use task_id::TaskId;
 pub use task_local::{TaskLocal, TaskLocalError, TaskLocalFuture};

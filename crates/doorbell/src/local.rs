@@ -3,7 +3,7 @@
 use crate::handle::Handle;
 use crate::large::{BOXED_ABOVE, boxed_if_large};
 use crate::{CoreId, JoinError, JoinHandle, SpawnError, TaskId, ambient, coop};
-use doorbell_core::task::{BodyVtable, Join, Phase, write_body};
+use doorbell_core::task::{About, BodyVtable, Join, Phase, write_body};
 use pin_project_lite::pin_project;
 use std::marker::PhantomData;
 use std::pin::Pin;
@@ -65,6 +65,7 @@ where
 /// let refused = doorbell::try_spawn_local(async {});
 /// assert_eq!(refused.unwrap_err(), doorbell::NotALane);
 /// ```
+#[track_caller]
 pub fn try_spawn_local<F>(future: F) -> Result<LocalJoinHandle<F::Output>, NotALane>
 where
     F: Future + 'static,
@@ -73,11 +74,14 @@ where
     boxed_if_large!(future: F, Box::pin => spawn_here(future))
 }
 
+#[track_caller]
 fn spawn_here<F>(future: F) -> Result<LocalJoinHandle<F::Output>, NotALane>
 where
     F: Future + 'static,
     F::Output: 'static,
 {
+    // Of the caller, which a closure has not.
+    let about = About::default();
     ambient::with_lane(|lane| {
         let (lane, core) = lane.and_then(|l| Some((l, l.core()?))).ok_or(NotALane)?;
         let mut body = Some(future);
@@ -95,6 +99,7 @@ where
                 core,
                 lane.kind(),
                 lane.class(),
+                about,
                 BodyVtable::of::<F>(),
                 &mut write,
             )
@@ -178,6 +183,7 @@ impl Handle {
     /// assert!(runtime.try_spawn_local_on(1, || async {}).is_err());
     /// # Ok::<(), doorbell::BuildError>(())
     /// ```
+    #[track_caller]
     pub fn try_spawn_local_on<M, F>(
         &self,
         core: impl Into<CoreId>,
@@ -191,6 +197,7 @@ impl Handle {
         boxed_if_large!(make: M, Box::new => self.spawn_made(core.into(), make))
     }
 
+    #[track_caller]
     fn spawn_made<M, F>(&self, core: CoreId, make: M) -> Result<JoinHandle<F::Output>, SpawnError>
     where
         M: FnOnce() -> F + Send + 'static,

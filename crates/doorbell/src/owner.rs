@@ -12,15 +12,17 @@ use doorbell_core::beside::{Beside, Side};
 use doorbell_core::call::SPIN_NS;
 use doorbell_core::class::Class;
 use doorbell_core::crew::{Crew, CrewSpec, FrontRef, Turns};
-use doorbell_core::lane::{IdlePolicy, LaneConfig, LaneShared, Watchers};
+use doorbell_core::lane::{IdlePolicy, LaneConfig, LaneShared, StallWatch, Watchers};
 use doorbell_core::switches::SwitchWord;
 use doorbell_core::wheel::{AtRest, Clock};
-use doorbell_machine::{Line, Machine, Seat, ThreadError, ThreadHandle, Topology, Word};
+use doorbell_machine::{
+    Line, Machine, Seat, ThreadError, ThreadHandle, ThreadSpec, Topology, Word,
+};
 use event_listener::{Event, IntoNotification};
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
-/// The lanes' threads: whoever has this ends the runtime by dropping it.
+/// The threads of the lanes, and the one that looks for stalls: whoever has this ends the runtime by dropping it.
 #[derive(Debug)]
 pub(crate) struct Owner<M: Machine> {
     rt: Arc<Rt<M>>,
@@ -29,6 +31,8 @@ pub(crate) struct Owner<M: Machine> {
     waits_for_blocking: bool,
     /// `None` once the threads for closures that block were told to end.
     blocking: Option<Open>,
+    /// `None` where nobody is told of stalls.
+    stalls: Option<Arc<StallWatch<M>>>,
 }
 
 /// How long a thread of the user's watches in `block_on`: lanes may be asked to for ever, such a
@@ -53,6 +57,16 @@ fn paused_clock<M: Machine>(front: FrontRef<M>, rested: Arc<Event>) -> Clock<M> 
     })
 }
 
+/// The clock of a runtime, and what it tells that the runtime rests, if it is paused.
+fn clock_of<M: Machine>(plan: &Plan, fair: &FrontRef<M>) -> (Arc<Clock<M>>, Option<Arc<Event>>) {
+    let rested = plan.paused.then(|| Arc::new(Event::new()));
+    let clock = match &rested {
+        Some(rested) => paused_clock(fair.clone(), Arc::clone(rested)),
+        None => Clock::default(),
+    };
+    (Arc::new(clock), rested)
+}
+
 /// How far one core is from another: work is taken from the nearest first.
 fn distance(topology: &Topology, one: Option<usize>, other: Option<usize>) -> u32 {
     let cpu = |os_id: Option<usize>| topology.cpu(os_id?);
@@ -74,12 +88,13 @@ fn crew_of<M: Machine>(
     plan: &Plan,
     topology: &Topology,
     switches: &Arc<SwitchWord<M::Counter>>,
+    stalls: Option<&Arc<StallWatch<M>>>,
     class: ClassKind,
     above: Vec<FrontRef<M>>,
     beside: Side<M>,
 ) -> Vec<FrontRef<M>> {
-    let watchers = (!plan.watch.is_nothing())
-        .then(|| Arc::new(Watchers::new(plan.watch.clone(), plan.cpus.len())));
+    let watchers = || Watchers::new(plan.watch.clone(), plan.cpus.len(), stalls);
+    let watchers = (!plan.watch.is_nothing()).then(|| Arc::new(watchers()));
     let (class, turns) = match class {
         ClassKind::Rt => (Class::Rt, Turns::ByRank),
         ClassKind::Fair => (Class::Fair, Turns::ByArrival),
@@ -105,11 +120,24 @@ struct Crews<M: Machine> {
 }
 
 impl<M: Machine> Crews<M> {
-    fn new(plan: &Plan, topology: &Topology, switches: &Arc<SwitchWord<M::Counter>>) -> Self {
+    fn new(
+        plan: &Plan,
+        topology: &Topology,
+        switches: &Arc<SwitchWord<M::Counter>>,
+        stalls: Option<&Arc<StallWatch<M>>>,
+    ) -> Self {
         let words = Beside::new(plan.cpus.len());
         let crew = |class, side, above: &[&FrontRef<M>]| {
             let above = above.iter().copied().cloned();
-            crew_of::<M>(plan, topology, switches, class, above.collect(), side)
+            crew_of::<M>(
+                plan,
+                topology,
+                switches,
+                stalls,
+                class,
+                above.collect(),
+                side,
+            )
         };
         let rt = (!plan.paused).then(|| crew(ClassKind::Rt, Side::working(&words, 0), &[]));
         let above = rt.as_ref().map(|fronts| &fronts[0]);
@@ -139,12 +167,9 @@ impl<M: Machine> Owner<M> {
     pub(crate) fn start(plan: &Plan) -> Result<Self, ThreadError> {
         let switches = Arc::new(SwitchWord::new(plan.switches));
         let topology = M::topology();
-        let Crews { rt, fair, batch } = Crews::new(plan, &topology, &switches);
-        let rested = plan.paused.then(|| Arc::new(Event::new()));
-        let clock = Arc::new(match &rested {
-            Some(rested) => paused_clock(fair[0].clone(), Arc::clone(rested)),
-            None => Clock::default(),
-        });
+        let stalls = StallWatch::new(&plan.watch.hooks).map(Arc::new);
+        let Crews { rt, fair, batch } = Crews::new(plan, &topology, &switches, stalls.as_ref());
+        let (clock, rested) = clock_of(plan, &fair[0]);
         let lanes = |idle, fronts: Vec<FrontRef<M>>| -> Box<[Arc<LaneShared<M>>]> {
             let config = LaneConfig { idle };
             let clock = &clock;
@@ -193,13 +218,34 @@ impl<M: Machine> Owner<M> {
             rt,
             threads: Vec::new(),
             blocking: Some(open),
+            stalls,
             waits_for_blocking: true,
         };
         for core in 0..plan.cpus.len() {
             let thread = owner.rt.start_lane(core, FAIR)?;
             owner.threads.push(thread);
         }
+        owner.watch_for_stalls(plan)?;
         Ok(owner)
+    }
+
+    /// Starts the thread that looks for stalls, if somebody is told of them.
+    fn watch_for_stalls(&mut self, plan: &Plan) -> Result<(), ThreadError> {
+        let Some(stalls) = self.stalls.clone() else {
+            return Ok(());
+        };
+        let spec = ThreadSpec {
+            name: format!("{}-stalls", plan.name),
+            cpu: None,
+            stack_size: plan.stack_size,
+        };
+        let classes = self.rt.classes.iter();
+        let crews: Vec<_> = classes
+            .map(|class| class.lanes[0].front().clone())
+            .collect();
+        let thread = M::spawn(spec, Box::new(move || stalls.run(&crews)))?;
+        self.threads.push(thread);
+        Ok(())
     }
 
     pub(crate) fn handle(&self) -> Handle {
@@ -220,6 +266,9 @@ impl<M: Machine> Owner<M> {
         // To those without a thread nothing was ever posted.
         for lane in self.rt.classes.iter().flat_map(|class| &class.lanes) {
             lane.close();
+        }
+        if let Some(stalls) = self.stalls.take() {
+            stalls.end();
         }
         if let Some(open) = self.blocking.take() {
             self.rt.blocking.close(open);
@@ -263,7 +312,8 @@ impl<M: Machine> Drop for Owner<M> {
         if ambient::on_a_lane() {
             return;
         }
-        for thread in self.threads.drain(..) {
+        let others = self.threads.drain(..).filter(|thread| !thread.is_current());
+        for thread in others {
             // A lane catches the panics of what it runs; one that panics itself ends the
             // process, see `run_lane`.
             let _ = thread.join();

@@ -337,15 +337,15 @@ impl<M: Machine> Ambient for Rt<M> {
         core: usize,
         lanes: ClassKind,
         class: Class,
+        about: About<'_>,
         vtable: &'static BodyVtable,
         write: &mut dyn FnMut(*mut u8),
     ) -> RawJoin {
         let of_kind = self.classes.iter().find(|class| class.kind == lanes);
         let lanes = of_kind.map_or(&self.lanes, |class| &class.lanes);
         let front = lanes[core].front().clone();
-        let about = about_of(class, About::default());
         // SAFETY: passed on from the caller.
-        unsafe { launch_described(front, Kind::Pinned, about, vtable, write) }
+        unsafe { launch_described(front, Kind::Pinned, about_of(class, about), vtable, write) }
     }
 
     unsafe fn call_blocking(

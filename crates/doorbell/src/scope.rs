@@ -105,6 +105,7 @@ impl Scope {
     /// Spawns a child on any core.
     ///
     /// It runs also if the handle is dropped, and ends before the scope does.
+    #[track_caller]
     pub fn spawn<F>(&self, future: F) -> ScopedJoinHandle<F::Output>
     where
         F: Future + Send + 'static,

@@ -94,6 +94,8 @@ where
     F: Future + Send + 'static,
     F::Output: Send + 'static,
 {
+    // Of the caller, which a closure has not.
+    let about = About::default();
     ambient::with_current(|frame| match frame {
         // Through the frame: a clone of its handle would write a count that all lanes share.
         Some(frame) => JoinHandle(launch(
@@ -101,7 +103,7 @@ where
             frame.next_core(),
             Kind::Task,
             frame.class(),
-            None,
+            about,
             future,
         )),
         None => panic!("{}", crate::NoRuntime),
@@ -235,6 +237,7 @@ impl TaskBuilder {
     /// [`SpawnError::CoreOffline`] if to one that is off, [`SpawnError::NoLanes`] if the OS did not
     /// start the lanes of its class, [`SpawnError::GroupNeedsFair`] if it was given a group and is of
     /// another class than Fair, [`SpawnError::TooManyGroups`] if its group is one too many.
+    #[track_caller]
     pub fn try_spawn<F>(self, future: F) -> Result<JoinHandle<F::Output>, SpawnError>
     where
         F: Future + Send + 'static,
@@ -243,6 +246,7 @@ impl TaskBuilder {
         boxed_if_large!(future: F, Box::pin => self.spawn_described(future))
     }
 
+    #[track_caller]
     #[inline]
     fn spawn_described<F>(self, future: F) -> Result<JoinHandle<F::Output>, SpawnError>
     where
@@ -267,7 +271,7 @@ impl TaskBuilder {
             rescuable: self.rescuable,
             ..About::default()
         };
-        let join = launch_about(&self.handle, core, kind, class, about, future);
+        let join = launch(&self.handle, core, kind, class, about, future);
         Ok(JoinHandle(join))
     }
 
@@ -306,28 +310,22 @@ impl TaskBuilder {
     }
 }
 
-/// Makes a task or a call on a core that is there.
-pub(crate) fn launch<F>(
+/// Makes a call on a core that is there.
+pub(crate) fn launch_call<F>(
     handle: &Handle,
     core: usize,
-    kind: Kind,
     class: Class,
-    name: Option<&Name>,
     future: F,
 ) -> Join<F::Output>
 where
     F: Future + Send + 'static,
     F::Output: Send + 'static,
 {
-    let about = About {
-        name,
-        ..About::default()
-    };
-    launch_about(handle, core, kind, class, about, future)
+    launch(handle, core, Kind::Call, class, About::default(), future)
 }
 
-/// As [`launch`], of which more is said.
-fn launch_about<F>(
+/// Makes a task or a call on a core that is there.
+fn launch<F>(
     handle: &Handle,
     core: usize,
     kind: Kind,

@@ -204,3 +204,138 @@ fn panics_of_hooks_of_all_classes_are_counted() {
     rt.block_on(task.spawn(async {})).unwrap();
     assert_eq!(rt.metrics().hook_panics(), 1);
 }
+
+#[test]
+fn a_poll_that_does_not_end_is_told_while_it_goes_on() {
+    const AFTER: Duration = Duration::from_millis(5);
+    let (says, hears) = std::sync::mpsc::channel();
+    let rt = Builder::new()
+        .cores(1)
+        .on_stall(AFTER, move |stall| says.send(*stall).unwrap())
+        .build()
+        .unwrap();
+    let (end, ended) = std::sync::mpsc::channel::<()>();
+    let task = rt.task().class(Class::BATCH);
+    let (line, task) = (line!(), task.spawn(async move { ended.recv().unwrap() }));
+    // It waits for what comes behind this.
+    let stall = hears.recv().unwrap();
+    assert_eq!(stall.id(), task.id());
+    let place = stall.spawned_at();
+    assert_eq!((place.file(), place.line()), (file!(), line));
+    assert_eq!((stall.class(), stall.left_out()), (Class::BATCH, 0));
+    let lane = (stall.lane().class(), stall.lane().core().index());
+    assert_eq!(lane, (ClassKind::Batch, 0));
+    assert!(stall.lasted() >= AFTER);
+    // And again, when it has lasted twice as long.
+    assert!(hears.recv().unwrap().lasted() >= 2 * stall.lasted());
+    assert!(stall.to_string().contains(&place.to_string()), "{stall}");
+    end.send(()).unwrap();
+    rt.block_on(task).unwrap();
+    drop(rt);
+    assert!(hears.iter().all(|more| more.id() == stall.id()));
+}
+
+/// Spawns a task that takes long, in one of the ways there are, and waits for its end.
+type Way = fn(&doorbell::Runtime) -> u32;
+
+#[test]
+fn each_way_to_spawn_tells_the_line_that_has_it() {
+    async fn stalls() {
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    let ways: [Way; 7] = [
+        |rt| rt.block_on(async { (doorbell::spawn(stalls()).await.unwrap(), line!()).1 }),
+        |rt| (rt.block_on(rt.spawn(stalls())).unwrap(), line!()).1,
+        |rt| {
+            let (task, line) = (rt.task().on(0).try_spawn(stalls()), line!());
+            rt.block_on(task.unwrap()).unwrap();
+            line
+        },
+        |rt| {
+            let (task, line) = (rt.spawn_local_on(0, stalls), line!());
+            rt.block_on(task).unwrap();
+            line
+        },
+        |rt| {
+            let local = async || {
+                let (task, line) = (doorbell::spawn_local(stalls()), line!());
+                task.await.unwrap();
+                line
+            };
+            rt.block_on(rt.spawn_local_on(0, local)).unwrap()
+        },
+        |rt| {
+            let mut set = doorbell::JoinSet::new();
+            rt.block_on(async {
+                let line = (set.spawn(stalls()), line!()).1;
+                set.join_next().await.unwrap().unwrap();
+                line
+            })
+        },
+        |rt| {
+            rt.block_on(doorbell::scope(async |scope| {
+                let (child, line) = (scope.spawn(stalls()), line!());
+                child.await.unwrap();
+                line
+            }))
+        },
+    ];
+    let told = Arc::new(Mutex::new(Vec::new()));
+    let tells = Arc::clone(&told);
+    let rt = Builder::new()
+        .cores(1)
+        .on_stall(Duration::from_millis(1), move |stall| {
+            let place = stall.spawned_at();
+            tells.lock().unwrap().push((place.file(), place.line()));
+        })
+        .build()
+        .unwrap();
+    let mut lines = Vec::new();
+    for way in ways {
+        // A machine that is busy may keep the thread that looks from its CPU.
+        let line = std::iter::repeat_with(|| way(&rt));
+        let is_told = |line: &u32| told.lock().unwrap().contains(&(file!(), *line));
+        lines.push(line.into_iter().find(is_told).unwrap());
+    }
+    drop(rt);
+    let told = told.lock().unwrap();
+    assert!(
+        told.iter().all(|(_, line)| lines.contains(line)),
+        "{told:?}"
+    );
+}
+
+#[test]
+fn a_hook_of_stalls_may_panic_and_end_the_runtime() {
+    let kept = Arc::new(Mutex::new(None::<doorbell::Runtime>));
+    let ends = Arc::clone(&kept);
+    let (says, hears) = std::sync::mpsc::channel();
+    let rt = Builder::new()
+        .cores(1)
+        .on_stall(Duration::from_millis(1), move |_| {
+            let rt = ends.lock().unwrap().take();
+            // At first it is not there.
+            if let Some(rt) = rt {
+                drop(rt);
+                says.send(()).unwrap();
+            }
+            panic!("of a hook");
+        })
+        .build()
+        .unwrap();
+    let handle = rt.handle().clone();
+    let stalls = || std::thread::sleep(Duration::from_millis(10));
+    while handle.metrics().hook_panics() == 0 {
+        rt.block_on(rt.spawn(async move { stalls() })).unwrap();
+    }
+    let goes_on = async move {
+        loop {
+            stalls();
+            yield_now().await;
+        }
+    };
+    let task = rt.spawn(goes_on);
+    *kept.lock().unwrap() = Some(rt);
+    hears.recv().unwrap();
+    assert!(task.is_finished());
+}

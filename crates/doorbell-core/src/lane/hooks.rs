@@ -1,5 +1,6 @@
 //! Closures of the user's that are called when a lane or a task begins, ends, or parks.
 
+use super::stalls::{StallEvent, StallPlan};
 use super::watchers::Watchers;
 use super::{Lane, WatchPlan};
 use crate::task::drop_quietly;
@@ -52,6 +53,8 @@ pub struct Hooks {
     pub task_spawn: Option<TaskHook>,
     /// A task has ended; whoever awaits it sees that after the hook has returned.
     pub task_finish: Option<TaskHook>,
+    /// A poll goes on for long. On a thread that is no lane: see [`StallWatch`](super::StallWatch).
+    pub stall: Option<StallPlan>,
 }
 
 impl std::fmt::Debug for Hooks {
@@ -63,6 +66,7 @@ impl std::fmt::Debug for Hooks {
             .field("after_unpark", &self.after_unpark.is_some())
             .field("task_spawn", &self.task_spawn.is_some())
             .field("task_finish", &self.task_finish.is_some())
+            .field("stall", &self.stall)
             .finish()
     }
 }
@@ -81,7 +85,7 @@ impl Hooks {
 
     /// Whether there is one for tasks.
     fn of_tasks(&self) -> bool {
-        self.task_spawn.is_some() || self.task_finish.is_some()
+        self.task_spawn.is_some() || self.task_finish.is_some() || self.stall.is_some()
     }
 }
 
@@ -110,6 +114,12 @@ impl<M: Machine> Watchers<M> {
     /// A task has ended.
     pub(crate) fn task_finished(&self, task: &TaskEvent<'_>) {
         self.guard(self.plan.hooks.task_finish.as_ref(), |hook| hook(task));
+    }
+
+    /// A poll goes on for long.
+    pub(super) fn stalled(&self, stall: &StallEvent) {
+        let hook = self.plan.hooks.stall.as_ref().map(|plan| &plan.hook);
+        self.guard(hook, |hook| hook(stall));
     }
 
     /// How many hooks have panicked.

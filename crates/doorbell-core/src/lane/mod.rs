@@ -2,6 +2,7 @@
 
 mod budget;
 mod counts;
+mod current_poll;
 mod descriptors;
 mod governor;
 mod groups;
@@ -15,6 +16,7 @@ mod loom;
 mod park;
 pub mod rescue;
 mod search;
+mod stalls;
 mod stuck;
 #[cfg(test)]
 mod tests;
@@ -27,7 +29,10 @@ pub use governor::IdlePolicy;
 pub use histogram::{Histogram, Times};
 pub use hooks::{Hooks, LaneHook, TaskEvent, TaskHook};
 pub use long_polls::LongPoll;
+pub use stalls::{STALLS_PER_SECOND, StallEvent, StallHook, StallPlan, StallWatch};
 pub use watchers::{LaneTimes, WatchPlan, Watchers};
+
+pub(crate) use current_poll::Polled;
 
 use crate::bell::{Announced, LaneState};
 use crate::crew::{FrontRef, Turns};

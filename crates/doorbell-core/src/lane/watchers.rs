@@ -1,9 +1,12 @@
 //! What a crew records of its tasks for people who look at it: nothing, unless it was asked to.
 
+use super::current_poll::{CurrentPoll, Polled};
 use super::histogram::{Histogram, Times};
 use super::hooks::Hooks;
 use super::long_polls::{LongPoll, LongPolls};
+use super::stalls::StallWatch;
 use doorbell_machine::{Counter, Line, Machine};
+use std::sync::Arc;
 use std::time::Duration;
 
 /// What is recorded. The default is nothing.
@@ -36,6 +39,10 @@ pub struct Watchers<M: Machine> {
     pub(super) hook_panics: M::Counter,
     /// One entry per lane if times are recorded, else none.
     lanes: Box<[M::Line<LaneTimes<M>>]>,
+    /// One entry per lane if somebody is told of stalls, else none.
+    current: Box<[M::Line<CurrentPoll<M>>]>,
+    /// Who looks at those.
+    stalls: Option<Arc<StallWatch<M>>>,
 }
 
 impl<M: Machine> std::fmt::Debug for Watchers<M> {
@@ -47,17 +54,17 @@ impl<M: Machine> std::fmt::Debug for Watchers<M> {
 }
 
 impl<M: Machine> Watchers<M> {
-    /// Those of a crew of so many lanes.
-    pub fn new(plan: WatchPlan, lanes: usize) -> Self {
-        let timed = if plan.long_poll_ns.is_some() {
-            lanes
-        } else {
-            0
-        };
+    /// Those of a crew of so many lanes. `stalls` looks for stalls, if somebody is told of them: of the same plan's hooks.
+    pub fn new(plan: WatchPlan, lanes: usize, stalls: Option<&Arc<StallWatch<M>>>) -> Self {
+        let if_wanted = |is_wanted| 0..if is_wanted { lanes } else { 0 };
         Watchers {
-            lanes: (0..timed)
+            lanes: if_wanted(plan.long_poll_ns.is_some())
                 .map(|_| M::Line::new(LaneTimes::default))
                 .collect(),
+            current: if_wanted(stalls.is_some())
+                .map(|_| M::Line::new(CurrentPoll::default))
+                .collect(),
+            stalls: stalls.cloned(),
             hook_panics: M::Counter::default(),
             plan,
         }
@@ -79,6 +86,26 @@ impl<M: Machine> Watchers<M> {
     #[inline]
     pub fn lane(&self, lane: usize) -> Option<&LaneTimes<M>> {
         self.lanes.get(lane).map(|lane| &**lane)
+    }
+
+    /// The poll that the lane is inside of, if somebody is told of stalls.
+    #[inline]
+    pub(crate) fn current_poll(&self, lane: usize) -> Option<&CurrentPoll<M>> {
+        self.current.get(lane).map(|lane| &**lane)
+    }
+
+    /// The lane begins the poll with that number, which is to be [ended](CurrentPoll::end), if somebody is told of stalls.
+    pub(crate) fn begin_poll(
+        &self,
+        lane: usize,
+        number: u64,
+        polled: Polled,
+    ) -> Option<&CurrentPoll<M>> {
+        let stalls = self.stalls.as_ref()?;
+        let current = self.current_poll(lane)?;
+        current.begin(number, polled);
+        stalls.note_poll();
+        Some(current)
     }
 
     /// Polls, on that lane, a task that was woken then (0: never), and records the times.

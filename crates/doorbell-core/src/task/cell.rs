@@ -27,6 +27,7 @@ use crate::node::{Deliver, Node, Ready};
 use crate::wheel::Base;
 use doorbell_machine::{Cell, Machine, Ordering, PtrWord};
 use std::alloc::{Layout, alloc, dealloc, handle_alloc_error};
+use std::panic::Location;
 use std::ptr::NonNull;
 use std::task::{Context, Poll, Waker};
 
@@ -108,7 +109,7 @@ pub unsafe fn launch<M: Machine>(
 }
 
 /// What a task is launched with.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug)]
 pub struct About<'a> {
     /// See [`Local::rank`].
     pub rank: u8,
@@ -121,6 +122,22 @@ pub struct About<'a> {
     /// Whether lanes of crews above may run it while its own are stuck in long polls: its polls are to be brief
     /// then, see [`Local::is_rescue`]. Of no effect on pinned tasks, and where no crew is above.
     pub rescuable: bool,
+    /// Where it was spawned: kept if somebody is told of stalls.
+    pub spawned_at: &'static Location<'static>,
+}
+
+impl Default for About<'_> {
+    /// Of a task that is spawned where this is called.
+    #[track_caller]
+    fn default() -> Self {
+        About {
+            rank: 0,
+            name: None,
+            group: None,
+            rescuable: false,
+            spawned_at: Location::caller(),
+        }
+    }
 }
 
 /// As [`launch`], for a task of which more is said.
@@ -136,7 +153,7 @@ pub unsafe fn launch_described<M: Machine>(
 ) -> RawJoin {
     let group = TaskRef::join_group(&front, kind, about.group);
     let (layout, offset) = layout_of::<M>(vtable.layout);
-    let extras = Extras::of(front.crew(), kind, about.name);
+    let extras = Extras::of(front.crew(), kind, &about);
     let has_second = kind == Kind::Task && !front.crew().above().is_empty();
     let layout = if has_second {
         Second::<M>::behind(layout).0

@@ -1,12 +1,13 @@
 //! What only some tasks have. It lies behind the body and the second node, in the same allocation, so tasks without it
 //! and calls neither carry it nor look at it.
 
-use super::cell::{Kind, TaskRef};
+use super::cell::{About, Kind, TaskRef};
 use crate::crew::Crew;
 use crate::lane::Watchers;
 use doorbell_machine::{Counter, Machine};
 use std::alloc::Layout;
 use std::borrow::Cow;
+use std::panic::Location;
 use std::ptr::NonNull;
 use std::sync::Arc;
 
@@ -82,6 +83,7 @@ impl From<Cow<'static, str>> for Name {
 /// What lies behind the body of a task that has any of it.
 pub(super) struct Extras<M: Machine> {
     name: Option<Name>,
+    spawned_at: &'static Location<'static>,
     /// When it was spawned; 0 where times are not recorded.
     born_ns: u64,
     /// When it was queued last. Written by whoever queues it, and there is one at a time.
@@ -91,23 +93,24 @@ pub(super) struct Extras<M: Machine> {
 impl<M: Machine> Extras<M> {
     /// What a new task of that crew has; `None` if it has nothing.
     #[inline]
-    pub(super) fn of(crew: &Crew<M>, kind: Kind, name: Option<&Name>) -> Option<Self> {
+    pub(super) fn of(crew: &Crew<M>, kind: Kind, about: &About<'_>) -> Option<Self> {
         if kind == Kind::Call
-            || (name.is_none() && !crew.watchers().is_some_and(Watchers::is_of_tasks))
+            || (about.name.is_none() && !crew.watchers().is_some_and(Watchers::is_of_tasks))
         {
             return None;
         }
-        Some(Self::new(crew, name))
+        Some(Self::new(crew, about))
     }
 
     #[cold]
-    fn new(crew: &Crew<M>, name: Option<&Name>) -> Self {
+    fn new(crew: &Crew<M>, about: &About<'_>) -> Self {
         let timed = crew.watchers().is_some_and(Watchers::records_times);
         let born_ns = if timed { M::now_ns().max(1) } else { 0 };
         let woken_ns = M::Counter::default();
         woken_ns.set(born_ns);
         Extras {
-            name: name.cloned(),
+            name: about.name.cloned(),
+            spawned_at: about.spawned_at,
             born_ns,
             woken_ns,
         }
@@ -115,6 +118,11 @@ impl<M: Machine> Extras<M> {
 
     pub(super) fn name(&self) -> Option<&Name> {
         self.name.as_ref()
+    }
+
+    /// Where it was launched.
+    pub(super) fn spawned_at(&self) -> &'static Location<'static> {
+        self.spawned_at
     }
 
     /// When it was queued last; 0 where times are not recorded.

@@ -12,7 +12,7 @@
 //! | `poke.rs`, `state_poke.rs` | wakes by threads of a lower class |
 //! | `boost.rs` | the second node, by which a crew above polls what it awaits |
 //! | `rescue.rs` | rescuable tasks, which a lane above runs while their own are stuck |
-//! | `extras.rs` | what only some tasks have: names, times |
+//! | `extras.rs` | what only some tasks have: names, times, where it was spawned |
 //! | `watched.rs` | tasks whose crew records something of them |
 //! | `waker.rs` | the `std::task::Waker` of a task |
 //! | `join.rs` | the handle that awaits, aborts or lets go |

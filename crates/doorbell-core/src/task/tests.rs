@@ -12,6 +12,7 @@ mod orders;
 mod owed;
 mod panics;
 mod rescue;
+mod spawned_at;
 mod states;
 mod wakes;
 

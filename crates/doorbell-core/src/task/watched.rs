@@ -5,7 +5,7 @@ use super::cell::TaskRef;
 use super::extras::Name;
 use super::local::Local;
 use crate::crew::Crew;
-use crate::lane::TaskEvent;
+use crate::lane::{Polled, TaskEvent};
 use doorbell_machine::{Cell, Machine};
 use std::task::Poll;
 
@@ -15,9 +15,22 @@ impl<M: Machine> TaskRef<M> {
         let Some(watchers) = local.front().crew().watchers() else {
             return self.poll(local);
         };
+        let lane = local.front().lane();
+        let current = self.extras().and_then(|extras| {
+            let polled = Polled {
+                task: self.id(),
+                rank: self.header().rank,
+                spawned_at: extras.spawned_at(),
+            };
+            watchers.begin_poll(lane, local.front().pulse(), polled)
+        });
         let woken_ns = self.extras().map_or(0, super::extras::Extras::woken_ns);
         let name = || Some(self.extras()?.name()?.as_str());
-        watchers.time_poll(local.front().lane(), woken_ns, name, || self.poll(local))
+        let polled = watchers.time_poll(lane, woken_ns, name, || self.poll(local));
+        if let Some(current) = current {
+            current.end();
+        }
+        polled
     }
 
     /// The task is spawned, and nobody but the caller has it.

@@ -59,6 +59,9 @@ const LOOT: &str =
 /// Why the count of a crew's shares does not show.
 const SHARES: &str = "no lane reads what is freed with the crew; loom kills it";
 
+/// Why stalls do not show.
+const STALLS: &str = "the scenarios have no hook; `scenario/tests/stalls.rs` kills it";
+
 /// The shapes with the mutant of this number.
 macro_rules! shapes {
     ($bug:ident) => {{
@@ -170,4 +173,6 @@ pub const MUTANTS: &[Mutant] = mutants![
     PlaceClaimsFromBelow: Sc,
     CrewPushUnoffered: Sc,
     RtLeavesOneWaiting: Sc,
+    LaneStallOfAnyPoll: not_here STALLS,
+    LaneStallNoFence: not_here LIGHT,
 ];

@@ -4,7 +4,9 @@ use super::class::{Classes, CrewPlan};
 use super::ledger::{Home, Ledger, Once};
 use doorbell_core::call::{Many, ManyCall, blocking, launch_many, wait_for};
 use doorbell_core::crew::{Crew, CrewSpec, FrontRef, Turns};
-use doorbell_core::lane::{IdlePolicy, LaneConfig, LaneCounts, LaneShared, RunBudget};
+use doorbell_core::lane::{
+    IdlePolicy, LaneConfig, LaneCounts, LaneShared, RunBudget, StallWatch, WatchPlan, Watchers,
+};
 use doorbell_core::mailbox::Front;
 use doorbell_core::offline::{PutBack, TakenOff};
 use doorbell_core::switches::{SwitchWord, Switches};
@@ -69,6 +71,16 @@ impl<const BUG: u8> Lanes<BUG> {
         config: CrewConfig,
         ledger: Arc<Ledger>,
     ) -> Result<(Arc<Self>, Threads), ThreadError> {
+        Self::start_watched(config, ledger, &WatchPlan::default(), None)
+    }
+
+    /// Starts them; that is recorded of their tasks, and `stalls` looks for stalls.
+    pub(super) fn start_watched(
+        config: CrewConfig,
+        ledger: Arc<Ledger>,
+        watch: &WatchPlan,
+        stalls: Option<&Arc<StallWatch<Sim<BUG>>>>,
+    ) -> Result<(Arc<Self>, Threads), ThreadError> {
         let switches = Arc::new(SwitchWord::new(config.switches));
         let cpus = Sim::<BUG>::topology().cpus;
         let distance = |a: usize, b: usize| match (&cpus[a], &cpus[b]) {
@@ -79,9 +91,11 @@ impl<const BUG: u8> Lanes<BUG> {
         };
         let plans = config.plans();
         let crew = |plan: &CrewPlan| {
+            let watchers = || Arc::new(Watchers::new(watch.clone(), config.lanes, stalls));
             let spec = CrewSpec {
                 class: plan.class,
                 turns: plan.turns,
+                watchers: (!watch.is_nothing()).then(watchers),
                 ..CrewSpec::default()
             };
             Crew::described(config.lanes, &switches, spec, distance)

@@ -8,6 +8,7 @@ mod groups;
 mod left_to_itself;
 mod parking;
 mod ranks;
+mod stalls;
 mod starved;
 mod suspended;
 

@@ -5,6 +5,7 @@ use crate::task::{About, Join, Kind, Local, Sweep};
 use crate::testing::launch_about;
 use doorbell_machine::Host;
 use std::future::poll_fn;
+use std::panic::Location;
 use std::pin::Pin;
 use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll, Waker};
@@ -14,6 +15,7 @@ const RESCUABLE: About<'static> = About {
     name: None,
     group: None,
     rescuable: true,
+    spawned_at: Location::caller(),
 };
 
 /// What a test sees of a task: how each poll went, and its waker.

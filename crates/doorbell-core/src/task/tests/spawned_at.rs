@@ -1,0 +1,78 @@
+//! Where a task was spawned, and who says so while it is polled.
+
+use super::{Bench, output};
+use crate::crew::{Crew, CrewSpec};
+use crate::lane::{Hooks, Polled, StallPlan, StallWatch, WatchPlan, Watchers};
+use crate::task::extras::Extras;
+use crate::task::{About, Kind, Local};
+use crate::testing::launch_about;
+use doorbell_machine::Host;
+use std::sync::Arc;
+
+fn bench(stall: Option<StallPlan>) -> Bench {
+    let plan = WatchPlan {
+        hooks: Hooks {
+            stall,
+            ..Hooks::default()
+        },
+        ..WatchPlan::default()
+    };
+    let watch = StallWatch::new(&plan.hooks).map(Arc::new);
+    let spec = CrewSpec {
+        watchers: Some(Arc::new(Watchers::new(plan, 1, watch.as_ref()))),
+        ..CrewSpec::default()
+    };
+    let front = Crew::described(1, &Arc::default(), spec, |_, _| 0).remove(0);
+    let local = Local::new(front.clone());
+    Bench { front, local }
+}
+
+/// What the lane says that it polls.
+fn polled(bench: &Bench) -> Option<(u64, Polled)> {
+    bench.front.crew().watchers()?.current_poll(0)?.read()
+}
+
+#[test]
+fn miri_a_lane_says_what_it_polls_where_somebody_is_told_of_stalls() {
+    let bench = bench(Some(StallPlan {
+        after_ns: 1,
+        hook: Arc::new(|_| ()),
+    }));
+    for (turn, rank) in [3, 9].into_iter().enumerate() {
+        let about = About {
+            rank,
+            ..About::default()
+        };
+        assert_eq!(about.spawned_at.file(), file!());
+        let says = || {
+            Local::<Host>::with_current(|local| {
+                local?.front().crew().watchers()?.current_poll(0)?.read()
+            })
+        };
+        let mut join =
+            bench.on_lane(|| launch_about(&bench.front, Kind::Task, about, async move { says() }));
+        assert_eq!(polled(&bench), None);
+        bench.run();
+        let expected = Polled {
+            task: join.id(),
+            rank,
+            spawned_at: about.spawned_at,
+        };
+        assert_eq!(
+            output(&mut join).unwrap(),
+            Some((turn as u64 + 1, expected))
+        );
+        assert_eq!(polled(&bench), None);
+    }
+    bench.end();
+}
+
+#[test]
+fn without_a_hook_nothing_is_kept_of_a_task() {
+    let bench = bench(None);
+    let crew = bench.front.crew();
+    assert!(crew.watchers().unwrap().current_poll(0).is_none());
+    assert!(Extras::of(crew, Kind::Task, &About::default()).is_none());
+    assert_eq!(size_of::<Extras<Host>>(), 48, "of a task that has a name");
+    bench.end();
+}

@@ -1,0 +1,201 @@
+//! A thread tells a hook of polls that go on for long, and of no others.
+
+#![allow(clippy::disallowed_types, reason = "the hook plays the outside world")]
+
+use super::one_crew;
+use crate::scenario::crew::Lanes;
+use doorbell_core::lane::{Hooks, STALLS_PER_SECOND, StallEvent, StallPlan, StallWatch, WatchPlan};
+use doorbell_core::task::{About, Kind};
+use doorbell_machine::sim::{self, Config, MachineSpec, Outcome, SimThread};
+use doorbell_machine::{Bug, Machine, Sim, ThreadHandle, ThreadSpec};
+use std::future::poll_fn;
+use std::sync::{Arc, Mutex};
+use std::task::Poll;
+
+const MS: u64 = 1_000_000;
+const LANES: usize = 2;
+/// From when on a poll is long.
+const AFTER_NS: u64 = 2 * MS;
+/// By when a poll that goes on has been told: one and a half times as long, and what the looks take.
+const TOLD_NS: u64 = 3 * MS + MS / 10;
+
+/// A stall, and when it was told.
+type Told = Vec<(StallEvent, u64)>;
+
+/// A task that polls so often for so long each time.
+async fn polls(count: usize, for_ns: u64) {
+    let mut left = count;
+    poll_fn(|cx| {
+        sim::work(for_ns);
+        left -= 1;
+        if left == 0 {
+            return Poll::Ready(());
+        }
+        cx.waker().wake_by_ref();
+        Poll::Pending
+    })
+    .await;
+}
+
+fn spawn<const BUG: u8>(lanes: &Lanes<BUG>, watch: Arc<StallWatch<Sim<BUG>>>) -> SimThread {
+    let crews = [lanes.front(0).clone()];
+    let spec = ThreadSpec {
+        name: "stalls".to_owned(),
+        cpu: Some(LANES + 1),
+        stack_size: None,
+    };
+    Sim::<BUG>::spawn(spec, Box::new(move || watch.run(&crews))).unwrap()
+}
+
+/// What was told while a program ran with two lanes and a hook.
+fn told<const BUG: u8>(program: impl FnOnce(&Arc<Lanes<BUG>>) + Send + 'static) -> Told {
+    run(program).0
+}
+
+/// The same, and how the run went.
+fn run<const BUG: u8>(program: impl FnOnce(&Arc<Lanes<BUG>>) + Send + 'static) -> (Told, Outcome) {
+    let told = Arc::<Mutex<Told>>::default();
+    let tells = Arc::clone(&told);
+    let hook = move |stall: &StallEvent| tells.lock().unwrap().push((*stall, sim::time_ns()));
+    let hooks = Hooks {
+        stall: Some(StallPlan {
+            after_ns: AFTER_NS,
+            hook: Arc::new(hook),
+        }),
+        ..Hooks::default()
+    };
+    let plan = WatchPlan {
+        hooks,
+        ..WatchPlan::default()
+    };
+    let config = Config {
+        machine: MachineSpec {
+            cores_per_llc: LANES + 2,
+            ..MachineSpec::default()
+        },
+        ..Config::default()
+    };
+    let outcome = sim::run_traced(config, None, move || {
+        Sim::<BUG>::bind_thread(&[LANES]).unwrap();
+        let watch = Arc::new(StallWatch::new(&plan.hooks).expect("there is a hook"));
+        let crew = one_crew(LANES);
+        let started = Lanes::<BUG>::start_watched(crew, Arc::default(), &plan, Some(&watch));
+        let (lanes, threads) = started.unwrap();
+        let thread = spawn(&lanes, Arc::clone(&watch));
+        program(&lanes);
+        watch.end();
+        thread.join().unwrap();
+        lanes.close(threads);
+    });
+    let outcome = outcome.unwrap();
+    assert_eq!(outcome.failure, None);
+    let told = std::mem::take(&mut *told.lock().unwrap());
+    (told, outcome)
+}
+
+#[test]
+fn a_long_poll_is_told_once_with_its_task_place_lane_and_length() {
+    let expected = Arc::<Mutex<Option<(u64, About<'static>, u64)>>>::default();
+    let theirs = Arc::clone(&expected);
+    let told = told::<0>(move |lanes| {
+        for lane in [0, 1] {
+            let about = About {
+                rank: 7,
+                ..About::default()
+            };
+            let began_ns = sim::time_ns();
+            let task = lanes.launch_about(lane, Kind::Pinned, about, polls(1, 7 * MS / 2));
+            *theirs.lock().unwrap() = Some((task.id(), about, began_ns));
+            lanes.wait_for(task, 0).unwrap();
+        }
+    });
+    let lanes: Vec<usize> = told.iter().map(|(stall, _)| stall.lane).collect();
+    assert_eq!(lanes, [0, 1]);
+    let (stall, at_ns) = told[1];
+    let (id, about, began_ns) = expected.lock().unwrap().expect("it ran");
+    assert_eq!((stall.task, stall.rank, stall.left_out), (id, 7, 0));
+    assert_eq!(stall.spawned_at, about.spawned_at);
+    assert!(stall.spawned_at.file().ends_with("stalls.rs"));
+    assert!((AFTER_NS..=at_ns - began_ns).contains(&stall.lasted_ns));
+    assert!(
+        at_ns - began_ns < TOLD_NS,
+        "told after {}",
+        at_ns - began_ns
+    );
+}
+
+#[test]
+fn polls_that_go_on_are_told_again_and_again_though_every_lane_is_inside_one() {
+    let told = told::<0>(|lanes| {
+        let tasks = [0, 1].map(|lane| lanes.launch(lane, Kind::Pinned, polls(1, 60 * MS)));
+        for task in tasks {
+            lanes.wait_for(task, 0).unwrap();
+        }
+    });
+    for lane in [0, 1] {
+        let of_lane = told.iter().filter(|(stall, _)| stall.lane == lane);
+        let lasted: Vec<u64> = of_lane.map(|(stall, _)| stall.lasted_ns).collect();
+        assert_eq!(lasted.len(), 5, "{lasted:?}");
+        for (turn, lasted_ns) in lasted.into_iter().enumerate() {
+            // Each up to one look late.
+            let least_ns = AFTER_NS << turn;
+            assert!((least_ns..2 * least_ns).contains(&lasted_ns), "{lasted_ns}");
+        }
+    }
+}
+
+/// Whether anything is told of polls that are a little shorter than long ones, one behind the other.
+fn tells_short_polls<const BUG: u8>() -> bool {
+    let told = told::<BUG>(|lanes| {
+        let task = lanes.launch(0, Kind::Task, polls(100, AFTER_NS - MS / 10));
+        lanes.wait_for(task, 0).unwrap();
+    });
+    !told.is_empty()
+}
+
+#[test]
+fn short_polls_are_not_told() {
+    assert!(!tells_short_polls::<0>());
+}
+
+#[test]
+fn mutant_stall_of_any_poll() {
+    assert!(tells_short_polls::<{ Bug::LaneStallOfAnyPoll as u8 }>());
+}
+
+#[test]
+fn so_many_stalls_are_told_in_a_second_and_the_next_says_how_many_were_left_out() {
+    const MORE: usize = 7;
+    let limit = STALLS_PER_SECOND as usize;
+    let told = told::<0>(move |lanes| {
+        for (count, rest_ns) in [(limit + MORE, 1_000 * MS), (1, 0)] {
+            let task = lanes.launch(0, Kind::Pinned, polls(count, 7 * MS / 2));
+            lanes.wait_for(task, 0).unwrap();
+            sim::sleep(rest_ns);
+        }
+    });
+    let left_out: Vec<u64> = told.iter().map(|(stall, _)| stall.left_out).collect();
+    let mut expected = vec![0; limit];
+    expected.push(MORE as u64);
+    assert_eq!(left_out, expected);
+}
+
+#[test]
+fn the_thread_sleeps_while_the_runtime_is_idle_and_the_next_stall_is_told() {
+    const SECOND_NS: u64 = 1_000 * MS;
+    let events = [SECOND_NS, 20 * SECOND_NS].map(|idle_ns| {
+        let (told, outcome) = run::<0>(move |lanes| {
+            sim::sleep(idle_ns);
+            let task = lanes.launch(0, Kind::Pinned, polls(1, 7 * MS / 2));
+            lanes.wait_for(task, 0).unwrap();
+        });
+        assert_eq!(told.len(), 1);
+        outcome.events
+    });
+    assert_eq!(events[0], events[1], "nothing happens in an idle second");
+}
+
+#[test]
+fn without_a_hook_nobody_looks() {
+    assert!(StallWatch::<Sim>::new(&Hooks::default()).is_none());
+}
