@@ -116,6 +116,8 @@ pub enum Bug {
     IdleUnlistBlind,
     /// idle: the fence between that and the look is gone.
     IdleNoUnlistFence,
+    /// lane: who asked others to look after its timers does not ask again for a nearer one.
+    LaneAsksOnce,
     /// io: readiness is cleared although an event came since it was looked at.
     IoClearBlind,
     /// io: who lets a waker wait for an event does not look for one after that.
@@ -150,7 +152,7 @@ pub enum Bug {
 
 impl Bug {
     /// All mutants, without [`Bug::None`].
-    pub const ALL: [Bug; 69] = [
+    pub const ALL: [Bug; 70] = [
         Bug::BellClearAfterTake,
         Bug::BellNoRecheck,
         Bug::BellAnnounceBlind,
@@ -205,6 +207,7 @@ impl Bug {
         Bug::IdleSentinelBlind,
         Bug::IdleUnlistBlind,
         Bug::IdleNoUnlistFence,
+        Bug::LaneAsksOnce,
         Bug::IoClearBlind,
         Bug::IoArmBlind,
         Bug::IoNoArmFence,

@@ -10,6 +10,7 @@ mod parking;
 mod ranks;
 mod starved;
 mod suspended;
+mod tick;
 
 use super::crew::{CrewConfig, Lanes};
 use super::{Classes, Shape, Urgent, run};
