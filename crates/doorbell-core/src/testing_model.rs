@@ -90,6 +90,9 @@ const NOT_LISTED: Shows = Shows::Assertion("nobody would find the task");
 /// Two have one task.
 const TAKEN_TWICE: Shows = Shows::Assertion("taken twice");
 
+/// What waits at a lane is known to that lane alone.
+const NOBODY_TOLD: Shows = Shows::Assertion("nobody was told");
+
 /// Nobody took it.
 const NODE_LOST: Shows = Shows::Assertion("a node was lost");
 
@@ -133,6 +136,7 @@ fn killer(bug: Bug) -> (&'static str, Shows) {
             "idle::loom::mutant_crew_push_unoffered",
             Says("the task waits for a poll"),
         ),
+        Bug::LaneAsksOnce => ("lane::loom::care::mutant_asks_once", NOBODY_TOLD),
         Bug::IdleSentinelBlind => ("idle::loom::mutant_sentinel_blind", Says("two sentinels")),
         Bug::IdleUnlistBlind => ("idle::loom::mutant_unlist_blind", NOT_LISTED),
         Bug::IdleNoUnlistFence => ("idle::loom::mutant_no_unlist_fence", NOT_LISTED),

@@ -116,6 +116,8 @@ pub enum Bug {
     IdleUnlistBlind,
     /// idle: the fence between that and the look is gone.
     IdleNoUnlistFence,
+    /// lane: who asked others to look after its timers does not ask again for a nearer one.
+    LaneAsksOnce,
     /// io: readiness is cleared although an event came since it was looked at.
     IoClearBlind,
     /// io: who lets a waker wait for an event does not look for one after that.
@@ -154,7 +156,7 @@ pub enum Bug {
 
 impl Bug {
     /// All mutants, without [`Bug::None`].
-    pub const ALL: [Bug; 71] = [
+    pub const ALL: [Bug; 72] = [
         Bug::BellClearAfterTake,
         Bug::BellNoRecheck,
         Bug::BellAnnounceBlind,
@@ -209,6 +211,7 @@ impl Bug {
         Bug::IdleSentinelBlind,
         Bug::IdleUnlistBlind,
         Bug::IdleNoUnlistFence,
+        Bug::LaneAsksOnce,
         Bug::IoClearBlind,
         Bug::IoArmBlind,
         Bug::IoNoArmFence,

@@ -1,8 +1,8 @@
 //! What it costs a lane that sleeps to look after one that is inside long polls.
 //!
-//! `cargo bench -p doorbell --bench sentinel`: core 0 computes in polls of 10 ms, core 1 has nothing
-//! to do. Per cent of a CPU that core 1's thread used, and how often it went to sleep in a second;
-//! median and extremes over spans of 200 ms. `-- --json` prints the same for programs.
+//! `cargo bench -p doorbell --bench sentinel`: core 0 ticks each 20 ms, or computes in polls of 10 ms; core 1 has
+//! nothing to do. Per cent of a CPU that core 1's thread used, and how often the threads of both cores went to
+//! sleep in a second; median and extremes over spans of 200 ms. What ticks may have moved to core 1. `-- --json` prints the same for programs.
 
 #![allow(
     clippy::disallowed_types,
@@ -19,6 +19,7 @@ use std::time::{Duration, Instant};
 const SPAN: Duration = Duration::from_millis(200);
 const SPANS: usize = 25;
 const POLL: Duration = Duration::from_millis(10);
+const TICK: Duration = Duration::from_millis(20);
 const SLEEPERS: usize = 64;
 /// Due long after the end of the bench: nobody can be of use.
 const FAR: Duration = Duration::from_hours(1);
@@ -28,23 +29,27 @@ const FAR: Duration = Duration::from_hours(1);
 enum Load {
     /// Not even those.
     Nothing,
+    /// So many tasks that tick, and nothing else.
+    Ticks(u32),
     LongPolls,
     LongPollsAndTimers,
 }
 
-const LOADS: [(&str, Load); 3] = [
+const LOADS: [(&str, Load); 5] = [
     ("at rest", Load::Nothing),
+    ("a tick each 20 ms", Load::Ticks(1)),
+    ("two, 10 ms apart", Load::Ticks(2)),
     ("long polls", Load::LongPolls),
     ("long polls and timers", Load::LongPollsAndTimers),
 ];
 
-/// The thread of core 1, as the OS lists it.
-fn thread_of_core_1() -> PathBuf {
+/// The thread of a core, as the OS lists it.
+fn thread_of(core: usize) -> PathBuf {
     let threads = std::fs::read_dir("/proc/self/task").expect("Linux");
     let mut paths = threads.flatten().map(|thread| thread.path());
     let is_it = |path: &PathBuf| {
         let name = std::fs::read_to_string(path.join("comm"));
-        name.is_ok_and(|name| name.trim_end() == "sentinel-1")
+        name.is_ok_and(|name| name.trim_end() == format!("sentinel-{core}"))
     };
     paths.find(is_it).expect("a lane has a thread")
 }
@@ -61,11 +66,25 @@ fn used(thread: &Path) -> (u64, u64) {
     (ran_ns, number(line.map(str::trim)))
 }
 
+/// Ticks for ever, first after so long.
+async fn ticks(first: Duration) {
+    sleep(first).await;
+    loop {
+        sleep(TICK).await;
+    }
+}
+
 /// Puts the load on core 0.
 fn begin(runtime: &Runtime, load: Load, end: &Arc<AtomicBool>) {
     let end = Arc::clone(end);
     let task = runtime.task().on(0);
     drop(task.spawn(async move {
+        if let Load::Ticks(tasks) = load {
+            for at in 0..tasks {
+                drop(doorbell::spawn(ticks(TICK / tasks * at)));
+            }
+            return;
+        }
         if load == Load::LongPollsAndTimers {
             for _ in 0..SLEEPERS {
                 drop(doorbell::spawn(sleep(FAR)));
@@ -89,12 +108,16 @@ fn spans(load: Load) -> Vec<(f64, f64)> {
     let end = Arc::new(AtomicBool::new(false));
     begin(&runtime, load, &end);
     std::thread::sleep(SPAN);
-    let thread = thread_of_core_1();
-    let mut before = used(&thread);
+    let threads = [0, 1].map(thread_of);
+    let used_by_both = || {
+        let [(_, theirs), (ran_ns, sleeps)] = threads.each_ref().map(|thread| used(thread));
+        (ran_ns, theirs + sleeps)
+    };
+    let mut before = used_by_both();
     let figures = (0..SPANS).map(|_| {
         let start = Instant::now();
         std::thread::sleep(SPAN);
-        let (now, s) = (used(&thread), start.elapsed().as_secs_f64());
+        let (now, s) = (used_by_both(), start.elapsed().as_secs_f64());
         let figures = (
             (now.0 - before.0) as f64 / s / 1e7,
             (now.1 - before.1) as f64 / s,

@@ -24,7 +24,7 @@ const LOOK_LATE_NS: u64 = 500_000;
 /// A poll of so long, or a few one after the other that take so long, makes a lane stuck.
 pub(crate) const STUCK_NS: u64 = 500_000;
 
-/// What those read who arm timers, and who rarely changes.
+/// What lanes with timers read before a poll, and what rarely changes.
 struct Times<M: Machine> {
     /// Until when the crew is on the alert.
     until_ns: M::U64,
@@ -90,7 +90,7 @@ impl<M: Machine> Alert<M> {
         }
     }
 
-    /// A timer for this time was made known, the earliest of its lane, and a fence followed: whether
+    /// A timer for this time was made known, the first of its lane, and a fence followed: whether
     /// those who look come too late for it, unless there is a sentinel.
     #[inline]
     pub(crate) fn is_unwatched(&self, when_ns: u64) -> bool {

@@ -314,7 +314,8 @@ fn arm_against_the_end_of_a_late_look() {
         let next_ns = theirs.crew().fronts()[0].next_global_ns();
         sees.store(next_ns == looks_ns, Relaxed);
     });
-    fronts[0].announce_next_global(looks_ns);
+    fronts[0].publish_next_global(looks_ns);
+    fronts[0].crew().work().add_anew(0);
     <Loom as Machine>::fence_recheck();
     let wakes = fronts[0].crew().alert().is_unwatched(looks_ns);
     relied.join().unwrap();

@@ -1,5 +1,6 @@
 //! What a lane that sleeps does for others' timers that are due long from now: it looks then, and is
-//! no sentinel until then. Who arms an earlier one wakes a sentinel. See README.md in this folder.
+//! no sentinel until then. A lane that has an earlier one wakes a sentinel before its next poll. See
+//! README.md in this folder.
 
 use super::{Lane, SENTINEL_MAX_NS};
 use doorbell_machine::{Counter, Machine};

@@ -269,18 +269,17 @@ impl<M: Machine> Lane<M> {
                     self.end_sentinel();
                     self.end_search();
                     self.offer_surplus();
-                    self.ask_for_care();
                     self.note_pass();
                     self.run_ready();
                 }
                 Pass::Nothing(evidence) => {
                     if self.search_if_claimed() {
                         self.end_sentinel();
-                        self.ask_for_care();
                         self.run_ready();
                     } else {
                         self.idle(evidence);
                         self.care.note_idle();
+                        self.local.set_unwatched(true);
                     }
                 }
                 Pass::Closing => {
@@ -343,6 +342,9 @@ impl<M: Machine> Lane<M> {
             Turns::ByRank => POLLS_PER_CLOCK_BY_RANK,
         };
         for poll in 1..=POLLS_PER_PASS {
+            if self.local.is_unwatched() && !self.local.is_empty() {
+                self.ask_for_care();
+            }
             if !self.local.run_one() {
                 return;
             }

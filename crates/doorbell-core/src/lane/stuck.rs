@@ -28,8 +28,6 @@ const POLLS_AT_FIRST: u64 = 2;
 /// What a lane notes for this.
 #[derive(Debug)]
 pub(super) struct Care {
-    /// It was idle since it ran something.
-    has_idled: Cell<bool>,
     /// When its last pass was, and how many polls there had been; 0 if it was idle since.
     passed_ns: Cell<u64>,
     polls: Cell<u64>,
@@ -48,7 +46,6 @@ pub(super) struct Care {
 impl Care {
     pub(super) fn new() -> Self {
         Care {
-            has_idled: Cell::new(true),
             passed_ns: Cell::new(0),
             polls: Cell::new(0),
             looked_ns: Cell::new(0),
@@ -62,7 +59,6 @@ impl Care {
 
     /// The lane was idle: the time until it runs again was no poll.
     pub(super) fn note_idle(&self) {
-        self.has_idled.set(true);
         self.is_rested.set(true);
         self.passed_ns.set(0);
     }
@@ -116,11 +112,12 @@ impl Care {
 }
 
 impl<M: Machine> Lane<M> {
-    /// The lane was idle and has something to run. If it has timers or descriptors as well, somebody
-    /// is to look after them, in case that takes long.
+    /// The lane is about to run something, and was idle before, or has armed a timer that is the first to be
+    /// due. If it has timers or descriptors, somebody is to look after them, in case that takes long.
     pub(super) fn ask_for_care(&self) {
-        let has_idled = self.care.has_idled.replace(false);
-        if !has_idled || !self.has_others() || self.shared.clock.is_frozen() {
+        self.local.set_unwatched(false);
+        // Nobody looks after timers of a clock that stands still.
+        if !self.has_others() || self.shared.clock.is_frozen() {
             return;
         }
         let front = self.shared.front();

@@ -219,12 +219,6 @@ impl<M: Machine> Front<M> {
         self.next_global_ns.store(when_ns, Ordering::Relaxed);
     }
 
-    /// The same by a read-modify-write: a fence behind it orders it before a look.
-    pub(crate) fn announce_next_global(&self, when_ns: u64) {
-        // ORDER: Relaxed, as in `next_global_ns`; the fence pairs with that of `Alert::set_looks`.
-        self.next_global_ns.swap(when_ns, Ordering::Relaxed);
-    }
-
     /// Whether every call is to cost the lane a pass (`idle_notify=off`).
     pub fn kick_passes(&self) -> bool {
         self.switches.rules().kick_passes()

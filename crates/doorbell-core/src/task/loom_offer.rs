@@ -11,7 +11,6 @@ use crate::mailbox::Front;
 use crate::queue::is_shareable;
 use crate::testing::model::check_large;
 use crate::testing::{launch_about, spawn};
-use crate::wheel::Base;
 use ::loom::thread;
 use doorbell_machine::{Loom, Machine};
 use std::pin::Pin;
@@ -137,13 +136,6 @@ pub(crate) fn against_the_last_sentinel(
     local.enter(|| local.close());
 }
 
-fn a_timer_is_armed() {
-    against_the_last_sentinel(
-        |local, _| local.note_timer(1, Base::Global),
-        |front| front.next_global_ns() == 1,
-    );
-}
-
 #[test]
 fn w17_a_second_task_is_seen_or_offered() {
     check_large(two_are_pushed);
@@ -162,9 +154,4 @@ fn what_fills_a_ring_anew_is_seen_or_offered() {
 #[test]
 fn w17_a_second_task_of_a_group_is_seen_or_offered() {
     check_large(two_of_a_group_are_pushed);
-}
-
-#[test]
-fn a_timer_is_seen_by_the_last_sentinel_or_another_is_woken() {
-    check_large(a_timer_is_armed);
 }

@@ -2,7 +2,7 @@
 
 use super::local::Local;
 use crate::wheel::{Base, Clock, Wheel};
-use doorbell_machine::Machine;
+use doorbell_machine::{Bug, Machine};
 
 /// When a lane whose wheel was lent looks at it again.
 const LENT_RETRY_NS: u64 = 20_000;
@@ -49,26 +49,24 @@ impl<M: Machine> Local<M> {
         }
         // Asked anew each time: a visitor may have published a later one.
         if base == Base::Global && when_ns < self.front().next_global_ns() {
-            // Nobody looks after timers of a clock that stands still.
-            if self.front().crew().alert().may_be_on() && !self.clock.is_frozen() {
-                self.have_watched(when_ns);
-            } else {
-                self.front().publish_next_global(when_ns);
+            self.front().publish_next_global(when_ns);
+            // Nobody else fires it before this poll ends; if none follows, the lane sleeps until it is due.
+            if !M::breaks(Bug::LaneAsksOnce) {
+                self.unwatched.set(true);
             }
         }
     }
 
-    /// Makes a timer known to those who look after lanes that are stuck, and wakes one who would
-    /// look too late.
-    fn have_watched(&self, when_ns: u64) {
-        self.list();
-        self.front().announce_next_global(when_ns);
-        M::fence_recheck();
-        let (front, crew) = (self.front(), self.front().crew());
-        // One that idles asks for it when it has something to run.
-        if front.is_inside() {
-            crew.watch_over_by(front.lane(), when_ns);
-        }
+    /// Whether nobody was asked to look after its timers and descriptors since it idled, or since a timer was
+    /// armed that is the first to be due.
+    #[inline(always)]
+    pub(crate) fn is_unwatched(&self) -> bool {
+        self.unwatched.get()
+    }
+
+    /// It was idle, or somebody was asked.
+    pub(crate) fn set_unwatched(&self, unwatched: bool) {
+        self.unwatched.set(unwatched);
     }
 
     /// When the wheel has to be looked at, if ever.

@@ -52,6 +52,9 @@ const LOCK: &str = "no task of the scenarios locks; loom kills it";
 /// Why descriptors do not show.
 const IO: &str = "not hunted since the scenarios have descriptors; loom kills it";
 
+/// Why a timer behind a long poll does not show.
+const STUCK: &str = "no oracle knows how late a timer may be behind a poll; loom kills it";
+
 /// Why what a thief publishes does not show.
 const LOOT: &str =
     "it shows where a second thief comes right behind the first one's theft; loom kills it";
@@ -158,6 +161,7 @@ pub const MUTANTS: &[Mutant] = mutants![
     IdleSentinelBlind: Sc,
     IdleUnlistBlind: not_here UNLIST,
     IdleNoUnlistFence: not_here FENCE,
+    LaneAsksOnce: not_here STUCK,
     IoClearBlind: not_here IO,
     IoArmBlind: not_here IO,
     IoNoArmFence: not_here IO,

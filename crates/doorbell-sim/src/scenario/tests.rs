@@ -11,6 +11,7 @@ mod ranks;
 mod stalls;
 mod starved;
 mod suspended;
+mod tick;
 
 use super::crew::{CrewConfig, Lanes};
 use super::{Classes, Shape, Urgent, run};

@@ -6,12 +6,14 @@ use crate::idle::{Cost, Left};
 use crate::lane::{IdlePolicy, Lane, LaneConfig, LaneShared, SENTINEL_MIN_NS};
 use crate::mailbox::Front;
 use crate::queue::{Share, is_shareable};
-use crate::testing::model::check;
-use crate::testing::{Item, Log};
-use crate::wheel::Clock;
+use crate::task::Kind;
+use crate::testing::model::{check, check_large, mutant};
+use crate::testing::{Item, Log, launch_as, spawn};
+use crate::wheel::{Clock, RawTimer};
 use ::loom::thread;
 use doorbell_machine::{Loom, Machine, Seat, Word};
 use std::sync::Arc;
+use std::task::Waker;
 
 /// The lane that has something to run.
 const BUSY: usize = 0;
@@ -89,20 +91,20 @@ fn sleep_for(ns: u64) {
 }
 
 /// One of two sentinels gets something to do, while the busy lane relies on both.
-fn end_against(relies: fn(Shared)) -> [Shared; 4] {
+fn end_against<R>(relies: fn(Shared) -> R) -> ([Shared; 4], R) {
     let lanes = crew(2);
     lanes[BUSY].front().crew().alert().raise(0);
     lanes[CARES].front().set_sentinel(true);
     let shared = Arc::clone(&lanes[CARES]);
     let sentinel = thread::spawn(move || Lane::new(shared).end_sentinel());
-    relies(Arc::clone(&lanes[BUSY]));
+    let relied = relies(Arc::clone(&lanes[BUSY]));
     sentinel.join().unwrap();
     assert_told(&lanes);
-    lanes
+    (lanes, relied)
 }
 
 fn end_against_push() {
-    let lanes = end_against(|shared| {
+    let (lanes, ()) = end_against(|shared| {
         push(shared.front());
         shared.front().crew().watch_over(BUSY);
     });
@@ -115,6 +117,27 @@ fn end_against_run() {
         shared.front().publish_next_global(DUE_NS);
         Lane::new(shared).ask_for_care();
     });
+}
+
+/// Of one that arms a timer in a poll, and begins the next one.
+fn end_against_poll() {
+    let (_, lane) = end_against(|shared| {
+        let (front, lane) = (shared.front().clone(), Lane::new(shared));
+        let arms = async move {
+            let _timer = RawTimer::arm(&front, DUE_NS, Waker::noop());
+            std::future::pending::<()>().await;
+        };
+        lane.local.enter(|| {
+            let front = lane.shared.front();
+            lane.local.bring(|| drop(spawn(front, arms)));
+            drop(launch_as(front, Kind::Pinned, async {}));
+            // As if it had asked before.
+            lane.local.set_unwatched(false);
+            lane.run_ready();
+        });
+        lane
+    });
+    lane.local.enter(|| lane.local.close());
 }
 
 /// Of one that has a timer, and begins to rest.
@@ -232,6 +255,16 @@ fn what_comes_while_a_sentinel_ends_is_looked_after() {
 #[test]
 fn a_timer_of_a_lane_that_begins_to_run_is_looked_after_while_a_sentinel_ends() {
     check(end_against_run);
+}
+
+#[test]
+fn a_timer_that_is_armed_in_a_poll_is_looked_after_in_the_next_one() {
+    check_large(end_against_poll);
+}
+
+#[test]
+fn mutant_asks_once() {
+    mutant!(LaneAsksOnce, end_against_poll);
 }
 
 #[test]

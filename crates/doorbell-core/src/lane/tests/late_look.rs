@@ -11,7 +11,7 @@ const HOUR_NS: u64 = 3_600_000_000_000;
 fn arm(busy: &Lane<Host>) -> u64 {
     let due_ns = Host::now_ns() + HOUR_NS;
     let front = busy.shared.front();
-    front.announce_next_global(due_ns);
+    front.publish_next_global(due_ns);
     front.crew().work().add(front.lane());
     due_ns
 }

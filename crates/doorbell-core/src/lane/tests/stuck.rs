@@ -19,6 +19,8 @@ fn a_lane_with_work_of_its_own_expires_the_timers_of_a_stuck_one() {
     stuck.local.enter_lending(|| {
         let overdue_ns = Host::now_ns() - 1_000 * MS;
         let timer = RawTimer::arm(stuck.shared.front(), overdue_ns, Waker::noop());
+        // As before its next poll.
+        stuck.ask_for_care();
         cares.local.enter(|| cares.care_for_stuck(MS));
         assert_eq!(counts(cares).timers_for_stuck, 1);
         drop(timer);

@@ -1,0 +1,108 @@
+//! A task that ticks on a crew which is idle otherwise wakes no other lane, from the first moment on. Where
+//! its lane is stuck when the next tick is due, another lane sees to that in time.
+
+use super::{one_crew, with_lanes};
+use crate::scenario::crew::{CrewConfig, Lanes};
+use crate::scenario::timer::Sleep;
+use doorbell_core::crew::Turns;
+use doorbell_core::task::Kind;
+use doorbell_machine::Counter;
+use doorbell_machine::sim::{self, SimCounter};
+use std::future::poll_fn;
+use std::pin::pin;
+use std::sync::Arc;
+use std::task::Poll;
+
+const MS: u64 = 1_000_000;
+const TICK_NS: u64 = 20 * MS;
+/// They are over before the first second is, for as long as which an urgent crew is on the alert.
+const TICKS: u64 = 25;
+/// How long a poll of the task takes.
+const SHORT_NS: u64 = 20_000;
+/// How long the lane is stuck when the tick behind the last one is due.
+const STUCK_NS: u64 = 50 * MS;
+/// How late that tick may be.
+const LATE_NS: u64 = MS;
+/// So often another lane parks: when it starts, and once more.
+const PARKS_MAX: u64 = 2;
+
+/// When the lane gets the long poll.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Stuck {
+    /// While it sleeps until the next tick.
+    AfterSleep,
+    /// In the poll that arms the next tick: it runs on without a sleep.
+    AfterPoll,
+}
+
+const STUCK: [Stuck; 2] = [Stuck::AfterSleep, Stuck::AfterPoll];
+
+/// Launches a task of lane 0 whose poll is long.
+fn get_stuck(lanes: &Lanes<0>) {
+    drop(lanes.launch(0, Kind::Pinned, async { sim::work(STUCK_NS) }));
+}
+
+/// Ticks, and once more when the lane is stuck. By how much that one was late.
+async fn ticks(lanes: Arc<Lanes<0>>, stuck: Stuck, ticked: Arc<SimCounter>) -> u64 {
+    for _ in 0..TICKS {
+        Sleep::new(&lanes, 0, TICK_NS).await;
+        sim::work(SHORT_NS);
+        ticked.add_shared(1);
+    }
+    for counts in &lanes.counts()[1..] {
+        if counts.parks > PARKS_MAX || counts.sentinels > 0 || counts.polls > 0 {
+            sim::fail(format!("{stuck:?}: another lane was woken: {counts:?}"));
+        }
+    }
+    let due_ns = sim::time_ns() + TICK_NS;
+    let mut last = pin!(Sleep::new(&lanes, 0, TICK_NS));
+    if stuck == Stuck::AfterPoll {
+        poll_fn(|cx| Poll::Ready(last.as_mut().poll(cx).is_pending())).await;
+        get_stuck(&lanes);
+    }
+    last.await;
+    sim::time_ns() - due_ns
+}
+
+fn program(lanes: &Arc<Lanes<0>>, stuck: Stuck) {
+    let ticked = Arc::<SimCounter>::default();
+    let task = lanes.launch(
+        0,
+        Kind::Task,
+        ticks(Arc::clone(lanes), stuck, Arc::clone(&ticked)),
+    );
+    while ticked.get() < TICKS {
+        sim::sleep(TICK_NS / 4);
+    }
+    if stuck == Stuck::AfterSleep {
+        get_stuck(lanes);
+    }
+    let late_ns = lanes.wait_for(task, 0).expect("it ends");
+    if late_ns > LATE_NS {
+        sim::fail(format!("{stuck:?}: the last tick was {late_ns} ns late"));
+    }
+}
+
+#[test]
+fn a_tick_wakes_no_other_lane_and_is_looked_after_when_its_lane_is_stuck() {
+    for (lanes, turns) in [
+        (2, Turns::ByArrival),
+        (4, Turns::ByArrival),
+        (4, Turns::ByRank),
+    ] {
+        for stuck in STUCK {
+            let crew = CrewConfig {
+                turns,
+                ..one_crew(lanes)
+            };
+            with_lanes(crew, move |lanes, close| {
+                program(lanes, stuck);
+                close();
+                let fired: u64 = lanes.counts().iter().map(|it| it.timers_for_stuck).sum();
+                if fired != 1 {
+                    sim::fail(format!("{stuck:?}: not fired by another lane"));
+                }
+            });
+        }
+    }
+}
