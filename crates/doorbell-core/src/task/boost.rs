@@ -4,13 +4,13 @@
 
 use super::cell::{TaskRef, layout_of};
 use super::local::Local;
-use super::state::Wake;
-use super::state_boost::{Above, CaughtUp, Ends, Lend, LentPause, LentStart, Raised};
+use super::state::{By, Wake};
+use super::state_boost::{Above, Raised};
 use crate::crew::Crew;
 use crate::group::DEFAULT;
 use crate::mailbox::{Origin, Posted};
 use crate::node::{Node, Ready};
-use doorbell_machine::{Machine, Mark};
+use doorbell_machine::{Bug, Machine, Mark};
 use std::alloc::Layout;
 use std::mem::offset_of;
 use std::ptr::NonNull;
@@ -135,7 +135,7 @@ pub(super) unsafe fn run<M: Machine>(node: NonNull<Node<M>>, local: &Local<M>) {
     // SAFETY: a node that was queued has a reference of its task.
     match unsafe { find(node) } {
         Found::Own(task) => task.run(local),
-        Found::Second(task) => task.run_lent(local),
+        Found::Second(task) => task.run_above(local),
     }
 }
 
@@ -164,7 +164,7 @@ impl<M: Machine> TaskRef<M> {
     }
 
     /// Whether it is lent, if it is, because its own lanes are stuck: nobody awaits it from above.
-    fn is_rescued_only(self) -> bool {
+    pub(super) fn is_rescued_only(self) -> bool {
         self.header().is_rescuable() && self.header().state.awaited_from().index().is_none()
     }
 
@@ -273,21 +273,24 @@ impl<M: Machine> TaskRef<M> {
     #[cold]
     pub(super) fn hasten(self) {
         let woken = self.header().state.wake();
-        self.follow(woken);
+        self.follow(woken, || self.submit());
         self.lend();
     }
 
-    /// Does what a wake said. The caller holds a reference.
+    /// Does what a wake said, the own node by `submit`. The caller holds a reference.
     #[inline]
-    pub(super) fn follow(self, woken: Wake) {
+    pub(super) fn follow(self, woken: Wake, submit: impl FnOnce()) {
         match woken {
             Wake::Nothing => {}
-            Wake::Submit => self.submit(),
-            Wake::LendAndSubmit => {
-                self.lend();
-                self.submit();
+            Wake::Submit => submit(),
+            Wake::Lend { submit: submits } => {
+                if !M::breaks(Bug::TaskLendForgotten) {
+                    self.lend();
+                }
+                if submits {
+                    submit();
+                }
             }
-            Wake::Lend => self.lend(),
         }
     }
 
@@ -298,22 +301,14 @@ impl<M: Machine> TaskRef<M> {
         if let Some(crew) = self.crew_above() {
             return self.send_loan(crew);
         }
-        let lend = self.header().state.lend();
-        self.send_second(lend);
+        let _ = self.lend_to(Above::default());
     }
 
-    /// The same for the crew so far above, on one of its lanes: the task need not be awaited from there.
+    /// The same, but not below the crew so far above, on one of its lanes: the task need not be awaited from there.
     /// Whether it was to be lent, and was not yet.
     pub(super) fn lend_to(self, above: Above) -> bool {
-        let lend = self.header().state.lend_to(above);
-        let lends = matches!(lend, Lend::To(_));
-        self.send_second(lend);
-        lends
-    }
-
-    fn send_second(self, lend: Lend) {
-        let Lend::To(above) = lend else {
-            return;
+        let Some(above) = self.header().state.lend(above) else {
+            return false;
         };
         let own = self.last();
         let crew = own.crew().above()[above].crew();
@@ -337,6 +332,7 @@ impl<M: Machine> TaskRef<M> {
             Posted::Yes => {}
             Posted::Closed => self.take_back(),
         }
+        true
     }
 
     /// The second node is in no queue, and nobody runs by it.
@@ -347,55 +343,17 @@ impl<M: Machine> TaskRef<M> {
 
     /// Runs a task of a crew below, whose second node was taken from a queue.
     #[cold]
-    fn run_lent(self, local: &Local<M>) {
-        match self.header().state.start_lent() {
-            LentStart::Late => {}
-            LentStart::Cancel => self.end_lent(local),
-            LentStart::Poll => self.poll_lent(local),
-        }
+    fn run_above(self, local: &Local<M>) {
+        self.header().state.take_back();
+        local.as_lent(|| self.run_by(By::Second, local));
         self.release();
     }
 
-    fn poll_lent(self, local: &Local<M>) {
-        let polled = local.poll_lent(self, self.is_rescued_only(), || {
-            if self.header().has_extras() {
-                self.poll_watched(local)
-            } else {
-                self.poll(local)
-            }
-        });
-        if polled.is_ready() {
-            return self.complete_lent(local);
-        }
-        match self.header().state.pause_lent() {
-            LentPause::Idle => {}
-            LentPause::Woken(woken) => {
-                M::mark(Mark::TaskWokenInPoll);
-                self.follow(woken);
-                self.rescue_again(local);
-            }
-            LentPause::Cancel => self.end_lent(local),
-        }
-    }
-
-    /// Cancelled, and RUNNING is this lane's.
-    fn end_lent(self, local: &Local<M>) {
-        self.drop_future();
-        self.complete_lent(local);
-    }
-
-    fn complete_lent(self, local: &Local<M>) {
-        self.complete();
-        match self.header().state.ends() {
-            Ends::Behind => {}
-            Ends::Caller => self.dispose(local),
-        }
-    }
-
-    /// Its own node was taken from a queue and found behind. Whether that is settled.
-    pub(super) fn catch_up(self, local: &Local<M>) -> CaughtUp {
-        // Who has the own node writes the home, and nobody reads it before the bit is cleared.
-        self.adopt(local);
-        self.header().state.catch_up()
+    /// Its poll above is over, and it was woken meanwhile.
+    #[cold]
+    pub(super) fn follow_above(self, woken: Wake, local: &Local<M>) {
+        M::mark(Mark::TaskWokenInPoll);
+        self.follow(woken, || self.submit());
+        self.rescue_again(local);
     }
 }

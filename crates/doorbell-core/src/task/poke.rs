@@ -20,7 +20,7 @@ unsafe impl<M: Machine> Send for Poked<M> {}
 impl<M: Machine> Poked<M> {
     fn arrive(self) {
         let task = self.0;
-        Local::<M>::bring_mail(|| task.follow(task.header().state.wake_poked()));
+        Local::<M>::bring_mail(|| task.follow(task.header().state.wake_poked(), || task.submit()));
         task.release();
     }
 
@@ -37,7 +37,7 @@ impl<M: Machine> TaskRef<M> {
     pub(super) fn wake(self) {
         match self.crew_above() {
             None => {
-                self.follow(self.header().state.wake());
+                self.follow(self.header().state.wake(), || self.submit());
                 self.rescue();
             }
             Some(crew) => self.poke(crew, For::Poll),
@@ -47,7 +47,7 @@ impl<M: Machine> TaskRef<M> {
     /// Notes that the task is to be cancelled, and has a lane do it. The caller holds a reference.
     pub(super) fn cancel(self) {
         match self.crew_above() {
-            None => self.follow(self.header().state.cancel()),
+            None => self.follow(self.header().state.cancel(), || self.submit()),
             Some(crew) => self.poke(crew, For::Cancel),
         }
     }
