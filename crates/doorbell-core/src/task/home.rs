@@ -95,10 +95,9 @@ impl<M: Machine> TaskRef<M> {
     pub(super) fn end_at_close(self, local: &Local<M>) {
         self.disown(local);
         match self.header().state.seize() {
-            Seized::Elsewhere | Seized::Complete => {}
-            Seized::CompleteAndLeft | Seized::ElsewhereAndLeft => self.release(),
-            // The reference that is dropped here: the lane's, or the one that came with it.
-            Seized::Mine | Seized::MineButQueued => {
+            Seized::Elsewhere => {}
+            Seized::ElsewhereAndLeft => self.release(),
+            Seized::Mine => {
                 self.drop_future();
                 self.complete();
                 self.release();

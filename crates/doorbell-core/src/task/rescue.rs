@@ -203,12 +203,11 @@ impl<M: Machine> TaskRef<M> {
     /// Whether it was lent.
     #[cold]
     fn rescue_now(self) -> bool {
-        let above = Local::<M>::with_current(|local| {
+        let rescuer = Local::<M>::with_current(|local| {
             let local = local.filter(|local| local.lent.rescues.get())?;
-            let mut above = self.last().crew().above().iter();
-            above.position(|front| local.is_of(front.crew()))
+            Some(self.how_far(local.front().crew()))
         });
-        above.is_some_and(|above| self.lend_to(Above::nth(above)))
+        rescuer.is_some_and(|from| from != Above::default() && self.lend(from))
     }
 
     /// As [`TaskRef::rescue`], behind a lent poll in which it was woken.

@@ -94,19 +94,13 @@ pub(super) enum Start {
 #[must_use]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Seized {
-    /// The future is the lane's to drop, and so is the lane's reference afterwards.
+    /// The future is the lane's to drop, and a reference afterwards: the lane's, or one more where that goes with
+    /// a queue that it is in.
     Mine,
-    /// The future is the lane's to drop; the lane's reference goes with a queue that it is in, and
-    /// the caller has got one of its own.
-    MineButQueued,
-    /// Another lane polls it; that one drops it, and the reference.
+    /// Another lane polls it, or has completed it; that one drops the reference.
     Elsewhere,
     /// The same, but the lane's reference was left behind: drop it.
     ElsewhereAndLeft,
-    /// It is complete, and the lane's reference was left behind: drop it.
-    CompleteAndLeft,
-    /// It is complete; the lane that completed it drops the reference.
-    Complete,
 }
 
 /// Who drops the lane's reference of a task that could not be handed on.
@@ -241,29 +235,21 @@ impl<M: Machine> State<M> {
         // ORDER: Relaxed; the exchange decides.
         let mut seen = self.0.load(Ordering::Relaxed);
         loop {
+            let elsewhere = if seen & LEFT == 0 {
+                Seized::Elsewhere
+            } else {
+                Seized::ElsewhereAndLeft
+            };
             let (next, what) = if seen & COMPLETE != 0 {
-                let left = seen & LEFT != 0;
-                let what = if left {
-                    Seized::CompleteAndLeft
-                } else {
-                    Seized::Complete
-                };
-                (seen | SEIZED, what)
+                (seen | SEIZED, elsewhere)
             } else if seen & RUNNING != 0 && !M::breaks(Bug::TaskSeizeRunning) {
-                let what = if seen & LEFT == 0 {
-                    Seized::Elsewhere
-                } else {
-                    Seized::ElsewhereAndLeft
-                };
-                (seen | SEIZED | CANCELLED | SCHEDULED, what)
+                (seen | SEIZED | CANCELLED | SCHEDULED, elsewhere)
             } else {
                 // Nobody polls it any more, so none of its nodes is behind.
                 let next = (seen & !BEHIND) | SEIZED | CANCELLED | RUNNING;
-                if seen & (SCHEDULED | BEHIND) != 0 && seen & LEFT == 0 {
-                    (next + ONE_REF, Seized::MineButQueued)
-                } else {
-                    (next, Seized::Mine)
-                }
+                let is_queued = seen & (SCHEDULED | BEHIND) != 0 && seen & LEFT == 0;
+                let more = if is_queued { ONE_REF } else { 0 };
+                (next + more, Seized::Mine)
             };
             // ORDER: Acquire pairs with the Release of the last `pause`, as in `start`, and of
             // `leave`; Release pairs with the Acquire of `release`: who finds it seized lets go of

@@ -51,19 +51,7 @@ impl<M: Machine> State<M> {
         // ORDER: Relaxed; who raises it wakes the task behind that, and the poll that follows sees it.
         Above::of(self.0.load(Ordering::Relaxed))
     }
-}
 
-/// Whether a task is awaited from higher up than before.
-#[must_use]
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Raised {
-    /// What it awaits in its turn is to learn of it.
-    Yes,
-    /// It was awaited from there, or higher up.
-    No,
-}
-
-impl<M: Machine> State<M> {
     /// A run of a task that is not as whoever queued the node left it: it is not queued, or runs, or is complete. The
     /// word, if it changed meanwhile. The own node of one that is behind is free from here on, and the lane's
     /// reference is with the task, or with who polls it.
@@ -91,7 +79,8 @@ impl<M: Machine> State<M> {
 
     /// Somebody so far above waits for a lock that this task holds, as nobody did for that one yet if
     /// `first`. Whether the task is awaited from higher up than before.
-    pub(super) fn boost_by_lock(&self, from: Above, first: bool) -> Raised {
+    #[must_use]
+    pub(super) fn boost_by_lock(&self, from: Above, first: bool) -> bool {
         // ORDER: Relaxed; the exchange decides.
         let mut seen = self.0.load(Ordering::Relaxed);
         loop {
@@ -105,8 +94,7 @@ impl<M: Machine> State<M> {
                 .0
                 .compare_exchange(seen, next, Ordering::Relaxed, Ordering::Relaxed)
             {
-                Ok(_) if Above::of(next) > Above::of(seen) => return Raised::Yes,
-                Ok(_) => return Raised::No,
+                Ok(_) => return Above::of(next) > Above::of(seen),
                 Err(now) => seen = now,
             }
         }
@@ -134,13 +122,13 @@ impl<M: Machine> State<M> {
     }
 
     /// Takes the second node, if the task waits in a queue, for the crew so far above, or the one further above that
-    /// awaits it. The number of that crew: the node is to be put into a queue of it, with a reference that is counted.
-    pub(super) fn lend(&self, above: Above) -> Option<usize> {
+    /// awaits it. Which of them: the node is to be put into a queue of that crew, with a reference that is counted.
+    pub(super) fn lend(&self, above: Above) -> Option<Above> {
         // ORDER: Relaxed; the exchange decides.
         let mut seen = self.0.load(Ordering::Relaxed);
         loop {
-            let to = Above::of(seen).max(above).index()?;
-            if seen & (BUSY | LENT) != SCHEDULED {
+            let to = Above::of(seen).max(above);
+            if to == Above::default() || seen & (BUSY | LENT) != SCHEDULED {
                 return None;
             }
             // ORDER: Acquire pairs with the Release of `take_back`, which freed the second node.
