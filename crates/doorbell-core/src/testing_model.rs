@@ -189,11 +189,11 @@ fn killer_of_tasks(bug: Bug) -> (&'static str, Shows) {
         ),
         Bug::TaskLendForgotten => ("task::loom_above::mutant_lend_forgotten", Deadlock),
         Bug::TaskStartLentRelaxed => ("task::loom_above::mutant_start_lent_relaxed", Race),
-        Bug::TaskPauseLentBlind => (
-            "task::loom_above::mutant_pause_lent_blind",
+        Bug::TaskPauseBlind => (
+            "task::loom_above::mutant_pause_blind",
             Shows::Assertion("a task was not freed"),
         ),
-        Bug::TaskPauseLentRelaxed => ("task::loom_second::mutant_pause_lent_relaxed", Race),
+        Bug::TaskPauseRelaxed => ("task::loom_second::mutant_pause_relaxed", Race),
         Bug::TaskCatchUpRelaxed => ("task::loom_second::mutant_catch_up_relaxed", Race),
         Bug::LockUnlockRelaxed => ("lock::loom::mutant_unlock_relaxed", Race),
         Bug::LockLeaveBlind => (

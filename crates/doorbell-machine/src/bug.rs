@@ -58,10 +58,10 @@ pub enum Bug {
     TaskPokeRelaxed,
     /// task: who polls a task by its second node does not acquire what the last poll did.
     TaskStartLentRelaxed,
-    /// task: who polled a task by its second node does not look whether it was cancelled.
-    TaskPauseLentBlind,
-    /// task: who polled a task by its second node does not publish what that poll did.
-    TaskPauseLentRelaxed,
+    /// task: the end of a poll does not look whether the task was cancelled.
+    TaskPauseBlind,
+    /// task: the end of a poll does not publish what that poll did.
+    TaskPauseRelaxed,
     /// task: who finds a task's own node behind does not publish that it has left its queue.
     TaskCatchUpRelaxed,
     /// lock: to let go does not publish what the lock guards.
@@ -182,8 +182,8 @@ impl Bug {
         Bug::TaskNotedFromBelow,
         Bug::TaskPokeRelaxed,
         Bug::TaskStartLentRelaxed,
-        Bug::TaskPauseLentBlind,
-        Bug::TaskPauseLentRelaxed,
+        Bug::TaskPauseBlind,
+        Bug::TaskPauseRelaxed,
         Bug::TaskCatchUpRelaxed,
         Bug::LockUnlockRelaxed,
         Bug::LockLeaveBlind,

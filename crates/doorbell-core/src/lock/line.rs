@@ -1,7 +1,6 @@
 //! Those that wait for a lock. Of who keeps it.
 
 use super::turn::Half;
-use super::word::Holder;
 use crate::task::{Above, TaskRef};
 use doorbell_machine::Machine;
 use std::collections::VecDeque;
@@ -41,19 +40,14 @@ impl<M: Machine> Line<M> {
     /// The holder is awaited from where those in the line wait.
     pub(super) fn boost(&mut self, holder: Option<TaskRef<M>>) {
         let Some(holder) = holder else { return };
-        let waiting = self.waiting.iter().filter(|turn| !turn.is_withdrawn());
+        let waiting = self.waiting.iter();
         self.boosted = waiting.fold(self.boosted, |boosted, turn| {
             holder.boost_by_lock(turn.crew(), boosted)
         });
     }
 
-    /// The holder has let go.
-    pub(super) fn unboost(&mut self, holder: &Holder<M>) {
-        self.unboost_task(holder.task());
-    }
-
-    /// The holder is awaited by nobody any more.
-    pub(super) fn unboost_task(&mut self, holder: Option<TaskRef<M>>) {
+    /// The holder has let go, or is awaited by nobody any more.
+    pub(super) fn unboost(&mut self, holder: Option<TaskRef<M>>) {
         let boosted = std::mem::take(&mut self.boosted);
         if let Some(task) = holder.filter(|_| boosted != Above::default()) {
             task.unboost_by_lock();

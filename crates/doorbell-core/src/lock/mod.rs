@@ -172,15 +172,16 @@ impl<M: Machine> RawLock<M> {
                 let line = unsafe { &mut *line };
                 self.arrivals.take(|turn| line.append(turn));
                 if let Some(holder) = self.word.take_released() {
-                    line.unboost(&holder);
+                    line.unboost(holder.task());
                     drop(holder);
                 }
                 let granted = self.grant_next(line);
-                line.boost(self.word.holder());
                 let is_empty = line.is_empty();
                 if is_empty {
                     // Who waited has given up: nobody would look again when it is unlocked.
-                    line.unboost_task(self.word.holder());
+                    line.unboost(self.word.holder());
+                } else {
+                    line.boost(self.word.holder());
                 }
                 (granted, is_empty)
             });

@@ -4,13 +4,13 @@
 
 use super::cell::{TaskRef, layout_of};
 use super::local::Local;
-use super::state::Wake;
-use super::state_boost::{Above, CaughtUp, Ends, Lend, LentPause, LentStart, Raised};
+use super::state::{By, Wake};
+use super::state_boost::Above;
 use crate::crew::Crew;
 use crate::group::DEFAULT;
 use crate::mailbox::{Origin, Posted};
 use crate::node::{Node, Ready};
-use doorbell_machine::{Machine, Mark};
+use doorbell_machine::{Bug, Machine, Mark};
 use std::alloc::Layout;
 use std::mem::offset_of;
 use std::ptr::NonNull;
@@ -48,24 +48,20 @@ unsafe fn deliver_second<M: Machine>(_: NonNull<Node<M>>, _: &Ready<M>) {
     unreachable!("a second node is posted as a task, and no task of a mailbox");
 }
 
-/// What a node of a run queue is.
-enum Found<M: Machine> {
-    Own(TaskRef<M>),
-    Second(TaskRef<M>),
-}
-
+/// The task that a node of a run queue is of, and which of its nodes that is.
+///
 /// # Safety
 /// The node is one of a task, which is alive.
 #[inline]
-unsafe fn find<M: Machine>(node: NonNull<Node<M>>) -> Found<M> {
+unsafe fn find<M: Machine>(node: NonNull<Node<M>>) -> (TaskRef<M>, By) {
     if node.addr().get().is_multiple_of(TASK_ALIGN) {
         // SAFETY: aligned as the task, so it is the first field of one.
-        return Found::Own(unsafe { TaskRef::from_node(node) });
+        return (unsafe { TaskRef::from_node(node) }, By::Own);
     }
     // SAFETY: else it is part of a second node, and the pointer has the whole task.
     let second = unsafe { node.byte_sub(Second::<M>::NODE) }.cast::<Second<M>>();
     // SAFETY: written in `launch`, and never changed.
-    Found::Second(unsafe { second.as_ref() }.task)
+    (unsafe { second.as_ref() }.task, By::Second)
 }
 
 /// What a task that is lent is sorted by among those of the upper crew: as the highest there is. How
@@ -84,9 +80,9 @@ const RESCUED_RANK: u8 = LENT_RANK / 2;
 pub(super) unsafe fn rank_of<M: Machine>(node: NonNull<Node<M>>) -> u8 {
     // SAFETY: passed on.
     match unsafe { find(node) } {
-        Found::Own(task) => task.header().rank,
-        Found::Second(task) if task.is_rescued_only() => RESCUED_RANK,
-        Found::Second(_) => LENT_RANK,
+        (task, By::Own) => task.header().rank,
+        (task, By::Second) if task.is_rescued_only() => RESCUED_RANK,
+        (_, By::Second) => LENT_RANK,
     }
 }
 
@@ -98,8 +94,8 @@ pub(super) unsafe fn rank_of<M: Machine>(node: NonNull<Node<M>>) -> u8 {
 pub(super) unsafe fn group_of<M: Machine>(node: NonNull<Node<M>>) -> u8 {
     // SAFETY: passed on.
     match unsafe { find(node) } {
-        Found::Own(task) => task.header().group,
-        Found::Second(_) => DEFAULT,
+        (task, By::Own) => task.header().group,
+        (_, By::Second) => DEFAULT,
     }
 }
 
@@ -109,10 +105,8 @@ pub(super) unsafe fn group_of<M: Machine>(node: NonNull<Node<M>>) -> u8 {
 /// As for [`find`].
 pub(super) unsafe fn own_of<M: Machine>(node: NonNull<Node<M>>) -> Option<TaskRef<M>> {
     // SAFETY: passed on.
-    match unsafe { find(node) } {
-        Found::Own(task) => Some(task),
-        Found::Second(_) => None,
-    }
+    let (task, node) = unsafe { find(node) };
+    (node == By::Own).then_some(task)
 }
 
 /// A second node was refused by lanes that are gone.
@@ -121,7 +115,7 @@ pub(super) unsafe fn own_of<M: Machine>(node: NonNull<Node<M>>) -> Option<TaskRe
 /// As for [`find`]; the node is in no queue.
 pub(super) unsafe fn refused<M: Machine>(node: NonNull<Node<M>>) {
     // SAFETY: passed on.
-    if let Found::Second(task) = unsafe { find(node) } {
+    if let (task, By::Second) = unsafe { find(node) } {
         task.take_back();
     }
 }
@@ -134,8 +128,8 @@ pub(super) unsafe fn refused<M: Machine>(node: NonNull<Node<M>>) {
 pub(super) unsafe fn run<M: Machine>(node: NonNull<Node<M>>, local: &Local<M>) {
     // SAFETY: a node that was queued has a reference of its task.
     match unsafe { find(node) } {
-        Found::Own(task) => task.run(local),
-        Found::Second(task) => task.run_lent(local),
+        (task, By::Own) => task.run(local),
+        (task, By::Second) => task.run_above(local),
     }
 }
 
@@ -146,9 +140,9 @@ pub(super) unsafe fn run<M: Machine>(node: NonNull<Node<M>>, local: &Local<M>) {
 pub(super) unsafe fn end_queued<M: Machine>(node: NonNull<Node<M>>, local: &Local<M>) {
     // SAFETY: as in `run`.
     match unsafe { find(node) } {
-        Found::Own(task) => task.end_queued(local),
+        (task, By::Own) => task.end_queued(local),
         // Its own node is in a queue too.
-        Found::Second(task) => task.take_back(),
+        (task, By::Second) => task.take_back(),
     }
 }
 
@@ -164,7 +158,7 @@ impl<M: Machine> TaskRef<M> {
     }
 
     /// Whether it is lent, if it is, because its own lanes are stuck: nobody awaits it from above.
-    fn is_rescued_only(self) -> bool {
+    pub(super) fn is_rescued_only(self) -> bool {
         self.header().is_rescuable() && self.header().state.awaited_from().index().is_none()
     }
 
@@ -199,16 +193,39 @@ impl<M: Machine> TaskRef<M> {
         }
     }
 
+    /// How far above the task's crew that one is.
+    pub(super) fn how_far(self, crew: *const Crew<M>) -> Above {
+        let mut above = self.last().crew().above().iter();
+        let from = above.position(|front| std::ptr::eq(front.crew(), crew));
+        from.map_or(Above::default(), Above::nth)
+    }
+
+    /// The crew so far above the task's own, or that.
+    fn crew_at(&self, above: Above) -> &Crew<M> {
+        let own = self.last().crew();
+        above.index().map_or(own, |above| own.above()[above].crew())
+    }
+
+    /// The crew that would run it, if the calling thread is below that: its own, or the highest from
+    /// where it is awaited.
+    #[inline]
+    pub(super) fn crew_above(&self) -> Option<&Crew<M>> {
+        let crew = if self.header().has_second() {
+            self.crew_at(self.header().state.awaited_from())
+        } else {
+            self.last().crew()
+        };
+        crew.is_above_caller().then_some(crew)
+    }
+
     /// How far above the task's crew the one is for whose sake the caller waits.
     #[inline]
     pub(super) fn above_here(self) -> Above {
-        if !self.header().has_second() {
-            return Above::default();
+        if self.header().has_second() {
+            self.how_far(Self::crew_that_waits())
+        } else {
+            Above::default()
         }
-        let here = Self::crew_that_waits();
-        let mut above = self.last().crew().above().iter();
-        let from = above.position(|front| std::ptr::eq(front.crew(), here));
-        from.map_or(Above::default(), Above::nth)
     }
 
     /// The crew for whose sake the caller waits: that of its lane, or a higher one that awaits the task
@@ -223,12 +240,8 @@ impl<M: Machine> TaskRef<M> {
             let Some(task) = local.owed().task().filter(|it| it.header().has_second()) else {
                 return lane;
             };
-            let above = task.last().crew().above();
-            let of_lane = above.iter().position(|it| std::ptr::eq(it.crew(), lane));
-            let awaited = task.header().state.awaited_from().index();
-            let higher = awaited.filter(|from| of_lane.is_none_or(|lane| lane < *from));
-            let front = higher.and_then(|from| above.get(from));
-            front.map_or(lane, |front| std::ptr::from_ref(front.crew()))
+            let awaited = task.header().state.awaited_from();
+            task.crew_at(awaited.max(task.how_far(lane)))
         })
     }
 
@@ -237,16 +250,13 @@ impl<M: Machine> TaskRef<M> {
     ///
     /// The caller holds a reference.
     pub(crate) fn boost_by_lock(self, crew: *const Crew<M>, before: Above) -> Above {
-        let mut above = self.last().crew().above().iter();
-        let from = above.position(|front| std::ptr::eq(front.crew(), crew));
-        let from = from.map_or(Above::default(), Above::nth);
-        if !self.header().has_second() || from <= before {
+        let from = self.how_far(crew);
+        if from <= before {
             return before;
         }
         let first = before == Above::default();
-        match self.header().state.boost_by_lock(from, first) {
-            Raised::Yes => self.hasten(),
-            Raised::No => {}
+        if self.header().state.boost_by_lock(from, first) {
+            self.hasten();
         }
         from
     }
@@ -273,50 +283,41 @@ impl<M: Machine> TaskRef<M> {
     #[cold]
     pub(super) fn hasten(self) {
         let woken = self.header().state.wake();
-        self.follow(woken);
-        self.lend();
+        self.follow(woken, || self.submit());
+        let _ = self.lend(Above::default());
     }
 
-    /// Does what a wake said. The caller holds a reference.
+    /// Does what a wake said, the own node by `submit`. The caller holds a reference.
     #[inline]
-    pub(super) fn follow(self, woken: Wake) {
+    pub(super) fn follow(self, woken: Wake, submit: impl FnOnce()) {
         match woken {
             Wake::Nothing => {}
-            Wake::Submit => self.submit(),
-            Wake::LendAndSubmit => {
-                self.lend();
-                self.submit();
+            Wake::Submit => submit(),
+            Wake::Lend { submit: submits } => {
+                if !M::breaks(Bug::TaskLendForgotten) {
+                    let _ = self.lend(Above::default());
+                }
+                if submits {
+                    submit();
+                }
             }
-            Wake::Lend => self.lend(),
         }
     }
 
-    /// Puts the second node into a queue of the crew above that awaits the task, if it is to be
-    /// polled and is not there. The caller holds a reference.
+    /// Puts the second node into a queue of the crew so far above, or of one further above that awaits the task, if
+    /// the task is to be polled and the node is in none. Below that crew, it has one of its lanes do that. Whether
+    /// it did it itself. The caller holds a reference.
     #[cold]
-    pub(super) fn lend(self) {
+    pub(super) fn lend(self, from: Above) -> bool {
         if let Some(crew) = self.crew_above() {
-            return self.send_loan(crew);
+            self.send_loan(crew);
+            return false;
         }
-        let lend = self.header().state.lend();
-        self.send_second(lend);
-    }
-
-    /// The same for the crew so far above, on one of its lanes: the task need not be awaited from there.
-    /// Whether it was to be lent, and was not yet.
-    pub(super) fn lend_to(self, above: Above) -> bool {
-        let lend = self.header().state.lend_to(above);
-        let lends = matches!(lend, Lend::To(_));
-        self.send_second(lend);
-        lends
-    }
-
-    fn send_second(self, lend: Lend) {
-        let Lend::To(above) = lend else {
-            return;
+        let Some(above) = self.header().state.lend(from) else {
+            return false;
         };
         let own = self.last();
-        let crew = own.crew().above()[above].crew();
+        let crew = self.crew_at(above);
         let second = self.second().as_ptr();
         // SAFETY: inside of the task.
         let node = unsafe { NonNull::new_unchecked(&raw mut (*second).node) };
@@ -337,6 +338,7 @@ impl<M: Machine> TaskRef<M> {
             Posted::Yes => {}
             Posted::Closed => self.take_back(),
         }
+        true
     }
 
     /// The second node is in no queue, and nobody runs by it.
@@ -347,55 +349,17 @@ impl<M: Machine> TaskRef<M> {
 
     /// Runs a task of a crew below, whose second node was taken from a queue.
     #[cold]
-    fn run_lent(self, local: &Local<M>) {
-        match self.header().state.start_lent() {
-            LentStart::Late => {}
-            LentStart::Cancel => self.end_lent(local),
-            LentStart::Poll => self.poll_lent(local),
-        }
+    fn run_above(self, local: &Local<M>) {
+        self.header().state.take_back();
+        local.as_lent(|| self.run_by(By::Second, local));
         self.release();
     }
 
-    fn poll_lent(self, local: &Local<M>) {
-        let polled = local.poll_lent(self, self.is_rescued_only(), || {
-            if self.header().has_extras() {
-                self.poll_watched(local)
-            } else {
-                self.poll(local)
-            }
-        });
-        if polled.is_ready() {
-            return self.complete_lent(local);
-        }
-        match self.header().state.pause_lent() {
-            LentPause::Idle => {}
-            LentPause::Woken(woken) => {
-                M::mark(Mark::TaskWokenInPoll);
-                self.follow(woken);
-                self.rescue_again(local);
-            }
-            LentPause::Cancel => self.end_lent(local),
-        }
-    }
-
-    /// Cancelled, and RUNNING is this lane's.
-    fn end_lent(self, local: &Local<M>) {
-        self.drop_future();
-        self.complete_lent(local);
-    }
-
-    fn complete_lent(self, local: &Local<M>) {
-        self.complete();
-        match self.header().state.ends() {
-            Ends::Behind => {}
-            Ends::Caller => self.dispose(local),
-        }
-    }
-
-    /// Its own node was taken from a queue and found behind. Whether that is settled.
-    pub(super) fn catch_up(self, local: &Local<M>) -> CaughtUp {
-        // Who has the own node writes the home, and nobody reads it before the bit is cleared.
-        self.adopt(local);
-        self.header().state.catch_up()
+    /// Its poll above is over, and it was woken meanwhile.
+    #[cold]
+    pub(super) fn follow_above(self, woken: Wake, local: &Local<M>) {
+        M::mark(Mark::TaskWokenInPoll);
+        self.follow(woken, || self.submit());
+        self.rescue_again(local);
     }
 }

@@ -6,8 +6,7 @@
 //!   reference.
 //! * `join_waker`: the join handle while `JOIN_WAKER` is not set, also once COMPLETE (then it was
 //!   never lent); the lane once both are.
-//! * `home`: whoever runs it; `links`: its home lane, which is the one that ran it first.
-//! * `home` of a task that is behind: who takes its own node.
+//! * `home`: who has taken the own node from a queue; `links`: its home lane, which did so first.
 //! * the second node, behind the body: by the rules of the queue it is in; in none, by whom the state
 //!   says may lend it.
 //! * extras, behind that: nobody changes them, but whoever queues the task its time.
@@ -18,8 +17,7 @@ use super::boost::Second;
 use super::extras::{Extras, Name};
 use super::join::RawJoin;
 use super::local::Local;
-use super::state::{Completed, Pause, Released, Start, State};
-use super::state_boost::CaughtUp;
+use super::state::{By, Completed, Pause, Released, Start, State};
 use super::{Phase, drop_quietly};
 use crate::crew::FrontRef;
 use crate::mailbox::Front;
@@ -267,22 +265,29 @@ impl<M: Machine> TaskRef<M> {
         self.0.cast()
     }
 
-    /// Runs a task that was taken from a queue.
+    /// Runs a task whose own node was taken from a queue.
+    #[inline]
     pub(super) fn run(self, local: &Local<M>) {
-        loop {
-            match self.header().state.start() {
-                Start::Poll => break,
-                Start::Cancel => return self.end_running(local),
-                Start::Seized => return self.release(),
-                Start::Complete => return self.dispose(local),
-                Start::Behind => match self.catch_up(local) {
-                    CaughtUp::Yes => return,
-                    CaughtUp::Again => {}
-                },
-            }
-        }
         self.adopt(local);
-        self.move_to(local);
+        self.run_by(By::Own, local);
+    }
+
+    /// Runs a task of which that node was taken from a queue.
+    #[inline(always)]
+    pub(super) fn run_by(self, by: By, local: &Local<M>) {
+        match self.header().state.start(by) {
+            Start::Poll => self.poll_by(by, local),
+            Start::Cancel => self.end_running(by, local),
+            Start::Over => self.dispose(local),
+            Start::Late => {}
+        }
+    }
+
+    #[inline(always)]
+    fn poll_by(self, by: By, local: &Local<M>) {
+        if by == By::Own {
+            self.move_to(local);
+        }
         let base = match self.header().kind {
             Kind::Pinned => Base::Local,
             Kind::Task | Kind::Call => Base::Global,
@@ -296,49 +301,41 @@ impl<M: Machine> TaskRef<M> {
         };
         local.set_base(Base::Global);
         if polled.is_ready() {
-            self.complete();
-            return self.dispose(local);
+            return self.end(by, local);
         }
         match self.header().state.pause() {
             Pause::Idle => {}
-            Pause::Requeue => {
-                self.note_wake();
-                self.push_again(local);
-            }
-            Pause::LendAndRequeue => {
-                self.lend();
-                self.note_wake();
-                self.push_again(local);
-            }
+            Pause::Cancel => self.end_running(by, local),
+            Pause::Woken(woken) => match by {
+                By::Own => self.follow(woken, || self.push_again(local)),
+                By::Second => self.follow_above(woken, local),
+            },
         }
     }
 
-    /// Ends a task that was taken from a queue of a lane that closes.
+    /// Ends a task that was taken from a queue of a lane that closes: it is in no list because of this lane.
     pub(super) fn end_queued(self, local: &Local<M>) {
+        // Who polls it sees that it is cancelled, and ends it.
         let _ = self.header().state.cancel();
-        loop {
-            match self.header().state.start() {
-                Start::Poll => unreachable!("cancelled above"),
-                Start::Cancel => return self.end_running(local),
-                Start::Seized => return self.release(),
-                Start::Complete => return self.dispose(local),
-                // Who polls it sees that it is cancelled, and ends it. It is in no list because of
-                // this lane.
-                Start::Behind => match self.header().state.catch_up() {
-                    CaughtUp::Yes => return,
-                    CaughtUp::Again => {}
-                },
-            }
-        }
+        self.run_by(By::Own, local);
     }
 
     /// Cancelled, and RUNNING is this lane's.
-    fn end_running(self, local: &Local<M>) {
+    fn end_running(self, by: By, local: &Local<M>) {
         // What its drop spawns is a child of its own.
         local.set_rank(self.header().rank);
         self.drop_future();
+        self.end(by, local);
+    }
+
+    /// Its output is stored, and RUNNING is this lane's.
+    #[inline]
+    fn end(self, by: By, local: &Local<M>) {
         self.complete();
-        self.dispose(local);
+        // Else who takes its own node does that.
+        if by == By::Own || !self.header().state.is_behind() {
+            self.dispose(local);
+        }
     }
 
     /// Notes where it runs. The caller has RUNNING.
@@ -483,7 +480,7 @@ unsafe fn deliver_task<M: Machine>(node: NonNull<Node<M>>, ready: &Ready<M>) {
 unsafe fn deliver_call<M: Machine>(node: NonNull<Node<M>>, _ready: &Ready<M>) {
     // SAFETY: as in `deliver_task`.
     let call = unsafe { TaskRef::<M>::from_node(node) };
-    match call.header().state.start() {
+    match call.header().state.start(By::Own) {
         Start::Cancel => call.drop_future(),
         Start::Poll => {
             let mut cx = Context::from_waker(Waker::noop());
@@ -492,7 +489,7 @@ unsafe fn deliver_call<M: Machine>(node: NonNull<Node<M>>, _ready: &Ready<M>) {
                 call.use_body(|body| unsafe { (call.header().vtable.poll)(body, &mut cx) });
             debug_assert!(polled.is_ready(), "a call is ready at its first poll");
         }
-        Start::Seized | Start::Behind | Start::Complete => unreachable!("a call is in no list"),
+        Start::Late | Start::Over => unreachable!("a call is in no list, and has one node"),
     }
     call.complete();
     call.release();

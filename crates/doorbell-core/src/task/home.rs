@@ -39,12 +39,12 @@ impl<M: Machine> TaskRef<M> {
 
 /// The list of a lane's tasks: only the lane calls these.
 impl<M: Machine> TaskRef<M> {
-    /// Enters the lane's list at the first run. The caller has RUNNING, or the own node of a task that
-    /// is behind.
+    /// Enters the lane's list, if it is in none yet. The caller has taken its own node from a queue.
     pub(super) fn adopt(self, local: &Local<M>) {
         let here = local.front().lane() as u16;
         let first = self.header().home.with_mut(|home| {
-            // SAFETY: RUNNING makes it the caller's, and BEHIND that of who has the own node.
+            // SAFETY: it is of who has taken the own node. A lane above that polls the task reads it only
+            // where it finds that the task is not behind.
             let home = unsafe { &mut *home };
             home.is_none().then(|| *home = Some(here)).is_some()
         });
@@ -95,10 +95,9 @@ impl<M: Machine> TaskRef<M> {
     pub(super) fn end_at_close(self, local: &Local<M>) {
         self.disown(local);
         match self.header().state.seize() {
-            Seized::Elsewhere | Seized::Complete => {}
-            Seized::CompleteAndLeft | Seized::ElsewhereAndLeft => self.release(),
-            // The reference that is dropped here: the lane's, or the one that came with it.
-            Seized::Mine | Seized::MineButQueued => {
+            Seized::Elsewhere => {}
+            Seized::ElsewhereAndLeft => self.release(),
+            Seized::Mine => {
                 self.drop_future();
                 self.complete();
                 self.release();

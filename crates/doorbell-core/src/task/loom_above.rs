@@ -271,6 +271,6 @@ fn mutant_start_lent_relaxed() {
 }
 
 #[test]
-fn mutant_pause_lent_blind() {
-    mutant!(TaskPauseLentBlind, new_and_lent_while_below_ends);
+fn mutant_pause_blind() {
+    mutant!(TaskPauseBlind, new_and_lent_while_below_ends);
 }

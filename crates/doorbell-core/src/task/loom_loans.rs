@@ -5,7 +5,7 @@
 // What a model counts with std's atomics and locks is not part of it and orders nothing in it.
 #![allow(clippy::disallowed_types, clippy::disallowed_methods)]
 
-use super::{Join, Local, TaskRef};
+use super::{Above, Join, Local, TaskRef};
 use crate::crew::{Crew, CrewSpec, FrontRef};
 use crate::testing::model::{check_large, join_all};
 use crate::testing::spawn;
@@ -79,7 +79,8 @@ impl Stage {
             let local = Local::new(front);
             local.enter(|| {
                 // SAFETY: that of a task of this machine, of which it holds a reference.
-                unsafe { TaskRef::<M>::from_raw(waker.data()) }.lend();
+                let task = unsafe { TaskRef::<M>::from_raw(waker.data()) };
+                let _ = task.lend(Above::default());
                 drop(waker);
                 while local.run_one() {}
                 local.close();

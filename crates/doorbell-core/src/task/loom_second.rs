@@ -52,8 +52,8 @@ fn a_task_that_never_ran_is_complete_by_either_node() {
 }
 
 #[test]
-fn mutant_pause_lent_relaxed() {
-    mutant!(TaskPauseLentRelaxed, woken_while_both_look);
+fn mutant_pause_relaxed() {
+    mutant!(TaskPauseRelaxed, woken_while_both_look);
 }
 
 #[test]

@@ -154,7 +154,7 @@ fn poked_elsewhere() {
     queued_elsewhere(Class::Rt, |words| {
         let task = words.task();
         if task.poke_and_stall() == Poke::Send {
-            task.follow(task.header().state.wake_poked());
+            task.follow(task.header().state.wake_poked(), || task.submit());
             task.release();
         }
     });
@@ -182,7 +182,7 @@ fn cancelled_after_it_was_told(cancel: fn(&Words)) {
 fn poke_to_cancel(words: &Words) {
     let task = words.task();
     if task.header().state.poke(For::Cancel) == Poke::Send {
-        task.follow(task.header().state.wake_poked());
+        task.follow(task.header().state.wake_poked(), || task.submit());
         task.release();
     }
 }

@@ -4,6 +4,7 @@
 
 use super::cell::{Kind, TaskRef};
 use super::local::Local;
+use super::state_boost::Above;
 use super::state_poke::{For, Poke};
 use crate::bell::Look;
 use crate::call::post;
@@ -18,16 +19,9 @@ struct Poked<M: Machine>(TaskRef<M>);
 unsafe impl<M: Machine> Send for Poked<M> {}
 
 impl<M: Machine> Poked<M> {
-    fn arrive(self) {
-        let task = self.0;
-        Local::<M>::bring_mail(|| task.follow(task.header().state.wake_poked()));
-        task.release();
-    }
-
-    fn lend(self) {
-        let task = self.0;
-        Local::<M>::bring_mail(|| task.lend());
-        task.release();
+    fn arrive(self, then: impl FnOnce(TaskRef<M>)) {
+        Local::<M>::bring_mail(|| then(self.0));
+        self.0.release();
     }
 }
 
@@ -37,7 +31,7 @@ impl<M: Machine> TaskRef<M> {
     pub(super) fn wake(self) {
         match self.crew_above() {
             None => {
-                self.follow(self.header().state.wake());
+                self.follow(self.header().state.wake(), || self.submit());
                 self.rescue();
             }
             Some(crew) => self.poke(crew, For::Poll),
@@ -47,23 +41,9 @@ impl<M: Machine> TaskRef<M> {
     /// Notes that the task is to be cancelled, and has a lane do it. The caller holds a reference.
     pub(super) fn cancel(self) {
         match self.crew_above() {
-            None => self.follow(self.header().state.cancel()),
+            None => self.follow(self.header().state.cancel(), || self.submit()),
             Some(crew) => self.poke(crew, For::Cancel),
         }
-    }
-
-    /// The crew that would run it, if the calling thread is below that: its own, or the highest from
-    /// where it is awaited.
-    #[inline]
-    pub(super) fn crew_above(&self) -> Option<&Crew<M>> {
-        let own = self.last().crew();
-        let crew = if self.header().has_second() {
-            let from = self.header().state.awaited_from().index();
-            from.map_or(own, |above| own.above()[above].crew())
-        } else {
-            own
-        };
-        crew.is_above_caller().then_some(crew)
     }
 
     #[cold]
@@ -78,9 +58,11 @@ impl<M: Machine> TaskRef<M> {
     #[cold]
     pub(super) fn send_loan(self, crew: &Crew<M>) {
         self.header().state.retain();
-        let poked = Poked(self);
+        let lend = |task: Self| {
+            let _ = task.lend(Above::default());
+        };
         // A crew that is gone polls nothing.
-        if post(self.lane_to_poke(crew), move || poked.lend()).is_err() {
+        if self.send(crew, lend).is_err() {
             self.release();
         }
     }
@@ -88,10 +70,19 @@ impl<M: Machine> TaskRef<M> {
     /// Sends the parcel. The reference is its own.
     pub(super) fn send_poke(self, crew: &Crew<M>) {
         M::mark(Mark::TaskPoked);
-        let poked = Poked(self);
-        let sent = post(self.lane_to_poke(crew), move || poked.arrive());
+        let wake = |task: Self| task.follow(task.header().state.wake_poked(), || task.submit());
         // The lane is gone: as if nobody were above.
-        sent.unwrap_or_else(|arrive| arrive());
+        self.send(crew, wake).unwrap_or_else(|arrive| arrive());
+    }
+
+    /// Posts a parcel that does so on a lane of that crew, and releases the reference that it comes with. Refused, it is
+    /// the caller's to do.
+    fn send<F>(self, crew: &Crew<M>, then: F) -> Result<(), impl FnOnce() + use<M, F>>
+    where
+        F: FnOnce(Self) + Send + 'static,
+    {
+        let poked = Poked(self);
+        post(self.lane_to_poke(crew), move || poked.arrive(then))
     }
 
     /// Where a parcel is taken soon: no other lane than this one can take it. The lane that ran the task last, if it

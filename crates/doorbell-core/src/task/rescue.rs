@@ -26,8 +26,6 @@ const LENT_AT_ONCE: usize = 64;
 pub(super) struct Lent {
     /// The task under poll is of a crew below.
     of_below: Cell<bool>,
-    /// And nobody above awaits it: it is rescued.
-    is_rescue: Cell<bool>,
     /// What is left of that one is for its own lanes.
     is_declined: Cell<bool>,
     /// Whether the lane rescues.
@@ -41,32 +39,22 @@ impl<M: Machine> Local<M> {
         self.lent.of_below.get().then(|| self.rank())
     }
 
-    /// Polls a task that a crew below lent, for a rescue only if `is_rescue`: nobody above awaits it.
-    pub(super) fn poll_lent<R>(
-        &self,
-        task: TaskRef<M>,
-        is_rescue: bool,
-        poll: impl FnOnce() -> R,
-    ) -> R {
-        let header = task.header();
+    /// Runs a task that a crew below lent.
+    pub(super) fn as_lent(&self, run: impl FnOnce()) {
         let before = self.rank();
-        self.set_rank(header.rank);
         self.lent.of_below.set(true);
-        self.lent.is_rescue.set(is_rescue);
         self.lent.is_declined.set(false);
         // Does not unwind: a task's panics are caught where its future is polled.
-        let polled = poll();
+        run();
         self.lent.of_below.set(false);
-        self.lent.is_rescue.set(false);
         self.set_rank(before);
-        polled
     }
 
-    /// Whether the task under poll is one that is run here because its own lanes may be stuck: what is not
-    /// certain to be brief is to be left to them.
+    /// Whether the task under poll is one that is run here because its own lanes may be stuck, and nobody above awaits
+    /// it: what is not certain to be brief is to be left to them.
     #[inline]
     pub fn is_rescue(&self) -> bool {
-        self.lent.is_rescue.get()
+        self.lent.of_below.get() && self.owed().task().is_some_and(TaskRef::is_rescued_only)
     }
 
     /// The task under poll is not to be lent for what wakes it in this poll: the rest is for its own
@@ -215,12 +203,11 @@ impl<M: Machine> TaskRef<M> {
     /// Whether it was lent.
     #[cold]
     fn rescue_now(self) -> bool {
-        let above = Local::<M>::with_current(|local| {
+        let rescuer = Local::<M>::with_current(|local| {
             let local = local.filter(|local| local.lent.rescues.get())?;
-            let mut above = self.last().crew().above().iter();
-            above.position(|front| local.is_of(front.crew()))
+            Some(self.how_far(local.front().crew()))
         });
-        above.is_some_and(|above| self.lend_to(Above::nth(above)))
+        rescuer.is_some_and(|from| from != Above::default() && self.lend(from))
     }
 
     /// As [`TaskRef::rescue`], behind a lent poll in which it was woken.

@@ -61,12 +61,18 @@ const _: () = assert!(POKED == LOCKS + ONE_LOCK && ONE_REF == POKED << 1);
 pub(super) enum Wake {
     /// Put the task into its lane's queue; nobody else will.
     Submit,
-    /// The same, and lend it to the crew above that awaits it, first.
-    LendAndSubmit,
-    /// Lend it only: its own node is in a queue still.
-    Lend,
+    /// Lend it to the crew above that awaits it, if one does. Submit it as well, unless its own node is in
+    /// a queue still.
+    Lend { submit: bool },
     /// Nothing: it is queued, or will be when its poll ends, or is complete.
     Nothing,
+}
+
+/// By which of its nodes a task is run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum By {
+    Own,
+    Second,
 }
 
 /// How a run begins.
@@ -77,31 +83,24 @@ pub(super) enum Start {
     Poll,
     /// Drop the future.
     Cancel,
-    /// Its home lane has ended and drops it, or has: only the lane's reference is left to drop.
-    Seized,
-    /// It was polled by its second node meanwhile, or is being polled: see [`State::catch_up`].
-    Behind,
-    /// It was completed by its second node: only what a completion leaves to do is left.
-    Complete,
+    /// It was polled by its other node, or is being polled: nothing is left to do.
+    Late,
+    /// By the own node only: the task is complete, or its home lane has ended and drops the future. The
+    /// lane's reference is left to drop.
+    Over,
 }
 
 /// What a lane that ends finds at one of its tasks.
 #[must_use]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Seized {
-    /// The future is the lane's to drop, and so is the lane's reference afterwards.
+    /// The future is the lane's to drop, and a reference afterwards: the lane's, or one more where that goes with
+    /// a queue that it is in.
     Mine,
-    /// The future is the lane's to drop; the lane's reference goes with a queue that it is in, and
-    /// the caller has got one of its own.
-    MineButQueued,
-    /// Another lane polls it; that one drops it, and the reference.
+    /// Another lane polls it, or has completed it; that one drops the reference.
     Elsewhere,
     /// The same, but the lane's reference was left behind: drop it.
     ElsewhereAndLeft,
-    /// It is complete, and the lane's reference was left behind: drop it.
-    CompleteAndLeft,
-    /// It is complete; the lane that completed it drops the reference.
-    Complete,
 }
 
 /// Who drops the lane's reference of a task that could not be handed on.
@@ -120,10 +119,10 @@ pub(super) enum Left {
 pub(super) enum Pause {
     /// The task waits for a wake.
     Idle,
-    /// It was woken meanwhile: queue it again.
-    Requeue,
-    /// The same, and lend it to the crew above that awaits it, first.
-    LendAndRequeue,
+    /// It was woken meanwhile.
+    Woken(Wake),
+    /// It was cancelled meanwhile: drop the future. It is still RUNNING.
+    Cancel,
 }
 
 /// What the lane owes the join handle when the output is stored.
@@ -187,27 +186,41 @@ impl<M: Machine> State<M> {
         if before & (busy | BEHIND | BOOSTED) == 0 {
             Wake::Submit
         } else if before & busy == 0 {
-            Self::wake_boosted(before)
+            let submit = before & BEHIND == 0;
+            Wake::Lend { submit }
         } else {
             Wake::Nothing
         }
     }
 
-    /// From queued to running. Only who took it from its queue.
+    /// From queued to running. Only who took that node from its queue.
     #[inline]
-    pub(super) fn start(&self) -> Start {
+    pub(super) fn start(&self, by: By) -> Start {
+        let behind = match by {
+            By::Own => 0,
+            By::Second => BEHIND,
+        };
+        let order = if by == By::Second && M::breaks(Bug::TaskStartLentRelaxed) {
+            Ordering::Relaxed
+        } else {
+            Ordering::Acquire
+        };
         // ORDER: Relaxed; the exchange decides.
         let mut seen = self.0.load(Ordering::Relaxed);
         loop {
-            if seen & (SCHEDULED | RUNNING | COMPLETE) != SCHEDULED {
-                return Self::start_late(seen);
+            if seen & BUSY != SCHEDULED {
+                match self.start_late(by, seen) {
+                    Ok(start) => return start,
+                    Err(now) => seen = now,
+                }
+                continue;
             }
             // ORDER: Acquire pairs with the wakes' Release and with the last `pause`, on
             // whichever lane. Relaxed on failure.
             match self.0.compare_exchange(
                 seen,
-                (seen & !(SCHEDULED | BEHIND)) | RUNNING,
-                Ordering::Acquire,
+                (seen & !(SCHEDULED | BEHIND)) | RUNNING | behind,
+                order,
                 Ordering::Relaxed,
             ) {
                 Ok(_) if seen & CANCELLED == 0 => return Start::Poll,
@@ -222,29 +235,21 @@ impl<M: Machine> State<M> {
         // ORDER: Relaxed; the exchange decides.
         let mut seen = self.0.load(Ordering::Relaxed);
         loop {
+            let elsewhere = if seen & LEFT == 0 {
+                Seized::Elsewhere
+            } else {
+                Seized::ElsewhereAndLeft
+            };
             let (next, what) = if seen & COMPLETE != 0 {
-                let left = seen & LEFT != 0;
-                let what = if left {
-                    Seized::CompleteAndLeft
-                } else {
-                    Seized::Complete
-                };
-                (seen | SEIZED, what)
+                (seen | SEIZED, elsewhere)
             } else if seen & RUNNING != 0 && !M::breaks(Bug::TaskSeizeRunning) {
-                let what = if seen & LEFT == 0 {
-                    Seized::Elsewhere
-                } else {
-                    Seized::ElsewhereAndLeft
-                };
-                (seen | SEIZED | CANCELLED | SCHEDULED, what)
+                (seen | SEIZED | CANCELLED | SCHEDULED, elsewhere)
             } else {
                 // Nobody polls it any more, so none of its nodes is behind.
                 let next = (seen & !BEHIND) | SEIZED | CANCELLED | RUNNING;
-                if seen & (SCHEDULED | BEHIND) != 0 && seen & LEFT == 0 {
-                    (next + ONE_REF, Seized::MineButQueued)
-                } else {
-                    (next, Seized::Mine)
-                }
+                let is_queued = seen & (SCHEDULED | BEHIND) != 0 && seen & LEFT == 0;
+                let more = if is_queued { ONE_REF } else { 0 };
+                (next + more, Seized::Mine)
             };
             // ORDER: Acquire pairs with the Release of the last `pause`, as in `start`, and of
             // `leave`; Release pairs with the Acquire of `release`: who finds it seized lets go of
@@ -273,18 +278,36 @@ impl<M: Machine> State<M> {
         }
     }
 
-    /// From running to idle or queued.
+    /// From running to idle or queued. One that was cancelled ends here: it may be that no lane takes its own node
+    /// any more.
     #[inline]
     pub(super) fn pause(&self) -> Pause {
-        // ORDER: Release pairs with the Acquire of the next `start`, on whichever thread. That one
-        // sees too what a wake during the poll brings: this keeps its Release going.
-        let before = self.0.fetch_and(!RUNNING, Ordering::Release);
-        if before & SCHEDULED == 0 || M::breaks(Bug::TaskForgetWake) {
-            Pause::Idle
-        } else if before & BOOSTED == 0 {
-            Pause::Requeue
+        let order = if M::breaks(Bug::TaskPauseRelaxed) {
+            Ordering::Relaxed
         } else {
-            Pause::LendAndRequeue
+            Ordering::Release
+        };
+        // ORDER: Acquire pairs with the Release of `seize`, `cancel` and `poke`, for the drop of the future, and
+        // with that of `start_late`: the own node has left its queue.
+        let mut seen = self.0.load(Ordering::Acquire);
+        loop {
+            // Who cancels a task that is RUNNING sets SCHEDULED too.
+            let pause = if seen & SCHEDULED == 0 || M::breaks(Bug::TaskForgetWake) {
+                Pause::Idle
+            } else if seen & CANCELLED != 0 && !M::breaks(Bug::TaskPauseBlind) {
+                return Pause::Cancel;
+            } else {
+                Pause::Woken(Self::submit_if_idle(seen & !BUSY))
+            };
+            // ORDER: Release pairs with the Acquire of the next `start`, on whichever thread. That one
+            // sees too what a wake during the poll brings: this keeps its Release going. Acquire on failure as above.
+            match self
+                .0
+                .compare_exchange(seen, seen & !RUNNING, order, Ordering::Acquire)
+            {
+                Ok(_) => return pause,
+                Err(now) => seen = now,
+            }
         }
     }
 

@@ -1,8 +1,8 @@
 //! The transitions of a task that is awaited from above. The word is laid out in `state.rs`.
 
 use super::state::{
-    BEHIND, BOOSTED, CANCELLED, COMPLETE, JOIN_BOOST, LENT, LOCK_BOOST, LOCKS, ONE_LOCK, ONE_REF,
-    RUNNING, SCHEDULED, SEIZED, Start, State, Wake,
+    BEHIND, BUSY, By, COMPLETE, JOIN_BOOST, LENT, LOCK_BOOST, LOCKS, ONE_LOCK, ONE_REF, SCHEDULED,
+    SEIZED, Start, State,
 };
 use doorbell_machine::{Bug, Machine, Ordering, Word};
 
@@ -51,128 +51,36 @@ impl<M: Machine> State<M> {
         // ORDER: Relaxed; who raises it wakes the task behind that, and the poll that follows sees it.
         Above::of(self.0.load(Ordering::Relaxed))
     }
-}
 
-/// Whether a task is awaited from higher up than before.
-#[must_use]
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Raised {
-    /// What it awaits in its turn is to learn of it.
-    Yes,
-    /// It was awaited from there, or higher up.
-    No,
-}
-
-/// What is to be done with the second node.
-#[must_use]
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Lend {
-    /// Put it into a queue of that crew, with a reference that is counted.
-    To(usize),
-    /// Nothing: it is in one, or nobody awaits the task from above, or it is not to be polled.
-    Nothing,
-}
-
-/// How a run by the second node begins.
-#[must_use]
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum LentStart {
-    /// Poll the future.
-    Poll,
-    /// Drop the future.
-    Cancel,
-    /// It has been polled, or is being polled, or is complete.
-    Late,
-}
-
-/// How a poll by the second node that was not ready ends.
-#[must_use]
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum LentPause {
-    /// The task waits for a wake, or its own node for whoever takes that.
-    Idle,
-    /// It was woken meanwhile.
-    Woken(Wake),
-    /// It was cancelled meanwhile: drop the future. It is still RUNNING.
-    Cancel,
-}
-
-/// What became of a task whose own node was behind.
-#[must_use]
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum CaughtUp {
-    /// Its own node is free again, and the lane's reference is with the task, or with who polls it.
-    Yes,
-    /// Something changed meanwhile: begin the run again.
-    Again,
-}
-
-/// Who ends a task that was completed by its second node.
-#[must_use]
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Ends {
-    /// Who takes its own node.
-    Behind,
-    /// The caller, who has the lane's reference.
-    Caller,
-}
-
-impl<M: Machine> State<M> {
-    /// The wake of a task that was idle, and whose own node is behind, or that is awaited from above.
+    /// A run of a task that is not as whoever queued the node left it: it is not queued, or runs, or is complete. The
+    /// word, if it changed meanwhile. The own node of one that is behind is free from here on, and the lane's
+    /// reference is with the task, or with who polls it.
     #[cold]
-    pub(super) fn wake_boosted(before: u64) -> Wake {
-        let boosted = before & BOOSTED != 0 && !M::breaks(Bug::TaskLendForgotten);
-        match (before & BEHIND != 0, boosted) {
-            (false, true) => Wake::LendAndSubmit,
-            (false, false) => Wake::Submit,
-            (true, true) => Wake::Lend,
-            (true, false) => Wake::Nothing,
+    pub(super) fn start_late(&self, by: By, seen: u64) -> Result<Start, u64> {
+        if by == By::Second {
+            return Ok(Start::Late);
         }
-    }
-
-    /// The start of a run by the own node of a task that is not as whoever queued it left it.
-    #[cold]
-    pub(super) fn start_late(seen: u64) -> Start {
-        if seen & BEHIND == 0 {
-            debug_assert!(seen & SEIZED != 0, "a task was queued twice");
-            Start::Seized
-        } else if seen & COMPLETE != 0 {
-            Start::Complete
+        if seen & COMPLETE != 0 || seen & BEHIND == 0 {
+            debug_assert!(seen & (SEIZED | BEHIND) != 0, "a task was queued twice");
+            return Ok(Start::Over);
+        }
+        let order = if M::breaks(Bug::TaskCatchUpRelaxed) {
+            Ordering::Relaxed
         } else {
-            Start::Behind
-        }
-    }
-
-    /// The own node was taken from its queue and found behind. Only who took it.
-    pub(super) fn catch_up(&self) -> CaughtUp {
-        // ORDER: Relaxed; the exchange decides.
-        let mut seen = self.0.load(Ordering::Relaxed);
-        loop {
-            let queued = seen & (SCHEDULED | RUNNING) == SCHEDULED;
-            if seen & COMPLETE != 0 || seen & BEHIND == 0 || queued {
-                return CaughtUp::Again;
-            }
-            let order = if M::breaks(Bug::TaskCatchUpRelaxed) {
-                Ordering::Relaxed
-            } else {
-                Ordering::Release
-            };
-            // ORDER: Release pairs with the Acquire of the next `start`, and of `complete` and
-            // `pause_lent` of who polls it: the node has left its queue, and the home lane is
-            // written.
-            match self
-                .0
-                .compare_exchange(seen, seen & !BEHIND, order, Ordering::Relaxed)
-            {
-                Ok(_) => return CaughtUp::Yes,
-                Err(now) => seen = now,
-            }
-        }
+            Ordering::Release
+        };
+        // ORDER: Release pairs with the Acquire of the next `start`, and of `complete` and `pause` of who polls it:
+        // the node has left its queue, and the home lane is written.
+        let caught_up = self
+            .0
+            .compare_exchange(seen, seen & !BEHIND, order, Ordering::Relaxed);
+        caught_up.map(|_| Start::Late)
     }
 
     /// Somebody so far above waits for a lock that this task holds, as nobody did for that one yet if
     /// `first`. Whether the task is awaited from higher up than before.
-    pub(super) fn boost_by_lock(&self, from: Above, first: bool) -> Raised {
+    #[must_use]
+    pub(super) fn boost_by_lock(&self, from: Above, first: bool) -> bool {
         // ORDER: Relaxed; the exchange decides.
         let mut seen = self.0.load(Ordering::Relaxed);
         loop {
@@ -186,8 +94,7 @@ impl<M: Machine> State<M> {
                 .0
                 .compare_exchange(seen, next, Ordering::Relaxed, Ordering::Relaxed)
             {
-                Ok(_) if Above::of(next) > Above::of(seen) => return Raised::Yes,
-                Ok(_) => return Raised::No,
+                Ok(_) => return Above::of(next) > Above::of(seen),
                 Err(now) => seen = now,
             }
         }
@@ -214,114 +121,39 @@ impl<M: Machine> State<M> {
         }
     }
 
-    /// Takes the second node, if the task waits in a queue and is awaited from above.
-    pub(super) fn lend(&self) -> Lend {
-        self.lend_by(Above::of)
-    }
-
-    /// Takes the second node for the crew so far above, or one further above that awaits the task, if it
-    /// waits in a queue.
-    pub(super) fn lend_to(&self, above: Above) -> Lend {
-        self.lend_by(|word| Above::of(word).max(above))
-    }
-
-    fn lend_by(&self, above: impl Fn(u64) -> Above) -> Lend {
+    /// Takes the second node, if the task waits in a queue, for the crew so far above, or the one further above that
+    /// awaits it. Which of them: the node is to be put into a queue of that crew, with a reference that is counted.
+    pub(super) fn lend(&self, above: Above) -> Option<Above> {
         // ORDER: Relaxed; the exchange decides.
         let mut seen = self.0.load(Ordering::Relaxed);
         loop {
-            let Some(to) = above(seen).index() else {
-                return Lend::Nothing;
-            };
-            if seen & (SCHEDULED | RUNNING | COMPLETE | LENT) != SCHEDULED {
-                return Lend::Nothing;
+            let to = Above::of(seen).max(above);
+            if to == Above::default() || seen & (BUSY | LENT) != SCHEDULED {
+                return None;
             }
-            // ORDER: Acquire pairs with the Release of `start_lent` and `take_back`, which freed the
-            // second node.
+            // ORDER: Acquire pairs with the Release of `take_back`, which freed the second node.
             match self.0.compare_exchange(
                 seen,
                 (seen | LENT) + ONE_REF,
                 Ordering::Acquire,
                 Ordering::Relaxed,
             ) {
-                Ok(_) => return Lend::To(to),
+                Ok(_) => return Some(to),
                 Err(now) => seen = now,
             }
         }
     }
 
-    /// The second node is in no queue: nobody took it, or its lane ends. Its reference is the
-    /// caller's to drop.
+    /// The second node has left its queue, or is to be in none. Its reference is the caller's to drop.
     pub(super) fn take_back(&self) {
         // ORDER: Release pairs with the Acquire of the next `lend`.
         self.0.fetch_and(!LENT, Ordering::Release);
     }
 
-    /// From queued to running, by the second node. Only who took that from its queue, and who has
-    /// its reference from now on.
-    pub(super) fn start_lent(&self) -> LentStart {
-        // ORDER: Relaxed; the exchange decides.
-        let mut seen = self.0.load(Ordering::Relaxed);
-        loop {
-            let queued = seen & (SCHEDULED | RUNNING | COMPLETE) == SCHEDULED;
-            let next = if queued {
-                (seen & !(SCHEDULED | LENT)) | RUNNING | BEHIND
-            } else {
-                seen & !LENT
-            };
-            let order = if M::breaks(Bug::TaskStartLentRelaxed) {
-                Ordering::Release
-            } else {
-                Ordering::AcqRel
-            };
-            // ORDER: Acquire pairs with the wakes' Release and with the last pause, as in `start`.
-            // Release pairs with the Acquire of the next `lend`: the second node is free; this half is unshown
-            // because what it orders are loads of the node's link, and in a model no store overtakes a load.
-            match self
-                .0
-                .compare_exchange(seen, next, order, Ordering::Relaxed)
-            {
-                Ok(_) if !queued => return LentStart::Late,
-                Ok(_) if seen & CANCELLED == 0 => return LentStart::Poll,
-                Ok(_) => return LentStart::Cancel,
-                Err(now) => seen = now,
-            }
-        }
-    }
-
-    /// From running to idle or queued, after a run by the second node.
-    pub(super) fn pause_lent(&self) -> LentPause {
-        // ORDER: Acquire pairs with the Release of `seize`, `cancel` and `catch_up`.
-        let mut seen = self.0.load(Ordering::Acquire);
-        loop {
-            if seen & CANCELLED != 0 && !M::breaks(Bug::TaskPauseLentBlind) {
-                // It may be that no lane of its own takes it any more.
-                return LentPause::Cancel;
-            }
-            let order = if M::breaks(Bug::TaskPauseLentRelaxed) {
-                Ordering::Relaxed
-            } else {
-                Ordering::Release
-            };
-            // ORDER: Release as in `pause`; Acquire on failure as above.
-            match self
-                .0
-                .compare_exchange(seen, seen & !RUNNING, order, Ordering::Acquire)
-            {
-                Ok(_) if seen & SCHEDULED == 0 => return LentPause::Idle,
-                Ok(_) => return LentPause::Woken(Self::wake_boosted(seen)),
-                Err(now) => seen = now,
-            }
-        }
-    }
-
     /// Whether its own node is still in a queue. Only who has completed it by the second node.
-    pub(super) fn ends(&self) -> Ends {
-        // ORDER: Relaxed; `complete`, before this, acquired a `catch_up`. It does not change any more:
+    pub(super) fn is_behind(&self) -> bool {
+        // ORDER: Relaxed; `complete`, before this, acquired a `start_late`. It does not change any more:
         // who takes the own node of a complete task leaves the bit as it is.
-        if self.0.load(Ordering::Relaxed) & BEHIND == 0 {
-            Ends::Caller
-        } else {
-            Ends::Behind
-        }
+        self.0.load(Ordering::Relaxed) & BEHIND != 0
     }
 }

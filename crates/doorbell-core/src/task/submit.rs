@@ -2,7 +2,7 @@
 
 use super::cell::{Kind, TaskRef};
 use super::local::Local;
-use super::state::Start;
+use super::state::{By, Start};
 use crate::bell::Look;
 use crate::mailbox::{Front, Origin, Posted};
 use doorbell_machine::{Machine, Mark, Ordering, PtrWord};
@@ -46,6 +46,7 @@ impl<M: Machine> TaskRef<M> {
 
     /// Its poll on the caller's lane is over, and it was woken meanwhile.
     pub(super) fn push_again(self, local: &Local<M>) {
+        self.note_wake();
         M::mark(Mark::TaskWokenInPoll);
         if self.header().kind == Kind::Task {
             // SAFETY: as in `push_here`.
@@ -132,7 +133,7 @@ impl<M: Machine> TaskRef<M> {
     /// No lane got the task: it ends here, on the caller's thread.
     fn end_unsubmitted(self) {
         let _ = self.header().state.cancel();
-        match self.header().state.start() {
+        match self.header().state.start(By::Own) {
             Start::Cancel => self.drop_future(),
             _ => unreachable!("cancelled above, and no lane's"),
         }

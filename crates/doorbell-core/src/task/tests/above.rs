@@ -2,10 +2,10 @@
 //! a waker, the join handle and a home lane that ends do to the word. One step is one transition.
 
 use super::super::state::{
-    BEHIND, BOOSTED, COMPLETE, LENT, Left, Pause, RUNNING, Released, SCHEDULED, Seized, Start,
+    BEHIND, BOOSTED, By, COMPLETE, LENT, Left, Pause, RUNNING, Released, SCHEDULED, Seized, Start,
     State, Wake,
 };
-use super::super::state_boost::{Above, CaughtUp, Ends, Lend, LentPause, LentStart, Raised};
+use super::super::state_boost::Above;
 use super::super::state_join::{Join, Lent};
 use doorbell_machine::Host;
 use std::collections::BTreeSet;
@@ -16,8 +16,6 @@ enum Own {
     /// Somebody is about to queue it.
     Coming,
     Queued,
-    /// A lane has taken it and found the task behind.
-    Behind,
     /// A lane has taken it and has not looked yet.
     Taken,
     /// With the lane of its own crew that polls the task.
@@ -52,6 +50,8 @@ struct World {
     runner: Runner,
     /// Whether the second node is in a queue.
     lent: bool,
+    /// How many lanes above have taken it and have not looked yet.
+    taken_above: u8,
     /// How many are about to lend it.
     lends: u8,
     /// Whether a lane of the crew above has ended, so that no second node gets there.
@@ -75,10 +75,10 @@ enum Step {
     Take,
     TakeAtEnd,
     Look,
-    CatchUp,
     Pause,
     Complete,
     TakeSecond,
+    LookAbove,
     DropSecond,
     PauseAbove,
     CompleteAbove,
@@ -98,10 +98,10 @@ const STEPS: [Step; 20] = [
     Step::Take,
     Step::TakeAtEnd,
     Step::Look,
-    Step::CatchUp,
     Step::Pause,
     Step::Complete,
     Step::TakeSecond,
+    Step::LookAbove,
     Step::DropSecond,
     Step::PauseAbove,
     Step::CompleteAbove,
@@ -123,14 +123,14 @@ impl World {
             Step::Take => self.own == Own::Queued && !self.ending,
             Step::TakeAtEnd => self.own == Own::Queued && self.ending,
             Step::Look => self.own == Own::Taken,
-            Step::CatchUp => self.own == Own::Behind,
             Step::Pause | Step::Complete => self.runner == Runner::Own,
             Step::TakeSecond => self.lent && !self.above_ended,
+            Step::LookAbove => self.taken_above > 0,
             Step::DropSecond => self.lent && self.above_ended,
             Step::PauseAbove | Step::CompleteAbove => self.runner == Runner::Above,
             // The lane that took it first is the home lane, and ends after that.
             Step::End => {
-                let taken = matches!(self.own, Own::Taken | Own::Behind | Own::Runs);
+                let taken = matches!(self.own, Own::Taken | Own::Runs);
                 !self.ending && (self.listed || !taken)
             }
             Step::EndAbove => !self.above_ended,
@@ -141,14 +141,14 @@ impl World {
 
     /// What a wake said. The transition was a step; what follows are others.
     fn follow(&mut self, woken: Wake) {
-        if matches!(woken, Wake::Submit | Wake::LendAndSubmit) {
+        if matches!(woken, Wake::Submit | Wake::Lend { submit: true }) {
             assert!(
-                matches!(self.own, Own::Idle | Own::RunsAbove),
+                matches!(self.own, Own::Idle | Own::Runs | Own::RunsAbove),
                 "queued twice"
             );
             self.own = Own::Coming;
         }
-        self.lends += u8::from(matches!(woken, Wake::Lend | Wake::LendAndSubmit));
+        self.lends += u8::from(matches!(woken, Wake::Lend { .. }));
     }
 
     fn drop_own(&mut self, state: &State<Host>) {
@@ -158,22 +158,21 @@ impl World {
     }
 
     fn start(&mut self, state: &State<Host>) {
-        match state.start() {
+        // A lane that ends enters nothing.
+        self.listed |= !self.ending;
+        match state.start(By::Own) {
             Start::Poll => {
                 assert_eq!(self.runner, Runner::Nobody, "two polls at once");
                 (self.runner, self.own) = (Runner::Own, Own::Runs);
-                self.listed |= !self.ending;
             }
             Start::Cancel => {
                 assert_eq!(self.runner, Runner::Nobody, "two polls at once");
                 (self.runner, self.own) = (Runner::Own, Own::Runs);
                 self.complete(state);
             }
-            Start::Seized | Start::Complete => self.drop_own(state),
-            Start::Behind => {
-                self.listed |= !self.ending;
-                self.own = Own::Behind;
-            }
+            Start::Over => self.drop_own(state),
+            Start::Late if self.runner == Runner::Above => self.own = Own::RunsAbove,
+            Start::Late => self.own = Own::Idle,
         }
     }
 
@@ -186,12 +185,11 @@ impl World {
 
     fn complete_above(&mut self, state: &State<Host>) {
         let _ = state.complete();
-        match state.ends() {
-            Ends::Caller => {
-                assert_eq!(self.own, Own::RunsAbove);
-                self.drop_own(state);
-            }
-            Ends::Behind => assert!(!matches!(self.own, Own::RunsAbove | Own::Idle)),
+        if state.is_behind() {
+            assert!(!matches!(self.own, Own::RunsAbove | Own::Idle));
+        } else {
+            assert_eq!(self.own, Own::RunsAbove);
+            self.drop_own(state);
         }
         self.leave_above(state);
     }
@@ -203,36 +201,37 @@ impl World {
 
     fn pause(&mut self, state: &State<Host>) {
         self.runner = Runner::Nobody;
-        self.own = match state.pause() {
-            Pause::Idle => Own::Idle,
-            Pause::Requeue => Own::Queued,
-            Pause::LendAndRequeue => {
-                self.lends += 1;
-                Own::Queued
+        match state.pause() {
+            Pause::Cancel => self.complete(state),
+            Pause::Idle => self.own = Own::Idle,
+            Pause::Woken(woken) => {
+                self.follow(woken);
+                assert_eq!(self.own, Own::Coming, "woken, and not submitted");
+                self.own = Own::Queued;
             }
-        };
+        }
     }
 
     fn pause_above(&mut self, state: &State<Host>) {
-        let pause = state.pause_lent();
-        match pause {
-            LentPause::Cancel => return self.complete_above(state),
-            LentPause::Idle if self.own == Own::RunsAbove => self.own = Own::Idle,
-            LentPause::Idle => {}
-            LentPause::Woken(woken) => self.follow(woken),
+        match state.pause() {
+            Pause::Cancel => return self.complete_above(state),
+            Pause::Idle if self.own == Own::RunsAbove => self.own = Own::Idle,
+            Pause::Idle => {}
+            Pause::Woken(woken) => self.follow(woken),
         }
         assert_ne!(self.own, Own::RunsAbove, "woken, and not submitted");
         self.leave_above(state);
     }
 
-    fn take_second(&mut self, state: &State<Host>) {
-        self.lent = false;
-        match state.start_lent() {
-            LentStart::Late => assert_eq!(state.release(), Released::More),
+    fn look_above(&mut self, state: &State<Host>) {
+        self.taken_above -= 1;
+        match state.start(By::Second) {
+            Start::Late => assert_eq!(state.release(), Released::More),
             start => {
                 assert_eq!(self.runner, Runner::Nobody, "two polls at once");
+                assert_ne!(start, Start::Over, "of the own node");
                 self.runner = Runner::Above;
-                if start == LentStart::Cancel {
+                if start == Start::Cancel {
                     self.complete_above(state);
                 }
             }
@@ -243,18 +242,18 @@ impl World {
         self.listed = false;
         match state.seize() {
             Seized::Mine => {
-                assert!(matches!(self.own, Own::Idle | Own::Left), "{self:?}");
-                assert_eq!(self.runner, Runner::Nobody);
-                (self.runner, self.own) = (Runner::Home, Own::Runs);
-            }
-            Seized::MineButQueued => {
-                assert!(!matches!(self.own, Own::Idle | Own::Left), "{self:?}");
                 assert_eq!(self.runner, Runner::Nobody);
                 self.runner = Runner::Home;
+                // Else it is in a queue, or about to be: `check` counts one reference more.
+                if matches!(self.own, Own::Idle | Own::Left) {
+                    self.own = Own::Runs;
+                }
             }
-            Seized::Elsewhere => assert_ne!(self.runner, Runner::Nobody),
-            Seized::Complete => assert_ne!(self.own, Own::Left),
-            Seized::ElsewhereAndLeft | Seized::CompleteAndLeft => {
+            Seized::Elsewhere => {
+                assert_ne!(self.own, Own::Left);
+                assert!(self.runner != Runner::Nobody || self.word & COMPLETE != 0);
+            }
+            Seized::ElsewhereAndLeft => {
                 assert_eq!(self.own, Own::Left);
                 self.drop_own(state);
             }
@@ -293,8 +292,8 @@ impl World {
             }
             Step::Lend => {
                 self.lends -= 1;
-                if let Lend::To(above) = state.lend() {
-                    assert!(above == 0 && !self.lent, "lent twice");
+                if let Some(above) = state.lend(Above::default()) {
+                    assert!(above == Above::nth(0) && !self.lent, "lent twice");
                     self.lent = true;
                 }
             }
@@ -309,16 +308,13 @@ impl World {
             }
             Step::Take => self.own = Own::Taken,
             Step::Look => self.start(state),
-            Step::CatchUp => {
-                self.own = match state.catch_up() {
-                    CaughtUp::Again => Own::Taken,
-                    CaughtUp::Yes if self.runner == Runner::Above => Own::RunsAbove,
-                    CaughtUp::Yes => Own::Idle,
-                };
-            }
             Step::Pause => self.pause(state),
             Step::Complete => self.complete(state),
-            Step::TakeSecond => self.take_second(state),
+            Step::TakeSecond => {
+                state.take_back();
+                (self.lent, self.taken_above) = (false, self.taken_above + 1);
+            }
+            Step::LookAbove => self.look_above(state),
             Step::DropSecond => {
                 self.lent = false;
                 state.take_back();
@@ -341,6 +337,7 @@ impl World {
         let refs = 1
             + u64::from(self.own != Own::Dropped)
             + u64::from(self.lent)
+            + u64::from(self.taken_above)
             + u64::from(self.runner == Runner::Above)
             + with_home;
         assert_eq!(self.word >> 23, refs, "references");
@@ -349,15 +346,15 @@ impl World {
             return;
         }
         assert_eq!(has(RUNNING), self.runner != Runner::Nobody);
-        let comes = matches!(
-            self.own,
-            Own::Coming | Own::Queued | Own::Taken | Own::Behind
-        );
+        let comes = matches!(self.own, Own::Coming | Own::Queued | Own::Taken);
         let is_left = self.own == Own::Left;
         if has(SCHEDULED) && !has(RUNNING) {
             assert!(comes || is_left, "woken, and in no queue");
             // Or whoever cancels it at a lane's end has it in hand.
-            let lent = self.lent || self.lends > 0 || (self.ending && self.own == Own::Taken);
+            let lent = self.lent
+                || self.taken_above > 0
+                || self.lends > 0
+                || (self.ending && self.own == Own::Taken);
             assert!(lent || !has(BOOSTED) || self.above_ended, "nobody helps");
         }
         if has(BEHIND) && !has(SCHEDULED) {
@@ -377,6 +374,7 @@ fn every_order_of_steps_of_a_task_awaited_from_above() {
         own: Own::Queued,
         runner: Runner::Nobody,
         lent: false,
+        taken_above: 0,
         lends: 0,
         above_ended: false,
         listed: false,
@@ -423,23 +421,23 @@ fn every_order_of_steps_of_a_task_awaited_from_above() {
 fn a_task_is_boosted_for_as_long_as_any_of_its_locks() {
     let state = State::<Host>::new();
     let [near, far] = [0, 1].map(Above::nth);
-    assert_eq!(state.lend(), Lend::Nothing);
-    assert_eq!(state.boost_by_lock(near, true), Raised::Yes);
-    assert_eq!(state.boost_by_lock(far, true), Raised::Yes);
-    assert_eq!(state.boost_by_lock(near, false), Raised::No);
-    assert_eq!(state.lend(), Lend::To(1));
+    assert_eq!(state.lend(Above::default()), None);
+    assert!(state.boost_by_lock(near, true));
+    assert!(state.boost_by_lock(far, true));
+    assert!(!state.boost_by_lock(near, false));
+    assert_eq!(state.lend(Above::default()), Some(far));
     state.take_back();
     state.unboost_by_lock();
-    assert_eq!(state.lend(), Lend::To(1));
+    assert_eq!(state.lend(Above::default()), Some(far));
     state.take_back();
     // One that is awaited as well stays so.
     assert_eq!(state.lend_waker(near), Lent::Waits);
     state.unboost_by_lock();
-    assert_eq!(state.lend(), Lend::To(0));
+    assert_eq!(state.lend(Above::default()), Some(near));
     state.take_back();
     assert_eq!(state.reclaim_waker(), Join::CellIsMine);
     assert_eq!(state.lend_waker(Above::default()), Lent::Waits);
-    assert_eq!(state.lend(), Lend::Nothing);
+    assert_eq!(state.lend(Above::default()), None);
 }
 
 #[test]
@@ -451,5 +449,5 @@ fn a_task_of_too_many_locks_stays_boosted() {
     for _ in 0..300 {
         state.unboost_by_lock();
     }
-    assert_eq!(state.lend(), Lend::To(0));
+    assert_eq!(state.lend(Above::default()), Some(Above::nth(0)));
 }

@@ -1,7 +1,7 @@
 //! The state word step by step: every transition from every word that can be reached.
 
 use super::super::Phase;
-use super::super::state::{Completed, Pause, Released, Start, State, Wake};
+use super::super::state::{By, Completed, Pause, Released, Start, State, Wake};
 use super::super::state_boost::Above;
 use super::super::state_join::{Join, JoinDropped, Lent};
 use super::super::state_poke::{For, Poke};
@@ -64,7 +64,7 @@ fn real(state: &State<Host>, step: Step) -> Found {
         Step::Poke => Found::Poke(state.poke(For::Poll)),
         Step::PokeToCancel => Found::Poke(state.poke(For::Cancel)),
         Step::WakePoked => Found::Wake(state.wake_poked()),
-        Step::Start => Found::Start(state.start()),
+        Step::Start => Found::Start(state.start(By::Own)),
         Step::Pause => Found::Pause(state.pause()),
         Step::Complete => Found::Completed(state.complete()),
         Step::Reclaim => Found::Join(state.reclaim_waker()),
@@ -145,9 +145,12 @@ impl Model {
     }
 
     fn pause(&mut self) -> Found {
+        if self.scheduled && self.cancelled {
+            return Found::Pause(Pause::Cancel);
+        }
         self.running = false;
         Found::Pause(if self.scheduled {
-            Pause::Requeue
+            Pause::Woken(Wake::Submit)
         } else {
             Pause::Idle
         })
@@ -274,7 +277,7 @@ fn every_step_from_every_word() {
 #[test]
 fn a_complete_task_is_never_queued_again() {
     let state = State::<Host>::new();
-    assert_eq!(state.start(), Start::Poll);
+    assert_eq!(state.start(By::Own), Start::Poll);
     assert_eq!(state.complete(), Completed::Nothing);
     for _ in 0..3 {
         assert_eq!(
