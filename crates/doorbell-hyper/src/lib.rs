@@ -61,8 +61,8 @@
 //! ```
 //!
 //! # Upgrades
-//! `hyper::upgrade::on` gives the connection once the answer (`101`, or `2xx` to `CONNECT`) was written, to a task that
-//! the handler has spawned and in its class. What the client sent behind its request is read first.
+//! `hyper::upgrade::on` resolves after the answer was written (`101`, or `2xx` to `CONNECT`). Await it in a task that the
+//! handler spawns; the task inherits the handler's class. What the client sent behind its request is read first.
 //! For crates of `WebSocket` there is `TokioIo` of `hyper-util` around it, or [`ServerIo`] to have the
 //! [`TcpStream`](doorbell::net::TcpStream) itself. axum's own extractor `WebSocketUpgrade` spawns on tokio's runtime, and
 //! so panics here; a handler can take hyper's `OnUpgrade` out of the request's extensions instead:
@@ -88,8 +88,10 @@
 //!
 //! # Two servers, the urgent one on its own port
 //! A server's connections have the class of the task that awaits it. So a server whose every request is urgent, metrics and
-//! probes say, is spawned in class Rt and listens on its own port. Its connections never wait for a poll of class Fair. On one
-//! port with others, [`Server::classes`] tells the class of each request.
+//! probes say, is spawned in class Rt and listens on its own port. Its connections do not queue behind polls of class Fair. How
+//! soon they get a CPU depends on the OS ([`Handle::policies`](doorbell::Handle::policies)) and on
+//! [`Builder::rt_budget`](doorbell::Builder::rt_budget). On one port with others, [`Server::classes`] tells the class of each
+//! request.
 //!
 //! ```no_run
 //! use axum::{Router, routing::get};
@@ -113,8 +115,9 @@
 //! [`Builder::rt_budget`](doorbell::Builder::rt_budget): keep that port from the public.
 //!
 //! # How a server ends
-//! By a future of yours. Then nobody is accepted any more, idle connections are closed, requests in
-//! flight are answered, and what is not done in time is dropped:
+//! When the future given to [`shutdown_on`](Server::shutdown_on) is ready, the server accepts no more, closes idle
+//! connections, and answers requests in flight for up to [`drain_timeout`](Server::drain_timeout) (30 s unless told). What is
+//! not done by then is dropped:
 //!
 //! ```
 //! use doorbell::net::TcpListener;

@@ -12,19 +12,21 @@ mod plain;
 use doorbell::net::TcpListener;
 use doorbell::{Builder, Class, JoinHandle, Runtime, rescue};
 use doorbell_hyper::{ServeError, Served, Server};
-use http_body_util::StreamBody;
+use http_body_util::{BodyExt as _, StreamBody};
 use hyper::body::{Bytes, Frame, Incoming};
 use hyper::service::service_fn;
 use hyper::{Request, Response};
-use plain::{Client, alone};
+use plain::{Client, LONG, alone};
 use std::convert::Infallible;
 use std::future::poll_fn;
 use std::net::SocketAddr;
-use std::sync::atomic::AtomicBool;
+use std::pin::Pin;
 use std::sync::atomic::Ordering::SeqCst;
+use std::sync::atomic::{AtomicBool, AtomicUsize};
 use std::sync::{Arc, Mutex};
-use std::task::{Context, Poll, Waker};
+use std::task::{Context, Poll, Waker, ready};
 use std::thread;
+use std::time::{Duration, Instant};
 
 /// What a server saw, and what it is told.
 #[derive(Debug, Default)]
@@ -36,6 +38,8 @@ struct Seen {
     /// The handler of `/stuck` has begun, and is to end.
     begun: AtomicBool,
     released: AtomicBool,
+    /// Bytes of requests that an urgent task has read.
+    read: AtomicUsize,
     /// The signal has come.
     stopped: AtomicBool,
     waker: Mutex<Option<Waker>>,
@@ -79,20 +83,45 @@ impl Seen {
             }
         }
     }
+
+    /// An urgent task that reads the body of a request to its end.
+    fn reads(self: &Arc<Self>, mut request: Incoming) -> JoinHandle<()> {
+        let seen = Arc::clone(self);
+        doorbell::task().class(Class::rt(50)).spawn(async move {
+            while let Some(frame) = request.frame().await {
+                let data = frame.unwrap().into_data().unwrap();
+                seen.read.fetch_add(data.len(), SeqCst);
+            }
+        })
+    }
+
+    /// Until the urgent task has read so many.
+    fn wait_for_read(&self, bytes: usize) {
+        let start = Instant::now();
+        while self.read.load(SeqCst) < bytes {
+            assert!(start.elapsed() < LONG, "not {bytes}: {self:?}");
+            thread::sleep(Duration::from_millis(1));
+        }
+    }
 }
 
-/// A body of one frame.
-struct One(Arc<Seen>, Option<Bytes>);
+/// A body of one frame, which comes when that task has ended.
+struct One {
+    seen: Arc<Seen>,
+    waits: Option<JoinHandle<()>>,
+    frame: Option<Bytes>,
+}
 
 impl futures_util::Stream for One {
     type Item = Result<Frame<Bytes>, Infallible>;
 
-    fn poll_next(
-        mut self: std::pin::Pin<&mut Self>,
-        _: &mut Context<'_>,
-    ) -> Poll<Option<Self::Item>> {
-        self.0.here();
-        Poll::Ready(self.1.take().map(|it| Ok(Frame::data(it))))
+    fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
+        self.seen.here();
+        if let Some(task) = &mut self.waits {
+            ready!(Pin::new(task).poll(cx)).unwrap();
+            self.waits = None;
+        }
+        Poll::Ready(self.frame.take().map(|it| Ok(Frame::data(it))))
     }
 }
 
@@ -112,14 +141,35 @@ fn start(seen: &Arc<Seen>) -> (Runtime, SocketAddr, JoinHandle<Result<Served, Se
         service_fn(move |request: Request<Incoming>| {
             let seen = Arc::clone(&seen);
             async move {
-                seen.handle(request.uri().path());
-                let body = One(seen, Some(Bytes::from_static(b"done")));
-                Answered::Ok(Response::new(StreamBody::new(body)))
+                let (head, request) = request.into_parts();
+                let path = head.uri.path();
+                seen.handle(path);
+                let mut waits = path.starts_with("/waits").then(|| seen.reads(request));
+                if path == "/waits/handler" {
+                    let mut task = waits.take().expect("begun above");
+                    let polled = |cx: &mut Context<'_>| {
+                        seen.here();
+                        Pin::new(&mut task).poll(cx)
+                    };
+                    poll_fn(polled).await.unwrap();
+                }
+                let frame = Some(Bytes::from_static(b"done"));
+                Answered::Ok(Response::new(StreamBody::new(One { seen, waits, frame })))
             }
         })
     });
     let task = runtime.spawn(serving);
     (runtime, address, task)
+}
+
+/// Has the only Fair lane inside of a handler until `seen.released`.
+fn stuck(seen: &Seen, address: SocketAddr) -> Client {
+    let mut stuck = Client::to(address);
+    stuck.get("/stuck").unwrap();
+    while !seen.begun.load(SeqCst) {
+        thread::yield_now();
+    }
+    stuck
 }
 
 #[test]
@@ -129,11 +179,7 @@ fn an_urgent_route_is_answered_while_the_only_fair_lane_computes() {
     let (runtime, address, task) = start(&seen);
     let mut known = Client::to(address);
     assert_eq!(known.ask("/fair").unwrap().body, b"done");
-    let mut stuck = Client::to(address);
-    stuck.get("/stuck").unwrap();
-    while !seen.begun.load(SeqCst) {
-        thread::yield_now();
-    }
+    let mut stuck = stuck(&seen, address);
     for _ in 0..20 {
         assert_eq!(known.ask("/urgent").unwrap().body, b"done");
         assert_eq!(Client::to(address).ask("/urgent").unwrap().body, b"done");
@@ -150,4 +196,38 @@ fn an_urgent_route_is_answered_while_the_only_fair_lane_computes() {
     let served = runtime.block_on(task).unwrap().unwrap();
     assert_eq!((served.accepted, served.cut), (23, 0));
     assert!(!seen.misplaced.load(SeqCst), "run in a rescue");
+}
+
+/// What was begun in its connection's task waits for an urgent task, which reads the request. What that one reads while
+/// the lane is stuck, the connection has read in a rescue, and asked what waits in the same poll.
+fn waits_in_place(path: &str) {
+    const BYTES: usize = 11;
+    let _alone = alone();
+    let seen = Arc::new(Seen::default());
+    let (runtime, address, task) = start(&seen);
+    let mut waits = Client::to(address);
+    let head = format!("POST {path} HTTP/1.1\r\nhost: here\r\ncontent-length: {BYTES}\r\n\r\na");
+    waits.write(head.as_bytes()).unwrap();
+    seen.wait_for_read(1);
+    let mut stuck = stuck(&seen, address);
+    for bytes in 2..=BYTES {
+        waits.write(b"b").unwrap();
+        seen.wait_for_read(bytes);
+    }
+    seen.released.store(true, SeqCst);
+    assert_eq!(stuck.answer().unwrap().body, b"done");
+    assert_eq!(waits.answer().unwrap().body, b"done");
+    assert!(!seen.misplaced.load(SeqCst), "run in a rescue");
+    seen.stop();
+    runtime.block_on(task).unwrap().unwrap();
+}
+
+#[test]
+fn a_handler_that_is_pending_in_place_waits_for_its_own_lane() {
+    waits_in_place("/waits/handler");
+}
+
+#[test]
+fn a_body_that_is_pending_in_place_waits_for_its_own_lane() {
+    waits_in_place("/waits/body");
 }

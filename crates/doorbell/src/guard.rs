@@ -1,18 +1,18 @@
 //! The guards: one task of each urgent lane, which looks after the Fair lane of its core, its *ward*.
 //!
 //! It waits for the ward's set of descriptors as for any descriptor. What becomes ready there wakes it while the set is
-//! registered with its lane; so nothing polls, and while nothing is ready nothing wakes. A lane that hears of nothing
+//! registered with its lane; so no thread busy-polls, and while nothing is ready nothing wakes. A lane that hears of nothing
 //! parks on its bell, which takes less than to park in its own set.
 //!
 //! | it is | the set is | until |
 //! |---|---|---|
 //! | quiet | registered | something is ready at the ward |
 //! | watching | not | 250 µs later: the ward is in the same poll, so it is stuck, or it is not |
-//! | resting, as it was not | not | 250 µs later, and twice as long each time, up to 16 ms |
+//! | backing off, as it was not | not | 250 µs later, and twice as long each time, up to 16 ms |
 //! | serving | registered, but while its share of the time is used up | the ward has slept, or its polls are short again |
 //!
-//! A ward that is in the same poll because others have its CPU is served once. The rests after that grow up to 64 ms, so
-//! that a busy neighbour does not have the urgent lane run more of its tasks than the OS lets it.
+//! A ward that is in the same poll because others have its CPU is served once. The back-off after that grows up to 64 ms,
+//! so that a busy neighbour does not have the urgent lane run more of its tasks than the OS lets it.
 
 use crate::class::Class;
 use crate::rt::Rt;

@@ -139,9 +139,9 @@ impl Handle {
         self.inner().is_open(class.kind())
     }
 
-    /// Has the urgent lane of each core look after its Fair lane from here on, for the sake of tasks that are
-    /// [rescuable](TaskBuilder::rescuable). Starts the lanes of class Rt. Without effect where that was done, and with
-    /// a paused clock.
+    /// Lets the urgent lane of each core run [rescuable](TaskBuilder::rescuable) tasks while its Fair lane is stuck:
+    /// see [`rescue`](crate::rescue). Call it once; it starts the lanes of class Rt. A further call has no effect, and
+    /// none has with a paused clock.
     ///
     /// # Errors
     /// [`SpawnError::NoLanes`] if the OS did not start them, [`SpawnError::NoRescue`] if it refused a descriptor. The

@@ -204,7 +204,8 @@ impl TaskBuilder {
     }
 
     /// Has urgent lanes run the task too while Fair ones are stuck in long polls: see [`rescue`](crate::rescue).
-    /// Of no effect on tasks that are pinned or urgent.
+    /// For tasks of class Fair. A Batch task is run too, if a lane that rescues wakes or spawns it. Ignored for pinned
+    /// and urgent tasks.
     pub fn rescuable(mut self) -> Self {
         self.rescuable = true;
         self

@@ -8,6 +8,7 @@
 
 use doorbell::{Builder, CallError, Handle, Runtime, yield_now};
 use std::future::poll_fn;
+use std::pin::pin;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::task::{Poll, Waker};
@@ -100,6 +101,30 @@ fn a_wake_after_the_end_is_no_more_than_that() {
     waker.wake();
     drop(again);
     assert!(task.is_finished());
+}
+
+#[test]
+fn a_thread_that_sleeps_when_its_runtime_ends_panics() {
+    let rt = runtime(1);
+    let handle = rt.handle().clone();
+    let (armed, is_armed) = std::sync::mpsc::channel();
+    let sleeps = std::thread::spawn(move || {
+        handle.try_block_on(async {
+            let mut sleep = pin!(doorbell::time::sleep(std::time::Duration::from_hours(1)));
+            poll_fn(|cx| {
+                let polled = sleep.as_mut().poll(cx);
+                // Nobody listens any more once the runtime ends.
+                let _ = armed.send(());
+                polled
+            })
+            .await;
+        })
+    });
+    is_armed.recv().unwrap();
+    drop(rt);
+    let payload = sleeps.join().expect_err("it slept on");
+    let message = payload.downcast_ref::<&str>().expect("a text");
+    assert!(message.contains("its runtime had ended"), "{message}");
 }
 
 // Bug D4: the drop of one task, while the runtime ends, wakes another, and both are held in a

@@ -1,4 +1,4 @@
-//! An [axum](https://docs.rs/axum) app on doorbell: urgent, ordinary and patient requests side by side.
+//! An [axum](https://docs.rs/axum) app on doorbell: urgent, ordinary and background (Batch) requests side by side.
 //!
 //! | file | what it does |
 //! |---|---|
@@ -20,10 +20,11 @@ use std::io::{self, Write as _};
 use std::net::{SocketAddr, TcpListener};
 use std::process::ExitCode;
 
-/// Serves HTTP until SIGTERM or SIGINT, then lets the requests end that are under way.
+/// Serves HTTP until SIGTERM or SIGINT, and then until requests in flight are answered, for 30 s at most.
 ///
 /// `/` greets. `/compute` computes for 5 ms, inside the handler, as people write it; `/batch` does the same where
-/// nobody else wants the CPU. `/healthz` is urgent: it answers at once whatever the others do. `/metrics` counts.
+/// nobody else wants the CPU. `/healthz` is urgent, and usually answered within a millisecond while the others compute.
+/// `/metrics` counts.
 #[derive(Debug, Parser)]
 #[command(version, about, max_term_width = 100)]
 struct Options {

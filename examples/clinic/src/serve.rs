@@ -4,7 +4,7 @@ use crate::routes::{class_of, router};
 use doorbell::net::TcpListener;
 use doorbell_hyper::{ServeError, Served, Server};
 
-/// Serves until it is told to stop, and then until the last request has its answer.
+/// Serves until it is told to stop, and then until requests in flight are answered, for 30 s at most.
 ///
 /// # Errors
 /// If the listener is of no use any more.

@@ -107,7 +107,7 @@ fn the_urgent_route_answers_while_all_cores_compute() {
     });
     let (beat, computing) = (median(beats), median(computing));
     println!("a beat takes {beat:?}, a computation {computing:?}");
-    // Those wait for each other, 32 × 5 ms on two cores; a beat waits for none of them.
+    // Those wait for each other, 32 × 5 ms on two cores; the median beat waits for none.
     assert!(
         computing >= Duration::from_millis(10),
         "{computing:?}: no flood"

@@ -16,8 +16,8 @@ const JUDGED_NS: u64 = 2 * STUCK_NS;
 /// A ward that does not get that much of a CPU in so long is not stuck: others have its CPU.
 const JUDGED_WITHIN_NS: u64 = 16_000_000;
 
-/// Of each of these a lane that rescues may run the part of three in ten: its clients may need as much of the same CPU, and
-/// half of it is to be left to the ward.
+/// Of each of these a lane that rescues may run the part of three in ten: its clients may need as much of the same CPU,
+/// which leaves four in ten to the ward.
 const PERIOD_NS: i64 = 2_000_000;
 const PART_NS: i64 = part_of(PERIOD_NS);
 

@@ -32,8 +32,8 @@ impl Server {
     /// connection's task.
     ///
     /// Connections, and the task that accepts, are [rescuable](doorbell::rescue): while the Fair lane of a core is stuck in
-    /// long polls, its urgent lane accepts, reads, parses and writes for them, within three tenths of that core's time. So an urgent route
-    /// is answered while all lanes of Fair compute. `make_service` and the clone of a service may run there, too: they
+    /// long polls, its urgent lane accepts, reads, parses and writes for them, until that lane, its urgent handlers included,
+    /// has run three tenths of the time. So an urgent route is answered while all lanes of Fair compute. `make_service` and the clone of a service may run there, too: they
     /// should do no more than copy.
     ///
     /// The lanes of class Rt begin before the first connection is accepted. Those of class Batch

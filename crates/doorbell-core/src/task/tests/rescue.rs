@@ -261,6 +261,24 @@ fn miri_a_sweep_lends_what_is_rescuable_and_puts_all_back() {
 }
 
 #[test]
+fn a_sweep_leaves_a_crew_that_has_groups_alone() {
+    let mut stage = Stage::new();
+    // SAFETY: the only one, of a crew of one lane that has no tasks.
+    unsafe { stage.front.crew().groups().open(1, 1, 100) };
+    let join = stage.below.enter(|| stage.launch(RESCUABLE));
+    stage.join = Some(join);
+    stage.rescues();
+    let mut sweep = Sweep::new(stage.front.clone());
+    stage.above.enter(|| sweep.run());
+    assert_eq!(stage.below.queued(), 1, "it was taken");
+    assert_eq!(stage.run_above(), [], "it was lent");
+    stage.run_below();
+    assert_eq!(stage.seen.polls(), [false]);
+    drop(sweep);
+    stage.end();
+}
+
+#[test]
 fn a_sweep_of_many_tasks_loses_none_and_holds_none() {
     const OTHERS: usize = 1_000;
     let stage = Stage::waiting(RESCUABLE);
