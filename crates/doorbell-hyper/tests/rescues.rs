@@ -198,6 +198,43 @@ fn an_urgent_route_is_answered_while_the_only_fair_lane_computes() {
     assert!(!seen.misplaced.load(SeqCst), "run in a rescue");
 }
 
+/// Others have the lane's CPU for most of the time, so the guard takes turns with them. What a wake leaves in the lane's
+/// queue between two of its turns is found by the next one.
+#[test]
+fn an_urgent_route_is_answered_while_others_have_the_cpu_as_well() {
+    let over = Arc::new(AtomicBool::new(false));
+    let busy: Vec<_> = (0..3 * thread::available_parallelism().unwrap().get())
+        .map(|_| {
+            let over = Arc::clone(&over);
+            thread::spawn(move || {
+                while !over.load(SeqCst) {
+                    std::hint::spin_loop();
+                }
+            })
+        })
+        .collect();
+    {
+        let _alone = alone();
+        let seen = Arc::new(Seen::default());
+        let (runtime, address, task) = start(&seen);
+        let mut known = Client::to(address);
+        let mut stuck = stuck(&seen, address);
+        for _ in 0..20 {
+            assert_eq!(known.ask("/urgent").unwrap().body, b"done");
+            assert_eq!(Client::to(address).ask("/urgent").unwrap().body, b"done");
+        }
+        seen.released.store(true, SeqCst);
+        assert_eq!(stuck.answer().unwrap().body, b"done");
+        seen.stop();
+        drop(known);
+        let _ = runtime.block_on(task).unwrap().unwrap();
+    }
+    over.store(true, SeqCst);
+    for thread in busy {
+        thread.join().unwrap();
+    }
+}
+
 /// What was begun in its connection's task waits for an urgent task, which reads the request. What that one reads while
 /// the lane is stuck, the connection has read in a rescue, and asked what waits in the same poll.
 fn waits_in_place(path: &str) {

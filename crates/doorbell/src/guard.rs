@@ -11,7 +11,8 @@
 //! | backing off, as it was not | not | 250 µs later, and twice as long each time, up to 16 ms |
 //! | serving | registered, but while its share of the time is used up | the ward has slept, or its polls are short again |
 //!
-//! A ward that is in the same poll because others have its CPU is served once. The back-off after that grows up to 64 ms,
+//! A ward that is in the same poll because others have its CPU is served once, and again after each back-off while that
+//! poll goes on: a wake that came meanwhile lent nothing, and no descriptor tells of it. These back-offs grow up to 64 ms,
 //! so that a busy neighbour does not have the urgent lane run more of its tasks than the OS lets it.
 
 use crate::class::Class;
@@ -156,7 +157,9 @@ impl<M: Machine> Guard<M> {
         };
         let mut before = None;
         let (mut rest, mut starved_rest) = (REST_MIN, REST_MIN);
-        while self.is_ready().await {
+        // Whether what was served may wait behind the same poll again: no descriptor tells of that.
+        let mut goes_on = false;
+        while goes_on || self.is_ready().await {
             let seen = Seen::of(&self.ward);
             if before.replace(seen).is_some_and(|it| seen.idles_since(&it)) {
                 // What is ready says so all along, as a bell that was rung: the next edge is of something else.
@@ -182,6 +185,7 @@ impl<M: Machine> Guard<M> {
             };
             sleep(*rest).await;
             *rest = (2 * *rest).min(max);
+            goes_on = then != Then::Brief && Seen::of(&self.ward).since(&seen) != Then::Brief;
         }
     }
 

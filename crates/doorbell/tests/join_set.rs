@@ -13,6 +13,10 @@ use std::future::{pending, poll_fn};
 use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
+use std::time::{Duration, Instant};
+
+/// How long anything may take before it counts as hanging.
+const LONG: Duration = Duration::from_mins(1);
 
 fn runtime() -> Runtime {
     Builder::new().cores(2).build().unwrap()
@@ -188,7 +192,14 @@ fn a_waker_that_panics_where_it_is_woken_and_dropped_ends_no_future_that_has_a_s
     assert!(hostile::poll(&counts, |cx| waits.as_mut().poll(cx)).is_pending());
     assert_eq!((counts.woken(), counts.dropped()), (1, 0));
     drop(waits);
-    assert_eq!((counts.woken(), counts.dropped()), (1, 1));
+    // A lane ends the task meanwhile, and may wake the waker before it is dropped, by either of the two.
+    let start = Instant::now();
+    while counts.dropped() == 0 {
+        assert!(start.elapsed() < LONG, "the waker is kept");
+        std::thread::yield_now();
+    }
+    assert_eq!(counts.dropped(), 1);
+    assert!((1..=2).contains(&counts.woken()), "{}", counts.woken());
 }
 
 /// A hundred thousand tasks wait for one thing and are awaited by one: the polls grow as the tasks.

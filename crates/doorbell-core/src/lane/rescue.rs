@@ -121,8 +121,8 @@ impl Pace {
     }
 }
 
-/// When the queue of a ward may be gone through again. What is put back goes behind the task that the ward polls, so
-/// with one sweep in each poll that task would have all turns.
+/// When the queue of a ward may be gone through again. What is put back goes behind the task that the ward polled before, so
+/// with one sweep in each poll that task would have all turns. Within one poll the order stays.
 #[derive(Debug, Default)]
 pub struct Sweeps {
     /// The pulse of the ward at the last one.
@@ -132,9 +132,8 @@ pub struct Sweeps {
 impl Sweeps {
     /// Whether one may begin now; if so, it does.
     pub fn may_begin(&mut self, now: &Seen) -> bool {
-        let may = self
-            .last
-            .is_none_or(|last| now.pulse.wrapping_sub(last) >= 2);
+        let polls = self.last.map(|last| now.pulse.wrapping_sub(last));
+        let may = polls != Some(1);
         if may {
             self.last = Some(now.pulse);
         }
@@ -272,7 +271,7 @@ mod tests {
         let may: Vec<bool> = [7, 7, 8, 9, 10, 11]
             .map(|pulse| sweeps.may_begin(&seen(0, pulse)))
             .into();
-        assert_eq!(may, [true, false, false, true, false, true]);
+        assert_eq!(may, [true, true, false, true, false, true]);
     }
 
     #[test]
