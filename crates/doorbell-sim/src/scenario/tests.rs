@@ -11,6 +11,7 @@ mod ranks;
 mod starved;
 mod suspended;
 mod tick;
+mod waiting;
 
 use super::crew::{CrewConfig, Lanes};
 use super::{Classes, Shape, Urgent, run};
