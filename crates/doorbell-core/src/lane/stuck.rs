@@ -25,6 +25,9 @@ const POLLS_PER_CARE: u64 = 64;
 /// The same where it was idle before.
 const POLLS_AT_FIRST: u64 = 2;
 
+/// How many polls lie between two looks that take from one stuck lane: of what was taken there, and of its own.
+const POLLS_BETWEEN_THEFTS: u64 = 2;
+
 /// What a lane notes for this.
 #[derive(Debug)]
 pub(super) struct Care {
@@ -41,6 +44,8 @@ pub(super) struct Care {
     /// After how many polls it does again, and how many of them are left.
     every: Cell<u64>,
     left: Cell<u64>,
+    /// More waits where it has just taken something.
+    hurries: Cell<bool>,
 }
 
 impl Care {
@@ -54,6 +59,7 @@ impl Care {
             is_rested: Cell::new(true),
             every: Cell::new(1),
             left: Cell::new(u64::MAX),
+            hurries: Cell::new(false),
         }
     }
 
@@ -89,6 +95,12 @@ impl Care {
         self.looked_ns.set(now_ns);
         self.paced_ns.set(now_ns);
         self.paced_polls.set(polls);
+    }
+
+    /// There is more to take: the next look does not wait for its time.
+    fn hurry(&self) {
+        self.hurries.set(true);
+        self.left.set(POLLS_BETWEEN_THEFTS);
     }
 
     /// After how many polls the clock is read again: seldom while they are short, since that costs as
@@ -160,14 +172,15 @@ impl<M: Machine> Lane<M> {
             return;
         }
         let polls = self.shared.tally.polls.get();
-        if now_ns.saturating_sub(self.care.looked_ns.get()) < CARE_NS / 2 {
+        let hurries = self.care.hurries.replace(false);
+        if !hurries && now_ns.saturating_sub(self.care.looked_ns.get()) < CARE_NS / 2 {
             self.care.pace(now_ns, polls);
             return;
         }
         self.care.plan(now_ns, polls);
         // One lane at a time: all others' words are read.
         let alert = self.shared.front().crew().alert();
-        if alert.begin_care(now_ns, CARE_NS / 2) == Cares::Another {
+        if alert.begin_care(now_ns, CARE_NS / 2) == Cares::Another && !hurries {
             return;
         }
         self.shared.tally.searches.add_owned(1);
@@ -177,6 +190,9 @@ impl<M: Machine> Lane<M> {
             let _ = self.expire_for(other, stood_still);
             let _ = self.look_for(other, stood_still);
             if stood_still && other.is_inside() && self.rob(other, Greed::Single) {
+                if other.has_work() {
+                    self.care.hurry();
+                }
                 // The next look finds the others'.
                 break;
             }

@@ -12,6 +12,7 @@ mod stalls;
 mod starved;
 mod suspended;
 mod tick;
+mod waiting;
 
 use super::crew::{CrewConfig, Lanes};
 use super::{Classes, Shape, Urgent, run};

@@ -75,6 +75,33 @@ fn a_lane_with_work_of_its_own_looks_at_the_descriptors_of_a_stuck_one() {
     end(lanes);
 }
 
+/// Several tasks wait behind one poll: they are taken one after another, without a wait in between. Where the lane
+/// makes progress, the rest is left to it.
+#[test]
+fn a_lane_with_work_of_its_own_takes_all_that_waits_behind_one_poll() {
+    let lanes = crew_by_hand();
+    let [stuck, cares] = &lanes;
+    gets(stuck, 5, 1);
+    // How many it has taken by then.
+    let cares_at = |now_ns| {
+        cares.local.enter(|| {
+            cares.care_for_stuck(now_ns);
+            while cares.local.run_one() {}
+        });
+        counts(cares).stolen
+    };
+    assert_eq!(cares_at(MS), 0, "its pulse was not known");
+    assert_eq!([cares_at(2 * MS), cares_at(2 * MS)], [1, 2]);
+    assert!(
+        !cares.care.is_due() && cares.care.is_due(),
+        "a poll of each"
+    );
+    stuck.shared.front().beat();
+    assert_eq!([cares_at(2 * MS), cares_at(2 * MS)], [2, 2]);
+    gets(stuck, 0, 2);
+    end(lanes);
+}
+
 /// That lane was in no list: it slept, or had nothing.
 #[test]
 fn a_sentinel_finds_one_task_at_a_lane_that_is_inside_the_same_poll_as_at_its_last_look() {
