@@ -10,7 +10,7 @@ use crate::crew::Crew;
 use crate::group::DEFAULT;
 use crate::mailbox::{Origin, Posted};
 use crate::node::{Node, Ready};
-use doorbell_machine::{Bug, Machine, Mark};
+use doorbell_machine::{Bug, Machine};
 use std::alloc::Layout;
 use std::mem::offset_of;
 use std::ptr::NonNull;
@@ -353,13 +353,5 @@ impl<M: Machine> TaskRef<M> {
         self.header().state.take_back();
         local.as_lent(|| self.run_by(By::Second, local));
         self.release();
-    }
-
-    /// Its poll above is over, and it was woken meanwhile.
-    #[cold]
-    pub(super) fn follow_above(self, woken: Wake, local: &Local<M>) {
-        M::mark(Mark::TaskWokenInPoll);
-        self.follow(woken, || self.submit());
-        self.rescue_again(local);
     }
 }

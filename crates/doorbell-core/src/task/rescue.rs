@@ -8,12 +8,13 @@
 use super::boost;
 use super::cell::TaskRef;
 use super::local::Local;
+use super::state::Wake;
 use super::state_boost::Above;
 use crate::crew::FrontRef;
 use crate::mailbox::{Origin, Posted};
 use crate::node::Node;
 use crate::queue::{Chain, Greed, Queue};
-use doorbell_machine::Machine;
+use doorbell_machine::{Machine, Mark};
 use std::cell::Cell;
 use std::fmt;
 use std::ptr::NonNull;
@@ -24,7 +25,7 @@ const LENT_AT_ONCE: usize = 64;
 /// What a lane notes of tasks that were lent to it.
 #[derive(Debug, Default)]
 pub(super) struct Lent {
-    /// The task under poll is of a crew below.
+    /// The task that runs is of a crew below.
     of_below: Cell<bool>,
     /// What is left of that one is for its own lanes.
     is_declined: Cell<bool>,
@@ -210,8 +211,11 @@ impl<M: Machine> TaskRef<M> {
         rescuer.is_some_and(|from| from != Above::default() && self.lend(from))
     }
 
-    /// As [`TaskRef::rescue`], behind a lent poll in which it was woken.
-    pub(super) fn rescue_again(self, local: &Local<M>) {
+    /// Its poll above is over, and it was woken meanwhile.
+    #[cold]
+    pub(super) fn follow_above(self, woken: Wake, local: &Local<M>) {
+        M::mark(Mark::TaskWokenInPoll);
+        self.follow(woken, || self.submit());
         if !local.lent.is_declined.get() {
             self.rescue();
         }

@@ -6,7 +6,7 @@ use crate::testing::spawn;
 use doorbell_machine::Host;
 use std::future::poll_fn;
 use std::pin::Pin;
-use std::sync::Arc;
+use std::sync::{Arc, mpsc};
 use std::task::{Context, Poll, Waker};
 
 /// A lane each of two crews: the upper and the lower one.
@@ -57,6 +57,40 @@ fn miri_a_task_is_polled_by_the_lane_above_that_awaits_it() {
         below.close();
     });
     above.enter(|| above.close());
+    drop(below);
+    assert_eq!(front.shares(), 1, "a task was not freed");
+}
+
+/// Tells in its drop the rank that a task of a crew below has on this lane.
+struct Tells(mpsc::Sender<Option<u8>>);
+
+impl Drop for Tells {
+    fn drop(&mut self) {
+        let rank = Local::<Host>::with_current(|local| local.and_then(Local::lent_rank));
+        self.0.send(rank).unwrap();
+    }
+}
+
+#[test]
+fn what_is_dropped_on_a_lane_above_is_of_its_own_class() {
+    let [(_, above), (front, below)] = two_crews();
+    let (tell, told) = mpsc::channel();
+    let tells = Tells(tell);
+    let mut join = below.enter(|| {
+        spawn(&front, async move {
+            let _tells = tells;
+            std::future::pending::<()>().await;
+        })
+    });
+    above.enter(|| {
+        assert!(poll(&mut join).is_pending());
+        join.cancel();
+        while above.run_one() {}
+        assert_eq!(told.try_recv(), Ok(Some(0)));
+        above.close();
+    });
+    drop(join);
+    below.enter(|| below.close());
     drop(below);
     assert_eq!(front.shares(), 1, "a task was not freed");
 }

@@ -3,11 +3,11 @@
 use super::{Bench, Count, WakerSlot, output, pending, poll_once};
 use crate::bell::Announced;
 use crate::crew::Crew;
-use crate::task::{Local, Phase};
+use crate::task::{Join, Local, Phase};
 use crate::testing;
 use doorbell_machine::{Counter, Host};
 use std::future::poll_fn;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll, Wake, Waker};
 
 #[test]
@@ -19,6 +19,26 @@ fn miri_a_task_runs_and_its_output_is_joined() {
     assert_eq!(bench.run(), 1);
     assert_eq!((join.phase(), bench.local.live()), (Phase::Complete, 0));
     assert_eq!(output(&mut join).unwrap(), [1, 2, 3]);
+    drop(join);
+    bench.end();
+}
+
+#[test]
+fn a_task_that_cancels_itself_ends_with_that_poll() {
+    let bench = Bench::new();
+    let handle: Arc<Mutex<Option<Join<()>>>> = Arc::default();
+    let own = Arc::clone(&handle);
+    let join = bench.spawn(poll_fn(move |_| {
+        if let Some(join) = &*own.lock().unwrap() {
+            join.cancel();
+        }
+        Poll::Pending
+    }));
+    *handle.lock().unwrap() = Some(join);
+    assert_eq!(bench.run(), 1);
+    let mut join = handle.lock().unwrap().take().unwrap();
+    assert!(output(&mut join).is_err());
+    assert_eq!(Arc::strong_count(&handle), 1, "its future was not dropped");
     drop(join);
     bench.end();
 }
