@@ -133,6 +133,7 @@ fn killer(bug: Bug) -> (&'static str, Shows) {
             "idle::loom::mutant_crew_push_unoffered",
             Says("the task waits for a poll"),
         ),
+        Bug::CrewPostUnoffered => ("lane::loom::sweep::mutant_post_unoffered", Deadlock),
         Bug::IdleSentinelBlind => ("idle::loom::mutant_sentinel_blind", Says("two sentinels")),
         Bug::IdleUnlistBlind => ("idle::loom::mutant_unlist_blind", NOT_LISTED),
         Bug::IdleNoUnlistFence => ("idle::loom::mutant_no_unlist_fence", NOT_LISTED),
@@ -190,6 +191,13 @@ fn killer_of_tasks(bug: Bug) -> (&'static str, Shows) {
         ),
         Bug::TaskPauseLentRelaxed => ("task::loom_second::mutant_pause_lent_relaxed", Race),
         Bug::TaskCatchUpRelaxed => ("task::loom_second::mutant_catch_up_relaxed", Race),
+        Bug::TaskLentTwice => ("lane::loom::sweep::mutant_lent_twice", QUEUED_TWICE),
+        Bug::SweepKeepsRest => ("lane::loom::sweep::mutant_keeps_rest", Deadlock),
+        Bug::SweepForgetsRefused => (
+            "lane::loom::sweep::mutant_forgets_refused",
+            Shows::Assertion("a task was not freed"),
+        ),
+        Bug::SweepLendsNone => ("lane::loom::sweep::mutant_lends_none", Deadlock),
         Bug::LockUnlockRelaxed => ("lock::loom::mutant_unlock_relaxed", Race),
         Bug::LockLeaveBlind => (
             "lock::loom::mutant_leave_blind",

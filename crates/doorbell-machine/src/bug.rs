@@ -64,6 +64,14 @@ pub enum Bug {
     TaskPauseLentRelaxed,
     /// task: who finds a task's own node behind does not publish that it has left its queue.
     TaskCatchUpRelaxed,
+    /// task: a task is lent although its second node is in a queue.
+    TaskLentTwice,
+    /// sweep: what lies behind the first task that is lent is kept until the next sweep.
+    SweepKeepsRest,
+    /// sweep: what lanes refuse that have ended is forgotten.
+    SweepForgetsRefused,
+    /// sweep: all goes back, and nothing is lent.
+    SweepLendsNone,
     /// lock: to let go does not publish what the lock guards.
     LockUnlockRelaxed,
     /// lock: who keeps the line leaves it without a look whether there is more to do.
@@ -144,13 +152,15 @@ pub enum Bug {
     PlaceClaimsFromBelow,
     /// crew: a push to a lane that spins is offered to nobody, although that lane begins a poll.
     CrewPushUnoffered,
+    /// crew: what comes from outside to a lane inside a poll is offered to nobody.
+    CrewPostUnoffered,
     /// rt: a lane under poll does not count as overloaded with one movable task behind it.
     RtLeavesOneWaiting,
 }
 
 impl Bug {
     /// All mutants, without [`Bug::None`].
-    pub const ALL: [Bug; 69] = [
+    pub const ALL: [Bug; 74] = [
         Bug::BellClearAfterTake,
         Bug::BellNoRecheck,
         Bug::BellAnnounceBlind,
@@ -179,6 +189,10 @@ impl Bug {
         Bug::TaskPauseLentBlind,
         Bug::TaskPauseLentRelaxed,
         Bug::TaskCatchUpRelaxed,
+        Bug::TaskLentTwice,
+        Bug::SweepKeepsRest,
+        Bug::SweepForgetsRefused,
+        Bug::SweepLendsNone,
         Bug::LockUnlockRelaxed,
         Bug::LockLeaveBlind,
         Bug::CallSleepSilently,
@@ -219,6 +233,7 @@ impl Bug {
         Bug::IdleClaimNeverLapses,
         Bug::PlaceClaimsFromBelow,
         Bug::CrewPushUnoffered,
+        Bug::CrewPostUnoffered,
         Bug::RtLeavesOneWaiting,
     ];
 

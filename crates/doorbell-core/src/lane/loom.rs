@@ -33,6 +33,7 @@ macro_rules! also_noticed {
 mod care;
 mod pair;
 mod spin;
+mod sweep;
 
 /// The lane runs on a thread of its own; the model's first thread posts, spawns and closes.
 struct Running {

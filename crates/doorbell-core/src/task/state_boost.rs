@@ -232,7 +232,12 @@ impl<M: Machine> State<M> {
             let Some(to) = above(seen).index() else {
                 return Lend::Nothing;
             };
-            if seen & (SCHEDULED | RUNNING | COMPLETE | LENT) != SCHEDULED {
+            let lent = if M::breaks(Bug::TaskLentTwice) {
+                0
+            } else {
+                LENT
+            };
+            if seen & (SCHEDULED | RUNNING | COMPLETE | lent) != SCHEDULED {
                 return Lend::Nothing;
             }
             // ORDER: Acquire pairs with the Release of `start_lent` and `take_back`, which freed the

@@ -129,6 +129,10 @@ pub const MUTANTS: &[Mutant] = mutants![
     TaskPauseLentBlind: not_here ABOVE,
     TaskPauseLentRelaxed: not_here ABOVE,
     TaskCatchUpRelaxed: not_here ABOVE,
+    TaskLentTwice: not_here ABOVE,
+    SweepKeepsRest: not_here ABOVE,
+    SweepForgetsRefused: not_here ABOVE,
+    SweepLendsNone: not_here ABOVE,
     LockUnlockRelaxed: not_here LOCK,
     LockLeaveBlind: not_here LOCK,
     CallSleepSilently: Sc,
@@ -169,5 +173,6 @@ pub const MUTANTS: &[Mutant] = mutants![
     IdleClaimNeverLapses: Sc,
     PlaceClaimsFromBelow: Sc,
     CrewPushUnoffered: Sc,
+    CrewPostUnoffered: Sc,
     RtLeavesOneWaiting: Sc,
 ];
