@@ -299,7 +299,8 @@ fn tests() -> Vec<String> {
 }
 
 /// Mutants that need time, or more tasks than a model has: the simulator kills them.
-const SIMULATED: [Bug; 4] = [
+const SIMULATED: [Bug; 5] = [
+    Bug::RescueNeverRests,
     Bug::SpinStealsFull,
     Bug::IdleClaimNeverLapses,
     Bug::PlaceClaimsFromBelow,

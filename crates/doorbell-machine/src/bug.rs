@@ -72,6 +72,8 @@ pub enum Bug {
     SweepForgetsRefused,
     /// sweep: all goes back, and nothing is lent.
     SweepLendsNone,
+    /// rescue: a lane that has used up its share goes on.
+    RescueNeverRests,
     /// lock: to let go does not publish what the lock guards.
     LockUnlockRelaxed,
     /// lock: who keeps the line leaves it without a look whether there is more to do.
@@ -160,7 +162,7 @@ pub enum Bug {
 
 impl Bug {
     /// All mutants, without [`Bug::None`].
-    pub const ALL: [Bug; 74] = [
+    pub const ALL: [Bug; 75] = [
         Bug::BellClearAfterTake,
         Bug::BellNoRecheck,
         Bug::BellAnnounceBlind,
@@ -193,6 +195,7 @@ impl Bug {
         Bug::SweepKeepsRest,
         Bug::SweepForgetsRefused,
         Bug::SweepLendsNone,
+        Bug::RescueNeverRests,
         Bug::LockUnlockRelaxed,
         Bug::LockLeaveBlind,
         Bug::CallSleepSilently,

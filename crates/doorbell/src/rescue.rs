@@ -16,7 +16,8 @@
 //!
 //! Not covered: what another thread wakes behind a long poll, where no descriptor tells the urgent lane. It waits for the
 //! end of that poll, or for the next time that the urgent lane goes through what waits there. Nor anything that lies behind a poll
-//! once the class has groups.
+//! once the class has groups. Nor, rarely, a descriptor that another Fair lane, with work of its own, has looked at first in
+//! place of the stuck one: its task lies behind the polls of that lane.
 //!
 //! In such a poll a task is to do nothing that may take long, nor to call what is not its own: it leaves that to its own
 //! lanes ([`decline`]), or spawns it. If a task is rescued, then awaited by a task that is more urgent than `Class::rt(49)`, it
