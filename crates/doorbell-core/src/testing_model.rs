@@ -137,6 +137,7 @@ fn killer(bug: Bug) -> (&'static str, Shows) {
             Says("the task waits for a poll"),
         ),
         Bug::LaneAsksOnce => ("lane::loom::care::mutant_asks_once", NOBODY_TOLD),
+        Bug::CrewPostUnoffered => ("lane::loom::sweep::mutant_post_unoffered", Deadlock),
         Bug::IdleSentinelBlind => ("idle::loom::mutant_sentinel_blind", Says("two sentinels")),
         Bug::IdleUnlistBlind => ("idle::loom::mutant_unlist_blind", NOT_LISTED),
         Bug::IdleNoUnlistFence => ("idle::loom::mutant_no_unlist_fence", NOT_LISTED),
@@ -195,6 +196,13 @@ fn killer_of_tasks(bug: Bug) -> (&'static str, Shows) {
         ),
         Bug::TaskPauseRelaxed => ("task::loom_second::mutant_pause_relaxed", Race),
         Bug::TaskCatchUpRelaxed => ("task::loom_second::mutant_catch_up_relaxed", Race),
+        Bug::TaskLentTwice => ("lane::loom::sweep::mutant_lent_twice", QUEUED_TWICE),
+        Bug::SweepKeepsRest => ("lane::loom::sweep::mutant_keeps_rest", Deadlock),
+        Bug::SweepForgetsRefused => (
+            "lane::loom::sweep::mutant_forgets_refused",
+            Shows::Assertion("a task was not freed"),
+        ),
+        Bug::SweepLendsNone => ("lane::loom::sweep::mutant_lends_none", Deadlock),
         Bug::LockUnlockRelaxed => ("lock::loom::mutant_unlock_relaxed", Race),
         Bug::LockLeaveBlind => (
             "lock::loom::mutant_leave_blind",
@@ -296,7 +304,8 @@ fn tests() -> Vec<String> {
 }
 
 /// Mutants that need time, or more tasks than a model has: the simulator kills them.
-const SIMULATED: [Bug; 5] = [
+const SIMULATED: [Bug; 6] = [
+    Bug::RescueNeverRests,
     Bug::SpinStealsFull,
     Bug::IdleClaimNeverLapses,
     Bug::PlaceClaimsFromBelow,

@@ -64,6 +64,16 @@ pub enum Bug {
     TaskPauseRelaxed,
     /// task: who finds a task's own node behind does not publish that it has left its queue.
     TaskCatchUpRelaxed,
+    /// task: a task is lent although its second node is in a queue.
+    TaskLentTwice,
+    /// sweep: what lies behind the first task that is lent is kept until the next sweep.
+    SweepKeepsRest,
+    /// sweep: what lanes refuse that have ended is forgotten.
+    SweepForgetsRefused,
+    /// sweep: all goes back, and nothing is lent.
+    SweepLendsNone,
+    /// rescue: a lane that has used up its share goes on.
+    RescueNeverRests,
     /// lock: to let go does not publish what the lock guards.
     LockUnlockRelaxed,
     /// lock: who keeps the line leaves it without a look whether there is more to do.
@@ -146,6 +156,8 @@ pub enum Bug {
     PlaceClaimsFromBelow,
     /// crew: a push to a lane that spins is offered to nobody, although that lane begins a poll.
     CrewPushUnoffered,
+    /// crew: what comes from outside to a lane inside a poll is offered to nobody.
+    CrewPostUnoffered,
     /// rt: a lane under poll does not count as overloaded with one movable task behind it.
     RtLeavesOneWaiting,
     /// lane: whoever looks for stalls takes all polls of a lane for one.
@@ -156,7 +168,7 @@ pub enum Bug {
 
 impl Bug {
     /// All mutants, without [`Bug::None`].
-    pub const ALL: [Bug; 72] = [
+    pub const ALL: [Bug; 78] = [
         Bug::BellClearAfterTake,
         Bug::BellNoRecheck,
         Bug::BellAnnounceBlind,
@@ -185,6 +197,11 @@ impl Bug {
         Bug::TaskPauseBlind,
         Bug::TaskPauseRelaxed,
         Bug::TaskCatchUpRelaxed,
+        Bug::TaskLentTwice,
+        Bug::SweepKeepsRest,
+        Bug::SweepForgetsRefused,
+        Bug::SweepLendsNone,
+        Bug::RescueNeverRests,
         Bug::LockUnlockRelaxed,
         Bug::LockLeaveBlind,
         Bug::CallSleepSilently,
@@ -226,6 +243,7 @@ impl Bug {
         Bug::IdleClaimNeverLapses,
         Bug::PlaceClaimsFromBelow,
         Bug::CrewPushUnoffered,
+        Bug::CrewPostUnoffered,
         Bug::RtLeavesOneWaiting,
         Bug::LaneStallOfAnyPoll,
         Bug::LaneStallNoFence,

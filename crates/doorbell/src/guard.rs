@@ -21,15 +21,13 @@ use crate::time::{sleep, timeout};
 use crate::{ClassKind, yield_now};
 use doorbell_core::crew::FrontRef;
 use doorbell_core::io::{Cleared, Direction, RegisterError, Registration};
-use doorbell_core::lane::rescue::{Pace, STUCK_NS, Seen, Share, Sweeps, Then, look_for};
-use doorbell_core::task::{
-    About, BodyVtable, Join, Kind, Local, Sweep, launch_described, write_body,
-};
-use doorbell_machine::{Machine, PollEvents, Poller, Seat as _};
+use doorbell_core::lane::rescue::{Pace, Rescue, STUCK_NS, Seen, Then};
+use doorbell_core::task::{About, BodyVtable, Join, Kind, Local, launch_described, write_body};
+use doorbell_machine::{Machine, Poller, Seat as _};
 use std::future::poll_fn;
-use std::io;
 use std::os::fd::{AsRawFd as _, BorrowedFd, OwnedFd};
 use std::time::Duration;
+use std::{io, mem};
 
 /// Of the rank of what is rescued: it has its turn behind what it had lent, and before what that brings.
 const GUARD: Class = Class::rt(49);
@@ -41,9 +39,6 @@ const STARVED_REST_MAX: Duration = Duration::from_millis(64);
 
 /// While it serves it asks for its share, and whether the polls are still long, at least so often.
 const TURN: Duration = Duration::from_millis(4);
-
-/// So often it looks at most before others have a turn.
-const LOOKS: usize = 4;
 
 impl<M: Machine> Rt<M> {
     /// Makes the guards, once. The urgent lanes have begun, or there are none.
@@ -63,14 +58,6 @@ impl<M: Machine> Rt<M> {
         };
         self.guarded.get_or_try_init_blocking(guard_all).copied()
     }
-}
-
-/// What a guard works with while it serves.
-struct Means<M: Machine> {
-    events: PollEvents,
-    sweep: Sweep<M>,
-    sweeps: Sweeps,
-    share: Share,
 }
 
 /// Whether a guard that has served goes on.
@@ -148,18 +135,12 @@ impl<M: Machine> Guard<M> {
     }
 
     async fn run(mut self) {
-        let (now_ns, ran_ns) = times_here::<M>();
-        let mut means = Means {
-            events: PollEvents::new(),
-            sweep: Sweep::new(self.ward.clone()),
-            sweeps: Sweeps::default(),
-            share: Share::new(now_ns, ran_ns),
-        };
+        let mut rescue = Rescue::new(self.ward.clone());
         let mut before = None;
         let (mut rest, mut starved_rest) = (REST_MIN, REST_MIN);
         // Whether what was served may wait behind the same poll again: no descriptor tells of that.
         let mut goes_on = false;
-        while goes_on || self.is_ready().await {
+        while mem::take(&mut goes_on) || self.is_ready().await {
             let seen = Seen::of(&self.ward);
             if before.replace(seen).is_some_and(|it| seen.idles_since(&it)) {
                 // What is ready says so all along, as a bell that was rung: the next edge is of something else.
@@ -168,7 +149,7 @@ impl<M: Machine> Guard<M> {
             self.registration = None;
             let then = self.watch(seen).await;
             if then != Then::Brief {
-                let served = self.serve(then, &mut means).await;
+                let served = self.serve(then, &mut rescue).await;
                 set_rescues::<M>(false);
                 if matches!(served, Next::End) {
                     return;
@@ -219,34 +200,17 @@ impl<M: Machine> Guard<M> {
     }
 
     /// Until the polls of the ward are short again, or once.
-    async fn serve(&mut self, then: Then, means: &mut Means<M>) -> Next {
+    async fn serve(&mut self, then: Then, rescue: &mut Rescue<M>) -> Next {
         let mut pace = Pace::new(Seen::of(&self.ward));
-        // Whether something may wait there of which no descriptor tells.
-        let mut sweeps = true;
+        rescue.begin();
         // Whether the ward's set has told of something.
         let mut is_told = true;
         loop {
             set_rescues::<M>(true);
-            let mut found = 0;
-            let mut may_be_more = true;
-            for _ in 0..LOOKS {
-                let now = look_for(&self.ward, &mut means.events);
-                found += now;
-                may_be_more = now == PollEvents::CAPACITY;
-                if !may_be_more {
-                    break;
-                }
-            }
-            // Where it was told and nothing is found, the ward has taken it: between two polls, mostly.
-            sweeps |= is_told && found == 0;
-            if sweeps && means.sweeps.may_begin(&Seen::of(&self.ward)) {
-                sweeps = false;
-                means.sweep.run();
-            }
+            let may_be_more = rescue.turn(is_told);
             // Behind what was lent here.
             yield_now().await;
-            let (now_ns, ran_ns) = times_here::<M>();
-            let rest_ns = means.share.rest_ns(now_ns, ran_ns);
+            let rest_ns = rescue.rest_ns();
             if then == Then::Starved {
                 return Next::Done;
             }
@@ -254,8 +218,7 @@ impl<M: Machine> Guard<M> {
                 set_rescues::<M>(false);
                 self.registration = None;
                 sleep(Duration::from_nanos(rest_ns)).await;
-                // What came meanwhile waits at the ward.
-                sweeps = true;
+                rescue.begin();
             } else if !may_be_more {
                 is_told = match timeout(TURN, self.is_ready()).await {
                     Ok(true) => true,
@@ -268,12 +231,6 @@ impl<M: Machine> Guard<M> {
             }
         }
     }
-}
-
-/// The time, and for how long the lane that the caller is has run.
-fn times_here<M: Machine>() -> (u64, u64) {
-    let now_ns = M::now_ns();
-    (now_ns, M::cpu_time_ns(M::thread_number()).unwrap_or(now_ns))
 }
 
 /// Whether the lane that the caller is rescues from here on.

@@ -25,7 +25,8 @@
 //!
 //! Not covered: what another thread wakes behind a long poll, where no descriptor tells the urgent lane. It waits for the
 //! end of that poll, or for the next time that the urgent lane goes through what waits there. Nor timers that the task armed
-//! on its own lane. Nor anything that lies behind a poll once the class has groups.
+//! on its own lane. Nor anything that lies behind a poll once the class has groups. Nor, rarely, a descriptor that another Fair lane, with work of its
+//! own, has looked at first in place of the stuck one: its task lies behind the polls of that lane.
 //!
 //! In a rescue do not compute, and call nothing whose duration you do not know, such as a callback of your user's. Leave that
 //! to the task's own lanes ([`decline`]), or spawn it. If an urgent task begins to await a task already lent for a rescue, the

@@ -79,12 +79,14 @@ impl Post {
         (seen, parks)
     }
 
-    /// Parks in the poller unless it was told.
+    /// Parks in the poller unless it was told. The form is chosen where a lane does that: in front of the second
+    /// announcement, without a fence between the two.
     fn park_polling(&self) {
+        if self.bell.announce_watch() == Announced::Signalled {
+            return;
+        }
         Seat::<Loom>::choose(&self.seat, ParkIn::Poller);
-        if self.bell.announce_watch() == Announced::Yes
-            && self.bell.announce_park() == Announced::Yes
-        {
+        if self.bell.announce_park() == Announced::Yes {
             let mut events = PollEvents::new();
             let _ = self.bell.park_polling(&self.seat, None, &mut events);
         }

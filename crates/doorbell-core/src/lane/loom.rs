@@ -34,6 +34,7 @@ mod care;
 mod pair;
 mod spin;
 mod stalls;
+mod sweep;
 
 /// The lane runs on a thread of its own; the model's first thread posts, spawns and closes.
 struct Running {

@@ -1,11 +1,12 @@
 //! What a lane above does for a ward, a lane of its core that is stuck in long polls: it looks at the ward's
-//! descriptors. [`Seen`] and [`Pace`] tell when, [`Share`] how much of its time that may take, and [`Sweeps`] how often it
-//! may go through the ward's queue. The caller is a task of the lane above.
+//! descriptors and goes through its queue ([`Rescue`]). [`Seen`] and [`Pace`] tell when, [`Share`] how much of its time that
+//! may take, and [`Sweeps`] how often it may go through the queue. The caller is a task of the lane above.
 
+use crate::crew::FrontRef;
 use crate::io::Driver;
 use crate::mailbox::Front;
-use crate::task::Local;
-use doorbell_machine::{Machine, PollEvents};
+use crate::task::{Local, Sweep};
+use doorbell_machine::{Bug, Machine, PollEvents};
 
 /// After so long inside one poll a ward is taken to be stuck; and it stays so while its polls take as long on average.
 pub const STUCK_NS: u64 = 250_000;
@@ -23,6 +24,9 @@ const PART_NS: i64 = part_of(PERIOD_NS);
 
 /// No rest is longer: one that has run for others meanwhile rescues once in that time.
 const REST_MAX_NS: i64 = 20_000_000;
+
+/// So often it looks in one turn at most.
+const LOOKS: usize = 4;
 
 const fn part_of(time_ns: i64) -> i64 {
     time_ns / 10 * 3
@@ -175,10 +179,81 @@ impl Share {
     }
 }
 
-/// Brings what is ready at the descriptors of the ward to its tasks, on the lane that the caller is; how much that was. Rescuable ones are
-/// lent to that lane, if it [rescues](Local::set_rescues). There may be more if the buffer is full.
-pub fn look_for<M: Machine>(ward: &Front<M>, events: &mut PollEvents) -> usize {
-    Local::<M>::bring_mail(|| Driver::look(ward, events))
+/// What a lane does for a ward that is stuck, in turns. Between two turns it is to run what was lent to it.
+#[derive(Debug)]
+pub struct Rescue<M: Machine> {
+    ward: FrontRef<M>,
+    events: PollEvents,
+    sweep: Sweep<M>,
+    sweeps: Sweeps,
+    /// Something may wait at the ward of which no descriptor tells.
+    is_due: bool,
+    share: Share,
+}
+
+impl<M: Machine> Rescue<M> {
+    /// For that ward, by the lane that the caller is.
+    pub fn new(ward: FrontRef<M>) -> Self {
+        let (now_ns, ran_ns) = times_here::<M>();
+        Rescue {
+            events: PollEvents::new(),
+            sweep: Sweep::new(ward.clone()),
+            sweeps: Sweeps::default(),
+            is_due: true,
+            share: Share::new(now_ns, ran_ns),
+            ward,
+        }
+    }
+
+    /// The next turn is the first, or the first behind a rest: what came meanwhile waits at the ward.
+    pub fn begin(&mut self) {
+        self.is_due = true;
+    }
+
+    /// One turn: brings what is ready at the descriptors of the ward, and sweeps its queue if that is due. Rescuable tasks
+    /// are lent to the caller's lane, if that [rescues](Local::set_rescues). `is_told`: the ward's descriptors have told of
+    /// something since the last turn; if nothing is found then, the ward has taken it: between two polls, mostly.
+    ///
+    /// Whether more may be ready there.
+    pub fn turn(&mut self, is_told: bool) -> bool {
+        let mut found = 0;
+        let mut may_be_more = true;
+        for _ in 0..LOOKS {
+            let now = self.look();
+            found += now;
+            may_be_more = now == PollEvents::CAPACITY;
+            if !may_be_more {
+                break;
+            }
+        }
+        self.is_due |= is_told && found == 0;
+        if self.is_due && self.sweeps.may_begin(&Seen::of(&self.ward)) {
+            self.is_due = false;
+            self.sweep.run();
+        }
+        may_be_more
+    }
+
+    /// Brings what is ready at the descriptors of the ward to its tasks; how much that was.
+    fn look(&mut self) -> usize {
+        Local::<M>::bring_mail(|| Driver::look(&*self.ward, &mut self.events))
+    }
+
+    /// How long the caller's lane is to leave the ward alone from now on; mostly 0.
+    pub fn rest_ns(&mut self) -> u64 {
+        let (now_ns, ran_ns) = times_here::<M>();
+        let rest_ns = self.share.rest_ns(now_ns, ran_ns);
+        if M::breaks(Bug::RescueNeverRests) {
+            return 0;
+        }
+        rest_ns
+    }
+}
+
+/// The time, and for how long the lane that the caller is has run.
+fn times_here<M: Machine>() -> (u64, u64) {
+    let now_ns = M::now_ns();
+    (now_ns, M::cpu_time_ns(M::thread_number()).unwrap_or(now_ns))
 }
 
 #[cfg(test)]

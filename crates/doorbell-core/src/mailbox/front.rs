@@ -269,7 +269,9 @@ impl<M: Machine> Front<M> {
         if self.is_inside() {
             let crowded = || pushed == Pushed::Behind || self.has_queued();
             if from == Origin::Outside || crowded() {
-                self.crew().offer(self.lane);
+                if !M::breaks(Bug::CrewPostUnoffered) {
+                    self.crew().offer(self.lane);
+                }
             } else if !M::breaks(Bug::CrewPushUnoffered) {
                 self.crew().offer_one(self.lane);
             }

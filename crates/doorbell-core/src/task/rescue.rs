@@ -14,7 +14,7 @@ use crate::crew::FrontRef;
 use crate::mailbox::{Origin, Posted};
 use crate::node::Node;
 use crate::queue::{Chain, Greed, Queue};
-use doorbell_machine::{Machine, Mark};
+use doorbell_machine::{Bug, Machine, Mark};
 use std::cell::Cell;
 use std::fmt;
 use std::ptr::NonNull;
@@ -122,6 +122,9 @@ impl<M: Machine> Sweep<M> {
         let mut lent = 0;
         while let Some(node) = self.next() {
             lent += usize::from(self.put_back(node, lent < LENT_AT_ONCE));
+            if lent > 0 && M::breaks(Bug::SweepKeepsRest) {
+                return;
+            }
         }
     }
 
@@ -149,6 +152,7 @@ impl<M: Machine> Sweep<M> {
     fn put_back(&self, node: NonNull<Node<M>>, lends: bool) -> bool {
         // SAFETY: a node that was queued has a reference of its task.
         let own = unsafe { boost::own_of(node) };
+        let lends = lends && !M::breaks(Bug::SweepLendsNone);
         // The task may run, and be freed, as soon as it is queued.
         let task = own.filter(|task| lends && task.header().is_rescuable());
         if let Some(task) = task {
@@ -159,8 +163,10 @@ impl<M: Machine> Sweep<M> {
         let lent = match unsafe { place.post_task(node, Origin::Outside) } {
             Posted::Yes => task.is_some_and(TaskRef::rescue_now),
             Posted::Closed => {
-                // SAFETY: as above; refused, it is in no queue.
-                unsafe { Self::end(node) };
+                if !M::breaks(Bug::SweepForgetsRefused) {
+                    // SAFETY: as above; refused, it is in no queue.
+                    unsafe { Self::end(node) };
+                }
                 false
             }
         };

@@ -128,7 +128,12 @@ impl<M: Machine> State<M> {
         let mut seen = self.0.load(Ordering::Relaxed);
         loop {
             let to = Above::of(seen).max(above);
-            if to == Above::default() || seen & (BUSY | LENT) != SCHEDULED {
+            let lent = if M::breaks(Bug::TaskLentTwice) {
+                0
+            } else {
+                LENT
+            };
+            if to == Above::default() || seen & (BUSY | lent) != SCHEDULED {
                 return None;
             }
             // ORDER: Acquire pairs with the Release of `take_back`, which freed the second node.

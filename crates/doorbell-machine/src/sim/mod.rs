@@ -149,6 +149,12 @@ pub fn is_asleep(thread: u32) -> bool {
     matches!(doing(thread), Some(Doing::Waits(_)))
 }
 
+/// For how long a thread has had its CPU; 0 if it is not there.
+#[must_use]
+pub fn ran_ns(thread: u32) -> u64 {
+    look(|world| world.ran_ns(thread)).flatten().unwrap_or(0)
+}
+
 /// Whether a fault keeps a thread from its CPU now; `false` if it is not there.
 #[must_use]
 pub fn is_away(thread: u32) -> bool {
@@ -328,6 +334,19 @@ impl<const BUG: u8> Machine for Sim<BUG> {
 
     fn cpu() -> usize {
         look(|world| world.cpu as usize).unwrap_or(0)
+    }
+
+    fn thread_number() -> u32 {
+        thread().map_or(0, |thread| thread + 1)
+    }
+
+    fn cpu_time_ns(thread: u32) -> Option<u64> {
+        step(|world| {
+            let cost = world.config.machine.costs.syscall_ns;
+            world.event(EventKind::Clock, 0, cost);
+            world.ran_ns(thread.checked_sub(1)?)
+        })
+        .flatten()
     }
 
     fn bind_thread(cpus: &[usize]) -> Result<(), ThreadError> {

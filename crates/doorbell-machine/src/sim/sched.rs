@@ -131,10 +131,24 @@ impl World {
         let (current, from_ns) = (state.current, state.accounted_ns);
         state.accounted_ns = now_ns;
         if current != NOBODY {
-            let had_ns = self.weighed(current, now_ns.saturating_sub(from_ns));
-            let share = &mut self.threads[current as usize].share;
-            share.had_ns = share.had_ns.saturating_add(had_ns);
+            let ran_ns = now_ns.saturating_sub(from_ns);
+            let had_ns = self.weighed(current, ran_ns);
+            let it = &mut self.threads[current as usize];
+            it.share.had_ns = it.share.had_ns.saturating_add(had_ns);
+            it.ran_ns = it.ran_ns.saturating_add(ran_ns);
         }
+    }
+
+    /// For how long a thread has had its CPU until now; `None` if it is not there.
+    pub(super) fn ran_ns(&self, thread: u32) -> Option<u64> {
+        let it = self.threads.get(thread as usize)?;
+        let cpu = &self.cpus[it.cpu as usize];
+        let since_ns = if cpu.current == thread {
+            self.now_ns.saturating_sub(cpu.accounted_ns)
+        } else {
+            0
+        };
+        Some(it.ran_ns.saturating_add(since_ns))
     }
 
     /// A thread that waited can run; its CPU is still to look at that.

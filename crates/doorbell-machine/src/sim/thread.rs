@@ -77,6 +77,8 @@ pub(super) struct Thread {
     pub(super) left_ns: u64,
     pub(super) policy: Policy,
     pub(super) share: Share,
+    /// For how long it has had its CPU.
+    pub(super) ran_ns: u64,
     /// How it gives way; null until it has begun.
     pub(super) yielder: *const Yielder<(), ()>,
     pub(super) slots: Slots,
@@ -120,6 +122,7 @@ impl Thread {
             left_ns: 0,
             policy,
             share: Share::default(),
+            ran_ns: 0,
             yielder: std::ptr::null(),
             seen: Seen::default(),
             slots: Slots::default(),

@@ -44,7 +44,10 @@ const BELOW: &str =
 const POKE: &str = "the parcel publishes it, unless it is another waker's; loom kills it";
 
 /// Why a task that is awaited from above does not show.
-const ABOVE: &str = "the scenarios link no crew above another; loom kills it";
+const ABOVE: &str = "no task of the scenarios is awaited from above; loom kills it";
+
+/// Why a step of a lent task does not show.
+const LENT: &str = "it shows where both nodes of a task meet within a few steps; loom kills it";
 
 /// Why the end of a poll need not show.
 const PAUSE: &str = "not hunted since it is of all polls, not only of those above; loom kills it";
@@ -134,10 +137,15 @@ pub const MUTANTS: &[Mutant] = mutants![
     TaskLendForgotten: not_here ABOVE,
     TaskNotedFromBelow: not_here BELOW,
     TaskPokeRelaxed: not_here POKE,
-    TaskStartLentRelaxed: not_here ABOVE,
-    TaskPauseBlind: not_here ABOVE,
+    TaskStartLentRelaxed: not_here LENT,
+    TaskPauseBlind: not_here LENT,
     TaskPauseRelaxed: not_here PAUSE,
-    TaskCatchUpRelaxed: not_here ABOVE,
+    TaskCatchUpRelaxed: Sc,
+    TaskLentTwice: Sc,
+    SweepKeepsRest: Sc,
+    SweepForgetsRefused: Sc,
+    SweepLendsNone: Sc,
+    RescueNeverRests: Sc,
     LockUnlockRelaxed: not_here LOCK,
     LockLeaveBlind: not_here LOCK,
     CallSleepSilently: Sc,
@@ -179,6 +187,7 @@ pub const MUTANTS: &[Mutant] = mutants![
     IdleClaimNeverLapses: Sc,
     PlaceClaimsFromBelow: Sc,
     CrewPushUnoffered: Sc,
+    CrewPostUnoffered: Sc,
     RtLeavesOneWaiting: Sc,
     LaneStallOfAnyPoll: not_here STALLS,
     LaneStallNoFence: not_here LIGHT,

@@ -3,13 +3,13 @@
 use doorbell_machine::sim::{CPUS_MAX, Outcome, RunError, Sink};
 
 use super::{Setup, Shape};
-use crate::scenario::{self, Classes, OWN_CPUS, Urgent};
+use crate::scenario::{self, Classes, OWN_CPUS, Rescues, Urgent};
 
 /// The shapes that are fuzzed.
-pub const SHAPES: [Shape; 9] = shapes::<0>();
+pub const SHAPES: [Shape; 10] = shapes::<0>();
 
 /// The same on a machine with the mutant of this number.
-pub(super) const fn shapes<const BUG: u8>() -> [Shape; 9] {
+pub(super) const fn shapes<const BUG: u8>() -> [Shape; 10] {
     [
         Shape {
             name: "two-lanes",
@@ -55,6 +55,11 @@ pub(super) const fn shapes<const BUG: u8>() -> [Shape; 9] {
             name: "starved",
             about: "descriptors, crowds and long polls, while one thread gets no CPU for milliseconds; no lane idles for long while another has too much",
             run: starved::<BUG>,
+        },
+        Shape {
+            name: "rescued",
+            about: "tasks that wait for descriptors of lanes that compute; urgent lanes run them soon, and in their share",
+            run: rescued::<BUG>,
         },
     ]
 }
@@ -107,6 +112,27 @@ fn starved<const BUG: u8>(setup: &Setup, sink: Option<Sink>) -> Result<Outcome, 
         _ => scenario::Shape::starved(),
     };
     run::<BUG>(shape, setup, sink)
+}
+
+/// How many lanes of a class there are at most: more show nothing else, and each has descriptors.
+const RESCUED_MAX: usize = 16;
+
+/// By turns little is to be rescued, much, and with faults, also while the lanes end.
+fn rescued<const BUG: u8>(setup: &Setup, sink: Option<Sink>) -> Result<Outcome, RunError> {
+    let rescues = match setup.seed % 4 {
+        0 => Rescues::Few,
+        1 => Rescues::Many,
+        _ => Rescues::Any,
+    };
+    let shape = scenario::Shape {
+        ends: setup.seed % 4 == 3,
+        ..scenario::Shape::rescued(rescues)
+    };
+    let setup = Setup {
+        cores: setup.cores.min(RESCUED_MAX),
+        ..setup.clone()
+    };
+    run::<BUG>(shape, &setup, sink)
 }
 
 /// A scenario with a lane on each of the setup's cores, and the more threads around them the more

@@ -43,7 +43,6 @@ impl Classes {
 }
 
 /// Where the Fair lanes stand among the crews.
-#[cfg(test)]
 pub(super) const FAIR: usize = 0;
 /// Where the urgent ones do.
 pub(super) const RT: usize = 1;

@@ -1,6 +1,8 @@
 //! Lanes on a simulated machine: started, used from outside and from within, closed and counted.
 
-use super::class::{Classes, CrewPlan};
+use super::Rescues;
+use super::class::{Classes, CrewPlan, FAIR, RT};
+use super::guard::Ward;
 use super::ledger::{Home, Ledger, Once};
 use doorbell_core::call::{Many, ManyCall, blocking, launch_many, wait_for};
 use doorbell_core::crew::{Crew, CrewSpec, FrontRef, Turns};
@@ -33,6 +35,8 @@ pub(super) struct CrewConfig {
     pub(super) groups: bool,
     /// For how long each runs of a period; the urgent ones, where there are several crews.
     pub(super) budget: Option<RunBudget>,
+    /// Whether urgent lanes rescue tasks of Fair ones.
+    pub(super) rescues: Option<Rescues>,
 }
 
 /// The lanes of a run, all of the first crew, then all of the next: each crew has one on every CPU
@@ -48,6 +52,9 @@ pub(super) struct Lanes<const BUG: u8> {
     pub(super) clock: Arc<Clock<Sim<BUG>>>,
     turns: Vec<Turns>,
     groups: bool,
+    rescues: Option<Rescues>,
+    /// What is known of each Fair lane, where tasks are rescued.
+    pub(super) wards: Vec<Ward>,
     /// Each front has a share.
     switches: Arc<SwitchWord<SimCounter>>,
 }
@@ -90,17 +97,22 @@ impl<const BUG: u8> Lanes<BUG> {
             _ => 3,
         };
         let plans = config.plans();
-        let crew = |plan: &CrewPlan| {
+        let crew = |plan: &CrewPlan, above: Vec<FrontRef<Sim<BUG>>>| {
             let watchers = || Arc::new(Watchers::new(watch.clone(), config.lanes, stalls));
             let spec = CrewSpec {
                 class: plan.class,
                 turns: plan.turns,
                 watchers: (!watch.is_nothing()).then(watchers),
-                ..CrewSpec::default()
+                ..CrewSpec::below(above)
             };
             Crew::described(config.lanes, &switches, spec, distance)
         };
-        let fronts: Vec<_> = plans.iter().map(crew).collect();
+        let mut fronts: Vec<_> = plans.iter().map(|plan| crew(plan, Vec::new())).collect();
+        if config.rescues.is_some() {
+            // Again, below the urgent one.
+            let above = vec![fronts[RT][0].clone()];
+            fronts[FAIR] = crew(&plans[FAIR], above);
+        }
         if config.groups {
             Self::open_groups(&fronts[0][0]);
         }
@@ -131,6 +143,10 @@ impl<const BUG: u8> Lanes<BUG> {
             clock,
             turns: plans.iter().map(|plan| plan.turns).collect(),
             groups: config.groups,
+            rescues: config.rescues,
+            wards: config.rescues.map_or_else(Vec::new, |_| {
+                (0..config.lanes).map(|_| Ward::new()).collect()
+            }),
             switches,
         };
         Ok((Arc::new(lanes), threads))
@@ -185,6 +201,11 @@ impl<const BUG: u8> Lanes<BUG> {
     /// The number of a lane's thread.
     pub(super) fn number(&self, lane: usize) -> u32 {
         self.numbers[lane]
+    }
+
+    /// Whether nothing goes wrong, so that urgent lanes are to keep to their share.
+    pub(super) fn judges_rescues(&self) -> bool {
+        matches!(self.rescues, Some(Rescues::Few | Rescues::Many))
     }
 
     /// Takes a lane off its crew. Whether it was on.

@@ -20,6 +20,8 @@ pub(super) struct Ledger {
     timers: SimCounter,
     latest_ns: SimCounter,
     steps: SimCounter,
+    /// Reads by tasks that were rescued.
+    rescues: SimCounter,
 }
 
 /// The lane on which something must happen.
@@ -128,6 +130,14 @@ impl Ledger {
 
     pub(super) fn note_step(&self) {
         self.steps.add_shared(1);
+    }
+
+    pub(super) fn note_rescue(&self) {
+        self.rescues.add_shared(1);
+    }
+
+    pub(super) fn rescues(&self) -> u64 {
+        self.rescues.get()
     }
 
     pub(super) fn steps(&self) -> u64 {

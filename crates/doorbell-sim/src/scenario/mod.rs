@@ -13,9 +13,11 @@
 mod class;
 mod conserve;
 mod crew;
+mod guard;
 mod ledger;
 mod oracle;
 mod program;
+mod rescues;
 mod shape;
 mod surge;
 #[cfg(test)]
@@ -25,6 +27,7 @@ mod told;
 
 pub use class::{Classes, Urgent};
 pub use program::Repertoire;
+pub use rescues::Rescues;
 pub(crate) use shape::OWN_CPUS;
 pub use shape::{Shape, Wrong};
 
@@ -46,6 +49,8 @@ pub struct Report {
     pub steps: u64,
     /// How many timers fired.
     pub timers: u64,
+    /// How often a task that was rescued has read.
+    pub rescues: u64,
 }
 
 /// Runs a shape under a seed, with the mutant of that number, or 0 for none.
@@ -78,6 +83,7 @@ pub fn run_traced<const BUG: u8>(
         outcome,
         steps: ledger.steps(),
         timers: ledger.timers(),
+        rescues: ledger.rescues(),
     })
 }
 
@@ -99,9 +105,12 @@ fn start_foreigners<const BUG: u8>(
     let inside = (0..shape.foreign).map(|_| clock.inside(Holds::No));
     let inside: Vec<_> = inside.collect();
     let start = |(foreigner, inside)| {
-        let (player, steps) = (player.clone(), shape.steps);
+        let (player, steps, rescues) = (player.clone(), shape.steps, shape.rescues);
         let body = move || {
-            player.play_outside(steps);
+            match rescues {
+                Some(rescues) => player.play_rescues(rescues, steps),
+                None => player.play_outside(steps),
+            }
             drop(inside);
         };
         spawn::<BUG>("foreign", shape.foreign_cpu(foreigner), body)
@@ -121,8 +130,10 @@ fn play<const BUG: u8>(shape: &Shape, plan: &Plan, ledger: Arc<Ledger>) -> Resul
         turns: shape.turns,
         groups: shape.groups,
         budget: shape.budget,
+        rescues: shape.rescues,
     };
     let (lanes, threads): (Arc<Lanes<BUG>>, Threads) = Lanes::start(config, ledger)?;
+    guard::launch_guards(&lanes);
     let stop = Arc::new(SimCounter::default());
     let watcher = watch::<BUG>(shape, &lanes, &stop)?;
     let player = Player {

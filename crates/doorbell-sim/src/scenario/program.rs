@@ -368,7 +368,7 @@ impl<const BUG: u8> Player<BUG> {
         }
     }
 
-    fn begin_step(&self) {
+    pub(super) fn begin_step(&self) {
         self.lanes.ledger.note_step();
         check_sentinels(&self.lanes);
     }

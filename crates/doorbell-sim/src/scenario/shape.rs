@@ -1,6 +1,6 @@
 //! The shape of a scenario, and what the seed makes of it.
 
-use super::{Classes, Repertoire, Urgent};
+use super::{Classes, Repertoire, Rescues, Urgent};
 use doorbell_core::crew::Turns;
 use doorbell_core::lane::{IdlePolicy, RunBudget};
 use doorbell_core::switches::{CallCoalesce, IdleNotify, Switches};
@@ -43,6 +43,8 @@ pub struct Shape {
     pub groups: bool,
     /// For how long each lane runs of a period.
     pub budget: Option<RunBudget>,
+    /// Whether tasks of Fair lanes that compute are rescued; then the programs do nothing else.
+    pub rescues: Option<Rescues>,
     /// The machine. It has a CPU for every lane. Where it has none for all other threads and two
     /// more, they share those of the lanes.
     pub machine: MachineSpec,
@@ -106,6 +108,7 @@ impl Shape {
             turns: Turns::ByArrival,
             groups: false,
             budget: None,
+            rescues: None,
             machine: MachineSpec {
                 sockets: 1,
                 llc_groups_per_socket: cpus.div_ceil(8),
@@ -262,6 +265,31 @@ impl Shape {
         }
     }
 
+    /// Fair lanes compute, and urgent lanes rescue tasks that wait for descriptors of these.
+    #[must_use]
+    pub fn rescued(rescues: Rescues) -> Self {
+        Shape {
+            steps: 2,
+            turns: Turns::ByRank,
+            classes: Classes::Each(Urgent::Fifo),
+            faults: if rescues == Rescues::Any {
+                Wrong::Anything
+            } else {
+                Wrong::Nothing
+            },
+            may: Repertoire {
+                posts: false,
+                tasks: false,
+                timers: false,
+                offline: false,
+                long_polls: true,
+                descriptors: true,
+            },
+            rescues: Some(rescues),
+            ..Shape::new("rescued", 2, 1)
+        }
+    }
+
     /// The same with so many lanes, on that machine, which has a CPU for each.
     #[must_use]
     pub fn sized(self, lanes: usize, memory: Memory, machine: MachineSpec) -> Self {
@@ -306,7 +334,7 @@ impl Shape {
         let alone = self.lanes + self.foreign + OWN_CPUS <= self.machine.cpus();
         let calm = self.faults == Wrong::Nothing && !self.may.offline && !self.ends;
         let calm = calm && self.budget.is_none();
-        self.classes != Classes::One && calm && alone
+        self.classes != Classes::One && self.rescues.is_none() && calm && alone
     }
 
     /// The CPU of the thread that begins and ends it all.

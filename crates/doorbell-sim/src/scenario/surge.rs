@@ -268,7 +268,7 @@ fn work_until(when_ns: u64) {
 }
 
 /// A descriptor has no lane any more.
-fn gone(ledger: &Ledger) {
+pub(super) fn gone(ledger: &Ledger) {
     if !ledger.ends() {
         sim::fail("lost: a lane that runs takes no descriptor");
     }

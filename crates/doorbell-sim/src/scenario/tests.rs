@@ -15,7 +15,7 @@ mod tick;
 mod waiting;
 
 use super::crew::{CrewConfig, Lanes};
-use super::{Classes, Shape, Urgent, run};
+use super::{Classes, Rescues, Shape, Urgent, run};
 use doorbell_core::crew::Turns;
 use doorbell_core::lane::IdlePolicy;
 use doorbell_core::switches::Switches;
@@ -50,6 +50,7 @@ fn one_crew(lanes: usize) -> CrewConfig {
         turns: Turns::ByArrival,
         groups: false,
         budget: None,
+        rescues: None,
     }
 }
 
@@ -139,6 +140,22 @@ fn classes_in_order() {
 fn starved() {
     check(&Shape::starved(), 0..40);
     check(&Shape::starved_ranked(), 0..20);
+}
+
+#[test]
+fn rescued() {
+    for rescues in [Rescues::Few, Rescues::Many, Rescues::Any] {
+        let shape = Shape::rescued(rescues);
+        check(&shape, 0..50);
+        let rescued = |seed| run::<0>(seed, &shape).unwrap().rescues;
+        let rescued: u64 = (0..10).map(rescued).sum();
+        assert!(rescued > 0, "{rescues:?}");
+    }
+    let ending = Shape {
+        ends: true,
+        ..Shape::rescued(Rescues::Any)
+    };
+    check(&ending, 0..50);
 }
 
 /// The oracle notices lanes that the OS lets share the CPU with those below them.

@@ -103,6 +103,30 @@ fn a_short_slice_gets_the_cpu_soon() {
     assert!(begins(Some(10 * MS)) > short + MS);
 }
 
+/// Not while it sleeps, or another thread has the CPU.
+#[test]
+fn it_is_known_for_how_long_a_thread_has_had_its_cpu() {
+    let ran_ns = || <Sim as Machine>::cpu_time_ns(<Sim as Machine>::thread_number()).unwrap();
+    run(exact(2), move || {
+        let low = spawn(1, move || {
+            let before_ns = ran_ns();
+            work(10 * MS);
+            sleep(MS);
+            let took_ns = ran_ns() - before_ns;
+            assert!((10 * MS..10 * MS + MS / 10).contains(&took_ns), "{took_ns}");
+        });
+        let high = spawn(1, || {
+            sim::set_policy(Policy::Fifo { priority: 1 });
+            sleep(MS);
+            work(5 * MS);
+        });
+        for thread in [low, high] {
+            thread.join().unwrap();
+        }
+        assert_eq!(<Sim as Machine>::cpu_time_ns(0), None);
+    });
+}
+
 #[test]
 fn threads_go_where_they_are_bound() {
     run(exact(4), || {

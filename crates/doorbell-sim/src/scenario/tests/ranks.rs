@@ -29,6 +29,7 @@ fn start(cpu: usize) -> (Arc<Lanes<0>>, Threads) {
         paused: false,
         turns: Turns::ByRank,
         budget: None,
+        rescues: None,
     };
     let started = Lanes::<0>::start(config, Arc::default()).unwrap();
     sim::sleep(100_000);

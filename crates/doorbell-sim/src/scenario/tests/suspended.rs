@@ -118,6 +118,7 @@ fn play(setting: Setting, shape: &Shape, traffic: impl FnOnce(Arc<Lanes<0>>) -> 
         paused: false,
         turns: Turns::ByRank,
         budget: None,
+        rescues: None,
     };
     let (lanes, threads) = Lanes::<0>::start(config, Arc::default()).unwrap();
     assert_eq!(lanes.number(crossing::fair(0)), VICTIM);

@@ -166,6 +166,7 @@ fn crew(setting: Setting) -> CrewConfig {
         turns: Turns::ByArrival,
         groups: false,
         budget: None,
+        rescues: None,
     }
 }
 

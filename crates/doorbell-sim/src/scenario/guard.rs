@@ -1,0 +1,223 @@
+//! Guards, as the runtime has them: each has the urgent lane of a core rescue for the Fair one, its ward.
+//!
+//! The machine has no descriptor in a descriptor. The program makes that of a guard ready with each of its ward.
+
+use super::class::RT;
+use super::crew::Lanes;
+use super::program::yield_now;
+use super::timer::Sleep;
+use doorbell_core::crew::FrontRef;
+use doorbell_core::io::{Direction, Registration};
+use doorbell_core::lane::rescue::{Pace, Rescue, STUCK_NS, Seen, Then};
+use doorbell_core::task::{About, Kind, Local};
+use doorbell_machine::sim::{self, SimCounter, SimFd};
+use doorbell_machine::{Counter, Readiness, Sim};
+use std::future::poll_fn;
+use std::mem;
+use std::pin::{Pin, pin};
+use std::sync::Arc;
+use std::task::Poll;
+
+/// As those of the runtime.
+const RANK: u8 = 49;
+const REST_MIN_NS: u64 = 250_000;
+const REST_MAX_NS: u64 = 16_000_000;
+const STARVED_REST_MAX_NS: u64 = 64_000_000;
+const TURN_NS: u64 = 4_000_000;
+
+/// What an urgent lane may run beyond three tenths of the time in which it rescues: what it may begin with, one batch of
+/// what was lent, and what it takes from other urgent lanes while it leaves its own ward alone. That is a debt.
+const BEYOND_NS: u64 = 8_000_000;
+
+/// What is known of a ward.
+#[derive(Debug)]
+pub(super) struct Ward {
+    /// What tells its guard.
+    pub(super) set: SimFd,
+    /// Since when its guard serves, or has after a rest; 0 while it does not.
+    pub(super) served_ns: SimCounter,
+}
+
+impl Ward {
+    pub(super) fn new() -> Self {
+        Ward {
+            set: SimFd::open(),
+            served_ns: SimCounter::default(),
+        }
+    }
+}
+
+/// Looks after one ward.
+struct Guard<const BUG: u8> {
+    lanes: Arc<Lanes<BUG>>,
+    core: usize,
+    /// While it listens.
+    registered: Option<Registration<Sim<BUG>, FrontRef<Sim<BUG>>>>,
+}
+
+/// The lane of a guard has ended.
+struct End;
+
+/// Each urgent lane gets a guard.
+pub(super) fn launch_guards<const BUG: u8>(lanes: &Arc<Lanes<BUG>>) {
+    for core in 0..lanes.wards.len() {
+        let lane = RT * lanes.cores() + core;
+        let guard = Guard {
+            lanes: Arc::clone(lanes),
+            core,
+            registered: None,
+        };
+        let about = About {
+            rank: RANK,
+            ..About::default()
+        };
+        let run = async move {
+            let _ = guard.run().await;
+        };
+        drop(lanes.launch_about(lane, Kind::Pinned, about, run));
+    }
+}
+
+impl<const BUG: u8> Guard<BUG> {
+    fn lane(&self) -> usize {
+        RT * self.lanes.cores() + self.core
+    }
+
+    fn ward(&self) -> &FrontRef<Sim<BUG>> {
+        self.lanes.front(self.core)
+    }
+
+    fn known(&self) -> &Ward {
+        &self.lanes.wards[self.core]
+    }
+
+    async fn run(mut self) -> Result<(), End> {
+        let mut rescue = Rescue::new(self.ward().clone());
+        let mut before = None;
+        let (mut rest_ns, mut starved_ns) = (REST_MIN_NS, REST_MIN_NS);
+        let mut goes_on = false;
+        loop {
+            if !mem::take(&mut goes_on) {
+                self.is_ready().await?;
+            }
+            let seen = Seen::of(self.ward());
+            if before.replace(seen).is_some_and(|it| seen.idles_since(&it)) {
+                continue;
+            }
+            self.registered = None;
+            let then = self.watch(seen).await?;
+            if then != Then::Brief {
+                let served = self.serve(then, &mut rescue).await;
+                self.set_serves(false);
+                served?;
+                self.registered = None;
+            }
+            let (rest_ns, max_ns) = match then {
+                Then::Brief => (&mut rest_ns, REST_MAX_NS),
+                Then::Starved => (&mut starved_ns, STARVED_REST_MAX_NS),
+                Then::Stuck => {
+                    (rest_ns, starved_ns) = (REST_MIN_NS, REST_MIN_NS);
+                    (&mut rest_ns, REST_MAX_NS)
+                }
+            };
+            self.sleep(*rest_ns).await?;
+            *rest_ns = (2 * *rest_ns).min(max_ns);
+            goes_on = then != Then::Brief && Seen::of(self.ward()).since(&seen) != Then::Brief;
+        }
+    }
+
+    async fn is_ready(&mut self) -> Result<(), End> {
+        if self.registered.is_none() {
+            let lane = self.lanes.front(self.lane()).clone();
+            let registered = Registration::new(lane, self.known().set);
+            self.registered = Some(registered.map_err(|_| End)?);
+        }
+        let registered = self.registered.as_ref().ok_or(End)?;
+        let event = poll_fn(|cx| registered.poll_ready(cx, Direction::Read)).await;
+        let _ = self.known().set.take(Readiness::READABLE);
+        let _ = registered.clear(event, Direction::Read);
+        if event.is_shut() { Err(End) } else { Ok(()) }
+    }
+
+    /// Whether it is ready before the turn is over.
+    async fn is_ready_in_turn(&mut self) -> Result<bool, End> {
+        let mut sleep = Sleep::new(&self.lanes, self.lane(), TURN_NS);
+        let mut ready = pin!(self.is_ready());
+        poll_fn(|cx| match ready.as_mut().poll(cx) {
+            Poll::Ready(ready) => Poll::Ready(ready.map(|()| true)),
+            Poll::Pending => Pin::new(&mut sleep)
+                .poll(cx)
+                .map(|fired| if fired { Ok(false) } else { Err(End) }),
+        })
+        .await
+    }
+
+    async fn sleep(&self, for_ns: u64) -> Result<(), End> {
+        let fired = Sleep::new(&self.lanes, self.lane(), for_ns).await;
+        if fired { Ok(()) } else { Err(End) }
+    }
+
+    fn set_serves(&self, serves: bool) {
+        let since_ns = if serves { sim::time_ns() } else { 0 };
+        self.known().served_ns.set(since_ns);
+        Local::<Sim<BUG>>::with_current(|local| {
+            if let Some(local) = local {
+                local.set_rescues(serves);
+            }
+        });
+    }
+
+    async fn watch(&self, seen: Seen) -> Result<Then, End> {
+        if !seen.is_inside() {
+            return Ok(Then::Brief);
+        }
+        self.sleep(STUCK_NS).await?;
+        Ok(Seen::of(self.ward()).since(&seen))
+    }
+
+    async fn serve(&mut self, then: Then, rescue: &mut Rescue<Sim<BUG>>) -> Result<(), End> {
+        let begun = self.times();
+        let mut pace = Pace::new(Seen::of(self.ward()));
+        rescue.begin();
+        let mut is_told = true;
+        self.set_serves(true);
+        loop {
+            let may_be_more = rescue.turn(is_told);
+            yield_now().await;
+            let rest_ns = rescue.rest_ns();
+            self.check_share(begun);
+            if then == Then::Starved {
+                return Ok(());
+            }
+            if rest_ns > 0 {
+                self.set_serves(false);
+                self.registered = None;
+                self.sleep(rest_ns).await?;
+                rescue.begin();
+                self.set_serves(true);
+            } else if !may_be_more {
+                is_told = self.is_ready_in_turn().await?;
+            }
+            if !pace.is_slow(Seen::of(self.ward())) {
+                return Ok(());
+            }
+        }
+    }
+
+    /// The time, and for how long the guard's lane has run.
+    fn times(&self) -> (u64, u64) {
+        (sim::time_ns(), sim::ran_ns(self.lanes.number(self.lane())))
+    }
+
+    /// The guard's lane keeps to its share from that time on.
+    fn check_share(&self, begun: (u64, u64)) {
+        let now = self.times();
+        let (took_ns, ran_ns) = (now.0 - begun.0, now.1 - begun.1);
+        if self.lanes.judges_rescues() && ran_ns > took_ns / 10 * 3 + BEYOND_NS {
+            let core = self.core;
+            sim::fail(format!(
+                "rescue: urgent lane {core} ran for {ran_ns} of {took_ns} ns"
+            ));
+        }
+    }
+}
