@@ -115,7 +115,7 @@ fn starved<const BUG: u8>(setup: &Setup, sink: Option<Sink>) -> Result<Outcome, 
 }
 
 /// How many lanes of a class there are at most: more show nothing else, and each has descriptors.
-const RESCUED_MAX: usize = 16;
+const RESCUED_MAX: usize = 4;
 
 /// By turns little is to be rescued, much, and with faults, also while the lanes end.
 fn rescued<const BUG: u8>(setup: &Setup, sink: Option<Sink>) -> Result<Outcome, RunError> {

@@ -269,7 +269,7 @@ impl Shape {
     #[must_use]
     pub fn rescued(rescues: Rescues) -> Self {
         Shape {
-            steps: 2,
+            steps: 1,
             turns: Turns::ByRank,
             classes: Classes::Each(Urgent::Fifo),
             faults: if rescues == Rescues::Any {
