@@ -75,18 +75,24 @@ struct Seen {
 }
 
 impl Seen {
-    /// The lane is in the poll with that number. For how long that has lasted, if it is to be told.
-    fn look<M: Machine>(&mut self, number: u64, now_ns: u64, after_ns: u64) -> Option<u64> {
+    /// The lane was in the poll with that number at some time between those two. For how long that has lasted at
+    /// least, if it is to be told.
+    fn look<M: Machine>(
+        &mut self,
+        number: u64,
+        [before_ns, behind_ns]: [u64; 2],
+        after_ns: u64,
+    ) -> Option<u64> {
         let is_new = self.number != number;
         if is_new && (self.number == 0 || !M::breaks(Bug::LaneStallOfAnyPoll)) {
             *self = Seen {
                 number,
-                since_ns: now_ns,
+                since_ns: behind_ns,
                 tell_ns: after_ns,
             };
             return None;
         }
-        let lasted_ns = now_ns.saturating_sub(self.since_ns);
+        let lasted_ns = before_ns.saturating_sub(self.since_ns);
         if lasted_ns < self.tell_ns {
             return None;
         }
@@ -121,7 +127,7 @@ impl Limit {
 
 /// What the thread keeps of a lane.
 #[derive(Clone, Copy, Debug, Default)]
-struct Ward {
+struct Watched {
     seen: Seen,
     limit: Limit,
     /// The number of the lane's polls at the last look.
@@ -168,8 +174,8 @@ impl<M: Machine> StallWatch<M> {
 
     /// Looks at the crews that have these lanes, one of each, until it is told to end.
     pub fn run(&self, crews: &[FrontRef<M>]) {
-        let wards = |front: &FrontRef<M>| vec![Ward::default(); front.crew().fronts().len()];
-        let mut wards: Vec<Vec<Ward>> = crews.iter().map(wards).collect();
+        let all = |front: &FrontRef<M>| vec![Watched::default(); front.crew().fronts().len()];
+        let mut lanes: Vec<Vec<Watched>> = crews.iter().map(all).collect();
         let mut last = Look::Busy;
         loop {
             match last {
@@ -180,7 +186,7 @@ impl<M: Machine> StallWatch<M> {
             if self.ended.load(Ordering::Relaxed) != 0 {
                 return;
             }
-            last = self.look(crews, &mut wards, M::now_ns());
+            last = self.look(crews, &mut lanes);
         }
     }
 
@@ -225,16 +231,16 @@ impl<M: Machine> StallWatch<M> {
         }
     }
 
-    fn look(&self, crews: &[FrontRef<M>], wards: &mut [Vec<Ward>], now_ns: u64) -> Look {
+    fn look(&self, crews: &[FrontRef<M>], lanes: &mut [Vec<Watched>]) -> Look {
         let mut look = Look::Quiet;
-        for (front, wards) in crews.iter().zip(wards) {
+        for (front, lanes) in crews.iter().zip(lanes) {
             let crew = front.crew();
-            for (front, ward) in crew.fronts().iter().zip(wards) {
+            for (front, watched) in crew.fronts().iter().zip(lanes) {
                 let polls = front.pulse();
-                if std::mem::replace(&mut ward.polls, polls) != polls {
+                if std::mem::replace(&mut watched.polls, polls) != polls {
                     look = Look::Busy;
                 }
-                self.look_at(crew, front.lane(), ward, now_ns);
+                self.look_at(crew, front.lane(), watched);
             }
             if !is_quiet(crew) {
                 look = Look::Busy;
@@ -243,18 +249,21 @@ impl<M: Machine> StallWatch<M> {
         look
     }
 
-    fn look_at(&self, crew: &Crew<M>, lane: usize, ward: &mut Ward, now_ns: u64) {
+    fn look_at(&self, crew: &Crew<M>, lane: usize, watched: &mut Watched) {
         let Some(watchers) = crew.watchers() else {
             return;
         };
+        // Of each lane: a hook may take long, and the thread may lose its CPU.
+        let before_ns = M::now_ns();
         let current = watchers.current_poll(lane).and_then(CurrentPoll::read);
         let Some((number, polled)) = current else {
             return;
         };
-        let Some(lasted_ns) = ward.seen.look::<M>(number, now_ns, self.after_ns) else {
+        let times = [before_ns, M::now_ns()];
+        let Some(lasted_ns) = watched.seen.look::<M>(number, times, self.after_ns) else {
             return;
         };
-        let Some(left_out) = ward.limit.admit(now_ns) else {
+        let Some(left_out) = watched.limit.admit(before_ns) else {
             return;
         };
         watchers.stalled(&StallEvent {
@@ -285,17 +294,14 @@ mod tests {
     fn a_poll_is_told_when_it_is_long_and_each_time_it_is_twice_as_long() {
         let mut seen = Seen::default();
         let told: Vec<u64> = (0..=200)
-            .filter_map(|at| seen.look::<Host>(1, 1_000 + 5 * at, 10))
+            .filter_map(|at| seen.look::<Host>(1, [1_000 + 5 * at; 2], 10))
             .collect();
         assert_eq!(told, [10, 20, 40, 80, 160, 320, 640]);
-        assert_eq!(seen.look::<Host>(3, 5_000, 10), None, "another poll");
-        assert_eq!(seen.look::<Host>(3, 5_009, 10), None, "which is short");
-        assert_eq!(
-            seen.look::<Host>(3, 4_000, 10),
-            None,
-            "a clock that leapt back"
-        );
-        assert_eq!(seen.look::<Host>(3, 5_012, 10), Some(12));
+        let mut look = |times| seen.look::<Host>(3, times, 10);
+        assert_eq!(look([4_000, 5_000]), None, "another poll");
+        assert_eq!(look([5_009, 6_000]), None, "which is short");
+        assert_eq!(look([4_000; 2]), None, "a clock that leapt back");
+        assert_eq!(look([5_012, 6_000]), Some(12));
     }
 
     #[test]

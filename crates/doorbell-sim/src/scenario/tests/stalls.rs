@@ -49,14 +49,20 @@ fn spawn<const BUG: u8>(lanes: &Lanes<BUG>, watch: Arc<StallWatch<Sim<BUG>>>) ->
 
 /// What was told while a program ran with two lanes and a hook.
 fn told<const BUG: u8>(program: impl FnOnce(&Arc<Lanes<BUG>>) + Send + 'static) -> Told {
-    run(program).0
+    run(0, program).0
 }
 
-/// The same, and how the run went.
-fn run<const BUG: u8>(program: impl FnOnce(&Arc<Lanes<BUG>>) + Send + 'static) -> (Told, Outcome) {
+/// The same with a hook that takes so long, and how the run went.
+fn run<const BUG: u8>(
+    hook_ns: u64,
+    program: impl FnOnce(&Arc<Lanes<BUG>>) + Send + 'static,
+) -> (Told, Outcome) {
     let told = Arc::<Mutex<Told>>::default();
     let tells = Arc::clone(&told);
-    let hook = move |stall: &StallEvent| tells.lock().unwrap().push((*stall, sim::time_ns()));
+    let hook = move |stall: &StallEvent| {
+        tells.lock().unwrap().push((*stall, sim::time_ns()));
+        sim::sleep(hook_ns);
+    };
     let hooks = Hooks {
         stall: Some(StallPlan {
             after_ns: AFTER_NS,
@@ -159,6 +165,20 @@ fn short_polls_are_not_told() {
 }
 
 #[test]
+fn while_a_hook_takes_long_no_short_poll_gets_long() {
+    let (told, _) = run::<0>(25 * MS, |lanes| {
+        let long = lanes.launch(0, Kind::Pinned, polls(1, 7 * MS / 2));
+        // Under way when the hook ends.
+        let short = lanes.launch(1, Kind::Pinned, polls(20, AFTER_NS - MS / 10));
+        for task in [long, short] {
+            lanes.wait_for(task, 0).unwrap();
+        }
+    });
+    let lanes: Vec<usize> = told.iter().map(|(stall, _)| stall.lane).collect();
+    assert_eq!(lanes, [0]);
+}
+
+#[test]
 fn mutant_stall_of_any_poll() {
     assert!(tells_short_polls::<{ Bug::LaneStallOfAnyPoll as u8 }>());
 }
@@ -184,7 +204,7 @@ fn so_many_stalls_are_told_in_a_second_and_the_next_says_how_many_were_left_out(
 fn the_thread_sleeps_while_the_runtime_is_idle_and_the_next_stall_is_told() {
     const SECOND_NS: u64 = 1_000 * MS;
     let events = [SECOND_NS, 20 * SECOND_NS].map(|idle_ns| {
-        let (told, outcome) = run::<0>(move |lanes| {
+        let (told, outcome) = run::<0>(0, move |lanes| {
             sim::sleep(idle_ns);
             let task = lanes.launch(0, Kind::Pinned, polls(1, 7 * MS / 2));
             lanes.wait_for(task, 0).unwrap();
