@@ -136,8 +136,6 @@ fn killer(bug: Bug) -> (&'static str, Shows) {
             "idle::loom::mutant_crew_push_unoffered",
             Says("the task waits for a poll"),
         ),
-        Bug::LaneAsksOnce => ("lane::loom::care::mutant_asks_once", NOBODY_TOLD),
-        Bug::CrewPostUnoffered => ("lane::loom::sweep::mutant_post_unoffered", Deadlock),
         Bug::IdleSentinelBlind => ("idle::loom::mutant_sentinel_blind", Says("two sentinels")),
         Bug::IdleUnlistBlind => ("idle::loom::mutant_unlist_blind", NOT_LISTED),
         Bug::IdleNoUnlistFence => ("idle::loom::mutant_no_unlist_fence", NOT_LISTED),
@@ -152,7 +150,6 @@ fn killer(bug: Bug) -> (&'static str, Shows) {
             "wheel::loom::mutant_fire_blind",
             Says("fired after its drop"),
         ),
-        Bug::LaneStallNoFence => ("lane::loom::stalls::mutant_no_stall_fence", Deadlock),
         Bug::WheelLendNoFence => ("wheel::loom_lend::mutant_no_fence", Race),
         Bug::RestNoEpoch => (
             "wheel::loom_rest::mutant_rest_no_epoch",
@@ -166,6 +163,17 @@ fn killer(bug: Bug) -> (&'static str, Shows) {
             "wheel::loom_rest::mutant_rest_without_a_look",
             Says("the clock went on too early"),
         ),
+        _ => killer_of_lanes(bug),
+    }
+}
+
+/// Of those of lanes in their loops.
+fn killer_of_lanes(bug: Bug) -> (&'static str, Shows) {
+    use Shows::Deadlock;
+    match bug {
+        Bug::LaneAsksOnce => ("lane::loom::care::mutant_asks_once", NOBODY_TOLD),
+        Bug::CrewPostUnoffered => ("lane::loom::sweep::mutant_post_unoffered", Deadlock),
+        Bug::LaneStallNoFence => ("lane::loom::stalls::mutant_no_stall_fence", Deadlock),
         _ => killer_of_tasks(bug),
     }
 }

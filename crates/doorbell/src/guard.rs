@@ -1,15 +1,15 @@
 //! The guards: one task of each urgent lane, which looks after the Fair lane of its core, its *ward*.
 //!
-//! It waits for the ward's set of descriptors as for any descriptor. What becomes ready there wakes it while the set is
-//! registered with its lane; so no thread busy-polls, and while nothing is ready nothing wakes. A lane that hears of nothing
+//! It waits for the ward's set of descriptors as for any descriptor. What becomes ready there wakes it, unless it has
+//! muted that; so no thread busy-polls, and while nothing is ready nothing wakes, but in a poll that others keep from its CPU. A lane that hears of nothing
 //! parks on its bell, which takes less than to park in its own set.
 //!
 //! | it is | the set is | until |
 //! |---|---|---|
-//! | quiet | registered | something is ready at the ward |
-//! | watching | not | 250 µs later: the ward is in the same poll, so it is stuck, or it is not |
-//! | backing off, as it was not | not | 250 µs later, and twice as long each time, up to 16 ms |
-//! | serving | registered, but while its share of the time is used up | the ward has slept, or its polls are short again |
+//! | quiet | heard | something is ready at the ward |
+//! | watching | muted | 250 µs later: the ward is in the same poll, so it is stuck, or it is not |
+//! | backing off, as it was not | muted | 250 µs later, and twice as long each time, up to 16 ms |
+//! | serving | heard, but while its share of the time is used up | the ward has slept, or its polls are short again |
 //!
 //! A ward that is in the same poll because others have its CPU is served once, and again after each back-off while that
 //! poll goes on: a wake that came meanwhile lent nothing, and no descriptor tells of it. These back-offs grow up to 64 ms,
@@ -20,7 +20,7 @@ use crate::rt::Rt;
 use crate::time::{sleep, timeout};
 use crate::{ClassKind, yield_now};
 use doorbell_core::crew::FrontRef;
-use doorbell_core::io::{Cleared, Direction, RegisterError, Registration};
+use doorbell_core::io::{Cleared, Direction, Registration};
 use doorbell_core::lane::rescue::{Pace, Rescue, STUCK_NS, Seen, Then};
 use doorbell_core::task::{About, BodyVtable, Join, Kind, Local, launch_described, write_body};
 use doorbell_machine::{Machine, Poller, Seat as _};
@@ -67,23 +67,13 @@ enum Next {
     End,
 }
 
-/// Whether a guard hears of what becomes ready at its ward.
-enum Hears {
-    Yes,
-    /// The lane has ended, or its machine has no such descriptors.
-    Never,
-    Refused(RegisterError),
-}
-
 /// Looks after one ward.
 struct Guard<M: Machine> {
     ward: FrontRef<M>,
-    /// The urgent lane.
-    lane: FrontRef<M>,
-    /// With the urgent lane, while it is to hear of the set. Before the descriptor: it goes first.
-    registration: Option<Registration<M, FrontRef<M>>>,
+    /// With the urgent lane. Before the descriptor: it goes first.
+    registration: Registration<M, FrontRef<M>>,
     /// The ward's set, under a number of its own.
-    set: OwnedFd,
+    _set: OwnedFd,
 }
 
 impl<M: Machine> Guard<M> {
@@ -95,42 +85,21 @@ impl<M: Machine> Guard<M> {
         let Some(set) = poller.as_descriptor()? else {
             return Ok(None);
         };
-        let mut guard = Guard {
-            ward: ward.clone(),
-            lane: lane.clone(),
-            registration: None,
-            set,
-        };
-        // An OS that refuses does so here, where somebody is told.
-        match guard.hear() {
-            Hears::Yes => Ok(Some(guard)),
-            Hears::Never => Ok(None),
-            Hears::Refused(error) => Err(refused(error.kind())),
-        }
-    }
-
-    /// Registers the set, if it is not.
-    fn hear(&mut self) -> Hears {
-        if self.registration.is_some() {
-            return Hears::Yes;
-        }
         // SAFETY: it stays open as long as the registration, which is dropped before it.
-        let fd = unsafe { BorrowedFd::borrow_raw(self.set.as_raw_fd()) };
+        let fd = unsafe { BorrowedFd::borrow_raw(set.as_raw_fd()) };
         let Some(fd) = M::Poller::name_of(fd) else {
-            return Hears::Never;
+            return Ok(None);
         };
-        match Registration::new(self.lane.clone(), fd) {
-            Ok(registration) => {
-                self.registration = Some(registration);
-                Hears::Yes
-            }
-            Err(RegisterError::LaneGone) => Hears::Never,
-            Err(error) => Hears::Refused(error),
-        }
+        let registration = Registration::new(lane.clone(), fd);
+        Ok(Some(Guard {
+            ward: ward.clone(),
+            registration: registration.map_err(|error| refused(error.kind()))?,
+            _set: set,
+        }))
     }
 
     fn launch(self) {
-        let lane = self.lane.clone();
+        let lane = self.registration.station().clone();
         drop(launch_pinned(lane, self.run()));
     }
 
@@ -146,7 +115,7 @@ impl<M: Machine> Guard<M> {
                 // What is ready says so all along, as a bell that was rung: the next edge is of something else.
                 continue;
             }
-            self.registration = None;
+            let _ = self.mute(true);
             let then = self.watch(seen).await;
             if then != Then::Brief {
                 let served = self.serve(then, &mut rescue).await;
@@ -154,7 +123,7 @@ impl<M: Machine> Guard<M> {
                 if matches!(served, Next::End) {
                     return;
                 }
-                self.registration = None;
+                let _ = self.mute(true);
             }
             let (rest, max) = match then {
                 Then::Brief => (&mut rest, REST_MAX),
@@ -170,24 +139,22 @@ impl<M: Machine> Guard<M> {
         }
     }
 
-    /// Waits until something is ready at the ward, or was before it is registered. `false` at the end of the lane.
+    /// Waits until something is ready at the ward, or was before it is heard. `false` at the end of the lane.
     async fn is_ready(&mut self) -> bool {
-        loop {
-            match self.hear() {
-                Hears::Yes => break,
-                Hears::Never => return false,
-                // Where the OS refuses, it serves later: nobody is worse off than without a guard.
-                Hears::Refused(_) => sleep(REST_MAX).await,
-            }
+        while !self.mute(false) {
+            sleep(REST_MAX).await;
         }
-        let Some(registration) = &self.registration else {
-            return false;
-        };
-        let event = poll_fn(|cx| registration.poll_ready(cx, Direction::Read)).await;
-        match registration.clear(event, Direction::Read) {
+        let event = poll_fn(|cx| self.registration.poll_ready(cx, Direction::Read)).await;
+        match self.registration.clear(event, Direction::Read) {
             Cleared::Yes | Cleared::Newer => {}
         }
         !event.is_shut()
+    }
+
+    /// Whether the OS has done that. Where it refuses, the guard is woken more often, or later: nobody is worse off than
+    /// without one.
+    fn mute(&mut self, is_muted: bool) -> bool {
+        self.registration.mute(is_muted).is_ok()
     }
 
     /// What becomes of the poll that the ward is inside of, if it is.
@@ -216,7 +183,7 @@ impl<M: Machine> Guard<M> {
             }
             if rest_ns > 0 {
                 set_rescues::<M>(false);
-                self.registration = None;
+                let _ = self.mute(true);
                 sleep(Duration::from_nanos(rest_ns)).await;
                 rescue.begin();
             } else if !may_be_more {

@@ -225,12 +225,13 @@ impl<M: Machine> Owner<M> {
             let thread = owner.rt.start_lane(core, FAIR)?;
             owner.threads.push(thread);
         }
-        owner.watch_for_stalls(plan)?;
+        owner.watch_for_stalls(plan, &topology)?;
         Ok(owner)
     }
 
-    /// Starts the thread that looks for stalls, if somebody is told of them.
-    fn watch_for_stalls(&mut self, plan: &Plan) -> Result<(), ThreadError> {
+    /// Starts the thread that looks for stalls, if somebody is told of them, on all CPUs, whatever thread this is. Nobody
+    /// waits for its end: a hook may end this runtime, or one whose hook ends this one.
+    fn watch_for_stalls(&self, plan: &Plan, topology: &Topology) -> Result<(), ThreadError> {
         let Some(stalls) = self.stalls.clone() else {
             return Ok(());
         };
@@ -243,8 +244,13 @@ impl<M: Machine> Owner<M> {
         let crews: Vec<_> = classes
             .map(|class| class.lanes[0].front().clone())
             .collect();
-        let thread = M::spawn(spec, Box::new(move || stalls.run(&crews)))?;
-        self.threads.push(thread);
+        let cpus: Vec<usize> = topology.cpus.iter().map(|cpu| cpu.os_id).collect();
+        let run = move || {
+            // Where the OS refuses, it stays where it was started.
+            let _ = M::bind_thread(&cpus);
+            stalls.run(&crews);
+        };
+        drop(M::spawn(spec, Box::new(run))?);
         Ok(())
     }
 
@@ -312,8 +318,7 @@ impl<M: Machine> Drop for Owner<M> {
         if ambient::on_a_lane() {
             return;
         }
-        let others = self.threads.drain(..).filter(|thread| !thread.is_current());
-        for thread in others {
+        for thread in self.threads.drain(..) {
             // A lane catches the panics of what it runs; one that panics itself ends the
             // process, see `run_lane`.
             let _ = thread.join();

@@ -98,8 +98,9 @@ impl Builder {
     /// ([`call_on`](crate::call_on()) and the like) are no tasks and are not told.
     ///
     /// The hook runs on a thread of its own, so it may take its time: meanwhile no other stall is told, and no task waits
-    /// for it. The thread is no lane: [`spawn`](crate::spawn()) panics there, a [`Handle`](crate::Handle) works. If the
-    /// hook panics, that is caught and counted ([`Metrics::hook_panics`](crate::Metrics::hook_panics)). There is one such
+    /// for it. The thread is no lane: [`spawn`](crate::spawn()) panics there, a [`Handle`](crate::Handle) works. The
+    /// hook may end this runtime or another one: who ends a runtime does not wait for its hook, so a call that is under way
+    /// then may end later. If the hook panics, that is caught and counted ([`Metrics::hook_panics`](crate::Metrics::hook_panics)). There is one such
     /// hook, the last that was given.
     ///
     /// At most 10 reports are told in a second for each lane. The next one says how many were left out

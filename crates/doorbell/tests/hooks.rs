@@ -11,6 +11,9 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+/// How long anything may take before it counts as hanging.
+const LONG: Duration = Duration::from_mins(1);
+
 #[derive(Clone, Default)]
 struct Log(Arc<Mutex<Vec<String>>>);
 
@@ -303,6 +306,40 @@ fn each_way_to_spawn_tells_the_line_that_has_it() {
         told.iter().all(|(_, line)| lines.contains(line)),
         "{told:?}"
     );
+}
+
+#[test]
+fn two_runtimes_whose_hooks_of_stalls_end_each_other_end() {
+    let slots = [(); 2].map(|()| Arc::new(Mutex::new(None::<doorbell::Runtime>)));
+    let (says, hears) = std::sync::mpsc::channel();
+    let mut others = [1, 0].map(|other| Arc::clone(&slots[other])).into_iter();
+    let handles = slots.each_ref().map(|slot| {
+        let (other, says) = (others.next().unwrap(), says.clone());
+        let rt = Builder::new()
+            .cores(1)
+            .on_stall(Duration::from_millis(1), move |_| {
+                // Both are inside of their hooks.
+                std::thread::sleep(Duration::from_millis(20));
+                let Some(rt) = other.lock().unwrap().take() else {
+                    return;
+                };
+                says.send(rt.shutdown_timeout(LONG).is_ok()).unwrap();
+            })
+            .build()
+            .unwrap();
+        let handle = rt.handle().clone();
+        *slot.lock().unwrap() = Some(rt);
+        handle
+    });
+    for handle in handles {
+        drop(handle.spawn(async { std::thread::sleep(Duration::from_millis(10)) }));
+    }
+    for _ in 0..2 {
+        assert!(
+            hears.recv_timeout(LONG / 2).unwrap(),
+            "one waits for the other"
+        );
+    }
 }
 
 #[test]

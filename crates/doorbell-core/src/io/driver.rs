@@ -22,7 +22,7 @@ const GONE: usize = 1;
 /// What any thread writes.
 #[derive(Debug)]
 struct Shared<M: Machine> {
-    /// Descriptors that are registered.
+    /// Descriptors that are registered, without those that [`Driver::mute`] has muted.
     count: M::U32,
     /// Threads that are between a poll and the end of what they do with its events.
     visitors: M::U32,
@@ -183,9 +183,45 @@ impl<M: Machine> Driver<M> {
         Ok(source)
     }
 
-    /// Ends a registration. The source is not the caller's any more.
-    pub(super) fn deregister<S: Station<M>>(station: &S, source: NonNull<Source<M>>, fd: Fd<M>) {
+    /// Has a registered descriptor make no more events, or make them again: one that makes none does not count, so
+    /// the lane need not park in its poller for it.
+    pub(super) fn mute<S: Station<M>>(
+        station: &S,
+        source: NonNull<Source<M>>,
+        fd: Fd<M>,
+        is_muted: bool,
+    ) -> io::Result<()> {
         let driver = station.driver();
+        let poller = station.seat().poller();
+        let poller = poller.expect("it was opened before the registration was made");
+        let token = source.as_ptr().expose_provenance() as u64;
+        if is_muted {
+            poller.set_muted(fd, token, true)?;
+            driver.note_deregistered();
+            return Ok(());
+        }
+        // As in `register`.
+        let before = driver.note_registered();
+        if let Err(error) = poller.set_muted(fd, token, false) {
+            driver.note_deregistered();
+            return Err(error);
+        }
+        Self::tell_lane(station, before);
+        Ok(())
+    }
+
+    /// Ends a registration. The source is not the caller's any more.
+    pub(super) fn deregister<S: Station<M>>(
+        station: &S,
+        source: NonNull<Source<M>>,
+        fd: Fd<M>,
+        is_muted: bool,
+    ) {
+        let driver = station.driver();
+        if is_muted {
+            // What follows takes it out of the count once more.
+            driver.note_registered();
+        }
         // SAFETY: alive until it is given up.
         unsafe { source.as_ref() }.leave();
         let poller = station.seat().poller();

@@ -50,6 +50,8 @@ pub struct Registration<M: Machine, S: Station<M>> {
     station: S,
     source: NonNull<Source<M>>,
     fd: Fd<M>,
+    /// By [`Registration::mute`].
+    is_muted: bool,
 }
 
 // SAFETY: the source is Sync, and lives as long as this.
@@ -85,7 +87,22 @@ impl<M: Machine, S: Station<M>> Registration<M, S> {
             station,
             source,
             fd,
+            is_muted: false,
         })
+    }
+
+    /// Has the descriptor make no more events here, or make them again. If it is ready then, that is an event. While it
+    /// makes none the lane does not park in its poller for it. Not for one that
+    /// [`Registration::mute_if_in_vain`] is called for.
+    ///
+    /// # Errors
+    /// What the OS says; it is then as it was.
+    pub fn mute(&mut self, is_muted: bool) -> io::Result<()> {
+        if self.is_muted != is_muted {
+            Driver::mute(&self.station, self.source, self.fd, is_muted)?;
+            self.is_muted = is_muted;
+        }
+        Ok(())
     }
 
     /// The lane that it is registered with.
@@ -175,6 +192,6 @@ impl<M: Machine, S: Station<M>> std::ops::Deref for Registration<M, S> {
 
 impl<M: Machine, S: Station<M>> Drop for Registration<M, S> {
     fn drop(&mut self) {
-        Driver::deregister(&self.station, self.source, self.fd);
+        Driver::deregister(&self.station, self.source, self.fd, self.is_muted);
     }
 }

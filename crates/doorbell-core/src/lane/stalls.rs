@@ -263,6 +263,10 @@ impl<M: Machine> StallWatch<M> {
         let Some(lasted_ns) = watched.seen.look::<M>(number, times, self.after_ns) else {
             return;
         };
+        // ORDER: Relaxed; a hook that is called a little after the end does no harm.
+        if self.ended.load(Ordering::Relaxed) != 0 {
+            return;
+        }
         let Some(left_out) = watched.limit.admit(before_ns) else {
             return;
         };

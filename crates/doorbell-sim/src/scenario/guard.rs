@@ -51,8 +51,7 @@ impl Ward {
 struct Guard<const BUG: u8> {
     lanes: Arc<Lanes<BUG>>,
     core: usize,
-    /// While it listens.
-    registered: Option<Registration<Sim<BUG>, FrontRef<Sim<BUG>>>>,
+    registered: Registration<Sim<BUG>, FrontRef<Sim<BUG>>>,
 }
 
 /// The lane of a guard has ended.
@@ -60,12 +59,13 @@ struct End;
 
 /// Each urgent lane gets a guard.
 pub(super) fn launch_guards<const BUG: u8>(lanes: &Arc<Lanes<BUG>>) {
-    for core in 0..lanes.wards.len() {
+    for (core, ward) in lanes.wards.iter().enumerate() {
         let lane = RT * lanes.cores() + core;
+        let registered = Registration::new(lanes.front(lane).clone(), ward.set);
         let guard = Guard {
             lanes: Arc::clone(lanes),
             core,
-            registered: None,
+            registered: registered.expect("the lane has not ended"),
         };
         let about = About {
             rank: RANK,
@@ -104,13 +104,13 @@ impl<const BUG: u8> Guard<BUG> {
             if before.replace(seen).is_some_and(|it| seen.idles_since(&it)) {
                 continue;
             }
-            self.registered = None;
+            self.mute(true);
             let then = self.watch(seen).await?;
             if then != Then::Brief {
                 let served = self.serve(then, &mut rescue).await;
                 self.set_serves(false);
                 served?;
-                self.registered = None;
+                self.mute(true);
             }
             let (rest_ns, max_ns) = match then {
                 Then::Brief => (&mut rest_ns, REST_MAX_NS),
@@ -127,16 +127,16 @@ impl<const BUG: u8> Guard<BUG> {
     }
 
     async fn is_ready(&mut self) -> Result<(), End> {
-        if self.registered.is_none() {
-            let lane = self.lanes.front(self.lane()).clone();
-            let registered = Registration::new(lane, self.known().set);
-            self.registered = Some(registered.map_err(|_| End)?);
-        }
-        let registered = self.registered.as_ref().ok_or(End)?;
-        let event = poll_fn(|cx| registered.poll_ready(cx, Direction::Read)).await;
+        self.mute(false);
+        let event = poll_fn(|cx| self.registered.poll_ready(cx, Direction::Read)).await;
         let _ = self.known().set.take(Readiness::READABLE);
-        let _ = registered.clear(event, Direction::Read);
+        let _ = self.registered.clear(event, Direction::Read);
         if event.is_shut() { Err(End) } else { Ok(()) }
+    }
+
+    fn mute(&mut self, is_muted: bool) {
+        let muted = self.registered.mute(is_muted);
+        muted.expect("the machine refuses nothing here");
     }
 
     /// Whether it is ready before the turn is over.
@@ -191,7 +191,7 @@ impl<const BUG: u8> Guard<BUG> {
             }
             if rest_ns > 0 {
                 self.set_serves(false);
-                self.registered = None;
+                self.mute(true);
                 self.sleep(rest_ns).await?;
                 rescue.begin();
                 self.set_serves(true);
