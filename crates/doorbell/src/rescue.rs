@@ -1,36 +1,41 @@
 //! Tasks that are served while everything computes.
 //!
-//! A task of class Fair whose polls are always brief, for example one that reads requests and hands them on, can be made
-//! [rescuable](crate::TaskBuilder::rescuable). It runs on Fair lanes like any other. But while the Fair lane of a core is stuck
-//! in long polls, the urgent lane of that core looks at the stuck lane's descriptors. It runs the rescuable tasks that it
-//! wakes or spawns, and those already queued behind the long poll.
-//! [`Handle::open_rescue`](crate::Handle::open_rescue) has urgent lanes do that.
+//! A task of class Fair whose polls are always brief, for example one that reads requests and hands them on, can be
+//! made [rescuable](crate::TaskBuilder::rescuable). It runs on Fair lanes like any other. But while the Fair lane of a
+//! core is stuck in long polls, the urgent lane of that core looks at the stuck lane's descriptors. The urgent lane
+//! runs the rescuable tasks that it wakes or spawns there, and up to 64 at a time of those queued behind the long poll.
+//! [`Handle::open_rescue`](crate::Handle::open_rescue) switches this on.
 //!
-//! Contract: *a descriptor of a stuck lane becomes ready, for which a rescuable task waits, and the urgent lane has run less
-//! than three tenths of the time ⇒ an urgent lane polls that task.* The urgent lane notices that the other one is stuck within
-//! 16 ms and 250 µs, if it gets CPU time and has nothing more urgent to run. How long the task then waits for its turn there
-//! has no bound.
+//! Contract: *except in the cases under "Not covered", and while other threads have the stuck lane's CPU: a descriptor
+//! of a stuck lane becomes ready, for which a rescuable task waits, and the urgent lane has run less than three tenths
+//! of the time ⇒ an urgent lane polls that task.* The urgent lane notices that the other one is stuck within 16 ms and
+//! 250 µs, or 64 ms and 250 µs if other threads had the stuck lane's CPU at the previous look. It must get CPU time
+//! itself, and have nothing more urgent to run. How long the task then waits for its turn there has no bound. (Test:
+//! `a_rescuable_task_reads_while_its_lane_is_stuck`.)
 //!
-//! A lane is stuck while it is inside one poll for 250 µs, and then as long as its polls take that long on average. Urgent
-//! lanes look when a descriptor of it becomes ready. After a look that found no long poll the next one comes 250 µs later
-//! at the earliest, then twice as long after each further one, up to 16 ms. So the first long poll after many short ones may
-//! be noticed 16 ms late.
+//! A lane is stuck while it is inside one poll for 250 µs, and then as long as its polls take that long on average. An
+//! urgent lane checks for a long poll when one of the lane's descriptors becomes ready. After a check that found none
+//! the next one comes 250 µs later at the earliest, then twice as long after each further one, up to 16 ms. So the
+//! first long poll after many short ones may be noticed 16 ms late.
 //!
-//! An urgent lane that has run three tenths of the time, whatever it ran, rescues nothing for 20 ms at most. Rescued tasks,
-//! and the task that looks after the stuck lane, have the rank of `Class::rt(49)`. Urgent tasks of a higher number go first,
-//! as those of `Class::rt(50)`. If these never let go, nothing is rescued.
+//! An urgent lane that has run three tenths of the time, whatever it ran, rescues nothing for 20 ms at most. The three
+//! tenths are of each 2 ms. What the lane runs beyond them is a debt, which the periods that follow pay.
+//! Rescued tasks, and the task that looks after the stuck lane, have the rank of `Class::rt(49)`. Urgent tasks of a
+//! higher number go first, as those of `Class::rt(50)`. If these never let go, nothing is rescued.
 //!
-//! A lane whose CPU others have (other programs, or a poll that sleeps in the OS) is in one poll for long, too. It is rescued
-//! once, and then again up to 64 ms later: else a busy neighbour would have all its tasks run before its own turn.
+//! A poll can also be long because another program has the CPU or because the poll blocks in the OS. Such a lane is
+//! rescued once, then again after at most 64 ms. Otherwise, beside a busy neighbour, all rescuable tasks of the lane
+//! would run with urgent priority.
 //!
-//! Not covered: what another thread wakes behind a long poll, where no descriptor tells the urgent lane. It waits for the
-//! end of that poll, or for the next time that the urgent lane goes through what waits there. Nor timers that the task armed
-//! on its own lane. Nor anything that lies behind a poll once the class has groups. Nor, rarely, a descriptor that another Fair lane, with work of its
-//! own, has looked at first in place of the stuck one: its task lies behind the polls of that lane.
+//! Not covered: what another thread wakes behind a long poll, where no descriptor tells the urgent lane. It waits for
+//! the end of that poll, or for the next time that the urgent lane goes through what waits there. Nor timers that the
+//! task armed on its own lane. Nor anything that lies behind a poll once the class has groups. Nor, rarely, a
+//! descriptor that another Fair lane, with work of its own, has looked at first in place of the stuck one: its task
+//! lies behind the polls of that lane.
 //!
-//! In a rescue do not compute, and call nothing whose duration you do not know, such as a callback of your user's. Leave that
-//! to the task's own lanes ([`decline`]), or spawn it. If an urgent task begins to await a task already lent for a rescue, the
-//! lent task keeps the rank of `Class::rt(49)` until its next poll.
+//! In a rescue do not compute, and call nothing whose duration you do not know, such as a callback of your user's.
+//! Leave that to the task's own lanes ([`decline`]), or spawn it. If an urgent task begins to await a task already lent
+//! for a rescue, the lent task keeps the rank of `Class::rt(49)` until its next poll.
 
 use doorbell_core::task::Local;
 use doorbell_machine::Host;

@@ -33,13 +33,14 @@ impl Stall {
         self.event.spawned_at
     }
 
-    /// The class of the task. It runs on a lane of a higher one while a task of that class awaits it.
+    /// The class of the task. The lane's class differs while a higher class awaits the task or a lock that it holds, in
+    /// a [rescue](crate::rescue), and with a paused clock.
     ///
     /// ```
-    /// fn is_lent(stall: &doorbell::Stall) -> bool {
+    /// fn runs_elsewhere(stall: &doorbell::Stall) -> bool {
     ///     stall.class().kind() != stall.lane().class()
     /// }
-    /// # let _ = is_lent;
+    /// # let _ = runs_elsewhere;
     /// ```
     pub fn class(&self) -> Class {
         Class::of_rank(self.event.rank)
@@ -92,10 +93,13 @@ impl fmt::Display for Stall {
 
 impl Builder {
     /// Calls `hook` when one poll of a task has lasted for `after`, while it goes on, also if it never ends; and again
-    /// each time the poll has lasted twice as long as told. Polls of less than `after` are never told, those of one and
-    /// a half times as long always, if the thread that looks gets a CPU in time. `after` is 1 ms at least; less is taken
-    /// as that. The time is what a clock on the wall shows: a lane that gets no CPU stalls too. Calls
-    /// ([`call_on`](crate::call_on()) and the like) are no tasks and are not told.
+    /// each time the poll has lasted twice as long as told. Polls of less than `after` are never told. A poll of one
+    /// and a half times `after` is told if the thread that looks gets a CPU in time, no other call of this hook is
+    /// running, and the lane is under its limit of 10 reports a second. `after` is 1 ms at least; less is taken as
+    /// that. The time is what a clock on the wall shows: a lane that gets no CPU stalls too.
+    ///
+    /// Calls ([`call_on`](crate::call_on()) and the like) are no tasks and are not told. Nor are the future in
+    /// `block_on`, and so the body of `#[doorbell::main]`, and closures of `spawn_blocking`.
     ///
     /// The hook runs on a thread of its own, so it may take its time: meanwhile no other stall is told, and no task waits
     /// for it. The thread is no lane: [`spawn`](crate::spawn()) panics there, a [`Handle`](crate::Handle) works. The
