@@ -22,7 +22,7 @@ const GONE: usize = 1;
 /// What any thread writes.
 #[derive(Debug)]
 struct Shared<M: Machine> {
-    /// Descriptors that are registered, without those that [`Driver::mute`] has muted.
+    /// Descriptors that are registered, without those that are [muted](super::Registration::mute).
     count: M::U32,
     /// Threads that are between a poll and the end of what they do with its events.
     visitors: M::U32,
@@ -126,7 +126,7 @@ impl<M: Machine> Driver<M> {
 
     /// Says that a descriptor is about to be added: before the caller looks at the bell. How many
     /// there were.
-    fn note_registered(&self) -> u32 {
+    pub(super) fn note_registered(&self) -> u32 {
         // ORDER: Release pairs with the Acquire of `has_sources`: the poller is open. A read-modify-write
         // for the fence behind it: with the lane's announcement and its fence this is store buffering,
         // either the lane sees the count, or `tell_lane` the announcement.
@@ -140,7 +140,7 @@ impl<M: Machine> Driver<M> {
     /// A lane that parks on its word alone, or is about to, is told to park in its poller; one that
     /// watches, to look there too, if it had no descriptors before. One that had none and runs is
     /// looked after by others from here on. Behind [`Driver::note_registered`].
-    fn tell_lane<S: Station<M>>(station: &S, before: u32) {
+    pub(super) fn tell_lane<S: Station<M>>(station: &S, before: u32) {
         let rests = station.bell().rests() && station.seat().chosen() == ParkIn::Word;
         if rests || (before == 0 && station.bell().look() == Look::Watching) {
             station.notify();
@@ -183,45 +183,9 @@ impl<M: Machine> Driver<M> {
         Ok(source)
     }
 
-    /// Has a registered descriptor make no more events, or make them again: one that makes none does not count, so
-    /// the lane need not park in its poller for it.
-    pub(super) fn mute<S: Station<M>>(
-        station: &S,
-        source: NonNull<Source<M>>,
-        fd: Fd<M>,
-        is_muted: bool,
-    ) -> io::Result<()> {
-        let driver = station.driver();
-        let poller = station.seat().poller();
-        let poller = poller.expect("it was opened before the registration was made");
-        let token = source.as_ptr().expose_provenance() as u64;
-        if is_muted {
-            poller.set_muted(fd, token, true)?;
-            driver.note_deregistered();
-            return Ok(());
-        }
-        // As in `register`.
-        let before = driver.note_registered();
-        if let Err(error) = poller.set_muted(fd, token, false) {
-            driver.note_deregistered();
-            return Err(error);
-        }
-        Self::tell_lane(station, before);
-        Ok(())
-    }
-
     /// Ends a registration. The source is not the caller's any more.
-    pub(super) fn deregister<S: Station<M>>(
-        station: &S,
-        source: NonNull<Source<M>>,
-        fd: Fd<M>,
-        is_muted: bool,
-    ) {
+    pub(super) fn deregister<S: Station<M>>(station: &S, source: NonNull<Source<M>>, fd: Fd<M>) {
         let driver = station.driver();
-        if is_muted {
-            // What follows takes it out of the count once more.
-            driver.note_registered();
-        }
         // SAFETY: alive until it is given up.
         unsafe { source.as_ref() }.leave();
         let poller = station.seat().poller();
@@ -235,7 +199,7 @@ impl<M: Machine> Driver<M> {
         }
     }
 
-    fn note_deregistered(&self) {
+    pub(super) fn note_deregistered(&self) {
         // ORDER: Relaxed; who reads a count that is too high parks in the poller for nothing.
         self.shared.count.fetch_sub(1, Ordering::Relaxed);
     }

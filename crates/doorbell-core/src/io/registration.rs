@@ -98,10 +98,23 @@ impl<M: Machine, S: Station<M>> Registration<M, S> {
     /// # Errors
     /// What the OS says; it is then as it was.
     pub fn mute(&mut self, is_muted: bool) -> io::Result<()> {
-        if self.is_muted != is_muted {
-            Driver::mute(&self.station, self.source, self.fd, is_muted)?;
-            self.is_muted = is_muted;
+        if self.is_muted == is_muted {
+            return Ok(());
         }
+        let driver = self.station.driver();
+        if is_muted {
+            self.set_muted(true)?;
+            driver.note_deregistered();
+        } else {
+            // In this order, as for a new one.
+            let before = driver.note_registered();
+            if let Err(error) = self.set_muted(false) {
+                driver.note_deregistered();
+                return Err(error);
+            }
+            Driver::tell_lane(&self.station, before);
+        }
+        self.is_muted = is_muted;
         Ok(())
     }
 
@@ -192,6 +205,10 @@ impl<M: Machine, S: Station<M>> std::ops::Deref for Registration<M, S> {
 
 impl<M: Machine, S: Station<M>> Drop for Registration<M, S> {
     fn drop(&mut self) {
-        Driver::deregister(&self.station, self.source, self.fd, self.is_muted);
+        if self.is_muted {
+            // To deregister it takes it out of the count once more.
+            self.station.driver().note_registered();
+        }
+        Driver::deregister(&self.station, self.source, self.fd);
     }
 }
