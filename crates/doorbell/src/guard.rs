@@ -21,7 +21,7 @@ use crate::time::{sleep, timeout};
 use crate::{ClassKind, yield_now};
 use doorbell_core::crew::FrontRef;
 use doorbell_core::io::{Cleared, Direction, Registration};
-use doorbell_core::lane::rescue::{Pace, Rescue, STUCK_NS, Seen, Then};
+use doorbell_core::lane::rescue::{BackOffs, Pace, Rescue, STUCK_NS, Seen, TURN_NS, Then};
 use doorbell_core::task::{About, BodyVtable, Join, Kind, Local, launch_described, write_body};
 use doorbell_machine::{Machine, Poller, Seat as _};
 use std::future::poll_fn;
@@ -32,13 +32,8 @@ use std::{io, mem};
 /// Of the rank of what is rescued: it has its turn behind what it had lent, and before what that brings.
 const GUARD: Class = Class::rt(49);
 
-const REST_MIN: Duration = Duration::from_micros(250);
-const REST_MAX: Duration = Duration::from_millis(16);
-/// While others have the ward's CPU.
-const STARVED_REST_MAX: Duration = Duration::from_millis(64);
-
-/// While it serves it asks for its share, and whether the polls are still long, at least so often.
-const TURN: Duration = Duration::from_millis(4);
+/// Before it tries again what the OS refused.
+const RETRY: Duration = Duration::from_millis(16);
 
 impl<M: Machine> Rt<M> {
     /// Makes the guards, once. The urgent lanes have begun, or there are none.
@@ -106,7 +101,7 @@ impl<M: Machine> Guard<M> {
     async fn run(mut self) {
         let mut rescue = Rescue::new(self.ward.clone());
         let mut before = None;
-        let (mut rest, mut starved_rest) = (REST_MIN, REST_MIN);
+        let mut back_offs = BackOffs::default();
         // Whether what was served may wait behind the same poll again: no descriptor tells of that.
         let mut goes_on = false;
         while mem::take(&mut goes_on) || self.is_ready().await {
@@ -125,16 +120,7 @@ impl<M: Machine> Guard<M> {
                 }
                 let _ = self.mute(true);
             }
-            let (rest, max) = match then {
-                Then::Brief => (&mut rest, REST_MAX),
-                Then::Starved => (&mut starved_rest, STARVED_REST_MAX),
-                Then::Stuck => {
-                    (rest, starved_rest) = (REST_MIN, REST_MIN);
-                    (&mut rest, REST_MAX)
-                }
-            };
-            sleep(*rest).await;
-            *rest = (2 * *rest).min(max);
+            sleep(Duration::from_nanos(back_offs.after(then))).await;
             goes_on = then != Then::Brief && Seen::of(&self.ward).since(&seen) != Then::Brief;
         }
     }
@@ -142,7 +128,7 @@ impl<M: Machine> Guard<M> {
     /// Waits until something is ready at the ward, or was before it is heard. `false` at the end of the lane.
     async fn is_ready(&mut self) -> bool {
         while !self.mute(false) {
-            sleep(REST_MAX).await;
+            sleep(RETRY).await;
         }
         let event = poll_fn(|cx| self.registration.poll_ready(cx, Direction::Read)).await;
         match self.registration.clear(event, Direction::Read) {
@@ -187,7 +173,7 @@ impl<M: Machine> Guard<M> {
                 sleep(Duration::from_nanos(rest_ns)).await;
                 rescue.begin();
             } else if !may_be_more {
-                is_told = match timeout(TURN, self.is_ready()).await {
+                is_told = match timeout(Duration::from_nanos(TURN_NS), self.is_ready()).await {
                     Ok(true) => true,
                     Ok(false) => return Next::End,
                     Err(_) => false,

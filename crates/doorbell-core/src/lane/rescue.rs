@@ -25,6 +25,14 @@ const PART_NS: i64 = part_of(PERIOD_NS);
 /// No rest is longer: one that has run for others meanwhile rescues once in that time.
 const REST_MAX_NS: i64 = 20_000_000;
 
+/// While it rescues it asks for its share, and whether the polls are still long, at least so often.
+pub const TURN_NS: u64 = 4_000_000;
+
+const BACK_OFF_MIN_NS: u64 = 250_000;
+const BACK_OFF_MAX_NS: u64 = 16_000_000;
+/// While others have the ward's CPU.
+const STARVED_BACK_OFF_MAX_NS: u64 = 64_000_000;
+
 /// So often it looks in one turn at most.
 const LOOKS: usize = 4;
 
@@ -122,6 +130,39 @@ impl Pace {
         let polls = now.pulse.wrapping_sub(self.0.pulse).saturating_add(1);
         self.0 = now;
         ran_ns / polls >= STUCK_NS
+    }
+}
+
+/// How long the ward is left alone after a look at it.
+#[derive(Debug)]
+pub struct BackOffs {
+    next_ns: u64,
+    /// Of a ward whose CPU others have.
+    starved_ns: u64,
+}
+
+impl Default for BackOffs {
+    fn default() -> Self {
+        BackOffs {
+            next_ns: BACK_OFF_MIN_NS,
+            starved_ns: BACK_OFF_MIN_NS,
+        }
+    }
+}
+
+impl BackOffs {
+    /// After a look that found that: twice as long each time, up to 16 ms, or 64 ms; anew for a ward that was stuck.
+    pub fn after(&mut self, then: Then) -> u64 {
+        if then == Then::Stuck {
+            *self = BackOffs::default();
+        }
+        let (next_ns, max_ns) = match then {
+            Then::Starved => (&mut self.starved_ns, STARVED_BACK_OFF_MAX_NS),
+            Then::Brief | Then::Stuck => (&mut self.next_ns, BACK_OFF_MAX_NS),
+        };
+        let now_ns = *next_ns;
+        *next_ns = (2 * now_ns).min(max_ns);
+        now_ns
     }
 }
 
@@ -259,8 +300,8 @@ fn times_here<M: Machine>() -> (u64, u64) {
 #[cfg(test)]
 mod tests {
     use super::{
-        JUDGED_NS, JUDGED_WITHIN_NS, PART_NS, PERIOD_NS, Pace, REST_MAX_NS, STUCK_NS, Seen, Share,
-        Sweeps, Then,
+        BackOffs, JUDGED_NS, JUDGED_WITHIN_NS, PART_NS, PERIOD_NS, Pace, REST_MAX_NS, STUCK_NS,
+        Seen, Share, Sweeps, Then,
     };
 
     fn seen(now_ns: u64, pulse: u64) -> Seen {
@@ -338,6 +379,19 @@ mod tests {
             assert!((0.29..0.31).contains(&part), "{batch_ns} ns: {part}");
         }
         assert!(runs(20_000_000, 100) < 0.51);
+    }
+
+    #[test]
+    fn back_offs_grow_up_to_their_limits_and_begin_anew_behind_a_stuck_poll() {
+        let mut back_offs = BackOffs::default();
+        let mut after = |then| [(); 10].map(|()| back_offs.after(then) / 250_000);
+        let brief = [1, 2, 4, 8, 16, 32, 64, 64, 64, 64];
+        assert_eq!(after(Then::Brief), brief);
+        let starved = [1, 2, 4, 8, 16, 32, 64, 128, 256, 256];
+        assert_eq!(after(Then::Starved), starved);
+        assert_eq!(after(Then::Stuck), [1; 10]);
+        assert_eq!(after(Then::Brief)[..3], [2, 4, 8]);
+        assert_eq!(after(Then::Starved), starved);
     }
 
     #[test]

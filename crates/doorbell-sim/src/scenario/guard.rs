@@ -8,7 +8,7 @@ use super::program::yield_now;
 use super::timer::Sleep;
 use doorbell_core::crew::FrontRef;
 use doorbell_core::io::{Direction, Registration};
-use doorbell_core::lane::rescue::{Pace, Rescue, STUCK_NS, Seen, Then};
+use doorbell_core::lane::rescue::{BackOffs, Pace, Rescue, STUCK_NS, Seen, TURN_NS, Then};
 use doorbell_core::task::{About, Kind, Local};
 use doorbell_machine::sim::{self, SimCounter, SimFd};
 use doorbell_machine::{Counter, Readiness, Sim};
@@ -20,10 +20,6 @@ use std::task::Poll;
 
 /// As those of the runtime.
 const RANK: u8 = 49;
-const REST_MIN_NS: u64 = 250_000;
-const REST_MAX_NS: u64 = 16_000_000;
-const STARVED_REST_MAX_NS: u64 = 64_000_000;
-const TURN_NS: u64 = 4_000_000;
 
 /// What an urgent lane may run beyond three tenths of the time in which it rescues: what it may begin with, one batch of
 /// what was lent, and what it takes from other urgent lanes while it leaves its own ward alone. That is a debt.
@@ -94,7 +90,7 @@ impl<const BUG: u8> Guard<BUG> {
     async fn run(mut self) -> Result<(), End> {
         let mut rescue = Rescue::new(self.ward().clone());
         let mut before = None;
-        let (mut rest_ns, mut starved_ns) = (REST_MIN_NS, REST_MIN_NS);
+        let mut back_offs = BackOffs::default();
         let mut goes_on = false;
         loop {
             if !mem::take(&mut goes_on) {
@@ -112,16 +108,7 @@ impl<const BUG: u8> Guard<BUG> {
                 served?;
                 self.mute(true);
             }
-            let (rest_ns, max_ns) = match then {
-                Then::Brief => (&mut rest_ns, REST_MAX_NS),
-                Then::Starved => (&mut starved_ns, STARVED_REST_MAX_NS),
-                Then::Stuck => {
-                    (rest_ns, starved_ns) = (REST_MIN_NS, REST_MIN_NS);
-                    (&mut rest_ns, REST_MAX_NS)
-                }
-            };
-            self.sleep(*rest_ns).await?;
-            *rest_ns = (2 * *rest_ns).min(max_ns);
+            self.sleep(back_offs.after(then)).await?;
             goes_on = then != Then::Brief && Seen::of(self.ward()).since(&seen) != Then::Brief;
         }
     }
