@@ -13,7 +13,7 @@ use std::ptr;
 pub(crate) struct Polled {
     /// Its number.
     pub(crate) task: u64,
-    /// Its class, as whoever launched it writes it.
+    /// The rank that it was launched with.
     pub(crate) rank: u8,
     pub(crate) spawned_at: &'static Location<'static>,
 }
@@ -27,7 +27,7 @@ pub(crate) struct CurrentPoll<M: Machine> {
     spawned_at: M::Ptr<Location<'static>>,
 }
 
-// SAFETY: words, of which one points to a constant of the program.
+// SAFETY: all fields are atomic words; one points to a place in the program, which is never freed.
 unsafe impl<M: Machine> Send for CurrentPoll<M> {}
 // SAFETY: as for Send.
 unsafe impl<M: Machine> Sync for CurrentPoll<M> {}

@@ -227,7 +227,7 @@ pub struct Rescue<M: Machine> {
     events: PollEvents,
     sweep: Sweep<M>,
     sweeps: Sweeps,
-    /// Something may wait at the ward of which no descriptor tells.
+    /// Something may wait at the ward that no descriptor tells of.
     is_due: bool,
     share: Share,
 }

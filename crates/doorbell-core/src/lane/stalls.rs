@@ -1,4 +1,4 @@
-//! Stalls: polls that go on for long, of which a hook is told while they do.
+//! Stalls: a hook is told of a poll that goes on for long, while it does.
 //!
 //! A thread of its own looks at all lanes, so a stall is found also where every lane is inside a poll that never ends.
 //! Lanes read no clock for it: they number their polls, and the thread measures for how long it has seen the same number.
@@ -31,7 +31,7 @@ pub struct StallEvent {
     pub task: u64,
     /// Where the task was launched.
     pub spawned_at: &'static Location<'static>,
-    /// The class of the task, as whoever launched it writes it.
+    /// The rank that the task was launched with.
     pub rank: u8,
     /// The class of the lane's crew.
     pub class: Class,
