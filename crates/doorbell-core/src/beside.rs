@@ -1,9 +1,9 @@
-//! What the lanes of one core know of each other: which of them, that never watch, have something to
-//! do. A lane that watches keeps them from the CPU, so it does not while one of them can run.
+//! What the workers of one core know of each other: which of them, that never watch, have something to
+//! do. A worker that watches keeps them from the CPU, so it does not while one of them can run.
 //!
 //! | bit | set by | cleared by |
 //! |---|---|---|
-//! | 0 to 31, one for each crew that works | the lane when its park ends, and whoever rings it: the OS may not let it run while another lane watches | the lane before it announces that it parks |
+//! | 0 to 31, one for each crew that works | the worker when its park ends, and whoever rings it: the OS may not let it run while another worker watches | the worker before it announces that it parks |
 //!
 //! All of it is a hint. A bit that is seen too late costs a part of a watch, one too many a park.
 
@@ -32,22 +32,22 @@ impl<M: Machine> Beside<M> {
 #[derive(Debug)]
 pub struct Side<M: Machine> {
     words: Arc<Beside<M>>,
-    /// The crew's bit; 0 of one whose lanes watch.
+    /// The crew's bit; 0 of one whose workers watch.
     bit: u32,
 }
 
-/// Whether a lane leaves the CPU to others of its core.
+/// Whether a worker leaves the CPU to others of its core.
 #[must_use]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Cpu {
     /// Nobody else wants it.
     Free,
-    /// A lane that never watches can run.
+    /// A worker that never watches can run.
     Wanted,
 }
 
 impl<M: Machine> Side<M> {
-    /// Of a crew whose lanes may watch.
+    /// Of a crew whose workers may watch.
     pub fn watching(words: &Arc<Beside<M>>) -> Self {
         Side {
             words: Arc::clone(words),
@@ -55,7 +55,7 @@ impl<M: Machine> Side<M> {
         }
     }
 
-    /// Of a crew whose lanes never watch, the one with that number below 32.
+    /// Of a crew whose workers never watch, the one with that number below 32.
     ///
     /// # Panics
     /// If the number is 32 or more.
@@ -67,7 +67,7 @@ impl<M: Machine> Side<M> {
         }
     }
 
-    /// The lane of that core has something to do, or is rung because it has.
+    /// The worker of that core has something to do, or is rung because it has.
     #[inline]
     pub(crate) fn begin(&self, core: usize) {
         let word = &self.words.0[core];
@@ -87,7 +87,7 @@ impl<M: Machine> Side<M> {
         }
     }
 
-    /// Whether another lane of that core can run.
+    /// Whether another worker of that core can run.
     #[inline]
     pub(crate) fn look(&self, core: usize) -> Cpu {
         // ORDER: Relaxed, as above.
@@ -102,13 +102,13 @@ impl<M: Machine> Side<M> {
 #[cfg(test)]
 mod tests {
     use super::{Beside, Cpu, Side};
-    use crate::bell::{Announced, LaneState};
+    use crate::bell::{Announced, WorkerState};
     use crate::crew::{Crew, CrewSpec, FrontRef};
     use doorbell_machine::Host;
     use std::sync::Arc;
 
     #[test]
-    fn a_core_is_wanted_while_any_other_lane_of_it_works() {
+    fn a_core_is_wanted_while_any_other_worker_of_it_works() {
         let words = Beside::<Host>::new(2);
         let (fair, rt) = (Side::watching(&words), Side::working(&words, 0));
         let batch = Side::working(&words, 31);
@@ -126,12 +126,12 @@ mod tests {
         assert_eq!(
             looks(),
             [Cpu::Free; 2],
-            "a lane that watches is not in the way of itself"
+            "a worker that watches is not in the way of itself"
         );
     }
 
     #[test]
-    fn whoever_rings_a_lane_says_that_it_works() {
+    fn whoever_rings_a_worker_says_that_it_works() {
         let words = Beside::<Host>::new(1);
         let spec = CrewSpec {
             beside: Some(Side::working(&words, 1)),
@@ -143,7 +143,7 @@ mod tests {
         assert_eq!(front.bell().announce_park(), Announced::Yes);
         assert_eq!(
             (front.state(), fair.look(0)),
-            (LaneState::Parked, Cpu::Free)
+            (WorkerState::Parked, Cpu::Free)
         );
         front.request_pass();
         assert_eq!(fair.look(0), Cpu::Wanted);

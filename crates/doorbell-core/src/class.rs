@@ -4,7 +4,7 @@
 use crate::task::Local;
 use doorbell_machine::Machine;
 
-/// The class of a crew. The OS lets the lanes of a higher one run before those of a lower one.
+/// The class of a crew. The OS lets the workers of a higher one run before those of a lower one.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Class {
     /// Below all others.
@@ -16,7 +16,7 @@ pub enum Class {
     Rt,
 }
 
-/// How somebody who tells a lane, or wakes a task, stands to its class.
+/// How somebody who tells a worker, or wakes a task, stands to its class.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Standing {
     /// Of a lower class: it may be kept from its CPU by anybody else.
@@ -26,7 +26,7 @@ pub enum Standing {
 }
 
 impl Class {
-    /// How the calling thread stands to it. One that is no lane is as a Fair lane and as a Batch lane,
+    /// How the calling thread stands to it. One that is no worker is as a Fair worker and as a Batch worker,
     /// and below Rt.
     #[inline]
     pub(crate) fn standing<M: Machine>(self) -> Standing {
@@ -57,7 +57,7 @@ mod tests {
     }
 
     #[test]
-    fn a_lane_is_below_those_of_higher_classes_and_any_other_thread_below_rt() {
+    fn a_worker_is_below_those_of_higher_classes_and_any_other_thread_below_rt() {
         let here = |class: Class| class.standing::<Host>();
         assert_eq!(below(here), [false, false, true]);
         for (class, expected) in ALL.into_iter().zip([

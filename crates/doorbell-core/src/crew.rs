@@ -1,28 +1,28 @@
-//! The crew: the lanes of one runtime that share tasks, and the handle that keeps them in memory.
+//! The crew: the workers of one runtime that share tasks, and the handle that keeps them in memory.
 //!
 //! All fronts of a crew lie in one allocation, so that whoever has one can reach the others (to
 //! steal, to wake an idle one). It is freed with its last [`FrontRef`]. Each task has one, so
-//! counting them must not cost a write to a line that all lanes share: a lane's thread keeps a
+//! counting them must not cost a write to a line that all workers share: a worker's thread keeps a
 //! stock of shares, from which it gives and into which it takes without a read-modify-write.
 
 use crate::beside::Side;
 use crate::class::Class;
 use crate::group::Groups;
 use crate::idle::{Alert, IdleSet, WorkSet};
-use crate::lane::Watchers;
 use crate::mailbox::{Front, Mailbox};
 use crate::queue::RankOf;
 use crate::switches::SwitchWord;
 use crate::task::{ABOVE_MAX, Local, TaskRef};
+use crate::worker::Watchers;
 use doorbell_machine::{Bug, Line, Machine, Ordering, Word};
 use std::cell::Cell;
 use std::ptr::NonNull;
 use std::sync::Arc;
 
-/// How many shares a lane draws at once. Of three times as many it gives two thirds back.
+/// How many shares a worker draws at once. Of three times as many it gives two thirds back.
 const STOCK: u64 = 256;
 
-/// In which turns a lane runs its tasks.
+/// In which turns a worker runs its tasks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Turns {
     /// As they could run; pinned ones and others in turn.
@@ -31,24 +31,24 @@ pub enum Turns {
     ByRank,
 }
 
-/// What a crew may have beside its lanes.
+/// What a crew may have beside its workers.
 #[derive(Debug)]
 pub struct CrewSpec<M: Machine> {
-    /// How its lanes are scheduled by the OS.
+    /// How its workers are scheduled by the OS.
     pub class: Class,
-    /// In which turns its lanes run their tasks.
+    /// In which turns its workers run their tasks.
     pub turns: Turns,
     /// What is recorded of its tasks, if anything is.
     pub watchers: Option<Arc<Watchers<M>>>,
-    /// A lane of each crew that is above it, the highest last: what those await of this one's tasks,
+    /// A worker of each crew that is above it, the highest last: what those await of this one's tasks,
     /// they poll themselves. Three at most.
     pub above: Vec<FrontRef<M>>,
-    /// Its part in what the lanes of a core know of each other, if there are others.
+    /// Its part in what the workers of a core know of each other, if there are others.
     pub beside: Option<Side<M>>,
 }
 
 impl<M: Machine> CrewSpec<M> {
-    /// Of a crew below those that have these lanes.
+    /// Of a crew below those that have these workers.
     pub fn below(above: Vec<FrontRef<M>>) -> Self {
         CrewSpec {
             above,
@@ -69,25 +69,25 @@ impl<M: Machine> Default for CrewSpec<M> {
     }
 }
 
-/// The lanes of one runtime that share tasks.
+/// The workers of one runtime that share tasks.
 pub struct Crew<M: Machine> {
     shares: M::Line<M::U64>,
     class: Class,
     turns: Turns,
     fronts: NonNull<[Front<M>]>,
-    /// For each lane the others, nearest first.
+    /// For each worker the others, nearest first.
     orders: Box<[Box<[u32]>]>,
     idle: IdleSet<M>,
     work: WorkSet<M>,
     alert: Alert<M>,
-    /// Timers that were armed by threads which are no lanes. The next lane that makes a pass takes
-    /// them: a lane of their own could be inside a long poll.
+    /// Timers that were armed by threads which are no workers. The next worker that makes a pass takes
+    /// them: a worker of their own could be inside a long poll.
     timers: M::Line<Mailbox<M>>,
-    /// How many lanes are on.
+    /// How many workers are on.
     on: M::Line<M::U32>,
     /// What is recorded of its tasks.
     watchers: Option<Arc<Watchers<M>>>,
-    /// A lane of each crew that may await its tasks from above, the highest last. They are kept as
+    /// A worker of each crew that may await its tasks from above, the highest last. They are kept as
     /// long as this one.
     above: Vec<FrontRef<M>>,
     beside: Option<Side<M>>,
@@ -102,25 +102,25 @@ unsafe impl<M: Machine> Send for Crew<M> {}
 impl<M: Machine> std::fmt::Debug for Crew<M> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Crew")
-            .field("lanes", &self.fronts().len())
+            .field("workers", &self.fronts().len())
             .field("idle", &self.idle)
             .finish_non_exhaustive()
     }
 }
 
 impl<M: Machine> Crew<M> {
-    /// A crew of so many lanes. `distance` says how far one is from another; work is looked for
+    /// A crew of so many workers. `distance` says how far one is from another; work is looked for
     /// at the nearest first.
     #[allow(
         clippy::new_ret_no_self,
         reason = "a crew lives as long as its fronts are referred to"
     )]
     pub fn new(
-        lanes: usize,
+        workers: usize,
         switches: &Arc<SwitchWord<M::Counter>>,
         distance: impl Fn(usize, usize) -> u32,
     ) -> Vec<FrontRef<M>> {
-        Self::described(lanes, switches, CrewSpec::default(), distance)
+        Self::described(workers, switches, CrewSpec::default(), distance)
     }
 
     /// As [`Crew::new`], a crew of that description.
@@ -128,7 +128,7 @@ impl<M: Machine> Crew<M> {
     /// # Panics
     /// If more than three crews are above it.
     pub fn described(
-        lanes: usize,
+        workers: usize,
         switches: &Arc<SwitchWord<M::Counter>>,
         spec: CrewSpec<M>,
         distance: impl Fn(usize, usize) -> u32,
@@ -142,10 +142,11 @@ impl<M: Machine> Crew<M> {
             beside,
         } = spec;
         assert!(above.len() <= ABOVE_MAX, "a crew is below three at most");
-        let order = |lane: usize| {
-            let mut others: Vec<usize> = (1..lanes).map(|step| (lane + step) % lanes).collect();
-            // Stable: lanes equally far begin behind the thief, so that thieves spread.
-            others.sort_by_key(|other| distance(lane, *other));
+        let order = |worker: usize| {
+            let mut others: Vec<usize> =
+                (1..workers).map(|step| (worker + step) % workers).collect();
+            // Stable: workers equally far begin behind the thief, so that thieves spread.
+            others.sort_by_key(|other| distance(worker, *other));
             others.into_iter().map(|other| other as u32).collect()
         };
         let place = NonNull::from(Box::leak(Box::<Crew<M>>::new_uninit())).cast::<Crew<M>>();
@@ -153,20 +154,20 @@ impl<M: Machine> Crew<M> {
             Turns::ByArrival => None,
             Turns::ByRank => Some(TaskRef::rank_of),
         };
-        let fronts: Box<[Front<M>]> = (0..lanes)
-            .map(|lane| Front::new(Arc::clone(switches), place, lane, rank_of))
+        let fronts: Box<[Front<M>]> = (0..workers)
+            .map(|worker| Front::new(Arc::clone(switches), place, worker, rank_of))
             .collect();
         let crew = Crew {
-            shares: M::Line::new(|| M::U64::new(lanes as u64)),
+            shares: M::Line::new(|| M::U64::new(workers as u64)),
             class,
             turns,
             fronts: NonNull::from(Box::leak(fronts)),
-            orders: (0..lanes).map(order).collect(),
-            idle: IdleSet::new(lanes),
-            work: WorkSet::new(lanes),
+            orders: (0..workers).map(order).collect(),
+            idle: IdleSet::new(workers),
+            work: WorkSet::new(workers),
             alert: Alert::new(turns),
             timers: M::Line::new(Mailbox::default),
-            on: M::Line::new(|| M::U32::new(lanes as u32)),
+            on: M::Line::new(|| M::U32::new(workers as u32)),
             watchers,
             above,
             beside,
@@ -183,20 +184,20 @@ impl<M: Machine> Crew<M> {
             .collect()
     }
 
-    /// The fronts of all its lanes.
+    /// The fronts of all its workers.
     #[inline]
     pub fn fronts(&self) -> &[Front<M>] {
         // SAFETY: allocated in `new`, freed with the crew.
         unsafe { self.fronts.as_ref() }
     }
 
-    /// How its lanes are scheduled by the OS.
+    /// How its workers are scheduled by the OS.
     #[inline]
     pub fn class(&self) -> Class {
         self.class
     }
 
-    /// A lane of each crew above it, the highest last.
+    /// A worker of each crew above it, the highest last.
     #[inline]
     pub(crate) fn above(&self) -> &[FrontRef<M>] {
         &self.above
@@ -214,31 +215,31 @@ impl<M: Machine> Crew<M> {
         &self.groups
     }
 
-    /// Which of its lanes are idle.
+    /// Which of its workers are idle.
     #[inline]
     pub fn idle(&self) -> &IdleSet<M> {
         &self.idle
     }
 
-    /// Which of its lanes may have tasks that others can take.
+    /// Which of its workers may have tasks that others can take.
     #[inline]
     pub fn work(&self) -> &WorkSet<M> {
         &self.work
     }
 
-    /// Timers that no lane has taken yet.
+    /// Timers that no worker has taken yet.
     #[inline]
     pub(crate) fn timers(&self) -> &Mailbox<M> {
         &self.timers
     }
 
-    /// In which turns its lanes run their tasks.
+    /// In which turns its workers run their tasks.
     #[inline]
     pub(crate) fn turns(&self) -> Turns {
         self.turns
     }
 
-    /// Its part in what the lanes of a core know of each other.
+    /// Its part in what the workers of a core know of each other.
     #[inline]
     pub(crate) fn beside(&self) -> Option<&Side<M>> {
         self.beside.as_ref()
@@ -254,9 +255,9 @@ impl<M: Machine> Crew<M> {
         &self.on
     }
 
-    /// The other lanes, as a lane looks at them: nearest first.
-    pub fn others(&self, lane: usize) -> impl Iterator<Item = &Front<M>> {
-        self.orders[lane]
+    /// The other workers, as a worker looks at them: nearest first.
+    pub fn others(&self, worker: usize) -> impl Iterator<Item = &Front<M>> {
+        self.orders[worker]
             .iter()
             .map(|other| &self.fronts()[*other as usize])
     }
@@ -288,7 +289,7 @@ impl<M: Machine> Drop for Crew<M> {
     }
 }
 
-/// A lane's front, kept in memory together with those of its whole crew.
+/// A worker's front, kept in memory together with those of its whole crew.
 pub struct FrontRef<M: Machine>(NonNull<Front<M>>);
 
 // SAFETY: a share of something that is Send and Sync.
@@ -313,7 +314,7 @@ impl<M: Machine> std::ops::Deref for FrontRef<M> {
 }
 
 impl<M: Machine> FrontRef<M> {
-    /// The front of a lane that has nobody to share with.
+    /// The front of a worker that has nobody to share with.
     ///
     /// # Panics
     /// Never: a crew of one has one front.
@@ -374,7 +375,7 @@ impl<M: Machine> Drop for FrontRef<M> {
     }
 }
 
-/// Shares of the crew that a lane's thread has and that are nobody's yet.
+/// Shares of the crew that a worker's thread has and that are nobody's yet.
 #[derive(Debug)]
 pub(crate) struct Stock<M: Machine> {
     crew: NonNull<Crew<M>>,
@@ -382,7 +383,7 @@ pub(crate) struct Stock<M: Machine> {
 }
 
 impl<M: Machine> Stock<M> {
-    /// An empty one. It is to be emptied by [`Stock::close`] while its lane still has a share.
+    /// An empty one. It is to be emptied by [`Stock::close`] while its worker still has a share.
     pub(crate) fn new(front: &FrontRef<M>) -> Self {
         Stock {
             crew: front.crew_ptr(),
@@ -394,7 +395,7 @@ impl<M: Machine> Stock<M> {
     #[inline]
     fn draw(&self) {
         if self.count.get() == 0 {
-            // SAFETY: the lane holds a share of its crew.
+            // SAFETY: the worker holds a share of its crew.
             // ORDER: Relaxed, as in `FrontRef::of`.
             unsafe { self.crew.as_ref() }
                 .shares
@@ -410,16 +411,16 @@ impl<M: Machine> Stock<M> {
         self.count.set(self.count.get() + 1);
         if self.count.get() >= 3 * STOCK {
             self.count.set(self.count.get() - 2 * STOCK);
-            // SAFETY: these shares were this stock's; the lane holds more.
+            // SAFETY: these shares were this stock's; the worker holds more.
             unsafe { Crew::give_back(self.crew, 2 * STOCK) };
         }
     }
 
-    /// Gives all of them back. The lane holds a share of its own while this runs.
+    /// Gives all of them back. The worker holds a share of its own while this runs.
     pub(crate) fn close(&self) {
         let count = self.count.take();
         if count > 0 {
-            // SAFETY: these shares were this stock's; the lane holds one more.
+            // SAFETY: these shares were this stock's; the worker holds one more.
             unsafe { Crew::give_back(self.crew, count) };
         }
     }
@@ -427,7 +428,7 @@ impl<M: Machine> Stock<M> {
 
 #[cfg(test)]
 impl<M: Machine> FrontRef<M> {
-    /// How many shares of the crew there are, a lane's stock among them.
+    /// How many shares of the crew there are, a worker's stock among them.
     pub(crate) fn shares(&self) -> u64 {
         // ORDER: Relaxed; tests read it where nobody else is.
         self.crew().shares.load(Ordering::Relaxed)

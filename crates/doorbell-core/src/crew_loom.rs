@@ -5,10 +5,10 @@
 #![allow(clippy::disallowed_types, clippy::disallowed_methods)]
 
 use super::{Crew, CrewSpec, FrontRef};
-use crate::lane::{Hooks, TaskEvent, TaskHook, WatchPlan, Watchers};
 use crate::mailbox::Front;
 use crate::task::Local;
 use crate::testing::model::{check, mutant};
+use crate::worker::{Hooks, TaskEvent, TaskHook, WatchPlan, Watchers};
 use ::loom::cell::UnsafeCell;
 use ::loom::thread;
 use doorbell_machine::Loom;
@@ -72,7 +72,7 @@ fn read(front: &Front<Loom>) {
     watchers.task_spawned(&TaskEvent {
         id: 1,
         name: None,
-        lane: None,
+        worker: None,
     });
     assert_eq!(watchers.hook_panics(), 0, "it was read after it was freed");
 }
@@ -81,7 +81,7 @@ fn assert_freed_once(freed: &AtomicUsize) {
     assert_eq!(freed.load(Relaxed), 1, "freed so often");
 }
 
-/// Three holders, none of them on a lane.
+/// Three holders, none of them on a worker.
 fn three_holders() {
     let ([one, two], freed) = crew();
     let three = one.clone();
@@ -97,7 +97,7 @@ fn three_holders() {
     assert_freed_once(&freed);
 }
 
-/// A lane ends that gave a share out of its stock, while the holder of that share lets it go.
+/// A worker ends that gave a share out of its stock, while the holder of that share lets it go.
 fn a_stock_ends() {
     let ([one, two], freed) = crew();
     drop(two);
@@ -113,7 +113,7 @@ fn a_stock_ends() {
     assert_freed_once(&freed);
 }
 
-/// Two lanes end, one with a share in its stock that the other has drawn.
+/// Two workers end, one with a share in its stock that the other has drawn.
 fn two_stocks_end() {
     let ([one, two], freed) = crew();
     let local = Local::new(one);
@@ -139,7 +139,7 @@ fn the_last_holder_frees_the_crew() {
 }
 
 #[test]
-fn a_share_of_a_stock_outlives_its_lane() {
+fn a_share_of_a_stock_outlives_its_worker() {
     check(a_stock_ends);
     check(two_stocks_end);
 }

@@ -5,17 +5,17 @@
 //!
 //! | module | protocol |
 //! |---|---|
-//! | [`bell`] | a lane's status word: watch, notify, park, ring |
-//! | [`mailbox`] | a lane's inbound queue, and the rule of who touches the bell |
+//! | [`bell`] | a worker's status word: watch, notify, park, ring |
+//! | [`mailbox`] | a worker's inbound queue, and the rule of who touches the bell |
 //! | [`task`] | the task cell, its waker and its join handle |
 //! | [`call`] | a closure posted to a named core, awaited or waited for |
 //! | [`lock`] | a lock between tasks, whose holder is boosted by who waits for it |
-//! | [`queue`] | a lane's run queue, and how others steal from it |
+//! | [`queue`] | a worker's run queue, and how others steal from it |
 //! | [`group`] | shares of the CPU time by weight |
-//! | [`idle`] | which lanes are idle, and who wakes one |
-//! | [`wheel`] | a lane's timers |
+//! | [`idle`] | which workers are idle, and who wakes one |
+//! | [`wheel`] | a worker's timers |
 //! | [`io`] | descriptors: who is told when one is ready |
-//! | [`lane`] | the loop: take, run, pass, watch, park |
+//! | [`worker`] | the loop: take, run, pass, watch, park |
 
 pub mod bell;
 pub mod beside;
@@ -25,7 +25,6 @@ pub mod crew;
 pub mod group;
 pub mod idle;
 pub mod io;
-pub mod lane;
 pub mod lock;
 pub mod mailbox;
 pub mod node;
@@ -36,6 +35,7 @@ pub mod switches;
 pub mod task;
 pub mod wait;
 pub mod wheel;
+pub mod worker;
 
 #[cfg(test)]
 mod testing;

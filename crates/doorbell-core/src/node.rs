@@ -9,10 +9,10 @@ use std::marker::PhantomData;
 use std::ptr::NonNull;
 use std::sync::Arc;
 
-/// What a lane does with a node that it took: a call runs at once, a task joins the queue.
+/// What a worker does with a node that it took: a call runs at once, a task joins the queue.
 ///
 /// # Safety
-/// Called once per post, on the lane that the node was posted to, with the node that was
+/// Called once per post, on the worker that the node was posted to, with the node that was
 /// posted. The node may be gone when it returns.
 pub type Deliver<M> = unsafe fn(NonNull<Node<M>>, &Ready<M>);
 
@@ -80,7 +80,7 @@ impl<M: Machine> Node<M> {
     #[inline(always)]
     pub(crate) fn set_next(&self, next: *mut Node<M>) {
         // ORDER: Relaxed; published by the Release of the push that follows, or read only on
-        // this lane.
+        // this worker.
         self.next.store(next, Ordering::Relaxed);
     }
 
@@ -111,13 +111,13 @@ impl<M: Machine> Node<M> {
     }
 }
 
-/// A lane's own queue of tasks that are ready to run: first in, first out or by rank, no atomic
+/// A worker's own queue of tasks that are ready to run: first in, first out or by rank, no atomic
 /// operation but on its own thread.
 ///
-/// Not `Sync`: it belongs to the lane's thread.
+/// Not `Sync`: it belongs to the worker's thread.
 pub struct Ready<M: Machine> {
     ends: M::Cell<Ends<M>>,
-    /// Where they are sorted, if the lane's tasks are; `ends` only counts them then.
+    /// Where they are sorted, if the worker's tasks are; `ends` only counts them then.
     order: Option<Arc<Order<M>>>,
     /// Parcels that were delivered with what was taken, and go back to their owners.
     returns: Returns<M>,
@@ -152,7 +152,7 @@ impl<M: Machine> Default for Ready<M> {
 }
 
 impl<M: Machine> Ready<M> {
-    /// Those of the lane with that run queue: sorted if its other tasks are. Belongs to the lane's
+    /// Those of the worker with that run queue: sorted if its other tasks are. Belongs to the worker's
     /// thread.
     pub(crate) fn beside(queue: &Queue<M>) -> Self {
         Ready {
@@ -167,7 +167,7 @@ impl<M: Machine> Ready<M> {
     /// If the node is in a queue already: that would lose every node behind it.
     ///
     /// # Safety
-    /// The node is that of a task of this lane: whoever pops it runs it as one. It stays alive
+    /// The node is that of a task of this worker: whoever pops it runs it as one. It stays alive
     /// and in place until it is popped, and is popped on this thread.
     pub unsafe fn push(&self, node: NonNull<Node<M>>) {
         // SAFETY: alive, says the caller.
@@ -179,7 +179,7 @@ impl<M: Machine> Ready<M> {
             let ends = unsafe { &mut *ends };
             ends.len += 1;
             if let Some(order) = &self.order {
-                // SAFETY: this is the thread of the lane, whose order it is.
+                // SAFETY: this is the thread of the worker, whose order it is.
                 return unsafe { order.push_pinned(node) };
             }
             if ends.tail.is_null() {
@@ -218,7 +218,7 @@ impl<M: Machine> Ready<M> {
         })
     }
 
-    /// How its nodes and those of the lane's run queue are sorted, if they are.
+    /// How its nodes and those of the worker's run queue are sorted, if they are.
     #[inline]
     pub(crate) fn order(&self) -> Option<&Order<M>> {
         self.order.as_deref()

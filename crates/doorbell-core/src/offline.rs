@@ -1,6 +1,6 @@
 //! Cores taken off and put back while they run.
 //!
-//! A lane that is off takes no task that may run elsewhere: what it has it hands to the nearest lane
+//! A worker that is off takes no task that may run elsewhere: what it has it hands to the nearest worker
 //! that is on, and so with whatever still comes. Its thread goes on for what cannot leave it:
 //! pinned tasks, the calls that were posted before, its timers, the tasks that it is home of. That
 //! is how the kernel treats a core that goes off: it moves what it can and breaks the affinity of
@@ -10,48 +10,48 @@ use crate::crew::Crew;
 use crate::mailbox::Front;
 use doorbell_machine::{Machine, Ordering, Word};
 
-/// What came of taking a lane off.
+/// What came of taking a worker off.
 #[must_use]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TakenOff {
-    /// It is off: nothing is placed there any more. The lane itself is to be told, see
+    /// It is off: nothing is placed there any more. The worker itself is to be told, see
     /// [`Local::follow`](crate::task::Local::follow).
     Now,
     /// It was off already.
     Before,
     /// It is the last one that is on, and stays on.
     LastOne,
-    /// Another caller asks for the same lane at this moment, and has no answer yet.
+    /// Another caller asks for the same worker at this moment, and has no answer yet.
     Asked,
 }
 
-/// What came of putting a lane back.
+/// What came of putting a worker back.
 #[must_use]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PutBack {
-    /// It is on. The lane itself is to be told.
+    /// It is on. The worker itself is to be told.
     Now,
     /// It was on already.
     Before,
 }
 
-/// What became of a task that a lane which is off has for others.
+/// What became of a task that a worker which is off has for others.
 #[must_use]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum HandedOn {
-    /// Another lane has it.
+    /// Another worker has it.
     Yes,
-    /// It is in this lane's own queue.
+    /// It is in this worker's own queue.
     Kept,
 }
 
-/// What an [`OffWord`] says. Somebody asks to take the lane off, which may be refused: until then
+/// What an [`OffWord`] says. Somebody asks to take the worker off, which may be refused: until then
 /// it is on.
 const ON: u32 = 0;
 const OFF: u32 = 1;
 const ASKED: u32 = 2;
 
-/// Whether a lane is off: a word of its front, which only those of [`Crew`] here change.
+/// Whether a worker is off: a word of its front, which only those of [`Crew`] here change.
 #[derive(Debug)]
 pub(crate) struct OffWord<M: Machine>(M::U32);
 
@@ -64,7 +64,7 @@ impl<M: Machine> Default for OffWord<M> {
 impl<M: Machine> OffWord<M> {
     #[inline(always)]
     pub(crate) fn is_off(&self) -> bool {
-        // ORDER: Relaxed; who places a task by an older value posts it to the lane, which hands
+        // ORDER: Relaxed; who places a task by an older value posts it to the worker, which hands
         // it on.
         self.0.load(Ordering::Relaxed) == OFF
     }
@@ -91,21 +91,21 @@ impl<M: Machine> OffWord<M> {
 }
 
 impl<M: Machine> Crew<M> {
-    /// Takes a lane off, unless it is the last that is on. Waits for nobody: a second caller that asks
-    /// for the lane meanwhile is told so.
-    pub fn take_off(&self, lane: usize) -> TakenOff {
-        let off = self.fronts()[lane].off_word();
+    /// Takes a worker off, unless it is the last that is on. Waits for nobody: a second caller that asks
+    /// for the worker meanwhile is told so.
+    pub fn take_off(&self, worker: usize) -> TakenOff {
+        let off = self.fronts()[worker].off_word();
         match off.change(ON, ASKED) {
             Ok(()) => {}
             Err(OFF) => return TakenOff::Before,
             Err(_) => return TakenOff::Asked,
         }
-        // Counted before it is said: nobody ever sees the last lane off.
+        // Counted before it is said: nobody ever sees the last worker off.
         // ORDER: Relaxed; the exchange decides.
         let mut on = self.on().load(Ordering::Relaxed);
         while on > 1 {
-            // ORDER: Acquire pairs with the Release of `put_back`: who counts on a lane sees it on. The
-            // count has one order, so of two that take off the last two lanes one is refused.
+            // ORDER: Acquire pairs with the Release of `put_back`: who counts on a worker sees it on. The
+            // count has one order, so of two that take off the last two workers one is refused.
             match self
                 .on()
                 .compare_exchange(on, on - 1, Ordering::Acquire, Ordering::Relaxed)
@@ -121,26 +121,26 @@ impl<M: Machine> Crew<M> {
         TakenOff::LastOne
     }
 
-    /// Puts a lane back.
-    pub fn put_back(&self, lane: usize) -> PutBack {
+    /// Puts a worker back.
+    pub fn put_back(&self, worker: usize) -> PutBack {
         // One that somebody asks for is on still.
-        if self.fronts()[lane].off_word().change(OFF, ON).is_err() {
+        if self.fronts()[worker].off_word().change(OFF, ON).is_err() {
             return PutBack::Before;
         }
         // Said before it is counted, for the same reason.
-        // ORDER: Release pairs with the Acquire of `take_off`: who counts on this lane sees it on.
+        // ORDER: Release pairs with the Acquire of `take_off`: who counts on this worker sees it on.
         self.on().fetch_add(1, Ordering::Release);
         PutBack::Now
     }
 
-    /// The nearest lane that is on, from `lane` on.
-    pub(crate) fn nearest_on(&self, lane: usize) -> &Front<M> {
-        let own = &self.fronts()[lane];
+    /// The nearest worker that is on, from `worker` on.
+    pub(crate) fn nearest_on(&self, worker: usize) -> &Front<M> {
+        let own = &self.fronts()[worker];
         if !own.is_off() {
             return own;
         }
-        // One is always on; if it has changed under the look, the lane itself hands on.
-        self.others(lane)
+        // One is always on; if it has changed under the look, the worker itself hands on.
+        self.others(worker)
             .find(|other| !other.is_off())
             .unwrap_or(own)
     }
@@ -161,7 +161,7 @@ mod tests {
     use std::sync::Arc;
 
     #[test]
-    fn a_lane_that_is_off_keeps_its_tasks_if_all_others_have_ended() {
+    fn a_worker_that_is_off_keeps_its_tasks_if_all_others_have_ended() {
         let switches = Arc::new(SwitchWord::default());
         let fronts = Crew::<Host>::new(2, &switches, |_, _| 0);
         let (here, there) = (Local::new(fronts[0].clone()), Local::new(fronts[1].clone()));

@@ -14,16 +14,16 @@ use std::sync::Arc;
 
 type Sound = Loom;
 
-/// A crew of so many lanes, of which the last ones are off.
-fn crew(lanes: usize, off: usize) -> Vec<FrontRef<Sound>> {
-    let fronts = Crew::new(lanes, &Arc::default(), |_, _| 0);
-    for lane in lanes - off..lanes {
-        assert_eq!(fronts[0].crew().take_off(lane), TakenOff::Now);
+/// A crew of so many workers, of which the last ones are off.
+fn crew(workers: usize, off: usize) -> Vec<FrontRef<Sound>> {
+    let fronts = Crew::new(workers, &Arc::default(), |_, _| 0);
+    for worker in workers - off..workers {
+        assert_eq!(fronts[0].crew().take_off(worker), TakenOff::Now);
     }
     fronts
 }
 
-/// Somebody asks for the last lane to be taken off, while another one may come back: unless that
+/// Somebody asks for the last worker to be taken off, while another one may come back: unless that
 /// was in time, it stays on, and nobody sees it off.
 fn the_last_one_asked_for() {
     let fronts = crew(2, 1);
@@ -41,14 +41,14 @@ fn the_last_one_asked_for() {
     assert_eq!(fronts[0].is_off(), asked == TakenOff::Now);
 }
 
-/// Two ask for the same lane: one takes it off, and the other is not told that it is the last one; nor is a
+/// Two ask for the same worker: one takes it off, and the other is not told that it is the last one; nor is a
 /// third, that asks for another while enough are on.
-fn the_same_one_asked_for(lanes: usize) {
-    let fronts = crew(lanes, 0);
+fn the_same_one_asked_for(workers: usize) {
+    let fronts = crew(workers, 0);
     let theirs = fronts[0].clone();
     let asker = thread::spawn(move || theirs.crew().take_off(1));
     let asked = fronts[0].crew().take_off(1);
-    if lanes == 3 {
+    if workers == 3 {
         assert_eq!(fronts[0].crew().take_off(2), TakenOff::Now);
     }
     let both = [asked, asker.join().unwrap()];
@@ -61,19 +61,19 @@ fn the_same_one_asked_for(lanes: usize) {
 }
 
 #[test]
-fn of_two_that_ask_for_one_lane_none_is_refused() {
+fn of_two_that_ask_for_one_worker_none_is_refused() {
     check(|| the_same_one_asked_for(2));
     check(|| the_same_one_asked_for(3));
 }
 
-/// Two take off a lane each, and one of them puts it back: one lane is on at every moment, and the
+/// Two take off a worker each, and one of them puts it back: one worker is on at every moment, and the
 /// count says how many are.
 fn two_taken_off() {
     let fronts = crew(2, 0);
     let theirs = fronts[1].clone();
     let other = thread::spawn(move || {
         let taken = theirs.crew().take_off(1);
-        let nearest = theirs.crew().nearest_on(1).lane();
+        let nearest = theirs.crew().nearest_on(1).worker();
         if taken == TakenOff::Now {
             assert_eq!(nearest, 0, "the last one was taken off");
             assert_eq!(theirs.crew().put_back(1), PutBack::Now);
@@ -90,14 +90,14 @@ fn two_taken_off() {
     assert_eq!(crew.take_off(1), TakenOff::LastOne, "the count is too high");
 }
 
-/// Lane 1 is put back while somebody takes off lane 0: who was let do so sees that lane 1 is on.
+/// Worker 1 is put back while somebody takes off worker 0: who was let do so sees that worker 1 is on.
 fn one_for_the_other() {
     let fronts = crew(2, 1);
     let theirs = fronts[1].clone();
     let other = thread::spawn(move || assert_eq!(theirs.crew().put_back(1), PutBack::Now));
     if fronts[0].crew().take_off(0) == TakenOff::Now {
-        let to = fronts[0].crew().nearest_on(0).lane();
-        assert_eq!(to, 1, "the lane that is on is not seen");
+        let to = fronts[0].crew().nearest_on(0).worker();
+        assert_eq!(to, 1, "the worker that is on is not seen");
     }
     other.join().unwrap();
 }
@@ -126,7 +126,7 @@ struct Parcel(NonNull<Node<Sound>>);
 // SAFETY: a node is handed from thread to thread by being posted.
 unsafe impl Send for Parcel {}
 
-/// Takes all tasks of a lane out; how many there were.
+/// Takes all tasks of a worker out; how many there were.
 fn drain(front: &Front<Sound>) -> usize {
     let mut count = 0;
     // SAFETY: nobody else is there any more.
@@ -146,8 +146,8 @@ fn drain(front: &Front<Sound>) -> usize {
     count
 }
 
-/// A lane goes off with one task in its queue and one in its inbox, while a third one is placed from
-/// outside: none is lost, and when the lane has looked once more it has none.
+/// A worker goes off with one task in its queue and one in its inbox, while a third one is placed from
+/// outside: none is lost, and when the worker has looked once more it has none.
 fn off_against_a_post() {
     let fronts = crew(2, 0);
     let (stays, goes) = (&fronts[0], &fronts[1]);
@@ -164,7 +164,7 @@ fn off_against_a_post() {
         assert_eq!(posted, Posted::Yes);
     });
     let local = Local::new(goes.clone());
-    // SAFETY: as above; this thread is the lane.
+    // SAFETY: as above; this thread is the worker.
     unsafe {
         goes.queue().push(nodes.0[0], crate::queue::Share::Always);
         assert_eq!(goes.post_task(nodes.0[1], Origin::Outside), Posted::Yes);
@@ -172,7 +172,7 @@ fn off_against_a_post() {
     assert_eq!(goes.crew().take_off(1), TakenOff::Now);
     local.follow();
     poster.join().unwrap();
-    // What was placed by an older look is handed on when the lane takes its inbox.
+    // What was placed by an older look is handed on when the worker takes its inbox.
     let _ = local.gather();
     assert!(local.is_empty() && !goes.has_inbox(), "it kept a task");
     assert_eq!(drain(stays), 3, "a task was lost");
@@ -181,8 +181,8 @@ fn off_against_a_post() {
     nodes.free();
 }
 
-/// A lane goes off with a claim upon it: whoever claimed it is owed the end of that search, and the
-/// lane gives it.
+/// A worker goes off with a claim upon it: whoever claimed it is owed the end of that search, and the
+/// worker gives it.
 fn off_against_a_claim() {
     let fronts = crew(2, 0);
     let (stays, goes) = (fronts[0].clone(), &fronts[1]);
@@ -217,7 +217,7 @@ fn off_against_a_claim() {
 }
 
 #[test]
-fn the_last_lane_is_never_seen_off() {
+fn the_last_worker_is_never_seen_off() {
     check(the_last_one_asked_for);
 }
 
@@ -227,16 +227,16 @@ fn of_two_that_take_off_the_last_two_one_is_refused() {
 }
 
 #[test]
-fn who_takes_off_a_lane_sees_the_one_that_is_on() {
+fn who_takes_off_a_worker_sees_the_one_that_is_on() {
     check(one_for_the_other);
 }
 
 #[test]
-fn b8_b23_a_post_to_a_lane_that_goes_off_runs_elsewhere() {
+fn b8_b23_a_post_to_a_worker_that_goes_off_runs_elsewhere() {
     check_large(off_against_a_post);
 }
 
 #[test]
-fn b24_a_claim_of_a_lane_that_goes_off_is_consumed() {
+fn b24_a_claim_of_a_worker_that_goes_off_is_consumed() {
     check_large(off_against_a_claim);
 }

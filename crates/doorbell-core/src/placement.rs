@@ -1,7 +1,7 @@
-//! Which idle lane is woken for work, and to which lane a task goes that comes from outside. See README.md in
+//! Which idle worker is woken for work, and to which worker a task goes that comes from outside. See README.md in
 //! the folder `idle`.
 
-use crate::bell::{LaneState, Look};
+use crate::bell::{Look, WorkerState};
 use crate::class::Standing;
 use crate::crew::{Crew, Turns};
 use crate::idle::Cost;
@@ -15,31 +15,31 @@ impl<M: Machine> Crew<M> {
         self.class().standing::<M>() == Standing::Below
     }
 
-    /// Whether the caller may claim no lane, since it may lose its CPU to that lane before it has told it.
+    /// Whether the caller may claim no worker, since it may lose its CPU to that worker before it has told it.
     fn must_not_claim(&self) -> bool {
         self.is_above_caller() && !M::breaks(Bug::PlaceClaimsFromBelow)
     }
 
-    /// How dear it is to wake an idle lane: least where it watches, which takes no syscall, and more than
+    /// How dear it is to wake an idle worker: least where it watches, which takes no syscall, and more than
     /// any syscall where its core is busy with a higher class.
-    pub(crate) fn cost(&self, lane: usize) -> Cost {
-        let watches = self.fronts()[lane].bell().look() == Look::Watching;
-        match (watches, self.is_outranked(lane)) {
+    pub(crate) fn cost(&self, worker: usize) -> Cost {
+        let watches = self.fronts()[worker].bell().look() == Look::Watching;
+        match (watches, self.is_outranked(worker)) {
             (true, false) => Cost::Store,
             (false, false) => Cost::Ring,
             (_, true) => Cost::Outranked,
         }
     }
 
-    /// Whether a lane of a higher class has something to do on the lane's core.
-    pub(crate) fn is_outranked(&self, lane: usize) -> bool {
+    /// Whether a worker of a higher class has something to do on the worker's core.
+    pub(crate) fn is_outranked(&self, worker: usize) -> bool {
         self.above().iter().any(|above| {
             let fronts = above.crew().fronts();
-            fronts[lane % fronts.len()].state() != LaneState::Parked
+            fronts[worker % fronts.len()].state() != WorkerState::Parked
         })
     }
 
-    /// There is work for one more lane than its owner: wakes an idle one if nobody searches.
+    /// There is work for one more worker than its owner: wakes an idle one if nobody searches.
     /// Directly behind the read-modify-write that published the work, and its fence.
     #[inline]
     pub fn offer(&self, from: usize) {
@@ -49,8 +49,8 @@ impl<M: Machine> Crew<M> {
         }
     }
 
-    /// There is one task that its lane runs next, unless the poll that it is in goes on for long. As
-    /// [`Crew::offer`], directly behind the push and its fence: an idle lane takes it at once where tasks
+    /// There is one task that its worker runs next, unless the poll that it is in goes on for long. As
+    /// [`Crew::offer`], directly behind the push and its fence: an idle worker takes it at once where tasks
     /// run by rank, elsewhere it looks after that poll.
     #[inline]
     pub(crate) fn offer_one(&self, from: usize) {
@@ -61,7 +61,7 @@ impl<M: Machine> Crew<M> {
         }
     }
 
-    /// There is something that its lane will come to, unless the poll that it is in goes on for long:
+    /// There is something that its worker will come to, unless the poll that it is in goes on for long:
     /// others are to look after that. As [`Crew::offer`], directly behind what made it known, and a fence.
     #[inline]
     pub fn watch_over(&self, from: usize) {
@@ -78,63 +78,63 @@ impl<M: Machine> Crew<M> {
         }
     }
 
-    /// Wakes lanes until there are sentinels enough: other ones than are sentinels already, since one that
+    /// Wakes workers until there are sentinels enough: other ones than are sentinels already, since one that
     /// gets no CPU must not be all of them.
     #[cold]
     fn wake_sentinels(&self, from: usize) {
-        let cost = |lane: usize| {
-            if self.fronts()[lane].is_sentinel() {
+        let cost = |worker: usize| {
+            if self.fronts()[worker].is_sentinel() {
                 Cost::Never
             } else {
-                self.cost(lane)
+                self.cost(worker)
             }
         };
         while self.idle().lacks_sentinel() {
-            let Some(lane) = self.idle().want_sentinel(from, cost) else {
+            let Some(worker) = self.idle().want_sentinel(from, cost) else {
                 return;
             };
-            self.fronts()[lane].request_pass();
+            self.fronts()[worker].request_pass();
         }
     }
 
-    /// The lane that searches may get no CPU: the sentinels notice, and look in its place.
+    /// The worker that searches may get no CPU: the sentinels notice, and look in its place.
     #[cold]
     fn offer_now(&self, from: usize) {
         if self.must_not_claim() {
             return self.tell_one(from);
         }
         if !self.idle().anyone_searches()
-            && let Some(lane) = self.idle().claim_as_first(from, |lane| self.cost(lane))
+            && let Some(worker) = self.idle().claim_as_first(from, |worker| self.cost(worker))
         {
-            self.fronts()[lane].request_pass();
+            self.fronts()[worker].request_pass();
         }
         self.wake_sentinels(from);
     }
 
-    /// The same by a caller that claims nothing. A lane that is told, and finds nothing of its own, looks at the
+    /// The same by a caller that claims nothing. A worker that is told, and finds nothing of its own, looks at the
     /// others before it sleeps again, and then looks after them if too few do: one that searches may get no CPU.
     fn tell_one(&self, from: usize) {
-        if let Some(lane) = self.idle().find(from, |lane| self.cost(lane)) {
-            self.fronts()[lane].request_pass();
+        if let Some(worker) = self.idle().find(from, |worker| self.cost(worker)) {
+            self.fronts()[worker].request_pass();
         }
     }
 
-    /// The lane for a task that comes from outside and would like to run on `prefer`: that one if
+    /// The worker for a task that comes from outside and would like to run on `prefer`: that one if
     /// it is idle and has got nothing yet, or if nobody else is; else an idle one, which a caller of a
     /// class that is not lower claims.
     pub(crate) fn place<'a>(&'a self, prefer: &'a Front<M>) -> &'a Front<M> {
-        let prefer = self.nearest_on(prefer.lane());
+        let prefer = self.nearest_on(prefer.worker());
         let is_idle = matches!(prefer.bell().look(), Look::Watching | Look::ParkedUntold);
         let is_free = is_idle && !prefer.has_inbox() && !prefer.is_serving();
-        let stays = is_free && !self.is_outranked(prefer.lane());
-        let cost = |lane| self.cost(lane);
+        let stays = is_free && !self.is_outranked(prefer.worker());
+        let cost = |worker| self.cost(worker);
         let claimed = if stays {
             None
         } else if self.must_not_claim() {
-            self.idle().find(prefer.lane(), cost)
+            self.idle().find(prefer.worker(), cost)
         } else {
-            self.idle().claim(prefer.lane(), cost)
+            self.idle().claim(prefer.worker(), cost)
         };
-        claimed.map_or(prefer, |lane| &self.fronts()[lane])
+        claimed.map_or(prefer, |worker| &self.fronts()[worker])
     }
 }

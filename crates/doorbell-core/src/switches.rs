@@ -4,25 +4,25 @@ use doorbell_machine::Counter;
 use std::fmt;
 use std::str::FromStr;
 
-/// What a call to a watching lane does (seed: the kernel's `TIF_NOTIFY_IPI`).
+/// What a call to a watching worker does (seed: the kernel's `TIF_NOTIFY_IPI`).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum IdleNotify {
-    /// The lane sees the post in the line it watches, takes its mailbox and goes on watching.
+    /// The worker sees the post in the line it watches, takes its mailbox and goes on watching.
     #[default]
     On,
-    /// Every kick also sets RESCHED, so every call costs the lane a pass.
+    /// Every kick also sets RESCHED, so every call costs the worker a pass.
     Off,
-    /// As `On`, and a ring even to a watching lane.
+    /// As `On`, and a ring even to a watching worker.
     AlwaysRing,
 }
 
 /// Which posts touch the bell (seed: no IPI if `call_single_queue` is not empty).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum CallCoalesce {
-    /// The post that finds the lane idle and not yet notified.
+    /// The post that finds the worker idle and not yet notified.
     #[default]
     On,
-    /// Every post to a lane that is not watching makes the wake syscall.
+    /// Every post to a worker that is not watching makes the wake syscall.
     Base,
 }
 
@@ -122,7 +122,7 @@ impl fmt::Display for Switches {
     }
 }
 
-/// The switches as the lanes read them, changeable while they run.
+/// The switches as the workers read them, changeable while they run.
 ///
 /// Any mixture of old and new settings is safe, since each setting alone is; so a relaxed
 /// number carries them.
@@ -134,8 +134,8 @@ pub struct SwitchWord<C>(C);
 /// | bits | meaning |
 /// |---|---|
 /// | 0 | a kick also sets RESCHED (`idle_notify=off`) |
-/// | 1 | a watching lane is rung too (`idle_notify=always_ring`) |
-/// | 2 | every post to a lane that is not watching rings (`call_coalesce=base`) |
+/// | 1 | a watching worker is rung too (`idle_notify=always_ring`) |
+/// | 2 | every post to a worker that is not watching rings (`call_coalesce=base`) |
 mod bits {
     pub(super) const KICK_PASSES: u64 = 1 << 0;
     pub(super) const RING_WATCHING: u64 = 1 << 1;
@@ -158,12 +158,12 @@ impl PostRules {
     pub fn kick_passes(self) -> bool {
         self.0 & bits::KICK_PASSES != 0
     }
-    /// Whether a watching lane is rung too.
+    /// Whether a watching worker is rung too.
     #[inline(always)]
     pub fn ring_watching(self) -> bool {
         self.0 & bits::RING_WATCHING != 0
     }
-    /// Whether every post to a lane that does not watch rings.
+    /// Whether every post to a worker that does not watch rings.
     #[inline(always)]
     pub fn ring_every_post(self) -> bool {
         self.0 & bits::RING_EVERY_POST != 0

@@ -2,7 +2,7 @@
 //!
 //! * [`model`]: runs a model in every interleaving, and shows that mutants are noticed;
 //! * [`Item`]: something to post, whose content a checker watches;
-//! * [`Idler`]: a lane by hand, made of the same public pieces as the real one.
+//! * [`Idler`]: a worker by hand, made of the same public pieces as the real one.
 
 // Tests of a protocol compare it with locks and atomics that the checkers do not see.
 #![allow(clippy::disallowed_types, clippy::disallowed_methods)]
@@ -31,7 +31,7 @@ pub(crate) fn front<M: Machine>() -> FrontRef<M> {
     front_with(Switches::default())
 }
 
-/// Spawns a task on the lane with that front.
+/// Spawns a task on the worker with that front.
 pub(crate) fn spawn<M: Machine, F>(front: &FrontRef<M>, future: F) -> Join<F::Output>
 where
     F: Future + Send + 'static,
@@ -40,7 +40,7 @@ where
     launch_as(front, Kind::Task, future)
 }
 
-/// Launches a task or a call on the lane with that front.
+/// Launches a task or a call on the worker with that front.
 pub(crate) fn launch_as<M: Machine, F>(
     front: &FrontRef<M>,
     kind: Kind,
@@ -75,7 +75,7 @@ where
     }
 }
 
-/// Calls the lane with that front and waits. Not from a lane's own thread.
+/// Calls the worker with that front and waits. Not from a worker's own thread.
 pub(crate) fn call<M: Machine, F, R>(front: &Front<M>, f: F) -> Result<R, CallFailed<F>>
 where
     F: FnOnce() -> R + Send,
@@ -165,7 +165,7 @@ unsafe fn deliver_item<M: Machine>(node: NonNull<Node<M>>, _ready: &Ready<M>) {
     log.push(unsafe { Item::reclaim(node) });
 }
 
-/// Posts an item; takes it back if the lane is gone.
+/// Posts an item; takes it back if the worker is gone.
 pub(crate) fn post<M: Machine>(front: &Front<M>, entry: u64, log: &Log) -> Posted {
     let node = Item::<M>::boxed(entry, log);
     // SAFETY: the item stays in place until delivered, and `deliver_item` frees it.
@@ -177,7 +177,7 @@ pub(crate) fn post<M: Machine>(front: &Front<M>, entry: u64, log: &Log) -> Poste
     posted
 }
 
-/// A lane by hand: takes, runs, announces, looks again, parks. Without passes and counts, so
+/// A worker by hand: takes, runs, announces, looks again, parks. Without passes and counts, so
 /// that a model of it stays small.
 pub(crate) struct Idler<'a, M: Machine> {
     pub(crate) local: &'a Local<M>,
@@ -200,7 +200,7 @@ impl<'a, M: Machine> Idler<'a, M> {
     pub(crate) fn until(&self, done: impl Fn() -> bool) {
         let front = self.local.front();
         loop {
-            // SAFETY: the idler runs on its lane's own thread.
+            // SAFETY: the idler runs on its worker's own thread.
             let _ = unsafe { front.serve(self.local.ready()) };
             let _ = self.local.gather();
             while self.local.run_one() {}
@@ -232,7 +232,7 @@ impl<'a, M: Machine> Idler<'a, M> {
         }
     }
 
-    /// At most one ring per announced park, and none to a lane that was awake.
+    /// At most one ring per announced park, and none to a worker that was awake.
     #[track_caller]
     pub(crate) fn assert_rings_are_paid_for(&self) {
         use doorbell_machine::Counter as _;

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// Preemptions explored of most models, of those that would take too long, and of those of
-/// several lanes in their real loops.
+/// several workers in their real loops.
 const PREEMPTIONS: usize = 3;
 const PREEMPTIONS_OF_LARGE: usize = 2;
 const PREEMPTIONS_OF_LARGEST: usize = 1;
@@ -28,7 +28,7 @@ pub(crate) fn check_large(model: fn()) {
     check_up_to(PREEMPTIONS_OF_LARGE, model);
 }
 
-/// Runs `model` in every interleaving of at most one preemption: two real lanes. What a thread may see
+/// Runs `model` in every interleaving of at most one preemption: two real workers. What a thread may see
 /// of the others' words is not bounded by that, and neither is where a thread that blocks goes on.
 pub(crate) fn check_largest(model: fn()) {
     check_up_to(PREEMPTIONS_OF_LARGEST, model);
@@ -66,7 +66,7 @@ pub(crate) fn join_all(threads: impl IntoIterator<Item = ::loom::thread::JoinHan
 /// How a mutant shows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Shows {
-    /// A lane or a caller sleeps for ever.
+    /// A worker or a caller sleeps for ever.
     Deadlock,
     /// Two threads use the same memory without an order between them.
     Race,
@@ -84,13 +84,13 @@ impl Shows {
     }
 }
 
-/// A task lies where no lane that looks for work would look.
+/// A task lies where no worker that looks for work would look.
 const NOT_LISTED: Shows = Shows::Assertion("nobody would find the task");
 
 /// Two have one task.
 const TAKEN_TWICE: Shows = Shows::Assertion("taken twice");
 
-/// What waits at a lane is known to that lane alone.
+/// What waits at a worker is known to that worker alone.
 const NOBODY_TOLD: Shows = Shows::Assertion("nobody was told");
 
 /// Nobody took it.
@@ -116,7 +116,7 @@ fn killer(bug: Bug) -> (&'static str, Shows) {
         Bug::MailboxPushRelaxed => ("mailbox::loom::mutant_push_relaxed", Race),
         Bug::MailboxTakeRelaxed => ("mailbox::loom::mutant_take_relaxed", Race),
         Bug::MailboxPushBlind => ("mailbox::loom::mutant_push_blind", Deadlock),
-        Bug::BellClearAfterTake => ("lane::loom::mutant_clear_after_take", Deadlock),
+        Bug::BellClearAfterTake => ("worker::loom::mutant_clear_after_take", Deadlock),
         Bug::CallSleepSilently => ("call::loom::mutant_sleep_silently", Deadlock),
         Bug::CallDoneRelaxed => ("call::loom::mutant_done_relaxed", Race),
         Bug::CallTouchAfterDone => ("call::loom::mutant_touch_after_done", Race),
@@ -126,7 +126,7 @@ fn killer(bug: Bug) -> (&'static str, Shows) {
         Bug::QueueLootRelaxed => ("queue::loom_thief::mutant_loot_relaxed", NODE_LOST),
         Bug::CrewGiveBackRelaxed => ("crew::loom::mutant_give_back_relaxed", Race),
         Bug::IdleNoAnnounceFence => ("idle::loom::mutant_no_announce_fence", Deadlock),
-        Bug::IdleNoSurplusFence => ("lane::loom::pair::mutant_no_surplus_fence", Deadlock),
+        Bug::IdleNoSurplusFence => ("worker::loom::pair::mutant_no_surplus_fence", Deadlock),
         Bug::IdleClaimBlind => ("idle::loom::mutant_claim_blind", Says("two wakers won")),
         Bug::IdleNoRelyFence => (
             "idle::loom::mutant_no_rely_fence",
@@ -163,17 +163,17 @@ fn killer(bug: Bug) -> (&'static str, Shows) {
             "wheel::loom_rest::mutant_rest_without_a_look",
             Says("the clock went on too early"),
         ),
-        _ => killer_of_lanes(bug),
+        _ => killer_of_workers(bug),
     }
 }
 
-/// Of those of lanes in their loops.
-fn killer_of_lanes(bug: Bug) -> (&'static str, Shows) {
+/// Of those of workers in their loops.
+fn killer_of_workers(bug: Bug) -> (&'static str, Shows) {
     use Shows::Deadlock;
     match bug {
-        Bug::LaneAsksOnce => ("lane::loom::care::mutant_asks_once", NOBODY_TOLD),
-        Bug::CrewPostUnoffered => ("lane::loom::sweep::mutant_post_unoffered", Deadlock),
-        Bug::LaneStallNoFence => ("lane::loom::stalls::mutant_no_stall_fence", Deadlock),
+        Bug::WorkerAsksOnce => ("worker::loom::care::mutant_asks_once", NOBODY_TOLD),
+        Bug::CrewPostUnoffered => ("worker::loom::sweep::mutant_post_unoffered", Deadlock),
+        Bug::WorkerStallNoFence => ("worker::loom::stalls::mutant_no_stall_fence", Deadlock),
         _ => killer_of_tasks(bug),
     }
 }
@@ -191,9 +191,9 @@ fn killer_of_tasks(bug: Bug) -> (&'static str, Shows) {
         Bug::TaskCompleteRelaxed => ("task::loom::mutant_complete_relaxed", Race),
         Bug::TaskDropRelaxed => ("task::loom::mutant_drop_relaxed", Race),
         Bug::TaskJoinWakerBlind => ("task::loom::mutant_join_waker_blind", Race),
-        Bug::TaskSeizeRunning => ("task::loom_lanes::mutant_seize_running", Race),
+        Bug::TaskSeizeRunning => ("task::loom_workers::mutant_seize_running", Race),
         Bug::TaskLeaveForgotten => (
-            "task::loom_lanes::mutant_leave_forgotten",
+            "task::loom_workers::mutant_leave_forgotten",
             Shows::Assertion("a task was not freed"),
         ),
         Bug::TaskLendForgotten => ("task::loom_above::mutant_lend_forgotten", Deadlock),
@@ -204,13 +204,13 @@ fn killer_of_tasks(bug: Bug) -> (&'static str, Shows) {
         ),
         Bug::TaskPauseRelaxed => ("task::loom_second::mutant_pause_relaxed", Race),
         Bug::TaskCatchUpRelaxed => ("task::loom_second::mutant_catch_up_relaxed", Race),
-        Bug::TaskLentTwice => ("lane::loom::sweep::mutant_lent_twice", QUEUED_TWICE),
-        Bug::SweepKeepsRest => ("lane::loom::sweep::mutant_keeps_rest", Deadlock),
+        Bug::TaskLentTwice => ("worker::loom::sweep::mutant_lent_twice", QUEUED_TWICE),
+        Bug::SweepKeepsRest => ("worker::loom::sweep::mutant_keeps_rest", Deadlock),
         Bug::SweepForgetsRefused => (
-            "lane::loom::sweep::mutant_forgets_refused",
+            "worker::loom::sweep::mutant_forgets_refused",
             Shows::Assertion("a task was not freed"),
         ),
-        Bug::SweepLendsNone => ("lane::loom::sweep::mutant_lends_none", Deadlock),
+        Bug::SweepLendsNone => ("worker::loom::sweep::mutant_lends_none", Deadlock),
         Bug::LockUnlockRelaxed => ("lock::loom::mutant_unlock_relaxed", Race),
         Bug::LockLeaveBlind => (
             "lock::loom::mutant_leave_blind",
@@ -318,7 +318,7 @@ const SIMULATED: [Bug; 6] = [
     Bug::IdleClaimNeverLapses,
     Bug::PlaceClaimsFromBelow,
     Bug::RtLeavesOneWaiting,
-    Bug::LaneStallOfAnyPoll,
+    Bug::WorkerStallOfAnyPoll,
 ];
 
 #[test]
@@ -379,7 +379,7 @@ const PROTOCOLS: [(&str, &str, &str); 11] = [
         include_str!("task/README.md"),
         concat!(
             include_str!("task/loom.rs"),
-            include_str!("task/loom_lanes.rs")
+            include_str!("task/loom_workers.rs")
         ),
     ),
     (
@@ -393,9 +393,9 @@ const PROTOCOLS: [(&str, &str, &str); 11] = [
         include_str!("group/loom.rs"),
     ),
     (
-        "lane",
-        include_str!("lane/README.md"),
-        include_str!("lane/loom.rs"),
+        "worker",
+        include_str!("worker/README.md"),
+        include_str!("worker/loom.rs"),
     ),
 ];
 

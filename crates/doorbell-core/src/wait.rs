@@ -1,6 +1,6 @@
-//! A thread that is no lane and waits: for a future ([`block_on`]) or for a call.
+//! A thread that is no worker and waits: for a future ([`block_on`]) or for a call.
 //!
-//! It has a bell like a lane, but no mailbox: whoever wakes it sets NOTIFY by a
+//! It has a bell like a worker, but no mailbox: whoever wakes it sets NOTIFY by a
 //! read-modify-write, so a wake before, during or after its falling asleep is one and the same.
 
 use crate::bell::{Announced, Bell, Kick, Notified};
@@ -52,7 +52,7 @@ impl<M: Machine> Waiter<M> {
     pub fn notify(&self) {
         // Before the thread is told, on its behalf: it counts as busy from then on.
         self.clock.iter().for_each(|clock| clock.begin());
-        // The thread is as a Fair lane: it waits for no Batch lane that has told it and not rung.
+        // The thread is as a Fair worker: it waits for no Batch worker that has told it and not rung.
         let notified = self.bell.notify(Kick::Take, Class::Fair.standing::<M>());
         if notified == Notified::MustRing || notified == Notified::MustHelp {
             self.bell.ring(&self.seat);

@@ -24,18 +24,20 @@ use std::sync::Arc;
 /// the body of its answer: not a line of it runs in the connection's class. If the connection ends before the
 /// answer the task is aborted, at its next `await`.
 ///
-/// While everything computes, an urgent lane may read and write for a connection ([`doorbell::rescue`]; a
+/// While everything computes, an urgent worker may read and write for a connection ([`doorbell::rescue`]; a
 /// [`Server::classes`](crate::Server::classes) has that done). Then every handler is a task of its own, and bodies
-/// that the connection's own lanes have begun to send wait for those.
+/// that the connection's own workers have begun to send wait for those.
 ///
-/// Contract: *a handler's class is of another kind than its connection's ⇒ it runs on lanes of its
-/// class only, and the connection's lane does no more for it than to read, to parse and to write, and
-/// never waits for it.* And: *a handler runs on lanes of its class only, whichever lane serves its connection.* Not covered: over HTTP/2
-/// the requests of one connection share a lock of `h2`, which a handler takes when it reads or drops its request's
-/// body, for a moment, and in which it may lose its CPU; and what is dropped of a handler, or of its answer, when its client goes away.
+/// Contract: *a handler's class is of another kind than its connection's ⇒ it runs on workers of its class only, and
+/// the connection's worker does no more for it than to read, to parse and to write, and never waits for it.* And: *a
+/// handler runs on workers of its class only, whichever worker serves its connection.* Not covered: over HTTP/2 the
+/// requests of one connection share a lock of `h2`, which a handler takes when it reads or drops its request's body,
+/// for a moment, and in which it may lose its CPU; and what is dropped of a handler, or of its answer, when its client
+/// goes away.
 ///
-/// The first request of a class whose lanes have not begun has a Fair lane start them; what else that lane has waits meanwhile, and connections do not. With
-/// [`Handle::open_class`](doorbell::Handle::open_class) they begin before.
+/// The first request of a class whose workers have not begun has a Fair worker start them; what else that worker has
+/// waits meanwhile, and connections do not. With [`Handle::open_class`](doorbell::Handle::open_class) they begin
+/// before.
 ///
 /// ```
 /// use doorbell::Class;
@@ -65,7 +67,7 @@ pub(crate) type ClassOf = dyn Fn(&Request<Incoming>) -> Class + Send + Sync;
 
 impl<S> ByClass<S> {
     /// Of a service and what tells a request's class. The latter runs wherever the connection is served, also on
-    /// urgent lanes: it should do no more than compare. So does the clone of the service.
+    /// urgent workers: it should do no more than compare. So does the clone of the service.
     pub fn new(
         service: S,
         class_of: impl Fn(&Request<Incoming>) -> Class + Send + Sync + 'static,

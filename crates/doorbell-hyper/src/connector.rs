@@ -12,7 +12,7 @@ use std::task::{Context, Poll};
 
 /// Connects by TCP to where a URI leads: what the pooled client of `hyper-util` needs.
 ///
-/// Names are looked up off the lane ([`lookup_host`]), and their addresses tried in turn.
+/// Names are looked up off the worker ([`lookup_host`]), and their addresses tried in turn.
 ///
 /// ```
 /// use doorbell_hyper::{DoorbellConnector, DoorbellExecutor, DoorbellTimer};

@@ -6,7 +6,7 @@ use std::pin::Pin;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-/// hyper's timers on the lanes' wheels.
+/// hyper's timers on the workers' wheels.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct DoorbellTimer;
 

@@ -53,11 +53,11 @@ fn asks(address: SocketAddr, path: &str, body: &str, over: &AtomicBool) -> Vec<D
 }
 
 #[test]
-fn an_urgent_route_is_answered_while_all_lanes_of_fair_compute() {
+fn an_urgent_route_is_answered_while_all_workers_of_fair_compute() {
     const FLOOD: usize = 16;
     const BEATS: usize = 100;
     let _alone = alone();
-    // Bound: no lane is on a CPU of its own while those of class Fair compute.
+    // Bound: no worker is on a CPU of its own while those of class Fair compute.
     let builder = Builder::new().core_list(cpus().into_iter().take(2));
     let routes = Routes::on(builder, |server| server);
     let over = AtomicBool::new(false);
@@ -90,7 +90,7 @@ fn an_urgent_route_is_answered_while_all_lanes_of_fair_compute() {
     assert!(computing.len() >= 2 * FLOOD, "{}", computing.len());
     let (urgent, computing) = (median(urgent), median(computing));
     println!("urgent {urgent:?}, computing {computing:?}");
-    // They wait for each other, FLOOD of them on two lanes at most; it waits for none.
+    // They wait for each other, FLOOD of them on two workers at most; it waits for none.
     assert!(computing >= 2 * routes::WORK, "{computing:?} is no flood");
     assert!(urgent < computing / 2, "{urgent:?}, {computing:?}");
     routes.end();

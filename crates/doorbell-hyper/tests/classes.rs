@@ -26,7 +26,7 @@ use std::sync::atomic::Ordering::SeqCst;
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// The paths of the classes, and which lanes they run on.
+/// The paths of the classes, and which workers they run on.
 const CLASSES: [(&str, ClassKind); 3] = [
     ("rt", ClassKind::Rt),
     ("fair", ClassKind::Fair),

@@ -179,12 +179,12 @@ fn ten_thousand_idle_connections_cost_what_is_given_back() {
     assert!(count > 100, "there are descriptors for {count} connections");
     let fresh = Has::now();
     let site = Site::start(|server| server.keep_alive_timeout(None));
-    // Until each lane has looked at a descriptor, for which it opens two of its own: a set that it waits in, and what
-    // rings it there. They stay as long as the lane.
-    let lanes = site.runtime.cores();
+    // Until each worker has looked at a descriptor, for which it opens two of its own: a set that it waits in, and what
+    // rings it there. They stay as long as the worker.
+    let workers = site.runtime.cores();
     let start = Instant::now();
     let mut warm = Vec::new();
-    while Has::now().polls < fresh.polls + lanes {
+    while Has::now().polls < fresh.polls + workers {
         assert!(start.elapsed() < LONG, "{:?}", Has::now());
         let mut some: Vec<Client> = (0..20).map(|_| Client::to(site.address)).collect();
         for client in &mut some {
@@ -198,10 +198,10 @@ fn ten_thousand_idle_connections_cost_what_is_given_back() {
     drop(warm);
     let before = Has {
         sockets: fresh.sockets + 1,
-        polls: fresh.polls + lanes,
-        events: fresh.events + lanes,
+        polls: fresh.polls + workers,
+        events: fresh.events + workers,
         others: fresh.others,
-        threads: fresh.threads + lanes,
+        threads: fresh.threads + workers,
     };
     Has::wait_for(|now| *now == before, "with a server");
 

@@ -1,5 +1,5 @@
-//! A server with classes whose one Fair lane is inside of a handler that does not end: what is urgent is accepted, read
-//! and answered meanwhile, and nothing of the user's that may take long runs in a rescue.
+//! A server with classes whose one Fair worker is inside of a handler that does not end: what is urgent is accepted,
+//! read and answered meanwhile, and nothing of the user's that may take long runs in a rescue.
 
 #![allow(
     clippy::disallowed_types,
@@ -128,7 +128,7 @@ impl futures_util::Stream for One {
 type Answered = Result<Response<StreamBody<One>>, Infallible>;
 
 fn start(seen: &Arc<Seen>) -> (Runtime, SocketAddr, JoinHandle<Result<Served, ServeError>>) {
-    // So that no other lane comes to its help.
+    // So that no other worker comes to its help.
     let runtime = Builder::new().cores(1).build().unwrap();
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();
@@ -162,7 +162,7 @@ fn start(seen: &Arc<Seen>) -> (Runtime, SocketAddr, JoinHandle<Result<Served, Se
     (runtime, address, task)
 }
 
-/// Has the only Fair lane inside of a handler until `seen.released`.
+/// Has the only Fair worker inside of a handler until `seen.released`.
 fn stuck(seen: &Seen, address: SocketAddr) -> Client {
     let mut stuck = Client::to(address);
     stuck.get("/stuck").unwrap();
@@ -173,7 +173,7 @@ fn stuck(seen: &Seen, address: SocketAddr) -> Client {
 }
 
 #[test]
-fn an_urgent_route_is_answered_while_the_only_fair_lane_computes() {
+fn an_urgent_route_is_answered_while_the_only_fair_worker_computes() {
     let _alone = alone();
     let seen = Arc::new(Seen::default());
     let (runtime, address, task) = start(&seen);
@@ -185,9 +185,9 @@ fn an_urgent_route_is_answered_while_the_only_fair_lane_computes() {
         assert_eq!(Client::to(address).ask("/urgent").unwrap().body, b"done");
     }
     assert!(seen.rescued.load(SeqCst), "no rescue");
-    // Read in a rescue; its handler waits for the lane.
+    // Read in a rescue; its handler waits for the worker.
     known.get("/fair").unwrap();
-    // The signal comes while the lane is stuck, and what wakes the acceptor next is a client.
+    // The signal comes while the worker is stuck, and what wakes the acceptor next is a client.
     seen.stop();
     assert_eq!(Client::to(address).ask("/urgent").unwrap().body, b"done");
     seen.released.store(true, SeqCst);
@@ -198,8 +198,8 @@ fn an_urgent_route_is_answered_while_the_only_fair_lane_computes() {
     assert!(!seen.misplaced.load(SeqCst), "run in a rescue");
 }
 
-/// Others have the lane's CPU for most of the time, so the guard takes turns with them. What a wake leaves in the lane's
-/// queue between two of its turns is found by the next one.
+/// Others have the worker's CPU for most of the time, so the guard takes turns with them. What a wake leaves in the
+/// worker's queue between two of its turns is found by the next one.
 #[test]
 fn an_urgent_route_is_answered_while_others_have_the_cpu_as_well() {
     let over = Arc::new(AtomicBool::new(false));
@@ -236,7 +236,7 @@ fn an_urgent_route_is_answered_while_others_have_the_cpu_as_well() {
 }
 
 /// What was begun in its connection's task waits for an urgent task, which reads the request. What that one reads while
-/// the lane is stuck, the connection has read in a rescue, and asked what waits in the same poll.
+/// the worker is stuck, the connection has read in a rescue, and asked what waits in the same poll.
 fn waits_in_place(path: &str) {
     const BYTES: usize = 11;
     let _alone = alone();
@@ -260,11 +260,11 @@ fn waits_in_place(path: &str) {
 }
 
 #[test]
-fn a_handler_that_is_pending_in_place_waits_for_its_own_lane() {
+fn a_handler_that_is_pending_in_place_waits_for_its_own_worker() {
     waits_in_place("/waits/handler");
 }
 
 #[test]
-fn a_body_that_is_pending_in_place_waits_for_its_own_lane() {
+fn a_body_that_is_pending_in_place_waits_for_its_own_worker() {
     waits_in_place("/waits/body");
 }

@@ -95,17 +95,17 @@ pub enum Command {
     /// Say what this machine allows a runtime, and what one gets
     ///
     /// The CPUs that it may use, the clock that it reads, the policies that the OS lets its threads
-    /// have, and why not; then what the lanes of a small runtime got that uses all classes, its
+    /// have, and why not; then what the workers of a small runtime got that uses all classes, its
     /// switches, and what could be done for more. What cannot be read is `not known`.
     #[command(after_help = "Examples:\n  \
             doorbell info\n  \
-            doorbell info --json | jq '.lanes[] | select(.is_as_wanted | not) | .says'\n  \
+            doorbell info --json | jq '.workers[] | select(.is_as_wanted | not) | .says'\n  \
             DOORBELL_SWITCHES=idle_notify=off doorbell info")]
     Info(InfoArgs),
 
     /// Do everything at once, and look whether anything is lost
     ///
-    /// Threads and tasks call, post, spawn, wake, sleep and abort at random, on lanes that watch and
+    /// Threads and tasks call, post, spawn, wake, sleep and abort at random, on workers that watch and
     /// that park, while cores go off and come back and other runtimes come and go. Every closure has
     /// to run on its core, once, or be refused because that is off; whoever waits for it has to see
     /// what it wrote; at the end of a round the counters have to add up, and nothing may be left.
@@ -237,8 +237,8 @@ pub enum LabCommand {
     ///
     /// A task on every core and 32 other threads call all cores, again and again, each waiting for
     /// every answer. Measured is how many such calls are made in a second, and how often a system call
-    /// wakes a lane for them. Two settings of the switch `call_coalesce` are compared: with `on` a post
-    /// makes the system call only if the lane sleeps and was not woken yet; with `base` every post
+    /// wakes a worker for them. Two settings of the switch `call_coalesce` are compared: with `on` a post
+    /// makes the system call only if the worker sleeps and was not woken yet; with `base` every post
     /// makes it.
     #[command(after_long_help = trial_help(
         "shootdown",
@@ -250,7 +250,7 @@ pub enum LabCommand {
 
     /// Let a runtime rest after work, and look whether it does
     ///
-    /// Two lanes do a little work, and then there is none for 10 s. Measured is how often their
+    /// Two workers do a little work, and then there is none for 10 s. Measured is how often their
     /// threads leave a CPU meanwhile, their CPU time and their system calls; beside tokio.
     #[command(after_long_help = trial_help(
         "idle",

@@ -30,7 +30,7 @@ fn it_says_what_there_is() {
         "RLIMIT_RTPRIO",
         "CAP_SYS_NICE",
         "timer slack",
-        "lanes",
+        "workers",
         "switches",
         "to be better",
     ] {
@@ -44,8 +44,10 @@ fn json_has_the_same() {
     let json: Value = serde_json::from_slice(&output.stdout).expect("it is JSON");
     assert!(json["cpus"].as_array().is_some_and(|cpus| !cpus.is_empty()));
     assert_eq!(json["sched_idle"], "given");
-    let lanes = json["lanes"].as_array().expect("lanes are a list");
-    let idle = lanes.iter().filter(|lane| lane["got"] == "SCHED_IDLE");
+    let workers = json["workers"].as_array().expect("workers are a list");
+    let idle = workers
+        .iter()
+        .filter(|worker| worker["got"] == "SCHED_IDLE");
     assert!(idle.count() >= 1, "{json}");
     assert!(json["remedies"].is_array());
     let switches = json["switches"].as_str();

@@ -239,10 +239,15 @@ fn shootdown_is_compared_with_the_seeds_baseline() {
     }
     assert_eq!(names(&rows), ["doorbell", "doorbell"]);
     assert_eq!(rows[0]["variant"], "call_coalesce=base");
-    let wanted = ["calls_per_s", "ratio_x", "rings_per_1k", "by_lanes_percent"];
+    let wanted = [
+        "calls_per_s",
+        "ratio_x",
+        "rings_per_1k",
+        "by_workers_percent",
+    ];
     assert_metrics(&rows, &wanted);
     assert_eq!(rows[1]["metrics"]["rings_awake_per_1k"], 0.0);
-    // Whatever else runs on this machine: every post to a lane that runs is such a ring.
+    // Whatever else runs on this machine: every post to a worker that runs is such a ring.
     let awake = rows[0]["metrics"]["rings_awake_per_1k"].as_f64();
     assert!(awake.is_some_and(|count| count > 0.0), "{rows:?}");
 }
@@ -417,7 +422,7 @@ fn a_calibration_is_a_profile_that_can_be_simulated() {
         "--cores",
         "2",
         "--shape",
-        "two-lanes",
+        "two-workers",
     ];
     let output = doorbell(&[&fuzz[..], &["--profile", path, "--json"]].concat());
     assert!(output.status.success(), "{}", text(&output.stderr));

@@ -10,13 +10,13 @@ pub enum Bug {
     /// bell: the signals are cleared after what they announce was looked at: the mailbox, and
     /// the request to close.
     BellClearAfterTake,
-    /// bell: a lane parks without looking at its mailbox again after announcing it.
+    /// bell: a worker parks without looking at its mailbox again after announcing it.
     BellNoRecheck,
-    /// bell: a parked lane clears its word by a blind store, before it takes.
+    /// bell: a parked worker clears its word by a blind store, before it takes.
     BellAnnounceBlind,
-    /// bell: the fence between the lane's announcement and its look at the mailbox is gone.
+    /// bell: the fence between the worker's announcement and its look at the mailbox is gone.
     BellNoAnnounceFence,
-    /// bell: the notifier does not ring although the lane was parked.
+    /// bell: the notifier does not ring although the worker was parked.
     BellNoRing,
     /// bell: NOTIFY is set without Release.
     BellNotifyRelaxed,
@@ -46,13 +46,13 @@ pub enum Bug {
     TaskDropRelaxed,
     /// task: the join side replaces its waker without taking the cell back first.
     TaskJoinWakerBlind,
-    /// task: a lane that ends drops a future although another lane polls it.
+    /// task: a worker that ends drops a future although another worker polls it.
     TaskSeizeRunning,
-    /// task: a reference that could not be handed to the home lane is forgotten.
+    /// task: a reference that could not be handed to the home worker is forgotten.
     TaskLeaveForgotten,
     /// task: a wake does not lend a task that is awaited from above.
     TaskLendForgotten,
-    /// task: a wake by one of a lower class is noted before a lane has it.
+    /// task: a wake by one of a lower class is noted before a worker has it.
     TaskNotedFromBelow,
     /// task: a wake by one of a lower class does not publish what the waker did before.
     TaskPokeRelaxed,
@@ -68,11 +68,11 @@ pub enum Bug {
     TaskLentTwice,
     /// sweep: what lies behind the first task that is lent is kept until the next sweep.
     SweepKeepsRest,
-    /// sweep: what lanes refuse that have ended is forgotten.
+    /// sweep: what workers refuse that have ended is forgotten.
     SweepForgetsRefused,
     /// sweep: all goes back, and nothing is lent.
     SweepLendsNone,
-    /// rescue: a lane that has used up its share goes on.
+    /// rescue: a worker that has used up its share goes on.
     RescueNeverRests,
     /// lock: to let go does not publish what the lock guards.
     LockUnlockRelaxed,
@@ -90,15 +90,15 @@ pub enum Bug {
     PoolLeaveRelaxed,
     /// call: a call to many cores ends without publishing its result.
     ManyEndRelaxed,
-    /// call: a lane touches the block of a call to many cores after its own call has ended.
+    /// call: a worker touches the block of a call to many cores after its own call has ended.
     ManyTouchAfterEnd,
-    /// wheel: the lane hands a timer to its handle without looking whether that is gone.
+    /// wheel: the worker hands a timer to its handle without looking whether that is gone.
     WheelFireBlind,
-    /// wheel: the lane says that it is inside its wheel, and the fence behind that is gone.
+    /// wheel: the worker says that it is inside its wheel, and the fence behind that is gone.
     WheelLendNoFence,
-    /// wheel: a paused clock goes on without a look whether lanes were told of more to do.
+    /// wheel: a paused clock goes on without a look whether workers were told of more to do.
     RestWithoutALook,
-    /// wheel: the last one's look at the lanes holds although one of them has woken meanwhile.
+    /// wheel: the last one's look at the workers holds although one of them has woken meanwhile.
     RestNoEpoch,
     /// wheel: who becomes busy while a paused clock is set does not wait for that.
     RestNoWait,
@@ -112,22 +112,22 @@ pub enum Bug {
     QueueLootRelaxed,
     /// crew: a share is given back without an order.
     CrewGiveBackRelaxed,
-    /// idle: the fence between a lane's bit and its last look for work is gone.
+    /// idle: the fence between a worker's bit and its last look for work is gone.
     IdleNoAnnounceFence,
-    /// idle: the fence between the tasks that a lane has just got and its look for an idle one is gone.
+    /// idle: the fence between the tasks that a worker has just got and its look for an idle one is gone.
     IdleNoSurplusFence,
     /// idle: a waker clears the bit by a load and a store.
     IdleClaimBlind,
     /// idle: the fence between the end of a late look and the look at the others is gone.
     IdleNoRelyFence,
-    /// idle: a lane becomes the sentinel by a load and a store.
+    /// idle: a worker becomes the sentinel by a load and a store.
     IdleSentinelBlind,
-    /// idle: a lane takes itself out of the work set without a look at its inbox after it.
+    /// idle: a worker takes itself out of the work set without a look at its inbox after it.
     IdleUnlistBlind,
     /// idle: the fence between that and the look is gone.
     IdleNoUnlistFence,
-    /// lane: who asked others to look after its timers does not ask again for a nearer one.
-    LaneAsksOnce,
+    /// worker: who asked others to look after its timers does not ask again for a nearer one.
+    WorkerAsksOnce,
     /// io: readiness is cleared although an event came since it was looked at.
     IoClearBlind,
     /// io: who lets a waker wait for an event does not look for one after that.
@@ -138,32 +138,33 @@ pub enum Bug {
     IoNoEventFence,
     /// io: a waker is taken without Acquire.
     IoHoldRelaxed,
-    /// io: the lane frees what a visitor may still have.
+    /// io: the worker frees what a visitor may still have.
     IoSweepBlind,
     /// io: a visitor leaves without Release.
     IoLeaveRelaxed,
     /// io: the fence between a new descriptor and the look at the bell is gone.
     IoNoNoteFence,
-    /// io: a lane parks on its word without a look whether it got descriptors.
+    /// io: a worker parks on its word without a look whether it got descriptors.
     IoParkBlind,
     /// io: a descriptor is muted without a look whether somebody has begun to wait for it.
     IoMuteBlind,
-    /// spin: a lane that looks at its descriptors while it spins, and finds tasks, steals all the same.
+    /// spin: a worker that looks at its descriptors while it spins, and finds tasks, steals all the same.
     SpinStealsFull,
-    /// idle: a claimed lane that gets no CPU counts as searching for as long.
+    /// idle: a claimed worker that gets no CPU counts as searching for as long.
     IdleClaimNeverLapses,
-    /// place: a caller of a lower class claims lanes.
+    /// place: a caller of a lower class claims workers.
     PlaceClaimsFromBelow,
-    /// crew: a push to a lane that spins is offered to nobody, although that lane begins a poll.
+    /// crew: a push to a worker that spins is offered to nobody, although that worker begins a poll.
     CrewPushUnoffered,
-    /// crew: what comes from outside to a lane inside a poll is offered to nobody.
+    /// crew: what comes from outside to a worker inside a poll is offered to nobody.
     CrewPostUnoffered,
-    /// rt: a lane under poll does not count as overloaded with one movable task behind it.
+    /// rt: a worker under poll does not count as overloaded with one movable task behind it.
     RtLeavesOneWaiting,
-    /// lane: whoever looks for stalls takes all polls of a lane for one.
-    LaneStallOfAnyPoll,
-    /// lane: the fence between the number of a poll and the look whether the thread that looks for stalls sleeps is gone.
-    LaneStallNoFence,
+    /// worker: whoever looks for stalls takes all polls of a worker for one.
+    WorkerStallOfAnyPoll,
+    /// worker: the fence between the number of a poll and the look whether the thread that looks for stalls sleeps is
+    /// gone.
+    WorkerStallNoFence,
 }
 
 impl Bug {
@@ -228,7 +229,7 @@ impl Bug {
         Bug::IdleSentinelBlind,
         Bug::IdleUnlistBlind,
         Bug::IdleNoUnlistFence,
-        Bug::LaneAsksOnce,
+        Bug::WorkerAsksOnce,
         Bug::IoClearBlind,
         Bug::IoArmBlind,
         Bug::IoNoArmFence,
@@ -245,8 +246,8 @@ impl Bug {
         Bug::CrewPushUnoffered,
         Bug::CrewPostUnoffered,
         Bug::RtLeavesOneWaiting,
-        Bug::LaneStallOfAnyPoll,
-        Bug::LaneStallNoFence,
+        Bug::WorkerStallOfAnyPoll,
+        Bug::WorkerStallNoFence,
     ];
 
     /// The mutant with this number, [`Bug::None`] for a number that has none. The inverse of

@@ -129,9 +129,9 @@ pub enum ParkIn {
 
 /// The place in which one thread blocks.
 ///
-/// A seat whose thread has descriptors has a poller, which is opened once and stays until the seat
-/// goes, though it may be [closed](crate::Poller::close) before. The thread says by [`Seat::choose`], before it announces that it parks, in which form it
-/// will; who learns from the announcement that he must ring then rings the right one.
+/// A seat whose thread has descriptors has a poller, which is opened once and stays until the seat goes, though it may
+/// be [closed](crate::Poller::close) before. The thread says by [`Seat::choose`], before it announces that it parks, in
+/// which form it will; who learns from the announcement that he must ring then rings the right one.
 pub trait Seat<M: Machine>: Debug + Send + Sync {
     /// A free seat, without a poller.
     fn new() -> Self;
@@ -174,7 +174,7 @@ pub trait Seat<M: Machine>: Debug + Send + Sync {
     fn ring(&self, word: &M::U32);
 }
 
-/// What a thread of a lane is to be.
+/// What a thread of a worker is to be.
 #[derive(Clone, Debug)]
 pub struct ThreadSpec {
     /// Its name, as the OS shows it (the host cuts it to 15 bytes).
@@ -251,8 +251,8 @@ pub enum Fenced {
 
 /// The machine that protocol code runs on. All methods are static: a machine is a type.
 ///
-/// `current()`-like identity is a slot ([`Machine::lane_slot`]), so that a simulated machine
-/// can run many lanes on one thread.
+/// `current()`-like identity is a slot ([`Machine::worker_slot`]), so that a simulated machine
+/// can run many workers on one thread.
 pub trait Machine: Debug + Sized + Send + Sync + 'static {
     /// An atomic of 32 bits; the only width that can be watched and parked on.
     type U32: Word<u32>;
@@ -273,7 +273,7 @@ pub trait Machine: Debug + Sized + Send + Sync + 'static {
     /// A started thread.
     type Thread: ThreadHandle;
 
-    /// How many tasks the ring of a lane's run queue holds, a power of two; beyond that they go
+    /// How many tasks the ring of a worker's run queue holds, a power of two; beyond that they go
     /// to its backlog.
     const RING_CAPACITY: usize = 256;
     /// Whether this is a model, in which the sizes of pools and batches shrink.
@@ -288,7 +288,7 @@ pub trait Machine: Debug + Sized + Send + Sync + 'static {
         false
     }
 
-    /// The fence of a lane that has just announced its state by a read-modify-write and will
+    /// The fence of a worker that has just announced its state by a read-modify-write and will
     /// now look for work. Partner: [`Machine::fence_recheck`].
     ///
     /// Contract: *the access before it in program order is a read-modify-write ⇒ it orders
@@ -306,7 +306,7 @@ pub trait Machine: Debug + Sized + Send + Sync + 'static {
     /// idea of asymmetric fences). Partner: [`Machine::fence_light`]. On [`Fenced::Refused`] there was
     /// none.
     fn fence_heavy() -> Fenced;
-    /// Readies the pair, so that the light one is light. Called before lanes run.
+    /// Readies the pair, so that the light one is light. Called before workers run.
     fn prepare_fences() {}
 
     /// Makes what will lie in memory that std's `Arc` counts. A model checker does not see that count, so
@@ -352,17 +352,17 @@ pub trait Machine: Debug + Sized + Send + Sync + 'static {
     #[inline(always)]
     fn mark(_mark: Mark) {}
 
-    /// The pointer that this lane stored last; null on a thread that is no lane.
-    fn lane_slot() -> *const ();
-    /// Stores a pointer for [`Machine::lane_slot`] of this lane only.
+    /// The pointer that this worker stored last; null on a thread that is no worker.
+    fn worker_slot() -> *const ();
+    /// Stores a pointer for [`Machine::worker_slot`] of this worker only.
     ///
     /// # Safety
     /// Whoever reads the slot trusts it: `ptr` is null, or what they expect, for as long as it
     /// is stored.
-    unsafe fn set_lane_slot(ptr: *const ());
-    /// The pool that this lane or thread stored; null where there is none.
+    unsafe fn set_worker_slot(ptr: *const ());
+    /// The pool that this worker or thread stored; null where there is none.
     fn pool_slot() -> *const ();
-    /// Stores a pointer for [`Machine::pool_slot`] of this lane or thread, which calls `end`
+    /// Stores a pointer for [`Machine::pool_slot`] of this worker or thread, which calls `end`
     /// with it when it ends. `false`, and nothing stored, if it is ending already.
     ///
     /// # Safety

@@ -26,15 +26,15 @@ macro_rules! marks {
 }
 
 marks! {
-    /// bell: a notifier found the lane notified already.
+    /// bell: a notifier found the worker notified already.
     BellAlready,
-    /// bell: a notifier found the lane parked, and rings.
+    /// bell: a notifier found the worker parked, and rings.
     BellMustRing,
     /// bell: a notifier rings in place of one of a lower class.
     BellMustHelp,
-    /// bell: a lane was signalled before it announced that it watches.
+    /// bell: a worker was signalled before it announced that it watches.
     BellSignalledBeforeWatch,
-    /// bell: a lane was signalled between its watch and its park.
+    /// bell: a worker was signalled between its watch and its park.
     BellSignalledBeforePark,
     /// bell: the last test before the sleep found the word changed.
     BellLastTest,
@@ -42,7 +42,7 @@ marks! {
     BellSleptOn,
     /// mailbox: two posters met, and one tried again.
     MailboxMet,
-    /// mailbox: a post found the lane gone.
+    /// mailbox: a post found the worker gone.
     MailboxClosed,
     /// mailbox: a poster rang in place of one that was stalled in front of it.
     MailboxRescue,
@@ -56,23 +56,23 @@ marks! {
     QueueSorted,
     /// queue: two takers met, and one tried again.
     QueueMet,
-    /// queue: a thief took the backlog of a lane.
+    /// queue: a thief took the backlog of a worker.
     QueueBacklogStolen,
-    /// queue: a thief took the last task of a lane that stood still.
+    /// queue: a thief took the last task of a worker that stood still.
     QueueLastStolen,
-    /// idle: two claimed one lane, and one lost.
+    /// idle: two claimed one worker, and one lost.
     IdleClaimLost,
-    /// idle: a lane was claimed between its watch and its park.
+    /// idle: a worker was claimed between its watch and its park.
     IdleClaimedBeforePark,
-    /// idle: a waker counted a search, and found no lane to claim.
+    /// idle: a waker counted a search, and found no worker to claim.
     IdleClaimNobody,
     /// idle: the last search that ended found work for others.
     IdleLastSearch,
     /// idle: a sentinel was asked for.
     IdleSentinelWanted,
-    /// idle: a lane that was counted as searching got no CPU, and is counted no more.
+    /// idle: a worker that was counted as searching got no CPU, and is counted no more.
     IdleClaimLapsed,
-    /// idle: a lane took itself out of the work set, and found that it had got something.
+    /// idle: a worker took itself out of the work set, and found that it had got something.
     IdleListedAgain,
     /// wheel: a timer was cancelled from another thread.
     WheelCancelElsewhere,
@@ -82,13 +82,13 @@ marks! {
     WheelCascade,
     /// wheel: a timer was armed by mail.
     WheelMail,
-    /// wheel: a visitor fired timers of a lane that is stuck.
+    /// wheel: a visitor fired timers of a worker that is stuck.
     WheelVisit,
-    /// offline: a task was handed on by a lane that is off.
+    /// offline: a task was handed on by a worker that is off.
     OfflineHandOn,
-    /// io: a lane that was about to park on its word had got its first descriptor.
+    /// io: a worker that was about to park on its word had got its first descriptor.
     IoFirstBeforePark,
-    /// task: a wake by a thread of a lower class went to a lane in a parcel.
+    /// task: a wake by a thread of a lower class went to a worker in a parcel.
     TaskPoked,
     /// task: a task was woken while it was polled.
     TaskWokenInPoll,
@@ -127,7 +127,7 @@ mod tests {
     fn every_mark_says_what_it_is() {
         assert_eq!(
             Mark::QueueBacklogStolen.about(),
-            "queue: a thief took the backlog of a lane."
+            "queue: a thief took the backlog of a worker."
         );
         assert!(Mark::ALL.iter().all(|mark| mark.about().contains(": ")));
     }

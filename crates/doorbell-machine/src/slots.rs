@@ -1,21 +1,21 @@
-//! Slots: the three pointers that belong to the running lane or thread.
+//! Slots: the three pointers that belong to the running worker or thread.
 //!
-//! * the *lane slot* is the core's own ([`Machine::lane_slot`](crate::Machine::lane_slot));
+//! * the *worker slot* is the core's own ([`Machine::worker_slot`](crate::Machine::worker_slot));
 //! * the *ambient slot* is for the floor above: through it the public free functions find the
 //!   runtime they are called in, whatever machine that runs on;
 //! * the *task slot* is for that floor too: what the task that is polled now has bound;
 //! * the *pool slot* is the core's too ([`Machine::pool_slot`](crate::Machine::pool_slot)), and
 //!   is ended with its thread.
 //!
-//! All are plain thread-locals here. A machine that runs many lanes on one thread swaps them
-//! whenever it switches lanes.
+//! All are plain thread-locals here. A machine that runs many workers on one thread swaps them
+//! whenever it switches workers.
 
 use std::cell::Cell;
 
 thread_local! {
     static SLOTS: Slots = const {
         Slots {
-            lane: Cell::new(std::ptr::null()),
+            worker: Cell::new(std::ptr::null()),
             ambient: Cell::new(std::ptr::null()),
             task: Cell::new(std::ptr::null()),
             pool: Cell::new(std::ptr::null()),
@@ -28,7 +28,7 @@ thread_local! {
 /// All slots of a thread, as a machine swaps them that runs many threads on one.
 #[derive(Debug)]
 pub(crate) struct Slots {
-    lane: Cell<*const ()>,
+    worker: Cell<*const ()>,
     ambient: Cell<*const ()>,
     task: Cell<*const ()>,
     pool: Cell<*const ()>,
@@ -37,7 +37,7 @@ pub(crate) struct Slots {
 impl Default for Slots {
     fn default() -> Self {
         Slots {
-            lane: Cell::new(std::ptr::null()),
+            worker: Cell::new(std::ptr::null()),
             ambient: Cell::new(std::ptr::null()),
             task: Cell::new(std::ptr::null()),
             pool: Cell::new(std::ptr::null()),
@@ -58,20 +58,20 @@ impl Drop for AtEnd {
     }
 }
 
-/// The lane slot of this thread; null where nothing was stored.
+/// The worker slot of this thread; null where nothing was stored.
 #[inline]
 #[must_use]
-pub fn lane() -> *const () {
-    SLOTS.with(|s| s.lane.get())
+pub fn worker() -> *const () {
+    SLOTS.with(|s| s.worker.get())
 }
 
-/// Stores `ptr` in the lane slot; returns what was there.
+/// Stores `ptr` in the worker slot; returns what was there.
 ///
 /// # Safety
 /// Whoever reads the slot trusts it: `ptr` is null, or what they expect, for as long as it is
 /// stored.
-pub unsafe fn set_lane(ptr: *const ()) -> *const () {
-    SLOTS.with(|s| s.lane.replace(ptr))
+pub unsafe fn set_worker(ptr: *const ()) -> *const () {
+    SLOTS.with(|s| s.worker.replace(ptr))
 }
 
 /// The ambient slot of this thread; null where nothing was stored.
@@ -84,7 +84,7 @@ pub fn ambient() -> *const () {
 /// Stores `ptr` in the ambient slot; returns what was there.
 ///
 /// # Safety
-/// As for [`set_lane`].
+/// As for [`set_worker`].
 pub unsafe fn set_ambient(ptr: *const ()) -> *const () {
     SLOTS.with(|s| s.ambient.replace(ptr))
 }
@@ -99,7 +99,7 @@ pub fn task() -> *const () {
 /// Stores `ptr` in the task slot; returns what was there.
 ///
 /// # Safety
-/// As for [`set_lane`].
+/// As for [`set_worker`].
 pub unsafe fn set_task(ptr: *const ()) -> *const () {
     SLOTS.with(|s| s.task.replace(ptr))
 }
@@ -112,7 +112,7 @@ pub unsafe fn set_task(ptr: *const ()) -> *const () {
 #[inline]
 pub(crate) unsafe fn swap(kept: &Slots) {
     SLOTS.with(|slots| {
-        slots.lane.swap(&kept.lane);
+        slots.worker.swap(&kept.worker);
         slots.ambient.swap(&kept.ambient);
         slots.task.swap(&kept.task);
         slots.pool.swap(&kept.pool);
@@ -123,7 +123,7 @@ pub(crate) unsafe fn swap(kept: &Slots) {
 /// what was there.
 ///
 /// # Safety
-/// As for [`set_lane`].
+/// As for [`set_worker`].
 #[cfg(feature = "sim")]
 pub(crate) unsafe fn replace_pool(ptr: *const ()) -> *const () {
     SLOTS.with(|slots| slots.pool.replace(ptr))
@@ -140,7 +140,7 @@ pub fn pool() -> *const () {
 /// nothing stored, if it is ending already.
 ///
 /// # Safety
-/// As for [`set_lane`], until `end` was called; the slot is empty.
+/// As for [`set_worker`], until `end` was called; the slot is empty.
 #[must_use]
 pub unsafe fn set_pool(ptr: *const (), end: unsafe fn(*const ())) -> bool {
     let kept = AT_END.try_with(|at_end| at_end.0.set(Some(end))).is_ok();
@@ -157,7 +157,7 @@ mod tests {
         let a = 1u8;
         // SAFETY: nobody but this test reads the slots of this thread.
         assert!(unsafe { super::set_task((&raw const a).cast()) }.is_null());
-        assert!(super::lane().is_null() && super::ambient().is_null());
+        assert!(super::worker().is_null() && super::ambient().is_null());
         assert_eq!(super::task(), (&raw const a).cast());
         let elsewhere = std::thread::spawn(|| super::task().is_null());
         assert!(elsewhere.join().unwrap());
@@ -196,16 +196,16 @@ mod tests {
         let (a, b) = (1u8, 2u8);
         let (pa, pb) = ((&raw const a).cast::<()>(), (&raw const b).cast::<()>());
         // SAFETY: nobody but this test reads the slots of this thread.
-        let before = unsafe { (super::set_lane(pa), super::set_ambient(pb)) };
+        let before = unsafe { (super::set_worker(pa), super::set_ambient(pb)) };
         assert!(before.0.is_null() && before.1.is_null());
-        assert_eq!((super::lane(), super::ambient()), (pa, pb));
+        assert_eq!((super::worker(), super::ambient()), (pa, pb));
         let elsewhere =
-            std::thread::spawn(|| super::lane().is_null() && super::ambient().is_null());
+            std::thread::spawn(|| super::worker().is_null() && super::ambient().is_null());
         assert!(elsewhere.join().unwrap());
         // SAFETY: as above.
         let after = unsafe {
             (
-                super::set_lane(std::ptr::null()),
+                super::set_worker(std::ptr::null()),
                 super::set_ambient(std::ptr::null()),
             )
         };

@@ -9,18 +9,18 @@ use syn::{Expr, Ident, ItemFn, Token, parse_macro_input};
 
 /// Runs an async `main` on a doorbell runtime.
 ///
-/// The body runs on the thread that `main` runs on; tasks run on the lanes.
+/// The body runs on the thread that `main` runs on; tasks run on the workers.
 ///
 /// Options: `cores = N` (an expression of type `usize`; one core per CPU unless told),
 /// `start_paused = B` (an expression of type `bool`: with `true`, a clock that goes on only when
 /// nothing is left to do) and `on_policy_refused = F` (what `Builder::on_policy_refused` takes: it
-/// hears of the first lane of each class that the OS schedules otherwise than it asked for).
+/// hears of the first worker of each class that the OS schedules otherwise than it asked for).
 ///
 /// # Panics
 /// The program panics at its start if the runtime cannot be built, with the error's text.
 ///
 /// ```ignore
-/// #[doorbell::main(cores = 2, on_policy_refused = |lane| eprintln!("{lane}"))]
+/// #[doorbell::main(cores = 2, on_policy_refused = |worker| eprintln!("{worker}"))]
 /// async fn main() { /* … */ }
 /// ```
 #[proc_macro_attribute]

@@ -1,5 +1,5 @@
 //! Random programs of descriptors on the simulated machine: tasks that read, a world that writes, a
-//! lane that parks, visitors, and descriptors that come and go. Nothing is lost, all counts come
+//! worker that parks, visitors, and descriptors that come and go. Nothing is lost, all counts come
 //! back to zero, and each seed gives one run.
 
 // The oracle's own numbers, which no machine sees.
@@ -20,7 +20,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::task::{Context, Wake, Waker};
 
-/// A lane without tasks.
+/// A worker without tasks.
 struct Post {
     bell: Bell<Sim>,
     seat: <Sim as Machine>::Seat,
@@ -95,11 +95,11 @@ impl Pipe {
     }
 }
 
-/// The lane: parks as it must, brings events, frees.
-fn run_lane(place: &Place, over: &AtomicUsize) {
+/// The worker: parks as it must, brings events, frees.
+fn run_worker(place: &Place, over: &AtomicUsize) {
     let mut events = PollEvents::new();
     while over.load(Relaxed) == 0 {
-        // SAFETY: the caller is the lane.
+        // SAFETY: the caller is the worker.
         let _ = unsafe { place.driver.sweep() };
         let form = Driver::choose(place);
         if place.bell.announce_watch() == Announced::Yes
@@ -176,9 +176,9 @@ fn leave(registration: Registration<Sim, Place>, pipe: &Pipe) {
 fn program(tasks: usize, visitors: usize) {
     let place = place();
     let over = Arc::new(AtomicUsize::new(0));
-    let lane = {
+    let worker = {
         let (place, over) = (Arc::clone(&place), Arc::clone(&over));
-        spawn(1, move || run_lane(&place, &over))
+        spawn(1, move || run_worker(&place, &over))
     };
     let visiting = (0..visitors).map(|visitor| {
         let (place, over) = (Arc::clone(&place), Arc::clone(&over));
@@ -201,11 +201,11 @@ fn program(tasks: usize, visitors: usize) {
     }
     over.store(1, Relaxed);
     place.notify();
-    lane.join().unwrap();
+    worker.join().unwrap();
     for visitor in visiting {
         visitor.join().unwrap();
     }
-    // SAFETY: the lane has ended; this thread stands for it.
+    // SAFETY: the worker has ended; this thread stands for it.
     let _ = unsafe { place.driver.sweep() };
     // SAFETY: as above.
     assert_eq!(unsafe { place.driver.sweep() }, Swept::Nothing);
@@ -245,6 +245,6 @@ fn w21_nothing_is_lost_by_strict_edges_or_generous_ones() {
             assert_eq!(go(seed, edges).hash, outcome.hash, "seed {seed}, {edges:?}");
             rung += outcome.parks_rung;
         }
-        assert!(rung > 0, "no lane was ever rung");
+        assert!(rung > 0, "no worker was ever rung");
     }
 }

@@ -43,7 +43,7 @@ fn kills() {
     assert!(alive.is_empty(), "nobody notices {alive:?}");
 }
 
-/// The first of so many seeds under which a lane that ends its idling by a plain store is noticed,
+/// The first of so many seeds under which a worker that ends its idling by a plain store is noticed,
 /// by what happens then: races are not looked for.
 fn notices_a_plain_store(memory: Memory, seeds: u64) -> Option<u64> {
     let [two, conserving, storm, _] = Shape::usual();
@@ -61,7 +61,7 @@ fn notices_a_plain_store(memory: Memory, seeds: u64) -> Option<u64> {
     (0..seeds).find(fails)
 }
 
-/// The exchange with which a lane ends its idling is also the barrier that drains its stores. Under
+/// The exchange with which a worker ends its idling is also the barrier that drains its stores. Under
 /// `sc` there is nothing to drain.
 #[test]
 fn a_barrier_that_is_missing_shows_under_tso_only() {

@@ -10,8 +10,8 @@
 )]
 
 use doorbell::{Builder, Handle, current_core};
-use doorbell_core::lane::{IdlePolicy, LaneConfig, LaneShared};
 use doorbell_core::switches::{SwitchWord, Switches};
+use doorbell_core::worker::{IdlePolicy, WorkerConfig, WorkerShared};
 use doorbell_machine::Host;
 use std::hint::black_box;
 use std::sync::Arc;
@@ -34,8 +34,8 @@ fn main() {
         .cores(1)
         .build()
         .expect("one core is always there");
-    let direct = LaneShared::<Host>::new(
-        LaneConfig {
+    let direct = WorkerShared::<Host>::new(
+        WorkerConfig {
             idle: IdlePolicy::Park,
         },
         &Arc::new(SwitchWord::new(Switches::default())),
@@ -53,8 +53,8 @@ fn main() {
             rounds[0].push(time(|| ()));
             rounds[1].push(time(current_core));
             rounds[2].push(time(|| black_box(&direct).state()));
-            // Two indirect calls: is there such a core, and what does its lane do.
-            rounds[3].push(time(|| black_box(&handle).lane_state(0)) / 2.0);
+            // Two indirect calls: is there such a core, and what does its worker do.
+            rounds[3].push(time(|| black_box(&handle).worker_state(0)) / 2.0);
         }
         rounds
     });

@@ -16,7 +16,7 @@ const ROUNDS: usize = 25;
 const YIELDS: u32 = 200_000;
 const SPAWNS: u32 = 50_000;
 
-/// Nanoseconds per operation, of one lane that does nothing else.
+/// Nanoseconds per operation, of one worker that does nothing else.
 struct Times {
     yields: Vec<f64>,
     spawns: Vec<f64>,

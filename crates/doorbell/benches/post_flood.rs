@@ -1,7 +1,7 @@
 //! A flood of calls that nobody waits for, from threads of the user's to one core.
 //!
 //! `cargo bench -p doorbell --bench post_flood [-- PRODUCERS…]`: rounds with 1, 2 and 32 producers,
-//! or those named. The lane is bound to the last CPU; the producers run where the OS puts them.
+//! or those named. The worker is bound to the last CPU; the producers run where the OS puts them.
 //! The rate counts from the first post until the last one has run.
 
 #![allow(
@@ -31,7 +31,7 @@ fn produce(handle: &Handle, calls: u64, producers: u64) {
     let look_every = (ahead_max / 4).max(1);
     let counter: &'static Ran = Box::leak(Box::default());
     for call in 1..=calls {
-        // A plain add of the one lane that runs them all.
+        // A plain add of the one worker that runs them all.
         let count = move || {
             let before = counter.0.load(Ordering::Relaxed);
             counter.0.store(before + 1, Ordering::Release);
@@ -81,8 +81,8 @@ fn main() {
         let mut rates: Vec<f64> = (0..ROUNDS).map(|_| flood(&runtime, count)).collect();
         let after = runtime.metrics();
         rates.sort_by(f64::total_cmp);
-        let lane = |metrics: &doorbell::Metrics| metrics.lanes[0].counts;
-        let done = lane(&after).since(&lane(&before));
+        let worker = |metrics: &doorbell::Metrics| metrics.workers[0].counts;
+        let done = worker(&after).since(&worker(&before));
         println!(
             "{count:>9}  {:>8.1}  {:>6.1}  {:>6.1}  {:>9.1}  {:>11.1}",
             rates[ROUNDS / 2],

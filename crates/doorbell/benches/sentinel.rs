@@ -1,8 +1,9 @@
-//! What it costs a lane that sleeps to look after one that is inside long polls.
+//! What it costs a worker that sleeps to look after one that is inside long polls.
 //!
 //! `cargo bench -p doorbell --bench sentinel`: core 0 ticks each 20 ms, or computes in polls of 10 ms; core 1 has
-//! nothing to do. Per cent of a CPU that core 1's thread used, and how often the threads of both cores went to
-//! sleep in a second; median and extremes over spans of 200 ms. What ticks may have moved to core 1. `-- --json` prints the same for programs.
+//! nothing to do. Per cent of a CPU that core 1's thread used, and how often the threads of both cores went to sleep in
+//! a second; median and extremes over spans of 200 ms. What ticks may have moved to core 1. `-- --json` prints the same
+//! for programs.
 
 #![allow(
     clippy::disallowed_types,
@@ -51,7 +52,7 @@ fn thread_of(core: usize) -> PathBuf {
         let name = std::fs::read_to_string(path.join("comm"));
         name.is_ok_and(|name| name.trim_end() == format!("sentinel-{core}"))
     };
-    paths.find(is_it).expect("a lane has a thread")
+    paths.find(is_it).expect("a worker has a thread")
 }
 
 /// For how long it ran, in ns, and how often it went to sleep.

@@ -2,14 +2,14 @@
 //! to a frame, and in it an object-safe trait. One indirect call, whatever the machine.
 
 use crate::blocking::Blocking;
-use crate::class_lanes::Opened;
+use crate::class_workers::Opened;
 use crate::group::{Group, TooManyGroups};
 use crate::handle::Handle;
-use crate::lane_local::Locals;
 use crate::metrics::Metrics;
 use crate::net::Registered;
-use crate::{Class, ClassKind, CoreId, LanePolicy, Switches};
-use doorbell_core::bell::LaneState;
+use crate::worker_local::Locals;
+use crate::{Class, ClassKind, CoreId, Switches, WorkerPolicy};
+use doorbell_core::bell::WorkerState;
 use doorbell_core::call::{Drawn, ErasedCall, Gone, ManyTable, RawMany, Room, Run};
 use doorbell_core::task::{About, BodyVtable, Kind, PollBudget, RawJoin, TaskSeen};
 use doorbell_core::wheel::{Holds, RawTimer};
@@ -40,48 +40,48 @@ pub(crate) trait Ambient: std::fmt::Debug + Send + Sync {
     /// anything. `None` if it is the last that is on.
     fn set_on(&self, core: usize, on: bool) -> Option<bool>;
 
-    /// Has the lane that the caller runs on, that of this core, do what was set.
+    /// Has the worker that the caller runs on, that of this core, do what was set.
     ///
     /// # Errors
-    /// If the OS does not let the lane move to other CPUs; all else was done.
+    /// If the OS does not let the worker move to other CPUs; all else was done.
     fn follow_core(&self, core: usize) -> Result<(), crate::ThreadError>;
 
-    /// Starts the lanes of a class, if they were not. What is launched for one whose lanes cannot be
-    /// had goes to the Fair lanes.
+    /// Starts the workers of a class, if they were not. What is launched for one whose workers cannot be
+    /// had goes to the Fair workers.
     ///
     /// # Errors
     /// If a thread of theirs was not started; the next call tries again.
     fn open(&self, kind: ClassKind) -> Result<Opened, crate::ThreadError>;
 
-    /// Whether what is launched for a class begins without [`Ambient::open`]: its lanes were started, or
+    /// Whether what is launched for a class begins without [`Ambient::open`]: its workers were started, or
     /// there will be none.
     fn is_open(&self, kind: ClassKind) -> bool;
 
-    /// The classes whose lanes were started.
+    /// The classes whose workers were started.
     fn opened(&self) -> Vec<ClassKind>;
 
-    /// How the OS schedules each lane that was started; waits for those that have not asked it yet.
-    fn policies(&self) -> Vec<LanePolicy>;
+    /// How the OS schedules each worker that was started; waits for those that have not asked it yet.
+    fn policies(&self) -> Vec<WorkerPolicy>;
 
-    /// The rank of what the lane that the caller is runs now.
+    /// The rank of what the worker that the caller is runs now.
     fn current_rank(&self) -> u8;
 
     /// Says what that is, for a call.
     fn set_current_rank(&self, rank: u8);
 
-    /// The rank of what the lane that the caller is runs now, if that is of a lower class and lent.
+    /// The rank of what the worker that the caller is runs now, if that is of a lower class and lent.
     fn lent_rank(&self) -> Option<u8>;
 
-    /// Whether that is lent because its own lanes may be stuck.
+    /// Whether that is lent because its own workers may be stuck.
     fn is_rescue(&self) -> bool;
 
-    /// Has the urgent lanes look after Fair ones that are stuck, if they do not yet.
+    /// Has the urgent workers look after Fair ones that are stuck, if they do not yet.
     ///
     /// # Errors
     /// What keeps one from that; the next call tries again.
     fn open_rescue(&self) -> io::Result<()>;
 
-    /// The core for a task that may run anywhere, if the caller is on none of its lanes.
+    /// The core for a task that may run anywhere, if the caller is on none of its workers.
     fn next_core(&self) -> usize;
 
     /// The number of a group in this runtime's Fair crew, in which a place is reserved for a task that
@@ -91,7 +91,8 @@ pub(crate) trait Ambient: std::fmt::Debug + Send + Sync {
     /// If as many others are in use as there may be.
     fn reserve_in_group(&self, group: &Group) -> Result<u8, TooManyGroups>;
 
-    /// Makes a task of a body, of that class and what else is said, and hands it to the lane of `core`, which is below `cores()`.
+    /// Makes a task of a body, of that class and what else is said, and hands it to the worker of `core`, which is
+    /// below `cores()`.
     ///
     /// # Safety
     /// As for [`doorbell_core::task::launch_described`]; `write` is called once.
@@ -105,29 +106,29 @@ pub(crate) trait Ambient: std::fmt::Debug + Send + Sync {
         write: &mut dyn FnMut(*mut u8),
     ) -> RawJoin;
 
-    /// As [`Ambient::launch`], pinned to the lane of that core and those classes, whether all of
-    /// these have begun or not: for the lane itself.
+    /// As [`Ambient::launch`], pinned to the worker of that core and those classes, whether all of
+    /// these have begun or not: for the worker itself.
     ///
     /// # Safety
     /// As for [`Ambient::launch`].
     unsafe fn launch_here(
         &self,
         core: usize,
-        lanes: ClassKind,
+        workers: ClassKind,
         class: Class,
         about: About<'_>,
         vtable: &'static BodyVtable,
         write: &mut dyn FnMut(*mut u8),
     ) -> RawJoin;
 
-    /// Calls the lane of those classes, which have begun, and waits.
+    /// Calls the worker of those classes, which have begun, and waits.
     ///
     /// # Safety
     /// As for [`doorbell_core::call::wait_for`].
     unsafe fn call_blocking(
         &self,
         core: usize,
-        lanes: ClassKind,
+        workers: ClassKind,
         call: &ErasedCall,
     ) -> Result<(), Gone>;
 
@@ -138,13 +139,13 @@ pub(crate) trait Ambient: std::fmt::Debug + Send + Sync {
     /// Posts what was drawn for that core, and filled.
     ///
     /// # Errors
-    /// [`Gone`] if that lane has ended; the closure still lies in the parcel.
+    /// [`Gone`] if that worker has ended; the closure still lies in the parcel.
     ///
     /// # Safety
     /// As for [`doorbell_core::call::Pool::send`].
     unsafe fn send(&self, core: usize, drawn: Drawn, run: Run) -> Result<(), Gone>;
 
-    /// Posts one call to the lane of each core, all below `cores()`, at least one.
+    /// Posts one call to the worker of each core, all below `cores()`, at least one.
     ///
     /// # Safety
     /// As for [`doorbell_core::call::launch_many`]; `write` is called once.
@@ -169,11 +170,11 @@ pub(crate) trait Ambient: std::fmt::Debug + Send + Sync {
     /// The moment that lies so far ahead, never early by the OS's clock.
     fn after_ns(&self, duration_ns: u64) -> u64;
 
-    /// Arms a timer: on the lane that the caller runs on, else on one of this runtime's. `None` if a
+    /// Arms a timer: on the worker that the caller runs on, else on one of this runtime's. `None` if a
     /// deadline is given, which is not behind `when_ns`, and has passed.
     ///
     /// # Errors
-    /// [`Gone`] if that lane has ended.
+    /// [`Gone`] if that worker has ended.
     fn arm_timer(
         &self,
         deadline_ns: Option<u64>,
@@ -181,7 +182,7 @@ pub(crate) trait Ambient: std::fmt::Debug + Send + Sync {
         waker: &Waker,
     ) -> Result<Option<RawTimer>, Gone>;
 
-    /// Registers a descriptor with the lane that the caller is, else with a Fair one in turn.
+    /// Registers a descriptor with the worker that the caller is, else with a Fair one in turn.
     ///
     /// # Errors
     /// What keeps it from being waited for.
@@ -193,11 +194,11 @@ pub(crate) trait Ambient: std::fmt::Debug + Send + Sync {
     /// All counts at this moment.
     fn metrics(&self) -> Metrics;
 
-    /// The tasks in the list of the lane that the caller is; none if it is none of this runtime's.
+    /// The tasks in the list of the worker that the caller is; none if it is none of this runtime's.
     fn tasks_here(&self) -> Vec<TaskSeen>;
 
-    /// What the lane of `core`, which is below `cores()`, does now.
-    fn lane_state(&self, core: usize) -> LaneState;
+    /// What the worker of `core`, which is below `cores()`, does now.
+    fn worker_state(&self, core: usize) -> WorkerState;
 
     /// The settings of the switches now.
     fn switches(&self) -> Switches;
@@ -222,21 +223,21 @@ enum Role {
     Blocking,
     /// It is inside a `block_on`.
     Inside,
-    /// It is a lane, or has only entered.
+    /// It is a worker, or has only entered.
     Other,
 }
 
 /// One entered runtime of a thread. Frames form a stack, linked from the newest.
 pub(crate) struct Frame {
     handle: Handle,
-    /// The core whose lane the thread is; `None` for other threads.
+    /// The core whose worker the thread is; `None` for other threads.
     core: Option<usize>,
-    /// Whose lane the thread is, if it is one.
+    /// Whose worker the thread is, if it is one.
     kind: ClassKind,
     role: Role,
-    /// The values that belong to the lane; none on other threads.
+    /// The values that belong to the worker; none on other threads.
     locals: Locals,
-    /// What is left to the poll of the future that the thread runs, if it is inside a `block_on`. A lane
+    /// What is left to the poll of the future that the thread runs, if it is inside a `block_on`. A worker
     /// has a budget of its own.
     budget: PollBudget,
     older: Cell<*const Frame>,
@@ -249,13 +250,13 @@ pub(crate) struct Entered {
     frame: Rc<Frame>,
 }
 
-/// Enters a runtime on this thread, which is none of its lanes.
+/// Enters a runtime on this thread, which is none of its workers.
 pub(crate) fn enter(handle: Handle) -> Entered {
     push(handle, None, ClassKind::Fair, Role::Other)
 }
 
-/// Enters a runtime as its lane of a core and a class.
-pub(crate) fn enter_lane(handle: Handle, core: usize, kind: ClassKind) -> Entered {
+/// Enters a runtime as its worker of a core and a class.
+pub(crate) fn enter_worker(handle: Handle, core: usize, kind: ClassKind) -> Entered {
     push(handle, Some(core), kind, Role::Other)
 }
 
@@ -302,7 +303,7 @@ impl Entered {
 
 impl Drop for Entered {
     fn drop(&mut self) {
-        // Nothing else runs on this lane any more, and their destructors still find it here.
+        // Nothing else runs on this worker any more, and their destructors still find it here.
         self.frame.locals.end();
         let mine = Rc::as_ptr(&self.frame);
         let older = self.frame.older.get();
@@ -346,14 +347,14 @@ unsafe fn keep(frame: *const Frame) -> Rc<Frame> {
     unsafe { Rc::from_raw(frame) }
 }
 
-/// Calls `f` with the frame of the lane that the caller is, also where it has entered another
+/// Calls `f` with the frame of the worker that the caller is, also where it has entered another
 /// runtime since.
 #[inline]
-pub(crate) fn with_lane<R>(f: impl FnOnce(Option<&Frame>) -> R) -> R {
-    let lane = find(|frame| frame.core.is_some().then_some(std::ptr::from_ref(frame)));
+pub(crate) fn with_worker<R>(f: impl FnOnce(Option<&Frame>) -> R) -> R {
+    let worker = find(|frame| frame.core.is_some().then_some(std::ptr::from_ref(frame)));
     // SAFETY: found on the stack.
-    let lane = lane.map(|lane| unsafe { keep(lane) });
-    f(lane.as_deref())
+    let worker = worker.map(|worker| unsafe { keep(worker) });
+    f(worker.as_deref())
 }
 
 /// Calls `f` with the newest frame of this thread. Destructors of the user's may run inside
@@ -376,7 +377,7 @@ impl Frame {
         &self.handle
     }
 
-    /// The core whose lane the thread is.
+    /// The core whose worker the thread is.
     pub(crate) fn core(&self) -> Option<usize> {
         self.core
     }
@@ -385,7 +386,7 @@ impl Frame {
     #[inline]
     pub(crate) fn class(&self) -> Class {
         if self.kind == ClassKind::Batch || self.core.is_none() {
-            // Nothing is below it, or nothing is lent to a thread that is no lane.
+            // Nothing is below it, or nothing is lent to a thread that is no worker.
             return Class::any_of(self.kind);
         }
         if let Some(rank) = self.handle.inner().lent_rank() {
@@ -398,7 +399,7 @@ impl Frame {
         }
     }
 
-    /// The class of what it runs now, or the lowest of those that the lane is there for, if that is
+    /// The class of what it runs now, or the lowest of those that the worker is there for, if that is
     /// higher.
     pub(crate) fn urgency(&self) -> Class {
         let lowest = match self.kind {
@@ -409,12 +410,12 @@ impl Frame {
         self.class().max(lowest)
     }
 
-    /// Whose lane the thread is; meaningless on a thread that is none.
+    /// Whose worker the thread is; meaningless on a thread that is none.
     pub(crate) fn kind(&self) -> ClassKind {
         self.kind
     }
 
-    /// Whose lane hears of the descriptors that a task waits for now. Not this one in a rescue: else each would
+    /// Whose worker hears of the descriptors that a task waits for now. Not this one in a rescue: else each would
     /// bring descriptors here for good.
     pub(crate) fn hears(&self) -> ClassKind {
         let is_rescue = self.kind == ClassKind::Rt && self.handle.inner().is_rescue();
@@ -463,7 +464,7 @@ pub(crate) fn end_operation(before: i32) {
     let _ = find(|frame| (frame.role == Role::Inside).then(|| frame.budget.end(before)));
 }
 
-/// The core whose lane the caller is, also where it has entered another runtime since.
+/// The core whose worker the caller is, also where it has entered another runtime since.
 pub(crate) fn current_core() -> Option<CoreId> {
     find(|frame| frame.core.map(CoreId::new))
 }
@@ -473,8 +474,8 @@ pub(crate) fn on_a_blocking_thread() -> bool {
     find(|frame| (frame.role == Role::Blocking).then_some(())).is_some()
 }
 
-/// Whether the caller is a lane, of whichever runtime.
-pub(crate) fn on_a_lane() -> bool {
-    // A lane that ends still runs the destructors of its values.
-    !slots::lane().is_null() || current_core().is_some()
+/// Whether the caller is a worker, of whichever runtime.
+pub(crate) fn on_a_worker() -> bool {
+    // A worker that ends still runs the destructors of its values.
+    !slots::worker().is_null() || current_core().is_some()
 }

@@ -8,21 +8,21 @@ use crate::rt_plan::RtPlan;
 use crate::runtime::Runtime;
 use crate::watch_plan::Watching;
 use crate::{SwitchError, Switches, room, stack_size};
-use doorbell_core::lane::IdlePolicy as LaneIdle;
+use doorbell_core::worker::IdlePolicy as WorkerIdle;
 use doorbell_machine::{Host, Machine, ThreadError, Topology};
 use std::time::Duration;
 
-/// The longest that an idle lane watches before it parks, unless told otherwise.
+/// The longest that an idle worker watches before it parks, unless told otherwise.
 const WATCH_MAX_NS: u64 = 50_000;
 
-/// How much of its time an idle lane watches in vain, unless told otherwise.
+/// How much of its time an idle worker watches in vain, unless told otherwise.
 const BUDGET: f64 = 0.05;
 
-/// The priority of urgent lanes, unless told otherwise: above other programs' usual threads, below
+/// The priority of urgent workers, unless told otherwise: above other programs' usual threads, below
 /// those of the kernel that serve interrupts (50).
 const RT_PRIORITY: u8 = 10;
 
-/// More lanes than any machine has CPUs.
+/// More workers than any machine has CPUs.
 const CORES_MAX: usize = 4_096;
 
 /// The environment variable that sets switches for runtimes whose builder does not.
@@ -54,7 +54,7 @@ pub enum BuildError {
     NoRoom,
     /// A budget that is no share of a CPU.
     #[error(
-        "an idle lane cannot watch {budget} of its time; give a budget above 0 and at most 1, or use IdlePolicy::Park"
+        "an idle worker cannot watch {budget} of its time; give a budget above 0 and at most 1, or use IdlePolicy::Park"
     )]
     IdleBudget {
         /// The budget asked for.
@@ -103,19 +103,21 @@ pub enum BuildError {
         most: usize,
     },
     /// A priority that the OS does not have.
-    #[error("urgent lanes cannot have priority {asked}; give them one from 1 to 99")]
+    #[error("urgent workers cannot have priority {asked}; give them one from 1 to 99")]
     RtPriority {
         /// The priority asked for.
         asked: u8,
     },
     /// A budget that is no share of a CPU.
-    #[error("urgent lanes cannot run {share} of their time; give them more than 0 and at most 1")]
+    #[error("urgent workers cannot run {share} of their time; give them more than 0 and at most 1")]
     RtBudget {
         /// The share asked for.
         share: f64,
     },
     /// A period that is too short to rest in, or too long.
-    #[error("the budget of urgent lanes cannot be for {period:?}; give it a period of 1 ms to 1 s")]
+    #[error(
+        "the budget of urgent workers cannot be for {period:?}; give it a period of 1 ms to 1 s"
+    )]
     RtPeriod {
         /// The period asked for.
         period: Duration,
@@ -123,7 +125,7 @@ pub enum BuildError {
     /// The environment variable `DOORBELL_SWITCHES` could not be read.
     #[error("{SWITCHES_VARIABLE} is wrong: {0}")]
     Switches(#[from] SwitchError),
-    /// A lane's thread was not started.
+    /// A worker's thread was not started.
     #[error(transparent)]
     Thread(#[from] ThreadError),
 }
@@ -167,7 +169,7 @@ pub struct Builder {
     cores: Cores,
     name: String,
     pin: Option<bool>,
-    idle: LaneIdle,
+    idle: WorkerIdle,
     switches: Option<Switches>,
     pub(crate) blocking: BlockingPlan,
     pub(crate) mailbox_limit: Option<usize>,
@@ -178,7 +180,7 @@ pub struct Builder {
     pub(crate) rt_budget: RtBudget,
 }
 
-/// How an idle lane waits for work: see [`Builder::idle`].
+/// How an idle worker waits for work: see [`Builder::idle`].
 #[derive(Clone, Copy, Debug, PartialEq)]
 #[non_exhaustive]
 pub enum IdlePolicy {
@@ -192,7 +194,7 @@ pub enum IdlePolicy {
         /// cent of a CPU.
         budget: f64,
     },
-    /// It never blocks, and burns its CPU, unless a lane of another class can run there.
+    /// It never blocks, and burns its CPU, unless a worker of another class can run there.
     Spin,
 }
 
@@ -202,7 +204,7 @@ impl Default for Builder {
             cores: Cores::All,
             name: "doorbell".to_owned(),
             pin: None,
-            idle: LaneIdle::Adaptive {
+            idle: WorkerIdle::Adaptive {
                 watch_max_ns: WATCH_MAX_NS,
                 budget: BUDGET,
             },
@@ -233,21 +235,21 @@ impl Builder {
     }
 
     /// Uses these CPUs, by the OS's numbers, as cores 0, 1, … in this order, and binds the
-    /// lanes to them unless [`Builder::pin`] says otherwise.
+    /// workers to them unless [`Builder::pin`] says otherwise.
     #[must_use]
     pub fn core_list(mut self, cpus: impl IntoIterator<Item = usize>) -> Self {
         self.cores = Cores::List(cpus.into_iter().collect());
         self
     }
 
-    /// Names the lanes' threads `name-0`, `name-1`, …; Linux shows the first 15 bytes.
+    /// Names the workers' threads `name-0`, `name-1`, …; Linux shows the first 15 bytes.
     #[must_use]
     pub fn name(mut self, name: impl Into<String>) -> Self {
         self.name = name.into();
         self
     }
 
-    /// Whether lanes are bound to their CPUs. Unless told, they are if the CPUs were listed, or
+    /// Whether workers are bound to their CPUs. Unless told, they are if the CPUs were listed, or
     /// if all CPUs of the affinity mask are used and it leaves out CPUs of the machine: then
     /// somebody has given this process CPUs of its own.
     ///
@@ -260,37 +262,37 @@ impl Builder {
         self
     }
 
-    /// How an idle lane waits: unless told, [`IdlePolicy::Adaptive`] with a budget of 0.05. While it watches it is reached without a syscall, and burns its
-    /// CPU; while it is parked it costs nothing. Wrong budgets are reported by
+    /// How an idle worker waits: unless told, [`IdlePolicy::Adaptive`] with a budget of 0.05. While it watches it is
+    /// reached without a syscall, and burns its CPU; while it is parked it costs nothing. Wrong budgets are reported by
     /// [`Builder::build`].
     #[must_use]
     pub fn idle(mut self, policy: IdlePolicy) -> Self {
         self.idle = match policy {
-            IdlePolicy::Park => LaneIdle::Park,
-            IdlePolicy::Adaptive { budget } => LaneIdle::Adaptive {
+            IdlePolicy::Park => WorkerIdle::Park,
+            IdlePolicy::Adaptive { budget } => WorkerIdle::Adaptive {
                 watch_max_ns: WATCH_MAX_NS,
                 budget,
             },
-            IdlePolicy::Spin => LaneIdle::Spin,
+            IdlePolicy::Spin => WorkerIdle::Spin,
         };
         self
     }
 
-    /// The priority of the lanes of the urgent classes under `SCHED_FIFO`, where the OS allows that:
-    /// 1 to 99; 10 unless told. It orders the lanes among the threads of the computer, not the tasks
-    /// of a lane.
+    /// The priority of the workers of the urgent classes under `SCHED_FIFO`, where the OS allows that:
+    /// 1 to 99; 10 unless told. It orders the workers among the threads of the computer, not the tasks
+    /// of a worker.
     #[must_use]
     pub fn rt_priority(mut self, priority: u8) -> Self {
         self.rt_priority = priority;
         self
     }
 
-    /// Has an idle lane watch this long each time, whatever comes of it, before it parks: for
+    /// Has an idle worker watch this long each time, whatever comes of it, before it parks: for
     /// measurements and tests. Takes the place of [`Builder::idle`].
     #[must_use]
     pub fn watch(mut self, time: Duration) -> Self {
         let watch_ns = u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
-        self.idle = LaneIdle::Watch { watch_ns };
+        self.idle = WorkerIdle::Watch { watch_ns };
         self
     }
 
@@ -306,7 +308,7 @@ impl Builder {
     /// itself, at once and exactly to the next timer, when nothing is left to do.
     ///
     /// Contract: *a thread is inside [`block_on`](Runtime::block_on) of this runtime, and every
-    /// lane, every such thread and every closure of [`spawn_blocking`](crate::spawn_blocking())
+    /// worker, every such thread and every closure of [`spawn_blocking`](crate::spawn_blocking())
     /// waits or has ended ⇒ the clock goes to the next timer; else it stands.* So what a timer
     /// wakes has run, on all cores, before the next one fires. What only other threads or the OS
     /// will bring is not waited for: give it to `spawn_blocking`, or the clock may be ahead of it.
@@ -316,7 +318,7 @@ impl Builder {
     /// `block_on` of another runtime still holds this one's clock. A future in `block_on` may be
     /// polled more often than it was woken.
     ///
-    /// Idle lanes do not watch, whatever [`Builder::idle`] says. See also
+    /// Idle workers do not watch, whatever [`Builder::idle`] says. See also
     /// [`time::advance`](crate::time::advance()).
     ///
     /// ```
@@ -350,7 +352,7 @@ impl Builder {
         if self.name.contains('\0') {
             return Err(BuildError::Name { name: self.name });
         }
-        if let LaneIdle::Adaptive { budget, .. } = self.idle
+        if let WorkerIdle::Adaptive { budget, .. } = self.idle
             && !(budget > 0.0 && budget <= 1.0)
         {
             return Err(BuildError::IdleBudget { budget });
@@ -411,7 +413,7 @@ impl Builder {
                 return Err(BuildError::TooManyCores { asked: *count });
             }
             Cores::Count(count) if *count > allowed.len() => {
-                // More lanes than CPUs: fine if the OS spreads them.
+                // More workers than CPUs: fine if the OS spreads them.
                 return match self.pin {
                     Some(true) => Err(BuildError::TooManyToPin {
                         asked: *count,

@@ -1,4 +1,4 @@
-//! Calls: a closure run on the lane of a named core.
+//! Calls: a closure run on the worker of a named core.
 
 use crate::handle::Handle;
 use crate::large::boxed_if_large;
@@ -36,11 +36,11 @@ pub enum CallError {
         /// The core asked for.
         core: CoreId,
     },
-    /// The lanes of the call's class were not started. The closure did not run.
+    /// The workers of the call's class were not started. The closure did not run.
     #[error(
         "the OS did not start or bind the threads of class {class} ({kind}); raise the limit on threads (ulimit -u, pids.max), look at the affinity mask, or use fewer cores or another class"
     )]
-    NoLanes {
+    NoWorkers {
         /// The class asked for.
         class: Class,
         /// What the OS said.
@@ -57,11 +57,11 @@ pub enum CallError {
     /// The runtime is going away or gone. The closure did not run.
     #[error("the runtime is gone; the call was not run")]
     RuntimeGone,
-    /// The blocking form was used on a lane. The closure did not run.
+    /// The blocking form was used on a worker. The closure did not run.
     #[error(
-        "a blocking call was made on a lane, which could wait for itself; use call_on(core, f).await"
+        "a blocking call was made on a worker, which could wait for itself; use call_on(core, f).await"
     )]
-    InsideLane,
+    InsideWorker,
     /// The closure panicked.
     #[error("the call panicked: {0}")]
     Panicked(Payload),
@@ -152,7 +152,7 @@ impl<R> Call<R> {
             State::Waiting(..) => unreachable!("it was posted above"),
             State::Posted(join) => Pin::new(join).poll(cx).map_err(|error| match error {
                 JoinError::Panicked(payload) => CallError::Panicked(payload),
-                // Only a withdrawal or the end of the lane cancels a call, and who awaits it
+                // Only a withdrawal or the end of the worker cancels a call, and who awaits it
                 // has not withdrawn it.
                 _ => CallError::RuntimeGone,
             }),
@@ -174,13 +174,13 @@ impl<R> Drop for Call<R> {
     }
 }
 
-/// Runs a closure on the lane of a core of the current runtime: its lane of class Fair, whoever
+/// Runs a closure on the worker of a core of the current runtime: its worker of class Fair, whoever
 /// calls. [`call`](crate::call()) asks for another class.
 ///
-/// It is posted at once, unless the core's mailbox has a
-/// [limit](crate::Builder::mailbox_limit) and is full, and runs as soon as the poll that the core may be in has ended, before
-/// its tasks, without a pass of its scheduler; so it should be short. Calls from one task or
-/// thread to one core run in the order they were posted. The core is rung only if it sleeps.
+/// It is posted at once, unless the core's mailbox has a [limit](crate::Builder::mailbox_limit) and is full, and runs
+/// as soon as the poll that the core may be in has ended, before its tasks, without a pass of its scheduler; so it
+/// should be short. Calls from one task or thread to one core run in the order they were posted. The core is rung only
+/// if it sleeps.
 ///
 /// The result, or the panic, comes back by awaiting. A call that is dropped before it ran is
 /// withdrawn.
@@ -263,7 +263,7 @@ where
     }
 }
 
-/// Runs a closure on the lane of a class that has begun, whatever room there is.
+/// Runs a closure on the worker of a class that has begun, whatever room there is.
 pub(crate) fn post_to_class<F, R>(handle: &Handle, core: usize, class: Class, f: F) -> Call<R>
 where
     F: FnOnce() -> R + Send + 'static,
@@ -332,8 +332,8 @@ where
     R: Send,
 {
     let core = check(handle, core)?;
-    if ambient::on_a_lane() {
-        return Err(CallError::InsideLane);
+    if ambient::on_a_worker() {
+        return Err(CallError::InsideWorker);
     }
     let mut waited = None;
     if let Some(room) = handle.inner().room(core) {
@@ -348,20 +348,20 @@ where
     wait_on(handle, core, ClassKind::Fair, f)
 }
 
-/// Runs a closure on the lane of those classes, which have begun, and blocks; whatever room there is.
-/// The caller is no lane.
+/// Runs a closure on the worker of those classes, which have begun, and blocks; whatever room there is.
+/// The caller is no worker.
 pub(crate) fn wait_on<F, R>(
     handle: &Handle,
     core: usize,
-    lanes: ClassKind,
+    workers: ClassKind,
     f: F,
 ) -> Result<R, CallError>
 where
     F: FnOnce() -> R + Send,
     R: Send,
 {
-    // SAFETY: closure and result are Send, and the caller is no lane.
-    let post = |call: ErasedCall| unsafe { handle.inner().call_blocking(core, lanes, &call) };
+    // SAFETY: closure and result are Send, and the caller is no worker.
+    let post = |call: ErasedCall| unsafe { handle.inner().call_blocking(core, workers, &call) };
     // SAFETY: `call_blocking` is `wait_for`, and keeps nothing.
     let done = unsafe { core_call::blocking(f, post) };
     done.map_err(|failed| match failed {

@@ -1,4 +1,4 @@
-//! Calls of a class: a closure run on the lane of a core that a class has there.
+//! Calls of a class: a closure run on the worker of a core that a class has there.
 
 use crate::call::{self, Call, CallError};
 use crate::handle::Handle;
@@ -7,8 +7,8 @@ use crate::{Class, ClassKind, CoreId, ambient};
 
 /// A call of the current runtime, to be described before it is made.
 ///
-/// [`call_on`](crate::call_on()) runs its closure on the Fair lane of a core, where it waits for the
-/// poll that the lane may be in. An urgent call waits for polls of other urgent work only:
+/// [`call_on`](crate::call_on()) runs its closure on the Fair worker of a core, where it waits for the
+/// poll that the worker may be in. An urgent call waits for polls of other urgent work only:
 ///
 /// ```
 /// use doorbell::Class;
@@ -44,29 +44,29 @@ impl CallBuilder {
         }
     }
 
-    /// Has the closure run on the lane that this class has on the core. Unless told, it is
+    /// Has the closure run on the worker that this class has on the core. Unless told, it is
     /// [`Class::FAIR`], whatever the class of the caller is.
     ///
-    /// The lanes of a class begin with its first task or call. Inside the closure
+    /// The workers of a class begin with its first task or call. Inside the closure
     /// [`current_class`](crate::current_class()) is this class, and what it spawns inherits it. The
-    /// values of [`lane_local!`](crate::lane_local) are those of that lane. A call runs before the
+    /// values of [`worker_local!`](crate::worker_local) are those of that worker. A call runs before the
     /// tasks that wait there, also before more urgent ones, in order with the other calls of the same
-    /// task or thread to that lane; so it should be short.
+    /// task or thread to that worker; so it should be short.
     ///
     /// With a [paused clock](crate::Builder::start_paused) the calls of all classes run on the Fair
-    /// lanes.
+    /// workers.
     pub fn class(mut self, class: Class) -> Self {
         self.class = class;
         self
     }
 
     /// Posts the call at once, to be awaited: as [`call_on`](crate::call_on()) does. A
-    /// [limit](crate::Builder::mailbox_limit) of mailboxes is one of the Fair lanes: calls of other
+    /// [limit](crate::Builder::mailbox_limit) of mailboxes is one of the Fair workers: calls of other
     /// classes do not wait for room, and take none.
     ///
     /// # Errors
-    /// Awaiting it returns the errors of [`call_on`](crate::call_on()), and [`CallError::NoLanes`] if
-    /// the OS did not start the lanes of the class. Without a result the closure was dropped here.
+    /// Awaiting it returns the errors of [`call_on`](crate::call_on()), and [`CallError::NoWorkers`] if
+    /// the OS did not start the workers of the class. Without a result the closure was dropped here.
     pub fn on<F, R>(self, core: impl Into<CoreId>, f: F) -> Call<R>
     where
         F: FnOnce() -> R + Send + 'static,
@@ -91,7 +91,7 @@ impl CallBuilder {
     }
 
     /// Makes the call and blocks until it has run: as [`Handle::call_blocking`] does. For threads that
-    /// are no lane. The closure may borrow from the caller.
+    /// are no worker. The closure may borrow from the caller.
     ///
     /// ```
     /// use doorbell::Class;
@@ -103,7 +103,7 @@ impl CallBuilder {
     /// ```
     ///
     /// # Errors
-    /// Those of [`Handle::call_blocking`], and [`CallError::NoLanes`].
+    /// Those of [`Handle::call_blocking`], and [`CallError::NoWorkers`].
     pub fn on_blocking<F, R>(self, core: impl Into<CoreId>, f: F) -> Result<R, CallError>
     where
         F: FnOnce() -> R + Send,
@@ -121,21 +121,21 @@ impl CallBuilder {
         if self.class.kind() == ClassKind::Fair {
             return call::blocking(&self.handle, core, f);
         }
-        if ambient::on_a_lane() {
+        if ambient::on_a_worker() {
             call::check(&self.handle, core)?;
-            return Err(CallError::InsideLane);
+            return Err(CallError::InsideWorker);
         }
         let number = self.check(core)?;
         call::wait_on(&self.handle, number, self.class.kind(), self.urged(f))
     }
 
-    /// The core is there, and so are the lanes of the class.
+    /// The core is there, and so are the workers of the class.
     fn check(&self, core: CoreId) -> Result<usize, CallError> {
         let number = call::check(&self.handle, core)?;
         let class = self.class;
-        match self.handle.open_lanes(class.kind()) {
+        match self.handle.open_workers(class.kind()) {
             Ok(()) => Ok(number),
-            Err(kind) => Err(CallError::NoLanes { class, kind }),
+            Err(kind) => Err(CallError::NoWorkers { class, kind }),
         }
     }
 
@@ -143,9 +143,9 @@ impl CallBuilder {
     fn urged<R, F: FnOnce() -> R>(&self, f: F) -> impl FnOnce() -> R + use<R, F> {
         let rank = self.class.rank();
         move || {
-            ambient::with_lane(|lane| {
-                if let Some(lane) = lane {
-                    lane.handle().inner().set_current_rank(rank);
+            ambient::with_worker(|worker| {
+                if let Some(worker) = worker {
+                    worker.handle().inner().set_current_rank(rank);
                 }
             });
             f()

@@ -60,8 +60,8 @@ fn results<R>(outcomes: Vec<Outcome<R>>) -> ManyResults<R> {
     results.collect()
 }
 
-/// Runs a closure once on the lane of each of these cores of the current runtime, on all of them
-/// at the same time: their lanes of class Fair, whoever calls.
+/// Runs a closure once on the worker of each of these cores of the current runtime, on all of them
+/// at the same time: their workers of class Fair, whoever calls.
 ///
 /// Every call runs as one of [`call_on`](crate::call_on()) would, also that of the core that the
 /// caller is on; a core is rung only if it sleeps, once. All are posted at once, and share the
@@ -103,7 +103,7 @@ where
     }))
 }
 
-/// Runs a closure once on every core of the current runtime that is on, on its lane of class Fair; see
+/// Runs a closure once on every core of the current runtime that is on, on its worker of class Fair; see
 /// [`call_many`].
 ///
 /// ```
@@ -154,7 +154,7 @@ fn checked<I: IntoIterator<Item: Into<CoreId>>>(
 /// Posts to these cores, of which there is one at least.
 ///
 /// # Safety
-/// Closure and results may be sent to the lanes and back; what they borrow outlives the calls.
+/// Closure and results may be sent to the workers and back; what they borrow outlives the calls.
 unsafe fn launch<F, R>(handle: &Handle, cores: &[usize], f: F) -> Many<R>
 where
     F: Fn(usize) -> R,
@@ -204,8 +204,8 @@ where
     R: Send,
 {
     let cores = checked(handle, cores)?;
-    if ambient::on_a_lane() {
-        return Err(CallError::InsideLane);
+    if ambient::on_a_worker() {
+        return Err(CallError::InsideWorker);
     }
     if cores.is_empty() {
         return Ok(Vec::new());

@@ -6,10 +6,10 @@ use std::fmt;
 /// How urgent a task is: Rt, Fair or Batch. A task that can run takes the CPU from those of a lower
 /// of these three at once, also from one that is inside a long poll.
 ///
-/// Each class has a lane of its own on each core: a thread that the OS schedules before those of
+/// Each class has a worker of its own on each core: a thread that the OS schedules before those of
 /// the lower classes. What the OS allowed is told by [`Handle::policies`](crate::Handle::policies).
 /// Children have the class of the task that spawns them, unless they are given one. What a task
-/// awaits of a lower class is run by the lanes of its own class too: see [what inverts
+/// awaits of a lower class is run by the workers of its own class too: see [what inverts
 /// priorities](crate#what-inverts-priorities-and-what-to-do).
 ///
 /// ```
@@ -91,7 +91,7 @@ impl Class {
         Class(rank)
     }
 
-    /// A class that runs on those lanes.
+    /// A class that runs on those workers.
     pub(crate) const fn any_of(kind: ClassKind) -> Class {
         match kind {
             ClassKind::Batch => Class::BATCH,
@@ -100,7 +100,7 @@ impl Class {
         }
     }
 
-    /// Which lanes it runs on.
+    /// Which workers it runs on.
     pub const fn kind(self) -> ClassKind {
         match self.0 {
             0 => ClassKind::Batch,
@@ -131,7 +131,7 @@ impl fmt::Display for Class {
     }
 }
 
-/// Which lanes a class runs on.
+/// Which workers a class runs on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[non_exhaustive]
 pub enum ClassKind {
@@ -153,10 +153,10 @@ impl fmt::Display for ClassKind {
     }
 }
 
-/// The class of the task that the caller is, or of the lane that it runs a call on; `None` on a
-/// thread that is no lane.
+/// The class of the task that the caller is, or of the worker that it runs a call on; `None` on a
+/// thread that is no worker.
 pub fn current_class() -> Option<Class> {
-    ambient::with_lane(|lane| lane.map(ambient::Frame::class))
+    ambient::with_worker(|worker| worker.map(ambient::Frame::class))
 }
 
 #[cfg(test)]

@@ -70,9 +70,9 @@ pub(crate) fn poll<R>(
     cx: &mut Context<'_>,
     operation: impl FnOnce(&mut Context<'_>) -> Poll<R>,
 ) -> Poll<R> {
-    Local::<Host>::with_current(|lane| {
-        let before = match lane {
-            Some(lane) => lane.begin_operation(),
+    Local::<Host>::with_current(|worker| {
+        let before = match worker {
+            Some(worker) => worker.begin_operation(),
             None => ambient::begin_operation(),
         };
         let Some(before) = before else {
@@ -81,8 +81,8 @@ pub(crate) fn poll<R>(
         };
         let polled = operation(cx);
         if polled.is_ready() {
-            match lane {
-                Some(lane) => lane.end_operation(before),
+            match worker {
+                Some(worker) => worker.end_operation(before),
                 None => ambient::end_operation(before),
             }
         }

@@ -1,6 +1,6 @@
 //! Cores taken off and put back while the runtime runs.
 
-use crate::class_lanes::Opened;
+use crate::class_workers::Opened;
 use crate::coop::consume_budget;
 use crate::handle::Handle;
 use crate::task::launch_call;
@@ -30,10 +30,10 @@ pub enum CoreError {
     /// The runtime is going away or gone.
     #[error("the runtime is gone")]
     RuntimeGone,
-    /// The core was taken off or put back, but its lane is bound to the CPUs that it was bound to
+    /// The core was taken off or put back, but its worker is bound to the CPUs that it was bound to
     /// before.
     #[error(
-        "core {core} was switched, but the OS does not let its lane move to other CPUs ({kind}); look whether the affinity mask or the cpuset of the process has become smaller"
+        "core {core} was switched, but the OS does not let its worker move to other CPUs ({kind}); look whether the affinity mask or the cpuset of the process has become smaller"
     )]
     Bind {
         /// The core.
@@ -62,7 +62,7 @@ impl Handle {
     /// * Tasks that cannot leave it (pinned and local ones) go on, but on the CPUs of the cores that
     ///   are on: as in the kernel, their pinning is broken rather than the task.
     ///
-    /// It waits for the polls that the core's lanes are in; a lane of class Batch may be in one for
+    /// It waits for the polls that the core's workers are in; a worker of class Batch may be in one for
     /// long. Dropped before it is ready, the core is off all
     /// the same.
     ///
@@ -94,7 +94,7 @@ impl Handle {
     ///
     /// # Errors
     /// [`CoreError::NoSuchCore`], [`CoreError::RuntimeGone`]. With [`CoreError::Bind`] the core is
-    /// on, but its lane runs on the CPUs of others.
+    /// on, but its worker runs on the CPUs of others.
     pub fn core_online(
         &self,
         core: impl Into<CoreId>,
@@ -108,14 +108,14 @@ impl Handle {
         core < self.cores() && self.inner().is_on(core)
     }
 
-    /// Has the lane of a core do what was set.
+    /// Has the worker of a core do what was set.
     fn follow(&self, core: usize, class: Class) -> Join<Result<(), ThreadError>> {
         let handle = self.clone();
         let follow = Once::new(move || handle.inner().follow_core(core));
         launch_call(self, core, class, follow)
     }
 
-    /// Has all lanes of a core do what was set.
+    /// Has all workers of a core do what was set.
     fn follow_all(&self, core: usize) -> Vec<Join<Result<(), ThreadError>>> {
         let kinds = self.inner().opened().into_iter();
         kinds
@@ -123,14 +123,14 @@ impl Handle {
             .collect()
     }
 
-    /// Starts the lanes of a class, if they were not.
+    /// Starts the workers of a class, if they were not.
     ///
     /// # Errors
     /// What the OS said if a thread of theirs was not started.
-    pub(crate) fn open_lanes(&self, kind: ClassKind) -> Result<(), std::io::ErrorKind> {
+    pub(crate) fn open_workers(&self, kind: ClassKind) -> Result<(), std::io::ErrorKind> {
         if kind == ClassKind::Batch {
             // They come first, and are told of cores that are off.
-            self.open_lanes(ClassKind::Rt)?;
+            self.open_workers(ClassKind::Rt)?;
         }
         match self.inner().open(kind).map_err(|error| error.kind())? {
             Opened::Now => self.follow_opened(kind),
@@ -139,7 +139,7 @@ impl Handle {
         Ok(())
     }
 
-    /// The lanes of a class have begun: those of cores that are off are to do what was set.
+    /// The workers of a class have begun: those of cores that are off are to do what was set.
     fn follow_opened(&self, kind: ClassKind) {
         for core in (0..self.cores()).filter(|core| !self.inner().is_on(*core)) {
             drop(self.follow(core, Class::any_of(kind)));
@@ -172,7 +172,7 @@ impl Handle {
             consume_budget().await;
             let mut ended = Ok(());
             for follow in posted? {
-                // A call, which is cancelled only by the end of the lane.
+                // A call, which is cancelled only by the end of the worker.
                 let followed = follow.await.map_err(|_| CoreError::RuntimeGone)?;
                 ended = ended.and(followed.map_err(|error| CoreError::of_bind(core, &error)));
             }
@@ -195,7 +195,7 @@ mod tests {
     use doorbell_machine::{Host, Machine};
 
     #[test]
-    fn a_lane_that_cannot_be_bound_says_so() {
+    fn a_worker_that_cannot_be_bound_says_so() {
         // No machine has this CPU.
         let refused = Host::bind_thread(&[usize::MAX]).unwrap_err();
         let error = CoreError::of_bind(CoreId::new(3), &refused);

@@ -79,25 +79,25 @@ impl TaskDump {
     }
 }
 
-/// The tasks of the lane that the caller is.
+/// The tasks of the worker that the caller is.
 fn here() -> Vec<TaskSeen> {
-    ambient::with_lane(|lane| lane.map(|lane| lane.handle().inner().tasks_here()))
+    ambient::with_worker(|worker| worker.map(|worker| worker.handle().inner().tasks_here()))
         .unwrap_or_default()
 }
 
-/// A lane that has ended has no tasks.
-fn together(lanes: ManyResults<Vec<TaskSeen>>) -> Vec<TaskDump> {
-    lanes
+/// A worker that has ended has no tasks.
+fn together(workers: ManyResults<Vec<TaskSeen>>) -> Vec<TaskDump> {
+    workers
         .into_iter()
         .flat_map(Result::unwrap_or_default)
         .filter_map(TaskDump::of)
         .collect()
 }
 
-/// Adds what other lanes answer.
-async fn add(all: &mut Vec<TaskDump>, lanes: Vec<Call<Vec<TaskSeen>>>) {
-    for lane in lanes {
-        let seen = lane.await.unwrap_or_default();
+/// Adds what other workers answer.
+async fn add(all: &mut Vec<TaskDump>, workers: Vec<Call<Vec<TaskSeen>>>) {
+    for worker in workers {
+        let seen = worker.await.unwrap_or_default();
         all.extend(seen.into_iter().filter_map(TaskDump::of));
     }
 }
@@ -109,7 +109,7 @@ impl Handle {
     /// Each core is called and walks its own list, so nothing is locked, and every task is in it
     /// once, wherever it runs. It also means that the dump waits for a core that is inside a long
     /// poll, and that tasks of different cores are not seen at the same moment. To find out which
-    /// core is stuck without waiting for it: [`LaneMetrics::current_poll`](crate::LaneMetrics::current_poll).
+    /// core is stuck without waiting for it: [`WorkerMetrics::current_poll`](crate::WorkerMetrics::current_poll).
     ///
     /// It is empty if the runtime is gone. The calls are posted when this returns; dropping the
     /// future withdraws them.
@@ -128,16 +128,16 @@ impl Handle {
     /// # }
     /// ```
     pub fn dump(&self) -> impl Future<Output = Vec<TaskDump>> + Send + use<> {
-        let lanes = self.call_all(|_| here());
+        let workers = self.call_all(|_| here());
         let others = self.others();
         async move {
-            let mut all = lanes.await.map(together).unwrap_or_default();
+            let mut all = workers.await.map(together).unwrap_or_default();
             add(&mut all, others).await;
             all
         }
     }
 
-    /// Asks the lanes of the other classes that have begun.
+    /// Asks the workers of the other classes that have begun.
     fn others(&self) -> Vec<Call<Vec<TaskSeen>>> {
         let kinds = self.inner().opened().into_iter();
         let kinds = kinds.filter(|kind| *kind != ClassKind::Fair);
@@ -147,7 +147,7 @@ impl Handle {
             .collect()
     }
 
-    /// As [`Handle::dump`], for threads that are no lane: blocks until every core has answered.
+    /// As [`Handle::dump`], for threads that are no worker: blocks until every core has answered.
     ///
     /// ```
     /// let runtime = doorbell::Builder::new().cores(2).build()?;
@@ -156,13 +156,13 @@ impl Handle {
     /// ```
     ///
     /// # Errors
-    /// [`CallError::InsideLane`] if the caller is a lane.
+    /// [`CallError::InsideWorker`] if the caller is a worker.
     pub fn dump_blocking(&self) -> Result<Vec<TaskDump>, CallError> {
         let mut all = self.call_all_blocking(|_| here()).map(together)?;
         let others = add(&mut all, self.others());
         match self.try_block_on(others) {
             Ok(()) => Ok(all),
-            Err(BlockOnError::InsideLane) => Err(CallError::InsideLane),
+            Err(BlockOnError::InsideWorker) => Err(CallError::InsideWorker),
         }
     }
 }

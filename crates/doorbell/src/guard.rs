@@ -1,8 +1,8 @@
-//! The guards: one task of each urgent lane, which looks after the Fair lane of its core, its *ward*.
+//! The guards: one task of each urgent worker, which looks after the Fair worker of its core, its *ward*.
 //!
 //! It waits for the ward's set of descriptors as for any descriptor. What becomes ready there wakes it, unless it has
-//! muted that; so no thread busy-polls, and while nothing is ready nothing wakes, but in a poll that others keep from its CPU. A lane that hears of nothing
-//! parks on its bell, which takes less than to park in its own set.
+//! muted that; so no thread busy-polls, and while nothing is ready nothing wakes, but in a poll that others keep from
+//! its CPU. A worker that hears of nothing parks on its bell, which takes less than to park in its own set.
 //!
 //! | it is | the set is | until |
 //! |---|---|---|
@@ -12,8 +12,8 @@
 //! | serving | heard, but while its share of the time is used up | the ward has slept, or its polls are short again |
 //!
 //! A ward that is in the same poll because others have its CPU is served once, and again after each back-off while that
-//! poll goes on: a wake that came meanwhile lent nothing, and no descriptor tells of it. These back-offs grow up to 64 ms,
-//! so that a busy neighbour does not have the urgent lane run more of its tasks than the OS lets it.
+//! poll goes on: a wake that came meanwhile lent nothing, and no descriptor tells of it. These back-offs grow up to 64
+//! ms, so that a busy neighbour does not have the urgent worker run more of its tasks than the OS lets it.
 
 use crate::class::Class;
 use crate::rt::Rt;
@@ -21,8 +21,8 @@ use crate::time::{sleep, timeout};
 use crate::{ClassKind, yield_now};
 use doorbell_core::crew::FrontRef;
 use doorbell_core::io::{Cleared, Direction, Registration};
-use doorbell_core::lane::rescue::{BackOffs, Pace, Rescue, STUCK_NS, Seen, TURN_NS, Then};
 use doorbell_core::task::{About, BodyVtable, Join, Kind, Local, launch_described, write_body};
+use doorbell_core::worker::rescue::{BackOffs, Pace, Rescue, STUCK_NS, Seen, TURN_NS, Then};
 use doorbell_machine::{Machine, Poller, Seat as _};
 use std::future::poll_fn;
 use std::os::fd::{AsRawFd as _, BorrowedFd, OwnedFd};
@@ -36,14 +36,14 @@ const GUARD: Class = Class::rt(49);
 const RETRY: Duration = Duration::from_millis(16);
 
 impl<M: Machine> Rt<M> {
-    /// Makes the guards, once. The urgent lanes have begun, or there are none.
+    /// Makes the guards, once. The urgent workers have begun, or there are none.
     pub(crate) fn guard_fair(&self) -> io::Result<()> {
         let Some(urgent) = self.classes.iter().find(|it| it.kind == ClassKind::Rt) else {
             return Ok(());
         };
         let guard_all = || {
-            let lanes = self.lanes.iter().zip(&urgent.lanes);
-            let guards = lanes.map(|(ward, lane)| Guard::new(ward.front(), lane.front()));
+            let workers = self.workers.iter().zip(&urgent.workers);
+            let guards = workers.map(|(ward, worker)| Guard::new(ward.front(), worker.front()));
             // All, before one runs.
             let guards: Vec<_> = guards.collect::<io::Result<Vec<Option<Guard<M>>>>>()?;
             for guard in guards.into_iter().flatten() {
@@ -58,14 +58,14 @@ impl<M: Machine> Rt<M> {
 /// Whether a guard that has served goes on.
 enum Next {
     Done,
-    /// The lane ends.
+    /// The worker ends.
     End,
 }
 
 /// Looks after one ward.
 struct Guard<M: Machine> {
     ward: FrontRef<M>,
-    /// With the urgent lane. Before the descriptor: it goes first.
+    /// With the urgent worker. Before the descriptor: it goes first.
     registration: Registration<M, FrontRef<M>>,
     /// The ward's set, under a number of its own.
     _set: OwnedFd,
@@ -73,7 +73,7 @@ struct Guard<M: Machine> {
 
 impl<M: Machine> Guard<M> {
     /// `None` of a machine whose sets are no descriptors.
-    fn new(ward: &FrontRef<M>, lane: &FrontRef<M>) -> io::Result<Option<Self>> {
+    fn new(ward: &FrontRef<M>, worker: &FrontRef<M>) -> io::Result<Option<Self>> {
         let refused = |kind: io::ErrorKind| io::Error::from(kind);
         let poller = ward.seat().open_poller();
         let poller = poller.map_err(|error| refused(error.kind()))?;
@@ -85,7 +85,7 @@ impl<M: Machine> Guard<M> {
         let Some(fd) = M::Poller::name_of(fd) else {
             return Ok(None);
         };
-        let registration = Registration::new(lane.clone(), fd);
+        let registration = Registration::new(worker.clone(), fd);
         Ok(Some(Guard {
             ward: ward.clone(),
             registration: registration.map_err(|error| refused(error.kind()))?,
@@ -94,8 +94,8 @@ impl<M: Machine> Guard<M> {
     }
 
     fn launch(self) {
-        let lane = self.registration.station().clone();
-        drop(launch_pinned(lane, self.run()));
+        let worker = self.registration.station().clone();
+        drop(launch_pinned(worker, self.run()));
     }
 
     async fn run(mut self) {
@@ -125,7 +125,7 @@ impl<M: Machine> Guard<M> {
         }
     }
 
-    /// Waits until something is ready at the ward, or was before it is heard. `false` at the end of the lane.
+    /// Waits until something is ready at the ward, or was before it is heard. `false` at the end of the worker.
     async fn is_ready(&mut self) -> bool {
         while !self.mute(false) {
             sleep(RETRY).await;
@@ -137,8 +137,8 @@ impl<M: Machine> Guard<M> {
         !event.is_shut()
     }
 
-    /// Whether the OS has done that. Where it refuses, the guard is woken more often, or later: nobody is worse off than
-    /// without one.
+    /// Whether the OS has done that. Where it refuses, the guard is woken more often, or later: nobody is worse off
+    /// than without one.
     fn mute(&mut self, is_muted: bool) -> bool {
         self.registration.mute(is_muted).is_ok()
     }
@@ -186,17 +186,17 @@ impl<M: Machine> Guard<M> {
     }
 }
 
-/// Whether the lane that the caller is rescues from here on.
+/// Whether the worker that the caller is rescues from here on.
 fn set_rescues<M: Machine>(rescues: bool) {
-    Local::<M>::with_current(|lane| {
-        if let Some(lane) = lane {
-            lane.set_rescues(rescues);
+    Local::<M>::with_current(|worker| {
+        if let Some(worker) = worker {
+            worker.set_rescues(rescues);
         }
     });
 }
 
-/// Launches a task that stays on that lane.
-fn launch_pinned<M: Machine, F>(lane: FrontRef<M>, future: F) -> Join<F::Output>
+/// Launches a task that stays on that worker.
+fn launch_pinned<M: Machine, F>(worker: FrontRef<M>, future: F) -> Join<F::Output>
 where
     F: Future + Send + 'static,
     F::Output: Send + 'static,
@@ -208,7 +208,7 @@ where
     let table = BodyVtable::of::<F>();
     // SAFETY: the future is Send, owns what it refers to, and is of the table's type.
     let raw = unsafe {
-        launch_described(lane, Kind::Pinned, about, table, |at| {
+        launch_described(worker, Kind::Pinned, about, table, |at| {
             write_body(at, future);
         })
     };

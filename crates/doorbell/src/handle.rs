@@ -9,8 +9,8 @@ use crate::large::boxed_if_large;
 use crate::metrics::Metrics;
 use crate::post;
 use crate::task::{JoinHandle, SpawnError, TaskBuilder};
-use crate::{Class, CoreId, LanePolicy, Switches};
-use doorbell_core::bell::LaneState;
+use crate::{Class, CoreId, Switches, WorkerPolicy};
+use doorbell_core::bell::WorkerState;
 use std::future::poll_fn;
 use std::pin::pin;
 use std::sync::Arc;
@@ -35,11 +35,11 @@ pub struct NoRuntime;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum BlockOnError {
-    /// The thread is a lane.
+    /// The thread is a worker.
     #[error(
-        "block_on was called on a lane, whose other tasks would all wait; use .await, or call it from a thread of your own"
+        "block_on was called on a worker, whose other tasks would all wait; use .await, or call it from a thread of your own"
     )]
-    InsideLane,
+    InsideWorker,
 }
 
 /// Makes a runtime the current one of the thread until dropped: see [`Handle::enter`].
@@ -81,7 +81,7 @@ impl Handle {
         }
     }
 
-    /// The runtime that the caller runs in: that of its lane, of the innermost
+    /// The runtime that the caller runs in: that of its worker, of the innermost
     /// [`Runtime::block_on`](crate::Runtime::block_on), or of the latest [`Handle::enter`].
     ///
     /// # Errors
@@ -115,9 +115,9 @@ impl Handle {
         boxed_if_large!(future: F, Box::pin => self.task().spawn(future))
     }
 
-    /// Starts the lanes of a class, one thread for each core. Otherwise they begin with its first task or
+    /// Starts the workers of a class, one thread for each core. Otherwise they begin with its first task or
     /// call, and whoever spawns or calls waits for the OS to start them. Without effect where they have
-    /// begun, where the runtime has ended, and with a paused clock, where all classes run on the Fair lanes.
+    /// begun, where the runtime has ended, and with a paused clock, where all classes run on the Fair workers.
     ///
     /// ```
     /// use doorbell::Class;
@@ -128,10 +128,10 @@ impl Handle {
     /// ```
     ///
     /// # Errors
-    /// [`SpawnError::NoLanes`] if the OS did not start all of them. The next one who needs them tries again.
+    /// [`SpawnError::NoWorkers`] if the OS did not start all of them. The next one who needs them tries again.
     pub fn open_class(&self, class: Class) -> Result<(), SpawnError> {
-        let opened = self.open_lanes(class.kind());
-        opened.map_err(|kind| SpawnError::NoLanes { class, kind })
+        let opened = self.open_workers(class.kind());
+        opened.map_err(|kind| SpawnError::NoWorkers { class, kind })
     }
 
     /// Whether a task of that class is spawned without starting a thread: see [`Handle::open_class`].
@@ -139,12 +139,12 @@ impl Handle {
         self.inner().is_open(class.kind())
     }
 
-    /// Lets the urgent lane of each core run [rescuable](TaskBuilder::rescuable) tasks while its Fair lane is stuck:
-    /// see [`rescue`](crate::rescue). Call it once; it starts the lanes of class Rt. A further call has no effect, and
-    /// none has with a paused clock.
+    /// Lets the urgent worker of each core run [rescuable](TaskBuilder::rescuable) tasks while its Fair worker is
+    /// stuck: see [`rescue`](crate::rescue). Call it once; it starts the workers of class Rt. A further call has no
+    /// effect, and none has with a paused clock.
     ///
     /// # Errors
-    /// [`SpawnError::NoLanes`] if the OS did not start them, [`SpawnError::NoRescue`] if it refused a descriptor. The
+    /// [`SpawnError::NoWorkers`] if the OS did not start them, [`SpawnError::NoRescue`] if it refused a descriptor. The
     /// next call tries again.
     pub fn open_rescue(&self) -> Result<(), SpawnError> {
         self.open_class(Class::rt(1))?;
@@ -152,19 +152,19 @@ impl Handle {
         opened.map_err(|error| SpawnError::NoRescue { kind: error.kind() })
     }
 
-    /// How the OS schedules each lane that was started, as the OS said when the lane began. The lanes of a
-    /// class begin with its first task, or by [`Handle::open_class`]. This waits for lanes whose threads have
-    /// just been started and have not asked the OS yet, so it lists all lanes of every class that is open.
+    /// How the OS schedules each worker that was started, as the OS said when the worker began. The workers of a
+    /// class begin with its first task, or by [`Handle::open_class`]. This waits for workers whose threads have
+    /// just been started and have not asked the OS yet, so it lists all workers of every class that is open.
     ///
     /// ```
     /// let runtime = doorbell::Builder::new().cores(1).build()?;
     /// runtime.block_on(runtime.task().class(doorbell::Class::BATCH).spawn(async {}))?;
     /// let policies = runtime.policies();
-    /// let batch = policies.iter().find(|lane| lane.class() == doorbell::ClassKind::Batch);
+    /// let batch = policies.iter().find(|worker| worker.class() == doorbell::ClassKind::Batch);
     /// println!("{}", batch.expect("it was used"));
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
-    pub fn policies(&self) -> Vec<LanePolicy> {
+    pub fn policies(&self) -> Vec<WorkerPolicy> {
         self.inner().policies()
     }
 
@@ -173,13 +173,13 @@ impl Handle {
         TaskBuilder::of(self.clone())
     }
 
-    /// A call to be described before it is made, as to a lane of another class than Fair; see
+    /// A call to be described before it is made, as to a worker of another class than Fair; see
     /// [`call`](crate::call()).
     pub fn call(&self) -> CallBuilder {
         CallBuilder::of(self.clone())
     }
 
-    /// Runs a closure on the Fair lane of a core; see [`call_on`](crate::call_on()).
+    /// Runs a closure on the Fair worker of a core; see [`call_on`](crate::call_on()).
     pub fn call_on<F, R>(&self, core: impl Into<CoreId>, f: F) -> Call<R>
     where
         F: FnOnce() -> R + Send + 'static,
@@ -188,7 +188,7 @@ impl Handle {
         boxed_if_large!(f: F, Box::new => call::post(self, core.into(), f))
     }
 
-    /// Runs a closure on the Fair lane of a core, soon; nobody waits for it. See
+    /// Runs a closure on the Fair worker of a core, soon; nobody waits for it. See
     /// [`post_on`](crate::post_on()).
     ///
     /// The nodes that it takes belong to the calling thread, and are used again once the core
@@ -212,7 +212,7 @@ impl Handle {
         boxed_if_large!(f: F, Box::new => post::post(self, core.into(), f))
     }
 
-    /// Runs a closure once on the lane of each of these cores, on all at the same time; see
+    /// Runs a closure once on the worker of each of these cores, on all at the same time; see
     /// [`call_many`](crate::call_many()).
     ///
     /// ```
@@ -247,8 +247,8 @@ impl Handle {
         boxed_if_large!(f: F, Box::new => call_many::post(self, online(self), f))
     }
 
-    /// Runs a closure once on the lane of each of these cores and blocks until all have ended.
-    /// For threads that are no lane. The closure may borrow from the caller.
+    /// Runs a closure once on the worker of each of these cores and blocks until all have ended.
+    /// For threads that are no worker. The closure may borrow from the caller.
     ///
     /// The thread spins for up to 50 µs, then it parks. Each core is rung only if it sleeps.
     ///
@@ -261,8 +261,8 @@ impl Handle {
     /// ```
     ///
     /// # Errors
-    /// [`CallError::NoSuchCore`] and [`CallError::DuplicateCore`]; [`CallError::InsideLane`] if
-    /// the caller is a lane, which could wait for itself. In all of these the closure ran
+    /// [`CallError::NoSuchCore`] and [`CallError::DuplicateCore`]; [`CallError::InsideWorker`] if
+    /// the caller is a worker, which could wait for itself. In all of these the closure ran
     /// nowhere. The result of a core may be [`CallError::Panicked`] or
     /// [`CallError::RuntimeGone`].
     pub fn call_many_blocking<I, F, R>(&self, cores: I, f: F) -> Result<ManyResults<R>, CallError>
@@ -307,14 +307,14 @@ impl Handle {
         boxed_if_large!(f: F, Box::new => call::try_post(self, core.into(), f))
     }
 
-    /// Runs a closure on the Fair lane of a core and blocks until it has run. For threads that are
-    /// no lane. The closure may borrow from the caller.
+    /// Runs a closure on the Fair worker of a core and blocks until it has run. For threads that are
+    /// no worker. The closure may borrow from the caller.
     ///
-    /// The thread spins for up to 50 µs, then it parks. If the lane watches, no syscall is
+    /// The thread spins for up to 50 µs, then it parks. If the worker watches, no syscall is
     /// made; if it is parked, one.
     ///
     /// # Errors
-    /// [`CallError::NoSuchCore`]; [`CallError::InsideLane`] if the caller is a lane, which
+    /// [`CallError::NoSuchCore`]; [`CallError::InsideWorker`] if the caller is a worker, which
     /// could wait for itself; [`CallError::RuntimeGone`]; [`CallError::Panicked`] with what
     /// the closure panicked with.
     pub fn call_blocking<F, R>(&self, core: impl Into<CoreId>, f: F) -> Result<R, CallError>
@@ -328,7 +328,7 @@ impl Handle {
     /// Runs a future on the calling thread; see [`Runtime::block_on`](crate::Runtime::block_on).
     ///
     /// # Errors
-    /// [`BlockOnError::InsideLane`] if the caller is a lane.
+    /// [`BlockOnError::InsideWorker`] if the caller is a worker.
     ///
     /// # Panics
     /// If the future panics.
@@ -337,8 +337,8 @@ impl Handle {
     }
 
     fn run_here<F: Future>(&self, future: F) -> Result<F::Output, BlockOnError> {
-        if ambient::on_a_lane() {
-            return Err(BlockOnError::InsideLane);
+        if ambient::on_a_worker() {
+            return Err(BlockOnError::InsideWorker);
         }
         let holds = ambient::holds_clock_of(self);
         let entered = ambient::enter_block_on(self.clone());
@@ -355,17 +355,17 @@ impl Handle {
         Ok(output.expect("the future was run to its end"))
     }
 
-    /// All counts of all lanes at this moment.
+    /// All counts of all workers at this moment.
     pub fn metrics(&self) -> Metrics {
         self.inner.metrics()
     }
 
-    /// What the lane of a core does now: it runs, watches or is parked. `None` if there is no
-    /// such core. A moment later it may do something else; a lane that has ended shows as
+    /// What the worker of a core does now: it runs, watches or is parked. `None` if there is no
+    /// such core. A moment later it may do something else; a worker that has ended shows as
     /// running.
-    pub fn lane_state(&self, core: impl Into<CoreId>) -> Option<LaneState> {
+    pub fn worker_state(&self, core: impl Into<CoreId>) -> Option<WorkerState> {
         let core = core.into().index();
-        (core < self.cores()).then(|| self.inner.lane_state(core))
+        (core < self.cores()).then(|| self.inner.worker_state(core))
     }
 
     /// The settings of the switches.

@@ -1,40 +1,40 @@
-//! Closures that a runtime calls when its lanes and tasks begin, end or park.
+//! Closures that a runtime calls when its workers and tasks begin, end or park.
 
 use crate::ambient;
 use crate::{Builder, ClassKind, CoreId, Metrics, TaskId};
-use doorbell_core::lane::{LaneHook, TaskEvent, TaskHook};
+use doorbell_core::worker::{TaskEvent, TaskHook, WorkerHook};
 use std::sync::Arc;
 
-/// A lane, as a hook is shown it: see [`Builder::on_lane_start`].
+/// A worker, as a hook is shown it: see [`Builder::on_worker_start`].
 #[derive(Clone, Copy, Debug)]
-pub struct LaneInfo {
+pub struct WorkerInfo {
     core: CoreId,
     class: ClassKind,
 }
 
-impl LaneInfo {
+impl WorkerInfo {
     pub(crate) fn new(core: CoreId, class: ClassKind) -> Self {
-        LaneInfo { core, class }
+        WorkerInfo { core, class }
     }
 
     /// Its core.
     ///
     /// ```
-    /// let builder = doorbell::Builder::new().on_lane_start(|lane| println!("{}", lane.core()));
+    /// let builder = doorbell::Builder::new().on_worker_start(|worker| println!("{}", worker.core()));
     /// # drop(builder);
     /// ```
     pub fn core(&self) -> CoreId {
         self.core
     }
 
-    /// The class whose tasks it runs: a core has a lane for each class that is used.
+    /// The class whose tasks it runs: a core has a worker for each class that is used.
     ///
     /// ```
     /// use doorbell::{Builder, ClassKind};
     ///
-    /// let builder = Builder::new().on_lane_start(|lane| {
-    ///     if lane.class() == ClassKind::Rt {
-    ///         println!("core {} has an urgent lane", lane.core());
+    /// let builder = Builder::new().on_worker_start(|worker| {
+    ///     if worker.class() == ClassKind::Rt {
+    ///         println!("core {} has an urgent worker", worker.core());
     ///     }
     /// });
     /// # drop(builder);
@@ -62,18 +62,18 @@ impl TaskInfo<'_> {
     }
 
     /// The core that the hook runs on: the one that spawns the task, or that has ended it. `None`
-    /// on a thread that is no lane of the runtime. [`Builder::on_task_spawn`] has an example.
+    /// on a thread that is no worker of the runtime. [`Builder::on_task_spawn`] has an example.
     pub fn core(&self) -> Option<CoreId> {
-        self.event.lane.map(CoreId::new)
+        self.event.worker.map(CoreId::new)
     }
 }
 
-fn lane_hook(hook: impl Fn(&LaneInfo) + Send + Sync + 'static) -> LaneHook {
-    let hook = move |lane| {
-        // The caller is that lane.
-        let class = ambient::with_lane(|frame| frame.map(ambient::Frame::kind));
+fn worker_hook(hook: impl Fn(&WorkerInfo) + Send + Sync + 'static) -> WorkerHook {
+    let hook = move |worker| {
+        // The caller is that worker.
+        let class = ambient::with_worker(|frame| frame.map(ambient::Frame::kind));
         let class = class.unwrap_or(ClassKind::Fair);
-        hook(&LaneInfo::new(CoreId::new(lane), class));
+        hook(&WorkerInfo::new(CoreId::new(worker), class));
     };
     Arc::new(hook)
 }
@@ -84,11 +84,11 @@ fn task_hook(hook: impl Fn(&TaskInfo<'_>) + Send + Sync + 'static) -> TaskHook {
     })
 }
 
-/// Hooks: of each kind there is one, the last that was given. It runs on the lane, whose tasks
+/// Hooks: of each kind there is one, the last that was given. It runs on the worker, whose tasks
 /// wait meanwhile; that of [`Builder::on_stall`] does not. If it panics, that is caught and counted
 /// ([`Metrics::hook_panics`]), and nothing else happens. What is not given costs a branch.
 impl Builder {
-    /// Calls `hook` on each lane before it runs anything. [`crate::current_core`] and
+    /// Calls `hook` on each worker before it runs anything. [`crate::current_core`] and
     /// [`crate::spawn`] work in it.
     ///
     /// ```
@@ -97,18 +97,18 @@ impl Builder {
     /// let (says, hears) = mpsc::channel();
     /// let runtime = doorbell::Builder::new()
     ///     .cores(2)
-    ///     .on_lane_start(move |lane| says.send(lane.core().index()).unwrap())
+    ///     .on_worker_start(move |worker| says.send(worker.core().index()).unwrap())
     ///     .build()?;
     /// assert_eq!(hears.recv()? + hears.recv()?, 1);
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     #[must_use]
-    pub fn on_lane_start(mut self, hook: impl Fn(&LaneInfo) + Send + Sync + 'static) -> Self {
-        self.watch.hooks.lane_start = Some(lane_hook(hook));
+    pub fn on_worker_start(mut self, hook: impl Fn(&WorkerInfo) + Send + Sync + 'static) -> Self {
+        self.watch.hooks.worker_start = Some(worker_hook(hook));
         self
     }
 
-    /// Calls `hook` on each lane that ends, after all its tasks were dropped. What is spawned in it
+    /// Calls `hook` on each worker that ends, after all its tasks were dropped. What is spawned in it
     /// is cancelled.
     ///
     /// ```
@@ -117,20 +117,20 @@ impl Builder {
     /// let (says, hears) = mpsc::channel();
     /// let runtime = doorbell::Builder::new()
     ///     .cores(1)
-    ///     .on_lane_stop(move |lane| says.send(lane.core()).unwrap())
+    ///     .on_worker_stop(move |worker| says.send(worker.core()).unwrap())
     ///     .build()?;
     /// drop(runtime);
     /// assert_eq!(hears.try_recv()?.index(), 0);
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     #[must_use]
-    pub fn on_lane_stop(mut self, hook: impl Fn(&LaneInfo) + Send + Sync + 'static) -> Self {
-        self.watch.hooks.lane_stop = Some(lane_hook(hook));
+    pub fn on_worker_stop(mut self, hook: impl Fn(&WorkerInfo) + Send + Sync + 'static) -> Self {
+        self.watch.hooks.worker_stop = Some(worker_hook(hook));
         self
     }
 
-    /// Calls `hook` on a lane that has nothing to do and is about to block. A task that is spawned
-    /// in it runs, instead of the lane blocking.
+    /// Calls `hook` on a worker that has nothing to do and is about to block. A task that is spawned
+    /// in it runs, instead of the worker blocking.
     ///
     /// ```
     /// use std::sync::mpsc;
@@ -138,18 +138,18 @@ impl Builder {
     /// let (says, hears) = mpsc::channel();
     /// let runtime = doorbell::Builder::new()
     ///     .cores(1)
-    ///     .before_park(move |lane| drop(says.send(lane.core().index())))
+    ///     .before_park(move |worker| drop(says.send(worker.core().index())))
     ///     .build()?;
     /// assert_eq!(hears.recv()?, 0);
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     #[must_use]
-    pub fn before_park(mut self, hook: impl Fn(&LaneInfo) + Send + Sync + 'static) -> Self {
-        self.watch.hooks.before_park = Some(lane_hook(hook));
+    pub fn before_park(mut self, hook: impl Fn(&WorkerInfo) + Send + Sync + 'static) -> Self {
+        self.watch.hooks.before_park = Some(worker_hook(hook));
         self
     }
 
-    /// Calls `hook` on a lane that goes on after [`Builder::before_park`], once for each: it was
+    /// Calls `hook` on a worker that goes on after [`Builder::before_park`], once for each: it was
     /// woken, or had found something to do before it blocked.
     ///
     /// ```
@@ -158,15 +158,15 @@ impl Builder {
     /// let (says, hears) = mpsc::channel();
     /// let runtime = doorbell::Builder::new()
     ///     .cores(1)
-    ///     .after_unpark(move |lane| drop(says.send(lane.core().index())))
+    ///     .after_unpark(move |worker| drop(says.send(worker.core().index())))
     ///     .build()?;
     /// drop(runtime);
     /// assert!(hears.iter().all(|core| core == 0));
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     #[must_use]
-    pub fn after_unpark(mut self, hook: impl Fn(&LaneInfo) + Send + Sync + 'static) -> Self {
-        self.watch.hooks.after_unpark = Some(lane_hook(hook));
+    pub fn after_unpark(mut self, hook: impl Fn(&WorkerInfo) + Send + Sync + 'static) -> Self {
+        self.watch.hooks.after_unpark = Some(worker_hook(hook));
         self
     }
 

@@ -1,7 +1,7 @@
 //! Large futures and closures are boxed where a user gives them away, before they are moved.
 //!
 //! A value that is passed on is copied from frame to frame, in builds without optimization twice each time. A
-//! lane's stack holds few copies of a large one. The functions below the public ones then move a pointer.
+//! worker's stack holds few copies of a large one. The functions below the public ones then move a pointer.
 //!
 //! Source: tokio's `BOX_FUTURE_THRESHOLD`.
 

@@ -61,9 +61,9 @@
 //! runtime's own means is run earlier for it:
 //!
 //! * **A [`JoinHandle`]** (also in a [`JoinSet`] or a [`scope()`]). While a task of a higher class
-//!   awaits it, the lanes of that class run the task too, before their own. What it awaits directly in its
+//!   awaits it, the workers of that class run the task too, before their own. What it awaits directly in its
 //!   turn follows. It keeps its own class, and so do
-//!   its children. A long computation in it is then one on those lanes: if only its result is wanted,
+//!   its children. A long computation in it is then one on those workers: if only its result is wanted,
 //!   whenever it comes, have it sent by a channel.
 //! * **[`sync::Mutex`]**. The same for the task that holds it, and who waits is served by class.
 //!
@@ -71,19 +71,19 @@
 //!
 //! | what | what to do |
 //! |---|---|
-//! | a poll that a lane of a lower class has begun: no other lane can continue it, so it must finish on its own thread | keep polls short, or compute in [`spawn_blocking`] |
+//! | a poll that a worker of a lower class has begun: no other worker can continue it, so it must finish on its own thread | keep polls short, or compute in [`spawn_blocking`] |
 //! | a task that is pinned (`.on(core)`, [`spawn_local`]), a call ([`call_on`]), a closure that blocks | do not await them from a higher class, or pin them in that class |
 //! | channels, semaphores, `Notify`, `RwLock` and the like of other crates: nobody knows who will send or let go | give the task that sends the class of the one that receives; or await its handle too, beside the channel |
 //! | `tokio::sync::Mutex`, `async_lock::Mutex` | [`sync::Mutex`], where classes share a lock |
-//! | `std::sync::Mutex`: its holder may be a thread that the OS keeps waiting, and then the whole lane waits | share it within one class only, or [`sync::Mutex`] |
+//! | `std::sync::Mutex`: its holder may be a thread that the OS keeps waiting, and then the whole worker waits | share it within one class only, or [`sync::Mutex`] |
 //! | a handle in `FuturesUnordered` or the like, which polls a handle only when it is woken. If the set's task is awaited from a higher class later, the handle's task runs earlier only after the set has polled the handle again | await urgent handles directly |
-//! | what a Batch task does that is awaited from Fair at first, and from Rt later, while all Fair lanes are inside long polls | await it from Rt directly |
+//! | what a Batch task does that is awaited from Fair at first, and from Rt later, while all Fair workers are inside long polls | await it from Rt directly |
 //! | Rt tasks that await Rt tasks, or hold a lock that they want: numbers are not handed on | give those that wait for each other one number |
 //! | a guard that was sent to another task, or locked outside of tasks | lock where it is used |
 //! | memory that a Batch task allocated and an Rt task frees, or the other way round: most allocators take a short lock for it, and its holder may be a thread that the OS keeps waiting | pass large or many buffers between classes rarely; an allocator with a lock-free remote free (mimalloc, snmalloc) has no such wait |
-//! | a timer that a pinned task armed on a lane which is inside a long poll now | as for the poll |
+//! | a timer that a pinned task armed on a worker which is inside a long poll now | as for the poll |
 //!
-//! With a [paused clock](Builder::start_paused) the tasks of all classes run on the lanes of class Fair.
+//! With a [paused clock](Builder::start_paused) the tasks of all classes run on the workers of class Fair.
 //!
 //! # What gives way, and what does not
 //! A task keeps its core until it waits. If what it awaits is always ready, it does not wait. Each poll
@@ -114,10 +114,9 @@
 //!
 //! A loop that computes calls [`coop::consume_budget`] now and then.
 //!
-//! [`Builder::poll_times`] shows what does not give way. While such a poll lasts,
-//! [`LaneMetrics::current_poll`] says on which core, in which class and for how long. When it has ended,
-//! [`Metrics::long_polls`] has the name of its task. [`Builder::on_stall`] tells a hook of it while it lasts: which task,
-//! spawned where, on which core, for how long.
+//! [`Builder::poll_times`] shows what does not give way. While such a poll lasts, [`WorkerMetrics::current_poll`] says
+//! on which core, in which class and for how long. When it has ended, [`Metrics::long_polls`] has the name of its task.
+//! [`Builder::on_stall`] tells a hook of it while it lasts: which task, spawned where, on which core, for how long.
 //!
 //! # Features
 //! * `cancel` (default): `doorbell::sync::CancellationToken`, of `tokio-util`.
@@ -131,7 +130,7 @@ mod call;
 mod call_class;
 mod call_many;
 mod class;
-mod class_lanes;
+mod class_workers;
 pub mod coop;
 mod core_state;
 mod dump;
@@ -142,7 +141,6 @@ mod hooks;
 #[cfg(any(feature = "futures-io", feature = "tokio-io"))]
 pub mod io;
 mod join_set;
-mod lane_local;
 mod large;
 mod local;
 mod metrics;
@@ -167,6 +165,7 @@ mod task_local;
 pub mod time;
 mod wakers;
 mod watch_plan;
+mod worker_local;
 mod yield_now;
 
 pub use blocking::{BlockingHandle, BlockingMetrics, spawn_blocking};
@@ -175,22 +174,21 @@ pub use call::{Call, CallError, call_on, try_call_on};
 pub use call_class::{CallBuilder, call};
 pub use call_many::{CallMany, ManyResults, call_all, call_many};
 pub use class::{Class, ClassError, ClassKind, current_class};
-pub use class_lanes::LanePolicy;
+pub use class_workers::WorkerPolicy;
 pub use core_state::CoreError;
-pub use doorbell_core::bell::LaneState;
-pub use doorbell_core::lane::{LaneCounts, Times};
+pub use doorbell_core::bell::WorkerState;
 pub use doorbell_core::switches::{CallCoalesce, IdleNotify, SwitchError, Switches};
 pub use doorbell_core::task::{JoinError, Name as TaskName, Payload};
+pub use doorbell_core::worker::{Times, WorkerCounts};
 pub use doorbell_machine::{Policy, ThreadError};
 pub use doorbell_macros::{main, test};
 pub use dump::{TaskDump, TaskState};
 pub use group::{Group, WeightError};
 pub use handle::{BlockOnError, EnterGuard, Handle, NoRuntime};
-pub use hooks::{LaneInfo, TaskInfo};
+pub use hooks::{TaskInfo, WorkerInfo};
 pub use join_set::JoinSet;
-pub use lane_local::{LaneLocal, LaneLocalError};
-pub use local::{LocalJoinHandle, NotALane, spawn_local, spawn_local_on, try_spawn_local};
-pub use metrics::{LaneMetrics, Metrics};
+pub use local::{LocalJoinHandle, NotAWorker, spawn_local, spawn_local_on, try_spawn_local};
+pub use metrics::{Metrics, WorkerMetrics};
 pub use poll_times::LongPoll;
 pub use post::post_on;
 pub use runtime::{Runtime, ShutdownTimeout};
@@ -199,6 +197,7 @@ pub use stalls::Stall;
 pub use task::{JoinHandle, SpawnError, TaskBuilder, spawn, task};
 pub use task_id::TaskId;
 pub use task_local::{TaskLocal, TaskLocalError, TaskLocalFuture};
+pub use worker_local::{WorkerLocal, WorkerLocalError};
 pub use yield_now::{YieldNow, yield_now};
 
 /// One CPU that a runtime uses: a number from 0 to the number of cores less one.
@@ -229,7 +228,7 @@ impl std::fmt::Display for CoreId {
     }
 }
 
-/// The core that the caller runs on; `None` on a thread that is no lane.
+/// The core that the caller runs on; `None` on a thread that is no worker.
 pub fn current_core() -> Option<CoreId> {
     ambient::current_core()
 }

@@ -1,4 +1,4 @@
-//! Tasks whose futures are not `Send`: made, polled and dropped on one lane.
+//! Tasks whose futures are not `Send`: made, polled and dropped on one worker.
 
 use crate::handle::Handle;
 use crate::large::{BOXED_ABOVE, boxed_if_large};
@@ -9,21 +9,21 @@ use std::marker::PhantomData;
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
-/// A local task was spawned on a thread that is no lane.
+/// A local task was spawned on a thread that is no worker.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "spawn_local was used on a thread that is no lane; use it in a task or in call_on(core, ..), or use spawn_local_on(core, ..), which works anywhere"
+    "spawn_local was used on a thread that is no worker; use it in a task or in call_on(core, ..), or use spawn_local_on(core, ..), which works anywhere"
 )]
-pub struct NotALane;
+pub struct NotAWorker;
 
-/// Spawns a task on the lane that the caller runs on. Neither its future nor its output need be
-/// `Send`: the task stays on this lane, and its future is dropped there.
+/// Spawns a task on the worker that the caller runs on. Neither its future nor its output need be
+/// `Send`: the task stays on this worker, and its future is dropped there.
 ///
 /// The handle is not `Send` either, so a task that awaits it must be local as well;
 /// [`spawn_local_on`] makes the first such task from anywhere.
 ///
 /// # Panics
-/// If the caller is no lane; that includes the thread inside of `block_on`.
+/// If the caller is no worker; that includes the thread inside of `block_on`.
 /// [`try_spawn_local`] returns an error instead.
 ///
 /// ```
@@ -56,17 +56,17 @@ where
     }
 }
 
-/// Spawns a task on the lane that the caller runs on; see [`spawn_local`].
+/// Spawns a task on the worker that the caller runs on; see [`spawn_local`].
 ///
 /// # Errors
-/// [`NotALane`] on any other thread.
+/// [`NotAWorker`] on any other thread.
 ///
 /// ```
 /// let refused = doorbell::try_spawn_local(async {});
-/// assert_eq!(refused.unwrap_err(), doorbell::NotALane);
+/// assert_eq!(refused.unwrap_err(), doorbell::NotAWorker);
 /// ```
 #[track_caller]
-pub fn try_spawn_local<F>(future: F) -> Result<LocalJoinHandle<F::Output>, NotALane>
+pub fn try_spawn_local<F>(future: F) -> Result<LocalJoinHandle<F::Output>, NotAWorker>
 where
     F: Future + 'static,
     F::Output: 'static,
@@ -75,30 +75,32 @@ where
 }
 
 #[track_caller]
-fn spawn_here<F>(future: F) -> Result<LocalJoinHandle<F::Output>, NotALane>
+fn spawn_here<F>(future: F) -> Result<LocalJoinHandle<F::Output>, NotAWorker>
 where
     F: Future + 'static,
     F::Output: 'static,
 {
     // Of the caller, which a closure has not.
     let about = About::default();
-    ambient::with_lane(|lane| {
-        let (lane, core) = lane.and_then(|l| Some((l, l.core()?))).ok_or(NotALane)?;
+    ambient::with_worker(|worker| {
+        let (worker, core) = worker
+            .and_then(|l| Some((l, l.core()?)))
+            .ok_or(NotAWorker)?;
         let mut body = Some(future);
         let mut write = |at: *mut u8| {
             let body = body.take().expect("a body is written once");
             // SAFETY: `launch` gives the address of an empty body of the type below.
             unsafe { write_body(at, body) };
         };
-        // By the lane that this is, not by what it runs, nor by which lanes have begun.
-        // SAFETY: the lane is this thread and a pinned task never leaves it: polled, cancelled or
+        // By the worker that this is, not by what it runs, nor by which workers have begun.
+        // SAFETY: the worker is this thread and a pinned task never leaves it: polled, cancelled or
         // refused, the future goes nowhere else. The handle that the output goes to is not Send.
         let raw = unsafe {
-            let inner = lane.handle().inner();
+            let inner = worker.handle().inner();
             inner.launch_here(
                 core,
-                lane.kind(),
-                lane.class(),
+                worker.kind(),
+                worker.class(),
                 about,
                 BodyVtable::of::<F>(),
                 &mut write,
@@ -113,7 +115,7 @@ where
     })
 }
 
-/// Calls `make` on the lane of a core of the current runtime and runs the future that it returns
+/// Calls `make` on the worker of a core of the current runtime and runs the future that it returns
 /// there, as a task. The future need not be `Send`, its output does.
 ///
 /// # Panics
@@ -145,7 +147,7 @@ where
 }
 
 impl Handle {
-    /// Calls `make` on the lane of a core and runs the future that it returns there, as a task; see
+    /// Calls `make` on the worker of a core and runs the future that it returns there, as a task; see
     /// [`spawn_local_on`](crate::spawn_local_on()).
     ///
     /// # Panics
@@ -172,7 +174,7 @@ impl Handle {
         }
     }
 
-    /// Calls `make` on the lane of a core and runs the future that it returns there, as a task; see
+    /// Calls `make` on the worker of a core and runs the future that it returns there, as a task; see
     /// [`spawn_local_on`](crate::spawn_local_on()).
     ///
     /// # Errors
@@ -235,7 +237,7 @@ where
 }
 
 // SAFETY: until the first poll there is only `make`, which is Send. It is only ever spawned as a
-// pinned task: that is polled on one lane, and once polled, dropped there too.
+// pinned task: that is polled on one worker, and once polled, dropped there too.
 unsafe impl<M: Send, F> Send for Stays<M, F> {}
 
 impl<M: FnOnce() -> F, F: Future> Future for Stays<M, F> {
@@ -253,7 +255,7 @@ impl<M: FnOnce() -> F, F: Future> Future for Stays<M, F> {
 }
 
 /// A task of [`spawn_local`]: a future of its output. Neither `Send` nor `Sync`: the output, which
-/// may be neither, stays on its lane.
+/// may be neither, stays on its worker.
 ///
 /// Dropping it lets the task run on, unobserved.
 ///

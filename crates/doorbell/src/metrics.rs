@@ -1,35 +1,35 @@
 //! Counts of a runtime at one moment.
 
 use crate::poll_times::{LongPoll, Recorded, Recording};
-use crate::{BlockingMetrics, ClassKind, CoreId, LaneCounts, LaneState};
-use doorbell_core::lane::{LaneTimes, Watchers};
+use crate::{BlockingMetrics, ClassKind, CoreId, WorkerCounts, WorkerState};
+use doorbell_core::worker::{Watchers, WorkerTimes};
 use doorbell_machine::Machine;
 use std::time::Duration;
 
-/// The counts of all lanes at one moment. Counts only grow; take two and subtract with
-/// [`LaneCounts::since`] to see what happened between.
+/// The counts of all workers at one moment. Counts only grow; take two and subtract with
+/// [`WorkerCounts::since`] to see what happened between.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Metrics {
-    /// The lanes of class Fair, one entry per core in the order of their numbers; then those of the
-    /// other classes whose lanes have begun, class after class.
-    pub lanes: Vec<LaneMetrics>,
+    /// The workers of class Fair, one entry per core in the order of their numbers; then those of the
+    /// other classes whose workers have begun, class after class.
+    pub workers: Vec<WorkerMetrics>,
     blocking: BlockingMetrics,
     pub(crate) recorded: Recorded,
 }
 
-/// One lane at one moment.
+/// One worker at one moment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
-pub struct LaneMetrics {
+pub struct WorkerMetrics {
     /// Its core.
     pub core: CoreId,
     /// The class of the tasks that it runs.
     pub class: ClassKind,
     /// What it did.
-    pub state: LaneState,
+    pub state: WorkerState,
     /// What it and its posters had counted.
-    pub counts: LaneCounts,
+    pub counts: WorkerCounts,
     current_poll: Option<Duration>,
     long_polls: u64,
 }
@@ -37,23 +37,23 @@ pub struct LaneMetrics {
 impl Metrics {
     pub(crate) fn new(blocking: BlockingMetrics) -> Self {
         Metrics {
-            lanes: Vec::new(),
+            workers: Vec::new(),
             blocking,
             recorded: Recorded::default(),
         }
     }
 
-    /// Adds the lanes of a class, and what they recorded, if anything.
+    /// Adds the workers of a class, and what they recorded, if anything.
     pub(crate) fn add<M: Machine>(
         &mut self,
-        lanes: impl Iterator<Item = LaneMetrics>,
+        workers: impl Iterator<Item = WorkerMetrics>,
         watchers: Option<&Watchers<M>>,
     ) {
         self.recorded.hook_panics += watchers.map_or(0, Watchers::hook_panics);
-        for mut lane in lanes {
-            let (core, class) = (lane.core, lane.class);
-            if let Some(times) = watchers.and_then(|watchers| watchers.lane(core.index())) {
-                lane.look_at(times);
+        for mut worker in workers {
+            let (core, class) = (worker.core, worker.class);
+            if let Some(times) = watchers.and_then(|watchers| watchers.worker(core.index())) {
+                worker.look_at(times);
                 self.recorded.times.push(Recording {
                     core,
                     class,
@@ -64,7 +64,7 @@ impl Metrics {
                 let long = long.map(|poll| LongPoll::new(core, class, poll));
                 self.recorded.long.extend(long);
             }
-            self.lanes.push(lane);
+            self.workers.push(worker);
         }
     }
 
@@ -80,14 +80,14 @@ impl Metrics {
     }
 }
 
-impl LaneMetrics {
+impl WorkerMetrics {
     pub(crate) fn new(
         core: CoreId,
         class: ClassKind,
-        state: LaneState,
-        counts: &LaneCounts,
+        state: WorkerState,
+        counts: &WorkerCounts,
     ) -> Self {
-        LaneMetrics {
+        WorkerMetrics {
             core,
             class,
             state,
@@ -97,18 +97,18 @@ impl LaneMetrics {
         }
     }
 
-    fn look_at<M: Machine>(&mut self, times: &LaneTimes<M>) {
+    fn look_at<M: Machine>(&mut self, times: &WorkerTimes<M>) {
         self.current_poll = times.current_poll();
         self.long_polls = times.long_count();
     }
 
-    /// For how long the poll has lasted that the lane is inside of. `None` if it is in none, and
+    /// For how long the poll has lasted that the worker is inside of. `None` if it is in none, and
     /// without [`Builder::poll_times`](crate::Builder::poll_times).
     ///
     /// ```
     /// let runtime = doorbell::Builder::new().cores(1).poll_times(true).build()?;
     /// let age = runtime.block_on(runtime.spawn(async {
-    ///     doorbell::Handle::current().metrics().lanes[0].current_poll()
+    ///     doorbell::Handle::current().metrics().workers[0].current_poll()
     /// }));
     /// assert!(age?.is_some());
     /// # Ok::<(), Box<dyn std::error::Error>>(())
@@ -117,13 +117,13 @@ impl LaneMetrics {
         self.current_poll
     }
 
-    /// How many polls of this lane were longer than
+    /// How many polls of this worker were longer than
     /// [`Builder::long_poll`](crate::Builder::long_poll) allows. 0 without
     /// [`Builder::poll_times`](crate::Builder::poll_times).
     ///
     /// ```
     /// let runtime = doorbell::Builder::new().cores(1).build()?;
-    /// assert_eq!(runtime.metrics().lanes[0].long_polls(), 0);
+    /// assert_eq!(runtime.metrics().workers[0].long_polls(), 0);
     /// # Ok::<(), doorbell::BuildError>(())
     /// ```
     pub fn long_polls(&self) -> u64 {

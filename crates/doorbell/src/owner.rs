@@ -3,7 +3,7 @@
 use crate::ambient;
 use crate::blocking::{Blocking, Open, Pool};
 use crate::class::ClassKind;
-use crate::class_lanes::ClassLanes;
+use crate::class_workers::ClassWorkers;
 use crate::handle::Handle;
 use crate::room::Rooms;
 use crate::rt::{FAIR, Late, Plan, Rt};
@@ -12,9 +12,9 @@ use doorbell_core::beside::{Beside, Side};
 use doorbell_core::call::SPIN_NS;
 use doorbell_core::class::Class;
 use doorbell_core::crew::{Crew, CrewSpec, FrontRef, Turns};
-use doorbell_core::lane::{IdlePolicy, LaneConfig, LaneShared, StallWatch, Watchers};
 use doorbell_core::switches::SwitchWord;
 use doorbell_core::wheel::{AtRest, Clock};
+use doorbell_core::worker::{IdlePolicy, StallWatch, Watchers, WorkerConfig, WorkerShared};
 use doorbell_machine::{
     Line, Machine, Seat, ThreadError, ThreadHandle, ThreadSpec, Topology, Word,
 };
@@ -22,7 +22,7 @@ use event_listener::{Event, IntoNotification};
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
-/// The threads of the lanes, and the one that looks for stalls: whoever has this ends the runtime by dropping it.
+/// The threads of the workers, and the one that looks for stalls: whoever has this ends the runtime by dropping it.
 #[derive(Debug)]
 pub(crate) struct Owner<M: Machine> {
     rt: Arc<Rt<M>>,
@@ -35,7 +35,7 @@ pub(crate) struct Owner<M: Machine> {
     stalls: Option<Arc<StallWatch<M>>>,
 }
 
-/// How long a thread of the user's watches in `block_on`: lanes may be asked to for ever, such a
+/// How long a thread of the user's watches in `block_on`: workers may be asked to for ever, such a
 /// thread only for a while.
 fn watch_of_threads_ns(idle: IdlePolicy) -> u64 {
     match idle {
@@ -71,7 +71,7 @@ fn clock_of<M: Machine>(plan: &Plan, fair: &FrontRef<M>) -> (Arc<Clock<M>>, Opti
 fn distance(topology: &Topology, one: Option<usize>, other: Option<usize>) -> u32 {
     let cpu = |os_id: Option<usize>| topology.cpu(os_id?);
     let (Some(one), Some(other)) = (cpu(one), cpu(other)) else {
-        // A lane that is free to move is as far from one as from another.
+        // A worker that is free to move is as far from one as from another.
         return 0;
     };
     if one.node != other.node {
@@ -83,7 +83,7 @@ fn distance(topology: &Topology, one: Option<usize>, other: Option<usize>) -> u3
     }
 }
 
-/// A crew of one lane per core, below the crews that have these lanes.
+/// A crew of one worker per core, below the crews that have these workers.
 fn crew_of<M: Machine>(
     plan: &Plan,
     topology: &Topology,
@@ -112,7 +112,7 @@ fn crew_of<M: Machine>(
     })
 }
 
-/// A crew for each class; with a paused clock all classes run on the Fair lanes.
+/// A crew for each class; with a paused clock all classes run on the Fair workers.
 struct Crews<M: Machine> {
     rt: Option<Vec<FrontRef<M>>>,
     fair: Vec<FrontRef<M>>,
@@ -163,35 +163,35 @@ fn blocking_of<M: Machine>(
 }
 
 impl<M: Machine> Owner<M> {
-    /// Starts one lane per core.
+    /// Starts one worker per core.
     pub(crate) fn start(plan: &Plan) -> Result<Self, ThreadError> {
         let switches = Arc::new(SwitchWord::new(plan.switches));
         let topology = M::topology();
         let stalls = StallWatch::new(&plan.watch.hooks).map(Arc::new);
         let Crews { rt, fair, batch } = Crews::new(plan, &topology, &switches, stalls.as_ref());
         let (clock, rested) = clock_of(plan, &fair[0]);
-        let lanes = |idle, fronts: Vec<FrontRef<M>>| -> Box<[Arc<LaneShared<M>>]> {
-            let config = LaneConfig { idle };
+        let workers = |idle, fronts: Vec<FrontRef<M>>| -> Box<[Arc<WorkerShared<M>>]> {
+            let config = WorkerConfig { idle };
             let clock = &clock;
             fronts
                 .into_iter()
-                .map(|front| Arc::new(LaneShared::with(config, front, Arc::clone(clock))))
+                .map(|front| Arc::new(WorkerShared::with(config, front, Arc::clone(clock))))
                 .collect()
         };
-        let fair = lanes(plan.idle, fair);
-        let class = |kind, lanes: &[_], is_open| {
-            ClassLanes::new(kind, lanes.iter().cloned(), is_open, &plan.policy_refused)
+        let fair = workers(plan.idle, fair);
+        let class = |kind, workers: &[_], is_open| {
+            ClassWorkers::new(kind, workers.iter().cloned(), is_open, &plan.policy_refused)
         };
         let mut classes = vec![class(ClassKind::Fair, &fair, true)];
-        // An urgent lane never spins, and one below the others has no CPU to burn.
+        // An urgent worker never spins, and one below the others has no CPU to burn.
         let others = [(ClassKind::Rt, rt), (ClassKind::Batch, batch)];
         classes.extend(others.into_iter().filter_map(|(kind, fronts)| {
-            let lanes = lanes(IdlePolicy::Park, fronts?);
-            Some(class(kind, &lanes, false))
+            let workers = workers(IdlePolicy::Park, fronts?);
+            Some(class(kind, &workers, false))
         }));
         let (blocking, open) = blocking_of(plan, &topology, &clock);
         let rt = Arc::new_cyclic(|me| Rt {
-            lanes: fair,
+            workers: fair,
             late: Mutex::new(Late {
                 threads: Vec::new(),
                 ended: false,
@@ -222,15 +222,15 @@ impl<M: Machine> Owner<M> {
             waits_for_blocking: true,
         };
         for core in 0..plan.cpus.len() {
-            let thread = owner.rt.start_lane(core, FAIR)?;
+            let thread = owner.rt.start_worker(core, FAIR)?;
             owner.threads.push(thread);
         }
         owner.watch_for_stalls(plan, &topology)?;
         Ok(owner)
     }
 
-    /// Starts the thread that looks for stalls, if somebody is told of them, on all CPUs, whatever thread this is. Nobody
-    /// waits for its end: a hook may end this runtime, or one whose hook ends this one.
+    /// Starts the thread that looks for stalls, if somebody is told of them, on all CPUs, whatever thread this is.
+    /// Nobody waits for its end: a hook may end this runtime, or one whose hook ends this one.
     fn watch_for_stalls(&self, plan: &Plan, topology: &Topology) -> Result<(), ThreadError> {
         let Some(stalls) = self.stalls.clone() else {
             return Ok(());
@@ -242,7 +242,7 @@ impl<M: Machine> Owner<M> {
         };
         let classes = self.rt.classes.iter();
         let crews: Vec<_> = classes
-            .map(|class| class.lanes[0].front().clone())
+            .map(|class| class.workers[0].front().clone())
             .collect();
         let cpus: Vec<usize> = topology.cpus.iter().map(|cpu| cpu.os_id).collect();
         let run = move || {
@@ -261,7 +261,7 @@ impl<M: Machine> Owner<M> {
 }
 
 impl<M: Machine> Owner<M> {
-    /// Tells all lanes and the blocking pool to end.
+    /// Tells all workers and the blocking pool to end.
     fn close(&mut self) {
         // All are told before any is waited for: a task of one may wait for a task of another
         // to be dropped.
@@ -270,8 +270,8 @@ impl<M: Machine> Owner<M> {
         self.threads.append(&mut late.threads);
         drop(late);
         // To those without a thread nothing was ever posted.
-        for lane in self.rt.classes.iter().flat_map(|class| &class.lanes) {
-            lane.close();
+        for worker in self.rt.classes.iter().flat_map(|class| &class.workers) {
+            worker.close();
         }
         if let Some(stalls) = self.stalls.take() {
             stalls.end();
@@ -286,18 +286,18 @@ impl<M: Machine> Owner<M> {
         self.close();
         let timeout_ns = u64::try_from(timeout.as_nanos()).unwrap_or(u64::MAX);
         let until_ns = M::now_ns().saturating_add(timeout_ns);
-        // Lanes that have ended are waited for by `drop`, which takes no time; the others are let
+        // Workers that have ended are waited for by `drop`, which takes no time; the others are let
         // go.
         let (word, seat) = (M::U32::new(0), M::Seat::new());
         loop {
-            let lanes = self.threads.iter().filter(|thread| !thread.is_finished());
-            let running = lanes.count() + self.rt.blocking.metrics().threads;
+            let workers = self.threads.iter().filter(|thread| !thread.is_finished());
+            let running = workers.count() + self.rt.blocking.metrics().threads;
             let now_ns = M::now_ns();
             if running == 0 {
                 return 0;
             }
-            // A lane, or a blocking closure, would wait for itself.
-            let waits = !ambient::on_a_lane() && !ambient::on_a_blocking_thread();
+            // A worker, or a blocking closure, would wait for itself.
+            let waits = !ambient::on_a_worker() && !ambient::on_a_blocking_thread();
             if now_ns >= until_ns || !waits {
                 self.threads.retain(M::Thread::is_finished);
                 self.waits_for_blocking = false;
@@ -312,15 +312,15 @@ impl<M: Machine> Owner<M> {
 impl<M: Machine> Drop for Owner<M> {
     fn drop(&mut self) {
         self.close();
-        // On a lane, its own or another runtime's, nobody is waited for: that lane's other tasks
-        // would wait too, and two runtimes that end each other would do so for ever. The lanes
+        // On a worker, its own or another runtime's, nobody is waited for: that worker's other tasks
+        // would wait too, and two runtimes that end each other would do so for ever. The workers
         // end by themselves, after their current polls.
-        if ambient::on_a_lane() {
+        if ambient::on_a_worker() {
             return;
         }
         for thread in self.threads.drain(..) {
-            // A lane catches the panics of what it runs; one that panics itself ends the
-            // process, see `run_lane`.
+            // A worker catches the panics of what it runs; one that panics itself ends the
+            // process, see `run_worker`.
             let _ = thread.join();
         }
         // Such a closure that ends a runtime would wait for itself, or for one that waits for it.

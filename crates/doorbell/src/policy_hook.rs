@@ -1,13 +1,13 @@
-//! [`Builder::on_policy_refused`]: who hears that the lanes of a class run under less than they asked
+//! [`Builder::on_policy_refused`]: who hears that the workers of a class run under less than they asked
 //! for.
 
-use crate::{Builder, LanePolicy};
+use crate::{Builder, WorkerPolicy};
 use doorbell_core::task::drop_quietly;
 use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
-type Hook = dyn Fn(&LanePolicy) + Send + Sync;
+type Hook = dyn Fn(&WorkerPolicy) + Send + Sync;
 
 /// What is called, if anything.
 #[derive(Clone, Default)]
@@ -31,7 +31,7 @@ impl fmt::Debug for PolicyHook {
 
 impl PolicyHook {
     /// Calls it. A panic ends here.
-    pub(crate) fn call(&self, policy: &LanePolicy) -> Heard {
+    pub(crate) fn call(&self, policy: &WorkerPolicy) -> Heard {
         let Some(hook) = &self.0 else {
             return Heard::Well;
         };
@@ -46,10 +46,10 @@ impl PolicyHook {
 }
 
 impl Builder {
-    /// Calls `hook` when the OS schedules the lanes of a class otherwise than they asked for: once for
-    /// each class of each runtime, with the first such lane, on that lane before it runs anything.
-    /// Shown, the lane says what it got, why, and what to do; [`Handle::policies`](crate::Handle::policies)
-    /// has all lanes. The library itself never prints.
+    /// Calls `hook` when the OS schedules the workers of a class otherwise than they asked for: once for
+    /// each class of each runtime, with the first such worker, on that worker before it runs anything.
+    /// Shown, the worker says what it got, why, and what to do; [`Handle::policies`](crate::Handle::policies)
+    /// has all workers. The library itself never prints.
     ///
     /// A panic of the hook is caught and counted ([`Metrics::hook_panics`](crate::Metrics::hook_panics)).
     /// Of such hooks there is one, the last that was given.
@@ -57,9 +57,9 @@ impl Builder {
     /// ```
     /// let runtime = doorbell::Builder::new()
     ///     .cores(1)
-    ///     .on_policy_refused(|lane| eprintln!("{lane}"))
+    ///     .on_policy_refused(|worker| eprintln!("{worker}"))
     ///     .build()?;
-    /// // "Rt lane of core 0: SCHED_OTHER, slice 100 us in place of SCHED_FIFO 10 (permission denied); …"
+    /// // "Rt worker of core 0: SCHED_OTHER, slice 100 us in place of SCHED_FIFO 10 (permission denied); …"
     /// runtime.block_on(runtime.task().class(doorbell::Class::rt(50)).spawn(async {}))?;
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
@@ -67,11 +67,14 @@ impl Builder {
     /// A program with the attribute has it in one line:
     ///
     /// ```
-    /// #[doorbell::main(on_policy_refused = |lane| eprintln!("{lane}"))]
+    /// #[doorbell::main(on_policy_refused = |worker| eprintln!("{worker}"))]
     /// async fn main() {}
     /// ```
     #[must_use]
-    pub fn on_policy_refused(mut self, hook: impl Fn(&LanePolicy) + Send + Sync + 'static) -> Self {
+    pub fn on_policy_refused(
+        mut self,
+        hook: impl Fn(&WorkerPolicy) + Send + Sync + 'static,
+    ) -> Self {
         self.watch.policy_refused = PolicyHook(Some(Arc::new(hook)));
         self
     }

@@ -12,11 +12,15 @@ pub(crate) const LONG_POLL: Duration = Duration::from_micros(500);
 pub struct LongPoll {
     core: CoreId,
     class: ClassKind,
-    poll: doorbell_core::lane::LongPoll,
+    poll: doorbell_core::worker::LongPoll,
 }
 
 impl LongPoll {
-    pub(crate) fn new(core: CoreId, class: ClassKind, poll: doorbell_core::lane::LongPoll) -> Self {
+    pub(crate) fn new(
+        core: CoreId,
+        class: ClassKind,
+        poll: doorbell_core::worker::LongPoll,
+    ) -> Self {
         LongPoll { core, class, poll }
     }
 
@@ -41,7 +45,7 @@ impl LongPoll {
         self.core
     }
 
-    /// On a lane of which class.
+    /// On a worker of which class.
     ///
     /// ```
     /// use doorbell::{ClassKind, LongPoll};
@@ -56,7 +60,7 @@ impl LongPoll {
     }
 }
 
-/// What the lane of a core and a class has recorded.
+/// What the worker of a core and a class has recorded.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Recording {
     pub(crate) core: CoreId,
@@ -65,7 +69,7 @@ pub(crate) struct Recording {
     pub(crate) waits: Times,
 }
 
-/// What a runtime has recorded: with [`Builder::poll_times`] one entry per lane that has begun.
+/// What a runtime has recorded: with [`Builder::poll_times`] one entry per worker that has begun.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Recorded {
     /// Class by class, core by core.
@@ -76,16 +80,16 @@ pub(crate) struct Recorded {
 }
 
 impl Recorded {
-    /// Those of some lanes together; `None` if there are none.
+    /// Those of some workers together; `None` if there are none.
     fn together(
         &self,
         which: impl Fn(&Recording) -> bool,
         times: impl Fn(&Recording) -> &Times,
     ) -> Option<Times> {
-        let lanes = self.times.iter().filter(|lane| which(lane));
-        lanes.fold(None, |sum: Option<Times>, lane| {
+        let workers = self.times.iter().filter(|worker| which(worker));
+        workers.fold(None, |sum: Option<Times>, worker| {
             let mut sum = sum.unwrap_or_default();
-            sum.merge(times(lane));
+            sum.merge(times(worker));
             Some(sum)
         })
     }
@@ -144,7 +148,7 @@ impl Metrics {
     /// How long polls took, on all cores and in all classes. Empty without [`Builder::poll_times`],
     /// which has an example.
     pub fn poll_times(&self) -> Times {
-        let all = self.recorded.together(|_| true, |lane| &lane.polls);
+        let all = self.recorded.together(|_| true, |worker| &worker.polls);
         all.unwrap_or_default()
     }
 
@@ -159,11 +163,11 @@ impl Metrics {
     /// ```
     pub fn poll_times_on(&self, core: impl Into<CoreId>) -> Option<Times> {
         let core = core.into();
-        let mine = |lane: &Recording| lane.core == core;
-        self.recorded.together(mine, |lane| &lane.polls)
+        let mine = |worker: &Recording| worker.core == core;
+        self.recorded.together(mine, |worker| &worker.polls)
     }
 
-    /// How long the polls of one class took, on all cores; `None` if its lanes have not begun, or
+    /// How long the polls of one class took, on all cores; `None` if its workers have not begun, or
     /// without [`Builder::poll_times`].
     ///
     /// ```
@@ -178,15 +182,15 @@ impl Metrics {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn poll_times_of(&self, class: ClassKind) -> Option<Times> {
-        let mine = |lane: &Recording| lane.class == class;
-        self.recorded.together(mine, |lane| &lane.polls)
+        let mine = |worker: &Recording| worker.class == class;
+        self.recorded.together(mine, |worker| &worker.polls)
     }
 
     /// How long tasks waited from their wake, or spawn, to their poll, on all cores and in all classes.
     /// A task that is woken while it is polled waits from the end of that poll. Empty without
     /// [`Builder::poll_times`], which has an example.
     pub fn wake_times(&self) -> Times {
-        let all = self.recorded.together(|_| true, |lane| &lane.waits);
+        let all = self.recorded.together(|_| true, |worker| &worker.waits);
         all.unwrap_or_default()
     }
 
@@ -200,19 +204,19 @@ impl Metrics {
     /// ```
     pub fn wake_times_on(&self, core: impl Into<CoreId>) -> Option<Times> {
         let core = core.into();
-        let mine = |lane: &Recording| lane.core == core;
-        self.recorded.together(mine, |lane| &lane.waits)
+        let mine = |worker: &Recording| worker.core == core;
+        self.recorded.together(mine, |worker| &worker.waits)
     }
 
-    /// The same of the polls of one class; `None` if its lanes have not begun, or without
+    /// The same of the polls of one class; `None` if its workers have not begun, or without
     /// [`Builder::poll_times`]. [`Metrics::poll_times_of`] has an example.
     pub fn wake_times_of(&self, class: ClassKind) -> Option<Times> {
-        let mine = |lane: &Recording| lane.class == class;
-        self.recorded.together(mine, |lane| &lane.waits)
+        let mine = |worker: &Recording| worker.class == class;
+        self.recorded.together(mine, |worker| &worker.waits)
     }
 
-    /// The last eight long polls of each lane, class by class, core by core, oldest first. A poll that
-    /// still goes on is in [`LaneMetrics::current_poll`](crate::LaneMetrics::current_poll) instead.
+    /// The last eight long polls of each worker, class by class, core by core, oldest first. A poll that
+    /// still goes on is in [`WorkerMetrics::current_poll`](crate::WorkerMetrics::current_poll) instead.
     /// [`Builder::long_poll`] has an example.
     pub fn long_polls(&self) -> &[LongPoll] {
         &self.recorded.long

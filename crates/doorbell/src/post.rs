@@ -7,13 +7,13 @@ use crate::handle::Handle;
 use crate::large::boxed_if_large;
 use doorbell_core::call::{Gone, posting};
 
-/// Runs a closure on the lane of a core of the current runtime, soon; nobody waits for it. That is its
-/// lane of class Fair, whoever posts.
+/// Runs a closure on the worker of a core of the current runtime, soon; nobody waits for it. That is its
+/// worker of class Fair, whoever posts.
 ///
 /// It runs when a call would ([`call_on`](crate::call_on())), in order with the calls of the
 /// same task or thread to that core, and before the runtime ends. Nothing is allocated for a
 /// closure of up to 48 bytes. A panic in it ends nothing, and is counted
-/// ([`LaneCounts::posts_panicked`](crate::LaneCounts)).
+/// ([`WorkerCounts::posts_panicked`](crate::WorkerCounts)).
 ///
 /// ```
 /// # #[doorbell::main(cores = 2)]

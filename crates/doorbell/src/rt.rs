@@ -2,27 +2,27 @@
 
 use crate::ambient::{self, Ambient, Limit};
 use crate::blocking::{Blocking, BlockingPlan, Pool};
-use crate::class_lanes::{ClassLanes, Opened, obtain};
+use crate::class_workers::{ClassWorkers, Opened, obtain};
 use crate::group::{Group, Registry, TooManyGroups, about_of};
 use crate::handle::Handle;
-use crate::metrics::{LaneMetrics, Metrics};
+use crate::metrics::{Metrics, WorkerMetrics};
 use crate::net::{self, Registered};
 use crate::policy_hook::PolicyHook;
 use crate::room::Rooms;
 use crate::rt_plan::RtPlan;
-use crate::{Class, ClassKind, CoreId, LanePolicy, Switches};
+use crate::{Class, ClassKind, CoreId, Switches, WorkerPolicy};
 use async_lock::{Mutex, OnceCell};
-use doorbell_core::bell::LaneState;
+use doorbell_core::bell::WorkerState;
 use doorbell_core::call::{
     Drawn, ErasedCall, Gone, ManyTable, Pool as Parcels, RawMany, Room, Run, launch_many, wait_for,
 };
 use doorbell_core::crew::Turns;
-use doorbell_core::lane::{IdlePolicy, LaneShared, WatchPlan};
 use doorbell_core::offline::{PutBack, TakenOff};
 use doorbell_core::switches::SwitchWord;
 use doorbell_core::task::{About, BodyVtable, Kind, Local, RawJoin, TaskSeen, launch_described};
 use doorbell_core::wait;
 use doorbell_core::wheel::{Clock, Holds, RawTimer};
+use doorbell_core::worker::{IdlePolicy, WatchPlan, WorkerShared};
 use doorbell_machine::{Counter, Machine, ThreadError, ThreadSpec};
 use event_listener::{Event, EventListener};
 use std::alloc::Layout;
@@ -36,7 +36,7 @@ use std::task::Waker;
 /// What a runtime is made of.
 pub(crate) struct Plan {
     pub(crate) name: String,
-    /// The CPU of each core; `None` leaves its lane free.
+    /// The CPU of each core; `None` leaves its worker free.
     pub(crate) cpus: Vec<Option<usize>>,
     /// How many bytes of stack each thread has; `None` for what the machine gives.
     pub(crate) stack_size: Option<usize>,
@@ -48,38 +48,38 @@ pub(crate) struct Plan {
     pub(crate) policy_refused: PolicyHook,
     /// Whether the clock stands still while there is something to do.
     pub(crate) paused: bool,
-    /// How the lanes of the urgent classes run.
+    /// How the workers of the urgent classes run.
     pub(crate) urgent: RtPlan,
 }
 
-/// What handles and lanes share.
+/// What handles and workers share.
 pub(crate) struct Rt<M: Machine> {
     /// Those of class Fair, which stand among the classes too: posts and calls take one step less to
     /// them.
-    pub(crate) lanes: Box<[Arc<LaneShared<M>>]>,
+    pub(crate) workers: Box<[Arc<WorkerShared<M>>]>,
     /// All classes; with a paused clock only Fair.
-    pub(crate) classes: Vec<ClassLanes<M>>,
+    pub(crate) classes: Vec<ClassWorkers<M>>,
     pub(crate) late: Mutex<Late<M>>,
     /// Held while a core is switched in all crews.
     pub(crate) switching: Mutex<()>,
     pub(crate) urgent: RtPlan,
-    /// Begins the name of each lane's thread.
+    /// Begins the name of each worker's thread.
     pub(crate) name: String,
-    /// How many bytes of stack each lane's thread has; `None` for what the machine gives.
+    /// How many bytes of stack each worker's thread has; `None` for what the machine gives.
     pub(crate) stack_size: Option<usize>,
     pub(crate) me: Weak<Rt<M>>,
     pub(crate) switches: Arc<SwitchWord<M::Counter>>,
-    /// Written by every thread that is no lane; in a line of its own.
+    /// Written by every thread that is no worker; in a line of its own.
     pub(crate) cursor: M::Line<M::Counter>,
     pub(crate) watch_ns: u64,
     pub(crate) clock: Arc<Clock<M>>,
     /// Told when the runtime rests; only with a paused clock.
     pub(crate) rested: Option<Arc<Event>>,
-    /// The CPU of each core; `None` leaves its lane free.
+    /// The CPU of each core; `None` leaves its worker free.
     pub(crate) cpus: Vec<Option<usize>>,
     pub(crate) rooms: Rooms,
     pub(crate) blocking: Arc<Pool<M>>,
-    /// Set once the urgent lanes look after the Fair ones.
+    /// Set once the urgent workers look after the Fair ones.
     pub(crate) guarded: OnceCell<()>,
     /// Which groups the numbers of the Fair crew's stand for.
     pub(crate) groups: Mutex<Registry>,
@@ -88,19 +88,19 @@ pub(crate) struct Rt<M: Machine> {
 impl<M: Machine> std::fmt::Debug for Rt<M> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Rt")
-            .field("lanes", &self.lanes)
+            .field("workers", &self.workers)
             .finish_non_exhaustive()
     }
 }
 
-/// The lanes that were started while the runtime ran.
+/// The workers that were started while the runtime ran.
 pub(crate) struct Late<M: Machine> {
     pub(crate) threads: Vec<M::Thread>,
     /// No more are started.
     pub(crate) ended: bool,
 }
 
-/// Ends the process if a lane unwinds: whoever waits for it would wait for ever.
+/// Ends the process if a worker unwinds: whoever waits for it would wait for ever.
 struct AbortOnUnwind;
 
 impl Drop for AbortOnUnwind {
@@ -110,12 +110,12 @@ impl Drop for AbortOnUnwind {
     }
 }
 
-/// Where the Fair lanes stand among the classes.
+/// Where the Fair workers stand among the classes.
 pub(crate) const FAIR: usize = 0;
 
 impl<M: Machine> Rt<M> {
-    /// Starts the thread of a lane. The lanes of a class are started one after the other, from core 0 on.
-    pub(crate) fn start_lane(&self, core: usize, class: usize) -> Result<M::Thread, ThreadError> {
+    /// Starts the thread of a worker. The workers of a class are started one after the other, from core 0 on.
+    pub(crate) fn start_worker(&self, core: usize, class: usize) -> Result<M::Thread, ThreadError> {
         let kind = self.classes[class].kind;
         let ending = match kind {
             ClassKind::Fair => "",
@@ -131,20 +131,20 @@ impl<M: Machine> Rt<M> {
         let rt = self
             .me
             .upgrade()
-            .expect("whoever starts a lane has the runtime");
-        let thread = M::spawn(spec, Box::new(move || rt.run_lane(core, class)))?;
+            .expect("whoever starts a worker has the runtime");
+        let thread = M::spawn(spec, Box::new(move || rt.run_worker(core, class)))?;
         self.classes[class].set_begun(core + 1);
         Ok(thread)
     }
 
-    fn run_lane(self: Arc<Self>, core: usize, class: usize) {
+    fn run_worker(self: Arc<Self>, core: usize, class: usize) {
         let rt = Arc::clone(&self);
         let class = &rt.classes[class];
         let obtained = obtain::<M>(class.kind, self.urgent.priority);
         // Set once, here.
         let _ = class.obtained[core].set_blocking(obtained);
-        let shared = Arc::clone(&class.lanes[core]);
-        let entered = ambient::enter_lane(Handle::new(self), core, class.kind);
+        let shared = Arc::clone(&class.workers[core]);
+        let entered = ambient::enter_worker(Handle::new(self), core, class.kind);
         class.tell_if_refused(core);
         let goes_first = class.kind == ClassKind::Rt && obtained.is_fifo();
         let urgent = rt.urgent;
@@ -155,48 +155,48 @@ impl<M: Machine> Rt<M> {
         drop(entered);
     }
 
-    /// The lanes that tasks of a class run on: those of the class if they have begun.
+    /// The workers that tasks of a class run on: those of the class if they have begun.
     #[inline]
-    fn lanes_for(&self, kind: ClassKind) -> &[Arc<LaneShared<M>>] {
+    fn workers_for(&self, kind: ClassKind) -> &[Arc<WorkerShared<M>>] {
         if kind == ClassKind::Fair {
-            return &self.lanes;
+            return &self.workers;
         }
-        let open = |class: &&ClassLanes<M>| class.kind == kind && class.is_open();
+        let open = |class: &&ClassWorkers<M>| class.kind == kind && class.is_open();
         let class = self.classes.iter().find(open);
-        class.map_or(&*self.lanes, |class| &*class.lanes)
+        class.map_or(&*self.workers, |class| &*class.workers)
     }
 
-    /// Whether that lane is one of this runtime's.
+    /// Whether that worker is one of this runtime's.
     fn has(&self, local: &Local<M>) -> bool {
-        let mut fronts = self.classes.iter().map(|class| class.lanes[0].front());
+        let mut fronts = self.classes.iter().map(|class| class.workers[0].front());
         fronts.any(|front| local.is_of(front.crew()))
     }
 
-    /// The lanes of the class whose lane the caller is; those of Fair for any other thread.
+    /// The workers of the class whose worker the caller is; those of Fair for any other thread.
     #[inline]
-    fn lanes_here(&self) -> &[Arc<LaneShared<M>>] {
+    fn workers_here(&self) -> &[Arc<WorkerShared<M>>] {
         Local::<M>::with_current(|local| {
-            let mine = |class: &&ClassLanes<M>| {
-                local.is_some_and(|local| local.is_of(class.lanes[0].front().crew()))
+            let mine = |class: &&ClassWorkers<M>| {
+                local.is_some_and(|local| local.is_of(class.workers[0].front().crew()))
             };
             let class = self.classes.iter().find(mine);
-            class.map_or(&*self.lanes, |class| &*class.lanes)
+            class.map_or(&*self.workers, |class| &*class.workers)
         })
     }
 }
 
 impl<M: Machine> Ambient for Rt<M> {
     fn cores(&self) -> usize {
-        self.lanes.len()
+        self.workers.len()
     }
 
     fn reserve_in_group(&self, group: &Group) -> Result<u8, TooManyGroups> {
-        let crew = self.lanes[0].front().crew();
+        let crew = self.workers[0].front().crew();
         self.groups.lock_blocking().reserve(crew, group)
     }
 
     fn is_on(&self, core: usize) -> bool {
-        !self.lanes[core].front().is_off()
+        !self.workers[core].front().is_off()
     }
 
     fn room(&self, core: usize) -> Option<&Arc<crate::room::Room>> {
@@ -213,7 +213,7 @@ impl<M: Machine> Ambient for Rt<M> {
         }
         if kind == ClassKind::Batch {
             // What a thread starts begins under its policy, and one below all others may not leave
-            // that: so urgent lanes are there before anybody runs on a Batch lane.
+            // that: so urgent workers are there before anybody runs on a Batch worker.
             let _ = self.open(ClassKind::Rt)?;
         }
         let mut late = self.late.lock_blocking();
@@ -224,8 +224,8 @@ impl<M: Machine> Ambient for Rt<M> {
             // So are the threads that it has started.
             late.threads.extend(self.blocking.prepare_for_batch()?);
         }
-        while class.begun() < class.lanes.len() {
-            let thread = self.start_lane(class.begun(), at)?;
+        while class.begun() < class.workers.len() {
+            let thread = self.start_worker(class.begun(), at)?;
             late.threads.push(thread);
         }
         // Either whoever switches a core sees the class, or this thread sees the core switched.
@@ -244,8 +244,11 @@ impl<M: Machine> Ambient for Rt<M> {
         open.map(|class| class.kind).collect()
     }
 
-    fn policies(&self) -> Vec<LanePolicy> {
-        self.classes.iter().flat_map(ClassLanes::policies).collect()
+    fn policies(&self) -> Vec<WorkerPolicy> {
+        self.classes
+            .iter()
+            .flat_map(ClassWorkers::policies)
+            .collect()
     }
 
     fn current_rank(&self) -> u8 {
@@ -275,8 +278,8 @@ impl<M: Machine> Ambient for Rt<M> {
     fn set_on(&self, core: usize, on: bool) -> Option<bool> {
         // One after the other: all crews agree on what is on, and nobody spins for another.
         let _cores = self.switching.lock_blocking();
-        let switch = |class: &ClassLanes<M>| {
-            let crew = class.lanes[core].front().crew();
+        let switch = |class: &ClassWorkers<M>| {
+            let crew = class.workers[core].front().crew();
             if on {
                 return Some(crew.put_back(core) == PutBack::Now);
             }
@@ -287,7 +290,7 @@ impl<M: Machine> Ambient for Rt<M> {
                 TakenOff::LastOne => None,
             }
         };
-        // The Fair lanes say whether it may be; the others follow.
+        // The Fair workers say whether it may be; the others follow.
         let switched = switch(&self.classes[FAIR])?;
         for class in &self.classes[FAIR + 1..] {
             let _ = switch(class);
@@ -304,7 +307,7 @@ impl<M: Machine> Ambient for Rt<M> {
         let Some(cpu) = self.cpus[core] else {
             return Ok(());
         };
-        // What cannot leave the lane leaves the CPU, for those of the cores that are on.
+        // What cannot leave the worker leaves the CPU, for those of the cores that are on.
         let on = (0..self.cpus.len()).filter(|core| self.is_on(*core));
         let cpus: Vec<usize> = if self.is_on(core) {
             vec![cpu]
@@ -315,7 +318,7 @@ impl<M: Machine> Ambient for Rt<M> {
     }
 
     fn next_core(&self) -> usize {
-        (self.cursor.add_shared(1) % self.lanes.len() as u64) as usize
+        (self.cursor.add_shared(1) % self.workers.len() as u64) as usize
     }
 
     unsafe fn launch(
@@ -327,7 +330,7 @@ impl<M: Machine> Ambient for Rt<M> {
         vtable: &'static BodyVtable,
         write: &mut dyn FnMut(*mut u8),
     ) -> RawJoin {
-        let front = self.lanes_for(class.kind())[core].front().clone();
+        let front = self.workers_for(class.kind())[core].front().clone();
         // SAFETY: passed on from the caller.
         unsafe { launch_described(front, kind, about_of(class, about), vtable, write) }
     }
@@ -335,15 +338,15 @@ impl<M: Machine> Ambient for Rt<M> {
     unsafe fn launch_here(
         &self,
         core: usize,
-        lanes: ClassKind,
+        workers: ClassKind,
         class: Class,
         about: About<'_>,
         vtable: &'static BodyVtable,
         write: &mut dyn FnMut(*mut u8),
     ) -> RawJoin {
-        let of_kind = self.classes.iter().find(|class| class.kind == lanes);
-        let lanes = of_kind.map_or(&self.lanes, |class| &class.lanes);
-        let front = lanes[core].front().clone();
+        let of_kind = self.classes.iter().find(|class| class.kind == workers);
+        let workers = of_kind.map_or(&self.workers, |class| &class.workers);
+        let front = workers[core].front().clone();
         // SAFETY: passed on from the caller.
         unsafe { launch_described(front, Kind::Pinned, about_of(class, about), vtable, write) }
     }
@@ -351,22 +354,22 @@ impl<M: Machine> Ambient for Rt<M> {
     unsafe fn call_blocking(
         &self,
         core: usize,
-        lanes: ClassKind,
+        workers: ClassKind,
         call: &ErasedCall,
     ) -> Result<(), Gone> {
         // SAFETY: passed on from the caller.
-        unsafe { wait_for(self.lanes_for(lanes)[core].front(), call) }
+        unsafe { wait_for(self.workers_for(workers)[core].front(), call) }
     }
 
     fn draw(&self, core: usize, room: Room, limit: Limit) -> Option<Drawn> {
-        let lane = self.lanes.get(core)?;
+        let worker = self.workers.get(core)?;
         let limited = limit == Limit::Heed && self.rooms.of(core).is_some();
-        (!limited && !lane.front().is_off()).then(|| Parcels::<M>::draw_current(room))
+        (!limited && !worker.front().is_off()).then(|| Parcels::<M>::draw_current(room))
     }
 
     unsafe fn send(&self, core: usize, drawn: Drawn, run: Run) -> Result<(), Gone> {
         // SAFETY: passed on from the caller.
-        unsafe { Parcels::<M>::send(self.lanes[core].front(), drawn, run) }
+        unsafe { Parcels::<M>::send(self.workers[core].front(), drawn, run) }
     }
 
     unsafe fn call_many(
@@ -376,7 +379,7 @@ impl<M: Machine> Ambient for Rt<M> {
         data: Layout,
         write: &mut dyn FnMut(NonNull<u8>),
     ) -> RawMany {
-        let fronts = cores.iter().map(|&core| &**self.lanes[core].front());
+        let fronts = cores.iter().map(|&core| &**self.workers[core].front());
         // SAFETY: passed on from the caller.
         unsafe { launch_many(fronts, cores.len(), table, data, write) }
     }
@@ -387,7 +390,7 @@ impl<M: Machine> Ambient for Rt<M> {
     }
 
     fn advance(&self, duration_ns: u64) -> Option<EventListener> {
-        // Before the lanes are told: they may rest at once.
+        // Before the workers are told: they may rest at once.
         let rested = self.rested.as_ref()?.listen();
         self.clock.advance_by(duration_ns);
         Some(rested)
@@ -417,7 +420,7 @@ impl<M: Machine> Ambient for Rt<M> {
         if deadline_ns.is_some_and(|it| self.clock.has_passed(it)) {
             return Ok(None);
         }
-        RawTimer::arm(self.lanes_here()[0].front(), when_ns, waker).map(Some)
+        RawTimer::arm(self.workers_here()[0].front(), when_ns, waker).map(Some)
     }
 
     fn register(&self, fd: BorrowedFd<'static>) -> io::Result<Box<dyn Registered>> {
@@ -427,14 +430,14 @@ impl<M: Machine> Ambient for Rt<M> {
                 if !local.is_rescue() {
                     return local.front().clone();
                 }
-                let own = self.lanes_for(Class::of_rank(local.rank()).kind());
-                own[local.front().lane()].front().clone()
+                let own = self.workers_for(Class::of_rank(local.rank()).kind());
+                own[local.front().worker()].front().clone()
             })
         });
         let front = front.unwrap_or_else(|| {
             let turns = (0..self.cores()).map(|_| self.next_core());
             let on = turns.into_iter().find(|core| self.is_on(*core));
-            self.lanes[on.unwrap_or(0)].front().clone()
+            self.workers[on.unwrap_or(0)].front().clone()
         });
         net::register(front, fd)
     }
@@ -446,14 +449,14 @@ impl<M: Machine> Ambient for Rt<M> {
     fn metrics(&self) -> Metrics {
         let mut metrics = Metrics::new(self.blocking.metrics());
         for class in &self.classes {
-            // Of one that is being opened, whose lanes may have panicked hooks already.
+            // Of one that is being opened, whose workers may have panicked hooks already.
             metrics.recorded.hook_panics += class.hook_panics.get();
             if class.is_open() {
-                let lanes = class.lanes.iter().enumerate().map(|(core, lane)| {
+                let workers = class.workers.iter().enumerate().map(|(core, worker)| {
                     let core = CoreId::new(core);
-                    LaneMetrics::new(core, class.kind, lane.state(), &lane.counts())
+                    WorkerMetrics::new(core, class.kind, worker.state(), &worker.counts())
                 });
-                metrics.add(lanes, class.lanes[0].front().crew().watchers());
+                metrics.add(workers, class.workers[0].front().crew().watchers());
             }
         }
         metrics
@@ -466,8 +469,8 @@ impl<M: Machine> Ambient for Rt<M> {
         })
     }
 
-    fn lane_state(&self, core: usize) -> LaneState {
-        self.lanes[core].state()
+    fn worker_state(&self, core: usize) -> WorkerState {
+        self.workers[core].state()
     }
 
     fn switches(&self) -> Switches {

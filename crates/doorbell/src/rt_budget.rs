@@ -1,13 +1,13 @@
-//! How much of its CPU an urgent lane takes.
+//! How much of its CPU an urgent worker takes.
 
 use crate::builder::{BuildError, Builder};
-use doorbell_core::lane::RunBudget;
+use doorbell_core::worker::RunBudget;
 use std::time::Duration;
 
 const SHARE: f64 = 0.95;
 const PERIOD: Duration = Duration::from_millis(100);
 
-/// A lane that rests is not told of anything: no longer than that.
+/// A worker that rests is not told of anything: no longer than that.
 const PERIOD_MAX: Duration = Duration::from_secs(1);
 /// A sleep of less than a few per cent of that is none.
 const PERIOD_MIN: Duration = Duration::from_millis(1);
@@ -51,25 +51,25 @@ impl RtBudget {
 }
 
 impl Builder {
-    /// How much of each period an urgent lane may run that the OS lets go before all other threads of
+    /// How much of each period an urgent worker may run that the OS lets go before all other threads of
     /// its CPU: 0.95 of 100 ms unless told. A share of 1 is no limit. Wrong values are reported by
     /// [`Builder::build`].
     ///
     /// It is looked at between polls. When the time of a period is used up and there is more to do, the
-    /// lane sleeps to the period's end: so a mistake in an urgent task does not take a CPU from
-    /// everybody else for good. Its tasks that are not pinned may be taken by other urgent lanes
+    /// worker sleeps to the period's end: so a mistake in an urgent task does not take a CPU from
+    /// everybody else for good. Its tasks that are not pinned may be taken by other urgent workers
     /// meanwhile; those that are, and calls, wait.
-    /// [`LaneCounts::rests`](crate::LaneCounts) and `rested_ns` count that.
+    /// [`WorkerCounts::rests`](crate::WorkerCounts) and `rested_ns` count that.
     ///
-    /// Contract: *the lane has obtained `SCHED_FIFO` ([`Handle::policies`](crate::Handle::policies)),
+    /// Contract: *the worker has obtained `SCHED_FIFO` ([`Handle::policies`](crate::Handle::policies)),
     /// and no poll or call on it takes as long as share × period ⇒ in n periods, one after the other, it
     /// runs at most n × share × period and one poll more; it never rests for more than a period at a
     /// time, and runs in between.* Time is taken by the clock, so what threads of a higher priority run
     /// counts too.
     ///
-    /// Inside a poll nothing is looked at; there the kernel's own fair server acts (Linux 6.12; before it
-    /// the real-time throttle), which leaves other threads 5 per cent of each second unless set otherwise. A lane that did not obtain `SCHED_FIFO` has no limit: the OS
-    /// shares the CPU then.
+    /// Inside a poll nothing is looked at; there the kernel's own fair server acts (Linux 6.12; before it the real-time
+    /// throttle), which leaves other threads 5 per cent of each second unless set otherwise. A worker that did not
+    /// obtain `SCHED_FIFO` has no limit: the OS shares the CPU then.
     ///
     /// ```
     /// use std::time::Duration;
@@ -90,7 +90,7 @@ impl Builder {
 mod tests {
     use super::{PERIOD, RtBudget};
     use crate::BuildError;
-    use doorbell_core::lane::RunBudget;
+    use doorbell_core::worker::RunBudget;
     use std::time::Duration;
 
     #[test]

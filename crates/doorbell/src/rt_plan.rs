@@ -1,6 +1,6 @@
-//! How the lanes of class Rt run.
+//! How the workers of class Rt run.
 
-use doorbell_core::lane::{Lane, LaneShared, RunBudget};
+use doorbell_core::worker::{RunBudget, Worker, WorkerShared};
 use doorbell_machine::Machine;
 use std::sync::Arc;
 
@@ -14,13 +14,13 @@ pub(crate) struct RtPlan {
 }
 
 impl RtPlan {
-    /// Runs a lane, of any class, until it ends. Only of one that goes before all other threads of its CPU
+    /// Runs a worker, of any class, until it ends. Only of one that goes before all other threads of its CPU
     /// something is asked: where the OS shares that, it sees to the others.
-    pub(crate) fn run<M: Machine>(&self, shared: Arc<LaneShared<M>>, goes_first: bool) {
+    pub(crate) fn run<M: Machine>(&self, shared: Arc<WorkerShared<M>>, goes_first: bool) {
         if goes_first {
-            Lane::limited(shared, self.budget).before_others().run();
+            Worker::limited(shared, self.budget).before_others().run();
         } else {
-            Lane::new(shared).run();
+            Worker::new(shared).run();
         }
     }
 }

@@ -1,4 +1,4 @@
-//! [`Runtime`]: whoever has it keeps the lanes alive.
+//! [`Runtime`]: whoever has it keeps the workers alive.
 
 use crate::builder::{BuildError, Builder};
 use crate::handle::{BlockOnError, Handle};
@@ -14,17 +14,17 @@ use std::time::Duration;
 )]
 #[non_exhaustive]
 pub struct ShutdownTimeout {
-    /// How many lanes and blocking threads had not ended.
+    /// How many workers and blocking threads had not ended.
     pub running: usize,
 }
 
 /// A running runtime.
 ///
-/// Dropping it ends it: every task is cancelled and dropped on its lane, calls that were
-/// posted before still run, later ones get an error, and the lanes' threads are waited for.
-/// Dropped on a lane, its own or another runtime's, it waits for nobody: the lanes end by
+/// Dropping it ends it: every task is cancelled and dropped on its worker, calls that were
+/// posted before still run, later ones get an error, and the workers' threads are waited for.
+/// Dropped on a worker, its own or another runtime's, it waits for nobody: the workers end by
 /// themselves after their current polls. Closures of [`spawn_blocking`](crate::spawn_blocking())
-/// that are under way are waited for, unless it is dropped on a lane or inside one of them.
+/// that are under way are waited for, unless it is dropped on a worker or inside one of them.
 ///
 /// Several runtimes may live at once. Use it through [`std::ops::Deref`] as a [`Handle`].
 #[derive(Debug)]
@@ -56,7 +56,7 @@ impl Runtime {
 
     /// Ends the runtime as dropping it does, but waits for its threads at most so long. Those that
     /// are still inside a poll, a call or a blocking closure then end by themselves after it. Called
-    /// on a lane or inside a blocking closure it looks once and does not wait.
+    /// on a worker or inside a blocking closure it looks once and does not wait.
     ///
     /// # Errors
     /// [`ShutdownTimeout`] says how many threads had not ended.
@@ -80,14 +80,14 @@ impl Runtime {
     /// this is the current runtime.
     ///
     /// # Panics
-    /// If the caller is a lane, whose other tasks would all wait;
+    /// If the caller is a worker, whose other tasks would all wait;
     /// [`Handle::try_block_on`] returns an error instead. And if the future panics.
     #[track_caller]
     pub fn block_on<F: Future>(&self, future: F) -> F::Output {
         let ran = boxed_if_large!(future: F, Box::pin => self.handle.try_block_on(future));
         match ran {
             Ok(output) => output,
-            Err(error @ BlockOnError::InsideLane) => panic!("{error}"),
+            Err(error @ BlockOnError::InsideWorker) => panic!("{error}"),
         }
     }
 }

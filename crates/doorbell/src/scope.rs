@@ -23,7 +23,7 @@ type Panic = Box<dyn Any + Send + 'static>;
 /// * The body panics ⇒ the children are aborted and waited for; then the panic goes on.
 /// * A child panics ⇒ the body is dropped, the other children are aborted, all are waited for;
 ///   then the panic goes on. Of several panics the first child's does.
-/// * The future of the scope is dropped ⇒ the children are aborted: each is dropped on its lane,
+/// * The future of the scope is dropped ⇒ the children are aborted: each is dropped on its worker,
 ///   and nobody waits for that.
 ///
 /// Children own what they use (`'static`): a future can be leaked at any time, and children that
@@ -269,7 +269,7 @@ pub struct ScopedJoinHandle<T> {
 }
 
 impl<T> ScopedJoinHandle<T> {
-    /// Cancels the child: its future is dropped on its lane instead of being polled again.
+    /// Cancels the child: its future is dropped on its worker instead of being polled again.
     ///
     /// ```
     /// # doorbell::Builder::new().cores(1).build().unwrap().block_on(async {

@@ -2,7 +2,7 @@
 
 use crate::builder::{BuildError, Builder};
 
-/// The smallest stack on which lanes run, also in builds without optimization.
+/// The smallest stack on which workers run, also in builds without optimization.
 const BYTES_MIN: usize = 64 * 1_024;
 
 /// What the standard library can round up to whole pages.
@@ -16,7 +16,7 @@ pub(crate) fn check(bytes: Option<usize>) -> Result<(), BuildError> {
 }
 
 impl Builder {
-    /// How many bytes of stack the threads of the runtime have: the lanes, on which tasks and calls run, and
+    /// How many bytes of stack the threads of the runtime have: the workers, on which tasks and calls run, and
     /// the threads for [closures that block](crate::spawn_blocking()). The OS rounds it up to whole pages.
     /// Unless told, it is that of the standard library's threads: 2 MiB, or what `RUST_MIN_STACK` says.
     ///

@@ -27,19 +27,19 @@ pub enum SpawnError {
         /// The core asked for.
         core: CoreId,
     },
-    /// The lanes of the task's class were not started.
+    /// The workers of the task's class were not started.
     #[error(
         "the OS did not start or bind the threads of class {class} ({kind}); raise the limit on threads (ulimit -u, pids.max), look at the affinity mask, or use fewer cores or another class"
     )]
-    NoLanes {
+    NoWorkers {
         /// The class asked for.
         class: Class,
         /// What the OS said.
         kind: std::io::ErrorKind,
     },
-    /// Urgent lanes could not begin to look after Fair ones.
+    /// Urgent workers could not begin to look after Fair ones.
     #[error(
-        "the OS refused a descriptor by which urgent lanes look after Fair ones ({kind}); raise the limit on open files (ulimit -n) or fs.epoll.max_user_watches"
+        "the OS refused a descriptor by which urgent workers look after Fair ones ({kind}); raise the limit on open files (ulimit -n) or fs.epoll.max_user_watches"
     )]
     NoRescue {
         /// What the OS said.
@@ -97,7 +97,7 @@ where
     // Of the caller, which a closure has not.
     let about = About::default();
     ambient::with_current(|frame| match frame {
-        // Through the frame: a clone of its handle would write a count that all lanes share.
+        // Through the frame: a clone of its handle would write a count that all workers share.
         Some(frame) => JoinHandle(launch(
             frame.handle(),
             frame.next_core(),
@@ -167,7 +167,7 @@ impl TaskBuilder {
     /// [`Class::FAIR`] if the caller's current runtime is another one, or it is no task.
     ///
     /// With a [paused clock](crate::Builder::start_paused) tasks of all classes run on the Fair
-    /// lanes, in the order in which they could run.
+    /// workers, in the order in which they could run.
     pub fn class(mut self, class: Class) -> Self {
         self.class = Some(class);
         self
@@ -203,8 +203,8 @@ impl TaskBuilder {
         self
     }
 
-    /// Has urgent lanes run the task too while Fair ones are stuck in long polls: see [`rescue`](crate::rescue).
-    /// For tasks of class Fair. A Batch task is run too, if a lane that rescues wakes or spawns it. Ignored for pinned
+    /// Has urgent workers run the task too while Fair ones are stuck in long polls: see [`rescue`](crate::rescue). For
+    /// tasks of class Fair. A Batch task is run too, if a worker that rescues wakes or spawns it. Ignored for pinned
     /// and urgent tasks.
     pub fn rescuable(mut self) -> Self {
         self.rescuable = true;
@@ -215,7 +215,7 @@ impl TaskBuilder {
     ///
     /// # Panics
     /// If it was pinned to a core that the runtime does not have or that is off, if the OS did not
-    /// start the lanes of its class, or if its group cannot be had;
+    /// start the workers of its class, or if its group cannot be had;
     /// [`TaskBuilder::try_spawn`] returns an error instead.
     #[track_caller]
     #[inline]
@@ -235,8 +235,8 @@ impl TaskBuilder {
     ///
     /// # Errors
     /// [`SpawnError::NoSuchCore`] if it was pinned to a core that the runtime does not have,
-    /// [`SpawnError::CoreOffline`] if to one that is off, [`SpawnError::NoLanes`] if the OS did not
-    /// start the lanes of its class, [`SpawnError::GroupNeedsFair`] if it was given a group and is of
+    /// [`SpawnError::CoreOffline`] if to one that is off, [`SpawnError::NoWorkers`] if the OS did not
+    /// start the workers of its class, [`SpawnError::GroupNeedsFair`] if it was given a group and is of
     /// another class than Fair, [`SpawnError::TooManyGroups`] if its group is one too many.
     #[track_caller]
     pub fn try_spawn<F>(self, future: F) -> Result<JoinHandle<F::Output>, SpawnError>
@@ -291,7 +291,7 @@ impl TaskBuilder {
         }
     }
 
-    /// The class of the task, whose lanes have begun.
+    /// The class of the task, whose workers have begun.
     fn open_class(&self) -> Result<Class, SpawnError> {
         let class = self.class.unwrap_or_else(|| {
             ambient::peek(|frame| match frame {
@@ -358,7 +358,7 @@ where
 ///
 /// Dropping it lets the task run on, unobserved.
 ///
-/// While a task of a higher class awaits it, the lanes of that class run it too, so it does not wait
+/// While a task of a higher class awaits it, the workers of that class run it too, so it does not wait
 /// behind others of its own class: see [what inverts
 /// priorities](crate#what-inverts-priorities-and-what-to-do). Its class stays what it is.
 ///

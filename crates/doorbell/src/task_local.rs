@@ -2,7 +2,7 @@
 //!
 //! A value lies in the future that carries it. Each poll links it, by a record on the stack, to
 //! those bound further out, and unlinks it when it returns or unwinds; the newest is in a slot of
-//! the machine. So nothing is allocated or swapped, and a machine that runs many lanes on one
+//! the machine. So nothing is allocated or swapped, and a machine that runs many workers on one
 //! thread keeps them apart by its slots.
 
 use doorbell_machine::slots;
@@ -52,7 +52,7 @@ pub struct TaskLocalError {
 /// A key for values that futures carry; made by [`task_local!`](crate::task_local).
 ///
 /// A value is bound by [`TaskLocal::scope`] for as long as a future is polled or dropped, on
-/// whatever lane. Tasks that are spawned, calls and closures on other threads do not inherit it.
+/// whatever worker. Tasks that are spawned, calls and closures on other threads do not inherit it.
 pub struct TaskLocal<T: 'static> {
     name: &'static str,
     of: std::marker::PhantomData<fn() -> T>,

@@ -2,7 +2,7 @@
 
 use crate::policy_hook::PolicyHook;
 use crate::poll_times::LONG_POLL;
-use doorbell_core::lane::Hooks;
+use doorbell_core::worker::Hooks;
 use std::time::Duration;
 
 /// What is recorded of a runtime's tasks.
@@ -26,9 +26,9 @@ impl Default for Watching {
 }
 
 impl Watching {
-    pub(crate) fn plan(&self) -> doorbell_core::lane::WatchPlan {
+    pub(crate) fn plan(&self) -> doorbell_core::worker::WatchPlan {
         let long_ns = u64::try_from(self.long_poll.as_nanos()).unwrap_or(u64::MAX);
-        doorbell_core::lane::WatchPlan {
+        doorbell_core::worker::WatchPlan {
             long_poll_ns: self.poll_times.then_some(long_ns),
             hooks: self.hooks.clone(),
         }

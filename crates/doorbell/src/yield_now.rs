@@ -1,9 +1,9 @@
-//! Giving the other tasks of a lane their turn.
+//! Giving the other tasks of a worker their turn.
 
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
-/// Lets the other ready tasks of this lane run before the caller goes on.
+/// Lets the other ready tasks of this worker run before the caller goes on.
 ///
 /// ```
 /// # doorbell::Builder::new().cores(1).build().unwrap().block_on(async {

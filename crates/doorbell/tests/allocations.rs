@@ -89,7 +89,7 @@ impl Woken {
 /// Wakes of a task, by whom they may come.
 fn wakes(runtime: &Runtime, core: Option<usize>) -> [(&'static str, u64); 3] {
     let woken = Woken::spawn(runtime, URGENT, core, |_| Poll::Ready(()));
-    // It wakes the other one each time that it runs, on the same lane if both are pinned.
+    // It wakes the other one each time that it runs, on the same worker if both are pinned.
     let theirs = Arc::clone(&woken);
     let wakes = Woken::spawn(runtime, URGENT, core, move |_| {
         theirs.waker.wake();
@@ -110,8 +110,8 @@ fn wakes(runtime: &Runtime, core: Option<usize>) -> [(&'static str, u64); 3] {
     });
     [
         ("woken from outside", outside),
-        ("woken from a Fair lane", fair),
-        ("woken from an urgent lane", own),
+        ("woken from a Fair worker", fair),
+        ("woken from an urgent worker", own),
     ]
 }
 
@@ -156,7 +156,7 @@ fn timers(runtime: &Runtime) -> [(&'static str, u64); 3] {
 /// What goes away at the next run of a task, or elsewhere.
 type Heap<T> = Arc<Mutex<Vec<T>>>;
 
-/// Drops half of them here, and half on an urgent lane.
+/// Drops half of them here, and half on an urgent worker.
 fn drop_all<T: Send + 'static>(runtime: &Runtime, mut all: Vec<T>) -> [u64; 2] {
     assert!(all.len() as u64 >= TIMES);
     let heap: Heap<T> = Heap::default();
@@ -189,9 +189,9 @@ fn drops(runtime: &Runtime) -> [(&'static str, u64); 4] {
     let [wakers_here, wakers_there] = drop_all(runtime, wakers);
     [
         ("handles dropped outside", handles_here),
-        ("handles dropped on a lane", handles_there),
+        ("handles dropped on a worker", handles_there),
         ("wakers dropped outside", wakers_here),
-        ("wakers dropped on a lane", wakers_there),
+        ("wakers dropped on a worker", wakers_there),
     ]
 }
 
@@ -206,7 +206,7 @@ fn all(runtime: &Runtime) -> Vec<(&'static str, u64)> {
 #[test]
 fn wakes_timers_and_drops_of_urgent_tasks_allocate_nothing() {
     let runtime = Builder::new().cores(2).build().unwrap();
-    // The lanes of all classes have begun, and have met each of these.
+    // The workers of all classes have begun, and have met each of these.
     let _ = (all(&runtime), all(&runtime));
     for round in 0..3 {
         for (what, count) in all(&runtime) {

@@ -60,20 +60,20 @@ fn no_runtime_on_this_thread() {
 }
 
 #[test]
-fn block_on_inside_a_lane() {
+fn block_on_inside_a_worker() {
     let rt = std::sync::Arc::new(Builder::new().cores(1).build().unwrap());
     let other = Builder::new().cores(1).build().unwrap();
     let handle = rt.handle().clone();
     let inside = rt.block_on(rt.spawn(async move { handle.try_block_on(async {}) }));
-    assert_eq!(inside.unwrap(), Err(BlockOnError::InsideLane));
-    // Also a lane of another runtime: it blocks as much.
+    assert_eq!(inside.unwrap(), Err(BlockOnError::InsideWorker));
+    // Also a worker of another runtime: it blocks as much.
     let panicked = rt
         .block_on(rt.spawn(async move { other.block_on(async {}) }))
         .unwrap_err();
     assert!(
         panicked
             .to_string()
-            .contains("block_on was called on a lane"),
+            .contains("block_on was called on a worker"),
         "{panicked}"
     );
 }

@@ -59,10 +59,10 @@ fn a_pinned_task_runs_on_its_core_and_nowhere_else() {
             task.await.unwrap();
         }
     });
-    assert_eq!(current_core(), None, "the test's own thread is no lane");
+    assert_eq!(current_core(), None, "the test's own thread is no worker");
 }
 
-/// Four tasks that block their lanes until all four run: each needs a lane of its own.
+/// Four tasks that block their workers until all four run: each needs a worker of its own.
 #[allow(clippy::unused_async, reason = "it is a task")]
 async fn meet(barrier: Arc<Barrier>) -> usize {
     barrier.wait();
@@ -147,7 +147,7 @@ fn abort_after_the_end_changes_nothing() {
 }
 
 #[test]
-fn a_panic_comes_back_with_its_payload_and_the_lane_lives_on() {
+fn a_panic_comes_back_with_its_payload_and_the_worker_lives_on() {
     let rt = runtime(1);
     let error = rt
         .block_on(rt.spawn(async { std::panic::panic_any(format!("on purpose {}", 7)) }))
@@ -176,7 +176,7 @@ impl Drop for Bomb {
 
 // Bugs D18: a panic in poll, in the future's drop, in the output's drop, in the payload's.
 #[test]
-fn d18_panics_in_every_drop_leave_the_lane_alive() {
+fn d18_panics_in_every_drop_leave_the_worker_alive() {
     let rt = runtime(1);
     // In the future's drop, after it was ready.
     let dropped = rt.block_on(rt.spawn(async {
@@ -199,7 +199,7 @@ fn d18_panics_in_every_drop_leave_the_lane_alive() {
     let aborted = rt.block_on(task);
     assert!(aborted.as_ref().is_err_and(JoinError::is_panic));
     std::mem::forget(aborted);
-    // In the output's drop, by the lane: nobody joins.
+    // In the output's drop, by the worker: nobody joins.
     let (tx, rx) = std::sync::mpsc::channel();
     drop(rt.spawn(async move {
         tx.send(()).unwrap();
@@ -227,7 +227,7 @@ fn block_on_passes_a_panic_on_and_leaves_the_runtime() {
 }
 
 #[test]
-fn tasks_on_one_lane_take_turns() {
+fn tasks_on_one_worker_take_turns() {
     let rt = runtime(1);
     let log = Arc::new(std::sync::Mutex::new(Vec::new()));
     rt.block_on(async {

@@ -38,12 +38,12 @@ impl Drop for CountsDrops {
 }
 
 #[test]
-fn results_come_back_and_lanes_go_on() {
+fn results_come_back_and_workers_go_on() {
     let rt = runtime(4);
     let sum = rt.block_on(async {
         let (go_tx, go_rx) = mpsc::channel();
         let waits = spawn_blocking(move || go_rx.recv().unwrap());
-        // The lanes are free while the closure blocks.
+        // The workers are free while the closure blocks.
         let task = doorbell::spawn(async move { go_tx.send(40).unwrap() });
         task.await.unwrap();
         waits.await.unwrap() + rt.spawn_blocking(|| 2).await.unwrap()
@@ -101,7 +101,7 @@ fn a_runtime_that_is_refused_its_first_thread_says_so_and_goes_on() {
         rt.metrics().blocking(),
         doorbell::BlockingMetrics::default()
     );
-    // Lanes are as they were, and with room there is a thread.
+    // Workers are as they were, and with room there is a thread.
     assert_eq!(rt.block_on(rt.spawn(async { 1 })).unwrap(), 1);
     assert_eq!(rt.block_on(rt.spawn_blocking(|| 2)).unwrap(), 2);
 }

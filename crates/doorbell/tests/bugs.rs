@@ -6,32 +6,32 @@
     reason = "tests play the outside world"
 )]
 
-use doorbell::{BlockOnError, Builder, LaneState, Runtime, yield_now};
+use doorbell::{BlockOnError, Builder, Runtime, WorkerState, yield_now};
 use std::future::poll_fn;
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 use std::sync::{Arc, Mutex};
 use std::task::{Poll, Waker};
 use std::time::Duration;
 
-/// Lanes that park at once.
+/// Workers that park at once.
 fn runtime(cores: usize) -> Runtime {
     let builder = Builder::new().cores(cores).watch(Duration::ZERO);
     builder.build().unwrap()
 }
 
 fn wait_until_parked(rt: &Runtime) {
-    while !(0..rt.cores()).all(|core| rt.lane_state(core) == Some(LaneState::Parked)) {
+    while !(0..rt.cores()).all(|core| rt.worker_state(core) == Some(WorkerState::Parked)) {
         std::thread::yield_now();
     }
 }
 
 fn rings(rt: &Runtime) -> Vec<u64> {
-    let lanes = rt.metrics().lanes;
-    lanes.iter().map(|lane| lane.counts.rings).collect()
+    let workers = rt.metrics().workers;
+    workers.iter().map(|worker| worker.counts.rings).collect()
 }
 
 #[test]
-fn s9_a_task_that_stays_rings_its_own_lane_only() {
+fn s9_a_task_that_stays_rings_its_own_worker_only() {
     const WAKES: u64 = 200;
     let rt = runtime(3);
     let (polls, kept) = (Arc::new(AtomicU64::new(0)), Arc::new(Mutex::new(None)));
@@ -60,7 +60,7 @@ fn s9_a_task_that_stays_rings_its_own_lane_only() {
     let after = rings(&rt);
     assert_eq!([after[0], after[2]], [before[0], before[2]]);
     let own = after[1] - before[1];
-    // A lane on its way to sleep may look once more before it does.
+    // A worker on its way to sleep may look once more before it does.
     assert!((WAKES / 2..=WAKES).contains(&own), "{own} of {WAKES}");
 }
 
@@ -69,14 +69,14 @@ fn s7_a_task_that_wakes_itself_is_not_rung() {
     const TURNS: u64 = 10_000;
     let rt = runtime(1);
     wait_until_parked(&rt);
-    let before = rt.metrics().lanes[0].counts;
+    let before = rt.metrics().workers[0].counts;
     let task = rt.spawn(async {
         for _ in 0..TURNS {
             yield_now().await;
         }
     });
     rt.block_on(task).unwrap();
-    let done = rt.metrics().lanes[0].counts.since(&before);
+    let done = rt.metrics().workers[0].counts.since(&before);
     assert!((1..=2).contains(&done.rings), "the spawn's: {done:?}");
     assert!((TURNS..TURNS + 10).contains(&done.polls), "{done:?}");
 }
@@ -119,10 +119,10 @@ fn d15_a_wake_under_a_lock_that_the_woken_task_takes() {
 fn d6_block_on_inside_a_runtime_is_refused_or_ends_but_does_not_hang() {
     let rt = runtime(1);
     let handle = rt.handle().clone();
-    let on_a_lane = rt.spawn(async move { handle.try_block_on(async {}) });
-    let refused = rt.block_on(on_a_lane).unwrap();
+    let on_a_worker = rt.spawn(async move { handle.try_block_on(async {}) });
+    let refused = rt.block_on(on_a_worker).unwrap();
     assert!(
-        matches!(refused, Err(BlockOnError::InsideLane)),
+        matches!(refused, Err(BlockOnError::InsideWorker)),
         "{refused:?}"
     );
     // On a thread that may block it waits for a task, and the runtime ends meanwhile.
@@ -157,7 +157,7 @@ fn t15_a_task_that_wakes_itself_for_ever_does_not_keep_timers_from_firing() {
     assert!(rt.block_on(busy).unwrap_err().is_cancelled());
 }
 
-/// A task spawns one child while every other lane sleeps, and blocks its lane until that has run.
+/// A task spawns one child while every other worker sleeps, and blocks its worker until that has run.
 #[test]
 fn s2_the_only_task_behind_a_blocked_one_runs_elsewhere() {
     let rt = runtime(2);
@@ -173,7 +173,7 @@ fn s2_the_only_task_behind_a_blocked_one_runs_elsewhere() {
     }
 }
 
-/// The same pushes where nothing blocks: lanes are woken for them a hundred times a second at most.
+/// The same pushes where nothing blocks: workers are woken for them a hundred times a second at most.
 #[test]
 fn s2_and_tasks_that_are_run_next_wake_hardly_anybody() {
     const CHILDREN: u64 = 2_000;
@@ -187,24 +187,24 @@ fn s2_and_tasks_that_are_run_next_wake_hardly_anybody() {
         }
     }))
     .unwrap();
-    let sum = |metrics: &doorbell::Metrics, of: fn(&doorbell::LaneCounts) -> u64| {
+    let sum = |metrics: &doorbell::Metrics, of: fn(&doorbell::WorkerCounts) -> u64| {
         metrics
-            .lanes
+            .workers
             .iter()
-            .map(|lane| of(&lane.counts))
+            .map(|worker| of(&worker.counts))
             .sum::<u64>()
     };
     let after = rt.metrics();
     let rings = sum(&after, |counts| counts.rings) - sum(&before, |counts| counts.rings);
     let polls = sum(&after, |counts| counts.polls) - sum(&before, |counts| counts.polls);
-    // Each child once, and its parent for most of them: not for one that the other lane has run
-    // before it was awaited. Counts that a lane writes lag behind by what it is doing.
+    // Each child once, and its parent for most of them: not for one that the other worker has run
+    // before it was awaited. Counts that a worker writes lag behind by what it is doing.
     assert!(
         (CHILDREN..=2 * CHILDREN + 10).contains(&polls),
         "{polls} polls"
     );
     // One for the parent, one for each time that somebody has to look after the pushes; and for
-    // each, wakes that follow it. A lane that the OS takes its CPU from looks stuck, and is helped.
+    // each, wakes that follow it. A worker that the OS takes its CPU from looks stuck, and is helped.
     let looks = began.elapsed().as_millis() as u64 / 10 + 1;
     let most = 4 * looks + CHILDREN / 10;
     assert!((1..=most).contains(&rings), "{rings} rings");
@@ -307,7 +307,7 @@ fn waits_of_this_thread() -> u64 {
     count.unwrap().trim().parse().unwrap()
 }
 
-/// In a runtime that has never slept, the lane waits for its own parks and for nothing else: nothing
+/// In a runtime that has never slept, the worker waits for its own parks and for nothing else: nothing
 /// is set up at the first sleep that would block. (The least of many runtimes: a page that is not
 /// there yet may make a thread wait too.)
 #[test]
@@ -315,7 +315,11 @@ fn t16_the_first_sleep_waits_for_nothing_but_its_time() {
     let waits_beside_parks = || {
         let rt = runtime(1);
         let task = rt.spawn(async {
-            let parks = || doorbell::Handle::current().metrics().lanes[0].counts.parks;
+            let parks = || {
+                doorbell::Handle::current().metrics().workers[0]
+                    .counts
+                    .parks
+            };
             let before = (waits_of_this_thread(), parks());
             doorbell::time::sleep(Duration::from_micros(300)).await;
             let waits = waits_of_this_thread() - before.0;

@@ -1,4 +1,4 @@
-//! Calls of a class: they run on that class's lane of a core, whatever the others are inside of.
+//! Calls of a class: they run on that class's worker of a core, whatever the others are inside of.
 
 #![allow(
     clippy::disallowed_types,
@@ -49,7 +49,7 @@ fn a_call_runs_on_the_core_and_in_the_class_that_it_names() {
 fn an_urgent_call_does_not_wait_for_long_polls() {
     const POLL: Duration = Duration::from_millis(300);
     let runtime = runtime(2);
-    // The lanes of the class are there.
+    // The workers of the class are there.
     let urgent = runtime.call().class(Class::rt(50));
     urgent.clone().on_blocking(0, || ()).unwrap();
     let (inside, ended) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
@@ -75,14 +75,14 @@ fn an_urgent_call_does_not_wait_for_long_polls() {
         }
         ended.load(SeqCst)
     });
-    assert_eq!(outside.join().unwrap(), 0, "it waited for the Fair lanes");
+    assert_eq!(outside.join().unwrap(), 0, "it waited for the Fair workers");
     for poll in polls {
         runtime.block_on(poll).unwrap();
     }
 }
 
 #[test]
-fn a_panic_comes_back_and_the_lane_lives_on() {
+fn a_panic_comes_back_and_the_worker_lives_on() {
     let runtime = runtime(1);
     let urgent = runtime.call().class(Class::rt(9));
     let blocked = urgent.clone().on_blocking(0, || panic!("blocking"));
@@ -104,16 +104,20 @@ fn errors_are_those_of_other_calls() {
     assert!(no_core(urgent.clone().on_blocking(2, || ()).unwrap_err()));
     let call = urgent.clone().on(2, || ());
     assert!(no_core(runtime.block_on(call).unwrap_err()));
-    // No lane was started for those.
+    // No worker was started for those.
     let policies = runtime.policies();
-    assert!(policies.iter().all(|lane| lane.class() == ClassKind::Fair));
+    assert!(
+        policies
+            .iter()
+            .all(|worker| worker.class() == ClassKind::Fair)
+    );
     runtime.block_on(runtime.core_offline(1)).unwrap();
     let off = urgent.clone().on_blocking(1, || ()).unwrap_err();
     assert!(matches!(off, CallError::CoreOffline { .. }));
     let inside = urgent.clone();
     let inside = runtime.spawn(async move { inside.on_blocking(0, || ()) });
     let inside = runtime.block_on(inside).unwrap();
-    assert!(matches!(inside, Err(CallError::InsideLane)));
+    assert!(matches!(inside, Err(CallError::InsideWorker)));
     urgent.clone().on_blocking(0, || ()).unwrap();
     drop(runtime);
     let gone = urgent.clone().on_blocking(0, || ()).unwrap_err();
@@ -123,7 +127,7 @@ fn errors_are_those_of_other_calls() {
 #[test]
 fn what_a_call_spawns_has_its_class() {
     let runtime = runtime(1);
-    // A task of another number ran last on the lane.
+    // A task of another number ran last on the worker.
     let before = runtime.task().class(Class::rt(7)).spawn(async {});
     runtime.block_on(before).unwrap();
     let call = runtime.call().class(Class::rt(42));
@@ -160,7 +164,7 @@ fn a_call_that_is_dropped_before_it_ran_is_withdrawn() {
 }
 
 #[test]
-fn with_a_paused_clock_calls_of_all_classes_run_on_the_fair_lanes() {
+fn with_a_paused_clock_calls_of_all_classes_run_on_the_fair_workers() {
     let runtime = Builder::new().cores(2).start_paused(true).build().unwrap();
     runtime.block_on(async {
         let start = doorbell::time::Instant::now();
@@ -172,16 +176,20 @@ fn with_a_paused_clock_calls_of_all_classes_run_on_the_fair_lanes() {
     });
     let urgent = runtime.call().class(Class::rt(5));
     assert_eq!(urgent.on_blocking(0, || 7).unwrap(), 7);
-    let lanes = runtime.policies();
-    assert!(lanes.iter().all(|lane| lane.class() == ClassKind::Fair));
+    let workers = runtime.policies();
+    assert!(
+        workers
+            .iter()
+            .all(|worker| worker.class() == ClassKind::Fair)
+    );
 }
 
-doorbell::lane_local! {
+doorbell::worker_local! {
     static CALLS: Cell<u32> = const { Cell::new(0) };
 }
 
 #[test]
-fn each_class_has_its_own_values_of_a_lane() {
+fn each_class_has_its_own_values_of_a_worker() {
     let runtime = runtime(1);
     let count = || CALLS.with(|calls| calls.replace(calls.get() + 1));
     for number in 0..3 {

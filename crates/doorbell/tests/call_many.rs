@@ -6,7 +6,9 @@
     reason = "tests play the outside world"
 )]
 
-use doorbell::{Builder, CallError, CoreId, LaneState, Runtime, call_all, call_many, current_core};
+use doorbell::{
+    Builder, CallError, CoreId, Runtime, WorkerState, call_all, call_many, current_core,
+};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
@@ -39,7 +41,7 @@ fn each_core_runs_it_once_and_results_are_in_order() {
 }
 
 #[test]
-fn a_lane_may_call_all_and_is_among_them() {
+fn a_worker_may_call_all_and_is_among_them() {
     let rt = runtime(3);
     let task = rt.task().on(1).spawn(async {
         let all = call_all(CoreId::index).await.unwrap();
@@ -71,10 +73,10 @@ fn a_wrong_list_of_cores_is_refused_before_anything_is_posted() {
     let none: [usize; 0] = [];
     assert!(rt.call_many_blocking(none, count()).unwrap().is_empty());
     assert!(rt.block_on(rt.call_many(none, count())).unwrap().is_empty());
-    // A blocking form on a lane could wait for itself.
+    // A blocking form on a worker could wait for itself.
     let (handle, closure) = (rt.handle().clone(), count());
     let inside = rt.call_blocking(0, move || handle.call_all_blocking(closure).map(drop));
-    assert!(matches!(inside, Ok(Err(CallError::InsideLane))));
+    assert!(matches!(inside, Ok(Err(CallError::InsideWorker))));
     rt.call_all_blocking(|_| ()).unwrap();
     assert_eq!(ran.load(Ordering::Relaxed), 0);
     assert_eq!(Arc::strong_count(&ran), 1);
@@ -127,25 +129,25 @@ fn a_sleeping_core_is_rung_once_and_a_watching_one_never() {
     for (watch, rings) in [(Duration::ZERO, 1), (Duration::from_hours(1), 0)] {
         let rt = Builder::new().cores(3).watch(watch).build().unwrap();
         let resting = if rings == 1 {
-            LaneState::Parked
+            WorkerState::Parked
         } else {
-            LaneState::Watching
+            WorkerState::Watching
         };
         let start = Instant::now();
-        while (0..3).any(|core| rt.lane_state(core) != Some(resting)) {
+        while (0..3).any(|core| rt.worker_state(core) != Some(resting)) {
             assert!(start.elapsed() < Duration::from_secs(30), "they never rest");
             std::thread::yield_now();
         }
         let before = rt.metrics();
         assert_eq!(rt.call_all_blocking(|_| ()).unwrap().len(), 3);
-        for (now, before) in rt.metrics().lanes.iter().zip(&before.lanes) {
+        for (now, before) in rt.metrics().workers.iter().zip(&before.workers) {
             assert_eq!(now.counts.since(&before.counts).rings, rings);
         }
     }
 }
 
 #[test]
-fn b5_callers_to_the_same_busy_lanes_each_wait_for_their_own() {
+fn b5_callers_to_the_same_busy_workers_each_wait_for_their_own() {
     let rt = runtime(2);
     std::thread::scope(|scope| {
         for caller in 0..4 {

@@ -7,7 +7,7 @@
 )]
 
 use doorbell::{
-    Builder, CallCoalesce, CallError, CoreId, IdleNotify, LaneState, Runtime, Switches, call_on,
+    Builder, CallCoalesce, CallError, CoreId, IdleNotify, Runtime, Switches, WorkerState, call_on,
     current_core,
 };
 use std::sync::Arc;
@@ -20,10 +20,10 @@ fn runtime(cores: usize, watch: Duration) -> Runtime {
 
 const LONG: Duration = Duration::from_hours(1);
 
-/// Waits until a lane is in a state; the bound is only there so that a bug is no hang.
-fn wait_for(rt: &Runtime, core: usize, state: LaneState) {
+/// Waits until a worker is in a state; the bound is only there so that a bug is no hang.
+fn wait_for(rt: &Runtime, core: usize, state: WorkerState) {
     let start = Instant::now();
-    while rt.lane_state(core) != Some(state) {
+    while rt.worker_state(core) != Some(state) {
         assert!(
             start.elapsed() < Duration::from_secs(30),
             "core {core} never was {state:?}"
@@ -41,14 +41,14 @@ fn a_call_runs_on_the_core_it_names() {
         let there = rt.block_on(rt.call_on(core, current_core)).unwrap();
         assert_eq!(there, Some(CoreId::new(core)));
     }
-    let from_a_lane = rt.block_on(rt.task().on(0).spawn(async {
+    let from_a_worker = rt.block_on(rt.task().on(0).spawn(async {
         (
             call_on(2, current_core).await.unwrap(),
             call_on(0, current_core).await.unwrap(),
         )
     }));
     assert_eq!(
-        from_a_lane.unwrap(),
+        from_a_worker.unwrap(),
         (Some(CoreId::new(2)), Some(CoreId::new(0)))
     );
 }
@@ -89,7 +89,7 @@ fn calls_of_one_thread_run_in_order() {
 }
 
 #[test]
-fn a_panicking_call_comes_back_and_the_lane_lives_on() {
+fn a_panicking_call_comes_back_and_the_worker_lives_on() {
     let rt = runtime(1, Duration::from_micros(50));
     let error = rt.call_blocking(0, || panic!("blocking")).unwrap_err();
     assert_eq!(error.to_string(), "the call panicked: blocking");
@@ -109,7 +109,7 @@ fn a_call_dropped_before_it_ran_is_withdrawn() {
         Arc::new(AtomicBool::new(true)),
         Arc::new(AtomicBool::new(false)),
     );
-    // Keep the lane inside a call.
+    // Keep the worker inside a call.
     let (hold2, held2) = (Arc::clone(&hold), Arc::clone(&held));
     let holder = rt.call_on(0, move || {
         held2.store(true, Ordering::SeqCst);
@@ -135,18 +135,18 @@ fn a_call_dropped_before_it_ran_is_withdrawn() {
 }
 
 #[test]
-fn a_call_to_a_watching_lane_makes_no_syscall_and_no_pass() {
+fn a_call_to_a_watching_worker_makes_no_syscall_and_no_pass() {
     const CALLS: u64 = 10_000;
     let rt = runtime(1, LONG);
-    wait_for(&rt, 0, LaneState::Watching);
-    let before = rt.metrics().lanes[0].counts;
+    wait_for(&rt, 0, WorkerState::Watching);
+    let before = rt.metrics().workers[0].counts;
     let start = Instant::now();
     for _ in 0..CALLS {
         rt.call_blocking(0, || ()).unwrap();
     }
     let took_ms = u64::try_from(start.elapsed().as_millis()).unwrap();
-    let counts = rt.metrics().lanes[0].counts.since(&before);
-    // A lane counts a take after it has delivered it: the last one may still be missing.
+    let counts = rt.metrics().workers[0].counts.since(&before);
+    // A worker counts a take after it has delivered it: the last one may still be missing.
     assert!(
         counts.delivered <= CALLS && counts.delivered + 1 >= CALLS,
         "{counts:?}"
@@ -170,14 +170,14 @@ fn without_idle_notify_every_call_costs_a_pass() {
         idle_notify: IdleNotify::Off,
         ..Switches::default()
     });
-    let before = rt.metrics().lanes[0].counts;
+    let before = rt.metrics().workers[0].counts;
     for _ in 0..CALLS {
-        wait_for(&rt, 0, LaneState::Watching);
+        wait_for(&rt, 0, WorkerState::Watching);
         rt.call_blocking(0, || ()).unwrap();
     }
-    wait_for(&rt, 0, LaneState::Watching);
-    let counts = rt.metrics().lanes[0].counts.since(&before);
-    // The pass that takes the call, and the one after it that finds nothing. A call that comes while the lane
+    wait_for(&rt, 0, WorkerState::Watching);
+    let counts = rt.metrics().workers[0].counts.since(&before);
+    // The pass that takes the call, and the one after it that finds nothing. A call that comes while the worker
     // has said that it watches, and takes its last look, costs it none: few, but more on a busy machine.
     assert!(counts.passes >= CALLS / 2, "{} passes", counts.passes);
     assert!(counts.passes <= 3 * CALLS, "{} passes", counts.passes);
@@ -185,7 +185,7 @@ fn without_idle_notify_every_call_costs_a_pass() {
 }
 
 #[test]
-fn always_ring_rings_a_watching_lane_once_a_call() {
+fn always_ring_rings_a_watching_worker_once_a_call() {
     const CALLS: u64 = 1_000;
     let rt = runtime(1, LONG);
     rt.set_switches(Switches {
@@ -193,11 +193,11 @@ fn always_ring_rings_a_watching_lane_once_a_call() {
         ..Switches::default()
     });
     for _ in 0..CALLS {
-        wait_for(&rt, 0, LaneState::Watching);
+        wait_for(&rt, 0, WorkerState::Watching);
         rt.call_blocking(0, || ()).unwrap();
     }
-    let counts = rt.metrics().lanes[0].counts;
-    // A call that comes while the lane makes its pass of the millisecond rings nobody.
+    let counts = rt.metrics().workers[0].counts;
+    // A call that comes while the worker makes its pass of the millisecond rings nobody.
     assert_eq!(counts.rings, counts.rings_awake);
     assert!(
         counts.rings <= CALLS && counts.rings >= CALLS * 9 / 10,
@@ -206,16 +206,16 @@ fn always_ring_rings_a_watching_lane_once_a_call() {
 }
 
 #[test]
-fn a_call_to_a_parked_lane_rings_exactly_once() {
+fn a_call_to_a_parked_worker_rings_exactly_once() {
     const CALLS: u64 = 500;
     let rt = runtime(1, Duration::ZERO);
     for _ in 0..CALLS {
-        wait_for(&rt, 0, LaneState::Parked);
+        wait_for(&rt, 0, WorkerState::Parked);
         rt.call_blocking(0, || ()).unwrap();
     }
-    wait_for(&rt, 0, LaneState::Parked);
-    let counts = rt.metrics().lanes[0].counts;
-    // A lane that was preempted between its announcement and its last look may be told, and
+    wait_for(&rt, 0, WorkerState::Parked);
+    let counts = rt.metrics().workers[0].counts;
+    // A worker that was preempted between its announcement and its last look may be told, and
     // rung, without having parked; each of those is counted.
     let avoided = counts.parks_avoided;
     assert_eq!(counts.rings_awake, 0);
@@ -223,7 +223,7 @@ fn a_call_to_a_parked_lane_rings_exactly_once() {
         counts.rings <= CALLS && counts.rings + avoided >= CALLS,
         "{counts:?}"
     );
-    // Each park was ended by a ring, before or after the thread slept; the lane is in one more.
+    // Each park was ended by a ring, before or after the thread slept; the worker is in one more.
     let ended = counts.unparks_rung + counts.unparks_last_test;
     assert_eq!(counts.parks, ended + 1, "{counts:?}");
     assert!(
@@ -232,27 +232,27 @@ fn a_call_to_a_parked_lane_rings_exactly_once() {
     );
 }
 
-/// Posts `POSTS` calls while the lane is kept busy, and returns how many rings that made.
-fn rings_of_posts_to_a_busy_lane(coalesce: CallCoalesce) -> u64 {
+/// Posts `POSTS` calls while the worker is kept busy, and returns how many rings that made.
+fn rings_of_posts_to_a_busy_worker(coalesce: CallCoalesce) -> u64 {
     const POSTS: usize = 100;
     let rt = runtime(1, LONG);
     rt.set_switches(Switches {
         call_coalesce: coalesce,
         ..Switches::default()
     });
-    wait_for(&rt, 0, LaneState::Watching);
+    wait_for(&rt, 0, WorkerState::Watching);
     let hold = Arc::new(AtomicBool::new(true));
     let holding = Arc::clone(&hold);
-    // A task, since a call is served while watching; a task makes the lane run.
+    // A task, since a call is served while watching; a task makes the worker run.
     let holder = rt.spawn(async move {
         while holding.load(Ordering::SeqCst) {
             std::thread::yield_now();
         }
     });
-    wait_for(&rt, 0, LaneState::Running);
-    let before = rt.metrics().lanes[0].counts.rings;
+    wait_for(&rt, 0, WorkerState::Running);
+    let before = rt.metrics().workers[0].counts.rings;
     let calls: Vec<_> = (0..POSTS).map(|_| rt.call_on(0, || ())).collect();
-    let rings = rt.metrics().lanes[0].counts.rings - before;
+    let rings = rt.metrics().workers[0].counts.rings - before;
     hold.store(false, Ordering::SeqCst);
     rt.block_on(async {
         holder.await.unwrap();
@@ -264,14 +264,14 @@ fn rings_of_posts_to_a_busy_lane(coalesce: CallCoalesce) -> u64 {
 }
 
 #[test]
-fn posts_to_a_running_lane_ring_never_or_with_base_every_time() {
-    assert_eq!(rings_of_posts_to_a_busy_lane(CallCoalesce::On), 0);
-    assert_eq!(rings_of_posts_to_a_busy_lane(CallCoalesce::Base), 100);
+fn posts_to_a_running_worker_ring_never_or_with_base_every_time() {
+    assert_eq!(rings_of_posts_to_a_busy_worker(CallCoalesce::On), 0);
+    assert_eq!(rings_of_posts_to_a_busy_worker(CallCoalesce::Base), 100);
 }
 
-// Two lanes that call each other at once must not wait for each other for ever (property C8).
+// Two workers that call each other at once must not wait for each other for ever (property C8).
 #[test]
-fn two_lanes_call_each_other() {
+fn two_workers_call_each_other() {
     let rt = runtime(2, Duration::from_micros(50));
     let task = |own: usize| {
         rt.task().on(own).spawn(async move {
@@ -316,7 +316,7 @@ fn errors_of_calls_say_what_is_wrong() {
     assert!(matches!(error, CallError::NoSuchCore { .. }));
     let handle = rt.handle().clone();
     let inside = rt.block_on(rt.spawn(async move { handle.call_blocking(0, || ()) }));
-    assert!(matches!(inside.unwrap(), Err(CallError::InsideLane)));
+    assert!(matches!(inside.unwrap(), Err(CallError::InsideWorker)));
 }
 
 #[test]

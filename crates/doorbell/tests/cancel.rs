@@ -1,4 +1,4 @@
-//! Tokens of cancellation across lanes.
+//! Tokens of cancellation across workers.
 
 #![cfg(feature = "cancel")]
 #![allow(
@@ -13,7 +13,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 
 #[test]
-fn one_token_ends_tasks_on_all_lanes_and_its_children_but_not_its_parent() {
+fn one_token_ends_tasks_on_all_workers_and_its_children_but_not_its_parent() {
     const TASKS: usize = 1_000;
     let rt = Builder::new().cores(2).build().unwrap();
     let ended = Arc::new(AtomicUsize::new(0));
@@ -32,7 +32,7 @@ fn one_token_ends_tasks_on_all_lanes_and_its_children_but_not_its_parent() {
         let waits = doorbell::spawn(async move { parent.cancelled().await });
         assert!(set.try_join_next().is_none());
         assert_eq!(ended.load(SeqCst), 0);
-        // From a thread that is no lane.
+        // From a thread that is no worker.
         std::thread::spawn(move || token.cancel()).join().unwrap();
         while let Some(end) = set.join_next().await {
             end.unwrap();

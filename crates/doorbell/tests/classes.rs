@@ -34,7 +34,7 @@ fn a_task_has_the_class_that_it_was_given() {
             assert!(core.is_none_or(|core| core == on), "{class} on {on}");
         }
     }
-    assert_eq!(current_class(), None, "this thread is no lane");
+    assert_eq!(current_class(), None, "this thread is no worker");
 }
 
 #[test]
@@ -67,7 +67,7 @@ fn what_is_spawned_into_another_class_begins_on_the_core_of_the_spawner() {
         let spawner = runtime.task().on(core).spawn(async move {
             let mut here = 0;
             for _ in 0..EACH {
-                // Its urgent lane parks meanwhile.
+                // Its urgent worker parks meanwhile.
                 doorbell::time::sleep(Duration::from_millis(1)).await;
                 let task = doorbell::task().class(Class::rt(5));
                 let on = task
@@ -78,14 +78,15 @@ fn what_is_spawned_into_another_class_begins_on_the_core_of_the_spawner() {
             }
             here
         });
-        // In turn it would be half. Where the machine is busy the lane may still be about to park, and another gets it.
+        // In turn it would be half. Where the machine is busy the worker may still be about to park, and another gets
+        // it.
         let here = runtime.block_on(spawner).unwrap();
         assert!(here >= EACH * 3 / 4, "{here} of {EACH} on core {core}");
     }
 }
 
 #[test]
-fn what_runs_not_send_stays_on_its_own_lane() {
+fn what_runs_not_send_stays_on_its_own_worker() {
     use std::rc::Rc;
     let runtime = runtime(1);
     for class in [Class::BATCH, Class::rt(3)] {
@@ -162,28 +163,30 @@ fn tasks_of_all_classes_wake_each_other() {
 }
 
 #[test]
-fn lanes_begin_when_their_class_is_used() {
+fn workers_begin_when_their_class_is_used() {
     let runtime = runtime(2);
     let kinds = |runtime: &doorbell::Runtime| -> Vec<_> {
         runtime
             .policies()
             .iter()
-            .map(doorbell::LanePolicy::class)
+            .map(doorbell::WorkerPolicy::class)
             .collect()
     };
     runtime.block_on(runtime.spawn(async {})).unwrap();
     assert!(kinds(&runtime).iter().all(|kind| *kind == ClassKind::Fair));
     let batch = runtime.task().class(Class::BATCH);
     runtime.block_on(batch.on(1).spawn(async {})).unwrap();
-    let lane = runtime.policies().into_iter();
-    let mut lane = lane.filter(|lane| lane.class() == ClassKind::Batch);
-    let lane = lane.find(|lane| lane.core().index() == 1).unwrap();
+    let worker = runtime.policies().into_iter();
+    let mut worker = worker.filter(|worker| worker.class() == ClassKind::Batch);
+    let worker = worker.find(|worker| worker.core().index() == 1).unwrap();
     // No privilege is needed for this one.
-    assert_eq!(lane.got(), Some(Policy::Idle), "{lane}");
+    assert_eq!(worker.got(), Some(Policy::Idle), "{worker}");
     let urgent = runtime.task().class(Class::rt(1));
     runtime.block_on(urgent.on(0).spawn(async {})).unwrap();
     let policies = runtime.policies();
-    let urgent = policies.iter().find(|lane| lane.class() == ClassKind::Rt);
+    let urgent = policies
+        .iter()
+        .find(|worker| worker.class() == ClassKind::Rt);
     let urgent = urgent.unwrap();
     match urgent.got() {
         Some(got) if urgent.is_as_wanted() => assert_eq!(got, Policy::Fifo { priority: 10 }),
@@ -192,15 +195,15 @@ fn lanes_begin_when_their_class_is_used() {
 }
 
 #[test]
-fn lanes_begin_when_their_class_is_opened() {
+fn workers_begin_when_their_class_is_opened() {
     let runtime = runtime(2);
     let open = |class| runtime.class_is_open(class);
-    let lanes = |kind| {
+    let workers = |kind| {
         let policies = runtime.policies().into_iter();
-        policies.filter(|lane| lane.class() == kind).count()
+        policies.filter(|worker| worker.class() == kind).count()
     };
     assert!(open(Class::FAIR) && !open(Class::rt(1)) && !open(Class::BATCH));
-    // From a lane or from outside, and again.
+    // From a worker or from outside, and again.
     for (class, kind) in [
         (Class::rt(1), ClassKind::Rt),
         (Class::BATCH, ClassKind::Batch),
@@ -211,13 +214,13 @@ fn lanes_begin_when_their_class_is_opened() {
         assert!(open(class), "{class}");
         // Each says how it is scheduled as soon as it runs.
         let start = std::time::Instant::now();
-        while lanes(kind) < 2 {
+        while workers(kind) < 2 {
             assert!(start.elapsed() < Duration::from_mins(1), "{class}");
             std::thread::yield_now();
         }
-        assert_eq!(lanes(kind), 2, "{class}");
+        assert_eq!(workers(kind), 2, "{class}");
     }
-    // A number is a matter of order, not of lanes.
+    // A number is a matter of order, not of workers.
     assert!(open(Class::rt(99)));
 }
 
@@ -255,14 +258,14 @@ fn a_runtime_ends_with_tasks_of_every_class() {
 }
 
 #[test]
-fn cores_go_off_and_on_with_all_their_lanes() {
+fn cores_go_off_and_on_with_all_their_workers() {
     let runtime = runtime(2);
     let handle = runtime.handle().clone();
     runtime.block_on(async {
         let (rt, batch) = (Class::rt(9), Class::BATCH);
         doorbell::task().class(rt).spawn(async {}).await.unwrap();
         handle.core_offline(1).await.unwrap();
-        // The lanes of this class begin while a core is off.
+        // The workers of this class begin while a core is off.
         doorbell::task().class(batch).spawn(async {}).await.unwrap();
         for class in [rt, batch] {
             for _ in 0..50 {
@@ -291,7 +294,7 @@ fn a_priority_that_there_is_not_is_refused() {
 }
 
 #[test]
-fn a_paused_clock_has_all_classes_on_the_fair_lanes() {
+fn a_paused_clock_has_all_classes_on_the_fair_workers() {
     let runtime = Builder::new().cores(2).start_paused(true).build().unwrap();
     // There is nothing to be opened.
     assert!(runtime.class_is_open(Class::BATCH));
@@ -303,13 +306,13 @@ fn a_paused_clock_has_all_classes_on_the_fair_lanes() {
         urgent.await.unwrap();
     });
     let fair = runtime.policies();
-    assert!(fair.iter().all(|lane| lane.class() == ClassKind::Fair));
+    assert!(fair.iter().all(|worker| worker.class() == ClassKind::Fair));
 }
 
 #[test]
-fn lanes_of_all_classes_are_in_dumps_and_metrics() {
+fn workers_of_all_classes_are_in_dumps_and_metrics() {
     let runtime = runtime(2);
-    assert_eq!(runtime.metrics().lanes.len(), 2);
+    assert_eq!(runtime.metrics().workers.len(), 2);
     for (class, name) in [(Class::BATCH, "batch"), (Class::rt(4), "urgent")] {
         let (tell, told) = oneshot::channel();
         let task = runtime.task().class(class).name(name).on(1);
@@ -333,19 +336,19 @@ fn lanes_of_all_classes_are_in_dumps_and_metrics() {
     );
     let metrics = runtime.metrics();
     for kind in [ClassKind::Rt, ClassKind::Batch] {
-        let lanes = metrics.lanes.iter().filter(|lane| lane.class == kind);
-        let polls: Vec<_> = lanes
-            .map(|lane| (lane.core.index(), lane.counts.polls))
+        let workers = metrics.workers.iter().filter(|worker| worker.class == kind);
+        let polls: Vec<_> = workers
+            .map(|worker| (worker.core.index(), worker.counts.polls))
             .collect();
         assert_eq!(polls, [(0, 0), (1, 1)], "{kind}");
     }
 }
 
 #[test]
-fn what_a_hook_spawns_locally_stays_on_its_lane() {
+fn what_a_hook_spawns_locally_stays_on_its_worker() {
     let (ran, strayed) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
     let (counts, strays) = (Arc::clone(&ran), Arc::clone(&strayed));
-    let runtime = Builder::new().cores(2).on_lane_start(move |_| {
+    let runtime = Builder::new().cores(2).on_worker_start(move |_| {
         let (counts, strays) = (Arc::clone(&counts), Arc::clone(&strays));
         let (here, mine) = (std::thread::current().id(), std::rc::Rc::new(()));
         drop(doorbell::spawn_local(async move {
@@ -361,8 +364,8 @@ fn what_a_hook_spawns_locally_stays_on_its_lane() {
             runtime.block_on(task.spawn(async {})).unwrap();
         }
     }
-    // Two lanes of each of three classes. A task that is pinned to a lane comes behind what the
-    // lane's hook has spawned.
+    // Two workers of each of three classes. A task that is pinned to a worker comes behind what the
+    // worker's hook has spawned.
     while ran.load(SeqCst) < 6 {
         std::thread::yield_now();
     }
@@ -370,7 +373,7 @@ fn what_a_hook_spawns_locally_stays_on_its_lane() {
 }
 
 #[test]
-fn urgent_lanes_are_there_before_any_batch_lane() {
+fn urgent_workers_are_there_before_any_batch_worker() {
     let runtime = runtime(1);
     let seen = runtime.task().class(Class::BATCH).spawn(async {
         let urgent = doorbell::task().class(Class::rt(1));
@@ -378,8 +381,10 @@ fn urgent_lanes_are_there_before_any_batch_lane() {
     });
     runtime.block_on(seen).unwrap();
     let policies = runtime.policies();
-    let urgent = policies.iter().find(|lane| lane.class() == ClassKind::Rt);
-    // What a Batch lane starts would stay below everybody.
+    let urgent = policies
+        .iter()
+        .find(|worker| worker.class() == ClassKind::Rt);
+    // What a Batch worker starts would stay below everybody.
     assert_ne!(urgent.unwrap().got(), Some(Policy::Idle));
 }
 
@@ -415,7 +420,7 @@ fn in_order(mut tasks: Vec<(u8, u32)>) -> Vec<(u8, u32)> {
 const MIXED: [u8; 12] = [50, 2, 99, 50, 7, 2, 98, 50, 99, 3, 7, 2];
 
 #[test]
-fn the_most_urgent_of_a_lane_runs_next() {
+fn the_most_urgent_of_a_worker_runs_next() {
     let tasks: Vec<(u8, u32)> = MIXED.into_iter().zip(0..).collect();
     for pinned in [|_| false, |_| true, |number: u32| number.is_multiple_of(3)] {
         let theirs = tasks.clone();

@@ -7,7 +7,7 @@
 )]
 
 use doorbell::{
-    Builder, CallError, CoreError, CoreId, IdlePolicy, LaneState, Runtime, SpawnError,
+    Builder, CallError, CoreError, CoreId, IdlePolicy, Runtime, SpawnError, WorkerState,
     current_core, yield_now,
 };
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
@@ -150,15 +150,15 @@ fn a_core_that_is_off_sleeps_by_every_policy() {
     ] {
         let rt = Builder::new().cores(2).idle(policy).build().unwrap();
         let wait_until = |state| {
-            while rt.lane_state(1) != Some(state) {
+            while rt.worker_state(1) != Some(state) {
                 std::thread::yield_now();
             }
         };
         set(&rt, 1, false).unwrap();
-        wait_until(LaneState::Parked);
+        wait_until(WorkerState::Parked);
         set(&rt, 1, true).unwrap();
         if policy == IdlePolicy::Spin {
-            wait_until(LaneState::Watching);
+            wait_until(WorkerState::Watching);
         }
     }
 }

@@ -120,12 +120,12 @@ fn tasks_that_move_between_cores_are_listed_once() {
 }
 
 #[test]
-fn a_dump_of_a_runtime_that_is_gone_and_one_by_a_lane() {
+fn a_dump_of_a_runtime_that_is_gone_and_one_by_a_worker() {
     let rt = Builder::new().cores(1).build().unwrap();
     let handle = rt.handle().clone();
     let theirs = handle.clone();
     let refused = rt.block_on(rt.spawn(async move { theirs.dump_blocking() }));
-    assert!(matches!(refused.unwrap(), Err(CallError::InsideLane)));
+    assert!(matches!(refused.unwrap(), Err(CallError::InsideWorker)));
     drop(rt);
     assert!(handle.dump_blocking().unwrap().is_empty());
     let other = Builder::new().cores(1).build().unwrap();

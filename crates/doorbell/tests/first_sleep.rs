@@ -31,11 +31,11 @@ fn waits_of_this_thread() -> u64 {
     count.unwrap().trim().parse().unwrap()
 }
 
-/// How often the lane waited, and how often it parked, during the first sleep of this process.
+/// How often the worker waited, and how often it parked, during the first sleep of this process.
 fn first_sleep() -> (u64, u64) {
     let rt = Builder::new().cores(1).build().unwrap();
     let task = rt.spawn(async {
-        let parks = || Handle::current().metrics().lanes[0].counts.parks;
+        let parks = || Handle::current().metrics().workers[0].counts.parks;
         let before = (waits_of_this_thread(), parks());
         sleep(Duration::from_micros(300)).await;
         let waits = waits_of_this_thread() - before.0;
@@ -58,7 +58,7 @@ fn first_sleep_of_a_process() -> (u64, u64) {
     (waits.parse().unwrap(), parks.parse().unwrap())
 }
 
-/// The lane waits for its own parks and for nothing else. (The least of several processes: a page that
+/// The worker waits for its own parks and for nothing else. (The least of several processes: a page that
 /// is not in memory yet may make a thread wait too.)
 #[test]
 fn t16_the_first_sleep_of_a_process_waits_for_nothing_but_its_time() {

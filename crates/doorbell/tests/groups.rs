@@ -1,4 +1,4 @@
-//! Groups on real lanes: who is in which, and that nothing is lost.
+//! Groups on real workers: who is in which, and that nothing is lost.
 
 #![allow(
     clippy::disallowed_types,

@@ -29,15 +29,15 @@ impl Log {
 }
 
 #[test]
-fn lanes_start_park_go_on_and_stop() {
+fn workers_start_park_go_on_and_stop() {
     let log = Log::default();
     let [start, stop, park, unpark] = [log.clone(), log.clone(), log.clone(), log.clone()];
     let rt = Builder::new()
         .cores(2)
-        .on_lane_start(move |lane| start.note("start", lane.core()))
-        .on_lane_stop(move |lane| stop.note("stop", lane.core()))
-        .before_park(move |lane| park.note("park", lane.core()))
-        .after_unpark(move |lane| unpark.note("unpark", lane.core()))
+        .on_worker_start(move |worker| start.note("start", worker.core()))
+        .on_worker_stop(move |worker| stop.note("stop", worker.core()))
+        .before_park(move |worker| park.note("park", worker.core()))
+        .after_unpark(move |worker| unpark.note("unpark", worker.core()))
         .build()
         .unwrap();
     for core in 0..2 {
@@ -123,8 +123,8 @@ fn each_task_is_spawned_and_finished_once_however_it_ends() {
 fn a_hook_that_panics_ends_nothing_and_is_counted() {
     let rt = Builder::new()
         .cores(1)
-        .on_lane_start(|_| panic!("start"))
-        .on_lane_stop(|_| panic!("stop"))
+        .on_worker_start(|_| panic!("start"))
+        .on_worker_stop(|_| panic!("stop"))
         .before_park(|_| panic!("park"))
         .after_unpark(|_| panic!("unpark"))
         .on_task_spawn(|_| panic!("spawn"))
@@ -134,7 +134,7 @@ fn a_hook_that_panics_ends_nothing_and_is_counted() {
     for _ in 0..3 {
         assert_eq!(rt.block_on(rt.spawn(async { 7 })).unwrap(), 7);
     }
-    // The lane's start, and two of each task.
+    // The worker's start, and two of each task.
     assert!(rt.metrics().hook_panics() >= 7);
 }
 
@@ -155,7 +155,7 @@ fn what_a_hook_spawns_before_a_park_runs() {
         })
         .build()
         .unwrap();
-    // Nobody posts anything: the lane itself has to see it.
+    // Nobody posts anything: the worker itself has to see it.
     while ran.load(SeqCst) == 0 {
         std::thread::yield_now();
     }
@@ -164,19 +164,19 @@ fn what_a_hook_spawns_before_a_park_runs() {
 }
 
 #[test]
-fn hooks_of_lanes_are_told_the_class() {
+fn hooks_of_workers_are_told_the_class() {
     let seen = Arc::new(Mutex::new(Vec::new()));
     let notes = |what: &'static str| {
         let seen = Arc::clone(&seen);
-        move |lane: &doorbell::LaneInfo| {
-            let note = (what, lane.class(), lane.core().index());
+        move |worker: &doorbell::WorkerInfo| {
+            let note = (what, worker.class(), worker.core().index());
             seen.lock().unwrap().push(note);
         }
     };
     let rt = Builder::new()
         .cores(2)
-        .on_lane_start(notes("start"))
-        .on_lane_stop(notes("stop"))
+        .on_worker_start(notes("start"))
+        .on_worker_stop(notes("stop"))
         .build()
         .unwrap();
     let kinds = [ClassKind::Batch, ClassKind::Fair, ClassKind::Rt];
@@ -200,7 +200,7 @@ fn hooks_of_lanes_are_told_the_class() {
 fn panics_of_hooks_of_all_classes_are_counted() {
     let rt = Builder::new()
         .cores(1)
-        .on_lane_start(|lane| assert_ne!(lane.class(), ClassKind::Rt))
+        .on_worker_start(|worker| assert_ne!(worker.class(), ClassKind::Rt))
         .build()
         .unwrap();
     let task = rt.task().class(Class::rt(1));
@@ -226,8 +226,8 @@ fn a_poll_that_does_not_end_is_told_while_it_goes_on() {
     let place = stall.spawned_at();
     assert_eq!((place.file(), place.line()), (file!(), line));
     assert_eq!((stall.class(), stall.left_out()), (Class::BATCH, 0));
-    let lane = (stall.lane().class(), stall.lane().core().index());
-    assert_eq!(lane, (ClassKind::Batch, 0));
+    let worker = (stall.worker().class(), stall.worker().core().index());
+    assert_eq!(worker, (ClassKind::Batch, 0));
     assert!(stall.lasted() >= AFTER);
     // And again, when it has lasted twice as long.
     assert!(hears.recv().unwrap().lasted() >= 2 * stall.lasted());

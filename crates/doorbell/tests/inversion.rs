@@ -1,7 +1,7 @@
 //! What an urgent task awaits does not wait behind what is not urgent.
 //!
-//! Every Fair lane sits in a poll that ends only when the urgent task has reported: if that one had
-//! to wait for a Fair lane, no test here would end.
+//! Every Fair worker sits in a poll that ends only when the urgent task has reported: if that one had
+//! to wait for a Fair worker, no test here would end.
 
 #![allow(
     clippy::disallowed_types,
@@ -23,7 +23,7 @@ fn runtime() -> Runtime {
     doorbell::Builder::new().cores(CORES).build().unwrap()
 }
 
-/// Long polls on all Fair lanes; they end when this is dropped.
+/// Long polls on all Fair workers; they end when this is dropped.
 struct Hogs {
     let_go: Vec<mpsc::Sender<()>>,
     tasks: Vec<JoinHandle<()>>,
@@ -58,7 +58,7 @@ impl Hogs {
     }
 }
 
-/// Runs an urgent task while all Fair lanes are busy; its output comes before they are free.
+/// Runs an urgent task while all Fair workers are busy; its output comes before they are free.
 fn urgently<F>(runtime: &Runtime, future: F) -> F::Output
 where
     F: Future + Send + 'static,
@@ -70,7 +70,7 @@ where
     let urgent = urgent.spawn(async move { report.send(future.await).unwrap() });
     let output = reported
         .recv_timeout(PATIENCE)
-        .expect("it waits for a Fair lane");
+        .expect("it waits for a Fair worker");
     hogs.go(runtime);
     runtime.block_on(urgent).unwrap();
     output
@@ -134,7 +134,7 @@ fn what_began_to_wait_before_it_was_awaited_is_hastened_too() {
     let (open, gate) = oneshot::channel::<u32>();
     let (waits, waiting) = mpsc::channel();
     let handle = runtime.handle().clone();
-    // Both wait, on Fair lanes, before anybody urgent knows of them.
+    // Both wait, on Fair workers, before anybody urgent knows of them.
     let outer = runtime.spawn(async move {
         let inner = handle.spawn(async move {
             waits.send(()).unwrap();
@@ -154,10 +154,10 @@ fn what_began_to_wait_before_it_was_awaited_is_hastened_too() {
     assert_eq!(got, 9);
 }
 
-/// While the Fair lanes have nothing else to do they run what is awaited themselves. Once they are
+/// While the Fair workers have nothing else to do they run what is awaited themselves. Once they are
 /// busy it is run from above all the same, the links that began before too.
 #[test]
-fn a_chain_that_its_own_lanes_have_begun_is_run_from_above_later() {
+fn a_chain_that_its_own_workers_have_begun_is_run_from_above_later() {
     let runtime = runtime();
     let lock = Arc::new(Mutex::new(1));
     let (open, gate) = oneshot::channel::<u32>();
@@ -186,7 +186,7 @@ fn a_chain_that_its_own_lanes_have_begun_is_run_from_above_later() {
     let hogs = Hogs::sit(&runtime);
     open.send(7).unwrap();
     let got = reported.recv_timeout(PATIENCE);
-    assert_eq!(got, Ok(9), "it waits for a Fair lane");
+    assert_eq!(got, Ok(9), "it waits for a Fair worker");
     hogs.go(&runtime);
     runtime.block_on(urgent).unwrap();
 }
@@ -205,7 +205,7 @@ fn a_panic_and_a_cancellation_reach_who_awaits() {
 }
 
 #[test]
-fn a_pinned_task_stays_on_its_lane() {
+fn a_pinned_task_stays_on_its_worker() {
     let runtime = runtime();
     let (looked, pinned) = urgently(&runtime, async {
         let pinned = doorbell::task().class(Class::FAIR).on(0).spawn(async { 5 });
@@ -219,12 +219,12 @@ fn a_pinned_task_stays_on_its_lane() {
         pause.await;
         (looked.is_err(), pinned.get_mut().take().unwrap())
     });
-    assert!(looked, "its lane was busy");
+    assert!(looked, "its worker was busy");
     assert_eq!(runtime.block_on(pinned).unwrap(), 5);
 }
 
 #[test]
-fn many_are_awaited_while_their_own_lanes_run_too() {
+fn many_are_awaited_while_their_own_workers_run_too() {
     let runtime = runtime();
     let total = runtime.block_on(async {
         let urgent = (0..8_u64).map(|seed| {

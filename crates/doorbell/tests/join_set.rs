@@ -192,7 +192,7 @@ fn a_waker_that_panics_where_it_is_woken_and_dropped_ends_no_future_that_has_a_s
     assert!(hostile::poll(&counts, |cx| waits.as_mut().poll(cx)).is_pending());
     assert_eq!((counts.woken(), counts.dropped()), (1, 0));
     drop(waits);
-    // A lane ends the task meanwhile, and may wake the waker before it is dropped, by either of the two.
+    // A worker ends the task meanwhile, and may wake the waker before it is dropped, by either of the two.
     let start = Instant::now();
     while counts.dropped() == 0 {
         assert!(start.elapsed() < LONG, "the waker is kept");
@@ -207,7 +207,7 @@ fn a_waker_that_panics_where_it_is_woken_and_dropped_ends_no_future_that_has_a_s
 fn s10_waking_a_hundred_thousand_is_linear() {
     const TASKS: u64 = if cfg!(doorbell_tsan) { 2_000 } else { 100_000 };
     let rt = runtime();
-    let polls = |rt: &Runtime| -> u64 { rt.metrics().lanes.iter().map(|l| l.counts.polls).sum() };
+    let polls = |rt: &Runtime| -> u64 { rt.metrics().workers.iter().map(|l| l.counts.polls).sum() };
     let before = polls(&rt);
     let gate = Arc::new(tokio::sync::Semaphore::new(0));
     let joiner_polls = Arc::new(AtomicUsize::new(0));

@@ -20,7 +20,7 @@ fn open() -> usize {
     std::fs::read_dir("/proc/self/fd").unwrap().count()
 }
 
-/// Waits for a datagram on that core, in that class: the lane has a poller then. Gives its waker away.
+/// Waits for a datagram on that core, in that class: the worker has a poller then. Gives its waker away.
 fn waits(runtime: &Runtime, class: Class, core: usize, to: Sender<Waker>) -> JoinHandle<()> {
     let task = runtime.task().class(class).on(core);
     task.spawn(async move {
@@ -50,7 +50,7 @@ fn a_runtime_that_has_ended_keeps_no_descriptor_whatever_is_kept_of_it() {
         kept.extend((0..CORES).map(|core| waits(&runtime, class, core, to.clone())));
     }
     let wakers: Vec<Waker> = wakers.iter().take(kept.len()).collect();
-    // A set and an eventfd for each lane, and the socket of each task.
+    // A set and an eventfd for each worker, and the socket of each task.
     assert_eq!(open(), before + 3 * kept.len());
     let handle = runtime.handle().clone();
     let finished = runtime.spawn(async {});

@@ -47,8 +47,8 @@ fn count(bytes: &[u8]) -> usize {
     bytes.len()
 }
 
-/// Runs a function on a lane, inside a poll.
-fn on_a_lane<R: Send + 'static>(runtime: &Runtime, f: impl FnOnce() -> R + Send + 'static) -> R {
+/// Runs a function on a worker, inside a poll.
+fn on_a_worker<R: Send + 'static>(runtime: &Runtime, f: impl FnOnce() -> R + Send + 'static) -> R {
     runtime.block_on(runtime.spawn(async { f() })).unwrap()
 }
 
@@ -58,7 +58,7 @@ fn the_future_is_as_large_as_it_says() {
 }
 
 #[test]
-fn large_futures_are_spawned_from_a_lane() {
+fn large_futures_are_spawned_from_a_worker() {
     #[inline(never)]
     fn spawn() -> JoinHandle<usize> {
         doorbell::spawn(large())
@@ -79,10 +79,10 @@ fn large_futures_are_spawned_from_a_lane() {
     let ways: [fn() -> JoinHandle<usize>; 4] = [spawn, by_handle, described, tried];
     let rt = runtime();
     for way in ways {
-        let task = on_a_lane(&rt, way);
+        let task = on_a_worker(&rt, way);
         assert_eq!(rt.block_on(task).unwrap(), FUTURE);
         // Dropped before its end, and before its first poll.
-        on_a_lane(&rt, way).abort();
+        on_a_worker(&rt, way).abort();
     }
 }
 
@@ -148,13 +148,13 @@ fn large_futures_are_local_tasks() {
         one.await.unwrap() + other.await.unwrap()
     });
     assert_eq!(rt.block_on(local).unwrap(), 2 * FUTURE);
-    let there = on_a_lane(&rt, made_there);
+    let there = on_a_worker(&rt, made_there);
     assert_eq!(rt.block_on(there).unwrap(), FUTURE);
     let there = made_of_much(&rt);
     assert_eq!(rt.block_on(there).unwrap(), CLOSURE);
 }
 
-/// On a thread of std's, with the same stack as a lane.
+/// On a thread of std's, with the same stack as a worker.
 #[test]
 fn large_futures_are_run_by_block_on() {
     #[inline(never)]
@@ -177,7 +177,7 @@ fn large_futures_are_run_by_block_on() {
 type Sum = Result<usize, CallError>;
 
 #[test]
-fn large_closures_are_called_from_a_lane() {
+fn large_closures_are_called_from_a_worker() {
     #[inline(never)]
     fn on() -> Call<usize> {
         let bytes = [1_u8; CLOSURE];
@@ -210,7 +210,7 @@ fn large_closures_are_called_from_a_lane() {
     let limited = Builder::new().cores(2).mailbox_limit(1).build().unwrap();
     for rt in [&runtime(), &limited] {
         for way in ways {
-            let called = on_a_lane(rt, way);
+            let called = on_a_worker(rt, way);
             assert_eq!(rt.block_on(called).unwrap(), CLOSURE);
         }
     }
@@ -275,11 +275,11 @@ fn large_closures_are_posted_and_sent_to_many() {
     let rt = runtime();
     let (to, came) = channel();
     let theirs = to.clone();
-    on_a_lane(&rt, move || post(theirs));
-    on_a_lane(&rt, move || post_by_handle(to));
+    on_a_worker(&rt, move || post(theirs));
+    on_a_worker(&rt, move || post_by_handle(to));
     assert_eq!(came.iter().sum::<usize>(), 2 * CLOSURE);
     for way in [many, all] {
-        let called = rt.block_on(on_a_lane(&rt, way)).unwrap();
+        let called = rt.block_on(on_a_worker(&rt, way)).unwrap();
         let whole: Sum = called.into_iter().sum();
         assert_eq!(whole.unwrap(), 2 * CLOSURE);
     }
@@ -300,7 +300,7 @@ fn large_closures_block() {
     }
     let rt = runtime();
     for way in [blocks, tried] {
-        let done = on_a_lane(&rt, way);
+        let done = on_a_worker(&rt, way);
         assert_eq!(rt.block_on(done).unwrap(), CLOSURE);
     }
 }
@@ -315,7 +315,7 @@ fn deep(bytes: usize) -> usize {
 }
 
 #[test]
-fn lanes_and_threads_that_block_have_the_stack_that_was_asked_for() {
+fn workers_and_threads_that_block_have_the_stack_that_was_asked_for() {
     const STACK: usize = 32 * KIB * KIB;
     const USED: usize = 6 * KIB * KIB;
     let rt = Builder::new().cores(1).stack_size(STACK).build().unwrap();

@@ -76,7 +76,7 @@ fn d10_a_thread_that_ends_posts_once_more() {
             // Not before the thread's first post: a call of its own comes behind nothing.
             while runtime
                 .as_ref()
-                .is_some_and(|runtime| runtime.metrics().lanes[0].counts.delivered == 0)
+                .is_some_and(|runtime| runtime.metrics().workers[0].counts.delivered == 0)
             {
                 std::thread::yield_now();
             }

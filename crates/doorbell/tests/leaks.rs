@@ -115,9 +115,12 @@ fn a_thousand_runtimes_leave_nothing() {
         let many: Vec<_> = (0..AT_ONCE).map(|_| build()).collect();
         many.iter().for_each(use_it);
         let during = Has::now();
-        // Two lanes each. Threads of earlier ones may still be leaving.
-        let lanes = before.threads + 2 * AT_ONCE;
-        assert!((lanes..=3 * lanes).contains(&during.threads), "{during:?}");
+        // Two workers each. Threads of earlier ones may still be leaving.
+        let workers = before.threads + 2 * AT_ONCE;
+        assert!(
+            (workers..=3 * workers).contains(&during.threads),
+            "{during:?}"
+        );
         assert!(during.blocks > before.blocks + AT_ONCE as i64, "{during:?}");
         drop(many);
     }

@@ -1,4 +1,4 @@
-//! Local tasks: what is not `Send` is made, polled and dropped on one lane.
+//! Local tasks: what is not `Send` is made, polled and dropped on one worker.
 
 #![allow(
     clippy::disallowed_types,
@@ -7,7 +7,7 @@
 )]
 
 use doorbell::{
-    Builder, CoreId, NotALane, Runtime, call_on, current_core, spawn_local, spawn_local_on,
+    Builder, CoreId, NotAWorker, Runtime, call_on, current_core, spawn_local, spawn_local_on,
     try_spawn_local, yield_now,
 };
 use std::cell::RefCell;
@@ -45,7 +45,7 @@ impl Drop for Home {
 }
 
 #[test]
-fn they_run_on_their_lane_beside_each_other() {
+fn they_run_on_their_worker_beside_each_other() {
     let rt = runtime();
     for core in [0, 1] {
         let task = rt.spawn_local_on(core, move || async move {
@@ -74,7 +74,7 @@ fn they_run_on_their_lane_beside_each_other() {
 }
 
 #[test]
-fn wakes_from_elsewhere_bring_them_back_to_their_lane() {
+fn wakes_from_elsewhere_bring_them_back_to_their_worker() {
     let rt = runtime();
     let (tell, told) = tokio::sync::oneshot::channel();
     let task = rt.spawn_local_on(1, || async {
@@ -129,7 +129,7 @@ fn panics_and_aborts_come_back() {
 }
 
 #[test]
-fn the_end_of_the_runtime_drops_them_on_their_lanes() {
+fn the_end_of_the_runtime_drops_them_on_their_workers() {
     let drops = Arc::new(AtomicUsize::new(0));
     let rt = runtime();
     let (begun_tx, begun_rx) = mpsc::channel();
@@ -157,7 +157,7 @@ fn the_end_of_the_runtime_drops_them_on_their_lanes() {
         .collect();
     (0..10).for_each(|_| begun_rx.recv().unwrap());
     let handle = rt.handle().clone();
-    // Woken from here while the lanes end.
+    // Woken from here while the workers end.
     let wakes = std::thread::spawn(move || drop(wakers));
     drop(rt);
     wakes.join().unwrap();
@@ -179,15 +179,15 @@ fn the_end_of_the_runtime_drops_them_on_their_lanes() {
 }
 
 #[test]
-fn a_thread_that_is_no_lane_is_told_what_to_do() {
-    assert_eq!(try_spawn_local(async {}).unwrap_err(), NotALane);
+fn a_thread_that_is_no_worker_is_told_what_to_do() {
+    assert_eq!(try_spawn_local(async {}).unwrap_err(), NotAWorker);
     let rt = runtime();
     rt.block_on(async {
-        assert_eq!(try_spawn_local(async {}).unwrap_err(), NotALane);
+        assert_eq!(try_spawn_local(async {}).unwrap_err(), NotAWorker);
         let blocking = doorbell::spawn_blocking(|| drop(spawn_local(async {}))).await;
         let error = blocking.unwrap_err().to_string();
         assert!(error.contains("use spawn_local_on(core, ..)"), "{error}");
-        // In a call, and in another runtime's guard, it is a lane.
+        // In a call, and in another runtime's guard, it is a worker.
         let other = runtime();
         let handle = other.handle().clone();
         let (tell, told) = tokio::sync::oneshot::channel();

@@ -2,7 +2,7 @@
 
 use doorbell::net::{TcpListener, TcpStream};
 use doorbell::time::sleep;
-use doorbell::{Builder, Class, ClassKind, LaneMetrics, Runtime};
+use doorbell::{Builder, Class, ClassKind, Runtime, WorkerMetrics};
 use std::future::poll_fn;
 use std::io::{self, IoSlice, Read, Write};
 use std::net::Shutdown;
@@ -78,7 +78,7 @@ fn what_is_sent_comes_back_on_many_connections() {
 }
 
 #[test]
-fn urgent_tasks_wait_on_urgent_lanes() {
+fn urgent_tasks_wait_on_urgent_workers() {
     let runtime = runtime();
     runtime.block_on(async {
         let (ours, theirs) = pair().await.unwrap();
@@ -95,9 +95,9 @@ fn urgent_tasks_wait_on_urgent_lanes() {
         urgent.await.unwrap().unwrap();
     });
     let metrics = runtime.metrics();
-    let ready = |it: &LaneMetrics| it.counts.unparks_ready;
+    let ready = |it: &WorkerMetrics| it.counts.unparks_ready;
     let of_rt = metrics
-        .lanes
+        .workers
         .iter()
         .filter(|it| it.class == doorbell::ClassKind::Rt);
     let ready: u64 = of_rt.map(ready).sum();
@@ -105,7 +105,7 @@ fn urgent_tasks_wait_on_urgent_lanes() {
 }
 
 #[test]
-fn a_thread_that_is_no_lane_waits_too() {
+fn a_thread_that_is_no_worker_waits_too() {
     let runtime = runtime();
     let (ours, theirs) = runtime.block_on(pair()).unwrap();
     let echoes = runtime.spawn(echo(theirs));
@@ -185,10 +185,10 @@ fn who_waits_when_the_runtime_ends_does_not_wait_for_ever() {
     drop(theirs);
 }
 
-/// How often the urgent lanes were woken by descriptors.
+/// How often the urgent workers were woken by descriptors.
 fn urgent_wakes(runtime: &Runtime) -> u64 {
-    let lanes = runtime.metrics().lanes;
-    let of_rt = lanes.iter().filter(|it| it.class == ClassKind::Rt);
+    let workers = runtime.metrics().workers;
+    let of_rt = workers.iter().filter(|it| it.class == ClassKind::Rt);
     of_rt.map(|it| it.counts.unparks_ready).sum()
 }
 
@@ -204,10 +204,10 @@ async fn answers(stream: Arc<TcpStream>, class: Class, messages: u32) {
     doorbell::task().class(class).spawn(reads).await.unwrap();
 }
 
-/// A socket is read in class Rt first, then in Fair only: then its packets wake no urgent lane any more;
+/// A socket is read in class Rt first, then in Fair only: then its packets wake no urgent worker any more;
 /// and they do when it is read in Rt again.
 #[test]
-fn packets_for_one_class_do_not_wake_the_lanes_of_one_that_has_read_before() {
+fn packets_for_one_class_do_not_wake_the_workers_of_one_that_has_read_before() {
     const MESSAGES: u32 = 200;
     let runtime = Builder::new()
         .cores(1)
@@ -216,7 +216,7 @@ fn packets_for_one_class_do_not_wake_the_lanes_of_one_that_has_read_before() {
         .unwrap();
     let (ours, theirs) = runtime.block_on(pair()).unwrap();
     let theirs = Arc::new(theirs);
-    // From a thread of its own, so that all lanes sleep between two messages.
+    // From a thread of its own, so that all workers sleep between two messages.
     let asks = |class: Class, messages: u32| {
         let stream = Arc::clone(&theirs);
         let answers = runtime.spawn(answers(stream, class, messages));
@@ -238,7 +238,7 @@ fn packets_for_one_class_do_not_wake_the_lanes_of_one_that_has_read_before() {
         let fair = asks(Class::FAIR, MESSAGES);
         assert!(
             fair <= 20,
-            "{fair} wakes of urgent lanes for {MESSAGES} packets of Fair"
+            "{fair} wakes of urgent workers for {MESSAGES} packets of Fair"
         );
     }
 }

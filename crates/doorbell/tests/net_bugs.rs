@@ -10,7 +10,7 @@
 
 use doorbell::net::{TcpListener, TcpStream};
 use doorbell::time::sleep;
-use doorbell::{Builder, LaneCounts, Runtime};
+use doorbell::{Builder, Runtime, WorkerCounts};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use std::future::poll_fn;
 use std::io::{self, Read, Write};
@@ -30,7 +30,7 @@ fn alone() -> MutexGuard<'static, ()> {
     ALONE.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Lanes that park at once.
+/// Workers that park at once.
 fn runtime(cores: usize) -> Runtime {
     let builder = Builder::new().cores(cores).watch(Duration::ZERO);
     builder.build().unwrap()
@@ -79,7 +79,7 @@ async fn poll_once<F: Future>(future: F) -> Poll<F::Output> {
     poll_fn(|cx| Poll::Ready(future.as_mut().poll(cx))).await
 }
 
-/// Registers a stream with the lane of that core, where nobody waits for it then.
+/// Registers a stream with the worker of that core, where nobody waits for it then.
 fn register(rt: &Runtime, core: usize, stream: TcpStream) -> TcpStream {
     let task = rt.task().on(core).spawn(async move {
         assert!(poll_once(stream.read(&mut [0; 8])).await.is_pending());
@@ -88,8 +88,8 @@ fn register(rt: &Runtime, core: usize, stream: TcpStream) -> TcpStream {
     rt.block_on(task).unwrap()
 }
 
-fn counts(rt: &Runtime, core: usize) -> LaneCounts {
-    rt.metrics().lanes[core].counts
+fn counts(rt: &Runtime, core: usize) -> WorkerCounts {
+    rt.metrics().workers[core].counts
 }
 
 /// A cheap draw: xorshift.
@@ -119,7 +119,7 @@ fn reset(stream: std_net::TcpStream) {
 }
 
 #[test]
-fn w18_a_lane_is_rung_while_others_look_into_its_poller() {
+fn w18_a_worker_is_rung_while_others_look_into_its_poller() {
     const VISITS: u64 = 5;
     let _alone = alone();
     let rt = runtime(2);
@@ -148,7 +148,7 @@ fn w18_a_lane_is_rung_while_others_look_into_its_poller() {
         let behind = rt.spawn(async {});
         theirs.write_all(&[1]).unwrap();
         dice.spin(Duration::from_millis(4));
-        // By a ring, if the lane sleeps. It is not lost to who looks.
+        // By a ring, if the worker sleeps. It is not lost to who looks.
         assert_eq!(rt.call_blocking(0, || 18).unwrap(), 18);
         theirs.read_exact(&mut [0]).unwrap();
         rt.block_on(behind).unwrap();
@@ -163,7 +163,7 @@ fn w18_a_lane_is_rung_while_others_look_into_its_poller() {
 }
 
 #[test]
-fn w19_an_earlier_timer_reaches_a_lane_that_sleeps_in_its_poller() {
+fn w19_an_earlier_timer_reaches_a_worker_that_sleeps_in_its_poller() {
     const ROUNDS: u64 = 500;
     let _alone = alone();
     let rt = runtime(1);
@@ -242,9 +242,9 @@ fn l1_what_is_cancelled_leaves_no_descriptor() {
         let (ours, _theirs) = pair();
         register(&rt, core, ours);
     }
-    // The listener, and of each lane that has had a descriptor its poller and what rings it.
+    // The listener, and of each worker that has had a descriptor its poller and what rings it.
     let with_pollers = before + 1 + 2 * rt.cores();
-    until_descriptors_are(with_pollers, "after the first of each lane");
+    until_descriptors_are(with_pollers, "after the first of each worker");
     for round in 0..ROUNDS {
         let core = round % rt.cores();
         let task = rt.task().on(core).spawn(cancel_everything(address, nobody));
@@ -303,18 +303,18 @@ fn l2_a_copy_that_outlives_its_stream_tells_nobody() {
     const WRITES: u64 = 200;
     let _alone = alone();
     let rt = runtime(1);
-    // Another one that stays, so that the lane goes on looking.
+    // Another one that stays, so that the worker goes on looking.
     let (other, _its_end) = pair();
     let _other = register(&rt, 0, other);
     let (ours, mut theirs) = pair();
     let ours = register(&rt, 0, ours);
     let copy = ours.as_fd().try_clone_to_owned().unwrap();
     drop(ours);
-    // What follows comes after the lane has heard of it.
+    // What follows comes after the worker has heard of it.
     rt.block_on(rt.task().on(0).spawn(async {})).unwrap();
-    // The task is done before its lane has counted the poll.
+    // The task is done before its worker has counted the poll.
     until("it sleeps", || {
-        rt.lane_state(0) == Some(doorbell::LaneState::Parked)
+        rt.worker_state(0) == Some(doorbell::WorkerState::Parked)
     });
     let before = counts(&rt, 0);
     for _ in 0..WRITES {
@@ -324,11 +324,11 @@ fn l2_a_copy_that_outlives_its_stream_tells_nobody() {
     copy.set_nonblocking(false).unwrap();
     let mut all = [0; WRITES as usize];
     copy.read_exact(&mut all).unwrap();
-    // Time enough for a lane that is told to count it.
+    // Time enough for a worker that is told to count it.
     std::thread::sleep(Duration::from_millis(100));
     let done = counts(&rt, 0).since(&before);
     assert!(done.unparks_ready == 0 && done.polls == 0, "{done:?}");
-    // The lane is as well as before.
+    // The worker is as well as before.
     let (ours, mut theirs) = pair();
     let ours = register(&rt, 0, ours);
     theirs.write_all(&[3]).unwrap();
@@ -348,7 +348,7 @@ fn s8_readiness_that_nobody_waits_for_does_not_spin() {
         .map(|(ours, theirs)| (register(&rt, 0, ours), theirs))
         .collect();
     until("it sleeps", || {
-        rt.lane_state(0) == Some(doorbell::LaneState::Parked)
+        rt.worker_state(0) == Some(doorbell::WorkerState::Parked)
     });
     let before = counts(&rt, 0);
     // Data, an end, and a reset, which is an error that stays.

@@ -26,8 +26,8 @@ fn runtime() -> Runtime {
     Builder::new().cores(2).build().unwrap()
 }
 
-/// In which one lane has all descriptors.
-fn one_lane() -> Runtime {
+/// In which one worker has all descriptors.
+fn one_worker() -> Runtime {
     Builder::new().cores(1).build().unwrap()
 }
 
@@ -57,7 +57,7 @@ async fn is_pending<F: Future>(mut future: Pin<&mut F>) -> bool {
     poll_fn(|cx| Poll::Ready(future.as_mut().poll(cx).is_pending())).await
 }
 
-/// Sees that a syscall that would wait ends readiness. A lane may have read an older event from the OS and tell of
+/// Sees that a syscall that would wait ends readiness. A worker may have read an older event from the OS and tell of
 /// it behind that syscall, as often as events are under way: a few times, not for ever.
 async fn empty_until_pending(fd: &AsyncFd<OwnedFd>) {
     for _ in 0..10 {
@@ -180,17 +180,17 @@ fn l1_a_future_that_is_dropped_leaves_no_waker() {
 }
 
 #[test]
-fn s8_what_nobody_takes_wakes_no_lane_again() {
+fn s8_what_nobody_takes_wakes_no_worker_again() {
     let runtime = runtime();
     let counter = counter();
     runtime.block_on(async { assert!(is_pending(pin!(counter.readable())).await) });
     let unparks = || {
         let metrics = runtime.metrics();
-        let ready = metrics.lanes.iter().map(|it| it.counts.unparks_ready);
+        let ready = metrics.workers.iter().map(|it| it.counts.unparks_ready);
         ready.sum::<u64>()
     };
     add(&counter, 1);
-    // Where the CPUs are busy it takes a while until a lane has learnt it, if it did not look before.
+    // Where the CPUs are busy it takes a while until a worker has learnt it, if it did not look before.
     for _ in 0..20 {
         if unparks() > 0 {
             break;
@@ -252,7 +252,7 @@ fn it_gives_back_what_it_had() {
 
 #[test]
 fn of_two_on_one_descriptor_the_second_is_told_so() {
-    let runtime = one_lane();
+    let runtime = one_worker();
     let (ours, mut theirs) = UnixStream::pair().unwrap();
     ours.set_nonblocking(true).unwrap();
     runtime.block_on(async {
@@ -276,7 +276,7 @@ fn of_two_on_one_descriptor_the_second_is_told_so() {
 
 #[test]
 fn one_on_the_descriptor_of_a_socket_that_waits_is_told_so() {
-    let runtime = one_lane();
+    let runtime = one_worker();
     runtime.block_on(async {
         let (socket, _theirs) = doorbell::net::UnixStream::pair().unwrap();
         assert!(is_pending(pin!(socket.readable())).await);
@@ -289,7 +289,7 @@ fn one_on_the_descriptor_of_a_socket_that_waits_is_told_so() {
 fn of_several_threads_that_begin_to_wait_at_once_each_may() {
     const THREADS: usize = 4;
     const ROUNDS: usize = 300;
-    let runtime = one_lane();
+    let runtime = one_worker();
     let counters: Vec<_> = (0..ROUNDS).map(|_| counter()).collect();
     let barrier = Barrier::new(THREADS);
     let wait_for_all = || {

@@ -100,7 +100,7 @@ fn an_address_that_is_in_use_is_an_error() {
 }
 
 #[test]
-fn names_are_looked_up_beside_the_lanes() {
+fn names_are_looked_up_beside_the_workers() {
     let runtime = Builder::new().cores(1).build().unwrap();
     let lookups = || runtime.metrics().blocking().started;
     let refused = |result: io::Result<TcpStream>| {

@@ -190,13 +190,13 @@ fn what_lies_behind_bytes_that_came_with_a_descriptor_is_read_too() {
         let (ours, theirs) = UnixStream::pair().unwrap();
         let mut buffer = [0; 64];
         {
-            // From here on a lane waits for it.
+            // From here on a worker waits for it.
             let mut read = pin!(ours.read(&mut buffer));
             assert!(poll_fn(|cx| Poll::Ready(read.as_mut().poll(cx).is_pending())).await);
         }
         send_with_descriptor(&theirs, b"a");
         theirs.try_write(b"bcd").unwrap();
-        // Until the lane has heard of both.
+        // Until the worker has heard of both.
         doorbell::time::sleep(Duration::from_millis(20)).await;
         let mut got = Vec::new();
         while got.len() < 4 {

@@ -207,7 +207,7 @@ fn many_timers_at_one_time() {
                 task.await.unwrap();
             }
             assert_eq!(start.elapsed(), HOUR);
-            // Of a thread that is no lane, on a lane that has fired nothing for hours.
+            // Of a thread that is no worker, on a worker that has fired nothing for hours.
             let sleeps = (0..timers).map(|_| sleep(HOUR));
             futures::future::join_all(sleeps).await;
             assert_eq!(start.elapsed(), 2 * HOUR);
@@ -236,7 +236,7 @@ fn advances_add_up_and_one_that_is_not_awaited_keeps_no_other_from_ending() {
 }
 
 #[test]
-fn a_sleep_goes_by_the_clock_of_its_runtime_on_the_lanes_of_another() {
+fn a_sleep_goes_by_the_clock_of_its_runtime_on_the_workers_of_another() {
     let (stopped, running) = (paused(1), Builder::new().cores(1).build().unwrap());
     let handle = running.handle().clone();
     stopped.block_on(async move {
@@ -269,7 +269,7 @@ fn an_interval_that_was_suspended() {
 }
 
 #[test]
-fn two_threads_inside_and_a_lane_that_spins() {
+fn two_threads_inside_and_a_worker_that_spins() {
     let rt = Builder::new()
         .cores(2)
         .idle(IdlePolicy::Spin)

@@ -50,14 +50,16 @@ type Said = Arc<Mutex<Vec<(ClassKind, String)>>>;
 fn noted(cores: usize) -> (Runtime, Said) {
     let said = Said::default();
     let notes = Arc::clone(&said);
-    let runtime = Builder::new().cores(cores).on_policy_refused(move |lane| {
-        let note = (lane.class(), lane.to_string());
-        notes.lock().unwrap().push(note);
-    });
+    let runtime = Builder::new()
+        .cores(cores)
+        .on_policy_refused(move |worker| {
+            let note = (worker.class(), worker.to_string());
+            notes.lock().unwrap().push(note);
+        });
     (runtime.build().unwrap(), said)
 }
 
-/// Uses every lane of every class.
+/// Uses every worker of every class.
 fn use_all(runtime: &Runtime) {
     for class in [Class::rt(50), Class::BATCH, Class::FAIR] {
         for core in 0..runtime.cores() {
@@ -67,14 +69,14 @@ fn use_all(runtime: &Runtime) {
     }
 }
 
-/// The lanes report from their own threads, which may not have run when the class is open.
+/// The workers report from their own threads, which may not have run when the class is open.
 #[test]
 fn the_policies_of_a_class_that_was_opened_just_now_are_all_there() {
     for round in 0..100 {
         let runtime = Builder::new().cores(2).build().unwrap();
         let of = |kind| {
             let policies = runtime.policies().into_iter();
-            policies.filter(|lane| lane.class() == kind).count()
+            policies.filter(|worker| worker.class() == kind).count()
         };
         assert_eq!(of(ClassKind::Fair), 2, "round {round}");
         for (class, kind) in [
@@ -84,7 +86,12 @@ fn the_policies_of_a_class_that_was_opened_just_now_are_all_there() {
             runtime.open_class(class).unwrap();
             assert_eq!(of(kind), 2, "round {round}");
         }
-        assert!(runtime.policies().iter().all(|lane| lane.got().is_some()));
+        assert!(
+            runtime
+                .policies()
+                .iter()
+                .all(|worker| worker.got().is_some())
+        );
         assert_eq!(runtime.policies().len(), 6, "round {round}");
     }
 }
@@ -102,7 +109,7 @@ fn a_refusal_is_heard_of_once_with_the_remedy() {
             assert_eq!(said.len(), 1, "{said:?}");
             let (class, says) = &said[0];
             assert_eq!(*class, ClassKind::Rt);
-            for part in ["Rt lane of core", "SCHED_FIFO 10", "CAP_SYS_NICE"] {
+            for part in ["Rt worker of core", "SCHED_FIFO 10", "CAP_SYS_NICE"] {
                 assert!(says.contains(part), "{says}");
             }
         }
@@ -121,7 +128,7 @@ fn what_was_obtained_is_not_told() {
     };
     assert_eq!(told(&said, ClassKind::Batch), 0);
     assert_eq!(told(&said, ClassKind::Fair), 0);
-    // The urgent lanes have begun before those.
+    // The urgent workers have begun before those.
     let refused = usize::from(!may_go_first());
     assert_eq!(told(&said, ClassKind::Rt), refused);
 }
@@ -130,7 +137,7 @@ fn what_was_obtained_is_not_told() {
 fn a_hook_that_panics_does_no_harm_and_is_counted() {
     unprivileged(|| {
         let builder = Builder::new().cores(2);
-        let runtime = builder.on_policy_refused(|lane| panic!("{lane}"));
+        let runtime = builder.on_policy_refused(|worker| panic!("{worker}"));
         let runtime = runtime.build().unwrap();
         assert_eq!(runtime.metrics().hook_panics(), 0);
         use_all(&runtime);
@@ -143,9 +150,9 @@ fn a_hook_may_use_the_runtime() {
     unprivileged(|| {
         let ran = Arc::new(AtomicUsize::new(0));
         let counts = Arc::clone(&ran);
-        let builder = Builder::new().cores(2).on_policy_refused(move |lane| {
-            assert_eq!(doorbell::current_core(), Some(lane.core()));
-            assert!(doorbell::Handle::current().policies().contains(lane));
+        let builder = Builder::new().cores(2).on_policy_refused(move |worker| {
+            assert_eq!(doorbell::current_core(), Some(worker.core()));
+            assert!(doorbell::Handle::current().policies().contains(worker));
             let counts = Arc::clone(&counts);
             let task = doorbell::task().class(Class::rt(1));
             drop(task.spawn(async move { counts.fetch_add(1, SeqCst) }));
@@ -210,7 +217,7 @@ fn a_runtime_with_batch_and_blocking_closures_leaves_no_thread() {
 }
 
 #[test]
-fn closures_that_block_run_on_all_cpus_also_for_bound_lanes() {
+fn closures_that_block_run_on_all_cpus_also_for_bound_workers() {
     let all: Vec<_> = Host::topology().cpus.iter().map(|cpu| cpu.os_id).collect();
     let cpus = || -> Vec<_> {
         let cpus = Host::topology().cpus;
@@ -222,12 +229,12 @@ fn closures_that_block_run_on_all_cpus_also_for_bound_lanes() {
             let closure = doorbell::spawn_blocking(cpus).await.unwrap();
             (cpus(), closure)
         });
-        let (lane, closure) = runtime.block_on(seen).unwrap();
-        assert_eq!((lane, closure), (vec![all[0]], all.clone()), "{class}");
+        let (worker, closure) = runtime.block_on(seen).unwrap();
+        assert_eq!((worker, closure), (vec![all[0]], all.clone()), "{class}");
     }
 }
 
-#[doorbell::test(cores = 1, on_policy_refused = |lane| assert_eq!(lane.class(), ClassKind::Rt))]
+#[doorbell::test(cores = 1, on_policy_refused = |worker| assert_eq!(worker.class(), ClassKind::Rt))]
 async fn the_attribute_takes_a_hook() {
     let urgent = doorbell::task().class(Class::rt(1)).spawn(async {});
     urgent.await.unwrap();

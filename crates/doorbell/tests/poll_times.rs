@@ -42,7 +42,7 @@ fn off_unless_told() {
     assert!(metrics.poll_times().is_empty() && metrics.wake_times().is_empty());
     assert_eq!(metrics.poll_times_on(0), None);
     assert!(metrics.long_polls().is_empty());
-    assert_eq!(metrics.lanes[0].current_poll(), None);
+    assert_eq!(metrics.workers[0].current_poll(), None);
 }
 
 #[test]
@@ -71,7 +71,7 @@ fn calls_are_not_polls() {
     rt.call_blocking(0, || busy(Duration::from_millis(1)))
         .unwrap();
     assert!(rt.metrics().poll_times().is_empty());
-    assert_eq!(rt.metrics().lanes[0].long_polls(), 0);
+    assert_eq!(rt.metrics().workers[0].long_polls(), 0);
 }
 
 #[test]
@@ -101,7 +101,7 @@ fn long_polls_are_counted_and_the_last_are_kept_with_their_names() {
     rt.block_on(rt.task().on(0).spawn(async move { busy(2 * long) }))
         .unwrap();
     let metrics = rt.metrics();
-    assert!(metrics.lanes[0].long_polls() >= 1 && metrics.lanes[1].long_polls() >= 10);
+    assert!(metrics.workers[0].long_polls() >= 1 && metrics.workers[1].long_polls() >= 10);
     let on = |core: usize| {
         let polls = metrics.long_polls().iter();
         polls.filter(move |poll| poll.core().index() == core)
@@ -128,18 +128,18 @@ fn the_age_of_a_poll_shows_while_it_goes_on() {
         wait.recv().unwrap();
     });
     begun.recv().unwrap();
-    let first = rt.metrics().lanes[0].current_poll().unwrap();
+    let first = rt.metrics().workers[0].current_poll().unwrap();
     busy(Duration::from_millis(5));
-    let second = rt.metrics().lanes[0].current_poll().unwrap();
+    let second = rt.metrics().workers[0].current_poll().unwrap();
     assert!(
         second >= first + Duration::from_millis(4),
         "{first:?}, {second:?}"
     );
     go.send(()).unwrap();
     rt.block_on(task).unwrap();
-    // The poll is over when the lane has run something else.
+    // The poll is over when the worker has run something else.
     rt.call_blocking(0, || {}).unwrap();
-    assert_eq!(rt.metrics().lanes[0].current_poll(), None);
+    assert_eq!(rt.metrics().workers[0].current_poll(), None);
 }
 
 #[test]
@@ -169,8 +169,8 @@ fn each_class_has_times_and_long_polls_of_its_own() {
         let of_kind = of_kind.filter(|poll| poll.class() == kind);
         let names: Vec<_> = of_kind.map(doorbell::LongPoll::name).collect();
         assert_eq!(names, vec![name; polls as usize]);
-        let lanes = metrics.lanes.iter().filter(|lane| lane.class == kind);
-        let long: Vec<_> = lanes.map(doorbell::LaneMetrics::long_polls).collect();
+        let workers = metrics.workers.iter().filter(|worker| worker.class == kind);
+        let long: Vec<_> = workers.map(doorbell::WorkerMetrics::long_polls).collect();
         assert_eq!(long, [0, polls], "{kind}");
     }
     assert_eq!(metrics.poll_times().count(), 9);
@@ -190,8 +190,11 @@ fn the_age_of_a_batch_poll_shows_too() {
     begun.recv().unwrap();
     let metrics = rt.metrics();
     let ages = |kind| {
-        let lanes = metrics.lanes.iter().filter(move |lane| lane.class == kind);
-        lanes.filter_map(doorbell::LaneMetrics::current_poll)
+        let workers = metrics
+            .workers
+            .iter()
+            .filter(move |worker| worker.class == kind);
+        workers.filter_map(doorbell::WorkerMetrics::current_poll)
     };
     assert_eq!(ages(ClassKind::Batch).count(), 1);
     assert_eq!(ages(ClassKind::Fair).count(), 0);
@@ -213,9 +216,9 @@ fn a_task_that_never_gives_way_is_shown_while_it_lasts_and_named_behind() {
     });
     let shown = || {
         let metrics = rt.metrics();
-        let lane = metrics.lanes[0];
-        assert_eq!((lane.core.index(), lane.class), (0, ClassKind::Fair));
-        lane.current_poll().is_some_and(|age| age > 5 * long)
+        let worker = metrics.workers[0];
+        assert_eq!((worker.core.index(), worker.class), (0, ClassKind::Fair));
+        worker.current_poll().is_some_and(|age| age > 5 * long)
     };
     while !shown() {
         std::thread::yield_now();

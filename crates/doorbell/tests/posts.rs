@@ -24,14 +24,14 @@ fn a_post_runs_on_the_core_it_names() {
             .unwrap();
         assert_eq!(came.recv().unwrap(), Some(CoreId::new(core)));
     }
-    let from_a_lane = rt.task().on(0).spawn(async move {
+    let from_a_worker = rt.task().on(0).spawn(async move {
         for core in [2, 0] {
             let sent = sent.clone();
             post_on(core, move || sent.send(current_core()).unwrap()).unwrap();
         }
         call_on(2, || ()).await.unwrap();
     });
-    rt.block_on(from_a_lane).unwrap();
+    rt.block_on(from_a_worker).unwrap();
     let mut came = [came.recv().unwrap(), came.recv().unwrap()];
     came.sort_unstable();
     assert_eq!(came, [Some(CoreId::new(0)), Some(CoreId::new(2))]);
@@ -58,13 +58,13 @@ fn posts_and_calls_of_one_thread_run_in_order() {
 #[test]
 fn a_panic_is_counted_and_ends_nothing() {
     let rt = runtime(1);
-    let before = rt.metrics().lanes[0].counts;
+    let before = rt.metrics().workers[0].counts;
     for _ in 0..3 {
         rt.post_on(0, || std::panic::resume_unwind(Box::new("on purpose")))
             .unwrap();
     }
     assert_eq!(rt.call_blocking(0, || 7).unwrap(), 7);
-    let counts = rt.metrics().lanes[0].counts.since(&before);
+    let counts = rt.metrics().workers[0].counts.since(&before);
     assert_eq!(counts.posts_panicked, 3);
 }
 

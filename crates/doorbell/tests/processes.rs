@@ -1,7 +1,7 @@
 //! Two processes that know nothing of each other share the CPUs of the machine.
 //!
 //! Each test starts itself again as two children, which build a runtime and say on which CPUs its
-//! lanes may run.
+//! workers may run.
 
 #![allow(
     clippy::disallowed_types,
@@ -18,8 +18,8 @@ use std::process::{Child, Command, Stdio};
 /// Set in children.
 const CHILD: &str = "DOORBELL_TEST_PROCESS";
 
-/// The first bytes of the line that a child prints; behind them a list of CPUs per lane.
-const LANES: &str = "lanes:";
+/// The first bytes of the line that a child prints; behind them a list of CPUs per worker.
+const WORKERS: &str = "workers:";
 
 type Cpus = BTreeSet<usize>;
 
@@ -50,13 +50,13 @@ fn parse(list: &str) -> Cpus {
     ranges.flatten().collect()
 }
 
-/// Builds the runtime, says where its lanes are, and stays until its input is closed.
+/// Builds the runtime, says where its workers are, and stays until its input is closed.
 fn play(builder: Builder) {
     let rt = builder.build().unwrap();
-    let lanes: Vec<String> = (0..rt.cores())
+    let workers: Vec<String> = (0..rt.cores())
         .map(|core| rt.call_blocking(core, cpus_here).unwrap())
         .collect();
-    println!("\n{LANES}{}", lanes.join(" "));
+    println!("\n{WORKERS}{}", workers.join(" "));
     let _ = std::io::stdin().read_to_end(&mut Vec::new());
 }
 
@@ -74,20 +74,20 @@ fn start(test: &str) -> Child {
         .unwrap()
 }
 
-/// The lanes of two children that run at the same time.
+/// The workers of two children that run at the same time.
 fn two_children(test: &str) -> [Vec<Cpus>; 2] {
     let mut children = [start(test), start(test)];
-    let lanes = children.each_mut().map(|child| {
+    let workers = children.each_mut().map(|child| {
         let said = BufReader::new(child.stdout.take().unwrap());
         let mut lines = said.lines().map(Result::unwrap);
-        let lanes = lines.find_map(|line| line.strip_prefix(LANES).map(str::to_owned));
-        (lanes.expect("a child has lanes"), lines)
+        let workers = lines.find_map(|line| line.strip_prefix(WORKERS).map(str::to_owned));
+        (workers.expect("a child has workers"), lines)
     });
     for child in &mut children {
         drop(child.stdin.take());
         assert!(child.wait().unwrap().success());
     }
-    lanes.map(|(lanes, _)| lanes.split(' ').map(parse).collect())
+    workers.map(|(workers, _)| workers.split(' ').map(parse).collect())
 }
 
 /// A number of cores is bound to nothing unless asked: both processes may use every CPU.
@@ -97,8 +97,8 @@ fn a_number_of_cores_leaves_both_the_whole_mask() {
         return play(Builder::new().cores(fewer()));
     }
     let mask: Cpus = allowed().into_iter().collect();
-    for lanes in two_children("a_number_of_cores_leaves_both_the_whole_mask") {
-        assert_eq!(lanes, vec![mask.clone(); fewer()]);
+    for workers in two_children("a_number_of_cores_leaves_both_the_whole_mask") {
+        assert_eq!(workers, vec![mask.clone(); fewer()]);
     }
 }
 
@@ -112,11 +112,11 @@ fn pinned_runtimes_do_not_all_begin_at_the_first_cpu() {
     }
     let mut firsts = Cpus::new();
     for _ in 0..PAIRS {
-        for lanes in two_children("pinned_runtimes_do_not_all_begin_at_the_first_cpu") {
-            assert!(lanes.iter().all(|cpus| cpus.len() == 1), "{lanes:?}");
-            let all: Cpus = lanes.iter().flatten().copied().collect();
-            assert_eq!(all.len(), fewer(), "two lanes on one CPU: {lanes:?}");
-            firsts.extend(&lanes[0]);
+        for workers in two_children("pinned_runtimes_do_not_all_begin_at_the_first_cpu") {
+            assert!(workers.iter().all(|cpus| cpus.len() == 1), "{workers:?}");
+            let all: Cpus = workers.iter().flatten().copied().collect();
+            assert_eq!(all.len(), fewer(), "two workers on one CPU: {workers:?}");
+            firsts.extend(&workers[0]);
         }
         if firsts.len() > 1 {
             return;
@@ -125,7 +125,7 @@ fn pinned_runtimes_do_not_all_begin_at_the_first_cpu() {
     assert_eq!(allowed().len(), 1, "all began at {firsts:?}");
 }
 
-/// A mask that leaves out CPUs of the machine was given to these processes: their lanes are bound
+/// A mask that leaves out CPUs of the machine was given to these processes: their workers are bound
 /// to its CPUs in their order. A mask that is the whole machine, or a quota, binds nothing.
 #[test]
 fn a_mask_of_their_own_is_used_cpu_by_cpu() {
@@ -136,11 +136,11 @@ fn a_mask_of_their_own_is_used_cpu_by_cpu() {
     }
     let quota = Host::cpu_quota().unwrap_or(usize::MAX);
     let of_its_own = mask.len() < Host::cpu_count() && quota >= mask.len();
-    for lanes in two_children("a_mask_of_their_own_is_used_cpu_by_cpu") {
-        assert_eq!(lanes.len(), mask.len().min(quota));
-        for (lane, cpus) in lanes.iter().enumerate() {
+    for workers in two_children("a_mask_of_their_own_is_used_cpu_by_cpu") {
+        assert_eq!(workers.len(), mask.len().min(quota));
+        for (worker, cpus) in workers.iter().enumerate() {
             let whole = mask.iter().copied().collect();
-            let own = Cpus::from([mask[lane]]);
+            let own = Cpus::from([mask[worker]]);
             assert_eq!(*cpus, if of_its_own { own } else { whole });
         }
     }

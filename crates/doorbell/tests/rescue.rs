@@ -1,4 +1,4 @@
-//! Tasks that are served while their lane is stuck in a long poll.
+//! Tasks that are served while their worker is stuck in a long poll.
 
 #![allow(
     clippy::disallowed_types,
@@ -20,7 +20,7 @@ use std::time::{Duration, Instant};
 /// Longer than anything takes here.
 const LONG: Duration = Duration::from_secs(20);
 
-/// One core, so that nobody else looks after its Fair lane.
+/// One core, so that nobody else looks after its Fair worker.
 fn runtime() -> Runtime {
     let runtime = Builder::new().cores(1).build().unwrap();
     runtime.open_rescue().unwrap();
@@ -45,13 +45,13 @@ fn reads(runtime: &Runtime, rescuable: bool) -> (Theirs, Receiver<bool>) {
     (theirs, said)
 }
 
-/// Its lane has run it once, so that it waits.
+/// Its worker has run it once, so that it waits.
 fn waits(theirs: &mut Theirs, said: &Receiver<bool>) {
     theirs.write_all(b"a").unwrap();
     assert!(!said.recv_timeout(LONG).unwrap(), "nothing is stuck");
 }
 
-/// Has the Fair lane inside of one poll until this is dropped.
+/// Has the Fair worker inside of one poll until this is dropped.
 fn stuck(runtime: &Runtime) -> Sender<()> {
     let (release, released) = channel();
     let (begins, begun) = channel();
@@ -64,7 +64,7 @@ fn stuck(runtime: &Runtime) -> Sender<()> {
 }
 
 #[test]
-fn a_rescuable_task_reads_while_its_lane_is_stuck() {
+fn a_rescuable_task_reads_while_its_worker_is_stuck() {
     let runtime = runtime();
     let (mut theirs, said) = reads(&runtime, true);
     waits(&mut theirs, &said);
@@ -72,17 +72,17 @@ fn a_rescuable_task_reads_while_its_lane_is_stuck() {
         let release = stuck(&runtime);
         for _ in 0..10 {
             theirs.write_all(b"b").unwrap();
-            assert!(said.recv_timeout(LONG).unwrap(), "its lane is stuck");
+            assert!(said.recv_timeout(LONG).unwrap(), "its worker is stuck");
         }
         drop(release);
-        // It belongs to its lane still.
+        // It belongs to its worker still.
         runtime.block_on(runtime.spawn(async {})).unwrap();
         waits(&mut theirs, &said);
     }
 }
 
 #[test]
-fn one_that_is_not_waits_for_its_lane() {
+fn one_that_is_not_waits_for_its_worker() {
     let runtime = runtime();
     let (mut theirs, said) = reads(&runtime, false);
     let (mut others, heard) = reads(&runtime, true);
@@ -92,7 +92,7 @@ fn one_that_is_not_waits_for_its_lane() {
     theirs.write_all(b"b").unwrap();
     others.write_all(b"b").unwrap();
     assert!(heard.recv_timeout(LONG).unwrap());
-    assert!(said.try_recv().is_err(), "its lane is stuck");
+    assert!(said.try_recv().is_err(), "its worker is stuck");
     drop(release);
     assert!(!said.recv_timeout(LONG).unwrap());
 }
@@ -136,7 +136,7 @@ fn a_new_task_and_a_new_socket_of_a_rescue_are_served_too() {
 }
 
 #[test]
-fn what_declines_waits_for_its_own_lane() {
+fn what_declines_waits_for_its_own_worker() {
     let runtime = runtime();
     let (says, said) = channel();
     let (ours, mut theirs) = Theirs::pair().unwrap();
@@ -161,7 +161,7 @@ fn what_declines_waits_for_its_own_lane() {
     let release = stuck(&runtime);
     theirs.write_all(b"b").unwrap();
     assert!(said.recv_timeout(LONG).unwrap());
-    assert!(said.try_recv().is_err(), "its lane is stuck");
+    assert!(said.try_recv().is_err(), "its worker is stuck");
     drop(release);
     assert!(!said.recv_timeout(LONG).unwrap());
 }
@@ -183,7 +183,7 @@ fn what_lies_behind_a_poll_is_found() {
     assert!(!heard.recv_timeout(LONG).unwrap());
     let found = runtime.spawn(async move {
         waker.lock().unwrap().take().unwrap().wake();
-        // What has its lane noticed.
+        // What has its worker noticed.
         theirs.write_all(b"b").unwrap();
         (heard.recv_timeout(LONG), said.recv_timeout(LONG))
     });

@@ -1,4 +1,4 @@
-//! The OS refuses what urgent lanes need to look after others. In a process of its own, whose limit it changes.
+//! The OS refuses what urgent workers need to look after others. In a process of its own, whose limit it changes.
 
 #![allow(
     clippy::disallowed_types,

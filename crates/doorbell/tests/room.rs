@@ -155,7 +155,7 @@ fn a_waiter_whose_waker_panics_harms_no_other_call() {
     wait(&mut hostile, &panics);
     wait(&mut next, &counts);
     drop(go);
-    // Its place goes to the waiter whose waker panics, on the lane.
+    // Its place goes to the waiter whose waker panics, on the worker.
     assert_eq!(rt.block_on(first).unwrap(), 1);
     eventually(|| panics.0.load(SeqCst) == 1);
     assert_eq!(counts.0.load(SeqCst), 0, "there is one place");
@@ -192,7 +192,7 @@ fn a_waiter_whose_waker_panics_where_it_is_dropped_harms_no_other_call() {
     drop(given_up);
     assert_eq!(poll(&mut waits), 2, "it was given up with its call");
     drop(go);
-    // On the lane the place of the first call goes to the next one, whose waker is woken and dropped.
+    // On the worker the place of the first call goes to the next one, whose waker is woken and dropped.
     assert_eq!(rt.block_on(first).unwrap(), 1);
     eventually(|| (counts.woken(), counts.dropped()) == (1, 3));
     assert_eq!(rt.block_on(waits).unwrap(), 3);
@@ -237,10 +237,10 @@ fn a_waker_may_give_up_another_wait() {
     });
     let results = is_done.recv_timeout(LONG);
     if results.is_err() {
-        // It would wait for the lane, which hangs.
+        // It would wait for the worker, which hangs.
         std::mem::forget(rt);
     }
-    assert_eq!(results, Ok([1, 2]), "the lane waits for itself");
+    assert_eq!(results, Ok([1, 2]), "the worker waits for itself");
     assert!(given_up.lock().unwrap().is_none());
     assert_eq!(counts.0.load(SeqCst), 0, "it was given up");
 }

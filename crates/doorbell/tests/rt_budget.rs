@@ -1,4 +1,4 @@
-//! Urgent lanes that rest when they have run for long.
+//! Urgent workers that rest when they have run for long.
 
 #![allow(
     clippy::disallowed_types,
@@ -6,7 +6,7 @@
     reason = "tests play the outside world"
 )]
 
-use doorbell::{BuildError, Builder, Class, ClassKind, LaneCounts, Policy, Runtime};
+use doorbell::{BuildError, Builder, Class, ClassKind, Policy, Runtime, WorkerCounts};
 use std::time::{Duration, Instant};
 
 const PERIOD: Duration = Duration::from_millis(20);
@@ -26,27 +26,32 @@ fn compute(runtime: &Runtime, class: Class, time: Duration) {
     runtime.block_on(task).unwrap();
 }
 
-fn counts(runtime: &Runtime, kind: ClassKind) -> LaneCounts {
-    let lanes = runtime.metrics().lanes;
-    let mut lanes = lanes.iter().filter(|lane| lane.class == kind);
-    lanes.find(|lane| lane.core.index() == 0).unwrap().counts
+fn counts(runtime: &Runtime, kind: ClassKind) -> WorkerCounts {
+    let workers = runtime.metrics().workers;
+    let mut workers = workers.iter().filter(|worker| worker.class == kind);
+    workers
+        .find(|worker| worker.core.index() == 0)
+        .unwrap()
+        .counts
 }
 
-/// Whether the urgent lanes go before all other threads here.
+/// Whether the urgent workers go before all other threads here.
 fn goes_first(runtime: &Runtime) -> bool {
     let policies = runtime.policies();
-    let urgent = policies.iter().find(|lane| lane.class() == ClassKind::Rt);
+    let urgent = policies
+        .iter()
+        .find(|worker| worker.class() == ClassKind::Rt);
     matches!(urgent.unwrap().got(), Some(Policy::Fifo { .. }))
 }
 
 #[test]
-fn an_urgent_lane_that_always_computes_rests_if_nobody_could_stop_it() {
+fn an_urgent_worker_that_always_computes_rests_if_nobody_could_stop_it() {
     let runtime = Builder::new().cores(1).rt_budget(0.5, PERIOD).build();
     let runtime = runtime.unwrap();
     let start = Instant::now();
     compute(&runtime, Class::rt(50), Duration::from_millis(400));
     let took = start.elapsed();
-    let LaneCounts {
+    let WorkerCounts {
         rests, rested_ns, ..
     } = counts(&runtime, ClassKind::Rt);
     if goes_first(&runtime) {
@@ -75,7 +80,7 @@ fn what_has_no_budget_never_rests() {
 }
 
 #[test]
-fn the_budget_is_one_of_urgent_lanes() {
+fn the_budget_is_one_of_urgent_workers() {
     let runtime = Builder::new().cores(1).rt_budget(0.01, PERIOD).build();
     let runtime = runtime.unwrap();
     compute(&runtime, Class::FAIR, Duration::from_millis(60));
@@ -86,7 +91,7 @@ fn the_budget_is_one_of_urgent_lanes() {
 }
 
 #[test]
-fn a_runtime_ends_while_an_urgent_lane_rests() {
+fn a_runtime_ends_while_an_urgent_worker_rests() {
     let runtime = Builder::new().cores(1).rt_budget(0.1, PERIOD).build();
     let runtime = runtime.unwrap();
     drop(runtime.task().class(Class::rt(9)).spawn(async {

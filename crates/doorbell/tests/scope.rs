@@ -149,7 +149,7 @@ fn a_bodys_panic_cancels_the_children_and_goes_on_when_they_have_ended() {
         let run = AssertUnwindSafe(run).catch_unwind().await;
         let panic = run.map(|(): ()| ()).unwrap_err();
         assert_eq!(message(&*panic), "the body, on purpose");
-        assert_eq!(drops.load(SeqCst), 2, "on their own lanes");
+        assert_eq!(drops.load(SeqCst), 2, "on their own workers");
     });
 }
 

@@ -168,7 +168,7 @@ fn d4_a_drop_that_wakes_another_task_at_the_end() {
 
 // Bug D3: a task of core 0 waits, at the end, for a task of core 1 to be dropped.
 #[test]
-fn d3_lanes_end_together() {
+fn d3_workers_end_together() {
     let rt = runtime(2);
     let (tx, rx) = std::sync::mpsc::channel::<()>();
     let both = Arc::new(AtomicUsize::new(0));
@@ -180,7 +180,7 @@ fn d3_lanes_end_together() {
     }));
     drop(rt.task().on(0).spawn(async move {
         a.fetch_add(1, Ordering::SeqCst);
-        // Blocks its lane until the other task is dropped.
+        // Blocks its worker until the other task is dropped.
         let _ = rx.recv();
     }));
     while both.load(Ordering::SeqCst) < 2 {
@@ -190,7 +190,7 @@ fn d3_lanes_end_together() {
 }
 
 #[test]
-fn a_runtime_dropped_on_its_own_lane_ends_without_hanging() {
+fn a_runtime_dropped_on_its_own_worker_ends_without_hanging() {
     let rt = runtime(2);
     let handle = rt.handle().clone();
     let (tx, rx) = std::sync::mpsc::channel();
@@ -288,6 +288,6 @@ fn the_handle_of_a_runtime_that_is_gone_still_answers() {
     rt.block_on(async {});
     drop(rt);
     assert_eq!(handle.cores(), 2);
-    assert_eq!(handle.metrics().lanes.len(), 2);
-    assert_eq!(handle.lane_state(7), None);
+    assert_eq!(handle.metrics().workers.len(), 2);
+    assert_eq!(handle.worker_state(7), None);
 }

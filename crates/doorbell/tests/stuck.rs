@@ -1,13 +1,13 @@
-//! A lane inside a long poll: what waits behind it is done elsewhere.
+//! A worker inside a long poll: what waits behind it is done elsewhere.
 
 #![allow(
     clippy::disallowed_types,
     clippy::disallowed_methods,
-    reason = "a test of lanes that are kept from going on, by threads of its own"
+    reason = "a test of workers that are kept from going on, by threads of its own"
 )]
 
 use doorbell::time::{interval, sleep, timeout};
-use doorbell::{Builder, CoreId, LaneState, Runtime};
+use doorbell::{Builder, CoreId, Runtime, WorkerState};
 use std::future::Future;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::Duration;
@@ -66,8 +66,11 @@ fn stuck_until(rt: &Runtime, fired: Receiver<()>) {
 }
 
 fn timers_for_stuck(rt: &Runtime) -> u64 {
-    let lanes = rt.metrics().lanes;
-    lanes.iter().map(|lane| lane.counts.timers_for_stuck).sum()
+    let workers = rt.metrics().workers;
+    workers
+        .iter()
+        .map(|worker| worker.counts.timers_for_stuck)
+        .sum()
 }
 
 #[test]
@@ -147,7 +150,7 @@ fn while_core_0_is_stuck(wait: impl FnOnce(&Runtime, &dyn Fn())) {
     }
 }
 
-/// Timers that a thread armed which is no lane, while all cores were inside polls.
+/// Timers that a thread armed which is no worker, while all cores were inside polls.
 async fn timers_of_a_thread(free_core_1: &dyn Fn()) {
     let mut armed = Box::pin(sleep(TIMER));
     assert!(futures::poll!(armed.as_mut()).is_pending());
@@ -194,16 +197,16 @@ fn the_timers_of_pinned_tasks_wait() {
     assert_eq!(timers_for_stuck(&rt), 0);
 }
 
-/// All lanes sleep, and none of them looks again by itself.
+/// All workers sleep, and none of them looks again by itself.
 fn rests(rt: &Runtime) {
-    let asleep = |core| rt.lane_state(core) == Some(LaneState::Parked);
+    let asleep = |core| rt.worker_state(core) == Some(WorkerState::Parked);
     while !(0..rt.cores()).all(asleep) {
         std::thread::yield_now();
     }
     std::thread::sleep(Duration::from_millis(12));
 }
 
-/// The call waits for the task. Each is to another core, so some lanes have taken the task before.
+/// The call waits for the task. Each is to another core, so some workers have taken the task before.
 #[test]
 fn a_task_from_outside_does_not_wait_for_a_call_that_came_after_it() {
     for cores in [2, 4] {

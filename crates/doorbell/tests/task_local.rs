@@ -23,7 +23,7 @@ fn runtime() -> Runtime {
 }
 
 #[test]
-fn many_tasks_on_few_lanes_each_see_their_own() {
+fn many_tasks_on_few_workers_each_see_their_own() {
     runtime().block_on(async {
         let tasks: Vec<_> = (0..100)
             .map(|i| {

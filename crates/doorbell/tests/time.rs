@@ -11,7 +11,7 @@
 use doorbell::time::{
     Instant, MissedTicks, interval, interval_at, sleep, sleep_until, timeout, timeout_at,
 };
-use doorbell::{Builder, Class, LaneState, Runtime};
+use doorbell::{Builder, Class, Runtime, WorkerState};
 use futures::poll;
 use std::future::{pending, ready};
 use std::pin::pin;
@@ -45,9 +45,9 @@ fn sleeps_are_never_early() {
     });
     let counts: Vec<_> = rt
         .metrics()
-        .lanes
+        .workers
         .iter()
-        .map(|lane| lane.counts.timers_fired)
+        .map(|worker| worker.counts.timers_fired)
         .collect();
     // One of them was ready at once. So was each whose time had passed before its first poll, where the OS
     // took the CPU away in between.
@@ -110,7 +110,7 @@ fn a_dropped_sleep_is_gone_wherever_it_is_dropped() {
                 .await
                 .unwrap();
         }
-        // Armed by this thread, dropped on a lane.
+        // Armed by this thread, dropped on a worker.
         let mut sleep = Box::pin(sleep(Duration::from_hours(1)));
         assert!(futures::poll!(sleep.as_mut()).is_pending());
         doorbell::spawn(async move { drop(sleep) }).await.unwrap();
@@ -245,7 +245,7 @@ fn slack_makes_timers_share_their_wake_ups() {
         .build()
         .unwrap();
     let fires = |slack: Duration| {
-        let before = rt.metrics().lanes[0].counts;
+        let before = rt.metrics().workers[0].counts;
         rt.block_on(async {
             let start = Instant::now() + 5 * MS;
             let tasks: Vec<_> = (0..40u32)
@@ -255,26 +255,26 @@ fn slack_makes_timers_share_their_wake_ups() {
                 task.await.unwrap();
             }
         });
-        rt.metrics().lanes[0].counts.since(&before)
+        rt.metrics().workers[0].counts.since(&before)
     };
     let shared = fires(20 * MS);
     assert_eq!(shared.timers_fired, 40);
     // 20 ms of deadlines, rounded up to multiples of 20 ms, are at most three moments; a slot
-    // that holds more than a lane looks at costs one wake-up more when it is turned finer.
+    // that holds more than a worker looks at costs one wake-up more when it is turned finer.
     assert!((1..=6).contains(&shared.unparks_deadline), "{shared:?}");
 }
 
 #[test]
-fn t2_an_earlier_timer_from_outside_rings_a_parked_lane_once() {
+fn t2_an_earlier_timer_from_outside_rings_a_parked_worker_once() {
     let rt = Builder::new()
         .cores(1)
         .watch(Duration::ZERO)
         .build()
         .unwrap();
     let later = rt.spawn(sleep(Duration::from_hours(1)));
-    let is_armed = || rt.metrics().lanes[0].counts.polls > 0;
+    let is_armed = || rt.metrics().workers[0].counts.polls > 0;
     let await_parked = || {
-        while rt.lane_state(0) != Some(LaneState::Parked) {
+        while rt.worker_state(0) != Some(WorkerState::Parked) {
             std::thread::yield_now();
         }
     };
@@ -282,11 +282,11 @@ fn t2_an_earlier_timer_from_outside_rings_a_parked_lane_once() {
         std::thread::yield_now();
     }
     await_parked();
-    let before = rt.metrics().lanes[0].counts;
+    let before = rt.metrics().workers[0].counts;
     rt.block_on(sleep(2 * MS));
     // It counts a timer behind the wake.
     await_parked();
-    let counts = rt.metrics().lanes[0].counts.since(&before);
+    let counts = rt.metrics().workers[0].counts.since(&before);
     assert_eq!((counts.rings, counts.timers_fired), (1, 1), "{counts:?}");
     assert!(!later.is_finished());
 }
@@ -296,7 +296,7 @@ fn a_runtime_that_ends_tells_those_who_wait_for_its_timers() {
     let rt = runtime(1);
     let handle = rt.handle().clone();
     let waiting = std::thread::spawn(move || handle.try_block_on(sleep(Duration::from_hours(1))));
-    while rt.metrics().lanes[0].counts.delivered == 0 {
+    while rt.metrics().workers[0].counts.delivered == 0 {
         std::thread::yield_now();
     }
     drop(rt);

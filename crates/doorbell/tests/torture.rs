@@ -141,14 +141,14 @@ fn torture(watch: Duration, seed: u64) {
         "seed {seed}: {ran} ran of {asked}, {withdrawn} withdrawn"
     );
     assert_eq!(counts.wrong_core.load(Ordering::Relaxed), 0, "seed {seed}");
-    for lane in &rt.metrics().lanes {
-        let c = &lane.counts;
+    for worker in &rt.metrics().workers {
+        let c = &worker.counts;
         let ended = c.unparks_rung + c.unparks_last_test;
         assert!(
             ended <= c.parks && c.parks <= ended + 1,
             "seed {seed}: {c:?}"
         );
-        // Rung between the announcement and the last look, a lane does not park at all.
+        // Rung between the announcement and the last look, a worker does not park at all.
         assert!(
             c.rings - c.rings_awake - c.rings_helped <= c.parks + c.parks_avoided,
             "seed {seed}: {c:?}"
@@ -157,17 +157,17 @@ fn torture(watch: Duration, seed: u64) {
 }
 
 #[test]
-fn lanes_that_watch() {
+fn workers_that_watch() {
     torture(Duration::from_millis(1), 1);
 }
 
 #[test]
-fn lanes_that_park_at_once() {
+fn workers_that_park_at_once() {
     torture(Duration::ZERO, 100);
 }
 
 #[test]
-fn lanes_that_watch_as_long_as_a_wake_takes() {
+fn workers_that_watch_as_long_as_a_wake_takes() {
     torture(Duration::from_micros(10), 1_000);
 }
 

@@ -1,6 +1,6 @@
 //! The text of `/metrics`: lines of a name, what it is about, and a count, as Prometheus reads them.
 
-use doorbell::{LaneCounts, Metrics};
+use doorbell::{Metrics, WorkerCounts};
 use std::fmt::Write as _;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -8,10 +8,10 @@ use std::sync::atomic::{AtomicU64, Ordering};
 const ROUTES: [&str; 6] = ["/", "/compute", "/batch", "/healthz", "/metrics", "other"];
 
 /// A count, by name.
-type Named = (&'static str, fn(&LaneCounts) -> u64);
+type Named = (&'static str, fn(&WorkerCounts) -> u64);
 
-/// What is told of a lane.
-const OF_LANE: [Named; 7] = [
+/// What is told of a worker.
+const OF_WORKER: [Named; 7] = [
     ("polls", |counts| counts.polls),
     ("passes", |counts| counts.passes),
     ("parks", |counts| counts.parks),
@@ -44,11 +44,11 @@ pub(crate) fn text(metrics: &Metrics, counts: &Counts) -> String {
         let count = count.load(Ordering::Relaxed);
         line("clinic_requests", format_args!("route=\"{route}\""), count);
     }
-    for lane in &metrics.lanes {
-        for (name, count) in OF_LANE {
-            let name = format!("doorbell_lane_{name}");
-            let labels = format_args!("class=\"{}\",core=\"{}\"", lane.class, lane.core);
-            line(&name, labels, count(&lane.counts));
+    for worker in &metrics.workers {
+        for (name, count) in OF_WORKER {
+            let name = format!("doorbell_worker_{name}");
+            let labels = format_args!("class=\"{}\",core=\"{}\"", worker.class, worker.core);
+            line(&name, labels, count(&worker.counts));
         }
     }
     text

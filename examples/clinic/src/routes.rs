@@ -14,8 +14,8 @@ use std::time::Duration;
 /// How long the routes compute that compute.
 const WORK: Duration = Duration::from_millis(5);
 
-/// The class that requests for this path run in. Requests for `/healthz` and `/metrics` are urgent, so they are answered
-/// while all cores compute.
+/// The class that requests for this path run in. Requests for `/healthz` and `/metrics` are urgent, so they are
+/// answered while all cores compute.
 pub(crate) fn class_of(path: &str) -> Class {
     match path {
         "/healthz" | "/metrics" => Class::rt(50),
@@ -38,7 +38,7 @@ pub(crate) fn router() -> Router {
         .with_state(counts)
 }
 
-/// As people write it: the lane is inside this poll for as long as it takes.
+/// As people write it: the worker is inside this poll for as long as it takes.
 async fn work() -> String {
     format!("computed {:016x}\n", compute(WORK))
 }

@@ -45,9 +45,9 @@ fn every_route_answers() {
         let line = format!("clinic_requests{{route=\"{route}\"}} {count}\n");
         assert!(metrics.contains(&line), "no {line} in {metrics}");
     }
-    // Each in its class: those of Rt and Batch began, and their lanes polled what was asked of them.
+    // Each in its class: those of Rt and Batch began, and their workers polled what was asked of them.
     for class in ["Rt", "Fair", "Batch"] {
-        let polls = program::sum(&metrics, "doorbell_lane_polls", class);
+        let polls = program::sum(&metrics, "doorbell_worker_polls", class);
         assert!((1..10_000).contains(&polls), "{class}: {polls} {metrics}");
     }
     clinic.stop(Signal::TERM);

@@ -13,7 +13,7 @@ struct Node {
     run: unsafe fn(NonNull<Node>, &Queue),
 }
 
-/// What a lane would put tasks into; calls are handed it and do not use it.
+/// What a worker would put tasks into; calls are handed it and do not use it.
 struct Queue {
     _oldest: *mut Node,
 }
@@ -44,7 +44,7 @@ fn closed() -> *mut Node {
 }
 
 impl Front {
-    /// Pushes the node; looks at the bell, in case the lane has to be told.
+    /// Pushes the node; looks at the bell, in case the worker has to be told.
     #[inline]
     unsafe fn post(&self, node: NonNull<Node>) -> bool {
         // SAFETY: the caller's node is alive.
@@ -172,7 +172,7 @@ fn post(front: &Front, node: NonNull<Node>) -> bool {
 
 #[inline(never)]
 fn serve(front: &Front, queue: &Queue) -> u64 {
-    // SAFETY: this thread is the lane.
+    // SAFETY: this thread is the worker.
     unsafe { front.serve(queue) }
 }
 

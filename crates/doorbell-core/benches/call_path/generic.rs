@@ -29,7 +29,7 @@ fn post(front: &Front<Host>, node: NonNull<Node<Host>>) -> bool {
 
 #[inline(never)]
 fn serve(front: &Front<Host>, ready: &Ready<Host>) -> u64 {
-    // SAFETY: this thread is the lane.
+    // SAFETY: this thread is the worker.
     unsafe { front.serve(ready) }.delivered
 }
 

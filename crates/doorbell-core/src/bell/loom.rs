@@ -79,7 +79,7 @@ impl Post {
         (seen, parks)
     }
 
-    /// Parks in the poller unless it was told. The form is chosen where a lane does that: in front of the second
+    /// Parks in the poller unless it was told. The form is chosen where a worker does that: in front of the second
     /// announcement, without a fence between the two.
     fn park_polling(&self) {
         if self.bell.announce_watch() == Announced::Signalled {
@@ -98,7 +98,7 @@ impl Post {
     }
 }
 
-/// One lane, one notifier that wants a pass.
+/// One worker, one notifier that wants a pass.
 fn one_notifier() {
     let post = Post::new();
     let theirs = Arc::clone(&post);
@@ -110,7 +110,7 @@ fn one_notifier() {
     post.assert_one_ring_per_park(parks);
 }
 
-/// One lane, two notifiers: both are noticed, with what each published.
+/// One worker, two notifiers: both are noticed, with what each published.
 fn two_notifiers() {
     let post = Post::new();
     let threads = [0, 1].map(|flag| {
@@ -134,7 +134,7 @@ fn pass_among_takes() {
     post.assert_one_ring_per_park(parks);
 }
 
-/// Of a lane's notifiers one is of a lower class and never comes to ring: the other one does, of
+/// Of a worker's notifiers one is of a lower class and never comes to ring: the other one does, of
 /// whichever class it is.
 fn nobody_waits_for_one_below(other: Standing) {
     let post = Post::new();
@@ -157,7 +157,7 @@ fn also_below() {
     nobody_waits_for_one_below(Standing::Below);
 }
 
-/// The lane is parked, and one of a lower class has told it. Two others come: one of them rings.
+/// The worker is parked, and one of a lower class has told it. Two others come: one of them rings.
 fn two_above() {
     let post = Post::new();
     assert_eq!(post.bell.announce_watch(), Announced::Yes);
@@ -190,7 +190,7 @@ fn from_below_and_not() {
     assert!(post.helps.load(Relaxed) <= parks);
 }
 
-/// The lane parks in its poller, for the first time, and is told by one of a lower class.
+/// The worker parks in its poller, for the first time, and is told by one of a lower class.
 fn rung_in_its_poller() {
     let post = Post::new();
     let theirs = Arc::clone(&post);
@@ -222,7 +222,7 @@ fn helped_in_its_poller() {
     join_all([helper, promises]);
 }
 
-/// One notifier that notifies twice, around a lane that idles twice: a late ring of the first
+/// One notifier that notifies twice, around a worker that idles twice: a late ring of the first
 /// park does not end the second one without a word.
 fn notified_twice() {
     let post = Post::new();
@@ -237,7 +237,7 @@ fn notified_twice() {
     post.assert_one_ring_per_park(first + second);
 }
 
-/// A lane that goes on watching clears what it saw and misses nothing that comes after.
+/// A worker that goes on watching clears what it saw and misses nothing that comes after.
 fn acknowledge_while_watching() {
     let post = Post::new();
     let theirs = Arc::clone(&post);
@@ -279,7 +279,7 @@ fn deadline_against_notify() {
     assert!(post.rings.load(Relaxed) <= parks);
 }
 
-/// The waiter of a thread that is no lane: a wake before, while or after it falls asleep.
+/// The waiter of a thread that is no worker: a wake before, while or after it falls asleep.
 fn waiter() {
     let waiter = Arc::new(Waiter::<Loom>::default());
     let flag = Arc::new(AtomicU32::new(0));
@@ -315,7 +315,7 @@ fn w3_the_second_notification_publishes_too() {
 }
 
 #[test]
-fn a_watching_lane_misses_nothing() {
+fn a_watching_worker_misses_nothing() {
     check(acknowledge_while_watching);
 }
 
@@ -346,7 +346,7 @@ fn one_from_below_and_one_that_is_not_are_never_missed() {
 }
 
 #[test]
-fn who_rings_sees_in_which_form_the_lane_parks() {
+fn who_rings_sees_in_which_form_the_worker_parks() {
     check(rung_in_its_poller);
     check(helped_in_its_poller);
 }

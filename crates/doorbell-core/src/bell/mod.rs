@@ -1,15 +1,15 @@
-//! The bell: a lane's status word. See README.md in this folder for the protocol.
+//! The bell: a worker's status word. See README.md in this folder for the protocol.
 //!
 //! | bit | name | set by | cleared by |
 //! |---|---|---|---|
-//! | 0 | `NOTIFY` | whoever wants the lane to look | the lane, before it takes its mailbox |
-//! | 1 | `RESCHED` | whoever wants a pass | the lane, together with `NOTIFY` |
-//! | 2 | `WATCHING` | the lane | the lane |
-//! | 3 | `PARKED` | the lane | the lane |
-//! | 4 | `LOW` | a notifier below the lane's class, with `NOTIFY`: it is to ring | who is not below and rings too; the lane, with `PARKED` |
+//! | 0 | `NOTIFY` | whoever wants the worker to look | the worker, before it takes its mailbox |
+//! | 1 | `RESCHED` | whoever wants a pass | the worker, together with `NOTIFY` |
+//! | 2 | `WATCHING` | the worker | the worker |
+//! | 3 | `PARKED` | the worker | the worker |
+//! | 4 | `LOW` | a notifier below the worker's class, with `NOTIFY`: it is to ring | who is not below and rings too; the worker, with `PARKED` |
 //! | 5 | `TWICE` | a second one below, which rings too | together with `LOW` |
 //!
-//! The lane is *running* while bits 2 and 3 are clear. All changes are read-modify-writes, so
+//! The worker is *running* while bits 2 and 3 are clear. All changes are read-modify-writes, so
 //! they have one order that everybody agrees on.
 
 #[cfg(test)]
@@ -56,13 +56,13 @@ impl Kick {
 #[must_use]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Notified {
-    /// The lane runs and looks by itself before it idles; the signal stays latched.
+    /// The worker runs and looks by itself before it idles; the signal stays latched.
     Running,
-    /// The lane watches and has seen the word change: nothing more to do.
+    /// The worker watches and has seen the word change: nothing more to do.
     Watching,
-    /// The lane is parked and this notifier is the one that rings.
+    /// The worker is parked and this notifier is the one that rings.
     MustRing,
-    /// The lane is parked, and who is to ring it is of a lower class and may be kept from its CPU: this
+    /// The worker is parked, and who is to ring it is of a lower class and may be kept from its CPU: this
     /// notifier rings too.
     MustHelp,
     /// Another notifier was first; whatever had to be done, that one does.
@@ -73,19 +73,19 @@ pub enum Notified {
 #[must_use]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Look {
-    /// The lane runs: it looks at its mailbox before it idles.
+    /// The worker runs: it looks at its mailbox before it idles.
     Running,
-    /// The lane watches this line: it has seen the push.
+    /// The worker watches this line: it has seen the push.
     Watching,
-    /// The lane was notified and has not looked yet.
+    /// The worker was notified and has not looked yet.
     Notified,
-    /// The lane is parked, was notified, and who is to ring it is of a lower class.
+    /// The worker is parked, was notified, and who is to ring it is of a lower class.
     NotifiedFromBelow,
-    /// The lane is parked and nobody has told it.
+    /// The worker is parked and nobody has told it.
     ParkedUntold,
 }
 
-/// What had been asked of the lane when it cleared its signals.
+/// What had been asked of the worker when it cleared its signals.
 #[must_use]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Signals {
@@ -112,19 +112,19 @@ impl Signals {
     }
 }
 
-/// How a lane's announcement went.
+/// How a worker's announcement went.
 #[must_use]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Announced {
-    /// Done; the lane now looks at its mailbox once more.
+    /// Done; the worker now looks at its mailbox once more.
     Yes,
     /// Somebody signalled before: there is something to do first. The word is unchanged.
     Signalled,
 }
 
-/// What a lane does now, as others see it.
+/// What a worker does now, as others see it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum LaneState {
+pub enum WorkerState {
     /// It runs tasks or looks for work.
     Running,
     /// It watches its bell: a notification reaches it without a syscall.
@@ -133,7 +133,7 @@ pub enum LaneState {
     Parked,
 }
 
-/// The status word of a lane, and of any other thread that waits for one.
+/// The status word of a worker, and of any other thread that waits for one.
 #[derive(Debug)]
 pub struct Bell<M: Machine> {
     word: M::U32,
@@ -149,15 +149,15 @@ impl<M: Machine> Default for Bell<M> {
 
 /// The side of others.
 impl<M: Machine> Bell<M> {
-    /// Signals the lane. On [`Notified::MustRing`] the caller rings the seat, nobody else will; on
+    /// Signals the worker. On [`Notified::MustRing`] the caller rings the seat, nobody else will; on
     /// [`Notified::MustHelp`] it rings too.
     #[inline]
     pub fn notify(&self, kick: Kick, from: Standing) -> Notified {
         if from == Standing::Below {
             return self.notify_from_below(kick);
         }
-        // ORDER: Release pairs with the Acquire of the lane's clearing (`acknowledge`,
-        // `end_idle`) and watching: the lane then sees what the caller did before. Acquire pairs
+        // ORDER: Release pairs with the Acquire of the worker's clearing (`acknowledge`,
+        // `end_idle`) and watching: the worker then sees what the caller did before. Acquire pairs
         // with the Release of its announcement: who must ring sees in which form it parks.
         let before = self.word.fetch_or(kick.bits(), Self::publish());
         if before & LOW != 0 {
@@ -167,7 +167,7 @@ impl<M: Machine> Bell<M> {
         }
     }
 
-    /// As [`Bell::notify`] by one that the lane's class does not wait for: with the signal goes the
+    /// As [`Bell::notify`] by one that the worker's class does not wait for: with the signal goes the
     /// word that it is such a one who rings.
     #[cold]
     fn notify_from_below(&self, kick: Kick) -> Notified {
@@ -195,7 +195,7 @@ impl<M: Machine> Bell<M> {
         }
     }
 
-    /// A look has shown that the lane is to be rung by one of a lower class. Nobody waits for that: of
+    /// A look has shown that the worker is to be rung by one of a lower class. Nobody waits for that: of
     /// those who come, the first that is not of such a class rings too, and so does the first that is.
     #[cold]
     pub fn help(&self, from: Standing) -> Notified {
@@ -219,11 +219,11 @@ impl<M: Machine> Bell<M> {
             }
             return Notified::Already;
         }
-        // ORDER: Acquire as in `notify`: this one sees in which form the lane parks. What was pushed
+        // ORDER: Acquire as in `notify`: this one sees in which form the worker parks. What was pushed
         // is published by the fence or the exchange before the look that led here. A
         // read-modify-write, so of several one finds the bit.
         if self.word.fetch_and(!PROMISES, Ordering::Acquire) & LOW == 0 {
-            // Somebody who is not below rings, or the lane has woken up.
+            // Somebody who is not below rings, or the worker has woken up.
             return Notified::Already;
         }
         Self::must_help()
@@ -262,8 +262,8 @@ impl<M: Machine> Bell<M> {
     /// [`fence_recheck`](Machine::fence_recheck) stands between the two.
     #[inline]
     pub fn look(&self) -> Look {
-        // ORDER: Relaxed; the poster's fence and the lane's fence_announce order it: either
-        // this sees the announcement, or the lane sees the push.
+        // ORDER: Relaxed; the poster's fence and the worker's fence_announce order it: either
+        // this sees the announcement, or the worker sees the push.
         let word = self.word.load(Ordering::Relaxed);
         if word & LOW != 0 {
             Look::NotifiedFromBelow
@@ -278,36 +278,36 @@ impl<M: Machine> Bell<M> {
         }
     }
 
-    /// What the lane does now; a moment later it may do something else.
-    pub fn state(&self) -> LaneState {
+    /// What the worker does now; a moment later it may do something else.
+    pub fn state(&self) -> WorkerState {
         // ORDER: Relaxed; for people and tests, nothing hangs on it.
         let word = self.word.load(Ordering::Relaxed);
         if word & PARKED != 0 {
-            LaneState::Parked
+            WorkerState::Parked
         } else if word & WATCHING != 0 {
-            LaneState::Watching
+            WorkerState::Watching
         } else {
-            LaneState::Running
+            WorkerState::Running
         }
     }
 
-    /// Whether the lane is parked and was told nothing.
+    /// Whether the worker is parked and was told nothing.
     pub(crate) fn rests(&self) -> bool {
-        // ORDER: Acquire pairs with the Release of the lane's announcement: whoever sees it parked anew
+        // ORDER: Acquire pairs with the Release of the worker's announcement: whoever sees it parked anew
         // sees that it was awake; unshown because what it keeps behind this look is an exchange of the
         // clock's word, and an exchange of the model reads the newest value in any case.
         self.word.load(Ordering::Acquire) == PARKED
     }
 
-    /// Wakes the thread of a parked lane: one syscall.
+    /// Wakes the thread of a parked worker: one syscall.
     pub fn ring(&self, seat: &M::Seat) {
         seat.ring(&self.word);
     }
 }
 
-/// The side of the lane whose bell it is. Only its own thread calls these.
+/// The side of the worker whose bell it is. Only its own thread calls these.
 impl<M: Machine> Bell<M> {
-    /// Whether somebody signalled. One load of a line that is the lane's own unless somebody
+    /// Whether somebody signalled. One load of a line that is the worker's own unless somebody
     /// posted.
     #[inline]
     pub fn signalled(&self) -> bool {
@@ -322,7 +322,7 @@ impl<M: Machine> Bell<M> {
         self.word.load(Ordering::Relaxed) & RESCHED != 0
     }
 
-    /// From running to watching. On [`Announced::Yes`] the lane looks at its mailbox once
+    /// From running to watching. On [`Announced::Yes`] the worker looks at its mailbox once
     /// more before it relies on being told.
     #[inline]
     pub fn announce_watch(&self) -> Announced {
@@ -339,7 +339,7 @@ impl<M: Machine> Bell<M> {
     fn announce(&self, from: u32, to: u32) -> Announced {
         // ORDER: Release pairs with the Acquire of who must ring: the form that was chosen. The fence
         // after it: with the poster's push and fence_recheck this is store buffering, of which the
-        // fences forbid that both miss the other. Relaxed on failure: the lane clears the signals
+        // fences forbid that both miss the other. Relaxed on failure: the worker clears the signals
         // next, by `acknowledge` or `end_idle`, which acquire.
         let announced = self
             .word
@@ -362,7 +362,7 @@ impl<M: Machine> Bell<M> {
     #[inline]
     pub fn acknowledge(&self) -> Signals {
         // ORDER: Acquire pairs with the notifier's Release. That NOTIFY is clear publishes nothing: a
-        // poster that sees it set still has its fence, and the lane the fence of its next announcement.
+        // poster that sees it set still has its fence, and the worker the fence of its next announcement.
         Signals::of(self.word.fetch_and(!SIGNALS, Ordering::Acquire))
     }
 
@@ -377,7 +377,7 @@ impl<M: Machine> Bell<M> {
         }
         // ORDER: Acquire as in `acknowledge`. The fence behind it orders this before the look at mailbox
         // and inbox that follows: with a post and its fence_recheck this is store buffering. Either the
-        // poster sees that the lane runs, or the lane sees the post. The Acquire is redundant because
+        // poster sees that the worker runs, or the worker sees the post. The Acquire is redundant because
         // that fence acquires as well.
         let signals = self.word.swap(0, Ordering::Acquire);
         M::fence_announce();

@@ -4,8 +4,8 @@
 #![allow(clippy::disallowed_types, clippy::disallowed_methods)]
 
 use super::{
-    Announced, Bell, Kick, LOW, LaneState, Look, NOTIFY, Notified, PARKED, RESCHED, Signals, TWICE,
-    WATCHING,
+    Announced, Bell, Kick, LOW, Look, NOTIFY, Notified, PARKED, RESCHED, Signals, TWICE, WATCHING,
+    WorkerState,
 };
 use crate::class::Standing;
 use doorbell_machine::host::HostSeat;
@@ -73,10 +73,10 @@ fn real(bell: &Bell<Host>, step: Step) -> Found {
     }
 }
 
-/// The protocol again, in other words: what the lane does, and the two signals.
+/// The protocol again, in other words: what the worker does, and the two signals.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Model {
-    lane: LaneState,
+    worker: WorkerState,
     notified: bool,
     pass: bool,
     /// How many of a lower class are to ring it, unless one rings that is not.
@@ -85,14 +85,14 @@ struct Model {
 
 impl Model {
     fn of(word: u32) -> Self {
-        let lane = match word & (WATCHING | PARKED) {
-            0 => LaneState::Running,
-            WATCHING => LaneState::Watching,
-            PARKED => LaneState::Parked,
+        let worker = match word & (WATCHING | PARKED) {
+            0 => WorkerState::Running,
+            WATCHING => WorkerState::Watching,
+            PARKED => WorkerState::Parked,
             _ => panic!("watching and parked at once: {word:#b}"),
         };
         Model {
-            lane,
+            worker,
             notified: word & NOTIFY != 0,
             pass: word & RESCHED != 0,
             low: match word & (LOW | TWICE) {
@@ -104,13 +104,13 @@ impl Model {
         }
     }
 
-    /// A lane announces only what follows from what it does.
+    /// A worker announces only what follows from what it does.
     fn allows(self, step: Step) -> bool {
         match step {
-            Step::AnnounceWatch => self.lane == LaneState::Running,
-            Step::AnnouncePark => self.lane == LaneState::Watching,
-            // A parked lane ends that first.
-            Step::Acknowledge => self.lane != LaneState::Parked,
+            Step::AnnounceWatch => self.worker == WorkerState::Running,
+            Step::AnnouncePark => self.worker == WorkerState::Watching,
+            // A parked worker ends that first.
+            Step::Acknowledge => self.worker != WorkerState::Parked,
             _ => true,
         }
     }
@@ -122,11 +122,11 @@ impl Model {
         if !first {
             return self.help(below);
         }
-        self.low = u32::from(below && self.lane == LaneState::Parked);
-        Found::Notified(match self.lane {
-            LaneState::Running => Notified::Running,
-            LaneState::Watching => Notified::Watching,
-            LaneState::Parked => Notified::MustRing,
+        self.low = u32::from(below && self.worker == WorkerState::Parked);
+        Found::Notified(match self.worker {
+            WorkerState::Running => Notified::Running,
+            WorkerState::Watching => Notified::Watching,
+            WorkerState::Parked => Notified::MustRing,
         })
     }
 
@@ -144,11 +144,11 @@ impl Model {
         })
     }
 
-    fn announce(&mut self, to: LaneState) -> Found {
+    fn announce(&mut self, to: WorkerState) -> Found {
         if self.notified || self.pass {
             return Found::Announced(Announced::Signalled);
         }
-        self.lane = to;
+        self.worker = to;
         Found::Announced(Announced::Yes)
     }
 
@@ -168,11 +168,11 @@ impl Model {
             Step::PassFromBelow => self.notify(true, true),
             Step::Help => self.help(false),
             Step::HelpFromBelow => self.help(true),
-            Step::AnnounceWatch => self.announce(LaneState::Watching),
-            Step::AnnouncePark => self.announce(LaneState::Parked),
+            Step::AnnounceWatch => self.announce(WorkerState::Watching),
+            Step::AnnouncePark => self.announce(WorkerState::Parked),
             Step::Acknowledge => self.clear(),
             Step::EndIdle => {
-                self.lane = LaneState::Running;
+                self.worker = WorkerState::Running;
                 self.low = 0;
                 self.clear()
             }
@@ -180,12 +180,12 @@ impl Model {
     }
 
     fn look(self) -> Look {
-        match self.lane {
+        match self.worker {
             _ if self.low > 0 => Look::NotifiedFromBelow,
             _ if self.notified => Look::Notified,
-            LaneState::Running => Look::Running,
-            LaneState::Watching => Look::Watching,
-            LaneState::Parked => Look::ParkedUntold,
+            WorkerState::Running => Look::Running,
+            WorkerState::Watching => Look::Watching,
+            WorkerState::Parked => Look::ParkedUntold,
         }
     }
 }
@@ -199,7 +199,7 @@ fn w6_every_step_from_every_word() {
         let model = Model::of(start);
         let here = bell(start);
         assert_eq!(here.look(), model.look());
-        assert_eq!(here.state(), model.lane);
+        assert_eq!(here.state(), model.worker);
         assert_eq!(here.signalled(), model.notified || model.pass);
         assert_eq!(here.wants_pass(), model.pass);
         assert_eq!(word(&here), start, "looking changed the word");
@@ -215,10 +215,10 @@ fn w6_every_step_from_every_word() {
             }
         }
     }
-    // Three states of the lane, each without a signal, notified, or notified with a pass; and the last
+    // Three states of the worker, each without a signal, notified, or notified with a pass; and the last
     // two of a parked one from below, by one or by two.
     assert_eq!(seen.len(), 9 + 4, "{seen:?}");
-    // Seven steps are always allowed, one but to a parked lane, and two have one state.
+    // Seven steps are always allowed, one but to a parked worker, and two have one state.
     assert_eq!(steps, 13 * 7 + 6 + 3 + 3);
 }
 
@@ -295,7 +295,7 @@ fn miri_a_park_that_was_told_does_not_block() {
 fn a_park_ends_at_its_deadline_and_stays_announced() {
     let bell = bell(PARKED);
     assert_eq!(bell.park(&HostSeat::new(), Some(1)), ParkEnd::Deadline);
-    assert_eq!(bell.state(), LaneState::Parked);
+    assert_eq!(bell.state(), WorkerState::Parked);
     assert_eq!(bell.notify(Kick::Take, Standing::Level), Notified::MustRing);
 }
 
@@ -303,7 +303,7 @@ fn a_park_ends_at_its_deadline_and_stays_announced() {
 fn miri_a_parked_thread_is_rung_and_sees_what_was_published() {
     let (bell, published) = (bell(0), <Host as doorbell_machine::Machine>::U64::new(0));
     std::thread::scope(|scope| {
-        let lane = scope.spawn(|| {
+        let worker = scope.spawn(|| {
             let mut ends = Vec::new();
             // Relaxed: only the bell orders it.
             while published.load(Ordering::Relaxed) < 3 {
@@ -323,7 +323,7 @@ fn miri_a_parked_thread_is_rung_and_sees_what_was_published() {
                 bell.ring(&HostSeat::new());
             }
         }
-        let ends = lane.join().unwrap();
+        let ends = worker.join().unwrap();
         assert_eq!(ends.len(), rings, "each park has its one ring");
         assert!(
             ends.iter()

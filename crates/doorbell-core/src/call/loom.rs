@@ -62,13 +62,13 @@ fn caller(front: &FrontRef<Loom>, ran: &Arc<AtomicUsize>, large: bool) -> JoinHa
         };
         match result {
             Ok(value) => assert_eq!((value, written.read()), (24, 24)),
-            Err(()) => assert_eq!(written.read(), 0, "it ran, and the lane was gone"),
+            Err(()) => assert_eq!(written.read(), 0, "it ran, and the worker was gone"),
         }
     })
 }
 
-/// Callers against a lane that idles until all calls have run.
-fn callers_and_lane(large: &[bool]) {
+/// Callers against a worker that idles until all calls have run.
+fn callers_and_worker(large: &[bool]) {
     let front = front::<Loom>();
     let ran = Arc::new(AtomicUsize::new(0));
     let local = Local::new(front.clone());
@@ -81,18 +81,18 @@ fn callers_and_lane(large: &[bool]) {
 }
 
 fn one_small() {
-    callers_and_lane(&[false]);
+    callers_and_worker(&[false]);
 }
 
 fn one_large() {
-    callers_and_lane(&[true]);
+    callers_and_worker(&[true]);
 }
 
 fn two_callers() {
-    callers_and_lane(&[false, true]);
+    callers_and_worker(&[false, true]);
 }
 
-/// The lane closes meanwhile: the call runs, or its closure comes back.
+/// The worker closes meanwhile: the call runs, or its closure comes back.
 fn call_against_close() {
     let front = front::<Loom>();
     let ran = Arc::new(AtomicUsize::new(0));
@@ -102,14 +102,14 @@ fn call_against_close() {
         match call(&theirs, || gate.fetch_add(1, Relaxed)) {
             Ok(count) => assert_eq!((count, gate.load(Relaxed)), (before, before + 1)),
             Err(CallFailed::Gone(f)) => {
-                assert_eq!(f(), before, "it ran, and the lane was gone");
+                assert_eq!(f(), before, "it ran, and the worker was gone");
             }
             Err(CallFailed::Panicked(payload)) => panic!("{payload}"),
         }
     });
     let local = Local::new(front.clone());
     local.enter(|| {
-        // SAFETY: this thread is the lane.
+        // SAFETY: this thread is the worker.
         let _ = unsafe { front.serve(local.ready()) };
         local.close();
     });
@@ -150,7 +150,7 @@ fn two_callers_each_get_their_own() {
 }
 
 #[test]
-fn d7_a_call_to_a_closing_lane_runs_or_comes_back() {
+fn d7_a_call_to_a_closing_worker_runs_or_comes_back() {
     check(call_against_close);
 }
 

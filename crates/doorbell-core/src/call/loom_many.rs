@@ -32,9 +32,9 @@ fn wait<R>(many: Many<R>, by: By) -> Vec<Outcome<R>> {
     }
 }
 
-/// A caller that calls the one lane there is and waits, against that lane. Its post may be
+/// A caller that calls the one worker there is and waits, against that worker. Its post may be
 /// `behind` another one, and then it rings nobody.
-fn caller_and_lane(behind: bool, by: By) {
+fn caller_and_worker(behind: bool, by: By) {
     let front = front::<Loom>();
     let (ran, owned) = (Arc::new(AtomicUsize::new(0)), Arc::new(()));
     let log = Log::default();
@@ -64,22 +64,22 @@ fn caller_and_lane(behind: bool, by: By) {
 }
 
 fn one_blocking() {
-    caller_and_lane(false, By::Blocking);
+    caller_and_worker(false, By::Blocking);
 }
 
 fn one_awaiting() {
-    caller_and_lane(false, By::Awaiting);
+    caller_and_worker(false, By::Awaiting);
 }
 
 fn behind_another() {
-    caller_and_lane(true, By::Blocking);
+    caller_and_worker(true, By::Blocking);
 }
 
-/// Two lanes that end meanwhile: each has run its call or is gone, and the waiter waits for both.
-fn two_lanes(by: By) {
+/// Two workers that end meanwhile: each has run its call or is gone, and the waiter waits for both.
+fn two_workers(by: By) {
     let fronts = [front::<Loom>(), front::<Loom>()];
     let (ran, owned) = (Arc::new(AtomicUsize::new(0)), Arc::new(()));
-    let lanes = fronts.clone().map(|front| {
+    let workers = fronts.clone().map(|front| {
         thread::spawn(move || {
             let local = Local::new(front);
             local.enter(|| local.close());
@@ -101,20 +101,20 @@ fn two_lanes(by: By) {
             Outcome::Panicked(payload) => panic!("{payload}"),
         }
     }
-    assert_eq!(ran.load(Relaxed), done, "it ran, and the lane was gone");
-    join_all(lanes);
+    assert_eq!(ran.load(Relaxed), done, "it ran, and the worker was gone");
+    join_all(workers);
     assert_eq!(Arc::strong_count(&owned), 1, "leaked, or not dropped");
 }
 
-fn two_lanes_blocking() {
-    two_lanes(By::Blocking);
+fn two_workers_blocking() {
+    two_workers(By::Blocking);
 }
 
-fn two_lanes_awaiting() {
-    two_lanes(By::Awaiting);
+fn two_workers_awaiting() {
+    two_workers(By::Awaiting);
 }
 
-/// The future is polled once and dropped while the lane takes its call.
+/// The future is polled once and dropped while the worker takes its call.
 fn withdrawn() {
     let front = front::<Loom>();
     let (ran, owned) = (Arc::new(AtomicUsize::new(0)), Arc::new(()));
@@ -123,7 +123,7 @@ fn withdrawn() {
         count.fetch_add(1, Relaxed);
         Arc::clone(&theirs)
     });
-    let lane = thread::spawn(move || {
+    let worker = thread::spawn(move || {
         let local = Local::new(front);
         local.enter(|| local.close());
     });
@@ -133,7 +133,7 @@ fn withdrawn() {
         assert!(matches!(outcomes[..], [Outcome::Done(_)]));
         assert_eq!(ran.load(Relaxed), 1);
     }
-    lane.join().unwrap();
+    worker.join().unwrap();
     assert!(ran.load(Relaxed) <= 1);
     assert_eq!(Arc::strong_count(&owned), 1, "leaked, or not dropped");
 }
@@ -150,9 +150,9 @@ fn b5_a_waiter_whose_post_rang_nobody_waits_all_the_same() {
 }
 
 #[test]
-fn d10_the_waiter_waits_for_every_lane() {
-    check_large(two_lanes_blocking);
-    check_large(two_lanes_awaiting);
+fn d10_the_waiter_waits_for_every_worker() {
+    check_large(two_workers_blocking);
+    check_large(two_workers_awaiting);
 }
 
 #[test]

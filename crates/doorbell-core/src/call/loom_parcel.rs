@@ -1,4 +1,4 @@
-//! Parcels between their pool and a lane, in every interleaving. A slab has two parcels
+//! Parcels between their pool and a worker, in every interleaving. A slab has two parcels
 //! here.
 
 // What a model counts with std's atomics is not part of it and orders nothing in it.
@@ -14,7 +14,7 @@ use doorbell_machine::Loom;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
-/// Posts a closure that counts; `false` if the lane was gone and it came back.
+/// Posts a closure that counts; `false` if the worker was gone and it came back.
 fn post(pool: &Pool<Loom>, front: &Front<Loom>, ran: &Arc<AtomicUsize>) -> bool {
     let ran = Arc::clone(ran);
     let count = move || {
@@ -37,7 +37,7 @@ fn post(pool: &Pool<Loom>, front: &Front<Loom>, ran: &Arc<AtomicUsize>) -> bool 
     }
 }
 
-/// A producer that posts and is gone, against a lane that returns what it has run whenever it
+/// A producer that posts and is gone, against a worker that returns what it has run whenever it
 /// has nothing to do.
 fn pool_ends(posts: usize) {
     let front = front::<Loom>();
@@ -75,28 +75,28 @@ fn three_posts() {
     pool_ends(3);
 }
 
-/// Two lanes return parcels of a pool that ends meanwhile: one of three frees it.
-fn two_lanes() {
+/// Two workers return parcels of a pool that ends meanwhile: one of three frees it.
+fn two_workers() {
     let (ran, memory) = (Arc::new(AtomicUsize::new(0)), Arc::new(()));
     let fronts = [front::<Loom>(), front::<Loom>()];
     let pool = Pool::probed(Arc::clone(&memory));
     for front in &fronts {
         assert!(post(&pool, front, &ran));
     }
-    let lanes = fronts.map(|front| {
+    let workers = fronts.map(|front| {
         thread::spawn(move || {
             let local = Local::new(front);
-            // Runs the one post; what the lane holds goes back when it ends.
+            // Runs the one post; what the worker holds goes back when it ends.
             local.enter(|| local.close());
         })
     });
     drop(pool);
-    crate::testing::model::join_all(lanes);
+    crate::testing::model::join_all(workers);
     assert_eq!(ran.load(Relaxed), 2);
     assert_eq!(Arc::strong_count(&memory), 1, "a pool was leaked");
 }
 
-/// The lane closes meanwhile: each closure runs there, or comes back.
+/// The worker closes meanwhile: each closure runs there, or comes back.
 fn post_against_close() {
     let front = front::<Loom>();
     let (ran, memory) = (Arc::new(AtomicUsize::new(0)), Arc::new(()));
@@ -125,7 +125,7 @@ fn two_slabs_come_back() {
         assert!(post(&pool, &front, &ran));
     }
     let theirs = front.clone();
-    let lane = thread::spawn(move || {
+    let worker = thread::spawn(move || {
         let local = Local::new(theirs);
         local.enter(|| local.close());
     });
@@ -133,7 +133,7 @@ fn two_slabs_come_back() {
         let _ = post(&pool, &front, &ran);
     }
     drop(pool);
-    lane.join().unwrap();
+    worker.join().unwrap();
     assert_eq!(ran.load(Relaxed), 5);
     assert_eq!(Arc::strong_count(&memory), 1, "a pool was leaked");
 }
@@ -168,12 +168,12 @@ fn d10_a_pool_that_ends_before_its_parcels_is_freed_once() {
 }
 
 #[test]
-fn b1_one_of_two_lanes_or_the_owner_frees() {
-    check_large(two_lanes);
+fn b1_one_of_two_workers_or_the_owner_frees() {
+    check_large(two_workers);
 }
 
 #[test]
-fn b8_a_post_to_a_closing_lane_runs_or_comes_back() {
+fn b8_a_post_to_a_closing_worker_runs_or_comes_back() {
     check_large(post_against_close);
 }
 

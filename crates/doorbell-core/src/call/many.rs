@@ -1,13 +1,13 @@
 //! One closure on many cores: a node per core and all results in one allocation.
 //!
-//! The block is shared by the waiter and the lanes. Its words:
+//! The block is shared by the waiter and the workers. Its words:
 //!
 //! | word | bits | meaning |
 //! |---|---|---|
 //! | `state` | 0..=29 | calls that have not ended |
 //! | | 30, `LENT` | the waiter's waker lies in the block, for the last call |
 //! | | 31, `LEFT` | the waiter has left: calls that have not begun are withdrawn |
-//! | `shares` | all | 2: waiter and lanes; 1: one of them; 0: freed by whoever made it so |
+//! | `shares` | all | 2: waiter and workers; 1: one of them; 0: freed by whoever made it so |
 //!
 //! What is in the block besides: `closure and results` are those of the calls until the count is
 //! zero; then the waiter's, or of the last call if the waiter has left. See README.md.
@@ -36,13 +36,13 @@ const _: () = assert!(CALLS ^ LENT ^ LEFT == u32::MAX);
 pub struct ManyTable {
     /// Runs the closure for the call of that index and keeps what came of it. Does not unwind.
     pub(super) run: unsafe fn(NonNull<u8>, usize),
-    /// Notes that the lane of that index is gone.
+    /// Notes that the worker of that index is gone.
     pub(super) gone: unsafe fn(NonNull<u8>, usize),
     /// Drops what is left. Does not unwind.
     pub(super) clear: unsafe fn(NonNull<u8>),
 }
 
-/// The words that waiter and lanes share, in a line of their own.
+/// The words that waiter and workers share, in a line of their own.
 struct Words<M: Machine> {
     state: M::U32,
     shares: M::U32,
@@ -181,9 +181,9 @@ fn layout_of<M: Machine>(count: usize, data: Layout) -> (Layout, usize, usize) {
     layouts.expect("results that fit in memory fit with their calls")
 }
 
-/// Posts one call to each of these lanes. Returns the side that waits.
+/// Posts one call to each of these workers. Returns the side that waits.
 ///
-/// `write` is called once with the address to write closure and results to. A call whose lane
+/// `write` is called once with the address to write closure and results to. A call whose worker
 /// is gone has ended when this returns.
 ///
 /// # Safety
@@ -235,7 +235,7 @@ pub unsafe fn launch_many<'a, M: Machine>(
         table: const { &Side::<M>::TABLE },
     };
     for (index, front) in fronts.take(count).enumerate() {
-        // SAFETY: inside the array; its lane has not been told of it.
+        // SAFETY: inside the array; its worker has not been told of it.
         let node = unsafe { legs.add(index) }.cast::<Node<M>>();
         // SAFETY: the node stays in place until its call has ended.
         if unsafe { front.post(node) } == Posted::Closed {
@@ -259,7 +259,7 @@ unsafe fn deliver_leg<M: Machine>(node: NonNull<Node<M>>, _ready: &Ready<M>) {
     let it = unsafe { block.as_ref() };
     if !it.words.is_left() {
         leg.result_use.with_mut(|_| ());
-        // SAFETY: posted to this lane, so the call of this index is its to run.
+        // SAFETY: posted to this worker, so the call of this index is its to run.
         it.closure_use
             .with(|_| unsafe { (it.table.run)(it.data, index) });
     }
@@ -278,11 +278,11 @@ unsafe fn end_one<M: Machine>(block: NonNull<Block<M>>) {
         unsafe { block.as_ref() }.closure_use.with_mut(|_| ());
     }
     match ended {
-        // Not even the lanes' share is this call's.
+        // Not even the workers' share is this call's.
         Ended::More => return,
         Ended::Last => {}
         Ended::LastWakes => {
-            // SAFETY: the last call has the lanes' share, and the cell.
+            // SAFETY: the last call has the workers' share, and the cell.
             let waker = unsafe { block.as_ref() }
                 .waker
                 .with_mut(|cell| unsafe { (*cell).take() });
@@ -293,7 +293,7 @@ unsafe fn end_one<M: Machine>(block: NonNull<Block<M>>) {
         // SAFETY: the waiter has left, and no call is under way.
         Ended::LastClears => unsafe { clear(block) },
     }
-    // SAFETY: the lanes' share is the last call's.
+    // SAFETY: the workers' share is the last call's.
     unsafe { release(block) };
 }
 

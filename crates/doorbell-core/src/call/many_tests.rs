@@ -16,7 +16,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::task::{Context, Poll, Wake, Waker};
 
-/// Calls the lanes with these fronts; they are given their indices.
+/// Calls the workers with these fronts; they are given their indices.
 pub(super) fn many<M: Machine, F, R>(fronts: &[FrontRef<M>], f: F) -> Many<R>
 where
     F: Fn(usize) -> R + Send + Sync,
@@ -156,10 +156,10 @@ fn miri_d9_a_blocking_waiter_borrows_and_its_frame_is_gone_right_after() {
 
 #[test]
 fn miri_d10_a_waiter_that_parks_is_woken_by_the_last_of_many() {
-    let lanes = if cfg!(miri) { 2 } else { 4 };
+    let workers = if cfg!(miri) { 2 } else { 4 };
     let rounds = if cfg!(miri) { 2 } else { 100 };
     for round in 0..rounds {
-        let fronts: Vec<_> = (0..lanes).map(|_| front::<Host>()).collect();
+        let fronts: Vec<_> = (0..workers).map(|_| front::<Host>()).collect();
         std::thread::scope(|scope| {
             for front in &fronts {
                 scope.spawn(move || {

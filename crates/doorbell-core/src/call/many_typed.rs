@@ -18,7 +18,7 @@ pub enum Outcome<R> {
     Done(R),
     /// The closure panicked.
     Panicked(Payload),
-    /// The lane is gone; the closure did not run there.
+    /// The worker is gone; the closure did not run there.
     Gone,
 }
 
@@ -183,7 +183,7 @@ impl<R> Many<R> {
     }
 
     /// Blocks until every call has ended: spins for a while, then parks. Does not unwind before.
-    /// Not on a lane, which could wait for itself.
+    /// Not on a worker, which could wait for itself.
     pub fn wait(mut self) -> Vec<Outcome<R>> {
         self.raw.wait();
         self.take()

@@ -55,11 +55,11 @@ const _: () = assert!(POSTED != SLEEPING && SLEEPING != DONE && DONE != POSTED);
 /// How many bytes of closure and result travel inside the call's own line.
 pub const INLINE_BYTES: usize = 32;
 
-/// How long a caller spins for the result before it parks: longer than waking a parked lane
+/// How long a caller spins for the result before it parks: longer than waking a parked worker
 /// takes (8 to 30 µs on the machines seen), so that a call to one costs one wake, not two.
 pub const SPIN_NS: u64 = 50_000;
 
-/// The lane is gone; the closure did not run.
+/// The worker is gone; the closure did not run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Gone;
 
@@ -83,7 +83,7 @@ union Stage<F, R> {
 /// Calls `f` through `post`, which is given the erased closure and calls [`wait_for`] with it.
 ///
 /// # Errors
-/// [`CallFailed::Gone`] with the closure if `post` says that the lane is gone, and
+/// [`CallFailed::Gone`] with the closure if `post` says that the worker is gone, and
 /// [`CallFailed::Panicked`] if the closure panicked.
 ///
 /// # Safety
@@ -118,7 +118,7 @@ where
 /// A blocking call without a result.
 #[derive(Debug)]
 pub enum CallFailed<F> {
-    /// The lane is gone; here is the closure.
+    /// The worker is gone; here is the closure.
     Gone(F),
     /// The closure panicked.
     Panicked(Payload),
@@ -158,14 +158,14 @@ unsafe impl<M: Machine> Send for Slot<M> {}
 // SAFETY: as above.
 unsafe impl<M: Machine> Sync for Slot<M> {}
 
-/// Posts a call to a lane and waits until it has run.
+/// Posts a call to a worker and waits until it has run.
 ///
 /// # Errors
-/// [`Gone`] if the lane is gone; the closure is untouched.
+/// [`Gone`] if the worker is gone; the closure is untouched.
 ///
 /// # Safety
 /// `call` is the one that [`blocking`] gave out and has not got back, and is waited for once.
-/// The closure and its result may be sent to the lane's thread and back. Not on the lane itself:
+/// The closure and its result may be sent to the worker's thread and back. Not on the worker itself:
 /// it would wait for itself.
 pub unsafe fn wait_for<M: Machine>(front: &Front<M>, call: &ErasedCall) -> Result<(), Gone> {
     let fits = call.size <= INLINE_BYTES && call.align <= align_of::<Inline>();
@@ -241,7 +241,7 @@ unsafe fn deliver_inline<M: Machine>(node: NonNull<Node<M>>, _ready: &Ready<M>) 
     let slot = node.cast::<Slot<M>>();
     // SAFETY: the node is a slot's first field, and its caller waits until DONE.
     let it = unsafe { slot.as_ref() };
-    // SAFETY: posted to this lane, so the closure is its to run.
+    // SAFETY: posted to this worker, so the closure is its to run.
     it.inline
         .with_mut(|inline| unsafe { (it.run)(inline.cast()) });
     // SAFETY: passed on from the caller.

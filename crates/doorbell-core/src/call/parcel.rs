@@ -1,7 +1,7 @@
 //! A call that nobody waits for: a node with its closure, in one line of 64 bytes or half of one.
 //!
 //! Parcels lie in slabs, whose header says whose they are. A parcel is used in turn by its
-//! owner, who fills it, and by the lane that it was posted to, which empties it and puts it
+//! owner, who fills it, and by the worker that it was posted to, which empties it and puts it
 //! with what goes back to the owner. See README.md, `slab.rs` and `pool.rs`.
 
 use super::pool::Pool;
@@ -16,7 +16,7 @@ use std::ptr::NonNull;
 /// How many bytes of closure travel in a parcel; a larger one is boxed.
 pub const PARCEL_BYTES: usize = Room::Large.bytes();
 
-/// Delivers a node to a lane, machine and closure without their types. Called as a
+/// Delivers a node to a worker, machine and closure without their types. Called as a
 /// [`Deliver`]: both arguments are pointers to sized types, which are passed alike.
 pub(super) type ErasedDeliver = unsafe fn(NonNull<()>, NonNull<()>);
 
@@ -94,7 +94,7 @@ const fn table_of_room<M: Machine, const ROOM: usize>() -> Table {
 /// # Safety
 /// As for [`Deliver`], for a parcel that was filled with an `F`, without the machine.
 unsafe fn deliver_inline<F: FnOnce()>(node: NonNull<()>, ready: NonNull<()>) {
-    // SAFETY: the parcel is this lane's until collected.
+    // SAFETY: the parcel is this worker's until collected.
     let table = unsafe { table_of(node) };
     // SAFETY: the closure was written there, and is moved out once.
     let closure = unsafe { node.byte_add(table.room_offset).cast::<F>().read() };
@@ -102,7 +102,7 @@ unsafe fn deliver_inline<F: FnOnce()>(node: NonNull<()>, ready: NonNull<()>) {
     unsafe { (table.collect)(node, ready) };
     if let Err(payload) = catch_unwind(AssertUnwindSafe(closure)) {
         drop_quietly(payload);
-        // SAFETY: the same lane; the node is not looked at.
+        // SAFETY: the same worker; the node is not looked at.
         unsafe { (table.panicked)(node, ready) };
     }
 }
@@ -133,8 +133,8 @@ unsafe fn deliver_nothing<M: Machine>(_node: NonNull<Node<M>>, _ready: &Ready<M>
 /// Puts an empty parcel with what goes back to its owner.
 ///
 /// # Safety
-/// `node` is that of a parcel of this machine and of such room, empty and this lane's; `ready` is
-/// the lane's.
+/// `node` is that of a parcel of this machine and of such room, empty and this worker's; `ready` is
+/// the worker's.
 unsafe fn collect<M: Machine, const ROOM: usize>(node: NonNull<()>, ready: NonNull<()>) {
     let node = node.cast::<Parcel<M>>();
     // SAFETY: the caller's promise.
@@ -173,7 +173,7 @@ unsafe fn panicked<M: Machine>(_node: NonNull<()>, _ready: NonNull<()>) {
 /// The closure with what `draw` said, or with what `send` did.
 ///
 /// # Safety
-/// The closure may be sent to the lane, and lives long enough for that. `draw` returns what
+/// The closure may be sent to the worker, and lives long enough for that. `draw` returns what
 /// [`Pool::draw`](super::Pool::draw) did for that room. `send` returns `Ok` only if it was posted,
 /// once, and `Err` only if it was not.
 #[inline(always)]

@@ -5,12 +5,12 @@
 
 use super::{Gone, PARCEL_BYTES, Pool, Room, post, posting};
 use crate::crew::FrontRef;
-use crate::lane::{IdlePolicy, Lane, LaneConfig, LaneShared};
 use crate::mailbox::Front;
 use crate::node::Ready;
 use crate::switches::{SwitchWord, Switches};
 use crate::task::Local;
 use crate::testing::{Idler, Log, front};
+use crate::worker::{IdlePolicy, Worker, WorkerConfig, WorkerShared};
 use doorbell_machine::{Counter, Host};
 use std::panic::resume_unwind;
 use std::sync::Arc;
@@ -85,7 +85,7 @@ fn miri_a_refused_closure_comes_back_whole() {
     }
     assert!(post(&*front, move || drop(small)).is_err());
     match post(&*front, move || assert_eq!((*large, room), (5, [1; 20]))) {
-        Ok(()) => panic!("the lane is gone"),
+        Ok(()) => panic!("the worker is gone"),
         Err(f) => f(),
     }
     assert_eq!(Arc::strong_count(&owned), 1);
@@ -105,7 +105,7 @@ fn miri_d10_a_pool_may_end_while_its_parcels_are_out() {
         let ready = Ready::default();
         assert_eq!(serve(&front, &ready), posts);
         assert_eq!(ready.returns().holds(), posts > 0);
-        // A lane that ends returns what it holds.
+        // A worker that ends returns what it holds.
         drop(ready);
         assert_eq!(Arc::strong_count(&memory), 1, "{posts} posts leaked");
         assert_eq!(log.entries(), (0..posts).collect::<Vec<_>>());
@@ -127,7 +127,7 @@ fn miri_parcels_are_used_again() {
             assert!(!ready.returns().holds());
         }
     }
-    // Ten in the mailbox and at most a batch at the lane: two slabs, whatever the number.
+    // Ten in the mailbox and at most a batch at the worker: two slabs, whatever the number.
     assert!(pool.parcels() <= 124, "{} parcels", pool.parcels());
     drop(pool);
     ready.returns().flush();
@@ -167,7 +167,7 @@ fn miri_small_and_large_parcels_of_one_pool_keep_their_order() {
 }
 
 #[test]
-fn miri_a_lane_collects_of_more_slabs_than_it_has_room_for() {
+fn miri_a_worker_collects_of_more_slabs_than_it_has_room_for() {
     let (front, ready, memory) = (front::<Host>(), Ready::default(), Arc::new(()));
     let pools: Vec<_> = (0..100)
         .map(|_| Pool::probed(Arc::clone(&memory)))
@@ -205,7 +205,7 @@ fn miri_b4_a_closure_may_post_again_in_its_own_parcel() {
 }
 
 #[test]
-fn miri_a_panic_is_counted_and_the_lane_goes_on() {
+fn miri_a_panic_is_counted_and_the_worker_goes_on() {
     struct PanicsWhenDropped;
     impl Drop for PanicsWhenDropped {
         fn drop(&mut self) {
@@ -235,7 +235,7 @@ fn miri_a_panic_is_counted_and_the_lane_goes_on() {
 }
 
 #[test]
-fn miri_threads_that_end_leave_their_parcels_to_the_lane() {
+fn miri_threads_that_end_leave_their_parcels_to_the_worker() {
     let (threads, posts) = if cfg!(miri) { (2, 5) } else { (8, 2_000) };
     let (log, done) = (Log::default(), Arc::new(AtomicUsize::new(0)));
     let front = front::<Host>();
@@ -270,22 +270,22 @@ fn miri_threads_that_end_leave_their_parcels_to_the_lane() {
 }
 
 #[test]
-fn an_idle_lane_returns_what_it_holds() {
+fn an_idle_worker_returns_what_it_holds() {
     // One that parks at once, one that watches for a while, one that never stops watching.
     for watch_ns in [0, 50_000, u64::MAX / 2] {
         let switches = Arc::new(SwitchWord::new(Switches::default()));
-        let lane = Arc::new(LaneShared::<Host>::new(
-            LaneConfig {
+        let worker = Arc::new(WorkerShared::<Host>::new(
+            WorkerConfig {
                 idle: IdlePolicy::Watch { watch_ns },
             },
             &switches,
         ));
-        let theirs = Arc::clone(&lane);
-        let thread = std::thread::spawn(move || Lane::new(theirs).run());
+        let theirs = Arc::clone(&worker);
+        let thread = std::thread::spawn(move || Worker::new(theirs).run());
         let memory = Arc::new(());
         let pool = Pool::probed(Arc::clone(&memory));
         for _ in 0..5 {
-            assert!(post_from(&pool, lane.front(), || ()).is_ok());
+            assert!(post_from(&pool, worker.front(), || ()).is_ok());
         }
         drop(pool);
         let start = std::time::Instant::now();
@@ -294,7 +294,7 @@ fn an_idle_lane_returns_what_it_holds() {
             assert!(waited < 30, "held for ever, watching {watch_ns} ns");
             std::thread::yield_now();
         }
-        lane.close();
+        worker.close();
         thread.join().unwrap();
     }
 }

@@ -225,7 +225,7 @@ impl<M: Machine> Pool<M> {
         Self::make(Some(probe))
     }
 
-    /// The pool of this lane or thread; the first time it makes one, which lives until the thread
+    /// The pool of this worker or thread; the first time it makes one, which lives until the thread
     /// ends.
     #[inline(always)]
     fn current() -> NonNull<Pool<M>> {
@@ -248,7 +248,7 @@ impl<M: Machine> Pool<M> {
         pool
     }
 
-    /// Draws a parcel of the calling lane's or thread's pool, to be filled and sent.
+    /// Draws a parcel of the calling worker's or thread's pool, to be filled and sent.
     #[inline(always)]
     pub fn draw_current(room: Room) -> Drawn {
         let pool = Self::current();
@@ -284,11 +284,11 @@ impl<M: Machine> Pool<M> {
     /// Posts a parcel that was drawn and filled.
     ///
     /// # Errors
-    /// [`Gone`] if the lane is gone; the closure still lies in the parcel, which is to be taken back.
+    /// [`Gone`] if the worker is gone; the closure still lies in the parcel, which is to be taken back.
     ///
     /// # Safety
-    /// It was drawn on this thread from a pool of this machine, which is still there and was not moved, and filled with what `run` takes
-    /// out of it; that may be sent to the lane with that front.
+    /// It was drawn on this thread from a pool of this machine, which is still there and was not moved, and filled with
+    /// what `run` takes out of it; that may be sent to the worker with that front.
     #[inline(always)]
     pub unsafe fn send(front: &Front<M>, drawn: Drawn, run: Run) -> Result<(), Gone> {
         // SAFETY: the room lies behind its parcel.
@@ -418,7 +418,7 @@ impl<M: Machine> Stock<M> {
         let below = unsafe { slab.below() };
         M::prefetch_write(below);
         self.more.set(below);
-        // ORDER: Acquire pairs with the Release of `give_back`: the lanes are done with them.
+        // ORDER: Acquire pairs with the Release of `give_back`: the workers are done with them.
         // SAFETY: as above.
         let bits = unsafe { slab.back() }.swap(0, Ordering::Acquire);
         Some((slab, bits))
@@ -466,10 +466,10 @@ unsafe fn end<M: Machine>(pool: *const ()) {
     drop(unsafe { Box::from_raw(pool.cast::<Pool<M>>().cast_mut()) });
 }
 
-/// Posts a closure that nobody waits for, in a parcel of the calling lane's or thread's pool.
+/// Posts a closure that nobody waits for, in a parcel of the calling worker's or thread's pool.
 ///
 /// # Errors
-/// The closure, if the lane is gone.
+/// The closure, if the worker is gone.
 pub fn post<M, F>(front: &Front<M>, f: F) -> Result<(), F>
 where
     M: Machine,

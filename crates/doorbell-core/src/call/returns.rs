@@ -1,4 +1,4 @@
-//! What a lane has run and not yet returned: per slab the bits of its parcels. See README.md.
+//! What a worker has run and not yet returned: per slab the bits of its parcels. See README.md.
 
 use super::parcel::Room;
 use super::pool::give_back;
@@ -8,7 +8,7 @@ use doorbell_machine::{Cell as _, Machine};
 use std::cell::Cell;
 use std::ptr::NonNull;
 
-/// Of how many slabs a lane collects at once: sets times ways.
+/// Of how many slabs a worker collects at once: sets times ways.
 const SETS: usize = 16;
 const WAYS: usize = 4;
 
@@ -34,7 +34,7 @@ impl<M: Machine> Held<M> {
     }
 }
 
-/// The parcels that a lane holds. Not `Sync`: it is the lane's.
+/// The parcels that a worker holds. Not `Sync`: it is the worker's.
 pub(crate) struct Returns<M: Machine> {
     table: M::Cell<[[Held<M>; WAYS]; SETS]>,
     holds: Cell<bool>,
@@ -56,7 +56,7 @@ impl<M: Machine> Returns<M> {
     /// Takes an empty parcel; returns those of its slab if they are all there.
     ///
     /// # Safety
-    /// The node is that of a parcel of such room that this lane was posted and has emptied.
+    /// The node is that of a parcel of such room that this worker was posted and has emptied.
     #[inline(always)]
     pub(super) unsafe fn put(&self, node: NonNull<Node<M>>, room: Room) {
         // SAFETY: the caller's promise.
@@ -64,7 +64,7 @@ impl<M: Machine> Returns<M> {
         self.holds.set(true);
         self.fresh.set(self.fresh.get() + 1);
         self.table.with_mut(|table| {
-            // SAFETY: this is the lane's own, and nobody else's code is called in here.
+            // SAFETY: this is the worker's own, and nobody else's code is called in here.
             let held = Self::held_of(unsafe { &mut *table }, slab);
             held.mask |= bit;
             if held.mask == Slab::<M>::all(room) {
@@ -112,7 +112,7 @@ impl<M: Machine> Returns<M> {
         self.holds.get()
     }
 
-    /// Returns everything, for a lane that has nothing better to do.
+    /// Returns everything, for a worker that has nothing better to do.
     #[inline]
     pub(crate) fn flush(&self) {
         if self.holds() {

@@ -14,9 +14,9 @@ use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
-/// Runs a lane on this thread until `calls` calls have run, while `caller` makes them on a
+/// Runs a worker on this thread until `calls` calls have run, while `caller` makes them on a
 /// thread of its own.
-fn with_lane<R: Send>(
+fn with_worker<R: Send>(
     calls: u64,
     watches: bool,
     caller: impl FnOnce(&Front<Host>) -> R + Send,
@@ -27,9 +27,9 @@ fn with_lane<R: Send>(
     let done = AtomicUsize::new(0);
     std::thread::scope(|scope| {
         let thread = scope.spawn(|| {
-            // A test that fails must not leave the lane waiting.
+            // A test that fails must not leave the worker waiting.
             let result = catch_unwind(AssertUnwindSafe(|| caller(&front)));
-            // The lane idles until the caller is done, which is told by one more call.
+            // The worker idles until the caller is done, which is told by one more call.
             assert!(call(&front, || done.store(1, Relaxed)).is_ok());
             result
         });
@@ -55,7 +55,7 @@ fn sized<const IN: usize, const OUT: usize>(front: &Front<Host>) {
         std::array::from_fn::<u8, OUT, _>(|i| sent.get(i).map_or(0xA5, |byte| byte ^ 0xFF))
     });
     let Ok(got) = got else {
-        panic!("the lane is there")
+        panic!("the worker is there")
     };
     let expected = std::array::from_fn(|i| kept.get(i).map_or(0xA5, |byte| byte ^ 0xFF));
     assert_eq!(got, expected);
@@ -63,7 +63,7 @@ fn sized<const IN: usize, const OUT: usize>(front: &Front<Host>) {
 
 #[test]
 fn miri_closures_and_results_of_any_size() {
-    with_lane(9, false, |front| {
+    with_worker(9, false, |front| {
         sized::<0, 0>(front);
         sized::<1, 0>(front);
         sized::<0, 1>(front);
@@ -82,7 +82,7 @@ fn a_closure_of_a_larger_alignment() {
     #[repr(align(64))]
     #[derive(Clone, Copy)]
     struct Wide(u8);
-    let result = with_lane(1, true, |front| {
+    let result = with_worker(1, true, |front| {
         let wide = Wide(3);
         let sent = call(front, move || {
             // The closure may be moved, its captures stay aligned.
@@ -98,7 +98,7 @@ fn a_closure_of_a_larger_alignment() {
 fn miri_what_a_closure_owns_is_dropped_once_where_it_ran() {
     let owned = Arc::new(5_usize);
     let theirs = Arc::clone(&owned);
-    let result = with_lane(1, false, move |front| {
+    let result = with_worker(1, false, move |front| {
         let returned = Arc::clone(&theirs);
         let result = call(front, move || {
             drop(theirs);
@@ -107,7 +107,7 @@ fn miri_what_a_closure_owns_is_dropped_once_where_it_ran() {
         result.ok()
     });
     assert_eq!(Arc::strong_count(&owned), 2);
-    drop(result.expect("the lane is there"));
+    drop(result.expect("the worker is there"));
     assert_eq!(Arc::strong_count(&owned), 1);
 }
 
@@ -119,13 +119,13 @@ fn miri_d9_a_result_on_the_callers_stack_and_the_frame_gone_right_after() {
             seen = local;
             local.iter().sum::<usize>()
         });
-        let sum = sum.ok().expect("the lane is there");
+        let sum = sum.ok().expect("the worker is there");
         assert_eq!(seen, local);
         sum
     }
     let rounds = if cfg!(miri) { 20 } else { 20_000 };
     for watches in [true, false] {
-        with_lane(rounds as u64, watches, |front| {
+        with_worker(rounds as u64, watches, |front| {
             for i in 0..rounds {
                 assert_eq!(frame(front, i), 16 * i);
             }
@@ -147,14 +147,14 @@ fn a_caller_that_fell_asleep_is_woken() {
             std::thread::yield_now();
         }
         let ready = Ready::default();
-        // SAFETY: this thread is the lane.
+        // SAFETY: this thread is the worker.
         assert_eq!(unsafe { front.serve(&ready) }.delivered, 1);
         assert_eq!(caller.join().unwrap(), Some(7));
     });
 }
 
 #[test]
-fn a_call_to_a_lane_that_is_gone_gives_the_closure_back() {
+fn a_call_to_a_worker_that_is_gone_gives_the_closure_back() {
     let front = front::<Host>();
     assert!(front.close().is_empty());
     let (owned, ran) = (Arc::new(()), Cell::new(0));
@@ -190,9 +190,9 @@ fn a_call_to_a_lane_that_is_gone_gives_the_closure_back() {
 }
 
 #[test]
-fn a_panic_reaches_the_caller_and_the_lane_goes_on() {
+fn a_panic_reaches_the_caller_and_the_worker_goes_on() {
     let owned = Arc::new(());
-    with_lane(3, true, |front| {
+    with_worker(3, true, |front| {
         for large in [false, true] {
             let (held, room) = (Arc::clone(&owned), [7_u8; 100]);
             let failed = if large {

@@ -19,10 +19,10 @@ const LAG_NS: u64 = 4_000_000;
 /// A group none of whose polls ended in so long a time has done nothing: it is given back nothing.
 const IDLE_NS: u64 = 5_000_000;
 
-/// By how much a group is behind before a lane takes one of its tasks from another.
+/// By how much a group is behind before a worker takes one of its tasks from another.
 const PULL_NS: u64 = 200_000;
 
-/// By less than this the present time does not go on: it is a word that all lanes share.
+/// By less than this the present time does not go on: it is a word that all workers share.
 const PRESENT_STEP: u64 = 1_000;
 
 /// What is known of a group when somebody chooses.

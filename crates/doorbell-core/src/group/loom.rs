@@ -1,4 +1,4 @@
-//! Tasks of groups that move between lanes, in every interleaving: the numbers of groups, their
+//! Tasks of groups that move between workers, in every interleaving: the numbers of groups, their
 //! queues and the count of their tasks.
 
 // What a model counts with std's atomics is not part of it and orders nothing in it.
@@ -53,7 +53,7 @@ fn outcome(join: &mut Join<()>) -> Poll<bool> {
     Pin::new(join).poll(&mut cx).map(|output| output.is_ok())
 }
 
-/// Lane 0 has two tasks of a group and runs what is left to it; lane 1 steals once.
+/// Worker 0 has two tasks of a group and runs what is left to it; worker 1 steals once.
 fn two_tasks_and_a_thief() {
     let fronts = Crew::<M>::new(2, &Arc::default(), |_, _| 0);
     // SAFETY: nobody else opens one, and there are no tasks.
@@ -61,7 +61,7 @@ fn two_tasks_and_a_thief() {
     let ended = Arc::default();
     let local = Local::new(fronts[0].clone());
     let mut joins = local.enter(|| [(); 2].map(|()| spawn_in(&fronts[0], true, &ended)));
-    let [here, there] = [0, 1].map(|lane| fronts[lane].clone());
+    let [here, there] = [0, 1].map(|worker| fronts[worker].clone());
     let thief = thread::spawn(move || {
         let local = Local::new(there);
         local.enter(|| {
@@ -82,10 +82,10 @@ fn two_tasks_and_a_thief() {
     assert_eq!(fronts[0].shares(), 2, "a task was not freed");
 }
 
-/// A group is opened and gets its first task while another lane looks for work.
+/// A group is opened and gets its first task while another worker looks for work.
 fn opened_beside_a_thief() {
     let fronts = Crew::<M>::new(2, &Arc::default(), |_, _| 0);
-    let [here, there] = [0, 1].map(|lane| fronts[lane].clone());
+    let [here, there] = [0, 1].map(|worker| fronts[worker].clone());
     let thief = thread::spawn(move || {
         let local = Local::new(there);
         local.enter(|| {
@@ -123,7 +123,7 @@ fn a_number_is_given_on() {
     let theirs = fronts[1].clone();
     let last = thread::spawn(move || {
         let table = theirs.crew().groups().table().unwrap();
-        // SAFETY: this thread is the lane.
+        // SAFETY: this thread is the worker.
         unsafe { table.charge(1, 1, 0, 1_000_000) };
         table.slot(1).unwrap().leave();
     });
@@ -137,7 +137,7 @@ fn a_number_is_given_on() {
     last.join().unwrap();
 }
 
-/// A lane that looks for work comes upon a group that is being opened.
+/// A worker that looks for work comes upon a group that is being opened.
 fn found_while_it_is_opened() {
     let fronts = Crew::<M>::new(2, &Arc::default(), |_, _| 0);
     let theirs = fronts[1].clone();

@@ -3,17 +3,17 @@
 //! | file | holds |
 //! |---|---|
 //! | `choice.rs` | the arithmetic: whose turn it is |
-//! | `lane.rs` | what a lane does with tasks of groups |
+//! | `worker.rs` | what a worker does with tasks of groups |
 
 mod choice;
-mod lane;
 #[cfg(test)]
 mod loom;
 #[cfg(test)]
 mod tests;
+mod worker;
 
 pub use choice::{DEFAULT_WEIGHT, WEIGHT_MAX};
-pub(crate) use lane::{LOOKS_MAX, LaneGroups, members};
+pub(crate) use worker::{LOOKS_MAX, WorkerGroups, members};
 
 use crate::node::Ready;
 use crate::queue::Queue;
@@ -24,14 +24,14 @@ use std::cell::Cell;
 /// The group of tasks that were given none.
 pub const DEFAULT: u8 = 0;
 
-/// The most groups of a crew, with the default one: a lane's set of them is one word.
+/// The most groups of a crew, with the default one: a worker's set of them is one word.
 const GROUPS_MAX: usize = 64;
 const _: () = assert!(GROUPS_MAX == u64::BITS as usize && GROUPS_MAX <= u8::MAX as usize + 1);
 
-/// The ring of a group's queue on one lane holds so many; more go to its backlog.
+/// The ring of a group's queue on one worker holds so many; more go to its backlog.
 const RING_MAX: usize = 32;
 
-/// Lanes take note of groups for so long after a task of one ran.
+/// Workers take note of groups for so long after a task of one ran.
 const SEEN_NS: u64 = 100_000_000;
 
 /// How old the note of that may be, so that it is not written all the time.
@@ -69,16 +69,16 @@ impl<M: Machine> Groups<M> {
     /// If the number is not among these, or the weight not 1 to [`WEIGHT_MAX`].
     ///
     /// # Safety
-    /// One at a time; `lanes` is the number of lanes of the crew; no task is of that group.
-    pub unsafe fn open(&self, lanes: usize, group: u8, weight: u32) {
+    /// One at a time; `workers` is the number of workers of the crew; no task is of that group.
+    pub unsafe fn open(&self, workers: usize, group: u8, weight: u32) {
         assert!((1..=WEIGHT_MAX).contains(&weight), "no such weight");
         if self.table().is_none() {
-            let table = Box::into_raw(Box::new(Table::new(lanes)));
+            let table = Box::into_raw(Box::new(Table::new(workers)));
             // ORDER: Release pairs with the Acquire in `table`: it is written.
             self.0.store(table, Ordering::Release);
         }
         let table = self.table().expect("made above, or before");
-        table.open(lanes, usize::from(group), weight);
+        table.open(workers, usize::from(group), weight);
     }
 
     /// A task of that group, which is open, is about to be launched; see
@@ -103,16 +103,18 @@ impl<M: Machine> Groups<M> {
         unsafe { table.as_ref() }
     }
 
-    /// Whether a task of a group waits in a queue of that lane that others may take from.
+    /// Whether a task of a group waits in a queue of that worker that others may take from.
     #[inline]
-    pub(crate) fn has_queued(&self, lane: usize) -> bool {
-        self.table().is_some_and(|table| table.has_queued(lane))
+    pub(crate) fn has_queued(&self, worker: usize) -> bool {
+        self.table().is_some_and(|table| table.has_queued(worker))
     }
 
     /// How many such tasks wait there, about.
-    pub(crate) fn queued_len(&self, lane: usize) -> u64 {
+    pub(crate) fn queued_len(&self, worker: usize) -> u64 {
         let Some(table) = self.table() else { return 0 };
-        let places = table.numbers().filter_map(|group| table.place(group, lane));
+        let places = table
+            .numbers()
+            .filter_map(|group| table.place(group, worker));
         places.map(|place| place.queue.len()).sum()
     }
 }
@@ -140,7 +142,7 @@ const fn room<M: Machine>() -> usize {
     }
 }
 
-/// What lanes know of groups.
+/// What workers know of groups.
 pub(crate) struct Table<M: Machine> {
     slots: Box<[M::Ptr<Slot<M>>]>,
     /// How many slots there are, from the first on.
@@ -154,7 +156,7 @@ pub(crate) struct Table<M: Machine> {
 /// One group.
 pub(crate) struct Slot<M: Machine> {
     words: M::Line<SlotWords<M>>,
-    /// What each lane has of it.
+    /// What each worker has of it.
     places: Box<[Place<M>]>,
 }
 
@@ -168,17 +170,17 @@ struct SlotWords<M: Machine> {
     tasks: M::U32,
 }
 
-/// What one lane has of one group.
+/// What one worker has of one group.
 pub(crate) struct Place<M: Machine> {
     /// Tasks that may run anywhere. The default group's are in the front's queue.
     pub(crate) queue: Queue<M>,
-    /// Pinned ones; only the lane's.
+    /// Pinned ones; only the worker's.
     pinned: Ready<M>,
-    /// What is left of CPU time that was counted; only the lane's.
+    /// What is left of CPU time that was counted; only the worker's.
     rest: Cell<u64>,
 }
 
-// SAFETY: what is not Sync in a place is used on its lane's thread only: by unsafe functions, whose
+// SAFETY: what is not Sync in a place is used on its worker's thread only: by unsafe functions, whose
 // callers say so.
 unsafe impl<M: Machine> Sync for Place<M> {}
 // SAFETY: as for Sync; the nodes in it are of tasks, which are Send.
@@ -196,7 +198,7 @@ impl<M: Machine> Place<M> {
     /// Pinned tasks.
     ///
     /// # Safety
-    /// On the thread of the lane whose place it is.
+    /// On the thread of the worker whose place it is.
     #[inline]
     pub(crate) unsafe fn pinned(&self) -> &Ready<M> {
         &self.pinned
@@ -204,7 +206,7 @@ impl<M: Machine> Place<M> {
 }
 
 impl<M: Machine> Slot<M> {
-    fn new(lanes: usize, weight: u32, capacity: usize) -> Self {
+    fn new(workers: usize, weight: u32, capacity: usize) -> Self {
         Slot {
             words: M::Line::new(|| SlotWords {
                 time: M::U64::new(0),
@@ -212,13 +214,13 @@ impl<M: Machine> Slot<M> {
                 weight: M::U32::new(weight),
                 tasks: M::U32::new(0),
             }),
-            places: (0..lanes).map(|_| Place::new(capacity)).collect(),
+            places: (0..workers).map(|_| Place::new(capacity)).collect(),
         }
     }
 
     #[inline]
-    pub(crate) fn place(&self, lane: usize) -> &Place<M> {
-        &self.places[lane]
+    pub(crate) fn place(&self, worker: usize) -> &Place<M> {
+        &self.places[worker]
     }
 
     #[inline]
@@ -270,7 +272,7 @@ impl<M: Machine> Slot<M> {
 }
 
 impl<M: Machine> Table<M> {
-    fn new(lanes: usize) -> Self {
+    fn new(workers: usize) -> Self {
         let table = Table {
             slots: (0..room::<M>())
                 .map(|_| M::Ptr::new(std::ptr::null_mut()))
@@ -280,18 +282,18 @@ impl<M: Machine> Table<M> {
             seen_ns: M::Line::new(|| M::U64::new(0)),
         };
         // Its queues are not used.
-        table.add(0, Slot::new(lanes, DEFAULT_WEIGHT, 1));
+        table.add(0, Slot::new(workers, DEFAULT_WEIGHT, 1));
         table
     }
 
-    fn open(&self, lanes: usize, group: usize, weight: u32) {
+    fn open(&self, workers: usize, group: usize, weight: u32) {
         assert!(
             (1..self.slots.len().min(self.opened() + 1)).contains(&group),
             "groups are opened in order"
         );
         if group == self.opened() {
             let capacity = M::RING_CAPACITY.min(RING_MAX);
-            self.add(group, Slot::new(lanes, weight, capacity));
+            self.add(group, Slot::new(workers, weight, capacity));
         }
         let slot = self.slot(group as u8).expect("opened above, or before");
         // ORDER: Relaxed; the group's tasks are launched behind this.
@@ -325,13 +327,13 @@ impl<M: Machine> Table<M> {
         unsafe { slot.as_ref() }
     }
 
-    /// What a lane has of a group other than the default one.
+    /// What a worker has of a group other than the default one.
     #[inline]
-    pub(crate) fn place(&self, group: u8, lane: usize) -> Option<&Place<M>> {
+    pub(crate) fn place(&self, group: u8, worker: usize) -> Option<&Place<M>> {
         (group != DEFAULT)
             .then(|| self.slot(group))
             .flatten()
-            .map(|slot| slot.place(lane))
+            .map(|slot| slot.place(worker))
     }
 
     /// All groups but the default one.
@@ -339,9 +341,9 @@ impl<M: Machine> Table<M> {
         1..self.opened() as u8
     }
 
-    fn has_queued(&self, lane: usize) -> bool {
+    fn has_queued(&self, worker: usize) -> bool {
         self.numbers()
-            .filter_map(|group| self.place(group, lane))
+            .filter_map(|group| self.place(group, worker))
             .any(|place| !place.queue.is_empty())
     }
 
@@ -363,7 +365,7 @@ impl<M: Machine> Table<M> {
         }
         let present = self.present();
         if moves_present(present, choice.time) {
-            // ORDER: Relaxed; only the value matters. Failed: another lane has moved it, and the
+            // ORDER: Relaxed; only the value matters. Failed: another worker has moved it, and the
             // next choice goes on from there.
             let _ = self.present.compare_exchange(
                 present,
@@ -374,13 +376,13 @@ impl<M: Machine> Table<M> {
         }
     }
 
-    /// A poll of a group has ended on a lane.
+    /// A poll of a group has ended on a worker.
     ///
     /// # Safety
-    /// On the thread of that lane.
-    pub(crate) unsafe fn charge(&self, group: u8, lane: usize, from_ns: u64, now_ns: u64) {
+    /// On the thread of that worker.
+    pub(crate) unsafe fn charge(&self, group: u8, worker: usize, from_ns: u64, now_ns: u64) {
         let Some(slot) = self.slot(group) else { return };
-        let place = slot.place(lane);
+        let place = slot.place(worker);
         // Also where the clock stood still: who polls goes on.
         let ran_ns = now_ns.saturating_sub(from_ns).max(1);
         let (steps, rest) = step(ran_ns, slot.weight(), place.rest.get());
@@ -392,7 +394,7 @@ impl<M: Machine> Table<M> {
         if group == DEFAULT {
             return;
         }
-        // ORDER: Relaxed; a note for lanes without such tasks.
+        // ORDER: Relaxed; a note for workers without such tasks.
         let seen_ns = self.seen_ns.load(Ordering::Relaxed);
         if now_ns.saturating_sub(seen_ns) > SEEN_STEP_NS {
             // ORDER: Relaxed; as above.

@@ -1,6 +1,6 @@
-//! The choice, fed with times. The steps of lanes are in `tests/lanes.rs`.
+//! The choice, fed with times. The steps of workers are in `tests/workers.rs`.
 
-mod lanes;
+mod workers;
 
 use super::choice::{Account, choose, is_before, moves_present, step};
 use super::{DEFAULT_WEIGHT, WEIGHT_MAX};
@@ -8,7 +8,7 @@ use proptest::prelude::*;
 
 const MS: u64 = 1_000_000;
 
-/// Groups that are chosen, as by lanes, in virtual time.
+/// Groups that are chosen, as by workers, in virtual time.
 struct Model {
     accounts: Vec<Account>,
     rests: Vec<u64>,
@@ -58,7 +58,7 @@ impl Model {
         self.used_ns[at] += ran_ns;
     }
 
-    /// One lane runs polls for so long.
+    /// One worker runs polls for so long.
     fn run(
         &mut self,
         for_ns: u64,
@@ -74,12 +74,12 @@ impl Model {
         }
     }
 
-    /// So many lanes run polls of those times for so long, each of its own choice.
-    fn run_lanes(&mut self, lanes: usize, for_ns: u64, mut poll_ns: impl FnMut() -> u64) {
+    /// So many workers run polls of those times for so long, each of its own choice.
+    fn run_workers(&mut self, workers: usize, for_ns: u64, mut poll_ns: impl FnMut() -> u64) {
         let end_ns = self.now_ns + for_ns;
         let mut busy: Vec<(u64, usize, u64)> = Vec::new();
         loop {
-            while busy.len() < lanes {
+            while busy.len() < workers {
                 let at = self.choose(|_| true);
                 let took_ns = poll_ns();
                 busy.push((self.now_ns + took_ns, at, took_ns));
@@ -107,10 +107,10 @@ impl Model {
 }
 
 #[test]
-fn weights_of_one_to_two_to_seven_share_two_lanes() {
+fn weights_of_one_to_two_to_seven_share_two_workers() {
     let weights = [100, 200, 700];
     let mut model = Model::new(&weights, 0);
-    model.run_lanes(2, 100 * MS, || 100_000);
+    model.run_workers(2, 100 * MS, || 100_000);
     model.assert_shares(&weights, 10 * MS);
     // And so exactly, where polls are equal: a few polls more or less.
     model.assert_shares(&weights, 500_000);
@@ -191,17 +191,17 @@ proptest! {
     #[test]
     fn shares_are_within_five_per_cent_over_100_ms(
         weights in prop::collection::vec(1..=WEIGHT_MAX, 1..8),
-        lanes in 1_usize..9,
+        workers in 1_usize..9,
         start in any::<u64>(),
         polls in prop::collection::vec(1_000_u64..500_000, 1..64),
     ) {
         let mut model = Model::new(&weights, start);
         let mut polls = polls.iter().copied().cycle();
         // The first polls have all begun at the same time.
-        model.run_lanes(lanes, 100 * MS, || polls.next().unwrap());
+        model.run_workers(workers, 100 * MS, || polls.next().unwrap());
         model.used_ns.fill(0);
-        model.run_lanes(lanes, 100 * MS, || polls.next().unwrap());
-        model.assert_shares(&weights, 5 * MS * lanes as u64);
+        model.run_workers(workers, 100 * MS, || polls.next().unwrap());
+        model.assert_shares(&weights, 5 * MS * workers as u64);
     }
 
     /// A group that comes back gets no more than its part, from then on, but for a poll.

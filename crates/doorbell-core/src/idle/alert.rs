@@ -1,5 +1,5 @@
 //! Whether polls of a crew took long lately: as long as none did, nobody has to look after timers
-//! of lanes that may be stuck. And when somebody looks after them, if that is later than a sentinel
+//! of workers that may be stuck. And when somebody looks after them, if that is later than a sentinel
 //! would.
 
 use crate::crew::Turns;
@@ -15,39 +15,39 @@ const FIRST_BY_RANK_NS: u64 = 1_000_000_000;
 /// It is on, and since when is not written down yet.
 const NOT_BEGUN: u64 = 1;
 
-/// How little more is not written down: all lanes read the line.
+/// How little more is not written down: all workers read the line.
 const ALERT_STEP_NS: u64 = 1_000_000_000;
 
 /// By how much a look may come after a timer is due: what a sentinel's may, at most.
 const LOOK_LATE_NS: u64 = 500_000;
 
-/// A poll of so long, or a few one after the other that take so long, makes a lane stuck.
+/// A poll of so long, or a few one after the other that take so long, makes a worker stuck.
 pub(crate) const STUCK_NS: u64 = 500_000;
 
-/// What lanes with timers read before a poll, and what rarely changes.
+/// What workers with timers read before a poll, and what rarely changes.
 struct Times<M: Machine> {
     /// Until when the crew is on the alert.
     until_ns: M::U64,
-    /// A lane sleeps that looks after the others' timers at this time; `u64::MAX` if none does.
+    /// A worker sleeps that looks after the others' timers at this time; `u64::MAX` if none does.
     looks_ns: M::U64,
 }
 
 /// Until when a crew is on the alert.
 pub(crate) struct Alert<M: Machine> {
     times: M::Line<Times<M>>,
-    /// When a lane that has work of its own looked last after the others.
+    /// When a worker that has work of its own looked last after the others.
     cared_ns: M::Line<M::U64>,
     /// For how long it is on at first.
     first_ns: u64,
 }
 
-/// Who looks after lanes that may be stuck.
+/// Who looks after workers that may be stuck.
 #[must_use]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Cares {
     /// The caller.
     This,
-    /// Another lane has, just now.
+    /// Another worker has, just now.
     Another,
 }
 
@@ -69,7 +69,7 @@ impl<M: Machine> Alert<M> {
         }
     }
 
-    /// A lane is about to sleep until then, and looks after the others' timers then. Behind this,
+    /// A worker is about to sleep until then, and looks after the others' timers then. Behind this,
     /// and the end of its being the sentinel, it looks once more.
     pub(crate) fn rely_until(&self, looks_ns: u64) {
         self.set_looks(looks_ns);
@@ -83,14 +83,14 @@ impl<M: Machine> Alert<M> {
 
     fn set_looks(&self, looks_ns: u64) {
         // ORDER: Relaxed, and a read-modify-write for the fence behind it; with `is_unwatched` behind a
-        // fence: store buffering. Either this lane sees a timer that was armed, or who armed it sees this.
+        // fence: store buffering. Either this worker sees a timer that was armed, or who armed it sees this.
         self.times.looks_ns.swap(looks_ns, Ordering::Relaxed);
         if !M::breaks(Bug::IdleNoRelyFence) {
             M::fence_announce();
         }
     }
 
-    /// A timer for this time was made known, the first of its lane, and a fence followed: whether
+    /// A timer for this time was made known, the first of its worker, and a fence followed: whether
     /// those who look come too late for it, unless there is a sentinel.
     #[inline]
     pub(crate) fn is_unwatched(&self, when_ns: u64) -> bool {
@@ -99,7 +99,7 @@ impl<M: Machine> Alert<M> {
         when_ns.saturating_add(LOOK_LATE_NS) < looks_ns
     }
 
-    /// A lane would look after the others; one is enough in that time.
+    /// A worker would look after the others; one is enough in that time.
     pub(crate) fn begin_care(&self, now_ns: u64, every_ns: u64) -> Cares {
         // ORDER: Relaxed, here and below; of several one wins, and nothing hangs on which.
         let seen_ns = self.cared_ns.load(Ordering::Relaxed);
@@ -174,7 +174,7 @@ mod tests {
     }
 
     #[test]
-    fn one_lane_at_a_time_looks_after_the_others() {
+    fn one_worker_at_a_time_looks_after_the_others() {
         let it = alert(1);
         assert_eq!(it.begin_care(100, 50), Cares::This);
         assert_eq!(it.begin_care(149, 50), Cares::Another);

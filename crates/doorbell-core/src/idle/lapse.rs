@@ -1,22 +1,22 @@
-//! Searches that lapse: their lanes get no CPU, and others are to be woken in their place. See README.md in
+//! Searches that lapse: their workers get no CPU, and others are to be woken in their place. See README.md in
 //! this folder.
 
-use super::{IDLE, IDLE_LANES, IdleSet, OWES, Searching};
+use super::{IDLE, IDLE_WORKERS, IdleSet, OWES, Searching};
 use doorbell_machine::{Bug, Machine, Mark, Ordering, Word};
 use std::cell::Cell;
 
-/// A lane's copy of who was counted as searching, as it was at its last look.
+/// A worker's copy of who was counted as searching, as it was at its last look.
 #[derive(Debug)]
 pub(crate) struct Searchers {
-    /// One bit per lane.
+    /// One bit per worker.
     words: Box<[Cell<u32>]>,
 }
 
 impl Searchers {
-    /// A copy for a crew of so many lanes, of which nobody searches.
-    pub(crate) fn new(lanes: usize) -> Self {
+    /// A copy for a crew of so many workers, of which nobody searches.
+    pub(crate) fn new(workers: usize) -> Self {
         Searchers {
-            words: (0..lanes.div_ceil(IDLE_LANES))
+            words: (0..workers.div_ceil(IDLE_WORKERS))
                 .map(|_| Cell::new(0))
                 .collect(),
         }
@@ -29,25 +29,25 @@ impl Searchers {
 }
 
 impl<M: Machine> IdleSet<M> {
-    /// Which lanes are counted as searching, 32 to a number.
+    /// Which workers are counted as searching, 32 to a number.
     pub fn searching(&self) -> impl Iterator<Item = u32> {
         // ORDER: Relaxed; a hint, the read-modify-write of `lapse` decides.
-        let load = |word: &M::Line<M::U64>| word.load(Ordering::Relaxed) >> IDLE_LANES;
+        let load = |word: &M::Line<M::U64>| word.load(Ordering::Relaxed) >> IDLE_WORKERS;
         self.words.iter().map(move |word| load(word) as u32)
     }
 
     /// Notes who is counted as searching, and lets the search of each that was at the last look lapse, but
-    /// for that of the lane `own`. [`Searching::None`] if one of them was the last: the caller does what is
+    /// for that of the worker `own`. [`Searching::None`] if one of them was the last: the caller does what is
     /// due at the end of the last search.
     pub(crate) fn lapse_since(&self, seen: &Searchers, own: usize) -> Searching {
         let mut left = Searching::Others;
         for (at, (now, seen)) in self.searching().zip(&seen.words).enumerate() {
             let both = now & seen.replace(now);
-            for bit in (0..IDLE_LANES).filter(|bit| both & (1 << bit) != 0) {
-                let lane = at * IDLE_LANES + bit;
-                if lane != own
+            for bit in (0..IDLE_WORKERS).filter(|bit| both & (1 << bit) != 0) {
+                let worker = at * IDLE_WORKERS + bit;
+                if worker != own
                     && !M::breaks(Bug::IdleClaimNeverLapses)
-                    && self.lapse(lane) == Some(Searching::None)
+                    && self.lapse(worker) == Some(Searching::None)
                 {
                     left = Searching::None;
                 }
@@ -56,14 +56,14 @@ impl<M: Machine> IdleSet<M> {
         left
     }
 
-    /// A lane has been counted as searching for so long that it seems to get no CPU: it is counted no
+    /// A worker has been counted as searching for so long that it seems to get no CPU: it is counted no
     /// more, and cannot be claimed before it has run. `None` if its search is over. Behind
     /// [`Searching::None`] the caller does what is due at the end of the last search.
-    pub fn lapse(&self, lane: usize) -> Option<Searching> {
-        let (word, at) = self.word(lane);
+    pub fn lapse(&self, worker: usize) -> Option<Searching> {
+        let (word, at) = self.word(worker);
         // ORDER: Relaxed; the exchange decides.
         let mut seen = word.load(Ordering::Relaxed);
-        // A lane that owes nothing any more may rely on being in the set.
+        // A worker that owes nothing any more may rely on being in the set.
         while seen & (OWES << at) != 0 {
             // ORDER: Acquire pairs with the Release of `win` and `begin_search`, as in `end_search`. Of those
             // that clear the bit one finds it set, and counts one less. Relaxed on failure: the next guess.

@@ -1,4 +1,4 @@
-//! The idle set in every interleaving, and with it what it is for: a lane that falls asleep
+//! The idle set in every interleaving, and with it what it is for: a worker that falls asleep
 //! against one that has work to share.
 
 // What a model counts with std's atomics is not part of it and orders nothing in it.
@@ -17,7 +17,7 @@ use doorbell_machine::{Bug, Loom, Machine};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
 
-/// Two wakers and one idle lane: one of them gets it.
+/// Two wakers and one idle worker: one of them gets it.
 fn two_wakers() {
     let set = Arc::new(IdleSet::<Loom>::new(2));
     set.enter(1);
@@ -35,8 +35,8 @@ fn two_wakers() {
     assert!(set.anyone_searches() && !set.any());
 }
 
-/// A waker claims the lane while it leaves by itself: it knows whether it was claimed, and the
-/// count of searching lanes comes back to zero.
+/// A waker claims the worker while it leaves by itself: it knows whether it was claimed, and the
+/// count of searching workers comes back to zero.
 fn claim_against_leave() {
     let set = Arc::new(IdleSet::<Loom>::new(1));
     set.enter(0);
@@ -50,7 +50,7 @@ fn claim_against_leave() {
     assert!(!set.any() && !set.anyone_searches());
 }
 
-/// A claim lapses while the lane gets its CPU after all, and a search of its own begins: whatever comes
+/// A claim lapses while the worker gets its CPU after all, and a search of its own begins: whatever comes
 /// first, the count comes back to zero, and one of the two sees to what is due at the end of the last search.
 fn lapse_against_end() {
     let set = Arc::new(IdleSet::<Loom>::new(2));
@@ -65,7 +65,7 @@ fn lapse_against_end() {
     assert!(!set.any() && !set.anyone_searches());
 }
 
-/// A lane comes to the end of its search, and idles anew, while a sentinel that has seen it search lets that
+/// A worker comes to the end of its search, and idles anew, while a sentinel that has seen it search lets that
 /// lapse: it is still in the set when it sleeps, or has seen that it is not.
 fn lapse_against_the_next_idle_time() {
     let set = Arc::new(IdleSet::<Loom>::new(2));
@@ -79,38 +79,38 @@ fn lapse_against_the_next_idle_time() {
     set.enter(1);
     assert!(set.holds(1), "it is told of nothing");
     let _ = sentinel.join().unwrap();
-    assert!(set.any(), "a lane that sleeps cannot be claimed");
+    assert!(set.any(), "a worker that sleeps cannot be claimed");
     assert!(!set.anyone_searches());
 }
 
-/// Takes what the other lane can share; how many that were.
+/// Takes what the other worker can share; how many that were.
 fn steal(own: &Front<Loom>, victim: &Front<Loom>) -> bool {
-    // SAFETY: the caller's thread is the lane of `own`, and not the victim's.
+    // SAFETY: the caller's thread is the worker of `own`, and not the victim's.
     unsafe { victim.queue().steal_into(own.queue(), Greed::Half) }.is_some()
 }
 
-/// Whether a lane that looks by the work set finds something in the inbox.
+/// Whether a worker that looks by the work set finds something in the inbox.
 fn finds_inbox(front: &Front<Loom>) -> bool {
-    front.crew().work().holds(front.lane()) && front.has_inbox()
+    front.crew().work().holds(front.worker()) && front.has_inbox()
 }
 
-/// Sleeps by the steps of a lane, but looks at no mailbox: the models of the bell do.
+/// Sleeps by the steps of a worker, but looks at no mailbox: the models of the bell do.
 fn sleep_unless_there_is_work(own: &Front<Loom>, victim: &Front<Loom>) {
     let bell = own.bell();
     if bell.announce_watch() == Announced::Yes && bell.announce_park() == Announced::Yes {
-        own.crew().idle().enter(own.lane());
-        let listed = own.crew().work().holds(victim.lane());
+        own.crew().idle().enter(own.worker());
+        let listed = own.crew().work().holds(victim.worker());
         if !(listed && is_shareable(victim.queue().len())) {
             let _ = bell.park(own.seat(), None);
         }
-        if own.crew().idle().leave(own.lane()) == Left::Claimed {
-            let _ = own.crew().idle().end_search(own.lane());
+        if own.crew().idle().leave(own.worker()) == Left::Claimed {
+            let _ = own.crew().idle().end_search(own.worker());
         }
     }
     let _ = bell.end_idle();
 }
 
-/// One lane pushes two tasks and offers the second, another one falls asleep: it does not sleep
+/// One worker pushes two tasks and offers the second, another one falls asleep: it does not sleep
 /// on, and gets one.
 fn offer_against_sleep() {
     let switches = Arc::default();
@@ -126,10 +126,10 @@ fn offer_against_sleep() {
     for node in nodes {
         // SAFETY: this thread is the owner; the nodes live until the end of the model.
         let len = unsafe { busy.queue().push(node, Share::Surplus) };
-        busy.crew().work().add(busy.lane());
+        busy.crew().work().add(busy.worker());
         if is_shareable(len) {
             <Loom as Machine>::fence_recheck();
-            busy.crew().offer(busy.lane());
+            busy.crew().offer(busy.worker());
         }
     }
     thread.join().unwrap();
@@ -138,7 +138,7 @@ fn offer_against_sleep() {
     nodes.into_iter().for_each(nodes::free);
 }
 
-/// Takes the task out of a lane's inbox, if it is there. Whether it was.
+/// Takes the task out of a worker's inbox, if it is there. Whether it was.
 fn take_one(from: &Front<Loom>, taken: &AtomicUsize) -> bool {
     let Some((chain, _)) = from.take_inbox() else {
         return false;
@@ -151,24 +151,24 @@ fn take_one(from: &Front<Loom>, taken: &AtomicUsize) -> bool {
     true
 }
 
-/// Sleeps by the steps of a lane, unless there is a task for it or for one that is stuck.
+/// Sleeps by the steps of a worker, unless there is a task for it or for one that is stuck.
 fn sleep_unless_there_is_a_task(own: &Front<Loom>, stuck: &Front<Loom>, taken: &AtomicUsize) {
     let (bell, idle) = (own.bell(), own.crew().idle());
     if bell.announce_watch() == Announced::Yes && bell.announce_park() == Announced::Yes {
-        idle.enter(own.lane());
+        idle.enter(own.worker());
         let nothing = !own.has_inbox() && !finds_inbox(stuck);
-        if nothing && idle.holds(own.lane()) && taken.load(Relaxed) == 0 {
+        if nothing && idle.holds(own.worker()) && taken.load(Relaxed) == 0 {
             let _ = bell.park(own.seat(), None);
         }
-        if idle.leave(own.lane()) == Left::Claimed {
+        if idle.leave(own.worker()) == Left::Claimed {
             // It looks again in any case.
-            let _ = idle.end_search(own.lane());
+            let _ = idle.end_search(own.worker());
         }
     }
     let _ = bell.end_idle();
 }
 
-/// A task is placed from outside for a lane that is inside a poll without an end, while another one
+/// A task is placed from outside for a worker that is inside a poll without an end, while another one
 /// falls asleep and a third one searches: one of the two gets it.
 fn place_between_three() {
     let fronts: Vec<FrontRef<Loom>> = Crew::new(3, &Arc::default(), |_, _| 0);
@@ -208,31 +208,31 @@ fn place_between_three() {
     nodes::free(node);
 }
 
-/// A task comes to the inbox of a lane that takes itself out of the work set, and which is then
+/// A task comes to the inbox of a worker that takes itself out of the work set, and which is then
 /// inside a call for long: the others can find it.
 fn post_against_unlist() {
     let fronts: Vec<FrontRef<Loom>> = Crew::new(2, &Arc::default(), |_, _| 0);
     let own = fronts[1].clone();
     own.crew().work().add(1);
-    let lane = thread::spawn(move || own.crew().work().remove(1, || own.has_work()));
+    let worker = thread::spawn(move || own.crew().work().remove(1, || own.has_work()));
     let node = nodes::boxed();
     // SAFETY: the node lives until the end of the model.
     let posted = unsafe { fronts[1].post_task(node, Origin::Crew) };
     assert_eq!(posted, Posted::Yes);
-    lane.join().unwrap();
+    worker.join().unwrap();
     assert!(finds_inbox(&fronts[1]), "nobody would find the task");
     assert!(take_one(&fronts[1], &AtomicUsize::new(0)));
     nodes::free(node);
 }
 
-/// A task comes from the crew to a lane that spins, while that lane begins to run: it sees the task, or the
+/// A task comes from the crew to a worker that spins, while that worker begins to run: it sees the task, or the
 /// poster sees that it may be inside a poll, and wakes a third one.
 fn post_against_the_end_of_a_spin() {
     let fronts: Vec<FrontRef<Loom>> = Crew::new(3, &Arc::default(), |_, _| 0);
     let (own, idle) = (fronts[1].clone(), fronts[0].crew().idle());
     idle.enter(2);
     assert_eq!(own.bell().announce_watch(), Announced::Yes);
-    let lane = thread::spawn(move || {
+    let worker = thread::spawn(move || {
         let _ = own.bell().end_idle();
         own.has_inbox()
     });
@@ -241,18 +241,18 @@ fn post_against_the_end_of_a_spin() {
     let posted = unsafe { fronts[1].post_task(node, Origin::Crew) };
     assert_eq!(posted, Posted::Yes);
     let told = !idle.holds(2);
-    assert!(lane.join().unwrap() || told, "the task waits for a poll");
+    assert!(worker.join().unwrap() || told, "the task waits for a poll");
     assert!(take_one(&fronts[1], &AtomicUsize::new(0)));
     nodes::free(node);
 }
 
-/// Takes the timer that was posted for any lane, if it is there. Whether it was.
+/// Takes the timer that was posted for any worker, if it is there. Whether it was.
 fn take_timer(own: &Front<Loom>) -> bool {
     // SAFETY: what is delivered does nothing.
     unsafe { own.crew().timers().take_shared().deliver(&Ready::default()) > 0 }
 }
 
-/// A timer is posted from outside while one lane is inside a poll without an end, and the other falls
+/// A timer is posted from outside while one worker is inside a poll without an end, and the other falls
 /// asleep: that one takes it.
 fn timer_against_sleep() {
     let fronts: Vec<FrontRef<Loom>> = Crew::new(2, &Arc::default(), |_, _| 0);
@@ -261,12 +261,12 @@ fn timer_against_sleep() {
         let (bell, idle) = (own.bell(), own.crew().idle());
         while !take_timer(&own) {
             if bell.announce_watch() == Announced::Yes && bell.announce_park() == Announced::Yes {
-                idle.enter(own.lane());
-                if idle.holds(own.lane()) && own.crew().timers().is_empty() {
+                idle.enter(own.worker());
+                if idle.holds(own.worker()) && own.crew().timers().is_empty() {
                     let _ = bell.park(own.seat(), None);
                 }
-                if idle.leave(own.lane()) == Left::Claimed {
-                    let _ = idle.end_search(own.lane());
+                if idle.leave(own.worker()) == Left::Claimed {
+                    let _ = idle.end_search(own.worker());
                 }
             }
             let _ = bell.end_idle();
@@ -280,11 +280,11 @@ fn timer_against_sleep() {
     nodes::free(node);
 }
 
-/// Two lanes that park would both be the sentinel: one of them is.
+/// Two workers that park would both be the sentinel: one of them is.
 fn two_would_be_sentinels() {
     let set = Arc::new(IdleSet::<Loom>::new(2));
     let begun = Arc::new(AtomicUsize::new(0));
-    let lanes = [(); 2].map(|()| {
+    let workers = [(); 2].map(|()| {
         let (set, begun) = (Arc::clone(&set), Arc::clone(&begun));
         thread::spawn(move || {
             if set.begin_sentinel() == Sentinel::Begun {
@@ -292,7 +292,7 @@ fn two_would_be_sentinels() {
             }
         })
     });
-    join_all(lanes);
+    join_all(workers);
     assert_eq!(begun.load(Relaxed), 1);
     set.enter(0);
     assert!(!set.lacks_sentinel() && !set.wants_sentinel());
@@ -300,8 +300,8 @@ fn two_would_be_sentinels() {
     assert!(set.lacks_sentinel());
 }
 
-/// A lane arms a timer while the one who would look in time gets something else to do: that one
-/// sees the timer, or the lane that arms it sees that nobody looks.
+/// A worker arms a timer while the one who would look in time gets something else to do: that one
+/// sees the timer, or the worker that arms it sees that nobody looks.
 fn arm_against_the_end_of_a_late_look() {
     let fronts: Vec<FrontRef<Loom>> = Crew::new(2, &Arc::default(), |_, _| 0);
     let looks_ns = 1 << 40;
@@ -322,7 +322,7 @@ fn arm_against_the_end_of_a_late_look() {
     assert!(wakes || seen.load(Relaxed), "nobody looks in time");
 }
 
-/// A lane pushes the one task that it has while the sentinel ends and a third one sleeps: that one
+/// A worker pushes the one task that it has while the sentinel ends and a third one sleeps: that one
 /// is woken to look after it.
 fn push_against_the_end_of_a_sentinel() {
     let fronts: Vec<FrontRef<Loom>> = Crew::new(3, &Arc::default(), |_, _| 0);
@@ -338,14 +338,14 @@ fn push_against_the_end_of_a_sentinel() {
         crew.idle().end_sentinel();
         <Loom as Machine>::fence_announce();
         if !victim.queue().is_empty() {
-            crew.watch_over(theirs.lane());
+            crew.watch_over(theirs.worker());
         }
     });
     let node = nodes::boxed();
     // SAFETY: this thread is the owner; the node lives until the end of the model.
     let _ = unsafe { busy.queue().push(node, Share::Always) };
     <Loom as Machine>::fence_recheck();
-    crew.watch_over(busy.lane());
+    crew.watch_over(busy.worker());
     sentinel.join().unwrap();
     assert!(crew.idle().wants_sentinel(), "nobody looks after it");
     assert_eq!(crew.idle().leave(2), Left::Claimed);
@@ -384,7 +384,7 @@ fn last_share() {
 }
 
 #[test]
-fn b25_two_wakers_never_get_the_same_lane() {
+fn b25_two_wakers_never_get_the_same_worker() {
     check(two_wakers);
 }
 
@@ -399,12 +399,12 @@ fn a_search_that_lapses_ends_once() {
 }
 
 #[test]
-fn a_search_that_lapses_late_leaves_its_lane_in_the_set() {
+fn a_search_that_lapses_late_leaves_its_worker_in_the_set() {
     check(lapse_against_the_next_idle_time);
 }
 
 #[test]
-fn w17_a_lane_does_not_sleep_while_another_has_two() {
+fn w17_a_worker_does_not_sleep_while_another_has_two() {
     check(offer_against_sleep);
 }
 
@@ -414,7 +414,7 @@ fn d7_the_last_share_frees_the_crew() {
 }
 
 #[test]
-fn w17_a_task_placed_at_a_stuck_lane_is_taken_by_a_sleeper_or_a_thief() {
+fn w17_a_task_placed_at_a_stuck_worker_is_taken_by_a_sleeper_or_a_thief() {
     check_large(place_between_three);
 }
 
@@ -429,7 +429,7 @@ fn mutant_crew_push_unoffered() {
 }
 
 #[test]
-fn t2_a_timer_from_outside_reaches_the_lane_that_is_not_stuck() {
+fn t2_a_timer_from_outside_reaches_the_worker_that_is_not_stuck() {
     check(timer_against_sleep);
 }
 
@@ -444,7 +444,7 @@ fn mutant_no_announce_fence_for_a_timer() {
 }
 
 #[test]
-fn one_lane_at_a_time_is_the_sentinel() {
+fn one_worker_at_a_time_is_the_sentinel() {
     check(two_would_be_sentinels);
 }
 
@@ -454,7 +454,7 @@ fn s2_a_task_pushed_while_the_sentinel_ends_is_looked_after() {
 }
 
 #[test]
-fn w17_a_task_posted_while_its_lane_leaves_the_work_set_is_found() {
+fn w17_a_task_posted_while_its_worker_leaves_the_work_set_is_found() {
     check(post_against_unlist);
 }
 

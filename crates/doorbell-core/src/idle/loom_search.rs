@@ -10,7 +10,7 @@ use ::loom::thread;
 use doorbell_machine::{Loom, Machine, Word};
 use std::sync::Arc;
 
-/// An idle set of two lanes, and a word that is written before a search is counted. In a model a
+/// An idle set of two workers, and a word that is written before a search is counted. In a model a
 /// read-modify-write never reads an old count, but a load may read an old word: it stands for the count.
 struct Counted {
     set: IdleSet<Loom>,
@@ -18,7 +18,7 @@ struct Counted {
 }
 
 impl Counted {
-    /// The second lane is idle.
+    /// The second worker is idle.
     fn new() -> Arc<Self> {
         let it = Counted {
             set: IdleSet::new(2),
@@ -39,7 +39,7 @@ impl Counted {
         assert_eq!(self.counts.load(Relaxed), 1, "over before it was counted");
     }
 
-    /// A sentinel lets the search of the second lane lapse, if there is one.
+    /// A sentinel lets the search of the second worker lapse, if there is one.
     fn lapse(&self) {
         if self.set.lapse(1).is_some() {
             self.assert_counted();
@@ -47,7 +47,7 @@ impl Counted {
     }
 }
 
-/// A lane that is claimed ends its search.
+/// A worker that is claimed ends its search.
 fn claim_against_end() {
     let it = Counted::new();
     let theirs = Arc::clone(&it);
@@ -70,7 +70,7 @@ fn claim_against_lapse() {
     sentinel.join().unwrap();
 }
 
-/// A search lapses that a lane has begun by itself.
+/// A search lapses that a worker has begun by itself.
 fn begin_against_lapse() {
     let it = Counted::new();
     let theirs = Arc::clone(&it);
@@ -80,7 +80,7 @@ fn begin_against_lapse() {
     sentinel.join().unwrap();
 }
 
-/// A lane that was claimed begins to search by itself while the claim lapses: who relied on either is seen to.
+/// A worker that was claimed begins to search by itself while the claim lapses: who relied on either is seen to.
 fn begin_against_lapse_of_a_claim() {
     let set = Arc::new(IdleSet::<Loom>::new(3));
     set.enter(1);
@@ -94,8 +94,8 @@ fn begin_against_lapse_of_a_claim() {
     assert!(!set.anyone_searches());
 }
 
-/// A waker claims nobody: the idle lane that it has seen leaves by itself. Meanwhile a busy lane has work
-/// and wakes nobody, since that waker is counted as searching, and a third lane falls asleep.
+/// A waker claims nobody: the idle worker that it has seen leaves by itself. Meanwhile a busy worker has work
+/// and wakes nobody, since that waker is counted as searching, and a third worker falls asleep.
 fn vain_claim() {
     let set = Arc::new(IdleSet::<Loom>::new(3));
     let work = Arc::new(<Loom as Machine>::U32::new(0));
@@ -114,8 +114,8 @@ fn vain_claim() {
         // It would claim one.
         theirs.any() && !theirs.anyone_searches()
     });
-    let leaves = |lane| {
-        if lane == 1 {
+    let leaves = |worker| {
+        if worker == 1 {
             let _ = set.leave(1);
         }
         Cost::Ring
@@ -124,11 +124,11 @@ fn vain_claim() {
     let sees = sleeper.join().unwrap();
     let asks = busy.join().unwrap();
     let is_told = claimed == Some(2) || asks;
-    assert!(sees || is_told, "a lane sleeps while another has work");
+    assert!(sees || is_told, "a worker sleeps while another has work");
 }
 
 #[test]
-fn a_claimed_lane_that_ends_its_search_was_counted() {
+fn a_claimed_worker_that_ends_its_search_was_counted() {
     check(claim_against_end);
 }
 

@@ -1,13 +1,13 @@
-//! The idle set: which lanes have nothing to do, and who wakes one. See README.md in this folder.
+//! The idle set: which workers have nothing to do, and who wakes one. See README.md in this folder.
 //!
-//! Two bits per lane, 32 lanes to a word, and the number of lanes that search. Beside it the set of those
-//! that may have work (`work.rs`). A lane sets its own bit; what clears it, a waker or the lane itself, is
+//! Two bits per worker, 32 workers to a word, and the number of workers that search. Beside it the set of those
+//! that may have work (`work.rs`). A worker sets its own bit; what clears it, a waker or the worker itself, is
 //! decided by one read-modify-write.
 //!
 //! | bits of a word | name | meaning |
 //! |---|---|---|
-//! | 0 to 31 | `IDLE` | the lane has nothing to do, and can be claimed |
-//! | 32 to 63 | `OWES` | the lane is counted as searching: it was claimed, or searches by itself |
+//! | 0 to 31 | `IDLE` | the worker has nothing to do, and can be claimed |
+//! | 32 to 63 | `OWES` | the worker is counted as searching: it was claimed, or searches by itself |
 
 mod alert;
 mod lapse;
@@ -26,23 +26,23 @@ pub use work::{Seen, WorkSet};
 
 use doorbell_machine::{Bug, Line, Machine, Mark, Ordering, Word};
 
-/// Lanes per word of the work set.
-const WORD_LANES: usize = 64;
+/// Workers per word of the work set.
+const WORD_WORKERS: usize = 64;
 
-/// Lanes per word of the idle set.
-const IDLE_LANES: usize = 32;
+/// Workers per word of the idle set.
+const IDLE_WORKERS: usize = 32;
 
-/// The bits of a word, by its first lane.
+/// The bits of a word, by its first worker.
 const IDLE: u64 = 1;
-const OWES: u64 = IDLE << IDLE_LANES;
-const _: () = assert!(2 * IDLE_LANES == u64::BITS as usize && OWES == 1 << 32);
+const OWES: u64 = IDLE << IDLE_WORKERS;
+const _: () = assert!(2 * IDLE_WORKERS == u64::BITS as usize && OWES == 1 << 32);
 
-/// The lanes of a word that can be claimed: one that searches looks anyway.
+/// The workers of a word that can be claimed: one that searches looks anyway.
 const fn claimable(word: u64) -> u32 {
-    word as u32 & !((word >> IDLE_LANES) as u32)
+    word as u32 & !((word >> IDLE_WORKERS) as u32)
 }
 
-/// How dear it is to wake an idle lane; the cheapest is claimed.
+/// How dear it is to wake an idle worker; the cheapest is claimed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Cost {
     /// A store: it watches.
@@ -55,7 +55,7 @@ pub enum Cost {
     Never,
 }
 
-/// How a lane left the set.
+/// How a worker left the set.
 #[must_use]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Left {
@@ -68,17 +68,17 @@ pub enum Left {
     Settled,
 }
 
-/// Whether a lane may search.
+/// Whether a worker may search.
 #[must_use]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Search {
     /// It is counted, and owes [`IdleSet::end_search`].
     Begun,
-    /// Enough lanes search already.
+    /// Enough workers search already.
     Enough,
 }
 
-/// What is left when a lane ends its search.
+/// What is left when a worker ends its search.
 #[must_use]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Searching {
@@ -88,7 +88,7 @@ pub enum Searching {
     None,
 }
 
-/// Whether a lane became a sentinel of the crew.
+/// Whether a worker became a sentinel of the crew.
 #[must_use]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Sentinel {
@@ -108,7 +108,7 @@ pub enum Declined {
     Nobody,
 }
 
-/// Which lanes of a crew are idle, and how many search for work.
+/// Which workers of a crew are idle, and how many search for work.
 pub struct IdleSet<M: Machine> {
     words: Box<[M::Line<M::U64>]>,
     searching: M::Line<M::U32>,
@@ -127,32 +127,32 @@ impl<M: Machine> std::fmt::Debug for IdleSet<M> {
 }
 
 impl<M: Machine> IdleSet<M> {
-    /// The set of a crew of so many lanes, none of which is idle.
-    pub fn new(lanes: usize) -> Self {
-        let others = u32::try_from(lanes.saturating_sub(1)).unwrap_or(u32::MAX);
+    /// The set of a crew of so many workers, none of which is idle.
+    pub fn new(workers: usize) -> Self {
+        let others = u32::try_from(workers.saturating_sub(1)).unwrap_or(u32::MAX);
         IdleSet {
-            words: (0..lanes.div_ceil(IDLE_LANES))
+            words: (0..workers.div_ceil(IDLE_WORKERS))
                 .map(|_| M::Line::new(|| M::U64::new(0)))
                 .collect(),
             searching: M::Line::new(|| M::U32::new(0)),
-            searching_max: u32::try_from(lanes.div_ceil(2)).unwrap_or(u32::MAX),
+            searching_max: u32::try_from(workers.div_ceil(2)).unwrap_or(u32::MAX),
             sentinels: M::Line::new(|| M::U32::new(0)),
-            // A lane that is stuck is none.
+            // A worker that is stuck is none.
             sentinels_max: others.clamp(1, sentinels::MAX),
         }
     }
 
-    /// The lane's word, and how far its bits are from those of the word's first lane.
-    fn word(&self, lane: usize) -> (&M::U64, usize) {
-        (&self.words[lane / IDLE_LANES], lane % IDLE_LANES)
+    /// The worker's word, and how far its bits are from those of the word's first worker.
+    fn word(&self, worker: usize) -> (&M::U64, usize) {
+        (&self.words[worker / IDLE_WORKERS], worker % IDLE_WORKERS)
     }
 
-    /// The lane is idle from here on: it may be claimed. It looks for work once more after this,
+    /// The worker is idle from here on: it may be claimed. It looks for work once more after this,
     /// and relies on being woken only then.
-    pub fn enter(&self, lane: usize) {
-        let (word, at) = self.word(lane);
+    pub fn enter(&self, worker: usize) {
+        let (word, at) = self.word(worker);
         // With the push of a waker and its fence_recheck this, and the fence after it, are store buffering: either
-        // the waker sees the bit, or this lane sees what was pushed.
+        // the waker sees the bit, or this worker sees what was pushed.
         // ORDER: AcqRel; redundant because of that fence. It leaves the model checker less to try.
         word.fetch_or(IDLE << at, Ordering::AcqRel);
         if !M::breaks(Bug::IdleNoAnnounceFence) {
@@ -160,10 +160,10 @@ impl<M: Machine> IdleSet<M> {
         }
     }
 
-    /// The lane has something to do.
-    pub fn leave(&self, lane: usize) -> Left {
-        let (word, at) = self.word(lane);
-        // ORDER: Relaxed; the word has one order, so of this lane and the claimers one finds the bit set. What a
+    /// The worker has something to do.
+    pub fn leave(&self, worker: usize) -> Left {
+        let (word, at) = self.word(worker);
+        // ORDER: Relaxed; the word has one order, so of this worker and the claimers one finds the bit set. What a
         // claimer did before, its ring says, and for the count `end_search`.
         let before = word.fetch_and(!(IDLE << at), Ordering::Relaxed);
         if before & (IDLE << at) != 0 {
@@ -175,7 +175,7 @@ impl<M: Machine> IdleSet<M> {
         }
     }
 
-    /// Whether any lane is idle and can be claimed.
+    /// Whether any worker is idle and can be claimed.
     #[inline]
     pub fn any(&self) -> bool {
         // ORDER: Relaxed; behind the poster's fence, or a hint.
@@ -184,9 +184,9 @@ impl<M: Machine> IdleSet<M> {
             .any(|word| claimable(word.load(Ordering::Relaxed)) != 0)
     }
 
-    /// The lanes that can be claimed, from `near` on: those of its word first, all others behind them.
+    /// The workers that can be claimed, from `near` on: those of its word first, all others behind them.
     fn claimables(&self, near: usize) -> impl Iterator<Item = usize> {
-        let (first, from) = (near / IDLE_LANES, near % IDLE_LANES);
+        let (first, from) = (near / IDLE_WORKERS, near % IDLE_WORKERS);
         let words = self.words.len();
         (0..words).flat_map(move |step| {
             let at = (first + step) % words;
@@ -194,44 +194,47 @@ impl<M: Machine> IdleSet<M> {
             let mut bits = claimable(self.words[at].load(Ordering::Relaxed));
             std::iter::from_fn(move || {
                 let next = bits.rotate_right(from as u32).trailing_zeros() as usize;
-                let bit = (bits != 0).then_some((next + from) % IDLE_LANES)?;
+                let bit = (bits != 0).then_some((next + from) % IDLE_WORKERS)?;
                 bits &= !(1 << bit);
-                Some(at * IDLE_LANES + bit)
+                Some(at * IDLE_WORKERS + bit)
             })
         })
     }
 
-    /// An idle lane, one of the lowest cost, the next from `near` on. It is not claimed: a moment later it may
+    /// An idle worker, one of the lowest cost, the next from `near` on. It is not claimed: a moment later it may
     /// be busy.
     pub fn find(&self, near: usize, cost: impl Fn(usize) -> Cost) -> Option<usize> {
         let mut best = None;
-        for lane in self.claimables(near) {
-            let cost = cost(lane);
+        for worker in self.claimables(near) {
+            let cost = cost(worker);
             if cost < Cost::Never && best.is_none_or(|(_, least)| cost < least) {
-                best = Some((lane, cost));
+                best = Some((worker, cost));
             }
             if cost == Cost::Store {
                 break;
             }
         }
-        best.map(|(lane, _)| lane)
+        best.map(|(worker, _)| worker)
     }
 
-    /// Whether any lane searches.
+    /// Whether any worker searches.
     #[inline]
     pub fn anyone_searches(&self) -> bool {
         // ORDER: Relaxed; behind the poster's fence, or a hint.
         self.searching.load(Ordering::Relaxed) != 0
     }
 
-    /// Claims an idle lane for the caller, which wakes it: one of the lowest cost, the next from `near` on.
-    /// The lane is counted as searching from here on.
+    /// Claims an idle worker for the caller, which wakes it: one of the lowest cost, the next from `near` on.
+    /// The worker is counted as searching from here on.
     pub fn claim(&self, near: usize, cost: impl Fn(usize) -> Cost) -> Option<usize> {
-        while self.claimables(near).any(|lane| cost(lane) < Cost::Never) {
-            // Counted before a lane is claimed, which may come to `end_search` at once.
+        while self
+            .claimables(near)
+            .any(|worker| cost(worker) < Cost::Never)
+        {
+            // Counted before a worker is claimed, which may come to `end_search` at once.
             self.count_searching();
-            if let Some(lane) = self.claim_counted(near, &cost) {
-                return Some(lane);
+            if let Some(worker) = self.claim_counted(near, &cost) {
+                return Some(worker);
             }
         }
         None
@@ -245,15 +248,15 @@ impl<M: Machine> IdleSet<M> {
             self.searching
                 .compare_exchange(0, 1, Ordering::Relaxed, Ordering::Relaxed)
                 .ok()?;
-            if let Some(lane) = self.claim_counted(near, &cost) {
-                return Some(lane);
+            if let Some(worker) = self.claim_counted(near, &cost) {
+                return Some(worker);
             }
         }
         None
     }
 
-    /// The caller has counted one search: it goes to the lane that is claimed, or is over. `None`
-    /// also where a lane became idle meanwhile: others may have relied on this search and woken
+    /// The caller has counted one search: it goes to the worker that is claimed, or is over. `None`
+    /// also where a worker became idle meanwhile: others may have relied on this search and woken
     /// nobody, so the caller looks again.
     fn claim_counted(&self, near: usize, cost: &dyn Fn(usize) -> Cost) -> Option<usize> {
         let claimed = self.try_claim(near, cost);
@@ -266,7 +269,7 @@ impl<M: Machine> IdleSet<M> {
     }
 
     fn count_searching(&self) {
-        // ORDER: Relaxed; the Release of what says so in the lane's word stands behind it, and the Acquire of
+        // ORDER: Relaxed; the Release of what says so in the worker's word stands behind it, and the Acquire of
         // what clears that in front of `count_one_less`: a search is counted before it is over.
         self.searching.fetch_add(1, Ordering::Relaxed);
     }
@@ -280,27 +283,27 @@ impl<M: Machine> IdleSet<M> {
         }
     }
 
-    /// Whether a lane that entered is still in the set: nobody has claimed it.
-    pub fn holds(&self, lane: usize) -> bool {
-        let (word, at) = self.word(lane);
-        // ORDER: Relaxed; behind the fence of the lane's announcement. A claim that comes after
-        // this is told to the lane through its bell.
+    /// Whether a worker that entered is still in the set: nobody has claimed it.
+    pub fn holds(&self, worker: usize) -> bool {
+        let (word, at) = self.word(worker);
+        // ORDER: Relaxed; behind the fence of the worker's announcement. A claim that comes after
+        // this is told to the worker through its bell.
         word.load(Ordering::Relaxed) & (IDLE << at) != 0
     }
 
     fn try_claim(&self, near: usize, cost: &dyn Fn(usize) -> Cost) -> Option<usize> {
         loop {
-            let lane = self.find(near, cost)?;
-            if self.win(lane) {
-                return Some(lane);
+            let worker = self.find(near, cost)?;
+            if self.win(worker) {
+                return Some(worker);
             }
         }
     }
 
-    /// Claims the lane: clears the bit that it is idle, and sets that it owes the end of a search. Whether
+    /// Claims the worker: clears the bit that it is idle, and sets that it owes the end of a search. Whether
     /// it was the caller that did.
-    fn win(&self, lane: usize) -> bool {
-        let (word, at) = self.word(lane);
+    fn win(&self, worker: usize) -> bool {
+        let (word, at) = self.word(worker);
         let (idle, owes) = (IDLE << at, OWES << at);
         // ORDER: Relaxed; the exchange decides. Acquire in the mutant, which it does not help.
         let mut seen = word.load(Ordering::Relaxed);
@@ -326,13 +329,13 @@ impl<M: Machine> IdleSet<M> {
         false
     }
 
-    /// A lane that found nothing of its own begins to look at others.
-    pub fn begin_search(&self, lane: usize) -> Search {
+    /// A worker that found nothing of its own begins to look at others.
+    pub fn begin_search(&self, worker: usize) -> Search {
         // ORDER: Relaxed; a limit that those who begin at once may pass together.
         if self.searching.load(Ordering::Relaxed) >= self.searching_max {
             return Search::Enough;
         }
-        let (word, at) = self.word(lane);
+        let (word, at) = self.word(worker);
         loop {
             // Counted before it is said, as for a claim.
             self.count_searching();
@@ -348,11 +351,11 @@ impl<M: Machine> IdleSet<M> {
         }
     }
 
-    /// The lane's search is over. The last one looks for work once more, behind a fence: somebody may
+    /// The worker's search is over. The last one looks for work once more, behind a fence: somebody may
     /// have relied on the search and woken nobody. Of a search that has [lapsed](IdleSet::lapse) the end
     /// was seen to.
-    pub fn end_search(&self, lane: usize) -> Searching {
-        let (word, at) = self.word(lane);
+    pub fn end_search(&self, worker: usize) -> Searching {
+        let (word, at) = self.word(worker);
         // ORDER: Acquire pairs with the Release of `win`: the search that is over was counted. Of this and
         // `lapse` one finds the bit set, and counts one less.
         if word.fetch_and(!(OWES << at), Ordering::Acquire) & (OWES << at) == 0 {

@@ -1,9 +1,9 @@
-//! The sentinels: parked lanes that look again soon, for the sake of those that are stuck. What their word says:
+//! The sentinels: parked workers that look again soon, for the sake of those that are stuck. What their word says:
 //!
 //! | bits | name | meaning |
 //! |---|---|---|
-//! | 0 to 7 | `TAKEN` | so many parked lanes are sentinels |
-//! | 8 to 15 | `WANTED` | so many more are to be: somebody has a task waiting and lanes asleep, and has claimed some; the next lanes that park are |
+//! | 0 to 7 | `TAKEN` | so many parked workers are sentinels |
+//! | 8 to 15 | `WANTED` | so many more are to be: somebody has a task waiting and workers asleep, and has claimed some; the next workers that park are |
 
 use super::{Cost, Declined, IdleSet, Sentinel};
 use doorbell_machine::{Bug, Machine, Mark, Ordering, Word};
@@ -29,7 +29,7 @@ const fn all(word: u32) -> u32 {
 impl<M: Machine> IdleSet<M> {
     /// Whether somebody has asked for a sentinel that is not there yet.
     pub fn wants_sentinel(&self) -> bool {
-        // ORDER: Relaxed; who parks by an older value leaves it to the lane that was woken for it.
+        // ORDER: Relaxed; who parks by an older value leaves it to the worker that was woken for it.
         wanted(self.sentinels.load(Ordering::Relaxed)) > 0
     }
 
@@ -40,7 +40,7 @@ impl<M: Machine> IdleSet<M> {
         loop {
             let next = next(seen)?;
             if M::breaks(Bug::IdleSentinelBlind) {
-                // ORDER: the mutant; more lanes than that may find that one is missing.
+                // ORDER: the mutant; more workers than that may find that one is missing.
                 self.sentinels.store(next, Ordering::Release);
                 return Some(seen);
             }
@@ -56,7 +56,7 @@ impl<M: Machine> IdleSet<M> {
         }
     }
 
-    /// A lane that parks would be one of those that look at stuck lanes.
+    /// A worker that parks would be one of those that look at stuck workers.
     pub fn begin_sentinel(&self) -> Sentinel {
         let begun = self.change(|seen| {
             let asked = wanted(seen).min(1) * WANTED;
@@ -65,7 +65,7 @@ impl<M: Machine> IdleSet<M> {
         begun.map_or(Sentinel::Taken, |_| Sentinel::Begun)
     }
 
-    /// Takes back that one more sentinel is wanted, if one is: a lane that was claimed for that, and has
+    /// Takes back that one more sentinel is wanted, if one is: a worker that was claimed for that, and has
     /// something else to do, is not to be waited for.
     pub fn decline_sentinel(&self) -> Declined {
         let declined = self.change(|seen| (wanted(seen) > 0).then(|| seen - WANTED));
@@ -79,21 +79,21 @@ impl<M: Machine> IdleSet<M> {
         self.sentinels.fetch_sub(TAKEN, Ordering::Relaxed);
     }
 
-    /// A lane has one task waiting, and there may be too few that would look after it: whether the
-    /// caller is to wake lanes for that. Behind the push and its fence.
+    /// A worker has one task waiting, and there may be too few that would look after it: whether the
+    /// caller is to wake workers for that. Behind the push and its fence.
     #[inline]
     pub fn lacks_sentinel(&self) -> bool {
         // ORDER: Relaxed; behind the pusher's fence: a sentinel that ends sees the push.
         self.any() && all(self.sentinels.load(Ordering::Relaxed)) < self.sentinels_max
     }
 
-    /// Claims the lane that is to be a sentinel; the caller wakes it.
+    /// Claims the worker that is to be a sentinel; the caller wakes it.
     pub fn want_sentinel(&self, near: usize, cost: impl Fn(usize) -> Cost) -> Option<usize> {
         self.change(|seen| (all(seen) < self.sentinels_max).then(|| seen + WANTED))?;
         M::mark(Mark::IdleSentinelWanted);
         let claimed = self.claim(near, cost);
         if claimed.is_none() {
-            // All are awake. A lane that parks looks for itself.
+            // All are awake. A worker that parks looks for itself.
             let _ = self.decline_sentinel();
         }
         claimed

@@ -8,16 +8,16 @@ fn anyone(_: usize) -> Cost {
 }
 
 #[test]
-fn a_lane_is_in_the_work_set_until_it_idles_with_nothing() {
+fn a_worker_is_in_the_work_set_until_it_idles_with_nothing() {
     let set = WorkSet::<Host>::new(130);
     let seen = Seen::new(130);
     let look = || {
         set.look(&seen);
-        (0..130).filter(|lane| seen.holds(*lane)).collect()
+        (0..130).filter(|worker| seen.holds(*worker)).collect()
     };
     assert_eq!((look(), seen.any()), (Vec::new(), false));
-    for lane in [70, 6, 129, 70] {
-        set.add(lane);
+    for worker in [70, 6, 129, 70] {
+        set.add(worker);
     }
     assert_eq!((look(), seen.any()), (vec![6, 70, 129], true));
     set.remove(70, || true);
@@ -27,7 +27,7 @@ fn a_lane_is_in_the_work_set_until_it_idles_with_nothing() {
 }
 
 #[test]
-fn a_lane_that_nobody_claims_leaves_by_itself() {
+fn a_worker_that_nobody_claims_leaves_by_itself() {
     let set = IdleSet::<Host>::new(3);
     assert!(!set.any());
     set.enter(1);
@@ -37,7 +37,7 @@ fn a_lane_that_nobody_claims_leaves_by_itself() {
 }
 
 #[test]
-fn w2_a_claimed_lane_is_counted_by_its_waker_and_owes_the_end_of_its_search() {
+fn w2_a_claimed_worker_is_counted_by_its_waker_and_owes_the_end_of_its_search() {
     let set = IdleSet::<Host>::new(3);
     set.enter(2);
     assert_eq!(set.claim(0, anyone), Some(2));
@@ -49,7 +49,7 @@ fn w2_a_claimed_lane_is_counted_by_its_waker_and_owes_the_end_of_its_search() {
 }
 
 #[test]
-fn w1_a_lane_is_in_the_set_once_however_often_it_enters() {
+fn w1_a_worker_is_in_the_set_once_however_often_it_enters() {
     let set = IdleSet::<Host>::new(2);
     set.enter(0);
     set.enter(0);
@@ -67,15 +67,21 @@ fn a_claim_in_vain_leaves_no_count() {
 }
 
 #[test]
-fn the_preferred_lane_is_claimed_first_then_the_next_one() {
+fn the_preferred_worker_is_claimed_first_then_the_next_one() {
     let set = IdleSet::<Host>::new(130);
-    for lane in [0, 3, 70, 129] {
-        set.enter(lane);
+    for worker in [0, 3, 70, 129] {
+        set.enter(worker);
     }
-    let by_store = |lane| if lane == 129 { Cost::Store } else { Cost::Ring };
+    let by_store = |worker| {
+        if worker == 129 {
+            Cost::Store
+        } else {
+            Cost::Ring
+        }
+    };
     assert_eq!(set.claim(1, by_store), Some(129));
-    let outranked = |lane| {
-        if lane == 3 {
+    let outranked = |worker| {
+        if worker == 3 {
             Cost::Ring
         } else {
             Cost::Outranked
@@ -88,7 +94,7 @@ fn the_preferred_lane_is_claimed_first_then_the_next_one() {
 }
 
 #[test]
-fn only_one_lane_is_claimed_while_it_searches() {
+fn only_one_worker_is_claimed_while_it_searches() {
     let set = IdleSet::<Host>::new(4);
     set.enter(0);
     set.enter(1);
@@ -99,13 +105,13 @@ fn only_one_lane_is_claimed_while_it_searches() {
 }
 
 #[test]
-fn half_of_the_lanes_search_at_most() {
-    for (lanes, most) in [(1, 1), (2, 1), (3, 2), (8, 4)] {
-        let set = IdleSet::<Host>::new(lanes);
-        for lane in 0..most {
-            assert_eq!(set.begin_search(lane), Search::Begun);
+fn half_of_the_workers_search_at_most() {
+    for (workers, most) in [(1, 1), (2, 1), (3, 2), (8, 4)] {
+        let set = IdleSet::<Host>::new(workers);
+        for worker in 0..most {
+            assert_eq!(set.begin_search(worker), Search::Begun);
         }
-        assert_eq!(set.begin_search(most), Search::Enough, "{lanes} lanes");
+        assert_eq!(set.begin_search(most), Search::Enough, "{workers} workers");
         for left in (0..most).rev() {
             let end = set.end_search(left);
             assert_eq!(end == Searching::None, left == 0);
@@ -114,11 +120,11 @@ fn half_of_the_lanes_search_at_most() {
 }
 
 #[test]
-fn the_next_idle_lane_is_found_and_not_claimed() {
+fn the_next_idle_worker_is_found_and_not_claimed() {
     let set = IdleSet::<Host>::new(130);
     assert_eq!(set.find(7, anyone), None);
-    for lane in [3, 64, 129] {
-        set.enter(lane);
+    for worker in [3, 64, 129] {
+        set.enter(worker);
     }
     for (near, found) in [
         (0, 3),
@@ -145,10 +151,10 @@ fn the_next_idle_lane_is_found_and_not_claimed() {
 }
 
 #[test]
-fn the_cheapest_idle_lane_is_found() {
+fn the_cheapest_idle_worker_is_found() {
     let set = IdleSet::<Host>::new(4);
-    (0..4).for_each(|lane| set.enter(lane));
-    let cost = |lane: usize| [Cost::Outranked, Cost::Never, Cost::Ring, Cost::Outranked][lane];
+    (0..4).for_each(|worker| set.enter(worker));
+    let cost = |worker: usize| [Cost::Outranked, Cost::Never, Cost::Ring, Cost::Outranked][worker];
     assert_eq!(set.find(0, cost), Some(2));
     assert_eq!(set.leave(2), Left::ByItself);
     assert_eq!(set.find(0, cost), Some(0), "better than none");
@@ -156,7 +162,7 @@ fn the_cheapest_idle_lane_is_found() {
 }
 
 #[test]
-fn a_lane_that_searches_is_not_claimed_and_counts_once() {
+fn a_worker_that_searches_is_not_claimed_and_counts_once() {
     let set = IdleSet::<Host>::new(4);
     set.enter(1);
     assert_eq!(set.begin_search(1), Search::Begun);
@@ -171,7 +177,7 @@ fn a_lane_that_searches_is_not_claimed_and_counts_once() {
 }
 
 #[test]
-fn a_claim_lapses_once_and_its_lane_comes_back_when_it_runs() {
+fn a_claim_lapses_once_and_its_worker_comes_back_when_it_runs() {
     let set = IdleSet::<Host>::new(40);
     set.enter(33);
     set.enter(34);
@@ -196,7 +202,7 @@ fn a_claim_lapses_once_and_its_lane_comes_back_when_it_runs() {
 }
 
 #[test]
-fn a_search_of_a_lane_by_itself_lapses_and_it_cannot_be_claimed_meanwhile() {
+fn a_search_of_a_worker_by_itself_lapses_and_it_cannot_be_claimed_meanwhile() {
     let set = IdleSet::<Host>::new(4);
     set.enter(0);
     set.enter(1);
@@ -210,12 +216,12 @@ fn a_search_of_a_lane_by_itself_lapses_and_it_cannot_be_claimed_meanwhile() {
 }
 
 #[test]
-fn two_lanes_of_three_and_more_are_sentinels() {
-    for (lanes, most) in [(1, 1), (2, 1), (3, 2), (130, 2)] {
-        let set = IdleSet::<Host>::new(lanes);
-        (0..lanes).for_each(|lane| set.enter(lane));
+fn two_workers_of_three_and_more_are_sentinels() {
+    for (workers, most) in [(1, 1), (2, 1), (3, 2), (130, 2)] {
+        let set = IdleSet::<Host>::new(workers);
+        (0..workers).for_each(|worker| set.enter(worker));
         for begun in 0..most {
-            assert!(set.lacks_sentinel(), "{begun} of {lanes}");
+            assert!(set.lacks_sentinel(), "{begun} of {workers}");
             assert_eq!(set.begin_sentinel(), Sentinel::Begun);
         }
         assert!(!set.lacks_sentinel());
@@ -231,9 +237,9 @@ fn two_lanes_of_three_and_more_are_sentinels() {
 }
 
 #[test]
-fn each_lane_that_becomes_a_sentinel_takes_one_wish_for_one_back() {
+fn each_worker_that_becomes_a_sentinel_takes_one_wish_for_one_back() {
     let set = IdleSet::<Host>::new(3);
-    (0..3).for_each(|lane| set.enter(lane));
+    (0..3).for_each(|worker| set.enter(worker));
     assert_eq!(set.want_sentinel(0, anyone), Some(0));
     assert_eq!(set.want_sentinel(0, anyone), Some(1));
     for is_wanted in [true, false] {

@@ -1,11 +1,11 @@
-//! The work set: which lanes may have tasks that others can take, so that who looks for some reads
-//! a few words and not a line or more of every lane. See README.md in this folder.
+//! The work set: which workers may have tasks that others can take, so that who looks for some reads
+//! a few words and not a line or more of every worker. See README.md in this folder.
 
-use super::WORD_LANES;
+use super::WORD_WORKERS;
 use doorbell_machine::{Bug, Line, Machine, Mark, Ordering, Word};
 use std::cell::Cell;
 
-/// One bit per lane, 64 to a word. A lane whose bit is clear has nothing in its run queue and its
+/// One bit per worker, 64 to a word. A worker whose bit is clear has nothing in its run queue and its
 /// inbox, as seen behind a fence; one whose bit is set may have something.
 pub struct WorkSet<M: Machine> {
     words: Box<[M::Line<M::U64>]>,
@@ -18,60 +18,63 @@ impl<M: Machine> std::fmt::Debug for WorkSet<M> {
 }
 
 impl<M: Machine> WorkSet<M> {
-    /// The set of a crew of so many lanes, none of which has anything.
-    pub fn new(lanes: usize) -> Self {
+    /// The set of a crew of so many workers, none of which has anything.
+    pub fn new(workers: usize) -> Self {
         WorkSet {
-            words: (0..lanes.div_ceil(WORD_LANES))
+            words: (0..workers.div_ceil(WORD_WORKERS))
                 .map(|_| M::Line::new(|| M::U64::new(0)))
                 .collect(),
         }
     }
 
-    fn word(&self, lane: usize) -> (&M::U64, u64) {
-        (&self.words[lane / WORD_LANES], 1 << (lane % WORD_LANES))
+    fn word(&self, worker: usize) -> (&M::U64, u64) {
+        (
+            &self.words[worker / WORD_WORKERS],
+            1 << (worker % WORD_WORKERS),
+        )
     }
 
-    /// Whether the lane may have something.
-    pub fn holds(&self, lane: usize) -> bool {
-        let (word, bit) = self.word(lane);
-        // ORDER: Relaxed; behind a fence, or by the lane itself, which alone clears the bit.
+    /// Whether the worker may have something.
+    pub fn holds(&self, worker: usize) -> bool {
+        let (word, bit) = self.word(worker);
+        // ORDER: Relaxed; behind a fence, or by the worker itself, which alone clears the bit.
         word.load(Ordering::Relaxed) & bit != 0
     }
 
-    /// Something was put into the lane's run queue, by the lane itself, or into its inbox, and then
+    /// Something was put into the worker's run queue, by the worker itself, or into its inbox, and then
     /// there is a fence in front of this. Who relies on being seen has one behind it too.
-    pub fn add(&self, lane: usize) {
-        if !self.holds(lane) {
-            self.add_anew(lane);
+    pub fn add(&self, worker: usize) {
+        if !self.holds(worker) {
+            self.add_anew(worker);
         }
     }
 
     /// As [`WorkSet::add`], and a read-modify-write also where the bit is set.
-    pub fn add_anew(&self, lane: usize) {
-        let (word, bit) = self.word(lane);
+    pub fn add_anew(&self, worker: usize) {
+        let (word, bit) = self.word(worker);
         // ORDER: Relaxed, and a read-modify-write for the caller's fence_recheck after it: with the
-        // announcement of a lane that falls asleep and its fence_announce this is store buffering: either
-        // that lane sees the bit, or the caller sees that it is idle.
+        // announcement of a worker that falls asleep and its fence_announce this is store buffering: either
+        // that worker sees the bit, or the caller sees that it is idle.
         word.fetch_or(bit, Ordering::Relaxed);
     }
 
-    /// The lane idles: its bit is cleared, unless `has_work` says then that there is something.
-    /// Only the lane itself.
-    pub fn remove(&self, lane: usize, has_work: impl FnOnce() -> bool) {
-        if !self.holds(lane) {
+    /// The worker idles: its bit is cleared, unless `has_work` says then that there is something.
+    /// Only the worker itself.
+    pub fn remove(&self, worker: usize, has_work: impl FnOnce() -> bool) {
+        if !self.holds(worker) {
             return;
         }
-        let (word, bit) = self.word(lane);
+        let (word, bit) = self.word(worker);
         // ORDER: Relaxed, and a read-modify-write for the fence after it: with the post to an inbox and its
         // fence_recheck this is store buffering: either the poster sees the bit clear, and sets it, or
-        // this lane sees the post.
+        // this worker sees the post.
         word.fetch_and(!bit, Ordering::Relaxed);
         if !M::breaks(Bug::IdleNoUnlistFence) {
             M::fence_announce();
         }
         if !M::breaks(Bug::IdleUnlistBlind) && has_work() {
             M::mark(Mark::IdleListedAgain);
-            self.add(lane);
+            self.add(worker);
         }
     }
 
@@ -84,29 +87,29 @@ impl<M: Machine> WorkSet<M> {
     }
 }
 
-/// A lane's copy of the [`WorkSet`], as it was at its last look.
+/// A worker's copy of the [`WorkSet`], as it was at its last look.
 #[derive(Debug)]
 pub struct Seen {
     words: Box<[Cell<u64>]>,
 }
 
 impl Seen {
-    /// A copy for a crew of so many lanes.
-    pub fn new(lanes: usize) -> Self {
+    /// A copy for a crew of so many workers.
+    pub fn new(workers: usize) -> Self {
         Seen {
-            words: (0..lanes.div_ceil(WORD_LANES))
+            words: (0..workers.div_ceil(WORD_WORKERS))
                 .map(|_| Cell::new(0))
                 .collect(),
         }
     }
 
-    /// Whether any lane may have something, the looking one among them.
+    /// Whether any worker may have something, the looking one among them.
     pub fn any(&self) -> bool {
         self.words.iter().any(|word| word.get() != 0)
     }
 
-    /// Whether that lane may.
-    pub fn holds(&self, lane: usize) -> bool {
-        self.words[lane / WORD_LANES].get() & (1 << (lane % WORD_LANES)) != 0
+    /// Whether that worker may.
+    pub fn holds(&self, worker: usize) -> bool {
+        self.words[worker / WORD_WORKERS].get() & (1 << (worker % WORD_WORKERS)) != 0
     }
 }

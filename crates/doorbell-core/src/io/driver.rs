@@ -1,4 +1,4 @@
-//! What a lane does for its descriptors: it brings events to them, and frees what is known of those
+//! What a worker does for its descriptors: it brings events to them, and frees what is known of those
 //! that went.
 
 use super::Station;
@@ -12,7 +12,7 @@ use doorbell_machine::{
 use std::io;
 use std::ptr::NonNull;
 
-/// Each time that so many sources wait to be freed, the lane is told, which may sleep.
+/// Each time that so many sources wait to be freed, the worker is told, which may sleep.
 const GONE_TELLS: u32 = 256;
 
 /// Which link of a source a stack uses.
@@ -26,25 +26,25 @@ struct Shared<M: Machine> {
     count: M::U32,
     /// Threads that are between a poll and the end of what they do with its events.
     visitors: M::U32,
-    /// Sources that were given up since the lane was started.
+    /// Sources that were given up since the worker was started.
     gone: M::U32,
 }
 
-/// The descriptors of a lane.
+/// The descriptors of a worker.
 pub struct Driver<M: Machine> {
     shared: M::Line<Shared<M>>,
     fresh: Stack<M, FRESH>,
     gone: Stack<M, GONE>,
-    /// The lane's: what was taken out of `fresh`.
+    /// The worker's: what was taken out of `fresh`.
     kept: List<M>,
-    /// The lane's: what was taken out of `gone`, and out of `kept`.
+    /// The worker's: what was taken out of `gone`, and out of `kept`.
     leaving: List<M>,
     /// Of a model: what would have been freed.
     buried: List<M>,
     stranded: M::Counter,
 }
 
-// SAFETY: the lists belong to the lane, says who calls what uses them; the rest is shared by the
+// SAFETY: the lists belong to the worker, says who calls what uses them; the rest is shared by the
 // protocol of this folder.
 unsafe impl<M: Machine> Send for Driver<M> {}
 // SAFETY: as above.
@@ -59,7 +59,7 @@ impl<M: Machine> std::fmt::Debug for Driver<M> {
     }
 }
 
-/// Whether the form in which a lane is to park still is the right one.
+/// Whether the form in which a worker is to park still is the right one.
 #[must_use]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Choice {
@@ -117,7 +117,7 @@ impl<M: Machine> Default for Driver<M> {
 
 /// The side of all threads.
 impl<M: Machine> Driver<M> {
-    /// Whether the lane has descriptors, and so parks in its poller, unless it puts off its looks.
+    /// Whether the worker has descriptors, and so parks in its poller, unless it puts off its looks.
     pub fn has_sources(&self) -> bool {
         // ORDER: Acquire pairs with the add in `note_registered`: the poller is open. Behind an
         // announcement, the fence of that orders it.
@@ -128,8 +128,8 @@ impl<M: Machine> Driver<M> {
     /// there were.
     pub(super) fn note_registered(&self) -> u32 {
         // ORDER: Release pairs with the Acquire of `has_sources`: the poller is open. A read-modify-write
-        // for the fence behind it: with the lane's announcement and its fence this is store buffering,
-        // either the lane sees the count, or `tell_lane` the announcement.
+        // for the fence behind it: with the worker's announcement and its fence this is store buffering,
+        // either the worker sees the count, or `tell_worker` the announcement.
         let before = self.shared.count.fetch_add(1, Ordering::Release);
         if !M::breaks(Bug::IoNoNoteFence) {
             M::fence_recheck();
@@ -137,10 +137,10 @@ impl<M: Machine> Driver<M> {
         before
     }
 
-    /// A lane that parks on its word alone, or is about to, is told to park in its poller; one that
+    /// A worker that parks on its word alone, or is about to, is told to park in its poller; one that
     /// watches, to look there too, if it had no descriptors before. One that had none and runs is
     /// looked after by others from here on. Behind [`Driver::note_registered`].
-    pub(super) fn tell_lane<S: Station<M>>(station: &S, before: u32) {
+    pub(super) fn tell_worker<S: Station<M>>(station: &S, before: u32) {
         let rests = station.bell().rests() && station.seat().chosen() == ParkIn::Word;
         if rests || (before == 0 && station.bell().look() == Look::Watching) {
             station.notify();
@@ -157,7 +157,7 @@ impl<M: Machine> Driver<M> {
     ) -> Result<NonNull<Source<M>>, Refused> {
         let driver = station.driver();
         let source = NonNull::from(Box::leak(Box::new(Source::new())));
-        // SAFETY: it hangs nowhere yet, and is freed by the lane only.
+        // SAFETY: it hangs nowhere yet, and is freed by the worker only.
         match unsafe { driver.fresh.push(source) } {
             Pushed::Yes => {}
             Pushed::Closed => {
@@ -172,14 +172,14 @@ impl<M: Machine> Driver<M> {
             // SAFETY: alive until it is given up.
             let is_shut = unsafe { source.as_ref() }.look().is_shut();
             driver.give_up(station, source);
-            // The lane may have ended meanwhile, and closed the poller.
+            // The worker may have ended meanwhile, and closed the poller.
             return Err(if is_shut {
                 Refused::Shut
             } else {
                 Refused::Os(error)
             });
         }
-        Self::tell_lane(station, before);
+        Self::tell_worker(station, before);
         Ok(source)
     }
 
@@ -204,9 +204,9 @@ impl<M: Machine> Driver<M> {
         self.shared.count.fetch_sub(1, Ordering::Relaxed);
     }
 
-    /// The lane is to free the source, of which no poll that begins from here on will say anything.
+    /// The worker is to free the source, of which no poll that begins from here on will say anything.
     fn give_up<S: Station<M>>(&self, station: &S, source: NonNull<Source<M>>) {
-        // SAFETY: once for each source, which the lane frees.
+        // SAFETY: once for each source, which the worker frees.
         match unsafe { self.gone.push(source) } {
             Pushed::Yes | Pushed::Closed => {}
         }
@@ -257,9 +257,9 @@ impl<M: Machine> Visit<'_, M> {
     }
 }
 
-/// The side of the lane.
+/// The side of the worker.
 impl<M: Machine> Driver<M> {
-    /// Says, before the lane announces that it parks, in which form it will.
+    /// Says, before the worker announces that it parks, in which form it will.
     pub fn choose<S: Station<M>>(station: &S) -> ParkIn {
         let form = if station.driver().has_sources() {
             ParkIn::Poller
@@ -270,7 +270,7 @@ impl<M: Machine> Driver<M> {
         form
     }
 
-    /// Whether, after the announcement and its fence, the lane may park in the form that it chose.
+    /// Whether, after the announcement and its fence, the worker may park in the form that it chose.
     pub fn check(&self, form: ParkIn) -> Choice {
         if form == ParkIn::Word && self.has_sources() && !M::breaks(Bug::IoParkBlind) {
             M::mark(Mark::IoFirstBeforePark);
@@ -308,12 +308,12 @@ impl<M: Machine> Driver<M> {
     /// Frees the sources that went, unless somebody visits. Cheap when there are none.
     ///
     /// # Safety
-    /// The caller is the thread of the lane; so for [`Driver::shut`].
+    /// The caller is the thread of the worker; so for [`Driver::shut`].
     pub unsafe fn sweep(&self) -> Swept {
         // What went was registered before: who takes it finds it in `kept`.
         let taken = (!self.gone.is_empty()).then(|| self.gone.take());
         if let Some(taken) = taken {
-            // SAFETY: the caller is the lane.
+            // SAFETY: the caller is the worker.
             unsafe { self.keep(self.fresh.take()) };
             for source in taken {
                 // SAFETY: as above; each is in `kept`, and went once.
@@ -332,7 +332,7 @@ impl<M: Machine> Driver<M> {
             return Swept::Later;
         }
         let mut count = 0;
-        // SAFETY: the caller is the lane.
+        // SAFETY: the caller is the worker.
         while let Some(source) = unsafe { self.leaving.take_first() } {
             // SAFETY: nobody has it any more, and nobody will be told its token.
             unsafe { self.free(source) };
@@ -345,7 +345,7 @@ impl<M: Machine> Driver<M> {
     /// As for [`Driver::sweep`].
     unsafe fn keep(&self, fresh: impl Iterator<Item = NonNull<Source<M>>>) {
         for source in fresh {
-            // SAFETY: the caller is the lane; taken, so in no list yet.
+            // SAFETY: the caller is the worker; taken, so in no list yet.
             unsafe { self.kept.push(source) };
         }
     }
@@ -364,7 +364,7 @@ impl<M: Machine> Driver<M> {
         }
     }
 
-    /// The lane ends: nothing is registered any more, and who waits learns it. What is registered
+    /// The worker ends: nothing is registered any more, and who waits learns it. What is registered
     /// stays until the driver goes.
     ///
     /// # Safety
@@ -372,7 +372,7 @@ impl<M: Machine> Driver<M> {
     pub unsafe fn shut(&self) {
         // Who is woken is foreign code: nothing is freed meanwhile.
         let _visit = self.visit();
-        // SAFETY: the caller is the lane.
+        // SAFETY: the caller is the worker.
         unsafe { self.keep(self.fresh.close()) };
         // SAFETY: as above.
         for source in unsafe { self.kept.iter() } {
@@ -385,7 +385,7 @@ impl<M: Machine> Driver<M> {
 impl<M: Machine> Drop for Driver<M> {
     fn drop(&mut self) {
         let fresh = self.fresh.close();
-        // SAFETY: nobody else has the driver, so this thread stands for the lane.
+        // SAFETY: nobody else has the driver, so this thread stands for the worker.
         unsafe { self.keep(fresh) };
         for list in [&self.kept, &self.leaving, &self.buried] {
             // SAFETY: as above.
@@ -400,7 +400,7 @@ impl<M: Machine> Drop for Driver<M> {
 /// Why a descriptor was not registered.
 #[derive(Debug)]
 pub(super) enum Refused {
-    /// The lane has ended.
+    /// The worker has ended.
     Shut,
     /// What the OS said.
     Os(io::Error),

@@ -4,7 +4,7 @@ use super::source::Source;
 use doorbell_machine::{Cell, Machine, Ordering, PtrWord};
 use std::ptr::{NonNull, null_mut};
 
-/// The links of a source: two of stacks that any thread pushes to, two of the lane's own list.
+/// The links of a source: two of stacks that any thread pushes to, two of the worker's own list.
 pub(super) struct Links<M: Machine> {
     /// By number of the stack.
     stacks: [M::Cell<*mut Source<M>>; 2],
@@ -19,7 +19,7 @@ impl<M: Machine> std::fmt::Debug for Links<M> {
 }
 
 // SAFETY: each link belongs to who pushes until the push, then to who takes the stack; those of the
-// list to the lane.
+// list to the worker.
 unsafe impl<M: Machine> Send for Links<M> {}
 // SAFETY: as above.
 unsafe impl<M: Machine> Sync for Links<M> {}
@@ -54,7 +54,7 @@ pub(super) enum Pushed {
 }
 
 /// A stack of sources, by the link with this number: pushed to by any thread, emptied at once by the
-/// lane.
+/// worker.
 pub(super) struct Stack<M: Machine, const LINK: usize>(M::Ptr<Source<M>>);
 
 impl<M: Machine, const LINK: usize> Default for Stack<M, LINK> {
@@ -105,7 +105,7 @@ impl<M: Machine, const LINK: usize> Stack<M, LINK> {
 
     /// Takes all, the last one first.
     pub(super) fn take(&self) -> Taken<M, LINK> {
-        // ORDER: Relaxed; only the lane, whose thread this is, closes it.
+        // ORDER: Relaxed; only the worker, whose thread this is, closes it.
         if self.0.load(Ordering::Relaxed) == Self::closed() {
             return Taken(null_mut());
         }
@@ -139,7 +139,7 @@ impl<M: Machine, const LINK: usize> Iterator for Taken<M, LINK> {
     }
 }
 
-/// The lane's own list.
+/// The worker's own list.
 pub(super) struct List<M: Machine>(M::Cell<*mut Source<M>>);
 
 impl<M: Machine> Default for List<M> {
@@ -150,7 +150,7 @@ impl<M: Machine> Default for List<M> {
 
 impl<M: Machine> List<M> {
     /// # Safety
-    /// The caller is the lane, and the source is alive and in no list; so for what follows.
+    /// The caller is the worker, and the source is alive and in no list; so for what follows.
     pub(super) unsafe fn push(&self, source: NonNull<Source<M>>) {
         let first = get::<M>(&self.0);
         // SAFETY: the caller's promise.
@@ -165,7 +165,7 @@ impl<M: Machine> List<M> {
     }
 
     /// # Safety
-    /// The caller is the lane, and the source is in this list.
+    /// The caller is the worker, and the source is in this list.
     pub(super) unsafe fn remove(&self, source: NonNull<Source<M>>) {
         // SAFETY: the caller's promise.
         let links = unsafe { &source.as_ref().links };
@@ -184,7 +184,7 @@ impl<M: Machine> List<M> {
     /// All of it. The link of each is read before it is handed out.
     ///
     /// # Safety
-    /// The caller is the lane.
+    /// The caller is the worker.
     pub(super) unsafe fn iter(&self) -> impl Iterator<Item = NonNull<Source<M>>> {
         let mut next = get::<M>(&self.0);
         std::iter::from_fn(move || {
@@ -195,7 +195,7 @@ impl<M: Machine> List<M> {
         })
     }
 
-    /// Only the lane may rely on it.
+    /// Only the worker may rely on it.
     pub(super) fn is_empty(&self) -> bool {
         get::<M>(&self.0).is_null()
     }

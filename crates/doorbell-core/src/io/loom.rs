@@ -138,7 +138,7 @@ fn visit_against_leave() {
         look(&theirs);
     });
     drop(registration);
-    // SAFETY: this thread stands for the lane.
+    // SAFETY: this thread stands for the worker.
     let swept = unsafe { place.driver().sweep() };
     assert_ne!(swept, Swept::Nothing);
     visitor.join().unwrap();
@@ -159,7 +159,7 @@ fn visit_against_leave_elsewhere() {
         look(&theirs);
     });
     let leaver = thread::spawn(move || drop(registration));
-    // SAFETY: this thread stands for the lane.
+    // SAFETY: this thread stands for the worker.
     let _ = unsafe { place.driver().sweep() };
     join_all([visitor, leaver]);
     // SAFETY: as above.
@@ -189,8 +189,8 @@ fn mute_against_arm() {
     drop(registration);
 }
 
-/// A lane by hand: parks in the form that it has to, until told that it is over.
-fn run_lane(place: &Place, is_over: impl Fn() -> bool) {
+/// A worker by hand: parks in the form that it has to, until told that it is over.
+fn run_worker(place: &Place, is_over: impl Fn() -> bool) {
     let mut events = PollEvents::new();
     while !is_over() {
         let form = Driver::choose(place);
@@ -208,7 +208,7 @@ fn run_lane(place: &Place, is_over: impl Fn() -> bool) {
     }
 }
 
-/// A descriptor is registered with a lane that falls asleep, and its task waits for it.
+/// A descriptor is registered with a worker that falls asleep, and its task waits for it.
 fn register_against_park() {
     let place = place();
     set_ready(&place, 0);
@@ -222,11 +222,11 @@ fn register_against_park() {
         told.store(1, Relaxed);
         theirs.notify();
     });
-    run_lane(&place, || over.load(Relaxed) == 1);
+    run_worker(&place, || over.load(Relaxed) == 1);
     task.join().unwrap();
 }
 
-/// The same without a task: the lane is to look at the descriptor, whoever waits for it.
+/// The same without a task: the worker is to look at the descriptor, whoever waits for it.
 fn note_against_park() {
     let place = place();
     set_ready(&place, 0);
@@ -250,7 +250,7 @@ fn note_against_park() {
     drop(registrar.join().unwrap());
 }
 
-/// The lane ends while a task is about to wait: it learns that, or was refused.
+/// The worker ends while a task is about to wait: it learns that, or was refused.
 fn shut_against_register() {
     let place = place();
     let theirs = Arc::clone(&place);
@@ -258,7 +258,7 @@ fn shut_against_register() {
     let task = thread::spawn(move || {
         let registration = match Registration::new(theirs, LoomFd(0)) {
             Ok(registration) => registration,
-            Err(RegisterError::LaneGone) => return true,
+            Err(RegisterError::WorkerGone) => return true,
             Err(error) => panic!("{error}"),
         };
         let cx = Context::from_waker(&waker);
@@ -271,7 +271,7 @@ fn shut_against_register() {
             }
         }
     });
-    // SAFETY: this thread stands for the lane.
+    // SAFETY: this thread stands for the worker.
     unsafe { place.driver().shut() };
     let knows = task.join().unwrap();
     assert!(knows || count.get() == 1, "a wake-up was lost");
@@ -366,17 +366,17 @@ fn nothing_is_freed_under_a_visitor_by_a_third() {
 }
 
 #[test]
-fn a_lane_that_falls_asleep_gets_its_descriptor() {
+fn a_worker_that_falls_asleep_gets_its_descriptor() {
     check(note_against_park);
 }
 
 #[test]
-fn a_task_of_a_lane_that_falls_asleep_is_woken() {
+fn a_task_of_a_worker_that_falls_asleep_is_woken() {
     check_large(register_against_park);
 }
 
 #[test]
-fn who_registers_while_the_lane_ends_learns_it() {
+fn who_registers_while_the_worker_ends_learns_it() {
     check(shut_against_register);
 }
 

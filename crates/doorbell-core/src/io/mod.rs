@@ -1,7 +1,7 @@
 //! Descriptors: who is told when one is ready, and when what is known of it may be freed. See README.md.
 //!
 //! A [`Registration`] is what a task has of a descriptor; [`Source`], behind it, its word and its
-//! waiters; a [`Driver`], one for each lane, brings the events of the lane's poller to them, and may
+//! waiters; a [`Driver`], one for each worker, brings the events of the worker's poller to them, and may
 //! be asked to by any thread.
 
 mod cell;
@@ -27,27 +27,27 @@ use crate::bell::{Bell, Kick, Notified};
 use crate::class::Standing;
 use doorbell_machine::Machine;
 
-/// A lane, as far as its descriptors are concerned.
+/// A worker, as far as its descriptors are concerned.
 ///
 /// # Safety
 /// All three are the same for the life of the value and of all its clones, the driver lives as long
 /// as any of these, no other station has it, and nobody but this driver adds to the poller of the
 /// seat.
 pub unsafe trait Station<M: Machine> {
-    /// The lane's bell.
+    /// The worker's bell.
     fn bell(&self) -> &Bell<M>;
-    /// What the lane parks in.
+    /// What the worker parks in.
     fn seat(&self) -> &M::Seat;
     /// What it does for descriptors.
     fn driver(&self) -> &Driver<M>;
-    /// Has the lane look, and rings if it must.
+    /// Has the worker look, and rings if it must.
     fn notify(&self) {
         match self.bell().notify(Kick::Take, Standing::Level) {
             Notified::MustRing | Notified::MustHelp => self.bell().ring(self.seat()),
             Notified::Running | Notified::Watching | Notified::Already => {}
         }
     }
-    /// It had no descriptors, was given one, and seems to run: whoever looks after lanes that are
+    /// It had no descriptors, was given one, and seems to run: whoever looks after workers that are
     /// stuck did not have to look at this one before.
     fn note_first(&self) {}
 }

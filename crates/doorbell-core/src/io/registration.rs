@@ -16,7 +16,7 @@ pub type Fd<M> = <<M as Machine>::Poller as Poller<M>>::Fd;
 /// A descriptor that was not registered.
 #[derive(Debug, thiserror::Error)]
 pub enum RegisterError {
-    /// The lane had no poller yet, and got none.
+    /// The worker had no poller yet, and got none.
     #[error(transparent)]
     Poller(#[from] PollerError),
     /// The OS does not wait for it.
@@ -28,9 +28,9 @@ pub enum RegisterError {
         /// What the OS said.
         source: io::Error,
     },
-    /// The lane has ended.
+    /// The worker has ended.
     #[error("the runtime has ended, or is about to")]
-    LaneGone,
+    WorkerGone,
 }
 
 impl RegisterError {
@@ -39,12 +39,12 @@ impl RegisterError {
         match self {
             RegisterError::Poller(error) => error.kind(),
             RegisterError::Refused { source } => source.kind(),
-            RegisterError::LaneGone => io::ErrorKind::Other,
+            RegisterError::WorkerGone => io::ErrorKind::Other,
         }
     }
 }
 
-/// A descriptor that is registered with the driver of a lane until this is dropped, on any thread.
+/// A descriptor that is registered with the driver of a worker until this is dropped, on any thread.
 /// It is dropped before the descriptor is closed.
 pub struct Registration<M: Machine, S: Station<M>> {
     station: S,
@@ -68,7 +68,7 @@ impl<M: Machine, S: Station<M>> std::fmt::Debug for Registration<M, S> {
 }
 
 impl<M: Machine, S: Station<M>> Registration<M, S> {
-    /// Registers a descriptor with the lane of that station. A socket is connected, or about to be,
+    /// Registers a descriptor with the worker of that station. A socket is connected, or about to be,
     /// first: one that is neither counts as closed.
     ///
     /// # Errors
@@ -77,9 +77,9 @@ impl<M: Machine, S: Station<M>> Registration<M, S> {
         let poller = station.seat().open_poller()?;
         let source = Driver::register(&station, poller, fd).map_err(|refused| match refused {
             Refused::Shut => {
-                // It may have been opened behind the lane's last step.
+                // It may have been opened behind the worker's last step.
                 poller.close();
-                RegisterError::LaneGone
+                RegisterError::WorkerGone
             }
             Refused::Os(source) => RegisterError::Refused { source },
         })?;
@@ -92,7 +92,7 @@ impl<M: Machine, S: Station<M>> Registration<M, S> {
     }
 
     /// Has the descriptor make no more events here, or make them again. If it is ready then, that is an event. While it
-    /// makes none the lane does not park in its poller for it. Not for one that
+    /// makes none the worker does not park in its poller for it. Not for one that
     /// [`Registration::mute_if_in_vain`] is called for.
     ///
     /// # Errors
@@ -112,13 +112,13 @@ impl<M: Machine, S: Station<M>> Registration<M, S> {
                 driver.note_deregistered();
                 return Err(error);
             }
-            Driver::tell_lane(&self.station, before);
+            Driver::tell_worker(&self.station, before);
         }
         self.is_muted = is_muted;
         Ok(())
     }
 
-    /// The lane that it is registered with.
+    /// The worker that it is registered with.
     pub fn station(&self) -> &S {
         &self.station
     }
@@ -182,7 +182,7 @@ impl<M: Machine, S: Station<M>> Registration<M, S> {
     }
 
     /// Another registration of the descriptor is waited for. If nobody waits for this one, and nobody has
-    /// acted upon its last events, its lane is woken for nothing: it hears no more of them, until
+    /// acted upon its last events, its worker is woken for nothing: it hears no more of them, until
     /// somebody waits again by [`Registration::poll_io`] or [`Registration::poll_io_in`]; other ways to
     /// wait do not turn them on.
     pub fn mute_if_in_vain(&self) {
@@ -198,7 +198,7 @@ impl<M: Machine, S: Station<M>> std::ops::Deref for Registration<M, S> {
     type Target = Source<M>;
 
     fn deref(&self) -> &Source<M> {
-        // SAFETY: freed by the lane after this was dropped only.
+        // SAFETY: freed by the worker after this was dropped only.
         unsafe { self.source.as_ref() }
     }
 }

@@ -128,7 +128,7 @@ impl<M: Machine> Source<M> {
     /// until it does not say [`io::ErrorKind::WouldBlock`]. Waits as [`Source::poll_ready`] does.
     ///
     /// # Errors
-    /// Those of `f`; and [`gone`] if the lane has ended.
+    /// Those of `f`; and [`gone`] if the worker has ended.
     pub fn poll_io<R>(
         &self,
         cx: &Context<'_>,
@@ -268,7 +268,7 @@ impl<M: Machine> Source<M> {
         self.waiters.wake(said);
     }
 
-    /// The lane ends: no event will come, and all who wait learn it.
+    /// The worker ends: no event will come, and all who wait learn it.
     pub(super) fn shut(&self) {
         if self.word.shut() == Shut::Now {
             // As for an event.
@@ -298,7 +298,7 @@ impl<M: Machine> Source<M> {
     }
 }
 
-/// The error of whoever waits for a descriptor whose lane has ended.
+/// The error of whoever waits for a descriptor whose worker has ended.
 pub fn gone() -> io::Error {
     io::Error::other("the runtime that the descriptor was registered with has ended")
 }

@@ -17,7 +17,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
 use std::task::{Context, Poll, RawWakerVTable, Wake, Waker};
 
-/// A lane without tasks.
+/// A worker without tasks.
 pub(super) struct Post<M: Machine> {
     bell: Bell<M>,
     driver: Driver<M>,
@@ -106,7 +106,7 @@ fn look(place: &Here) -> usize {
 }
 
 fn sweep(place: &Here) -> Swept {
-    // SAFETY: the thread of a test stands for the lane.
+    // SAFETY: the thread of a test stands for the worker.
     unsafe { place.driver.sweep() }
 }
 
@@ -390,7 +390,7 @@ fn what_the_os_does_not_give_back_stays_until_the_driver_goes() {
 }
 
 #[test]
-fn a_lane_that_ends_wakes_all_and_takes_no_more() {
+fn a_worker_that_ends_wakes_all_and_takes_no_more() {
     let place = Here::default();
     let (early, other) = (pair(&place), pair(&place));
     let (count, waker) = Count::waker();
@@ -401,23 +401,23 @@ fn a_lane_that_ends_wakes_all_and_takes_no_more() {
             .poll(&mut Context::from_waker(&waker))
             .is_pending()
     );
-    // SAFETY: the thread of a test stands for the lane.
+    // SAFETY: the thread of a test stands for the worker.
     unsafe { place.driver.shut() };
     assert_eq!(count.get(), 2);
     assert!(matches!(early.read(&waker), Poll::Ready(Err(_))));
     let event = wait.as_mut().poll(&mut Context::from_waker(&waker));
     assert!(event.map(Event::is_shut) == Poll::Ready(true));
     let late = Registration::new(Arc::clone(&place), name(early.ours.as_raw_fd()));
-    assert!(matches!(late, Err(super::RegisterError::LaneGone)));
+    assert!(matches!(late, Err(super::RegisterError::WorkerGone)));
     let (fd, _theirs) = (early.ours, early.theirs);
     drop(early.registration);
     assert_eq!(sweep(&place), Swept::Freed(1));
     let later = Registration::new(Arc::clone(&place), name(fd.as_raw_fd()));
-    assert!(matches!(later, Err(super::RegisterError::LaneGone)));
+    assert!(matches!(later, Err(super::RegisterError::WorkerGone)));
 }
 
 #[test]
-fn a_lane_that_sleeps_is_told_of_what_piles_up() {
+fn a_worker_that_sleeps_is_told_of_what_piles_up() {
     let place = Here::default();
     let (ours, _theirs) = UnixStream::pair().unwrap();
     let mut told = Vec::new();
@@ -433,7 +433,7 @@ fn a_lane_that_sleeps_is_told_of_what_piles_up() {
     assert_eq!(sweep(&place), Swept::Freed(600));
 }
 
-/// Descriptors come and go on one thread, bytes on a second, visitors on a third, and the lane polls
+/// Descriptors come and go on one thread, bytes on a second, visitors on a third, and the worker polls
 /// and sweeps: every byte is read, and everything is freed.
 #[test]
 fn nothing_is_lost_among_visitors() {
@@ -448,7 +448,7 @@ fn nothing_is_lost_among_visitors() {
                 }
             });
         }
-        let lane = scope.spawn(|| {
+        let worker = scope.spawn(|| {
             let mut freed = 0;
             while over.load(Relaxed) == 0 {
                 look(&place);
@@ -474,7 +474,7 @@ fn nothing_is_lost_among_visitors() {
             pair.theirs.write_all(b"for nobody").unwrap();
         }
         over.store(1, Relaxed);
-        let freed = lane.join().unwrap();
+        let freed = worker.join().unwrap();
         assert!(freed <= rounds);
     });
     assert_eq!(read.load(Relaxed), (rounds * bytes) as u64);

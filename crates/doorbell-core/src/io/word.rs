@@ -20,7 +20,7 @@ const _: () = assert!(SHUT << 2 == TICK);
 /// | bits | name | set by | cleared by |
 /// |---|---|---|---|
 /// | 0–5 | readiness, as in [`Readiness`] | an event | whoever found that it is not so, if no event came since |
-/// | 6 | `SHUT` | the registration that goes, or the lane that ends | nobody |
+/// | 6 | `SHUT` | the registration that goes, or the worker that ends | nobody |
 /// | 7 | zero | | |
 /// | 8–63 | tick | each event adds one | |
 #[derive(Debug)]
@@ -53,7 +53,7 @@ impl Event {
         self.tick
     }
 
-    /// Whether no event will come any more: the lane that it is registered with has ended.
+    /// Whether no event will come any more: the worker that it is registered with has ended.
     pub fn is_shut(self) -> bool {
         self.is_shut
     }

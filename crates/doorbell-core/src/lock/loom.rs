@@ -170,7 +170,7 @@ impl Future for Holds {
     }
 }
 
-/// A lane above waits for a lock that a task of a lower crew holds, which lets go meanwhile.
+/// A worker above waits for a lock that a task of a lower crew holds, which lets go meanwhile.
 fn boosts() {
     let one =
         |above| Crew::described(1, &Arc::default(), CrewSpec::below(above), |_, _| 0).remove(0);

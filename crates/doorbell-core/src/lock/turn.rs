@@ -107,7 +107,7 @@ pub(super) struct Turn<M: Machine> {
     /// Who is to have the lock. Of who keeps the line.
     holder: M::Cell<Option<Holder<M>>>,
     urgency: M::Counter,
-    /// The crew on whose lane it waits: an identity, and nothing that is followed.
+    /// The crew on whose worker it waits: an identity, and nothing that is followed.
     crew: M::Ptr<Crew<M>>,
 }
 

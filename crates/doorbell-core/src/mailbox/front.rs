@@ -1,8 +1,8 @@
-//! The side of a lane that others see: bell and mailbox in one line, seat, switches, counts.
+//! The side of a worker that others see: bell and mailbox in one line, seat, switches, counts.
 
 use super::pulse::Pulse;
 use super::{Batch, FrontCounts, Mailbox, Pushed};
-use crate::bell::{Bell, LaneState, Signals};
+use crate::bell::{Bell, Signals, WorkerState};
 use crate::crew::Crew;
 use crate::group;
 use crate::io::Driver;
@@ -18,25 +18,25 @@ use std::sync::Arc;
 /// What travels when somebody posts: one line.
 pub(super) struct Shared<M: Machine> {
     pub(super) bell: Bell<M>,
-    /// What only this lane may run: calls, pinned tasks, mail of timers.
+    /// What only this worker may run: calls, pinned tasks, mail of timers.
     mailbox: Mailbox<M>,
-    /// Tasks that may run anywhere; other lanes of the crew take from it too.
+    /// Tasks that may run anywhere; other workers of the crew take from it too.
     inbox: Mailbox<M>,
 }
 
-/// The front of a lane: everything that another thread may touch.
+/// The front of a worker: everything that another thread may touch.
 pub struct Front<M: Machine> {
     pub(super) shared: M::Line<Shared<M>>,
     pub(super) seat: M::Seat,
     pub(super) switches: Arc<SwitchWord<M::Counter>>,
     pub(super) counts: M::Line<FrontCounts<M::Counter>>,
-    /// When the lane's nearest movable timer is due; `u64::MAX` if it has none.
+    /// When the worker's nearest movable timer is due; `u64::MAX` if it has none.
     next_global_ns: M::Line<M::U64>,
     queue: Queue<M>,
     pub(super) pulse: M::Line<Pulse<M>>,
     lend: M::Line<Lend<M>>,
     crew: NonNull<Crew<M>>,
-    lane: usize,
+    worker: usize,
     off: OffWord<M>,
     pub(super) driver: Driver<M>,
 }
@@ -61,9 +61,9 @@ impl<M: Machine> std::fmt::Debug for Front<M> {
 #[must_use]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Posted {
-    /// The lane will run it.
+    /// The worker will run it.
     Yes,
-    /// The lane is gone; the node is the caller's again.
+    /// The worker is gone; the node is the caller's again.
     Closed,
 }
 
@@ -73,16 +73,16 @@ fn posted_twice() -> ! {
     panic!("a call or a task was posted twice")
 }
 
-/// Where a task comes from that is posted to a lane.
+/// Where a task comes from that is posted to a worker.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Origin {
-    /// From another lane of the crew, which will look for work when it has none.
+    /// From another worker of the crew, which will look for work when it has none.
     Crew,
-    /// From a thread that is no lane of it.
+    /// From a thread that is no worker of it.
     Outside,
 }
 
-/// What a lane that was told found.
+/// What a worker that was told found.
 #[must_use]
 #[derive(Clone, Copy, Debug)]
 pub struct Served {
@@ -93,11 +93,11 @@ pub struct Served {
 }
 
 impl<M: Machine> Front<M> {
-    /// The front of a new lane, which is running. It becomes part of the crew at that address.
+    /// The front of a new worker, which is running. It becomes part of the crew at that address.
     pub(crate) fn new(
         switches: Arc<SwitchWord<M::Counter>>,
         crew: NonNull<Crew<M>>,
-        lane: usize,
+        worker: usize,
         rank_of: Option<RankOf<M>>,
     ) -> Self {
         use doorbell_machine::Seat as _;
@@ -116,13 +116,13 @@ impl<M: Machine> Front<M> {
             pulse: M::Line::new(Pulse::default),
             lend: M::Line::new(Lend::default),
             crew,
-            lane,
+            worker,
             off: OffWord::default(),
             driver: Driver::default(),
         }
     }
 
-    /// Whether the lane was taken off: see [`Crew::take_off`].
+    /// Whether the worker was taken off: see [`Crew::take_off`].
     #[inline(always)]
     pub fn is_off(&self) -> bool {
         self.off.is_off()
@@ -132,7 +132,7 @@ impl<M: Machine> Front<M> {
         &self.off
     }
 
-    /// The lanes that this one shares tasks with.
+    /// The workers that this one shares tasks with.
     #[inline(always)]
     pub fn crew(&self) -> &Crew<M> {
         // SAFETY: the front is part of it.
@@ -147,51 +147,51 @@ impl<M: Machine> Front<M> {
 
     /// Its number in the crew.
     #[inline(always)]
-    pub fn lane(&self) -> usize {
-        self.lane
+    pub fn worker(&self) -> usize {
+        self.worker
     }
 
-    /// The lane's run queue of tasks that may run anywhere.
+    /// The worker's run queue of tasks that may run anywhere.
     #[inline(always)]
     pub fn queue(&self) -> &Queue<M> {
         &self.queue
     }
 
-    /// Where the lane's tasks of a group lie that may run anywhere; `None` if it is not open.
+    /// Where the worker's tasks of a group lie that may run anywhere; `None` if it is not open.
     #[inline]
     pub(crate) fn queue_of(&self, group: u8) -> Option<&Queue<M>> {
         if group == group::DEFAULT {
             return Some(&self.queue);
         }
         let table = self.crew().groups().table()?;
-        Some(&table.place(group, self.lane)?.queue)
+        Some(&table.place(group, self.worker)?.queue)
     }
 
-    /// Whether others may find a task in a queue of this lane.
+    /// Whether others may find a task in a queue of this worker.
     #[inline]
     pub(crate) fn has_queued(&self) -> bool {
-        !self.queue.is_empty() || self.crew().groups().has_queued(self.lane)
+        !self.queue.is_empty() || self.crew().groups().has_queued(self.worker)
     }
 
-    /// How many tasks of the lane others can take, about.
+    /// How many tasks of the worker others can take, about.
     pub fn queued_len(&self) -> u64 {
-        let grouped = self.crew().groups().queued_len(self.lane);
+        let grouped = self.crew().groups().queued_len(self.worker);
         self.queue.len() + grouped
     }
 
-    /// By whom the lane's wheel may be touched.
+    /// By whom the worker's wheel may be touched.
     #[inline(always)]
     pub(crate) fn lend(&self) -> &Lend<M> {
         &self.lend
     }
 
-    /// The bell, for the lane itself and for those who only look.
+    /// The bell, for the worker itself and for those who only look.
     #[inline(always)]
     pub fn bell(&self) -> &Bell<M> {
         &self.shared.bell
     }
 
-    /// The seat that the lane parks in.
+    /// The seat that the worker parks in.
     pub fn seat(&self) -> &M::Seat {
         &self.seat
     }
@@ -201,36 +201,36 @@ impl<M: Machine> Front<M> {
         &self.counts
     }
 
-    /// What the lane does now.
-    pub fn state(&self) -> LaneState {
+    /// What the worker does now.
+    pub fn state(&self) -> WorkerState {
         self.shared.bell.state()
     }
 
-    /// When the lane's nearest timer that another lane might fire for it is due, as it was when
-    /// the lane last said so: never later than the truth, but for a moment while it changes.
+    /// When the worker's nearest timer that another worker might fire for it is due, as it was when
+    /// the worker last said so: never later than the truth, but for a moment while it changes.
     pub fn next_global_ns(&self) -> u64 {
         // ORDER: Relaxed; a number. Who fires the timers visits the wheel, which orders itself.
         self.next_global_ns.load(Ordering::Relaxed)
     }
 
-    /// Only the lane's own thread calls this, or who visits its wheel.
+    /// Only the worker's own thread calls this, or who visits its wheel.
     pub(crate) fn publish_next_global(&self, when_ns: u64) {
         // ORDER: Relaxed, as in `next_global_ns`.
         self.next_global_ns.store(when_ns, Ordering::Relaxed);
     }
 
-    /// Whether every call is to cost the lane a pass (`idle_notify=off`).
+    /// Whether every call is to cost the worker a pass (`idle_notify=off`).
     pub fn kick_passes(&self) -> bool {
         self.switches.rules().kick_passes()
     }
 
-    /// Posts a node and tells the lane if nobody has.
+    /// Posts a node and tells the worker if nobody has.
     ///
     /// # Panics
     /// If the node is in a queue already; posting it again would lose others behind it.
     ///
     /// # Safety
-    /// As for [`Mailbox::push`]: on [`Posted::Yes`] the lane owns the node until delivered.
+    /// As for [`Mailbox::push`]: on [`Posted::Yes`] the worker owns the node until delivered.
     #[inline]
     pub unsafe fn post(&self, node: NonNull<Node<M>>) -> Posted {
         // SAFETY: passed on from the caller.
@@ -243,9 +243,9 @@ impl<M: Machine> Front<M> {
         Posted::Yes
     }
 
-    /// Posts a task that any lane of the crew may run. If this one is running, it may be inside a
+    /// Posts a task that any worker of the crew may run. If this one is running, it may be inside a
     /// long poll, so an idle one is told. Where the task comes from the crew and is the only one here,
-    /// that one only looks after it: this lane was idle a moment ago, and is about to run it.
+    /// that one only looks after it: this worker was idle a moment ago, and is about to run it.
     ///
     /// # Panics
     /// As for [`Front::post`].
@@ -258,9 +258,9 @@ impl<M: Machine> Front<M> {
         let pushed = unsafe { self.shared.inbox.push(node) };
         match pushed {
             Pushed::First | Pushed::Behind => {
-                // The lane may have idled meanwhile; from here on the others can find the task.
+                // The worker may have idled meanwhile; from here on the others can find the task.
                 M::fence_recheck();
-                work.add(self.lane);
+                work.add(self.worker);
                 self.tell(pushed);
             }
             Pushed::Closed => return Posted::Closed,
@@ -270,16 +270,16 @@ impl<M: Machine> Front<M> {
             let crowded = || pushed == Pushed::Behind || self.has_queued();
             if from == Origin::Outside || crowded() {
                 if !M::breaks(Bug::CrewPostUnoffered) {
-                    self.crew().offer(self.lane);
+                    self.crew().offer(self.worker);
                 }
             } else if !M::breaks(Bug::CrewPushUnoffered) {
-                self.crew().offer_one(self.lane);
+                self.crew().offer_one(self.worker);
             }
         }
         Posted::Yes
     }
 
-    /// Takes the tasks of the inbox, this lane's or another's.
+    /// Takes the tasks of the inbox, this worker's or another's.
     pub(crate) fn take_inbox(&self) -> Option<(Chain<M>, u64)> {
         self.shared.inbox.take_chain()
     }
@@ -290,7 +290,7 @@ impl<M: Machine> Front<M> {
         !self.shared.inbox.is_empty()
     }
 
-    /// Whether there are tasks that another lane might take.
+    /// Whether there are tasks that another worker might take.
     #[inline]
     pub(crate) fn has_work(&self) -> bool {
         self.has_queued() || self.has_inbox()
@@ -299,7 +299,7 @@ impl<M: Machine> Front<M> {
     /// As [`Front::post`], for a node of which the caller knows that it is in no queue.
     ///
     /// # Safety
-    /// As for [`Mailbox::push_entered`]: on [`Posted::Yes`] the lane owns the node until delivered.
+    /// As for [`Mailbox::push_entered`]: on [`Posted::Yes`] the worker owns the node until delivered.
     #[inline]
     pub unsafe fn post_entered(&self, node: NonNull<Node<M>>) -> Posted {
         // SAFETY: passed on from the caller.
@@ -311,7 +311,7 @@ impl<M: Machine> Front<M> {
         Posted::Yes
     }
 
-    /// Posts a node and tells nobody: for what can wait until the lane takes its mailbox anyway.
+    /// Posts a node and tells nobody: for what can wait until the worker takes its mailbox anyway.
     ///
     /// # Safety
     /// As for [`Front::post`].
@@ -324,13 +324,13 @@ impl<M: Machine> Front<M> {
         }
     }
 
-    /// Whether there is anything for the lane to look at while it runs.
+    /// Whether there is anything for the worker to look at while it runs.
     #[inline]
     pub fn pending(&self) -> bool {
         !self.shared.mailbox.is_empty() || self.has_inbox() || self.shared.bell.signalled()
     }
 
-    /// Whether nothing was posted, as the lane's last look after an announcement.
+    /// Whether nothing was posted, as the worker's last look after an announcement.
     #[inline]
     pub fn mailbox_is_empty(&self) -> bool {
         M::breaks(Bug::BellNoRecheck) || (self.shared.mailbox.is_empty() && !self.has_inbox())
@@ -354,7 +354,7 @@ impl<M: Machine> Front<M> {
     /// post after the take finds NOTIFY clear.
     ///
     /// # Safety
-    /// On the lane's own thread, whose ready queue `ready` is.
+    /// On the worker's own thread, whose ready queue `ready` is.
     #[inline]
     pub unsafe fn serve(&self, ready: &Ready<M>) -> Served {
         if M::breaks(Bug::BellClearAfterTake) {
@@ -393,7 +393,7 @@ impl<M: Machine> Front<M> {
 
 #[cfg(test)]
 impl<M: Machine> Front<M> {
-    /// The first half of a post, of a poster that is then stalled and does not tell the lane.
+    /// The first half of a post, of a poster that is then stalled and does not tell the worker.
     ///
     /// # Safety
     /// As for [`Mailbox::push`].

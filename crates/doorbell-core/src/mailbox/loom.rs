@@ -1,4 +1,4 @@
-//! Posters against a lane that idles, in every interleaving.
+//! Posters against a worker that idles, in every interleaving.
 
 // What a model counts with std's atomics and locks is not part of it and orders nothing in it.
 #![allow(clippy::disallowed_types, clippy::disallowed_methods)]
@@ -16,7 +16,7 @@ use std::ptr::NonNull;
 
 type Machine = Loom;
 
-/// Starts a poster of these entries; it asserts that the lane takes them.
+/// Starts a poster of these entries; it asserts that the worker takes them.
 fn poster(front: &FrontRef<Machine>, log: &Log, entries: &'static [u64]) -> JoinHandle<()> {
     let (front, log) = (front.clone(), log.clone());
     thread::spawn(move || {
@@ -26,8 +26,8 @@ fn poster(front: &FrontRef<Machine>, log: &Log, entries: &'static [u64]) -> Join
     })
 }
 
-/// Posters of these entries against a lane that idles until it has them all.
-fn posters_and_lane(
+/// Posters of these entries against a worker that idles until it has them all.
+fn posters_and_worker(
     switches: Switches,
     watches: bool,
     posters: &[&'static [u64]],
@@ -49,23 +49,23 @@ fn posters_and_lane(
 }
 
 fn one_poster() {
-    posters_and_lane(Switches::default(), false, &[&[100, 101]]);
+    posters_and_worker(Switches::default(), false, &[&[100, 101]]);
 }
 
-fn one_poster_and_a_watching_lane() {
-    posters_and_lane(Switches::default(), true, &[&[100, 101]]);
+fn one_poster_and_a_watching_worker() {
+    posters_and_worker(Switches::default(), true, &[&[100, 101]]);
 }
 
 fn two_posters() {
-    posters_and_lane(Switches::default(), false, &[&[100], &[200]]);
+    posters_and_worker(Switches::default(), false, &[&[100], &[200]]);
 }
 
-fn two_posters_and_a_watching_lane() {
-    posters_and_lane(Switches::default(), true, &[&[100], &[200]]);
+fn two_posters_and_a_watching_worker() {
+    posters_and_worker(Switches::default(), true, &[&[100], &[200]]);
 }
 
 fn two_posters_of_three() {
-    posters_and_lane(Switches::default(), false, &[&[100, 101], &[200]]);
+    posters_and_worker(Switches::default(), false, &[&[100, 101], &[200]]);
 }
 
 /// Each older behaviour loses nothing either.
@@ -74,7 +74,7 @@ fn switched(idle_notify: IdleNotify, call_coalesce: CallCoalesce) {
         idle_notify,
         call_coalesce,
     };
-    let front = posters_and_lane(switches, true, &[&[100], &[200]]);
+    let front = posters_and_worker(switches, true, &[&[100], &[200]]);
     let rings = front.counts().rings.get();
     assert!(rings <= 2, "{rings} rings for two posts");
 }
@@ -119,7 +119,7 @@ fn stalled_poster() {
     );
 }
 
-/// A lane that closes while it is posted to: every node is delivered or comes back.
+/// A worker that closes while it is posted to: every node is delivered or comes back.
 fn post_against_close() {
     let front = front::<Machine>();
     let log = Log::default();
@@ -137,7 +137,7 @@ fn post_against_close() {
         })
     });
     let ready = Ready::default();
-    // SAFETY: this thread is the lane.
+    // SAFETY: this thread is the worker.
     let served = unsafe { front.serve(&ready) }.delivered;
     // SAFETY: as above.
     let last = unsafe { front.close().deliver(&ready) };
@@ -176,7 +176,7 @@ fn twice_at_once() {
         ),
         "{found:?}"
     );
-    // SAFETY: this thread is the lane.
+    // SAFETY: this thread is the worker.
     let _ = unsafe { front.serve(&ready) };
     assert_eq!(log.entries(), [100, 200]);
 }
@@ -190,13 +190,13 @@ unsafe impl Send for Shared {}
 #[test]
 fn one_poster_is_served_in_order() {
     check(one_poster);
-    check(one_poster_and_a_watching_lane);
+    check(one_poster_and_a_watching_worker);
 }
 
 #[test]
 fn w5_post_between_announce_and_park() {
     check_large(two_posters);
-    check_large(two_posters_and_a_watching_lane);
+    check_large(two_posters_and_a_watching_worker);
 }
 
 #[test]
@@ -217,11 +217,11 @@ fn w13_nobody_waits_behind_a_stalled_poster() {
 }
 
 #[test]
-fn d7_a_post_to_a_closing_lane_runs_or_comes_back() {
+fn d7_a_post_to_a_closing_worker_runs_or_comes_back() {
     check(post_against_close);
 }
 
-/// A lane that runs gets its first descriptor while the last sentinel ends: others look after it.
+/// A worker that runs gets its first descriptor while the last sentinel ends: others look after it.
 #[test]
 fn a_first_descriptor_is_seen_by_the_last_sentinel_or_another_is_woken() {
     check_large(|| {

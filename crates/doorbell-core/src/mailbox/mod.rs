@@ -1,8 +1,8 @@
-//! The mailbox: a lane's inbound queue. See README.md in this folder for the protocol.
+//! The mailbox: a worker's inbound queue. See README.md in this folder for the protocol.
 //!
 //! `post` is a compare-exchange push, `take` one exchange that empties it; order within one
 //! poster is kept by reversing what was taken. [`Front`] joins mailbox and bell: the rule of
-//! who tells the lane.
+//! who tells the worker.
 
 mod counts;
 mod front;
@@ -33,9 +33,9 @@ const LINES_AHEAD: usize = 8;
 pub enum Pushed {
     /// The mailbox was empty before.
     First,
-    /// There was something in it before: another poster owes, or gave, the lane the word.
+    /// There was something in it before: another poster owes, or gave, the worker the word.
     Behind,
-    /// The lane is gone; the node was not taken.
+    /// The worker is gone; the node was not taken.
     Closed,
     /// The node is in a queue already; nothing was changed.
     Twice,
@@ -330,7 +330,7 @@ impl<M: Machine> Batch<M> {
     /// Delivers all of it in order; returns how many there were.
     ///
     /// # Safety
-    /// On the thread of the lane that took them, whose ready queue `ready` is.
+    /// On the thread of the worker that took them, whose ready queue `ready` is.
     #[inline]
     pub unsafe fn deliver(mut self, ready: &Ready<M>) -> u64 {
         let mut delivered = 0;
@@ -340,7 +340,7 @@ impl<M: Machine> Batch<M> {
             // Read before delivering: a call may be gone, or posted again, right after.
             self.next = link.next();
             link.leave();
-            // SAFETY: the node was posted to this lane and has left its queue.
+            // SAFETY: the node was posted to this worker and has left its queue.
             unsafe { Node::deliver(node, ready) };
             delivered += 1;
         }

@@ -1,16 +1,16 @@
-//! What a lane is inside of, for those who look whether it is stuck.
+//! What a worker is inside of, for those who look whether it is stuck.
 
 use super::Front;
-use crate::bell::LaneState;
+use crate::bell::WorkerState;
 use doorbell_machine::{Machine, Ordering, Word};
 
-/// What a lane is inside of, for those who look whether it is stuck.
+/// What a worker is inside of, for those who look whether it is stuck.
 pub(super) struct Pulse<M: Machine> {
-    /// Goes up with every poll of the lane.
+    /// Goes up with every poll of the worker.
     polls: M::U64,
     /// 1 while it serves calls in its watch.
     serving: M::U32,
-    /// Goes up with every sleep of the lane.
+    /// Goes up with every sleep of the worker.
     sleeps: M::U64,
     /// Goes up when it becomes a sentinel, and when it ends to be one: odd while it is.
     sentinel: M::U32,
@@ -31,7 +31,7 @@ impl<M: Machine> Default for Pulse<M> {
 }
 
 impl<M: Machine> Front<M> {
-    /// As [`Front::pulse`], and all that the lane did in the polls before is visible.
+    /// As [`Front::pulse`], and all that the worker did in the polls before is visible.
     #[inline]
     pub(crate) fn pulse_seen(&self) -> u64 {
         // ORDER: Acquire pairs with the Release of `beat`; unshown because what it orders are counts of
@@ -39,21 +39,21 @@ impl<M: Machine> Front<M> {
         self.pulse.polls.load(Ordering::Acquire)
     }
 
-    /// Goes up with every poll: a lane at which it stands still is inside one.
+    /// Goes up with every poll: a worker at which it stands still is inside one.
     #[inline]
     pub fn pulse(&self) -> u64 {
         // ORDER: Relaxed; how long a poll has lasted is a guess of those who look.
         self.pulse.polls.load(Ordering::Relaxed)
     }
 
-    /// Whether the lane, which watches, is inside calls that it took.
+    /// Whether the worker, which watches, is inside calls that it took.
     #[inline]
     pub(crate) fn is_serving(&self) -> bool {
         // ORDER: Relaxed; as in `pulse`.
         self.pulse.serving.load(Ordering::Relaxed) != 0
     }
 
-    /// Only the lane's own thread calls this.
+    /// Only the worker's own thread calls this.
     #[inline(always)]
     pub(crate) fn set_serving(&self, serving: bool) {
         // ORDER: Relaxed; as in `pulse`.
@@ -62,20 +62,20 @@ impl<M: Machine> Front<M> {
             .store(u32::from(serving), Ordering::Relaxed);
     }
 
-    /// Whether the lane is a sentinel.
+    /// Whether the worker is a sentinel.
     #[inline]
     pub fn is_sentinel(&self) -> bool {
         self.sentinel_turns() % 2 == 1
     }
 
-    /// How often the lane has become a sentinel, or has ended to be one.
+    /// How often the worker has become a sentinel, or has ended to be one.
     #[inline]
     pub fn sentinel_turns(&self) -> u32 {
         // ORDER: Relaxed; as in `pulse`.
         self.pulse.sentinel.load(Ordering::Relaxed)
     }
 
-    /// Only the lane's own thread calls this.
+    /// Only the worker's own thread calls this.
     pub(crate) fn set_sentinel(&self, is_sentinel: bool) {
         let turns = self.sentinel_turns();
         let changes = u32::from((turns % 2 == 1) != is_sentinel);
@@ -85,14 +85,14 @@ impl<M: Machine> Front<M> {
             .store(turns.wrapping_add(changes), Ordering::Relaxed);
     }
 
-    /// How often the lane has slept: where that stands still it has been busy all along, or asleep.
+    /// How often the worker has slept: where that stands still it has been busy all along, or asleep.
     #[inline]
     pub(crate) fn sleeps(&self) -> u64 {
         // ORDER: Relaxed; as in `pulse`.
         self.pulse.sleeps.load(Ordering::Relaxed)
     }
 
-    /// The lane is about to sleep. Only its own thread calls this.
+    /// The worker is about to sleep. Only its own thread calls this.
     #[inline]
     pub(crate) fn note_sleep(&self) {
         // ORDER: Relaxed; as in `pulse`, and only one thread writes it.
@@ -108,21 +108,21 @@ impl<M: Machine> Front<M> {
         M::cpu_time_ns(self.pulse.thread.load(Ordering::Relaxed))
     }
 
-    /// The lane's thread has begun. Only that calls this.
+    /// The worker's thread has begun. Only that calls this.
     pub(crate) fn note_thread(&self) {
         let thread = M::thread_number();
         // ORDER: Relaxed; as in `cpu_time_ns`.
         self.pulse.thread.store(thread, Ordering::Relaxed);
     }
 
-    /// Whether the lane is inside a poll or a call, as far as can be seen: what is posted to it
+    /// Whether the worker is inside a poll or a call, as far as can be seen: what is posted to it
     /// waits for the end of that.
     #[inline]
     pub fn is_inside(&self) -> bool {
-        self.state() == LaneState::Running || self.is_serving()
+        self.state() == WorkerState::Running || self.is_serving()
     }
 
-    /// Only the lane's own thread calls this.
+    /// Only the worker's own thread calls this.
     #[inline(always)]
     pub(crate) fn beat(&self) {
         // ORDER: Relaxed; as in `pulse`, and only one thread writes it.

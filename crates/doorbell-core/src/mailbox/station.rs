@@ -1,4 +1,4 @@
-//! A lane's front, as far as the lane's descriptors are concerned.
+//! A worker's front, as far as the worker's descriptors are concerned.
 
 use super::Front;
 use crate::bell::Bell;
@@ -23,16 +23,16 @@ unsafe impl<M: Machine> Station<M> for Front<M> {
         self.signal();
     }
     fn note_first(&self) {
-        let (crew, lane) = (self.crew(), self.lane());
+        let (crew, worker) = (self.crew(), self.worker());
         // One that idles asks for it when it has something to run.
         if crew.fronts().len() == 1 || !self.is_inside() || !crew.alert().may_be_on() {
             return;
         }
         // It may be inside a poll that goes on for long, and what it had when that began asked for
-        // nobody. Only lanes of the work set are looked at.
-        crew.work().add_anew(lane);
+        // nobody. Only workers of the work set are looked at.
+        crew.work().add_anew(worker);
         M::fence_recheck();
-        crew.watch_over_by(lane, 0);
+        crew.watch_over_by(worker, 0);
     }
 }
 

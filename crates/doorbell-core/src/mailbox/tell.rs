@@ -1,14 +1,14 @@
-//! Who tells a lane of what was posted to it, and who rings it: see README.md.
+//! Who tells a worker of what was posted to it, and who rings it: see README.md.
 
 use super::{Front, Pushed};
-use crate::bell::{Kick, LaneState, Look, Notified};
+use crate::bell::{Kick, Look, Notified, WorkerState};
 use crate::class::Standing;
 use crate::switches::PostRules;
 use doorbell_machine::{Bug, Counter, Machine, Mark};
 
 impl<M: Machine> Front<M> {
-    /// The protocol: a watching lane sees the push itself, a running one looks before it
-    /// idles, and whoever finds the lane parked and untold tells it. Right behind the push,
+    /// The protocol: a watching worker sees the push itself, a running one looks before it
+    /// idles, and whoever finds the worker parked and untold tells it. Right behind the push,
     /// whose read-modify-write the fence needs.
     #[inline]
     pub(super) fn tell(&self, pushed: Pushed) {
@@ -29,7 +29,7 @@ impl<M: Machine> Front<M> {
         }
     }
 
-    /// The lane is parked, and somebody of a lower class was about to ring it.
+    /// The worker is parked, and somebody of a lower class was about to ring it.
     #[cold]
     #[inline(never)]
     fn help(&self) {
@@ -51,7 +51,7 @@ impl<M: Machine> Front<M> {
         }
     }
 
-    /// Tells the lane, and rings it where this poster is the one that must.
+    /// Tells the worker, and rings it where this poster is the one that must.
     #[cold]
     #[inline(never)]
     fn notify(&self, kick: Kick, behind: bool) {
@@ -80,8 +80,8 @@ impl<M: Machine> Front<M> {
             if rules.ring_watching() && !behind {
                 self.ring_awake();
             }
-        } else if rules.ring_every_post() && self.state() != LaneState::Watching {
-            // The wake syscall of every post: also where somebody rang already. A lane that
+        } else if rules.ring_every_post() && self.state() != WorkerState::Watching {
+            // The wake syscall of every post: also where somebody rang already. A worker that
             // watches is never rung here, told or not, as a polling CPU in the seed's baseline.
             // Whoever comes later rings too, so nobody needs to be told who this one is.
             match self.shared.bell.notify(kick, Standing::Level) {
@@ -97,15 +97,15 @@ impl<M: Machine> Front<M> {
 
     fn ring(&self) {
         if let Some(side) = self.crew().beside() {
-            side.begin(self.lane());
+            side.begin(self.worker());
         }
         self.counts.rings.add_shared(1);
         self.shared.bell.ring(&self.seat);
         if self.shared.bell.rests()
             && let Some(side) = self.crew().beside()
         {
-            // It came for a park that was over: the lane sleeps on in the next one, and has nothing to do.
-            side.end(self.lane());
+            // It came for a park that was over: the worker sleeps on in the next one, and has nothing to do.
+            side.end(self.worker());
         }
     }
 
@@ -114,13 +114,13 @@ impl<M: Machine> Front<M> {
         self.ring();
     }
 
-    /// Has the lane look at what nobody has posted: its descriptors.
+    /// Has the worker look at what nobody has posted: its descriptors.
     pub(super) fn signal(&self) {
         let notified = self.shared.bell.notify(Kick::Take, self.standing());
         self.ring_if_due(notified);
     }
 
-    /// Asks the lane for a pass, whatever it does now.
+    /// Asks the worker for a pass, whatever it does now.
     pub fn request_pass(&self) {
         let notified = self.shared.bell.notify(Kick::Pass, self.standing());
         self.ring_if_due(notified);

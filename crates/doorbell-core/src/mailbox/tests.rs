@@ -14,9 +14,9 @@ use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::ptr::NonNull;
 
-/// Takes and delivers, as the lane.
+/// Takes and delivers, as the worker.
 fn serve(front: &Front<Host>, ready: &Ready<Host>) -> u64 {
-    // SAFETY: in these tests the thread that serves is the lane.
+    // SAFETY: in these tests the thread that serves is the worker.
     unsafe { front.serve(ready) }.delivered
 }
 
@@ -129,7 +129,7 @@ fn q3_a_node_posted_by_two_threads_at_once_is_caught() {
 }
 
 #[test]
-fn w13_a_post_behind_a_stalled_one_tells_the_lane() {
+fn w13_a_post_behind_a_stalled_one_tells_the_worker() {
     let (front, ready, log) = (front::<Host>(), Ready::default(), Log::default());
     let _ = front.bell().announce_watch();
     let _ = front.bell().announce_park();
@@ -160,7 +160,7 @@ fn a_watch_sees_posts_and_requests() {
     front.request_pass();
     assert_eq!(front.watch(u64::MAX), Watched::Changed);
     assert!(front.pending() && front.mailbox_is_empty());
-    // SAFETY: this thread is the lane.
+    // SAFETY: this thread is the worker.
     let served = unsafe { front.serve(&ready) };
     assert_eq!((served.signals.pass, served.delivered), (true, 0));
     assert!(!front.pending());
@@ -170,8 +170,8 @@ fn a_watch_sees_posts_and_requests() {
     assert!(!front.pending());
 }
 
-/// Posters on threads against a lane that takes without pause; returns how often it took.
-fn threads_and_lane(posters: u64, each: u64) {
+/// Posters on threads against a worker that takes without pause; returns how often it took.
+fn threads_and_worker(posters: u64, each: u64) {
     let (front, ready, log) = (front::<Host>(), Ready::default(), Log::default());
     std::thread::scope(|scope| {
         for poster in 1..=posters {
@@ -190,20 +190,20 @@ fn threads_and_lane(posters: u64, each: u64) {
     });
     let expected = (1..=posters).flat_map(|p| (0..each).map(move |e| p * 100 + e));
     log.assert_once_and_in_order(&expected.collect::<Vec<_>>());
-    // S6: a lane that is awake is not rung.
+    // S6: a worker that is awake is not rung.
     assert_eq!(front.counts().rings.get(), 0);
 }
 
 #[test]
 fn threads_post_and_nothing_is_lost() {
     for _ in 0..200 {
-        threads_and_lane(3, 99);
+        threads_and_worker(3, 99);
     }
 }
 
 #[test]
 fn miri_two_threads_post_and_nothing_is_lost() {
-    threads_and_lane(2, 5);
+    threads_and_worker(2, 5);
 }
 
 #[derive(Clone, Debug)]

@@ -12,7 +12,7 @@ use doorbell_machine::{Loom, Machine};
 use std::ptr::NonNull;
 use std::sync::Arc;
 
-/// The owner pushes so many and pops what is left, while another lane steals once. Every node is
+/// The owner pushes so many and pops what is left, while another worker steals once. Every node is
 /// taken once, and whoever takes it sees its content.
 fn owner_and_thief(count: u64, greed: Greed) {
     theft(count, greed, || {

@@ -1,4 +1,4 @@
-//! A lane's run queue, and how other lanes take from it. See README.md in this folder.
+//! A worker's run queue, and how other workers take from it. See README.md in this folder.
 //!
 //! | file | holds |
 //! |---|---|
@@ -30,7 +30,7 @@ use ring::{Ring, SHARED_LEN};
 use std::ptr::NonNull;
 use std::sync::Arc;
 
-/// Whether a queue of that length has work for one more lane than its own.
+/// Whether a queue of that length has work for one more worker than its own.
 #[inline(always)]
 pub fn is_shareable(len: u64) -> bool {
     len >= SHARED_LEN
@@ -39,7 +39,7 @@ pub fn is_shareable(len: u64) -> bool {
 /// How much of a ring a refill from the backlog fills.
 const REFILL_PART: u64 = 2;
 
-/// The run queue of one lane: its owner pushes and pops, first in, first out or by rank; others
+/// The run queue of one worker: its owner pushes and pops, first in, first out or by rank; others
 /// steal.
 ///
 /// What the owner does, only the owner's thread may do: such functions are unsafe.
@@ -68,11 +68,11 @@ unsafe impl<M: Machine> Send for Backlog<M> {}
 /// What a thief may take.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Greed {
-    /// Half, and never the last one: its lane is about to run it.
+    /// Half, and never the last one: its worker is about to run it.
     Half,
-    /// At least one: the lane has been inside one poll for long.
+    /// At least one: the worker has been inside one poll for long.
     One,
-    /// Just one, of such a lane: the only theft by a lane that has tasks of its own.
+    /// Just one, of such a worker: the only theft by a worker that has tasks of its own.
     Single,
 }
 
@@ -287,8 +287,8 @@ impl<M: Machine> Queue<M> {
         None
     }
 
-    /// For an owner that has published nodes by a store, in front of an offer: a lane that falls asleep sees them, or
-    /// the offer sees that lane. A read-modify-write that changes nothing, and a fence.
+    /// For an owner that has published nodes by a store, in front of an offer: a worker that falls asleep sees them, or
+    /// the offer sees that worker. A read-modify-write that changes nothing, and a fence.
     #[inline]
     pub(crate) fn show_stored(&self) {
         self.ring.touch();
@@ -307,8 +307,8 @@ impl<M: Machine> Queue<M> {
         self.len() == 0
     }
 
-    /// Takes from this queue, another lane's, into the caller's own. `None` if there is nothing to take,
-    /// or if `own` has nodes and `greed` asks for more than one: a lane that has something to run first
+    /// Takes from this queue, another worker's, into the caller's own. `None` if there is nothing to take,
+    /// or if `own` has nodes and `greed` asks for more than one: a worker that has something to run first
     /// runs that.
     ///
     /// # Safety
@@ -318,7 +318,7 @@ impl<M: Machine> Queue<M> {
         if greed != Greed::Single && !own.is_empty() && !M::breaks(Bug::SpinStealsFull) {
             return None;
         }
-        // A lane with a backlog is not about to run dry.
+        // A worker with a backlog is not about to run dry.
         let spares_last = greed == Greed::Half && self.backlog.is_empty();
         // What is less urgent than the first stays where it may come before what comes later.
         let most = if self.order.is_some() { 1 } else { u64::MAX };

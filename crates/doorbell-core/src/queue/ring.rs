@@ -1,4 +1,4 @@
-//! The ring: a bounded queue that its lane fills and empties, and that other lanes take from.
+//! The ring: a bounded queue that its worker fills and empties, and that other workers take from.
 //!
 //! `tail` is written by the owner alone; `head` moves by compare-exchange, whoever takes. Both
 //! are 64 bits wide and never wrap in practice, so a position is never reused: a slot that was
@@ -8,13 +8,13 @@ use crate::node::Node;
 use doorbell_machine::{Bug, Line, Machine, Mark, Ordering, PtrWord, Word};
 use std::ptr::NonNull;
 
-/// From so many nodes on there is work for one more lane.
+/// From so many nodes on there is work for one more worker.
 pub(super) const SHARED_LEN: u64 = 2;
 
-/// Whether a pusher looks for idle lanes behind its push.
+/// Whether a pusher looks for idle workers behind its push.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Share {
-    /// Only if there is more than its own lane can run next.
+    /// Only if there is more than its own worker can run next.
     Surplus,
     /// In any case: the push ends in a read-modify-write.
     Always,
@@ -140,7 +140,7 @@ impl<M: Machine> Ring<M> {
     /// A read-modify-write that changes nothing.
     #[inline]
     pub(super) fn touch(&self) {
-        // For the fence_recheck behind it: with the announcement of a lane that falls asleep and its
+        // For the fence_recheck behind it: with the announcement of a worker that falls asleep and its
         // fence_announce this is store buffering.
         // ORDER: AcqRel, since a compiler may make a load of a weaker one that changes nothing; redundant because
         // the fence orders all else.

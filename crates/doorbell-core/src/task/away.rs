@@ -1,4 +1,4 @@
-//! A lane that was taken off: it hands on what may run elsewhere.
+//! A worker that was taken off: it hands on what may run elsewhere.
 
 use super::local::Local;
 use crate::mailbox::{Origin, Posted};
@@ -9,8 +9,8 @@ use doorbell_machine::{Machine, Mark};
 use std::ptr::NonNull;
 
 impl<M: Machine> Local<M> {
-    /// The lane was taken off, or put back, and does so: what may run elsewhere goes there. Called
-    /// on the lane, by a call that whoever changed it posts.
+    /// The worker was taken off, or put back, and does so: what may run elsewhere goes there. Called
+    /// on the worker, by a call that whoever changed it posts.
     pub fn follow(&self) {
         self.off.set(self.front().is_off());
         if self.off.get() {
@@ -28,14 +28,14 @@ impl<M: Machine> Local<M> {
             };
             match self.hand_on(node) {
                 HandedOn::Yes => {}
-                // The others have ended, and this lane is about to: it would go on for ever.
+                // The others have ended, and this worker is about to: it would go on for ever.
                 HandedOn::Kept => return,
             }
         }
         self.off.set(false);
     }
 
-    /// Whether the lane is off, as it has noticed.
+    /// Whether the worker is off, as it has noticed.
     #[inline]
     pub(crate) fn is_off(&self) -> bool {
         self.off.get()
@@ -52,10 +52,10 @@ impl<M: Machine> Local<M> {
         }
     }
 
-    /// Gives a task that is in no queue to a lane that is on.
+    /// Gives a task that is in no queue to a worker that is on.
     pub(super) fn hand_on(&self, node: NonNull<Node<M>>) -> HandedOn {
         M::mark(Mark::OfflineHandOn);
-        let to = self.front().crew().nearest_on(self.front().lane());
+        let to = self.front().crew().nearest_on(self.front().worker());
         if !self.is(to) {
             // SAFETY: the node is that of a task that may run anywhere, alive until it has run.
             let posted = unsafe { to.post_task(node, Origin::Outside) };
@@ -63,9 +63,9 @@ impl<M: Machine> Local<M> {
                 return HandedOn::Yes;
             }
         }
-        // Put back meanwhile, and not yet told; or the runtime ends, and this lane ends the task in
+        // Put back meanwhile, and not yet told; or the runtime ends, and this worker ends the task in
         // its turn: not here, inside a wake.
-        // SAFETY: as above; this is the lane's thread.
+        // SAFETY: as above; this is the worker's thread.
         unsafe { self.keep(node) };
         HandedOn::Kept
     }

@@ -10,7 +10,7 @@ use doorbell_machine::Machine;
 /// |---|---|---|
 /// | 0 | `EXTRAS` | extras lie behind the body |
 /// | 1 | `SECOND` | a second node does: some crew is above the task's own |
-/// | 2 | `RESCUABLE` | lanes above may run it while its own are stuck; only with `SECOND` |
+/// | 2 | `RESCUABLE` | workers above may run it while its own are stuck; only with `SECOND` |
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Behind(u8);
 
@@ -40,7 +40,7 @@ impl<M: Machine> Header<M> {
         self.behind.0 & SECOND != 0
     }
 
-    /// Whether lanes above may run it while its own are stuck.
+    /// Whether workers above may run it while its own are stuck.
     #[inline(always)]
     pub(super) fn is_rescuable(&self) -> bool {
         self.behind.0 & RESCUABLE != 0

@@ -1,4 +1,4 @@
-//! Tasks that are awaited from above: their second node, by which lanes of a crew above poll them.
+//! Tasks that are awaited from above: their second node, by which workers of a crew above poll them.
 //!
 //! It lies behind the body, so tasks that nobody can be above of, and calls, do not have it.
 
@@ -109,7 +109,7 @@ pub(super) unsafe fn own_of<M: Machine>(node: NonNull<Node<M>>) -> Option<TaskRe
     (node == By::Own).then_some(task)
 }
 
-/// A second node was refused by lanes that are gone.
+/// A second node was refused by workers that are gone.
 ///
 /// # Safety
 /// As for [`find`]; the node is in no queue.
@@ -120,7 +120,7 @@ pub(super) unsafe fn refused<M: Machine>(node: NonNull<Node<M>>) {
     }
 }
 
-/// Runs the task that was taken from a queue of this lane.
+/// Runs the task that was taken from a queue of this worker.
 ///
 /// # Safety
 /// The node is one of a task, and has left its queue.
@@ -133,7 +133,7 @@ pub(super) unsafe fn run<M: Machine>(node: NonNull<Node<M>>, local: &Local<M>) {
     }
 }
 
-/// Ends the task that was taken from a queue of a lane that closes.
+/// Ends the task that was taken from a queue of a worker that closes.
 ///
 /// # Safety
 /// As for [`run`].
@@ -157,7 +157,7 @@ impl<M: Machine> TaskRef<M> {
         }
     }
 
-    /// Whether it is lent, if it is, because its own lanes are stuck: nobody awaits it from above.
+    /// Whether it is lent, if it is, because its own workers are stuck: nobody awaits it from above.
     pub(super) fn is_rescued_only(self) -> bool {
         self.header().is_rescuable() && self.header().state.awaited_from().index().is_none()
     }
@@ -228,24 +228,24 @@ impl<M: Machine> TaskRef<M> {
         }
     }
 
-    /// The crew for whose sake the caller waits: that of its lane, or a higher one that awaits the task
-    /// under poll. So a chain is followed also where its own lanes come to a link first. An identity;
-    /// null on a thread that is no lane.
+    /// The crew for whose sake the caller waits: that of its worker, or a higher one that awaits the task
+    /// under poll. So a chain is followed also where its own workers come to a link first. An identity;
+    /// null on a thread that is no worker.
     pub(crate) fn crew_that_waits() -> *const Crew<M> {
         Local::<M>::with_current(|local| {
             let Some(local) = local else {
                 return std::ptr::null();
             };
-            let lane = std::ptr::from_ref(local.front().crew());
+            let worker = std::ptr::from_ref(local.front().crew());
             let Some(task) = local.owed().task().filter(|it| it.header().has_second()) else {
-                return lane;
+                return worker;
             };
             let awaited = task.header().state.awaited_from();
-            task.crew_at(awaited.max(task.how_far(lane)))
+            task.crew_at(awaited.max(task.how_far(worker)))
         })
     }
 
-    /// Somebody on a lane of that crew waits for a lock that the task holds, for which others waited
+    /// Somebody on a worker of that crew waits for a lock that the task holds, for which others waited
     /// from `before`. Returns from how far above somebody waits for it now.
     ///
     /// The caller holds a reference.
@@ -305,7 +305,7 @@ impl<M: Machine> TaskRef<M> {
     }
 
     /// Puts the second node into a queue of the crew so far above, or of one further above that awaits the task, if
-    /// the task is to be polled and the node is in none. Below that crew, it has one of its lanes do that. Whether
+    /// the task is to be polled and the node is in none. Below that crew, it has one of its workers do that. Whether
     /// it did it itself. The caller holds a reference.
     #[cold]
     pub(super) fn lend(self, from: Above) -> bool {
@@ -328,8 +328,8 @@ impl<M: Machine> TaskRef<M> {
                 Posted::Yes
             }
             _ => {
-                let lanes = crew.fronts();
-                let prefer = crew.place(&lanes[own.lane() % lanes.len()]);
+                let workers = crew.fronts();
+                let prefer = crew.place(&workers[own.worker() % workers.len()]);
                 // SAFETY: as above.
                 unsafe { prefer.post_task(node, Origin::Outside) }
             }

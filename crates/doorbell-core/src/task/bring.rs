@@ -1,4 +1,4 @@
-//! What a lane brings to its tasks between two polls: what its descriptors, its timers and the lanes of
+//! What a worker brings to its tasks between two polls: what its descriptors, its timers and the workers of
 //! lower classes have for them. Where nothing else waits there it runs such a task next, so nobody is
 //! asked to look after it.
 
@@ -21,7 +21,7 @@ impl<M: Machine> Local<M> {
         f()
     }
 
-    /// As [`Local::bring`], of what came by mail, if there is a lane. Calls that were taken with it go first:
+    /// As [`Local::bring`], of what came by mail, if there is a worker. Calls that were taken with it go first:
     /// they are to be short.
     pub(crate) fn bring_mail<R>(f: impl FnOnce() -> R) -> R {
         Local::<M>::with_current(|local| match local {
@@ -34,7 +34,7 @@ impl<M: Machine> Local<M> {
     /// or call that has pushed it, or what waits here already. Then the others are told of it.
     pub(super) fn leave_to_itself(&self) {
         if !self.brings.get() || self.runs_another_first() {
-            self.front.crew().offer_one(self.front.lane());
+            self.front.crew().offer_one(self.front.worker());
         }
     }
 

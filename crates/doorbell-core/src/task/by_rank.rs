@@ -1,4 +1,4 @@
-//! A lane that runs the highest rank first: what it takes next, and from others.
+//! A worker that runs the highest rank first: what it takes next, and from others.
 
 use super::local::Local;
 use crate::crew::Turns;
@@ -9,7 +9,7 @@ use doorbell_machine::Machine;
 use std::ptr::NonNull;
 
 impl<M: Machine> Local<M> {
-    /// In which turns this lane runs its tasks.
+    /// In which turns this worker runs its tasks.
     #[inline]
     pub fn turns(&self) -> Turns {
         match self.ready().order() {
@@ -22,12 +22,12 @@ impl<M: Machine> Local<M> {
     #[inline(never)]
     pub(super) fn next_by_rank(&self, order: &Order<M>) -> Option<NonNull<Node<M>>> {
         let refilled = || self.offer_refilled();
-        // SAFETY: this lane owns its front's queue, whose order that is.
+        // SAFETY: this worker owns its front's queue, whose order that is.
         let movable = unsafe { self.front().queue().pop_unless_pinned(order, refilled) };
         movable.or_else(|| self.ready().pop())
     }
 
-    /// As [`Local::steal`]: the most urgent that the victim shows. It goes to this lane's own queue,
+    /// As [`Local::steal`]: the most urgent that the victim shows. It goes to this worker's own queue,
     /// where what comes before it runs may still go in front of it.
     pub(super) fn steal_by_rank(
         &self,
@@ -37,10 +37,10 @@ impl<M: Machine> Local<M> {
     ) -> Option<u64> {
         let own = self.front().queue();
         let mut count = 0;
-        // SAFETY: this lane owns its own queue and not the victim's; both are of one crew.
+        // SAFETY: this worker owns its own queue and not the victim's; both are of one crew.
         if let Some(loot) = unsafe { victim.queue().steal_into(own, greed) } {
             count += loot.count;
-            // SAFETY: taken out, so it is this lane's, alive until it has run.
+            // SAFETY: taken out, so it is this worker's, alive until it has run.
             unsafe { own.push(loot.first, Share::Surplus) };
         }
         // Not in order with the queue: one there may be more urgent.

@@ -1,4 +1,4 @@
-//! A lane that has met tasks of groups: what it takes next, and from others. See the README of
+//! A worker that has met tasks of groups: what it takes next, and from others. See the README of
 //! [`group`](crate::group).
 
 use super::cell::{Kind, TaskRef};
@@ -13,9 +13,9 @@ use std::ptr::NonNull;
 /// When somebody is told of a task that was queued.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Tell {
-    /// If there is work for one more lane; else somebody looks after this one.
+    /// If there is work for one more worker; else somebody looks after this one.
     Always,
-    /// If there is work for one more lane.
+    /// If there is work for one more worker.
     Surplus,
     /// Not here: the caller does.
     Nobody,
@@ -35,8 +35,8 @@ impl<M: Machine> Local<M> {
 
     /// The pinned tasks of a group.
     fn pinned_of(&self, group: u8) -> Option<&Ready<M>> {
-        let place = self.table()?.place(group, self.front().lane())?;
-        // SAFETY: a lane's place, on its thread.
+        let place = self.table()?.place(group, self.front().worker())?;
+        // SAFETY: a worker's place, on its thread.
         Some(unsafe { place.pinned() })
     }
 
@@ -53,7 +53,7 @@ impl<M: Machine> Local<M> {
     /// Appends a task of a group that may run anywhere.
     ///
     /// # Safety
-    /// As for [`Queue::push`], on this lane's thread.
+    /// As for [`Queue::push`], on this worker's thread.
     #[cold]
     pub(super) unsafe fn push_of_group(&self, node: NonNull<Node<M>>, group: u8, tell: Tell) {
         let queue = self.queue_of(group);
@@ -61,7 +61,7 @@ impl<M: Machine> Local<M> {
             Tell::Nobody => Share::Surplus,
             Tell::Always | Tell::Surplus => Share::Always,
         };
-        // SAFETY: passed on; the queue is this lane's.
+        // SAFETY: passed on; the queue is this worker's.
         unsafe { queue.push(node, share) };
         self.groups.meet(group);
         self.list();
@@ -72,7 +72,7 @@ impl<M: Machine> Local<M> {
         let crew = self.front().crew();
         let again = tell == Tell::Always && self.pushed.replace(true);
         if again || is_shareable(self.movable_len()) {
-            crew.offer(self.front().lane());
+            crew.offer(self.front().worker());
         } else if tell == Tell::Always {
             self.leave_to_itself();
         }
@@ -81,7 +81,7 @@ impl<M: Machine> Local<M> {
     /// Appends a task that the caller has, and who tells others of it: by its group.
     ///
     /// # Safety
-    /// As for [`Queue::push`], on this lane's thread.
+    /// As for [`Queue::push`], on this worker's thread.
     pub(super) unsafe fn keep(&self, node: NonNull<Node<M>>) {
         // SAFETY: the node of a task that is alive, says the caller.
         let group = unsafe { TaskRef::group_of(node) };
@@ -103,7 +103,7 @@ impl<M: Machine> Local<M> {
             let (node, others) = chain.pop();
             // SAFETY: taken out, so it is the caller's, and alive.
             unsafe { node.as_ref() }.leave();
-            // SAFETY: the chain is of tasks that may run anywhere, and this is the lane's thread.
+            // SAFETY: the chain is of tasks that may run anywhere, and this is the worker's thread.
             unsafe { self.keep(node) };
             rest = others;
         }
@@ -170,8 +170,8 @@ impl<M: Machine> Local<M> {
         self.groups.set_running(DEFAULT);
         let now_ns = M::now_ns();
         self.groups.set_now(now_ns);
-        // SAFETY: this lane, on its thread.
-        unsafe { table.charge(group, self.front().lane(), from_ns, now_ns) };
+        // SAFETY: this worker, on its thread.
+        unsafe { table.charge(group, self.front().worker(), from_ns, now_ns) };
         true
     }
 
@@ -206,7 +206,7 @@ impl<M: Machine> Local<M> {
     /// Pinned tasks and others in turn.
     fn next_of(&self, group: u8) -> Option<NonNull<Node<M>>> {
         let (queue, pinned) = (self.queue_of(group), self.pinned_of(group)?);
-        // SAFETY: this lane owns its queues.
+        // SAFETY: this worker owns its queues.
         let pop = || unsafe { queue.pop() };
         if pinned.is_empty() {
             return pop();
@@ -220,7 +220,7 @@ impl<M: Machine> Local<M> {
 
     /// Takes out any task that may run anywhere.
     pub(super) fn pop_movable(&self) -> Option<NonNull<Node<M>>> {
-        // SAFETY: this lane owns its queues.
+        // SAFETY: this worker owns its queues.
         let plain = unsafe { self.front().queue().pop() };
         plain.or_else(|| {
             // SAFETY: as above.
@@ -270,7 +270,7 @@ impl<M: Machine> Local<M> {
             count += self.steal_of(*group, victim, greed).unwrap_or(0);
         }
         if count == 0 && greed == Greed::Half && is_shareable(total) {
-            // One of each: its lane does not run dry.
+            // One of each: its worker does not run dry.
             let one = |group: &u8| self.steal_of(*group, victim, Greed::Single);
             count = groups.iter().find_map(one).unwrap_or(0);
         }
@@ -282,19 +282,19 @@ impl<M: Machine> Local<M> {
         (count > 0).then_some(count)
     }
 
-    /// Takes tasks of one group from another lane. The first is run next, unless one is already.
+    /// Takes tasks of one group from another worker. The first is run next, unless one is already.
     fn steal_of(&self, group: u8, victim: &Front<M>, greed: Greed) -> Option<u64> {
         let (queue, own) = (victim.queue_of(group)?, self.front().queue_of(group)?);
         if queue.is_empty() {
             return None;
         }
-        // SAFETY: this lane owns its own queue, and not the victim's.
+        // SAFETY: this worker owns its own queue, and not the victim's.
         let Loot { first, count } = unsafe { queue.steal_into(own, greed) }?;
         self.groups.meet(group);
         if self.stolen.get().is_none() {
             self.stolen.set(Some(first));
         } else {
-            // SAFETY: taken out, so it is this lane's, alive until it has run.
+            // SAFETY: taken out, so it is this worker's, alive until it has run.
             unsafe { own.push(first, Share::Surplus) };
         }
         if !own.is_empty() {
@@ -321,7 +321,7 @@ impl<M: Machine> Local<M> {
         self.groups.walk(opened).filter(lacks).take(LOOKS_MAX)
     }
 
-    /// Takes one task of a group from a lane that is inside a poll. Whether it did.
+    /// Takes one task of a group from a worker that is inside a poll. Whether it did.
     pub(crate) fn pull(&self, group: u8, victim: &Front<M>) -> Option<u64> {
         if self.stolen.get().is_some() || !victim.is_inside() {
             return None;
@@ -377,10 +377,10 @@ impl<M: Machine> TaskRef<M> {
         }
     }
 
-    /// Taken from the mailbox of its lane: it is ready to run.
+    /// Taken from the mailbox of its worker: it is ready to run.
     ///
     /// # Safety
-    /// As for [`Ready::push`], which is that of the lane that this is called on.
+    /// As for [`Ready::push`], which is that of the worker that this is called on.
     #[inline]
     pub(super) unsafe fn push_delivered(self, ready: &Ready<M>) {
         if self.header().group == DEFAULT {
@@ -388,7 +388,7 @@ impl<M: Machine> TaskRef<M> {
             return unsafe { ready.push(self.node()) };
         }
         Local::<M>::with_current(|local| match local {
-            // SAFETY: passed on; this is that lane.
+            // SAFETY: passed on; this is that worker.
             Some(local) => unsafe { local.push_pinned(self.node()) },
             // SAFETY: passed on.
             None => unsafe { ready.push(self.node()) },

@@ -2,11 +2,11 @@
 //!
 //! Who may touch what, and when:
 //! * `node`: by the rules of the queue it is in; in none, by whom the state says may submit it.
-//! * `body`: the lane while RUNNING; after COMPLETE the join handle, or whoever drops the last
+//! * `body`: the worker while RUNNING; after COMPLETE the join handle, or whoever drops the last
 //!   reference.
 //! * `join_waker`: the join handle while `JOIN_WAKER` is not set, also once COMPLETE (then it was
-//!   never lent); the lane once both are.
-//! * `home`: who has taken the own node from a queue; `links`: its home lane, which did so first.
+//!   never lent); the worker once both are.
+//! * `home`: who has taken the own node from a queue; `links`: its home worker, which did so first.
 //! * the second node, behind the body: by the rules of the queue it is in; in none, by whom the state
 //!   says may lend it.
 //! * extras, behind that: nobody changes them, but whoever queues the task its time.
@@ -29,10 +29,10 @@ use std::panic::Location;
 use std::ptr::NonNull;
 use std::task::{Context, Poll, Waker};
 
-/// What a lane does with the cell when it takes it from its mailbox.
+/// What a worker does with the cell when it takes it from its mailbox.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
-    /// Queue it on any lane of the crew; it is polled until it is ready.
+    /// Queue it on any worker of the crew; it is polled until it is ready.
     Task,
     /// As `Task`, and it never leaves its core: nor do its timers.
     Pinned,
@@ -45,11 +45,11 @@ pub enum Kind {
 pub(super) struct Header<M: Machine> {
     node: Node<M>,
     pub(super) state: State<M>,
-    /// The lane that ran it last; before that, the one that it was launched on. With it goes a share
+    /// The worker that ran it last; before that, the one that it was launched on. With it goes a share
     /// of the crew.
     pub(super) last: M::Ptr<Front<M>>,
     pub(super) vtable: &'static BodyVtable,
-    /// The number of the lane whose list it is in: the one that ran it first.
+    /// The number of the worker whose list it is in: the one that ran it first.
     pub(super) home: M::Cell<Option<u16>>,
     pub(super) kind: Kind,
     /// Its class, as whoever launched it writes it.
@@ -63,7 +63,7 @@ pub(super) struct Header<M: Machine> {
     pub(super) links: M::Cell<Links<M>>,
 }
 
-/// The list of a lane's tasks.
+/// The list of a worker's tasks.
 pub(super) struct Links<M: Machine> {
     pub(super) newer: Option<TaskRef<M>>,
     pub(super) older: Option<TaskRef<M>>,
@@ -88,14 +88,14 @@ pub(super) fn layout_of<M: Machine>(body: Layout) -> (Layout, usize) {
     (layout.pad_to_align(), offset)
 }
 
-/// Makes a task of a body and hands it to its lane. Returns the side that joins it.
+/// Makes a task of a body and hands it to its worker. Returns the side that joins it.
 ///
-/// `write` is called once with the address to write the body to. If the lane is gone, the task
+/// `write` is called once with the address to write the body to. If the worker is gone, the task
 /// is complete and cancelled when this returns.
 ///
 /// # Safety
 /// `write` writes a body of `vtable`'s type there and does not unwind after it has. The future
-/// in it and its output may be sent to the lane's thread, and to wherever the join side goes.
+/// in it and its output may be sent to the worker's thread, and to wherever the join side goes.
 pub unsafe fn launch<M: Machine>(
     front: FrontRef<M>,
     kind: Kind,
@@ -117,7 +117,7 @@ pub struct About<'a> {
     /// [reserved](crate::group::Groups::reserve) for it, or the default one. `None`: that of the task
     /// of the same crew that launches it. Calls have none.
     pub group: Option<u8>,
-    /// Whether lanes of crews above may run it while its own are stuck in long polls: its polls are to be brief
+    /// Whether workers of crews above may run it while its own are stuck in long polls: its polls are to be brief
     /// then, see [`Local::is_rescue`]. Of no effect on pinned tasks, and where no crew is above.
     pub rescuable: bool,
     /// Where it was spawned: kept if somebody is told of stalls.
@@ -240,7 +240,7 @@ impl<M: Machine> TaskRef<M> {
 
     pub(super) fn header(&self) -> &Header<M> {
         // SAFETY: whoever has a TaskRef holds a reference of the task's count, or runs on its
-        // lane while the lane's reference is held.
+        // worker while the worker's reference is held.
         unsafe { self.0.as_ref() }
     }
 
@@ -313,14 +313,14 @@ impl<M: Machine> TaskRef<M> {
         }
     }
 
-    /// Ends a task that was taken from a queue of a lane that closes: it is in no list because of this lane.
+    /// Ends a task that was taken from a queue of a worker that closes: it is in no list because of this worker.
     pub(super) fn end_queued(self, local: &Local<M>) {
         // Who polls it sees that it is cancelled, and ends it.
         let _ = self.header().state.cancel();
         self.run_by(By::Own, local);
     }
 
-    /// Cancelled, and RUNNING is this lane's.
+    /// Cancelled, and RUNNING is this worker's.
     fn end_running(self, by: By, local: &Local<M>) {
         // What its drop spawns is a child of its own.
         local.set_rank(self.header().rank);
@@ -328,7 +328,7 @@ impl<M: Machine> TaskRef<M> {
         self.end(by, local);
     }
 
-    /// Its output is stored, and RUNNING is this lane's.
+    /// Its output is stored, and RUNNING is this worker's.
     #[inline]
     fn end(self, by: By, local: &Local<M>) {
         self.complete();
@@ -352,7 +352,7 @@ impl<M: Machine> TaskRef<M> {
     pub(super) fn poll(self, local: &Local<M>) -> Poll<()> {
         local.owed().during(self, |waker| {
             let mut cx = Context::from_waker(waker);
-            // SAFETY: RUNNING makes the body the lane's.
+            // SAFETY: RUNNING makes the body the worker's.
             self.use_body(|body| unsafe { (self.header().vtable.poll)(body, &mut cx) })
         })
     }
@@ -370,11 +370,11 @@ impl<M: Machine> TaskRef<M> {
         match self.header().state.complete() {
             Completed::Nothing => {}
             Completed::DropOutput => {
-                // SAFETY: COMPLETE without a handle leaves the body to the lane.
+                // SAFETY: COMPLETE without a handle leaves the body to the worker.
                 self.use_body(|body| unsafe { (self.header().vtable.clear)(body) });
             }
             Completed::WakeJoiner => {
-                // SAFETY: COMPLETE and JOIN_WAKER make the cell the lane's.
+                // SAFETY: COMPLETE and JOIN_WAKER make the cell the worker's.
                 let waker = self
                     .header()
                     .join_waker
@@ -444,12 +444,12 @@ impl<M: Machine> TaskRef<M> {
         unsafe { std::ptr::drop_in_place(self.0.as_ptr()) };
         // SAFETY: allocated in `launch` with this layout.
         unsafe { dealloc(self.0.as_ptr().cast(), layout) };
-        // SAFETY: the share that `launch` was given; the last lane is of the same crew.
+        // SAFETY: the share that `launch` was given; the last worker is of the same crew.
         drop(unsafe { FrontRef::from_raw(last) });
     }
 }
 
-/// Wakes somebody else's waker, whose panic must not end the lane.
+/// Wakes somebody else's waker, whose panic must not end the worker.
 pub(crate) fn wake_quietly(waker: Waker) {
     let woken = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| waker.wake()));
     if let Err(payload) = woken {
@@ -460,10 +460,10 @@ pub(crate) fn wake_quietly(waker: Waker) {
 /// # Safety
 /// As for [`Deliver`], for the node of a task.
 unsafe fn deliver_task<M: Machine>(node: NonNull<Node<M>>, ready: &Ready<M>) {
-    // SAFETY: the node is that of a task, which is alive while its lane's reference is held.
+    // SAFETY: the node is that of a task, which is alive while its worker's reference is held.
     let task = unsafe { TaskRef::<M>::from_node(node) };
     if !task.header().state.is_complete() {
-        // SAFETY: as above, on the lane that it is pinned to.
+        // SAFETY: as above, on the worker that it is pinned to.
         return unsafe { task.push_delivered(ready) };
     }
     // Completed elsewhere and sent home to leave the list.
@@ -484,7 +484,7 @@ unsafe fn deliver_call<M: Machine>(node: NonNull<Node<M>>, _ready: &Ready<M>) {
         Start::Cancel => call.drop_future(),
         Start::Poll => {
             let mut cx = Context::from_waker(Waker::noop());
-            // SAFETY: RUNNING makes the body the lane's.
+            // SAFETY: RUNNING makes the body the worker's.
             let polled =
                 call.use_body(|body| unsafe { (call.header().vtable.poll)(body, &mut cx) });
             debug_assert!(polled.is_ready(), "a call is ready at its first poll");

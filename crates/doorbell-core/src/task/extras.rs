@@ -3,7 +3,7 @@
 
 use super::cell::{About, Kind, TaskRef};
 use crate::crew::Crew;
-use crate::lane::Watchers;
+use crate::worker::Watchers;
 use doorbell_machine::{Counter, Machine};
 use std::alloc::Layout;
 use std::borrow::Cow;

@@ -1,4 +1,4 @@
-//! The lane that ran a task first: the task is in its list until it is complete, wherever it runs.
+//! The worker that ran a task first: the task is in its list until it is complete, wherever it runs.
 
 use super::cell::TaskRef;
 use super::local::Local;
@@ -7,20 +7,20 @@ use crate::mailbox::Posted;
 use doorbell_machine::{Cell, Machine};
 
 impl<M: Machine> TaskRef<M> {
-    /// A complete task leaves its home lane's list, and the lane's reference goes.
+    /// A complete task leaves its home worker's list, and the worker's reference goes.
     pub(super) fn dispose(self, local: &Local<M>) {
         // SAFETY: written before, by whoever had the own node then; the caller has its reference.
         let home = self.header().home.with(|home| unsafe { *home });
         let Some(home) = home.filter(|_| !self.header().state.is_seized()) else {
             return self.release();
         };
-        // Not of this lane's crew, if it was lent to that.
+        // Not of this worker's crew, if it was lent to that.
         let home = &self.last().crew().fronts()[usize::from(home)];
         if local.is(home) {
             self.disown(local);
             return self.release();
         }
-        // Only that lane may touch its list.
+        // Only that worker may touch its list.
         // SAFETY: the node is in no queue, and the reference goes with it.
         match unsafe { local.send_home(home, self.node()) } {
             Posted::Yes => {}
@@ -28,7 +28,7 @@ impl<M: Machine> TaskRef<M> {
         }
     }
 
-    /// The caller has the lane's reference and nobody to hand it to.
+    /// The caller has the worker's reference and nobody to hand it to.
     pub(super) fn leave(self) {
         match self.header().state.leave() {
             Left::ToHome => {}
@@ -37,13 +37,13 @@ impl<M: Machine> TaskRef<M> {
     }
 }
 
-/// The list of a lane's tasks: only the lane calls these.
+/// The list of a worker's tasks: only the worker calls these.
 impl<M: Machine> TaskRef<M> {
-    /// Enters the lane's list, if it is in none yet. The caller has taken its own node from a queue.
+    /// Enters the worker's list, if it is in none yet. The caller has taken its own node from a queue.
     pub(super) fn adopt(self, local: &Local<M>) {
-        let here = local.front().lane() as u16;
+        let here = local.front().worker() as u16;
         let first = self.header().home.with_mut(|home| {
-            // SAFETY: it is of who has taken the own node. A lane above that polls the task reads it only
+            // SAFETY: it is of who has taken the own node. A worker above that polls the task reads it only
             // where it finds that the task is not behind.
             let home = unsafe { &mut *home };
             home.is_none().then(|| *home = Some(here)).is_some()
@@ -53,7 +53,7 @@ impl<M: Machine> TaskRef<M> {
         }
         let older = local.newest.replace(Some(self));
         local.count_live(1);
-        // SAFETY: the lane owns the links of its tasks.
+        // SAFETY: the worker owns the links of its tasks.
         self.header()
             .links
             .with_mut(|links| unsafe { (*links).older = older });
@@ -66,7 +66,7 @@ impl<M: Machine> TaskRef<M> {
         }
     }
 
-    /// Leaves the lane's list.
+    /// Leaves the worker's list.
     pub(super) fn disown(self, local: &Local<M>) {
         // SAFETY: as in `adopt`.
         let (newer, older) = self
@@ -91,7 +91,7 @@ impl<M: Machine> TaskRef<M> {
         }
     }
 
-    /// Ends a task of a lane that closes.
+    /// Ends a task of a worker that closes.
     pub(super) fn end_at_close(self, local: &Local<M>) {
         self.disown(local);
         match self.header().state.seize() {

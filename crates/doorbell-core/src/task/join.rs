@@ -204,7 +204,7 @@ unsafe fn drop_join<M: Machine>(raw: NonNull<()>) {
     let task = unsafe { TaskRef::<M>::from_raw(raw.as_ptr()) };
     match task.header().state.drop_join() {
         JoinDropped::DropWaker => {
-            // SAFETY: JOIN and JOIN_WAKER were cleared before COMPLETE was set, so the lane
+            // SAFETY: JOIN and JOIN_WAKER were cleared before COMPLETE was set, so the worker
             // never touches the cell.
             let waker = task
                 .header()
@@ -212,7 +212,7 @@ unsafe fn drop_join<M: Machine>(raw: NonNull<()>) {
                 .with_mut(|cell| unsafe { (*cell).take() });
             drop_quietly(waker);
         }
-        // SAFETY: complete, and this is the handle. A waker that was lent is the lane's.
+        // SAFETY: complete, and this is the handle. A waker that was lent is the worker's.
         JoinDropped::DropOutput => unsafe { task.drop_output() },
     }
     task.release();

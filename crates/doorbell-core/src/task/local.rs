@@ -1,4 +1,4 @@
-//! What a lane's own thread keeps, found through the machine's lane slot.
+//! What a worker's own thread keeps, found through the machine's worker slot.
 
 use super::boost;
 use super::by_share::Tell;
@@ -8,7 +8,7 @@ use super::poll_budget::PollBudget;
 use super::rescue::Lent;
 use crate::class::Class;
 use crate::crew::{Crew, FrontRef, Stock};
-use crate::group::{self, LaneGroups};
+use crate::group::{self, WorkerGroups};
 use crate::mailbox::{Front, Posted};
 use crate::node::{Node, Ready};
 use crate::queue::{Chain, Share, is_shareable};
@@ -18,11 +18,11 @@ use std::cell::Cell;
 use std::ptr::NonNull;
 use std::sync::Arc;
 
-/// Of so many complete tasks that a lane sends home, one is announced, so that a lane that sleeps
+/// Of so many complete tasks that a worker sends home, one is announced, so that a worker that sleeps
 /// for long does not keep the memory of ever more.
 const SENT_HOME_QUIETLY: u32 = 256;
 
-/// A lane as its own thread sees it. Not `Sync`.
+/// A worker as its own thread sees it. Not `Sync`.
 #[derive(Debug)]
 pub struct Local<M: Machine> {
     pub(super) front: FrontRef<M>,
@@ -30,11 +30,11 @@ pub struct Local<M: Machine> {
     stock: Stock<M>,
     /// Pinned tasks; those that may run anywhere are in the front's queue.
     ready: Ready<M>,
-    /// A task that was taken from another lane, to be run next.
+    /// A task that was taken from another worker, to be run next.
     pub(super) stolen: Cell<Option<NonNull<Node<M>>>>,
     /// Whose turn it is when both queues have tasks.
     pub(super) pinned_next: Cell<bool>,
-    /// What its front said when the lane last looked: tasks that may run elsewhere do.
+    /// What its front said when the worker last looked: tasks that may run elsewhere do.
     pub(super) off: Cell<bool>,
     /// It has put itself into the work set, and not taken itself out since.
     listed: Cell<bool>,
@@ -44,9 +44,9 @@ pub struct Local<M: Machine> {
     pub(super) brings: Cell<bool>,
     /// How many ready operations the current poll may still complete.
     budget: PollBudget,
-    /// How many complete tasks were sent to the lanes whose lists they are in.
+    /// How many complete tasks were sent to the workers whose lists they are in.
     sent_home: Cell<u32>,
-    /// The tasks that live on this lane: the newest, linked through their headers.
+    /// The tasks that live on this worker: the newest, linked through their headers.
     pub(super) newest: Cell<Option<TaskRef<M>>>,
     live: Cell<usize>,
     closed: Cell<bool>,
@@ -65,16 +65,16 @@ pub struct Local<M: Machine> {
     pub(super) lent: Lent,
     owed: Owed<M>,
     /// Tasks of groups.
-    pub(super) groups: LaneGroups,
+    pub(super) groups: WorkerGroups,
 }
 
 impl<M: Machine> Local<M> {
-    /// A lane without tasks, that goes by the machine's clock.
+    /// A worker without tasks, that goes by the machine's clock.
     pub fn new(front: FrontRef<M>) -> Self {
         Self::with_clock(front, Arc::new(Clock::default()))
     }
 
-    /// A lane without tasks.
+    /// A worker without tasks.
     pub fn with_clock(front: FrontRef<M>, clock: Arc<Clock<M>>) -> Self {
         Local {
             class: front.crew().class(),
@@ -100,34 +100,34 @@ impl<M: Machine> Local<M> {
             rank: Cell::new(0),
             lent: Lent::default(),
             owed: Owed::new(),
-            groups: LaneGroups::default(),
+            groups: WorkerGroups::default(),
         }
     }
 
-    /// Calls `f` with the lane that the caller runs on; `None` on any other thread.
+    /// Calls `f` with the worker that the caller runs on; `None` on any other thread.
     #[inline]
     pub fn with_current<R>(f: impl FnOnce(Option<&Local<M>>) -> R) -> R {
-        let here = M::lane_slot().cast::<Local<M>>();
-        // SAFETY: the slot is set only by `enter`, for as long as it borrows the lane.
+        let here = M::worker_slot().cast::<Local<M>>();
+        // SAFETY: the slot is set only by `enter`, for as long as it borrows the worker.
         f(unsafe { here.as_ref() })
     }
 
-    /// Makes this the current lane of the thread while `f` runs.
+    /// Makes this the current worker of the thread while `f` runs.
     pub fn enter<R>(&self, f: impl FnOnce() -> R) -> R {
         struct Leave<M: Machine>(*const (), std::marker::PhantomData<M>);
         impl<M: Machine> Drop for Leave<M> {
             fn drop(&mut self) {
                 // SAFETY: what was there before, for those outside.
-                unsafe { M::set_lane_slot(self.0) };
+                unsafe { M::set_worker_slot(self.0) };
             }
         }
-        let _leave = Leave::<M>(M::lane_slot(), std::marker::PhantomData);
-        // SAFETY: this lane is borrowed until `f` has returned and `_leave` is dropped.
-        unsafe { M::set_lane_slot(std::ptr::from_ref(self).cast()) };
+        let _leave = Leave::<M>(M::worker_slot(), std::marker::PhantomData);
+        // SAFETY: this worker is borrowed until `f` has returned and `_leave` is dropped.
+        unsafe { M::set_worker_slot(std::ptr::from_ref(self).cast()) };
         f()
     }
 
-    /// As [`Local::enter`], and others may expire timers of this lane while it is stuck.
+    /// As [`Local::enter`], and others may expire timers of this worker while it is stuck.
     pub fn enter_lending<R>(&self, f: impl FnOnce() -> R) -> R {
         struct End<'a, M: Machine>(&'a Front<M>);
         impl<M: Machine> Drop for End<'_, M> {
@@ -137,13 +137,13 @@ impl<M: Machine> Local<M> {
         }
         self.enter(|| {
             let _end = End(&self.front);
-            // SAFETY: this lane is borrowed until `f` has returned and `_end` is dropped.
+            // SAFETY: this worker is borrowed until `f` has returned and `_end` is dropped.
             unsafe { self.wheel.begin() };
             f()
         })
     }
 
-    /// The side of this lane that others see.
+    /// The side of this worker that others see.
     #[inline]
     pub fn front(&self) -> &FrontRef<M> {
         &self.front
@@ -155,13 +155,13 @@ impl<M: Machine> Local<M> {
         self.class
     }
 
-    /// Whether this is the lane with that front.
+    /// Whether this is the worker with that front.
     #[inline]
     pub fn is(&self, front: &Front<M>) -> bool {
         std::ptr::eq(&raw const *self.front, front)
     }
 
-    /// Whether this is a lane of that crew.
+    /// Whether this is a worker of that crew.
     #[inline]
     pub fn is_of(&self, crew: &Crew<M>) -> bool {
         std::ptr::eq(self.front.crew(), crew)
@@ -179,7 +179,7 @@ impl<M: Machine> Local<M> {
         &self.ready
     }
 
-    /// How many tasks live on this lane: those that ran at least once and are not complete.
+    /// How many tasks live on this worker: those that ran at least once and are not complete.
     pub fn live(&self) -> usize {
         self.live.get()
     }
@@ -206,16 +206,16 @@ impl<M: Machine> Local<M> {
         &self.owed
     }
 
-    /// Whether the lane takes no new task.
+    /// Whether the worker takes no new task.
     pub(crate) fn is_closed(&self) -> bool {
         self.closed.get()
     }
 
-    /// Appends a task that may run anywhere, and tells an idle lane if there is work for one, or if
-    /// nobody would notice that this lane is stuck with it.
+    /// Appends a task that may run anywhere, and tells an idle worker if there is work for one, or if
+    /// nobody would notice that this worker is stuck with it.
     ///
     /// # Safety
-    /// As for [`Queue::push`](crate::queue::Queue::push), on this lane's thread.
+    /// As for [`Queue::push`](crate::queue::Queue::push), on this worker's thread.
     #[inline]
     pub(super) unsafe fn push(&self, node: NonNull<Node<M>>) {
         if self.off.get() {
@@ -228,20 +228,20 @@ impl<M: Machine> Local<M> {
             // SAFETY: passed on.
             return unsafe { self.push_of_group(node, group, Tell::Always) };
         }
-        // SAFETY: passed on; this lane owns its front's queue.
+        // SAFETY: passed on; this worker owns its front's queue.
         let len = unsafe { self.front.queue().push(node, Share::Always) };
         self.list();
         M::fence_recheck();
         let crew = self.front.crew();
         // One that wakes or spawns more than one task in a poll may go on for long.
         if is_shareable(len) || self.pushed.replace(true) || self.groups.any() {
-            crew.offer(self.front.lane());
+            crew.offer(self.front.worker());
         } else {
             self.leave_to_itself();
         }
     }
 
-    /// Appends a task whose poll is over and which was woken in it: this lane comes to it next.
+    /// Appends a task whose poll is over and which was woken in it: this worker comes to it next.
     ///
     /// # Safety
     /// As for [`Local::push`].
@@ -263,16 +263,16 @@ impl<M: Machine> Local<M> {
         } else {
             Share::Surplus
         };
-        // SAFETY: passed on; this lane owns its front's queue.
+        // SAFETY: passed on; this worker owns its front's queue.
         let len = unsafe { self.front.queue().push(node, share) };
         self.list();
         if is_shareable(len) || is_beside {
             M::fence_recheck();
-            self.front.crew().offer(self.front.lane());
+            self.front.crew().offer(self.front.worker());
         }
     }
 
-    /// Makes the tasks of the inbox this lane's. Returns how many.
+    /// Makes the tasks of the inbox this worker's. Returns how many.
     #[inline]
     pub fn gather(&self) -> u64 {
         if !self.front.has_inbox() {
@@ -293,12 +293,12 @@ impl<M: Machine> Local<M> {
         if self.front.crew().groups().table().is_some() {
             return self.push_chain_by_group(chain);
         }
-        // SAFETY: this lane owns its front's queue, and the chain is of tasks for it.
+        // SAFETY: this worker owns its front's queue, and the chain is of tasks for it.
         unsafe { self.front.queue().push_chain(chain) };
         self.list();
     }
 
-    /// Something is in the lane's run queue now: who looks for work may see that.
+    /// Something is in the worker's run queue now: who looks for work may see that.
     #[inline]
     pub(super) fn list(&self) {
         if !self.listed.get() {
@@ -310,23 +310,23 @@ impl<M: Machine> Local<M> {
     /// which a fence of the machine may stand.
     pub(crate) fn list_anew(&self) {
         self.listed.set(true);
-        self.front.crew().work().add_anew(self.front.lane());
+        self.front.crew().work().add_anew(self.front.worker());
     }
 
     #[cold]
     fn list_now(&self) {
         self.listed.set(true);
-        self.front.crew().work().add(self.front.lane());
+        self.front.crew().work().add(self.front.worker());
     }
 
-    /// The lane idles and has nothing for others.
+    /// The worker idles and has nothing for others.
     pub(crate) fn unlist(&self) {
         self.listed.set(false);
         let front = &self.front;
         front
             .crew()
             .work()
-            .remove(front.lane(), || front.has_work());
+            .remove(front.worker(), || front.has_work());
     }
 
     /// As [`PollBudget::begin`], for the poll that is under way. Between polls, as in calls and hooks,
@@ -343,8 +343,8 @@ impl<M: Machine> Local<M> {
         self.budget.end(before);
     }
 
-    /// Sends a complete task to the lane whose list it is in. Mostly nobody is told: the memory
-    /// is given back when that lane takes its mailbox anyway.
+    /// Sends a complete task to the worker whose list it is in. Mostly nobody is told: the memory
+    /// is given back when that worker takes its mailbox anyway.
     ///
     /// # Safety
     /// As for [`Front::post`].
@@ -375,7 +375,7 @@ impl<M: Machine> Local<M> {
         self.ready.len() + self.front.queue().len() as usize + stolen + self.grouped_len()
     }
 
-    /// Whether there is a task for another lane: one that this lane does not run next.
+    /// Whether there is a task for another worker: one that this worker does not run next.
     #[inline]
     pub fn has_surplus(&self) -> bool {
         let len = if self.groups.any() {
@@ -404,7 +404,7 @@ impl<M: Machine> Local<M> {
     #[inline]
     pub(super) fn next_plain(&self) -> Option<NonNull<Node<M>>> {
         let refilled = || self.offer_refilled();
-        // SAFETY: this lane owns its front's queue.
+        // SAFETY: this worker owns its front's queue.
         let pop = || unsafe { self.front.queue().pop_then(refilled) };
         if self.ready.is_empty() {
             return pop();
@@ -442,16 +442,16 @@ impl<M: Machine> Local<M> {
         unsafe { boost::run(node, self) };
     }
 
-    /// Ends the lane: closes its mailbox, runs the calls that were posted in time, cancels every
+    /// Ends the worker: closes its mailbox, runs the calls that were posted in time, cancels every
     /// task that is in its queues or lives on it. What is posted, spawned or woken meanwhile
-    /// finds the lane gone.
+    /// finds the worker gone.
     pub fn close(&self) {
         self.closed.set(true);
         // First: what comes by mail below must find the wheel.
         self.front.lend().end(self.front.seat());
-        // SAFETY: this is the lane's own thread and its ready queue.
+        // SAFETY: this is the worker's own thread and its ready queue.
         unsafe { self.front.close().deliver(&self.ready) };
-        // The first lane that ends refuses them for all: the runtime ends.
+        // The first worker that ends refuses them for all: the runtime ends.
         // SAFETY: as above.
         unsafe { self.front.crew().timers().close().deliver(&self.ready) };
         if let Some((chain, _)) = self.front.close_inbox() {
@@ -465,12 +465,12 @@ impl<M: Machine> Local<M> {
         }
         // Last, so that futures that were dropped above have taken their timers with them.
         self.wheel.close();
-        // Tasks of other lanes that waited for timers of this one.
+        // Tasks of other workers that waited for timers of this one.
         self.end_queued();
         self.unlist();
     }
 
-    /// Ends every task in the queues of a lane that closes.
+    /// Ends every task in the queues of a worker that closes.
     pub(crate) fn end_queued(&self) {
         while let Some(node) = self.next() {
             // SAFETY: as in `run_one`.

@@ -1,6 +1,6 @@
 //! Tasks, wakers and join handles in every interleaving.
 //!
-//! The lane is the model's first thread; the task has been polled once when the others start,
+//! The worker is the model's first thread; the task has been polled once when the others start,
 //! unless a model says otherwise.
 
 // What a model counts with std's atomics and locks is not part of it and orders nothing in it.
@@ -101,7 +101,7 @@ impl Future for Task {
     }
 }
 
-/// A lane with one task that was polled once.
+/// A worker with one task that was polled once.
 struct Stage {
     front: FrontRef<Loom>,
     local: Local<Loom>,
@@ -130,7 +130,7 @@ impl Stage {
         idler.assert_rings_are_paid_for();
     }
 
-    /// Runs the lane until the task's future is gone.
+    /// Runs the worker until the task's future is gone.
     fn run(&self) {
         self.run_until(|| self.gate.futures_dropped.load(Relaxed) > 0);
     }
@@ -140,7 +140,7 @@ impl Stage {
         assert!((least..=most).contains(&polls), "{polls} polls");
     }
 
-    /// Ends the lane; nobody holds the task any more, so it has let go of the front.
+    /// Ends the worker; nobody holds the task any more, so it has let go of the front.
     fn assert_freed(self, outputs: usize) {
         *self.gate.waker.lock().unwrap() = None;
         self.local.enter(|| self.local.close());
@@ -159,7 +159,7 @@ fn output(mut join: Join<Output>) -> Result<usize, JoinError> {
     }
 }
 
-/// A wake from elsewhere, before, while or after the lane polls the task for its own wake.
+/// A wake from elsewhere, before, while or after the worker polls the task for its own wake.
 fn wake_while_running() {
     let (stage, join) = Stage::new(1, 1);
     let gate = Arc::clone(&stage.gate);
@@ -233,7 +233,7 @@ fn join_by_changing_wakers() {
     stage.assert_freed(1);
 }
 
-/// Lane, join handle and a waker let go of the task in any order.
+/// Worker, join handle and a waker let go of the task in any order.
 fn last_reference() {
     let (stage, join) = Stage::new(0, 1);
     let waker = stage.gate.waker.lock().unwrap().take();
@@ -261,7 +261,7 @@ fn last_reference_wakes() {
     stage.assert_freed(1);
 }
 
-/// The handle takes the output, or lets go of it, while the lane completes the task.
+/// The handle takes the output, or lets go of it, while the worker completes the task.
 fn drop_of_the_handle() {
     let (stage, mut join) = Stage::new(0, 1);
     let thread = thread::spawn(move || {
@@ -300,7 +300,7 @@ fn cancel_and_wake() {
     stage.assert_freed(outputs);
 }
 
-/// A task is cancelled while its lane polls it: the output, or the cancellation, not both.
+/// A task is cancelled while its worker polls it: the output, or the cancellation, not both.
 fn cancel_while_running() {
     let (stage, join) = Stage::new(0, 1);
     let thread = thread::spawn(move || {
@@ -313,7 +313,7 @@ fn cancel_while_running() {
     stage.assert_freed(outputs);
 }
 
-/// A wake, and a waker that outlives the lane, while the lane closes.
+/// A wake, and a waker that outlives the worker, while the worker closes.
 fn wake_against_close() {
     let (stage, join) = Stage::new(1, 0);
     let gate = Arc::clone(&stage.gate);
@@ -325,7 +325,7 @@ fn wake_against_close() {
     });
     let local = &stage.local;
     local.enter(|| {
-        // SAFETY: this thread is the lane.
+        // SAFETY: this thread is the worker.
         let _ = unsafe { stage.front.serve(local.ready()) };
         local.run_one();
         local.close();
@@ -339,7 +339,7 @@ fn wake_against_close() {
     stage.assert_freed(outputs);
 }
 
-/// The only waker, which is also the last to hold the task, wakes while the lane closes: the
+/// The only waker, which is also the last to hold the task, wakes while the worker closes: the
 /// task must not go away before its waker is done with it.
 fn last_wake_against_close() {
     let (stage, join) = Stage::new(1, 0);
@@ -352,7 +352,7 @@ fn last_wake_against_close() {
     stage.assert_freed(0);
 }
 
-/// A task is cancelled from elsewhere while its lane closes.
+/// A task is cancelled from elsewhere while its worker closes.
 fn cancel_against_close() {
     let (stage, join) = Stage::new(1, 0);
     let thread = thread::spawn(move || {
@@ -362,7 +362,7 @@ fn cancel_against_close() {
     });
     let local = &stage.local;
     local.enter(|| {
-        // SAFETY: this thread is the lane.
+        // SAFETY: this thread is the worker.
         let _ = unsafe { stage.front.serve(local.ready()) };
         local.run_one();
         local.close();
@@ -372,7 +372,7 @@ fn cancel_against_close() {
     stage.assert_freed(0);
 }
 
-/// A task spawned from elsewhere while the lane closes: it ends, one way or the other.
+/// A task spawned from elsewhere while the worker closes: it ends, one way or the other.
 fn spawn_against_close() {
     let front = front::<Loom>();
     let gate = Gate::new();
@@ -389,7 +389,7 @@ fn spawn_against_close() {
     });
     let local = Local::new(front.clone());
     local.enter(|| {
-        // SAFETY: this thread is the lane.
+        // SAFETY: this thread is the worker.
         let _ = unsafe { front.serve(local.ready()) };
         local.run_one();
         local.close();
@@ -398,7 +398,7 @@ fn spawn_against_close() {
     drop(local);
     gate.assert_dropped(outputs);
     assert_eq!(front.shares(), 1);
-    assert_eq!(front.counts().rings.get(), 0, "the lane never parked");
+    assert_eq!(front.counts().rings.get(), 0, "the worker never parked");
 }
 
 #[test]

@@ -1,6 +1,6 @@
 //! Tasks that are awaited from above, in every interleaving.
 //!
-//! Two crews of a lane each: the lane of the upper one awaits the task and polls it by its second node.
+//! Two crews of a worker each: the worker of the upper one awaits the task and polls it by its second node.
 
 // What a model counts with std's atomics and locks is not part of it and orders nothing in it.
 #![allow(clippy::disallowed_types, clippy::disallowed_methods)]
@@ -16,7 +16,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 
-/// Two crews of a lane each, and a task of the lower one.
+/// Two crews of a worker each, and a task of the lower one.
 pub(super) struct Stage {
     pub(super) above: FrontRef<Loom>,
     below: FrontRef<Loom>,
@@ -24,7 +24,7 @@ pub(super) struct Stage {
     pub(super) gate: Arc<Gate>,
 }
 
-/// The handle, and what the upper lane found by it: whether there is an output.
+/// The handle, and what the upper worker found by it: whether there is an output.
 pub(super) type Awaited = (Join<Output>, Poll<usize>);
 
 fn poll(join: &mut Join<Output>) -> Poll<usize> {
@@ -70,7 +70,7 @@ impl Stage {
         (stage, join)
     }
 
-    /// The upper lane awaits the task and runs what is lent to it, and ends.
+    /// The upper worker awaits the task and runs what is lent to it, and ends.
     pub(super) fn awaits(above: FrontRef<Loom>, mut join: Join<Output>) -> Awaited {
         let local = Local::new(above);
         let found = local.enter(|| {
@@ -82,7 +82,7 @@ impl Stage {
         (join, found)
     }
 
-    /// Both lanes have ended: so has the task, and nothing of it is left.
+    /// Both workers have ended: so has the task, and nothing of it is left.
     pub(super) fn assert_freed(self, (mut join, found): Awaited) {
         let found = if found.is_ready() {
             found
@@ -100,7 +100,7 @@ impl Stage {
     }
 }
 
-/// Both lanes poll it: one by each node.
+/// Both workers poll it: one by each node.
 pub(super) fn polled_by_both(before: usize, self_wakes: u32) {
     let (stage, join) = Stage::new(0, self_wakes);
     let run = |local: &Local<Loom>, times| (0..times).for_each(|_| assert!(local.run_one()));
@@ -128,7 +128,7 @@ fn goes_round_in_both() {
     polled_by_both(1, 2);
 }
 
-/// The lane of its own crew ends while the one above polls it.
+/// The worker of its own crew ends while the one above polls it.
 fn lent_while_below_ends(before: usize, self_wakes: u32) {
     let (stage, join) = Stage::new(0, self_wakes);
     let local = &stage.local;
@@ -148,7 +148,7 @@ fn lent_while_its_home_ends() {
     lent_while_below_ends(1, 2);
 }
 
-/// Its own lane is in a long poll. The task is woken from elsewhere while the lane above begins to
+/// Its own worker is in a long poll. The task is woken from elsewhere while the worker above begins to
 /// await it, and that one polls it.
 fn woken_while_below_is_stuck() {
     let (stage, mut join) = Stage::new(1, 0);
@@ -172,8 +172,8 @@ fn woken_while_below_is_stuck() {
     stage.assert_freed((join, Poll::Pending));
 }
 
-/// Its own lane is in a long poll, behind which it lies, or is about to. The lane above rescues and wakes it, as for a
-/// descriptor; who else wakes it has lent nothing.
+/// Its own worker is in a long poll, behind which it lies, or is about to. The worker above rescues and wakes it, as
+/// for a descriptor; who else wakes it has lent nothing.
 fn rescued_while_below_is_stuck() {
     let (stage, join) = Stage::rescuable();
     let gate = Arc::clone(&stage.gate);
@@ -198,7 +198,7 @@ fn rescued_while_below_is_stuck() {
     stage.assert_freed((join, Poll::Pending));
 }
 
-/// It is rescued while its own lane comes to it, too.
+/// It is rescued while its own worker comes to it, too.
 fn rescued_while_below_runs() {
     let (stage, join) = Stage::rescuable();
     let (waker, front) = (stage.gate.waker(), stage.above.clone());
@@ -230,17 +230,17 @@ fn rescued_while_below_runs() {
 }
 
 #[test]
-fn a_task_that_is_rescued_needs_no_lane_of_its_own() {
+fn a_task_that_is_rescued_needs_no_worker_of_its_own() {
     check_large(rescued_while_below_is_stuck);
 }
 
 #[test]
-fn a_task_that_is_rescued_while_its_lane_comes_to_it_ends_once() {
+fn a_task_that_is_rescued_while_its_worker_comes_to_it_ends_once() {
     check_large(rescued_while_below_runs);
 }
 
 #[test]
-fn a_task_that_never_ran_is_polled_by_a_lane_above() {
+fn a_task_that_never_ran_is_polled_by_a_worker_above() {
     check(new_and_polled_by_both);
 }
 
@@ -250,13 +250,13 @@ fn a_task_is_polled_by_both_its_nodes() {
 }
 
 #[test]
-fn a_lane_ends_while_one_above_polls_its_task() {
+fn a_worker_ends_while_one_above_polls_its_task() {
     check(new_and_lent_while_below_ends);
     check_large(lent_while_its_home_ends);
 }
 
 #[test]
-fn a_wake_of_an_awaited_task_reaches_the_lane_above() {
+fn a_wake_of_an_awaited_task_reaches_the_worker_above() {
     check_large(woken_while_below_is_stuck);
 }
 

@@ -15,7 +15,7 @@ use doorbell_machine::Loom;
 use std::sync::Arc;
 use std::task::Waker;
 
-/// A lane of a crew of class Rt.
+/// A worker of a crew of class Rt.
 fn urgent() -> FrontRef<Loom> {
     let spec = CrewSpec {
         class: Class::Rt,
@@ -24,7 +24,7 @@ fn urgent() -> FrontRef<Loom> {
     Crew::described(1, &Arc::default(), spec, |_, _| 0).remove(0)
 }
 
-/// An urgent lane with a task that was polled once. The other threads are lanes only where it is said.
+/// An urgent worker with a task that was polled once. The other threads are workers only where it is said.
 struct Stage {
     front: FrontRef<Loom>,
     local: Local<Loom>,
@@ -52,7 +52,7 @@ impl Stage {
         }
     }
 
-    /// Runs the lane until the task is complete.
+    /// Runs the worker until the task is complete.
     fn run(&self) {
         let idler = Idler::new(&self.local, false);
         let is_complete = || self.join.phase() == Phase::Complete;
@@ -60,7 +60,7 @@ impl Stage {
         idler.assert_rings_are_paid_for();
     }
 
-    /// The lane ends. Nothing of the task is left.
+    /// The worker ends. Nothing of the task is left.
     fn assert_freed(self, outputs: usize) {
         *self.gate.waker.lock().unwrap() = None;
         self.local.enter(|| self.local.close());
@@ -79,7 +79,7 @@ unsafe fn task_of(waker: &Waker) -> TaskRef<Loom> {
 }
 
 /// One of a lower class is suspended in the midst of a wake, and goes on when all is over. Another
-/// wake, by an urgent lane, does not wait for it.
+/// wake, by an urgent worker, does not wait for it.
 fn suspended_below() {
     let stage = Stage::new(1);
     let (theirs, waker) = (stage.gate.waker(), stage.gate.waker());
@@ -131,7 +131,7 @@ fn another_below() {
     stage.assert_freed(1);
 }
 
-/// A parcel finds the lane gone, or is delivered by it in its end, or before.
+/// A parcel finds the worker gone, or is delivered by it in its end, or before.
 fn woken_while_it_ends() {
     let stage = Stage::new(1);
     let waker = stage.gate.waker();

@@ -1,4 +1,4 @@
-//! The second node of a task between two lanes of the crew above, in every interleaving: one lane takes it
+//! The second node of a task between two workers of the crew above, in every interleaving: one worker takes it
 //! out of its queue, and the other one lends the task anew. That one queues the node without a
 //! read-modify-write, so it must see that the node has left the other queue.
 
@@ -38,7 +38,7 @@ impl Future for Wakes {
     }
 }
 
-/// A task that was polled once, waits in the queue of its own lane, and was lent to the first of two lanes
+/// A task that was polled once, waits in the queue of its own worker, and was lent to the first of two workers
 /// above.
 struct Stage {
     below: Local<M>,
@@ -71,7 +71,7 @@ impl Stage {
         }
     }
 
-    /// The second lane above lends the task, if nobody has, and runs what it has got.
+    /// The second worker above lends the task, if nobody has, and runs what it has got.
     fn lend_elsewhere(&self) -> JoinHandle<()> {
         let front = self.other.clone();
         let waker = self.waker.lock().unwrap().take().expect("polled once");
@@ -95,7 +95,7 @@ impl Stage {
     }
 }
 
-/// The lane that it was lent to takes it while its own lane polls it.
+/// The worker that it was lent to takes it while its own worker polls it.
 fn taken_late() {
     let mut stage = Stage::new(2);
     let upper = stage.upper.take().expect("nobody took it");
@@ -113,7 +113,7 @@ fn taken_late() {
     stage.end();
 }
 
-/// The lane that it was lent to ends.
+/// The worker that it was lent to ends.
 fn taken_back() {
     let mut stage = Stage::new(1);
     let upper = stage.upper.take().expect("nobody took it");
@@ -123,7 +123,7 @@ fn taken_back() {
     stage.end();
 }
 
-/// The lane that it was lent to polls it, and is about to lend it to itself.
+/// The worker that it was lent to polls it, and is about to lend it to itself.
 fn lent_to_itself() {
     let mut stage = Stage::new(2);
     let upper = stage.upper.take().expect("nobody took it");

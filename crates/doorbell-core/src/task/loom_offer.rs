@@ -1,5 +1,5 @@
-//! What a lane makes known to others, against one that idles, in every interleaving: it is seen, or the
-//! lane that idles is woken. Each model takes one step of a lane that pushes, with the fence behind it.
+//! What a worker makes known to others, against one that idles, in every interleaving: it is seen, or the
+//! worker that idles is woken. Each model takes one step of a worker that pushes, with the fence behind it.
 
 // What a model counts with std's atomics and locks is not part of it and orders nothing in it.
 #![allow(clippy::disallowed_types, clippy::disallowed_methods)]
@@ -31,7 +31,7 @@ impl Future for Restless {
     }
 }
 
-/// Lane 0 does what `push` says, which leaves it two tasks, while lane 1 idles.
+/// Worker 0 does what `push` says, which leaves it two tasks, while worker 1 idles.
 fn against_one_that_idles(
     prepare: fn(&FrontRef<M>),
     push: fn(&Local<M>, &FrontRef<M>),
@@ -82,7 +82,7 @@ fn one_is_pushed_again() {
     against_one_that_idles(prepare, push, has_two);
 }
 
-/// The ring is empty, and what lies behind it is in the lane's hands for a moment.
+/// The ring is empty, and what lies behind it is in the worker's hands for a moment.
 fn a_ring_is_refilled() {
     let prepare = |front: &FrontRef<M>| {
         (0..M::RING_CAPACITY + 3).for_each(|_| drop(spawn(front, async {})));
@@ -108,8 +108,8 @@ fn two_of_a_group_are_pushed() {
     against_one_that_idles(prepare, push, has_two);
 }
 
-/// Lane 1 ends to be the sentinel, and looks once more, while lane 0 makes known what others are to look
-/// after, and lane 2 sleeps: lane 1 sees it, and has lane 2 woken; or lane 0 does.
+/// Worker 1 ends to be the sentinel, and looks once more, while worker 0 makes known what others are to look
+/// after, and worker 2 sleeps: worker 1 sees it, and has worker 2 woken; or worker 0 does.
 pub(crate) fn against_the_last_sentinel(
     make_known: fn(&Local<M>, &FrontRef<M>),
     is_known: fn(&Front<M>) -> bool,

@@ -1,5 +1,5 @@
-//! The second node of a task, lent again and again in every interleaving: by a waker that is no lane,
-//! while a lane of its own crew and one of the crew above both take a node of it.
+//! The second node of a task, lent again and again in every interleaving: by a waker that is no worker,
+//! while a worker of its own crew and one of the crew above both take a node of it.
 
 use super::Local;
 use super::loom_above::{Stage, polled_by_both};
@@ -16,7 +16,7 @@ fn run(local: &Local<Loom>) {
     }
 }
 
-/// Its own lane has polled the task once, and it waits for a door; somebody opens that while both lanes
+/// Its own worker has polled the task once, and it waits for a door; somebody opens that while both workers
 /// look for it, and end.
 fn woken_while_both_look() {
     let (stage, join) = Stage::new(1, 0);
@@ -42,7 +42,7 @@ fn ready_at_once() {
 }
 
 #[test]
-fn a_task_that_is_woken_while_both_its_lanes_look_ends_once() {
+fn a_task_that_is_woken_while_both_its_workers_look_ends_once() {
     check_large(woken_while_both_look);
 }
 

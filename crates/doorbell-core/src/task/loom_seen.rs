@@ -74,7 +74,7 @@ impl Future for Told {
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
         self.polls += 1;
-        // SAFETY: the task is polled by one lane at a time.
+        // SAFETY: the task is polled by one worker at a time.
         self.words.written.with_mut(|cell| unsafe { *cell += 1 });
         if self.polls == self.ready_at {
             return Poll::Ready(());
@@ -95,7 +95,7 @@ impl Drop for Told {
     }
 }
 
-/// Polled once on that lane, and in its queue again.
+/// Polled once on that worker, and in its queue again.
 fn polled_once(local: &Local<M>, words: &Arc<Words>, ready_at: u32) -> Join<()> {
     let told = Told {
         words: Arc::clone(words),
@@ -115,7 +115,7 @@ fn close(local: &Local<M>) {
     });
 }
 
-/// Lane 0 polls the task for its own wake, and it idles. Lane 1 queues it anew by `wake`: the node has left
+/// Worker 0 polls the task for its own wake, and it idles. Worker 1 queues it anew by `wake`: the node has left
 /// the other queue.
 fn queued_elsewhere(class: Class, wake: fn(&Words)) {
     let spec = CrewSpec {
@@ -149,7 +149,7 @@ fn cancelled_elsewhere() {
     queued_elsewhere(Class::Fair, |words| words.task().cancel());
 }
 
-/// As one below does: it pokes the task, and the lane takes the parcel at once.
+/// As one below does: it pokes the task, and the worker takes the parcel at once.
 fn poked_elsewhere() {
     queued_elsewhere(Class::Rt, |words| {
         let task = words.task();
@@ -178,7 +178,7 @@ fn cancelled_after_it_was_told(cancel: fn(&Words)) {
     drop(join);
 }
 
-/// As one below does; the lane takes the parcel at once.
+/// As one below does; the worker takes the parcel at once.
 fn poke_to_cancel(words: &Words) {
     let task = words.task();
     if task.header().state.poke(For::Cancel) == Poke::Send {
@@ -187,7 +187,7 @@ fn poke_to_cancel(words: &Words) {
     }
 }
 
-/// The same where a lane above polls the task meanwhile, and drops it.
+/// The same where a worker above polls the task meanwhile, and drops it.
 fn cancelled_while_it_is_lent() {
     let one =
         |above| Crew::described(1, &Arc::default(), CrewSpec::below(above), |_, _| 0).remove(0);
@@ -233,17 +233,17 @@ fn seen_by_its_phase() {
 }
 
 #[test]
-fn a_task_that_idled_on_one_lane_is_woken_on_another() {
+fn a_task_that_idled_on_one_worker_is_woken_on_another() {
     check_large(woken_elsewhere);
 }
 
 #[test]
-fn a_task_that_idled_on_one_lane_is_cancelled_on_another() {
+fn a_task_that_idled_on_one_worker_is_cancelled_on_another() {
     check_large(cancelled_elsewhere);
 }
 
 #[test]
-fn a_task_that_idled_on_one_lane_is_poked_on_another() {
+fn a_task_that_idled_on_one_worker_is_poked_on_another() {
     check_large(poked_elsewhere);
 }
 

@@ -8,16 +8,16 @@
 //! | `body.rs` | the future or its output, behind a table of functions |
 //! | `cell.rs` | the allocation: header and body; how a task is run, cancelled and freed |
 //! | `submit.rs` | where it goes when it is launched or woken |
-//! | `home.rs` | the list of its home lane, and how it leaves it |
+//! | `home.rs` | the list of its home worker, and how it leaves it |
 //! | `poke.rs`, `state_poke.rs` | wakes by threads of a lower class |
 //! | `boost.rs` | the second node, by which a crew above polls what it awaits |
-//! | `rescue.rs` | rescuable tasks, which a lane above runs while their own are stuck |
+//! | `rescue.rs` | rescuable tasks, which a worker above runs while their own are stuck |
 //! | `extras.rs` | what only some tasks have: names, times, where it was spawned |
 //! | `watched.rs` | tasks whose crew records something of them |
 //! | `waker.rs` | the `std::task::Waker` of a task |
 //! | `join.rs` | the handle that awaits, aborts or lets go |
-//! | `local.rs` | what a lane's own thread keeps: ready queue, list of its tasks |
-//! | `timers.rs` | a lane's timers, as its tasks and its loop see them |
+//! | `local.rs` | what a worker's own thread keeps: ready queue, list of its tasks |
+//! | `timers.rs` | a worker's timers, as its tasks and its loop see them |
 //! | `poll_budget.rs` | how many ready operations one poll may complete |
 //! | `owed.rs` | references of the task under poll, counted when its poll ends |
 
@@ -41,8 +41,6 @@ mod loom_above;
 #[cfg(test)]
 mod loom_below;
 #[cfg(test)]
-mod loom_lanes;
-#[cfg(test)]
 mod loom_loans;
 #[cfg(test)]
 pub(crate) mod loom_offer;
@@ -50,6 +48,8 @@ pub(crate) mod loom_offer;
 mod loom_second;
 #[cfg(test)]
 mod loom_seen;
+#[cfg(test)]
+mod loom_workers;
 mod owed;
 mod poke;
 mod poll_budget;
@@ -88,7 +88,7 @@ pub enum Phase {
     Idle,
     /// It is in a queue.
     Queued,
-    /// Its lane polls it.
+    /// Its worker polls it.
     Running,
     /// Its output is stored.
     Complete,

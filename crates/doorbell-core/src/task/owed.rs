@@ -1,13 +1,13 @@
-//! References of the task under poll that its lane gives out and takes back without touching the
+//! References of the task under poll that its worker gives out and takes back without touching the
 //! task's word, and settles once when the poll ends.
 //!
 //! A timer keeps a waker of its task. Armed and dropped in one poll, as a timeout is around what
 //! turns out to be ready, it would cost two read-modify-writes for nothing.
 //!
-//! Contract: *such a waker is woken and dropped by this lane's thread alone until the poll ends ⇒ the
-//! word counts every reference that is dropped outside of the poll.* Another lane that expires this
-//! one's timers leaves those alone that were given a waker in the poll that is under way. The lane's own reference is counted through the
-//! whole poll, so the task does not go away while its count is behind.
+//! Contract: *such a waker is woken and dropped by this worker's thread alone until the poll ends ⇒ the word counts
+//! every reference that is dropped outside of the poll.* Another worker that expires this one's timers leaves those
+//! alone that were given a waker in the poll that is under way. The worker's own reference is counted through the whole
+//! poll, so the task does not go away while its count is behind.
 
 use super::cell::TaskRef;
 use super::drop_quietly;
@@ -17,7 +17,7 @@ use std::cell::Cell;
 use std::marker::PhantomData;
 use std::task::Waker;
 
-/// What a lane owes to the word of the task that it polls.
+/// What a worker owes to the word of the task that it polls.
 #[derive(Debug)]
 pub(crate) struct Owed<M: Machine> {
     /// The waker of the poll; null between polls.
@@ -39,7 +39,7 @@ impl<M: Machine> Owed<M> {
     /// Polls `task` by `poll`, with its waker, and settles.
     #[inline]
     pub(super) fn during<R>(&self, task: TaskRef<M>, poll: impl FnOnce(&Waker) -> R) -> R {
-        // SAFETY: the lane's reference outlives this borrowed waker.
+        // SAFETY: the worker's reference outlives this borrowed waker.
         let waker = unsafe { waker::borrowed(task) };
         self.lent.set(&raw const *waker);
         // Does not unwind: a task's panics are caught where its future is polled.
@@ -77,7 +77,7 @@ impl<M: Machine> Owed<M> {
     /// A waker as by `clone`.
     ///
     /// # Safety
-    /// Only this lane's thread wakes and drops it until the poll ends, and drops it in a poll only by
+    /// Only this worker's thread wakes and drops it until the poll ends, and drops it in a poll only by
     /// [`Owed::take_back`].
     #[inline]
     pub(crate) unsafe fn give(&self, waker: &Waker) -> Waker {

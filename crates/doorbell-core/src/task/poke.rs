@@ -1,6 +1,6 @@
-//! Wakes and loans from below. A thread of a lower class than the lanes that are to run the task does not
+//! Wakes and loans from below. A thread of a lower class than the workers that are to run the task does not
 //! queue it itself: it may lose its CPU in the midst of that. Whatever else wakes the task would then find it
-//! queued. It sends a parcel to one of those lanes, which does the rest.
+//! queued. It sends a parcel to one of those workers, which does the rest.
 
 use super::cell::{Kind, TaskRef};
 use super::local::Local;
@@ -38,7 +38,7 @@ impl<M: Machine> TaskRef<M> {
         }
     }
 
-    /// Notes that the task is to be cancelled, and has a lane do it. The caller holds a reference.
+    /// Notes that the task is to be cancelled, and has a worker do it. The caller holds a reference.
     pub(super) fn cancel(self) {
         match self.crew_above() {
             None => self.follow(self.header().state.cancel(), || self.submit()),
@@ -54,7 +54,7 @@ impl<M: Machine> TaskRef<M> {
         }
     }
 
-    /// Has a lane of the crew that awaits the task from above take its loan.
+    /// Has a worker of the crew that awaits the task from above take its loan.
     #[cold]
     pub(super) fn send_loan(self, crew: &Crew<M>) {
         self.header().state.retain();
@@ -71,42 +71,42 @@ impl<M: Machine> TaskRef<M> {
     pub(super) fn send_poke(self, crew: &Crew<M>) {
         M::mark(Mark::TaskPoked);
         let wake = |task: Self| task.follow(task.header().state.wake_poked(), || task.submit());
-        // The lane is gone: as if nobody were above.
+        // The worker is gone: as if nobody were above.
         self.send(crew, wake).unwrap_or_else(|arrive| arrive());
     }
 
-    /// Posts a parcel that does so on a lane of that crew, and releases the reference that it comes with. Refused, it is
-    /// the caller's to do.
+    /// Posts a parcel that does so on a worker of that crew, and releases the reference that it comes with. Refused, it
+    /// is the caller's to do.
     fn send<F>(self, crew: &Crew<M>, then: F) -> Result<(), impl FnOnce() + use<M, F>>
     where
         F: FnOnce(Self) + Send + 'static,
     {
         let poked = Poked(self);
-        post(self.lane_to_poke(crew), move || poked.arrive(then))
+        post(self.worker_to_poke(crew), move || poked.arrive(then))
     }
 
-    /// Where a parcel is taken soon: no other lane than this one can take it. The lane that ran the task last, if it
-    /// is idle and its core runs no higher class; that of the caller's core, by the same rule; any other idle one,
-    /// the cheapest to wake. If none is idle, that of the caller's core: where the OS lets it run before the
-    /// caller, it is not inside a poll that computes. None is claimed: the task may be found queued, and the
-    /// caller may lose its CPU.
-    fn lane_to_poke<'a>(&'a self, crew: &'a Crew<M>) -> &'a Front<M> {
+    /// Where a parcel is taken soon: no other worker than this one can take it. The worker that ran the task last, if
+    /// it is idle and its core runs no higher class; that of the caller's core, by the same rule; any other idle one,
+    /// the cheapest to wake. If none is idle, that of the caller's core: where the OS lets it run before the caller, it
+    /// is not inside a poll that computes. None is claimed: the task may be found queued, and the caller may lose its
+    /// CPU.
+    fn worker_to_poke<'a>(&'a self, crew: &'a Crew<M>) -> &'a Front<M> {
         let last = self.last();
-        let lanes = crew.fronts();
-        let of_core = |core: usize| &lanes[core % lanes.len()];
+        let workers = crew.fronts();
+        let of_core = |core: usize| &workers[core % workers.len()];
         let is_own = std::ptr::eq(last.crew(), crew);
         if is_own && self.header().kind != Kind::Task {
             return last;
         }
-        let last = if is_own { last } else { of_core(last.lane()) };
-        let own = Local::<M>::with_current(|local| local.map(|local| local.front().lane()));
+        let last = if is_own { last } else { of_core(last.worker()) };
+        let own = Local::<M>::with_current(|local| local.map(|local| local.front().worker()));
         let near = own.map_or(last, of_core);
         if takes_at_once(last) {
             last
         } else if takes_at_once(near) {
             near
         } else {
-            let idle = crew.idle().find(near.lane(), |lane| crew.cost(lane));
+            let idle = crew.idle().find(near.worker(), |worker| crew.cost(worker));
             idle.map_or(near, of_core)
         }
     }
@@ -115,7 +115,7 @@ impl<M: Machine> TaskRef<M> {
 /// Whether it takes what comes at once: it is idle, and its core runs no higher class.
 fn takes_at_once<M: Machine>(front: &Front<M>) -> bool {
     let is_idle = matches!(front.bell().look(), Look::Watching | Look::ParkedUntold);
-    is_idle && !front.is_serving() && !front.crew().is_outranked(front.lane())
+    is_idle && !front.is_serving() && !front.crew().is_outranked(front.worker())
 }
 
 #[cfg(test)]

@@ -1,8 +1,8 @@
-//! Tasks that a lane above runs while those of their own crew are stuck in long polls.
+//! Tasks that a worker above runs while those of their own crew are stuck in long polls.
 //!
 //! Such a task is [rescuable](super::About::rescuable). It is lent by its second node, as one that is awaited from
 //! above: its own node is queued as ever, so a loan that nobody takes costs an empty run, and no wake.
-//! It is lent to the lane that wakes or spawns it, if that is a lane above which rescues
+//! It is lent to the worker that wakes or spawns it, if that is a worker above which rescues
 //! ([`Local::set_rescues`]), or that finds it behind a long poll ([`Sweep`]).
 
 use super::boost;
@@ -22,19 +22,19 @@ use std::ptr::NonNull;
 /// A sweep lends so many tasks at most: their polls are brief together beside what is urgent.
 const LENT_AT_ONCE: usize = 64;
 
-/// What a lane notes of tasks that were lent to it.
+/// What a worker notes of tasks that were lent to it.
 #[derive(Debug, Default)]
 pub(super) struct Lent {
     /// The task that runs is of a crew below.
     of_below: Cell<bool>,
-    /// What is left of that one is for its own lanes.
+    /// What is left of that one is for its own workers.
     is_declined: Cell<bool>,
-    /// Whether the lane rescues.
+    /// Whether the worker rescues.
     rescues: Cell<bool>,
 }
 
 impl<M: Machine> Local<M> {
-    /// As [`Local::rank`], if the task under poll is of a crew below, which lent it to this lane.
+    /// As [`Local::rank`], if the task under poll is of a crew below, which lent it to this worker.
     #[inline]
     pub fn lent_rank(&self) -> Option<u8> {
         self.lent.of_below.get().then(|| self.rank())
@@ -51,27 +51,27 @@ impl<M: Machine> Local<M> {
         self.set_rank(before);
     }
 
-    /// Whether the task under poll is one that is run here because its own lanes may be stuck, and nobody above awaits
-    /// it: what is not certain to be brief is to be left to them.
+    /// Whether the task under poll is one that is run here because its own workers may be stuck, and nobody above
+    /// awaits it: what is not certain to be brief is to be left to them.
     #[inline]
     pub fn is_rescue(&self) -> bool {
         self.lent.of_below.get() && self.owed().task().is_some_and(TaskRef::is_rescued_only)
     }
 
     /// The task under poll is not to be lent for what wakes it in this poll: the rest is for its own
-    /// lanes. The caller wakes it.
+    /// workers. The caller wakes it.
     pub fn decline_rescue(&self) {
         self.lent.is_declined.set(true);
     }
 
-    /// Whether rescuable tasks of crews below that this lane wakes and spawns are lent to it from here on.
+    /// Whether rescuable tasks of crews below that this worker wakes and spawns are lent to it from here on.
     pub fn set_rescues(&self, rescues: bool) {
         self.lent.rescues.set(rescues);
     }
 }
 
-/// Goes through what waits at a ward, a lane of a crew below: rescuable tasks are lent to the caller's lane, and all of it goes
-/// to the ward's crew again, to an idle lane if there is one.
+/// Goes through what waits at a ward, a worker of a crew below: rescuable tasks are lent to the caller's worker, and
+/// all of it goes to the ward's crew again, to an idle worker if there is one.
 pub struct Sweep<M: Machine> {
     ward: FrontRef<M>,
     /// What was in the ward's inbox.
@@ -103,7 +103,7 @@ impl<M: Machine> Sweep<M> {
         }
     }
 
-    /// Goes through what waits at the ward now, and lends some rescuable tasks of it to the caller's lane, if that
+    /// Goes through what waits at the ward now, and lends some rescuable tasks of it to the caller's worker, if that
     /// rescues. Nothing where the crew has groups. Nobody else finds what was taken, so all is put back at once.
     pub fn run(&mut self) {
         if self.ward.crew().groups().table().is_none() {
@@ -135,7 +135,7 @@ impl<M: Machine> Sweep<M> {
         }
         if self.queued > 0 {
             let queue = self.ward.queue();
-            // SAFETY: as above; the ward's lane is another thread's.
+            // SAFETY: as above; the ward's worker is another thread's.
             if let Some(loot) = unsafe { queue.steal_into(&self.taken, Greed::One) } {
                 self.queued = self.queued.saturating_sub(loot.count);
                 return Some(loot.first);
@@ -159,7 +159,7 @@ impl<M: Machine> Sweep<M> {
             task.header().state.retain();
         }
         let place = self.ward.crew().place(&self.ward);
-        // SAFETY: it has left its queue, and is one of a task that any lane of that crew may run.
+        // SAFETY: it has left its queue, and is one of a task that any worker of that crew may run.
         let lent = match unsafe { place.post_task(node, Origin::Outside) } {
             Posted::Yes => task.is_some_and(TaskRef::rescue_now),
             Posted::Closed => {
@@ -176,7 +176,7 @@ impl<M: Machine> Sweep<M> {
         lent
     }
 
-    /// The crew's lanes have ended, and this node was in none of their queues: its task ends here.
+    /// The crew's workers have ended, and this node was in none of their queues: its task ends here.
     ///
     /// # Safety
     /// The node is that of a task, and is in no queue.
@@ -189,7 +189,7 @@ impl<M: Machine> Sweep<M> {
                 task.end_queued(local);
                 local.set_rank(rank);
             }
-            // No lane drops what has one: it lies in the future of a task.
+            // No worker drops what has one: it lies in the future of a task.
             (Some(task), None) => task.leave(),
             // SAFETY: passed on.
             (None, _) => unsafe { boost::refused(node) },
@@ -198,7 +198,7 @@ impl<M: Machine> Sweep<M> {
 }
 
 impl<M: Machine> TaskRef<M> {
-    /// Lends a rescuable task, which was woken or spawned just now, to the lane that the caller is, if that
+    /// Lends a rescuable task, which was woken or spawned just now, to the worker that the caller is, if that
     /// rescues. The caller holds a reference.
     #[inline]
     pub(super) fn rescue(self) {

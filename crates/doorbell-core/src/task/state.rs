@@ -3,20 +3,20 @@
 //! | bits | name | meaning |
 //! |---|---|---|
 //! | 0 | `SCHEDULED` | it is in a queue, or will be put there when its poll ends |
-//! | 1 | `RUNNING` | its lane polls it |
+//! | 1 | `RUNNING` | its worker polls it |
 //! | 2 | `COMPLETE` | its output is stored; it is never queued again |
 //! | 3 | `CANCELLED` | the next run drops the future instead of polling it |
 //! | 4 | `JOIN` | a join handle exists |
-//! | 5 | `JOIN_WAKER` | the join handle's waker lies in the cell and belongs to the lane |
-//! | 6 | `SEIZED` | its home lane has ended, and has dropped the future or will have it dropped |
-//! | 7 | `LEFT` | whoever had the lane's reference could not hand it on: the home lane was gone |
+//! | 5 | `JOIN_WAKER` | the join handle's waker lies in the cell and belongs to the worker |
+//! | 6 | `SEIZED` | its home worker has ended, and has dropped the future or will have it dropped |
+//! | 7 | `LEFT` | whoever had the worker's reference could not hand it on: the home worker was gone |
 //! | 8 | `BEHIND` | a run began by the task's second node; its own is still in the queue where an earlier wake put it |
 //! | 9 | `LENT` | the second node is in a queue of a crew above, or will be put there, with a reference |
 //! | 10..12 | `JOIN_BOOST` | from how far above the join handle awaits it, 0 for not ([`Above`](super::state_boost::Above)) |
 //! | 12..14 | `LOCK_BOOST` | from how far above others wait for locks that it holds |
 //! | 14..22 | `LOCKS` | how many locks those are |
-//! | 22 | `POKED` | a parcel is on its way to a lane that will wake it, with a reference |
-//! | 23..64 | refs | references: the lane's, the join handle's, the second node's, the parcel's, one per waker |
+//! | 22 | `POKED` | a parcel is on its way to a worker that will wake it, with a reference |
+//! | 23..64 | refs | references: the worker's, the join handle's, the second node's, the parcel's, one per waker |
 //!
 //! All changes are read-modify-writes, so they have one order that everybody agrees on. Those of
 //! the join handle are in `state_join.rs`, those of tasks that are awaited from above in
@@ -59,7 +59,7 @@ const _: () = assert!(POKED == LOCKS + ONE_LOCK && ONE_REF == POKED << 1);
 #[must_use]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Wake {
-    /// Put the task into its lane's queue; nobody else will.
+    /// Put the task into its worker's queue; nobody else will.
     Submit,
     /// Lend it to the crew above that awaits it, if one does. Submit it as well, unless its own node is in
     /// a queue still.
@@ -85,31 +85,31 @@ pub(super) enum Start {
     Cancel,
     /// It was polled by its other node, or is being polled: nothing is left to do.
     Late,
-    /// By the own node only: the task is complete, or its home lane has ended and drops the future. The
-    /// lane's reference is left to drop.
+    /// By the own node only: the task is complete, or its home worker has ended and drops the future. The
+    /// worker's reference is left to drop.
     Over,
 }
 
-/// What a lane that ends finds at one of its tasks.
+/// What a worker that ends finds at one of its tasks.
 #[must_use]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Seized {
-    /// The future is the lane's to drop, and a reference afterwards: the lane's, or one more where that goes with
+    /// The future is the worker's to drop, and a reference afterwards: the worker's, or one more where that goes with
     /// a queue that it is in.
     Mine,
-    /// Another lane polls it, or has completed it; that one drops the reference.
+    /// Another worker polls it, or has completed it; that one drops the reference.
     Elsewhere,
-    /// The same, but the lane's reference was left behind: drop it.
+    /// The same, but the worker's reference was left behind: drop it.
     ElsewhereAndLeft,
 }
 
-/// Who drops the lane's reference of a task that could not be handed on.
+/// Who drops the worker's reference of a task that could not be handed on.
 #[must_use]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Left {
-    /// The home lane, when it comes to the task.
+    /// The home worker, when it comes to the task.
     ToHome,
-    /// The caller: the home lane has been there.
+    /// The caller: the home worker has been there.
     ToCaller,
 }
 
@@ -125,15 +125,15 @@ pub(super) enum Pause {
     Cancel,
 }
 
-/// What the lane owes the join handle when the output is stored.
+/// What the worker owes the join handle when the output is stored.
 #[must_use]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Completed {
-    /// No handle: the lane drops the output.
+    /// No handle: the worker drops the output.
     DropOutput,
     /// The handle will look by itself.
     Nothing,
-    /// The waker in the cell is the lane's now: take it and wake it.
+    /// The waker in the cell is the worker's now: take it and wake it.
     WakeJoiner,
 }
 
@@ -151,7 +151,7 @@ pub(super) enum Released {
 pub(super) struct State<M: Machine>(pub(super) M::U64);
 
 impl<M: Machine> State<M> {
-    /// A task that is about to be queued, held by its lane and its join handle.
+    /// A task that is about to be queued, held by its worker and its join handle.
     pub(super) fn new() -> Self {
         State(M::U64::new(SCHEDULED | JOIN | (2 * ONE_REF)))
     }
@@ -216,7 +216,7 @@ impl<M: Machine> State<M> {
                 continue;
             }
             // ORDER: Acquire pairs with the wakes' Release and with the last `pause`, on
-            // whichever lane. Relaxed on failure.
+            // whichever worker. Relaxed on failure.
             match self.0.compare_exchange(
                 seen,
                 (seen & !(SCHEDULED | BEHIND)) | RUNNING | behind,
@@ -230,7 +230,7 @@ impl<M: Machine> State<M> {
         }
     }
 
-    /// The task's home lane ends.
+    /// The task's home worker ends.
     pub(super) fn seize(&self) -> Seized {
         // ORDER: Relaxed; the exchange decides.
         let mut seen = self.0.load(Ordering::Relaxed);
@@ -253,7 +253,7 @@ impl<M: Machine> State<M> {
             };
             // ORDER: Acquire pairs with the Release of the last `pause`, as in `start`, and of
             // `leave`; Release pairs with the Acquire of `release`: who finds it seized lets go of
-            // it, and frees it after what this lane did.
+            // it, and frees it after what this worker did.
             match self
                 .0
                 .compare_exchange(seen, next, Ordering::AcqRel, Ordering::Relaxed)
@@ -264,12 +264,12 @@ impl<M: Machine> State<M> {
         }
     }
 
-    /// The caller has the lane's reference and could not hand it to the lane that is to drop it.
+    /// The caller has the worker's reference and could not hand it to the worker that is to drop it.
     pub(super) fn leave(&self) -> Left {
         if M::breaks(Bug::TaskLeaveForgotten) {
             return Left::ToHome;
         }
-        // ORDER: Release pairs with the Acquire of `seize`: the home lane frees it after what this one
+        // ORDER: Release pairs with the Acquire of `seize`: the home worker frees it after what this one
         // did. Who comes second acquires that by `release`.
         if self.0.fetch_or(LEFT, Ordering::Release) & SEIZED == 0 {
             Left::ToHome
@@ -278,7 +278,7 @@ impl<M: Machine> State<M> {
         }
     }
 
-    /// From running to idle or queued. One that was cancelled ends here: it may be that no lane takes its own node
+    /// From running to idle or queued. One that was cancelled ends here: it may be that no worker takes its own node
     /// any more.
     #[inline]
     pub(super) fn pause(&self) -> Pause {
@@ -311,14 +311,14 @@ impl<M: Machine> State<M> {
         }
     }
 
-    /// Whether its home lane has ended and knows it no more. Only who has completed it asks.
+    /// Whether its home worker has ended and knows it no more. Only who has completed it asks.
     #[inline]
     pub(super) fn is_seized(&self) -> bool {
         // ORDER: Relaxed; who finds it seized does no more than `release`, which acquires.
         self.0.load(Ordering::Relaxed) & SEIZED != 0
     }
 
-    /// The output is stored. Only the lane that runs the task.
+    /// The output is stored. Only the worker that runs the task.
     #[inline]
     pub(super) fn complete(&self) -> Completed {
         let order = if M::breaks(Bug::TaskCompleteRelaxed) {
@@ -327,7 +327,7 @@ impl<M: Machine> State<M> {
             Ordering::AcqRel
         };
         // ORDER: Release pairs with the join side's Acquire: it sees the output. Acquire pairs
-        // with the Release of `lend_waker`: the lane sees the waker.
+        // with the Release of `lend_waker`: the worker sees the waker.
         let before = self.0.fetch_or(COMPLETE, order);
         if before & JOIN == 0 {
             Completed::DropOutput
@@ -366,7 +366,7 @@ impl<M: Machine> State<M> {
         // lets its own go by `release` or at the end of the poll.
         let before = self.0.fetch_add(refs, Ordering::Relaxed);
         let after = before.wrapping_add(refs) >> REF_SHIFT;
-        debug_assert!(after > 0, "the lane's own reference is counted");
+        debug_assert!(after > 0, "the worker's own reference is counted");
         if after > REFS_MAX {
             std::process::abort();
         }

@@ -53,7 +53,7 @@ impl<M: Machine> State<M> {
     }
 
     /// A run of a task that is not as whoever queued the node left it: it is not queued, or runs, or is complete. The
-    /// word, if it changed meanwhile. The own node of one that is behind is free from here on, and the lane's
+    /// word, if it changed meanwhile. The own node of one that is behind is free from here on, and the worker's
     /// reference is with the task, or with who polls it.
     #[cold]
     pub(super) fn start_late(&self, by: By, seen: u64) -> Result<Start, u64> {
@@ -70,7 +70,7 @@ impl<M: Machine> State<M> {
             Ordering::Release
         };
         // ORDER: Release pairs with the Acquire of the next `start`, and of `complete` and `pause` of who polls it:
-        // the node has left its queue, and the home lane is written.
+        // the node has left its queue, and the home worker is written.
         let caught_up = self
             .0
             .compare_exchange(seen, seen & !BEHIND, order, Ordering::Relaxed);

@@ -48,7 +48,7 @@ impl<M: Machine> State<M> {
             if seen & JOIN_WAKER == 0 || M::breaks(Bug::TaskJoinWakerBlind) {
                 return Join::CellIsMine;
             }
-            // ORDER: Relaxed; no lane used the cell of a task that is not complete, and `lend_waker`
+            // ORDER: Relaxed; no worker used the cell of a task that is not complete, and `lend_waker`
             // publishes it anew. Acquire on failure as above.
             match self.0.compare_exchange(
                 seen,
@@ -62,7 +62,7 @@ impl<M: Machine> State<M> {
         }
     }
 
-    /// The join handle lends the waker in the cell to the lane, and says from where it awaits. On
+    /// The join handle lends the waker in the cell to the worker, and says from where it awaits. On
     /// [`Lent::Complete`] it was not lent, and the output is there.
     pub(super) fn lend_waker(&self, from: Above) -> Lent {
         // ORDER: Acquire pairs with the Release of `complete`.
@@ -72,7 +72,7 @@ impl<M: Machine> State<M> {
                 return Lent::Complete;
             }
             let next = (seen & !JOIN_BOOST) | JOIN_WAKER | from.of_join();
-            // ORDER: Release pairs with the Acquire of `complete`: the lane sees the waker.
+            // ORDER: Release pairs with the Acquire of `complete`: the worker sees the waker.
             // Acquire on failure as above.
             match self
                 .0
@@ -99,7 +99,7 @@ impl<M: Machine> State<M> {
                 (seen & !JOIN, JoinDropped::DropOutput)
             };
             // ORDER: Acquire pairs with the Release of `complete`: the output. It publishes nothing:
-            // without JOIN_WAKER the lane leaves the cell alone. Relaxed on failure.
+            // without JOIN_WAKER the worker leaves the cell alone. Relaxed on failure.
             match self
                 .0
                 .compare_exchange(seen, next, Ordering::Acquire, Ordering::Relaxed)

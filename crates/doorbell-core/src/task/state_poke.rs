@@ -25,14 +25,14 @@ impl For {
 #[must_use]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Poke {
-    /// Send a lane a parcel that wakes the task. A reference is counted for it.
+    /// Send a worker a parcel that wakes the task. A reference is counted for it.
     Send,
     /// Nothing: who has the task sees it, or a parcel is on its way, or the task is complete.
     Nothing,
 }
 
 impl<M: Machine> State<M> {
-    /// Notes that the task is to be woken by one of its lanes, unless somebody has it already. Nobody
+    /// Notes that the task is to be woken by one of its workers, unless somebody has it already. Nobody
     /// who finds that relies on it, but who would do no more himself.
     pub(super) fn poke(&self, to: For) -> Poke {
         // ORDER: Relaxed; the exchange decides.
@@ -65,7 +65,7 @@ impl<M: Machine> State<M> {
         }
     }
 
-    /// A parcel has come, on a lane that is not below: a wake of its own. In one step with the end of
+    /// A parcel has come, on a worker that is not below: a wake of its own. In one step with the end of
     /// the other: who pokes the task later sends a parcel, or finds it queued.
     pub(super) fn wake_poked(&self) -> Wake {
         // ORDER: Relaxed; the exchange decides.

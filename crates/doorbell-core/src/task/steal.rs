@@ -1,4 +1,4 @@
-//! What a lane takes from another.
+//! What a worker takes from another.
 
 use super::local::Local;
 use crate::crew::Turns;
@@ -7,8 +7,8 @@ use crate::queue::{Greed, Loot, is_shareable};
 use doorbell_machine::{Bug, Machine};
 
 impl<M: Machine> Local<M> {
-    /// Takes tasks from another lane of the crew, also from its inbox if `inbox`, to be run next.
-    /// Returns how many. `None` also where this lane has something to run, but for [`Greed::Single`].
+    /// Takes tasks from another worker of the crew, also from its inbox if `inbox`, to be run next.
+    /// Returns how many. `None` also where this worker has something to run, but for [`Greed::Single`].
     pub fn steal(&self, victim: &Front<M>, greed: Greed, inbox: bool) -> Option<u64> {
         if greed != Greed::Single && !self.is_empty() && !M::breaks(Bug::SpinStealsFull) {
             return None;
@@ -23,7 +23,7 @@ impl<M: Machine> Local<M> {
             return self.steal_by_share(victim, greed, inbox);
         }
         let own = self.front.queue();
-        // SAFETY: this lane owns its own queue and not the victim's.
+        // SAFETY: this worker owns its own queue and not the victim's.
         let loot = unsafe { victim.queue().steal_into(own, greed) };
         let loot = loot.or_else(|| {
             let (chain, len) = if inbox {
@@ -31,7 +31,7 @@ impl<M: Machine> Local<M> {
             } else {
                 return None;
             };
-            // SAFETY: this lane owns its queue, and the chain is of tasks that may run anywhere.
+            // SAFETY: this worker owns its queue, and the chain is of tasks that may run anywhere.
             let loot = unsafe { own.take_over(chain) }?;
             Some(Loot { count: len, ..loot })
         });
@@ -44,7 +44,7 @@ impl<M: Machine> Local<M> {
         })
     }
 
-    /// What a theft left in this lane's hands goes where others find it: it is not run next.
+    /// What a theft left in this worker's hands goes where others find it: it is not run next.
     pub(crate) fn share_stolen(&self) {
         if let Some(node) = self.stolen.take() {
             // SAFETY: stolen, so it is that of a task which may run anywhere, and in no queue.
@@ -52,14 +52,14 @@ impl<M: Machine> Local<M> {
         }
     }
 
-    /// What lay in the backlog was in this lane's hands for a moment: a lane that looked then found nothing, and
+    /// What lay in the backlog was in this worker's hands for a moment: a worker that looked then found nothing, and
     /// sleeps.
     #[cold]
     pub(super) fn offer_refilled(&self) {
         let queue = self.front.queue();
         if is_shareable(queue.len()) || self.turns() == Turns::ByRank {
             queue.show_stored();
-            self.front.crew().offer(self.front.lane());
+            self.front.crew().offer(self.front.worker());
         }
     }
 }

@@ -19,7 +19,7 @@ impl<M: Machine> TaskRef<M> {
                 Some(local) if kind == Kind::Pinned && local.is(front) => {
                     self.push_unless_closed(local)
                 }
-                // SAFETY: the lane's reference is held until the task completes, and a task
+                // SAFETY: the worker's reference is held until the task completes, and a task
                 // that is queued is not complete.
                 _ if kind == Kind::Task => unsafe {
                     let place = front.crew().place(front);
@@ -44,7 +44,7 @@ impl<M: Machine> TaskRef<M> {
         true
     }
 
-    /// Its poll on the caller's lane is over, and it was woken meanwhile.
+    /// Its poll on the caller's worker is over, and it was woken meanwhile.
     pub(super) fn push_again(self, local: &Local<M>) {
         self.note_wake();
         M::mark(Mark::TaskWokenInPoll);
@@ -56,10 +56,10 @@ impl<M: Machine> TaskRef<M> {
         }
     }
 
-    /// Appends it to the queue of the caller's lane, where it may run.
+    /// Appends it to the queue of the caller's worker, where it may run.
     pub(super) fn push_here(self, local: &Local<M>) {
         if self.header().kind == Kind::Task {
-            // SAFETY: as in `submit_new`; the queue is that of the current lane.
+            // SAFETY: as in `submit_new`; the queue is that of the current worker.
             unsafe { local.push(self.node()) };
         } else {
             // SAFETY: as above.
@@ -67,12 +67,12 @@ impl<M: Machine> TaskRef<M> {
         }
     }
 
-    /// The lane that ran it last; before that, the one that it was launched on.
+    /// The worker that ran it last; before that, the one that it was launched on.
     pub(super) fn last(&self) -> &Front<M> {
         // ORDER: Relaxed; fronts of the crew are there as long as the task, and which one is
         // only where it would be best to run.
         let last = self.header().last.load(Ordering::Relaxed);
-        // SAFETY: the task's share keeps the crew, and the last lane is of it.
+        // SAFETY: the task's share keeps the crew, and the last worker is of it.
         unsafe { &*last }
     }
 
@@ -90,7 +90,7 @@ impl<M: Machine> TaskRef<M> {
         });
     }
 
-    /// Only its own lane may run it.
+    /// Only its own worker may run it.
     fn submit_home(self, local: Option<&Local<M>>) {
         let front = self.last();
         if let Some(local) = local.filter(|local| local.is(front)) {
@@ -100,7 +100,7 @@ impl<M: Machine> TaskRef<M> {
         self.unless_refused(unsafe { front.post(self.node()) });
     }
 
-    /// Woken on a lane of its crew: it goes back to the lane that ran it last if that one watches,
+    /// Woken on a worker of its crew: it goes back to the worker that ran it last if that one watches,
     /// free and warm; else it runs here. One that is running may be inside a long poll, and one
     /// that sleeps would have to be woken.
     fn submit_from(self, local: &Local<M>) {
@@ -122,7 +122,7 @@ impl<M: Machine> TaskRef<M> {
         self.unless_refused(unsafe { front.post_task(self.node(), from) });
     }
 
-    /// A lane that is gone has ended the task, or its home lane will.
+    /// A worker that is gone has ended the task, or its home worker will.
     fn unless_refused(self, posted: Posted) {
         match posted {
             Posted::Yes => {}
@@ -130,12 +130,12 @@ impl<M: Machine> TaskRef<M> {
         }
     }
 
-    /// No lane got the task: it ends here, on the caller's thread.
+    /// No worker got the task: it ends here, on the caller's thread.
     fn end_unsubmitted(self) {
         let _ = self.header().state.cancel();
         match self.header().state.start(By::Own) {
             Start::Cancel => self.drop_future(),
-            _ => unreachable!("cancelled above, and no lane's"),
+            _ => unreachable!("cancelled above, and no worker's"),
         }
         self.complete();
         self.release();

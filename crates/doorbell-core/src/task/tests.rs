@@ -1,4 +1,4 @@
-//! Tasks on this computer. The test's own thread is the lane, unless it says otherwise.
+//! Tasks on this computer. The test's own thread is the worker, unless it says otherwise.
 
 // Tests on real threads, outside of any model.
 #![allow(clippy::disallowed_types, clippy::disallowed_methods)]
@@ -26,7 +26,7 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::task::{Context, Poll, Waker};
 
-/// A lane that the test runs by hand, on its own thread.
+/// A worker that the test runs by hand, on its own thread.
 struct Bench {
     front: FrontRef<Host>,
     local: Local<Host>,
@@ -39,8 +39,8 @@ impl Bench {
         Bench { front, local }
     }
 
-    /// Calls `f` as the lane.
-    fn on_lane<R>(&self, f: impl FnOnce() -> R) -> R {
+    /// Calls `f` as the worker.
+    fn on_worker<R>(&self, f: impl FnOnce() -> R) -> R {
         self.local.enter(f)
     }
 
@@ -49,13 +49,13 @@ impl Bench {
         F: Future + Send + 'static,
         F::Output: Send,
     {
-        self.on_lane(|| testing::spawn(&self.front, future))
+        self.on_worker(|| testing::spawn(&self.front, future))
     }
 
     /// Takes mailbox and inbox; returns how many nodes that were.
     fn serve(&self) -> u64 {
-        self.on_lane(|| {
-            // SAFETY: the test's thread is the lane.
+        self.on_worker(|| {
+            // SAFETY: the test's thread is the worker.
             let served = unsafe { self.front.serve(self.local.ready()) };
             served.delivered + self.local.gather()
         })
@@ -68,7 +68,7 @@ impl Bench {
         loop {
             self.serve();
             let before = polls;
-            while self.on_lane(|| self.local.run_one()) {
+            while self.on_worker(|| self.local.run_one()) {
                 polls += 1;
             }
             if polls == before {
@@ -77,12 +77,16 @@ impl Bench {
         }
     }
 
-    /// Ends the lane. Nothing of it is left: no task, no ring, no reference to its front.
+    /// Ends the worker. Nothing of it is left: no task, no ring, no reference to its front.
     #[track_caller]
     fn end(self) {
-        self.on_lane(|| self.local.close());
+        self.on_worker(|| self.local.close());
         assert_eq!((self.local.live(), self.local.queued()), (0, 0));
-        assert_eq!(self.front.counts().rings.get(), 0, "the lane never parked");
+        assert_eq!(
+            self.front.counts().rings.get(),
+            0,
+            "the worker never parked"
+        );
         drop(self.local);
         assert_eq!(self.front.shares(), 1, "a task was not freed");
     }

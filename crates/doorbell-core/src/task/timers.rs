@@ -1,10 +1,10 @@
-//! A lane's timers as its tasks and its loop see them: when to look, and what base they belong to.
+//! A worker's timers as its tasks and its loop see them: when to look, and what base they belong to.
 
 use super::local::Local;
 use crate::wheel::{Base, Clock, Wheel};
 use doorbell_machine::{Bug, Machine};
 
-/// When a lane whose wheel was lent looks at it again.
+/// When a worker whose wheel was lent looks at it again.
 const LENT_RETRY_NS: u64 = 20_000;
 
 impl<M: Machine> Local<M> {
@@ -30,14 +30,14 @@ impl<M: Machine> Local<M> {
         self.base.set(base);
     }
 
-    /// Arms here what threads that are no lanes have posted for any lane. Returns how many nodes it took.
+    /// Arms here what threads that are no workers have posted for any worker. Returns how many nodes it took.
     #[inline]
     pub fn take_timers(&self) -> u64 {
         let timers = self.front().crew().timers();
         if timers.is_empty() {
             return 0;
         }
-        // SAFETY: this is the thread of the lane, whose ready queue that is.
+        // SAFETY: this is the thread of the worker, whose ready queue that is.
         unsafe { timers.take_shared().deliver(self.ready()) }
     }
 
@@ -50,8 +50,8 @@ impl<M: Machine> Local<M> {
         // Asked anew each time: a visitor may have published a later one.
         if base == Base::Global && when_ns < self.front().next_global_ns() {
             self.front().publish_next_global(when_ns);
-            // Nobody else fires it before this poll ends; if none follows, the lane sleeps until it is due.
-            if !M::breaks(Bug::LaneAsksOnce) {
+            // Nobody else fires it before this poll ends; if none follows, the worker sleeps until it is due.
+            if !M::breaks(Bug::WorkerAsksOnce) {
                 self.unwatched.set(true);
             }
         }
@@ -77,7 +77,7 @@ impl<M: Machine> Local<M> {
     }
 
     /// As [`Local::due_ns`], by a look at the wheel: without the times of timers that were cancelled
-    /// on this lane since.
+    /// on this worker since.
     pub(crate) fn look_due_ns(&self) -> Option<u64> {
         // No visitor comes while the clock stands, and that is when this is asked.
         if let Some([local_ns, global_ns]) = self.wheel.next_ns() {

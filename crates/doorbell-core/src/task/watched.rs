@@ -5,7 +5,7 @@ use super::cell::TaskRef;
 use super::extras::Name;
 use super::local::Local;
 use crate::crew::Crew;
-use crate::lane::{Polled, TaskEvent};
+use crate::worker::{Polled, TaskEvent};
 use doorbell_machine::{Cell, Machine};
 use std::task::Poll;
 
@@ -15,18 +15,18 @@ impl<M: Machine> TaskRef<M> {
         let Some(watchers) = local.front().crew().watchers() else {
             return self.poll(local);
         };
-        let lane = local.front().lane();
+        let worker = local.front().worker();
         let current = self.extras().and_then(|extras| {
             let polled = Polled {
                 task: self.id(),
                 rank: self.header().rank,
                 spawned_at: extras.spawned_at(),
             };
-            watchers.begin_poll(lane, local.front().pulse(), polled)
+            watchers.begin_poll(worker, local.front().pulse(), polled)
         });
         let woken_ns = self.extras().map_or(0, super::extras::Extras::woken_ns);
         let name = || Some(self.extras()?.name()?.as_str());
-        let polled = watchers.time_poll(lane, woken_ns, name, || self.poll(local));
+        let polled = watchers.time_poll(worker, woken_ns, name, || self.poll(local));
         if let Some(current) = current {
             current.end();
         }
@@ -58,14 +58,14 @@ impl<M: Machine> TaskRef<M> {
     }
 
     fn event(&self) -> TaskEvent<'_> {
-        let lane = Local::<M>::with_current(|local| {
+        let worker = Local::<M>::with_current(|local| {
             let local = local.filter(|local| local.is_of(self.crew()))?;
-            Some(local.front().lane())
+            Some(local.front().worker())
         });
         TaskEvent {
             id: self.id(),
             name: self.name().map(Name::as_str),
-            lane,
+            worker,
         }
     }
 
@@ -80,7 +80,7 @@ impl<M: Machine> TaskRef<M> {
     }
 }
 
-/// A task, as its home lane sees it.
+/// A task, as its home worker sees it.
 ///
 /// ```
 /// # use doorbell_core::task::TaskSeen;
@@ -96,17 +96,17 @@ pub struct TaskSeen {
     pub name: Option<Name>,
     /// What it does.
     pub phase: Phase,
-    /// The lane that ran it last, or runs it.
+    /// The worker that ran it last, or runs it.
     pub last: usize,
-    /// The lane that ran it first, in whose list it is.
+    /// The worker that ran it first, in whose list it is.
     pub home: usize,
     /// How long ago it was spawned, where times are recorded.
     pub age_ns: Option<u64>,
 }
 
 impl<M: Machine> Local<M> {
-    /// The tasks of this lane's list, the newest first: those that ran here first and have not left
-    /// it. Some may be complete that ended elsewhere. On the lane's own thread.
+    /// The tasks of this worker's list, the newest first: those that ran here first and have not left
+    /// it. Some may be complete that ended elsewhere. On the worker's own thread.
     pub fn tasks(&self) -> Vec<TaskSeen> {
         let mut seen = Vec::with_capacity(self.live());
         let mut next = self.newest.get();
@@ -116,11 +116,11 @@ impl<M: Machine> Local<M> {
                 id: task.id(),
                 name: task.name().cloned(),
                 phase: task.phase(),
-                last: task.last().lane(),
-                home: self.front().lane(),
+                last: task.last().worker(),
+                home: self.front().worker(),
                 age_ns: extras.and_then(super::extras::Extras::age_ns),
             });
-            // SAFETY: the lane owns the links of its tasks, and a task of its list is alive.
+            // SAFETY: the worker owns the links of its tasks, and a task of its list is alive.
             next = task.header().links.with(|links| unsafe { (*links).older });
         }
         seen

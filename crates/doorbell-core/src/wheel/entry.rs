@@ -4,16 +4,17 @@
 //!
 //! | value | name | meaning |
 //! |---|---|---|
-//! | 0 | `FREE` | nobody's timer; only the lane has it |
-//! | 1 | `MAILED` | armed by another thread, in a mailbox, the crew's or the lane's |
-//! | 2 | `ARMED` | hangs in the lane's wheel |
+//! | 0 | `FREE` | nobody's timer; only the worker has it |
+//! | 1 | `MAILED` | armed by another thread, in a mailbox, the crew's or the worker's |
+//! | 2 | `ARMED` | hangs in the worker's wheel |
 //! | 3 | `FIRED` | out of the wheel; the handle's to read and to free, or its last message's |
-//! | 4 | `CANCELLED` | the handle is gone; in the mailbox or about to be; the lane's to free |
-//! | 5 | `ORPHANED` | the lane ended first; the handle's to free |
-//! | 6 | `ABANDONED` | the handle is gone and found the mailbox closed; the lane's to free |
+//! | 4 | `CANCELLED` | the handle is gone; in the mailbox or about to be; the worker's to free |
+//! | 5 | `ORPHANED` | the worker ended first; the handle's to free |
+//! | 6 | `ABANDONED` | the handle is gone and found the mailbox closed; the worker's to free |
 //!
-//! Who may touch what, and when (*the lane* is also one who visits its wheel): `link` the lane, from its first delivery; `waker` the lane
-//! while `ARMED`, the handle on the lane's thread, or alone before `MAILED` and after `FIRED`.
+//! Who may touch what, and when (*the worker* is also one who visits its wheel): `link` the worker, from its first
+//! delivery; `waker` the worker while `ARMED`, the handle on the worker's thread, or alone before `MAILED` and after
+//! `FIRED`.
 
 use super::levels::Link;
 use super::{Base, Local};
@@ -35,16 +36,16 @@ const ABANDONED: u32 = 6;
 const _: () = assert!(FREE < MAILED && MAILED < ARMED && ARMED < FIRED);
 const _: () = assert!(FIRED < CANCELLED && CANCELLED < ORPHANED && ORPHANED < ABANDONED);
 
-/// What the firing lane found.
+/// What the firing worker found.
 #[must_use]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Fire {
-    /// The waker is the lane's to wake; the entry is the handle's.
+    /// The waker is the worker's to wake; the entry is the handle's.
     Wake,
     /// The handle was dropped elsewhere; its message frees the entry, or where that finds the
     /// mailbox closed, the handle itself.
     Cancelled,
-    /// The handle was dropped elsewhere and its message came too late: the lane frees the entry.
+    /// The handle was dropped elsewhere and its message came too late: the worker frees the entry.
     Abandoned,
 }
 
@@ -52,11 +53,11 @@ pub(super) enum Fire {
 #[must_use]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Cancel {
-    /// Post the entry, so that the lane takes it out and frees it.
+    /// Post the entry, so that the worker takes it out and frees it.
     Post,
-    /// Nothing: the lane finds it in its mailbox.
+    /// Nothing: the worker finds it in its mailbox.
     Nothing,
-    /// Free it: no lane has it any more.
+    /// Free it: no worker has it any more.
     Free,
 }
 
@@ -79,7 +80,7 @@ pub(super) struct Entry<M: Machine> {
     pub(super) base: std::cell::Cell<Base>,
     /// The [tag](Entry::tag) of the poll in which its waker was given, if it was in one.
     pub(super) polls: std::cell::Cell<u16>,
-    /// The lane that has it. That of a `MAILED` one changes when a lane takes it: only the lane reads it then.
+    /// The worker that has it. That of a `MAILED` one changes when a worker takes it: only the worker reads it then.
     pub(super) front: M::Cell<FrontRef<M>>,
     pub(super) waker: M::Cell<Option<Waker>>,
     link: M::Cell<Link<M>>,
@@ -90,7 +91,7 @@ pub(super) struct Entry<M: Machine> {
 }
 
 impl<M: Machine> Entry<M> {
-    /// A free entry for the lane with that front.
+    /// A free entry for the worker with that front.
     pub(super) fn allocate(front: &FrontRef<M>) -> NonNull<Entry<M>> {
         let entry = Box::new(Entry {
             node: Node::new(deliver),
@@ -106,8 +107,8 @@ impl<M: Machine> Entry<M> {
         NonNull::from(Box::leak(entry))
     }
 
-    /// What is kept of a lane's count of polls. Two that are 65,536 polls apart look the same: a
-    /// timer is then left to its lane for once.
+    /// What is kept of a worker's count of polls. Two that are 65,536 polls apart look the same: a
+    /// timer is then left to its worker for once.
     #[inline(always)]
     pub(super) fn tag(polls: u64) -> u16 {
         polls as u16
@@ -124,7 +125,7 @@ impl<M: Machine> Entry<M> {
         // SAFETY: nobody else has the entry.
         let known = unsafe { entry.with_handle_waker(Option::take) };
         let _ = entry.front.with_mut(|front| front);
-        // Quietly, and one by one: these are wakers, and the caller may be the lane's own loop.
+        // Quietly, and one by one: these are wakers, and the caller may be the worker's own loop.
         drop_quietly(known);
         drop_quietly(entry);
     }
@@ -139,9 +140,9 @@ impl<M: Machine> Entry<M> {
         unsafe { (*entry).link.with_mut(|link| f(&mut *link)) }
     }
 
-    /// Whether it hangs in its lane's wheel. Only on that lane, or by whoever frees it.
+    /// Whether it hangs in its worker's wheel. Only on that worker, or by whoever frees it.
     pub(super) fn is_linked(&self) -> bool {
-        // SAFETY: the link is the lane's, which is the caller.
+        // SAFETY: the link is the worker's, which is the caller.
         self.link.with(|link| unsafe { (*link).is_linked() })
     }
 
@@ -156,17 +157,17 @@ impl<M: Machine> Entry<M> {
             .with_mut(|waker| f(unsafe { &mut *waker }))
     }
 
-    /// Whether that lane has it, which the caller is. Only for its handle.
+    /// Whether that worker has it, which the caller is. Only for its handle.
     #[inline]
     pub(super) fn is_of(&self, local: &Local<M>) -> bool {
-        // SAFETY: no lane changes it once it has left `MAILED`, and that was Release.
+        // SAFETY: no worker changes it once it has left `MAILED`, and that was Release.
         self.state() != MAILED && self.front.with(|front| local.is(unsafe { &*front }))
     }
 
-    /// A lane takes it from the mailbox of the crew.
+    /// A worker takes it from the mailbox of the crew.
     ///
     /// # Safety
-    /// The caller is that lane, and has the entry, which hangs in no wheel of another one.
+    /// The caller is that worker, and has the entry, which hangs in no wheel of another one.
     pub(super) unsafe fn set_front(&self, to: &FrontRef<M>) {
         // SAFETY: the caller's promise; nobody writes it at the same time.
         if self.front.with(|front| unsafe { (*front).as_ptr() }) != to.as_ptr() {
@@ -183,13 +184,13 @@ impl<M: Machine> Entry<M> {
     /// The state, with all that came before it visible.
     #[inline]
     pub(super) fn state(&self) -> u32 {
-        // ORDER: Acquire pairs with the Release of `fire` and `orphan`: what the lane did
+        // ORDER: Acquire pairs with the Release of `fire` and `orphan`: what the worker did
         // before is visible to the handle.
         self.state.load(Ordering::Acquire)
     }
 
     /// A transition that nobody can race with: the caller has the entry for itself, or is its
-    /// lane and has its handle.
+    /// worker and has its handle.
     #[inline]
     pub(super) fn set(&self, state: u32) {
         // ORDER: Relaxed; the other side gets the entry by a mailbox, or by a later exchange
@@ -197,16 +198,16 @@ impl<M: Machine> Entry<M> {
         self.state.store(state, Ordering::Relaxed);
     }
 
-    /// The lane found the timer due and has unlinked it.
+    /// The worker found the timer due and has unlinked it.
     ///
     /// # Safety
-    /// The entry is alive and its lane the caller; what comes back says whose it is from now on.
+    /// The entry is alive and its worker the caller; what comes back says whose it is from now on.
     pub(super) unsafe fn fire(entry: NonNull<Self>) -> Fire {
         // SAFETY: passed on.
         unsafe { Self::leave_wheel(entry, FIRED) }
     }
 
-    /// The lane ends and has unlinked the timer.
+    /// The worker ends and has unlinked the timer.
     ///
     /// # Safety
     /// As for [`Entry::fire`].
@@ -236,7 +237,7 @@ impl<M: Machine> Entry<M> {
             return Fire::Wake;
         }
         // ORDER: AcqRel; Release pairs with the Acquire of the handle's loads and exchanges: the
-        // lane is done with it. Acquire pairs with `abandon`: so is the handle.
+        // worker is done with it. Acquire pairs with `abandon`: so is the handle.
         match word.swap(to, Ordering::AcqRel) {
             ARMED => Fire::Wake,
             ABANDONED => Fire::Abandoned,
@@ -247,15 +248,15 @@ impl<M: Machine> Entry<M> {
         }
     }
 
-    /// The handle goes away on a thread that is not the lane.
+    /// The handle goes away on a thread that is not the worker.
     ///
     /// # Safety
     /// The entry is alive and its handle the caller; what comes back says what is left to do.
     pub(super) unsafe fn cancel(entry: NonNull<Self>) -> Cancel {
         // SAFETY: the caller's promise.
         let word = unsafe { Self::word(entry) };
-        // ORDER: AcqRel; the lane that frees it sees that the handle is done with it, and a
-        // handle that frees or posts it sees that the lane is.
+        // ORDER: AcqRel; the worker that frees it sees that the handle is done with it, and a
+        // handle that frees or posts it sees that the worker is.
         match word.swap(CANCELLED, Ordering::AcqRel) {
             ARMED => {
                 M::mark(Mark::WheelCancelElsewhere);
@@ -266,7 +267,7 @@ impl<M: Machine> Entry<M> {
         }
     }
 
-    /// The message of a cancelled handle found the mailbox closed. The lane may still have the
+    /// The message of a cancelled handle found the mailbox closed. The worker may still have the
     /// timer in its wheel: of the two the one that comes second frees it. Whether that is the
     /// handle.
     ///
@@ -279,11 +280,11 @@ impl<M: Machine> Entry<M> {
         word.swap(ABANDONED, Ordering::AcqRel) != CANCELLED
     }
 
-    /// The lane takes a mailed entry in. `false` if it was cancelled meanwhile.
+    /// The worker takes a mailed entry in. `false` if it was cancelled meanwhile.
     pub(super) fn accept(&self) -> bool {
         // ORDER: Acquire on failure pairs with `cancel`. Release pairs with it too: a handle that
         // posts the entry again sees that it has left the mailbox; unshown because in a model no store of the
-        // handle overtakes the lane's earlier load of the link.
+        // handle overtakes the worker's earlier load of the link.
         self.state
             .compare_exchange(MAILED, ARMED, Ordering::Release, Ordering::Acquire)
             .is_ok()
@@ -297,21 +298,21 @@ impl<M: Machine> Entry<M> {
 unsafe fn deliver<M: Machine>(node: NonNull<Node<M>>, _ready: &Ready<M>) {
     let entry: NonNull<Entry<M>> = node.cast();
     Local::<M>::with_current(|local| {
-        let local = local.expect("nodes are delivered on their lane");
-        // SAFETY: posted by its handle; alive until the lane or the handle frees it.
+        let local = local.expect("nodes are delivered on their worker");
+        // SAFETY: posted by its handle; alive until the worker or the handle frees it.
         let taken = unsafe { local.wheel().take_in(entry) };
         match taken {
             Some(TakenIn::Hangs { base, when_ns }) => local.note_timer(when_ns, base),
             // SAFETY: its handle is gone, and it hangs nowhere.
             Some(TakenIn::Cancelled) => unsafe { local.wheel().recycle(entry) },
-            // A visitor has the wheel for a moment: once more. The lane may be about to sleep.
+            // A visitor has the wheel for a moment: once more. The worker may be about to sleep.
             None => {
-                // SAFETY: delivered, so it is in no queue, and this lane's.
+                // SAFETY: delivered, so it is in no queue, and this worker's.
                 let posted = unsafe { local.front().post(node) };
                 // Only this thread closes the mailbox, and lends nothing any more when it does.
                 assert!(
                     posted == Posted::Yes,
-                    "a timer came to a lane that has ended"
+                    "a timer came to a worker that has ended"
                 );
             }
         }

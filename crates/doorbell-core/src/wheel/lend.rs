@@ -1,15 +1,15 @@
-//! Who may touch a lane's wheel: the lane, or for a moment a visitor who expires what is overdue
-//! while the lane is stuck.
+//! Who may touch a worker's wheel: the worker, or for a moment a visitor who expires what is overdue
+//! while the worker is stuck.
 //!
 //! | value | name | meaning |
 //! |---|---|---|
-//! | 0 | `ABSENT` | the lane has not begun, or has ended: there is no wheel |
-//! | 1 | `OWNED` | the lane's |
+//! | 0 | `ABSENT` | the worker has not begun, or has ended: there is no wheel |
+//! | 1 | `OWNED` | the worker's |
 //! | 2 | `LENT` | a visitor's, until it stores `OWNED` |
-//! | 3 | `ENDING` | a visitor's, and the lane sleeps until the visitor has left: it stores `ABSENT`, and rings |
+//! | 3 | `ENDING` | a visitor's, and the worker sleeps until the visitor has left: it stores `ABSENT`, and rings |
 //!
-//! Store buffering, of which only the visitor pays: the lane says that it is inside and looks at
-//! this word; the visitor claims the word and looks whether the lane is inside. With a fence on
+//! Store buffering, of which only the visitor pays: the worker says that it is inside and looks at
+//! this word; the visitor claims the word and looks whether the worker is inside. With a fence on
 //! both sides one of them sees the other, and whoever does steps back.
 
 use super::Wheel;
@@ -21,7 +21,7 @@ const LENT: u32 = 2;
 const ENDING: u32 = 3;
 const _: () = assert!(ABSENT < OWNED && OWNED < LENT && LENT < ENDING);
 
-/// Whether the lane may touch its wheel.
+/// Whether the worker may touch its wheel.
 #[must_use]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Entered {
@@ -31,10 +31,10 @@ enum Entered {
     Lent,
 }
 
-/// The words by which a lane's wheel is lent.
+/// The words by which a worker's wheel is lent.
 pub(crate) struct Lend<M: Machine> {
     word: M::U32,
-    /// 1 while the lane touches its wheel.
+    /// 1 while the worker touches its wheel.
     inside: M::U32,
     wheel: M::Ptr<Wheel<M>>,
 }
@@ -55,19 +55,19 @@ impl<M: Machine> std::fmt::Debug for Lend<M> {
     }
 }
 
-// SAFETY: the pointer is followed by the lane, whose wheel it is, and by one visitor at a time, while
-// the lane does not; see above. What hangs in a wheel is Send.
+// SAFETY: the pointer is followed by the worker, whose wheel it is, and by one visitor at a time, while
+// the worker does not; see above. What hangs in a wheel is Send.
 unsafe impl<M: Machine> Send for Lend<M> {}
 // SAFETY: as for Send.
 unsafe impl<M: Machine> Sync for Lend<M> {}
 
-/// The lane touches its wheel for as long as this is there.
+/// The worker touches its wheel for as long as this is there.
 struct Inside<'a, M: Machine>(&'a Lend<M>);
 
 impl<M: Machine> Drop for Inside<'_, M> {
     #[inline(always)]
     fn drop(&mut self) {
-        // ORDER: Release pairs with the Acquire of a visitor's look: what the lane did in there
+        // ORDER: Release pairs with the Acquire of a visitor's look: what the worker did in there
         // is visible.
         self.0.inside.store(0, Ordering::Release);
     }
@@ -76,19 +76,19 @@ impl<M: Machine> Drop for Inside<'_, M> {
 /// A visitor has the wheel for as long as this is there.
 struct Visit<'a, M: Machine> {
     lend: &'a Lend<M>,
-    /// That of the lane whose wheel it is.
+    /// That of the worker whose wheel it is.
     seat: &'a M::Seat,
 }
 
 impl<M: Machine> Drop for Visit<'_, M> {
     fn drop(&mut self) {
         let word = &self.lend.word;
-        // ORDER: Release pairs with the Acquire of the lane's look, and of the next visitor's exchange. Acquire
-        // on failure pairs with the Release of the lane's end: in which form its seat is to be rung.
+        // ORDER: Release pairs with the Acquire of the worker's look, and of the next visitor's exchange. Acquire
+        // on failure pairs with the Release of the worker's end: in which form its seat is to be rung.
         let left = word.compare_exchange(LENT, OWNED, Ordering::Release, Ordering::Acquire);
         if left.is_err() {
-            // ORDER: Release pairs with the Acquire of the lane's look; unshown because it takes three preemptions,
-            // with which `ends_meanwhile` fails. A read-modify-write, so that it follows what the lane has written.
+            // ORDER: Release pairs with the Acquire of the worker's look; unshown because it takes three preemptions,
+            // with which `ends_meanwhile` fails. A read-modify-write, so that it follows what the worker has written.
             word.swap(ABSENT, Ordering::Release);
             self.seat.ring(word);
         }
@@ -96,7 +96,7 @@ impl<M: Machine> Drop for Visit<'_, M> {
 }
 
 impl<M: Machine> Lend<M> {
-    /// The lane begins.
+    /// The worker begins.
     ///
     /// # Safety
     /// The wheel stays where it is, and there, until [`Lend::end`] has returned.
@@ -108,13 +108,13 @@ impl<M: Machine> Lend<M> {
         self.word.store(OWNED, Ordering::Release);
     }
 
-    /// The lane ends: nobody visits any more when this returns. Where somebody does, the lane sleeps in its
-    /// seat until then: a visitor may have lost its CPU to this lane. Only the lane's own thread.
+    /// The worker ends: nobody visits any more when this returns. Where somebody does, the worker sleeps in its
+    /// seat until then: a visitor may have lost its CPU to this worker. Only the worker's own thread.
     pub(crate) fn end(&self, seat: &M::Seat) {
         seat.choose(ParkIn::Word);
         loop {
             // ORDER: Acquire on both ways pairs with the Release of the last visitor; redundant because behind
-            // this the lane enters its wheel as before, by the Acquire of `look`.
+            // this the worker enters its wheel as before, by the Acquire of `look`.
             let ended =
                 self.word
                     .compare_exchange(OWNED, ABSENT, Ordering::Acquire, Ordering::Acquire);
@@ -132,7 +132,7 @@ impl<M: Machine> Lend<M> {
         }
     }
 
-    /// The lane touches its wheel: `f` runs unless a visitor has it.
+    /// The worker touches its wheel: `f` runs unless a visitor has it.
     #[inline(always)]
     pub(super) fn enter<R>(&self, f: impl FnOnce() -> R) -> Option<R> {
         // ORDER: Relaxed; in front of the fence, whose partner is the visitor's.
@@ -161,10 +161,10 @@ impl<M: Machine> Lend<M> {
         }
     }
 
-    /// Another lane visits the wheel: `f` runs unless its lane is inside, or somebody else is. The seat is
-    /// that of the wheel's lane, which the visitor keeps in memory.
+    /// Another worker visits the wheel: `f` runs unless its worker is inside, or somebody else is. The seat is
+    /// that of the wheel's worker, which the visitor keeps in memory.
     pub(super) fn visit<R>(&self, seat: &M::Seat, f: impl FnOnce(&Wheel<M>) -> R) -> Option<R> {
-        // ORDER: Relaxed; only to spare the fence where the lane is inside anyway.
+        // ORDER: Relaxed; only to spare the fence where the worker is inside anyway.
         if self.inside.load(Ordering::Relaxed) != 0 {
             return None;
         }
@@ -175,18 +175,18 @@ impl<M: Machine> Lend<M> {
             .compare_exchange(OWNED, LENT, Ordering::Acquire, Ordering::Relaxed)
             .ok()?;
         let visit = Visit { lend: self, seat };
-        // Without it the lane may be inside unseen.
+        // Without it the worker may be inside unseen.
         if M::fence_heavy() == Fenced::Refused {
             return None;
         }
-        // ORDER: Acquire pairs with the Release of the lane that leaves.
+        // ORDER: Acquire pairs with the Release of the worker that leaves.
         if self.inside.load(Ordering::Acquire) != 0 {
             return None;
         }
         // ORDER: Relaxed; published by `begin`.
         let wheel = self.wheel.load(Ordering::Relaxed);
-        debug_assert!(!wheel.is_null(), "a visitor came before the lane");
-        // SAFETY: the lane's, who does not end before the word is OWNED again, and who does not
+        debug_assert!(!wheel.is_null(), "a visitor came before the worker");
+        // SAFETY: the worker's, who does not end before the word is OWNED again, and who does not
         // touch it: it has seen LENT, or will.
         let done = f(unsafe { &*wheel });
         drop(visit);

@@ -21,7 +21,7 @@ const _: () = assert!(SLOTS == 2_usize.pow(DIGIT_BITS));
 const _: () = assert!(LEVELS == 11 && LEVELS * DIGIT_BITS as usize >= 64);
 
 /// How many timers of a coarse slot are looked at to find the nearest. A longer slot is turned
-/// into lower ones first, for which the lane wakes once more.
+/// into lower ones first, for which the worker wakes once more.
 pub(super) const LOOKS_MAX: usize = 32;
 
 /// Where a timer hangs.
@@ -31,12 +31,12 @@ pub(super) struct Place {
     slot: u8,
 }
 
-/// The link of a timer; all fields are the lane's.
+/// The link of a timer; all fields are the worker's.
 #[derive(Debug)]
 pub(super) struct Link<M: Machine> {
     newer: *mut Entry<M>,
     older: *mut Entry<M>,
-    /// When it is due, in nanoseconds of the lane's clock.
+    /// When it is due, in nanoseconds of the worker's clock.
     when_ns: u64,
     /// `None`: in no list.
     place: Option<Place>,
@@ -57,7 +57,7 @@ impl<M: Machine> Link<M> {
     }
 }
 
-/// One base of a lane's wheel.
+/// One base of a worker's wheel.
 pub(super) struct Levels<M: Machine> {
     /// Every timer due before this has left its slot, and at the last look also those due at it.
     elapsed_ns: u64,
@@ -85,7 +85,7 @@ impl<M: Machine> Levels<M> {
     /// Hangs a timer in.
     ///
     /// # Safety
-    /// `entry` is alive until unlinked, is in no list, and its link is this lane's.
+    /// `entry` is alive until unlinked, is in no list, and its link is this worker's.
     #[inline]
     pub(super) unsafe fn insert(&mut self, entry: *mut Entry<M>, when_ns: u64) {
         // A time that has passed hangs in the slot of the present, so it is due at the next look.
@@ -169,7 +169,7 @@ impl<M: Machine> Levels<M> {
         Some((level, slot as usize, above | u64::from(slot) << shift))
     }
 
-    /// When the lane has to look next: the nearest timer, or earlier where many hang close
+    /// When the worker has to look next: the nearest timer, or earlier where many hang close
     /// together far away. `None` if there is none.
     pub(super) fn next_ns(&self) -> Option<u64> {
         if !self.newest[DUE][0].is_null() {
@@ -185,7 +185,7 @@ impl<M: Machine> Levels<M> {
             if entry.is_null() {
                 return Some(nearest_ns);
             }
-            // SAFETY: what hangs in the wheel is alive, and its link is this lane's.
+            // SAFETY: what hangs in the wheel is alive, and its link is this worker's.
             let (older, when_ns) =
                 unsafe { Entry::with_link(entry, |link| (link.older, link.when_ns)) };
             nearest_ns = nearest_ns.min(when_ns);
@@ -235,7 +235,7 @@ impl<M: Machine> Levels<M> {
         self.pop(DUE, 0)
     }
 
-    /// Takes any timer out, for a lane that ends.
+    /// Takes any timer out, for a worker that ends.
     pub(super) fn pop_any(&mut self) -> Option<NonNull<Entry<M>>> {
         if let Some(entry) = self.pop_due() {
             return Some(entry);

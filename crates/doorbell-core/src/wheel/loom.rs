@@ -1,6 +1,6 @@
-//! The wheel in the model checker: a handle on one thread, its lane on another.
+//! The wheel in the model checker: a handle on one thread, its worker on another.
 //!
-//! The lane is the main thread of each model; it serves, looks and ends as the loop would. An
+//! The worker is the main thread of each model; it serves, looks and ends as the loop would. An
 //! entry shares the front, so the front's count says how many entries are allocated. A counter
 //! of wakes is no word of the model: it is compared where the model orders things by itself.
 
@@ -37,16 +37,16 @@ impl Wakes {
     }
 }
 
-struct Lane {
+struct Worker {
     local: Local<Loom>,
     front: FrontRef<Loom>,
 }
 
-impl Lane {
+impl Worker {
     fn new() -> Self {
         let front = FrontRef::alone(&Arc::default());
         let local = Local::new(front.clone());
-        Lane { local, front }
+        Worker { local, front }
     }
 
     fn arm(&self) -> (RawTimer, Arc<Wakes>) {
@@ -55,7 +55,7 @@ impl Lane {
 
     fn serve(&self) -> u64 {
         self.local.enter(|| {
-            // SAFETY: this is the lane's thread, and the ready queue its own.
+            // SAFETY: this is the worker's thread, and the ready queue its own.
             let served = unsafe { self.front.serve(self.local.ready()) };
             served.delivered + self.local.take_timers()
         })
@@ -79,7 +79,7 @@ impl Lane {
 fn arm(front: &FrontRef<Loom>) -> (RawTimer, Arc<Wakes>) {
     let wakes = Arc::new(Wakes::default());
     let waker = Waker::from(Arc::clone(&wakes));
-    let timer = RawTimer::arm(front, DUE_NS, &waker).expect("the lane runs");
+    let timer = RawTimer::arm(front, DUE_NS, &waker).expect("the worker runs");
     (timer, wakes)
 }
 
@@ -95,11 +95,11 @@ fn check(model: impl Fn() + Send + Sync + 'static) {
     builder.check(model);
 }
 
-/// The handle is dropped elsewhere while the lane finds its timer due.
+/// The handle is dropped elsewhere while the worker finds its timer due.
 fn cancel_against_expire() {
     check(|| {
-        let lane = Lane::new();
-        let (timer, wakes) = lane.arm();
+        let worker = Worker::new();
+        let (timer, wakes) = worker.arm();
         let gone = Arc::new(AtomicBool::new(false));
         let dropper = ::loom::thread::spawn({
             let gone = Arc::clone(&gone);
@@ -111,16 +111,20 @@ fn cancel_against_expire() {
         });
         // ORDER: Acquire pairs with the store above.
         let was_gone = gone.load(Ordering::Acquire);
-        let fired = lane.expire();
+        let fired = worker.expire();
         assert_eq!(wakes.get(), fired);
         assert!(fired <= u64::from(!was_gone), "woken after the drop");
         dropper.join().unwrap();
-        // One side frees it: the handle what had fired, the lane what had not.
-        assert_eq!(lane.entries(), 1 - fired as usize, "freed by another side");
-        assert_eq!(lane.serve(), 1 - fired);
-        assert_eq!(lane.expire(), 0);
-        lane.close();
-        assert_eq!((lane.entries(), wakes.get()), (0, fired));
+        // One side frees it: the handle what had fired, the worker what had not.
+        assert_eq!(
+            worker.entries(),
+            1 - fired as usize,
+            "freed by another side"
+        );
+        assert_eq!(worker.serve(), 1 - fired);
+        assert_eq!(worker.expire(), 0);
+        worker.close();
+        assert_eq!((worker.entries(), wakes.get()), (0, fired));
     });
 }
 
@@ -129,16 +133,16 @@ fn a_cancel_and_an_expiry_free_once_and_wake_at_most_once() {
     cancel_against_expire();
 }
 
-/// The handle was dropped elsewhere before the lane looks; its message may be under way.
+/// The handle was dropped elsewhere before the worker looks; its message may be under way.
 fn cancel_before_expire() {
-    let lane = Lane::new();
-    let (timer, wakes) = lane.arm();
+    let worker = Worker::new();
+    let (timer, wakes) = worker.arm();
     let dropper = ::loom::thread::spawn(move || drop(timer));
     dropper.join().unwrap();
-    assert_eq!(lane.expire(), 0, "fired after its drop");
-    assert_eq!((lane.serve(), wakes.get()), (1, 0));
-    lane.close();
-    assert_eq!(lane.entries(), 0);
+    assert_eq!(worker.expire(), 0, "fired after its drop");
+    assert_eq!((worker.serve(), wakes.get()), (1, 0));
+    worker.close();
+    assert_eq!(worker.entries(), 0);
 }
 
 #[test]
@@ -148,7 +152,7 @@ fn a_cancelled_timer_does_not_fire() {
 
 #[test]
 #[should_panic(expected = "freed by another side")]
-fn a_lane_that_fires_blindly_is_noticed_in_the_race() {
+fn a_worker_that_fires_blindly_is_noticed_in_the_race() {
     doorbell_machine::loom::break_thread(Bug::WheelFireBlind);
     cancel_against_expire();
 }
@@ -161,8 +165,8 @@ fn mutant_fire_blind() {
 #[test]
 fn a_handle_that_is_polled_elsewhere_sees_what_came_before_the_wake() {
     check(|| {
-        let lane = Lane::new();
-        let (mut timer, wakes) = lane.arm();
+        let worker = Worker::new();
+        let (mut timer, wakes) = worker.arm();
         let before = Arc::new(AtomicBool::new(false));
         let other = ::loom::thread::spawn({
             let before = Arc::clone(&before);
@@ -180,25 +184,25 @@ fn a_handle_that_is_polled_elsewhere_sees_what_came_before_the_wake() {
         });
         // ORDER: Relaxed, as above.
         before.store(true, Ordering::Relaxed);
-        let fired = lane.expire();
+        let fired = worker.expire();
         match other.join().unwrap() {
             Polled::Ready(Fired::Due) => assert_eq!(fired, 1),
             Polled::Elsewhere => {}
             polled => panic!("{polled:?}"),
         }
         assert_eq!(wakes.get(), fired);
-        let _ = lane.serve();
-        lane.close();
-        assert_eq!(lane.entries(), 0);
+        let _ = worker.serve();
+        worker.close();
+        assert_eq!(worker.entries(), 0);
     });
 }
 
 #[test]
 fn a_mailed_arm_against_its_drop_and_its_delivery() {
     check(|| {
-        let lane = Lane::new();
+        let worker = Worker::new();
         let other = ::loom::thread::spawn({
-            let front = lane.front.clone();
+            let front = worker.front.clone();
             move || {
                 let (mut timer, wakes) = arm(&front);
                 let _ = look(&mut timer);
@@ -207,23 +211,23 @@ fn a_mailed_arm_against_its_drop_and_its_delivery() {
             }
         });
         // Armed, cancelled, or not yet there; then due.
-        let mut delivered = lane.serve();
-        let mut fired = lane.expire();
+        let mut delivered = worker.serve();
+        let mut fired = worker.expire();
         let wakes = other.join().unwrap();
         assert_eq!(wakes.get(), fired);
-        delivered += lane.serve();
-        fired += lane.expire();
+        delivered += worker.serve();
+        fired += worker.expire();
         assert_eq!(wakes.get(), fired);
         // Once for the arming, and once more if it was cancelled while armed.
         assert!((1..=2).contains(&delivered));
         assert!(fired <= 1);
-        lane.close();
-        assert_eq!((lane.entries(), wakes.get()), (0, fired));
+        worker.close();
+        assert_eq!((worker.entries(), wakes.get()), (0, fired));
         assert_eq!(Arc::strong_count(&wakes), 1, "a waker is left");
     });
 }
 
-/// A timer that is mailed to a crew is taken by one lane and polled on the other: whose it is now is known to
+/// A timer that is mailed to a crew is taken by one worker and polled on the other: whose it is now is known to
 /// who sees that it is armed.
 fn taken_against_a_poll_elsewhere() {
     let fronts = Crew::<Loom>::new(2, &Arc::default(), |_, _| 0);
@@ -241,7 +245,7 @@ fn taken_against_a_poll_elsewhere() {
     let wakes = polls.join().unwrap();
     local.enter(|| {
         taken += local.take_timers();
-        // SAFETY: this is the lane's thread, and the ready queue its own.
+        // SAFETY: this is the worker's thread, and the ready queue its own.
         taken += unsafe { fronts[1].serve(local.ready()) }.delivered;
         assert_eq!(local.expire(), 0, "fired after its drop");
         local.close();
@@ -251,69 +255,69 @@ fn taken_against_a_poll_elsewhere() {
 }
 
 #[test]
-fn a_mailed_timer_that_one_lane_takes_is_polled_on_the_other() {
+fn a_mailed_timer_that_one_worker_takes_is_polled_on_the_other() {
     check_large(taken_against_a_poll_elsewhere);
 }
 
 #[test]
 fn a_mailed_timer_that_is_kept_fires_once() {
     check(|| {
-        let lane = Lane::new();
+        let worker = Worker::new();
         let other = ::loom::thread::spawn({
-            let front = lane.front.clone();
+            let front = worker.front.clone();
             move || arm(&front)
         });
-        let mut fired = lane.serve() * lane.expire();
+        let mut fired = worker.serve() * worker.expire();
         let (mut timer, wakes) = other.join().unwrap();
-        let _ = lane.serve();
-        fired += lane.expire();
+        let _ = worker.serve();
+        fired += worker.expire();
         assert_eq!((fired, wakes.get()), (1, 1));
         let mut cx = Context::from_waker(Waker::noop());
         assert_eq!(timer.poll(&mut cx), Polled::Ready(Fired::Due));
         drop(timer);
-        assert_eq!(lane.entries(), 0);
-        lane.close();
+        assert_eq!(worker.entries(), 0);
+        worker.close();
     });
 }
 
 #[test]
-fn a_drop_elsewhere_against_the_end_of_the_lane() {
+fn a_drop_elsewhere_against_the_end_of_the_worker() {
     check(|| {
-        let lane = Lane::new();
-        let (timer, wakes) = lane.arm();
+        let worker = Worker::new();
+        let (timer, wakes) = worker.arm();
         let dropper = ::loom::thread::spawn(move || drop(timer));
-        lane.close();
+        worker.close();
         dropper.join().unwrap();
         // Whoever came second has freed it.
-        assert_eq!(lane.entries(), 0);
+        assert_eq!(worker.entries(), 0);
         assert!(wakes.get() <= 1);
         assert_eq!(Arc::strong_count(&wakes), 1, "a waker is left");
     });
 }
 
 #[test]
-fn a_drop_elsewhere_against_an_expiry_and_the_end_of_the_lane() {
+fn a_drop_elsewhere_against_an_expiry_and_the_end_of_the_worker() {
     check(|| {
-        let lane = Lane::new();
-        let (mut timer, wakes) = lane.arm();
+        let worker = Worker::new();
+        let (mut timer, wakes) = worker.arm();
         let dropper = ::loom::thread::spawn(move || {
             let _ = look(&mut timer);
             drop(timer);
         });
-        let fired = lane.expire();
-        lane.close();
+        let fired = worker.expire();
+        worker.close();
         dropper.join().unwrap();
-        assert_eq!((lane.entries(), wakes.get()), (0, fired));
+        assert_eq!((worker.entries(), wakes.get()), (0, fired));
         assert_eq!(Arc::strong_count(&wakes), 1, "a waker is left");
     });
 }
 
 #[test]
-fn a_mailed_arm_against_the_end_of_the_lane() {
+fn a_mailed_arm_against_the_end_of_the_worker() {
     check(|| {
-        let lane = Lane::new();
+        let worker = Worker::new();
         let other = ::loom::thread::spawn({
-            let front = lane.front.clone();
+            let front = worker.front.clone();
             move || {
                 let wakes = Arc::new(Wakes::default());
                 let waker = Waker::from(Arc::clone(&wakes));
@@ -324,10 +328,10 @@ fn a_mailed_arm_against_the_end_of_the_lane() {
                 (armed, wakes)
             }
         });
-        lane.close();
+        worker.close();
         let (armed, wakes) = other.join().unwrap();
         assert!(wakes.get() <= u64::from(armed));
-        assert_eq!(lane.entries(), 0);
+        assert_eq!(worker.entries(), 0);
     });
 }
 
@@ -336,19 +340,19 @@ fn a_mailed_arm_against_the_end_of_the_lane() {
 #[test]
 fn an_entry_that_is_used_again_is_another_timer() {
     check(|| {
-        let lane = Lane::new();
-        let (first, first_wakes) = lane.arm();
+        let worker = Worker::new();
+        let (first, first_wakes) = worker.arm();
         let dropper = ::loom::thread::spawn(move || drop(first));
-        let _ = lane.serve();
-        let (second, second_wakes) = lane.arm();
-        let fired = lane.expire();
+        let _ = worker.serve();
+        let (second, second_wakes) = worker.arm();
+        let fired = worker.expire();
         dropper.join().unwrap();
         assert_eq!(second_wakes.get(), 1);
         assert_eq!(first_wakes.get(), fired - 1);
-        let _ = lane.serve();
-        lane.local.enter(|| drop(second));
-        assert!(lane.entries() <= 2);
-        lane.close();
-        assert_eq!(lane.entries(), 0);
+        let _ = worker.serve();
+        worker.local.enter(|| drop(second));
+        assert!(worker.entries() <= 2);
+        worker.close();
+        assert_eq!(worker.entries(), 0);
     });
 }

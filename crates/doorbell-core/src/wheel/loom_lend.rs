@@ -1,4 +1,4 @@
-//! A lent wheel in the model checker: a lane by hand, and another that visits its timers.
+//! A lent wheel in the model checker: a worker by hand, and another that visits its timers.
 
 // A counter that the checker is not to see.
 #![allow(clippy::disallowed_types, clippy::disallowed_methods)]
@@ -26,20 +26,20 @@ impl Wake for Wakes {
     }
 }
 
-/// A lane that lends its wheel, with one timer that is due, while another visits it.
+/// A worker that lends its wheel, with one timer that is due, while another visits it.
 fn visited(meanwhile: impl FnOnce(&Local<Loom>, RawTimer) + 'static) -> u64 {
     let front = FrontRef::<Loom>::alone(&Arc::default());
     let local = Local::new(front.clone());
     let wakes = Arc::new(Wakes::default());
     local.enter_lending(|| {
         let waker = Waker::from(Arc::clone(&wakes));
-        let timer = RawTimer::arm(&front, DUE_NS, &waker).expect("the lane runs");
+        let timer = RawTimer::arm(&front, DUE_NS, &waker).expect("the worker runs");
         drop(waker);
         let visitor: JoinHandle<u64> = thread::spawn(move || visit(&front, DUE_NS));
         meanwhile(&local, timer);
         visitor.join().unwrap();
         // What was sent by mail meanwhile.
-        // SAFETY: this is the lane's thread, and the ready queue its own.
+        // SAFETY: this is the worker's thread, and the ready queue its own.
         let _ = unsafe { local.front().serve(local.ready()) };
         local.take_timers();
         local.expire();
@@ -54,7 +54,7 @@ fn visited(meanwhile: impl FnOnce(&Local<Loom>, RawTimer) + 'static) -> u64 {
 fn expired_by_both() {
     let wakes = visited(|local, timer| {
         local.expire();
-        // Dropped on the lane, behind all that follows.
+        // Dropped on the worker, behind all that follows.
         drop(timer);
     });
     assert!(wakes <= 1, "fired twice");
@@ -72,7 +72,7 @@ fn fires_for_sure() {
         let visitor = thread::spawn(move || visit(&front, DUE_NS));
         local.expire();
         let visited = visitor.join().unwrap();
-        // Not by the lane's own note of when to look: time stands still here.
+        // Not by the worker's own note of when to look: time stands still here.
         local.wheel().expire(DUE_NS);
         assert_eq!(
             wakes.0.load(Relaxed),
@@ -92,7 +92,7 @@ fn dropped_meanwhile() {
 
 fn reset_meanwhile() {
     let wakes = visited(|_, mut timer| {
-        // In place, or its lane's visitor has it, or it has fired.
+        // In place, or its worker's visitor has it, or it has fired.
         let reset = timer.reset(u64::MAX);
         assert!(matches!(reset, Reset::Done | Reset::Elsewhere));
         drop(timer);
@@ -100,8 +100,8 @@ fn reset_meanwhile() {
     assert!(wakes <= 1);
 }
 
-/// The lane ends while somebody visits: it sleeps until the visitor has left, and the timer has fired or
-/// is the lane's.
+/// The worker ends while somebody visits: it sleeps until the visitor has left, and the timer has fired or
+/// is the worker's.
 fn ends_meanwhile() {
     let wakes = visited(|local, timer| {
         local.front().lend().end(local.front().seat());
@@ -110,7 +110,7 @@ fn ends_meanwhile() {
     assert!(wakes <= 1);
 }
 
-/// The same of a lane that has parked in its poller before: its visitor rings it where it sleeps now.
+/// The same of a worker that has parked in its poller before: its visitor rings it where it sleeps now.
 fn ends_otherwise_meanwhile() {
     let wakes = visited(|local, timer| {
         let seat = local.front().seat();
@@ -121,7 +121,7 @@ fn ends_otherwise_meanwhile() {
     assert!(wakes <= 1);
 }
 
-/// Somebody visits a lane that is about to begin.
+/// Somebody visits a worker that is about to begin.
 fn begins_meanwhile() {
     let front = FrontRef::<Loom>::alone(&Arc::default());
     let local = Local::new(front.clone());
@@ -137,7 +137,7 @@ fn armed_meanwhile() {
     let wakes = visited(|local, timer| {
         let another = Arc::new(Wakes::default());
         let waker = Waker::from(Arc::clone(&another));
-        let second = RawTimer::arm(local.front(), u64::MAX, &waker).expect("the lane runs");
+        let second = RawTimer::arm(local.front(), u64::MAX, &waker).expect("the worker runs");
         drop((timer, second));
         assert_eq!(another.0.load(Relaxed), 0, "fired long before its time");
     });
@@ -145,13 +145,13 @@ fn armed_meanwhile() {
 }
 
 #[test]
-fn a_lane_that_ends_sleeps_until_its_visitor_has_left() {
+fn a_worker_that_ends_sleeps_until_its_visitor_has_left() {
     check_large(ends_meanwhile);
     check_large(ends_otherwise_meanwhile);
 }
 
 #[test]
-fn a_lane_that_begins_is_not_visited_before() {
+fn a_worker_that_begins_is_not_visited_before() {
     check_large(begins_meanwhile);
 }
 

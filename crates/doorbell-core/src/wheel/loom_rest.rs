@@ -6,12 +6,12 @@
 use super::{AtRest, Clock, Ended, Holds, RawTimer};
 use crate::bell::Announced;
 use crate::crew::{Crew, FrontRef};
-use crate::lane::{IdlePolicy, Lane, LaneConfig, LaneShared};
 use crate::switches::SwitchWord;
 use crate::testing::model::{check_large, mutant};
 use crate::testing::spawn;
 use crate::wait::block_on_inside;
 use crate::wheel::Polled;
+use crate::worker::{IdlePolicy, Worker, WorkerConfig, WorkerShared};
 use ::loom::sync::atomic::AtomicU32;
 use ::loom::thread::{self, JoinHandle};
 use doorbell_machine::Loom;
@@ -22,9 +22,9 @@ use std::task::Poll;
 
 const SLEEP_NS: u64 = 1_000;
 
-/// A lane with a paused clock on a thread of its own.
+/// A worker with a paused clock on a thread of its own.
 struct Paused {
-    shared: Arc<LaneShared<Loom>>,
+    shared: Arc<WorkerShared<Loom>>,
     clock: Arc<Clock<Loom>>,
     start_ns: u64,
     /// How often the clock might go on.
@@ -48,17 +48,17 @@ impl Paused {
             at_rest();
             AtRest::Nobody
         }));
-        let config = LaneConfig {
+        let config = WorkerConfig {
             idle: IdlePolicy::Park,
         };
-        let shared = Arc::new(LaneShared::with(config, front, Arc::clone(&clock)));
+        let shared = Arc::new(WorkerShared::with(config, front, Arc::clone(&clock)));
         let theirs = Arc::clone(&shared);
         Paused {
             start_ns: clock.now_ns(),
             shared,
             clock,
             rests,
-            thread: thread::spawn(move || Lane::new(theirs).run()),
+            thread: thread::spawn(move || Worker::new(theirs).run()),
         }
     }
 
@@ -79,12 +79,12 @@ fn sleep(paused: &Paused) -> impl Future<Output = ()> + Send + 'static {
     let mut timer = None;
     poll_fn(move |cx| {
         let timer = timer.get_or_insert_with(|| {
-            RawTimer::arm(&front, when_ns, cx.waker()).expect("the lane is there")
+            RawTimer::arm(&front, when_ns, cx.waker()).expect("the worker is there")
         });
         match timer.poll(cx) {
             Polled::Pending => Poll::Pending,
             Polled::Ready(_) => Poll::Ready(()),
-            Polled::Elsewhere => unreachable!("one lane, one waker"),
+            Polled::Elsewhere => unreachable!("one worker, one waker"),
         }
     })
 }
@@ -121,22 +121,22 @@ fn work_comes_first() {
     paused.close();
 }
 
-/// A lane by hand: falls asleep, and is awake when it has been told something.
+/// A worker by hand: falls asleep, and is awake when it has been told something.
 fn sleep_until_told(clock: &Clock<Loom>, front: &FrontRef<Loom>) {
     let bell = front.bell();
     let announced = bell.announce_watch() == Announced::Yes;
     if announced && bell.announce_park() == Announced::Yes {
         // Nobody has a timer.
-        assert_eq!(clock.end_lane(front.lane(), None), Ended::Yes);
+        assert_eq!(clock.end_worker(front.worker(), None), Ended::Yes);
         let _ = bell.park(front.seat(), None);
         clock.begin();
     }
     let _ = bell.end_idle();
 }
 
-/// Two lanes tell each other, one after the other. Whoever looks whether all rest may have seen
+/// Two workers tell each other, one after the other. Whoever looks whether all rest may have seen
 /// each of them asleep, at different times.
-fn two_lanes_that_tell_each_other() {
+fn two_workers_that_tell_each_other() {
     let fronts = Crew::<Loom>::new(2, &Arc::default(), |_, _| 0);
     let (told, rests) = (Arc::new(AtomicU64::new(1)), Arc::new(AtomicU64::new(0)));
     let (left, count) = (Arc::clone(&told), Arc::clone(&rests));
@@ -146,28 +146,28 @@ fn two_lanes_that_tell_each_other() {
         AtRest::Nobody
     }));
     let inside = clock.inside(Holds::Yes);
-    let [one, other] = [0, 1].map(|lane| fronts[lane].clone());
+    let [one, other] = [0, 1].map(|worker| fronts[worker].clone());
     let (their_clock, first) = (Arc::clone(&clock), one.clone());
-    let their_lane = thread::spawn(move || {
+    let their_worker = thread::spawn(move || {
         sleep_until_told(&their_clock, &other);
         first.request_pass();
         // For good: nobody tells it again.
         let _ = other.bell().announce_watch();
         let _ = other.bell().announce_park();
-        assert_eq!(their_clock.end_lane(1, None), Ended::Yes);
+        assert_eq!(their_clock.end_worker(1, None), Ended::Yes);
     });
     fronts[1].request_pass();
     sleep_until_told(&clock, &one);
     told.store(0, Relaxed);
     let _ = one.bell().announce_watch();
     let _ = one.bell().announce_park();
-    assert_eq!(clock.end_lane(0, None), Ended::Yes);
-    their_lane.join().unwrap();
+    assert_eq!(clock.end_worker(0, None), Ended::Yes);
+    their_worker.join().unwrap();
     assert!(rests.load(Relaxed) >= 1, "nobody saw that all rest");
     drop(inside);
 }
 
-/// A thread holds the clock while the lane falls asleep: from then on it stands still.
+/// A thread holds the clock while the worker falls asleep: from then on it stands still.
 fn a_hold_is_a_hold() {
     let front = FrontRef::<Loom>::alone(&Arc::default());
     let clock = Arc::new(Clock::paused(front.clone(), || AtRest::Nobody));
@@ -183,14 +183,14 @@ fn a_hold_is_a_hold() {
     });
     let _ = front.bell().announce_watch();
     let _ = front.bell().announce_park();
-    let _ = clock.end_lane(front.lane(), Some(start_ns + SLEEP_NS));
+    let _ = clock.end_worker(front.worker(), Some(start_ns + SLEEP_NS));
     holder.join().unwrap();
     assert_eq!(clock.now_ns() - start_ns, SLEEP_NS, "once, by either");
     drop(inside);
 }
 
 /// The last one finds that all rest, and gives that up since nothing is due. Meanwhile another one has begun, told
-/// the lane, and ended: who looks again sees that.
+/// the worker, and ended: who looks again sees that.
 fn told_while_another_looks() {
     let front = FrontRef::<Loom>::alone(&Arc::default());
     let rests = AtomicU64::new(0);
@@ -201,7 +201,7 @@ fn told_while_another_looks() {
     let inside = clock.inside(Holds::No);
     let _ = front.bell().announce_watch();
     let _ = front.bell().announce_park();
-    assert_eq!(clock.end_lane(front.lane(), None), Ended::Yes);
+    assert_eq!(clock.end_worker(front.worker(), None), Ended::Yes);
     let (their_clock, theirs) = (Arc::clone(&clock), front.clone());
     let tells = thread::spawn(move || {
         let hold = their_clock.hold();
@@ -258,7 +258,7 @@ fn outside_it_stands() {
     assert_eq!((clock.now_ns(), rests.load(Relaxed)), (start_ns, 0));
 }
 
-/// Somebody sets the clock on by hand: the lane looks at its timers.
+/// Somebody sets the clock on by hand: the worker looks at its timers.
 fn advanced_by_hand() {
     let paused = Paused::start();
     let task = spawn(paused.shared.front(), sleep(&paused));
@@ -298,7 +298,7 @@ fn a_clock_that_is_held_stands() {
 }
 
 #[test]
-fn a_clock_waits_for_a_lane_that_was_told_since_the_last_look() {
+fn a_clock_waits_for_a_worker_that_was_told_since_the_last_look() {
     check_large(told_while_another_looks);
 }
 
@@ -315,13 +315,13 @@ fn mutant_rest_no_wait() {
 }
 
 #[test]
-fn a_clock_waits_for_lanes_that_tell_each_other() {
-    check_large(two_lanes_that_tell_each_other);
+fn a_clock_waits_for_workers_that_tell_each_other() {
+    check_large(two_workers_that_tell_each_other);
 }
 
 #[test]
 fn mutant_rest_no_epoch() {
-    mutant!(RestNoEpoch, two_lanes_that_tell_each_other);
+    mutant!(RestNoEpoch, two_workers_that_tell_each_other);
 }
 
 #[test]

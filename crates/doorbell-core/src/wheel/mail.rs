@@ -1,4 +1,4 @@
-//! A timer that no lane armed itself: any lane of the crew takes it.
+//! A timer that no worker armed itself: any worker of the crew takes it.
 
 use crate::crew::Crew;
 use crate::mailbox::{Front, Posted, Pushed};
@@ -7,8 +7,8 @@ use doorbell_machine::Machine;
 use std::ptr::NonNull;
 
 impl<M: Machine> Crew<M> {
-    /// Posts a timer that any lane may take in its next pass, and tells `prefer` of it if that one is
-    /// idle, else an idle lane. If none is, the first lane that comes to a pass takes it.
+    /// Posts a timer that any worker may take in its next pass, and tells `prefer` of it if that one is
+    /// idle, else an idle worker. If none is, the first worker that comes to a pass takes it.
     ///
     /// # Panics
     /// As for [`Front::post`].
@@ -22,7 +22,7 @@ impl<M: Machine> Crew<M> {
             Pushed::Closed => return Posted::Closed,
             Pushed::Twice => panic!("a timer was posted twice"),
         }
-        // Either this sees a lane in the idle set, or that lane's last look sees the timer.
+        // Either this sees a worker in the idle set, or that worker's last look sees the timer.
         M::fence_recheck();
         self.place(prefer).request_pass();
         Posted::Yes

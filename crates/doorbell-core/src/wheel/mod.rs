@@ -1,9 +1,9 @@
-//! The wheel: a lane's timers. See README.md in this folder for the protocol.
+//! The wheel: a worker's timers. See README.md in this folder for the protocol.
 //!
-//! A lane has two bases: local timers, which are its own, and global ones, which later a busy
-//! lane may expire for a sleeping one. Everything in them is the lane's; a timer that is armed,
-//! re-armed or cancelled on its own lane takes no atomic read-modify-write and no lock. Another
-//! thread reaches a lane's timer by one exchange of the timer's state word and by mail. Where a lane
+//! A worker has two bases: local timers, which are its own, and global ones, which later a busy
+//! worker may expire for a sleeping one. Everything in them is the worker's; a timer that is armed,
+//! re-armed or cancelled on its own worker takes no atomic read-modify-write and no lock. Another
+//! thread reaches a worker's timer by one exchange of the timer's state word and by mail. Where a worker
 //! is stuck in a long poll, another one of its crew may expire its global timers (`lend.rs`).
 
 mod clock;
@@ -38,20 +38,20 @@ use levels::Levels;
 use std::ptr::NonNull;
 use std::task::Waker;
 
-/// How many entries a lane keeps for its next timers; more go back to the allocator. Fewer under Miri, where
+/// How many entries a worker keeps for its next timers; more go back to the allocator. Fewer under Miri, where
 /// a test that fills it would take minutes.
 const KEPT_MAX: usize = if cfg!(miri) { 64 } else { 4_096 };
 
-/// Which of a lane's two bases a timer belongs to.
+/// Which of a worker's two bases a timer belongs to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Base {
-    /// Of a task that is pinned to this core: only this lane expires it.
+    /// Of a task that is pinned to this core: only this worker expires it.
     Local,
     /// Of any other task.
     Global,
 }
 
-/// The timers of one lane. Not `Sync`.
+/// The timers of one worker. Not `Sync`.
 pub(crate) struct Wheel<M: Machine> {
     inner: M::Cell<Inner<M>>,
     /// By which others may visit.
@@ -118,15 +118,15 @@ impl<M: Machine> Wheel<M> {
         }
     }
 
-    /// The lane's own way in; `None`, and nothing done, while a visitor has the wheel.
+    /// The worker's own way in; `None`, and nothing done, while a visitor has the wheel.
     #[inline(always)]
     fn with<R>(&self, f: impl FnOnce(&mut Inner<M>) -> R) -> Option<R> {
-        // SAFETY: the lane has entered.
+        // SAFETY: the worker has entered.
         self.front.lend().enter(|| unsafe { self.with_inner(f) })
     }
 
     /// # Safety
-    /// The caller is the lane, and inside, or its visitor; nothing that is called comes back to the
+    /// The caller is the worker, and inside, or its visitor; nothing that is called comes back to the
     /// wheel: wakers are woken and dropped outside.
     #[inline(always)]
     unsafe fn with_inner<R>(&self, f: impl FnOnce(&mut Inner<M>) -> R) -> R {
@@ -134,7 +134,7 @@ impl<M: Machine> Wheel<M> {
         self.inner.with_mut(|inner| f(unsafe { &mut *inner }))
     }
 
-    /// The lane begins to run: others may visit.
+    /// The worker begins to run: others may visit.
     ///
     /// # Safety
     /// The wheel stays where it is until [`Wheel::close`] has returned.
@@ -182,7 +182,7 @@ impl<M: Machine> Wheel<M> {
             // SAFETY: the caller's promise.
             unsafe { Entry::free(entry) };
         }
-        // Quietly: the caller may be the lane's own loop. Mostly there is nothing to drop.
+        // Quietly: the caller may be the worker's own loop. Mostly there is nothing to drop.
         if waker.is_some() || known.is_some() {
             drop_quietly((waker, known));
         }
@@ -191,7 +191,7 @@ impl<M: Machine> Wheel<M> {
     /// `None`, and nothing done, while a visitor has the wheel.
     ///
     /// # Safety
-    /// The entry is this lane's, and hangs nowhere.
+    /// The entry is this worker's, and hangs nowhere.
     #[inline]
     unsafe fn hang(&self, entry: NonNull<Entry<M>>, when_ns: u64) -> Option<()> {
         // SAFETY: passed on.
@@ -202,7 +202,7 @@ impl<M: Machine> Wheel<M> {
     /// a visitor has the wheel.
     ///
     /// # Safety
-    /// It is alive, and this its lane.
+    /// It is alive, and this its worker.
     unsafe fn take_in(&self, entry: NonNull<Entry<M>>) -> Option<TakenIn> {
         // SAFETY: the caller's promise.
         unsafe { entry.as_ref().set_front(&self.front) };
@@ -213,19 +213,19 @@ impl<M: Machine> Wheel<M> {
                 it.polls
                     .set(Entry::<M>::tag(self.front.pulse()).wrapping_sub(1));
                 let (base, when_ns) = (it.base.get(), it.mailed_ns.get());
-                // SAFETY: accepted, so it is this lane's and hangs in no list.
+                // SAFETY: accepted, so it is this worker's and hangs in no list.
                 unsafe { inner.hang(entry, when_ns) };
                 return TakenIn::Hangs { base, when_ns };
             }
             if it.is_linked() {
-                // SAFETY: it hangs in this lane's wheel.
+                // SAFETY: it hangs in this worker's wheel.
                 unsafe { inner.unlink(entry) };
             }
             TakenIn::Cancelled
         })
     }
 
-    /// When the lane has to look next at its local and at its global base; `u64::MAX` for an
+    /// When the worker has to look next at its local and at its global base; `u64::MAX` for an
     /// empty one, `None` while a visitor has the wheel.
     pub(crate) fn next_ns(&self) -> Option<[u64; 2]> {
         self.with(|inner| {
@@ -255,24 +255,24 @@ impl<M: Machine> Wheel<M> {
     /// handle sent.
     ///
     /// # Safety
-    /// The entry is alive, and this lane's or its visitor's.
+    /// The entry is alive, and this worker's or its visitor's.
     unsafe fn release(
         entry: NonNull<Entry<M>>,
         how: unsafe fn(NonNull<Entry<M>>) -> Fire,
     ) -> Released {
-        // SAFETY: while it is not yet the handle's, the waker is the lane's.
+        // SAFETY: while it is not yet the handle's, the waker is the worker's.
         let waker = unsafe { entry.as_ref().waker.with_mut(|waker| (*waker).take()) };
         // SAFETY: the caller's promise.
         match unsafe { how(entry) } {
             Fire::Wake => return Released::ToWake(waker),
             Fire::Cancelled => {}
-            // SAFETY: its handle is gone and has left it to the lane, which has unlinked it.
+            // SAFETY: its handle is gone and has left it to the worker, which has unlinked it.
             Fire::Abandoned => unsafe { Entry::free(entry) },
         }
         Released::ToDrop(waker)
     }
 
-    /// The lane ends: every handle is told, and nobody visits any more.
+    /// The worker ends: every handle is told, and nobody visits any more.
     pub(crate) fn close(&self) {
         self.front.lend().end(self.front.seat());
         let next = |inner: &mut Inner<M>| inner.bases.iter_mut().find_map(Levels::pop_any);
@@ -294,7 +294,7 @@ impl<M: Machine> Wheel<M> {
 
 impl<M: Machine> Inner<M> {
     /// # Safety
-    /// The entry is this lane's, and hangs nowhere.
+    /// The entry is this worker's, and hangs nowhere.
     #[inline]
     unsafe fn hang(&mut self, entry: NonNull<Entry<M>>, when_ns: u64) {
         // SAFETY: the caller's promise.

@@ -1,19 +1,19 @@
 //! Rest: how a clock that stands still learns that its runtime has nothing left to do, so that it
 //! may go on to the next timer. For tests; a clock that runs has none of this.
 //!
-//! One word counts who is busy. Whoever gives back the last count looks whether every lane is
+//! One word counts who is busy. Whoever gives back the last count looks whether every worker is
 //! parked and has been told nothing; if so, the runtime rests, and the clock goes on.
 //!
 //! | bits | name | meaning |
 //! |---|---|---|
-//! | 0..24 | `BUSY` | lanes that are not asleep, threads inside `block_on` that are not, and what else holds the clock |
+//! | 0..24 | `BUSY` | workers that are not asleep, threads inside `block_on` that are not, and what else holds the clock |
 //! | 24..40 | `INSIDE` | threads inside `block_on`: without one the clock stands still |
 //! | 40 | `STEPPING` | the runtime was found to rest, and the clock may be about to go on |
 //! | 41..64 | `EPOCH` | grows by one whenever somebody becomes busy, and wraps |
 //!
-//! Why a look at the lanes is enough: a lane that sleeps is woken by somebody who is busy, and who
+//! Why a look at the workers is enough: a worker that sleeps is woken by somebody who is busy, and who
 //! signals its bell before giving back the count. So whoever finds the count at zero sees that
-//! signal, unless the lane has woken; then it has become busy first, and the epoch has changed.
+//! signal, unless the worker has woken; then it has become busy first, and the epoch has changed.
 //!
 //! Who becomes busy while somebody sets the clock waits until that is done: so the clock stands
 //! still from then on, and not one step later.
@@ -61,9 +61,9 @@ pub enum AtRest {
 /// What a stopped clock knows of its runtime.
 pub(super) struct Rest<M: Machine> {
     word: M::Line<M::U64>,
-    /// When each lane has to look at its timers, as it fell asleep; `u64::MAX` for never.
+    /// When each worker has to look at its timers, as it fell asleep; `u64::MAX` for never.
     due_ns: Box<[M::U64]>,
-    /// Some lane of the crew.
+    /// Some worker of the crew.
     front: FrontRef<M>,
     told: Box<dyn Fn() -> AtRest + Send + Sync>,
 }
@@ -77,15 +77,15 @@ impl<M: Machine> std::fmt::Debug for Rest<M> {
 }
 
 impl<M: Machine> Rest<M> {
-    /// All lanes are busy: they have not begun.
+    /// All workers are busy: they have not begun.
     pub(super) fn new(
         front: FrontRef<M>,
         at_rest: impl Fn() -> AtRest + Send + Sync + 'static,
     ) -> Self {
-        let lanes = front.crew().fronts().len();
+        let workers = front.crew().fronts().len();
         Rest {
-            word: M::Line::new(|| M::U64::new(lanes as u64 * BUSY)),
-            due_ns: (0..lanes).map(|_| M::U64::new(u64::MAX)).collect(),
+            word: M::Line::new(|| M::U64::new(workers as u64 * BUSY)),
+            due_ns: (0..workers).map(|_| M::U64::new(u64::MAX)).collect(),
             front,
             told: Box::new(at_rest),
         }
@@ -97,7 +97,7 @@ impl<M: Machine> Rest<M> {
         } else {
             EPOCH
         };
-        // ORDER: Acquire pairs with the Release of a step that is over: its time is seen. A lane that cleared
+        // ORDER: Acquire pairs with the Release of a step that is over: its time is seen. A worker that cleared
         // its signals is seen to have begun by the Release of its bell behind this, with the Acquire of
         // the last one's look at the bells in front of its exchange.
         let before = self
@@ -123,7 +123,7 @@ impl<M: Machine> Rest<M> {
     fn settle(&self, mut seen: u64, clock: &Clock<M>) -> Ended {
         loop {
             let is_over = seen & BUSY_MASK == 0 && seen & INSIDE_MASK != 0;
-            if !is_over || !self.lanes_rest() {
+            if !is_over || !self.workers_rest() {
                 // Who is busy, or was signalled, ends later.
                 return Ended::Yes;
             }
@@ -150,8 +150,8 @@ impl<M: Machine> Rest<M> {
         }
     }
 
-    /// Whether every lane is parked and was told nothing.
-    fn lanes_rest(&self) -> bool {
+    /// Whether every worker is parked and was told nothing.
+    fn workers_rest(&self) -> bool {
         let fronts = self.front.crew().fronts();
         M::breaks(Bug::RestWithoutALook) || fronts.iter().all(|front| front.bell().rests())
     }
@@ -162,15 +162,15 @@ impl<M: Machine> Rest<M> {
         if (self.told)() == AtRest::Woken {
             return Ended::Resumed;
         }
-        // ORDER: Relaxed here and below; what a lane stored before it ended is visible.
-        let due = |lane: &M::U64| lane.load(Ordering::Relaxed);
+        // ORDER: Relaxed here and below; what a worker stored before it ended is visible.
+        let due = |worker: &M::U64| worker.load(Ordering::Relaxed);
         let next_ns = self.due_ns.iter().map(due).min().unwrap_or(u64::MAX);
         if next_ns == u64::MAX || self.step_to(next_ns, resumed, clock) == Stepped::Met {
             return Ended::Yes;
         }
         let fronts = self.front.crew().fronts();
-        for (lane, front) in self.due_ns.iter().zip(fronts) {
-            if due(lane) <= next_ns {
+        for (worker, front) in self.due_ns.iter().zip(fronts) {
+            if due(worker) <= next_ns {
                 front.request_pass();
             }
         }
@@ -180,7 +180,7 @@ impl<M: Machine> Rest<M> {
     /// Sets the clock, while whoever becomes busy waits. Nobody else's code runs in here.
     fn step_to(&self, next_ns: u64, resumed: u64, clock: &Clock<M>) -> Stepped {
         let stepping = resumed | STEPPING;
-        // ORDER: Relaxed; what the lanes have stored the caller's own end has acquired. On failure nothing is done.
+        // ORDER: Relaxed; what the workers have stored the caller's own end has acquired. On failure nothing is done.
         let claim =
             self.word
                 .compare_exchange(resumed, stepping, Ordering::Relaxed, Ordering::Relaxed);
@@ -253,7 +253,7 @@ impl<M: Machine> Clock<M> {
         })
     }
 
-    /// Sets a paused clock on by so much, and has every lane look at its timers.
+    /// Sets a paused clock on by so much, and has every worker look at its timers.
     pub fn advance_by(&self, duration_ns: u64) {
         self.step(|seen_ns| seen_ns.saturating_add(duration_ns));
         if let Some(rest) = &self.rest {
@@ -271,7 +271,7 @@ impl<M: Machine> Clock<M> {
         }
     }
 
-    /// One who is no lane is not busy any more.
+    /// One who is no worker is not busy any more.
     fn end(&self, mut what: u64) {
         let Some(rest) = &self.rest else { return };
         while rest.end(what, self) == Ended::Resumed {
@@ -284,14 +284,14 @@ impl<M: Machine> Clock<M> {
         self.end(BUSY);
     }
 
-    /// A lane is about to sleep, and looks at its timers at `due_ns`. On [`Ended::Resumed`] it
+    /// A worker is about to sleep, and looks at its timers at `due_ns`. On [`Ended::Resumed`] it
     /// must not, and has to look now.
-    pub(crate) fn end_lane(&self, lane: usize, due_ns: Option<u64>) -> Ended {
+    pub(crate) fn end_worker(&self, worker: usize, due_ns: Option<u64>) -> Ended {
         let Some(rest) = &self.rest else {
             return Ended::Yes;
         };
         // ORDER: Relaxed; the count that is given back publishes it.
-        rest.due_ns[lane].store(due_ns.unwrap_or(u64::MAX), Ordering::Relaxed);
+        rest.due_ns[worker].store(due_ns.unwrap_or(u64::MAX), Ordering::Relaxed);
         rest.end(BUSY, self)
     }
 

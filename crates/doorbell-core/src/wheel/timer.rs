@@ -12,7 +12,7 @@ use std::task::{Context, Waker};
 
 /// An armed timer, without its machine.
 ///
-/// It is polled, re-armed and dropped by whoever has it, on any thread; on the lane that armed
+/// It is polled, re-armed and dropped by whoever has it, on any thread; on the worker that armed
 /// it all of that takes constant time and no atomic read-modify-write.
 #[derive(Debug)]
 pub struct RawTimer {
@@ -20,7 +20,7 @@ pub struct RawTimer {
     vtable: &'static TimerVtable,
 }
 
-// SAFETY: the handle reaches the entry only by its state word, unless it is on the lane's own
+// SAFETY: the handle reaches the entry only by its state word, unless it is on the worker's own
 // thread; see `entry.rs`.
 unsafe impl Send for RawTimer {}
 // SAFETY: a shared handle gives out nothing.
@@ -50,8 +50,8 @@ pub enum Polled {
 pub enum Fired {
     /// Its time has come.
     Due,
-    /// Its lane ended first: it never will.
-    LaneGone,
+    /// Its worker ended first: it never will.
+    WorkerGone,
 }
 
 /// How a re-arming ended.
@@ -60,7 +60,7 @@ pub enum Fired {
 pub enum Reset {
     /// The timer is armed anew, in place.
     Done,
-    /// It belongs to another lane, or none, or has fired: drop it and arm another.
+    /// It belongs to another worker, or none, or has fired: drop it and arm another.
     Elsewhere,
 }
 
@@ -75,12 +75,12 @@ impl<M: Machine> Table<M> {
 }
 
 impl RawTimer {
-    /// Arms a timer: on the lane of that crew that the caller runs on. Where there is none, by mail
-    /// on a lane of that crew: that of `front` if it is idle, else an idle one, else the next that
+    /// Arms a timer: on the worker of that crew that the caller runs on. Where there is none, by mail
+    /// on a worker of that crew: that of `front` if it is idle, else an idle one, else the next that
     /// makes a pass.
     ///
     /// # Errors
-    /// [`Gone`] if that lane has ended.
+    /// [`Gone`] if that worker has ended.
     #[inline]
     pub fn arm<M: Machine>(
         front: &FrontRef<M>,
@@ -88,7 +88,7 @@ impl RawTimer {
         waker: &Waker,
     ) -> Result<RawTimer, Gone> {
         let entry = Local::<M>::with_current(|local| match local {
-            // The lane of another runtime may go by another clock.
+            // The worker of another runtime may go by another clock.
             Some(local) if local.is_of(front.crew()) => {
                 if local.is_closed() {
                     return Err(Gone);
@@ -113,11 +113,11 @@ impl RawTimer {
         when_ns: u64,
         waker: &Waker,
     ) -> Option<NonNull<Entry<M>>> {
-        // SAFETY: an armed timer's waker is its lane's, which drops it below or between polls; a
+        // SAFETY: an armed timer's waker is its worker's, which drops it below or between polls; a
         // visitor leaves alone what was given in this poll.
         let waker = unsafe { local.owed().give(waker) };
         let entry = local.wheel().take_entry(local.front());
-        // SAFETY: taken, so it is this lane's alone.
+        // SAFETY: taken, so it is this worker's alone.
         let it = unsafe { entry.as_ref() };
         it.base.set(local.base());
         it.polls.set(tag_now(local));
@@ -157,7 +157,7 @@ impl RawTimer {
         // SAFETY: as above.
         it.waker.with_mut(|cell| unsafe { *cell = Some(waker) });
         it.set(entry::MAILED);
-        // SAFETY: the lane frees it after its handle is gone, or the handle after it was fired.
+        // SAFETY: the worker frees it after its handle is gone, or the handle after it was fired.
         let posted = unsafe {
             match base {
                 Base::Local => front.post(Entry::node(entry)),
@@ -180,7 +180,7 @@ impl RawTimer {
         unsafe { (self.vtable.poll)(self.entry, cx) }
     }
 
-    /// Arms it for another time, in place if it still hangs in the wheel of the caller's lane.
+    /// Arms it for another time, in place if it still hangs in the wheel of the caller's worker.
     pub fn reset(&mut self, when_ns: u64) -> Reset {
         // SAFETY: the handle has the entry.
         unsafe { (self.vtable.reset)(self.entry, when_ns) }
@@ -195,7 +195,7 @@ impl Drop for RawTimer {
     }
 }
 
-/// The lane that the caller is, if the entry belongs to it. By address: `f` may free the entry.
+/// The worker that the caller is, if the entry belongs to it. By address: `f` may free the entry.
 ///
 /// # Safety
 /// The entry is alive.
@@ -218,7 +218,7 @@ unsafe fn poll<M: Machine>(raw: NonNull<()>, cx: &mut Context<'_>) -> Polled {
     let it = unsafe { entry.as_ref() };
     match it.state() {
         entry::FIRED => return Polled::Ready(Fired::Due),
-        entry::ORPHANED => return Polled::Ready(Fired::LaneGone),
+        entry::ORPHANED => return Polled::Ready(Fired::WorkerGone),
         _ => {}
     }
     let ask = |owner: Option<&Local<M>>| match owner.and_then(|local| poll_here(local, it, cx)) {
@@ -240,12 +240,12 @@ fn tag_now<M: Machine>(local: &Local<M>) -> u16 {
     }
 }
 
-/// On the entry's lane: sees to it that the waker is that of `cx`. `None` if it is not armed, or a
+/// On the entry's worker: sees to it that the waker is that of `cx`. `None` if it is not armed, or a
 /// visitor has the wheel.
 fn poll_here<M: Machine>(local: &Local<M>, it: &Entry<M>, cx: &Context<'_>) -> Option<()> {
     let same = local.wheel().with(|_| {
         (it.state() == entry::ARMED).then(|| {
-            // SAFETY: armed, and this is its lane, inside its wheel: the waker is ours.
+            // SAFETY: armed, and this is its worker, inside its wheel: the waker is ours.
             let waker = it.waker.with(|cell| unsafe { (*cell).as_ref() });
             waker.is_some_and(|waker| waker.will_wake(cx.waker()))
         })
@@ -276,7 +276,7 @@ fn poll_here<M: Machine>(local: &Local<M>, it: &Entry<M>, cx: &Context<'_>) -> O
     Some(())
 }
 
-/// The lane's waker is out of reach; the handle knows a copy of it, if it was sent by mail.
+/// The worker's waker is out of reach; the handle knows a copy of it, if it was sent by mail.
 #[cold]
 fn poll_elsewhere<M: Machine>(it: &Entry<M>, cx: &Context<'_>) -> Polled {
     let is_same = |known: &mut Option<Waker>| {
@@ -301,7 +301,7 @@ unsafe fn reset<M: Machine>(raw: NonNull<()>, when_ns: u64) -> Reset {
         };
         let moved = local.wheel().with(|inner| {
             (it.state() == entry::ARMED && it.is_linked()).then(|| {
-                // SAFETY: it hangs in this lane's wheel.
+                // SAFETY: it hangs in this worker's wheel.
                 unsafe { inner.unlink(entry) };
                 // SAFETY: it hangs nowhere now.
                 unsafe { inner.hang(entry, when_ns) };
@@ -325,18 +325,18 @@ unsafe fn drop_timer<M: Machine>(raw: NonNull<()>) {
         let it = unsafe { entry.as_ref() };
         let taken = local.wheel().with(|inner| match it.state() {
             entry::ARMED => {
-                // SAFETY: armed on this very lane: it hangs in its wheel.
+                // SAFETY: armed on this very worker: it hangs in its wheel.
                 unsafe { inner.unlink(entry) };
                 true
             }
             entry::FIRED => true,
-            // Mailed and not delivered yet, or the lane has ended.
+            // Mailed and not delivered yet, or the worker has ended.
             _ => false,
         });
         if taken != Some(true) {
             return false;
         }
-        // SAFETY: it hangs nowhere and its handle is the caller, so it is this lane's alone.
+        // SAFETY: it hangs nowhere and its handle is the caller, so it is this worker's alone.
         unsafe { take_waker_back(local, entry) };
         // SAFETY: its handle is the caller, and it hangs nowhere.
         unsafe { local.wheel().recycle(entry) };
@@ -351,7 +351,7 @@ unsafe fn drop_timer<M: Machine>(raw: NonNull<()>) {
 }
 
 /// # Safety
-/// The entry is this lane's alone.
+/// The entry is this worker's alone.
 #[inline]
 unsafe fn take_waker_back<M: Machine>(local: &Local<M>, entry: NonNull<Entry<M>>) {
     // SAFETY: the caller's promise.
@@ -369,25 +369,25 @@ unsafe fn drop_elsewhere<M: Machine>(entry: NonNull<Entry<M>>) {
     // SAFETY: the handle's entry is alive.
     match unsafe { Entry::cancel(entry) } {
         Cancel::Nothing => {}
-        // SAFETY: no lane has it any more.
+        // SAFETY: no worker has it any more.
         Cancel::Free => unsafe { Entry::free(entry) },
         Cancel::Post => {
-            // Kept here: once posted, the lane may free the entry and its share of the front.
-            // SAFETY: it was armed, so its lane is settled; nobody frees it before it is posted.
+            // Kept here: once posted, the worker may free the entry and its share of the front.
+            // SAFETY: it was armed, so its worker is settled; nobody frees it before it is posted.
             let front = unsafe {
                 (*entry.as_ptr())
                     .front
                     .with(|front| FrontRef::clone(&*front))
             };
-            // Nobody is told: the lane frees it at its next take, at the latest when its time
+            // Nobody is told: the worker frees it at its next take, at the latest when its time
             // comes.
-            // SAFETY: the lane's from here on.
+            // SAFETY: the worker's from here on.
             if unsafe { front.post_quietly(Entry::node(entry)) } == Posted::Yes {
                 return;
             }
             // SAFETY: cancelled above, and not taken.
             if unsafe { Entry::abandon(entry) } {
-                // SAFETY: the lane has unlinked it and left it to its handle.
+                // SAFETY: the worker has unlinked it and left it to its handle.
                 unsafe { Entry::free(entry) };
             }
         }

@@ -1,4 +1,4 @@
-//! A lane is stuck in a long poll: another one of its crew expires what is overdue there.
+//! A worker is stuck in a long poll: another one of its crew expires what is overdue there.
 
 use super::entry::Entry;
 use super::levels::Levels;
@@ -13,10 +13,10 @@ const VISIT_ROUNDS: usize = 16;
 /// What a visit took out.
 type Taken = [Option<Released>; VISIT_MAX];
 
-/// Fires global timers of the lane of `front` that are due at `now_ns`; returns how many. None if
-/// the lane has ended, or touches its wheel, or somebody else is there.
+/// Fires global timers of the worker of `front` that are due at `now_ns`; returns how many. None if
+/// the worker has ended, or touches its wheel, or somebody else is there.
 ///
-/// Timers that were armed or polled in the poll that the lane is inside are left to it: they are of
+/// Timers that were armed or polled in the poll that the worker is inside are left to it: they are of
 /// the very task that it polls, which nobody else can run, and their wakers are
 /// [owed](crate::task) to that task's word until the poll ends.
 pub(crate) fn visit<M: Machine>(front: &Front<M>, now_ns: u64) -> u64 {
@@ -38,9 +38,9 @@ pub(crate) fn visit<M: Machine>(front: &Front<M>, now_ns: u64) -> u64 {
 fn visit_once<M: Machine>(front: &Front<M>, now_ns: u64) -> u64 {
     let visited = front.lend().visit(front.seat(), |wheel| {
         let polls = Entry::<M>::tag(front.pulse_seen());
-        // SAFETY: the lane is its visitor's, as this is called.
+        // SAFETY: the worker is its visitor's, as this is called.
         let (taken, next_ns) = unsafe { wheel.with_inner(|inner| inner.take(now_ns, polls)) };
-        // Inside: else the lane might have published an earlier one since.
+        // Inside: else the worker might have published an earlier one since.
         front.publish_next_global(next_ns);
         taken
     });
@@ -63,7 +63,7 @@ impl<M: Machine> Inner<M> {
                 *left = Some(entry);
                 continue;
             }
-            // SAFETY: as in `Wheel::expire`; the visitor stands in for the lane.
+            // SAFETY: as in `Wheel::expire`; the visitor stands in for the worker.
             taken[fired] = Some(unsafe { Wheel::release(entry, Entry::fire) });
             fired += 1;
             if fired == VISIT_MAX {

@@ -88,7 +88,7 @@ where
         F: Future<Output = Result<Response<B>, S::Error>> + Send,
         S::Error: Into<BoxError> + Send,
     {
-        // Not by the task's handle: who awaits that has the task run by lanes of its own class.
+        // Not by the task's handle: who awaits that has the task run by workers of its own class.
         let (sender, answer) = oneshot::channel();
         let handled = async move {
             match service.call(request).await {

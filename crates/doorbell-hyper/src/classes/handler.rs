@@ -10,7 +10,7 @@ use std::task::{Context, Poll, ready};
 pub(super) struct Handler(State);
 
 enum State {
-    /// The lanes of its class are being started: rare, so in a place of its own.
+    /// The workers of its class are being started: rare, so in a place of its own.
     Waits(Box<Waiting>),
     Runs(JoinHandle<()>),
     /// It was not started, or has sent all there is.
@@ -26,8 +26,8 @@ struct Waiting {
 }
 
 impl Handler {
-    /// Has it run in a task of that class. Where that class has no lanes yet a task of class Fair has them started:
-    /// that takes the OS a while, for which the connections of the caller's lane should not wait.
+    /// Has it run in a task of that class. Where that class has no workers yet a task of class Fair has them started:
+    /// that takes the OS a while, for which the connections of the caller's worker should not wait.
     pub(super) fn start(
         class: Class,
         handled: impl Future<Output = ()> + Send + 'static,

@@ -31,12 +31,12 @@ impl Server {
     /// [`ByClass`]. Connections have the class of the caller, mostly Fair: handlers of that class run in the
     /// connection's task.
     ///
-    /// Connections, and the task that accepts, are [rescuable](doorbell::rescue): while the Fair lane of a core is stuck in
-    /// long polls, its urgent lane accepts, reads, parses and writes for them, until that lane, its urgent handlers included,
-    /// has run three tenths of the time. So an urgent route is answered while all lanes of Fair compute. `make_service` and the clone of a service may run there, too: they
-    /// should do no more than copy.
+    /// Connections, and the task that accepts, are [rescuable](doorbell::rescue): while the Fair worker of a core is
+    /// stuck in long polls, its urgent worker accepts, reads, parses and writes for them, until that worker, its urgent
+    /// handlers included, has run three tenths of the time. So an urgent route is answered while all workers of Fair
+    /// compute. `make_service` and the clone of a service may run there, too: they should do no more than copy.
     ///
-    /// The lanes of class Rt begin before the first connection is accepted. Those of class Batch
+    /// The workers of class Rt begin before the first connection is accepted. Those of class Batch
     /// begin with its first request, as [`ByClass`] says, or before by
     /// [`Handle::open_class`](doorbell::Handle::open_class).
     ///

@@ -13,7 +13,7 @@ pub enum ServeError {
     /// The runtime has ended meanwhile.
     #[error("the runtime has ended, and its server with it")]
     RuntimeEnded,
-    /// The OS refused what a server with [`classes`](crate::Server::classes) needs: the lanes of class Rt, or
+    /// The OS refused what a server with [`classes`](crate::Server::classes) needs: the workers of class Rt, or
     /// the descriptors by which they look after those of class Fair.
     #[error(transparent)]
     Class(#[from] SpawnError),
@@ -53,7 +53,7 @@ pub(super) enum AfterRefusal {
     Next,
     /// Something has run out, which takes a while to come back.
     Pause,
-    /// The lane that looked for the listener has ended.
+    /// The worker that looked for the listener has ended.
     RuntimeEnded,
     /// It is no listener any more.
     End,

@@ -111,7 +111,7 @@ pub(super) fn wait(word: &AtomicU32, seen: u32) {
     let _ = futex::wait(word, futex::Flags::PRIVATE, seen, None);
 }
 
-/// One reading of the clock that lanes use.
+/// One reading of the clock that workers use.
 pub(super) fn clock_ns(clock: Clock) -> f64 {
     each_ns(clock, || {
         std::hint::black_box(Host::now_ns());

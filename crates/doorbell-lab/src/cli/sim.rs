@@ -100,7 +100,7 @@ fn cores(text: &str) -> Result<Span, SpanError> {
 /// What every run of the simulator has.
 #[derive(Debug, Args)]
 struct MachineArgs {
-    /// On how many cores there are lanes; each seed picks a number
+    /// On how many cores there are workers; each seed picks a number
     #[arg(long, value_name = "A..B", default_value = "2..=16", value_parser = cores)]
     cores: Span,
 
@@ -192,7 +192,7 @@ pub struct MutantsArgs {
     #[arg(long, value_name = "A..B", default_value = "0..10000")]
     seeds: Span,
 
-    /// On how many cores there are lanes; each seed picks a number
+    /// On how many cores there are workers; each seed picks a number
     #[arg(long, value_name = "A..B", default_value = "2..=8", value_parser = cores)]
     cores: Span,
 

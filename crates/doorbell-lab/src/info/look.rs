@@ -8,7 +8,7 @@ use rustix::process::{Resource, getrlimit};
 use rustix::thread::{CapabilitySet, capabilities, current_timer_slack};
 use serde::Serialize;
 
-/// The priority that urgent lanes ask for, unless told otherwise.
+/// The priority that urgent workers ask for, unless told otherwise.
 const PRIORITY: u8 = 10;
 /// How a clock that asks the kernel is named.
 pub(super) const KERNEL_CLOCK: &str = "clock_gettime";
@@ -66,12 +66,12 @@ pub struct Seen {
     pub rt_period_us: Option<i64>,
     /// By how much the kernel may delay the sleeps of an ordinary thread of this program.
     pub timer_slack_ns: Option<u64>,
-    /// The same of a lane.
-    pub lane_timer_slack_ns: Option<u64>,
+    /// The same of a worker.
+    pub worker_timer_slack_ns: Option<u64>,
 }
 
 impl Seen {
-    /// Of the machine and the process as they are. What a lane has is not looked at.
+    /// Of the machine and the process as they are. What a worker has is not looked at.
     pub fn here() -> Self {
         let cpus = Host::topology().cpus;
         let clock = if reads_tsc() { "TSC" } else { KERNEL_CLOCK };
@@ -88,7 +88,7 @@ impl Seen {
             // No limit at all is all priorities there are.
             rtprio_max: Some(getrlimit(Resource::Rtprio).current.unwrap_or(99)),
             timer_slack_ns: current_timer_slack().ok(),
-            lane_timer_slack_ns: None,
+            worker_timer_slack_ns: None,
             ..Self::of_files(|path| fs::read_to_string(path).ok())
         }
     }
@@ -117,7 +117,7 @@ impl Seen {
             rt_runtime_us: number("/proc/sys/kernel/sched_rt_runtime_us"),
             rt_period_us: number("/proc/sys/kernel/sched_rt_period_us"),
             timer_slack_ns: None,
-            lane_timer_slack_ns: None,
+            worker_timer_slack_ns: None,
         }
     }
 }

@@ -1,17 +1,17 @@
 //! `doorbell info`: what this machine allows a runtime, and what one gets.
 //!
-//! What is read is in `look.rs`, what a small runtime gets in `lanes.rs`; here both become facts with
+//! What is read is in `look.rs`, what a small runtime gets in `workers.rs`; here both become facts with
 //! remedies. What cannot be read is "not known", and never an error.
 
-mod lanes;
 mod look;
 mod text;
+mod workers;
 
 use serde::Serialize;
 
 use crate::error::LabError;
-pub use lanes::LaneFact;
 pub use look::{Asked, Seen};
+pub use workers::WorkerFact;
 
 /// What was found out.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -19,8 +19,8 @@ pub struct Info {
     /// What was read and tried.
     #[serde(flatten)]
     pub seen: Seen,
-    /// What the lanes of a small runtime got that has opened all classes.
-    pub lanes: Vec<LaneFact>,
+    /// What the workers of a small runtime got that has opened all classes.
+    pub workers: Vec<WorkerFact>,
     /// The settings of its switches, as `DOORBELL_SWITCHES` has them.
     pub switches: String,
     /// What could be better, and what to do about it.
@@ -32,18 +32,18 @@ pub struct Info {
 /// # Errors
 /// [`LabError::Build`] if there is none to be had, as with a wrong `DOORBELL_SWITCHES`.
 pub fn run() -> Result<Info, LabError> {
-    let (lanes, lane_slack_ns, switches) = lanes::try_out()?;
+    let (workers, worker_slack_ns, switches) = workers::try_out()?;
     let mut seen = Seen::here();
-    seen.lane_timer_slack_ns = lane_slack_ns;
-    Ok(Info::of(seen, lanes, switches))
+    seen.worker_timer_slack_ns = worker_slack_ns;
+    Ok(Info::of(seen, workers, switches))
 }
 
 impl Info {
-    fn of(seen: Seen, lanes: Vec<LaneFact>, switches: String) -> Self {
-        let remedies = remedies(&seen, &lanes);
+    fn of(seen: Seen, workers: Vec<WorkerFact>, switches: String) -> Self {
+        let remedies = remedies(&seen, &workers);
         Self {
             seen,
-            lanes,
+            workers,
             switches,
             remedies,
         }
@@ -51,7 +51,7 @@ impl Info {
 }
 
 /// What could be better, in the order of its weight.
-fn remedies(seen: &Seen, lanes: &[LaneFact]) -> Vec<String> {
+fn remedies(seen: &Seen, workers: &[WorkerFact]) -> Vec<String> {
     let mut all = Vec::new();
     if let Asked::Refused(why) = &seen.sched_fifo {
         all.push(fifo_remedy(seen, why));
@@ -64,7 +64,7 @@ fn remedies(seen: &Seen, lanes: &[LaneFact]) -> Vec<String> {
     }
     if seen.short_slice != Asked::Given {
         all.push(
-            "slices are not kept: they need Linux 6.12; without SCHED_FIFO urgent lanes run like all \
+            "slices are not kept: they need Linux 6.12; without SCHED_FIFO urgent workers run like all \
              others until then"
                 .to_owned(),
         );
@@ -83,13 +83,13 @@ fn remedies(seen: &Seen, lanes: &[LaneFact]) -> Vec<String> {
             seen.cpus.len()
         ));
     }
-    let fair = lanes.iter().filter(|lane| lane.class == "Fair");
+    let fair = workers.iter().filter(|worker| worker.class == "Fair");
     if fair
         .into_iter()
-        .any(|lane| lane.got.as_deref() == Some("SCHED_IDLE"))
+        .any(|worker| worker.got.as_deref() == Some("SCHED_IDLE"))
     {
         all.push(
-            "this program runs under SCHED_IDLE and so do its Fair lanes; start it from a shell that \
+            "this program runs under SCHED_IDLE and so do its Fair workers; start it from a shell that \
              does not"
                 .to_owned(),
         );

@@ -28,13 +28,13 @@ fn fine() -> Seen {
         cap_sys_nice: Some(true),
         rtprio_max: Some(0),
         timer_slack_ns: Some(50_000),
-        lane_timer_slack_ns: Some(1),
+        worker_timer_slack_ns: Some(1),
         ..Seen::of_files(read)
     }
 }
 
-fn lane(class: &str, wanted: &str, got: &str) -> LaneFact {
-    LaneFact {
+fn worker(class: &str, wanted: &str, got: &str) -> WorkerFact {
+    WorkerFact {
         core: 0,
         class: class.to_owned(),
         wanted: wanted.to_owned(),
@@ -44,8 +44,8 @@ fn lane(class: &str, wanted: &str, got: &str) -> LaneFact {
     }
 }
 
-fn table(seen: Seen, lanes: Vec<LaneFact>) -> String {
-    Info::of(seen, lanes, "idle_notify=on".to_owned()).to_table()
+fn table(seen: Seen, workers: Vec<WorkerFact>) -> String {
+    Info::of(seen, workers, "idle_notify=on".to_owned()).to_table()
 }
 
 fn assert_says(text: &str, parts: &[&str]) {
@@ -56,11 +56,11 @@ fn assert_says(text: &str, parts: &[&str]) {
 
 #[test]
 fn a_fine_machine_needs_nothing() {
-    let lanes = vec![
-        lane("Rt", "SCHED_FIFO 10", "SCHED_FIFO 10"),
-        lane("Batch", "SCHED_IDLE", "SCHED_IDLE"),
+    let workers = vec![
+        worker("Rt", "SCHED_FIFO 10", "SCHED_FIFO 10"),
+        worker("Batch", "SCHED_IDLE", "SCHED_IDLE"),
     ];
-    let text = table(fine(), lanes);
+    let text = table(fine(), workers);
     assert_says(
         &text,
         &[
@@ -69,7 +69,7 @@ fn a_fine_machine_needs_nothing() {
             "no bound",
             "TSC (the kernel's own: tsc)",
             "after 950000 us of each 1000000 us",
-            "50000 ns; of a lane 1 ns",
+            "50000 ns; of a worker 1 ns",
             "core 0: SCHED_FIFO 10\n",
             "idle_notify=on",
             "nothing",
@@ -95,8 +95,8 @@ fn what_is_refused_comes_with_its_remedy() {
         cap_sys_nice: Some(false),
         ..fine()
     };
-    let lanes = vec![lane("Rt", "SCHED_FIFO 10", "SCHED_OTHER, slice 100 us")];
-    let text = table(refused.clone(), lanes);
+    let workers = vec![worker("Rt", "SCHED_FIFO 10", "SCHED_OTHER, slice 100 us")];
+    let text = table(refused.clone(), workers);
     assert_says(
         &text,
         &[
@@ -135,7 +135,7 @@ fn everything_else_that_could_be_better_is_named() {
     };
     let info = Info::of(
         poor,
-        vec![lane("Fair", "SCHED_IDLE", "SCHED_IDLE")],
+        vec![worker("Fair", "SCHED_IDLE", "SCHED_IDLE")],
         String::new(),
     );
     let parts = [
@@ -164,17 +164,17 @@ fn this_machine_is_looked_at() {
     // No privilege is needed for that.
     assert_eq!(seen.sched_idle, Asked::Given);
     let classes = |class: &'static str| {
-        let lanes = info.lanes.iter();
-        lanes.filter(move |lane| lane.class == class)
+        let workers = info.workers.iter();
+        workers.filter(move |worker| worker.class == class)
     };
     for class in ["Rt", "Fair", "Batch"] {
         let cores = seen.cpus.len().min(2);
         assert!((1..=cores).contains(&classes(class).count()), "{info:?}");
     }
-    assert!(classes("Batch").all(|lane| lane.got.as_deref() == Some("SCHED_IDLE")));
+    assert!(classes("Batch").all(|worker| worker.got.as_deref() == Some("SCHED_IDLE")));
     let fifo = seen.sched_fifo == Asked::Given;
     assert!(
-        classes("Rt").all(|lane| lane.is_as_wanted == fifo),
+        classes("Rt").all(|worker| worker.is_as_wanted == fifo),
         "{info:?}"
     );
     assert!(info.switches.contains("idle_notify="), "{}", info.switches);

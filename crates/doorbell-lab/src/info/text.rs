@@ -28,15 +28,15 @@ impl Info {
         for (name, value) in self.seen.facts() {
             put(name, &value);
         }
-        for (place, lane) in self.lanes.iter().enumerate() {
-            let name = if place == 0 { "lanes" } else { "" };
-            let got = known(lane.got.as_ref());
-            let instead = if lane.is_as_wanted {
+        for (place, worker) in self.workers.iter().enumerate() {
+            let name = if place == 0 { "workers" } else { "" };
+            let got = known(worker.got.as_ref());
+            let instead = if worker.is_as_wanted {
                 String::new()
             } else {
-                format!(" in place of {}", lane.wanted)
+                format!(" in place of {}", worker.wanted)
             };
-            let value = format!("{:<6}core {}: {got}{instead}", lane.class, lane.core);
+            let value = format!("{:<6}core {}: {got}{instead}", worker.class, worker.core);
             put(name, &value);
         }
         put("switches", &self.switches);
@@ -95,9 +95,9 @@ impl Seen {
             (
                 "timer slack",
                 format!(
-                    "{}; of a lane {}",
+                    "{}; of a worker {}",
                     known(slack(self.timer_slack_ns).as_ref()),
-                    known(slack(self.lane_timer_slack_ns).as_ref())
+                    known(slack(self.worker_timer_slack_ns).as_ref())
                 ),
             ),
         ]

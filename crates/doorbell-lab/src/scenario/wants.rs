@@ -2,7 +2,7 @@
 
 use doorbell_machine::{Host, Machine, Policy};
 
-/// As urgent lanes have it, unless they are told otherwise.
+/// As urgent workers have it, unless they are told otherwise.
 const PRIORITY: u8 = 10;
 /// Above every contestant's: who wakes is not what is measured.
 const WAKER_PRIORITY: u8 = 20;

@@ -1,11 +1,11 @@
 //! What the counters of a runtime have to say once nothing is left to do.
 
-use doorbell::{Handle, LaneCounts, Metrics};
+use doorbell::{Handle, Metrics, WorkerCounts};
 
 /// What was asked of a runtime.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Asked {
-    /// Closures that were posted to its lanes and that ran, or may have.
+    /// Closures that were posted to its workers and that ran, or may have.
     pub(super) closures: u64,
     /// Those of them that ran for certain.
     pub(super) closures_min: u64,
@@ -31,7 +31,7 @@ pub(super) fn rested(handle: &Handle) -> Metrics {
 }
 
 /// What does not add up.
-pub(super) fn findings(counts: &[LaneCounts], asked: Asked) -> Vec<String> {
+pub(super) fn findings(counts: &[WorkerCounts], asked: Asked) -> Vec<String> {
     let mut findings = Vec::new();
     for (core, c) in counts.iter().enumerate() {
         let mut at_most = |what: &str, less: u64, more: u64| {
@@ -42,7 +42,7 @@ pub(super) fn findings(counts: &[LaneCounts], asked: Asked) -> Vec<String> {
         let ended = c.unparks_rung + c.unparks_last_test + c.unparks_deadline + c.unparks_ready;
         at_most("ended parks, parks", ended, c.parks);
         at_most("parks, ended parks and the present one", c.parks, ended + 1);
-        // Rung between the announcement and the last look, a lane does not park at all.
+        // Rung between the announcement and the last look, a worker does not park at all.
         let spared = c.rings_awake + c.rings_helped;
         let needed = c.rings.saturating_sub(spared);
         at_most(
@@ -60,7 +60,7 @@ pub(super) fn findings(counts: &[LaneCounts], asked: Asked) -> Vec<String> {
         at_most("takes, delivered", c.takes, c.delivered);
         at_most("thefts, searches", c.thefts, c.searches);
     }
-    let sum = |of: fn(&LaneCounts) -> u64| counts.iter().map(of).sum::<u64>();
+    let sum = |of: fn(&WorkerCounts) -> u64| counts.iter().map(of).sum::<u64>();
     let (delivered, polls) = (sum(|c| c.delivered), sum(|c| c.polls));
     let most = asked.closures + polls + NODES_PER_OPERATION * asked.operations;
     if !(asked.closures_min..=most).contains(&delivered) {
@@ -75,13 +75,13 @@ pub(super) fn findings(counts: &[LaneCounts], asked: Asked) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::{Asked, findings};
-    use doorbell::LaneCounts;
+    use doorbell::WorkerCounts;
 
     #[test]
     fn what_does_not_add_up_is_found() {
         let asked = Asked::default();
-        let found = |change: fn(&mut LaneCounts)| {
-            let mut counts = LaneCounts::default();
+        let found = |change: fn(&mut WorkerCounts)| {
+            let mut counts = WorkerCounts::default();
             change(&mut counts);
             findings(&[counts], asked).len()
         };
@@ -98,7 +98,7 @@ mod tests {
             closures_min: 2,
             operations: 1,
         };
-        let counts = LaneCounts::default();
+        let counts = WorkerCounts::default();
         assert_eq!(findings(&[counts], lost).len(), 1);
     }
 }

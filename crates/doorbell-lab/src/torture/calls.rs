@@ -67,7 +67,7 @@ impl Driver {
                 });
                 receipt.expect_done(&self.tools.ledger);
             }
-            (Place::Task, Err(CallError::InsideLane)) => receipt.refuse(),
+            (Place::Task, Err(CallError::InsideWorker)) => receipt.refuse(),
             (_, Err(CallError::CoreOffline { core })) => {
                 self.check_off(Op::CallBlocking, receipt.since(), core);
                 receipt.refuse();
@@ -217,7 +217,7 @@ impl Driver {
         self.blocked(Op::AllBlocking, results, receipts);
     }
 
-    /// On a lane it has to be refused, elsewhere done.
+    /// On a worker it has to be refused, elsewhere done.
     fn blocked(
         &mut self,
         op: Op,
@@ -227,8 +227,8 @@ impl Driver {
         if self.place == Place::Thread || matches!(results, Err(CallError::CoreOffline { .. })) {
             return self.expect_all(op, results, receipts);
         }
-        self.check(op, matches!(results, Err(CallError::InsideLane)), || {
-            format!("on a lane it gave {results:?}")
+        self.check(op, matches!(results, Err(CallError::InsideWorker)), || {
+            format!("on a worker it gave {results:?}")
         });
         for receipt in receipts {
             receipt.refuse();

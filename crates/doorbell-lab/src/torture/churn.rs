@@ -24,8 +24,8 @@ enum Churn {
     Rested,
     /// A runtime that goes while it is called, and has tasks that are not done.
     UnderFire,
-    /// As `UnderFire`, dropped on a lane of the main runtime, which waits for nobody.
-    OnALane,
+    /// As `UnderFire`, dropped on a worker of the main runtime, which waits for nobody.
+    OnAWorker,
 }
 
 /// What came of it.
@@ -51,7 +51,7 @@ pub(super) fn churn(
         if tools.ledger.has_failed() {
             break;
         }
-        let way = dice.choose(&[Churn::Rested, Churn::UnderFire, Churn::OnALane]);
+        let way = dice.choose(&[Churn::Rested, Churn::UnderFire, Churn::OnAWorker]);
         let cores = 1 + dice.roll(2) as usize;
         let idle = dice.choose(&[
             Idle::Watch(Duration::from_micros(10)),
@@ -85,8 +85,8 @@ pub(super) fn churn(
         }
         match way {
             Churn::Rested => drop(runtime),
-            Churn::UnderFire | Churn::OnALane => {
-                end_under_fire(runtime, main, &mut driver, matches!(way, Churn::OnALane));
+            Churn::UnderFire | Churn::OnAWorker => {
+                end_under_fire(runtime, main, &mut driver, matches!(way, Churn::OnAWorker));
             }
         }
         churned.runtimes += 1;
@@ -96,7 +96,7 @@ pub(super) fn churn(
 }
 
 /// Ends a runtime while a thread calls it, and after posts that still have to run.
-fn end_under_fire(runtime: Runtime, main: &Handle, driver: &mut Driver, on_a_lane: bool) {
+fn end_under_fire(runtime: Runtime, main: &Handle, driver: &mut Driver, on_a_worker: bool) {
     let ledger = Arc::clone(&driver.tools.ledger);
     let cores = runtime.cores();
     // Tasks of it that never end, and one that waits for a call to the main runtime.
@@ -128,11 +128,11 @@ fn end_under_fire(runtime: Runtime, main: &Handle, driver: &mut Driver, on_a_lan
     let handle = runtime.handle().clone();
     std::thread::scope(|scope| {
         scope.spawn(|| call_until_gone(&handle, &ledger));
-        if on_a_lane {
+        if on_a_worker {
             let dropped = main.spawn(async move { drop(runtime) });
             let ended = main.try_block_on(dropped);
             ledger.check(matches!(ended, Ok(Ok(()))), || {
-                format!("a runtime dropped on a lane: {ended:?}")
+                format!("a runtime dropped on a worker: {ended:?}")
             });
         } else {
             drop(runtime);

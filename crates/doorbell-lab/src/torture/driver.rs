@@ -42,7 +42,7 @@ impl Station {
 /// Where a driver runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Place {
-    /// On a thread that is no lane: it may block.
+    /// On a thread that is no worker: it may block.
     Thread,
     /// In a task: what blocks is refused.
     Task,
@@ -54,7 +54,7 @@ pub(super) struct Tools {
     pub(super) ledger: Arc<Ledger>,
     /// Which cores of the driver's runtime are off.
     pub(super) turns: Arc<Turns>,
-    /// Whoever gets this completes it, from a thread that is no lane.
+    /// Whoever gets this completes it, from a thread that is no worker.
     pub(super) wake: crossbeam_channel::Sender<tokio::sync::oneshot::Sender<u64>>,
 }
 

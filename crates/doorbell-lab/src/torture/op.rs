@@ -71,12 +71,12 @@ operations! {
     /// A task that stays.
     TaskStays "tasks: on(core), yield, join" => task_stays,
     /// Two tasks that wake each other.
-    TasksAlternate "tasks: wake across lanes" => tasks_alternate,
+    TasksAlternate "tasks: wake across workers" => tasks_alternate,
     /// Many tasks, joined as they end.
     TasksJoined "tasks: JoinSet" => tasks_joined,
     /// Tasks that are aborted.
     TasksAborted "tasks: abort" => tasks_aborted,
-    /// A task woken by a thread that is no lane.
+    /// A task woken by a thread that is no worker.
     TaskWokenOutside "tasks: wake from outside" => task_woken_outside,
     /// Tasks that are not `Send`, and their children.
     LocalTasks "tasks: spawn_local_on, spawn_local" => local_tasks,

@@ -59,14 +59,14 @@ impl Default for Done {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Shape {
     cores: usize,
-    /// Whether lanes are bound to CPUs, if there are enough.
+    /// Whether workers are bound to CPUs, if there are enough.
     pin: bool,
     idle: Idle,
     threads: u64,
     tasks: u64,
 }
 
-/// How idle lanes wait.
+/// How idle workers wait.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Idle {
     Policy(IdlePolicy),
@@ -82,7 +82,7 @@ impl Idle {
     }
 }
 
-/// More lanes that never sleep would only take turns on a small machine.
+/// More workers that never sleep would only take turns on a small machine.
 const SPINNING_MAX: usize = 2;
 
 impl Shape {
@@ -261,7 +261,7 @@ fn end(runtime: Runtime, drivers: &[Driver], churned: &Churned, ledger: &Arc<Led
     // A turn is a call to the core and to each that was off before; and it is looked at.
     asked.closures += churned.turns * (2 + runtime.cores() as u64);
     asked.operations += churned.turns;
-    // Every lane has answered after everything else.
+    // Every worker has answered after everything else.
     for core in 0..runtime.cores() {
         if let Err(error) = runtime.call_blocking(core, || ()) {
             ledger.fail(format!("core {core} at the end: {error}"));
@@ -269,7 +269,7 @@ fn end(runtime: Runtime, drivers: &[Driver], churned: &Churned, ledger: &Arc<Led
     }
     asked.closures += runtime.cores() as u64;
     let metrics = balance::rested(&handle);
-    let counts: Vec<_> = metrics.lanes.iter().map(|lane| lane.counts).collect();
+    let counts: Vec<_> = metrics.workers.iter().map(|worker| worker.counts).collect();
     for finding in balance::findings(&counts, asked) {
         ledger.fail(finding);
     }

@@ -47,8 +47,8 @@ impl Driver {
             for _ in 0..yields {
                 yield_now().await;
             }
-            let on_a_lane = current_core().is_some();
-            (on_a_lane, child.await.ok())
+            let on_a_worker = current_core().is_some();
+            (on_a_worker, child.await.ok())
         });
         let output = self.expect(Op::TaskMoves, task.await);
         let wanted = Some((true, Some(child_yields)));
@@ -228,7 +228,7 @@ impl Driver {
                 if us % 2 == 0 {
                     continue;
                 }
-                // Armed at one lane and, perhaps, moved in time at another.
+                // Armed at one worker and, perhaps, moved in time at another.
                 yield_now().await;
                 let due = Duration::from_micros(us);
                 armed

@@ -127,13 +127,13 @@ impl Machine for Host {
     }
 
     #[inline]
-    fn lane_slot() -> *const () {
-        crate::slots::lane()
+    fn worker_slot() -> *const () {
+        crate::slots::worker()
     }
 
-    unsafe fn set_lane_slot(ptr: *const ()) {
+    unsafe fn set_worker_slot(ptr: *const ()) {
         // SAFETY: passed on from the caller.
-        unsafe { crate::slots::set_lane(ptr) };
+        unsafe { crate::slots::set_worker(ptr) };
     }
 
     #[inline]
@@ -178,7 +178,8 @@ impl Machine for Host {
 
     fn cpu_time_ns(thread: u32) -> Option<u64> {
         let thread = i32::try_from(thread).ok().filter(|it| *it > 0)?;
-        // What the kernel calls the clock of a thread: 4 says that it is one, and 2 that it counts what the scheduler does.
+        // What the kernel calls the clock of a thread: 4 says that it is one, and 2 that it counts what the scheduler
+        // does.
         let clock = (!thread << 3) | 4 | 2;
         let mut time = libc::timespec {
             tv_sec: 0,

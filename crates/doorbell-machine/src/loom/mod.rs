@@ -1,10 +1,10 @@
 //! The model-checking backend: loom's atomics, cells and threads.
 //!
-//! A mutant ([`Bug`]) is chosen while the program runs ([`break_thread`]), so that a test can show
-//! that the checker notices it: the protocols are built once, not once for each mutant. What it does not model: time (a watch looks twice and gives up; a park
-//! with a deadline ends at once, and its thread has that time from then on; the end of time never
-//! comes), the cost of anything, and stale reads inside the kernel: a futex compares the current
-//! value, and so does the seat here.
+//! A mutant ([`Bug`]) is chosen while the program runs ([`break_thread`]), so that a test can show that the checker
+//! notices it: the protocols are built once, not once for each mutant. What it does not model: time (a watch looks
+//! twice and gives up; a park with a deadline ends at once, and its thread has that time from then on; the end of time
+//! never comes), the cost of anything, and stale reads inside the kernel: a futex compares the current value, and so
+//! does the seat here.
 //!
 //! The beginning and the end of a word or a cell are accesses, of which loom reports a race with another
 //! (`words.rs`). A model that shares words by std's `Arc`, which loom does not see, keeps one until its
@@ -172,7 +172,7 @@ impl ThreadHandle for LoomThread {
 }
 
 ::loom::thread_local! {
-    static LANE: std::cell::Cell<*const ()> = std::cell::Cell::new(std::ptr::null());
+    static WORKER: std::cell::Cell<*const ()> = std::cell::Cell::new(std::ptr::null());
     static POOL: LoomPool = LoomPool::default();
     static NOW_NS: std::cell::Cell<u64> = std::cell::Cell::new(0);
 }
@@ -276,11 +276,11 @@ impl<const RING: usize> Machine for Loom<RING> {
         Watched::Deadline
     }
     fn prefetch_write<T>(_ptr: *const T) {}
-    fn lane_slot() -> *const () {
-        LANE.with(std::cell::Cell::get)
+    fn worker_slot() -> *const () {
+        WORKER.with(std::cell::Cell::get)
     }
-    unsafe fn set_lane_slot(ptr: *const ()) {
-        LANE.with(|slot| slot.set(ptr));
+    unsafe fn set_worker_slot(ptr: *const ()) {
+        WORKER.with(|slot| slot.set(ptr));
     }
     fn pool_slot() -> *const () {
         let pool = POOL.try_with(|slot| slot.0.get());

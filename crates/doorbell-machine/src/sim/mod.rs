@@ -278,13 +278,13 @@ impl<const BUG: u8> Machine for Sim<BUG> {
         let _ = look(|world| world.tally.marks.add(mark));
     }
 
-    fn lane_slot() -> *const () {
-        slots::lane()
+    fn worker_slot() -> *const () {
+        slots::worker()
     }
 
-    unsafe fn set_lane_slot(ptr: *const ()) {
+    unsafe fn set_worker_slot(ptr: *const ()) {
         // SAFETY: passed on from the caller.
-        unsafe { slots::set_lane(ptr) };
+        unsafe { slots::set_worker(ptr) };
     }
 
     fn pool_slot() -> *const () {

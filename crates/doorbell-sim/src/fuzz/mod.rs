@@ -29,7 +29,7 @@ pub use span::{CORES_MAX, Span, SpanError};
 pub struct Setup {
     /// Every choice comes from it.
     pub seed: u64,
-    /// How many cores the program has lanes on.
+    /// How many cores the program has workers on.
     pub cores: usize,
     /// The memory model.
     pub memory: Memory,
@@ -38,7 +38,7 @@ pub struct Setup {
 }
 
 impl Setup {
-    /// A machine with so many CPUs, which may be more than there are lanes.
+    /// A machine with so many CPUs, which may be more than there are workers.
     #[must_use]
     pub fn machine(&self, cpus: usize) -> MachineSpec {
         machine_for(cpus, self.profile.as_ref())

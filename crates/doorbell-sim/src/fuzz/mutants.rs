@@ -33,12 +33,12 @@ const LIGHT: &str = "the light fence is the compiler's alone on x86; loom kills 
 const FENCE: &str =
     "the fence stands behind a read-modify-write, which is the barrier on x86; loom kills it";
 
-/// Why a lane's second look need not show.
-const UNLIST: &str = "the lane whose bit it is finds the work itself before it sleeps; only help is missed; loom kills it";
+/// Why a worker's second look need not show.
+const UNLIST: &str = "the worker whose bit it is finds the work itself before it sleeps; only help is missed; loom kills it";
 
 /// Why the order in which classes help each other does not show.
 const BELOW: &str =
-    "it shows where a lane stays suspended between two steps, or two meet there; loom kills it";
+    "it shows where a worker stays suspended between two steps, or two meet there; loom kills it";
 
 /// Why a poke does not show that publishes too little.
 const POKE: &str = "the parcel publishes it, unless it is another waker's; loom kills it";
@@ -66,7 +66,7 @@ const LOOT: &str =
     "it shows where a second thief comes right behind the first one's theft; loom kills it";
 
 /// Why the count of a crew's shares does not show.
-const SHARES: &str = "no lane reads what is freed with the crew; loom kills it";
+const SHARES: &str = "no worker reads what is freed with the crew; loom kills it";
 
 /// Why stalls do not show.
 const STALLS: &str = "the scenarios have no hook; `scenario/tests/stalls.rs` kills it";
@@ -172,7 +172,7 @@ pub const MUTANTS: &[Mutant] = mutants![
     IdleSentinelBlind: Sc,
     IdleUnlistBlind: not_here UNLIST,
     IdleNoUnlistFence: not_here FENCE,
-    LaneAsksOnce: not_here STUCK,
+    WorkerAsksOnce: not_here STUCK,
     IoClearBlind: not_here IO,
     IoArmBlind: not_here IO,
     IoNoArmFence: not_here IO,
@@ -189,6 +189,6 @@ pub const MUTANTS: &[Mutant] = mutants![
     CrewPushUnoffered: Sc,
     CrewPostUnoffered: Sc,
     RtLeavesOneWaiting: Sc,
-    LaneStallOfAnyPoll: not_here STALLS,
-    LaneStallNoFence: not_here LIGHT,
+    WorkerStallOfAnyPoll: not_here STALLS,
+    WorkerStallNoFence: not_here LIGHT,
 ];

@@ -12,13 +12,13 @@ pub const SHAPES: [Shape; 10] = shapes::<0>();
 pub(super) const fn shapes<const BUG: u8>() -> [Shape; 10] {
     [
         Shape {
-            name: "two-lanes",
+            name: "two-workers",
             about: "bell and mailbox: posts and calls from other threads, with faults",
-            run: two_lanes::<BUG>,
+            run: two_workers::<BUG>,
         },
         Shape {
             name: "conserving",
-            about: "tasks that are spawned, woken and stolen, timers; no lane idles while another has too much",
+            about: "tasks that are spawned, woken and stolen, timers; no worker idles while another has too much",
             run: conserving::<BUG>,
         },
         Shape {
@@ -38,34 +38,34 @@ pub(super) const fn shapes<const BUG: u8>() -> [Shape; 10] {
         },
         Shape {
             name: "ends",
-            about: "everything, while the lanes end",
+            about: "everything, while the workers end",
             run: ends::<BUG>,
         },
         Shape {
             name: "ranked",
-            about: "everything, with tasks of several ranks in lanes that sort them",
+            about: "everything, with tasks of several ranks in workers that sort them",
             run: ranked::<BUG>,
         },
         Shape {
             name: "classes",
-            about: "everything that crosses the classes, with faults; without any, urgent lanes run first",
+            about: "everything that crosses the classes, with faults; without any, urgent workers run first",
             run: classes::<BUG>,
         },
         Shape {
             name: "starved",
-            about: "descriptors, crowds and long polls, while one thread gets no CPU for milliseconds; no lane idles for long while another has too much",
+            about: "descriptors, crowds and long polls, while one thread gets no CPU for milliseconds; no worker idles for long while another has too much",
             run: starved::<BUG>,
         },
         Shape {
             name: "rescued",
-            about: "tasks that wait for descriptors of lanes that compute; urgent lanes run them soon, and in their share",
+            about: "tasks that wait for descriptors of workers that compute; urgent workers run them soon, and in their share",
             run: rescued::<BUG>,
         },
     ]
 }
 
-fn two_lanes<const BUG: u8>(setup: &Setup, sink: Option<Sink>) -> Result<Outcome, RunError> {
-    run::<BUG>(scenario::Shape::two_lanes(), setup, sink)
+fn two_workers<const BUG: u8>(setup: &Setup, sink: Option<Sink>) -> Result<Outcome, RunError> {
+    run::<BUG>(scenario::Shape::two_workers(), setup, sink)
 }
 
 fn conserving<const BUG: u8>(setup: &Setup, sink: Option<Sink>) -> Result<Outcome, RunError> {
@@ -92,7 +92,7 @@ fn ranked<const BUG: u8>(setup: &Setup, sink: Option<Sink>) -> Result<Outcome, R
     run::<BUG>(scenario::Shape::ranked(), setup, sink)
 }
 
-/// By turns with faults and without, and with urgent lanes that the OS does not let go first.
+/// By turns with faults and without, and with urgent workers that the OS does not let go first.
 fn classes<const BUG: u8>(setup: &Setup, sink: Option<Sink>) -> Result<Outcome, RunError> {
     let shape = match setup.seed % 4 {
         0 => scenario::Shape::classes_in_order(),
@@ -114,10 +114,10 @@ fn starved<const BUG: u8>(setup: &Setup, sink: Option<Sink>) -> Result<Outcome, 
     run::<BUG>(shape, setup, sink)
 }
 
-/// How many lanes of a class there are at most: more show nothing else, and each has descriptors.
+/// How many workers of a class there are at most: more show nothing else, and each has descriptors.
 const RESCUED_MAX: usize = 4;
 
-/// By turns little is to be rescued, much, and with faults, also while the lanes end.
+/// By turns little is to be rescued, much, and with faults, also while the workers end.
 fn rescued<const BUG: u8>(setup: &Setup, sink: Option<Sink>) -> Result<Outcome, RunError> {
     let rescues = match setup.seed % 4 {
         0 => Rescues::Few,
@@ -135,7 +135,7 @@ fn rescued<const BUG: u8>(setup: &Setup, sink: Option<Sink>) -> Result<Outcome, 
     run::<BUG>(shape, &setup, sink)
 }
 
-/// A scenario with a lane on each of the setup's cores, and the more threads around them the more
+/// A scenario with a worker on each of the setup's cores, and the more threads around them the more
 /// there are.
 fn run<const BUG: u8>(
     shape: scenario::Shape,
@@ -143,7 +143,7 @@ fn run<const BUG: u8>(
     sink: Option<Sink>,
 ) -> Result<Outcome, RunError> {
     let foreign = shape.foreign + setup.cores / 32;
-    // Where there is no room for more CPUs, all other threads share those of the lanes.
+    // Where there is no room for more CPUs, all other threads share those of the workers.
     let cpus = (setup.cores + foreign + OWN_CPUS).min(CPUS_MAX);
     let sized = shape.sized(setup.cores, setup.memory, setup.machine(cpus));
     let shape = scenario::Shape { foreign, ..sized };

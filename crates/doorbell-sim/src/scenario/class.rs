@@ -3,7 +3,7 @@
 use super::crew::CrewConfig;
 use doorbell_core::class::Class;
 use doorbell_core::crew::Turns;
-use doorbell_core::lane::{IdlePolicy, Lane, LaneShared, RunBudget};
+use doorbell_core::worker::{IdlePolicy, RunBudget, Worker, WorkerShared};
 use doorbell_machine::sim::{self, SimThread};
 use doorbell_machine::{Machine, Policy, Sim, ThreadError, ThreadSpec};
 use std::sync::Arc;
@@ -16,12 +16,12 @@ const RT_PRIORITY: u8 = 10;
 pub enum Classes {
     /// One, of threads like any others.
     One,
-    /// Fair, Rt and Batch, each with a lane on every CPU: threads that the OS schedules as the
+    /// Fair, Rt and Batch, each with a worker on every CPU: threads that the OS schedules as the
     /// runtime asks for.
     Each(Urgent),
 }
 
-/// What the OS lets the urgent lanes have.
+/// What the OS lets the urgent workers have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Urgent {
     /// They run before all others.
@@ -42,7 +42,7 @@ impl Classes {
     }
 }
 
-/// Where the Fair lanes stand among the crews.
+/// Where the Fair workers stand among the crews.
 pub(super) const FAIR: usize = 0;
 /// Where the urgent ones do.
 pub(super) const RT: usize = 1;
@@ -65,7 +65,7 @@ impl CrewConfig {
     /// The crews, in the order of their numbers.
     pub(super) fn plans(&self) -> Vec<CrewPlan> {
         let one = CrewPlan {
-            name: "lane",
+            name: "worker",
             class: Class::Fair,
             turns: self.turns,
             idle: self.idle,
@@ -88,7 +88,7 @@ impl CrewConfig {
             Urgent::Nothing => None,
         };
         let rt = CrewPlan {
-            name: "rt lane",
+            name: "rt worker",
             class: Class::Rt,
             idle: IdlePolicy::Park,
             // Where the OS shares the CPU, it sees to the others.
@@ -97,7 +97,7 @@ impl CrewConfig {
             ..one
         };
         let batch = CrewPlan {
-            name: "batch lane",
+            name: "batch worker",
             class: Class::Batch,
             idle: IdlePolicy::Park,
             policy: Some(Policy::Idle),
@@ -108,11 +108,11 @@ impl CrewConfig {
 }
 
 impl CrewPlan {
-    /// Starts a lane.
+    /// Starts a worker.
     pub(super) fn start<const BUG: u8>(
         &self,
         core: usize,
-        shared: Arc<LaneShared<Sim<BUG>>>,
+        shared: Arc<WorkerShared<Sim<BUG>>>,
     ) -> Result<SimThread, ThreadError> {
         let CrewPlan {
             name,
@@ -125,17 +125,17 @@ impl CrewPlan {
             cpu: Some(core),
             stack_size: None,
         };
-        let lane = move || {
+        let worker = move || {
             if let Some(policy) = policy {
                 obtain::<BUG>(policy);
             }
-            let lane = Lane::limited(shared, budget);
+            let worker = Worker::limited(shared, budget);
             match policy {
-                Some(Policy::Fifo { .. }) => lane.before_others().run(),
-                _ => lane.run(),
+                Some(Policy::Fifo { .. }) => worker.before_others().run(),
+                _ => worker.run(),
             }
         };
-        Sim::<BUG>::spawn(spec, Box::new(lane))
+        Sim::<BUG>::spawn(spec, Box::new(worker))
     }
 }
 

@@ -1,8 +1,8 @@
-//! Promise 7 of the README: no lane idles for long while a task that it may run waits elsewhere.
+//! Promise 7 of the README: no worker idles for long while a task that it may run waits elsewhere.
 //!
-//! The oracle looks at all lanes every 5 µs. A lane *idles* if it is inside no poll and no call, is on, and
-//! nothing keeps it from its CPU. Two things fail, each at a lane at which tasks wait at every look while
-//! another lane of the crew idles at every look:
+//! The oracle looks at all workers every 5 µs. A worker *idles* if it is inside no poll and no call, is on, and
+//! nothing keeps it from its CPU. Two things fail, each at a worker at which tasks wait at every look while
+//! another worker of the crew idles at every look:
 //!
 //! | rule | what waits | for | while |
 //! |---|---|---|---|
@@ -11,34 +11,34 @@
 //!
 //! A thread *lacks its CPU* if it could run, and a fault or another thread keeps it from that.
 
-use super::crew::Lanes;
-use doorbell_core::bell::{LaneState, Look};
+use super::crew::Workers;
+use doorbell_core::bell::{Look, WorkerState};
 use doorbell_core::class::Class;
 use doorbell_core::crew::{Crew, Turns};
 use doorbell_machine::sim::{self, SimCounter};
 use doorbell_machine::{Counter, Sim};
 
-/// How often the lanes are looked at.
+/// How often the workers are looked at.
 const LOOK_NS: u64 = 5_000;
 /// How far apart two things are, at most, that come together: a look to either side.
 const TOGETHER_NS: u64 = 2 * LOOK_NS;
 /// The fast rule.
 const FAST_NS: u64 = 50_000;
-/// The slow rule: the promise, and what it takes until a woken lane is seen to run.
+/// The slow rule: the promise, and what it takes until a woken worker is seen to run.
 const SLOW_NS: u64 = 1_000_000 + FAST_NS;
 /// By when a claim has lapsed that nobody sees to: the second look of a sentinel after it, 500 µs each, and a wake.
 const LAPSE_NS: u64 = 1_000_000 + FAST_NS;
-/// In a crew of so few lanes nobody is left to see to one that gets no CPU.
+/// In a crew of so few workers nobody is left to see to one that gets no CPU.
 const CREW_MIN: usize = 3;
 
-/// A lane at which tasks wait, by one of the rules.
+/// A worker at which tasks wait, by one of the rules.
 #[derive(Clone, Copy, Debug, Default)]
 struct Track {
     /// Since when they do.
     begun_ns: u64,
     /// Since when nothing excused it.
     from_ns: u64,
-    /// The lanes that have idled since.
+    /// The workers that have idled since.
     idled: u64,
 }
 
@@ -64,7 +64,7 @@ impl Track {
     }
 }
 
-/// What is known of one lane.
+/// What is known of one worker.
 #[derive(Clone, Copy, Debug, Default)]
 struct Seen {
     fast: Track,
@@ -85,9 +85,9 @@ struct Seen {
 
 /// The oracle.
 struct Conserve<'a, const BUG: u8> {
-    lanes: &'a Lanes<BUG>,
+    workers: &'a Workers<BUG>,
     seen: Vec<Seen>,
-    /// Threads that are no lanes, by their numbers.
+    /// Threads that are no workers, by their numbers.
     foreign: Vec<u32>,
     /// Since when each thread lacks its CPU, by its number.
     lacks_ns: Vec<Option<u64>>,
@@ -95,18 +95,18 @@ struct Conserve<'a, const BUG: u8> {
     did: Vec<usize>,
     /// Which of them lack it by a fault.
     away: Vec<bool>,
-    /// Which thread each CPU of the lanes runs.
+    /// Which thread each CPU of the workers runs.
     runs_on: Vec<Option<u32>>,
 }
 
 /// Looks, until told to stop, whether promise 7 holds. The caller starts so many other threads behind the
 /// one that this runs on.
-pub(super) fn watch<const BUG: u8>(lanes: &Lanes<BUG>, foreign: usize, stop: &SimCounter) {
+pub(super) fn watch<const BUG: u8>(workers: &Workers<BUG>, foreign: usize, stop: &SimCounter) {
     let first = sim::thread().map_or(0, |own| own + 1);
     let foreign: Vec<u32> = (first..).take(foreign).collect();
     let mut oracle = Conserve {
-        lanes,
-        seen: vec![Seen::default(); lanes.len()],
+        workers,
+        seen: vec![Seen::default(); workers.len()],
         lacks_ns: vec![None; first as usize + foreign.len()],
         did: vec![0; first as usize + foreign.len()],
         away: Vec::new(),
@@ -140,15 +140,15 @@ impl<const BUG: u8> Conserve<'_, BUG> {
             let did_nothing = std::mem::replace(&mut self.did[thread as usize], did) == did;
             *lacks_ns = lacks.then(|| lacks_ns.filter(|_| did_nothing).unwrap_or(now_ns));
         }
-        let cpus = 0..self.lanes.cores();
+        let cpus = 0..self.workers.cores();
         self.runs_on = cpus.map(sim::runs_on).collect();
         let threads = 0..self.lacks_ns.len() as u32;
         self.away = threads.map(sim::is_away).collect();
     }
 
     fn look(&mut self, now_ns: u64) -> Result<(), String> {
-        let lanes = self.lanes;
-        let mut crews = lanes.crews().enumerate();
+        let workers = self.workers;
+        let mut crews = workers.crews().enumerate();
         crews.try_for_each(|(at, crew)| self.look_at(at, crew, now_ns))
     }
 
@@ -157,24 +157,24 @@ impl<const BUG: u8> Conserve<'_, BUG> {
         let level_ns: Vec<u64> = self.lacking(|class| class >= crew.class()).collect();
         let idle = self.idle(at, crew);
         let is_unclear = self.note_claims(at, crew, !level_ns.is_empty(), now_ns, idle);
-        let least = match self.lanes.turns(at) {
+        let least = match self.workers.turns(at) {
             Turns::ByArrival => 2,
             Turns::ByRank => 1,
         };
-        let cores = self.lanes.cores();
+        let cores = self.workers.cores();
         let is_small = cores < CREW_MIN;
-        for (lane, front) in crew.fronts().iter().enumerate() {
-            let number = self.lanes.number(at * cores + lane) as usize;
+        for (worker, front) in crew.fronts().iter().enumerate() {
+            let number = self.workers.number(at * cores + worker) as usize;
             let is_inside = front.is_inside();
-            // Nobody takes from the inbox of a lane that makes progress, unless tasks run by rank.
+            // Nobody takes from the inbox of a worker that makes progress, unless tasks run by rank.
             let inbox = u64::from(front.has_inbox());
             let waiting = front.queued_len() + if least == 1 { inbox } else { 0 };
             let lacks_ns = &self.lacks_ns;
-            let seen = &mut self.seen[at * cores + lane];
+            let seen = &mut self.seen[at * cores + worker];
             let stands = std::mem::replace(&mut seen.pulse, front.pulse()) == front.pulse();
             let after_ns = seen.fast.begun_ns.saturating_sub(TOGETHER_NS);
             let mut left = (0..lacks_ns.len()).filter(|it| lacks_ns[*it] >= Some(after_ns));
-            // Lanes are woken one by the other, as long as there is work for one more.
+            // Workers are woken one by the other, as long as there is work for one more.
             let goes_on = seen.fast.idled & !idle != 0;
             let is_excused = is_unclear
                 || goes_on
@@ -195,7 +195,7 @@ impl<const BUG: u8> Conserve<'_, BUG> {
                 || level_ns.len() > 1
                 || (is_small && !level_ns.is_empty())
                 || lacks_ns.iter().any(together);
-            let is_listed = is_inside && crew.work().holds(lane);
+            let is_listed = is_inside && crew.work().holds(worker);
             let waits = is_listed && (waiting >= least || (waiting + inbox > 0 && stands));
             let slow_ns = seen.slow.look(now_ns, waits, is_excused, idle);
             if !waits {
@@ -204,29 +204,29 @@ impl<const BUG: u8> Conserve<'_, BUG> {
             if fast_ns > FAST_NS || slow_ns > SLOW_NS {
                 let class = crew.class();
                 return Err(format!(
-                    "work conserving: {waiting} tasks waited at {class:?} lane {lane} for {fast_ns} ns, and {slow_ns} ns, while others idled: {idle:#b}"
+                    "work conserving: {waiting} tasks waited at {class:?} worker {worker} for {fast_ns} ns, and {slow_ns} ns, while others idled: {idle:#b}"
                 ));
             }
         }
         Ok(())
     }
 
-    /// Since when those threads lack their CPU that do: lanes of these classes, and others, which are as
-    /// Fair lanes are.
+    /// Since when those threads lack their CPU that do: workers of these classes, and others, which are as
+    /// Fair workers are.
     fn lacking(&self, is_of: impl Fn(Class) -> bool) -> impl Iterator<Item = u64> {
-        let cores = self.lanes.cores();
-        let classes: Vec<Class> = self.lanes.crews().map(Crew::class).collect();
-        let lanes = (0..self.lanes.len()).filter(|lane| is_of(classes[lane / cores]));
-        let lanes = lanes.map(|lane| self.lanes.number(lane));
+        let cores = self.workers.cores();
+        let classes: Vec<Class> = self.workers.crews().map(Crew::class).collect();
+        let workers = (0..self.workers.len()).filter(|worker| is_of(classes[worker / cores]));
+        let workers = workers.map(|worker| self.workers.number(worker));
         let foreign = self.foreign.iter().copied();
         let foreign = foreign.filter(|_| is_of(Class::Fair));
-        let all = lanes
+        let all = workers
             .chain(foreign)
             .filter_map(|it| self.lacks_ns[it as usize]);
         all.collect::<Vec<_>>().into_iter()
     }
 
-    /// Notes which lanes are claimed, or search, while a thread lacks its CPU. Whether that may be so: then
+    /// Notes which workers are claimed, or search, while a thread lacks its CPU. Whether that may be so: then
     /// others rely on it, until it lapses.
     fn note_claims(
         &mut self,
@@ -236,63 +236,64 @@ impl<const BUG: u8> Conserve<'_, BUG> {
         now_ns: u64,
         idle: u64,
     ) -> bool {
-        let cores = self.lanes.cores();
+        let cores = self.workers.cores();
         let lacks_ns = &self.lacks_ns;
         let owes: Vec<u32> = crew.idle().searching().collect();
         let mut is_unclear =
             lacks && crew.idle().anyone_searches() && owes.iter().all(|it| *it == 0);
-        let bit = |bits: u64, lane: usize| bits | 1 << lane;
+        let bit = |bits: u64, worker: usize| bits | 1 << worker;
         // One that has been something else meanwhile has to look twice anew.
         let mut sentinels = 0;
-        for (lane, front) in crew.fronts().iter().enumerate() {
+        for (worker, front) in crew.fronts().iter().enumerate() {
             let (is_one, turns) = (front.is_sentinel(), front.sentinel_turns());
-            let before = std::mem::replace(&mut self.seen[at * cores + lane].turns, turns);
+            let before = std::mem::replace(&mut self.seen[at * cores + worker].turns, turns);
             if is_one && before == turns {
-                sentinels = bit(sentinels, lane);
+                sentinels = bit(sentinels, worker);
             }
         }
         let idle = idle & sentinels;
-        for (lane, seen) in self.seen[at * cores..].iter_mut().take(cores).enumerate() {
-            let front = &crew.fronts()[lane];
-            let searches = owes[lane / 32] & (1 << (lane % 32)) != 0;
+        for (worker, seen) in self.seen[at * cores..].iter_mut().take(cores).enumerate() {
+            let front = &crew.fronts()[worker];
+            let searches = owes[worker / 32] & (1 << (worker % 32)) != 0;
             let owed_ns = seen.owes.look(now_ns, searches && lacks, false, idle);
             let lapses = cores >= CREW_MIN && owed_ns > LAPSE_NS;
             // It serves calls: what it was claimed for waits for the end of those.
-            let serves = front.is_inside() && front.state() == LaneState::Watching;
+            let serves = front.is_inside() && front.state() == WorkerState::Watching;
             // Who searches by itself is in the set: that its search has lapsed would clear both bits.
-            let lacks_own = lacks_ns[self.lanes.number(at * cores + lane) as usize].is_some();
-            seen.ends = lacks_own && crew.idle().holds(lane) && (searches || seen.ends);
+            let lacks_own = lacks_ns[self.workers.number(at * cores + worker) as usize].is_some();
+            seen.ends = lacks_own && crew.idle().holds(worker) && (searches || seen.ends);
             is_unclear |= searches && (serves || (lacks && !lapses));
             is_unclear |= seen.ends && !searches;
         }
         is_unclear
     }
 
-    /// The lanes of a crew that idle.
+    /// The workers of a crew that idle.
     fn idle(&self, at: usize, crew: &Crew<Sim<BUG>>) -> u64 {
-        let cores = self.lanes.cores();
-        let classes: Vec<Class> = self.lanes.crews().map(Crew::class).collect();
-        let of = |thread: u32| (0..self.lanes.len()).find(|it| self.lanes.number(*it) == thread);
-        let idles = |lane: &usize| {
-            let front = &crew.fronts()[*lane];
-            let number = self.lanes.number(at * cores + lane);
-            let is_below = |lane: usize| classes[lane / cores] < crew.class();
+        let cores = self.workers.cores();
+        let classes: Vec<Class> = self.workers.crews().map(Crew::class).collect();
+        let of =
+            |thread: u32| (0..self.workers.len()).find(|it| self.workers.number(*it) == thread);
+        let idles = |worker: &usize| {
+            let front = &crew.fronts()[*worker];
+            let number = self.workers.number(at * cores + worker);
+            let is_below = |worker: usize| classes[worker / cores] < crew.class();
             // Who has told it may have to ring it, and who has claimed it to tell it, and lack its CPU.
             let is_told = matches!(
                 front.bell().look(),
                 Look::Notified | Look::NotifiedFromBelow
             );
-            let is_known = front.state() != LaneState::Parked || crew.idle().holds(*lane);
+            let is_known = front.state() != WorkerState::Parked || crew.idle().holds(*worker);
             let is_rung = (!is_told && is_known) || self.lacks_ns.iter().all(Option::is_none);
             let gives_way = |thread| thread == number || of(thread).is_some_and(is_below);
-            let is_free = self.runs_on[*lane].is_none_or(gives_way);
+            let is_free = self.runs_on[*worker].is_none_or(gives_way);
             !front.is_inside()
                 && !front.is_off()
                 && is_rung
                 && is_free
                 && self.lacks_ns[number as usize].is_none()
         };
-        let bit = |idle: u64, lane: usize| idle | 1 << lane;
+        let bit = |idle: u64, worker: usize| idle | 1 << worker;
         (0..crew.fronts().len()).filter(idles).fold(0, bit)
     }
 }

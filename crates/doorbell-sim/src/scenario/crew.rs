@@ -1,4 +1,4 @@
-//! Lanes on a simulated machine: started, used from outside and from within, closed and counted.
+//! Workers on a simulated machine: started, used from outside and from within, closed and counted.
 
 use super::Rescues;
 use super::class::{Classes, CrewPlan, FAIR, RT};
@@ -6,24 +6,25 @@ use super::guard::Ward;
 use super::ledger::{Home, Ledger, Once};
 use doorbell_core::call::{Many, ManyCall, blocking, launch_many, wait_for};
 use doorbell_core::crew::{Crew, CrewSpec, FrontRef, Turns};
-use doorbell_core::lane::{
-    IdlePolicy, LaneConfig, LaneCounts, LaneShared, RunBudget, StallWatch, WatchPlan, Watchers,
-};
 use doorbell_core::mailbox::Front;
 use doorbell_core::offline::{PutBack, TakenOff};
 use doorbell_core::switches::{SwitchWord, Switches};
 use doorbell_core::task::{About, BodyVtable, Join, Kind, Local, launch_described, write_body};
 use doorbell_core::wait::block_on_inside;
 use doorbell_core::wheel::{AtRest, Clock};
+use doorbell_core::worker::{
+    IdlePolicy, RunBudget, StallWatch, WatchPlan, Watchers, WorkerConfig, WorkerCounts,
+    WorkerShared,
+};
 use doorbell_machine::sim::{self, SimCounter, SimThread};
 use doorbell_machine::{Machine, Sim, ThreadError, ThreadHandle};
 use std::sync::Arc;
 
-/// How the lanes of a run are.
+/// How the workers of a run are.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct CrewConfig {
     /// Of each crew.
-    pub(super) lanes: usize,
+    pub(super) workers: usize,
     pub(super) classes: Classes,
     pub(super) idle: IdlePolicy,
     pub(super) switches: Switches,
@@ -35,15 +36,15 @@ pub(super) struct CrewConfig {
     pub(super) groups: bool,
     /// For how long each runs of a period; the urgent ones, where there are several crews.
     pub(super) budget: Option<RunBudget>,
-    /// Whether urgent lanes rescue tasks of Fair ones.
+    /// Whether urgent workers rescue tasks of Fair ones.
     pub(super) rescues: Option<Rescues>,
 }
 
-/// The lanes of a run, all of the first crew, then all of the next: each crew has one on every CPU
+/// The workers of a run, all of the first crew, then all of the next: each crew has one on every CPU
 /// from 0 on.
 #[derive(Debug)]
-pub(super) struct Lanes<const BUG: u8> {
-    shared: Vec<Arc<LaneShared<Sim<BUG>>>>,
+pub(super) struct Workers<const BUG: u8> {
+    shared: Vec<Arc<WorkerShared<Sim<BUG>>>>,
     /// The numbers of their threads.
     numbers: Vec<u32>,
     /// Of one crew.
@@ -53,7 +54,7 @@ pub(super) struct Lanes<const BUG: u8> {
     turns: Vec<Turns>,
     groups: bool,
     rescues: Option<Rescues>,
-    /// What is known of each Fair lane, where tasks are rescued.
+    /// What is known of each Fair worker, where tasks are rescued.
     pub(super) wards: Vec<Ward>,
     /// Each front has a share.
     switches: Arc<SwitchWord<SimCounter>>,
@@ -64,16 +65,16 @@ const GROUPS: [(u8, u32); 2] = [(1, 20), (2, 900)];
 
 /// How many ranks tasks have where that matters.
 const RANKS: u64 = 5;
-/// How long after one lane the next is asked to end, at most.
+/// How long after one worker the next is asked to end, at most.
 const CLOSE_APART_NS: u64 = 60_000;
-/// By when a lane that was rung is awake, mostly.
+/// By when a worker that was rung is awake, mostly.
 const WAKE_NS: u64 = 8_000;
 
-/// The threads of a run's lanes.
+/// The threads of a run's workers.
 pub(super) type Threads = Vec<SimThread>;
 
-impl<const BUG: u8> Lanes<BUG> {
-    /// Starts the lanes.
+impl<const BUG: u8> Workers<BUG> {
+    /// Starts the workers.
     pub(super) fn start(
         config: CrewConfig,
         ledger: Arc<Ledger>,
@@ -98,14 +99,14 @@ impl<const BUG: u8> Lanes<BUG> {
         };
         let plans = config.plans();
         let crew = |plan: &CrewPlan, above: Vec<FrontRef<Sim<BUG>>>| {
-            let watchers = || Arc::new(Watchers::new(watch.clone(), config.lanes, stalls));
+            let watchers = || Arc::new(Watchers::new(watch.clone(), config.workers, stalls));
             let spec = CrewSpec {
                 class: plan.class,
                 turns: plan.turns,
                 watchers: (!watch.is_nothing()).then(watchers),
                 ..CrewSpec::below(above)
             };
-            Crew::described(config.lanes, &switches, spec, distance)
+            Crew::described(config.workers, &switches, spec, distance)
         };
         let mut fronts: Vec<_> = plans.iter().map(|plan| crew(plan, Vec::new())).collect();
         if config.rescues.is_some() {
@@ -128,28 +129,28 @@ impl<const BUG: u8> Lanes<BUG> {
         let mut shared = Vec::new();
         let mut threads = Threads::new();
         for (plan, fronts) in plans.iter().zip(fronts) {
-            let idle = LaneConfig { idle: plan.idle };
+            let idle = WorkerConfig { idle: plan.idle };
             for (core, front) in fronts.into_iter().enumerate() {
-                let lane = Arc::new(LaneShared::with(idle, front, Arc::clone(&clock)));
-                threads.push(plan.start::<BUG>(core, Arc::clone(&lane))?);
-                shared.push(lane);
+                let worker = Arc::new(WorkerShared::with(idle, front, Arc::clone(&clock)));
+                threads.push(plan.start::<BUG>(core, Arc::clone(&worker))?);
+                shared.push(worker);
             }
         }
-        let lanes = Lanes {
+        let workers = Workers {
             shared,
             numbers: threads.iter().map(SimThread::number).collect(),
-            cores: config.lanes,
+            cores: config.workers,
             ledger,
             clock,
             turns: plans.iter().map(|plan| plan.turns).collect(),
             groups: config.groups,
             rescues: config.rescues,
             wards: config.rescues.map_or_else(Vec::new, |_| {
-                (0..config.lanes).map(|_| Ward::new()).collect()
+                (0..config.workers).map(|_| Ward::new()).collect()
             }),
             switches,
         };
-        Ok((Arc::new(lanes), threads))
+        Ok((Arc::new(workers), threads))
     }
 
     fn open_groups(front: &FrontRef<Sim<BUG>>) {
@@ -178,76 +179,76 @@ impl<const BUG: u8> Lanes<BUG> {
         self.shared.len()
     }
 
-    pub(super) fn front(&self, lane: usize) -> &FrontRef<Sim<BUG>> {
-        self.shared[lane].front()
+    pub(super) fn front(&self, worker: usize) -> &FrontRef<Sim<BUG>> {
+        self.shared[worker].front()
     }
 
     /// One of each crew.
     pub(super) fn crews(&self) -> impl Iterator<Item = &Crew<Sim<BUG>>> {
-        let first = |lane| self.front(lane).crew();
+        let first = |worker| self.front(worker).crew();
         (0..self.len()).step_by(self.cores).map(first)
     }
 
-    /// In which turns the lanes of a crew run their tasks.
+    /// In which turns the workers of a crew run their tasks.
     pub(super) fn turns(&self, crew: usize) -> Turns {
         self.turns[crew]
     }
 
-    /// How many lanes each crew has.
+    /// How many workers each crew has.
     pub(super) fn cores(&self) -> usize {
         self.cores
     }
 
-    /// The number of a lane's thread.
-    pub(super) fn number(&self, lane: usize) -> u32 {
-        self.numbers[lane]
+    /// The number of a worker's thread.
+    pub(super) fn number(&self, worker: usize) -> u32 {
+        self.numbers[worker]
     }
 
-    /// Whether nothing goes wrong, so that urgent lanes are to keep to their share.
+    /// Whether nothing goes wrong, so that urgent workers are to keep to their share.
     pub(super) fn judges_rescues(&self) -> bool {
         matches!(self.rescues, Some(Rescues::Few | Rescues::Many))
     }
 
-    /// Takes a lane off its crew. Whether it was on.
-    pub(super) fn take_off(&self, lane: usize) -> bool {
-        self.front(lane).crew().take_off(lane % self.cores) == TakenOff::Now
+    /// Takes a worker off its crew. Whether it was on.
+    pub(super) fn take_off(&self, worker: usize) -> bool {
+        self.front(worker).crew().take_off(worker % self.cores) == TakenOff::Now
     }
 
-    /// Puts a lane back. Whether it was off.
-    pub(super) fn put_back(&self, lane: usize) -> bool {
-        self.front(lane).crew().put_back(lane % self.cores) == PutBack::Now
+    /// Puts a worker back. Whether it was off.
+    pub(super) fn put_back(&self, worker: usize) -> bool {
+        self.front(worker).crew().put_back(worker % self.cores) == PutBack::Now
     }
 
-    /// Something that must happen once, on that lane.
-    pub(super) fn once(&self, what: &'static str, lane: usize) -> Once {
+    /// Something that must happen once, on that worker.
+    pub(super) fn once(&self, what: &'static str, worker: usize) -> Once {
         let home = Home {
-            lane,
-            thread: self.number(lane),
+            worker,
+            thread: self.number(worker),
         };
         Once::new(&self.ledger, what, Some(home))
     }
 
-    /// Whether the caller is that lane, or only one of its crew.
-    pub(super) fn is_on(&self, lane: usize, kind: Kind) -> bool {
+    /// Whether the caller is that worker, or only one of its crew.
+    pub(super) fn is_on(&self, worker: usize, kind: Kind) -> bool {
         Local::<Sim<BUG>>::with_current(|local| {
             local.is_some_and(|local| match kind {
-                Kind::Task => local.is_of(self.front(lane).crew()),
-                _ => local.is(self.front(lane)),
+                Kind::Task => local.is_of(self.front(worker).crew()),
+                _ => local.is(self.front(worker)),
             })
         })
     }
 
-    /// Waits for a future, on a thread that is no lane: watches for so long, then parks.
+    /// Waits for a future, on a thread that is no worker: watches for so long, then parks.
     pub(super) fn wait_for<F: Future>(&self, future: F, watch_ns: u64) -> F::Output {
         block_on_inside(&self.clock, future, watch_ns)
     }
 
-    /// All counts of all lanes.
-    pub(super) fn counts(&self) -> Vec<LaneCounts> {
+    /// All counts of all workers.
+    pub(super) fn counts(&self) -> Vec<WorkerCounts> {
         self.shared.iter().map(|shared| shared.counts()).collect()
     }
 
-    /// Asks all lanes to end, and waits until they have.
+    /// Asks all workers to end, and waits until they have.
     pub(super) fn close(&self, threads: Threads) {
         self.shared.iter().for_each(|shared| shared.close());
         Self::join(threads);
@@ -255,8 +256,8 @@ impl<const BUG: u8> Lanes<BUG> {
 
     /// Asks one of them to end.
     #[cfg(test)]
-    pub(super) fn ask_to_end(&self, lane: usize) {
-        self.shared[lane].close();
+    pub(super) fn ask_to_end(&self, worker: usize) {
+        self.shared[worker].close();
     }
 
     /// The same, one after the other, each a little later than the one before, and some while they
@@ -281,22 +282,22 @@ impl<const BUG: u8> Lanes<BUG> {
     }
 
     /// Launches a task or a call.
-    pub(super) fn launch<F>(&self, lane: usize, kind: Kind, future: F) -> Join<F::Output>
+    pub(super) fn launch<F>(&self, worker: usize, kind: Kind, future: F) -> Join<F::Output>
     where
         F: Future + Send + 'static,
         F::Output: Send,
     {
-        let rank = match self.turns[lane / self.cores] {
+        let rank = match self.turns[worker / self.cores] {
             Turns::ByArrival => 0,
             Turns::ByRank => (sim::random() % RANKS) as u8,
         };
-        self.launch_ranked(lane, kind, rank, future)
+        self.launch_ranked(worker, kind, rank, future)
     }
 
     /// Launches a task of that rank.
     pub(super) fn launch_ranked<F>(
         &self,
-        lane: usize,
+        worker: usize,
         kind: Kind,
         rank: u8,
         future: F,
@@ -310,13 +311,13 @@ impl<const BUG: u8> Lanes<BUG> {
             group: self.any_group(kind),
             ..About::default()
         };
-        self.launch_about(lane, kind, about, future)
+        self.launch_about(worker, kind, about, future)
     }
 
-    /// As [`Lanes::launch`], with what else is said of it.
+    /// As [`Workers::launch`], with what else is said of it.
     pub(super) fn launch_about<F>(
         &self,
-        lane: usize,
+        worker: usize,
         kind: Kind,
         about: About<'_>,
         future: F,
@@ -329,46 +330,49 @@ impl<const BUG: u8> Lanes<BUG> {
         // SAFETY: the body written is of the table's type and Send, and so is its output, which
         // is the one that the handle is typed with.
         unsafe {
-            launch_described(self.front(lane).clone(), kind, about, vtable, |body| {
+            launch_described(self.front(worker).clone(), kind, about, vtable, |body| {
                 write_body(body, future);
             })
             .typed()
         }
     }
 
-    /// Calls a lane and waits. Not from a lane.
-    pub(super) fn call<R: Send>(&self, lane: usize, f: impl FnOnce() -> R + Send) -> Option<R> {
-        let front: &Front<Sim<BUG>> = self.front(lane);
+    /// Calls a worker and waits. Not from a worker.
+    pub(super) fn call<R: Send>(&self, worker: usize, f: impl FnOnce() -> R + Send) -> Option<R> {
+        let front: &Front<Sim<BUG>> = self.front(worker);
         // SAFETY: the call is waited for here, once, and nothing of it is kept; closure and result
         // are Send.
         unsafe { blocking(f, |call| wait_for(front, &call)) }.ok()
     }
 
-    /// Calls several lanes at once.
-    pub(super) fn call_many<F, R>(&self, f: F, lanes: &[usize]) -> Many<R>
+    /// Calls several workers at once.
+    pub(super) fn call_many<F, R>(&self, f: F, workers: &[usize]) -> Many<R>
     where
         F: Fn(usize) -> R + Send + Sync + 'static,
         R: Send + 'static,
     {
-        let call = ManyCall::new(f, lanes);
+        let call = ManyCall::new(f, workers);
         let layout = call.layout();
-        let fronts = lanes.iter().map(|lane| &**self.front(*lane));
+        let fronts = workers.iter().map(|worker| &**self.front(*worker));
         let table = ManyCall::<F, R>::TABLE;
-        // SAFETY: as many fronts as lanes, one at least; what is written is what the table is for,
+        // SAFETY: as many fronts as workers, one at least; what is written is what the table is for,
         // and closure and results are Send and Sync.
-        let raw =
-            unsafe { launch_many(fronts, lanes.len(), table, layout, |data| call.write(data)) };
+        let raw = unsafe {
+            launch_many(fronts, workers.len(), table, layout, |data| {
+                call.write(data)
+            })
+        };
         // SAFETY: launched with that table, and not polled.
         unsafe { Many::typed::<F>(raw) }
     }
 
-    /// Lets the crew go, whose lanes have ended and whose last user this is. How many of its
+    /// Lets the crew go, whose workers have ended and whose last user this is. How many of its
     /// fronts are there still.
-    pub(super) fn free(lanes: Arc<Self>) -> Result<usize, usize> {
-        let users = Arc::strong_count(&lanes);
-        let lanes = Arc::into_inner(lanes).ok_or(users - 1)?;
-        let switches = Arc::clone(&lanes.switches);
-        drop(lanes);
+    pub(super) fn free(workers: Arc<Self>) -> Result<usize, usize> {
+        let users = Arc::strong_count(&workers);
+        let workers = Arc::into_inner(workers).ok_or(users - 1)?;
+        let switches = Arc::clone(&workers.switches);
+        drop(workers);
         Ok(Arc::strong_count(&switches) - 1)
     }
 }

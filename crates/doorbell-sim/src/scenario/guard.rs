@@ -1,15 +1,15 @@
-//! Guards, as the runtime has them: each has the urgent lane of a core rescue for the Fair one, its ward.
+//! Guards, as the runtime has them: each has the urgent worker of a core rescue for the Fair one, its ward.
 //!
 //! The machine has no descriptor in a descriptor. The program makes that of a guard ready with each of its ward.
 
 use super::class::RT;
-use super::crew::Lanes;
+use super::crew::Workers;
 use super::program::yield_now;
 use super::timer::Sleep;
 use doorbell_core::crew::FrontRef;
 use doorbell_core::io::{Direction, Registration};
-use doorbell_core::lane::rescue::{BackOffs, Pace, Rescue, STUCK_NS, Seen, TURN_NS, Then};
 use doorbell_core::task::{About, Kind, Local};
+use doorbell_core::worker::rescue::{BackOffs, Pace, Rescue, STUCK_NS, Seen, TURN_NS, Then};
 use doorbell_machine::sim::{self, SimCounter, SimFd};
 use doorbell_machine::{Counter, Readiness, Sim};
 use std::future::poll_fn;
@@ -21,8 +21,8 @@ use std::task::Poll;
 /// As those of the runtime.
 const RANK: u8 = 49;
 
-/// What an urgent lane may run beyond three tenths of the time in which it rescues: what it may begin with, one batch of
-/// what was lent, and what it takes from other urgent lanes while it leaves its own ward alone. That is a debt.
+/// What an urgent worker may run beyond three tenths of the time in which it rescues: what it may begin with, one batch
+/// of what was lent, and what it takes from other urgent workers while it leaves its own ward alone. That is a debt.
 const BEYOND_NS: u64 = 8_000_000;
 
 /// What is known of a ward.
@@ -45,23 +45,23 @@ impl Ward {
 
 /// Looks after one ward.
 struct Guard<const BUG: u8> {
-    lanes: Arc<Lanes<BUG>>,
+    workers: Arc<Workers<BUG>>,
     core: usize,
     registered: Registration<Sim<BUG>, FrontRef<Sim<BUG>>>,
 }
 
-/// The lane of a guard has ended.
+/// The worker of a guard has ended.
 struct End;
 
-/// Each urgent lane gets a guard.
-pub(super) fn launch_guards<const BUG: u8>(lanes: &Arc<Lanes<BUG>>) {
-    for (core, ward) in lanes.wards.iter().enumerate() {
-        let lane = RT * lanes.cores() + core;
-        let registered = Registration::new(lanes.front(lane).clone(), ward.set);
+/// Each urgent worker gets a guard.
+pub(super) fn launch_guards<const BUG: u8>(workers: &Arc<Workers<BUG>>) {
+    for (core, ward) in workers.wards.iter().enumerate() {
+        let worker = RT * workers.cores() + core;
+        let registered = Registration::new(workers.front(worker).clone(), ward.set);
         let guard = Guard {
-            lanes: Arc::clone(lanes),
+            workers: Arc::clone(workers),
             core,
-            registered: registered.expect("the lane has not ended"),
+            registered: registered.expect("the worker has not ended"),
         };
         let about = About {
             rank: RANK,
@@ -70,21 +70,21 @@ pub(super) fn launch_guards<const BUG: u8>(lanes: &Arc<Lanes<BUG>>) {
         let run = async move {
             let _ = guard.run().await;
         };
-        drop(lanes.launch_about(lane, Kind::Pinned, about, run));
+        drop(workers.launch_about(worker, Kind::Pinned, about, run));
     }
 }
 
 impl<const BUG: u8> Guard<BUG> {
-    fn lane(&self) -> usize {
-        RT * self.lanes.cores() + self.core
+    fn worker(&self) -> usize {
+        RT * self.workers.cores() + self.core
     }
 
     fn ward(&self) -> &FrontRef<Sim<BUG>> {
-        self.lanes.front(self.core)
+        self.workers.front(self.core)
     }
 
     fn known(&self) -> &Ward {
-        &self.lanes.wards[self.core]
+        &self.workers.wards[self.core]
     }
 
     async fn run(mut self) -> Result<(), End> {
@@ -128,7 +128,7 @@ impl<const BUG: u8> Guard<BUG> {
 
     /// Whether it is ready before the turn is over.
     async fn is_ready_in_turn(&mut self) -> Result<bool, End> {
-        let mut sleep = Sleep::new(&self.lanes, self.lane(), TURN_NS);
+        let mut sleep = Sleep::new(&self.workers, self.worker(), TURN_NS);
         let mut ready = pin!(self.is_ready());
         poll_fn(|cx| match ready.as_mut().poll(cx) {
             Poll::Ready(ready) => Poll::Ready(ready.map(|()| true)),
@@ -140,7 +140,7 @@ impl<const BUG: u8> Guard<BUG> {
     }
 
     async fn sleep(&self, for_ns: u64) -> Result<(), End> {
-        let fired = Sleep::new(&self.lanes, self.lane(), for_ns).await;
+        let fired = Sleep::new(&self.workers, self.worker(), for_ns).await;
         if fired { Ok(()) } else { Err(End) }
     }
 
@@ -191,19 +191,22 @@ impl<const BUG: u8> Guard<BUG> {
         }
     }
 
-    /// The time, and for how long the guard's lane has run.
+    /// The time, and for how long the guard's worker has run.
     fn times(&self) -> (u64, u64) {
-        (sim::time_ns(), sim::ran_ns(self.lanes.number(self.lane())))
+        (
+            sim::time_ns(),
+            sim::ran_ns(self.workers.number(self.worker())),
+        )
     }
 
-    /// The guard's lane keeps to its share from that time on.
+    /// The guard's worker keeps to its share from that time on.
     fn check_share(&self, begun: (u64, u64)) {
         let now = self.times();
         let (took_ns, ran_ns) = (now.0 - begun.0, now.1 - begun.1);
-        if self.lanes.judges_rescues() && ran_ns > took_ns / 10 * 3 + BEYOND_NS {
+        if self.workers.judges_rescues() && ran_ns > took_ns / 10 * 3 + BEYOND_NS {
             let core = self.core;
             sim::fail(format!(
-                "rescue: urgent lane {core} ran for {ran_ns} of {took_ns} ns"
+                "rescue: urgent worker {core} ran for {ran_ns} of {took_ns} ns"
             ));
         }
     }

@@ -11,7 +11,7 @@ pub(super) struct Ledger {
     posted: SimCounter,
     ran: SimCounter,
     dropped: SimCounter,
-    /// Whether lanes end while programs run: what is refused then is dropped, and that is right.
+    /// Whether workers end while programs run: what is refused then is dropped, and that is right.
     ends: SimCounter,
     /// Tasks that were launched, and those whose futures are gone.
     launched: SimCounter,
@@ -24,10 +24,10 @@ pub(super) struct Ledger {
     rescues: SimCounter,
 }
 
-/// The lane on which something must happen.
+/// The worker on which something must happen.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Home {
-    pub(super) lane: usize,
+    pub(super) worker: usize,
     /// The number of its thread.
     pub(super) thread: u32,
 }
@@ -46,7 +46,7 @@ pub(super) struct Once {
 }
 
 impl Once {
-    /// Something that was begun now, for that lane if any will not do.
+    /// Something that was begun now, for that worker if any will not do.
     pub(super) fn new(ledger: &Arc<Ledger>, what: &'static str, home: Option<Home>) -> Self {
         let item = ledger.posted.add_shared(1) as u32;
         sim::note(post_note(item));
@@ -110,12 +110,12 @@ pub(super) struct Balance {
 }
 
 impl Ledger {
-    /// Lanes will end while programs run.
+    /// Workers will end while programs run.
     pub(super) fn let_end(&self) {
         self.ends.set(1);
     }
 
-    /// Whether lanes end while programs run.
+    /// Whether workers end while programs run.
     pub(super) fn ends(&self) -> bool {
         self.ends.get() != 0
     }

@@ -4,7 +4,7 @@
 //! ```
 //! use doorbell_sim::scenario::{Shape, run};
 //!
-//! let shape = Shape::two_lanes();
+//! let shape = Shape::two_workers();
 //! let (first, again) = (run::<0>(7, &shape).unwrap(), run::<0>(7, &shape).unwrap());
 //! assert_eq!(first.outcome.failure, None);
 //! assert_eq!(first.outcome.hash, again.outcome.hash);
@@ -31,7 +31,7 @@ pub use rescues::Rescues;
 pub(crate) use shape::OWN_CPUS;
 pub use shape::{Shape, Wrong};
 
-use crew::{CrewConfig, Lanes, Threads};
+use crew::{CrewConfig, Threads, Workers};
 use doorbell_core::wheel::Holds;
 use doorbell_machine::sim::{self, Outcome, RunError, SimCounter, SimThread, Sink};
 use doorbell_machine::{Counter, Machine, Sim, ThreadError, ThreadHandle, ThreadSpec};
@@ -91,17 +91,17 @@ pub fn run_traced<const BUG: u8>(
 const SETTLE_NS: u64 = 1_000_000;
 const SETTLE_STARVED_NS: u64 = 1_000_000 + shape::STARVE_MAX_NS;
 
-/// After how long lanes end that do so while programs run, at most.
+/// After how long workers end that do so while programs run, at most.
 const ENDS_MAX_NS: u64 = 700_000;
 
-/// Starts the threads that are no lanes. A clock that stands still goes on only while one of them
+/// Starts the threads that are no workers. A clock that stands still goes on only while one of them
 /// waits inside. All are inside before any of them runs: so whoever finds the runtime at rest may
 /// ask the ledger whether it was.
 fn start_foreigners<const BUG: u8>(
     shape: &Shape,
     player: &Player<BUG>,
 ) -> Result<Threads, ThreadError> {
-    let clock = &player.lanes.clock;
+    let clock = &player.workers.clock;
     let inside = (0..shape.foreign).map(|_| clock.inside(Holds::No));
     let inside: Vec<_> = inside.collect();
     let start = |(foreigner, inside)| {
@@ -122,7 +122,7 @@ fn start_foreigners<const BUG: u8>(
 fn play<const BUG: u8>(shape: &Shape, plan: &Plan, ledger: Arc<Ledger>) -> Result<(), ThreadError> {
     Sim::<BUG>::bind_thread(&[shape.main_cpu()])?;
     let config = CrewConfig {
-        lanes: shape.lanes,
+        workers: shape.workers,
         classes: shape.classes,
         idle: plan.idle,
         switches: plan.switches,
@@ -132,27 +132,27 @@ fn play<const BUG: u8>(shape: &Shape, plan: &Plan, ledger: Arc<Ledger>) -> Resul
         budget: shape.budget,
         rescues: shape.rescues,
     };
-    let (lanes, threads): (Arc<Lanes<BUG>>, Threads) = Lanes::start(config, ledger)?;
-    guard::launch_guards(&lanes);
+    let (workers, threads): (Arc<Workers<BUG>>, Threads) = Workers::start(config, ledger)?;
+    guard::launch_guards(&workers);
     let stop = Arc::new(SimCounter::default());
-    let watcher = watch::<BUG>(shape, &lanes, &stop)?;
+    let watcher = watch::<BUG>(shape, &workers, &stop)?;
     let player = Player {
-        lanes: Arc::clone(&lanes),
+        workers: Arc::clone(&workers),
         may: shape.may,
     };
     let foreigners = start_foreigners(shape, &player)?;
     if shape.ends {
-        lanes.ledger.let_end();
+        workers.ledger.let_end();
         drop(player);
         // While others still post, or with the last that was posted.
         if sim::random().is_multiple_of(2) {
             sim::sleep(sim::random() % ENDS_MAX_NS);
-            lanes.close_slowly(threads);
+            workers.close_slowly(threads);
             foreigners.into_iter().try_for_each(ThreadHandle::join)?;
         } else {
             foreigners.into_iter().try_for_each(ThreadHandle::join)?;
             sim::sleep(sim::random() % (ENDS_MAX_NS / 10));
-            lanes.close_slowly(threads);
+            workers.close_slowly(threads);
         }
         sim::end_faults();
     } else {
@@ -160,10 +160,10 @@ fn play<const BUG: u8>(shape: &Shape, plan: &Plan, ledger: Arc<Ledger>) -> Resul
         sim::end_faults();
         player.put_all_back();
         drop(player);
-        let inside = lanes.clock.inside(Holds::Yes);
+        let inside = workers.clock.inside(Holds::Yes);
         // All may have come to rest before this: whoever gives a hold back looks again.
-        drop(lanes.clock.hold());
-        oracle::until_quiet(&lanes);
+        drop(workers.clock.hold());
+        oracle::until_quiet(&workers);
         drop(inside);
         // Who was taken off its CPU, or is woken late, comes back first.
         sim::sleep(if shape.faults == Wrong::Starved {
@@ -172,15 +172,15 @@ fn play<const BUG: u8>(shape: &Shape, plan: &Plan, ledger: Arc<Ledger>) -> Resul
             SETTLE_NS
         });
         if shape.may.tasks && !shape.clock_jumps && !shape.paused {
-            oracle::is_prompt(&lanes);
+            oracle::is_prompt(&workers);
         }
         stop.set(1);
         watcher.map_or(Ok(()), ThreadHandle::join)?;
-        lanes.close(threads);
+        workers.close(threads);
     }
-    oracle::check_rest(&lanes);
-    oracle::check_counts(&lanes.counts(), plan.switches);
-    oracle::check_freed(lanes);
+    oracle::check_rest(&workers);
+    oracle::check_counts(&workers.counts(), plan.switches);
+    oracle::check_freed(workers);
     Ok(())
 }
 
@@ -200,17 +200,17 @@ fn spawn<const BUG: u8>(
 /// Starts the thread that watches, where it is fair to.
 fn watch<const BUG: u8>(
     shape: &Shape,
-    lanes: &Arc<Lanes<BUG>>,
+    workers: &Arc<Workers<BUG>>,
     stop: &Arc<SimCounter>,
 ) -> Result<Option<SimThread>, ThreadError> {
-    let (lanes, stop) = (Arc::clone(lanes), Arc::clone(stop));
+    let (workers, stop) = (Arc::clone(workers), Arc::clone(stop));
     let watch: Box<dyn FnOnce() + Send> = if shape.paused {
-        Box::new(move || oracle::hold_often(&lanes, &stop))
+        Box::new(move || oracle::hold_often(&workers, &stop))
     } else if shape.orders_classes() {
-        Box::new(move || oracle::watch_order(&lanes, &stop))
+        Box::new(move || oracle::watch_order(&workers, &stop))
     } else if shape.is_conserving() {
         let foreign = shape.foreign;
-        Box::new(move || conserve::watch(&lanes, foreign, &stop))
+        Box::new(move || conserve::watch(&workers, foreign, &stop))
     } else {
         return Ok(None);
     };

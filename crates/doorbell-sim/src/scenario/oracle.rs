@@ -1,19 +1,19 @@
 //! What must hold of every run, beside what the [ledger](super::ledger) checks as it happens.
 
 use super::class::{BATCH, RT};
-use super::crew::Lanes;
+use super::crew::Workers;
 use super::timer::Sleep;
 use doorbell_core::bell::Look;
 use doorbell_core::call;
 use doorbell_core::crew::Crew;
-use doorbell_core::lane::LaneCounts;
 use doorbell_core::switches::Switches;
 use doorbell_core::task::Kind;
+use doorbell_core::worker::WorkerCounts;
 use doorbell_machine::Counter;
 use doorbell_machine::sim::{self, SimCounter};
 use std::sync::Arc;
 
-/// How long a lower lane may have the CPU of an urgent one that could run, or that was told: the way
+/// How long a lower worker may have the CPU of an urgent one that could run, or that was told: the way
 /// of an interrupt, a switch, and what the waker still has to do.
 const ORDER_NS: u64 = 30_000;
 /// How often that is looked at.
@@ -23,16 +23,16 @@ const HOLD_EVERY_NS: u64 = 20_000;
 const HOLD_NS: u64 = 2_000;
 /// How long everything that was begun may take once nothing goes wrong any more.
 const QUIET_MAX_NS: u64 = 2_000_000_000;
-/// By when a lane that has nothing else to do has run a post, or a timer of its own.
+/// By when a worker that has nothing else to do has run a post, or a timer of its own.
 const PROMPT_NS: u64 = 50_000;
-/// By when one of class Batch has, which first waits for the Fair lane of its core to watch no more.
+/// By when one of class Batch has, which first waits for the Fair worker of its core to watch no more.
 const BATCH_PROMPT_NS: u64 = 150_000;
 
 /// Waits until nothing that was begun is left.
-pub(super) fn until_quiet<const BUG: u8>(lanes: &Lanes<BUG>) {
+pub(super) fn until_quiet<const BUG: u8>(workers: &Workers<BUG>) {
     let until_ns = sim::time_ns().saturating_add(QUIET_MAX_NS);
     loop {
-        let left = lanes.ledger.balance();
+        let left = workers.ledger.balance();
         if (left.posts, left.tasks) == (0, 0) {
             return;
         }
@@ -45,40 +45,42 @@ pub(super) fn until_quiet<const BUG: u8>(lanes: &Lanes<BUG>) {
     }
 }
 
-/// Lanes that have nothing to do run a post, and a timer, without delay.
-pub(super) fn is_prompt<const BUG: u8>(lanes: &Arc<Lanes<BUG>>) {
-    for lane in 0..lanes.len() {
-        let prompt_ns = if lane / lanes.cores() < BATCH {
+/// Workers that have nothing to do run a post, and a timer, without delay.
+pub(super) fn is_prompt<const BUG: u8>(workers: &Arc<Workers<BUG>>) {
+    for worker in 0..workers.len() {
+        let prompt_ns = if worker / workers.cores() < BATCH {
             PROMPT_NS
         } else {
             BATCH_PROMPT_NS
         };
-        let once = Arc::new(lanes.once("prompt post", lane));
+        let once = Arc::new(workers.once("prompt post", worker));
         let theirs = Arc::clone(&once);
         let posted_ns = sim::time_ns();
         let run = move || {
             theirs.happens();
             if sim::time_ns() - posted_ns > prompt_ns {
                 let late_ns = sim::time_ns() - posted_ns;
-                sim::fail(format!("prompt: lane {lane} ran a post after {late_ns} ns"));
+                sim::fail(format!(
+                    "prompt: worker {worker} ran a post after {late_ns} ns"
+                ));
             }
         };
-        if call::post(&**lanes.front(lane), run).is_err() {
-            sim::fail("lost: a post was refused by a lane that runs");
+        if call::post(&**workers.front(worker), run).is_err() {
+            sim::fail("lost: a post was refused by a worker that runs");
         }
-        let mine = Arc::clone(lanes);
-        let sleeps = lanes.launch(lane, Kind::Pinned, async move {
-            let sleep = Sleep::new(&mine, lane, 100_000);
+        let mine = Arc::clone(workers);
+        let sleeps = workers.launch(worker, Kind::Pinned, async move {
+            let sleep = Sleep::new(&mine, worker, 100_000);
             let due_ns = sim::time_ns() + 100_000;
             let fired = sleep.await;
             let late_ns = sim::time_ns().saturating_sub(due_ns);
             if !fired || late_ns > prompt_ns {
                 sim::fail(format!(
-                    "lateness: a timer of lane {lane} fired {late_ns} ns late"
+                    "lateness: a timer of worker {worker} fired {late_ns} ns late"
                 ));
             }
         });
-        if lanes.wait_for(sleeps, 0).is_err() {
+        if workers.wait_for(sleeps, 0).is_err() {
             sim::fail("lost: a task was dropped that nobody cancelled");
         }
         if once.times() != 1 {
@@ -87,33 +89,33 @@ pub(super) fn is_prompt<const BUG: u8>(lanes: &Arc<Lanes<BUG>>) {
     }
 }
 
-/// Looks, until told to stop, whether a lower lane has the CPU of an urgent one that could run.
+/// Looks, until told to stop, whether a lower worker has the CPU of an urgent one that could run.
 ///
 /// One that was told and is not rung yet could not: whoever told it is about to. That must not take
-/// long either, unless a lane of a lower class waits for a CPU meanwhile: it may be the one.
-pub(super) fn watch_order<const BUG: u8>(lanes: &Lanes<BUG>, stop: &SimCounter) {
-    let cores = lanes.cores();
+/// long either, unless a worker of a lower class waits for a CPU meanwhile: it may be the one.
+pub(super) fn watch_order<const BUG: u8>(workers: &Workers<BUG>, stop: &SimCounter) {
+    let cores = workers.cores();
     let urgent = RT * cores..(RT + 1) * cores;
-    let lower = || (0..lanes.len()).filter(|lane| !urgent.contains(lane));
+    let lower = || (0..workers.len()).filter(|worker| !urgent.contains(worker));
     // Not before it has slept once: it asks for its policy when it first has its CPU.
     let mut since_ns = vec![(u64::MAX, u64::MAX); cores];
     while stop.get() == 0 {
         // Not asleep: it would wake up later than it has to look again.
         sim::work(LOOK_ORDER_NS);
         let now_ns = sim::time_ns();
-        let has_cpu = |lane: usize| sim::runs_on(lane % cores) == Some(lanes.number(lane));
-        let waits = |lane: usize| sim::is_ready(lanes.number(lane));
+        let has_cpu = |worker: usize| sim::runs_on(worker % cores) == Some(workers.number(worker));
+        let waits = |worker: usize| sim::is_ready(workers.number(worker));
         let anyone_waits = lower().any(waits);
         for (core, (ready_ns, told_ns)) in since_ns.iter_mut().enumerate() {
-            let lane = urgent.start + core;
+            let worker = urgent.start + core;
             let is_told = sim::unseen(|| {
-                let front = lanes.front(lane);
+                let front = workers.front(worker);
                 let look = front.bell().look();
                 let is_told = matches!(look, Look::Notified | Look::NotifiedFromBelow);
                 is_told || !front.queue().is_empty()
             });
-            let is_under = waits(lane) && lower().any(|it| it % cores == core && has_cpu(it));
-            let is_asleep = sim::is_asleep(lanes.number(lane));
+            let is_under = waits(worker) && lower().any(|it| it % cores == core && has_cpu(it));
+            let is_asleep = sim::is_asleep(workers.number(worker));
             if is_asleep || (*ready_ns < u64::MAX && !is_under) {
                 *ready_ns = now_ns;
             }
@@ -124,7 +126,7 @@ pub(super) fn watch_order<const BUG: u8>(lanes: &Lanes<BUG>, stop: &SimCounter) 
             let told_ns = now_ns.saturating_sub(*told_ns);
             if under_ns > ORDER_NS || told_ns > ORDER_NS {
                 sim::fail(format!(
-                    "class order: urgent lane {core} is below another for {under_ns} ns, or not rung for {told_ns} ns"
+                    "class order: urgent worker {core} is below another for {under_ns} ns, or not rung for {told_ns} ns"
                 ));
             }
         }
@@ -132,15 +134,15 @@ pub(super) fn watch_order<const BUG: u8>(lanes: &Lanes<BUG>, stop: &SimCounter) 
 }
 
 /// Holds a clock that stands still, now and then: it goes no further meanwhile.
-pub(super) fn hold_often<const BUG: u8>(lanes: &Lanes<BUG>, stop: &SimCounter) {
+pub(super) fn hold_often<const BUG: u8>(workers: &Workers<BUG>, stop: &SimCounter) {
     while stop.get() == 0 {
         sim::sleep(sim::random() % HOLD_EVERY_NS);
-        let _hold = lanes.clock.hold();
-        let held_ns = lanes.clock.now_ns();
+        let _hold = workers.clock.hold();
+        let held_ns = workers.clock.now_ns();
         if sim::random().is_multiple_of(2) {
             sim::sleep(sim::random() % HOLD_NS);
         }
-        let still_ns = lanes.clock.now_ns();
+        let still_ns = workers.clock.now_ns();
         if still_ns != held_ns {
             sim::fail(format!(
                 "rest: the clock went on by {} ns while it was held",
@@ -150,9 +152,9 @@ pub(super) fn hold_often<const BUG: u8>(lanes: &Lanes<BUG>, stop: &SimCounter) {
     }
 }
 
-/// What the counts of lanes that have ended must say.
-pub(super) fn check_counts(counts: &[LaneCounts], switches: Switches) {
-    for (lane, it) in counts.iter().enumerate() {
+/// What the counts of workers that have ended must say.
+pub(super) fn check_counts(counts: &[WorkerCounts], switches: Switches) {
+    for (worker, it) in counts.iter().enumerate() {
         let needed = it.rings - it.rings_awake - it.rings_helped;
         let ended_by_rings = it.unparks_rung + it.unparks_last_test;
         let ended_alone = it.unparks_deadline + it.unparks_ready + it.parks_avoided;
@@ -161,13 +163,13 @@ pub(super) fn check_counts(counts: &[LaneCounts], switches: Switches) {
                 "parks end",
                 it.parks == ended_by_rings + it.unparks_deadline + it.unparks_ready,
             ),
-            // Beside that, at most one comes while the lane wakes up by itself, each time it does.
+            // Beside that, at most one comes while the worker wakes up by itself, each time it does.
             ("each ring ends one park", ended_by_rings <= needed),
             ("rings <= parks", needed <= ended_by_rings + ended_alone),
             // Each two at most in place of another, which comes later.
             ("helped <= 2 rings", it.rings_helped <= 2 * needed),
             (
-                "no ring to a lane that is awake",
+                "no ring to a worker that is awake",
                 it.rings_awake == 0 || switches != Switches::default(),
             ),
             (
@@ -180,34 +182,36 @@ pub(super) fn check_counts(counts: &[LaneCounts], switches: Switches) {
         ];
         if let Some((what, _)) = holds.into_iter().find(|(_, holds)| !holds) {
             sim::fail(format!(
-                "counts: {what} does not hold of lane {lane}: {it:?}"
+                "counts: {what} does not hold of worker {worker}: {it:?}"
             ));
         }
     }
 }
 
-/// Nothing of the lanes is left, and nobody else has them.
-pub(super) fn check_freed<const BUG: u8>(lanes: Arc<Lanes<BUG>>) {
-    match Lanes::free(lanes) {
+/// Nothing of the workers is left, and nobody else has them.
+pub(super) fn check_freed<const BUG: u8>(workers: Arc<Workers<BUG>>) {
+    match Workers::free(workers) {
         Ok(0) => {}
         Ok(fronts) => sim::fail(format!(
             "all counts back to zero: {fronts} fronts are not freed"
         )),
         Err(users) => sim::fail(format!(
-            "all counts back to zero: the lanes have {users} users"
+            "all counts back to zero: the workers have {users} users"
         )),
     }
 }
 
-/// What is left of a crew whose lanes have ended.
-pub(super) fn check_rest<const BUG: u8>(lanes: &Lanes<BUG>) {
-    for idle in lanes.crews().map(Crew::idle) {
+/// What is left of a crew whose workers have ended.
+pub(super) fn check_rest<const BUG: u8>(workers: &Workers<BUG>) {
+    for idle in workers.crews().map(Crew::idle) {
         if idle.any() || idle.anyone_searches() {
-            sim::fail(format!("counts: {idle:?} after all lanes have ended"));
+            sim::fail(format!("counts: {idle:?} after all workers have ended"));
         }
     }
-    let left = lanes.ledger.balance();
+    let left = workers.ledger.balance();
     if (left.posts, left.tasks) != (0, 0) {
-        sim::fail(format!("nothing lost: {left:?} after all lanes have ended"));
+        sim::fail(format!(
+            "nothing lost: {left:?} after all workers have ended"
+        ));
     }
 }

@@ -1,6 +1,6 @@
 //! Random programs: what foreign threads and tasks do, drawn from the seed.
 
-use super::crew::Lanes;
+use super::crew::Workers;
 use super::ledger::Once;
 use super::timer::Sleep;
 use super::told::{Asked, Told, check_sentinels};
@@ -38,7 +38,7 @@ pub struct Repertoire {
     pub tasks: bool,
     /// Timers.
     pub timers: bool,
-    /// Lanes taken off and put back.
+    /// Workers taken off and put back.
     pub offline: bool,
     /// Polls of more than a millisecond.
     pub long_polls: bool,
@@ -57,22 +57,22 @@ pub(super) fn one_in(count: u64) -> bool {
 
 /// Whoever has a copy of this can do everything that a program does.
 pub(super) struct Player<const BUG: u8> {
-    pub(super) lanes: Arc<Lanes<BUG>>,
+    pub(super) workers: Arc<Workers<BUG>>,
     pub(super) may: Repertoire,
 }
 
 impl<const BUG: u8> Clone for Player<BUG> {
     fn clone(&self) -> Self {
         Player {
-            lanes: Arc::clone(&self.lanes),
+            workers: Arc::clone(&self.workers),
             may: self.may,
         }
     }
 }
 
 impl<const BUG: u8> Player<BUG> {
-    pub(super) fn any_lane(&self) -> usize {
-        below(self.lanes.len() as u64) as usize
+    pub(super) fn any_worker(&self) -> usize {
+        below(self.workers.len() as u64) as usize
     }
 
     /// The program of a foreign thread.
@@ -91,7 +91,7 @@ impl<const BUG: u8> Player<BUG> {
             match below(11) {
                 0 if self.may.posts => self.post(),
                 1 if self.may.posts => {
-                    self.relay([self.any_lane(), self.any_lane()], below(HOPS_MAX));
+                    self.relay([self.any_worker(), self.any_worker()], below(HOPS_MAX));
                     if self.may.timers {
                         self.sleep_outside();
                     }
@@ -99,15 +99,15 @@ impl<const BUG: u8> Player<BUG> {
                 2 if self.may.posts => self.burst(),
                 3 if self.may.posts && one_in(2) => self.call(),
                 3 if self.may.posts => {
-                    let (many, lanes) = self.many(false);
-                    self.check_many(&many.wait(), &lanes);
+                    let (many, workers) = self.many(false);
+                    self.check_many(&many.wait(), &workers);
                 }
                 4..=6 if self.may.tasks => joins.push(self.spawn(0)),
-                7 if self.may.offline && one_in(2) => self.toggle_lane(),
+                7 if self.may.offline && one_in(2) => self.toggle_worker(),
                 7 if self.may.timers => self.sleep_outside(),
                 8 if self.may.posts => {
                     let told = Told::<BUG, _>::new(self.teller());
-                    self.lanes.wait_for(told, below(2) * 5_000);
+                    self.workers.wait_for(told, below(2) * 5_000);
                 }
                 9 => sim::sleep(below(SLEEP_MAX_NS)),
                 _ => sim::work(below(WORK_MAX_NS)),
@@ -127,36 +127,36 @@ impl<const BUG: u8> Player<BUG> {
         match below(4) {
             0 => drop(join),
             1 => join.cancel(),
-            2 => self.lanes.wait_for(Asked(join, below(20)), 0),
-            _ => drop(self.lanes.wait_for(join, below(2) * 5_000)),
+            2 => self.workers.wait_for(Asked(join, below(20)), 0),
+            _ => drop(self.workers.wait_for(join, below(2) * 5_000)),
         }
     }
 
     fn post(&self) {
-        self.post_to(self.any_lane());
+        self.post_to(self.any_worker());
     }
 
-    /// Several closures for one lane.
+    /// Several closures for one worker.
     fn burst(&self) {
-        let lane = self.any_lane();
-        (0..2 + below(20)).for_each(|_| self.post_to(lane));
+        let worker = self.any_worker();
+        (0..2 + below(20)).for_each(|_| self.post_to(worker));
     }
 
     /// A closure that nobody waits for.
-    pub(super) fn post_to(&self, lane: usize) {
-        let once = self.lanes.once("post", lane);
+    pub(super) fn post_to(&self, worker: usize) {
+        let once = self.workers.once("post", worker);
         let work_ns = below(500);
         let run = move || {
             sim::work(work_ns);
             once.happens();
         };
         // Refused, it is dropped, and says so.
-        drop(call::post(&**self.lanes.front(lane), run));
+        drop(call::post(&**self.workers.front(worker), run));
     }
 
-    /// A closure that posts another one to the other lane, which does the same.
+    /// A closure that posts another one to the other worker, which does the same.
     fn relay(&self, [to, other]: [usize; 2], hops: u64) {
-        let once = self.lanes.once("post", to);
+        let once = self.workers.once("post", to);
         let player = self.clone();
         let run = move || {
             once.happens();
@@ -164,118 +164,118 @@ impl<const BUG: u8> Player<BUG> {
                 player.relay([other, to], hops - 1);
             }
         };
-        drop(call::post(&**self.lanes.front(to), run));
+        drop(call::post(&**self.workers.front(to), run));
     }
 
-    /// A closure that is waited for, from a thread that is no lane.
+    /// A closure that is waited for, from a thread that is no worker.
     fn call(&self) {
-        let lane = self.any_lane();
-        let once = self.lanes.once("call", lane);
+        let worker = self.any_worker();
+        let once = self.workers.once("call", worker);
         let number = sim::random();
-        let got = self.lanes.call(lane, || {
+        let got = self.workers.call(worker, || {
             once.happens();
             number
         });
-        let came = got.is_none() && once.times() == 0 && self.lanes.ledger.ends();
+        let came = got.is_none() && once.times() == 0 && self.workers.ledger.ends();
         if !came && (got != Some(number) || once.times() != 1) {
             sim::fail(format!(
-                "lost: a call to lane {lane} came back without its result"
+                "lost: a call to worker {worker} came back without its result"
             ));
         }
     }
 
-    /// One closure on several lanes. A task that waits for it may be cancelled.
+    /// One closure on several workers. A task that waits for it may be cancelled.
     fn many(&self, from_task: bool) -> (Many<usize>, Vec<usize>) {
-        let (first, step) = (self.any_lane(), 1 + self.any_lane());
-        let lanes: Vec<usize> = (first..self.lanes.len()).step_by(step).collect();
-        let once = |lane: &usize| {
-            let once = self.lanes.once("call to many", *lane);
+        let (first, step) = (self.any_worker(), 1 + self.any_worker());
+        let workers: Vec<usize> = (first..self.workers.len()).step_by(step).collect();
+        let once = |worker: &usize| {
+            let once = self.workers.once("call to many", *worker);
             if from_task { once.or_withdrawn() } else { once }
         };
-        let onces: Vec<Once> = lanes.iter().map(once).collect();
-        let here = move |lane: usize| {
-            onces[(lane - first) / step].happens();
-            lane
+        let onces: Vec<Once> = workers.iter().map(once).collect();
+        let here = move |worker: usize| {
+            onces[(worker - first) / step].happens();
+            worker
         };
-        (self.lanes.call_many(here, &lanes), lanes)
+        (self.workers.call_many(here, &workers), workers)
     }
 
-    fn check_many(&self, outcomes: &[Outcome<usize>], lanes: &[usize]) {
-        let gone = self.lanes.ledger.ends();
-        let right = |(outcome, lane): (&Outcome<usize>, &usize)| match outcome {
-            Outcome::Done(result) => result == lane,
+    fn check_many(&self, outcomes: &[Outcome<usize>], workers: &[usize]) {
+        let gone = self.workers.ledger.ends();
+        let right = |(outcome, worker): (&Outcome<usize>, &usize)| match outcome {
+            Outcome::Done(result) => result == worker,
             Outcome::Gone => gone,
             Outcome::Panicked(_) => false,
         };
-        if outcomes.len() != lanes.len() || !outcomes.iter().zip(lanes).all(right) {
+        if outcomes.len() != workers.len() || !outcomes.iter().zip(workers).all(right) {
             sim::fail(format!(
-                "lost: a call to the lanes {lanes:?} gave {outcomes:?}"
+                "lost: a call to the workers {workers:?} gave {outcomes:?}"
             ));
         }
     }
 
-    /// A timer of a lane for a thread that is none, which it may give up.
+    /// A timer of a worker for a thread that is none, which it may give up.
     fn sleep_outside(&self) {
         let for_ns = below(40_000);
-        let mut sleep = Sleep::new(&self.lanes, self.any_lane(), for_ns);
+        let mut sleep = Sleep::new(&self.workers, self.any_worker(), for_ns);
         if one_in(2) {
-            self.lanes.wait_for(sleep, below(2) * 5_000);
+            self.workers.wait_for(sleep, below(2) * 5_000);
             return;
         }
         let polled = poll_fn(|cx| Poll::Ready(Pin::new(&mut sleep).poll(cx).is_ready()));
-        if !self.lanes.wait_for(polled, 0) {
+        if !self.workers.wait_for(polled, 0) {
             sim::work(below(2 * for_ns));
         }
     }
 
-    /// Takes a lane off, or puts it back.
-    fn toggle_lane(&self) {
-        let lane = self.any_lane();
+    /// Takes a worker off, or puts it back.
+    fn toggle_worker(&self) {
+        let worker = self.any_worker();
         let changed = if one_in(2) {
-            self.lanes.take_off(lane)
+            self.workers.take_off(worker)
         } else {
-            self.lanes.put_back(lane)
+            self.workers.put_back(worker)
         };
         if changed {
-            self.tell_to_follow(lane);
+            self.tell_to_follow(worker);
         }
     }
 
-    /// Puts all lanes back.
+    /// Puts all workers back.
     pub(super) fn put_all_back(&self) {
-        for lane in 0..self.lanes.len() {
-            if self.lanes.put_back(lane) {
-                self.tell_to_follow(lane);
+        for worker in 0..self.workers.len() {
+            if self.workers.put_back(worker) {
+                self.tell_to_follow(worker);
             }
         }
     }
 
-    fn tell_to_follow(&self, lane: usize) {
-        let once = self.lanes.once("call to follow", lane);
+    fn tell_to_follow(&self, worker: usize) {
+        let once = self.workers.once("call to follow", worker);
         let follow = async move {
             Local::<Sim<BUG>>::with_current(|local| local.map(Local::follow));
             once.happens();
         };
-        drop(self.lanes.launch(lane, Kind::Call, follow));
+        drop(self.workers.launch(worker, Kind::Call, follow));
     }
 
     /// A task that does some random things.
     pub(super) fn spawn(&self, depth: u32) -> Join<()> {
-        let lane = self.any_lane();
+        let worker = self.any_worker();
         let kind = if one_in(4) { Kind::Pinned } else { Kind::Task };
-        let ended = Ended::new(&self.lanes);
+        let ended = Ended::new(&self.workers);
         let player = self.clone();
         let steps = 1 + below(5);
-        self.lanes.launch(
-            lane,
+        self.workers.launch(
+            worker,
             kind,
             Watched::new(async move {
                 let _ended = ended;
                 for _ in 0..steps {
                     player.begin_step();
                     player.play_inside(depth).await;
-                    if !player.lanes.is_on(lane, kind) {
-                        sim::fail("right core: a task ran on a lane that is not for it");
+                    if !player.workers.is_on(worker, kind) {
+                        sim::fail("right core: a task ran on a worker that is not for it");
                     }
                 }
             }),
@@ -287,20 +287,20 @@ impl<const BUG: u8> Player<BUG> {
         Box::pin(async move {
             match below(10) {
                 0 if self.may.timers => {
-                    Sleep::new(&self.lanes, self.any_lane(), below(SLEEP_MAX_NS)).await;
+                    Sleep::new(&self.workers, self.any_worker(), below(SLEEP_MAX_NS)).await;
                 }
                 1 if self.may.timers => self.give_up_timer().await,
                 2 if depth < DEPTH_MAX => self.spawn_some(depth + 1).await,
                 3 if self.may.posts && one_in(4) => {
-                    self.relay([self.any_lane(), self.any_lane()], below(HOPS_MAX));
+                    self.relay([self.any_worker(), self.any_worker()], below(HOPS_MAX));
                 }
                 3 if self.may.posts => self.post(),
                 4 if self.may.posts && one_in(2) => self.call_inside().await,
                 4 if self.may.posts => {
-                    let (many, lanes) = self.many(true);
+                    let (many, workers) = self.many(true);
                     // Some are given up.
                     if !one_in(8) {
-                        self.check_many(&many.await, &lanes);
+                        self.check_many(&many.await, &workers);
                     }
                 }
                 5 => self.hand_over(depth).await,
@@ -315,18 +315,18 @@ impl<const BUG: u8> Player<BUG> {
     /// A timer that is dropped before its time, maybe elsewhere.
     async fn give_up_timer(&self) {
         let for_ns = below(if one_in(2) { SLEEP_MAX_NS } else { 10_000 });
-        let mut sleep = Sleep::new(&self.lanes, self.any_lane(), for_ns);
+        let mut sleep = Sleep::new(&self.workers, self.any_worker(), for_ns);
         let polled = poll_fn(|cx| Poll::Ready(Pin::new(&mut sleep).poll(cx).is_ready()));
         if !polled.await && one_in(2) {
             yield_now().await;
         }
         sim::work(below(10_000));
         if one_in(2) {
-            // Cancelled on another lane.
-            let ended = Ended::new(&self.lanes);
+            // Cancelled on another worker.
+            let ended = Ended::new(&self.workers);
             drop(
-                self.lanes
-                    .launch(self.any_lane(), Kind::Pinned, async move {
+                self.workers
+                    .launch(self.any_worker(), Kind::Pinned, async move {
                         drop(sleep);
                         drop(ended);
                     }),
@@ -336,7 +336,7 @@ impl<const BUG: u8> Player<BUG> {
 
     /// A task that waits for a wake and nothing else.
     async fn tell_a_task(&self) {
-        let (ended, tell) = (Ended::new(&self.lanes), self.teller());
+        let (ended, tell) = (Ended::new(&self.workers), self.teller());
         let work_ns = below(3_000);
         let tell = move |told| {
             tell(told);
@@ -344,8 +344,8 @@ impl<const BUG: u8> Player<BUG> {
             sim::work(work_ns);
         };
         let told = Told::<BUG, _>::new(tell);
-        let listens = self.lanes.launch(
-            self.any_lane(),
+        let listens = self.workers.launch(
+            self.any_worker(),
             if one_in(2) { Kind::Pinned } else { Kind::Task },
             Watched::new(async move {
                 let _ended = ended;
@@ -355,22 +355,22 @@ impl<const BUG: u8> Player<BUG> {
         Asked(listens, below(20)).await;
     }
 
-    /// Drops, on some lane, what it is given.
+    /// Drops, on some worker, what it is given.
     fn teller(&self) -> impl FnOnce(Box<dyn Send>) + Send + Unpin + use<BUG> {
-        let (lanes, lane) = (Arc::clone(&self.lanes), self.any_lane());
+        let (workers, worker) = (Arc::clone(&self.workers), self.any_worker());
         let work_ns = below(3_000);
         move |told| {
             let tells = async move {
                 sim::work(work_ns);
                 drop(told);
             };
-            drop(lanes.launch(lane, Kind::Call, tells));
+            drop(workers.launch(worker, Kind::Call, tells));
         }
     }
 
     pub(super) fn begin_step(&self) {
-        self.lanes.ledger.note_step();
-        check_sentinels(&self.lanes);
+        self.workers.ledger.note_step();
+        check_sentinels(&self.workers);
     }
 
     /// Several tasks at once; waits for some of them.
@@ -388,12 +388,12 @@ impl<const BUG: u8> Player<BUG> {
 
     /// A call from a task, awaited.
     async fn call_inside(&self) {
-        let lane = self.any_lane();
-        let once = self.lanes.once("awaited call", lane);
-        let called = self.lanes.launch(lane, Kind::Call, async move {
+        let worker = self.any_worker();
+        let once = self.workers.once("awaited call", worker);
+        let called = self.workers.launch(worker, Kind::Call, async move {
             once.happens();
         });
-        if called.await.is_err() && !self.lanes.ledger.ends() {
+        if called.await.is_err() && !self.workers.ledger.ends() {
             sim::fail("lost: an awaited call did not run");
         }
     }
@@ -402,16 +402,16 @@ impl<const BUG: u8> Player<BUG> {
     async fn hand_over(&self, depth: u32) {
         let (says, hears) = oneshot::channel::<u64>();
         let number = sim::random();
-        let ended = Ended::new(&self.lanes);
+        let ended = Ended::new(&self.workers);
         let pause = below(3);
         let work_ns = below(WORK_MAX_NS);
-        let lane = self.any_lane();
+        let worker = self.any_worker();
         let kind = if depth.is_multiple_of(2) {
             Kind::Task
         } else {
             Kind::Pinned
         };
-        let sayer = self.lanes.launch(lane, kind, async move {
+        let sayer = self.workers.launch(worker, kind, async move {
             let _ended = ended;
             for _ in 0..pause {
                 yield_now().await;
@@ -421,7 +421,7 @@ impl<const BUG: u8> Player<BUG> {
         });
         drop(sayer);
         let heard = hears.await;
-        if heard != Ok(number) && !self.lanes.ledger.ends() {
+        if heard != Ok(number) && !self.workers.ledger.ends() {
             sim::fail("lost: a task was dropped that nobody cancelled");
         }
     }
@@ -449,7 +449,7 @@ impl<F: Future> Future for Watched<F> {
         // SAFETY: the future is not moved out of its place, and nothing else gives it out.
         let it = unsafe { self.get_unchecked_mut() };
         if it.is_polled.add_shared(1) != 0 {
-            sim::fail("once: two lanes poll one task");
+            sim::fail("once: two workers poll one task");
         }
         // SAFETY: pinned with the whole.
         let polled = unsafe { Pin::new_unchecked(&mut it.future) }.poll(cx);
@@ -461,7 +461,7 @@ impl<F: Future> Future for Watched<F> {
 impl<F> Drop for Watched<F> {
     fn drop(&mut self) {
         if self.is_polled.get() != 0 {
-            sim::fail("right core: a future was dropped while a lane polls it");
+            sim::fail("right core: a future was dropped while a worker polls it");
         }
     }
 }
@@ -479,12 +479,12 @@ pub(super) async fn yield_now() {
 }
 
 /// Part of every task's future: notes that it was launched, and that it is gone.
-pub(super) struct Ended<const BUG: u8>(Arc<Lanes<BUG>>);
+pub(super) struct Ended<const BUG: u8>(Arc<Workers<BUG>>);
 
 impl<const BUG: u8> Ended<BUG> {
-    pub(super) fn new(lanes: &Arc<Lanes<BUG>>) -> Self {
-        lanes.ledger.note_launched();
-        Ended(Arc::clone(lanes))
+    pub(super) fn new(workers: &Arc<Workers<BUG>>) -> Self {
+        workers.ledger.note_launched();
+        Ended(Arc::clone(workers))
     }
 }
 

@@ -1,4 +1,4 @@
-//! Tasks that are rescued: they wait for descriptors of Fair lanes, which compute.
+//! Tasks that are rescued: they wait for descriptors of Fair workers, which compute.
 
 use super::guard::Ward;
 use super::program::{Ended, Player, Watched, below, one_in, yield_now};
@@ -17,7 +17,7 @@ use std::task::{Context, Wake, Waker};
 pub enum Rescues {
     /// Little, where nothing goes wrong: each is to be prompt.
     Few,
-    /// More than urgent lanes may do in their share, to which they are to keep.
+    /// More than urgent workers may do in their share, to which they are to keep.
     Many,
     /// Anything may go wrong: what holds of all tasks is judged.
     Any,
@@ -27,20 +27,20 @@ pub enum Rescues {
 const COMPUTES: u64 = 3;
 const COMPUTE_MIN_NS: u64 = 1_000_000;
 const COMPUTE_MORE_NS: u64 = 4_000_000;
-/// How many such tasks each Fair lane gets in a step.
+/// How many such tasks each Fair worker gets in a step.
 const COMPUTING: u64 = 8;
-/// How many descriptors each of these lanes has, and how long the polls are that read from them, at most.
+/// How many descriptors each of these workers has, and how long the polls are that read from them, at most.
 const FEW: u64 = 2;
 const FEW_POLL_NS: u64 = 5_000;
 const MANY: u64 = 40;
 const MANY_POLL_NS: u64 = 60_000;
-/// By when most of these tasks wait for them, where the lanes did nothing before.
+/// By when most of these tasks wait for them, where the workers did nothing before.
 const WAIT_NS: u64 = 200_000;
 /// How often they become ready, and how long after the time before, at most.
 const ROUNDS: u64 = 12;
 const ROUND_NS: u64 = 4_000_000;
-/// By when a task is rescued while a guard serves: the two polls that lie between two sweeps, the turn in which it notices that one is due, and what
-/// the rescue itself takes.
+/// By when a task is rescued while a guard serves: the two polls that lie between two sweeps, the turn in which it
+/// notices that one is due, and what the rescue itself takes.
 const RESCUED_NS: u64 = 2 * (COMPUTE_MIN_NS + COMPUTE_MORE_NS) + 4_000_000 + 500_000;
 
 /// Bytes that a task waits for which is rescuable.
@@ -54,7 +54,7 @@ struct Inlet {
     waits_ns: SimCounter,
     /// Which thread has told the task last that it is ready.
     told_by: SimCounter,
-    /// Whether the lane's set has it.
+    /// Whether the worker's set has it.
     is_registered: SimCounter,
 }
 
@@ -70,7 +70,7 @@ impl Wake for Tells {
 }
 
 impl Inlet {
-    /// Of that Fair lane.
+    /// Of that Fair worker.
     fn open(core: usize) -> Arc<Self> {
         Arc::new(Inlet {
             fd: SimFd::open(),
@@ -83,7 +83,7 @@ impl Inlet {
         })
     }
 
-    /// One byte comes from the world. Whoever looks after the lane of the descriptor is told, too.
+    /// One byte comes from the world. Whoever looks after the worker of the descriptor is told, too.
     fn write(&self, wards: &[Ward]) {
         if self.bytes.add_shared(1) == 0 {
             self.since_ns.set(sim::time_ns());
@@ -116,7 +116,7 @@ impl<const BUG: u8> Player<BUG> {
     pub(super) fn play_rescues(&self, rescues: Rescues, steps: u64) {
         for _ in 0..steps {
             self.begin_step();
-            let cores = self.lanes.cores();
+            let cores = self.workers.cores();
             let each = match rescues {
                 Rescues::Few => 1 + below(FEW),
                 Rescues::Many => MANY,
@@ -135,34 +135,35 @@ impl<const BUG: u8> Player<BUG> {
             for _ in 0..ROUNDS {
                 sim::sleep(below(ROUND_NS));
                 for inlet in &inlets {
-                    inlet.write(&self.lanes.wards);
+                    inlet.write(&self.workers.wards);
                 }
             }
         }
     }
 
-    /// A new task that is rescuable: it is to begin when all lanes are served, wherever it lies.
+    /// A new task that is rescuable: it is to begin when all workers are served, wherever it lies.
     fn begin_rescuable(&self, rescues: Rescues, core: usize) {
-        let (ended, player, launched_ns) = (Ended::new(&self.lanes), self.clone(), sim::time_ns());
+        let (ended, player, launched_ns) =
+            (Ended::new(&self.workers), self.clone(), sim::time_ns());
         self.launch_rescuable(core, async move {
             let _ended = ended;
-            let wards = &player.lanes.wards;
+            let wards = &player.workers.wards;
             let mut served_ns = wards.iter().map(|ward| ward.served_ns.get());
             if rescues == Rescues::Few && served_ns.all(|since_ns| since_ns > launched_ns) {
                 let served_ns = wards.iter().map(|ward| ward.served_ns.get()).max();
                 let late_ns = sim::time_ns() - served_ns.unwrap_or(launched_ns);
                 if late_ns > RESCUED_NS {
                     sim::fail(format!(
-                        "rescue: a new task of Fair lane {core} began {late_ns} ns after all were served"
+                        "rescue: a new task of Fair worker {core} began {late_ns} ns after all were served"
                     ));
                 }
             }
         });
     }
 
-    /// A task of a Fair lane whose polls are long.
-    fn compute(&self, lane: usize) {
-        let ended = Ended::new(&self.lanes);
+    /// A task of a Fair worker whose polls are long.
+    fn compute(&self, worker: usize) {
+        let ended = Ended::new(&self.workers);
         let computes = async move {
             let _ended = ended;
             for _ in 0..COMPUTES {
@@ -170,17 +171,20 @@ impl<const BUG: u8> Player<BUG> {
                 yield_now().await;
             }
         };
-        drop(self.lanes.launch(lane, Kind::Task, Watched::new(computes)));
+        drop(
+            self.workers
+                .launch(worker, Kind::Task, Watched::new(computes)),
+        );
     }
 
     /// A task that reads all bytes of an inlet in polls that are brief, and does what a connection may do.
     fn read_rescuable(&self, rescues: Rescues, inlet: &Arc<Inlet>) {
-        let (ended, player, inlet) = (Ended::new(&self.lanes), self.clone(), Arc::clone(inlet));
+        let (ended, player, inlet) = (Ended::new(&self.workers), self.clone(), Arc::clone(inlet));
         let core = inlet.core;
         let reads = async move {
             let _ended = ended;
-            let ledger = Arc::clone(&player.lanes.ledger);
-            let front = player.lanes.front(core).clone();
+            let ledger = Arc::clone(&player.workers.ledger);
+            let front = player.workers.front(core).clone();
             let Ok(registered) = Registration::new(front, inlet.fd) else {
                 return gone(&ledger);
             };
@@ -213,7 +217,7 @@ impl<const BUG: u8> Player<BUG> {
             ..About::default()
         };
         let task = Watched::new(task);
-        drop(self.lanes.launch_about(core, Kind::Task, about, task));
+        drop(self.workers.launch_about(core, Kind::Task, about, task));
     }
 
     /// What a task does that has read.
@@ -226,7 +230,7 @@ impl<const BUG: u8> Player<BUG> {
         match below(6) {
             0 => yield_now().await,
             1 => {
-                let ended = Ended::new(&self.lanes);
+                let ended = Ended::new(&self.workers);
                 self.launch_rescuable(core, async move {
                     let _ended = ended;
                     sim::work(below(most_ns));
@@ -244,25 +248,25 @@ impl<const BUG: u8> Player<BUG> {
     fn note_read(&self, rescues: Rescues, inlet: &Inlet, since_ns: Option<u64>) {
         let is_rescue = Local::<Sim<BUG>>::with_current(|local| local.map(Local::is_rescue));
         if is_rescue == Some(true) {
-            self.lanes.ledger.note_rescue();
+            self.workers.ledger.note_rescue();
         }
         let core = inlet.core;
-        let served_ns = self.lanes.wards[core].served_ns.get();
+        let served_ns = self.workers.wards[core].served_ns.get();
         let Some(since_ns) = since_ns.filter(|_| rescues == Rescues::Few && served_ns > 0) else {
             return;
         };
         let late_ns = sim::time_ns() - since_ns.max(served_ns);
         if late_ns > RESCUED_NS && !self.is_elsewhere(inlet) {
             sim::fail(format!(
-                "rescue: what came to Fair lane {core}, which is served, waited for {late_ns} ns"
+                "rescue: what came to Fair worker {core}, which is served, waited for {late_ns} ns"
             ));
         }
     }
 
-    /// Whether another Fair lane came first, which looked at the descriptors of the one that is served: the task lies
+    /// Whether another Fair worker came first, which looked at the descriptors of the one that is served: the task lies
     /// there, and the guard does not know where.
     fn is_elsewhere(&self, inlet: &Inlet) -> bool {
-        let mut others = (0..self.lanes.cores()).filter(|lane| *lane != inlet.core);
-        others.any(|lane| u64::from(self.lanes.number(lane)) == inlet.told_by.get())
+        let mut others = (0..self.workers.cores()).filter(|worker| *worker != inlet.core);
+        others.any(|worker| u64::from(self.workers.number(worker)) == inlet.told_by.get())
     }
 }

@@ -2,8 +2,8 @@
 
 use super::{Classes, Repertoire, Rescues, Urgent};
 use doorbell_core::crew::Turns;
-use doorbell_core::lane::{IdlePolicy, RunBudget};
 use doorbell_core::switches::{CallCoalesce, IdleNotify, Switches};
+use doorbell_core::worker::{IdlePolicy, RunBudget};
 use doorbell_machine::sim::{Config, Fault, Faults, MachineSpec, Memory, Planned, Range, Seats};
 
 /// How large a scenario is, and what may happen in it.
@@ -15,11 +15,11 @@ use doorbell_machine::sim::{Config, Fault, Faults, MachineSpec, Memory, Planned,
 pub struct Shape {
     /// Its name.
     pub name: String,
-    /// How many lanes each crew has, one on each CPU from 0 on.
-    pub lanes: usize,
+    /// How many workers each crew has, one on each CPU from 0 on.
+    pub workers: usize,
     /// Which crews there are.
     pub classes: Classes,
-    /// How many threads that are no lanes, each on a CPU of its own behind those of the lanes.
+    /// How many threads that are no workers, each on a CPU of its own behind those of the workers.
     pub foreign: usize,
     /// How many things each of these does.
     pub steps: u64,
@@ -33,20 +33,20 @@ pub struct Shape {
     pub clock_jumps: bool,
     /// Whether races are looked for: under `sc`, and among sixteen threads at most.
     pub races: bool,
-    /// Whether the lanes' clock stands still, and goes on when nothing is left to do.
+    /// Whether the workers' clock stands still, and goes on when nothing is left to do.
     pub paused: bool,
-    /// Whether the lanes end while programs still run.
+    /// Whether the workers end while programs still run.
     pub ends: bool,
-    /// In which turns the lanes run their tasks: if by rank, tasks have several.
+    /// In which turns the workers run their tasks: if by rank, tasks have several.
     pub turns: Turns,
-    /// Whether tasks are in groups, which the lanes share by weight.
+    /// Whether tasks are in groups, which the workers share by weight.
     pub groups: bool,
-    /// For how long each lane runs of a period.
+    /// For how long each worker runs of a period.
     pub budget: Option<RunBudget>,
-    /// Whether tasks of Fair lanes that compute are rescued; then the programs do nothing else.
+    /// Whether tasks of Fair workers that compute are rescued; then the programs do nothing else.
     pub rescues: Option<Rescues>,
-    /// The machine. It has a CPU for every lane. Where it has none for all other threads and two
-    /// more, they share those of the lanes.
+    /// The machine. It has a CPU for every worker. Where it has none for all other threads and two
+    /// more, they share those of the workers.
     pub machine: MachineSpec,
 }
 
@@ -60,11 +60,11 @@ const ALL: Repertoire = Repertoire {
     descriptors: false,
 };
 
-/// Races are looked for among so many lanes and other threads: each access costs the host a look at
+/// Races are looked for among so many workers and other threads: each access costs the host a look at
 /// all of them.
 const RACES_MAX: usize = 16;
 
-/// Of lanes that rest: long enough for what has to be prompt.
+/// Of workers that rest: long enough for what has to be prompt.
 const RUN_BUDGET: RunBudget = RunBudget {
     run_ns: 300_000,
     period_ns: 350_000,
@@ -88,13 +88,13 @@ pub enum Wrong {
 }
 
 impl Shape {
-    /// Lanes and other threads on a machine just large enough.
+    /// Workers and other threads on a machine just large enough.
     #[must_use]
-    pub fn new(name: &str, lanes: usize, foreign: usize) -> Self {
-        let cpus = lanes + foreign + OWN_CPUS;
+    pub fn new(name: &str, workers: usize, foreign: usize) -> Self {
+        let cpus = workers + foreign + OWN_CPUS;
         Shape {
             name: name.to_owned(),
-            lanes,
+            workers,
             classes: Classes::One,
             foreign,
             steps: 12,
@@ -119,9 +119,9 @@ impl Shape {
         }
     }
 
-    /// Bell and mailbox: two lanes, two threads that post to them and call them.
+    /// Bell and mailbox: two workers, two threads that post to them and call them.
     #[must_use]
-    pub fn two_lanes() -> Self {
+    pub fn two_workers() -> Self {
         Shape {
             steps: 30,
             may: Repertoire {
@@ -132,12 +132,12 @@ impl Shape {
                 long_polls: false,
                 descriptors: false,
             },
-            ..Shape::new("two-lanes", 2, 2)
+            ..Shape::new("two-workers", 2, 2)
         }
     }
 
     /// Tasks that are spawned, woken and stolen while nothing goes wrong, so that it is looked
-    /// after that no lane is idle while another has too much.
+    /// after that no worker is idle while another has too much.
     #[must_use]
     pub fn conserving() -> Self {
         Shape {
@@ -190,7 +190,7 @@ impl Shape {
         }
     }
 
-    /// Everything, with faults and store buffers, while the lanes end.
+    /// Everything, with faults and store buffers, while the workers end.
     #[must_use]
     pub fn ends() -> Self {
         Shape {
@@ -201,7 +201,7 @@ impl Shape {
         }
     }
 
-    /// Everything, with faults, among lanes that run the most urgent task first, and rest when they
+    /// Everything, with faults, among workers that run the most urgent task first, and rest when they
     /// have run for long.
     #[must_use]
     pub fn ranked() -> Self {
@@ -224,7 +224,7 @@ impl Shape {
         }
     }
 
-    /// The same while nothing goes wrong, so that it is looked after that urgent lanes run before
+    /// The same while nothing goes wrong, so that it is looked after that urgent workers run before
     /// the others.
     #[must_use]
     pub fn classes_in_order() -> Self {
@@ -256,7 +256,7 @@ impl Shape {
         }
     }
 
-    /// The same in one crew, of lanes that run the most urgent task first and may watch.
+    /// The same in one crew, of workers that run the most urgent task first and may watch.
     #[must_use]
     pub fn starved_ranked() -> Self {
         Shape {
@@ -265,7 +265,7 @@ impl Shape {
         }
     }
 
-    /// Fair lanes compute, and urgent lanes rescue tasks that wait for descriptors of these.
+    /// Fair workers compute, and urgent workers rescue tasks that wait for descriptors of these.
     #[must_use]
     pub fn rescued(rescues: Rescues) -> Self {
         Shape {
@@ -290,11 +290,11 @@ impl Shape {
         }
     }
 
-    /// The same with so many lanes, on that machine, which has a CPU for each.
+    /// The same with so many workers, on that machine, which has a CPU for each.
     #[must_use]
-    pub fn sized(self, lanes: usize, memory: Memory, machine: MachineSpec) -> Self {
+    pub fn sized(self, workers: usize, memory: Memory, machine: MachineSpec) -> Self {
         Shape {
-            lanes,
+            workers,
             memory,
             machine,
             ..self
@@ -305,7 +305,7 @@ impl Shape {
     #[must_use]
     pub fn usual() -> [Shape; 4] {
         [
-            Shape::two_lanes(),
+            Shape::two_workers(),
             Shape::conserving(),
             Shape::storm(),
             Shape::storm_tso(),
@@ -314,24 +314,24 @@ impl Shape {
 
     /// How many threads play.
     fn threads(&self) -> usize {
-        self.lanes * self.classes.count() + self.foreign
+        self.workers * self.classes.count() + self.foreign
     }
 
-    /// Whether no lane may be idle while another has too much.
+    /// Whether no worker may be idle while another has too much.
     pub(super) fn is_conserving(&self) -> bool {
-        let alone = self.lanes + self.foreign + OWN_CPUS <= self.machine.cpus();
+        let alone = self.workers + self.foreign + OWN_CPUS <= self.machine.cpus();
         let judged = match self.faults {
             Wrong::Anything => false,
             Wrong::Nothing => self.classes == Classes::One && !self.may.long_polls,
             Wrong::Starved => !self.clock_jumps,
         };
         let calm = judged && !self.may.offline && !self.ends && self.budget.is_none();
-        calm && alone && self.lanes <= 64
+        calm && alone && self.workers <= 64
     }
 
-    /// Whether it is looked after that urgent lanes run before others.
+    /// Whether it is looked after that urgent workers run before others.
     pub(super) fn orders_classes(&self) -> bool {
-        let alone = self.lanes + self.foreign + OWN_CPUS <= self.machine.cpus();
+        let alone = self.workers + self.foreign + OWN_CPUS <= self.machine.cpus();
         let calm = self.faults == Wrong::Nothing && !self.may.offline && !self.ends;
         let calm = calm && self.budget.is_none();
         self.classes != Classes::One && self.rescues.is_none() && calm && alone
@@ -344,7 +344,7 @@ impl Shape {
 
     /// The CPU of one of the other threads.
     pub(super) fn foreign_cpu(&self, foreigner: usize) -> usize {
-        (self.lanes + foreigner) % self.machine.cpus()
+        (self.workers + foreigner) % self.machine.cpus()
     }
 
     /// The CPU of the thread that watches.
@@ -453,7 +453,7 @@ fn faults(shape: &Shape, lot: &mut Lot) -> Faults {
         late_chance: chance(lot, 100_000),
         late_ns: range(100_000),
         slow_cpus: (0..lot.draw(3))
-            .map(|_| (lot.draw(shape.lanes as u64) as usize, 150 + lot.draw(900)))
+            .map(|_| (lot.draw(shape.workers as u64) as usize, 150 + lot.draw(900)))
             .collect(),
         mask_chance: chance(lot, 6_000),
         mask_ns: range([2_000, 30_000, 200_000][lot.draw(3) as usize]),
@@ -464,16 +464,16 @@ fn faults(shape: &Shape, lot: &mut Lot) -> Faults {
 
 /// One thread after the other gets no CPU for long: all threads of one kind, or of all.
 fn starved(shape: &Shape, lot: &mut Lot) -> Faults {
-    let lanes = shape.lanes as u32;
-    let all = lanes * shape.classes.count() as u32;
-    // The first thread of the run is no lane, and the one behind the lanes is the oracle's.
+    let workers = shape.workers as u32;
+    let all = workers * shape.classes.count() as u32;
+    // The first thread of the run is no worker, and the one behind the workers is the oracle's.
     let foreign = all + 2..all + 2 + shape.foreign as u32;
     let starved = match lot.draw(6) {
         0 => 0..0,
         1 | 2 => foreign,
         crew => {
-            let crew = (crew as u32 - 3) * lanes % all;
-            1 + crew..1 + crew + lanes
+            let crew = (crew as u32 - 3) * workers % all;
+            1 + crew..1 + crew + workers
         }
     };
     // Seldom and for some time, or often and for a moment.

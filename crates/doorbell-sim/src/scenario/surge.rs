@@ -1,4 +1,4 @@
-//! Surges: descriptors that become ready at one moment, a lane that is kept serving calls meanwhile, and
+//! Surges: descriptors that become ready at one moment, a worker that is kept serving calls meanwhile, and
 //! crowds of tasks behind a poll that may be long.
 
 use super::ledger::Ledger;
@@ -17,10 +17,10 @@ use std::sync::Arc;
 const PIPES_MAX: u64 = 12;
 /// How often each does.
 const ROUNDS_MAX: u64 = 3;
-/// When, at the latest, after the time before: so that a lane that is kept serving calls has done so for long.
+/// When, at the latest, after the time before: so that a worker that is kept serving calls has done so for long.
 const ROUND_NS: u64 = 2_500_000;
-/// How many calls a lane is kept busy with, and how long each takes: 64 of them take more than the
-/// millisecond after which a lane that watches looks at everything.
+/// How many calls a worker is kept busy with, and how long each takes: 64 of them take more than the
+/// millisecond after which a worker that watches looks at everything.
 const CALLS_MIN: u64 = 70;
 const CALLS_MORE: u64 = 130;
 const CALL_MIN_NS: u64 = 16_000;
@@ -38,7 +38,7 @@ const OVERTAKES_MAX: u64 = 6;
 const SET_UP_NS: u64 = 70_000;
 const FIRST_NS: u64 = 30_000;
 const CLOSE_NS: u64 = 1_500;
-/// How long the polls go on that keep the lane, and the waker's, from the task.
+/// How long the polls go on that keep the worker, and the waker's, from the task.
 const KEPT_NS: [u64; 3] = [200_000, 200_000, 2_500_000];
 /// The longest poll of most of them.
 const BRIEF_NS: u64 = 20_000;
@@ -76,30 +76,30 @@ impl Pipe {
 }
 
 impl<const BUG: u8> Player<BUG> {
-    /// Some descriptors of one lane become ready, mostly together. Meanwhile that lane may be kept serving
-    /// calls, and another lane of its crew may get a crowd of tasks.
+    /// Some descriptors of one worker become ready, mostly together. Meanwhile that worker may be kept serving
+    /// calls, and another worker of its crew may get a crowd of tasks.
     pub(super) fn surge(&self) {
-        let lane = self.any_lane();
+        let worker = self.any_worker();
         let rounds = 1 + below(ROUNDS_MAX);
         let pipes: Vec<_> = (0..below(PIPES_MAX + 1)).map(|_| Pipe::open()).collect();
         for pipe in &pipes {
-            self.read_all(lane, pipe, rounds);
+            self.read_all(worker, pipe, rounds);
         }
         let is_kept = one_in(2);
         if is_kept {
             let work_ns = CALL_MIN_NS + below(CALL_MORE_NS);
-            self.keep_serving(lane, CALLS_MIN + below(CALLS_MORE), work_ns);
+            self.keep_serving(worker, CALLS_MIN + below(CALLS_MORE), work_ns);
         }
         for _ in 0..rounds {
             if one_in(2) {
-                self.chorus(self.near(lane));
+                self.chorus(self.near(worker));
             }
             if one_in(2) {
-                self.crowd(self.near(lane));
+                self.crowd(self.near(worker));
             }
             sim::sleep(below(ROUND_NS));
             if is_kept || one_in(2) {
-                self.crowd(self.near(lane));
+                self.crowd(self.near(worker));
             }
             let pause_ns = [0, 0, 3_000][below(3) as usize];
             for pipe in &pipes {
@@ -109,27 +109,30 @@ impl<const BUG: u8> Player<BUG> {
         }
     }
 
-    /// Tasks of a lane wait, each for one of those on other lanes that tell them at about the same time: the
-    /// lane may watch when it is chosen for one, and be inside another's poll when that one comes.
-    fn chorus(&self, lane: usize) {
+    /// Tasks of a worker wait, each for one of those on other workers that tell them at about the same time: the
+    /// worker may watch when it is chosen for one, and be inside another's poll when that one comes.
+    fn chorus(&self, worker: usize) {
         let mut tellers = Vec::new();
         for _ in 0..2 + below(TELLERS_MAX) {
             let (says, hears): (Vec<_>, Vec<_>) = (0..TOLD).map(|_| channel::<()>()).unzip();
             for hears in hears {
-                let ended = Ended::new(&self.lanes);
+                let ended = Ended::new(&self.workers);
                 let goes_on_ns = POLLS_NS[below(3) as usize];
                 let listens = async move {
                     let _ended = ended;
                     let _ = hears.await;
                     sim::work(goes_on_ns);
                 };
-                drop(self.lanes.launch(lane, Kind::Task, Watched::new(listens)));
+                drop(
+                    self.workers
+                        .launch(worker, Kind::Task, Watched::new(listens)),
+                );
             }
             tellers.push(says);
         }
         sim::sleep(below(TELL_NS));
         for says in tellers {
-            let ended = Ended::new(&self.lanes);
+            let ended = Ended::new(&self.workers);
             let tells = async move {
                 let _ended = ended;
                 for says in says {
@@ -137,32 +140,35 @@ impl<const BUG: u8> Player<BUG> {
                     let _ = says.send(());
                 }
             };
-            drop(self.lanes.launch(self.near(lane), Kind::Pinned, tells));
+            drop(self.workers.launch(self.near(worker), Kind::Pinned, tells));
         }
     }
 
-    /// A task is woken by another lane of its crew while the lane that ran it last watches. At that moment that
-    /// lane gets another task, whose poll is long; the waker's goes on too. All others mostly sleep.
+    /// A task is woken by another worker of its crew while the worker that ran it last watches. At that moment that
+    /// worker gets another task, whose poll is long; the waker's goes on too. All others mostly sleep.
     pub(super) fn overtakes(&self) {
         for _ in 0..=below(OVERTAKES_MAX) {
-            let lane = self.any_lane();
-            self.overtake(lane, self.near(lane));
+            let worker = self.any_worker();
+            self.overtake(worker, self.near(worker));
         }
     }
 
-    fn overtake(&self, lane: usize, waker: usize) {
+    fn overtake(&self, worker: usize, waker: usize) {
         let (says, hears) = channel::<()>();
-        let ended = Ended::new(&self.lanes);
+        let ended = Ended::new(&self.workers);
         let listens = async move {
             let _ended = ended;
             let _ = hears.await;
         };
-        drop(self.lanes.launch(lane, Kind::Task, Watched::new(listens)));
+        drop(
+            self.workers
+                .launch(worker, Kind::Task, Watched::new(listens)),
+        );
         sim::sleep(FIRST_NS);
         let at_ns = sim::time_ns() + SET_UP_NS;
         let kept_ns = KEPT_NS[below(KEPT_NS.len() as u64) as usize];
         let watches_ns = at_ns - below(2 * CLOSE_NS);
-        self.keep(lane, move || work_until(watches_ns));
+        self.keep(worker, move || work_until(watches_ns));
         let wakes_ns = at_ns + below(CLOSE_NS);
         self.keep(waker, move || {
             work_until(wakes_ns);
@@ -170,32 +176,32 @@ impl<const BUG: u8> Player<BUG> {
             sim::work(kept_ns);
         });
         work_until(at_ns);
-        self.keep(lane, move || sim::work(kept_ns));
+        self.keep(worker, move || sim::work(kept_ns));
     }
 
-    /// A task that stays on that lane, of one poll.
-    fn keep(&self, lane: usize, does: impl FnOnce() + Send + 'static) {
-        let ended = Ended::new(&self.lanes);
+    /// A task that stays on that worker, of one poll.
+    fn keep(&self, worker: usize, does: impl FnOnce() + Send + 'static) {
+        let ended = Ended::new(&self.workers);
         let poll = async move {
             let _ended = ended;
             does();
         };
-        drop(self.lanes.launch(lane, Kind::Pinned, poll));
+        drop(self.workers.launch(worker, Kind::Pinned, poll));
     }
 
-    /// Any lane of the same crew.
-    fn near(&self, lane: usize) -> usize {
-        let cores = self.lanes.cores();
-        lane / cores * cores + below(cores as u64) as usize
+    /// Any worker of the same crew.
+    fn near(&self, worker: usize) -> usize {
+        let cores = self.workers.cores();
+        worker / cores * cores + below(cores as u64) as usize
     }
 
-    /// A task that reads so many bytes through a descriptor of that lane, wherever it runs.
-    fn read_all(&self, lane: usize, pipe: &Arc<Pipe>, bytes: u64) {
-        let (ended, player, pipe) = (Ended::new(&self.lanes), self.clone(), Arc::clone(pipe));
+    /// A task that reads so many bytes through a descriptor of that worker, wherever it runs.
+    fn read_all(&self, worker: usize, pipe: &Arc<Pipe>, bytes: u64) {
+        let (ended, player, pipe) = (Ended::new(&self.workers), self.clone(), Arc::clone(pipe));
         let reads = async move {
             let _ended = ended;
-            let ledger = Arc::clone(&player.lanes.ledger);
-            let front = player.lanes.front(lane).clone();
+            let ledger = Arc::clone(&player.workers.ledger);
+            let front = player.workers.front(worker).clone();
             let Ok(registered) = Registration::new(front, pipe.fd) else {
                 return gone(&ledger);
             };
@@ -213,42 +219,42 @@ impl<const BUG: u8> Player<BUG> {
             }
         };
         let kind = if one_in(8) { Kind::Pinned } else { Kind::Task };
-        drop(self.lanes.launch(lane, kind, Watched::new(reads)));
+        drop(self.workers.launch(worker, kind, Watched::new(reads)));
     }
 
     /// Calls that come one from the other.
-    fn keep_serving(&self, lane: usize, left: u64, work_ns: u64) {
-        let once = self.lanes.once("post of a chain", lane);
+    fn keep_serving(&self, worker: usize, left: u64, work_ns: u64) {
+        let once = self.workers.once("post of a chain", worker);
         let player = self.clone();
         let run = move || {
             // The next is begun before this one is over: there is always one that is not.
             if left > 0 {
-                player.keep_serving(lane, left - 1, work_ns);
+                player.keep_serving(worker, left - 1, work_ns);
             }
             sim::work(work_ns);
             once.happens();
         };
-        drop(call::post(&**self.lanes.front(lane), run));
+        drop(call::post(&**self.workers.front(worker), run));
     }
 
-    /// A task of that lane spawns others there, and its poll may go on.
-    pub(super) fn crowd(&self, lane: usize) {
-        let (ended, player) = (Ended::new(&self.lanes), self.clone());
+    /// A task of that worker spawns others there, and its poll may go on.
+    pub(super) fn crowd(&self, worker: usize) {
+        let (ended, player) = (Ended::new(&self.workers), self.clone());
         let many = 1 + [0, 1, below(CROWD_MAX)][below(3) as usize];
         let goes_on_ns = POLLS_NS[below(POLLS_NS.len() as u64) as usize];
         let spawns = async move {
             let _ended = ended;
             for _ in 0..many {
-                player.brief(lane);
+                player.brief(worker);
             }
             sim::work(goes_on_ns);
         };
-        drop(self.lanes.launch(lane, Kind::Pinned, spawns));
+        drop(self.workers.launch(worker, Kind::Pinned, spawns));
     }
 
     /// A task that mostly ends soon.
-    fn brief(&self, lane: usize) {
-        let ended = Ended::new(&self.lanes);
+    fn brief(&self, worker: usize) {
+        let ended = Ended::new(&self.workers);
         let most_ns = if one_in(8) {
             POLLS_NS[below(POLLS_NS.len() as u64) as usize]
         } else {
@@ -258,7 +264,7 @@ impl<const BUG: u8> Player<BUG> {
             let _ended = ended;
             sim::work(below(most_ns));
         };
-        drop(self.lanes.launch(lane, Kind::Task, Watched::new(works)));
+        drop(self.workers.launch(worker, Kind::Task, Watched::new(works)));
     }
 }
 
@@ -267,9 +273,9 @@ fn work_until(when_ns: u64) {
     sim::work(when_ns.saturating_sub(sim::time_ns()));
 }
 
-/// A descriptor has no lane any more.
+/// A descriptor has no worker any more.
 pub(super) fn gone(ledger: &Ledger) {
     if !ledger.ends() {
-        sim::fail("lost: a lane that runs takes no descriptor");
+        sim::fail("lost: a worker that runs takes no descriptor");
     }
 }

@@ -14,11 +14,11 @@ mod suspended;
 mod tick;
 mod waiting;
 
-use super::crew::{CrewConfig, Lanes};
+use super::crew::{CrewConfig, Workers};
 use super::{Classes, Rescues, Shape, Urgent, run};
 use doorbell_core::crew::Turns;
-use doorbell_core::lane::IdlePolicy;
 use doorbell_core::switches::Switches;
+use doorbell_core::worker::IdlePolicy;
 use doorbell_machine::sim::{self, Config, MachineSpec};
 use doorbell_machine::{Machine, Sim};
 use std::sync::Arc;
@@ -39,10 +39,10 @@ fn check(shape: &Shape, seeds: std::ops::Range<u64>) {
     }
 }
 
-/// A crew of so many lanes that park, without classes, groups or a budget.
-fn one_crew(lanes: usize) -> CrewConfig {
+/// A crew of so many workers that park, without classes, groups or a budget.
+fn one_crew(workers: usize) -> CrewConfig {
     CrewConfig {
-        lanes,
+        workers,
         classes: Classes::One,
         idle: IdlePolicy::Park,
         switches: Switches::default(),
@@ -54,31 +54,31 @@ fn one_crew(lanes: usize) -> CrewConfig {
     }
 }
 
-/// Runs a program with the lanes of a crew, from a thread on a CPU of its own, that closes them. There
+/// Runs a program with the workers of a crew, from a thread on a CPU of its own, that closes them. There
 /// is one more CPU.
-fn with_lanes(
+fn with_workers(
     crew: CrewConfig,
-    program: impl FnOnce(&Arc<Lanes<0>>, Box<dyn FnOnce()>) + Send + 'static,
+    program: impl FnOnce(&Arc<Workers<0>>, Box<dyn FnOnce()>) + Send + 'static,
 ) {
     let config = Config {
         machine: MachineSpec {
-            cores_per_llc: crew.lanes + 2,
+            cores_per_llc: crew.workers + 2,
             ..MachineSpec::default()
         },
         ..Config::default()
     };
     let outcome = sim::run_traced(config, None, move || {
-        Sim::<0>::bind_thread(&[crew.lanes]).unwrap();
-        let (lanes, threads) = Lanes::<0>::start(crew, Arc::default()).unwrap();
-        let theirs = Arc::clone(&lanes);
-        program(&lanes, Box::new(move || theirs.close(threads)));
+        Sim::<0>::bind_thread(&[crew.workers]).unwrap();
+        let (workers, threads) = Workers::<0>::start(crew, Arc::default()).unwrap();
+        let theirs = Arc::clone(&workers);
+        program(&workers, Box::new(move || theirs.close(threads)));
     });
     assert_eq!(outcome.unwrap().failure, None);
 }
 
 #[test]
-fn two_lanes() {
-    check(&Shape::two_lanes(), 0..200);
+fn two_workers() {
+    check(&Shape::two_workers(), 0..200);
 }
 
 #[test]
@@ -158,9 +158,9 @@ fn rescued() {
     check(&ending, 0..50);
 }
 
-/// The oracle notices lanes that the OS lets share the CPU with those below them.
+/// The oracle notices workers that the OS lets share the CPU with those below them.
 #[test]
-fn urgent_lanes_without_their_policy_are_noticed() {
+fn urgent_workers_without_their_policy_are_noticed() {
     let shared = Shape {
         classes: Classes::Each(Urgent::Nothing),
         ..Shape::classes_in_order()
@@ -189,7 +189,7 @@ fn grouped() {
     }
 }
 
-/// A lane that announced its park, was rung, and then found a timer due, counted neither a park nor
+/// A worker that announced its park, was rung, and then found a timer due, counted neither a park nor
 /// one avoided: the clock had jumped between the two looks.
 #[test]
 fn a_park_that_a_due_timer_prevents_is_counted() {
@@ -198,8 +198,8 @@ fn a_park_that_a_due_timer_prevents_is_counted() {
     }
 }
 
-/// A crew of lanes that start, find nothing and end: how many events each costs.
-fn events_per_lane(lanes: usize) -> u64 {
+/// A crew of workers that start, find nothing and end: how many events each costs.
+fn events_per_worker(workers: usize) -> u64 {
     let shape = Shape {
         steps: 0,
         faults: super::Wrong::Nothing,
@@ -211,18 +211,18 @@ fn events_per_lane(lanes: usize) -> u64 {
             long_polls: false,
             descriptors: false,
         },
-        ..Shape::new("idle", lanes, 0)
+        ..Shape::new("idle", workers, 0)
     };
     let outcome = run::<0>(1, &shape).unwrap().outcome;
     assert_eq!(outcome.failure, None);
-    assert!(outcome.parks >= lanes as u64, "they sleep");
-    outcome.events / lanes as u64
+    assert!(outcome.parks >= workers as u64, "they sleep");
+    outcome.events / workers as u64
 }
 
-/// The last look of each lane before it sleeps once touched every other lane.
+/// The last look of each worker before it sleeps once touched every other worker.
 #[test]
-fn s10_a_lane_that_sleeps_costs_as_much_in_a_large_crew() {
-    let (few, many) = (events_per_lane(16), events_per_lane(256));
-    assert!(many <= 2 * few, "{few} events a lane, then {many}");
+fn s10_a_worker_that_sleeps_costs_as_much_in_a_large_crew() {
+    let (few, many) = (events_per_worker(16), events_per_worker(256));
+    assert!(many <= 2 * few, "{few} events a worker, then {many}");
     assert!(few > 0);
 }

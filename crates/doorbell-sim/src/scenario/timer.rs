@@ -1,6 +1,6 @@
-//! A sleep on the lane's wheel.
+//! A sleep on the worker's wheel.
 
-use super::crew::Lanes;
+use super::crew::Workers;
 use super::ledger::Ledger;
 use doorbell_core::crew::FrontRef;
 use doorbell_core::wheel::{Clock, Fired, Polled, RawTimer};
@@ -9,7 +9,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
-/// Ready when its time has come; `false` if the lane of its timer ended first.
+/// Ready when its time has come; `false` if the worker of its timer ended first.
 pub(super) struct Sleep<const BUG: u8> {
     front: FrontRef<Sim<BUG>>,
     clock: Arc<Clock<Sim<BUG>>>,
@@ -19,14 +19,14 @@ pub(super) struct Sleep<const BUG: u8> {
 }
 
 impl<const BUG: u8> Sleep<BUG> {
-    /// For so long from now on; on the lane of that number if the caller is on none.
-    pub(super) fn new(lanes: &Lanes<BUG>, lane: usize, for_ns: u64) -> Self {
+    /// For so long from now on; on the worker of that number if the caller is on none.
+    pub(super) fn new(workers: &Workers<BUG>, worker: usize, for_ns: u64) -> Self {
         Sleep {
-            front: lanes.front(lane).clone(),
-            due_ns: lanes.clock.now_ns().saturating_add(for_ns),
-            clock: Arc::clone(&lanes.clock),
+            front: workers.front(worker).clone(),
+            due_ns: workers.clock.now_ns().saturating_add(for_ns),
+            clock: Arc::clone(&workers.clock),
             timer: None,
-            ledger: Arc::clone(&lanes.ledger),
+            ledger: Arc::clone(&workers.ledger),
         }
     }
 }
@@ -46,7 +46,7 @@ impl<const BUG: u8> Future for Sleep<BUG> {
             match polled {
                 None | Some(Polled::Elsewhere) => self.timer = None,
                 Some(Polled::Pending) => return Poll::Pending,
-                Some(Polled::Ready(Fired::LaneGone)) => return Poll::Ready(false),
+                Some(Polled::Ready(Fired::WorkerGone)) => return Poll::Ready(false),
                 Some(Polled::Ready(Fired::Due)) => {
                     let stands = self.clock.is_frozen();
                     self.ledger

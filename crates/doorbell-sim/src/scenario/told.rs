@@ -1,6 +1,6 @@
 //! Futures that rely on what a wake must bring, and handles that are asked again and again.
 
-use super::crew::Lanes;
+use super::crew::Workers;
 use doorbell_core::task::Join;
 use doorbell_machine::{Cell, Machine, Sim, sim};
 use std::pin::Pin;
@@ -28,7 +28,7 @@ impl<const BUG: u8> Note<BUG> {
     }
 }
 
-/// Writes the note and wakes: when it is dropped, so also on a lane that ends before it runs.
+/// Writes the note and wakes: when it is dropped, so also on a worker that ends before it runs.
 struct Teller<const BUG: u8> {
     note: Arc<Note<BUG>>,
     number: u64,
@@ -108,10 +108,10 @@ impl Future for Asked {
     }
 }
 
-/// At most two lanes of a crew are sentinels at any time, and at most one of a crew of two.
-pub(super) fn check_sentinels<const BUG: u8>(lanes: &Lanes<BUG>) {
-    let most = lanes.cores().saturating_sub(1).clamp(1, 2) as u64;
-    for counts in lanes.counts().chunks(lanes.cores()) {
+/// At most two workers of a crew are sentinels at any time, and at most one of a crew of two.
+pub(super) fn check_sentinels<const BUG: u8>(workers: &Workers<BUG>) {
+    let most = workers.cores().saturating_sub(1).clamp(1, 2) as u64;
+    for counts in workers.counts().chunks(workers.cores()) {
         let begun: u64 = counts.iter().map(|it| it.sentinels).sum();
         let ended: u64 = counts.iter().map(|it| it.sentinels_ended).sum();
         if begun > ended + most {

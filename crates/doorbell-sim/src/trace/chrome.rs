@@ -10,9 +10,9 @@ use super::{Event, State, What};
 /// ```
 /// use doorbell_sim::trace::{ChromeTrace, Event, State, What};
 ///
-/// let event = |at_ns, what| Event { at_ns, core: 0, lane: 0, what };
+/// let event = |at_ns, what| Event { at_ns, core: 0, worker: 0, what };
 /// let mut trace = ChromeTrace::begin(Vec::new())?;
-/// trace.name_lane(0, 0, "fair")?;
+/// trace.name_worker(0, 0, "fair")?;
 /// trace.event(&event(0, What::State(State::Running)))?;
 /// trace.event(&event(1_500, What::State(State::Parked)))?;
 /// let text = String::from_utf8(trace.finish()?).expect("it is ASCII here");
@@ -24,8 +24,8 @@ pub struct ChromeTrace<W> {
     out: W,
     /// Whether the next record needs a comma before it.
     begun: bool,
-    /// By the lane's number.
-    lanes: BTreeMap<u32, Track>,
+    /// By the worker's number.
+    workers: BTreeMap<u32, Track>,
     /// The cores that have a name in the file.
     cores: BTreeSet<u32>,
     /// What was posted and has not run.
@@ -35,7 +35,7 @@ pub struct ChromeTrace<W> {
     end_ns: u64,
 }
 
-/// Where a lane is drawn, and what of it is open.
+/// Where a worker is drawn, and what of it is open.
 #[derive(Clone, Copy, Debug)]
 struct Track {
     core: u32,
@@ -43,11 +43,11 @@ struct Track {
     last_ns: u64,
 }
 
-/// A moment on a lane, as the file has it.
+/// A moment on a worker, as the file has it.
 #[derive(Clone, Copy, Debug)]
 struct At {
     core: u32,
-    lane: u32,
+    worker: u32,
     ns: u64,
 }
 
@@ -68,7 +68,7 @@ impl<W: Write> ChromeTrace<W> {
         Ok(Self {
             out,
             begun: false,
-            lanes: BTreeMap::new(),
+            workers: BTreeMap::new(),
             cores: BTreeSet::new(),
             posted: BTreeMap::new(),
             arrows: 0,
@@ -76,17 +76,17 @@ impl<W: Write> ChromeTrace<W> {
         })
     }
 
-    /// Gives a lane its name in the viewer, best before its first event.
+    /// Gives a worker its name in the viewer, best before its first event.
     ///
     /// # Errors
     /// What the file says.
-    pub fn name_lane(&mut self, core: u32, lane: u32, name: &str) -> io::Result<()> {
+    pub fn name_worker(&mut self, core: u32, worker: u32, name: &str) -> io::Result<()> {
         self.name_core(core)?;
         let name = serde_json::to_string(name)?;
-        self.metadata(core, lane, "thread_name", &name)
+        self.metadata(core, worker, "thread_name", &name)
     }
 
-    /// Writes an event. Events of one lane come in the order of their times.
+    /// Writes an event. Events of one worker come in the order of their times.
     ///
     /// # Errors
     /// What the file says.
@@ -94,8 +94,8 @@ impl<W: Write> ChromeTrace<W> {
         let at = self.place(event)?;
         match event.what {
             What::State(state) => self.state(at, state),
-            What::Notify { of } => self.instant(at, &format!("notify lane {of}")),
-            What::Ring { of } => self.instant(at, &format!("ring lane {of}")),
+            What::Notify { of } => self.instant(at, &format!("notify worker {of}")),
+            What::Ring { of } => self.instant(at, &format!("ring worker {of}")),
             What::Post { item } => self.post(at, item),
             What::Run { item } => self.run(at, item),
             What::Instant { name } => self.instant(at, name),
@@ -115,10 +115,10 @@ impl<W: Write> ChromeTrace<W> {
             };
             self.never_run(at, item, arrow)?;
         }
-        for (lane, track) in std::mem::take(&mut self.lanes) {
+        for (worker, track) in std::mem::take(&mut self.workers) {
             let at = At {
                 core: track.core,
-                lane,
+                worker,
                 ns: end_ns,
             };
             if track.open {
@@ -130,18 +130,18 @@ impl<W: Write> ChromeTrace<W> {
         Ok(self.out)
     }
 
-    /// How many lanes, cores and posted items are remembered.
+    /// How many workers, cores and posted items are remembered.
     #[cfg(test)]
     pub(super) fn kept(&self) -> usize {
-        self.lanes.len() + self.cores.len() + self.posted.len()
+        self.workers.len() + self.cores.len() + self.posted.len()
     }
 
-    /// Where the event is drawn. A lane that changed its core leaves its slice behind.
+    /// Where the event is drawn. A worker that changed its core leaves its slice behind.
     fn place(&mut self, event: &Event<'_>) -> io::Result<At> {
-        let before = self.lanes.get(&event.lane).copied();
+        let before = self.workers.get(&event.worker).copied();
         let at = At {
             core: event.core,
-            lane: event.lane,
+            worker: event.worker,
             // A time that runs backwards would draw slices that overlap.
             ns: event.at_ns.max(before.map_or(0, |track| track.last_ns)),
         };
@@ -162,19 +162,19 @@ impl<W: Write> ChromeTrace<W> {
             open,
             last_ns,
         };
-        self.lanes.insert(at.lane, track);
+        self.workers.insert(at.worker, track);
         Ok(at)
     }
 
     fn state(&mut self, at: At, state: State) -> io::Result<()> {
-        let was_open = self.lanes.get(&at.lane).is_some_and(|track| track.open);
+        let was_open = self.workers.get(&at.worker).is_some_and(|track| track.open);
         if was_open {
             self.record(at, 'E', "")?;
         }
         if let Some(name) = state.name() {
             self.record(at, 'B', &format!(",\"name\":\"{name}\",\"cat\":\"state\""))?;
         }
-        if let Some(track) = self.lanes.get_mut(&at.lane) {
+        if let Some(track) = self.workers.get_mut(&at.worker) {
             track.open = state.name().is_some();
         }
         Ok(())
@@ -232,9 +232,9 @@ impl<W: Write> ChromeTrace<W> {
     }
 
     /// `name` is JSON already.
-    fn metadata(&mut self, core: u32, lane: u32, kind: &str, name: &str) -> io::Result<()> {
+    fn metadata(&mut self, core: u32, worker: u32, kind: &str, name: &str) -> io::Result<()> {
         self.write(&format!(
-            "\"ph\":\"M\",\"pid\":{core},\"tid\":{lane},\"name\":\"{kind}\",\
+            "\"ph\":\"M\",\"pid\":{core},\"tid\":{worker},\"name\":\"{kind}\",\
              \"args\":{{\"name\":{name}}}"
         ))
     }
@@ -244,7 +244,7 @@ impl<W: Write> ChromeTrace<W> {
         let (us, ns) = (at.ns / 1_000, at.ns % 1_000);
         self.write(&format!(
             "\"ph\":\"{phase}\",\"ts\":{us}.{ns:03},\"pid\":{},\"tid\":{}{more}",
-            at.core, at.lane
+            at.core, at.worker
         ))
     }
 

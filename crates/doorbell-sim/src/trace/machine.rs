@@ -36,7 +36,7 @@ impl<W: Write> MachineTrace<W> {
         self.chrome.event(&Event {
             at_ns: event.time_ns,
             core: event.cpu,
-            lane: event.thread,
+            worker: event.thread,
             what,
         })
     }
@@ -47,8 +47,8 @@ impl<W: Write> MachineTrace<W> {
     /// What the file says.
     pub fn finish(mut self, threads: &[sim::ThreadReport]) -> io::Result<W> {
         for (number, thread) in threads.iter().enumerate() {
-            let (core, lane) = (thread.cpu as u32, number as u32);
-            self.chrome.name_lane(core, lane, &thread.name)?;
+            let (core, worker) = (thread.cpu as u32, number as u32);
+            self.chrome.name_worker(core, worker, &thread.name)?;
         }
         self.chrome.finish()
     }

@@ -1,9 +1,9 @@
 //! What happened in a run, as a file that Chrome's and Perfetto's viewers show.
 //!
-//! A process per core and a thread in it per lane; slices for what the lane does (runs, watches, is
+//! A process per core and a thread in it per worker; slices for what the worker does (runs, watches, is
 //! parked), instants for what it does to others, and an arrow from each post to where it ran.
 //!
-//! The events go out as they come: what is kept is one state per lane and what was posted and has
+//! The events go out as they come: what is kept is one state per worker and what was posted and has
 //! not run yet.
 
 mod chrome;
@@ -14,15 +14,15 @@ mod tests;
 pub use chrome::ChromeTrace;
 pub use machine::{MachineTrace, post_note, run_note};
 
-/// One thing that happened on a lane.
+/// One thing that happened on a worker.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Event<'a> {
-    /// When, by the lane's own clock. It never runs backwards on one lane.
+    /// When, by the worker's own clock. It never runs backwards on one worker.
     pub at_ns: u64,
-    /// The core on which the lane is.
+    /// The core on which the worker is.
     pub core: u32,
-    /// The lane, by a number of its own in the run.
-    pub lane: u32,
+    /// The worker, by a number of its own in the run.
+    pub worker: u32,
     /// What it was.
     pub what: What<'a>,
 }
@@ -30,14 +30,14 @@ pub struct Event<'a> {
 /// What can happen.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum What<'a> {
-    /// From now on the lane is in this state.
+    /// From now on the worker is in this state.
     State(State),
-    /// It set NOTIFY of another lane: no syscall.
+    /// It set NOTIFY of another worker: no syscall.
     Notify {
         /// Whose.
         of: u32,
     },
-    /// It rang another lane: a syscall.
+    /// It rang another worker: a syscall.
     Ring {
         /// Which.
         of: u32,
@@ -59,7 +59,7 @@ pub enum What<'a> {
     },
 }
 
-/// What a lane does, over a span of time.
+/// What a worker does, over a span of time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum State {
     /// It has its CPU and works.

@@ -4,11 +4,11 @@ use serde_json::Value;
 
 use super::{ChromeTrace, Event, State, What};
 
-fn event(at_ns: u64, core: u32, lane: u32, what: What<'_>) -> Event<'_> {
+fn event(at_ns: u64, core: u32, worker: u32, what: What<'_>) -> Event<'_> {
     Event {
         at_ns,
         core,
-        lane,
+        worker,
         what,
     }
 }
@@ -16,7 +16,7 @@ fn event(at_ns: u64, core: u32, lane: u32, what: What<'_>) -> Event<'_> {
 fn written(events: &[Event<'_>]) -> Vec<Value> {
     let mut trace = ChromeTrace::begin(Vec::new()).expect("a vector takes everything");
     trace
-        .name_lane(0, 7, "fair \"0\"")
+        .name_worker(0, 7, "fair \"0\"")
         .expect("a vector takes everything");
     for event in events {
         trace.event(event).expect("a vector takes everything");
@@ -26,7 +26,7 @@ fn written(events: &[Event<'_>]) -> Vec<Value> {
     json["traceEvents"].as_array().expect("a list").clone()
 }
 
-/// Two lanes that post to one another, one that moves, one item that is never run.
+/// Two workers that post to one another, one that moves, one item that is never run.
 fn a_run() -> Vec<Event<'static>> {
     use State::{Ended, Parked, Running, Waiting, Watching};
     vec![
@@ -89,7 +89,7 @@ fn times_ascend_on_every_track_and_slices_close() {
         };
         assert!((0..=1).contains(depth), "one slice at a time: {record}");
     }
-    assert_eq!(last.len(), 3, "lane 7 is drawn on two cores");
+    assert_eq!(last.len(), 3, "worker 7 is drawn on two cores");
     assert!(open.values().all(|depth| *depth == 0), "{open:?}");
 }
 
@@ -120,7 +120,7 @@ fn every_arrow_begins_and_ends_once() {
 }
 
 #[test]
-fn cores_and_lanes_have_names() {
+fn cores_and_workers_have_names() {
     let records = written(&a_run());
     let named = |kind: &str| -> Vec<String> {
         let metadata = records.iter().filter(|record| record["name"] == kind);
@@ -139,8 +139,8 @@ fn cores_and_lanes_have_names() {
         "running",
         "watching",
         "parked",
-        "notify lane 8",
-        "ring lane 7",
+        "notify worker 8",
+        "ring worker 7",
         "fault: \"late\"",
     ] {
         assert!(names.contains(name), "{name} is not in {names:?}");

@@ -292,7 +292,7 @@ mod tests {
             "bell::loom::two",
             "call::loom_many::three",
             "offline_loom::a",
-            "lane::loom::flood::b",
+            "worker::loom::flood::b",
         ] {
             assert!(is_model(model), "{model}");
         }

@@ -124,7 +124,7 @@ const ATOMICS: &str = "use M::U32, M::U64, M::Ptr or the fences of doorbell_mach
                        the `Ordering` that doorbell_machine re-exports";
 const LOCKS: &str = "use a word of doorbell_machine::Machine; of std::sync only Arc and Weak";
 const THREADS: &str = "use M::spawn, M::Seat and M::relax of doorbell_machine::Machine";
-const SLOTS: &str = "use M::lane_slot of doorbell_machine::Machine";
+const SLOTS: &str = "use M::worker_slot of doorbell_machine::Machine";
 const CLOCK: &str = "use M::now_ns of doorbell_machine::Machine; of std::time only Duration";
 const CALLS: &str = "move the call into doorbell-machine";
 const WHOLE: &str = "import the names themselves, so that this rule sees them";

@@ -22,11 +22,11 @@ use std::time::Duration;
 
 /// Runs a closure that blocks on a thread for such closures, and returns a future of its result.
 ///
-/// A lane must not block: its other tasks and calls would wait. The runtime starts threads as they
+/// A worker must not block: its other tasks and calls would wait. The runtime starts threads as they
 /// are needed, up to [`Builder::blocking_threads`]; more closures wait in a queue, in order. A
 /// thread that has had nothing to do for [`Builder::blocking_keep_alive`] ends.
 ///
-/// The threads may use every CPU that the thread that built the runtime could use, also where lanes
+/// The threads may use every CPU that the thread that built the runtime could use, also where workers
 /// are bound to theirs. The OS schedules them as ordinary ones, whatever class the caller has: above
 /// Batch, whose tasks wait for such a closure like all others.
 ///
@@ -35,7 +35,7 @@ use std::time::Duration;
 ///
 /// When the runtime ends, closures that have not begun are dropped and their handles give
 /// [`JoinError::Cancelled`]. Those under way cannot be stopped: the drop of the
-/// [`Runtime`](crate::Runtime) waits for them, unless it happens on a lane or in such a closure.
+/// [`Runtime`](crate::Runtime) waits for them, unless it happens on a worker or in such a closure.
 ///
 /// # Panics
 /// If there is no runtime on this thread; [`Handle::spawn_blocking`] works anywhere. And if the

@@ -81,7 +81,7 @@ pub(crate) struct Pool<M: Machine> {
     /// Disconnected when the pool is closed: wakes all idle threads.
     stop: Receiver<Infallible>,
     ended: (Sender<Ended<M>>, Receiver<Ended<M>>),
-    /// Starts threads for Batch lanes; there once these are.
+    /// Starts threads for Batch workers; there once these are.
     starter: OnceCell<Starter<M>>,
 }
 
@@ -132,7 +132,7 @@ impl<M: Machine> Pool<M> {
         (Arc::new(pool), Open { _stop: keeps_open })
     }
 
-    /// To be called before there are Batch lanes, by a thread that is none: starts the thread that
+    /// To be called before there are Batch workers, by a thread that is none: starts the thread that
     /// starts others for them. It ends when the pool is closed. `None` if it was there before.
     pub(crate) fn prepare_for_batch(&self) -> Result<Option<M::Thread>, ThreadError> {
         if self.starter.is_initialized() {
@@ -145,13 +145,13 @@ impl<M: Machine> Pool<M> {
         Ok(Some(thread))
     }
 
-    /// Starts a thread under a policy that is not that of Batch lanes.
+    /// Starts a thread under a policy that is not that of Batch workers.
     fn spawn(
         &self,
         spec: ThreadSpec,
         body: Box<dyn FnOnce() + Send>,
     ) -> Result<M::Thread, ThreadError> {
-        let of_batch = || ambient::with_lane(|lane| lane.map(ambient::Frame::kind));
+        let of_batch = || ambient::with_worker(|worker| worker.map(ambient::Frame::kind));
         match self.starter.get() {
             Some(starter) if of_batch() == Some(ClassKind::Batch) => starter.spawn(spec, body),
             _ => M::spawn(spec, body),
@@ -230,7 +230,7 @@ impl<M: Machine> Pool<M> {
         let body = move || {
             let cpus = &leaving.pool.plan.cpus;
             if !cpus.is_empty() {
-                // It begins on the CPUs of who starts it, which may be a lane's one. Where the mask has
+                // It begins on the CPUs of who starts it, which may be a worker's one. Where the mask has
                 // become smaller, it stays there.
                 let _ = M::bind_thread(cpus);
             }

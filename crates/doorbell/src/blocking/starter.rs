@@ -1,9 +1,9 @@
-//! Who starts threads for a Batch lane.
+//! Who starts threads for a Batch worker.
 //!
 //! A thread begins under the policy of the thread that starts it, and what begins under `SCHED_IDLE`
 //! may not leave it without a privilege. Closures that block are nobody's Batch work: a lock that one
 //! of them holds, or a file that it writes, may be waited for by everybody. So a thread that was
-//! started before any Batch lane starts the pool's threads for these.
+//! started before any Batch worker starts the pool's threads for these.
 
 use crossbeam_channel::{Receiver, Sender, bounded, select, unbounded};
 use doorbell_machine::{Machine, ThreadError, ThreadSpec};

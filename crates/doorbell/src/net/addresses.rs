@@ -35,7 +35,7 @@ mod hidden {
 use hidden::{Said, Say};
 
 /// What names one address or several: those of the standard library's
-/// [`ToSocketAddrs`](std::net::ToSocketAddrs), and looked up off the lane where it must be.
+/// [`ToSocketAddrs`](std::net::ToSocketAddrs), and looked up off the worker where it must be.
 ///
 /// It cannot be implemented elsewhere.
 pub trait ToSocketAddrs: Say {}
@@ -97,13 +97,13 @@ pub(super) async fn addresses_of(host: impl ToSocketAddrs) -> io::Result<Address
     let found = match host.say() {
         Said::One(address) => return Ok(Addresses(Found::One(Some(address).into_iter()))),
         Said::Known(addresses) => addresses,
-        Said::Name(name) => off_the_lane(name).await?,
-        Said::Host(name, port) => off_the_lane((name, port)).await?,
+        Said::Name(name) => off_the_worker(name).await?,
+        Said::Host(name, port) => off_the_worker((name, port)).await?,
     };
     Ok(Addresses(Found::Many(found.into_iter())))
 }
 
-async fn off_the_lane<A>(name: A) -> io::Result<Vec<SocketAddr>>
+async fn off_the_worker<A>(name: A) -> io::Result<Vec<SocketAddr>>
 where
     A: std_net::ToSocketAddrs + Send + 'static,
 {

@@ -14,7 +14,7 @@ use std::task::{Context, Poll};
 /// them, that wait is an error which says so.
 ///
 /// Several tasks share one of these by `&`. Two of them, or one and a socket of this module, on the same
-/// descriptor may fall to the same lane: then the wait of the second is an error
+/// descriptor may fall to the same worker: then the wait of the second is an error
 /// ([`AlreadyRegistered`](super::AlreadyRegistered), of kind [`io::ErrorKind::AlreadyExists`]). A
 /// duplicate of the descriptor, as by `try_clone`, may have its own.
 ///

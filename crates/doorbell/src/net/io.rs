@@ -24,7 +24,7 @@ type Spot<'p, 'a> = Option<&'p mut Place<'a>>;
 /// Another object of the runtime waits for the same descriptor.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "the lane waits for this descriptor already, for another object; share one AsyncFd or socket, or duplicate the descriptor"
+    "the worker waits for this descriptor already, for another object; share one AsyncFd or socket, or duplicate the descriptor"
 )]
 pub struct AlreadyRegistered;
 
@@ -40,7 +40,7 @@ pub(crate) trait Registered: Debug + Send + Sync {
     fn clear_all(&self, event: Event, direction: Direction);
 
     /// Somebody waits for the descriptor. If nobody waits for it by this registration, and nobody has acted
-    /// upon what its lane heard last, the lane hears no more of it until somebody does.
+    /// upon what its worker heard last, the worker hears no more of it until somebody does.
     fn mute_if_in_vain(&self);
 
     /// Calls `f` when it may succeed, until it does not say that it would have to wait.
@@ -89,7 +89,7 @@ impl<M: Machine> Registered for Registration<M, FrontRef<M>> {
     }
 }
 
-/// Registers a descriptor with the lane that has that front.
+/// Registers a descriptor with the worker that has that front.
 pub(crate) fn register<M: Machine>(
     front: FrontRef<M>,
     fd: BorrowedFd<'static>,
@@ -172,8 +172,8 @@ impl<T: AsFd> Io<T> {
         Ok(())
     }
 
-    /// The registration that the lane has already: by another half, which may not have said so yet,
-    /// or for another class, with whose tasks this lane runs those of the caller's.
+    /// The registration that the worker has already: by another half, which may not have said so yet,
+    /// or for another class, with whose tasks this worker runs those of the caller's.
     ///
     /// # Errors
     /// That it is another object's.

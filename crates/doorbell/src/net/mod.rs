@@ -1,12 +1,12 @@
 //! Sockets for tasks: TCP, UDP, those of Unix, and [`AsyncFd`] for any other descriptor.
 //!
-//! A socket is tried at once. It is registered with a lane when it would have to wait for the first
-//! time: with the lane of the task that waits, so that what wakes the task is found on its own core,
-//! and those of urgent tasks by urgent lanes. A thread that is no lane, inside `block_on`, has a Fair
-//! lane look for it.
+//! A socket is tried at once. It is registered with a worker when it would have to wait for the first
+//! time: with the worker of the task that waits, so that what wakes the task is found on its own core,
+//! and those of urgent tasks by urgent workers. A thread that is no worker, inside `block_on`, has a Fair
+//! worker look for it.
 //!
 //! A socket that waited in one runtime may be used in another as long as the first one lives, whose
-//! lanes go on looking for it. When that has ended, who waits for the socket gets an error that says
+//! workers go on looking for it. When that has ended, who waits for the socket gets an error that says
 //! so; `into_std` and `from_std` make it new.
 //!
 //! Any number of tasks may wait for one socket in `accept`, `read`, `recv_from` and the like, and each

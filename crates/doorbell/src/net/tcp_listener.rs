@@ -18,7 +18,7 @@ pub struct TcpListener {
 
 impl TcpListener {
     /// Listens at the first of the addresses that can be had. A name is looked up by the calling
-    /// thread, which waits for it: on a lane, use [`TcpListener::bind_name`] for names.
+    /// thread, which waits for it: on a worker, use [`TcpListener::bind_name`] for names.
     ///
     /// # Errors
     /// What the OS said: for one, that somebody has the address.

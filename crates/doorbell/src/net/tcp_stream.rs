@@ -116,7 +116,7 @@ impl TcpStream {
 
     /// What becomes of bytes that were not sent when it is closed: by `None` the OS sends them still,
     /// as it does unless told; by a time above zero the drop of the stream *waits* for that, and the
-    /// lane with it; by zero they are thrown away, and the other end learns of a reset.
+    /// worker with it; by zero they are thrown away, and the other end learns of a reset.
     ///
     /// # Errors
     /// What the OS said.

@@ -14,13 +14,13 @@ use std::task::{Context, Poll};
 ///
 /// Whoever lets go hands it to the most urgent one that waits: the highest class, in it the highest
 /// number, of equals the one that came first. While a task of a higher class waits, the task that
-/// holds the lock is run by the lanes of that class too, as one whose
+/// holds the lock is run by the workers of that class too, as one whose
 /// [`JoinHandle`](crate::JoinHandle) is awaited: it does not wait behind tasks of its own class.
 ///
-/// The task that holds it is the one that first polled the future of [`Mutex::lock`]. A guard that goes
-/// to another task, or that is locked outside of tasks, guards as well, but that task is not run
-/// earlier; nor is one that is pinned. To take a lock that is free, and to let go while nobody waits, is one compare-exchange
-/// each, and for a Fair or Batch task also a count of its own. One that waits is one allocation.
+/// The task that holds it is the one that first polled the future of [`Mutex::lock`]. A guard that goes to another
+/// task, or that is locked outside of tasks, guards as well, but that task is not run earlier; nor is one that is
+/// pinned. To take a lock that is free, and to let go while nobody waits, is one compare-exchange each, and for a Fair
+/// or Batch task also a count of its own. One that waits is one allocation.
 ///
 /// A panic while it is locked unlocks it, and nothing else: there is no poison, as in
 /// `tokio::sync::Mutex`. For short sections without `.await` in it `std::sync::Mutex` is the better
@@ -168,10 +168,10 @@ impl Drop for Locking<'_> {
     }
 }
 
-/// How urgent the caller is: as its class, or as the lane that runs it if that is more.
+/// How urgent the caller is: as its class, or as the worker that runs it if that is more.
 fn urgency() -> u8 {
-    let lane = ambient::with_lane(|lane| lane.map(ambient::Frame::urgency));
-    lane.unwrap_or(Class::FAIR).rank()
+    let worker = ambient::with_worker(|worker| worker.map(ambient::Frame::urgency));
+    worker.unwrap_or(Class::FAIR).rank()
 }
 
 /// The future of [`Mutex::lock`].

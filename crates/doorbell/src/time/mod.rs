@@ -1,10 +1,10 @@
 //! Sleeping, timeouts and intervals.
 //!
-//! Times are nanoseconds, exact where no slack is given. A timer lives in the wheel of the lane
+//! Times are nanoseconds, exact where no slack is given. A timer lives in the wheel of the worker
 //! that polls it first; arming and dropping one there takes no lock and no syscall.
 //!
-//! Contract: *the lane is not inside a poll ⇒ a timer fires at its time or later by at most its
-//! slack and one wake of a thread; never before its time.* A lane looks at its timers at every
+//! Contract: *the worker is not inside a poll ⇒ a timer fires at its time or later by at most its
+//! slack and one wake of a thread; never before its time.* A worker looks at its timers at every
 //! pass and at least every eighth poll.
 //!
 //! ```

@@ -30,7 +30,7 @@ enum State {
 }
 
 /// Waits for a duration, from now on. Times past the end of the clock's range (584 years) wait
-/// for that end. One that is not polled before its time has come is ready as soon as its lane has looked at
+/// for that end. One that is not polled before its time has come is ready as soon as its worker has looked at
 /// its timers.
 pub fn sleep(duration: Duration) -> Sleep {
     let mut sleep = sleep_until(Instant::after(duration));
@@ -43,7 +43,7 @@ pub fn sleep(duration: Duration) -> Sleep {
 }
 
 /// Waits until a moment. One that has passed is ready at the first poll. That takes one from the
-/// [budget](crate::coop) of the poll; where none is left, it is ready as soon as its lane has looked at its
+/// [budget](crate::coop) of the poll; where none is left, it is ready as soon as its worker has looked at its
 /// timers.
 pub fn sleep_until(deadline: Instant) -> Sleep {
     Sleep {
@@ -114,12 +114,12 @@ fn arm(deadline_ns: Option<u64>, when_ns: u64, waker: &Waker) -> Option<RawTimer
     });
     match armed {
         Ok(timer) => timer,
-        Err(Gone) => lane_gone(),
+        Err(Gone) => worker_gone(),
     }
 }
 
 #[track_caller]
-fn lane_gone() -> ! {
+fn worker_gone() -> ! {
     panic!("a timer was polled after its runtime had ended; drop it before, or keep the runtime")
 }
 
@@ -150,7 +150,7 @@ impl Sleep {
                     self.state = State::Done;
                     return Poll::Ready(());
                 }
-                Polled::Ready(Fired::LaneGone) => lane_gone(),
+                Polled::Ready(Fired::WorkerGone) => worker_gone(),
                 Polled::Elsewhere => {}
             },
         }

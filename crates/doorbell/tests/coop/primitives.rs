@@ -28,7 +28,7 @@ fn step<F: Future + 'static>(mut make: impl FnMut() -> F + 'static) -> Step {
 
 /// A runtime that has ended: what it is asked for is refused at once.
 fn gone() -> Handle {
-    // On a lane the drop would not wait for its end.
+    // On a worker the drop would not wait for its end.
     let thread = std::thread::spawn(|| Handle::clone(&Builder::new().cores(1).build().unwrap()));
     thread.join().unwrap()
 }

@@ -197,7 +197,7 @@ pub(crate) fn ask(clinic: &Clinic, path: &str) -> Answer {
     Stream::to(clinic).ask(path).unwrap()
 }
 
-/// The sum of a count over all lanes of a class.
+/// The sum of a count over all workers of a class.
 pub(crate) fn sum(metrics: &str, name: &str, class: &str) -> u64 {
     let begin = format!("{name}{{class=\"{class}\"");
     let lines = metrics.lines().filter(|line| line.starts_with(&begin));

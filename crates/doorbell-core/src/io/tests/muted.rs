@@ -11,7 +11,7 @@ fn what_is_muted_is_no_source_and_is_heard_again_of_what_came_meanwhile() {
     let mut it = pair(&place);
     it.registration.mute(true).unwrap();
     it.registration.mute(true).unwrap();
-    assert!(!place.driver.has_sources(), "the lane parks for it");
+    assert!(!place.driver.has_sources(), "the worker parks for it");
     it.theirs.write_all(b"x").unwrap();
     let (count, waker) = Count::waker();
     assert!(

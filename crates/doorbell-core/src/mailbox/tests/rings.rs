@@ -1,4 +1,4 @@
-//! Who is rung, by state of the lane and setting of the switches: exact counts.
+//! Who is rung, by state of the worker and setting of the switches: exact counts.
 
 use crate::class::Class;
 use crate::crew::{Crew, CrewSpec, FrontRef};
@@ -9,22 +9,22 @@ use crate::task::Local;
 use crate::testing::{Item, Log, front_with, post};
 use doorbell_machine::{Counter, Host};
 
-/// What a lane does when it is posted to.
+/// What a worker does when it is posted to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Lane {
+enum Worker {
     Running,
     Watching,
     Parked,
 }
 
-const LANES: [Lane; 3] = [Lane::Running, Lane::Watching, Lane::Parked];
+const WORKERS: [Worker; 3] = [Worker::Running, Worker::Watching, Worker::Parked];
 
-fn front_in(lane: Lane, switches: Switches) -> FrontRef<Host> {
+fn front_in(worker: Worker, switches: Switches) -> FrontRef<Host> {
     let front = front_with(switches);
-    if lane != Lane::Running {
+    if worker != Worker::Running {
         let _ = front.bell().announce_watch();
     }
-    if lane == Lane::Parked {
+    if worker == Worker::Parked {
         let _ = front.bell().announce_park();
     }
     front
@@ -40,9 +40,14 @@ struct Made {
     pass: bool,
 }
 
-fn made_by(posts: u64, lane: Lane, idle_notify: IdleNotify, call_coalesce: CallCoalesce) -> Made {
+fn made_by(
+    posts: u64,
+    worker: Worker,
+    idle_notify: IdleNotify,
+    call_coalesce: CallCoalesce,
+) -> Made {
     let front = front_in(
-        lane,
+        worker,
         Switches {
             idle_notify,
             call_coalesce,
@@ -53,7 +58,7 @@ fn made_by(posts: u64, lane: Lane, idle_notify: IdleNotify, call_coalesce: CallC
         assert_eq!(post(&front, entry, &log), Posted::Yes);
     }
     let signals = front.bell().end_idle();
-    // SAFETY: this thread is the lane.
+    // SAFETY: this thread is the worker.
     let served = unsafe { front.serve(&ready) };
     assert_eq!((served.delivered, log.len() as u64), (posts, posts));
     let counts = front.counts();
@@ -77,17 +82,17 @@ const NOTHING: Made = Made {
 const POSTS: u64 = 5;
 
 #[test]
-fn s6_on_rings_a_parked_lane_once_and_no_other() {
+fn s6_on_rings_a_parked_worker_once_and_no_other() {
     for posts in [1, POSTS] {
-        for lane in LANES {
-            let made = made_by(posts, lane, IdleNotify::On, CallCoalesce::On);
-            let parked = lane == Lane::Parked;
+        for worker in WORKERS {
+            let made = made_by(posts, worker, IdleNotify::On, CallCoalesce::On);
+            let parked = worker == Worker::Parked;
             let expected = Made {
                 rings: u64::from(parked),
                 notified: parked,
                 ..NOTHING
             };
-            assert_eq!(made, expected, "{posts} posts, {lane:?}");
+            assert_eq!(made, expected, "{posts} posts, {worker:?}");
         }
     }
 }
@@ -95,73 +100,73 @@ fn s6_on_rings_a_parked_lane_once_and_no_other() {
 #[test]
 fn idle_notify_off_asks_for_a_pass_with_every_kick() {
     for posts in [1, POSTS] {
-        for lane in LANES {
-            let made = made_by(posts, lane, IdleNotify::Off, CallCoalesce::On);
-            let idle = lane != Lane::Running;
+        for worker in WORKERS {
+            let made = made_by(posts, worker, IdleNotify::Off, CallCoalesce::On);
+            let idle = worker != Worker::Running;
             let expected = Made {
-                rings: u64::from(lane == Lane::Parked),
+                rings: u64::from(worker == Worker::Parked),
                 notified: idle,
                 pass: idle,
                 ..NOTHING
             };
-            assert_eq!(made, expected, "{posts} posts, {lane:?}");
+            assert_eq!(made, expected, "{posts} posts, {worker:?}");
         }
     }
 }
 
 #[test]
-fn always_ring_rings_a_watching_lane_for_the_first_post() {
+fn always_ring_rings_a_watching_worker_for_the_first_post() {
     for posts in [1, POSTS] {
-        for lane in LANES {
-            let made = made_by(posts, lane, IdleNotify::AlwaysRing, CallCoalesce::On);
+        for worker in WORKERS {
+            let made = made_by(posts, worker, IdleNotify::AlwaysRing, CallCoalesce::On);
             let expected = Made {
-                rings: u64::from(lane != Lane::Running),
-                rings_awake: u64::from(lane == Lane::Watching),
-                notified: lane == Lane::Parked,
+                rings: u64::from(worker != Worker::Running),
+                rings_awake: u64::from(worker == Worker::Watching),
+                notified: worker == Worker::Parked,
                 ..NOTHING
             };
-            assert_eq!(made, expected, "{posts} posts, {lane:?}");
+            assert_eq!(made, expected, "{posts} posts, {worker:?}");
         }
     }
 }
 
 #[test]
-fn base_rings_for_every_post_to_a_lane_that_is_not_watching() {
+fn base_rings_for_every_post_to_a_worker_that_is_not_watching() {
     for posts in [1, POSTS] {
-        for lane in LANES {
-            let made = made_by(posts, lane, IdleNotify::On, CallCoalesce::Base);
-            let expected = match lane {
-                Lane::Watching => NOTHING,
+        for worker in WORKERS {
+            let made = made_by(posts, worker, IdleNotify::On, CallCoalesce::Base);
+            let expected = match worker {
+                Worker::Watching => NOTHING,
                 // Only the first ring ends a park.
-                Lane::Parked => Made {
+                Worker::Parked => Made {
                     rings: posts,
                     rings_awake: posts - 1,
                     notified: true,
                     ..NOTHING
                 },
-                Lane::Running => Made {
+                Worker::Running => Made {
                     rings: posts,
                     rings_awake: posts,
                     notified: true,
                     ..NOTHING
                 },
             };
-            assert_eq!(made, expected, "{posts} posts, {lane:?}");
+            assert_eq!(made, expected, "{posts} posts, {worker:?}");
         }
     }
 }
 
 #[test]
 fn base_with_idle_notify_off_is_both() {
-    for lane in LANES {
-        let made = made_by(POSTS, lane, IdleNotify::Off, CallCoalesce::Base);
-        let expected = match lane {
+    for worker in WORKERS {
+        let made = made_by(POSTS, worker, IdleNotify::Off, CallCoalesce::Base);
+        let expected = match worker {
             // Also when it was told already.
-            Lane::Watching => (0, 0),
-            Lane::Parked => (POSTS, POSTS - 1),
-            Lane::Running => (POSTS, POSTS),
+            Worker::Watching => (0, 0),
+            Worker::Parked => (POSTS, POSTS - 1),
+            Worker::Running => (POSTS, POSTS),
         };
-        assert_eq!((made.rings, made.rings_awake), expected, "{lane:?}");
+        assert_eq!((made.rings, made.rings_awake), expected, "{worker:?}");
         assert!(made.notified && made.pass, "{made:?}");
     }
 }
@@ -185,25 +190,28 @@ fn a_change_of_the_switches_counts_from_the_next_post() {
         assert_eq!(post(&front, 100, &log), Posted::Yes);
         assert_eq!(front.counts().rings.get(), rings, "{settings}");
     }
-    // SAFETY: this thread is the lane, and its items stay in place until delivered.
+    // SAFETY: this thread is the worker, and its items stay in place until delivered.
     let served = unsafe { front.serve(&Ready::default()) };
     assert_eq!((served.delivered, log.len()), (4, 4));
 }
 
 #[test]
-fn a_request_for_a_pass_rings_a_parked_lane_once() {
-    for lane in LANES {
-        let front = front_in(lane, Switches::default());
+fn a_request_for_a_pass_rings_a_parked_worker_once() {
+    for worker in WORKERS {
+        let front = front_in(worker, Switches::default());
         for _ in 0..3 {
             front.request_pass();
         }
-        assert_eq!(front.counts().rings.get(), u64::from(lane == Lane::Parked));
+        assert_eq!(
+            front.counts().rings.get(),
+            u64::from(worker == Worker::Parked)
+        );
         let signals = front.bell().end_idle();
         assert!(signals.notified && signals.pass);
     }
 }
 
-/// A lane of a crew of its own.
+/// A worker of a crew of its own.
 fn front_of(class: Class, switches: Switches) -> FrontRef<Host> {
     let spec = CrewSpec {
         class,
@@ -213,8 +221,8 @@ fn front_of(class: Class, switches: Switches) -> FrontRef<Host> {
     Crew::described(1, &switches, spec, |_, _| 0).remove(0)
 }
 
-/// Rings, and those of them in place of another, that a parked lane of that class got by posts and
-/// requests of these classes in turn; `None` is a thread that is no lane.
+/// Rings, and those of them in place of another, that a parked worker of that class got by posts and
+/// requests of these classes in turn; `None` is a thread that is no worker.
 fn rung(class: Class, switches: Switches, from: &[Option<Class>]) -> (u64, u64) {
     let (front, log) = (front_of(class, switches), Log::default());
     let _ = front.bell().announce_watch();
@@ -230,7 +238,7 @@ fn rung(class: Class, switches: Switches, from: &[Option<Class>]) -> (u64, u64) 
         }
     }
     let _ = front.bell().end_idle();
-    // SAFETY: this thread is the lane.
+    // SAFETY: this thread is the worker.
     let _ = unsafe { front.serve(&Ready::default()) };
     let counts = front.counts();
     assert_eq!(
@@ -269,34 +277,34 @@ fn nobody_waits_for_the_ring_of_a_lower_class() {
 
 #[test]
 fn a_post_after_a_request_does_not_ring_again() {
-    let front = front_in(Lane::Parked, Switches::default());
+    let front = front_in(Worker::Parked, Switches::default());
     let log = Log::default();
     front.request_pass();
     assert_eq!(post(&front, 1, &log), Posted::Yes);
     assert_eq!(front.counts().rings.get(), 1);
-    // SAFETY: this thread is the lane.
+    // SAFETY: this thread is the worker.
     let served = unsafe { front.serve(&Ready::default()) };
     assert!(served.signals.pass);
     assert_eq!(log.entries(), [1]);
 }
 
 #[test]
-fn a_closed_lane_is_not_rung() {
+fn a_closed_worker_is_not_rung() {
     for idle_notify in [IdleNotify::On, IdleNotify::Off, IdleNotify::AlwaysRing] {
         for call_coalesce in [CallCoalesce::On, CallCoalesce::Base] {
             let switches = Switches {
                 idle_notify,
                 call_coalesce,
             };
-            for lane in LANES {
-                let (front, log) = (front_in(lane, switches), Log::default());
+            for worker in WORKERS {
+                let (front, log) = (front_in(worker, switches), Log::default());
                 assert!(front.close().is_empty());
                 let late = Item::<Host>::boxed(1, &log);
                 // SAFETY: the mailbox is closed: the node stays ours.
                 assert_eq!(unsafe { front.post(late) }, Posted::Closed);
                 // SAFETY: as above.
                 assert_eq!(unsafe { Item::reclaim(late) }, 1);
-                assert_eq!(front.counts().rings.get(), 0, "{switches}, {lane:?}");
+                assert_eq!(front.counts().rings.get(), 0, "{switches}, {worker:?}");
             }
         }
     }

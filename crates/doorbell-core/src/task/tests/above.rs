@@ -1,5 +1,5 @@
 //! A task that is awaited from above, step by step: every order of what its own crew, the crew above,
-//! a waker, the join handle and a home lane that ends do to the word. One step is one transition.
+//! a waker, the join handle and a home worker that ends do to the word. One step is one transition.
 
 use super::super::state::{
     BEHIND, BOOSTED, By, COMPLETE, LENT, Left, Pause, RUNNING, Released, SCHEDULED, Seized, Start,
@@ -10,17 +10,17 @@ use super::super::state_join::{Join, Lent};
 use doorbell_machine::Host;
 use std::collections::BTreeSet;
 
-/// Where the own node is, and with it the lane's reference.
+/// Where the own node is, and with it the worker's reference.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Own {
     /// Somebody is about to queue it.
     Coming,
     Queued,
-    /// A lane has taken it and has not looked yet.
+    /// A worker has taken it and has not looked yet.
     Taken,
-    /// With the lane of its own crew that polls the task.
+    /// With the worker of its own crew that polls the task.
     Runs,
-    /// With the lane above that polls it.
+    /// With the worker above that polls it.
     RunsAbove,
     /// The task waits for a wake.
     Idle,
@@ -34,7 +34,7 @@ enum Runner {
     Nobody,
     Own,
     Above,
-    /// The home lane, which ends it.
+    /// The home worker, which ends it.
     Home,
 }
 
@@ -50,13 +50,13 @@ struct World {
     runner: Runner,
     /// Whether the second node is in a queue.
     lent: bool,
-    /// How many lanes above have taken it and have not looked yet.
+    /// How many workers above have taken it and have not looked yet.
     taken_above: u8,
     /// How many are about to lend it.
     lends: u8,
-    /// Whether a lane of the crew above has ended, so that no second node gets there.
+    /// Whether a worker of the crew above has ended, so that no second node gets there.
     above_ended: bool,
-    /// Whether it is in the home lane's list.
+    /// Whether it is in the home worker's list.
     listed: bool,
     ending: bool,
     /// How many cancellations and wakes there may still be.
@@ -128,7 +128,7 @@ impl World {
             Step::LookAbove => self.taken_above > 0,
             Step::DropSecond => self.lent && self.above_ended,
             Step::PauseAbove | Step::CompleteAbove => self.runner == Runner::Above,
-            // The lane that took it first is the home lane, and ends after that.
+            // The worker that took it first is the home worker, and ends after that.
             Step::End => {
                 let taken = matches!(self.own, Own::Taken | Own::Runs);
                 !self.ending && (self.listed || !taken)
@@ -158,7 +158,7 @@ impl World {
     }
 
     fn start(&mut self, state: &State<Host>) {
-        // A lane that ends enters nothing.
+        // A worker that ends enters nothing.
         self.listed |= !self.ending;
         match state.start(By::Own) {
             Start::Poll => {
@@ -176,7 +176,7 @@ impl World {
         }
     }
 
-    /// By a lane of its own crew.
+    /// By a worker of its own crew.
     fn complete(&mut self, state: &State<Host>) {
         let _ = state.complete();
         self.runner = Runner::Nobody;
@@ -350,7 +350,7 @@ impl World {
         let is_left = self.own == Own::Left;
         if has(SCHEDULED) && !has(RUNNING) {
             assert!(comes || is_left, "woken, and in no queue");
-            // Or whoever cancels it at a lane's end has it in hand.
+            // Or whoever cancels it at a worker's end has it in hand.
             let lent = self.lent
                 || self.taken_above > 0
                 || self.lends > 0
@@ -360,9 +360,9 @@ impl World {
         if has(BEHIND) && !has(SCHEDULED) {
             assert!(comes || is_left, "its own node is not behind");
         }
-        // Its home lane comes to what is left, and to what is idle.
+        // Its home worker comes to what is left, and to what is idle.
         if is_left || self.own == Own::Idle {
-            assert!(self.listed, "no lane would end it");
+            assert!(self.listed, "no worker would end it");
         }
     }
 }

@@ -15,9 +15,9 @@ fn miri_a_call_runs_when_it_is_taken_and_is_never_queued() {
         let _owned = &owned;
         count.add() + 7
     });
-    let mut join = bench.on_lane(|| launch_as(&bench.front, Kind::Call, call));
+    let mut join = bench.on_worker(|| launch_as(&bench.front, Kind::Call, call));
     assert_eq!((join.phase(), ran.get()), (Phase::Queued, 0));
-    assert!(bench.local.is_empty(), "also not from its own lane");
+    assert!(bench.local.is_empty(), "also not from its own worker");
     assert_eq!(bench.serve(), 1);
     assert_eq!(
         (join.phase(), ran.get(), dropped.get()),
@@ -49,7 +49,7 @@ fn a_cancelled_call_does_not_run() {
 }
 
 #[test]
-fn a_call_that_panics_does_not_end_its_lane() {
+fn a_call_that_panics_does_not_end_its_worker() {
     let bench = Bench::new();
     let call = Once::new(|| -> u8 { std::panic::resume_unwind(Box::new("on purpose")) });
     let mut join = launch_as(&bench.front, Kind::Call, call);
@@ -72,7 +72,7 @@ fn a_call_posted_before_the_close_runs_and_one_after_does_not() {
         launch_as(&bench.front, Kind::Call, Once::new(move || count.add()))
     };
     let mut before = call(&ran);
-    bench.on_lane(|| bench.local.close());
+    bench.on_worker(|| bench.local.close());
     let mut after = call(&ran);
     assert_eq!(output(&mut before).unwrap(), 0);
     assert!(output(&mut after).unwrap_err().is_cancelled());

@@ -1,7 +1,7 @@
 //! The task cell and async-task's side by side: the same steps, the same visible outcomes.
 //!
 //! A waker of each task is kept to the end. Without one, async-task drops the future of a
-//! detached task that nobody can wake any more; here the lane keeps it until it closes.
+//! detached task that nobody can wake any more; here the worker keeps it until it closes.
 
 use super::{Bench, Count, CountsDrop, poll_once};
 use crate::task::Join;
@@ -151,16 +151,16 @@ impl Ours {
     fn step(&mut self, step: Step) -> Seen {
         match step {
             Step::Run => {
-                self.bench.on_lane(|| self.bench.local.run_one());
+                self.bench.on_worker(|| self.bench.local.run_one());
             }
             Step::PollHandle => self.poll_handle(),
             Step::Cancel => {
                 self.bench
-                    .on_lane(|| self.join.iter().for_each(Join::cancel));
+                    .on_worker(|| self.join.iter().for_each(Join::cancel));
                 self.poll_handle();
             }
             Step::DropHandle => self.join = None,
-            _ => self.bench.on_lane(|| self.probe.use_waker(step)),
+            _ => self.bench.on_worker(|| self.probe.use_waker(step)),
         }
         let queued = self.bench.local.queued();
         self.probe.seen(queued, self.ended)
@@ -253,7 +253,7 @@ impl Theirs {
     }
 
     fn end(mut self) -> Seen {
-        // Dropping the handle cancels the task, as the close of a lane does.
+        // Dropping the handle cancels the task, as the close of a worker does.
         self.handle = Handle::Gone;
         self.probe.drop_wakers();
         let left = std::mem::take(&mut *self.queue.lock().unwrap());

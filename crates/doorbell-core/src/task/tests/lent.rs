@@ -1,4 +1,4 @@
-//! Tasks of a lower crew on a lane above, on one thread.
+//! Tasks of a lower crew on a worker above, on one thread.
 
 use crate::crew::{Crew, CrewSpec, FrontRef};
 use crate::task::{About, BodyVtable, Join, Kind, Local, Name, launch_described, write_body};
@@ -9,7 +9,7 @@ use std::pin::Pin;
 use std::sync::{Arc, mpsc};
 use std::task::{Context, Poll, Waker};
 
-/// A lane each of two crews: the upper and the lower one.
+/// A worker each of two crews: the upper and the lower one.
 fn two_crews() -> [(FrontRef<Host>, Local<Host>); 2] {
     let one =
         |above| Crew::described(1, &Arc::default(), CrewSpec::below(above), |_, _| 0).remove(0);
@@ -23,7 +23,7 @@ fn poll<T>(join: &mut Join<T>) -> Poll<Option<T>> {
     polled.map(Result::ok)
 }
 
-/// Waits for one wake, and tells its rank as the lane sees it.
+/// Waits for one wake, and tells its rank as the worker sees it.
 async fn once() -> Option<u8> {
     let mut waited = false;
     poll_fn(|cx| {
@@ -38,7 +38,7 @@ async fn once() -> Option<u8> {
 }
 
 #[test]
-fn miri_a_task_is_polled_by_the_lane_above_that_awaits_it() {
+fn miri_a_task_is_polled_by_the_worker_above_that_awaits_it() {
     let [(_, above), (front, below)] = two_crews();
     let mut join = below.enter(|| spawn(&front, once()));
     above.enter(|| {
@@ -61,7 +61,7 @@ fn miri_a_task_is_polled_by_the_lane_above_that_awaits_it() {
     assert_eq!(front.shares(), 1, "a task was not freed");
 }
 
-/// Tells in its drop the rank that a task of a crew below has on this lane.
+/// Tells in its drop the rank that a task of a crew below has on this worker.
 struct Tells(mpsc::Sender<Option<u8>>);
 
 impl Drop for Tells {
@@ -72,7 +72,7 @@ impl Drop for Tells {
 }
 
 #[test]
-fn what_is_dropped_on_a_lane_above_is_of_its_own_class() {
+fn what_is_dropped_on_a_worker_above_is_of_its_own_class() {
     let [(_, above), (front, below)] = two_crews();
     let (tell, told) = mpsc::channel();
     let tells = Tells(tell);
@@ -159,7 +159,7 @@ fn a_pinned_task_and_one_below_nobody_are_not_lent() {
 }
 
 #[test]
-fn what_is_lent_to_a_lane_that_has_ended_stays_with_its_own() {
+fn what_is_lent_to_a_worker_that_has_ended_stays_with_its_own() {
     let [(_, above), (front, below)] = two_crews();
     above.enter(|| above.close());
     let mut join = below.enter(|| spawn(&front, once()));
@@ -173,7 +173,7 @@ fn what_is_lent_to_a_lane_that_has_ended_stays_with_its_own() {
 }
 
 #[test]
-fn what_a_lane_above_has_when_it_ends_stays_with_its_own() {
+fn what_a_worker_above_has_when_it_ends_stays_with_its_own() {
     let [(_, above), (front, below)] = two_crews();
     let mut join = below.enter(|| spawn(&front, once()));
     above.enter(|| {

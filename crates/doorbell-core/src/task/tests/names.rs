@@ -26,7 +26,7 @@ impl Future for Wide {
 
 fn launch_wide(bench: &Bench, name: Option<&Name>, drops: &Count) -> Join<usize> {
     let future = Wide([1; 65], drops.on_drop());
-    bench.on_lane(|| {
+    bench.on_worker(|| {
         let front = bench.front.clone();
         let vtable = BodyVtable::of::<Wide>();
         let about = About {
@@ -72,7 +72,7 @@ fn miri_a_task_that_is_refused_or_cancelled_drops_its_name() {
     let name = Name::from(Arc::clone(&text));
     let bench = Bench::new();
     let early = launch_wide(&bench, Some(&name), &drops);
-    bench.on_lane(|| bench.local.close());
+    bench.on_worker(|| bench.local.close());
     let late = launch_wide(&bench, Some(&name), &drops);
     for mut join in [early, late] {
         assert!(output(&mut join).unwrap_err().is_cancelled());

@@ -77,7 +77,7 @@ impl Life {
             }
             Step::Wake => {
                 let waker = self.slot.0.lock().unwrap().clone();
-                self.bench.on_lane(|| waker.map(Waker::wake));
+                self.bench.on_worker(|| waker.map(Waker::wake));
             }
             Step::WakeElsewhere => {
                 let waker = self.slot.0.lock().unwrap().clone();
@@ -87,7 +87,7 @@ impl Life {
             Step::DropHandle => drop(self.join.take()),
             Step::Cancel => self.join.iter().for_each(Join::cancel),
             Step::DropWaker => drop(self.slot.take()),
-            Step::Close => self.bench.on_lane(|| self.bench.local.close()),
+            Step::Close => self.bench.on_worker(|| self.bench.local.close()),
         }
     }
 

@@ -1,4 +1,4 @@
-//! References that a lane owes to the task under poll: whatever timers it arms, drops, polls and
+//! References that a worker owes to the task under poll: whatever timers it arms, drops, polls and
 //! gives away in its polls, the task is freed once, and not before the last of them is gone.
 
 use super::Bench;
@@ -14,7 +14,7 @@ use std::task::{Context, Poll, Waker};
 enum Op {
     /// Arm a timer that is due, or one that never is.
     Arm { due: bool },
-    /// Drop the oldest timer on the lane.
+    /// Drop the oldest timer on the worker.
     Drop,
     /// Drop the newest on another thread, during the poll.
     DropElsewhere,
@@ -57,7 +57,7 @@ fn apply(op: Op, timers: &mut Vec<RawTimer>, front: &FrontRef<Host>, cx: &mut Co
     }
 }
 
-/// Runs a task whose polls do this. It ends by itself, or with its lane.
+/// Runs a task whose polls do this. It ends by itself, or with its worker.
 fn run(polls: &[Vec<Op>], ends: bool) {
     let rig = Bench::new();
     let (front, program) = (rig.front.clone(), polls.to_vec());
@@ -79,7 +79,7 @@ fn run(polls: &[Vec<Op>], ends: bool) {
     }));
     drop(join);
     rig.run();
-    rig.on_lane(|| rig.local.expire());
+    rig.on_worker(|| rig.local.expire());
     rig.run();
     rig.end();
 }
@@ -142,7 +142,7 @@ fn the_count_is_settled_when_the_poll_ends() {
     }));
     let poll = || {
         rig.serve();
-        rig.on_lane(|| rig.local.run_one());
+        rig.on_worker(|| rig.local.run_one());
         rig.local
             .newest
             .get()

@@ -1,4 +1,4 @@
-//! D18: user code that panics, wherever the runtime calls it, ends neither lane nor process,
+//! D18: user code that panics, wherever the runtime calls it, ends neither worker nor process,
 //! and everything is dropped once.
 
 use super::{Bench, Count, WakerSlot, output, poll_once};
@@ -106,7 +106,7 @@ fn d18_a_future_that_panics_in_its_drop() {
     assert_eq!(bench.run(), 1);
     assert_fails(waits, "dropped");
     assert_eq!(drops.get(), 3);
-    bench.on_lane(|| bench.local.close());
+    bench.on_worker(|| bench.local.close());
     assert_fails(closed, "dropped");
     let late = bench.spawn(future(true, false));
     assert_fails(late, "dropped");
@@ -117,14 +117,14 @@ fn d18_a_future_that_panics_in_its_drop() {
 
 #[test]
 fn d18_an_output_that_panics_in_its_drop() {
-    let (by_handle, by_lane, by_taker) = (Count::default(), Count::default(), Count::default());
+    let (by_handle, by_worker, by_taker) = (Count::default(), Count::default(), Count::default());
     let bench = Bench::new();
     let bomb = |count: &Count| std::future::ready(Bomb(count.clone()));
     let handle = bench.spawn(bomb(&by_handle));
-    drop(bench.spawn(bomb(&by_lane)));
+    drop(bench.spawn(bomb(&by_worker)));
     let mut taker = bench.spawn(bomb(&by_taker));
     assert_eq!(bench.run(), 3);
-    assert_eq!((by_handle.get(), by_lane.get()), (0, 1));
+    assert_eq!((by_handle.get(), by_worker.get()), (0, 1));
     drop(handle);
     assert_eq!(by_handle.get(), 1);
     // What the joiner took is the joiner's own.
@@ -139,7 +139,7 @@ fn d18_an_output_that_panics_in_its_drop() {
 #[test]
 fn d18_a_payload_that_panics_in_its_drop() {
     for depth in 0..5 {
-        // Let go by the handle, by the lane, and by whoever joined.
+        // Let go by the handle, by the worker, and by whoever joined.
         let counts: [Count; 3] = std::array::from_fn(|_| Count::default());
         let bench = Bench::new();
         let [handle, unwanted, joined] = counts.each_ref().map(|count| {
@@ -229,7 +229,7 @@ fn d16_a_joiners_waker_that_panics() {
         // The one in the cell is the last; its drop is the runtime's.
         drop(waker);
     }
-    // Replaced by another waker; dropped with its handle; woken by the lane.
+    // Replaced by another waker; dropped with its handle; woken by the worker.
     assert!(poll_once(&mut tasks[0]).is_pending());
     drop(tasks.remove(1));
     assert_eq!(

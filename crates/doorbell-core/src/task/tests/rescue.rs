@@ -1,4 +1,4 @@
-//! Which lane runs a rescuable task, and when; on one thread.
+//! Which worker runs a rescuable task, and when; on one thread.
 
 use crate::crew::{Crew, CrewSpec, FrontRef, Turns};
 use crate::task::{About, Join, Kind, Local, Sweep};
@@ -35,7 +35,7 @@ enum Next {
     Wait,
     /// It wakes itself.
     Wake,
-    /// It leaves the rest to its own lanes.
+    /// It leaves the rest to its own workers.
     Decline,
     End,
 }
@@ -69,7 +69,7 @@ impl Seen {
     }
 }
 
-/// A lane each of two crews, and a task of the lower one.
+/// A worker each of two crews, and a task of the lower one.
 struct Stage {
     above: Local<Host>,
     front: FrontRef<Host>,
@@ -98,14 +98,14 @@ impl Stage {
         }
     }
 
-    /// Spawned by the lane that the caller is, if it is one.
+    /// Spawned by the worker that the caller is, if it is one.
     fn launch(&self, about: About<'_>) -> Join<()> {
         let theirs = Arc::clone(&self.seen);
         let task = poll_fn(move |cx| theirs.poll(cx));
         launch_about(&self.front, Kind::Task, about, task)
     }
 
-    /// One that has run once on its own lane, and waits.
+    /// One that has run once on its own worker, and waits.
     fn waiting(about: About<'_>) -> Self {
         let mut stage = Stage::new();
         stage.join = Some(stage.launch(about));
@@ -127,7 +127,7 @@ impl Stage {
         self.seen.polls()
     }
 
-    /// The lane above wakes the task, and runs what was lent; how each poll of it went.
+    /// The worker above wakes the task, and runs what was lent; how each poll of it went.
     fn wake_above(&self) -> Vec<bool> {
         self.above.enter(|| self.seen.wake());
         self.run_above()
@@ -141,7 +141,7 @@ impl Stage {
         self.seen.next(Next::End);
         self.seen.wake();
         self.run_below();
-        assert_eq!(self.seen.polls(), [false], "its own lane ends it");
+        assert_eq!(self.seen.polls(), [false], "its own worker ends it");
         *self.seen.waker.lock().unwrap() = None;
         drop(self.join.take());
         self.above.enter(|| self.above.close());
@@ -153,7 +153,7 @@ impl Stage {
 }
 
 #[test]
-fn miri_a_task_that_a_rescuing_lane_wakes_runs_there_and_once() {
+fn miri_a_task_that_a_rescuing_worker_wakes_runs_there_and_once() {
     let stage = Stage::waiting(RESCUABLE);
     stage.rescues();
     assert_eq!(stage.wake_above(), [true]);
@@ -169,7 +169,7 @@ fn who_does_not_rescue_lends_nothing() {
     assert_eq!(stage.wake_above(), []);
     stage.run_below();
     assert_eq!(stage.seen.polls(), [false]);
-    // Nor does a thread that is no lane, or the task's own lane.
+    // Nor does a thread that is no worker, or the task's own worker.
     stage.rescues();
     stage.seen.wake();
     stage.below.enter(|| stage.seen.wake());
@@ -203,7 +203,7 @@ fn a_task_that_lies_behind_a_poll_is_lent_by_the_next_wake() {
 }
 
 #[test]
-fn miri_a_new_task_of_a_rescuing_lane_runs_there() {
+fn miri_a_new_task_of_a_rescuing_worker_runs_there() {
     let mut stage = Stage::new();
     stage.rescues();
     let join = stage.above.enter(|| stage.launch(RESCUABLE));
@@ -263,7 +263,7 @@ fn miri_a_sweep_lends_what_is_rescuable_and_puts_all_back() {
 #[test]
 fn a_sweep_leaves_a_crew_that_has_groups_alone() {
     let mut stage = Stage::new();
-    // SAFETY: the only one, of a crew of one lane that has no tasks.
+    // SAFETY: the only one, of a crew of one worker that has no tasks.
     unsafe { stage.front.crew().groups().open(1, 1, 100) };
     let join = stage.below.enter(|| stage.launch(RESCUABLE));
     stage.join = Some(join);
@@ -341,7 +341,7 @@ fn who_is_awaited_from_above_is_not_rescued_and_has_no_reason_to_decline() {
     assert_eq!(
         stage.run_above(),
         [true],
-        "declined, it waits for its own lane"
+        "declined, it waits for its own worker"
     );
     let join = stage.join.as_mut().unwrap();
     stage.above.enter(|| {
@@ -354,7 +354,7 @@ fn who_is_awaited_from_above_is_not_rescued_and_has_no_reason_to_decline() {
 }
 
 #[test]
-fn miri_a_task_whose_lane_ends_in_a_sweep_ends_also_if_it_never_ran() {
+fn miri_a_task_whose_worker_ends_in_a_sweep_ends_also_if_it_never_ran() {
     let stage = Stage::waiting(RESCUABLE);
     let ran = Arc::default();
     let mut never = other(&stage, &ran, 0);

@@ -2,10 +2,10 @@
 
 use super::{Bench, output};
 use crate::crew::{Crew, CrewSpec};
-use crate::lane::{Hooks, Polled, StallPlan, StallWatch, WatchPlan, Watchers};
 use crate::task::extras::Extras;
 use crate::task::{About, Kind, Local};
 use crate::testing::launch_about;
+use crate::worker::{Hooks, Polled, StallPlan, StallWatch, WatchPlan, Watchers};
 use doorbell_machine::Host;
 use std::sync::Arc;
 
@@ -27,13 +27,13 @@ fn bench(stall: Option<StallPlan>) -> Bench {
     Bench { front, local }
 }
 
-/// What the lane says that it polls.
+/// What the worker says that it polls.
 fn polled(bench: &Bench) -> Option<(u64, Polled)> {
     bench.front.crew().watchers()?.current_poll(0)?.read()
 }
 
 #[test]
-fn miri_a_lane_says_what_it_polls_where_somebody_is_told_of_stalls() {
+fn miri_a_worker_says_what_it_polls_where_somebody_is_told_of_stalls() {
     let bench = bench(Some(StallPlan {
         after_ns: 1,
         hook: Arc::new(|_| ()),
@@ -49,8 +49,8 @@ fn miri_a_lane_says_what_it_polls_where_somebody_is_told_of_stalls() {
                 local?.front().crew().watchers()?.current_poll(0)?.read()
             })
         };
-        let mut join =
-            bench.on_lane(|| launch_about(&bench.front, Kind::Task, about, async move { says() }));
+        let mut join = bench
+            .on_worker(|| launch_about(&bench.front, Kind::Task, about, async move { says() }));
         assert_eq!(polled(&bench), None);
         bench.run();
         let expected = Polled {

@@ -112,7 +112,7 @@ impl Model {
         }
     }
 
-    /// Who may do what: the lane starts what is queued and ends what runs; the handle lends a
+    /// Who may do what: the worker starts what is queued and ends what runs; the handle lends a
     /// waker only after it took the cell back.
     fn allows(self, step: Step) -> bool {
         match step {
@@ -268,7 +268,7 @@ fn every_step_from_every_word() {
     }
     // Idle, queued, running, and woken while running; each also cancelled. Each with
     // no handle, a handle, or a handle that lent its waker. Complete: woken or not, cancelled or
-    // not, with those three, and with a handle that went and left its waker to the lane.
+    // not, with those three, and with a handle that went and left its waker to the worker.
     let kinds: BTreeSet<u64> = seen.iter().map(|word| word & 0xFF).collect();
     assert_eq!(kinds.len(), 8 * 3 + 4 * 4, "{kinds:x?}");
     assert!(counts.iter().all(|count| *count > 0), "{counts:?}");

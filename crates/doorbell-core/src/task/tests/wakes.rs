@@ -44,7 +44,7 @@ fn a_task_that_cancels_itself_ends_with_that_poll() {
 }
 
 #[test]
-fn miri_a_task_spawned_elsewhere_runs_on_its_lane() {
+fn miri_a_task_spawned_elsewhere_runs_on_its_worker() {
     let bench = Bench::new();
     let front = bench.front.clone();
     let elsewhere = std::thread::spawn(move || {
@@ -90,13 +90,13 @@ fn many_wakes_are_one_poll() {
     let join = bench.spawn(pending(&slot, &polls, &drops));
     assert_eq!(bench.run(), 1);
     let waker = slot.get();
-    // On its own lane: by the ready queue. Elsewhere: by the mailbox. Once either way.
-    bench.on_lane(|| (0..5).for_each(|_| waker.wake_by_ref()));
+    // On its own worker: by the ready queue. Elsewhere: by the mailbox. Once either way.
+    bench.on_worker(|| (0..5).for_each(|_| waker.wake_by_ref()));
     assert_eq!((bench.local.queued(), bench.serve()), (1, 0));
     assert_eq!((bench.run(), polls.get()), (1, 2));
     (0..5).for_each(|_| waker.wake_by_ref());
     assert_eq!((bench.local.queued(), bench.serve()), (0, 1));
-    bench.on_lane(|| waker.wake_by_ref());
+    bench.on_worker(|| waker.wake_by_ref());
     assert_eq!((bench.run(), polls.get()), (1, 3));
     assert_eq!((bench.run(), join.phase()), (0, Phase::Idle));
     drop((join, waker, slot.take()));
@@ -105,12 +105,12 @@ fn many_wakes_are_one_poll() {
 }
 
 #[test]
-fn a_task_of_another_lane_is_woken_through_its_mailbox() {
+fn a_task_of_another_worker_is_woken_through_its_mailbox() {
     let (here, there) = (Bench::new(), Bench::new());
     let (slot, polls, drops) = (WakerSlot::default(), Count::default(), Count::default());
     let join = there.spawn(pending(&slot, &polls, &drops));
     assert_eq!(there.run(), 1);
-    here.on_lane(|| slot.get().wake());
+    here.on_worker(|| slot.get().wake());
     assert_eq!((here.run(), here.local.queued()), (0, 0));
     assert_eq!((there.serve(), there.run(), polls.get()), (1, 1, 2));
     drop((join, slot.take()));
@@ -121,31 +121,31 @@ fn a_task_of_another_lane_is_woken_through_its_mailbox() {
 #[test]
 fn b18_a_task_is_woken_where_it_ran_last() {
     let fronts = Crew::<Host>::new(2, &Arc::default(), |_, _| 0);
-    let lanes: Vec<Local<Host>> = fronts.iter().map(|f| Local::new(f.clone())).collect();
+    let workers: Vec<Local<Host>> = fronts.iter().map(|f| Local::new(f.clone())).collect();
     let (slot, polls, drops) = (WakerSlot::default(), Count::default(), Count::default());
-    let join = lanes[0].enter(|| testing::spawn(&fronts[0], pending(&slot, &polls, &drops)));
-    assert!(lanes[0].enter(|| lanes[0].run_one()));
-    // Woken on the other lane, it runs there, since the first one is not free.
-    lanes[1].enter(|| slot.get().wake());
-    assert!(lanes[1].enter(|| lanes[1].run_one()));
+    let join = workers[0].enter(|| testing::spawn(&fronts[0], pending(&slot, &polls, &drops)));
+    assert!(workers[0].enter(|| workers[0].run_one()));
+    // Woken on the other worker, it runs there, since the first one is not free.
+    workers[1].enter(|| slot.get().wake());
+    assert!(workers[1].enter(|| workers[1].run_one()));
     for front in &fronts {
         assert_eq!(front.bell().announce_watch(), Announced::Yes);
     }
-    // Both are free now: from outside and from the first lane it goes to the second.
+    // Both are free now: from outside and from the first worker it goes to the second.
     for from_outside in [true, false] {
         if from_outside {
             slot.get().wake();
         } else {
-            lanes[0].enter(|| slot.get().wake());
+            workers[0].enter(|| slot.get().wake());
         }
-        assert!(!fronts[0].has_inbox() && lanes[0].is_empty());
-        assert_eq!(lanes[1].enter(|| lanes[1].gather()), 1);
-        assert!(lanes[1].enter(|| lanes[1].run_one()));
+        assert!(!fronts[0].has_inbox() && workers[0].is_empty());
+        assert_eq!(workers[1].enter(|| workers[1].gather()), 1);
+        assert!(workers[1].enter(|| workers[1].run_one()));
     }
     assert_eq!((polls.get(), drops.get()), (4, 0));
     drop((join, slot.take()));
-    for lane in &lanes {
-        lane.enter(|| lane.close());
+    for worker in &workers {
+        worker.enter(|| worker.close());
     }
     assert_eq!(drops.get(), 1);
 }
@@ -154,10 +154,10 @@ fn b18_a_task_is_woken_where_it_ran_last() {
 fn b18_a_task_is_not_woken_where_it_ran_last_if_something_is_before_it_there() {
     for serves in [true, false] {
         let fronts = Crew::<Host>::new(2, &Arc::default(), |_, _| 0);
-        let lanes: Vec<Local<Host>> = fronts.iter().map(|f| Local::new(f.clone())).collect();
+        let workers: Vec<Local<Host>> = fronts.iter().map(|f| Local::new(f.clone())).collect();
         let (slot, polls, drops) = (WakerSlot::default(), Count::default(), Count::default());
-        let join = lanes[1].enter(|| testing::spawn(&fronts[1], pending(&slot, &polls, &drops)));
-        assert!(lanes[1].enter(|| lanes[1].run_one()));
+        let join = workers[1].enter(|| testing::spawn(&fronts[1], pending(&slot, &polls, &drops)));
+        assert!(workers[1].enter(|| workers[1].run_one()));
         assert_eq!(fronts[1].bell().announce_watch(), Announced::Yes);
         if serves {
             fronts[1].set_serving(true);
@@ -165,29 +165,29 @@ fn b18_a_task_is_not_woken_where_it_ran_last_if_something_is_before_it_there() {
             drop(testing::spawn(&fronts[1], async {}));
         }
         assert_eq!(fronts[1].has_inbox(), !serves);
-        lanes[0].enter(|| slot.get().wake());
-        assert_eq!(lanes[0].queued(), 1, "serves: {serves}");
+        workers[0].enter(|| slot.get().wake());
+        assert_eq!(workers[0].queued(), 1, "serves: {serves}");
         drop((join, slot.take()));
-        for lane in &lanes {
-            lane.enter(|| lane.close());
+        for worker in &workers {
+            worker.enter(|| worker.close());
         }
         assert_eq!((polls.get(), drops.get()), (1, 1));
     }
 }
 
 #[test]
-fn w15_lanes_entered_inside_each_other_end_in_any_order() {
+fn w15_workers_entered_inside_each_other_end_in_any_order() {
     let at = || Local::<Host>::with_current(|local| local.map(|l| std::ptr::from_ref(l).addr()));
     let address = |local: &Local<Host>| Some(std::ptr::from_ref(local).addr());
     for first_ends in [true, false] {
         let (outer, inner) = (Bench::new(), Bench::new());
         assert_eq!(at(), None);
-        outer.on_lane(|| {
+        outer.on_worker(|| {
             assert_eq!(at(), address(&outer.local));
-            inner.on_lane(|| assert_eq!(at(), address(&inner.local)));
+            inner.on_worker(|| assert_eq!(at(), address(&inner.local)));
             assert_eq!(at(), address(&outer.local));
             let unwound = std::panic::AssertUnwindSafe(|| {
-                inner.on_lane(|| std::panic::resume_unwind(Box::new(())));
+                inner.on_worker(|| std::panic::resume_unwind(Box::new(())));
             });
             assert!(std::panic::catch_unwind(unwound).is_err());
             assert_eq!(at(), address(&outer.local));
@@ -216,7 +216,7 @@ fn d12_a_wake_after_the_close_does_nothing() {
     let (slot, polls, drops) = (WakerSlot::default(), Count::default(), Count::default());
     let mut join = bench.spawn(pending(&slot, &polls, &drops));
     assert_eq!(bench.run(), 1);
-    bench.on_lane(|| {
+    bench.on_worker(|| {
         bench.local.close();
         slot.get().wake();
     });
@@ -227,8 +227,8 @@ fn d12_a_wake_after_the_close_does_nothing() {
     assert_eq!(late.phase(), Phase::Complete);
     let waker = slot.take().unwrap();
     drop((join, late));
-    // The waker outlives the lane and is the last to hold the task.
-    bench.on_lane(|| bench.local.close());
+    // The waker outlives the worker and is the last to hold the task.
+    bench.on_worker(|| bench.local.close());
     let front = bench.front.clone();
     drop(bench);
     assert_eq!(front.shares(), 2);
@@ -238,7 +238,7 @@ fn d12_a_wake_after_the_close_does_nothing() {
 }
 
 #[test]
-fn d4_a_drop_that_wakes_another_task_while_the_lane_closes() {
+fn d4_a_drop_that_wakes_another_task_while_the_worker_closes() {
     struct WakesAndLocks(WakerSlot, Arc<std::sync::Mutex<u32>>);
     impl Drop for WakesAndLocks {
         fn drop(&mut self) {
@@ -266,7 +266,7 @@ fn d4_a_drop_that_wakes_another_task_while_the_lane_closes() {
             })
             .collect();
         assert_eq!(bench.run(), 4);
-        bench.on_lane(|| bench.local.close());
+        bench.on_worker(|| bench.local.close());
         assert_eq!(*lock.lock().unwrap(), 4);
         for mut join in joins {
             assert!(output(&mut join).unwrap_err().is_cancelled());
@@ -277,7 +277,7 @@ fn d4_a_drop_that_wakes_another_task_while_the_lane_closes() {
 }
 
 #[test]
-fn a_drop_that_spawns_while_the_lane_closes() {
+fn a_drop_that_spawns_while_the_worker_closes() {
     struct Spawns(crate::crew::FrontRef<Host>, Count);
     impl Drop for Spawns {
         fn drop(&mut self) {
@@ -403,7 +403,7 @@ fn a_handle_polled_after_it_was_ready_panics() {
 }
 
 #[test]
-fn miri_a_remote_wake_against_a_running_lane() {
+fn miri_a_remote_wake_against_a_running_worker() {
     // W25: a wake before, while or after the poll; on real threads.
     for _ in 0..if cfg!(miri) { 3 } else { 1_000 } {
         let bench = Bench::new();
@@ -418,7 +418,7 @@ fn miri_a_remote_wake_against_a_running_lane() {
         }));
         bench.run();
         let waker = slot.take().unwrap();
-        bench.on_lane(|| waker.wake_by_ref());
+        bench.on_worker(|| waker.wake_by_ref());
         std::thread::scope(|scope| {
             scope.spawn(|| {
                 opened.add();

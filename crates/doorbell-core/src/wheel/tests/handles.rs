@@ -1,4 +1,4 @@
-//! Handles on and off their lane, in every state; what is allocated and what is freed.
+//! Handles on and off their worker, in every state; what is allocated and what is freed.
 
 use super::{Rig, Timer, arm, elsewhere};
 use crate::bell::Announced;
@@ -68,7 +68,7 @@ fn t7_t11_the_far_end_of_time_neither_panics_nor_fires_early() {
 
 #[test]
 fn miri_armed_and_dropped_elsewhere() {
-    // Whether the lane looks at its timers, and at its mailbox, before it ends.
+    // Whether the worker looks at its timers, and at its mailbox, before it ends.
     for (expire, serve) in [(false, true), (true, true), (true, false), (false, false)] {
         let rig = Rig::new();
         let timer = rig.arm(rig.now() + 10);
@@ -97,7 +97,7 @@ fn miri_armed_and_dropped_elsewhere() {
 }
 
 #[test]
-fn miri_t10_mailed_and_dropped_before_the_lane_has_seen_it() {
+fn miri_t10_mailed_and_dropped_before_the_worker_has_seen_it() {
     for serve in [true, false] {
         let rig = Rig::new();
         let timer = rig.mail(rig.now() + 10);
@@ -116,7 +116,7 @@ fn miri_t10_mailed_and_dropped_before_the_lane_has_seen_it() {
 }
 
 #[test]
-fn miri_mailed_and_dropped_on_the_lane() {
+fn miri_mailed_and_dropped_on_the_worker() {
     for serve in [true, false] {
         let rig = Rig::new();
         let timer = rig.mail(rig.now() + 10);
@@ -155,12 +155,12 @@ fn miri_fired_and_dropped_elsewhere() {
 fn miri_orphaned_and_dropped_on_any_thread() {
     let rig = Rig::new();
     let mut timers = rig.arm_each((0..3).map(|i| rig.now() + i * 100));
-    // This one is in the mailbox when the lane ends.
+    // This one is in the mailbox when the worker ends.
     timers.push(rig.mail(rig.now()));
     rig.close();
     assert_eq!((rig.entries(), rig.pending()), (4, 0));
     for (i, mut timer) in timers.into_iter().enumerate() {
-        assert_eq!(timer.poll(), Polled::Ready(Fired::LaneGone));
+        assert_eq!(timer.poll(), Polled::Ready(Fired::WorkerGone));
         assert_eq!(timer.wakes.get(), 1, "whoever waits is told");
         assert_eq!(rig.enter(|| timer.raw.reset(0)), Reset::Elsewhere);
         if i % 2 == 0 {
@@ -177,7 +177,7 @@ fn miri_orphaned_and_dropped_on_any_thread() {
 }
 
 #[test]
-fn miri_fired_and_dropped_on_a_lane_that_has_ended() {
+fn miri_fired_and_dropped_on_a_worker_that_has_ended() {
     let rig = Rig::new();
     let timer = rig.arm(0);
     assert_eq!(rig.expire(), 1);
@@ -200,7 +200,7 @@ impl Wake for DropsElsewhere {
 }
 
 #[test]
-fn miri_dropped_elsewhere_while_the_lane_ends() {
+fn miri_dropped_elsewhere_while_the_worker_ends() {
     // The mailbox is closed already, and the timer still hangs in the wheel.
     for ahead in [10, 10_000_000] {
         let rig = Rig::new();
@@ -236,7 +236,7 @@ fn miri_entries_are_used_again() {
 }
 
 #[test]
-fn miri_a_lane_keeps_so_many_entries_and_no_more() {
+fn miri_a_worker_keeps_so_many_entries_and_no_more() {
     let rig = Rig::new();
     let timers = rig.arm_each(std::iter::repeat_n(u64::MAX, KEPT_MAX + 10));
     assert_eq!(rig.entries(), KEPT_MAX + 10);
@@ -254,7 +254,7 @@ fn a_reset_elsewhere_changes_nothing() {
     assert_eq!(elsewhere(|| timer.raw.reset(early_ns)), Reset::Elsewhere);
     let other = Rig::new();
     assert_eq!(other.enter(|| timer.raw.reset(early_ns)), Reset::Elsewhere);
-    // Not there either: the waker stays the lane's.
+    // Not there either: the waker stays the worker's.
     assert_eq!(elsewhere(|| timer.poll()), Polled::Elsewhere);
     assert_eq!(other.enter(|| timer.poll()), Polled::Elsewhere);
     assert_eq!(rig.expire_at(early_ns), 0);
@@ -281,7 +281,7 @@ fn a_mailed_timer_is_polled_where_it_was_armed() {
 }
 
 #[test]
-fn a_poll_on_the_lane_changes_the_waker() {
+fn a_poll_on_the_worker_changes_the_waker() {
     let rig = Rig::new();
     let mut timer = rig.arm(rig.now() + 10);
     let old = std::mem::take(&mut timer.wakes);
@@ -293,7 +293,7 @@ fn a_poll_on_the_lane_changes_the_waker() {
 }
 
 #[test]
-fn a_mailed_timer_that_was_polled_on_its_lane_is_not_elsewhere_what_it_was() {
+fn a_mailed_timer_that_was_polled_on_its_worker_is_not_elsewhere_what_it_was() {
     let rig = Rig::new();
     let mut timer = rig.mail(rig.now() + 10);
     assert_eq!(rig.serve(), 1);
@@ -312,7 +312,7 @@ fn an_arm_by_mail_rings_once_and_a_cancel_never() {
     let rings = || rig.front().counts().rings.get();
     let armed = rig.arm(rig.now() + 10);
     drop(rig.mail(rig.now() + 10).raw);
-    assert_eq!(rings(), 0, "the lane runs");
+    assert_eq!(rings(), 0, "the worker runs");
     let _ = rig.serve();
     let bell = rig.front().bell();
     assert_eq!(bell.announce_watch(), Announced::Yes);
@@ -329,7 +329,7 @@ fn an_arm_by_mail_rings_once_and_a_cancel_never() {
     assert_eq!(rig.entries(), 0);
 }
 
-/// Has the lane run a future until it waits for nobody.
+/// Has the worker run a future until it waits for nobody.
 fn run<F: Future<Output = ()>>(local: &Local<Host>, kind: Kind, future: F) {
     let front = local.front().clone();
     // SAFETY: the body is of that table's type; it stays on this thread.

@@ -1,4 +1,4 @@
-//! Tests of the wheel on the host, one lane side on the test's thread and a clock that stands
+//! Tests of the wheel on the host, one worker side on the test's thread and a clock that stands
 //! still: nothing depends on real time.
 
 // Wakers that count, and threads that drop handles.
@@ -62,7 +62,7 @@ impl Timer {
         assert_eq!(self.wakes.get(), usize::from(due));
     }
 
-    /// Drops the handle on another thread, which is no lane.
+    /// Drops the handle on another thread, which is no worker.
     fn drop_elsewhere(self) {
         elsewhere(move || drop(self.raw));
     }
@@ -72,7 +72,7 @@ fn elsewhere<R: Send>(f: impl FnOnce() -> R + Send) -> R {
     std::thread::scope(|scope| scope.spawn(f).join().unwrap())
 }
 
-/// A lane without a loop.
+/// A worker without a loop.
 struct Rig {
     local: Local<Host>,
     clock: Arc<Clock<Host>>,
@@ -86,7 +86,7 @@ impl Rig {
         Rig { local, clock }
     }
 
-    /// A lane whose time is one nanosecond before a new slot of the second level begins.
+    /// A worker whose time is one nanosecond before a new slot of the second level begins.
     fn at_edge() -> Rig {
         let rig = Rig::new();
         rig.clock.advance_to(rig.now() | 4_095);
@@ -110,7 +110,7 @@ impl Rig {
         self.local.enter(f)
     }
 
-    /// Arms a timer on the lane.
+    /// Arms a timer on the worker.
     fn arm(&self, when_ns: u64) -> Timer {
         self.enter(|| arm(self.front(), when_ns)).unwrap()
     }
@@ -119,7 +119,7 @@ impl Rig {
         times.into_iter().map(|when_ns| self.arm(when_ns)).collect()
     }
 
-    /// Arms a timer from another thread; the lane has yet to serve.
+    /// Arms a timer from another thread; the worker has yet to serve.
     fn mail(&self, when_ns: u64) -> Timer {
         let front = self.front();
         elsewhere(|| arm(front, when_ns)).unwrap()
@@ -137,7 +137,7 @@ impl Rig {
     /// Takes the mailbox and the crew's timers; returns how many nodes there were.
     fn serve(&self) -> u64 {
         self.enter(|| {
-            // SAFETY: this thread is the lane, and the ready queue is its own.
+            // SAFETY: this thread is the worker, and the ready queue is its own.
             let served = unsafe { self.front().serve(self.local.ready()) };
             served.delivered + self.local.take_timers()
         })
@@ -151,7 +151,7 @@ impl Rig {
         self.local.wheel().len()
     }
 
-    /// How many entries are allocated: each shares the front, as does the lane.
+    /// How many entries are allocated: each shares the front, as does the worker.
     fn entries(&self) -> usize {
         (self.front().shares() - self.local.stock().len()) as usize - 2
     }

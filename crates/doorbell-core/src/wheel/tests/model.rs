@@ -313,7 +313,7 @@ proptest! {
     }
 }
 
-/// The looks that a lane needs for so many timers of one time.
+/// The looks that a worker needs for so many timers of one time.
 fn looks(count: usize, ahead_ns: u64) -> usize {
     let mut world = World::new(0);
     (0..count).for_each(|_| world.arm(Base::Global, ahead_ns));

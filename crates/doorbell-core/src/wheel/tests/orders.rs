@@ -11,7 +11,7 @@ enum Op {
     Arm(usize, i64),
     Cancel(usize),
     Reset(usize, i64),
-    /// The clock goes on by so much, and the lane looks.
+    /// The clock goes on by so much, and the worker looks.
     Expire(u64),
 }
 
@@ -135,7 +135,7 @@ impl<const N: usize> Real<N> {
         }
         assert_eq!(self.rig.pending(), pending);
         assert!(self.rig.entries() <= N.max(1), "entries are not used again");
-        // The lane looks in time, also where a timer was reset to earlier.
+        // The worker looks in time, also where a timer was reset to earlier.
         if let Some(nearest) = nearest {
             let due_ns = self.rig.local.due_ns().unwrap();
             assert!(due_ns <= self.time(nearest.max(FIRST)));
@@ -167,7 +167,7 @@ fn explore<const N: usize>(
     sequences
 }
 
-/// Runs one sequence, looks at everything after each step, and ends the lane.
+/// Runs one sequence, looks at everything after each step, and ends the worker.
 fn replay<const N: usize>(ops: &[Op]) {
     let mut model = Model::<N>::new();
     let mut real = Real::<N>::new();

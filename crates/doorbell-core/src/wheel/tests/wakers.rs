@@ -45,7 +45,7 @@ fn arm_with(rig: &Rig, when_ns: u64, f: impl FnOnce() + Send + 'static) -> RawTi
 /// Handles that a waker may have.
 type Shared = Arc<Mutex<Vec<Timer>>>;
 
-/// Drops, re-arms and arms timers of the wheel, on its lane.
+/// Drops, re-arms and arms timers of the wheel, on its worker.
 fn meddle(rig: &Rig, timers: &Shared) -> impl FnOnce() + Send + 'static {
     let (front, timers, now_ns) = (rig.front().clone(), Arc::clone(timers), rig.now());
     move || {
@@ -119,7 +119,7 @@ impl Timer {
 
 #[test]
 fn miri_t17_the_drop_of_a_waker_comes_back() {
-    // Where the waker is dropped: with its handle on the lane or elsewhere, or with the lane.
+    // Where the waker is dropped: with its handle on the worker or elsewhere, or with the worker.
     for how in 0..5 {
         let rig = Rig::at_edge();
         let timers = Shared::default();
@@ -213,7 +213,7 @@ fn miri_a_waker_that_panics_does_no_harm_to_the_others() {
 }
 
 #[test]
-fn miri_a_waker_whose_drop_panics_does_no_harm_to_the_lane() {
+fn miri_a_waker_whose_drop_panics_does_no_harm_to_the_worker() {
     let rig = Rig::at_edge();
     // The timer's share of the waker is the last one.
     let arm_bad = || {
@@ -222,7 +222,7 @@ fn miri_a_waker_whose_drop_panics_does_no_harm_to_the_lane() {
             .unwrap()
     };
     let mut bad: Vec<RawTimer> = (0..6).map(|_| arm_bad()).collect();
-    // On the lane; elsewhere and served; elsewhere and due; woken; with the lane.
+    // On the worker; elsewhere and served; elsewhere and due; woken; with the worker.
     rig.enter(|| drop(bad.pop()));
     let other = bad.pop();
     super::elsewhere(|| drop(other));

@@ -1,13 +1,13 @@
 //! doorbell's own calls: blocking from an outside thread, and awaited by a task on another core;
-//! to a lane that watches, and to one that is parked, while the caller spins or parks as well; with each
+//! to a worker that watches, and to one that is parked, while the caller spins or parks as well; with each
 //! setting of the switches.
 
 use std::sync::mpsc;
 use std::time::Duration;
 
 use doorbell::{
-    Builder, CallCoalesce, CallError, Handle, IdleNotify, LaneCounts, LaneState, Runtime, Switches,
-    call_on,
+    Builder, CallCoalesce, CallError, Handle, IdleNotify, Runtime, Switches, WorkerCounts,
+    WorkerState, call_on,
 };
 
 use super::super::contestant::{Contestant, Observed, Speed, Stage};
@@ -15,9 +15,9 @@ use super::meter::{Meter, Tally, fall_asleep};
 use crate::error::LabError;
 use crate::measure::{Pin, Samples};
 
-/// Longer than any pass: the lane watches throughout.
+/// Longer than any pass: the worker watches throughout.
 const WATCHES: Duration = Duration::from_mins(1);
-/// The caller's lane still watches when a parked callee answers; the callee parks soon enough.
+/// The caller's worker still watches when a parked callee answers; the callee parks soon enough.
 const PARKS_SOON: Duration = Duration::from_micros(300);
 
 /// How the caller waits.
@@ -29,7 +29,7 @@ pub(super) enum Form {
     Awaited,
 }
 
-/// What the callee's lane does when a call comes, and the caller's while it waits.
+/// What the callee's worker does when a call comes, and the caller's while it waits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Target {
     /// It watches its bell.
@@ -119,14 +119,14 @@ impl Doorbell {
         }
     }
 
-    fn counts(&self, handle: &Handle) -> LaneCounts {
-        handle.metrics().lanes[self.callee()].counts
+    fn counts(&self, handle: &Handle) -> WorkerCounts {
+        handle.metrics().workers[self.callee()].counts
     }
 
-    /// How often the lane of the calling task has parked; `None` of an outside thread.
+    /// How often the worker of the calling task has parked; `None` of an outside thread.
     fn caller_parks(&self, handle: &Handle) -> Option<u64> {
-        let is_lane = self.form == Form::Awaited;
-        is_lane.then(|| handle.metrics().lanes[0].counts.parks)
+        let is_worker = self.form == Form::Awaited;
+        is_worker.then(|| handle.metrics().workers[0].counts.parks)
     }
 
     fn call_blocking(
@@ -180,16 +180,16 @@ impl Doorbell {
     }
 }
 
-/// Waits until a lane that is to be parked is, and its CPU halted; a watching one is taken as it
+/// Waits until a worker that is to be parked is, and its CPU halted; a watching one is taken as it
 /// comes.
 fn await_target(handle: &Handle, core: usize, target: Target) {
     if target == Target::Watching {
         return;
     }
-    while handle.lane_state(core) != Some(LaneState::Parked) {
+    while handle.worker_state(core) != Some(WorkerState::Parked) {
         std::hint::spin_loop();
     }
-    // The lane says so before its thread sleeps: rung at once, it would not sleep at all.
+    // The worker says so before its thread sleeps: rung at once, it would not sleep at all.
     fall_asleep();
 }
 
@@ -267,7 +267,7 @@ impl Contestant for Doorbell {
     }
 
     fn teardown(&mut self) -> Result<(), LabError> {
-        // Dropping a runtime waits for its lanes.
+        // Dropping a runtime waits for its workers.
         self.runtime = None;
         Ok(())
     }

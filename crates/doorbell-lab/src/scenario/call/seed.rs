@@ -60,7 +60,7 @@ pub(super) fn table<'a>(
             ]
         });
     Some(SideTable {
-        caption: "Seed TIF_NOTIFY_IPI: time of a call to a watching lane, normalised to its \
+        caption: "Seed TIF_NOTIFY_IPI: time of a call to a watching worker, normalised to its \
                   baseline [per cent won]; lower is better",
         titles: vec![
             "doorbell",

@@ -75,7 +75,7 @@ fn where_both_park_each_call_wakes_both() {
     let counters = observed.expect("every call is answered").counters;
     contestant.teardown().expect("it can be torn down");
     for name in ["parks_per_call", "caller_parks_per_call"] {
-        // A lane that wakes late may park again before it is told.
+        // A worker that wakes late may park again before it is told.
         assert!((0.9..=3.0).contains(&counters[name]), "{counters:?}");
     }
 }

@@ -60,7 +60,7 @@ pub(super) trait Form: fmt::Debug + Send + 'static {
     fn post(way: &Way<doorbell::Handle>) -> Result<(), Gone>;
 }
 
-/// A closure without a result, in a parcel that its lane gives back.
+/// A closure without a result, in a parcel that its worker gives back.
 #[derive(Debug)]
 pub(super) struct Posts;
 
@@ -107,7 +107,7 @@ impl Form for Tasks {
     }
 }
 
-/// A lane of doorbell.
+/// A worker of doorbell.
 #[derive(Debug)]
 pub(super) struct Doorbell<F> {
     runtime: doorbell::Runtime,

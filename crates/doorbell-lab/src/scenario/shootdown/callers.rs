@@ -6,7 +6,7 @@ use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use doorbell::{
-    Builder, CallCoalesce, CallError, CoreId, Handle, LaneCounts, ManyResults, Runtime, Switches,
+    Builder, CallCoalesce, CallError, CoreId, Handle, ManyResults, Runtime, Switches, WorkerCounts,
 };
 
 use super::super::trial::{Outcome, Trial};
@@ -116,15 +116,15 @@ impl Running {
         counts.go_on(true);
         let begin = Instant::now();
         let by_threads = self.start_threads()?;
-        let by_lanes = start_lanes(handle, counts);
+        let by_workers = start_workers(handle, counts);
         thread::sleep(span);
         counts.go_on(false);
-        let by_lanes = gather(&by_lanes, handle.cores())?;
+        let by_workers = gather(&by_workers, handle.cores())?;
         let by_threads = gather(&by_threads, self.threads.len())?;
         let span = begin.elapsed();
         let used = since(&counts_of(handle), &before);
-        once_each(by_lanes + by_threads, &ran_before, &counts.ran())?;
-        Ok(outcome(by_lanes, by_threads, span, used))
+        once_each(by_workers + by_threads, &ran_before, &counts.ran())?;
+        Ok(outcome(by_workers, by_threads, span, used))
     }
 
     /// Lets every thread call.
@@ -161,7 +161,7 @@ fn start(work: impl FnOnce() + Send + 'static) -> Result<JoinHandle<()>, LabErro
         })
 }
 
-/// A thread that is no lane: it calls whenever it is told to, once at least.
+/// A thread that is no worker: it calls whenever it is told to, once at least.
 fn follow(inbox: &Receiver<Order>, handle: &Handle, counts: &'static Counts) {
     while let Ok(order) = inbox.recv() {
         let mut calls = 0;
@@ -178,8 +178,8 @@ fn follow(inbox: &Receiver<Order>, handle: &Handle, counts: &'static Counts) {
     }
 }
 
-/// A task on every lane that calls, once at least.
-fn start_lanes(handle: &Handle, counts: &'static Counts) -> Receiver<Called> {
+/// A task on every worker that calls, once at least.
+fn start_workers(handle: &Handle, counts: &'static Counts) -> Receiver<Called> {
     let (called, results) = mpsc::channel();
     for core in 0..handle.cores() {
         let called = called.clone();
@@ -235,27 +235,27 @@ pub(super) fn once_each(calls: u64, before: &[u64], after: &[u64]) -> Result<(),
     }
 }
 
-/// What all lanes have counted.
-fn counts_of(handle: &Handle) -> Vec<LaneCounts> {
-    let lanes = handle.metrics().lanes;
-    lanes.iter().map(|lane| lane.counts).collect()
+/// What all workers have counted.
+fn counts_of(handle: &Handle) -> Vec<WorkerCounts> {
+    let workers = handle.metrics().workers;
+    workers.iter().map(|worker| worker.counts).collect()
 }
 
-/// What is looked at of the lanes' counts, summed over them.
+/// What is looked at of the workers' counts, summed over them.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(super) struct LanesUse {
-    pub(super) lanes: usize,
+pub(super) struct WorkersUse {
+    pub(super) workers: usize,
     pub(super) rings: u64,
     pub(super) rings_awake: u64,
     pub(super) parks: u64,
 }
 
-fn since(after: &[LaneCounts], before: &[LaneCounts]) -> LanesUse {
+fn since(after: &[WorkerCounts], before: &[WorkerCounts]) -> WorkersUse {
     let each = after.iter().zip(before);
-    each.fold(LanesUse::default(), |sum, (after, before)| {
+    each.fold(WorkersUse::default(), |sum, (after, before)| {
         let one = after.since(before);
-        LanesUse {
-            lanes: sum.lanes + 1,
+        WorkersUse {
+            workers: sum.workers + 1,
             rings: sum.rings + one.rings,
             rings_awake: sum.rings_awake + one.rings_awake,
             parks: sum.parks + one.parks,
@@ -264,22 +264,27 @@ fn since(after: &[LaneCounts], before: &[LaneCounts]) -> LanesUse {
 }
 
 /// The figures.
-pub(super) fn outcome(by_lanes: u64, by_threads: u64, span: Duration, used: LanesUse) -> Outcome {
-    let calls = by_lanes + by_threads;
+pub(super) fn outcome(
+    by_workers: u64,
+    by_threads: u64,
+    span: Duration,
+    used: WorkersUse,
+) -> Outcome {
+    let calls = by_workers + by_threads;
     let per_s = |count: u64| count as f64 / span.as_secs_f64();
     let per_1k = |count: u64| 1_000.0 * count as f64 / calls.max(1) as f64;
     Outcome {
         operations: calls,
         figures: BTreeMap::from([
             ("calls_per_s", per_s(calls)),
-            ("lane_calls_per_s", per_s(by_lanes)),
+            ("worker_calls_per_s", per_s(by_workers)),
             ("thread_calls_per_s", per_s(by_threads)),
             ("rings_per_s", per_s(used.rings)),
             ("rings_per_1k", per_1k(used.rings)),
             ("rings_awake_per_1k", per_1k(used.rings_awake)),
             ("parks_per_1k", per_1k(used.parks)),
-            ("by_lanes_percent", per_1k(by_lanes) / 10.0),
-            ("lanes_count", used.lanes as f64),
+            ("by_workers_percent", per_1k(by_workers) / 10.0),
+            ("workers_count", used.workers as f64),
         ]),
         ..Outcome::default()
     }

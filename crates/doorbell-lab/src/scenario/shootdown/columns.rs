@@ -29,7 +29,7 @@ pub(super) fn columns() -> Vec<Column> {
         figure("RES+CAL/1k", "interrupts_per_1k"),
         figure("syscalls/1k", "syscalls_per_1k"),
         figure("ctx/1k", "switches_per_1k"),
-        figure("by lanes %", "by_lanes_percent"),
+        figure("by workers %", "by_workers_percent"),
     ]
 }
 
@@ -39,18 +39,18 @@ pub(super) const READING: [&str; 9] = [
      a task on every core and 32 other threads. One such call is a call to each core.",
     "x base: divided by the row call_coalesce=base of the same round. The two settings take turns, \
      and who is first changes from round to round.",
-    "rings: system calls that wake a lane, per 1,000 calls to all. awake: rings that were needless, since the \
-     lane ran, watched or was rung already. parks: how often a lane went to sleep.",
+    "rings: system calls that wake a worker, per 1,000 calls to all. awake: rings that were needless, since the \
+     worker ran, watched or was rung already. parks: how often a worker went to sleep.",
     "RES+CAL, syscalls, ctx: interrupts between CPUs, system calls and context switches of the \
      whole process per 1,000 calls to all. To wake a thread that waits for its answers is in all \
      three, with either setting. System calls come from a pass of their own in the first round.",
     "A wake of a thread that is awake is a system call but interrupts nobody. So what the seed \
      saved in interrupts is to be looked for in rings, and interrupts need not change.",
-    "by lanes: the share of the calls that the tasks made; the rest came from the threads, which \
+    "by workers: the share of the calls that the tasks made; the rest came from the threads, which \
      run where the OS puts them and spin for 50 µs before they sleep.",
-    "All call until the time is over. A setting that is cheaper for lanes lets them make more of the calls, and \
-     their calls ring less. So where the share `by lanes` differs, it changes counts per call and calls/s too: \
-     then compare threads and lanes apart, and the wake syscalls a second.",
+    "All call until the time is over. A setting that is cheaper for workers lets them make more of the calls, and \
+     their calls ring less. So where the share `by workers` differs, it changes counts per call and calls/s too: \
+     then compare threads and workers apart, and the wake syscalls a second.",
     "In the last table change is the median of what changed in each round, and CV the coefficient \
      of variation of the rounds. The seed's figures are those of its own run: 88 threads that swap, \
      44 cores.",
@@ -82,12 +82,12 @@ fn gist(base: &Rated<'_>, on: &Rated<'_>) -> String {
         Some(_) => "not reached",
         None => "not known",
     };
-    let lanes = on.row.metrics.get("lanes_count").unwrap_or_default();
+    let workers = on.row.metrics.get("workers_count").unwrap_or_default();
     format!(
-        "All call all: while {} threads and {lanes:.0} lanes call every core, to ring only a lane \
+        "All call all: while {} threads and {workers:.0} workers call every core, to ring only a worker \
          that sleeps and that nobody has told makes {} wake syscalls (the goal, {:.0} % fewer, is \
          {reached}), {} interrupts between CPUs (the seed {}), and {} calls answered a second (the \
-         seed {}): {} of the threads' and {} of the lanes'.",
+         seed {}): {} of the threads' and {} of the workers'.",
         super::THREADS,
         rings.in_words(),
         -goal,
@@ -96,7 +96,7 @@ fn gist(base: &Rated<'_>, on: &Rated<'_>) -> String {
         change("calls_per_s").in_words(),
         seed::THROUGHPUT.change().in_words(),
         change("thread_calls_per_s").in_words(),
-        change("lane_calls_per_s").in_words(),
+        change("worker_calls_per_s").in_words(),
     )
 }
 

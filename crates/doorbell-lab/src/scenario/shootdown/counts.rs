@@ -26,11 +26,11 @@ impl Counts {
         }))
     }
 
-    /// The work of a call. For the lane of that core alone.
+    /// The work of a call. For the worker of that core alone.
     #[inline]
     pub(super) fn one_ran(&self, core: CoreId) {
         let count = &self.ran[core.index()].0;
-        // ORDER: Relaxed; the lane alone writes, so it reads its own last value.
+        // ORDER: Relaxed; the worker alone writes, so it reads its own last value.
         let ran = count.load(Ordering::Relaxed);
         // ORDER: Relaxed; who reads it has waited for the call.
         count.store(ran + 1, Ordering::Relaxed);

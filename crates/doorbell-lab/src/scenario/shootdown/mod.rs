@@ -18,7 +18,7 @@ use crate::report::Report;
 use callers::Callers;
 use doorbell::CallCoalesce;
 
-/// How many threads call that are no lane.
+/// How many threads call that are no worker.
 const THREADS: usize = 32;
 /// How long all call, in ms.
 const SPAN_MS: u32 = 2_000;

@@ -3,7 +3,7 @@
 //!
 //! Source: "smp: do not send IPI if `call_single_queue` not empty", Linux, April 2017
 //! (vm-scalability's case-swap-w-seq-mt with 88 threads on a two-node Broadwell EP). There the
-//! calls flush TLBs and interrupt who runs; here they count, and a ring to a lane that runs is a
+//! calls flush TLBs and interrupt who runs; here they count, and a ring to a worker that runs is a
 //! system call that finds nobody asleep.
 
 use super::super::trial::Rated;
@@ -76,8 +76,8 @@ const LINES: [Line; 7] = [
         goal: None,
     },
     Line {
-        title: "of them by lanes",
-        metric: "lane_calls_per_s",
+        title: "of them by workers",
+        metric: "worker_calls_per_s",
         seed: None,
         goal: None,
     },

@@ -7,7 +7,7 @@ use super::super::trial::Rated;
 use super::*;
 use crate::measure::allowed_cpus;
 use crate::report::{Metrics, Row};
-use callers::LanesUse;
+use callers::WorkersUse;
 
 const THREADS_TRIED: usize = 4;
 
@@ -27,10 +27,10 @@ fn both_settings_answer_every_call() {
             );
             let figures = outcome.figures;
             assert!(
-                (figures["lanes_count"] - cores as f64).abs() < 1e-9,
+                (figures["workers_count"] - cores as f64).abs() < 1e-9,
                 "{name}"
             );
-            assert!(figures["by_lanes_percent"] > 0.0, "{name}");
+            assert!(figures["by_workers_percent"] > 0.0, "{name}");
             assert!(figures["rings_awake_per_1k"] <= figures["rings_per_1k"]);
             if setting == CallCoalesce::On {
                 assert!(figures["rings_awake_per_1k"].abs() < 1e-9, "{name}");
@@ -50,8 +50,8 @@ fn a_call_that_did_not_run_everywhere_once_is_an_error() {
 
 #[test]
 fn figures_are_per_call_to_all() {
-    let used = LanesUse {
-        lanes: 2,
+    let used = WorkersUse {
+        workers: 2,
         rings: 500,
         rings_awake: 250,
         parks: 100,
@@ -60,14 +60,14 @@ fn figures_are_per_call_to_all() {
     assert_eq!(outcome.operations, 1_000);
     for (name, value) in [
         ("calls_per_s", 2_000.0),
-        ("lane_calls_per_s", 400.0),
+        ("worker_calls_per_s", 400.0),
         ("thread_calls_per_s", 1_600.0),
         ("rings_per_s", 1_000.0),
         ("rings_per_1k", 500.0),
         ("rings_awake_per_1k", 250.0),
         ("parks_per_1k", 100.0),
-        ("by_lanes_percent", 20.0),
-        ("lanes_count", 2.0),
+        ("by_workers_percent", 20.0),
+        ("workers_count", 2.0),
     ] {
         let found = outcome.figures[name];
         assert!((found - value).abs() < 1e-9, "{name}: {found}");

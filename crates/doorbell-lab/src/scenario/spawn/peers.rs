@@ -33,7 +33,7 @@ pub(super) trait Peer: Sized + fmt::Debug + 'static {
     fn yield_now() -> impl Future<Output = ()> + Send;
 }
 
-/// Doorbell with as many lanes.
+/// Doorbell with as many workers.
 #[derive(Debug)]
 pub(super) struct Doorbell(doorbell::Runtime);
 

@@ -43,11 +43,11 @@ fn cpus(placement: Placement) -> [usize; WORKERS] {
     [placement.caller_cpu, placement.callee_cpu]
 }
 
-/// A doorbell runtime of two lanes.
+/// A doorbell runtime of two workers.
 #[derive(Debug)]
-pub(crate) struct DoorbellLanes(doorbell::Runtime);
+pub(crate) struct DoorbellWorkers(doorbell::Runtime);
 
-impl Host for DoorbellLanes {
+impl Host for DoorbellWorkers {
     fn start(placement: Placement) -> Result<Self, LabError> {
         let builder = doorbell::Builder::new().core_list(cpus(placement));
         Ok(Self(builder.name("lab").build()?))

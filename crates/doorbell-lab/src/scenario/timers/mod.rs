@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 
 use crate::error::LabError;
 
-pub(super) use host::{AsyncIoThreads, DoorbellLanes, Host, Job, TokioWorkers};
+pub(super) use host::{AsyncIoThreads, DoorbellWorkers, Host, Job, TokioWorkers};
 pub(super) use lateness::Lateness;
 pub(super) use meeting::Meeting;
 pub(super) use peers::{AsyncIo, Doorbell, Tokio};

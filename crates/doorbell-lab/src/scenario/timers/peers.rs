@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use futures::StreamExt as _;
 
-use super::{AsyncIoThreads, DoorbellLanes, Host as _, Job, Ticks, Timers, TokioWorkers};
+use super::{AsyncIoThreads, DoorbellWorkers, Host as _, Job, Ticks, Timers, TokioWorkers};
 use crate::error::LabError;
 
 /// Doorbell's timers.
@@ -18,7 +18,7 @@ pub(crate) struct Doorbell {
 }
 
 impl Timers for Doorbell {
-    type Host = DoorbellLanes;
+    type Host = DoorbellWorkers;
     type Sleep = doorbell::time::Sleep;
     type Ticks = doorbell::time::Interval;
 

@@ -175,7 +175,7 @@ impl Doorbell {
         };
         let sleep =
             |due: Instant| doorbell::time::sleep(due.saturating_duration_since(Instant::now()));
-        // The lanes begin before the jobs do.
+        // The workers begin before the jobs do.
         runtime
             .block_on(task().spawn(async {}))
             .map_err(|_| LabError::TaskLost)?;

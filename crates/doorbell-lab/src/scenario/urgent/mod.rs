@@ -250,10 +250,10 @@ pub fn run(options: &Options) -> Result<Report, LabError> {
     Ok(report)
 }
 
-/// What the reader has to know where urgent lanes may not go first.
+/// What the reader has to know where urgent workers may not go first.
 fn refused(first: bool) -> Option<String> {
     (!first).then(|| {
-        "SCHED_FIFO is refused, so urgent lanes have a slice of 100 us instead; `doorbell info` says why \
+        "SCHED_FIFO is refused, so urgent workers have a slice of 100 us instead; `doorbell info` says why \
          and what to do"
             .to_owned()
     })

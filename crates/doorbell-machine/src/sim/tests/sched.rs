@@ -155,19 +155,19 @@ fn slots_belong_to_threads() {
     run(exact(2), || {
         let (a, b) = (1_u8, 2_u8);
         // SAFETY: nobody but this test reads the slots.
-        unsafe { Sim::<0>::set_lane_slot((&raw const a).cast()) };
+        unsafe { Sim::<0>::set_worker_slot((&raw const a).cast()) };
         let other = spawn(1, move || {
-            assert!(Sim::<0>::lane_slot().is_null());
+            assert!(Sim::<0>::worker_slot().is_null());
             // SAFETY: as above.
-            unsafe { Sim::<0>::set_lane_slot((&raw const b).cast()) };
+            unsafe { Sim::<0>::set_worker_slot((&raw const b).cast()) };
             work(50_000);
-            assert_eq!(Sim::<0>::lane_slot(), (&raw const b).cast());
+            assert_eq!(Sim::<0>::worker_slot(), (&raw const b).cast());
         });
         assert!(!other.is_current() && !other.is_finished());
         other.join().unwrap();
-        assert_eq!(Sim::<0>::lane_slot(), (&raw const a).cast());
+        assert_eq!(Sim::<0>::worker_slot(), (&raw const a).cast());
     });
-    assert!(Sim::<0>::lane_slot().is_null());
+    assert!(Sim::<0>::worker_slot().is_null());
 }
 
 #[test]

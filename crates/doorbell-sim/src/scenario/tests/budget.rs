@@ -1,10 +1,10 @@
-//! Lanes whose time is limited, by simulated time.
+//! Workers whose time is limited, by simulated time.
 
-use super::{one_crew, with_lanes};
-use crate::scenario::crew::{CrewConfig, Lanes};
+use super::{one_crew, with_workers};
+use crate::scenario::crew::{CrewConfig, Workers};
 use doorbell_core::crew::Turns;
-use doorbell_core::lane::{LaneCounts, RunBudget};
 use doorbell_core::task::Kind;
+use doorbell_core::worker::{RunBudget, WorkerCounts};
 use doorbell_machine::sim;
 use std::future::poll_fn;
 use std::sync::Arc;
@@ -12,22 +12,22 @@ use std::task::Poll;
 
 const MS: u64 = 1_000_000;
 
-/// Runs a program with so many lanes that have a budget, and looks at what they counted.
+/// Runs a program with so many workers that have a budget, and looks at what they counted.
 fn run(
-    lanes: usize,
+    workers: usize,
     budget: RunBudget,
-    program: impl FnOnce(&Arc<Lanes<0>>) + Send + 'static,
-    check: impl FnOnce(&[LaneCounts]) -> Result<(), String> + Send + 'static,
+    program: impl FnOnce(&Arc<Workers<0>>) + Send + 'static,
+    check: impl FnOnce(&[WorkerCounts]) -> Result<(), String> + Send + 'static,
 ) {
     let crew = CrewConfig {
         turns: Turns::ByRank,
         budget: Some(budget),
-        ..one_crew(lanes)
+        ..one_crew(workers)
     };
-    with_lanes(crew, move |lanes, close| {
-        program(lanes);
+    with_workers(crew, move |workers, close| {
+        program(workers);
         close();
-        if let Err(why) = check(&lanes.counts()) {
+        if let Err(why) = check(&workers.counts()) {
             sim::fail(why);
         }
     });
@@ -50,22 +50,22 @@ async fn work_until(end_ns: u64, poll_ns: u64) -> u64 {
 }
 
 #[test]
-fn a_lane_that_is_always_busy_leaves_a_part_of_each_period() {
+fn a_worker_that_is_always_busy_leaves_a_part_of_each_period() {
     let budget = RunBudget {
         run_ns: 95 * MS / 10,
         period_ns: 10 * MS,
     };
-    let program = |lanes: &Arc<Lanes<0>>| {
+    let program = |workers: &Arc<Workers<0>>| {
         let start_ns = sim::time_ns();
         let busy = work_until(start_ns + 200 * MS, 50_000);
-        let worked_ns = lanes.wait_for(lanes.launch(0, Kind::Pinned, busy), 0);
+        let worked_ns = workers.wait_for(workers.launch(0, Kind::Pinned, busy), 0);
         let (worked_ns, took_ns) = (worked_ns.unwrap_or(0), sim::time_ns() - start_ns);
         if !(took_ns * 90 / 100..=took_ns * 955 / 1_000).contains(&worked_ns) {
             sim::fail(format!("it worked {worked_ns} of {took_ns} ns"));
         }
     };
     run(1, budget, program, |counts| {
-        let LaneCounts {
+        let WorkerCounts {
             rests, rested_ns, ..
         } = counts[0];
         let fits = (18..=21).contains(&rests) && (8 * MS..=11 * MS).contains(&rested_ns);
@@ -74,15 +74,15 @@ fn a_lane_that_is_always_busy_leaves_a_part_of_each_period() {
 }
 
 #[test]
-fn a_lane_that_sleeps_in_between_never_rests() {
+fn a_worker_that_sleeps_in_between_never_rests() {
     let budget = RunBudget {
         run_ns: MS / 2,
         period_ns: MS,
     };
-    let program = |lanes: &Arc<Lanes<0>>| {
+    let program = |workers: &Arc<Workers<0>>| {
         for _ in 0..100 {
             let busy = work_until(0, 300_000);
-            let _ = lanes.wait_for(lanes.launch(0, Kind::Pinned, busy), 0);
+            let _ = workers.wait_for(workers.launch(0, Kind::Pinned, busy), 0);
             sim::sleep(MS);
         }
     };
@@ -93,14 +93,14 @@ fn a_lane_that_sleeps_in_between_never_rests() {
 }
 
 #[test]
-fn others_run_the_tasks_of_a_lane_that_rests() {
+fn others_run_the_tasks_of_a_worker_that_rests() {
     let budget = RunBudget {
         run_ns: 10 * MS,
         period_ns: 20 * MS,
     };
-    let program = |lanes: &Arc<Lanes<0>>| {
-        let theirs = Arc::clone(lanes);
-        let spends = lanes.launch(0, Kind::Pinned, async move {
+    let program = |workers: &Arc<Workers<0>>| {
+        let theirs = Arc::clone(workers);
+        let spends = workers.launch(0, Kind::Pinned, async move {
             sim::work(11 * MS);
             let spawned_ns = sim::time_ns();
             let moves = async move {
@@ -112,14 +112,14 @@ fn others_run_the_tasks_of_a_lane_that_rests() {
             // Waited for outside, not here.
             (theirs.launch(0, Kind::Task, moves),)
         });
-        match lanes.wait_for(spends, 0) {
-            Ok((task,)) => drop(lanes.wait_for(task, 0)),
+        match workers.wait_for(spends, 0) {
+            Ok((task,)) => drop(workers.wait_for(task, 0)),
             Err(_) => sim::fail("it was cancelled"),
         }
-        // Pinned to the lane that rests: it waits, but not for longer than the period.
+        // Pinned to the worker that rests: it waits, but not for longer than the period.
         let posted_ns = sim::time_ns();
-        let pinned = lanes.launch(0, Kind::Pinned, async move { sim::time_ns() - posted_ns });
-        let waited_ns = lanes.wait_for(pinned, 0).unwrap_or(0);
+        let pinned = workers.launch(0, Kind::Pinned, async move { sim::time_ns() - posted_ns });
+        let waited_ns = workers.wait_for(pinned, 0).unwrap_or(0);
         if !(5 * MS..=10 * MS).contains(&waited_ns) {
             sim::fail(format!("a pinned task waited {waited_ns} ns"));
         }

@@ -1,8 +1,8 @@
-//! Traffic that crosses the classes in every way. What urgent lanes do of it is measured, from when
+//! Traffic that crosses the classes in every way. What urgent workers do of it is measured, from when
 //! nothing of it is left to do for anybody else.
 
 use crate::scenario::class::{FAIR, RT};
-use crate::scenario::crew::Lanes;
+use crate::scenario::crew::Workers;
 use crate::scenario::program::{Ended, yield_now};
 use crate::scenario::timer::Sleep;
 use doorbell_core::call;
@@ -23,8 +23,8 @@ pub(super) const NOTE_BEGIN: u32 = 1 << 20;
 pub(super) const NOTE_WAKE: u32 = NOTE_BEGIN + 1;
 /// It has.
 pub(super) const NOTE_WOKEN: u32 = NOTE_BEGIN + 2;
-/// What is woken by a timer, or by a Fair lane before.
-pub(super) const EITHER: &str = "a timer of a task that a Fair lane wakes too";
+/// What is woken by a timer, or by a Fair worker before.
+pub(super) const EITHER: &str = "a timer of a task that a Fair worker wakes too";
 /// All that is measured.
 pub(super) const MEASURED: &[&str] = &[
     "a post",
@@ -33,12 +33,12 @@ pub(super) const MEASURED: &[&str] = &[
     "a wake",
     "a task",
     "a timer",
-    "a post of a Fair lane",
-    "a task of a Fair lane",
+    "a post of a Fair worker",
+    "a task of a Fair worker",
     EITHER,
 ];
 
-/// How often the thread that is no lane does each thing.
+/// How often the thread that is no worker does each thing.
 const ROUNDS: usize = 14;
 /// How often the Fair tasks do.
 const FAIR_ROUNDS: usize = 6;
@@ -46,7 +46,7 @@ const FAIR_ROUNDS: usize = 6;
 const SLEEPS: usize = 50;
 const SLEEP_NS: u64 = 20_000;
 
-/// Something that an urgent lane did.
+/// Something that an urgent worker did.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Done {
     pub(super) what: &'static str,
@@ -65,7 +65,7 @@ const fn rt(core: usize) -> usize {
 /// Whoever has a copy of this can do all that is measured.
 #[derive(Clone)]
 pub(super) struct Traffic {
-    pub(super) lanes: Arc<Lanes<0>>,
+    pub(super) workers: Arc<Workers<0>>,
     pub(super) done: UnboundedSender<Done>,
 }
 
@@ -98,23 +98,23 @@ impl Traffic {
         (move || begun_ns.set(sim::time_ns()), ends)
     }
 
-    fn post(&self, lane: usize, f: impl FnOnce() + Send + 'static) {
-        let once = self.lanes.once("post", lane);
+    fn post(&self, worker: usize, f: impl FnOnce() + Send + 'static) {
+        let once = self.workers.once("post", worker);
         let run = move || {
             once.happens();
             f();
         };
-        if call::post(&**self.lanes.front(lane), run).is_err() {
-            sim::fail("lost: a post was refused by a lane that runs");
+        if call::post(&**self.workers.front(worker), run).is_err() {
+            sim::fail("lost: a post was refused by a worker that runs");
         }
     }
 
-    fn launch<F>(&self, lane: usize, kind: Kind, future: F) -> Join<F::Output>
+    fn launch<F>(&self, worker: usize, kind: Kind, future: F) -> Join<F::Output>
     where
         F: Future<Output: Send> + Send + 'static,
     {
-        let ended = Ended::new(&self.lanes);
-        self.lanes.launch(lane, kind, async move {
+        let ended = Ended::new(&self.workers);
+        self.workers.launch(worker, kind, async move {
             let _ended = ended;
             future.await
         })
@@ -129,7 +129,7 @@ impl Traffic {
             self.launch(fair(core), Kind::Pinned, mine.play_fair(core, said))
         });
         let mut joins: Vec<_> = fairs.collect();
-        // On one core only: where the other's urgent lane sleeps, no timer of its own wakes it.
+        // On one core only: where the other's urgent worker sleeps, no timer of its own wakes it.
         joins.push(self.launch(rt(1), Kind::Pinned, self.clone().tick()));
         for says in says {
             let mine = self.clone();
@@ -141,7 +141,7 @@ impl Traffic {
     async fn tick(self) {
         for _ in 0..SLEEPS {
             let due_ns = sim::time_ns() + SLEEP_NS;
-            Sleep::new(&self.lanes, rt(1), SLEEP_NS).await;
+            Sleep::new(&self.workers, rt(1), SLEEP_NS).await;
             self.note("a timer", due_ns);
         }
     }
@@ -152,7 +152,7 @@ impl Traffic {
             let (say, mut said) = oneshot::channel();
             let _ = says.unbounded_send(say);
             let due_ns = sim::time_ns() + SLEEP_NS;
-            let mut sleep = pin!(Sleep::new(&self.lanes, rt(1), SLEEP_NS));
+            let mut sleep = pin!(Sleep::new(&self.workers, rt(1), SLEEP_NS));
             let is_due = poll_fn(|cx| {
                 let due = sleep.as_mut().poll(cx).is_ready();
                 let told = Pin::new(&mut said).poll(cx).is_ready();
@@ -168,7 +168,7 @@ impl Traffic {
         }
     }
 
-    /// The program of a thread that is no lane: all of it is for urgent lanes.
+    /// The program of a thread that is no worker: all of it is for urgent workers.
     pub(super) fn play_outside(&self) {
         for round in 0..ROUNDS {
             let core = round % CORES;
@@ -177,20 +177,20 @@ impl Traffic {
             self.post(rt(core), move || mine.note("a post", begun_ns));
 
             let begun_ns = sim::time_ns();
-            if self.lanes.call(rt(core), || ()).is_none() {
+            if self.workers.call(rt(core), || ()).is_none() {
                 sim::fail("lost: a call came back without its result");
             }
             self.note("a call", begun_ns);
 
             let begun_ns = sim::time_ns();
-            drop(self.lanes.call_many(|_| (), &[rt(0), rt(1)]).wait());
+            drop(self.workers.call_many(|_| (), &[rt(0), rt(1)]).wait());
             self.note("a call to many", begun_ns);
 
             self.wake(rt(core));
             for kind in [Kind::Task, Kind::Pinned] {
                 let begun_ns = sim::time_ns();
                 let crosses = self.launch(rt(core), kind, self.clone().cross(core, round));
-                drop(self.lanes.wait_for(crosses, 0));
+                drop(self.workers.wait_for(crosses, 0));
                 self.note("a task", begun_ns);
             }
             sim::sleep(2_000);
@@ -198,20 +198,20 @@ impl Traffic {
     }
 
     /// Wakes an urgent task that waits.
-    fn wake(&self, lane: usize) {
+    fn wake(&self, worker: usize) {
         let (say, said) = oneshot::channel();
         let mine = self.clone();
-        let waits = self.launch(lane, Kind::Task, async move {
+        let waits = self.launch(worker, Kind::Task, async move {
             if let Ok(begun_ns) = said.await {
                 mine.note("a wake", begun_ns);
             }
         });
         sim::sleep(8_000);
         let _ = say.send(sim::time_ns());
-        drop(self.lanes.wait_for(waits, 5_000));
+        drop(self.workers.wait_for(waits, 5_000));
     }
 
-    /// An urgent task that begins, joins, cancels, wakes and drops what is of Fair lanes, and waits
+    /// An urgent task that begins, joins, cancels, wakes and drops what is of Fair workers, and waits
     /// for urgent ones only.
     async fn cross(self, core: usize, round: usize) {
         let mut gifts: Vec<Box<dyn Send>> = Vec::new();
@@ -227,7 +227,7 @@ impl Traffic {
             drop(self.launch(fair(at), Kind::Task, yield_now()));
             gifts.extend(self.armed(fair(at)));
         }
-        // What came of Fair lanes is dropped on another urgent lane, and one of theirs here.
+        // What came of Fair workers is dropped on another urgent worker, and one of theirs here.
         self.post(rt(1 - core), move || drop(gifts));
         let called = self.launch(rt(1 - core), Kind::Call, async {});
         drop(called.await);
@@ -235,15 +235,15 @@ impl Traffic {
         drop(task.await);
     }
 
-    /// The program of a Fair lane.
+    /// The program of a Fair worker.
     async fn play_fair(self, core: usize, mut said: UnboundedReceiver<Say>) {
         for round in 0..FAIR_ROUNDS {
             let at = (core + round) % CORES;
-            let (begins, ends) = self.halves("a post of a Fair lane");
+            let (begins, ends) = self.halves("a post of a Fair worker");
             self.post(rt(at), ends);
             begins();
 
-            let (begins, ends) = self.halves("a task of a Fair lane");
+            let (begins, ends) = self.halves("a task of a Fair worker");
             let task = self.launch(rt(at), [Kind::Task, Kind::Pinned][round % 2], async move {
                 ends();
                 yield_now().await;
@@ -256,14 +256,14 @@ impl Traffic {
                 Some(task) if round % 4 == 2 => drop(task.await),
                 Some(task) => drop(task),
             }
-            let many = self.lanes.call_many(|_| (), &[rt(0), rt(1)]);
+            let many = self.workers.call_many(|_| (), &[rt(0), rt(1)]);
             if round.is_multiple_of(2) {
                 drop(many.await);
             }
             drop(self.launch(rt(at), Kind::Call, async {}).await);
-            // Of the urgent lane and of this one, each dropped by the one or the other.
-            for lane in [rt(at), fair(core)] {
-                let armed = self.armed(lane);
+            // Of the urgent worker and of this one, each dropped by the one or the other.
+            for worker in [rt(at), fair(core)] {
+                let armed = self.armed(worker);
                 if round.is_multiple_of(2) {
                     self.post(rt(at), move || drop(armed));
                 }
@@ -274,13 +274,13 @@ impl Traffic {
                     let _ = say.send(());
                 });
             }
-            Sleep::new(&self.lanes, fair(core), 1_000).await;
+            Sleep::new(&self.workers, fair(core), 1_000).await;
         }
         // Whoever is heard no more is woken too.
         wakes(core, || drop(said));
     }
 
-    /// A task that has a waker, unless it is complete. Not this one's: a Fair lane that is suspended
+    /// A task that has a waker, unless it is complete. Not this one's: a Fair worker that is suspended
     /// in the midst of that wake would hold it back, and that is measured apart ([`EITHER`]).
     fn asked(mut task: Join<()>) -> Option<Join<()>> {
         let mut nobody = Context::from_waker(Waker::noop());
@@ -288,17 +288,17 @@ impl Traffic {
         asked.is_pending().then_some(task)
     }
 
-    /// A timer of a lane that is armed.
-    fn armed(&self, lane: usize) -> Option<Box<dyn Send>> {
-        let mut sleep = Box::new(Sleep::new(&self.lanes, lane, SLEEP_NS));
+    /// A timer of a worker that is armed.
+    fn armed(&self, worker: usize) -> Option<Box<dyn Send>> {
+        let mut sleep = Box::new(Sleep::new(&self.workers, worker, SLEEP_NS));
         // With nobody's waker, as in `asked`.
         let mut nobody = Context::from_waker(Waker::noop());
         let is_ready = Pin::new(&mut *sleep).poll(&mut nobody).is_ready();
         (!is_ready).then_some(sleep as Box<dyn Send>)
     }
 
-    /// Waits until that lane has woken the caller.
-    async fn woken_by(&self, lane: usize) {
+    /// Waits until that worker has woken the caller.
+    async fn woken_by(&self, worker: usize) {
         let woken = Arc::new(SimCounter::default());
         let mut given = false;
         poll_fn(|cx: &mut Context<'_>| {
@@ -307,7 +307,7 @@ impl Traffic {
             }
             if !std::mem::replace(&mut given, true) {
                 let (woken, waker): (_, Waker) = (Arc::clone(&woken), cx.waker().clone());
-                self.post(lane, move || {
+                self.post(worker, move || {
                     woken.set(1);
                     waker.wake();
                 });
@@ -318,7 +318,7 @@ impl Traffic {
     }
 }
 
-/// Wakes urgent tasks that a timer wakes too. It is noted where it is the lane that is suspended.
+/// Wakes urgent tasks that a timer wakes too. It is noted where it is the worker that is suspended.
 fn wakes(core: usize, f: impl FnOnce()) {
     if core > 0 {
         return f();

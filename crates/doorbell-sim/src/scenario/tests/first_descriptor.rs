@@ -1,8 +1,8 @@
-//! A lane that gets its first descriptor while it is inside a poll which then goes on for long: another
-//! lane looks at its poller meanwhile.
+//! A worker that gets its first descriptor while it is inside a poll which then goes on for long: another
+//! worker looks at its poller meanwhile.
 
-use super::{one_crew, with_lanes};
-use crate::scenario::crew::Lanes;
+use super::{one_crew, with_workers};
+use crate::scenario::crew::Workers;
 use doorbell_core::crew::FrontRef;
 use doorbell_core::io::{Direction, Registration};
 use doorbell_core::task::Kind;
@@ -13,13 +13,13 @@ use std::sync::Arc;
 use std::task::{Context, Poll, Wake, Waker};
 
 const MS: u64 = 1_000_000;
-/// For how long a lane stays the sentinel that is of no use as one, and more.
+/// For how long a worker stays the sentinel that is of no use as one, and more.
 const RESTED_NS: u64 = 20 * MS;
 /// How long the poll goes on behind the registration.
 const STUCK_NS: u64 = 10 * MS;
 /// When the descriptor becomes ready, from then on.
 const READY_NS: u64 = 2 * MS;
-/// How late another lane may bring that: two looks of a sentinel.
+/// How late another worker may bring that: two looks of a sentinel.
 const LATE_NS: u64 = 1_500_000;
 
 /// When it was woken; 0 if it was not.
@@ -34,9 +34,9 @@ impl Wake for Woken {
 
 type Registered = Registration<Sim, FrontRef<Sim>>;
 
-/// A descriptor of lane 0, for which somebody waits.
-fn register(lanes: &Lanes<0>, fd: SimFd, woken: &Arc<Woken>) -> Registered {
-    let registered = Registration::new(lanes.front(0).clone(), fd).unwrap();
+/// A descriptor of worker 0, for which somebody waits.
+fn register(workers: &Workers<0>, fd: SimFd, woken: &Arc<Woken>) -> Registered {
+    let registered = Registration::new(workers.front(0).clone(), fd).unwrap();
     let waker = Waker::from(Arc::clone(woken));
     let polled = registered.poll_ready(&Context::from_waker(&waker), Direction::Read);
     assert!(polled.is_pending());
@@ -48,7 +48,7 @@ fn register(lanes: &Lanes<0>, fd: SimFd, woken: &Arc<Woken>) -> Registered {
 enum Who {
     /// The task whose poll goes on then.
     Itself,
-    /// A thread that is no lane.
+    /// A thread that is no worker.
     Outside,
 }
 
@@ -75,20 +75,20 @@ fn outside(cpu: usize, body: impl FnOnce() + Send + 'static) -> SimThread {
     Sim::<0>::spawn(spec, Box::new(body)).unwrap()
 }
 
-fn program(lanes: &Arc<Lanes<0>>, who: Who, kind: Kind, busy_ns: u64) {
+fn program(workers: &Arc<Workers<0>>, who: Who, kind: Kind, busy_ns: u64) {
     sim::sleep(RESTED_NS);
     let (fd, woken) = (SimFd::open(), Arc::<Woken>::default());
     let inside = Arc::new(SimCounter::default());
-    let (mine, waits, begun) = (Arc::clone(lanes), Arc::clone(&woken), Arc::clone(&inside));
-    let stuck = lanes.launch(0, kind, async move {
+    let (mine, waits, begun) = (Arc::clone(workers), Arc::clone(&woken), Arc::clone(&inside));
+    let stuck = workers.launch(0, kind, async move {
         be_busy(busy_ns).await;
         let kept = (who == Who::Itself).then(|| register(&mine, fd, &waits));
         begun.set(sim::time_ns());
         sim::work(STUCK_NS);
         drop(kept);
     });
-    let (mine, waits) = (Arc::clone(lanes), Arc::clone(&woken));
-    let cpu = lanes.cores() + 1;
+    let (mine, waits) = (Arc::clone(workers), Arc::clone(&woken));
+    let cpu = workers.cores() + 1;
     let world = outside(cpu, move || {
         while inside.get() == 0 {
             sim::sleep(50_000);
@@ -104,23 +104,23 @@ fn program(lanes: &Arc<Lanes<0>>, who: Who, kind: Kind, busy_ns: u64) {
         drop(kept);
     });
     world.join().unwrap();
-    lanes.wait_for(stuck, 0).unwrap();
+    workers.wait_for(stuck, 0).unwrap();
 }
 
 fn check(who: Who, kind: Kind, busy_ns: u64) {
     let crew = one_crew(2);
-    with_lanes(crew, move |lanes, close| {
-        program(lanes, who, kind, busy_ns);
+    with_workers(crew, move |workers, close| {
+        program(workers, who, kind, busy_ns);
         close();
-        let counts = lanes.counts();
+        let counts = workers.counts();
         if counts[1].ready_for_stuck != 1 {
-            sim::fail(format!("not brought by the other lane: {counts:?}"));
+            sim::fail(format!("not brought by the other worker: {counts:?}"));
         }
     });
 }
 
 #[test]
-fn somebody_looks_at_the_first_descriptor_of_a_lane_that_is_stuck() {
+fn somebody_looks_at_the_first_descriptor_of_a_worker_that_is_stuck() {
     for who in [Who::Itself, Who::Outside] {
         for kind in [Kind::Task, Kind::Pinned] {
             for busy_ns in [0, RESTED_NS] {

@@ -1,15 +1,15 @@
-//! Floods of descriptors that begin and end, at urgent lanes and at Fair ones, which take of each other then. Nothing
+//! Floods of descriptors that begin and end, at urgent workers and at Fair ones, which take of each other then. Nothing
 //! is lost or late, and where nothing happens nobody looks.
 
 use crate::scenario::class::{Classes, FAIR, RT, Urgent};
-use crate::scenario::crew::{CrewConfig, Lanes};
+use crate::scenario::crew::{CrewConfig, Workers};
 use crate::scenario::oracle;
 use crate::scenario::tests::one_crew;
 use doorbell_core::crew::{FrontRef, Turns};
 use doorbell_core::io::{Direction, Registration};
-use doorbell_core::lane::{IdlePolicy, LaneCounts};
 use doorbell_core::switches::Switches;
 use doorbell_core::task::{Join, Kind};
+use doorbell_core::worker::{IdlePolicy, WorkerCounts};
 use doorbell_machine::sim::{
     self, Config, Edges, MachineSpec, Memory, Seats, SimCounter, SimFd, SimThread,
 };
@@ -23,7 +23,7 @@ use std::task::{Context, Wake, Waker};
 
 const US: u64 = 1_000;
 const MS: u64 = 1_000_000;
-/// Until a task that was woken has read: a few wakes, and what others of the lane read first.
+/// Until a task that was woken has read: a few wakes, and what others of the worker read first.
 const READ_NS: u64 = 50 * US;
 /// By when a call has run.
 const CALL_NS: u64 = 100 * US;
@@ -105,46 +105,46 @@ impl Pipe {
 
 type Registered = Registration<Sim, FrontRef<Sim>>;
 
-fn register(lanes: &Lanes<0>, lane: usize, fd: SimFd) -> Registered {
-    Registration::new(lanes.front(lane).clone(), fd).expect("the lane has not ended")
+fn register(workers: &Workers<0>, worker: usize, fd: SimFd) -> Registered {
+    Registration::new(workers.front(worker).clone(), fd).expect("the worker has not ended")
 }
 
-/// Which lane of all, and how late it may be.
+/// Which worker of all, and how late it may be.
 #[derive(Clone, Copy)]
 struct Place {
-    lane: usize,
+    worker: usize,
     is_urgent: bool,
 }
 
 impl Place {
     fn of(crew: usize, core: usize) -> Self {
         Place {
-            lane: crew * CORES + core,
+            worker: crew * CORES + core,
             is_urgent: crew == RT,
         }
     }
 
     fn check_late(self, what: &str, late_ns: u64) {
         if late_ns > READ_NS {
-            let lane = self.lane;
-            sim::fail(format!("late: {what} of lane {lane} by {late_ns} ns"));
+            let worker = self.worker;
+            sim::fail(format!("late: {what} of worker {worker} by {late_ns} ns"));
         }
     }
 }
 
 /// A task that reads a pipe to its end.
-fn reads(lanes: &Arc<Lanes<0>>, place: Place, pipe: Pipe) -> Join<u64> {
-    let registered = register(lanes, place.lane, pipe.fd);
+fn reads(workers: &Arc<Workers<0>>, place: Place, pipe: Pipe) -> Join<u64> {
+    let registered = register(workers, place.worker, pipe.fd);
     let kind = if place.is_urgent {
         Kind::Pinned
     } else {
         Kind::Task
     };
-    lanes.launch(place.lane, kind, async move {
+    workers.launch(place.worker, kind, async move {
         let mut read = 0;
         loop {
             let next = poll_fn(|cx| registered.poll_io(cx, Direction::Read, || pipe.read()));
-            let (bytes, late_ns) = next.await.expect("the lane has not ended");
+            let (bytes, late_ns) = next.await.expect("the worker has not ended");
             place.check_late("a byte", late_ns);
             read += bytes;
             if pipe.inner.ended.get() > 0 && pipe.is_read() {
@@ -164,9 +164,9 @@ impl Wake for Woken {
     }
 }
 
-/// Writes to the pipes of one lane.
+/// Writes to the pipes of one worker.
 struct World {
-    lanes: Arc<Lanes<0>>,
+    workers: Arc<Workers<0>>,
     place: Place,
     pipes: Vec<Pipe>,
 }
@@ -223,8 +223,8 @@ impl World {
     /// Runs at once.
     fn call(&self) {
         let called_ns = sim::time_ns();
-        if self.lanes.call(self.place.lane, || ()).is_none() {
-            sim::fail("lost: a call was refused by a lane that runs");
+        if self.workers.call(self.place.worker, || ()).is_none() {
+            sim::fail("lost: a call was refused by a worker that runs");
         }
         let late_ns = sim::time_ns() - called_ns;
         if late_ns > CALL_NS {
@@ -237,7 +237,7 @@ impl World {
         let (fd, woken) = (SimFd::open(), Arc::<Woken>::default());
         fd.set_ready(Readiness::READABLE);
         let from_ns = sim::time_ns();
-        let registered = register(&self.lanes, self.place.lane, fd);
+        let registered = register(&self.workers, self.place.worker, fd);
         let waker = Waker::from(Arc::clone(&woken));
         let polled = registered.poll_ready(&Context::from_waker(&waker), Direction::Read);
         if polled.is_ready() {
@@ -272,20 +272,20 @@ fn crew(seed: u64) -> CrewConfig {
     }
 }
 
-/// The first thread. What the lanes counted.
-fn program(seed: u64) -> Vec<LaneCounts> {
+/// The first thread. What the workers counted.
+fn program(seed: u64) -> Vec<WorkerCounts> {
     Sim::<0>::bind_thread(&[CORES]).unwrap();
-    let (lanes, threads) = Lanes::<0>::start(crew(seed), Arc::default()).unwrap();
+    let (workers, threads) = Workers::<0>::start(crew(seed), Arc::default()).unwrap();
     let places = [FAIR, RT].map(|crew| (0..CORES).map(move |core| Place::of(crew, core)));
     let (mut worlds, mut readers) = (Vec::new(), Vec::new());
     for (at, place) in places.into_iter().flatten().enumerate() {
         let pipes: Vec<Pipe> = (0..PIPES).map(|_| Pipe::new()).collect();
         for pipe in &pipes {
-            readers.push((reads(&lanes, place, pipe.clone()), pipe.clone()));
+            readers.push((reads(&workers, place, pipe.clone()), pipe.clone()));
         }
-        let lanes = Arc::clone(&lanes);
+        let workers = Arc::clone(&workers);
         let world = World {
-            lanes,
+            workers,
             place,
             pipes,
         };
@@ -295,34 +295,34 @@ fn program(seed: u64) -> Vec<LaneCounts> {
         world.join().unwrap();
     }
     for (reader, pipe) in readers {
-        let (read, written) = (lanes.wait_for(reader, 0), pipe.inner.written.get());
+        let (read, written) = (workers.wait_for(reader, 0), pipe.inner.written.get());
         if !matches!(read, Ok(read) if read == written) {
             sim::fail(format!("lost: {read:?} bytes of {written}"));
         }
     }
-    check_quiet(&lanes);
-    lanes.close(threads);
-    let counts = lanes.counts();
-    oracle::check_rest(&lanes);
+    check_quiet(&workers);
+    workers.close(threads);
+    let counts = workers.counts();
+    oracle::check_rest(&workers);
     oracle::check_counts(&counts, Switches::default());
-    oracle::check_freed(lanes);
+    oracle::check_freed(workers);
     counts
 }
 
 /// When all floods are over nobody wakes up.
-fn check_quiet(lanes: &Lanes<0>) {
+fn check_quiet(workers: &Workers<0>) {
     sim::sleep(3 * OVER_NS);
-    let before = lanes.counts();
+    let before = workers.counts();
     sim::sleep(QUIET_NS);
-    for (lane, (now, before)) in lanes.counts().iter().zip(&before).enumerate() {
+    for (worker, (now, before)) in workers.counts().iter().zip(&before).enumerate() {
         let since = now.since(before);
         if (since.passes, since.parks) != (0, 0) {
-            sim::fail(format!("not quiet: lane {lane}, {since:?}"));
+            sim::fail(format!("not quiet: worker {worker}, {since:?}"));
         }
     }
 }
 
-/// What all lanes of a crew did together.
+/// What all workers of a crew did together.
 #[derive(Default)]
 struct Sum {
     ready: u64,
@@ -330,8 +330,8 @@ struct Sum {
 }
 
 impl Sum {
-    fn add(&mut self, lanes: &[LaneCounts]) {
-        for counts in lanes {
+    fn add(&mut self, workers: &[WorkerCounts]) {
+        for counts in workers {
             self.ready += counts.unparks_ready;
             self.for_others += counts.ready_for_others;
         }
@@ -339,7 +339,7 @@ impl Sum {
 }
 
 /// Runs a seed; the counts.
-fn run(seed: u64) -> Vec<LaneCounts> {
+fn run(seed: u64) -> Vec<WorkerCounts> {
     let config = Config {
         seed,
         machine: MachineSpec::flat(CORES + 1 + 2 * CORES),

@@ -1,7 +1,7 @@
-//! Groups that share the lanes, by simulated time.
+//! Groups that share the workers, by simulated time.
 
-use super::{one_crew, with_lanes};
-use crate::scenario::crew::Lanes;
+use super::{one_crew, with_workers};
+use crate::scenario::crew::Workers;
 use doorbell_core::task::{About, Kind};
 use doorbell_machine::sim;
 use std::future::poll_fn;
@@ -14,20 +14,20 @@ const MS: u64 = 1_000_000;
 const PACE_NS: u64 = 20 * MS;
 const SPAN_NS: u64 = 100 * MS;
 
-/// Tasks of one group: their weight, on which lane they begin (`None`: on each in turn), how many, and
+/// Tasks of one group: their weight, on which worker they begin (`None`: on each in turn), how many, and
 /// how long their polls are.
 #[derive(Clone, Copy)]
 struct Tasks {
     weight: u32,
-    lane: Option<usize>,
+    worker: Option<usize>,
     count: usize,
     poll_ns: u64,
 }
 
 /// Runs tasks that can always run. What each kind got of the span, in parts of a thousand.
-fn parts(lanes: usize, all: Vec<Tasks>, check: impl FnOnce(&[u64]) -> bool + Send + 'static) {
-    with_lanes(one_crew(lanes), move |lanes, close| {
-        let parts = run(lanes, &all);
+fn parts(workers: usize, all: Vec<Tasks>, check: impl FnOnce(&[u64]) -> bool + Send + 'static) {
+    with_workers(one_crew(workers), move |workers, close| {
+        let parts = run(workers, &all);
         if !check(&parts) {
             sim::fail(format!("{parts:?}"));
         }
@@ -36,8 +36,8 @@ fn parts(lanes: usize, all: Vec<Tasks>, check: impl FnOnce(&[u64]) -> bool + Sen
 }
 
 /// The first kind is in no group, if its weight is 0.
-fn run(lanes: &Arc<Lanes<0>>, all: &[Tasks]) -> Vec<u64> {
-    let groups = lanes.front(0).crew().groups();
+fn run(workers: &Arc<Workers<0>>, all: &[Tasks]) -> Vec<u64> {
+    let groups = workers.front(0).crew().groups();
     let begin_ns = sim::time_ns() + PACE_NS;
     let mut number = 0;
     let mut joins = Vec::new();
@@ -46,40 +46,40 @@ fn run(lanes: &Arc<Lanes<0>>, all: &[Tasks]) -> Vec<u64> {
         if tasks.weight > 0 {
             number += 1;
             // SAFETY: nobody else opens one, and it has no tasks.
-            unsafe { groups.open(lanes.len(), number, tasks.weight) };
+            unsafe { groups.open(workers.len(), number, tasks.weight) };
         }
         let group = if tasks.weight > 0 { number } else { 0 };
-        let (theirs, poll_ns) = (Arc::clone(lanes), tasks.poll_ns);
-        let spawn = move |lane| {
+        let (theirs, poll_ns) = (Arc::clone(workers), tasks.poll_ns);
+        let spawn = move |worker| {
             theirs.front(0).crew().groups().reserve(group);
             let about = About {
                 group: Some(group),
                 ..About::default()
             };
             let work = work_within(begin_ns, begin_ns + SPAN_NS, poll_ns);
-            theirs.launch_about(lane, Kind::Task, about, work)
+            theirs.launch_about(worker, Kind::Task, about, work)
         };
-        let Some(lane) = tasks.lane else {
-            joins.extend((0..tasks.count).map(|at| (kind, spawn(at % lanes.len()))));
+        let Some(worker) = tasks.worker else {
+            joins.extend((0..tasks.count).map(|at| (kind, spawn(at % workers.len()))));
             continue;
         };
-        // From that lane itself, which is where they are then. The others get theirs meanwhile.
+        // From that worker itself, which is where they are then. The others get theirs meanwhile.
         let count = tasks.count;
         let spawner = async move {
             sim::work(MS);
-            (0..count).map(|_| spawn(lane)).collect::<Vec<_>>()
+            (0..count).map(|_| spawn(worker)).collect::<Vec<_>>()
         };
-        spawners.push((kind, lanes.launch(lane, Kind::Pinned, spawner)));
+        spawners.push((kind, workers.launch(worker, Kind::Pinned, spawner)));
     }
     for (kind, spawner) in spawners {
-        let tasks = lanes.wait_for(spawner, 0).unwrap_or_default();
+        let tasks = workers.wait_for(spawner, 0).unwrap_or_default();
         joins.extend(tasks.into_iter().map(|task| (kind, task)));
     }
     let mut worked_ns = vec![0; all.len()];
     for (kind, join) in joins {
-        worked_ns[kind] += lanes.wait_for(join, 0).unwrap_or(0);
+        worked_ns[kind] += workers.wait_for(join, 0).unwrap_or(0);
     }
-    let span_ns = SPAN_NS * lanes.len() as u64;
+    let span_ns = SPAN_NS * workers.len() as u64;
     worked_ns.iter().map(|ns| ns * 1_000 / span_ns).collect()
 }
 
@@ -100,23 +100,23 @@ async fn work_within(begin_ns: u64, end_ns: u64, poll_ns: u64) -> u64 {
     worked_ns
 }
 
-fn tasks(weight: u32, lane: Option<usize>, count: usize, poll_ns: u64) -> Tasks {
+fn tasks(weight: u32, worker: Option<usize>, count: usize, poll_ns: u64) -> Tasks {
     Tasks {
         weight,
-        lane,
+        worker,
         count,
         poll_ns,
     }
 }
 
-/// Whether each is within 5 per cent of all, where a little is what the lanes need themselves.
+/// Whether each is within 5 per cent of all, where a little is what the workers need themselves.
 fn are_about(parts: &[u64], expected: &[u64]) -> bool {
     let mut both = parts.iter().zip(expected);
     both.all(|(part, expected)| part.abs_diff(*expected) <= 50)
 }
 
 #[test]
-fn weights_of_one_to_two_to_seven_share_two_lanes() {
+fn weights_of_one_to_two_to_seven_share_two_workers() {
     let all = vec![
         tasks(100, None, 4, 50_000),
         tasks(200, None, 4, 50_000),
@@ -137,7 +137,7 @@ fn parts_do_not_depend_on_how_many_and_how_long() {
 
 #[test]
 fn tasks_move_for_a_group_that_lacks_them_where_others_run() {
-    // Each group on a lane of its own would have half.
+    // Each group on a worker of its own would have half.
     let all = vec![
         tasks(100, Some(0), 3, 100_000),
         tasks(300, Some(1), 3, 100_000),
@@ -146,14 +146,14 @@ fn tasks_move_for_a_group_that_lacks_them_where_others_run() {
 }
 
 #[test]
-fn a_group_alone_has_all_lanes() {
+fn a_group_alone_has_all_workers() {
     let all = vec![tasks(1, Some(0), 5, 50_000)];
     parts(4, all, |parts| parts[0] > 900);
 }
 
 #[test]
 fn what_waits_behind_a_long_poll_is_taken() {
-    // One lane is inside a poll from before the span to its end; its tasks run elsewhere.
+    // One worker is inside a poll from before the span to its end; its tasks run elsewhere.
     let all = vec![
         tasks(1, Some(0), 4, 50_000),
         tasks(10_000, Some(0), 1, PACE_NS + SPAN_NS),

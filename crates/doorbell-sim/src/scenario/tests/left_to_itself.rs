@@ -1,14 +1,14 @@
-//! What a lane brings to its task between two polls leaves the others asleep, if polls are short; what a
+//! What a worker brings to its task between two polls leaves the others asleep, if polls are short; what a
 //! poll pushes that goes on for long does not wait for its end.
 
-use super::{one_crew, with_lanes};
+use super::{one_crew, with_workers};
 use crate::scenario::class::{Classes, RT, Urgent};
-use crate::scenario::crew::{CrewConfig, Lanes};
+use crate::scenario::crew::{CrewConfig, Workers};
 use crate::scenario::timer::Sleep;
 use doorbell_core::crew::FrontRef;
 use doorbell_core::io::{Direction, Registration};
-use doorbell_core::lane::LaneCounts;
 use doorbell_core::task::Kind;
+use doorbell_core::worker::WorkerCounts;
 use doorbell_machine::sim::{self, SimCounter, SimFd};
 use doorbell_machine::{Counter, Readiness, Sim};
 use futures_channel::oneshot::{Receiver, channel};
@@ -37,7 +37,7 @@ const TAKEN_NS: u64 = MS;
 /// What has something for the task.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum By {
-    /// A descriptor, in whose poller the lane sleeps.
+    /// A descriptor, in whose poller the worker sleeps.
     Descriptor,
     Timer,
     /// Who is of a lower class.
@@ -45,8 +45,8 @@ enum By {
 }
 
 impl By {
-    /// The first lane of the crew.
-    fn lane(self) -> usize {
+    /// The first worker of the crew.
+    fn worker(self) -> usize {
         if self == By::Poke { RT * CORES } else { 0 }
     }
 
@@ -66,13 +66,13 @@ impl By {
 #[derive(Debug, Default)]
 struct Done {
     rounds: SimCounter,
-    /// When it left another task to its lane, and when that began to run.
+    /// When it left another task to its worker, and when that began to run.
     left_ns: SimCounter,
     taken_ns: SimCounter,
 }
 
 /// One round in each poll.
-fn poll(lanes: &Arc<Lanes<0>>, by: By, done: &Arc<Done>) {
+fn poll(workers: &Arc<Workers<0>>, by: By, done: &Arc<Done>) {
     done.rounds.add_shared(1);
     if done.rounds.get() <= FIRST_ROUNDS + ROUNDS {
         return;
@@ -80,14 +80,14 @@ fn poll(lanes: &Arc<Lanes<0>>, by: By, done: &Arc<Done>) {
     let theirs = Arc::clone(done);
     done.left_ns.set(sim::time_ns());
     let left = async move { theirs.taken_ns.set(sim::time_ns()) };
-    drop(lanes.launch(by.lane(), Kind::Task, left));
+    drop(workers.launch(by.worker(), Kind::Task, left));
     sim::work(LONG_NS);
 }
 
 /// From where the task learns that there is something for it.
 enum Source {
     Fd(Registered, SimFd),
-    Timer(Arc<Lanes<0>>),
+    Timer(Arc<Workers<0>>),
     /// In each round by the next.
     Told(Vec<Receiver<()>>),
 }
@@ -101,31 +101,31 @@ impl Source {
                     _ => Ok(()),
                 };
                 let taken = poll_fn(|cx| registered.poll_io(cx, Direction::Read, take));
-                taken.await.expect("the lane has not ended");
+                taken.await.expect("the worker has not ended");
             }
-            Source::Timer(lanes) => drop(Sleep::new(lanes, 0, ROUND_NS).await),
+            Source::Timer(workers) => drop(Sleep::new(workers, 0, ROUND_NS).await),
             Source::Told(told) => drop(told.pop().expect("one for each round").await),
         }
     }
 }
 
-/// What the lanes of the crew did in the rounds with short polls.
-fn program(lanes: &Arc<Lanes<0>>, by: By, done: &Arc<Done>) -> [LaneCounts; CORES] {
+/// What the workers of the crew did in the rounds with short polls.
+fn program(workers: &Arc<Workers<0>>, by: By, done: &Arc<Done>) -> [WorkerCounts; CORES] {
     let fd = SimFd::open();
     let (mut tell, told): (Vec<_>, Vec<_>) = (0..=FIRST_ROUNDS + ROUNDS).map(|_| channel()).unzip();
     let mut source = match by {
         By::Descriptor => {
-            let registered = Registration::new(lanes.front(by.lane()).clone(), fd);
-            Source::Fd(registered.expect("the lane has not ended"), fd)
+            let registered = Registration::new(workers.front(by.worker()).clone(), fd);
+            Source::Fd(registered.expect("the worker has not ended"), fd)
         }
-        By::Timer => Source::Timer(Arc::clone(lanes)),
+        By::Timer => Source::Timer(Arc::clone(workers)),
         By::Poke => Source::Told(told),
     };
     // The alert begins with the first task.
-    drop(lanes.launch(by.lane(), Kind::Task, async {}));
+    drop(workers.launch(by.worker(), Kind::Task, async {}));
     sim::sleep(CALM_NS);
-    let (theirs, did) = (Arc::clone(lanes), Arc::clone(done));
-    let task = lanes.launch(by.lane(), Kind::Task, async move {
+    let (theirs, did) = (Arc::clone(workers), Arc::clone(done));
+    let task = workers.launch(by.worker(), Kind::Task, async move {
         while did.left_ns.get() == 0 {
             source.next().await;
             poll(&theirs, by, &did);
@@ -144,22 +144,22 @@ fn program(lanes: &Arc<Lanes<0>>, by: By, done: &Arc<Done>) -> [LaneCounts; CORE
         sim::sleep(ROUND_NS);
     };
     let crew = || {
-        let counts = lanes.counts();
-        [counts[by.lane()], counts[by.lane() + 1]]
+        let counts = workers.counts();
+        [counts[by.worker()], counts[by.worker() + 1]]
     };
     (0..FIRST_ROUNDS).for_each(|_| round());
     let before = crew();
     (0..ROUNDS).for_each(|_| round());
     let after = crew();
     round();
-    lanes.wait_for(task, 0).expect("it ends");
-    [0, 1].map(|lane| after[lane].since(&before[lane]))
+    workers.wait_for(task, 0).expect("it ends");
+    [0, 1].map(|worker| after[worker].since(&before[worker]))
 }
 
 fn check(by: By) {
-    with_lanes(by.crew(), move |lanes, close| {
+    with_workers(by.crew(), move |workers, close| {
         let done = Arc::<Done>::default();
-        let [own, other] = program(lanes, by, &done);
+        let [own, other] = program(workers, by, &done);
         close();
         let why = |what: &str| sim::fail(format!("{by:?}: {what}: {own:?}, {other:?}"));
         if own.polls < ROUNDS || own.parks < ROUNDS {
@@ -169,7 +169,7 @@ fn check(by: By) {
             why("it came in another way");
         }
         if own.sentinels + other.sentinels > 1 || other.parks > 1 {
-            why("the other lane was woken");
+            why("the other worker was woken");
         }
         let late_ns = done.taken_ns.get().saturating_sub(done.left_ns.get());
         if done.taken_ns.get() == 0 || late_ns > TAKEN_NS {
@@ -181,7 +181,7 @@ fn check(by: By) {
 }
 
 #[test]
-fn what_comes_to_a_task_whose_polls_are_short_wakes_no_other_lane() {
+fn what_comes_to_a_task_whose_polls_are_short_wakes_no_other_worker() {
     for by in [By::Descriptor, By::Timer, By::Poke] {
         check(by);
     }

@@ -1,6 +1,6 @@
-//! A lane falls asleep, and is stopped behind each step that it takes on the way: whatever the machine
+//! A worker falls asleep, and is stopped behind each step that it takes on the way: whatever the machine
 //! says is a step is one, so a new one is covered by itself. Meanwhile something comes, of each kind
-//! that can; and whoever brings it is stopped behind each of its own steps in turn, until the lane
+//! that can; and whoever brings it is stopped behind each of its own steps in turn, until the worker
 //! sleeps. What came is served, no ring is missing, and none is made in vain.
 
 mod arrival;
@@ -9,12 +9,12 @@ mod seen;
 
 use crate::scenario::class::{Classes, RT, Urgent};
 use arrival::{First, What};
-use doorbell_core::lane::IdlePolicy;
+use doorbell_core::worker::IdlePolicy;
 use doorbell_machine::sim::{Memory, Seats};
 use doorbell_machine::{Bug, Mark};
 use plan::{Setting, Tally, Woken, explore};
 
-/// What can come to any lane.
+/// What can come to any worker.
 const TO_ANY: &[What] = &[
     What::Call,
     What::Wake,
@@ -37,8 +37,8 @@ const ALONE: Setting = Setting {
     what: What::Call,
     first: First::Before,
     woken: Woken::ByCall,
-    lanes: 1,
-    lane: 0,
+    workers: 1,
+    worker: 0,
     classes: Classes::One,
     idle: IdlePolicy::Park,
     paused: false,
@@ -47,7 +47,7 @@ const ALONE: Setting = Setting {
     seed: 1,
 };
 
-/// The same lane, that watches first, on another kind of machine.
+/// The same worker, that watches first, on another kind of machine.
 const WATCHING: Setting = Setting {
     idle: IdlePolicy::Watch { watch_ns: 5_000 },
     seats: Seats::Eventfd,
@@ -56,7 +56,7 @@ const WATCHING: Setting = Setting {
     ..ALONE
 };
 
-/// All that can come, to a lane that gets its first descriptor with it or has one.
+/// All that can come, to a worker that gets its first descriptor with it or has one.
 fn try_all(settings: &[Setting], whats: &[&[What]]) -> Tally {
     let mut tally = Tally::default();
     for setting in settings {
@@ -80,7 +80,7 @@ fn try_all(settings: &[Setting], whats: &[&[What]]) -> Tally {
     tally
 }
 
-/// That the lane was stopped wherever it can be.
+/// That the worker was stopped wherever it can be.
 fn check_seen(tally: &Tally, phases: &[&str], marks: &[Mark]) {
     for phase in phases {
         assert!(tally.phases.contains(*phase), "never {phase}: {tally:?}");
@@ -93,7 +93,7 @@ fn check_seen(tally: &Tally, phases: &[&str], marks: &[Mark]) {
     }
 }
 
-/// What a lane does that has descriptors, and one that has none.
+/// What a worker does that has descriptors, and one that has none.
 const PHASES: &[&str] = &[
     "Running, Poller",
     "Watching, Poller",
@@ -105,7 +105,7 @@ const PHASES: &[&str] = &[
     "Notified, Word",
 ];
 
-/// Each branch by which a lane does not fall asleep, or not for long.
+/// Each branch by which a worker does not fall asleep, or not for long.
 const MARKS: &[Mark] = &[
     Mark::BellMustRing,
     Mark::BellSignalledBeforeWatch,
@@ -116,14 +116,14 @@ const MARKS: &[Mark] = &[
 ];
 
 #[test]
-fn what_comes_to_a_lane_that_falls_asleep_is_served() {
+fn what_comes_to_a_worker_that_falls_asleep_is_served() {
     let tally = try_all(&[ALONE, WATCHING], &[TO_ANY]);
     check_seen(&tally, PHASES, MARKS);
     assert!(tally.runs > 15_000, "{tally:?}");
 }
 
 #[test]
-fn what_comes_to_a_lane_that_a_descriptor_has_woken_is_served() {
+fn what_comes_to_a_worker_that_a_descriptor_has_woken_is_served() {
     let settings = [ALONE, WATCHING].map(|setting| Setting {
         woken: Woken::ByDescriptor,
         ..setting
@@ -138,9 +138,9 @@ fn what_comes_to_a_lane_that_a_descriptor_has_woken_is_served() {
 }
 
 #[test]
-fn what_comes_to_a_lane_of_a_crew_that_falls_asleep_is_served() {
+fn what_comes_to_a_worker_of_a_crew_that_falls_asleep_is_served() {
     let settings = [ALONE, WATCHING].map(|setting| Setting {
-        lanes: 2,
+        workers: 2,
         ..setting
     });
     let tally = try_all(&settings, &[TO_ANY, TO_CREW]);
@@ -150,7 +150,7 @@ fn what_comes_to_a_lane_of_a_crew_that_falls_asleep_is_served() {
 }
 
 #[test]
-fn what_comes_to_a_lane_beside_other_classes_is_served() {
+fn what_comes_to_a_worker_beside_other_classes_is_served() {
     let settings = [ALONE, WATCHING].map(|setting| Setting {
         classes: Classes::Each(Urgent::Fifo),
         ..setting
@@ -161,10 +161,10 @@ fn what_comes_to_a_lane_beside_other_classes_is_served() {
 }
 
 #[test]
-fn what_comes_to_an_urgent_lane_that_falls_asleep_is_served() {
+fn what_comes_to_an_urgent_worker_that_falls_asleep_is_served() {
     let urgent = Setting {
         classes: Classes::Each(Urgent::Fifo),
-        lane: RT,
+        worker: RT,
         ..WATCHING
     };
     let tally = try_all(&[urgent], &[TO_ANY, BESIDE, &[What::Fair]]);
@@ -174,7 +174,7 @@ fn what_comes_to_an_urgent_lane_that_falls_asleep_is_served() {
 
 /// To one that has a descriptor already.
 #[test]
-fn what_comes_to_a_lane_that_falls_asleep_is_served_while_the_clock_stands_still() {
+fn what_comes_to_a_worker_that_falls_asleep_is_served_while_the_clock_stands_still() {
     for what in [
         What::Call,
         What::TimerSoon,
@@ -207,7 +207,7 @@ fn notices<const BUG: u8>(settings: &[Setting], what: What, first: First) -> boo
 }
 
 #[test]
-fn a_lane_that_does_not_look_whether_it_has_descriptors_is_noticed() {
+fn a_worker_that_does_not_look_whether_it_has_descriptors_is_noticed() {
     const BUG: u8 = Bug::IoParkBlind as u8;
     for what in [What::Register, What::Ready, What::TimerOfWaker] {
         assert!(
@@ -230,9 +230,9 @@ fn who_does_not_look_for_an_event_again_is_noticed() {
 }
 
 #[test]
-fn a_lane_that_does_not_look_into_its_mailbox_again_is_noticed() {
+fn a_worker_that_does_not_look_into_its_mailbox_again_is_noticed() {
     const BUG: u8 = Bug::BellNoRecheck as u8;
-    // Not a timer: who posts one asks for a pass, whatever the lane does.
+    // Not a timer: who posts one asks for a pass, whatever the worker does.
     for what in [What::Call, What::Wake, What::WakePinned] {
         assert!(
             notices::<BUG>(&[ALONE, WATCHING], what, First::Before),
@@ -243,7 +243,7 @@ fn a_lane_that_does_not_look_into_its_mailbox_again_is_noticed() {
 
 #[cfg(feature = "mutants")]
 #[test]
-fn a_lane_that_clears_its_bell_too_late_is_noticed() {
+fn a_worker_that_clears_its_bell_too_late_is_noticed() {
     const BUG: u8 = Bug::BellClearAfterTake as u8;
     assert!(notices::<BUG>(&[ALONE], What::Close, First::Before));
 }

@@ -1,13 +1,13 @@
-//! Inside an urgent lane higher numbers run first, at poll boundaries, whoever woke the tasks.
+//! Inside an urgent worker higher numbers run first, at poll boundaries, whoever woke the tasks.
 
 use super::crossing::CORES;
 use crate::scenario::class::{Classes, FAIR, RT, Urgent};
-use crate::scenario::crew::{CrewConfig, Lanes, Threads};
+use crate::scenario::crew::{CrewConfig, Threads, Workers};
 use crate::scenario::{Shape, oracle};
 use doorbell_core::crew::Turns;
-use doorbell_core::lane::IdlePolicy;
 use doorbell_core::switches::Switches;
 use doorbell_core::task::Kind;
+use doorbell_core::worker::IdlePolicy;
 use doorbell_machine::sim::{self, Config};
 use doorbell_machine::{Machine, Sim};
 use futures_channel::mpsc::unbounded;
@@ -15,13 +15,13 @@ use futures_channel::oneshot;
 use std::sync::Arc;
 
 const TASKS: u64 = 12;
-/// For how long the lane is busy while all of them are woken.
+/// For how long the worker is busy while all of them are woken.
 const BUSY_NS: u64 = 1_000_000;
 
-fn start(cpu: usize) -> (Arc<Lanes<0>>, Threads) {
+fn start(cpu: usize) -> (Arc<Workers<0>>, Threads) {
     Sim::<0>::bind_thread(&[cpu]).unwrap();
     let config = CrewConfig {
-        lanes: CORES,
+        workers: CORES,
         classes: Classes::Each(Urgent::Fifo),
         groups: false,
         idle: IdlePolicy::Park,
@@ -31,13 +31,13 @@ fn start(cpu: usize) -> (Arc<Lanes<0>>, Threads) {
         budget: None,
         rescues: None,
     };
-    let started = Lanes::<0>::start(config, Arc::default()).unwrap();
+    let started = Workers::<0>::start(config, Arc::default()).unwrap();
     sim::sleep(100_000);
     started
 }
 
-/// The ranks of tasks in the order in which an urgent lane polls them, which was busy while they
-/// were woken: by a Fair lane, by the other urgent one, and by a thread that is no lane.
+/// The ranks of tasks in the order in which an urgent worker polls them, which was busy while they
+/// were woken: by a Fair worker, by the other urgent one, and by a thread that is no worker.
 fn order(seed: u64) -> Vec<u8> {
     let shape = Shape::new("ranks", CORES, 0);
     let config = Config {
@@ -47,7 +47,7 @@ fn order(seed: u64) -> Vec<u8> {
     };
     let (polled, mut all) = unbounded();
     let program = move || {
-        let (lanes, threads) = start(shape.main_cpu());
+        let (workers, threads) = start(shape.main_cpu());
         let urgent = RT * CORES;
         let mut joins = Vec::new();
         let mut says = Vec::new();
@@ -59,28 +59,28 @@ fn order(seed: u64) -> Vec<u8> {
                 let _ = said.await;
                 let _ = polled.unbounded_send(rank);
             };
-            joins.push(lanes.launch_ranked(urgent, Kind::Pinned, rank, waits));
+            joins.push(workers.launch_ranked(urgent, Kind::Pinned, rank, waits));
             says.push(say);
         }
         sim::sleep(200_000);
         let works = async { sim::work(BUSY_NS) };
-        joins.push(lanes.launch_ranked(urgent, Kind::Pinned, 99, works));
+        joins.push(workers.launch_ranked(urgent, Kind::Pinned, 99, works));
         sim::sleep(50_000);
         for say in says {
             let tells = move || {
                 let _ = say.send(());
             };
             match sim::random() % 3 {
-                0 => joins.push(lanes.launch(FAIR * CORES + 1, Kind::Pinned, async { tells() })),
-                1 => joins.push(lanes.launch(urgent + 1, Kind::Pinned, async { tells() })),
+                0 => joins.push(workers.launch(FAIR * CORES + 1, Kind::Pinned, async { tells() })),
+                1 => joins.push(workers.launch(urgent + 1, Kind::Pinned, async { tells() })),
                 _ => tells(),
             }
         }
         for join in joins {
-            drop(lanes.wait_for(join, 0));
+            drop(workers.wait_for(join, 0));
         }
-        lanes.close(threads);
-        oracle::check_freed(lanes);
+        workers.close(threads);
+        oracle::check_freed(workers);
     };
     let outcome = sim::run_traced(config, None, program).unwrap();
     assert_eq!(outcome.failure, None);
@@ -88,7 +88,7 @@ fn order(seed: u64) -> Vec<u8> {
 }
 
 #[test]
-fn higher_numbers_of_an_urgent_lane_run_first() {
+fn higher_numbers_of_an_urgent_worker_run_first() {
     for seed in 0..50 {
         let ranks = order(seed);
         assert_eq!(ranks.len() as u64, TASKS);

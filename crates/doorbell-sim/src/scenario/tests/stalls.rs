@@ -3,9 +3,11 @@
 #![allow(clippy::disallowed_types, reason = "the hook plays the outside world")]
 
 use super::one_crew;
-use crate::scenario::crew::Lanes;
-use doorbell_core::lane::{Hooks, STALLS_PER_SECOND, StallEvent, StallPlan, StallWatch, WatchPlan};
+use crate::scenario::crew::Workers;
 use doorbell_core::task::{About, Kind};
+use doorbell_core::worker::{
+    Hooks, STALLS_PER_SECOND, StallEvent, StallPlan, StallWatch, WatchPlan,
+};
 use doorbell_machine::sim::{self, Config, MachineSpec, Outcome, SimThread};
 use doorbell_machine::{Bug, Machine, Sim, ThreadHandle, ThreadSpec};
 use std::future::poll_fn;
@@ -13,7 +15,7 @@ use std::sync::{Arc, Mutex};
 use std::task::Poll;
 
 const MS: u64 = 1_000_000;
-const LANES: usize = 2;
+const WORKERS: usize = 2;
 /// From when on a poll is long.
 const AFTER_NS: u64 = 2 * MS;
 /// By when a poll that goes on has been told: one and a half times as long, and what the looks take.
@@ -37,25 +39,25 @@ async fn polls(count: usize, for_ns: u64) {
     .await;
 }
 
-fn spawn<const BUG: u8>(lanes: &Lanes<BUG>, watch: Arc<StallWatch<Sim<BUG>>>) -> SimThread {
-    let crews = [lanes.front(0).clone()];
+fn spawn<const BUG: u8>(workers: &Workers<BUG>, watch: Arc<StallWatch<Sim<BUG>>>) -> SimThread {
+    let crews = [workers.front(0).clone()];
     let spec = ThreadSpec {
         name: "stalls".to_owned(),
-        cpu: Some(LANES + 1),
+        cpu: Some(WORKERS + 1),
         stack_size: None,
     };
     Sim::<BUG>::spawn(spec, Box::new(move || watch.run(&crews))).unwrap()
 }
 
-/// What was told while a program ran with two lanes and a hook.
-fn told<const BUG: u8>(program: impl FnOnce(&Arc<Lanes<BUG>>) + Send + 'static) -> Told {
+/// What was told while a program ran with two workers and a hook.
+fn told<const BUG: u8>(program: impl FnOnce(&Arc<Workers<BUG>>) + Send + 'static) -> Told {
     run(0, program).0
 }
 
 /// The same with a hook that takes so long, and how the run went.
 fn run<const BUG: u8>(
     hook_ns: u64,
-    program: impl FnOnce(&Arc<Lanes<BUG>>) + Send + 'static,
+    program: impl FnOnce(&Arc<Workers<BUG>>) + Send + 'static,
 ) -> (Told, Outcome) {
     let told = Arc::<Mutex<Told>>::default();
     let tells = Arc::clone(&told);
@@ -76,22 +78,22 @@ fn run<const BUG: u8>(
     };
     let config = Config {
         machine: MachineSpec {
-            cores_per_llc: LANES + 2,
+            cores_per_llc: WORKERS + 2,
             ..MachineSpec::default()
         },
         ..Config::default()
     };
     let outcome = sim::run_traced(config, None, move || {
-        Sim::<BUG>::bind_thread(&[LANES]).unwrap();
+        Sim::<BUG>::bind_thread(&[WORKERS]).unwrap();
         let watch = Arc::new(StallWatch::new(&plan.hooks).expect("there is a hook"));
-        let crew = one_crew(LANES);
-        let started = Lanes::<BUG>::start_watched(crew, Arc::default(), &plan, Some(&watch));
-        let (lanes, threads) = started.unwrap();
-        let thread = spawn(&lanes, Arc::clone(&watch));
-        program(&lanes);
+        let crew = one_crew(WORKERS);
+        let started = Workers::<BUG>::start_watched(crew, Arc::default(), &plan, Some(&watch));
+        let (workers, threads) = started.unwrap();
+        let thread = spawn(&workers, Arc::clone(&watch));
+        program(&workers);
         watch.end();
         thread.join().unwrap();
-        lanes.close(threads);
+        workers.close(threads);
     });
     let outcome = outcome.unwrap();
     assert_eq!(outcome.failure, None);
@@ -100,23 +102,23 @@ fn run<const BUG: u8>(
 }
 
 #[test]
-fn a_long_poll_is_told_once_with_its_task_place_lane_and_length() {
+fn a_long_poll_is_told_once_with_its_task_place_worker_and_length() {
     let expected = Arc::<Mutex<Option<(u64, About<'static>, u64)>>>::default();
     let theirs = Arc::clone(&expected);
-    let told = told::<0>(move |lanes| {
-        for lane in [0, 1] {
+    let told = told::<0>(move |workers| {
+        for worker in [0, 1] {
             let about = About {
                 rank: 7,
                 ..About::default()
             };
             let began_ns = sim::time_ns();
-            let task = lanes.launch_about(lane, Kind::Pinned, about, polls(1, 7 * MS / 2));
+            let task = workers.launch_about(worker, Kind::Pinned, about, polls(1, 7 * MS / 2));
             *theirs.lock().unwrap() = Some((task.id(), about, began_ns));
-            lanes.wait_for(task, 0).unwrap();
+            workers.wait_for(task, 0).unwrap();
         }
     });
-    let lanes: Vec<usize> = told.iter().map(|(stall, _)| stall.lane).collect();
-    assert_eq!(lanes, [0, 1]);
+    let workers: Vec<usize> = told.iter().map(|(stall, _)| stall.worker).collect();
+    assert_eq!(workers, [0, 1]);
     let (stall, at_ns) = told[1];
     let (id, about, began_ns) = expected.lock().unwrap().expect("it ran");
     assert_eq!((stall.task, stall.rank, stall.left_out), (id, 7, 0));
@@ -131,16 +133,16 @@ fn a_long_poll_is_told_once_with_its_task_place_lane_and_length() {
 }
 
 #[test]
-fn polls_that_go_on_are_told_again_and_again_though_every_lane_is_inside_one() {
-    let told = told::<0>(|lanes| {
-        let tasks = [0, 1].map(|lane| lanes.launch(lane, Kind::Pinned, polls(1, 60 * MS)));
+fn polls_that_go_on_are_told_again_and_again_though_every_worker_is_inside_one() {
+    let told = told::<0>(|workers| {
+        let tasks = [0, 1].map(|worker| workers.launch(worker, Kind::Pinned, polls(1, 60 * MS)));
         for task in tasks {
-            lanes.wait_for(task, 0).unwrap();
+            workers.wait_for(task, 0).unwrap();
         }
     });
-    for lane in [0, 1] {
-        let of_lane = told.iter().filter(|(stall, _)| stall.lane == lane);
-        let lasted: Vec<u64> = of_lane.map(|(stall, _)| stall.lasted_ns).collect();
+    for worker in [0, 1] {
+        let of_worker = told.iter().filter(|(stall, _)| stall.worker == worker);
+        let lasted: Vec<u64> = of_worker.map(|(stall, _)| stall.lasted_ns).collect();
         assert_eq!(lasted.len(), 5, "{lasted:?}");
         for (turn, lasted_ns) in lasted.into_iter().enumerate() {
             // Each up to one look late.
@@ -152,9 +154,9 @@ fn polls_that_go_on_are_told_again_and_again_though_every_lane_is_inside_one() {
 
 /// Whether anything is told of polls that are a little shorter than long ones, one behind the other.
 fn tells_short_polls<const BUG: u8>() -> bool {
-    let told = told::<BUG>(|lanes| {
-        let task = lanes.launch(0, Kind::Task, polls(100, AFTER_NS - MS / 10));
-        lanes.wait_for(task, 0).unwrap();
+    let told = told::<BUG>(|workers| {
+        let task = workers.launch(0, Kind::Task, polls(100, AFTER_NS - MS / 10));
+        workers.wait_for(task, 0).unwrap();
     });
     !told.is_empty()
 }
@@ -166,31 +168,31 @@ fn short_polls_are_not_told() {
 
 #[test]
 fn while_a_hook_takes_long_no_short_poll_gets_long() {
-    let (told, _) = run::<0>(25 * MS, |lanes| {
-        let long = lanes.launch(0, Kind::Pinned, polls(1, 7 * MS / 2));
+    let (told, _) = run::<0>(25 * MS, |workers| {
+        let long = workers.launch(0, Kind::Pinned, polls(1, 7 * MS / 2));
         // Under way when the hook ends.
-        let short = lanes.launch(1, Kind::Pinned, polls(20, AFTER_NS - MS / 10));
+        let short = workers.launch(1, Kind::Pinned, polls(20, AFTER_NS - MS / 10));
         for task in [long, short] {
-            lanes.wait_for(task, 0).unwrap();
+            workers.wait_for(task, 0).unwrap();
         }
     });
-    let lanes: Vec<usize> = told.iter().map(|(stall, _)| stall.lane).collect();
-    assert_eq!(lanes, [0]);
+    let workers: Vec<usize> = told.iter().map(|(stall, _)| stall.worker).collect();
+    assert_eq!(workers, [0]);
 }
 
 #[test]
 fn mutant_stall_of_any_poll() {
-    assert!(tells_short_polls::<{ Bug::LaneStallOfAnyPoll as u8 }>());
+    assert!(tells_short_polls::<{ Bug::WorkerStallOfAnyPoll as u8 }>());
 }
 
 #[test]
 fn so_many_stalls_are_told_in_a_second_and_the_next_says_how_many_were_left_out() {
     const MORE: usize = 7;
     let limit = STALLS_PER_SECOND as usize;
-    let told = told::<0>(move |lanes| {
+    let told = told::<0>(move |workers| {
         for (count, rest_ns) in [(limit + MORE, 1_000 * MS), (1, 0)] {
-            let task = lanes.launch(0, Kind::Pinned, polls(count, 7 * MS / 2));
-            lanes.wait_for(task, 0).unwrap();
+            let task = workers.launch(0, Kind::Pinned, polls(count, 7 * MS / 2));
+            workers.wait_for(task, 0).unwrap();
             sim::sleep(rest_ns);
         }
     });
@@ -204,10 +206,10 @@ fn so_many_stalls_are_told_in_a_second_and_the_next_says_how_many_were_left_out(
 fn the_thread_sleeps_while_the_runtime_is_idle_and_the_next_stall_is_told() {
     const SECOND_NS: u64 = 1_000 * MS;
     let events = [SECOND_NS, 20 * SECOND_NS].map(|idle_ns| {
-        let (told, outcome) = run::<0>(0, move |lanes| {
+        let (told, outcome) = run::<0>(0, move |workers| {
             sim::sleep(idle_ns);
-            let task = lanes.launch(0, Kind::Pinned, polls(1, 7 * MS / 2));
-            lanes.wait_for(task, 0).unwrap();
+            let task = workers.launch(0, Kind::Pinned, polls(1, 7 * MS / 2));
+            workers.wait_for(task, 0).unwrap();
         });
         assert_eq!(told.len(), 1);
         outcome.events

@@ -1,17 +1,17 @@
-//! One lane gets no CPU, as where another program has it: what waits behind a long poll of another lane is
+//! One worker gets no CPU, as where another program has it: what waits behind a long poll of another worker is
 //! begun by others.
 
-use super::{one_crew, with_lanes};
-use crate::scenario::crew::Lanes;
+use super::{one_crew, with_workers};
+use crate::scenario::crew::Workers;
 use doorbell_core::task::Kind;
 use doorbell_machine::sim::{self, SimCounter, SimThread};
 use doorbell_machine::{Counter, Machine, Policy, Sim, ThreadHandle, ThreadSpec};
 use std::sync::Arc;
 
 const MS: u64 = 1_000_000;
-const LANES: usize = 4;
+const WORKERS: usize = 4;
 const TASKS: usize = 4;
-/// How long the poll goes on behind which the tasks wait, and for how long the lane gets no CPU.
+/// How long the poll goes on behind which the tasks wait, and for how long the worker gets no CPU.
 const LONG_NS: u64 = 5 * MS;
 const STARVED_NS: u64 = 20 * MS;
 /// By when each task has begun.
@@ -31,16 +31,16 @@ fn take_cpu(cpu: usize) -> SimThread {
     Sim::<0>::spawn(spec, Box::new(has_it)).unwrap()
 }
 
-fn program(lanes: &Arc<Lanes<0>>) {
+fn program(workers: &Arc<Workers<0>>) {
     // All have parked.
     sim::sleep(MS);
     let program = take_cpu(1);
     sim::sleep(MS / 10);
     let begun: Vec<Arc<SimCounter>> = (0..TASKS).map(|_| Arc::default()).collect();
-    let (mine, theirs) = (Arc::clone(lanes), begun.clone());
+    let (mine, theirs) = (Arc::clone(workers), begun.clone());
     let spawned = Arc::new(SimCounter::default());
     let when = Arc::clone(&spawned);
-    let spawns = lanes.launch(0, Kind::Pinned, async move {
+    let spawns = workers.launch(0, Kind::Pinned, async move {
         when.set(sim::time_ns());
         for begun in theirs {
             let begins = async move {
@@ -53,10 +53,10 @@ fn program(lanes: &Arc<Lanes<0>>) {
     });
     sim::sleep(2 * MS);
     let taken = begun.iter().filter(|it| it.get() != 0).count();
-    // Lanes 2 and 3 are free, and each begins one.
+    // Workers 2 and 3 are free, and each begins one.
     if taken != 2 {
         sim::fail(format!(
-            "{taken} tasks were begun while their lane was inside a poll"
+            "{taken} tasks were begun while their worker was inside a poll"
         ));
     }
     let late = begun
@@ -66,17 +66,17 @@ fn program(lanes: &Arc<Lanes<0>>) {
     if late_ns > BEGUN_NS {
         sim::fail(format!("begun after {late_ns} ns"));
     }
-    if lanes.front(0).crew().idle().holds(1) {
-        sim::fail("the lane without a CPU was not claimed");
+    if workers.front(0).crew().idle().holds(1) {
+        sim::fail("the worker without a CPU was not claimed");
     }
-    drop(lanes.wait_for(spawns, 0));
+    drop(workers.wait_for(spawns, 0));
     program.join().unwrap();
 }
 
 #[test]
-fn tasks_behind_a_long_poll_are_begun_within_a_millisecond_while_one_lane_gets_no_cpu() {
-    with_lanes(one_crew(LANES), |lanes, close| {
-        program(lanes);
+fn tasks_behind_a_long_poll_are_begun_within_a_millisecond_while_one_worker_gets_no_cpu() {
+    with_workers(one_crew(WORKERS), |workers, close| {
+        program(workers);
         sim::sleep(STARVED_NS);
         close();
     });

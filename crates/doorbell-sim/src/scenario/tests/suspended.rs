@@ -1,13 +1,13 @@
-//! No lane waits for what a lower lane of its core may hold: a Fair lane is suspended at every step,
+//! No worker waits for what a lower worker of its core may hold: a Fair worker is suspended at every step,
 //! as by another program that has its CPU, while urgent traffic goes on.
 
 use super::crossing::{self, CORES, Done, EITHER, NOTE_BEGIN, NOTE_WAKE, NOTE_WOKEN, Traffic};
 use crate::scenario::class::{Classes, Urgent};
-use crate::scenario::crew::{CrewConfig, Lanes};
+use crate::scenario::crew::{CrewConfig, Workers};
 use crate::scenario::{Shape, oracle};
 use doorbell_core::crew::Turns;
-use doorbell_core::lane::IdlePolicy;
 use doorbell_core::switches::Switches;
+use doorbell_core::worker::IdlePolicy;
 use doorbell_machine::sim::{
     self, Config, Event, EventKind, Fault, Faults, Memory, Outcome, Planned, Seats, SimThread,
 };
@@ -17,7 +17,7 @@ use std::cell::RefCell;
 use std::rc::Rc;
 use std::sync::Arc;
 
-/// For how long the lane is suspended: longer than all the rest takes.
+/// For how long the worker is suspended: longer than all the rest takes.
 const AWAY_NS: u64 = 10_000_000;
 /// By when an urgent operation is over that nobody is late for: a few wakes and switches.
 const BOUND_NS: u64 = 100_000;
@@ -40,7 +40,7 @@ struct Setting {
     memory: Memory,
 }
 
-/// A step of the Fair lane of core 0.
+/// A step of the Fair worker of core 0.
 #[derive(Clone, Copy, Debug)]
 struct Step {
     event: u64,
@@ -55,7 +55,7 @@ struct Step {
 #[derive(Debug, Default)]
 struct Seen {
     events: u64,
-    /// Of the Fair lane of core 0, since the traffic began.
+    /// Of the Fair worker of core 0, since the traffic began.
     steps: Vec<Step>,
     begun: bool,
     wakes: bool,
@@ -63,7 +63,7 @@ struct Seen {
     fault: Option<(u64, u32)>,
 }
 
-/// The number of the thread of the Fair lane of core 0: the first that is started.
+/// The number of the thread of the Fair worker of core 0: the first that is started.
 const VICTIM: u32 = 1;
 
 impl Seen {
@@ -107,10 +107,10 @@ impl Seen {
 }
 
 /// The first thread.
-fn play(setting: Setting, shape: &Shape, traffic: impl FnOnce(Arc<Lanes<0>>) -> Traffic) {
+fn play(setting: Setting, shape: &Shape, traffic: impl FnOnce(Arc<Workers<0>>) -> Traffic) {
     Sim::<0>::bind_thread(&[shape.main_cpu()]).unwrap();
     let config = CrewConfig {
-        lanes: CORES,
+        workers: CORES,
         classes: Classes::Each(Urgent::Fifo),
         groups: false,
         idle: setting.idle,
@@ -120,11 +120,11 @@ fn play(setting: Setting, shape: &Shape, traffic: impl FnOnce(Arc<Lanes<0>>) -> 
         budget: None,
         rescues: None,
     };
-    let (lanes, threads) = Lanes::<0>::start(config, Arc::default()).unwrap();
-    assert_eq!(lanes.number(crossing::fair(0)), VICTIM);
+    let (workers, threads) = Workers::<0>::start(config, Arc::default()).unwrap();
+    assert_eq!(workers.number(crossing::fair(0)), VICTIM);
     // All have their policies, and rest.
     sim::sleep(100_000);
-    let traffic = traffic(Arc::clone(&lanes));
+    let traffic = traffic(Arc::clone(&workers));
     let joins = traffic.begin();
     let theirs = traffic.clone();
     let spec = ThreadSpec {
@@ -136,16 +136,16 @@ fn play(setting: Setting, shape: &Shape, traffic: impl FnOnce(Arc<Lanes<0>>) -> 
         Sim::<0>::spawn(spec, Box::new(move || theirs.play_outside())).unwrap();
     outside.join().unwrap();
     for join in joins {
-        if lanes.wait_for(join, 0).is_err() {
+        if workers.wait_for(join, 0).is_err() {
             sim::fail("lost: a task was dropped that nobody cancelled");
         }
     }
     drop(traffic);
-    oracle::until_quiet(&lanes);
-    lanes.close(threads);
-    oracle::check_rest(&lanes);
-    oracle::check_counts(&lanes.counts(), Switches::default());
-    oracle::check_freed(lanes);
+    oracle::until_quiet(&workers);
+    workers.close(threads);
+    oracle::check_rest(&workers);
+    oracle::check_counts(&workers.counts(), Switches::default());
+    oracle::check_freed(workers);
 }
 
 /// Runs it, and suspends whoever makes that event.
@@ -170,7 +170,7 @@ fn run(setting: Setting, at: Option<u64>) -> (Outcome, Seen, Vec<Done>) {
     let theirs = Rc::clone(&seen);
     let sink = Box::new(move |event: &Event| theirs.borrow_mut().event(event));
     let (done, mut all) = unbounded();
-    let program = move || play(setting, &shape, |lanes| Traffic { lanes, done });
+    let program = move || play(setting, &shape, |workers| Traffic { workers, done });
     let outcome = sim::run_traced(config, Some(sink), program).unwrap();
     let done = std::iter::from_fn(|| all.try_recv().ok()).collect();
     (outcome, seen.take(), done)
@@ -181,14 +181,14 @@ fn run(setting: Setting, at: Option<u64>) -> (Outcome, Seen, Vec<Done>) {
 struct Tally {
     runs: u64,
     checked: u64,
-    /// Runs in which somebody rang an urgent lane in place of one of a lower class.
+    /// Runs in which somebody rang an urgent worker in place of one of a lower class.
     helped: u64,
-    /// Operations that were begun while the lane was suspended inside a wake of their task, and over
+    /// Operations that were begun while the worker was suspended inside a wake of their task, and over
     /// before it went on.
     passed: u64,
 }
 
-/// Suspends the lane at one step.
+/// Suspends the worker at one step.
 fn try_step(setting: Setting, steps: &[Step], at: usize, tally: &mut Tally) {
     let step = steps[at];
     let (outcome, seen, done) = run(setting, Some(step.event));
@@ -247,7 +247,7 @@ fn try_all(setting: Setting) {
 }
 
 #[test]
-fn nobody_waits_for_a_fair_lane_that_is_suspended() {
+fn nobody_waits_for_a_fair_worker_that_is_suspended() {
     try_all(Setting {
         seed: 1,
         idle: IdlePolicy::Park,
@@ -257,7 +257,7 @@ fn nobody_waits_for_a_fair_lane_that_is_suspended() {
 }
 
 #[test]
-fn nobody_waits_for_a_fair_lane_that_watches_and_is_suspended() {
+fn nobody_waits_for_a_fair_worker_that_watches_and_is_suspended() {
     try_all(Setting {
         seed: 2,
         idle: IdlePolicy::Watch { watch_ns: 5_000 },

@@ -1,8 +1,8 @@
-//! A task that ticks on a crew which is idle otherwise wakes no other lane, from the first moment on. Where
-//! its lane is stuck when the next tick is due, another lane sees to that in time.
+//! A task that ticks on a crew which is idle otherwise wakes no other worker, from the first moment on. Where
+//! its worker is stuck when the next tick is due, another worker sees to that in time.
 
-use super::{one_crew, with_lanes};
-use crate::scenario::crew::{CrewConfig, Lanes};
+use super::{one_crew, with_workers};
+use crate::scenario::crew::{CrewConfig, Workers};
 use crate::scenario::timer::Sleep;
 use doorbell_core::crew::Turns;
 use doorbell_core::task::Kind;
@@ -19,14 +19,14 @@ const TICK_NS: u64 = 20 * MS;
 const TICKS: u64 = 25;
 /// How long a poll of the task takes.
 const SHORT_NS: u64 = 20_000;
-/// How long the lane is stuck when the tick behind the last one is due.
+/// How long the worker is stuck when the tick behind the last one is due.
 const STUCK_NS: u64 = 50 * MS;
 /// How late that tick may be.
 const LATE_NS: u64 = MS;
-/// So often another lane parks: when it starts, and once more.
+/// So often another worker parks: when it starts, and once more.
 const PARKS_MAX: u64 = 2;
 
-/// When the lane gets the long poll.
+/// When the worker gets the long poll.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Stuck {
     /// While it sleeps until the next tick.
@@ -37,55 +37,55 @@ enum Stuck {
 
 const STUCK: [Stuck; 2] = [Stuck::AfterSleep, Stuck::AfterPoll];
 
-/// Launches a task of lane 0 whose poll is long.
-fn get_stuck(lanes: &Lanes<0>) {
-    drop(lanes.launch(0, Kind::Pinned, async { sim::work(STUCK_NS) }));
+/// Launches a task of worker 0 whose poll is long.
+fn get_stuck(workers: &Workers<0>) {
+    drop(workers.launch(0, Kind::Pinned, async { sim::work(STUCK_NS) }));
 }
 
-/// Ticks, and once more when the lane is stuck. By how much that one was late.
-async fn ticks(lanes: Arc<Lanes<0>>, stuck: Stuck, ticked: Arc<SimCounter>) -> u64 {
+/// Ticks, and once more when the worker is stuck. By how much that one was late.
+async fn ticks(workers: Arc<Workers<0>>, stuck: Stuck, ticked: Arc<SimCounter>) -> u64 {
     for _ in 0..TICKS {
-        Sleep::new(&lanes, 0, TICK_NS).await;
+        Sleep::new(&workers, 0, TICK_NS).await;
         sim::work(SHORT_NS);
         ticked.add_shared(1);
     }
-    for counts in &lanes.counts()[1..] {
+    for counts in &workers.counts()[1..] {
         if counts.parks > PARKS_MAX || counts.sentinels > 0 || counts.polls > 0 {
-            sim::fail(format!("{stuck:?}: another lane was woken: {counts:?}"));
+            sim::fail(format!("{stuck:?}: another worker was woken: {counts:?}"));
         }
     }
     let due_ns = sim::time_ns() + TICK_NS;
-    let mut last = pin!(Sleep::new(&lanes, 0, TICK_NS));
+    let mut last = pin!(Sleep::new(&workers, 0, TICK_NS));
     if stuck == Stuck::AfterPoll {
         poll_fn(|cx| Poll::Ready(last.as_mut().poll(cx).is_pending())).await;
-        get_stuck(&lanes);
+        get_stuck(&workers);
     }
     last.await;
     sim::time_ns() - due_ns
 }
 
-fn program(lanes: &Arc<Lanes<0>>, stuck: Stuck) {
+fn program(workers: &Arc<Workers<0>>, stuck: Stuck) {
     let ticked = Arc::<SimCounter>::default();
-    let task = lanes.launch(
+    let task = workers.launch(
         0,
         Kind::Task,
-        ticks(Arc::clone(lanes), stuck, Arc::clone(&ticked)),
+        ticks(Arc::clone(workers), stuck, Arc::clone(&ticked)),
     );
     while ticked.get() < TICKS {
         sim::sleep(TICK_NS / 4);
     }
     if stuck == Stuck::AfterSleep {
-        get_stuck(lanes);
+        get_stuck(workers);
     }
-    let late_ns = lanes.wait_for(task, 0).expect("it ends");
+    let late_ns = workers.wait_for(task, 0).expect("it ends");
     if late_ns > LATE_NS {
         sim::fail(format!("{stuck:?}: the last tick was {late_ns} ns late"));
     }
 }
 
 #[test]
-fn a_tick_wakes_no_other_lane_and_is_looked_after_when_its_lane_is_stuck() {
-    for (lanes, turns) in [
+fn a_tick_wakes_no_other_worker_and_is_looked_after_when_its_worker_is_stuck() {
+    for (workers, turns) in [
         (2, Turns::ByArrival),
         (4, Turns::ByArrival),
         (4, Turns::ByRank),
@@ -93,14 +93,14 @@ fn a_tick_wakes_no_other_lane_and_is_looked_after_when_its_lane_is_stuck() {
         for stuck in STUCK {
             let crew = CrewConfig {
                 turns,
-                ..one_crew(lanes)
+                ..one_crew(workers)
             };
-            with_lanes(crew, move |lanes, close| {
-                program(lanes, stuck);
+            with_workers(crew, move |workers, close| {
+                program(workers, stuck);
                 close();
-                let fired: u64 = lanes.counts().iter().map(|it| it.timers_for_stuck).sum();
+                let fired: u64 = workers.counts().iter().map(|it| it.timers_for_stuck).sum();
                 if fired != 1 {
-                    sim::fail(format!("{stuck:?}: not fired by another lane"));
+                    sim::fail(format!("{stuck:?}: not fired by another worker"));
                 }
             });
         }

@@ -1,7 +1,7 @@
-//! Several tasks wait behind a long poll while another lane is busy with short ones: that lane takes them all.
+//! Several tasks wait behind a long poll while another worker is busy with short ones: that worker takes them all.
 
-use super::{one_crew, with_lanes};
-use crate::scenario::crew::Lanes;
+use super::{one_crew, with_workers};
+use crate::scenario::crew::Workers;
 use doorbell_core::task::Kind;
 use doorbell_machine::Counter;
 use doorbell_machine::sim::{self, SimCounter};
@@ -12,11 +12,11 @@ use std::task::Poll;
 const MS: u64 = 1_000_000;
 const SHORT_NS: u64 = 20_000;
 const STUCK_NS: u64 = 10 * MS;
-/// The lane is busy for that long before: it looks at others as rarely as it does for short polls.
+/// The worker is busy for that long before: it looks at others as rarely as it does for short polls.
 const BEFORE_NS: u64 = 5 * MS;
 const TASKS: u64 = 4;
 /// How late the last of them may begin: the first is found at the second look, one each 200 us, and then one
-/// follows the other behind a short poll of the lane's own.
+/// follows the other behind a short poll of the worker's own.
 const LATE_NS: u64 = 600_000 + TASKS * 2 * SHORT_NS;
 
 /// Runs in short polls until all tasks have begun.
@@ -33,12 +33,12 @@ async fn be_busy(begun: Arc<SimCounter>) {
 }
 
 /// By how much the last one was late.
-fn program(lanes: &Arc<Lanes<0>>) -> u64 {
+fn program(workers: &Arc<Workers<0>>) -> u64 {
     let (begun, late_ns) = (Arc::<SimCounter>::default(), Arc::<SimCounter>::default());
-    let busy = lanes.launch(1, Kind::Pinned, be_busy(Arc::clone(&begun)));
+    let busy = workers.launch(1, Kind::Pinned, be_busy(Arc::clone(&begun)));
     sim::sleep(BEFORE_NS);
-    let (theirs, late) = (Arc::clone(lanes), Arc::clone(&late_ns));
-    let stuck = lanes.launch(0, Kind::Pinned, async move {
+    let (theirs, late) = (Arc::clone(workers), Arc::clone(&late_ns));
+    let stuck = workers.launch(0, Kind::Pinned, async move {
         for _ in 0..TASKS {
             let (begun, late, from_ns) = (Arc::clone(&begun), Arc::clone(&late), sim::time_ns());
             let begins = async move {
@@ -50,17 +50,17 @@ fn program(lanes: &Arc<Lanes<0>>) -> u64 {
         sim::work(STUCK_NS);
     });
     for task in [stuck, busy] {
-        lanes.wait_for(task, 0).expect("it ends");
+        workers.wait_for(task, 0).expect("it ends");
     }
     late_ns.get()
 }
 
 #[test]
-fn a_busy_lane_takes_all_that_waits_behind_a_long_poll() {
-    with_lanes(one_crew(2), |lanes, close| {
-        let late_ns = program(lanes);
+fn a_busy_worker_takes_all_that_waits_behind_a_long_poll() {
+    with_workers(one_crew(2), |workers, close| {
+        let late_ns = program(workers);
         close();
-        let stolen = lanes.counts()[1].stolen;
+        let stolen = workers.counts()[1].stolen;
         if stolen != TASKS || late_ns > LATE_NS {
             sim::fail(format!("{stolen} taken, the last {late_ns} ns late"));
         }

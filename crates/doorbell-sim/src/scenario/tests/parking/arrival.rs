@@ -1,7 +1,7 @@
-//! What comes to a lane that falls asleep, and how it is known that it was served.
+//! What comes to a worker that falls asleep, and how it is known that it was served.
 
 use crate::scenario::class::{BATCH, FAIR, RT};
-use crate::scenario::crew::Lanes;
+use crate::scenario::crew::Workers;
 use doorbell_core::call;
 use doorbell_core::crew::FrontRef;
 use doorbell_core::io::{Direction, Registration};
@@ -21,11 +21,11 @@ pub(super) const NOTE_CAME: u32 = NOTE_COMES + 1;
 
 /// How long a timer has still to go when it is armed.
 const DUE_NS: u64 = 2_000;
-/// The same of one before which the lane falls asleep once more.
+/// The same of one before which the worker falls asleep once more.
 const SOON_NS: u64 = 50_000;
-/// For how long the lane that has too much stays inside its poll.
+/// For how long the worker that has too much stays inside its poll.
 const POLL_NS: u64 = 1_500_000;
-/// The lane of which there is one more than that which falls asleep.
+/// The worker of which there is one more than that which falls asleep.
 const OTHER: usize = 1;
 
 /// What comes.
@@ -33,17 +33,17 @@ const OTHER: usize = 1;
 pub(super) enum What {
     /// A call: into the mailbox.
     Call,
-    /// A wake of a task of that lane that may run anywhere: into the inbox.
+    /// A wake of a task of that worker that may run anywhere: into the inbox.
     Wake,
     /// A wake of one that is pinned.
     WakePinned,
-    /// Two tasks that another lane pushes in a poll that goes on for long.
+    /// Two tasks that another worker pushes in a poll that goes on for long.
     Surplus,
-    /// A task for the urgent lane of that core.
+    /// A task for the urgent worker of that core.
     Urgent,
-    /// A task for the lowest lane of that core.
+    /// A task for the lowest worker of that core.
     Batch,
-    /// A task for the lane of that core that is neither.
+    /// A task for the worker of that core that is neither.
     Fair,
     /// A timer by mail, which is due when it is taken or soon after.
     Timer,
@@ -53,15 +53,15 @@ pub(super) enum What {
     TimerOfWaker,
     /// A descriptor that becomes ready.
     Ready,
-    /// The same, of a lane that has just been taken off.
+    /// The same, of a worker that has just been taken off.
     ReadyOff,
     /// A descriptor that is ready is registered.
     Register,
-    /// The lane is to end.
+    /// The worker is to end.
     Close,
 }
 
-/// When the lane gets its first descriptor.
+/// When the worker gets its first descriptor.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum First {
     /// Long before.
@@ -105,8 +105,8 @@ impl Drop for Dropped {
 
 /// A waker that arms a timer which is due already.
 struct Arms<const BUG: u8> {
-    lanes: Arc<Lanes<BUG>>,
-    lane: usize,
+    workers: Arc<Workers<BUG>>,
+    worker: usize,
     served: Arc<Served>,
     /// Whoever keeps the timers has the other end.
     armed: UnboundedSender<RawTimer>,
@@ -114,10 +114,14 @@ struct Arms<const BUG: u8> {
 
 impl<const BUG: u8> Wake for Arms<BUG> {
     fn wake(self: Arc<Self>) {
-        let now_ns = self.lanes.clock.now_ns();
-        match RawTimer::arm(self.lanes.front(self.lane), now_ns, &self.served.waker()) {
+        let now_ns = self.workers.clock.now_ns();
+        match RawTimer::arm(
+            self.workers.front(self.worker),
+            now_ns,
+            &self.served.waker(),
+        ) {
             Ok(timer) => drop(self.armed.unbounded_send(timer)),
-            Err(_) => sim::fail("lost: a timer was refused by a lane that runs"),
+            Err(_) => sim::fail("lost: a timer was refused by a worker that runs"),
         }
     }
 }
@@ -125,15 +129,15 @@ impl<const BUG: u8> Wake for Arms<BUG> {
 /// What is kept until all is over.
 pub(super) type Kept = Vec<Box<dyn Send>>;
 
-/// What is done when it is time, on a thread that is no lane; for [`What::Surplus`], on that of the
-/// other lane.
+/// What is done when it is time, on a thread that is no worker; for [`What::Surplus`], on that of the
+/// other worker.
 pub(super) type Arrival = Box<dyn FnOnce() -> Kept + Send>;
 
 /// Prepares what is to come.
 pub(super) struct Stage<const BUG: u8> {
-    pub(super) lanes: Arc<Lanes<BUG>>,
+    pub(super) workers: Arc<Workers<BUG>>,
     /// To which of them it comes.
-    pub(super) lane: usize,
+    pub(super) worker: usize,
     pub(super) first: First,
     pub(super) served: Arc<Served>,
 }
@@ -166,7 +170,7 @@ impl<const BUG: u8> Stage<BUG> {
         (self.with_first(arrival), kept)
     }
 
-    /// The same behind the lane's first descriptor, if it has none.
+    /// The same behind the worker's first descriptor, if it has none.
     fn with_first(&self, arrival: Arrival) -> Arrival {
         if self.first == First::Before {
             return arrival;
@@ -182,17 +186,17 @@ impl<const BUG: u8> Stage<BUG> {
 
     fn again(&self) -> Self {
         Stage {
-            lanes: Arc::clone(&self.lanes),
-            lane: self.lane,
+            workers: Arc::clone(&self.workers),
+            worker: self.worker,
             first: self.first,
             served: Arc::clone(&self.served),
         }
     }
 
-    /// A descriptor of the lane, for which somebody waits.
+    /// A descriptor of the worker, for which somebody waits.
     pub(super) fn register(&self, fd: SimFd, waker: &Waker) -> Registered<BUG> {
-        let front = self.lanes.front(self.lane).clone();
-        let registered = Registration::new(front, fd).expect("the lane has not ended");
+        let front = self.workers.front(self.worker).clone();
+        let registered = Registration::new(front, fd).expect("the worker has not ended");
         let polled = registered.poll_ready(&Context::from_waker(waker), Direction::Read);
         if polled.is_ready() {
             // It was faster.
@@ -203,12 +207,12 @@ impl<const BUG: u8> Stage<BUG> {
 
     fn call(&self) -> Arrival {
         let (front, served) = (
-            self.lanes.front(self.lane).clone(),
+            self.workers.front(self.worker).clone(),
             Arc::clone(&self.served),
         );
         Box::new(move || {
             if call::post(&*front, move || served.now()).is_err() {
-                sim::fail("lost: a post was refused by a lane that runs");
+                sim::fail("lost: a post was refused by a worker that runs");
             }
             Kept::new()
         })
@@ -217,7 +221,7 @@ impl<const BUG: u8> Stage<BUG> {
     fn wake(&self, kind: Kind) -> Arrival {
         let (say, said) = oneshot::channel::<()>();
         let served = Arc::clone(&self.served);
-        drop(self.lanes.launch(self.lane, kind, async move {
+        drop(self.workers.launch(self.worker, kind, async move {
             if said.await.is_ok() {
                 served.now();
             }
@@ -231,34 +235,34 @@ impl<const BUG: u8> Stage<BUG> {
     }
 
     fn surplus(&self) -> Arrival {
-        let (lanes, served) = (Arc::clone(&self.lanes), Arc::clone(&self.served));
+        let (workers, served) = (Arc::clone(&self.workers), Arc::clone(&self.served));
         Box::new(move || {
             for _ in 0..2 {
                 let served = Arc::clone(&served);
-                drop(lanes.launch(OTHER, Kind::Task, async move { served.now() }));
+                drop(workers.launch(OTHER, Kind::Task, async move { served.now() }));
             }
             Kept::new()
         })
     }
 
-    /// For the lane of that crew that is on the core.
+    /// For the worker of that crew that is on the core.
     fn task_of(&self, crew: usize) -> Arrival {
-        let (lanes, served) = (Arc::clone(&self.lanes), Arc::clone(&self.served));
+        let (workers, served) = (Arc::clone(&self.workers), Arc::clone(&self.served));
         Box::new(move || {
-            let lane = crew * lanes.cores();
-            drop(lanes.launch(lane, Kind::Task, async move { served.now() }));
+            let worker = crew * workers.cores();
+            drop(workers.launch(worker, Kind::Task, async move { served.now() }));
             Kept::new()
         })
     }
 
     fn timer(&self, for_ns: u64) -> Arrival {
-        let lane = self.lane;
-        let (lanes, served) = (Arc::clone(&self.lanes), Arc::clone(&self.served));
+        let worker = self.worker;
+        let (workers, served) = (Arc::clone(&self.workers), Arc::clone(&self.served));
         Box::new(move || {
-            let when_ns = lanes.clock.now_ns() + for_ns;
-            let armed = RawTimer::arm(lanes.front(lane), when_ns, &served.waker());
+            let when_ns = workers.clock.now_ns() + for_ns;
+            let armed = RawTimer::arm(workers.front(worker), when_ns, &served.waker());
             if armed.is_err() {
-                sim::fail("lost: a timer was refused by a lane that runs");
+                sim::fail("lost: a timer was refused by a worker that runs");
             }
             vec![Box::new(armed.ok())]
         })
@@ -274,8 +278,8 @@ impl<const BUG: u8> Stage<BUG> {
             let (armed, timers) = unbounded();
             kept.push(Box::new(timers));
             Waker::from(Arc::new(Arms {
-                lanes: Arc::clone(&self.lanes),
-                lane: self.lane,
+                workers: Arc::clone(&self.workers),
+                worker: self.worker,
                 served: Arc::clone(&self.served),
                 armed,
             }))
@@ -301,15 +305,15 @@ impl<const BUG: u8> Stage<BUG> {
 
     fn make_ready(&self, what: What, fd: SimFd) {
         if what == What::ReadyOff {
-            self.lanes.take_off(self.lane);
+            self.workers.take_off(self.worker);
         }
         fd.set_ready(Readiness::READABLE);
     }
 
-    /// A task of the lane waits for the descriptor.
+    /// A task of the worker waits for the descriptor.
     fn wait_in_a_task(&self, fd: SimFd) {
         let (mine, served) = (self.again(), Arc::clone(&self.served));
-        drop(self.lanes.launch(self.lane, Kind::Task, async move {
+        drop(self.workers.launch(self.worker, Kind::Task, async move {
             let registered = mine.register(fd, Waker::noop());
             poll_fn(|cx| registered.poll_ready(cx, Direction::Read)).await;
             served.now();
@@ -319,23 +323,23 @@ impl<const BUG: u8> Stage<BUG> {
     }
 
     fn close(&self) -> Arrival {
-        let lane = self.lane;
-        let (lanes, dropped) = (Arc::clone(&self.lanes), Dropped(Arc::clone(&self.served)));
-        // What waits on a lane ends with it.
-        drop(self.lanes.launch(self.lane, Kind::Pinned, async move {
+        let worker = self.worker;
+        let (workers, dropped) = (Arc::clone(&self.workers), Dropped(Arc::clone(&self.served)));
+        // What waits on a worker ends with it.
+        drop(self.workers.launch(self.worker, Kind::Pinned, async move {
             let _dropped = dropped;
             std::future::pending::<()>().await;
         }));
         sim::sleep(50_000);
         Box::new(move || {
-            lanes.ask_to_end(lane);
+            workers.ask_to_end(worker);
             Kept::new()
         })
     }
 
-    /// Has the other lane be inside a poll until all is over, in which `arrive` is called.
+    /// Has the other worker be inside a poll until all is over, in which `arrive` is called.
     pub(super) fn inside_a_poll(&self, arrive: impl FnOnce() + Send + 'static) {
-        drop(self.lanes.launch(OTHER, Kind::Pinned, async move {
+        drop(self.workers.launch(OTHER, Kind::Pinned, async move {
             arrive();
             sim::work(POLL_NS);
         }));

@@ -1,17 +1,17 @@
-//! One run: a lane that is stopped, and what comes meanwhile; and all runs of a setting.
+//! One run: a worker that is stopped, and what comes meanwhile; and all runs of a setting.
 
 use super::arrival::{First, Kept, NOTE_CAME, NOTE_COMES, Stage, What};
 use super::seen::{NOTE_WAKES, Seen};
 use crate::scenario::class::Classes;
-use crate::scenario::crew::{CrewConfig, Lanes};
+use crate::scenario::crew::{CrewConfig, Workers};
 use crate::scenario::{Shape, oracle};
 use doorbell_core::bell::Look;
 use doorbell_core::call;
 use doorbell_core::crew::Turns;
 use doorbell_core::io::Station;
-use doorbell_core::lane::{IdlePolicy, LaneCounts};
 use doorbell_core::switches::Switches;
 use doorbell_core::wheel::Holds;
+use doorbell_core::worker::{IdlePolicy, WorkerCounts};
 use doorbell_machine::sim::{
     self, Config, Event, EventKind, Fault, Faults, Memory, Outcome, Planned, Seats, SimFd,
     SimThread,
@@ -25,20 +25,20 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::task::Waker;
 
-/// For how long the lane is stopped: longer than it takes to bring what comes.
+/// For how long the worker is stopped: longer than it takes to bring what comes.
 pub(super) const AWAY_NS: u64 = 60_000;
-/// For how long whoever brings it is stopped: longer than the lane then takes to fall asleep.
+/// For how long whoever brings it is stopped: longer than the worker then takes to fall asleep.
 const BRINGER_AWAY_NS: u64 = 200_000;
 /// By when all is served: a few wakes and switches, and less than a sentinel takes.
 const BOUND_NS: u64 = 100_000;
-/// When the lane is woken, to fall asleep again.
+/// When the worker is woken, to fall asleep again.
 const WOKEN_NS: u64 = 2_000_000;
 /// When it has long been asleep, from then on.
 const LATER_NS: u64 = 2_000_000;
 /// How long after it has fallen asleep something comes to one that sleeps.
 const ASLEEP_NS: u64 = 10_000;
 
-/// What the lane is woken by, to fall asleep again.
+/// What the worker is woken by, to fall asleep again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Woken {
     ByCall,
@@ -46,15 +46,15 @@ pub(super) enum Woken {
     ByDescriptor,
 }
 
-/// What comes, and to which lane.
+/// What comes, and to which worker.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Setting {
     pub(super) what: What,
     pub(super) first: First,
     pub(super) woken: Woken,
-    pub(super) lanes: usize,
+    pub(super) workers: usize,
     /// To which of all.
-    pub(super) lane: usize,
+    pub(super) worker: usize,
     pub(super) classes: Classes,
     pub(super) idle: IdlePolicy,
     pub(super) paused: bool,
@@ -67,23 +67,23 @@ pub(super) struct Setting {
 #[derive(Clone, Copy, Debug)]
 struct Plan {
     comes_ns: u64,
-    /// The lane's event behind which it is stopped.
-    lane: Option<u64>,
+    /// The worker's event behind which it is stopped.
+    worker: Option<u64>,
     /// The same of whoever brings it.
     bringer: Option<u64>,
 }
 
 impl Setting {
-    /// The number of the lane's thread: they are started in their order, behind the first thread.
+    /// The number of the worker's thread: they are started in their order, behind the first thread.
     fn thread(&self) -> u32 {
-        self.lane as u32 + 1
+        self.worker as u32 + 1
     }
 }
 
-/// To a lane that sleeps, so that the steps are seen.
+/// To a worker that sleeps, so that the steps are seen.
 const UNDISTURBED: Plan = Plan {
     comes_ns: WOKEN_NS + LATER_NS,
-    lane: None,
+    worker: None,
     bringer: None,
 };
 
@@ -94,7 +94,7 @@ impl Plan {
     }
 
     fn faults(&self) -> Faults {
-        let stops = [(self.lane, AWAY_NS), (self.bringer, BRINGER_AWAY_NS)];
+        let stops = [(self.worker, AWAY_NS), (self.bringer, BRINGER_AWAY_NS)];
         let planned = stops.into_iter().filter_map(|(event, ns)| {
             Some(Planned {
                 event: event?,
@@ -108,20 +108,20 @@ impl Plan {
     }
 }
 
-/// What the lane did when something came.
+/// What the worker did when something came.
 #[derive(Clone, Copy, Debug)]
 struct Found {
     bell: Look,
     form: ParkIn,
-    counts: LaneCounts,
+    counts: WorkerCounts,
 }
 
-fn look<const BUG: u8>(lanes: &Lanes<BUG>, lane: usize) -> Found {
-    let front = lanes.front(lane);
+fn look<const BUG: u8>(workers: &Workers<BUG>, worker: usize) -> Found {
+    let front = workers.front(worker);
     sim::unseen(|| Found {
         bell: front.bell().look(),
         form: Seat::<Sim<BUG>>::chosen(Station::seat(front)),
-        counts: lanes.counts()[lane],
+        counts: workers.counts()[worker],
     })
 }
 
@@ -129,15 +129,15 @@ fn look<const BUG: u8>(lanes: &Lanes<BUG>, lane: usize) -> Found {
 #[derive(Clone, Copy, Debug)]
 struct Told {
     found: Found,
-    /// What the lane counted since.
-    since: LaneCounts,
+    /// What the worker counted since.
+    since: WorkerCounts,
 }
 
 pub(super) fn sleep_until(time_ns: u64) {
     sim::sleep(time_ns.saturating_sub(sim::time_ns()));
 }
 
-/// Whatever is to wake the lane is ready to, and does so.
+/// Whatever is to wake the worker is ready to, and does so.
 fn alarm<const BUG: u8>(stage: &Stage<BUG>, woken: Woken) -> (Box<dyn FnOnce()>, Kept) {
     if woken == Woken::ByDescriptor {
         let fd = SimFd::open();
@@ -147,10 +147,10 @@ fn alarm<const BUG: u8>(stage: &Stage<BUG>, woken: Woken) -> (Box<dyn FnOnce()>,
             vec![Box::new(registered)],
         );
     }
-    let front = stage.lanes.front(stage.lane).clone();
+    let front = stage.workers.front(stage.worker).clone();
     let post = move || {
         if call::post(&*front, || ()).is_err() {
-            sim::fail("lost: a post was refused by a lane that runs");
+            sim::fail("lost: a post was refused by a worker that runs");
         }
     };
     (Box::new(post), Kept::new())
@@ -158,7 +158,7 @@ fn alarm<const BUG: u8>(stage: &Stage<BUG>, woken: Woken) -> (Box<dyn FnOnce()>,
 
 fn crew(setting: Setting) -> CrewConfig {
     CrewConfig {
-        lanes: setting.lanes,
+        workers: setting.workers,
         classes: setting.classes,
         idle: setting.idle,
         switches: Switches::default(),
@@ -173,26 +173,26 @@ fn crew(setting: Setting) -> CrewConfig {
 /// The first thread.
 fn play<const BUG: u8>(setting: Setting, plan: Plan, shape: &Shape) -> Told {
     Sim::<BUG>::bind_thread(&[shape.main_cpu()]).unwrap();
-    let (lanes, threads) = Lanes::<BUG>::start(crew(setting), Arc::default()).unwrap();
-    assert_eq!(lanes.number(setting.lane), setting.thread());
+    let (workers, threads) = Workers::<BUG>::start(crew(setting), Arc::default()).unwrap();
+    assert_eq!(workers.number(setting.worker), setting.thread());
     // A clock that stands still goes on while this one waits.
-    let inside = lanes.clock.inside(Holds::Yes);
-    drop(lanes.clock.hold());
+    let inside = workers.clock.inside(Holds::Yes);
+    drop(workers.clock.hold());
     // All have their policies, and rest.
     sim::sleep(100_000);
     let stage = Stage {
-        lanes: Arc::clone(&lanes),
-        lane: setting.lane,
+        workers: Arc::clone(&workers),
+        worker: setting.worker,
         first: setting.first,
         served: Arc::default(),
     };
     let (wake, alarm) = alarm(&stage, setting.woken);
     let (arrival, kept) = stage.prepare(setting.what);
     let (tell, mut told) = oneshot::channel();
-    let theirs = Arc::clone(&lanes);
+    let theirs = Arc::clone(&workers);
     let bring = move || {
         sleep_until(plan.comes_ns);
-        let found = look(&theirs, setting.lane);
+        let found = look(&theirs, setting.worker);
         sim::note(NOTE_COMES);
         let kept = arrival();
         sim::note(NOTE_CAME);
@@ -203,7 +203,7 @@ fn play<const BUG: u8>(setting: Setting, plan: Plan, shape: &Shape) -> Told {
     sim::note(NOTE_WAKES);
     wake();
     sleep_until(plan.over_ns());
-    let now = look(&lanes, setting.lane).counts;
+    let now = look(&workers, setting.worker).counts;
     let is_served = stage.served.is();
     let came = told.try_recv().ok().flatten();
     let Some((found, came)) = came.filter(|_| is_served) else {
@@ -212,10 +212,10 @@ fn play<const BUG: u8>(setting: Setting, plan: Plan, shape: &Shape) -> Told {
     };
     let _ = bringer.map(ThreadHandle::join);
     drop((stage, alarm, kept, came, inside));
-    lanes.close(threads);
-    oracle::check_rest(&lanes);
-    oracle::check_counts(&lanes.counts(), Switches::default());
-    oracle::check_freed(lanes);
+    workers.close(threads);
+    oracle::check_rest(&workers);
+    oracle::check_counts(&workers.counts(), Switches::default());
+    oracle::check_freed(workers);
     Told {
         found,
         since: now.since(&found.counts),
@@ -249,7 +249,7 @@ struct Run {
 }
 
 fn run<const BUG: u8>(setting: Setting, plan: Plan) -> Result<Run, String> {
-    let shape = Shape::new("parking", setting.lanes, 1);
+    let shape = Shape::new("parking", setting.workers, 1);
     let config = Config {
         seed: setting.seed,
         seats: setting.seats,
@@ -282,7 +282,7 @@ fn run<const BUG: u8>(setting: Setting, plan: Plan) -> Result<Run, String> {
         return Err(why("it did not end"));
     };
     let bringer = plan.bringer.and(seen.bringer);
-    let stopped: Vec<u32> = [plan.lane.map(|_| setting.thread()), bringer]
+    let stopped: Vec<u32> = [plan.worker.map(|_| setting.thread()), bringer]
         .into_iter()
         .flatten()
         .collect();
@@ -299,13 +299,13 @@ fn run<const BUG: u8>(setting: Setting, plan: Plan) -> Result<Run, String> {
     })
 }
 
-/// How often the lane may be rung by what comes.
+/// How often the worker may be rung by what comes.
 fn rings(setting: Setting, plan: Plan, bell: Look) -> RangeInclusive<u64> {
     let (least, most) = match setting.what {
         What::Call | What::WakePinned | What::Timer | What::TimerSoon | What::Close => (1, 1),
-        What::Urgent if setting.lane != 0 => (1, 1),
-        What::Wake if setting.lanes == 1 => (1, 1),
-        // Another lane may be told.
+        What::Urgent if setting.worker != 0 => (1, 1),
+        What::Wake if setting.workers == 1 => (1, 1),
+        // Another worker may be told.
         What::Wake => (0, 1),
         // To be the sentinel, behind one task; and to take one, behind two.
         What::Surplus => (0, 2),
@@ -322,10 +322,10 @@ fn rings(setting: Setting, plan: Plan, bell: Look) -> RangeInclusive<u64> {
     let by_clock = setting.paused && matches!(setting.what, What::Timer | What::TimerSoon);
     let most = most + u64::from(by_clock);
     let first = u64::from(setting.first == First::Now);
-    // An urgent lane may be rung in place of whoever told it.
-    let helped = u64::from(setting.lane != 0);
+    // An urgent worker may be rung in place of whoever told it.
+    let helped = u64::from(setting.worker != 0);
     if plan.bringer.is_some() {
-        // The lane goes on meanwhile.
+        // The worker goes on meanwhile.
         return 0..=most + first + helped;
     }
     let (least, most) = (least.max(first), most + first);
@@ -335,7 +335,7 @@ fn rings(setting: Setting, plan: Plan, bell: Look) -> RangeInclusive<u64> {
         // In place of whoever told it.
         Look::NotifiedFromBelow => 0..=1,
         // Told once, it is not told again; but one that sleeps wakes up meanwhile.
-        Look::ParkedUntold if plan.lane.is_some() && !by_clock => least..=most.min(1) + helped,
+        Look::ParkedUntold if plan.worker.is_some() && !by_clock => least..=most.min(1) + helped,
         Look::ParkedUntold => least..=most,
     }
 }
@@ -344,7 +344,7 @@ fn rings(setting: Setting, plan: Plan, bell: Look) -> RangeInclusive<u64> {
 #[derive(Debug, Default)]
 pub(super) struct Tally {
     pub(super) runs: u64,
-    /// What the lane did and was about to do when it was stopped.
+    /// What the worker did and was about to do when it was stopped.
     pub(super) phases: BTreeSet<String>,
     /// Behind which kinds of steps it was.
     pub(super) steps: BTreeSet<&'static str>,
@@ -371,7 +371,7 @@ impl Tally {
     }
 }
 
-/// Stops the lane behind each step, and whoever brings what comes behind each of its steps too.
+/// Stops the worker behind each step, and whoever brings what comes behind each of its steps too.
 ///
 /// # Errors
 /// What went wrong first.
@@ -379,11 +379,11 @@ pub(super) fn explore<const BUG: u8>(setting: Setting) -> Result<Tally, String> 
     let mut tally = Tally::default();
     let still = run::<BUG>(setting, UNDISTURBED)?;
     tally.note(&still);
-    for step in &still.seen.lane {
+    for step in &still.seen.worker {
         tally.steps.insert(step.kind.name());
         let plan = Plan {
             comes_ns: step.time_ns + 1,
-            lane: Some(step.event),
+            worker: Some(step.event),
             bringer: None,
         };
         let alone = run::<BUG>(setting, plan)?;

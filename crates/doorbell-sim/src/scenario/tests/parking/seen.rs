@@ -1,9 +1,9 @@
-//! What is seen of a run: the steps of the lane, and of whoever brings what comes.
+//! What is seen of a run: the steps of the worker, and of whoever brings what comes.
 
 use super::arrival::{NOTE_CAME, NOTE_COMES};
 use doorbell_machine::sim::{Event, EventKind};
 
-/// The lane is about to be woken, and goes back to sleep then.
+/// The worker is about to be woken, and goes back to sleep then.
 pub(super) const NOTE_WAKES: u32 = NOTE_CAME + 1;
 
 /// A step of a thread.
@@ -17,12 +17,12 @@ pub(super) struct Step {
 /// What was seen of a run.
 #[derive(Debug)]
 pub(super) struct Seen {
-    /// The lane's thread.
+    /// The worker's thread.
     thread: u32,
     events: u64,
     is_woken: bool,
-    /// Of the lane, from when it is woken until something comes.
-    pub(super) lane: Vec<Step>,
+    /// Of the worker, from when it is woken until something comes.
+    pub(super) worker: Vec<Step>,
     /// Whoever brings what comes, while it does.
     pub(super) bringer: Option<u32>,
     has_come: bool,
@@ -38,7 +38,7 @@ impl Seen {
             thread,
             events: 0,
             is_woken: false,
-            lane: Vec::new(),
+            worker: Vec::new(),
             bringer: None,
             has_come: false,
             brought: Vec::new(),
@@ -71,7 +71,7 @@ impl Seen {
             kind: event.kind,
         };
         if is_step && event.thread == self.thread && self.is_woken && self.bringer.is_none() {
-            self.lane.push(step);
+            self.worker.push(step);
         }
         if is_step && self.bringer == Some(event.thread) && !self.has_come {
             self.brought.push(step);

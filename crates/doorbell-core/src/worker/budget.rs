@@ -1,0 +1,210 @@
+//! How much of its CPU a worker takes that the OS lets go before all others: between its polls it looks
+//! whether its time is used up, and then rests.
+
+use super::Worker;
+use doorbell_machine::{Counter, Machine, Seat, Word};
+use std::cell::RefCell;
+
+/// Of each period a worker runs for so long.
+///
+/// Contract: *no poll and no call takes as long as `run_ns` ⇒ in `n` periods, one after the other, the
+/// worker runs at most `n * run_ns` and one poll more; it never rests for longer than one period at a
+/// time, and runs between two rests.*
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RunBudget {
+    /// At least 1.
+    pub run_ns: u64,
+    /// At least `run_ns`.
+    pub period_ns: u64,
+}
+
+/// Whether a worker may begin another poll.
+#[must_use]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Verdict {
+    Go,
+    /// Not before that time.
+    Spent {
+        until_ns: u64,
+    },
+}
+
+/// What is left of a budget, by the times that its worker tells.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Account {
+    budget: RunBudget,
+    period_start_ns: u64,
+    /// Of this period; what went beyond the budget of the last ones is in it.
+    used_ns: u64,
+    /// Up to when its running is in `used_ns`; `None` while it does not run.
+    since_ns: Option<u64>,
+}
+
+impl Account {
+    pub(super) fn new(budget: RunBudget) -> Self {
+        let run_ns = budget.run_ns.max(1);
+        Account {
+            budget: RunBudget {
+                run_ns,
+                period_ns: budget.period_ns.max(run_ns),
+            },
+            period_start_ns: 0,
+            used_ns: 0,
+            since_ns: None,
+        }
+    }
+
+    /// The worker runs from now on.
+    pub(super) fn begin(&mut self, now_ns: u64) {
+        self.look(now_ns);
+        if self.used_ns == 0 {
+            // Workers that began at different times do not rest all at once.
+            self.period_start_ns = now_ns;
+        }
+        self.since_ns = Some(now_ns);
+    }
+
+    /// It does not from now on.
+    pub(super) fn end(&mut self, now_ns: u64) {
+        self.look(now_ns);
+        self.since_ns = None;
+    }
+
+    /// Brings the account up to date.
+    fn look(&mut self, now_ns: u64) {
+        if now_ns < self.period_start_ns {
+            // The clock went back. What was used in a time to come is no guide.
+            self.period_start_ns = now_ns;
+            self.used_ns = 0;
+        }
+        if let Some(since_ns) = self.since_ns.replace(now_ns) {
+            let ran_ns = now_ns.saturating_sub(since_ns);
+            self.used_ns = self.used_ns.saturating_add(ran_ns);
+        } else {
+            self.since_ns = None;
+        }
+        let RunBudget { run_ns, period_ns } = self.budget;
+        let periods = (now_ns - self.period_start_ns) / period_ns;
+        if periods > 0 {
+            self.period_start_ns += periods * period_ns;
+            let renewed_ns = run_ns.saturating_mul(periods);
+            self.used_ns = self.used_ns.saturating_sub(renewed_ns);
+        }
+        // One period is enough to run again: also after a poll of hours, or a clock that leapt.
+        self.used_ns = self.used_ns.min(run_ns.saturating_mul(2) - 1);
+    }
+
+    /// Whether the worker may begin another poll now.
+    pub(super) fn verdict(&mut self, now_ns: u64) -> Verdict {
+        self.look(now_ns);
+        let RunBudget { run_ns, period_ns } = self.budget;
+        // At the end of time there is no next period to wait for.
+        match self.period_start_ns.checked_add(period_ns) {
+            Some(until_ns) if self.used_ns >= run_ns && run_ns < period_ns => {
+                Verdict::Spent { until_ns }
+            }
+            _ => Verdict::Go,
+        }
+    }
+}
+
+/// A worker's budget, and where it rests. Its bell says meanwhile that it runs: nobody rings it, and the
+/// others may take what it has.
+#[derive(Debug)]
+pub(super) struct Limit<M: Machine> {
+    account: RefCell<Account>,
+    seat: M::Seat,
+    /// Nobody changes it.
+    word: M::U32,
+}
+
+impl<M: Machine> Limit<M> {
+    pub(super) fn new(budget: RunBudget) -> Self {
+        Limit {
+            account: RefCell::new(Account::new(budget)),
+            seat: M::Seat::new(),
+            word: M::U32::new(0),
+        }
+    }
+}
+
+impl<M: Machine> Worker<M> {
+    /// The worker's thread runs, if that is counted.
+    pub(super) fn begin_to_run(&self) {
+        if let Some(limit) = &self.limit {
+            limit.account.borrow_mut().begin(M::now_ns());
+        }
+    }
+
+    /// It is about to sleep.
+    pub(super) fn end_to_run(&self) {
+        if let Some(limit) = &self.limit {
+            limit.account.borrow_mut().end(M::now_ns());
+        }
+    }
+
+    /// Whether the worker's time is used up.
+    #[inline]
+    pub(super) fn is_spent(&self) -> bool {
+        match &self.limit {
+            None => false,
+            Some(limit) => limit.account.borrow_mut().verdict(M::now_ns()) != Verdict::Go,
+        }
+    }
+
+    /// Sleeps to the end of the period, if the time of this one is used up and there is more to do.
+    #[inline]
+    pub(super) fn rest_if_spent(&self) {
+        if let Some(limit) = &self.limit {
+            self.rest_within(limit);
+        }
+    }
+
+    fn rest_within(&self, limit: &Limit<M>) {
+        let front = self.shared.front();
+        let from_ns = M::now_ns();
+        let verdict = limit.account.borrow_mut().verdict(from_ns);
+        let Verdict::Spent { until_ns } = verdict else {
+            return;
+        };
+        let has_more = !self.local.is_empty() || front.pending();
+        if !has_more || self.shared.is_closing() {
+            return;
+        }
+        limit.account.borrow_mut().end(from_ns);
+        // No poll is under way: others may expire whatever is due.
+        front.beat();
+        self.end_sentinel();
+        self.end_search();
+        self.leave_to_others();
+        let mut now_ns = from_ns;
+        while now_ns < until_ns {
+            // How it ended does not matter.
+            let _ = limit.seat.park(&limit.word, 0, Some(until_ns));
+            now_ns = M::now_ns();
+        }
+        limit.account.borrow_mut().begin(now_ns);
+        let rested_ns = now_ns.saturating_sub(from_ns);
+        self.shared.tally.rests.add_owned(1);
+        self.shared.tally.rested_ns.add_owned(rested_ns);
+    }
+
+    /// Tells others of the tasks that they may take while this worker rests. Only so that it is soon:
+    /// who idles looks after a worker with work that stands still, as this one does now.
+    pub(super) fn leave_to_others(&self) {
+        let front = self.shared.front();
+        let has_timers = front.next_global_ns() != u64::MAX;
+        if has_timers {
+            // Others are to expire them meanwhile.
+            front.crew().alert().raise(M::now_ns());
+            self.local.list_anew();
+            M::fence_recheck();
+        }
+        if self.local.has_surplus() {
+            front.crew().offer(front.worker());
+        }
+        if has_timers || front.has_work() {
+            front.crew().watch_over(front.worker());
+        }
+    }
+}

@@ -1,0 +1,114 @@
+//! What a worker counts, and how it is read.
+
+use crate::mailbox::FrontCounts;
+use doorbell_machine::Counter;
+
+macro_rules! counts {
+    ($($(#[$doc:meta])* $name:ident),+ $(,)?) => {
+        /// The counts that the worker itself writes.
+        #[derive(Debug, Default)]
+        pub struct WorkerTally<C> {
+            $($(#[$doc])* pub $name: C,)+
+        }
+
+        /// All counts of a worker at one moment, since the worker began.
+        #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+        #[non_exhaustive]
+        pub struct WorkerCounts {
+            $($(#[$doc])* pub $name: u64,)+
+            /// Wake syscalls made to this worker.
+            pub rings: u64,
+            /// Of those, the ones to a worker that did not need it: watching, running, or parked
+            /// and rung already (only the switches `always_ring` and `base` make them).
+            pub rings_awake: u64,
+            /// Of all, those in place of a thread of a lower class, which has told the worker and was
+            /// about to ring it.
+            pub rings_helped: u64,
+            /// Posters that told the worker in place of one that was stalled in front of them.
+            pub rings_for_stalled: u64,
+            /// Closures that nobody waited for and that panicked.
+            pub posts_panicked: u64,
+        }
+
+        impl WorkerCounts {
+            pub(super) fn of<C: Counter>(own: &WorkerTally<C>, front: &FrontCounts<C>) -> Self {
+                WorkerCounts {
+                    $($name: own.$name.get(),)+
+                    rings: front.rings.get(),
+                    rings_awake: front.rings_awake.get(),
+                    rings_helped: front.rings_helped.get(),
+                    rings_for_stalled: front.rings_for_stalled.get(),
+                    posts_panicked: front.posts_panicked.get(),
+                }
+            }
+
+            /// What was counted since `earlier`.
+            #[must_use]
+            pub fn since(&self, earlier: &WorkerCounts) -> WorkerCounts {
+                WorkerCounts {
+                    $($name: self.$name.wrapping_sub(earlier.$name),)+
+                    rings: self.rings.wrapping_sub(earlier.rings),
+                    rings_awake: self.rings_awake.wrapping_sub(earlier.rings_awake),
+                    rings_helped: self.rings_helped.wrapping_sub(earlier.rings_helped),
+                    rings_for_stalled: self.rings_for_stalled.wrapping_sub(earlier.rings_for_stalled),
+                    posts_panicked: self.posts_panicked.wrapping_sub(earlier.posts_panicked),
+                }
+            }
+        }
+    };
+}
+
+counts! {
+    /// Takes of the mailbox that found something.
+    takes,
+    /// Calls, wakes and tasks delivered by them.
+    delivered,
+    /// Polls of tasks.
+    polls,
+    /// Full runs of the scheduler.
+    passes,
+    /// Times that the worker began to watch.
+    watches,
+    /// Times that a watching worker was notified.
+    notified,
+    /// Times that the worker's thread went to block.
+    parks,
+    /// Times that it was about to, and found a post, work at another worker or a timer that was due.
+    parks_avoided,
+    /// Parks that a ring ended.
+    unparks_rung,
+    /// Parks that the last test ended before the thread slept.
+    unparks_last_test,
+    /// Parks that a time ended: a timer's, or that of a look.
+    unparks_deadline,
+    /// Parks that a descriptor ended.
+    unparks_ready,
+    /// Timers that fired.
+    timers_fired,
+    /// Of those, the timers of other workers, which were stuck in long polls.
+    timers_for_stuck,
+    /// Descriptors of other workers, which were stuck in long polls, that were found ready.
+    ready_for_stuck,
+    /// Descriptors of other workers that were found ready under a flood.
+    ready_for_others,
+    /// Nanoseconds that it watched in vain: it parked after them.
+    watched_vain_ns,
+    /// Times that a watching worker noticed that the OS had given its CPU to somebody else.
+    preemptions,
+    /// Searches for work at other workers.
+    searches,
+    /// Of those, the ones that found some.
+    thefts,
+    /// Tasks that were taken from other workers, where their number was known.
+    stolen,
+    /// Times that the worker was idle and was claimed by somebody who had work for it.
+    claims,
+    /// Times that the worker became the sentinel.
+    sentinels,
+    /// Times that it was so no more.
+    sentinels_ended,
+    /// Times that it slept although there was something to do, since its budget was used up.
+    rests,
+    /// Nanoseconds of those.
+    rested_ns,
+}

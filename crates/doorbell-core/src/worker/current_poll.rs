@@ -1,0 +1,141 @@
+//! Which task a worker polls now: written by the worker, read by anybody, without a lock.
+//!
+//! The number of the poll is 0 between two polls, and no two polls have the same. What is said of a poll is stored with
+//! Release and loaded with Acquire: whoever sees any of it of a later poll sees that the number has changed, and does
+//! not trust what it read.
+
+use doorbell_machine::{Machine, Ordering, PtrWord, Word};
+use std::panic::Location;
+use std::ptr;
+
+/// What a worker says of the task that it is about to poll.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Polled {
+    /// Its number.
+    pub(crate) task: u64,
+    /// The rank that it was launched with.
+    pub(crate) rank: u8,
+    pub(crate) spawned_at: &'static Location<'static>,
+}
+
+/// The poll that a worker is inside of.
+pub(crate) struct CurrentPoll<M: Machine> {
+    /// The number of the poll; 0 between two.
+    number: M::U64,
+    task: M::U64,
+    rank: M::U32,
+    spawned_at: M::Ptr<Location<'static>>,
+}
+
+// SAFETY: all fields are atomic words; one points to a place in the program, which is never freed.
+unsafe impl<M: Machine> Send for CurrentPoll<M> {}
+// SAFETY: as for Send.
+unsafe impl<M: Machine> Sync for CurrentPoll<M> {}
+
+impl<M: Machine> Default for CurrentPoll<M> {
+    fn default() -> Self {
+        CurrentPoll {
+            number: M::U64::new(0),
+            task: M::U64::new(0),
+            rank: M::U32::new(0),
+            spawned_at: M::Ptr::new(ptr::null_mut()),
+        }
+    }
+}
+
+impl<M: Machine> CurrentPoll<M> {
+    /// The poll with that number, which is not 0, begins. Only the worker.
+    #[inline]
+    pub(crate) fn begin(&self, number: u64, polled: Polled) {
+        // ORDER: Release pairs with the Acquire in `read`, which then sees that the poll before is over.
+        self.task.store(polled.task, Ordering::Release);
+        // ORDER: Release, as above.
+        self.rank.store(u32::from(polled.rank), Ordering::Release);
+        let place = ptr::from_ref(polled.spawned_at).cast_mut();
+        // ORDER: Release, as above.
+        self.spawned_at.store(place, Ordering::Release);
+        // ORDER: Release pairs with the first Acquire in `read`, which then sees all of it.
+        self.number.store(number, Ordering::Release);
+    }
+
+    /// That poll is over. Only the worker.
+    #[inline]
+    pub(crate) fn end(&self) {
+        // ORDER: Relaxed; the Releases of the next `begin` bring it to whoever sees any of that poll.
+        self.number.store(0, Ordering::Relaxed);
+    }
+
+    /// Whether a poll goes on. For one who decides to sleep, behind a fence.
+    pub(crate) fn goes_on(&self) -> bool {
+        // ORDER: Relaxed; the fences of both sides order it, see `StallWatch`.
+        self.number.load(Ordering::Relaxed) != 0
+    }
+
+    /// The poll that goes on, and its number. `None` if there is no poll, or the poll ended meanwhile.
+    pub(crate) fn read(&self) -> Option<(u64, Polled)> {
+        // ORDER: Acquire pairs with the last Release in `begin`.
+        let number = self.number.load(Ordering::Acquire);
+        if number == 0 {
+            return None;
+        }
+        // ORDER: Acquire pairs with the Release in `begin`: what is of a later poll brings a later number, which the
+        // last load sees.
+        let task = self.task.load(Ordering::Acquire);
+        // ORDER: Acquire, as above.
+        let rank = self.rank.load(Ordering::Acquire) as u8;
+        // ORDER: Acquire, as above.
+        let place = self.spawned_at.load(Ordering::Acquire);
+        // ORDER: Relaxed; the Acquires above keep it behind them.
+        if self.number.load(Ordering::Relaxed) != number {
+            return None;
+        }
+        // SAFETY: a poll has begun, so `begin` has stored a place of the program, which is never freed.
+        let spawned_at = unsafe { &*place };
+        let polled = Polled {
+            task,
+            rank,
+            spawned_at,
+        };
+        Some((number, polled))
+    }
+}
+
+#[cfg(test)]
+mod loom {
+    use super::{CurrentPoll, Polled};
+    use crate::testing::model::check;
+    use ::loom::thread;
+    use doorbell_machine::Loom;
+    use std::panic::Location;
+    use std::sync::Arc;
+
+    const TASKS: usize = 2;
+
+    fn polled(at: usize) -> Polled {
+        let places: [_; TASKS] = [Location::caller(), Location::caller()];
+        Polled {
+            task: at as u64 + 1,
+            rank: at as u8 + 1,
+            spawned_at: places[at],
+        }
+    }
+
+    #[test]
+    fn a_reader_never_sees_half_a_task_under_poll() {
+        check(|| {
+            let current = Arc::new(CurrentPoll::<Loom>::default());
+            let theirs = Arc::clone(&current);
+            let worker = thread::spawn(move || {
+                for at in 0..TASKS {
+                    theirs.begin(at as u64 + 1, polled(at));
+                    theirs.end();
+                }
+            });
+            if let Some((number, seen)) = current.read() {
+                assert_eq!(seen, polled(number as usize - 1));
+            }
+            worker.join().unwrap();
+            assert_eq!(current.read(), None);
+        });
+    }
+}

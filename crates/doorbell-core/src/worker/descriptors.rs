@@ -1,0 +1,125 @@
+//! What a worker does for the descriptors of its tasks, and for those of a worker that is stuck. See
+//! README.md in the folder `io`.
+
+use super::Worker;
+use crate::io::{Driver, Station as _, Swept};
+use crate::mailbox::Front;
+use doorbell_machine::{Counter, Machine, PollEvents, Poller as _, Seat as _};
+use std::cell::{Cell, RefCell};
+
+/// How many tasks and calls a worker runs at most, about, between two looks at its descriptors.
+pub(super) const POLLS_PER_LOOK: u64 = 64;
+
+/// What a worker notes for this.
+#[derive(Debug)]
+pub(super) struct Looks {
+    /// Room for what is found, from the first look on.
+    events: RefCell<Option<PollEvents>>,
+    /// How much the worker had done at the last look.
+    done: Cell<u64>,
+    /// A descriptor ended the last park, and nothing was posted since.
+    after_ready: Cell<bool>,
+}
+
+impl Looks {
+    pub(super) fn new() -> Self {
+        Looks {
+            events: RefCell::new(None),
+            done: Cell::new(0),
+            after_ready: Cell::new(false),
+        }
+    }
+
+    /// A descriptor has ended a park, or something was posted since.
+    pub(super) fn set_after_ready(&self, after_ready: bool) {
+        self.after_ready.set(after_ready);
+    }
+
+    /// Calls `f` with the room for events. Wakers are foreign code: it is not borrowed meanwhile.
+    pub(super) fn with_events<R>(&self, f: impl FnOnce(&mut PollEvents) -> R) -> R {
+        let mut events = self.events.take().unwrap_or_default();
+        let result = f(&mut events);
+        self.events.replace(Some(events));
+        result
+    }
+}
+
+impl<M: Machine> Worker<M> {
+    /// Whether its tasks have descriptors.
+    pub(super) fn has_sources(&self) -> bool {
+        self.shared.front().driver().has_sources()
+    }
+
+    /// Whether what the worker waits for is likely to be a descriptor, to which watching is blind.
+    pub(super) fn waits_for_descriptors(&self) -> bool {
+        self.looks.after_ready.get() && self.governor.parks() && self.has_sources()
+    }
+
+    /// At a pass: frees what went, and looks at the descriptors if enough tasks ran since.
+    pub(super) fn tend_descriptors(&self) {
+        let front = self.shared.front();
+        if front.seat().poller().is_none() {
+            return;
+        }
+        // SAFETY: this is the worker's own thread.
+        match unsafe { front.driver().sweep() } {
+            Swept::Nothing | Swept::Freed(_) | Swept::Later => {}
+        }
+        if self.done().wrapping_sub(self.looks.done.get()) >= POLLS_PER_LOOK {
+            let _ = self.look_at_descriptors();
+        }
+    }
+
+    /// How much the worker has done: a flood of calls is no reason not to look either.
+    fn done(&self) -> u64 {
+        let tally = &self.shared.tally;
+        tally.polls.get().wrapping_add(tally.delivered.get())
+    }
+
+    /// Brings what is ready to its tasks. Whether there was anything.
+    pub(super) fn look_at_descriptors(&self) -> bool {
+        self.looks.done.set(self.done());
+        let found = self.look_at(self.shared.front());
+        self.note_ready(found);
+        found > 0
+    }
+
+    pub(super) fn look_at(&self, front: &Front<M>) -> usize {
+        let look = |events: &mut _| self.local.bring(|| Driver::look(front, events));
+        self.looks.with_events(look)
+    }
+
+    /// The worker ends: no event will come.
+    pub(super) fn shut_descriptors(&self) {
+        // SAFETY: this is the worker's own thread.
+        unsafe { self.shared.front().driver().shut() };
+    }
+
+    /// The worker parks no more. What the OS has given for that goes back to it, although a handle or a waker of
+    /// a task may keep the worker's remote half for ever.
+    pub(super) fn close_poller(&self) {
+        if let Some(poller) = self.shared.front().seat().poller() {
+            poller.close();
+        }
+    }
+
+    /// Whether a worker has descriptors that others look at while it is stuck.
+    pub(super) fn is_blind(&self, other: &Front<M>) -> bool {
+        other.crew().alert().may_be_on()
+            && other.driver().has_sources()
+            && !self.shared.clock.is_frozen()
+    }
+
+    /// Looks at the descriptors of a worker that is stuck. Whether that brought tasks.
+    pub(super) fn look_for(&self, other: &Front<M>, stood_still: bool) -> bool {
+        if !stood_still || !other.is_inside() || !self.is_blind(other) {
+            return false;
+        }
+        let found = self.look_at(other);
+        if found > 0 {
+            let found = u64::try_from(found).unwrap_or(u64::MAX);
+            self.shared.tally.ready_for_stuck.add_owned(found);
+        }
+        found > 0 && !self.local.is_empty()
+    }
+}

@@ -1,0 +1,156 @@
+//! Closures of the user's that are called when a worker or a task begins, ends, or parks.
+
+use super::stalls::{StallEvent, StallPlan};
+use super::watchers::Watchers;
+use super::{WatchPlan, Worker};
+use crate::task::drop_quietly;
+use doorbell_machine::{Counter, Machine};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+
+/// Called with the number of the worker that it runs on.
+pub type WorkerHook = Arc<dyn Fn(usize) + Send + Sync>;
+
+/// Called with what happened to a task.
+pub type TaskHook = Arc<dyn Fn(&TaskEvent<'_>) + Send + Sync>;
+
+/// A task that is spawned or that ends.
+///
+/// ```
+/// # use doorbell_core::worker::TaskEvent;
+/// fn show(task: &TaskEvent<'_>) {
+///     println!("{:x} {:?} {:?}", task.id, task.name, task.worker);
+/// }
+/// ```
+#[derive(Clone, Copy, Debug)]
+pub struct TaskEvent<'a> {
+    /// Its number.
+    pub id: u64,
+    /// Its name.
+    pub name: Option<&'a str>,
+    /// The worker of its crew that the caller is; `None` on any other thread.
+    pub worker: Option<usize>,
+}
+
+/// What is called when.
+///
+/// ```
+/// use doorbell_core::worker::Hooks;
+///
+/// assert!(Hooks::default().is_empty());
+/// ```
+#[derive(Clone, Default)]
+pub struct Hooks {
+    /// A worker has begun; it has run nothing yet.
+    pub worker_start: Option<WorkerHook>,
+    /// A worker ends; it has dropped all its tasks.
+    pub worker_stop: Option<WorkerHook>,
+    /// A worker is about to block.
+    pub before_park: Option<WorkerHook>,
+    /// It has blocked, or did not need to. Once for each `before_park`.
+    pub after_unpark: Option<WorkerHook>,
+    /// A task is spawned; it cannot run before the hook returns.
+    pub task_spawn: Option<TaskHook>,
+    /// A task has ended; whoever awaits it sees that after the hook has returned.
+    pub task_finish: Option<TaskHook>,
+    /// A poll goes on for long. On a thread that is no worker: see [`StallWatch`](super::StallWatch).
+    pub stall: Option<StallPlan>,
+}
+
+impl std::fmt::Debug for Hooks {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Hooks")
+            .field("worker_start", &self.worker_start.is_some())
+            .field("worker_stop", &self.worker_stop.is_some())
+            .field("before_park", &self.before_park.is_some())
+            .field("after_unpark", &self.after_unpark.is_some())
+            .field("task_spawn", &self.task_spawn.is_some())
+            .field("task_finish", &self.task_finish.is_some())
+            .field("stall", &self.stall)
+            .finish()
+    }
+}
+
+impl Hooks {
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        let workers = [
+            &self.worker_start,
+            &self.worker_stop,
+            &self.before_park,
+            &self.after_unpark,
+        ];
+        workers.iter().all(|hook| hook.is_none()) && !self.of_tasks()
+    }
+
+    /// Whether there is one for tasks.
+    fn of_tasks(&self) -> bool {
+        self.task_spawn.is_some() || self.task_finish.is_some() || self.stall.is_some()
+    }
+}
+
+impl WatchPlan {
+    /// Whether something is to be known of each task.
+    pub(super) fn is_of_tasks(&self) -> bool {
+        self.long_poll_ns.is_some() || self.hooks.of_tasks()
+    }
+}
+
+impl<M: Machine> Watchers<M> {
+    /// Calls one hook, if it is there. Its panic ends here, and is counted.
+    fn guard<H: ?Sized>(&self, hook: Option<&Arc<H>>, call: impl FnOnce(&H)) {
+        let Some(hook) = hook else { return };
+        if let Err(payload) = catch_unwind(AssertUnwindSafe(|| call(hook))) {
+            self.hook_panics.add_shared(1);
+            drop_quietly(payload);
+        }
+    }
+
+    /// A task is spawned.
+    pub(crate) fn task_spawned(&self, task: &TaskEvent<'_>) {
+        self.guard(self.plan.hooks.task_spawn.as_ref(), |hook| hook(task));
+    }
+
+    /// A task has ended.
+    pub(crate) fn task_finished(&self, task: &TaskEvent<'_>) {
+        self.guard(self.plan.hooks.task_finish.as_ref(), |hook| hook(task));
+    }
+
+    /// A poll goes on for long.
+    pub(super) fn stalled(&self, stall: &StallEvent) {
+        let hook = self.plan.hooks.stall.as_ref().map(|plan| &plan.hook);
+        self.guard(hook, |hook| hook(stall));
+    }
+
+    /// How many hooks have panicked.
+    pub fn hook_panics(&self) -> u64 {
+        self.hook_panics.get()
+    }
+}
+
+impl<M: Machine> Worker<M> {
+    fn call_hook(&self, which: impl FnOnce(&Hooks) -> Option<&WorkerHook>) {
+        let front = self.shared.front();
+        if let Some(watchers) = front.crew().watchers() {
+            watchers.guard(which(&watchers.plan.hooks), |hook| hook(front.worker()));
+        }
+    }
+
+    pub(super) fn has_started(&self) {
+        self.call_hook(|hooks| hooks.worker_start.as_ref());
+    }
+
+    pub(super) fn has_stopped(&self) {
+        self.call_hook(|hooks| hooks.worker_stop.as_ref());
+    }
+
+    /// Parks between the two hooks.
+    pub(super) fn park_watched(&self) {
+        self.call_hook(|hooks| hooks.before_park.as_ref());
+        // The hook may have spawned or woken a task here; nobody would tell this worker of it.
+        if self.local.is_empty() {
+            self.park();
+        }
+        self.call_hook(|hooks| hooks.after_unpark.as_ref());
+    }
+}

@@ -1,0 +1,210 @@
+//! The last long polls of a worker: written by it, read by anybody, without a lock.
+//!
+//! A slot has a version, odd while it is written. What lies in it is stored with Release and loaded
+//! with Acquire: who sees any of a later poll sees that poll's odd version, or a still later one, and
+//! so does not trust what it read.
+
+use doorbell_machine::{Counter, Machine, Ordering, Word};
+use std::time::Duration;
+
+/// How many are kept.
+const KEPT: usize = 8;
+
+/// How many bytes of a name are kept.
+const NAME_BYTES: usize = 32;
+
+const NAME_WORDS: usize = NAME_BYTES / 8;
+
+/// How often a slot is read again that was written meanwhile; long polls are rare.
+const READS: usize = 3;
+
+/// A poll that was long.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LongPoll {
+    name: String,
+    duration: Duration,
+}
+
+impl LongPoll {
+    /// The first 32 bytes of the name of the task, or `unnamed`.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// How long it took.
+    pub fn duration(&self) -> Duration {
+        self.duration
+    }
+}
+
+/// The part of a name that is kept.
+fn cut(name: &str) -> &str {
+    &name[..name.floor_char_boundary(NAME_BYTES)]
+}
+
+struct Slot<M: Machine> {
+    /// Zero: empty. Of the poll number n, from 0: `2 n + 1` while it is written, then `2 n + 2`.
+    version: M::U64,
+    duration_ns: M::U64,
+    name_len: M::U64,
+    name: [M::U64; NAME_WORDS],
+}
+
+impl<M: Machine> Slot<M> {
+    fn new() -> Self {
+        Slot {
+            version: M::U64::new(0),
+            duration_ns: M::U64::new(0),
+            name_len: M::U64::new(0),
+            name: std::array::from_fn(|_| M::U64::new(0)),
+        }
+    }
+
+    fn write(&self, number: u64, name: &str, duration_ns: u64) {
+        let mut bytes = [0; NAME_BYTES];
+        bytes[..name.len()].copy_from_slice(name.as_bytes());
+        // ORDER: Relaxed; the Release of each store below brings it to whoever sees that store.
+        self.version.store(2 * number + 1, Ordering::Relaxed);
+        // ORDER: Release pairs with the Acquire in `read`, which then sees the odd version.
+        self.duration_ns.store(duration_ns, Ordering::Release);
+        // ORDER: Release, as above.
+        self.name_len.store(name.len() as u64, Ordering::Release);
+        for (word, bytes) in self.name.iter().zip(bytes.as_chunks().0) {
+            // ORDER: Release, as above.
+            word.store(u64::from_ne_bytes(*bytes), Ordering::Release);
+        }
+        // ORDER: Release pairs with the first Acquire in `read`, which then sees all of it.
+        self.version.store(2 * number + 2, Ordering::Release);
+    }
+
+    /// The poll in it and its version; `None` if there is none, or it was written meanwhile.
+    fn read(&self) -> Option<(u64, LongPoll)> {
+        // ORDER: Acquire pairs with the last Release in `write`.
+        let version = self.version.load(Ordering::Acquire);
+        if version == 0 || version % 2 == 1 {
+            return None;
+        }
+        // ORDER: Acquire pairs with the Release in `write`: what is newer than the version read
+        // above brings its own version, which the last load sees.
+        let duration_ns = self.duration_ns.load(Ordering::Acquire);
+        // ORDER: Acquire, as above.
+        let len = self.name_len.load(Ordering::Acquire) as usize;
+        let mut bytes = [0; NAME_BYTES];
+        for (word, bytes) in self.name.iter().zip(bytes.as_chunks_mut().0) {
+            // ORDER: Acquire, as above.
+            *bytes = word.load(Ordering::Acquire).to_ne_bytes();
+        }
+        // ORDER: Relaxed; the Acquires above keep it behind them.
+        if self.version.load(Ordering::Relaxed) != version {
+            return None;
+        }
+        let name = String::from_utf8_lossy(&bytes[..len.min(NAME_BYTES)]).into_owned();
+        let duration = Duration::from_nanos(duration_ns);
+        Some((version, LongPoll { name, duration }))
+    }
+}
+
+/// The last long polls of one worker, and how many there were.
+pub(super) struct LongPolls<M: Machine> {
+    count: M::Counter,
+    slots: Box<[Slot<M>]>,
+}
+
+impl<M: Machine> Default for LongPolls<M> {
+    fn default() -> Self {
+        let kept = if M::MODEL { 1 } else { KEPT };
+        LongPolls {
+            count: M::Counter::default(),
+            slots: (0..kept).map(|_| Slot::new()).collect(),
+        }
+    }
+}
+
+impl<M: Machine> LongPolls<M> {
+    /// Keeps one in place of the oldest. Only the worker.
+    #[cold]
+    pub(super) fn note(&self, name: Option<&str>, duration_ns: u64) {
+        let number = self.count.get();
+        let slot = &self.slots[(number % self.slots.len() as u64) as usize];
+        slot.write(number, cut(name.unwrap_or("unnamed")), duration_ns);
+        self.count.set(number + 1);
+    }
+
+    /// How many there were.
+    pub(super) fn count(&self) -> u64 {
+        self.count.get()
+    }
+
+    /// The last ones, oldest first. One that is written in this moment may be missing.
+    pub(super) fn last(&self) -> Vec<LongPoll> {
+        let read = |slot: &Slot<M>| (0..READS).find_map(|_| slot.read());
+        let mut last: Vec<(u64, LongPoll)> = self.slots.iter().filter_map(read).collect();
+        last.sort_by_key(|(version, _)| *version);
+        last.into_iter().map(|(_, poll)| poll).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{KEPT, LongPolls, cut};
+    use doorbell_machine::Host;
+
+    #[test]
+    fn the_last_ones_are_kept_oldest_first() {
+        let polls = LongPolls::<Host>::default();
+        assert!(polls.last().is_empty());
+        polls.note(None, 7);
+        assert_eq!(polls.last()[0].name(), "unnamed");
+        for i in 0..20 {
+            polls.note(Some(&format!("poll {i}")), i);
+        }
+        let last = polls.last();
+        assert_eq!((polls.count(), last.len()), (21, KEPT));
+        for (poll, i) in last.iter().zip(12_u64..) {
+            assert_eq!(poll.name(), format!("poll {i}"));
+            assert_eq!(poll.duration().as_nanos(), u128::from(i));
+        }
+    }
+
+    #[test]
+    fn a_long_name_is_cut_between_letters() {
+        assert_eq!(cut(&"x".repeat(40)), "x".repeat(32));
+        assert_eq!(cut(&"ä".repeat(16)), "ä".repeat(16));
+        let odd = format!("x{}", "ä".repeat(16));
+        assert_eq!(cut(&odd), format!("x{}", "ä".repeat(15)));
+        let polls = LongPolls::<Host>::default();
+        polls.note(Some(&odd), 1);
+        assert_eq!(polls.last()[0].name(), cut(&odd));
+    }
+}
+
+#[cfg(test)]
+mod loom {
+    use super::LongPolls;
+    use crate::testing::model::check;
+    use ::loom::thread;
+    use doorbell_machine::Loom;
+    use std::sync::Arc;
+
+    #[test]
+    fn a_reader_never_sees_half_a_poll() {
+        check(|| {
+            let polls = Arc::new(LongPolls::<Loom>::default());
+            let theirs = Arc::clone(&polls);
+            let worker = thread::spawn(move || {
+                theirs.note(Some("a"), 1);
+                theirs.note(Some("bbbbbbbbbb"), 10);
+            });
+            // One read: `last` would read again, which makes the model large and shows no more.
+            if let Some((_, poll)) = polls.slots[0].read() {
+                let whole = match poll.duration().as_nanos() {
+                    1 => "a",
+                    _ => "bbbbbbbbbb",
+                };
+                assert_eq!(poll.name(), whole);
+            }
+            worker.join().unwrap();
+            assert_eq!(polls.last()[0].name(), "bbbbbbbbbb");
+        });
+    }
+}

@@ -1,0 +1,288 @@
+//! Workers that stop to look after others, or ask others to look after them, by the steps of the real ones: what
+//! one of them leaves undone is seen by the other, or a worker that sleeps is told.
+
+use crate::crew::Crew;
+use crate::idle::{Cost, Left};
+use crate::mailbox::Front;
+use crate::queue::{Share, is_shareable};
+use crate::task::Kind;
+use crate::testing::model::{check, check_large, mutant};
+use crate::testing::{Item, Log, launch_as, spawn};
+use crate::wheel::{Clock, RawTimer};
+use crate::worker::{IdlePolicy, SENTINEL_MIN_NS, Worker, WorkerConfig, WorkerShared};
+use ::loom::thread;
+use doorbell_machine::{Loom, Machine, Seat, Word};
+use std::sync::Arc;
+use std::task::Waker;
+
+/// The worker that has something to run.
+const BUSY: usize = 0;
+
+/// The worker that looks after others.
+const CARES: usize = 1;
+
+/// One more that is awake.
+const OTHER: usize = 2;
+
+/// The worker that sleeps.
+const ASLEEP: usize = 3;
+
+/// When the timers of the models are due: always.
+const DUE_NS: u64 = 0;
+
+type Shared = Arc<WorkerShared<Loom>>;
+
+/// A crew in which the last worker can be claimed. So many of its sentinels are there already.
+fn crew(sentinels: usize) -> [Shared; 4] {
+    let fronts: [_; 4] = Crew::new(4, &Arc::default(), |_, _| 0)
+        .try_into()
+        .expect("a crew of four has four fronts");
+    let clock = Arc::new(Clock::default());
+    let config = WorkerConfig {
+        idle: IdlePolicy::Park,
+    };
+    let workers = fronts.map(|front| {
+        let clock = Arc::clone(&clock);
+        Arc::new(WorkerShared::with(config, front, clock))
+    });
+    let idle = workers[BUSY].front().crew().idle();
+    idle.enter(ASLEEP);
+    for _ in 0..sentinels {
+        let _ = idle.begin_sentinel();
+    }
+    assert_eq!(idle.lacks_sentinel(), sentinels < 2);
+    workers
+}
+
+#[track_caller]
+fn assert_told(workers: &[Shared; 4]) {
+    let idle = workers[BUSY].front().crew().idle();
+    assert!(!idle.holds(ASLEEP), "nobody was told");
+}
+
+/// The worker, whose thread the caller is, gets one task and makes it known.
+fn put(front: &Front<Loom>) {
+    let node = Item::boxed(1, &Log::default());
+    // SAFETY: this thread is the owner; the node lives until `drain`.
+    let _ = unsafe { front.queue().push(node, Share::Always) };
+    front.crew().work().add_anew(front.worker());
+}
+
+/// The same, and a fence follows.
+fn push(front: &Front<Loom>) {
+    put(front);
+    <Loom>::fence_recheck();
+}
+
+/// Takes that task out again.
+fn drain(front: &Front<Loom>) {
+    // SAFETY: the worker's thread has ended, or is this one.
+    let node = unsafe { front.queue().pop() }.expect("nobody ran it");
+    // SAFETY: made by `push`, and in no queue any more.
+    let _ = unsafe { Item::reclaim(node) };
+}
+
+/// In a model a sleep with an end takes no time but that of its thread.
+fn sleep_for(ns: u64) {
+    let seat = <<Loom as Machine>::Seat as Seat<Loom>>::new();
+    let until_ns = <Loom>::now_ns() + ns;
+    let word = <Loom as Machine>::U32::new(0);
+    let _ = Seat::<Loom>::park(&seat, &word, 0, Some(until_ns));
+}
+
+/// One of two sentinels gets something to do, while the busy worker relies on both.
+fn end_against<R>(relies: fn(Shared) -> R) -> ([Shared; 4], R) {
+    let workers = crew(2);
+    workers[BUSY].front().crew().alert().raise(0);
+    workers[CARES].front().set_sentinel(true);
+    let shared = Arc::clone(&workers[CARES]);
+    let sentinel = thread::spawn(move || Worker::new(shared).end_sentinel());
+    let relied = relies(Arc::clone(&workers[BUSY]));
+    sentinel.join().unwrap();
+    assert_told(&workers);
+    (workers, relied)
+}
+
+fn end_against_push() {
+    let (workers, ()) = end_against(|shared| {
+        push(shared.front());
+        shared.front().crew().watch_over(BUSY);
+    });
+    drain(workers[BUSY].front());
+}
+
+/// Of a worker that has a timer, and begins to run.
+fn end_against_run() {
+    end_against(|shared| {
+        shared.front().publish_next_global(DUE_NS);
+        Worker::new(shared).ask_for_care();
+    });
+}
+
+/// Of one that arms a timer in a poll, and begins the next one.
+fn end_against_poll() {
+    let (_, worker) = end_against(|shared| {
+        let (front, worker) = (shared.front().clone(), Worker::new(shared));
+        let arms = async move {
+            let _timer = RawTimer::arm(&front, DUE_NS, Waker::noop());
+            std::future::pending::<()>().await;
+        };
+        worker.local.enter(|| {
+            let front = worker.shared.front();
+            worker.local.bring(|| drop(spawn(front, arms)));
+            drop(launch_as(front, Kind::Pinned, async {}));
+            // As if it had asked before.
+            worker.local.set_unwatched(false);
+            worker.run_ready();
+        });
+        worker
+    });
+    worker.local.enter(|| worker.local.close());
+}
+
+/// Of one that has a timer, and begins to rest.
+fn end_against_rest() {
+    end_against(|shared| {
+        shared.front().publish_next_global(DUE_NS);
+        Worker::new(shared).leave_to_others();
+    });
+}
+
+/// A worker that was claimed to be a sentinel, and has something to do by now. Its claim has lapsed, so that
+/// it sees to no search.
+fn decline_against_push() {
+    let workers = crew(1);
+    let idle = workers[BUSY].front().crew().idle();
+    idle.enter(CARES);
+    let wanted = idle.want_sentinel(CARES, |_| Cost::Store);
+    assert_eq!(wanted, Some(CARES));
+    assert!(idle.lapse(CARES).is_some());
+    let shared = Arc::clone(&workers[CARES]);
+    let declines = thread::spawn(move || {
+        let worker = Worker::new(shared);
+        worker.in_idle_set.set(true);
+        worker.leave_idle_set();
+        push(worker.shared.front());
+        worker.end_search();
+    });
+    let busy = workers[BUSY].front();
+    push(busy);
+    busy.crew().watch_over(BUSY);
+    declines.join().unwrap();
+    assert_told(&workers);
+    drain(busy);
+    drain(workers[CARES].front());
+}
+
+/// A worker ends the last search, since it has found something, while the busy worker relies on that search.
+fn end_of_search_against_push() {
+    let workers = crew(2);
+    let _ = workers[BUSY].front().crew().idle().begin_search(CARES);
+    let shared = Arc::clone(&workers[CARES]);
+    let searches = thread::spawn(move || {
+        let worker = Worker::new(shared);
+        worker.searching.set(true);
+        push(worker.shared.front());
+        worker.end_search();
+    });
+    let busy = workers[BUSY].front();
+    push(busy);
+    busy.crew().offer(BUSY);
+    searches.join().unwrap();
+    assert_told(&workers);
+    drain(busy);
+    drain(workers[CARES].front());
+}
+
+/// A sentinel lets the last search lapse while the busy worker relies on it: it sees what that worker has.
+fn lapse_against_push() {
+    let workers = crew(2);
+    let idle = workers[BUSY].front().crew().idle();
+    let _ = idle.begin_search(OTHER);
+    let shared = Arc::clone(&workers[CARES]);
+    let sentinel = thread::spawn(move || {
+        let worker = Worker::new(shared);
+        let idle = worker.shared.front().crew().idle();
+        let searches = || idle.searching().any(|workers| workers & (1 << OTHER) != 0);
+        // The first look, one that comes just too soon after it, and one that does not.
+        for (ns, lapses) in [
+            (SENTINEL_MIN_NS, false),
+            (SENTINEL_MIN_NS - 1, false),
+            (1, true),
+        ] {
+            sleep_for(ns);
+            worker.end_lapsed_searches();
+            assert_eq!(searches(), !lapses);
+        }
+        worker.others_have_work()
+    });
+    let busy = workers[BUSY].front();
+    push(busy);
+    busy.crew().offer(BUSY);
+    let sees = sentinel.join().unwrap();
+    assert!(sees || !idle.holds(ASLEEP), "nobody knows of the task");
+    drain(busy);
+}
+
+/// A worker gets more than it runs next while another one falls asleep.
+fn surplus_against_sleep() {
+    let workers = crew(2);
+    let idle = workers[BUSY].front().crew().idle();
+    assert_eq!(idle.leave(ASLEEP), Left::ByItself);
+    let [busy, own] = [BUSY, ASLEEP].map(|worker| workers[worker].front().clone());
+    let sleeper = thread::spawn(move || {
+        own.crew().idle().enter(ASLEEP);
+        own.crew().work().holds(BUSY) && is_shareable(busy.queue().len())
+    });
+    let worker = Worker::new(Arc::clone(&workers[BUSY]));
+    (0..2).for_each(|_| put(worker.shared.front()));
+    worker.offer_new_surplus();
+    let sees = sleeper.join().unwrap();
+    assert!(sees || !idle.holds(ASLEEP), "it sleeps, and knows nothing");
+    (0..2).for_each(|_| drain(worker.shared.front()));
+}
+
+#[test]
+fn a_worker_that_falls_asleep_sees_what_another_got_or_is_told() {
+    check(surplus_against_sleep);
+}
+
+#[test]
+fn what_comes_while_a_sentinel_ends_is_looked_after() {
+    check(end_against_push);
+}
+
+#[test]
+fn a_timer_of_a_worker_that_begins_to_run_is_looked_after_while_a_sentinel_ends() {
+    check(end_against_run);
+}
+
+#[test]
+fn a_timer_that_is_armed_in_a_poll_is_looked_after_in_the_next_one() {
+    check_large(end_against_poll);
+}
+
+#[test]
+fn mutant_asks_once() {
+    mutant!(WorkerAsksOnce, end_against_poll);
+}
+
+#[test]
+fn a_timer_of_a_worker_that_rests_is_looked_after_while_a_sentinel_ends() {
+    check(end_against_rest);
+}
+
+#[test]
+fn what_comes_while_a_worker_declines_to_be_a_sentinel_is_looked_after() {
+    check(decline_against_push);
+}
+
+#[test]
+fn what_comes_while_the_last_search_ends_is_offered() {
+    check(end_of_search_against_push);
+}
+
+#[test]
+fn what_comes_while_the_last_search_lapses_is_offered() {
+    check(lapse_against_push);
+}

@@ -1,0 +1,55 @@
+//! A worker that begins a poll while the thread that looks for stalls falls asleep.
+
+use super::{check, mutant};
+use crate::crew::{Crew, CrewSpec, FrontRef};
+use crate::worker::{Hooks, Polled, StallPlan, StallWatch, WatchPlan, Watchers};
+use ::loom::thread;
+use doorbell_machine::Loom;
+use std::panic::Location;
+use std::sync::Arc;
+
+fn a_poll_begins_while_the_watch_falls_asleep() {
+    let hooks = Hooks {
+        stall: Some(StallPlan {
+            after_ns: 1,
+            hook: Arc::new(|_| ()),
+        }),
+        ..Hooks::default()
+    };
+    let watch = StallWatch::<Loom>::new(&hooks).map(Arc::new);
+    let plan = WatchPlan {
+        hooks,
+        ..WatchPlan::default()
+    };
+    let spec = CrewSpec {
+        watchers: Some(Arc::new(Watchers::new(plan, 1, watch.as_ref()))),
+        ..CrewSpec::default()
+    };
+    let crew: Vec<FrontRef<Loom>> = Crew::described(1, &Arc::default(), spec, |_, _| 0);
+    let front = crew[0].clone();
+    let worker = thread::spawn(move || {
+        let polled = Polled {
+            task: 1,
+            rank: 0,
+            spawned_at: Location::caller(),
+        };
+        // A poll that does not end.
+        let watchers = front.crew().watchers().expect("it was made with some");
+        let _ = watchers.begin_poll(0, 1, polled);
+    });
+    watch.expect("there is a hook").rest_if_quiet(&crew);
+    worker.join().unwrap();
+}
+
+#[test]
+fn a_poll_that_begins_while_the_watch_falls_asleep_wakes_it() {
+    check(a_poll_begins_while_the_watch_falls_asleep);
+}
+
+#[test]
+fn mutant_no_stall_fence() {
+    mutant!(
+        WorkerStallNoFence,
+        a_poll_begins_while_the_watch_falls_asleep
+    );
+}

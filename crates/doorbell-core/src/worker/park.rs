@@ -1,0 +1,141 @@
+//! Parking: an idle worker that sleeps, on its word or in its poller.
+
+use super::Worker;
+use crate::bell::Announced;
+use crate::crew::Turns;
+use crate::io::{Choice, Driver, Station as _};
+use crate::wheel::Ended;
+use doorbell_machine::{Counter, Machine, Mark, ParkEnd, ParkIn, WaitEnd};
+
+impl<M: Machine> Worker<M> {
+    /// From watching to parked and back.
+    pub(super) fn park(&self) {
+        let front = self.shared.front();
+        if self.looks_further() {
+            self.shared.tally.parks_avoided.add_owned(1);
+            return;
+        }
+        let beside = front.crew().beside();
+        if let Some(side) = beside {
+            side.end(front.worker());
+        }
+        self.park_or_not();
+        if let Some(side) = beside {
+            side.begin(front.worker());
+        }
+    }
+
+    fn park_or_not(&self) {
+        let (front, tally) = (self.shared.front(), &self.shared.tally);
+        self.local.ready().returns().flush();
+        // Before the announcement: who rings sees which form it is.
+        let form = Driver::choose(&**front);
+        match front.bell().announce_park() {
+            Announced::Signalled => return,
+            Announced::Yes => {}
+        }
+        // A post that saw the worker watching or running relies on this look.
+        if !front.mailbox_is_empty() {
+            M::mark(Mark::MailboxLastLook);
+            tally.parks_avoided.add_owned(1);
+            return;
+        }
+        // From here on whoever has work for others knows of this worker; what there was before is
+        // seen by this look. A timer may be armed for now by a waker, after it: a frozen clock would
+        // not end the sleep. And one that has got a descriptor is to park in the other form.
+        let stays_awake = self.look_for_the_last_time()
+            || self.local.is_due()
+            || self.hands_over_the_clock() == Ended::Resumed
+            || front.driver().check(form) == Choice::Outdated;
+        if stays_awake {
+            tally.parks_avoided.add_owned(1);
+            return;
+        }
+        tally.parks.add_owned(1);
+        front.note_sleep();
+        self.sleep(form);
+    }
+
+    /// Sleeps, and counts how that ended.
+    fn sleep(&self, form: ParkIn) {
+        let tally = &self.shared.tally;
+        // A frozen clock does not run on while the thread sleeps.
+        let until_ns = self
+            .local
+            .due_ns()
+            .filter(|_| !self.shared.clock.is_frozen());
+        let look_ns = self.sentinel_until_ns();
+        let until_ns = [until_ns, look_ns];
+        let until_ns = until_ns.into_iter().flatten().min();
+        let learns = self.governor.learns();
+        let from_ns = if learns { M::now_ns() } else { 0 };
+        self.end_to_run();
+        match self.block(form, until_ns) {
+            WaitEnd::Rung => {
+                tally.unparks_rung.add_owned(1);
+                if learns {
+                    let slept_ns = M::now_ns().saturating_sub(from_ns);
+                    self.governor.note_sleep(slept_ns);
+                }
+            }
+            // Told between the announcement and the OS's own last test.
+            WaitEnd::Changed => tally.unparks_last_test.add_owned(1),
+            WaitEnd::Ready => {
+                tally.unparks_ready.add_owned(1);
+                self.looks.set_after_ready(true);
+                self.note_ready(self.looks.with_events(|events| events.len()));
+            }
+            WaitEnd::Deadline => {
+                tally.unparks_deadline.add_owned(1);
+                self.after_deadline.set(true);
+                if self.local.turns() == Turns::ByRank {
+                    // Else a timer that is due by the OS's clock would wait for this worker's.
+                    M::catch_up();
+                }
+            }
+            WaitEnd::Spurious => {}
+        }
+    }
+
+    /// Blocks the thread in the form that was announced.
+    fn block(&self, form: ParkIn, until_ns: Option<u64>) -> WaitEnd {
+        let front = self.shared.front();
+        let awake = || {
+            self.begin_to_run();
+            self.shared.clock.begin();
+        };
+        if form == ParkIn::Word {
+            let ended = front.bell().park(front.seat(), until_ns);
+            awake();
+            return match ended {
+                ParkEnd::Rung => WaitEnd::Rung,
+                ParkEnd::Changed => WaitEnd::Changed,
+                ParkEnd::Deadline => WaitEnd::Deadline,
+                ParkEnd::Spurious => WaitEnd::Spurious,
+            };
+        }
+        // What the events wake is to find a worker that runs: it would be offered its own tasks.
+        let awake = || {
+            awake();
+            self.leave_idle_set();
+            let _ = front.bell().end_idle();
+        };
+        self.looks.with_events(|events| {
+            let park = || Driver::park_then(&**front, until_ns, events, awake);
+            self.local.bring(park)
+        })
+    }
+
+    /// A worker that sleeps does not hold a paused clock.
+    fn hands_over_the_clock(&self) -> Ended {
+        let clock = &self.shared.clock;
+        if !clock.is_frozen() {
+            return Ended::Yes;
+        }
+        let due_ns = self.local.look_due_ns();
+        if self.local.is_due() {
+            return Ended::Resumed;
+        }
+        clock.end_worker(self.shared.front().worker(), due_ns)
+    }
+}

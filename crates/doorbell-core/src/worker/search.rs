@@ -1,0 +1,346 @@
+//! How a worker without work of its own finds some at the others, and is found by those who have.
+
+use super::late_look::Next;
+use super::{
+    LOOK_AROUND_NS, SENTINEL_MAX_NS, SENTINEL_MIN_NS, SENTINEL_STAYS_NS, WATCH_ALONE_NS, Worker,
+};
+use crate::crew::Turns;
+use crate::idle::{Declined, Left, STUCK_NS, Search, Searching, Sentinel};
+use crate::mailbox::Front;
+use crate::queue::Greed;
+use doorbell_machine::{Bug, Counter, Machine, Mark};
+
+impl<M: Machine> Worker<M> {
+    /// Whether there are workers to share tasks with.
+    pub(super) fn has_others(&self) -> bool {
+        self.pulses.len() > 1 && !self.local.is_off()
+    }
+
+    /// Whether its core has other workers.
+    fn has_beside(&self) -> bool {
+        self.shared.front().crew().beside().is_some()
+    }
+
+    /// How long to watch before the next look at the others.
+    pub(super) fn slice_ns(&self, quiet_ns: u64, watch_ns: u64) -> u64 {
+        let left_ns = watch_ns - quiet_ns;
+        match quiet_ns {
+            _ if !self.has_others() && !self.has_beside() && !self.has_sources() => left_ns,
+            0 => left_ns.min(WATCH_ALONE_NS),
+            _ => left_ns.min(LOOK_AROUND_NS),
+        }
+    }
+
+    /// A worker that was woken because somebody had work looks for it. Whether it found some.
+    pub(super) fn search_if_claimed(&self) -> bool {
+        self.searching.get() && self.search()
+    }
+
+    /// A watching worker can be claimed from its first look around on. It looks for work at the
+    /// others, unless enough workers do.
+    pub(super) fn look_around(&self) -> bool {
+        if !self.has_others() {
+            return false;
+        }
+        self.unlooked_ns.set(0);
+        self.enter_idle_set();
+        let front = self.shared.front();
+        match front.crew().idle().begin_search(front.worker()) {
+            Search::Begun => self.searching.set(true),
+            Search::Enough => return false,
+        }
+        self.search()
+    }
+
+    /// The look before the worker sleeps: from here on whoever has work for one more worker knows of
+    /// this one; what there was before is seen now. Whether it must not sleep.
+    pub(super) fn look_for_the_last_time(&self) -> bool {
+        if !self.has_others() {
+            self.local.unlist();
+            return false;
+        }
+        self.unlooked_ns.set(0);
+        self.enter_idle_set();
+        let front = self.shared.front();
+        // Claimed while it watched: what it was claimed for may be gone, but the claim is to be
+        // consumed. One that comes later finds the worker parked, and tells it.
+        if !front.crew().idle().holds(front.worker()) {
+            M::mark(Mark::IdleClaimedBeforePark);
+            return true;
+        }
+        if front.is_sentinel() {
+            self.end_lapsed_searches();
+        }
+        // Whoever has posted them may have found no worker idle.
+        self.take_timers();
+        let found = self.visit_others();
+        if found {
+            self.offer_new_surplus();
+        }
+        // A waker of the user's that is dropped with a timer may have woken a task here.
+        found || !self.local.is_empty()
+    }
+
+    /// A worker that is counted as searching since this sentinel's last look, [`SENTINEL_MIN_NS`] ago at least,
+    /// gets no CPU, and is counted no more. If it was the last that searched, those who relied on it have woken
+    /// nobody: behind this the sentinel looks at them. When it takes something it stops being one, and others are
+    /// woken for the rest.
+    pub(super) fn end_lapsed_searches(&self) {
+        let now_ns = M::now_ns();
+        if now_ns.saturating_sub(self.searchers_ns.get()) < SENTINEL_MIN_NS {
+            return;
+        }
+        self.searchers_ns.set(now_ns);
+        let front = self.shared.front();
+        let idle = front.crew().idle();
+        if idle.lapse_since(&self.searchers, front.worker()) == Searching::None {
+            M::fence_announce();
+        }
+    }
+
+    /// When a worker that parks looks at the others again: if one of them has a single task waiting,
+    /// which is that worker's to run unless its poll turns out to be long, or if somebody has asked
+    /// for that. One worker of the crew at a time is the sentinel, for a while at least: so that
+    /// whoever pushes one task, wakes nobody and then takes long is looked after too.
+    pub(super) fn sentinel_until_ns(&self) -> Option<u64> {
+        if !self.has_others() {
+            // One that was taken off leaves it to another.
+            self.end_sentinel();
+            return None;
+        }
+        let front = self.shared.front();
+        let idle = front.crew().idle();
+        let now_ns = M::now_ns();
+        let mut wish_ns = self.wish_ns(now_ns);
+        if idle.wants_sentinel() {
+            wish_ns = Some(SENTINEL_MIN_NS);
+        }
+        // What is far away is no reason to look all the time until then.
+        let far_ns = wish_ns.take_if(|wish_ns| *wish_ns > SENTINEL_MAX_NS);
+        if wish_ns.is_some() {
+            // In a model such a sleep ends at once, and 20 more in which nothing comes would show nothing.
+            let stays_ns = if M::MODEL { 1 } else { SENTINEL_STAYS_NS };
+            self.sentinel_end_ns.set(now_ns.saturating_add(stays_ns));
+        }
+        if now_ns >= self.sentinel_end_ns.get() {
+            match self.rely_until(now_ns, far_ns) {
+                Next::Late(looks_ns) => return looks_ns,
+                Next::Soon(after_ns) => wish_ns = Some(after_ns),
+            }
+        }
+        if self.relies.replace(false) {
+            // Before it leaves that to a sentinel: no look of this worker stands behind the time.
+            front.crew().alert().end_to_rely();
+        }
+        if !front.is_sentinel() {
+            if idle.begin_sentinel() == Sentinel::Taken {
+                return None;
+            }
+            self.searchers.forget();
+            front.set_sentinel(true);
+            self.shared.tally.sentinels.add_owned(1);
+        }
+        let longer_ns = (2 * self.sentinel_ns.get()).min(SENTINEL_MAX_NS);
+        let after_ns = wish_ns.unwrap_or(longer_ns);
+        self.sentinel_ns.set(after_ns);
+        Some(now_ns.saturating_add(after_ns))
+    }
+
+    /// Reads which workers may have work. Behind a fence of the caller's, where none may be missed.
+    pub(super) fn look_at_list(&self) {
+        self.shared.front().crew().work().look(&self.seen);
+    }
+
+    /// The other workers that may have had work at the last look, nearest first.
+    pub(super) fn listed(&self) -> impl Iterator<Item = &Front<M>> {
+        let (front, seen) = (self.shared.front(), &self.seen);
+        seen.any()
+            .then(|| front.crew().others(front.worker()))
+            .into_iter()
+            .flatten()
+            .filter(|other| seen.holds(other.worker()))
+    }
+
+    /// Whether another worker has a task in its queue or inbox.
+    pub(super) fn others_have_work(&self) -> bool {
+        self.look_at_list();
+        self.listed().any(Front::has_work)
+    }
+
+    /// After how long a sentinel should look again for the sake of those that run now and have a
+    /// task waiting, timers, or descriptors.
+    pub(super) fn wish_ns(&self, now_ns: u64) -> Option<u64> {
+        self.look_at_list();
+        let inside = self.listed().filter(|other| other.is_inside());
+        let wish_ns = inside.filter_map(|other| {
+            let waits = other.has_work().then_some(SENTINEL_MIN_NS);
+            let blind = || self.is_blind(other).then_some(STUCK_NS);
+            let overdue_ns = || self.overdue_in_ns(other, now_ns);
+            waits.or_else(|| [blind(), overdue_ns()].into_iter().flatten().min())
+        });
+        wish_ns.min()
+    }
+
+    /// Tells an idle worker, if there is one, that this one has more than it can run next.
+    #[inline]
+    pub(super) fn offer_surplus(&self) {
+        let front = self.shared.front();
+        if self.has_others() && self.local.has_surplus() {
+            front.crew().offer(front.worker());
+        }
+    }
+
+    /// The same, of what this worker has just got from its inbox or from another worker: one that falls
+    /// asleep now sees it, or is seen here.
+    pub(super) fn offer_new_surplus(&self) {
+        let front = self.shared.front();
+        if self.has_others() && self.local.has_surplus() {
+            if !M::breaks(Bug::IdleNoSurplusFence) {
+                front.queue().show_stored();
+            }
+            front.crew().offer(front.worker());
+        }
+    }
+
+    /// Mail is about to be taken, and a call in it may be long: somebody is to look after what others may do
+    /// that waits here meanwhile.
+    #[inline]
+    pub(super) fn leave_behind_calls(&self) {
+        let front = self.shared.front();
+        if front.has_mail()
+            && (!self.local.is_empty() || front.has_inbox() || self.has_crew_timers())
+        {
+            self.leave_now();
+        }
+    }
+
+    #[cold]
+    fn leave_now(&self) {
+        if !self.has_others() {
+            return;
+        }
+        self.local.share_stolen();
+        let front = self.shared.front();
+        if front.has_work() || self.has_crew_timers() {
+            front.queue().show_stored();
+            front.crew().offer_one(front.worker());
+        }
+    }
+
+    fn has_crew_timers(&self) -> bool {
+        !self.shared.front().crew().timers().is_empty()
+    }
+
+    /// Looks for work at every other worker; the search that this worker is counted for is over then.
+    fn search(&self) -> bool {
+        let found = !self.local.is_off() && self.visit_others();
+        self.end_search();
+        // The end of a search may have found what the search has not.
+        found || !self.local.is_empty()
+    }
+
+    /// Takes from the nearest worker that has more than it can run at once, or that is stuck.
+    fn visit_others(&self) -> bool {
+        self.shared.tally.searches.add_owned(1);
+        self.look_at_list();
+        let by_rank = self.local.turns() == Turns::ByRank;
+        let found = self.listed().any(|victim| {
+            let stood_still = self.note_pulse(victim);
+            // Where tasks run by rank none waits for the end of another's poll.
+            let waits = by_rank && victim.is_inside() && !M::breaks(Bug::RtLeavesOneWaiting);
+            let greed = if stood_still || waits {
+                Greed::One
+            } else {
+                Greed::Half
+            };
+            self.rob(victim, greed)
+                || self.expire_for(victim, stood_still)
+                || self.look_for(victim, stood_still)
+        });
+        // What gets its first task before the next look may have been stuck since this one.
+        let front = self.shared.front();
+        if !found && front.is_sentinel() {
+            let others = front.crew().others(front.worker());
+            for other in others.filter(|other| !self.seen.holds(other.worker())) {
+                let _ = self.note_pulse(other);
+            }
+        }
+        found
+    }
+
+    /// Notes what a worker's pulse is. Whether it was so at the last look.
+    pub(super) fn note_pulse(&self, of: &Front<M>) -> bool {
+        let pulse = of.pulse();
+        self.pulses[of.worker()].replace(pulse) == pulse
+    }
+
+    /// Takes from one worker. Whether there was something.
+    pub(super) fn rob(&self, victim: &Front<M>, greed: Greed) -> bool {
+        // What came to a worker that makes progress is that worker's to run.
+        let inbox = greed != Greed::Half && victim.has_inbox();
+        if !victim.has_queued() && !inbox {
+            return false;
+        }
+        let Some(count) = self.local.steal(victim, greed, inbox) else {
+            return false;
+        };
+        self.shared.tally.thefts.add_owned(1);
+        self.shared.tally.stolen.add_owned(count);
+        true
+    }
+
+    /// The search is over, successful or not. The last one to end it sees to those who relied on
+    /// it: they had work, and woke nobody.
+    pub(super) fn end_search(&self) {
+        let (searches, was_settled) = (self.searching.replace(false), self.settled.replace(false));
+        if !searches && !was_settled {
+            return;
+        }
+        let front = self.shared.front();
+        let crew = front.crew();
+        // Claimed to be the sentinel, and has got something to do instead: somebody else is to be it.
+        if !self.local.is_empty() && crew.idle().decline_sentinel() == Declined::Yes {
+            M::fence_announce();
+            self.leave_watch();
+        }
+        if !searches || crew.idle().end_search(front.worker()) == Searching::Others {
+            return;
+        }
+        // Behind the count: either they see that nobody searches, or this worker sees their work.
+        M::fence_announce();
+        if self.local.is_empty() && !self.local.is_off() && !self.visit_others() {
+            return;
+        }
+        // Also for a single task: whose worker needed help may be inside a long poll. That may be this worker before
+        // long, and what came to its inbox since its pass woke nobody.
+        if self.local.has_surplus() || front.has_inbox() || self.others_have_work() {
+            M::mark(Mark::IdleLastSearch);
+            crew.offer(front.worker());
+        }
+    }
+
+    fn enter_idle_set(&self) {
+        // Also if it is in the set already: what it got meanwhile may have been stolen at once.
+        self.local.unlist();
+        if !self.in_idle_set.replace(true) {
+            let front = self.shared.front();
+            front.crew().idle().enter(front.worker());
+        }
+    }
+
+    /// The worker has something to do.
+    pub(super) fn leave_idle_set(&self) {
+        if !self.in_idle_set.replace(false) {
+            return;
+        }
+        let front = self.shared.front();
+        match front.crew().idle().leave(front.worker()) {
+            Left::ByItself => {}
+            Left::Settled => self.settled.set(true),
+            Left::Claimed => {
+                self.shared.tally.claims.add_owned(1);
+                self.searching.set(true);
+            }
+        }
+    }
+}

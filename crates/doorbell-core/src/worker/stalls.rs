@@ -1,0 +1,326 @@
+//! Stalls: a hook is told of a poll that goes on for long, while it does.
+//!
+//! A thread of its own looks at all workers, so a stall is found also where every worker is inside a poll that never
+//! ends. Workers read no clock for it: they number their polls, and the thread measures for how long it has seen the
+//! same number.
+
+use super::Hooks;
+use super::current_poll::CurrentPoll;
+use crate::class::Class;
+use crate::crew::{Crew, FrontRef};
+use crate::wait::Waiter;
+use doorbell_machine::{Bug, Fenced, Line, Machine, Ordering, Word};
+use std::fmt;
+use std::panic::Location;
+use std::sync::Arc;
+
+/// How many stalls of one worker are told in a second.
+pub const STALLS_PER_SECOND: u32 = 10;
+
+const SECOND_NS: u64 = 1_000_000_000;
+
+/// So often the thread looks at a poll until that is long.
+const LOOKS: u64 = 2;
+
+/// It does not look more often than that.
+const LOOK_MIN_NS: u64 = 500_000;
+
+/// A poll that goes on.
+#[derive(Clone, Copy, Debug)]
+pub struct StallEvent {
+    /// The number of the task.
+    pub task: u64,
+    /// Where the task was launched.
+    pub spawned_at: &'static Location<'static>,
+    /// The rank that the task was launched with.
+    pub rank: u8,
+    /// The class of the worker's crew.
+    pub class: Class,
+    /// The number of the worker in its crew.
+    pub worker: usize,
+    /// For how long the poll has lasted at least.
+    pub lasted_ns: u64,
+    /// How many stalls of this worker were left out since the last one that was told.
+    pub left_out: u64,
+}
+
+/// Called with a poll that goes on.
+pub type StallHook = Arc<dyn Fn(&StallEvent) + Send + Sync>;
+
+/// Who is told of stalls.
+#[derive(Clone)]
+pub struct StallPlan {
+    /// From when on a poll is one.
+    pub after_ns: u64,
+    /// Who is told.
+    pub hook: StallHook,
+}
+
+impl fmt::Debug for StallPlan {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("StallPlan")
+            .field("after_ns", &self.after_ns)
+            .finish_non_exhaustive()
+    }
+}
+
+/// The poll that a worker was inside of when the thread looked last.
+#[derive(Clone, Copy, Debug, Default)]
+struct Seen {
+    /// Its number; 0 before the first.
+    number: u64,
+    /// When it was seen first.
+    since_ns: u64,
+    /// Told once it has lasted for so long.
+    tell_ns: u64,
+}
+
+impl Seen {
+    /// The worker was in the poll with that number at some time between those two. For how long that has lasted at
+    /// least, if it is to be told.
+    fn look<M: Machine>(
+        &mut self,
+        number: u64,
+        [before_ns, behind_ns]: [u64; 2],
+        after_ns: u64,
+    ) -> Option<u64> {
+        let is_new = self.number != number;
+        if is_new && (self.number == 0 || !M::breaks(Bug::WorkerStallOfAnyPoll)) {
+            *self = Seen {
+                number,
+                since_ns: behind_ns,
+                tell_ns: after_ns,
+            };
+            return None;
+        }
+        let lasted_ns = before_ns.saturating_sub(self.since_ns);
+        if lasted_ns < self.tell_ns {
+            return None;
+        }
+        self.tell_ns = lasted_ns.saturating_mul(2);
+        Some(lasted_ns)
+    }
+}
+
+/// How many stalls of a worker were told within a second.
+#[derive(Clone, Copy, Debug, Default)]
+struct Limit {
+    since_ns: u64,
+    told: u32,
+    left_out: u64,
+}
+
+impl Limit {
+    /// Whether one more is told, and then how many were left out since the last.
+    fn admit(&mut self, now_ns: u64) -> Option<u64> {
+        if now_ns.saturating_sub(self.since_ns) >= SECOND_NS {
+            self.since_ns = now_ns;
+            self.told = 0;
+        }
+        if self.told == STALLS_PER_SECOND {
+            self.left_out += 1;
+            return None;
+        }
+        self.told += 1;
+        Some(std::mem::take(&mut self.left_out))
+    }
+}
+
+/// What the thread keeps of a worker.
+#[derive(Clone, Copy, Debug, Default)]
+struct Watched {
+    seen: Seen,
+    limit: Limit,
+    /// The number of the worker's polls at the last look.
+    polls: u64,
+}
+
+/// Whether the workers polled anything since the last look.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Look {
+    Busy,
+    Quiet,
+}
+
+/// Looks for stalls, on a thread that is no worker. Where no worker has polled anything for a while the thread sleeps
+/// without an end, and the next poll wakes it.
+pub struct StallWatch<M: Machine> {
+    after_ns: u64,
+    /// 1 while the thread sleeps until a worker polls something.
+    sleeps: M::Line<M::U32>,
+    waiter: Waiter<M>,
+    /// 1 once it is to end.
+    ended: M::U32,
+}
+
+impl<M: Machine> fmt::Debug for StallWatch<M> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("StallWatch")
+            .field("after_ns", &self.after_ns)
+            .finish_non_exhaustive()
+    }
+}
+
+impl<M: Machine> StallWatch<M> {
+    /// `None` if nobody is to be told.
+    pub fn new(hooks: &Hooks) -> Option<Self> {
+        let plan = hooks.stall.as_ref()?;
+        Some(StallWatch {
+            after_ns: plan.after_ns,
+            sleeps: M::Line::new(|| M::U32::new(0)),
+            waiter: Waiter::default(),
+            ended: M::U32::new(0),
+        })
+    }
+
+    /// Looks at the crews that have these workers, one of each, until it is told to end.
+    pub fn run(&self, crews: &[FrontRef<M>]) {
+        let all = |front: &FrontRef<M>| vec![Watched::default(); front.crew().fronts().len()];
+        let mut workers: Vec<Vec<Watched>> = crews.iter().map(all).collect();
+        let mut last = Look::Busy;
+        loop {
+            match last {
+                Look::Busy => self.rest(),
+                Look::Quiet => self.rest_if_quiet(crews),
+            }
+            // ORDER: Relaxed; nothing else is read by it, and the wait acquires what was told.
+            if self.ended.load(Ordering::Relaxed) != 0 {
+                return;
+            }
+            last = self.look(crews, &mut workers);
+        }
+    }
+
+    /// Tells the thread to end. A hook that it is inside of is not waited for.
+    pub fn end(&self) {
+        // ORDER: Relaxed; the notification brings it.
+        self.ended.store(1, Ordering::Relaxed);
+        self.waiter.notify();
+    }
+
+    /// Waits until the next look.
+    fn rest(&self) {
+        let every_ns = self.after_ns.div_ceil(LOOKS).max(LOOK_MIN_NS);
+        let until_ns = M::now_ns().saturating_add(every_ns);
+        self.waiter.wait_until(Some(until_ns));
+    }
+
+    /// Waits until a worker polls something, unless one does already: then until the next look.
+    pub(super) fn rest_if_quiet(&self, crews: &[FrontRef<M>]) {
+        // ORDER: Relaxed; in front of the fence, whose partner is the worker's.
+        self.sleeps.store(1, Ordering::Relaxed);
+        // Without it a poll may begin unseen.
+        let is_seen = M::fence_heavy() == Fenced::Yes;
+        if is_seen && crews.iter().all(|front| is_quiet(front.crew())) {
+            self.waiter.wait_until(None);
+        } else {
+            self.rest();
+        }
+        // ORDER: Relaxed; a worker that still sees the 1 notifies once more, which ends one wait early.
+        self.sleeps.store(0, Ordering::Relaxed);
+    }
+
+    /// A worker has stored the number of a poll that begins.
+    #[inline]
+    pub(super) fn note_poll(&self) {
+        if !M::breaks(Bug::WorkerStallNoFence) {
+            M::fence_light();
+        }
+        // ORDER: Relaxed; behind the fence, whose partner is that of the thread.
+        if self.sleeps.load(Ordering::Relaxed) != 0 {
+            self.waiter.notify();
+        }
+    }
+
+    fn look(&self, crews: &[FrontRef<M>], workers: &mut [Vec<Watched>]) -> Look {
+        let mut look = Look::Quiet;
+        for (front, workers) in crews.iter().zip(workers) {
+            let crew = front.crew();
+            for (front, watched) in crew.fronts().iter().zip(workers) {
+                let polls = front.pulse();
+                if std::mem::replace(&mut watched.polls, polls) != polls {
+                    look = Look::Busy;
+                }
+                self.look_at(crew, front.worker(), watched);
+            }
+            if !is_quiet(crew) {
+                look = Look::Busy;
+            }
+        }
+        look
+    }
+
+    fn look_at(&self, crew: &Crew<M>, worker: usize, watched: &mut Watched) {
+        let Some(watchers) = crew.watchers() else {
+            return;
+        };
+        // Of each worker: a hook may take long, and the thread may lose its CPU.
+        let before_ns = M::now_ns();
+        let current = watchers.current_poll(worker).and_then(CurrentPoll::read);
+        let Some((number, polled)) = current else {
+            return;
+        };
+        let times = [before_ns, M::now_ns()];
+        let Some(lasted_ns) = watched.seen.look::<M>(number, times, self.after_ns) else {
+            return;
+        };
+        // ORDER: Relaxed; a hook that is called a little after the end does no harm.
+        if self.ended.load(Ordering::Relaxed) != 0 {
+            return;
+        }
+        let Some(left_out) = watched.limit.admit(before_ns) else {
+            return;
+        };
+        watchers.stalled(&StallEvent {
+            task: polled.task,
+            spawned_at: polled.spawned_at,
+            rank: polled.rank,
+            class: crew.class(),
+            worker,
+            lasted_ns,
+            left_out,
+        });
+    }
+}
+
+/// Whether no worker of the crew is inside a poll.
+fn is_quiet<M: Machine>(crew: &Crew<M>) -> bool {
+    let workers = 0..crew.fronts().len();
+    let mut current = workers.filter_map(|worker| crew.watchers()?.current_poll(worker));
+    !current.any(CurrentPoll::goes_on)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Limit, SECOND_NS, STALLS_PER_SECOND, Seen};
+    use doorbell_machine::Host;
+
+    #[test]
+    fn a_poll_is_told_when_it_is_long_and_each_time_it_is_twice_as_long() {
+        let mut seen = Seen::default();
+        let told: Vec<u64> = (0..=200)
+            .filter_map(|at| seen.look::<Host>(1, [1_000 + 5 * at; 2], 10))
+            .collect();
+        assert_eq!(told, [10, 20, 40, 80, 160, 320, 640]);
+        let mut look = |times| seen.look::<Host>(3, times, 10);
+        assert_eq!(look([4_000, 5_000]), None, "another poll");
+        assert_eq!(look([5_009, 6_000]), None, "which is short");
+        assert_eq!(look([4_000; 2]), None, "a clock that leapt back");
+        assert_eq!(look([5_012, 6_000]), Some(12));
+    }
+
+    #[test]
+    fn so_many_are_told_in_a_second_and_the_next_says_how_many_were_left_out() {
+        let mut limit = Limit::default();
+        for round in 1..=3_u64 {
+            let began_ns = round * 2 * SECOND_NS;
+            let told = (0..STALLS_PER_SECOND).map(|_| limit.admit(began_ns));
+            let left_out = if round == 1 { 0 } else { round - 1 };
+            let first = std::iter::once(Some(left_out)).chain(std::iter::repeat(Some(0)));
+            assert!(told.eq(first.take(STALLS_PER_SECOND as usize)));
+            for _ in 0..round {
+                assert_eq!(limit.admit(began_ns + SECOND_NS - 1), None);
+            }
+        }
+    }
+}

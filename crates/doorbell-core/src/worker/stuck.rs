@@ -1,0 +1,307 @@
+//! What a worker does for others that are stuck in a long poll: it expires their timers, looks at
+//! their descriptors and takes what waits behind the poll. See README.md in this folder.
+
+use super::{SENTINEL_MIN_NS, Worker};
+use crate::idle::{Cares, STUCK_NS};
+use crate::mailbox::Front;
+use crate::queue::Greed;
+use crate::wheel;
+use doorbell_machine::{Counter, Machine};
+use std::cell::Cell;
+
+/// By how much a timer is late before another worker expires it: its own is then about to do so, or
+/// stuck.
+const OVERDUE_NS: u64 = 100_000;
+
+/// What a poll may take on average without being called long.
+const POLL_NS: u64 = 20_000;
+
+/// How often a worker that has work of its own looks after the others, about.
+const CARE_NS: u64 = 200_000;
+
+/// After how many polls it reads the clock for that, at most.
+const POLLS_PER_CARE: u64 = 64;
+
+/// The same where it was idle before.
+const POLLS_AT_FIRST: u64 = 2;
+
+/// How many polls lie between two looks that take from one stuck worker: of what was taken there, and of its own.
+const POLLS_BETWEEN_THEFTS: u64 = 2;
+
+/// What a worker notes for this.
+#[derive(Debug)]
+pub(super) struct Care {
+    /// When its last pass was, and how many polls there had been; 0 if it was idle since.
+    passed_ns: Cell<u64>,
+    polls: Cell<u64>,
+    /// When it looked last after the others, and how many polls there had been.
+    looked_ns: Cell<u64>,
+    /// Since when polls are timed, and how many there had been.
+    paced_ns: Cell<u64>,
+    paced_polls: Cell<u64>,
+    /// Since then it was idle: that time was no poll's.
+    is_rested: Cell<bool>,
+    /// After how many polls it does again, and how many of them are left.
+    every: Cell<u64>,
+    left: Cell<u64>,
+    /// More waits where it has just taken something.
+    hurries: Cell<bool>,
+}
+
+impl Care {
+    pub(super) fn new() -> Self {
+        Care {
+            passed_ns: Cell::new(0),
+            polls: Cell::new(0),
+            looked_ns: Cell::new(0),
+            paced_ns: Cell::new(0),
+            paced_polls: Cell::new(0),
+            is_rested: Cell::new(true),
+            every: Cell::new(1),
+            left: Cell::new(u64::MAX),
+            hurries: Cell::new(false),
+        }
+    }
+
+    /// The worker was idle: the time until it runs again was no poll.
+    pub(super) fn note_idle(&self) {
+        self.is_rested.set(true);
+        self.passed_ns.set(0);
+    }
+
+    /// A poll is over: whether it is time for a look.
+    #[inline(always)]
+    pub(super) fn is_due(&self) -> bool {
+        let left = self.left.get().wrapping_sub(1);
+        self.left.set(left);
+        left == 0
+    }
+
+    /// A pass at that time, after so many polls in all. Whether polls were long since the last.
+    fn note_pass(&self, now_ns: u64, polls: u64) -> bool {
+        let (since_ns, before) = (
+            self.passed_ns.replace(now_ns.max(1)),
+            self.polls.replace(polls),
+        );
+        let took_ns = now_ns.saturating_sub(since_ns);
+        let usual_ns = polls.saturating_sub(before).saturating_mul(POLL_NS);
+        since_ns != 0 && took_ns > usual_ns.saturating_add(STUCK_NS)
+    }
+
+    /// It looks now, after so many polls in all: the next look comes after about [`CARE_NS`], if polls
+    /// go on to take as long.
+    fn plan(&self, now_ns: u64, polls: u64) {
+        self.pace(now_ns, polls);
+        self.looked_ns.set(now_ns);
+        self.paced_ns.set(now_ns);
+        self.paced_polls.set(polls);
+    }
+
+    /// There is more to take: the next look does not wait for its time.
+    fn hurry(&self) {
+        self.hurries.set(true);
+        self.left.set(POLLS_BETWEEN_THEFTS);
+    }
+
+    /// After how many polls the clock is read again: seldom while they are short, since that costs as
+    /// much as such a poll.
+    fn pace(&self, now_ns: u64, polls: u64) {
+        let every = if self.is_rested.replace(false) {
+            // Nothing is known of the polls that begin here.
+            self.paced_ns.set(now_ns);
+            self.paced_polls.set(polls);
+            POLLS_AT_FIRST
+        } else {
+            let ran = polls.saturating_sub(self.paced_polls.get()).max(1);
+            let poll_ns = now_ns.saturating_sub(self.paced_ns.get()) / ran;
+            let every = CARE_NS.checked_div(poll_ns).unwrap_or(POLLS_PER_CARE);
+            // Longer ones may follow a few short ones.
+            every.min(2 * self.every.get())
+        };
+        self.every.set(every.clamp(1, POLLS_PER_CARE));
+        self.left.set(self.every.get());
+    }
+}
+
+impl<M: Machine> Worker<M> {
+    /// The worker is about to run something, and was idle before, or has armed a timer that is the first to be
+    /// due. If it has timers or descriptors, somebody is to look after them, in case that takes long.
+    pub(super) fn ask_for_care(&self) {
+        self.local.set_unwatched(false);
+        // Nobody looks after timers of a clock that stands still.
+        if !self.has_others() || self.shared.clock.is_frozen() {
+            return;
+        }
+        let front = self.shared.front();
+        let (next_ns, alert) = (front.next_global_ns(), front.crew().alert());
+        if !alert.may_be_on() {
+            return;
+        }
+        // A descriptor can be ready at any time.
+        let next_ns = if self.has_sources() { 0 } else { next_ns };
+        if next_ns == u64::MAX {
+            return;
+        }
+        self.local.list_anew();
+        M::fence_recheck();
+        front.crew().watch_over_by(front.worker(), next_ns);
+    }
+
+    /// At a pass: raises the alert if polls were long since the last one. While it is on, a worker that
+    /// has work of its own looks after those that are stuck, now and then: it would have to wait for
+    /// nobody to be one that is idle.
+    pub(super) fn note_pass(&self) {
+        if !self.has_others() || self.shared.clock.is_frozen() {
+            return;
+        }
+        let (alert, now_ns) = (self.shared.front().crew().alert(), M::now_ns());
+        if self.care.note_pass(now_ns, self.shared.tally.polls.get()) {
+            alert.raise(now_ns);
+        }
+        if alert.is_on(now_ns) {
+            self.care_for_stuck(now_ns);
+        } else {
+            self.care.left.set(u64::MAX);
+        }
+    }
+
+    /// Takes from a worker that is stuck, and expires its timers.
+    pub(super) fn care_for_stuck(&self, now_ns: u64) {
+        if !self.has_others() {
+            self.care.left.set(u64::MAX);
+            return;
+        }
+        let polls = self.shared.tally.polls.get();
+        let hurries = self.care.hurries.replace(false);
+        if !hurries && now_ns.saturating_sub(self.care.looked_ns.get()) < CARE_NS / 2 {
+            self.care.pace(now_ns, polls);
+            return;
+        }
+        self.care.plan(now_ns, polls);
+        // One worker at a time: all others' words are read.
+        let alert = self.shared.front().crew().alert();
+        if alert.begin_care(now_ns, CARE_NS / 2) == Cares::Another && !hurries {
+            return;
+        }
+        self.shared.tally.searches.add_owned(1);
+        self.look_at_list();
+        for other in self.listed() {
+            let stood_still = self.note_pulse(other);
+            let _ = self.expire_for(other, stood_still);
+            let _ = self.look_for(other, stood_still);
+            if stood_still && other.is_inside() && self.rob(other, Greed::Single) {
+                if other.has_work() {
+                    self.care.hurry();
+                }
+                // The next look finds the others'.
+                break;
+            }
+        }
+        // What was taken here goes before what this worker had, and may take as long as there.
+        self.offer_surplus();
+    }
+
+    /// Whether a worker that may be stuck has timers that others can expire.
+    fn has_timers(&self, other: &Front<M>) -> bool {
+        other.next_global_ns() != u64::MAX
+            && other.crew().alert().may_be_on()
+            && !self.shared.clock.is_frozen()
+    }
+
+    /// When to look at such a worker next, for the sake of its timers.
+    pub(super) fn overdue_in_ns(&self, other: &Front<M>, now_ns: u64) -> Option<u64> {
+        self.has_timers(other).then(|| {
+            let overdue_ns = other.next_global_ns().saturating_add(OVERDUE_NS);
+            overdue_ns.saturating_sub(now_ns).max(SENTINEL_MIN_NS)
+        })
+    }
+
+    /// Expires what is overdue at a worker that is inside a poll. Whether that brought tasks.
+    pub(super) fn expire_for(&self, other: &Front<M>, stood_still: bool) -> bool {
+        if !self.has_timers(other) || !other.is_inside() {
+            return false;
+        }
+        let now_ns = self.shared.clock.now_ns();
+        // A worker that makes progress comes to its timers after a few polls.
+        let overdue_ns = if stood_still { OVERDUE_NS } else { STUCK_NS };
+        if now_ns.saturating_sub(other.next_global_ns()) < overdue_ns {
+            return false;
+        }
+        let fired = wheel::visit(other, now_ns);
+        if fired > 0 {
+            self.shared.tally.timers_fired.add_owned(fired);
+            self.shared.tally.timers_for_stuck.add_owned(fired);
+        }
+        fired > 0
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{CARE_NS, Care, POLL_NS, POLLS_AT_FIRST, POLLS_PER_CARE, STUCK_NS};
+
+    #[test]
+    fn polls_are_long_if_together_they_took_longer_than_so_many_may() {
+        let care = Care::new();
+        assert!(
+            !care.note_pass(1_000_000, 5),
+            "nothing is known of the time before"
+        );
+        assert!(!care.note_pass(1_000_000 + STUCK_NS + POLL_NS, 6));
+        assert!(care.note_pass(1_000_001 + 2 * (STUCK_NS + POLL_NS), 7));
+        care.note_idle();
+        assert!(!care.note_pass(u64::MAX, 8), "it was idle");
+        assert!(!care.note_pass(0, 9), "the clock leapt back");
+    }
+
+    #[test]
+    fn it_looks_about_as_often_whatever_polls_take() {
+        for (poll_ns, polls) in [
+            (1, POLLS_PER_CARE),
+            (CARE_NS / 8, 8),
+            (CARE_NS, 1),
+            (10 * CARE_NS, 1),
+        ] {
+            let care = Care::new();
+            let (mut now_ns, mut ran) = (0, 0);
+            care.plan(now_ns, ran);
+            for _ in 0..20 {
+                ran += care.every.get();
+                now_ns += poll_ns * care.every.get();
+                care.plan(now_ns, ran);
+            }
+            assert_eq!(care.every.get(), polls, "polls of {poll_ns} ns");
+            assert!((1..polls).all(|_| !care.is_due()) && care.is_due() && !care.is_due());
+        }
+    }
+
+    #[test]
+    fn short_polls_behind_long_ones_are_soon_not_timed_each() {
+        let care = Care::new();
+        care.plan(0, 0);
+        care.plan(10 * CARE_NS, 1);
+        assert_eq!(care.every.get(), 1);
+        let reads = (1..).take_while(|_| care.every.get() < POLLS_PER_CARE);
+        let mut ran = 1;
+        let reads = reads.inspect(|_| {
+            ran += care.every.get();
+            care.pace(10 * CARE_NS + 100 * ran, ran);
+        });
+        assert_eq!(reads.count(), 6, "twice as many polls each time");
+    }
+
+    #[test]
+    fn time_that_was_idle_makes_no_poll_long() {
+        let care = Care::new();
+        care.plan(0, 0);
+        care.note_idle();
+        care.plan(100 * CARE_NS, 1);
+        assert_eq!(care.every.get(), POLLS_AT_FIRST);
+        care.pace(100 * CARE_NS + 200, 3);
+        assert_eq!(care.every.get(), 2 * POLLS_AT_FIRST, "polls of 100 ns");
+        care.note_idle();
+        care.pace(200 * CARE_NS, 4);
+        care.pace(210 * CARE_NS, 6);
+        assert_eq!(care.every.get(), 1, "polls of 1 ms");
+    }
+}

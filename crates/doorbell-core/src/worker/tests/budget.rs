@@ -1,0 +1,140 @@
+//! The arithmetic of budgets, by times that are told.
+
+use crate::worker::budget::{Account, RunBudget, Verdict};
+use proptest::prelude::*;
+
+const MS: u64 = 1_000_000;
+
+fn account() -> Account {
+    Account::new(RunBudget {
+        run_ns: 95 * MS,
+        period_ns: 100 * MS,
+    })
+}
+
+fn spent(until_ms: u64) -> Verdict {
+    Verdict::Spent {
+        until_ns: until_ms * MS,
+    }
+}
+
+#[test]
+fn a_worker_runs_for_its_budget_and_rests_for_the_rest_of_the_period() {
+    let mut account = account();
+    account.begin(0);
+    assert_eq!(account.verdict(94 * MS), Verdict::Go);
+    assert_eq!(account.verdict(95 * MS), spent(100));
+    account.end(95 * MS);
+    account.begin(100 * MS);
+    assert_eq!(account.verdict(100 * MS), Verdict::Go);
+    assert_eq!(account.verdict(195 * MS - 1), Verdict::Go);
+    assert_eq!(account.verdict(195 * MS), spent(200));
+}
+
+#[test]
+fn what_sleeps_uses_nothing() {
+    let mut account = account();
+    for period in 0..10 {
+        let start = period * 100;
+        account.begin(start * MS);
+        account.end((start + 40) * MS);
+        account.begin((start + 50) * MS);
+        assert_eq!(account.verdict((start + 99) * MS), Verdict::Go);
+        account.end((start + 99) * MS);
+    }
+}
+
+#[test]
+fn a_poll_that_was_too_long_is_paid_for_later() {
+    let mut account = account();
+    account.begin(0);
+    // 130 ms in one poll: 35 are of the second period.
+    assert_eq!(account.verdict(130 * MS), Verdict::Go);
+    assert_eq!(account.verdict(190 * MS - 1), Verdict::Go);
+    assert_eq!(account.verdict(190 * MS), spent(200));
+}
+
+#[test]
+fn after_a_poll_of_hours_or_a_leap_of_the_clock_one_rest_is_enough() {
+    let mut account = account();
+    account.begin(0);
+    let late = 5 * 3_600_000;
+    assert_eq!(account.verdict(late * MS), spent(late + 100));
+    account.end(late * MS);
+    account.begin((late + 100) * MS);
+    assert_eq!(account.verdict((late + 100) * MS), Verdict::Go);
+}
+
+#[test]
+fn a_clock_that_goes_back_begins_a_new_period() {
+    let mut account = account();
+    account.begin(1_000 * MS);
+    assert_eq!(account.verdict(1_095 * MS), spent(1_100));
+    assert_eq!(account.verdict(7 * MS), Verdict::Go);
+    assert_eq!(account.verdict(101 * MS), Verdict::Go);
+    assert_eq!(account.verdict(102 * MS), spent(107));
+}
+
+#[test]
+fn at_the_end_of_time_nobody_rests() {
+    let mut account = account();
+    account.begin(u64::MAX - 50 * MS);
+    account.end(u64::MAX - 40 * MS);
+    account.begin(u64::MAX - 40 * MS);
+    assert_eq!(account.verdict(u64::MAX), Verdict::Go);
+    let mut extreme = Account::new(RunBudget {
+        run_ns: u64::MAX,
+        period_ns: 0,
+    });
+    extreme.begin(0);
+    assert_eq!(extreme.verdict(u64::MAX), Verdict::Go);
+    let mut least = Account::new(RunBudget {
+        run_ns: 0,
+        period_ns: 0,
+    });
+    least.begin(5);
+    assert_eq!(least.verdict(6), Verdict::Go);
+}
+
+#[test]
+fn a_whole_period_is_no_limit() {
+    let mut account = Account::new(RunBudget {
+        run_ns: 100 * MS,
+        period_ns: 100 * MS,
+    });
+    account.begin(0);
+    for ms in [99, 100, 150, 200, 10_000] {
+        assert_eq!(account.verdict(ms * MS), Verdict::Go);
+    }
+}
+
+proptest! {
+    /// The contract of `RunBudget`, of a worker that always has more to do.
+    #[test]
+    fn a_busy_worker_keeps_to_its_share(
+        polls in proptest::collection::vec(1..900_u64, 1..400),
+        start in 0..u64::MAX / 2,
+    ) {
+        const BUDGET: RunBudget = RunBudget { run_ns: 900, period_ns: 1_000 };
+        let mut account = Account::new(BUDGET);
+        account.begin(start);
+        let (mut now, mut ran) = (start, 0);
+        let longest = polls.iter().copied().max().unwrap_or(0);
+        for poll in polls {
+            if let Verdict::Spent { until_ns } = account.verdict(now) {
+                prop_assert!(until_ns > now && until_ns - now <= BUDGET.period_ns);
+                account.end(now);
+                now = until_ns;
+                account.begin(now);
+                prop_assert_eq!(account.verdict(now), Verdict::Go, "it runs after one rest");
+            }
+            now += poll;
+            ran += poll;
+            // The periods that it ran in, the last of which it had in part.
+            let periods = (now - start) / BUDGET.period_ns + 1;
+            prop_assert!(ran <= periods * BUDGET.run_ns + longest, "{ran} in {periods}");
+            // It is not kept from more than the rest of each period.
+            prop_assert!(now - start - ran <= periods * 100 + longest);
+        }
+    }
+}

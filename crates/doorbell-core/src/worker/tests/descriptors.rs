@@ -1,0 +1,336 @@
+//! Workers whose tasks wait for descriptors.
+
+use super::super::descriptors::POLLS_PER_LOOK;
+use super::by_hand;
+use super::threads::Running;
+use crate::bell::WorkerState;
+use crate::crew::Crew;
+use crate::io::{Direction, Registration, Station as _};
+use crate::switches::{SwitchWord, Switches};
+use crate::task::{About, Join, Kind};
+use crate::testing::{call, launch_about, spawn};
+use crate::wait::block_on;
+use crate::wheel::Clock;
+use crate::worker::{IdlePolicy, Pass, Worker, WorkerConfig, WorkerShared};
+use doorbell_machine::{Host, ParkIn, Seat as _};
+use std::future::poll_fn;
+use std::io::{self, Read, Write};
+use std::os::fd::{AsRawFd, BorrowedFd};
+use std::os::unix::net::UnixStream;
+use std::sync::Arc;
+use std::sync::atomic::{
+    AtomicBool,
+    Ordering::{Acquire, Relaxed, Release},
+};
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+type Front = crate::crew::FrontRef<Host>;
+
+/// A socket that is registered with a worker. The registration goes first.
+struct Socket {
+    registration: Registration<Host, Front>,
+    stream: UnixStream,
+}
+
+impl Socket {
+    /// And the other end.
+    fn pair(front: &Front) -> (Socket, UnixStream) {
+        let (stream, theirs) = UnixStream::pair().unwrap();
+        stream.set_nonblocking(true).unwrap();
+        // SAFETY: the fields are dropped in their order.
+        let fd = unsafe { BorrowedFd::borrow_raw(stream.as_raw_fd()) };
+        let registration = Registration::new(front.clone(), fd).unwrap();
+        let socket = Socket {
+            registration,
+            stream,
+        };
+        (socket, theirs)
+    }
+
+    fn poll_byte(&self, cx: &Context<'_>) -> Poll<io::Result<u8>> {
+        self.registration.poll_io(cx, Direction::Read, || {
+            let mut byte = [0];
+            (&self.stream).read_exact(&mut byte)?;
+            Ok(byte[0])
+        })
+    }
+
+    async fn byte(&self) -> io::Result<u8> {
+        poll_fn(|cx| self.poll_byte(cx)).await
+    }
+}
+
+/// Spawns a task that takes one byte out of the socket.
+pub(super) fn read_on(front: &Front) -> (Join<io::Result<u8>>, UnixStream) {
+    let (socket, theirs) = Socket::pair(front);
+    (spawn(front, async move { socket.byte().await }), theirs)
+}
+
+fn until_in_poller(worker: &WorkerShared<Host>) {
+    let front = worker.front();
+    while worker.state() != WorkerState::Parked || Front::seat(front).chosen() != ParkIn::Poller {
+        std::thread::yield_now();
+    }
+}
+
+/// As [`read_on`]: the task has been polled, waits for the byte, and the worker has parked since. A worker that was
+/// told of the task, and whose thread does not run yet, looks parked too.
+fn read_and_park(worker: &WorkerShared<Host>) -> (Join<io::Result<u8>>, UnixStream) {
+    let (socket, theirs) = Socket::pair(worker.front());
+    let waits = Arc::new(AtomicBool::new(false));
+    let is_polled = Arc::clone(&waits);
+    let reads = poll_fn(move |cx| {
+        let byte = socket.poll_byte(cx);
+        is_polled.store(true, Release);
+        byte
+    });
+    let join = spawn(worker.front(), reads);
+    while !waits.load(Acquire) {
+        std::thread::yield_now();
+    }
+    until_in_poller(worker);
+    (join, theirs)
+}
+
+#[test]
+fn a_parked_worker_is_woken_by_readiness() {
+    let worker = Running::start(0, Switches::default());
+    let (join, mut theirs) = read_and_park(&worker.shared);
+    let rings = worker.shared.counts().rings;
+    theirs.write_all(&[7]).unwrap();
+    assert_eq!(block_on::<Host, _>(join, 0).unwrap().unwrap(), 7);
+    let counts = worker.shared.counts();
+    // That it can be written to is an event too.
+    assert!((1..=2).contains(&counts.unparks_ready), "{counts:?}");
+    assert_eq!(counts.rings, rings, "{counts:?}");
+    let _ = worker.end();
+}
+
+#[test]
+fn a_bell_reaches_a_worker_that_is_parked_in_the_poller() {
+    let worker = Running::start(0, Switches::default());
+    let (join, mut theirs) = read_and_park(&worker.shared);
+    let before = worker.shared.counts();
+    for round in 0..20 {
+        until_in_poller(&worker.shared);
+        assert!(matches!(call(worker.shared.front(), || round), Ok(it) if it == round));
+    }
+    let made = worker.shared.counts().since(&before);
+    // That it can be written to is an event too, during which the worker is not rung.
+    assert!(made.unparks_ready <= 1, "{made:?}");
+    assert!((19..=20).contains(&made.rings), "{made:?}");
+    theirs.write_all(&[7]).unwrap();
+    assert_eq!(block_on::<Host, _>(join, 0).unwrap().unwrap(), 7);
+    let _ = worker.end();
+}
+
+#[test]
+fn a_worker_that_parks_on_its_word_gets_a_descriptor_from_another_thread() {
+    let worker = Running::start(0, Switches::default());
+    worker.until_parked();
+    let (socket, mut theirs) = Socket::pair(worker.shared.front());
+    until_in_poller(&worker.shared);
+    theirs.write_all(&[7]).unwrap();
+    assert_eq!(block_on::<Host, _>(socket.byte(), 0).unwrap(), 7);
+    drop(socket);
+    let _ = worker.end();
+}
+
+#[test]
+fn a_watching_worker_gets_a_descriptor_from_another_thread() {
+    // For as long as nothing is posted.
+    let worker = Running::start(1 << 60, Switches::default());
+    while worker.shared.state() != WorkerState::Watching {
+        std::thread::yield_now();
+    }
+    let (socket, mut theirs) = Socket::pair(worker.shared.front());
+    theirs.write_all(&[7]).unwrap();
+    assert_eq!(block_on::<Host, _>(socket.byte(), 0).unwrap(), 7);
+    drop(socket);
+    let counts = worker.end();
+    assert_eq!((counts.parks, counts.rings), (0, 0), "{counts:?}");
+}
+
+#[test]
+fn a_worker_that_runs_looks_at_its_descriptors() {
+    let worker = by_hand(0, Switches::default());
+    worker.local.enter(|| {
+        let done = Arc::new(AtomicBool::new(false));
+        let (socket, mut theirs) = Socket::pair(worker.shared.front());
+        let theirs_done = Arc::clone(&done);
+        let read = spawn(worker.shared.front(), async move {
+            assert_eq!(socket.byte().await.unwrap(), 7);
+            theirs_done.store(true, Relaxed);
+        });
+        let ours = Arc::clone(&done);
+        let busy = spawn(
+            worker.shared.front(),
+            poll_fn(move |cx| {
+                if ours.load(Relaxed) {
+                    return Poll::Ready(());
+                }
+                cx.waker().wake_by_ref();
+                Poll::Pending
+            }),
+        );
+        theirs.write_all(&[7]).unwrap();
+        let mut passes = 0;
+        while !done.load(Relaxed) {
+            assert!(matches!(worker.pass(), Pass::Work));
+            worker.run_ready();
+            passes += 1;
+        }
+        let polls = worker.shared.counts().polls;
+        assert!((POLLS_PER_LOOK..=3 * POLLS_PER_LOOK).contains(&polls));
+        assert!((2..=3).contains(&passes), "{passes}");
+        drop((read, busy));
+        worker.local.close();
+    });
+}
+
+#[test]
+fn what_another_worker_finds_reaches_the_tasks_of_one_that_is_stuck() {
+    let switches = Arc::new(SwitchWord::new(Switches::default()));
+    let clock = Arc::new(Clock::default());
+    let fronts = Crew::new(2, &switches, |_, _| 0);
+    let config = WorkerConfig {
+        idle: IdlePolicy::Park,
+    };
+    let workers: Vec<_> = fronts
+        .into_iter()
+        .map(|front| {
+            Arc::new(WorkerShared::<Host>::with(
+                config,
+                front,
+                Arc::clone(&clock),
+            ))
+        })
+        .collect();
+    let threads: Vec<_> = workers
+        .iter()
+        .map(|worker| {
+            let worker = Arc::clone(worker);
+            std::thread::spawn(move || Worker::new(worker).run())
+        })
+        .collect();
+    let (read, mut theirs) = read_and_park(&workers[0]);
+    let done = Arc::new(AtomicBool::new(false));
+    let (inside, ours) = (Arc::new(AtomicBool::new(false)), Arc::clone(&done));
+    let begun = Arc::clone(&inside);
+    // Until the other task has run, it ends not.
+    let stuck = launch_about(
+        workers[0].front(),
+        Kind::Pinned,
+        About::default(),
+        async move {
+            begun.store(true, Relaxed);
+            while !ours.load(Relaxed) {
+                std::thread::sleep(Duration::from_millis(1));
+            }
+        },
+    );
+    while !inside.load(Relaxed) {
+        std::thread::yield_now();
+    }
+    theirs.write_all(&[7]).unwrap();
+    assert_eq!(block_on::<Host, _>(read, 0).unwrap().unwrap(), 7);
+    done.store(true, Relaxed);
+    block_on::<Host, _>(stuck, 0).unwrap();
+    for worker in &workers {
+        worker.close();
+    }
+    for thread in threads {
+        thread.join().unwrap();
+    }
+    // It may have found before that the socket can be written to.
+    let found = workers[1].counts().ready_for_stuck;
+    assert!((1..=2).contains(&found), "{found}");
+}
+
+#[test]
+fn a_worker_without_descriptors_has_no_poller() {
+    let worker = Running::start(0, Switches::default());
+    for round in 0..20 {
+        worker.until_parked();
+        assert!(matches!(call(worker.shared.front(), || round), Ok(it) if it == round));
+    }
+    assert!(Front::seat(worker.shared.front()).poller().is_none());
+    let counts = worker.end();
+    assert!(counts.rings <= 21, "{counts:?}");
+    assert_eq!(counts.unparks_ready, 0);
+}
+
+#[test]
+fn who_waits_when_the_worker_ends_learns_it() {
+    let worker = Running::start(0, Switches::default());
+    let front = worker.shared.front().clone();
+    let (socket, _theirs) = Socket::pair(&front);
+    let waits = std::thread::spawn(move || block_on::<Host, _>(socket.byte(), 0));
+    until_in_poller(&worker.shared);
+    let _ = worker.end();
+    assert_eq!(
+        waits.join().unwrap().unwrap_err().kind(),
+        io::ErrorKind::Other
+    );
+    let (stream, _theirs) = UnixStream::pair().unwrap();
+    // SAFETY: nothing is registered.
+    let fd = unsafe { BorrowedFd::borrow_raw(stream.as_raw_fd()) };
+    let refused = Registration::<Host, Front>::new(front.clone(), fd);
+    assert!(refused.is_err());
+    assert!(!front.driver().has_sources());
+}
+
+#[test]
+fn what_went_is_freed_while_the_worker_runs() {
+    let worker = Running::start(0, Switches::default());
+    let front = worker.shared.front();
+    let (kept, _theirs) = Socket::pair(front);
+    for _ in 0..1_000 {
+        drop(Socket::pair(front));
+    }
+    assert!(matches!(call(front, || ()), Ok(())));
+    assert_eq!(front.driver().stranded(), 0);
+    drop(kept);
+    assert!(!front.driver().has_sources());
+    let counts = worker.end();
+    assert!(counts.rings <= 10, "told each 256 of them: {counts:?}");
+}
+
+#[test]
+fn in_a_flood_an_ordinary_worker_takes_of_the_others_and_one_that_goes_first_does_not() {
+    const EVENTS: usize = 1_000_000_000;
+    for goes_first in [false, true] {
+        let switches = Arc::new(SwitchWord::new(Switches::default()));
+        let config = WorkerConfig {
+            idle: IdlePolicy::Park,
+        };
+        let clock = Arc::new(Clock::default());
+        let workers: Vec<_> = Crew::new(2, &switches, |_, _| 0)
+            .into_iter()
+            .map(|front| {
+                Arc::new(WorkerShared::<Host>::with(
+                    config,
+                    front,
+                    Arc::clone(&clock),
+                ))
+            })
+            .collect();
+        let worker = Worker::new(Arc::clone(&workers[0]));
+        let worker = if goes_first {
+            worker.before_others()
+        } else {
+            worker
+        };
+        let (_socket, mut theirs) = Socket::pair(workers[1].front());
+        theirs.write_all(&[1]).unwrap();
+        let _ = worker.looks_further();
+        assert_eq!(workers[0].counts().ready_for_others, 0, "there is no flood");
+        worker.note_ready(EVENTS);
+        std::thread::sleep(Duration::from_millis(5));
+        worker.note_ready(EVENTS);
+        let _ = worker.looks_further();
+        let taken = workers[0].counts().ready_for_others;
+        assert_eq!(taken, u64::from(!goes_first));
+    }
+}

@@ -1,0 +1,292 @@
+//! What a worker hands on to others when it stops looking, or has found more than it runs next, step by step.
+
+use super::starved::{post_one, take_inbox};
+use super::{crew_by_hand, crew_that_idles_by};
+use crate::bell::Announced;
+use crate::crew::FrontRef;
+use crate::idle::{Search, Searching, Sentinel};
+use crate::offline::TakenOff;
+use crate::testing::spawn;
+use crate::wheel::RawTimer;
+use crate::worker::{IdlePolicy, WatchEnd, Worker, WorkerCounts};
+use doorbell_machine::{Host, Machine};
+use std::task::Waker;
+
+pub(super) const MS: u64 = 1_000_000;
+const HOUR_NS: u64 = 3_600_000_000_000;
+
+/// Workers whose crew has as many sentinels as it may have: single tasks wake nobody.
+fn with_sentinels<const N: usize>() -> [Worker<Host>; N] {
+    let workers = crew_by_hand();
+    let idle = workers[0].shared.front().crew().idle();
+    assert_eq!(idle.begin_sentinel(), Sentinel::Begun);
+    assert_eq!(idle.begin_sentinel(), Sentinel::Begun);
+    workers
+}
+
+/// The worker sleeps, as far as the others can see.
+fn falls_asleep(worker: &Worker<Host>) {
+    assert!(!worker.look_for_the_last_time());
+}
+
+/// Whether somebody has claimed and told the worker, which fell asleep.
+fn is_told(worker: &Worker<Host>) -> bool {
+    let front = worker.shared.front();
+    let is_claimed = !front.crew().idle().holds(front.worker());
+    assert_eq!(front.bell().signalled(), is_claimed);
+    is_claimed
+}
+
+/// The worker gets so many tasks, and runs so many of them.
+pub(super) fn gets(worker: &Worker<Host>, tasks: usize, ran: usize) {
+    worker.local.enter(|| {
+        (0..tasks).for_each(|_| drop(spawn(worker.shared.front(), async {})));
+        (0..ran).for_each(|_| assert!(worker.local.run_one()));
+    });
+}
+
+pub(super) fn end<const N: usize>(workers: [Worker<Host>; N]) {
+    for worker in workers {
+        worker.local.enter(|| worker.local.close());
+    }
+}
+
+pub(super) fn counts(worker: &Worker<Host>) -> WorkerCounts {
+    worker.shared.counts()
+}
+
+/// Worker 1 is counted as searching, and gets no CPU. The busy worker relied on that, and woke nobody.
+#[test]
+fn what_waits_when_the_last_search_lapses_is_found_and_another_worker_is_woken() {
+    for tasks in [1, 2] {
+        let workers = with_sentinels();
+        let [busy, starved, sentinel, asleep] = &workers;
+        let idle = busy.shared.front().crew().idle();
+        let searches = idle.begin_search(starved.shared.front().worker());
+        assert_eq!(searches, Search::Begun);
+        falls_asleep(asleep);
+        gets(busy, tasks, 0);
+        sentinel.shared.front().set_sentinel(true);
+        sentinel.end_lapsed_searches();
+        assert!(idle.anyone_searches() && !is_told(asleep));
+        sentinel.searchers_ns.set(0);
+        assert!(sentinel.look_for_the_last_time(), "it takes one");
+        assert!(!idle.anyone_searches(), "it has lapsed");
+        sentinel.leave_idle_set();
+        sentinel.end_sentinel();
+        assert_eq!(is_told(asleep), tasks > 1);
+        end(workers);
+    }
+}
+
+#[test]
+fn a_search_lapses_at_the_second_of_two_looks_that_lie_apart_in_one_stay_of_a_sentinel() {
+    let workers = crew_by_hand();
+    let [busy, searches, sentinel] = &workers;
+    gets(busy, 1, 0);
+    let idle = busy.shared.front().crew().idle();
+    let worker = searches.shared.front().worker();
+    // Whether the search lapses at a look so long after the last one.
+    let lapses = |last_look_ns| {
+        sentinel.searchers_ns.set(last_look_ns);
+        sentinel.end_lapsed_searches();
+        !idle.anyone_searches()
+    };
+    for _ in 0..2 {
+        assert!(sentinel.sentinel_until_ns().is_some(), "one task waits");
+        assert_eq!(idle.begin_search(worker), Search::Begun);
+        assert!(!lapses(0), "the first look");
+        // As if that look were just over, however slow this computer is.
+        assert!(!lapses(Host::now_ns() + HOUR_NS), "too soon");
+        assert_eq!(idle.end_search(worker), Searching::None);
+        sentinel.end_sentinel();
+    }
+    assert!(sentinel.sentinel_until_ns().is_some());
+    assert_eq!(idle.begin_search(worker), Search::Begun);
+    assert_eq!([lapses(0), lapses(0)], [false, true]);
+    end(workers);
+}
+
+/// Its poster relied on the search.
+#[test]
+fn what_came_to_the_inbox_of_the_worker_that_ends_the_last_search_is_offered() {
+    let workers = with_sentinels();
+    let [worker, _, asleep] = &workers;
+    let front = worker.shared.front();
+    assert_eq!(front.crew().idle().begin_search(0), Search::Begun);
+    worker.searching.set(true);
+    falls_asleep(asleep);
+    gets(worker, 1, 0);
+    post_one(front, asleep.shared.front());
+    assert!(!is_told(asleep), "a search was relied on");
+    worker.end_search();
+    assert!(is_told(asleep));
+    assert_eq!(take_inbox(front), 1);
+    end(workers);
+}
+
+/// Behind a fence: a pass that finds it offers it without one.
+#[test]
+fn what_the_last_look_brings_beyond_one_task_is_offered_before_the_next_pass() {
+    for (tasks, brings) in [(2, 1), (4, 2)] {
+        let workers = with_sentinels();
+        let [busy, worker, asleep] = &workers;
+        gets(busy, tasks, 0);
+        busy.shared.front().crew().idle().enter(2);
+        assert!(worker.look_for_the_last_time());
+        assert_eq!(counts(worker).stolen, brings);
+        worker.leave_idle_set();
+        worker.end_search();
+        assert_eq!(is_told(asleep), brings > 1);
+        end(workers);
+    }
+}
+
+/// A task of a worker that is stuck may take as long here as there.
+#[test]
+fn what_a_worker_had_before_it_took_a_task_of_a_stuck_one_is_offered() {
+    let workers = with_sentinels();
+    let [stuck, cares, asleep] = &workers;
+    gets(stuck, 2, 1);
+    gets(cares, 1, 0);
+    stuck.shared.front().crew().idle().enter(2);
+    cares.care_for_stuck(MS);
+    assert_eq!((counts(cares).thefts, is_told(asleep)), (0, false));
+    // Its pulse stood still since.
+    cares.care_for_stuck(2 * MS);
+    assert_eq!((counts(cares).thefts, is_told(asleep)), (1, true));
+    end(workers);
+}
+
+/// Also where its claim has lapsed. Others search, so that this end of a search sees to nothing else.
+#[test]
+fn a_worker_that_was_claimed_to_be_a_sentinel_and_has_a_task_leaves_that_to_another() {
+    for lapses in [false, true] {
+        let workers = crew_by_hand();
+        let [busy, claimed, searches, asleep] = &workers;
+        let idle = busy.shared.front().crew().idle();
+        assert_eq!(idle.begin_sentinel(), Sentinel::Begun);
+        falls_asleep(claimed);
+        falls_asleep(asleep);
+        gets(busy, 1, 0);
+        assert!(idle.wants_sentinel() && is_told(claimed) && !is_told(asleep));
+        let other = idle.begin_search(searches.shared.front().worker());
+        assert_eq!(other, Search::Begun);
+        if lapses {
+            assert!(idle.lapse(claimed.shared.front().worker()).is_some());
+        }
+        claimed.leave_idle_set();
+        gets(claimed, 1, 0);
+        assert!(!is_told(asleep), "the claimed worker is waited for");
+        claimed.end_search();
+        assert!(idle.wants_sentinel() && is_told(asleep));
+        end(workers);
+    }
+}
+
+/// A timer for any worker, from a thread that is none.
+fn timer_from_outside(front: &FrontRef<Host>) -> RawTimer {
+    let arm = || RawTimer::arm(front, Host::now_ns() + HOUR_NS, Waker::noop());
+    std::thread::scope(|scope| scope.spawn(arm).join().unwrap()).unwrap()
+}
+
+/// A call for the worker comes; no other worker is told of it.
+fn gets_call(worker: &Worker<Host>) {
+    assert!(crate::call::post(worker.shared.front(), || ()).is_ok());
+}
+
+/// The call may take long.
+#[test]
+fn timers_from_outside_are_looked_after_while_a_worker_runs_calls() {
+    let workers = crew_by_hand();
+    let [worker, asleep] = &workers;
+    let front = worker.shared.front();
+    // Nobody was asleep when it came.
+    let timer = timer_from_outside(front);
+    front.crew().idle().enter(1);
+    worker.local.enter(|| worker.leave_behind_calls());
+    assert!(!is_told(asleep), "there is no call");
+    gets_call(worker);
+    worker.local.enter(|| worker.leave_behind_calls());
+    assert!(is_told(asleep));
+    worker.local.enter(|| {
+        worker.take_timers();
+        drop(timer);
+    });
+    end(workers);
+}
+
+#[test]
+fn a_stolen_task_is_looked_after_while_its_worker_runs_calls() {
+    let workers = crew_by_hand();
+    let [busy, worker, asleep] = &workers;
+    let front = worker.shared.front();
+    gets(busy, 2, 0);
+    assert!(worker.look_for_the_last_time(), "it takes one");
+    worker.leave_idle_set();
+    front.crew().idle().enter(2);
+    assert!(!front.has_work(), "it is in the worker's hands");
+    gets_call(worker);
+    worker.local.enter(|| worker.leave_behind_calls());
+    assert!(front.has_work() && is_told(asleep));
+    end(workers);
+}
+
+#[test]
+fn a_task_in_the_inbox_is_looked_after_while_its_worker_runs_calls_in_its_watch() {
+    let workers = crew_that_idles_by(IdlePolicy::Watch { watch_ns: u64::MAX });
+    let [worker, asleep] = &workers;
+    let front = worker.shared.front();
+    asleep.shared.front().crew().idle().enter(1);
+    assert_eq!(front.bell().announce_watch(), Announced::Yes);
+    post_one(front, asleep.shared.front());
+    gets_call(worker);
+    assert!(!is_told(asleep), "the worker sees both");
+    assert_eq!(worker.local.enter(|| worker.watch()), WatchEnd::Busy);
+    assert!(is_told(asleep));
+    assert_eq!((counts(worker).delivered, take_inbox(front)), (1, 1));
+    end(workers);
+}
+
+/// Who armed it found no worker idle.
+#[test]
+fn the_last_look_takes_timers_from_outside() {
+    let workers = crew_by_hand();
+    let [worker, _] = &workers;
+    let timer = timer_from_outside(worker.shared.front());
+    assert_eq!(worker.local.due_ns(), None);
+    assert!(!worker.local.enter(|| worker.look_for_the_last_time()));
+    assert!(worker.local.due_ns().is_some(), "the worker sleeps past it");
+    worker.local.enter(|| drop(timer));
+    end(workers);
+}
+
+#[test]
+fn a_worker_that_is_asked_to_close_ends_the_search_that_it_was_claimed_for() {
+    let [worker, asleep] = crew_by_hand();
+    let idle = asleep.shared.front().crew().idle();
+    assert_eq!(idle.begin_search(0), Search::Begun);
+    worker.searching.set(true);
+    worker.shared.close();
+    worker.run();
+    assert!(!idle.anyone_searches(), "others rely on it for ever");
+    end([asleep]);
+}
+
+/// It visits nobody, and wakes one that does.
+#[test]
+fn a_worker_that_goes_off_hands_on_its_search() {
+    let workers = with_sentinels();
+    let [busy, worker, asleep] = &workers;
+    let crew = busy.shared.front().crew();
+    assert_eq!(crew.idle().begin_search(1), Search::Begun);
+    worker.searching.set(true);
+    crew.idle().enter(2);
+    gets(busy, 4, 0);
+    assert_eq!(crew.take_off(1), TakenOff::Now);
+    worker.local.enter(|| worker.local.follow());
+    assert!(!is_told(asleep), "a search was relied on");
+    worker.local.enter(|| worker.end_search());
+    assert_eq!((counts(worker).thefts, is_told(asleep)), (0, true));
+    end(workers);
+}

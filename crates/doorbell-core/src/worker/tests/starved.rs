@@ -1,0 +1,345 @@
+//! Workers of which one gets no CPU: another one is claimed in its place, and what it was to do is done.
+
+use crate::bell::{Announced, WorkerState};
+use crate::class::Class;
+use crate::crew::{Crew, CrewSpec, FrontRef, Turns};
+use crate::idle::{Search, Searching, Sentinel};
+use crate::mailbox::{Origin, Posted};
+use crate::node::{Node, Ready};
+use crate::task::Local;
+use crate::testing::spawn;
+use crate::worker::{IdlePolicy, Worker, WorkerConfig, WorkerShared};
+use doorbell_machine::Host;
+use std::ptr::NonNull;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+/// Far beyond all that should happen, so that a loaded machine passes.
+const LONG: Duration = Duration::from_secs(30);
+
+const PARKS: WorkerConfig = WorkerConfig {
+    idle: IdlePolicy::Park,
+};
+
+/// Worker 0 is inside a poll that does not end, worker 1 is idle and gets no CPU, the others run.
+struct Starved {
+    busy: Local<Host>,
+    fronts: Vec<FrontRef<Host>>,
+    others: Vec<(Arc<WorkerShared<Host>>, JoinHandle<()>)>,
+}
+
+impl Starved {
+    fn start(turns: Turns) -> Self {
+        let spec = CrewSpec {
+            turns,
+            ..CrewSpec::default()
+        };
+        let fronts = Crew::<Host>::described(4, &Arc::default(), spec, |_, _| 0);
+        let others = fronts[2..].iter().map(|front| {
+            let shared = Arc::new(WorkerShared::with(PARKS, front.clone(), Arc::default()));
+            let theirs = Arc::clone(&shared);
+            (
+                shared,
+                std::thread::spawn(move || Worker::new(theirs).run()),
+            )
+        });
+        let others: Vec<_> = others.collect();
+        let starved = &fronts[1];
+        assert_eq!(starved.bell().announce_watch(), Announced::Yes);
+        assert_eq!(starved.bell().announce_park(), Announced::Yes);
+        starved.crew().idle().enter(1);
+        let idle = fronts[0].crew().idle();
+        for (shared, _) in &others {
+            let worker = shared.front().worker();
+            while !idle.holds(worker) || shared.state() != WorkerState::Parked {
+                std::thread::yield_now();
+            }
+        }
+        Starved {
+            busy: Local::new(fronts[0].clone()),
+            fronts,
+            others,
+        }
+    }
+
+    /// Tasks that worker 0 spawns in its poll run on others.
+    fn runs(&self, tasks: usize) {
+        let ran = Arc::new(AtomicUsize::new(0));
+        self.busy.enter(|| {
+            for _ in 0..tasks {
+                let ran = Arc::clone(&ran);
+                let task = async move {
+                    ran.fetch_add(1, Relaxed);
+                };
+                drop(spawn(&self.fronts[0], task));
+            }
+        });
+        let deadline = Instant::now() + LONG;
+        while ran.load(Relaxed) < tasks {
+            assert!(
+                Instant::now() < deadline,
+                "{} of {tasks}",
+                ran.load(Relaxed)
+            );
+            std::thread::yield_now();
+        }
+    }
+
+    /// Nothing is left of the claim, except that worker 1 has not run.
+    fn end(self) {
+        let starved = &self.fronts[1];
+        let idle = starved.crew().idle();
+        if !idle.holds(1) {
+            // It was told of the claim, and gets its CPU at last.
+            assert!(starved.bell().signalled());
+        }
+        let _ = idle.leave(1);
+        let _ = idle.end_search(1);
+        for (shared, thread) in self.others {
+            shared.close();
+            thread.join().unwrap();
+        }
+        self.busy.enter(|| self.busy.close());
+        assert!(!idle.anyone_searches(), "a count is left");
+    }
+}
+
+#[test]
+fn one_claimed_worker_that_gets_no_cpu_does_not_stop_sharing() {
+    let crew = Starved::start(Turns::ByArrival);
+    crew.runs(4);
+    assert!(!crew.fronts[0].crew().idle().holds(1), "it was claimed");
+    crew.end();
+}
+
+#[test]
+fn one_task_behind_a_poll_runs_although_the_worker_that_was_woken_gets_no_cpu() {
+    for turns in [Turns::ByArrival, Turns::ByRank] {
+        let crew = Starved::start(turns);
+        crew.runs(1);
+        assert!(!crew.fronts[0].crew().idle().holds(1), "it was claimed");
+        crew.end();
+    }
+}
+
+#[test]
+fn tasks_behind_a_poll_run_although_a_sentinel_gets_no_cpu() {
+    for tasks in [1, 4] {
+        let crew = Starved::start(Turns::ByArrival);
+        let idle = crew.fronts[0].crew().idle();
+        assert_eq!(idle.begin_sentinel(), Sentinel::Begun);
+        crew.fronts[1].set_sentinel(true);
+        crew.runs(tasks);
+        crew.end();
+    }
+}
+
+/// # Safety
+/// As for `Deliver`.
+pub(super) unsafe fn nothing(_: NonNull<Node<Host>>, _: &Ready<Host>) {}
+
+/// Posts a task to the worker, as another one of its crew does.
+pub(super) fn post_one(to: &FrontRef<Host>, from: &FrontRef<Host>) {
+    let node = NonNull::from(Box::leak(Box::new(Node::new(nothing))));
+    Local::new(from.clone()).enter(|| {
+        // SAFETY: the node lives until it is taken out.
+        let posted = unsafe { to.post_task(node, Origin::Crew) };
+        assert_eq!(posted, Posted::Yes);
+    });
+}
+
+/// Takes out what was posted so. How many.
+pub(super) fn take_inbox(front: &FrontRef<Host>) -> u64 {
+    let (chain, len) = front.take_inbox().expect("it was posted");
+    let mut rest = Some(chain);
+    while let Some(chain) = rest {
+        let (node, others) = chain.pop();
+        // SAFETY: taken out just now; it lives until here.
+        unsafe { node.as_ref() }.leave();
+        // SAFETY: leaked by `post_one`, and in no queue.
+        drop(unsafe { Box::from_raw(node.as_ptr()) });
+        rest = others;
+    }
+    len
+}
+
+/// It was seen spinning by one that then posted to it, and has begun a poll since.
+#[test]
+fn a_task_that_comes_to_a_worker_inside_a_poll_is_looked_after() {
+    for (turns, class) in [(Turns::ByArrival, Class::Fair), (Turns::ByRank, Class::Rt)] {
+        let spec = CrewSpec {
+            class,
+            turns,
+            ..CrewSpec::default()
+        };
+        let fronts = Crew::<Host>::described(3, &Arc::default(), spec, |_, _| 0);
+        let idle = fronts[0].crew().idle();
+        idle.enter(2);
+        post_one(&fronts[1], &fronts[0]);
+        assert!(!idle.holds(2), "{turns:?}: nobody was told");
+        assert!(fronts[2].bell().signalled());
+        assert_eq!(take_inbox(&fronts[1]), 1);
+    }
+}
+
+/// The first one is that worker's to run, and sentinels look after it.
+#[test]
+fn a_second_task_that_comes_to_a_worker_inside_a_poll_is_offered() {
+    for is_queued in [false, true] {
+        let fronts = Crew::<Host>::new(3, &Arc::default(), |_, _| 0);
+        let (idle, inside) = (fronts[0].crew().idle(), Local::new(fronts[1].clone()));
+        assert_eq!(idle.begin_sentinel(), Sentinel::Begun);
+        assert_eq!(idle.begin_sentinel(), Sentinel::Begun);
+        idle.enter(2);
+        if is_queued {
+            inside.enter(|| drop(spawn(&fronts[1], async {})));
+        } else {
+            post_one(&fronts[1], &fronts[0]);
+        }
+        assert!(idle.holds(2), "one is enough for that worker alone");
+        post_one(&fronts[1], &fronts[0]);
+        assert!(!idle.holds(2) && fronts[2].bell().signalled());
+        assert_eq!(take_inbox(&fronts[1]), if is_queued { 1 } else { 2 });
+        inside.enter(|| inside.close());
+    }
+}
+
+/// That worker may get no CPU: two others are to notice.
+#[test]
+fn an_offer_while_another_worker_searches_wakes_sentinels() {
+    let fronts = Crew::<Host>::new(5, &Arc::default(), |_, _| 0);
+    let crew = fronts[0].crew();
+    assert_eq!(crew.idle().begin_search(1), Search::Begun);
+    fronts[2..].iter().for_each(falls_asleep);
+    for _ in 0..2 {
+        crew.offer(0);
+        let woken = fronts[2..].iter().filter(|it| it.bell().signalled());
+        assert_eq!(woken.count(), 2);
+        assert!(crew.idle().wants_sentinel());
+    }
+}
+
+/// A thread of a lower class may lose its CPU to this one between a claim and what follows.
+#[test]
+fn a_spawn_from_below_claims_no_worker() {
+    let spec = CrewSpec {
+        class: Class::Rt,
+        ..CrewSpec::default()
+    };
+    let fronts = Crew::<Host>::described(2, &Arc::default(), spec, |_, _| 0);
+    let idle = fronts[0].crew().idle();
+    let parked = &fronts[1];
+    assert_eq!(parked.bell().announce_watch(), Announced::Yes);
+    assert_eq!(parked.bell().announce_park(), Announced::Yes);
+    idle.enter(1);
+    let join = spawn(&fronts[0], async { 7 });
+    assert!(
+        idle.holds(1) && !idle.anyone_searches(),
+        "claimed from below"
+    );
+    assert!(parked.bell().signalled(), "it was told");
+    let local = Local::new(parked.clone());
+    local.enter(|| {
+        let _ = parked.bell().end_idle();
+        // In the inbox, where others find it too.
+        assert_eq!((local.queued(), local.gather()), (0, 1));
+        assert!(local.run_one());
+    });
+    assert!(matches!(crate::wait::block_on::<Host, _>(join, 0), Ok(7)));
+    let _ = idle.leave(1);
+    local.enter(|| local.close());
+}
+
+/// Idle and parked, in the idle set.
+fn falls_asleep(front: &FrontRef<Host>) {
+    assert_eq!(front.bell().announce_watch(), Announced::Yes);
+    assert_eq!(front.bell().announce_park(), Announced::Yes);
+    front.crew().idle().enter(front.worker());
+}
+
+/// Two workers sleep. On the core of the first a worker of class Rt runs, on that of the second none.
+fn outranked(class: Class) -> (Vec<FrontRef<Host>>, Vec<FrontRef<Host>>) {
+    let spec = CrewSpec {
+        class: Class::Rt,
+        ..CrewSpec::default()
+    };
+    let above = Crew::<Host>::described(2, &Arc::default(), spec, |_, _| 0);
+    falls_asleep(&above[1]);
+    let spec = CrewSpec {
+        class,
+        ..CrewSpec::below(vec![above[0].clone()])
+    };
+    let fronts = Crew::<Host>::described(2, &Arc::default(), spec, |_, _| 0);
+    fronts.iter().for_each(falls_asleep);
+    (above, fronts)
+}
+
+#[test]
+fn a_task_goes_to_a_worker_whose_core_runs_no_higher_class() {
+    let (_above, fronts) = outranked(Class::Fair);
+    let crew = fronts[0].crew();
+    assert_eq!(crew.place(&fronts[0]).worker(), 1, "the other is preferred");
+    assert!(!crew.idle().holds(1), "it is claimed");
+}
+
+/// It watches, and is inside a call.
+#[test]
+fn a_task_goes_to_an_idle_worker_that_is_inside_no_call() {
+    let fronts = Crew::<Host>::new(2, &Arc::default(), |_, _| 0);
+    let crew = fronts[0].crew();
+    assert_eq!(fronts[0].bell().announce_watch(), Announced::Yes);
+    falls_asleep(&fronts[1]);
+    assert_eq!(crew.place(&fronts[0]).worker(), 0);
+    fronts[0].set_serving(true);
+    assert_eq!(crew.place(&fronts[0]).worker(), 1, "the other is preferred");
+}
+
+/// What a worker of class Batch does.
+fn from_below(f: impl FnOnce()) {
+    let batch = CrewSpec {
+        class: Class::Batch,
+        ..CrewSpec::default()
+    };
+    let below = Crew::<Host>::described(1, &Arc::default(), batch, |_, _| 0).remove(0);
+    Local::new(below).enter(f);
+}
+
+/// As of one that registers a descriptor.
+#[test]
+fn a_caller_from_below_claims_no_worker_to_be_a_sentinel() {
+    let (_above, fronts) = outranked(Class::Fair);
+    let (crew, idle) = (fronts[0].crew(), fronts[0].crew().idle());
+    from_below(|| crew.watch_over(0));
+    assert!(idle.holds(0) && idle.holds(1) && !idle.wants_sentinel());
+    crew.watch_over(0);
+    assert!(idle.holds(0) && !idle.holds(1) && idle.wants_sentinel());
+}
+
+/// A caller from below claims nothing, and chooses by the same rule.
+#[test]
+fn a_task_from_below_goes_to_a_worker_whose_core_runs_no_higher_class() {
+    let (_above, fronts) = outranked(Class::Fair);
+    let crew = fronts[0].crew();
+    from_below(|| {
+        assert_eq!(crew.place(&fronts[0]).worker(), 1, "the other is preferred");
+        crew.offer(0);
+        assert!(fronts[1].bell().signalled() && !fronts[0].bell().signalled());
+    });
+    assert!(
+        crew.idle().holds(0) && crew.idle().holds(1),
+        "claimed from below"
+    );
+}
+
+/// The search may be that of a worker that gets no CPU: an offer from below has an idle worker look too.
+#[test]
+fn an_offer_from_below_tells_a_worker_although_another_searches() {
+    let (_above, fronts) = outranked(Class::Fair);
+    let crew = fronts[0].crew();
+    assert_eq!(crew.idle().begin_search(0), Search::Begun);
+    from_below(|| crew.offer(0));
+    assert!(fronts[1].bell().signalled(), "nobody looks again");
+    assert_eq!(crew.idle().end_search(0), Searching::None);
+}

@@ -1,0 +1,120 @@
+//! What a worker does for one that is stuck, step by step.
+
+use super::crew_by_hand;
+use super::descriptors::read_on;
+use super::hand_on::{MS, counts, end, gets};
+use crate::idle::{STUCK_NS, Sentinel};
+use crate::wheel::RawTimer;
+use doorbell_machine::{Host, Machine};
+use std::io::Write as _;
+use std::task::Waker;
+
+/// By how much the timer is late at a look, if this computer is not slow.
+const LATE_NS: u64 = 200_000;
+
+#[test]
+fn a_worker_with_work_of_its_own_expires_the_timers_of_a_stuck_one() {
+    let workers = crew_by_hand();
+    let [stuck, cares] = &workers;
+    stuck.local.enter_lending(|| {
+        let overdue_ns = Host::now_ns() - 1_000 * MS;
+        let timer = RawTimer::arm(stuck.shared.front(), overdue_ns, Waker::noop());
+        // As before its next poll.
+        stuck.ask_for_care();
+        cares.local.enter(|| cares.care_for_stuck(MS));
+        assert_eq!(counts(cares).timers_for_stuck, 1);
+        drop(timer);
+    });
+    end(workers);
+}
+
+/// It comes to that timer itself, after a few polls.
+#[test]
+fn a_timer_of_a_worker_that_makes_progress_is_left_to_it_for_longer() {
+    let workers = crew_by_hand();
+    let [moves, looks] = &workers;
+    let front = moves.shared.front();
+    // Whether the timer is expired by a look, and whether it was not much later when the look was over.
+    let look = |stood_still| {
+        front.publish_next_global(u64::MAX);
+        let when_ns = Host::now_ns() - LATE_NS;
+        let timer = RawTimer::arm(front, when_ns, Waker::noop());
+        let expired = looks.local.enter(|| looks.expire_for(front, stood_still));
+        let took_ns = Host::now_ns() - when_ns;
+        drop(timer);
+        (expired, took_ns < STUCK_NS)
+    };
+    moves.local.enter_lending(|| {
+        assert!(look(true).0, "it stood still");
+        let mut looks = std::iter::repeat_with(|| look(false));
+        let in_time = looks.find(|(_, in_time)| *in_time);
+        assert_eq!(in_time, Some((false, true)), "it makes progress");
+    });
+    end(workers);
+}
+
+#[test]
+fn a_worker_with_work_of_its_own_looks_at_the_descriptors_of_a_stuck_one() {
+    let workers = crew_by_hand();
+    let [stuck, cares] = &workers;
+    let (read, mut theirs) = stuck.local.enter(|| {
+        let waits = read_on(stuck.shared.front());
+        assert!(stuck.local.run_one());
+        waits
+    });
+    theirs.write_all(&[7]).unwrap();
+    let cares_at = |now_ns| {
+        cares.local.enter(|| cares.care_for_stuck(now_ns));
+        (counts(cares).ready_for_stuck, cares.local.queued())
+    };
+    assert_eq!(cares_at(MS), (0, 0), "its pulse was not known");
+    assert_eq!(cares_at(2 * MS), (1, 1));
+    assert!(cares.local.enter(|| cares.local.run_one()));
+    let read = crate::wait::block_on::<Host, _>(read, 0);
+    assert_eq!(read.unwrap().unwrap(), 7);
+    end(workers);
+}
+
+/// Several tasks wait behind one poll: they are taken one after another, without a wait in between. Where the worker
+/// makes progress, the rest is left to it.
+#[test]
+fn a_worker_with_work_of_its_own_takes_all_that_waits_behind_one_poll() {
+    let workers = crew_by_hand();
+    let [stuck, cares] = &workers;
+    gets(stuck, 5, 1);
+    // How many it has taken by then.
+    let cares_at = |now_ns| {
+        cares.local.enter(|| {
+            cares.care_for_stuck(now_ns);
+            while cares.local.run_one() {}
+        });
+        counts(cares).stolen
+    };
+    assert_eq!(cares_at(MS), 0, "its pulse was not known");
+    assert_eq!([cares_at(2 * MS), cares_at(2 * MS)], [1, 2]);
+    assert!(
+        !cares.care.is_due() && cares.care.is_due(),
+        "a poll of each"
+    );
+    stuck.shared.front().beat();
+    assert_eq!([cares_at(2 * MS), cares_at(2 * MS)], [2, 2]);
+    gets(stuck, 0, 2);
+    end(workers);
+}
+
+/// That worker was in no list: it slept, or had nothing.
+#[test]
+fn a_sentinel_finds_one_task_at_a_worker_that_is_inside_the_same_poll_as_at_its_last_look() {
+    let workers = crew_by_hand();
+    let [stuck, sentinel] = &workers;
+    let front = sentinel.shared.front();
+    assert_eq!(front.crew().idle().begin_sentinel(), Sentinel::Begun);
+    front.set_sentinel(true);
+    gets(stuck, 1, 1);
+    stuck.local.unlist();
+    assert!(!sentinel.look_for_the_last_time());
+    gets(stuck, 1, 0);
+    assert!(sentinel.look_for_the_last_time(), "it is left there");
+    assert_eq!(counts(sentinel).stolen, 1);
+    end(workers);
+}

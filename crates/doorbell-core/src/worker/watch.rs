@@ -1,0 +1,210 @@
+//! Watching: an idle worker that still serves calls, without a pass.
+
+use super::Worker;
+use crate::beside::Cpu;
+use doorbell_machine::{Bug, Counter, Machine, Watched};
+
+/// A worker that is kept watching by calls makes a pass when this much time has gone by, looked
+/// at every [`TAKES_PER_CLOCK`] takes, so that what only a pass does (balancing) is still done.
+const PASS_INTERVAL_NS: u64 = 1_000_000;
+
+/// How many times a watching worker serves calls before it reads the clock for that.
+pub(super) const TAKES_PER_CLOCK: u32 = 64;
+
+/// A watching worker that took nothing but calls that nobody waits for, twice in a row and fewer
+/// than this, lets more of them come before it looks again: about half a microsecond.
+const FLOOD_TAKE: u64 = 64;
+const FLOOD_PAUSE: u32 = 32;
+
+/// A watching worker that is posted nothing for so long returns the parcels that it holds.
+const HOLD_NS: u64 = 20_000;
+
+/// How watching ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum WatchEnd {
+    /// There is something to do beyond calls, or a pass is due.
+    Busy,
+    /// The time was over.
+    Quiet,
+}
+
+/// How far a watch has come.
+struct Progress {
+    /// How long it is to be quiet, at most until a timer is due.
+    watch_ns: u64,
+    /// How long it was quiet now.
+    quiet_ns: u64,
+    /// When the slice began that is watched now, unless something was served in it.
+    looked_ns: Option<u64>,
+    /// The last two takes brought nothing but calls that nobody waits for.
+    in_flood: bool,
+    serves: u32,
+}
+
+impl<M: Machine> Worker<M> {
+    /// Serves calls without a pass for as long as they keep coming.
+    pub(super) fn watch(&self) -> WatchEnd {
+        let (shared, tally) = (&*self.shared, &self.shared.tally);
+        let front = shared.front();
+        // The CPU of a core that is off is left to others, by every policy; a paused clock waits for
+        // the worker to sleep.
+        if !self.governor.watches()
+            || self.local.is_off()
+            || self.is_cpu_wanted()
+            || shared.clock.is_frozen()
+            || self.waits_for_descriptors()
+            || (self.after_deadline.get() && self.governor.heeds_deadlines())
+        {
+            return WatchEnd::Quiet;
+        }
+        let started_ns = M::now_ns();
+        let watch_ns = self.governor.watch_ns(started_ns);
+        if watch_ns == 0 {
+            return WatchEnd::Quiet;
+        }
+        if self.is_look_overdue(started_ns) && self.look_around() {
+            return WatchEnd::Busy;
+        }
+        tally.watches.add_owned(1);
+        // A timer that is due sooner ends the watch: the park goes on with an exact deadline.
+        let due_ns = self.local.due_ns();
+        let until_due_ns = || match due_ns {
+            Some(due_ns) => watch_ns.min(due_ns.saturating_sub(shared.clock.now_ns())),
+            None => watch_ns,
+        };
+        let mut progress = Progress {
+            watch_ns: until_due_ns(),
+            quiet_ns: 0,
+            looked_ns: Some(started_ns),
+            in_flood: false,
+            serves: 0,
+        };
+        loop {
+            let slice_ns = self.slice(&progress);
+            match front.watch(slice_ns) {
+                Watched::Deadline => match self.end_slice(&mut progress, slice_ns) {
+                    None => continue,
+                    Some(end) => return end,
+                },
+                Watched::Changed => tally.notified.add_owned(1),
+            }
+            progress.quiet_ns = 0;
+            progress.looked_ns = None;
+            // What asked for a pass gets one: the mailbox is taken there. A call may have taken the
+            // worker off.
+            if front.bell().wants_pass() || self.serve_watched(&mut progress) || self.local.is_off()
+            {
+                return WatchEnd::Busy;
+            }
+            // A timer came by mail or from a call, or one is due although calls keep coming.
+            if self.local.due_ns() != due_ns || self.local.is_due() {
+                return WatchEnd::Busy;
+            }
+            progress.watch_ns = until_due_ns();
+            if progress.serves.is_multiple_of(TAKES_PER_CLOCK)
+                && M::now_ns().saturating_sub(started_ns) >= PASS_INTERVAL_NS
+            {
+                // What this finds is run after the pass, before anything of others.
+                let has_events = self.has_sources() && self.look_at_descriptors();
+                if !has_events || M::breaks(Bug::SpinStealsFull) {
+                    self.look_around();
+                }
+                return WatchEnd::Busy;
+            }
+        }
+    }
+
+    /// Whether this worker was told so often, of calls or for nothing, that it has not looked at the
+    /// others for long although it is idle.
+    fn is_look_overdue(&self, now_ns: u64) -> bool {
+        let since_ns = self.unlooked_ns.get();
+        if since_ns == 0 {
+            self.unlooked_ns.set(now_ns.max(1));
+        }
+        since_ns != 0 && now_ns.saturating_sub(since_ns) >= PASS_INTERVAL_NS
+    }
+
+    /// How long to look at the own line only.
+    fn slice(&self, progress: &Progress) -> u64 {
+        let slice_ns = self.slice_ns(progress.quiet_ns, progress.watch_ns);
+        if self.local.ready().returns().holds() {
+            slice_ns.min(HOLD_NS)
+        } else {
+            slice_ns
+        }
+    }
+
+    /// Nothing came for a slice. How the watch ends, if it does.
+    fn end_slice(&self, progress: &mut Progress, slice_ns: u64) -> Option<WatchEnd> {
+        self.local.ready().returns().flush();
+        progress.quiet_ns = progress.quiet_ns.saturating_add(slice_ns);
+        // Whatever the policy: while it watches, those others do not run.
+        if self.is_cpu_wanted() {
+            return Some(WatchEnd::Quiet);
+        }
+        let preempted = self.was_preempted(slice_ns, progress.looked_ns);
+        if preempted || progress.quiet_ns >= progress.watch_ns {
+            self.governor.note_vain(progress.quiet_ns);
+            let tally = &self.shared.tally;
+            tally.watched_vain_ns.add_owned(progress.quiet_ns);
+            // One that never parks comes back after a pass, in which it fires timers.
+            let parks = self.governor.parks();
+            return Some(if parks {
+                WatchEnd::Quiet
+            } else {
+                WatchEnd::Busy
+            });
+        }
+        let has_events = self.has_sources() && self.look_at_descriptors();
+        if has_events || self.look_around() {
+            return Some(WatchEnd::Busy);
+        }
+        progress.looked_ns = self.governor.learns().then(M::now_ns);
+        None
+    }
+
+    /// Takes what came. Whether there is more to do than calls.
+    fn serve_watched(&self, progress: &mut Progress) -> bool {
+        let returns = self.local.ready().returns();
+        self.shared.front().set_serving(true);
+        if self.shared.front().has_inbox() {
+            self.leave_behind_calls();
+        }
+        let served = self.take();
+        self.shared.front().set_serving(false);
+        // The request may have come since, and is cleared now.
+        if served.signals.pass || self.shared.front().has_inbox() || !self.local.is_empty() {
+            return true;
+        }
+        // A look takes the line from those who post. Where nobody waits, look less often.
+        let only_posts = served.delivered > 0 && returns.take_fresh() == served.delivered;
+        if only_posts && progress.in_flood && served.delivered < FLOOD_TAKE {
+            (0..FLOOD_PAUSE).for_each(|_| M::relax());
+        }
+        progress.in_flood = only_posts;
+        progress.serves += 1;
+        false
+    }
+
+    /// Whether another worker of this core, that never watches, can run.
+    fn is_cpu_wanted(&self) -> bool {
+        let front = self.shared.front();
+        let beside = front.crew().beside();
+        beside.is_some_and(|side| side.look(front.worker()) == Cpu::Wanted)
+    }
+
+    /// Whether the OS gave the CPU to somebody else while this worker watched a slice in which
+    /// nothing came.
+    fn was_preempted(&self, slice_ns: u64, looked_ns: Option<u64>) -> bool {
+        let Some(looked_ns) = looked_ns.filter(|_| self.governor.learns()) else {
+            return false;
+        };
+        let preempted = self
+            .governor
+            .was_preempted(looked_ns, M::now_ns(), slice_ns);
+        if preempted {
+            self.shared.tally.preemptions.add_owned(1);
+        }
+        preempted
+    }
+}

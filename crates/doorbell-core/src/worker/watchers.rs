@@ -1,0 +1,196 @@
+//! What a crew records of its tasks for people who look at it: nothing, unless it was asked to.
+
+use super::current_poll::{CurrentPoll, Polled};
+use super::histogram::{Histogram, Times};
+use super::hooks::Hooks;
+use super::long_polls::{LongPoll, LongPolls};
+use super::stalls::StallWatch;
+use doorbell_machine::{Counter, Line, Machine};
+use std::sync::Arc;
+use std::time::Duration;
+
+/// What is recorded. The default is nothing.
+///
+/// ```
+/// use doorbell_core::worker::WatchPlan;
+///
+/// assert!(WatchPlan::default().is_nothing());
+/// let plan = WatchPlan { long_poll_ns: Some(500_000), ..WatchPlan::default() };
+/// assert!(!plan.is_nothing());
+/// ```
+#[derive(Clone, Debug, Default)]
+pub struct WatchPlan {
+    /// Record the times of polls; one longer than this is a long one.
+    pub long_poll_ns: Option<u64>,
+    /// What is called when.
+    pub hooks: Hooks,
+}
+
+impl WatchPlan {
+    /// Whether there is nothing to record.
+    pub fn is_nothing(&self) -> bool {
+        self.long_poll_ns.is_none() && self.hooks.is_empty()
+    }
+}
+
+/// What a crew records.
+pub struct Watchers<M: Machine> {
+    pub(super) plan: WatchPlan,
+    pub(super) hook_panics: M::Counter,
+    /// One entry per worker if times are recorded, else none.
+    workers: Box<[M::Line<WorkerTimes<M>>]>,
+    /// One entry per worker if somebody is told of stalls, else none.
+    current: Box<[M::Line<CurrentPoll<M>>]>,
+    /// Who looks at those.
+    stalls: Option<Arc<StallWatch<M>>>,
+}
+
+impl<M: Machine> std::fmt::Debug for Watchers<M> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Watchers")
+            .field("plan", &self.plan)
+            .finish_non_exhaustive()
+    }
+}
+
+impl<M: Machine> Watchers<M> {
+    /// Those of a crew of so many workers. `stalls` looks for stalls, if somebody is told of them: of the same plan's
+    /// hooks.
+    pub fn new(plan: WatchPlan, workers: usize, stalls: Option<&Arc<StallWatch<M>>>) -> Self {
+        let if_wanted = |is_wanted| 0..if is_wanted { workers } else { 0 };
+        Watchers {
+            workers: if_wanted(plan.long_poll_ns.is_some())
+                .map(|_| M::Line::new(WorkerTimes::default))
+                .collect(),
+            current: if_wanted(stalls.is_some())
+                .map(|_| M::Line::new(CurrentPoll::default))
+                .collect(),
+            stalls: stalls.cloned(),
+            hook_panics: M::Counter::default(),
+            plan,
+        }
+    }
+
+    /// Whether times are recorded.
+    #[inline]
+    pub fn records_times(&self) -> bool {
+        self.plan.long_poll_ns.is_some()
+    }
+
+    /// Whether something is to be known of each task.
+    #[inline]
+    pub(crate) fn is_of_tasks(&self) -> bool {
+        self.plan.is_of_tasks()
+    }
+
+    /// The times of that worker's polls, if they are recorded.
+    #[inline]
+    pub fn worker(&self, worker: usize) -> Option<&WorkerTimes<M>> {
+        self.workers.get(worker).map(|worker| &**worker)
+    }
+
+    /// The poll that the worker is inside of, if somebody is told of stalls.
+    #[inline]
+    pub(crate) fn current_poll(&self, worker: usize) -> Option<&CurrentPoll<M>> {
+        self.current.get(worker).map(|worker| &**worker)
+    }
+
+    /// The worker begins the poll with that number, which is to be [ended](CurrentPoll::end), if somebody is told of
+    /// stalls.
+    pub(crate) fn begin_poll(
+        &self,
+        worker: usize,
+        number: u64,
+        polled: Polled,
+    ) -> Option<&CurrentPoll<M>> {
+        let stalls = self.stalls.as_ref()?;
+        let current = self.current_poll(worker)?;
+        current.begin(number, polled);
+        stalls.note_poll();
+        Some(current)
+    }
+
+    /// Polls, on that worker, a task that was woken then (0: never), and records the times.
+    #[inline]
+    pub(crate) fn time_poll<'a, R>(
+        &self,
+        worker: usize,
+        woken_ns: u64,
+        name: impl FnOnce() -> Option<&'a str>,
+        poll: impl FnOnce() -> R,
+    ) -> R {
+        let (Some(times), Some(long_ns)) = (self.worker(worker), self.plan.long_poll_ns) else {
+            return poll();
+        };
+        let began_ns = M::now_ns();
+        if woken_ns != 0 {
+            times.waits.record(began_ns.saturating_sub(woken_ns));
+        }
+        times.began_ns.set(began_ns.max(1));
+        let polled = poll();
+        times.began_ns.set(0);
+        let took_ns = M::now_ns().saturating_sub(began_ns);
+        times.polls.record(took_ns);
+        if took_ns > long_ns {
+            times.long.note(name(), took_ns);
+        }
+        polled
+    }
+}
+
+/// The times of one worker's polls. The worker writes, anybody reads.
+pub struct WorkerTimes<M: Machine> {
+    polls: Histogram<M::Counter>,
+    waits: Histogram<M::Counter>,
+    /// When the current poll began; 0 if there is none.
+    began_ns: M::Counter,
+    long: LongPolls<M>,
+}
+
+impl<M: Machine> Default for WorkerTimes<M> {
+    fn default() -> Self {
+        WorkerTimes {
+            polls: Histogram::default(),
+            waits: Histogram::default(),
+            began_ns: M::Counter::default(),
+            long: LongPolls::default(),
+        }
+    }
+}
+
+impl<M: Machine> std::fmt::Debug for WorkerTimes<M> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("WorkerTimes")
+            .field("polls", &self.polls())
+            .field("waits", &self.waits())
+            .finish_non_exhaustive()
+    }
+}
+
+impl<M: Machine> WorkerTimes<M> {
+    /// How long polls took.
+    pub fn polls(&self) -> Times {
+        self.polls.times()
+    }
+
+    /// How long tasks waited from their wake to their poll.
+    pub fn waits(&self) -> Times {
+        self.waits.times()
+    }
+
+    /// For how long the current poll has lasted, if there is one.
+    pub fn current_poll(&self) -> Option<Duration> {
+        let began_ns = self.began_ns.get();
+        (began_ns != 0).then(|| Duration::from_nanos(M::now_ns().saturating_sub(began_ns)))
+    }
+
+    /// How many polls were long.
+    pub fn long_count(&self) -> u64 {
+        self.long.count()
+    }
+
+    /// The last of those, oldest first.
+    pub fn long_polls(&self) -> Vec<LongPoll> {
+        self.long.last()
+    }
+}

@@ -1,0 +1,64 @@
+//! What a small runtime gets.
+
+use doorbell::{Builder, Class, Runtime, WorkerPolicy};
+use rustix::thread::current_timer_slack;
+use serde::Serialize;
+
+use crate::error::LabError;
+
+/// More say nothing new.
+const CORES_MAX: usize = 2;
+
+/// How the OS schedules a worker.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct WorkerFact {
+    /// Its core.
+    pub core: usize,
+    /// Its class.
+    pub class: String,
+    /// What it asked for.
+    pub wanted: String,
+    /// What it has; `None` if the OS does not say.
+    pub got: Option<String>,
+    /// Whether that is the same.
+    pub is_as_wanted: bool,
+    /// All of it in one sentence, with what to do.
+    pub says: String,
+}
+
+impl WorkerFact {
+    fn of(policy: WorkerPolicy) -> Self {
+        Self {
+            core: policy.core().index(),
+            class: policy.class().to_string(),
+            wanted: policy.wanted().to_string(),
+            got: policy.got().map(|got| got.to_string()),
+            is_as_wanted: policy.is_as_wanted(),
+            says: policy.to_string(),
+        }
+    }
+}
+
+/// Starts a runtime and opens all its classes: the workers, the timer slack of one, the switches.
+pub(super) fn try_out() -> Result<(Vec<WorkerFact>, Option<u64>, String), LabError> {
+    let cores = std::thread::available_parallelism().map_or(1, usize::from);
+    let runtime = Builder::new().cores(cores.min(CORES_MAX)).build()?;
+    for class in [Class::rt(50), Class::BATCH, Class::FAIR] {
+        // A worker says what it got before its first task.
+        for core in 0..runtime.cores() {
+            open(&runtime, class, core)?;
+        }
+    }
+    let slack = runtime.call_blocking(0, || current_timer_slack().ok());
+    let policies = runtime.policies().into_iter().map(WorkerFact::of);
+    Ok((
+        policies.collect(),
+        slack.ok().flatten(),
+        runtime.switches().to_string(),
+    ))
+}
+
+fn open(runtime: &Runtime, class: Class, core: usize) -> Result<(), LabError> {
+    let task = runtime.task().class(class).on(core).spawn(async {});
+    runtime.block_on(task).map_err(|_| LabError::TaskLost)
+}

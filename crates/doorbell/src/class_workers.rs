@@ -1,0 +1,266 @@
+//! The workers of the classes above and below Fair: one per core, started with their first use.
+
+use crate::policy_hook::{Heard, PolicyHook};
+use crate::{ClassKind, CoreId};
+use async_lock::OnceCell;
+use doorbell_core::worker::WorkerShared;
+use doorbell_machine::{Counter, Machine, Ordering, Policy, PolicyError, Word};
+use std::fmt;
+use std::io;
+use std::sync::Arc;
+
+/// Whether a class had to be opened.
+#[must_use]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Opened {
+    /// Its workers have just begun.
+    Now,
+    /// They had before, or there are none and there will be none.
+    Before,
+}
+
+/// The workers of one class.
+#[derive(Debug)]
+pub(crate) struct ClassWorkers<M: Machine> {
+    pub(crate) kind: ClassKind,
+    pub(crate) workers: Box<[Arc<WorkerShared<M>>]>,
+    /// How the OS schedules each; empty until it has begun.
+    pub(crate) obtained: Box<[OnceCell<Obtained>]>,
+    /// How many have their threads: the first ones.
+    begun: M::U32,
+    /// 1 once all have their threads.
+    open: M::U32,
+    /// 1 once somebody was told that one of them got less than it asked for.
+    told: M::U32,
+    refused: PolicyHook,
+    /// How often that one has panicked.
+    pub(crate) hook_panics: M::Counter,
+}
+
+impl<M: Machine> ClassWorkers<M> {
+    pub(crate) fn new(
+        kind: ClassKind,
+        workers: impl Iterator<Item = Arc<WorkerShared<M>>>,
+        is_open: bool,
+        refused: &PolicyHook,
+    ) -> Self {
+        let workers: Box<[_]> = workers.collect();
+        let obtained = workers.iter().map(|_| OnceCell::new()).collect();
+        ClassWorkers {
+            kind,
+            workers,
+            obtained,
+            begun: M::U32::new(0),
+            open: M::U32::new(u32::from(is_open)),
+            told: M::U32::new(0),
+            refused: refused.clone(),
+            hook_panics: M::Counter::default(),
+        }
+    }
+
+    /// Whether all its workers have their threads.
+    #[inline]
+    pub(crate) fn is_open(&self) -> bool {
+        // ORDER: Acquire pairs with the Release of `set_open`: the threads were started.
+        self.open.load(Ordering::Acquire) != 0
+    }
+
+    pub(crate) fn set_open(&self) {
+        // ORDER: Release pairs with the Acquire of `is_open`.
+        self.open.store(1, Ordering::Release);
+    }
+
+    /// How many workers have their threads: the first ones.
+    pub(crate) fn begun(&self) -> usize {
+        // ORDER: Acquire pairs with the Release of `set_begun`: the threads were started.
+        self.begun.load(Ordering::Acquire) as usize
+    }
+
+    /// One thread at a time calls this.
+    pub(crate) fn set_begun(&self, workers: usize) {
+        // ORDER: Release pairs with the Acquire of `begun`.
+        self.begun.store(workers as u32, Ordering::Release);
+    }
+
+    /// Those of all workers that have their threads. A worker whose thread has not asked the OS yet is waited
+    /// for: the thread does that first, before it calls anything of a user's.
+    pub(crate) fn policies(&self) -> impl Iterator<Item = WorkerPolicy> {
+        (0..self.begun()).filter_map(|core| {
+            let _ = self.obtained[core].wait_blocking();
+            self.policy(core)
+        })
+    }
+
+    fn policy(&self, core: usize) -> Option<WorkerPolicy> {
+        let obtained = self.obtained[core].get()?;
+        Some(WorkerPolicy {
+            core: CoreId::new(core),
+            class: self.kind,
+            obtained: *obtained,
+        })
+    }
+
+    /// Tells whoever wants to hear of it, once, that this worker has less than it asked for. The Fair
+    /// workers asked for nothing.
+    pub(crate) fn tell_if_refused(&self, core: usize) {
+        let policy = self.policy(core).filter(|policy| !policy.is_as_wanted());
+        let Some(policy) = policy.filter(|_| self.kind != ClassKind::Fair) else {
+            return;
+        };
+        // ORDER: Relaxed; the workers only agree on who tells, and nothing hangs on it.
+        let told = self.told.swap(1, Ordering::Relaxed) != 0;
+        if !told && self.refused.call(&policy) == Heard::Panicked {
+            self.hook_panics.add_shared(1);
+        }
+    }
+}
+
+/// What a worker wanted of the OS, and what it got.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Obtained {
+    wanted: Policy,
+    got: Option<Policy>,
+    refused: Option<io::ErrorKind>,
+}
+
+impl Obtained {
+    /// Whether it runs before all threads that share the CPU, for as long as it wants to.
+    pub(crate) fn is_fifo(&self) -> bool {
+        matches!(self.got, Some(Policy::Fifo { .. }))
+    }
+}
+
+/// Has the OS schedule the calling thread as the worker of a class, as well as it lets; says what
+/// came of it.
+pub(crate) fn obtain<M: Machine>(kind: ClassKind, rt_priority: u8) -> Obtained {
+    let before = M::policy().ok();
+    let wanted = match kind {
+        ClassKind::Rt => Policy::Fifo {
+            priority: rt_priority,
+        },
+        // As it was started.
+        ClassKind::Fair => {
+            let wanted = before.unwrap_or_default();
+            return Obtained {
+                wanted,
+                got: before,
+                refused: None,
+            };
+        }
+        ClassKind::Batch => Policy::Idle,
+    };
+    let refused = match M::set_policy(wanted) {
+        Ok(()) => None,
+        Err(PolicyError::Refused { source, .. } | PolicyError::Unknown { source }) => {
+            if kind == ClassKind::Rt {
+                // The second best; what came of it is read back below.
+                let _ = M::set_policy(before.unwrap_or_default().sooner());
+            }
+            Some(source.kind())
+        }
+    };
+    Obtained {
+        wanted,
+        got: M::policy().ok(),
+        refused,
+    }
+}
+
+/// How the OS schedules a worker: see [`Handle::policies`](crate::Handle::policies). Shown, it says
+/// what is missing and what to do about it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct WorkerPolicy {
+    core: CoreId,
+    class: ClassKind,
+    obtained: Obtained,
+}
+
+impl WorkerPolicy {
+    /// The worker's core.
+    pub fn core(&self) -> CoreId {
+        self.core
+    }
+
+    /// The class that it runs.
+    pub fn class(&self) -> ClassKind {
+        self.class
+    }
+
+    /// What the worker asked for.
+    pub fn wanted(&self) -> Policy {
+        self.obtained.wanted
+    }
+
+    /// What the OS says; `None` if it does not say.
+    pub fn got(&self) -> Option<Policy> {
+        self.obtained.got
+    }
+
+    /// Whether it is what the worker asked for.
+    pub fn is_as_wanted(&self) -> bool {
+        self.obtained.got == Some(self.obtained.wanted)
+    }
+}
+
+impl fmt::Display for WorkerPolicy {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Obtained {
+            wanted,
+            got,
+            refused,
+        } = self.obtained;
+        write!(f, "{} worker of core {}: ", self.class, self.core)?;
+        match got {
+            Some(got) => write!(f, "{got}")?,
+            None => write!(f, "not known")?,
+        }
+        if self.is_as_wanted() {
+            return Ok(());
+        }
+        write!(f, " in place of {wanted}")?;
+        if let Some(refused) = refused {
+            write!(f, " ({refused})")?;
+        }
+        if self.class == ClassKind::Rt && refused.is_some() {
+            write!(
+                f,
+                "; give the program CAP_SYS_NICE, or a limit RLIMIT_RTPRIO above 0 (ulimit -r), and look whether its control group has a real-time share"
+            )?;
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Obtained, WorkerPolicy};
+    use crate::{ClassKind, CoreId};
+    use doorbell_machine::Policy;
+    use std::io::ErrorKind;
+
+    #[test]
+    fn what_is_missing_is_said_with_the_remedy() {
+        let wanted = Policy::Fifo { priority: 10 };
+        let of = |got, refused| WorkerPolicy {
+            core: CoreId::new(3),
+            class: ClassKind::Rt,
+            obtained: Obtained {
+                wanted,
+                got,
+                refused,
+            },
+        };
+        let full = of(Some(wanted), None);
+        assert!(full.is_as_wanted());
+        assert_eq!(full.to_string(), "Rt worker of core 3: SCHED_FIFO 10");
+        let less = of(
+            Some(Policy::default().sooner()),
+            Some(ErrorKind::PermissionDenied),
+        );
+        assert!(!less.is_as_wanted());
+        let said = less.to_string();
+        for part in ["SCHED_OTHER, slice 100 us", "CAP_SYS_NICE", "permission"] {
+            assert!(said.contains(part), "{said}");
+        }
+    }
+}
