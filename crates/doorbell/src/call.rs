@@ -178,7 +178,7 @@ impl<R> Drop for Call<R> {
 /// calls. [`call`](crate::call()) asks for another class.
 ///
 /// It is posted at once, unless the core's mailbox has a [limit](crate::Builder::mailbox_limit) and is full, and runs
-/// as soon as the poll that the core may be in has ended, before its tasks, without a pass of its scheduler; so it
+/// as soon as the poll that the core may be in has ended, before its tasks and without a pass over its queues; so it
 /// should be short. Calls from one task or thread to one core run in the order they were posted. The core is rung only
 /// if it sleeps.
 ///

@@ -65,7 +65,7 @@ counts! {
     delivered,
     /// Polls of tasks.
     polls,
-    /// Full runs of the scheduler.
+    /// Passes: full looks at every queue, timers and descriptors.
     passes,
     /// Times that the worker began to watch.
     watches,
