@@ -3,7 +3,7 @@
 //!
 //! | bit | set by | cleared by |
 //! |---|---|---|
-//! | 0 to 31, one for each crew that works | the worker when its park ends, and whoever rings it: the OS may not let it run while another worker watches | the worker before it announces that it parks |
+//! | 0 to 31, one for each scheduler that works | the worker when its park ends, and whoever rings it: the OS may not let it run while another worker watches | the worker before it announces that it parks |
 //!
 //! All of it is a hint. A bit that is seen too late costs a part of a watch, one too many a park.
 
@@ -28,11 +28,11 @@ impl<M: Machine> Beside<M> {
     }
 }
 
-/// A crew's part in the words.
+/// A scheduler's part in the words.
 #[derive(Debug)]
 pub struct Side<M: Machine> {
     words: Arc<Beside<M>>,
-    /// The crew's bit; 0 of one whose workers watch.
+    /// The scheduler's bit; 0 of one whose workers watch.
     bit: u32,
 }
 
@@ -47,7 +47,7 @@ pub(crate) enum Cpu {
 }
 
 impl<M: Machine> Side<M> {
-    /// Of a crew whose workers may watch.
+    /// Of a scheduler whose workers may watch.
     pub fn watching(words: &Arc<Beside<M>>) -> Self {
         Side {
             words: Arc::clone(words),
@@ -55,15 +55,15 @@ impl<M: Machine> Side<M> {
         }
     }
 
-    /// Of a crew whose workers never watch, the one with that number below 32.
+    /// Of a scheduler whose workers never watch, the one with that number below 32.
     ///
     /// # Panics
     /// If the number is 32 or more.
-    pub fn working(words: &Arc<Beside<M>>, crew: u32) -> Self {
-        assert!(crew < u32::BITS, "a core has 32 crews at most");
+    pub fn working(words: &Arc<Beside<M>>, scheduler: u32) -> Self {
+        assert!(scheduler < u32::BITS, "a core has 32 schedulers at most");
         Side {
             words: Arc::clone(words),
-            bit: 1 << crew,
+            bit: 1 << scheduler,
         }
     }
 
@@ -103,7 +103,7 @@ impl<M: Machine> Side<M> {
 mod tests {
     use super::{Beside, Cpu, Side};
     use crate::bell::{Announced, WorkerState};
-    use crate::crew::{Crew, CrewSpec, FrontRef};
+    use crate::scheduler::{FrontRef, Scheduler, SchedulerSpec};
     use doorbell_machine::Host;
     use std::sync::Arc;
 
@@ -133,11 +133,11 @@ mod tests {
     #[test]
     fn whoever_rings_a_worker_says_that_it_works() {
         let words = Beside::<Host>::new(1);
-        let spec = CrewSpec {
+        let spec = SchedulerSpec {
             beside: Some(Side::working(&words, 1)),
-            ..CrewSpec::default()
+            ..SchedulerSpec::default()
         };
-        let fronts: Vec<FrontRef<Host>> = Crew::described(1, &Arc::default(), spec, |_, _| 0);
+        let fronts: Vec<FrontRef<Host>> = Scheduler::described(1, &Arc::default(), spec, |_, _| 0);
         let (fair, front) = (Side::watching(&words), &fronts[0]);
         assert_eq!(front.bell().announce_watch(), Announced::Yes);
         assert_eq!(front.bell().announce_park(), Announced::Yes);

@@ -1,10 +1,10 @@
-//! The classes of crews, and how a caller stands to one: whether the OS lets others of that class
+//! The classes of schedulers, and how a caller stands to one: whether the OS lets others of that class
 //! run before it, so that nobody of them may wait for what it has begun.
 
 use crate::task::Local;
 use doorbell_machine::Machine;
 
-/// The class of a crew. The OS lets the workers of a higher one run before those of a lower one.
+/// The class of a scheduler. The OS lets the workers of a higher one run before those of a lower one.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Class {
     /// Below all others.
@@ -45,7 +45,7 @@ impl Class {
 #[cfg(test)]
 mod tests {
     use super::{Class, Standing};
-    use crate::crew::{Crew, CrewSpec};
+    use crate::scheduler::{Scheduler, SchedulerSpec};
     use crate::task::Local;
     use doorbell_machine::Host;
     use std::sync::Arc;
@@ -65,12 +65,12 @@ mod tests {
             [false, false, true],
             [false, false, false],
         ]) {
-            let spec = CrewSpec {
+            let spec = SchedulerSpec {
                 class,
-                ..CrewSpec::default()
+                ..SchedulerSpec::default()
             };
-            let front = Crew::<Host>::described(1, &Arc::default(), spec, |_, _| 0).remove(0);
-            assert_eq!(front.crew().class(), class);
+            let front = Scheduler::<Host>::described(1, &Arc::default(), spec, |_, _| 0).remove(0);
+            assert_eq!(front.scheduler().class(), class);
             let found = Local::new(front).enter(|| below(here));
             assert_eq!(found, expected, "{class:?}");
         }

@@ -6,8 +6,8 @@
 //! is how the kernel treats a core that goes off: it moves what it can and breaks the affinity of
 //! the rest.
 
-use crate::crew::Crew;
 use crate::mailbox::Front;
+use crate::scheduler::Scheduler;
 use doorbell_machine::{Machine, Ordering, Word};
 
 /// What came of taking a worker off.
@@ -51,7 +51,7 @@ const ON: u32 = 0;
 const OFF: u32 = 1;
 const ASKED: u32 = 2;
 
-/// Whether a worker is off: a word of its front, which only those of [`Crew`] here change.
+/// Whether a worker is off: a word of its front, which only those of [`Scheduler`] here change.
 #[derive(Debug)]
 pub(crate) struct OffWord<M: Machine>(M::U32);
 
@@ -90,7 +90,7 @@ impl<M: Machine> OffWord<M> {
     }
 }
 
-impl<M: Machine> Crew<M> {
+impl<M: Machine> Scheduler<M> {
     /// Takes a worker off, unless it is the last that is on. Waits for nobody: a second caller that asks
     /// for the worker meanwhile is told so.
     pub fn take_off(&self, worker: usize) -> TakenOff {
@@ -153,7 +153,7 @@ mod loom;
 #[cfg(test)]
 mod tests {
     use super::TakenOff;
-    use crate::crew::Crew;
+    use crate::scheduler::Scheduler;
     use crate::switches::SwitchWord;
     use crate::task::{Local, Phase};
     use crate::testing::spawn;
@@ -163,13 +163,13 @@ mod tests {
     #[test]
     fn a_worker_that_is_off_keeps_its_tasks_if_all_others_have_ended() {
         let switches = Arc::new(SwitchWord::default());
-        let fronts = Crew::<Host>::new(2, &switches, |_, _| 0);
+        let fronts = Scheduler::<Host>::new(2, &switches, |_, _| 0);
         let (here, there) = (Local::new(fronts[0].clone()), Local::new(fronts[1].clone()));
         there.enter(|| there.close());
         here.enter(|| {
             let join = spawn(&fronts[0], async { 7 });
             assert_eq!(here.queued(), 1);
-            assert_eq!(here.front().crew().take_off(0), TakenOff::Now);
+            assert_eq!(here.front().scheduler().take_off(0), TakenOff::Now);
             // Once it handed the task to itself here, for ever.
             here.follow();
             assert_eq!(here.queued(), 1);

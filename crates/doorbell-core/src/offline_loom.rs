@@ -2,9 +2,9 @@
 //! to such a core, take work for it from the idle set, or steal from it.
 
 use super::{PutBack, TakenOff};
-use crate::crew::{Crew, FrontRef};
 use crate::mailbox::{Front, Origin, Posted};
 use crate::node::{Node, Ready};
+use crate::scheduler::{FrontRef, Scheduler};
 use crate::task::Local;
 use crate::testing::model::{check, check_large};
 use ::loom::thread;
@@ -14,11 +14,11 @@ use std::sync::Arc;
 
 type Sound = Loom;
 
-/// A crew of so many workers, of which the last ones are off.
-fn crew(workers: usize, off: usize) -> Vec<FrontRef<Sound>> {
-    let fronts = Crew::new(workers, &Arc::default(), |_, _| 0);
+/// A scheduler of so many workers, of which the last ones are off.
+fn scheduler(workers: usize, off: usize) -> Vec<FrontRef<Sound>> {
+    let fronts = Scheduler::new(workers, &Arc::default(), |_, _| 0);
     for worker in workers - off..workers {
-        assert_eq!(fronts[0].crew().take_off(worker), TakenOff::Now);
+        assert_eq!(fronts[0].scheduler().take_off(worker), TakenOff::Now);
     }
     fronts
 }
@@ -26,12 +26,12 @@ fn crew(workers: usize, off: usize) -> Vec<FrontRef<Sound>> {
 /// Somebody asks for the last worker to be taken off, while another one may come back: unless that
 /// was in time, it stays on, and nobody sees it off.
 fn the_last_one_asked_for() {
-    let fronts = crew(2, 1);
+    let fronts = scheduler(2, 1);
     let theirs = fronts[0].clone();
-    let asker = thread::spawn(move || theirs.crew().take_off(0));
+    let asker = thread::spawn(move || theirs.scheduler().take_off(0));
     let before = fronts[0].is_off();
     assert!(!before, "the last one was seen off");
-    assert_eq!(fronts[0].crew().put_back(1), PutBack::Now);
+    assert_eq!(fronts[0].scheduler().put_back(1), PutBack::Now);
     let after = fronts[0].is_off();
     let asked = asker.join().unwrap();
     assert!(
@@ -44,12 +44,12 @@ fn the_last_one_asked_for() {
 /// Two ask for the same worker: one takes it off, and the other is not told that it is the last one; nor is a
 /// third, that asks for another while enough are on.
 fn the_same_one_asked_for(workers: usize) {
-    let fronts = crew(workers, 0);
+    let fronts = scheduler(workers, 0);
     let theirs = fronts[0].clone();
-    let asker = thread::spawn(move || theirs.crew().take_off(1));
-    let asked = fronts[0].crew().take_off(1);
+    let asker = thread::spawn(move || theirs.scheduler().take_off(1));
+    let asked = fronts[0].scheduler().take_off(1);
     if workers == 3 {
-        assert_eq!(fronts[0].crew().take_off(2), TakenOff::Now);
+        assert_eq!(fronts[0].scheduler().take_off(2), TakenOff::Now);
     }
     let both = [asked, asker.join().unwrap()];
     let others = both.iter().filter(|it| **it != TakenOff::Now);
@@ -69,34 +69,38 @@ fn of_two_that_ask_for_one_worker_none_is_refused() {
 /// Two take off a worker each, and one of them puts it back: one worker is on at every moment, and the
 /// count says how many are.
 fn two_taken_off() {
-    let fronts = crew(2, 0);
+    let fronts = scheduler(2, 0);
     let theirs = fronts[1].clone();
     let other = thread::spawn(move || {
-        let taken = theirs.crew().take_off(1);
-        let nearest = theirs.crew().nearest_on(1).worker();
+        let taken = theirs.scheduler().take_off(1);
+        let nearest = theirs.scheduler().nearest_on(1).worker();
         if taken == TakenOff::Now {
             assert_eq!(nearest, 0, "the last one was taken off");
-            assert_eq!(theirs.crew().put_back(1), PutBack::Now);
+            assert_eq!(theirs.scheduler().put_back(1), PutBack::Now);
         }
         taken
     });
-    let crew = fronts[0].crew();
-    let taken = crew.take_off(0);
+    let scheduler = fronts[0].scheduler();
+    let taken = scheduler.take_off(0);
     let others = other.join().unwrap();
     assert!(taken == TakenOff::Now || others == TakenOff::Now);
     if taken == TakenOff::LastOne {
-        assert_eq!(crew.take_off(0), TakenOff::Now, "the count is too low");
+        assert_eq!(scheduler.take_off(0), TakenOff::Now, "the count is too low");
     }
-    assert_eq!(crew.take_off(1), TakenOff::LastOne, "the count is too high");
+    assert_eq!(
+        scheduler.take_off(1),
+        TakenOff::LastOne,
+        "the count is too high"
+    );
 }
 
 /// Worker 1 is put back while somebody takes off worker 0: who was let do so sees that worker 1 is on.
 fn one_for_the_other() {
-    let fronts = crew(2, 1);
+    let fronts = scheduler(2, 1);
     let theirs = fronts[1].clone();
-    let other = thread::spawn(move || assert_eq!(theirs.crew().put_back(1), PutBack::Now));
-    if fronts[0].crew().take_off(0) == TakenOff::Now {
-        let to = fronts[0].crew().nearest_on(0).worker();
+    let other = thread::spawn(move || assert_eq!(theirs.scheduler().put_back(1), PutBack::Now));
+    if fronts[0].scheduler().take_off(0) == TakenOff::Now {
+        let to = fronts[0].scheduler().nearest_on(0).worker();
         assert_eq!(to, 1, "the worker that is on is not seen");
     }
     other.join().unwrap();
@@ -149,7 +153,7 @@ fn drain(front: &Front<Sound>) -> usize {
 /// A worker goes off with one task in its queue and one in its inbox, while a third one is placed from
 /// outside: none is lost, and when the worker has looked once more it has none.
 fn off_against_a_post() {
-    let fronts = crew(2, 0);
+    let fronts = scheduler(2, 0);
     let (stays, goes) = (&fronts[0], &fronts[1]);
     let nodes = Nodes::new();
     let theirs = goes.clone();
@@ -158,7 +162,7 @@ fn off_against_a_post() {
         let late = late;
         // SAFETY: the node lives until the end of the model.
         let posted = unsafe {
-            let front = theirs.crew().place(&theirs);
+            let front = theirs.scheduler().place(&theirs);
             front.post_task(late.0, Origin::Outside)
         };
         assert_eq!(posted, Posted::Yes);
@@ -169,7 +173,7 @@ fn off_against_a_post() {
         goes.queue().push(nodes.0[0], crate::queue::Share::Always);
         assert_eq!(goes.post_task(nodes.0[1], Origin::Outside), Posted::Yes);
     }
-    assert_eq!(goes.crew().take_off(1), TakenOff::Now);
+    assert_eq!(goes.scheduler().take_off(1), TakenOff::Now);
     local.follow();
     poster.join().unwrap();
     // What was placed by an older look is handed on when the worker takes its inbox.
@@ -184,9 +188,9 @@ fn off_against_a_post() {
 /// A worker goes off with a claim upon it: whoever claimed it is owed the end of that search, and the
 /// worker gives it.
 fn off_against_a_claim() {
-    let fronts = crew(2, 0);
+    let fronts = scheduler(2, 0);
     let (stays, goes) = (fronts[0].clone(), &fronts[1]);
-    let idle = goes.crew().idle();
+    let idle = goes.scheduler().idle();
     idle.enter(1);
     let nodes = Nodes::new();
     let parcel = Parcel(nodes.0[0]);
@@ -194,13 +198,13 @@ fn off_against_a_claim() {
         let parcel = parcel;
         // SAFETY: the node lives until the end of the model.
         let posted = unsafe {
-            let front = stays.crew().place(&stays);
+            let front = stays.scheduler().place(&stays);
             front.post_task(parcel.0, Origin::Outside)
         };
         assert_eq!(posted, Posted::Yes);
     });
     let local = Local::new(goes.clone());
-    assert_eq!(goes.crew().take_off(1), TakenOff::Now);
+    assert_eq!(goes.scheduler().take_off(1), TakenOff::Now);
     local.follow();
     let left = idle.leave(1);
     placer.join().unwrap();

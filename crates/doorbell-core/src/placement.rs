@@ -3,12 +3,12 @@
 
 use crate::bell::{Look, WorkerState};
 use crate::class::Standing;
-use crate::crew::{Crew, Turns};
 use crate::idle::Cost;
 use crate::mailbox::Front;
+use crate::scheduler::{Scheduler, Turns};
 use doorbell_machine::{Bug, Machine};
 
-impl<M: Machine> Crew<M> {
+impl<M: Machine> Scheduler<M> {
     /// Whether the calling thread is of a lower class: it may lose its CPU at any time to what runs here.
     #[inline]
     pub(crate) fn is_above_caller(&self) -> bool {
@@ -34,7 +34,7 @@ impl<M: Machine> Crew<M> {
     /// Whether a worker of a higher class has something to do on the worker's core.
     pub(crate) fn is_outranked(&self, worker: usize) -> bool {
         self.above().iter().any(|above| {
-            let fronts = above.crew().fronts();
+            let fronts = above.scheduler().fronts();
             fronts[worker % fronts.len()].state() != WorkerState::Parked
         })
     }
@@ -50,7 +50,7 @@ impl<M: Machine> Crew<M> {
     }
 
     /// There is one task that its worker runs next, unless the poll that it is in goes on for long. As
-    /// [`Crew::offer`], directly behind the push and its fence: an idle worker takes it at once where tasks
+    /// [`Scheduler::offer`], directly behind the push and its fence: an idle worker takes it at once where tasks
     /// run by rank, elsewhere it looks after that poll.
     #[inline]
     pub(crate) fn offer_one(&self, from: usize) {
@@ -62,7 +62,7 @@ impl<M: Machine> Crew<M> {
     }
 
     /// There is something that its worker will come to, unless the poll that it is in goes on for long:
-    /// others are to look after that. As [`Crew::offer`], directly behind what made it known, and a fence.
+    /// others are to look after that. As [`Scheduler::offer`], directly behind what made it known, and a fence.
     #[inline]
     pub fn watch_over(&self, from: usize) {
         if self.idle().lacks_sentinel() && !self.must_not_claim() {

@@ -12,9 +12,9 @@ pub(crate) mod model;
 
 use crate::bell::Announced;
 use crate::call::{CallFailed, blocking, wait_for};
-use crate::crew::FrontRef;
 use crate::mailbox::{Front, Posted};
 use crate::node::{Node, Ready};
+use crate::scheduler::FrontRef;
 use crate::switches::{SwitchWord, Switches};
 use crate::task::{About, BodyVtable, Join, Kind, Local, launch_described, write_body};
 use doorbell_machine::{Cell, Machine, Watched};

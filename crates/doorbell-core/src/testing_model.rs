@@ -124,7 +124,7 @@ fn killer(bug: Bug) -> (&'static str, Shows) {
         Bug::QueueClaimBlind => ("queue::loom::mutant_claim_blind", TAKEN_TWICE),
         Bug::QueueSortBlind => ("queue::loom::mutant_sort_blind", TAKEN_TWICE),
         Bug::QueueLootRelaxed => ("queue::loom_thief::mutant_loot_relaxed", NODE_LOST),
-        Bug::CrewGiveBackRelaxed => ("crew::loom::mutant_give_back_relaxed", Race),
+        Bug::SchedulerGiveBackRelaxed => ("scheduler::loom::mutant_give_back_relaxed", Race),
         Bug::IdleNoAnnounceFence => ("idle::loom::mutant_no_announce_fence", Deadlock),
         Bug::IdleNoSurplusFence => ("worker::loom::pair::mutant_no_surplus_fence", Deadlock),
         Bug::IdleClaimBlind => ("idle::loom::mutant_claim_blind", Says("two wakers won")),
@@ -132,8 +132,8 @@ fn killer(bug: Bug) -> (&'static str, Shows) {
             "idle::loom::mutant_no_rely_fence",
             Says("nobody looks in time"),
         ),
-        Bug::CrewPushUnoffered => (
-            "idle::loom::mutant_crew_push_unoffered",
+        Bug::SchedulerPushUnoffered => (
+            "idle::loom::mutant_scheduler_push_unoffered",
             Says("the task waits for a poll"),
         ),
         Bug::IdleSentinelBlind => ("idle::loom::mutant_sentinel_blind", Says("two sentinels")),
@@ -172,7 +172,7 @@ fn killer_of_workers(bug: Bug) -> (&'static str, Shows) {
     use Shows::Deadlock;
     match bug {
         Bug::WorkerAsksOnce => ("worker::loom::care::mutant_asks_once", NOBODY_TOLD),
-        Bug::CrewPostUnoffered => ("worker::loom::sweep::mutant_post_unoffered", Deadlock),
+        Bug::SchedulerPostUnoffered => ("worker::loom::sweep::mutant_post_unoffered", Deadlock),
         Bug::WorkerStallNoFence => ("worker::loom::stalls::mutant_no_stall_fence", Deadlock),
         _ => killer_of_tasks(bug),
     }

@@ -110,8 +110,8 @@ pub enum Bug {
     QueueSortBlind,
     /// queue: a thief does not publish what it put into its own ring.
     QueueLootRelaxed,
-    /// crew: a share is given back without an order.
-    CrewGiveBackRelaxed,
+    /// scheduler: a share is given back without an order.
+    SchedulerGiveBackRelaxed,
     /// idle: the fence between a worker's bit and its last look for work is gone.
     IdleNoAnnounceFence,
     /// idle: the fence between the tasks that a worker has just got and its look for an idle one is gone.
@@ -154,10 +154,10 @@ pub enum Bug {
     IdleClaimNeverLapses,
     /// place: a caller of a lower class claims workers.
     PlaceClaimsFromBelow,
-    /// crew: a push to a worker that spins is offered to nobody, although that worker begins a poll.
-    CrewPushUnoffered,
-    /// crew: what comes from outside to a worker inside a poll is offered to nobody.
-    CrewPostUnoffered,
+    /// scheduler: a push to a worker that spins is offered to nobody, although that worker begins a poll.
+    SchedulerPushUnoffered,
+    /// scheduler: what comes from outside to a worker inside a poll is offered to nobody.
+    SchedulerPostUnoffered,
     /// rt: a worker under poll does not count as overloaded with one movable task behind it.
     RtLeavesOneWaiting,
     /// worker: whoever looks for stalls takes all polls of a worker for one.
@@ -221,7 +221,7 @@ impl Bug {
         Bug::QueueClaimBlind,
         Bug::QueueSortBlind,
         Bug::QueueLootRelaxed,
-        Bug::CrewGiveBackRelaxed,
+        Bug::SchedulerGiveBackRelaxed,
         Bug::IdleNoAnnounceFence,
         Bug::IdleNoSurplusFence,
         Bug::IdleClaimBlind,
@@ -243,8 +243,8 @@ impl Bug {
         Bug::SpinStealsFull,
         Bug::IdleClaimNeverLapses,
         Bug::PlaceClaimsFromBelow,
-        Bug::CrewPushUnoffered,
-        Bug::CrewPostUnoffered,
+        Bug::SchedulerPushUnoffered,
+        Bug::SchedulerPostUnoffered,
         Bug::RtLeavesOneWaiting,
         Bug::WorkerStallOfAnyPoll,
         Bug::WorkerStallNoFence,

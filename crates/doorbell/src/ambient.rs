@@ -84,7 +84,7 @@ pub(crate) trait Ambient: std::fmt::Debug + Send + Sync {
     /// The core for a task that may run anywhere, if the caller is on none of its workers.
     fn next_core(&self) -> usize;
 
-    /// The number of a group in this runtime's Fair crew, in which a place is reserved for a task that
+    /// The number of a group in this runtime's Fair scheduler, in which a place is reserved for a task that
     /// is launched next.
     ///
     /// # Errors

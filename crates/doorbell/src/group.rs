@@ -1,8 +1,8 @@
 //! [`Group`]: tasks that share the CPU time by weight.
 
 use crate::{Class, ClassKind, TaskName};
-use doorbell_core::crew::Crew;
 use doorbell_core::group::{DEFAULT, Groups, WEIGHT_MAX};
+use doorbell_core::scheduler::Scheduler;
 use doorbell_core::task::About;
 use doorbell_machine::Machine;
 use std::sync::{Arc, Weak};
@@ -137,7 +137,7 @@ pub(crate) fn about_of(class: Class, about: About<'_>) -> About<'_> {
     }
 }
 
-/// Which group each number of a crew stands for, from 1 on.
+/// Which group each number of a scheduler stands for, from 1 on.
 #[derive(Debug, Default)]
 pub(crate) struct Registry(Vec<Weak<Inner>>);
 
@@ -146,24 +146,28 @@ impl Registry {
     /// there are handles of it.
     pub(crate) fn reserve<M: Machine>(
         &mut self,
-        crew: &Crew<M>,
+        scheduler: &Scheduler<M>,
         group: &Group,
     ) -> Result<u8, TooManyGroups> {
-        let number = self.number(crew, group)?;
+        let number = self.number(scheduler, group)?;
         // While nobody else has the registry: who looks for an unused number sees it.
-        crew.groups().reserve(number);
+        scheduler.groups().reserve(number);
         Ok(number)
     }
 
     /// The number of a group, which is opened if it has none.
-    fn number<M: Machine>(&mut self, crew: &Crew<M>, group: &Group) -> Result<u8, TooManyGroups> {
+    fn number<M: Machine>(
+        &mut self,
+        scheduler: &Scheduler<M>,
+        group: &Group,
+    ) -> Result<u8, TooManyGroups> {
         // What is remembered keeps its address.
         let known = |known: &Weak<Inner>| std::ptr::eq(known.as_ptr(), Arc::as_ptr(&group.0));
         if let Some(at) = self.0.iter().position(known) {
             return Ok(at as u8 + 1);
         }
         let unused = |(at, known): (usize, &Weak<Inner>)| {
-            known.strong_count() == 0 && crew.groups().is_unused(at as u8 + 1)
+            known.strong_count() == 0 && scheduler.groups().is_unused(at as u8 + 1)
         };
         let at = self.0.iter().enumerate().position(unused);
         let max = Groups::<M>::ROOM;
@@ -174,8 +178,9 @@ impl Registry {
         // SAFETY: the registry is this caller's, so nobody else opens one or reserves a place; no task
         // is of the group that had the number before.
         unsafe {
-            crew.groups()
-                .open(crew.fronts().len(), at as u8 + 1, group.weight());
+            scheduler
+                .groups()
+                .open(scheduler.fronts().len(), at as u8 + 1, group.weight());
         }
         let remembered = Arc::downgrade(&group.0);
         match self.0.get_mut(at) {
@@ -189,8 +194,8 @@ impl Registry {
 #[cfg(test)]
 mod tests {
     use super::{Group, Registry, TooManyGroups, WeightError};
-    use doorbell_core::crew::Crew;
     use doorbell_core::group::Groups;
+    use doorbell_core::scheduler::Scheduler;
     use doorbell_machine::Host;
     use std::sync::Arc;
 
@@ -207,9 +212,9 @@ mod tests {
 
     #[test]
     fn numbers_of_groups_that_are_gone_are_given_again() {
-        let fronts = Crew::<Host>::new(1, &Arc::default(), |_, _| 0);
+        let fronts = Scheduler::<Host>::new(1, &Arc::default(), |_, _| 0);
         let mut registry = Registry::default();
-        let mut number = |group: &Group| registry.number(fronts[0].crew(), group);
+        let mut number = |group: &Group| registry.number(fronts[0].scheduler(), group);
         let max = Groups::<Host>::ROOM;
         let groups: Vec<Group> = (0..max).map(|_| Group::new(5)).collect();
         let numbers: Vec<_> = groups.iter().map(&mut number).collect();
@@ -219,9 +224,9 @@ mod tests {
         drop(groups);
         assert_eq!(number(&Group::new(7)), Ok(1));
         // One whose handles are gone keeps its number for its tasks.
-        let crew = fronts[0].crew();
-        assert_eq!(registry.reserve(crew, &Group::new(8)), Ok(1));
-        assert_eq!(registry.number(crew, &Group::new(9)), Ok(2));
-        assert_eq!(registry.number(crew, &Group::new(9)), Ok(2));
+        let scheduler = fronts[0].scheduler();
+        assert_eq!(registry.reserve(scheduler, &Group::new(8)), Ok(1));
+        assert_eq!(registry.number(scheduler, &Group::new(9)), Ok(2));
+        assert_eq!(registry.number(scheduler, &Group::new(9)), Ok(2));
     }
 }

@@ -11,7 +11,7 @@ use async_lock::Mutex;
 use doorbell_core::beside::{Beside, Side};
 use doorbell_core::call::SPIN_NS;
 use doorbell_core::class::Class;
-use doorbell_core::crew::{Crew, CrewSpec, FrontRef, Turns};
+use doorbell_core::scheduler::{FrontRef, Scheduler, SchedulerSpec, Turns};
 use doorbell_core::switches::SwitchWord;
 use doorbell_core::wheel::{AtRest, Clock};
 use doorbell_core::worker::{IdlePolicy, StallWatch, Watchers, WorkerConfig, WorkerShared};
@@ -83,8 +83,8 @@ fn distance(topology: &Topology, one: Option<usize>, other: Option<usize>) -> u3
     }
 }
 
-/// A crew of one worker per core, below the crews that have these workers.
-fn crew_of<M: Machine>(
+/// A scheduler of one worker per core, below the schedulers that have these workers.
+fn scheduler_of<M: Machine>(
     plan: &Plan,
     topology: &Topology,
     switches: &Arc<SwitchWord<M::Counter>>,
@@ -100,26 +100,26 @@ fn crew_of<M: Machine>(
         ClassKind::Fair => (Class::Fair, Turns::ByArrival),
         ClassKind::Batch => (Class::Batch, Turns::ByArrival),
     };
-    let spec = CrewSpec {
+    let spec = SchedulerSpec {
         class,
         turns,
         watchers,
         above,
         beside: Some(beside),
     };
-    Crew::described(plan.cpus.len(), switches, spec, |one, other| {
+    Scheduler::described(plan.cpus.len(), switches, spec, |one, other| {
         distance(topology, plan.cpus[one], plan.cpus[other])
     })
 }
 
-/// A crew for each class; with a paused clock all classes run on the Fair workers.
-struct Crews<M: Machine> {
+/// A scheduler for each class; with a paused clock all classes run on the Fair workers.
+struct Schedulers<M: Machine> {
     rt: Option<Vec<FrontRef<M>>>,
     fair: Vec<FrontRef<M>>,
     batch: Option<Vec<FrontRef<M>>>,
 }
 
-impl<M: Machine> Crews<M> {
+impl<M: Machine> Schedulers<M> {
     fn new(
         plan: &Plan,
         topology: &Topology,
@@ -127,9 +127,9 @@ impl<M: Machine> Crews<M> {
         stalls: Option<&Arc<StallWatch<M>>>,
     ) -> Self {
         let words = Beside::new(plan.cpus.len());
-        let crew = |class, side, above: &[&FrontRef<M>]| {
+        let scheduler = |class, side, above: &[&FrontRef<M>]| {
             let above = above.iter().copied().cloned();
-            crew_of::<M>(
+            scheduler_of::<M>(
                 plan,
                 topology,
                 switches,
@@ -139,12 +139,12 @@ impl<M: Machine> Crews<M> {
                 side,
             )
         };
-        let rt = (!plan.paused).then(|| crew(ClassKind::Rt, Side::working(&words, 0), &[]));
+        let rt = (!plan.paused).then(|| scheduler(ClassKind::Rt, Side::working(&words, 0), &[]));
         let above = rt.as_ref().map(|fronts| &fronts[0]);
-        let fair = crew(ClassKind::Fair, Side::watching(&words), above.as_slice());
+        let fair = scheduler(ClassKind::Fair, Side::watching(&words), above.as_slice());
         let side = || Side::working(&words, 1);
-        let batch = above.map(|above| crew(ClassKind::Batch, side(), &[&fair[0], above]));
-        Crews { rt, fair, batch }
+        let batch = above.map(|above| scheduler(ClassKind::Batch, side(), &[&fair[0], above]));
+        Schedulers { rt, fair, batch }
     }
 }
 
@@ -168,7 +168,8 @@ impl<M: Machine> Owner<M> {
         let switches = Arc::new(SwitchWord::new(plan.switches));
         let topology = M::topology();
         let stalls = StallWatch::new(&plan.watch.hooks).map(Arc::new);
-        let Crews { rt, fair, batch } = Crews::new(plan, &topology, &switches, stalls.as_ref());
+        let Schedulers { rt, fair, batch } =
+            Schedulers::new(plan, &topology, &switches, stalls.as_ref());
         let (clock, rested) = clock_of(plan, &fair[0]);
         let workers = |idle, fronts: Vec<FrontRef<M>>| -> Box<[Arc<WorkerShared<M>>]> {
             let config = WorkerConfig { idle };
@@ -241,14 +242,14 @@ impl<M: Machine> Owner<M> {
             stack_size: plan.stack_size,
         };
         let classes = self.rt.classes.iter();
-        let crews: Vec<_> = classes
+        let schedulers: Vec<_> = classes
             .map(|class| class.workers[0].front().clone())
             .collect();
         let cpus: Vec<usize> = topology.cpus.iter().map(|cpu| cpu.os_id).collect();
         let run = move || {
             // Where the OS refuses, it stays where it was started.
             let _ = M::bind_thread(&cpus);
-            stalls.run(&crews);
+            stalls.run(&schedulers);
         };
         drop(M::spawn(spec, Box::new(run))?);
         Ok(())

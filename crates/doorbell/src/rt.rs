@@ -16,8 +16,8 @@ use doorbell_core::bell::WorkerState;
 use doorbell_core::call::{
     Drawn, ErasedCall, Gone, ManyTable, Pool as Parcels, RawMany, Room, Run, launch_many, wait_for,
 };
-use doorbell_core::crew::Turns;
 use doorbell_core::offline::{PutBack, TakenOff};
+use doorbell_core::scheduler::Turns;
 use doorbell_core::switches::SwitchWord;
 use doorbell_core::task::{About, BodyVtable, Kind, Local, RawJoin, TaskSeen, launch_described};
 use doorbell_core::wait;
@@ -60,7 +60,7 @@ pub(crate) struct Rt<M: Machine> {
     /// All classes; with a paused clock only Fair.
     pub(crate) classes: Vec<ClassWorkers<M>>,
     pub(crate) late: Mutex<Late<M>>,
-    /// Held while a core is switched in all crews.
+    /// Held while a core is switched in all schedulers.
     pub(crate) switching: Mutex<()>,
     pub(crate) urgent: RtPlan,
     /// Begins the name of each worker's thread.
@@ -81,7 +81,7 @@ pub(crate) struct Rt<M: Machine> {
     pub(crate) blocking: Arc<Pool<M>>,
     /// Set once the urgent workers look after the Fair ones.
     pub(crate) guarded: OnceCell<()>,
-    /// Which groups the numbers of the Fair crew's stand for.
+    /// Which groups the numbers of the Fair scheduler's stand for.
     pub(crate) groups: Mutex<Registry>,
 }
 
@@ -169,7 +169,7 @@ impl<M: Machine> Rt<M> {
     /// Whether that worker is one of this runtime's.
     fn has(&self, local: &Local<M>) -> bool {
         let mut fronts = self.classes.iter().map(|class| class.workers[0].front());
-        fronts.any(|front| local.is_of(front.crew()))
+        fronts.any(|front| local.is_of(front.scheduler()))
     }
 
     /// The workers of the class whose worker the caller is; those of Fair for any other thread.
@@ -177,7 +177,7 @@ impl<M: Machine> Rt<M> {
     fn workers_here(&self) -> &[Arc<WorkerShared<M>>] {
         Local::<M>::with_current(|local| {
             let mine = |class: &&ClassWorkers<M>| {
-                local.is_some_and(|local| local.is_of(class.workers[0].front().crew()))
+                local.is_some_and(|local| local.is_of(class.workers[0].front().scheduler()))
             };
             let class = self.classes.iter().find(mine);
             class.map_or(&*self.workers, |class| &*class.workers)
@@ -191,8 +191,8 @@ impl<M: Machine> Ambient for Rt<M> {
     }
 
     fn reserve_in_group(&self, group: &Group) -> Result<u8, TooManyGroups> {
-        let crew = self.workers[0].front().crew();
-        self.groups.lock_blocking().reserve(crew, group)
+        let scheduler = self.workers[0].front().scheduler();
+        self.groups.lock_blocking().reserve(scheduler, group)
     }
 
     fn is_on(&self, core: usize) -> bool {
@@ -276,14 +276,14 @@ impl<M: Machine> Ambient for Rt<M> {
     }
 
     fn set_on(&self, core: usize, on: bool) -> Option<bool> {
-        // One after the other: all crews agree on what is on, and nobody spins for another.
+        // One after the other: all schedulers agree on what is on, and nobody spins for another.
         let _cores = self.switching.lock_blocking();
         let switch = |class: &ClassWorkers<M>| {
-            let crew = class.workers[core].front().crew();
+            let scheduler = class.workers[core].front().scheduler();
             if on {
-                return Some(crew.put_back(core) == PutBack::Now);
+                return Some(scheduler.put_back(core) == PutBack::Now);
             }
-            match crew.take_off(core) {
+            match scheduler.take_off(core) {
                 TakenOff::Now => Some(true),
                 // Nobody else asks: this thread has the lock.
                 TakenOff::Before | TakenOff::Asked => Some(false),
@@ -456,7 +456,7 @@ impl<M: Machine> Ambient for Rt<M> {
                     let core = CoreId::new(core);
                     WorkerMetrics::new(core, class.kind, worker.state(), &worker.counts())
                 });
-                metrics.add(workers, class.workers[0].front().crew().watchers());
+                metrics.add(workers, class.workers[0].front().scheduler().watchers());
             }
         }
         metrics

@@ -2,7 +2,7 @@
 
 use crate::hooks::WorkerInfo;
 use crate::{Builder, Class, ClassKind, CoreId, TaskId};
-use doorbell_core::class::Class as CrewClass;
+use doorbell_core::class::Class as SchedulerClass;
 use doorbell_core::worker::{STALLS_PER_SECOND, StallEvent, StallPlan};
 use std::fmt;
 use std::panic::Location;
@@ -55,9 +55,9 @@ impl Stall {
     /// The worker that is inside the poll. [`Builder::on_stall`] has an example.
     pub fn worker(&self) -> WorkerInfo {
         let class = match self.event.class {
-            CrewClass::Batch => ClassKind::Batch,
-            CrewClass::Fair => ClassKind::Fair,
-            CrewClass::Rt => ClassKind::Rt,
+            SchedulerClass::Batch => ClassKind::Batch,
+            SchedulerClass::Fair => ClassKind::Fair,
+            SchedulerClass::Rt => ClassKind::Rt,
         };
         WorkerInfo::new(CoreId::new(self.event.worker), class)
     }

@@ -1,8 +1,8 @@
 //! The steps as doorbell-core has them, on the host.
 
-use doorbell_core::crew::FrontRef;
 use doorbell_core::mailbox::{Front, Posted};
 use doorbell_core::node::{Node, Ready};
+use doorbell_core::scheduler::FrontRef;
 use doorbell_core::switches::{SwitchWord, Switches};
 use doorbell_machine::Host;
 use std::ptr::NonNull;

@@ -5,7 +5,7 @@
 #![allow(clippy::disallowed_types, clippy::disallowed_methods)]
 
 use super::CallFailed;
-use crate::crew::FrontRef;
+use crate::scheduler::FrontRef;
 use crate::task::Local;
 use crate::testing::model::{check, check_large, join_all, mutant};
 use crate::testing::{Idler, call, front};

@@ -4,9 +4,9 @@
 #![allow(clippy::disallowed_types, clippy::disallowed_methods)]
 
 use super::{Many, ManyCall, ManyTable, Outcome, launch_many};
-use crate::crew::FrontRef;
 use crate::mailbox::Front;
 use crate::node::Ready;
+use crate::scheduler::FrontRef;
 use crate::task::Local;
 use crate::testing::{Idler, call, front};
 use doorbell_machine::{Counter, Host, Machine};

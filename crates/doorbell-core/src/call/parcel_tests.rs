@@ -4,9 +4,9 @@
 #![allow(clippy::disallowed_types, clippy::disallowed_methods)]
 
 use super::{Gone, PARCEL_BYTES, Pool, Room, post, posting};
-use crate::crew::FrontRef;
 use crate::mailbox::Front;
 use crate::node::Ready;
+use crate::scheduler::FrontRef;
 use crate::switches::{SwitchWord, Switches};
 use crate::task::Local;
 use crate::testing::{Idler, Log, front};

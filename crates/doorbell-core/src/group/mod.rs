@@ -1,4 +1,4 @@
-//! Groups: tasks that share the CPU time of a crew by weight. See README.md in this folder.
+//! Groups: tasks that share the CPU time of a scheduler by weight. See README.md in this folder.
 //!
 //! | file | holds |
 //! |---|---|
@@ -24,7 +24,7 @@ use std::cell::Cell;
 /// The group of tasks that were given none.
 pub const DEFAULT: u8 = 0;
 
-/// The most groups of a crew, with the default one: a worker's set of them is one word.
+/// The most groups of a scheduler, with the default one: a worker's set of them is one word.
 const GROUPS_MAX: usize = 64;
 const _: () = assert!(GROUPS_MAX == u64::BITS as usize && GROUPS_MAX <= u8::MAX as usize + 1);
 
@@ -37,7 +37,7 @@ const SEEN_NS: u64 = 100_000_000;
 /// How old the note of that may be, so that it is not written all the time.
 const SEEN_STEP_NS: u64 = 10_000_000;
 
-/// The groups of a crew; nothing until the first one is opened.
+/// The groups of a scheduler; nothing until the first one is opened.
 pub struct Groups<M: Machine>(M::Ptr<Table<M>>);
 
 // SAFETY: the table is Sync, is written before its address is published, and is freed with this.
@@ -69,7 +69,7 @@ impl<M: Machine> Groups<M> {
     /// If the number is not among these, or the weight not 1 to [`WEIGHT_MAX`].
     ///
     /// # Safety
-    /// One at a time; `workers` is the number of workers of the crew; no task is of that group.
+    /// One at a time; `workers` is the number of workers of the scheduler; no task is of that group.
     pub unsafe fn open(&self, workers: usize, group: u8, weight: u32) {
         assert!((1..=WEIGHT_MAX).contains(&weight), "no such weight");
         if self.table().is_none() {

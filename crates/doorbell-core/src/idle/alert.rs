@@ -1,8 +1,8 @@
-//! Whether polls of a crew took long lately: as long as none did, nobody has to look after timers
+//! Whether polls of a scheduler took long lately: as long as none did, nobody has to look after timers
 //! of workers that may be stuck. And when somebody looks after them, if that is later than a sentinel
 //! would.
 
-use crate::crew::Turns;
+use crate::scheduler::Turns;
 use doorbell_machine::{Bug, Line, Machine, Ordering, Word};
 
 /// For so long after a long poll.
@@ -26,13 +26,13 @@ pub(crate) const STUCK_NS: u64 = 500_000;
 
 /// What workers with timers read before a poll, and what rarely changes.
 struct Times<M: Machine> {
-    /// Until when the crew is on the alert.
+    /// Until when the scheduler is on the alert.
     until_ns: M::U64,
     /// A worker sleeps that looks after the others' timers at this time; `u64::MAX` if none does.
     looks_ns: M::U64,
 }
 
-/// Until when a crew is on the alert.
+/// Until when a scheduler is on the alert.
 pub(crate) struct Alert<M: Machine> {
     times: M::Line<Times<M>>,
     /// When a worker that has work of its own looked last after the others.
@@ -54,7 +54,7 @@ pub(crate) enum Cares {
 impl<M: Machine> Alert<M> {
     /// On at first, as nothing is known of the polls to come; in a model off.
     pub(crate) fn new(turns: Turns) -> Self {
-        // No look at the clock: crews are made where there is none to read.
+        // No look at the clock: schedulers are made where there is none to read.
         let until_ns = if M::MODEL { 0 } else { NOT_BEGUN };
         Alert {
             times: M::Line::new(|| Times {

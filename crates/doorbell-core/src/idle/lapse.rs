@@ -13,7 +13,7 @@ pub(crate) struct Searchers {
 }
 
 impl Searchers {
-    /// A copy for a crew of so many workers, of which nobody searches.
+    /// A copy for a scheduler of so many workers, of which nobody searches.
     pub(crate) fn new(workers: usize) -> Self {
         Searchers {
             words: (0..workers.div_ceil(IDLE_WORKERS))

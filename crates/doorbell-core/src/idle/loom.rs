@@ -6,10 +6,10 @@
 
 use super::{Cost, IdleSet, Left, Search, Searching, Sentinel};
 use crate::bell::Announced;
-use crate::crew::{Crew, FrontRef};
 use crate::mailbox::{Front, Origin, Posted};
 use crate::node::Ready;
 use crate::queue::{Greed, Share, is_shareable};
+use crate::scheduler::{FrontRef, Scheduler};
 use crate::testing::front as alone;
 use crate::testing::model::{Shows, check, check_large, join_all, must_be_noticed_by, mutant};
 use ::loom::thread;
@@ -91,20 +91,20 @@ fn steal(own: &Front<Loom>, victim: &Front<Loom>) -> bool {
 
 /// Whether a worker that looks by the work set finds something in the inbox.
 fn finds_inbox(front: &Front<Loom>) -> bool {
-    front.crew().work().holds(front.worker()) && front.has_inbox()
+    front.scheduler().work().holds(front.worker()) && front.has_inbox()
 }
 
 /// Sleeps by the steps of a worker, but looks at no mailbox: the models of the bell do.
 fn sleep_unless_there_is_work(own: &Front<Loom>, victim: &Front<Loom>) {
     let bell = own.bell();
     if bell.announce_watch() == Announced::Yes && bell.announce_park() == Announced::Yes {
-        own.crew().idle().enter(own.worker());
-        let listed = own.crew().work().holds(victim.worker());
+        own.scheduler().idle().enter(own.worker());
+        let listed = own.scheduler().work().holds(victim.worker());
         if !(listed && is_shareable(victim.queue().len())) {
             let _ = bell.park(own.seat(), None);
         }
-        if own.crew().idle().leave(own.worker()) == Left::Claimed {
-            let _ = own.crew().idle().end_search(own.worker());
+        if own.scheduler().idle().leave(own.worker()) == Left::Claimed {
+            let _ = own.scheduler().idle().end_search(own.worker());
         }
     }
     let _ = bell.end_idle();
@@ -114,7 +114,7 @@ fn sleep_unless_there_is_work(own: &Front<Loom>, victim: &Front<Loom>) {
 /// on, and gets one.
 fn offer_against_sleep() {
     let switches = Arc::default();
-    let mut fronts: Vec<FrontRef<Loom>> = Crew::new(2, &switches, |_, _| 0);
+    let mut fronts: Vec<FrontRef<Loom>> = Scheduler::new(2, &switches, |_, _| 0);
     let (sleeper, busy) = (fronts.pop().unwrap(), fronts.pop().unwrap());
     let victim = busy.clone();
     let thread = thread::spawn(move || {
@@ -126,10 +126,10 @@ fn offer_against_sleep() {
     for node in nodes {
         // SAFETY: this thread is the owner; the nodes live until the end of the model.
         let len = unsafe { busy.queue().push(node, Share::Surplus) };
-        busy.crew().work().add(busy.worker());
+        busy.scheduler().work().add(busy.worker());
         if is_shareable(len) {
             <Loom as Machine>::fence_recheck();
-            busy.crew().offer(busy.worker());
+            busy.scheduler().offer(busy.worker());
         }
     }
     thread.join().unwrap();
@@ -153,7 +153,7 @@ fn take_one(from: &Front<Loom>, taken: &AtomicUsize) -> bool {
 
 /// Sleeps by the steps of a worker, unless there is a task for it or for one that is stuck.
 fn sleep_unless_there_is_a_task(own: &Front<Loom>, stuck: &Front<Loom>, taken: &AtomicUsize) {
-    let (bell, idle) = (own.bell(), own.crew().idle());
+    let (bell, idle) = (own.bell(), own.scheduler().idle());
     if bell.announce_watch() == Announced::Yes && bell.announce_park() == Announced::Yes {
         idle.enter(own.worker());
         let nothing = !own.has_inbox() && !finds_inbox(stuck);
@@ -171,7 +171,7 @@ fn sleep_unless_there_is_a_task(own: &Front<Loom>, stuck: &Front<Loom>, taken: &
 /// A task is placed from outside for a worker that is inside a poll without an end, while another one
 /// falls asleep and a third one searches: one of the two gets it.
 fn place_between_three() {
-    let fronts: Vec<FrontRef<Loom>> = Crew::new(3, &Arc::default(), |_, _| 0);
+    let fronts: Vec<FrontRef<Loom>> = Scheduler::new(3, &Arc::default(), |_, _| 0);
     let taken = Arc::new(AtomicUsize::new(0));
     let (stuck, own, count) = (fronts[0].clone(), fronts[1].clone(), Arc::clone(&taken));
     let sleeper = thread::spawn(move || {
@@ -181,13 +181,13 @@ fn place_between_three() {
     });
     let (stuck, other, count) = (fronts[0].clone(), fronts[1].clone(), Arc::clone(&taken));
     let thief = thread::spawn(move || {
-        let crew = stuck.crew();
-        assert_eq!(crew.idle().begin_search(2), Search::Begun);
+        let scheduler = stuck.scheduler();
+        assert_eq!(scheduler.idle().begin_search(2), Search::Begun);
         let took = take_one(&stuck, &count) || take_one(&other, &count);
-        if crew.idle().end_search(2) == Searching::None {
+        if scheduler.idle().end_search(2) == Searching::None {
             <Loom as Machine>::fence_announce();
             if finds_inbox(&stuck) || finds_inbox(&other) {
-                crew.offer(2);
+                scheduler.offer(2);
             }
         }
         if took {
@@ -196,13 +196,13 @@ fn place_between_three() {
         }
     });
     let node = nodes::boxed();
-    let to = fronts[0].crew().place(&fronts[0]);
+    let to = fronts[0].scheduler().place(&fronts[0]);
     // SAFETY: the node lives until the end of the model.
     assert_eq!(unsafe { to.post_task(node, Origin::Outside) }, Posted::Yes);
     join_all([sleeper, thief]);
     assert_eq!(taken.load(Relaxed), 1);
     assert!(
-        !fronts[0].crew().idle().anyone_searches(),
+        !fronts[0].scheduler().idle().anyone_searches(),
         "a count is left"
     );
     nodes::free(node);
@@ -211,13 +211,13 @@ fn place_between_three() {
 /// A task comes to the inbox of a worker that takes itself out of the work set, and which is then
 /// inside a call for long: the others can find it.
 fn post_against_unlist() {
-    let fronts: Vec<FrontRef<Loom>> = Crew::new(2, &Arc::default(), |_, _| 0);
+    let fronts: Vec<FrontRef<Loom>> = Scheduler::new(2, &Arc::default(), |_, _| 0);
     let own = fronts[1].clone();
-    own.crew().work().add(1);
-    let worker = thread::spawn(move || own.crew().work().remove(1, || own.has_work()));
+    own.scheduler().work().add(1);
+    let worker = thread::spawn(move || own.scheduler().work().remove(1, || own.has_work()));
     let node = nodes::boxed();
     // SAFETY: the node lives until the end of the model.
-    let posted = unsafe { fronts[1].post_task(node, Origin::Crew) };
+    let posted = unsafe { fronts[1].post_task(node, Origin::Scheduler) };
     assert_eq!(posted, Posted::Yes);
     worker.join().unwrap();
     assert!(finds_inbox(&fronts[1]), "nobody would find the task");
@@ -225,11 +225,11 @@ fn post_against_unlist() {
     nodes::free(node);
 }
 
-/// A task comes from the crew to a worker that spins, while that worker begins to run: it sees the task, or the
+/// A task comes from the scheduler to a worker that spins, while that worker begins to run: it sees the task, or the
 /// poster sees that it may be inside a poll, and wakes a third one.
 fn post_against_the_end_of_a_spin() {
-    let fronts: Vec<FrontRef<Loom>> = Crew::new(3, &Arc::default(), |_, _| 0);
-    let (own, idle) = (fronts[1].clone(), fronts[0].crew().idle());
+    let fronts: Vec<FrontRef<Loom>> = Scheduler::new(3, &Arc::default(), |_, _| 0);
+    let (own, idle) = (fronts[1].clone(), fronts[0].scheduler().idle());
     idle.enter(2);
     assert_eq!(own.bell().announce_watch(), Announced::Yes);
     let worker = thread::spawn(move || {
@@ -238,7 +238,7 @@ fn post_against_the_end_of_a_spin() {
     });
     let node = nodes::boxed();
     // SAFETY: the node lives until the end of the model.
-    let posted = unsafe { fronts[1].post_task(node, Origin::Crew) };
+    let posted = unsafe { fronts[1].post_task(node, Origin::Scheduler) };
     assert_eq!(posted, Posted::Yes);
     let told = !idle.holds(2);
     assert!(worker.join().unwrap() || told, "the task waits for a poll");
@@ -249,20 +249,26 @@ fn post_against_the_end_of_a_spin() {
 /// Takes the timer that was posted for any worker, if it is there. Whether it was.
 fn take_timer(own: &Front<Loom>) -> bool {
     // SAFETY: what is delivered does nothing.
-    unsafe { own.crew().timers().take_shared().deliver(&Ready::default()) > 0 }
+    unsafe {
+        own.scheduler()
+            .timers()
+            .take_shared()
+            .deliver(&Ready::default())
+            > 0
+    }
 }
 
 /// A timer is posted from outside while one worker is inside a poll without an end, and the other falls
 /// asleep: that one takes it.
 fn timer_against_sleep() {
-    let fronts: Vec<FrontRef<Loom>> = Crew::new(2, &Arc::default(), |_, _| 0);
+    let fronts: Vec<FrontRef<Loom>> = Scheduler::new(2, &Arc::default(), |_, _| 0);
     let own = fronts[1].clone();
     let sleeper = thread::spawn(move || {
-        let (bell, idle) = (own.bell(), own.crew().idle());
+        let (bell, idle) = (own.bell(), own.scheduler().idle());
         while !take_timer(&own) {
             if bell.announce_watch() == Announced::Yes && bell.announce_park() == Announced::Yes {
                 idle.enter(own.worker());
-                if idle.holds(own.worker()) && own.crew().timers().is_empty() {
+                if idle.holds(own.worker()) && own.scheduler().timers().is_empty() {
                     let _ = bell.park(own.seat(), None);
                 }
                 if idle.leave(own.worker()) == Left::Claimed {
@@ -274,7 +280,7 @@ fn timer_against_sleep() {
     });
     let node = nodes::boxed();
     // SAFETY: the node lives until the end of the model.
-    let posted = unsafe { fronts[0].crew().post_timer(&fronts[0], node) };
+    let posted = unsafe { fronts[0].scheduler().post_timer(&fronts[0], node) };
     assert_eq!(posted, Posted::Yes);
     sleeper.join().unwrap();
     nodes::free(node);
@@ -303,21 +309,21 @@ fn two_would_be_sentinels() {
 /// A worker arms a timer while the one who would look in time gets something else to do: that one
 /// sees the timer, or the worker that arms it sees that nobody looks.
 fn arm_against_the_end_of_a_late_look() {
-    let fronts: Vec<FrontRef<Loom>> = Crew::new(2, &Arc::default(), |_, _| 0);
+    let fronts: Vec<FrontRef<Loom>> = Scheduler::new(2, &Arc::default(), |_, _| 0);
     let looks_ns = 1 << 40;
-    fronts[0].crew().alert().rely_until(looks_ns);
-    assert!(!fronts[0].crew().alert().is_unwatched(looks_ns));
+    fronts[0].scheduler().alert().rely_until(looks_ns);
+    assert!(!fronts[0].scheduler().alert().is_unwatched(looks_ns));
     let (theirs, seen) = (fronts[1].clone(), Arc::new(AtomicBool::new(false)));
     let sees = Arc::clone(&seen);
     let relied = thread::spawn(move || {
-        theirs.crew().alert().end_to_rely();
-        let next_ns = theirs.crew().fronts()[0].next_global_ns();
+        theirs.scheduler().alert().end_to_rely();
+        let next_ns = theirs.scheduler().fronts()[0].next_global_ns();
         sees.store(next_ns == looks_ns, Relaxed);
     });
     fronts[0].publish_next_global(looks_ns);
-    fronts[0].crew().work().add_anew(0);
+    fronts[0].scheduler().work().add_anew(0);
     <Loom as Machine>::fence_recheck();
-    let wakes = fronts[0].crew().alert().is_unwatched(looks_ns);
+    let wakes = fronts[0].scheduler().alert().is_unwatched(looks_ns);
     relied.join().unwrap();
     assert!(wakes || seen.load(Relaxed), "nobody looks in time");
 }
@@ -325,30 +331,30 @@ fn arm_against_the_end_of_a_late_look() {
 /// A worker pushes the one task that it has while the sentinel ends and a third one sleeps: that one
 /// is woken to look after it.
 fn push_against_the_end_of_a_sentinel() {
-    let fronts: Vec<FrontRef<Loom>> = Crew::new(3, &Arc::default(), |_, _| 0);
-    let (busy, crew) = (&fronts[0], fronts[0].crew());
-    crew.idle().enter(2);
+    let fronts: Vec<FrontRef<Loom>> = Scheduler::new(3, &Arc::default(), |_, _| 0);
+    let (busy, scheduler) = (&fronts[0], fronts[0].scheduler());
+    scheduler.idle().enter(2);
     // Two are enough.
     for _ in 0..2 {
-        assert_eq!(crew.idle().begin_sentinel(), Sentinel::Begun);
+        assert_eq!(scheduler.idle().begin_sentinel(), Sentinel::Begun);
     }
     let (theirs, victim) = (fronts[1].clone(), fronts[0].clone());
     let sentinel = thread::spawn(move || {
-        let crew = theirs.crew();
-        crew.idle().end_sentinel();
+        let scheduler = theirs.scheduler();
+        scheduler.idle().end_sentinel();
         <Loom as Machine>::fence_announce();
         if !victim.queue().is_empty() {
-            crew.watch_over(theirs.worker());
+            scheduler.watch_over(theirs.worker());
         }
     });
     let node = nodes::boxed();
     // SAFETY: this thread is the owner; the node lives until the end of the model.
     let _ = unsafe { busy.queue().push(node, Share::Always) };
     <Loom as Machine>::fence_recheck();
-    crew.watch_over(busy.worker());
+    scheduler.watch_over(busy.worker());
     sentinel.join().unwrap();
-    assert!(crew.idle().wants_sentinel(), "nobody looks after it");
-    assert_eq!(crew.idle().leave(2), Left::Claimed);
+    assert!(scheduler.idle().wants_sentinel(), "nobody looks after it");
+    assert_eq!(scheduler.idle().leave(2), Left::Claimed);
     // SAFETY: this thread is the owner.
     assert!(unsafe { busy.queue().pop() }.is_some());
     nodes::free(node);
@@ -371,7 +377,7 @@ mod nodes {
     }
 }
 
-/// The last share of a crew is dropped by one of two threads: it is freed once, after both.
+/// The last share of a scheduler is dropped by one of two threads: it is freed once, after both.
 fn last_share() {
     let front = alone::<Loom>();
     let theirs = front.clone();
@@ -409,7 +415,7 @@ fn w17_a_worker_does_not_sleep_while_another_has_two() {
 }
 
 #[test]
-fn d7_the_last_share_frees_the_crew() {
+fn d7_the_last_share_frees_the_scheduler() {
     check(last_share);
 }
 
@@ -424,8 +430,8 @@ fn w17_a_task_posted_to_a_spin_that_ends_is_seen_or_looked_after() {
 }
 
 #[test]
-fn mutant_crew_push_unoffered() {
-    mutant!(CrewPushUnoffered, post_against_the_end_of_a_spin);
+fn mutant_scheduler_push_unoffered() {
+    mutant!(SchedulerPushUnoffered, post_against_the_end_of_a_spin);
 }
 
 #[test]

@@ -88,7 +88,7 @@ pub enum Searching {
     None,
 }
 
-/// Whether a worker became a sentinel of the crew.
+/// Whether a worker became a sentinel of the scheduler.
 #[must_use]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Sentinel {
@@ -108,7 +108,7 @@ pub enum Declined {
     Nobody,
 }
 
-/// Which workers of a crew are idle, and how many search for work.
+/// Which workers of a scheduler are idle, and how many search for work.
 pub struct IdleSet<M: Machine> {
     words: Box<[M::Line<M::U64>]>,
     searching: M::Line<M::U32>,
@@ -127,7 +127,7 @@ impl<M: Machine> std::fmt::Debug for IdleSet<M> {
 }
 
 impl<M: Machine> IdleSet<M> {
-    /// The set of a crew of so many workers, none of which is idle.
+    /// The set of a scheduler of so many workers, none of which is idle.
     pub fn new(workers: usize) -> Self {
         let others = u32::try_from(workers.saturating_sub(1)).unwrap_or(u32::MAX);
         IdleSet {

@@ -18,7 +18,7 @@ impl<M: Machine> std::fmt::Debug for WorkSet<M> {
 }
 
 impl<M: Machine> WorkSet<M> {
-    /// The set of a crew of so many workers, none of which has anything.
+    /// The set of a scheduler of so many workers, none of which has anything.
     pub fn new(workers: usize) -> Self {
         WorkSet {
             words: (0..workers.div_ceil(WORD_WORKERS))
@@ -94,7 +94,7 @@ pub struct Seen {
 }
 
 impl Seen {
-    /// A copy for a crew of so many workers.
+    /// A copy for a scheduler of so many workers.
     pub fn new(workers: usize) -> Self {
         Seen {
             words: (0..workers.div_ceil(WORD_WORKERS))

@@ -42,7 +42,7 @@ impl<M: Machine> Line<M> {
         let Some(holder) = holder else { return };
         let waiting = self.waiting.iter();
         self.boosted = waiting.fold(self.boosted, |boosted, turn| {
-            holder.boost_by_lock(turn.crew(), boosted)
+            holder.boost_by_lock(turn.scheduler(), boosted)
         });
     }
 

@@ -4,7 +4,7 @@
 #![allow(clippy::disallowed_types, clippy::disallowed_methods)]
 
 use super::{RawLock, TryLock, Wait};
-use crate::crew::{Crew, CrewSpec, FrontRef};
+use crate::scheduler::{FrontRef, Scheduler, SchedulerSpec};
 use crate::task::Local;
 use crate::testing::model::{check, check_large, join_all, mutant};
 use crate::testing::spawn;
@@ -170,10 +170,11 @@ impl Future for Holds {
     }
 }
 
-/// A worker above waits for a lock that a task of a lower crew holds, which lets go meanwhile.
+/// A worker above waits for a lock that a task of a lower scheduler holds, which lets go meanwhile.
 fn boosts() {
-    let one =
-        |above| Crew::described(1, &Arc::default(), CrewSpec::below(above), |_, _| 0).remove(0);
+    let one = |above| {
+        Scheduler::described(1, &Arc::default(), SchedulerSpec::below(above), |_, _| 0).remove(0)
+    };
     let above: FrontRef<Loom> = one(Vec::new());
     let below: FrontRef<Loom> = one(vec![above.clone()]);
     let guarded = Guarded::new();

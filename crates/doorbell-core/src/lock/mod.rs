@@ -1,6 +1,6 @@
 //! A lock between tasks, handed to the most urgent one that waits. See README.md for the protocol.
 //!
-//! Who holds it is boosted while somebody on a crew above waits.
+//! Who holds it is boosted while somebody on a scheduler above waits.
 //!
 //! | file | holds |
 //! |---|---|

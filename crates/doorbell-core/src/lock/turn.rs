@@ -9,7 +9,7 @@
 //! | 3 | `HALF` | one of the two that share it has let go of it |
 
 use super::word::Holder;
-use crate::crew::Crew;
+use crate::scheduler::Scheduler;
 use crate::task::{TaskRef, drop_quietly};
 use doorbell_machine::{Cell, Counter, Machine, Ordering, PtrWord, Word};
 use std::ptr::{NonNull, null_mut};
@@ -107,8 +107,8 @@ pub(super) struct Turn<M: Machine> {
     /// Who is to have the lock. Of who keeps the line.
     holder: M::Cell<Option<Holder<M>>>,
     urgency: M::Counter,
-    /// The crew on whose worker it waits: an identity, and nothing that is followed.
-    crew: M::Ptr<Crew<M>>,
+    /// The scheduler on whose worker it waits: an identity, and nothing that is followed.
+    scheduler: M::Ptr<Scheduler<M>>,
 }
 
 // SAFETY: the cells have one owner at a time, as the word says; the task of `holder` is an address
@@ -149,7 +149,7 @@ impl<M: Machine> Turn<M> {
             next: M::Ptr::new(null_mut()),
             holder: M::Cell::new(Some(Holder::here())),
             urgency: counted,
-            crew: M::Ptr::new(TaskRef::<M>::crew_that_waits().cast_mut()),
+            scheduler: M::Ptr::new(TaskRef::<M>::scheduler_that_waits().cast_mut()),
         }
     }
 
@@ -157,9 +157,9 @@ impl<M: Machine> Turn<M> {
         self.urgency.get()
     }
 
-    pub(super) fn crew(&self) -> *const Crew<M> {
+    pub(super) fn scheduler(&self) -> *const Scheduler<M> {
         // ORDER: Relaxed; it is compared only, and a raise comes with a kick, which orders it.
-        self.crew.load(Ordering::Relaxed)
+        self.scheduler.load(Ordering::Relaxed)
     }
 
     pub(super) fn is_granted(&self) -> bool {
@@ -195,9 +195,9 @@ impl<M: Machine> Turn<M> {
         let more = u64::from(urgency) > self.urgency();
         if more {
             self.urgency.set(u64::from(urgency));
-            // ORDER: Relaxed, as in `crew`.
-            self.crew.store(
-                TaskRef::<M>::crew_that_waits().cast_mut(),
+            // ORDER: Relaxed, as in `scheduler`.
+            self.scheduler.store(
+                TaskRef::<M>::scheduler_that_waits().cast_mut(),
                 Ordering::Relaxed,
             );
         }

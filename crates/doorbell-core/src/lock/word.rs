@@ -6,7 +6,7 @@
 //! | 1 | `KEPT` | somebody keeps the line |
 //! | 2 | `AGAIN` | there is more to do for who keeps it |
 //! | 3 | `RELEASED` | the holder has let go; who keeps the line passes it on |
-//! | 4.. | holder | the task that has it, with a reference; `NOBODY` for one that no crew is above of; 0 if it is free |
+//! | 4.. | holder | the task that has it, with a reference; `NOBODY` for one that no scheduler is above of; 0 if it is free |
 
 use super::as_task;
 use crate::task::TaskRef;

@@ -3,12 +3,12 @@
 use super::pulse::Pulse;
 use super::{Batch, FrontCounts, Mailbox, Pushed};
 use crate::bell::{Bell, Signals, WorkerState};
-use crate::crew::Crew;
 use crate::group;
 use crate::io::Driver;
 use crate::node::{Node, Ready};
 use crate::offline::OffWord;
 use crate::queue::{Chain, Queue, RankOf};
+use crate::scheduler::Scheduler;
 use crate::switches::SwitchWord;
 use crate::wheel::Lend;
 use doorbell_machine::{Bug, Line, Machine, Ordering, Watched, Word};
@@ -20,7 +20,7 @@ pub(super) struct Shared<M: Machine> {
     pub(super) bell: Bell<M>,
     /// What only this worker may run: calls, pinned tasks, mail of timers.
     mailbox: Mailbox<M>,
-    /// Tasks that may run anywhere; other workers of the crew take from it too.
+    /// Tasks that may run anywhere; other workers of the scheduler take from it too.
     inbox: Mailbox<M>,
 }
 
@@ -35,13 +35,13 @@ pub struct Front<M: Machine> {
     queue: Queue<M>,
     pub(super) pulse: M::Line<Pulse<M>>,
     lend: M::Line<Lend<M>>,
-    crew: NonNull<Crew<M>>,
+    scheduler: NonNull<Scheduler<M>>,
     worker: usize,
     off: OffWord<M>,
     pub(super) driver: Driver<M>,
 }
 
-// SAFETY: the crew is that which the front is part of, and lives as long.
+// SAFETY: the scheduler is that which the front is part of, and lives as long.
 unsafe impl<M: Machine> Sync for Front<M> {}
 // SAFETY: as for Sync.
 unsafe impl<M: Machine> Send for Front<M> {}
@@ -76,8 +76,8 @@ fn posted_twice() -> ! {
 /// Where a task comes from that is posted to a worker.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Origin {
-    /// From another worker of the crew, which will look for work when it has none.
-    Crew,
+    /// From another worker of the scheduler, which will look for work when it has none.
+    Scheduler,
     /// From a thread that is no worker of it.
     Outside,
 }
@@ -93,10 +93,10 @@ pub struct Served {
 }
 
 impl<M: Machine> Front<M> {
-    /// The front of a new worker, which is running. It becomes part of the crew at that address.
+    /// The front of a new worker, which is running. It becomes part of the scheduler at that address.
     pub(crate) fn new(
         switches: Arc<SwitchWord<M::Counter>>,
-        crew: NonNull<Crew<M>>,
+        scheduler: NonNull<Scheduler<M>>,
         worker: usize,
         rank_of: Option<RankOf<M>>,
     ) -> Self {
@@ -115,14 +115,14 @@ impl<M: Machine> Front<M> {
             queue: rank_of.map_or_else(|| Queue::new(capacity), |of| Queue::ordered(capacity, of)),
             pulse: M::Line::new(Pulse::default),
             lend: M::Line::new(Lend::default),
-            crew,
+            scheduler,
             worker,
             off: OffWord::default(),
             driver: Driver::default(),
         }
     }
 
-    /// Whether the worker was taken off: see [`Crew::take_off`].
+    /// Whether the worker was taken off: see [`Scheduler::take_off`].
     #[inline(always)]
     pub fn is_off(&self) -> bool {
         self.off.is_off()
@@ -134,18 +134,18 @@ impl<M: Machine> Front<M> {
 
     /// The workers that this one shares tasks with.
     #[inline(always)]
-    pub fn crew(&self) -> &Crew<M> {
+    pub fn scheduler(&self) -> &Scheduler<M> {
         // SAFETY: the front is part of it.
-        unsafe { self.crew.as_ref() }
+        unsafe { self.scheduler.as_ref() }
     }
 
-    /// The crew by the address that it was allocated at: a reference may not free it.
+    /// The scheduler by the address that it was allocated at: a reference may not free it.
     #[inline(always)]
-    pub(crate) fn crew_ptr(&self) -> NonNull<Crew<M>> {
-        self.crew
+    pub(crate) fn scheduler_ptr(&self) -> NonNull<Scheduler<M>> {
+        self.scheduler
     }
 
-    /// Its number in the crew.
+    /// Its number in the scheduler.
     #[inline(always)]
     pub fn worker(&self) -> usize {
         self.worker
@@ -163,19 +163,19 @@ impl<M: Machine> Front<M> {
         if group == group::DEFAULT {
             return Some(&self.queue);
         }
-        let table = self.crew().groups().table()?;
+        let table = self.scheduler().groups().table()?;
         Some(&table.place(group, self.worker)?.queue)
     }
 
     /// Whether others may find a task in a queue of this worker.
     #[inline]
     pub(crate) fn has_queued(&self) -> bool {
-        !self.queue.is_empty() || self.crew().groups().has_queued(self.worker)
+        !self.queue.is_empty() || self.scheduler().groups().has_queued(self.worker)
     }
 
     /// How many tasks of the worker others can take, about.
     pub fn queued_len(&self) -> u64 {
-        let grouped = self.crew().groups().queued_len(self.worker);
+        let grouped = self.scheduler().groups().queued_len(self.worker);
         self.queue.len() + grouped
     }
 
@@ -243,8 +243,8 @@ impl<M: Machine> Front<M> {
         Posted::Yes
     }
 
-    /// Posts a task that any worker of the crew may run. If this one is running, it may be inside a
-    /// long poll, so an idle one is told. Where the task comes from the crew and is the only one here,
+    /// Posts a task that any worker of the scheduler may run. If this one is running, it may be inside a
+    /// long poll, so an idle one is told. Where the task comes from the scheduler and is the only one here,
     /// that one only looks after it: this worker was idle a moment ago, and is about to run it.
     ///
     /// # Panics
@@ -253,7 +253,7 @@ impl<M: Machine> Front<M> {
     /// # Safety
     /// As for [`Front::post`]; the node is that of such a task.
     pub(crate) unsafe fn post_task(&self, node: NonNull<Node<M>>, from: Origin) -> Posted {
-        let work = self.crew().work();
+        let work = self.scheduler().work();
         // SAFETY: passed on from the caller.
         let pushed = unsafe { self.shared.inbox.push(node) };
         match pushed {
@@ -269,11 +269,11 @@ impl<M: Machine> Front<M> {
         if self.is_inside() {
             let crowded = || pushed == Pushed::Behind || self.has_queued();
             if from == Origin::Outside || crowded() {
-                if !M::breaks(Bug::CrewPostUnoffered) {
-                    self.crew().offer(self.worker);
+                if !M::breaks(Bug::SchedulerPostUnoffered) {
+                    self.scheduler().offer(self.worker);
                 }
-            } else if !M::breaks(Bug::CrewPushUnoffered) {
-                self.crew().offer_one(self.worker);
+            } else if !M::breaks(Bug::SchedulerPushUnoffered) {
+                self.scheduler().offer_one(self.worker);
             }
         }
         Posted::Yes

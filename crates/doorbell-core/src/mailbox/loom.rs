@@ -4,8 +4,8 @@
 #![allow(clippy::disallowed_types, clippy::disallowed_methods)]
 
 use super::{Posted, Pushed};
-use crate::crew::FrontRef;
 use crate::node::{Node, Ready};
+use crate::scheduler::FrontRef;
 use crate::switches::{CallCoalesce, IdleNotify, Switches};
 use crate::task::Local;
 use crate::testing::model::{check, check_large, join_all, mutant};
@@ -227,7 +227,7 @@ fn a_first_descriptor_is_seen_by_the_last_sentinel_or_another_is_woken() {
     check_large(|| {
         crate::task::loom_offer::against_the_last_sentinel(
             |_, front| crate::io::Station::note_first(front),
-            |front| front.crew().work().holds(0),
+            |front| front.scheduler().work().holds(0),
         );
     });
 }

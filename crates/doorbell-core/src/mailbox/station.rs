@@ -2,8 +2,8 @@
 
 use super::Front;
 use crate::bell::Bell;
-use crate::crew::FrontRef;
 use crate::io::{Driver, Station};
+use crate::scheduler::FrontRef;
 use doorbell_machine::Machine;
 
 // SAFETY: bell, seat and driver are fields of the front, which stays where it is; the poller of the
@@ -23,16 +23,16 @@ unsafe impl<M: Machine> Station<M> for Front<M> {
         self.signal();
     }
     fn note_first(&self) {
-        let (crew, worker) = (self.crew(), self.worker());
+        let (scheduler, worker) = (self.scheduler(), self.worker());
         // One that idles asks for it when it has something to run.
-        if crew.fronts().len() == 1 || !self.is_inside() || !crew.alert().may_be_on() {
+        if scheduler.fronts().len() == 1 || !self.is_inside() || !scheduler.alert().may_be_on() {
             return;
         }
         // It may be inside a poll that goes on for long, and what it had when that began asked for
         // nobody. Only workers of the work set are looked at.
-        crew.work().add_anew(worker);
+        scheduler.work().add_anew(worker);
         M::fence_recheck();
-        crew.watch_over_by(worker, 0);
+        scheduler.watch_over_by(worker, 0);
     }
 }
 

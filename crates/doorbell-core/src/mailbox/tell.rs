@@ -37,7 +37,7 @@ impl<M: Machine> Front<M> {
     }
 
     fn standing(&self) -> Standing {
-        self.crew().class().standing::<M>()
+        self.scheduler().class().standing::<M>()
     }
 
     fn ring_if_due(&self, notified: Notified) {
@@ -96,13 +96,13 @@ impl<M: Machine> Front<M> {
     }
 
     fn ring(&self) {
-        if let Some(side) = self.crew().beside() {
+        if let Some(side) = self.scheduler().beside() {
             side.begin(self.worker());
         }
         self.counts.rings.add_shared(1);
         self.shared.bell.ring(&self.seat);
         if self.shared.bell.rests()
-            && let Some(side) = self.crew().beside()
+            && let Some(side) = self.scheduler().beside()
         {
             // It came for a park that was over: the worker sleeps on in the next one, and has nothing to do.
             side.end(self.worker());

@@ -4,7 +4,7 @@
 //! |---|---|
 //! | `ring.rs` | the bounded part, without which nothing is fast |
 //! | `chain.rs` | the backlog: whatever does not fit into the ring |
-//! | `order.rs` | tasks by rank, for crews that ask for it |
+//! | `order.rs` | tasks by rank, for schedulers that ask for it |
 //! | `levels.rs` | where each rank ends in the backlog |
 
 mod chain;

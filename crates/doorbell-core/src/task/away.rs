@@ -55,7 +55,7 @@ impl<M: Machine> Local<M> {
     /// Gives a task that is in no queue to a worker that is on.
     pub(super) fn hand_on(&self, node: NonNull<Node<M>>) -> HandedOn {
         M::mark(Mark::OfflineHandOn);
-        let to = self.front().crew().nearest_on(self.front().worker());
+        let to = self.front().scheduler().nearest_on(self.front().worker());
         if !self.is(to) {
             // SAFETY: the node is that of a task that may run anywhere, alive until it has run.
             let posted = unsafe { to.post_task(node, Origin::Outside) };

@@ -9,7 +9,7 @@ use doorbell_machine::Machine;
 /// | bit | name | meaning |
 /// |---|---|---|
 /// | 0 | `EXTRAS` | extras lie behind the body |
-/// | 1 | `SECOND` | a second node does: some crew is above the task's own |
+/// | 1 | `SECOND` | a second node does: some scheduler is above the task's own |
 /// | 2 | `RESCUABLE` | workers above may run it while its own are stuck; only with `SECOND` |
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Behind(u8);
@@ -34,7 +34,7 @@ impl<M: Machine> Header<M> {
         self.behind.0 & EXTRAS != 0
     }
 
-    /// Whether there is a second node behind the body: some crew is above its own.
+    /// Whether there is a second node behind the body: some scheduler is above its own.
     #[inline(always)]
     pub(super) fn has_second(&self) -> bool {
         self.behind.0 & SECOND != 0

@@ -1,4 +1,4 @@
-//! Tasks that are awaited from above: their second node, by which workers of a crew above poll them.
+//! Tasks that are awaited from above: their second node, by which workers of a scheduler above poll them.
 //!
 //! It lies behind the body, so tasks that nobody can be above of, and calls, do not have it.
 
@@ -6,10 +6,10 @@ use super::cell::{TaskRef, layout_of};
 use super::local::Local;
 use super::state::{By, Wake};
 use super::state_boost::Above;
-use crate::crew::Crew;
 use crate::group::DEFAULT;
 use crate::mailbox::{Origin, Posted};
 use crate::node::{Node, Ready};
+use crate::scheduler::Scheduler;
 use doorbell_machine::{Bug, Machine};
 use std::alloc::Layout;
 use std::mem::offset_of;
@@ -64,7 +64,7 @@ unsafe fn find<M: Machine>(node: NonNull<Node<M>>) -> (TaskRef<M>, By) {
     (unsafe { second.as_ref() }.task, By::Second)
 }
 
-/// What a task that is lent is sorted by among those of the upper crew: as the highest there is. How
+/// What a task that is lent is sorted by among those of the upper scheduler: as the highest there is. How
 /// urgent the one that awaits it is, is not known here; below it, a lesser one that never rests would
 /// keep both waiting for ever.
 const LENT_RANK: u8 = 100;
@@ -86,7 +86,7 @@ pub(super) unsafe fn rank_of<M: Machine>(node: NonNull<Node<M>>) -> u8 {
     }
 }
 
-/// The group of the task that a node is of; the default one of a task of another crew, which knows
+/// The group of the task that a node is of; the default one of a task of another scheduler, which knows
 /// none of this one's.
 ///
 /// # Safety
@@ -193,64 +193,66 @@ impl<M: Machine> TaskRef<M> {
         }
     }
 
-    /// How far above the task's crew that one is.
-    pub(super) fn how_far(self, crew: *const Crew<M>) -> Above {
-        let mut above = self.last().crew().above().iter();
-        let from = above.position(|front| std::ptr::eq(front.crew(), crew));
+    /// How far above the task's scheduler that one is.
+    pub(super) fn how_far(self, scheduler: *const Scheduler<M>) -> Above {
+        let mut above = self.last().scheduler().above().iter();
+        let from = above.position(|front| std::ptr::eq(front.scheduler(), scheduler));
         from.map_or(Above::default(), Above::nth)
     }
 
-    /// The crew so far above the task's own, or that.
-    fn crew_at(&self, above: Above) -> &Crew<M> {
-        let own = self.last().crew();
-        above.index().map_or(own, |above| own.above()[above].crew())
+    /// The scheduler so far above the task's own, or that.
+    fn scheduler_at(&self, above: Above) -> &Scheduler<M> {
+        let own = self.last().scheduler();
+        above
+            .index()
+            .map_or(own, |above| own.above()[above].scheduler())
     }
 
-    /// The crew that would run it, if the calling thread is below that: its own, or the highest from
+    /// The scheduler that would run it, if the calling thread is below that: its own, or the highest from
     /// where it is awaited.
     #[inline]
-    pub(super) fn crew_above(&self) -> Option<&Crew<M>> {
-        let crew = if self.header().has_second() {
-            self.crew_at(self.header().state.awaited_from())
+    pub(super) fn scheduler_above(&self) -> Option<&Scheduler<M>> {
+        let scheduler = if self.header().has_second() {
+            self.scheduler_at(self.header().state.awaited_from())
         } else {
-            self.last().crew()
+            self.last().scheduler()
         };
-        crew.is_above_caller().then_some(crew)
+        scheduler.is_above_caller().then_some(scheduler)
     }
 
-    /// How far above the task's crew the one is for whose sake the caller waits.
+    /// How far above the task's scheduler the one is for whose sake the caller waits.
     #[inline]
     pub(super) fn above_here(self) -> Above {
         if self.header().has_second() {
-            self.how_far(Self::crew_that_waits())
+            self.how_far(Self::scheduler_that_waits())
         } else {
             Above::default()
         }
     }
 
-    /// The crew for whose sake the caller waits: that of its worker, or a higher one that awaits the task
+    /// The scheduler for whose sake the caller waits: that of its worker, or a higher one that awaits the task
     /// under poll. So a chain is followed also where its own workers come to a link first. An identity;
     /// null on a thread that is no worker.
-    pub(crate) fn crew_that_waits() -> *const Crew<M> {
+    pub(crate) fn scheduler_that_waits() -> *const Scheduler<M> {
         Local::<M>::with_current(|local| {
             let Some(local) = local else {
                 return std::ptr::null();
             };
-            let worker = std::ptr::from_ref(local.front().crew());
+            let worker = std::ptr::from_ref(local.front().scheduler());
             let Some(task) = local.owed().task().filter(|it| it.header().has_second()) else {
                 return worker;
             };
             let awaited = task.header().state.awaited_from();
-            task.crew_at(awaited.max(task.how_far(worker)))
+            task.scheduler_at(awaited.max(task.how_far(worker)))
         })
     }
 
-    /// Somebody on a worker of that crew waits for a lock that the task holds, for which others waited
+    /// Somebody on a worker of that scheduler waits for a lock that the task holds, for which others waited
     /// from `before`. Returns from how far above somebody waits for it now.
     ///
     /// The caller holds a reference.
-    pub(crate) fn boost_by_lock(self, crew: *const Crew<M>, before: Above) -> Above {
-        let from = self.how_far(crew);
+    pub(crate) fn boost_by_lock(self, scheduler: *const Scheduler<M>, before: Above) -> Above {
+        let from = self.how_far(scheduler);
         if from <= before {
             return before;
         }
@@ -304,32 +306,32 @@ impl<M: Machine> TaskRef<M> {
         }
     }
 
-    /// Puts the second node into a queue of the crew so far above, or of one further above that awaits the task, if
-    /// the task is to be polled and the node is in none. Below that crew, it has one of its workers do that. Whether
-    /// it did it itself. The caller holds a reference.
+    /// Puts the second node into a queue of the scheduler so far above, or of one further above that awaits the task,
+    /// if the task is to be polled and the node is in none. Below that scheduler, it has one of its workers do that.
+    /// Whether it did it itself. The caller holds a reference.
     #[cold]
     pub(super) fn lend(self, from: Above) -> bool {
-        if let Some(crew) = self.crew_above() {
-            self.send_loan(crew);
+        if let Some(scheduler) = self.scheduler_above() {
+            self.send_loan(scheduler);
             return false;
         }
         let Some(above) = self.header().state.lend(from) else {
             return false;
         };
         let own = self.last();
-        let crew = self.crew_at(above);
+        let scheduler = self.scheduler_at(above);
         let second = self.second().as_ptr();
         // SAFETY: inside of the task.
         let node = unsafe { NonNull::new_unchecked(&raw mut (*second).node) };
         let posted = Local::<M>::with_current(|local| match local {
-            Some(local) if local.is_of(crew) && !local.is_closed() => {
+            Some(local) if local.is_of(scheduler) && !local.is_closed() => {
                 // SAFETY: a reference was counted for the node, and it is in no queue.
                 unsafe { local.push(node) };
                 Posted::Yes
             }
             _ => {
-                let workers = crew.fronts();
-                let prefer = crew.place(&workers[own.worker() % workers.len()]);
+                let workers = scheduler.fronts();
+                let prefer = scheduler.place(&workers[own.worker() % workers.len()]);
                 // SAFETY: as above.
                 unsafe { prefer.post_task(node, Origin::Outside) }
             }
@@ -347,7 +349,7 @@ impl<M: Machine> TaskRef<M> {
         self.release();
     }
 
-    /// Runs a task of a crew below, whose second node was taken from a queue.
+    /// Runs a task of a scheduler below, whose second node was taken from a queue.
     #[cold]
     fn run_above(self, local: &Local<M>) {
         self.header().state.take_back();

@@ -34,7 +34,7 @@ impl<M: Machine> Local<M> {
     /// or call that has pushed it, or what waits here already. Then the others are told of it.
     pub(super) fn leave_to_itself(&self) {
         if !self.brings.get() || self.runs_another_first() {
-            self.front.crew().offer_one(self.front.worker());
+            self.front.scheduler().offer_one(self.front.worker());
         }
     }
 

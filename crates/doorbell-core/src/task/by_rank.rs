@@ -1,10 +1,10 @@
 //! A worker that runs the highest rank first: what it takes next, and from others.
 
 use super::local::Local;
-use crate::crew::Turns;
 use crate::mailbox::Front;
 use crate::node::Node;
 use crate::queue::{Greed, Order, Share};
+use crate::scheduler::Turns;
 use doorbell_machine::Machine;
 use std::ptr::NonNull;
 
@@ -37,7 +37,7 @@ impl<M: Machine> Local<M> {
     ) -> Option<u64> {
         let own = self.front().queue();
         let mut count = 0;
-        // SAFETY: this worker owns its own queue and not the victim's; both are of one crew.
+        // SAFETY: this worker owns its own queue and not the victim's; both are of one scheduler.
         if let Some(loot) = unsafe { victim.queue().steal_into(own, greed) } {
             count += loot.count;
             // SAFETY: taken out, so it is this worker's, alive until it has run.

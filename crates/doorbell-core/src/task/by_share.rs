@@ -30,7 +30,7 @@ impl<M: Machine> Local<M> {
 
     #[inline]
     fn table(&self) -> Option<&Table<M>> {
-        self.front().crew().groups().table()
+        self.front().scheduler().groups().table()
     }
 
     /// The pinned tasks of a group.
@@ -69,10 +69,10 @@ impl<M: Machine> Local<M> {
             return;
         }
         M::fence_recheck();
-        let crew = self.front().crew();
+        let scheduler = self.front().scheduler();
         let again = tell == Tell::Always && self.pushed.replace(true);
         if again || is_shareable(self.movable_len()) {
-            crew.offer(self.front().worker());
+            scheduler.offer(self.front().worker());
         } else if tell == Tell::Always {
             self.leave_to_itself();
         }
@@ -132,7 +132,7 @@ impl<M: Machine> Local<M> {
         self.groups.is_on()
     }
 
-    /// Looks whether there are tasks of groups in the crew, so that polls are to be timed.
+    /// Looks whether there are tasks of groups in the scheduler, so that polls are to be timed.
     #[inline]
     pub(crate) fn look_at_groups(&self) {
         if let Some(table) = self.table() {
@@ -342,17 +342,22 @@ impl<M: Machine> TaskRef<M> {
     }
 
     /// The group of a task that is launched, which counts it: the one asked for, or that of the
-    /// launching task of the same crew.
+    /// launching task of the same scheduler.
     #[inline]
     pub(super) fn join_group(front: &Front<M>, kind: Kind, asked: Option<u8>) -> u8 {
-        let Some(table) = front.crew().groups().table().filter(|_| kind != Kind::Call) else {
+        let Some(table) = front
+            .scheduler()
+            .groups()
+            .table()
+            .filter(|_| kind != Kind::Call)
+        else {
             return DEFAULT;
         };
         if let Some(group) = asked {
             return group;
         }
         let group = Local::<M>::with_current(|local| {
-            let local = local.filter(|local| local.is_of(front.crew()));
+            let local = local.filter(|local| local.is_of(front.scheduler()));
             local.map_or(DEFAULT, Local::group)
         });
         match table.slot(group).filter(|_| group != DEFAULT) {
@@ -371,7 +376,7 @@ impl<M: Machine> TaskRef<M> {
         if group == DEFAULT {
             return;
         }
-        let table = self.last().crew().groups().table();
+        let table = self.last().scheduler().groups().table();
         if let Some(slot) = table.and_then(|table| table.slot(group)) {
             slot.leave();
         }

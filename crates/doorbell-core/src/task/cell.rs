@@ -19,9 +19,9 @@ use super::join::RawJoin;
 use super::local::Local;
 use super::state::{By, Completed, Pause, Released, Start, State};
 use super::{Phase, drop_quietly};
-use crate::crew::FrontRef;
 use crate::mailbox::Front;
 use crate::node::{Deliver, Node, Ready};
+use crate::scheduler::FrontRef;
 use crate::wheel::Base;
 use doorbell_machine::{Cell, Machine, Ordering, PtrWord};
 use std::alloc::{Layout, alloc, dealloc, handle_alloc_error};
@@ -32,7 +32,7 @@ use std::task::{Context, Poll, Waker};
 /// What a worker does with the cell when it takes it from its mailbox.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
-    /// Queue it on any worker of the crew; it is polled until it is ready.
+    /// Queue it on any worker of the scheduler; it is polled until it is ready.
     Task,
     /// As `Task`, and it never leaves its core: nor do its timers.
     Pinned,
@@ -46,7 +46,7 @@ pub(super) struct Header<M: Machine> {
     node: Node<M>,
     pub(super) state: State<M>,
     /// The worker that ran it last; before that, the one that it was launched on. With it goes a share
-    /// of the crew.
+    /// of the scheduler.
     pub(super) last: M::Ptr<Front<M>>,
     pub(super) vtable: &'static BodyVtable,
     /// The number of the worker whose list it is in: the one that ran it first.
@@ -115,10 +115,10 @@ pub struct About<'a> {
     pub name: Option<&'a Name>,
     /// The number of its [group](crate::group), in which a place was
     /// [reserved](crate::group::Groups::reserve) for it, or the default one. `None`: that of the task
-    /// of the same crew that launches it. Calls have none.
+    /// of the same scheduler that launches it. Calls have none.
     pub group: Option<u8>,
-    /// Whether workers of crews above may run it while its own are stuck in long polls: its polls are to be brief
-    /// then, see [`Local::is_rescue`]. Of no effect on pinned tasks, and where no crew is above.
+    /// Whether workers of schedulers above may run it while its own are stuck in long polls: its polls are to be brief
+    /// then, see [`Local::is_rescue`]. Of no effect on pinned tasks, and where no scheduler is above.
     pub rescuable: bool,
     /// Where it was spawned: kept if somebody is told of stalls.
     pub spawned_at: &'static Location<'static>,
@@ -151,8 +151,8 @@ pub unsafe fn launch_described<M: Machine>(
 ) -> RawJoin {
     let group = TaskRef::join_group(&front, kind, about.group);
     let (layout, offset) = layout_of::<M>(vtable.layout);
-    let extras = Extras::of(front.crew(), kind, &about);
-    let has_second = kind == Kind::Task && !front.crew().above().is_empty();
+    let extras = Extras::of(front.scheduler(), kind, &about);
+    let has_second = kind == Kind::Task && !front.scheduler().above().is_empty();
     let layout = if has_second {
         Second::<M>::behind(layout).0
     } else {
@@ -444,7 +444,7 @@ impl<M: Machine> TaskRef<M> {
         unsafe { std::ptr::drop_in_place(self.0.as_ptr()) };
         // SAFETY: allocated in `launch` with this layout.
         unsafe { dealloc(self.0.as_ptr().cast(), layout) };
-        // SAFETY: the share that `launch` was given; the last worker is of the same crew.
+        // SAFETY: the share that `launch` was given; the last worker is of the same scheduler.
         drop(unsafe { FrontRef::from_raw(last) });
     }
 }

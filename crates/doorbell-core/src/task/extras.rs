@@ -2,7 +2,7 @@
 //! and calls neither carry it nor look at it.
 
 use super::cell::{About, Kind, TaskRef};
-use crate::crew::Crew;
+use crate::scheduler::Scheduler;
 use crate::worker::Watchers;
 use doorbell_machine::{Counter, Machine};
 use std::alloc::Layout;
@@ -91,20 +91,20 @@ pub(super) struct Extras<M: Machine> {
 }
 
 impl<M: Machine> Extras<M> {
-    /// What a new task of that crew has; `None` if it has nothing.
+    /// What a new task of that scheduler has; `None` if it has nothing.
     #[inline]
-    pub(super) fn of(crew: &Crew<M>, kind: Kind, about: &About<'_>) -> Option<Self> {
+    pub(super) fn of(scheduler: &Scheduler<M>, kind: Kind, about: &About<'_>) -> Option<Self> {
         if kind == Kind::Call
-            || (about.name.is_none() && !crew.watchers().is_some_and(Watchers::is_of_tasks))
+            || (about.name.is_none() && !scheduler.watchers().is_some_and(Watchers::is_of_tasks))
         {
             return None;
         }
-        Some(Self::new(crew, about))
+        Some(Self::new(scheduler, about))
     }
 
     #[cold]
-    fn new(crew: &Crew<M>, about: &About<'_>) -> Self {
-        let timed = crew.watchers().is_some_and(Watchers::records_times);
+    fn new(scheduler: &Scheduler<M>, about: &About<'_>) -> Self {
+        let timed = scheduler.watchers().is_some_and(Watchers::records_times);
         let born_ns = if timed { M::now_ns().max(1) } else { 0 };
         let woken_ns = M::Counter::default();
         woken_ns.set(born_ns);

@@ -14,8 +14,8 @@ impl<M: Machine> TaskRef<M> {
         let Some(home) = home.filter(|_| !self.header().state.is_seized()) else {
             return self.release();
         };
-        // Not of this worker's crew, if it was lent to that.
-        let home = &self.last().crew().fronts()[usize::from(home)];
+        // Not of this worker's scheduler, if it was lent to that.
+        let home = &self.last().scheduler().fronts()[usize::from(home)];
         if local.is(home) {
             self.disown(local);
             return self.release();

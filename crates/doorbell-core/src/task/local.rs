@@ -7,11 +7,11 @@ use super::owed::Owed;
 use super::poll_budget::PollBudget;
 use super::rescue::Lent;
 use crate::class::Class;
-use crate::crew::{Crew, FrontRef, Stock};
 use crate::group::{self, WorkerGroups};
 use crate::mailbox::{Front, Posted};
 use crate::node::{Node, Ready};
 use crate::queue::{Chain, Share, is_shareable};
+use crate::scheduler::{FrontRef, Scheduler, Stock};
 use crate::wheel::{Base, Clock, Wheel};
 use doorbell_machine::Machine;
 use std::cell::Cell;
@@ -61,7 +61,7 @@ pub struct Local<M: Machine> {
     pub(super) base: Cell<Base>,
     /// The rank of the task that runs now, or ran last.
     rank: Cell<u8>,
-    /// Whether that one is of a crew below, which lent it.
+    /// Whether that one is of a scheduler below, which lent it.
     pub(super) lent: Lent,
     owed: Owed<M>,
     /// Tasks of groups.
@@ -77,7 +77,7 @@ impl<M: Machine> Local<M> {
     /// A worker without tasks.
     pub fn with_clock(front: FrontRef<M>, clock: Arc<Clock<M>>) -> Self {
         Local {
-            class: front.crew().class(),
+            class: front.scheduler().class(),
             stock: Stock::new(&front),
             wheel: Wheel::new(clock.now_ns(), front.clone()),
             ready: Ready::beside(front.queue()),
@@ -149,7 +149,7 @@ impl<M: Machine> Local<M> {
         &self.front
     }
 
-    /// That of its crew.
+    /// That of its scheduler.
     #[inline]
     pub(crate) fn class(&self) -> Class {
         self.class
@@ -161,13 +161,13 @@ impl<M: Machine> Local<M> {
         std::ptr::eq(&raw const *self.front, front)
     }
 
-    /// Whether this is a worker of that crew.
+    /// Whether this is a worker of that scheduler.
     #[inline]
-    pub fn is_of(&self, crew: &Crew<M>) -> bool {
-        std::ptr::eq(self.front.crew(), crew)
+    pub fn is_of(&self, scheduler: &Scheduler<M>) -> bool {
+        std::ptr::eq(self.front.scheduler(), scheduler)
     }
 
-    /// Shares of the crew that are to be given out.
+    /// Shares of the scheduler that are to be given out.
     #[inline]
     pub(crate) fn stock(&self) -> &Stock<M> {
         &self.stock
@@ -232,10 +232,10 @@ impl<M: Machine> Local<M> {
         let len = unsafe { self.front.queue().push(node, Share::Always) };
         self.list();
         M::fence_recheck();
-        let crew = self.front.crew();
+        let scheduler = self.front.scheduler();
         // One that wakes or spawns more than one task in a poll may go on for long.
         if is_shareable(len) || self.pushed.replace(true) || self.groups.any() {
-            crew.offer(self.front.worker());
+            scheduler.offer(self.front.worker());
         } else {
             self.leave_to_itself();
         }
@@ -268,7 +268,7 @@ impl<M: Machine> Local<M> {
         self.list();
         if is_shareable(len) || is_beside {
             M::fence_recheck();
-            self.front.crew().offer(self.front.worker());
+            self.front.scheduler().offer(self.front.worker());
         }
     }
 
@@ -290,7 +290,7 @@ impl<M: Machine> Local<M> {
     }
 
     pub(super) fn push_chain(&self, chain: Chain<M>) {
-        if self.front.crew().groups().table().is_some() {
+        if self.front.scheduler().groups().table().is_some() {
             return self.push_chain_by_group(chain);
         }
         // SAFETY: this worker owns its front's queue, and the chain is of tasks for it.
@@ -310,13 +310,13 @@ impl<M: Machine> Local<M> {
     /// which a fence of the machine may stand.
     pub(crate) fn list_anew(&self) {
         self.listed.set(true);
-        self.front.crew().work().add_anew(self.front.worker());
+        self.front.scheduler().work().add_anew(self.front.worker());
     }
 
     #[cold]
     fn list_now(&self) {
         self.listed.set(true);
-        self.front.crew().work().add(self.front.worker());
+        self.front.scheduler().work().add(self.front.worker());
     }
 
     /// The worker idles and has nothing for others.
@@ -324,7 +324,7 @@ impl<M: Machine> Local<M> {
         self.listed.set(false);
         let front = &self.front;
         front
-            .crew()
+            .scheduler()
             .work()
             .remove(front.worker(), || front.has_work());
     }
@@ -453,7 +453,7 @@ impl<M: Machine> Local<M> {
         unsafe { self.front.close().deliver(&self.ready) };
         // The first worker that ends refuses them for all: the runtime ends.
         // SAFETY: as above.
-        unsafe { self.front.crew().timers().close().deliver(&self.ready) };
+        unsafe { self.front.scheduler().timers().close().deliver(&self.ready) };
         if let Some((chain, _)) = self.front.close_inbox() {
             self.push_chain(chain);
         }

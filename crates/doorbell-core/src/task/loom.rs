@@ -7,7 +7,7 @@
 #![allow(clippy::disallowed_types, clippy::disallowed_methods)]
 
 use super::{Join, JoinError, Local, Phase};
-use crate::crew::FrontRef;
+use crate::scheduler::FrontRef;
 use crate::testing::model::{check, check_large, join_all, mutant};
 use crate::testing::{Idler, front, spawn};
 use crate::wait::{Waiter, block_on};

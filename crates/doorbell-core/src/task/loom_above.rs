@@ -1,13 +1,13 @@
 //! Tasks that are awaited from above, in every interleaving.
 //!
-//! Two crews of a worker each: the worker of the upper one awaits the task and polls it by its second node.
+//! Two schedulers of a worker each: the worker of the upper one awaits the task and polls it by its second node.
 
 // What a model counts with std's atomics and locks is not part of it and orders nothing in it.
 #![allow(clippy::disallowed_types, clippy::disallowed_methods)]
 
 use super::loom::{Gate, Output, Task};
 use super::{About, Join, Kind, Local};
-use crate::crew::{Crew, CrewSpec, FrontRef};
+use crate::scheduler::{FrontRef, Scheduler, SchedulerSpec};
 use crate::testing::model::{check, check_large, mutant};
 use crate::testing::{Idler, launch_about};
 use ::loom::thread;
@@ -16,7 +16,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 
-/// Two crews of a worker each, and a task of the lower one.
+/// Two schedulers of a worker each, and a task of the lower one.
 pub(super) struct Stage {
     pub(super) above: FrontRef<Loom>,
     below: FrontRef<Loom>,
@@ -49,8 +49,10 @@ impl Stage {
     }
 
     fn described(doors: usize, self_wakes: u32, about: About<'_>) -> (Self, Join<Output>) {
-        let one =
-            |above| Crew::described(1, &Arc::default(), CrewSpec::below(above), |_, _| 0).remove(0);
+        let one = |above| {
+            Scheduler::described(1, &Arc::default(), SchedulerSpec::below(above), |_, _| 0)
+                .remove(0)
+        };
         let above: FrontRef<Loom> = one(Vec::new());
         let below: FrontRef<Loom> = one(vec![above.clone()]);
         let gate = Gate::new();
@@ -128,7 +130,7 @@ fn goes_round_in_both() {
     polled_by_both(1, 2);
 }
 
-/// The worker of its own crew ends while the one above polls it.
+/// The worker of its own scheduler ends while the one above polls it.
 fn lent_while_below_ends(before: usize, self_wakes: u32) {
     let (stage, join) = Stage::new(0, self_wakes);
     let local = &stage.local;

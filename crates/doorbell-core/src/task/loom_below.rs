@@ -7,7 +7,7 @@ use super::loom::{Gate, Output, Task};
 use super::state_poke::Poke;
 use super::{Join, Local, Phase, TaskRef};
 use crate::class::Class;
-use crate::crew::{Crew, CrewSpec, FrontRef};
+use crate::scheduler::{FrontRef, Scheduler, SchedulerSpec};
 use crate::testing::model::{check, check_large, mutant};
 use crate::testing::{Idler, spawn};
 use ::loom::thread;
@@ -15,13 +15,13 @@ use doorbell_machine::Loom;
 use std::sync::Arc;
 use std::task::Waker;
 
-/// A worker of a crew of class Rt.
+/// A worker of a scheduler of class Rt.
 fn urgent() -> FrontRef<Loom> {
-    let spec = CrewSpec {
+    let spec = SchedulerSpec {
         class: Class::Rt,
-        ..CrewSpec::default()
+        ..SchedulerSpec::default()
     };
-    Crew::described(1, &Arc::default(), spec, |_, _| 0).remove(0)
+    Scheduler::described(1, &Arc::default(), spec, |_, _| 0).remove(0)
 }
 
 /// An urgent worker with a task that was polled once. The other threads are workers only where it is said.
@@ -97,7 +97,7 @@ fn suspended_below() {
     let poke = suspended.join().unwrap();
     if poke == Poke::Send {
         // SAFETY: as above; the reference of the parcel was counted.
-        unsafe { task_of(&waker) }.send_poke(stage.front.crew());
+        unsafe { task_of(&waker) }.send_poke(stage.front.scheduler());
     }
     drop(waker);
     stage.assert_freed(1);

@@ -1,4 +1,4 @@
-//! The second node of a task between two workers of the crew above, in every interleaving: one worker takes it
+//! The second node of a task between two workers of the scheduler above, in every interleaving: one worker takes it
 //! out of its queue, and the other one lends the task anew. That one queues the node without a
 //! read-modify-write, so it must see that the node has left the other queue.
 
@@ -6,7 +6,7 @@
 #![allow(clippy::disallowed_types, clippy::disallowed_methods)]
 
 use super::{Above, Join, Local, TaskRef};
-use crate::crew::{Crew, CrewSpec, FrontRef};
+use crate::scheduler::{FrontRef, Scheduler, SchedulerSpec};
 use crate::testing::model::{check_large, join_all};
 use crate::testing::spawn;
 use ::loom::thread::{self, JoinHandle};
@@ -50,9 +50,9 @@ struct Stage {
 
 impl Stage {
     fn new(wakes: u32) -> Self {
-        let above: Vec<FrontRef<M>> = Crew::new(2, &Arc::default(), |_, _| 0);
-        let spec = CrewSpec::below(vec![above[0].clone()]);
-        let below = Crew::described(1, &Arc::default(), spec, |_, _| 0).remove(0);
+        let above: Vec<FrontRef<M>> = Scheduler::new(2, &Arc::default(), |_, _| 0);
+        let spec = SchedulerSpec::below(vec![above[0].clone()]);
+        let below = Scheduler::described(1, &Arc::default(), spec, |_, _| 0).remove(0);
         let (below, upper) = (Local::new(below), Local::new(above[0].clone()));
         let waker = Arc::default();
         let task = Wakes(wakes, Arc::clone(&waker));

@@ -5,10 +5,10 @@
 #![allow(clippy::disallowed_types, clippy::disallowed_methods)]
 
 use super::{About, Kind, Local};
-use crate::crew::{Crew, FrontRef};
 use crate::idle::{Left, Sentinel};
 use crate::mailbox::Front;
 use crate::queue::is_shareable;
+use crate::scheduler::{FrontRef, Scheduler};
 use crate::testing::model::check_large;
 use crate::testing::{launch_about, spawn};
 use ::loom::thread;
@@ -37,17 +37,17 @@ fn against_one_that_idles(
     push: fn(&Local<M>, &FrontRef<M>),
     has_two: fn(&Front<M>) -> bool,
 ) {
-    let fronts: Vec<FrontRef<M>> = Crew::new(2, &Arc::default(), |_, _| 0);
+    let fronts: Vec<FrontRef<M>> = Scheduler::new(2, &Arc::default(), |_, _| 0);
     let local = Local::new(fronts[0].clone());
     local.enter(|| prepare(&fronts[0]));
     let (victim, own) = (fronts[0].clone(), fronts[1].clone());
     let idles = thread::spawn(move || {
-        own.crew().idle().enter(1);
-        own.crew().work().holds(0) && has_two(&victim)
+        own.scheduler().idle().enter(1);
+        own.scheduler().work().holds(0) && has_two(&victim)
     });
     local.enter(|| push(&local, &fronts[0]));
     let seen = idles.join().unwrap();
-    let idle = fronts[0].crew().idle();
+    let idle = fronts[0].scheduler().idle();
     let claimed = idle.leave(1) == Left::Claimed;
     if claimed {
         let _ = idle.end_search(1);
@@ -61,7 +61,7 @@ fn spawn_restless(front: &FrontRef<M>) {
 }
 
 fn spawn_in_group(front: &FrontRef<M>) {
-    front.crew().groups().reserve(1);
+    front.scheduler().groups().reserve(1);
     let about = About {
         group: Some(1),
         ..About::default()
@@ -100,11 +100,11 @@ fn a_ring_is_refilled() {
 fn two_of_a_group_are_pushed() {
     let prepare = |front: &FrontRef<M>| {
         // SAFETY: nobody else opens one, and there are no tasks.
-        unsafe { front.crew().groups().open(2, 1, 100) };
+        unsafe { front.scheduler().groups().open(2, 1, 100) };
         spawn_in_group(front);
     };
     let push = |_: &Local<M>, front: &FrontRef<M>| spawn_in_group(front);
-    let has_two = |front: &Front<M>| front.crew().groups().queued_len(0) > 1;
+    let has_two = |front: &Front<M>| front.scheduler().groups().queued_len(0) > 1;
     against_one_that_idles(prepare, push, has_two);
 }
 
@@ -114,25 +114,25 @@ pub(crate) fn against_the_last_sentinel(
     make_known: fn(&Local<M>, &FrontRef<M>),
     is_known: fn(&Front<M>) -> bool,
 ) {
-    let fronts: Vec<FrontRef<M>> = Crew::new(3, &Arc::default(), |_, _| 0);
-    let crew = fronts[0].crew();
-    crew.alert().raise(0);
-    crew.idle().enter(2);
+    let fronts: Vec<FrontRef<M>> = Scheduler::new(3, &Arc::default(), |_, _| 0);
+    let scheduler = fronts[0].scheduler();
+    scheduler.alert().raise(0);
+    scheduler.idle().enter(2);
     // As many as there may be.
-    while crew.idle().begin_sentinel() == Sentinel::Begun {}
+    while scheduler.idle().begin_sentinel() == Sentinel::Begun {}
     let local = Local::new(fronts[0].clone());
     let (own, victim) = (fronts[1].clone(), fronts[0].clone());
     let sentinel = thread::spawn(move || {
-        own.crew().idle().end_sentinel();
+        own.scheduler().idle().end_sentinel();
         M::fence_announce();
         if is_known(&victim) {
-            own.crew().watch_over(1);
+            own.scheduler().watch_over(1);
         }
     });
     local.enter(|| make_known(&local, &fronts[0]));
     sentinel.join().unwrap();
-    assert!(crew.idle().wants_sentinel(), "nobody looks after it");
-    assert_eq!(crew.idle().leave(2), Left::Claimed);
+    assert!(scheduler.idle().wants_sentinel(), "nobody looks after it");
+    assert_eq!(scheduler.idle().leave(2), Left::Claimed);
     local.enter(|| local.close());
 }
 

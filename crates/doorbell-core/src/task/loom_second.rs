@@ -1,5 +1,5 @@
 //! The second node of a task, lent again and again in every interleaving: by a waker that is no worker,
-//! while a worker of its own crew and one of the crew above both take a node of it.
+//! while a worker of its own scheduler and one of the scheduler above both take a node of it.
 
 use super::Local;
 use super::loom_above::{Stage, polled_by_both};

@@ -6,7 +6,7 @@
 use super::state_poke::{For, Poke};
 use super::{Join, Local, Phase, TaskRef};
 use crate::class::Class;
-use crate::crew::{Crew, CrewSpec, FrontRef};
+use crate::scheduler::{FrontRef, Scheduler, SchedulerSpec};
 use crate::testing::model::check_large;
 use crate::testing::{front, spawn};
 use ::loom::cell::UnsafeCell;
@@ -118,11 +118,11 @@ fn close(local: &Local<M>) {
 /// Worker 0 polls the task for its own wake, and it idles. Worker 1 queues it anew by `wake`: the node has left
 /// the other queue.
 fn queued_elsewhere(class: Class, wake: fn(&Words)) {
-    let spec = CrewSpec {
+    let spec = SchedulerSpec {
         class,
-        ..CrewSpec::default()
+        ..SchedulerSpec::default()
     };
-    let fronts = Crew::described(2, &Arc::default(), spec, |_, _| 0);
+    let fronts = Scheduler::described(2, &Arc::default(), spec, |_, _| 0);
     let words = Words::new();
     let local = Local::new(fronts[0].clone());
     let join = polled_once(&local, &words, 4);
@@ -189,8 +189,9 @@ fn poke_to_cancel(words: &Words) {
 
 /// The same where a worker above polls the task meanwhile, and drops it.
 fn cancelled_while_it_is_lent() {
-    let one =
-        |above| Crew::described(1, &Arc::default(), CrewSpec::below(above), |_, _| 0).remove(0);
+    let one = |above| {
+        Scheduler::described(1, &Arc::default(), SchedulerSpec::below(above), |_, _| 0).remove(0)
+    };
     let above: FrontRef<M> = one(Vec::new());
     let below: FrontRef<M> = one(vec![above.clone()]);
     let words = Words::new();

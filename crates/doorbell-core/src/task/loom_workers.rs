@@ -8,8 +8,8 @@
 
 use super::loom::{Gate, Output, Task};
 use super::{Join, Local};
-use crate::crew::{Crew, FrontRef};
 use crate::queue::Greed;
+use crate::scheduler::{FrontRef, Scheduler};
 use crate::testing::model::{check, check_large, mutant};
 use crate::testing::spawn;
 use ::loom::thread;
@@ -26,7 +26,7 @@ struct Home {
 
 impl Home {
     fn new(doors: usize, self_wakes: u32) -> Self {
-        let fronts = Crew::new(2, &Arc::default(), |_, _| 0);
+        let fronts = Scheduler::new(2, &Arc::default(), |_, _| 0);
         let local = Local::new(fronts[0].clone());
         let gate = Gate::new();
         let task = Task {

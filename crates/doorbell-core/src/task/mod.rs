@@ -10,10 +10,10 @@
 //! | `submit.rs` | where it goes when it is launched or woken |
 //! | `home.rs` | the list of its home worker, and how it leaves it |
 //! | `poke.rs`, `state_poke.rs` | wakes by threads of a lower class |
-//! | `boost.rs` | the second node, by which a crew above polls what it awaits |
+//! | `boost.rs` | the second node, by which a scheduler above polls what it awaits |
 //! | `rescue.rs` | rescuable tasks, which a worker above runs while their own are stuck |
 //! | `extras.rs` | what only some tasks have: names, times, where it was spawned |
-//! | `watched.rs` | tasks whose crew records something of them |
+//! | `watched.rs` | tasks whose scheduler records something of them |
 //! | `waker.rs` | the `std::task::Waker` of a task |
 //! | `join.rs` | the handle that awaits, aborts or lets go |
 //! | `local.rs` | what a worker's own thread keeps: ready queue, list of its tasks |
@@ -78,7 +78,7 @@ pub use rescue::Sweep;
 pub(crate) use state_boost::Above;
 pub use watched::TaskSeen;
 
-/// How many crews may be above one.
+/// How many schedulers may be above one.
 pub(crate) const ABOVE_MAX: usize = Above::MAX;
 
 /// What a task does now, as others see it.

@@ -8,8 +8,8 @@ use super::state_boost::Above;
 use super::state_poke::{For, Poke};
 use crate::bell::Look;
 use crate::call::post;
-use crate::crew::Crew;
 use crate::mailbox::Front;
+use crate::scheduler::Scheduler;
 use doorbell_machine::{Machine, Mark};
 
 /// A task on its way in a parcel, with a reference.
@@ -29,60 +29,60 @@ impl<M: Machine> TaskRef<M> {
     /// Wakes it. The caller holds a reference.
     #[inline]
     pub(super) fn wake(self) {
-        match self.crew_above() {
+        match self.scheduler_above() {
             None => {
                 self.follow(self.header().state.wake(), || self.submit());
                 self.rescue();
             }
-            Some(crew) => self.poke(crew, For::Poll),
+            Some(scheduler) => self.poke(scheduler, For::Poll),
         }
     }
 
     /// Notes that the task is to be cancelled, and has a worker do it. The caller holds a reference.
     pub(super) fn cancel(self) {
-        match self.crew_above() {
+        match self.scheduler_above() {
             None => self.follow(self.header().state.cancel(), || self.submit()),
-            Some(crew) => self.poke(crew, For::Cancel),
+            Some(scheduler) => self.poke(scheduler, For::Cancel),
         }
     }
 
     #[cold]
-    fn poke(self, crew: &Crew<M>, to: For) {
+    fn poke(self, scheduler: &Scheduler<M>, to: For) {
         match self.header().state.poke(to) {
             Poke::Nothing => {}
-            Poke::Send => self.send_poke(crew),
+            Poke::Send => self.send_poke(scheduler),
         }
     }
 
-    /// Has a worker of the crew that awaits the task from above take its loan.
+    /// Has a worker of the scheduler that awaits the task from above take its loan.
     #[cold]
-    pub(super) fn send_loan(self, crew: &Crew<M>) {
+    pub(super) fn send_loan(self, scheduler: &Scheduler<M>) {
         self.header().state.retain();
         let lend = |task: Self| {
             let _ = task.lend(Above::default());
         };
-        // A crew that is gone polls nothing.
-        if self.send(crew, lend).is_err() {
+        // A scheduler that is gone polls nothing.
+        if self.send(scheduler, lend).is_err() {
             self.release();
         }
     }
 
     /// Sends the parcel. The reference is its own.
-    pub(super) fn send_poke(self, crew: &Crew<M>) {
+    pub(super) fn send_poke(self, scheduler: &Scheduler<M>) {
         M::mark(Mark::TaskPoked);
         let wake = |task: Self| task.follow(task.header().state.wake_poked(), || task.submit());
         // The worker is gone: as if nobody were above.
-        self.send(crew, wake).unwrap_or_else(|arrive| arrive());
+        self.send(scheduler, wake).unwrap_or_else(|arrive| arrive());
     }
 
-    /// Posts a parcel that does so on a worker of that crew, and releases the reference that it comes with. Refused, it
-    /// is the caller's to do.
-    fn send<F>(self, crew: &Crew<M>, then: F) -> Result<(), impl FnOnce() + use<M, F>>
+    /// Posts a parcel that does so on a worker of that scheduler, and releases the reference that it comes with.
+    /// Refused, it is the caller's to do.
+    fn send<F>(self, scheduler: &Scheduler<M>, then: F) -> Result<(), impl FnOnce() + use<M, F>>
     where
         F: FnOnce(Self) + Send + 'static,
     {
         let poked = Poked(self);
-        post(self.worker_to_poke(crew), move || poked.arrive(then))
+        post(self.worker_to_poke(scheduler), move || poked.arrive(then))
     }
 
     /// Where a parcel is taken soon: no other worker than this one can take it. The worker that ran the task last, if
@@ -90,11 +90,11 @@ impl<M: Machine> TaskRef<M> {
     /// the cheapest to wake. If none is idle, that of the caller's core: where the OS lets it run before the caller, it
     /// is not inside a poll that computes. None is claimed: the task may be found queued, and the caller may lose its
     /// CPU.
-    fn worker_to_poke<'a>(&'a self, crew: &'a Crew<M>) -> &'a Front<M> {
+    fn worker_to_poke<'a>(&'a self, scheduler: &'a Scheduler<M>) -> &'a Front<M> {
         let last = self.last();
-        let workers = crew.fronts();
+        let workers = scheduler.fronts();
         let of_core = |core: usize| &workers[core % workers.len()];
-        let is_own = std::ptr::eq(last.crew(), crew);
+        let is_own = std::ptr::eq(last.scheduler(), scheduler);
         if is_own && self.header().kind != Kind::Task {
             return last;
         }
@@ -106,7 +106,9 @@ impl<M: Machine> TaskRef<M> {
         } else if takes_at_once(near) {
             near
         } else {
-            let idle = crew.idle().find(near.worker(), |worker| crew.cost(worker));
+            let idle = scheduler
+                .idle()
+                .find(near.worker(), |worker| scheduler.cost(worker));
             idle.map_or(near, of_core)
         }
     }
@@ -115,7 +117,7 @@ impl<M: Machine> TaskRef<M> {
 /// Whether it takes what comes at once: it is idle, and its core runs no higher class.
 fn takes_at_once<M: Machine>(front: &Front<M>) -> bool {
     let is_idle = matches!(front.bell().look(), Look::Watching | Look::ParkedUntold);
-    is_idle && !front.is_serving() && !front.crew().is_outranked(front.worker())
+    is_idle && !front.is_serving() && !front.scheduler().is_outranked(front.worker())
 }
 
 #[cfg(test)]

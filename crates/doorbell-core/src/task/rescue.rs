@@ -1,4 +1,4 @@
-//! Tasks that a worker above runs while those of their own crew are stuck in long polls.
+//! Tasks that a worker above runs while those of their own scheduler are stuck in long polls.
 //!
 //! Such a task is [rescuable](super::About::rescuable). It is lent by its second node, as one that is awaited from
 //! above: its own node is queued as ever, so a loan that nobody takes costs an empty run, and no wake.
@@ -10,10 +10,10 @@ use super::cell::TaskRef;
 use super::local::Local;
 use super::state::Wake;
 use super::state_boost::Above;
-use crate::crew::FrontRef;
 use crate::mailbox::{Origin, Posted};
 use crate::node::Node;
 use crate::queue::{Chain, Greed, Queue};
+use crate::scheduler::FrontRef;
 use doorbell_machine::{Bug, Machine, Mark};
 use std::cell::Cell;
 use std::fmt;
@@ -25,7 +25,7 @@ const LENT_AT_ONCE: usize = 64;
 /// What a worker notes of tasks that were lent to it.
 #[derive(Debug, Default)]
 pub(super) struct Lent {
-    /// The task that runs is of a crew below.
+    /// The task that runs is of a scheduler below.
     of_below: Cell<bool>,
     /// What is left of that one is for its own workers.
     is_declined: Cell<bool>,
@@ -34,13 +34,13 @@ pub(super) struct Lent {
 }
 
 impl<M: Machine> Local<M> {
-    /// As [`Local::rank`], if the task under poll is of a crew below, which lent it to this worker.
+    /// As [`Local::rank`], if the task under poll is of a scheduler below, which lent it to this worker.
     #[inline]
     pub fn lent_rank(&self) -> Option<u8> {
         self.lent.of_below.get().then(|| self.rank())
     }
 
-    /// Runs a task that a crew below lent.
+    /// Runs a task that a scheduler below lent.
     pub(super) fn as_lent(&self, run: impl FnOnce()) {
         let before = self.rank();
         self.lent.of_below.set(true);
@@ -64,14 +64,14 @@ impl<M: Machine> Local<M> {
         self.lent.is_declined.set(true);
     }
 
-    /// Whether rescuable tasks of crews below that this worker wakes and spawns are lent to it from here on.
+    /// Whether rescuable tasks of schedulers below that this worker wakes and spawns are lent to it from here on.
     pub fn set_rescues(&self, rescues: bool) {
         self.lent.rescues.set(rescues);
     }
 }
 
-/// Goes through what waits at a ward, a worker of a crew below: rescuable tasks are lent to the caller's worker, and
-/// all of it goes to the ward's crew again, to an idle worker if there is one.
+/// Goes through what waits at a ward, a worker of a scheduler below: rescuable tasks are lent to the caller's worker,
+/// and all of it goes to the ward's scheduler again, to an idle worker if there is one.
 pub struct Sweep<M: Machine> {
     ward: FrontRef<M>,
     /// What was in the ward's inbox.
@@ -104,9 +104,9 @@ impl<M: Machine> Sweep<M> {
     }
 
     /// Goes through what waits at the ward now, and lends some rescuable tasks of it to the caller's worker, if that
-    /// rescues. Nothing where the crew has groups. Nobody else finds what was taken, so all is put back at once.
+    /// rescues. Nothing where the scheduler has groups. Nobody else finds what was taken, so all is put back at once.
     pub fn run(&mut self) {
-        if self.ward.crew().groups().table().is_none() {
+        if self.ward.scheduler().groups().table().is_none() {
             self.take();
             self.put_all_back();
         }
@@ -158,8 +158,8 @@ impl<M: Machine> Sweep<M> {
         if let Some(task) = task {
             task.header().state.retain();
         }
-        let place = self.ward.crew().place(&self.ward);
-        // SAFETY: it has left its queue, and is one of a task that any worker of that crew may run.
+        let place = self.ward.scheduler().place(&self.ward);
+        // SAFETY: it has left its queue, and is one of a task that any worker of that scheduler may run.
         let lent = match unsafe { place.post_task(node, Origin::Outside) } {
             Posted::Yes => task.is_some_and(TaskRef::rescue_now),
             Posted::Closed => {
@@ -176,7 +176,7 @@ impl<M: Machine> Sweep<M> {
         lent
     }
 
-    /// The crew's workers have ended, and this node was in none of their queues: its task ends here.
+    /// The scheduler's workers have ended, and this node was in none of their queues: its task ends here.
     ///
     /// # Safety
     /// The node is that of a task, and is in no queue.
@@ -212,7 +212,7 @@ impl<M: Machine> TaskRef<M> {
     fn rescue_now(self) -> bool {
         let rescuer = Local::<M>::with_current(|local| {
             let local = local.filter(|local| local.lent.rescues.get())?;
-            Some(self.how_far(local.front().crew()))
+            Some(self.how_far(local.front().scheduler()))
         });
         rescuer.is_some_and(|from| from != Above::default() && self.lend(from))
     }

@@ -11,7 +11,7 @@
 //! | 6 | `SEIZED` | its home worker has ended, and has dropped the future or will have it dropped |
 //! | 7 | `LEFT` | whoever had the worker's reference could not hand it on: the home worker was gone |
 //! | 8 | `BEHIND` | a run began by the task's second node; its own is still in the queue where an earlier wake put it |
-//! | 9 | `LENT` | the second node is in a queue of a crew above, or will be put there, with a reference |
+//! | 9 | `LENT` | the second node is in a queue of a scheduler above, or will be put there, with a reference |
 //! | 10..12 | `JOIN_BOOST` | from how far above the join handle awaits it, 0 for not ([`Above`](super::state_boost::Above)) |
 //! | 12..14 | `LOCK_BOOST` | from how far above others wait for locks that it holds |
 //! | 14..22 | `LOCKS` | how many locks those are |
@@ -61,7 +61,7 @@ const _: () = assert!(POKED == LOCKS + ONE_LOCK && ONE_REF == POKED << 1);
 pub(super) enum Wake {
     /// Put the task into its worker's queue; nobody else will.
     Submit,
-    /// Lend it to the crew above that awaits it, if one does. Submit it as well, unless its own node is in
+    /// Lend it to the scheduler above that awaits it, if one does. Submit it as well, unless its own node is in
     /// a queue still.
     Lend { submit: bool },
     /// Nothing: it is queued, or will be when its poll ends, or is complete.

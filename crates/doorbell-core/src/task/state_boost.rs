@@ -6,22 +6,22 @@ use super::state::{
 };
 use doorbell_machine::{Bug, Machine, Ordering, Word};
 
-/// How far above a task's own crew somebody is: 0 for not above, else the number, from 1, of a crew
+/// How far above a task's own scheduler somebody is: 0 for not above, else the number, from 1, of a scheduler
 /// among those above it, the highest last.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Above(u8);
 
 impl Above {
-    /// More crews are not above one.
+    /// More schedulers are not above one.
     pub(crate) const MAX: usize = 3;
 
-    /// That of the crew with this number, from 0, among those above.
+    /// That of the scheduler with this number, from 0, among those above.
     pub(super) fn nth(above: usize) -> Self {
         debug_assert!(above < Self::MAX);
         Above(above as u8 + 1)
     }
 
-    /// The crew's number, from 0, among those above; `None` for not above.
+    /// The scheduler's number, from 0, among those above; `None` for not above.
     pub(super) fn index(self) -> Option<usize> {
         usize::from(self.0).checked_sub(1)
     }
@@ -121,8 +121,9 @@ impl<M: Machine> State<M> {
         }
     }
 
-    /// Takes the second node, if the task waits in a queue, for the crew so far above, or the one further above that
-    /// awaits it. Which of them: the node is to be put into a queue of that crew, with a reference that is counted.
+    /// Takes the second node, if the task waits in a queue, for the scheduler so far above, or the one further above
+    /// that awaits it. Which of them: the node is to be put into a queue of that scheduler, with a reference that is
+    /// counted.
     pub(super) fn lend(&self, above: Above) -> Option<Above> {
         // ORDER: Relaxed; the exchange decides.
         let mut seen = self.0.load(Ordering::Relaxed);

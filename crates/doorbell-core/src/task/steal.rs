@@ -1,13 +1,13 @@
 //! What a worker takes from another.
 
 use super::local::Local;
-use crate::crew::Turns;
 use crate::mailbox::Front;
 use crate::queue::{Greed, Loot, is_shareable};
+use crate::scheduler::Turns;
 use doorbell_machine::{Bug, Machine};
 
 impl<M: Machine> Local<M> {
-    /// Takes tasks from another worker of the crew, also from its inbox if `inbox`, to be run next.
+    /// Takes tasks from another worker of the scheduler, also from its inbox if `inbox`, to be run next.
     /// Returns how many. `None` also where this worker has something to run, but for [`Greed::Single`].
     pub fn steal(&self, victim: &Front<M>, greed: Greed, inbox: bool) -> Option<u64> {
         if greed != Greed::Single && !self.is_empty() && !M::breaks(Bug::SpinStealsFull) {
@@ -19,7 +19,7 @@ impl<M: Machine> Local<M> {
         if self.stolen.get().is_some() {
             return None;
         }
-        if self.front.crew().groups().table().is_some() {
+        if self.front.scheduler().groups().table().is_some() {
             return self.steal_by_share(victim, greed, inbox);
         }
         let own = self.front.queue();
@@ -59,7 +59,7 @@ impl<M: Machine> Local<M> {
         let queue = self.front.queue();
         if is_shareable(queue.len()) || self.turns() == Turns::ByRank {
             queue.show_stored();
-            self.front.crew().offer(self.front.worker());
+            self.front.scheduler().offer(self.front.worker());
         }
     }
 }

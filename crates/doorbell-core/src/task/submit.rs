@@ -13,7 +13,7 @@ impl<M: Machine> TaskRef<M> {
         let submitted = Local::<M>::with_current(|local| {
             let front = self.last();
             match local {
-                Some(local) if kind == Kind::Task && local.is_of(front.crew()) => {
+                Some(local) if kind == Kind::Task && local.is_of(front.scheduler()) => {
                     self.push_unless_closed(local)
                 }
                 Some(local) if kind == Kind::Pinned && local.is(front) => {
@@ -22,7 +22,7 @@ impl<M: Machine> TaskRef<M> {
                 // SAFETY: the worker's reference is held until the task completes, and a task
                 // that is queued is not complete.
                 _ if kind == Kind::Task => unsafe {
-                    let place = front.crew().place(front);
+                    let place = front.scheduler().place(front);
                     place.post_task(self.node(), Origin::Outside) == Posted::Yes
                 },
                 // SAFETY: as above.
@@ -69,23 +69,23 @@ impl<M: Machine> TaskRef<M> {
 
     /// The worker that ran it last; before that, the one that it was launched on.
     pub(super) fn last(&self) -> &Front<M> {
-        // ORDER: Relaxed; fronts of the crew are there as long as the task, and which one is
+        // ORDER: Relaxed; fronts of the scheduler are there as long as the task, and which one is
         // only where it would be best to run.
         let last = self.header().last.load(Ordering::Relaxed);
-        // SAFETY: the task's share keeps the crew, and the last worker is of it.
+        // SAFETY: the task's share keeps the scheduler, and the last worker is of it.
         unsafe { &*last }
     }
 
     /// Queues the task that a transition of its state said to submit. The caller holds a
-    /// reference, so the crew is there until this returns.
+    /// reference, so the scheduler is there until this returns.
     pub(super) fn submit(self) {
         self.note_wake();
         Local::<M>::with_current(|local| match local {
             _ if self.header().kind != Kind::Task => self.submit_home(local),
-            Some(local) if local.is_of(self.last().crew()) => self.submit_from(local),
+            Some(local) if local.is_of(self.last().scheduler()) => self.submit_from(local),
             _ => {
                 let last = self.last();
-                self.post_to(last.crew().place(last), Origin::Outside);
+                self.post_to(last.scheduler().place(last), Origin::Outside);
             }
         });
     }
@@ -100,7 +100,7 @@ impl<M: Machine> TaskRef<M> {
         self.unless_refused(unsafe { front.post(self.node()) });
     }
 
-    /// Woken on a worker of its crew: it goes back to the worker that ran it last if that one watches,
+    /// Woken on a worker of its scheduler: it goes back to the worker that ran it last if that one watches,
     /// free and warm; else it runs here. One that is running may be inside a long poll, and one
     /// that sleeps would have to be woken.
     fn submit_from(self, local: &Local<M>) {
@@ -111,7 +111,7 @@ impl<M: Machine> TaskRef<M> {
             is_free && !last.is_off() && !local.is_closed()
         };
         if !local.is(last) && awaits_it() {
-            self.post_to(last, Origin::Crew);
+            self.post_to(last, Origin::Scheduler);
         } else {
             self.push_here(local);
         }

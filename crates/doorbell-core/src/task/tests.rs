@@ -17,7 +17,7 @@ mod states;
 mod wakes;
 
 use super::{Join, JoinError, Local};
-use crate::crew::FrontRef;
+use crate::scheduler::FrontRef;
 use crate::testing;
 use doorbell_machine::{Counter, Host};
 use std::pin::Pin;

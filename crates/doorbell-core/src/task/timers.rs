@@ -33,7 +33,7 @@ impl<M: Machine> Local<M> {
     /// Arms here what threads that are no workers have posted for any worker. Returns how many nodes it took.
     #[inline]
     pub fn take_timers(&self) -> u64 {
-        let timers = self.front().crew().timers();
+        let timers = self.front().scheduler().timers();
         if timers.is_empty() {
             return 0;
         }

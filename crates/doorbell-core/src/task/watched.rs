@@ -1,10 +1,10 @@
-//! Tasks whose crew records something of them.
+//! Tasks whose scheduler records something of them.
 
 use super::Phase;
 use super::cell::TaskRef;
 use super::extras::Name;
 use super::local::Local;
-use crate::crew::Crew;
+use crate::scheduler::Scheduler;
 use crate::worker::{Polled, TaskEvent};
 use doorbell_machine::{Cell, Machine};
 use std::task::Poll;
@@ -12,7 +12,7 @@ use std::task::Poll;
 impl<M: Machine> TaskRef<M> {
     /// Polls a task that has extras. The caller has RUNNING.
     pub(super) fn poll_watched(self, local: &Local<M>) -> Poll<()> {
-        let Some(watchers) = local.front().crew().watchers() else {
+        let Some(watchers) = local.front().scheduler().watchers() else {
             return self.poll(local);
         };
         let worker = local.front().worker();
@@ -35,7 +35,7 @@ impl<M: Machine> TaskRef<M> {
 
     /// The task is spawned, and nobody but the caller has it.
     pub(super) fn note_spawn(self) {
-        if let Some(watchers) = self.crew().watchers() {
+        if let Some(watchers) = self.scheduler().watchers() {
             watchers.task_spawned(&self.event());
         }
     }
@@ -43,13 +43,13 @@ impl<M: Machine> TaskRef<M> {
     /// Its output is stored. The caller has RUNNING.
     #[cold]
     pub(super) fn note_finish(self) {
-        if let Some(watchers) = self.crew().watchers() {
+        if let Some(watchers) = self.scheduler().watchers() {
             watchers.task_finished(&self.event());
         }
     }
 
-    fn crew(&self) -> &Crew<M> {
-        self.last().crew()
+    fn scheduler(&self) -> &Scheduler<M> {
+        self.last().scheduler()
     }
 
     /// Its number.
@@ -59,7 +59,7 @@ impl<M: Machine> TaskRef<M> {
 
     fn event(&self) -> TaskEvent<'_> {
         let worker = Local::<M>::with_current(|local| {
-            let local = local.filter(|local| local.is_of(self.crew()))?;
+            let local = local.filter(|local| local.is_of(self.scheduler()))?;
             Some(local.front().worker())
         });
         TaskEvent {

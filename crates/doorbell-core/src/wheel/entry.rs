@@ -5,7 +5,7 @@
 //! | value | name | meaning |
 //! |---|---|---|
 //! | 0 | `FREE` | nobody's timer; only the worker has it |
-//! | 1 | `MAILED` | armed by another thread, in a mailbox, the crew's or the worker's |
+//! | 1 | `MAILED` | armed by another thread, in a mailbox, the scheduler's or the worker's |
 //! | 2 | `ARMED` | hangs in the worker's wheel |
 //! | 3 | `FIRED` | out of the wheel; the handle's to read and to free, or its last message's |
 //! | 4 | `CANCELLED` | the handle is gone; in the mailbox or about to be; the worker's to free |
@@ -18,9 +18,9 @@
 
 use super::levels::Link;
 use super::{Base, Local};
-use crate::crew::FrontRef;
 use crate::mailbox::Posted;
 use crate::node::{Node, Ready};
+use crate::scheduler::FrontRef;
 use crate::task::drop_quietly;
 use doorbell_machine::{Bug, Cell, Machine, Mark, Ordering, Word};
 use std::ptr::NonNull;
@@ -164,7 +164,7 @@ impl<M: Machine> Entry<M> {
         self.state() != MAILED && self.front.with(|front| local.is(unsafe { &*front }))
     }
 
-    /// A worker takes it from the mailbox of the crew.
+    /// A worker takes it from the mailbox of the scheduler.
     ///
     /// # Safety
     /// The caller is that worker, and has the entry, which hangs in no wheel of another one.

@@ -8,7 +8,7 @@
 #![allow(clippy::disallowed_types, clippy::disallowed_methods)]
 
 use super::{Fired, Polled, RawTimer};
-use crate::crew::{Crew, FrontRef};
+use crate::scheduler::{FrontRef, Scheduler};
 use crate::task::Local;
 use crate::testing::model::{check_large, mutant};
 use ::loom::sync::atomic::AtomicBool;
@@ -227,10 +227,10 @@ fn a_mailed_arm_against_its_drop_and_its_delivery() {
     });
 }
 
-/// A timer that is mailed to a crew is taken by one worker and polled on the other: whose it is now is known to
+/// A timer that is mailed to a scheduler is taken by one worker and polled on the other: whose it is now is known to
 /// who sees that it is armed.
 fn taken_against_a_poll_elsewhere() {
-    let fronts = Crew::<Loom>::new(2, &Arc::default(), |_, _| 0);
+    let fronts = Scheduler::<Loom>::new(2, &Arc::default(), |_, _| 0);
     let front = fronts[0].clone();
     let polls = ::loom::thread::spawn(move || {
         let (mut timer, wakes) = arm(&front);

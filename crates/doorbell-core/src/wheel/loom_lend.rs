@@ -4,7 +4,7 @@
 #![allow(clippy::disallowed_types, clippy::disallowed_methods)]
 
 use super::{RawTimer, Reset, visit};
-use crate::crew::FrontRef;
+use crate::scheduler::FrontRef;
 use crate::task::Local;
 use crate::testing::model::{check_large, mutant};
 use ::loom::thread::{self, JoinHandle};

@@ -5,7 +5,7 @@
 
 use super::{AtRest, Clock, Ended, Holds, RawTimer};
 use crate::bell::Announced;
-use crate::crew::{Crew, FrontRef};
+use crate::scheduler::{FrontRef, Scheduler};
 use crate::switches::SwitchWord;
 use crate::testing::model::{check_large, mutant};
 use crate::testing::spawn;
@@ -137,7 +137,7 @@ fn sleep_until_told(clock: &Clock<Loom>, front: &FrontRef<Loom>) {
 /// Two workers tell each other, one after the other. Whoever looks whether all rest may have seen
 /// each of them asleep, at different times.
 fn two_workers_that_tell_each_other() {
-    let fronts = Crew::<Loom>::new(2, &Arc::default(), |_, _| 0);
+    let fronts = Scheduler::<Loom>::new(2, &Arc::default(), |_, _| 0);
     let (told, rests) = (Arc::new(AtomicU64::new(1)), Arc::new(AtomicU64::new(0)));
     let (left, count) = (Arc::clone(&told), Arc::clone(&rests));
     let clock = Arc::new(Clock::paused(fronts[0].clone(), move || {

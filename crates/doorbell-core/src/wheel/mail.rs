@@ -1,12 +1,12 @@
-//! A timer that no worker armed itself: any worker of the crew takes it.
+//! A timer that no worker armed itself: any worker of the scheduler takes it.
 
-use crate::crew::Crew;
 use crate::mailbox::{Front, Posted, Pushed};
 use crate::node::Node;
+use crate::scheduler::Scheduler;
 use doorbell_machine::Machine;
 use std::ptr::NonNull;
 
-impl<M: Machine> Crew<M> {
+impl<M: Machine> Scheduler<M> {
     /// Posts a timer that any worker may take in its next pass, and tells `prefer` of it if that one is
     /// idle, else an idle worker. If none is, the first worker that comes to a pass takes it.
     ///

@@ -4,7 +4,7 @@
 //! worker may expire for a sleeping one. Everything in them is the worker's; a timer that is armed,
 //! re-armed or cancelled on its own worker takes no atomic read-modify-write and no lock. Another
 //! thread reaches a worker's timer by one exchange of the timer's state word and by mail. Where a worker
-//! is stuck in a long poll, another one of its crew may expire its global timers (`lend.rs`).
+//! is stuck in a long poll, another one of its scheduler may expire its global timers (`lend.rs`).
 
 mod clock;
 mod entry;
@@ -29,7 +29,7 @@ pub use rest::{AtRest, Hold, Holds};
 pub use timer::{Fired, Polled, RawTimer, Reset};
 pub(crate) use visit::visit;
 
-use crate::crew::FrontRef;
+use crate::scheduler::FrontRef;
 use crate::task::{Local, drop_quietly, wake_quietly};
 use doorbell_machine::{Cell, Machine};
 use entry::{Entry, Fire, TakenIn};

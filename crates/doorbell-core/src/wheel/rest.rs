@@ -19,7 +19,7 @@
 //! still from then on, and not one step later.
 
 use super::Clock;
-use crate::crew::FrontRef;
+use crate::scheduler::FrontRef;
 use doorbell_machine::{Bug, Line, Machine, Ordering, Word};
 use std::sync::Arc;
 
@@ -63,7 +63,7 @@ pub(super) struct Rest<M: Machine> {
     word: M::Line<M::U64>,
     /// When each worker has to look at its timers, as it fell asleep; `u64::MAX` for never.
     due_ns: Box<[M::U64]>,
-    /// Some worker of the crew.
+    /// Some worker of the scheduler.
     front: FrontRef<M>,
     told: Box<dyn Fn() -> AtRest + Send + Sync>,
 }
@@ -82,7 +82,7 @@ impl<M: Machine> Rest<M> {
         front: FrontRef<M>,
         at_rest: impl Fn() -> AtRest + Send + Sync + 'static,
     ) -> Self {
-        let workers = front.crew().fronts().len();
+        let workers = front.scheduler().fronts().len();
         Rest {
             word: M::Line::new(|| M::U64::new(workers as u64 * BUSY)),
             due_ns: (0..workers).map(|_| M::U64::new(u64::MAX)).collect(),
@@ -152,7 +152,7 @@ impl<M: Machine> Rest<M> {
 
     /// Whether every worker is parked and was told nothing.
     fn workers_rest(&self) -> bool {
-        let fronts = self.front.crew().fronts();
+        let fronts = self.front.scheduler().fronts();
         M::breaks(Bug::RestWithoutALook) || fronts.iter().all(|front| front.bell().rests())
     }
 
@@ -168,7 +168,7 @@ impl<M: Machine> Rest<M> {
         if next_ns == u64::MAX || self.step_to(next_ns, resumed, clock) == Stepped::Met {
             return Ended::Yes;
         }
-        let fronts = self.front.crew().fronts();
+        let fronts = self.front.scheduler().fronts();
         for (worker, front) in self.due_ns.iter().zip(fronts) {
             if due(worker) <= next_ns {
                 front.request_pass();
@@ -257,7 +257,7 @@ impl<M: Machine> Clock<M> {
     pub fn advance_by(&self, duration_ns: u64) {
         self.step(|seen_ns| seen_ns.saturating_add(duration_ns));
         if let Some(rest) = &self.rest {
-            let fronts = rest.front.crew().fronts();
+            let fronts = rest.front.scheduler().fronts();
             for front in fronts {
                 front.request_pass();
             }

@@ -3,8 +3,8 @@
 use super::Base;
 use super::entry::{self, Cancel, Entry};
 use crate::call::Gone;
-use crate::crew::FrontRef;
 use crate::mailbox::Posted;
+use crate::scheduler::FrontRef;
 use crate::task::{Local, Quiet, drop_quietly};
 use doorbell_machine::{Cell, Machine, Mark};
 use std::ptr::NonNull;
@@ -75,8 +75,8 @@ impl<M: Machine> Table<M> {
 }
 
 impl RawTimer {
-    /// Arms a timer: on the worker of that crew that the caller runs on. Where there is none, by mail
-    /// on a worker of that crew: that of `front` if it is idle, else an idle one, else the next that
+    /// Arms a timer: on the worker of that scheduler that the caller runs on. Where there is none, by mail
+    /// on a worker of that scheduler: that of `front` if it is idle, else an idle one, else the next that
     /// makes a pass.
     ///
     /// # Errors
@@ -89,7 +89,7 @@ impl RawTimer {
     ) -> Result<RawTimer, Gone> {
         let entry = Local::<M>::with_current(|local| match local {
             // The worker of another runtime may go by another clock.
-            Some(local) if local.is_of(front.crew()) => {
+            Some(local) if local.is_of(front.scheduler()) => {
                 if local.is_closed() {
                     return Err(Gone);
                 }
@@ -161,7 +161,7 @@ impl RawTimer {
         let posted = unsafe {
             match base {
                 Base::Local => front.post(Entry::node(entry)),
-                Base::Global => front.crew().post_timer(front, Entry::node(entry)),
+                Base::Global => front.scheduler().post_timer(front, Entry::node(entry)),
             }
         };
         match posted {

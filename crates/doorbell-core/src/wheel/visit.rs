@@ -1,4 +1,4 @@
-//! A worker is stuck in a long poll: another one of its crew expires what is overdue there.
+//! A worker is stuck in a long poll: another one of its scheduler expires what is overdue there.
 
 use super::entry::Entry;
 use super::levels::Levels;

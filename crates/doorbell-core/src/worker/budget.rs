@@ -196,15 +196,15 @@ impl<M: Machine> Worker<M> {
         let has_timers = front.next_global_ns() != u64::MAX;
         if has_timers {
             // Others are to expire them meanwhile.
-            front.crew().alert().raise(M::now_ns());
+            front.scheduler().alert().raise(M::now_ns());
             self.local.list_anew();
             M::fence_recheck();
         }
         if self.local.has_surplus() {
-            front.crew().offer(front.worker());
+            front.scheduler().offer(front.worker());
         }
         if has_timers || front.has_work() {
-            front.crew().watch_over(front.worker());
+            front.scheduler().watch_over(front.worker());
         }
     }
 }

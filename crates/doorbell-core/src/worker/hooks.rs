@@ -28,7 +28,7 @@ pub struct TaskEvent<'a> {
     pub id: u64,
     /// Its name.
     pub name: Option<&'a str>,
-    /// The worker of its crew that the caller is; `None` on any other thread.
+    /// The worker of its scheduler that the caller is; `None` on any other thread.
     pub worker: Option<usize>,
 }
 
@@ -131,7 +131,7 @@ impl<M: Machine> Watchers<M> {
 impl<M: Machine> Worker<M> {
     fn call_hook(&self, which: impl FnOnce(&Hooks) -> Option<&WorkerHook>) {
         let front = self.shared.front();
-        if let Some(watchers) = front.crew().watchers() {
+        if let Some(watchers) = front.scheduler().watchers() {
             watchers.guard(which(&watchers.plan.hooks), |hook| hook(front.worker()));
         }
     }

@@ -24,7 +24,7 @@ impl<M: Machine> Worker<M> {
             return Next::Late(None);
         };
         let looks_ns = now_ns.saturating_add(far_ns);
-        let alert = self.shared.front().crew().alert();
+        let alert = self.shared.front().scheduler().alert();
         if !self.relies.get() && !alert.is_unwatched(looks_ns) {
             self.end_sentinel();
             return Next::Late(None);
@@ -52,7 +52,7 @@ impl<M: Machine> Worker<M> {
             return;
         }
         if relied {
-            front.crew().alert().end_to_rely();
+            front.scheduler().alert().end_to_rely();
         }
         self.resign();
         M::fence_announce();
@@ -62,13 +62,15 @@ impl<M: Machine> Worker<M> {
     /// Wakes a sentinel, if there is a reason for one, and nobody's late look will do. Behind a fence.
     pub(super) fn leave_watch(&self) {
         let (front, now_ns) = (self.shared.front(), M::now_ns());
-        let (crew, wish_ns) = (front.crew(), self.wish_ns(now_ns));
+        let (scheduler, wish_ns) = (front.scheduler(), self.wish_ns(now_ns));
         let is_wanted = wish_ns.is_some_and(|after_ns| {
             after_ns <= SENTINEL_MAX_NS
-                || crew.alert().is_unwatched(now_ns.saturating_add(after_ns))
+                || scheduler
+                    .alert()
+                    .is_unwatched(now_ns.saturating_add(after_ns))
         });
         if is_wanted {
-            crew.watch_over(front.worker());
+            scheduler.watch_over(front.worker());
         }
     }
 
@@ -79,7 +81,7 @@ impl<M: Machine> Worker<M> {
             // Counted before another worker can be one in its place.
             self.shared.tally.sentinels_ended.add_owned(1);
             front.set_sentinel(false);
-            front.crew().idle().end_sentinel();
+            front.scheduler().idle().end_sentinel();
         }
     }
 }

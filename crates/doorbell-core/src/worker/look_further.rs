@@ -81,8 +81,8 @@ impl Flood {
 }
 
 impl<M: Machine> Worker<M> {
-    /// The same worker, one that runs before all others. The workers of its crew do so too and wait for no CPU: under
-    /// a flood it does not look at their descriptors before it sleeps.
+    /// The same worker, one that runs before all others. The workers of its scheduler do so too and wait for no CPU:
+    /// under a flood it does not look at their descriptors before it sleeps.
     #[must_use]
     pub fn before_others(mut self) -> Self {
         self.flood.goes_first = true;
@@ -106,7 +106,7 @@ impl<M: Machine> Worker<M> {
             return false;
         }
         let front = self.shared.front();
-        let fronts = front.crew().fronts();
+        let fronts = front.scheduler().fronts();
         let turn = self.flood.turn.get() % (fronts.len() - 1);
         self.flood.turn.set(turn + 1);
         let other: &Front<M> = &fronts[(front.worker() + 1 + turn) % fronts.len()];

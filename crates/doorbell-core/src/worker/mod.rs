@@ -35,9 +35,9 @@ pub use watchers::{WatchPlan, Watchers, WorkerTimes};
 pub(crate) use current_poll::Polled;
 
 use crate::bell::{Announced, WorkerState};
-use crate::crew::{FrontRef, Turns};
 use crate::idle::{Searchers, Seen};
 use crate::mailbox::Served;
+use crate::scheduler::{FrontRef, Turns};
 use crate::switches::SwitchWord;
 use crate::task::Local;
 use crate::wheel::Clock;
@@ -105,7 +105,7 @@ impl<M: Machine> std::fmt::Debug for WorkerShared<M> {
 }
 
 impl<M: Machine> WorkerShared<M> {
-    /// A worker without a crew, that no thread runs yet; posts wait in its mailbox.
+    /// A worker without a scheduler, that no thread runs yet; posts wait in its mailbox.
     pub fn new(config: WorkerConfig, switches: &Arc<SwitchWord<M::Counter>>) -> Self {
         Self::with(
             config,
@@ -220,7 +220,7 @@ impl<M: Machine> Worker<M> {
         let taken = shared.taken.swap(1, Ordering::Relaxed);
         assert!(taken == 0, "a worker was made twice");
         let local = Local::with_clock(shared.front().clone(), Arc::clone(&shared.clock));
-        let workers = shared.front().crew().fronts().len();
+        let workers = shared.front().scheduler().fronts().len();
         Worker {
             governor: Governor::new(shared.config.idle),
             shared,

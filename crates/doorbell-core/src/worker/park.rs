@@ -2,8 +2,8 @@
 
 use super::Worker;
 use crate::bell::Announced;
-use crate::crew::Turns;
 use crate::io::{Choice, Driver, Station as _};
+use crate::scheduler::Turns;
 use crate::wheel::Ended;
 use doorbell_machine::{Counter, Machine, Mark, ParkEnd, ParkIn, WaitEnd};
 
@@ -15,7 +15,7 @@ impl<M: Machine> Worker<M> {
             self.shared.tally.parks_avoided.add_owned(1);
             return;
         }
-        let beside = front.crew().beside();
+        let beside = front.scheduler().beside();
         if let Some(side) = beside {
             side.end(front.worker());
         }

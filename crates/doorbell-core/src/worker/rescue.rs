@@ -2,9 +2,9 @@
 //! descriptors and goes through its queue ([`Rescue`]). [`Seen`] and [`Pace`] tell when, [`Share`] how much of its time
 //! that may take, and [`Sweeps`] how often it may go through the queue. The caller is a task of the worker above.
 
-use crate::crew::FrontRef;
 use crate::io::Driver;
 use crate::mailbox::Front;
+use crate::scheduler::FrontRef;
 use crate::task::{Local, Sweep};
 use doorbell_machine::{Bug, Machine, PollEvents};
 

@@ -4,10 +4,10 @@ use super::late_look::Next;
 use super::{
     LOOK_AROUND_NS, SENTINEL_MAX_NS, SENTINEL_MIN_NS, SENTINEL_STAYS_NS, WATCH_ALONE_NS, Worker,
 };
-use crate::crew::Turns;
 use crate::idle::{Declined, Left, STUCK_NS, Search, Searching, Sentinel};
 use crate::mailbox::Front;
 use crate::queue::Greed;
+use crate::scheduler::Turns;
 use doorbell_machine::{Bug, Counter, Machine, Mark};
 
 impl<M: Machine> Worker<M> {
@@ -18,7 +18,7 @@ impl<M: Machine> Worker<M> {
 
     /// Whether its core has other workers.
     fn has_beside(&self) -> bool {
-        self.shared.front().crew().beside().is_some()
+        self.shared.front().scheduler().beside().is_some()
     }
 
     /// How long to watch before the next look at the others.
@@ -45,7 +45,7 @@ impl<M: Machine> Worker<M> {
         self.unlooked_ns.set(0);
         self.enter_idle_set();
         let front = self.shared.front();
-        match front.crew().idle().begin_search(front.worker()) {
+        match front.scheduler().idle().begin_search(front.worker()) {
             Search::Begun => self.searching.set(true),
             Search::Enough => return false,
         }
@@ -64,7 +64,7 @@ impl<M: Machine> Worker<M> {
         let front = self.shared.front();
         // Claimed while it watched: what it was claimed for may be gone, but the claim is to be
         // consumed. One that comes later finds the worker parked, and tells it.
-        if !front.crew().idle().holds(front.worker()) {
+        if !front.scheduler().idle().holds(front.worker()) {
             M::mark(Mark::IdleClaimedBeforePark);
             return true;
         }
@@ -92,7 +92,7 @@ impl<M: Machine> Worker<M> {
         }
         self.searchers_ns.set(now_ns);
         let front = self.shared.front();
-        let idle = front.crew().idle();
+        let idle = front.scheduler().idle();
         if idle.lapse_since(&self.searchers, front.worker()) == Searching::None {
             M::fence_announce();
         }
@@ -100,7 +100,7 @@ impl<M: Machine> Worker<M> {
 
     /// When a worker that parks looks at the others again: if one of them has a single task waiting,
     /// which is that worker's to run unless its poll turns out to be long, or if somebody has asked
-    /// for that. One worker of the crew at a time is the sentinel, for a while at least: so that
+    /// for that. One worker of the scheduler at a time is the sentinel, for a while at least: so that
     /// whoever pushes one task, wakes nobody and then takes long is looked after too.
     pub(super) fn sentinel_until_ns(&self) -> Option<u64> {
         if !self.has_others() {
@@ -109,7 +109,7 @@ impl<M: Machine> Worker<M> {
             return None;
         }
         let front = self.shared.front();
-        let idle = front.crew().idle();
+        let idle = front.scheduler().idle();
         let now_ns = M::now_ns();
         let mut wish_ns = self.wish_ns(now_ns);
         if idle.wants_sentinel() {
@@ -130,7 +130,7 @@ impl<M: Machine> Worker<M> {
         }
         if self.relies.replace(false) {
             // Before it leaves that to a sentinel: no look of this worker stands behind the time.
-            front.crew().alert().end_to_rely();
+            front.scheduler().alert().end_to_rely();
         }
         if !front.is_sentinel() {
             if idle.begin_sentinel() == Sentinel::Taken {
@@ -148,14 +148,14 @@ impl<M: Machine> Worker<M> {
 
     /// Reads which workers may have work. Behind a fence of the caller's, where none may be missed.
     pub(super) fn look_at_list(&self) {
-        self.shared.front().crew().work().look(&self.seen);
+        self.shared.front().scheduler().work().look(&self.seen);
     }
 
     /// The other workers that may have had work at the last look, nearest first.
     pub(super) fn listed(&self) -> impl Iterator<Item = &Front<M>> {
         let (front, seen) = (self.shared.front(), &self.seen);
         seen.any()
-            .then(|| front.crew().others(front.worker()))
+            .then(|| front.scheduler().others(front.worker()))
             .into_iter()
             .flatten()
             .filter(|other| seen.holds(other.worker()))
@@ -186,7 +186,7 @@ impl<M: Machine> Worker<M> {
     pub(super) fn offer_surplus(&self) {
         let front = self.shared.front();
         if self.has_others() && self.local.has_surplus() {
-            front.crew().offer(front.worker());
+            front.scheduler().offer(front.worker());
         }
     }
 
@@ -198,7 +198,7 @@ impl<M: Machine> Worker<M> {
             if !M::breaks(Bug::IdleNoSurplusFence) {
                 front.queue().show_stored();
             }
-            front.crew().offer(front.worker());
+            front.scheduler().offer(front.worker());
         }
     }
 
@@ -208,7 +208,7 @@ impl<M: Machine> Worker<M> {
     pub(super) fn leave_behind_calls(&self) {
         let front = self.shared.front();
         if front.has_mail()
-            && (!self.local.is_empty() || front.has_inbox() || self.has_crew_timers())
+            && (!self.local.is_empty() || front.has_inbox() || self.has_scheduler_timers())
         {
             self.leave_now();
         }
@@ -221,14 +221,14 @@ impl<M: Machine> Worker<M> {
         }
         self.local.share_stolen();
         let front = self.shared.front();
-        if front.has_work() || self.has_crew_timers() {
+        if front.has_work() || self.has_scheduler_timers() {
             front.queue().show_stored();
-            front.crew().offer_one(front.worker());
+            front.scheduler().offer_one(front.worker());
         }
     }
 
-    fn has_crew_timers(&self) -> bool {
-        !self.shared.front().crew().timers().is_empty()
+    fn has_scheduler_timers(&self) -> bool {
+        !self.shared.front().scheduler().timers().is_empty()
     }
 
     /// Looks for work at every other worker; the search that this worker is counted for is over then.
@@ -260,7 +260,7 @@ impl<M: Machine> Worker<M> {
         // What gets its first task before the next look may have been stuck since this one.
         let front = self.shared.front();
         if !found && front.is_sentinel() {
-            let others = front.crew().others(front.worker());
+            let others = front.scheduler().others(front.worker());
             for other in others.filter(|other| !self.seen.holds(other.worker())) {
                 let _ = self.note_pulse(other);
             }
@@ -297,13 +297,13 @@ impl<M: Machine> Worker<M> {
             return;
         }
         let front = self.shared.front();
-        let crew = front.crew();
+        let scheduler = front.scheduler();
         // Claimed to be the sentinel, and has got something to do instead: somebody else is to be it.
-        if !self.local.is_empty() && crew.idle().decline_sentinel() == Declined::Yes {
+        if !self.local.is_empty() && scheduler.idle().decline_sentinel() == Declined::Yes {
             M::fence_announce();
             self.leave_watch();
         }
-        if !searches || crew.idle().end_search(front.worker()) == Searching::Others {
+        if !searches || scheduler.idle().end_search(front.worker()) == Searching::Others {
             return;
         }
         // Behind the count: either they see that nobody searches, or this worker sees their work.
@@ -315,7 +315,7 @@ impl<M: Machine> Worker<M> {
         // long, and what came to its inbox since its pass woke nobody.
         if self.local.has_surplus() || front.has_inbox() || self.others_have_work() {
             M::mark(Mark::IdleLastSearch);
-            crew.offer(front.worker());
+            scheduler.offer(front.worker());
         }
     }
 
@@ -324,7 +324,7 @@ impl<M: Machine> Worker<M> {
         self.local.unlist();
         if !self.in_idle_set.replace(true) {
             let front = self.shared.front();
-            front.crew().idle().enter(front.worker());
+            front.scheduler().idle().enter(front.worker());
         }
     }
 
@@ -334,7 +334,7 @@ impl<M: Machine> Worker<M> {
             return;
         }
         let front = self.shared.front();
-        match front.crew().idle().leave(front.worker()) {
+        match front.scheduler().idle().leave(front.worker()) {
             Left::ByItself => {}
             Left::Settled => self.settled.set(true),
             Left::Claimed => {

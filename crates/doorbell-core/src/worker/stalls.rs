@@ -7,7 +7,7 @@
 use super::Hooks;
 use super::current_poll::CurrentPoll;
 use crate::class::Class;
-use crate::crew::{Crew, FrontRef};
+use crate::scheduler::{FrontRef, Scheduler};
 use crate::wait::Waiter;
 use doorbell_machine::{Bug, Fenced, Line, Machine, Ordering, Word};
 use std::fmt;
@@ -34,9 +34,9 @@ pub struct StallEvent {
     pub spawned_at: &'static Location<'static>,
     /// The rank that the task was launched with.
     pub rank: u8,
-    /// The class of the worker's crew.
+    /// The class of the worker's scheduler.
     pub class: Class,
-    /// The number of the worker in its crew.
+    /// The number of the worker in its scheduler.
     pub worker: usize,
     /// For how long the poll has lasted at least.
     pub lasted_ns: u64,
@@ -173,21 +173,21 @@ impl<M: Machine> StallWatch<M> {
         })
     }
 
-    /// Looks at the crews that have these workers, one of each, until it is told to end.
-    pub fn run(&self, crews: &[FrontRef<M>]) {
-        let all = |front: &FrontRef<M>| vec![Watched::default(); front.crew().fronts().len()];
-        let mut workers: Vec<Vec<Watched>> = crews.iter().map(all).collect();
+    /// Looks at the schedulers that have these workers, one of each, until it is told to end.
+    pub fn run(&self, schedulers: &[FrontRef<M>]) {
+        let all = |front: &FrontRef<M>| vec![Watched::default(); front.scheduler().fronts().len()];
+        let mut workers: Vec<Vec<Watched>> = schedulers.iter().map(all).collect();
         let mut last = Look::Busy;
         loop {
             match last {
                 Look::Busy => self.rest(),
-                Look::Quiet => self.rest_if_quiet(crews),
+                Look::Quiet => self.rest_if_quiet(schedulers),
             }
             // ORDER: Relaxed; nothing else is read by it, and the wait acquires what was told.
             if self.ended.load(Ordering::Relaxed) != 0 {
                 return;
             }
-            last = self.look(crews, &mut workers);
+            last = self.look(schedulers, &mut workers);
         }
     }
 
@@ -206,12 +206,12 @@ impl<M: Machine> StallWatch<M> {
     }
 
     /// Waits until a worker polls something, unless one does already: then until the next look.
-    pub(super) fn rest_if_quiet(&self, crews: &[FrontRef<M>]) {
+    pub(super) fn rest_if_quiet(&self, schedulers: &[FrontRef<M>]) {
         // ORDER: Relaxed; in front of the fence, whose partner is the worker's.
         self.sleeps.store(1, Ordering::Relaxed);
         // Without it a poll may begin unseen.
         let is_seen = M::fence_heavy() == Fenced::Yes;
-        if is_seen && crews.iter().all(|front| is_quiet(front.crew())) {
+        if is_seen && schedulers.iter().all(|front| is_quiet(front.scheduler())) {
             self.waiter.wait_until(None);
         } else {
             self.rest();
@@ -232,26 +232,26 @@ impl<M: Machine> StallWatch<M> {
         }
     }
 
-    fn look(&self, crews: &[FrontRef<M>], workers: &mut [Vec<Watched>]) -> Look {
+    fn look(&self, schedulers: &[FrontRef<M>], workers: &mut [Vec<Watched>]) -> Look {
         let mut look = Look::Quiet;
-        for (front, workers) in crews.iter().zip(workers) {
-            let crew = front.crew();
-            for (front, watched) in crew.fronts().iter().zip(workers) {
+        for (front, workers) in schedulers.iter().zip(workers) {
+            let scheduler = front.scheduler();
+            for (front, watched) in scheduler.fronts().iter().zip(workers) {
                 let polls = front.pulse();
                 if std::mem::replace(&mut watched.polls, polls) != polls {
                     look = Look::Busy;
                 }
-                self.look_at(crew, front.worker(), watched);
+                self.look_at(scheduler, front.worker(), watched);
             }
-            if !is_quiet(crew) {
+            if !is_quiet(scheduler) {
                 look = Look::Busy;
             }
         }
         look
     }
 
-    fn look_at(&self, crew: &Crew<M>, worker: usize, watched: &mut Watched) {
-        let Some(watchers) = crew.watchers() else {
+    fn look_at(&self, scheduler: &Scheduler<M>, worker: usize, watched: &mut Watched) {
+        let Some(watchers) = scheduler.watchers() else {
             return;
         };
         // Of each worker: a hook may take long, and the thread may lose its CPU.
@@ -275,7 +275,7 @@ impl<M: Machine> StallWatch<M> {
             task: polled.task,
             spawned_at: polled.spawned_at,
             rank: polled.rank,
-            class: crew.class(),
+            class: scheduler.class(),
             worker,
             lasted_ns,
             left_out,
@@ -283,10 +283,10 @@ impl<M: Machine> StallWatch<M> {
     }
 }
 
-/// Whether no worker of the crew is inside a poll.
-fn is_quiet<M: Machine>(crew: &Crew<M>) -> bool {
-    let workers = 0..crew.fronts().len();
-    let mut current = workers.filter_map(|worker| crew.watchers()?.current_poll(worker));
+/// Whether no worker of the scheduler is inside a poll.
+fn is_quiet<M: Machine>(scheduler: &Scheduler<M>) -> bool {
+    let workers = 0..scheduler.fronts().len();
+    let mut current = workers.filter_map(|worker| scheduler.watchers()?.current_poll(worker));
     !current.any(CurrentPoll::goes_on)
 }
 

@@ -133,7 +133,7 @@ impl<M: Machine> Worker<M> {
             return;
         }
         let front = self.shared.front();
-        let (next_ns, alert) = (front.next_global_ns(), front.crew().alert());
+        let (next_ns, alert) = (front.next_global_ns(), front.scheduler().alert());
         if !alert.may_be_on() {
             return;
         }
@@ -144,7 +144,7 @@ impl<M: Machine> Worker<M> {
         }
         self.local.list_anew();
         M::fence_recheck();
-        front.crew().watch_over_by(front.worker(), next_ns);
+        front.scheduler().watch_over_by(front.worker(), next_ns);
     }
 
     /// At a pass: raises the alert if polls were long since the last one. While it is on, a worker that
@@ -154,7 +154,7 @@ impl<M: Machine> Worker<M> {
         if !self.has_others() || self.shared.clock.is_frozen() {
             return;
         }
-        let (alert, now_ns) = (self.shared.front().crew().alert(), M::now_ns());
+        let (alert, now_ns) = (self.shared.front().scheduler().alert(), M::now_ns());
         if self.care.note_pass(now_ns, self.shared.tally.polls.get()) {
             alert.raise(now_ns);
         }
@@ -179,7 +179,7 @@ impl<M: Machine> Worker<M> {
         }
         self.care.plan(now_ns, polls);
         // One worker at a time: all others' words are read.
-        let alert = self.shared.front().crew().alert();
+        let alert = self.shared.front().scheduler().alert();
         if alert.begin_care(now_ns, CARE_NS / 2) == Cares::Another && !hurries {
             return;
         }
@@ -204,7 +204,7 @@ impl<M: Machine> Worker<M> {
     /// Whether a worker that may be stuck has timers that others can expire.
     fn has_timers(&self, other: &Front<M>) -> bool {
         other.next_global_ns() != u64::MAX
-            && other.crew().alert().may_be_on()
+            && other.scheduler().alert().may_be_on()
             && !self.shared.clock.is_frozen()
     }
 

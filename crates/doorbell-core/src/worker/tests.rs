@@ -17,10 +17,10 @@ use super::{
     IdlePolicy, POLLS_PER_PASS, Pass, WatchEnd, Worker, WorkerConfig, WorkerCounts, WorkerShared,
 };
 use crate::bell::{Announced, WorkerState};
-use crate::crew::{Crew, FrontRef};
 use crate::mailbox::Posted;
 use crate::node::{Node, Ready};
 use crate::offline::TakenOff;
+use crate::scheduler::{FrontRef, Scheduler};
 use crate::switches::{CallCoalesce, IdleNotify, SwitchWord, Switches};
 use crate::testing::{Log, post, spawn};
 use doorbell_machine::{Counter, Host};
@@ -322,13 +322,13 @@ fn b10_calls_without_end_do_not_keep_a_watching_worker_from_its_pass() {
     assert_eq!(worker.take().delivered, 1);
 }
 
-/// Workers of one crew.
-fn crew_by_hand<const N: usize>() -> [Worker<Host>; N] {
-    crew_that_idles_by(IdlePolicy::Park)
+/// Workers of one scheduler.
+fn scheduler_by_hand<const N: usize>() -> [Worker<Host>; N] {
+    scheduler_that_idles_by(IdlePolicy::Park)
 }
 
-fn crew_that_idles_by<const N: usize>(idle: IdlePolicy) -> [Worker<Host>; N] {
-    let fronts = Crew::<Host>::new(N, &Arc::default(), |_, _| 0);
+fn scheduler_that_idles_by<const N: usize>(idle: IdlePolicy) -> [Worker<Host>; N] {
+    let fronts = Scheduler::<Host>::new(N, &Arc::default(), |_, _| 0);
     let workers = fronts.into_iter().map(|front| {
         let config = WorkerConfig { idle };
         Worker::new(Arc::new(WorkerShared::with(config, front, Arc::default())))
@@ -341,9 +341,9 @@ fn crew_that_idles_by<const N: usize>(idle: IdlePolicy) -> [Worker<Host>; N] {
 
 #[test]
 fn w17_a_worker_leaves_the_work_set_before_it_sleeps() {
-    let [worker, _other] = crew_by_hand();
+    let [worker, _other] = scheduler_by_hand();
     let front = worker.shared.front().clone();
-    let work = front.crew().work();
+    let work = front.scheduler().work();
     worker.local.enter(|| {
         drop(spawn(&front, async {}));
         assert!(work.holds(0));
@@ -364,15 +364,15 @@ fn w17_a_worker_leaves_the_work_set_before_it_sleeps() {
 
 #[test]
 fn s2_a_sentinel_that_is_taken_off_leaves_it_to_another() {
-    let [busy, first, second, third] = crew_by_hand();
+    let [busy, first, second, third] = scheduler_by_hand();
     // It runs, and has one task waiting.
     busy.local
         .enter(|| drop(spawn(busy.shared.front(), async {})));
     assert!(first.sentinel_until_ns().is_some());
     assert!(second.sentinel_until_ns().is_some());
     assert!(third.sentinel_until_ns().is_none(), "there are two");
-    let crew = first.shared.front().crew();
-    assert_eq!(crew.take_off(1), TakenOff::Now);
+    let scheduler = first.shared.front().scheduler();
+    assert_eq!(scheduler.take_off(1), TakenOff::Now);
     first.local.follow();
     assert!(first.sentinel_until_ns().is_none(), "it is off");
     assert!(third.sentinel_until_ns().is_some(), "the next one");

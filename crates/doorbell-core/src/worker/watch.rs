@@ -189,7 +189,7 @@ impl<M: Machine> Worker<M> {
     /// Whether another worker of this core, that never watches, can run.
     fn is_cpu_wanted(&self) -> bool {
         let front = self.shared.front();
-        let beside = front.crew().beside();
+        let beside = front.scheduler().beside();
         beside.is_some_and(|side| side.look(front.worker()) == Cpu::Wanted)
     }
 

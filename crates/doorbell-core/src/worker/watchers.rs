@@ -1,4 +1,4 @@
-//! What a crew records of its tasks for people who look at it: nothing, unless it was asked to.
+//! What a scheduler records of its tasks for people who look at it: nothing, unless it was asked to.
 
 use super::current_poll::{CurrentPoll, Polled};
 use super::histogram::{Histogram, Times};
@@ -33,7 +33,7 @@ impl WatchPlan {
     }
 }
 
-/// What a crew records.
+/// What a scheduler records.
 pub struct Watchers<M: Machine> {
     pub(super) plan: WatchPlan,
     pub(super) hook_panics: M::Counter,
@@ -54,8 +54,8 @@ impl<M: Machine> std::fmt::Debug for Watchers<M> {
 }
 
 impl<M: Machine> Watchers<M> {
-    /// Those of a crew of so many workers. `stalls` looks for stalls, if somebody is told of them: of the same plan's
-    /// hooks.
+    /// Those of a scheduler of so many workers. `stalls` looks for stalls, if somebody is told of them: of the same
+    /// plan's hooks.
     pub fn new(plan: WatchPlan, workers: usize, stalls: Option<&Arc<StallWatch<M>>>) -> Self {
         let if_wanted = |is_wanted| 0..if is_wanted { workers } else { 0 };
         Watchers {

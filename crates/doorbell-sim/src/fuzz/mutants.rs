@@ -65,8 +65,8 @@ const STUCK: &str = "no oracle knows how late a timer may be behind a poll; loom
 const LOOT: &str =
     "it shows where a second thief comes right behind the first one's theft; loom kills it";
 
-/// Why the count of a crew's shares does not show.
-const SHARES: &str = "no worker reads what is freed with the crew; loom kills it";
+/// Why the count of a scheduler's shares does not show.
+const SHARES: &str = "no worker reads what is freed with the scheduler; loom kills it";
 
 /// Why stalls do not show.
 const STALLS: &str = "the scenarios have no hook; `scenario/tests/stalls.rs` kills it";
@@ -164,7 +164,7 @@ pub const MUTANTS: &[Mutant] = mutants![
     QueueClaimBlind: Sc,
     QueueSortBlind: Sc,
     QueueLootRelaxed: not_here LOOT,
-    CrewGiveBackRelaxed: not_here SHARES,
+    SchedulerGiveBackRelaxed: not_here SHARES,
     IdleNoAnnounceFence: not_here FENCE,
     IdleNoSurplusFence: not_here FENCE,
     IdleClaimBlind: Sc,
@@ -186,8 +186,8 @@ pub const MUTANTS: &[Mutant] = mutants![
     SpinStealsFull: Sc,
     IdleClaimNeverLapses: Sc,
     PlaceClaimsFromBelow: Sc,
-    CrewPushUnoffered: Sc,
-    CrewPostUnoffered: Sc,
+    SchedulerPushUnoffered: Sc,
+    SchedulerPostUnoffered: Sc,
     RtLeavesOneWaiting: Sc,
     WorkerStallOfAnyPoll: not_here STALLS,
     WorkerStallNoFence: not_here LIGHT,

@@ -105,7 +105,7 @@ fn classes<const BUG: u8>(setup: &Setup, sink: Option<Sink>) -> Result<Outcome, 
     run::<BUG>(shape, setup, sink)
 }
 
-/// In all classes, and by turns in one crew by rank.
+/// In all classes, and by turns in one scheduler by rank.
 fn starved<const BUG: u8>(setup: &Setup, sink: Option<Sink>) -> Result<Outcome, RunError> {
     let shape = match setup.seed % 3 {
         0 => scenario::Shape::starved_ranked(),

@@ -1,8 +1,8 @@
-//! The crews of a run: one alone, or one for each class, as the runtime has them.
+//! The schedulers of a run: one alone, or one for each class, as the runtime has them.
 
-use super::crew::CrewConfig;
+use super::scheduler::SchedulerConfig;
 use doorbell_core::class::Class;
-use doorbell_core::crew::Turns;
+use doorbell_core::scheduler::Turns;
 use doorbell_core::worker::{IdlePolicy, RunBudget, Worker, WorkerShared};
 use doorbell_machine::sim::{self, SimThread};
 use doorbell_machine::{Machine, Policy, Sim, ThreadError, ThreadSpec};
@@ -11,7 +11,7 @@ use std::sync::Arc;
 /// The priority that the runtime asks for, unless it is told another.
 const RT_PRIORITY: u8 = 10;
 
-/// Which crews there are.
+/// Which schedulers there are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Classes {
     /// One, of threads like any others.
@@ -33,7 +33,7 @@ pub enum Urgent {
 }
 
 impl Classes {
-    /// How many crews there are.
+    /// How many schedulers there are.
     pub(super) fn count(self) -> usize {
         match self {
             Classes::One => 1,
@@ -42,16 +42,16 @@ impl Classes {
     }
 }
 
-/// Where the Fair workers stand among the crews.
+/// Where the Fair workers stand among the schedulers.
 pub(super) const FAIR: usize = 0;
 /// Where the urgent ones do.
 pub(super) const RT: usize = 1;
 /// Where the lowest ones do.
 pub(super) const BATCH: usize = 2;
 
-/// How one crew is.
+/// How one scheduler is.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct CrewPlan {
+pub(super) struct SchedulerPlan {
     name: &'static str,
     pub(super) class: Class,
     pub(super) turns: Turns,
@@ -61,10 +61,10 @@ pub(super) struct CrewPlan {
     policy: Option<Policy>,
 }
 
-impl CrewConfig {
-    /// The crews, in the order of their numbers.
-    pub(super) fn plans(&self) -> Vec<CrewPlan> {
-        let one = CrewPlan {
+impl SchedulerConfig {
+    /// The schedulers, in the order of their numbers.
+    pub(super) fn plans(&self) -> Vec<SchedulerPlan> {
+        let one = SchedulerPlan {
             name: "worker",
             class: Class::Fair,
             turns: self.turns,
@@ -75,7 +75,7 @@ impl CrewConfig {
         let Classes::Each(urgent) = self.classes else {
             return vec![one];
         };
-        let fair = CrewPlan {
+        let fair = SchedulerPlan {
             turns: Turns::ByArrival,
             budget: None,
             ..one
@@ -87,7 +87,7 @@ impl CrewConfig {
             Urgent::Sooner => Some(Policy::default().sooner()),
             Urgent::Nothing => None,
         };
-        let rt = CrewPlan {
+        let rt = SchedulerPlan {
             name: "rt worker",
             class: Class::Rt,
             idle: IdlePolicy::Park,
@@ -96,7 +96,7 @@ impl CrewConfig {
             policy,
             ..one
         };
-        let batch = CrewPlan {
+        let batch = SchedulerPlan {
             name: "batch worker",
             class: Class::Batch,
             idle: IdlePolicy::Park,
@@ -107,14 +107,14 @@ impl CrewConfig {
     }
 }
 
-impl CrewPlan {
+impl SchedulerPlan {
     /// Starts a worker.
     pub(super) fn start<const BUG: u8>(
         &self,
         core: usize,
         shared: Arc<WorkerShared<Sim<BUG>>>,
     ) -> Result<SimThread, ThreadError> {
-        let CrewPlan {
+        let SchedulerPlan {
             name,
             budget,
             policy,

@@ -2,7 +2,7 @@
 //!
 //! The oracle looks at all workers every 5 µs. A worker *idles* if it is inside no poll and no call, is on, and
 //! nothing keeps it from its CPU. Two things fail, each at a worker at which tasks wait at every look while
-//! another worker of the crew idles at every look:
+//! another worker of the scheduler idles at every look:
 //!
 //! | rule | what waits | for | while |
 //! |---|---|---|---|
@@ -11,10 +11,10 @@
 //!
 //! A thread *lacks its CPU* if it could run, and a fault or another thread keeps it from that.
 
-use super::crew::Workers;
+use super::scheduler::Workers;
 use doorbell_core::bell::{Look, WorkerState};
 use doorbell_core::class::Class;
-use doorbell_core::crew::{Crew, Turns};
+use doorbell_core::scheduler::{Scheduler, Turns};
 use doorbell_machine::sim::{self, SimCounter};
 use doorbell_machine::{Counter, Sim};
 
@@ -28,8 +28,8 @@ const FAST_NS: u64 = 50_000;
 const SLOW_NS: u64 = 1_000_000 + FAST_NS;
 /// By when a claim has lapsed that nobody sees to: the second look of a sentinel after it, 500 µs each, and a wake.
 const LAPSE_NS: u64 = 1_000_000 + FAST_NS;
-/// In a crew of so few workers nobody is left to see to one that gets no CPU.
-const CREW_MIN: usize = 3;
+/// In a scheduler of so few workers nobody is left to see to one that gets no CPU.
+const SCHEDULER_MIN: usize = 3;
 
 /// A worker at which tasks wait, by one of the rules.
 #[derive(Clone, Copy, Debug, Default)]
@@ -148,22 +148,27 @@ impl<const BUG: u8> Conserve<'_, BUG> {
 
     fn look(&mut self, now_ns: u64) -> Result<(), String> {
         let workers = self.workers;
-        let mut crews = workers.crews().enumerate();
-        crews.try_for_each(|(at, crew)| self.look_at(at, crew, now_ns))
+        let mut schedulers = workers.schedulers().enumerate();
+        schedulers.try_for_each(|(at, scheduler)| self.look_at(at, scheduler, now_ns))
     }
 
-    /// Looks at one crew.
-    fn look_at(&mut self, at: usize, crew: &Crew<Sim<BUG>>, now_ns: u64) -> Result<(), String> {
-        let level_ns: Vec<u64> = self.lacking(|class| class >= crew.class()).collect();
-        let idle = self.idle(at, crew);
-        let is_unclear = self.note_claims(at, crew, !level_ns.is_empty(), now_ns, idle);
+    /// Looks at one scheduler.
+    fn look_at(
+        &mut self,
+        at: usize,
+        scheduler: &Scheduler<Sim<BUG>>,
+        now_ns: u64,
+    ) -> Result<(), String> {
+        let level_ns: Vec<u64> = self.lacking(|class| class >= scheduler.class()).collect();
+        let idle = self.idle(at, scheduler);
+        let is_unclear = self.note_claims(at, scheduler, !level_ns.is_empty(), now_ns, idle);
         let least = match self.workers.turns(at) {
             Turns::ByArrival => 2,
             Turns::ByRank => 1,
         };
         let cores = self.workers.cores();
-        let is_small = cores < CREW_MIN;
-        for (worker, front) in crew.fronts().iter().enumerate() {
+        let is_small = cores < SCHEDULER_MIN;
+        for (worker, front) in scheduler.fronts().iter().enumerate() {
             let number = self.workers.number(at * cores + worker) as usize;
             let is_inside = front.is_inside();
             // Nobody takes from the inbox of a worker that makes progress, unless tasks run by rank.
@@ -195,14 +200,14 @@ impl<const BUG: u8> Conserve<'_, BUG> {
                 || level_ns.len() > 1
                 || (is_small && !level_ns.is_empty())
                 || lacks_ns.iter().any(together);
-            let is_listed = is_inside && crew.work().holds(worker);
+            let is_listed = is_inside && scheduler.work().holds(worker);
             let waits = is_listed && (waiting >= least || (waiting + inbox > 0 && stands));
             let slow_ns = seen.slow.look(now_ns, waits, is_excused, idle);
             if !waits {
                 seen.untold_ns = 0;
             }
             if fast_ns > FAST_NS || slow_ns > SLOW_NS {
-                let class = crew.class();
+                let class = scheduler.class();
                 return Err(format!(
                     "work conserving: {waiting} tasks waited at {class:?} worker {worker} for {fast_ns} ns, and {slow_ns} ns, while others idled: {idle:#b}"
                 ));
@@ -215,7 +220,7 @@ impl<const BUG: u8> Conserve<'_, BUG> {
     /// Fair workers are.
     fn lacking(&self, is_of: impl Fn(Class) -> bool) -> impl Iterator<Item = u64> {
         let cores = self.workers.cores();
-        let classes: Vec<Class> = self.workers.crews().map(Crew::class).collect();
+        let classes: Vec<Class> = self.workers.schedulers().map(Scheduler::class).collect();
         let workers = (0..self.workers.len()).filter(|worker| is_of(classes[worker / cores]));
         let workers = workers.map(|worker| self.workers.number(worker));
         let foreign = self.foreign.iter().copied();
@@ -231,20 +236,20 @@ impl<const BUG: u8> Conserve<'_, BUG> {
     fn note_claims(
         &mut self,
         at: usize,
-        crew: &Crew<Sim<BUG>>,
+        scheduler: &Scheduler<Sim<BUG>>,
         lacks: bool,
         now_ns: u64,
         idle: u64,
     ) -> bool {
         let cores = self.workers.cores();
         let lacks_ns = &self.lacks_ns;
-        let owes: Vec<u32> = crew.idle().searching().collect();
+        let owes: Vec<u32> = scheduler.idle().searching().collect();
         let mut is_unclear =
-            lacks && crew.idle().anyone_searches() && owes.iter().all(|it| *it == 0);
+            lacks && scheduler.idle().anyone_searches() && owes.iter().all(|it| *it == 0);
         let bit = |bits: u64, worker: usize| bits | 1 << worker;
         // One that has been something else meanwhile has to look twice anew.
         let mut sentinels = 0;
-        for (worker, front) in crew.fronts().iter().enumerate() {
+        for (worker, front) in scheduler.fronts().iter().enumerate() {
             let (is_one, turns) = (front.is_sentinel(), front.sentinel_turns());
             let before = std::mem::replace(&mut self.seen[at * cores + worker].turns, turns);
             if is_one && before == turns {
@@ -253,37 +258,37 @@ impl<const BUG: u8> Conserve<'_, BUG> {
         }
         let idle = idle & sentinels;
         for (worker, seen) in self.seen[at * cores..].iter_mut().take(cores).enumerate() {
-            let front = &crew.fronts()[worker];
+            let front = &scheduler.fronts()[worker];
             let searches = owes[worker / 32] & (1 << (worker % 32)) != 0;
             let owed_ns = seen.owes.look(now_ns, searches && lacks, false, idle);
-            let lapses = cores >= CREW_MIN && owed_ns > LAPSE_NS;
+            let lapses = cores >= SCHEDULER_MIN && owed_ns > LAPSE_NS;
             // It serves calls: what it was claimed for waits for the end of those.
             let serves = front.is_inside() && front.state() == WorkerState::Watching;
             // Who searches by itself is in the set: that its search has lapsed would clear both bits.
             let lacks_own = lacks_ns[self.workers.number(at * cores + worker) as usize].is_some();
-            seen.ends = lacks_own && crew.idle().holds(worker) && (searches || seen.ends);
+            seen.ends = lacks_own && scheduler.idle().holds(worker) && (searches || seen.ends);
             is_unclear |= searches && (serves || (lacks && !lapses));
             is_unclear |= seen.ends && !searches;
         }
         is_unclear
     }
 
-    /// The workers of a crew that idle.
-    fn idle(&self, at: usize, crew: &Crew<Sim<BUG>>) -> u64 {
+    /// The workers of a scheduler that idle.
+    fn idle(&self, at: usize, scheduler: &Scheduler<Sim<BUG>>) -> u64 {
         let cores = self.workers.cores();
-        let classes: Vec<Class> = self.workers.crews().map(Crew::class).collect();
+        let classes: Vec<Class> = self.workers.schedulers().map(Scheduler::class).collect();
         let of =
             |thread: u32| (0..self.workers.len()).find(|it| self.workers.number(*it) == thread);
         let idles = |worker: &usize| {
-            let front = &crew.fronts()[*worker];
+            let front = &scheduler.fronts()[*worker];
             let number = self.workers.number(at * cores + worker);
-            let is_below = |worker: usize| classes[worker / cores] < crew.class();
+            let is_below = |worker: usize| classes[worker / cores] < scheduler.class();
             // Who has told it may have to ring it, and who has claimed it to tell it, and lack its CPU.
             let is_told = matches!(
                 front.bell().look(),
                 Look::Notified | Look::NotifiedFromBelow
             );
-            let is_known = front.state() != WorkerState::Parked || crew.idle().holds(*worker);
+            let is_known = front.state() != WorkerState::Parked || scheduler.idle().holds(*worker);
             let is_rung = (!is_told && is_known) || self.lacks_ns.iter().all(Option::is_none);
             let gives_way = |thread| thread == number || of(thread).is_some_and(is_below);
             let is_free = self.runs_on[*worker].is_none_or(gives_way);
@@ -294,6 +299,6 @@ impl<const BUG: u8> Conserve<'_, BUG> {
                 && self.lacks_ns[number as usize].is_none()
         };
         let bit = |idle: u64, worker: usize| idle | 1 << worker;
-        (0..crew.fronts().len()).filter(idles).fold(0, bit)
+        (0..scheduler.fronts().len()).filter(idles).fold(0, bit)
     }
 }

@@ -3,11 +3,11 @@
 //! The machine has no descriptor in a descriptor. The program makes that of a guard ready with each of its ward.
 
 use super::class::RT;
-use super::crew::Workers;
 use super::program::yield_now;
+use super::scheduler::Workers;
 use super::timer::Sleep;
-use doorbell_core::crew::FrontRef;
 use doorbell_core::io::{Direction, Registration};
+use doorbell_core::scheduler::FrontRef;
 use doorbell_core::task::{About, Kind, Local};
 use doorbell_core::worker::rescue::{BackOffs, Pace, Rescue, STUCK_NS, Seen, TURN_NS, Then};
 use doorbell_machine::sim::{self, SimCounter, SimFd};

@@ -12,12 +12,12 @@
 
 mod class;
 mod conserve;
-mod crew;
 mod guard;
 mod ledger;
 mod oracle;
 mod program;
 mod rescues;
+mod scheduler;
 mod shape;
 mod surge;
 #[cfg(test)]
@@ -31,12 +31,12 @@ pub use rescues::Rescues;
 pub(crate) use shape::OWN_CPUS;
 pub use shape::{Shape, Wrong};
 
-use crew::{CrewConfig, Threads, Workers};
 use doorbell_core::wheel::Holds;
 use doorbell_machine::sim::{self, Outcome, RunError, SimCounter, SimThread, Sink};
 use doorbell_machine::{Counter, Machine, Sim, ThreadError, ThreadHandle, ThreadSpec};
 use ledger::Ledger;
 use program::Player;
+use scheduler::{SchedulerConfig, Threads, Workers};
 use shape::Plan;
 use std::sync::Arc;
 
@@ -121,7 +121,7 @@ fn start_foreigners<const BUG: u8>(
 /// The first thread of a run.
 fn play<const BUG: u8>(shape: &Shape, plan: &Plan, ledger: Arc<Ledger>) -> Result<(), ThreadError> {
     Sim::<BUG>::bind_thread(&[shape.main_cpu()])?;
-    let config = CrewConfig {
+    let config = SchedulerConfig {
         workers: shape.workers,
         classes: shape.classes,
         idle: plan.idle,

@@ -1,11 +1,11 @@
 //! What must hold of every run, beside what the [ledger](super::ledger) checks as it happens.
 
 use super::class::{BATCH, RT};
-use super::crew::Workers;
+use super::scheduler::Workers;
 use super::timer::Sleep;
 use doorbell_core::bell::Look;
 use doorbell_core::call;
-use doorbell_core::crew::Crew;
+use doorbell_core::scheduler::Scheduler;
 use doorbell_core::switches::Switches;
 use doorbell_core::task::Kind;
 use doorbell_core::worker::WorkerCounts;
@@ -201,9 +201,9 @@ pub(super) fn check_freed<const BUG: u8>(workers: Arc<Workers<BUG>>) {
     }
 }
 
-/// What is left of a crew whose workers have ended.
+/// What is left of a scheduler whose workers have ended.
 pub(super) fn check_rest<const BUG: u8>(workers: &Workers<BUG>) {
-    for idle in workers.crews().map(Crew::idle) {
+    for idle in workers.schedulers().map(Scheduler::idle) {
         if idle.any() || idle.anyone_searches() {
             sim::fail(format!("counts: {idle:?} after all workers have ended"));
         }

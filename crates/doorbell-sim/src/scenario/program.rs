@@ -1,7 +1,7 @@
 //! Random programs: what foreign threads and tasks do, drawn from the seed.
 
-use super::crew::Workers;
 use super::ledger::Once;
+use super::scheduler::Workers;
 use super::timer::Sleep;
 use super::told::{Asked, Told, check_sentinels};
 use doorbell_core::call::{self, Many, Outcome};

@@ -1,7 +1,7 @@
 //! The shape of a scenario, and what the seed makes of it.
 
 use super::{Classes, Repertoire, Rescues, Urgent};
-use doorbell_core::crew::Turns;
+use doorbell_core::scheduler::Turns;
 use doorbell_core::switches::{CallCoalesce, IdleNotify, Switches};
 use doorbell_core::worker::{IdlePolicy, RunBudget};
 use doorbell_machine::sim::{Config, Fault, Faults, MachineSpec, Memory, Planned, Range, Seats};
@@ -15,9 +15,9 @@ use doorbell_machine::sim::{Config, Fault, Faults, MachineSpec, Memory, Planned,
 pub struct Shape {
     /// Its name.
     pub name: String,
-    /// How many workers each crew has, one on each CPU from 0 on.
+    /// How many workers each scheduler has, one on each CPU from 0 on.
     pub workers: usize,
-    /// Which crews there are.
+    /// Which schedulers there are.
     pub classes: Classes,
     /// How many threads that are no workers, each on a CPU of its own behind those of the workers.
     pub foreign: usize,
@@ -212,7 +212,7 @@ impl Shape {
         }
     }
 
-    /// Everything, with faults, among the crews of all classes: whatever is posted, woken, joined,
+    /// Everything, with faults, among the schedulers of all classes: whatever is posted, woken, joined,
     /// cancelled or dropped crosses them.
     #[must_use]
     pub fn classes() -> Self {
@@ -256,7 +256,7 @@ impl Shape {
         }
     }
 
-    /// The same in one crew, of workers that run the most urgent task first and may watch.
+    /// The same in one scheduler, of workers that run the most urgent task first and may watch.
     #[must_use]
     pub fn starved_ranked() -> Self {
         Shape {
@@ -471,9 +471,9 @@ fn starved(shape: &Shape, lot: &mut Lot) -> Faults {
     let starved = match lot.draw(6) {
         0 => 0..0,
         1 | 2 => foreign,
-        crew => {
-            let crew = (crew as u32 - 3) * workers % all;
-            1 + crew..1 + crew + workers
+        scheduler => {
+            let scheduler = (scheduler as u32 - 3) * workers % all;
+            1 + scheduler..1 + scheduler + workers
         }
     };
     // Seldom and for some time, or often and for a moment.

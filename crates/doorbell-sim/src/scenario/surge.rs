@@ -77,7 +77,7 @@ impl Pipe {
 
 impl<const BUG: u8> Player<BUG> {
     /// Some descriptors of one worker become ready, mostly together. Meanwhile that worker may be kept serving
-    /// calls, and another worker of its crew may get a crowd of tasks.
+    /// calls, and another worker of its scheduler may get a crowd of tasks.
     pub(super) fn surge(&self) {
         let worker = self.any_worker();
         let rounds = 1 + below(ROUNDS_MAX);
@@ -144,8 +144,8 @@ impl<const BUG: u8> Player<BUG> {
         }
     }
 
-    /// A task is woken by another worker of its crew while the worker that ran it last watches. At that moment that
-    /// worker gets another task, whose poll is long; the waker's goes on too. All others mostly sleep.
+    /// A task is woken by another worker of its scheduler while the worker that ran it last watches. At that moment
+    /// that worker gets another task, whose poll is long; the waker's goes on too. All others mostly sleep.
     pub(super) fn overtakes(&self) {
         for _ in 0..=below(OVERTAKES_MAX) {
             let worker = self.any_worker();
@@ -189,7 +189,7 @@ impl<const BUG: u8> Player<BUG> {
         drop(self.workers.launch(worker, Kind::Pinned, poll));
     }
 
-    /// Any worker of the same crew.
+    /// Any worker of the same scheduler.
     fn near(&self, worker: usize) -> usize {
         let cores = self.workers.cores();
         worker / cores * cores + below(cores as u64) as usize

@@ -14,9 +14,9 @@ mod suspended;
 mod tick;
 mod waiting;
 
-use super::crew::{CrewConfig, Workers};
+use super::scheduler::{SchedulerConfig, Workers};
 use super::{Classes, Rescues, Shape, Urgent, run};
-use doorbell_core::crew::Turns;
+use doorbell_core::scheduler::Turns;
 use doorbell_core::switches::Switches;
 use doorbell_core::worker::IdlePolicy;
 use doorbell_machine::sim::{self, Config, MachineSpec};
@@ -39,9 +39,9 @@ fn check(shape: &Shape, seeds: std::ops::Range<u64>) {
     }
 }
 
-/// A crew of so many workers that park, without classes, groups or a budget.
-fn one_crew(workers: usize) -> CrewConfig {
-    CrewConfig {
+/// A scheduler of so many workers that park, without classes, groups or a budget.
+fn one_scheduler(workers: usize) -> SchedulerConfig {
+    SchedulerConfig {
         workers,
         classes: Classes::One,
         idle: IdlePolicy::Park,
@@ -54,22 +54,22 @@ fn one_crew(workers: usize) -> CrewConfig {
     }
 }
 
-/// Runs a program with the workers of a crew, from a thread on a CPU of its own, that closes them. There
+/// Runs a program with the workers of a scheduler, from a thread on a CPU of its own, that closes them. There
 /// is one more CPU.
 fn with_workers(
-    crew: CrewConfig,
+    scheduler: SchedulerConfig,
     program: impl FnOnce(&Arc<Workers<0>>, Box<dyn FnOnce()>) + Send + 'static,
 ) {
     let config = Config {
         machine: MachineSpec {
-            cores_per_llc: crew.workers + 2,
+            cores_per_llc: scheduler.workers + 2,
             ..MachineSpec::default()
         },
         ..Config::default()
     };
     let outcome = sim::run_traced(config, None, move || {
-        Sim::<0>::bind_thread(&[crew.workers]).unwrap();
-        let (workers, threads) = Workers::<0>::start(crew, Arc::default()).unwrap();
+        Sim::<0>::bind_thread(&[scheduler.workers]).unwrap();
+        let (workers, threads) = Workers::<0>::start(scheduler, Arc::default()).unwrap();
         let theirs = Arc::clone(&workers);
         program(&workers, Box::new(move || theirs.close(threads)));
     });
@@ -198,7 +198,7 @@ fn a_park_that_a_due_timer_prevents_is_counted() {
     }
 }
 
-/// A crew of workers that start, find nothing and end: how many events each costs.
+/// A scheduler of workers that start, find nothing and end: how many events each costs.
 fn events_per_worker(workers: usize) -> u64 {
     let shape = Shape {
         steps: 0,
@@ -221,7 +221,7 @@ fn events_per_worker(workers: usize) -> u64 {
 
 /// The last look of each worker before it sleeps once touched every other worker.
 #[test]
-fn s10_a_worker_that_sleeps_costs_as_much_in_a_large_crew() {
+fn s10_a_worker_that_sleeps_costs_as_much_in_a_large_scheduler() {
     let (few, many) = (events_per_worker(16), events_per_worker(256));
     assert!(many <= 2 * few, "{few} events a worker, then {many}");
     assert!(few > 0);

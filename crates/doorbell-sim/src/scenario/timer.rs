@@ -1,8 +1,8 @@
 //! A sleep on the worker's wheel.
 
-use super::crew::Workers;
 use super::ledger::Ledger;
-use doorbell_core::crew::FrontRef;
+use super::scheduler::Workers;
+use doorbell_core::scheduler::FrontRef;
 use doorbell_core::wheel::{Clock, Fired, Polled, RawTimer};
 use doorbell_machine::Sim;
 use std::pin::Pin;

@@ -1,6 +1,6 @@
 //! Futures that rely on what a wake must bring, and handles that are asked again and again.
 
-use super::crew::Workers;
+use super::scheduler::Workers;
 use doorbell_core::task::Join;
 use doorbell_machine::{Cell, Machine, Sim, sim};
 use std::pin::Pin;
@@ -108,7 +108,7 @@ impl Future for Asked {
     }
 }
 
-/// At most two workers of a crew are sentinels at any time, and at most one of a crew of two.
+/// At most two workers of a scheduler are sentinels at any time, and at most one of a scheduler of two.
 pub(super) fn check_sentinels<const BUG: u8>(workers: &Workers<BUG>) {
     let most = workers.cores().saturating_sub(1).clamp(1, 2) as u64;
     for counts in workers.counts().chunks(workers.cores()) {

@@ -307,11 +307,11 @@ mod tests {
                 &[("Relaxed", killed()), ("Release", Verdict::Survived)],
             ),
             row(
-                "crew.rs",
+                "scheduler.rs",
                 Some("of a lock."),
                 &[("Relaxed", Verdict::Survived)],
             ),
-            row("crew.rs", None, &[]),
+            row("scheduler.rs", None, &[]),
         ];
         let mut unshown = row("group/mod.rs", None, &[("Relaxed", Verdict::Survived)]);
         unshown.site.unshown = Some("nobody looks.".to_owned());
@@ -321,11 +321,11 @@ mod tests {
             "cargo run -p doorbell-tidy --bin orderings -- --preemptions 2 > docs/orderings.md",
             "| bell | 2 | 1 | 1 | 0 | 0 | 0 | 0 | 0 |",
             "| **all** | 5 | 1 | 1 | 1 | 1 | 0 | 0 | 1 |",
-            "## crew.rs",
+            "## scheduler.rs",
             "| mod.rs, `f` | `swap` | AcqRel | killed: `bell::loom::a` (race) | 0.5 |",
             "| mod.rs, `f` | `swap` | AcqRel | half killed: `Relaxed` by `bell::loom::a` (race); without Acquire survived | 1.0 |",
-            "| crew.rs, `f` | `swap` | AcqRel | redundant because of a lock. | 0.5 |",
-            "| crew.rs, `f` | `swap` | AcqRel | not reached | 0.0 |",
+            "| scheduler.rs, `f` | `swap` | AcqRel | redundant because of a lock. | 0.5 |",
+            "| scheduler.rs, `f` | `swap` | AcqRel | not reached | 0.0 |",
             "| mod.rs, `f` | `swap` | AcqRel | unshown because nobody looks. | 0.5 |",
         ] {
             assert!(text.lines().any(|known| known == line), "{line}\n{text}");

@@ -3,8 +3,8 @@
 // What a test counts with std's atomics is not part of what is tested.
 #![allow(clippy::disallowed_types, clippy::disallowed_methods)]
 
-use crate::crew::{Crew, FrontRef};
 use crate::queue::Greed;
+use crate::scheduler::{FrontRef, Scheduler};
 use crate::task::{About, Join, Kind, Local};
 use crate::testing::launch_about;
 use doorbell_machine::Host;
@@ -40,10 +40,10 @@ struct Bench {
 impl Bench {
     /// Two workers, and groups 1 and 2.
     fn new() -> Self {
-        let fronts = Crew::<Host>::new(2, &Arc::default(), |_, _| 0);
+        let fronts = Scheduler::<Host>::new(2, &Arc::default(), |_, _| 0);
         for group in [1, 2] {
             // SAFETY: one after the other, and there are no tasks.
-            unsafe { fronts[0].crew().groups().open(2, group, 100) };
+            unsafe { fronts[0].scheduler().groups().open(2, group, 100) };
         }
         Bench {
             fronts,
@@ -57,7 +57,7 @@ impl Bench {
 
     fn spawn(&self, worker: usize, kind: Kind, group: Option<u8>, left: usize) -> Join<()> {
         if let Some(group) = group {
-            self.fronts[0].crew().groups().reserve(group);
+            self.fronts[0].scheduler().groups().reserve(group);
         }
         let polls = Arc::clone(&self.polls);
         let about = About {
@@ -72,7 +72,7 @@ impl Bench {
     }
 
     fn assert_unused(&self) {
-        let groups = self.fronts[0].crew().groups();
+        let groups = self.fronts[0].scheduler().groups();
         assert!([1, 2].iter().all(|group| groups.is_unused(*group)));
     }
 }
@@ -162,7 +162,7 @@ fn miri_a_worker_that_goes_off_hands_on_and_keeps_what_is_pinned() {
             drop(bench.spawn(0, Kind::Task, group, 1));
         }
         drop(bench.spawn(0, Kind::Pinned, Some(1), 1));
-        let _ = bench.fronts[0].crew().take_off(0);
+        let _ = bench.fronts[0].scheduler().take_off(0);
         local.follow();
     });
     assert_eq!(local.queued(), 1);
@@ -211,7 +211,7 @@ fn miri_children_are_in_the_group_of_the_task_that_spawns_them() {
 
     let bench = Arc::new(Bench::new());
     let local = bench.local(0);
-    let (front, groups) = (&bench.fronts[0], bench.fronts[0].crew().groups());
+    let (front, groups) = (&bench.fronts[0], bench.fronts[0].scheduler().groups());
     local.enter(|| {
         groups.reserve(2);
         let about = About {

@@ -1,9 +1,9 @@
 //! Who is rung, by state of the worker and setting of the switches: exact counts.
 
 use crate::class::Class;
-use crate::crew::{Crew, CrewSpec, FrontRef};
 use crate::mailbox::Posted;
 use crate::node::Ready;
+use crate::scheduler::{FrontRef, Scheduler, SchedulerSpec};
 use crate::switches::{CallCoalesce, IdleNotify, SwitchWord, Switches};
 use crate::task::Local;
 use crate::testing::{Item, Log, front_with, post};
@@ -211,14 +211,14 @@ fn a_request_for_a_pass_rings_a_parked_worker_once() {
     }
 }
 
-/// A worker of a crew of its own.
+/// A worker of a scheduler of its own.
 fn front_of(class: Class, switches: Switches) -> FrontRef<Host> {
-    let spec = CrewSpec {
+    let spec = SchedulerSpec {
         class,
-        ..CrewSpec::default()
+        ..SchedulerSpec::default()
     };
     let switches = std::sync::Arc::new(SwitchWord::new(switches));
-    Crew::described(1, &switches, spec, |_, _| 0).remove(0)
+    Scheduler::described(1, &switches, spec, |_, _| 0).remove(0)
 }
 
 /// Rings, and those of them in place of another, that a parked worker of that class got by posts and

@@ -1,4 +1,4 @@
-//! A task that is awaited from above, step by step: every order of what its own crew, the crew above,
+//! A task that is awaited from above, step by step: every order of what its own scheduler, the scheduler above,
 //! a waker, the join handle and a home worker that ends do to the word. One step is one transition.
 
 use super::super::state::{
@@ -18,7 +18,7 @@ enum Own {
     Queued,
     /// A worker has taken it and has not looked yet.
     Taken,
-    /// With the worker of its own crew that polls the task.
+    /// With the worker of its own scheduler that polls the task.
     Runs,
     /// With the worker above that polls it.
     RunsAbove,
@@ -54,7 +54,7 @@ struct World {
     taken_above: u8,
     /// How many are about to lend it.
     lends: u8,
-    /// Whether a worker of the crew above has ended, so that no second node gets there.
+    /// Whether a worker of the scheduler above has ended, so that no second node gets there.
     above_ended: bool,
     /// Whether it is in the home worker's list.
     listed: bool,
@@ -176,7 +176,7 @@ impl World {
         }
     }
 
-    /// By a worker of its own crew.
+    /// By a worker of its own scheduler.
     fn complete(&mut self, state: &State<Host>) {
         let _ = state.complete();
         self.runner = Runner::Nobody;

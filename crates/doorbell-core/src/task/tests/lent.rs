@@ -1,6 +1,6 @@
-//! Tasks of a lower crew on a worker above, on one thread.
+//! Tasks of a lower scheduler on a worker above, on one thread.
 
-use crate::crew::{Crew, CrewSpec, FrontRef};
+use crate::scheduler::{FrontRef, Scheduler, SchedulerSpec};
 use crate::task::{About, BodyVtable, Join, Kind, Local, Name, launch_described, write_body};
 use crate::testing::spawn;
 use doorbell_machine::Host;
@@ -9,10 +9,11 @@ use std::pin::Pin;
 use std::sync::{Arc, mpsc};
 use std::task::{Context, Poll, Waker};
 
-/// A worker each of two crews: the upper and the lower one.
-fn two_crews() -> [(FrontRef<Host>, Local<Host>); 2] {
-    let one =
-        |above| Crew::described(1, &Arc::default(), CrewSpec::below(above), |_, _| 0).remove(0);
+/// A worker each of two schedulers: the upper and the lower one.
+fn two_schedulers() -> [(FrontRef<Host>, Local<Host>); 2] {
+    let one = |above| {
+        Scheduler::described(1, &Arc::default(), SchedulerSpec::below(above), |_, _| 0).remove(0)
+    };
     let above: FrontRef<Host> = one(Vec::new());
     let below = one(vec![above.clone()]);
     [above, below].map(|front| (front.clone(), Local::new(front)))
@@ -39,7 +40,7 @@ async fn once() -> Option<u8> {
 
 #[test]
 fn miri_a_task_is_polled_by_the_worker_above_that_awaits_it() {
-    let [(_, above), (front, below)] = two_crews();
+    let [(_, above), (front, below)] = two_schedulers();
     let mut join = below.enter(|| spawn(&front, once()));
     above.enter(|| {
         assert!(poll(&mut join).is_pending());
@@ -61,7 +62,7 @@ fn miri_a_task_is_polled_by_the_worker_above_that_awaits_it() {
     assert_eq!(front.shares(), 1, "a task was not freed");
 }
 
-/// Tells in its drop the rank that a task of a crew below has on this worker.
+/// Tells in its drop the rank that a task of a scheduler below has on this worker.
 struct Tells(mpsc::Sender<Option<u8>>);
 
 impl Drop for Tells {
@@ -73,7 +74,7 @@ impl Drop for Tells {
 
 #[test]
 fn what_is_dropped_on_a_worker_above_is_of_its_own_class() {
-    let [(_, above), (front, below)] = two_crews();
+    let [(_, above), (front, below)] = two_schedulers();
     let (tell, told) = mpsc::channel();
     let tells = Tells(tell);
     let mut join = below.enter(|| {
@@ -100,7 +101,7 @@ fn miri_a_second_node_lies_behind_any_body() {
     #[repr(align(64))]
     struct Wide([u8; 3]);
 
-    let [(_, above), (front, below)] = two_crews();
+    let [(_, above), (front, below)] = two_schedulers();
     let body = async {
         let wide = Wide([1, 2, 3]);
         let _ = once().await;
@@ -142,14 +143,14 @@ unsafe fn named<F: Future>(front: &FrontRef<Host>, future: F) -> Join<F::Output>
 
 #[test]
 fn a_pinned_task_and_one_below_nobody_are_not_lent() {
-    let [(high, above), (front, below)] = two_crews();
+    let [(high, above), (front, below)] = two_schedulers();
     let pinned = crate::testing::launch_as(&front, Kind::Pinned, async {});
     let own = spawn(&high, async {});
     for mut join in [pinned, own] {
         below.enter(|| assert!(poll(&mut join).is_pending()));
     }
     let mut again = spawn(&front, async {});
-    // Of the same crew, and of none.
+    // Of the same scheduler, and of none.
     below.enter(|| assert!(poll(&mut again).is_pending()));
     assert!(poll(&mut again).is_pending());
     assert_eq!(above.queued(), 0, "nothing was lent");
@@ -160,7 +161,7 @@ fn a_pinned_task_and_one_below_nobody_are_not_lent() {
 
 #[test]
 fn what_is_lent_to_a_worker_that_has_ended_stays_with_its_own() {
-    let [(_, above), (front, below)] = two_crews();
+    let [(_, above), (front, below)] = two_schedulers();
     above.enter(|| above.close());
     let mut join = below.enter(|| spawn(&front, once()));
     above.enter(|| assert!(poll(&mut join).is_pending()));
@@ -174,7 +175,7 @@ fn what_is_lent_to_a_worker_that_has_ended_stays_with_its_own() {
 
 #[test]
 fn what_a_worker_above_has_when_it_ends_stays_with_its_own() {
-    let [(_, above), (front, below)] = two_crews();
+    let [(_, above), (front, below)] = two_schedulers();
     let mut join = below.enter(|| spawn(&front, once()));
     above.enter(|| {
         assert!(poll(&mut join).is_pending());

@@ -2,7 +2,7 @@
 //! gives away in its polls, the task is freed once, and not before the last of them is gone.
 
 use super::Bench;
-use crate::crew::FrontRef;
+use crate::scheduler::FrontRef;
 use crate::wheel::RawTimer;
 use doorbell_machine::Host;
 use proptest::collection::vec;

@@ -1,6 +1,6 @@
 //! Which worker runs a rescuable task, and when; on one thread.
 
-use crate::crew::{Crew, CrewSpec, FrontRef, Turns};
+use crate::scheduler::{FrontRef, Scheduler, SchedulerSpec, Turns};
 use crate::task::{About, Join, Kind, Local, Sweep};
 use crate::testing::launch_about;
 use doorbell_machine::Host;
@@ -69,7 +69,7 @@ impl Seen {
     }
 }
 
-/// A worker each of two crews, and a task of the lower one.
+/// A worker each of two schedulers, and a task of the lower one.
 struct Stage {
     above: Local<Host>,
     front: FrontRef<Host>,
@@ -81,11 +81,11 @@ struct Stage {
 impl Stage {
     fn new() -> Self {
         let one = |turns, above| {
-            let spec = CrewSpec {
+            let spec = SchedulerSpec {
                 turns,
-                ..CrewSpec::below(above)
+                ..SchedulerSpec::below(above)
             };
-            Crew::described(1, &Arc::default(), spec, |_, _| 0).remove(0)
+            Scheduler::described(1, &Arc::default(), spec, |_, _| 0).remove(0)
         };
         let above: FrontRef<Host> = one(Turns::ByRank, Vec::new());
         let front: FrontRef<Host> = one(Turns::ByArrival, vec![above.clone()]);
@@ -261,10 +261,10 @@ fn miri_a_sweep_lends_what_is_rescuable_and_puts_all_back() {
 }
 
 #[test]
-fn a_sweep_leaves_a_crew_that_has_groups_alone() {
+fn a_sweep_leaves_a_scheduler_that_has_groups_alone() {
     let mut stage = Stage::new();
-    // SAFETY: the only one, of a crew of one worker that has no tasks.
-    unsafe { stage.front.crew().groups().open(1, 1, 100) };
+    // SAFETY: the only one, of a scheduler of one worker that has no tasks.
+    unsafe { stage.front.scheduler().groups().open(1, 1, 100) };
     let join = stage.below.enter(|| stage.launch(RESCUABLE));
     stage.join = Some(join);
     stage.rescues();

@@ -1,7 +1,7 @@
 //! Where a task was spawned, and who says so while it is polled.
 
 use super::{Bench, output};
-use crate::crew::{Crew, CrewSpec};
+use crate::scheduler::{Scheduler, SchedulerSpec};
 use crate::task::extras::Extras;
 use crate::task::{About, Kind, Local};
 use crate::testing::launch_about;
@@ -18,18 +18,18 @@ fn bench(stall: Option<StallPlan>) -> Bench {
         ..WatchPlan::default()
     };
     let watch = StallWatch::new(&plan.hooks).map(Arc::new);
-    let spec = CrewSpec {
+    let spec = SchedulerSpec {
         watchers: Some(Arc::new(Watchers::new(plan, 1, watch.as_ref()))),
-        ..CrewSpec::default()
+        ..SchedulerSpec::default()
     };
-    let front = Crew::described(1, &Arc::default(), spec, |_, _| 0).remove(0);
+    let front = Scheduler::described(1, &Arc::default(), spec, |_, _| 0).remove(0);
     let local = Local::new(front.clone());
     Bench { front, local }
 }
 
 /// What the worker says that it polls.
 fn polled(bench: &Bench) -> Option<(u64, Polled)> {
-    bench.front.crew().watchers()?.current_poll(0)?.read()
+    bench.front.scheduler().watchers()?.current_poll(0)?.read()
 }
 
 #[test]
@@ -46,7 +46,12 @@ fn miri_a_worker_says_what_it_polls_where_somebody_is_told_of_stalls() {
         assert_eq!(about.spawned_at.file(), file!());
         let says = || {
             Local::<Host>::with_current(|local| {
-                local?.front().crew().watchers()?.current_poll(0)?.read()
+                local?
+                    .front()
+                    .scheduler()
+                    .watchers()?
+                    .current_poll(0)?
+                    .read()
             })
         };
         let mut join = bench
@@ -70,9 +75,9 @@ fn miri_a_worker_says_what_it_polls_where_somebody_is_told_of_stalls() {
 #[test]
 fn without_a_hook_nothing_is_kept_of_a_task() {
     let bench = bench(None);
-    let crew = bench.front.crew();
-    assert!(crew.watchers().unwrap().current_poll(0).is_none());
-    assert!(Extras::of(crew, Kind::Task, &About::default()).is_none());
+    let scheduler = bench.front.scheduler();
+    assert!(scheduler.watchers().unwrap().current_poll(0).is_none());
+    assert!(Extras::of(scheduler, Kind::Task, &About::default()).is_none());
     assert_eq!(size_of::<Extras<Host>>(), 48, "of a task that has a name");
     bench.end();
 }

@@ -2,7 +2,7 @@
 
 use super::{Bench, Count, WakerSlot, output, pending, poll_once};
 use crate::bell::Announced;
-use crate::crew::Crew;
+use crate::scheduler::Scheduler;
 use crate::task::{Join, Local, Phase};
 use crate::testing;
 use doorbell_machine::{Counter, Host};
@@ -120,7 +120,7 @@ fn a_task_of_another_worker_is_woken_through_its_mailbox() {
 
 #[test]
 fn b18_a_task_is_woken_where_it_ran_last() {
-    let fronts = Crew::<Host>::new(2, &Arc::default(), |_, _| 0);
+    let fronts = Scheduler::<Host>::new(2, &Arc::default(), |_, _| 0);
     let workers: Vec<Local<Host>> = fronts.iter().map(|f| Local::new(f.clone())).collect();
     let (slot, polls, drops) = (WakerSlot::default(), Count::default(), Count::default());
     let join = workers[0].enter(|| testing::spawn(&fronts[0], pending(&slot, &polls, &drops)));
@@ -153,7 +153,7 @@ fn b18_a_task_is_woken_where_it_ran_last() {
 #[test]
 fn b18_a_task_is_not_woken_where_it_ran_last_if_something_is_before_it_there() {
     for serves in [true, false] {
-        let fronts = Crew::<Host>::new(2, &Arc::default(), |_, _| 0);
+        let fronts = Scheduler::<Host>::new(2, &Arc::default(), |_, _| 0);
         let workers: Vec<Local<Host>> = fronts.iter().map(|f| Local::new(f.clone())).collect();
         let (slot, polls, drops) = (WakerSlot::default(), Count::default(), Count::default());
         let join = workers[1].enter(|| testing::spawn(&fronts[1], pending(&slot, &polls, &drops)));
@@ -278,7 +278,7 @@ fn d4_a_drop_that_wakes_another_task_while_the_worker_closes() {
 
 #[test]
 fn a_drop_that_spawns_while_the_worker_closes() {
-    struct Spawns(crate::crew::FrontRef<Host>, Count);
+    struct Spawns(crate::scheduler::FrontRef<Host>, Count);
     impl Drop for Spawns {
         fn drop(&mut self) {
             let dropped = self.1.on_drop();

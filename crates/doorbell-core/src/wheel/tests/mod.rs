@@ -11,7 +11,7 @@ mod wakers;
 
 use super::{Clock, Fired, Polled, RawTimer};
 use crate::call::Gone;
-use crate::crew::FrontRef;
+use crate::scheduler::FrontRef;
 use crate::task::Local;
 use doorbell_machine::Host;
 use std::sync::Arc;
@@ -134,7 +134,7 @@ impl Rig {
         self.expire()
     }
 
-    /// Takes the mailbox and the crew's timers; returns how many nodes there were.
+    /// Takes the mailbox and the scheduler's timers; returns how many nodes there were.
     fn serve(&self) -> u64 {
         self.enter(|| {
             // SAFETY: this thread is the worker, and the ready queue is its own.

@@ -1,6 +1,6 @@
 //! The two bases against a sorted set.
 
-use crate::crew::FrontRef;
+use crate::scheduler::FrontRef;
 use crate::wheel::entry::{self, Entry};
 use crate::wheel::levels::LOOKS_MAX;
 use crate::wheel::{Base, Wheel};

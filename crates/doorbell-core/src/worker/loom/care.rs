@@ -1,10 +1,10 @@
 //! Workers that stop to look after others, or ask others to look after them, by the steps of the real ones: what
 //! one of them leaves undone is seen by the other, or a worker that sleeps is told.
 
-use crate::crew::Crew;
 use crate::idle::{Cost, Left};
 use crate::mailbox::Front;
 use crate::queue::{Share, is_shareable};
+use crate::scheduler::Scheduler;
 use crate::task::Kind;
 use crate::testing::model::{check, check_large, mutant};
 use crate::testing::{Item, Log, launch_as, spawn};
@@ -32,11 +32,11 @@ const DUE_NS: u64 = 0;
 
 type Shared = Arc<WorkerShared<Loom>>;
 
-/// A crew in which the last worker can be claimed. So many of its sentinels are there already.
-fn crew(sentinels: usize) -> [Shared; 4] {
-    let fronts: [_; 4] = Crew::new(4, &Arc::default(), |_, _| 0)
+/// A scheduler in which the last worker can be claimed. So many of its sentinels are there already.
+fn scheduler(sentinels: usize) -> [Shared; 4] {
+    let fronts: [_; 4] = Scheduler::new(4, &Arc::default(), |_, _| 0)
         .try_into()
-        .expect("a crew of four has four fronts");
+        .expect("a scheduler of four has four fronts");
     let clock = Arc::new(Clock::default());
     let config = WorkerConfig {
         idle: IdlePolicy::Park,
@@ -45,7 +45,7 @@ fn crew(sentinels: usize) -> [Shared; 4] {
         let clock = Arc::clone(&clock);
         Arc::new(WorkerShared::with(config, front, clock))
     });
-    let idle = workers[BUSY].front().crew().idle();
+    let idle = workers[BUSY].front().scheduler().idle();
     idle.enter(ASLEEP);
     for _ in 0..sentinels {
         let _ = idle.begin_sentinel();
@@ -56,7 +56,7 @@ fn crew(sentinels: usize) -> [Shared; 4] {
 
 #[track_caller]
 fn assert_told(workers: &[Shared; 4]) {
-    let idle = workers[BUSY].front().crew().idle();
+    let idle = workers[BUSY].front().scheduler().idle();
     assert!(!idle.holds(ASLEEP), "nobody was told");
 }
 
@@ -65,7 +65,7 @@ fn put(front: &Front<Loom>) {
     let node = Item::boxed(1, &Log::default());
     // SAFETY: this thread is the owner; the node lives until `drain`.
     let _ = unsafe { front.queue().push(node, Share::Always) };
-    front.crew().work().add_anew(front.worker());
+    front.scheduler().work().add_anew(front.worker());
 }
 
 /// The same, and a fence follows.
@@ -92,8 +92,8 @@ fn sleep_for(ns: u64) {
 
 /// One of two sentinels gets something to do, while the busy worker relies on both.
 fn end_against<R>(relies: fn(Shared) -> R) -> ([Shared; 4], R) {
-    let workers = crew(2);
-    workers[BUSY].front().crew().alert().raise(0);
+    let workers = scheduler(2);
+    workers[BUSY].front().scheduler().alert().raise(0);
     workers[CARES].front().set_sentinel(true);
     let shared = Arc::clone(&workers[CARES]);
     let sentinel = thread::spawn(move || Worker::new(shared).end_sentinel());
@@ -106,7 +106,7 @@ fn end_against<R>(relies: fn(Shared) -> R) -> ([Shared; 4], R) {
 fn end_against_push() {
     let (workers, ()) = end_against(|shared| {
         push(shared.front());
-        shared.front().crew().watch_over(BUSY);
+        shared.front().scheduler().watch_over(BUSY);
     });
     drain(workers[BUSY].front());
 }
@@ -151,8 +151,8 @@ fn end_against_rest() {
 /// A worker that was claimed to be a sentinel, and has something to do by now. Its claim has lapsed, so that
 /// it sees to no search.
 fn decline_against_push() {
-    let workers = crew(1);
-    let idle = workers[BUSY].front().crew().idle();
+    let workers = scheduler(1);
+    let idle = workers[BUSY].front().scheduler().idle();
     idle.enter(CARES);
     let wanted = idle.want_sentinel(CARES, |_| Cost::Store);
     assert_eq!(wanted, Some(CARES));
@@ -167,7 +167,7 @@ fn decline_against_push() {
     });
     let busy = workers[BUSY].front();
     push(busy);
-    busy.crew().watch_over(BUSY);
+    busy.scheduler().watch_over(BUSY);
     declines.join().unwrap();
     assert_told(&workers);
     drain(busy);
@@ -176,8 +176,8 @@ fn decline_against_push() {
 
 /// A worker ends the last search, since it has found something, while the busy worker relies on that search.
 fn end_of_search_against_push() {
-    let workers = crew(2);
-    let _ = workers[BUSY].front().crew().idle().begin_search(CARES);
+    let workers = scheduler(2);
+    let _ = workers[BUSY].front().scheduler().idle().begin_search(CARES);
     let shared = Arc::clone(&workers[CARES]);
     let searches = thread::spawn(move || {
         let worker = Worker::new(shared);
@@ -187,7 +187,7 @@ fn end_of_search_against_push() {
     });
     let busy = workers[BUSY].front();
     push(busy);
-    busy.crew().offer(BUSY);
+    busy.scheduler().offer(BUSY);
     searches.join().unwrap();
     assert_told(&workers);
     drain(busy);
@@ -196,13 +196,13 @@ fn end_of_search_against_push() {
 
 /// A sentinel lets the last search lapse while the busy worker relies on it: it sees what that worker has.
 fn lapse_against_push() {
-    let workers = crew(2);
-    let idle = workers[BUSY].front().crew().idle();
+    let workers = scheduler(2);
+    let idle = workers[BUSY].front().scheduler().idle();
     let _ = idle.begin_search(OTHER);
     let shared = Arc::clone(&workers[CARES]);
     let sentinel = thread::spawn(move || {
         let worker = Worker::new(shared);
-        let idle = worker.shared.front().crew().idle();
+        let idle = worker.shared.front().scheduler().idle();
         let searches = || idle.searching().any(|workers| workers & (1 << OTHER) != 0);
         // The first look, one that comes just too soon after it, and one that does not.
         for (ns, lapses) in [
@@ -218,7 +218,7 @@ fn lapse_against_push() {
     });
     let busy = workers[BUSY].front();
     push(busy);
-    busy.crew().offer(BUSY);
+    busy.scheduler().offer(BUSY);
     let sees = sentinel.join().unwrap();
     assert!(sees || !idle.holds(ASLEEP), "nobody knows of the task");
     drain(busy);
@@ -226,13 +226,13 @@ fn lapse_against_push() {
 
 /// A worker gets more than it runs next while another one falls asleep.
 fn surplus_against_sleep() {
-    let workers = crew(2);
-    let idle = workers[BUSY].front().crew().idle();
+    let workers = scheduler(2);
+    let idle = workers[BUSY].front().scheduler().idle();
     assert_eq!(idle.leave(ASLEEP), Left::ByItself);
     let [busy, own] = [BUSY, ASLEEP].map(|worker| workers[worker].front().clone());
     let sleeper = thread::spawn(move || {
-        own.crew().idle().enter(ASLEEP);
-        own.crew().work().holds(BUSY) && is_shareable(busy.queue().len())
+        own.scheduler().idle().enter(ASLEEP);
+        own.scheduler().work().holds(BUSY) && is_shareable(busy.queue().len())
     });
     let worker = Worker::new(Arc::clone(&workers[BUSY]));
     (0..2).for_each(|_| put(worker.shared.front()));

@@ -1,11 +1,11 @@
-//! Two workers of one crew, each in its real loop: they share what they have, wake each other, and sleep.
+//! Two workers of one scheduler, each in its real loop: they share what they have, wake each other, and sleep.
 //!
 //! Where tasks *meet*, each of them is inside one poll until the other one is too: so each needs a worker
 //! of its own, and the model deadlocks if one of them is left behind the other. A sleep that ends by a
 //! time ends at once in a model: this shows that there is such a time, and not how long it is. Nor does a
 //! model show a worker that gets no CPU, since each of its threads goes on in the end: the simulator does.
 
-use crate::crew::Crew;
+use crate::scheduler::Scheduler;
 use crate::testing::model::{
     Shows, check_large, check_largest, must_be_noticed_by, must_be_noticed_by_largest, mutant,
 };
@@ -65,8 +65,10 @@ pub(super) struct Pair<const RING: usize>(pub(super) [Shared<RING>; 2]);
 
 impl<const RING: usize> Pair<RING> {
     pub(super) fn new(watch_ns: u64) -> Self {
-        let fronts = Crew::new(2, &Arc::default(), |_, _| 0);
-        let fronts: [_; 2] = fronts.try_into().expect("a crew of two has two fronts");
+        let fronts = Scheduler::new(2, &Arc::default(), |_, _| 0);
+        let fronts: [_; 2] = fronts
+            .try_into()
+            .expect("a scheduler of two has two fronts");
         let clock = Arc::new(Clock::default());
         let config = WorkerConfig {
             idle: IdlePolicy::Watch { watch_ns },
@@ -92,9 +94,9 @@ impl<const RING: usize> Pair<RING> {
 
     /// Both workers have ended: nothing is left of what they shared.
     fn assert_ended(&self, reached: &Reached) -> [WorkerCounts; 2] {
-        let crew = self.0[0].front().crew();
+        let scheduler = self.0[0].front().scheduler();
         assert!(
-            !crew.idle().anyone_searches(),
+            !scheduler.idle().anyone_searches(),
             "a search is counted for ever"
         );
         assert_eq!(self.0[0].front().shares(), 2, "a task was not freed");

@@ -1,7 +1,7 @@
 //! A worker that begins a poll while the thread that looks for stalls falls asleep.
 
 use super::{check, mutant};
-use crate::crew::{Crew, CrewSpec, FrontRef};
+use crate::scheduler::{FrontRef, Scheduler, SchedulerSpec};
 use crate::worker::{Hooks, Polled, StallPlan, StallWatch, WatchPlan, Watchers};
 use ::loom::thread;
 use doorbell_machine::Loom;
@@ -21,12 +21,12 @@ fn a_poll_begins_while_the_watch_falls_asleep() {
         hooks,
         ..WatchPlan::default()
     };
-    let spec = CrewSpec {
+    let spec = SchedulerSpec {
         watchers: Some(Arc::new(Watchers::new(plan, 1, watch.as_ref()))),
-        ..CrewSpec::default()
+        ..SchedulerSpec::default()
     };
-    let crew: Vec<FrontRef<Loom>> = Crew::described(1, &Arc::default(), spec, |_, _| 0);
-    let front = crew[0].clone();
+    let scheduler: Vec<FrontRef<Loom>> = Scheduler::described(1, &Arc::default(), spec, |_, _| 0);
+    let front = scheduler[0].clone();
     let worker = thread::spawn(move || {
         let polled = Polled {
             task: 1,
@@ -34,10 +34,10 @@ fn a_poll_begins_while_the_watch_falls_asleep() {
             spawned_at: Location::caller(),
         };
         // A poll that does not end.
-        let watchers = front.crew().watchers().expect("it was made with some");
+        let watchers = front.scheduler().watchers().expect("it was made with some");
         let _ = watchers.begin_poll(0, 1, polled);
     });
-    watch.expect("there is a hook").rest_if_quiet(&crew);
+    watch.expect("there is a hook").rest_if_quiet(&scheduler);
     worker.join().unwrap();
 }
 

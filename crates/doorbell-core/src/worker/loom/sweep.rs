@@ -1,11 +1,11 @@
-//! An urgent worker sweeps what waits at a worker of the crew below it, each in its real loop.
+//! An urgent worker sweeps what waits at a worker of the scheduler below it, each in its real loop.
 //!
 //! Where a poll *waits* for tasks that lie behind it, these run on another worker, or the model deadlocks: a
-//! rescuable one on the urgent worker, any other on a second worker of the crew. What is taken and not put back is
+//! rescuable one on the urgent worker, any other on a second worker of the scheduler. What is taken and not put back is
 //! a deadlock too, as nobody asks the workers to close then.
 
 use crate::class::Class;
-use crate::crew::{Crew, CrewSpec, FrontRef, Turns};
+use crate::scheduler::{FrontRef, Scheduler, SchedulerSpec, Turns};
 use crate::task::{About, Kind, Local, Sweep};
 use crate::testing::launch_about;
 use crate::testing::model::{
@@ -48,16 +48,17 @@ impl Stage {
         let config = WorkerConfig {
             idle: IdlePolicy::Watch { watch_ns: 0 },
         };
-        let crew = |workers, spec| Crew::described(workers, &Arc::default(), spec, |_, _| 0);
+        let scheduler =
+            |workers, spec| Scheduler::described(workers, &Arc::default(), spec, |_, _| 0);
         let shared =
             |front: FrontRef<Loom>| Arc::new(WorkerShared::with(config, front, Arc::clone(&clock)));
-        let spec = CrewSpec {
+        let spec = SchedulerSpec {
             class: Class::Rt,
             turns: Turns::ByRank,
-            ..CrewSpec::default()
+            ..SchedulerSpec::default()
         };
-        let above = crew(1, spec).remove(0);
-        let fronts = crew(below, CrewSpec::below(vec![above.clone()]));
+        let above = scheduler(1, spec).remove(0);
+        let fronts = scheduler(below, SchedulerSpec::below(vec![above.clone()]));
         Arc::new(Stage {
             above: shared(above),
             below: fronts.into_iter().map(shared).collect(),
@@ -156,7 +157,7 @@ impl Stage {
             "a task was not freed"
         );
         assert!(
-            !front.crew().idle().anyone_searches(),
+            !front.scheduler().idle().anyone_searches(),
             "a search is counted for ever"
         );
     }
@@ -217,8 +218,8 @@ fn ending() {
     stage.assert_freed();
 }
 
-/// A poll that goes on until the task behind it has run: it can only do so on the second worker of the crew. The first
-/// worker has no loop here, as it is inside that poll all along.
+/// A poll that goes on until the task behind it has run: it can only do so on the second worker of the scheduler. The
+/// first worker has no loop here, as it is inside that poll all along.
 fn stuck_beside_another() {
     let stage = Stage::new(2, 1);
     stage.guard(ends_at_once);
@@ -286,7 +287,7 @@ fn mutant_forgets_refused() {
 
 #[test]
 fn mutant_post_unoffered() {
-    mutant!(CrewPostUnoffered, stuck_beside_another);
+    mutant!(SchedulerPostUnoffered, stuck_beside_another);
 }
 
 also_noticed!(mutant_swept_unseen, QueuePushRelaxed, running);

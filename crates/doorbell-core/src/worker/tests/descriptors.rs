@@ -4,8 +4,8 @@ use super::super::descriptors::POLLS_PER_LOOK;
 use super::by_hand;
 use super::threads::Running;
 use crate::bell::WorkerState;
-use crate::crew::Crew;
 use crate::io::{Direction, Registration, Station as _};
+use crate::scheduler::Scheduler;
 use crate::switches::{SwitchWord, Switches};
 use crate::task::{About, Join, Kind};
 use crate::testing::{call, launch_about, spawn};
@@ -25,7 +25,7 @@ use std::sync::atomic::{
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-type Front = crate::crew::FrontRef<Host>;
+type Front = crate::scheduler::FrontRef<Host>;
 
 /// A socket that is registered with a worker. The registration goes first.
 struct Socket {
@@ -193,7 +193,7 @@ fn a_worker_that_runs_looks_at_its_descriptors() {
 fn what_another_worker_finds_reaches_the_tasks_of_one_that_is_stuck() {
     let switches = Arc::new(SwitchWord::new(Switches::default()));
     let clock = Arc::new(Clock::default());
-    let fronts = Crew::new(2, &switches, |_, _| 0);
+    let fronts = Scheduler::new(2, &switches, |_, _| 0);
     let config = WorkerConfig {
         idle: IdlePolicy::Park,
     };
@@ -306,7 +306,7 @@ fn in_a_flood_an_ordinary_worker_takes_of_the_others_and_one_that_goes_first_doe
             idle: IdlePolicy::Park,
         };
         let clock = Arc::new(Clock::default());
-        let workers: Vec<_> = Crew::new(2, &switches, |_, _| 0)
+        let workers: Vec<_> = Scheduler::new(2, &switches, |_, _| 0)
             .into_iter()
             .map(|front| {
                 Arc::new(WorkerShared::<Host>::with(

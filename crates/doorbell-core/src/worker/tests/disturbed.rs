@@ -1,11 +1,11 @@
 //! An idle worker that is told of something all the time, or at the wrong moment, step by step.
 
-use super::{Eternal, again, by_hand, crew_that_idles_by};
+use super::{Eternal, again, by_hand, scheduler_that_idles_by};
 use crate::bell::{Announced, WorkerState};
 use crate::beside::{Beside, Side};
-use crate::crew::{Crew, CrewSpec};
 use crate::mailbox::Posted;
 use crate::node::Node;
+use crate::scheduler::{Scheduler, SchedulerSpec};
 use crate::switches::Switches;
 use crate::task::{Kind, Once};
 use crate::testing::{launch_as, spawn};
@@ -20,7 +20,7 @@ use std::task::Waker;
 
 /// A worker with two tasks in its queue that runs none of them, and one that watches for ever.
 fn one_busy_one_idle() -> [Worker<Host>; 2] {
-    let workers = crew_that_idles_by(IdlePolicy::Watch { watch_ns: u64::MAX });
+    let workers = scheduler_that_idles_by(IdlePolicy::Watch { watch_ns: u64::MAX });
     workers[0].local.enter(|| {
         for _ in 0..2 {
             drop(spawn(workers[0].shared.front(), async {}));
@@ -164,11 +164,11 @@ fn a_worker_leaves_the_cpu_to_others_of_its_core() {
     for idle in [IdlePolicy::Watch { watch_ns: 1 << 40 }, IdlePolicy::Spin] {
         let words = Beside::<Host>::new(1);
         let batch = Side::working(&words, 1);
-        let spec = CrewSpec {
+        let spec = SchedulerSpec {
             beside: Some(Side::watching(&words)),
-            ..CrewSpec::default()
+            ..SchedulerSpec::default()
         };
-        let front = Crew::<Host>::described(1, &Arc::default(), spec, |_, _| 0).remove(0);
+        let front = Scheduler::<Host>::described(1, &Arc::default(), spec, |_, _| 0).remove(0);
         let shared = WorkerShared::with(WorkerConfig { idle }, front, Arc::default());
         let worker = Worker::new(Arc::new(shared));
         batch.begin(0);

@@ -1,11 +1,11 @@
 //! What a worker hands on to others when it stops looking, or has found more than it runs next, step by step.
 
 use super::starved::{post_one, take_inbox};
-use super::{crew_by_hand, crew_that_idles_by};
+use super::{scheduler_by_hand, scheduler_that_idles_by};
 use crate::bell::Announced;
-use crate::crew::FrontRef;
 use crate::idle::{Search, Searching, Sentinel};
 use crate::offline::TakenOff;
+use crate::scheduler::FrontRef;
 use crate::testing::spawn;
 use crate::wheel::RawTimer;
 use crate::worker::{IdlePolicy, WatchEnd, Worker, WorkerCounts};
@@ -15,10 +15,10 @@ use std::task::Waker;
 pub(super) const MS: u64 = 1_000_000;
 const HOUR_NS: u64 = 3_600_000_000_000;
 
-/// Workers whose crew has as many sentinels as it may have: single tasks wake nobody.
+/// Workers whose scheduler has as many sentinels as it may have: single tasks wake nobody.
 fn with_sentinels<const N: usize>() -> [Worker<Host>; N] {
-    let workers = crew_by_hand();
-    let idle = workers[0].shared.front().crew().idle();
+    let workers = scheduler_by_hand();
+    let idle = workers[0].shared.front().scheduler().idle();
     assert_eq!(idle.begin_sentinel(), Sentinel::Begun);
     assert_eq!(idle.begin_sentinel(), Sentinel::Begun);
     workers
@@ -32,7 +32,7 @@ fn falls_asleep(worker: &Worker<Host>) {
 /// Whether somebody has claimed and told the worker, which fell asleep.
 fn is_told(worker: &Worker<Host>) -> bool {
     let front = worker.shared.front();
-    let is_claimed = !front.crew().idle().holds(front.worker());
+    let is_claimed = !front.scheduler().idle().holds(front.worker());
     assert_eq!(front.bell().signalled(), is_claimed);
     is_claimed
 }
@@ -61,7 +61,7 @@ fn what_waits_when_the_last_search_lapses_is_found_and_another_worker_is_woken()
     for tasks in [1, 2] {
         let workers = with_sentinels();
         let [busy, starved, sentinel, asleep] = &workers;
-        let idle = busy.shared.front().crew().idle();
+        let idle = busy.shared.front().scheduler().idle();
         let searches = idle.begin_search(starved.shared.front().worker());
         assert_eq!(searches, Search::Begun);
         falls_asleep(asleep);
@@ -81,10 +81,10 @@ fn what_waits_when_the_last_search_lapses_is_found_and_another_worker_is_woken()
 
 #[test]
 fn a_search_lapses_at_the_second_of_two_looks_that_lie_apart_in_one_stay_of_a_sentinel() {
-    let workers = crew_by_hand();
+    let workers = scheduler_by_hand();
     let [busy, searches, sentinel] = &workers;
     gets(busy, 1, 0);
-    let idle = busy.shared.front().crew().idle();
+    let idle = busy.shared.front().scheduler().idle();
     let worker = searches.shared.front().worker();
     // Whether the search lapses at a look so long after the last one.
     let lapses = |last_look_ns| {
@@ -113,7 +113,7 @@ fn what_came_to_the_inbox_of_the_worker_that_ends_the_last_search_is_offered() {
     let workers = with_sentinels();
     let [worker, _, asleep] = &workers;
     let front = worker.shared.front();
-    assert_eq!(front.crew().idle().begin_search(0), Search::Begun);
+    assert_eq!(front.scheduler().idle().begin_search(0), Search::Begun);
     worker.searching.set(true);
     falls_asleep(asleep);
     gets(worker, 1, 0);
@@ -132,7 +132,7 @@ fn what_the_last_look_brings_beyond_one_task_is_offered_before_the_next_pass() {
         let workers = with_sentinels();
         let [busy, worker, asleep] = &workers;
         gets(busy, tasks, 0);
-        busy.shared.front().crew().idle().enter(2);
+        busy.shared.front().scheduler().idle().enter(2);
         assert!(worker.look_for_the_last_time());
         assert_eq!(counts(worker).stolen, brings);
         worker.leave_idle_set();
@@ -149,7 +149,7 @@ fn what_a_worker_had_before_it_took_a_task_of_a_stuck_one_is_offered() {
     let [stuck, cares, asleep] = &workers;
     gets(stuck, 2, 1);
     gets(cares, 1, 0);
-    stuck.shared.front().crew().idle().enter(2);
+    stuck.shared.front().scheduler().idle().enter(2);
     cares.care_for_stuck(MS);
     assert_eq!((counts(cares).thefts, is_told(asleep)), (0, false));
     // Its pulse stood still since.
@@ -162,9 +162,9 @@ fn what_a_worker_had_before_it_took_a_task_of_a_stuck_one_is_offered() {
 #[test]
 fn a_worker_that_was_claimed_to_be_a_sentinel_and_has_a_task_leaves_that_to_another() {
     for lapses in [false, true] {
-        let workers = crew_by_hand();
+        let workers = scheduler_by_hand();
         let [busy, claimed, searches, asleep] = &workers;
-        let idle = busy.shared.front().crew().idle();
+        let idle = busy.shared.front().scheduler().idle();
         assert_eq!(idle.begin_sentinel(), Sentinel::Begun);
         falls_asleep(claimed);
         falls_asleep(asleep);
@@ -198,12 +198,12 @@ fn gets_call(worker: &Worker<Host>) {
 /// The call may take long.
 #[test]
 fn timers_from_outside_are_looked_after_while_a_worker_runs_calls() {
-    let workers = crew_by_hand();
+    let workers = scheduler_by_hand();
     let [worker, asleep] = &workers;
     let front = worker.shared.front();
     // Nobody was asleep when it came.
     let timer = timer_from_outside(front);
-    front.crew().idle().enter(1);
+    front.scheduler().idle().enter(1);
     worker.local.enter(|| worker.leave_behind_calls());
     assert!(!is_told(asleep), "there is no call");
     gets_call(worker);
@@ -218,13 +218,13 @@ fn timers_from_outside_are_looked_after_while_a_worker_runs_calls() {
 
 #[test]
 fn a_stolen_task_is_looked_after_while_its_worker_runs_calls() {
-    let workers = crew_by_hand();
+    let workers = scheduler_by_hand();
     let [busy, worker, asleep] = &workers;
     let front = worker.shared.front();
     gets(busy, 2, 0);
     assert!(worker.look_for_the_last_time(), "it takes one");
     worker.leave_idle_set();
-    front.crew().idle().enter(2);
+    front.scheduler().idle().enter(2);
     assert!(!front.has_work(), "it is in the worker's hands");
     gets_call(worker);
     worker.local.enter(|| worker.leave_behind_calls());
@@ -234,10 +234,10 @@ fn a_stolen_task_is_looked_after_while_its_worker_runs_calls() {
 
 #[test]
 fn a_task_in_the_inbox_is_looked_after_while_its_worker_runs_calls_in_its_watch() {
-    let workers = crew_that_idles_by(IdlePolicy::Watch { watch_ns: u64::MAX });
+    let workers = scheduler_that_idles_by(IdlePolicy::Watch { watch_ns: u64::MAX });
     let [worker, asleep] = &workers;
     let front = worker.shared.front();
-    asleep.shared.front().crew().idle().enter(1);
+    asleep.shared.front().scheduler().idle().enter(1);
     assert_eq!(front.bell().announce_watch(), Announced::Yes);
     post_one(front, asleep.shared.front());
     gets_call(worker);
@@ -251,7 +251,7 @@ fn a_task_in_the_inbox_is_looked_after_while_its_worker_runs_calls_in_its_watch(
 /// Who armed it found no worker idle.
 #[test]
 fn the_last_look_takes_timers_from_outside() {
-    let workers = crew_by_hand();
+    let workers = scheduler_by_hand();
     let [worker, _] = &workers;
     let timer = timer_from_outside(worker.shared.front());
     assert_eq!(worker.local.due_ns(), None);
@@ -263,8 +263,8 @@ fn the_last_look_takes_timers_from_outside() {
 
 #[test]
 fn a_worker_that_is_asked_to_close_ends_the_search_that_it_was_claimed_for() {
-    let [worker, asleep] = crew_by_hand();
-    let idle = asleep.shared.front().crew().idle();
+    let [worker, asleep] = scheduler_by_hand();
+    let idle = asleep.shared.front().scheduler().idle();
     assert_eq!(idle.begin_search(0), Search::Begun);
     worker.searching.set(true);
     worker.shared.close();
@@ -278,12 +278,12 @@ fn a_worker_that_is_asked_to_close_ends_the_search_that_it_was_claimed_for() {
 fn a_worker_that_goes_off_hands_on_its_search() {
     let workers = with_sentinels();
     let [busy, worker, asleep] = &workers;
-    let crew = busy.shared.front().crew();
-    assert_eq!(crew.idle().begin_search(1), Search::Begun);
+    let scheduler = busy.shared.front().scheduler();
+    assert_eq!(scheduler.idle().begin_search(1), Search::Begun);
     worker.searching.set(true);
-    crew.idle().enter(2);
+    scheduler.idle().enter(2);
     gets(busy, 4, 0);
-    assert_eq!(crew.take_off(1), TakenOff::Now);
+    assert_eq!(scheduler.take_off(1), TakenOff::Now);
     worker.local.enter(|| worker.local.follow());
     assert!(!is_told(asleep), "a search was relied on");
     worker.local.enter(|| worker.end_search());

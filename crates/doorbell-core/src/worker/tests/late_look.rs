@@ -1,6 +1,6 @@
 //! Workers that sleep until others' timers are due.
 
-use super::crew_by_hand;
+use super::scheduler_by_hand;
 use crate::testing::spawn;
 use crate::worker::Worker;
 use doorbell_machine::{Host, Machine};
@@ -12,33 +12,33 @@ fn arm(busy: &Worker<Host>) -> u64 {
     let due_ns = Host::now_ns() + HOUR_NS;
     let front = busy.shared.front();
     front.publish_next_global(due_ns);
-    front.crew().work().add(front.worker());
+    front.scheduler().work().add(front.worker());
     due_ns
 }
 
 #[test]
 fn one_worker_sleeps_until_a_timer_that_is_far_away_and_is_no_sentinel() {
-    let [busy, relies, other] = crew_by_hand();
+    let [busy, relies, other] = scheduler_by_hand();
     let due_ns = arm(&busy);
-    let crew = busy.shared.front().crew();
-    assert!(crew.alert().is_unwatched(due_ns));
+    let scheduler = busy.shared.front().scheduler();
+    assert!(scheduler.alert().is_unwatched(due_ns));
     let looks_ns = relies.sentinel_until_ns().expect("it looks then");
     assert!(looks_ns > due_ns - 1_000_000_000, "{looks_ns} for {due_ns}");
     assert!(relies.relies.get() && !relies.shared.front().is_sentinel());
-    assert!(!crew.alert().is_unwatched(due_ns));
+    assert!(!scheduler.alert().is_unwatched(due_ns));
     assert_eq!(other.sentinel_until_ns(), None, "one is enough");
     assert!(
-        crew.alert().is_unwatched(due_ns - HOUR_NS / 2),
+        scheduler.alert().is_unwatched(due_ns - HOUR_NS / 2),
         "who arms that wakes somebody"
     );
     // It has something to run.
     relies.end_sentinel();
-    assert!(crew.alert().is_unwatched(due_ns) && !relies.relies.get());
+    assert!(scheduler.alert().is_unwatched(due_ns) && !relies.relies.get());
 }
 
 #[test]
 fn a_late_look_is_given_up_where_other_workers_are_sentinels() {
-    let [busy, relies, sentinel, second] = crew_by_hand();
+    let [busy, relies, sentinel, second] = scheduler_by_hand();
     let due_ns = arm(&busy);
     let front = busy.shared.front();
     assert!(relies.sentinel_until_ns().is_some());
@@ -47,7 +47,7 @@ fn a_late_look_is_given_up_where_other_workers_are_sentinels() {
     assert!(second.sentinel_until_ns().is_some());
     assert!(sentinel.shared.front().is_sentinel() && second.shared.front().is_sentinel());
     assert_eq!(relies.sentinel_until_ns(), None);
-    let alert = front.crew().alert();
+    let alert = front.scheduler().alert();
     assert!(
         alert.is_unwatched(due_ns),
         "nobody sleeps only until then any more"
@@ -57,7 +57,7 @@ fn a_late_look_is_given_up_where_other_workers_are_sentinels() {
 
 #[test]
 fn a_sentinel_that_ends_wakes_nobody_for_what_another_looks_after() {
-    let [busy, relies, sentinel] = crew_by_hand();
+    let [busy, relies, sentinel] = scheduler_by_hand();
     let _ = arm(&busy);
     let front = busy.shared.front();
     busy.local.enter(|| drop(spawn(front, async {})));
@@ -66,7 +66,7 @@ fn a_sentinel_that_ends_wakes_nobody_for_what_another_looks_after() {
     assert_eq!(relies.sentinel_until_ns().map(|_| ()), Some(()));
     assert!(relies.relies.get());
     sentinel.sentinel_end_ns.set(0);
-    let idle = front.crew().idle();
+    let idle = front.scheduler().idle();
     idle.enter(sentinel.shared.front().worker());
     assert_eq!(sentinel.sentinel_until_ns(), None);
     assert!(!sentinel.shared.front().is_sentinel() && !idle.wants_sentinel());

@@ -1,7 +1,7 @@
 //! For which single tasks somebody is asked to look after them: see the folder `idle`.
 
-use super::crew_by_hand;
 use super::descriptors::read_on;
+use super::scheduler_by_hand;
 use crate::call::post;
 use crate::task::Local;
 use crate::testing::spawn;
@@ -12,7 +12,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 
 /// Two workers, of which the second sleeps, as far as the first can see.
 fn beside_a_sleeper() -> (Worker<Host>, Worker<Host>) {
-    let [worker, other] = crew_by_hand();
+    let [worker, other] = scheduler_by_hand();
     assert!(!other.look_for_the_last_time());
     (worker, other)
 }
@@ -22,7 +22,7 @@ fn asks(f: impl FnOnce(&Worker<Host>)) -> bool {
     let (worker, _other) = beside_a_sleeper();
     worker.local.enter(|| {
         f(&worker);
-        let asked = worker.shared.front().crew().idle().wants_sentinel();
+        let asked = worker.shared.front().scheduler().idle().wants_sentinel();
         assert!(worker.take().delivered <= 1, "what was left in the mailbox");
         while worker.local.run_one() {}
         asked
@@ -44,7 +44,7 @@ fn what_a_worker_brings_between_two_polls_is_left_to_it() {
     let (worker, _other) = beside_a_sleeper();
     worker.local.enter(|| more(&worker));
     assert!(
-        !worker.shared.front().crew().idle().holds(1),
+        !worker.shared.front().scheduler().idle().holds(1),
         "the second one is offered"
     );
     worker.local.enter(|| while worker.local.run_one() {});
@@ -81,7 +81,7 @@ fn what_comes_by_mail_is_left_to_the_worker_unless_more_has_come_since() {
 
 #[test]
 fn what_a_look_at_its_descriptors_brings_is_left_to_the_worker() {
-    let [worker, other] = crew_by_hand();
+    let [worker, other] = scheduler_by_hand();
     worker.local.enter(|| {
         let (read, mut theirs) = read_on(worker.shared.front());
         while worker.local.run_one() {}
@@ -89,7 +89,7 @@ fn what_a_look_at_its_descriptors_brings_is_left_to_the_worker() {
         theirs.write_all(&[7]).unwrap();
         assert!(worker.look_at_descriptors());
         assert!(!worker.local.is_empty());
-        assert!(!worker.shared.front().crew().idle().wants_sentinel());
+        assert!(!worker.shared.front().scheduler().idle().wants_sentinel());
         while worker.local.run_one() {}
         drop(read);
         worker.local.close();

@@ -2,10 +2,10 @@
 
 use crate::bell::{Announced, WorkerState};
 use crate::class::Class;
-use crate::crew::{Crew, CrewSpec, FrontRef, Turns};
 use crate::idle::{Search, Searching, Sentinel};
 use crate::mailbox::{Origin, Posted};
 use crate::node::{Node, Ready};
+use crate::scheduler::{FrontRef, Scheduler, SchedulerSpec, Turns};
 use crate::task::Local;
 use crate::testing::spawn;
 use crate::worker::{IdlePolicy, Worker, WorkerConfig, WorkerShared};
@@ -32,11 +32,11 @@ struct Starved {
 
 impl Starved {
     fn start(turns: Turns) -> Self {
-        let spec = CrewSpec {
+        let spec = SchedulerSpec {
             turns,
-            ..CrewSpec::default()
+            ..SchedulerSpec::default()
         };
-        let fronts = Crew::<Host>::described(4, &Arc::default(), spec, |_, _| 0);
+        let fronts = Scheduler::<Host>::described(4, &Arc::default(), spec, |_, _| 0);
         let others = fronts[2..].iter().map(|front| {
             let shared = Arc::new(WorkerShared::with(PARKS, front.clone(), Arc::default()));
             let theirs = Arc::clone(&shared);
@@ -49,8 +49,8 @@ impl Starved {
         let starved = &fronts[1];
         assert_eq!(starved.bell().announce_watch(), Announced::Yes);
         assert_eq!(starved.bell().announce_park(), Announced::Yes);
-        starved.crew().idle().enter(1);
-        let idle = fronts[0].crew().idle();
+        starved.scheduler().idle().enter(1);
+        let idle = fronts[0].scheduler().idle();
         for (shared, _) in &others {
             let worker = shared.front().worker();
             while !idle.holds(worker) || shared.state() != WorkerState::Parked {
@@ -90,7 +90,7 @@ impl Starved {
     /// Nothing is left of the claim, except that worker 1 has not run.
     fn end(self) {
         let starved = &self.fronts[1];
-        let idle = starved.crew().idle();
+        let idle = starved.scheduler().idle();
         if !idle.holds(1) {
             // It was told of the claim, and gets its CPU at last.
             assert!(starved.bell().signalled());
@@ -108,31 +108,37 @@ impl Starved {
 
 #[test]
 fn one_claimed_worker_that_gets_no_cpu_does_not_stop_sharing() {
-    let crew = Starved::start(Turns::ByArrival);
-    crew.runs(4);
-    assert!(!crew.fronts[0].crew().idle().holds(1), "it was claimed");
-    crew.end();
+    let scheduler = Starved::start(Turns::ByArrival);
+    scheduler.runs(4);
+    assert!(
+        !scheduler.fronts[0].scheduler().idle().holds(1),
+        "it was claimed"
+    );
+    scheduler.end();
 }
 
 #[test]
 fn one_task_behind_a_poll_runs_although_the_worker_that_was_woken_gets_no_cpu() {
     for turns in [Turns::ByArrival, Turns::ByRank] {
-        let crew = Starved::start(turns);
-        crew.runs(1);
-        assert!(!crew.fronts[0].crew().idle().holds(1), "it was claimed");
-        crew.end();
+        let scheduler = Starved::start(turns);
+        scheduler.runs(1);
+        assert!(
+            !scheduler.fronts[0].scheduler().idle().holds(1),
+            "it was claimed"
+        );
+        scheduler.end();
     }
 }
 
 #[test]
 fn tasks_behind_a_poll_run_although_a_sentinel_gets_no_cpu() {
     for tasks in [1, 4] {
-        let crew = Starved::start(Turns::ByArrival);
-        let idle = crew.fronts[0].crew().idle();
+        let scheduler = Starved::start(Turns::ByArrival);
+        let idle = scheduler.fronts[0].scheduler().idle();
         assert_eq!(idle.begin_sentinel(), Sentinel::Begun);
-        crew.fronts[1].set_sentinel(true);
-        crew.runs(tasks);
-        crew.end();
+        scheduler.fronts[1].set_sentinel(true);
+        scheduler.runs(tasks);
+        scheduler.end();
     }
 }
 
@@ -140,12 +146,12 @@ fn tasks_behind_a_poll_run_although_a_sentinel_gets_no_cpu() {
 /// As for `Deliver`.
 pub(super) unsafe fn nothing(_: NonNull<Node<Host>>, _: &Ready<Host>) {}
 
-/// Posts a task to the worker, as another one of its crew does.
+/// Posts a task to the worker, as another one of its scheduler does.
 pub(super) fn post_one(to: &FrontRef<Host>, from: &FrontRef<Host>) {
     let node = NonNull::from(Box::leak(Box::new(Node::new(nothing))));
     Local::new(from.clone()).enter(|| {
         // SAFETY: the node lives until it is taken out.
-        let posted = unsafe { to.post_task(node, Origin::Crew) };
+        let posted = unsafe { to.post_task(node, Origin::Scheduler) };
         assert_eq!(posted, Posted::Yes);
     });
 }
@@ -169,13 +175,13 @@ pub(super) fn take_inbox(front: &FrontRef<Host>) -> u64 {
 #[test]
 fn a_task_that_comes_to_a_worker_inside_a_poll_is_looked_after() {
     for (turns, class) in [(Turns::ByArrival, Class::Fair), (Turns::ByRank, Class::Rt)] {
-        let spec = CrewSpec {
+        let spec = SchedulerSpec {
             class,
             turns,
-            ..CrewSpec::default()
+            ..SchedulerSpec::default()
         };
-        let fronts = Crew::<Host>::described(3, &Arc::default(), spec, |_, _| 0);
-        let idle = fronts[0].crew().idle();
+        let fronts = Scheduler::<Host>::described(3, &Arc::default(), spec, |_, _| 0);
+        let idle = fronts[0].scheduler().idle();
         idle.enter(2);
         post_one(&fronts[1], &fronts[0]);
         assert!(!idle.holds(2), "{turns:?}: nobody was told");
@@ -188,8 +194,8 @@ fn a_task_that_comes_to_a_worker_inside_a_poll_is_looked_after() {
 #[test]
 fn a_second_task_that_comes_to_a_worker_inside_a_poll_is_offered() {
     for is_queued in [false, true] {
-        let fronts = Crew::<Host>::new(3, &Arc::default(), |_, _| 0);
-        let (idle, inside) = (fronts[0].crew().idle(), Local::new(fronts[1].clone()));
+        let fronts = Scheduler::<Host>::new(3, &Arc::default(), |_, _| 0);
+        let (idle, inside) = (fronts[0].scheduler().idle(), Local::new(fronts[1].clone()));
         assert_eq!(idle.begin_sentinel(), Sentinel::Begun);
         assert_eq!(idle.begin_sentinel(), Sentinel::Begun);
         idle.enter(2);
@@ -209,27 +215,27 @@ fn a_second_task_that_comes_to_a_worker_inside_a_poll_is_offered() {
 /// That worker may get no CPU: two others are to notice.
 #[test]
 fn an_offer_while_another_worker_searches_wakes_sentinels() {
-    let fronts = Crew::<Host>::new(5, &Arc::default(), |_, _| 0);
-    let crew = fronts[0].crew();
-    assert_eq!(crew.idle().begin_search(1), Search::Begun);
+    let fronts = Scheduler::<Host>::new(5, &Arc::default(), |_, _| 0);
+    let scheduler = fronts[0].scheduler();
+    assert_eq!(scheduler.idle().begin_search(1), Search::Begun);
     fronts[2..].iter().for_each(falls_asleep);
     for _ in 0..2 {
-        crew.offer(0);
+        scheduler.offer(0);
         let woken = fronts[2..].iter().filter(|it| it.bell().signalled());
         assert_eq!(woken.count(), 2);
-        assert!(crew.idle().wants_sentinel());
+        assert!(scheduler.idle().wants_sentinel());
     }
 }
 
 /// A thread of a lower class may lose its CPU to this one between a claim and what follows.
 #[test]
 fn a_spawn_from_below_claims_no_worker() {
-    let spec = CrewSpec {
+    let spec = SchedulerSpec {
         class: Class::Rt,
-        ..CrewSpec::default()
+        ..SchedulerSpec::default()
     };
-    let fronts = Crew::<Host>::described(2, &Arc::default(), spec, |_, _| 0);
-    let idle = fronts[0].crew().idle();
+    let fronts = Scheduler::<Host>::described(2, &Arc::default(), spec, |_, _| 0);
+    let idle = fronts[0].scheduler().idle();
     let parked = &fronts[1];
     assert_eq!(parked.bell().announce_watch(), Announced::Yes);
     assert_eq!(parked.bell().announce_park(), Announced::Yes);
@@ -256,22 +262,22 @@ fn a_spawn_from_below_claims_no_worker() {
 fn falls_asleep(front: &FrontRef<Host>) {
     assert_eq!(front.bell().announce_watch(), Announced::Yes);
     assert_eq!(front.bell().announce_park(), Announced::Yes);
-    front.crew().idle().enter(front.worker());
+    front.scheduler().idle().enter(front.worker());
 }
 
 /// Two workers sleep. On the core of the first a worker of class Rt runs, on that of the second none.
 fn outranked(class: Class) -> (Vec<FrontRef<Host>>, Vec<FrontRef<Host>>) {
-    let spec = CrewSpec {
+    let spec = SchedulerSpec {
         class: Class::Rt,
-        ..CrewSpec::default()
+        ..SchedulerSpec::default()
     };
-    let above = Crew::<Host>::described(2, &Arc::default(), spec, |_, _| 0);
+    let above = Scheduler::<Host>::described(2, &Arc::default(), spec, |_, _| 0);
     falls_asleep(&above[1]);
-    let spec = CrewSpec {
+    let spec = SchedulerSpec {
         class,
-        ..CrewSpec::below(vec![above[0].clone()])
+        ..SchedulerSpec::below(vec![above[0].clone()])
     };
-    let fronts = Crew::<Host>::described(2, &Arc::default(), spec, |_, _| 0);
+    let fronts = Scheduler::<Host>::described(2, &Arc::default(), spec, |_, _| 0);
     fronts.iter().for_each(falls_asleep);
     (above, fronts)
 }
@@ -279,30 +285,38 @@ fn outranked(class: Class) -> (Vec<FrontRef<Host>>, Vec<FrontRef<Host>>) {
 #[test]
 fn a_task_goes_to_a_worker_whose_core_runs_no_higher_class() {
     let (_above, fronts) = outranked(Class::Fair);
-    let crew = fronts[0].crew();
-    assert_eq!(crew.place(&fronts[0]).worker(), 1, "the other is preferred");
-    assert!(!crew.idle().holds(1), "it is claimed");
+    let scheduler = fronts[0].scheduler();
+    assert_eq!(
+        scheduler.place(&fronts[0]).worker(),
+        1,
+        "the other is preferred"
+    );
+    assert!(!scheduler.idle().holds(1), "it is claimed");
 }
 
 /// It watches, and is inside a call.
 #[test]
 fn a_task_goes_to_an_idle_worker_that_is_inside_no_call() {
-    let fronts = Crew::<Host>::new(2, &Arc::default(), |_, _| 0);
-    let crew = fronts[0].crew();
+    let fronts = Scheduler::<Host>::new(2, &Arc::default(), |_, _| 0);
+    let scheduler = fronts[0].scheduler();
     assert_eq!(fronts[0].bell().announce_watch(), Announced::Yes);
     falls_asleep(&fronts[1]);
-    assert_eq!(crew.place(&fronts[0]).worker(), 0);
+    assert_eq!(scheduler.place(&fronts[0]).worker(), 0);
     fronts[0].set_serving(true);
-    assert_eq!(crew.place(&fronts[0]).worker(), 1, "the other is preferred");
+    assert_eq!(
+        scheduler.place(&fronts[0]).worker(),
+        1,
+        "the other is preferred"
+    );
 }
 
 /// What a worker of class Batch does.
 fn from_below(f: impl FnOnce()) {
-    let batch = CrewSpec {
+    let batch = SchedulerSpec {
         class: Class::Batch,
-        ..CrewSpec::default()
+        ..SchedulerSpec::default()
     };
-    let below = Crew::<Host>::described(1, &Arc::default(), batch, |_, _| 0).remove(0);
+    let below = Scheduler::<Host>::described(1, &Arc::default(), batch, |_, _| 0).remove(0);
     Local::new(below).enter(f);
 }
 
@@ -310,10 +324,10 @@ fn from_below(f: impl FnOnce()) {
 #[test]
 fn a_caller_from_below_claims_no_worker_to_be_a_sentinel() {
     let (_above, fronts) = outranked(Class::Fair);
-    let (crew, idle) = (fronts[0].crew(), fronts[0].crew().idle());
-    from_below(|| crew.watch_over(0));
+    let (scheduler, idle) = (fronts[0].scheduler(), fronts[0].scheduler().idle());
+    from_below(|| scheduler.watch_over(0));
     assert!(idle.holds(0) && idle.holds(1) && !idle.wants_sentinel());
-    crew.watch_over(0);
+    scheduler.watch_over(0);
     assert!(idle.holds(0) && !idle.holds(1) && idle.wants_sentinel());
 }
 
@@ -321,14 +335,18 @@ fn a_caller_from_below_claims_no_worker_to_be_a_sentinel() {
 #[test]
 fn a_task_from_below_goes_to_a_worker_whose_core_runs_no_higher_class() {
     let (_above, fronts) = outranked(Class::Fair);
-    let crew = fronts[0].crew();
+    let scheduler = fronts[0].scheduler();
     from_below(|| {
-        assert_eq!(crew.place(&fronts[0]).worker(), 1, "the other is preferred");
-        crew.offer(0);
+        assert_eq!(
+            scheduler.place(&fronts[0]).worker(),
+            1,
+            "the other is preferred"
+        );
+        scheduler.offer(0);
         assert!(fronts[1].bell().signalled() && !fronts[0].bell().signalled());
     });
     assert!(
-        crew.idle().holds(0) && crew.idle().holds(1),
+        scheduler.idle().holds(0) && scheduler.idle().holds(1),
         "claimed from below"
     );
 }
@@ -337,9 +355,9 @@ fn a_task_from_below_goes_to_a_worker_whose_core_runs_no_higher_class() {
 #[test]
 fn an_offer_from_below_tells_a_worker_although_another_searches() {
     let (_above, fronts) = outranked(Class::Fair);
-    let crew = fronts[0].crew();
-    assert_eq!(crew.idle().begin_search(0), Search::Begun);
-    from_below(|| crew.offer(0));
+    let scheduler = fronts[0].scheduler();
+    assert_eq!(scheduler.idle().begin_search(0), Search::Begun);
+    from_below(|| scheduler.offer(0));
     assert!(fronts[1].bell().signalled(), "nobody looks again");
-    assert_eq!(crew.idle().end_search(0), Searching::None);
+    assert_eq!(scheduler.idle().end_search(0), Searching::None);
 }

@@ -1,8 +1,8 @@
 //! What a worker does for one that is stuck, step by step.
 
-use super::crew_by_hand;
 use super::descriptors::read_on;
 use super::hand_on::{MS, counts, end, gets};
+use super::scheduler_by_hand;
 use crate::idle::{STUCK_NS, Sentinel};
 use crate::wheel::RawTimer;
 use doorbell_machine::{Host, Machine};
@@ -14,7 +14,7 @@ const LATE_NS: u64 = 200_000;
 
 #[test]
 fn a_worker_with_work_of_its_own_expires_the_timers_of_a_stuck_one() {
-    let workers = crew_by_hand();
+    let workers = scheduler_by_hand();
     let [stuck, cares] = &workers;
     stuck.local.enter_lending(|| {
         let overdue_ns = Host::now_ns() - 1_000 * MS;
@@ -31,7 +31,7 @@ fn a_worker_with_work_of_its_own_expires_the_timers_of_a_stuck_one() {
 /// It comes to that timer itself, after a few polls.
 #[test]
 fn a_timer_of_a_worker_that_makes_progress_is_left_to_it_for_longer() {
-    let workers = crew_by_hand();
+    let workers = scheduler_by_hand();
     let [moves, looks] = &workers;
     let front = moves.shared.front();
     // Whether the timer is expired by a look, and whether it was not much later when the look was over.
@@ -55,7 +55,7 @@ fn a_timer_of_a_worker_that_makes_progress_is_left_to_it_for_longer() {
 
 #[test]
 fn a_worker_with_work_of_its_own_looks_at_the_descriptors_of_a_stuck_one() {
-    let workers = crew_by_hand();
+    let workers = scheduler_by_hand();
     let [stuck, cares] = &workers;
     let (read, mut theirs) = stuck.local.enter(|| {
         let waits = read_on(stuck.shared.front());
@@ -79,7 +79,7 @@ fn a_worker_with_work_of_its_own_looks_at_the_descriptors_of_a_stuck_one() {
 /// makes progress, the rest is left to it.
 #[test]
 fn a_worker_with_work_of_its_own_takes_all_that_waits_behind_one_poll() {
-    let workers = crew_by_hand();
+    let workers = scheduler_by_hand();
     let [stuck, cares] = &workers;
     gets(stuck, 5, 1);
     // How many it has taken by then.
@@ -105,10 +105,10 @@ fn a_worker_with_work_of_its_own_takes_all_that_waits_behind_one_poll() {
 /// That worker was in no list: it slept, or had nothing.
 #[test]
 fn a_sentinel_finds_one_task_at_a_worker_that_is_inside_the_same_poll_as_at_its_last_look() {
-    let workers = crew_by_hand();
+    let workers = scheduler_by_hand();
     let [stuck, sentinel] = &workers;
     let front = sentinel.shared.front();
-    assert_eq!(front.crew().idle().begin_sentinel(), Sentinel::Begun);
+    assert_eq!(front.scheduler().idle().begin_sentinel(), Sentinel::Begun);
     front.set_sentinel(true);
     gets(stuck, 1, 1);
     stuck.local.unlist();

@@ -1,8 +1,8 @@
 //! Workers whose time is limited, by simulated time.
 
-use super::{one_crew, with_workers};
-use crate::scenario::crew::{CrewConfig, Workers};
-use doorbell_core::crew::Turns;
+use super::{one_scheduler, with_workers};
+use crate::scenario::scheduler::{SchedulerConfig, Workers};
+use doorbell_core::scheduler::Turns;
 use doorbell_core::task::Kind;
 use doorbell_core::worker::{RunBudget, WorkerCounts};
 use doorbell_machine::sim;
@@ -19,12 +19,12 @@ fn run(
     program: impl FnOnce(&Arc<Workers<0>>) + Send + 'static,
     check: impl FnOnce(&[WorkerCounts]) -> Result<(), String> + Send + 'static,
 ) {
-    let crew = CrewConfig {
+    let scheduler = SchedulerConfig {
         turns: Turns::ByRank,
         budget: Some(budget),
-        ..one_crew(workers)
+        ..one_scheduler(workers)
     };
-    with_workers(crew, move |workers, close| {
+    with_workers(scheduler, move |workers, close| {
         program(workers);
         close();
         if let Err(why) = check(&workers.counts()) {

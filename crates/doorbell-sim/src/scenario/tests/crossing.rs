@@ -2,8 +2,8 @@
 //! nothing of it is left to do for anybody else.
 
 use crate::scenario::class::{FAIR, RT};
-use crate::scenario::crew::Workers;
 use crate::scenario::program::{Ended, yield_now};
+use crate::scenario::scheduler::Workers;
 use crate::scenario::timer::Sleep;
 use doorbell_core::call;
 use doorbell_core::task::{Join, Kind};

@@ -1,10 +1,10 @@
 //! A worker that gets its first descriptor while it is inside a poll which then goes on for long: another
 //! worker looks at its poller meanwhile.
 
-use super::{one_crew, with_workers};
-use crate::scenario::crew::Workers;
-use doorbell_core::crew::FrontRef;
+use super::{one_scheduler, with_workers};
+use crate::scenario::scheduler::Workers;
 use doorbell_core::io::{Direction, Registration};
+use doorbell_core::scheduler::FrontRef;
 use doorbell_core::task::Kind;
 use doorbell_machine::sim::{self, SimCounter, SimFd, SimThread};
 use doorbell_machine::{Counter, Machine, Readiness, Sim, ThreadHandle, ThreadSpec};
@@ -108,8 +108,8 @@ fn program(workers: &Arc<Workers<0>>, who: Who, kind: Kind, busy_ns: u64) {
 }
 
 fn check(who: Who, kind: Kind, busy_ns: u64) {
-    let crew = one_crew(2);
-    with_workers(crew, move |workers, close| {
+    let scheduler = one_scheduler(2);
+    with_workers(scheduler, move |workers, close| {
         program(workers, who, kind, busy_ns);
         close();
         let counts = workers.counts();

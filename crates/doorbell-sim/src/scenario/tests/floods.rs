@@ -2,11 +2,11 @@
 //! is lost or late, and where nothing happens nobody looks.
 
 use crate::scenario::class::{Classes, FAIR, RT, Urgent};
-use crate::scenario::crew::{CrewConfig, Workers};
 use crate::scenario::oracle;
-use crate::scenario::tests::one_crew;
-use doorbell_core::crew::{FrontRef, Turns};
+use crate::scenario::scheduler::{SchedulerConfig, Workers};
+use crate::scenario::tests::one_scheduler;
 use doorbell_core::io::{Direction, Registration};
+use doorbell_core::scheduler::{FrontRef, Turns};
 use doorbell_core::switches::Switches;
 use doorbell_core::task::{Join, Kind};
 use doorbell_core::worker::{IdlePolicy, WorkerCounts};
@@ -117,10 +117,10 @@ struct Place {
 }
 
 impl Place {
-    fn of(crew: usize, core: usize) -> Self {
+    fn of(scheduler: usize, core: usize) -> Self {
         Place {
-            worker: crew * CORES + core,
-            is_urgent: crew == RT,
+            worker: scheduler * CORES + core,
+            is_urgent: scheduler == RT,
         }
     }
 
@@ -260,23 +260,23 @@ fn spawn(cpu: usize, body: impl FnOnce() + Send + 'static) -> SimThread {
     Sim::<0>::spawn(spec, Box::new(body)).unwrap()
 }
 
-fn crew(seed: u64) -> CrewConfig {
-    CrewConfig {
+fn scheduler(seed: u64) -> SchedulerConfig {
+    SchedulerConfig {
         classes: Classes::Each(Urgent::Fifo),
         idle: match seed % 3 {
             0 => IdlePolicy::Park,
             _ => IdlePolicy::Watch { watch_ns: 5 * US },
         },
         turns: [Turns::ByArrival, Turns::ByRank][(seed / 2 % 2) as usize],
-        ..one_crew(CORES)
+        ..one_scheduler(CORES)
     }
 }
 
 /// The first thread. What the workers counted.
 fn program(seed: u64) -> Vec<WorkerCounts> {
     Sim::<0>::bind_thread(&[CORES]).unwrap();
-    let (workers, threads) = Workers::<0>::start(crew(seed), Arc::default()).unwrap();
-    let places = [FAIR, RT].map(|crew| (0..CORES).map(move |core| Place::of(crew, core)));
+    let (workers, threads) = Workers::<0>::start(scheduler(seed), Arc::default()).unwrap();
+    let places = [FAIR, RT].map(|scheduler| (0..CORES).map(move |core| Place::of(scheduler, core)));
     let (mut worlds, mut readers) = (Vec::new(), Vec::new());
     for (at, place) in places.into_iter().flatten().enumerate() {
         let pipes: Vec<Pipe> = (0..PIPES).map(|_| Pipe::new()).collect();
@@ -322,7 +322,7 @@ fn check_quiet(workers: &Workers<0>) {
     }
 }
 
-/// What all workers of a crew did together.
+/// What all workers of a scheduler did together.
 #[derive(Default)]
 struct Sum {
     ready: u64,

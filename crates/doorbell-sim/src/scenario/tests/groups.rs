@@ -1,7 +1,7 @@
 //! Groups that share the workers, by simulated time.
 
-use super::{one_crew, with_workers};
-use crate::scenario::crew::Workers;
+use super::{one_scheduler, with_workers};
+use crate::scenario::scheduler::Workers;
 use doorbell_core::task::{About, Kind};
 use doorbell_machine::sim;
 use std::future::poll_fn;
@@ -26,7 +26,7 @@ struct Tasks {
 
 /// Runs tasks that can always run. What each kind got of the span, in parts of a thousand.
 fn parts(workers: usize, all: Vec<Tasks>, check: impl FnOnce(&[u64]) -> bool + Send + 'static) {
-    with_workers(one_crew(workers), move |workers, close| {
+    with_workers(one_scheduler(workers), move |workers, close| {
         let parts = run(workers, &all);
         if !check(&parts) {
             sim::fail(format!("{parts:?}"));
@@ -37,7 +37,7 @@ fn parts(workers: usize, all: Vec<Tasks>, check: impl FnOnce(&[u64]) -> bool + S
 
 /// The first kind is in no group, if its weight is 0.
 fn run(workers: &Arc<Workers<0>>, all: &[Tasks]) -> Vec<u64> {
-    let groups = workers.front(0).crew().groups();
+    let groups = workers.front(0).scheduler().groups();
     let begin_ns = sim::time_ns() + PACE_NS;
     let mut number = 0;
     let mut joins = Vec::new();
@@ -51,7 +51,7 @@ fn run(workers: &Arc<Workers<0>>, all: &[Tasks]) -> Vec<u64> {
         let group = if tasks.weight > 0 { number } else { 0 };
         let (theirs, poll_ns) = (Arc::clone(workers), tasks.poll_ns);
         let spawn = move |worker| {
-            theirs.front(0).crew().groups().reserve(group);
+            theirs.front(0).scheduler().groups().reserve(group);
             let about = About {
                 group: Some(group),
                 ..About::default()

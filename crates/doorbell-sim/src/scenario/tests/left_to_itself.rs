@@ -1,12 +1,12 @@
 //! What a worker brings to its task between two polls leaves the others asleep, if polls are short; what a
 //! poll pushes that goes on for long does not wait for its end.
 
-use super::{one_crew, with_workers};
+use super::{one_scheduler, with_workers};
 use crate::scenario::class::{Classes, RT, Urgent};
-use crate::scenario::crew::{CrewConfig, Workers};
+use crate::scenario::scheduler::{SchedulerConfig, Workers};
 use crate::scenario::timer::Sleep;
-use doorbell_core::crew::FrontRef;
 use doorbell_core::io::{Direction, Registration};
+use doorbell_core::scheduler::FrontRef;
 use doorbell_core::task::Kind;
 use doorbell_core::worker::WorkerCounts;
 use doorbell_machine::sim::{self, SimCounter, SimFd};
@@ -45,16 +45,16 @@ enum By {
 }
 
 impl By {
-    /// The first worker of the crew.
+    /// The first worker of the scheduler.
     fn worker(self) -> usize {
         if self == By::Poke { RT * CORES } else { 0 }
     }
 
-    fn crew(self) -> CrewConfig {
-        let one = one_crew(CORES);
+    fn scheduler(self) -> SchedulerConfig {
+        let one = one_scheduler(CORES);
         match self {
             By::Descriptor | By::Timer => one,
-            By::Poke => CrewConfig {
+            By::Poke => SchedulerConfig {
                 classes: Classes::Each(Urgent::Fifo),
                 ..one
             },
@@ -109,7 +109,7 @@ impl Source {
     }
 }
 
-/// What the workers of the crew did in the rounds with short polls.
+/// What the workers of the scheduler did in the rounds with short polls.
 fn program(workers: &Arc<Workers<0>>, by: By, done: &Arc<Done>) -> [WorkerCounts; CORES] {
     let fd = SimFd::open();
     let (mut tell, told): (Vec<_>, Vec<_>) = (0..=FIRST_ROUNDS + ROUNDS).map(|_| channel()).unzip();
@@ -143,21 +143,21 @@ fn program(workers: &Arc<Workers<0>>, by: By, done: &Arc<Done>) -> [WorkerCounts
         }
         sim::sleep(ROUND_NS);
     };
-    let crew = || {
+    let scheduler = || {
         let counts = workers.counts();
         [counts[by.worker()], counts[by.worker() + 1]]
     };
     (0..FIRST_ROUNDS).for_each(|_| round());
-    let before = crew();
+    let before = scheduler();
     (0..ROUNDS).for_each(|_| round());
-    let after = crew();
+    let after = scheduler();
     round();
     workers.wait_for(task, 0).expect("it ends");
     [0, 1].map(|worker| after[worker].since(&before[worker]))
 }
 
 fn check(by: By) {
-    with_workers(by.crew(), move |workers, close| {
+    with_workers(by.scheduler(), move |workers, close| {
         let done = Arc::<Done>::default();
         let [own, other] = program(workers, by, &done);
         close();

@@ -27,8 +27,8 @@ const TO_ANY: &[What] = &[
     What::Close,
 ];
 
-/// What can come where there are two in a crew.
-const TO_CREW: &[What] = &[What::Surplus, What::ReadyOff];
+/// What can come where there are two in a scheduler.
+const TO_SCHEDULER: &[What] = &[What::Surplus, What::ReadyOff];
 
 /// What can come where there are other classes.
 const BESIDE: &[What] = &[What::Urgent, What::Batch];
@@ -138,12 +138,12 @@ fn what_comes_to_a_worker_that_a_descriptor_has_woken_is_served() {
 }
 
 #[test]
-fn what_comes_to_a_worker_of_a_crew_that_falls_asleep_is_served() {
+fn what_comes_to_a_worker_of_a_scheduler_that_falls_asleep_is_served() {
     let settings = [ALONE, WATCHING].map(|setting| Setting {
         workers: 2,
         ..setting
     });
-    let tally = try_all(&settings, &[TO_ANY, TO_CREW]);
+    let tally = try_all(&settings, &[TO_ANY, TO_SCHEDULER]);
     check_seen(&tally, PHASES, MARKS);
     check_seen(&tally, &[], &[Mark::IdleClaimedBeforePark]);
     assert!(tally.runs > 10_000, "{tally:?}");

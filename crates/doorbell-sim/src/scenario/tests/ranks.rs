@@ -2,9 +2,9 @@
 
 use super::crossing::CORES;
 use crate::scenario::class::{Classes, FAIR, RT, Urgent};
-use crate::scenario::crew::{CrewConfig, Threads, Workers};
+use crate::scenario::scheduler::{SchedulerConfig, Threads, Workers};
 use crate::scenario::{Shape, oracle};
-use doorbell_core::crew::Turns;
+use doorbell_core::scheduler::Turns;
 use doorbell_core::switches::Switches;
 use doorbell_core::task::Kind;
 use doorbell_core::worker::IdlePolicy;
@@ -20,7 +20,7 @@ const BUSY_NS: u64 = 1_000_000;
 
 fn start(cpu: usize) -> (Arc<Workers<0>>, Threads) {
     Sim::<0>::bind_thread(&[cpu]).unwrap();
-    let config = CrewConfig {
+    let config = SchedulerConfig {
         workers: CORES,
         classes: Classes::Each(Urgent::Fifo),
         groups: false,

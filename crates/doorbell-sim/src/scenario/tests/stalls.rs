@@ -2,8 +2,8 @@
 
 #![allow(clippy::disallowed_types, reason = "the hook plays the outside world")]
 
-use super::one_crew;
-use crate::scenario::crew::Workers;
+use super::one_scheduler;
+use crate::scenario::scheduler::Workers;
 use doorbell_core::task::{About, Kind};
 use doorbell_core::worker::{
     Hooks, STALLS_PER_SECOND, StallEvent, StallPlan, StallWatch, WatchPlan,
@@ -40,13 +40,13 @@ async fn polls(count: usize, for_ns: u64) {
 }
 
 fn spawn<const BUG: u8>(workers: &Workers<BUG>, watch: Arc<StallWatch<Sim<BUG>>>) -> SimThread {
-    let crews = [workers.front(0).clone()];
+    let schedulers = [workers.front(0).clone()];
     let spec = ThreadSpec {
         name: "stalls".to_owned(),
         cpu: Some(WORKERS + 1),
         stack_size: None,
     };
-    Sim::<BUG>::spawn(spec, Box::new(move || watch.run(&crews))).unwrap()
+    Sim::<BUG>::spawn(spec, Box::new(move || watch.run(&schedulers))).unwrap()
 }
 
 /// What was told while a program ran with two workers and a hook.
@@ -86,8 +86,8 @@ fn run<const BUG: u8>(
     let outcome = sim::run_traced(config, None, move || {
         Sim::<BUG>::bind_thread(&[WORKERS]).unwrap();
         let watch = Arc::new(StallWatch::new(&plan.hooks).expect("there is a hook"));
-        let crew = one_crew(WORKERS);
-        let started = Workers::<BUG>::start_watched(crew, Arc::default(), &plan, Some(&watch));
+        let scheduler = one_scheduler(WORKERS);
+        let started = Workers::<BUG>::start_watched(scheduler, Arc::default(), &plan, Some(&watch));
         let (workers, threads) = started.unwrap();
         let thread = spawn(&workers, Arc::clone(&watch));
         program(&workers);

@@ -1,8 +1,8 @@
 //! One worker gets no CPU, as where another program has it: what waits behind a long poll of another worker is
 //! begun by others.
 
-use super::{one_crew, with_workers};
-use crate::scenario::crew::Workers;
+use super::{one_scheduler, with_workers};
+use crate::scenario::scheduler::Workers;
 use doorbell_core::task::Kind;
 use doorbell_machine::sim::{self, SimCounter, SimThread};
 use doorbell_machine::{Counter, Machine, Policy, Sim, ThreadHandle, ThreadSpec};
@@ -66,7 +66,7 @@ fn program(workers: &Arc<Workers<0>>) {
     if late_ns > BEGUN_NS {
         sim::fail(format!("begun after {late_ns} ns"));
     }
-    if workers.front(0).crew().idle().holds(1) {
+    if workers.front(0).scheduler().idle().holds(1) {
         sim::fail("the worker without a CPU was not claimed");
     }
     drop(workers.wait_for(spawns, 0));
@@ -75,7 +75,7 @@ fn program(workers: &Arc<Workers<0>>) {
 
 #[test]
 fn tasks_behind_a_long_poll_are_begun_within_a_millisecond_while_one_worker_gets_no_cpu() {
-    with_workers(one_crew(WORKERS), |workers, close| {
+    with_workers(one_scheduler(WORKERS), |workers, close| {
         program(workers);
         sim::sleep(STARVED_NS);
         close();

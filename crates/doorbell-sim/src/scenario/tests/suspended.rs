@@ -3,9 +3,9 @@
 
 use super::crossing::{self, CORES, Done, EITHER, NOTE_BEGIN, NOTE_WAKE, NOTE_WOKEN, Traffic};
 use crate::scenario::class::{Classes, Urgent};
-use crate::scenario::crew::{CrewConfig, Workers};
+use crate::scenario::scheduler::{SchedulerConfig, Workers};
 use crate::scenario::{Shape, oracle};
-use doorbell_core::crew::Turns;
+use doorbell_core::scheduler::Turns;
 use doorbell_core::switches::Switches;
 use doorbell_core::worker::IdlePolicy;
 use doorbell_machine::sim::{
@@ -109,7 +109,7 @@ impl Seen {
 /// The first thread.
 fn play(setting: Setting, shape: &Shape, traffic: impl FnOnce(Arc<Workers<0>>) -> Traffic) {
     Sim::<0>::bind_thread(&[shape.main_cpu()]).unwrap();
-    let config = CrewConfig {
+    let config = SchedulerConfig {
         workers: CORES,
         classes: Classes::Each(Urgent::Fifo),
         groups: false,

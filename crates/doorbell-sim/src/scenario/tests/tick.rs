@@ -1,10 +1,10 @@
-//! A task that ticks on a crew which is idle otherwise wakes no other worker, from the first moment on. Where
+//! A task that ticks on a scheduler which is idle otherwise wakes no other worker, from the first moment on. Where
 //! its worker is stuck when the next tick is due, another worker sees to that in time.
 
-use super::{one_crew, with_workers};
-use crate::scenario::crew::{CrewConfig, Workers};
+use super::{one_scheduler, with_workers};
+use crate::scenario::scheduler::{SchedulerConfig, Workers};
 use crate::scenario::timer::Sleep;
-use doorbell_core::crew::Turns;
+use doorbell_core::scheduler::Turns;
 use doorbell_core::task::Kind;
 use doorbell_machine::Counter;
 use doorbell_machine::sim::{self, SimCounter};
@@ -15,7 +15,7 @@ use std::task::Poll;
 
 const MS: u64 = 1_000_000;
 const TICK_NS: u64 = 20 * MS;
-/// They are over before the first second is, for as long as which an urgent crew is on the alert.
+/// They are over before the first second is, for as long as which an urgent scheduler is on the alert.
 const TICKS: u64 = 25;
 /// How long a poll of the task takes.
 const SHORT_NS: u64 = 20_000;
@@ -91,11 +91,11 @@ fn a_tick_wakes_no_other_worker_and_is_looked_after_when_its_worker_is_stuck() {
         (4, Turns::ByRank),
     ] {
         for stuck in STUCK {
-            let crew = CrewConfig {
+            let scheduler = SchedulerConfig {
                 turns,
-                ..one_crew(workers)
+                ..one_scheduler(workers)
             };
-            with_workers(crew, move |workers, close| {
+            with_workers(scheduler, move |workers, close| {
                 program(workers, stuck);
                 close();
                 let fired: u64 = workers.counts().iter().map(|it| it.timers_for_stuck).sum();

@@ -1,7 +1,7 @@
 //! Several tasks wait behind a long poll while another worker is busy with short ones: that worker takes them all.
 
-use super::{one_crew, with_workers};
-use crate::scenario::crew::Workers;
+use super::{one_scheduler, with_workers};
+use crate::scenario::scheduler::Workers;
 use doorbell_core::task::Kind;
 use doorbell_machine::Counter;
 use doorbell_machine::sim::{self, SimCounter};
@@ -57,7 +57,7 @@ fn program(workers: &Arc<Workers<0>>) -> u64 {
 
 #[test]
 fn a_busy_worker_takes_all_that_waits_behind_a_long_poll() {
-    with_workers(one_crew(2), |workers, close| {
+    with_workers(one_scheduler(2), |workers, close| {
         let late_ns = program(workers);
         close();
         let stolen = workers.counts()[1].stolen;

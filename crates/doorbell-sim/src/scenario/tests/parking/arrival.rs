@@ -1,10 +1,10 @@
 //! What comes to a worker that falls asleep, and how it is known that it was served.
 
 use crate::scenario::class::{BATCH, FAIR, RT};
-use crate::scenario::crew::Workers;
+use crate::scenario::scheduler::Workers;
 use doorbell_core::call;
-use doorbell_core::crew::FrontRef;
 use doorbell_core::io::{Direction, Registration};
+use doorbell_core::scheduler::FrontRef;
 use doorbell_core::task::Kind;
 use doorbell_core::wheel::RawTimer;
 use doorbell_machine::sim::{self, SimCounter, SimFd};
@@ -245,11 +245,11 @@ impl<const BUG: u8> Stage<BUG> {
         })
     }
 
-    /// For the worker of that crew that is on the core.
-    fn task_of(&self, crew: usize) -> Arrival {
+    /// For the worker of that scheduler that is on the core.
+    fn task_of(&self, scheduler: usize) -> Arrival {
         let (workers, served) = (Arc::clone(&self.workers), Arc::clone(&self.served));
         Box::new(move || {
-            let worker = crew * workers.cores();
+            let worker = scheduler * workers.cores();
             drop(workers.launch(worker, Kind::Task, async move { served.now() }));
             Kept::new()
         })

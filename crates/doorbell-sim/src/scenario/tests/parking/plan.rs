@@ -3,12 +3,12 @@
 use super::arrival::{First, Kept, NOTE_CAME, NOTE_COMES, Stage, What};
 use super::seen::{NOTE_WAKES, Seen};
 use crate::scenario::class::Classes;
-use crate::scenario::crew::{CrewConfig, Workers};
+use crate::scenario::scheduler::{SchedulerConfig, Workers};
 use crate::scenario::{Shape, oracle};
 use doorbell_core::bell::Look;
 use doorbell_core::call;
-use doorbell_core::crew::Turns;
 use doorbell_core::io::Station;
+use doorbell_core::scheduler::Turns;
 use doorbell_core::switches::Switches;
 use doorbell_core::wheel::Holds;
 use doorbell_core::worker::{IdlePolicy, WorkerCounts};
@@ -156,8 +156,8 @@ fn alarm<const BUG: u8>(stage: &Stage<BUG>, woken: Woken) -> (Box<dyn FnOnce()>,
     (Box::new(post), Kept::new())
 }
 
-fn crew(setting: Setting) -> CrewConfig {
-    CrewConfig {
+fn scheduler(setting: Setting) -> SchedulerConfig {
+    SchedulerConfig {
         workers: setting.workers,
         classes: setting.classes,
         idle: setting.idle,
@@ -173,7 +173,7 @@ fn crew(setting: Setting) -> CrewConfig {
 /// The first thread.
 fn play<const BUG: u8>(setting: Setting, plan: Plan, shape: &Shape) -> Told {
     Sim::<BUG>::bind_thread(&[shape.main_cpu()]).unwrap();
-    let (workers, threads) = Workers::<BUG>::start(crew(setting), Arc::default()).unwrap();
+    let (workers, threads) = Workers::<BUG>::start(scheduler(setting), Arc::default()).unwrap();
     assert_eq!(workers.number(setting.worker), setting.thread());
     // A clock that stands still goes on while this one waits.
     let inside = workers.clock.inside(Holds::Yes);

@@ -1,13 +1,13 @@
 //! Workers on a simulated machine: started, used from outside and from within, closed and counted.
 
 use super::Rescues;
-use super::class::{Classes, CrewPlan, FAIR, RT};
+use super::class::{Classes, FAIR, RT, SchedulerPlan};
 use super::guard::Ward;
 use super::ledger::{Home, Ledger, Once};
 use doorbell_core::call::{Many, ManyCall, blocking, launch_many, wait_for};
-use doorbell_core::crew::{Crew, CrewSpec, FrontRef, Turns};
 use doorbell_core::mailbox::Front;
 use doorbell_core::offline::{PutBack, TakenOff};
+use doorbell_core::scheduler::{FrontRef, Scheduler, SchedulerSpec, Turns};
 use doorbell_core::switches::{SwitchWord, Switches};
 use doorbell_core::task::{About, BodyVtable, Join, Kind, Local, launch_described, write_body};
 use doorbell_core::wait::block_on_inside;
@@ -22,32 +22,32 @@ use std::sync::Arc;
 
 /// How the workers of a run are.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct CrewConfig {
-    /// Of each crew.
+pub(super) struct SchedulerConfig {
+    /// Of each scheduler.
     pub(super) workers: usize,
     pub(super) classes: Classes,
     pub(super) idle: IdlePolicy,
     pub(super) switches: Switches,
     /// Their clock stands still until nothing is left to do.
     pub(super) paused: bool,
-    /// Of the urgent ones, where there are several crews.
+    /// Of the urgent ones, where there are several schedulers.
     pub(super) turns: Turns,
     /// Whether tasks are in groups, one or the other or none.
     pub(super) groups: bool,
-    /// For how long each runs of a period; the urgent ones, where there are several crews.
+    /// For how long each runs of a period; the urgent ones, where there are several schedulers.
     pub(super) budget: Option<RunBudget>,
     /// Whether urgent workers rescue tasks of Fair ones.
     pub(super) rescues: Option<Rescues>,
 }
 
-/// The workers of a run, all of the first crew, then all of the next: each crew has one on every CPU
+/// The workers of a run, all of the first scheduler, then all of the next: each scheduler has one on every CPU
 /// from 0 on.
 #[derive(Debug)]
 pub(super) struct Workers<const BUG: u8> {
     shared: Vec<Arc<WorkerShared<Sim<BUG>>>>,
     /// The numbers of their threads.
     numbers: Vec<u32>,
-    /// Of one crew.
+    /// Of one scheduler.
     cores: usize,
     pub(super) ledger: Arc<Ledger>,
     pub(super) clock: Arc<Clock<Sim<BUG>>>,
@@ -76,7 +76,7 @@ pub(super) type Threads = Vec<SimThread>;
 impl<const BUG: u8> Workers<BUG> {
     /// Starts the workers.
     pub(super) fn start(
-        config: CrewConfig,
+        config: SchedulerConfig,
         ledger: Arc<Ledger>,
     ) -> Result<(Arc<Self>, Threads), ThreadError> {
         Self::start_watched(config, ledger, &WatchPlan::default(), None)
@@ -84,7 +84,7 @@ impl<const BUG: u8> Workers<BUG> {
 
     /// Starts them; that is recorded of their tasks, and `stalls` looks for stalls.
     pub(super) fn start_watched(
-        config: CrewConfig,
+        config: SchedulerConfig,
         ledger: Arc<Ledger>,
         watch: &WatchPlan,
         stalls: Option<&Arc<StallWatch<Sim<BUG>>>>,
@@ -98,21 +98,24 @@ impl<const BUG: u8> Workers<BUG> {
             _ => 3,
         };
         let plans = config.plans();
-        let crew = |plan: &CrewPlan, above: Vec<FrontRef<Sim<BUG>>>| {
+        let scheduler = |plan: &SchedulerPlan, above: Vec<FrontRef<Sim<BUG>>>| {
             let watchers = || Arc::new(Watchers::new(watch.clone(), config.workers, stalls));
-            let spec = CrewSpec {
+            let spec = SchedulerSpec {
                 class: plan.class,
                 turns: plan.turns,
                 watchers: (!watch.is_nothing()).then(watchers),
-                ..CrewSpec::below(above)
+                ..SchedulerSpec::below(above)
             };
-            Crew::described(config.workers, &switches, spec, distance)
+            Scheduler::described(config.workers, &switches, spec, distance)
         };
-        let mut fronts: Vec<_> = plans.iter().map(|plan| crew(plan, Vec::new())).collect();
+        let mut fronts: Vec<_> = plans
+            .iter()
+            .map(|plan| scheduler(plan, Vec::new()))
+            .collect();
         if config.rescues.is_some() {
             // Again, below the urgent one.
             let above = vec![fronts[RT][0].clone()];
-            fronts[FAIR] = crew(&plans[FAIR], above);
+            fronts[FAIR] = scheduler(&plans[FAIR], above);
         }
         if config.groups {
             Self::open_groups(&fronts[0][0]);
@@ -155,9 +158,13 @@ impl<const BUG: u8> Workers<BUG> {
 
     fn open_groups(front: &FrontRef<Sim<BUG>>) {
         for (number, weight) in GROUPS {
-            let crew = front.crew();
+            let scheduler = front.scheduler();
             // SAFETY: nobody else opens one, and there are no tasks.
-            unsafe { crew.groups().open(crew.fronts().len(), number, weight) };
+            unsafe {
+                scheduler
+                    .groups()
+                    .open(scheduler.fronts().len(), number, weight)
+            };
         }
     }
 
@@ -170,7 +177,7 @@ impl<const BUG: u8> Workers<BUG> {
         let given = usize::from(group) <= GROUPS.len();
         // Some inherit.
         given.then(|| {
-            self.front(0).crew().groups().reserve(group);
+            self.front(0).scheduler().groups().reserve(group);
             group
         })
     }
@@ -183,18 +190,18 @@ impl<const BUG: u8> Workers<BUG> {
         self.shared[worker].front()
     }
 
-    /// One of each crew.
-    pub(super) fn crews(&self) -> impl Iterator<Item = &Crew<Sim<BUG>>> {
-        let first = |worker| self.front(worker).crew();
+    /// One of each scheduler.
+    pub(super) fn schedulers(&self) -> impl Iterator<Item = &Scheduler<Sim<BUG>>> {
+        let first = |worker| self.front(worker).scheduler();
         (0..self.len()).step_by(self.cores).map(first)
     }
 
-    /// In which turns the workers of a crew run their tasks.
-    pub(super) fn turns(&self, crew: usize) -> Turns {
-        self.turns[crew]
+    /// In which turns the workers of a scheduler run their tasks.
+    pub(super) fn turns(&self, scheduler: usize) -> Turns {
+        self.turns[scheduler]
     }
 
-    /// How many workers each crew has.
+    /// How many workers each scheduler has.
     pub(super) fn cores(&self) -> usize {
         self.cores
     }
@@ -209,14 +216,14 @@ impl<const BUG: u8> Workers<BUG> {
         matches!(self.rescues, Some(Rescues::Few | Rescues::Many))
     }
 
-    /// Takes a worker off its crew. Whether it was on.
+    /// Takes a worker off its scheduler. Whether it was on.
     pub(super) fn take_off(&self, worker: usize) -> bool {
-        self.front(worker).crew().take_off(worker % self.cores) == TakenOff::Now
+        self.front(worker).scheduler().take_off(worker % self.cores) == TakenOff::Now
     }
 
     /// Puts a worker back. Whether it was off.
     pub(super) fn put_back(&self, worker: usize) -> bool {
-        self.front(worker).crew().put_back(worker % self.cores) == PutBack::Now
+        self.front(worker).scheduler().put_back(worker % self.cores) == PutBack::Now
     }
 
     /// Something that must happen once, on that worker.
@@ -228,11 +235,11 @@ impl<const BUG: u8> Workers<BUG> {
         Once::new(&self.ledger, what, Some(home))
     }
 
-    /// Whether the caller is that worker, or only one of its crew.
+    /// Whether the caller is that worker, or only one of its scheduler.
     pub(super) fn is_on(&self, worker: usize, kind: Kind) -> bool {
         Local::<Sim<BUG>>::with_current(|local| {
             local.is_some_and(|local| match kind {
-                Kind::Task => local.is_of(self.front(worker).crew()),
+                Kind::Task => local.is_of(self.front(worker).scheduler()),
                 _ => local.is(self.front(worker)),
             })
         })
@@ -366,7 +373,7 @@ impl<const BUG: u8> Workers<BUG> {
         unsafe { Many::typed::<F>(raw) }
     }
 
-    /// Lets the crew go, whose workers have ended and whose last user this is. How many of its
+    /// Lets the scheduler go, whose workers have ended and whose last user this is. How many of its
     /// fronts are there still.
     pub(super) fn free(workers: Arc<Self>) -> Result<usize, usize> {
         let users = Arc::strong_count(&workers);

@@ -1,10 +1,10 @@
-//! The count of a crew's shares in every interleaving: the last holder frees the crew, and sees what
+//! The count of a scheduler's shares in every interleaving: the last holder frees the scheduler, and sees what
 //! all others did with it.
 
 // What a model counts with std's atomics is not part of it and orders nothing in it.
 #![allow(clippy::disallowed_types, clippy::disallowed_methods)]
 
-use super::{Crew, CrewSpec, FrontRef};
+use super::{FrontRef, Scheduler, SchedulerSpec};
 use crate::mailbox::Front;
 use crate::task::Local;
 use crate::testing::model::{check, mutant};
@@ -15,14 +15,14 @@ use doorbell_machine::Loom;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
-/// Part of a crew, and freed with it: a hook has the only one. The checker sees who reads it and who
+/// Part of a scheduler, and freed with it: a hook has the only one. The checker sees who reads it and who
 /// frees it.
 struct Part {
     content: UnsafeCell<u64>,
     freed: Arc<AtomicUsize>,
 }
 
-// SAFETY: it is written by who frees the crew alone; the checker watches that.
+// SAFETY: it is written by who frees the scheduler alone; the checker watches that.
 unsafe impl Sync for Part {}
 
 impl Drop for Part {
@@ -35,8 +35,8 @@ impl Drop for Part {
     }
 }
 
-/// A crew of two, and how often it was freed.
-fn crew() -> ([FrontRef<Loom>; 2], Arc<AtomicUsize>) {
+/// A scheduler of two, and how often it was freed.
+fn scheduler() -> ([FrontRef<Loom>; 2], Arc<AtomicUsize>) {
     let freed = Arc::default();
     let part = Part {
         content: UnsafeCell::new(7),
@@ -45,7 +45,7 @@ fn crew() -> ([FrontRef<Loom>; 2], Arc<AtomicUsize>) {
     let hook: TaskHook = Arc::new(move |_: &TaskEvent<'_>| {
         // The whole of it is the hook's, not a field alone.
         let part = &part;
-        // SAFETY: the crew is there, and nobody writes before it is freed.
+        // SAFETY: the scheduler is there, and nobody writes before it is freed.
         part.content
             .with(|content| assert_eq!(unsafe { *content }, 7));
     });
@@ -57,18 +57,20 @@ fn crew() -> ([FrontRef<Loom>; 2], Arc<AtomicUsize>) {
         hooks,
         ..WatchPlan::default()
     };
-    let spec = CrewSpec {
+    let spec = SchedulerSpec {
         watchers: Some(Arc::new(Watchers::new(plan, 2, None))),
-        ..CrewSpec::default()
+        ..SchedulerSpec::default()
     };
-    let fronts = Crew::described(2, &Arc::default(), spec, |_, _| 0);
-    let fronts = fronts.try_into().expect("a crew of two has two fronts");
+    let fronts = Scheduler::described(2, &Arc::default(), spec, |_, _| 0);
+    let fronts = fronts
+        .try_into()
+        .expect("a scheduler of two has two fronts");
     (fronts, freed)
 }
 
-/// A holder reads what is part of the crew.
+/// A holder reads what is part of the scheduler.
 fn read(front: &Front<Loom>) {
-    let watchers = front.crew().watchers().expect("it was made with some");
+    let watchers = front.scheduler().watchers().expect("it was made with some");
     watchers.task_spawned(&TaskEvent {
         id: 1,
         name: None,
@@ -83,7 +85,7 @@ fn assert_freed_once(freed: &AtomicUsize) {
 
 /// Three holders, none of them on a worker.
 fn three_holders() {
-    let ([one, two], freed) = crew();
+    let ([one, two], freed) = scheduler();
     let three = one.clone();
     let holders = [two, three].map(|front| {
         thread::spawn(move || {
@@ -99,7 +101,7 @@ fn three_holders() {
 
 /// A worker ends that gave a share out of its stock, while the holder of that share lets it go.
 fn a_stock_ends() {
-    let ([one, two], freed) = crew();
+    let ([one, two], freed) = scheduler();
     drop(two);
     let local = Local::new(one);
     let given = local.enter(|| local.front().clone());
@@ -115,7 +117,7 @@ fn a_stock_ends() {
 
 /// Two workers end, one with a share in its stock that the other has drawn.
 fn two_stocks_end() {
-    let ([one, two], freed) = crew();
+    let ([one, two], freed) = scheduler();
     let local = Local::new(one);
     let given = local.enter(|| local.front().clone());
     let other = thread::spawn(move || {
@@ -134,7 +136,7 @@ fn two_stocks_end() {
 }
 
 #[test]
-fn the_last_holder_frees_the_crew() {
+fn the_last_holder_frees_the_scheduler() {
     check(three_holders);
 }
 
@@ -146,5 +148,5 @@ fn a_share_of_a_stock_outlives_its_worker() {
 
 #[test]
 fn mutant_give_back_relaxed() {
-    mutant!(CrewGiveBackRelaxed, a_stock_ends);
+    mutant!(SchedulerGiveBackRelaxed, a_stock_ends);
 }

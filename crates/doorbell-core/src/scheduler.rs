@@ -1,6 +1,6 @@
-//! The crew: the workers of one runtime that share tasks, and the handle that keeps them in memory.
+//! The scheduler: the workers of one runtime that share tasks, and the handle that keeps them in memory.
 //!
-//! All fronts of a crew lie in one allocation, so that whoever has one can reach the others (to
+//! All fronts of a scheduler lie in one allocation, so that whoever has one can reach the others (to
 //! steal, to wake an idle one). It is freed with its last [`FrontRef`]. Each task has one, so
 //! counting them must not cost a write to a line that all workers share: a worker's thread keeps a
 //! stock of shares, from which it gives and into which it takes without a read-modify-write.
@@ -31,35 +31,35 @@ pub enum Turns {
     ByRank,
 }
 
-/// What a crew may have beside its workers.
+/// What a scheduler may have beside its workers.
 #[derive(Debug)]
-pub struct CrewSpec<M: Machine> {
+pub struct SchedulerSpec<M: Machine> {
     /// How its workers are scheduled by the OS.
     pub class: Class,
     /// In which turns its workers run their tasks.
     pub turns: Turns,
     /// What is recorded of its tasks, if anything is.
     pub watchers: Option<Arc<Watchers<M>>>,
-    /// A worker of each crew that is above it, the highest last: what those await of this one's tasks,
+    /// A worker of each scheduler that is above it, the highest last: what those await of this one's tasks,
     /// they poll themselves. Three at most.
     pub above: Vec<FrontRef<M>>,
     /// Its part in what the workers of a core know of each other, if there are others.
     pub beside: Option<Side<M>>,
 }
 
-impl<M: Machine> CrewSpec<M> {
-    /// Of a crew below those that have these workers.
+impl<M: Machine> SchedulerSpec<M> {
+    /// Of a scheduler below those that have these workers.
     pub fn below(above: Vec<FrontRef<M>>) -> Self {
-        CrewSpec {
+        SchedulerSpec {
             above,
-            ..CrewSpec::default()
+            ..SchedulerSpec::default()
         }
     }
 }
 
-impl<M: Machine> Default for CrewSpec<M> {
+impl<M: Machine> Default for SchedulerSpec<M> {
     fn default() -> Self {
-        CrewSpec {
+        SchedulerSpec {
             class: Class::default(),
             turns: Turns::ByArrival,
             watchers: None,
@@ -70,7 +70,7 @@ impl<M: Machine> Default for CrewSpec<M> {
 }
 
 /// The workers of one runtime that share tasks.
-pub struct Crew<M: Machine> {
+pub struct Scheduler<M: Machine> {
     shares: M::Line<M::U64>,
     class: Class,
     turns: Turns,
@@ -87,61 +87,64 @@ pub struct Crew<M: Machine> {
     on: M::Line<M::U32>,
     /// What is recorded of its tasks.
     watchers: Option<Arc<Watchers<M>>>,
-    /// A worker of each crew that may await its tasks from above, the highest last. They are kept as
+    /// A worker of each scheduler that may await its tasks from above, the highest last. They are kept as
     /// long as this one.
     above: Vec<FrontRef<M>>,
     beside: Option<Side<M>>,
     groups: Groups<M>,
 }
 
-// SAFETY: the fronts are Sync and are freed with the crew.
-unsafe impl<M: Machine> Sync for Crew<M> {}
+// SAFETY: the fronts are Sync and are freed with the scheduler.
+unsafe impl<M: Machine> Sync for Scheduler<M> {}
 // SAFETY: as for Sync.
-unsafe impl<M: Machine> Send for Crew<M> {}
+unsafe impl<M: Machine> Send for Scheduler<M> {}
 
-impl<M: Machine> std::fmt::Debug for Crew<M> {
+impl<M: Machine> std::fmt::Debug for Scheduler<M> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Crew")
+        f.debug_struct("Scheduler")
             .field("workers", &self.fronts().len())
             .field("idle", &self.idle)
             .finish_non_exhaustive()
     }
 }
 
-impl<M: Machine> Crew<M> {
-    /// A crew of so many workers. `distance` says how far one is from another; work is looked for
+impl<M: Machine> Scheduler<M> {
+    /// A scheduler of so many workers. `distance` says how far one is from another; work is looked for
     /// at the nearest first.
     #[allow(
         clippy::new_ret_no_self,
-        reason = "a crew lives as long as its fronts are referred to"
+        reason = "a scheduler lives as long as its fronts are referred to"
     )]
     pub fn new(
         workers: usize,
         switches: &Arc<SwitchWord<M::Counter>>,
         distance: impl Fn(usize, usize) -> u32,
     ) -> Vec<FrontRef<M>> {
-        Self::described(workers, switches, CrewSpec::default(), distance)
+        Self::described(workers, switches, SchedulerSpec::default(), distance)
     }
 
-    /// As [`Crew::new`], a crew of that description.
+    /// As [`Scheduler::new`], a scheduler of that description.
     ///
     /// # Panics
-    /// If more than three crews are above it.
+    /// If more than three schedulers are above it.
     pub fn described(
         workers: usize,
         switches: &Arc<SwitchWord<M::Counter>>,
-        spec: CrewSpec<M>,
+        spec: SchedulerSpec<M>,
         distance: impl Fn(usize, usize) -> u32,
     ) -> Vec<FrontRef<M>> {
         M::prepare_fences();
-        let CrewSpec {
+        let SchedulerSpec {
             class,
             turns,
             watchers,
             above,
             beside,
         } = spec;
-        assert!(above.len() <= ABOVE_MAX, "a crew is below three at most");
+        assert!(
+            above.len() <= ABOVE_MAX,
+            "a scheduler is below three at most"
+        );
         let order = |worker: usize| {
             let mut others: Vec<usize> =
                 (1..workers).map(|step| (worker + step) % workers).collect();
@@ -149,7 +152,8 @@ impl<M: Machine> Crew<M> {
             others.sort_by_key(|other| distance(worker, *other));
             others.into_iter().map(|other| other as u32).collect()
         };
-        let place = NonNull::from(Box::leak(Box::<Crew<M>>::new_uninit())).cast::<Crew<M>>();
+        let place =
+            NonNull::from(Box::leak(Box::<Scheduler<M>>::new_uninit())).cast::<Scheduler<M>>();
         let rank_of: Option<RankOf<M>> = match turns {
             Turns::ByArrival => None,
             Turns::ByRank => Some(TaskRef::rank_of),
@@ -157,7 +161,7 @@ impl<M: Machine> Crew<M> {
         let fronts: Box<[Front<M>]> = (0..workers)
             .map(|worker| Front::new(Arc::clone(switches), place, worker, rank_of))
             .collect();
-        let crew = Crew {
+        let scheduler = Scheduler {
             shares: M::Line::new(|| M::U64::new(workers as u64)),
             class,
             turns,
@@ -173,8 +177,8 @@ impl<M: Machine> Crew<M> {
             beside,
             groups: Groups::default(),
         };
-        // SAFETY: allocated above for a crew, and nobody else has it yet.
-        unsafe { place.write(crew) };
+        // SAFETY: allocated above for a scheduler, and nobody else has it yet.
+        unsafe { place.write(scheduler) };
         // SAFETY: written above; it lives until its last share is dropped.
         let fronts = unsafe { place.as_ref() }.fronts();
         // Each of these owns one of the shares that the count began with.
@@ -187,7 +191,7 @@ impl<M: Machine> Crew<M> {
     /// The fronts of all its workers.
     #[inline]
     pub fn fronts(&self) -> &[Front<M>] {
-        // SAFETY: allocated in `new`, freed with the crew.
+        // SAFETY: allocated in `new`, freed with the scheduler.
         unsafe { self.fronts.as_ref() }
     }
 
@@ -197,7 +201,7 @@ impl<M: Machine> Crew<M> {
         self.class
     }
 
-    /// A worker of each crew above it, the highest last.
+    /// A worker of each scheduler above it, the highest last.
     #[inline]
     pub(crate) fn above(&self) -> &[FrontRef<M>] {
         &self.above
@@ -264,32 +268,32 @@ impl<M: Machine> Crew<M> {
 
     /// # Safety
     /// `count` shares are the caller's, and it uses none of them after this.
-    unsafe fn give_back(crew: NonNull<Crew<M>>, count: u64) {
-        let order = if M::breaks(Bug::CrewGiveBackRelaxed) {
+    unsafe fn give_back(scheduler: NonNull<Scheduler<M>>, count: u64) {
+        let order = if M::breaks(Bug::SchedulerGiveBackRelaxed) {
             Ordering::Relaxed
         } else {
             Ordering::AcqRel
         };
         // SAFETY: the caller's shares keep it alive until here.
-        // ORDER: Release: what this holder did is over before the crew is freed. Acquire: the
+        // ORDER: Release: what this holder did is over before the scheduler is freed. Acquire: the
         // last one sees what all others did.
-        let before = unsafe { crew.as_ref() }.shares.fetch_sub(count, order);
+        let before = unsafe { scheduler.as_ref() }.shares.fetch_sub(count, order);
         debug_assert!(before >= count);
         if before == count {
             // SAFETY: it was the last share; allocated in `new` as a box.
-            drop(unsafe { Box::from_raw(crew.as_ptr()) });
+            drop(unsafe { Box::from_raw(scheduler.as_ptr()) });
         }
     }
 }
 
-impl<M: Machine> Drop for Crew<M> {
+impl<M: Machine> Drop for Scheduler<M> {
     fn drop(&mut self) {
         // SAFETY: allocated in `new` as a box, and nobody refers to a front any more.
         drop(unsafe { Box::from_raw(self.fronts.as_ptr()) });
     }
 }
 
-/// A worker's front, kept in memory together with those of its whole crew.
+/// A worker's front, kept in memory together with those of its whole scheduler.
 pub struct FrontRef<M: Machine>(NonNull<Front<M>>);
 
 // SAFETY: a share of something that is Send and Sync.
@@ -308,7 +312,7 @@ impl<M: Machine> std::ops::Deref for FrontRef<M> {
 
     #[inline(always)]
     fn deref(&self) -> &Front<M> {
-        // SAFETY: this share keeps the crew, and the front with it.
+        // SAFETY: this share keeps the scheduler, and the front with it.
         unsafe { self.0.as_ref() }
     }
 }
@@ -317,19 +321,19 @@ impl<M: Machine> FrontRef<M> {
     /// The front of a worker that has nobody to share with.
     ///
     /// # Panics
-    /// Never: a crew of one has one front.
+    /// Never: a scheduler of one has one front.
     pub fn alone(switches: &Arc<SwitchWord<M::Counter>>) -> Self {
-        let mut fronts = Crew::new(1, switches, |_, _| 0);
-        fronts.pop().expect("a crew of one has one front")
+        let mut fronts = Scheduler::new(1, switches, |_, _| 0);
+        fronts.pop().expect("a scheduler of one has one front")
     }
 
     /// A share of a front that is alive.
     #[inline]
     pub(crate) fn of(front: &Front<M>) -> Self {
         Local::<M>::with_current(|local| match local {
-            Some(local) if local.is_of(front.crew()) => local.stock().draw(),
-            // ORDER: Relaxed; the caller holds a share, so the crew cannot go away.
-            _ => drop(front.crew().shares.fetch_add(1, Ordering::Relaxed)),
+            Some(local) if local.is_of(front.scheduler()) => local.stock().draw(),
+            // ORDER: Relaxed; the caller holds a share, so the scheduler cannot go away.
+            _ => drop(front.scheduler().shares.fetch_add(1, Ordering::Relaxed)),
         });
         FrontRef(NonNull::from(front))
     }
@@ -347,10 +351,10 @@ impl<M: Machine> FrontRef<M> {
     }
 
     /// # Safety
-    /// `front` is any of the crew of which the caller has a share by [`FrontRef::into_raw`], which
+    /// `front` is any of the scheduler of which the caller has a share by [`FrontRef::into_raw`], which
     /// is this one's from here on.
     pub(crate) unsafe fn from_raw(front: *mut Front<M>) -> Self {
-        // SAFETY: the front of a crew that is alive.
+        // SAFETY: the front of a scheduler that is alive.
         FrontRef(unsafe { NonNull::new_unchecked(front) })
     }
 }
@@ -365,20 +369,20 @@ impl<M: Machine> Clone for FrontRef<M> {
 impl<M: Machine> Drop for FrontRef<M> {
     #[inline]
     fn drop(&mut self) {
-        let crew = self.crew_ptr();
+        let scheduler = self.scheduler_ptr();
         Local::<M>::with_current(|local| match local {
-            // SAFETY: this share keeps the crew until it is given back.
-            Some(local) if local.is_of(unsafe { crew.as_ref() }) => local.stock().keep(),
+            // SAFETY: this share keeps the scheduler until it is given back.
+            Some(local) if local.is_of(unsafe { scheduler.as_ref() }) => local.stock().keep(),
             // SAFETY: this share is the caller's, and this is its end.
-            _ => unsafe { Crew::give_back(crew, 1) },
+            _ => unsafe { Scheduler::give_back(scheduler, 1) },
         });
     }
 }
 
-/// Shares of the crew that a worker's thread has and that are nobody's yet.
+/// Shares of the scheduler that a worker's thread has and that are nobody's yet.
 #[derive(Debug)]
 pub(crate) struct Stock<M: Machine> {
-    crew: NonNull<Crew<M>>,
+    scheduler: NonNull<Scheduler<M>>,
     count: Cell<u64>,
 }
 
@@ -386,7 +390,7 @@ impl<M: Machine> Stock<M> {
     /// An empty one. It is to be emptied by [`Stock::close`] while its worker still has a share.
     pub(crate) fn new(front: &FrontRef<M>) -> Self {
         Stock {
-            crew: front.crew_ptr(),
+            scheduler: front.scheduler_ptr(),
             count: Cell::new(0),
         }
     }
@@ -395,9 +399,9 @@ impl<M: Machine> Stock<M> {
     #[inline]
     fn draw(&self) {
         if self.count.get() == 0 {
-            // SAFETY: the worker holds a share of its crew.
+            // SAFETY: the worker holds a share of its scheduler.
             // ORDER: Relaxed, as in `FrontRef::of`.
-            unsafe { self.crew.as_ref() }
+            unsafe { self.scheduler.as_ref() }
                 .shares
                 .fetch_add(STOCK, Ordering::Relaxed);
             self.count.set(STOCK);
@@ -412,7 +416,7 @@ impl<M: Machine> Stock<M> {
         if self.count.get() >= 3 * STOCK {
             self.count.set(self.count.get() - 2 * STOCK);
             // SAFETY: these shares were this stock's; the worker holds more.
-            unsafe { Crew::give_back(self.crew, 2 * STOCK) };
+            unsafe { Scheduler::give_back(self.scheduler, 2 * STOCK) };
         }
     }
 
@@ -421,17 +425,17 @@ impl<M: Machine> Stock<M> {
         let count = self.count.take();
         if count > 0 {
             // SAFETY: these shares were this stock's; the worker holds one more.
-            unsafe { Crew::give_back(self.crew, count) };
+            unsafe { Scheduler::give_back(self.scheduler, count) };
         }
     }
 }
 
 #[cfg(test)]
 impl<M: Machine> FrontRef<M> {
-    /// How many shares of the crew there are, a worker's stock among them.
+    /// How many shares of the scheduler there are, a worker's stock among them.
     pub(crate) fn shares(&self) -> u64 {
         // ORDER: Relaxed; tests read it where nobody else is.
-        self.crew().shares.load(Ordering::Relaxed)
+        self.scheduler().shares.load(Ordering::Relaxed)
     }
 }
 
@@ -444,5 +448,5 @@ impl<M: Machine> Stock<M> {
 }
 
 #[cfg(test)]
-#[path = "crew_loom.rs"]
+#[path = "scheduler_loom.rs"]
 mod loom;
