@@ -228,7 +228,7 @@ impl<'a, M: Machine> Idler<'a, M> {
         }
         self.announced_parks.set(self.announced_parks.get() + 1);
         if front.mailbox_is_empty() {
-            let _ = front.bell().park(front.seat(), None);
+            let _ = front.bell().park(front.parker(), None);
         }
     }
 

@@ -6,15 +6,15 @@
 use crate::bell::{Announced, Bell, Kick, Notified};
 use crate::class::Class;
 use crate::wheel::{Clock, Ended};
-use doorbell_machine::{Line, Machine, Seat, Watched};
+use doorbell_machine::{Line, Machine, Parker, Watched};
 use std::pin::pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, Wake, Waker};
 
-/// The bell and seat of a waiting thread.
+/// The bell and parker of a waiting thread.
 pub struct Waiter<M: Machine> {
     bell: M::Line<Bell<M>>,
-    seat: M::Seat,
+    parker: M::Parker,
     /// The clock that the thread holds while it does not wait, if that is a paused one.
     clock: Option<Arc<Clock<M>>>,
 }
@@ -32,7 +32,7 @@ impl<M: Machine> Default for Waiter<M> {
         // Who wakes has a share of it by a waker, which is std's.
         M::counted_by_std(|| Waiter {
             bell: M::Line::new(Bell::default),
-            seat: M::Seat::new(),
+            parker: M::Parker::new(),
             clock: None,
         })
     }
@@ -55,7 +55,7 @@ impl<M: Machine> Waiter<M> {
         // The thread is as a Fair worker: it waits for no Batch worker that has told it and not rung.
         let notified = self.bell.notify(Kick::Take, Class::Fair.standing::<M>());
         if notified == Notified::MustRing || notified == Notified::MustHelp {
-            self.bell.ring(&self.seat);
+            self.bell.ring(&self.parker);
         }
         if notified != Notified::MustRing {
             self.clock.iter().for_each(|clock| clock.end_busy());
@@ -77,7 +77,7 @@ impl<M: Machine> Waiter<M> {
         let announced = self.bell.announce_watch() == Announced::Yes
             && self.bell.announce_park() == Announced::Yes;
         if announced {
-            let _ = self.bell.park(&self.seat, until_ns);
+            let _ = self.bell.park(&self.parker, until_ns);
         }
         let _ = self.bell.end_idle();
     }
@@ -97,13 +97,13 @@ impl<M: Machine> Waiter<M> {
 
     fn park(&self) {
         let Some(clock) = &self.clock else {
-            let _ = self.bell.park(&self.seat, None);
+            let _ = self.bell.park(&self.parker, None);
             return;
         };
         match clock.end_waiter() {
             // Whoever notified it has made it busy.
             Ended::Yes => {
-                let _ = self.bell.park(&self.seat, None);
+                let _ = self.bell.park(&self.parker, None);
             }
             // Busy by itself, and once more if it was notified meanwhile.
             Ended::Resumed => {

@@ -37,7 +37,7 @@ pub mod sim;
 
 pub use bug::Bug;
 pub use machine::{
-    Cell, Counter, Fenced, Line, Machine, ParkEnd, ParkIn, PtrWord, Seat, ThreadError,
+    Cell, Counter, Fenced, Line, Machine, ParkEnd, ParkIn, Parker, PtrWord, ThreadError,
     ThreadHandle, ThreadSpec, Watched, Word,
 };
 pub use mark::{Mark, Marks};

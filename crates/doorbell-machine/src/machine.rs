@@ -94,7 +94,7 @@ pub trait Counter: Debug + Default + Send + Sync {
     fn add_shared(&self, n: u64) -> u64;
 }
 
-/// Why [`Seat::park`] came back.
+/// Why [`Parker::park`] came back.
 #[must_use]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ParkEnd {
@@ -118,22 +118,22 @@ pub enum Watched {
     Deadline,
 }
 
-/// In which of its two forms a seat blocks its thread.
+/// In which of its two forms a parker blocks its thread.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ParkIn {
-    /// On the word alone: [`Seat::park`].
+    /// On the word alone: [`Parker::park`].
     Word,
-    /// In the seat's poller, which descriptors reach too: [`Seat::park_polling`].
+    /// In the parker's poller, which descriptors reach too: [`Parker::park_polling`].
     Poller,
 }
 
 /// The place in which one thread blocks.
 ///
-/// A seat whose thread has descriptors has a poller, which is opened once and stays until the seat goes, though it may
-/// be [closed](crate::Poller::close) before. The thread says by [`Seat::choose`], before it announces that it parks, in
-/// which form it will; who learns from the announcement that he must ring then rings the right one.
-pub trait Seat<M: Machine>: Debug + Send + Sync {
-    /// A free seat, without a poller.
+/// A parker whose thread has descriptors has a poller, which is opened once and stays until the parker goes, though it
+/// may be [closed](crate::Poller::close) before. The thread says by [`Parker::choose`], before it announces that it
+/// parks, in which form it will; who learns from the announcement that he must ring then rings the right one.
+pub trait Parker<M: Machine>: Debug + Send + Sync {
+    /// A free parker, without a poller.
     fn new() -> Self;
     /// The poller, once it was opened.
     fn poller(&self) -> Option<&M::Poller>;
@@ -147,7 +147,7 @@ pub trait Seat<M: Machine>: Debug + Send + Sync {
     fn choose(&self, form: ParkIn);
     /// What was chosen last. Exact for whoever has acquired the read-modify-write behind it.
     fn chosen(&self) -> ParkIn;
-    /// As [`Seat::park`], in the poller, with what is ready put into `events`; having chosen
+    /// As [`Parker::park`], in the poller, with what is ready put into `events`; having chosen
     /// [`ParkIn::Poller`].
     ///
     /// # Panics
@@ -166,7 +166,7 @@ pub trait Seat<M: Machine>: Debug + Send + Sync {
     /// `until_ns` of [`Machine::now_ns`].
     ///
     /// The test of the word and the falling asleep are one step with respect to
-    /// [`Seat::ring`]: *a word changed before the ring ⇒ no sleep past that ring*.
+    /// [`Parker::ring`]: *a word changed before the ring ⇒ no sleep past that ring*.
     fn park(&self, word: &M::U32, seen: u32, until_ns: Option<u64>) -> ParkEnd;
     /// Wakes the thread that is parked on `word`, if one is, in the form that it has chosen. One
     /// syscall on the host. The caller has acquired the announcement of that thread; another's ring
@@ -267,7 +267,7 @@ pub trait Machine: Debug + Sized + Send + Sync + 'static {
     /// A number for people.
     type Counter: Counter;
     /// A place to block in.
-    type Seat: Seat<Self>;
+    type Parker: Parker<Self>;
     /// A set of descriptors.
     type Poller: Poller<Self>;
     /// A started thread.

@@ -271,7 +271,7 @@ pub trait Poller<M: Machine>: Debug + Send + Sync + Sized {
     /// Fills the buffer, and blocks while there is nothing, as long as `*word == seen` at the last
     /// test, at most until `until_ns` of [`Machine::now_ns`]. Only the owner calls this.
     ///
-    /// As for a seat: *a word changed before the ring ⇒ no wait past that ring*. A ring that finds
+    /// As for a parker: *a word changed before the ring ⇒ no wait past that ring*. A ring that finds
     /// nobody ends the next wait.
     fn wait(
         &self,

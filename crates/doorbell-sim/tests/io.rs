@@ -9,10 +9,10 @@ use doorbell_core::bell::{Announced, Bell};
 use doorbell_core::io::{Choice, Direction, Driver, Registration, Station, Swept};
 use doorbell_core::wait::block_on;
 use doorbell_machine::sim::{
-    self, Config, Edges, Faults, MachineSpec, Memory, Outcome, Range, Seats, SimFd, SimThread,
+    self, Config, Edges, Faults, MachineSpec, Memory, Outcome, Parkers, Range, SimFd, SimThread,
 };
 use doorbell_machine::{
-    Machine, ParkIn, PollEvents, Readiness, Seat, Sim, ThreadHandle, ThreadSpec,
+    Machine, ParkIn, Parker, PollEvents, Readiness, Sim, ThreadHandle, ThreadSpec,
 };
 use std::future::poll_fn;
 use std::io;
@@ -23,7 +23,7 @@ use std::task::{Context, Wake, Waker};
 /// A worker without tasks.
 struct Post {
     bell: Bell<Sim>,
-    seat: <Sim as Machine>::Seat,
+    parker: <Sim as Machine>::Parker,
     driver: Driver<Sim>,
 }
 
@@ -32,8 +32,8 @@ unsafe impl Station<Sim> for Post {
     fn bell(&self) -> &Bell<Sim> {
         &self.bell
     }
-    fn seat(&self) -> &<Sim as Machine>::Seat {
-        &self.seat
+    fn parker(&self) -> &<Sim as Machine>::Parker {
+        &self.parker
     }
     fn driver(&self) -> &Driver<Sim> {
         &self.driver
@@ -45,7 +45,7 @@ type Place = Arc<Post>;
 fn place() -> Place {
     Arc::new(Post {
         bell: Bell::default(),
-        seat: Seat::<Sim>::new(),
+        parker: Parker::<Sim>::new(),
         driver: Driver::default(),
     })
 }
@@ -108,7 +108,7 @@ fn run_worker(place: &Place, over: &AtomicUsize) {
         {
             let until_ns = (below(4) == 0).then(|| Sim::<0>::now_ns() + below(200_000));
             match form {
-                ParkIn::Word => drop(place.bell.park(&place.seat, until_ns)),
+                ParkIn::Word => drop(place.bell.park(&place.parker, until_ns)),
                 ParkIn::Poller => drop(Driver::park(place, until_ns, &mut events)),
             }
         }
@@ -219,7 +219,7 @@ fn go(seed: u64, edges: Edges) -> Outcome {
         seed,
         machine: MachineSpec::flat(2 + tasks + visitors),
         memory: [Memory::Sc, Memory::Tso][(seed % 2) as usize],
-        seats: Seats::Mixed,
+        parkers: Parkers::Mixed,
         edges,
         faults: Faults {
             deschedule_chance: 2_000,

@@ -23,7 +23,7 @@ use doorbell_core::io::{Cleared, Direction, Registration};
 use doorbell_core::scheduler::FrontRef;
 use doorbell_core::task::{About, BodyVtable, Join, Kind, Local, launch_described, write_body};
 use doorbell_core::worker::rescue::{BackOffs, Pace, Rescue, STUCK_NS, Seen, TURN_NS, Then};
-use doorbell_machine::{Machine, Poller, Seat as _};
+use doorbell_machine::{Machine, Parker as _, Poller};
 use std::future::poll_fn;
 use std::os::fd::{AsRawFd as _, BorrowedFd, OwnedFd};
 use std::time::Duration;
@@ -75,7 +75,7 @@ impl<M: Machine> Guard<M> {
     /// `None` of a machine whose sets are no descriptors.
     fn new(ward: &FrontRef<M>, worker: &FrontRef<M>) -> io::Result<Option<Self>> {
         let refused = |kind: io::ErrorKind| io::Error::from(kind);
-        let poller = ward.seat().open_poller();
+        let poller = ward.parker().open_poller();
         let poller = poller.map_err(|error| refused(error.kind()))?;
         let Some(set) = poller.as_descriptor()? else {
             return Ok(None);

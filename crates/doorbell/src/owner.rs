@@ -16,7 +16,7 @@ use doorbell_core::switches::SwitchWord;
 use doorbell_core::wheel::{AtRest, Clock};
 use doorbell_core::worker::{IdlePolicy, StallWatch, Watchers, WorkerConfig, WorkerShared};
 use doorbell_machine::{
-    Line, Machine, Seat, ThreadError, ThreadHandle, ThreadSpec, Topology, Word,
+    Line, Machine, Parker, ThreadError, ThreadHandle, ThreadSpec, Topology, Word,
 };
 use event_listener::{Event, IntoNotification};
 use std::sync::{Arc, Weak};
@@ -289,7 +289,7 @@ impl<M: Machine> Owner<M> {
         let until_ns = M::now_ns().saturating_add(timeout_ns);
         // Workers that have ended are waited for by `drop`, which takes no time; the others are let
         // go.
-        let (word, seat) = (M::U32::new(0), M::Seat::new());
+        let (word, parker) = (M::U32::new(0), M::Parker::new());
         loop {
             let workers = self.threads.iter().filter(|thread| !thread.is_finished());
             let running = workers.count() + self.rt.blocking.metrics().threads;
@@ -305,7 +305,7 @@ impl<M: Machine> Owner<M> {
                 return running;
             }
             let next_ns = now_ns.saturating_add(SHUTDOWN_LOOK_NS).min(until_ns);
-            let _ = seat.park(&word, 0, Some(next_ns));
+            let _ = parker.park(&word, 0, Some(next_ns));
         }
     }
 }

@@ -9,14 +9,14 @@ use crate::testing::model::{check, join_all, mutant};
 use crate::wait::Waiter;
 use ::loom::sync::atomic::{AtomicU32, Ordering::Relaxed};
 use ::loom::thread;
-use doorbell_machine::{Loom, Machine, ParkEnd, ParkIn, PollEvents, Seat};
+use doorbell_machine::{Loom, Machine, ParkEnd, ParkIn, Parker, PollEvents};
 use std::sync::Arc;
 
-/// A bell, its seat, and what notifiers publish by it alone: each sets a flag without any
+/// A bell, its parker, and what notifiers publish by it alone: each sets a flag without any
 /// ordering of its own before it notifies.
 struct Post {
     bell: Bell<Loom>,
-    seat: <Loom as Machine>::Seat,
+    parker: <Loom as Machine>::Parker,
     flags: [AtomicU32; 2],
     /// Rings made; a std atomic, so that counting orders nothing.
     rings: std::sync::atomic::AtomicU32,
@@ -28,7 +28,7 @@ impl Post {
     fn new() -> Arc<Self> {
         Arc::new(Post {
             bell: Bell::default(),
-            seat: Seat::<Loom>::new(),
+            parker: Parker::<Loom>::new(),
             flags: [AtomicU32::new(0), AtomicU32::new(0)],
             rings: std::sync::atomic::AtomicU32::new(0),
             helps: std::sync::atomic::AtomicU32::new(0),
@@ -47,7 +47,7 @@ impl Post {
             _ => return,
         };
         count.fetch_add(1, Relaxed);
-        self.bell.ring(&self.seat);
+        self.bell.ring(&self.parker);
     }
 
     /// A notifier of a lower class that is suspended before it rings, and comes back no more.
@@ -71,7 +71,7 @@ impl Post {
                 && self.bell.announce_park() == Announced::Yes
             {
                 parks += 1;
-                let end = self.bell.park(&self.seat, None);
+                let end = self.bell.park(&self.parker, None);
                 assert!(matches!(end, ParkEnd::Rung | ParkEnd::Changed), "{end:?}");
             }
             seen = seen.and(self.bell.end_idle());
@@ -85,10 +85,10 @@ impl Post {
         if self.bell.announce_watch() == Announced::Signalled {
             return;
         }
-        Seat::<Loom>::choose(&self.seat, ParkIn::Poller);
+        Parker::<Loom>::choose(&self.parker, ParkIn::Poller);
         if self.bell.announce_park() == Announced::Yes {
             let mut events = PollEvents::new();
-            let _ = self.bell.park_polling(&self.seat, None, &mut events);
+            let _ = self.bell.park_polling(&self.parker, None, &mut events);
         }
     }
 
@@ -167,7 +167,7 @@ fn two_above() {
         let theirs = Arc::clone(&post);
         thread::spawn(move || theirs.notify(flag, Kick::Take))
     });
-    let _ = post.bell.park(&post.seat, None);
+    let _ = post.bell.park(&post.parker, None);
     let _ = post.bell.end_idle();
     join_all(threads);
     let _ = post.bell.end_idle();
@@ -212,7 +212,7 @@ fn helped_in_its_poller() {
             _ => theirs.bell.notify(Kick::Take, Standing::Level),
         };
         if matches!(found, Notified::MustRing | Notified::MustHelp) {
-            theirs.bell.ring(&theirs.seat);
+            theirs.bell.ring(&theirs.parker);
         }
     });
     let below = Arc::clone(&post);
@@ -265,7 +265,7 @@ fn deadline_against_notify() {
     let (mut seen, mut parks) = (Signals::default(), 0);
     if post.bell.announce_watch() == Announced::Yes && post.bell.announce_park() == Announced::Yes {
         parks = 1;
-        let end = post.bell.park(&post.seat, Some(1));
+        let end = post.bell.park(&post.parker, Some(1));
         assert!(
             matches!(end, ParkEnd::Deadline | ParkEnd::Changed),
             "{end:?}"

@@ -18,7 +18,7 @@ mod loom;
 mod tests;
 
 use crate::class::Standing;
-use doorbell_machine::{Bug, Machine, Mark, Ordering, ParkEnd, PollEvents, Seat, WaitEnd, Word};
+use doorbell_machine::{Bug, Machine, Mark, Ordering, ParkEnd, Parker, PollEvents, WaitEnd, Word};
 
 const NOTIFY: u32 = 1 << 0;
 const RESCHED: u32 = 1 << 1;
@@ -149,7 +149,7 @@ impl<M: Machine> Default for Bell<M> {
 
 /// The side of others.
 impl<M: Machine> Bell<M> {
-    /// Signals the worker. On [`Notified::MustRing`] the caller rings the seat, nobody else will; on
+    /// Signals the worker. On [`Notified::MustRing`] the caller rings the parker, nobody else will; on
     /// [`Notified::MustHelp`] it rings too.
     #[inline]
     pub fn notify(&self, kick: Kick, from: Standing) -> Notified {
@@ -300,8 +300,8 @@ impl<M: Machine> Bell<M> {
     }
 
     /// Wakes the thread of a parked worker: one syscall.
-    pub fn ring(&self, seat: &M::Seat) {
-        seat.ring(&self.word);
+    pub fn ring(&self, parker: &M::Parker) {
+        parker.ring(&self.word);
     }
 }
 
@@ -387,9 +387,9 @@ impl<M: Machine> Bell<M> {
     /// Blocks until signalled or until `until_ns`, having announced it. The OS's own test of
     /// the word is the last test. Returns why it ended; [`ParkEnd::Spurious`] never, that is
     /// parked again.
-    pub fn park(&self, seat: &M::Seat, until_ns: Option<u64>) -> ParkEnd {
+    pub fn park(&self, parker: &M::Parker, until_ns: Option<u64>) -> ParkEnd {
         loop {
-            let ended = seat.park(&self.word, PARKED, until_ns);
+            let ended = parker.park(&self.word, PARKED, until_ns);
             // ORDER: Relaxed; only whether there is a signal, `end_idle` acquires it.
             let told = self.word.load(Ordering::Relaxed) != PARKED;
             match ended {
@@ -404,7 +404,7 @@ impl<M: Machine> Bell<M> {
         }
     }
 
-    /// As [`Bell::park`], in the seat's poller, which [`Seat::choose`] was told before the
+    /// As [`Bell::park`], in the parker's poller, which [`Parker::choose`] was told before the
     /// announcement. Descriptors that are ready end it too: they are in `events`, whatever ended
     /// it. [`WaitEnd::Spurious`] never.
     ///
@@ -412,12 +412,12 @@ impl<M: Machine> Bell<M> {
     /// If the poller was not opened.
     pub fn park_polling(
         &self,
-        seat: &M::Seat,
+        parker: &M::Parker,
         until_ns: Option<u64>,
         events: &mut PollEvents,
     ) -> WaitEnd {
         loop {
-            let ended = seat.park_polling(&self.word, PARKED, until_ns, events);
+            let ended = parker.park_polling(&self.word, PARKED, until_ns, events);
             // ORDER: Relaxed; only whether there is a signal, `end_idle` acquires it.
             let told = self.word.load(Ordering::Relaxed) != PARKED;
             match ended {

@@ -8,7 +8,7 @@ use super::{
     WorkerState,
 };
 use crate::class::Standing;
-use doorbell_machine::host::HostSeat;
+use doorbell_machine::host::HostParker;
 use doorbell_machine::{Host, Ordering, ParkEnd, Word};
 use std::collections::BTreeSet;
 
@@ -279,8 +279,8 @@ fn miri_a_park_that_was_told_does_not_block() {
         assert_eq!(bell.announce_park(), Announced::Yes);
         assert_eq!(bell.notify(kick, Standing::Level), Notified::MustRing);
         // W4: the ring before the sleep is not needed, the word tells it.
-        bell.ring(&HostSeat::new());
-        assert_eq!(bell.park(&HostSeat::new(), None), ParkEnd::Changed);
+        bell.ring(&HostParker::new());
+        assert_eq!(bell.park(&HostParker::new(), None), ParkEnd::Changed);
         let pass = kick == Kick::Pass;
         let expected = Signals {
             notified: true,
@@ -294,7 +294,7 @@ fn miri_a_park_that_was_told_does_not_block() {
 #[test]
 fn a_park_ends_at_its_deadline_and_stays_announced() {
     let bell = bell(PARKED);
-    assert_eq!(bell.park(&HostSeat::new(), Some(1)), ParkEnd::Deadline);
+    assert_eq!(bell.park(&HostParker::new(), Some(1)), ParkEnd::Deadline);
     assert_eq!(bell.state(), WorkerState::Parked);
     assert_eq!(bell.notify(Kick::Take, Standing::Level), Notified::MustRing);
 }
@@ -309,7 +309,7 @@ fn miri_a_parked_thread_is_rung_and_sees_what_was_published() {
             while published.load(Ordering::Relaxed) < 3 {
                 if bell.announce_watch() == Announced::Yes && bell.announce_park() == Announced::Yes
                 {
-                    ends.push(bell.park(&HostSeat::new(), None));
+                    ends.push(bell.park(&HostParker::new(), None));
                 }
                 let _ = bell.end_idle();
             }
@@ -320,7 +320,7 @@ fn miri_a_parked_thread_is_rung_and_sees_what_was_published() {
             published.store(value, Ordering::Relaxed);
             if bell.notify(Kick::Take, Standing::Level) == Notified::MustRing {
                 rings += 1;
-                bell.ring(&HostSeat::new());
+                bell.ring(&HostParker::new());
             }
         }
         let ends = worker.join().unwrap();

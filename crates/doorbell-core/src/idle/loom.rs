@@ -101,7 +101,7 @@ fn sleep_unless_there_is_work(own: &Front<Loom>, victim: &Front<Loom>) {
         own.scheduler().idle().enter(own.worker());
         let listed = own.scheduler().work().holds(victim.worker());
         if !(listed && is_shareable(victim.queue().len())) {
-            let _ = bell.park(own.seat(), None);
+            let _ = bell.park(own.parker(), None);
         }
         if own.scheduler().idle().leave(own.worker()) == Left::Claimed {
             let _ = own.scheduler().idle().end_search(own.worker());
@@ -158,7 +158,7 @@ fn sleep_unless_there_is_a_task(own: &Front<Loom>, stuck: &Front<Loom>, taken: &
         idle.enter(own.worker());
         let nothing = !own.has_inbox() && !finds_inbox(stuck);
         if nothing && idle.holds(own.worker()) && taken.load(Relaxed) == 0 {
-            let _ = bell.park(own.seat(), None);
+            let _ = bell.park(own.parker(), None);
         }
         if idle.leave(own.worker()) == Left::Claimed {
             // It looks again in any case.
@@ -269,7 +269,7 @@ fn timer_against_sleep() {
             if bell.announce_watch() == Announced::Yes && bell.announce_park() == Announced::Yes {
                 idle.enter(own.worker());
                 if idle.holds(own.worker()) && own.scheduler().timers().is_empty() {
-                    let _ = bell.park(own.seat(), None);
+                    let _ = bell.park(own.parker(), None);
                 }
                 if idle.leave(own.worker()) == Left::Claimed {
                     let _ = idle.end_search(own.worker());

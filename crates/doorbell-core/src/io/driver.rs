@@ -7,7 +7,7 @@ use super::registration::Fd;
 use super::source::Source;
 use crate::bell::Look;
 use doorbell_machine::{
-    Bug, Counter, Line, Machine, Mark, Ordering, ParkIn, PollEvents, Poller, Seat, WaitEnd, Word,
+    Bug, Counter, Line, Machine, Mark, Ordering, ParkIn, Parker, PollEvents, Poller, WaitEnd, Word,
 };
 use std::io;
 use std::ptr::NonNull;
@@ -141,7 +141,7 @@ impl<M: Machine> Driver<M> {
     /// watches, to look there too, if it had no descriptors before. One that had none and runs is
     /// looked after by others from here on. Behind [`Driver::note_registered`].
     pub(super) fn tell_worker<S: Station<M>>(station: &S, before: u32) {
-        let rests = station.bell().rests() && station.seat().chosen() == ParkIn::Word;
+        let rests = station.bell().rests() && station.parker().chosen() == ParkIn::Word;
         if rests || (before == 0 && station.bell().look() == Look::Watching) {
             station.notify();
         } else if before == 0 {
@@ -188,7 +188,7 @@ impl<M: Machine> Driver<M> {
         let driver = station.driver();
         // SAFETY: alive until it is given up.
         unsafe { source.as_ref() }.leave();
-        let poller = station.seat().poller();
+        let poller = station.parker().poller();
         if poller.is_some_and(|poller| poller.remove(fd).is_ok()) {
             driver.give_up(station, source);
         } else {
@@ -235,7 +235,7 @@ impl<M: Machine> Driver<M> {
     /// thread may call this. Where the buffer was filled, there may be more.
     pub fn look<S: Station<M>>(station: &S, events: &mut PollEvents) -> usize {
         let driver = station.driver();
-        let Some(poller) = station.seat().poller().filter(|_| driver.has_sources()) else {
+        let Some(poller) = station.parker().poller().filter(|_| driver.has_sources()) else {
             return 0;
         };
         let visit = driver.visit();
@@ -266,7 +266,7 @@ impl<M: Machine> Driver<M> {
         } else {
             ParkIn::Word
         };
-        station.seat().choose(form);
+        station.parker().choose(form);
         form
     }
 
@@ -299,7 +299,7 @@ impl<M: Machine> Driver<M> {
         let visit = station.driver().visit();
         let ended = station
             .bell()
-            .park_polling(station.seat(), until_ns, events);
+            .park_polling(station.parker(), until_ns, events);
         awake();
         Visit::deliver(&visit, events);
         ended

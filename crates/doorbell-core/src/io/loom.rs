@@ -11,7 +11,7 @@ use crate::wait::block_on;
 use ::loom::sync::atomic::{AtomicU32, Ordering::Relaxed};
 use ::loom::thread;
 use doorbell_machine::loom::LoomFd;
-use doorbell_machine::{Loom, ParkIn, PollEvents, Readiness, Seat};
+use doorbell_machine::{Loom, ParkIn, Parker, PollEvents, Readiness};
 use std::future::poll_fn;
 use std::io;
 use std::pin::pin;
@@ -29,7 +29,7 @@ fn register(place: &Place, fd: usize) -> Registration<Loom, Place> {
 }
 
 fn set_ready(place: &Place, fd: usize) {
-    let poller = Seat::<Loom>::poller(place.seat()).unwrap();
+    let poller = Parker::<Loom>::poller(place.parker()).unwrap();
     poller.set_ready(LoomFd(fd), Readiness::READABLE);
 }
 
@@ -200,7 +200,7 @@ fn run_worker(place: &Place, is_over: impl Fn() -> bool) {
             && place.driver().check(form) == Choice::Stands
         {
             match form {
-                ParkIn::Word => drop(bell.park(place.seat(), None)),
+                ParkIn::Word => drop(bell.park(place.parker(), None)),
                 ParkIn::Poller => drop(Driver::park(place, None, &mut events)),
             }
         }
@@ -241,7 +241,7 @@ fn note_against_park() {
             && place.driver().check(form) == Choice::Stands
         {
             match form {
-                ParkIn::Word => drop(bell.park(place.seat(), None)),
+                ParkIn::Word => drop(bell.park(place.parker(), None)),
                 ParkIn::Poller => drop(Driver::park(&place, None, &mut events)),
             }
         }

@@ -32,18 +32,18 @@ use doorbell_machine::Machine;
 /// # Safety
 /// All three are the same for the life of the value and of all its clones, the driver lives as long
 /// as any of these, no other station has it, and nobody but this driver adds to the poller of the
-/// seat.
+/// parker.
 pub unsafe trait Station<M: Machine> {
     /// The worker's bell.
     fn bell(&self) -> &Bell<M>;
     /// What the worker parks in.
-    fn seat(&self) -> &M::Seat;
+    fn parker(&self) -> &M::Parker;
     /// What it does for descriptors.
     fn driver(&self) -> &Driver<M>;
     /// Has the worker look, and rings if it must.
     fn notify(&self) {
         match self.bell().notify(Kick::Take, Standing::Level) {
-            Notified::MustRing | Notified::MustHelp => self.bell().ring(self.seat()),
+            Notified::MustRing | Notified::MustHelp => self.bell().ring(self.parker()),
             Notified::Running | Notified::Watching | Notified::Already => {}
         }
     }
@@ -57,8 +57,8 @@ unsafe impl<M: Machine, S: Station<M>> Station<M> for std::sync::Arc<S> {
     fn bell(&self) -> &Bell<M> {
         S::bell(self)
     }
-    fn seat(&self) -> &M::Seat {
-        S::seat(self)
+    fn parker(&self) -> &M::Parker {
+        S::parker(self)
     }
     fn driver(&self) -> &Driver<M> {
         S::driver(self)

@@ -4,7 +4,7 @@ use super::Station;
 use super::driver::{Driver, Refused};
 use super::place::Place;
 use super::source::{Direction, Source};
-use doorbell_machine::{Machine, Poller, PollerError, Seat};
+use doorbell_machine::{Machine, Parker, Poller, PollerError};
 use std::io;
 use std::ptr::NonNull;
 use std::task::{Context, Poll};
@@ -74,7 +74,7 @@ impl<M: Machine, S: Station<M>> Registration<M, S> {
     /// # Errors
     /// [`RegisterError`] says what keeps it from being waited for.
     pub fn new(station: S, fd: Fd<M>) -> Result<Self, RegisterError> {
-        let poller = station.seat().open_poller()?;
+        let poller = station.parker().open_poller()?;
         let source = Driver::register(&station, poller, fd).map_err(|refused| match refused {
             Refused::Shut => {
                 // It may have been opened behind the worker's last step.
@@ -175,7 +175,7 @@ impl<M: Machine, S: Station<M>> Registration<M, S> {
     }
 
     fn set_muted(&self, is_muted: bool) -> io::Result<()> {
-        let poller = self.station.seat().poller();
+        let poller = self.station.parker().poller();
         let poller = poller.expect("it was opened before the registration was made");
         let token = self.source.as_ptr().expose_provenance() as u64;
         poller.set_muted(self.fd, token, is_muted)

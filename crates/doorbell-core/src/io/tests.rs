@@ -7,7 +7,7 @@ mod muted;
 
 use super::{Cleared, Direction, Driver, Event, Place, Registration, Source, Station, Swept};
 use crate::bell::Bell;
-use doorbell_machine::{Host, Machine, PollEvents, Readiness, Seat};
+use doorbell_machine::{Host, Machine, Parker, PollEvents, Readiness};
 use std::io::{self, Read, Write};
 use std::os::fd::{AsRawFd, BorrowedFd, RawFd};
 use std::os::unix::net::UnixStream;
@@ -21,7 +21,7 @@ use std::task::{Context, Poll, RawWakerVTable, Wake, Waker};
 pub(super) struct Post<M: Machine> {
     bell: Bell<M>,
     driver: Driver<M>,
-    seat: M::Seat,
+    parker: M::Parker,
 }
 
 impl<M: Machine> Default for Post<M> {
@@ -29,7 +29,7 @@ impl<M: Machine> Default for Post<M> {
         Post {
             bell: Bell::default(),
             driver: Driver::default(),
-            seat: M::Seat::new(),
+            parker: M::Parker::new(),
         }
     }
 }
@@ -39,8 +39,8 @@ unsafe impl<M: Machine> Station<M> for Post<M> {
     fn bell(&self) -> &Bell<M> {
         &self.bell
     }
-    fn seat(&self) -> &M::Seat {
-        &self.seat
+    fn parker(&self) -> &M::Parker {
+        &self.parker
     }
     fn driver(&self) -> &Driver<M> {
         &self.driver
@@ -380,8 +380,8 @@ fn what_cannot_be_waited_for_is_refused_and_leaves_nothing() {
 fn what_the_os_does_not_give_back_stays_until_the_driver_goes() {
     let place = Here::default();
     let pair = pair(&place);
-    let seat: &<Host as Machine>::Seat = place.seat();
-    let poller = Seat::<Host>::poller(seat).unwrap();
+    let parker: &<Host as Machine>::Parker = place.parker();
+    let poller = Parker::<Host>::poller(parker).unwrap();
     poller.remove_fd(name(pair.ours.as_raw_fd())).unwrap();
     drop(pair.registration);
     assert_eq!(place.driver.stranded(), 1);

@@ -1,4 +1,4 @@
-//! The side of a worker that others see: bell and mailbox in one line, seat, switches, counts.
+//! The side of a worker that others see: bell and mailbox in one line, parker, switches, counts.
 
 use super::pulse::Pulse;
 use super::{Batch, FrontCounts, Mailbox, Pushed};
@@ -27,7 +27,7 @@ pub(super) struct Shared<M: Machine> {
 /// The front of a worker: everything that another thread may touch.
 pub struct Front<M: Machine> {
     pub(super) shared: M::Line<Shared<M>>,
-    pub(super) seat: M::Seat,
+    pub(super) parker: M::Parker,
     pub(super) switches: Arc<SwitchWord<M::Counter>>,
     pub(super) counts: M::Line<FrontCounts<M::Counter>>,
     /// When the worker's nearest movable timer is due; `u64::MAX` if it has none.
@@ -100,7 +100,7 @@ impl<M: Machine> Front<M> {
         worker: usize,
         rank_of: Option<RankOf<M>>,
     ) -> Self {
-        use doorbell_machine::Seat as _;
+        use doorbell_machine::Parker as _;
         let capacity = M::RING_CAPACITY;
         Front {
             shared: M::Line::new(|| Shared {
@@ -108,7 +108,7 @@ impl<M: Machine> Front<M> {
                 mailbox: Mailbox::default(),
                 inbox: Mailbox::default(),
             }),
-            seat: M::Seat::new(),
+            parker: M::Parker::new(),
             switches,
             counts: M::Line::new(FrontCounts::default),
             next_global_ns: M::Line::new(|| M::U64::new(u64::MAX)),
@@ -191,9 +191,9 @@ impl<M: Machine> Front<M> {
         &self.shared.bell
     }
 
-    /// The seat that the worker parks in.
-    pub fn seat(&self) -> &M::Seat {
-        &self.seat
+    /// The parker that the worker parks in.
+    pub fn parker(&self) -> &M::Parker {
+        &self.parker
     }
 
     /// The counts of the posters.

@@ -6,14 +6,14 @@ use crate::io::{Driver, Station};
 use crate::scheduler::FrontRef;
 use doorbell_machine::Machine;
 
-// SAFETY: bell, seat and driver are fields of the front, which stays where it is; the poller of the
-// seat is reached by this driver only.
+// SAFETY: bell, parker and driver are fields of the front, which stays where it is; the poller of the
+// parker is reached by this driver only.
 unsafe impl<M: Machine> Station<M> for Front<M> {
     fn bell(&self) -> &Bell<M> {
         Front::bell(self)
     }
-    fn seat(&self) -> &M::Seat {
-        Front::seat(self)
+    fn parker(&self) -> &M::Parker {
+        Front::parker(self)
     }
     fn driver(&self) -> &Driver<M> {
         &self.driver
@@ -41,8 +41,8 @@ unsafe impl<M: Machine> Station<M> for FrontRef<M> {
     fn bell(&self) -> &Bell<M> {
         Front::bell(self)
     }
-    fn seat(&self) -> &M::Seat {
-        Front::seat(self)
+    fn parker(&self) -> &M::Parker {
+        Front::parker(self)
     }
     fn driver(&self) -> &Driver<M> {
         &self.driver

@@ -100,7 +100,7 @@ impl<M: Machine> Front<M> {
             side.begin(self.worker());
         }
         self.counts.rings.add_shared(1);
-        self.shared.bell.ring(&self.seat);
+        self.shared.bell.ring(&self.parker);
         if self.shared.bell.rests()
             && let Some(side) = self.scheduler().beside()
         {

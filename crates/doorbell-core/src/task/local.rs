@@ -132,7 +132,7 @@ impl<M: Machine> Local<M> {
         struct End<'a, M: Machine>(&'a Front<M>);
         impl<M: Machine> Drop for End<'_, M> {
             fn drop(&mut self) {
-                self.0.lend().end(self.0.seat());
+                self.0.lend().end(self.0.parker());
             }
         }
         self.enter(|| {
@@ -448,7 +448,7 @@ impl<M: Machine> Local<M> {
     pub fn close(&self) {
         self.closed.set(true);
         // First: what comes by mail below must find the wheel.
-        self.front.lend().end(self.front.seat());
+        self.front.lend().end(self.front.parker());
         // SAFETY: this is the worker's own thread and its ready queue.
         unsafe { self.front.close().deliver(&self.ready) };
         // The first worker that ends refuses them for all: the runtime ends.

@@ -13,7 +13,7 @@
 //! both sides one of them sees the other, and whoever does steps back.
 
 use super::Wheel;
-use doorbell_machine::{Bug, Fenced, Machine, Ordering, ParkIn, PtrWord, Seat, Word};
+use doorbell_machine::{Bug, Fenced, Machine, Ordering, ParkIn, Parker, PtrWord, Word};
 
 const ABSENT: u32 = 0;
 const OWNED: u32 = 1;
@@ -77,20 +77,20 @@ impl<M: Machine> Drop for Inside<'_, M> {
 struct Visit<'a, M: Machine> {
     lend: &'a Lend<M>,
     /// That of the worker whose wheel it is.
-    seat: &'a M::Seat,
+    parker: &'a M::Parker,
 }
 
 impl<M: Machine> Drop for Visit<'_, M> {
     fn drop(&mut self) {
         let word = &self.lend.word;
         // ORDER: Release pairs with the Acquire of the worker's look, and of the next visitor's exchange. Acquire
-        // on failure pairs with the Release of the worker's end: in which form its seat is to be rung.
+        // on failure pairs with the Release of the worker's end: in which form its parker is to be rung.
         let left = word.compare_exchange(LENT, OWNED, Ordering::Release, Ordering::Acquire);
         if left.is_err() {
             // ORDER: Release pairs with the Acquire of the worker's look; unshown because it takes three preemptions,
             // with which `ends_meanwhile` fails. A read-modify-write, so that it follows what the worker has written.
             word.swap(ABSENT, Ordering::Release);
-            self.seat.ring(word);
+            self.parker.ring(word);
         }
     }
 }
@@ -109,9 +109,9 @@ impl<M: Machine> Lend<M> {
     }
 
     /// The worker ends: nobody visits any more when this returns. Where somebody does, the worker sleeps in its
-    /// seat until then: a visitor may have lost its CPU to this worker. Only the worker's own thread.
-    pub(crate) fn end(&self, seat: &M::Seat) {
-        seat.choose(ParkIn::Word);
+    /// parker until then: a visitor may have lost its CPU to this worker. Only the worker's own thread.
+    pub(crate) fn end(&self, parker: &M::Parker) {
+        parker.choose(ParkIn::Word);
         loop {
             // ORDER: Acquire on both ways pairs with the Release of the last visitor; redundant because behind
             // this the worker enters its wheel as before, by the Acquire of `look`.
@@ -127,7 +127,7 @@ impl<M: Machine> Lend<M> {
                 self.word
                     .compare_exchange(LENT, ENDING, Ordering::Release, Ordering::Relaxed);
             if matches!(asked, Ok(_) | Err(ENDING)) {
-                let _ = seat.park(&self.word, ENDING, None);
+                let _ = parker.park(&self.word, ENDING, None);
             }
         }
     }
@@ -161,9 +161,9 @@ impl<M: Machine> Lend<M> {
         }
     }
 
-    /// Another worker visits the wheel: `f` runs unless its worker is inside, or somebody else is. The seat is
+    /// Another worker visits the wheel: `f` runs unless its worker is inside, or somebody else is. The parker is
     /// that of the wheel's worker, which the visitor keeps in memory.
-    pub(super) fn visit<R>(&self, seat: &M::Seat, f: impl FnOnce(&Wheel<M>) -> R) -> Option<R> {
+    pub(super) fn visit<R>(&self, parker: &M::Parker, f: impl FnOnce(&Wheel<M>) -> R) -> Option<R> {
         // ORDER: Relaxed; only to spare the fence where the worker is inside anyway.
         if self.inside.load(Ordering::Relaxed) != 0 {
             return None;
@@ -174,7 +174,7 @@ impl<M: Machine> Lend<M> {
         self.word
             .compare_exchange(OWNED, LENT, Ordering::Acquire, Ordering::Relaxed)
             .ok()?;
-        let visit = Visit { lend: self, seat };
+        let visit = Visit { lend: self, parker };
         // Without it the worker may be inside unseen.
         if M::fence_heavy() == Fenced::Refused {
             return None;

@@ -9,7 +9,7 @@ use crate::task::Local;
 use crate::testing::model::{check_large, mutant};
 use ::loom::thread::{self, JoinHandle};
 use doorbell_machine::loom::Loom;
-use doorbell_machine::{ParkIn, Seat};
+use doorbell_machine::{ParkIn, Parker};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::task::{Wake, Waker};
@@ -104,7 +104,7 @@ fn reset_meanwhile() {
 /// is the worker's.
 fn ends_meanwhile() {
     let wakes = visited(|local, timer| {
-        local.front().lend().end(local.front().seat());
+        local.front().lend().end(local.front().parker());
         drop(timer);
     });
     assert!(wakes <= 1);
@@ -113,9 +113,9 @@ fn ends_meanwhile() {
 /// The same of a worker that has parked in its poller before: its visitor rings it where it sleeps now.
 fn ends_otherwise_meanwhile() {
     let wakes = visited(|local, timer| {
-        let seat = local.front().seat();
-        Seat::<Loom>::choose(seat, ParkIn::Poller);
-        local.front().lend().end(seat);
+        let parker = local.front().parker();
+        Parker::<Loom>::choose(parker, ParkIn::Poller);
+        local.front().lend().end(parker);
         drop(timer);
     });
     assert!(wakes <= 1);

@@ -128,7 +128,7 @@ fn sleep_until_told(clock: &Clock<Loom>, front: &FrontRef<Loom>) {
     if announced && bell.announce_park() == Announced::Yes {
         // Nobody has a timer.
         assert_eq!(clock.end_worker(front.worker(), None), Ended::Yes);
-        let _ = bell.park(front.seat(), None);
+        let _ = bell.park(front.parker(), None);
         clock.begin();
     }
     let _ = bell.end_idle();

@@ -274,7 +274,7 @@ impl<M: Machine> Wheel<M> {
 
     /// The worker ends: every handle is told, and nobody visits any more.
     pub(crate) fn close(&self) {
-        self.front.lend().end(self.front.seat());
+        self.front.lend().end(self.front.parker());
         let next = |inner: &mut Inner<M>| inner.bases.iter_mut().find_map(Levels::pop_any);
         while let Some(entry) = self.with(next).flatten() {
             // SAFETY: as in `expire`.

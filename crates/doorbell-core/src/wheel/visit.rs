@@ -36,7 +36,7 @@ pub(crate) fn visit<M: Machine>(front: &Front<M>, now_ns: u64) -> u64 {
 
 /// Nobody else is kept out for longer than this takes.
 fn visit_once<M: Machine>(front: &Front<M>, now_ns: u64) -> u64 {
-    let visited = front.lend().visit(front.seat(), |wheel| {
+    let visited = front.lend().visit(front.parker(), |wheel| {
         let polls = Entry::<M>::tag(front.pulse_seen());
         // SAFETY: the worker is its visitor's, as this is called.
         let (taken, next_ns) = unsafe { wheel.with_inner(|inner| inner.take(now_ns, polls)) };

@@ -2,7 +2,7 @@
 //! whether its time is used up, and then rests.
 
 use super::Worker;
-use doorbell_machine::{Counter, Machine, Seat, Word};
+use doorbell_machine::{Counter, Machine, Parker, Word};
 use std::cell::RefCell;
 
 /// Of each period a worker runs for so long.
@@ -113,7 +113,7 @@ impl Account {
 #[derive(Debug)]
 pub(super) struct Limit<M: Machine> {
     account: RefCell<Account>,
-    seat: M::Seat,
+    parker: M::Parker,
     /// Nobody changes it.
     word: M::U32,
 }
@@ -122,7 +122,7 @@ impl<M: Machine> Limit<M> {
     pub(super) fn new(budget: RunBudget) -> Self {
         Limit {
             account: RefCell::new(Account::new(budget)),
-            seat: M::Seat::new(),
+            parker: M::Parker::new(),
             word: M::U32::new(0),
         }
     }
@@ -180,7 +180,7 @@ impl<M: Machine> Worker<M> {
         let mut now_ns = from_ns;
         while now_ns < until_ns {
             // How it ended does not matter.
-            let _ = limit.seat.park(&limit.word, 0, Some(until_ns));
+            let _ = limit.parker.park(&limit.word, 0, Some(until_ns));
             now_ns = M::now_ns();
         }
         limit.account.borrow_mut().begin(now_ns);

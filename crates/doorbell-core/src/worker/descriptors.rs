@@ -4,7 +4,7 @@
 use super::Worker;
 use crate::io::{Driver, Station as _, Swept};
 use crate::mailbox::Front;
-use doorbell_machine::{Counter, Machine, PollEvents, Poller as _, Seat as _};
+use doorbell_machine::{Counter, Machine, Parker as _, PollEvents, Poller as _};
 use std::cell::{Cell, RefCell};
 
 /// How many tasks and calls a worker runs at most, about, between two looks at its descriptors.
@@ -58,7 +58,7 @@ impl<M: Machine> Worker<M> {
     /// At a pass: frees what went, and looks at the descriptors if enough tasks ran since.
     pub(super) fn tend_descriptors(&self) {
         let front = self.shared.front();
-        if front.seat().poller().is_none() {
+        if front.parker().poller().is_none() {
             return;
         }
         // SAFETY: this is the worker's own thread.
@@ -98,7 +98,7 @@ impl<M: Machine> Worker<M> {
     /// The worker parks no more. What the OS has given for that goes back to it, although a handle or a waker of
     /// a task may keep the worker's remote half for ever.
     pub(super) fn close_poller(&self) {
-        if let Some(poller) = self.shared.front().seat().poller() {
+        if let Some(poller) = self.shared.front().parker().poller() {
             poller.close();
         }
     }

@@ -13,7 +13,7 @@ use crate::wait::block_on;
 use ::loom::sync::atomic::AtomicU32;
 use ::loom::thread::{self, JoinHandle};
 use doorbell_machine::loom::LoomFd;
-use doorbell_machine::{Bug, Loom, Readiness, Seat};
+use doorbell_machine::{Bug, Loom, Parker, Readiness};
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll, Wake, Waker};
@@ -225,7 +225,7 @@ impl Wake for Closes {
 fn first_descriptor() {
     let worker = Running::start(0);
     let front = worker.shared.front().clone();
-    let poller = Seat::<Loom>::open_poller(front.seat()).unwrap();
+    let poller = Parker::<Loom>::open_poller(front.parker()).unwrap();
     poller.set_ready(LoomFd(0), Readiness::READABLE);
     let registration = Registration::new(front.clone(), LoomFd(0)).unwrap();
     let waker = Waker::from(Arc::new(Closes(Arc::clone(&worker.shared))));

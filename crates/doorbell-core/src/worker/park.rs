@@ -105,7 +105,7 @@ impl<M: Machine> Worker<M> {
             self.shared.clock.begin();
         };
         if form == ParkIn::Word {
-            let ended = front.bell().park(front.seat(), until_ns);
+            let ended = front.bell().park(front.parker(), until_ns);
             awake();
             return match ended {
                 ParkEnd::Rung => WaitEnd::Rung,

@@ -7,18 +7,18 @@ mod cgroup;
 mod clock;
 mod fences;
 pub mod net;
+mod parker;
 mod policy;
 mod poller;
 #[cfg(test)]
 mod poller_tests;
-mod seat;
 mod sysfs;
 mod thread;
 
 pub use atomics::{CacheLine, HostCell, HostCounter};
 pub use clock::{LAG_NS_MAX, StdInstant, ns_of, reads_tsc, std_instant};
+pub use parker::HostParker;
 pub use poller::HostPoller;
-pub use seat::HostSeat;
 pub use thread::HostThread;
 
 use crate::{Fenced, Machine, Policy, PolicyError, ThreadError, ThreadSpec, Topology, Watched};
@@ -38,7 +38,7 @@ impl Machine for Host {
     type Cell<T> = HostCell<T>;
     type Line<T: Send + Sync> = CacheLine<T>;
     type Counter = HostCounter;
-    type Seat = HostSeat;
+    type Parker = HostParker;
     type Poller = HostPoller;
     type Thread = HostThread;
 

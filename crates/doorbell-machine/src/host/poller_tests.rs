@@ -1,8 +1,10 @@
 //! The host's poller against the contract of the trait, with real descriptors.
 
 use super::poller::{STEPS, Steps};
-use super::{Host, HostPoller, HostSeat};
-use crate::{Machine, ParkEnd, ParkIn, PollEvents, Poller, PollerError, Readiness, Seat, WaitEnd};
+use super::{Host, HostParker, HostPoller};
+use crate::{
+    Machine, ParkEnd, ParkIn, Parker, PollEvents, Poller, PollerError, Readiness, WaitEnd,
+};
 use rustix::fd::AsFd;
 use std::io::{self, Read, Write};
 use std::os::unix::net::UnixStream;
@@ -206,29 +208,29 @@ fn w18_who_polls_from_elsewhere_takes_the_events_and_leaves_the_ring() {
 }
 
 #[test]
-fn a_seat_is_rung_where_it_has_chosen_to_park() {
+fn a_parker_is_rung_where_it_has_chosen_to_park() {
     let _alone = DESCRIPTORS.lock();
-    let (seat, word) = (HostSeat::new(), AtomicU32::new(0));
-    assert!(seat.poller().is_none());
-    seat.choose(ParkIn::Poller);
+    let (parker, word) = (HostParker::new(), AtomicU32::new(0));
+    assert!(parker.poller().is_none());
+    parker.choose(ParkIn::Poller);
     // Without a poller there is nowhere else.
-    seat.ring(&word);
-    let first: *const HostPoller = seat.open_poller().unwrap();
-    assert!(std::ptr::eq(first, seat.open_poller().unwrap()));
+    parker.ring(&word);
+    let first: *const HostPoller = parker.open_poller().unwrap();
+    assert!(std::ptr::eq(first, parker.open_poller().unwrap()));
     for form in [ParkIn::Word, ParkIn::Poller] {
         word.store(0, Ordering::Relaxed);
-        seat.choose(form);
+        parker.choose(form);
         std::thread::scope(|scope| {
             scope.spawn(|| {
                 std::thread::sleep(Duration::from_millis(5));
                 word.store(1, Ordering::Release);
-                seat.ring(&word);
+                parker.ring(&word);
             });
             let mut events = PollEvents::new();
             match form {
-                ParkIn::Word => while seat.park(&word, 0, None) != ParkEnd::Changed {},
+                ParkIn::Word => while parker.park(&word, 0, None) != ParkEnd::Changed {},
                 ParkIn::Poller => {
-                    let end = seat.park_polling(&word, 0, None, &mut events);
+                    let end = parker.park_polling(&word, 0, None, &mut events);
                     assert!(matches!(end, WaitEnd::Rung | WaitEnd::Changed), "{end:?}");
                 }
             }
@@ -280,11 +282,11 @@ fn pollers_open() -> usize {
 fn nothing_stays_open() {
     let _alone = DESCRIPTORS.lock();
     let before = pollers_open();
-    let seat = HostSeat::new();
-    assert_eq!(pollers_open(), before, "a seat opens nothing by itself");
+    let parker = HostParker::new();
+    assert_eq!(pollers_open(), before, "a parker opens nothing by itself");
     std::thread::scope(|scope| {
         for _ in 0..4 {
-            scope.spawn(|| seat.open_poller().map(|_| ()).unwrap());
+            scope.spawn(|| parker.open_poller().map(|_| ()).unwrap());
         }
     });
     assert_eq!(pollers_open(), before + 2, "one poller, whoever was first");
@@ -293,16 +295,16 @@ fn nothing_stays_open() {
         ..STEPS
     };
     assert!(HostPoller::open_by(&no_join).is_err());
-    drop(seat);
+    drop(parker);
     assert_eq!(pollers_open(), before);
 }
 
 #[test]
-fn what_is_closed_is_gone_although_the_seat_is_kept() {
+fn what_is_closed_is_gone_although_the_parker_is_kept() {
     let _alone = DESCRIPTORS.lock();
     let before = pollers_open();
-    let seat = HostSeat::new();
-    let poller = seat.open_poller().unwrap();
+    let parker = HostParker::new();
+    let poller = parker.open_poller().unwrap();
     let (ours, mut theirs) = UnixStream::pair().unwrap();
     poller.add_fd(ours.as_fd(), 7).unwrap();
     theirs.write_all(b"x").unwrap();
@@ -332,7 +334,7 @@ fn what_is_closed_is_gone_although_the_seat_is_kept() {
     poller.remove_fd(ours.as_fd()).unwrap();
     let (ended, found) = wait(poller, None);
     assert_eq!((ended, found.len()), (WaitEnd::Spurious, 0));
-    assert!(std::ptr::eq(poller, seat.open_poller().unwrap()));
+    assert!(std::ptr::eq(poller, parker.open_poller().unwrap()));
     assert_eq!(pollers_open(), before, "it is opened once");
 }
 

@@ -1,8 +1,9 @@
 //! The host backend against the contracts of the trait.
 
-use super::{CacheLine, Host, HostSeat};
+use super::{CacheLine, Host, HostParker};
 use crate::{
-    Counter, Line, Machine, Ordering, ParkEnd, Seat, ThreadError, ThreadHandle, ThreadSpec, Watched,
+    Counter, Line, Machine, Ordering, ParkEnd, Parker, ThreadError, ThreadHandle, ThreadSpec,
+    Watched,
 };
 use std::sync::Arc;
 use std::sync::atomic::AtomicU32;
@@ -60,21 +61,21 @@ fn the_clock_agrees_between_threads() {
 #[test]
 fn a_changed_word_is_never_slept_on() {
     let word = AtomicU32::new(1);
-    assert_eq!(HostSeat::new().park(&word, 0, None), ParkEnd::Changed);
+    assert_eq!(HostParker::new().park(&word, 0, None), ParkEnd::Changed);
 }
 
 #[test]
 fn a_past_deadline_comes_back_at_once_and_a_far_one_is_accepted() {
     let word = Arc::new(AtomicU32::new(0));
-    assert_eq!(HostSeat::new().park(&word, 0, Some(0)), ParkEnd::Deadline);
+    assert_eq!(HostParker::new().park(&word, 0, Some(0)), ParkEnd::Deadline);
     let ringer = Arc::clone(&word);
     let thread = std::thread::spawn(move || {
         std::thread::sleep(Duration::from_millis(5));
         ringer.store(1, Ordering::Release);
-        HostSeat::new().ring(&ringer);
+        HostParker::new().ring(&ringer);
     });
     while word.load(Ordering::Acquire) == 0 {
-        let ended = HostSeat::new().park(&word, 0, Some(u64::MAX));
+        let ended = HostParker::new().park(&word, 0, Some(u64::MAX));
         assert_ne!(ended, ParkEnd::Deadline);
     }
     thread.join().unwrap();

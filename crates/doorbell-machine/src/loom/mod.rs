@@ -4,7 +4,7 @@
 //! notices it: the protocols are built once, not once for each mutant. What it does not model: time (a watch looks
 //! twice and gives up; a park with a deadline ends at once, and its thread has that time from then on; the end of time
 //! never comes), the cost of anything, and stale reads inside the kernel: a futex compares the current value, and so
-//! does the seat here.
+//! does the parker here.
 //!
 //! The beginning and the end of a word or a cell are accesses, of which loom reports a race with another
 //! (`words.rs`). A model that shares words by std's `Arc`, which loom does not see, keeps one until its
@@ -21,8 +21,8 @@ pub use poller::{LoomFd, LoomPoller};
 pub use words::{LoomCell, LoomPtr, LoomU32, LoomU64};
 
 use crate::{
-    Bug, Counter, Fenced, Line, Machine, Ordering, ParkEnd, ParkIn, Policy, PolicyError,
-    PollerError, Seat, ThreadError, ThreadHandle, ThreadSpec, Topology, Watched, Word,
+    Bug, Counter, Fenced, Line, Machine, Ordering, ParkEnd, ParkIn, Parker, Policy, PolicyError,
+    PollerError, ThreadError, ThreadHandle, ThreadSpec, Topology, Watched, Word,
 };
 use ::loom::sync::atomic::fence;
 use ::loom::sync::{Condvar, Mutex};
@@ -82,7 +82,7 @@ impl Counter for LoomCounter {
 /// A futex: the test of the word and the falling asleep are one step under a lock that the
 /// ringer takes too, and a ring without a sleeper is lost.
 #[derive(Debug)]
-pub struct LoomSeat {
+pub struct LoomParker {
     lock: Mutex<()>,
     bell: Condvar,
     /// There from the start: a model has no syscalls that could be refused.
@@ -90,9 +90,9 @@ pub struct LoomSeat {
     polls: LoomU32,
 }
 
-impl<const RING: usize> Seat<Loom<RING>> for LoomSeat {
+impl<const RING: usize> Parker<Loom<RING>> for LoomParker {
     fn new() -> Self {
-        LoomSeat {
+        LoomParker {
             lock: Mutex::new(()),
             bell: Condvar::new(),
             poller: LoomPoller::default(),
@@ -142,7 +142,7 @@ impl<const RING: usize> Seat<Loom<RING>> for LoomSeat {
     }
 
     fn ring(&self, _word: &LoomU32) {
-        if Seat::<Loom<RING>>::chosen(self) == ParkIn::Poller {
+        if Parker::<Loom<RING>>::chosen(self) == ParkIn::Poller {
             return crate::Poller::<Loom<RING>>::ring(&self.poller);
         }
         let guard = self
@@ -219,7 +219,7 @@ impl<const RING: usize> Machine for Loom<RING> {
     type Cell<T> = LoomCell<T>;
     type Line<T: Send + Sync> = LoomLine<T>;
     type Counter = LoomCounter;
-    type Seat = LoomSeat;
+    type Parker = LoomParker;
     type Poller = LoomPoller;
     type Thread = LoomThread;
 

@@ -14,9 +14,9 @@ pub enum Memory {
     Tso,
 }
 
-/// By what threads block in their seats.
+/// By what threads block in their parkers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Seats {
+pub enum Parkers {
     /// A futex: one syscall to wait, in which the kernel looks at the word, and one to wake. A ring
     /// that finds nobody is lost.
     #[default]
@@ -25,7 +25,7 @@ pub enum Seats {
     /// empties it, and a write to wake. A ring that finds nobody ends the next wait, for no reason
     /// then.
     Eventfd,
-    /// Each seat is of a kind that the seed draws.
+    /// Each parker is of a kind that the seed draws.
     Mixed,
 }
 
@@ -49,7 +49,7 @@ pub struct Config {
     /// The memory model.
     pub memory: Memory,
     /// By what threads block.
-    pub seats: Seats,
+    pub parkers: Parkers,
     /// How often pollers repeat themselves.
     pub edges: Edges,
     /// What goes wrong.
@@ -80,7 +80,7 @@ impl Default for Config {
             seed: 0,
             machine: MachineSpec::default(),
             memory: Memory::default(),
-            seats: Seats::default(),
+            parkers: Parkers::default(),
             edges: Edges::default(),
             faults: Faults::default(),
             clock_start_ns: 1_000_000_000,
@@ -195,7 +195,7 @@ pub struct Outcome {
     pub rings: u64,
     /// Of those, the ones that found nobody asleep.
     pub rings_vain: u64,
-    /// Times that a thread fell asleep in a seat.
+    /// Times that a thread fell asleep in a parker.
     pub parks: u64,
     /// Of those, the ones that a ring ended.
     pub parks_rung: u64,
@@ -332,9 +332,9 @@ pub enum EventKind {
     End,
     /// It waits for the end of another; the line is that one's number.
     Join,
-    /// It falls asleep in a seat; the line is 0 for a futex, 1 for an eventfd.
+    /// It falls asleep in a parker; the line is 0 for a futex, 1 for an eventfd.
     Park,
-    /// It woke up in its seat; the line is 0 for a ring, 1 for the deadline, 2 for no reason, 3 for
+    /// It woke up in its parker; the line is 0 for a ring, 1 for the deadline, 2 for no reason, 3 for
     /// descriptors.
     Unpark,
     /// It rings; the line is the number of the thread that this wakes, or `u32::MAX`.

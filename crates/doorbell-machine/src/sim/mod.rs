@@ -44,13 +44,13 @@ mod world;
 pub use crate::Policy;
 pub use cells::{SimCell, SimCounter, SimLine};
 pub use config::{
-    Config, Edges, Event, EventKind, Failure, Fault, Faults, Memory, Outcome, Planned, Seats, Sink,
-    ThreadReport,
+    Config, Edges, Event, EventKind, Failure, Fault, Faults, Memory, Outcome, Parkers, Planned,
+    Sink, ThreadReport,
 };
 pub use poller::{SimFd, SimPoller};
 pub use run::{RunError, SimThread, run, run_traced};
 pub use spec::{CPUS_MAX, Costs, MachineSpec, Range, SpecError};
-pub use wait::SimSeat;
+pub use wait::SimParker;
 pub use words::{SimPtr, SimU32, SimU64};
 
 use crate::{
@@ -212,7 +212,7 @@ impl<const BUG: u8> Machine for Sim<BUG> {
     type Cell<T> = SimCell<T>;
     type Line<T: Send + Sync> = SimLine<T>;
     type Counter = SimCounter;
-    type Seat = SimSeat;
+    type Parker = SimParker;
     type Poller = SimPoller;
     type Thread = SimThread;
 

@@ -165,7 +165,7 @@ impl World {
     fn take_sleeper(&mut self, poller: usize) -> Option<u32> {
         let sleeper = self.io.pollers[poller].sleeper.take()?;
         let doing = self.threads[sleeper as usize].doing;
-        (doing == Doing::Waits(Wait::Seat)).then_some(sleeper)
+        (doing == Doing::Waits(Wait::Parker)).then_some(sleeper)
     }
 
     /// There is an edge to look at.
@@ -211,7 +211,7 @@ impl World {
         }
         self.io.pollers[poller].sleeper = Some(self.current);
         self.tally.parks += 1;
-        self.block(Wait::Seat);
+        self.block(Wait::Parker);
         Ok(())
     }
 

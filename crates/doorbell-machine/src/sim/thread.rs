@@ -32,7 +32,7 @@ pub(super) enum Doing {
 /// What a thread without a CPU waits for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Wait {
-    Seat,
+    Parker,
     Sleep,
     Join,
     Fault,
@@ -45,7 +45,7 @@ impl Doing {
             Doing::Ready => "ready",
             Doing::Runs => "runs",
             Doing::Watches => "watches",
-            Doing::Waits(Wait::Seat) => "parked",
+            Doing::Waits(Wait::Parker) => "parked",
             Doing::Waits(Wait::Sleep) => "sleeps",
             Doing::Waits(Wait::Join) => "joins",
             Doing::Waits(Wait::Fault) => "descheduled",
@@ -71,7 +71,7 @@ pub(super) struct Thread {
     /// Goes up whenever it stops waiting: what was to end that wait is void then.
     pub(super) turn: u32,
     pub(super) why: Why,
-    /// When its wait in a seat ends, by the clock of the program.
+    /// When its wait in a parker ends, by the clock of the program.
     pub(super) until_clock_ns: Option<u64>,
     /// What is left of a step that it was interrupted in.
     pub(super) left_ns: u64,

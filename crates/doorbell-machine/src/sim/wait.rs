@@ -1,21 +1,21 @@
-//! How a thread waits: in a seat, watching a line, for another thread, for a time.
+//! How a thread waits: in a parker, watching a line, for another thread, for a time.
 
 use super::Sim;
 use super::cells::SimLine;
-use super::config::{EventKind, Seats};
+use super::config::{EventKind, Parkers};
 use super::lines::NOBODY;
 use super::poller::SimPoller;
 use super::queue::What;
 use super::thread::{Doing, Wait, Why};
 use super::words::SimU32;
 use super::world::{Waits, World, look, step, wait};
-use crate::{Ordering, ParkEnd, ParkIn, Poller, PollerError, Seat, Watched, Word};
+use crate::{Ordering, ParkEnd, ParkIn, Parker, Poller, PollerError, Watched, Word};
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU32, AtomicU64};
 
-/// A simulated futex or eventfd ([`Seats`]): the last test and the falling asleep are one step.
+/// A simulated futex or eventfd ([`Parkers`]): the last test and the falling asleep are one step.
 #[derive(Debug)]
-pub struct SimSeat {
+pub struct SimParker {
     is_eventfd: bool,
     /// The number of the world, and that of the thread that sleeps here plus one.
     sleeper: AtomicU64,
@@ -26,7 +26,7 @@ pub struct SimSeat {
     polls: SimU32,
 }
 
-impl SimSeat {
+impl SimParker {
     fn set_sleeper(&self, world: &World, thread: Option<u32>) {
         let sleeper = thread.map_or(0, |thread| thread + 1);
         let kept = u64::from(world.number) << 32 | u64::from(sleeper);
@@ -63,7 +63,7 @@ impl SimSeat {
         world.fall_asleep(until_ns)?;
         self.set_sleeper(world, Some(world.current));
         world.tally.parks += 1;
-        world.block(Wait::Seat);
+        world.block(Wait::Parker);
         Ok(())
     }
 
@@ -79,14 +79,14 @@ impl SimSeat {
     }
 }
 
-impl<const BUG: u8> Seat<Sim<BUG>> for SimSeat {
+impl<const BUG: u8> Parker<Sim<BUG>> for SimParker {
     fn new() -> Self {
-        let draw = |world: &mut World| match world.config.seats {
-            Seats::Futex => false,
-            Seats::Eventfd => true,
-            Seats::Mixed => world.rng.below(2) == 1,
+        let draw = |world: &mut World| match world.config.parkers {
+            Parkers::Futex => false,
+            Parkers::Eventfd => true,
+            Parkers::Mixed => world.rng.below(2) == 1,
         };
-        SimSeat {
+        SimParker {
             is_eventfd: look(draw).unwrap_or(false),
             sleeper: AtomicU64::new(0),
             rung: AtomicU32::new(0),
@@ -160,10 +160,10 @@ impl<const BUG: u8> Seat<Sim<BUG>> for SimSeat {
     }
 
     fn ring(&self, _word: &SimU32) {
-        // A seat without a poller never was one to choose, and the host's load is of a line that
+        // A parker without a poller never was one to choose, and the host's load is of a line that
         // the ring needs anyway: no step, so that it costs nothing.
         if let Some(poller) = self.poller.get()
-            && Seat::<Sim<BUG>>::chosen(self) == ParkIn::Poller
+            && Parker::<Sim<BUG>>::chosen(self) == ParkIn::Poller
         {
             return Poller::<Sim<BUG>>::ring(poller);
         }
@@ -178,9 +178,9 @@ impl<const BUG: u8> Seat<Sim<BUG>> for SimSeat {
             world.charge(costs.syscall_ns + wake_ns);
         });
         let _ = step(|world| {
-            let sleeper = self
-                .sleeper(world)
-                .filter(|thread| world.threads[*thread as usize].doing == Doing::Waits(Wait::Seat));
+            let sleeper = self.sleeper(world).filter(|thread| {
+                world.threads[*thread as usize].doing == Doing::Waits(Wait::Parker)
+            });
             if self.is_eventfd {
                 self.rung.store(world.number, Ordering::Relaxed);
             }

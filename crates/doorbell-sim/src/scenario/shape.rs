@@ -4,7 +4,7 @@ use super::{Classes, Repertoire, Rescues, Urgent};
 use doorbell_core::scheduler::Turns;
 use doorbell_core::switches::{CallCoalesce, IdleNotify, Switches};
 use doorbell_core::worker::{IdlePolicy, RunBudget};
-use doorbell_machine::sim::{Config, Fault, Faults, MachineSpec, Memory, Planned, Range, Seats};
+use doorbell_machine::sim::{Config, Fault, Faults, MachineSpec, Memory, Parkers, Planned, Range};
 
 /// How large a scenario is, and what may happen in it.
 #[allow(
@@ -394,10 +394,10 @@ impl Plan {
             machine: shape.machine.clone(),
             memory: shape.memory,
             faults: faults(shape, &mut lot),
-            seats: match lot.draw(4) {
-                0 => Seats::Eventfd,
-                1 => Seats::Mixed,
-                _ => Seats::Futex,
+            parkers: match lot.draw(4) {
+                0 => Parkers::Eventfd,
+                1 => Parkers::Mixed,
+                _ => Parkers::Futex,
             },
             races: shape.races && shape.threads() <= RACES_MAX,
             ..Config::default()

@@ -123,7 +123,7 @@ fn expand_group(parsed: &Parsed, open: usize, path: &[&str], out: &mut Vec<(usiz
 const ATOMICS: &str = "use M::U32, M::U64, M::Ptr or the fences of doorbell_machine::Machine, and \
                        the `Ordering` that doorbell_machine re-exports";
 const LOCKS: &str = "use a word of doorbell_machine::Machine; of std::sync only Arc and Weak";
-const THREADS: &str = "use M::spawn, M::Seat and M::relax of doorbell_machine::Machine";
+const THREADS: &str = "use M::spawn, M::Parker and M::relax of doorbell_machine::Machine";
 const SLOTS: &str = "use M::worker_slot of doorbell_machine::Machine";
 const CLOCK: &str = "use M::now_ns of doorbell_machine::Machine; of std::time only Duration";
 const CALLS: &str = "move the call into doorbell-machine";

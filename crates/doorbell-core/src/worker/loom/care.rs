@@ -11,7 +11,7 @@ use crate::testing::{Item, Log, launch_as, spawn};
 use crate::wheel::{Clock, RawTimer};
 use crate::worker::{IdlePolicy, SENTINEL_MIN_NS, Worker, WorkerConfig, WorkerShared};
 use ::loom::thread;
-use doorbell_machine::{Loom, Machine, Seat, Word};
+use doorbell_machine::{Loom, Machine, Parker, Word};
 use std::sync::Arc;
 use std::task::Waker;
 
@@ -84,10 +84,10 @@ fn drain(front: &Front<Loom>) {
 
 /// In a model a sleep with an end takes no time but that of its thread.
 fn sleep_for(ns: u64) {
-    let seat = <<Loom as Machine>::Seat as Seat<Loom>>::new();
+    let parker = <<Loom as Machine>::Parker as Parker<Loom>>::new();
     let until_ns = <Loom>::now_ns() + ns;
     let word = <Loom as Machine>::U32::new(0);
-    let _ = Seat::<Loom>::park(&seat, &word, 0, Some(until_ns));
+    let _ = Parker::<Loom>::park(&parker, &word, 0, Some(until_ns));
 }
 
 /// One of two sentinels gets something to do, while the busy worker relies on both.

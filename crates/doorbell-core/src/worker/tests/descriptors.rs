@@ -12,7 +12,7 @@ use crate::testing::{call, launch_about, spawn};
 use crate::wait::block_on;
 use crate::wheel::Clock;
 use crate::worker::{IdlePolicy, Pass, Worker, WorkerConfig, WorkerShared};
-use doorbell_machine::{Host, ParkIn, Seat as _};
+use doorbell_machine::{Host, ParkIn, Parker as _};
 use std::future::poll_fn;
 use std::io::{self, Read, Write};
 use std::os::fd::{AsRawFd, BorrowedFd};
@@ -69,7 +69,7 @@ pub(super) fn read_on(front: &Front) -> (Join<io::Result<u8>>, UnixStream) {
 
 fn until_in_poller(worker: &WorkerShared<Host>) {
     let front = worker.front();
-    while worker.state() != WorkerState::Parked || Front::seat(front).chosen() != ParkIn::Poller {
+    while worker.state() != WorkerState::Parked || Front::parker(front).chosen() != ParkIn::Poller {
         std::thread::yield_now();
     }
 }
@@ -255,7 +255,7 @@ fn a_worker_without_descriptors_has_no_poller() {
         worker.until_parked();
         assert!(matches!(call(worker.shared.front(), || round), Ok(it) if it == round));
     }
-    assert!(Front::seat(worker.shared.front()).poller().is_none());
+    assert!(Front::parker(worker.shared.front()).poller().is_none());
     let counts = worker.end();
     assert!(counts.rings <= 21, "{counts:?}");
     assert_eq!(counts.unparks_ready, 0);

@@ -92,7 +92,7 @@ fn w1_a_ring_that_nobody_asked_for_ends_no_park() {
     worker.until_parked();
     let front = worker.shared.front();
     for _ in 0..1_000 {
-        front.bell().ring(front.seat());
+        front.bell().ring(front.parker());
     }
     let log = Log::default();
     assert_eq!(post(front, 1, &log), Posted::Yes);

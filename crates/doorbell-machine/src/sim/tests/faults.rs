@@ -2,7 +2,7 @@
 
 use super::{exact, run};
 use crate::sim::{self, Fault, Memory, Planned, Range, Sim, work};
-use crate::{Machine, ParkEnd, Seat, Word};
+use crate::{Machine, ParkEnd, Parker, Word};
 use std::sync::{Arc, Mutex};
 
 fn range(ns: u64) -> Range {
@@ -62,13 +62,13 @@ fn park(config: sim::Config, for_ns: u64) -> (ParkEnd, u64) {
     let end = Arc::new(Mutex::new((ParkEnd::Changed, 0)));
     let result = Arc::clone(&end);
     run(config, move || {
-        let (word, seat) = (
+        let (word, parker) = (
             <Sim as Machine>::U32::new(0),
-            <sim::SimSeat as Seat<Sim>>::new(),
+            <sim::SimParker as Parker<Sim>>::new(),
         );
         let from_ns = sim::time_ns();
         let until_ns = Sim::<0>::now_ns().saturating_add(for_ns);
-        let ended = Seat::<Sim>::park(&seat, &word, 0, Some(until_ns));
+        let ended = Parker::<Sim>::park(&parker, &word, 0, Some(until_ns));
         *end.lock().unwrap() = (ended, sim::time_ns() - from_ns);
     });
     *result.lock().unwrap()
@@ -102,13 +102,13 @@ fn a_clock_that_jumps_takes_deadlines_with_it() {
         }];
         run(config, move || {
             let other = super::spawn(1, || (0..60).for_each(|_| work(2_000)));
-            let (word, seat) = (
+            let (word, parker) = (
                 <Sim as Machine>::U32::new(0),
-                <sim::SimSeat as Seat<Sim>>::new(),
+                <sim::SimParker as Parker<Sim>>::new(),
             );
             let from_ns = Sim::<0>::now_ns();
             let until_ns = from_ns + 600_000;
-            let ended = Seat::<Sim>::park(&seat, &word, 0, Some(until_ns));
+            let ended = Parker::<Sim>::park(&parker, &word, 0, Some(until_ns));
             assert_eq!(ended, ParkEnd::Deadline);
             let now_ns = Sim::<0>::now_ns();
             assert!(now_ns >= until_ns && now_ns - from_ns >= jump_ns.min(u64::MAX - from_ns));

@@ -5,7 +5,7 @@ use super::{Diary, costs, exact, run, spawn};
 use crate::sim::{
     self, Config, EventKind, Fault, Outcome, Planned, Policy, Range, Sim, SimThread, work,
 };
-use crate::{Machine, Ordering, ParkEnd, Seat, ThreadHandle, Word};
+use crate::{Machine, Ordering, ParkEnd, Parker, ThreadHandle, Word};
 use std::sync::Arc;
 
 /// How long CPU 1 is masked.
@@ -19,7 +19,7 @@ fn sleeper(diary: &Diary, policy: Policy, what: &'static str) -> (Arc<Place>, Si
     let (theirs, diary) = (Arc::clone(&place), diary.clone());
     let thread = spawn(1, move || {
         sim::set_policy(policy);
-        let ended = Seat::<Sim>::park(&theirs.1, &theirs.0, 0, None);
+        let ended = Parker::<Sim>::park(&theirs.1, &theirs.0, 0, None);
         assert_eq!(ended, ParkEnd::Rung);
         diary.note(what);
         work(10_000);
@@ -29,7 +29,7 @@ fn sleeper(diary: &Diary, policy: Policy, what: &'static str) -> (Arc<Place>, Si
 
 fn ring(place: &Place) {
     place.0.store(1, Ordering::Relaxed);
-    Seat::<Sim>::ring(&place.1, &place.0);
+    Parker::<Sim>::ring(&place.1, &place.0);
 }
 
 /// CPU 1 is masked at the event, for so long.
@@ -152,7 +152,7 @@ fn a_deadline_waits_too_and_a_ring_behind_it_counts_once() {
             let sleeps = Arc::clone(&place);
             let thread = spawn(1, move || {
                 let until_ns = Sim::<0>::now_ns() + MASK_NS / 2;
-                let ended = Seat::<Sim>::park(&sleeps.1, &sleeps.0, 0, Some(until_ns));
+                let ended = Parker::<Sim>::park(&sleeps.1, &sleeps.0, 0, Some(until_ns));
                 let wanted = [ParkEnd::Deadline, ParkEnd::Rung][usize::from(rings)];
                 assert_eq!(ended, wanted);
                 theirs.note("awake");
@@ -214,7 +214,7 @@ fn masks_by_the_seed_hold_wakes_back_and_lose_none() {
                 spawn(cpu, move || {
                     for turn in 0..50 {
                         while place.0.load(Ordering::Relaxed) <= turn {
-                            let _ = Seat::<Sim>::park(&place.1, &place.0, turn, None);
+                            let _ = Parker::<Sim>::park(&place.1, &place.0, turn, None);
                         }
                     }
                 })
@@ -223,7 +223,7 @@ fn masks_by_the_seed_hold_wakes_back_and_lose_none() {
                 for (_, place) in &places {
                     work(sim::random() % 10_000);
                     place.0.fetch_add(1, Ordering::Relaxed);
-                    Seat::<Sim>::ring(&place.1, &place.0);
+                    Parker::<Sim>::ring(&place.1, &place.0);
                 }
             }
             for thread in threads {

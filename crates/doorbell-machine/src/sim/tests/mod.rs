@@ -4,11 +4,11 @@ mod costs;
 mod faults;
 mod litmus;
 mod masks;
+mod parkers;
 mod place;
 mod poller;
 mod races;
 mod sched;
-mod seats;
 mod smt;
 mod wait;
 

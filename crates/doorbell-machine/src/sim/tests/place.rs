@@ -1,25 +1,25 @@
-//! A seat with the word that its sleeper looks at.
+//! A parker with the word that its sleeper looks at.
 
 use super::{run, spawn};
 use crate::sim::{self, Config, Outcome, Sim, work};
-use crate::{Machine, Ordering, ParkEnd, Seat, ThreadHandle, Word};
+use crate::{Machine, Ordering, ParkEnd, Parker, ThreadHandle, Word};
 use std::iter::StepBy;
 use std::ops::Range;
 use std::sync::Arc;
 
 pub(super) type U32 = <Sim as Machine>::U32;
-pub(super) type Place = (U32, sim::SimSeat);
+pub(super) type Place = (U32, sim::SimParker);
 
 pub(super) fn place() -> Arc<Place> {
-    Arc::new((U32::new(0), <sim::SimSeat as Seat<Sim>>::new()))
+    Arc::new((U32::new(0), <sim::SimParker as Parker<Sim>>::new()))
 }
 
 pub(super) fn park(place: &Place, seen: u32, until_ns: Option<u64>) -> ParkEnd {
-    Seat::<Sim>::park(&place.1, &place.0, seen, until_ns)
+    Parker::<Sim>::park(&place.1, &place.0, seen, until_ns)
 }
 
 pub(super) fn ring(place: &Place) {
-    Seat::<Sim>::ring(&place.1, &place.0);
+    Parker::<Sim>::ring(&place.1, &place.0);
 }
 
 /// Every moment around the falling asleep of [`ring_at`].

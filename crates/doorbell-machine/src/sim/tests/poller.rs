@@ -2,9 +2,9 @@
 
 use super::place::ring_moments_ns;
 use super::{Diary, costs, exact, run, spawn};
-use crate::sim::{Config, Edges, Sim, SimFd, SimPoller, SimSeat, sleep, time_ns, work};
+use crate::sim::{Config, Edges, Sim, SimFd, SimParker, SimPoller, sleep, time_ns, work};
 use crate::{
-    Machine, Ordering, ParkIn, PollEvents, Poller, Readiness, Seat, ThreadHandle, WaitEnd, Word,
+    Machine, Ordering, ParkIn, Parker, PollEvents, Poller, Readiness, ThreadHandle, WaitEnd, Word,
 };
 use std::sync::{Arc, Mutex};
 
@@ -166,22 +166,22 @@ fn who_polls_while_the_owner_waits_takes_the_events_and_leaves_the_ring() {
 /// A thread that has a poller announces that it parks, and parks in it until it is told.
 fn ring_in_poller_at(at_ns: u64) -> crate::sim::Outcome {
     run(exact(2), move || {
-        let place = Arc::new((U32::new(0), <SimSeat as Seat<Sim>>::new()));
+        let place = Arc::new((U32::new(0), <SimParker as Parker<Sim>>::new()));
         let sleeper = Arc::clone(&place);
-        Seat::<Sim>::open_poller(&place.1).unwrap();
+        Parker::<Sim>::open_poller(&place.1).unwrap();
         let thread = spawn(1, move || {
-            let (word, seat) = &*sleeper;
+            let (word, parker) = &*sleeper;
             let mut events = PollEvents::new();
-            Seat::<Sim>::choose(seat, ParkIn::Poller);
+            Parker::<Sim>::choose(parker, ParkIn::Poller);
             word.fetch_or(2, Ordering::AcqRel);
             while word.load(Ordering::Acquire) == 2 {
-                let _ = Seat::<Sim>::park_polling(seat, word, 2, None, &mut events);
+                let _ = Parker::<Sim>::park_polling(parker, word, 2, None, &mut events);
             }
         });
         work(at_ns - time_ns());
-        let (word, seat) = &*place;
+        let (word, parker) = &*place;
         if word.fetch_or(1, Ordering::AcqRel) == 2 {
-            Seat::<Sim>::ring(seat, word);
+            Parker::<Sim>::ring(parker, word);
         }
         thread.join().unwrap();
     })

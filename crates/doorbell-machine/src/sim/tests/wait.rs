@@ -1,4 +1,4 @@
-//! Seats, watches and sleeps.
+//! Parkers, watches and sleeps.
 
 use super::place::{U32, park, place, ring, ring_at, ring_moments_ns};
 use super::{Diary, costs, exact, run, spawn};

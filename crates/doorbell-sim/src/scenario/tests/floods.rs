@@ -11,7 +11,7 @@ use doorbell_core::switches::Switches;
 use doorbell_core::task::{Join, Kind};
 use doorbell_core::worker::{IdlePolicy, WorkerCounts};
 use doorbell_machine::sim::{
-    self, Config, Edges, MachineSpec, Memory, Seats, SimCounter, SimFd, SimThread,
+    self, Config, Edges, MachineSpec, Memory, Parkers, SimCounter, SimFd, SimThread,
 };
 use doorbell_machine::{Counter, Machine, Readiness, Sim, ThreadHandle, ThreadSpec};
 use std::cell::RefCell;
@@ -344,7 +344,7 @@ fn run(seed: u64) -> Vec<WorkerCounts> {
         seed,
         machine: MachineSpec::flat(CORES + 1 + 2 * CORES),
         memory: [Memory::Sc, Memory::Tso][(seed % 2) as usize],
-        seats: Seats::Mixed,
+        parkers: Parkers::Mixed,
         edges: [Edges::Strict, Edges::Generous][(seed / 4 % 2) as usize],
         ..Config::default()
     };

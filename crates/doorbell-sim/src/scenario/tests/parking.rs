@@ -10,7 +10,7 @@ mod seen;
 use crate::scenario::class::{Classes, RT, Urgent};
 use arrival::{First, What};
 use doorbell_core::worker::IdlePolicy;
-use doorbell_machine::sim::{Memory, Seats};
+use doorbell_machine::sim::{Memory, Parkers};
 use doorbell_machine::{Bug, Mark};
 use plan::{Setting, Tally, Woken, explore};
 
@@ -42,7 +42,7 @@ const ALONE: Setting = Setting {
     classes: Classes::One,
     idle: IdlePolicy::Park,
     paused: false,
-    seats: Seats::Futex,
+    parkers: Parkers::Futex,
     memory: Memory::Sc,
     seed: 1,
 };
@@ -50,7 +50,7 @@ const ALONE: Setting = Setting {
 /// The same worker, that watches first, on another kind of machine.
 const WATCHING: Setting = Setting {
     idle: IdlePolicy::Watch { watch_ns: 5_000 },
-    seats: Seats::Eventfd,
+    parkers: Parkers::Eventfd,
     memory: Memory::Tso,
     seed: 2,
     ..ALONE

@@ -9,7 +9,7 @@ use doorbell_core::scheduler::Turns;
 use doorbell_core::switches::Switches;
 use doorbell_core::worker::IdlePolicy;
 use doorbell_machine::sim::{
-    self, Config, Event, EventKind, Fault, Faults, Memory, Outcome, Planned, Seats, SimThread,
+    self, Config, Event, EventKind, Fault, Faults, Memory, Outcome, Parkers, Planned, SimThread,
 };
 use doorbell_machine::{Machine, Mark, Sim, ThreadHandle, ThreadSpec};
 use futures_channel::mpsc::unbounded;
@@ -36,7 +36,7 @@ const TRIES: usize = if cfg!(feature = "every-step") {
 struct Setting {
     seed: u64,
     idle: IdlePolicy,
-    seats: Seats,
+    parkers: Parkers,
     memory: Memory,
 }
 
@@ -157,7 +157,7 @@ fn run(setting: Setting, at: Option<u64>) -> (Outcome, Seen, Vec<Done>) {
     };
     let config = Config {
         seed: setting.seed,
-        seats: setting.seats,
+        parkers: setting.parkers,
         memory: setting.memory,
         machine: shape.machine.clone(),
         faults: Faults {
@@ -251,7 +251,7 @@ fn nobody_waits_for_a_fair_worker_that_is_suspended() {
     try_all(Setting {
         seed: 1,
         idle: IdlePolicy::Park,
-        seats: Seats::Futex,
+        parkers: Parkers::Futex,
         memory: Memory::Sc,
     });
 }
@@ -261,7 +261,7 @@ fn nobody_waits_for_a_fair_worker_that_watches_and_is_suspended() {
     try_all(Setting {
         seed: 2,
         idle: IdlePolicy::Watch { watch_ns: 5_000 },
-        seats: Seats::Eventfd,
+        parkers: Parkers::Eventfd,
         memory: Memory::Tso,
     });
 }

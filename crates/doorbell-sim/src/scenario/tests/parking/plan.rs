@@ -13,10 +13,10 @@ use doorbell_core::switches::Switches;
 use doorbell_core::wheel::Holds;
 use doorbell_core::worker::{IdlePolicy, WorkerCounts};
 use doorbell_machine::sim::{
-    self, Config, Event, EventKind, Fault, Faults, Memory, Outcome, Planned, Seats, SimFd,
+    self, Config, Event, EventKind, Fault, Faults, Memory, Outcome, Parkers, Planned, SimFd,
     SimThread,
 };
-use doorbell_machine::{Machine, Marks, ParkIn, Readiness, Seat, Sim, ThreadHandle, ThreadSpec};
+use doorbell_machine::{Machine, Marks, ParkIn, Parker, Readiness, Sim, ThreadHandle, ThreadSpec};
 use futures_channel::oneshot;
 use std::cell::RefCell;
 use std::collections::BTreeSet;
@@ -58,7 +58,7 @@ pub(super) struct Setting {
     pub(super) classes: Classes,
     pub(super) idle: IdlePolicy,
     pub(super) paused: bool,
-    pub(super) seats: Seats,
+    pub(super) parkers: Parkers,
     pub(super) memory: Memory,
     pub(super) seed: u64,
 }
@@ -120,7 +120,7 @@ fn look<const BUG: u8>(workers: &Workers<BUG>, worker: usize) -> Found {
     let front = workers.front(worker);
     sim::unseen(|| Found {
         bell: front.bell().look(),
-        form: Seat::<Sim<BUG>>::chosen(Station::seat(front)),
+        form: Parker::<Sim<BUG>>::chosen(Station::parker(front)),
         counts: workers.counts()[worker],
     })
 }
@@ -252,7 +252,7 @@ fn run<const BUG: u8>(setting: Setting, plan: Plan) -> Result<Run, String> {
     let shape = Shape::new("parking", setting.workers, 1);
     let config = Config {
         seed: setting.seed,
-        seats: setting.seats,
+        parkers: setting.parkers,
         memory: setting.memory,
         machine: shape.machine.clone(),
         faults: plan.faults(),

@@ -2,7 +2,7 @@
 //! word is the last test before the sleep. A thread that has descriptors parks in its poller instead.
 
 use super::{Host, HostPoller};
-use crate::{ParkEnd, ParkIn, Poller, PollerError, Seat};
+use crate::{ParkEnd, ParkIn, Parker, Poller, PollerError};
 use rustix::io::Errno;
 use rustix::thread::futex;
 use std::num::NonZeroU32;
@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicPtr, AtomicU32, Ordering};
 /// A futex, whose address is the word, so it needs no place of its own; and a poller, once there
 /// are descriptors.
 #[derive(Debug)]
-pub struct HostSeat {
+pub struct HostParker {
     /// From a box, and never replaced; null until it was opened. No `OnceLock`, in which a thread
     /// may have to wait for one that it has preempted.
     poller: AtomicPtr<HostPoller>,
@@ -20,42 +20,42 @@ pub struct HostSeat {
     polls: AtomicU32,
 }
 
-impl HostSeat {
-    /// A free seat.
+impl HostParker {
+    /// A free parker.
     #[must_use]
     pub const fn new() -> Self {
-        HostSeat {
+        HostParker {
             poller: AtomicPtr::new(null_mut()),
             polls: AtomicU32::new(0),
         }
     }
 }
 
-impl Default for HostSeat {
+impl Default for HostParker {
     fn default() -> Self {
-        HostSeat::new()
+        HostParker::new()
     }
 }
 
-impl Drop for HostSeat {
+impl Drop for HostParker {
     fn drop(&mut self) {
         let poller = *self.poller.get_mut();
         if !poller.is_null() {
-            // SAFETY: from the box that `open_poller` leaked, and nobody has the seat any more.
+            // SAFETY: from the box that `open_poller` leaked, and nobody has the parker any more.
             drop(unsafe { Box::from_raw(poller) });
         }
     }
 }
 
-impl Seat<Host> for HostSeat {
+impl Parker<Host> for HostParker {
     fn new() -> Self {
-        HostSeat::new()
+        HostParker::new()
     }
 
     fn poller(&self) -> Option<&HostPoller> {
         // ORDER: Acquire pairs with the Release of `open_poller`: the poller is made.
         let poller = self.poller.load(Ordering::Acquire);
-        // SAFETY: null, or what was leaked there for the life of the seat.
+        // SAFETY: null, or what was leaked there for the life of the parker.
         unsafe { poller.as_ref() }
     }
 
@@ -70,7 +70,7 @@ impl Seat<Host> for HostSeat {
             self.poller
                 .compare_exchange(null_mut(), mine, Ordering::Release, Ordering::Acquire);
         match placed {
-            // SAFETY: leaked above, for the life of the seat.
+            // SAFETY: leaked above, for the life of the parker.
             Ok(_) => Ok(unsafe { &*mine }),
             Err(theirs) => {
                 // SAFETY: leaked above, and nobody else has seen it.
