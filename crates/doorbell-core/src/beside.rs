@@ -103,7 +103,7 @@ impl<M: Machine> Side<M> {
 mod tests {
     use super::{Beside, Cpu, Side};
     use crate::bell::{Announced, WorkerState};
-    use crate::scheduler::{FrontRef, Scheduler, SchedulerSpec};
+    use crate::scheduler::{RemoteRef, Scheduler, SchedulerSpec};
     use doorbell_machine::Host;
     use std::sync::Arc;
 
@@ -137,15 +137,16 @@ mod tests {
             beside: Some(Side::working(&words, 1)),
             ..SchedulerSpec::default()
         };
-        let fronts: Vec<FrontRef<Host>> = Scheduler::described(1, &Arc::default(), spec, |_, _| 0);
-        let (fair, front) = (Side::watching(&words), &fronts[0]);
-        assert_eq!(front.bell().announce_watch(), Announced::Yes);
-        assert_eq!(front.bell().announce_park(), Announced::Yes);
+        let remotes: Vec<RemoteRef<Host>> =
+            Scheduler::described(1, &Arc::default(), spec, |_, _| 0);
+        let (fair, remote) = (Side::watching(&words), &remotes[0]);
+        assert_eq!(remote.bell().announce_watch(), Announced::Yes);
+        assert_eq!(remote.bell().announce_park(), Announced::Yes);
         assert_eq!(
-            (front.state(), fair.look(0)),
+            (remote.state(), fair.look(0)),
             (WorkerState::Parked, Cpu::Free)
         );
-        front.request_pass();
+        remote.request_pass();
         assert_eq!(fair.look(0), Cpu::Wanted);
     }
 }

@@ -69,9 +69,9 @@ mod tests {
                 class,
                 ..SchedulerSpec::default()
             };
-            let front = Scheduler::<Host>::described(1, &Arc::default(), spec, |_, _| 0).remove(0);
-            assert_eq!(front.scheduler().class(), class);
-            let found = Local::new(front).enter(|| below(here));
+            let remote = Scheduler::<Host>::described(1, &Arc::default(), spec, |_, _| 0).remove(0);
+            assert_eq!(remote.scheduler().class(), class);
+            let found = Local::new(remote).enter(|| below(here));
             assert_eq!(found, expected, "{class:?}");
         }
     }

@@ -6,7 +6,7 @@
 //! is how the kernel treats a core that goes off: it moves what it can and breaks the affinity of
 //! the rest.
 
-use crate::mailbox::Front;
+use crate::mailbox::Remote;
 use crate::scheduler::Scheduler;
 use doorbell_machine::{Machine, Ordering, Word};
 
@@ -51,7 +51,7 @@ const ON: u32 = 0;
 const OFF: u32 = 1;
 const ASKED: u32 = 2;
 
-/// Whether a worker is off: a word of its front, which only those of [`Scheduler`] here change.
+/// Whether a worker is off: a word of its remote half, which only those of [`Scheduler`] here change.
 #[derive(Debug)]
 pub(crate) struct OffWord<M: Machine>(M::U32);
 
@@ -94,7 +94,7 @@ impl<M: Machine> Scheduler<M> {
     /// Takes a worker off, unless it is the last that is on. Waits for nobody: a second caller that asks
     /// for the worker meanwhile is told so.
     pub fn take_off(&self, worker: usize) -> TakenOff {
-        let off = self.fronts()[worker].off_word();
+        let off = self.remotes()[worker].off_word();
         match off.change(ON, ASKED) {
             Ok(()) => {}
             Err(OFF) => return TakenOff::Before,
@@ -124,7 +124,7 @@ impl<M: Machine> Scheduler<M> {
     /// Puts a worker back.
     pub fn put_back(&self, worker: usize) -> PutBack {
         // One that somebody asks for is on still.
-        if self.fronts()[worker].off_word().change(OFF, ON).is_err() {
+        if self.remotes()[worker].off_word().change(OFF, ON).is_err() {
             return PutBack::Before;
         }
         // Said before it is counted, for the same reason.
@@ -134,8 +134,8 @@ impl<M: Machine> Scheduler<M> {
     }
 
     /// The nearest worker that is on, from `worker` on.
-    pub(crate) fn nearest_on(&self, worker: usize) -> &Front<M> {
-        let own = &self.fronts()[worker];
+    pub(crate) fn nearest_on(&self, worker: usize) -> &Remote<M> {
+        let own = &self.remotes()[worker];
         if !own.is_off() {
             return own;
         }
@@ -163,13 +163,16 @@ mod tests {
     #[test]
     fn a_worker_that_is_off_keeps_its_tasks_if_all_others_have_ended() {
         let switches = Arc::new(SwitchWord::default());
-        let fronts = Scheduler::<Host>::new(2, &switches, |_, _| 0);
-        let (here, there) = (Local::new(fronts[0].clone()), Local::new(fronts[1].clone()));
+        let remotes = Scheduler::<Host>::new(2, &switches, |_, _| 0);
+        let (here, there) = (
+            Local::new(remotes[0].clone()),
+            Local::new(remotes[1].clone()),
+        );
         there.enter(|| there.close());
         here.enter(|| {
-            let join = spawn(&fronts[0], async { 7 });
+            let join = spawn(&remotes[0], async { 7 });
             assert_eq!(here.queued(), 1);
-            assert_eq!(here.front().scheduler().take_off(0), TakenOff::Now);
+            assert_eq!(here.remote().scheduler().take_off(0), TakenOff::Now);
             // Once it handed the task to itself here, for ever.
             here.follow();
             assert_eq!(here.queued(), 1);

@@ -2,9 +2,9 @@
 //! to such a core, take work for it from the idle set, or steal from it.
 
 use super::{PutBack, TakenOff};
-use crate::mailbox::{Front, Origin, Posted};
+use crate::mailbox::{Origin, Posted, Remote};
 use crate::node::{Node, Ready};
-use crate::scheduler::{FrontRef, Scheduler};
+use crate::scheduler::{RemoteRef, Scheduler};
 use crate::task::Local;
 use crate::testing::model::{check, check_large};
 use ::loom::thread;
@@ -15,41 +15,41 @@ use std::sync::Arc;
 type Sound = Loom;
 
 /// A scheduler of so many workers, of which the last ones are off.
-fn scheduler(workers: usize, off: usize) -> Vec<FrontRef<Sound>> {
-    let fronts = Scheduler::new(workers, &Arc::default(), |_, _| 0);
+fn scheduler(workers: usize, off: usize) -> Vec<RemoteRef<Sound>> {
+    let remotes = Scheduler::new(workers, &Arc::default(), |_, _| 0);
     for worker in workers - off..workers {
-        assert_eq!(fronts[0].scheduler().take_off(worker), TakenOff::Now);
+        assert_eq!(remotes[0].scheduler().take_off(worker), TakenOff::Now);
     }
-    fronts
+    remotes
 }
 
 /// Somebody asks for the last worker to be taken off, while another one may come back: unless that
 /// was in time, it stays on, and nobody sees it off.
 fn the_last_one_asked_for() {
-    let fronts = scheduler(2, 1);
-    let theirs = fronts[0].clone();
+    let remotes = scheduler(2, 1);
+    let theirs = remotes[0].clone();
     let asker = thread::spawn(move || theirs.scheduler().take_off(0));
-    let before = fronts[0].is_off();
+    let before = remotes[0].is_off();
     assert!(!before, "the last one was seen off");
-    assert_eq!(fronts[0].scheduler().put_back(1), PutBack::Now);
-    let after = fronts[0].is_off();
+    assert_eq!(remotes[0].scheduler().put_back(1), PutBack::Now);
+    let after = remotes[0].is_off();
     let asked = asker.join().unwrap();
     assert!(
         asked == TakenOff::Now || !after,
         "one that stays was seen off"
     );
-    assert_eq!(fronts[0].is_off(), asked == TakenOff::Now);
+    assert_eq!(remotes[0].is_off(), asked == TakenOff::Now);
 }
 
 /// Two ask for the same worker: one takes it off, and the other is not told that it is the last one; nor is a
 /// third, that asks for another while enough are on.
 fn the_same_one_asked_for(workers: usize) {
-    let fronts = scheduler(workers, 0);
-    let theirs = fronts[0].clone();
+    let remotes = scheduler(workers, 0);
+    let theirs = remotes[0].clone();
     let asker = thread::spawn(move || theirs.scheduler().take_off(1));
-    let asked = fronts[0].scheduler().take_off(1);
+    let asked = remotes[0].scheduler().take_off(1);
     if workers == 3 {
-        assert_eq!(fronts[0].scheduler().take_off(2), TakenOff::Now);
+        assert_eq!(remotes[0].scheduler().take_off(2), TakenOff::Now);
     }
     let both = [asked, asker.join().unwrap()];
     let others = both.iter().filter(|it| **it != TakenOff::Now);
@@ -69,8 +69,8 @@ fn of_two_that_ask_for_one_worker_none_is_refused() {
 /// Two take off a worker each, and one of them puts it back: one worker is on at every moment, and the
 /// count says how many are.
 fn two_taken_off() {
-    let fronts = scheduler(2, 0);
-    let theirs = fronts[1].clone();
+    let remotes = scheduler(2, 0);
+    let theirs = remotes[1].clone();
     let other = thread::spawn(move || {
         let taken = theirs.scheduler().take_off(1);
         let nearest = theirs.scheduler().nearest_on(1).worker();
@@ -80,7 +80,7 @@ fn two_taken_off() {
         }
         taken
     });
-    let scheduler = fronts[0].scheduler();
+    let scheduler = remotes[0].scheduler();
     let taken = scheduler.take_off(0);
     let others = other.join().unwrap();
     assert!(taken == TakenOff::Now || others == TakenOff::Now);
@@ -96,11 +96,11 @@ fn two_taken_off() {
 
 /// Worker 1 is put back while somebody takes off worker 0: who was let do so sees that worker 1 is on.
 fn one_for_the_other() {
-    let fronts = scheduler(2, 1);
-    let theirs = fronts[1].clone();
+    let remotes = scheduler(2, 1);
+    let theirs = remotes[1].clone();
     let other = thread::spawn(move || assert_eq!(theirs.scheduler().put_back(1), PutBack::Now));
-    if fronts[0].scheduler().take_off(0) == TakenOff::Now {
-        let to = fronts[0].scheduler().nearest_on(0).worker();
+    if remotes[0].scheduler().take_off(0) == TakenOff::Now {
+        let to = remotes[0].scheduler().nearest_on(0).worker();
         assert_eq!(to, 1, "the worker that is on is not seen");
     }
     other.join().unwrap();
@@ -131,13 +131,13 @@ struct Parcel(NonNull<Node<Sound>>);
 unsafe impl Send for Parcel {}
 
 /// Takes all tasks of a worker out; how many there were.
-fn drain(front: &Front<Sound>) -> usize {
+fn drain(remote: &Remote<Sound>) -> usize {
     let mut count = 0;
     // SAFETY: nobody else is there any more.
-    while unsafe { front.queue().pop() }.is_some() {
+    while unsafe { remote.queue().pop() }.is_some() {
         count += 1;
     }
-    if let Some((chain, len)) = front.take_inbox() {
+    if let Some((chain, len)) = remote.take_inbox() {
         let mut rest = Some(chain);
         while let Some(chain) = rest {
             let (node, others) = chain.pop();
@@ -153,8 +153,8 @@ fn drain(front: &Front<Sound>) -> usize {
 /// A worker goes off with one task in its queue and one in its inbox, while a third one is placed from
 /// outside: none is lost, and when the worker has looked once more it has none.
 fn off_against_a_post() {
-    let fronts = scheduler(2, 0);
-    let (stays, goes) = (&fronts[0], &fronts[1]);
+    let remotes = scheduler(2, 0);
+    let (stays, goes) = (&remotes[0], &remotes[1]);
     let nodes = Nodes::new();
     let theirs = goes.clone();
     let late = Parcel(nodes.0[2]);
@@ -162,8 +162,8 @@ fn off_against_a_post() {
         let late = late;
         // SAFETY: the node lives until the end of the model.
         let posted = unsafe {
-            let front = theirs.scheduler().place(&theirs);
-            front.post_task(late.0, Origin::Outside)
+            let remote = theirs.scheduler().place(&theirs);
+            remote.post_task(late.0, Origin::Outside)
         };
         assert_eq!(posted, Posted::Yes);
     });
@@ -181,15 +181,15 @@ fn off_against_a_post() {
     assert!(local.is_empty() && !goes.has_inbox(), "it kept a task");
     assert_eq!(drain(stays), 3, "a task was lost");
     drop(local);
-    drop(fronts);
+    drop(remotes);
     nodes.free();
 }
 
 /// A worker goes off with a claim upon it: whoever claimed it is owed the end of that search, and the
 /// worker gives it.
 fn off_against_a_claim() {
-    let fronts = scheduler(2, 0);
-    let (stays, goes) = (fronts[0].clone(), &fronts[1]);
+    let remotes = scheduler(2, 0);
+    let (stays, goes) = (remotes[0].clone(), &remotes[1]);
     let idle = goes.scheduler().idle();
     idle.enter(1);
     let nodes = Nodes::new();
@@ -198,8 +198,8 @@ fn off_against_a_claim() {
         let parcel = parcel;
         // SAFETY: the node lives until the end of the model.
         let posted = unsafe {
-            let front = stays.scheduler().place(&stays);
-            front.post_task(parcel.0, Origin::Outside)
+            let remote = stays.scheduler().place(&stays);
+            remote.post_task(parcel.0, Origin::Outside)
         };
         assert_eq!(posted, Posted::Yes);
     });
@@ -214,9 +214,9 @@ fn off_against_a_claim() {
     let _ = local.gather();
     assert!(!idle.any() && !idle.anyone_searches(), "a count is left");
     assert!(local.is_empty() && !goes.has_inbox(), "it kept a task");
-    assert_eq!(drain(&fronts[0]), 1, "a task was lost");
+    assert_eq!(drain(&remotes[0]), 1, "a task was lost");
     drop(local);
-    drop(fronts);
+    drop(remotes);
     nodes.free();
 }
 

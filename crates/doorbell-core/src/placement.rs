@@ -4,7 +4,7 @@
 use crate::bell::{Look, WorkerState};
 use crate::class::Standing;
 use crate::idle::Cost;
-use crate::mailbox::Front;
+use crate::mailbox::Remote;
 use crate::scheduler::{Scheduler, Turns};
 use doorbell_machine::{Bug, Machine};
 
@@ -23,7 +23,7 @@ impl<M: Machine> Scheduler<M> {
     /// How dear it is to wake an idle worker: least where it watches, which takes no syscall, and more than
     /// any syscall where its core is busy with a higher class.
     pub(crate) fn cost(&self, worker: usize) -> Cost {
-        let watches = self.fronts()[worker].bell().look() == Look::Watching;
+        let watches = self.remotes()[worker].bell().look() == Look::Watching;
         match (watches, self.is_outranked(worker)) {
             (true, false) => Cost::Store,
             (false, false) => Cost::Ring,
@@ -34,8 +34,8 @@ impl<M: Machine> Scheduler<M> {
     /// Whether a worker of a higher class has something to do on the worker's core.
     pub(crate) fn is_outranked(&self, worker: usize) -> bool {
         self.above().iter().any(|above| {
-            let fronts = above.scheduler().fronts();
-            fronts[worker % fronts.len()].state() != WorkerState::Parked
+            let remotes = above.scheduler().remotes();
+            remotes[worker % remotes.len()].state() != WorkerState::Parked
         })
     }
 
@@ -83,7 +83,7 @@ impl<M: Machine> Scheduler<M> {
     #[cold]
     fn wake_sentinels(&self, from: usize) {
         let cost = |worker: usize| {
-            if self.fronts()[worker].is_sentinel() {
+            if self.remotes()[worker].is_sentinel() {
                 Cost::Never
             } else {
                 self.cost(worker)
@@ -93,7 +93,7 @@ impl<M: Machine> Scheduler<M> {
             let Some(worker) = self.idle().want_sentinel(from, cost) else {
                 return;
             };
-            self.fronts()[worker].request_pass();
+            self.remotes()[worker].request_pass();
         }
     }
 
@@ -106,7 +106,7 @@ impl<M: Machine> Scheduler<M> {
         if !self.idle().anyone_searches()
             && let Some(worker) = self.idle().claim_as_first(from, |worker| self.cost(worker))
         {
-            self.fronts()[worker].request_pass();
+            self.remotes()[worker].request_pass();
         }
         self.wake_sentinels(from);
     }
@@ -115,14 +115,14 @@ impl<M: Machine> Scheduler<M> {
     /// others before it sleeps again, and then looks after them if too few do: one that searches may get no CPU.
     fn tell_one(&self, from: usize) {
         if let Some(worker) = self.idle().find(from, |worker| self.cost(worker)) {
-            self.fronts()[worker].request_pass();
+            self.remotes()[worker].request_pass();
         }
     }
 
     /// The worker for a task that comes from outside and would like to run on `prefer`: that one if
     /// it is idle and has got nothing yet, or if nobody else is; else an idle one, which a caller of a
     /// class that is not lower claims.
-    pub(crate) fn place<'a>(&'a self, prefer: &'a Front<M>) -> &'a Front<M> {
+    pub(crate) fn place<'a>(&'a self, prefer: &'a Remote<M>) -> &'a Remote<M> {
         let prefer = self.nearest_on(prefer.worker());
         let is_idle = matches!(prefer.bell().look(), Look::Watching | Look::ParkedUntold);
         let is_free = is_idle && !prefer.has_inbox() && !prefer.is_serving();
@@ -135,6 +135,6 @@ impl<M: Machine> Scheduler<M> {
         } else {
             self.idle().claim(prefer.worker(), cost)
         };
-        claimed.map_or(prefer, |worker| &self.fronts()[worker])
+        claimed.map_or(prefer, |worker| &self.remotes()[worker])
     }
 }

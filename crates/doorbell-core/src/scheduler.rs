@@ -1,7 +1,7 @@
 //! The scheduler: the workers of one runtime that share tasks, and the handle that keeps them in memory.
 //!
-//! All fronts of a scheduler lie in one allocation, so that whoever has one can reach the others (to
-//! steal, to wake an idle one). It is freed with its last [`FrontRef`]. Each task has one, so
+//! All remote halves of a scheduler lie in one allocation, so that whoever has one can reach the others (to
+//! steal, to wake an idle one). It is freed with its last [`RemoteRef`]. Each task has one, so
 //! counting them must not cost a write to a line that all workers share: a worker's thread keeps a
 //! stock of shares, from which it gives and into which it takes without a read-modify-write.
 
@@ -9,7 +9,7 @@ use crate::beside::Side;
 use crate::class::Class;
 use crate::group::Groups;
 use crate::idle::{Alert, IdleSet, WorkSet};
-use crate::mailbox::{Front, Mailbox};
+use crate::mailbox::{Mailbox, Remote};
 use crate::queue::RankOf;
 use crate::switches::SwitchWord;
 use crate::task::{ABOVE_MAX, Local, TaskRef};
@@ -42,14 +42,14 @@ pub struct SchedulerSpec<M: Machine> {
     pub watchers: Option<Arc<Watchers<M>>>,
     /// A worker of each scheduler that is above it, the highest last: what those await of this one's tasks,
     /// they poll themselves. Three at most.
-    pub above: Vec<FrontRef<M>>,
+    pub above: Vec<RemoteRef<M>>,
     /// Its part in what the workers of a core know of each other, if there are others.
     pub beside: Option<Side<M>>,
 }
 
 impl<M: Machine> SchedulerSpec<M> {
     /// Of a scheduler below those that have these workers.
-    pub fn below(above: Vec<FrontRef<M>>) -> Self {
+    pub fn below(above: Vec<RemoteRef<M>>) -> Self {
         SchedulerSpec {
             above,
             ..SchedulerSpec::default()
@@ -74,7 +74,7 @@ pub struct Scheduler<M: Machine> {
     shares: M::Line<M::U64>,
     class: Class,
     turns: Turns,
-    fronts: NonNull<[Front<M>]>,
+    remotes: NonNull<[Remote<M>]>,
     /// For each worker the others, nearest first.
     orders: Box<[Box<[u32]>]>,
     idle: IdleSet<M>,
@@ -89,12 +89,12 @@ pub struct Scheduler<M: Machine> {
     watchers: Option<Arc<Watchers<M>>>,
     /// A worker of each scheduler that may await its tasks from above, the highest last. They are kept as
     /// long as this one.
-    above: Vec<FrontRef<M>>,
+    above: Vec<RemoteRef<M>>,
     beside: Option<Side<M>>,
     groups: Groups<M>,
 }
 
-// SAFETY: the fronts are Sync and are freed with the scheduler.
+// SAFETY: the remote halves are Sync and are freed with the scheduler.
 unsafe impl<M: Machine> Sync for Scheduler<M> {}
 // SAFETY: as for Sync.
 unsafe impl<M: Machine> Send for Scheduler<M> {}
@@ -102,7 +102,7 @@ unsafe impl<M: Machine> Send for Scheduler<M> {}
 impl<M: Machine> std::fmt::Debug for Scheduler<M> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Scheduler")
-            .field("workers", &self.fronts().len())
+            .field("workers", &self.remotes().len())
             .field("idle", &self.idle)
             .finish_non_exhaustive()
     }
@@ -113,13 +113,13 @@ impl<M: Machine> Scheduler<M> {
     /// at the nearest first.
     #[allow(
         clippy::new_ret_no_self,
-        reason = "a scheduler lives as long as its fronts are referred to"
+        reason = "a scheduler lives as long as its remotes are referred to"
     )]
     pub fn new(
         workers: usize,
         switches: &Arc<SwitchWord<M::Counter>>,
         distance: impl Fn(usize, usize) -> u32,
-    ) -> Vec<FrontRef<M>> {
+    ) -> Vec<RemoteRef<M>> {
         Self::described(workers, switches, SchedulerSpec::default(), distance)
     }
 
@@ -132,7 +132,7 @@ impl<M: Machine> Scheduler<M> {
         switches: &Arc<SwitchWord<M::Counter>>,
         spec: SchedulerSpec<M>,
         distance: impl Fn(usize, usize) -> u32,
-    ) -> Vec<FrontRef<M>> {
+    ) -> Vec<RemoteRef<M>> {
         M::prepare_fences();
         let SchedulerSpec {
             class,
@@ -158,14 +158,14 @@ impl<M: Machine> Scheduler<M> {
             Turns::ByArrival => None,
             Turns::ByRank => Some(TaskRef::rank_of),
         };
-        let fronts: Box<[Front<M>]> = (0..workers)
-            .map(|worker| Front::new(Arc::clone(switches), place, worker, rank_of))
+        let remotes: Box<[Remote<M>]> = (0..workers)
+            .map(|worker| Remote::new(Arc::clone(switches), place, worker, rank_of))
             .collect();
         let scheduler = Scheduler {
             shares: M::Line::new(|| M::U64::new(workers as u64)),
             class,
             turns,
-            fronts: NonNull::from(Box::leak(fronts)),
+            remotes: NonNull::from(Box::leak(remotes)),
             orders: (0..workers).map(order).collect(),
             idle: IdleSet::new(workers),
             work: WorkSet::new(workers),
@@ -180,19 +180,19 @@ impl<M: Machine> Scheduler<M> {
         // SAFETY: allocated above for a scheduler, and nobody else has it yet.
         unsafe { place.write(scheduler) };
         // SAFETY: written above; it lives until its last share is dropped.
-        let fronts = unsafe { place.as_ref() }.fronts();
+        let remotes = unsafe { place.as_ref() }.remotes();
         // Each of these owns one of the shares that the count began with.
-        fronts
+        remotes
             .iter()
-            .map(|front| FrontRef(NonNull::from(front)))
+            .map(|remote| RemoteRef(NonNull::from(remote)))
             .collect()
     }
 
-    /// The fronts of all its workers.
+    /// The remote halves of all its workers.
     #[inline]
-    pub fn fronts(&self) -> &[Front<M>] {
+    pub fn remotes(&self) -> &[Remote<M>] {
         // SAFETY: allocated in `new`, freed with the scheduler.
-        unsafe { self.fronts.as_ref() }
+        unsafe { self.remotes.as_ref() }
     }
 
     /// How its workers are scheduled by the OS.
@@ -203,7 +203,7 @@ impl<M: Machine> Scheduler<M> {
 
     /// A worker of each scheduler above it, the highest last.
     #[inline]
-    pub(crate) fn above(&self) -> &[FrontRef<M>] {
+    pub(crate) fn above(&self) -> &[RemoteRef<M>] {
         &self.above
     }
 
@@ -260,10 +260,10 @@ impl<M: Machine> Scheduler<M> {
     }
 
     /// The other workers, as a worker looks at them: nearest first.
-    pub fn others(&self, worker: usize) -> impl Iterator<Item = &Front<M>> {
+    pub fn others(&self, worker: usize) -> impl Iterator<Item = &Remote<M>> {
         self.orders[worker]
             .iter()
-            .map(|other| &self.fronts()[*other as usize])
+            .map(|other| &self.remotes()[*other as usize])
     }
 
     /// # Safety
@@ -288,85 +288,85 @@ impl<M: Machine> Scheduler<M> {
 
 impl<M: Machine> Drop for Scheduler<M> {
     fn drop(&mut self) {
-        // SAFETY: allocated in `new` as a box, and nobody refers to a front any more.
-        drop(unsafe { Box::from_raw(self.fronts.as_ptr()) });
+        // SAFETY: allocated in `new` as a box, and nobody refers to a remote half any more.
+        drop(unsafe { Box::from_raw(self.remotes.as_ptr()) });
     }
 }
 
-/// A worker's front, kept in memory together with those of its whole scheduler.
-pub struct FrontRef<M: Machine>(NonNull<Front<M>>);
+/// A worker's remote half, kept in memory together with those of its whole scheduler.
+pub struct RemoteRef<M: Machine>(NonNull<Remote<M>>);
 
 // SAFETY: a share of something that is Send and Sync.
-unsafe impl<M: Machine> Send for FrontRef<M> {}
+unsafe impl<M: Machine> Send for RemoteRef<M> {}
 // SAFETY: as for Send.
-unsafe impl<M: Machine> Sync for FrontRef<M> {}
+unsafe impl<M: Machine> Sync for RemoteRef<M> {}
 
-impl<M: Machine> std::fmt::Debug for FrontRef<M> {
+impl<M: Machine> std::fmt::Debug for RemoteRef<M> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         std::fmt::Debug::fmt(&**self, f)
     }
 }
 
-impl<M: Machine> std::ops::Deref for FrontRef<M> {
-    type Target = Front<M>;
+impl<M: Machine> std::ops::Deref for RemoteRef<M> {
+    type Target = Remote<M>;
 
     #[inline(always)]
-    fn deref(&self) -> &Front<M> {
-        // SAFETY: this share keeps the scheduler, and the front with it.
+    fn deref(&self) -> &Remote<M> {
+        // SAFETY: this share keeps the scheduler, and the remote half with it.
         unsafe { self.0.as_ref() }
     }
 }
 
-impl<M: Machine> FrontRef<M> {
-    /// The front of a worker that has nobody to share with.
+impl<M: Machine> RemoteRef<M> {
+    /// The remote half of a worker that has nobody to share with.
     ///
     /// # Panics
-    /// Never: a scheduler of one has one front.
+    /// Never: a scheduler of one has one remote half.
     pub fn alone(switches: &Arc<SwitchWord<M::Counter>>) -> Self {
-        let mut fronts = Scheduler::new(1, switches, |_, _| 0);
-        fronts.pop().expect("a scheduler of one has one front")
+        let mut remotes = Scheduler::new(1, switches, |_, _| 0);
+        remotes.pop().expect("a scheduler of one has one remote")
     }
 
-    /// A share of a front that is alive.
+    /// A share of a remote half that is alive.
     #[inline]
-    pub(crate) fn of(front: &Front<M>) -> Self {
+    pub(crate) fn of(remote: &Remote<M>) -> Self {
         Local::<M>::with_current(|local| match local {
-            Some(local) if local.is_of(front.scheduler()) => local.stock().draw(),
+            Some(local) if local.is_of(remote.scheduler()) => local.stock().draw(),
             // ORDER: Relaxed; the caller holds a share, so the scheduler cannot go away.
-            _ => drop(front.scheduler().shares.fetch_add(1, Ordering::Relaxed)),
+            _ => drop(remote.scheduler().shares.fetch_add(1, Ordering::Relaxed)),
         });
-        FrontRef(NonNull::from(front))
+        RemoteRef(NonNull::from(remote))
     }
 
     #[inline(always)]
-    pub(crate) fn as_ptr(&self) -> *mut Front<M> {
+    pub(crate) fn as_ptr(&self) -> *mut Remote<M> {
         self.0.as_ptr()
     }
 
     /// The address alone; the share is the caller's to give back.
-    pub(crate) fn into_raw(self) -> *mut Front<M> {
-        let front = self.0.as_ptr();
+    pub(crate) fn into_raw(self) -> *mut Remote<M> {
+        let remote = self.0.as_ptr();
         std::mem::forget(self);
-        front
+        remote
     }
 
     /// # Safety
-    /// `front` is any of the scheduler of which the caller has a share by [`FrontRef::into_raw`], which
+    /// `remote` is any of the scheduler of which the caller has a share by [`RemoteRef::into_raw`], which
     /// is this one's from here on.
-    pub(crate) unsafe fn from_raw(front: *mut Front<M>) -> Self {
-        // SAFETY: the front of a scheduler that is alive.
-        FrontRef(unsafe { NonNull::new_unchecked(front) })
+    pub(crate) unsafe fn from_raw(remote: *mut Remote<M>) -> Self {
+        // SAFETY: the remote half of a scheduler that is alive.
+        RemoteRef(unsafe { NonNull::new_unchecked(remote) })
     }
 }
 
-impl<M: Machine> Clone for FrontRef<M> {
+impl<M: Machine> Clone for RemoteRef<M> {
     #[inline]
     fn clone(&self) -> Self {
-        FrontRef::of(self)
+        RemoteRef::of(self)
     }
 }
 
-impl<M: Machine> Drop for FrontRef<M> {
+impl<M: Machine> Drop for RemoteRef<M> {
     #[inline]
     fn drop(&mut self) {
         let scheduler = self.scheduler_ptr();
@@ -388,9 +388,9 @@ pub(crate) struct Stock<M: Machine> {
 
 impl<M: Machine> Stock<M> {
     /// An empty one. It is to be emptied by [`Stock::close`] while its worker still has a share.
-    pub(crate) fn new(front: &FrontRef<M>) -> Self {
+    pub(crate) fn new(remote: &RemoteRef<M>) -> Self {
         Stock {
-            scheduler: front.scheduler_ptr(),
+            scheduler: remote.scheduler_ptr(),
             count: Cell::new(0),
         }
     }
@@ -400,7 +400,7 @@ impl<M: Machine> Stock<M> {
     fn draw(&self) {
         if self.count.get() == 0 {
             // SAFETY: the worker holds a share of its scheduler.
-            // ORDER: Relaxed, as in `FrontRef::of`.
+            // ORDER: Relaxed, as in `RemoteRef::of`.
             unsafe { self.scheduler.as_ref() }
                 .shares
                 .fetch_add(STOCK, Ordering::Relaxed);
@@ -431,7 +431,7 @@ impl<M: Machine> Stock<M> {
 }
 
 #[cfg(test)]
-impl<M: Machine> FrontRef<M> {
+impl<M: Machine> RemoteRef<M> {
     /// How many shares of the scheduler there are, a worker's stock among them.
     pub(crate) fn shares(&self) -> u64 {
         // ORDER: Relaxed; tests read it where nobody else is.

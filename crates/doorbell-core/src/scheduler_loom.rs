@@ -4,8 +4,8 @@
 // What a model counts with std's atomics is not part of it and orders nothing in it.
 #![allow(clippy::disallowed_types, clippy::disallowed_methods)]
 
-use super::{FrontRef, Scheduler, SchedulerSpec};
-use crate::mailbox::Front;
+use super::{RemoteRef, Scheduler, SchedulerSpec};
+use crate::mailbox::Remote;
 use crate::task::Local;
 use crate::testing::model::{check, mutant};
 use crate::worker::{Hooks, TaskEvent, TaskHook, WatchPlan, Watchers};
@@ -36,7 +36,7 @@ impl Drop for Part {
 }
 
 /// A scheduler of two, and how often it was freed.
-fn scheduler() -> ([FrontRef<Loom>; 2], Arc<AtomicUsize>) {
+fn scheduler() -> ([RemoteRef<Loom>; 2], Arc<AtomicUsize>) {
     let freed = Arc::default();
     let part = Part {
         content: UnsafeCell::new(7),
@@ -61,16 +61,19 @@ fn scheduler() -> ([FrontRef<Loom>; 2], Arc<AtomicUsize>) {
         watchers: Some(Arc::new(Watchers::new(plan, 2, None))),
         ..SchedulerSpec::default()
     };
-    let fronts = Scheduler::described(2, &Arc::default(), spec, |_, _| 0);
-    let fronts = fronts
+    let remotes = Scheduler::described(2, &Arc::default(), spec, |_, _| 0);
+    let remotes = remotes
         .try_into()
-        .expect("a scheduler of two has two fronts");
-    (fronts, freed)
+        .expect("a scheduler of two has two remotes");
+    (remotes, freed)
 }
 
 /// A holder reads what is part of the scheduler.
-fn read(front: &Front<Loom>) {
-    let watchers = front.scheduler().watchers().expect("it was made with some");
+fn read(remote: &Remote<Loom>) {
+    let watchers = remote
+        .scheduler()
+        .watchers()
+        .expect("it was made with some");
     watchers.task_spawned(&TaskEvent {
         id: 1,
         name: None,
@@ -87,10 +90,10 @@ fn assert_freed_once(freed: &AtomicUsize) {
 fn three_holders() {
     let ([one, two], freed) = scheduler();
     let three = one.clone();
-    let holders = [two, three].map(|front| {
+    let holders = [two, three].map(|remote| {
         thread::spawn(move || {
-            read(&front);
-            drop(front);
+            read(&remote);
+            drop(remote);
         })
     });
     read(&one);
@@ -104,12 +107,12 @@ fn a_stock_ends() {
     let ([one, two], freed) = scheduler();
     drop(two);
     let local = Local::new(one);
-    let given = local.enter(|| local.front().clone());
+    let given = local.enter(|| local.remote().clone());
     let holder = thread::spawn(move || {
         read(&given);
         drop(given);
     });
-    read(local.front());
+    read(local.remote());
     drop(local);
     holder.join().unwrap();
     assert_freed_once(&freed);
@@ -119,7 +122,7 @@ fn a_stock_ends() {
 fn two_stocks_end() {
     let ([one, two], freed) = scheduler();
     let local = Local::new(one);
-    let given = local.enter(|| local.front().clone());
+    let given = local.enter(|| local.remote().clone());
     let other = thread::spawn(move || {
         let local = Local::new(two);
         local.enter(|| {
@@ -129,7 +132,7 @@ fn two_stocks_end() {
         assert_eq!(local.stock().len(), 1);
         drop(local);
     });
-    read(local.front());
+    read(local.remote());
     drop(local);
     other.join().unwrap();
     assert_freed_once(&freed);

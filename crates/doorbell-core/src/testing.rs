@@ -12,37 +12,37 @@ pub(crate) mod model;
 
 use crate::bell::Announced;
 use crate::call::{CallFailed, blocking, wait_for};
-use crate::mailbox::{Front, Posted};
+use crate::mailbox::{Posted, Remote};
 use crate::node::{Node, Ready};
-use crate::scheduler::FrontRef;
+use crate::scheduler::RemoteRef;
 use crate::switches::{SwitchWord, Switches};
 use crate::task::{About, BodyVtable, Join, Kind, Local, launch_described, write_body};
 use doorbell_machine::{Cell, Machine, Watched};
 use std::ptr::NonNull;
 use std::sync::{Arc, Mutex, MutexGuard};
 
-/// A front with these switches.
-pub(crate) fn front_with<M: Machine>(switches: Switches) -> FrontRef<M> {
-    FrontRef::alone(&Arc::new(SwitchWord::new(switches)))
+/// A remote half with these switches.
+pub(crate) fn remote_with<M: Machine>(switches: Switches) -> RemoteRef<M> {
+    RemoteRef::alone(&Arc::new(SwitchWord::new(switches)))
 }
 
-/// A front with every switch at its default.
-pub(crate) fn front<M: Machine>() -> FrontRef<M> {
-    front_with(Switches::default())
+/// A remote half with every switch at its default.
+pub(crate) fn remote<M: Machine>() -> RemoteRef<M> {
+    remote_with(Switches::default())
 }
 
-/// Spawns a task on the worker with that front.
-pub(crate) fn spawn<M: Machine, F>(front: &FrontRef<M>, future: F) -> Join<F::Output>
+/// Spawns a task on the worker with that remote half.
+pub(crate) fn spawn<M: Machine, F>(remote: &RemoteRef<M>, future: F) -> Join<F::Output>
 where
     F: Future + Send + 'static,
     F::Output: Send,
 {
-    launch_as(front, Kind::Task, future)
+    launch_as(remote, Kind::Task, future)
 }
 
-/// Launches a task or a call on the worker with that front.
+/// Launches a task or a call on the worker with that remote half.
 pub(crate) fn launch_as<M: Machine, F>(
-    front: &FrontRef<M>,
+    remote: &RemoteRef<M>,
     kind: Kind,
     future: F,
 ) -> Join<F::Output>
@@ -50,12 +50,12 @@ where
     F: Future + Send + 'static,
     F::Output: Send,
 {
-    launch_about(front, kind, About::default(), future)
+    launch_about(remote, kind, About::default(), future)
 }
 
 /// As [`launch_as`], with what else is said of the task.
 pub(crate) fn launch_about<M: Machine, F>(
-    front: &FrontRef<M>,
+    remote: &RemoteRef<M>,
     kind: Kind,
     about: About<'_>,
     future: F,
@@ -68,22 +68,22 @@ where
     // SAFETY: the body written is of the table's type and Send, and so is its output, which
     // is the one that the handle is typed with.
     unsafe {
-        launch_described(front.clone(), kind, about, vtable, |body| {
+        launch_described(remote.clone(), kind, about, vtable, |body| {
             write_body(body, future);
         })
         .typed()
     }
 }
 
-/// Calls the worker with that front and waits. Not from a worker's own thread.
-pub(crate) fn call<M: Machine, F, R>(front: &Front<M>, f: F) -> Result<R, CallFailed<F>>
+/// Calls the worker with that remote half and waits. Not from a worker's own thread.
+pub(crate) fn call<M: Machine, F, R>(remote: &Remote<M>, f: F) -> Result<R, CallFailed<F>>
 where
     F: FnOnce() -> R + Send,
     R: Send,
 {
     // SAFETY: the call is waited for here, once, and nothing of it is kept; closure and result
     // are Send.
-    unsafe { blocking(f, |call| wait_for(front, &call)) }
+    unsafe { blocking(f, |call| wait_for(remote, &call)) }
 }
 
 /// What was delivered, in order. A lock that no checker sees: it orders nothing in a model.
@@ -166,10 +166,10 @@ unsafe fn deliver_item<M: Machine>(node: NonNull<Node<M>>, _ready: &Ready<M>) {
 }
 
 /// Posts an item; takes it back if the worker is gone.
-pub(crate) fn post<M: Machine>(front: &Front<M>, entry: u64, log: &Log) -> Posted {
+pub(crate) fn post<M: Machine>(remote: &Remote<M>, entry: u64, log: &Log) -> Posted {
     let node = Item::<M>::boxed(entry, log);
     // SAFETY: the item stays in place until delivered, and `deliver_item` frees it.
-    let posted = unsafe { front.post(node) };
+    let posted = unsafe { remote.post(node) };
     if posted == Posted::Closed {
         // SAFETY: the node is the caller's again.
         assert_eq!(unsafe { Item::reclaim(node) }, entry);
@@ -198,37 +198,37 @@ impl<'a, M: Machine> Idler<'a, M> {
 
     /// Runs until `done`, which is asked whenever nothing is left to run. Idles only then.
     pub(crate) fn until(&self, done: impl Fn() -> bool) {
-        let front = self.local.front();
+        let remote = self.local.remote();
         loop {
             // SAFETY: the idler runs on its worker's own thread.
-            let _ = unsafe { front.serve(self.local.ready()) };
+            let _ = unsafe { remote.serve(self.local.ready()) };
             let _ = self.local.gather();
             while self.local.run_one() {}
             if done() {
                 return;
             }
-            if front.bell().announce_watch() == Announced::Signalled {
+            if remote.bell().announce_watch() == Announced::Signalled {
                 continue;
             }
-            if front.mailbox_is_empty() && self.nothing_came() {
+            if remote.mailbox_is_empty() && self.nothing_came() {
                 self.park();
             }
-            let _ = front.bell().end_idle();
+            let _ = remote.bell().end_idle();
         }
     }
 
     fn nothing_came(&self) -> bool {
-        !self.watches || self.local.front().watch(1) == Watched::Deadline
+        !self.watches || self.local.remote().watch(1) == Watched::Deadline
     }
 
     fn park(&self) {
-        let front = self.local.front();
-        if front.bell().announce_park() == Announced::Signalled {
+        let remote = self.local.remote();
+        if remote.bell().announce_park() == Announced::Signalled {
             return;
         }
         self.announced_parks.set(self.announced_parks.get() + 1);
-        if front.mailbox_is_empty() {
-            let _ = front.bell().park(front.parker(), None);
+        if remote.mailbox_is_empty() {
+            let _ = remote.bell().park(remote.parker(), None);
         }
     }
 
@@ -236,7 +236,7 @@ impl<'a, M: Machine> Idler<'a, M> {
     #[track_caller]
     pub(crate) fn assert_rings_are_paid_for(&self) {
         use doorbell_machine::Counter as _;
-        let counts = self.local.front().counts();
+        let counts = self.local.remote().counts();
         let parks = self.announced_parks.get();
         let helped = counts.rings_helped.get();
         let rings = counts.rings.get() - helped;

@@ -180,7 +180,7 @@ impl Registry {
         unsafe {
             scheduler
                 .groups()
-                .open(scheduler.fronts().len(), at as u8 + 1, group.weight());
+                .open(scheduler.remotes().len(), at as u8 + 1, group.weight());
         }
         let remembered = Arc::downgrade(&group.0);
         match self.0.get_mut(at) {
@@ -212,9 +212,9 @@ mod tests {
 
     #[test]
     fn numbers_of_groups_that_are_gone_are_given_again() {
-        let fronts = Scheduler::<Host>::new(1, &Arc::default(), |_, _| 0);
+        let remotes = Scheduler::<Host>::new(1, &Arc::default(), |_, _| 0);
         let mut registry = Registry::default();
-        let mut number = |group: &Group| registry.number(fronts[0].scheduler(), group);
+        let mut number = |group: &Group| registry.number(remotes[0].scheduler(), group);
         let max = Groups::<Host>::ROOM;
         let groups: Vec<Group> = (0..max).map(|_| Group::new(5)).collect();
         let numbers: Vec<_> = groups.iter().map(&mut number).collect();
@@ -224,7 +224,7 @@ mod tests {
         drop(groups);
         assert_eq!(number(&Group::new(7)), Ok(1));
         // One whose handles are gone keeps its number for its tasks.
-        let scheduler = fronts[0].scheduler();
+        let scheduler = remotes[0].scheduler();
         assert_eq!(registry.reserve(scheduler, &Group::new(8)), Ok(1));
         assert_eq!(registry.number(scheduler, &Group::new(9)), Ok(2));
         assert_eq!(registry.number(scheduler, &Group::new(9)), Ok(2));

@@ -20,7 +20,7 @@ use crate::rt::Rt;
 use crate::time::{sleep, timeout};
 use crate::{ClassKind, yield_now};
 use doorbell_core::io::{Cleared, Direction, Registration};
-use doorbell_core::scheduler::FrontRef;
+use doorbell_core::scheduler::RemoteRef;
 use doorbell_core::task::{About, BodyVtable, Join, Kind, Local, launch_described, write_body};
 use doorbell_core::worker::rescue::{BackOffs, Pace, Rescue, STUCK_NS, Seen, TURN_NS, Then};
 use doorbell_machine::{Machine, Parker as _, Poller};
@@ -43,7 +43,7 @@ impl<M: Machine> Rt<M> {
         };
         let guard_all = || {
             let workers = self.workers.iter().zip(&urgent.workers);
-            let guards = workers.map(|(ward, worker)| Guard::new(ward.front(), worker.front()));
+            let guards = workers.map(|(ward, worker)| Guard::new(ward.remote(), worker.remote()));
             // All, before one runs.
             let guards: Vec<_> = guards.collect::<io::Result<Vec<Option<Guard<M>>>>>()?;
             for guard in guards.into_iter().flatten() {
@@ -64,16 +64,16 @@ enum Next {
 
 /// Looks after one ward.
 struct Guard<M: Machine> {
-    ward: FrontRef<M>,
+    ward: RemoteRef<M>,
     /// With the urgent worker. Before the descriptor: it goes first.
-    registration: Registration<M, FrontRef<M>>,
+    registration: Registration<M, RemoteRef<M>>,
     /// The ward's set, under a number of its own.
     _set: OwnedFd,
 }
 
 impl<M: Machine> Guard<M> {
     /// `None` of a machine whose sets are no descriptors.
-    fn new(ward: &FrontRef<M>, worker: &FrontRef<M>) -> io::Result<Option<Self>> {
+    fn new(ward: &RemoteRef<M>, worker: &RemoteRef<M>) -> io::Result<Option<Self>> {
         let refused = |kind: io::ErrorKind| io::Error::from(kind);
         let poller = ward.parker().open_poller();
         let poller = poller.map_err(|error| refused(error.kind()))?;
@@ -196,7 +196,7 @@ fn set_rescues<M: Machine>(rescues: bool) {
 }
 
 /// Launches a task that stays on that worker.
-fn launch_pinned<M: Machine, F>(worker: FrontRef<M>, future: F) -> Join<F::Output>
+fn launch_pinned<M: Machine, F>(worker: RemoteRef<M>, future: F) -> Join<F::Output>
 where
     F: Future + Send + 'static,
     F::Output: Send + 'static,

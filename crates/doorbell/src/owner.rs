@@ -11,7 +11,7 @@ use async_lock::Mutex;
 use doorbell_core::beside::{Beside, Side};
 use doorbell_core::call::SPIN_NS;
 use doorbell_core::class::Class;
-use doorbell_core::scheduler::{FrontRef, Scheduler, SchedulerSpec, Turns};
+use doorbell_core::scheduler::{RemoteRef, Scheduler, SchedulerSpec, Turns};
 use doorbell_core::switches::SwitchWord;
 use doorbell_core::wheel::{AtRest, Clock};
 use doorbell_core::worker::{IdlePolicy, StallWatch, Watchers, WorkerConfig, WorkerShared};
@@ -47,8 +47,8 @@ fn watch_of_threads_ns(idle: IdlePolicy) -> u64 {
 }
 
 /// A clock that tells whoever waits for the runtime to rest, one at a time.
-fn paused_clock<M: Machine>(front: FrontRef<M>, rested: Arc<Event>) -> Clock<M> {
-    Clock::paused(front, move || {
+fn paused_clock<M: Machine>(remote: RemoteRef<M>, rested: Arc<Event>) -> Clock<M> {
+    Clock::paused(remote, move || {
         // One that was told and has not looked yet does not stand for the next one.
         match rested.notify(1.additional()) {
             0 => AtRest::Nobody,
@@ -58,7 +58,7 @@ fn paused_clock<M: Machine>(front: FrontRef<M>, rested: Arc<Event>) -> Clock<M> 
 }
 
 /// The clock of a runtime, and what it tells that the runtime rests, if it is paused.
-fn clock_of<M: Machine>(plan: &Plan, fair: &FrontRef<M>) -> (Arc<Clock<M>>, Option<Arc<Event>>) {
+fn clock_of<M: Machine>(plan: &Plan, fair: &RemoteRef<M>) -> (Arc<Clock<M>>, Option<Arc<Event>>) {
     let rested = plan.paused.then(|| Arc::new(Event::new()));
     let clock = match &rested {
         Some(rested) => paused_clock(fair.clone(), Arc::clone(rested)),
@@ -90,9 +90,9 @@ fn scheduler_of<M: Machine>(
     switches: &Arc<SwitchWord<M::Counter>>,
     stalls: Option<&Arc<StallWatch<M>>>,
     class: ClassKind,
-    above: Vec<FrontRef<M>>,
+    above: Vec<RemoteRef<M>>,
     beside: Side<M>,
-) -> Vec<FrontRef<M>> {
+) -> Vec<RemoteRef<M>> {
     let watchers = || Watchers::new(plan.watch.clone(), plan.cpus.len(), stalls);
     let watchers = (!plan.watch.is_nothing()).then(|| Arc::new(watchers()));
     let (class, turns) = match class {
@@ -114,9 +114,9 @@ fn scheduler_of<M: Machine>(
 
 /// A scheduler for each class; with a paused clock all classes run on the Fair workers.
 struct Schedulers<M: Machine> {
-    rt: Option<Vec<FrontRef<M>>>,
-    fair: Vec<FrontRef<M>>,
-    batch: Option<Vec<FrontRef<M>>>,
+    rt: Option<Vec<RemoteRef<M>>>,
+    fair: Vec<RemoteRef<M>>,
+    batch: Option<Vec<RemoteRef<M>>>,
 }
 
 impl<M: Machine> Schedulers<M> {
@@ -127,7 +127,7 @@ impl<M: Machine> Schedulers<M> {
         stalls: Option<&Arc<StallWatch<M>>>,
     ) -> Self {
         let words = Beside::new(plan.cpus.len());
-        let scheduler = |class, side, above: &[&FrontRef<M>]| {
+        let scheduler = |class, side, above: &[&RemoteRef<M>]| {
             let above = above.iter().copied().cloned();
             scheduler_of::<M>(
                 plan,
@@ -140,7 +140,7 @@ impl<M: Machine> Schedulers<M> {
             )
         };
         let rt = (!plan.paused).then(|| scheduler(ClassKind::Rt, Side::working(&words, 0), &[]));
-        let above = rt.as_ref().map(|fronts| &fronts[0]);
+        let above = rt.as_ref().map(|remotes| &remotes[0]);
         let fair = scheduler(ClassKind::Fair, Side::watching(&words), above.as_slice());
         let side = || Side::working(&words, 1);
         let batch = above.map(|above| scheduler(ClassKind::Batch, side(), &[&fair[0], above]));
@@ -171,12 +171,12 @@ impl<M: Machine> Owner<M> {
         let Schedulers { rt, fair, batch } =
             Schedulers::new(plan, &topology, &switches, stalls.as_ref());
         let (clock, rested) = clock_of(plan, &fair[0]);
-        let workers = |idle, fronts: Vec<FrontRef<M>>| -> Box<[Arc<WorkerShared<M>>]> {
+        let workers = |idle, remotes: Vec<RemoteRef<M>>| -> Box<[Arc<WorkerShared<M>>]> {
             let config = WorkerConfig { idle };
             let clock = &clock;
-            fronts
+            remotes
                 .into_iter()
-                .map(|front| Arc::new(WorkerShared::with(config, front, Arc::clone(clock))))
+                .map(|remote| Arc::new(WorkerShared::with(config, remote, Arc::clone(clock))))
                 .collect()
         };
         let fair = workers(plan.idle, fair);
@@ -186,8 +186,8 @@ impl<M: Machine> Owner<M> {
         let mut classes = vec![class(ClassKind::Fair, &fair, true)];
         // An urgent worker never spins, and one below the others has no CPU to burn.
         let others = [(ClassKind::Rt, rt), (ClassKind::Batch, batch)];
-        classes.extend(others.into_iter().filter_map(|(kind, fronts)| {
-            let workers = workers(IdlePolicy::Park, fronts?);
+        classes.extend(others.into_iter().filter_map(|(kind, remotes)| {
+            let workers = workers(IdlePolicy::Park, remotes?);
             Some(class(kind, &workers, false))
         }));
         let (blocking, open) = blocking_of(plan, &topology, &clock);
@@ -243,7 +243,7 @@ impl<M: Machine> Owner<M> {
         };
         let classes = self.rt.classes.iter();
         let schedulers: Vec<_> = classes
-            .map(|class| class.workers[0].front().clone())
+            .map(|class| class.workers[0].remote().clone())
             .collect();
         let cpus: Vec<usize> = topology.cpus.iter().map(|cpu| cpu.os_id).collect();
         let run = move || {

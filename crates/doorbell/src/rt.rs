@@ -168,8 +168,8 @@ impl<M: Machine> Rt<M> {
 
     /// Whether that worker is one of this runtime's.
     fn has(&self, local: &Local<M>) -> bool {
-        let mut fronts = self.classes.iter().map(|class| class.workers[0].front());
-        fronts.any(|front| local.is_of(front.scheduler()))
+        let mut remotes = self.classes.iter().map(|class| class.workers[0].remote());
+        remotes.any(|remote| local.is_of(remote.scheduler()))
     }
 
     /// The workers of the class whose worker the caller is; those of Fair for any other thread.
@@ -177,7 +177,7 @@ impl<M: Machine> Rt<M> {
     fn workers_here(&self) -> &[Arc<WorkerShared<M>>] {
         Local::<M>::with_current(|local| {
             let mine = |class: &&ClassWorkers<M>| {
-                local.is_some_and(|local| local.is_of(class.workers[0].front().scheduler()))
+                local.is_some_and(|local| local.is_of(class.workers[0].remote().scheduler()))
             };
             let class = self.classes.iter().find(mine);
             class.map_or(&*self.workers, |class| &*class.workers)
@@ -191,12 +191,12 @@ impl<M: Machine> Ambient for Rt<M> {
     }
 
     fn reserve_in_group(&self, group: &Group) -> Result<u8, TooManyGroups> {
-        let scheduler = self.workers[0].front().scheduler();
+        let scheduler = self.workers[0].remote().scheduler();
         self.groups.lock_blocking().reserve(scheduler, group)
     }
 
     fn is_on(&self, core: usize) -> bool {
-        !self.workers[core].front().is_off()
+        !self.workers[core].remote().is_off()
     }
 
     fn room(&self, core: usize) -> Option<&Arc<crate::room::Room>> {
@@ -279,7 +279,7 @@ impl<M: Machine> Ambient for Rt<M> {
         // One after the other: all schedulers agree on what is on, and nobody spins for another.
         let _cores = self.switching.lock_blocking();
         let switch = |class: &ClassWorkers<M>| {
-            let scheduler = class.workers[core].front().scheduler();
+            let scheduler = class.workers[core].remote().scheduler();
             if on {
                 return Some(scheduler.put_back(core) == PutBack::Now);
             }
@@ -330,9 +330,9 @@ impl<M: Machine> Ambient for Rt<M> {
         vtable: &'static BodyVtable,
         write: &mut dyn FnMut(*mut u8),
     ) -> RawJoin {
-        let front = self.workers_for(class.kind())[core].front().clone();
+        let remote = self.workers_for(class.kind())[core].remote().clone();
         // SAFETY: passed on from the caller.
-        unsafe { launch_described(front, kind, about_of(class, about), vtable, write) }
+        unsafe { launch_described(remote, kind, about_of(class, about), vtable, write) }
     }
 
     unsafe fn launch_here(
@@ -346,9 +346,9 @@ impl<M: Machine> Ambient for Rt<M> {
     ) -> RawJoin {
         let of_kind = self.classes.iter().find(|class| class.kind == workers);
         let workers = of_kind.map_or(&self.workers, |class| &class.workers);
-        let front = workers[core].front().clone();
+        let remote = workers[core].remote().clone();
         // SAFETY: passed on from the caller.
-        unsafe { launch_described(front, Kind::Pinned, about_of(class, about), vtable, write) }
+        unsafe { launch_described(remote, Kind::Pinned, about_of(class, about), vtable, write) }
     }
 
     unsafe fn call_blocking(
@@ -358,18 +358,18 @@ impl<M: Machine> Ambient for Rt<M> {
         call: &ErasedCall,
     ) -> Result<(), Gone> {
         // SAFETY: passed on from the caller.
-        unsafe { wait_for(self.workers_for(workers)[core].front(), call) }
+        unsafe { wait_for(self.workers_for(workers)[core].remote(), call) }
     }
 
     fn draw(&self, core: usize, room: Room, limit: Limit) -> Option<Drawn> {
         let worker = self.workers.get(core)?;
         let limited = limit == Limit::Heed && self.rooms.of(core).is_some();
-        (!limited && !worker.front().is_off()).then(|| Parcels::<M>::draw_current(room))
+        (!limited && !worker.remote().is_off()).then(|| Parcels::<M>::draw_current(room))
     }
 
     unsafe fn send(&self, core: usize, drawn: Drawn, run: Run) -> Result<(), Gone> {
         // SAFETY: passed on from the caller.
-        unsafe { Parcels::<M>::send(self.workers[core].front(), drawn, run) }
+        unsafe { Parcels::<M>::send(self.workers[core].remote(), drawn, run) }
     }
 
     unsafe fn call_many(
@@ -379,9 +379,9 @@ impl<M: Machine> Ambient for Rt<M> {
         data: Layout,
         write: &mut dyn FnMut(NonNull<u8>),
     ) -> RawMany {
-        let fronts = cores.iter().map(|&core| &**self.workers[core].front());
+        let remotes = cores.iter().map(|&core| &**self.workers[core].remote());
         // SAFETY: passed on from the caller.
-        unsafe { launch_many(fronts, cores.len(), table, data, write) }
+        unsafe { launch_many(remotes, cores.len(), table, data, write) }
     }
 
     fn block_on(&self, holds: Holds, future: Pin<&mut dyn Future<Output = ()>>) {
@@ -420,26 +420,26 @@ impl<M: Machine> Ambient for Rt<M> {
         if deadline_ns.is_some_and(|it| self.clock.has_passed(it)) {
             return Ok(None);
         }
-        RawTimer::arm(self.workers_here()[0].front(), when_ns, waker).map(Some)
+        RawTimer::arm(self.workers_here()[0].remote(), when_ns, waker).map(Some)
     }
 
     fn register(&self, fd: BorrowedFd<'static>) -> io::Result<Box<dyn Registered>> {
-        let front = Local::<M>::with_current(|local| {
+        let remote = Local::<M>::with_current(|local| {
             let mine = local.filter(|local| self.has(local));
             mine.map(|local| {
                 if !local.is_rescue() {
-                    return local.front().clone();
+                    return local.remote().clone();
                 }
                 let own = self.workers_for(Class::of_rank(local.rank()).kind());
-                own[local.front().worker()].front().clone()
+                own[local.remote().worker()].remote().clone()
             })
         });
-        let front = front.unwrap_or_else(|| {
+        let remote = remote.unwrap_or_else(|| {
             let turns = (0..self.cores()).map(|_| self.next_core());
             let on = turns.into_iter().find(|core| self.is_on(*core));
-            self.workers[on.unwrap_or(0)].front().clone()
+            self.workers[on.unwrap_or(0)].remote().clone()
         });
-        net::register(front, fd)
+        net::register(remote, fd)
     }
 
     fn blocking(&self) -> &dyn Blocking {
@@ -456,7 +456,7 @@ impl<M: Machine> Ambient for Rt<M> {
                     let core = CoreId::new(core);
                     WorkerMetrics::new(core, class.kind, worker.state(), &worker.counts())
                 });
-                metrics.add(workers, class.workers[0].front().scheduler().watchers());
+                metrics.add(workers, class.workers[0].remote().scheduler().watchers());
             }
         }
         metrics

@@ -188,12 +188,12 @@ fn destructors_that_panic_end_nothing() {
     // As a result that nobody takes, and in a closure that is withdrawn.
     drop(rt.spawn_blocking(|| Panics));
     let (go_tx, go_rx) = mpsc::channel::<()>();
-    let front = rt.spawn_blocking(move || go_rx.recv().is_err());
+    let remote = rt.spawn_blocking(move || go_rx.recv().is_err());
     let captured = Panics;
     let withdrawn = rt.spawn_blocking(move || drop(captured));
     withdrawn.abort();
     drop(go_tx);
-    assert!(rt.block_on(front).unwrap());
+    assert!(rt.block_on(remote).unwrap());
     assert!(rt.block_on(withdrawn).unwrap_err().is_cancelled());
     assert_eq!(rt.block_on(rt.spawn_blocking(|| 5)).unwrap(), 5);
 }
@@ -203,7 +203,7 @@ fn a_handle_dropped_lets_it_run_and_one_aborted_does_not() {
     let rt = runtime(1);
     let ran = Arc::new(AtomicUsize::new(0));
     let (go_tx, go_rx) = mpsc::channel::<()>();
-    let front = rt.spawn_blocking(move || go_rx.recv().is_err());
+    let remote = rt.spawn_blocking(move || go_rx.recv().is_err());
     let (first, second) = (Arc::clone(&ran), Arc::clone(&ran));
     drop(rt.spawn_blocking(move || first.fetch_add(1, SeqCst)));
     let aborted = rt.spawn_blocking(move || second.fetch_add(10, SeqCst));
@@ -211,7 +211,7 @@ fn a_handle_dropped_lets_it_run_and_one_aborted_does_not() {
     assert!(!aborted.is_finished());
     drop(go_tx);
     assert!(rt.block_on(aborted).unwrap_err().is_cancelled());
-    assert!(rt.block_on(front).unwrap());
+    assert!(rt.block_on(remote).unwrap());
     assert_eq!(ran.load(SeqCst), 1);
 }
 

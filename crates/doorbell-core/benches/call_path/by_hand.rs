@@ -30,7 +30,7 @@ struct Shared {
     head: AtomicPtr<Node>,
 }
 
-struct Front {
+struct Remote {
     shared: Shared,
     switches: Arc<AtomicU64>,
 }
@@ -43,7 +43,7 @@ fn closed() -> *mut Node {
     without_provenance_mut(1)
 }
 
-impl Front {
+impl Remote {
     /// Pushes the node; looks at the bell, in case the worker has to be told.
     #[inline]
     unsafe fn post(&self, node: NonNull<Node>) -> bool {
@@ -165,20 +165,20 @@ unsafe fn run(node: NonNull<Node>, _queue: &Queue) {
 }
 
 #[inline(never)]
-fn post(front: &Front, node: NonNull<Node>) -> bool {
+fn post(remote: &Remote, node: NonNull<Node>) -> bool {
     // SAFETY: the call stays where it is until it is taken.
-    unsafe { front.post(node) }
+    unsafe { remote.post(node) }
 }
 
 #[inline(never)]
-fn serve(front: &Front, queue: &Queue) -> u64 {
+fn serve(remote: &Remote, queue: &Queue) -> u64 {
     // SAFETY: this thread is the worker.
-    unsafe { front.serve(queue) }
+    unsafe { remote.serve(queue) }
 }
 
 #[inline(never)]
 pub(crate) fn calls(count: usize, batch: usize) -> u64 {
-    let front = Front {
+    let remote = Remote {
         shared: Shared {
             bell: AtomicU32::new(0),
             head: AtomicPtr::new(null_mut()),
@@ -203,9 +203,9 @@ pub(crate) fn calls(count: usize, batch: usize) -> u64 {
         for i in 0..batch {
             // SAFETY: inside the vector, which is not touched otherwise meanwhile.
             let node = unsafe { NonNull::new_unchecked(base.add(i).cast()) };
-            assert!(post(&front, node));
+            assert!(post(&remote, node));
         }
-        taken += serve(&front, &queue);
+        taken += serve(&remote, &queue);
     }
     assert_eq!(taken, count as u64);
     calls.iter().map(|call| call.ran).sum()

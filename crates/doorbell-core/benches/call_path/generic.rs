@@ -1,8 +1,8 @@
 //! The steps as doorbell-core has them, on the host.
 
-use doorbell_core::mailbox::{Front, Posted};
+use doorbell_core::mailbox::{Posted, Remote};
 use doorbell_core::node::{Node, Ready};
-use doorbell_core::scheduler::FrontRef;
+use doorbell_core::scheduler::RemoteRef;
 use doorbell_core::switches::{SwitchWord, Switches};
 use doorbell_machine::Host;
 use std::ptr::NonNull;
@@ -22,20 +22,20 @@ unsafe fn run(node: NonNull<Node<Host>>, _ready: &Ready<Host>) {
 /// A function of its own on both sides, so that what is compared is the step and not how many
 /// registers the loop around it leaves free.
 #[inline(never)]
-fn post(front: &Front<Host>, node: NonNull<Node<Host>>) -> bool {
+fn post(remote: &Remote<Host>, node: NonNull<Node<Host>>) -> bool {
     // SAFETY: the call stays where it is until it is taken.
-    unsafe { front.post(node) == Posted::Yes }
+    unsafe { remote.post(node) == Posted::Yes }
 }
 
 #[inline(never)]
-fn serve(front: &Front<Host>, ready: &Ready<Host>) -> u64 {
+fn serve(remote: &Remote<Host>, ready: &Ready<Host>) -> u64 {
     // SAFETY: this thread is the worker.
-    unsafe { front.serve(ready) }.delivered
+    unsafe { remote.serve(ready) }.delivered
 }
 
 #[inline(never)]
 pub(crate) fn calls(count: usize, batch: usize) -> u64 {
-    let front = FrontRef::<Host>::alone(&Arc::new(SwitchWord::new(Switches::default())));
+    let remote = RemoteRef::<Host>::alone(&Arc::new(SwitchWord::new(Switches::default())));
     let ready = Ready::default();
     let mut calls: Vec<Call> = (0..batch)
         .map(|_| Call {
@@ -49,9 +49,9 @@ pub(crate) fn calls(count: usize, batch: usize) -> u64 {
         for i in 0..batch {
             // SAFETY: inside the vector, which is not touched otherwise meanwhile.
             let node = unsafe { NonNull::new_unchecked(base.add(i).cast()) };
-            assert!(post(&front, node));
+            assert!(post(&remote, node));
         }
-        taken += serve(&front, &ready);
+        taken += serve(&remote, &ready);
     }
     assert_eq!(taken, count as u64);
     calls.iter().map(|call| call.ran).sum()

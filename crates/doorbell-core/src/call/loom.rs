@@ -5,10 +5,10 @@
 #![allow(clippy::disallowed_types, clippy::disallowed_methods)]
 
 use super::CallFailed;
-use crate::scheduler::FrontRef;
+use crate::scheduler::RemoteRef;
 use crate::task::Local;
 use crate::testing::model::{check, check_large, join_all, mutant};
-use crate::testing::{Idler, call, front};
+use crate::testing::{Idler, call, remote};
 use ::loom::thread::{self, JoinHandle};
 use doorbell_machine::{Cell, Loom, Machine};
 use std::sync::Arc;
@@ -39,8 +39,8 @@ impl Written {
 unsafe impl Sync for Written {}
 
 /// A thread that makes one call; counts whether it ran. Small closures travel in the slot.
-fn caller(front: &FrontRef<Loom>, ran: &Arc<AtomicUsize>, large: bool) -> JoinHandle<()> {
-    let (front, ran) = (front.clone(), Arc::clone(ran));
+fn caller(remote: &RemoteRef<Loom>, ran: &Arc<AtomicUsize>, large: bool) -> JoinHandle<()> {
+    let (remote, ran) = (remote.clone(), Arc::clone(ran));
     thread::spawn(move || {
         let written = Written::new();
         let room = [3_u64; 8];
@@ -51,14 +51,14 @@ fn caller(front: &FrontRef<Loom>, ran: &Arc<AtomicUsize>, large: bool) -> JoinHa
                 count.fetch_add(1, Relaxed);
                 cell.read()
             };
-            call(&front, sum).map_err(|_| ())
+            call(&remote, sum).map_err(|_| ())
         } else {
             let write = move || {
                 cell.write(24);
                 count.fetch_add(1, Relaxed);
                 24
             };
-            call(&front, write).map_err(|_| ())
+            call(&remote, write).map_err(|_| ())
         };
         match result {
             Ok(value) => assert_eq!((value, written.read()), (24, 24)),
@@ -69,11 +69,11 @@ fn caller(front: &FrontRef<Loom>, ran: &Arc<AtomicUsize>, large: bool) -> JoinHa
 
 /// Callers against a worker that idles until all calls have run.
 fn callers_and_worker(large: &[bool]) {
-    let front = front::<Loom>();
+    let remote = remote::<Loom>();
     let ran = Arc::new(AtomicUsize::new(0));
-    let local = Local::new(front.clone());
+    let local = Local::new(remote.clone());
     let idler = Idler::new(&local, true);
-    let threads: Vec<_> = large.iter().map(|l| caller(&front, &ran, *l)).collect();
+    let threads: Vec<_> = large.iter().map(|l| caller(&remote, &ran, *l)).collect();
     local.enter(|| idler.until(|| ran.load(Relaxed) == large.len()));
     join_all(threads);
     assert_eq!(ran.load(Relaxed), large.len());
@@ -94,9 +94,9 @@ fn two_callers() {
 
 /// The worker closes meanwhile: the call runs, or its closure comes back.
 fn call_against_close() {
-    let front = front::<Loom>();
+    let remote = remote::<Loom>();
     let ran = Arc::new(AtomicUsize::new(0));
-    let (gate, theirs) = (Arc::clone(&ran), front.clone());
+    let (gate, theirs) = (Arc::clone(&ran), remote.clone());
     let caller = thread::spawn(move || {
         let before = gate.load(Relaxed);
         match call(&theirs, || gate.fetch_add(1, Relaxed)) {
@@ -107,10 +107,10 @@ fn call_against_close() {
             Err(CallFailed::Panicked(payload)) => panic!("{payload}"),
         }
     });
-    let local = Local::new(front.clone());
+    let local = Local::new(remote.clone());
     local.enter(|| {
         // SAFETY: this thread is the worker.
-        let _ = unsafe { front.serve(local.ready()) };
+        let _ = unsafe { remote.serve(local.ready()) };
         local.close();
     });
     caller.join().unwrap();
@@ -119,9 +119,9 @@ fn call_against_close() {
 
 /// A closure that panics: the caller gets the payload, the callee goes on.
 fn panicking_call() {
-    let front = front::<Loom>();
+    let remote = remote::<Loom>();
     let ran = Arc::new(AtomicUsize::new(0));
-    let (count, theirs) = (Arc::clone(&ran), front.clone());
+    let (count, theirs) = (Arc::clone(&ran), remote.clone());
     let caller = thread::spawn(move || {
         let result = call(&theirs, || {
             count.fetch_add(1, Relaxed);
@@ -132,7 +132,7 @@ fn panicking_call() {
             Ok(()) | Err(CallFailed::Gone(_)) => panic!("the panic was lost"),
         }
     });
-    let local = Local::new(front.clone());
+    let local = Local::new(remote.clone());
     let idler = Idler::new(&local, false);
     local.enter(|| idler.until(|| ran.load(Relaxed) == 1));
     caller.join().unwrap();

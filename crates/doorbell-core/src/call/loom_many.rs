@@ -9,7 +9,7 @@ use super::{Many, Outcome};
 use crate::mailbox::Posted;
 use crate::task::Local;
 use crate::testing::model::{check, check_large, join_all, mutant};
-use crate::testing::{Idler, Log, front, post};
+use crate::testing::{Idler, Log, post, remote};
 use crate::wait::block_on;
 use ::loom::thread;
 use doorbell_machine::Loom;
@@ -35,16 +35,16 @@ fn wait<R>(many: Many<R>, by: By) -> Vec<Outcome<R>> {
 /// A caller that calls the one worker there is and waits, against that worker. Its post may be
 /// `behind` another one, and then it rings nobody.
 fn caller_and_worker(behind: bool, by: By) {
-    let front = front::<Loom>();
+    let remote = remote::<Loom>();
     let (ran, owned) = (Arc::new(AtomicUsize::new(0)), Arc::new(()));
     let log = Log::default();
     if behind {
-        assert_eq!(post(&*front, 1, &log), Posted::Yes);
+        assert_eq!(post(&*remote, 1, &log), Posted::Yes);
     }
-    let theirs = (front.clone(), Arc::clone(&ran), Arc::clone(&owned));
+    let theirs = (remote.clone(), Arc::clone(&ran), Arc::clone(&owned));
     let caller = thread::spawn(move || {
-        let (front, ran, owned) = theirs;
-        let calls = many(std::slice::from_ref(&front), move |core| {
+        let (remote, ran, owned) = theirs;
+        let calls = many(std::slice::from_ref(&remote), move |core| {
             ran.fetch_add(1, Relaxed);
             (core + 7, Arc::clone(&owned))
         });
@@ -54,7 +54,7 @@ fn caller_and_worker(behind: bool, by: By) {
             "returned before its call had ended"
         );
     });
-    let local = Local::new(front);
+    let local = Local::new(remote);
     let idler = Idler::new(&local, false);
     local.enter(|| idler.until(|| ran.load(Relaxed) == 1));
     caller.join().unwrap();
@@ -77,16 +77,16 @@ fn behind_another() {
 
 /// Two workers that end meanwhile: each has run its call or is gone, and the waiter waits for both.
 fn two_workers(by: By) {
-    let fronts = [front::<Loom>(), front::<Loom>()];
+    let remotes = [remote::<Loom>(), remote::<Loom>()];
     let (ran, owned) = (Arc::new(AtomicUsize::new(0)), Arc::new(()));
-    let workers = fronts.clone().map(|front| {
+    let workers = remotes.clone().map(|remote| {
         thread::spawn(move || {
-            let local = Local::new(front);
+            let local = Local::new(remote);
             local.enter(|| local.close());
         })
     });
     let (count, theirs) = (Arc::clone(&ran), Arc::clone(&owned));
-    let calls = many(&fronts, move |core| {
+    let calls = many(&remotes, move |core| {
         count.fetch_add(1, Relaxed);
         (core, Arc::clone(&theirs))
     });
@@ -116,15 +116,15 @@ fn two_workers_awaiting() {
 
 /// The future is polled once and dropped while the worker takes its call.
 fn withdrawn() {
-    let front = front::<Loom>();
+    let remote = remote::<Loom>();
     let (ran, owned) = (Arc::new(AtomicUsize::new(0)), Arc::new(()));
     let (count, theirs) = (Arc::clone(&ran), Arc::clone(&owned));
-    let mut calls = many(std::slice::from_ref(&front), move |_| {
+    let mut calls = many(std::slice::from_ref(&remote), move |_| {
         count.fetch_add(1, Relaxed);
         Arc::clone(&theirs)
     });
     let worker = thread::spawn(move || {
-        let local = Local::new(front);
+        let local = Local::new(remote);
         local.enter(|| local.close());
     });
     let polled = Pin::new(&mut calls).poll(&mut Context::from_waker(Waker::noop()));

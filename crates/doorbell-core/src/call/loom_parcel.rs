@@ -5,17 +5,17 @@
 #![allow(clippy::disallowed_types, clippy::disallowed_methods)]
 
 use super::{Gone, Pool, posting};
-use crate::mailbox::Front;
+use crate::mailbox::Remote;
 use crate::task::Local;
 use crate::testing::model::{check, check_large, mutant};
-use crate::testing::{Idler, front};
+use crate::testing::{Idler, remote};
 use ::loom::thread;
 use doorbell_machine::Loom;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
 /// Posts a closure that counts; `false` if the worker was gone and it came back.
-fn post(pool: &Pool<Loom>, front: &Front<Loom>, ran: &Arc<AtomicUsize>) -> bool {
+fn post(pool: &Pool<Loom>, remote: &Remote<Loom>, ran: &Arc<AtomicUsize>) -> bool {
     let ran = Arc::clone(ran);
     let count = move || {
         ran.fetch_add(1, Relaxed);
@@ -25,7 +25,7 @@ fn post(pool: &Pool<Loom>, front: &Front<Loom>, ran: &Arc<AtomicUsize>) -> bool 
         posting(
             count,
             |room| Ok(pool.draw(room)),
-            |drawn, run| Pool::send(front, drawn, run),
+            |drawn, run| Pool::send(remote, drawn, run),
         )
     };
     match posted {
@@ -40,17 +40,17 @@ fn post(pool: &Pool<Loom>, front: &Front<Loom>, ran: &Arc<AtomicUsize>) -> bool 
 /// A producer that posts and is gone, against a worker that returns what it has run whenever it
 /// has nothing to do.
 fn pool_ends(posts: usize) {
-    let front = front::<Loom>();
+    let remote = remote::<Loom>();
     let (ran, memory) = (Arc::new(AtomicUsize::new(0)), Arc::new(()));
-    let theirs = (front.clone(), Arc::clone(&ran), Arc::clone(&memory));
+    let theirs = (remote.clone(), Arc::clone(&ran), Arc::clone(&memory));
     let producer = thread::spawn(move || {
-        let (front, ran, memory) = theirs;
+        let (remote, ran, memory) = theirs;
         let pool = Pool::probed(memory);
         for _ in 0..posts {
-            assert!(post(&pool, &front, &ran));
+            assert!(post(&pool, &remote, &ran));
         }
     });
-    let local = Local::new(front);
+    let local = Local::new(remote);
     let idler = Idler::new(&local, false);
     local.enter(|| {
         idler.until(|| {
@@ -78,14 +78,14 @@ fn three_posts() {
 /// Two workers return parcels of a pool that ends meanwhile: one of three frees it.
 fn two_workers() {
     let (ran, memory) = (Arc::new(AtomicUsize::new(0)), Arc::new(()));
-    let fronts = [front::<Loom>(), front::<Loom>()];
+    let remotes = [remote::<Loom>(), remote::<Loom>()];
     let pool = Pool::probed(Arc::clone(&memory));
-    for front in &fronts {
-        assert!(post(&pool, front, &ran));
+    for remote in &remotes {
+        assert!(post(&pool, remote, &ran));
     }
-    let workers = fronts.map(|front| {
+    let workers = remotes.map(|remote| {
         thread::spawn(move || {
-            let local = Local::new(front);
+            let local = Local::new(remote);
             // Runs the one post; what the worker holds goes back when it ends.
             local.enter(|| local.close());
         })
@@ -98,17 +98,17 @@ fn two_workers() {
 
 /// The worker closes meanwhile: each closure runs there, or comes back.
 fn post_against_close() {
-    let front = front::<Loom>();
+    let remote = remote::<Loom>();
     let (ran, memory) = (Arc::new(AtomicUsize::new(0)), Arc::new(()));
-    let theirs = (front.clone(), Arc::clone(&ran), Arc::clone(&memory));
+    let theirs = (remote.clone(), Arc::clone(&ran), Arc::clone(&memory));
     let producer = thread::spawn(move || {
-        let (front, ran, memory) = theirs;
+        let (remote, ran, memory) = theirs;
         let pool = Pool::probed(memory);
-        let first = post(&pool, &front, &ran);
-        let second = post(&pool, &front, &ran);
+        let first = post(&pool, &remote, &ran);
+        let second = post(&pool, &remote, &ran);
         assert!(first || !second, "closed, and open again");
     });
-    let local = Local::new(front);
+    let local = Local::new(remote);
     local.enter(|| local.close());
     drop(local);
     producer.join().unwrap();
@@ -118,19 +118,19 @@ fn post_against_close() {
 
 /// Two slabs come back while their owner draws on: it finds both.
 fn two_slabs_come_back() {
-    let front = front::<Loom>();
+    let remote = remote::<Loom>();
     let (ran, memory) = (Arc::new(AtomicUsize::new(0)), Arc::new(()));
     let pool = Pool::probed(Arc::clone(&memory));
     for _ in 0..3 {
-        assert!(post(&pool, &front, &ran));
+        assert!(post(&pool, &remote, &ran));
     }
-    let theirs = front.clone();
+    let theirs = remote.clone();
     let worker = thread::spawn(move || {
         let local = Local::new(theirs);
         local.enter(|| local.close());
     });
     for _ in 0..2 {
-        let _ = post(&pool, &front, &ran);
+        let _ = post(&pool, &remote, &ran);
     }
     drop(pool);
     worker.join().unwrap();
@@ -140,20 +140,20 @@ fn two_slabs_come_back() {
 
 /// A thread's own pool ends with it.
 fn pool_of_thread() {
-    let front = front::<Loom>();
+    let remote = remote::<Loom>();
     let ran = Arc::new(AtomicUsize::new(0));
-    let theirs = (front.clone(), Arc::clone(&ran));
+    let theirs = (remote.clone(), Arc::clone(&ran));
     let producer = thread::spawn(move || {
-        let (front, ran) = theirs;
+        let (remote, ran) = theirs;
         for _ in 0..2 {
             let ran = Arc::clone(&ran);
-            let posted = super::post(&*front, move || {
+            let posted = super::post(&*remote, move || {
                 ran.fetch_add(1, Relaxed);
             });
             assert!(posted.is_ok());
         }
     });
-    let local = Local::new(front);
+    let local = Local::new(remote);
     let idler = Idler::new(&local, false);
     local.enter(|| idler.until(|| ran.load(Relaxed) == 2));
     drop(local);

@@ -13,7 +13,7 @@
 //! zero; then the waiter's, or of the last call if the waiter has left. See README.md.
 
 use super::SPIN_NS;
-use crate::mailbox::{Front, Posted};
+use crate::mailbox::{Posted, Remote};
 use crate::node::{Node, Ready};
 use crate::task::{drop_quietly, wake_quietly};
 use crate::wait::Waiter;
@@ -187,11 +187,11 @@ fn layout_of<M: Machine>(count: usize, data: Layout) -> (Layout, usize, usize) {
 /// is gone has ended when this returns.
 ///
 /// # Safety
-/// `count` is how many fronts there are, not zero. `write` writes there what `table` is for,
+/// `count` is how many remote halves there are, not zero. `write` writes there what `table` is for,
 /// of the layout `data`, for `count` calls, and does not unwind. The closure may be used from and
 /// dropped on any thread, and so may the results.
 pub unsafe fn launch_many<'a, M: Machine>(
-    fronts: impl Iterator<Item = &'a Front<M>>,
+    remotes: impl Iterator<Item = &'a Remote<M>>,
     count: usize,
     table: &'static ManyTable,
     data: Layout,
@@ -234,11 +234,11 @@ pub unsafe fn launch_many<'a, M: Machine>(
         data,
         table: const { &Side::<M>::TABLE },
     };
-    for (index, front) in fronts.take(count).enumerate() {
+    for (index, remote) in remotes.take(count).enumerate() {
         // SAFETY: inside the array; its worker has not been told of it.
         let node = unsafe { legs.add(index) }.cast::<Node<M>>();
         // SAFETY: the node stays in place until its call has ended.
-        if unsafe { front.post(node) } == Posted::Closed {
+        if unsafe { remote.post(node) } == Posted::Closed {
             // SAFETY: refused, so the call is this thread's to end.
             unsafe {
                 (table.gone)(data, index);

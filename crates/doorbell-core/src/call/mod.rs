@@ -37,7 +37,7 @@ pub use parcel::{Drawn, PARCEL_BYTES, Room, Run, posting};
 pub use pool::{Pool, post};
 pub(crate) use returns::Returns;
 
-use crate::mailbox::{Front, Posted};
+use crate::mailbox::{Posted, Remote};
 use crate::node::{Node, Ready};
 use crate::task::Payload;
 use crate::wait::Waiter;
@@ -167,7 +167,7 @@ unsafe impl<M: Machine> Sync for Slot<M> {}
 /// `call` is the one that [`blocking`] gave out and has not got back, and is waited for once.
 /// The closure and its result may be sent to the worker's thread and back. Not on the worker itself:
 /// it would wait for itself.
-pub unsafe fn wait_for<M: Machine>(front: &Front<M>, call: &ErasedCall) -> Result<(), Gone> {
+pub unsafe fn wait_for<M: Machine>(remote: &Remote<M>, call: &ErasedCall) -> Result<(), Gone> {
     let fits = call.size <= INLINE_BYTES && call.align <= align_of::<Inline>();
     let inline = if fits {
         // SAFETY: `blocking` made the room at least this large, and aligned at least so.
@@ -190,7 +190,7 @@ pub unsafe fn wait_for<M: Machine>(front: &Front<M>, call: &ErasedCall) -> Resul
     });
     // SAFETY: the slot stays in place until DONE, which `await_done` waits for, and it cannot
     // unwind before.
-    if unsafe { front.post(NonNull::from(&*slot).cast()) } == Posted::Closed {
+    if unsafe { remote.post(NonNull::from(&*slot).cast()) } == Posted::Closed {
         return Err(Gone);
     }
     await_done::<M>(&slot);

@@ -160,7 +160,7 @@ unsafe fn take_back<M: Machine, const ROOM: usize>(node: NonNull<()>, pool: NonN
 unsafe fn panicked<M: Machine>(_node: NonNull<()>, _ready: NonNull<()>) {
     Local::<M>::with_current(|local| {
         if let Some(local) = local {
-            local.front().counts().posts_panicked.add_shared(1);
+            local.remote().counts().posts_panicked.add_shared(1);
         }
     });
 }

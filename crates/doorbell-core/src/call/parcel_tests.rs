@@ -4,12 +4,12 @@
 #![allow(clippy::disallowed_types, clippy::disallowed_methods)]
 
 use super::{Gone, PARCEL_BYTES, Pool, Room, post, posting};
-use crate::mailbox::Front;
+use crate::mailbox::Remote;
 use crate::node::Ready;
-use crate::scheduler::FrontRef;
+use crate::scheduler::RemoteRef;
 use crate::switches::{SwitchWord, Switches};
 use crate::task::Local;
-use crate::testing::{Idler, Log, front};
+use crate::testing::{Idler, Log, remote};
 use crate::worker::{IdlePolicy, Worker, WorkerConfig, WorkerShared};
 use doorbell_machine::{Counter, Host};
 use std::panic::resume_unwind;
@@ -19,7 +19,7 @@ use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 /// Posts in a parcel of that pool.
 fn post_from<F: FnOnce() + Send + 'static>(
     pool: &Pool<Host>,
-    front: &Front<Host>,
+    remote: &Remote<Host>,
     f: F,
 ) -> Result<(), F> {
     // SAFETY: the closure is Send and borrows nothing; it is posted at most once.
@@ -27,22 +27,26 @@ fn post_from<F: FnOnce() + Send + 'static>(
         posting(
             f,
             |room| Ok(pool.draw(room)),
-            |drawn, run| Pool::send(front, drawn, run),
+            |drawn, run| Pool::send(remote, drawn, run),
         )
     }
     .map_err(|(f, Gone)| f)
 }
 
-fn serve(front: &Front<Host>, ready: &Ready<Host>) -> u64 {
-    // SAFETY: the front is served by this thread alone.
-    unsafe { front.serve(ready) }.delivered
+fn serve(remote: &Remote<Host>, ready: &Ready<Host>) -> u64 {
+    // SAFETY: the remote half is served by this thread alone.
+    unsafe { remote.serve(ready) }.delivered
 }
 
 /// A closure of that size and alignment runs whole, and what it owns is dropped once.
-fn sized<T: Copy + Send + PartialEq + 'static>(front: &Front<Host>, ready: &Ready<Host>, value: T) {
+fn sized<T: Copy + Send + PartialEq + 'static>(
+    remote: &Remote<Host>,
+    ready: &Ready<Host>,
+    value: T,
+) {
     let (owned, ran) = (Arc::new(()), Arc::new(AtomicUsize::new(0)));
     let (theirs, count) = (Arc::clone(&owned), Arc::clone(&ran));
-    let posted = post(front, move || {
+    let posted = post(remote, move || {
         let aligned = std::ptr::from_ref(&value)
             .addr()
             .is_multiple_of(align_of::<T>());
@@ -50,7 +54,7 @@ fn sized<T: Copy + Send + PartialEq + 'static>(front: &Front<Host>, ready: &Read
         drop(theirs);
     });
     assert!(posted.is_ok());
-    assert_eq!(serve(front, ready), 1);
+    assert_eq!(serve(remote, ready), 1);
     assert_eq!((ran.load(Relaxed), Arc::strong_count(&owned)), (1, 1));
 }
 
@@ -60,31 +64,31 @@ struct Aligned(u8);
 
 #[test]
 fn miri_parcels_carry_closures_of_any_size() {
-    let (front, ready) = (front::<Host>(), Ready::default());
-    sized(&front, &ready, ());
-    sized(&front, &ready, 7_u8);
+    let (remote, ready) = (remote::<Host>(), Ready::default());
+    sized(&remote, &ready, ());
+    sized(&remote, &ready, 7_u8);
     // With the two shares just inline, and just not.
-    sized(&front, &ready, [1_u8; PARCEL_BYTES - 16]);
-    sized(&front, &ready, [1_u8; PARCEL_BYTES - 15]);
-    sized(&front, &ready, 1_u128);
-    sized(&front, &ready, [7_u64; 100]);
-    sized(&front, &ready, Aligned(3));
-    assert!(post(&*front, || ()).is_ok());
-    assert_eq!(serve(&front, &ready), 1);
+    sized(&remote, &ready, [1_u8; PARCEL_BYTES - 16]);
+    sized(&remote, &ready, [1_u8; PARCEL_BYTES - 15]);
+    sized(&remote, &ready, 1_u128);
+    sized(&remote, &ready, [7_u64; 100]);
+    sized(&remote, &ready, Aligned(3));
+    assert!(post(&*remote, || ()).is_ok());
+    assert_eq!(serve(&remote, &ready), 1);
 }
 
 #[test]
 fn miri_a_refused_closure_comes_back_whole() {
-    let (front, ready) = (front::<Host>(), Ready::default());
-    // SAFETY: the front is this thread's.
-    unsafe { front.close().deliver(&ready) };
+    let (remote, ready) = (remote::<Host>(), Ready::default());
+    // SAFETY: the remote half is this thread's.
+    unsafe { remote.close().deliver(&ready) };
     let (owned, room) = (Arc::new(5), [1_u64; 20]);
     let (small, large) = (Arc::clone(&owned), Arc::clone(&owned));
     for _ in 0..3 {
-        assert!(post(&*front, || ()).is_err());
+        assert!(post(&*remote, || ()).is_err());
     }
-    assert!(post(&*front, move || drop(small)).is_err());
-    match post(&*front, move || assert_eq!((*large, room), (5, [1; 20]))) {
+    assert!(post(&*remote, move || drop(small)).is_err());
+    match post(&*remote, move || assert_eq!((*large, room), (5, [1; 20]))) {
         Ok(()) => panic!("the worker is gone"),
         Err(f) => f(),
     }
@@ -94,16 +98,16 @@ fn miri_a_refused_closure_comes_back_whole() {
 #[test]
 fn miri_d10_a_pool_may_end_while_its_parcels_are_out() {
     for posts in [0, 1, 2, 63, 64, 200] {
-        let (front, memory, log) = (front::<Host>(), Arc::new(()), Log::default());
+        let (remote, memory, log) = (remote::<Host>(), Arc::new(()), Log::default());
         let pool = Pool::probed(Arc::clone(&memory));
         for entry in 0..posts {
             let log = log.clone();
-            assert!(post_from(&pool, &front, move || log.push(entry)).is_ok());
+            assert!(post_from(&pool, &remote, move || log.push(entry)).is_ok());
         }
         drop(pool);
         assert_eq!(Arc::strong_count(&memory) > 1, posts > 0, "freed early");
         let ready = Ready::default();
-        assert_eq!(serve(&front, &ready), posts);
+        assert_eq!(serve(&remote, &ready), posts);
         assert_eq!(ready.returns().holds(), posts > 0);
         // A worker that ends returns what it holds.
         drop(ready);
@@ -114,14 +118,14 @@ fn miri_d10_a_pool_may_end_while_its_parcels_are_out() {
 
 #[test]
 fn miri_parcels_are_used_again() {
-    let (front, ready, memory) = (front::<Host>(), Ready::default(), Arc::new(()));
+    let (remote, ready, memory) = (remote::<Host>(), Ready::default(), Arc::new(()));
     let pool = Pool::probed(Arc::clone(&memory));
     let rounds = if cfg!(miri) { 30 } else { 3_000 };
     for round in 0..rounds {
         for _ in 0..10 {
-            assert!(post_from(&pool, &front, || ()).is_ok());
+            assert!(post_from(&pool, &remote, || ()).is_ok());
         }
-        assert_eq!(serve(&front, &ready), 10);
+        assert_eq!(serve(&remote, &ready), 10);
         if round % 3 == 0 {
             ready.returns().flush();
             assert!(!ready.returns().holds());
@@ -139,7 +143,7 @@ fn miri_small_and_large_parcels_of_one_pool_keep_their_order() {
     fn room_of<F: FnOnce()>(_: &F) -> Option<Room> {
         Room::of::<F>()
     }
-    let (front, ready, memory) = (front::<Host>(), Ready::default(), Arc::new(()));
+    let (remote, ready, memory) = (remote::<Host>(), Ready::default(), Arc::new(()));
     let (pool, log) = (Pool::probed(Arc::clone(&memory)), Log::default());
     let rounds = if cfg!(miri) { 20 } else { 500 };
     for round in 0..rounds {
@@ -148,14 +152,14 @@ fn miri_small_and_large_parcels_of_one_pool_keep_their_order() {
         let large = move || large.push(2 * round + 1 + wide[3]);
         let rooms = (room_of(&small), room_of(&large));
         assert_eq!(rooms, (Some(Room::Small), Some(Room::Large)));
-        assert!(post_from(&pool, &front, small).is_ok());
-        assert!(post_from(&pool, &front, large).is_ok());
+        assert!(post_from(&pool, &remote, small).is_ok());
+        assert!(post_from(&pool, &remote, large).is_ok());
         if round % 7 == 0 {
-            serve(&front, &ready);
+            serve(&remote, &ready);
             ready.returns().flush();
         }
     }
-    serve(&front, &ready);
+    serve(&remote, &ready);
     assert_eq!(log.entries(), (0..2 * rounds).collect::<Vec<_>>());
     assert!(
         pool.parcels() <= 2 * (62 + 31),
@@ -168,15 +172,15 @@ fn miri_small_and_large_parcels_of_one_pool_keep_their_order() {
 
 #[test]
 fn miri_a_worker_collects_of_more_slabs_than_it_has_room_for() {
-    let (front, ready, memory) = (front::<Host>(), Ready::default(), Arc::new(()));
+    let (remote, ready, memory) = (remote::<Host>(), Ready::default(), Arc::new(()));
     let pools: Vec<_> = (0..100)
         .map(|_| Pool::probed(Arc::clone(&memory)))
         .collect();
     for _ in 0..2 {
         for pool in &pools {
-            assert!(post_from(pool, &front, || ()).is_ok());
+            assert!(post_from(pool, &remote, || ()).is_ok());
         }
-        assert_eq!(serve(&front, &ready), 100);
+        assert_eq!(serve(&remote, &ready), 100);
     }
     drop(pools);
     ready.returns().flush();
@@ -185,20 +189,20 @@ fn miri_a_worker_collects_of_more_slabs_than_it_has_room_for() {
 
 #[test]
 fn miri_b4_a_closure_may_post_again_in_its_own_parcel() {
-    fn again(front: &FrontRef<Host>, left: u32) {
-        let theirs = front.clone();
-        let posted = post(&**front, move || {
+    fn again(remote: &RemoteRef<Host>, left: u32) {
+        let theirs = remote.clone();
+        let posted = post(&**remote, move || {
             if left > 0 {
                 again(&theirs, left - 1);
             }
         });
         assert!(posted.is_ok());
     }
-    let (front, ready) = (front::<Host>(), Ready::default());
-    again(&front, 5);
+    let (remote, ready) = (remote::<Host>(), Ready::default());
+    again(&remote, 5);
     let mut ran = 0;
-    while !front.mailbox_is_empty() {
-        ran += serve(&front, &ready);
+    while !remote.mailbox_is_empty() {
+        ran += serve(&remote, &ready);
         ready.returns().flush();
     }
     assert_eq!(ran, 6);
@@ -212,25 +216,25 @@ fn miri_a_panic_is_counted_and_the_worker_goes_on() {
             resume_unwind(Box::new("in a drop"));
         }
     }
-    let local = Local::new(front::<Host>());
-    let (front, room) = (local.front(), [0_u64; 20]);
+    let local = Local::new(remote::<Host>());
+    let (remote, room) = (local.remote(), [0_u64; 20]);
     let ran = Arc::new(AtomicUsize::new(0));
     let count = Arc::clone(&ran);
     local.enter(|| {
-        assert!(post(&**front, || resume_unwind(Box::new("on purpose"))).is_ok());
+        assert!(post(&**remote, || resume_unwind(Box::new("on purpose"))).is_ok());
         assert!(
-            post(&**front, move || resume_unwind(Box::new(room.len()))).is_ok(),
+            post(&**remote, move || resume_unwind(Box::new(room.len()))).is_ok(),
             "a boxed one"
         );
         let payload = || resume_unwind(Box::new(PanicsWhenDropped));
-        assert!(post(&**front, payload).is_ok());
+        assert!(post(&**remote, payload).is_ok());
         let after = move || {
             count.fetch_add(1, Relaxed);
         };
-        assert!(post(&**front, after).is_ok());
-        assert_eq!(serve(front, local.ready()), 4);
+        assert!(post(&**remote, after).is_ok());
+        assert_eq!(serve(remote, local.ready()), 4);
     });
-    assert_eq!(front.counts().posts_panicked.get(), 3);
+    assert_eq!(remote.counts().posts_panicked.get(), 3);
     assert_eq!(ran.load(Relaxed), 1);
 }
 
@@ -238,24 +242,24 @@ fn miri_a_panic_is_counted_and_the_worker_goes_on() {
 fn miri_threads_that_end_leave_their_parcels_to_the_worker() {
     let (threads, posts) = if cfg!(miri) { (2, 5) } else { (8, 2_000) };
     let (log, done) = (Log::default(), Arc::new(AtomicUsize::new(0)));
-    let front = front::<Host>();
+    let remote = remote::<Host>();
     let posters: Vec<_> = (0..threads)
         .map(|thread| {
-            let (front, log, done) = (front.clone(), log.clone(), Arc::clone(&done));
+            let (remote, log, done) = (remote.clone(), log.clone(), Arc::clone(&done));
             std::thread::spawn(move || {
                 for entry in 0..posts {
                     let log = log.clone();
                     let entry = thread * 10_000 + entry;
-                    assert!(post(&*front, move || log.push(entry)).is_ok());
+                    assert!(post(&*remote, move || log.push(entry)).is_ok());
                 }
                 let last = move || {
                     done.fetch_add(1, Relaxed);
                 };
-                assert!(post(&*front, last).is_ok());
+                assert!(post(&*remote, last).is_ok());
             })
         })
         .collect();
-    let local = Local::new(front);
+    let local = Local::new(remote);
     let idler = Idler::new(&local, false);
     local.enter(|| idler.until(|| done.load(Relaxed) as u64 == threads));
     idler.assert_rings_are_paid_for();
@@ -285,7 +289,7 @@ fn an_idle_worker_returns_what_it_holds() {
         let memory = Arc::new(());
         let pool = Pool::probed(Arc::clone(&memory));
         for _ in 0..5 {
-            assert!(post_from(&pool, worker.front(), || ()).is_ok());
+            assert!(post_from(&pool, worker.remote(), || ()).is_ok());
         }
         drop(pool);
         let start = std::time::Instant::now();

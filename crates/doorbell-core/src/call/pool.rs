@@ -11,7 +11,7 @@
 use super::Gone;
 use super::parcel::{Drawn, Room, Run, posting};
 use super::slab::{Header, Parcel, Slab};
-use crate::mailbox::{Front, Posted};
+use crate::mailbox::{Posted, Remote};
 use doorbell_machine::{Bug, Cell as _, Line, Machine, Ordering, PtrWord, Word};
 use std::cell::Cell;
 use std::ptr::NonNull;
@@ -288,16 +288,16 @@ impl<M: Machine> Pool<M> {
     ///
     /// # Safety
     /// It was drawn on this thread from a pool of this machine, which is still there and was not moved, and filled with
-    /// what `run` takes out of it; that may be sent to the worker with that front.
+    /// what `run` takes out of it; that may be sent to the worker with that remote half.
     #[inline(always)]
-    pub unsafe fn send(front: &Front<M>, drawn: Drawn, run: Run) -> Result<(), Gone> {
+    pub unsafe fn send(remote: &Remote<M>, drawn: Drawn, run: Run) -> Result<(), Gone> {
         // SAFETY: the room lies behind its parcel.
         let parcel = unsafe { drawn.room.byte_sub(Parcel::<M>::ROOM_OFFSET) }.cast::<Parcel<M>>();
         let pool = drawn.pool.cast::<Pool<M>>();
         // SAFETY: drawn, so it is this pool's own, and filled.
         unsafe { Parcel::<M>::filled(parcel, run) };
         // SAFETY: parcels stay in place, and this one is not touched again before it is back.
-        let posted = unsafe { front.post_entered(parcel.cast()) };
+        let posted = unsafe { remote.post_entered(parcel.cast()) };
         match posted {
             Posted::Yes => {
                 // SAFETY: what was drawn of it is sent.
@@ -470,7 +470,7 @@ unsafe fn end<M: Machine>(pool: *const ()) {
 ///
 /// # Errors
 /// The closure, if the worker is gone.
-pub fn post<M, F>(front: &Front<M>, f: F) -> Result<(), F>
+pub fn post<M, F>(remote: &Remote<M>, f: F) -> Result<(), F>
 where
     M: Machine,
     F: FnOnce() + Send + 'static,
@@ -480,7 +480,7 @@ where
         posting(
             f,
             |room| Ok(Pool::<M>::draw_current(room)),
-            |drawn, run| Pool::<M>::send(front, drawn, run),
+            |drawn, run| Pool::<M>::send(remote, drawn, run),
         )
     };
     posted.map_err(|(f, Gone)| f)

@@ -4,10 +4,10 @@
 #![allow(clippy::disallowed_types, clippy::disallowed_methods)]
 
 use super::{CallFailed, INLINE_BYTES, SPIN_NS};
-use crate::mailbox::Front;
+use crate::mailbox::Remote;
 use crate::node::Ready;
 use crate::task::Local;
-use crate::testing::{Idler, call, front};
+use crate::testing::{Idler, call, remote};
 use doorbell_machine::{Counter, Host, Machine};
 use std::cell::Cell;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
@@ -19,24 +19,24 @@ use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 fn with_worker<R: Send>(
     calls: u64,
     watches: bool,
-    caller: impl FnOnce(&Front<Host>) -> R + Send,
+    caller: impl FnOnce(&Remote<Host>) -> R + Send,
 ) -> R {
-    let front = front::<Host>();
-    let local = Local::new(front.clone());
+    let remote = remote::<Host>();
+    let local = Local::new(remote.clone());
     let idler = Idler::new(&local, watches);
     let done = AtomicUsize::new(0);
     std::thread::scope(|scope| {
         let thread = scope.spawn(|| {
             // A test that fails must not leave the worker waiting.
-            let result = catch_unwind(AssertUnwindSafe(|| caller(&front)));
+            let result = catch_unwind(AssertUnwindSafe(|| caller(&remote)));
             // The worker idles until the caller is done, which is told by one more call.
-            assert!(call(&front, || done.store(1, Relaxed)).is_ok());
+            assert!(call(&remote, || done.store(1, Relaxed)).is_ok());
             result
         });
         local.enter(|| idler.until(|| done.load(Relaxed) == 1));
         idler.assert_rings_are_paid_for();
         assert!(
-            front.counts().rings.get() <= calls + 1,
+            remote.counts().rings.get() <= calls + 1,
             "one ring per call at most"
         );
         thread
@@ -47,10 +47,10 @@ fn with_worker<R: Send>(
 }
 
 /// A call whose closure and result have those sizes.
-fn sized<const IN: usize, const OUT: usize>(front: &Front<Host>) {
+fn sized<const IN: usize, const OUT: usize>(remote: &Remote<Host>) {
     let sent = std::array::from_fn::<u8, IN, _>(|i| i as u8);
     let kept = sent;
-    let got = call(front, move || {
+    let got = call(remote, move || {
         assert_eq!(sent, std::array::from_fn::<u8, IN, _>(|i| i as u8));
         std::array::from_fn::<u8, OUT, _>(|i| sent.get(i).map_or(0xA5, |byte| byte ^ 0xFF))
     });
@@ -63,17 +63,17 @@ fn sized<const IN: usize, const OUT: usize>(front: &Front<Host>) {
 
 #[test]
 fn miri_closures_and_results_of_any_size() {
-    with_worker(9, false, |front| {
-        sized::<0, 0>(front);
-        sized::<1, 0>(front);
-        sized::<0, 1>(front);
+    with_worker(9, false, |remote| {
+        sized::<0, 0>(remote);
+        sized::<1, 0>(remote);
+        sized::<0, 1>(remote);
         // Just inline, and just not: the closure is what fills the room, then the result.
-        sized::<INLINE_BYTES, 0>(front);
-        sized::<{ INLINE_BYTES + 1 }, 0>(front);
-        sized::<0, { INLINE_BYTES - 8 }>(front);
-        sized::<0, INLINE_BYTES>(front);
-        sized::<0, { INLINE_BYTES + 1 }>(front);
-        sized::<300, 300>(front);
+        sized::<INLINE_BYTES, 0>(remote);
+        sized::<{ INLINE_BYTES + 1 }, 0>(remote);
+        sized::<0, { INLINE_BYTES - 8 }>(remote);
+        sized::<0, INLINE_BYTES>(remote);
+        sized::<0, { INLINE_BYTES + 1 }>(remote);
+        sized::<300, 300>(remote);
     });
 }
 
@@ -82,9 +82,9 @@ fn a_closure_of_a_larger_alignment() {
     #[repr(align(64))]
     #[derive(Clone, Copy)]
     struct Wide(u8);
-    let result = with_worker(1, true, |front| {
+    let result = with_worker(1, true, |remote| {
         let wide = Wide(3);
-        let sent = call(front, move || {
+        let sent = call(remote, move || {
             // The closure may be moved, its captures stay aligned.
             let wide = std::hint::black_box(wide);
             (std::ptr::from_ref(&wide).addr() % 64, Wide(wide.0 + 1))
@@ -98,9 +98,9 @@ fn a_closure_of_a_larger_alignment() {
 fn miri_what_a_closure_owns_is_dropped_once_where_it_ran() {
     let owned = Arc::new(5_usize);
     let theirs = Arc::clone(&owned);
-    let result = with_worker(1, false, move |front| {
+    let result = with_worker(1, false, move |remote| {
         let returned = Arc::clone(&theirs);
-        let result = call(front, move || {
+        let result = call(remote, move || {
             drop(theirs);
             returned
         });
@@ -113,9 +113,9 @@ fn miri_what_a_closure_owns_is_dropped_once_where_it_ran() {
 
 #[test]
 fn miri_d9_a_result_on_the_callers_stack_and_the_frame_gone_right_after() {
-    fn frame(front: &Front<Host>, i: usize) -> usize {
+    fn frame(remote: &Remote<Host>, i: usize) -> usize {
         let (mut seen, local) = ([0; 16], [i; 16]);
-        let sum = call(front, || {
+        let sum = call(remote, || {
             seen = local;
             local.iter().sum::<usize>()
         });
@@ -125,9 +125,9 @@ fn miri_d9_a_result_on_the_callers_stack_and_the_frame_gone_right_after() {
     }
     let rounds = if cfg!(miri) { 20 } else { 20_000 };
     for watches in [true, false] {
-        with_worker(rounds as u64, watches, |front| {
+        with_worker(rounds as u64, watches, |remote| {
             for i in 0..rounds {
-                assert_eq!(frame(front, i), 16 * i);
+                assert_eq!(frame(remote, i), 16 * i);
             }
         });
     }
@@ -136,10 +136,10 @@ fn miri_d9_a_result_on_the_callers_stack_and_the_frame_gone_right_after() {
 #[test]
 fn a_caller_that_fell_asleep_is_woken() {
     // The callee starts only after the caller has stopped spinning for a long time.
-    let front = front::<Host>();
+    let remote = remote::<Host>();
     std::thread::scope(|scope| {
-        let caller = scope.spawn(|| call(&front, || 7).ok());
-        while front.mailbox_is_empty() {
+        let caller = scope.spawn(|| call(&remote, || 7).ok());
+        while remote.mailbox_is_empty() {
             std::thread::yield_now();
         }
         let start_ns = Host::now_ns();
@@ -148,15 +148,15 @@ fn a_caller_that_fell_asleep_is_woken() {
         }
         let ready = Ready::default();
         // SAFETY: this thread is the worker.
-        assert_eq!(unsafe { front.serve(&ready) }.delivered, 1);
+        assert_eq!(unsafe { remote.serve(&ready) }.delivered, 1);
         assert_eq!(caller.join().unwrap(), Some(7));
     });
 }
 
 #[test]
 fn a_call_to_a_worker_that_is_gone_gives_the_closure_back() {
-    let front = front::<Host>();
-    assert!(front.close().is_empty());
+    let remote = remote::<Host>();
+    assert!(remote.close().is_empty());
     let (owned, ran) = (Arc::new(()), Cell::new(0));
     for large in [false, true] {
         let held = Arc::clone(&owned);
@@ -167,7 +167,7 @@ fn a_call_to_a_worker_that_is_gone_gives_the_closure_back() {
                 drop(held);
                 room.len() as u32
             };
-            call(&front, f).map_err(|failed| match failed {
+            call(&remote, f).map_err(|failed| match failed {
                 CallFailed::Gone(f) => f(),
                 CallFailed::Panicked(payload) => panic!("{payload}"),
             })
@@ -176,7 +176,7 @@ fn a_call_to_a_worker_that_is_gone_gives_the_closure_back() {
                 drop(held);
                 1
             };
-            call(&front, f).map_err(|failed| match failed {
+            call(&remote, f).map_err(|failed| match failed {
                 CallFailed::Gone(f) => f(),
                 CallFailed::Panicked(payload) => panic!("{payload}"),
             })
@@ -186,24 +186,24 @@ fn a_call_to_a_worker_that_is_gone_gives_the_closure_back() {
         assert_eq!(Arc::strong_count(&owned), 1);
     }
     assert_eq!(ran.get(), 101);
-    assert_eq!(front.counts().rings.get(), 0);
+    assert_eq!(remote.counts().rings.get(), 0);
 }
 
 #[test]
 fn a_panic_reaches_the_caller_and_the_worker_goes_on() {
     let owned = Arc::new(());
-    with_worker(3, true, |front| {
+    with_worker(3, true, |remote| {
         for large in [false, true] {
             let (held, room) = (Arc::clone(&owned), [7_u8; 100]);
             let failed = if large {
-                call(front, move || -> usize {
+                call(remote, move || -> usize {
                     assert_eq!(Arc::strong_count(&held), 2);
                     resume_unwind(Box::new(format!("{} bytes", room.len())))
                 })
                 .err()
                 .map(|failed| matches_panic(&failed, "100 bytes"))
             } else {
-                call(front, move || -> usize {
+                call(remote, move || -> usize {
                     assert_eq!(Arc::strong_count(&held), 2);
                     resume_unwind(Box::new("small"))
                 })
@@ -213,7 +213,7 @@ fn a_panic_reaches_the_caller_and_the_worker_goes_on() {
             assert_eq!(failed, Some(true));
             assert_eq!(Arc::strong_count(&owned), 1);
         }
-        assert!(matches!(call(front, || 1), Ok(1)));
+        assert!(matches!(call(remote, || 1), Ok(1)));
     });
 }
 
@@ -227,16 +227,16 @@ fn matches_panic<F>(failed: &CallFailed<F>, text: &str) -> bool {
 #[test]
 fn many_callers_each_get_their_own_result() {
     let (callers, each) = (4, 2_000);
-    let front = front::<Host>();
-    let local = Local::new(front.clone());
+    let remote = remote::<Host>();
+    let local = Local::new(remote.clone());
     let idler = Idler::new(&local, false);
     let ran = AtomicUsize::new(0);
     std::thread::scope(|scope| {
         for caller in 0..callers {
-            let (front, ran) = (&front, &ran);
+            let (remote, ran) = (&remote, &ran);
             scope.spawn(move || {
                 for i in 0..each {
-                    let got = call(front, || {
+                    let got = call(remote, || {
                         ran.fetch_add(1, Relaxed);
                         caller * each + i
                     });
@@ -248,5 +248,5 @@ fn many_callers_each_get_their_own_result() {
     });
     assert_eq!(ran.load(Relaxed), callers * each);
     idler.assert_rings_are_paid_for();
-    assert!(front.counts().rings.get() <= (callers * each) as u64);
+    assert!(remote.counts().rings.get() <= (callers * each) as u64);
 }

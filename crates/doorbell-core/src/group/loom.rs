@@ -5,7 +5,7 @@
 #![allow(clippy::disallowed_types, clippy::disallowed_methods)]
 
 use crate::queue::Greed;
-use crate::scheduler::{FrontRef, Scheduler};
+use crate::scheduler::{RemoteRef, Scheduler};
 use crate::task::{About, Join, Kind, Local};
 use crate::testing::launch_about;
 use crate::testing::model::{check, check_large};
@@ -37,15 +37,15 @@ impl Future for Twice {
     }
 }
 
-fn spawn_in(front: &FrontRef<M>, woken: bool, ended: &Arc<AtomicUsize>) -> Join<()> {
+fn spawn_in(remote: &RemoteRef<M>, woken: bool, ended: &Arc<AtomicUsize>) -> Join<()> {
     let group = 1;
-    front.scheduler().groups().reserve(group);
+    remote.scheduler().groups().reserve(group);
     let about = About {
         group: Some(group),
         ..About::default()
     };
     let ended = Arc::clone(ended);
-    launch_about(front, Kind::Task, about, Twice { woken, ended })
+    launch_about(remote, Kind::Task, about, Twice { woken, ended })
 }
 
 fn outcome(join: &mut Join<()>) -> Poll<bool> {
@@ -55,13 +55,13 @@ fn outcome(join: &mut Join<()>) -> Poll<bool> {
 
 /// Worker 0 has two tasks of a group and runs what is left to it; worker 1 steals once.
 fn two_tasks_and_a_thief() {
-    let fronts = Scheduler::<M>::new(2, &Arc::default(), |_, _| 0);
+    let remotes = Scheduler::<M>::new(2, &Arc::default(), |_, _| 0);
     // SAFETY: nobody else opens one, and there are no tasks.
-    unsafe { fronts[0].scheduler().groups().open(2, 1, 100) };
+    unsafe { remotes[0].scheduler().groups().open(2, 1, 100) };
     let ended = Arc::default();
-    let local = Local::new(fronts[0].clone());
-    let mut joins = local.enter(|| [(); 2].map(|()| spawn_in(&fronts[0], true, &ended)));
-    let [here, there] = [0, 1].map(|worker| fronts[worker].clone());
+    let local = Local::new(remotes[0].clone());
+    let mut joins = local.enter(|| [(); 2].map(|()| spawn_in(&remotes[0], true, &ended)));
+    let [here, there] = [0, 1].map(|worker| remotes[worker].clone());
     let thief = thread::spawn(move || {
         let local = Local::new(there);
         local.enter(|| {
@@ -78,14 +78,14 @@ fn two_tasks_and_a_thief() {
     }
     drop(joins);
     drop(local);
-    assert!(fronts[0].scheduler().groups().is_unused(1));
-    assert_eq!(fronts[0].shares(), 2, "a task was not freed");
+    assert!(remotes[0].scheduler().groups().is_unused(1));
+    assert_eq!(remotes[0].shares(), 2, "a task was not freed");
 }
 
 /// A group is opened and gets its first task while another worker looks for work.
 fn opened_beside_a_thief() {
-    let fronts = Scheduler::<M>::new(2, &Arc::default(), |_, _| 0);
-    let [here, there] = [0, 1].map(|worker| fronts[worker].clone());
+    let remotes = Scheduler::<M>::new(2, &Arc::default(), |_, _| 0);
+    let [here, there] = [0, 1].map(|worker| remotes[worker].clone());
     let thief = thread::spawn(move || {
         let local = Local::new(there);
         local.enter(|| {
@@ -97,11 +97,11 @@ fn opened_beside_a_thief() {
         });
     });
     let ended = Arc::default();
-    let local = Local::new(fronts[0].clone());
+    let local = Local::new(remotes[0].clone());
     let mut join = local.enter(|| {
         // SAFETY: nobody else opens one, and there are no tasks.
-        unsafe { fronts[0].scheduler().groups().open(2, 1, 100) };
-        let join = spawn_in(&fronts[0], false, &ended);
+        unsafe { remotes[0].scheduler().groups().open(2, 1, 100) };
+        let join = spawn_in(&remotes[0], false, &ended);
         while local.run_one() {}
         join
     });
@@ -110,17 +110,17 @@ fn opened_beside_a_thief() {
     assert_eq!(outcome(&mut join), Poll::Ready(true));
     assert_eq!(ended.load(Ordering::Relaxed), 1);
     drop((join, local));
-    assert!(fronts[0].scheduler().groups().is_unused(1));
+    assert!(remotes[0].scheduler().groups().is_unused(1));
 }
 
 /// A number is given to other tasks while the last one of the old ones ends: what that took is not theirs.
 fn a_number_is_given_on() {
-    let fronts = Scheduler::<M>::new(2, &Arc::default(), |_, _| 0);
-    let groups = fronts[0].scheduler().groups();
+    let remotes = Scheduler::<M>::new(2, &Arc::default(), |_, _| 0);
+    let groups = remotes[0].scheduler().groups();
     // SAFETY: nobody else opens one, and there are no tasks.
     unsafe { groups.open(2, 1, 100) };
     groups.reserve(1);
-    let theirs = fronts[1].clone();
+    let theirs = remotes[1].clone();
     let last = thread::spawn(move || {
         let table = theirs.scheduler().groups().table().unwrap();
         // SAFETY: this thread is the worker.
@@ -139,14 +139,14 @@ fn a_number_is_given_on() {
 
 /// A worker that looks for work comes upon a group that is being opened.
 fn found_while_it_is_opened() {
-    let fronts = Scheduler::<M>::new(2, &Arc::default(), |_, _| 0);
-    let theirs = fronts[1].clone();
+    let remotes = Scheduler::<M>::new(2, &Arc::default(), |_, _| 0);
+    let theirs = remotes[1].clone();
     let looks = thread::spawn(move || {
         let groups = theirs.scheduler().groups();
         assert!(!groups.has_queued(0) && groups.is_unused(1));
     });
     // SAFETY: nobody else opens one, and there are no tasks.
-    unsafe { fronts[0].scheduler().groups().open(2, 1, 100) };
+    unsafe { remotes[0].scheduler().groups().open(2, 1, 100) };
     looks.join().unwrap();
 }
 

@@ -172,7 +172,7 @@ struct SlotWords<M: Machine> {
 
 /// What one worker has of one group.
 pub(crate) struct Place<M: Machine> {
-    /// Tasks that may run anywhere. The default group's are in the front's queue.
+    /// Tasks that may run anywhere. The default group's are in the remote half's queue.
     pub(crate) queue: Queue<M>,
     /// Pinned ones; only the worker's.
     pinned: Ready<M>,

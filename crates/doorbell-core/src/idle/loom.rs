@@ -6,12 +6,12 @@
 
 use super::{Cost, IdleSet, Left, Search, Searching, Sentinel};
 use crate::bell::Announced;
-use crate::mailbox::{Front, Origin, Posted};
+use crate::mailbox::{Origin, Posted, Remote};
 use crate::node::Ready;
 use crate::queue::{Greed, Share, is_shareable};
-use crate::scheduler::{FrontRef, Scheduler};
-use crate::testing::front as alone;
+use crate::scheduler::{RemoteRef, Scheduler};
 use crate::testing::model::{Shows, check, check_large, join_all, must_be_noticed_by, mutant};
+use crate::testing::remote as alone;
 use ::loom::thread;
 use doorbell_machine::{Bug, Loom, Machine};
 use std::sync::Arc;
@@ -84,18 +84,18 @@ fn lapse_against_the_next_idle_time() {
 }
 
 /// Takes what the other worker can share; how many that were.
-fn steal(own: &Front<Loom>, victim: &Front<Loom>) -> bool {
+fn steal(own: &Remote<Loom>, victim: &Remote<Loom>) -> bool {
     // SAFETY: the caller's thread is the worker of `own`, and not the victim's.
     unsafe { victim.queue().steal_into(own.queue(), Greed::Half) }.is_some()
 }
 
 /// Whether a worker that looks by the work set finds something in the inbox.
-fn finds_inbox(front: &Front<Loom>) -> bool {
-    front.scheduler().work().holds(front.worker()) && front.has_inbox()
+fn finds_inbox(remote: &Remote<Loom>) -> bool {
+    remote.scheduler().work().holds(remote.worker()) && remote.has_inbox()
 }
 
 /// Sleeps by the steps of a worker, but looks at no mailbox: the models of the bell do.
-fn sleep_unless_there_is_work(own: &Front<Loom>, victim: &Front<Loom>) {
+fn sleep_unless_there_is_work(own: &Remote<Loom>, victim: &Remote<Loom>) {
     let bell = own.bell();
     if bell.announce_watch() == Announced::Yes && bell.announce_park() == Announced::Yes {
         own.scheduler().idle().enter(own.worker());
@@ -114,8 +114,8 @@ fn sleep_unless_there_is_work(own: &Front<Loom>, victim: &Front<Loom>) {
 /// on, and gets one.
 fn offer_against_sleep() {
     let switches = Arc::default();
-    let mut fronts: Vec<FrontRef<Loom>> = Scheduler::new(2, &switches, |_, _| 0);
-    let (sleeper, busy) = (fronts.pop().unwrap(), fronts.pop().unwrap());
+    let mut remotes: Vec<RemoteRef<Loom>> = Scheduler::new(2, &switches, |_, _| 0);
+    let (sleeper, busy) = (remotes.pop().unwrap(), remotes.pop().unwrap());
     let victim = busy.clone();
     let thread = thread::spawn(move || {
         while !steal(&sleeper, &victim) {
@@ -139,7 +139,7 @@ fn offer_against_sleep() {
 }
 
 /// Takes the task out of a worker's inbox, if it is there. Whether it was.
-fn take_one(from: &Front<Loom>, taken: &AtomicUsize) -> bool {
+fn take_one(from: &Remote<Loom>, taken: &AtomicUsize) -> bool {
     let Some((chain, _)) = from.take_inbox() else {
         return false;
     };
@@ -152,7 +152,7 @@ fn take_one(from: &Front<Loom>, taken: &AtomicUsize) -> bool {
 }
 
 /// Sleeps by the steps of a worker, unless there is a task for it or for one that is stuck.
-fn sleep_unless_there_is_a_task(own: &Front<Loom>, stuck: &Front<Loom>, taken: &AtomicUsize) {
+fn sleep_unless_there_is_a_task(own: &Remote<Loom>, stuck: &Remote<Loom>, taken: &AtomicUsize) {
     let (bell, idle) = (own.bell(), own.scheduler().idle());
     if bell.announce_watch() == Announced::Yes && bell.announce_park() == Announced::Yes {
         idle.enter(own.worker());
@@ -171,15 +171,15 @@ fn sleep_unless_there_is_a_task(own: &Front<Loom>, stuck: &Front<Loom>, taken: &
 /// A task is placed from outside for a worker that is inside a poll without an end, while another one
 /// falls asleep and a third one searches: one of the two gets it.
 fn place_between_three() {
-    let fronts: Vec<FrontRef<Loom>> = Scheduler::new(3, &Arc::default(), |_, _| 0);
+    let remotes: Vec<RemoteRef<Loom>> = Scheduler::new(3, &Arc::default(), |_, _| 0);
     let taken = Arc::new(AtomicUsize::new(0));
-    let (stuck, own, count) = (fronts[0].clone(), fronts[1].clone(), Arc::clone(&taken));
+    let (stuck, own, count) = (remotes[0].clone(), remotes[1].clone(), Arc::clone(&taken));
     let sleeper = thread::spawn(move || {
         while count.load(Relaxed) == 0 && !take_one(&own, &count) && !take_one(&stuck, &count) {
             sleep_unless_there_is_a_task(&own, &stuck, &count);
         }
     });
-    let (stuck, other, count) = (fronts[0].clone(), fronts[1].clone(), Arc::clone(&taken));
+    let (stuck, other, count) = (remotes[0].clone(), remotes[1].clone(), Arc::clone(&taken));
     let thief = thread::spawn(move || {
         let scheduler = stuck.scheduler();
         assert_eq!(scheduler.idle().begin_search(2), Search::Begun);
@@ -196,13 +196,13 @@ fn place_between_three() {
         }
     });
     let node = nodes::boxed();
-    let to = fronts[0].scheduler().place(&fronts[0]);
+    let to = remotes[0].scheduler().place(&remotes[0]);
     // SAFETY: the node lives until the end of the model.
     assert_eq!(unsafe { to.post_task(node, Origin::Outside) }, Posted::Yes);
     join_all([sleeper, thief]);
     assert_eq!(taken.load(Relaxed), 1);
     assert!(
-        !fronts[0].scheduler().idle().anyone_searches(),
+        !remotes[0].scheduler().idle().anyone_searches(),
         "a count is left"
     );
     nodes::free(node);
@@ -211,25 +211,25 @@ fn place_between_three() {
 /// A task comes to the inbox of a worker that takes itself out of the work set, and which is then
 /// inside a call for long: the others can find it.
 fn post_against_unlist() {
-    let fronts: Vec<FrontRef<Loom>> = Scheduler::new(2, &Arc::default(), |_, _| 0);
-    let own = fronts[1].clone();
+    let remotes: Vec<RemoteRef<Loom>> = Scheduler::new(2, &Arc::default(), |_, _| 0);
+    let own = remotes[1].clone();
     own.scheduler().work().add(1);
     let worker = thread::spawn(move || own.scheduler().work().remove(1, || own.has_work()));
     let node = nodes::boxed();
     // SAFETY: the node lives until the end of the model.
-    let posted = unsafe { fronts[1].post_task(node, Origin::Scheduler) };
+    let posted = unsafe { remotes[1].post_task(node, Origin::Scheduler) };
     assert_eq!(posted, Posted::Yes);
     worker.join().unwrap();
-    assert!(finds_inbox(&fronts[1]), "nobody would find the task");
-    assert!(take_one(&fronts[1], &AtomicUsize::new(0)));
+    assert!(finds_inbox(&remotes[1]), "nobody would find the task");
+    assert!(take_one(&remotes[1], &AtomicUsize::new(0)));
     nodes::free(node);
 }
 
 /// A task comes from the scheduler to a worker that spins, while that worker begins to run: it sees the task, or the
 /// poster sees that it may be inside a poll, and wakes a third one.
 fn post_against_the_end_of_a_spin() {
-    let fronts: Vec<FrontRef<Loom>> = Scheduler::new(3, &Arc::default(), |_, _| 0);
-    let (own, idle) = (fronts[1].clone(), fronts[0].scheduler().idle());
+    let remotes: Vec<RemoteRef<Loom>> = Scheduler::new(3, &Arc::default(), |_, _| 0);
+    let (own, idle) = (remotes[1].clone(), remotes[0].scheduler().idle());
     idle.enter(2);
     assert_eq!(own.bell().announce_watch(), Announced::Yes);
     let worker = thread::spawn(move || {
@@ -238,16 +238,16 @@ fn post_against_the_end_of_a_spin() {
     });
     let node = nodes::boxed();
     // SAFETY: the node lives until the end of the model.
-    let posted = unsafe { fronts[1].post_task(node, Origin::Scheduler) };
+    let posted = unsafe { remotes[1].post_task(node, Origin::Scheduler) };
     assert_eq!(posted, Posted::Yes);
     let told = !idle.holds(2);
     assert!(worker.join().unwrap() || told, "the task waits for a poll");
-    assert!(take_one(&fronts[1], &AtomicUsize::new(0)));
+    assert!(take_one(&remotes[1], &AtomicUsize::new(0)));
     nodes::free(node);
 }
 
 /// Takes the timer that was posted for any worker, if it is there. Whether it was.
-fn take_timer(own: &Front<Loom>) -> bool {
+fn take_timer(own: &Remote<Loom>) -> bool {
     // SAFETY: what is delivered does nothing.
     unsafe {
         own.scheduler()
@@ -261,8 +261,8 @@ fn take_timer(own: &Front<Loom>) -> bool {
 /// A timer is posted from outside while one worker is inside a poll without an end, and the other falls
 /// asleep: that one takes it.
 fn timer_against_sleep() {
-    let fronts: Vec<FrontRef<Loom>> = Scheduler::new(2, &Arc::default(), |_, _| 0);
-    let own = fronts[1].clone();
+    let remotes: Vec<RemoteRef<Loom>> = Scheduler::new(2, &Arc::default(), |_, _| 0);
+    let own = remotes[1].clone();
     let sleeper = thread::spawn(move || {
         let (bell, idle) = (own.bell(), own.scheduler().idle());
         while !take_timer(&own) {
@@ -280,7 +280,7 @@ fn timer_against_sleep() {
     });
     let node = nodes::boxed();
     // SAFETY: the node lives until the end of the model.
-    let posted = unsafe { fronts[0].scheduler().post_timer(&fronts[0], node) };
+    let posted = unsafe { remotes[0].scheduler().post_timer(&remotes[0], node) };
     assert_eq!(posted, Posted::Yes);
     sleeper.join().unwrap();
     nodes::free(node);
@@ -309,21 +309,21 @@ fn two_would_be_sentinels() {
 /// A worker arms a timer while the one who would look in time gets something else to do: that one
 /// sees the timer, or the worker that arms it sees that nobody looks.
 fn arm_against_the_end_of_a_late_look() {
-    let fronts: Vec<FrontRef<Loom>> = Scheduler::new(2, &Arc::default(), |_, _| 0);
+    let remotes: Vec<RemoteRef<Loom>> = Scheduler::new(2, &Arc::default(), |_, _| 0);
     let looks_ns = 1 << 40;
-    fronts[0].scheduler().alert().rely_until(looks_ns);
-    assert!(!fronts[0].scheduler().alert().is_unwatched(looks_ns));
-    let (theirs, seen) = (fronts[1].clone(), Arc::new(AtomicBool::new(false)));
+    remotes[0].scheduler().alert().rely_until(looks_ns);
+    assert!(!remotes[0].scheduler().alert().is_unwatched(looks_ns));
+    let (theirs, seen) = (remotes[1].clone(), Arc::new(AtomicBool::new(false)));
     let sees = Arc::clone(&seen);
     let relied = thread::spawn(move || {
         theirs.scheduler().alert().end_to_rely();
-        let next_ns = theirs.scheduler().fronts()[0].next_global_ns();
+        let next_ns = theirs.scheduler().remotes()[0].next_global_ns();
         sees.store(next_ns == looks_ns, Relaxed);
     });
-    fronts[0].publish_next_global(looks_ns);
-    fronts[0].scheduler().work().add_anew(0);
+    remotes[0].publish_next_global(looks_ns);
+    remotes[0].scheduler().work().add_anew(0);
     <Loom as Machine>::fence_recheck();
-    let wakes = fronts[0].scheduler().alert().is_unwatched(looks_ns);
+    let wakes = remotes[0].scheduler().alert().is_unwatched(looks_ns);
     relied.join().unwrap();
     assert!(wakes || seen.load(Relaxed), "nobody looks in time");
 }
@@ -331,14 +331,14 @@ fn arm_against_the_end_of_a_late_look() {
 /// A worker pushes the one task that it has while the sentinel ends and a third one sleeps: that one
 /// is woken to look after it.
 fn push_against_the_end_of_a_sentinel() {
-    let fronts: Vec<FrontRef<Loom>> = Scheduler::new(3, &Arc::default(), |_, _| 0);
-    let (busy, scheduler) = (&fronts[0], fronts[0].scheduler());
+    let remotes: Vec<RemoteRef<Loom>> = Scheduler::new(3, &Arc::default(), |_, _| 0);
+    let (busy, scheduler) = (&remotes[0], remotes[0].scheduler());
     scheduler.idle().enter(2);
     // Two are enough.
     for _ in 0..2 {
         assert_eq!(scheduler.idle().begin_sentinel(), Sentinel::Begun);
     }
-    let (theirs, victim) = (fronts[1].clone(), fronts[0].clone());
+    let (theirs, victim) = (remotes[1].clone(), remotes[0].clone());
     let sentinel = thread::spawn(move || {
         let scheduler = theirs.scheduler();
         scheduler.idle().end_sentinel();
@@ -379,13 +379,13 @@ mod nodes {
 
 /// The last share of a scheduler is dropped by one of two threads: it is freed once, after both.
 fn last_share() {
-    let front = alone::<Loom>();
-    let theirs = front.clone();
+    let remote = alone::<Loom>();
+    let theirs = remote.clone();
     let thread = thread::spawn(move || {
         theirs.publish_next_global(7);
         drop(theirs);
     });
-    drop(front);
+    drop(remote);
     thread.join().unwrap();
 }
 

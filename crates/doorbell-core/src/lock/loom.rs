@@ -4,7 +4,7 @@
 #![allow(clippy::disallowed_types, clippy::disallowed_methods)]
 
 use super::{RawLock, TryLock, Wait};
-use crate::scheduler::{FrontRef, Scheduler, SchedulerSpec};
+use crate::scheduler::{RemoteRef, Scheduler, SchedulerSpec};
 use crate::task::Local;
 use crate::testing::model::{check, check_large, join_all, mutant};
 use crate::testing::spawn;
@@ -175,8 +175,8 @@ fn boosts() {
     let one = |above| {
         Scheduler::described(1, &Arc::default(), SchedulerSpec::below(above), |_, _| 0).remove(0)
     };
-    let above: FrontRef<Loom> = one(Vec::new());
-    let below: FrontRef<Loom> = one(vec![above.clone()]);
+    let above: RemoteRef<Loom> = one(Vec::new());
+    let below: RemoteRef<Loom> = one(vec![above.clone()]);
     let guarded = Guarded::new();
     let local = Local::new(below.clone());
     let task = Holds(Arc::clone(&guarded), false);

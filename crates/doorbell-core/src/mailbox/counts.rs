@@ -1,8 +1,8 @@
-//! What posters count at the front of a worker.
+//! What posters count at the remote half of a worker.
 
 /// Counts that posters write; each comes with a syscall or is rare, so sharing it is cheap.
 #[derive(Debug, Default)]
-pub struct FrontCounts<C> {
+pub struct RemoteCounts<C> {
     /// Wake syscalls to this worker.
     pub rings: C,
     /// Of those, the ones to a worker that did not need it: watching, running, or parked and rung

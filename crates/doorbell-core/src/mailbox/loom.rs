@@ -5,11 +5,11 @@
 
 use super::{Posted, Pushed};
 use crate::node::{Node, Ready};
-use crate::scheduler::FrontRef;
+use crate::scheduler::RemoteRef;
 use crate::switches::{CallCoalesce, IdleNotify, Switches};
 use crate::task::Local;
 use crate::testing::model::{check, check_large, join_all, mutant};
-use crate::testing::{Idler, Item, Log, front, front_with, post};
+use crate::testing::{Idler, Item, Log, post, remote, remote_with};
 use ::loom::thread::{self, JoinHandle};
 use doorbell_machine::{Counter, Loom};
 use std::ptr::NonNull;
@@ -17,11 +17,11 @@ use std::ptr::NonNull;
 type Machine = Loom;
 
 /// Starts a poster of these entries; it asserts that the worker takes them.
-fn poster(front: &FrontRef<Machine>, log: &Log, entries: &'static [u64]) -> JoinHandle<()> {
-    let (front, log) = (front.clone(), log.clone());
+fn poster(remote: &RemoteRef<Machine>, log: &Log, entries: &'static [u64]) -> JoinHandle<()> {
+    let (remote, log) = (remote.clone(), log.clone());
     thread::spawn(move || {
         for entry in entries {
-            assert_eq!(post(&front, *entry, &log), Posted::Yes);
+            assert_eq!(post(&remote, *entry, &log), Posted::Yes);
         }
     })
 }
@@ -31,21 +31,21 @@ fn posters_and_worker(
     switches: Switches,
     watches: bool,
     posters: &[&'static [u64]],
-) -> FrontRef<Machine> {
-    let front = front_with::<Machine>(switches);
+) -> RemoteRef<Machine> {
+    let remote = remote_with::<Machine>(switches);
     let log = Log::default();
     let mut expected: Vec<u64> = posters.iter().flat_map(|p| p.to_vec()).collect();
     expected.sort_unstable();
-    let local = Local::new(front.clone());
+    let local = Local::new(remote.clone());
     let idler = Idler::new(&local, watches);
-    let threads: Vec<_> = posters.iter().map(|p| poster(&front, &log, p)).collect();
+    let threads: Vec<_> = posters.iter().map(|p| poster(&remote, &log, p)).collect();
     local.enter(|| idler.until(|| log.len() >= expected.len()));
     join_all(threads);
     log.assert_once_and_in_order(&expected);
     if switches == Switches::default() {
         idler.assert_rings_are_paid_for();
     }
-    front
+    remote
 }
 
 fn one_poster() {
@@ -74,8 +74,8 @@ fn switched(idle_notify: IdleNotify, call_coalesce: CallCoalesce) {
         idle_notify,
         call_coalesce,
     };
-    let front = posters_and_worker(switches, true, &[&[100], &[200]]);
-    let rings = front.counts().rings.get();
+    let remote = posters_and_worker(switches, true, &[&[100], &[200]]);
+    let rings = remote.counts().rings.get();
     assert!(rings <= 2, "{rings} rings for two posts");
 }
 
@@ -94,25 +94,25 @@ fn ring_for_every_post() {
 /// One poster is stalled between push and bell, for ever. The other gets its post served all
 /// the same, and the stalled one's with it if it was pushed before.
 fn stalled_poster() {
-    let front = front::<Machine>();
+    let remote = remote::<Machine>();
     let log = Log::default();
-    let local = Local::new(front.clone());
+    let local = Local::new(remote.clone());
     let idler = Idler::new(&local, false);
-    let (theirs, their_log) = (front.clone(), log.clone());
+    let (theirs, their_log) = (remote.clone(), log.clone());
     let stalled = thread::spawn(move || {
         let node = Item::<Machine>::boxed(100, &their_log);
         // SAFETY: as in `post`; the mailbox is open.
         let _: Pushed = unsafe { theirs.push_untold(node) };
     });
-    let other = poster(&front, &log, &[200]);
+    let other = poster(&remote, &log, &[200]);
     local.enter(|| {
         idler.until(|| log.has(200));
         join_all([stalled, other]);
-        idler.until(|| log.has(100) || front.mailbox_is_empty());
+        idler.until(|| log.has(100) || remote.mailbox_is_empty());
     });
     log.assert_once_and_in_order(&[100, 200]);
     idler.assert_rings_are_paid_for();
-    let rings_for_stalled = front.counts().rings_for_stalled.get();
+    let rings_for_stalled = remote.counts().rings_for_stalled.get();
     assert!(
         rings_for_stalled <= 1,
         "{rings_for_stalled} rings for a stalled poster by one post"
@@ -121,13 +121,13 @@ fn stalled_poster() {
 
 /// A worker that closes while it is posted to: every node is delivered or comes back.
 fn post_against_close() {
-    let front = front::<Machine>();
+    let remote = remote::<Machine>();
     let log = Log::default();
     let threads = [&[100, 101][..], &[200]].map(|entries| {
-        let (front, log) = (front.clone(), log.clone());
+        let (remote, log) = (remote.clone(), log.clone());
         thread::spawn(move || {
             let refused = entries.iter().filter(|entry| {
-                let posted = post(&front, **entry, &log);
+                let posted = post(&remote, **entry, &log);
                 posted == Posted::Closed
             });
             let refused: Vec<u64> = refused.copied().collect();
@@ -138,9 +138,9 @@ fn post_against_close() {
     });
     let ready = Ready::default();
     // SAFETY: this thread is the worker.
-    let served = unsafe { front.serve(&ready) }.delivered;
+    let served = unsafe { remote.serve(&ready) }.delivered;
     // SAFETY: as above.
-    let last = unsafe { front.close().deliver(&ready) };
+    let last = unsafe { remote.close().deliver(&ready) };
     assert_eq!(log.len() as u64, served + last);
     for thread in threads {
         for refused in thread.join().unwrap() {
@@ -148,24 +148,24 @@ fn post_against_close() {
         }
     }
     log.assert_once_and_in_order(&[100, 101, 200]);
-    assert!(front.mailbox_is_empty());
+    assert!(remote.mailbox_is_empty());
 }
 
 /// Two threads push the same node at once: one succeeds, the other is told, and what was
 /// pushed before is not lost with it.
 fn twice_at_once() {
-    let front = front::<Machine>();
+    let remote = remote::<Machine>();
     let log = Log::default();
     let ready = Ready::default();
-    assert_eq!(post(&front, 100, &log), Posted::Yes);
+    assert_eq!(post(&remote, 100, &log), Posted::Yes);
     let shared = Shared(Item::<Machine>::boxed(200, &log));
     let threads = [(); 2].map(|()| {
-        let front = front.clone();
+        let remote = remote.clone();
         thread::spawn(move || {
             let node = shared;
             // SAFETY: the item stays in place until this model ends; that it is pushed by two
             // is the point.
-            unsafe { front.push_untold(node.0) }
+            unsafe { remote.push_untold(node.0) }
         })
     });
     let found = threads.map(|thread| thread.join().unwrap());
@@ -177,7 +177,7 @@ fn twice_at_once() {
         "{found:?}"
     );
     // SAFETY: this thread is the worker.
-    let _ = unsafe { front.serve(&ready) };
+    let _ = unsafe { remote.serve(&ready) };
     assert_eq!(log.entries(), [100, 200]);
 }
 
@@ -226,8 +226,8 @@ fn d7_a_post_to_a_closing_worker_runs_or_comes_back() {
 fn a_first_descriptor_is_seen_by_the_last_sentinel_or_another_is_woken() {
     check_large(|| {
         crate::task::loom_offer::against_the_last_sentinel(
-            |_, front| crate::io::Station::note_first(front),
-            |front| front.scheduler().work().holds(0),
+            |_, remote| crate::io::Station::note_first(remote),
+            |remote| remote.scheduler().work().holds(0),
         );
     });
 }

@@ -1,22 +1,22 @@
 //! The mailbox: a worker's inbound queue. See README.md in this folder for the protocol.
 //!
 //! `post` is a compare-exchange push, `take` one exchange that empties it; order within one
-//! poster is kept by reversing what was taken. [`Front`] joins mailbox and bell: the rule of
+//! poster is kept by reversing what was taken. [`Remote`] joins mailbox and bell: the rule of
 //! who tells the worker.
 
 mod counts;
-mod front;
 #[cfg(test)]
 mod loom;
 mod pulse;
+mod remote;
 mod station;
 mod tell;
 #[cfg(test)]
 mod tests;
 
-pub use counts::FrontCounts;
-pub(crate) use front::Origin;
-pub use front::{Front, Posted, Served};
+pub use counts::RemoteCounts;
+pub(crate) use remote::Origin;
+pub use remote::{Posted, Remote, Served};
 
 use crate::node::{Node, Ready};
 use crate::queue::Chain;

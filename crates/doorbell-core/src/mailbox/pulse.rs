@@ -1,6 +1,6 @@
 //! What a worker is inside of, for those who look whether it is stuck.
 
-use super::Front;
+use super::Remote;
 use crate::bell::WorkerState;
 use doorbell_machine::{Machine, Ordering, Word};
 
@@ -30,8 +30,8 @@ impl<M: Machine> Default for Pulse<M> {
     }
 }
 
-impl<M: Machine> Front<M> {
-    /// As [`Front::pulse`], and all that the worker did in the polls before is visible.
+impl<M: Machine> Remote<M> {
+    /// As [`Remote::pulse`], and all that the worker did in the polls before is visible.
     #[inline]
     pub(crate) fn pulse_seen(&self) -> u64 {
         // ORDER: Acquire pairs with the Release of `beat`; unshown because what it orders are counts of

@@ -1,19 +1,19 @@
-//! A worker's front, as far as the worker's descriptors are concerned.
+//! A worker's remote half, as far as the worker's descriptors are concerned.
 
-use super::Front;
+use super::Remote;
 use crate::bell::Bell;
 use crate::io::{Driver, Station};
-use crate::scheduler::FrontRef;
+use crate::scheduler::RemoteRef;
 use doorbell_machine::Machine;
 
-// SAFETY: bell, parker and driver are fields of the front, which stays where it is; the poller of the
+// SAFETY: bell, parker and driver are fields of the remote half, which stays where it is; the poller of the
 // parker is reached by this driver only.
-unsafe impl<M: Machine> Station<M> for Front<M> {
+unsafe impl<M: Machine> Station<M> for Remote<M> {
     fn bell(&self) -> &Bell<M> {
-        Front::bell(self)
+        Remote::bell(self)
     }
     fn parker(&self) -> &M::Parker {
-        Front::parker(self)
+        Remote::parker(self)
     }
     fn driver(&self) -> &Driver<M> {
         &self.driver
@@ -25,7 +25,7 @@ unsafe impl<M: Machine> Station<M> for Front<M> {
     fn note_first(&self) {
         let (scheduler, worker) = (self.scheduler(), self.worker());
         // One that idles asks for it when it has something to run.
-        if scheduler.fronts().len() == 1 || !self.is_inside() || !scheduler.alert().may_be_on() {
+        if scheduler.remotes().len() == 1 || !self.is_inside() || !scheduler.alert().may_be_on() {
             return;
         }
         // It may be inside a poll that goes on for long, and what it had when that began asked for
@@ -36,13 +36,13 @@ unsafe impl<M: Machine> Station<M> for Front<M> {
     }
 }
 
-// SAFETY: another name of a front, which it keeps.
-unsafe impl<M: Machine> Station<M> for FrontRef<M> {
+// SAFETY: another name of a remote half, which it keeps.
+unsafe impl<M: Machine> Station<M> for RemoteRef<M> {
     fn bell(&self) -> &Bell<M> {
-        Front::bell(self)
+        Remote::bell(self)
     }
     fn parker(&self) -> &M::Parker {
-        Front::parker(self)
+        Remote::parker(self)
     }
     fn driver(&self) -> &Driver<M> {
         &self.driver

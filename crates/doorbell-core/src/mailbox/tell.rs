@@ -1,12 +1,12 @@
 //! Who tells a worker of what was posted to it, and who rings it: see README.md.
 
-use super::{Front, Pushed};
+use super::{Pushed, Remote};
 use crate::bell::{Kick, Look, Notified, WorkerState};
 use crate::class::Standing;
 use crate::switches::PostRules;
 use doorbell_machine::{Bug, Counter, Machine, Mark};
 
-impl<M: Machine> Front<M> {
+impl<M: Machine> Remote<M> {
     /// The protocol: a watching worker sees the push itself, a running one looks before it
     /// idles, and whoever finds the worker parked and untold tells it. Right behind the push,
     /// whose read-modify-write the fence needs.

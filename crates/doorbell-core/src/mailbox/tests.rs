@@ -1,13 +1,13 @@
-//! Mailbox and front on this computer: order, refusals, and the rings of every switch.
+//! Mailbox and remote half on this computer: order, refusals, and the rings of every switch.
 
 // Tests on real threads, outside of any model.
 #![allow(clippy::disallowed_types, clippy::disallowed_methods)]
 
 mod rings;
 
-use super::{Front, Mailbox, Posted, Pushed};
+use super::{Mailbox, Posted, Pushed, Remote};
 use crate::node::{Node, Ready};
-use crate::testing::{Item, Log, front, post};
+use crate::testing::{Item, Log, post, remote};
 use doorbell_machine::{Counter, Host, Watched};
 use proptest::prelude::*;
 use std::collections::VecDeque;
@@ -15,9 +15,9 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::ptr::NonNull;
 
 /// Takes and delivers, as the worker.
-fn serve(front: &Front<Host>, ready: &Ready<Host>) -> u64 {
+fn serve(remote: &Remote<Host>, ready: &Ready<Host>) -> u64 {
     // SAFETY: in these tests the thread that serves is the worker.
-    unsafe { front.serve(ready) }.delivered
+    unsafe { remote.serve(ready) }.delivered
 }
 
 #[test]
@@ -71,9 +71,9 @@ fn miri_q6_a_mailbox_closes_with_any_number_inside() {
 }
 
 /// Posts that node; whether it was refused as posted twice.
-fn refused(front: &Front<Host>, node: NonNull<Node<Host>>) -> bool {
+fn refused(remote: &Remote<Host>, node: NonNull<Node<Host>>) -> bool {
     // SAFETY: the callers keep the item in place until it is delivered.
-    let posted = catch_unwind(AssertUnwindSafe(|| unsafe { front.post(node) }));
+    let posted = catch_unwind(AssertUnwindSafe(|| unsafe { remote.post(node) }));
     match posted {
         Ok(posted) => {
             assert_eq!(posted, Posted::Yes);
@@ -89,14 +89,14 @@ fn refused(front: &Front<Host>, node: NonNull<Node<Host>>) -> bool {
 
 #[test]
 fn q3_a_node_posted_twice_is_caught_and_loses_none() {
-    let (front, ready, log) = (front::<Host>(), Ready::default(), Log::default());
+    let (remote, ready, log) = (remote::<Host>(), Ready::default(), Log::default());
     let nodes = [100, 101, 102].map(|entry| Item::boxed(entry, &log));
-    assert_eq!(nodes.map(|node| refused(&front, node)), [false; 3]);
+    assert_eq!(nodes.map(|node| refused(&remote, node)), [false; 3]);
     // The newest, the one in the middle, and the oldest.
     for node in nodes.into_iter().rev() {
-        assert!(refused(&front, node));
+        assert!(refused(&remote, node));
     }
-    assert_eq!(serve(&front, &ready), 3);
+    assert_eq!(serve(&remote, &ready), 3);
     log.assert_once_and_in_order(&[100, 101, 102]);
 }
 
@@ -107,91 +107,91 @@ fn q3_a_node_posted_by_two_threads_at_once_is_caught() {
     // SAFETY: the item is delivered after both threads have ended.
     unsafe impl Send for Shared {}
 
-    let (front, ready) = (front::<Host>(), Ready::default());
+    let (remote, ready) = (remote::<Host>(), Ready::default());
     for _ in 0..2_000 {
         let log = Log::default();
-        assert_eq!(post(&front, 100, &log), Posted::Yes);
+        assert_eq!(post(&remote, 100, &log), Posted::Yes);
         let shared = Shared(Item::boxed(200, &log));
         let found = std::thread::scope(|scope| {
             let both = [(); 2].map(|()| {
-                let front = &front;
+                let remote = &remote;
                 scope.spawn(move || {
                     let it = shared;
-                    refused(front, it.0)
+                    refused(remote, it.0)
                 })
             });
             both.map(|thread| thread.join().unwrap())
         });
         assert_ne!(found[0], found[1], "one is refused, one is not");
-        assert_eq!(serve(&front, &ready), 2);
+        assert_eq!(serve(&remote, &ready), 2);
         assert_eq!(log.entries(), [100, 200]);
     }
 }
 
 #[test]
 fn w13_a_post_behind_a_stalled_one_tells_the_worker() {
-    let (front, ready, log) = (front::<Host>(), Ready::default(), Log::default());
-    let _ = front.bell().announce_watch();
-    let _ = front.bell().announce_park();
+    let (remote, ready, log) = (remote::<Host>(), Ready::default(), Log::default());
+    let _ = remote.bell().announce_watch();
+    let _ = remote.bell().announce_park();
     // SAFETY: items stay in place until delivered.
-    let pushed = unsafe { front.push_untold(Item::boxed(100, &log)) };
-    assert_eq!((pushed, front.bell().signalled()), (Pushed::First, false));
+    let pushed = unsafe { remote.push_untold(Item::boxed(100, &log)) };
+    assert_eq!((pushed, remote.bell().signalled()), (Pushed::First, false));
     for entry in 200..203 {
-        assert_eq!(post(&front, entry, &log), Posted::Yes);
-        assert!(front.bell().signalled());
+        assert_eq!(post(&remote, entry, &log), Posted::Yes);
+        assert!(remote.bell().signalled());
     }
-    let counts = front.counts();
+    let counts = remote.counts();
     assert_eq!((counts.rings.get(), counts.rings_for_stalled.get()), (1, 1));
     assert_eq!(counts.rings_awake.get(), 0);
-    assert_eq!(serve(&front, &ready), 4);
+    assert_eq!(serve(&remote, &ready), 4);
     log.assert_once_and_in_order(&[100, 200, 201, 202]);
 }
 
 #[test]
 fn a_watch_sees_posts_and_requests() {
-    let (front, ready, log) = (front::<Host>(), Ready::default(), Log::default());
-    assert_eq!(front.watch(0), Watched::Deadline);
-    assert!(!front.pending() && front.mailbox_is_empty());
-    assert_eq!(post(&front, 100, &log), Posted::Yes);
-    assert_eq!(front.watch(u64::MAX), Watched::Changed);
-    assert!(front.pending() && !front.mailbox_is_empty());
-    assert_eq!(serve(&front, &ready), 1);
-    assert_eq!(front.watch(0), Watched::Deadline);
-    front.request_pass();
-    assert_eq!(front.watch(u64::MAX), Watched::Changed);
-    assert!(front.pending() && front.mailbox_is_empty());
+    let (remote, ready, log) = (remote::<Host>(), Ready::default(), Log::default());
+    assert_eq!(remote.watch(0), Watched::Deadline);
+    assert!(!remote.pending() && remote.mailbox_is_empty());
+    assert_eq!(post(&remote, 100, &log), Posted::Yes);
+    assert_eq!(remote.watch(u64::MAX), Watched::Changed);
+    assert!(remote.pending() && !remote.mailbox_is_empty());
+    assert_eq!(serve(&remote, &ready), 1);
+    assert_eq!(remote.watch(0), Watched::Deadline);
+    remote.request_pass();
+    assert_eq!(remote.watch(u64::MAX), Watched::Changed);
+    assert!(remote.pending() && remote.mailbox_is_empty());
     // SAFETY: this thread is the worker.
-    let served = unsafe { front.serve(&ready) };
+    let served = unsafe { remote.serve(&ready) };
     assert_eq!((served.signals.pass, served.delivered), (true, 0));
-    assert!(!front.pending());
+    assert!(!remote.pending());
     // A closed mailbox is nothing to look at.
-    assert!(front.close().is_empty());
-    assert_eq!(front.watch(0), Watched::Deadline);
-    assert!(!front.pending());
+    assert!(remote.close().is_empty());
+    assert_eq!(remote.watch(0), Watched::Deadline);
+    assert!(!remote.pending());
 }
 
 /// Posters on threads against a worker that takes without pause; returns how often it took.
 fn threads_and_worker(posters: u64, each: u64) {
-    let (front, ready, log) = (front::<Host>(), Ready::default(), Log::default());
+    let (remote, ready, log) = (remote::<Host>(), Ready::default(), Log::default());
     std::thread::scope(|scope| {
         for poster in 1..=posters {
-            let (front, log) = (&front, log.clone());
+            let (remote, log) = (&remote, log.clone());
             scope.spawn(move || {
                 for entry in 0..each {
-                    assert_eq!(post(front, poster * 100 + entry, &log), Posted::Yes);
+                    assert_eq!(post(remote, poster * 100 + entry, &log), Posted::Yes);
                 }
             });
         }
         let mut delivered = 0;
         while delivered < posters * each {
-            delivered += serve(&front, &ready);
+            delivered += serve(&remote, &ready);
             std::thread::yield_now();
         }
     });
     let expected = (1..=posters).flat_map(|p| (0..each).map(move |e| p * 100 + e));
     log.assert_once_and_in_order(&expected.collect::<Vec<_>>());
     // S6: a worker that is awake is not rung.
-    assert_eq!(front.counts().rings.get(), 0);
+    assert_eq!(remote.counts().rings.get(), 0);
 }
 
 #[test]
@@ -245,7 +245,7 @@ proptest! {
         let nodes: Vec<Numbered> = (0..steps.len() as u64)
             .map(|number| Numbered { node: Node::new(to_ready), number })
             .collect();
-        let (front, ready) = (front::<Host>(), Ready::default());
+        let (remote, ready) = (remote::<Host>(), Ready::default());
         let (mut posted, mut queued, mut idle) = (VecDeque::new(), VecDeque::new(), Vec::new());
         let mut fresh = nodes.iter();
         for step in steps {
@@ -253,19 +253,19 @@ proptest! {
                 Step::Post => {
                     let it = fresh.next().expect("one for each step");
                     // SAFETY: `nodes` outlives the queues.
-                    let result = unsafe { front.post(NonNull::from(it).cast()) };
+                    let result = unsafe { remote.post(NonNull::from(it).cast()) };
                     prop_assert_eq!(result, Posted::Yes);
                     posted.push_back(it.number);
                 }
                 Step::Requeue(which) if !idle.is_empty() => {
                     let number: u64 = idle.swap_remove(usize::from(which) % idle.len());
                     // SAFETY: as above.
-                    let result = unsafe { front.post(NonNull::from(&nodes[number as usize]).cast()) };
+                    let result = unsafe { remote.post(NonNull::from(&nodes[number as usize]).cast()) };
                     prop_assert_eq!(result, Posted::Yes);
                     posted.push_back(number);
                 }
                 Step::Serve => {
-                    prop_assert_eq!(serve(&front, &ready), posted.len() as u64);
+                    prop_assert_eq!(serve(&remote, &ready), posted.len() as u64);
                     queued.append(&mut posted);
                 }
                 Step::Requeue(_) | Step::Pop => {
@@ -276,7 +276,7 @@ proptest! {
                 }
             }
             prop_assert_eq!(ready.len(), queued.len());
-            prop_assert_eq!(front.mailbox_is_empty(), posted.is_empty());
+            prop_assert_eq!(remote.mailbox_is_empty(), posted.is_empty());
         }
     }
 }

@@ -12,9 +12,9 @@ impl<M: Machine> Local<M> {
     /// The worker was taken off, or put back, and does so: what may run elsewhere goes there. Called
     /// on the worker, by a call that whoever changed it posts.
     pub fn follow(&self) {
-        self.off.set(self.front().is_off());
+        self.off.set(self.remote().is_off());
         if self.off.get() {
-            if let Some((chain, _)) = self.front().take_inbox() {
+            if let Some((chain, _)) = self.remote().take_inbox() {
                 self.hand_on_chain(chain);
             }
             if let Some(node) = self.stolen.take() {
@@ -22,7 +22,7 @@ impl<M: Machine> Local<M> {
             }
         }
         // Looked at each time: put back meanwhile, it would hand on to itself.
-        while self.front().is_off() {
+        while self.remote().is_off() {
             let Some(node) = self.pop_movable() else {
                 return;
             };
@@ -55,7 +55,7 @@ impl<M: Machine> Local<M> {
     /// Gives a task that is in no queue to a worker that is on.
     pub(super) fn hand_on(&self, node: NonNull<Node<M>>) -> HandedOn {
         M::mark(Mark::OfflineHandOn);
-        let to = self.front().scheduler().nearest_on(self.front().worker());
+        let to = self.remote().scheduler().nearest_on(self.remote().worker());
         if !self.is(to) {
             // SAFETY: the node is that of a task that may run anywhere, alive until it has run.
             let posted = unsafe { to.post_task(node, Origin::Outside) };

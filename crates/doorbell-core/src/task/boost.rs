@@ -196,7 +196,7 @@ impl<M: Machine> TaskRef<M> {
     /// How far above the task's scheduler that one is.
     pub(super) fn how_far(self, scheduler: *const Scheduler<M>) -> Above {
         let mut above = self.last().scheduler().above().iter();
-        let from = above.position(|front| std::ptr::eq(front.scheduler(), scheduler));
+        let from = above.position(|remote| std::ptr::eq(remote.scheduler(), scheduler));
         from.map_or(Above::default(), Above::nth)
     }
 
@@ -238,7 +238,7 @@ impl<M: Machine> TaskRef<M> {
             let Some(local) = local else {
                 return std::ptr::null();
             };
-            let worker = std::ptr::from_ref(local.front().scheduler());
+            let worker = std::ptr::from_ref(local.remote().scheduler());
             let Some(task) = local.owed().task().filter(|it| it.header().has_second()) else {
                 return worker;
             };
@@ -330,7 +330,7 @@ impl<M: Machine> TaskRef<M> {
                 Posted::Yes
             }
             _ => {
-                let workers = scheduler.fronts();
+                let workers = scheduler.remotes();
                 let prefer = scheduler.place(&workers[own.worker() % workers.len()]);
                 // SAFETY: as above.
                 unsafe { prefer.post_task(node, Origin::Outside) }

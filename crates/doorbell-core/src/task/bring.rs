@@ -34,13 +34,13 @@ impl<M: Machine> Local<M> {
     /// or call that has pushed it, or what waits here already. Then the others are told of it.
     pub(super) fn leave_to_itself(&self) {
         if !self.brings.get() || self.runs_another_first() {
-            self.front.scheduler().offer_one(self.front.worker());
+            self.remote.scheduler().offer_one(self.remote.worker());
         }
     }
 
     /// Whether something else may have its turn before the one task that can move.
     fn runs_another_first(&self) -> bool {
         let pinned = || !self.ready().is_empty() || self.has_pinned_of_groups();
-        self.stolen.get().is_some() || pinned() || self.front.pending()
+        self.stolen.get().is_some() || pinned() || self.remote.pending()
     }
 }

@@ -1,7 +1,7 @@
 //! A worker that runs the highest rank first: what it takes next, and from others.
 
 use super::local::Local;
-use crate::mailbox::Front;
+use crate::mailbox::Remote;
 use crate::node::Node;
 use crate::queue::{Greed, Order, Share};
 use crate::scheduler::Turns;
@@ -22,8 +22,8 @@ impl<M: Machine> Local<M> {
     #[inline(never)]
     pub(super) fn next_by_rank(&self, order: &Order<M>) -> Option<NonNull<Node<M>>> {
         let refilled = || self.offer_refilled();
-        // SAFETY: this worker owns its front's queue, whose order that is.
-        let movable = unsafe { self.front().queue().pop_unless_pinned(order, refilled) };
+        // SAFETY: this worker owns its remote half's queue, whose order that is.
+        let movable = unsafe { self.remote().queue().pop_unless_pinned(order, refilled) };
         movable.or_else(|| self.ready().pop())
     }
 
@@ -31,11 +31,11 @@ impl<M: Machine> Local<M> {
     /// where what comes before it runs may still go in front of it.
     pub(super) fn steal_by_rank(
         &self,
-        victim: &Front<M>,
+        victim: &Remote<M>,
         greed: Greed,
         inbox: bool,
     ) -> Option<u64> {
-        let own = self.front().queue();
+        let own = self.remote().queue();
         let mut count = 0;
         // SAFETY: this worker owns its own queue and not the victim's; both are of one scheduler.
         if let Some(loot) = unsafe { victim.queue().steal_into(own, greed) } {

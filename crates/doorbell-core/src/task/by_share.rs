@@ -4,7 +4,7 @@
 use super::cell::{Kind, TaskRef};
 use super::local::Local;
 use crate::group::{DEFAULT, LOOKS_MAX, Table, members};
-use crate::mailbox::Front;
+use crate::mailbox::Remote;
 use crate::node::{Node, Ready};
 use crate::queue::{Chain, Greed, Loot, Queue, Share, is_shareable};
 use doorbell_machine::Machine;
@@ -30,12 +30,12 @@ impl<M: Machine> Local<M> {
 
     #[inline]
     fn table(&self) -> Option<&Table<M>> {
-        self.front().scheduler().groups().table()
+        self.remote().scheduler().groups().table()
     }
 
     /// The pinned tasks of a group.
     fn pinned_of(&self, group: u8) -> Option<&Ready<M>> {
-        let place = self.table()?.place(group, self.front().worker())?;
+        let place = self.table()?.place(group, self.remote().worker())?;
         // SAFETY: a worker's place, on its thread.
         Some(unsafe { place.pinned() })
     }
@@ -46,7 +46,7 @@ impl<M: Machine> Local<M> {
 
     /// Where tasks of a group lie that may run anywhere.
     fn queue_of(&self, group: u8) -> &Queue<M> {
-        let queue = self.front().queue_of(group);
+        let queue = self.remote().queue_of(group);
         queue.expect("a group with a task is open")
     }
 
@@ -69,10 +69,10 @@ impl<M: Machine> Local<M> {
             return;
         }
         M::fence_recheck();
-        let scheduler = self.front().scheduler();
+        let scheduler = self.remote().scheduler();
         let again = tell == Tell::Always && self.pushed.replace(true);
         if again || is_shareable(self.movable_len()) {
-            scheduler.offer(self.front().worker());
+            scheduler.offer(self.remote().worker());
         } else if tell == Tell::Always {
             self.leave_to_itself();
         }
@@ -87,7 +87,7 @@ impl<M: Machine> Local<M> {
         let group = unsafe { TaskRef::group_of(node) };
         if group == DEFAULT {
             // SAFETY: passed on.
-            unsafe { self.front().queue().push(node, Share::Surplus) };
+            unsafe { self.remote().queue().push(node, Share::Surplus) };
             self.list();
         } else {
             // SAFETY: passed on.
@@ -171,7 +171,7 @@ impl<M: Machine> Local<M> {
         let now_ns = M::now_ns();
         self.groups.set_now(now_ns);
         // SAFETY: this worker, on its thread.
-        unsafe { table.charge(group, self.front().worker(), from_ns, now_ns) };
+        unsafe { table.charge(group, self.remote().worker(), from_ns, now_ns) };
         true
     }
 
@@ -181,7 +181,7 @@ impl<M: Machine> Local<M> {
         let (table, now_ns) = (self.table()?, self.groups.now_ns());
         loop {
             let here = self.groups_here();
-            let plain = !self.ready().is_empty() || !self.front().queue().is_empty();
+            let plain = !self.ready().is_empty() || !self.remote().queue().is_empty();
             let default = plain.then_some(DEFAULT);
             let choice = table.choose(default.into_iter().chain(members(here)), now_ns)?;
             let node = if choice.group == DEFAULT {
@@ -221,7 +221,7 @@ impl<M: Machine> Local<M> {
     /// Takes out any task that may run anywhere.
     pub(super) fn pop_movable(&self) -> Option<NonNull<Node<M>>> {
         // SAFETY: this worker owns its queues.
-        let plain = unsafe { self.front().queue().pop() };
+        let plain = unsafe { self.remote().queue().pop() };
         plain.or_else(|| {
             // SAFETY: as above.
             let pop = |group| unsafe { self.queue_of(group).pop() };
@@ -233,7 +233,7 @@ impl<M: Machine> Local<M> {
     pub(super) fn movable_len(&self) -> u64 {
         let here = members(self.groups_here());
         let grouped: u64 = here.map(|group| self.queue_of(group).len()).sum();
-        self.front().queue().len() + grouped
+        self.remote().queue().len() + grouped
     }
 
     /// How many tasks of groups are here, about.
@@ -252,7 +252,7 @@ impl<M: Machine> Local<M> {
     #[cold]
     pub(super) fn steal_by_share(
         &self,
-        victim: &Front<M>,
+        victim: &Remote<M>,
         greed: Greed,
         inbox: bool,
     ) -> Option<u64> {
@@ -283,8 +283,8 @@ impl<M: Machine> Local<M> {
     }
 
     /// Takes tasks of one group from another worker. The first is run next, unless one is already.
-    fn steal_of(&self, group: u8, victim: &Front<M>, greed: Greed) -> Option<u64> {
-        let (queue, own) = (victim.queue_of(group)?, self.front().queue_of(group)?);
+    fn steal_of(&self, group: u8, victim: &Remote<M>, greed: Greed) -> Option<u64> {
+        let (queue, own) = (victim.queue_of(group)?, self.remote().queue_of(group)?);
         if queue.is_empty() {
             return None;
         }
@@ -314,15 +314,15 @@ impl<M: Machine> Local<M> {
         let table = self.table();
         let opened = table.map_or(0, Table::opened);
         let lacks = move |group: &u8| {
-            let front = self.front();
-            let none_here = front.queue_of(*group).is_none_or(Queue::is_empty);
+            let remote = self.remote();
+            let none_here = remote.queue_of(*group).is_none_or(Queue::is_empty);
             none_here && table.is_some_and(|table| table.is_behind(*group))
         };
         self.groups.walk(opened).filter(lacks).take(LOOKS_MAX)
     }
 
     /// Takes one task of a group from a worker that is inside a poll. Whether it did.
-    pub(crate) fn pull(&self, group: u8, victim: &Front<M>) -> Option<u64> {
+    pub(crate) fn pull(&self, group: u8, victim: &Remote<M>) -> Option<u64> {
         if self.stolen.get().is_some() || !victim.is_inside() {
             return None;
         }
@@ -344,8 +344,8 @@ impl<M: Machine> TaskRef<M> {
     /// The group of a task that is launched, which counts it: the one asked for, or that of the
     /// launching task of the same scheduler.
     #[inline]
-    pub(super) fn join_group(front: &Front<M>, kind: Kind, asked: Option<u8>) -> u8 {
-        let Some(table) = front
+    pub(super) fn join_group(remote: &Remote<M>, kind: Kind, asked: Option<u8>) -> u8 {
+        let Some(table) = remote
             .scheduler()
             .groups()
             .table()
@@ -357,7 +357,7 @@ impl<M: Machine> TaskRef<M> {
             return group;
         }
         let group = Local::<M>::with_current(|local| {
-            let local = local.filter(|local| local.is_of(front.scheduler()));
+            let local = local.filter(|local| local.is_of(remote.scheduler()));
             local.map_or(DEFAULT, Local::group)
         });
         match table.slot(group).filter(|_| group != DEFAULT) {

@@ -19,9 +19,9 @@ use super::join::RawJoin;
 use super::local::Local;
 use super::state::{By, Completed, Pause, Released, Start, State};
 use super::{Phase, drop_quietly};
-use crate::mailbox::Front;
+use crate::mailbox::Remote;
 use crate::node::{Deliver, Node, Ready};
-use crate::scheduler::FrontRef;
+use crate::scheduler::RemoteRef;
 use crate::wheel::Base;
 use doorbell_machine::{Cell, Machine, Ordering, PtrWord};
 use std::alloc::{Layout, alloc, dealloc, handle_alloc_error};
@@ -47,7 +47,7 @@ pub(super) struct Header<M: Machine> {
     pub(super) state: State<M>,
     /// The worker that ran it last; before that, the one that it was launched on. With it goes a share
     /// of the scheduler.
-    pub(super) last: M::Ptr<Front<M>>,
+    pub(super) last: M::Ptr<Remote<M>>,
     pub(super) vtable: &'static BodyVtable,
     /// The number of the worker whose list it is in: the one that ran it first.
     pub(super) home: M::Cell<Option<u16>>,
@@ -97,13 +97,13 @@ pub(super) fn layout_of<M: Machine>(body: Layout) -> (Layout, usize) {
 /// `write` writes a body of `vtable`'s type there and does not unwind after it has. The future
 /// in it and its output may be sent to the worker's thread, and to wherever the join side goes.
 pub unsafe fn launch<M: Machine>(
-    front: FrontRef<M>,
+    remote: RemoteRef<M>,
     kind: Kind,
     vtable: &'static BodyVtable,
     write: impl FnOnce(*mut u8),
 ) -> RawJoin {
     // SAFETY: passed on from the caller.
-    unsafe { launch_described(front, kind, About::default(), vtable, write) }
+    unsafe { launch_described(remote, kind, About::default(), vtable, write) }
 }
 
 /// What a task is launched with.
@@ -143,16 +143,16 @@ impl Default for About<'_> {
 /// # Safety
 /// As for [`launch`].
 pub unsafe fn launch_described<M: Machine>(
-    front: FrontRef<M>,
+    remote: RemoteRef<M>,
     kind: Kind,
     about: About<'_>,
     vtable: &'static BodyVtable,
     write: impl FnOnce(*mut u8),
 ) -> RawJoin {
-    let group = TaskRef::join_group(&front, kind, about.group);
+    let group = TaskRef::join_group(&remote, kind, about.group);
     let (layout, offset) = layout_of::<M>(vtable.layout);
-    let extras = Extras::of(front.scheduler(), kind, &about);
-    let has_second = kind == Kind::Task && !front.scheduler().above().is_empty();
+    let extras = Extras::of(remote.scheduler(), kind, &about);
+    let has_second = kind == Kind::Task && !remote.scheduler().above().is_empty();
     let layout = if has_second {
         Second::<M>::behind(layout).0
     } else {
@@ -176,7 +176,7 @@ pub unsafe fn launch_described<M: Machine>(
         header.write(Header {
             node: Node::new(deliver),
             state: State::new(),
-            last: M::Ptr::new(front.into_raw()),
+            last: M::Ptr::new(remote.into_raw()),
             home: M::Cell::new(None),
             vtable,
             kind,
@@ -341,7 +341,7 @@ impl<M: Machine> TaskRef<M> {
     /// Notes where it runs. The caller has RUNNING.
     #[inline]
     fn move_to(self, local: &Local<M>) {
-        let here = local.front().as_ptr();
+        let here = local.remote().as_ptr();
         // ORDER: Relaxed, as in `last`.
         if self.header().last.load(Ordering::Relaxed) != here {
             // ORDER: Relaxed, as in `last`.
@@ -445,7 +445,7 @@ impl<M: Machine> TaskRef<M> {
         // SAFETY: allocated in `launch` with this layout.
         unsafe { dealloc(self.0.as_ptr().cast(), layout) };
         // SAFETY: the share that `launch` was given; the last worker is of the same scheduler.
-        drop(unsafe { FrontRef::from_raw(last) });
+        drop(unsafe { RemoteRef::from_raw(last) });
     }
 }
 

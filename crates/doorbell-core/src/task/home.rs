@@ -15,7 +15,7 @@ impl<M: Machine> TaskRef<M> {
             return self.release();
         };
         // Not of this worker's scheduler, if it was lent to that.
-        let home = &self.last().scheduler().fronts()[usize::from(home)];
+        let home = &self.last().scheduler().remotes()[usize::from(home)];
         if local.is(home) {
             self.disown(local);
             return self.release();
@@ -41,7 +41,7 @@ impl<M: Machine> TaskRef<M> {
 impl<M: Machine> TaskRef<M> {
     /// Enters the worker's list, if it is in none yet. The caller has taken its own node from a queue.
     pub(super) fn adopt(self, local: &Local<M>) {
-        let here = local.front().worker() as u16;
+        let here = local.remote().worker() as u16;
         let first = self.header().home.with_mut(|home| {
             // SAFETY: it is of who has taken the own node. A worker above that polls the task reads it only
             // where it finds that the task is not behind.

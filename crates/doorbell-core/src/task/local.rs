@@ -8,10 +8,10 @@ use super::poll_budget::PollBudget;
 use super::rescue::Lent;
 use crate::class::Class;
 use crate::group::{self, WorkerGroups};
-use crate::mailbox::{Front, Posted};
+use crate::mailbox::{Posted, Remote};
 use crate::node::{Node, Ready};
 use crate::queue::{Chain, Share, is_shareable};
-use crate::scheduler::{FrontRef, Scheduler, Stock};
+use crate::scheduler::{RemoteRef, Scheduler, Stock};
 use crate::wheel::{Base, Clock, Wheel};
 use doorbell_machine::Machine;
 use std::cell::Cell;
@@ -25,16 +25,16 @@ const SENT_HOME_QUIETLY: u32 = 256;
 /// A worker as its own thread sees it. Not `Sync`.
 #[derive(Debug)]
 pub struct Local<M: Machine> {
-    pub(super) front: FrontRef<M>,
+    pub(super) remote: RemoteRef<M>,
     class: Class,
     stock: Stock<M>,
-    /// Pinned tasks; those that may run anywhere are in the front's queue.
+    /// Pinned tasks; those that may run anywhere are in the remote half's queue.
     ready: Ready<M>,
     /// A task that was taken from another worker, to be run next.
     pub(super) stolen: Cell<Option<NonNull<Node<M>>>>,
     /// Whose turn it is when both queues have tasks.
     pub(super) pinned_next: Cell<bool>,
-    /// What its front said when the worker last looked: tasks that may run elsewhere do.
+    /// What its remote half said when the worker last looked: tasks that may run elsewhere do.
     pub(super) off: Cell<bool>,
     /// It has put itself into the work set, and not taken itself out since.
     listed: Cell<bool>,
@@ -70,18 +70,18 @@ pub struct Local<M: Machine> {
 
 impl<M: Machine> Local<M> {
     /// A worker without tasks, that goes by the machine's clock.
-    pub fn new(front: FrontRef<M>) -> Self {
-        Self::with_clock(front, Arc::new(Clock::default()))
+    pub fn new(remote: RemoteRef<M>) -> Self {
+        Self::with_clock(remote, Arc::new(Clock::default()))
     }
 
     /// A worker without tasks.
-    pub fn with_clock(front: FrontRef<M>, clock: Arc<Clock<M>>) -> Self {
+    pub fn with_clock(remote: RemoteRef<M>, clock: Arc<Clock<M>>) -> Self {
         Local {
-            class: front.scheduler().class(),
-            stock: Stock::new(&front),
-            wheel: Wheel::new(clock.now_ns(), front.clone()),
-            ready: Ready::beside(front.queue()),
-            front,
+            class: remote.scheduler().class(),
+            stock: Stock::new(&remote),
+            wheel: Wheel::new(clock.now_ns(), remote.clone()),
+            ready: Ready::beside(remote.queue()),
+            remote,
             stolen: Cell::new(None),
             pinned_next: Cell::new(false),
             off: Cell::new(false),
@@ -129,14 +129,14 @@ impl<M: Machine> Local<M> {
 
     /// As [`Local::enter`], and others may expire timers of this worker while it is stuck.
     pub fn enter_lending<R>(&self, f: impl FnOnce() -> R) -> R {
-        struct End<'a, M: Machine>(&'a Front<M>);
+        struct End<'a, M: Machine>(&'a Remote<M>);
         impl<M: Machine> Drop for End<'_, M> {
             fn drop(&mut self) {
                 self.0.lend().end(self.0.parker());
             }
         }
         self.enter(|| {
-            let _end = End(&self.front);
+            let _end = End(&self.remote);
             // SAFETY: this worker is borrowed until `f` has returned and `_end` is dropped.
             unsafe { self.wheel.begin() };
             f()
@@ -145,8 +145,8 @@ impl<M: Machine> Local<M> {
 
     /// The side of this worker that others see.
     #[inline]
-    pub fn front(&self) -> &FrontRef<M> {
-        &self.front
+    pub fn remote(&self) -> &RemoteRef<M> {
+        &self.remote
     }
 
     /// That of its scheduler.
@@ -155,16 +155,16 @@ impl<M: Machine> Local<M> {
         self.class
     }
 
-    /// Whether this is the worker with that front.
+    /// Whether this is the worker with that remote half.
     #[inline]
-    pub fn is(&self, front: &Front<M>) -> bool {
-        std::ptr::eq(&raw const *self.front, front)
+    pub fn is(&self, remote: &Remote<M>) -> bool {
+        std::ptr::eq(&raw const *self.remote, remote)
     }
 
     /// Whether this is a worker of that scheduler.
     #[inline]
     pub fn is_of(&self, scheduler: &Scheduler<M>) -> bool {
-        std::ptr::eq(self.front.scheduler(), scheduler)
+        std::ptr::eq(self.remote.scheduler(), scheduler)
     }
 
     /// Shares of the scheduler that are to be given out.
@@ -228,14 +228,14 @@ impl<M: Machine> Local<M> {
             // SAFETY: passed on.
             return unsafe { self.push_of_group(node, group, Tell::Always) };
         }
-        // SAFETY: passed on; this worker owns its front's queue.
-        let len = unsafe { self.front.queue().push(node, Share::Always) };
+        // SAFETY: passed on; this worker owns its remote half's queue.
+        let len = unsafe { self.remote.queue().push(node, Share::Always) };
         self.list();
         M::fence_recheck();
-        let scheduler = self.front.scheduler();
+        let scheduler = self.remote.scheduler();
         // One that wakes or spawns more than one task in a poll may go on for long.
         if is_shareable(len) || self.pushed.replace(true) || self.groups.any() {
-            scheduler.offer(self.front.worker());
+            scheduler.offer(self.remote.worker());
         } else {
             self.leave_to_itself();
         }
@@ -263,22 +263,22 @@ impl<M: Machine> Local<M> {
         } else {
             Share::Surplus
         };
-        // SAFETY: passed on; this worker owns its front's queue.
-        let len = unsafe { self.front.queue().push(node, share) };
+        // SAFETY: passed on; this worker owns its remote half's queue.
+        let len = unsafe { self.remote.queue().push(node, share) };
         self.list();
         if is_shareable(len) || is_beside {
             M::fence_recheck();
-            self.front.scheduler().offer(self.front.worker());
+            self.remote.scheduler().offer(self.remote.worker());
         }
     }
 
     /// Makes the tasks of the inbox this worker's. Returns how many.
     #[inline]
     pub fn gather(&self) -> u64 {
-        if !self.front.has_inbox() {
+        if !self.remote.has_inbox() {
             return 0;
         }
-        let Some((chain, len)) = self.front.take_inbox() else {
+        let Some((chain, len)) = self.remote.take_inbox() else {
             return 0;
         };
         if self.off.get() {
@@ -290,11 +290,11 @@ impl<M: Machine> Local<M> {
     }
 
     pub(super) fn push_chain(&self, chain: Chain<M>) {
-        if self.front.scheduler().groups().table().is_some() {
+        if self.remote.scheduler().groups().table().is_some() {
             return self.push_chain_by_group(chain);
         }
-        // SAFETY: this worker owns its front's queue, and the chain is of tasks for it.
-        unsafe { self.front.queue().push_chain(chain) };
+        // SAFETY: this worker owns its remote half's queue, and the chain is of tasks for it.
+        unsafe { self.remote.queue().push_chain(chain) };
         self.list();
     }
 
@@ -310,23 +310,26 @@ impl<M: Machine> Local<M> {
     /// which a fence of the machine may stand.
     pub(crate) fn list_anew(&self) {
         self.listed.set(true);
-        self.front.scheduler().work().add_anew(self.front.worker());
+        self.remote
+            .scheduler()
+            .work()
+            .add_anew(self.remote.worker());
     }
 
     #[cold]
     fn list_now(&self) {
         self.listed.set(true);
-        self.front.scheduler().work().add(self.front.worker());
+        self.remote.scheduler().work().add(self.remote.worker());
     }
 
     /// The worker idles and has nothing for others.
     pub(crate) fn unlist(&self) {
         self.listed.set(false);
-        let front = &self.front;
-        front
+        let remote = &self.remote;
+        remote
             .scheduler()
             .work()
-            .remove(front.worker(), || front.has_work());
+            .remove(remote.worker(), || remote.has_work());
     }
 
     /// As [`PollBudget::begin`], for the poll that is under way. Between polls, as in calls and hooks,
@@ -347,8 +350,8 @@ impl<M: Machine> Local<M> {
     /// is given back when that worker takes its mailbox anyway.
     ///
     /// # Safety
-    /// As for [`Front::post`].
-    pub(super) unsafe fn send_home(&self, home: &Front<M>, node: NonNull<Node<M>>) -> Posted {
+    /// As for [`Remote::post`].
+    pub(super) unsafe fn send_home(&self, home: &Remote<M>, node: NonNull<Node<M>>) -> Posted {
         let sent = self.sent_home.get().wrapping_add(1);
         self.sent_home.set(sent);
         if sent.is_multiple_of(SENT_HOME_QUIETLY) {
@@ -364,7 +367,7 @@ impl<M: Machine> Local<M> {
     #[inline]
     pub fn is_empty(&self) -> bool {
         self.ready.is_empty()
-            && self.front.queue().is_empty()
+            && self.remote.queue().is_empty()
             && self.stolen.get().is_none()
             && (!self.groups.any() || self.grouped_len() == 0)
     }
@@ -372,7 +375,7 @@ impl<M: Machine> Local<M> {
     /// How many tasks are in its queues, about.
     pub fn queued(&self) -> usize {
         let stolen = usize::from(self.stolen.get().is_some());
-        self.ready.len() + self.front.queue().len() as usize + stolen + self.grouped_len()
+        self.ready.len() + self.remote.queue().len() as usize + stolen + self.grouped_len()
     }
 
     /// Whether there is a task for another worker: one that this worker does not run next.
@@ -381,7 +384,7 @@ impl<M: Machine> Local<M> {
         let len = if self.groups.any() {
             self.movable_len()
         } else {
-            self.front.queue().len()
+            self.remote.queue().len()
         };
         let pinned = || !self.ready.is_empty() || self.has_pinned_of_groups();
         let runs_another = || self.stolen.get().is_some() || pinned();
@@ -404,8 +407,8 @@ impl<M: Machine> Local<M> {
     #[inline]
     pub(super) fn next_plain(&self) -> Option<NonNull<Node<M>>> {
         let refilled = || self.offer_refilled();
-        // SAFETY: this worker owns its front's queue.
-        let pop = || unsafe { self.front.queue().pop_then(refilled) };
+        // SAFETY: this worker owns its remote half's queue.
+        let pop = || unsafe { self.remote.queue().pop_then(refilled) };
         if self.ready.is_empty() {
             return pop();
         }
@@ -435,7 +438,7 @@ impl<M: Machine> Local<M> {
     /// Runs a task that was taken from a queue.
     #[inline(always)]
     pub(super) fn run_task(&self, node: NonNull<Node<M>>) {
-        self.front.beat();
+        self.remote.beat();
         self.pushed.set(false);
         self.budget.refill();
         // SAFETY: only nodes of tasks are pushed to these queues.
@@ -448,13 +451,19 @@ impl<M: Machine> Local<M> {
     pub fn close(&self) {
         self.closed.set(true);
         // First: what comes by mail below must find the wheel.
-        self.front.lend().end(self.front.parker());
+        self.remote.lend().end(self.remote.parker());
         // SAFETY: this is the worker's own thread and its ready queue.
-        unsafe { self.front.close().deliver(&self.ready) };
+        unsafe { self.remote.close().deliver(&self.ready) };
         // The first worker that ends refuses them for all: the runtime ends.
         // SAFETY: as above.
-        unsafe { self.front.scheduler().timers().close().deliver(&self.ready) };
-        if let Some((chain, _)) = self.front.close_inbox() {
+        unsafe {
+            self.remote
+                .scheduler()
+                .timers()
+                .close()
+                .deliver(&self.ready)
+        };
+        if let Some((chain, _)) = self.remote.close_inbox() {
             self.push_chain(chain);
         }
         loop {

@@ -7,9 +7,9 @@
 #![allow(clippy::disallowed_types, clippy::disallowed_methods)]
 
 use super::{Join, JoinError, Local, Phase};
-use crate::scheduler::FrontRef;
+use crate::scheduler::RemoteRef;
 use crate::testing::model::{check, check_large, join_all, mutant};
-use crate::testing::{Idler, front, spawn};
+use crate::testing::{Idler, remote, spawn};
 use crate::wait::{Waiter, block_on};
 use ::loom::sync::atomic::AtomicU32;
 use ::loom::thread;
@@ -103,24 +103,28 @@ impl Future for Task {
 
 /// A worker with one task that was polled once.
 struct Stage {
-    front: FrontRef<Loom>,
+    remote: RemoteRef<Loom>,
     local: Local<Loom>,
     gate: Arc<Gate>,
 }
 
 impl Stage {
     fn new(doors: usize, self_wakes: u32) -> (Self, Join<Output>) {
-        let front = front::<Loom>();
-        let local = Local::new(front.clone());
+        let remote = remote::<Loom>();
+        let local = Local::new(remote.clone());
         let gate = Gate::new();
         let task = Task {
             gate: Arc::clone(&gate),
             doors,
             self_wakes,
         };
-        let join = local.enter(|| spawn(&front, task));
+        let join = local.enter(|| spawn(&remote, task));
         local.enter(|| assert!(local.run_one()));
-        let stage = Stage { front, local, gate };
+        let stage = Stage {
+            remote,
+            local,
+            gate,
+        };
         (stage, join)
     }
 
@@ -140,14 +144,14 @@ impl Stage {
         assert!((least..=most).contains(&polls), "{polls} polls");
     }
 
-    /// Ends the worker; nobody holds the task any more, so it has let go of the front.
+    /// Ends the worker; nobody holds the task any more, so it has let go of the remote half.
     fn assert_freed(self, outputs: usize) {
         *self.gate.waker.lock().unwrap() = None;
         self.local.enter(|| self.local.close());
         assert_eq!(self.local.live(), 0);
         drop(self.local);
         self.gate.assert_dropped(outputs);
-        assert_eq!(self.front.shares(), 1, "a task was not freed");
+        assert_eq!(self.remote.shares(), 1, "a task was not freed");
     }
 }
 
@@ -326,7 +330,7 @@ fn wake_against_close() {
     let local = &stage.local;
     local.enter(|| {
         // SAFETY: this thread is the worker.
-        let _ = unsafe { stage.front.serve(local.ready()) };
+        let _ = unsafe { stage.remote.serve(local.ready()) };
         local.run_one();
         local.close();
     });
@@ -363,7 +367,7 @@ fn cancel_against_close() {
     let local = &stage.local;
     local.enter(|| {
         // SAFETY: this thread is the worker.
-        let _ = unsafe { stage.front.serve(local.ready()) };
+        let _ = unsafe { stage.remote.serve(local.ready()) };
         local.run_one();
         local.close();
     });
@@ -374,31 +378,31 @@ fn cancel_against_close() {
 
 /// A task spawned from elsewhere while the worker closes: it ends, one way or the other.
 fn spawn_against_close() {
-    let front = front::<Loom>();
+    let remote = remote::<Loom>();
     let gate = Gate::new();
     let task = Task {
         gate: Arc::clone(&gate),
         doors: 0,
         self_wakes: 0,
     };
-    let (theirs, phases) = (front.clone(), [Phase::Complete, Phase::Queued]);
+    let (theirs, phases) = (remote.clone(), [Phase::Complete, Phase::Queued]);
     let thread = thread::spawn(move || {
         let join = spawn(&theirs, task);
         let _: bool = phases.contains(&join.phase());
         block_on::<Loom, _>(join, 0).is_ok()
     });
-    let local = Local::new(front.clone());
+    let local = Local::new(remote.clone());
     local.enter(|| {
         // SAFETY: this thread is the worker.
-        let _ = unsafe { front.serve(local.ready()) };
+        let _ = unsafe { remote.serve(local.ready()) };
         local.run_one();
         local.close();
     });
     let outputs = thread.join().unwrap().into();
     drop(local);
     gate.assert_dropped(outputs);
-    assert_eq!(front.shares(), 1);
-    assert_eq!(front.counts().rings.get(), 0, "the worker never parked");
+    assert_eq!(remote.shares(), 1);
+    assert_eq!(remote.counts().rings.get(), 0, "the worker never parked");
 }
 
 #[test]

@@ -7,7 +7,7 @@
 
 use super::loom::{Gate, Output, Task};
 use super::{About, Join, Kind, Local};
-use crate::scheduler::{FrontRef, Scheduler, SchedulerSpec};
+use crate::scheduler::{RemoteRef, Scheduler, SchedulerSpec};
 use crate::testing::model::{check, check_large, mutant};
 use crate::testing::{Idler, launch_about};
 use ::loom::thread;
@@ -18,8 +18,8 @@ use std::task::{Context, Poll, Waker};
 
 /// Two schedulers of a worker each, and a task of the lower one.
 pub(super) struct Stage {
-    pub(super) above: FrontRef<Loom>,
-    below: FrontRef<Loom>,
+    pub(super) above: RemoteRef<Loom>,
+    below: RemoteRef<Loom>,
     pub(super) local: Local<Loom>,
     pub(super) gate: Arc<Gate>,
 }
@@ -53,8 +53,8 @@ impl Stage {
             Scheduler::described(1, &Arc::default(), SchedulerSpec::below(above), |_, _| 0)
                 .remove(0)
         };
-        let above: FrontRef<Loom> = one(Vec::new());
-        let below: FrontRef<Loom> = one(vec![above.clone()]);
+        let above: RemoteRef<Loom> = one(Vec::new());
+        let below: RemoteRef<Loom> = one(vec![above.clone()]);
         let gate = Gate::new();
         let task = Task {
             gate: Arc::clone(&gate),
@@ -73,7 +73,7 @@ impl Stage {
     }
 
     /// The upper worker awaits the task and runs what is lent to it, and ends.
-    pub(super) fn awaits(above: FrontRef<Loom>, mut join: Join<Output>) -> Awaited {
+    pub(super) fn awaits(above: RemoteRef<Loom>, mut join: Join<Output>) -> Awaited {
         let local = Local::new(above);
         let found = local.enter(|| {
             let found = poll(&mut join);
@@ -203,7 +203,7 @@ fn rescued_while_below_is_stuck() {
 /// It is rescued while its own worker comes to it, too.
 fn rescued_while_below_runs() {
     let (stage, join) = Stage::rescuable();
-    let (waker, front) = (stage.gate.waker(), stage.above.clone());
+    let (waker, remote) = (stage.gate.waker(), stage.above.clone());
     let run = |stage: &Stage| {
         stage.local.enter(|| {
             let _ = stage.local.gather();
@@ -215,7 +215,7 @@ fn rescued_while_below_runs() {
         run(&stage);
         stage
     });
-    let above = Local::new(front);
+    let above = Local::new(remote);
     above.set_rescues(true);
     above.enter(|| {
         gate.open(0);

@@ -7,7 +7,7 @@ use super::loom::{Gate, Output, Task};
 use super::state_poke::Poke;
 use super::{Join, Local, Phase, TaskRef};
 use crate::class::Class;
-use crate::scheduler::{FrontRef, Scheduler, SchedulerSpec};
+use crate::scheduler::{RemoteRef, Scheduler, SchedulerSpec};
 use crate::testing::model::{check, check_large, mutant};
 use crate::testing::{Idler, spawn};
 use ::loom::thread;
@@ -16,7 +16,7 @@ use std::sync::Arc;
 use std::task::Waker;
 
 /// A worker of a scheduler of class Rt.
-fn urgent() -> FrontRef<Loom> {
+fn urgent() -> RemoteRef<Loom> {
     let spec = SchedulerSpec {
         class: Class::Rt,
         ..SchedulerSpec::default()
@@ -26,7 +26,7 @@ fn urgent() -> FrontRef<Loom> {
 
 /// An urgent worker with a task that was polled once. The other threads are workers only where it is said.
 struct Stage {
-    front: FrontRef<Loom>,
+    remote: RemoteRef<Loom>,
     local: Local<Loom>,
     gate: Arc<Gate>,
     join: Join<Output>,
@@ -34,18 +34,18 @@ struct Stage {
 
 impl Stage {
     fn new(doors: usize) -> Self {
-        let front = urgent();
-        let local = Local::new(front.clone());
+        let remote = urgent();
+        let local = Local::new(remote.clone());
         let gate = Gate::new();
         let task = Task {
             gate: Arc::clone(&gate),
             doors,
             self_wakes: 0,
         };
-        let join = local.enter(|| spawn(&front, task));
+        let join = local.enter(|| spawn(&remote, task));
         local.enter(|| assert!(local.run_one()));
         Stage {
-            front,
+            remote,
             local,
             gate,
             join,
@@ -67,7 +67,7 @@ impl Stage {
         drop(self.join);
         drop(self.local);
         self.gate.assert_dropped(outputs);
-        assert_eq!(self.front.shares(), 1, "a task was not freed");
+        assert_eq!(self.remote.shares(), 1, "a task was not freed");
     }
 }
 
@@ -97,7 +97,7 @@ fn suspended_below() {
     let poke = suspended.join().unwrap();
     if poke == Poke::Send {
         // SAFETY: as above; the reference of the parcel was counted.
-        unsafe { task_of(&waker) }.send_poke(stage.front.scheduler());
+        unsafe { task_of(&waker) }.send_poke(stage.remote.scheduler());
     }
     drop(waker);
     stage.assert_freed(1);

@@ -6,7 +6,7 @@
 #![allow(clippy::disallowed_types, clippy::disallowed_methods)]
 
 use super::{Above, Join, Local, TaskRef};
-use crate::scheduler::{FrontRef, Scheduler, SchedulerSpec};
+use crate::scheduler::{RemoteRef, Scheduler, SchedulerSpec};
 use crate::testing::model::{check_large, join_all};
 use crate::testing::spawn;
 use ::loom::thread::{self, JoinHandle};
@@ -43,20 +43,20 @@ impl Future for Wakes {
 struct Stage {
     below: Local<M>,
     upper: Option<Local<M>>,
-    other: FrontRef<M>,
+    other: RemoteRef<M>,
     waker: Arc<Mutex<Option<Waker>>>,
     join: Join<()>,
 }
 
 impl Stage {
     fn new(wakes: u32) -> Self {
-        let above: Vec<FrontRef<M>> = Scheduler::new(2, &Arc::default(), |_, _| 0);
+        let above: Vec<RemoteRef<M>> = Scheduler::new(2, &Arc::default(), |_, _| 0);
         let spec = SchedulerSpec::below(vec![above[0].clone()]);
         let below = Scheduler::described(1, &Arc::default(), spec, |_, _| 0).remove(0);
         let (below, upper) = (Local::new(below), Local::new(above[0].clone()));
         let waker = Arc::default();
         let task = Wakes(wakes, Arc::clone(&waker));
-        let mut join = below.enter(|| spawn(below.front(), task));
+        let mut join = below.enter(|| spawn(below.remote(), task));
         upper.enter(|| {
             let mut cx = Context::from_waker(Waker::noop());
             assert!(Pin::new(&mut join).poll(&mut cx).is_pending());
@@ -73,10 +73,10 @@ impl Stage {
 
     /// The second worker above lends the task, if nobody has, and runs what it has got.
     fn lend_elsewhere(&self) -> JoinHandle<()> {
-        let front = self.other.clone();
+        let remote = self.other.clone();
         let waker = self.waker.lock().unwrap().take().expect("polled once");
         thread::spawn(move || {
-            let local = Local::new(front);
+            let local = Local::new(remote);
             local.enter(|| {
                 // SAFETY: that of a task of this machine, of which it holds a reference.
                 let task = unsafe { TaskRef::<M>::from_raw(waker.data()) };

@@ -6,9 +6,9 @@
 
 use super::{About, Kind, Local};
 use crate::idle::{Left, Sentinel};
-use crate::mailbox::Front;
+use crate::mailbox::Remote;
 use crate::queue::is_shareable;
-use crate::scheduler::{FrontRef, Scheduler};
+use crate::scheduler::{RemoteRef, Scheduler};
 use crate::testing::model::check_large;
 use crate::testing::{launch_about, spawn};
 use ::loom::thread;
@@ -33,21 +33,21 @@ impl Future for Restless {
 
 /// Worker 0 does what `push` says, which leaves it two tasks, while worker 1 idles.
 fn against_one_that_idles(
-    prepare: fn(&FrontRef<M>),
-    push: fn(&Local<M>, &FrontRef<M>),
-    has_two: fn(&Front<M>) -> bool,
+    prepare: fn(&RemoteRef<M>),
+    push: fn(&Local<M>, &RemoteRef<M>),
+    has_two: fn(&Remote<M>) -> bool,
 ) {
-    let fronts: Vec<FrontRef<M>> = Scheduler::new(2, &Arc::default(), |_, _| 0);
-    let local = Local::new(fronts[0].clone());
-    local.enter(|| prepare(&fronts[0]));
-    let (victim, own) = (fronts[0].clone(), fronts[1].clone());
+    let remotes: Vec<RemoteRef<M>> = Scheduler::new(2, &Arc::default(), |_, _| 0);
+    let local = Local::new(remotes[0].clone());
+    local.enter(|| prepare(&remotes[0]));
+    let (victim, own) = (remotes[0].clone(), remotes[1].clone());
     let idles = thread::spawn(move || {
         own.scheduler().idle().enter(1);
         own.scheduler().work().holds(0) && has_two(&victim)
     });
-    local.enter(|| push(&local, &fronts[0]));
+    local.enter(|| push(&local, &remotes[0]));
     let seen = idles.join().unwrap();
-    let idle = fronts[0].scheduler().idle();
+    let idle = remotes[0].scheduler().idle();
     let claimed = idle.leave(1) == Left::Claimed;
     if claimed {
         let _ = idle.end_search(1);
@@ -56,72 +56,72 @@ fn against_one_that_idles(
     local.enter(|| local.close());
 }
 
-fn spawn_restless(front: &FrontRef<M>) {
-    drop(spawn(front, Restless));
+fn spawn_restless(remote: &RemoteRef<M>) {
+    drop(spawn(remote, Restless));
 }
 
-fn spawn_in_group(front: &FrontRef<M>) {
-    front.scheduler().groups().reserve(1);
+fn spawn_in_group(remote: &RemoteRef<M>) {
+    remote.scheduler().groups().reserve(1);
     let about = About {
         group: Some(1),
         ..About::default()
     };
-    drop(launch_about(front, Kind::Task, about, Restless));
+    drop(launch_about(remote, Kind::Task, about, Restless));
 }
 
 fn two_are_pushed() {
-    let push = |_: &Local<M>, front: &FrontRef<M>| spawn_restless(front);
-    let has_two = |front: &Front<M>| is_shareable(front.queue().len());
+    let push = |_: &Local<M>, remote: &RemoteRef<M>| spawn_restless(remote);
+    let has_two = |remote: &Remote<M>| is_shareable(remote.queue().len());
     against_one_that_idles(spawn_restless, push, has_two);
 }
 
 fn one_is_pushed_again() {
-    let prepare = |front: &FrontRef<M>| (0..2).for_each(|_| spawn_restless(front));
-    let push = |local: &Local<M>, _: &FrontRef<M>| assert!(local.run_one());
-    let has_two = |front: &Front<M>| is_shareable(front.queue().len());
+    let prepare = |remote: &RemoteRef<M>| (0..2).for_each(|_| spawn_restless(remote));
+    let push = |local: &Local<M>, _: &RemoteRef<M>| assert!(local.run_one());
+    let has_two = |remote: &Remote<M>| is_shareable(remote.queue().len());
     against_one_that_idles(prepare, push, has_two);
 }
 
 /// The ring is empty, and what lies behind it is in the worker's hands for a moment.
 fn a_ring_is_refilled() {
-    let prepare = |front: &FrontRef<M>| {
-        (0..M::RING_CAPACITY + 3).for_each(|_| drop(spawn(front, async {})));
+    let prepare = |remote: &RemoteRef<M>| {
+        (0..M::RING_CAPACITY + 3).for_each(|_| drop(spawn(remote, async {})));
         Local::<M>::with_current(|local| {
             let local = local.expect("inside `enter`");
             (0..M::RING_CAPACITY).for_each(|_| assert!(local.run_one()));
         });
-        assert!(!is_shareable(front.queue().len()), "it was told before");
+        assert!(!is_shareable(remote.queue().len()), "it was told before");
     };
-    let push = |local: &Local<M>, _: &FrontRef<M>| assert!(local.run_one());
-    let has_two = |front: &Front<M>| is_shareable(front.queue().len());
+    let push = |local: &Local<M>, _: &RemoteRef<M>| assert!(local.run_one());
+    let has_two = |remote: &Remote<M>| is_shareable(remote.queue().len());
     against_one_that_idles(prepare, push, has_two);
 }
 
 fn two_of_a_group_are_pushed() {
-    let prepare = |front: &FrontRef<M>| {
+    let prepare = |remote: &RemoteRef<M>| {
         // SAFETY: nobody else opens one, and there are no tasks.
-        unsafe { front.scheduler().groups().open(2, 1, 100) };
-        spawn_in_group(front);
+        unsafe { remote.scheduler().groups().open(2, 1, 100) };
+        spawn_in_group(remote);
     };
-    let push = |_: &Local<M>, front: &FrontRef<M>| spawn_in_group(front);
-    let has_two = |front: &Front<M>| front.scheduler().groups().queued_len(0) > 1;
+    let push = |_: &Local<M>, remote: &RemoteRef<M>| spawn_in_group(remote);
+    let has_two = |remote: &Remote<M>| remote.scheduler().groups().queued_len(0) > 1;
     against_one_that_idles(prepare, push, has_two);
 }
 
 /// Worker 1 ends to be the sentinel, and looks once more, while worker 0 makes known what others are to look
 /// after, and worker 2 sleeps: worker 1 sees it, and has worker 2 woken; or worker 0 does.
 pub(crate) fn against_the_last_sentinel(
-    make_known: fn(&Local<M>, &FrontRef<M>),
-    is_known: fn(&Front<M>) -> bool,
+    make_known: fn(&Local<M>, &RemoteRef<M>),
+    is_known: fn(&Remote<M>) -> bool,
 ) {
-    let fronts: Vec<FrontRef<M>> = Scheduler::new(3, &Arc::default(), |_, _| 0);
-    let scheduler = fronts[0].scheduler();
+    let remotes: Vec<RemoteRef<M>> = Scheduler::new(3, &Arc::default(), |_, _| 0);
+    let scheduler = remotes[0].scheduler();
     scheduler.alert().raise(0);
     scheduler.idle().enter(2);
     // As many as there may be.
     while scheduler.idle().begin_sentinel() == Sentinel::Begun {}
-    let local = Local::new(fronts[0].clone());
-    let (own, victim) = (fronts[1].clone(), fronts[0].clone());
+    let local = Local::new(remotes[0].clone());
+    let (own, victim) = (remotes[1].clone(), remotes[0].clone());
     let sentinel = thread::spawn(move || {
         own.scheduler().idle().end_sentinel();
         M::fence_announce();
@@ -129,7 +129,7 @@ pub(crate) fn against_the_last_sentinel(
             own.scheduler().watch_over(1);
         }
     });
-    local.enter(|| make_known(&local, &fronts[0]));
+    local.enter(|| make_known(&local, &remotes[0]));
     sentinel.join().unwrap();
     assert!(scheduler.idle().wants_sentinel(), "nobody looks after it");
     assert_eq!(scheduler.idle().leave(2), Left::Claimed);

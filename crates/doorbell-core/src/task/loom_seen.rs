@@ -6,9 +6,9 @@
 use super::state_poke::{For, Poke};
 use super::{Join, Local, Phase, TaskRef};
 use crate::class::Class;
-use crate::scheduler::{FrontRef, Scheduler, SchedulerSpec};
+use crate::scheduler::{RemoteRef, Scheduler, SchedulerSpec};
 use crate::testing::model::check_large;
-use crate::testing::{front, spawn};
+use crate::testing::{remote, spawn};
 use ::loom::cell::UnsafeCell;
 use ::loom::sync::atomic::AtomicU32;
 use ::loom::thread;
@@ -102,7 +102,7 @@ fn polled_once(local: &Local<M>, words: &Arc<Words>, ready_at: u32) -> Join<()> 
         polls: 0,
         ready_at,
     };
-    let join = local.enter(|| spawn(local.front(), told));
+    let join = local.enter(|| spawn(local.remote(), told));
     local.enter(|| assert!(local.run_one()));
     join
 }
@@ -122,11 +122,11 @@ fn queued_elsewhere(class: Class, wake: fn(&Words)) {
         class,
         ..SchedulerSpec::default()
     };
-    let fronts = Scheduler::described(2, &Arc::default(), spec, |_, _| 0);
+    let remotes = Scheduler::described(2, &Arc::default(), spec, |_, _| 0);
     let words = Words::new();
-    let local = Local::new(fronts[0].clone());
+    let local = Local::new(remotes[0].clone());
     let join = polled_once(&local, &words, 4);
-    let (there, theirs) = (fronts[1].clone(), Arc::clone(&words));
+    let (there, theirs) = (remotes[1].clone(), Arc::clone(&words));
     let other = thread::spawn(move || {
         let local = Local::new(there);
         local.enter(|| wake(&theirs));
@@ -138,7 +138,7 @@ fn queued_elsewhere(class: Class, wake: fn(&Words)) {
     *words.waker.lock().unwrap() = None;
     drop((join, local));
     assert_eq!(words.drops.load(Relaxed), 1);
-    assert_eq!(fronts[0].shares(), 2, "a task was not freed");
+    assert_eq!(remotes[0].shares(), 2, "a task was not freed");
 }
 
 fn woken_elsewhere() {
@@ -163,7 +163,7 @@ fn poked_elsewhere() {
 /// The drop of the future sees what came before the cancel.
 fn cancelled_after_it_was_told(cancel: fn(&Words)) {
     let words = Words::new();
-    let local = Local::new(front::<M>());
+    let local = Local::new(remote::<M>());
     let join = polled_once(&local, &words, 9);
     let theirs = Arc::clone(&words);
     let other = thread::spawn(move || {
@@ -192,8 +192,8 @@ fn cancelled_while_it_is_lent() {
     let one = |above| {
         Scheduler::described(1, &Arc::default(), SchedulerSpec::below(above), |_, _| 0).remove(0)
     };
-    let above: FrontRef<M> = one(Vec::new());
-    let below: FrontRef<M> = one(vec![above.clone()]);
+    let above: RemoteRef<M> = one(Vec::new());
+    let below: RemoteRef<M> = one(vec![above.clone()]);
     let words = Words::new();
     let local = Local::new(below);
     let mut join = polled_once(&local, &words, 4);
@@ -217,8 +217,8 @@ fn cancelled_while_it_is_lent() {
 /// Who sees by its phase that a task is complete sees what it did.
 fn seen_by_its_phase() {
     let words = Words::new();
-    let front = front::<M>();
-    let local = Local::new(front);
+    let remote = remote::<M>();
+    let local = Local::new(remote);
     let join = polled_once(&local, &words, 2);
     let theirs = Arc::clone(&words);
     let other = thread::spawn(move || {

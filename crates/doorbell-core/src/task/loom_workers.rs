@@ -9,7 +9,7 @@
 use super::loom::{Gate, Output, Task};
 use super::{Join, Local};
 use crate::queue::Greed;
-use crate::scheduler::{FrontRef, Scheduler};
+use crate::scheduler::{RemoteRef, Scheduler};
 use crate::testing::model::{check, check_large, mutant};
 use crate::testing::spawn;
 use ::loom::thread;
@@ -18,7 +18,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 
 struct Home {
-    fronts: Vec<FrontRef<Loom>>,
+    remotes: Vec<RemoteRef<Loom>>,
     local: Local<Loom>,
     gate: Arc<Gate>,
     join: Join<Output>,
@@ -26,18 +26,18 @@ struct Home {
 
 impl Home {
     fn new(doors: usize, self_wakes: u32) -> Self {
-        let fronts = Scheduler::new(2, &Arc::default(), |_, _| 0);
-        let local = Local::new(fronts[0].clone());
+        let remotes = Scheduler::new(2, &Arc::default(), |_, _| 0);
+        let local = Local::new(remotes[0].clone());
         let gate = Gate::new();
         let task = Task {
             gate: Arc::clone(&gate),
             doors,
             self_wakes,
         };
-        let join = local.enter(|| spawn(&fronts[0], task));
+        let join = local.enter(|| spawn(&remotes[0], task));
         local.enter(|| assert!(local.run_one()));
         Home {
-            fronts,
+            remotes,
             local,
             gate,
             join,
@@ -55,14 +55,14 @@ impl Home {
         *self.gate.waker.lock().unwrap() = None;
         drop(self.local);
         self.gate.assert_dropped(outputs);
-        assert_eq!(self.fronts[0].shares(), 2, "a task was not freed");
+        assert_eq!(self.remotes[0].shares(), 2, "a task was not freed");
     }
 }
 
 /// Worker 1 steals the task and runs it while it can, and the two workers end.
 fn stolen_while_home_ends(doors: usize, self_wakes: u32) {
     let home = Home::new(doors, self_wakes);
-    let [here, there] = [0, 1].map(|worker| home.fronts[worker].clone());
+    let [here, there] = [0, 1].map(|worker| home.remotes[worker].clone());
     let thief = thread::spawn(move || {
         let local = Local::new(there);
         local.enter(|| {
@@ -80,14 +80,14 @@ fn stolen_while_home_ends(doors: usize, self_wakes: u32) {
 fn freed_by_the_last_worker(self_wakes: u32) {
     let home = Home::new(0, self_wakes);
     let Home {
-        fronts,
+        remotes,
         local,
         gate,
         join,
     } = home;
     drop(join);
     *gate.waker.lock().unwrap() = None;
-    let [here, there] = [0, 1].map(|worker| fronts[worker].clone());
+    let [here, there] = [0, 1].map(|worker| remotes[worker].clone());
     let thief = thread::spawn(move || {
         let local = Local::new(there);
         local.enter(|| {
@@ -100,7 +100,7 @@ fn freed_by_the_last_worker(self_wakes: u32) {
     thief.join().unwrap();
     drop(local);
     *gate.waker.lock().unwrap() = None;
-    assert_eq!(fronts[0].shares(), 2, "a task was not freed");
+    assert_eq!(remotes[0].shares(), 2, "a task was not freed");
 }
 
 fn completes_elsewhere() {
@@ -118,7 +118,7 @@ fn idles_elsewhere() {
 /// Worker 1 wakes the task, for which worker 0 is the better place, and the two workers end.
 fn woken_while_home_ends() {
     let home = Home::new(1, 0);
-    let there = home.fronts[1].clone();
+    let there = home.remotes[1].clone();
     let gate = Arc::clone(&home.gate);
     let waker = gate.waker();
     let other = thread::spawn(move || {

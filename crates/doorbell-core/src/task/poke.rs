@@ -8,7 +8,7 @@ use super::state_boost::Above;
 use super::state_poke::{For, Poke};
 use crate::bell::Look;
 use crate::call::post;
-use crate::mailbox::Front;
+use crate::mailbox::Remote;
 use crate::scheduler::Scheduler;
 use doorbell_machine::{Machine, Mark};
 
@@ -90,16 +90,16 @@ impl<M: Machine> TaskRef<M> {
     /// the cheapest to wake. If none is idle, that of the caller's core: where the OS lets it run before the caller, it
     /// is not inside a poll that computes. None is claimed: the task may be found queued, and the caller may lose its
     /// CPU.
-    fn worker_to_poke<'a>(&'a self, scheduler: &'a Scheduler<M>) -> &'a Front<M> {
+    fn worker_to_poke<'a>(&'a self, scheduler: &'a Scheduler<M>) -> &'a Remote<M> {
         let last = self.last();
-        let workers = scheduler.fronts();
+        let workers = scheduler.remotes();
         let of_core = |core: usize| &workers[core % workers.len()];
         let is_own = std::ptr::eq(last.scheduler(), scheduler);
         if is_own && self.header().kind != Kind::Task {
             return last;
         }
         let last = if is_own { last } else { of_core(last.worker()) };
-        let own = Local::<M>::with_current(|local| local.map(|local| local.front().worker()));
+        let own = Local::<M>::with_current(|local| local.map(|local| local.remote().worker()));
         let near = own.map_or(last, of_core);
         if takes_at_once(last) {
             last
@@ -115,9 +115,9 @@ impl<M: Machine> TaskRef<M> {
 }
 
 /// Whether it takes what comes at once: it is idle, and its core runs no higher class.
-fn takes_at_once<M: Machine>(front: &Front<M>) -> bool {
-    let is_idle = matches!(front.bell().look(), Look::Watching | Look::ParkedUntold);
-    is_idle && !front.is_serving() && !front.scheduler().is_outranked(front.worker())
+fn takes_at_once<M: Machine>(remote: &Remote<M>) -> bool {
+    let is_idle = matches!(remote.bell().look(), Look::Watching | Look::ParkedUntold);
+    is_idle && !remote.is_serving() && !remote.scheduler().is_outranked(remote.worker())
 }
 
 #[cfg(test)]

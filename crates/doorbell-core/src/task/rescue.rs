@@ -13,7 +13,7 @@ use super::state_boost::Above;
 use crate::mailbox::{Origin, Posted};
 use crate::node::Node;
 use crate::queue::{Chain, Greed, Queue};
-use crate::scheduler::FrontRef;
+use crate::scheduler::RemoteRef;
 use doorbell_machine::{Bug, Machine, Mark};
 use std::cell::Cell;
 use std::fmt;
@@ -73,7 +73,7 @@ impl<M: Machine> Local<M> {
 /// Goes through what waits at a ward, a worker of a scheduler below: rescuable tasks are lent to the caller's worker,
 /// and all of it goes to the ward's scheduler again, to an idle worker if there is one.
 pub struct Sweep<M: Machine> {
-    ward: FrontRef<M>,
+    ward: RemoteRef<M>,
     /// What was in the ward's inbox.
     inbox: Option<Chain<M>>,
     /// How many tasks of the ward's queue are left to take.
@@ -94,7 +94,7 @@ impl<M: Machine> fmt::Debug for Sweep<M> {
 
 impl<M: Machine> Sweep<M> {
     /// Of that ward.
-    pub fn new(ward: FrontRef<M>) -> Self {
+    pub fn new(ward: RemoteRef<M>) -> Self {
         Sweep {
             ward,
             inbox: None,
@@ -212,7 +212,7 @@ impl<M: Machine> TaskRef<M> {
     fn rescue_now(self) -> bool {
         let rescuer = Local::<M>::with_current(|local| {
             let local = local.filter(|local| local.lent.rescues.get())?;
-            Some(self.how_far(local.front().scheduler()))
+            Some(self.how_far(local.remote().scheduler()))
         });
         rescuer.is_some_and(|from| from != Above::default() && self.lend(from))
     }

@@ -1,7 +1,7 @@
 //! What a worker takes from another.
 
 use super::local::Local;
-use crate::mailbox::Front;
+use crate::mailbox::Remote;
 use crate::queue::{Greed, Loot, is_shareable};
 use crate::scheduler::Turns;
 use doorbell_machine::{Bug, Machine};
@@ -9,7 +9,7 @@ use doorbell_machine::{Bug, Machine};
 impl<M: Machine> Local<M> {
     /// Takes tasks from another worker of the scheduler, also from its inbox if `inbox`, to be run next.
     /// Returns how many. `None` also where this worker has something to run, but for [`Greed::Single`].
-    pub fn steal(&self, victim: &Front<M>, greed: Greed, inbox: bool) -> Option<u64> {
+    pub fn steal(&self, victim: &Remote<M>, greed: Greed, inbox: bool) -> Option<u64> {
         if greed != Greed::Single && !self.is_empty() && !M::breaks(Bug::SpinStealsFull) {
             return None;
         }
@@ -19,10 +19,10 @@ impl<M: Machine> Local<M> {
         if self.stolen.get().is_some() {
             return None;
         }
-        if self.front.scheduler().groups().table().is_some() {
+        if self.remote.scheduler().groups().table().is_some() {
             return self.steal_by_share(victim, greed, inbox);
         }
-        let own = self.front.queue();
+        let own = self.remote.queue();
         // SAFETY: this worker owns its own queue and not the victim's.
         let loot = unsafe { victim.queue().steal_into(own, greed) };
         let loot = loot.or_else(|| {
@@ -56,10 +56,10 @@ impl<M: Machine> Local<M> {
     /// sleeps.
     #[cold]
     pub(super) fn offer_refilled(&self) {
-        let queue = self.front.queue();
+        let queue = self.remote.queue();
         if is_shareable(queue.len()) || self.turns() == Turns::ByRank {
             queue.show_stored();
-            self.front.scheduler().offer(self.front.worker());
+            self.remote.scheduler().offer(self.remote.worker());
         }
     }
 }

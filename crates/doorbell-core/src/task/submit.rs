@@ -4,29 +4,29 @@ use super::cell::{Kind, TaskRef};
 use super::local::Local;
 use super::state::{By, Start};
 use crate::bell::Look;
-use crate::mailbox::{Front, Origin, Posted};
+use crate::mailbox::{Origin, Posted, Remote};
 use doorbell_machine::{Machine, Mark, Ordering, PtrWord};
 
 impl<M: Machine> TaskRef<M> {
     /// The first submission. The caller holds the join handle's reference.
     pub(super) fn submit_new(self, kind: Kind) {
         let submitted = Local::<M>::with_current(|local| {
-            let front = self.last();
+            let remote = self.last();
             match local {
-                Some(local) if kind == Kind::Task && local.is_of(front.scheduler()) => {
+                Some(local) if kind == Kind::Task && local.is_of(remote.scheduler()) => {
                     self.push_unless_closed(local)
                 }
-                Some(local) if kind == Kind::Pinned && local.is(front) => {
+                Some(local) if kind == Kind::Pinned && local.is(remote) => {
                     self.push_unless_closed(local)
                 }
                 // SAFETY: the worker's reference is held until the task completes, and a task
                 // that is queued is not complete.
                 _ if kind == Kind::Task => unsafe {
-                    let place = front.scheduler().place(front);
+                    let place = remote.scheduler().place(remote);
                     place.post_task(self.node(), Origin::Outside) == Posted::Yes
                 },
                 // SAFETY: as above.
-                _ => unsafe { front.post(self.node()) == Posted::Yes },
+                _ => unsafe { remote.post(self.node()) == Posted::Yes },
             }
         });
         if submitted {
@@ -68,8 +68,8 @@ impl<M: Machine> TaskRef<M> {
     }
 
     /// The worker that ran it last; before that, the one that it was launched on.
-    pub(super) fn last(&self) -> &Front<M> {
-        // ORDER: Relaxed; fronts of the scheduler are there as long as the task, and which one is
+    pub(super) fn last(&self) -> &Remote<M> {
+        // ORDER: Relaxed; remote halves of the scheduler are there as long as the task, and which one is
         // only where it would be best to run.
         let last = self.header().last.load(Ordering::Relaxed);
         // SAFETY: the task's share keeps the scheduler, and the last worker is of it.
@@ -92,12 +92,12 @@ impl<M: Machine> TaskRef<M> {
 
     /// Only its own worker may run it.
     fn submit_home(self, local: Option<&Local<M>>) {
-        let front = self.last();
-        if let Some(local) = local.filter(|local| local.is(front)) {
+        let remote = self.last();
+        if let Some(local) = local.filter(|local| local.is(remote)) {
             return self.push_here(local);
         }
         // SAFETY: as in `submit_new`.
-        self.unless_refused(unsafe { front.post(self.node()) });
+        self.unless_refused(unsafe { remote.post(self.node()) });
     }
 
     /// Woken on a worker of its scheduler: it goes back to the worker that ran it last if that one watches,
@@ -117,9 +117,9 @@ impl<M: Machine> TaskRef<M> {
         }
     }
 
-    fn post_to(self, front: &Front<M>, from: Origin) {
+    fn post_to(self, remote: &Remote<M>, from: Origin) {
         // SAFETY: as in `submit_new`.
-        self.unless_refused(unsafe { front.post_task(self.node(), from) });
+        self.unless_refused(unsafe { remote.post_task(self.node(), from) });
     }
 
     /// A worker that is gone has ended the task, or its home worker will.

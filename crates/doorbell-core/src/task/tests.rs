@@ -17,7 +17,7 @@ mod states;
 mod wakes;
 
 use super::{Join, JoinError, Local};
-use crate::scheduler::FrontRef;
+use crate::scheduler::RemoteRef;
 use crate::testing;
 use doorbell_machine::{Counter, Host};
 use std::pin::Pin;
@@ -28,15 +28,15 @@ use std::task::{Context, Poll, Waker};
 
 /// A worker that the test runs by hand, on its own thread.
 struct Bench {
-    front: FrontRef<Host>,
+    remote: RemoteRef<Host>,
     local: Local<Host>,
 }
 
 impl Bench {
     fn new() -> Self {
-        let front = testing::front::<Host>();
-        let local = Local::new(front.clone());
-        Bench { front, local }
+        let remote = testing::remote::<Host>();
+        let local = Local::new(remote.clone());
+        Bench { remote, local }
     }
 
     /// Calls `f` as the worker.
@@ -49,14 +49,14 @@ impl Bench {
         F: Future + Send + 'static,
         F::Output: Send,
     {
-        self.on_worker(|| testing::spawn(&self.front, future))
+        self.on_worker(|| testing::spawn(&self.remote, future))
     }
 
     /// Takes mailbox and inbox; returns how many nodes that were.
     fn serve(&self) -> u64 {
         self.on_worker(|| {
             // SAFETY: the test's thread is the worker.
-            let served = unsafe { self.front.serve(self.local.ready()) };
+            let served = unsafe { self.remote.serve(self.local.ready()) };
             served.delivered + self.local.gather()
         })
     }
@@ -77,18 +77,18 @@ impl Bench {
         }
     }
 
-    /// Ends the worker. Nothing of it is left: no task, no ring, no reference to its front.
+    /// Ends the worker. Nothing of it is left: no task, no ring, no reference to its remote half.
     #[track_caller]
     fn end(self) {
         self.on_worker(|| self.local.close());
         assert_eq!((self.local.live(), self.local.queued()), (0, 0));
         assert_eq!(
-            self.front.counts().rings.get(),
+            self.remote.counts().rings.get(),
             0,
             "the worker never parked"
         );
         drop(self.local);
-        assert_eq!(self.front.shares(), 1, "a task was not freed");
+        assert_eq!(self.remote.shares(), 1, "a task was not freed");
     }
 }
 

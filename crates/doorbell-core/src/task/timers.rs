@@ -33,7 +33,7 @@ impl<M: Machine> Local<M> {
     /// Arms here what threads that are no workers have posted for any worker. Returns how many nodes it took.
     #[inline]
     pub fn take_timers(&self) -> u64 {
-        let timers = self.front().scheduler().timers();
+        let timers = self.remote().scheduler().timers();
         if timers.is_empty() {
             return 0;
         }
@@ -48,8 +48,8 @@ impl<M: Machine> Local<M> {
             self.due_ns.set(when_ns);
         }
         // Asked anew each time: a visitor may have published a later one.
-        if base == Base::Global && when_ns < self.front().next_global_ns() {
-            self.front().publish_next_global(when_ns);
+        if base == Base::Global && when_ns < self.remote().next_global_ns() {
+            self.remote().publish_next_global(when_ns);
             // Nobody else fires it before this poll ends; if none follows, the worker sleeps until it is due.
             if !M::breaks(Bug::WorkerAsksOnce) {
                 self.unwatched.set(true);
@@ -117,8 +117,8 @@ impl<M: Machine> Local<M> {
         match self.wheel.next_ns() {
             Some([local_ns, global_ns]) => {
                 self.due_ns.set(local_ns.min(global_ns));
-                if self.front().next_global_ns() != global_ns {
-                    self.front().publish_next_global(global_ns);
+                if self.remote().next_global_ns() != global_ns {
+                    self.remote().publish_next_global(global_ns);
                 }
             }
             // A visitor is about it, for a moment.

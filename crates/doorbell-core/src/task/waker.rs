@@ -50,7 +50,7 @@ unsafe fn wake_by_ref<M: Machine>(data: *const ()) {
 
 unsafe fn wake<M: Machine>(data: *const ()) {
     // SAFETY: passed on; the waker's reference is let go only after the wake, so whatever the
-    // task's worker does meanwhile, task and front are there.
+    // task's worker does meanwhile, task and remote half are there.
     unsafe { wake_by_ref::<M>(data) };
     // SAFETY: passed on.
     unsafe { release::<M>(data) };

@@ -12,17 +12,17 @@ use std::task::Poll;
 impl<M: Machine> TaskRef<M> {
     /// Polls a task that has extras. The caller has RUNNING.
     pub(super) fn poll_watched(self, local: &Local<M>) -> Poll<()> {
-        let Some(watchers) = local.front().scheduler().watchers() else {
+        let Some(watchers) = local.remote().scheduler().watchers() else {
             return self.poll(local);
         };
-        let worker = local.front().worker();
+        let worker = local.remote().worker();
         let current = self.extras().and_then(|extras| {
             let polled = Polled {
                 task: self.id(),
                 rank: self.header().rank,
                 spawned_at: extras.spawned_at(),
             };
-            watchers.begin_poll(worker, local.front().pulse(), polled)
+            watchers.begin_poll(worker, local.remote().pulse(), polled)
         });
         let woken_ns = self.extras().map_or(0, super::extras::Extras::woken_ns);
         let name = || Some(self.extras()?.name()?.as_str());
@@ -60,7 +60,7 @@ impl<M: Machine> TaskRef<M> {
     fn event(&self) -> TaskEvent<'_> {
         let worker = Local::<M>::with_current(|local| {
             let local = local.filter(|local| local.is_of(self.scheduler()))?;
-            Some(local.front().worker())
+            Some(local.remote().worker())
         });
         TaskEvent {
             id: self.id(),
@@ -117,7 +117,7 @@ impl<M: Machine> Local<M> {
                 name: task.name().cloned(),
                 phase: task.phase(),
                 last: task.last().worker(),
-                home: self.front().worker(),
+                home: self.remote().worker(),
                 age_ns: extras.and_then(super::extras::Extras::age_ns),
             });
             // SAFETY: the worker owns the links of its tasks, and a task of its list is alive.

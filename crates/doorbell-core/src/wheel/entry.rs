@@ -20,7 +20,7 @@ use super::levels::Link;
 use super::{Base, Local};
 use crate::mailbox::Posted;
 use crate::node::{Node, Ready};
-use crate::scheduler::FrontRef;
+use crate::scheduler::RemoteRef;
 use crate::task::drop_quietly;
 use doorbell_machine::{Bug, Cell, Machine, Mark, Ordering, Word};
 use std::ptr::NonNull;
@@ -81,7 +81,7 @@ pub(super) struct Entry<M: Machine> {
     /// The [tag](Entry::tag) of the poll in which its waker was given, if it was in one.
     pub(super) polls: std::cell::Cell<u16>,
     /// The worker that has it. That of a `MAILED` one changes when a worker takes it: only the worker reads it then.
-    pub(super) front: M::Cell<FrontRef<M>>,
+    pub(super) remote: M::Cell<RemoteRef<M>>,
     pub(super) waker: M::Cell<Option<Waker>>,
     link: M::Cell<Link<M>>,
     /// The handle's own: a copy of the waker that it sent by mail.
@@ -91,14 +91,14 @@ pub(super) struct Entry<M: Machine> {
 }
 
 impl<M: Machine> Entry<M> {
-    /// A free entry for the worker with that front.
-    pub(super) fn allocate(front: &FrontRef<M>) -> NonNull<Entry<M>> {
+    /// A free entry for the worker with that remote half.
+    pub(super) fn allocate(remote: &RemoteRef<M>) -> NonNull<Entry<M>> {
         let entry = Box::new(Entry {
             node: Node::new(deliver),
             state: M::U32::new(FREE),
             base: std::cell::Cell::new(Base::Global),
             polls: std::cell::Cell::new(0),
-            front: M::Cell::new(FrontRef::clone(front)),
+            remote: M::Cell::new(RemoteRef::clone(remote)),
             waker: M::Cell::new(None),
             link: M::Cell::new(Link::new()),
             handle_waker: M::Cell::new(None),
@@ -124,7 +124,7 @@ impl<M: Machine> Entry<M> {
         // These are steps too, where nothing catches what a model says of them: the handle is done with both.
         // SAFETY: nobody else has the entry.
         let known = unsafe { entry.with_handle_waker(Option::take) };
-        let _ = entry.front.with_mut(|front| front);
+        let _ = entry.remote.with_mut(|remote| remote);
         // Quietly, and one by one: these are wakers, and the caller may be the worker's own loop.
         drop_quietly(known);
         drop_quietly(entry);
@@ -161,19 +161,19 @@ impl<M: Machine> Entry<M> {
     #[inline]
     pub(super) fn is_of(&self, local: &Local<M>) -> bool {
         // SAFETY: no worker changes it once it has left `MAILED`, and that was Release.
-        self.state() != MAILED && self.front.with(|front| local.is(unsafe { &*front }))
+        self.state() != MAILED && self.remote.with(|remote| local.is(unsafe { &*remote }))
     }
 
     /// A worker takes it from the mailbox of the scheduler.
     ///
     /// # Safety
     /// The caller is that worker, and has the entry, which hangs in no wheel of another one.
-    pub(super) unsafe fn set_front(&self, to: &FrontRef<M>) {
+    pub(super) unsafe fn set_remote(&self, to: &RemoteRef<M>) {
         // SAFETY: the caller's promise; nobody writes it at the same time.
-        if self.front.with(|front| unsafe { (*front).as_ptr() }) != to.as_ptr() {
+        if self.remote.with(|remote| unsafe { (*remote).as_ptr() }) != to.as_ptr() {
             // SAFETY: `MAILED`, or its handle is gone: nobody else reads it.
-            self.front
-                .with_mut(|front| unsafe { *front = FrontRef::clone(to) });
+            self.remote
+                .with_mut(|remote| unsafe { *remote = RemoteRef::clone(to) });
         }
     }
 
@@ -308,7 +308,7 @@ unsafe fn deliver<M: Machine>(node: NonNull<Node<M>>, _ready: &Ready<M>) {
             // A visitor has the wheel for a moment: once more. The worker may be about to sleep.
             None => {
                 // SAFETY: delivered, so it is in no queue, and this worker's.
-                let posted = unsafe { local.front().post(node) };
+                let posted = unsafe { local.remote().post(node) };
                 // Only this thread closes the mailbox, and lends nothing any more when it does.
                 assert!(
                     posted == Posted::Yes,

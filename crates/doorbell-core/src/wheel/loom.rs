@@ -1,14 +1,14 @@
 //! The wheel in the model checker: a handle on one thread, its worker on another.
 //!
 //! The worker is the main thread of each model; it serves, looks and ends as the loop would. An
-//! entry shares the front, so the front's count says how many entries are allocated. A counter
+//! entry shares the remote half, so the remote half's count says how many entries are allocated. A counter
 //! of wakes is no word of the model: it is compared where the model orders things by itself.
 
 // The models' own threads, and counters that the checker is not to see.
 #![allow(clippy::disallowed_types, clippy::disallowed_methods)]
 
 use super::{Fired, Polled, RawTimer};
-use crate::scheduler::{FrontRef, Scheduler};
+use crate::scheduler::{RemoteRef, Scheduler};
 use crate::task::Local;
 use crate::testing::model::{check_large, mutant};
 use ::loom::sync::atomic::AtomicBool;
@@ -39,24 +39,24 @@ impl Wakes {
 
 struct Worker {
     local: Local<Loom>,
-    front: FrontRef<Loom>,
+    remote: RemoteRef<Loom>,
 }
 
 impl Worker {
     fn new() -> Self {
-        let front = FrontRef::alone(&Arc::default());
-        let local = Local::new(front.clone());
-        Worker { local, front }
+        let remote = RemoteRef::alone(&Arc::default());
+        let local = Local::new(remote.clone());
+        Worker { local, remote }
     }
 
     fn arm(&self) -> (RawTimer, Arc<Wakes>) {
-        self.local.enter(|| arm(&self.front))
+        self.local.enter(|| arm(&self.remote))
     }
 
     fn serve(&self) -> u64 {
         self.local.enter(|| {
             // SAFETY: this is the worker's thread, and the ready queue its own.
-            let served = unsafe { self.front.serve(self.local.ready()) };
+            let served = unsafe { self.remote.serve(self.local.ready()) };
             served.delivered + self.local.take_timers()
         })
     }
@@ -70,16 +70,16 @@ impl Worker {
         assert_eq!(self.local.wheel().len(), 0);
     }
 
-    /// How many entries are allocated, while no other thread has a share of the front.
+    /// How many entries are allocated, while no other thread has a share of the remote half.
     fn entries(&self) -> usize {
-        (self.front.shares() - self.local.stock().len()) as usize - 3
+        (self.remote.shares() - self.local.stock().len()) as usize - 3
     }
 }
 
-fn arm(front: &FrontRef<Loom>) -> (RawTimer, Arc<Wakes>) {
+fn arm(remote: &RemoteRef<Loom>) -> (RawTimer, Arc<Wakes>) {
     let wakes = Arc::new(Wakes::default());
     let waker = Waker::from(Arc::clone(&wakes));
-    let timer = RawTimer::arm(front, DUE_NS, &waker).expect("the worker runs");
+    let timer = RawTimer::arm(remote, DUE_NS, &waker).expect("the worker runs");
     (timer, wakes)
 }
 
@@ -202,9 +202,9 @@ fn a_mailed_arm_against_its_drop_and_its_delivery() {
     check(|| {
         let worker = Worker::new();
         let other = ::loom::thread::spawn({
-            let front = worker.front.clone();
+            let remote = worker.remote.clone();
             move || {
-                let (mut timer, wakes) = arm(&front);
+                let (mut timer, wakes) = arm(&remote);
                 let _ = look(&mut timer);
                 drop(timer);
                 wakes
@@ -230,23 +230,23 @@ fn a_mailed_arm_against_its_drop_and_its_delivery() {
 /// A timer that is mailed to a scheduler is taken by one worker and polled on the other: whose it is now is known to
 /// who sees that it is armed.
 fn taken_against_a_poll_elsewhere() {
-    let fronts = Scheduler::<Loom>::new(2, &Arc::default(), |_, _| 0);
-    let front = fronts[0].clone();
+    let remotes = Scheduler::<Loom>::new(2, &Arc::default(), |_, _| 0);
+    let remote = remotes[0].clone();
     let polls = ::loom::thread::spawn(move || {
-        let (mut timer, wakes) = arm(&front);
-        let local = Local::new(front);
+        let (mut timer, wakes) = arm(&remote);
+        let local = Local::new(remote);
         let _ = local.enter(|| look(&mut timer));
         drop(timer);
         local.enter(|| local.close());
         wakes
     });
-    let local = Local::new(fronts[1].clone());
+    let local = Local::new(remotes[1].clone());
     let mut taken = local.enter(|| local.take_timers());
     let wakes = polls.join().unwrap();
     local.enter(|| {
         taken += local.take_timers();
         // SAFETY: this is the worker's thread, and the ready queue its own.
-        taken += unsafe { fronts[1].serve(local.ready()) }.delivered;
+        taken += unsafe { remotes[1].serve(local.ready()) }.delivered;
         assert_eq!(local.expire(), 0, "fired after its drop");
         local.close();
     });
@@ -264,8 +264,8 @@ fn a_mailed_timer_that_is_kept_fires_once() {
     check(|| {
         let worker = Worker::new();
         let other = ::loom::thread::spawn({
-            let front = worker.front.clone();
-            move || arm(&front)
+            let remote = worker.remote.clone();
+            move || arm(&remote)
         });
         let mut fired = worker.serve() * worker.expire();
         let (mut timer, wakes) = other.join().unwrap();
@@ -317,11 +317,11 @@ fn a_mailed_arm_against_the_end_of_the_worker() {
     check(|| {
         let worker = Worker::new();
         let other = ::loom::thread::spawn({
-            let front = worker.front.clone();
+            let remote = worker.remote.clone();
             move || {
                 let wakes = Arc::new(Wakes::default());
                 let waker = Waker::from(Arc::clone(&wakes));
-                let armed = RawTimer::arm(&front, DUE_NS, &waker).is_ok_and(|timer| {
+                let armed = RawTimer::arm(&remote, DUE_NS, &waker).is_ok_and(|timer| {
                     drop(timer);
                     true
                 });

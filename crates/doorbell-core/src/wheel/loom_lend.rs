@@ -4,7 +4,7 @@
 #![allow(clippy::disallowed_types, clippy::disallowed_methods)]
 
 use super::{RawTimer, Reset, visit};
-use crate::scheduler::FrontRef;
+use crate::scheduler::RemoteRef;
 use crate::task::Local;
 use crate::testing::model::{check_large, mutant};
 use ::loom::thread::{self, JoinHandle};
@@ -28,19 +28,19 @@ impl Wake for Wakes {
 
 /// A worker that lends its wheel, with one timer that is due, while another visits it.
 fn visited(meanwhile: impl FnOnce(&Local<Loom>, RawTimer) + 'static) -> u64 {
-    let front = FrontRef::<Loom>::alone(&Arc::default());
-    let local = Local::new(front.clone());
+    let remote = RemoteRef::<Loom>::alone(&Arc::default());
+    let local = Local::new(remote.clone());
     let wakes = Arc::new(Wakes::default());
     local.enter_lending(|| {
         let waker = Waker::from(Arc::clone(&wakes));
-        let timer = RawTimer::arm(&front, DUE_NS, &waker).expect("the worker runs");
+        let timer = RawTimer::arm(&remote, DUE_NS, &waker).expect("the worker runs");
         drop(waker);
-        let visitor: JoinHandle<u64> = thread::spawn(move || visit(&front, DUE_NS));
+        let visitor: JoinHandle<u64> = thread::spawn(move || visit(&remote, DUE_NS));
         meanwhile(&local, timer);
         visitor.join().unwrap();
         // What was sent by mail meanwhile.
         // SAFETY: this is the worker's thread, and the ready queue its own.
-        let _ = unsafe { local.front().serve(local.ready()) };
+        let _ = unsafe { local.remote().serve(local.ready()) };
         local.take_timers();
         local.expire();
         local.close();
@@ -62,14 +62,14 @@ fn expired_by_both() {
 
 /// Kept until the end, a timer fires, whoever comes first.
 fn fires_for_sure() {
-    let (front, wakes) = (
-        FrontRef::<Loom>::alone(&Arc::default()),
+    let (remote, wakes) = (
+        RemoteRef::<Loom>::alone(&Arc::default()),
         Arc::new(Wakes::default()),
     );
-    let local = Local::new(front.clone());
+    let local = Local::new(remote.clone());
     local.enter_lending(|| {
-        let timer = RawTimer::arm(&front, DUE_NS, &Waker::from(Arc::clone(&wakes)));
-        let visitor = thread::spawn(move || visit(&front, DUE_NS));
+        let timer = RawTimer::arm(&remote, DUE_NS, &Waker::from(Arc::clone(&wakes)));
+        let visitor = thread::spawn(move || visit(&remote, DUE_NS));
         local.expire();
         let visited = visitor.join().unwrap();
         // Not by the worker's own note of when to look: time stands still here.
@@ -104,7 +104,7 @@ fn reset_meanwhile() {
 /// is the worker's.
 fn ends_meanwhile() {
     let wakes = visited(|local, timer| {
-        local.front().lend().end(local.front().parker());
+        local.remote().lend().end(local.remote().parker());
         drop(timer);
     });
     assert!(wakes <= 1);
@@ -113,9 +113,9 @@ fn ends_meanwhile() {
 /// The same of a worker that has parked in its poller before: its visitor rings it where it sleeps now.
 fn ends_otherwise_meanwhile() {
     let wakes = visited(|local, timer| {
-        let parker = local.front().parker();
+        let parker = local.remote().parker();
         Parker::<Loom>::choose(parker, ParkIn::Poller);
-        local.front().lend().end(parker);
+        local.remote().lend().end(parker);
         drop(timer);
     });
     assert!(wakes <= 1);
@@ -123,9 +123,9 @@ fn ends_otherwise_meanwhile() {
 
 /// Somebody visits a worker that is about to begin.
 fn begins_meanwhile() {
-    let front = FrontRef::<Loom>::alone(&Arc::default());
-    let local = Local::new(front.clone());
-    let visitor = thread::spawn(move || visit(&front, DUE_NS));
+    let remote = RemoteRef::<Loom>::alone(&Arc::default());
+    let local = Local::new(remote.clone());
+    let visitor = thread::spawn(move || visit(&remote, DUE_NS));
     local.enter_lending(|| {
         assert_eq!(visitor.join().unwrap(), 0);
         local.close();
@@ -137,7 +137,7 @@ fn armed_meanwhile() {
     let wakes = visited(|local, timer| {
         let another = Arc::new(Wakes::default());
         let waker = Waker::from(Arc::clone(&another));
-        let second = RawTimer::arm(local.front(), u64::MAX, &waker).expect("the worker runs");
+        let second = RawTimer::arm(local.remote(), u64::MAX, &waker).expect("the worker runs");
         drop((timer, second));
         assert_eq!(another.0.load(Relaxed), 0, "fired long before its time");
     });

@@ -5,7 +5,7 @@
 
 use super::{AtRest, Clock, Ended, Holds, RawTimer};
 use crate::bell::Announced;
-use crate::scheduler::{FrontRef, Scheduler};
+use crate::scheduler::{RemoteRef, Scheduler};
 use crate::switches::SwitchWord;
 use crate::testing::model::{check_large, mutant};
 use crate::testing::spawn;
@@ -40,10 +40,10 @@ impl Paused {
     /// `at_rest` is called whenever the clock might go on.
     fn start_with(at_rest: impl Fn() + Send + Sync + 'static) -> Self {
         let switches = Arc::new(SwitchWord::default());
-        let front = FrontRef::alone(&switches);
+        let remote = RemoteRef::alone(&switches);
         let rests = Arc::new(AtomicU64::new(0));
         let count = Arc::clone(&rests);
-        let clock = Arc::new(Clock::paused(front.clone(), move || {
+        let clock = Arc::new(Clock::paused(remote.clone(), move || {
             count.fetch_add(1, Relaxed);
             at_rest();
             AtRest::Nobody
@@ -51,7 +51,7 @@ impl Paused {
         let config = WorkerConfig {
             idle: IdlePolicy::Park,
         };
-        let shared = Arc::new(WorkerShared::with(config, front, Arc::clone(&clock)));
+        let shared = Arc::new(WorkerShared::with(config, remote, Arc::clone(&clock)));
         let theirs = Arc::clone(&shared);
         Paused {
             start_ns: clock.now_ns(),
@@ -74,12 +74,12 @@ impl Paused {
 
 /// A future that waits so long from its first poll on.
 fn sleep(paused: &Paused) -> impl Future<Output = ()> + Send + 'static {
-    let front = paused.shared.front().clone();
+    let remote = paused.shared.remote().clone();
     let when_ns = paused.start_ns + SLEEP_NS;
     let mut timer = None;
     poll_fn(move |cx| {
         let timer = timer.get_or_insert_with(|| {
-            RawTimer::arm(&front, when_ns, cx.waker()).expect("the worker is there")
+            RawTimer::arm(&remote, when_ns, cx.waker()).expect("the worker is there")
         });
         match timer.poll(cx) {
             Polled::Pending => Poll::Pending,
@@ -92,7 +92,7 @@ fn sleep(paused: &Paused) -> impl Future<Output = ()> + Send + 'static {
 /// A task sleeps, and a thread waits for it: the clock goes on, exactly there.
 fn a_sleep_is_over() {
     let paused = Paused::start();
-    let task = spawn(paused.shared.front(), sleep(&paused));
+    let task = spawn(paused.shared.remote(), sleep(&paused));
     {
         let _inside = paused.clock.inside(Holds::No);
         block_on_inside(&paused.clock, task, 0).unwrap();
@@ -108,10 +108,10 @@ fn work_comes_first() {
     let paused = Paused::start_with(move || {
         assert_eq!(at_rest.load(Relaxed), 1, "the clock went on too early");
     });
-    let sleeper = spawn(paused.shared.front(), sleep(&paused));
+    let sleeper = spawn(paused.shared.remote(), sleep(&paused));
     {
         let _inside = paused.clock.inside(Holds::No);
-        let worker = spawn(paused.shared.front(), async move {
+        let worker = spawn(paused.shared.remote(), async move {
             worker.store(1, Relaxed);
         });
         block_on_inside(&paused.clock, worker, 0).unwrap();
@@ -122,13 +122,13 @@ fn work_comes_first() {
 }
 
 /// A worker by hand: falls asleep, and is awake when it has been told something.
-fn sleep_until_told(clock: &Clock<Loom>, front: &FrontRef<Loom>) {
-    let bell = front.bell();
+fn sleep_until_told(clock: &Clock<Loom>, remote: &RemoteRef<Loom>) {
+    let bell = remote.bell();
     let announced = bell.announce_watch() == Announced::Yes;
     if announced && bell.announce_park() == Announced::Yes {
         // Nobody has a timer.
-        assert_eq!(clock.end_worker(front.worker(), None), Ended::Yes);
-        let _ = bell.park(front.parker(), None);
+        assert_eq!(clock.end_worker(remote.worker(), None), Ended::Yes);
+        let _ = bell.park(remote.parker(), None);
         clock.begin();
     }
     let _ = bell.end_idle();
@@ -137,16 +137,16 @@ fn sleep_until_told(clock: &Clock<Loom>, front: &FrontRef<Loom>) {
 /// Two workers tell each other, one after the other. Whoever looks whether all rest may have seen
 /// each of them asleep, at different times.
 fn two_workers_that_tell_each_other() {
-    let fronts = Scheduler::<Loom>::new(2, &Arc::default(), |_, _| 0);
+    let remotes = Scheduler::<Loom>::new(2, &Arc::default(), |_, _| 0);
     let (told, rests) = (Arc::new(AtomicU64::new(1)), Arc::new(AtomicU64::new(0)));
     let (left, count) = (Arc::clone(&told), Arc::clone(&rests));
-    let clock = Arc::new(Clock::paused(fronts[0].clone(), move || {
+    let clock = Arc::new(Clock::paused(remotes[0].clone(), move || {
         assert_eq!(left.load(Relaxed), 0, "told of more to do");
         count.fetch_add(1, Relaxed);
         AtRest::Nobody
     }));
     let inside = clock.inside(Holds::Yes);
-    let [one, other] = [0, 1].map(|worker| fronts[worker].clone());
+    let [one, other] = [0, 1].map(|worker| remotes[worker].clone());
     let (their_clock, first) = (Arc::clone(&clock), one.clone());
     let their_worker = thread::spawn(move || {
         sleep_until_told(&their_clock, &other);
@@ -156,7 +156,7 @@ fn two_workers_that_tell_each_other() {
         let _ = other.bell().announce_park();
         assert_eq!(their_clock.end_worker(1, None), Ended::Yes);
     });
-    fronts[1].request_pass();
+    remotes[1].request_pass();
     sleep_until_told(&clock, &one);
     told.store(0, Relaxed);
     let _ = one.bell().announce_watch();
@@ -169,8 +169,8 @@ fn two_workers_that_tell_each_other() {
 
 /// A thread holds the clock while the worker falls asleep: from then on it stands still.
 fn a_hold_is_a_hold() {
-    let front = FrontRef::<Loom>::alone(&Arc::default());
-    let clock = Arc::new(Clock::paused(front.clone(), || AtRest::Nobody));
+    let remote = RemoteRef::<Loom>::alone(&Arc::default());
+    let clock = Arc::new(Clock::paused(remote.clone(), || AtRest::Nobody));
     let start_ns = clock.now_ns();
     let inside = clock.inside(Holds::Yes);
     let theirs = Arc::clone(&clock);
@@ -181,9 +181,9 @@ fn a_hold_is_a_hold() {
         let still_ns = theirs.now_ns();
         assert_eq!(held_ns, still_ns, "the clock went on while it was held");
     });
-    let _ = front.bell().announce_watch();
-    let _ = front.bell().announce_park();
-    let _ = clock.end_worker(front.worker(), Some(start_ns + SLEEP_NS));
+    let _ = remote.bell().announce_watch();
+    let _ = remote.bell().announce_park();
+    let _ = clock.end_worker(remote.worker(), Some(start_ns + SLEEP_NS));
     holder.join().unwrap();
     assert_eq!(clock.now_ns() - start_ns, SLEEP_NS, "once, by either");
     drop(inside);
@@ -192,17 +192,17 @@ fn a_hold_is_a_hold() {
 /// The last one finds that all rest, and gives that up since nothing is due. Meanwhile another one has begun, told
 /// the worker, and ended: who looks again sees that.
 fn told_while_another_looks() {
-    let front = FrontRef::<Loom>::alone(&Arc::default());
+    let remote = RemoteRef::<Loom>::alone(&Arc::default());
     let rests = AtomicU64::new(0);
-    let clock = Arc::new(Clock::paused(front.clone(), move || {
+    let clock = Arc::new(Clock::paused(remote.clone(), move || {
         assert_eq!(rests.fetch_add(1, Relaxed), 0, "told of more to do");
         AtRest::Nobody
     }));
     let inside = clock.inside(Holds::No);
-    let _ = front.bell().announce_watch();
-    let _ = front.bell().announce_park();
-    assert_eq!(clock.end_worker(front.worker(), None), Ended::Yes);
-    let (their_clock, theirs) = (Arc::clone(&clock), front.clone());
+    let _ = remote.bell().announce_watch();
+    let _ = remote.bell().announce_park();
+    assert_eq!(clock.end_worker(remote.worker(), None), Ended::Yes);
+    let (their_clock, theirs) = (Arc::clone(&clock), remote.clone());
     let tells = thread::spawn(move || {
         let hold = their_clock.hold();
         theirs.request_pass();
@@ -245,7 +245,7 @@ fn after_against_step() {
 /// Nobody is inside the runtime: the clock stands.
 fn outside_it_stands() {
     let paused = Paused::start();
-    let task = spawn(paused.shared.front(), sleep(&paused));
+    let task = spawn(paused.shared.remote(), sleep(&paused));
     let hold = paused.clock.hold();
     drop(hold);
     drop(task);
@@ -261,7 +261,7 @@ fn outside_it_stands() {
 /// Somebody sets the clock on by hand: the worker looks at its timers.
 fn advanced_by_hand() {
     let paused = Paused::start();
-    let task = spawn(paused.shared.front(), sleep(&paused));
+    let task = spawn(paused.shared.remote(), sleep(&paused));
     {
         let _inside = paused.clock.inside(Holds::No);
         let _hold = paused.clock.hold();

@@ -1,6 +1,6 @@
 //! A timer that no worker armed itself: any worker of the scheduler takes it.
 
-use crate::mailbox::{Front, Posted, Pushed};
+use crate::mailbox::{Posted, Pushed, Remote};
 use crate::node::Node;
 use crate::scheduler::Scheduler;
 use doorbell_machine::Machine;
@@ -11,11 +11,11 @@ impl<M: Machine> Scheduler<M> {
     /// idle, else an idle worker. If none is, the first worker that comes to a pass takes it.
     ///
     /// # Panics
-    /// As for [`Front::post`].
+    /// As for [`Remote::post`].
     ///
     /// # Safety
-    /// As for [`Front::post`]; the node is that of a timer which is not armed yet.
-    pub(crate) unsafe fn post_timer(&self, prefer: &Front<M>, node: NonNull<Node<M>>) -> Posted {
+    /// As for [`Remote::post`]; the node is that of a timer which is not armed yet.
+    pub(crate) unsafe fn post_timer(&self, prefer: &Remote<M>, node: NonNull<Node<M>>) -> Posted {
         // SAFETY: passed on from the caller.
         match unsafe { self.timers().push(node) } {
             Pushed::First | Pushed::Behind => {}

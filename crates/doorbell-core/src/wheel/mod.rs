@@ -29,7 +29,7 @@ pub use rest::{AtRest, Hold, Holds};
 pub use timer::{Fired, Polled, RawTimer, Reset};
 pub(crate) use visit::visit;
 
-use crate::scheduler::FrontRef;
+use crate::scheduler::RemoteRef;
 use crate::task::{Local, drop_quietly, wake_quietly};
 use doorbell_machine::{Cell, Machine};
 use entry::{Entry, Fire, TakenIn};
@@ -55,7 +55,7 @@ pub enum Base {
 pub(crate) struct Wheel<M: Machine> {
     inner: M::Cell<Inner<M>>,
     /// By which others may visit.
-    front: FrontRef<M>,
+    remote: RemoteRef<M>,
 }
 
 struct Inner<M: Machine> {
@@ -107,9 +107,9 @@ impl<M: Machine> std::fmt::Debug for Wheel<M> {
 }
 
 impl<M: Machine> Wheel<M> {
-    pub(crate) fn new(now_ns: u64, front: FrontRef<M>) -> Self {
+    pub(crate) fn new(now_ns: u64, remote: RemoteRef<M>) -> Self {
         Wheel {
-            front,
+            remote,
             inner: M::Cell::new(Inner {
                 bases: [Levels::new(now_ns), Levels::new(now_ns)],
                 // Once and for all: to free a timer allocates nothing.
@@ -122,7 +122,7 @@ impl<M: Machine> Wheel<M> {
     #[inline(always)]
     fn with<R>(&self, f: impl FnOnce(&mut Inner<M>) -> R) -> Option<R> {
         // SAFETY: the worker has entered.
-        self.front.lend().enter(|| unsafe { self.with_inner(f) })
+        self.remote.lend().enter(|| unsafe { self.with_inner(f) })
     }
 
     /// # Safety
@@ -140,7 +140,7 @@ impl<M: Machine> Wheel<M> {
     /// The wheel stays where it is until [`Wheel::close`] has returned.
     pub(crate) unsafe fn begin(&self) {
         // SAFETY: passed on.
-        unsafe { self.front.lend().begin(self) };
+        unsafe { self.remote.lend().begin(self) };
     }
 
     /// How many timers hang in it.
@@ -151,10 +151,10 @@ impl<M: Machine> Wheel<M> {
 
     /// An entry for a new timer.
     #[inline]
-    fn take_entry(&self, front: &FrontRef<M>) -> NonNull<Entry<M>> {
+    fn take_entry(&self, remote: &RemoteRef<M>) -> NonNull<Entry<M>> {
         self.with(|inner| inner.kept.pop())
             .flatten()
-            .unwrap_or_else(|| Entry::allocate(front))
+            .unwrap_or_else(|| Entry::allocate(remote))
     }
 
     /// Keeps an entry for the next timer.
@@ -205,13 +205,13 @@ impl<M: Machine> Wheel<M> {
     /// It is alive, and this its worker.
     unsafe fn take_in(&self, entry: NonNull<Entry<M>>) -> Option<TakenIn> {
         // SAFETY: the caller's promise.
-        unsafe { entry.as_ref().set_front(&self.front) };
+        unsafe { entry.as_ref().set_remote(&self.remote) };
         self.with(|inner| {
             // SAFETY: the caller's promise.
             let it = unsafe { entry.as_ref() };
             if it.accept() {
                 it.polls
-                    .set(Entry::<M>::tag(self.front.pulse()).wrapping_sub(1));
+                    .set(Entry::<M>::tag(self.remote.pulse()).wrapping_sub(1));
                 let (base, when_ns) = (it.base.get(), it.mailed_ns.get());
                 // SAFETY: accepted, so it is this worker's and hangs in no list.
                 unsafe { inner.hang(entry, when_ns) };
@@ -274,7 +274,7 @@ impl<M: Machine> Wheel<M> {
 
     /// The worker ends: every handle is told, and nobody visits any more.
     pub(crate) fn close(&self) {
-        self.front.lend().end(self.front.parker());
+        self.remote.lend().end(self.remote.parker());
         let next = |inner: &mut Inner<M>| inner.bases.iter_mut().find_map(Levels::pop_any);
         while let Some(entry) = self.with(next).flatten() {
             // SAFETY: as in `expire`.

@@ -19,7 +19,7 @@
 //! still from then on, and not one step later.
 
 use super::Clock;
-use crate::scheduler::FrontRef;
+use crate::scheduler::RemoteRef;
 use doorbell_machine::{Bug, Line, Machine, Ordering, Word};
 use std::sync::Arc;
 
@@ -64,7 +64,7 @@ pub(super) struct Rest<M: Machine> {
     /// When each worker has to look at its timers, as it fell asleep; `u64::MAX` for never.
     due_ns: Box<[M::U64]>,
     /// Some worker of the scheduler.
-    front: FrontRef<M>,
+    remote: RemoteRef<M>,
     told: Box<dyn Fn() -> AtRest + Send + Sync>,
 }
 
@@ -79,14 +79,14 @@ impl<M: Machine> std::fmt::Debug for Rest<M> {
 impl<M: Machine> Rest<M> {
     /// All workers are busy: they have not begun.
     pub(super) fn new(
-        front: FrontRef<M>,
+        remote: RemoteRef<M>,
         at_rest: impl Fn() -> AtRest + Send + Sync + 'static,
     ) -> Self {
-        let workers = front.scheduler().fronts().len();
+        let workers = remote.scheduler().remotes().len();
         Rest {
             word: M::Line::new(|| M::U64::new(workers as u64 * BUSY)),
             due_ns: (0..workers).map(|_| M::U64::new(u64::MAX)).collect(),
-            front,
+            remote,
             told: Box::new(at_rest),
         }
     }
@@ -152,8 +152,8 @@ impl<M: Machine> Rest<M> {
 
     /// Whether every worker is parked and was told nothing.
     fn workers_rest(&self) -> bool {
-        let fronts = self.front.scheduler().fronts();
-        M::breaks(Bug::RestWithoutALook) || fronts.iter().all(|front| front.bell().rests())
+        let remotes = self.remote.scheduler().remotes();
+        M::breaks(Bug::RestWithoutALook) || remotes.iter().all(|remote| remote.bell().rests())
     }
 
     /// The runtime rests, but for the caller: wakes who waits for that, or else goes to the next
@@ -168,10 +168,10 @@ impl<M: Machine> Rest<M> {
         if next_ns == u64::MAX || self.step_to(next_ns, resumed, clock) == Stepped::Met {
             return Ended::Yes;
         }
-        let fronts = self.front.scheduler().fronts();
-        for (worker, front) in self.due_ns.iter().zip(fronts) {
+        let remotes = self.remote.scheduler().remotes();
+        for (worker, remote) in self.due_ns.iter().zip(remotes) {
             if due(worker) <= next_ns {
-                front.request_pass();
+                remote.request_pass();
             }
         }
         Ended::Resumed
@@ -218,14 +218,14 @@ impl<M: Machine> Drop for Hold<M> {
 
 impl<M: Machine> Clock<M> {
     /// A clock that stands at the machine's present time while anything of the runtime of
-    /// `front` is busy and a thread is inside its `block_on`. Else it asks `at_rest`, and goes
+    /// `remote` is busy and a thread is inside its `block_on`. Else it asks `at_rest`, and goes
     /// on to the next timer if that says so.
     pub fn paused(
-        front: FrontRef<M>,
+        remote: RemoteRef<M>,
         at_rest: impl Fn() -> AtRest + Send + Sync + 'static,
     ) -> Self {
         let mut clock = Clock::frozen();
-        clock.rest = Some(Rest::new(front, at_rest));
+        clock.rest = Some(Rest::new(remote, at_rest));
         clock
     }
 
@@ -257,9 +257,9 @@ impl<M: Machine> Clock<M> {
     pub fn advance_by(&self, duration_ns: u64) {
         self.step(|seen_ns| seen_ns.saturating_add(duration_ns));
         if let Some(rest) = &self.rest {
-            let fronts = rest.front.scheduler().fronts();
-            for front in fronts {
-                front.request_pass();
+            let remotes = rest.remote.scheduler().remotes();
+            for remote in remotes {
+                remote.request_pass();
             }
         }
     }

@@ -4,7 +4,7 @@ use super::Base;
 use super::entry::{self, Cancel, Entry};
 use crate::call::Gone;
 use crate::mailbox::Posted;
-use crate::scheduler::FrontRef;
+use crate::scheduler::RemoteRef;
 use crate::task::{Local, Quiet, drop_quietly};
 use doorbell_machine::{Cell, Machine, Mark};
 use std::ptr::NonNull;
@@ -76,30 +76,30 @@ impl<M: Machine> Table<M> {
 
 impl RawTimer {
     /// Arms a timer: on the worker of that scheduler that the caller runs on. Where there is none, by mail
-    /// on a worker of that scheduler: that of `front` if it is idle, else an idle one, else the next that
+    /// on a worker of that scheduler: that of `remote` if it is idle, else an idle one, else the next that
     /// makes a pass.
     ///
     /// # Errors
     /// [`Gone`] if that worker has ended.
     #[inline]
     pub fn arm<M: Machine>(
-        front: &FrontRef<M>,
+        remote: &RemoteRef<M>,
         when_ns: u64,
         waker: &Waker,
     ) -> Result<RawTimer, Gone> {
         let entry = Local::<M>::with_current(|local| match local {
             // The worker of another runtime may go by another clock.
-            Some(local) if local.is_of(front.scheduler()) => {
+            Some(local) if local.is_of(remote.scheduler()) => {
                 if local.is_closed() {
                     return Err(Gone);
                 }
                 match Self::arm_here(local, when_ns, waker) {
                     Some(entry) => Ok(entry),
                     // A visitor has the wheel.
-                    None => Self::arm_by_mail(local.front(), when_ns, waker, local.base()),
+                    None => Self::arm_by_mail(local.remote(), when_ns, waker, local.base()),
                 }
             }
-            _ => Self::arm_by_mail(front, when_ns, waker, Base::Global),
+            _ => Self::arm_by_mail(remote, when_ns, waker, Base::Global),
         })?;
         Ok(RawTimer {
             entry: entry.cast(),
@@ -116,7 +116,7 @@ impl RawTimer {
         // SAFETY: an armed timer's waker is its worker's, which drops it below or between polls; a
         // visitor leaves alone what was given in this poll.
         let waker = unsafe { local.owed().give(waker) };
-        let entry = local.wheel().take_entry(local.front());
+        let entry = local.wheel().take_entry(local.remote());
         // SAFETY: taken, so it is this worker's alone.
         let it = unsafe { entry.as_ref() };
         it.base.set(local.base());
@@ -138,7 +138,7 @@ impl RawTimer {
 
     #[cold]
     fn arm_by_mail<M: Machine>(
-        front: &FrontRef<M>,
+        remote: &RemoteRef<M>,
         when_ns: u64,
         waker: &Waker,
         base: Base,
@@ -147,7 +147,7 @@ impl RawTimer {
         // If the second clone panics, the drop of the first must not.
         let same = Quiet::of(waker.clone());
         let waker = waker.clone();
-        let entry = Entry::allocate(front);
+        let entry = Entry::allocate(remote);
         // SAFETY: just allocated.
         let it = unsafe { entry.as_ref() };
         it.base.set(base);
@@ -160,8 +160,8 @@ impl RawTimer {
         // SAFETY: the worker frees it after its handle is gone, or the handle after it was fired.
         let posted = unsafe {
             match base {
-                Base::Local => front.post(Entry::node(entry)),
-                Base::Global => front.scheduler().post_timer(front, Entry::node(entry)),
+                Base::Local => remote.post(Entry::node(entry)),
+                Base::Global => remote.scheduler().post_timer(remote, Entry::node(entry)),
             }
         };
         match posted {
@@ -232,7 +232,7 @@ unsafe fn poll<M: Machine>(raw: NonNull<()>, cx: &mut Context<'_>) -> Polled {
 /// The tag of a waker that is given now: that of the poll that is under way, or of one that is over.
 #[inline]
 fn tag_now<M: Machine>(local: &Local<M>) -> u16 {
-    let tag = Entry::<M>::tag(local.front().pulse());
+    let tag = Entry::<M>::tag(local.remote().pulse());
     if local.owed().is_in_poll() {
         tag
     } else {
@@ -372,17 +372,17 @@ unsafe fn drop_elsewhere<M: Machine>(entry: NonNull<Entry<M>>) {
         // SAFETY: no worker has it any more.
         Cancel::Free => unsafe { Entry::free(entry) },
         Cancel::Post => {
-            // Kept here: once posted, the worker may free the entry and its share of the front.
+            // Kept here: once posted, the worker may free the entry and its share of the remote half.
             // SAFETY: it was armed, so its worker is settled; nobody frees it before it is posted.
-            let front = unsafe {
+            let remote = unsafe {
                 (*entry.as_ptr())
-                    .front
-                    .with(|front| FrontRef::clone(&*front))
+                    .remote
+                    .with(|remote| RemoteRef::clone(&*remote))
             };
             // Nobody is told: the worker frees it at its next take, at the latest when its time
             // comes.
             // SAFETY: the worker's from here on.
-            if unsafe { front.post_quietly(Entry::node(entry)) } == Posted::Yes {
+            if unsafe { remote.post_quietly(Entry::node(entry)) } == Posted::Yes {
                 return;
             }
             // SAFETY: cancelled above, and not taken.

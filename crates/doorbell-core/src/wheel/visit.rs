@@ -3,7 +3,7 @@
 use super::entry::Entry;
 use super::levels::Levels;
 use super::{Base, Inner, Released, VISIT_AGAIN_NS, VISIT_LOOKS, VISIT_MAX, Wheel};
-use crate::mailbox::Front;
+use crate::mailbox::Remote;
 use doorbell_machine::{Machine, Mark};
 use std::ptr::NonNull;
 
@@ -13,16 +13,16 @@ const VISIT_ROUNDS: usize = 16;
 /// What a visit took out.
 type Taken = [Option<Released>; VISIT_MAX];
 
-/// Fires global timers of the worker of `front` that are due at `now_ns`; returns how many. None if
+/// Fires global timers of the worker of `remote` that are due at `now_ns`; returns how many. None if
 /// the worker has ended, or touches its wheel, or somebody else is there.
 ///
 /// Timers that were armed or polled in the poll that the worker is inside are left to it: they are of
 /// the very task that it polls, which nobody else can run, and their wakers are
 /// [owed](crate::task) to that task's word until the poll ends.
-pub(crate) fn visit<M: Machine>(front: &Front<M>, now_ns: u64) -> u64 {
+pub(crate) fn visit<M: Machine>(remote: &Remote<M>, now_ns: u64) -> u64 {
     let mut fired = 0;
     for _ in 0..VISIT_ROUNDS {
-        let round = visit_once(front, now_ns);
+        let round = visit_once(remote, now_ns);
         fired += round;
         if round < VISIT_MAX as u64 {
             break;
@@ -35,13 +35,13 @@ pub(crate) fn visit<M: Machine>(front: &Front<M>, now_ns: u64) -> u64 {
 }
 
 /// Nobody else is kept out for longer than this takes.
-fn visit_once<M: Machine>(front: &Front<M>, now_ns: u64) -> u64 {
-    let visited = front.lend().visit(front.parker(), |wheel| {
-        let polls = Entry::<M>::tag(front.pulse_seen());
+fn visit_once<M: Machine>(remote: &Remote<M>, now_ns: u64) -> u64 {
+    let visited = remote.lend().visit(remote.parker(), |wheel| {
+        let polls = Entry::<M>::tag(remote.pulse_seen());
         // SAFETY: the worker is its visitor's, as this is called.
         let (taken, next_ns) = unsafe { wheel.with_inner(|inner| inner.take(now_ns, polls)) };
         // Inside: else the worker might have published an earlier one since.
-        front.publish_next_global(next_ns);
+        remote.publish_next_global(next_ns);
         taken
     });
     let taken = visited.into_iter().flatten().flatten();

@@ -161,19 +161,19 @@ impl<M: Machine> Worker<M> {
     }
 
     fn rest_within(&self, limit: &Limit<M>) {
-        let front = self.shared.front();
+        let remote = self.shared.remote();
         let from_ns = M::now_ns();
         let verdict = limit.account.borrow_mut().verdict(from_ns);
         let Verdict::Spent { until_ns } = verdict else {
             return;
         };
-        let has_more = !self.local.is_empty() || front.pending();
+        let has_more = !self.local.is_empty() || remote.pending();
         if !has_more || self.shared.is_closing() {
             return;
         }
         limit.account.borrow_mut().end(from_ns);
         // No poll is under way: others may expire whatever is due.
-        front.beat();
+        remote.beat();
         self.end_sentinel();
         self.end_search();
         self.leave_to_others();
@@ -192,19 +192,19 @@ impl<M: Machine> Worker<M> {
     /// Tells others of the tasks that they may take while this worker rests. Only so that it is soon:
     /// who idles looks after a worker with work that stands still, as this one does now.
     pub(super) fn leave_to_others(&self) {
-        let front = self.shared.front();
-        let has_timers = front.next_global_ns() != u64::MAX;
+        let remote = self.shared.remote();
+        let has_timers = remote.next_global_ns() != u64::MAX;
         if has_timers {
             // Others are to expire them meanwhile.
-            front.scheduler().alert().raise(M::now_ns());
+            remote.scheduler().alert().raise(M::now_ns());
             self.local.list_anew();
             M::fence_recheck();
         }
         if self.local.has_surplus() {
-            front.scheduler().offer(front.worker());
+            remote.scheduler().offer(remote.worker());
         }
-        if has_timers || front.has_work() {
-            front.scheduler().watch_over(front.worker());
+        if has_timers || remote.has_work() {
+            remote.scheduler().watch_over(remote.worker());
         }
     }
 }

@@ -1,6 +1,6 @@
 //! What a worker counts, and how it is read.
 
-use crate::mailbox::FrontCounts;
+use crate::mailbox::RemoteCounts;
 use doorbell_machine::Counter;
 
 macro_rules! counts {
@@ -31,14 +31,14 @@ macro_rules! counts {
         }
 
         impl WorkerCounts {
-            pub(super) fn of<C: Counter>(own: &WorkerTally<C>, front: &FrontCounts<C>) -> Self {
+            pub(super) fn of<C: Counter>(own: &WorkerTally<C>, remote: &RemoteCounts<C>) -> Self {
                 WorkerCounts {
                     $($name: own.$name.get(),)+
-                    rings: front.rings.get(),
-                    rings_awake: front.rings_awake.get(),
-                    rings_helped: front.rings_helped.get(),
-                    rings_for_stalled: front.rings_for_stalled.get(),
-                    posts_panicked: front.posts_panicked.get(),
+                    rings: remote.rings.get(),
+                    rings_awake: remote.rings_awake.get(),
+                    rings_helped: remote.rings_helped.get(),
+                    rings_for_stalled: remote.rings_for_stalled.get(),
+                    posts_panicked: remote.posts_panicked.get(),
                 }
             }
 

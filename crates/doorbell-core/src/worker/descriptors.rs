@@ -3,7 +3,7 @@
 
 use super::Worker;
 use crate::io::{Driver, Station as _, Swept};
-use crate::mailbox::Front;
+use crate::mailbox::Remote;
 use doorbell_machine::{Counter, Machine, Parker as _, PollEvents, Poller as _};
 use std::cell::{Cell, RefCell};
 
@@ -47,7 +47,7 @@ impl Looks {
 impl<M: Machine> Worker<M> {
     /// Whether its tasks have descriptors.
     pub(super) fn has_sources(&self) -> bool {
-        self.shared.front().driver().has_sources()
+        self.shared.remote().driver().has_sources()
     }
 
     /// Whether what the worker waits for is likely to be a descriptor, to which watching is blind.
@@ -57,12 +57,12 @@ impl<M: Machine> Worker<M> {
 
     /// At a pass: frees what went, and looks at the descriptors if enough tasks ran since.
     pub(super) fn tend_descriptors(&self) {
-        let front = self.shared.front();
-        if front.parker().poller().is_none() {
+        let remote = self.shared.remote();
+        if remote.parker().poller().is_none() {
             return;
         }
         // SAFETY: this is the worker's own thread.
-        match unsafe { front.driver().sweep() } {
+        match unsafe { remote.driver().sweep() } {
             Swept::Nothing | Swept::Freed(_) | Swept::Later => {}
         }
         if self.done().wrapping_sub(self.looks.done.get()) >= POLLS_PER_LOOK {
@@ -79,39 +79,39 @@ impl<M: Machine> Worker<M> {
     /// Brings what is ready to its tasks. Whether there was anything.
     pub(super) fn look_at_descriptors(&self) -> bool {
         self.looks.done.set(self.done());
-        let found = self.look_at(self.shared.front());
+        let found = self.look_at(self.shared.remote());
         self.note_ready(found);
         found > 0
     }
 
-    pub(super) fn look_at(&self, front: &Front<M>) -> usize {
-        let look = |events: &mut _| self.local.bring(|| Driver::look(front, events));
+    pub(super) fn look_at(&self, remote: &Remote<M>) -> usize {
+        let look = |events: &mut _| self.local.bring(|| Driver::look(remote, events));
         self.looks.with_events(look)
     }
 
     /// The worker ends: no event will come.
     pub(super) fn shut_descriptors(&self) {
         // SAFETY: this is the worker's own thread.
-        unsafe { self.shared.front().driver().shut() };
+        unsafe { self.shared.remote().driver().shut() };
     }
 
     /// The worker parks no more. What the OS has given for that goes back to it, although a handle or a waker of
     /// a task may keep the worker's remote half for ever.
     pub(super) fn close_poller(&self) {
-        if let Some(poller) = self.shared.front().parker().poller() {
+        if let Some(poller) = self.shared.remote().parker().poller() {
             poller.close();
         }
     }
 
     /// Whether a worker has descriptors that others look at while it is stuck.
-    pub(super) fn is_blind(&self, other: &Front<M>) -> bool {
+    pub(super) fn is_blind(&self, other: &Remote<M>) -> bool {
         other.scheduler().alert().may_be_on()
             && other.driver().has_sources()
             && !self.shared.clock.is_frozen()
     }
 
     /// Looks at the descriptors of a worker that is stuck. Whether that brought tasks.
-    pub(super) fn look_for(&self, other: &Front<M>, stood_still: bool) -> bool {
+    pub(super) fn look_for(&self, other: &Remote<M>, stood_still: bool) -> bool {
         if !stood_still || !other.is_inside() || !self.is_blind(other) {
             return false;
         }

@@ -130,9 +130,9 @@ impl<M: Machine> Watchers<M> {
 
 impl<M: Machine> Worker<M> {
     fn call_hook(&self, which: impl FnOnce(&Hooks) -> Option<&WorkerHook>) {
-        let front = self.shared.front();
-        if let Some(watchers) = front.scheduler().watchers() {
-            watchers.guard(which(&watchers.plan.hooks), |hook| hook(front.worker()));
+        let remote = self.shared.remote();
+        if let Some(watchers) = remote.scheduler().watchers() {
+            watchers.guard(which(&watchers.plan.hooks), |hook| hook(remote.worker()));
         }
     }
 

@@ -24,7 +24,7 @@ impl<M: Machine> Worker<M> {
             return Next::Late(None);
         };
         let looks_ns = now_ns.saturating_add(far_ns);
-        let alert = self.shared.front().scheduler().alert();
+        let alert = self.shared.remote().scheduler().alert();
         if !self.relies.get() && !alert.is_unwatched(looks_ns) {
             self.end_sentinel();
             return Next::Late(None);
@@ -47,12 +47,12 @@ impl<M: Machine> Worker<M> {
     /// what was left to it. (One that only woke to look stays what it is.)
     pub(super) fn end_sentinel(&self) {
         let relied = self.relies.replace(false);
-        let front = self.shared.front();
-        if !relied && !front.is_sentinel() {
+        let remote = self.shared.remote();
+        if !relied && !remote.is_sentinel() {
             return;
         }
         if relied {
-            front.scheduler().alert().end_to_rely();
+            remote.scheduler().alert().end_to_rely();
         }
         self.resign();
         M::fence_announce();
@@ -61,8 +61,8 @@ impl<M: Machine> Worker<M> {
 
     /// Wakes a sentinel, if there is a reason for one, and nobody's late look will do. Behind a fence.
     pub(super) fn leave_watch(&self) {
-        let (front, now_ns) = (self.shared.front(), M::now_ns());
-        let (scheduler, wish_ns) = (front.scheduler(), self.wish_ns(now_ns));
+        let (remote, now_ns) = (self.shared.remote(), M::now_ns());
+        let (scheduler, wish_ns) = (remote.scheduler(), self.wish_ns(now_ns));
         let is_wanted = wish_ns.is_some_and(|after_ns| {
             after_ns <= SENTINEL_MAX_NS
                 || scheduler
@@ -70,18 +70,18 @@ impl<M: Machine> Worker<M> {
                     .is_unwatched(now_ns.saturating_add(after_ns))
         });
         if is_wanted {
-            scheduler.watch_over(front.worker());
+            scheduler.watch_over(remote.worker());
         }
     }
 
     /// It is the sentinel no more.
     fn resign(&self) {
-        let front = self.shared.front();
-        if front.is_sentinel() {
+        let remote = self.shared.remote();
+        if remote.is_sentinel() {
             // Counted before another worker can be one in its place.
             self.shared.tally.sentinels_ended.add_owned(1);
-            front.set_sentinel(false);
-            front.scheduler().idle().end_sentinel();
+            remote.set_sentinel(false);
+            remote.scheduler().idle().end_sentinel();
         }
     }
 }

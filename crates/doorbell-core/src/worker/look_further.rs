@@ -3,7 +3,7 @@
 
 use super::Worker;
 use crate::io::Station as _;
-use crate::mailbox::Front;
+use crate::mailbox::Remote;
 use doorbell_machine::{Counter, Machine};
 use std::cell::Cell;
 
@@ -105,11 +105,11 @@ impl<M: Machine> Worker<M> {
         {
             return false;
         }
-        let front = self.shared.front();
-        let fronts = front.scheduler().fronts();
-        let turn = self.flood.turn.get() % (fronts.len() - 1);
+        let remote = self.shared.remote();
+        let remotes = remote.scheduler().remotes();
+        let turn = self.flood.turn.get() % (remotes.len() - 1);
         self.flood.turn.set(turn + 1);
-        let other: &Front<M> = &fronts[(front.worker() + 1 + turn) % fronts.len()];
+        let other: &Remote<M> = &remotes[(remote.worker() + 1 + turn) % remotes.len()];
         if !other.driver().has_sources() {
             return false;
         }

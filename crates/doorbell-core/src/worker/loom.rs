@@ -117,7 +117,7 @@ fn post_and_close_with(idle_notify: IdleNotify) {
     let log = Log::default();
     let (shared, theirs) = (Arc::clone(&worker.shared), log.clone());
     let poster = thread::spawn(move || {
-        let posted = post(shared.front(), 100, &theirs);
+        let posted = post(shared.remote(), 100, &theirs);
         posted == Posted::Yes
     });
     worker.shared.close();
@@ -133,7 +133,7 @@ fn spawn_join_close() {
     let worker = Running::start(0);
     let polls = Arc::new(AtomicUsize::new(0));
     let count = Arc::clone(&polls);
-    let join = spawn(worker.shared.front(), async move {
+    let join = spawn(worker.shared.remote(), async move {
         count.fetch_add(1, Relaxed);
         7
     });
@@ -150,7 +150,7 @@ fn spawn_join_close() {
 /// A task is spawned and the worker closes at once: it runs, or it is cancelled.
 fn spawn_against_close() {
     let worker = Running::start(0);
-    let join = spawn(worker.shared.front(), async { 7 });
+    let join = spawn(worker.shared.remote(), async { 7 });
     worker.shared.close();
     match block_on::<Loom, _>(join, 0) {
         Ok(output) => assert_eq!(output, 7),
@@ -166,9 +166,9 @@ fn two_posters_then_close() {
     let log = Log::default();
     let (shared, theirs) = (Arc::clone(&worker.shared), log.clone());
     let poster = thread::spawn(move || {
-        assert_eq!(post(shared.front(), 100, &theirs), Posted::Yes);
+        assert_eq!(post(shared.remote(), 100, &theirs), Posted::Yes);
     });
-    assert_eq!(post(worker.shared.front(), 200, &log), Posted::Yes);
+    assert_eq!(post(worker.shared.remote(), 200, &log), Posted::Yes);
     poster.join().unwrap();
     worker.shared.close();
     let counts = worker.ended();
@@ -181,7 +181,7 @@ fn two_posters_then_close() {
 fn blocking_call_then_close() {
     let worker = Running::start(1);
     let ran = AtomicUsize::new(0);
-    let result = call(worker.shared.front(), || ran.fetch_add(1, Relaxed));
+    let result = call(worker.shared.remote(), || ran.fetch_add(1, Relaxed));
     assert!(matches!(result, Ok(0)), "the worker was not asked to close");
     worker.shared.close();
     let counts = worker.ended();
@@ -195,7 +195,7 @@ fn wake_then_close() {
     let (polls, waker) = (Arc::new(AtomicUsize::new(0)), Arc::new(Waiting::default()));
     let (count, theirs) = (Arc::clone(&polls), Arc::clone(&waker));
     let join = spawn(
-        worker.shared.front(),
+        worker.shared.remote(),
         std::future::poll_fn(move |cx| {
             count.fetch_add(1, Relaxed);
             theirs.poll(cx)
@@ -224,10 +224,10 @@ impl Wake for Closes {
 /// A worker that idles gets its first descriptor, which is ready, and ends when it has brought that.
 fn first_descriptor() {
     let worker = Running::start(0);
-    let front = worker.shared.front().clone();
-    let poller = Parker::<Loom>::open_poller(front.parker()).unwrap();
+    let remote = worker.shared.remote().clone();
+    let poller = Parker::<Loom>::open_poller(remote.parker()).unwrap();
     poller.set_ready(LoomFd(0), Readiness::READABLE);
-    let registration = Registration::new(front.clone(), LoomFd(0)).unwrap();
+    let registration = Registration::new(remote.clone(), LoomFd(0)).unwrap();
     let waker = Waker::from(Arc::new(Closes(Arc::clone(&worker.shared))));
     let polled = registration.poll_ready(&Context::from_waker(&waker), Direction::Read);
     if polled.is_ready() {
@@ -259,7 +259,7 @@ fn write_and_close() {
         written: Arc::clone(&written),
         seen: Arc::clone(&seen),
     };
-    drop(spawn(shared.front(), async move {
+    drop(spawn(shared.remote(), async move {
         std::future::pending::<()>().await;
         drop(part);
     }));

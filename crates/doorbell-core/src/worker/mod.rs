@@ -37,7 +37,7 @@ pub(crate) use current_poll::Polled;
 use crate::bell::{Announced, WorkerState};
 use crate::idle::{Searchers, Seen};
 use crate::mailbox::Served;
-use crate::scheduler::{FrontRef, Turns};
+use crate::scheduler::{RemoteRef, Turns};
 use crate::switches::SwitchWord;
 use crate::task::Local;
 use crate::wheel::Clock;
@@ -85,9 +85,9 @@ pub struct WorkerConfig {
     pub idle: IdlePolicy,
 }
 
-/// The part of a worker that others reach: posters by the front, people by the counts.
+/// The part of a worker that others reach: posters by the remote half, people by the counts.
 pub struct WorkerShared<M: Machine> {
-    front: FrontRef<M>,
+    remote: RemoteRef<M>,
     tally: M::Line<WorkerTally<M::Counter>>,
     closing: M::U32,
     taken: M::U32,
@@ -98,7 +98,7 @@ pub struct WorkerShared<M: Machine> {
 impl<M: Machine> std::fmt::Debug for WorkerShared<M> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("WorkerShared")
-            .field("front", &self.front)
+            .field("remote", &self.remote)
             .field("counts", &self.counts())
             .finish_non_exhaustive()
     }
@@ -109,16 +109,16 @@ impl<M: Machine> WorkerShared<M> {
     pub fn new(config: WorkerConfig, switches: &Arc<SwitchWord<M::Counter>>) -> Self {
         Self::with(
             config,
-            FrontRef::alone(switches),
+            RemoteRef::alone(switches),
             Arc::new(Clock::default()),
         )
     }
 
-    /// The worker with that front, whose timers go by that clock.
-    pub fn with(config: WorkerConfig, front: FrontRef<M>, clock: Arc<Clock<M>>) -> Self {
+    /// The worker with that remote half, whose timers go by that clock.
+    pub fn with(config: WorkerConfig, remote: RemoteRef<M>, clock: Arc<Clock<M>>) -> Self {
         WorkerShared {
             clock,
-            front,
+            remote,
             tally: M::Line::new(WorkerTally::default),
             closing: M::U32::new(0),
             taken: M::U32::new(0),
@@ -128,18 +128,18 @@ impl<M: Machine> WorkerShared<M> {
 
     /// Where to post.
     #[inline]
-    pub fn front(&self) -> &FrontRef<M> {
-        &self.front
+    pub fn remote(&self) -> &RemoteRef<M> {
+        &self.remote
     }
 
     /// What the worker does now.
     pub fn state(&self) -> WorkerState {
-        self.front.state()
+        self.remote.state()
     }
 
     /// All counts of this worker, also those that its posters keep.
     pub fn counts(&self) -> WorkerCounts {
-        WorkerCounts::of(&self.tally, self.front.counts())
+        WorkerCounts::of(&self.tally, self.remote.counts())
     }
 
     /// Asks the worker to end. It does after the current poll.
@@ -147,7 +147,7 @@ impl<M: Machine> WorkerShared<M> {
         // ORDER: Release, and the read-modify-write of the bell behind it: a worker that sees
         // the request for a pass sees this.
         self.closing.store(1, Ordering::Release);
-        self.front.request_pass();
+        self.remote.request_pass();
     }
 
     fn is_closing(&self) -> bool {
@@ -219,8 +219,8 @@ impl<M: Machine> Worker<M> {
         // ORDER: Relaxed; a read-modify-write, so of two that ask one is refused.
         let taken = shared.taken.swap(1, Ordering::Relaxed);
         assert!(taken == 0, "a worker was made twice");
-        let local = Local::with_clock(shared.front().clone(), Arc::clone(&shared.clock));
-        let workers = shared.front().scheduler().fronts().len();
+        let local = Local::with_clock(shared.remote().clone(), Arc::clone(&shared.clock));
+        let workers = shared.remote().scheduler().remotes().len();
         Worker {
             governor: Governor::new(shared.config.idle),
             shared,
@@ -247,7 +247,7 @@ impl<M: Machine> Worker<M> {
     /// Runs until asked to close; then ends every task that is left.
     pub fn run(self) {
         self.local.enter_lending(|| {
-            self.shared.front().note_thread();
+            self.shared.remote().note_thread();
             self.begin_to_run();
             self.has_started();
             self.cycle();
@@ -301,7 +301,7 @@ impl<M: Machine> Worker<M> {
     #[inline]
     fn take(&self) -> Served {
         // SAFETY: this is the worker's own thread and ready queue.
-        let served = unsafe { self.shared.front().serve(self.local.ready()) };
+        let served = unsafe { self.shared.remote().serve(self.local.ready()) };
         if served.delivered > 0 {
             self.shared.tally.takes.add_owned(1);
             self.shared.tally.delivered.add_owned(served.delivered);
@@ -354,7 +354,7 @@ impl<M: Machine> Worker<M> {
                 self.expire();
             }
             self.shared.tally.polls.add_owned(1);
-            if self.shared.front().pending() {
+            if self.shared.remote().pending() {
                 self.leave_behind_calls();
                 let served = self.take();
                 self.gather();
@@ -401,7 +401,7 @@ impl<M: Machine> Worker<M> {
         self.tend_descriptors();
         // Calls that were taken have run: the worker may watch for the next ones. With the switch
         // that makes every call cost a pass, one that came just now is followed by another.
-        let call_costs_pass = served.delivered > 0 && self.shared.front().kick_passes();
+        let call_costs_pass = served.delivered > 0 && self.shared.remote().kick_passes();
         if self.local.is_empty() && !call_costs_pass {
             Pass::Nothing(NothingRunnable(()))
         } else {
@@ -411,9 +411,9 @@ impl<M: Machine> Worker<M> {
 
     /// Watches, then parks, until there is something to do.
     fn idle(&self, _evidence: NothingRunnable) {
-        let front = self.shared.front();
+        let remote = self.shared.remote();
         self.local.ready().returns().flush();
-        match front.bell().announce_watch() {
+        match remote.bell().announce_watch() {
             // The loop takes the mailbox and clears the signal.
             Announced::Signalled => return,
             Announced::Yes => {}
@@ -424,6 +424,6 @@ impl<M: Machine> Worker<M> {
             self.park_watched();
         }
         self.leave_idle_set();
-        let _ = front.bell().end_idle();
+        let _ = remote.bell().end_idle();
     }
 }

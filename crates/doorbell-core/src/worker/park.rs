@@ -10,32 +10,32 @@ use doorbell_machine::{Counter, Machine, Mark, ParkEnd, ParkIn, WaitEnd};
 impl<M: Machine> Worker<M> {
     /// From watching to parked and back.
     pub(super) fn park(&self) {
-        let front = self.shared.front();
+        let remote = self.shared.remote();
         if self.looks_further() {
             self.shared.tally.parks_avoided.add_owned(1);
             return;
         }
-        let beside = front.scheduler().beside();
+        let beside = remote.scheduler().beside();
         if let Some(side) = beside {
-            side.end(front.worker());
+            side.end(remote.worker());
         }
         self.park_or_not();
         if let Some(side) = beside {
-            side.begin(front.worker());
+            side.begin(remote.worker());
         }
     }
 
     fn park_or_not(&self) {
-        let (front, tally) = (self.shared.front(), &self.shared.tally);
+        let (remote, tally) = (self.shared.remote(), &self.shared.tally);
         self.local.ready().returns().flush();
         // Before the announcement: who rings sees which form it is.
-        let form = Driver::choose(&**front);
-        match front.bell().announce_park() {
+        let form = Driver::choose(&**remote);
+        match remote.bell().announce_park() {
             Announced::Signalled => return,
             Announced::Yes => {}
         }
         // A post that saw the worker watching or running relies on this look.
-        if !front.mailbox_is_empty() {
+        if !remote.mailbox_is_empty() {
             M::mark(Mark::MailboxLastLook);
             tally.parks_avoided.add_owned(1);
             return;
@@ -46,13 +46,13 @@ impl<M: Machine> Worker<M> {
         let stays_awake = self.look_for_the_last_time()
             || self.local.is_due()
             || self.hands_over_the_clock() == Ended::Resumed
-            || front.driver().check(form) == Choice::Outdated;
+            || remote.driver().check(form) == Choice::Outdated;
         if stays_awake {
             tally.parks_avoided.add_owned(1);
             return;
         }
         tally.parks.add_owned(1);
-        front.note_sleep();
+        remote.note_sleep();
         self.sleep(form);
     }
 
@@ -99,13 +99,13 @@ impl<M: Machine> Worker<M> {
 
     /// Blocks the thread in the form that was announced.
     fn block(&self, form: ParkIn, until_ns: Option<u64>) -> WaitEnd {
-        let front = self.shared.front();
+        let remote = self.shared.remote();
         let awake = || {
             self.begin_to_run();
             self.shared.clock.begin();
         };
         if form == ParkIn::Word {
-            let ended = front.bell().park(front.parker(), until_ns);
+            let ended = remote.bell().park(remote.parker(), until_ns);
             awake();
             return match ended {
                 ParkEnd::Rung => WaitEnd::Rung,
@@ -118,10 +118,10 @@ impl<M: Machine> Worker<M> {
         let awake = || {
             awake();
             self.leave_idle_set();
-            let _ = front.bell().end_idle();
+            let _ = remote.bell().end_idle();
         };
         self.looks.with_events(|events| {
-            let park = || Driver::park_then(&**front, until_ns, events, awake);
+            let park = || Driver::park_then(&**remote, until_ns, events, awake);
             self.local.bring(park)
         })
     }
@@ -136,6 +136,6 @@ impl<M: Machine> Worker<M> {
         if self.local.is_due() {
             return Ended::Resumed;
         }
-        clock.end_worker(self.shared.front().worker(), due_ns)
+        clock.end_worker(self.shared.remote().worker(), due_ns)
     }
 }

@@ -3,8 +3,8 @@
 //! that may take, and [`Sweeps`] how often it may go through the queue. The caller is a task of the worker above.
 
 use crate::io::Driver;
-use crate::mailbox::Front;
-use crate::scheduler::FrontRef;
+use crate::mailbox::Remote;
+use crate::scheduler::RemoteRef;
 use crate::task::{Local, Sweep};
 use doorbell_machine::{Bug, Machine, PollEvents};
 
@@ -64,7 +64,7 @@ pub enum Then {
 
 impl Seen {
     /// Looks at the ward.
-    pub fn of<M: Machine>(ward: &Front<M>) -> Self {
+    pub fn of<M: Machine>(ward: &Remote<M>) -> Self {
         let now_ns = M::now_ns();
         Seen {
             now_ns,
@@ -223,7 +223,7 @@ impl Share {
 /// What a worker does for a ward that is stuck, in turns. Between two turns it is to run what was lent to it.
 #[derive(Debug)]
 pub struct Rescue<M: Machine> {
-    ward: FrontRef<M>,
+    ward: RemoteRef<M>,
     events: PollEvents,
     sweep: Sweep<M>,
     sweeps: Sweeps,
@@ -234,7 +234,7 @@ pub struct Rescue<M: Machine> {
 
 impl<M: Machine> Rescue<M> {
     /// For that ward, by the worker that the caller is.
-    pub fn new(ward: FrontRef<M>) -> Self {
+    pub fn new(ward: RemoteRef<M>) -> Self {
         let (now_ns, ran_ns) = times_here::<M>();
         Rescue {
             events: PollEvents::new(),

@@ -5,7 +5,7 @@ use super::{
     LOOK_AROUND_NS, SENTINEL_MAX_NS, SENTINEL_MIN_NS, SENTINEL_STAYS_NS, WATCH_ALONE_NS, Worker,
 };
 use crate::idle::{Declined, Left, STUCK_NS, Search, Searching, Sentinel};
-use crate::mailbox::Front;
+use crate::mailbox::Remote;
 use crate::queue::Greed;
 use crate::scheduler::Turns;
 use doorbell_machine::{Bug, Counter, Machine, Mark};
@@ -18,7 +18,7 @@ impl<M: Machine> Worker<M> {
 
     /// Whether its core has other workers.
     fn has_beside(&self) -> bool {
-        self.shared.front().scheduler().beside().is_some()
+        self.shared.remote().scheduler().beside().is_some()
     }
 
     /// How long to watch before the next look at the others.
@@ -44,8 +44,8 @@ impl<M: Machine> Worker<M> {
         }
         self.unlooked_ns.set(0);
         self.enter_idle_set();
-        let front = self.shared.front();
-        match front.scheduler().idle().begin_search(front.worker()) {
+        let remote = self.shared.remote();
+        match remote.scheduler().idle().begin_search(remote.worker()) {
             Search::Begun => self.searching.set(true),
             Search::Enough => return false,
         }
@@ -61,14 +61,14 @@ impl<M: Machine> Worker<M> {
         }
         self.unlooked_ns.set(0);
         self.enter_idle_set();
-        let front = self.shared.front();
+        let remote = self.shared.remote();
         // Claimed while it watched: what it was claimed for may be gone, but the claim is to be
         // consumed. One that comes later finds the worker parked, and tells it.
-        if !front.scheduler().idle().holds(front.worker()) {
+        if !remote.scheduler().idle().holds(remote.worker()) {
             M::mark(Mark::IdleClaimedBeforePark);
             return true;
         }
-        if front.is_sentinel() {
+        if remote.is_sentinel() {
             self.end_lapsed_searches();
         }
         // Whoever has posted them may have found no worker idle.
@@ -91,9 +91,9 @@ impl<M: Machine> Worker<M> {
             return;
         }
         self.searchers_ns.set(now_ns);
-        let front = self.shared.front();
-        let idle = front.scheduler().idle();
-        if idle.lapse_since(&self.searchers, front.worker()) == Searching::None {
+        let remote = self.shared.remote();
+        let idle = remote.scheduler().idle();
+        if idle.lapse_since(&self.searchers, remote.worker()) == Searching::None {
             M::fence_announce();
         }
     }
@@ -108,8 +108,8 @@ impl<M: Machine> Worker<M> {
             self.end_sentinel();
             return None;
         }
-        let front = self.shared.front();
-        let idle = front.scheduler().idle();
+        let remote = self.shared.remote();
+        let idle = remote.scheduler().idle();
         let now_ns = M::now_ns();
         let mut wish_ns = self.wish_ns(now_ns);
         if idle.wants_sentinel() {
@@ -130,14 +130,14 @@ impl<M: Machine> Worker<M> {
         }
         if self.relies.replace(false) {
             // Before it leaves that to a sentinel: no look of this worker stands behind the time.
-            front.scheduler().alert().end_to_rely();
+            remote.scheduler().alert().end_to_rely();
         }
-        if !front.is_sentinel() {
+        if !remote.is_sentinel() {
             if idle.begin_sentinel() == Sentinel::Taken {
                 return None;
             }
             self.searchers.forget();
-            front.set_sentinel(true);
+            remote.set_sentinel(true);
             self.shared.tally.sentinels.add_owned(1);
         }
         let longer_ns = (2 * self.sentinel_ns.get()).min(SENTINEL_MAX_NS);
@@ -148,14 +148,14 @@ impl<M: Machine> Worker<M> {
 
     /// Reads which workers may have work. Behind a fence of the caller's, where none may be missed.
     pub(super) fn look_at_list(&self) {
-        self.shared.front().scheduler().work().look(&self.seen);
+        self.shared.remote().scheduler().work().look(&self.seen);
     }
 
     /// The other workers that may have had work at the last look, nearest first.
-    pub(super) fn listed(&self) -> impl Iterator<Item = &Front<M>> {
-        let (front, seen) = (self.shared.front(), &self.seen);
+    pub(super) fn listed(&self) -> impl Iterator<Item = &Remote<M>> {
+        let (remote, seen) = (self.shared.remote(), &self.seen);
         seen.any()
-            .then(|| front.scheduler().others(front.worker()))
+            .then(|| remote.scheduler().others(remote.worker()))
             .into_iter()
             .flatten()
             .filter(|other| seen.holds(other.worker()))
@@ -164,7 +164,7 @@ impl<M: Machine> Worker<M> {
     /// Whether another worker has a task in its queue or inbox.
     pub(super) fn others_have_work(&self) -> bool {
         self.look_at_list();
-        self.listed().any(Front::has_work)
+        self.listed().any(Remote::has_work)
     }
 
     /// After how long a sentinel should look again for the sake of those that run now and have a
@@ -184,21 +184,21 @@ impl<M: Machine> Worker<M> {
     /// Tells an idle worker, if there is one, that this one has more than it can run next.
     #[inline]
     pub(super) fn offer_surplus(&self) {
-        let front = self.shared.front();
+        let remote = self.shared.remote();
         if self.has_others() && self.local.has_surplus() {
-            front.scheduler().offer(front.worker());
+            remote.scheduler().offer(remote.worker());
         }
     }
 
     /// The same, of what this worker has just got from its inbox or from another worker: one that falls
     /// asleep now sees it, or is seen here.
     pub(super) fn offer_new_surplus(&self) {
-        let front = self.shared.front();
+        let remote = self.shared.remote();
         if self.has_others() && self.local.has_surplus() {
             if !M::breaks(Bug::IdleNoSurplusFence) {
-                front.queue().show_stored();
+                remote.queue().show_stored();
             }
-            front.scheduler().offer(front.worker());
+            remote.scheduler().offer(remote.worker());
         }
     }
 
@@ -206,9 +206,9 @@ impl<M: Machine> Worker<M> {
     /// that waits here meanwhile.
     #[inline]
     pub(super) fn leave_behind_calls(&self) {
-        let front = self.shared.front();
-        if front.has_mail()
-            && (!self.local.is_empty() || front.has_inbox() || self.has_scheduler_timers())
+        let remote = self.shared.remote();
+        if remote.has_mail()
+            && (!self.local.is_empty() || remote.has_inbox() || self.has_scheduler_timers())
         {
             self.leave_now();
         }
@@ -220,15 +220,15 @@ impl<M: Machine> Worker<M> {
             return;
         }
         self.local.share_stolen();
-        let front = self.shared.front();
-        if front.has_work() || self.has_scheduler_timers() {
-            front.queue().show_stored();
-            front.scheduler().offer_one(front.worker());
+        let remote = self.shared.remote();
+        if remote.has_work() || self.has_scheduler_timers() {
+            remote.queue().show_stored();
+            remote.scheduler().offer_one(remote.worker());
         }
     }
 
     fn has_scheduler_timers(&self) -> bool {
-        !self.shared.front().scheduler().timers().is_empty()
+        !self.shared.remote().scheduler().timers().is_empty()
     }
 
     /// Looks for work at every other worker; the search that this worker is counted for is over then.
@@ -258,9 +258,9 @@ impl<M: Machine> Worker<M> {
                 || self.look_for(victim, stood_still)
         });
         // What gets its first task before the next look may have been stuck since this one.
-        let front = self.shared.front();
-        if !found && front.is_sentinel() {
-            let others = front.scheduler().others(front.worker());
+        let remote = self.shared.remote();
+        if !found && remote.is_sentinel() {
+            let others = remote.scheduler().others(remote.worker());
             for other in others.filter(|other| !self.seen.holds(other.worker())) {
                 let _ = self.note_pulse(other);
             }
@@ -269,13 +269,13 @@ impl<M: Machine> Worker<M> {
     }
 
     /// Notes what a worker's pulse is. Whether it was so at the last look.
-    pub(super) fn note_pulse(&self, of: &Front<M>) -> bool {
+    pub(super) fn note_pulse(&self, of: &Remote<M>) -> bool {
         let pulse = of.pulse();
         self.pulses[of.worker()].replace(pulse) == pulse
     }
 
     /// Takes from one worker. Whether there was something.
-    pub(super) fn rob(&self, victim: &Front<M>, greed: Greed) -> bool {
+    pub(super) fn rob(&self, victim: &Remote<M>, greed: Greed) -> bool {
         // What came to a worker that makes progress is that worker's to run.
         let inbox = greed != Greed::Half && victim.has_inbox();
         if !victim.has_queued() && !inbox {
@@ -296,14 +296,14 @@ impl<M: Machine> Worker<M> {
         if !searches && !was_settled {
             return;
         }
-        let front = self.shared.front();
-        let scheduler = front.scheduler();
+        let remote = self.shared.remote();
+        let scheduler = remote.scheduler();
         // Claimed to be the sentinel, and has got something to do instead: somebody else is to be it.
         if !self.local.is_empty() && scheduler.idle().decline_sentinel() == Declined::Yes {
             M::fence_announce();
             self.leave_watch();
         }
-        if !searches || scheduler.idle().end_search(front.worker()) == Searching::Others {
+        if !searches || scheduler.idle().end_search(remote.worker()) == Searching::Others {
             return;
         }
         // Behind the count: either they see that nobody searches, or this worker sees their work.
@@ -313,9 +313,9 @@ impl<M: Machine> Worker<M> {
         }
         // Also for a single task: whose worker needed help may be inside a long poll. That may be this worker before
         // long, and what came to its inbox since its pass woke nobody.
-        if self.local.has_surplus() || front.has_inbox() || self.others_have_work() {
+        if self.local.has_surplus() || remote.has_inbox() || self.others_have_work() {
             M::mark(Mark::IdleLastSearch);
-            scheduler.offer(front.worker());
+            scheduler.offer(remote.worker());
         }
     }
 
@@ -323,8 +323,8 @@ impl<M: Machine> Worker<M> {
         // Also if it is in the set already: what it got meanwhile may have been stolen at once.
         self.local.unlist();
         if !self.in_idle_set.replace(true) {
-            let front = self.shared.front();
-            front.scheduler().idle().enter(front.worker());
+            let remote = self.shared.remote();
+            remote.scheduler().idle().enter(remote.worker());
         }
     }
 
@@ -333,8 +333,8 @@ impl<M: Machine> Worker<M> {
         if !self.in_idle_set.replace(false) {
             return;
         }
-        let front = self.shared.front();
-        match front.scheduler().idle().leave(front.worker()) {
+        let remote = self.shared.remote();
+        match remote.scheduler().idle().leave(remote.worker()) {
             Left::ByItself => {}
             Left::Settled => self.settled.set(true),
             Left::Claimed => {

@@ -7,7 +7,7 @@
 use super::Hooks;
 use super::current_poll::CurrentPoll;
 use crate::class::Class;
-use crate::scheduler::{FrontRef, Scheduler};
+use crate::scheduler::{RemoteRef, Scheduler};
 use crate::wait::Waiter;
 use doorbell_machine::{Bug, Fenced, Line, Machine, Ordering, Word};
 use std::fmt;
@@ -174,8 +174,9 @@ impl<M: Machine> StallWatch<M> {
     }
 
     /// Looks at the schedulers that have these workers, one of each, until it is told to end.
-    pub fn run(&self, schedulers: &[FrontRef<M>]) {
-        let all = |front: &FrontRef<M>| vec![Watched::default(); front.scheduler().fronts().len()];
+    pub fn run(&self, schedulers: &[RemoteRef<M>]) {
+        let all =
+            |remote: &RemoteRef<M>| vec![Watched::default(); remote.scheduler().remotes().len()];
         let mut workers: Vec<Vec<Watched>> = schedulers.iter().map(all).collect();
         let mut last = Look::Busy;
         loop {
@@ -206,12 +207,12 @@ impl<M: Machine> StallWatch<M> {
     }
 
     /// Waits until a worker polls something, unless one does already: then until the next look.
-    pub(super) fn rest_if_quiet(&self, schedulers: &[FrontRef<M>]) {
+    pub(super) fn rest_if_quiet(&self, schedulers: &[RemoteRef<M>]) {
         // ORDER: Relaxed; in front of the fence, whose partner is the worker's.
         self.sleeps.store(1, Ordering::Relaxed);
         // Without it a poll may begin unseen.
         let is_seen = M::fence_heavy() == Fenced::Yes;
-        if is_seen && schedulers.iter().all(|front| is_quiet(front.scheduler())) {
+        if is_seen && schedulers.iter().all(|remote| is_quiet(remote.scheduler())) {
             self.waiter.wait_until(None);
         } else {
             self.rest();
@@ -232,16 +233,16 @@ impl<M: Machine> StallWatch<M> {
         }
     }
 
-    fn look(&self, schedulers: &[FrontRef<M>], workers: &mut [Vec<Watched>]) -> Look {
+    fn look(&self, schedulers: &[RemoteRef<M>], workers: &mut [Vec<Watched>]) -> Look {
         let mut look = Look::Quiet;
-        for (front, workers) in schedulers.iter().zip(workers) {
-            let scheduler = front.scheduler();
-            for (front, watched) in scheduler.fronts().iter().zip(workers) {
-                let polls = front.pulse();
+        for (remote, workers) in schedulers.iter().zip(workers) {
+            let scheduler = remote.scheduler();
+            for (remote, watched) in scheduler.remotes().iter().zip(workers) {
+                let polls = remote.pulse();
                 if std::mem::replace(&mut watched.polls, polls) != polls {
                     look = Look::Busy;
                 }
-                self.look_at(scheduler, front.worker(), watched);
+                self.look_at(scheduler, remote.worker(), watched);
             }
             if !is_quiet(scheduler) {
                 look = Look::Busy;
@@ -285,7 +286,7 @@ impl<M: Machine> StallWatch<M> {
 
 /// Whether no worker of the scheduler is inside a poll.
 fn is_quiet<M: Machine>(scheduler: &Scheduler<M>) -> bool {
-    let workers = 0..scheduler.fronts().len();
+    let workers = 0..scheduler.remotes().len();
     let mut current = workers.filter_map(|worker| scheduler.watchers()?.current_poll(worker));
     !current.any(CurrentPoll::goes_on)
 }

@@ -3,7 +3,7 @@
 
 use super::{SENTINEL_MIN_NS, Worker};
 use crate::idle::{Cares, STUCK_NS};
-use crate::mailbox::Front;
+use crate::mailbox::Remote;
 use crate::queue::Greed;
 use crate::wheel;
 use doorbell_machine::{Counter, Machine};
@@ -132,8 +132,8 @@ impl<M: Machine> Worker<M> {
         if !self.has_others() || self.shared.clock.is_frozen() {
             return;
         }
-        let front = self.shared.front();
-        let (next_ns, alert) = (front.next_global_ns(), front.scheduler().alert());
+        let remote = self.shared.remote();
+        let (next_ns, alert) = (remote.next_global_ns(), remote.scheduler().alert());
         if !alert.may_be_on() {
             return;
         }
@@ -144,7 +144,7 @@ impl<M: Machine> Worker<M> {
         }
         self.local.list_anew();
         M::fence_recheck();
-        front.scheduler().watch_over_by(front.worker(), next_ns);
+        remote.scheduler().watch_over_by(remote.worker(), next_ns);
     }
 
     /// At a pass: raises the alert if polls were long since the last one. While it is on, a worker that
@@ -154,7 +154,7 @@ impl<M: Machine> Worker<M> {
         if !self.has_others() || self.shared.clock.is_frozen() {
             return;
         }
-        let (alert, now_ns) = (self.shared.front().scheduler().alert(), M::now_ns());
+        let (alert, now_ns) = (self.shared.remote().scheduler().alert(), M::now_ns());
         if self.care.note_pass(now_ns, self.shared.tally.polls.get()) {
             alert.raise(now_ns);
         }
@@ -179,7 +179,7 @@ impl<M: Machine> Worker<M> {
         }
         self.care.plan(now_ns, polls);
         // One worker at a time: all others' words are read.
-        let alert = self.shared.front().scheduler().alert();
+        let alert = self.shared.remote().scheduler().alert();
         if alert.begin_care(now_ns, CARE_NS / 2) == Cares::Another && !hurries {
             return;
         }
@@ -202,14 +202,14 @@ impl<M: Machine> Worker<M> {
     }
 
     /// Whether a worker that may be stuck has timers that others can expire.
-    fn has_timers(&self, other: &Front<M>) -> bool {
+    fn has_timers(&self, other: &Remote<M>) -> bool {
         other.next_global_ns() != u64::MAX
             && other.scheduler().alert().may_be_on()
             && !self.shared.clock.is_frozen()
     }
 
     /// When to look at such a worker next, for the sake of its timers.
-    pub(super) fn overdue_in_ns(&self, other: &Front<M>, now_ns: u64) -> Option<u64> {
+    pub(super) fn overdue_in_ns(&self, other: &Remote<M>, now_ns: u64) -> Option<u64> {
         self.has_timers(other).then(|| {
             let overdue_ns = other.next_global_ns().saturating_add(OVERDUE_NS);
             overdue_ns.saturating_sub(now_ns).max(SENTINEL_MIN_NS)
@@ -217,7 +217,7 @@ impl<M: Machine> Worker<M> {
     }
 
     /// Expires what is overdue at a worker that is inside a poll. Whether that brought tasks.
-    pub(super) fn expire_for(&self, other: &Front<M>, stood_still: bool) -> bool {
+    pub(super) fn expire_for(&self, other: &Remote<M>, stood_still: bool) -> bool {
         if !self.has_timers(other) || !other.is_inside() {
             return false;
         }

@@ -20,7 +20,7 @@ use crate::bell::{Announced, WorkerState};
 use crate::mailbox::Posted;
 use crate::node::{Node, Ready};
 use crate::offline::TakenOff;
-use crate::scheduler::{FrontRef, Scheduler};
+use crate::scheduler::{RemoteRef, Scheduler};
 use crate::switches::{CallCoalesce, IdleNotify, SwitchWord, Switches};
 use crate::testing::{Log, post, spawn};
 use doorbell_machine::{Counter, Host};
@@ -83,15 +83,15 @@ fn watch_through_posts(switches: Switches) -> (WatchEnd, WorkerCounts) {
     let worker = by_hand(1_000, switches);
     let log = Log::default();
     assert_eq!(
-        worker.shared.front().bell().announce_watch(),
+        worker.shared.remote().bell().announce_watch(),
         Announced::Yes
     );
     for entry in 0..3 {
-        assert_eq!(post(worker.shared.front(), entry, &log), Posted::Yes);
+        assert_eq!(post(worker.shared.remote(), entry, &log), Posted::Yes);
     }
     let end = worker.watch();
     if end == WatchEnd::Busy {
-        let _ = worker.shared.front().bell().end_idle();
+        let _ = worker.shared.remote().bell().end_idle();
         assert!(matches!(worker.pass(), Pass::Work));
     }
     log.assert_once_and_in_order(&[0, 1, 2]);
@@ -153,21 +153,24 @@ fn w5_a_post_after_the_announcement_avoids_the_park() {
     // Before the announcement to watch, between the two, and after the second.
     for when in 0..3 {
         let worker = by_hand(0, Switches::default());
-        let (front, log) = (worker.shared.front(), Log::default());
+        let (remote, log) = (worker.shared.remote(), Log::default());
         let post_if = |now: i32| {
             if now == when {
-                assert_eq!(post(front, 1, &log), Posted::Yes);
+                assert_eq!(post(remote, 1, &log), Posted::Yes);
             }
         };
         post_if(0);
-        assert_eq!(front.bell().announce_watch(), Announced::Yes);
+        assert_eq!(remote.bell().announce_watch(), Announced::Yes);
         post_if(1);
-        assert_eq!(front.bell().announce_park(), Announced::Yes);
+        assert_eq!(remote.bell().announce_park(), Announced::Yes);
         post_if(2);
-        assert!(!front.mailbox_is_empty(), "the look after the announcement");
-        let _ = front.bell().end_idle();
+        assert!(
+            !remote.mailbox_is_empty(),
+            "the look after the announcement"
+        );
+        let _ = remote.bell().end_idle();
         // Only the post that found it parked rings; that one looked in vain for a sleeper.
-        assert_eq!(front.counts().rings.get(), u64::from(when == 2));
+        assert_eq!(remote.counts().rings.get(), u64::from(when == 2));
         // The pass takes it; a call that has run leaves nothing to run.
         assert!(matches!(worker.pass(), Pass::Nothing(_)));
         assert_eq!(log.entries(), [1]);
@@ -179,15 +182,15 @@ fn the_real_park_is_avoided_by_a_post_before_it() {
     let worker = by_hand(0, Switches::default());
     let log = Log::default();
     assert_eq!(
-        worker.shared.front().bell().announce_watch(),
+        worker.shared.remote().bell().announce_watch(),
         Announced::Yes
     );
-    assert_eq!(post(worker.shared.front(), 1, &log), Posted::Yes);
+    assert_eq!(post(worker.shared.remote(), 1, &log), Posted::Yes);
     worker.park();
     let counts = worker.shared.counts();
     assert_eq!((counts.parks, counts.parks_avoided), (0, 1));
-    let _ = worker.shared.front().bell().end_idle();
-    worker.shared.front().request_pass();
+    let _ = worker.shared.remote().bell().end_idle();
+    worker.shared.remote().request_pass();
     worker.park();
     assert_eq!(worker.take().delivered, 1);
     let counts = worker.shared.counts();
@@ -200,17 +203,17 @@ fn a_request_for_a_pass_that_comes_with_a_post_ends_the_watching() {
     // The request is cleared by the same step that takes the post, and must not be lost there.
     for request_first in [true, false] {
         let worker = by_hand(u64::MAX, Switches::default());
-        let (front, log) = (worker.shared.front(), Log::default());
-        assert_eq!(front.bell().announce_watch(), Announced::Yes);
+        let (remote, log) = (worker.shared.remote(), Log::default());
+        assert_eq!(remote.bell().announce_watch(), Announced::Yes);
         if request_first {
-            front.request_pass();
+            remote.request_pass();
         }
-        assert_eq!(post(front, 1, &log), Posted::Yes);
+        assert_eq!(post(remote, 1, &log), Posted::Yes);
         if !request_first {
-            front.request_pass();
+            remote.request_pass();
         }
         assert_eq!(worker.watch(), WatchEnd::Busy);
-        assert!(front.bell().end_idle().pass);
+        assert!(remote.bell().end_idle().pass);
         // The pass takes it; a call that has run leaves nothing to run.
         assert!(matches!(worker.pass(), Pass::Nothing(_)));
         assert_eq!(log.entries(), [1]);
@@ -222,16 +225,16 @@ fn a_request_that_comes_while_a_watching_worker_serves_is_kept() {
     // A call that asks its own worker to close, while the worker watches.
     struct Closes(Arc<WorkerShared<Host>>);
     let worker = by_hand(u64::MAX, Switches::default());
-    let front = worker.shared.front();
-    assert_eq!(front.bell().announce_watch(), Announced::Yes);
+    let remote = worker.shared.remote();
+    assert_eq!(remote.bell().announce_watch(), Announced::Yes);
     let closes = Closes(Arc::clone(&worker.shared));
     let call = crate::task::Once::new(move || {
         let it = &closes;
         it.0.close();
     });
-    let join = crate::testing::launch_as(front, crate::task::Kind::Call, call);
+    let join = crate::testing::launch_as(remote, crate::task::Kind::Call, call);
     assert_eq!(worker.watch(), WatchEnd::Busy);
-    let _ = front.bell().end_idle();
+    let _ = remote.bell().end_idle();
     assert!(matches!(worker.pass(), Pass::Closing));
     drop(join);
 }
@@ -245,7 +248,7 @@ fn a_pass_comes_after_so_many_polls() {
             let shared = Arc::clone(&shared);
             // The last one asks the worker to end.
             let close = async move { (i == tasks).then(|| shared.close()) };
-            drop(spawn(worker.shared.front(), close));
+            drop(spawn(worker.shared.remote(), close));
         }
     });
     worker.run();
@@ -265,9 +268,9 @@ fn a_request_for_a_pass_interrupts_the_ready_tasks() {
     worker.local.enter(|| {
         for i in 0..10 {
             let shared = Arc::clone(&shared);
-            drop(spawn(worker.shared.front(), async move {
+            drop(spawn(worker.shared.remote(), async move {
                 if i == 3 {
-                    shared.front().request_pass();
+                    shared.remote().request_pass();
                 } else if i == 6 {
                     shared.close();
                 }
@@ -284,7 +287,7 @@ fn a_request_for_a_pass_interrupts_the_ready_tasks() {
 #[repr(C)]
 struct Eternal {
     node: Node<Host>,
-    front: FrontRef<Host>,
+    remote: RemoteRef<Host>,
     rounds_left: Cell<u64>,
 }
 
@@ -296,22 +299,22 @@ unsafe fn again(node: NonNull<Node<Host>>, _: &Ready<Host>) {
     if it.rounds_left.get() > 0 {
         it.rounds_left.set(it.rounds_left.get() - 1);
         // SAFETY: as above.
-        assert_eq!(unsafe { it.front.post(node) }, Posted::Yes);
+        assert_eq!(unsafe { it.remote.post(node) }, Posted::Yes);
     }
 }
 
 #[test]
 fn b10_calls_without_end_do_not_keep_a_watching_worker_from_its_pass() {
     let worker = by_hand(u64::MAX, Switches::default());
-    let front = worker.shared.front().clone();
+    let remote = worker.shared.remote().clone();
     let it = Eternal {
         node: Node::new(again),
-        front: front.clone(),
+        remote: remote.clone(),
         rounds_left: Cell::new(u64::MAX),
     };
-    assert_eq!(front.bell().announce_watch(), Announced::Yes);
+    assert_eq!(remote.bell().announce_watch(), Announced::Yes);
     // SAFETY: `it` stays in place until its last delivery below.
-    let posted = unsafe { front.post(NonNull::from(&it).cast()) };
+    let posted = unsafe { remote.post(NonNull::from(&it).cast()) };
     assert_eq!(posted, Posted::Yes);
     assert_eq!(worker.watch(), WatchEnd::Busy);
     let counts = worker.shared.counts();
@@ -328,10 +331,10 @@ fn scheduler_by_hand<const N: usize>() -> [Worker<Host>; N] {
 }
 
 fn scheduler_that_idles_by<const N: usize>(idle: IdlePolicy) -> [Worker<Host>; N] {
-    let fronts = Scheduler::<Host>::new(N, &Arc::default(), |_, _| 0);
-    let workers = fronts.into_iter().map(|front| {
+    let remotes = Scheduler::<Host>::new(N, &Arc::default(), |_, _| 0);
+    let workers = remotes.into_iter().map(|remote| {
         let config = WorkerConfig { idle };
-        Worker::new(Arc::new(WorkerShared::with(config, front, Arc::default())))
+        Worker::new(Arc::new(WorkerShared::with(config, remote, Arc::default())))
     });
     workers
         .collect::<Vec<_>>()
@@ -342,10 +345,10 @@ fn scheduler_that_idles_by<const N: usize>(idle: IdlePolicy) -> [Worker<Host>; N
 #[test]
 fn w17_a_worker_leaves_the_work_set_before_it_sleeps() {
     let [worker, _other] = scheduler_by_hand();
-    let front = worker.shared.front().clone();
-    let work = front.scheduler().work();
+    let remote = worker.shared.remote().clone();
+    let work = remote.scheduler().work();
     worker.local.enter(|| {
-        drop(spawn(&front, async {}));
+        drop(spawn(&remote, async {}));
         assert!(work.holds(0));
         assert!(worker.local.run_one());
     });
@@ -357,7 +360,7 @@ fn w17_a_worker_leaves_the_work_set_before_it_sleeps() {
     assert!(!worker.look_for_the_last_time());
     assert!(!work.holds(0));
     worker.leave_idle_set();
-    worker.local.enter(|| drop(spawn(&front, async {})));
+    worker.local.enter(|| drop(spawn(&remote, async {})));
     assert!(work.holds(0), "and so for each stay");
     worker.local.enter(|| worker.local.close());
 }
@@ -367,11 +370,11 @@ fn s2_a_sentinel_that_is_taken_off_leaves_it_to_another() {
     let [busy, first, second, third] = scheduler_by_hand();
     // It runs, and has one task waiting.
     busy.local
-        .enter(|| drop(spawn(busy.shared.front(), async {})));
+        .enter(|| drop(spawn(busy.shared.remote(), async {})));
     assert!(first.sentinel_until_ns().is_some());
     assert!(second.sentinel_until_ns().is_some());
     assert!(third.sentinel_until_ns().is_none(), "there are two");
-    let scheduler = first.shared.front().scheduler();
+    let scheduler = first.shared.remote().scheduler();
     assert_eq!(scheduler.take_off(1), TakenOff::Now);
     first.local.follow();
     assert!(first.sentinel_until_ns().is_none(), "it is off");
@@ -389,7 +392,7 @@ fn posts_wait_for_a_worker_that_has_not_begun() {
         let shared = shared(0, switches);
         let log = Log::default();
         for entry in 0..5 {
-            assert_eq!(post(shared.front(), entry, &log), Posted::Yes);
+            assert_eq!(post(shared.remote(), entry, &log), Posted::Yes);
         }
         shared.close();
         assert_eq!((log.len(), shared.state()), (0, WorkerState::Running));
@@ -397,7 +400,7 @@ fn posts_wait_for_a_worker_that_has_not_begun() {
         log.assert_once_and_in_order(&[0, 1, 2, 3, 4]);
         let counts = shared.counts();
         assert_eq!((counts.passes, counts.delivered, counts.takes), (1, 5, 1));
-        assert_eq!(post(shared.front(), 9, &log), Posted::Closed);
+        assert_eq!(post(shared.remote(), 9, &log), Posted::Closed);
     }
 }
 
@@ -407,17 +410,17 @@ fn a_close_cancels_what_waits_and_runs_what_was_posted() {
     let shared = Arc::clone(&worker.shared);
     let log = Log::default();
     let joins = worker.local.enter(|| {
-        let waits = spawn(shared.front(), std::future::pending::<()>());
+        let waits = spawn(shared.remote(), std::future::pending::<()>());
         let (theirs, log) = (Arc::clone(&shared), log.clone());
         let closes = spawn(
-            shared.front(),
+            shared.remote(),
             std::future::poll_fn(move |_| {
                 theirs.close();
-                assert_eq!(post(theirs.front(), 7, &log), Posted::Yes);
+                assert_eq!(post(theirs.remote(), 7, &log), Posted::Yes);
                 Poll::Ready(())
             }),
         );
-        let late = spawn(shared.front(), async {});
+        let late = spawn(shared.remote(), async {});
         [waits, closes, late]
     });
     worker.run();
@@ -433,7 +436,7 @@ fn counts_since_a_moment() {
     let shared = shared(0, Switches::default());
     let log = Log::default();
     assert_eq!(shared.counts(), NONE);
-    assert_eq!(post(shared.front(), 1, &log), Posted::Yes);
+    assert_eq!(post(shared.remote(), 1, &log), Posted::Yes);
     shared.close();
     let before = shared.counts();
     assert_eq!(before.since(&NONE), before);

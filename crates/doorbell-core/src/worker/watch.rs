@@ -45,7 +45,7 @@ impl<M: Machine> Worker<M> {
     /// Serves calls without a pass for as long as they keep coming.
     pub(super) fn watch(&self) -> WatchEnd {
         let (shared, tally) = (&*self.shared, &self.shared.tally);
-        let front = shared.front();
+        let remote = shared.remote();
         // The CPU of a core that is off is left to others, by every policy; a paused clock waits for
         // the worker to sleep.
         if !self.governor.watches()
@@ -81,7 +81,7 @@ impl<M: Machine> Worker<M> {
         };
         loop {
             let slice_ns = self.slice(&progress);
-            match front.watch(slice_ns) {
+            match remote.watch(slice_ns) {
                 Watched::Deadline => match self.end_slice(&mut progress, slice_ns) {
                     None => continue,
                     Some(end) => return end,
@@ -92,7 +92,9 @@ impl<M: Machine> Worker<M> {
             progress.looked_ns = None;
             // What asked for a pass gets one: the mailbox is taken there. A call may have taken the
             // worker off.
-            if front.bell().wants_pass() || self.serve_watched(&mut progress) || self.local.is_off()
+            if remote.bell().wants_pass()
+                || self.serve_watched(&mut progress)
+                || self.local.is_off()
             {
                 return WatchEnd::Busy;
             }
@@ -166,14 +168,14 @@ impl<M: Machine> Worker<M> {
     /// Takes what came. Whether there is more to do than calls.
     fn serve_watched(&self, progress: &mut Progress) -> bool {
         let returns = self.local.ready().returns();
-        self.shared.front().set_serving(true);
-        if self.shared.front().has_inbox() {
+        self.shared.remote().set_serving(true);
+        if self.shared.remote().has_inbox() {
             self.leave_behind_calls();
         }
         let served = self.take();
-        self.shared.front().set_serving(false);
+        self.shared.remote().set_serving(false);
         // The request may have come since, and is cleared now.
-        if served.signals.pass || self.shared.front().has_inbox() || !self.local.is_empty() {
+        if served.signals.pass || self.shared.remote().has_inbox() || !self.local.is_empty() {
             return true;
         }
         // A look takes the line from those who post. Where nobody waits, look less often.
@@ -188,9 +190,9 @@ impl<M: Machine> Worker<M> {
 
     /// Whether another worker of this core, that never watches, can run.
     fn is_cpu_wanted(&self) -> bool {
-        let front = self.shared.front();
-        let beside = front.scheduler().beside();
-        beside.is_some_and(|side| side.look(front.worker()) == Cpu::Wanted)
+        let remote = self.shared.remote();
+        let beside = remote.scheduler().beside();
+        beside.is_some_and(|side| side.look(remote.worker()) == Cpu::Wanted)
     }
 
     /// Whether the OS gave the CPU to somebody else while this worker watched a slice in which

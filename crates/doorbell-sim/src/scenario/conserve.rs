@@ -168,15 +168,15 @@ impl<const BUG: u8> Conserve<'_, BUG> {
         };
         let cores = self.workers.cores();
         let is_small = cores < SCHEDULER_MIN;
-        for (worker, front) in scheduler.fronts().iter().enumerate() {
+        for (worker, remote) in scheduler.remotes().iter().enumerate() {
             let number = self.workers.number(at * cores + worker) as usize;
-            let is_inside = front.is_inside();
+            let is_inside = remote.is_inside();
             // Nobody takes from the inbox of a worker that makes progress, unless tasks run by rank.
-            let inbox = u64::from(front.has_inbox());
-            let waiting = front.queued_len() + if least == 1 { inbox } else { 0 };
+            let inbox = u64::from(remote.has_inbox());
+            let waiting = remote.queued_len() + if least == 1 { inbox } else { 0 };
             let lacks_ns = &self.lacks_ns;
             let seen = &mut self.seen[at * cores + worker];
-            let stands = std::mem::replace(&mut seen.pulse, front.pulse()) == front.pulse();
+            let stands = std::mem::replace(&mut seen.pulse, remote.pulse()) == remote.pulse();
             let after_ns = seen.fast.begun_ns.saturating_sub(TOGETHER_NS);
             let mut left = (0..lacks_ns.len()).filter(|it| lacks_ns[*it] >= Some(after_ns));
             // Workers are woken one by the other, as long as there is work for one more.
@@ -249,8 +249,8 @@ impl<const BUG: u8> Conserve<'_, BUG> {
         let bit = |bits: u64, worker: usize| bits | 1 << worker;
         // One that has been something else meanwhile has to look twice anew.
         let mut sentinels = 0;
-        for (worker, front) in scheduler.fronts().iter().enumerate() {
-            let (is_one, turns) = (front.is_sentinel(), front.sentinel_turns());
+        for (worker, remote) in scheduler.remotes().iter().enumerate() {
+            let (is_one, turns) = (remote.is_sentinel(), remote.sentinel_turns());
             let before = std::mem::replace(&mut self.seen[at * cores + worker].turns, turns);
             if is_one && before == turns {
                 sentinels = bit(sentinels, worker);
@@ -258,12 +258,12 @@ impl<const BUG: u8> Conserve<'_, BUG> {
         }
         let idle = idle & sentinels;
         for (worker, seen) in self.seen[at * cores..].iter_mut().take(cores).enumerate() {
-            let front = &scheduler.fronts()[worker];
+            let remote = &scheduler.remotes()[worker];
             let searches = owes[worker / 32] & (1 << (worker % 32)) != 0;
             let owed_ns = seen.owes.look(now_ns, searches && lacks, false, idle);
             let lapses = cores >= SCHEDULER_MIN && owed_ns > LAPSE_NS;
             // It serves calls: what it was claimed for waits for the end of those.
-            let serves = front.is_inside() && front.state() == WorkerState::Watching;
+            let serves = remote.is_inside() && remote.state() == WorkerState::Watching;
             // Who searches by itself is in the set: that its search has lapsed would clear both bits.
             let lacks_own = lacks_ns[self.workers.number(at * cores + worker) as usize].is_some();
             seen.ends = lacks_own && scheduler.idle().holds(worker) && (searches || seen.ends);
@@ -280,25 +280,25 @@ impl<const BUG: u8> Conserve<'_, BUG> {
         let of =
             |thread: u32| (0..self.workers.len()).find(|it| self.workers.number(*it) == thread);
         let idles = |worker: &usize| {
-            let front = &scheduler.fronts()[*worker];
+            let remote = &scheduler.remotes()[*worker];
             let number = self.workers.number(at * cores + worker);
             let is_below = |worker: usize| classes[worker / cores] < scheduler.class();
             // Who has told it may have to ring it, and who has claimed it to tell it, and lack its CPU.
             let is_told = matches!(
-                front.bell().look(),
+                remote.bell().look(),
                 Look::Notified | Look::NotifiedFromBelow
             );
-            let is_known = front.state() != WorkerState::Parked || scheduler.idle().holds(*worker);
+            let is_known = remote.state() != WorkerState::Parked || scheduler.idle().holds(*worker);
             let is_rung = (!is_told && is_known) || self.lacks_ns.iter().all(Option::is_none);
             let gives_way = |thread| thread == number || of(thread).is_some_and(is_below);
             let is_free = self.runs_on[*worker].is_none_or(gives_way);
-            !front.is_inside()
-                && !front.is_off()
+            !remote.is_inside()
+                && !remote.is_off()
                 && is_rung
                 && is_free
                 && self.lacks_ns[number as usize].is_none()
         };
         let bit = |idle: u64, worker: usize| idle | 1 << worker;
-        (0..scheduler.fronts().len()).filter(idles).fold(0, bit)
+        (0..scheduler.remotes().len()).filter(idles).fold(0, bit)
     }
 }

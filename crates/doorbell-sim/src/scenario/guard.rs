@@ -7,7 +7,7 @@ use super::program::yield_now;
 use super::scheduler::Workers;
 use super::timer::Sleep;
 use doorbell_core::io::{Direction, Registration};
-use doorbell_core::scheduler::FrontRef;
+use doorbell_core::scheduler::RemoteRef;
 use doorbell_core::task::{About, Kind, Local};
 use doorbell_core::worker::rescue::{BackOffs, Pace, Rescue, STUCK_NS, Seen, TURN_NS, Then};
 use doorbell_machine::sim::{self, SimCounter, SimFd};
@@ -47,7 +47,7 @@ impl Ward {
 struct Guard<const BUG: u8> {
     workers: Arc<Workers<BUG>>,
     core: usize,
-    registered: Registration<Sim<BUG>, FrontRef<Sim<BUG>>>,
+    registered: Registration<Sim<BUG>, RemoteRef<Sim<BUG>>>,
 }
 
 /// The worker of a guard has ended.
@@ -57,7 +57,7 @@ struct End;
 pub(super) fn launch_guards<const BUG: u8>(workers: &Arc<Workers<BUG>>) {
     for (core, ward) in workers.wards.iter().enumerate() {
         let worker = RT * workers.cores() + core;
-        let registered = Registration::new(workers.front(worker).clone(), ward.set);
+        let registered = Registration::new(workers.remote(worker).clone(), ward.set);
         let guard = Guard {
             workers: Arc::clone(workers),
             core,
@@ -79,8 +79,8 @@ impl<const BUG: u8> Guard<BUG> {
         RT * self.workers.cores() + self.core
     }
 
-    fn ward(&self) -> &FrontRef<Sim<BUG>> {
-        self.workers.front(self.core)
+    fn ward(&self) -> &RemoteRef<Sim<BUG>> {
+        self.workers.remote(self.core)
     }
 
     fn known(&self) -> &Ward {

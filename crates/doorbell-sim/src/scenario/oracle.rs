@@ -65,7 +65,7 @@ pub(super) fn is_prompt<const BUG: u8>(workers: &Arc<Workers<BUG>>) {
                 ));
             }
         };
-        if call::post(&**workers.front(worker), run).is_err() {
+        if call::post(&**workers.remote(worker), run).is_err() {
             sim::fail("lost: a post was refused by a worker that runs");
         }
         let mine = Arc::clone(workers);
@@ -109,10 +109,10 @@ pub(super) fn watch_order<const BUG: u8>(workers: &Workers<BUG>, stop: &SimCount
         for (core, (ready_ns, told_ns)) in since_ns.iter_mut().enumerate() {
             let worker = urgent.start + core;
             let is_told = sim::unseen(|| {
-                let front = workers.front(worker);
-                let look = front.bell().look();
+                let remote = workers.remote(worker);
+                let look = remote.bell().look();
                 let is_told = matches!(look, Look::Notified | Look::NotifiedFromBelow);
-                is_told || !front.queue().is_empty()
+                is_told || !remote.queue().is_empty()
             });
             let is_under = waits(worker) && lower().any(|it| it % cores == core && has_cpu(it));
             let is_asleep = sim::is_asleep(workers.number(worker));
@@ -192,8 +192,8 @@ pub(super) fn check_counts(counts: &[WorkerCounts], switches: Switches) {
 pub(super) fn check_freed<const BUG: u8>(workers: Arc<Workers<BUG>>) {
     match Workers::free(workers) {
         Ok(0) => {}
-        Ok(fronts) => sim::fail(format!(
-            "all counts back to zero: {fronts} fronts are not freed"
+        Ok(remotes) => sim::fail(format!(
+            "all counts back to zero: {remotes} remotes are not freed"
         )),
         Err(users) => sim::fail(format!(
             "all counts back to zero: the workers have {users} users"

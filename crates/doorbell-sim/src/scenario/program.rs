@@ -151,7 +151,7 @@ impl<const BUG: u8> Player<BUG> {
             once.happens();
         };
         // Refused, it is dropped, and says so.
-        drop(call::post(&**self.workers.front(worker), run));
+        drop(call::post(&**self.workers.remote(worker), run));
     }
 
     /// A closure that posts another one to the other worker, which does the same.
@@ -164,7 +164,7 @@ impl<const BUG: u8> Player<BUG> {
                 player.relay([other, to], hops - 1);
             }
         };
-        drop(call::post(&**self.workers.front(to), run));
+        drop(call::post(&**self.workers.remote(to), run));
     }
 
     /// A closure that is waited for, from a thread that is no worker.

@@ -184,8 +184,8 @@ impl<const BUG: u8> Player<BUG> {
         let reads = async move {
             let _ended = ended;
             let ledger = Arc::clone(&player.workers.ledger);
-            let front = player.workers.front(core).clone();
-            let Ok(registered) = Registration::new(front, inlet.fd) else {
+            let remote = player.workers.remote(core).clone();
+            let Ok(registered) = Registration::new(remote, inlet.fd) else {
                 return gone(&ledger);
             };
             inlet.is_registered.set(1);

@@ -5,9 +5,9 @@ use super::class::{Classes, FAIR, RT, SchedulerPlan};
 use super::guard::Ward;
 use super::ledger::{Home, Ledger, Once};
 use doorbell_core::call::{Many, ManyCall, blocking, launch_many, wait_for};
-use doorbell_core::mailbox::Front;
+use doorbell_core::mailbox::Remote;
 use doorbell_core::offline::{PutBack, TakenOff};
-use doorbell_core::scheduler::{FrontRef, Scheduler, SchedulerSpec, Turns};
+use doorbell_core::scheduler::{RemoteRef, Scheduler, SchedulerSpec, Turns};
 use doorbell_core::switches::{SwitchWord, Switches};
 use doorbell_core::task::{About, BodyVtable, Join, Kind, Local, launch_described, write_body};
 use doorbell_core::wait::block_on_inside;
@@ -56,7 +56,7 @@ pub(super) struct Workers<const BUG: u8> {
     rescues: Option<Rescues>,
     /// What is known of each Fair worker, where tasks are rescued.
     pub(super) wards: Vec<Ward>,
-    /// Each front has a share.
+    /// Each remote half has a share.
     switches: Arc<SwitchWord<SimCounter>>,
 }
 
@@ -98,7 +98,7 @@ impl<const BUG: u8> Workers<BUG> {
             _ => 3,
         };
         let plans = config.plans();
-        let scheduler = |plan: &SchedulerPlan, above: Vec<FrontRef<Sim<BUG>>>| {
+        let scheduler = |plan: &SchedulerPlan, above: Vec<RemoteRef<Sim<BUG>>>| {
             let watchers = || Arc::new(Watchers::new(watch.clone(), config.workers, stalls));
             let spec = SchedulerSpec {
                 class: plan.class,
@@ -108,21 +108,21 @@ impl<const BUG: u8> Workers<BUG> {
             };
             Scheduler::described(config.workers, &switches, spec, distance)
         };
-        let mut fronts: Vec<_> = plans
+        let mut remotes: Vec<_> = plans
             .iter()
             .map(|plan| scheduler(plan, Vec::new()))
             .collect();
         if config.rescues.is_some() {
             // Again, below the urgent one.
-            let above = vec![fronts[RT][0].clone()];
-            fronts[FAIR] = scheduler(&plans[FAIR], above);
+            let above = vec![remotes[RT][0].clone()];
+            remotes[FAIR] = scheduler(&plans[FAIR], above);
         }
         if config.groups {
-            Self::open_groups(&fronts[0][0]);
+            Self::open_groups(&remotes[0][0]);
         }
         let clock = Arc::new(if config.paused {
             let told = Arc::clone(&ledger);
-            Clock::paused(fronts[0][0].clone(), move || {
+            Clock::paused(remotes[0][0].clone(), move || {
                 told.check_rest();
                 AtRest::Nobody
             })
@@ -131,10 +131,10 @@ impl<const BUG: u8> Workers<BUG> {
         });
         let mut shared = Vec::new();
         let mut threads = Threads::new();
-        for (plan, fronts) in plans.iter().zip(fronts) {
+        for (plan, remotes) in plans.iter().zip(remotes) {
             let idle = WorkerConfig { idle: plan.idle };
-            for (core, front) in fronts.into_iter().enumerate() {
-                let worker = Arc::new(WorkerShared::with(idle, front, Arc::clone(&clock)));
+            for (core, remote) in remotes.into_iter().enumerate() {
+                let worker = Arc::new(WorkerShared::with(idle, remote, Arc::clone(&clock)));
                 threads.push(plan.start::<BUG>(core, Arc::clone(&worker))?);
                 shared.push(worker);
             }
@@ -156,14 +156,14 @@ impl<const BUG: u8> Workers<BUG> {
         Ok((Arc::new(workers), threads))
     }
 
-    fn open_groups(front: &FrontRef<Sim<BUG>>) {
+    fn open_groups(remote: &RemoteRef<Sim<BUG>>) {
         for (number, weight) in GROUPS {
-            let scheduler = front.scheduler();
+            let scheduler = remote.scheduler();
             // SAFETY: nobody else opens one, and there are no tasks.
             unsafe {
                 scheduler
                     .groups()
-                    .open(scheduler.fronts().len(), number, weight)
+                    .open(scheduler.remotes().len(), number, weight)
             };
         }
     }
@@ -177,7 +177,7 @@ impl<const BUG: u8> Workers<BUG> {
         let given = usize::from(group) <= GROUPS.len();
         // Some inherit.
         given.then(|| {
-            self.front(0).scheduler().groups().reserve(group);
+            self.remote(0).scheduler().groups().reserve(group);
             group
         })
     }
@@ -186,13 +186,13 @@ impl<const BUG: u8> Workers<BUG> {
         self.shared.len()
     }
 
-    pub(super) fn front(&self, worker: usize) -> &FrontRef<Sim<BUG>> {
-        self.shared[worker].front()
+    pub(super) fn remote(&self, worker: usize) -> &RemoteRef<Sim<BUG>> {
+        self.shared[worker].remote()
     }
 
     /// One of each scheduler.
     pub(super) fn schedulers(&self) -> impl Iterator<Item = &Scheduler<Sim<BUG>>> {
-        let first = |worker| self.front(worker).scheduler();
+        let first = |worker| self.remote(worker).scheduler();
         (0..self.len()).step_by(self.cores).map(first)
     }
 
@@ -218,12 +218,18 @@ impl<const BUG: u8> Workers<BUG> {
 
     /// Takes a worker off its scheduler. Whether it was on.
     pub(super) fn take_off(&self, worker: usize) -> bool {
-        self.front(worker).scheduler().take_off(worker % self.cores) == TakenOff::Now
+        self.remote(worker)
+            .scheduler()
+            .take_off(worker % self.cores)
+            == TakenOff::Now
     }
 
     /// Puts a worker back. Whether it was off.
     pub(super) fn put_back(&self, worker: usize) -> bool {
-        self.front(worker).scheduler().put_back(worker % self.cores) == PutBack::Now
+        self.remote(worker)
+            .scheduler()
+            .put_back(worker % self.cores)
+            == PutBack::Now
     }
 
     /// Something that must happen once, on that worker.
@@ -239,8 +245,8 @@ impl<const BUG: u8> Workers<BUG> {
     pub(super) fn is_on(&self, worker: usize, kind: Kind) -> bool {
         Local::<Sim<BUG>>::with_current(|local| {
             local.is_some_and(|local| match kind {
-                Kind::Task => local.is_of(self.front(worker).scheduler()),
-                _ => local.is(self.front(worker)),
+                Kind::Task => local.is_of(self.remote(worker).scheduler()),
+                _ => local.is(self.remote(worker)),
             })
         })
     }
@@ -272,7 +278,7 @@ impl<const BUG: u8> Workers<BUG> {
     pub(super) fn close_slowly(&self, threads: Threads) {
         for shared in &self.shared {
             if sim::random().is_multiple_of(2) {
-                shared.front().request_pass();
+                shared.remote().request_pass();
                 sim::work(sim::random() % WAKE_NS);
             }
             shared.close();
@@ -337,7 +343,7 @@ impl<const BUG: u8> Workers<BUG> {
         // SAFETY: the body written is of the table's type and Send, and so is its output, which
         // is the one that the handle is typed with.
         unsafe {
-            launch_described(self.front(worker).clone(), kind, about, vtable, |body| {
+            launch_described(self.remote(worker).clone(), kind, about, vtable, |body| {
                 write_body(body, future);
             })
             .typed()
@@ -346,10 +352,10 @@ impl<const BUG: u8> Workers<BUG> {
 
     /// Calls a worker and waits. Not from a worker.
     pub(super) fn call<R: Send>(&self, worker: usize, f: impl FnOnce() -> R + Send) -> Option<R> {
-        let front: &Front<Sim<BUG>> = self.front(worker);
+        let remote: &Remote<Sim<BUG>> = self.remote(worker);
         // SAFETY: the call is waited for here, once, and nothing of it is kept; closure and result
         // are Send.
-        unsafe { blocking(f, |call| wait_for(front, &call)) }.ok()
+        unsafe { blocking(f, |call| wait_for(remote, &call)) }.ok()
     }
 
     /// Calls several workers at once.
@@ -360,12 +366,12 @@ impl<const BUG: u8> Workers<BUG> {
     {
         let call = ManyCall::new(f, workers);
         let layout = call.layout();
-        let fronts = workers.iter().map(|worker| &**self.front(*worker));
+        let remotes = workers.iter().map(|worker| &**self.remote(*worker));
         let table = ManyCall::<F, R>::TABLE;
-        // SAFETY: as many fronts as workers, one at least; what is written is what the table is for,
+        // SAFETY: as many remote halves as workers, one at least; what is written is what the table is for,
         // and closure and results are Send and Sync.
         let raw = unsafe {
-            launch_many(fronts, workers.len(), table, layout, |data| {
+            launch_many(remotes, workers.len(), table, layout, |data| {
                 call.write(data)
             })
         };
@@ -374,7 +380,7 @@ impl<const BUG: u8> Workers<BUG> {
     }
 
     /// Lets the scheduler go, whose workers have ended and whose last user this is. How many of its
-    /// fronts are there still.
+    /// remote halves are there still.
     pub(super) fn free(workers: Arc<Self>) -> Result<usize, usize> {
         let users = Arc::strong_count(&workers);
         let workers = Arc::into_inner(workers).ok_or(users - 1)?;

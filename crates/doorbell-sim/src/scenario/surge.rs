@@ -201,8 +201,8 @@ impl<const BUG: u8> Player<BUG> {
         let reads = async move {
             let _ended = ended;
             let ledger = Arc::clone(&player.workers.ledger);
-            let front = player.workers.front(worker).clone();
-            let Ok(registered) = Registration::new(front, pipe.fd) else {
+            let remote = player.workers.remote(worker).clone();
+            let Ok(registered) = Registration::new(remote, pipe.fd) else {
                 return gone(&ledger);
             };
             let mut read = 0;
@@ -234,7 +234,7 @@ impl<const BUG: u8> Player<BUG> {
             sim::work(work_ns);
             once.happens();
         };
-        drop(call::post(&**self.workers.front(worker), run));
+        drop(call::post(&**self.workers.remote(worker), run));
     }
 
     /// A task of that worker spawns others there, and its poll may go on.

@@ -2,7 +2,7 @@
 
 use super::ledger::Ledger;
 use super::scheduler::Workers;
-use doorbell_core::scheduler::FrontRef;
+use doorbell_core::scheduler::RemoteRef;
 use doorbell_core::wheel::{Clock, Fired, Polled, RawTimer};
 use doorbell_machine::Sim;
 use std::pin::Pin;
@@ -11,7 +11,7 @@ use std::task::{Context, Poll};
 
 /// Ready when its time has come; `false` if the worker of its timer ended first.
 pub(super) struct Sleep<const BUG: u8> {
-    front: FrontRef<Sim<BUG>>,
+    remote: RemoteRef<Sim<BUG>>,
     clock: Arc<Clock<Sim<BUG>>>,
     due_ns: u64,
     timer: Option<RawTimer>,
@@ -22,7 +22,7 @@ impl<const BUG: u8> Sleep<BUG> {
     /// For so long from now on; on the worker of that number if the caller is on none.
     pub(super) fn new(workers: &Workers<BUG>, worker: usize, for_ns: u64) -> Self {
         Sleep {
-            front: workers.front(worker).clone(),
+            remote: workers.remote(worker).clone(),
             due_ns: workers.clock.now_ns().saturating_add(for_ns),
             clock: Arc::clone(&workers.clock),
             timer: None,
@@ -37,7 +37,7 @@ impl<const BUG: u8> Future for Sleep<BUG> {
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<bool> {
         loop {
             if self.timer.is_none() {
-                match RawTimer::arm(&self.front, self.due_ns, cx.waker()) {
+                match RawTimer::arm(&self.remote, self.due_ns, cx.waker()) {
                     Ok(timer) => self.timer = Some(timer),
                     Err(_) => return Poll::Ready(false),
                 }

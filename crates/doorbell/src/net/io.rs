@@ -5,7 +5,7 @@ use crate::coop;
 use crate::{ClassKind, NoRuntime};
 use async_lock::{OnceCell, RwLock};
 use doorbell_core::io::{Cleared, Direction, Event, Place, RegisterError, Registration};
-use doorbell_core::scheduler::FrontRef;
+use doorbell_core::scheduler::RemoteRef;
 use doorbell_machine::{Machine, Poller};
 use futures_util::FutureExt;
 use std::fmt::Debug;
@@ -53,7 +53,7 @@ pub(crate) trait Registered: Debug + Send + Sync {
     ) -> Poll<io::Result<()>>;
 }
 
-impl<M: Machine> Registered for Registration<M, FrontRef<M>> {
+impl<M: Machine> Registered for Registration<M, RemoteRef<M>> {
     fn look(&self) -> Event {
         (**self).look()
     }
@@ -89,16 +89,16 @@ impl<M: Machine> Registered for Registration<M, FrontRef<M>> {
     }
 }
 
-/// Registers a descriptor with the worker that has that front.
+/// Registers a descriptor with the worker that has that remote half.
 pub(crate) fn register<M: Machine>(
-    front: FrontRef<M>,
+    remote: RemoteRef<M>,
     fd: BorrowedFd<'static>,
 ) -> io::Result<Box<dyn Registered>> {
     let Some(fd) = M::Poller::name_of(fd) else {
         return Err(io::ErrorKind::Unsupported.into());
     };
     let said = |error: RegisterError| io::Error::new(error.kind(), error);
-    Ok(Box::new(Registration::new(front, fd).map_err(said)?))
+    Ok(Box::new(Registration::new(remote, fd).map_err(said)?))
 }
 
 /// The registration for the tasks of one class.

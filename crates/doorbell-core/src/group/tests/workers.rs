@@ -4,7 +4,7 @@
 #![allow(clippy::disallowed_types, clippy::disallowed_methods)]
 
 use crate::queue::Greed;
-use crate::scheduler::{FrontRef, Scheduler};
+use crate::scheduler::{RemoteRef, Scheduler};
 use crate::task::{About, Join, Kind, Local};
 use crate::testing::launch_about;
 use doorbell_machine::Host;
@@ -33,38 +33,38 @@ impl Future for Turns {
 }
 
 struct Bench {
-    fronts: Vec<FrontRef<Host>>,
+    remotes: Vec<RemoteRef<Host>>,
     polls: Arc<AtomicUsize>,
 }
 
 impl Bench {
     /// Two workers, and groups 1 and 2.
     fn new() -> Self {
-        let fronts = Scheduler::<Host>::new(2, &Arc::default(), |_, _| 0);
+        let remotes = Scheduler::<Host>::new(2, &Arc::default(), |_, _| 0);
         for group in [1, 2] {
             // SAFETY: one after the other, and there are no tasks.
-            unsafe { fronts[0].scheduler().groups().open(2, group, 100) };
+            unsafe { remotes[0].scheduler().groups().open(2, group, 100) };
         }
         Bench {
-            fronts,
+            remotes,
             polls: Arc::default(),
         }
     }
 
     fn local(&self, worker: usize) -> Local<Host> {
-        Local::new(self.fronts[worker].clone())
+        Local::new(self.remotes[worker].clone())
     }
 
     fn spawn(&self, worker: usize, kind: Kind, group: Option<u8>, left: usize) -> Join<()> {
         if let Some(group) = group {
-            self.fronts[0].scheduler().groups().reserve(group);
+            self.remotes[0].scheduler().groups().reserve(group);
         }
         let polls = Arc::clone(&self.polls);
         let about = About {
             group,
             ..About::default()
         };
-        launch_about(&self.fronts[worker], kind, about, Turns { left, polls })
+        launch_about(&self.remotes[worker], kind, about, Turns { left, polls })
     }
 
     fn polls(&self) -> usize {
@@ -72,7 +72,7 @@ impl Bench {
     }
 
     fn assert_unused(&self) {
-        let groups = self.fronts[0].scheduler().groups();
+        let groups = self.remotes[0].scheduler().groups();
         assert!([1, 2].iter().all(|group| groups.is_unused(*group)));
     }
 }
@@ -118,7 +118,7 @@ fn miri_a_thief_takes_of_each_group_and_leaves_some() {
             drop(bench.spawn(0, Kind::Task, None, 0));
         }
     });
-    let stolen = thief.enter(|| thief.steal(&bench.fronts[0], Greed::Half, true));
+    let stolen = thief.enter(|| thief.steal(&bench.remotes[0], Greed::Half, true));
     assert_eq!(stolen, Some(6));
     assert_eq!((thief.queued(), local.queued()), (6, 6));
     thief.enter(|| while thief.run_one() {});
@@ -136,7 +136,7 @@ fn miri_one_of_two_groups_is_work_for_another_worker() {
     let (local, thief) = (bench.local(0), bench.local(1));
     local.enter(|| drop(bench.spawn(0, Kind::Task, Some(1), 0)));
     // Its worker is about to run it.
-    let steal = |greed| thief.enter(|| thief.steal(&bench.fronts[0], greed, true));
+    let steal = |greed| thief.enter(|| thief.steal(&bench.remotes[0], greed, true));
     assert_eq!(steal(Greed::Half), None);
     assert!(!local.has_surplus());
     local.enter(|| drop(bench.spawn(0, Kind::Task, Some(2), 0)));
@@ -162,7 +162,7 @@ fn miri_a_worker_that_goes_off_hands_on_and_keeps_what_is_pinned() {
             drop(bench.spawn(0, Kind::Task, group, 1));
         }
         drop(bench.spawn(0, Kind::Pinned, Some(1), 1));
-        let _ = bench.fronts[0].scheduler().take_off(0);
+        let _ = bench.remotes[0].scheduler().take_off(0);
         local.follow();
     });
     assert_eq!(local.queued(), 1);
@@ -211,7 +211,7 @@ fn miri_children_are_in_the_group_of_the_task_that_spawns_them() {
 
     let bench = Arc::new(Bench::new());
     let local = bench.local(0);
-    let (front, groups) = (&bench.fronts[0], bench.fronts[0].scheduler().groups());
+    let (remote, groups) = (&bench.remotes[0], bench.remotes[0].scheduler().groups());
     local.enter(|| {
         groups.reserve(2);
         let about = About {
@@ -219,16 +219,16 @@ fn miri_children_are_in_the_group_of_the_task_that_spawns_them() {
             ..About::default()
         };
         let bench = Arc::clone(&bench);
-        let parent = launch_about(front, Kind::Task, about, Parent { bench });
+        let parent = launch_about(remote, Kind::Task, about, Parent { bench });
         assert!(local.run_one());
         drop(parent);
     });
-    assert!(front.queue().is_empty() && front.has_queued());
+    assert!(remote.queue().is_empty() && remote.has_queued());
     assert!(!groups.is_unused(2) && groups.is_unused(1));
     local.enter(|| assert!(local.run_one()));
     assert!(groups.is_unused(2));
     // What is spawned between two polls is in none.
     local.enter(|| drop(bench.spawn(0, Kind::Task, None, 0)));
-    assert!(!front.queue().is_empty());
+    assert!(!remote.queue().is_empty());
     local.enter(|| local.close());
 }

@@ -3,10 +3,10 @@
 use crate::class::Class;
 use crate::mailbox::Posted;
 use crate::node::Ready;
-use crate::scheduler::{FrontRef, Scheduler, SchedulerSpec};
+use crate::scheduler::{RemoteRef, Scheduler, SchedulerSpec};
 use crate::switches::{CallCoalesce, IdleNotify, SwitchWord, Switches};
 use crate::task::Local;
-use crate::testing::{Item, Log, front_with, post};
+use crate::testing::{Item, Log, post, remote_with};
 use doorbell_machine::{Counter, Host};
 
 /// What a worker does when it is posted to.
@@ -19,15 +19,15 @@ enum Worker {
 
 const WORKERS: [Worker; 3] = [Worker::Running, Worker::Watching, Worker::Parked];
 
-fn front_in(worker: Worker, switches: Switches) -> FrontRef<Host> {
-    let front = front_with(switches);
+fn remote_in(worker: Worker, switches: Switches) -> RemoteRef<Host> {
+    let remote = remote_with(switches);
     if worker != Worker::Running {
-        let _ = front.bell().announce_watch();
+        let _ = remote.bell().announce_watch();
     }
     if worker == Worker::Parked {
-        let _ = front.bell().announce_park();
+        let _ = remote.bell().announce_park();
     }
-    front
+    remote
 }
 
 /// What `posts` posts made of the bell.
@@ -46,7 +46,7 @@ fn made_by(
     idle_notify: IdleNotify,
     call_coalesce: CallCoalesce,
 ) -> Made {
-    let front = front_in(
+    let remote = remote_in(
         worker,
         Switches {
             idle_notify,
@@ -55,13 +55,13 @@ fn made_by(
     );
     let (log, ready) = (Log::default(), Ready::default());
     for entry in 0..posts {
-        assert_eq!(post(&front, entry, &log), Posted::Yes);
+        assert_eq!(post(&remote, entry, &log), Posted::Yes);
     }
-    let signals = front.bell().end_idle();
+    let signals = remote.bell().end_idle();
     // SAFETY: this thread is the worker.
-    let served = unsafe { front.serve(&ready) };
+    let served = unsafe { remote.serve(&ready) };
     assert_eq!((served.delivered, log.len() as u64), (posts, posts));
-    let counts = front.counts();
+    let counts = remote.counts();
     Made {
         rings: counts.rings.get(),
         rings_awake: counts.rings_awake.get(),
@@ -174,7 +174,7 @@ fn base_with_idle_notify_off_is_both() {
 #[test]
 fn a_change_of_the_switches_counts_from_the_next_post() {
     let switches = std::sync::Arc::new(SwitchWord::new(Switches::default()));
-    let front = FrontRef::<Host>::alone(&switches);
+    let remote = RemoteRef::<Host>::alone(&switches);
     let log = Log::default();
     let base = Switches {
         call_coalesce: CallCoalesce::Base,
@@ -187,32 +187,32 @@ fn a_change_of_the_switches_counts_from_the_next_post() {
         (Switches::default(), 2),
     ] {
         switches.store(settings);
-        assert_eq!(post(&front, 100, &log), Posted::Yes);
-        assert_eq!(front.counts().rings.get(), rings, "{settings}");
+        assert_eq!(post(&remote, 100, &log), Posted::Yes);
+        assert_eq!(remote.counts().rings.get(), rings, "{settings}");
     }
     // SAFETY: this thread is the worker, and its items stay in place until delivered.
-    let served = unsafe { front.serve(&Ready::default()) };
+    let served = unsafe { remote.serve(&Ready::default()) };
     assert_eq!((served.delivered, log.len()), (4, 4));
 }
 
 #[test]
 fn a_request_for_a_pass_rings_a_parked_worker_once() {
     for worker in WORKERS {
-        let front = front_in(worker, Switches::default());
+        let remote = remote_in(worker, Switches::default());
         for _ in 0..3 {
-            front.request_pass();
+            remote.request_pass();
         }
         assert_eq!(
-            front.counts().rings.get(),
+            remote.counts().rings.get(),
             u64::from(worker == Worker::Parked)
         );
-        let signals = front.bell().end_idle();
+        let signals = remote.bell().end_idle();
         assert!(signals.notified && signals.pass);
     }
 }
 
 /// A worker of a scheduler of its own.
-fn front_of(class: Class, switches: Switches) -> FrontRef<Host> {
+fn remote_of(class: Class, switches: Switches) -> RemoteRef<Host> {
     let spec = SchedulerSpec {
         class,
         ..SchedulerSpec::default()
@@ -224,23 +224,23 @@ fn front_of(class: Class, switches: Switches) -> FrontRef<Host> {
 /// Rings, and those of them in place of another, that a parked worker of that class got by posts and
 /// requests of these classes in turn; `None` is a thread that is no worker.
 fn rung(class: Class, switches: Switches, from: &[Option<Class>]) -> (u64, u64) {
-    let (front, log) = (front_of(class, switches), Log::default());
-    let _ = front.bell().announce_watch();
-    let _ = front.bell().announce_park();
+    let (remote, log) = (remote_of(class, switches), Log::default());
+    let _ = remote.bell().announce_watch();
+    let _ = remote.bell().announce_park();
     for (entry, class) in from.iter().enumerate() {
         let tell = || match entry % 2 {
-            0 => assert_eq!(post(&front, entry as u64, &log), Posted::Yes),
-            _ => front.request_pass(),
+            0 => assert_eq!(post(&remote, entry as u64, &log), Posted::Yes),
+            _ => remote.request_pass(),
         };
         match class {
             None => tell(),
-            Some(class) => Local::new(front_of(*class, switches)).enter(tell),
+            Some(class) => Local::new(remote_of(*class, switches)).enter(tell),
         }
     }
-    let _ = front.bell().end_idle();
+    let _ = remote.bell().end_idle();
     // SAFETY: this thread is the worker.
-    let _ = unsafe { front.serve(&Ready::default()) };
-    let counts = front.counts();
+    let _ = unsafe { remote.serve(&Ready::default()) };
+    let counts = remote.counts();
     assert_eq!(
         (counts.rings_awake.get(), counts.rings_for_stalled.get()),
         (0, 0)
@@ -277,13 +277,13 @@ fn nobody_waits_for_the_ring_of_a_lower_class() {
 
 #[test]
 fn a_post_after_a_request_does_not_ring_again() {
-    let front = front_in(Worker::Parked, Switches::default());
+    let remote = remote_in(Worker::Parked, Switches::default());
     let log = Log::default();
-    front.request_pass();
-    assert_eq!(post(&front, 1, &log), Posted::Yes);
-    assert_eq!(front.counts().rings.get(), 1);
+    remote.request_pass();
+    assert_eq!(post(&remote, 1, &log), Posted::Yes);
+    assert_eq!(remote.counts().rings.get(), 1);
     // SAFETY: this thread is the worker.
-    let served = unsafe { front.serve(&Ready::default()) };
+    let served = unsafe { remote.serve(&Ready::default()) };
     assert!(served.signals.pass);
     assert_eq!(log.entries(), [1]);
 }
@@ -297,14 +297,14 @@ fn a_closed_worker_is_not_rung() {
                 call_coalesce,
             };
             for worker in WORKERS {
-                let (front, log) = (front_in(worker, switches), Log::default());
-                assert!(front.close().is_empty());
+                let (remote, log) = (remote_in(worker, switches), Log::default());
+                assert!(remote.close().is_empty());
                 let late = Item::<Host>::boxed(1, &log);
                 // SAFETY: the mailbox is closed: the node stays ours.
-                assert_eq!(unsafe { front.post(late) }, Posted::Closed);
+                assert_eq!(unsafe { remote.post(late) }, Posted::Closed);
                 // SAFETY: as above.
                 assert_eq!(unsafe { Item::reclaim(late) }, 1);
-                assert_eq!(front.counts().rings.get(), 0, "{switches}, {worker:?}");
+                assert_eq!(remote.counts().rings.get(), 0, "{switches}, {worker:?}");
             }
         }
     }

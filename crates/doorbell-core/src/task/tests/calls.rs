@@ -15,7 +15,7 @@ fn miri_a_call_runs_when_it_is_taken_and_is_never_queued() {
         let _owned = &owned;
         count.add() + 7
     });
-    let mut join = bench.on_worker(|| launch_as(&bench.front, Kind::Call, call));
+    let mut join = bench.on_worker(|| launch_as(&bench.remote, Kind::Call, call));
     assert_eq!((join.phase(), ran.get()), (Phase::Queued, 0));
     assert!(bench.local.is_empty(), "also not from its own worker");
     assert_eq!(bench.serve(), 1);
@@ -38,7 +38,7 @@ fn a_cancelled_call_does_not_run() {
         let _owned = &owned;
         count.add()
     });
-    let mut join = launch_as(&bench.front, Kind::Call, call);
+    let mut join = launch_as(&bench.remote, Kind::Call, call);
     join.cancel();
     assert_eq!(bench.serve(), 1);
     assert!(output(&mut join).unwrap_err().is_cancelled());
@@ -52,10 +52,10 @@ fn a_cancelled_call_does_not_run() {
 fn a_call_that_panics_does_not_end_its_worker() {
     let bench = Bench::new();
     let call = Once::new(|| -> u8 { std::panic::resume_unwind(Box::new("on purpose")) });
-    let mut join = launch_as(&bench.front, Kind::Call, call);
+    let mut join = launch_as(&bench.remote, Kind::Call, call);
     let other = Count::default();
     let count = other.clone();
-    let next = launch_as(&bench.front, Kind::Call, Once::new(move || count.add()));
+    let next = launch_as(&bench.remote, Kind::Call, Once::new(move || count.add()));
     assert_eq!((bench.serve(), other.get()), (2, 1));
     let error = output(&mut join).unwrap_err();
     assert_eq!(error.to_string(), "the task panicked: on purpose");
@@ -69,7 +69,7 @@ fn a_call_posted_before_the_close_runs_and_one_after_does_not() {
     let ran = Count::default();
     let call = |count: &Count| {
         let count = count.clone();
-        launch_as(&bench.front, Kind::Call, Once::new(move || count.add()))
+        launch_as(&bench.remote, Kind::Call, Once::new(move || count.add()))
     };
     let mut before = call(&ran);
     bench.on_worker(|| bench.local.close());
@@ -89,9 +89,9 @@ fn d11_a_call_owns_its_closure() {
     let (seen, theirs) = (Count::default(), Arc::clone(&value));
     let count = seen.clone();
     let call = Once::new(move || (0..*theirs).for_each(|_| _ = count.add()));
-    drop(launch_as(&bench.front, Kind::Call, call));
+    drop(launch_as(&bench.remote, Kind::Call, call));
     assert_eq!(bench.serve(), 1);
     assert_eq!((seen.get(), Arc::strong_count(&value)), (5, 1));
-    assert_eq!(bench.front.counts().rings.get(), 0);
+    assert_eq!(bench.remote.counts().rings.get(), 0);
     bench.end();
 }

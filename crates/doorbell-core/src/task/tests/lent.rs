@@ -1,6 +1,6 @@
 //! Tasks of a lower scheduler on a worker above, on one thread.
 
-use crate::scheduler::{FrontRef, Scheduler, SchedulerSpec};
+use crate::scheduler::{RemoteRef, Scheduler, SchedulerSpec};
 use crate::task::{About, BodyVtable, Join, Kind, Local, Name, launch_described, write_body};
 use crate::testing::spawn;
 use doorbell_machine::Host;
@@ -10,13 +10,13 @@ use std::sync::{Arc, mpsc};
 use std::task::{Context, Poll, Waker};
 
 /// A worker each of two schedulers: the upper and the lower one.
-fn two_schedulers() -> [(FrontRef<Host>, Local<Host>); 2] {
+fn two_schedulers() -> [(RemoteRef<Host>, Local<Host>); 2] {
     let one = |above| {
         Scheduler::described(1, &Arc::default(), SchedulerSpec::below(above), |_, _| 0).remove(0)
     };
-    let above: FrontRef<Host> = one(Vec::new());
+    let above: RemoteRef<Host> = one(Vec::new());
     let below = one(vec![above.clone()]);
-    [above, below].map(|front| (front.clone(), Local::new(front)))
+    [above, below].map(|remote| (remote.clone(), Local::new(remote)))
 }
 
 fn poll<T>(join: &mut Join<T>) -> Poll<Option<T>> {
@@ -40,8 +40,8 @@ async fn once() -> Option<u8> {
 
 #[test]
 fn miri_a_task_is_polled_by_the_worker_above_that_awaits_it() {
-    let [(_, above), (front, below)] = two_schedulers();
-    let mut join = below.enter(|| spawn(&front, once()));
+    let [(_, above), (remote, below)] = two_schedulers();
+    let mut join = below.enter(|| spawn(&remote, once()));
     above.enter(|| {
         assert!(poll(&mut join).is_pending());
         assert_eq!(above.queued(), 1);
@@ -59,7 +59,7 @@ fn miri_a_task_is_polled_by_the_worker_above_that_awaits_it() {
     });
     above.enter(|| above.close());
     drop(below);
-    assert_eq!(front.shares(), 1, "a task was not freed");
+    assert_eq!(remote.shares(), 1, "a task was not freed");
 }
 
 /// Tells in its drop the rank that a task of a scheduler below has on this worker.
@@ -74,11 +74,11 @@ impl Drop for Tells {
 
 #[test]
 fn what_is_dropped_on_a_worker_above_is_of_its_own_class() {
-    let [(_, above), (front, below)] = two_schedulers();
+    let [(_, above), (remote, below)] = two_schedulers();
     let (tell, told) = mpsc::channel();
     let tells = Tells(tell);
     let mut join = below.enter(|| {
-        spawn(&front, async move {
+        spawn(&remote, async move {
             let _tells = tells;
             std::future::pending::<()>().await;
         })
@@ -93,7 +93,7 @@ fn what_is_dropped_on_a_worker_above_is_of_its_own_class() {
     drop(join);
     below.enter(|| below.close());
     drop(below);
-    assert_eq!(front.shares(), 1, "a task was not freed");
+    assert_eq!(remote.shares(), 1, "a task was not freed");
 }
 
 #[test]
@@ -101,14 +101,14 @@ fn miri_a_second_node_lies_behind_any_body() {
     #[repr(align(64))]
     struct Wide([u8; 3]);
 
-    let [(_, above), (front, below)] = two_schedulers();
+    let [(_, above), (remote, below)] = two_schedulers();
     let body = async {
         let wide = Wide([1, 2, 3]);
         let _ = once().await;
         wide.0[2]
     };
     // SAFETY: the body is of the table's type and Send, and the handle is typed with its output.
-    let mut join: Join<u8> = below.enter(|| unsafe { named(&front, body) });
+    let mut join: Join<u8> = below.enter(|| unsafe { named(&remote, body) });
     above.enter(|| {
         assert!(poll(&mut join).is_pending());
         assert_eq!(join.name(), Some("a name behind it"));
@@ -119,21 +119,21 @@ fn miri_a_second_node_lies_behind_any_body() {
     drop(join);
     below.enter(|| below.close());
     drop(below);
-    assert_eq!(front.shares(), 1, "a task was not freed");
+    assert_eq!(remote.shares(), 1, "a task was not freed");
 }
 
 /// # Safety
 /// The future and its output are Send, and own what they refer to.
-unsafe fn named<F: Future>(front: &FrontRef<Host>, future: F) -> Join<F::Output> {
+unsafe fn named<F: Future>(remote: &RemoteRef<Host>, future: F) -> Join<F::Output> {
     let name = Name::from("a name behind it");
-    let (table, front) = (BodyVtable::of::<F>(), front.clone());
+    let (table, remote) = (BodyVtable::of::<F>(), remote.clone());
     let about = About {
         name: Some(&name),
         ..About::default()
     };
     // SAFETY: the body is of the table's type; the rest is the caller's promise.
     let raw = unsafe {
-        launch_described(front, Kind::Task, about, table, |body| {
+        launch_described(remote, Kind::Task, about, table, |body| {
             write_body(body, future);
         })
     };
@@ -143,13 +143,13 @@ unsafe fn named<F: Future>(front: &FrontRef<Host>, future: F) -> Join<F::Output>
 
 #[test]
 fn a_pinned_task_and_one_below_nobody_are_not_lent() {
-    let [(high, above), (front, below)] = two_schedulers();
-    let pinned = crate::testing::launch_as(&front, Kind::Pinned, async {});
+    let [(high, above), (remote, below)] = two_schedulers();
+    let pinned = crate::testing::launch_as(&remote, Kind::Pinned, async {});
     let own = spawn(&high, async {});
     for mut join in [pinned, own] {
         below.enter(|| assert!(poll(&mut join).is_pending()));
     }
-    let mut again = spawn(&front, async {});
+    let mut again = spawn(&remote, async {});
     // Of the same scheduler, and of none.
     below.enter(|| assert!(poll(&mut again).is_pending()));
     assert!(poll(&mut again).is_pending());
@@ -161,22 +161,22 @@ fn a_pinned_task_and_one_below_nobody_are_not_lent() {
 
 #[test]
 fn what_is_lent_to_a_worker_that_has_ended_stays_with_its_own() {
-    let [(_, above), (front, below)] = two_schedulers();
+    let [(_, above), (remote, below)] = two_schedulers();
     above.enter(|| above.close());
-    let mut join = below.enter(|| spawn(&front, once()));
+    let mut join = below.enter(|| spawn(&remote, once()));
     above.enter(|| assert!(poll(&mut join).is_pending()));
     below.enter(|| while below.run_one() {});
     assert_eq!(poll(&mut join), Poll::Ready(Some(None)));
     drop(join);
     below.enter(|| below.close());
     drop(below);
-    assert_eq!(front.shares(), 1, "a task was not freed");
+    assert_eq!(remote.shares(), 1, "a task was not freed");
 }
 
 #[test]
 fn what_a_worker_above_has_when_it_ends_stays_with_its_own() {
-    let [(_, above), (front, below)] = two_schedulers();
-    let mut join = below.enter(|| spawn(&front, once()));
+    let [(_, above), (remote, below)] = two_schedulers();
+    let mut join = below.enter(|| spawn(&remote, once()));
     above.enter(|| {
         assert!(poll(&mut join).is_pending());
         assert_eq!(above.queued(), 1);
@@ -187,5 +187,5 @@ fn what_a_worker_above_has_when_it_ends_stays_with_its_own() {
     drop(join);
     below.enter(|| below.close());
     drop(below);
-    assert_eq!(front.shares(), 1, "a task was not freed");
+    assert_eq!(remote.shares(), 1, "a task was not freed");
 }

@@ -27,7 +27,7 @@ impl Future for Wide {
 fn launch_wide(bench: &Bench, name: Option<&Name>, drops: &Count) -> Join<usize> {
     let future = Wide([1; 65], drops.on_drop());
     bench.on_worker(|| {
-        let front = bench.front.clone();
+        let remote = bench.remote.clone();
         let vtable = BodyVtable::of::<Wide>();
         let about = About {
             name,
@@ -35,7 +35,7 @@ fn launch_wide(bench: &Bench, name: Option<&Name>, drops: &Count) -> Join<usize>
         };
         // SAFETY: the body is of the table's type and Send, as is its output.
         unsafe {
-            launch_described(front, Kind::Task, about, vtable, |body| {
+            launch_described(remote, Kind::Task, about, vtable, |body| {
                 write_body(body, future);
             })
             .typed()

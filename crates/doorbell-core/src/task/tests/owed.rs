@@ -2,7 +2,7 @@
 //! gives away in its polls, the task is freed once, and not before the last of them is gone.
 
 use super::Bench;
-use crate::scheduler::FrontRef;
+use crate::scheduler::RemoteRef;
 use crate::wheel::RawTimer;
 use doorbell_machine::Host;
 use proptest::collection::vec;
@@ -31,11 +31,11 @@ fn op() -> impl Strategy<Value = Op> {
     ]
 }
 
-fn apply(op: Op, timers: &mut Vec<RawTimer>, front: &FrontRef<Host>, cx: &mut Context<'_>) {
+fn apply(op: Op, timers: &mut Vec<RawTimer>, remote: &RemoteRef<Host>, cx: &mut Context<'_>) {
     match op {
         Op::Arm { due } => {
             let when_ns = if due { 0 } else { u64::MAX - 1 };
-            timers.push(RawTimer::arm(front, when_ns, cx.waker()).unwrap());
+            timers.push(RawTimer::arm(remote, when_ns, cx.waker()).unwrap());
         }
         Op::Drop if !timers.is_empty() => drop(timers.remove(0)),
         Op::DropElsewhere => {
@@ -60,12 +60,12 @@ fn apply(op: Op, timers: &mut Vec<RawTimer>, front: &FrontRef<Host>, cx: &mut Co
 /// Runs a task whose polls do this. It ends by itself, or with its worker.
 fn run(polls: &[Vec<Op>], ends: bool) {
     let rig = Bench::new();
-    let (front, program) = (rig.front.clone(), polls.to_vec());
+    let (remote, program) = (rig.remote.clone(), polls.to_vec());
     let mut timers = Vec::new();
     let mut polls_done = 0;
     let join = rig.spawn(poll_fn(move |cx| {
         for op in program.get(polls_done).into_iter().flatten() {
-            apply(*op, &mut timers, &front, cx);
+            apply(*op, &mut timers, &remote, cx);
         }
         polls_done += 1;
         if polls_done < program.len() {
@@ -122,11 +122,11 @@ fn miri_a_timer_given_away_in_the_poll_that_armed_it() {
 #[test]
 fn the_count_is_settled_when_the_poll_ends() {
     let rig = Bench::new();
-    let front = rig.front.clone();
+    let remote = rig.remote.clone();
     let mut kept = Vec::new();
     let mut polls = 0;
     let mut join = rig.spawn(poll_fn(move |cx| {
-        let arm = || RawTimer::arm(&front, u64::MAX - 1, cx.waker()).unwrap();
+        let arm = || RawTimer::arm(&remote, u64::MAX - 1, cx.waker()).unwrap();
         polls += 1;
         match polls {
             1 => {}

@@ -337,7 +337,7 @@ fn a_body_that_panics_while_it_is_made_leaves_no_task() {
     let bench = Bench::new();
     let made = catch_unwind(AssertUnwindSafe(|| {
         let make = || -> std::future::Ready<()> { resume_unwind(Box::new("making")) };
-        testing::spawn(&bench.front, make())
+        testing::spawn(&bench.remote, make())
     }));
     assert!(made.is_err());
     assert_eq!(bench.serve(), 0);

@@ -1,6 +1,6 @@
 //! Which worker runs a rescuable task, and when; on one thread.
 
-use crate::scheduler::{FrontRef, Scheduler, SchedulerSpec, Turns};
+use crate::scheduler::{RemoteRef, Scheduler, SchedulerSpec, Turns};
 use crate::task::{About, Join, Kind, Local, Sweep};
 use crate::testing::launch_about;
 use doorbell_machine::Host;
@@ -72,7 +72,7 @@ impl Seen {
 /// A worker each of two schedulers, and a task of the lower one.
 struct Stage {
     above: Local<Host>,
-    front: FrontRef<Host>,
+    remote: RemoteRef<Host>,
     below: Local<Host>,
     seen: Arc<Seen>,
     join: Option<Join<()>>,
@@ -87,12 +87,12 @@ impl Stage {
             };
             Scheduler::described(1, &Arc::default(), spec, |_, _| 0).remove(0)
         };
-        let above: FrontRef<Host> = one(Turns::ByRank, Vec::new());
-        let front: FrontRef<Host> = one(Turns::ByArrival, vec![above.clone()]);
+        let above: RemoteRef<Host> = one(Turns::ByRank, Vec::new());
+        let remote: RemoteRef<Host> = one(Turns::ByArrival, vec![above.clone()]);
         Stage {
             above: Local::new(above),
-            below: Local::new(front.clone()),
-            front,
+            below: Local::new(remote.clone()),
+            remote,
             seen: Arc::default(),
             join: None,
         }
@@ -102,7 +102,7 @@ impl Stage {
     fn launch(&self, about: About<'_>) -> Join<()> {
         let theirs = Arc::clone(&self.seen);
         let task = poll_fn(move |cx| theirs.poll(cx));
-        launch_about(&self.front, Kind::Task, about, task)
+        launch_about(&self.remote, Kind::Task, about, task)
     }
 
     /// One that has run once on its own worker, and waits.
@@ -148,7 +148,7 @@ impl Stage {
         self.below.enter(|| self.below.close());
         assert_eq!(self.below.live(), 0);
         drop(self.below);
-        assert_eq!(self.front.shares(), 1, "a task was not freed");
+        assert_eq!(self.remote.shares(), 1, "a task was not freed");
     }
 }
 
@@ -231,7 +231,7 @@ fn what_is_woken_in_its_lent_poll_is_lent_again_unless_it_declines() {
 fn other(stage: &Stage, ran: &Arc<Mutex<Vec<usize>>>, at: usize) -> Join<()> {
     let ran = Arc::clone(ran);
     let task = async move { ran.lock().unwrap().push(at) };
-    launch_about(&stage.front, Kind::Task, About::default(), task)
+    launch_about(&stage.remote, Kind::Task, About::default(), task)
 }
 
 #[test]
@@ -248,7 +248,7 @@ fn miri_a_sweep_lends_what_is_rescuable_and_puts_all_back() {
     });
     drop(other(&stage, &ran, OTHERS - 1));
     stage.rescues();
-    let mut sweep = Sweep::new(stage.front.clone());
+    let mut sweep = Sweep::new(stage.remote.clone());
     stage.above.enter(|| sweep.run());
     assert_eq!(stage.below.queued(), 0, "all lie in the inbox");
     assert_eq!(stage.run_above(), [true], "it alone was lent");
@@ -264,11 +264,11 @@ fn miri_a_sweep_lends_what_is_rescuable_and_puts_all_back() {
 fn a_sweep_leaves_a_scheduler_that_has_groups_alone() {
     let mut stage = Stage::new();
     // SAFETY: the only one, of a scheduler of one worker that has no tasks.
-    unsafe { stage.front.scheduler().groups().open(1, 1, 100) };
+    unsafe { stage.remote.scheduler().groups().open(1, 1, 100) };
     let join = stage.below.enter(|| stage.launch(RESCUABLE));
     stage.join = Some(join);
     stage.rescues();
-    let mut sweep = Sweep::new(stage.front.clone());
+    let mut sweep = Sweep::new(stage.remote.clone());
     stage.above.enter(|| sweep.run());
     assert_eq!(stage.below.queued(), 1, "it was taken");
     assert_eq!(stage.run_above(), [], "it was lent");
@@ -288,7 +288,7 @@ fn a_sweep_of_many_tasks_loses_none_and_holds_none() {
             drop(other(&stage, &ran, at));
         }
     };
-    let mut sweep = Sweep::new(stage.front.clone());
+    let mut sweep = Sweep::new(stage.remote.clone());
     for is_inbox in [false, true] {
         // A ring and a backlog, or an inbox.
         if is_inbox {
@@ -315,10 +315,10 @@ fn a_sweep_lends_no_more_than_is_brief_and_the_next_one_the_rest() {
     for at in 0..MANY {
         let ran = Arc::clone(&ran);
         let task = async move { ran.lock().unwrap().push(at) };
-        drop(launch_about(&stage.front, Kind::Task, RESCUABLE, task));
+        drop(launch_about(&stage.remote, Kind::Task, RESCUABLE, task));
     }
     stage.rescues();
-    let mut sweep = Sweep::new(stage.front.clone());
+    let mut sweep = Sweep::new(stage.remote.clone());
     for total in [64, MANY] {
         stage.above.enter(|| sweep.run());
         stage.run_above();
@@ -360,7 +360,7 @@ fn miri_a_task_whose_worker_ends_in_a_sweep_ends_also_if_it_never_ran() {
     let mut never = other(&stage, &ran, 0);
     // In the inbox, as that one.
     stage.seen.wake();
-    let mut sweep = Sweep::new(stage.front.clone());
+    let mut sweep = Sweep::new(stage.remote.clone());
     stage.above.enter(|| sweep.take());
     stage.below.enter(|| stage.below.close());
     stage.rescues();
@@ -375,7 +375,7 @@ fn miri_a_task_whose_worker_ends_in_a_sweep_ends_also_if_it_never_ran() {
         stage.above.close();
     });
     drop((never, stage.join, stage.below));
-    assert_eq!(stage.front.shares(), 1, "a task was not freed");
+    assert_eq!(stage.remote.shares(), 1, "a task was not freed");
 }
 
 #[test]
@@ -389,7 +389,7 @@ fn what_is_rescued_runs_behind_what_is_more_urgent_unless_that_awaits_it() {
             rank: 60,
             ..About::default()
         };
-        let front = stage.above.front().clone();
+        let remote = stage.above.remote().clone();
         let join = stage.join.as_mut().unwrap();
         stage.above.enter(|| {
             if is_awaited {
@@ -401,7 +401,7 @@ fn what_is_rescued_runs_behind_what_is_more_urgent_unless_that_awaits_it() {
             seen.wake();
             let theirs = Arc::clone(&seen);
             let task = async move { says.send(theirs.polls().len()).unwrap() };
-            drop(launch_about(&front, Kind::Task, urgent, task));
+            drop(launch_about(&remote, Kind::Task, urgent, task));
             while stage.above.run_one() {}
         });
         assert_eq!(said.recv(), Ok(usize::from(is_awaited)));

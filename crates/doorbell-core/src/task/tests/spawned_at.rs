@@ -22,14 +22,14 @@ fn bench(stall: Option<StallPlan>) -> Bench {
         watchers: Some(Arc::new(Watchers::new(plan, 1, watch.as_ref()))),
         ..SchedulerSpec::default()
     };
-    let front = Scheduler::described(1, &Arc::default(), spec, |_, _| 0).remove(0);
-    let local = Local::new(front.clone());
-    Bench { front, local }
+    let remote = Scheduler::described(1, &Arc::default(), spec, |_, _| 0).remove(0);
+    let local = Local::new(remote.clone());
+    Bench { remote, local }
 }
 
 /// What the worker says that it polls.
 fn polled(bench: &Bench) -> Option<(u64, Polled)> {
-    bench.front.scheduler().watchers()?.current_poll(0)?.read()
+    bench.remote.scheduler().watchers()?.current_poll(0)?.read()
 }
 
 #[test]
@@ -47,7 +47,7 @@ fn miri_a_worker_says_what_it_polls_where_somebody_is_told_of_stalls() {
         let says = || {
             Local::<Host>::with_current(|local| {
                 local?
-                    .front()
+                    .remote()
                     .scheduler()
                     .watchers()?
                     .current_poll(0)?
@@ -55,7 +55,7 @@ fn miri_a_worker_says_what_it_polls_where_somebody_is_told_of_stalls() {
             })
         };
         let mut join = bench
-            .on_worker(|| launch_about(&bench.front, Kind::Task, about, async move { says() }));
+            .on_worker(|| launch_about(&bench.remote, Kind::Task, about, async move { says() }));
         assert_eq!(polled(&bench), None);
         bench.run();
         let expected = Polled {
@@ -75,7 +75,7 @@ fn miri_a_worker_says_what_it_polls_where_somebody_is_told_of_stalls() {
 #[test]
 fn without_a_hook_nothing_is_kept_of_a_task() {
     let bench = bench(None);
-    let scheduler = bench.front.scheduler();
+    let scheduler = bench.remote.scheduler();
     assert!(scheduler.watchers().unwrap().current_poll(0).is_none());
     assert!(Extras::of(scheduler, Kind::Task, &About::default()).is_none());
     assert_eq!(size_of::<Extras<Host>>(), 48, "of a task that has a name");

@@ -46,10 +46,10 @@ fn a_task_that_cancels_itself_ends_with_that_poll() {
 #[test]
 fn miri_a_task_spawned_elsewhere_runs_on_its_worker() {
     let bench = Bench::new();
-    let front = bench.front.clone();
+    let remote = bench.remote.clone();
     let elsewhere = std::thread::spawn(move || {
-        let mut join = testing::spawn(&front, async { std::thread::current().id() });
-        drop(front);
+        let mut join = testing::spawn(&remote, async { std::thread::current().id() });
+        drop(remote);
         let _ = poll_once(&mut join);
         join
     });
@@ -78,7 +78,7 @@ fn s7_a_task_that_wakes_itself_rings_nobody() {
     }));
     assert_eq!((bench.run(), polls.get()), (10, 10));
     assert_eq!(join.phase(), Phase::Complete);
-    assert!(!bench.front.bell().signalled() && bench.front.mailbox_is_empty());
+    assert!(!bench.remote.bell().signalled() && bench.remote.mailbox_is_empty());
     drop(join);
     bench.end();
 }
@@ -120,16 +120,16 @@ fn a_task_of_another_worker_is_woken_through_its_mailbox() {
 
 #[test]
 fn b18_a_task_is_woken_where_it_ran_last() {
-    let fronts = Scheduler::<Host>::new(2, &Arc::default(), |_, _| 0);
-    let workers: Vec<Local<Host>> = fronts.iter().map(|f| Local::new(f.clone())).collect();
+    let remotes = Scheduler::<Host>::new(2, &Arc::default(), |_, _| 0);
+    let workers: Vec<Local<Host>> = remotes.iter().map(|f| Local::new(f.clone())).collect();
     let (slot, polls, drops) = (WakerSlot::default(), Count::default(), Count::default());
-    let join = workers[0].enter(|| testing::spawn(&fronts[0], pending(&slot, &polls, &drops)));
+    let join = workers[0].enter(|| testing::spawn(&remotes[0], pending(&slot, &polls, &drops)));
     assert!(workers[0].enter(|| workers[0].run_one()));
     // Woken on the other worker, it runs there, since the first one is not free.
     workers[1].enter(|| slot.get().wake());
     assert!(workers[1].enter(|| workers[1].run_one()));
-    for front in &fronts {
-        assert_eq!(front.bell().announce_watch(), Announced::Yes);
+    for remote in &remotes {
+        assert_eq!(remote.bell().announce_watch(), Announced::Yes);
     }
     // Both are free now: from outside and from the first worker it goes to the second.
     for from_outside in [true, false] {
@@ -138,7 +138,7 @@ fn b18_a_task_is_woken_where_it_ran_last() {
         } else {
             workers[0].enter(|| slot.get().wake());
         }
-        assert!(!fronts[0].has_inbox() && workers[0].is_empty());
+        assert!(!remotes[0].has_inbox() && workers[0].is_empty());
         assert_eq!(workers[1].enter(|| workers[1].gather()), 1);
         assert!(workers[1].enter(|| workers[1].run_one()));
     }
@@ -153,18 +153,18 @@ fn b18_a_task_is_woken_where_it_ran_last() {
 #[test]
 fn b18_a_task_is_not_woken_where_it_ran_last_if_something_is_before_it_there() {
     for serves in [true, false] {
-        let fronts = Scheduler::<Host>::new(2, &Arc::default(), |_, _| 0);
-        let workers: Vec<Local<Host>> = fronts.iter().map(|f| Local::new(f.clone())).collect();
+        let remotes = Scheduler::<Host>::new(2, &Arc::default(), |_, _| 0);
+        let workers: Vec<Local<Host>> = remotes.iter().map(|f| Local::new(f.clone())).collect();
         let (slot, polls, drops) = (WakerSlot::default(), Count::default(), Count::default());
-        let join = workers[1].enter(|| testing::spawn(&fronts[1], pending(&slot, &polls, &drops)));
+        let join = workers[1].enter(|| testing::spawn(&remotes[1], pending(&slot, &polls, &drops)));
         assert!(workers[1].enter(|| workers[1].run_one()));
-        assert_eq!(fronts[1].bell().announce_watch(), Announced::Yes);
+        assert_eq!(remotes[1].bell().announce_watch(), Announced::Yes);
         if serves {
-            fronts[1].set_serving(true);
+            remotes[1].set_serving(true);
         } else {
-            drop(testing::spawn(&fronts[1], async {}));
+            drop(testing::spawn(&remotes[1], async {}));
         }
-        assert_eq!(fronts[1].has_inbox(), !serves);
+        assert_eq!(remotes[1].has_inbox(), !serves);
         workers[0].enter(|| slot.get().wake());
         assert_eq!(workers[0].queued(), 1, "serves: {serves}");
         drop((join, slot.take()));
@@ -229,12 +229,12 @@ fn d12_a_wake_after_the_close_does_nothing() {
     drop((join, late));
     // The waker outlives the worker and is the last to hold the task.
     bench.on_worker(|| bench.local.close());
-    let front = bench.front.clone();
+    let remote = bench.remote.clone();
     drop(bench);
-    assert_eq!(front.shares(), 2);
+    assert_eq!(remote.shares(), 2);
     waker.wake_by_ref();
     waker.wake();
-    assert_eq!(front.shares(), 1);
+    assert_eq!(remote.shares(), 1);
 }
 
 #[test]
@@ -278,7 +278,7 @@ fn d4_a_drop_that_wakes_another_task_while_the_worker_closes() {
 
 #[test]
 fn a_drop_that_spawns_while_the_worker_closes() {
-    struct Spawns(crate::scheduler::FrontRef<Host>, Count);
+    struct Spawns(crate::scheduler::RemoteRef<Host>, Count);
     impl Drop for Spawns {
         fn drop(&mut self) {
             let dropped = self.1.on_drop();
@@ -288,7 +288,7 @@ fn a_drop_that_spawns_while_the_worker_closes() {
     }
     let bench = Bench::new();
     let dropped = Count::default();
-    let spawns = Spawns(bench.front.clone(), dropped.clone());
+    let spawns = Spawns(bench.remote.clone(), dropped.clone());
     let join = bench.spawn(async move {
         let _spawns = spawns;
         std::future::pending::<()>().await;
@@ -449,6 +449,6 @@ fn bodies_of_any_size_and_alignment() {
     assert_eq!(output(&mut large).unwrap(), (0, 7));
     output(&mut none).unwrap();
     drop((large, none));
-    assert_eq!(bench.front.counts().rings.get(), 0);
+    assert_eq!(bench.remote.counts().rings.get(), 0);
     bench.end();
 }

@@ -170,9 +170,9 @@ fn miri_orphaned_and_dropped_on_any_thread() {
         }
         assert_eq!(rig.entries(), 3 - i);
     }
-    assert!(rig.enter(|| arm(rig.front(), 0)).is_err());
-    let front = rig.front();
-    assert!(elsewhere(|| arm(front, 0)).is_err());
+    assert!(rig.enter(|| arm(rig.remote(), 0)).is_err());
+    let remote = rig.remote();
+    assert!(elsewhere(|| arm(remote, 0)).is_err());
     assert_eq!(rig.entries(), 0);
 }
 
@@ -182,10 +182,10 @@ fn miri_fired_and_dropped_on_a_worker_that_has_ended() {
     let timer = rig.arm(0);
     assert_eq!(rig.expire(), 1);
     rig.close();
-    let front = rig.front().clone();
+    let remote = rig.remote().clone();
     rig.enter(|| drop(timer));
     drop(rig);
-    assert_eq!(front.shares(), 1, "the entry is freed");
+    assert_eq!(remote.shares(), 1, "the entry is freed");
 }
 
 /// Drops a handle on another thread when woken.
@@ -208,7 +208,7 @@ fn miri_dropped_elsewhere_while_the_worker_ends() {
         let wakes = Arc::clone(&other.wakes);
         let waker = Waker::from(Arc::new(DropsElsewhere(Mutex::new(Some(other)))));
         let when_ns = rig.now() + ahead;
-        let first = rig.enter(|| crate::wheel::RawTimer::arm(rig.front(), when_ns, &waker));
+        let first = rig.enter(|| crate::wheel::RawTimer::arm(rig.remote(), when_ns, &waker));
         rig.close();
         assert_eq!((rig.entries(), rig.pending()), (1, 0));
         assert_eq!((wakes.get(), Arc::strong_count(&wakes)), (0, 1));
@@ -309,12 +309,12 @@ fn a_mailed_timer_that_was_polled_on_its_worker_is_not_elsewhere_what_it_was() {
 #[test]
 fn an_arm_by_mail_rings_once_and_a_cancel_never() {
     let rig = Rig::new();
-    let rings = || rig.front().counts().rings.get();
+    let rings = || rig.remote().counts().rings.get();
     let armed = rig.arm(rig.now() + 10);
     drop(rig.mail(rig.now() + 10).raw);
     assert_eq!(rings(), 0, "the worker runs");
     let _ = rig.serve();
-    let bell = rig.front().bell();
+    let bell = rig.remote().bell();
     assert_eq!(bell.announce_watch(), Announced::Yes);
     assert_eq!(bell.announce_park(), Announced::Yes);
     armed.drop_elsewhere();
@@ -331,10 +331,10 @@ fn an_arm_by_mail_rings_once_and_a_cancel_never() {
 
 /// Has the worker run a future until it waits for nobody.
 fn run<F: Future<Output = ()>>(local: &Local<Host>, kind: Kind, future: F) {
-    let front = local.front().clone();
+    let remote = local.remote().clone();
     // SAFETY: the body is of that table's type; it stays on this thread.
     let raw = unsafe {
-        launch(front, kind, BodyVtable::of::<F>(), |body| {
+        launch(remote, kind, BodyVtable::of::<F>(), |body| {
             write_body(body, future);
         })
     };
@@ -347,11 +347,11 @@ fn the_timers_of_a_pinned_task_are_nobody_elses() {
     let rig = Rig::new();
     let timers = Rc::new(Cell::new(Vec::new()));
     for (kind, ahead) in [(Kind::Pinned, 10), (Kind::Task, 20)] {
-        let (front, kept) = (rig.front().clone(), Rc::clone(&timers));
+        let (remote, kept) = (rig.remote().clone(), Rc::clone(&timers));
         let when_ns = rig.now() + ahead;
         let future = async move {
             let mut timers = kept.take();
-            timers.push(arm(&front, when_ns).unwrap());
+            timers.push(arm(&remote, when_ns).unwrap());
             kept.set(timers);
         };
         rig.enter(|| run(&rig.local, kind, future));
@@ -359,11 +359,11 @@ fn the_timers_of_a_pinned_task_are_nobody_elses() {
     let (first_ns, second_ns) = (rig.now() + 10, rig.now() + 20);
     assert_eq!(rig.local.wheel().next_ns(), Some([first_ns, second_ns]));
     assert_eq!(rig.local.due_ns(), Some(first_ns));
-    assert_eq!(rig.front().next_global_ns(), second_ns);
+    assert_eq!(rig.remote().next_global_ns(), second_ns);
     assert_eq!(rig.expire_at(first_ns), 1);
-    assert_eq!(rig.front().next_global_ns(), second_ns);
+    assert_eq!(rig.remote().next_global_ns(), second_ns);
     assert_eq!(rig.expire_at(second_ns), 1);
-    assert_eq!(rig.front().next_global_ns(), u64::MAX);
+    assert_eq!(rig.remote().next_global_ns(), u64::MAX);
     let mut fired = timers.take();
     for timer in &mut fired {
         timer.check(true);

@@ -11,7 +11,7 @@ mod wakers;
 
 use super::{Clock, Fired, Polled, RawTimer};
 use crate::call::Gone;
-use crate::scheduler::FrontRef;
+use crate::scheduler::RemoteRef;
 use crate::task::Local;
 use doorbell_machine::Host;
 use std::sync::Arc;
@@ -81,8 +81,8 @@ struct Rig {
 impl Rig {
     fn new() -> Rig {
         let clock = Arc::new(Clock::frozen());
-        let front = FrontRef::alone(&Arc::default());
-        let local = Local::with_clock(front, Arc::clone(&clock));
+        let remote = RemoteRef::alone(&Arc::default());
+        let local = Local::with_clock(remote, Arc::clone(&clock));
         Rig { local, clock }
     }
 
@@ -102,8 +102,8 @@ impl Rig {
         self.clock.now_ns()
     }
 
-    fn front(&self) -> &FrontRef<Host> {
-        self.local.front()
+    fn remote(&self) -> &RemoteRef<Host> {
+        self.local.remote()
     }
 
     fn enter<R>(&self, f: impl FnOnce() -> R) -> R {
@@ -112,7 +112,7 @@ impl Rig {
 
     /// Arms a timer on the worker.
     fn arm(&self, when_ns: u64) -> Timer {
-        self.enter(|| arm(self.front(), when_ns)).unwrap()
+        self.enter(|| arm(self.remote(), when_ns)).unwrap()
     }
 
     fn arm_each(&self, times: impl IntoIterator<Item = u64>) -> Vec<Timer> {
@@ -121,8 +121,8 @@ impl Rig {
 
     /// Arms a timer from another thread; the worker has yet to serve.
     fn mail(&self, when_ns: u64) -> Timer {
-        let front = self.front();
-        elsewhere(|| arm(front, when_ns)).unwrap()
+        let remote = self.remote();
+        elsewhere(|| arm(remote, when_ns)).unwrap()
     }
 
     fn expire(&self) -> u64 {
@@ -138,7 +138,7 @@ impl Rig {
     fn serve(&self) -> u64 {
         self.enter(|| {
             // SAFETY: this thread is the worker, and the ready queue is its own.
-            let served = unsafe { self.front().serve(self.local.ready()) };
+            let served = unsafe { self.remote().serve(self.local.ready()) };
             served.delivered + self.local.take_timers()
         })
     }
@@ -151,14 +151,14 @@ impl Rig {
         self.local.wheel().len()
     }
 
-    /// How many entries are allocated: each shares the front, as does the worker.
+    /// How many entries are allocated: each shares the remote half, as does the worker.
     fn entries(&self) -> usize {
-        (self.front().shares() - self.local.stock().len()) as usize - 2
+        (self.remote().shares() - self.local.stock().len()) as usize - 2
     }
 }
 
-fn arm(front: &FrontRef<Host>, when_ns: u64) -> Result<Timer, Gone> {
+fn arm(remote: &RemoteRef<Host>, when_ns: u64) -> Result<Timer, Gone> {
     let wakes = Arc::new(Wakes::default());
     let waker = Waker::from(Arc::clone(&wakes));
-    RawTimer::arm(front, when_ns, &waker).map(|raw| Timer { raw, wakes })
+    RawTimer::arm(remote, when_ns, &waker).map(|raw| Timer { raw, wakes })
 }

@@ -1,6 +1,6 @@
 //! The two bases against a sorted set.
 
-use crate::scheduler::FrontRef;
+use crate::scheduler::RemoteRef;
 use crate::wheel::entry::{self, Entry};
 use crate::wheel::levels::LOOKS_MAX;
 use crate::wheel::{Base, Wheel};
@@ -98,7 +98,7 @@ struct Known {
 
 struct World {
     wheel: Wheel<Host>,
-    front: FrontRef<Host>,
+    remote: RemoteRef<Host>,
     now_ns: u64,
     timers: BTreeMap<usize, Known>,
     /// The sorted set of each base: time and number.
@@ -109,10 +109,10 @@ struct World {
 
 impl World {
     fn new(now_ns: u64) -> World {
-        let front = FrontRef::alone(&Arc::default());
+        let remote = RemoteRef::alone(&Arc::default());
         World {
-            wheel: Wheel::new(now_ns, front.clone()),
-            front,
+            wheel: Wheel::new(now_ns, remote.clone()),
+            remote,
             now_ns,
             timers: BTreeMap::new(),
             order: [BTreeSet::new(), BTreeSet::new()],
@@ -178,7 +178,7 @@ impl World {
             number,
             fired: Arc::clone(&self.fired),
         }));
-        let entry = self.wheel.take_entry(&self.front);
+        let entry = self.wheel.take_entry(&self.remote);
         // SAFETY: taken, so it is this test's alone, and hangs nowhere.
         unsafe {
             let it = entry.as_ref();
@@ -279,7 +279,7 @@ impl World {
         }
         assert_eq!(self.wheel.len(), 0);
         self.wheel.close();
-        assert_eq!(self.front.shares(), 2, "an entry is left");
+        assert_eq!(self.remote.shares(), 2, "an entry is left");
     }
 }
 

@@ -139,7 +139,7 @@ impl<const N: usize> Real<N> {
         if let Some(nearest) = nearest {
             let due_ns = self.rig.local.due_ns().unwrap();
             assert!(due_ns <= self.time(nearest.max(FIRST)));
-            assert!(self.rig.front().next_global_ns() <= self.time(nearest));
+            assert!(self.rig.remote().next_global_ns() <= self.time(nearest));
         }
     }
 }

@@ -38,7 +38,7 @@ impl<F: FnOnce() + Send + 'static> Drop for Once<F> {
 
 fn arm_with(rig: &Rig, when_ns: u64, f: impl FnOnce() + Send + 'static) -> RawTimer {
     let waker = Once::waker(f);
-    rig.enter(|| RawTimer::arm(rig.front(), when_ns, &waker))
+    rig.enter(|| RawTimer::arm(rig.remote(), when_ns, &waker))
         .unwrap()
 }
 
@@ -47,7 +47,7 @@ type Shared = Arc<Mutex<Vec<Timer>>>;
 
 /// Drops, re-arms and arms timers of the wheel, on its worker.
 fn meddle(rig: &Rig, timers: &Shared) -> impl FnOnce() + Send + 'static {
-    let (front, timers, now_ns) = (rig.front().clone(), Arc::clone(timers), rig.now());
+    let (remote, timers, now_ns) = (rig.remote().clone(), Arc::clone(timers), rig.now());
     move || {
         let taken = std::mem::take(&mut *timers.lock().unwrap());
         for (i, mut timer) in taken.into_iter().enumerate() {
@@ -63,7 +63,7 @@ fn meddle(rig: &Rig, timers: &Shared) -> impl FnOnce() + Send + 'static {
         }
         // In the past, now, and later.
         for when_ns in [0, now_ns, now_ns + 1, now_ns + 1_000] {
-            if let Ok(timer) = arm(&front, when_ns) {
+            if let Ok(timer) = arm(&remote, when_ns) {
                 timers.lock().unwrap().push(timer);
             }
         }
@@ -104,7 +104,7 @@ fn miri_t17_a_waker_arms_resets_and_cancels_timers_of_its_wheel() {
             drop(meddler);
         });
         rig.close();
-        // The closure that was called is gone with its share of the front.
+        // The closure that was called is gone with its share of the remote half.
         assert_eq!(rig.entries(), 0);
     }
 }
@@ -159,9 +159,9 @@ fn miri_t17_the_drop_of_a_waker_comes_back() {
 fn a_waker_that_expires_the_wheel_it_is_woken_by() {
     let rig = Rig::at_edge();
     let seen = Arc::new(AtomicUsize::new(0));
-    let (front, told) = (rig.front().clone(), Arc::clone(&seen));
+    let (remote, told) = (rig.remote().clone(), Arc::clone(&seen));
     let outer = arm_with(&rig, 0, move || {
-        let mut inner = arm(&front, 0).unwrap();
+        let mut inner = arm(&remote, 0).unwrap();
         let fired = Local::<Host>::with_current(|local| local.unwrap().expire());
         told.store(fired as usize, Relaxed);
         inner.check(true);
@@ -218,7 +218,7 @@ fn miri_a_waker_whose_drop_panics_does_no_harm_to_the_worker() {
     // The timer's share of the waker is the last one.
     let arm_bad = || {
         let waker = Waker::from(Arc::new(PanicsInDrop));
-        rig.enter(|| RawTimer::arm(rig.front(), rig.now() + 10, &waker))
+        rig.enter(|| RawTimer::arm(rig.remote(), rig.now() + 10, &waker))
             .unwrap()
     };
     let mut bad: Vec<RawTimer> = (0..6).map(|_| arm_bad()).collect();

@@ -2,7 +2,7 @@
 //! one of them leaves undone is seen by the other, or a worker that sleeps is told.
 
 use crate::idle::{Cost, Left};
-use crate::mailbox::Front;
+use crate::mailbox::Remote;
 use crate::queue::{Share, is_shareable};
 use crate::scheduler::Scheduler;
 use crate::task::Kind;
@@ -34,18 +34,18 @@ type Shared = Arc<WorkerShared<Loom>>;
 
 /// A scheduler in which the last worker can be claimed. So many of its sentinels are there already.
 fn scheduler(sentinels: usize) -> [Shared; 4] {
-    let fronts: [_; 4] = Scheduler::new(4, &Arc::default(), |_, _| 0)
+    let remotes: [_; 4] = Scheduler::new(4, &Arc::default(), |_, _| 0)
         .try_into()
-        .expect("a scheduler of four has four fronts");
+        .expect("a scheduler of four has four remotes");
     let clock = Arc::new(Clock::default());
     let config = WorkerConfig {
         idle: IdlePolicy::Park,
     };
-    let workers = fronts.map(|front| {
+    let workers = remotes.map(|remote| {
         let clock = Arc::clone(&clock);
-        Arc::new(WorkerShared::with(config, front, clock))
+        Arc::new(WorkerShared::with(config, remote, clock))
     });
-    let idle = workers[BUSY].front().scheduler().idle();
+    let idle = workers[BUSY].remote().scheduler().idle();
     idle.enter(ASLEEP);
     for _ in 0..sentinels {
         let _ = idle.begin_sentinel();
@@ -56,28 +56,28 @@ fn scheduler(sentinels: usize) -> [Shared; 4] {
 
 #[track_caller]
 fn assert_told(workers: &[Shared; 4]) {
-    let idle = workers[BUSY].front().scheduler().idle();
+    let idle = workers[BUSY].remote().scheduler().idle();
     assert!(!idle.holds(ASLEEP), "nobody was told");
 }
 
 /// The worker, whose thread the caller is, gets one task and makes it known.
-fn put(front: &Front<Loom>) {
+fn put(remote: &Remote<Loom>) {
     let node = Item::boxed(1, &Log::default());
     // SAFETY: this thread is the owner; the node lives until `drain`.
-    let _ = unsafe { front.queue().push(node, Share::Always) };
-    front.scheduler().work().add_anew(front.worker());
+    let _ = unsafe { remote.queue().push(node, Share::Always) };
+    remote.scheduler().work().add_anew(remote.worker());
 }
 
 /// The same, and a fence follows.
-fn push(front: &Front<Loom>) {
-    put(front);
+fn push(remote: &Remote<Loom>) {
+    put(remote);
     <Loom>::fence_recheck();
 }
 
 /// Takes that task out again.
-fn drain(front: &Front<Loom>) {
+fn drain(remote: &Remote<Loom>) {
     // SAFETY: the worker's thread has ended, or is this one.
-    let node = unsafe { front.queue().pop() }.expect("nobody ran it");
+    let node = unsafe { remote.queue().pop() }.expect("nobody ran it");
     // SAFETY: made by `push`, and in no queue any more.
     let _ = unsafe { Item::reclaim(node) };
 }
@@ -93,8 +93,8 @@ fn sleep_for(ns: u64) {
 /// One of two sentinels gets something to do, while the busy worker relies on both.
 fn end_against<R>(relies: fn(Shared) -> R) -> ([Shared; 4], R) {
     let workers = scheduler(2);
-    workers[BUSY].front().scheduler().alert().raise(0);
-    workers[CARES].front().set_sentinel(true);
+    workers[BUSY].remote().scheduler().alert().raise(0);
+    workers[CARES].remote().set_sentinel(true);
     let shared = Arc::clone(&workers[CARES]);
     let sentinel = thread::spawn(move || Worker::new(shared).end_sentinel());
     let relied = relies(Arc::clone(&workers[BUSY]));
@@ -105,16 +105,16 @@ fn end_against<R>(relies: fn(Shared) -> R) -> ([Shared; 4], R) {
 
 fn end_against_push() {
     let (workers, ()) = end_against(|shared| {
-        push(shared.front());
-        shared.front().scheduler().watch_over(BUSY);
+        push(shared.remote());
+        shared.remote().scheduler().watch_over(BUSY);
     });
-    drain(workers[BUSY].front());
+    drain(workers[BUSY].remote());
 }
 
 /// Of a worker that has a timer, and begins to run.
 fn end_against_run() {
     end_against(|shared| {
-        shared.front().publish_next_global(DUE_NS);
+        shared.remote().publish_next_global(DUE_NS);
         Worker::new(shared).ask_for_care();
     });
 }
@@ -122,15 +122,15 @@ fn end_against_run() {
 /// Of one that arms a timer in a poll, and begins the next one.
 fn end_against_poll() {
     let (_, worker) = end_against(|shared| {
-        let (front, worker) = (shared.front().clone(), Worker::new(shared));
+        let (remote, worker) = (shared.remote().clone(), Worker::new(shared));
         let arms = async move {
-            let _timer = RawTimer::arm(&front, DUE_NS, Waker::noop());
+            let _timer = RawTimer::arm(&remote, DUE_NS, Waker::noop());
             std::future::pending::<()>().await;
         };
         worker.local.enter(|| {
-            let front = worker.shared.front();
-            worker.local.bring(|| drop(spawn(front, arms)));
-            drop(launch_as(front, Kind::Pinned, async {}));
+            let remote = worker.shared.remote();
+            worker.local.bring(|| drop(spawn(remote, arms)));
+            drop(launch_as(remote, Kind::Pinned, async {}));
             // As if it had asked before.
             worker.local.set_unwatched(false);
             worker.run_ready();
@@ -143,7 +143,7 @@ fn end_against_poll() {
 /// Of one that has a timer, and begins to rest.
 fn end_against_rest() {
     end_against(|shared| {
-        shared.front().publish_next_global(DUE_NS);
+        shared.remote().publish_next_global(DUE_NS);
         Worker::new(shared).leave_to_others();
     });
 }
@@ -152,7 +152,7 @@ fn end_against_rest() {
 /// it sees to no search.
 fn decline_against_push() {
     let workers = scheduler(1);
-    let idle = workers[BUSY].front().scheduler().idle();
+    let idle = workers[BUSY].remote().scheduler().idle();
     idle.enter(CARES);
     let wanted = idle.want_sentinel(CARES, |_| Cost::Store);
     assert_eq!(wanted, Some(CARES));
@@ -162,47 +162,51 @@ fn decline_against_push() {
         let worker = Worker::new(shared);
         worker.in_idle_set.set(true);
         worker.leave_idle_set();
-        push(worker.shared.front());
+        push(worker.shared.remote());
         worker.end_search();
     });
-    let busy = workers[BUSY].front();
+    let busy = workers[BUSY].remote();
     push(busy);
     busy.scheduler().watch_over(BUSY);
     declines.join().unwrap();
     assert_told(&workers);
     drain(busy);
-    drain(workers[CARES].front());
+    drain(workers[CARES].remote());
 }
 
 /// A worker ends the last search, since it has found something, while the busy worker relies on that search.
 fn end_of_search_against_push() {
     let workers = scheduler(2);
-    let _ = workers[BUSY].front().scheduler().idle().begin_search(CARES);
+    let _ = workers[BUSY]
+        .remote()
+        .scheduler()
+        .idle()
+        .begin_search(CARES);
     let shared = Arc::clone(&workers[CARES]);
     let searches = thread::spawn(move || {
         let worker = Worker::new(shared);
         worker.searching.set(true);
-        push(worker.shared.front());
+        push(worker.shared.remote());
         worker.end_search();
     });
-    let busy = workers[BUSY].front();
+    let busy = workers[BUSY].remote();
     push(busy);
     busy.scheduler().offer(BUSY);
     searches.join().unwrap();
     assert_told(&workers);
     drain(busy);
-    drain(workers[CARES].front());
+    drain(workers[CARES].remote());
 }
 
 /// A sentinel lets the last search lapse while the busy worker relies on it: it sees what that worker has.
 fn lapse_against_push() {
     let workers = scheduler(2);
-    let idle = workers[BUSY].front().scheduler().idle();
+    let idle = workers[BUSY].remote().scheduler().idle();
     let _ = idle.begin_search(OTHER);
     let shared = Arc::clone(&workers[CARES]);
     let sentinel = thread::spawn(move || {
         let worker = Worker::new(shared);
-        let idle = worker.shared.front().scheduler().idle();
+        let idle = worker.shared.remote().scheduler().idle();
         let searches = || idle.searching().any(|workers| workers & (1 << OTHER) != 0);
         // The first look, one that comes just too soon after it, and one that does not.
         for (ns, lapses) in [
@@ -216,7 +220,7 @@ fn lapse_against_push() {
         }
         worker.others_have_work()
     });
-    let busy = workers[BUSY].front();
+    let busy = workers[BUSY].remote();
     push(busy);
     busy.scheduler().offer(BUSY);
     let sees = sentinel.join().unwrap();
@@ -227,19 +231,19 @@ fn lapse_against_push() {
 /// A worker gets more than it runs next while another one falls asleep.
 fn surplus_against_sleep() {
     let workers = scheduler(2);
-    let idle = workers[BUSY].front().scheduler().idle();
+    let idle = workers[BUSY].remote().scheduler().idle();
     assert_eq!(idle.leave(ASLEEP), Left::ByItself);
-    let [busy, own] = [BUSY, ASLEEP].map(|worker| workers[worker].front().clone());
+    let [busy, own] = [BUSY, ASLEEP].map(|worker| workers[worker].remote().clone());
     let sleeper = thread::spawn(move || {
         own.scheduler().idle().enter(ASLEEP);
         own.scheduler().work().holds(BUSY) && is_shareable(busy.queue().len())
     });
     let worker = Worker::new(Arc::clone(&workers[BUSY]));
-    (0..2).for_each(|_| put(worker.shared.front()));
+    (0..2).for_each(|_| put(worker.shared.remote()));
     worker.offer_new_surplus();
     let sees = sleeper.join().unwrap();
     assert!(sees || !idle.holds(ASLEEP), "it sleeps, and knows nothing");
-    (0..2).for_each(|_| drain(worker.shared.front()));
+    (0..2).for_each(|_| drain(worker.shared.remote()));
 }
 
 #[test]

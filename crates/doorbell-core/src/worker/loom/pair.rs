@@ -65,15 +65,15 @@ pub(super) struct Pair<const RING: usize>(pub(super) [Shared<RING>; 2]);
 
 impl<const RING: usize> Pair<RING> {
     pub(super) fn new(watch_ns: u64) -> Self {
-        let fronts = Scheduler::new(2, &Arc::default(), |_, _| 0);
-        let fronts: [_; 2] = fronts
+        let remotes = Scheduler::new(2, &Arc::default(), |_, _| 0);
+        let remotes: [_; 2] = remotes
             .try_into()
-            .expect("a scheduler of two has two fronts");
+            .expect("a scheduler of two has two remotes");
         let clock = Arc::new(Clock::default());
         let config = WorkerConfig {
             idle: IdlePolicy::Watch { watch_ns },
         };
-        Pair(fronts.map(|front| Arc::new(WorkerShared::with(config, front, Arc::clone(&clock)))))
+        Pair(remotes.map(|remote| Arc::new(WorkerShared::with(config, remote, Arc::clone(&clock)))))
     }
 
     fn start(&self, worker: usize) -> JoinHandle<()> {
@@ -94,12 +94,12 @@ impl<const RING: usize> Pair<RING> {
 
     /// Both workers have ended: nothing is left of what they shared.
     fn assert_ended(&self, reached: &Reached) -> [WorkerCounts; 2] {
-        let scheduler = self.0[0].front().scheduler();
+        let scheduler = self.0[0].remote().scheduler();
         assert!(
             !scheduler.idle().anyone_searches(),
             "a search is counted for ever"
         );
-        assert_eq!(self.0[0].front().shares(), 2, "a task was not freed");
+        assert_eq!(self.0[0].remote().shares(), 2, "a task was not freed");
         self.0.each_ref().map(|worker| {
             let counts = worker.counts();
             let told = counts.unparks_rung + counts.unparks_last_test + counts.unparks_ready;
@@ -144,7 +144,7 @@ impl<const RING: usize, const N: usize> Work<RING, N> {
                 work.workers.close();
             }
         };
-        drop(spawn(self.workers.0[0].front(), future));
+        drop(spawn(self.workers.0[0].remote(), future));
     }
 
     /// The first two tasks, inside one poll each.

@@ -48,12 +48,12 @@ fn two_looks() {
     });
     let (shared, theirs) = (Arc::clone(&workers.0[1]), Arc::clone(&work));
     let spinning = thread::spawn(move || {
-        let front = shared.front().clone();
-        let registration = Registration::new(front.clone(), LoomFd(0)).unwrap();
+        let remote = shared.remote().clone();
+        let registration = Registration::new(remote.clone(), LoomFd(0)).unwrap();
         let waker = Waker::from(Arc::new(Brings(theirs)));
         let polled = registration.poll_ready(&Context::from_waker(&waker), Direction::Read);
         assert!(polled.is_pending());
-        let poller = Parker::<Loom<RING>>::open_poller(front.parker()).unwrap();
+        let poller = Parker::<Loom<RING>>::open_poller(remote.parker()).unwrap();
         poller.set_ready(LoomFd(0), Readiness::READABLE);
         let second = Worker::new(shared);
         second.local.enter(|| {

@@ -1,7 +1,7 @@
 //! A worker that begins a poll while the thread that looks for stalls falls asleep.
 
 use super::{check, mutant};
-use crate::scheduler::{FrontRef, Scheduler, SchedulerSpec};
+use crate::scheduler::{RemoteRef, Scheduler, SchedulerSpec};
 use crate::worker::{Hooks, Polled, StallPlan, StallWatch, WatchPlan, Watchers};
 use ::loom::thread;
 use doorbell_machine::Loom;
@@ -25,8 +25,8 @@ fn a_poll_begins_while_the_watch_falls_asleep() {
         watchers: Some(Arc::new(Watchers::new(plan, 1, watch.as_ref()))),
         ..SchedulerSpec::default()
     };
-    let scheduler: Vec<FrontRef<Loom>> = Scheduler::described(1, &Arc::default(), spec, |_, _| 0);
-    let front = scheduler[0].clone();
+    let scheduler: Vec<RemoteRef<Loom>> = Scheduler::described(1, &Arc::default(), spec, |_, _| 0);
+    let remote = scheduler[0].clone();
     let worker = thread::spawn(move || {
         let polled = Polled {
             task: 1,
@@ -34,7 +34,10 @@ fn a_poll_begins_while_the_watch_falls_asleep() {
             spawned_at: Location::caller(),
         };
         // A poll that does not end.
-        let watchers = front.scheduler().watchers().expect("it was made with some");
+        let watchers = remote
+            .scheduler()
+            .watchers()
+            .expect("it was made with some");
         let _ = watchers.begin_poll(0, 1, polled);
     });
     watch.expect("there is a hook").rest_if_quiet(&scheduler);

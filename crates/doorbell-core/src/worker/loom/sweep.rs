@@ -5,7 +5,7 @@
 //! a deadlock too, as nobody asks the workers to close then.
 
 use crate::class::Class;
-use crate::scheduler::{FrontRef, Scheduler, SchedulerSpec, Turns};
+use crate::scheduler::{RemoteRef, Scheduler, SchedulerSpec, Turns};
 use crate::task::{About, Kind, Local, Sweep};
 use crate::testing::launch_about;
 use crate::testing::model::{
@@ -50,18 +50,19 @@ impl Stage {
         };
         let scheduler =
             |workers, spec| Scheduler::described(workers, &Arc::default(), spec, |_, _| 0);
-        let shared =
-            |front: FrontRef<Loom>| Arc::new(WorkerShared::with(config, front, Arc::clone(&clock)));
+        let shared = |remote: RemoteRef<Loom>| {
+            Arc::new(WorkerShared::with(config, remote, Arc::clone(&clock)))
+        };
         let spec = SchedulerSpec {
             class: Class::Rt,
             turns: Turns::ByRank,
             ..SchedulerSpec::default()
         };
         let above = scheduler(1, spec).remove(0);
-        let fronts = scheduler(below, SchedulerSpec::below(vec![above.clone()]));
+        let remotes = scheduler(below, SchedulerSpec::below(vec![above.clone()]));
         Arc::new(Stage {
             above: shared(above),
-            below: fronts.into_iter().map(shared).collect(),
+            below: remotes.into_iter().map(shared).collect(),
             threads: Mutex::default(),
             polls: array::from_fn(|_| AtomicUsize::new(0)),
             rescues: AtomicUsize::new(0),
@@ -94,7 +95,7 @@ impl Stage {
             ..About::default()
         };
         drop(launch_about(
-            self.below[0].front(),
+            self.below[0].remote(),
             Kind::Task,
             about,
             future,
@@ -107,10 +108,10 @@ impl Stage {
         let guard = async move {
             Local::<Loom>::with_current(|local| local.unwrap().set_rescues(true));
             before(&stage);
-            Sweep::new(stage.below[0].front().clone()).run();
+            Sweep::new(stage.below[0].remote().clone()).run();
         };
         drop(launch_about(
-            self.above.front(),
+            self.above.remote(),
             Kind::Pinned,
             About::default(),
             guard,
@@ -150,14 +151,14 @@ impl Stage {
 
     /// All workers have ended: nothing is left.
     fn assert_freed(&self) {
-        let front = self.below[0].front();
+        let remote = self.below[0].remote();
         assert_eq!(
-            front.shares(),
+            remote.shares(),
             self.below.len() as u64,
             "a task was not freed"
         );
         assert!(
-            !front.scheduler().idle().anyone_searches(),
+            !remote.scheduler().idle().anyone_searches(),
             "a search is counted for ever"
         );
     }
@@ -223,7 +224,7 @@ fn ending() {
 fn stuck_beside_another() {
     let stage = Stage::new(2, 1);
     stage.guard(ends_at_once);
-    let stuck = Local::new(stage.below[0].front().clone());
+    let stuck = Local::new(stage.below[0].remote().clone());
     stuck.enter(|| {
         stage.spawn(0, false, ends_at_once);
         stage.start(&stage.below[1]);

@@ -25,22 +25,22 @@ use std::sync::atomic::{
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-type Front = crate::scheduler::FrontRef<Host>;
+type Remote = crate::scheduler::RemoteRef<Host>;
 
 /// A socket that is registered with a worker. The registration goes first.
 struct Socket {
-    registration: Registration<Host, Front>,
+    registration: Registration<Host, Remote>,
     stream: UnixStream,
 }
 
 impl Socket {
     /// And the other end.
-    fn pair(front: &Front) -> (Socket, UnixStream) {
+    fn pair(remote: &Remote) -> (Socket, UnixStream) {
         let (stream, theirs) = UnixStream::pair().unwrap();
         stream.set_nonblocking(true).unwrap();
         // SAFETY: the fields are dropped in their order.
         let fd = unsafe { BorrowedFd::borrow_raw(stream.as_raw_fd()) };
-        let registration = Registration::new(front.clone(), fd).unwrap();
+        let registration = Registration::new(remote.clone(), fd).unwrap();
         let socket = Socket {
             registration,
             stream,
@@ -62,14 +62,15 @@ impl Socket {
 }
 
 /// Spawns a task that takes one byte out of the socket.
-pub(super) fn read_on(front: &Front) -> (Join<io::Result<u8>>, UnixStream) {
-    let (socket, theirs) = Socket::pair(front);
-    (spawn(front, async move { socket.byte().await }), theirs)
+pub(super) fn read_on(remote: &Remote) -> (Join<io::Result<u8>>, UnixStream) {
+    let (socket, theirs) = Socket::pair(remote);
+    (spawn(remote, async move { socket.byte().await }), theirs)
 }
 
 fn until_in_poller(worker: &WorkerShared<Host>) {
-    let front = worker.front();
-    while worker.state() != WorkerState::Parked || Front::parker(front).chosen() != ParkIn::Poller {
+    let remote = worker.remote();
+    while worker.state() != WorkerState::Parked || Remote::parker(remote).chosen() != ParkIn::Poller
+    {
         std::thread::yield_now();
     }
 }
@@ -77,7 +78,7 @@ fn until_in_poller(worker: &WorkerShared<Host>) {
 /// As [`read_on`]: the task has been polled, waits for the byte, and the worker has parked since. A worker that was
 /// told of the task, and whose thread does not run yet, looks parked too.
 fn read_and_park(worker: &WorkerShared<Host>) -> (Join<io::Result<u8>>, UnixStream) {
-    let (socket, theirs) = Socket::pair(worker.front());
+    let (socket, theirs) = Socket::pair(worker.remote());
     let waits = Arc::new(AtomicBool::new(false));
     let is_polled = Arc::clone(&waits);
     let reads = poll_fn(move |cx| {
@@ -85,7 +86,7 @@ fn read_and_park(worker: &WorkerShared<Host>) -> (Join<io::Result<u8>>, UnixStre
         is_polled.store(true, Release);
         byte
     });
-    let join = spawn(worker.front(), reads);
+    let join = spawn(worker.remote(), reads);
     while !waits.load(Acquire) {
         std::thread::yield_now();
     }
@@ -114,7 +115,7 @@ fn a_bell_reaches_a_worker_that_is_parked_in_the_poller() {
     let before = worker.shared.counts();
     for round in 0..20 {
         until_in_poller(&worker.shared);
-        assert!(matches!(call(worker.shared.front(), || round), Ok(it) if it == round));
+        assert!(matches!(call(worker.shared.remote(), || round), Ok(it) if it == round));
     }
     let made = worker.shared.counts().since(&before);
     // That it can be written to is an event too, during which the worker is not rung.
@@ -129,7 +130,7 @@ fn a_bell_reaches_a_worker_that_is_parked_in_the_poller() {
 fn a_worker_that_parks_on_its_word_gets_a_descriptor_from_another_thread() {
     let worker = Running::start(0, Switches::default());
     worker.until_parked();
-    let (socket, mut theirs) = Socket::pair(worker.shared.front());
+    let (socket, mut theirs) = Socket::pair(worker.shared.remote());
     until_in_poller(&worker.shared);
     theirs.write_all(&[7]).unwrap();
     assert_eq!(block_on::<Host, _>(socket.byte(), 0).unwrap(), 7);
@@ -144,7 +145,7 @@ fn a_watching_worker_gets_a_descriptor_from_another_thread() {
     while worker.shared.state() != WorkerState::Watching {
         std::thread::yield_now();
     }
-    let (socket, mut theirs) = Socket::pair(worker.shared.front());
+    let (socket, mut theirs) = Socket::pair(worker.shared.remote());
     theirs.write_all(&[7]).unwrap();
     assert_eq!(block_on::<Host, _>(socket.byte(), 0).unwrap(), 7);
     drop(socket);
@@ -157,15 +158,15 @@ fn a_worker_that_runs_looks_at_its_descriptors() {
     let worker = by_hand(0, Switches::default());
     worker.local.enter(|| {
         let done = Arc::new(AtomicBool::new(false));
-        let (socket, mut theirs) = Socket::pair(worker.shared.front());
+        let (socket, mut theirs) = Socket::pair(worker.shared.remote());
         let theirs_done = Arc::clone(&done);
-        let read = spawn(worker.shared.front(), async move {
+        let read = spawn(worker.shared.remote(), async move {
             assert_eq!(socket.byte().await.unwrap(), 7);
             theirs_done.store(true, Relaxed);
         });
         let ours = Arc::clone(&done);
         let busy = spawn(
-            worker.shared.front(),
+            worker.shared.remote(),
             poll_fn(move |cx| {
                 if ours.load(Relaxed) {
                     return Poll::Ready(());
@@ -193,16 +194,16 @@ fn a_worker_that_runs_looks_at_its_descriptors() {
 fn what_another_worker_finds_reaches_the_tasks_of_one_that_is_stuck() {
     let switches = Arc::new(SwitchWord::new(Switches::default()));
     let clock = Arc::new(Clock::default());
-    let fronts = Scheduler::new(2, &switches, |_, _| 0);
+    let remotes = Scheduler::new(2, &switches, |_, _| 0);
     let config = WorkerConfig {
         idle: IdlePolicy::Park,
     };
-    let workers: Vec<_> = fronts
+    let workers: Vec<_> = remotes
         .into_iter()
-        .map(|front| {
+        .map(|remote| {
             Arc::new(WorkerShared::<Host>::with(
                 config,
-                front,
+                remote,
                 Arc::clone(&clock),
             ))
         })
@@ -220,7 +221,7 @@ fn what_another_worker_finds_reaches_the_tasks_of_one_that_is_stuck() {
     let begun = Arc::clone(&inside);
     // Until the other task has run, it ends not.
     let stuck = launch_about(
-        workers[0].front(),
+        workers[0].remote(),
         Kind::Pinned,
         About::default(),
         async move {
@@ -253,9 +254,9 @@ fn a_worker_without_descriptors_has_no_poller() {
     let worker = Running::start(0, Switches::default());
     for round in 0..20 {
         worker.until_parked();
-        assert!(matches!(call(worker.shared.front(), || round), Ok(it) if it == round));
+        assert!(matches!(call(worker.shared.remote(), || round), Ok(it) if it == round));
     }
-    assert!(Front::parker(worker.shared.front()).poller().is_none());
+    assert!(Remote::parker(worker.shared.remote()).poller().is_none());
     let counts = worker.end();
     assert!(counts.rings <= 21, "{counts:?}");
     assert_eq!(counts.unparks_ready, 0);
@@ -264,8 +265,8 @@ fn a_worker_without_descriptors_has_no_poller() {
 #[test]
 fn who_waits_when_the_worker_ends_learns_it() {
     let worker = Running::start(0, Switches::default());
-    let front = worker.shared.front().clone();
-    let (socket, _theirs) = Socket::pair(&front);
+    let remote = worker.shared.remote().clone();
+    let (socket, _theirs) = Socket::pair(&remote);
     let waits = std::thread::spawn(move || block_on::<Host, _>(socket.byte(), 0));
     until_in_poller(&worker.shared);
     let _ = worker.end();
@@ -276,23 +277,23 @@ fn who_waits_when_the_worker_ends_learns_it() {
     let (stream, _theirs) = UnixStream::pair().unwrap();
     // SAFETY: nothing is registered.
     let fd = unsafe { BorrowedFd::borrow_raw(stream.as_raw_fd()) };
-    let refused = Registration::<Host, Front>::new(front.clone(), fd);
+    let refused = Registration::<Host, Remote>::new(remote.clone(), fd);
     assert!(refused.is_err());
-    assert!(!front.driver().has_sources());
+    assert!(!remote.driver().has_sources());
 }
 
 #[test]
 fn what_went_is_freed_while_the_worker_runs() {
     let worker = Running::start(0, Switches::default());
-    let front = worker.shared.front();
-    let (kept, _theirs) = Socket::pair(front);
+    let remote = worker.shared.remote();
+    let (kept, _theirs) = Socket::pair(remote);
     for _ in 0..1_000 {
-        drop(Socket::pair(front));
+        drop(Socket::pair(remote));
     }
-    assert!(matches!(call(front, || ()), Ok(())));
-    assert_eq!(front.driver().stranded(), 0);
+    assert!(matches!(call(remote, || ()), Ok(())));
+    assert_eq!(remote.driver().stranded(), 0);
     drop(kept);
-    assert!(!front.driver().has_sources());
+    assert!(!remote.driver().has_sources());
     let counts = worker.end();
     assert!(counts.rings <= 10, "told each 256 of them: {counts:?}");
 }
@@ -308,10 +309,10 @@ fn in_a_flood_an_ordinary_worker_takes_of_the_others_and_one_that_goes_first_doe
         let clock = Arc::new(Clock::default());
         let workers: Vec<_> = Scheduler::new(2, &switches, |_, _| 0)
             .into_iter()
-            .map(|front| {
+            .map(|remote| {
                 Arc::new(WorkerShared::<Host>::with(
                     config,
-                    front,
+                    remote,
                     Arc::clone(&clock),
                 ))
             })
@@ -322,7 +323,7 @@ fn in_a_flood_an_ordinary_worker_takes_of_the_others_and_one_that_goes_first_doe
         } else {
             worker
         };
-        let (_socket, mut theirs) = Socket::pair(workers[1].front());
+        let (_socket, mut theirs) = Socket::pair(workers[1].remote());
         theirs.write_all(&[1]).unwrap();
         let _ = worker.looks_further();
         assert_eq!(workers[0].counts().ready_for_others, 0, "there is no flood");

@@ -23,7 +23,7 @@ fn one_busy_one_idle() -> [Worker<Host>; 2] {
     let workers = scheduler_that_idles_by(IdlePolicy::Watch { watch_ns: u64::MAX });
     workers[0].local.enter(|| {
         for _ in 0..2 {
-            drop(spawn(workers[0].shared.front(), async {}));
+            drop(spawn(workers[0].shared.remote(), async {}));
         }
     });
     workers
@@ -37,11 +37,11 @@ fn end(workers: &[Worker<Host>; 2]) {
     }
 }
 
-/// A node that posts itself so often, to the worker with that front.
+/// A node that posts itself so often, to the worker with that remote half.
 fn eternal(worker: &Worker<Host>, rounds: u64) -> Eternal {
     Eternal {
         node: Node::new(again),
-        front: worker.shared.front().clone(),
+        remote: worker.shared.remote().clone(),
         rounds_left: Cell::new(rounds),
     }
 }
@@ -51,10 +51,10 @@ fn b17_calls_without_end_do_not_keep_a_worker_from_looking_at_the_others() {
     let workers = one_busy_one_idle();
     let idle = &workers[1];
     let it = eternal(idle, u64::MAX);
-    let front = idle.shared.front();
-    assert_eq!(front.bell().announce_watch(), Announced::Yes);
+    let remote = idle.shared.remote();
+    assert_eq!(remote.bell().announce_watch(), Announced::Yes);
     // SAFETY: `it` stays in place until its last delivery below.
-    let posted = unsafe { front.post(NonNull::from(&it).cast()) };
+    let posted = unsafe { remote.post(NonNull::from(&it).cast()) };
     assert_eq!(posted, Posted::Yes);
     assert_eq!(idle.watch(), WatchEnd::Busy);
     let counts = idle.shared.counts();
@@ -69,13 +69,13 @@ fn b17_calls_without_end_do_not_keep_a_worker_from_looking_at_the_others() {
 fn b11_requests_for_nothing_do_not_keep_a_worker_from_looking_at_the_others() {
     let workers = one_busy_one_idle();
     let idle = &workers[1];
-    let front = idle.shared.front();
+    let remote = idle.shared.remote();
     // Far more than there is time for before a look is due.
     for _ in 0..20_000_000 {
-        assert_eq!(front.bell().announce_watch(), Announced::Yes);
-        front.request_pass();
+        assert_eq!(remote.bell().announce_watch(), Announced::Yes);
+        remote.request_pass();
         assert_eq!(idle.watch(), WatchEnd::Busy);
-        let _ = front.bell().end_idle();
+        let _ = remote.bell().end_idle();
         if matches!(idle.pass(), Pass::Work) {
             break;
         }
@@ -89,14 +89,14 @@ fn b11_requests_for_nothing_do_not_keep_a_worker_from_looking_at_the_others() {
 fn b12_calls_that_come_from_calls_leave_the_worker_watching() {
     let worker = by_hand(1_000, Switches::default());
     let it = eternal(&worker, 3);
-    let front = worker.shared.front();
-    assert_eq!(front.bell().announce_watch(), Announced::Yes);
+    let remote = worker.shared.remote();
+    assert_eq!(remote.bell().announce_watch(), Announced::Yes);
     // SAFETY: `it` stays in place until its last delivery, in the watch.
-    let posted = unsafe { front.post(NonNull::from(&it).cast()) };
+    let posted = unsafe { remote.post(NonNull::from(&it).cast()) };
     assert_eq!(posted, Posted::Yes);
     assert_eq!(worker.watch(), WatchEnd::Quiet);
     assert_eq!(worker.shared.state(), WorkerState::Watching);
-    assert!(!front.is_inside(), "it looks busy");
+    assert!(!remote.is_inside(), "it looks busy");
     let counts = worker.shared.counts();
     assert_eq!((counts.delivered, counts.passes, counts.rings), (4, 0, 0));
 }
@@ -106,37 +106,37 @@ fn b13_a_timer_that_comes_on_the_way_to_sleep_ends_the_sleep() {
     // Before the announcement to watch, and between that and the park.
     for when in 0..2 {
         let worker = by_hand(0, Switches::default());
-        let front = worker.shared.front();
+        let remote = worker.shared.remote();
         let due_ns = Host::now_ns() + 2_000_000;
         let arm = || {
-            let front = front.clone();
-            let arm = move || RawTimer::arm(&front, due_ns, Waker::noop());
+            let remote = remote.clone();
+            let arm = move || RawTimer::arm(&remote, due_ns, Waker::noop());
             std::thread::spawn(arm).join().unwrap().unwrap()
         };
         let early = (when == 0).then(arm);
         if when == 0 {
-            assert_eq!(front.bell().announce_watch(), Announced::Signalled);
+            assert_eq!(remote.bell().announce_watch(), Announced::Signalled);
         } else {
-            assert_eq!(front.bell().announce_watch(), Announced::Yes);
+            assert_eq!(remote.bell().announce_watch(), Announced::Yes);
         }
         let late = (when == 1).then(arm);
         if when == 1 {
             worker.park();
         }
         assert_eq!(worker.shared.counts().parks, 0);
-        let _ = front.bell().end_idle();
+        let _ = remote.bell().end_idle();
         assert!(matches!(
             worker.local.enter(|| worker.pass()),
             Pass::Nothing(_)
         ));
         while worker.shared.counts().timers_fired == 0 {
-            assert_eq!(front.bell().announce_watch(), Announced::Yes);
+            assert_eq!(remote.bell().announce_watch(), Announced::Yes);
             worker.park();
-            let _ = front.bell().end_idle();
+            let _ = remote.bell().end_idle();
             worker.local.enter(|| worker.expire());
         }
         assert!(Host::now_ns() >= due_ns, "early");
-        assert_eq!(front.counts().rings.get(), 0);
+        assert_eq!(remote.counts().rings.get(), 0);
         worker.local.enter(|| drop((early, late)));
         worker.local.enter(|| worker.local.close());
     }
@@ -145,12 +145,12 @@ fn b13_a_timer_that_comes_on_the_way_to_sleep_ends_the_sleep() {
 #[test]
 fn b13_a_call_that_arms_a_timer_ends_the_watch() {
     let worker = by_hand(u64::MAX, Switches::default());
-    let front = worker.shared.front();
-    assert_eq!(front.bell().announce_watch(), Announced::Yes);
-    let theirs = front.clone();
+    let remote = worker.shared.remote();
+    assert_eq!(remote.bell().announce_watch(), Announced::Yes);
+    let theirs = remote.clone();
     let due_ns = Host::now_ns() + 60_000_000_000;
     let arms = Once::new(move || RawTimer::arm(&theirs, due_ns, Waker::noop()).is_ok());
-    let join = launch_as(front, Kind::Call, arms);
+    let join = launch_as(remote, Kind::Call, arms);
     assert_eq!(worker.local.enter(|| worker.watch()), WatchEnd::Busy);
     assert!(worker.local.due_ns().is_some(), "it is known");
     drop(join);
@@ -168,8 +168,8 @@ fn a_worker_leaves_the_cpu_to_others_of_its_core() {
             beside: Some(Side::watching(&words)),
             ..SchedulerSpec::default()
         };
-        let front = Scheduler::<Host>::described(1, &Arc::default(), spec, |_, _| 0).remove(0);
-        let shared = WorkerShared::with(WorkerConfig { idle }, front, Arc::default());
+        let remote = Scheduler::<Host>::described(1, &Arc::default(), spec, |_, _| 0).remove(0);
+        let shared = WorkerShared::with(WorkerConfig { idle }, remote, Arc::default());
         let worker = Worker::new(Arc::new(shared));
         batch.begin(0);
         worker
@@ -177,11 +177,11 @@ fn a_worker_leaves_the_cpu_to_others_of_its_core() {
             .enter(|| assert_eq!(worker.watch(), WatchEnd::Quiet));
         assert_eq!(worker.shared.counts().watches, 0, "{idle:?}");
         batch.end(0);
-        let front = worker.shared.front().clone();
+        let remote = worker.shared.remote().clone();
         let watched = std::thread::scope(|scope| {
             // Begins while the other watches, or before it does.
             scope.spawn(|| batch.begin(0));
-            assert_eq!(front.bell().announce_watch(), Announced::Yes);
+            assert_eq!(remote.bell().announce_watch(), Announced::Yes);
             worker.local.enter(|| worker.watch())
         });
         assert_eq!(watched, WatchEnd::Quiet, "{idle:?}");

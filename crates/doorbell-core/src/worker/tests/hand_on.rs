@@ -5,7 +5,7 @@ use super::{scheduler_by_hand, scheduler_that_idles_by};
 use crate::bell::Announced;
 use crate::idle::{Search, Searching, Sentinel};
 use crate::offline::TakenOff;
-use crate::scheduler::FrontRef;
+use crate::scheduler::RemoteRef;
 use crate::testing::spawn;
 use crate::wheel::RawTimer;
 use crate::worker::{IdlePolicy, WatchEnd, Worker, WorkerCounts};
@@ -18,7 +18,7 @@ const HOUR_NS: u64 = 3_600_000_000_000;
 /// Workers whose scheduler has as many sentinels as it may have: single tasks wake nobody.
 fn with_sentinels<const N: usize>() -> [Worker<Host>; N] {
     let workers = scheduler_by_hand();
-    let idle = workers[0].shared.front().scheduler().idle();
+    let idle = workers[0].shared.remote().scheduler().idle();
     assert_eq!(idle.begin_sentinel(), Sentinel::Begun);
     assert_eq!(idle.begin_sentinel(), Sentinel::Begun);
     workers
@@ -31,16 +31,16 @@ fn falls_asleep(worker: &Worker<Host>) {
 
 /// Whether somebody has claimed and told the worker, which fell asleep.
 fn is_told(worker: &Worker<Host>) -> bool {
-    let front = worker.shared.front();
-    let is_claimed = !front.scheduler().idle().holds(front.worker());
-    assert_eq!(front.bell().signalled(), is_claimed);
+    let remote = worker.shared.remote();
+    let is_claimed = !remote.scheduler().idle().holds(remote.worker());
+    assert_eq!(remote.bell().signalled(), is_claimed);
     is_claimed
 }
 
 /// The worker gets so many tasks, and runs so many of them.
 pub(super) fn gets(worker: &Worker<Host>, tasks: usize, ran: usize) {
     worker.local.enter(|| {
-        (0..tasks).for_each(|_| drop(spawn(worker.shared.front(), async {})));
+        (0..tasks).for_each(|_| drop(spawn(worker.shared.remote(), async {})));
         (0..ran).for_each(|_| assert!(worker.local.run_one()));
     });
 }
@@ -61,12 +61,12 @@ fn what_waits_when_the_last_search_lapses_is_found_and_another_worker_is_woken()
     for tasks in [1, 2] {
         let workers = with_sentinels();
         let [busy, starved, sentinel, asleep] = &workers;
-        let idle = busy.shared.front().scheduler().idle();
-        let searches = idle.begin_search(starved.shared.front().worker());
+        let idle = busy.shared.remote().scheduler().idle();
+        let searches = idle.begin_search(starved.shared.remote().worker());
         assert_eq!(searches, Search::Begun);
         falls_asleep(asleep);
         gets(busy, tasks, 0);
-        sentinel.shared.front().set_sentinel(true);
+        sentinel.shared.remote().set_sentinel(true);
         sentinel.end_lapsed_searches();
         assert!(idle.anyone_searches() && !is_told(asleep));
         sentinel.searchers_ns.set(0);
@@ -84,8 +84,8 @@ fn a_search_lapses_at_the_second_of_two_looks_that_lie_apart_in_one_stay_of_a_se
     let workers = scheduler_by_hand();
     let [busy, searches, sentinel] = &workers;
     gets(busy, 1, 0);
-    let idle = busy.shared.front().scheduler().idle();
-    let worker = searches.shared.front().worker();
+    let idle = busy.shared.remote().scheduler().idle();
+    let worker = searches.shared.remote().worker();
     // Whether the search lapses at a look so long after the last one.
     let lapses = |last_look_ns| {
         sentinel.searchers_ns.set(last_look_ns);
@@ -112,16 +112,16 @@ fn a_search_lapses_at_the_second_of_two_looks_that_lie_apart_in_one_stay_of_a_se
 fn what_came_to_the_inbox_of_the_worker_that_ends_the_last_search_is_offered() {
     let workers = with_sentinels();
     let [worker, _, asleep] = &workers;
-    let front = worker.shared.front();
-    assert_eq!(front.scheduler().idle().begin_search(0), Search::Begun);
+    let remote = worker.shared.remote();
+    assert_eq!(remote.scheduler().idle().begin_search(0), Search::Begun);
     worker.searching.set(true);
     falls_asleep(asleep);
     gets(worker, 1, 0);
-    post_one(front, asleep.shared.front());
+    post_one(remote, asleep.shared.remote());
     assert!(!is_told(asleep), "a search was relied on");
     worker.end_search();
     assert!(is_told(asleep));
-    assert_eq!(take_inbox(front), 1);
+    assert_eq!(take_inbox(remote), 1);
     end(workers);
 }
 
@@ -132,7 +132,7 @@ fn what_the_last_look_brings_beyond_one_task_is_offered_before_the_next_pass() {
         let workers = with_sentinels();
         let [busy, worker, asleep] = &workers;
         gets(busy, tasks, 0);
-        busy.shared.front().scheduler().idle().enter(2);
+        busy.shared.remote().scheduler().idle().enter(2);
         assert!(worker.look_for_the_last_time());
         assert_eq!(counts(worker).stolen, brings);
         worker.leave_idle_set();
@@ -149,7 +149,7 @@ fn what_a_worker_had_before_it_took_a_task_of_a_stuck_one_is_offered() {
     let [stuck, cares, asleep] = &workers;
     gets(stuck, 2, 1);
     gets(cares, 1, 0);
-    stuck.shared.front().scheduler().idle().enter(2);
+    stuck.shared.remote().scheduler().idle().enter(2);
     cares.care_for_stuck(MS);
     assert_eq!((counts(cares).thefts, is_told(asleep)), (0, false));
     // Its pulse stood still since.
@@ -164,16 +164,16 @@ fn a_worker_that_was_claimed_to_be_a_sentinel_and_has_a_task_leaves_that_to_anot
     for lapses in [false, true] {
         let workers = scheduler_by_hand();
         let [busy, claimed, searches, asleep] = &workers;
-        let idle = busy.shared.front().scheduler().idle();
+        let idle = busy.shared.remote().scheduler().idle();
         assert_eq!(idle.begin_sentinel(), Sentinel::Begun);
         falls_asleep(claimed);
         falls_asleep(asleep);
         gets(busy, 1, 0);
         assert!(idle.wants_sentinel() && is_told(claimed) && !is_told(asleep));
-        let other = idle.begin_search(searches.shared.front().worker());
+        let other = idle.begin_search(searches.shared.remote().worker());
         assert_eq!(other, Search::Begun);
         if lapses {
-            assert!(idle.lapse(claimed.shared.front().worker()).is_some());
+            assert!(idle.lapse(claimed.shared.remote().worker()).is_some());
         }
         claimed.leave_idle_set();
         gets(claimed, 1, 0);
@@ -185,14 +185,14 @@ fn a_worker_that_was_claimed_to_be_a_sentinel_and_has_a_task_leaves_that_to_anot
 }
 
 /// A timer for any worker, from a thread that is none.
-fn timer_from_outside(front: &FrontRef<Host>) -> RawTimer {
-    let arm = || RawTimer::arm(front, Host::now_ns() + HOUR_NS, Waker::noop());
+fn timer_from_outside(remote: &RemoteRef<Host>) -> RawTimer {
+    let arm = || RawTimer::arm(remote, Host::now_ns() + HOUR_NS, Waker::noop());
     std::thread::scope(|scope| scope.spawn(arm).join().unwrap()).unwrap()
 }
 
 /// A call for the worker comes; no other worker is told of it.
 fn gets_call(worker: &Worker<Host>) {
-    assert!(crate::call::post(worker.shared.front(), || ()).is_ok());
+    assert!(crate::call::post(worker.shared.remote(), || ()).is_ok());
 }
 
 /// The call may take long.
@@ -200,10 +200,10 @@ fn gets_call(worker: &Worker<Host>) {
 fn timers_from_outside_are_looked_after_while_a_worker_runs_calls() {
     let workers = scheduler_by_hand();
     let [worker, asleep] = &workers;
-    let front = worker.shared.front();
+    let remote = worker.shared.remote();
     // Nobody was asleep when it came.
-    let timer = timer_from_outside(front);
-    front.scheduler().idle().enter(1);
+    let timer = timer_from_outside(remote);
+    remote.scheduler().idle().enter(1);
     worker.local.enter(|| worker.leave_behind_calls());
     assert!(!is_told(asleep), "there is no call");
     gets_call(worker);
@@ -220,15 +220,15 @@ fn timers_from_outside_are_looked_after_while_a_worker_runs_calls() {
 fn a_stolen_task_is_looked_after_while_its_worker_runs_calls() {
     let workers = scheduler_by_hand();
     let [busy, worker, asleep] = &workers;
-    let front = worker.shared.front();
+    let remote = worker.shared.remote();
     gets(busy, 2, 0);
     assert!(worker.look_for_the_last_time(), "it takes one");
     worker.leave_idle_set();
-    front.scheduler().idle().enter(2);
-    assert!(!front.has_work(), "it is in the worker's hands");
+    remote.scheduler().idle().enter(2);
+    assert!(!remote.has_work(), "it is in the worker's hands");
     gets_call(worker);
     worker.local.enter(|| worker.leave_behind_calls());
-    assert!(front.has_work() && is_told(asleep));
+    assert!(remote.has_work() && is_told(asleep));
     end(workers);
 }
 
@@ -236,15 +236,15 @@ fn a_stolen_task_is_looked_after_while_its_worker_runs_calls() {
 fn a_task_in_the_inbox_is_looked_after_while_its_worker_runs_calls_in_its_watch() {
     let workers = scheduler_that_idles_by(IdlePolicy::Watch { watch_ns: u64::MAX });
     let [worker, asleep] = &workers;
-    let front = worker.shared.front();
-    asleep.shared.front().scheduler().idle().enter(1);
-    assert_eq!(front.bell().announce_watch(), Announced::Yes);
-    post_one(front, asleep.shared.front());
+    let remote = worker.shared.remote();
+    asleep.shared.remote().scheduler().idle().enter(1);
+    assert_eq!(remote.bell().announce_watch(), Announced::Yes);
+    post_one(remote, asleep.shared.remote());
     gets_call(worker);
     assert!(!is_told(asleep), "the worker sees both");
     assert_eq!(worker.local.enter(|| worker.watch()), WatchEnd::Busy);
     assert!(is_told(asleep));
-    assert_eq!((counts(worker).delivered, take_inbox(front)), (1, 1));
+    assert_eq!((counts(worker).delivered, take_inbox(remote)), (1, 1));
     end(workers);
 }
 
@@ -253,7 +253,7 @@ fn a_task_in_the_inbox_is_looked_after_while_its_worker_runs_calls_in_its_watch(
 fn the_last_look_takes_timers_from_outside() {
     let workers = scheduler_by_hand();
     let [worker, _] = &workers;
-    let timer = timer_from_outside(worker.shared.front());
+    let timer = timer_from_outside(worker.shared.remote());
     assert_eq!(worker.local.due_ns(), None);
     assert!(!worker.local.enter(|| worker.look_for_the_last_time()));
     assert!(worker.local.due_ns().is_some(), "the worker sleeps past it");
@@ -264,7 +264,7 @@ fn the_last_look_takes_timers_from_outside() {
 #[test]
 fn a_worker_that_is_asked_to_close_ends_the_search_that_it_was_claimed_for() {
     let [worker, asleep] = scheduler_by_hand();
-    let idle = asleep.shared.front().scheduler().idle();
+    let idle = asleep.shared.remote().scheduler().idle();
     assert_eq!(idle.begin_search(0), Search::Begun);
     worker.searching.set(true);
     worker.shared.close();
@@ -278,7 +278,7 @@ fn a_worker_that_is_asked_to_close_ends_the_search_that_it_was_claimed_for() {
 fn a_worker_that_goes_off_hands_on_its_search() {
     let workers = with_sentinels();
     let [busy, worker, asleep] = &workers;
-    let scheduler = busy.shared.front().scheduler();
+    let scheduler = busy.shared.remote().scheduler();
     assert_eq!(scheduler.idle().begin_search(1), Search::Begun);
     worker.searching.set(true);
     scheduler.idle().enter(2);

@@ -10,9 +10,9 @@ const HOUR_NS: u64 = 3_600_000_000_000;
 /// It is inside a poll, as far as others know, and has a timer that is due in an hour.
 fn arm(busy: &Worker<Host>) -> u64 {
     let due_ns = Host::now_ns() + HOUR_NS;
-    let front = busy.shared.front();
-    front.publish_next_global(due_ns);
-    front.scheduler().work().add(front.worker());
+    let remote = busy.shared.remote();
+    remote.publish_next_global(due_ns);
+    remote.scheduler().work().add(remote.worker());
     due_ns
 }
 
@@ -20,11 +20,11 @@ fn arm(busy: &Worker<Host>) -> u64 {
 fn one_worker_sleeps_until_a_timer_that_is_far_away_and_is_no_sentinel() {
     let [busy, relies, other] = scheduler_by_hand();
     let due_ns = arm(&busy);
-    let scheduler = busy.shared.front().scheduler();
+    let scheduler = busy.shared.remote().scheduler();
     assert!(scheduler.alert().is_unwatched(due_ns));
     let looks_ns = relies.sentinel_until_ns().expect("it looks then");
     assert!(looks_ns > due_ns - 1_000_000_000, "{looks_ns} for {due_ns}");
-    assert!(relies.relies.get() && !relies.shared.front().is_sentinel());
+    assert!(relies.relies.get() && !relies.shared.remote().is_sentinel());
     assert!(!scheduler.alert().is_unwatched(due_ns));
     assert_eq!(other.sentinel_until_ns(), None, "one is enough");
     assert!(
@@ -40,14 +40,14 @@ fn one_worker_sleeps_until_a_timer_that_is_far_away_and_is_no_sentinel() {
 fn a_late_look_is_given_up_where_other_workers_are_sentinels() {
     let [busy, relies, sentinel, second] = scheduler_by_hand();
     let due_ns = arm(&busy);
-    let front = busy.shared.front();
+    let remote = busy.shared.remote();
     assert!(relies.sentinel_until_ns().is_some());
-    busy.local.enter(|| drop(spawn(front, async {})));
+    busy.local.enter(|| drop(spawn(remote, async {})));
     assert!(sentinel.sentinel_until_ns().is_some());
     assert!(second.sentinel_until_ns().is_some());
-    assert!(sentinel.shared.front().is_sentinel() && second.shared.front().is_sentinel());
+    assert!(sentinel.shared.remote().is_sentinel() && second.shared.remote().is_sentinel());
     assert_eq!(relies.sentinel_until_ns(), None);
-    let alert = front.scheduler().alert();
+    let alert = remote.scheduler().alert();
     assert!(
         alert.is_unwatched(due_ns),
         "nobody sleeps only until then any more"
@@ -59,16 +59,16 @@ fn a_late_look_is_given_up_where_other_workers_are_sentinels() {
 fn a_sentinel_that_ends_wakes_nobody_for_what_another_looks_after() {
     let [busy, relies, sentinel] = scheduler_by_hand();
     let _ = arm(&busy);
-    let front = busy.shared.front();
-    busy.local.enter(|| drop(spawn(front, async {})));
+    let remote = busy.shared.remote();
+    busy.local.enter(|| drop(spawn(remote, async {})));
     assert!(sentinel.sentinel_until_ns().is_some());
     assert!(busy.local.enter(|| busy.local.run_one()));
     assert_eq!(relies.sentinel_until_ns().map(|_| ()), Some(()));
     assert!(relies.relies.get());
     sentinel.sentinel_end_ns.set(0);
-    let idle = front.scheduler().idle();
-    idle.enter(sentinel.shared.front().worker());
+    let idle = remote.scheduler().idle();
+    idle.enter(sentinel.shared.remote().worker());
     assert_eq!(sentinel.sentinel_until_ns(), None);
-    assert!(!sentinel.shared.front().is_sentinel() && !idle.wants_sentinel());
+    assert!(!sentinel.shared.remote().is_sentinel() && !idle.wants_sentinel());
     busy.local.enter(|| busy.local.close());
 }

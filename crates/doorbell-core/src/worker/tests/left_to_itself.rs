@@ -22,7 +22,7 @@ fn asks(f: impl FnOnce(&Worker<Host>)) -> bool {
     let (worker, _other) = beside_a_sleeper();
     worker.local.enter(|| {
         f(&worker);
-        let asked = worker.shared.front().scheduler().idle().wants_sentinel();
+        let asked = worker.shared.remote().scheduler().idle().wants_sentinel();
         assert!(worker.take().delivered <= 1, "what was left in the mailbox");
         while worker.local.run_one() {}
         asked
@@ -30,7 +30,7 @@ fn asks(f: impl FnOnce(&Worker<Host>)) -> bool {
 }
 
 fn push(worker: &Worker<Host>) {
-    drop(spawn(worker.shared.front(), async {}));
+    drop(spawn(worker.shared.remote(), async {}));
 }
 
 #[test]
@@ -44,7 +44,7 @@ fn what_a_worker_brings_between_two_polls_is_left_to_it() {
     let (worker, _other) = beside_a_sleeper();
     worker.local.enter(|| more(&worker));
     assert!(
-        !worker.shared.front().scheduler().idle().holds(1),
+        !worker.shared.remote().scheduler().idle().holds(1),
         "the second one is offered"
     );
     worker.local.enter(|| while worker.local.run_one() {});
@@ -63,9 +63,9 @@ fn a_waker_that_panics_does_not_leave_the_rest_to_the_worker() {
 #[test]
 fn what_comes_by_mail_is_left_to_the_worker_unless_more_has_come_since() {
     let wake = |worker: &Worker<Host>| {
-        let front = worker.shared.front().clone();
-        let wakes = move || Local::<Host>::bring_mail(|| drop(spawn(&front, async {})));
-        assert!(post(worker.shared.front(), wakes).is_ok());
+        let remote = worker.shared.remote().clone();
+        let wakes = move || Local::<Host>::bring_mail(|| drop(spawn(&remote, async {})));
+        assert!(post(worker.shared.remote(), wakes).is_ok());
     };
     let alone = |worker: &Worker<Host>| {
         wake(worker);
@@ -73,7 +73,7 @@ fn what_comes_by_mail_is_left_to_the_worker_unless_more_has_come_since() {
     };
     assert!(!asks(alone));
     let before_more = |worker: &Worker<Host>| {
-        assert!(post(worker.shared.front(), || ()).is_ok());
+        assert!(post(worker.shared.remote(), || ()).is_ok());
         Local::<Host>::bring_mail(|| push(worker));
     };
     assert!(asks(before_more), "that call may take long");
@@ -83,13 +83,13 @@ fn what_comes_by_mail_is_left_to_the_worker_unless_more_has_come_since() {
 fn what_a_look_at_its_descriptors_brings_is_left_to_the_worker() {
     let [worker, other] = scheduler_by_hand();
     worker.local.enter(|| {
-        let (read, mut theirs) = read_on(worker.shared.front());
+        let (read, mut theirs) = read_on(worker.shared.remote());
         while worker.local.run_one() {}
         assert!(!other.look_for_the_last_time(), "it sleeps");
         theirs.write_all(&[7]).unwrap();
         assert!(worker.look_at_descriptors());
         assert!(!worker.local.is_empty());
-        assert!(!worker.shared.front().scheduler().idle().wants_sentinel());
+        assert!(!worker.shared.remote().scheduler().idle().wants_sentinel());
         while worker.local.run_one() {}
         drop(read);
         worker.local.close();

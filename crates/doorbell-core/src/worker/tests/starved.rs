@@ -5,7 +5,7 @@ use crate::class::Class;
 use crate::idle::{Search, Searching, Sentinel};
 use crate::mailbox::{Origin, Posted};
 use crate::node::{Node, Ready};
-use crate::scheduler::{FrontRef, Scheduler, SchedulerSpec, Turns};
+use crate::scheduler::{RemoteRef, Scheduler, SchedulerSpec, Turns};
 use crate::task::Local;
 use crate::testing::spawn;
 use crate::worker::{IdlePolicy, Worker, WorkerConfig, WorkerShared};
@@ -26,7 +26,7 @@ const PARKS: WorkerConfig = WorkerConfig {
 /// Worker 0 is inside a poll that does not end, worker 1 is idle and gets no CPU, the others run.
 struct Starved {
     busy: Local<Host>,
-    fronts: Vec<FrontRef<Host>>,
+    remotes: Vec<RemoteRef<Host>>,
     others: Vec<(Arc<WorkerShared<Host>>, JoinHandle<()>)>,
 }
 
@@ -36,9 +36,9 @@ impl Starved {
             turns,
             ..SchedulerSpec::default()
         };
-        let fronts = Scheduler::<Host>::described(4, &Arc::default(), spec, |_, _| 0);
-        let others = fronts[2..].iter().map(|front| {
-            let shared = Arc::new(WorkerShared::with(PARKS, front.clone(), Arc::default()));
+        let remotes = Scheduler::<Host>::described(4, &Arc::default(), spec, |_, _| 0);
+        let others = remotes[2..].iter().map(|remote| {
+            let shared = Arc::new(WorkerShared::with(PARKS, remote.clone(), Arc::default()));
             let theirs = Arc::clone(&shared);
             (
                 shared,
@@ -46,20 +46,20 @@ impl Starved {
             )
         });
         let others: Vec<_> = others.collect();
-        let starved = &fronts[1];
+        let starved = &remotes[1];
         assert_eq!(starved.bell().announce_watch(), Announced::Yes);
         assert_eq!(starved.bell().announce_park(), Announced::Yes);
         starved.scheduler().idle().enter(1);
-        let idle = fronts[0].scheduler().idle();
+        let idle = remotes[0].scheduler().idle();
         for (shared, _) in &others {
-            let worker = shared.front().worker();
+            let worker = shared.remote().worker();
             while !idle.holds(worker) || shared.state() != WorkerState::Parked {
                 std::thread::yield_now();
             }
         }
         Starved {
-            busy: Local::new(fronts[0].clone()),
-            fronts,
+            busy: Local::new(remotes[0].clone()),
+            remotes,
             others,
         }
     }
@@ -73,7 +73,7 @@ impl Starved {
                 let task = async move {
                     ran.fetch_add(1, Relaxed);
                 };
-                drop(spawn(&self.fronts[0], task));
+                drop(spawn(&self.remotes[0], task));
             }
         });
         let deadline = Instant::now() + LONG;
@@ -89,7 +89,7 @@ impl Starved {
 
     /// Nothing is left of the claim, except that worker 1 has not run.
     fn end(self) {
-        let starved = &self.fronts[1];
+        let starved = &self.remotes[1];
         let idle = starved.scheduler().idle();
         if !idle.holds(1) {
             // It was told of the claim, and gets its CPU at last.
@@ -111,7 +111,7 @@ fn one_claimed_worker_that_gets_no_cpu_does_not_stop_sharing() {
     let scheduler = Starved::start(Turns::ByArrival);
     scheduler.runs(4);
     assert!(
-        !scheduler.fronts[0].scheduler().idle().holds(1),
+        !scheduler.remotes[0].scheduler().idle().holds(1),
         "it was claimed"
     );
     scheduler.end();
@@ -123,7 +123,7 @@ fn one_task_behind_a_poll_runs_although_the_worker_that_was_woken_gets_no_cpu() 
         let scheduler = Starved::start(turns);
         scheduler.runs(1);
         assert!(
-            !scheduler.fronts[0].scheduler().idle().holds(1),
+            !scheduler.remotes[0].scheduler().idle().holds(1),
             "it was claimed"
         );
         scheduler.end();
@@ -134,9 +134,9 @@ fn one_task_behind_a_poll_runs_although_the_worker_that_was_woken_gets_no_cpu() 
 fn tasks_behind_a_poll_run_although_a_sentinel_gets_no_cpu() {
     for tasks in [1, 4] {
         let scheduler = Starved::start(Turns::ByArrival);
-        let idle = scheduler.fronts[0].scheduler().idle();
+        let idle = scheduler.remotes[0].scheduler().idle();
         assert_eq!(idle.begin_sentinel(), Sentinel::Begun);
-        scheduler.fronts[1].set_sentinel(true);
+        scheduler.remotes[1].set_sentinel(true);
         scheduler.runs(tasks);
         scheduler.end();
     }
@@ -147,7 +147,7 @@ fn tasks_behind_a_poll_run_although_a_sentinel_gets_no_cpu() {
 pub(super) unsafe fn nothing(_: NonNull<Node<Host>>, _: &Ready<Host>) {}
 
 /// Posts a task to the worker, as another one of its scheduler does.
-pub(super) fn post_one(to: &FrontRef<Host>, from: &FrontRef<Host>) {
+pub(super) fn post_one(to: &RemoteRef<Host>, from: &RemoteRef<Host>) {
     let node = NonNull::from(Box::leak(Box::new(Node::new(nothing))));
     Local::new(from.clone()).enter(|| {
         // SAFETY: the node lives until it is taken out.
@@ -157,8 +157,8 @@ pub(super) fn post_one(to: &FrontRef<Host>, from: &FrontRef<Host>) {
 }
 
 /// Takes out what was posted so. How many.
-pub(super) fn take_inbox(front: &FrontRef<Host>) -> u64 {
-    let (chain, len) = front.take_inbox().expect("it was posted");
+pub(super) fn take_inbox(remote: &RemoteRef<Host>) -> u64 {
+    let (chain, len) = remote.take_inbox().expect("it was posted");
     let mut rest = Some(chain);
     while let Some(chain) = rest {
         let (node, others) = chain.pop();
@@ -180,13 +180,13 @@ fn a_task_that_comes_to_a_worker_inside_a_poll_is_looked_after() {
             turns,
             ..SchedulerSpec::default()
         };
-        let fronts = Scheduler::<Host>::described(3, &Arc::default(), spec, |_, _| 0);
-        let idle = fronts[0].scheduler().idle();
+        let remotes = Scheduler::<Host>::described(3, &Arc::default(), spec, |_, _| 0);
+        let idle = remotes[0].scheduler().idle();
         idle.enter(2);
-        post_one(&fronts[1], &fronts[0]);
+        post_one(&remotes[1], &remotes[0]);
         assert!(!idle.holds(2), "{turns:?}: nobody was told");
-        assert!(fronts[2].bell().signalled());
-        assert_eq!(take_inbox(&fronts[1]), 1);
+        assert!(remotes[2].bell().signalled());
+        assert_eq!(take_inbox(&remotes[1]), 1);
     }
 }
 
@@ -194,20 +194,23 @@ fn a_task_that_comes_to_a_worker_inside_a_poll_is_looked_after() {
 #[test]
 fn a_second_task_that_comes_to_a_worker_inside_a_poll_is_offered() {
     for is_queued in [false, true] {
-        let fronts = Scheduler::<Host>::new(3, &Arc::default(), |_, _| 0);
-        let (idle, inside) = (fronts[0].scheduler().idle(), Local::new(fronts[1].clone()));
+        let remotes = Scheduler::<Host>::new(3, &Arc::default(), |_, _| 0);
+        let (idle, inside) = (
+            remotes[0].scheduler().idle(),
+            Local::new(remotes[1].clone()),
+        );
         assert_eq!(idle.begin_sentinel(), Sentinel::Begun);
         assert_eq!(idle.begin_sentinel(), Sentinel::Begun);
         idle.enter(2);
         if is_queued {
-            inside.enter(|| drop(spawn(&fronts[1], async {})));
+            inside.enter(|| drop(spawn(&remotes[1], async {})));
         } else {
-            post_one(&fronts[1], &fronts[0]);
+            post_one(&remotes[1], &remotes[0]);
         }
         assert!(idle.holds(2), "one is enough for that worker alone");
-        post_one(&fronts[1], &fronts[0]);
-        assert!(!idle.holds(2) && fronts[2].bell().signalled());
-        assert_eq!(take_inbox(&fronts[1]), if is_queued { 1 } else { 2 });
+        post_one(&remotes[1], &remotes[0]);
+        assert!(!idle.holds(2) && remotes[2].bell().signalled());
+        assert_eq!(take_inbox(&remotes[1]), if is_queued { 1 } else { 2 });
         inside.enter(|| inside.close());
     }
 }
@@ -215,13 +218,13 @@ fn a_second_task_that_comes_to_a_worker_inside_a_poll_is_offered() {
 /// That worker may get no CPU: two others are to notice.
 #[test]
 fn an_offer_while_another_worker_searches_wakes_sentinels() {
-    let fronts = Scheduler::<Host>::new(5, &Arc::default(), |_, _| 0);
-    let scheduler = fronts[0].scheduler();
+    let remotes = Scheduler::<Host>::new(5, &Arc::default(), |_, _| 0);
+    let scheduler = remotes[0].scheduler();
     assert_eq!(scheduler.idle().begin_search(1), Search::Begun);
-    fronts[2..].iter().for_each(falls_asleep);
+    remotes[2..].iter().for_each(falls_asleep);
     for _ in 0..2 {
         scheduler.offer(0);
-        let woken = fronts[2..].iter().filter(|it| it.bell().signalled());
+        let woken = remotes[2..].iter().filter(|it| it.bell().signalled());
         assert_eq!(woken.count(), 2);
         assert!(scheduler.idle().wants_sentinel());
     }
@@ -234,13 +237,13 @@ fn a_spawn_from_below_claims_no_worker() {
         class: Class::Rt,
         ..SchedulerSpec::default()
     };
-    let fronts = Scheduler::<Host>::described(2, &Arc::default(), spec, |_, _| 0);
-    let idle = fronts[0].scheduler().idle();
-    let parked = &fronts[1];
+    let remotes = Scheduler::<Host>::described(2, &Arc::default(), spec, |_, _| 0);
+    let idle = remotes[0].scheduler().idle();
+    let parked = &remotes[1];
     assert_eq!(parked.bell().announce_watch(), Announced::Yes);
     assert_eq!(parked.bell().announce_park(), Announced::Yes);
     idle.enter(1);
-    let join = spawn(&fronts[0], async { 7 });
+    let join = spawn(&remotes[0], async { 7 });
     assert!(
         idle.holds(1) && !idle.anyone_searches(),
         "claimed from below"
@@ -259,14 +262,14 @@ fn a_spawn_from_below_claims_no_worker() {
 }
 
 /// Idle and parked, in the idle set.
-fn falls_asleep(front: &FrontRef<Host>) {
-    assert_eq!(front.bell().announce_watch(), Announced::Yes);
-    assert_eq!(front.bell().announce_park(), Announced::Yes);
-    front.scheduler().idle().enter(front.worker());
+fn falls_asleep(remote: &RemoteRef<Host>) {
+    assert_eq!(remote.bell().announce_watch(), Announced::Yes);
+    assert_eq!(remote.bell().announce_park(), Announced::Yes);
+    remote.scheduler().idle().enter(remote.worker());
 }
 
 /// Two workers sleep. On the core of the first a worker of class Rt runs, on that of the second none.
-fn outranked(class: Class) -> (Vec<FrontRef<Host>>, Vec<FrontRef<Host>>) {
+fn outranked(class: Class) -> (Vec<RemoteRef<Host>>, Vec<RemoteRef<Host>>) {
     let spec = SchedulerSpec {
         class: Class::Rt,
         ..SchedulerSpec::default()
@@ -277,17 +280,17 @@ fn outranked(class: Class) -> (Vec<FrontRef<Host>>, Vec<FrontRef<Host>>) {
         class,
         ..SchedulerSpec::below(vec![above[0].clone()])
     };
-    let fronts = Scheduler::<Host>::described(2, &Arc::default(), spec, |_, _| 0);
-    fronts.iter().for_each(falls_asleep);
-    (above, fronts)
+    let remotes = Scheduler::<Host>::described(2, &Arc::default(), spec, |_, _| 0);
+    remotes.iter().for_each(falls_asleep);
+    (above, remotes)
 }
 
 #[test]
 fn a_task_goes_to_a_worker_whose_core_runs_no_higher_class() {
-    let (_above, fronts) = outranked(Class::Fair);
-    let scheduler = fronts[0].scheduler();
+    let (_above, remotes) = outranked(Class::Fair);
+    let scheduler = remotes[0].scheduler();
     assert_eq!(
-        scheduler.place(&fronts[0]).worker(),
+        scheduler.place(&remotes[0]).worker(),
         1,
         "the other is preferred"
     );
@@ -297,14 +300,14 @@ fn a_task_goes_to_a_worker_whose_core_runs_no_higher_class() {
 /// It watches, and is inside a call.
 #[test]
 fn a_task_goes_to_an_idle_worker_that_is_inside_no_call() {
-    let fronts = Scheduler::<Host>::new(2, &Arc::default(), |_, _| 0);
-    let scheduler = fronts[0].scheduler();
-    assert_eq!(fronts[0].bell().announce_watch(), Announced::Yes);
-    falls_asleep(&fronts[1]);
-    assert_eq!(scheduler.place(&fronts[0]).worker(), 0);
-    fronts[0].set_serving(true);
+    let remotes = Scheduler::<Host>::new(2, &Arc::default(), |_, _| 0);
+    let scheduler = remotes[0].scheduler();
+    assert_eq!(remotes[0].bell().announce_watch(), Announced::Yes);
+    falls_asleep(&remotes[1]);
+    assert_eq!(scheduler.place(&remotes[0]).worker(), 0);
+    remotes[0].set_serving(true);
     assert_eq!(
-        scheduler.place(&fronts[0]).worker(),
+        scheduler.place(&remotes[0]).worker(),
         1,
         "the other is preferred"
     );
@@ -323,8 +326,8 @@ fn from_below(f: impl FnOnce()) {
 /// As of one that registers a descriptor.
 #[test]
 fn a_caller_from_below_claims_no_worker_to_be_a_sentinel() {
-    let (_above, fronts) = outranked(Class::Fair);
-    let (scheduler, idle) = (fronts[0].scheduler(), fronts[0].scheduler().idle());
+    let (_above, remotes) = outranked(Class::Fair);
+    let (scheduler, idle) = (remotes[0].scheduler(), remotes[0].scheduler().idle());
     from_below(|| scheduler.watch_over(0));
     assert!(idle.holds(0) && idle.holds(1) && !idle.wants_sentinel());
     scheduler.watch_over(0);
@@ -334,16 +337,16 @@ fn a_caller_from_below_claims_no_worker_to_be_a_sentinel() {
 /// A caller from below claims nothing, and chooses by the same rule.
 #[test]
 fn a_task_from_below_goes_to_a_worker_whose_core_runs_no_higher_class() {
-    let (_above, fronts) = outranked(Class::Fair);
-    let scheduler = fronts[0].scheduler();
+    let (_above, remotes) = outranked(Class::Fair);
+    let scheduler = remotes[0].scheduler();
     from_below(|| {
         assert_eq!(
-            scheduler.place(&fronts[0]).worker(),
+            scheduler.place(&remotes[0]).worker(),
             1,
             "the other is preferred"
         );
         scheduler.offer(0);
-        assert!(fronts[1].bell().signalled() && !fronts[0].bell().signalled());
+        assert!(remotes[1].bell().signalled() && !remotes[0].bell().signalled());
     });
     assert!(
         scheduler.idle().holds(0) && scheduler.idle().holds(1),
@@ -354,10 +357,10 @@ fn a_task_from_below_goes_to_a_worker_whose_core_runs_no_higher_class() {
 /// The search may be that of a worker that gets no CPU: an offer from below has an idle worker look too.
 #[test]
 fn an_offer_from_below_tells_a_worker_although_another_searches() {
-    let (_above, fronts) = outranked(Class::Fair);
-    let scheduler = fronts[0].scheduler();
+    let (_above, remotes) = outranked(Class::Fair);
+    let scheduler = remotes[0].scheduler();
     assert_eq!(scheduler.idle().begin_search(0), Search::Begun);
     from_below(|| scheduler.offer(0));
-    assert!(fronts[1].bell().signalled(), "nobody looks again");
+    assert!(remotes[1].bell().signalled(), "nobody looks again");
     assert_eq!(scheduler.idle().end_search(0), Searching::None);
 }

@@ -18,7 +18,7 @@ fn a_worker_with_work_of_its_own_expires_the_timers_of_a_stuck_one() {
     let [stuck, cares] = &workers;
     stuck.local.enter_lending(|| {
         let overdue_ns = Host::now_ns() - 1_000 * MS;
-        let timer = RawTimer::arm(stuck.shared.front(), overdue_ns, Waker::noop());
+        let timer = RawTimer::arm(stuck.shared.remote(), overdue_ns, Waker::noop());
         // As before its next poll.
         stuck.ask_for_care();
         cares.local.enter(|| cares.care_for_stuck(MS));
@@ -33,13 +33,13 @@ fn a_worker_with_work_of_its_own_expires_the_timers_of_a_stuck_one() {
 fn a_timer_of_a_worker_that_makes_progress_is_left_to_it_for_longer() {
     let workers = scheduler_by_hand();
     let [moves, looks] = &workers;
-    let front = moves.shared.front();
+    let remote = moves.shared.remote();
     // Whether the timer is expired by a look, and whether it was not much later when the look was over.
     let look = |stood_still| {
-        front.publish_next_global(u64::MAX);
+        remote.publish_next_global(u64::MAX);
         let when_ns = Host::now_ns() - LATE_NS;
-        let timer = RawTimer::arm(front, when_ns, Waker::noop());
-        let expired = looks.local.enter(|| looks.expire_for(front, stood_still));
+        let timer = RawTimer::arm(remote, when_ns, Waker::noop());
+        let expired = looks.local.enter(|| looks.expire_for(remote, stood_still));
         let took_ns = Host::now_ns() - when_ns;
         drop(timer);
         (expired, took_ns < STUCK_NS)
@@ -58,7 +58,7 @@ fn a_worker_with_work_of_its_own_looks_at_the_descriptors_of_a_stuck_one() {
     let workers = scheduler_by_hand();
     let [stuck, cares] = &workers;
     let (read, mut theirs) = stuck.local.enter(|| {
-        let waits = read_on(stuck.shared.front());
+        let waits = read_on(stuck.shared.remote());
         assert!(stuck.local.run_one());
         waits
     });
@@ -96,7 +96,7 @@ fn a_worker_with_work_of_its_own_takes_all_that_waits_behind_one_poll() {
         !cares.care.is_due() && cares.care.is_due(),
         "a poll of each"
     );
-    stuck.shared.front().beat();
+    stuck.shared.remote().beat();
     assert_eq!([cares_at(2 * MS), cares_at(2 * MS)], [2, 2]);
     gets(stuck, 0, 2);
     end(workers);
@@ -107,9 +107,9 @@ fn a_worker_with_work_of_its_own_takes_all_that_waits_behind_one_poll() {
 fn a_sentinel_finds_one_task_at_a_worker_that_is_inside_the_same_poll_as_at_its_last_look() {
     let workers = scheduler_by_hand();
     let [stuck, sentinel] = &workers;
-    let front = sentinel.shared.front();
-    assert_eq!(front.scheduler().idle().begin_sentinel(), Sentinel::Begun);
-    front.set_sentinel(true);
+    let remote = sentinel.shared.remote();
+    assert_eq!(remote.scheduler().idle().begin_sentinel(), Sentinel::Begun);
+    remote.set_sentinel(true);
     gets(stuck, 1, 1);
     stuck.local.unlist();
     assert!(!sentinel.look_for_the_last_time());

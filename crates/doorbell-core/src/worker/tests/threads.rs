@@ -54,9 +54,9 @@ impl Running {
 #[test]
 fn miri_a_task_is_spawned_joined_and_the_worker_closed() {
     let worker = Running::start(0, Switches::default());
-    let join = spawn(worker.shared.front(), async { 6 * 7 });
+    let join = spawn(worker.shared.remote(), async { 6 * 7 });
     assert_eq!(block_on::<Host, _>(join, 0).unwrap(), 42);
-    let got = call(worker.shared.front(), || 6 * 7);
+    let got = call(worker.shared.remote(), || 6 * 7);
     assert!(matches!(got, Ok(42)));
     let counts = worker.end();
     assert_eq!((counts.polls, counts.delivered), (1, 2));
@@ -71,7 +71,7 @@ fn a_worker_is_rung_at_most_once_per_park() {
         let before = worker.shared.counts();
         let log = Log::default();
         for entry in 0..20 {
-            assert_eq!(post(worker.shared.front(), entry, &log), Posted::Yes);
+            assert_eq!(post(worker.shared.remote(), entry, &log), Posted::Yes);
         }
         while log.len() < 20 {
             std::thread::yield_now();
@@ -90,12 +90,12 @@ fn a_worker_is_rung_at_most_once_per_park() {
 fn w1_a_ring_that_nobody_asked_for_ends_no_park() {
     let worker = Running::start(0, Switches::default());
     worker.until_parked();
-    let front = worker.shared.front();
+    let remote = worker.shared.remote();
     for _ in 0..1_000 {
-        front.bell().ring(front.parker());
+        remote.bell().ring(remote.parker());
     }
     let log = Log::default();
-    assert_eq!(post(front, 1, &log), Posted::Yes);
+    assert_eq!(post(remote, 1, &log), Posted::Yes);
     while log.len() < 1 {
         std::thread::yield_now();
     }
@@ -113,7 +113,7 @@ fn s6_a_worker_inside_a_long_poll_is_not_rung() {
     let worker = Running::start(WATCH_NS, Switches::default());
     let (started, go_on) = (Arc::new(AtomicU32::new(0)), Arc::new(AtomicU32::new(0)));
     let (here, there) = (Arc::clone(&started), Arc::clone(&go_on));
-    let join = spawn(worker.shared.front(), async move {
+    let join = spawn(worker.shared.remote(), async move {
         here.store(1, Relaxed);
         while there.load(Relaxed) == 0 {
             std::hint::spin_loop();
@@ -124,7 +124,7 @@ fn s6_a_worker_inside_a_long_poll_is_not_rung() {
     }
     let (before, log) = (worker.shared.counts(), Log::default());
     for entry in 0..100 {
-        assert_eq!(post(worker.shared.front(), entry, &log), Posted::Yes);
+        assert_eq!(post(worker.shared.remote(), entry, &log), Posted::Yes);
     }
     let during = worker.shared.counts().since(&before);
     assert_eq!((during.rings, during.delivered, log.len()), (0, 0, 0));
@@ -154,7 +154,7 @@ fn tasks_wake_each_other_across_two_workers() {
         .map(|side| {
             let (ball, wakers) = (Arc::clone(&ball), Arc::clone(&wakers));
             spawn(
-                workers[side].shared.front(),
+                workers[side].shared.remote(),
                 poll_fn(move |cx| {
                     let mut both = wakers.lock().unwrap();
                     both[side] = Some(cx.waker().clone());
@@ -197,12 +197,12 @@ fn d2_posts_spawns_and_calls_in_every_phase_of_a_close() {
         let (ran, returned) = (AtomicUsize::new(0), AtomicUsize::new(0));
         let shared = &worker.shared;
         std::thread::scope(|scope| {
-            let front = shared.front();
+            let remote = shared.remote();
             let (accepted, ran, returned) = (&accepted, &ran, &returned);
             let log = log.clone();
             scope.spawn(move || {
                 for entry in 0..50 {
-                    if post(front, entry, &log) == Posted::Yes {
+                    if post(remote, entry, &log) == Posted::Yes {
                         accepted.fetch_add(1, Relaxed);
                     }
                 }
@@ -210,12 +210,12 @@ fn d2_posts_spawns_and_calls_in_every_phase_of_a_close() {
             scope.spawn(move || {
                 for _ in 0..20 {
                     let count = || ran.fetch_add(1, Relaxed);
-                    match call(front, count) {
+                    match call(remote, count) {
                         Ok(_) => {}
                         Err(CallFailed::Gone(_)) => drop(returned.fetch_add(1, Relaxed)),
                         Err(CallFailed::Panicked(payload)) => panic!("{payload}"),
                     }
-                    let ended = block_on::<Host, _>(spawn(front, async {}), 0);
+                    let ended = block_on::<Host, _>(spawn(remote, async {}), 0);
                     assert!(ended.is_ok_and(|()| true) || shared.is_closing());
                 }
             });
@@ -234,8 +234,8 @@ fn d3_workers_closed_one_after_another_while_one_waits_for_the_other() {
         Running::start(0, Switches::default()),
         Running::start(0, Switches::default()),
     );
-    let waited_for = spawn(second.shared.front(), std::future::pending::<()>());
-    let waits = spawn(first.shared.front(), async { waited_for.await.is_err() });
+    let waited_for = spawn(second.shared.remote(), std::future::pending::<()>());
+    let waits = spawn(first.shared.remote(), async { waited_for.await.is_err() });
     // Only once the second worker is gone does the first one's task end.
     second.end();
     assert!(block_on::<Host, _>(waits, 0).unwrap());
@@ -249,10 +249,10 @@ fn storm(switches: Switches, watch_ns: u64) -> WorkerCounts {
     let log = Log::default();
     std::thread::scope(|scope| {
         for _ in 0..2 {
-            let (front, log) = (worker.shared.front(), log.clone());
+            let (remote, log) = (worker.shared.remote(), log.clone());
             scope.spawn(move || {
                 for entry in 0..EACH {
-                    assert_eq!(post(front, entry, &log), Posted::Yes);
+                    assert_eq!(post(remote, entry, &log), Posted::Yes);
                 }
             });
         }

@@ -104,7 +104,7 @@ impl Traffic {
             once.happens();
             f();
         };
-        if call::post(&**self.workers.front(worker), run).is_err() {
+        if call::post(&**self.workers.remote(worker), run).is_err() {
             sim::fail("lost: a post was refused by a worker that runs");
         }
     }

@@ -4,7 +4,7 @@
 use super::{one_scheduler, with_workers};
 use crate::scenario::scheduler::Workers;
 use doorbell_core::io::{Direction, Registration};
-use doorbell_core::scheduler::FrontRef;
+use doorbell_core::scheduler::RemoteRef;
 use doorbell_core::task::Kind;
 use doorbell_machine::sim::{self, SimCounter, SimFd, SimThread};
 use doorbell_machine::{Counter, Machine, Readiness, Sim, ThreadHandle, ThreadSpec};
@@ -32,11 +32,11 @@ impl Wake for Woken {
     }
 }
 
-type Registered = Registration<Sim, FrontRef<Sim>>;
+type Registered = Registration<Sim, RemoteRef<Sim>>;
 
 /// A descriptor of worker 0, for which somebody waits.
 fn register(workers: &Workers<0>, fd: SimFd, woken: &Arc<Woken>) -> Registered {
-    let registered = Registration::new(workers.front(0).clone(), fd).unwrap();
+    let registered = Registration::new(workers.remote(0).clone(), fd).unwrap();
     let waker = Waker::from(Arc::clone(woken));
     let polled = registered.poll_ready(&Context::from_waker(&waker), Direction::Read);
     assert!(polled.is_pending());

@@ -6,7 +6,7 @@ use crate::scenario::oracle;
 use crate::scenario::scheduler::{SchedulerConfig, Workers};
 use crate::scenario::tests::one_scheduler;
 use doorbell_core::io::{Direction, Registration};
-use doorbell_core::scheduler::{FrontRef, Turns};
+use doorbell_core::scheduler::{RemoteRef, Turns};
 use doorbell_core::switches::Switches;
 use doorbell_core::task::{Join, Kind};
 use doorbell_core::worker::{IdlePolicy, WorkerCounts};
@@ -103,10 +103,10 @@ impl Pipe {
     }
 }
 
-type Registered = Registration<Sim, FrontRef<Sim>>;
+type Registered = Registration<Sim, RemoteRef<Sim>>;
 
 fn register(workers: &Workers<0>, worker: usize, fd: SimFd) -> Registered {
-    Registration::new(workers.front(worker).clone(), fd).expect("the worker has not ended")
+    Registration::new(workers.remote(worker).clone(), fd).expect("the worker has not ended")
 }
 
 /// Which worker of all, and how late it may be.

@@ -37,7 +37,7 @@ fn parts(workers: usize, all: Vec<Tasks>, check: impl FnOnce(&[u64]) -> bool + S
 
 /// The first kind is in no group, if its weight is 0.
 fn run(workers: &Arc<Workers<0>>, all: &[Tasks]) -> Vec<u64> {
-    let groups = workers.front(0).scheduler().groups();
+    let groups = workers.remote(0).scheduler().groups();
     let begin_ns = sim::time_ns() + PACE_NS;
     let mut number = 0;
     let mut joins = Vec::new();
@@ -51,7 +51,7 @@ fn run(workers: &Arc<Workers<0>>, all: &[Tasks]) -> Vec<u64> {
         let group = if tasks.weight > 0 { number } else { 0 };
         let (theirs, poll_ns) = (Arc::clone(workers), tasks.poll_ns);
         let spawn = move |worker| {
-            theirs.front(0).scheduler().groups().reserve(group);
+            theirs.remote(0).scheduler().groups().reserve(group);
             let about = About {
                 group: Some(group),
                 ..About::default()

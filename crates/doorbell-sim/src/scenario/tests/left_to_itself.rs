@@ -6,7 +6,7 @@ use crate::scenario::class::{Classes, RT, Urgent};
 use crate::scenario::scheduler::{SchedulerConfig, Workers};
 use crate::scenario::timer::Sleep;
 use doorbell_core::io::{Direction, Registration};
-use doorbell_core::scheduler::FrontRef;
+use doorbell_core::scheduler::RemoteRef;
 use doorbell_core::task::Kind;
 use doorbell_core::worker::WorkerCounts;
 use doorbell_machine::sim::{self, SimCounter, SimFd};
@@ -20,7 +20,7 @@ const MS: u64 = 1_000_000;
 
 const CORES: usize = 2;
 
-type Registered = Registration<Sim, FrontRef<Sim>>;
+type Registered = Registration<Sim, RemoteRef<Sim>>;
 
 /// Then the first alert is over, and whoever was the sentinel is none.
 const CALM_NS: u64 = 10_100 * MS;
@@ -115,7 +115,7 @@ fn program(workers: &Arc<Workers<0>>, by: By, done: &Arc<Done>) -> [WorkerCounts
     let (mut tell, told): (Vec<_>, Vec<_>) = (0..=FIRST_ROUNDS + ROUNDS).map(|_| channel()).unzip();
     let mut source = match by {
         By::Descriptor => {
-            let registered = Registration::new(workers.front(by.worker()).clone(), fd);
+            let registered = Registration::new(workers.remote(by.worker()).clone(), fd);
             Source::Fd(registered.expect("the worker has not ended"), fd)
         }
         By::Timer => Source::Timer(Arc::clone(workers)),

@@ -40,7 +40,7 @@ async fn polls(count: usize, for_ns: u64) {
 }
 
 fn spawn<const BUG: u8>(workers: &Workers<BUG>, watch: Arc<StallWatch<Sim<BUG>>>) -> SimThread {
-    let schedulers = [workers.front(0).clone()];
+    let schedulers = [workers.remote(0).clone()];
     let spec = ThreadSpec {
         name: "stalls".to_owned(),
         cpu: Some(WORKERS + 1),

@@ -66,7 +66,7 @@ fn program(workers: &Arc<Workers<0>>) {
     if late_ns > BEGUN_NS {
         sim::fail(format!("begun after {late_ns} ns"));
     }
-    if workers.front(0).scheduler().idle().holds(1) {
+    if workers.remote(0).scheduler().idle().holds(1) {
         sim::fail("the worker without a CPU was not claimed");
     }
     drop(workers.wait_for(spawns, 0));

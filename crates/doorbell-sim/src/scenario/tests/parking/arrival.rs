@@ -4,7 +4,7 @@ use crate::scenario::class::{BATCH, FAIR, RT};
 use crate::scenario::scheduler::Workers;
 use doorbell_core::call;
 use doorbell_core::io::{Direction, Registration};
-use doorbell_core::scheduler::FrontRef;
+use doorbell_core::scheduler::RemoteRef;
 use doorbell_core::task::Kind;
 use doorbell_core::wheel::RawTimer;
 use doorbell_machine::sim::{self, SimCounter, SimFd};
@@ -116,7 +116,7 @@ impl<const BUG: u8> Wake for Arms<BUG> {
     fn wake(self: Arc<Self>) {
         let now_ns = self.workers.clock.now_ns();
         match RawTimer::arm(
-            self.workers.front(self.worker),
+            self.workers.remote(self.worker),
             now_ns,
             &self.served.waker(),
         ) {
@@ -142,7 +142,7 @@ pub(super) struct Stage<const BUG: u8> {
     pub(super) served: Arc<Served>,
 }
 
-type Registered<const BUG: u8> = Registration<Sim<BUG>, FrontRef<Sim<BUG>>>;
+type Registered<const BUG: u8> = Registration<Sim<BUG>, RemoteRef<Sim<BUG>>>;
 
 impl<const BUG: u8> Stage<BUG> {
     /// All that may be done before, and the rest. And what is to be kept.
@@ -195,8 +195,8 @@ impl<const BUG: u8> Stage<BUG> {
 
     /// A descriptor of the worker, for which somebody waits.
     pub(super) fn register(&self, fd: SimFd, waker: &Waker) -> Registered<BUG> {
-        let front = self.workers.front(self.worker).clone();
-        let registered = Registration::new(front, fd).expect("the worker has not ended");
+        let remote = self.workers.remote(self.worker).clone();
+        let registered = Registration::new(remote, fd).expect("the worker has not ended");
         let polled = registered.poll_ready(&Context::from_waker(waker), Direction::Read);
         if polled.is_ready() {
             // It was faster.
@@ -206,12 +206,12 @@ impl<const BUG: u8> Stage<BUG> {
     }
 
     fn call(&self) -> Arrival {
-        let (front, served) = (
-            self.workers.front(self.worker).clone(),
+        let (remote, served) = (
+            self.workers.remote(self.worker).clone(),
             Arc::clone(&self.served),
         );
         Box::new(move || {
-            if call::post(&*front, move || served.now()).is_err() {
+            if call::post(&*remote, move || served.now()).is_err() {
                 sim::fail("lost: a post was refused by a worker that runs");
             }
             Kept::new()
@@ -260,7 +260,7 @@ impl<const BUG: u8> Stage<BUG> {
         let (workers, served) = (Arc::clone(&self.workers), Arc::clone(&self.served));
         Box::new(move || {
             let when_ns = workers.clock.now_ns() + for_ns;
-            let armed = RawTimer::arm(workers.front(worker), when_ns, &served.waker());
+            let armed = RawTimer::arm(workers.remote(worker), when_ns, &served.waker());
             if armed.is_err() {
                 sim::fail("lost: a timer was refused by a worker that runs");
             }

@@ -117,10 +117,10 @@ struct Found {
 }
 
 fn look<const BUG: u8>(workers: &Workers<BUG>, worker: usize) -> Found {
-    let front = workers.front(worker);
+    let remote = workers.remote(worker);
     sim::unseen(|| Found {
-        bell: front.bell().look(),
-        form: Parker::<Sim<BUG>>::chosen(Station::parker(front)),
+        bell: remote.bell().look(),
+        form: Parker::<Sim<BUG>>::chosen(Station::parker(remote)),
         counts: workers.counts()[worker],
     })
 }
@@ -147,9 +147,9 @@ fn alarm<const BUG: u8>(stage: &Stage<BUG>, woken: Woken) -> (Box<dyn FnOnce()>,
             vec![Box::new(registered)],
         );
     }
-    let front = stage.workers.front(stage.worker).clone();
+    let remote = stage.workers.remote(stage.worker).clone();
     let post = move || {
-        if call::post(&*front, || ()).is_err() {
+        if call::post(&*remote, || ()).is_err() {
             sim::fail("lost: a post was refused by a worker that runs");
         }
     };

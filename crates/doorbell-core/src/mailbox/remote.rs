@@ -1,7 +1,7 @@
 //! The side of a worker that others see: bell and mailbox in one line, parker, switches, counts.
 
 use super::pulse::Pulse;
-use super::{Batch, FrontCounts, Mailbox, Pushed};
+use super::{Batch, Mailbox, Pushed, RemoteCounts};
 use crate::bell::{Bell, Signals, WorkerState};
 use crate::group;
 use crate::io::Driver;
@@ -24,12 +24,12 @@ pub(super) struct Shared<M: Machine> {
     inbox: Mailbox<M>,
 }
 
-/// The front of a worker: everything that another thread may touch.
-pub struct Front<M: Machine> {
+/// The remote half of a worker: everything that another thread may touch.
+pub struct Remote<M: Machine> {
     pub(super) shared: M::Line<Shared<M>>,
     pub(super) parker: M::Parker,
     pub(super) switches: Arc<SwitchWord<M::Counter>>,
-    pub(super) counts: M::Line<FrontCounts<M::Counter>>,
+    pub(super) counts: M::Line<RemoteCounts<M::Counter>>,
     /// When the worker's nearest movable timer is due; `u64::MAX` if it has none.
     next_global_ns: M::Line<M::U64>,
     queue: Queue<M>,
@@ -41,14 +41,14 @@ pub struct Front<M: Machine> {
     pub(super) driver: Driver<M>,
 }
 
-// SAFETY: the scheduler is that which the front is part of, and lives as long.
-unsafe impl<M: Machine> Sync for Front<M> {}
+// SAFETY: the scheduler is that which the remote half is part of, and lives as long.
+unsafe impl<M: Machine> Sync for Remote<M> {}
 // SAFETY: as for Sync.
-unsafe impl<M: Machine> Send for Front<M> {}
+unsafe impl<M: Machine> Send for Remote<M> {}
 
-impl<M: Machine> std::fmt::Debug for Front<M> {
+impl<M: Machine> std::fmt::Debug for Remote<M> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Front")
+        f.debug_struct("Remote")
             .field("state", &self.state())
             .field("queue", &self.queue)
             .field("inbox", &self.shared.inbox)
@@ -92,8 +92,8 @@ pub struct Served {
     pub delivered: u64,
 }
 
-impl<M: Machine> Front<M> {
-    /// The front of a new worker, which is running. It becomes part of the scheduler at that address.
+impl<M: Machine> Remote<M> {
+    /// The remote half of a new worker, which is running. It becomes part of the scheduler at that address.
     pub(crate) fn new(
         switches: Arc<SwitchWord<M::Counter>>,
         scheduler: NonNull<Scheduler<M>>,
@@ -102,7 +102,7 @@ impl<M: Machine> Front<M> {
     ) -> Self {
         use doorbell_machine::Parker as _;
         let capacity = M::RING_CAPACITY;
-        Front {
+        Remote {
             shared: M::Line::new(|| Shared {
                 bell: Bell::default(),
                 mailbox: Mailbox::default(),
@@ -110,7 +110,7 @@ impl<M: Machine> Front<M> {
             }),
             parker: M::Parker::new(),
             switches,
-            counts: M::Line::new(FrontCounts::default),
+            counts: M::Line::new(RemoteCounts::default),
             next_global_ns: M::Line::new(|| M::U64::new(u64::MAX)),
             queue: rank_of.map_or_else(|| Queue::new(capacity), |of| Queue::ordered(capacity, of)),
             pulse: M::Line::new(Pulse::default),
@@ -135,7 +135,7 @@ impl<M: Machine> Front<M> {
     /// The workers that this one shares tasks with.
     #[inline(always)]
     pub fn scheduler(&self) -> &Scheduler<M> {
-        // SAFETY: the front is part of it.
+        // SAFETY: the remote half is part of it.
         unsafe { self.scheduler.as_ref() }
     }
 
@@ -197,7 +197,7 @@ impl<M: Machine> Front<M> {
     }
 
     /// The counts of the posters.
-    pub fn counts(&self) -> &FrontCounts<M::Counter> {
+    pub fn counts(&self) -> &RemoteCounts<M::Counter> {
         &self.counts
     }
 
@@ -248,10 +248,10 @@ impl<M: Machine> Front<M> {
     /// that one only looks after it: this worker was idle a moment ago, and is about to run it.
     ///
     /// # Panics
-    /// As for [`Front::post`].
+    /// As for [`Remote::post`].
     ///
     /// # Safety
-    /// As for [`Front::post`]; the node is that of such a task.
+    /// As for [`Remote::post`]; the node is that of such a task.
     pub(crate) unsafe fn post_task(&self, node: NonNull<Node<M>>, from: Origin) -> Posted {
         let work = self.scheduler().work();
         // SAFETY: passed on from the caller.
@@ -296,7 +296,7 @@ impl<M: Machine> Front<M> {
         self.has_queued() || self.has_inbox()
     }
 
-    /// As [`Front::post`], for a node of which the caller knows that it is in no queue.
+    /// As [`Remote::post`], for a node of which the caller knows that it is in no queue.
     ///
     /// # Safety
     /// As for [`Mailbox::push_entered`]: on [`Posted::Yes`] the worker owns the node until delivered.
@@ -314,7 +314,7 @@ impl<M: Machine> Front<M> {
     /// Posts a node and tells nobody: for what can wait until the worker takes its mailbox anyway.
     ///
     /// # Safety
-    /// As for [`Front::post`].
+    /// As for [`Remote::post`].
     pub(crate) unsafe fn post_quietly(&self, node: NonNull<Node<M>>) -> Posted {
         // SAFETY: passed on from the caller.
         match unsafe { self.shared.mailbox.push(node) } {
@@ -392,7 +392,7 @@ impl<M: Machine> Front<M> {
 }
 
 #[cfg(test)]
-impl<M: Machine> Front<M> {
+impl<M: Machine> Remote<M> {
     /// The first half of a post, of a poster that is then stalled and does not tell the worker.
     ///
     /// # Safety
