@@ -57,14 +57,14 @@ impl<M: Machine> Scheduler<M> {
         if self.turns() == Turns::ByRank && !M::breaks(Bug::RtLeavesOneWaiting) {
             self.offer(from);
         } else {
-            self.watch_over(from);
+            self.arm_watchdog(from);
         }
     }
 
     /// There is something that its worker will come to, unless the poll that it is in goes on for long:
     /// others are to look after that. As [`Scheduler::offer`], directly behind what made it known, and a fence.
     #[inline]
-    pub fn watch_over(&self, from: usize) {
+    pub fn arm_watchdog(&self, from: usize) {
         if self.idle().lacks_sentinel() && !self.must_not_claim() {
             self.wake_sentinels(from);
         }
@@ -72,9 +72,9 @@ impl<M: Machine> Scheduler<M> {
 
     /// The same of what others are to look at by that time, unless somebody does: behind what makes it
     /// known to them and a fence.
-    pub(crate) fn watch_over_by(&self, from: usize, when_ns: u64) {
-        if self.alert().is_unwatched(when_ns) {
-            self.watch_over(from);
+    pub(crate) fn arm_watchdog_by(&self, from: usize, when_ns: u64) {
+        if self.alert().is_unattended(when_ns) {
+            self.arm_watchdog(from);
         }
     }
 

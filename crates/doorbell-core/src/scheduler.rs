@@ -13,7 +13,7 @@ use crate::mailbox::{Mailbox, Remote};
 use crate::queue::RankOf;
 use crate::switches::SwitchWord;
 use crate::task::{ABOVE_MAX, Local, TaskRef};
-use crate::worker::Watchers;
+use crate::worker::Telemetry;
 use doorbell_machine::{Bug, Line, Machine, Ordering, Word};
 use std::cell::Cell;
 use std::ptr::NonNull;
@@ -39,7 +39,7 @@ pub struct SchedulerSpec<M: Machine> {
     /// In which turns its workers run their tasks.
     pub turns: Turns,
     /// What is recorded of its tasks, if anything is.
-    pub watchers: Option<Arc<Watchers<M>>>,
+    pub telemetry: Option<Arc<Telemetry<M>>>,
     /// A worker of each scheduler that is above it, the highest last: what those await of this one's tasks,
     /// they poll themselves. Three at most.
     pub above: Vec<RemoteRef<M>>,
@@ -62,7 +62,7 @@ impl<M: Machine> Default for SchedulerSpec<M> {
         SchedulerSpec {
             class: Class::default(),
             turns: Turns::ByArrival,
-            watchers: None,
+            telemetry: None,
             above: Vec::new(),
             beside: None,
         }
@@ -86,7 +86,7 @@ pub struct Scheduler<M: Machine> {
     /// How many workers are on.
     on: M::Line<M::U32>,
     /// What is recorded of its tasks.
-    watchers: Option<Arc<Watchers<M>>>,
+    telemetry: Option<Arc<Telemetry<M>>>,
     /// A worker of each scheduler that may await its tasks from above, the highest last. They are kept as
     /// long as this one.
     above: Vec<RemoteRef<M>>,
@@ -137,7 +137,7 @@ impl<M: Machine> Scheduler<M> {
         let SchedulerSpec {
             class,
             turns,
-            watchers,
+            telemetry,
             above,
             beside,
         } = spec;
@@ -172,7 +172,7 @@ impl<M: Machine> Scheduler<M> {
             alert: Alert::new(turns),
             timers: M::Line::new(Mailbox::default),
             on: M::Line::new(|| M::U32::new(workers as u32)),
-            watchers,
+            telemetry,
             above,
             beside,
             groups: Groups::default(),
@@ -209,8 +209,8 @@ impl<M: Machine> Scheduler<M> {
 
     /// What is recorded of its tasks; `None` if nothing is.
     #[inline]
-    pub fn watchers(&self) -> Option<&Watchers<M>> {
-        self.watchers.as_deref()
+    pub fn telemetry(&self) -> Option<&Telemetry<M>> {
+        self.telemetry.as_deref()
     }
 
     /// The groups of its tasks.

@@ -8,7 +8,7 @@ use super::{RemoteRef, Scheduler, SchedulerSpec};
 use crate::mailbox::Remote;
 use crate::task::Local;
 use crate::testing::model::{check, mutant};
-use crate::worker::{Hooks, TaskEvent, TaskHook, WatchPlan, Watchers};
+use crate::worker::{Hooks, TaskEvent, TaskHook, Telemetry, TelemetryPlan};
 use ::loom::cell::UnsafeCell;
 use ::loom::thread;
 use doorbell_machine::Loom;
@@ -53,12 +53,12 @@ fn scheduler() -> ([RemoteRef<Loom>; 2], Arc<AtomicUsize>) {
         task_spawn: Some(hook),
         ..Hooks::default()
     };
-    let plan = WatchPlan {
+    let plan = TelemetryPlan {
         hooks,
-        ..WatchPlan::default()
+        ..TelemetryPlan::default()
     };
     let spec = SchedulerSpec {
-        watchers: Some(Arc::new(Watchers::new(plan, 2, None))),
+        telemetry: Some(Arc::new(Telemetry::new(plan, 2, None))),
         ..SchedulerSpec::default()
     };
     let remotes = Scheduler::described(2, &Arc::default(), spec, |_, _| 0);
@@ -70,16 +70,16 @@ fn scheduler() -> ([RemoteRef<Loom>; 2], Arc<AtomicUsize>) {
 
 /// A holder reads what is part of the scheduler.
 fn read(remote: &Remote<Loom>) {
-    let watchers = remote
+    let telemetry = remote
         .scheduler()
-        .watchers()
+        .telemetry()
         .expect("it was made with some");
-    watchers.task_spawned(&TaskEvent {
+    telemetry.task_spawned(&TaskEvent {
         id: 1,
         name: None,
         worker: None,
     });
-    assert_eq!(watchers.hook_panics(), 0, "it was read after it was freed");
+    assert_eq!(telemetry.hook_panics(), 0, "it was read after it was freed");
 }
 
 fn assert_freed_once(freed: &AtomicUsize) {

@@ -6,7 +6,7 @@ use crate::rt::Plan;
 use crate::rt_budget::RtBudget;
 use crate::rt_plan::RtPlan;
 use crate::runtime::Runtime;
-use crate::watch_plan::Watching;
+use crate::telemetry::TelemetryOptions;
 use crate::{SwitchError, Switches, room, stack_size};
 use doorbell_core::worker::IdlePolicy as WorkerIdle;
 use doorbell_machine::{Host, Machine, ThreadError, Topology};
@@ -174,7 +174,7 @@ pub struct Builder {
     pub(crate) blocking: BlockingPlan,
     pub(crate) mailbox_limit: Option<usize>,
     pub(crate) stack_size: Option<usize>,
-    pub(crate) watch: Watching,
+    pub(crate) telemetry: TelemetryOptions,
     paused: bool,
     rt_priority: u8,
     pub(crate) rt_budget: RtBudget,
@@ -212,7 +212,7 @@ impl Default for Builder {
             blocking: BlockingPlan::default(),
             mailbox_limit: None,
             stack_size: None,
-            watch: Watching::default(),
+            telemetry: TelemetryOptions::default(),
             paused: false,
             rt_priority: RT_PRIORITY,
             rt_budget: RtBudget::default(),
@@ -381,8 +381,8 @@ impl Builder {
             switches,
             blocking: self.blocking,
             mailbox_limit: self.mailbox_limit,
-            watch: self.watch.plan(),
-            policy_refused: self.watch.policy_refused,
+            telemetry: self.telemetry.plan(),
+            policy_refused: self.telemetry.policy_refused,
             paused: self.paused,
             urgent: RtPlan {
                 priority: self.rt_priority,

@@ -111,7 +111,7 @@ impl<M: Machine> Guard<M> {
                 continue;
             }
             let _ = self.mute(true);
-            let then = self.watch(seen).await;
+            let then = self.observe(seen).await;
             if then != Then::Brief {
                 let served = self.serve(then, &mut rescue).await;
                 set_rescues::<M>(false);
@@ -144,7 +144,7 @@ impl<M: Machine> Guard<M> {
     }
 
     /// What becomes of the poll that the ward is inside of, if it is.
-    async fn watch(&self, seen: Seen) -> Then {
+    async fn observe(&self, seen: Seen) -> Then {
         if !seen.is_inside() {
             return Then::Brief;
         }

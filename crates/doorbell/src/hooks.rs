@@ -104,7 +104,7 @@ impl Builder {
     /// ```
     #[must_use]
     pub fn on_worker_start(mut self, hook: impl Fn(&WorkerInfo) + Send + Sync + 'static) -> Self {
-        self.watch.hooks.worker_start = Some(worker_hook(hook));
+        self.telemetry.hooks.worker_start = Some(worker_hook(hook));
         self
     }
 
@@ -125,7 +125,7 @@ impl Builder {
     /// ```
     #[must_use]
     pub fn on_worker_stop(mut self, hook: impl Fn(&WorkerInfo) + Send + Sync + 'static) -> Self {
-        self.watch.hooks.worker_stop = Some(worker_hook(hook));
+        self.telemetry.hooks.worker_stop = Some(worker_hook(hook));
         self
     }
 
@@ -145,7 +145,7 @@ impl Builder {
     /// ```
     #[must_use]
     pub fn before_park(mut self, hook: impl Fn(&WorkerInfo) + Send + Sync + 'static) -> Self {
-        self.watch.hooks.before_park = Some(worker_hook(hook));
+        self.telemetry.hooks.before_park = Some(worker_hook(hook));
         self
     }
 
@@ -166,7 +166,7 @@ impl Builder {
     /// ```
     #[must_use]
     pub fn after_unpark(mut self, hook: impl Fn(&WorkerInfo) + Send + Sync + 'static) -> Self {
-        self.watch.hooks.after_unpark = Some(worker_hook(hook));
+        self.telemetry.hooks.after_unpark = Some(worker_hook(hook));
         self
     }
 
@@ -190,7 +190,7 @@ impl Builder {
     /// ```
     #[must_use]
     pub fn on_task_spawn(mut self, hook: impl Fn(&TaskInfo<'_>) + Send + Sync + 'static) -> Self {
-        self.watch.hooks.task_spawn = Some(task_hook(hook));
+        self.telemetry.hooks.task_spawn = Some(task_hook(hook));
         self
     }
 
@@ -213,7 +213,7 @@ impl Builder {
     /// ```
     #[must_use]
     pub fn on_task_finish(mut self, hook: impl Fn(&TaskInfo<'_>) + Send + Sync + 'static) -> Self {
-        self.watch.hooks.task_finish = Some(task_hook(hook));
+        self.telemetry.hooks.task_finish = Some(task_hook(hook));
         self
     }
 }

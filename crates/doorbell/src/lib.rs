@@ -162,9 +162,9 @@ pub mod sync;
 mod task;
 mod task_id;
 mod task_local;
+mod telemetry;
 pub mod time;
 mod wakers;
-mod watch_plan;
 mod worker_local;
 mod yield_now;
 

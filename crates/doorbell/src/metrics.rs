@@ -2,7 +2,7 @@
 
 use crate::poll_times::{LongPoll, Recorded, Recording};
 use crate::{BlockingMetrics, ClassKind, CoreId, WorkerCounts, WorkerState};
-use doorbell_core::worker::{Watchers, WorkerTimes};
+use doorbell_core::worker::{Telemetry, WorkerTimes};
 use doorbell_machine::Machine;
 use std::time::Duration;
 
@@ -47,12 +47,12 @@ impl Metrics {
     pub(crate) fn add<M: Machine>(
         &mut self,
         workers: impl Iterator<Item = WorkerMetrics>,
-        watchers: Option<&Watchers<M>>,
+        telemetry: Option<&Telemetry<M>>,
     ) {
-        self.recorded.hook_panics += watchers.map_or(0, Watchers::hook_panics);
+        self.recorded.hook_panics += telemetry.map_or(0, Telemetry::hook_panics);
         for mut worker in workers {
             let (core, class) = (worker.core, worker.class);
-            if let Some(times) = watchers.and_then(|watchers| watchers.worker(core.index())) {
+            if let Some(times) = telemetry.and_then(|telemetry| telemetry.worker(core.index())) {
                 worker.look_at(times);
                 self.recorded.times.push(Recording {
                     core,

@@ -14,7 +14,7 @@ use doorbell_core::class::Class;
 use doorbell_core::scheduler::{RemoteRef, Scheduler, SchedulerSpec, Turns};
 use doorbell_core::switches::SwitchWord;
 use doorbell_core::wheel::{AtRest, Clock};
-use doorbell_core::worker::{IdlePolicy, StallWatch, Watchers, WorkerConfig, WorkerShared};
+use doorbell_core::worker::{IdlePolicy, StallReporter, Telemetry, WorkerConfig, WorkerShared};
 use doorbell_machine::{
     Line, Machine, Parker, ThreadError, ThreadHandle, ThreadSpec, Topology, Word,
 };
@@ -32,7 +32,7 @@ pub(crate) struct Owner<M: Machine> {
     /// `None` once the threads for closures that block were told to end.
     blocking: Option<Open>,
     /// `None` where nobody is told of stalls.
-    stalls: Option<Arc<StallWatch<M>>>,
+    stalls: Option<Arc<StallReporter<M>>>,
 }
 
 /// How long a thread of the user's watches in `block_on`: workers may be asked to for ever, such a
@@ -88,13 +88,13 @@ fn scheduler_of<M: Machine>(
     plan: &Plan,
     topology: &Topology,
     switches: &Arc<SwitchWord<M::Counter>>,
-    stalls: Option<&Arc<StallWatch<M>>>,
+    stalls: Option<&Arc<StallReporter<M>>>,
     class: ClassKind,
     above: Vec<RemoteRef<M>>,
     beside: Side<M>,
 ) -> Vec<RemoteRef<M>> {
-    let watchers = || Watchers::new(plan.watch.clone(), plan.cpus.len(), stalls);
-    let watchers = (!plan.watch.is_nothing()).then(|| Arc::new(watchers()));
+    let telemetry = || Telemetry::new(plan.telemetry.clone(), plan.cpus.len(), stalls);
+    let telemetry = (!plan.telemetry.is_nothing()).then(|| Arc::new(telemetry()));
     let (class, turns) = match class {
         ClassKind::Rt => (Class::Rt, Turns::ByRank),
         ClassKind::Fair => (Class::Fair, Turns::ByArrival),
@@ -103,7 +103,7 @@ fn scheduler_of<M: Machine>(
     let spec = SchedulerSpec {
         class,
         turns,
-        watchers,
+        telemetry,
         above,
         beside: Some(beside),
     };
@@ -124,7 +124,7 @@ impl<M: Machine> Schedulers<M> {
         plan: &Plan,
         topology: &Topology,
         switches: &Arc<SwitchWord<M::Counter>>,
-        stalls: Option<&Arc<StallWatch<M>>>,
+        stalls: Option<&Arc<StallReporter<M>>>,
     ) -> Self {
         let words = Beside::new(plan.cpus.len());
         let scheduler = |class, side, above: &[&RemoteRef<M>]| {
@@ -167,7 +167,7 @@ impl<M: Machine> Owner<M> {
     pub(crate) fn start(plan: &Plan) -> Result<Self, ThreadError> {
         let switches = Arc::new(SwitchWord::new(plan.switches));
         let topology = M::topology();
-        let stalls = StallWatch::new(&plan.watch.hooks).map(Arc::new);
+        let stalls = StallReporter::new(&plan.telemetry.hooks).map(Arc::new);
         let Schedulers { rt, fair, batch } =
             Schedulers::new(plan, &topology, &switches, stalls.as_ref());
         let (clock, rested) = clock_of(plan, &fair[0]);
@@ -226,13 +226,13 @@ impl<M: Machine> Owner<M> {
             let thread = owner.rt.start_worker(core, FAIR)?;
             owner.threads.push(thread);
         }
-        owner.watch_for_stalls(plan, &topology)?;
+        owner.report_stalls(plan, &topology)?;
         Ok(owner)
     }
 
     /// Starts the thread that looks for stalls, if somebody is told of them, on all CPUs, whatever thread this is.
     /// Nobody waits for its end: a hook may end this runtime, or one whose hook ends this one.
-    fn watch_for_stalls(&self, plan: &Plan, topology: &Topology) -> Result<(), ThreadError> {
+    fn report_stalls(&self, plan: &Plan, topology: &Topology) -> Result<(), ThreadError> {
         let Some(stalls) = self.stalls.clone() else {
             return Ok(());
         };

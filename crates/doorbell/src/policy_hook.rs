@@ -75,7 +75,7 @@ impl Builder {
         mut self,
         hook: impl Fn(&WorkerPolicy) + Send + Sync + 'static,
     ) -> Self {
-        self.watch.policy_refused = PolicyHook(Some(Arc::new(hook)));
+        self.telemetry.policy_refused = PolicyHook(Some(Arc::new(hook)));
         self
     }
 }

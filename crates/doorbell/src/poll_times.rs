@@ -111,7 +111,7 @@ impl Builder {
     /// ```
     #[must_use]
     pub fn poll_times(mut self, on: bool) -> Self {
-        self.watch.poll_times = on;
+        self.telemetry.poll_times = on;
         self
     }
 
@@ -139,7 +139,7 @@ impl Builder {
     /// ```
     #[must_use]
     pub fn long_poll(mut self, from: Duration) -> Self {
-        self.watch.long_poll = from;
+        self.telemetry.long_poll = from;
         self
     }
 }

@@ -22,7 +22,7 @@ use doorbell_core::switches::SwitchWord;
 use doorbell_core::task::{About, BodyVtable, Kind, Local, RawJoin, TaskSeen, launch_described};
 use doorbell_core::wait;
 use doorbell_core::wheel::{Clock, Holds, RawTimer};
-use doorbell_core::worker::{IdlePolicy, WatchPlan, WorkerShared};
+use doorbell_core::worker::{IdlePolicy, TelemetryPlan, WorkerShared};
 use doorbell_machine::{Counter, Machine, ThreadError, ThreadSpec};
 use event_listener::{Event, EventListener};
 use std::alloc::Layout;
@@ -44,7 +44,7 @@ pub(crate) struct Plan {
     pub(crate) switches: Switches,
     pub(crate) blocking: BlockingPlan,
     pub(crate) mailbox_limit: Option<usize>,
-    pub(crate) watch: WatchPlan,
+    pub(crate) telemetry: TelemetryPlan,
     pub(crate) policy_refused: PolicyHook,
     /// Whether the clock stands still while there is something to do.
     pub(crate) paused: bool,
@@ -456,7 +456,7 @@ impl<M: Machine> Ambient for Rt<M> {
                     let core = CoreId::new(core);
                     WorkerMetrics::new(core, class.kind, worker.state(), &worker.counts())
                 });
-                metrics.add(workers, class.workers[0].remote().scheduler().watchers());
+                metrics.add(workers, class.workers[0].remote().scheduler().telemetry());
             }
         }
         metrics

@@ -138,7 +138,7 @@ impl Builder {
         hook: impl Fn(&Stall) + Send + Sync + 'static,
     ) -> Self {
         let after_ns = after.max(AFTER_MIN).as_nanos();
-        self.watch.hooks.stall = Some(StallPlan {
+        self.telemetry.hooks.stall = Some(StallPlan {
             after_ns: u64::try_from(after_ns).unwrap_or(u64::MAX),
             hook: Arc::new(move |event: &StallEvent| hook(&Stall { event: *event })),
         });

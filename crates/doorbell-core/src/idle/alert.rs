@@ -82,7 +82,7 @@ impl<M: Machine> Alert<M> {
     }
 
     fn set_looks(&self, looks_ns: u64) {
-        // ORDER: Relaxed, and a read-modify-write for the fence behind it; with `is_unwatched` behind a
+        // ORDER: Relaxed, and a read-modify-write for the fence behind it; with `is_unattended` behind a
         // fence: store buffering. Either this worker sees a timer that was armed, or who armed it sees this.
         self.times.looks_ns.swap(looks_ns, Ordering::Relaxed);
         if !M::breaks(Bug::IdleNoRelyFence) {
@@ -93,7 +93,7 @@ impl<M: Machine> Alert<M> {
     /// A timer for this time was made known, the first of its worker, and a fence followed: whether
     /// those who look come too late for it, unless there is a sentinel.
     #[inline]
-    pub(crate) fn is_unwatched(&self, when_ns: u64) -> bool {
+    pub(crate) fn is_unattended(&self, when_ns: u64) -> bool {
         // ORDER: Relaxed; see `set_looks`.
         let looks_ns = self.times.looks_ns.load(Ordering::Relaxed);
         when_ns.saturating_add(LOOK_LATE_NS) < looks_ns
@@ -187,14 +187,14 @@ mod tests {
     }
 
     #[test]
-    fn a_timer_long_before_the_next_look_is_unwatched() {
+    fn a_timer_long_before_the_next_look_is_unattended() {
         let it = alert(1);
-        assert!(it.is_unwatched(0) && !it.is_unwatched(u64::MAX));
+        assert!(it.is_unattended(0) && !it.is_unattended(u64::MAX));
         it.rely_until(50_000_000);
-        assert!(it.is_unwatched(49_999_999 - LOOK_LATE_NS));
-        assert!(!it.is_unwatched(50_000_000 - LOOK_LATE_NS));
+        assert!(it.is_unattended(49_999_999 - LOOK_LATE_NS));
+        assert!(!it.is_unattended(50_000_000 - LOOK_LATE_NS));
         it.end_to_rely();
-        assert!(it.is_unwatched(50_000_000));
+        assert!(it.is_unattended(50_000_000));
     }
 
     #[test]

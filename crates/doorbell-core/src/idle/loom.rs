@@ -312,7 +312,7 @@ fn arm_against_the_end_of_a_late_look() {
     let remotes: Vec<RemoteRef<Loom>> = Scheduler::new(2, &Arc::default(), |_, _| 0);
     let looks_ns = 1 << 40;
     remotes[0].scheduler().alert().rely_until(looks_ns);
-    assert!(!remotes[0].scheduler().alert().is_unwatched(looks_ns));
+    assert!(!remotes[0].scheduler().alert().is_unattended(looks_ns));
     let (theirs, seen) = (remotes[1].clone(), Arc::new(AtomicBool::new(false)));
     let sees = Arc::clone(&seen);
     let relied = thread::spawn(move || {
@@ -323,7 +323,7 @@ fn arm_against_the_end_of_a_late_look() {
     remotes[0].publish_next_global(looks_ns);
     remotes[0].scheduler().work().add_anew(0);
     <Loom as Machine>::fence_recheck();
-    let wakes = remotes[0].scheduler().alert().is_unwatched(looks_ns);
+    let wakes = remotes[0].scheduler().alert().is_unattended(looks_ns);
     relied.join().unwrap();
     assert!(wakes || seen.load(Relaxed), "nobody looks in time");
 }
@@ -344,14 +344,14 @@ fn push_against_the_end_of_a_sentinel() {
         scheduler.idle().end_sentinel();
         <Loom as Machine>::fence_announce();
         if !victim.queue().is_empty() {
-            scheduler.watch_over(theirs.worker());
+            scheduler.arm_watchdog(theirs.worker());
         }
     });
     let node = nodes::boxed();
     // SAFETY: this thread is the owner; the node lives until the end of the model.
     let _ = unsafe { busy.queue().push(node, Share::Always) };
     <Loom as Machine>::fence_recheck();
-    scheduler.watch_over(busy.worker());
+    scheduler.arm_watchdog(busy.worker());
     sentinel.join().unwrap();
     assert!(scheduler.idle().wants_sentinel(), "nobody looks after it");
     assert_eq!(scheduler.idle().leave(2), Left::Claimed);

@@ -32,7 +32,7 @@ unsafe impl<M: Machine> Station<M> for Remote<M> {
         // nobody. Only workers of the work set are looked at.
         scheduler.work().add_anew(worker);
         M::fence_recheck();
-        scheduler.watch_over_by(worker, 0);
+        scheduler.arm_watchdog_by(worker, 0);
     }
 }
 

@@ -295,7 +295,7 @@ impl<M: Machine> TaskRef<M> {
         local.set_base(base);
         local.set_rank(self.header().rank);
         let polled = if self.header().has_extras() {
-            self.poll_watched(local)
+            self.poll_recorded(local)
         } else {
             self.poll(local)
         };

@@ -3,7 +3,7 @@
 
 use super::cell::{About, Kind, TaskRef};
 use crate::scheduler::Scheduler;
-use crate::worker::Watchers;
+use crate::worker::Telemetry;
 use doorbell_machine::{Counter, Machine};
 use std::alloc::Layout;
 use std::borrow::Cow;
@@ -95,7 +95,7 @@ impl<M: Machine> Extras<M> {
     #[inline]
     pub(super) fn of(scheduler: &Scheduler<M>, kind: Kind, about: &About<'_>) -> Option<Self> {
         if kind == Kind::Call
-            || (about.name.is_none() && !scheduler.watchers().is_some_and(Watchers::is_of_tasks))
+            || (about.name.is_none() && !scheduler.telemetry().is_some_and(Telemetry::is_of_tasks))
         {
             return None;
         }
@@ -104,7 +104,7 @@ impl<M: Machine> Extras<M> {
 
     #[cold]
     fn new(scheduler: &Scheduler<M>, about: &About<'_>) -> Self {
-        let timed = scheduler.watchers().is_some_and(Watchers::records_times);
+        let timed = scheduler.telemetry().is_some_and(Telemetry::records_times);
         let born_ns = if timed { M::now_ns().max(1) } else { 0 };
         let woken_ns = M::Counter::default();
         woken_ns.set(born_ns);

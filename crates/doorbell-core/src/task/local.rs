@@ -56,7 +56,7 @@ pub struct Local<M: Machine> {
     pub(super) due_ns: Cell<u64>,
     /// Since it idled, or since a timer was armed that is the first to be due, nobody was asked to look after
     /// its timers and descriptors.
-    pub(super) unwatched: Cell<bool>,
+    pub(super) unattended: Cell<bool>,
     /// Which base the timers of the task that runs now belong to.
     pub(super) base: Cell<Base>,
     /// The rank of the task that runs now, or ran last.
@@ -95,7 +95,7 @@ impl<M: Machine> Local<M> {
             closed: Cell::new(false),
             clock,
             due_ns: Cell::new(u64::MAX),
-            unwatched: Cell::new(true),
+            unattended: Cell::new(true),
             base: Cell::new(Base::Global),
             rank: Cell::new(0),
             lent: Lent::default(),

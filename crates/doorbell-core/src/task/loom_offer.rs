@@ -126,7 +126,7 @@ pub(crate) fn against_the_last_sentinel(
         own.scheduler().idle().end_sentinel();
         M::fence_announce();
         if is_known(&victim) {
-            own.scheduler().watch_over(1);
+            own.scheduler().arm_watchdog(1);
         }
     });
     local.enter(|| make_known(&local, &remotes[0]));

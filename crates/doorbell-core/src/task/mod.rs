@@ -13,7 +13,7 @@
 //! | `boost.rs` | the second node, by which a scheduler above polls what it awaits |
 //! | `rescue.rs` | rescuable tasks, which a worker above runs while their own are stuck |
 //! | `extras.rs` | what only some tasks have: names, times, where it was spawned |
-//! | `watched.rs` | tasks whose scheduler records something of them |
+//! | `recorded.rs` | tasks whose scheduler records something of them |
 //! | `waker.rs` | the `std::task::Waker` of a task |
 //! | `join.rs` | the handle that awaits, aborts or lets go |
 //! | `local.rs` | what a worker's own thread keeps: ready queue, list of its tasks |
@@ -53,6 +53,7 @@ mod loom_workers;
 mod owed;
 mod poke;
 mod poll_budget;
+mod recorded;
 mod rescue;
 mod state;
 mod state_boost;
@@ -64,7 +65,6 @@ mod submit;
 mod tests;
 mod timers;
 mod waker;
-mod watched;
 
 pub use body::{BodyVtable, Once, Quiet, drop_quietly, write_body};
 pub(crate) use cell::wake_quietly;

@@ -52,7 +52,7 @@ impl<M: Machine> Local<M> {
             self.remote().publish_next_global(when_ns);
             // Nobody else fires it before this poll ends; if none follows, the worker sleeps until it is due.
             if !M::breaks(Bug::WorkerAsksOnce) {
-                self.unwatched.set(true);
+                self.unattended.set(true);
             }
         }
     }
@@ -60,13 +60,13 @@ impl<M: Machine> Local<M> {
     /// Whether nobody was asked to look after its timers and descriptors since it idled, or since a timer was
     /// armed that is the first to be due.
     #[inline(always)]
-    pub(crate) fn is_unwatched(&self) -> bool {
-        self.unwatched.get()
+    pub(crate) fn is_unattended(&self) -> bool {
+        self.unattended.get()
     }
 
     /// It was idle, or somebody was asked.
-    pub(crate) fn set_unwatched(&self, unwatched: bool) {
-        self.unwatched.set(unwatched);
+    pub(crate) fn set_unattended(&self, unattended: bool) {
+        self.unattended.set(unattended);
     }
 
     /// When the wheel has to be looked at, if ever.

@@ -204,7 +204,7 @@ impl<M: Machine> Worker<M> {
             remote.scheduler().offer(remote.worker());
         }
         if has_timers || remote.has_work() {
-            remote.scheduler().watch_over(remote.worker());
+            remote.scheduler().arm_watchdog(remote.worker());
         }
     }
 }

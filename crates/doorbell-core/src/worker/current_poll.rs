@@ -67,7 +67,7 @@ impl<M: Machine> CurrentPoll<M> {
 
     /// Whether a poll goes on. For one who decides to sleep, behind a fence.
     pub(crate) fn goes_on(&self) -> bool {
-        // ORDER: Relaxed; the fences of both sides order it, see `StallWatch`.
+        // ORDER: Relaxed; the fences of both sides order it, see `StallReporter`.
         self.number.load(Ordering::Relaxed) != 0
     }
 

@@ -1,8 +1,8 @@
 //! Closures of the user's that are called when a worker or a task begins, ends, or parks.
 
 use super::stalls::{StallEvent, StallPlan};
-use super::watchers::Watchers;
-use super::{WatchPlan, Worker};
+use super::telemetry::Telemetry;
+use super::{TelemetryPlan, Worker};
 use crate::task::drop_quietly;
 use doorbell_machine::{Counter, Machine};
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -53,7 +53,7 @@ pub struct Hooks {
     pub task_spawn: Option<TaskHook>,
     /// A task has ended; whoever awaits it sees that after the hook has returned.
     pub task_finish: Option<TaskHook>,
-    /// A poll goes on for long. On a thread that is no worker: see [`StallWatch`](super::StallWatch).
+    /// A poll goes on for long. On a thread that is no worker: see [`StallReporter`](super::StallReporter).
     pub stall: Option<StallPlan>,
 }
 
@@ -89,14 +89,14 @@ impl Hooks {
     }
 }
 
-impl WatchPlan {
+impl TelemetryPlan {
     /// Whether something is to be known of each task.
     pub(super) fn is_of_tasks(&self) -> bool {
         self.long_poll_ns.is_some() || self.hooks.of_tasks()
     }
 }
 
-impl<M: Machine> Watchers<M> {
+impl<M: Machine> Telemetry<M> {
     /// Calls one hook, if it is there. Its panic ends here, and is counted.
     fn guard<H: ?Sized>(&self, hook: Option<&Arc<H>>, call: impl FnOnce(&H)) {
         let Some(hook) = hook else { return };
@@ -131,8 +131,8 @@ impl<M: Machine> Watchers<M> {
 impl<M: Machine> Worker<M> {
     fn call_hook(&self, which: impl FnOnce(&Hooks) -> Option<&WorkerHook>) {
         let remote = self.shared.remote();
-        if let Some(watchers) = remote.scheduler().watchers() {
-            watchers.guard(which(&watchers.plan.hooks), |hook| hook(remote.worker()));
+        if let Some(telemetry) = remote.scheduler().telemetry() {
+            telemetry.guard(which(&telemetry.plan.hooks), |hook| hook(remote.worker()));
         }
     }
 
@@ -145,7 +145,7 @@ impl<M: Machine> Worker<M> {
     }
 
     /// Parks between the two hooks.
-    pub(super) fn park_watched(&self) {
+    pub(super) fn park_with_hooks(&self) {
         self.call_hook(|hooks| hooks.before_park.as_ref());
         // The hook may have spawned or woken a task here; nobody would tell this worker of it.
         if self.local.is_empty() {

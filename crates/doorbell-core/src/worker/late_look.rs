@@ -25,7 +25,7 @@ impl<M: Machine> Worker<M> {
         };
         let looks_ns = now_ns.saturating_add(far_ns);
         let alert = self.shared.remote().scheduler().alert();
-        if !self.relies.get() && !alert.is_unwatched(looks_ns) {
+        if !self.relies.get() && !alert.is_unattended(looks_ns) {
             self.end_sentinel();
             return Next::Late(None);
         }
@@ -67,10 +67,10 @@ impl<M: Machine> Worker<M> {
             after_ns <= SENTINEL_MAX_NS
                 || scheduler
                     .alert()
-                    .is_unwatched(now_ns.saturating_add(after_ns))
+                    .is_unattended(now_ns.saturating_add(after_ns))
         });
         if is_wanted {
-            scheduler.watch_over(remote.worker());
+            scheduler.arm_watchdog(remote.worker());
         }
     }
 

@@ -18,10 +18,10 @@ pub mod rescue;
 mod search;
 mod stalls;
 mod stuck;
+mod telemetry;
 #[cfg(test)]
 mod tests;
 mod watch;
-mod watchers;
 
 pub use budget::RunBudget;
 pub use counts::{WorkerCounts, WorkerTally};
@@ -29,8 +29,8 @@ pub use governor::IdlePolicy;
 pub use histogram::{Histogram, Times};
 pub use hooks::{Hooks, TaskEvent, TaskHook, WorkerHook};
 pub use long_polls::LongPoll;
-pub use stalls::{STALLS_PER_SECOND, StallEvent, StallHook, StallPlan, StallWatch};
-pub use watchers::{WatchPlan, Watchers, WorkerTimes};
+pub use stalls::{STALLS_PER_SECOND, StallEvent, StallHook, StallPlan, StallReporter};
+pub use telemetry::{Telemetry, TelemetryPlan, WorkerTimes};
 
 pub(crate) use current_poll::Polled;
 
@@ -279,7 +279,7 @@ impl<M: Machine> Worker<M> {
                     } else {
                         self.idle(evidence);
                         self.care.note_idle();
-                        self.local.set_unwatched(true);
+                        self.local.set_unattended(true);
                     }
                 }
                 Pass::Closing => {
@@ -342,7 +342,7 @@ impl<M: Machine> Worker<M> {
             Turns::ByRank => POLLS_PER_CLOCK_BY_RANK,
         };
         for poll in 1..=POLLS_PER_PASS {
-            if self.local.is_unwatched() && !self.local.is_empty() {
+            if self.local.is_unattended() && !self.local.is_empty() {
                 self.ask_for_care();
             }
             if !self.local.run_one() {
@@ -421,7 +421,7 @@ impl<M: Machine> Worker<M> {
         // A post that saw the worker running relies on the watch's first look, or on the park's
         // last one; a call that came just now is served here, without another pass.
         if self.watch() == WatchEnd::Quiet {
-            self.park_watched();
+            self.park_with_hooks();
         }
         self.leave_idle_set();
         let _ = remote.bell().end_idle();

@@ -144,7 +144,7 @@ enum Look {
 
 /// Looks for stalls, on a thread that is no worker. Where no worker has polled anything for a while the thread sleeps
 /// without an end, and the next poll wakes it.
-pub struct StallWatch<M: Machine> {
+pub struct StallReporter<M: Machine> {
     after_ns: u64,
     /// 1 while the thread sleeps until a worker polls something.
     sleeps: M::Line<M::U32>,
@@ -153,19 +153,19 @@ pub struct StallWatch<M: Machine> {
     ended: M::U32,
 }
 
-impl<M: Machine> fmt::Debug for StallWatch<M> {
+impl<M: Machine> fmt::Debug for StallReporter<M> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("StallWatch")
+        f.debug_struct("StallReporter")
             .field("after_ns", &self.after_ns)
             .finish_non_exhaustive()
     }
 }
 
-impl<M: Machine> StallWatch<M> {
+impl<M: Machine> StallReporter<M> {
     /// `None` if nobody is to be told.
     pub fn new(hooks: &Hooks) -> Option<Self> {
         let plan = hooks.stall.as_ref()?;
-        Some(StallWatch {
+        Some(StallReporter {
             after_ns: plan.after_ns,
             sleeps: M::Line::new(|| M::U32::new(0)),
             waiter: Waiter::default(),
@@ -252,12 +252,12 @@ impl<M: Machine> StallWatch<M> {
     }
 
     fn look_at(&self, scheduler: &Scheduler<M>, worker: usize, watched: &mut Watched) {
-        let Some(watchers) = scheduler.watchers() else {
+        let Some(telemetry) = scheduler.telemetry() else {
             return;
         };
         // Of each worker: a hook may take long, and the thread may lose its CPU.
         let before_ns = M::now_ns();
-        let current = watchers.current_poll(worker).and_then(CurrentPoll::read);
+        let current = telemetry.current_poll(worker).and_then(CurrentPoll::read);
         let Some((number, polled)) = current else {
             return;
         };
@@ -272,7 +272,7 @@ impl<M: Machine> StallWatch<M> {
         let Some(left_out) = watched.limit.admit(before_ns) else {
             return;
         };
-        watchers.stalled(&StallEvent {
+        telemetry.stalled(&StallEvent {
             task: polled.task,
             spawned_at: polled.spawned_at,
             rank: polled.rank,
@@ -287,7 +287,7 @@ impl<M: Machine> StallWatch<M> {
 /// Whether no worker of the scheduler is inside a poll.
 fn is_quiet<M: Machine>(scheduler: &Scheduler<M>) -> bool {
     let workers = 0..scheduler.remotes().len();
-    let mut current = workers.filter_map(|worker| scheduler.watchers()?.current_poll(worker));
+    let mut current = workers.filter_map(|worker| scheduler.telemetry()?.current_poll(worker));
     !current.any(CurrentPoll::goes_on)
 }
 

@@ -127,7 +127,7 @@ impl<M: Machine> Worker<M> {
     /// The worker is about to run something, and was idle before, or has armed a timer that is the first to be
     /// due. If it has timers or descriptors, somebody is to look after them, in case that takes long.
     pub(super) fn ask_for_care(&self) {
-        self.local.set_unwatched(false);
+        self.local.set_unattended(false);
         // Nobody looks after timers of a clock that stands still.
         if !self.has_others() || self.shared.clock.is_frozen() {
             return;
@@ -144,7 +144,7 @@ impl<M: Machine> Worker<M> {
         }
         self.local.list_anew();
         M::fence_recheck();
-        remote.scheduler().watch_over_by(remote.worker(), next_ns);
+        remote.scheduler().arm_watchdog_by(remote.worker(), next_ns);
     }
 
     /// At a pass: raises the alert if polls were long since the last one. While it is on, a worker that

@@ -10,8 +10,8 @@ mod samples;
 mod stats;
 mod syscalls;
 mod threads;
+mod time_limit;
 mod usage;
-mod watchdog;
 
 pub(crate) use clock::timed;
 pub use clock::{Clock, Tick};
@@ -24,5 +24,5 @@ pub use samples::Samples;
 pub use stats::{Spread, is_enough, median, percentile, variation_percent};
 pub use syscalls::{SyscallCounter, SyscallSource, Unavailable};
 pub use threads::{Threads, ThreadsUse};
+pub use time_limit::{Armed, TimeLimit};
 pub use usage::{Usage, context_switches};
-pub use watchdog::{Armed, Watchdog};

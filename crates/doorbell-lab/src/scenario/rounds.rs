@@ -10,7 +10,7 @@ use super::contestant::{Contestant, Observed};
 use super::options::Effort;
 use crate::error::LabError;
 use crate::measure::{
-    Clock, Interrupts, Rest, Samples, SyscallSource, Watchdog, context_switches, timed,
+    Clock, Interrupts, Rest, Samples, SyscallSource, TimeLimit, context_switches, timed,
 };
 use crate::progress::Progress;
 
@@ -74,7 +74,7 @@ pub struct Contest<'a> {
     /// The means to count system calls, where there is one.
     pub syscalls: Option<SyscallSource>,
     /// Watches for contestants that stand still.
-    pub watchdog: &'a Watchdog,
+    pub time_limit: &'a TimeLimit,
     /// Tells how far the run is.
     pub progress: &'a Progress,
 }
@@ -193,7 +193,7 @@ impl Contest<'_> {
         measure: impl FnOnce(&mut dyn Contestant) -> Result<T, LabError>,
     ) -> Result<T, LabError> {
         let label = format!("{} ({})", contestant.name(), contestant.variant());
-        let _armed = self.watchdog.arm(label, PASS_MAX + CALL_MAX * calls);
+        let _armed = self.time_limit.arm(label, PASS_MAX + CALL_MAX * calls);
         let result = contestant.setup().and_then(|()| {
             let warm_up = (calls / WARM_UP_DIVISOR).max(1);
             contestant.run(warm_up, &mut Samples::with_room_for(warm_up))?;

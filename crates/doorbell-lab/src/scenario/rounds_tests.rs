@@ -86,7 +86,7 @@ fn play(names: &[&'static str], rounds: u32, limits: &[f64]) -> (Result<Vec<Tape
         limit_log.borrow_mut().push("limit".to_owned());
         Ok(last)
     };
-    let watchdog = Watchdog::start().expect("a thread can be started");
+    let time_limit = TimeLimit::start().expect("a thread can be started");
     let mut contest = Contest {
         effort: Effort {
             rounds,
@@ -97,7 +97,7 @@ fn play(names: &[&'static str], rounds: u32, limits: &[f64]) -> (Result<Vec<Tape
         clock: Clock::calibrated(),
         rest: Rest::default(),
         syscalls: None,
-        watchdog: &watchdog,
+        time_limit: &time_limit,
         progress: &Progress::hidden(),
     };
     let tapes = contest.run(&mut actors(names, &log));

@@ -13,7 +13,7 @@ use doorbell_core::task::{About, BodyVtable, Join, Kind, Local, launch_described
 use doorbell_core::wait::block_on_inside;
 use doorbell_core::wheel::{AtRest, Clock};
 use doorbell_core::worker::{
-    IdlePolicy, RunBudget, StallWatch, WatchPlan, Watchers, WorkerConfig, WorkerCounts,
+    IdlePolicy, RunBudget, StallReporter, Telemetry, TelemetryPlan, WorkerConfig, WorkerCounts,
     WorkerShared,
 };
 use doorbell_machine::sim::{self, SimCounter, SimThread};
@@ -79,15 +79,15 @@ impl<const BUG: u8> Workers<BUG> {
         config: SchedulerConfig,
         ledger: Arc<Ledger>,
     ) -> Result<(Arc<Self>, Threads), ThreadError> {
-        Self::start_watched(config, ledger, &WatchPlan::default(), None)
+        Self::start_recorded(config, ledger, &TelemetryPlan::default(), None)
     }
 
     /// Starts them; that is recorded of their tasks, and `stalls` looks for stalls.
-    pub(super) fn start_watched(
+    pub(super) fn start_recorded(
         config: SchedulerConfig,
         ledger: Arc<Ledger>,
-        watch: &WatchPlan,
-        stalls: Option<&Arc<StallWatch<Sim<BUG>>>>,
+        plan: &TelemetryPlan,
+        stalls: Option<&Arc<StallReporter<Sim<BUG>>>>,
     ) -> Result<(Arc<Self>, Threads), ThreadError> {
         let switches = Arc::new(SwitchWord::new(config.switches));
         let cpus = Sim::<BUG>::topology().cpus;
@@ -99,11 +99,11 @@ impl<const BUG: u8> Workers<BUG> {
         };
         let plans = config.plans();
         let scheduler = |plan: &SchedulerPlan, above: Vec<RemoteRef<Sim<BUG>>>| {
-            let watchers = || Arc::new(Watchers::new(watch.clone(), config.workers, stalls));
+            let telemetry = || Arc::new(Telemetry::new(plan.clone(), config.workers, stalls));
             let spec = SchedulerSpec {
                 class: plan.class,
                 turns: plan.turns,
-                watchers: (!watch.is_nothing()).then(watchers),
+                telemetry: (!plan.is_nothing()).then(telemetry),
                 ..SchedulerSpec::below(above)
             };
             Scheduler::described(config.workers, &switches, spec, distance)

@@ -5,21 +5,21 @@ use crate::scheduler::{Scheduler, SchedulerSpec};
 use crate::task::extras::Extras;
 use crate::task::{About, Kind, Local};
 use crate::testing::launch_about;
-use crate::worker::{Hooks, Polled, StallPlan, StallWatch, WatchPlan, Watchers};
+use crate::worker::{Hooks, Polled, StallPlan, StallReporter, Telemetry, TelemetryPlan};
 use doorbell_machine::Host;
 use std::sync::Arc;
 
 fn bench(stall: Option<StallPlan>) -> Bench {
-    let plan = WatchPlan {
+    let plan = TelemetryPlan {
         hooks: Hooks {
             stall,
             ..Hooks::default()
         },
-        ..WatchPlan::default()
+        ..TelemetryPlan::default()
     };
-    let watch = StallWatch::new(&plan.hooks).map(Arc::new);
+    let reporter = StallReporter::new(&plan.hooks).map(Arc::new);
     let spec = SchedulerSpec {
-        watchers: Some(Arc::new(Watchers::new(plan, 1, watch.as_ref()))),
+        telemetry: Some(Arc::new(Telemetry::new(plan, 1, reporter.as_ref()))),
         ..SchedulerSpec::default()
     };
     let remote = Scheduler::described(1, &Arc::default(), spec, |_, _| 0).remove(0);
@@ -29,7 +29,12 @@ fn bench(stall: Option<StallPlan>) -> Bench {
 
 /// What the worker says that it polls.
 fn polled(bench: &Bench) -> Option<(u64, Polled)> {
-    bench.remote.scheduler().watchers()?.current_poll(0)?.read()
+    bench
+        .remote
+        .scheduler()
+        .telemetry()?
+        .current_poll(0)?
+        .read()
 }
 
 #[test]
@@ -49,7 +54,7 @@ fn miri_a_worker_says_what_it_polls_where_somebody_is_told_of_stalls() {
                 local?
                     .remote()
                     .scheduler()
-                    .watchers()?
+                    .telemetry()?
                     .current_poll(0)?
                     .read()
             })
@@ -76,7 +81,7 @@ fn miri_a_worker_says_what_it_polls_where_somebody_is_told_of_stalls() {
 fn without_a_hook_nothing_is_kept_of_a_task() {
     let bench = bench(None);
     let scheduler = bench.remote.scheduler();
-    assert!(scheduler.watchers().unwrap().current_poll(0).is_none());
+    assert!(scheduler.telemetry().unwrap().current_poll(0).is_none());
     assert!(Extras::of(scheduler, Kind::Task, &About::default()).is_none());
     assert_eq!(size_of::<Extras<Host>>(), 48, "of a task that has a name");
     bench.end();

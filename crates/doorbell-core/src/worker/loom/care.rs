@@ -106,7 +106,7 @@ fn end_against<R>(relies: fn(Shared) -> R) -> ([Shared; 4], R) {
 fn end_against_push() {
     let (workers, ()) = end_against(|shared| {
         push(shared.remote());
-        shared.remote().scheduler().watch_over(BUSY);
+        shared.remote().scheduler().arm_watchdog(BUSY);
     });
     drain(workers[BUSY].remote());
 }
@@ -132,7 +132,7 @@ fn end_against_poll() {
             worker.local.bring(|| drop(spawn(remote, arms)));
             drop(launch_as(remote, Kind::Pinned, async {}));
             // As if it had asked before.
-            worker.local.set_unwatched(false);
+            worker.local.set_unattended(false);
             worker.run_ready();
         });
         worker
@@ -167,7 +167,7 @@ fn decline_against_push() {
     });
     let busy = workers[BUSY].remote();
     push(busy);
-    busy.scheduler().watch_over(BUSY);
+    busy.scheduler().arm_watchdog(BUSY);
     declines.join().unwrap();
     assert_told(&workers);
     drain(busy);

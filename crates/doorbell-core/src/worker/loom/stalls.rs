@@ -2,7 +2,7 @@
 
 use super::{check, mutant};
 use crate::scheduler::{RemoteRef, Scheduler, SchedulerSpec};
-use crate::worker::{Hooks, Polled, StallPlan, StallWatch, WatchPlan, Watchers};
+use crate::worker::{Hooks, Polled, StallPlan, StallReporter, Telemetry, TelemetryPlan};
 use ::loom::thread;
 use doorbell_machine::Loom;
 use std::panic::Location;
@@ -16,13 +16,13 @@ fn a_poll_begins_while_the_watch_falls_asleep() {
         }),
         ..Hooks::default()
     };
-    let watch = StallWatch::<Loom>::new(&hooks).map(Arc::new);
-    let plan = WatchPlan {
+    let reporter = StallReporter::<Loom>::new(&hooks).map(Arc::new);
+    let plan = TelemetryPlan {
         hooks,
-        ..WatchPlan::default()
+        ..TelemetryPlan::default()
     };
     let spec = SchedulerSpec {
-        watchers: Some(Arc::new(Watchers::new(plan, 1, watch.as_ref()))),
+        telemetry: Some(Arc::new(Telemetry::new(plan, 1, reporter.as_ref()))),
         ..SchedulerSpec::default()
     };
     let scheduler: Vec<RemoteRef<Loom>> = Scheduler::described(1, &Arc::default(), spec, |_, _| 0);
@@ -34,13 +34,13 @@ fn a_poll_begins_while_the_watch_falls_asleep() {
             spawned_at: Location::caller(),
         };
         // A poll that does not end.
-        let watchers = remote
+        let telemetry = remote
             .scheduler()
-            .watchers()
+            .telemetry()
             .expect("it was made with some");
-        let _ = watchers.begin_poll(0, 1, polled);
+        let _ = telemetry.begin_poll(0, 1, polled);
     });
-    watch.expect("there is a hook").rest_if_quiet(&scheduler);
+    reporter.expect("there is a hook").rest_if_quiet(&scheduler);
     worker.join().unwrap();
 }
 

@@ -21,19 +21,19 @@ fn one_worker_sleeps_until_a_timer_that_is_far_away_and_is_no_sentinel() {
     let [busy, relies, other] = scheduler_by_hand();
     let due_ns = arm(&busy);
     let scheduler = busy.shared.remote().scheduler();
-    assert!(scheduler.alert().is_unwatched(due_ns));
+    assert!(scheduler.alert().is_unattended(due_ns));
     let looks_ns = relies.sentinel_until_ns().expect("it looks then");
     assert!(looks_ns > due_ns - 1_000_000_000, "{looks_ns} for {due_ns}");
     assert!(relies.relies.get() && !relies.shared.remote().is_sentinel());
-    assert!(!scheduler.alert().is_unwatched(due_ns));
+    assert!(!scheduler.alert().is_unattended(due_ns));
     assert_eq!(other.sentinel_until_ns(), None, "one is enough");
     assert!(
-        scheduler.alert().is_unwatched(due_ns - HOUR_NS / 2),
+        scheduler.alert().is_unattended(due_ns - HOUR_NS / 2),
         "who arms that wakes somebody"
     );
     // It has something to run.
     relies.end_sentinel();
-    assert!(scheduler.alert().is_unwatched(due_ns) && !relies.relies.get());
+    assert!(scheduler.alert().is_unattended(due_ns) && !relies.relies.get());
 }
 
 #[test]
@@ -49,7 +49,7 @@ fn a_late_look_is_given_up_where_other_workers_are_sentinels() {
     assert_eq!(relies.sentinel_until_ns(), None);
     let alert = remote.scheduler().alert();
     assert!(
-        alert.is_unwatched(due_ns),
+        alert.is_unattended(due_ns),
         "nobody sleeps only until then any more"
     );
     busy.local.enter(|| busy.local.close());

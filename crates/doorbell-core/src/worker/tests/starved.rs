@@ -328,9 +328,9 @@ fn from_below(f: impl FnOnce()) {
 fn a_caller_from_below_claims_no_worker_to_be_a_sentinel() {
     let (_above, remotes) = outranked(Class::Fair);
     let (scheduler, idle) = (remotes[0].scheduler(), remotes[0].scheduler().idle());
-    from_below(|| scheduler.watch_over(0));
+    from_below(|| scheduler.arm_watchdog(0));
     assert!(idle.holds(0) && idle.holds(1) && !idle.wants_sentinel());
-    scheduler.watch_over(0);
+    scheduler.arm_watchdog(0);
     assert!(idle.holds(0) && !idle.holds(1) && idle.wants_sentinel());
 }
 

@@ -21,7 +21,7 @@ use super::rounds::{Contest, Tape};
 use super::summary::summarise;
 use crate::error::LabError;
 use crate::measure::{
-    Clock, Machine, Placement, Rest, Spread, SyscallSource, Unavailable, Watchdog, median,
+    Clock, Machine, Placement, Rest, Spread, SyscallSource, TimeLimit, Unavailable, median,
 };
 use crate::progress::Progress;
 use crate::report::{Report, Row};
@@ -75,7 +75,7 @@ pub fn run(options: &Options) -> Result<Report, LabError> {
     let rest = Rest::watch(effort.idle_span)?;
     let machine = Machine::describe(&stage.clock, stage.placement, rest)?;
     let syscalls = SyscallSource::find();
-    let watchdog = Watchdog::start()?;
+    let time_limit = TimeLimit::start()?;
 
     let mut limits_ns = Vec::new();
     let mut limit = || {
@@ -89,7 +89,7 @@ pub fn run(options: &Options) -> Result<Report, LabError> {
         clock: stage.clock,
         rest,
         syscalls: syscalls.as_ref().ok().copied(),
-        watchdog: &watchdog,
+        time_limit: &time_limit,
         progress: &progress,
     }
     .run(&mut contestants)?;

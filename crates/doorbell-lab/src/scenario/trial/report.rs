@@ -7,7 +7,7 @@ use super::rows::row;
 use super::runner::{Runner, Tape, Trial};
 use super::{Plan, Rated};
 use crate::error::LabError;
-use crate::measure::{Clock, Machine, Placement, Rest, SyscallSource, Watchdog};
+use crate::measure::{Clock, Machine, Placement, Rest, SyscallSource, TimeLimit};
 use crate::progress::Progress;
 use crate::report::{Report, Row};
 
@@ -28,13 +28,13 @@ pub(super) fn run(
     let rest = Rest::watch(options.effort.idle_span)?;
     let machine = Machine::describe(&stage.clock, stage.placement, rest)?;
     let syscalls = SyscallSource::find();
-    let watchdog = Watchdog::start()?;
+    let time_limit = TimeLimit::start()?;
     let tapes = Runner {
         rounds,
         work: plan.work,
         rest,
         syscalls: syscalls.as_ref().ok().copied(),
-        watchdog: &watchdog,
+        time_limit: &time_limit,
         progress: &progress,
     }
     .run(&mut trials)?;

@@ -6,7 +6,7 @@ use std::time::Duration;
 use super::super::common::order;
 use super::super::late::percentiles;
 use crate::error::LabError;
-use crate::measure::{Interrupts, Rest, Samples, SyscallSource, Usage, Watchdog, timed};
+use crate::measure::{Interrupts, Rest, Samples, SyscallSource, TimeLimit, Usage, timed};
 use crate::progress::Progress;
 
 /// How much a contestant does in a pass, in the unit of its scenario.
@@ -90,7 +90,7 @@ pub(super) struct Runner<'a> {
     pub(super) work: Work,
     pub(super) rest: Rest,
     pub(super) syscalls: Option<SyscallSource>,
-    pub(super) watchdog: &'a Watchdog,
+    pub(super) time_limit: &'a TimeLimit,
     pub(super) progress: &'a Progress,
 }
 
@@ -190,7 +190,7 @@ impl Runner<'_> {
         measure: impl FnOnce(&mut dyn Trial) -> Result<T, LabError>,
     ) -> Result<T, LabError> {
         let label = format!("{} ({})", trial.name(), trial.variant());
-        let _armed = self.watchdog.arm(label, self.work.pass_max);
+        let _armed = self.time_limit.arm(label, self.work.pass_max);
         let result = trial.setup().and_then(|()| {
             trial.run(self.work.warm_up)?;
             measure(trial)
@@ -252,7 +252,7 @@ mod tests {
 
     fn act(rounds: u32, fails: bool) -> (Result<Vec<Tape>, LabError>, Vec<String>) {
         let log = Rc::new(RefCell::new(Vec::new()));
-        let watchdog = Watchdog::start().expect("a thread can be started");
+        let time_limit = TimeLimit::start().expect("a thread can be started");
         let runner = Runner {
             rounds,
             work: Work {
@@ -263,7 +263,7 @@ mod tests {
             },
             rest: Rest::default(),
             syscalls: None,
-            watchdog: &watchdog,
+            time_limit: &time_limit,
             progress: &Progress::hidden(),
         };
         let actor: Box<dyn Trial> = Box::new(Actor {

@@ -6,7 +6,7 @@ use super::one_scheduler;
 use crate::scenario::scheduler::Workers;
 use doorbell_core::task::{About, Kind};
 use doorbell_core::worker::{
-    Hooks, STALLS_PER_SECOND, StallEvent, StallPlan, StallWatch, WatchPlan,
+    Hooks, STALLS_PER_SECOND, StallEvent, StallPlan, StallReporter, TelemetryPlan,
 };
 use doorbell_machine::sim::{self, Config, MachineSpec, Outcome, SimThread};
 use doorbell_machine::{Bug, Machine, Sim, ThreadHandle, ThreadSpec};
@@ -39,14 +39,17 @@ async fn polls(count: usize, for_ns: u64) {
     .await;
 }
 
-fn spawn<const BUG: u8>(workers: &Workers<BUG>, watch: Arc<StallWatch<Sim<BUG>>>) -> SimThread {
+fn spawn<const BUG: u8>(
+    workers: &Workers<BUG>,
+    reporter: Arc<StallReporter<Sim<BUG>>>,
+) -> SimThread {
     let schedulers = [workers.remote(0).clone()];
     let spec = ThreadSpec {
         name: "stalls".to_owned(),
         cpu: Some(WORKERS + 1),
         stack_size: None,
     };
-    Sim::<BUG>::spawn(spec, Box::new(move || watch.run(&schedulers))).unwrap()
+    Sim::<BUG>::spawn(spec, Box::new(move || reporter.run(&schedulers))).unwrap()
 }
 
 /// What was told while a program ran with two workers and a hook.
@@ -72,9 +75,9 @@ fn run<const BUG: u8>(
         }),
         ..Hooks::default()
     };
-    let plan = WatchPlan {
+    let plan = TelemetryPlan {
         hooks,
-        ..WatchPlan::default()
+        ..TelemetryPlan::default()
     };
     let config = Config {
         machine: MachineSpec {
@@ -85,13 +88,14 @@ fn run<const BUG: u8>(
     };
     let outcome = sim::run_traced(config, None, move || {
         Sim::<BUG>::bind_thread(&[WORKERS]).unwrap();
-        let watch = Arc::new(StallWatch::new(&plan.hooks).expect("there is a hook"));
+        let reporter = Arc::new(StallReporter::new(&plan.hooks).expect("there is a hook"));
         let scheduler = one_scheduler(WORKERS);
-        let started = Workers::<BUG>::start_watched(scheduler, Arc::default(), &plan, Some(&watch));
+        let started =
+            Workers::<BUG>::start_recorded(scheduler, Arc::default(), &plan, Some(&reporter));
         let (workers, threads) = started.unwrap();
-        let thread = spawn(&workers, Arc::clone(&watch));
+        let thread = spawn(&workers, Arc::clone(&reporter));
         program(&workers);
-        watch.end();
+        reporter.end();
         thread.join().unwrap();
         workers.close(threads);
     });
@@ -219,5 +223,5 @@ fn the_thread_sleeps_while_the_runtime_is_idle_and_the_next_stall_is_told() {
 
 #[test]
 fn without_a_hook_nobody_looks() {
-    assert!(StallWatch::<Sim>::new(&Hooks::default()).is_none());
+    assert!(StallReporter::<Sim>::new(&Hooks::default()).is_none());
 }

@@ -11,8 +11,8 @@ use std::task::Poll;
 
 impl<M: Machine> TaskRef<M> {
     /// Polls a task that has extras. The caller has RUNNING.
-    pub(super) fn poll_watched(self, local: &Local<M>) -> Poll<()> {
-        let Some(watchers) = local.remote().scheduler().watchers() else {
+    pub(super) fn poll_recorded(self, local: &Local<M>) -> Poll<()> {
+        let Some(telemetry) = local.remote().scheduler().telemetry() else {
             return self.poll(local);
         };
         let worker = local.remote().worker();
@@ -22,11 +22,11 @@ impl<M: Machine> TaskRef<M> {
                 rank: self.header().rank,
                 spawned_at: extras.spawned_at(),
             };
-            watchers.begin_poll(worker, local.remote().pulse(), polled)
+            telemetry.begin_poll(worker, local.remote().pulse(), polled)
         });
         let woken_ns = self.extras().map_or(0, super::extras::Extras::woken_ns);
         let name = || Some(self.extras()?.name()?.as_str());
-        let polled = watchers.time_poll(worker, woken_ns, name, || self.poll(local));
+        let polled = telemetry.time_poll(worker, woken_ns, name, || self.poll(local));
         if let Some(current) = current {
             current.end();
         }
@@ -35,16 +35,16 @@ impl<M: Machine> TaskRef<M> {
 
     /// The task is spawned, and nobody but the caller has it.
     pub(super) fn note_spawn(self) {
-        if let Some(watchers) = self.scheduler().watchers() {
-            watchers.task_spawned(&self.event());
+        if let Some(telemetry) = self.scheduler().telemetry() {
+            telemetry.task_spawned(&self.event());
         }
     }
 
     /// Its output is stored. The caller has RUNNING.
     #[cold]
     pub(super) fn note_finish(self) {
-        if let Some(watchers) = self.scheduler().watchers() {
-            watchers.task_finished(&self.event());
+        if let Some(telemetry) = self.scheduler().telemetry() {
+            telemetry.task_finished(&self.event());
         }
     }
 

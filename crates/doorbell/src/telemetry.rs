@@ -7,16 +7,16 @@ use std::time::Duration;
 
 /// What is recorded of a runtime's tasks.
 #[derive(Clone, Debug)]
-pub(crate) struct Watching {
+pub(crate) struct TelemetryOptions {
     pub(crate) poll_times: bool,
     pub(crate) long_poll: Duration,
     pub(crate) hooks: Hooks,
     pub(crate) policy_refused: PolicyHook,
 }
 
-impl Default for Watching {
+impl Default for TelemetryOptions {
     fn default() -> Self {
-        Watching {
+        TelemetryOptions {
             poll_times: false,
             long_poll: LONG_POLL,
             hooks: Hooks::default(),
@@ -25,10 +25,10 @@ impl Default for Watching {
     }
 }
 
-impl Watching {
-    pub(crate) fn plan(&self) -> doorbell_core::worker::WatchPlan {
+impl TelemetryOptions {
+    pub(crate) fn plan(&self) -> doorbell_core::worker::TelemetryPlan {
         let long_ns = u64::try_from(self.long_poll.as_nanos()).unwrap_or(u64::MAX);
-        doorbell_core::worker::WatchPlan {
+        doorbell_core::worker::TelemetryPlan {
             long_poll_ns: self.poll_times.then_some(long_ns),
             hooks: self.hooks.clone(),
         }

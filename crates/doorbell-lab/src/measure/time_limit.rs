@@ -1,7 +1,7 @@
 //! Ends the program when a contestant stands still.
 //!
 //! A caller waits for its answer for as long as it takes, as a program does; so a call that is lost
-//! shows as a contestant that never ends. The watchdog turns this into a message.
+//! shows as a contestant that never ends. The time limit turns this into a message.
 
 use std::process;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -14,41 +14,41 @@ use crate::error::LabError;
 const EXIT_STOOD_STILL: i32 = 3;
 
 #[derive(Debug)]
-struct Watch {
+struct Limit {
     label: String,
     deadline: Instant,
 }
 
 #[derive(Debug, Default)]
 struct Shared {
-    watch: Mutex<Option<Watch>>,
+    limit: Mutex<Option<Limit>>,
     armed: Condvar,
 }
 
 impl Shared {
-    fn watch(&self) -> MutexGuard<'_, Option<Watch>> {
+    fn limit(&self) -> MutexGuard<'_, Option<Limit>> {
         // A panic elsewhere cannot leave the option half-written.
-        self.watch.lock().unwrap_or_else(PoisonError::into_inner)
+        self.limit.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// A thread that sleeps until the deadline of what it watches.
+/// A thread that sleeps until the deadline of what has a limit.
 #[derive(Debug)]
-pub struct Watchdog {
+pub struct TimeLimit {
     shared: Arc<Shared>,
 }
 
-impl Watchdog {
-    /// Starts the thread; it watches nothing yet. It lives until the program ends.
+impl TimeLimit {
+    /// Starts the thread; nothing has a limit yet. It lives until the program ends.
     ///
     /// # Errors
     /// [`LabError::System`] if no thread can be started.
     pub fn start() -> Result<Self, LabError> {
         let shared = Arc::new(Shared::default());
-        let watched = Arc::clone(&shared);
+        let limited = Arc::clone(&shared);
         thread::Builder::new()
-            .name("watchdog".to_owned())
-            .spawn(move || wait_for_overdue(&watched))
+            .name("time-limit".to_owned())
+            .spawn(move || wait_for_overdue(&limited))
             .map_err(|source| LabError::System {
                 what: "starting a thread",
                 source,
@@ -56,36 +56,36 @@ impl Watchdog {
         Ok(Self { shared })
     }
 
-    /// Watches until the result is dropped. `label` says in the message what stood still.
+    /// Limits what goes on until the result is dropped. `label` says in the message what stood still.
     #[must_use]
     pub fn arm(&self, label: String, limit: Duration) -> Armed<'_> {
-        *self.shared.watch() = Some(Watch {
+        *self.shared.limit() = Some(Limit {
             label,
             deadline: Instant::now() + limit,
         });
         self.shared.armed.notify_one();
-        Armed { watchdog: self }
+        Armed { time_limit: self }
     }
 }
 
-/// Something is being watched.
+/// Something has a time limit.
 #[derive(Debug)]
 pub struct Armed<'a> {
-    watchdog: &'a Watchdog,
+    time_limit: &'a TimeLimit,
 }
 
 impl Drop for Armed<'_> {
     fn drop(&mut self) {
         // The thread is not woken: it finds out at the deadline, or when it is next armed.
-        *self.watchdog.shared.watch() = None;
+        *self.time_limit.shared.limit() = None;
     }
 }
 
 fn wait_for_overdue(shared: &Shared) {
-    let mut watch = shared.watch();
+    let mut limit = shared.limit();
     loop {
         let now = Instant::now();
-        let left = match watch.as_ref() {
+        let left = match limit.as_ref() {
             Some(overdue) if overdue.deadline <= now => {
                 crate::tell(format_args!(
                     "error: {} did not end in time; a call was probably lost",
@@ -96,9 +96,9 @@ fn wait_for_overdue(shared: &Shared) {
             Some(running) => running.deadline - now,
             None => Duration::from_hours(1),
         };
-        watch = shared
+        limit = shared
             .armed
-            .wait_timeout(watch, left)
+            .wait_timeout(limit, left)
             .unwrap_or_else(PoisonError::into_inner)
             .0;
     }
@@ -114,12 +114,12 @@ mod tests {
     #[test]
     fn what_stands_still_is_ended_with_its_name() {
         if std::env::var_os(STAND_STILL).is_some() {
-            let watchdog = Watchdog::start().expect("a thread can be started");
-            let _armed = watchdog.arm("the still one".to_owned(), Duration::from_millis(5));
+            let time_limit = TimeLimit::start().expect("a thread can be started");
+            let _armed = time_limit.arm("the still one".to_owned(), Duration::from_millis(5));
             thread::sleep(Duration::from_mins(1));
             return;
         }
-        let this_test = "measure::watchdog::tests::what_stands_still_is_ended_with_its_name";
+        let this_test = "measure::time_limit::tests::what_stands_still_is_ended_with_its_name";
         let output = process::Command::new(std::env::current_exe().expect("tests are a program"))
             .args([this_test, "--exact", "--nocapture"])
             .env(STAND_STILL, "1")
@@ -131,10 +131,10 @@ mod tests {
 
     #[test]
     fn what_ends_in_time_is_forgotten() {
-        let watchdog = Watchdog::start().expect("a thread can be started");
-        let armed = watchdog.arm("a test".to_owned(), Duration::from_mins(1));
-        assert!(watchdog.shared.watch().is_some());
+        let time_limit = TimeLimit::start().expect("a thread can be started");
+        let armed = time_limit.arm("a test".to_owned(), Duration::from_mins(1));
+        assert!(time_limit.shared.limit().is_some());
         drop(armed);
-        assert!(watchdog.shared.watch().is_none());
+        assert!(time_limit.shared.limit().is_none());
     }
 }

@@ -4,7 +4,7 @@ use super::current_poll::{CurrentPoll, Polled};
 use super::histogram::{Histogram, Times};
 use super::hooks::Hooks;
 use super::long_polls::{LongPoll, LongPolls};
-use super::stalls::StallWatch;
+use super::stalls::StallReporter;
 use doorbell_machine::{Counter, Line, Machine};
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,21 +12,21 @@ use std::time::Duration;
 /// What is recorded. The default is nothing.
 ///
 /// ```
-/// use doorbell_core::worker::WatchPlan;
+/// use doorbell_core::worker::TelemetryPlan;
 ///
-/// assert!(WatchPlan::default().is_nothing());
-/// let plan = WatchPlan { long_poll_ns: Some(500_000), ..WatchPlan::default() };
+/// assert!(TelemetryPlan::default().is_nothing());
+/// let plan = TelemetryPlan { long_poll_ns: Some(500_000), ..TelemetryPlan::default() };
 /// assert!(!plan.is_nothing());
 /// ```
 #[derive(Clone, Debug, Default)]
-pub struct WatchPlan {
+pub struct TelemetryPlan {
     /// Record the times of polls; one longer than this is a long one.
     pub long_poll_ns: Option<u64>,
     /// What is called when.
     pub hooks: Hooks,
 }
 
-impl WatchPlan {
+impl TelemetryPlan {
     /// Whether there is nothing to record.
     pub fn is_nothing(&self) -> bool {
         self.long_poll_ns.is_none() && self.hooks.is_empty()
@@ -34,31 +34,35 @@ impl WatchPlan {
 }
 
 /// What a scheduler records.
-pub struct Watchers<M: Machine> {
-    pub(super) plan: WatchPlan,
+pub struct Telemetry<M: Machine> {
+    pub(super) plan: TelemetryPlan,
     pub(super) hook_panics: M::Counter,
     /// One entry per worker if times are recorded, else none.
     workers: Box<[M::Line<WorkerTimes<M>>]>,
     /// One entry per worker if somebody is told of stalls, else none.
     current: Box<[M::Line<CurrentPoll<M>>]>,
     /// Who looks at those.
-    stalls: Option<Arc<StallWatch<M>>>,
+    stalls: Option<Arc<StallReporter<M>>>,
 }
 
-impl<M: Machine> std::fmt::Debug for Watchers<M> {
+impl<M: Machine> std::fmt::Debug for Telemetry<M> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Watchers")
+        f.debug_struct("Telemetry")
             .field("plan", &self.plan)
             .finish_non_exhaustive()
     }
 }
 
-impl<M: Machine> Watchers<M> {
+impl<M: Machine> Telemetry<M> {
     /// Those of a scheduler of so many workers. `stalls` looks for stalls, if somebody is told of them: of the same
     /// plan's hooks.
-    pub fn new(plan: WatchPlan, workers: usize, stalls: Option<&Arc<StallWatch<M>>>) -> Self {
+    pub fn new(
+        plan: TelemetryPlan,
+        workers: usize,
+        stalls: Option<&Arc<StallReporter<M>>>,
+    ) -> Self {
         let if_wanted = |is_wanted| 0..if is_wanted { workers } else { 0 };
-        Watchers {
+        Telemetry {
             workers: if_wanted(plan.long_poll_ns.is_some())
                 .map(|_| M::Line::new(WorkerTimes::default))
                 .collect(),
