@@ -128,7 +128,7 @@ impl Limit {
 
 /// What the thread keeps of a worker.
 #[derive(Clone, Copy, Debug, Default)]
-struct Watched {
+struct Looked {
     seen: Seen,
     limit: Limit,
     /// The number of the worker's polls at the last look.
@@ -176,8 +176,8 @@ impl<M: Machine> StallReporter<M> {
     /// Looks at the schedulers that have these workers, one of each, until it is told to end.
     pub fn run(&self, schedulers: &[RemoteRef<M>]) {
         let all =
-            |remote: &RemoteRef<M>| vec![Watched::default(); remote.scheduler().remotes().len()];
-        let mut workers: Vec<Vec<Watched>> = schedulers.iter().map(all).collect();
+            |remote: &RemoteRef<M>| vec![Looked::default(); remote.scheduler().remotes().len()];
+        let mut workers: Vec<Vec<Looked>> = schedulers.iter().map(all).collect();
         let mut last = Look::Busy;
         loop {
             match last {
@@ -233,7 +233,7 @@ impl<M: Machine> StallReporter<M> {
         }
     }
 
-    fn look(&self, schedulers: &[RemoteRef<M>], workers: &mut [Vec<Watched>]) -> Look {
+    fn look(&self, schedulers: &[RemoteRef<M>], workers: &mut [Vec<Looked>]) -> Look {
         let mut look = Look::Quiet;
         for (remote, workers) in schedulers.iter().zip(workers) {
             let scheduler = remote.scheduler();
@@ -251,7 +251,7 @@ impl<M: Machine> StallReporter<M> {
         look
     }
 
-    fn look_at(&self, scheduler: &Scheduler<M>, worker: usize, watched: &mut Watched) {
+    fn look_at(&self, scheduler: &Scheduler<M>, worker: usize, watched: &mut Looked) {
         let Some(telemetry) = scheduler.telemetry() else {
             return;
         };

@@ -86,7 +86,7 @@ impl<const BUG: u8> Workers<BUG> {
     pub(super) fn start_recorded(
         config: SchedulerConfig,
         ledger: Arc<Ledger>,
-        plan: &TelemetryPlan,
+        recorded: &TelemetryPlan,
         stalls: Option<&Arc<StallReporter<Sim<BUG>>>>,
     ) -> Result<(Arc<Self>, Threads), ThreadError> {
         let switches = Arc::new(SwitchWord::new(config.switches));
@@ -99,11 +99,11 @@ impl<const BUG: u8> Workers<BUG> {
         };
         let plans = config.plans();
         let scheduler = |plan: &SchedulerPlan, above: Vec<RemoteRef<Sim<BUG>>>| {
-            let telemetry = || Arc::new(Telemetry::new(plan.clone(), config.workers, stalls));
+            let telemetry = || Arc::new(Telemetry::new(recorded.clone(), config.workers, stalls));
             let spec = SchedulerSpec {
                 class: plan.class,
                 turns: plan.turns,
-                telemetry: (!plan.is_nothing()).then(telemetry),
+                telemetry: (!recorded.is_nothing()).then(telemetry),
                 ..SchedulerSpec::below(above)
             };
             Scheduler::described(config.workers, &switches, spec, distance)
