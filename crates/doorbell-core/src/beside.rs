@@ -1,11 +1,11 @@
-//! What the workers of one core know of each other: which of them, that never watch, have something to
-//! do. A worker that watches keeps them from the CPU, so it does not while one of them can run.
+//! What the workers of one core know of each other: which of them, that never spin, have something to
+//! do. A worker that spins keeps them from the CPU, so it does not while one of them can run.
 //!
 //! | bit | set by | cleared by |
 //! |---|---|---|
-//! | 0 to 31, one for each scheduler that works | the worker when its park ends, and whoever rings it: the OS may not let it run while another worker watches | the worker before it announces that it parks |
+//! | 0 to 31, one for each scheduler that works | the worker when its park ends, and whoever rings it: the OS may not let it run while another worker spins | the worker before it announces that it parks |
 //!
-//! All of it is a hint. A bit that is seen too late costs a part of a watch, one too many a park.
+//! All of it is a hint. A bit that is seen too late costs a part of a spin, one too many a park.
 
 use doorbell_machine::{Line, Machine, Ordering, Word};
 use std::sync::Arc;
@@ -32,7 +32,7 @@ impl<M: Machine> Beside<M> {
 #[derive(Debug)]
 pub struct Side<M: Machine> {
     words: Arc<Beside<M>>,
-    /// The scheduler's bit; 0 of one whose workers watch.
+    /// The scheduler's bit; 0 of one whose workers spin.
     bit: u32,
 }
 
@@ -42,20 +42,20 @@ pub struct Side<M: Machine> {
 pub(crate) enum Cpu {
     /// Nobody else wants it.
     Free,
-    /// A worker that never watches can run.
+    /// A worker that never spins can run.
     Wanted,
 }
 
 impl<M: Machine> Side<M> {
-    /// Of a scheduler whose workers may watch.
-    pub fn watching(words: &Arc<Beside<M>>) -> Self {
+    /// Of a scheduler whose workers may spin.
+    pub fn spinning(words: &Arc<Beside<M>>) -> Self {
         Side {
             words: Arc::clone(words),
             bit: 0,
         }
     }
 
-    /// Of a scheduler whose workers never watch, the one with that number below 32.
+    /// Of a scheduler whose workers never spin, the one with that number below 32.
     ///
     /// # Panics
     /// If the number is 32 or more.
@@ -110,7 +110,7 @@ mod tests {
     #[test]
     fn a_core_is_wanted_while_any_other_worker_of_it_works() {
         let words = Beside::<Host>::new(2);
-        let (fair, rt) = (Side::watching(&words), Side::working(&words, 0));
+        let (fair, rt) = (Side::spinning(&words), Side::working(&words, 0));
         let batch = Side::working(&words, 31);
         let looks = || [0, 1].map(|core| fair.look(core));
         assert_eq!(looks(), [Cpu::Free; 2]);
@@ -126,7 +126,7 @@ mod tests {
         assert_eq!(
             looks(),
             [Cpu::Free; 2],
-            "a worker that watches is not in the way of itself"
+            "a worker that spins is not in the way of itself"
         );
     }
 
@@ -139,8 +139,8 @@ mod tests {
         };
         let remotes: Vec<RemoteRef<Host>> =
             Scheduler::described(1, &Arc::default(), spec, |_, _| 0);
-        let (fair, remote) = (Side::watching(&words), &remotes[0]);
-        assert_eq!(remote.bell().announce_watch(), Announced::Yes);
+        let (fair, remote) = (Side::spinning(&words), &remotes[0]);
+        assert_eq!(remote.bell().announce_spin(), Announced::Yes);
         assert_eq!(remote.bell().announce_park(), Announced::Yes);
         assert_eq!(
             (remote.state(), fair.look(0)),

@@ -5,7 +5,7 @@
 //!
 //! | module | protocol |
 //! |---|---|
-//! | [`bell`] | a worker's status word: watch, notify, park, ring |
+//! | [`bell`] | a worker's status word: spin, notify, park, ring |
 //! | [`mailbox`] | a worker's inbound queue, and the rule of who touches the bell |
 //! | [`task`] | the task cell, its waker and its join handle |
 //! | [`call`] | a closure posted to a named core, awaited or waited for |
@@ -15,7 +15,7 @@
 //! | [`idle`] | which workers are idle, and who wakes one |
 //! | [`wheel`] | a worker's timers |
 //! | [`io`] | descriptors: who is told when one is ready |
-//! | [`worker`] | the loop: take, run, pass, watch, park |
+//! | [`worker`] | the loop: take, run, pass, spin, park |
 
 pub mod bell;
 pub mod beside;

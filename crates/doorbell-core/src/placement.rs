@@ -20,11 +20,11 @@ impl<M: Machine> Scheduler<M> {
         self.is_above_caller() && !M::breaks(Bug::PlaceClaimsFromBelow)
     }
 
-    /// How dear it is to wake an idle worker: least where it watches, which takes no syscall, and more than
+    /// How dear it is to wake an idle worker: least where it spins, which takes no syscall, and more than
     /// any syscall where its core is busy with a higher class.
     pub(crate) fn cost(&self, worker: usize) -> Cost {
-        let watches = self.remotes()[worker].bell().look() == Look::Watching;
-        match (watches, self.is_outranked(worker)) {
+        let spins = self.remotes()[worker].bell().look() == Look::Spinning;
+        match (spins, self.is_outranked(worker)) {
             (true, false) => Cost::Store,
             (false, false) => Cost::Ring,
             (_, true) => Cost::Outranked,
@@ -124,7 +124,7 @@ impl<M: Machine> Scheduler<M> {
     /// class that is not lower claims.
     pub(crate) fn place<'a>(&'a self, prefer: &'a Remote<M>) -> &'a Remote<M> {
         let prefer = self.nearest_on(prefer.worker());
-        let is_idle = matches!(prefer.bell().look(), Look::Watching | Look::ParkedUntold);
+        let is_idle = matches!(prefer.bell().look(), Look::Spinning | Look::ParkedUntold);
         let is_free = is_idle && !prefer.has_inbox() && !prefer.is_serving();
         let stays = is_free && !self.is_outranked(prefer.worker());
         let cost = |worker| self.cost(worker);

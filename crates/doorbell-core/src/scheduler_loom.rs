@@ -22,7 +22,7 @@ struct Part {
     freed: Arc<AtomicUsize>,
 }
 
-// SAFETY: it is written by who frees the scheduler alone; the checker watches that.
+// SAFETY: it is written by who frees the scheduler alone; the checker spins that.
 unsafe impl Sync for Part {}
 
 impl Drop for Part {

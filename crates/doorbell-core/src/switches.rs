@@ -4,15 +4,15 @@ use doorbell_machine::Counter;
 use std::fmt;
 use std::str::FromStr;
 
-/// What a call to a watching worker does (seed: the kernel's `TIF_NOTIFY_IPI`).
+/// What a call to a spinning worker does (seed: the kernel's `TIF_NOTIFY_IPI`).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum IdleNotify {
-    /// The worker sees the post in the line it watches, takes its mailbox and goes on watching.
+    /// The worker sees the post in the line it spins, takes its mailbox and goes on spinning.
     #[default]
     On,
     /// Every kick also sets RESCHED, so every call costs the worker a pass.
     Off,
-    /// As `On`, and a ring even to a watching worker.
+    /// As `On`, and a ring even to a spinning worker.
     AlwaysRing,
 }
 
@@ -22,7 +22,7 @@ pub enum CallCoalesce {
     /// The post that finds the worker idle and not yet notified.
     #[default]
     On,
-    /// Every post to a worker that is not watching makes the wake syscall.
+    /// Every post to a worker that is not spinning makes the wake syscall.
     Base,
 }
 
@@ -134,13 +134,13 @@ pub struct SwitchWord<C>(C);
 /// | bits | meaning |
 /// |---|---|
 /// | 0 | a kick also sets RESCHED (`idle_notify=off`) |
-/// | 1 | a watching worker is rung too (`idle_notify=always_ring`) |
-/// | 2 | every post to a worker that is not watching rings (`call_coalesce=base`) |
+/// | 1 | a spinning worker is rung too (`idle_notify=always_ring`) |
+/// | 2 | every post to a worker that is not spinning rings (`call_coalesce=base`) |
 mod bits {
     pub(super) const KICK_PASSES: u64 = 1 << 0;
-    pub(super) const RING_WATCHING: u64 = 1 << 1;
+    pub(super) const RING_SPINNING: u64 = 1 << 1;
     pub(super) const RING_EVERY_POST: u64 = 1 << 2;
-    const _: () = assert!(KICK_PASSES + RING_WATCHING + RING_EVERY_POST == 0b111);
+    const _: () = assert!(KICK_PASSES + RING_SPINNING + RING_EVERY_POST == 0b111);
 }
 
 /// What a poster has to know, read once per post.
@@ -158,12 +158,12 @@ impl PostRules {
     pub fn kick_passes(self) -> bool {
         self.0 & bits::KICK_PASSES != 0
     }
-    /// Whether a watching worker is rung too.
+    /// Whether a spinning worker is rung too.
     #[inline(always)]
-    pub fn ring_watching(self) -> bool {
-        self.0 & bits::RING_WATCHING != 0
+    pub fn ring_spinning(self) -> bool {
+        self.0 & bits::RING_SPINNING != 0
     }
-    /// Whether every post to a worker that does not watch rings.
+    /// Whether every post to a worker that does not spin rings.
     #[inline(always)]
     pub fn ring_every_post(self) -> bool {
         self.0 & bits::RING_EVERY_POST != 0
@@ -183,7 +183,7 @@ impl<C: Counter> SwitchWord<C> {
         let mut word = match switches.idle_notify {
             IdleNotify::On => 0,
             IdleNotify::Off => bits::KICK_PASSES,
-            IdleNotify::AlwaysRing => bits::RING_WATCHING,
+            IdleNotify::AlwaysRing => bits::RING_SPINNING,
         };
         if switches.call_coalesce == CallCoalesce::Base {
             word |= bits::RING_EVERY_POST;
@@ -197,7 +197,7 @@ impl<C: Counter> SwitchWord<C> {
         Switches {
             idle_notify: if rules.kick_passes() {
                 IdleNotify::Off
-            } else if rules.ring_watching() {
+            } else if rules.ring_spinning() {
                 IdleNotify::AlwaysRing
             } else {
                 IdleNotify::On
@@ -235,7 +235,7 @@ mod tests {
                 assert_eq!(word.load(), switches);
                 let rules = word.rules();
                 assert_eq!(rules.kick_passes(), idle_notify == IdleNotify::Off);
-                assert_eq!(rules.ring_watching(), idle_notify == IdleNotify::AlwaysRing);
+                assert_eq!(rules.ring_spinning(), idle_notify == IdleNotify::AlwaysRing);
                 assert_eq!(rules.ring_every_post(), call_coalesce == CallCoalesce::Base);
                 assert_eq!(rules.is_default(), switches == Switches::default());
             }

@@ -1,7 +1,7 @@
 //! What the tests of this crate share.
 //!
 //! * [`model`]: runs a model in every interleaving, and shows that mutants are noticed;
-//! * [`Item`]: something to post, whose content a checker watches;
+//! * [`Item`]: something to post, whose content a checker spins;
 //! * [`Idler`]: a worker by hand, made of the same public pieces as the real one.
 
 // Tests of a protocol compare it with locks and atomics that the checkers do not see.
@@ -17,7 +17,7 @@ use crate::node::{Node, Ready};
 use crate::scheduler::RemoteRef;
 use crate::switches::{SwitchWord, Switches};
 use crate::task::{About, BodyVtable, Join, Kind, Local, launch_described, write_body};
-use doorbell_machine::{Cell, Machine, Watched};
+use doorbell_machine::{Cell, Machine, Spun};
 use std::ptr::NonNull;
 use std::sync::{Arc, Mutex, MutexGuard};
 
@@ -126,7 +126,7 @@ impl Log {
     }
 }
 
-/// A posted thing: freed when delivered, its content in a cell that a checker watches.
+/// A posted thing: freed when delivered, its content in a cell that a checker spins.
 #[repr(C)]
 pub(crate) struct Item<M: Machine> {
     node: Node<M>,
@@ -181,17 +181,17 @@ pub(crate) fn post<M: Machine>(remote: &Remote<M>, entry: u64, log: &Log) -> Pos
 /// that a model of it stays small.
 pub(crate) struct Idler<'a, M: Machine> {
     pub(crate) local: &'a Local<M>,
-    /// Whether it watches before it parks.
-    pub(crate) watches: bool,
+    /// Whether it spins before it parks.
+    pub(crate) spins: bool,
     /// How often it announced that it is parked; each time at most one poster rings.
     pub(crate) announced_parks: std::cell::Cell<u64>,
 }
 
 impl<'a, M: Machine> Idler<'a, M> {
-    pub(crate) fn new(local: &'a Local<M>, watches: bool) -> Self {
+    pub(crate) fn new(local: &'a Local<M>, spins: bool) -> Self {
         Idler {
             local,
-            watches,
+            spins,
             announced_parks: std::cell::Cell::new(0),
         }
     }
@@ -207,7 +207,7 @@ impl<'a, M: Machine> Idler<'a, M> {
             if done() {
                 return;
             }
-            if remote.bell().announce_watch() == Announced::Signalled {
+            if remote.bell().announce_spin() == Announced::Signalled {
                 continue;
             }
             if remote.mailbox_is_empty() && self.nothing_came() {
@@ -218,7 +218,7 @@ impl<'a, M: Machine> Idler<'a, M> {
     }
 
     fn nothing_came(&self) -> bool {
-        !self.watches || self.local.remote().watch(1) == Watched::Deadline
+        !self.spins || self.local.remote().spin(1) == Spun::Deadline
     }
 
     fn park(&self) {

@@ -6,7 +6,7 @@
 use crate::bell::{Announced, Bell, Kick, Notified};
 use crate::class::Class;
 use crate::wheel::{Clock, Ended};
-use doorbell_machine::{Line, Machine, Parker, Watched};
+use doorbell_machine::{Line, Machine, Parker, Spun};
 use std::pin::pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, Wake, Waker};
@@ -62,19 +62,19 @@ impl<M: Machine> Waiter<M> {
         }
     }
 
-    /// Waits until notified: watches until `watch_ns` have passed, then parks. Only one thread
+    /// Waits until notified: spins until `spin_ns` have passed, then parks. Only one thread
     /// waits at a time.
-    pub fn wait(&self, watch_ns: u64) {
-        match self.bell.announce_watch() {
-            Announced::Yes => self.watch_then_park(watch_ns),
+    pub fn wait(&self, spin_ns: u64) {
+        match self.bell.announce_spin() {
+            Announced::Yes => self.spin_then_park(spin_ns),
             Announced::Signalled => {}
         }
         let _ = self.bell.end_idle();
     }
 
-    /// As [`Waiter::wait`], at most until that time. The thread does not watch, and holds no clock.
+    /// As [`Waiter::wait`], at most until that time. The thread does not spin, and holds no clock.
     pub(crate) fn wait_until(&self, until_ns: Option<u64>) {
-        let announced = self.bell.announce_watch() == Announced::Yes
+        let announced = self.bell.announce_spin() == Announced::Yes
             && self.bell.announce_park() == Announced::Yes;
         if announced {
             let _ = self.bell.park(&self.parker, until_ns);
@@ -82,11 +82,11 @@ impl<M: Machine> Waiter<M> {
         let _ = self.bell.end_idle();
     }
 
-    fn watch_then_park(&self, watch_ns: u64) {
-        if watch_ns > 0 {
-            match M::watch(&self.bell, watch_ns, Bell::signalled) {
-                Watched::Changed => return,
-                Watched::Deadline => {}
+    fn spin_then_park(&self, spin_ns: u64) {
+        if spin_ns > 0 {
+            match M::spin(&self.bell, spin_ns, Bell::signalled) {
+                Spun::Changed => return,
+                Spun::Deadline => {}
             }
         }
         match self.bell.announce_park() {
@@ -125,10 +125,10 @@ impl<M: Machine> Wake for Waiter<M> {
     }
 }
 
-/// Runs a future on the calling thread until it is ready; between polls the thread watches for
-/// `watch_ns`, then parks.
-pub fn block_on<M: Machine, F: Future>(future: F, watch_ns: u64) -> F::Output {
-    block_on_with(Waiter::<M>::default(), future, watch_ns)
+/// Runs a future on the calling thread until it is ready; between polls the thread spins for
+/// `spin_ns`, then parks.
+pub fn block_on<M: Machine, F: Future>(future: F, spin_ns: u64) -> F::Output {
+    block_on_with(Waiter::<M>::default(), future, spin_ns)
 }
 
 /// As [`block_on`], on a thread that is [inside](Clock::inside) the runtime of a clock: while it
@@ -136,12 +136,12 @@ pub fn block_on<M: Machine, F: Future>(future: F, watch_ns: u64) -> F::Output {
 pub fn block_on_inside<M: Machine, F: Future>(
     clock: &Arc<Clock<M>>,
     future: F,
-    watch_ns: u64,
+    spin_ns: u64,
 ) -> F::Output {
-    block_on_with(Waiter::holding(clock), future, watch_ns)
+    block_on_with(Waiter::holding(clock), future, spin_ns)
 }
 
-fn block_on_with<M: Machine, F: Future>(waiter: Waiter<M>, future: F, watch_ns: u64) -> F::Output {
+fn block_on_with<M: Machine, F: Future>(waiter: Waiter<M>, future: F, spin_ns: u64) -> F::Output {
     let waiter = Arc::new(waiter);
     let waker = Waker::from(Arc::clone(&waiter));
     let mut cx = Context::from_waker(&waker);
@@ -150,7 +150,7 @@ fn block_on_with<M: Machine, F: Future>(waiter: Waiter<M>, future: F, watch_ns: 
         if let Poll::Ready(output) = future.as_mut().poll(&mut cx) {
             return output;
         }
-        waiter.wait(watch_ns);
+        waiter.wait(spin_ns);
     }
 }
 
@@ -168,7 +168,7 @@ mod tests {
 
     /// Polls until `wake`, which is given the number of the poll and its waker, says it is done;
     /// returns how many polls that took.
-    fn polls(watch_ns: u64, wake: impl Fn(usize, &Waker) -> bool) -> usize {
+    fn polls(spin_ns: u64, wake: impl Fn(usize, &Waker) -> bool) -> usize {
         let mut polls = 0;
         let future = poll_fn(|cx| {
             polls += 1;
@@ -178,15 +178,15 @@ mod tests {
                 Poll::Pending
             }
         });
-        block_on::<Host, _>(future, watch_ns);
+        block_on::<Host, _>(future, spin_ns);
         polls
     }
 
     #[test]
     fn miri_w3_a_wake_during_the_poll_is_kept() {
-        for watch_ns in [0, 1_000] {
+        for spin_ns in [0, 1_000] {
             // Once or often: one more poll, without a sleep.
-            let count = polls(watch_ns, |poll, waker| {
+            let count = polls(spin_ns, |poll, waker| {
                 (0..poll).for_each(|_| waker.wake_by_ref());
                 let by_value = waker.clone();
                 by_value.wake();
@@ -220,17 +220,17 @@ mod tests {
     #[test]
     fn w4_each_notification_ends_one_wait_and_two_are_one() {
         let waiter = Waiter::<Host>::default();
-        for watch_ns in [0, 1_000] {
+        for spin_ns in [0, 1_000] {
             waiter.notify();
-            waiter.wait(watch_ns);
+            waiter.wait(spin_ns);
             waiter.notify();
             waiter.notify();
-            waiter.wait(watch_ns);
+            waiter.wait(spin_ns);
             // Nothing is left of them: the next wait ends by the next notification.
             let told = AtomicUsize::new(0);
             std::thread::scope(|scope| {
                 let waiting = scope.spawn(|| {
-                    waiter.wait(watch_ns);
+                    waiter.wait(spin_ns);
                     told.load(Relaxed)
                 });
                 told.store(1, Relaxed);

@@ -105,7 +105,7 @@ pub enum Command {
 
     /// Do everything at once, and look whether anything is lost
     ///
-    /// Threads and tasks call, post, spawn, wake, sleep and abort at random, on workers that watch and
+    /// Threads and tasks call, post, spawn, wake, sleep and abort at random, on workers that spin and
     /// that park, while cores go off and come back and other runtimes come and go. Every closure has
     /// to run on its core, once, or be refused because that is off; whoever waits for it has to see
     /// what it wrote; at the end of a round the counters have to add up, and nothing may be left.
@@ -200,7 +200,7 @@ pub enum LabCommand {
     /// A call is a closure that runs on another core while its caller waits. Measured is the time
     /// from request to answer, one call at a time, between two CPUs that are not SMT siblings; and
     /// what the calls cost the machine in interrupts, context switches and system calls. The callee
-    /// watches for the call, or sleeps. The caller watches for the answer, or sleeps too; the rows say which.
+    /// spins for the call, or sleeps. The caller spins for the answer, or sleeps too; the rows say which.
     /// The limit is a cache line that goes to the other CPU and back.
     #[command(after_long_help = call_help())]
     Call(CallArgs),

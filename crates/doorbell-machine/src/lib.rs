@@ -37,8 +37,8 @@ pub mod sim;
 
 pub use bug::Bug;
 pub use machine::{
-    Cell, Counter, Fenced, Line, Machine, ParkEnd, ParkIn, Parker, PtrWord, ThreadError,
-    ThreadHandle, ThreadSpec, Watched, Word,
+    Cell, Counter, Fenced, Line, Machine, ParkEnd, ParkIn, Parker, PtrWord, Spun, ThreadError,
+    ThreadHandle, ThreadSpec, Word,
 };
 pub use mark::{Mark, Marks};
 pub use policy::{Policy, PolicyError, SLICE_NS_MIN};

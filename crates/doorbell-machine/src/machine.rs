@@ -108,10 +108,10 @@ pub enum ParkEnd {
     Spurious,
 }
 
-/// What [`Machine::watch`] saw.
+/// What [`Machine::spin`] saw.
 #[must_use]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Watched {
+pub enum Spun {
     /// What was waited for holds.
     Changed,
     /// The time was over first.
@@ -254,7 +254,7 @@ pub enum Fenced {
 /// `current()`-like identity is a slot ([`Machine::worker_slot`]), so that a simulated machine
 /// can run many workers on one thread.
 pub trait Machine: Debug + Sized + Send + Sync + 'static {
-    /// An atomic of 32 bits; the only width that can be watched and parked on.
+    /// An atomic of 32 bits; the only width that can be spun on and parked on.
     type U32: Word<u32>;
     /// An atomic of 64 bits.
     type U64: Word<u64>;
@@ -335,16 +335,16 @@ pub trait Machine: Debug + Sized + Send + Sync + 'static {
     fn catch_up() {}
     /// A hint that the caller spins.
     fn relax();
-    /// Watches a line until `changed` holds of what lies in it, for about `for_ns`
+    /// Spins a line until `changed` holds of what lies in it, for about `for_ns`
     /// nanoseconds. On the host it spins, and reads no clock before it has looked a while; a
     /// simulated machine blocks until somebody takes the line.
     ///
     /// `changed` only loads, and only from this line.
-    fn watch<T: Send + Sync>(
+    fn spin<T: Send + Sync>(
         line: &Self::Line<T>,
         for_ns: u64,
         changed: impl Fn(&T) -> bool,
-    ) -> Watched;
+    ) -> Spun;
     /// A hint that `*ptr` will soon be written here. May be anything, also dangling.
     fn prefetch_write<T>(ptr: *const T);
 

@@ -32,9 +32,9 @@ marks! {
     BellMustRing,
     /// bell: a notifier rings in place of one of a lower class.
     BellMustHelp,
-    /// bell: a worker was signalled before it announced that it watches.
-    BellSignalledBeforeWatch,
-    /// bell: a worker was signalled between its watch and its park.
+    /// bell: a worker was signalled before it announced that it spins.
+    BellSignalledBeforeSpin,
+    /// bell: a worker was signalled between its spin and its park.
     BellSignalledBeforePark,
     /// bell: the last test before the sleep found the word changed.
     BellLastTest,
@@ -62,7 +62,7 @@ marks! {
     QueueLastStolen,
     /// idle: two claimed one worker, and one lost.
     IdleClaimLost,
-    /// idle: a worker was claimed between its watch and its park.
+    /// idle: a worker was claimed between its spin and its park.
     IdleClaimedBeforePark,
     /// idle: a waker counted a search, and found no worker to claim.
     IdleClaimNobody,

@@ -102,7 +102,7 @@ fn run_worker(place: &Place, over: &AtomicUsize) {
         // SAFETY: the caller is the worker.
         let _ = unsafe { place.driver.sweep() };
         let form = Driver::choose(place);
-        if place.bell.announce_watch() == Announced::Yes
+        if place.bell.announce_spin() == Announced::Yes
             && place.bell.announce_park() == Announced::Yes
             && place.driver.check(form) == Choice::Stands
         {

@@ -69,7 +69,7 @@ fn main() {
     let runtime = Builder::new()
         .core_list([cpus - 1])
         .pin(true)
-        .watch(Duration::from_micros(50))
+        .spin(Duration::from_micros(50))
         .build()
         .expect("that CPU is there");
     println!(

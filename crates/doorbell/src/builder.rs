@@ -12,10 +12,10 @@ use doorbell_core::worker::IdlePolicy as WorkerIdle;
 use doorbell_machine::{Host, Machine, ThreadError, Topology};
 use std::time::Duration;
 
-/// The longest that an idle worker watches before it parks, unless told otherwise.
-const WATCH_MAX_NS: u64 = 50_000;
+/// The longest that an idle worker spins before it parks, unless told otherwise.
+const SPIN_MAX_NS: u64 = 50_000;
 
-/// How much of its time an idle worker watches in vain, unless told otherwise.
+/// How much of its time an idle worker spins in vain, unless told otherwise.
 const BUDGET: f64 = 0.05;
 
 /// The priority of urgent workers, unless told otherwise: above other programs' usual threads, below
@@ -54,7 +54,7 @@ pub enum BuildError {
     NoRoom,
     /// A budget that is no share of a CPU.
     #[error(
-        "an idle worker cannot watch {budget} of its time; give a budget above 0 and at most 1, or use IdlePolicy::Park"
+        "an idle worker cannot spin {budget} of its time; give a budget above 0 and at most 1, or use IdlePolicy::Park"
     )]
     IdleBudget {
         /// The budget asked for.
@@ -159,7 +159,7 @@ enum Cores {
 /// let runtime = doorbell::Builder::new()
 ///     .cores(2)
 ///     .name("web")
-///     .watch(Duration::from_micros(20))
+///     .spin(Duration::from_micros(20))
 ///     .build()?;
 /// assert_eq!(runtime.cores(), 2);
 /// # Ok::<(), doorbell::BuildError>(())
@@ -187,15 +187,15 @@ pub enum IdlePolicy {
     /// It blocks in the OS at once. Whoever wakes it makes a syscall, and it comes tens of
     /// microseconds later.
     Park,
-    /// It watches for up to 50 µs while wakes keep coming soon after it parked, and less and
+    /// It spins for up to 50 µs while wakes keep coming soon after it parked, and less and
     /// less while they do not. Source: the kernel's `haltpoll` governor.
     Adaptive {
-        /// How much of its time it may watch in vain, above 0 and at most 1: with 0.05, 5 per
+        /// How much of its time it may spin in vain, above 0 and at most 1: with 0.05, 5 per
         /// cent of a CPU.
         budget: f64,
     },
     /// It never blocks, and burns its CPU, unless a worker of another class can run there.
-    Spin,
+    NeverPark,
 }
 
 impl Default for Builder {
@@ -205,7 +205,7 @@ impl Default for Builder {
             name: "doorbell".to_owned(),
             pin: None,
             idle: WorkerIdle::Adaptive {
-                watch_max_ns: WATCH_MAX_NS,
+                spin_max_ns: SPIN_MAX_NS,
                 budget: BUDGET,
             },
             switches: None,
@@ -262,7 +262,7 @@ impl Builder {
         self
     }
 
-    /// How an idle worker waits: unless told, [`IdlePolicy::Adaptive`] with a budget of 0.05. While it watches it is
+    /// How an idle worker waits: unless told, [`IdlePolicy::Adaptive`] with a budget of 0.05. While it spins it is
     /// reached without a syscall, and burns its CPU; while it is parked it costs nothing. Wrong budgets are reported by
     /// [`Builder::build`].
     #[must_use]
@@ -270,10 +270,10 @@ impl Builder {
         self.idle = match policy {
             IdlePolicy::Park => WorkerIdle::Park,
             IdlePolicy::Adaptive { budget } => WorkerIdle::Adaptive {
-                watch_max_ns: WATCH_MAX_NS,
+                spin_max_ns: SPIN_MAX_NS,
                 budget,
             },
-            IdlePolicy::Spin => WorkerIdle::Spin,
+            IdlePolicy::NeverPark => WorkerIdle::Spin,
         };
         self
     }
@@ -287,12 +287,12 @@ impl Builder {
         self
     }
 
-    /// Has an idle worker watch this long each time, whatever comes of it, before it parks: for
+    /// Has an idle worker spin this long each time, whatever comes of it, before it parks: for
     /// measurements and tests. Takes the place of [`Builder::idle`].
     #[must_use]
-    pub fn watch(mut self, time: Duration) -> Self {
-        let watch_ns = u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
-        self.idle = WorkerIdle::Watch { watch_ns };
+    pub fn spin(mut self, time: Duration) -> Self {
+        let spin_ns = u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
+        self.idle = WorkerIdle::Spin { spin_ns };
         self
     }
 
@@ -318,7 +318,7 @@ impl Builder {
     /// `block_on` of another runtime still holds this one's clock. A future in `block_on` may be
     /// polled more often than it was woken.
     ///
-    /// Idle workers do not watch, whatever [`Builder::idle`] says. See also
+    /// Idle workers do not spin, whatever [`Builder::idle`] says. See also
     /// [`time::advance`](crate::time::advance()).
     ///
     /// ```

@@ -310,7 +310,7 @@ impl Handle {
     /// Runs a closure on the Fair worker of a core and blocks until it has run. For threads that are
     /// no worker. The closure may borrow from the caller.
     ///
-    /// The thread spins for up to 50 µs, then it parks. If the worker watches, no syscall is
+    /// The thread spins for up to 50 µs, then it parks. If the worker spins, no syscall is
     /// made; if it is parked, one.
     ///
     /// # Errors
@@ -360,7 +360,7 @@ impl Handle {
         self.inner.metrics()
     }
 
-    /// What the worker of a core does now: it runs, watches or is parked. `None` if there is no
+    /// What the worker of a core does now: it runs, spins or is parked. `None` if there is no
     /// such core. A moment later it may do something else; a worker that has ended shows as
     /// running.
     pub fn worker_state(&self, core: impl Into<CoreId>) -> Option<WorkerState> {

@@ -1,6 +1,6 @@
 //! An async runtime for Linux whose cores work together without disturbing each other.
 //!
-//! * A core that watches is notified by a store, without a syscall; a core that runs is left
+//! * A core that spins is notified by a store, without a syscall; a core that runs is left
 //!   alone; only a core that sleeps is rung, as a rule once. There is one interrupt: before a core fires
 //!   the overdue timers of one that is stuck in a poll, the kernel interrupts every CPU that runs a
 //!   thread of this process (`membarrier(2)`).

@@ -35,14 +35,14 @@ pub(crate) struct Owner<M: Machine> {
     stalls: Option<Arc<StallReporter<M>>>,
 }
 
-/// How long a thread of the user's watches in `block_on`: workers may be asked to for ever, such a
+/// How long a thread of the user's spins in `block_on`: workers may be asked to for ever, such a
 /// thread only for a while.
-fn watch_of_threads_ns(idle: IdlePolicy) -> u64 {
+fn spin_of_threads_ns(idle: IdlePolicy) -> u64 {
     match idle {
         IdlePolicy::Park => 0,
-        IdlePolicy::Watch { watch_ns } => watch_ns.min(SPIN_NS),
-        IdlePolicy::Adaptive { watch_max_ns, .. } => watch_max_ns.min(SPIN_NS),
-        IdlePolicy::Spin => SPIN_NS,
+        IdlePolicy::Spin { spin_ns } => spin_ns.min(SPIN_NS),
+        IdlePolicy::Adaptive { spin_max_ns, .. } => spin_max_ns.min(SPIN_NS),
+        IdlePolicy::NeverPark => SPIN_NS,
     }
 }
 
@@ -141,7 +141,7 @@ impl<M: Machine> Schedulers<M> {
         };
         let rt = (!plan.paused).then(|| scheduler(ClassKind::Rt, Side::working(&words, 0), &[]));
         let above = rt.as_ref().map(|remotes| &remotes[0]);
-        let fair = scheduler(ClassKind::Fair, Side::watching(&words), above.as_slice());
+        let fair = scheduler(ClassKind::Fair, Side::spinning(&words), above.as_slice());
         let side = || Side::working(&words, 1);
         let batch = above.map(|above| scheduler(ClassKind::Batch, side(), &[&fair[0], above]));
         Schedulers { rt, fair, batch }
@@ -205,7 +205,7 @@ impl<M: Machine> Owner<M> {
             me: Weak::clone(me),
             switches,
             cursor: M::Line::new(M::Counter::default),
-            watch_ns: watch_of_threads_ns(plan.idle),
+            spin_ns: spin_of_threads_ns(plan.idle),
             clock,
             rested,
             cpus: plan.cpus.clone(),

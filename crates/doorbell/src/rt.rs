@@ -71,7 +71,7 @@ pub(crate) struct Rt<M: Machine> {
     pub(crate) switches: Arc<SwitchWord<M::Counter>>,
     /// Written by every thread that is no worker; in a line of its own.
     pub(crate) cursor: M::Line<M::Counter>,
-    pub(crate) watch_ns: u64,
+    pub(crate) spin_ns: u64,
     pub(crate) clock: Arc<Clock<M>>,
     /// Told when the runtime rests; only with a paused clock.
     pub(crate) rested: Option<Arc<Event>>,
@@ -386,7 +386,7 @@ impl<M: Machine> Ambient for Rt<M> {
 
     fn block_on(&self, holds: Holds, future: Pin<&mut dyn Future<Output = ()>>) {
         let _inside = self.clock.inside(holds);
-        wait::block_on_inside(&self.clock, future, self.watch_ns);
+        wait::block_on_inside(&self.clock, future, self.spin_ns);
     }
 
     fn advance(&self, duration_ns: u64) -> Option<EventListener> {

@@ -15,7 +15,7 @@ use std::time::Duration;
 
 /// Workers that park at once.
 fn runtime(cores: usize) -> Runtime {
-    let builder = Builder::new().cores(cores).watch(Duration::ZERO);
+    let builder = Builder::new().cores(cores).spin(Duration::ZERO);
     builder.build().unwrap()
 }
 

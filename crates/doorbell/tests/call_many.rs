@@ -125,13 +125,13 @@ fn after_the_runtime_every_core_says_that_it_is_gone() {
 }
 
 #[test]
-fn a_sleeping_core_is_rung_once_and_a_watching_one_never() {
-    for (watch, rings) in [(Duration::ZERO, 1), (Duration::from_hours(1), 0)] {
-        let rt = Builder::new().cores(3).watch(watch).build().unwrap();
+fn a_sleeping_core_is_rung_once_and_a_spinning_one_never() {
+    for (spin, rings) in [(Duration::ZERO, 1), (Duration::from_hours(1), 0)] {
+        let rt = Builder::new().cores(3).spin(spin).build().unwrap();
         let resting = if rings == 1 {
             WorkerState::Parked
         } else {
-            WorkerState::Watching
+            WorkerState::Spinning
         };
         let start = Instant::now();
         while (0..3).any(|core| rt.worker_state(core) != Some(resting)) {

@@ -14,8 +14,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-fn runtime(cores: usize, watch: Duration) -> Runtime {
-    Builder::new().cores(cores).watch(watch).build().unwrap()
+fn runtime(cores: usize, spin: Duration) -> Runtime {
+    Builder::new().cores(cores).spin(spin).build().unwrap()
 }
 
 const LONG: Duration = Duration::from_hours(1);
@@ -135,10 +135,10 @@ fn a_call_dropped_before_it_ran_is_withdrawn() {
 }
 
 #[test]
-fn a_call_to_a_watching_worker_makes_no_syscall_and_no_pass() {
+fn a_call_to_a_spinning_worker_makes_no_syscall_and_no_pass() {
     const CALLS: u64 = 10_000;
     let rt = runtime(1, LONG);
-    wait_for(&rt, 0, WorkerState::Watching);
+    wait_for(&rt, 0, WorkerState::Spinning);
     let before = rt.metrics().workers[0].counts;
     let start = Instant::now();
     for _ in 0..CALLS {
@@ -152,7 +152,7 @@ fn a_call_to_a_watching_worker_makes_no_syscall_and_no_pass() {
         "{counts:?}"
     );
     assert_eq!((counts.rings, counts.parks), (0, 0));
-    // One pass a millisecond is due however busy the watching is, and a second one where a call
+    // One pass a millisecond is due however busy the spinning is, and a second one where a call
     // came just then.
     let passes_max = 2 * (took_ms + 1) + 1;
     assert!(counts.passes <= passes_max, "{counts:?} in {took_ms} ms");
@@ -172,20 +172,20 @@ fn without_idle_notify_every_call_costs_a_pass() {
     });
     let before = rt.metrics().workers[0].counts;
     for _ in 0..CALLS {
-        wait_for(&rt, 0, WorkerState::Watching);
+        wait_for(&rt, 0, WorkerState::Spinning);
         rt.call_blocking(0, || ()).unwrap();
     }
-    wait_for(&rt, 0, WorkerState::Watching);
+    wait_for(&rt, 0, WorkerState::Spinning);
     let counts = rt.metrics().workers[0].counts.since(&before);
     // The pass that takes the call, and the one after it that finds nothing. A call that comes while the worker
-    // has said that it watches, and takes its last look, costs it none: few, but more on a busy machine.
+    // has said that it spins, and takes its last look, costs it none: few, but more on a busy machine.
     assert!(counts.passes >= CALLS / 2, "{} passes", counts.passes);
     assert!(counts.passes <= 3 * CALLS, "{} passes", counts.passes);
     assert_eq!(counts.rings, 0);
 }
 
 #[test]
-fn always_ring_rings_a_watching_worker_once_a_call() {
+fn always_ring_rings_a_spinning_worker_once_a_call() {
     const CALLS: u64 = 1_000;
     let rt = runtime(1, LONG);
     rt.set_switches(Switches {
@@ -193,7 +193,7 @@ fn always_ring_rings_a_watching_worker_once_a_call() {
         ..Switches::default()
     });
     for _ in 0..CALLS {
-        wait_for(&rt, 0, WorkerState::Watching);
+        wait_for(&rt, 0, WorkerState::Spinning);
         rt.call_blocking(0, || ()).unwrap();
     }
     let counts = rt.metrics().workers[0].counts;
@@ -240,10 +240,10 @@ fn rings_of_posts_to_a_busy_worker(coalesce: CallCoalesce) -> u64 {
         call_coalesce: coalesce,
         ..Switches::default()
     });
-    wait_for(&rt, 0, WorkerState::Watching);
+    wait_for(&rt, 0, WorkerState::Spinning);
     let hold = Arc::new(AtomicBool::new(true));
     let holding = Arc::clone(&hold);
-    // A task, since a call is served while watching; a task makes the worker run.
+    // A task, since a call is served while spinning; a task makes the worker run.
     let holder = rt.spawn(async move {
         while holding.load(Ordering::SeqCst) {
             std::thread::yield_now();

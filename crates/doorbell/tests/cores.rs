@@ -146,7 +146,7 @@ fn a_core_that_is_off_sleeps_by_every_policy() {
     for policy in [
         IdlePolicy::Park,
         IdlePolicy::Adaptive { budget: 1.0 },
-        IdlePolicy::Spin,
+        IdlePolicy::NeverPark,
     ] {
         let rt = Builder::new().cores(2).idle(policy).build().unwrap();
         let wait_until = |state| {
@@ -157,8 +157,8 @@ fn a_core_that_is_off_sleeps_by_every_policy() {
         set(&rt, 1, false).unwrap();
         wait_until(WorkerState::Parked);
         set(&rt, 1, true).unwrap();
-        if policy == IdlePolicy::Spin {
-            wait_until(WorkerState::Watching);
+        if policy == IdlePolicy::NeverPark {
+            wait_until(WorkerState::Spinning);
         }
     }
 }

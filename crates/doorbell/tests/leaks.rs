@@ -66,7 +66,7 @@ fn wait_for(before: Has) {
 
 fn build() -> Runtime {
     let builder = Builder::new().cores(2).name("leaks");
-    builder.watch(Duration::ZERO).build().unwrap()
+    builder.spin(Duration::ZERO).build().unwrap()
 }
 
 /// Something of everything; what is not done when the runtime ends is cancelled.

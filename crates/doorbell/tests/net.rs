@@ -211,7 +211,7 @@ fn packets_for_one_class_do_not_wake_the_workers_of_one_that_has_read_before() {
     const MESSAGES: u32 = 200;
     let runtime = Builder::new()
         .cores(1)
-        .watch(Duration::ZERO)
+        .spin(Duration::ZERO)
         .build()
         .unwrap();
     let (ours, theirs) = runtime.block_on(pair()).unwrap();

@@ -32,7 +32,7 @@ fn alone() -> MutexGuard<'static, ()> {
 
 /// Workers that park at once.
 fn runtime(cores: usize) -> Runtime {
-    let builder = Builder::new().cores(cores).watch(Duration::ZERO);
+    let builder = Builder::new().cores(cores).spin(Duration::ZERO);
     builder.build().unwrap()
 }
 

@@ -272,7 +272,7 @@ fn an_interval_that_was_suspended() {
 fn two_threads_inside_and_a_worker_that_spins() {
     let rt = Builder::new()
         .cores(2)
-        .idle(IdlePolicy::Spin)
+        .idle(IdlePolicy::NeverPark)
         .start_paused(true)
         .build()
         .unwrap();

@@ -44,7 +44,7 @@ fn post_chain(left: u32) {
     doorbell::post_on(1, call).unwrap();
 }
 
-/// Spawns a task for each of as many descriptors of one socket, which the caller's core watches.
+/// Spawns a task for each of as many descriptors of one socket, which the caller's core spins.
 fn read_often(ours: &Socket, waiting: &Arc<AtomicUsize>, read: &Arc<AtomicUsize>) {
     for _ in 0..SOCKETS {
         let our = ours.try_clone().unwrap();
@@ -62,7 +62,7 @@ fn read_often(ours: &Socket, waiting: &Arc<AtomicUsize>, read: &Arc<AtomicUsize>
 /// has 250 tasks of its own, and core 0 has 600 to take from.
 #[test]
 fn a_spinning_core_with_ready_sockets_loses_no_task() {
-    let builder = Builder::new().cores(2).idle(IdlePolicy::Spin);
+    let builder = Builder::new().cores(2).idle(IdlePolicy::NeverPark);
     let rt = builder.build().unwrap();
     for round in 0..ROUNDS {
         let [ran, read, waiting] = [(); 3].map(|()| Arc::new(AtomicUsize::new(0)));

@@ -241,7 +241,7 @@ fn an_interval_of_nothing_is_refused() {
 fn slack_makes_timers_share_their_wake_ups() {
     let rt = Builder::new()
         .cores(1)
-        .watch(Duration::ZERO)
+        .spin(Duration::ZERO)
         .build()
         .unwrap();
     let fires = |slack: Duration| {
@@ -268,7 +268,7 @@ fn slack_makes_timers_share_their_wake_ups() {
 fn t2_an_earlier_timer_from_outside_rings_a_parked_worker_once() {
     let rt = Builder::new()
         .cores(1)
-        .watch(Duration::ZERO)
+        .spin(Duration::ZERO)
         .build()
         .unwrap();
     let later = rt.spawn(sleep(Duration::from_hours(1)));

@@ -111,8 +111,8 @@ fn outside(handle: &Handle, counts: &Arc<Counts>, seed: u64) {
     }
 }
 
-fn torture(watch: Duration, seed: u64) {
-    let rt = Builder::new().cores(CORES).watch(watch).build().unwrap();
+fn torture(spin: Duration, seed: u64) {
+    let rt = Builder::new().cores(CORES).spin(spin).build().unwrap();
     let counts = Arc::new(Counts::default());
     let threads: Vec<_> = (0..3)
         .map(|thread| {
@@ -157,7 +157,7 @@ fn torture(watch: Duration, seed: u64) {
 }
 
 #[test]
-fn workers_that_watch() {
+fn workers_that_spin() {
     torture(Duration::from_millis(1), 1);
 }
 
@@ -167,7 +167,7 @@ fn workers_that_park_at_once() {
 }
 
 #[test]
-fn workers_that_watch_as_long_as_a_wake_takes() {
+fn workers_that_spin_as_long_as_a_wake_takes() {
     torture(Duration::from_micros(10), 1_000);
 }
 
@@ -177,7 +177,7 @@ fn runtimes_that_come_and_go_under_fire() {
     for round in 0..rounds {
         let rt = Builder::new()
             .cores(2)
-            .watch(Duration::ZERO)
+            .spin(Duration::ZERO)
             .build()
             .unwrap();
         let handle = rt.handle().clone();

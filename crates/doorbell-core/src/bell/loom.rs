@@ -66,7 +66,7 @@ impl Post {
     fn idle_until(&self, done: impl Fn(Signals) -> bool) -> (Signals, u32) {
         let (mut seen, mut parks) = (Signals::default(), 0);
         while !done(seen) {
-            if self.bell.announce_watch() == Announced::Yes
+            if self.bell.announce_spin() == Announced::Yes
                 && !self.bell.signalled()
                 && self.bell.announce_park() == Announced::Yes
             {
@@ -82,7 +82,7 @@ impl Post {
     /// Parks in the poller unless it was told. The form is chosen where a worker does that: in front of the second
     /// announcement, without a fence between the two.
     fn park_polling(&self) {
-        if self.bell.announce_watch() == Announced::Signalled {
+        if self.bell.announce_spin() == Announced::Signalled {
             return;
         }
         Parker::<Loom>::choose(&self.parker, ParkIn::Poller);
@@ -160,7 +160,7 @@ fn also_below() {
 /// The worker is parked, and one of a lower class has told it. Two others come: one of them rings.
 fn two_above() {
     let post = Post::new();
-    assert_eq!(post.bell.announce_watch(), Announced::Yes);
+    assert_eq!(post.bell.announce_spin(), Announced::Yes);
     assert_eq!(post.bell.announce_park(), Announced::Yes);
     post.promise_from_below();
     let threads = [0, 1].map(|flag| {
@@ -237,15 +237,15 @@ fn notified_twice() {
     post.assert_one_ring_per_park(first + second);
 }
 
-/// A worker that goes on watching clears what it saw and misses nothing that comes after.
-fn acknowledge_while_watching() {
+/// A worker that goes on spinning clears what it saw and misses nothing that comes after.
+fn acknowledge_while_spinning() {
     let post = Post::new();
     let theirs = Arc::clone(&post);
     let notifier = thread::spawn(move || {
         theirs.notify(0, Kick::Take);
         theirs.notify(1, Kick::Pass);
     });
-    let mut seen = match post.bell.announce_watch() {
+    let mut seen = match post.bell.announce_spin() {
         Announced::Yes => post.bell.acknowledge(),
         Announced::Signalled => post.bell.end_idle(),
     };
@@ -263,7 +263,7 @@ fn deadline_against_notify() {
     let theirs = Arc::clone(&post);
     let notifier = thread::spawn(move || theirs.notify(0, Kick::Pass));
     let (mut seen, mut parks) = (Signals::default(), 0);
-    if post.bell.announce_watch() == Announced::Yes && post.bell.announce_park() == Announced::Yes {
+    if post.bell.announce_spin() == Announced::Yes && post.bell.announce_park() == Announced::Yes {
         parks = 1;
         let end = post.bell.park(&post.parker, Some(1));
         assert!(
@@ -315,8 +315,8 @@ fn w3_the_second_notification_publishes_too() {
 }
 
 #[test]
-fn a_watching_worker_misses_nothing() {
-    check(acknowledge_while_watching);
+fn a_spinning_worker_misses_nothing() {
+    check(acknowledge_while_spinning);
 }
 
 #[test]

@@ -4,7 +4,7 @@
 //! |---|---|---|---|
 //! | 0 | `NOTIFY` | whoever wants the worker to look | the worker, before it takes its mailbox |
 //! | 1 | `RESCHED` | whoever wants a pass | the worker, together with `NOTIFY` |
-//! | 2 | `WATCHING` | the worker | the worker |
+//! | 2 | `SPINNING` | the worker | the worker |
 //! | 3 | `PARKED` | the worker | the worker |
 //! | 4 | `LOW` | a notifier below the worker's class, with `NOTIFY`: it is to ring | who is not below and rings too; the worker, with `PARKED` |
 //! | 5 | `TWICE` | a second one below, which rings too | together with `LOW` |
@@ -22,16 +22,16 @@ use doorbell_machine::{Bug, Machine, Mark, Ordering, ParkEnd, Parker, PollEvents
 
 const NOTIFY: u32 = 1 << 0;
 const RESCHED: u32 = 1 << 1;
-const WATCHING: u32 = 1 << 2;
+const SPINNING: u32 = 1 << 2;
 const PARKED: u32 = 1 << 3;
 const LOW: u32 = 1 << 4;
 const TWICE: u32 = 1 << 5;
 const PROMISES: u32 = LOW | TWICE;
 const SIGNALS: u32 = NOTIFY | RESCHED;
-const IDLE: u32 = WATCHING | PARKED;
+const IDLE: u32 = SPINNING | PARKED;
 
 // The table above: six bits, none shared.
-const _: () = assert!(NOTIFY + RESCHED + WATCHING + PARKED + LOW + TWICE == 0b11_1111);
+const _: () = assert!(NOTIFY + RESCHED + SPINNING + PARKED + LOW + TWICE == 0b11_1111);
 const _: () = assert!(SIGNALS & IDLE == 0 && PROMISES & (SIGNALS | IDLE) == 0);
 
 /// What a notifier asks for.
@@ -58,8 +58,8 @@ impl Kick {
 pub enum Notified {
     /// The worker runs and looks by itself before it idles; the signal stays latched.
     Running,
-    /// The worker watches and has seen the word change: nothing more to do.
-    Watching,
+    /// The worker spins and has seen the word change: nothing more to do.
+    Spinning,
     /// The worker is parked and this notifier is the one that rings.
     MustRing,
     /// The worker is parked, and who is to ring it is of a lower class and may be kept from its CPU: this
@@ -75,8 +75,8 @@ pub enum Notified {
 pub enum Look {
     /// The worker runs: it looks at its mailbox before it idles.
     Running,
-    /// The worker watches this line: it has seen the push.
-    Watching,
+    /// The worker spins on this line: it has seen the push.
+    Spinning,
     /// The worker was notified and has not looked yet.
     Notified,
     /// The worker is parked, was notified, and who is to ring it is of a lower class.
@@ -127,8 +127,8 @@ pub enum Announced {
 pub enum WorkerState {
     /// It runs tasks or looks for work.
     Running,
-    /// It watches its bell: a notification reaches it without a syscall.
-    Watching,
+    /// It spins on its bell: a notification reaches it without a syscall.
+    Spinning,
     /// Its thread is blocked, or about to be.
     Parked,
 }
@@ -157,7 +157,7 @@ impl<M: Machine> Bell<M> {
             return self.notify_from_below(kick);
         }
         // ORDER: Release pairs with the Acquire of the worker's clearing (`acknowledge`,
-        // `end_idle`) and watching: the worker then sees what the caller did before. Acquire pairs
+        // `end_idle`) and spinning: the worker then sees what the caller did before. Acquire pairs
         // with the Release of its announcement: who must ring sees in which form it parks.
         let before = self.word.fetch_or(kick.bits(), Self::publish());
         if before & LOW != 0 {
@@ -251,8 +251,8 @@ impl<M: Machine> Bell<M> {
         } else if before & PARKED != 0 && !M::breaks(Bug::BellNoRing) {
             M::mark(Mark::BellMustRing);
             Notified::MustRing
-        } else if before & WATCHING != 0 {
-            Notified::Watching
+        } else if before & SPINNING != 0 {
+            Notified::Spinning
         } else {
             Notified::Running
         }
@@ -271,8 +271,8 @@ impl<M: Machine> Bell<M> {
             Look::Notified
         } else if word & PARKED != 0 {
             Look::ParkedUntold
-        } else if word & WATCHING != 0 {
-            Look::Watching
+        } else if word & SPINNING != 0 {
+            Look::Spinning
         } else {
             Look::Running
         }
@@ -284,8 +284,8 @@ impl<M: Machine> Bell<M> {
         let word = self.word.load(Ordering::Relaxed);
         if word & PARKED != 0 {
             WorkerState::Parked
-        } else if word & WATCHING != 0 {
-            WorkerState::Watching
+        } else if word & SPINNING != 0 {
+            WorkerState::Spinning
         } else {
             WorkerState::Running
         }
@@ -322,17 +322,17 @@ impl<M: Machine> Bell<M> {
         self.word.load(Ordering::Relaxed) & RESCHED != 0
     }
 
-    /// From running to watching. On [`Announced::Yes`] the worker looks at its mailbox once
+    /// From running to spinning. On [`Announced::Yes`] the worker looks at its mailbox once
     /// more before it relies on being told.
     #[inline]
-    pub fn announce_watch(&self) -> Announced {
-        self.announce(0, WATCHING)
+    pub fn announce_spin(&self) -> Announced {
+        self.announce(0, SPINNING)
     }
 
-    /// From watching to parked. The same holds as for [`Bell::announce_watch`].
+    /// From spinning to parked. The same holds as for [`Bell::announce_spin`].
     #[inline]
     pub fn announce_park(&self) -> Announced {
-        self.announce(WATCHING, PARKED)
+        self.announce(SPINNING, PARKED)
     }
 
     #[inline]
@@ -346,7 +346,7 @@ impl<M: Machine> Bell<M> {
             .compare_exchange(from, to, Ordering::Release, Ordering::Relaxed);
         if announced.is_err() {
             M::mark(match to {
-                WATCHING => Mark::BellSignalledBeforeWatch,
+                SPINNING => Mark::BellSignalledBeforeSpin,
                 _ => Mark::BellSignalledBeforePark,
             });
             return Announced::Signalled;
@@ -357,7 +357,7 @@ impl<M: Machine> Bell<M> {
         Announced::Yes
     }
 
-    /// Clears the signals and goes on watching, or running. The caller takes its mailbox
+    /// Clears the signals and goes on spinning, or running. The caller takes its mailbox
     /// *after* this, never before.
     #[inline]
     pub fn acknowledge(&self) -> Signals {
@@ -366,7 +366,7 @@ impl<M: Machine> Bell<M> {
         Signals::of(self.word.fetch_and(!SIGNALS, Ordering::Acquire))
     }
 
-    /// From watching or parked to running; clears the signals too. The caller looks at its mailbox and
+    /// From spinning or parked to running; clears the signals too. The caller looks at its mailbox and
     /// its inbox after this.
     #[inline]
     pub fn end_idle(&self) -> Signals {

@@ -4,7 +4,7 @@
 #![allow(clippy::disallowed_types, clippy::disallowed_methods)]
 
 use super::{
-    Announced, Bell, Kick, LOW, Look, NOTIFY, Notified, PARKED, RESCHED, Signals, TWICE, WATCHING,
+    Announced, Bell, Kick, LOW, Look, NOTIFY, Notified, PARKED, RESCHED, SPINNING, Signals, TWICE,
     WorkerState,
 };
 use crate::class::Standing;
@@ -31,7 +31,7 @@ enum Step {
     PassFromBelow,
     Help,
     HelpFromBelow,
-    AnnounceWatch,
+    AnnounceSpin,
     AnnouncePark,
     Acknowledge,
     EndIdle,
@@ -44,7 +44,7 @@ const STEPS: [Step; 10] = [
     Step::PassFromBelow,
     Step::Help,
     Step::HelpFromBelow,
-    Step::AnnounceWatch,
+    Step::AnnounceSpin,
     Step::AnnouncePark,
     Step::Acknowledge,
     Step::EndIdle,
@@ -66,7 +66,7 @@ fn real(bell: &Bell<Host>, step: Step) -> Found {
         Step::PassFromBelow => Found::Notified(bell.notify(Kick::Pass, Standing::Below)),
         Step::Help => Found::Notified(bell.help(Standing::Level)),
         Step::HelpFromBelow => Found::Notified(bell.help(Standing::Below)),
-        Step::AnnounceWatch => Found::Announced(bell.announce_watch()),
+        Step::AnnounceSpin => Found::Announced(bell.announce_spin()),
         Step::AnnouncePark => Found::Announced(bell.announce_park()),
         Step::Acknowledge => Found::Signals(bell.acknowledge()),
         Step::EndIdle => Found::Signals(bell.end_idle()),
@@ -85,11 +85,11 @@ struct Model {
 
 impl Model {
     fn of(word: u32) -> Self {
-        let worker = match word & (WATCHING | PARKED) {
+        let worker = match word & (SPINNING | PARKED) {
             0 => WorkerState::Running,
-            WATCHING => WorkerState::Watching,
+            SPINNING => WorkerState::Spinning,
             PARKED => WorkerState::Parked,
-            _ => panic!("watching and parked at once: {word:#b}"),
+            _ => panic!("spinning and parked at once: {word:#b}"),
         };
         Model {
             worker,
@@ -107,8 +107,8 @@ impl Model {
     /// A worker announces only what follows from what it does.
     fn allows(self, step: Step) -> bool {
         match step {
-            Step::AnnounceWatch => self.worker == WorkerState::Running,
-            Step::AnnouncePark => self.worker == WorkerState::Watching,
+            Step::AnnounceSpin => self.worker == WorkerState::Running,
+            Step::AnnouncePark => self.worker == WorkerState::Spinning,
             // A parked worker ends that first.
             Step::Acknowledge => self.worker != WorkerState::Parked,
             _ => true,
@@ -125,7 +125,7 @@ impl Model {
         self.low = u32::from(below && self.worker == WorkerState::Parked);
         Found::Notified(match self.worker {
             WorkerState::Running => Notified::Running,
-            WorkerState::Watching => Notified::Watching,
+            WorkerState::Spinning => Notified::Spinning,
             WorkerState::Parked => Notified::MustRing,
         })
     }
@@ -168,7 +168,7 @@ impl Model {
             Step::PassFromBelow => self.notify(true, true),
             Step::Help => self.help(false),
             Step::HelpFromBelow => self.help(true),
-            Step::AnnounceWatch => self.announce(WorkerState::Watching),
+            Step::AnnounceSpin => self.announce(WorkerState::Spinning),
             Step::AnnouncePark => self.announce(WorkerState::Parked),
             Step::Acknowledge => self.clear(),
             Step::EndIdle => {
@@ -184,7 +184,7 @@ impl Model {
             _ if self.low > 0 => Look::NotifiedFromBelow,
             _ if self.notified => Look::Notified,
             WorkerState::Running => Look::Running,
-            WorkerState::Watching => Look::Watching,
+            WorkerState::Spinning => Look::Spinning,
             WorkerState::Parked => Look::ParkedUntold,
         }
     }
@@ -225,7 +225,7 @@ fn w6_every_step_from_every_word() {
 #[test]
 fn a_pass_alone_does_not_occur() {
     // RESCHED comes with NOTIFY and goes with it, so one test of NOTIFY tells of both.
-    for start in [0, WATCHING, PARKED] {
+    for start in [0, SPINNING, PARKED] {
         let bell = bell(start);
         let _ = bell.notify(Kick::Pass, Standing::Level);
         assert_eq!(word(&bell), start | NOTIFY | RESCHED);
@@ -275,7 +275,7 @@ fn signals_are_joined() {
 fn miri_a_park_that_was_told_does_not_block() {
     for kick in [Kick::Take, Kick::Pass] {
         let bell = bell(0);
-        assert_eq!(bell.announce_watch(), Announced::Yes);
+        assert_eq!(bell.announce_spin(), Announced::Yes);
         assert_eq!(bell.announce_park(), Announced::Yes);
         assert_eq!(bell.notify(kick, Standing::Level), Notified::MustRing);
         // W4: the ring before the sleep is not needed, the word tells it.
@@ -307,7 +307,7 @@ fn miri_a_parked_thread_is_rung_and_sees_what_was_published() {
             let mut ends = Vec::new();
             // Relaxed: only the bell orders it.
             while published.load(Ordering::Relaxed) < 3 {
-                if bell.announce_watch() == Announced::Yes && bell.announce_park() == Announced::Yes
+                if bell.announce_spin() == Announced::Yes && bell.announce_park() == Announced::Yes
                 {
                     ends.push(bell.park(&HostParker::new(), None));
                 }

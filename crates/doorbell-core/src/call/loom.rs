@@ -1,4 +1,4 @@
-//! A caller that waits against its callee, in every interleaving. A watch of this machine
+//! A caller that waits against its callee, in every interleaving. A spin of this machine
 //! looks twice and gives up, so the caller is met both spinning and asleep.
 
 // What a model counts with std's atomics and locks is not part of it and orders nothing in it.

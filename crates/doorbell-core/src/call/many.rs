@@ -17,7 +17,7 @@ use crate::mailbox::{Posted, Remote};
 use crate::node::{Node, Ready};
 use crate::task::{drop_quietly, wake_quietly};
 use crate::wait::Waiter;
-use doorbell_machine::{Bug, Cell, Line, Machine, Ordering, Watched, Word};
+use doorbell_machine::{Bug, Cell, Line, Machine, Ordering, Spun, Word};
 use std::alloc::{Layout, alloc, dealloc, handle_alloc_error};
 use std::ptr::NonNull;
 use std::sync::Arc;
@@ -436,7 +436,7 @@ unsafe fn poll<M: Machine>(block: NonNull<()>, cx: &mut Context<'_>) -> Poll<()>
 unsafe fn wait<M: Machine>(block: NonNull<()>) {
     // SAFETY: the caller's share.
     let it = unsafe { block.cast::<Block<M>>().as_ref() };
-    if M::watch(&it.words, SPIN_NS, Words::all_ended) == Watched::Changed {
+    if M::spin(&it.words, SPIN_NS, Words::all_ended) == Spun::Changed {
         return show_results(it);
     }
     let waiter = Arc::new(Waiter::<M>::default());

@@ -41,7 +41,7 @@ use crate::mailbox::{Posted, Remote};
 use crate::node::{Node, Ready};
 use crate::task::Payload;
 use crate::wait::Waiter;
-use doorbell_machine::{Bug, Cell, Line, Machine, Ordering, Watched, Word};
+use doorbell_machine::{Bug, Cell, Line, Machine, Ordering, Spun, Word};
 use std::mem::{ManuallyDrop, MaybeUninit};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::ptr::NonNull;
@@ -206,9 +206,9 @@ pub unsafe fn wait_for<M: Machine>(remote: &Remote<M>, call: &ErasedCall) -> Res
 fn await_done<M: Machine>(slot: &M::Line<Slot<M>>) {
     // ORDER: Acquire pairs with the callee's Release of DONE: the result is visible.
     let done = |slot: &Slot<M>| slot.state.load(Ordering::Acquire) == DONE;
-    match M::watch(slot, SPIN_NS, done) {
-        Watched::Changed => return,
-        Watched::Deadline => {}
+    match M::spin(slot, SPIN_NS, done) {
+        Spun::Changed => return,
+        Spun::Deadline => {}
     }
     let waiter = Arc::new(Waiter::<M>::default());
     // SAFETY: while the state is POSTED the cell is the caller's.

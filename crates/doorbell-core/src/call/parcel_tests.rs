@@ -275,12 +275,12 @@ fn miri_threads_that_end_leave_their_parcels_to_the_worker() {
 
 #[test]
 fn an_idle_worker_returns_what_it_holds() {
-    // One that parks at once, one that watches for a while, one that never stops watching.
-    for watch_ns in [0, 50_000, u64::MAX / 2] {
+    // One that parks at once, one that spins for a while, one that never stops spinning.
+    for spin_ns in [0, 50_000, u64::MAX / 2] {
         let switches = Arc::new(SwitchWord::new(Switches::default()));
         let worker = Arc::new(WorkerShared::<Host>::new(
             WorkerConfig {
-                idle: IdlePolicy::Watch { watch_ns },
+                idle: IdlePolicy::Spin { spin_ns },
             },
             &switches,
         ));
@@ -295,7 +295,7 @@ fn an_idle_worker_returns_what_it_holds() {
         let start = std::time::Instant::now();
         while Arc::strong_count(&memory) > 1 {
             let waited = start.elapsed().as_secs();
-            assert!(waited < 30, "held for ever, watching {watch_ns} ns");
+            assert!(waited < 30, "held for ever, spinning {spin_ns} ns");
             std::thread::yield_now();
         }
         worker.close();

@@ -18,12 +18,12 @@ use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 /// thread of its own.
 fn with_worker<R: Send>(
     calls: u64,
-    watches: bool,
+    spins: bool,
     caller: impl FnOnce(&Remote<Host>) -> R + Send,
 ) -> R {
     let remote = remote::<Host>();
     let local = Local::new(remote.clone());
-    let idler = Idler::new(&local, watches);
+    let idler = Idler::new(&local, spins);
     let done = AtomicUsize::new(0);
     std::thread::scope(|scope| {
         let thread = scope.spawn(|| {
@@ -124,8 +124,8 @@ fn miri_d9_a_result_on_the_callers_stack_and_the_frame_gone_right_after() {
         sum
     }
     let rounds = if cfg!(miri) { 20 } else { 20_000 };
-    for watches in [true, false] {
-        with_worker(rounds as u64, watches, |remote| {
+    for spins in [true, false] {
+        with_worker(rounds as u64, spins, |remote| {
             for i in 0..rounds {
                 assert_eq!(frame(remote, i), 16 * i);
             }

@@ -97,7 +97,7 @@ fn finds_inbox(remote: &Remote<Loom>) -> bool {
 /// Sleeps by the steps of a worker, but looks at no mailbox: the models of the bell do.
 fn sleep_unless_there_is_work(own: &Remote<Loom>, victim: &Remote<Loom>) {
     let bell = own.bell();
-    if bell.announce_watch() == Announced::Yes && bell.announce_park() == Announced::Yes {
+    if bell.announce_spin() == Announced::Yes && bell.announce_park() == Announced::Yes {
         own.scheduler().idle().enter(own.worker());
         let listed = own.scheduler().work().holds(victim.worker());
         if !(listed && is_shareable(victim.queue().len())) {
@@ -154,7 +154,7 @@ fn take_one(from: &Remote<Loom>, taken: &AtomicUsize) -> bool {
 /// Sleeps by the steps of a worker, unless there is a task for it or for one that is stuck.
 fn sleep_unless_there_is_a_task(own: &Remote<Loom>, stuck: &Remote<Loom>, taken: &AtomicUsize) {
     let (bell, idle) = (own.bell(), own.scheduler().idle());
-    if bell.announce_watch() == Announced::Yes && bell.announce_park() == Announced::Yes {
+    if bell.announce_spin() == Announced::Yes && bell.announce_park() == Announced::Yes {
         idle.enter(own.worker());
         let nothing = !own.has_inbox() && !finds_inbox(stuck);
         if nothing && idle.holds(own.worker()) && taken.load(Relaxed) == 0 {
@@ -231,7 +231,7 @@ fn post_against_the_end_of_a_spin() {
     let remotes: Vec<RemoteRef<Loom>> = Scheduler::new(3, &Arc::default(), |_, _| 0);
     let (own, idle) = (remotes[1].clone(), remotes[0].scheduler().idle());
     idle.enter(2);
-    assert_eq!(own.bell().announce_watch(), Announced::Yes);
+    assert_eq!(own.bell().announce_spin(), Announced::Yes);
     let worker = thread::spawn(move || {
         let _ = own.bell().end_idle();
         own.has_inbox()
@@ -266,7 +266,7 @@ fn timer_against_sleep() {
     let sleeper = thread::spawn(move || {
         let (bell, idle) = (own.bell(), own.scheduler().idle());
         while !take_timer(&own) {
-            if bell.announce_watch() == Announced::Yes && bell.announce_park() == Announced::Yes {
+            if bell.announce_spin() == Announced::Yes && bell.announce_park() == Announced::Yes {
                 idle.enter(own.worker());
                 if idle.holds(own.worker()) && own.scheduler().timers().is_empty() {
                     let _ = bell.park(own.parker(), None);

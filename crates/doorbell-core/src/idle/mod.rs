@@ -45,7 +45,7 @@ const fn claimable(word: u64) -> u32 {
 /// How dear it is to wake an idle worker; the cheapest is claimed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Cost {
-    /// A store: it watches.
+    /// A store: it spins.
     Store,
     /// A syscall: it is parked.
     Ring,

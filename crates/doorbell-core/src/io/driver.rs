@@ -138,11 +138,11 @@ impl<M: Machine> Driver<M> {
     }
 
     /// A worker that parks on its word alone, or is about to, is told to park in its poller; one that
-    /// watches, to look there too, if it had no descriptors before. One that had none and runs is
+    /// spins, to look there too, if it had no descriptors before. One that had none and runs is
     /// looked after by others from here on. Behind [`Driver::note_registered`].
     pub(super) fn tell_worker<S: Station<M>>(station: &S, before: u32) {
         let rests = station.bell().rests() && station.parker().chosen() == ParkIn::Word;
-        if rests || (before == 0 && station.bell().look() == Look::Watching) {
+        if rests || (before == 0 && station.bell().look() == Look::Spinning) {
             station.notify();
         } else if before == 0 {
             station.note_first();

@@ -195,7 +195,7 @@ fn run_worker(place: &Place, is_over: impl Fn() -> bool) {
     while !is_over() {
         let form = Driver::choose(place);
         let bell = place.bell();
-        if bell.announce_watch() == Announced::Yes
+        if bell.announce_spin() == Announced::Yes
             && bell.announce_park() == Announced::Yes
             && place.driver().check(form) == Choice::Stands
         {
@@ -236,7 +236,7 @@ fn note_against_park() {
     while events.is_empty() {
         let form = Driver::choose(&place);
         let bell = place.bell();
-        if bell.announce_watch() == Announced::Yes
+        if bell.announce_spin() == Announced::Yes
             && bell.announce_park() == Announced::Yes
             && place.driver().check(form) == Choice::Stands
         {

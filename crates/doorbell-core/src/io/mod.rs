@@ -44,7 +44,7 @@ pub unsafe trait Station<M: Machine> {
     fn notify(&self) {
         match self.bell().notify(Kick::Take, Standing::Level) {
             Notified::MustRing | Notified::MustHelp => self.bell().ring(self.parker()),
-            Notified::Running | Notified::Watching | Notified::Already => {}
+            Notified::Running | Notified::Spinning | Notified::Already => {}
         }
     }
     /// It had no descriptors, was given one, and seems to run: whoever looks after workers that are

@@ -5,7 +5,7 @@
 pub struct RemoteCounts<C> {
     /// Wake syscalls to this worker.
     pub rings: C,
-    /// Of those, the ones to a worker that did not need it: watching, running, or parked and rung
+    /// Of those, the ones to a worker that did not need it: spinning, running, or parked and rung
     /// already (only the switches `always_ring` and `base` make them).
     pub rings_awake: C,
     /// Of all, those in place of a thread of a lower class, which has told the worker and was about to

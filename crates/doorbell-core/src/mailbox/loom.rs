@@ -29,7 +29,7 @@ fn poster(remote: &RemoteRef<Machine>, log: &Log, entries: &'static [u64]) -> Jo
 /// Posters of these entries against a worker that idles until it has them all.
 fn posters_and_worker(
     switches: Switches,
-    watches: bool,
+    spins: bool,
     posters: &[&'static [u64]],
 ) -> RemoteRef<Machine> {
     let remote = remote_with::<Machine>(switches);
@@ -37,7 +37,7 @@ fn posters_and_worker(
     let mut expected: Vec<u64> = posters.iter().flat_map(|p| p.to_vec()).collect();
     expected.sort_unstable();
     let local = Local::new(remote.clone());
-    let idler = Idler::new(&local, watches);
+    let idler = Idler::new(&local, spins);
     let threads: Vec<_> = posters.iter().map(|p| poster(&remote, &log, p)).collect();
     local.enter(|| idler.until(|| log.len() >= expected.len()));
     join_all(threads);
@@ -52,7 +52,7 @@ fn one_poster() {
     posters_and_worker(Switches::default(), false, &[&[100, 101]]);
 }
 
-fn one_poster_and_a_watching_worker() {
+fn one_poster_and_a_spinning_worker() {
     posters_and_worker(Switches::default(), true, &[&[100, 101]]);
 }
 
@@ -60,7 +60,7 @@ fn two_posters() {
     posters_and_worker(Switches::default(), false, &[&[100], &[200]]);
 }
 
-fn two_posters_and_a_watching_worker() {
+fn two_posters_and_a_spinning_worker() {
     posters_and_worker(Switches::default(), true, &[&[100], &[200]]);
 }
 
@@ -190,13 +190,13 @@ unsafe impl Send for Shared {}
 #[test]
 fn one_poster_is_served_in_order() {
     check(one_poster);
-    check(one_poster_and_a_watching_worker);
+    check(one_poster_and_a_spinning_worker);
 }
 
 #[test]
 fn w5_post_between_announce_and_park() {
     check_large(two_posters);
-    check_large(two_posters_and_a_watching_worker);
+    check_large(two_posters_and_a_spinning_worker);
 }
 
 #[test]

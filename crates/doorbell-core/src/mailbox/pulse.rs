@@ -8,7 +8,7 @@ use doorbell_machine::{Machine, Ordering, Word};
 pub(super) struct Pulse<M: Machine> {
     /// Goes up with every poll of the worker.
     polls: M::U64,
-    /// 1 while it serves calls in its watch.
+    /// 1 while it serves calls in its spin.
     serving: M::U32,
     /// Goes up with every sleep of the worker.
     sleeps: M::U64,
@@ -46,7 +46,7 @@ impl<M: Machine> Remote<M> {
         self.pulse.polls.load(Ordering::Relaxed)
     }
 
-    /// Whether the worker, which watches, is inside calls that it took.
+    /// Whether the worker, which spins, is inside calls that it took.
     #[inline]
     pub(crate) fn is_serving(&self) -> bool {
         // ORDER: Relaxed; as in `pulse`.

@@ -11,7 +11,7 @@ use crate::queue::{Chain, Queue, RankOf};
 use crate::scheduler::Scheduler;
 use crate::switches::SwitchWord;
 use crate::wheel::Lend;
-use doorbell_machine::{Bug, Line, Machine, Ordering, Watched, Word};
+use doorbell_machine::{Bug, Line, Machine, Ordering, Spun, Word};
 use std::ptr::NonNull;
 use std::sync::Arc;
 
@@ -342,10 +342,10 @@ impl<M: Machine> Remote<M> {
         !self.shared.mailbox.is_empty()
     }
 
-    /// Watches until there is something to look at, for about `for_ns`.
+    /// Spins until there is something to look at, for about `for_ns`.
     #[inline]
-    pub fn watch(&self, for_ns: u64) -> Watched {
-        M::watch(&self.shared, for_ns, |shared| {
+    pub fn spin(&self, for_ns: u64) -> Spun {
+        M::spin(&self.shared, for_ns, |shared| {
             !shared.mailbox.is_empty() || !shared.inbox.is_empty() || shared.bell.signalled()
         })
     }

@@ -7,7 +7,7 @@ use crate::switches::PostRules;
 use doorbell_machine::{Bug, Counter, Machine, Mark};
 
 impl<M: Machine> Remote<M> {
-    /// The protocol: a watching worker sees the push itself, a running one looks before it
+    /// The protocol: a spinning worker sees the push itself, a running one looks before it
     /// idles, and whoever finds the worker parked and untold tells it. Right behind the push,
     /// whose read-modify-write the fence needs.
     #[inline]
@@ -23,7 +23,7 @@ impl<M: Machine> Remote<M> {
             return self.tell_by_rules(pushed == Pushed::Behind, rules);
         }
         match self.shared.bell.look() {
-            Look::Running | Look::Watching | Look::Notified => {}
+            Look::Running | Look::Spinning | Look::Notified => {}
             Look::ParkedUntold => self.notify(Kick::Take, pushed == Pushed::Behind),
             Look::NotifiedFromBelow => self.help(),
         }
@@ -47,7 +47,7 @@ impl<M: Machine> Remote<M> {
                 self.counts.rings_helped.add_shared(1);
                 self.ring();
             }
-            Notified::Running | Notified::Watching | Notified::Already => {}
+            Notified::Running | Notified::Spinning | Notified::Already => {}
         }
     }
 
@@ -73,20 +73,20 @@ impl<M: Machine> Remote<M> {
             Kick::Take
         };
         let look = self.shared.bell.look();
-        if look == Look::Watching {
+        if look == Look::Spinning {
             if rules.kick_passes() {
                 self.notify(kick, behind);
             }
-            if rules.ring_watching() && !behind {
+            if rules.ring_spinning() && !behind {
                 self.ring_awake();
             }
-        } else if rules.ring_every_post() && self.state() != WorkerState::Watching {
+        } else if rules.ring_every_post() && self.state() != WorkerState::Spinning {
             // The wake syscall of every post: also where somebody rang already. A worker that
-            // watches is never rung here, told or not, as a polling CPU in the seed's baseline.
+            // spins is never rung here, told or not, as a polling CPU in the seed's baseline.
             // Whoever comes later rings too, so nobody needs to be told who this one is.
             match self.shared.bell.notify(kick, Standing::Level) {
                 notified @ (Notified::MustRing | Notified::MustHelp) => self.ring_if_due(notified),
-                Notified::Running | Notified::Watching | Notified::Already => self.ring_awake(),
+                Notified::Running | Notified::Spinning | Notified::Already => self.ring_awake(),
             }
         } else if look == Look::ParkedUntold {
             self.notify(kick, behind);

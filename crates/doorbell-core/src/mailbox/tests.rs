@@ -8,7 +8,7 @@ mod rings;
 use super::{Mailbox, Posted, Pushed, Remote};
 use crate::node::{Node, Ready};
 use crate::testing::{Item, Log, post, remote};
-use doorbell_machine::{Counter, Host, Watched};
+use doorbell_machine::{Counter, Host, Spun};
 use proptest::prelude::*;
 use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -131,7 +131,7 @@ fn q3_a_node_posted_by_two_threads_at_once_is_caught() {
 #[test]
 fn w13_a_post_behind_a_stalled_one_tells_the_worker() {
     let (remote, ready, log) = (remote::<Host>(), Ready::default(), Log::default());
-    let _ = remote.bell().announce_watch();
+    let _ = remote.bell().announce_spin();
     let _ = remote.bell().announce_park();
     // SAFETY: items stay in place until delivered.
     let pushed = unsafe { remote.push_untold(Item::boxed(100, &log)) };
@@ -148,17 +148,17 @@ fn w13_a_post_behind_a_stalled_one_tells_the_worker() {
 }
 
 #[test]
-fn a_watch_sees_posts_and_requests() {
+fn a_spin_sees_posts_and_requests() {
     let (remote, ready, log) = (remote::<Host>(), Ready::default(), Log::default());
-    assert_eq!(remote.watch(0), Watched::Deadline);
+    assert_eq!(remote.spin(0), Spun::Deadline);
     assert!(!remote.pending() && remote.mailbox_is_empty());
     assert_eq!(post(&remote, 100, &log), Posted::Yes);
-    assert_eq!(remote.watch(u64::MAX), Watched::Changed);
+    assert_eq!(remote.spin(u64::MAX), Spun::Changed);
     assert!(remote.pending() && !remote.mailbox_is_empty());
     assert_eq!(serve(&remote, &ready), 1);
-    assert_eq!(remote.watch(0), Watched::Deadline);
+    assert_eq!(remote.spin(0), Spun::Deadline);
     remote.request_pass();
-    assert_eq!(remote.watch(u64::MAX), Watched::Changed);
+    assert_eq!(remote.spin(u64::MAX), Spun::Changed);
     assert!(remote.pending() && remote.mailbox_is_empty());
     // SAFETY: this thread is the worker.
     let served = unsafe { remote.serve(&ready) };
@@ -166,7 +166,7 @@ fn a_watch_sees_posts_and_requests() {
     assert!(!remote.pending());
     // A closed mailbox is nothing to look at.
     assert!(remote.close().is_empty());
-    assert_eq!(remote.watch(0), Watched::Deadline);
+    assert_eq!(remote.spin(0), Spun::Deadline);
     assert!(!remote.pending());
 }
 

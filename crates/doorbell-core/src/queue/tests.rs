@@ -14,7 +14,7 @@ use std::ptr::NonNull;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
 use std::sync::{Arc, Mutex};
 
-/// Something to queue, whose content a checker watches.
+/// Something to queue, whose content a checker spins.
 #[repr(C)]
 pub(super) struct Thing<M: Machine> {
     node: Node<M>,

@@ -74,9 +74,9 @@ pub use extras::Name;
 pub use join::{Join, RawJoin};
 pub use local::Local;
 pub use poll_budget::PollBudget;
+pub use recorded::TaskSeen;
 pub use rescue::Sweep;
 pub(crate) use state_boost::Above;
-pub use watched::TaskSeen;
 
 /// How many schedulers may be above one.
 pub(crate) const ABOVE_MAX: usize = Above::MAX;

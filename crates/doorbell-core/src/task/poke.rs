@@ -116,7 +116,7 @@ impl<M: Machine> TaskRef<M> {
 
 /// Whether it takes what comes at once: it is idle, and its core runs no higher class.
 fn takes_at_once<M: Machine>(remote: &Remote<M>) -> bool {
-    let is_idle = matches!(remote.bell().look(), Look::Watching | Look::ParkedUntold);
+    let is_idle = matches!(remote.bell().look(), Look::Spinning | Look::ParkedUntold);
     is_idle && !remote.is_serving() && !remote.scheduler().is_outranked(remote.worker())
 }
 

@@ -100,14 +100,14 @@ impl<M: Machine> TaskRef<M> {
         self.unless_refused(unsafe { remote.post(self.node()) });
     }
 
-    /// Woken on a worker of its scheduler: it goes back to the worker that ran it last if that one watches,
+    /// Woken on a worker of its scheduler: it goes back to the worker that ran it last if that one spins,
     /// free and warm; else it runs here. One that is running may be inside a long poll, and one
     /// that sleeps would have to be woken.
     fn submit_from(self, local: &Local<M>) {
         let last = self.last();
         let awaits_it = || {
             let is_free =
-                last.bell().look() == Look::Watching && !last.has_inbox() && !last.is_serving();
+                last.bell().look() == Look::Spinning && !last.has_inbox() && !last.is_serving();
             is_free && !last.is_off() && !local.is_closed()
         };
         if !local.is(last) && awaits_it() {

@@ -124,7 +124,7 @@ fn work_comes_first() {
 /// A worker by hand: falls asleep, and is awake when it has been told something.
 fn sleep_until_told(clock: &Clock<Loom>, remote: &RemoteRef<Loom>) {
     let bell = remote.bell();
-    let announced = bell.announce_watch() == Announced::Yes;
+    let announced = bell.announce_spin() == Announced::Yes;
     if announced && bell.announce_park() == Announced::Yes {
         // Nobody has a timer.
         assert_eq!(clock.end_worker(remote.worker(), None), Ended::Yes);
@@ -152,14 +152,14 @@ fn two_workers_that_tell_each_other() {
         sleep_until_told(&their_clock, &other);
         first.request_pass();
         // For good: nobody tells it again.
-        let _ = other.bell().announce_watch();
+        let _ = other.bell().announce_spin();
         let _ = other.bell().announce_park();
         assert_eq!(their_clock.end_worker(1, None), Ended::Yes);
     });
     remotes[1].request_pass();
     sleep_until_told(&clock, &one);
     told.store(0, Relaxed);
-    let _ = one.bell().announce_watch();
+    let _ = one.bell().announce_spin();
     let _ = one.bell().announce_park();
     assert_eq!(clock.end_worker(0, None), Ended::Yes);
     their_worker.join().unwrap();
@@ -181,7 +181,7 @@ fn a_hold_is_a_hold() {
         let still_ns = theirs.now_ns();
         assert_eq!(held_ns, still_ns, "the clock went on while it was held");
     });
-    let _ = remote.bell().announce_watch();
+    let _ = remote.bell().announce_spin();
     let _ = remote.bell().announce_park();
     let _ = clock.end_worker(remote.worker(), Some(start_ns + SLEEP_NS));
     holder.join().unwrap();
@@ -199,7 +199,7 @@ fn told_while_another_looks() {
         AtRest::Nobody
     }));
     let inside = clock.inside(Holds::No);
-    let _ = remote.bell().announce_watch();
+    let _ = remote.bell().announce_spin();
     let _ = remote.bell().announce_park();
     assert_eq!(clock.end_worker(remote.worker(), None), Ended::Yes);
     let (their_clock, theirs) = (Arc::clone(&clock), remote.clone());

@@ -18,7 +18,7 @@ macro_rules! counts {
             $($(#[$doc])* pub $name: u64,)+
             /// Wake syscalls made to this worker.
             pub rings: u64,
-            /// Of those, the ones to a worker that did not need it: watching, running, or parked
+            /// Of those, the ones to a worker that did not need it: spinning, running, or parked
             /// and rung already (only the switches `always_ring` and `base` make them).
             pub rings_awake: u64,
             /// Of all, those in place of a thread of a lower class, which has told the worker and was
@@ -67,9 +67,9 @@ counts! {
     polls,
     /// Passes: full looks at every queue, timers and descriptors.
     passes,
-    /// Times that the worker began to watch.
-    watches,
-    /// Times that a watching worker was notified.
+    /// Times that the worker began to spin.
+    spins,
+    /// Times that a spinning worker was notified.
     notified,
     /// Times that the worker's thread went to block.
     parks,
@@ -91,9 +91,9 @@ counts! {
     ready_for_stuck,
     /// Descriptors of other workers that were found ready under a flood.
     ready_for_others,
-    /// Nanoseconds that it watched in vain: it parked after them.
-    watched_vain_ns,
-    /// Times that a watching worker noticed that the OS had given its CPU to somebody else.
+    /// Nanoseconds that it spun in vain: it parked after them.
+    spun_vain_ns,
+    /// Times that a spinning worker noticed that the OS had given its CPU to somebody else.
     preemptions,
     /// Searches for work at other workers.
     searches,

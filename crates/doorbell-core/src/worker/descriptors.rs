@@ -50,7 +50,7 @@ impl<M: Machine> Worker<M> {
         self.shared.remote().driver().has_sources()
     }
 
-    /// Whether what the worker waits for is likely to be a descriptor, to which watching is blind.
+    /// Whether what the worker waits for is likely to be a descriptor, to which spinning is blind.
     pub(super) fn waits_for_descriptors(&self) -> bool {
         self.looks.after_ready.get() && self.governor.parks() && self.has_sources()
     }

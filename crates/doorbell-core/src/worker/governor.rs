@@ -1,8 +1,8 @@
-//! The idle governor: how long a worker watches before it parks.
+//! The idle governor: how long a worker spins before it parks.
 //!
-//! A watching worker is reached without a syscall and burns its CPU. So it watches longer when a
-//! wake came soon after it had parked, and less when none did; what it watches in vain is paid
-//! from a budget; and it watches not at all for a while when another program wanted its CPU.
+//! A spinning worker is reached without a syscall and burns its CPU. So it spins longer when a
+//! wake came soon after it had parked, and less when none did; what it spins in vain is paid
+//! from a budget; and it spins not at all for a while when another program wanted its CPU.
 //!
 //! Source: the growing and shrinking is that of the kernel's `haltpoll` governor; budget and
 //! preemption are not.
@@ -14,45 +14,45 @@ use std::cell::Cell;
 pub enum IdlePolicy {
     /// It parks at once.
     Park,
-    /// It watches so long, in ns, whenever it is idle; then it parks.
-    Watch {
+    /// It spins so long, in ns, whenever it is idle; then it parks.
+    Spin {
         /// For how long; zero is `Park`.
-        watch_ns: u64,
+        spin_ns: u64,
     },
-    /// It watches as long as it pays, and then parks.
+    /// It spins as long as it pays, and then parks.
     Adaptive {
-        /// The longest it watches at a time, in ns.
-        watch_max_ns: u64,
-        /// How much of its time it may watch in vain: 0.05 is 5 per cent of one CPU.
+        /// The longest it spins at a time, in ns.
+        spin_max_ns: u64,
+        /// How much of its time it may spin in vain: 0.05 is 5 per cent of one CPU.
         budget: f64,
     },
     /// It never parks.
-    Spin,
+    NeverPark,
 }
 
-/// The shortest watch that is worth while; below it the worker parks at once.
-const WATCH_MIN_NS: u64 = 5_000;
+/// The shortest spin that is worth while; below it the worker parks at once.
+const SPIN_MIN_NS: u64 = 5_000;
 
-/// The first watch of a worker that learns that wakes come soon.
-const WATCH_START_NS: u64 = 10_000;
+/// The first spin of a worker that learns that wakes come soon.
+const SPIN_START_NS: u64 = 10_000;
 
 /// How many ns of its time's budget a worker can save up at most.
 const SAVED_OVER_NS: f64 = 20_000_000.0;
 
-/// Two looks at the clock this much further apart than what was watched between them: the OS
+/// Two looks at the clock this much further apart than what was spun between them: the OS
 /// has given the CPU to somebody else.
 const PREEMPTED_NS: u64 = 20_000;
 
-/// How long a worker that was preempted does not watch.
+/// How long a worker that was preempted does not spin.
 const BLIND_NS: u64 = 10_000_000;
 
 /// One worker's governor. Not `Sync`.
 #[derive(Debug)]
 pub(super) struct Governor {
     policy: IdlePolicy,
-    /// What was learned: how long to watch.
-    watch_ns: Cell<u64>,
-    /// What may be watched in vain now.
+    /// What was learned: how long to spin.
+    spin_ns: Cell<u64>,
+    /// What may be spun in vain now.
     saved_ns: Cell<u64>,
     /// Until when that was saved up.
     saved_at_ns: Cell<u64>,
@@ -61,33 +61,33 @@ pub(super) struct Governor {
 
 impl Governor {
     pub(super) fn new(policy: IdlePolicy) -> Self {
-        let watch_ns = match policy {
+        let spin_ns = match policy {
             IdlePolicy::Park => 0,
-            IdlePolicy::Watch { watch_ns } => watch_ns,
-            IdlePolicy::Adaptive { watch_max_ns, .. } => watch_max_ns.min(WATCH_START_NS),
-            IdlePolicy::Spin => u64::MAX,
+            IdlePolicy::Spin { spin_ns } => spin_ns,
+            IdlePolicy::Adaptive { spin_max_ns, .. } => spin_max_ns.min(SPIN_START_NS),
+            IdlePolicy::NeverPark => u64::MAX,
         };
         Governor {
             policy,
-            watch_ns: Cell::new(watch_ns),
+            spin_ns: Cell::new(spin_ns),
             saved_ns: Cell::new(0),
             saved_at_ns: Cell::new(0),
             blind_until_ns: Cell::new(0),
         }
     }
 
-    /// Whether the worker watches at all.
+    /// Whether the worker spins at all.
     #[inline]
-    pub(super) fn watches(&self) -> bool {
-        self.watch_ns.get() > 0
+    pub(super) fn spins(&self) -> bool {
+        self.spin_ns.get() > 0
     }
 
-    /// What a worker does that has watched long enough.
+    /// What a worker does that has spun long enough.
     pub(super) fn parks(&self) -> bool {
-        self.policy != IdlePolicy::Spin
+        self.policy != IdlePolicy::NeverPark
     }
 
-    /// Whether a timer that ended the last park is a reason not to watch.
+    /// Whether a timer that ended the last park is a reason not to spin.
     pub(super) fn heeds_deadlines(&self) -> bool {
         self.parks()
     }
@@ -97,10 +97,10 @@ impl Governor {
         matches!(self.policy, IdlePolicy::Adaptive { .. })
     }
 
-    /// How long to watch from now on, in ns.
-    pub(super) fn watch_ns(&self, now_ns: u64) -> u64 {
+    /// How long to spin from now on, in ns.
+    pub(super) fn spin_ns(&self, now_ns: u64) -> u64 {
         let IdlePolicy::Adaptive { budget, .. } = self.policy else {
-            return self.watch_ns.get();
+            return self.spin_ns.get();
         };
         if now_ns < self.blind_until_ns.get() {
             return 0;
@@ -109,21 +109,21 @@ impl Governor {
         let saved_ns = self.saved_ns.get() as f64 + passed_ns as f64 * budget;
         self.saved_ns
             .set(saved_ns.min(SAVED_OVER_NS * budget) as u64);
-        let watch_ns = self.watch_ns.get().min(self.saved_ns.get());
-        if watch_ns < WATCH_MIN_NS { 0 } else { watch_ns }
+        let spin_ns = self.spin_ns.get().min(self.saved_ns.get());
+        if spin_ns < SPIN_MIN_NS { 0 } else { spin_ns }
     }
 
-    /// So much was watched in vain.
-    pub(super) fn note_vain(&self, watched_ns: u64) {
-        let left_ns = self.saved_ns.get().saturating_sub(watched_ns);
+    /// So much was spun in vain.
+    pub(super) fn note_vain(&self, spun_ns: u64) {
+        let left_ns = self.saved_ns.get().saturating_sub(spun_ns);
         self.saved_ns.set(left_ns);
     }
 
-    /// Watching for `watched_ns` took from `from_ns` to `now_ns`. Whether the OS gave the CPU to
-    /// somebody else meanwhile: then the worker parks, and does not watch for a while.
-    pub(super) fn was_preempted(&self, from_ns: u64, now_ns: u64, watched_ns: u64) -> bool {
+    /// Spinning for `spun_ns` took from `from_ns` to `now_ns`. Whether the OS gave the CPU to
+    /// somebody else meanwhile: then the worker parks, and does not spin for a while.
+    pub(super) fn was_preempted(&self, from_ns: u64, now_ns: u64, spun_ns: u64) -> bool {
         let took_ns = now_ns.saturating_sub(from_ns);
-        let preempted = self.learns() && took_ns > watched_ns.saturating_add(PREEMPTED_NS);
+        let preempted = self.learns() && took_ns > spun_ns.saturating_add(PREEMPTED_NS);
         if preempted {
             self.blind_until_ns.set(now_ns.saturating_add(BLIND_NS));
         }
@@ -132,46 +132,46 @@ impl Governor {
 
     /// The worker slept so long, and was then woken by a post.
     pub(super) fn note_sleep(&self, slept_ns: u64) {
-        let IdlePolicy::Adaptive { watch_max_ns, .. } = self.policy else {
+        let IdlePolicy::Adaptive { spin_max_ns, .. } = self.policy else {
             return;
         };
-        let watch_ns = self.watch_ns.get();
-        let next_ns = if slept_ns <= watch_max_ns {
-            // It would have paid to watch a little longer.
-            (watch_ns * 2).max(WATCH_START_NS)
-        } else if watch_ns / 2 < WATCH_MIN_NS {
+        let spin_ns = self.spin_ns.get();
+        let next_ns = if slept_ns <= spin_max_ns {
+            // It would have paid to spin a little longer.
+            (spin_ns * 2).max(SPIN_START_NS)
+        } else if spin_ns / 2 < SPIN_MIN_NS {
             0
         } else {
-            watch_ns / 2
+            spin_ns / 2
         };
-        self.watch_ns.set(next_ns.min(watch_max_ns));
+        self.spin_ns.set(next_ns.min(spin_max_ns));
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{BLIND_NS, Governor, IdlePolicy, WATCH_START_NS};
+    use super::{BLIND_NS, Governor, IdlePolicy, SPIN_START_NS};
 
     const MS: u64 = 1_000_000;
 
     fn adaptive(budget: f64) -> Governor {
         Governor::new(IdlePolicy::Adaptive {
-            watch_max_ns: 50_000,
+            spin_max_ns: 50_000,
             budget,
         })
     }
 
     #[test]
     fn fixed_policies_neither_learn_nor_pay() {
-        for (policy, watch_ns) in [
+        for (policy, spin_ns) in [
             (IdlePolicy::Park, 0),
-            (IdlePolicy::Watch { watch_ns: 7 }, 7),
-            (IdlePolicy::Spin, u64::MAX),
+            (IdlePolicy::Spin { spin_ns: 7 }, 7),
+            (IdlePolicy::NeverPark, u64::MAX),
         ] {
             let governor = Governor::new(policy);
-            assert_eq!(governor.watches(), watch_ns > 0);
+            assert_eq!(governor.spins(), spin_ns > 0);
             for step in 0..10 {
-                assert_eq!(governor.watch_ns(step), watch_ns);
+                assert_eq!(governor.spin_ns(step), spin_ns);
                 governor.note_vain(1_000);
                 governor.note_sleep(1 << (5 * step));
                 assert!(!governor.was_preempted(0, MS, 1));
@@ -180,47 +180,47 @@ mod tests {
     }
 
     #[test]
-    fn it_watches_longer_while_wakes_come_soon_and_not_at_all_while_they_do_not() {
+    fn it_spins_longer_while_wakes_come_soon_and_not_at_all_while_they_do_not() {
         let governor = adaptive(1.0);
         let mut now_ns = 100 * MS;
-        let mut watched = Vec::new();
+        let mut spun = Vec::new();
         for slept_ns in [20_000, 20_000, 20_000, MS, MS, MS, MS, MS, 20_000] {
-            watched.push(governor.watch_ns(now_ns) / 1_000);
+            spun.push(governor.spin_ns(now_ns) / 1_000);
             governor.note_sleep(slept_ns);
             now_ns += MS;
         }
-        watched.push(governor.watch_ns(now_ns) / 1_000);
-        assert_eq!(watched, [10, 20, 40, 50, 25, 12, 6, 0, 0, 10]);
-        assert_eq!(WATCH_START_NS, 10_000);
+        spun.push(governor.spin_ns(now_ns) / 1_000);
+        assert_eq!(spun, [10, 20, 40, 50, 25, 12, 6, 0, 0, 10]);
+        assert_eq!(SPIN_START_NS, 10_000);
     }
 
     #[test]
-    fn what_it_watches_in_vain_stays_within_its_budget() {
+    fn what_it_spins_in_vain_stays_within_its_budget() {
         let governor = adaptive(0.05);
         let mut vain_ns = 0;
         let mut now_ns = 100 * MS;
         let began_ns = now_ns;
         for _ in 0..10_000 {
-            // Every sleep is so short that watching longer looks worth while.
-            let watched_ns = governor.watch_ns(now_ns);
-            governor.note_vain(watched_ns);
+            // Every sleep is so short that spinning longer looks worth while.
+            let spun_ns = governor.spin_ns(now_ns);
+            governor.note_vain(spun_ns);
             governor.note_sleep(30_000);
-            vain_ns += watched_ns;
-            now_ns += watched_ns + 30_000;
+            vain_ns += spun_ns;
+            now_ns += spun_ns + 30_000;
         }
         let share = vain_ns as f64 / (now_ns - began_ns) as f64;
         assert!((0.04..=0.055).contains(&share), "{share}");
     }
 
     #[test]
-    fn a_worker_that_was_preempted_does_not_watch_for_a_while() {
+    fn a_worker_that_was_preempted_does_not_spin_for_a_while() {
         let governor = adaptive(1.0);
         let now_ns = 100 * MS;
-        assert!(governor.watch_ns(now_ns) > 0);
+        assert!(governor.spin_ns(now_ns) > 0);
         assert!(!governor.was_preempted(now_ns, now_ns + 29_000, 10_000));
         assert!(governor.was_preempted(now_ns, now_ns + 31_000, 10_000));
         let until_ns = now_ns + 31_000 + BLIND_NS;
-        assert_eq!(governor.watch_ns(until_ns - 1), 0);
-        assert!(governor.watch_ns(until_ns) > 0);
+        assert_eq!(governor.spin_ns(until_ns - 1), 0);
+        assert!(governor.spin_ns(until_ns) > 0);
     }
 }

@@ -56,11 +56,11 @@ impl<M: Machine> Worker<M> {
         }
         self.resign();
         M::fence_announce();
-        self.leave_watch();
+        self.leave_spin();
     }
 
     /// Wakes a sentinel, if there is a reason for one, and nobody's late look will do. Behind a fence.
-    pub(super) fn leave_watch(&self) {
+    pub(super) fn leave_spin(&self) {
         let (remote, now_ns) = (self.shared.remote(), M::now_ns());
         let (scheduler, wish_ns) = (remote.scheduler(), self.wish_ns(now_ns));
         let is_wanted = wish_ns.is_some_and(|after_ns| {

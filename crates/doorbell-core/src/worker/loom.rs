@@ -43,15 +43,15 @@ struct Running {
 }
 
 impl Running {
-    fn start(watch_ns: u64) -> Self {
-        Self::start_with(watch_ns, IdleNotify::On)
+    fn start(spin_ns: u64) -> Self {
+        Self::start_with(spin_ns, IdleNotify::On)
     }
 
-    fn start_with(watch_ns: u64, idle_notify: IdleNotify) -> Self {
-        Self::start_shared(&Self::shared(watch_ns, idle_notify))
+    fn start_with(spin_ns: u64, idle_notify: IdleNotify) -> Self {
+        Self::start_shared(&Self::shared(spin_ns, idle_notify))
     }
 
-    fn shared(watch_ns: u64, idle_notify: IdleNotify) -> Arc<WorkerShared<Loom>> {
+    fn shared(spin_ns: u64, idle_notify: IdleNotify) -> Arc<WorkerShared<Loom>> {
         let switches = Switches {
             idle_notify,
             ..Switches::default()
@@ -59,7 +59,7 @@ impl Running {
         let switches = Arc::new(SwitchWord::new(switches));
         Arc::new(WorkerShared::new(
             WorkerConfig {
-                idle: IdlePolicy::Watch { watch_ns },
+                idle: IdlePolicy::Spin { spin_ns },
             },
             &switches,
         ))
@@ -94,8 +94,8 @@ fn close() {
     assert_eq!((counts.delivered, counts.polls), (0, 0));
 }
 
-/// The same while it watches.
-fn close_while_watching() {
+/// The same while it spins.
+fn close_while_spinning() {
     let worker = Running::start(1);
     worker.shared.close();
     let counts = worker.ended();
@@ -323,7 +323,7 @@ fn a_wake_reaches_an_idle_worker() {
 #[test]
 fn a_close_is_never_missed() {
     check(close);
-    check(close_while_watching);
+    check(close_while_spinning);
 }
 
 #[test]

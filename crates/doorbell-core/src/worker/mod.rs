@@ -1,4 +1,4 @@
-//! The loop of a worker: take, run, pass, watch, park. See README.md in this folder.
+//! The loop of a worker: take, run, pass, spin, park. See README.md in this folder.
 
 mod budget;
 mod counts;
@@ -16,12 +16,12 @@ mod loom;
 mod park;
 pub mod rescue;
 mod search;
+mod spin;
 mod stalls;
 mod stuck;
 mod telemetry;
 #[cfg(test)]
 mod tests;
-mod watch;
 
 pub use budget::RunBudget;
 pub use counts::{WorkerCounts, WorkerTally};
@@ -46,10 +46,10 @@ use descriptors::Looks;
 use doorbell_machine::{Bug, Counter, Line, Machine, Ordering, Word};
 use governor::Governor;
 use look_further::Flood;
+use spin::SpinEnd;
 use std::cell::Cell;
 use std::sync::Arc;
 use stuck::Care;
-use watch::WatchEnd;
 
 /// How many tasks run at most between two passes.
 const POLLS_PER_PASS: usize = 64;
@@ -63,9 +63,9 @@ const POLLS_PER_CLOCK_BY_RANK: usize = 1;
 /// The same where tasks of groups run: a group may lack tasks here.
 const POLLS_PER_CLOCK_BY_SHARE: usize = 1;
 
-/// How long a watching worker looks at its own line only, before it looks for work at the others:
+/// How long a spinning worker looks at its own line only, before it looks for work at the others:
 /// what is over in less time disturbs nobody.
-const WATCH_ALONE_NS: u64 = 1_000;
+const SPIN_ALONE_NS: u64 = 1_000;
 
 /// How often it looks for work there after that.
 const LOOK_AROUND_NS: u64 = 10_000;
@@ -172,7 +172,7 @@ pub struct Worker<M: Machine> {
     shared: Arc<WorkerShared<M>>,
     local: Local<M>,
     governor: Governor,
-    /// A timer ended the last park, and nothing was posted since: watching would burn CPU for
+    /// A timer ended the last park, and nothing was posted since: spinning would burn CPU for
     /// posts that do not come.
     after_deadline: Cell<bool>,
     /// It is in the idle set, or was until a waker claimed it.
@@ -399,7 +399,7 @@ impl<M: Machine> Worker<M> {
         self.take_timers();
         self.expire();
         self.tend_descriptors();
-        // Calls that were taken have run: the worker may watch for the next ones. With the switch
+        // Calls that were taken have run: the worker may spin for the next ones. With the switch
         // that makes every call cost a pass, one that came just now is followed by another.
         let call_costs_pass = served.delivered > 0 && self.shared.remote().kick_passes();
         if self.local.is_empty() && !call_costs_pass {
@@ -409,18 +409,18 @@ impl<M: Machine> Worker<M> {
         }
     }
 
-    /// Watches, then parks, until there is something to do.
+    /// Spins, then parks, until there is something to do.
     fn idle(&self, _evidence: NothingRunnable) {
         let remote = self.shared.remote();
         self.local.ready().returns().flush();
-        match remote.bell().announce_watch() {
+        match remote.bell().announce_spin() {
             // The loop takes the mailbox and clears the signal.
             Announced::Signalled => return,
             Announced::Yes => {}
         }
-        // A post that saw the worker running relies on the watch's first look, or on the park's
+        // A post that saw the worker running relies on the spin's first look, or on the park's
         // last one; a call that came just now is served here, without another pass.
-        if self.watch() == WatchEnd::Quiet {
+        if self.spin() == SpinEnd::Quiet {
             self.park_with_hooks();
         }
         self.leave_idle_set();

@@ -8,7 +8,7 @@ use crate::wheel::Ended;
 use doorbell_machine::{Counter, Machine, Mark, ParkEnd, ParkIn, WaitEnd};
 
 impl<M: Machine> Worker<M> {
-    /// From watching to parked and back.
+    /// From spinning to parked and back.
     pub(super) fn park(&self) {
         let remote = self.shared.remote();
         if self.looks_further() {
@@ -34,7 +34,7 @@ impl<M: Machine> Worker<M> {
             Announced::Signalled => return,
             Announced::Yes => {}
         }
-        // A post that saw the worker watching or running relies on this look.
+        // A post that saw the worker spinning or running relies on this look.
         if !remote.mailbox_is_empty() {
             M::mark(Mark::MailboxLastLook);
             tally.parks_avoided.add_owned(1);

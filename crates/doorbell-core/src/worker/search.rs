@@ -2,7 +2,7 @@
 
 use super::late_look::Next;
 use super::{
-    LOOK_AROUND_NS, SENTINEL_MAX_NS, SENTINEL_MIN_NS, SENTINEL_STAYS_NS, WATCH_ALONE_NS, Worker,
+    LOOK_AROUND_NS, SENTINEL_MAX_NS, SENTINEL_MIN_NS, SENTINEL_STAYS_NS, SPIN_ALONE_NS, Worker,
 };
 use crate::idle::{Declined, Left, STUCK_NS, Search, Searching, Sentinel};
 use crate::mailbox::Remote;
@@ -21,12 +21,12 @@ impl<M: Machine> Worker<M> {
         self.shared.remote().scheduler().beside().is_some()
     }
 
-    /// How long to watch before the next look at the others.
-    pub(super) fn slice_ns(&self, quiet_ns: u64, watch_ns: u64) -> u64 {
-        let left_ns = watch_ns - quiet_ns;
+    /// How long to spin before the next look at the others.
+    pub(super) fn slice_ns(&self, quiet_ns: u64, spin_ns: u64) -> u64 {
+        let left_ns = spin_ns - quiet_ns;
         match quiet_ns {
             _ if !self.has_others() && !self.has_beside() && !self.has_sources() => left_ns,
-            0 => left_ns.min(WATCH_ALONE_NS),
+            0 => left_ns.min(SPIN_ALONE_NS),
             _ => left_ns.min(LOOK_AROUND_NS),
         }
     }
@@ -36,7 +36,7 @@ impl<M: Machine> Worker<M> {
         self.searching.get() && self.search()
     }
 
-    /// A watching worker can be claimed from its first look around on. It looks for work at the
+    /// A spinning worker can be claimed from its first look around on. It looks for work at the
     /// others, unless enough workers do.
     pub(super) fn look_around(&self) -> bool {
         if !self.has_others() {
@@ -62,7 +62,7 @@ impl<M: Machine> Worker<M> {
         self.unlooked_ns.set(0);
         self.enter_idle_set();
         let remote = self.shared.remote();
-        // Claimed while it watched: what it was claimed for may be gone, but the claim is to be
+        // Claimed while it spun: what it was claimed for may be gone, but the claim is to be
         // consumed. One that comes later finds the worker parked, and tells it.
         if !remote.scheduler().idle().holds(remote.worker()) {
             M::mark(Mark::IdleClaimedBeforePark);
@@ -301,7 +301,7 @@ impl<M: Machine> Worker<M> {
         // Claimed to be the sentinel, and has got something to do instead: somebody else is to be it.
         if !self.local.is_empty() && scheduler.idle().decline_sentinel() == Declined::Yes {
             M::fence_announce();
-            self.leave_watch();
+            self.leave_spin();
         }
         if !searches || scheduler.idle().end_search(remote.worker()) == Searching::Others {
             return;

@@ -237,12 +237,12 @@ impl<M: Machine> StallReporter<M> {
         let mut look = Look::Quiet;
         for (remote, workers) in schedulers.iter().zip(workers) {
             let scheduler = remote.scheduler();
-            for (remote, watched) in scheduler.remotes().iter().zip(workers) {
+            for (remote, worker_seen) in scheduler.remotes().iter().zip(workers) {
                 let polls = remote.pulse();
-                if std::mem::replace(&mut watched.polls, polls) != polls {
+                if std::mem::replace(&mut worker_seen.polls, polls) != polls {
                     look = Look::Busy;
                 }
-                self.look_at(scheduler, remote.worker(), watched);
+                self.look_at(scheduler, remote.worker(), worker_seen);
             }
             if !is_quiet(scheduler) {
                 look = Look::Busy;
@@ -251,7 +251,7 @@ impl<M: Machine> StallReporter<M> {
         look
     }
 
-    fn look_at(&self, scheduler: &Scheduler<M>, worker: usize, watched: &mut Looked) {
+    fn look_at(&self, scheduler: &Scheduler<M>, worker: usize, worker_seen: &mut Looked) {
         let Some(telemetry) = scheduler.telemetry() else {
             return;
         };
@@ -262,14 +262,14 @@ impl<M: Machine> StallReporter<M> {
             return;
         };
         let times = [before_ns, M::now_ns()];
-        let Some(lasted_ns) = watched.seen.look::<M>(number, times, self.after_ns) else {
+        let Some(lasted_ns) = worker_seen.seen.look::<M>(number, times, self.after_ns) else {
             return;
         };
         // ORDER: Relaxed; a hook that is called a little after the end does no harm.
         if self.ended.load(Ordering::Relaxed) != 0 {
             return;
         }
-        let Some(left_out) = watched.limit.admit(before_ns) else {
+        let Some(left_out) = worker_seen.limit.admit(before_ns) else {
             return;
         };
         telemetry.stalled(&StallEvent {

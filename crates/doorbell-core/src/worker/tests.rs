@@ -14,7 +14,7 @@ mod stuck;
 mod threads;
 
 use super::{
-    IdlePolicy, POLLS_PER_PASS, Pass, WatchEnd, Worker, WorkerConfig, WorkerCounts, WorkerShared,
+    IdlePolicy, POLLS_PER_PASS, Pass, SpinEnd, Worker, WorkerConfig, WorkerCounts, WorkerShared,
 };
 use crate::bell::{Announced, WorkerState};
 use crate::mailbox::Posted;
@@ -29,19 +29,19 @@ use std::ptr::NonNull;
 use std::sync::Arc;
 use std::task::Poll;
 
-fn shared(watch_ns: u64, switches: Switches) -> Arc<WorkerShared<Host>> {
+fn shared(spin_ns: u64, switches: Switches) -> Arc<WorkerShared<Host>> {
     let switches = Arc::new(SwitchWord::new(switches));
     Arc::new(WorkerShared::new(
         WorkerConfig {
-            idle: IdlePolicy::Watch { watch_ns },
+            idle: IdlePolicy::Spin { spin_ns },
         },
         &switches,
     ))
 }
 
 /// A worker that the test drives step by step.
-fn by_hand(watch_ns: u64, switches: Switches) -> Worker<Host> {
-    Worker::new(shared(watch_ns, switches))
+fn by_hand(spin_ns: u64, switches: Switches) -> Worker<Host> {
+    Worker::new(shared(spin_ns, switches))
 }
 
 const NONE: WorkerCounts = WorkerCounts {
@@ -49,7 +49,7 @@ const NONE: WorkerCounts = WorkerCounts {
     delivered: 0,
     polls: 0,
     passes: 0,
-    watches: 0,
+    spins: 0,
     notified: 0,
     parks: 0,
     parks_avoided: 0,
@@ -61,7 +61,7 @@ const NONE: WorkerCounts = WorkerCounts {
     timers_for_stuck: 0,
     ready_for_stuck: 0,
     ready_for_others: 0,
-    watched_vain_ns: 0,
+    spun_vain_ns: 0,
     preemptions: 0,
     searches: 0,
     thefts: 0,
@@ -78,19 +78,19 @@ const NONE: WorkerCounts = WorkerCounts {
     posts_panicked: 0,
 };
 
-/// A watching worker is posted to three times and watches on; then it is quiet.
-fn watch_through_posts(switches: Switches) -> (WatchEnd, WorkerCounts) {
+/// A spinning worker is posted to three times and spins on; then it is quiet.
+fn spin_through_posts(switches: Switches) -> (SpinEnd, WorkerCounts) {
     let worker = by_hand(1_000, switches);
     let log = Log::default();
     assert_eq!(
-        worker.shared.remote().bell().announce_watch(),
+        worker.shared.remote().bell().announce_spin(),
         Announced::Yes
     );
     for entry in 0..3 {
         assert_eq!(post(worker.shared.remote(), entry, &log), Posted::Yes);
     }
-    let end = worker.watch();
-    if end == WatchEnd::Busy {
+    let end = worker.spin();
+    if end == SpinEnd::Busy {
         let _ = worker.shared.remote().bell().end_idle();
         assert!(matches!(worker.pass(), Pass::Work));
     }
@@ -99,17 +99,17 @@ fn watch_through_posts(switches: Switches) -> (WatchEnd, WorkerCounts) {
 }
 
 #[test]
-fn s6_a_watching_worker_serves_calls_without_a_pass_and_without_a_ring() {
+fn s6_a_spinning_worker_serves_calls_without_a_pass_and_without_a_ring() {
     let expected = WorkerCounts {
         takes: 1,
         delivered: 3,
-        watches: 1,
-        watched_vain_ns: 1_000,
+        spins: 1,
+        spun_vain_ns: 1_000,
         notified: 1,
         ..NONE
     };
-    let seen = watch_through_posts(Switches::default());
-    assert_eq!(seen, (WatchEnd::Quiet, expected));
+    let seen = spin_through_posts(Switches::default());
+    assert_eq!(seen, (SpinEnd::Quiet, expected));
 }
 
 #[test]
@@ -121,16 +121,16 @@ fn with_idle_notify_off_every_call_costs_a_pass() {
     let expected = WorkerCounts {
         takes: 1,
         delivered: 3,
-        watches: 1,
+        spins: 1,
         notified: 1,
         passes: 1,
         ..NONE
     };
-    assert_eq!(watch_through_posts(switches), (WatchEnd::Busy, expected));
+    assert_eq!(spin_through_posts(switches), (SpinEnd::Busy, expected));
 }
 
 #[test]
-fn with_always_ring_a_watching_worker_is_rung_for_nothing() {
+fn with_always_ring_a_spinning_worker_is_rung_for_nothing() {
     let switches = Switches {
         idle_notify: IdleNotify::AlwaysRing,
         ..Switches::default()
@@ -138,19 +138,19 @@ fn with_always_ring_a_watching_worker_is_rung_for_nothing() {
     let expected = WorkerCounts {
         takes: 1,
         delivered: 3,
-        watches: 1,
-        watched_vain_ns: 1_000,
+        spins: 1,
+        spun_vain_ns: 1_000,
         notified: 1,
         rings: 1,
         rings_awake: 1,
         ..NONE
     };
-    assert_eq!(watch_through_posts(switches), (WatchEnd::Quiet, expected));
+    assert_eq!(spin_through_posts(switches), (SpinEnd::Quiet, expected));
 }
 
 #[test]
 fn w5_a_post_after_the_announcement_avoids_the_park() {
-    // Before the announcement to watch, between the two, and after the second.
+    // Before the announcement to spin, between the two, and after the second.
     for when in 0..3 {
         let worker = by_hand(0, Switches::default());
         let (remote, log) = (worker.shared.remote(), Log::default());
@@ -160,7 +160,7 @@ fn w5_a_post_after_the_announcement_avoids_the_park() {
             }
         };
         post_if(0);
-        assert_eq!(remote.bell().announce_watch(), Announced::Yes);
+        assert_eq!(remote.bell().announce_spin(), Announced::Yes);
         post_if(1);
         assert_eq!(remote.bell().announce_park(), Announced::Yes);
         post_if(2);
@@ -182,7 +182,7 @@ fn the_real_park_is_avoided_by_a_post_before_it() {
     let worker = by_hand(0, Switches::default());
     let log = Log::default();
     assert_eq!(
-        worker.shared.remote().bell().announce_watch(),
+        worker.shared.remote().bell().announce_spin(),
         Announced::Yes
     );
     assert_eq!(post(worker.shared.remote(), 1, &log), Posted::Yes);
@@ -199,12 +199,12 @@ fn the_real_park_is_avoided_by_a_post_before_it() {
 }
 
 #[test]
-fn a_request_for_a_pass_that_comes_with_a_post_ends_the_watching() {
+fn a_request_for_a_pass_that_comes_with_a_post_ends_the_spinning() {
     // The request is cleared by the same step that takes the post, and must not be lost there.
     for request_first in [true, false] {
         let worker = by_hand(u64::MAX, Switches::default());
         let (remote, log) = (worker.shared.remote(), Log::default());
-        assert_eq!(remote.bell().announce_watch(), Announced::Yes);
+        assert_eq!(remote.bell().announce_spin(), Announced::Yes);
         if request_first {
             remote.request_pass();
         }
@@ -212,7 +212,7 @@ fn a_request_for_a_pass_that_comes_with_a_post_ends_the_watching() {
         if !request_first {
             remote.request_pass();
         }
-        assert_eq!(worker.watch(), WatchEnd::Busy);
+        assert_eq!(worker.spin(), SpinEnd::Busy);
         assert!(remote.bell().end_idle().pass);
         // The pass takes it; a call that has run leaves nothing to run.
         assert!(matches!(worker.pass(), Pass::Nothing(_)));
@@ -221,19 +221,19 @@ fn a_request_for_a_pass_that_comes_with_a_post_ends_the_watching() {
 }
 
 #[test]
-fn a_request_that_comes_while_a_watching_worker_serves_is_kept() {
-    // A call that asks its own worker to close, while the worker watches.
+fn a_request_that_comes_while_a_spinning_worker_serves_is_kept() {
+    // A call that asks its own worker to close, while the worker spins.
     struct Closes(Arc<WorkerShared<Host>>);
     let worker = by_hand(u64::MAX, Switches::default());
     let remote = worker.shared.remote();
-    assert_eq!(remote.bell().announce_watch(), Announced::Yes);
+    assert_eq!(remote.bell().announce_spin(), Announced::Yes);
     let closes = Closes(Arc::clone(&worker.shared));
     let call = crate::task::Once::new(move || {
         let it = &closes;
         it.0.close();
     });
     let join = crate::testing::launch_as(remote, crate::task::Kind::Call, call);
-    assert_eq!(worker.watch(), WatchEnd::Busy);
+    assert_eq!(worker.spin(), SpinEnd::Busy);
     let _ = remote.bell().end_idle();
     assert!(matches!(worker.pass(), Pass::Closing));
     drop(join);
@@ -304,7 +304,7 @@ unsafe fn again(node: NonNull<Node<Host>>, _: &Ready<Host>) {
 }
 
 #[test]
-fn b10_calls_without_end_do_not_keep_a_watching_worker_from_its_pass() {
+fn b10_calls_without_end_do_not_keep_a_spinning_worker_from_its_pass() {
     let worker = by_hand(u64::MAX, Switches::default());
     let remote = worker.shared.remote().clone();
     let it = Eternal {
@@ -312,14 +312,14 @@ fn b10_calls_without_end_do_not_keep_a_watching_worker_from_its_pass() {
         remote: remote.clone(),
         rounds_left: Cell::new(u64::MAX),
     };
-    assert_eq!(remote.bell().announce_watch(), Announced::Yes);
+    assert_eq!(remote.bell().announce_spin(), Announced::Yes);
     // SAFETY: `it` stays in place until its last delivery below.
     let posted = unsafe { remote.post(NonNull::from(&it).cast()) };
     assert_eq!(posted, Posted::Yes);
-    assert_eq!(worker.watch(), WatchEnd::Busy);
+    assert_eq!(worker.spin(), SpinEnd::Busy);
     let counts = worker.shared.counts();
-    assert!(counts.takes >= u64::from(super::watch::TAKES_PER_CLOCK));
-    assert_eq!(counts.takes % u64::from(super::watch::TAKES_PER_CLOCK), 0);
+    assert!(counts.takes >= u64::from(super::spin::TAKES_PER_CLOCK));
+    assert_eq!(counts.takes % u64::from(super::spin::TAKES_PER_CLOCK), 0);
     assert_eq!((counts.delivered, counts.rings), (counts.takes, 0));
     it.rounds_left.set(0);
     assert_eq!(worker.take().delivered, 1);

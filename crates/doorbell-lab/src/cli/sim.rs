@@ -57,7 +57,7 @@ pub enum SimCommand {
 
     /// Run one seed again, and write what happened as a trace
     ///
-    /// The trace has a track for each thread of each core: when it ran, watched, waited and was
+    /// The trace has a track for each thread of each core: when it ran, spun, waited and was
     /// parked; with arrows from each post to where it ran. Perfetto (ui.perfetto.dev) and Chrome
     /// (`chrome://tracing`) show it.
     #[command(after_help = "Examples:\n  \

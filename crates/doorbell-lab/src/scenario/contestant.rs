@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use crate::error::LabError;
 use crate::measure::{Clock, Placement, Samples};
 
-/// Whether a contestant's callee watches for calls or has to be woken.
+/// Whether a contestant's callee spins for calls or has to be woken.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Speed {
     /// A call takes well below a microsecond or two: many are made.

@@ -54,11 +54,11 @@ pub(super) fn churn(
         let way = dice.choose(&[Churn::Rested, Churn::UnderFire, Churn::OnAWorker]);
         let cores = 1 + dice.roll(2) as usize;
         let idle = dice.choose(&[
-            Idle::Watch(Duration::from_micros(10)),
-            Idle::Watch(Duration::from_millis(1)),
+            Idle::Spin(Duration::from_micros(10)),
+            Idle::Spin(Duration::from_millis(1)),
             Idle::Policy(IdlePolicy::Park),
             Idle::Policy(IdlePolicy::Adaptive { budget: 0.5 }),
-            Idle::Policy(IdlePolicy::Spin),
+            Idle::Policy(IdlePolicy::NeverPark),
         ]);
         let built = idle.of(Builder::new().cores(cores).name(GUEST)).build();
         let runtime = match built {

@@ -70,14 +70,14 @@ pub(super) struct Shape {
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Idle {
     Policy(IdlePolicy),
-    Watch(Duration),
+    Spin(Duration),
 }
 
 impl Idle {
     pub(super) fn of(self, builder: Builder) -> Builder {
         match self {
             Idle::Policy(policy) => builder.idle(policy),
-            Idle::Watch(time) => builder.watch(time),
+            Idle::Spin(time) => builder.spin(time),
         }
     }
 }
@@ -92,11 +92,11 @@ impl Shape {
             Idle::Policy(IdlePolicy::Park),
             Idle::Policy(IdlePolicy::Adaptive { budget: 0.05 }),
             Idle::Policy(IdlePolicy::Adaptive { budget: 1.0 }),
-            Idle::Policy(IdlePolicy::Spin),
-            Idle::Watch(Duration::from_micros(10)),
-            Idle::Watch(Duration::from_millis(1)),
+            Idle::Policy(IdlePolicy::NeverPark),
+            Idle::Spin(Duration::from_micros(10)),
+            Idle::Spin(Duration::from_millis(1)),
         ]);
-        let spins = matches!(idle, Idle::Policy(IdlePolicy::Spin));
+        let spins = matches!(idle, Idle::Policy(IdlePolicy::NeverPark));
         Shape {
             cores: if spins {
                 cores.min(SPINNING_MAX)

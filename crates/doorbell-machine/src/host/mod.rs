@@ -21,14 +21,14 @@ pub use parker::HostParker;
 pub use poller::HostPoller;
 pub use thread::HostThread;
 
-use crate::{Fenced, Machine, Policy, PolicyError, ThreadError, ThreadSpec, Topology, Watched};
+use crate::{Fenced, Machine, Policy, PolicyError, Spun, ThreadError, ThreadSpec, Topology};
 use std::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64};
 
 /// This computer, running Linux.
 #[derive(Clone, Copy, Debug)]
 pub struct Host;
 
-/// How often [`Host::watch`] looks before it reads the clock again.
+/// How often [`Host::spin`] looks before it reads the clock again.
 const LOOKS_PER_CLOCK: u32 = 64;
 
 impl Machine for Host {
@@ -91,22 +91,22 @@ impl Machine for Host {
     }
 
     #[inline]
-    fn watch<T: Send + Sync>(
+    fn spin<T: Send + Sync>(
         line: &CacheLine<T>,
         for_ns: u64,
         changed: impl Fn(&T) -> bool,
-    ) -> Watched {
+    ) -> Spun {
         let mut until_ns = None;
         loop {
             for _ in 0..LOOKS_PER_CLOCK {
                 if changed(line) {
-                    return Watched::Changed;
+                    return Spun::Changed;
                 }
                 std::hint::spin_loop();
             }
             let now_ns = clock::now_ns();
             if now_ns >= *until_ns.get_or_insert(now_ns.saturating_add(for_ns)) {
-                return Watched::Deadline;
+                return Spun::Deadline;
             }
         }
     }

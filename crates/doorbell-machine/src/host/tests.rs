@@ -2,8 +2,7 @@
 
 use super::{CacheLine, Host, HostParker};
 use crate::{
-    Counter, Line, Machine, Ordering, ParkEnd, Parker, ThreadError, ThreadHandle, ThreadSpec,
-    Watched,
+    Counter, Line, Machine, Ordering, ParkEnd, Parker, Spun, ThreadError, ThreadHandle, ThreadSpec,
 };
 use std::sync::Arc;
 use std::sync::atomic::AtomicU32;
@@ -82,15 +81,15 @@ fn a_past_deadline_comes_back_at_once_and_a_far_one_is_accepted() {
 }
 
 #[test]
-fn watching_sees_a_change_and_knows_its_deadline() {
+fn spinning_sees_a_change_and_knows_its_deadline() {
     let line = CacheLine::new(|| AtomicU32::new(7));
     let is = |value| move |word: &AtomicU32| word.load(Ordering::Acquire) == value;
-    assert_eq!(Host::watch(&line, 0, is(7)), Watched::Changed);
-    assert_eq!(Host::watch(&line, 0, is(8)), Watched::Deadline);
+    assert_eq!(Host::spin(&line, 0, is(7)), Spun::Changed);
+    assert_eq!(Host::spin(&line, 0, is(8)), Spun::Deadline);
     let start = Instant::now();
-    assert_eq!(Host::watch(&line, 1_000_000, is(8)), Watched::Deadline);
-    let watched = start.elapsed() + Duration::from_nanos(super::LAG_NS_MAX);
-    assert!(watched >= Duration::from_millis(1), "it gave up early");
+    assert_eq!(Host::spin(&line, 1_000_000, is(8)), Spun::Deadline);
+    let spun = start.elapsed() + Duration::from_nanos(super::LAG_NS_MAX);
+    assert!(spun >= Duration::from_millis(1), "it gave up early");
 }
 
 #[test]

@@ -1,7 +1,7 @@
 //! The model-checking backend: loom's atomics, cells and threads.
 //!
 //! A mutant ([`Bug`]) is chosen while the program runs ([`break_thread`]), so that a test can show that the checker
-//! notices it: the protocols are built once, not once for each mutant. What it does not model: time (a watch looks
+//! notices it: the protocols are built once, not once for each mutant. What it does not model: time (a spin looks
 //! twice and gives up; a park with a deadline ends at once, and its thread has that time from then on; the end of time
 //! never comes), the cost of anything, and stale reads inside the kernel: a futex compares the current value, and so
 //! does the parker here.
@@ -22,7 +22,7 @@ pub use words::{LoomCell, LoomPtr, LoomU32, LoomU64};
 
 use crate::{
     Bug, Counter, Fenced, Line, Machine, Ordering, ParkEnd, ParkIn, Parker, Policy, PolicyError,
-    PollerError, ThreadError, ThreadHandle, ThreadSpec, Topology, Watched, Word,
+    PollerError, Spun, ThreadError, ThreadHandle, ThreadSpec, Topology, Word,
 };
 use ::loom::sync::atomic::fence;
 use ::loom::sync::{Condvar, Mutex};
@@ -261,19 +261,19 @@ impl<const RING: usize> Machine for Loom<RING> {
     fn relax() {
         ::loom::thread::yield_now();
     }
-    fn watch<T: Send + Sync>(
+    fn spin<T: Send + Sync>(
         line: &LoomLine<T>,
         _for_ns: u64,
         changed: impl Fn(&T) -> bool,
-    ) -> Watched {
+    ) -> Spun {
         if changed(line) {
-            return Watched::Changed;
+            return Spun::Changed;
         }
         ::loom::thread::yield_now();
         if changed(line) {
-            return Watched::Changed;
+            return Spun::Changed;
         }
-        Watched::Deadline
+        Spun::Deadline
     }
     fn prefetch_write<T>(_ptr: *const T) {}
     fn worker_slot() -> *const () {

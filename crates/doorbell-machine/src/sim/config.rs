@@ -339,10 +339,10 @@ pub enum EventKind {
     Unpark,
     /// It rings; the line is the number of the thread that this wakes, or `u32::MAX`.
     Ring,
-    /// It begins to watch a line.
-    Watch,
-    /// What it watched has changed, or the time is over.
-    WatchEnd,
+    /// It begins to spin on a line.
+    Spin,
+    /// The line that it spins on has changed, or the time is over.
+    SpinEnd,
     /// It goes to sleep for a time.
     Sleep,
     /// It gets its CPU.
@@ -383,8 +383,8 @@ impl EventKind {
             EventKind::Park => "park",
             EventKind::Unpark => "unpark",
             EventKind::Ring => "ring",
-            EventKind::Watch => "watch",
-            EventKind::WatchEnd => "watch_end",
+            EventKind::Spin => "spin",
+            EventKind::SpinEnd => "spin_end",
             EventKind::Sleep => "sleep",
             EventKind::Dispatch => "dispatch",
             EventKind::Preempt => "preempt",

@@ -13,8 +13,8 @@ struct Line {
     owner: u32,
     /// Goes up with every write.
     version: u32,
-    /// The first of those who watch it.
-    watcher: u32,
+    /// The first of those who spin it.
+    spinner: u32,
     /// Until when it is on its way to who wrote it last.
     busy_ns: u64,
 }
@@ -22,7 +22,7 @@ struct Line {
 const COLD: Line = Line {
     owner: NOBODY,
     version: 0,
-    watcher: NOBODY,
+    spinner: NOBODY,
     busy_ns: 0,
 };
 
@@ -103,12 +103,12 @@ impl Lines {
         self.all[line as usize].version
     }
 
-    pub(super) fn watcher(&self, line: u32) -> u32 {
-        self.all[line as usize].watcher
+    pub(super) fn spinner(&self, line: u32) -> u32 {
+        self.all[line as usize].spinner
     }
 
-    pub(super) fn set_watcher(&mut self, line: u32, watcher: u32) {
-        self.all[line as usize].watcher = watcher;
+    pub(super) fn set_spinner(&mut self, line: u32, spinner: u32) {
+        self.all[line as usize].spinner = spinner;
     }
 
     /// A CPU reads a line; returns what it costs.
@@ -296,7 +296,7 @@ mod tests {
         lines.remove(line);
         assert_eq!(lines.add(), line);
         assert_eq!(
-            (lines.version(line), lines.watcher(line)),
+            (lines.version(line), lines.spinner(line)),
             (version, NOBODY)
         );
         assert_eq!(lines.read(line, 0, 0, &mut rng), lines.costs.memory_ns);

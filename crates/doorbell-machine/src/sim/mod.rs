@@ -54,7 +54,7 @@ pub use wait::SimParker;
 pub use words::{SimPtr, SimU32, SimU64};
 
 use crate::{
-    Bug, Fenced, Machine, Mark, PolicyError, ThreadError, ThreadSpec, Topology, Watched, slots,
+    Bug, Fenced, Machine, Mark, PolicyError, Spun, ThreadError, ThreadSpec, Topology, slots,
 };
 use thread::{Doing, Wait};
 use world::{Waits, look, step, wait as give_up_cpu};
@@ -263,12 +263,8 @@ impl<const BUG: u8> Machine for Sim<BUG> {
         });
     }
 
-    fn watch<T: Send + Sync>(
-        line: &SimLine<T>,
-        for_ns: u64,
-        changed: impl Fn(&T) -> bool,
-    ) -> Watched {
-        wait::watch(line, for_ns, changed)
+    fn spin<T: Send + Sync>(line: &SimLine<T>, for_ns: u64, changed: impl Fn(&T) -> bool) -> Spun {
+        wait::spin(line, for_ns, changed)
     }
 
     /// Nothing: a hint by address would make a run depend on addresses.

@@ -31,7 +31,7 @@ pub(super) struct Io {
     pollers: Vec<Set>,
 }
 
-/// What a poller watches over.
+/// What a poller spins over.
 #[derive(Debug, Default)]
 struct Set {
     members: Vec<Member>,

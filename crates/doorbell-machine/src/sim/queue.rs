@@ -12,7 +12,7 @@ pub(super) enum What {
     Cpu,
     /// A thread becomes ready to run.
     Wake,
-    /// A thread has slept or watched long enough.
+    /// A thread has slept or spun for long enough.
     Deadline,
     /// A sleep ends for no reason.
     Spurious,

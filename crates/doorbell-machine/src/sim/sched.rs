@@ -79,7 +79,7 @@ pub(super) struct Cpu {
     pub(super) slow_percent: u64,
     /// The same, also by what its SMT siblings do.
     pub(super) percent: u64,
-    /// It runs a thread that does not just watch a line.
+    /// It runs a thread that does not only spin on a line.
     pub(super) is_busy: bool,
     pub(super) mask: Mask,
     /// How many threads were put here.
@@ -219,8 +219,8 @@ impl World {
         state.turn = state.turn.wrapping_add(1);
         self.record(now_ns, cpu, current, EventKind::Preempt, 0);
         self.flush_of(current);
-        if self.threads[current as usize].doing == Doing::Watches {
-            self.unwatch(current);
+        if self.threads[current as usize].doing == Doing::Spins {
+            self.end_spinner(current);
         } else {
             // The rest of the step that it is in.
             let left_ns = self.off_cpu(cpu, resume_ns.saturating_sub(now_ns));

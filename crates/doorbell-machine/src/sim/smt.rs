@@ -5,7 +5,7 @@ use super::thread::Doing;
 use super::world::World;
 
 impl World {
-    /// A CPU begins or ceases to be busy: it runs a thread that does not just watch a line. From
+    /// A CPU begins or ceases to be busy: it runs a thread that does not only spin on a line. From
     /// here on its siblings take longer for everything, or no longer; so does the rest of the step
     /// that each of them is in.
     pub(super) fn set_busy(&mut self, cpu: u32, is_busy: bool, now_ns: u64) {
@@ -52,7 +52,7 @@ impl World {
         let it = &self.cpus[cpu as usize];
         // A CPU that is in a step of its own now has begun it in the past, and charges it later.
         let in_step = it.current != NOBODY && it.resume_ns > now_ns;
-        if !in_step || self.threads[it.current as usize].doing == Doing::Watches {
+        if !in_step || self.threads[it.current as usize].doing == Doing::Spins {
             return;
         }
         let left_ns = scaled(it.resume_ns - now_ns, after, before);

@@ -32,7 +32,7 @@ pub struct MachineSpec {
     /// What everything costs.
     pub costs: Costs,
     /// How long everything takes on a CPU while one of its SMT siblings is busy, in per cent of what
-    /// it takes while they idle or watch a line. 100 at least.
+    /// it takes while they idle or spin on a line. 100 at least.
     pub smt_busy_percent: u64,
     /// How long a store may wait in the store buffer, under the memory model `tso`.
     pub drain_ns: Range,

@@ -20,7 +20,7 @@ pub(super) enum Doing {
     /// It is the thread of its CPU.
     Runs,
     /// It is, and waits for a line to be written.
-    Watches,
+    Spins,
     /// It waits without a CPU.
     Waits(Wait),
     /// It was told to go on, and that is on its way.
@@ -44,7 +44,7 @@ impl Doing {
         match self {
             Doing::Ready => "ready",
             Doing::Runs => "runs",
-            Doing::Watches => "watches",
+            Doing::Spins => "spins",
             Doing::Waits(Wait::Parker) => "parked",
             Doing::Waits(Wait::Sleep) => "sleeps",
             Doing::Waits(Wait::Join) => "joins",
@@ -92,9 +92,9 @@ pub(super) struct Thread {
     pub(super) buffer: Buffer,
     /// The pointer that it looked at last.
     pub(super) seen: Seen,
-    /// The line that it watches, and who is behind it in the list of that line's watchers.
-    pub(super) watched: u32,
-    pub(super) next_watcher: u32,
+    /// The line that it spins on, and who is behind it in the list of that line's spinners.
+    pub(super) spun_on: u32,
+    pub(super) next_spinner: u32,
     pub(super) joiners: Vec<u32>,
     pub(super) panicked: bool,
     last: [Option<Event>; LAST],
@@ -131,8 +131,8 @@ impl Thread {
             making: None,
             has_stored: false,
             buffer: Buffer::default(),
-            watched: NOBODY,
-            next_watcher: NOBODY,
+            spun_on: NOBODY,
+            next_spinner: NOBODY,
             joiners: Vec::new(),
             panicked: false,
             last: [None; LAST],

@@ -1,4 +1,4 @@
-//! How a thread waits: in a parker, watching a line, for another thread, for a time.
+//! How a thread waits: in a parker, spinning on a line, for another thread, for a time.
 
 use super::Sim;
 use super::cells::SimLine;
@@ -9,7 +9,7 @@ use super::queue::What;
 use super::thread::{Doing, Wait, Why};
 use super::words::SimU32;
 use super::world::{Waits, World, look, step, wait};
-use crate::{Ordering, ParkEnd, ParkIn, Parker, Poller, PollerError, Watched, Word};
+use crate::{Ordering, ParkEnd, ParkIn, Parker, Poller, PollerError, Spun, Word};
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU32, AtomicU64};
 
@@ -261,20 +261,20 @@ impl World {
         self.schedule(time_ns, What::Wake, thread, turn);
     }
 
-    /// Who watches a line that is taken from it looks again.
+    /// Who spins on a line that is taken from it looks again.
     #[inline]
-    pub(super) fn tell_watchers(&mut self, line: u32) {
-        let mut watcher = self.lines.watcher(line);
-        while watcher != NOBODY {
-            let next = self.threads[watcher as usize].next_watcher;
-            self.end_watch(watcher, self.now_ns);
-            watcher = next;
+    pub(super) fn tell_spinners(&mut self, line: u32) {
+        let mut spinner = self.lines.spinner(line);
+        while spinner != NOBODY {
+            let next = self.threads[spinner as usize].next_spinner;
+            self.end_spin(spinner, self.now_ns);
+            spinner = next;
         }
     }
 
-    /// A thread that watches goes on.
-    pub(super) fn end_watch(&mut self, thread: u32, now_ns: u64) {
-        self.unwatch(thread);
+    /// A thread that spins goes on.
+    pub(super) fn end_spin(&mut self, thread: u32, now_ns: u64) {
+        self.end_spinner(thread);
         let it = &mut self.threads[thread as usize];
         it.turn = it.turn.wrapping_add(1);
         it.doing = Doing::Runs;
@@ -283,40 +283,40 @@ impl World {
         self.resume_at(cpu, now_ns);
     }
 
-    /// Takes a thread out of the list of those who watch a line.
-    pub(super) fn unwatch(&mut self, thread: u32) {
+    /// Takes a thread out of the list of those who spin on a line.
+    pub(super) fn end_spinner(&mut self, thread: u32) {
         let it = &mut self.threads[thread as usize];
-        let (line, next) = (it.watched, it.next_watcher);
-        (it.watched, it.next_watcher) = (NOBODY, NOBODY);
+        let (line, next) = (it.spun_on, it.next_spinner);
+        (it.spun_on, it.next_spinner) = (NOBODY, NOBODY);
         if line == NOBODY {
             return;
         }
-        let mut at = self.lines.watcher(line);
+        let mut at = self.lines.spinner(line);
         if at == thread {
-            return self.lines.set_watcher(line, next);
+            return self.lines.set_spinner(line, next);
         }
         while at != NOBODY {
             let before = &mut self.threads[at as usize];
-            if before.next_watcher == thread {
-                before.next_watcher = next;
+            if before.next_spinner == thread {
+                before.next_spinner = next;
                 return;
             }
-            at = before.next_watcher;
+            at = before.next_spinner;
         }
     }
 
     /// The thread that runs looks at nothing but a line from here on.
-    fn begin_watch(&mut self, line: u32, until_ns: u64) {
+    fn begin_spin(&mut self, line: u32, until_ns: u64) {
         let thread = self.current;
-        let first = self.lines.watcher(line);
+        let first = self.lines.spinner(line);
         let it = &mut self.threads[thread as usize];
-        (it.watched, it.next_watcher) = (line, first);
-        it.doing = Doing::Watches;
+        (it.spun_on, it.next_spinner) = (line, first);
+        it.doing = Doing::Spins;
         let turn = it.turn;
-        self.lines.set_watcher(line, thread);
+        self.lines.set_spinner(line, thread);
         let cpu = &mut self.cpus[self.cpu as usize];
         cpu.resume_ns = self.now_ns;
-        self.event(EventKind::Watch, line, 0);
+        self.event(EventKind::Spin, line, 0);
         self.set_busy(self.cpu, false, self.now_ns);
         if until_ns < u64::MAX {
             self.schedule(until_ns, What::Deadline, thread, turn);
@@ -324,22 +324,20 @@ impl World {
     }
 }
 
-/// Watches a line until something holds of what lies in it.
-pub(super) fn watch<T>(line: &SimLine<T>, for_ns: u64, changed: impl Fn(&T) -> bool) -> Watched {
+/// Spins a line until something holds of what lies in it.
+pub(super) fn spin<T>(line: &SimLine<T>, for_ns: u64, changed: impl Fn(&T) -> bool) -> Spun {
     let begun = look(|world| (line.line(world), world.now_ns.saturating_add(for_ns)));
-    let ended = |watched: Watched, number: u32| {
-        let _ = step(|world| world.event(EventKind::WatchEnd, number, 0));
-        watched
+    let ended = |spun: Spun, number: u32| {
+        let _ = step(|world| world.event(EventKind::SpinEnd, number, 0));
+        spun
     };
     loop {
         let version = begun.map(|(number, _)| look(|world| world.lines.version(number)));
         if changed(line) {
-            return begun.map_or(Watched::Changed, |(number, _)| {
-                ended(Watched::Changed, number)
-            });
+            return begun.map_or(Spun::Changed, |(number, _)| ended(Spun::Changed, number));
         }
         let Some((number, until_ns)) = begun else {
-            return Watched::Deadline;
+            return Spun::Deadline;
         };
         let mut is_over = true;
         wait(|world| {
@@ -348,11 +346,11 @@ pub(super) fn watch<T>(line: &SimLine<T>, for_ns: u64, changed: impl Fn(&T) -> b
             if is_over || version != Some(Some(world.lines.version(number))) {
                 return Waits::No;
             }
-            world.begin_watch(number, until_ns);
+            world.begin_spin(number, until_ns);
             Waits::Yes
         });
         if is_over {
-            return ended(Watched::Deadline, number);
+            return ended(Spun::Deadline, number);
         }
     }
 }

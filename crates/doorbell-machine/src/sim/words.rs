@@ -242,11 +242,11 @@ impl World {
         self.event(EventKind::Store, line, cost);
     }
 
-    /// The CPU takes a line to write it; who watches the line looks. Returns the cost.
+    /// The CPU takes a line to write it; who spins on the line looks. Returns the cost.
     #[inline]
     pub(super) fn write_line(&mut self, line: u32) -> u64 {
         let cost = self.lines.write(line, self.cpu, self.now_ns, &mut self.rng);
-        self.tell_watchers(line);
+        self.tell_spinners(line);
         cost
     }
 
@@ -292,7 +292,7 @@ impl World {
         let (cpu, now_ns) = (self.threads[thread as usize].cpu, self.now_ns);
         let cost = self.lines.write(oldest.line, cpu, now_ns, &mut self.rng);
         self.record(now_ns, cpu, thread, EventKind::Drain, oldest.line);
-        self.tell_watchers(oldest.line);
+        self.tell_spinners(oldest.line);
         cost
     }
 

@@ -394,8 +394,8 @@ impl World {
             return;
         }
         // It has its CPU and looks at the clock itself; all others need an interrupt.
-        if thread.doing == Doing::Watches {
-            return self.end_watch(due.of, due.time_ns);
+        if thread.doing == Doing::Spins {
+            return self.end_spin(due.of, due.time_ns);
         }
         let cpu = thread.cpu;
         if !self.is_held(cpu, due) {

@@ -101,7 +101,7 @@ struct Conserve<'a, const BUG: u8> {
 
 /// Looks, until told to stop, whether promise 7 holds. The caller starts so many other threads behind the
 /// one that this runs on.
-pub(super) fn watch<const BUG: u8>(workers: &Workers<BUG>, foreign: usize, stop: &SimCounter) {
+pub(super) fn spin<const BUG: u8>(workers: &Workers<BUG>, foreign: usize, stop: &SimCounter) {
     let first = sim::thread().map_or(0, |own| own + 1);
     let foreign: Vec<u32> = (first..).take(foreign).collect();
     let mut oracle = Conserve {
@@ -263,7 +263,7 @@ impl<const BUG: u8> Conserve<'_, BUG> {
             let owed_ns = seen.owes.look(now_ns, searches && lacks, false, idle);
             let lapses = cores >= SCHEDULER_MIN && owed_ns > LAPSE_NS;
             // It serves calls: what it was claimed for waits for the end of those.
-            let serves = remote.is_inside() && remote.state() == WorkerState::Watching;
+            let serves = remote.is_inside() && remote.state() == WorkerState::Spinning;
             // Who searches by itself is in the set: that its search has lapsed would clear both bits.
             let lacks_own = lacks_ns[self.workers.number(at * cores + worker) as usize].is_some();
             seen.ends = lacks_own && scheduler.idle().holds(worker) && (searches || seen.ends);

@@ -135,7 +135,7 @@ fn play<const BUG: u8>(shape: &Shape, plan: &Plan, ledger: Arc<Ledger>) -> Resul
     let (workers, threads): (Arc<Workers<BUG>>, Threads) = Workers::start(config, ledger)?;
     guard::launch_guards(&workers);
     let stop = Arc::new(SimCounter::default());
-    let watcher = watch::<BUG>(shape, &workers, &stop)?;
+    let spinner = spin::<BUG>(shape, &workers, &stop)?;
     let player = Player {
         workers: Arc::clone(&workers),
         may: shape.may,
@@ -175,7 +175,7 @@ fn play<const BUG: u8>(shape: &Shape, plan: &Plan, ledger: Arc<Ledger>) -> Resul
             oracle::is_prompt(&workers);
         }
         stop.set(1);
-        watcher.map_or(Ok(()), ThreadHandle::join)?;
+        spinner.map_or(Ok(()), ThreadHandle::join)?;
         workers.close(threads);
     }
     oracle::check_rest(&workers);
@@ -197,22 +197,22 @@ fn spawn<const BUG: u8>(
     Sim::<BUG>::spawn(spec, Box::new(body))
 }
 
-/// Starts the thread that watches, where it is fair to.
-fn watch<const BUG: u8>(
+/// Starts the thread that spins, where it is fair to.
+fn spin<const BUG: u8>(
     shape: &Shape,
     workers: &Arc<Workers<BUG>>,
     stop: &Arc<SimCounter>,
 ) -> Result<Option<SimThread>, ThreadError> {
     let (workers, stop) = (Arc::clone(workers), Arc::clone(stop));
-    let watch: Box<dyn FnOnce() + Send> = if shape.paused {
+    let spin: Box<dyn FnOnce() + Send> = if shape.paused {
         Box::new(move || oracle::hold_often(&workers, &stop))
     } else if shape.orders_classes() {
-        Box::new(move || oracle::watch_order(&workers, &stop))
+        Box::new(move || oracle::spin_order(&workers, &stop))
     } else if shape.is_conserving() {
         let foreign = shape.foreign;
-        Box::new(move || conserve::watch(&workers, foreign, &stop))
+        Box::new(move || conserve::spin(&workers, foreign, &stop))
     } else {
         return Ok(None);
     };
-    spawn::<BUG>("watcher", shape.watch_cpu(), watch).map(Some)
+    spawn::<BUG>("spinner", shape.spin_cpu(), spin).map(Some)
 }

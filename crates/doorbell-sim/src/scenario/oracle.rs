@@ -25,7 +25,7 @@ const HOLD_NS: u64 = 2_000;
 const QUIET_MAX_NS: u64 = 2_000_000_000;
 /// By when a worker that has nothing else to do has run a post, or a timer of its own.
 const PROMPT_NS: u64 = 50_000;
-/// By when one of class Batch has, which first waits for the Fair worker of its core to watch no more.
+/// By when one of class Batch has, which first waits for the Fair worker of its core to spin no more.
 const BATCH_PROMPT_NS: u64 = 150_000;
 
 /// Waits until nothing that was begun is left.
@@ -93,7 +93,7 @@ pub(super) fn is_prompt<const BUG: u8>(workers: &Arc<Workers<BUG>>) {
 ///
 /// One that was told and is not rung yet could not: whoever told it is about to. That must not take
 /// long either, unless a worker of a lower class waits for a CPU meanwhile: it may be the one.
-pub(super) fn watch_order<const BUG: u8>(workers: &Workers<BUG>, stop: &SimCounter) {
+pub(super) fn spin_order<const BUG: u8>(workers: &Workers<BUG>, stop: &SimCounter) {
     let cores = workers.cores();
     let urgent = RT * cores..(RT + 1) * cores;
     let lower = || (0..workers.len()).filter(|worker| !urgent.contains(worker));

@@ -269,7 +269,7 @@ impl<const BUG: u8> Player<BUG> {
         self.workers.launch(
             worker,
             kind,
-            Watched::new(async move {
+            Spun::new(async move {
                 let _ended = ended;
                 for _ in 0..steps {
                     player.begin_step();
@@ -347,7 +347,7 @@ impl<const BUG: u8> Player<BUG> {
         let listens = self.workers.launch(
             self.any_worker(),
             if one_in(2) { Kind::Pinned } else { Kind::Task },
-            Watched::new(async move {
+            Spun::new(async move {
                 let _ended = ended;
                 told.await;
             }),
@@ -428,21 +428,21 @@ impl<const BUG: u8> Player<BUG> {
 }
 
 /// A future that looks who polls and drops it.
-pub(super) struct Watched<F> {
+pub(super) struct Spun<F> {
     future: F,
     is_polled: SimCounter,
 }
 
-impl<F> Watched<F> {
+impl<F> Spun<F> {
     pub(super) fn new(future: F) -> Self {
-        Watched {
+        Spun {
             future,
             is_polled: SimCounter::default(),
         }
     }
 }
 
-impl<F: Future> Future for Watched<F> {
+impl<F: Future> Future for Spun<F> {
     type Output = F::Output;
 
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<F::Output> {
@@ -458,7 +458,7 @@ impl<F: Future> Future for Watched<F> {
     }
 }
 
-impl<F> Drop for Watched<F> {
+impl<F> Drop for Spun<F> {
     fn drop(&mut self) {
         if self.is_polled.get() != 0 {
             sim::fail("right core: a future was dropped while a worker polls it");

@@ -1,7 +1,7 @@
 //! Tasks that are rescued: they wait for descriptors of Fair workers, which compute.
 
 use super::guard::Ward;
-use super::program::{Ended, Player, Watched, below, one_in, yield_now};
+use super::program::{Ended, Player, Spun, below, one_in, yield_now};
 use super::surge::gone;
 use doorbell_core::io::{Direction, Registration};
 use doorbell_core::task::{About, Kind, Local};
@@ -171,10 +171,7 @@ impl<const BUG: u8> Player<BUG> {
                 yield_now().await;
             }
         };
-        drop(
-            self.workers
-                .launch(worker, Kind::Task, Watched::new(computes)),
-        );
+        drop(self.workers.launch(worker, Kind::Task, Spun::new(computes)));
     }
 
     /// A task that reads all bytes of an inlet in polls that are brief, and does what a connection may do.
@@ -216,7 +213,7 @@ impl<const BUG: u8> Player<BUG> {
             rescuable: true,
             ..About::default()
         };
-        let task = Watched::new(task);
+        let task = Spun::new(task);
         drop(self.workers.launch_about(core, Kind::Task, about, task));
     }
 

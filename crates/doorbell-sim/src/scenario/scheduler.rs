@@ -251,9 +251,9 @@ impl<const BUG: u8> Workers<BUG> {
         })
     }
 
-    /// Waits for a future, on a thread that is no worker: watches for so long, then parks.
-    pub(super) fn wait_for<F: Future>(&self, future: F, watch_ns: u64) -> F::Output {
-        block_on_inside(&self.clock, future, watch_ns)
+    /// Waits for a future, on a thread that is no worker: spins for so long, then parks.
+    pub(super) fn wait_for<F: Future>(&self, future: F, spin_ns: u64) -> F::Output {
+        block_on_inside(&self.clock, future, spin_ns)
     }
 
     /// All counts of all workers.

@@ -73,7 +73,7 @@ const RUN_BUDGET: RunBudget = RunBudget {
 /// For how long a thread is starved, at most.
 pub(super) const STARVE_MAX_NS: u64 = 8_000_000;
 
-/// CPUs for the thread that begins and ends it all, and for the one that watches.
+/// CPUs for the thread that begins and ends it all, and for the one that spins.
 pub(crate) const OWN_CPUS: usize = 2;
 
 /// What goes wrong in a scenario.
@@ -256,7 +256,7 @@ impl Shape {
         }
     }
 
-    /// The same in one scheduler, of workers that run the most urgent task first and may watch.
+    /// The same in one scheduler, of workers that run the most urgent task first and may spin.
     #[must_use]
     pub fn starved_ranked() -> Self {
         Shape {
@@ -347,8 +347,8 @@ impl Shape {
         (self.workers + foreigner) % self.machine.cpus()
     }
 
-    /// The CPU of the thread that watches.
-    pub(super) fn watch_cpu(&self) -> usize {
+    /// The CPU of the thread that spins.
+    pub(super) fn spin_cpu(&self) -> usize {
         self.foreign_cpu(self.foreign + 1)
     }
 }
@@ -369,12 +369,12 @@ impl Plan {
         let mut lot = Lot(seed);
         let idle = match lot.draw(4) {
             0 => IdlePolicy::Park,
-            1 => IdlePolicy::Watch {
-                watch_ns: 1_000 + lot.draw(50_000),
+            1 => IdlePolicy::Spin {
+                spin_ns: 1_000 + lot.draw(50_000),
             },
-            2 => IdlePolicy::Watch { watch_ns: 300 },
+            2 => IdlePolicy::Spin { spin_ns: 300 },
             _ => IdlePolicy::Adaptive {
-                watch_max_ns: 50_000,
+                spin_max_ns: 50_000,
                 budget: 0.2,
             },
         };

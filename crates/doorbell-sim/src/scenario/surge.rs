@@ -2,7 +2,7 @@
 //! crowds of tasks behind a poll that may be long.
 
 use super::ledger::Ledger;
-use super::program::{Ended, Player, Watched, below, one_in};
+use super::program::{Ended, Player, Spun, below, one_in};
 use doorbell_core::call;
 use doorbell_core::io::{Direction, Registration};
 use doorbell_core::task::Kind;
@@ -20,7 +20,7 @@ const ROUNDS_MAX: u64 = 3;
 /// When, at the latest, after the time before: so that a worker that is kept serving calls has done so for long.
 const ROUND_NS: u64 = 2_500_000;
 /// How many calls a worker is kept busy with, and how long each takes: 64 of them take more than the
-/// millisecond after which a worker that watches looks at everything.
+/// millisecond after which a worker that spins looks at everything.
 const CALLS_MIN: u64 = 70;
 const CALLS_MORE: u64 = 130;
 const CALL_MIN_NS: u64 = 16_000;
@@ -110,7 +110,7 @@ impl<const BUG: u8> Player<BUG> {
     }
 
     /// Tasks of a worker wait, each for one of those on other workers that tell them at about the same time: the
-    /// worker may watch when it is chosen for one, and be inside another's poll when that one comes.
+    /// worker may spin when it is chosen for one, and be inside another's poll when that one comes.
     fn chorus(&self, worker: usize) {
         let mut tellers = Vec::new();
         for _ in 0..2 + below(TELLERS_MAX) {
@@ -123,10 +123,7 @@ impl<const BUG: u8> Player<BUG> {
                     let _ = hears.await;
                     sim::work(goes_on_ns);
                 };
-                drop(
-                    self.workers
-                        .launch(worker, Kind::Task, Watched::new(listens)),
-                );
+                drop(self.workers.launch(worker, Kind::Task, Spun::new(listens)));
             }
             tellers.push(says);
         }
@@ -144,7 +141,7 @@ impl<const BUG: u8> Player<BUG> {
         }
     }
 
-    /// A task is woken by another worker of its scheduler while the worker that ran it last watches. At that moment
+    /// A task is woken by another worker of its scheduler while the worker that ran it last spins. At that moment
     /// that worker gets another task, whose poll is long; the waker's goes on too. All others mostly sleep.
     pub(super) fn overtakes(&self) {
         for _ in 0..=below(OVERTAKES_MAX) {
@@ -160,15 +157,12 @@ impl<const BUG: u8> Player<BUG> {
             let _ended = ended;
             let _ = hears.await;
         };
-        drop(
-            self.workers
-                .launch(worker, Kind::Task, Watched::new(listens)),
-        );
+        drop(self.workers.launch(worker, Kind::Task, Spun::new(listens)));
         sim::sleep(FIRST_NS);
         let at_ns = sim::time_ns() + SET_UP_NS;
         let kept_ns = KEPT_NS[below(KEPT_NS.len() as u64) as usize];
-        let watches_ns = at_ns - below(2 * CLOSE_NS);
-        self.keep(worker, move || work_until(watches_ns));
+        let spins_ns = at_ns - below(2 * CLOSE_NS);
+        self.keep(worker, move || work_until(spins_ns));
         let wakes_ns = at_ns + below(CLOSE_NS);
         self.keep(waker, move || {
             work_until(wakes_ns);
@@ -219,7 +213,7 @@ impl<const BUG: u8> Player<BUG> {
             }
         };
         let kind = if one_in(8) { Kind::Pinned } else { Kind::Task };
-        drop(self.workers.launch(worker, kind, Watched::new(reads)));
+        drop(self.workers.launch(worker, kind, Spun::new(reads)));
     }
 
     /// Calls that come one from the other.
@@ -264,7 +258,7 @@ impl<const BUG: u8> Player<BUG> {
             let _ended = ended;
             sim::work(below(most_ns));
         };
-        drop(self.workers.launch(worker, Kind::Task, Watched::new(works)));
+        drop(self.workers.launch(worker, Kind::Task, Spun::new(works)));
     }
 }
 

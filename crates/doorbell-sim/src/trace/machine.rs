@@ -69,8 +69,8 @@ pub fn run_note(item: u32) -> u32 {
 fn what(event: &sim::Event) -> Option<What<'static>> {
     let item = u64::from(event.line >> 1);
     Some(match event.kind {
-        EventKind::Dispatch | EventKind::WatchEnd => What::State(State::Running),
-        EventKind::Watch => What::State(State::Watching),
+        EventKind::Dispatch | EventKind::SpinEnd => What::State(State::Running),
+        EventKind::Spin => What::State(State::Spinning),
         EventKind::Preempt => What::State(State::Waiting),
         EventKind::Park | EventKind::Sleep | EventKind::Join => What::State(State::Parked),
         EventKind::End => What::State(State::Ended),

@@ -1,6 +1,6 @@
 //! What happened in a run, as a file that Chrome's and Perfetto's viewers show.
 //!
-//! A process per core and a thread in it per worker; slices for what the worker does (runs, watches, is
+//! A process per core and a thread in it per worker; slices for what the worker does (runs, spins, is
 //! parked), instants for what it does to others, and an arrow from each post to where it ran.
 //!
 //! The events go out as they come: what is kept is one state per worker and what was posted and has
@@ -64,8 +64,8 @@ pub enum What<'a> {
 pub enum State {
     /// It has its CPU and works.
     Running,
-    /// It has its CPU and watches its line.
-    Watching,
+    /// It has its CPU and spins on its line.
+    Spinning,
     /// It could run, but another thread has the CPU.
     Waiting,
     /// It is blocked until a ring or a deadline.
@@ -79,7 +79,7 @@ impl State {
     fn name(self) -> Option<&'static str> {
         match self {
             State::Running => Some("running"),
-            State::Watching => Some("watching"),
+            State::Spinning => Some("spinning"),
             State::Waiting => Some("waiting for the CPU"),
             State::Parked => Some("parked"),
             State::Ended => None,

@@ -28,10 +28,10 @@ fn written(events: &[Event<'_>]) -> Vec<Value> {
 
 /// Two workers that post to one another, one that moves, one item that is never run.
 fn a_run() -> Vec<Event<'static>> {
-    use State::{Ended, Parked, Running, Waiting, Watching};
+    use State::{Ended, Parked, Running, Spinning, Waiting};
     vec![
         event(0, 0, 7, What::State(Running)),
-        event(0, 1, 8, What::State(Watching)),
+        event(0, 1, 8, What::State(Spinning)),
         event(10, 0, 7, What::Post { item: 40 }),
         event(15, 0, 7, What::Notify { of: 8 }),
         event(90, 1, 8, What::State(Running)),
@@ -137,7 +137,7 @@ fn cores_and_workers_have_names() {
         .collect();
     for name in [
         "running",
-        "watching",
+        "spinning",
         "parked",
         "notify worker 8",
         "ring worker 7",

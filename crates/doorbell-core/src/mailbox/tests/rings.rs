@@ -13,16 +13,16 @@ use doorbell_machine::{Counter, Host};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Worker {
     Running,
-    Watching,
+    Spinning,
     Parked,
 }
 
-const WORKERS: [Worker; 3] = [Worker::Running, Worker::Watching, Worker::Parked];
+const WORKERS: [Worker; 3] = [Worker::Running, Worker::Spinning, Worker::Parked];
 
 fn remote_in(worker: Worker, switches: Switches) -> RemoteRef<Host> {
     let remote = remote_with(switches);
     if worker != Worker::Running {
-        let _ = remote.bell().announce_watch();
+        let _ = remote.bell().announce_spin();
     }
     if worker == Worker::Parked {
         let _ = remote.bell().announce_park();
@@ -115,13 +115,13 @@ fn idle_notify_off_asks_for_a_pass_with_every_kick() {
 }
 
 #[test]
-fn always_ring_rings_a_watching_worker_for_the_first_post() {
+fn always_ring_rings_a_spinning_worker_for_the_first_post() {
     for posts in [1, POSTS] {
         for worker in WORKERS {
             let made = made_by(posts, worker, IdleNotify::AlwaysRing, CallCoalesce::On);
             let expected = Made {
                 rings: u64::from(worker != Worker::Running),
-                rings_awake: u64::from(worker == Worker::Watching),
+                rings_awake: u64::from(worker == Worker::Spinning),
                 notified: worker == Worker::Parked,
                 ..NOTHING
             };
@@ -131,12 +131,12 @@ fn always_ring_rings_a_watching_worker_for_the_first_post() {
 }
 
 #[test]
-fn base_rings_for_every_post_to_a_worker_that_is_not_watching() {
+fn base_rings_for_every_post_to_a_worker_that_is_not_spinning() {
     for posts in [1, POSTS] {
         for worker in WORKERS {
             let made = made_by(posts, worker, IdleNotify::On, CallCoalesce::Base);
             let expected = match worker {
-                Worker::Watching => NOTHING,
+                Worker::Spinning => NOTHING,
                 // Only the first ring ends a park.
                 Worker::Parked => Made {
                     rings: posts,
@@ -162,7 +162,7 @@ fn base_with_idle_notify_off_is_both() {
         let made = made_by(POSTS, worker, IdleNotify::Off, CallCoalesce::Base);
         let expected = match worker {
             // Also when it was told already.
-            Worker::Watching => (0, 0),
+            Worker::Spinning => (0, 0),
             Worker::Parked => (POSTS, POSTS - 1),
             Worker::Running => (POSTS, POSTS),
         };
@@ -225,7 +225,7 @@ fn remote_of(class: Class, switches: Switches) -> RemoteRef<Host> {
 /// requests of these classes in turn; `None` is a thread that is no worker.
 fn rung(class: Class, switches: Switches, from: &[Option<Class>]) -> (u64, u64) {
     let (remote, log) = (remote_of(class, switches), Log::default());
-    let _ = remote.bell().announce_watch();
+    let _ = remote.bell().announce_spin();
     let _ = remote.bell().announce_park();
     for (entry, class) in from.iter().enumerate() {
         let tell = || match entry % 2 {

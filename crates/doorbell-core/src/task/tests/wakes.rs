@@ -129,7 +129,7 @@ fn b18_a_task_is_woken_where_it_ran_last() {
     workers[1].enter(|| slot.get().wake());
     assert!(workers[1].enter(|| workers[1].run_one()));
     for remote in &remotes {
-        assert_eq!(remote.bell().announce_watch(), Announced::Yes);
+        assert_eq!(remote.bell().announce_spin(), Announced::Yes);
     }
     // Both are free now: from outside and from the first worker it goes to the second.
     for from_outside in [true, false] {
@@ -158,7 +158,7 @@ fn b18_a_task_is_not_woken_where_it_ran_last_if_something_is_before_it_there() {
         let (slot, polls, drops) = (WakerSlot::default(), Count::default(), Count::default());
         let join = workers[1].enter(|| testing::spawn(&remotes[1], pending(&slot, &polls, &drops)));
         assert!(workers[1].enter(|| workers[1].run_one()));
-        assert_eq!(remotes[1].bell().announce_watch(), Announced::Yes);
+        assert_eq!(remotes[1].bell().announce_spin(), Announced::Yes);
         if serves {
             remotes[1].set_serving(true);
         } else {

@@ -315,7 +315,7 @@ fn an_arm_by_mail_rings_once_and_a_cancel_never() {
     assert_eq!(rings(), 0, "the worker runs");
     let _ = rig.serve();
     let bell = rig.remote().bell();
-    assert_eq!(bell.announce_watch(), Announced::Yes);
+    assert_eq!(bell.announce_spin(), Announced::Yes);
     assert_eq!(bell.announce_park(), Announced::Yes);
     armed.drop_elsewhere();
     assert_eq!(rings(), 0, "it can wait");

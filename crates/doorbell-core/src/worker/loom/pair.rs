@@ -19,8 +19,8 @@ use std::array;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
 
-/// A worker that watches for so long looks around once before it parks.
-const LOOKS_AROUND_NS: u64 = 2 * super::super::WATCH_ALONE_NS;
+/// A worker that spins for so long looks around once before it parks.
+const LOOKS_AROUND_NS: u64 = 2 * super::super::SPIN_ALONE_NS;
 
 /// What all executions of a model have reached together.
 pub(super) struct Reached {
@@ -64,14 +64,14 @@ type Shared<const RING: usize> = Arc<WorkerShared<Loom<RING>>>;
 pub(super) struct Pair<const RING: usize>(pub(super) [Shared<RING>; 2]);
 
 impl<const RING: usize> Pair<RING> {
-    pub(super) fn new(watch_ns: u64) -> Self {
+    pub(super) fn new(spin_ns: u64) -> Self {
         let remotes = Scheduler::new(2, &Arc::default(), |_, _| 0);
         let remotes: [_; 2] = remotes
             .try_into()
             .expect("a scheduler of two has two remotes");
         let clock = Arc::new(Clock::default());
         let config = WorkerConfig {
-            idle: IdlePolicy::Watch { watch_ns },
+            idle: IdlePolicy::Spin { spin_ns },
         };
         Pair(remotes.map(|remote| Arc::new(WorkerShared::with(config, remote, Arc::clone(&clock)))))
     }
@@ -167,11 +167,11 @@ impl<const RING: usize, const N: usize> Work<RING, N> {
 
 /// Tasks that lie in the first worker's inbox when the workers begin.
 fn given<const RING: usize, const N: usize>(
-    watch_ns: u64,
+    spin_ns: u64,
     reached: &Reached,
     spawn: impl FnOnce(&Arc<Work<RING, N>>),
 ) {
-    let workers = Pair::<RING>::new(watch_ns);
+    let workers = Pair::<RING>::new(spin_ns);
     let work = Work::new(&workers);
     spawn(&work);
     workers.run().join().unwrap();
@@ -180,29 +180,29 @@ fn given<const RING: usize, const N: usize>(
 }
 
 /// The same of tasks that end at once.
-fn given_at_once<const RING: usize, const N: usize>(watch_ns: u64, reached: &Reached) {
-    given::<RING, N>(watch_ns, reached, |work| {
+fn given_at_once<const RING: usize, const N: usize>(spin_ns: u64, reached: &Reached) {
+    given::<RING, N>(spin_ns, reached, |work| {
         (0..N).for_each(|task| work.spawn(task, |_, _| {}));
     });
 }
 
 /// Two that meet.
-fn given_to_meet(watch_ns: u64, reached: &Reached) {
-    given::<2, 2>(watch_ns, reached, |work| {
+fn given_to_meet(spin_ns: u64, reached: &Reached) {
+    given::<2, 2>(spin_ns, reached, |work| {
         (0..2).for_each(|task| work.spawn(task, Work::meet));
     });
 }
 
 /// One that spawns another one and meets it.
-fn given_a_parent(watch_ns: u64, reached: &Reached) {
-    given::<2, 2>(watch_ns, reached, |work| {
+fn given_a_parent(spin_ns: u64, reached: &Reached) {
+    given::<2, 2>(spin_ns, reached, |work| {
         work.spawn(0, Work::spawn_and_meet);
     });
 }
 
 /// A task that comes from a third thread meanwhile.
-fn posted(watch_ns: u64, reached: &Reached) {
-    let workers = Pair::<2>::new(watch_ns);
+fn posted(spin_ns: u64, reached: &Reached) {
+    let workers = Pair::<2>::new(spin_ns);
     let threads = [workers.start(0), workers.start(1)];
     let work = Work::<2, 1>::new(&workers);
     work.spawn(0, |_, _| {});

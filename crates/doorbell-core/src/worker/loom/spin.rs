@@ -1,5 +1,5 @@
 //! A worker that spins gets tasks of its own, and then looks at another that has more than it can run at
-//! once: the second half of a watch that calls keep from ending. A model has no time that would bring a
+//! once: the second half of a spin that calls keep from ending. A model has no time that would bring a
 //! worker there, so the two looks are made by hand.
 
 use super::pair::{Pair, Work};

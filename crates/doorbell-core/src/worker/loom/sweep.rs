@@ -46,7 +46,7 @@ impl Stage {
     fn new(below: usize, tasks: usize) -> Arc<Self> {
         let clock = Arc::new(Clock::default());
         let config = WorkerConfig {
-            idle: IdlePolicy::Watch { watch_ns: 0 },
+            idle: IdlePolicy::Spin { spin_ns: 0 },
         };
         let scheduler =
             |workers, spec| Scheduler::described(workers, &Arc::default(), spec, |_, _| 0);

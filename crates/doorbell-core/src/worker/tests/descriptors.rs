@@ -139,10 +139,10 @@ fn a_worker_that_parks_on_its_word_gets_a_descriptor_from_another_thread() {
 }
 
 #[test]
-fn a_watching_worker_gets_a_descriptor_from_another_thread() {
+fn a_spinning_worker_gets_a_descriptor_from_another_thread() {
     // For as long as nothing is posted.
     let worker = Running::start(1 << 60, Switches::default());
-    while worker.shared.state() != WorkerState::Watching {
+    while worker.shared.state() != WorkerState::Spinning {
         std::thread::yield_now();
     }
     let (socket, mut theirs) = Socket::pair(worker.shared.remote());

@@ -10,17 +10,17 @@ use crate::switches::Switches;
 use crate::task::{Kind, Once};
 use crate::testing::{launch_as, spawn};
 use crate::wheel::RawTimer;
-use crate::worker::watch::TAKES_PER_CLOCK;
-use crate::worker::{IdlePolicy, Pass, WatchEnd, Worker, WorkerConfig, WorkerShared};
+use crate::worker::spin::TAKES_PER_CLOCK;
+use crate::worker::{IdlePolicy, Pass, SpinEnd, Worker, WorkerConfig, WorkerShared};
 use doorbell_machine::{Counter, Host, Machine};
 use std::cell::Cell;
 use std::ptr::NonNull;
 use std::sync::Arc;
 use std::task::Waker;
 
-/// A worker with two tasks in its queue that runs none of them, and one that watches for ever.
+/// A worker with two tasks in its queue that runs none of them, and one that spins for ever.
 fn one_busy_one_idle() -> [Worker<Host>; 2] {
-    let workers = scheduler_that_idles_by(IdlePolicy::Watch { watch_ns: u64::MAX });
+    let workers = scheduler_that_idles_by(IdlePolicy::Spin { spin_ns: u64::MAX });
     workers[0].local.enter(|| {
         for _ in 0..2 {
             drop(spawn(workers[0].shared.remote(), async {}));
@@ -52,11 +52,11 @@ fn b17_calls_without_end_do_not_keep_a_worker_from_looking_at_the_others() {
     let idle = &workers[1];
     let it = eternal(idle, u64::MAX);
     let remote = idle.shared.remote();
-    assert_eq!(remote.bell().announce_watch(), Announced::Yes);
+    assert_eq!(remote.bell().announce_spin(), Announced::Yes);
     // SAFETY: `it` stays in place until its last delivery below.
     let posted = unsafe { remote.post(NonNull::from(&it).cast()) };
     assert_eq!(posted, Posted::Yes);
-    assert_eq!(idle.watch(), WatchEnd::Busy);
+    assert_eq!(idle.spin(), SpinEnd::Busy);
     let counts = idle.shared.counts();
     assert_eq!((counts.thefts, counts.stolen), (1, 1), "{counts:?}");
     assert!(counts.takes >= u64::from(TAKES_PER_CLOCK));
@@ -72,9 +72,9 @@ fn b11_requests_for_nothing_do_not_keep_a_worker_from_looking_at_the_others() {
     let remote = idle.shared.remote();
     // Far more than there is time for before a look is due.
     for _ in 0..20_000_000 {
-        assert_eq!(remote.bell().announce_watch(), Announced::Yes);
+        assert_eq!(remote.bell().announce_spin(), Announced::Yes);
         remote.request_pass();
-        assert_eq!(idle.watch(), WatchEnd::Busy);
+        assert_eq!(idle.spin(), SpinEnd::Busy);
         let _ = remote.bell().end_idle();
         if matches!(idle.pass(), Pass::Work) {
             break;
@@ -86,16 +86,16 @@ fn b11_requests_for_nothing_do_not_keep_a_worker_from_looking_at_the_others() {
 }
 
 #[test]
-fn b12_calls_that_come_from_calls_leave_the_worker_watching() {
+fn b12_calls_that_come_from_calls_leave_the_worker_spinning() {
     let worker = by_hand(1_000, Switches::default());
     let it = eternal(&worker, 3);
     let remote = worker.shared.remote();
-    assert_eq!(remote.bell().announce_watch(), Announced::Yes);
-    // SAFETY: `it` stays in place until its last delivery, in the watch.
+    assert_eq!(remote.bell().announce_spin(), Announced::Yes);
+    // SAFETY: `it` stays in place until its last delivery, in the spin.
     let posted = unsafe { remote.post(NonNull::from(&it).cast()) };
     assert_eq!(posted, Posted::Yes);
-    assert_eq!(worker.watch(), WatchEnd::Quiet);
-    assert_eq!(worker.shared.state(), WorkerState::Watching);
+    assert_eq!(worker.spin(), SpinEnd::Quiet);
+    assert_eq!(worker.shared.state(), WorkerState::Spinning);
     assert!(!remote.is_inside(), "it looks busy");
     let counts = worker.shared.counts();
     assert_eq!((counts.delivered, counts.passes, counts.rings), (4, 0, 0));
@@ -103,7 +103,7 @@ fn b12_calls_that_come_from_calls_leave_the_worker_watching() {
 
 #[test]
 fn b13_a_timer_that_comes_on_the_way_to_sleep_ends_the_sleep() {
-    // Before the announcement to watch, and between that and the park.
+    // Before the announcement to spin, and between that and the park.
     for when in 0..2 {
         let worker = by_hand(0, Switches::default());
         let remote = worker.shared.remote();
@@ -115,9 +115,9 @@ fn b13_a_timer_that_comes_on_the_way_to_sleep_ends_the_sleep() {
         };
         let early = (when == 0).then(arm);
         if when == 0 {
-            assert_eq!(remote.bell().announce_watch(), Announced::Signalled);
+            assert_eq!(remote.bell().announce_spin(), Announced::Signalled);
         } else {
-            assert_eq!(remote.bell().announce_watch(), Announced::Yes);
+            assert_eq!(remote.bell().announce_spin(), Announced::Yes);
         }
         let late = (when == 1).then(arm);
         if when == 1 {
@@ -130,7 +130,7 @@ fn b13_a_timer_that_comes_on_the_way_to_sleep_ends_the_sleep() {
             Pass::Nothing(_)
         ));
         while worker.shared.counts().timers_fired == 0 {
-            assert_eq!(remote.bell().announce_watch(), Announced::Yes);
+            assert_eq!(remote.bell().announce_spin(), Announced::Yes);
             worker.park();
             let _ = remote.bell().end_idle();
             worker.local.enter(|| worker.expire());
@@ -143,29 +143,29 @@ fn b13_a_timer_that_comes_on_the_way_to_sleep_ends_the_sleep() {
 }
 
 #[test]
-fn b13_a_call_that_arms_a_timer_ends_the_watch() {
+fn b13_a_call_that_arms_a_timer_ends_the_spin() {
     let worker = by_hand(u64::MAX, Switches::default());
     let remote = worker.shared.remote();
-    assert_eq!(remote.bell().announce_watch(), Announced::Yes);
+    assert_eq!(remote.bell().announce_spin(), Announced::Yes);
     let theirs = remote.clone();
     let due_ns = Host::now_ns() + 60_000_000_000;
     let arms = Once::new(move || RawTimer::arm(&theirs, due_ns, Waker::noop()).is_ok());
     let join = launch_as(remote, Kind::Call, arms);
-    assert_eq!(worker.local.enter(|| worker.watch()), WatchEnd::Busy);
+    assert_eq!(worker.local.enter(|| worker.spin()), SpinEnd::Busy);
     assert!(worker.local.due_ns().is_some(), "it is known");
     drop(join);
     worker.local.enter(|| worker.local.close());
 }
 
-/// While a worker of its core that never watches can run, a worker does not watch, whatever its policy,
+/// While a worker of its core that never spins can run, a worker does not spin, whatever its policy,
 /// and stops if one begins to.
 #[test]
 fn a_worker_leaves_the_cpu_to_others_of_its_core() {
-    for idle in [IdlePolicy::Watch { watch_ns: 1 << 40 }, IdlePolicy::Spin] {
+    for idle in [IdlePolicy::Spin { spin_ns: 1 << 40 }, IdlePolicy::NeverPark] {
         let words = Beside::<Host>::new(1);
         let batch = Side::working(&words, 1);
         let spec = SchedulerSpec {
-            beside: Some(Side::watching(&words)),
+            beside: Some(Side::spinning(&words)),
             ..SchedulerSpec::default()
         };
         let remote = Scheduler::<Host>::described(1, &Arc::default(), spec, |_, _| 0).remove(0);
@@ -174,17 +174,17 @@ fn a_worker_leaves_the_cpu_to_others_of_its_core() {
         batch.begin(0);
         worker
             .local
-            .enter(|| assert_eq!(worker.watch(), WatchEnd::Quiet));
-        assert_eq!(worker.shared.counts().watches, 0, "{idle:?}");
+            .enter(|| assert_eq!(worker.spin(), SpinEnd::Quiet));
+        assert_eq!(worker.shared.counts().spins, 0, "{idle:?}");
         batch.end(0);
         let remote = worker.shared.remote().clone();
-        let watched = std::thread::scope(|scope| {
-            // Begins while the other watches, or before it does.
+        let spun = std::thread::scope(|scope| {
+            // Begins while the other spins, or before it does.
             scope.spawn(|| batch.begin(0));
-            assert_eq!(remote.bell().announce_watch(), Announced::Yes);
-            worker.local.enter(|| worker.watch())
+            assert_eq!(remote.bell().announce_spin(), Announced::Yes);
+            worker.local.enter(|| worker.spin())
         });
-        assert_eq!(watched, WatchEnd::Quiet, "{idle:?}");
+        assert_eq!(spun, SpinEnd::Quiet, "{idle:?}");
         worker.local.enter(|| worker.local.close());
     }
 }

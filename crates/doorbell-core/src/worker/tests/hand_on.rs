@@ -8,7 +8,7 @@ use crate::offline::TakenOff;
 use crate::scheduler::RemoteRef;
 use crate::testing::spawn;
 use crate::wheel::RawTimer;
-use crate::worker::{IdlePolicy, WatchEnd, Worker, WorkerCounts};
+use crate::worker::{IdlePolicy, SpinEnd, Worker, WorkerCounts};
 use doorbell_machine::{Host, Machine};
 use std::task::Waker;
 
@@ -233,16 +233,16 @@ fn a_stolen_task_is_looked_after_while_its_worker_runs_calls() {
 }
 
 #[test]
-fn a_task_in_the_inbox_is_looked_after_while_its_worker_runs_calls_in_its_watch() {
-    let workers = scheduler_that_idles_by(IdlePolicy::Watch { watch_ns: u64::MAX });
+fn a_task_in_the_inbox_is_looked_after_while_its_worker_runs_calls_in_its_spin() {
+    let workers = scheduler_that_idles_by(IdlePolicy::Spin { spin_ns: u64::MAX });
     let [worker, asleep] = &workers;
     let remote = worker.shared.remote();
     asleep.shared.remote().scheduler().idle().enter(1);
-    assert_eq!(remote.bell().announce_watch(), Announced::Yes);
+    assert_eq!(remote.bell().announce_spin(), Announced::Yes);
     post_one(remote, asleep.shared.remote());
     gets_call(worker);
     assert!(!is_told(asleep), "the worker sees both");
-    assert_eq!(worker.local.enter(|| worker.watch()), WatchEnd::Busy);
+    assert_eq!(worker.local.enter(|| worker.spin()), SpinEnd::Busy);
     assert!(is_told(asleep));
     assert_eq!((counts(worker).delivered, take_inbox(remote)), (1, 1));
     end(workers);

@@ -47,7 +47,7 @@ impl Starved {
         });
         let others: Vec<_> = others.collect();
         let starved = &remotes[1];
-        assert_eq!(starved.bell().announce_watch(), Announced::Yes);
+        assert_eq!(starved.bell().announce_spin(), Announced::Yes);
         assert_eq!(starved.bell().announce_park(), Announced::Yes);
         starved.scheduler().idle().enter(1);
         let idle = remotes[0].scheduler().idle();
@@ -240,7 +240,7 @@ fn a_spawn_from_below_claims_no_worker() {
     let remotes = Scheduler::<Host>::described(2, &Arc::default(), spec, |_, _| 0);
     let idle = remotes[0].scheduler().idle();
     let parked = &remotes[1];
-    assert_eq!(parked.bell().announce_watch(), Announced::Yes);
+    assert_eq!(parked.bell().announce_spin(), Announced::Yes);
     assert_eq!(parked.bell().announce_park(), Announced::Yes);
     idle.enter(1);
     let join = spawn(&remotes[0], async { 7 });
@@ -263,7 +263,7 @@ fn a_spawn_from_below_claims_no_worker() {
 
 /// Idle and parked, in the idle set.
 fn falls_asleep(remote: &RemoteRef<Host>) {
-    assert_eq!(remote.bell().announce_watch(), Announced::Yes);
+    assert_eq!(remote.bell().announce_spin(), Announced::Yes);
     assert_eq!(remote.bell().announce_park(), Announced::Yes);
     remote.scheduler().idle().enter(remote.worker());
 }
@@ -297,12 +297,12 @@ fn a_task_goes_to_a_worker_whose_core_runs_no_higher_class() {
     assert!(!scheduler.idle().holds(1), "it is claimed");
 }
 
-/// It watches, and is inside a call.
+/// It spins, and is inside a call.
 #[test]
 fn a_task_goes_to_an_idle_worker_that_is_inside_no_call() {
     let remotes = Scheduler::<Host>::new(2, &Arc::default(), |_, _| 0);
     let scheduler = remotes[0].scheduler();
-    assert_eq!(remotes[0].bell().announce_watch(), Announced::Yes);
+    assert_eq!(remotes[0].bell().announce_spin(), Announced::Yes);
     falls_asleep(&remotes[1]);
     assert_eq!(scheduler.place(&remotes[0]).worker(), 0);
     remotes[0].set_serving(true);

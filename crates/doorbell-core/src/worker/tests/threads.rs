@@ -14,7 +14,7 @@ use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, Mutex};
 use std::task::{Poll, Waker};
 
-const WATCH_NS: u64 = 5_000;
+const SPIN_NS: u64 = 5_000;
 
 /// A worker that runs; closed and joined by [`Running::end`].
 pub(super) struct Running {
@@ -23,8 +23,8 @@ pub(super) struct Running {
 }
 
 impl Running {
-    pub(super) fn start(watch_ns: u64, switches: Switches) -> Self {
-        let shared = shared(watch_ns, switches);
+    pub(super) fn start(spin_ns: u64, switches: Switches) -> Self {
+        let shared = shared(spin_ns, switches);
         let theirs = Arc::clone(&shared);
         let thread = std::thread::spawn(move || Worker::new(theirs).run());
         Running { shared, thread }
@@ -110,7 +110,7 @@ fn w1_a_ring_that_nobody_asked_for_ends_no_park() {
 
 #[test]
 fn s6_a_worker_inside_a_long_poll_is_not_rung() {
-    let worker = Running::start(WATCH_NS, Switches::default());
+    let worker = Running::start(SPIN_NS, Switches::default());
     let (started, go_on) = (Arc::new(AtomicU32::new(0)), Arc::new(AtomicU32::new(0)));
     let (here, there) = (Arc::clone(&started), Arc::clone(&go_on));
     let join = spawn(worker.shared.remote(), async move {
@@ -145,7 +145,7 @@ fn s6_a_worker_inside_a_long_poll_is_not_rung() {
 fn tasks_wake_each_other_across_two_workers() {
     // A ball goes to and fro; each hit is one wake of a task on the other worker.
     const HITS: usize = 2_000;
-    let workers = [0, WATCH_NS].map(|watch_ns| Running::start(watch_ns, Switches::default()));
+    let workers = [0, SPIN_NS].map(|spin_ns| Running::start(spin_ns, Switches::default()));
     let (ball, wakers) = (
         Arc::new(AtomicUsize::new(0)),
         Arc::new(Mutex::new([const { None::<Waker> }; 2])),
@@ -175,7 +175,7 @@ fn tasks_wake_each_other_across_two_workers() {
         })
         .collect();
     for join in joins {
-        block_on::<Host, _>(join, WATCH_NS).unwrap();
+        block_on::<Host, _>(join, SPIN_NS).unwrap();
     }
     assert_eq!(ball.load(Relaxed), HITS);
     *wakers.lock().unwrap() = [None, None];
@@ -190,7 +190,7 @@ fn tasks_wake_each_other_across_two_workers() {
 fn d2_posts_spawns_and_calls_in_every_phase_of_a_close() {
     for round in 0..300 {
         let worker = Running::start(
-            if round % 2 == 0 { 0 } else { WATCH_NS },
+            if round % 2 == 0 { 0 } else { SPIN_NS },
             Switches::default(),
         );
         let (accepted, log) = (AtomicUsize::new(0), Log::default());
@@ -243,9 +243,9 @@ fn d3_workers_closed_one_after_another_while_one_waits_for_the_other() {
 }
 
 /// Posts from two threads with these switches; returns the counts.
-fn storm(switches: Switches, watch_ns: u64) -> WorkerCounts {
+fn storm(switches: Switches, spin_ns: u64) -> WorkerCounts {
     const EACH: u64 = 3_000;
-    let worker = Running::start(watch_ns, switches);
+    let worker = Running::start(spin_ns, switches);
     let log = Log::default();
     std::thread::scope(|scope| {
         for _ in 0..2 {
@@ -268,17 +268,17 @@ fn storm(switches: Switches, watch_ns: u64) -> WorkerCounts {
 
 #[test]
 fn a_storm_of_posts_under_every_switch() {
-    for watch_ns in [0, WATCH_NS] {
+    for spin_ns in [0, SPIN_NS] {
         let with = |idle_notify, call_coalesce| Switches {
             idle_notify,
             call_coalesce,
         };
-        let on = storm(with(IdleNotify::On, CallCoalesce::On), watch_ns);
+        let on = storm(with(IdleNotify::On, CallCoalesce::On), spin_ns);
         assert_eq!(on.rings_awake, 0);
-        let off = storm(with(IdleNotify::Off, CallCoalesce::On), watch_ns);
+        let off = storm(with(IdleNotify::Off, CallCoalesce::On), spin_ns);
         assert_eq!(off.rings_awake, 0);
-        storm(with(IdleNotify::AlwaysRing, CallCoalesce::On), watch_ns);
-        let base = storm(with(IdleNotify::On, CallCoalesce::Base), watch_ns);
-        assert!(base.rings >= u64::from(watch_ns == 0), "{base:?}");
+        storm(with(IdleNotify::AlwaysRing, CallCoalesce::On), spin_ns);
+        let base = storm(with(IdleNotify::On, CallCoalesce::Base), spin_ns);
+        assert!(base.rings >= u64::from(spin_ns == 0), "{base:?}");
     }
 }

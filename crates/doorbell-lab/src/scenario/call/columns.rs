@@ -48,12 +48,12 @@ pub(super) fn gist(rows: &[Row]) -> String {
     let limits = |who, how| figure_of(rows, [who, how, "ratio_to_limit_x"]);
     let ns = |who, how| figure_of(rows, [who, how, "p50_ns"]);
     format!(
-        "A call to another core and back: to a core that watches doorbell takes {} times a cache \
+        "A call to another core and back: to a core that spins doorbell takes {} times a cache \
          line's round trip, with {} system calls in 1,000 calls; to one that sleeps {} ns, which is one \
          wake (a futex {}), and {} ns if the caller sleeps too, which is two (a futex {}, tokio between two \
          runtimes {}).",
-        limits("doorbell", "blocking, watching"),
-        figure_of(rows, ["doorbell", "blocking, watching", "syscalls_per_1k"]),
+        limits("doorbell", "blocking, spinning"),
+        figure_of(rows, ["doorbell", "blocking, spinning", "syscalls_per_1k"]),
         ns("doorbell", "blocking, callee parked"),
         ns("futex", "callee parked"),
         ns("doorbell", "await, both parked"),

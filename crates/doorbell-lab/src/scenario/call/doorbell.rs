@@ -1,5 +1,5 @@
 //! doorbell's own calls: blocking from an outside thread, and awaited by a task on another core;
-//! to a worker that watches, and to one that is parked, while the caller spins or parks as well; with each
+//! to a worker that spins, and to one that is parked, while the caller spins or parks as well; with each
 //! setting of the switches.
 
 use std::sync::mpsc;
@@ -15,9 +15,9 @@ use super::meter::{Meter, Tally, fall_asleep};
 use crate::error::LabError;
 use crate::measure::{Pin, Samples};
 
-/// Longer than any pass: the worker watches throughout.
-const WATCHES: Duration = Duration::from_mins(1);
-/// The caller's worker still watches when a parked callee answers; the callee parks soon enough.
+/// Longer than any pass: the worker spins throughout.
+const SPINS: Duration = Duration::from_mins(1);
+/// The caller's worker still spins when a parked callee answers; the callee parks soon enough.
 const PARKS_SOON: Duration = Duration::from_micros(300);
 
 /// How the caller waits.
@@ -32,8 +32,8 @@ pub(super) enum Form {
 /// What the callee's worker does when a call comes, and the caller's while it waits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Target {
-    /// It watches its bell.
-    Watching,
+    /// It spins on its bell.
+    Spinning,
     /// Its thread sleeps. The caller spins, so a call wakes one thread.
     Parked,
     /// Its thread sleeps, and so does the caller's until the answer comes: a call wakes both.
@@ -56,7 +56,7 @@ impl Doorbell {
     /// Every arrangement that the table shows.
     pub fn all(stage: Stage) -> impl Iterator<Item = Doorbell> {
         use Form::{Awaited, Blocking};
-        use Target::{BothParked, Parked, Watching};
+        use Target::{BothParked, Parked, Spinning};
         let on = Switches::default();
         let off = Switches {
             idle_notify: IdleNotify::Off,
@@ -71,14 +71,14 @@ impl Doorbell {
             ..on
         };
         [
-            (Blocking, Watching, on, ""),
-            (Blocking, Watching, off, ", idle_notify=off"),
-            (Blocking, Watching, always_ring, ", idle_notify=always_ring"),
-            (Blocking, Watching, base, ", call_coalesce=base"),
-            (Awaited, Watching, on, ""),
-            (Awaited, Watching, off, ", idle_notify=off"),
-            (Awaited, Watching, always_ring, ", idle_notify=always_ring"),
-            (Awaited, Watching, base, ", call_coalesce=base"),
+            (Blocking, Spinning, on, ""),
+            (Blocking, Spinning, off, ", idle_notify=off"),
+            (Blocking, Spinning, always_ring, ", idle_notify=always_ring"),
+            (Blocking, Spinning, base, ", call_coalesce=base"),
+            (Awaited, Spinning, on, ""),
+            (Awaited, Spinning, off, ", idle_notify=off"),
+            (Awaited, Spinning, always_ring, ", idle_notify=always_ring"),
+            (Awaited, Spinning, base, ", call_coalesce=base"),
             (Blocking, Parked, on, ""),
             (Blocking, Parked, base, ", call_coalesce=base"),
             (Awaited, Parked, on, ""),
@@ -96,7 +96,7 @@ impl Doorbell {
             Form::Awaited => "await",
         };
         let target_name = match target {
-            Target::Watching => "watching",
+            Target::Spinning => "spinning",
             Target::Parked => "callee parked",
             Target::BothParked => "both parked",
         };
@@ -180,10 +180,10 @@ impl Doorbell {
     }
 }
 
-/// Waits until a worker that is to be parked is, and its CPU halted; a watching one is taken as it
+/// Waits until a worker that is to be parked is, and its CPU halted; a spinning one is taken as it
 /// comes.
 fn await_target(handle: &Handle, core: usize, target: Target) {
-    if target == Target::Watching {
+    if target == Target::Spinning {
         return;
     }
     while handle.worker_state(core) != Some(WorkerState::Parked) {
@@ -214,7 +214,7 @@ impl Contestant for Doorbell {
 
     fn speed(&self) -> Speed {
         match self.target {
-            Target::Watching => Speed::Fast,
+            Target::Spinning => Speed::Fast,
             Target::Parked | Target::BothParked => Speed::Parked,
         }
     }
@@ -225,12 +225,12 @@ impl Contestant for Doorbell {
             Form::Blocking => vec![placement.callee_cpu],
             Form::Awaited => vec![placement.caller_cpu, placement.callee_cpu],
         };
-        let watch = match (self.target, self.form) {
-            (Target::Watching, _) => WATCHES,
+        let spin = match (self.target, self.form) {
+            (Target::Spinning, _) => SPINS,
             (Target::Parked, Form::Blocking) | (Target::BothParked, _) => Duration::ZERO,
             (Target::Parked, Form::Awaited) => PARKS_SOON,
         };
-        let builder = Builder::new().core_list(cpus).name("lab").watch(watch);
+        let builder = Builder::new().core_list(cpus).name("lab").spin(spin);
         self.runtime = Some(builder.switches(self.switches).build()?);
         Ok(())
     }

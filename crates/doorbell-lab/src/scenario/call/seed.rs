@@ -12,16 +12,16 @@ use crate::report::{SideTable, figure};
 /// Setting of `idle_notify`, how the seed calls it, and the seed's normalised runtime.
 const SETTINGS: [(&str, &str, f64); 3] = [
     (
-        "blocking, watching, idle_notify=off",
+        "blocking, spinning, idle_notify=off",
         "tip:sched/core",
         1.00,
     ),
     (
-        "blocking, watching, idle_notify=always_ring",
+        "blocking, spinning, idle_notify=always_ring",
         "tip + revert",
         0.81,
     ),
-    ("blocking, watching", "tip + TIF_NOTIFY_IPI", 0.20),
+    ("blocking, spinning", "tip + TIF_NOTIFY_IPI", 0.20),
 ];
 
 /// The table, if the run has all three settings.
@@ -60,7 +60,7 @@ pub(super) fn table<'a>(
             ]
         });
     Some(SideTable {
-        caption: "Seed TIF_NOTIFY_IPI: time of a call to a watching worker, normalised to its \
+        caption: "Seed TIF_NOTIFY_IPI: time of a call to a spinning worker, normalised to its \
                   baseline [per cent won]; lower is better",
         titles: vec![
             "doorbell",

@@ -14,7 +14,7 @@ use crate::measure::{SyscallCounter, SyscallSource, Threads, ThreadsUse};
 
 /// Tasks of the work before.
 const TASKS: usize = 1_000;
-/// From the end of the work until a runtime has to rest: the longest watch, and a thread's way to
+/// From the end of the work until a runtime has to rest: the longest spin, and a thread's way to
 /// sleep.
 const SETTLES: Duration = Duration::from_millis(100);
 

@@ -40,7 +40,7 @@ pub(super) const READING: [&str; 9] = [
     "x base: divided by the row call_coalesce=base of the same round. The two settings take turns, \
      and who is first changes from round to round.",
     "rings: system calls that wake a worker, per 1,000 calls to all. awake: rings that were needless, since the \
-     worker ran, watched or was rung already. parks: how often a worker went to sleep.",
+     worker ran, spun or was rung already. parks: how often a worker went to sleep.",
     "RES+CAL, syscalls, ctx: interrupts between CPUs, system calls and context switches of the \
      whole process per 1,000 calls to all. To wake a thread that waits for its answers is in all \
      three, with either setting. System calls come from a pass of their own in the first round.",

@@ -36,7 +36,7 @@ pub(super) const READING: [&str; 9] = [
      for 1 ns, so the threads of all contestants do; one row has threads that ask for nothing.",
     "pinned tasks: each stays on a core, half of them on each. In the other rows the runtime chooses the \
      core, as tokio always does.",
-    "CPU %: the time that all threads of the process ran, 100 for one CPU; what watches before it \
+    "CPU %: the time that all threads of the process ran, 100 for one CPU; what spins before it \
      parks runs too.",
     "syscalls: per 1,000 sleeps of the whole process, from a pass of its own in the first round; \
      async-io's own thread is left out, as it lives as long as the program.",

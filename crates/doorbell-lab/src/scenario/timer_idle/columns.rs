@@ -42,7 +42,7 @@ pub(super) const READING: [&str; 9] = [
      round; compare contestants by this.",
     "pinned tasks: each stays on a core, half of them on each. In the other rows the runtime chooses the \
      core, as tokio always does.",
-    "CPU %: the time that all threads of the process ran, 100 for one CPU; what watches before it \
+    "CPU %: the time that all threads of the process ran, 100 for one CPU; what spins before it \
      parks runs too.",
     "p50, p99: half of the ticks, and 99 of 100, came at most this long after they were due; \
      slack is meant to be used up.",

@@ -2,7 +2,7 @@
 
 use super::{Diary, run, spawn};
 use crate::sim::{self, Config, MachineSpec, Policy, Sim, work};
-use crate::{Line, Machine, Ordering, ThreadHandle, Watched, Word};
+use crate::{Line, Machine, Ordering, Spun, ThreadHandle, Word};
 use std::sync::Arc;
 
 type Place = <Sim as Machine>::Line<<Sim as Machine>::U32>;
@@ -115,27 +115,27 @@ fn steps_of_all_kinds_are_slower_beside_a_busy_sibling() {
 }
 
 #[test]
-fn a_sibling_that_watches_a_line_costs_nothing_until_it_sees_it_taken() {
+fn a_sibling_that_spins_a_line_costs_nothing_until_it_sees_it_taken() {
     let diary = Diary::default();
     let notes = diary.clone();
     run(machine(), move || {
         let line = Arc::new(Place::new(|| <Sim as Machine>::U32::new(0)));
-        let (watched, theirs) = (Arc::clone(&line), notes.clone());
-        let watcher = spawn(3, move || {
+        let (spun, theirs) = (Arc::clone(&line), notes.clone());
+        let spinner = spawn(3, move || {
             let is_set = |it: &<Sim as Machine>::U32| it.load(Ordering::Acquire) == 1;
-            let seen = Sim::<0>::watch(&watched, u64::MAX, is_set);
-            assert_eq!(seen, Watched::Changed);
+            let seen = Sim::<0>::spin(&spun, u64::MAX, is_set);
+            assert_eq!(seen, Spun::Changed);
             theirs.note("seen");
             work(WORK_NS);
         });
         work(100_000);
         worker(&notes, 2, WORK_NS, A).join().unwrap();
-        // The next one is halfway when the watcher begins to work.
+        // The next one is halfway when the spinner begins to work.
         let next = worker(&notes, 2, WORK_NS, B);
         sim::sleep(WORK_NS / 2);
         line.store(1, Ordering::Release);
         next.join().unwrap();
-        watcher.join().unwrap();
+        spinner.join().unwrap();
     });
     assert_eq!(took(&diary, A), WORK_NS);
     let alone_ns = diary.when("seen") - diary.when(B[0]);

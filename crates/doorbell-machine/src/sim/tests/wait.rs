@@ -1,9 +1,9 @@
-//! Parkers, watches and sleeps.
+//! Parkers, spins and sleeps.
 
 use super::place::{U32, park, place, ring, ring_at, ring_moments_ns};
 use super::{Diary, costs, exact, run, spawn};
 use crate::sim::{self, Failure, Policy, Sim, sleep, work};
-use crate::{Line, Machine, Ordering, ParkEnd, ThreadHandle, Watched, Word};
+use crate::{Line, Machine, Ordering, ParkEnd, Spun, ThreadHandle, Word};
 use std::sync::Arc;
 
 type InLine<T> = <Sim as Machine>::Line<T>;
@@ -75,21 +75,18 @@ fn threads_that_all_wait_are_a_deadlock() {
 }
 
 #[test]
-fn a_watch_ends_when_the_line_is_taken_and_costs_nothing_before() {
+fn a_spin_ends_when_the_line_is_taken_and_costs_nothing_before() {
     let diary = Diary::default();
     let (theirs, ours) = (diary.clone(), diary.clone());
     let outcome = run(exact(2), move || {
         let line = Arc::new(InLine::new(|| (U32::new(0), U32::new(0))));
-        let watched = Arc::clone(&line);
+        let spun = Arc::clone(&line);
         let thread = spawn(1, move || {
             let is_two = |it: &(U32, U32)| it.0.load(Ordering::Acquire) == 2;
-            assert_eq!(Sim::<0>::watch(&watched, 100, is_two), Watched::Deadline);
-            assert_eq!(
-                Sim::<0>::watch(&watched, u64::MAX, is_two),
-                Watched::Changed
-            );
+            assert_eq!(Sim::<0>::spin(&spun, 100, is_two), Spun::Deadline);
+            assert_eq!(Sim::<0>::spin(&spun, u64::MAX, is_two), Spun::Changed);
             theirs.note("seen");
-            assert_eq!(Sim::<0>::watch(&watched, 0, is_two), Watched::Changed);
+            assert_eq!(Sim::<0>::spin(&spun, 0, is_two), Spun::Changed);
         });
         sleep(30_000_000);
         // The other half of the line, then the wrong value, then the right one.
@@ -106,15 +103,15 @@ fn a_watch_ends_when_the_line_is_taken_and_costs_nothing_before() {
 }
 
 #[test]
-fn who_watches_gives_its_cpu_to_who_has_a_better_right() {
+fn who_spins_gives_its_cpu_to_who_has_a_better_right() {
     let diary = Diary::default();
     let (theirs, other) = (diary.clone(), diary.clone());
     run(exact(2), move || {
         let line = Arc::new(InLine::new(|| U32::new(0)));
-        let watched = Arc::clone(&line);
-        let watcher = spawn(1, move || {
+        let spun = Arc::clone(&line);
+        let spinner = spawn(1, move || {
             let set = |it: &U32| it.load(Ordering::Acquire) == 1;
-            assert_eq!(Sim::<0>::watch(&watched, u64::MAX, set), Watched::Changed);
+            assert_eq!(Sim::<0>::spin(&spun, u64::MAX, set), Spun::Changed);
             theirs.note("seen");
         });
         sleep(100_000);
@@ -123,10 +120,10 @@ fn who_watches_gives_its_cpu_to_who_has_a_better_right() {
             work(20_000_000);
             other.note("worked");
         });
-        // The watcher's slice ends meanwhile, and the other gets to set its policy.
+        // The spinner's slice ends meanwhile, and the other gets to set its policy.
         sleep(10_000_000);
         line.store(1, Ordering::Release);
-        watcher.join().unwrap();
+        spinner.join().unwrap();
         busy.join().unwrap();
     });
     assert_eq!(diary.order(), ["worked", "seen"]);

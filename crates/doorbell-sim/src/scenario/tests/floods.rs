@@ -265,7 +265,7 @@ fn scheduler(seed: u64) -> SchedulerConfig {
         classes: Classes::Each(Urgent::Fifo),
         idle: match seed % 3 {
             0 => IdlePolicy::Park,
-            _ => IdlePolicy::Watch { watch_ns: 5 * US },
+            _ => IdlePolicy::Spin { spin_ns: 5 * US },
         },
         turns: [Turns::ByArrival, Turns::ByRank][(seed / 2 % 2) as usize],
         ..one_scheduler(CORES)

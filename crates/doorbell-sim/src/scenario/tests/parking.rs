@@ -47,9 +47,9 @@ const ALONE: Setting = Setting {
     seed: 1,
 };
 
-/// The same worker, that watches first, on another kind of machine.
-const WATCHING: Setting = Setting {
-    idle: IdlePolicy::Watch { watch_ns: 5_000 },
+/// The same worker, that spins first, on another kind of machine.
+const SPINNING: Setting = Setting {
+    idle: IdlePolicy::Spin { spin_ns: 5_000 },
     parkers: Parkers::Eventfd,
     memory: Memory::Tso,
     seed: 2,
@@ -96,11 +96,11 @@ fn check_seen(tally: &Tally, phases: &[&str], marks: &[Mark]) {
 /// What a worker does that has descriptors, and one that has none.
 const PHASES: &[&str] = &[
     "Running, Poller",
-    "Watching, Poller",
+    "Spinning, Poller",
     "ParkedUntold, Poller",
     "Notified, Poller",
     "Running, Word",
-    "Watching, Word",
+    "Spinning, Word",
     "ParkedUntold, Word",
     "Notified, Word",
 ];
@@ -108,7 +108,7 @@ const PHASES: &[&str] = &[
 /// Each branch by which a worker does not fall asleep, or not for long.
 const MARKS: &[Mark] = &[
     Mark::BellMustRing,
-    Mark::BellSignalledBeforeWatch,
+    Mark::BellSignalledBeforeSpin,
     Mark::BellSignalledBeforePark,
     Mark::BellLastTest,
     Mark::MailboxLastLook,
@@ -117,14 +117,14 @@ const MARKS: &[Mark] = &[
 
 #[test]
 fn what_comes_to_a_worker_that_falls_asleep_is_served() {
-    let tally = try_all(&[ALONE, WATCHING], &[TO_ANY]);
+    let tally = try_all(&[ALONE, SPINNING], &[TO_ANY]);
     check_seen(&tally, PHASES, MARKS);
     assert!(tally.runs > 15_000, "{tally:?}");
 }
 
 #[test]
 fn what_comes_to_a_worker_that_a_descriptor_has_woken_is_served() {
-    let settings = [ALONE, WATCHING].map(|setting| Setting {
+    let settings = [ALONE, SPINNING].map(|setting| Setting {
         woken: Woken::ByDescriptor,
         ..setting
     });
@@ -139,7 +139,7 @@ fn what_comes_to_a_worker_that_a_descriptor_has_woken_is_served() {
 
 #[test]
 fn what_comes_to_a_worker_of_a_scheduler_that_falls_asleep_is_served() {
-    let settings = [ALONE, WATCHING].map(|setting| Setting {
+    let settings = [ALONE, SPINNING].map(|setting| Setting {
         workers: 2,
         ..setting
     });
@@ -151,7 +151,7 @@ fn what_comes_to_a_worker_of_a_scheduler_that_falls_asleep_is_served() {
 
 #[test]
 fn what_comes_to_a_worker_beside_other_classes_is_served() {
-    let settings = [ALONE, WATCHING].map(|setting| Setting {
+    let settings = [ALONE, SPINNING].map(|setting| Setting {
         classes: Classes::Each(Urgent::Fifo),
         ..setting
     });
@@ -165,7 +165,7 @@ fn what_comes_to_an_urgent_worker_that_falls_asleep_is_served() {
     let urgent = Setting {
         classes: Classes::Each(Urgent::Fifo),
         worker: RT,
-        ..WATCHING
+        ..SPINNING
     };
     let tally = try_all(&[urgent], &[TO_ANY, BESIDE, &[What::Fair]]);
     check_seen(&tally, &[], &[Mark::BellMustHelp]);
@@ -211,7 +211,7 @@ fn a_worker_that_does_not_look_whether_it_has_descriptors_is_noticed() {
     const BUG: u8 = Bug::IoParkBlind as u8;
     for what in [What::Register, What::Ready, What::TimerOfWaker] {
         assert!(
-            notices::<BUG>(&[ALONE, WATCHING], what, First::Now),
+            notices::<BUG>(&[ALONE, SPINNING], what, First::Now),
             "{what:?}"
         );
     }
@@ -223,7 +223,7 @@ fn who_does_not_look_for_an_event_again_is_noticed() {
     const BUG: u8 = Bug::IoArmBlind as u8;
     for first in [First::Before, First::Now] {
         assert!(
-            notices::<BUG>(&[ALONE, WATCHING], What::Register, first),
+            notices::<BUG>(&[ALONE, SPINNING], What::Register, first),
             "{first:?}"
         );
     }
@@ -235,7 +235,7 @@ fn a_worker_that_does_not_look_into_its_mailbox_again_is_noticed() {
     // Not a timer: who posts one asks for a pass, whatever the worker does.
     for what in [What::Call, What::Wake, What::WakePinned] {
         assert!(
-            notices::<BUG>(&[ALONE, WATCHING], what, First::Before),
+            notices::<BUG>(&[ALONE, SPINNING], what, First::Before),
             "{what:?}"
         );
     }

@@ -257,10 +257,10 @@ fn nobody_waits_for_a_fair_worker_that_is_suspended() {
 }
 
 #[test]
-fn nobody_waits_for_a_fair_worker_that_watches_and_is_suspended() {
+fn nobody_waits_for_a_fair_worker_that_spins_and_is_suspended() {
     try_all(Setting {
         seed: 2,
-        idle: IdlePolicy::Watch { watch_ns: 5_000 },
+        idle: IdlePolicy::Spin { spin_ns: 5_000 },
         parkers: Parkers::Eventfd,
         memory: Memory::Tso,
     });

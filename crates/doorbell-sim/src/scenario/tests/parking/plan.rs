@@ -42,7 +42,7 @@ const ASLEEP_NS: u64 = 10_000;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Woken {
     ByCall,
-    /// It does not watch then.
+    /// It does not spin then.
     ByDescriptor,
 }
 
@@ -331,7 +331,7 @@ fn rings(setting: Setting, plan: Plan, bell: Look) -> RangeInclusive<u64> {
     let (least, most) = (least.max(first), most + first);
     match bell {
         // It looks before it sleeps, or has been told already.
-        Look::Running | Look::Watching | Look::Notified => 0..=u64::from(by_clock),
+        Look::Running | Look::Spinning | Look::Notified => 0..=u64::from(by_clock),
         // In place of whoever told it.
         Look::NotifiedFromBelow => 0..=1,
         // Told once, it is not told again; but one that sleeps wakes up meanwhile.

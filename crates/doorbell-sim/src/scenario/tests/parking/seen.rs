@@ -62,7 +62,7 @@ impl Seen {
                 | EventKind::Dispatch
                 | EventKind::Preempt
                 | EventKind::Fault
-                | EventKind::Watch
+                | EventKind::Spin
                 | EventKind::End
         );
         let step = Step {

@@ -1,40 +1,40 @@
-//! Watching: an idle worker that still serves calls, without a pass.
+//! Spinning: an idle worker that still serves calls, without a pass.
 
 use super::Worker;
 use crate::beside::Cpu;
-use doorbell_machine::{Bug, Counter, Machine, Watched};
+use doorbell_machine::{Bug, Counter, Machine, Spun};
 
-/// A worker that is kept watching by calls makes a pass when this much time has gone by, looked
+/// A worker that is kept spinning by calls makes a pass when this much time has gone by, looked
 /// at every [`TAKES_PER_CLOCK`] takes, so that what only a pass does (balancing) is still done.
 const PASS_INTERVAL_NS: u64 = 1_000_000;
 
-/// How many times a watching worker serves calls before it reads the clock for that.
+/// How many times a spinning worker serves calls before it reads the clock for that.
 pub(super) const TAKES_PER_CLOCK: u32 = 64;
 
-/// A watching worker that took nothing but calls that nobody waits for, twice in a row and fewer
+/// A spinning worker that took nothing but calls that nobody waits for, twice in a row and fewer
 /// than this, lets more of them come before it looks again: about half a microsecond.
 const FLOOD_TAKE: u64 = 64;
 const FLOOD_PAUSE: u32 = 32;
 
-/// A watching worker that is posted nothing for so long returns the parcels that it holds.
+/// A spinning worker that is posted nothing for so long returns the parcels that it holds.
 const HOLD_NS: u64 = 20_000;
 
-/// How watching ended.
+/// How spinning ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum WatchEnd {
+pub(super) enum SpinEnd {
     /// There is something to do beyond calls, or a pass is due.
     Busy,
     /// The time was over.
     Quiet,
 }
 
-/// How far a watch has come.
+/// How far a spin has come.
 struct Progress {
     /// How long it is to be quiet, at most until a timer is due.
-    watch_ns: u64,
+    spin_ns: u64,
     /// How long it was quiet now.
     quiet_ns: u64,
-    /// When the slice began that is watched now, unless something was served in it.
+    /// When the slice began in which it spins now, unless something was served in it.
     looked_ns: Option<u64>,
     /// The last two takes brought nothing but calls that nobody waits for.
     in_flood: bool,
@@ -43,37 +43,37 @@ struct Progress {
 
 impl<M: Machine> Worker<M> {
     /// Serves calls without a pass for as long as they keep coming.
-    pub(super) fn watch(&self) -> WatchEnd {
+    pub(super) fn spin(&self) -> SpinEnd {
         let (shared, tally) = (&*self.shared, &self.shared.tally);
         let remote = shared.remote();
         // The CPU of a core that is off is left to others, by every policy; a paused clock waits for
         // the worker to sleep.
-        if !self.governor.watches()
+        if !self.governor.spins()
             || self.local.is_off()
             || self.is_cpu_wanted()
             || shared.clock.is_frozen()
             || self.waits_for_descriptors()
             || (self.after_deadline.get() && self.governor.heeds_deadlines())
         {
-            return WatchEnd::Quiet;
+            return SpinEnd::Quiet;
         }
         let started_ns = M::now_ns();
-        let watch_ns = self.governor.watch_ns(started_ns);
-        if watch_ns == 0 {
-            return WatchEnd::Quiet;
+        let spin_ns = self.governor.spin_ns(started_ns);
+        if spin_ns == 0 {
+            return SpinEnd::Quiet;
         }
         if self.is_look_overdue(started_ns) && self.look_around() {
-            return WatchEnd::Busy;
+            return SpinEnd::Busy;
         }
-        tally.watches.add_owned(1);
-        // A timer that is due sooner ends the watch: the park goes on with an exact deadline.
+        tally.spins.add_owned(1);
+        // A timer that is due sooner ends the spin: the park goes on with an exact deadline.
         let due_ns = self.local.due_ns();
         let until_due_ns = || match due_ns {
-            Some(due_ns) => watch_ns.min(due_ns.saturating_sub(shared.clock.now_ns())),
-            None => watch_ns,
+            Some(due_ns) => spin_ns.min(due_ns.saturating_sub(shared.clock.now_ns())),
+            None => spin_ns,
         };
         let mut progress = Progress {
-            watch_ns: until_due_ns(),
+            spin_ns: until_due_ns(),
             quiet_ns: 0,
             looked_ns: Some(started_ns),
             in_flood: false,
@@ -81,28 +81,28 @@ impl<M: Machine> Worker<M> {
         };
         loop {
             let slice_ns = self.slice(&progress);
-            match remote.watch(slice_ns) {
-                Watched::Deadline => match self.end_slice(&mut progress, slice_ns) {
+            match remote.spin(slice_ns) {
+                Spun::Deadline => match self.end_slice(&mut progress, slice_ns) {
                     None => continue,
                     Some(end) => return end,
                 },
-                Watched::Changed => tally.notified.add_owned(1),
+                Spun::Changed => tally.notified.add_owned(1),
             }
             progress.quiet_ns = 0;
             progress.looked_ns = None;
             // What asked for a pass gets one: the mailbox is taken there. A call may have taken the
             // worker off.
             if remote.bell().wants_pass()
-                || self.serve_watched(&mut progress)
+                || self.serve_in_spin(&mut progress)
                 || self.local.is_off()
             {
-                return WatchEnd::Busy;
+                return SpinEnd::Busy;
             }
             // A timer came by mail or from a call, or one is due although calls keep coming.
             if self.local.due_ns() != due_ns || self.local.is_due() {
-                return WatchEnd::Busy;
+                return SpinEnd::Busy;
             }
-            progress.watch_ns = until_due_ns();
+            progress.spin_ns = until_due_ns();
             if progress.serves.is_multiple_of(TAKES_PER_CLOCK)
                 && M::now_ns().saturating_sub(started_ns) >= PASS_INTERVAL_NS
             {
@@ -111,7 +111,7 @@ impl<M: Machine> Worker<M> {
                 if !has_events || M::breaks(Bug::SpinStealsFull) {
                     self.look_around();
                 }
-                return WatchEnd::Busy;
+                return SpinEnd::Busy;
             }
         }
     }
@@ -128,7 +128,7 @@ impl<M: Machine> Worker<M> {
 
     /// How long to look at the own line only.
     fn slice(&self, progress: &Progress) -> u64 {
-        let slice_ns = self.slice_ns(progress.quiet_ns, progress.watch_ns);
+        let slice_ns = self.slice_ns(progress.quiet_ns, progress.spin_ns);
         if self.local.ready().returns().holds() {
             slice_ns.min(HOLD_NS)
         } else {
@@ -136,37 +136,33 @@ impl<M: Machine> Worker<M> {
         }
     }
 
-    /// Nothing came for a slice. How the watch ends, if it does.
-    fn end_slice(&self, progress: &mut Progress, slice_ns: u64) -> Option<WatchEnd> {
+    /// Nothing came for a slice. How the spin ends, if it does.
+    fn end_slice(&self, progress: &mut Progress, slice_ns: u64) -> Option<SpinEnd> {
         self.local.ready().returns().flush();
         progress.quiet_ns = progress.quiet_ns.saturating_add(slice_ns);
-        // Whatever the policy: while it watches, those others do not run.
+        // Whatever the policy: while it spins, those others do not run.
         if self.is_cpu_wanted() {
-            return Some(WatchEnd::Quiet);
+            return Some(SpinEnd::Quiet);
         }
         let preempted = self.was_preempted(slice_ns, progress.looked_ns);
-        if preempted || progress.quiet_ns >= progress.watch_ns {
+        if preempted || progress.quiet_ns >= progress.spin_ns {
             self.governor.note_vain(progress.quiet_ns);
             let tally = &self.shared.tally;
-            tally.watched_vain_ns.add_owned(progress.quiet_ns);
+            tally.spun_vain_ns.add_owned(progress.quiet_ns);
             // One that never parks comes back after a pass, in which it fires timers.
             let parks = self.governor.parks();
-            return Some(if parks {
-                WatchEnd::Quiet
-            } else {
-                WatchEnd::Busy
-            });
+            return Some(if parks { SpinEnd::Quiet } else { SpinEnd::Busy });
         }
         let has_events = self.has_sources() && self.look_at_descriptors();
         if has_events || self.look_around() {
-            return Some(WatchEnd::Busy);
+            return Some(SpinEnd::Busy);
         }
         progress.looked_ns = self.governor.learns().then(M::now_ns);
         None
     }
 
     /// Takes what came. Whether there is more to do than calls.
-    fn serve_watched(&self, progress: &mut Progress) -> bool {
+    fn serve_in_spin(&self, progress: &mut Progress) -> bool {
         let returns = self.local.ready().returns();
         self.shared.remote().set_serving(true);
         if self.shared.remote().has_inbox() {
@@ -188,14 +184,14 @@ impl<M: Machine> Worker<M> {
         false
     }
 
-    /// Whether another worker of this core, that never watches, can run.
+    /// Whether another worker of this core, that never spins, can run.
     fn is_cpu_wanted(&self) -> bool {
         let remote = self.shared.remote();
         let beside = remote.scheduler().beside();
         beside.is_some_and(|side| side.look(remote.worker()) == Cpu::Wanted)
     }
 
-    /// Whether the OS gave the CPU to somebody else while this worker watched a slice in which
+    /// Whether the OS gave the CPU to somebody else while this worker spun for a slice in which
     /// nothing came.
     fn was_preempted(&self, slice_ns: u64, looked_ns: Option<u64>) -> bool {
         let Some(looked_ns) = looked_ns.filter(|_| self.governor.learns()) else {
