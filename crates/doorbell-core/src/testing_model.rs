@@ -151,16 +151,16 @@ fn killer(bug: Bug) -> (&'static str, Shows) {
             Says("fired after its drop"),
         ),
         Bug::WheelLendNoFence => ("wheel::loom_lend::mutant_no_fence", Race),
-        Bug::RestNoEpoch => (
-            "wheel::loom_rest::mutant_rest_no_epoch",
+        Bug::QuiescenceNoEpoch => (
+            "wheel::loom_quiescence::mutant_quiescence_no_epoch",
             Says("told of more to do"),
         ),
-        Bug::RestNoWait => (
-            "wheel::loom_rest::mutant_rest_no_wait",
+        Bug::QuiescenceNoWait => (
+            "wheel::loom_quiescence::mutant_quiescence_no_wait",
             Says("the clock went on while it was held"),
         ),
-        Bug::RestWithoutALook => (
-            "wheel::loom_rest::mutant_rest_without_a_look",
+        Bug::QuiescenceWithoutALook => (
+            "wheel::loom_quiescence::mutant_quiescence_without_a_look",
             Says("the clock went on too early"),
         ),
         _ => killer_of_workers(bug),
@@ -313,7 +313,7 @@ fn tests() -> Vec<String> {
 
 /// Mutants that need time, or more tasks than a model has: the simulator kills them.
 const SIMULATED: [Bug; 6] = [
-    Bug::RescueNeverRests,
+    Bug::RescueNeverBacksOff,
     Bug::SpinStealsFull,
     Bug::IdleClaimNeverLapses,
     Bug::PlaceClaimsFromBelow,

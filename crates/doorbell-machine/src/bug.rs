@@ -73,7 +73,7 @@ pub enum Bug {
     /// sweep: all goes back, and nothing is lent.
     SweepLendsNone,
     /// rescue: a worker that has used up its share goes on.
-    RescueNeverRests,
+    RescueNeverBacksOff,
     /// lock: to let go does not publish what the lock guards.
     LockUnlockRelaxed,
     /// lock: who keeps the line leaves it without a look whether there is more to do.
@@ -97,11 +97,11 @@ pub enum Bug {
     /// wheel: the worker says that it is inside its wheel, and the fence behind that is gone.
     WheelLendNoFence,
     /// wheel: a paused clock goes on without a look whether workers were told of more to do.
-    RestWithoutALook,
+    QuiescenceWithoutALook,
     /// wheel: the last one's look at the workers holds although one of them has woken meanwhile.
-    RestNoEpoch,
+    QuiescenceNoEpoch,
     /// wheel: who becomes busy while a paused clock is set does not wait for that.
-    RestNoWait,
+    QuiescenceNoWait,
     /// queue: a push does not publish the node and its slot.
     QueuePushRelaxed,
     /// queue: a taker moves the head without comparing it.
@@ -202,7 +202,7 @@ impl Bug {
         Bug::SweepKeepsRest,
         Bug::SweepForgetsRefused,
         Bug::SweepLendsNone,
-        Bug::RescueNeverRests,
+        Bug::RescueNeverBacksOff,
         Bug::LockUnlockRelaxed,
         Bug::LockLeaveBlind,
         Bug::CallSleepSilently,
@@ -214,9 +214,9 @@ impl Bug {
         Bug::ManyTouchAfterEnd,
         Bug::WheelFireBlind,
         Bug::WheelLendNoFence,
-        Bug::RestWithoutALook,
-        Bug::RestNoEpoch,
-        Bug::RestNoWait,
+        Bug::QuiescenceWithoutALook,
+        Bug::QuiescenceNoEpoch,
+        Bug::QuiescenceNoWait,
         Bug::QueuePushRelaxed,
         Bug::QueueClaimBlind,
         Bug::QueueSortBlind,

@@ -160,7 +160,7 @@ pub(crate) trait Ambient: std::fmt::Debug + Send + Sync {
     /// Runs a future on the calling thread, which holds a paused clock already or does not.
     fn block_on(&self, holds: Holds, future: Pin<&mut dyn Future<Output = ()>>);
 
-    /// Sets a paused clock on by so much; what it returns is ready when the runtime rests. `None`
+    /// Sets a paused clock on by so much; what it returns is ready when the runtime is quiescent. `None`
     /// if the clock runs.
     fn advance(&self, duration_ns: u64) -> Option<EventListener>;
 

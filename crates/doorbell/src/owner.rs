@@ -13,7 +13,7 @@ use doorbell_core::call::SPIN_NS;
 use doorbell_core::class::Class;
 use doorbell_core::scheduler::{RemoteRef, Scheduler, SchedulerSpec, Turns};
 use doorbell_core::switches::SwitchWord;
-use doorbell_core::wheel::{AtRest, Clock};
+use doorbell_core::wheel::{Clock, Quiescent};
 use doorbell_core::worker::{IdlePolicy, StallReporter, Telemetry, WorkerConfig, WorkerShared};
 use doorbell_machine::{
     Line, Machine, Parker, ThreadError, ThreadHandle, ThreadSpec, Topology, Word,
@@ -47,24 +47,24 @@ fn spin_of_threads_ns(idle: IdlePolicy) -> u64 {
 }
 
 /// A clock that tells whoever waits for the runtime to rest, one at a time.
-fn paused_clock<M: Machine>(remote: RemoteRef<M>, rested: Arc<Event>) -> Clock<M> {
+fn paused_clock<M: Machine>(remote: RemoteRef<M>, quiescent: Arc<Event>) -> Clock<M> {
     Clock::paused(remote, move || {
         // One that was told and has not looked yet does not stand for the next one.
-        match rested.notify(1.additional()) {
-            0 => AtRest::Nobody,
-            _ => AtRest::Woken,
+        match quiescent.notify(1.additional()) {
+            0 => Quiescent::Nobody,
+            _ => Quiescent::Woken,
         }
     })
 }
 
-/// The clock of a runtime, and what it tells that the runtime rests, if it is paused.
+/// The clock of a runtime, and what it tells that the runtime is quiescent, if it is paused.
 fn clock_of<M: Machine>(plan: &Plan, fair: &RemoteRef<M>) -> (Arc<Clock<M>>, Option<Arc<Event>>) {
-    let rested = plan.paused.then(|| Arc::new(Event::new()));
-    let clock = match &rested {
-        Some(rested) => paused_clock(fair.clone(), Arc::clone(rested)),
+    let quiescent = plan.paused.then(|| Arc::new(Event::new()));
+    let clock = match &quiescent {
+        Some(quiescent) => paused_clock(fair.clone(), Arc::clone(quiescent)),
         None => Clock::default(),
     };
-    (Arc::new(clock), rested)
+    (Arc::new(clock), quiescent)
 }
 
 /// How far one core is from another: work is taken from the nearest first.
@@ -170,7 +170,7 @@ impl<M: Machine> Owner<M> {
         let stalls = StallReporter::new(&plan.telemetry.hooks).map(Arc::new);
         let Schedulers { rt, fair, batch } =
             Schedulers::new(plan, &topology, &switches, stalls.as_ref());
-        let (clock, rested) = clock_of(plan, &fair[0]);
+        let (clock, quiescent) = clock_of(plan, &fair[0]);
         let workers = |idle, remotes: Vec<RemoteRef<M>>| -> Box<[Arc<WorkerShared<M>>]> {
             let config = WorkerConfig { idle };
             let clock = &clock;
@@ -207,7 +207,7 @@ impl<M: Machine> Owner<M> {
             cursor: M::Line::new(M::Counter::default),
             spin_ns: spin_of_threads_ns(plan.idle),
             clock,
-            rested,
+            quiescent,
             cpus: plan.cpus.clone(),
             rooms: Rooms::new(plan.mailbox_limit, plan.cpus.len()),
             blocking,

@@ -73,8 +73,8 @@ pub(crate) struct Rt<M: Machine> {
     pub(crate) cursor: M::Line<M::Counter>,
     pub(crate) spin_ns: u64,
     pub(crate) clock: Arc<Clock<M>>,
-    /// Told when the runtime rests; only with a paused clock.
-    pub(crate) rested: Option<Arc<Event>>,
+    /// Told when the runtime is quiescent; only with a paused clock.
+    pub(crate) quiescent: Option<Arc<Event>>,
     /// The CPU of each core; `None` leaves its worker free.
     pub(crate) cpus: Vec<Option<usize>>,
     pub(crate) rooms: Rooms,
@@ -391,9 +391,9 @@ impl<M: Machine> Ambient for Rt<M> {
 
     fn advance(&self, duration_ns: u64) -> Option<EventListener> {
         // Before the workers are told: they may rest at once.
-        let rested = self.rested.as_ref()?.listen();
+        let quiescent = self.quiescent.as_ref()?.listen();
         self.clock.advance_by(duration_ns);
-        Some(rested)
+        Some(quiescent)
     }
 
     fn now_ns(&self) -> u64 {

@@ -7,7 +7,7 @@ use std::time::Duration;
 const SHARE: f64 = 0.95;
 const PERIOD: Duration = Duration::from_millis(100);
 
-/// A worker that rests is not told of anything: no longer than that.
+/// A worker that is throttled is not told of anything: no longer than that.
 const PERIOD_MAX: Duration = Duration::from_secs(1);
 /// A sleep of less than a few per cent of that is none.
 const PERIOD_MIN: Duration = Duration::from_millis(1);
@@ -59,11 +59,11 @@ impl Builder {
     /// worker sleeps to the period's end: so a mistake in an urgent task does not take a CPU from
     /// everybody else for good. Its tasks that are not pinned may be taken by other urgent workers
     /// meanwhile; those that are, and calls, wait.
-    /// [`WorkerCounts::rests`](crate::WorkerCounts) and `rested_ns` count that.
+    /// [`WorkerCounts::throttles`](crate::WorkerCounts) and `throttled_ns` count that.
     ///
     /// Contract: *the worker has obtained `SCHED_FIFO` ([`Handle::policies`](crate::Handle::policies)),
     /// and no poll or call on it takes as long as share × period ⇒ in n periods, one after the other, it
-    /// runs at most n × share × period and one poll more; it never rests for more than a period at a
+    /// runs at most n × share × period and one poll more; it is never throttled for more than a period at a
     /// time, and runs in between.* Time is taken by the clock, so what threads of a higher priority run
     /// counts too.
     ///

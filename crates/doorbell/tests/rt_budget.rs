@@ -45,37 +45,39 @@ fn goes_first(runtime: &Runtime) -> bool {
 }
 
 #[test]
-fn an_urgent_worker_that_always_computes_rests_if_nobody_could_stop_it() {
+fn an_urgent_worker_that_always_computes_is_throttled_if_nobody_could_stop_it() {
     let runtime = Builder::new().cores(1).rt_budget(0.5, PERIOD).build();
     let runtime = runtime.unwrap();
     let start = Instant::now();
     compute(&runtime, Class::rt(50), Duration::from_millis(400));
     let took = start.elapsed();
     let WorkerCounts {
-        rests, rested_ns, ..
+        throttles,
+        throttled_ns,
+        ..
     } = counts(&runtime, ClassKind::Rt);
     if goes_first(&runtime) {
-        let rested = Duration::from_nanos(rested_ns);
+        let rested = Duration::from_nanos(throttled_ns);
         // Half of 400 ms, or more of them if other programs ran meanwhile.
         assert!(
-            rests >= 3 && rested <= took,
-            "{rests}: {rested:?} of {took:?}"
+            throttles >= 3 && rested <= took,
+            "{throttles}: {rested:?} of {took:?}"
         );
         assert!(rested >= Duration::from_millis(30), "{rested:?}");
     } else {
-        assert_eq!((rests, rested_ns), (0, 0), "the OS shares the CPU");
+        assert_eq!((throttles, throttled_ns), (0, 0), "the OS shares the CPU");
     }
 }
 
 #[test]
-fn what_has_no_budget_never_rests() {
+fn what_has_no_budget_is_never_throttled() {
     let runtime = Builder::new().cores(1).rt_budget(1.0, PERIOD).build();
     let runtime = runtime.unwrap();
     compute(&runtime, Class::rt(50), Duration::from_millis(60));
     compute(&runtime, Class::FAIR, Duration::from_millis(60));
     compute(&runtime, Class::BATCH, Duration::from_millis(60));
     for kind in [ClassKind::Rt, ClassKind::Fair, ClassKind::Batch] {
-        assert_eq!(counts(&runtime, kind).rests, 0, "{kind}");
+        assert_eq!(counts(&runtime, kind).throttles, 0, "{kind}");
     }
 }
 
@@ -86,12 +88,12 @@ fn the_budget_is_one_of_urgent_workers() {
     compute(&runtime, Class::FAIR, Duration::from_millis(60));
     compute(&runtime, Class::BATCH, Duration::from_millis(60));
     for kind in [ClassKind::Fair, ClassKind::Batch] {
-        assert_eq!(counts(&runtime, kind).rests, 0, "{kind}");
+        assert_eq!(counts(&runtime, kind).throttles, 0, "{kind}");
     }
 }
 
 #[test]
-fn a_runtime_ends_while_an_urgent_worker_rests() {
+fn a_runtime_ends_while_an_urgent_worker_is_throttled() {
     let runtime = Builder::new().cores(1).rt_budget(0.1, PERIOD).build();
     let runtime = runtime.unwrap();
     drop(runtime.task().class(Class::rt(9)).spawn(async {

@@ -292,7 +292,7 @@ impl<M: Machine> Bell<M> {
     }
 
     /// Whether the worker is parked and was told nothing.
-    pub(crate) fn rests(&self) -> bool {
+    pub(crate) fn is_quiescent(&self) -> bool {
         // ORDER: Acquire pairs with the Release of the worker's announcement: whoever sees it parked anew
         // sees that it was awake; unshown because what it keeps behind this look is an exchange of the
         // clock's word, and an exchange of the model reads the newest value in any case.

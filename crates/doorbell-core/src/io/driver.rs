@@ -141,8 +141,9 @@ impl<M: Machine> Driver<M> {
     /// spins, to look there too, if it had no descriptors before. One that had none and runs is
     /// looked after by others from here on. Behind [`Driver::note_registered`].
     pub(super) fn tell_worker<S: Station<M>>(station: &S, before: u32) {
-        let rests = station.bell().rests() && station.parker().chosen() == ParkIn::Word;
-        if rests || (before == 0 && station.bell().look() == Look::Spinning) {
+        let sleeps_unsignalled =
+            station.bell().throttles() && station.parker().chosen() == ParkIn::Word;
+        if sleeps_unsignalled || (before == 0 && station.bell().look() == Look::Spinning) {
             station.notify();
         } else if before == 0 {
             station.note_first();

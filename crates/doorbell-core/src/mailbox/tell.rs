@@ -101,7 +101,7 @@ impl<M: Machine> Remote<M> {
         }
         self.counts.rings.add_shared(1);
         self.shared.bell.ring(&self.parker);
-        if self.shared.bell.rests()
+        if self.shared.bell.is_quiescent()
             && let Some(side) = self.scheduler().beside()
         {
             // It came for a park that was over: the worker sleeps on in the next one, and has nothing to do.

@@ -20,9 +20,9 @@ use std::task::{Context, Poll};
 type M = Loom;
 
 /// Wakes itself for ever.
-struct Restless;
+struct NeverReady;
 
-impl Future for Restless {
+impl Future for NeverReady {
     type Output = ();
 
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
@@ -56,8 +56,8 @@ fn against_one_that_idles(
     local.enter(|| local.close());
 }
 
-fn spawn_restless(remote: &RemoteRef<M>) {
-    drop(spawn(remote, Restless));
+fn spawn_never_ready(remote: &RemoteRef<M>) {
+    drop(spawn(remote, NeverReady));
 }
 
 fn spawn_in_group(remote: &RemoteRef<M>) {
@@ -66,17 +66,17 @@ fn spawn_in_group(remote: &RemoteRef<M>) {
         group: Some(1),
         ..About::default()
     };
-    drop(launch_about(remote, Kind::Task, about, Restless));
+    drop(launch_about(remote, Kind::Task, about, NeverReady));
 }
 
 fn two_are_pushed() {
-    let push = |_: &Local<M>, remote: &RemoteRef<M>| spawn_restless(remote);
+    let push = |_: &Local<M>, remote: &RemoteRef<M>| spawn_never_ready(remote);
     let has_two = |remote: &Remote<M>| is_shareable(remote.queue().len());
-    against_one_that_idles(spawn_restless, push, has_two);
+    against_one_that_idles(spawn_never_ready, push, has_two);
 }
 
 fn one_is_pushed_again() {
-    let prepare = |remote: &RemoteRef<M>| (0..2).for_each(|_| spawn_restless(remote));
+    let prepare = |remote: &RemoteRef<M>| (0..2).for_each(|_| spawn_never_ready(remote));
     let push = |local: &Local<M>, _: &RemoteRef<M>| assert!(local.run_one());
     let has_two = |remote: &Remote<M>| is_shareable(remote.queue().len());
     against_one_that_idles(prepare, push, has_two);

@@ -1,6 +1,6 @@
 //! The time that timers go by: the machine's, or one that stands still until told to go on.
 
-use super::rest::Rest;
+use super::quiescence::Quiescence;
 use doorbell_machine::{Machine, Ordering, Word};
 
 /// `frozen_ns` of a clock that runs.
@@ -11,7 +11,7 @@ const RUNS: u64 = u64::MAX;
 pub struct Clock<M: Machine> {
     frozen_ns: M::U64,
     /// Who tells it to go on by itself, if anybody does.
-    pub(super) rest: Option<Rest<M>>,
+    pub(super) quiescence: Option<Quiescence<M>>,
 }
 
 impl<M: Machine> Default for Clock<M> {
@@ -19,7 +19,7 @@ impl<M: Machine> Default for Clock<M> {
     fn default() -> Self {
         Clock {
             frozen_ns: M::U64::new(RUNS),
-            rest: None,
+            quiescence: None,
         }
     }
 }
@@ -29,7 +29,7 @@ impl<M: Machine> Clock<M> {
     pub fn frozen() -> Self {
         Clock {
             frozen_ns: M::U64::new(M::now_ns().min(RUNS - 1)),
-            rest: None,
+            quiescence: None,
         }
     }
 

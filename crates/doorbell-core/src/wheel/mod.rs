@@ -15,17 +15,17 @@ mod loom;
 #[cfg(test)]
 mod loom_lend;
 #[cfg(test)]
-mod loom_rest;
+mod loom_quiescence;
 mod mail;
-mod rest;
+mod quiescence;
 #[cfg(test)]
 mod tests;
 mod timer;
 mod visit;
 
 pub use clock::Clock;
-pub(crate) use rest::Ended;
-pub use rest::{AtRest, Hold, Holds};
+pub(crate) use quiescence::Ended;
+pub use quiescence::{Hold, Holds, Quiescent};
 pub use timer::{Fired, Polled, RawTimer, Reset};
 pub(crate) use visit::visit;
 

@@ -1,5 +1,5 @@
 //! How much of its CPU a worker takes that the OS lets go before all others: between its polls it looks
-//! whether its time is used up, and then rests.
+//! whether its time is used up, and then is throttled.
 
 use super::Worker;
 use doorbell_machine::{Counter, Machine, Parker, Word};
@@ -8,8 +8,8 @@ use std::cell::RefCell;
 /// Of each period a worker runs for so long.
 ///
 /// Contract: *no poll and no call takes as long as `run_ns` ⇒ in `n` periods, one after the other, the
-/// worker runs at most `n * run_ns` and one poll more; it never rests for longer than one period at a
-/// time, and runs between two rests.*
+/// worker runs at most `n * run_ns` and one poll more; it is never throttled for longer than one period at a
+/// time, and runs between two throttles.*
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RunBudget {
     /// At least 1.
@@ -58,7 +58,7 @@ impl Account {
     pub(super) fn begin(&mut self, now_ns: u64) {
         self.look(now_ns);
         if self.used_ns == 0 {
-            // Workers that began at different times do not rest all at once.
+            // Workers that began at different times are not throttled all at once.
             self.period_start_ns = now_ns;
         }
         self.since_ns = Some(now_ns);
@@ -108,7 +108,7 @@ impl Account {
     }
 }
 
-/// A worker's budget, and where it rests. Its bell says meanwhile that it runs: nobody rings it, and the
+/// A worker's budget, and how it is throttled. Its bell says meanwhile that it runs: nobody rings it, and the
 /// others may take what it has.
 #[derive(Debug)]
 pub(super) struct Limit<M: Machine> {
@@ -154,13 +154,13 @@ impl<M: Machine> Worker<M> {
 
     /// Sleeps to the end of the period, if the time of this one is used up and there is more to do.
     #[inline]
-    pub(super) fn rest_if_spent(&self) {
+    pub(super) fn throttle_if_spent(&self) {
         if let Some(limit) = &self.limit {
-            self.rest_within(limit);
+            self.throttle_within(limit);
         }
     }
 
-    fn rest_within(&self, limit: &Limit<M>) {
+    fn throttle_within(&self, limit: &Limit<M>) {
         let remote = self.shared.remote();
         let from_ns = M::now_ns();
         let verdict = limit.account.borrow_mut().verdict(from_ns);
@@ -184,12 +184,12 @@ impl<M: Machine> Worker<M> {
             now_ns = M::now_ns();
         }
         limit.account.borrow_mut().begin(now_ns);
-        let rested_ns = now_ns.saturating_sub(from_ns);
-        self.shared.tally.rests.add_owned(1);
-        self.shared.tally.rested_ns.add_owned(rested_ns);
+        let throttled_ns = now_ns.saturating_sub(from_ns);
+        self.shared.tally.throttles.add_owned(1);
+        self.shared.tally.throttled_ns.add_owned(throttled_ns);
     }
 
-    /// Tells others of the tasks that they may take while this worker rests. Only so that it is soon:
+    /// Tells others of the tasks that they may take while this worker is throttled. Only so that it is soon:
     /// who idles looks after a worker with work that stands still, as this one does now.
     pub(super) fn leave_to_others(&self) {
         let remote = self.shared.remote();

@@ -108,7 +108,7 @@ counts! {
     /// Times that it was so no more.
     sentinels_ended,
     /// Times that it slept although there was something to do, since its budget was used up.
-    rests,
+    throttles,
     /// Nanoseconds of those.
-    rested_ns,
+    throttled_ns,
 }

@@ -211,7 +211,7 @@ impl<M: Machine> Worker<M> {
         Self::limited(shared, None)
     }
 
-    /// As [`Worker::new`], a worker that rests when its budget is used up.
+    /// As [`Worker::new`], a worker that is throttled when its budget is used up.
     ///
     /// # Panics
     /// As for [`Worker::new`].
@@ -262,7 +262,7 @@ impl<M: Machine> Worker<M> {
 
     fn cycle(&self) {
         loop {
-            self.rest_if_spent();
+            self.throttle_if_spent();
             match self.pass() {
                 Pass::Work => {
                     self.unlooked_ns.set(0);

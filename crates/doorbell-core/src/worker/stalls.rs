@@ -181,8 +181,8 @@ impl<M: Machine> StallReporter<M> {
         let mut last = Look::Busy;
         loop {
             match last {
-                Look::Busy => self.rest(),
-                Look::Quiet => self.rest_if_quiet(schedulers),
+                Look::Busy => self.pause(),
+                Look::Quiet => self.sleep_if_quiet(schedulers),
             }
             // ORDER: Relaxed; nothing else is read by it, and the wait acquires what was told.
             if self.ended.load(Ordering::Relaxed) != 0 {
@@ -200,14 +200,14 @@ impl<M: Machine> StallReporter<M> {
     }
 
     /// Waits until the next look.
-    fn rest(&self) {
+    fn pause(&self) {
         let every_ns = self.after_ns.div_ceil(LOOKS).max(LOOK_MIN_NS);
         let until_ns = M::now_ns().saturating_add(every_ns);
         self.waiter.wait_until(Some(until_ns));
     }
 
     /// Waits until a worker polls something, unless one does already: then until the next look.
-    pub(super) fn rest_if_quiet(&self, schedulers: &[RemoteRef<M>]) {
+    pub(super) fn sleep_if_quiet(&self, schedulers: &[RemoteRef<M>]) {
         // ORDER: Relaxed; in front of the fence, whose partner is the worker's.
         self.sleeps.store(1, Ordering::Relaxed);
         // Without it a poll may begin unseen.
@@ -215,7 +215,7 @@ impl<M: Machine> StallReporter<M> {
         if is_seen && schedulers.iter().all(|remote| is_quiet(remote.scheduler())) {
             self.waiter.wait_until(None);
         } else {
-            self.rest();
+            self.pause();
         }
         // ORDER: Relaxed; a worker that still sees the 1 notifies once more, which ends one wait early.
         self.sleeps.store(0, Ordering::Relaxed);

@@ -40,7 +40,7 @@ pub(super) struct Care {
     paced_ns: Cell<u64>,
     paced_polls: Cell<u64>,
     /// Since then it was idle: that time was no poll's.
-    is_rested: Cell<bool>,
+    was_idle: Cell<bool>,
     /// After how many polls it does again, and how many of them are left.
     every: Cell<u64>,
     left: Cell<u64>,
@@ -56,7 +56,7 @@ impl Care {
             looked_ns: Cell::new(0),
             paced_ns: Cell::new(0),
             paced_polls: Cell::new(0),
-            is_rested: Cell::new(true),
+            was_idle: Cell::new(true),
             every: Cell::new(1),
             left: Cell::new(u64::MAX),
             hurries: Cell::new(false),
@@ -65,7 +65,7 @@ impl Care {
 
     /// The worker was idle: the time until it runs again was no poll.
     pub(super) fn note_idle(&self) {
-        self.is_rested.set(true);
+        self.was_idle.set(true);
         self.passed_ns.set(0);
     }
 
@@ -106,7 +106,7 @@ impl Care {
     /// After how many polls the clock is read again: seldom while they are short, since that costs as
     /// much as such a poll.
     fn pace(&self, now_ns: u64, polls: u64) {
-        let every = if self.is_rested.replace(false) {
+        let every = if self.was_idle.replace(false) {
             // Nothing is known of the polls that begin here.
             self.paced_ns.set(now_ns);
             self.paced_polls.set(polls);

@@ -155,18 +155,18 @@ impl Ledger {
         let late_ns = now_ns.saturating_sub(due_ns);
         if stands && late_ns > 0 {
             sim::fail(format!(
-                "rest: a clock that stood still went {late_ns} ns beyond a timer"
+                "quiescence: a clock that stood still went {late_ns} ns beyond a timer"
             ));
         }
         self.latest_ns.set(self.latest_ns.get().max(late_ns));
     }
 
     /// A clock that stands still goes on: nothing must be left to do.
-    pub(super) fn check_rest(&self) {
+    pub(super) fn check_quiescence(&self) {
         let posts = self.balance().posts;
         if posts > 0 {
             sim::fail(format!(
-                "rest: the clock went on before {posts} posts had run"
+                "quiescence: the clock went on before {posts} posts had run"
             ));
         }
     }

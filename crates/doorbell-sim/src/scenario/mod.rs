@@ -178,7 +178,7 @@ fn play<const BUG: u8>(shape: &Shape, plan: &Plan, ledger: Arc<Ledger>) -> Resul
         spinner.map_or(Ok(()), ThreadHandle::join)?;
         workers.close(threads);
     }
-    oracle::check_rest(&workers);
+    oracle::check_quiescence(&workers);
     oracle::check_counts(&workers.counts(), plan.switches);
     oracle::check_freed(workers);
     Ok(())

@@ -145,7 +145,7 @@ pub(super) fn hold_often<const BUG: u8>(workers: &Workers<BUG>, stop: &SimCounte
         let still_ns = workers.clock.now_ns();
         if still_ns != held_ns {
             sim::fail(format!(
-                "rest: the clock went on by {} ns while it was held",
+                "quiescence: the clock went on by {} ns while it was held",
                 still_ns - held_ns
             ));
         }
@@ -202,7 +202,7 @@ pub(super) fn check_freed<const BUG: u8>(workers: Arc<Workers<BUG>>) {
 }
 
 /// What is left of a scheduler whose workers have ended.
-pub(super) fn check_rest<const BUG: u8>(workers: &Workers<BUG>) {
+pub(super) fn check_quiescence<const BUG: u8>(workers: &Workers<BUG>) {
     for idle in workers.schedulers().map(Scheduler::idle) {
         if idle.any() || idle.anyone_searches() {
             sim::fail(format!("counts: {idle:?} after all workers have ended"));

@@ -11,7 +11,7 @@ use doorbell_core::scheduler::{RemoteRef, Scheduler, SchedulerSpec, Turns};
 use doorbell_core::switches::{SwitchWord, Switches};
 use doorbell_core::task::{About, BodyVtable, Join, Kind, Local, launch_described, write_body};
 use doorbell_core::wait::block_on_inside;
-use doorbell_core::wheel::{AtRest, Clock};
+use doorbell_core::wheel::{Clock, Quiescent};
 use doorbell_core::worker::{
     IdlePolicy, RunBudget, StallReporter, Telemetry, TelemetryPlan, WorkerConfig, WorkerCounts,
     WorkerShared,
@@ -123,8 +123,8 @@ impl<const BUG: u8> Workers<BUG> {
         let clock = Arc::new(if config.paused {
             let told = Arc::clone(&ledger);
             Clock::paused(remotes[0][0].clone(), move || {
-                told.check_rest();
-                AtRest::Nobody
+                told.check_quiescence();
+                Quiescent::Nobody
             })
         } else {
             Clock::default()

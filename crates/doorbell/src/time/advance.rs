@@ -14,7 +14,7 @@ use std::time::Duration;
 /// All timers that were passed are due at once and see the time at the end of the step, as after
 /// a machine was suspended. To pass them one by one, [`sleep`](super::sleep()) instead.
 ///
-/// A runtime rests only while a thread is inside its `block_on`; without one this waits for the
+/// A runtime is quiescent only while a thread is inside its `block_on`; without one this waits for the
 /// next.
 ///
 /// # Panics
@@ -35,15 +35,15 @@ use std::time::Duration;
 /// # Ok::<(), doorbell::BuildError>(())
 /// ```
 pub async fn advance(duration: Duration) {
-    let rested = ambient::with_current(|frame| match frame {
+    let quiescent = ambient::with_current(|frame| match frame {
         Some(frame) => frame.handle().inner().advance(ns_of(duration)),
         None => panic!("{}", crate::NoRuntime),
     });
-    let Some(rested) = rested else {
+    let Some(quiescent) = quiescent else {
         panic!(
             "the clock of this runtime runs by itself; build it with start_paused(true) to advance it by hand"
         );
     };
-    let mut rested = pin!(rested);
-    poll_fn(|cx| contained(cx, |cx| rested.as_mut().poll(cx))).await;
+    let mut quiescent = pin!(quiescent);
+    poll_fn(|cx| contained(cx, |cx| quiescent.as_mut().poll(cx))).await;
 }

@@ -141,7 +141,7 @@ fn end_against_poll() {
 }
 
 /// Of one that has a timer, and begins to rest.
-fn end_against_rest() {
+fn end_against_quiescence() {
     end_against(|shared| {
         shared.remote().publish_next_global(DUE_NS);
         Worker::new(shared).leave_to_others();
@@ -272,8 +272,8 @@ fn mutant_asks_once() {
 }
 
 #[test]
-fn a_timer_of_a_worker_that_rests_is_looked_after_while_a_sentinel_ends() {
-    check(end_against_rest);
+fn a_timer_of_a_worker_that_is_throttled_is_looked_after_while_a_sentinel_ends() {
+    check(end_against_quiescence);
 }
 
 #[test]

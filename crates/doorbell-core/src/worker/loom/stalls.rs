@@ -40,7 +40,9 @@ fn a_poll_begins_while_the_spin_falls_asleep() {
             .expect("it was made with some");
         let _ = telemetry.begin_poll(0, 1, polled);
     });
-    reporter.expect("there is a hook").rest_if_quiet(&scheduler);
+    reporter
+        .expect("there is a hook")
+        .sleep_if_quiet(&scheduler);
     worker.join().unwrap();
 }
 

@@ -19,7 +19,7 @@ fn spent(until_ms: u64) -> Verdict {
 }
 
 #[test]
-fn a_worker_runs_for_its_budget_and_rests_for_the_rest_of_the_period() {
+fn a_worker_runs_for_its_budget_and_is_throttled_for_the_rest_of_the_period() {
     let mut account = account();
     account.begin(0);
     assert_eq!(account.verdict(94 * MS), Verdict::Go);
@@ -76,7 +76,7 @@ fn a_clock_that_goes_back_begins_a_new_period() {
 }
 
 #[test]
-fn at_the_end_of_time_nobody_rests() {
+fn at_the_end_of_time_nobody_is_throttled() {
     let mut account = account();
     account.begin(u64::MAX - 50 * MS);
     account.end(u64::MAX - 40 * MS);

@@ -66,15 +66,18 @@ fn a_worker_that_is_always_busy_leaves_a_part_of_each_period() {
     };
     run(1, budget, program, |counts| {
         let WorkerCounts {
-            rests, rested_ns, ..
+            throttles,
+            throttled_ns,
+            ..
         } = counts[0];
-        let fits = (18..=21).contains(&rests) && (8 * MS..=11 * MS).contains(&rested_ns);
-        fits.then_some(()).ok_or(format!("{rests}: {rested_ns} ns"))
+        let fits = (18..=21).contains(&throttles) && (8 * MS..=11 * MS).contains(&throttled_ns);
+        fits.then_some(())
+            .ok_or(format!("{throttles}: {throttled_ns} ns"))
     });
 }
 
 #[test]
-fn a_worker_that_sleeps_in_between_never_rests() {
+fn a_worker_that_sleeps_in_between_is_never_throttled() {
     let budget = RunBudget {
         run_ns: MS / 2,
         period_ns: MS,
@@ -87,13 +90,15 @@ fn a_worker_that_sleeps_in_between_never_rests() {
         }
     };
     run(1, budget, program, |counts| {
-        let rests = counts[0].rests;
-        (rests == 0).then_some(()).ok_or(format!("{rests} rests"))
+        let throttles = counts[0].throttles;
+        (throttles == 0)
+            .then_some(())
+            .ok_or(format!("{throttles} throttles"))
     });
 }
 
 #[test]
-fn others_run_the_tasks_of_a_worker_that_rests() {
+fn others_run_the_tasks_of_a_worker_that_is_throttled() {
     let budget = RunBudget {
         run_ns: 10 * MS,
         period_ns: 20 * MS,
@@ -116,7 +121,7 @@ fn others_run_the_tasks_of_a_worker_that_rests() {
             Ok((task,)) => drop(workers.wait_for(task, 0)),
             Err(_) => sim::fail("it was cancelled"),
         }
-        // Pinned to the worker that rests: it waits, but not for longer than the period.
+        // Pinned to the worker that throttles: it waits, but not for longer than the period.
         let posted_ns = sim::time_ns();
         let pinned = workers.launch(0, Kind::Pinned, async move { sim::time_ns() - posted_ns });
         let waited_ns = workers.wait_for(pinned, 0).unwrap_or(0);
@@ -125,9 +130,9 @@ fn others_run_the_tasks_of_a_worker_that_rests() {
         }
     };
     run(2, budget, program, |counts| {
-        let (rests, thefts) = (counts[0].rests, counts[1].thefts);
-        let fits = (rests, counts[1].rests, thefts) == (1, 0, 1);
+        let (throttles, thefts) = (counts[0].throttles, counts[1].thefts);
+        let fits = (throttles, counts[1].throttles, thefts) == (1, 0, 1);
         fits.then_some(())
-            .ok_or(format!("{rests} rests, {thefts} thefts"))
+            .ok_or(format!("{throttles} throttles, {thefts} thefts"))
     });
 }

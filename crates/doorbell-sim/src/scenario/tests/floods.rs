@@ -303,7 +303,7 @@ fn program(seed: u64) -> Vec<WorkerCounts> {
     check_quiet(&workers);
     workers.close(threads);
     let counts = workers.counts();
-    oracle::check_rest(&workers);
+    oracle::check_quiescence(&workers);
     oracle::check_counts(&counts, Switches::default());
     oracle::check_freed(workers);
     counts

@@ -143,7 +143,7 @@ fn play(setting: Setting, shape: &Shape, traffic: impl FnOnce(Arc<Workers<0>>) -
     drop(traffic);
     oracle::until_quiet(&workers);
     workers.close(threads);
-    oracle::check_rest(&workers);
+    oracle::check_quiescence(&workers);
     oracle::check_counts(&workers.counts(), Switches::default());
     oracle::check_freed(workers);
 }

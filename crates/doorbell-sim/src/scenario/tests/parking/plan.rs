@@ -213,7 +213,7 @@ fn play<const BUG: u8>(setting: Setting, plan: Plan, shape: &Shape) -> Told {
     let _ = bringer.map(ThreadHandle::join);
     drop((stage, alarm, kept, came, inside));
     workers.close(threads);
-    oracle::check_rest(&workers);
+    oracle::check_quiescence(&workers);
     oracle::check_counts(&workers.counts(), Switches::default());
     oracle::check_freed(workers);
     Told {

@@ -1,14 +1,14 @@
-//! Rest: how a clock that stands still learns that its runtime has nothing left to do, so that it
+//! Quiescence: how a clock that stands still learns that its runtime has nothing left to do, so that it
 //! may go on to the next timer. For tests; a clock that runs has none of this.
 //!
 //! One word counts who is busy. Whoever gives back the last count looks whether every worker is
-//! parked and has been told nothing; if so, the runtime rests, and the clock goes on.
+//! parked and has been told nothing; if so, the runtime is quiescent, and the clock goes on.
 //!
 //! | bits | name | meaning |
 //! |---|---|---|
 //! | 0..24 | `BUSY` | workers that are not asleep, threads inside `block_on` that are not, and what else holds the clock |
 //! | 24..40 | `INSIDE` | threads inside `block_on`: without one the clock stands still |
-//! | 40 | `STEPPING` | the runtime was found to rest, and the clock may be about to go on |
+//! | 40 | `STEPPING` | the runtime was found quiescent, and the clock may be about to go on |
 //! | 41..64 | `EPOCH` | grows by one whenever somebody becomes busy, and wraps |
 //!
 //! Why a look at the workers is enough: a worker that sleeps is woken by somebody who is busy, and who
@@ -43,56 +43,56 @@ const _: () = assert!(
 pub(crate) enum Ended {
     /// It is gone.
     Yes,
-    /// It was the last: the clock has gone on, or somebody who waited for rest was woken, and the
+    /// It was the last: the clock has gone on, or somebody who waited for quiescence was woken, and the
     /// caller is busy again.
     Resumed,
 }
 
-/// Whether somebody had waited for the runtime to rest.
+/// Whether somebody had waited for quiescence.
 #[must_use]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum AtRest {
-    /// Yes, and was woken: the clock stands still until the next rest.
+pub enum Quiescent {
+    /// Yes, and was woken: the clock stands still until the next quiescence.
     Woken,
     /// No: the clock goes on to the next timer.
     Nobody,
 }
 
 /// What a stopped clock knows of its runtime.
-pub(super) struct Rest<M: Machine> {
+pub(super) struct Quiescence<M: Machine> {
     word: M::Line<M::U64>,
     /// When each worker has to look at its timers, as it fell asleep; `u64::MAX` for never.
     due_ns: Box<[M::U64]>,
     /// Some worker of the scheduler.
     remote: RemoteRef<M>,
-    told: Box<dyn Fn() -> AtRest + Send + Sync>,
+    told: Box<dyn Fn() -> Quiescent + Send + Sync>,
 }
 
-impl<M: Machine> std::fmt::Debug for Rest<M> {
+impl<M: Machine> std::fmt::Debug for Quiescence<M> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Rest")
+        f.debug_struct("Quiescence")
             .field("word", &*self.word)
             .finish_non_exhaustive()
     }
 }
 
-impl<M: Machine> Rest<M> {
+impl<M: Machine> Quiescence<M> {
     /// All workers are busy: they have not begun.
     pub(super) fn new(
         remote: RemoteRef<M>,
-        at_rest: impl Fn() -> AtRest + Send + Sync + 'static,
+        when_quiescent: impl Fn() -> Quiescent + Send + Sync + 'static,
     ) -> Self {
         let workers = remote.scheduler().remotes().len();
-        Rest {
+        Quiescence {
             word: M::Line::new(|| M::U64::new(workers as u64 * BUSY)),
             due_ns: (0..workers).map(|_| M::U64::new(u64::MAX)).collect(),
             remote,
-            told: Box::new(at_rest),
+            told: Box::new(when_quiescent),
         }
     }
 
     fn begin(&self, what: u64) {
-        let epoch = if M::breaks(Bug::RestNoEpoch) {
+        let epoch = if M::breaks(Bug::QuiescenceNoEpoch) {
             0
         } else {
             EPOCH
@@ -103,7 +103,7 @@ impl<M: Machine> Rest<M> {
         let before = self
             .word
             .fetch_add(epoch.wrapping_add(what), Ordering::Acquire);
-        if before & STEPPING != 0 && !M::breaks(Bug::RestNoWait) {
+        if before & STEPPING != 0 && !M::breaks(Bug::QuiescenceNoWait) {
             // ORDER: Acquire pairs with the release of the step: its time is seen. Nobody can
             // begin another one: the caller is busy.
             while self.word.load(Ordering::Acquire) & STEPPING != 0 {
@@ -119,7 +119,7 @@ impl<M: Machine> Rest<M> {
         self.settle(before.wrapping_sub(what), clock)
     }
 
-    /// Goes on if everything rests, as the word was `seen`.
+    /// Goes on if everything is quiescent, as the word was `seen`.
     fn settle(&self, mut seen: u64, clock: &Clock<M>) -> Ended {
         loop {
             let is_over = seen & BUSY_MASK == 0 && seen & INSIDE_MASK != 0;
@@ -153,13 +153,14 @@ impl<M: Machine> Rest<M> {
     /// Whether every worker is parked and was told nothing.
     fn workers_rest(&self) -> bool {
         let remotes = self.remote.scheduler().remotes();
-        M::breaks(Bug::RestWithoutALook) || remotes.iter().all(|remote| remote.bell().rests())
+        M::breaks(Bug::QuiescenceWithoutALook)
+            || remotes.iter().all(|remote| remote.bell().throttles())
     }
 
-    /// The runtime rests, but for the caller: wakes who waits for that, or else goes to the next
+    /// The runtime quiescences, but for the caller: wakes who waits for that, or else goes to the next
     /// timer, unless somebody became busy since the word was `resumed`.
     fn go_on(&self, resumed: u64, clock: &Clock<M>) -> Ended {
-        if (self.told)() == AtRest::Woken {
+        if (self.told)() == Quiescent::Woken {
             return Ended::Resumed;
         }
         // ORDER: Relaxed here and below; what a worker stored before it ended is visible.
@@ -218,14 +219,14 @@ impl<M: Machine> Drop for Hold<M> {
 
 impl<M: Machine> Clock<M> {
     /// A clock that stands at the machine's present time while anything of the runtime of
-    /// `remote` is busy and a thread is inside its `block_on`. Else it asks `at_rest`, and goes
+    /// `remote` is busy and a thread is inside its `block_on`. Else it asks `when_quiescent`, and goes
     /// on to the next timer if that says so.
     pub fn paused(
         remote: RemoteRef<M>,
-        at_rest: impl Fn() -> AtRest + Send + Sync + 'static,
+        when_quiescent: impl Fn() -> Quiescent + Send + Sync + 'static,
     ) -> Self {
         let mut clock = Clock::frozen();
-        clock.rest = Some(Rest::new(remote, at_rest));
+        clock.quiescence = Some(Quiescence::new(remote, when_quiescent));
         clock
     }
 
@@ -244,8 +245,8 @@ impl<M: Machine> Clock<M> {
     }
 
     fn hold_what(self: &Arc<Self>, what: u64) -> Option<Hold<M>> {
-        self.rest.as_ref().map(|rest| {
-            rest.begin(what);
+        self.quiescence.as_ref().map(|it| {
+            it.begin(what);
             Hold {
                 clock: Arc::clone(self),
                 what,
@@ -256,8 +257,8 @@ impl<M: Machine> Clock<M> {
     /// Sets a paused clock on by so much, and has every worker look at its timers.
     pub fn advance_by(&self, duration_ns: u64) {
         self.step(|seen_ns| seen_ns.saturating_add(duration_ns));
-        if let Some(rest) = &self.rest {
-            let remotes = rest.remote.scheduler().remotes();
+        if let Some(it) = &self.quiescence {
+            let remotes = it.remote.scheduler().remotes();
             for remote in remotes {
                 remote.request_pass();
             }
@@ -266,15 +267,15 @@ impl<M: Machine> Clock<M> {
 
     /// Somebody is busy from now on.
     pub(crate) fn begin(&self) {
-        if let Some(rest) = &self.rest {
-            rest.begin(BUSY);
+        if let Some(it) = &self.quiescence {
+            it.begin(BUSY);
         }
     }
 
     /// One who is no worker is not busy any more.
     fn end(&self, mut what: u64) {
-        let Some(rest) = &self.rest else { return };
-        while rest.end(what, self) == Ended::Resumed {
+        let Some(it) = &self.quiescence else { return };
+        while it.end(what, self) == Ended::Resumed {
             // Whom that woke is busy, or has been told.
             what = BUSY;
         }
@@ -287,18 +288,18 @@ impl<M: Machine> Clock<M> {
     /// A worker is about to sleep, and looks at its timers at `due_ns`. On [`Ended::Resumed`] it
     /// must not, and has to look now.
     pub(crate) fn end_worker(&self, worker: usize, due_ns: Option<u64>) -> Ended {
-        let Some(rest) = &self.rest else {
+        let Some(it) = &self.quiescence else {
             return Ended::Yes;
         };
         // ORDER: Relaxed; the count that is given back publishes it.
-        rest.due_ns[worker].store(due_ns.unwrap_or(u64::MAX), Ordering::Relaxed);
-        rest.end(BUSY, self)
+        it.due_ns[worker].store(due_ns.unwrap_or(u64::MAX), Ordering::Relaxed);
+        it.end(BUSY, self)
     }
 
     /// A thread inside `block_on` is about to sleep. On [`Ended::Resumed`] it must not.
     pub(crate) fn end_waiter(&self) -> Ended {
-        match &self.rest {
-            Some(rest) => rest.end(BUSY, self),
+        match &self.quiescence {
+            Some(it) => it.end(BUSY, self),
             None => Ended::Yes,
         }
     }

@@ -1,9 +1,9 @@
-//! Rest in the model checker: a paused clock goes on when nothing is left to do, and not before.
+//! Quiescence in the model checker: a paused clock goes on when nothing is left to do, and not before.
 
 // Counters that the checker is not to see.
 #![allow(clippy::disallowed_types, clippy::disallowed_methods)]
 
-use super::{AtRest, Clock, Ended, Holds, RawTimer};
+use super::{Clock, Ended, Holds, Quiescent, RawTimer};
 use crate::bell::Announced;
 use crate::scheduler::{RemoteRef, Scheduler};
 use crate::switches::SwitchWord;
@@ -28,7 +28,7 @@ struct Paused {
     clock: Arc<Clock<Loom>>,
     start_ns: u64,
     /// How often the clock might go on.
-    rests: Arc<AtomicU64>,
+    quiescences: Arc<AtomicU64>,
     thread: JoinHandle<()>,
 }
 
@@ -37,16 +37,16 @@ impl Paused {
         Self::start_with(|| ())
     }
 
-    /// `at_rest` is called whenever the clock might go on.
-    fn start_with(at_rest: impl Fn() + Send + Sync + 'static) -> Self {
+    /// `when_quiescent` is called whenever the clock might go on.
+    fn start_with(when_quiescent: impl Fn() + Send + Sync + 'static) -> Self {
         let switches = Arc::new(SwitchWord::default());
         let remote = RemoteRef::alone(&switches);
-        let rests = Arc::new(AtomicU64::new(0));
-        let count = Arc::clone(&rests);
+        let quiescences = Arc::new(AtomicU64::new(0));
+        let count = Arc::clone(&quiescences);
         let clock = Arc::new(Clock::paused(remote.clone(), move || {
             count.fetch_add(1, Relaxed);
-            at_rest();
-            AtRest::Nobody
+            when_quiescent();
+            Quiescent::Nobody
         }));
         let config = WorkerConfig {
             idle: IdlePolicy::Park,
@@ -57,7 +57,7 @@ impl Paused {
             start_ns: clock.now_ns(),
             shared,
             clock,
-            rests,
+            quiescences,
             thread: thread::spawn(move || Worker::new(theirs).run()),
         }
     }
@@ -104,9 +104,13 @@ fn a_sleep_is_over() {
 /// While something else is left to do the clock stands, whichever thread it is to be done on.
 fn work_comes_first() {
     let has_run = Arc::new(AtomicU64::new(0));
-    let (at_rest, worker) = (Arc::clone(&has_run), Arc::clone(&has_run));
+    let (when_quiescent, worker) = (Arc::clone(&has_run), Arc::clone(&has_run));
     let paused = Paused::start_with(move || {
-        assert_eq!(at_rest.load(Relaxed), 1, "the clock went on too early");
+        assert_eq!(
+            when_quiescent.load(Relaxed),
+            1,
+            "the clock went on too early"
+        );
     });
     let sleeper = spawn(paused.shared.remote(), sleep(&paused));
     {
@@ -134,16 +138,16 @@ fn sleep_until_told(clock: &Clock<Loom>, remote: &RemoteRef<Loom>) {
     let _ = bell.end_idle();
 }
 
-/// Two workers tell each other, one after the other. Whoever looks whether all rest may have seen
+/// Two workers tell each other, one after the other. Whoever looks whether all is quiescent may have seen
 /// each of them asleep, at different times.
 fn two_workers_that_tell_each_other() {
     let remotes = Scheduler::<Loom>::new(2, &Arc::default(), |_, _| 0);
-    let (told, rests) = (Arc::new(AtomicU64::new(1)), Arc::new(AtomicU64::new(0)));
-    let (left, count) = (Arc::clone(&told), Arc::clone(&rests));
+    let (told, quiescences) = (Arc::new(AtomicU64::new(1)), Arc::new(AtomicU64::new(0)));
+    let (left, count) = (Arc::clone(&told), Arc::clone(&quiescences));
     let clock = Arc::new(Clock::paused(remotes[0].clone(), move || {
         assert_eq!(left.load(Relaxed), 0, "told of more to do");
         count.fetch_add(1, Relaxed);
-        AtRest::Nobody
+        Quiescent::Nobody
     }));
     let inside = clock.inside(Holds::Yes);
     let [one, other] = [0, 1].map(|worker| remotes[worker].clone());
@@ -163,14 +167,17 @@ fn two_workers_that_tell_each_other() {
     let _ = one.bell().announce_park();
     assert_eq!(clock.end_worker(0, None), Ended::Yes);
     their_worker.join().unwrap();
-    assert!(rests.load(Relaxed) >= 1, "nobody saw that all rest");
+    assert!(
+        quiescences.load(Relaxed) >= 1,
+        "nobody saw that all is quiescent"
+    );
     drop(inside);
 }
 
 /// A thread holds the clock while the worker falls asleep: from then on it stands still.
 fn a_hold_is_a_hold() {
     let remote = RemoteRef::<Loom>::alone(&Arc::default());
-    let clock = Arc::new(Clock::paused(remote.clone(), || AtRest::Nobody));
+    let clock = Arc::new(Clock::paused(remote.clone(), || Quiescent::Nobody));
     let start_ns = clock.now_ns();
     let inside = clock.inside(Holds::Yes);
     let theirs = Arc::clone(&clock);
@@ -189,14 +196,14 @@ fn a_hold_is_a_hold() {
     drop(inside);
 }
 
-/// The last one finds that all rest, and gives that up since nothing is due. Meanwhile another one has begun, told
+/// The last one finds that all is quiescent, and gives that up since nothing is due. Meanwhile another one has begun, told
 /// the worker, and ended: who looks again sees that.
 fn told_while_another_looks() {
     let remote = RemoteRef::<Loom>::alone(&Arc::default());
-    let rests = AtomicU64::new(0);
+    let quiescences = AtomicU64::new(0);
     let clock = Arc::new(Clock::paused(remote.clone(), move || {
-        assert_eq!(rests.fetch_add(1, Relaxed), 0, "told of more to do");
-        AtRest::Nobody
+        assert_eq!(quiescences.fetch_add(1, Relaxed), 0, "told of more to do");
+        Quiescent::Nobody
     }));
     let inside = clock.inside(Holds::No);
     let _ = remote.bell().announce_spin();
@@ -249,13 +256,13 @@ fn outside_it_stands() {
     let hold = paused.clock.hold();
     drop(hold);
     drop(task);
-    let (clock, start_ns, rests) = (
+    let (clock, start_ns, quiescences) = (
         Arc::clone(&paused.clock),
         paused.start_ns,
-        Arc::clone(&paused.rests),
+        Arc::clone(&paused.quiescences),
     );
     paused.close();
-    assert_eq!((clock.now_ns(), rests.load(Relaxed)), (start_ns, 0));
+    assert_eq!((clock.now_ns(), quiescences.load(Relaxed)), (start_ns, 0));
 }
 
 /// Somebody sets the clock on by hand: the worker looks at its timers.
@@ -267,13 +274,16 @@ fn advanced_by_hand() {
         let _hold = paused.clock.hold();
         paused.clock.advance_by(SLEEP_NS);
         block_on_inside(&paused.clock, task, 0).unwrap();
-        assert_eq!((paused.now_ns(), paused.rests.load(Relaxed)), (SLEEP_NS, 0));
+        assert_eq!(
+            (paused.now_ns(), paused.quiescences.load(Relaxed)),
+            (SLEEP_NS, 0)
+        );
     }
     paused.close();
 }
 
 #[test]
-fn a_clock_goes_on_when_all_rest() {
+fn a_clock_goes_on_when_all_is_quiescent() {
     check_large(a_sleep_is_over);
 }
 
@@ -310,8 +320,8 @@ fn who_sees_the_time_sees_what_came_before_it() {
 }
 
 #[test]
-fn mutant_rest_no_wait() {
-    mutant!(RestNoWait, a_hold_is_a_hold);
+fn mutant_quiescence_no_wait() {
+    mutant!(QuiescenceNoWait, a_hold_is_a_hold);
 }
 
 #[test]
@@ -320,11 +330,11 @@ fn a_clock_waits_for_workers_that_tell_each_other() {
 }
 
 #[test]
-fn mutant_rest_no_epoch() {
-    mutant!(RestNoEpoch, two_workers_that_tell_each_other);
+fn mutant_quiescence_no_epoch() {
+    mutant!(QuiescenceNoEpoch, two_workers_that_tell_each_other);
 }
 
 #[test]
-fn mutant_rest_without_a_look() {
-    mutant!(RestWithoutALook, work_comes_first);
+fn mutant_quiescence_without_a_look() {
+    mutant!(QuiescenceWithoutALook, work_comes_first);
 }
