@@ -9,7 +9,7 @@
 //! | [`mailbox`] | a worker's inbound queue, and the rule of who touches the bell |
 //! | [`task`] | the task cell, its waker and its join handle |
 //! | [`call`] | a closure posted to a named core, awaited or waited for |
-//! | [`lock`] | a lock between tasks, whose holder is boosted by who waits for it |
+//! | [`lock`] | a lock between tasks, whose holder inherits the class of who waits for it |
 //! | [`queue`] | a worker's run queue, and how others steal from it |
 //! | [`group`] | shares of the CPU time by weight |
 //! | [`idle`] | which workers are idle, and who wakes one |

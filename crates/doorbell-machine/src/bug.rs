@@ -50,28 +50,28 @@ pub enum Bug {
     TaskSeizeRunning,
     /// task: a reference that could not be handed to the home worker is forgotten.
     TaskLeaveForgotten,
-    /// task: a wake does not lend a task that is awaited from above.
-    TaskLendForgotten,
+    /// task: a wake does not raise a task that is awaited from above.
+    TaskRaiseForgotten,
     /// task: a wake by one of a lower class is noted before a worker has it.
     TaskNotedFromBelow,
     /// task: a wake by one of a lower class does not publish what the waker did before.
     TaskPokeRelaxed,
-    /// task: who polls a task by its second node does not acquire what the last poll did.
-    TaskStartLentRelaxed,
+    /// task: who polls a task by its raised node does not acquire what the last poll did.
+    TaskStartRaisedRelaxed,
     /// task: the end of a poll does not look whether the task was cancelled.
     TaskPauseBlind,
     /// task: the end of a poll does not publish what that poll did.
     TaskPauseRelaxed,
     /// task: who finds a task's own node behind does not publish that it has left its queue.
     TaskCatchUpRelaxed,
-    /// task: a task is lent although its second node is in a queue.
-    TaskLentTwice,
-    /// sweep: what lies behind the first task that is lent is kept until the next sweep.
+    /// task: a task is raised although its raised node is in a queue.
+    TaskRaisedTwice,
+    /// sweep: what lies behind the first task that is raised is kept until the next sweep.
     SweepKeepsRest,
     /// sweep: what workers refuse that have ended is forgotten.
     SweepForgetsRefused,
-    /// sweep: all goes back, and nothing is lent.
-    SweepLendsNone,
+    /// sweep: all goes back, and nothing is raised.
+    SweepRaisesNone,
     /// rescue: a worker that has used up its share goes on.
     RescueNeverBacksOff,
     /// lock: to let go does not publish what the lock guards.
@@ -95,7 +95,7 @@ pub enum Bug {
     /// wheel: the worker hands a timer to its handle without looking whether that is gone.
     WheelFireBlind,
     /// wheel: the worker says that it is inside its wheel, and the fence behind that is gone.
-    WheelLendNoFence,
+    WheelGateNoFence,
     /// wheel: a paused clock goes on without a look whether workers were told of more to do.
     QuiescenceWithoutALook,
     /// wheel: the last one's look at the workers holds although one of them has woken meanwhile.
@@ -191,17 +191,17 @@ impl Bug {
         Bug::TaskJoinWakerBlind,
         Bug::TaskSeizeRunning,
         Bug::TaskLeaveForgotten,
-        Bug::TaskLendForgotten,
+        Bug::TaskRaiseForgotten,
         Bug::TaskNotedFromBelow,
         Bug::TaskPokeRelaxed,
-        Bug::TaskStartLentRelaxed,
+        Bug::TaskStartRaisedRelaxed,
         Bug::TaskPauseBlind,
         Bug::TaskPauseRelaxed,
         Bug::TaskCatchUpRelaxed,
-        Bug::TaskLentTwice,
+        Bug::TaskRaisedTwice,
         Bug::SweepKeepsRest,
         Bug::SweepForgetsRefused,
-        Bug::SweepLendsNone,
+        Bug::SweepRaisesNone,
         Bug::RescueNeverBacksOff,
         Bug::LockUnlockRelaxed,
         Bug::LockLeaveBlind,
@@ -213,7 +213,7 @@ impl Bug {
         Bug::ManyEndRelaxed,
         Bug::ManyTouchAfterEnd,
         Bug::WheelFireBlind,
-        Bug::WheelLendNoFence,
+        Bug::WheelGateNoFence,
         Bug::QuiescenceWithoutALook,
         Bug::QuiescenceNoEpoch,
         Bug::QuiescenceNoWait,

@@ -69,10 +69,10 @@ pub(crate) trait Ambient: std::fmt::Debug + Send + Sync {
     /// Says what that is, for a call.
     fn set_current_rank(&self, rank: u8);
 
-    /// The rank of what the worker that the caller is runs now, if that is of a lower class and lent.
-    fn lent_rank(&self) -> Option<u8>;
+    /// The rank of what the worker that the caller is runs now, if that is of a lower class and raised.
+    fn raised_rank(&self) -> Option<u8>;
 
-    /// Whether that is lent because its own workers may be stuck.
+    /// Whether that is raised because its own workers may be stuck.
     fn is_rescue(&self) -> bool;
 
     /// Has the urgent workers look after Fair ones that are stuck, if they do not yet.
@@ -386,10 +386,10 @@ impl Frame {
     #[inline]
     pub(crate) fn class(&self) -> Class {
         if self.kind == ClassKind::Batch || self.core.is_none() {
-            // Nothing is below it, or nothing is lent to a thread that is no worker.
+            // Nothing is below it, or nothing is raised to a thread that is no worker.
             return Class::any_of(self.kind);
         }
-        if let Some(rank) = self.handle.inner().lent_rank() {
+        if let Some(rank) = self.handle.inner().raised_rank() {
             return Class::of_rank(rank);
         }
         match self.kind {

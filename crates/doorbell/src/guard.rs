@@ -12,7 +12,7 @@
 //! | serving | heard, but while its share of the time is used up | the ward has slept, or its polls are short again |
 //!
 //! A ward that is in the same poll because others have its CPU is served once, and again after each back-off while that
-//! poll goes on: a wake that came meanwhile lent nothing, and no descriptor tells of it. These back-offs grow up to 64
+//! poll goes on: a wake that came meanwhile raised nothing, and no descriptor tells of it. These back-offs grow up to 64
 //! ms, so that a busy neighbour does not have the urgent worker run more of its tasks than the OS lets it.
 
 use crate::class::Class;
@@ -29,7 +29,7 @@ use std::os::fd::{AsRawFd as _, BorrowedFd, OwnedFd};
 use std::time::Duration;
 use std::{io, mem};
 
-/// Of the rank of what is rescued: it has its turn behind what it had lent, and before what that brings.
+/// Of the rank of what is rescued: it has its turn behind what it had raised, and before what that brings.
 const GUARD: Class = Class::rt(49);
 
 /// Before it tries again what the OS refused.
@@ -161,7 +161,7 @@ impl<M: Machine> Guard<M> {
         loop {
             set_rescues::<M>(true);
             let may_be_more = rescue.turn(is_told);
-            // Behind what was lent here.
+            // Behind what was raised here.
             yield_now().await;
             let back_off_ns = rescue.back_off_ns();
             if then == Then::Starved {

@@ -35,7 +35,7 @@
 //!
 //! In a rescue do not compute, and call nothing whose duration you do not know, such as a callback of your user's.
 //! Leave that to the task's own workers ([`decline`]), or spawn it. If an urgent task begins to await a task already
-//! lent for a rescue, the lent task keeps the rank of `Class::rt(49)` until its next poll.
+//! raised for a rescue, the raised task keeps the rank of `Class::rt(49)` until its next poll.
 
 use doorbell_core::task::Local;
 use doorbell_machine::Host;
@@ -49,7 +49,7 @@ pub fn is_under_way() -> bool {
 }
 
 /// Leaves the rest of the poll to the task's own workers: wakes the task. Return `Poll::Pending` after it. Wakes during
-/// this poll do not lend it again; a later event may. Elsewhere than in a rescue this is a wake.
+/// this poll do not raise it again; a later event may. Elsewhere than in a rescue this is a wake.
 pub fn decline(cx: &mut Context<'_>) {
     Local::<Host>::with_current(|local| {
         if let Some(local) = local {

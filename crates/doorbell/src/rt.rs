@@ -263,8 +263,8 @@ impl<M: Machine> Ambient for Rt<M> {
         });
     }
 
-    fn lent_rank(&self) -> Option<u8> {
-        Local::<M>::with_current(|local| local.and_then(Local::lent_rank))
+    fn raised_rank(&self) -> Option<u8> {
+        Local::<M>::with_current(|local| local.and_then(Local::raised_rank))
     }
 
     fn is_rescue(&self) -> bool {

@@ -133,16 +133,16 @@ fn timers(runtime: &Runtime) -> [(&'static str, u64); 3] {
         Poll::Ready(())
     });
     let shared: Arc<Mutex<Option<Sleep>>> = Arc::default();
-    let lent = Arc::clone(&shared);
-    let lends = Woken::spawn(runtime, URGENT, Some(0), move |cx| {
+    let raised = Arc::clone(&shared);
+    let raises = Woken::spawn(runtime, URGENT, Some(0), move |cx| {
         let mut long = sleep(HOUR);
         assert!(Pin::new(&mut long).poll(cx).is_pending());
-        *lent.lock().unwrap() = Some(long);
+        *raised.lock().unwrap() = Some(long);
         Poll::Ready(())
     });
     let elsewhere = during(|| {
         for _ in 0..TIMES {
-            lends.wake_by(|| lends.waker.wake());
+            raises.wake_by(|| raises.waker.wake());
             drop(shared.lock().unwrap().take());
         }
     });

@@ -5,7 +5,7 @@
 //! | word | bits | meaning |
 //! |---|---|---|
 //! | `state` | 0..=29 | calls that have not ended |
-//! | | 30, `LENT` | the waiter's waker lies in the block, for the last call |
+//! | | 30, `HAS_WAKER` | the waiter's waker lies in the block, for the last call |
 //! | | 31, `LEFT` | the waiter has left: calls that have not begun are withdrawn |
 //! | `shares` | all | 2: waiter and workers; 1: one of them; 0: freed by whoever made it so |
 //!
@@ -23,12 +23,12 @@ use std::ptr::NonNull;
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 
-const LENT: u32 = 1 << 30;
+const HAS_WAKER: u32 = 1 << 30;
 const LEFT: u32 = 1 << 31;
-const CALLS: u32 = LENT - 1;
+const CALLS: u32 = HAS_WAKER - 1;
 
 // The table above: no bit is shared.
-const _: () = assert!(CALLS ^ LENT ^ LEFT == u32::MAX);
+const _: () = assert!(CALLS ^ HAS_WAKER ^ LEFT == u32::MAX);
 
 /// The functions of closure and results, whose types the block does not know. All take the
 /// address of them.
@@ -99,7 +99,7 @@ enum Found {
 
 impl Found {
     fn of(before: u32) -> Self {
-        match (before & CALLS == 0, before & LENT != 0) {
+        match (before & CALLS == 0, before & HAS_WAKER != 0) {
             (false, _) => Found::UnderWay,
             (true, false) => Found::Ended,
             (true, true) => Found::EndedWakes,
@@ -124,14 +124,14 @@ impl<M: Machine> Words<M> {
             Ordering::AcqRel
         };
         // ORDER: Release, with those of the others, pairs with the waiter's Acquire of a count of
-        // zero: it sees all results. Acquire pairs with the waiter's Release of LENT and LEFT (the
+        // zero: it sees all results. Acquire pairs with the waiter's Release of HAS_WAKER and LEFT (the
         // waker is visible), and with the other calls' Release: the last may drop their results.
         let before = self.state.fetch_sub(1, order);
         if before & CALLS != 1 {
             Ended::More
         } else if before & LEFT != 0 {
             Ended::LastClears
-        } else if before & LENT != 0 {
+        } else if before & HAS_WAKER != 0 {
             Ended::LastWakes
         } else {
             Ended::Last
@@ -150,22 +150,22 @@ impl<M: Machine> Words<M> {
     }
 
     /// Puts the waker at the last call's disposal.
-    fn lend(&self) -> Found {
+    fn leave_waker(&self) -> Found {
         // ORDER: Release pairs with the Acquire of the last call: the waker is visible. Acquire
         // pairs with the calls' Release: if all have ended, their results are visible.
-        Found::of(self.state.fetch_or(LENT, Ordering::AcqRel) & !LENT)
+        Found::of(self.state.fetch_or(HAS_WAKER, Ordering::AcqRel) & !HAS_WAKER)
     }
 
     /// Takes the waker back.
     fn reclaim(&self) -> Found {
-        // ORDER: Acquire as in `lend`. It publishes nothing: the last call that does not see LENT
+        // ORDER: Acquire as in `leave_waker`. It publishes nothing: the last call that does not see HAS_WAKER
         // leaves the cell alone.
-        Found::of(self.state.fetch_and(!LENT, Ordering::Acquire))
+        Found::of(self.state.fetch_and(!HAS_WAKER, Ordering::Acquire))
     }
 
     /// The waiter leaves.
     fn leave(&self) -> Found {
-        // ORDER: Acquire as in `lend`. It publishes nothing: who is last after this drops closure and
+        // ORDER: Acquire as in `leave_waker`. It publishes nothing: who is last after this drops closure and
         // results, which the waiter has not used, and `release` orders the rest.
         Found::of(self.state.fetch_or(LEFT, Ordering::Acquire))
     }
@@ -424,7 +424,7 @@ unsafe fn poll<M: Machine>(block: NonNull<()>, cx: &mut Context<'_>) -> Poll<()>
         let old = it.waker.with_mut(|cell| unsafe { (*cell).replace(waker) });
         drop_quietly(old);
     }
-    match it.words.lend() {
+    match it.words.leave_waker() {
         Found::UnderWay => Poll::Pending,
         Found::Ended | Found::EndedWakes => {
             show_results(it);

@@ -8,15 +8,15 @@ use std::collections::VecDeque;
 pub(super) struct Line<M: Machine> {
     /// In the order in which they came.
     waiting: VecDeque<Half<M>>,
-    /// From how far above the holder was boosted for this lock.
-    boosted: Above,
+    /// From how far above the holder inherited for this lock.
+    inherited: Above,
 }
 
 impl<M: Machine> Line<M> {
     pub(super) fn new() -> Self {
         Line {
             waiting: VecDeque::new(),
-            boosted: Above::default(),
+            inherited: Above::default(),
         }
     }
 
@@ -38,19 +38,19 @@ impl<M: Machine> Line<M> {
     }
 
     /// The holder is awaited from where those in the line wait.
-    pub(super) fn boost(&mut self, holder: Option<TaskRef<M>>) {
+    pub(super) fn inherit(&mut self, holder: Option<TaskRef<M>>) {
         let Some(holder) = holder else { return };
         let waiting = self.waiting.iter();
-        self.boosted = waiting.fold(self.boosted, |boosted, turn| {
-            holder.boost_by_lock(turn.scheduler(), boosted)
+        self.inherited = waiting.fold(self.inherited, |inherited, turn| {
+            holder.inherit_by_lock(turn.scheduler(), inherited)
         });
     }
 
     /// The holder has let go, or is awaited by nobody any more.
-    pub(super) fn unboost(&mut self, holder: Option<TaskRef<M>>) {
-        let boosted = std::mem::take(&mut self.boosted);
-        if let Some(task) = holder.filter(|_| boosted != Above::default()) {
-            task.unboost_by_lock();
+    pub(super) fn disinherit(&mut self, holder: Option<TaskRef<M>>) {
+        let inherited = std::mem::take(&mut self.inherited);
+        if let Some(task) = holder.filter(|_| inherited != Above::default()) {
+            task.disinherit_by_lock();
         }
     }
 }

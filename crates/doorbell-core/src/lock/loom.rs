@@ -171,7 +171,7 @@ impl Future for Holds {
 }
 
 /// A worker above waits for a lock that a task of a lower scheduler holds, which lets go meanwhile.
-fn boosts() {
+fn inherits() {
     let one = |above| {
         Scheduler::described(1, &Arc::default(), SchedulerSpec::below(above), |_, _| 0).remove(0)
     };
@@ -215,8 +215,8 @@ fn boosts() {
 }
 
 #[test]
-fn a_holder_lets_go_while_it_is_boosted() {
-    check_large(boosts);
+fn a_holder_lets_go_while_it_inherits() {
+    check_large(inherits);
 }
 
 #[test]

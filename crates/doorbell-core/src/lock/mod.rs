@@ -1,6 +1,6 @@
 //! A lock between tasks, handed to the most urgent one that waits. See README.md for the protocol.
 //!
-//! Who holds it is boosted while somebody on a scheduler above waits.
+//! Who holds it inherits while somebody on a scheduler above waits.
 //!
 //! | file | holds |
 //! |---|---|
@@ -172,16 +172,16 @@ impl<M: Machine> RawLock<M> {
                 let line = unsafe { &mut *line };
                 self.arrivals.take(|turn| line.append(turn));
                 if let Some(holder) = self.word.take_released() {
-                    line.unboost(holder.task());
+                    line.disinherit(holder.task());
                     drop(holder);
                 }
                 let granted = self.grant_next(line);
                 let is_empty = line.is_empty();
                 if is_empty {
                     // Who waited has given up: nobody would look again when it is unlocked.
-                    line.unboost(self.word.holder());
+                    line.disinherit(self.word.holder());
                 } else {
-                    line.boost(self.word.holder());
+                    line.inherit(self.word.holder());
                 }
                 (granted, is_empty)
             });

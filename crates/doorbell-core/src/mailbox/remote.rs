@@ -10,7 +10,7 @@ use crate::offline::OffWord;
 use crate::queue::{Chain, Queue, RankOf};
 use crate::scheduler::Scheduler;
 use crate::switches::SwitchWord;
-use crate::wheel::Lend;
+use crate::wheel::Gate;
 use doorbell_machine::{Bug, Line, Machine, Ordering, Spun, Word};
 use std::ptr::NonNull;
 use std::sync::Arc;
@@ -34,7 +34,7 @@ pub struct Remote<M: Machine> {
     next_global_ns: M::Line<M::U64>,
     queue: Queue<M>,
     pub(super) pulse: M::Line<Pulse<M>>,
-    lend: M::Line<Lend<M>>,
+    gate: M::Line<Gate<M>>,
     scheduler: NonNull<Scheduler<M>>,
     worker: usize,
     off: OffWord<M>,
@@ -114,7 +114,7 @@ impl<M: Machine> Remote<M> {
             next_global_ns: M::Line::new(|| M::U64::new(u64::MAX)),
             queue: rank_of.map_or_else(|| Queue::new(capacity), |of| Queue::ordered(capacity, of)),
             pulse: M::Line::new(Pulse::default),
-            lend: M::Line::new(Lend::default),
+            gate: M::Line::new(Gate::default),
             scheduler,
             worker,
             off: OffWord::default(),
@@ -181,8 +181,8 @@ impl<M: Machine> Remote<M> {
 
     /// By whom the worker's wheel may be touched.
     #[inline(always)]
-    pub(crate) fn lend(&self) -> &Lend<M> {
-        &self.lend
+    pub(crate) fn gate(&self) -> &Gate<M> {
+        &self.gate
     }
 
     /// The bell, for the worker itself and for those who only look.

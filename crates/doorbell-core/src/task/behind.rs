@@ -9,21 +9,21 @@ use doorbell_machine::Machine;
 /// | bit | name | meaning |
 /// |---|---|---|
 /// | 0 | `EXTRAS` | extras lie behind the body |
-/// | 1 | `SECOND` | a second node does: some scheduler is above the task's own |
-/// | 2 | `RESCUABLE` | workers above may run it while its own are stuck; only with `SECOND` |
+/// | 1 | `RAISED_NODE` | a raised node does: some scheduler is above the task's own |
+/// | 2 | `RESCUABLE` | workers above may run it while its own are stuck; only with `RAISED_NODE` |
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Behind(u8);
 
 const EXTRAS: u8 = 1 << 0;
-const SECOND: u8 = 1 << 1;
+const RAISED_NODE: u8 = 1 << 1;
 const RESCUABLE: u8 = 1 << 2;
-const _: () = assert!(EXTRAS + SECOND + RESCUABLE == 0b111);
+const _: () = assert!(EXTRAS + RAISED_NODE + RESCUABLE == 0b111);
 
 impl Behind {
-    pub(super) fn of(extras: bool, second: bool, rescuable: bool) -> Self {
+    pub(super) fn of(extras: bool, raised_node: bool, rescuable: bool) -> Self {
         let bit = |is_set, bit| if is_set { bit } else { 0 };
-        let rescuable = bit(second && rescuable, RESCUABLE);
-        Behind(bit(extras, EXTRAS) | bit(second, SECOND) | rescuable)
+        let rescuable = bit(raised_node && rescuable, RESCUABLE);
+        Behind(bit(extras, EXTRAS) | bit(raised_node, RAISED_NODE) | rescuable)
     }
 }
 
@@ -34,10 +34,10 @@ impl<M: Machine> Header<M> {
         self.behind.0 & EXTRAS != 0
     }
 
-    /// Whether there is a second node behind the body: some scheduler is above its own.
+    /// Whether there is a raised node behind the body: some scheduler is above its own.
     #[inline(always)]
-    pub(super) fn has_second(&self) -> bool {
-        self.behind.0 & SECOND != 0
+    pub(super) fn has_raised_node(&self) -> bool {
+        self.behind.0 & RAISED_NODE != 0
     }
 
     /// Whether workers above may run it while its own are stuck.

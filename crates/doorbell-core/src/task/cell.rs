@@ -5,16 +5,16 @@
 //! * `body`: the worker while RUNNING; after COMPLETE the join handle, or whoever drops the last
 //!   reference.
 //! * `join_waker`: the join handle while `JOIN_WAKER` is not set, also once COMPLETE (then it was
-//!   never lent); the worker once both are.
+//!   never left); the worker once both are.
 //! * `home`: who has taken the own node from a queue; `links`: its home worker, which did so first.
-//! * the second node, behind the body: by the rules of the queue it is in; in none, by whom the state
-//!   says may lend it.
+//! * the raised node, behind the body: by the rules of the queue it is in; in none, by whom the state
+//!   says may leave it.
 //! * extras, behind that: nobody changes them, but whoever queues the task its time.
 
 use super::behind::Behind;
 use super::body::BodyVtable;
-use super::boost::Second;
 use super::extras::{Extras, Name};
+use super::inheritance::RaisedNode;
 use super::join::RawJoin;
 use super::local::Local;
 use super::state::{By, Completed, Pause, Released, Start, State};
@@ -40,7 +40,7 @@ pub enum Kind {
     Call,
 }
 
-// The alignment is `boost::TASK_ALIGN`.
+// The alignment is `inheritance::TASK_ALIGN`.
 #[repr(C, align(16))]
 pub(super) struct Header<M: Machine> {
     node: Node<M>,
@@ -152,9 +152,9 @@ pub unsafe fn launch_described<M: Machine>(
     let group = TaskRef::join_group(&remote, kind, about.group);
     let (layout, offset) = layout_of::<M>(vtable.layout);
     let extras = Extras::of(remote.scheduler(), kind, &about);
-    let has_second = kind == Kind::Task && !remote.scheduler().above().is_empty();
-    let layout = if has_second {
-        Second::<M>::behind(layout).0
+    let has_raised_node = kind == Kind::Task && !remote.scheduler().above().is_empty();
+    let layout = if has_raised_node {
+        RaisedNode::<M>::behind(layout).0
     } else {
         layout
     };
@@ -182,7 +182,7 @@ pub unsafe fn launch_described<M: Machine>(
             kind,
             rank: about.rank,
             group,
-            behind: Behind::of(extras.is_some(), has_second, about.rescuable),
+            behind: Behind::of(extras.is_some(), has_raised_node, about.rescuable),
             body_use: M::Cell::new(()),
             join_waker: M::Cell::new(None),
             links: M::Cell::new(Links {
@@ -195,9 +195,9 @@ pub unsafe fn launch_described<M: Machine>(
     let body = unsafe { memory.add(offset) };
     write(body.as_ptr());
     let task = TaskRef(header);
-    if has_second {
+    if has_raised_node {
         // SAFETY: allocated for it above, and nobody else has the task yet.
-        unsafe { task.write_second() };
+        unsafe { task.write_raised_node() };
     }
     if let Some(extras) = extras {
         // SAFETY: allocated for them above, and nobody else has the task yet.
@@ -224,7 +224,7 @@ impl<M: Machine> TaskRef<M> {
     /// `node` is one of a task that is alive.
     pub(crate) unsafe fn rank_of(node: NonNull<Node<M>>) -> u8 {
         // SAFETY: passed on.
-        unsafe { super::boost::rank_of(node) }
+        unsafe { super::inheritance::rank_of(node) }
     }
 
     /// # Safety
@@ -308,7 +308,7 @@ impl<M: Machine> TaskRef<M> {
             Pause::Cancel => self.end_running(by, local),
             Pause::Woken(woken) => match by {
                 By::Own => self.follow(woken, || self.push_again(local)),
-                By::Second => self.follow_above(woken, local),
+                By::Raised => self.follow_above(woken, local),
             },
         }
     }
@@ -426,7 +426,7 @@ impl<M: Machine> TaskRef<M> {
         // SAFETY: nobody else is there; the body was complete, so this drops at most an output
         // that nobody wanted.
         self.use_body(|body| unsafe { (self.header().vtable.clear)(body) });
-        // A waker that was not lent when its handle went away; its drop may panic.
+        // A waker that was not left when its handle went away; its drop may panic.
         // SAFETY: as above.
         drop_quietly(
             self.header()
@@ -436,7 +436,7 @@ impl<M: Machine> TaskRef<M> {
         // SAFETY: as above.
         unsafe { self.drop_extras() };
         // SAFETY: as above.
-        unsafe { self.drop_second() };
+        unsafe { self.drop_raised_node() };
         self.leave_group();
         // ORDER: Relaxed; nobody else is there.
         let last = self.header().last.load(Ordering::Relaxed);

@@ -1,4 +1,4 @@
-//! What only some tasks have. It lies behind the body and the second node, in the same allocation, so tasks without it
+//! What only some tasks have. It lies behind the body and the raised node, in the same allocation, so tasks without it
 //! and calls neither carry it nor look at it.
 
 use super::cell::{About, Kind, TaskRef};

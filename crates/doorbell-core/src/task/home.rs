@@ -14,7 +14,7 @@ impl<M: Machine> TaskRef<M> {
         let Some(home) = home.filter(|_| !self.header().state.is_seized()) else {
             return self.release();
         };
-        // Not of this worker's scheduler, if it was lent to that.
+        // Not of this worker's scheduler, if it was raised to that.
         let home = &self.last().scheduler().remotes()[usize::from(home)];
         if local.is(home) {
             self.disown(local);

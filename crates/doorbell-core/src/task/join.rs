@@ -3,7 +3,7 @@
 use super::cell::TaskRef;
 use super::error::JoinError;
 use super::extras::Name;
-use super::state_join::{Join as Found, JoinDropped, Lent};
+use super::state_join::{Join as Found, JoinDropped, WakerLeft};
 use super::{Phase, drop_quietly};
 use doorbell_machine::{Cell, Machine};
 use std::marker::PhantomData;
@@ -163,14 +163,14 @@ unsafe fn poll<M: Machine>(raw: NonNull<()>, cx: &mut Context<'_>) -> Poll<()> {
             .with_mut(|cell| unsafe { (*cell).replace(waker) });
         drop_quietly(old);
     }
-    match header.state.lend_waker(task.above_here()) {
-        Lent::Waits => Poll::Pending,
-        Lent::Raised => {
+    match header.state.leave_waker(task.above_here()) {
+        WakerLeft::Waits => Poll::Pending,
+        WakerLeft::Raised => {
             task.hasten();
             Poll::Pending
         }
-        Lent::Complete => {
-            // SAFETY: it was not lent, so the cell is still the handle's.
+        WakerLeft::Complete => {
+            // SAFETY: it was not left, so the cell is still the handle's.
             let unused = header.join_waker.with_mut(|cell| unsafe { (*cell).take() });
             drop_quietly(unused);
             Poll::Ready(())
@@ -212,7 +212,7 @@ unsafe fn drop_join<M: Machine>(raw: NonNull<()>) {
                 .with_mut(|cell| unsafe { (*cell).take() });
             drop_quietly(waker);
         }
-        // SAFETY: complete, and this is the handle. A waker that was lent is the worker's.
+        // SAFETY: complete, and this is the handle. A waker that was left is the worker's.
         JoinDropped::DropOutput => unsafe { task.drop_output() },
     }
     task.release();

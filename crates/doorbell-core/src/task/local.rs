@@ -1,11 +1,11 @@
 //! What a worker's own thread keeps, found through the machine's worker slot.
 
-use super::boost;
 use super::by_share::Tell;
 use super::cell::TaskRef;
+use super::inheritance;
 use super::owed::Owed;
 use super::poll_budget::PollBudget;
-use super::rescue::Lent;
+use super::rescue::Raised;
 use crate::class::Class;
 use crate::group::{self, WorkerGroups};
 use crate::mailbox::{Posted, Remote};
@@ -61,8 +61,8 @@ pub struct Local<M: Machine> {
     pub(super) base: Cell<Base>,
     /// The rank of the task that runs now, or ran last.
     rank: Cell<u8>,
-    /// Whether that one is of a scheduler below, which lent it.
-    pub(super) lent: Lent,
+    /// Whether that one is of a scheduler below, which raised it.
+    pub(super) raised: Raised,
     owed: Owed<M>,
     /// Tasks of groups.
     pub(super) groups: WorkerGroups,
@@ -98,7 +98,7 @@ impl<M: Machine> Local<M> {
             unattended: Cell::new(true),
             base: Cell::new(Base::Global),
             rank: Cell::new(0),
-            lent: Lent::default(),
+            raised: Raised::default(),
             owed: Owed::new(),
             groups: WorkerGroups::default(),
         }
@@ -128,11 +128,11 @@ impl<M: Machine> Local<M> {
     }
 
     /// As [`Local::enter`], and others may expire timers of this worker while it is stuck.
-    pub fn enter_lending<R>(&self, f: impl FnOnce() -> R) -> R {
+    pub fn enter_gated<R>(&self, f: impl FnOnce() -> R) -> R {
         struct End<'a, M: Machine>(&'a Remote<M>);
         impl<M: Machine> Drop for End<'_, M> {
             fn drop(&mut self) {
-                self.0.lend().end(self.0.parker());
+                self.0.gate().end(self.0.parker());
             }
         }
         self.enter(|| {
@@ -442,7 +442,7 @@ impl<M: Machine> Local<M> {
         self.pushed.set(false);
         self.budget.refill();
         // SAFETY: only nodes of tasks are pushed to these queues.
-        unsafe { boost::run(node, self) };
+        unsafe { inheritance::run(node, self) };
     }
 
     /// Ends the worker: closes its mailbox, runs the calls that were posted in time, cancels every
@@ -451,7 +451,7 @@ impl<M: Machine> Local<M> {
     pub fn close(&self) {
         self.closed.set(true);
         // First: what comes by mail below must find the wheel.
-        self.remote.lend().end(self.remote.parker());
+        self.remote.gate().end(self.remote.parker());
         // SAFETY: this is the worker's own thread and its ready queue.
         unsafe { self.remote.close().deliver(&self.ready) };
         // The first worker that ends refuses them for all: the runtime ends.
@@ -483,7 +483,7 @@ impl<M: Machine> Local<M> {
     pub(crate) fn end_queued(&self) {
         while let Some(node) = self.next() {
             // SAFETY: as in `run_one`.
-            unsafe { boost::end_queued(node, self) };
+            unsafe { inheritance::end_queued(node, self) };
         }
     }
 }

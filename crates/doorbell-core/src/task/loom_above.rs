@@ -1,6 +1,6 @@
 //! Tasks that are awaited from above, in every interleaving.
 //!
-//! Two schedulers of a worker each: the worker of the upper one awaits the task and polls it by its second node.
+//! Two schedulers of a worker each: the worker of the upper one awaits the task and polls it by its raised node.
 
 // What a model counts with std's atomics and locks is not part of it and orders nothing in it.
 #![allow(clippy::disallowed_types, clippy::disallowed_methods)]
@@ -72,7 +72,7 @@ impl Stage {
         (stage, join)
     }
 
-    /// The upper worker awaits the task and runs what is lent to it, and ends.
+    /// The upper worker awaits the task and runs what is raised to it, and ends.
     pub(super) fn awaits(above: RemoteRef<Loom>, mut join: Join<Output>) -> Awaited {
         let local = Local::new(above);
         let found = local.enter(|| {
@@ -131,7 +131,7 @@ fn goes_round_in_both() {
 }
 
 /// The worker of its own scheduler ends while the one above polls it.
-fn lent_while_below_ends(before: usize, self_wakes: u32) {
+fn raised_while_below_ends(before: usize, self_wakes: u32) {
     let (stage, join) = Stage::new(0, self_wakes);
     let local = &stage.local;
     local.enter(|| (0..before).for_each(|_| assert!(local.run_one())));
@@ -142,12 +142,12 @@ fn lent_while_below_ends(before: usize, self_wakes: u32) {
     stage.assert_freed(awaited);
 }
 
-fn new_and_lent_while_below_ends() {
-    lent_while_below_ends(0, 1);
+fn new_and_raised_while_below_ends() {
+    raised_while_below_ends(0, 1);
 }
 
-fn lent_while_its_home_ends() {
-    lent_while_below_ends(1, 2);
+fn raised_while_its_home_ends() {
+    raised_while_below_ends(1, 2);
 }
 
 /// Its own worker is in a long poll. The task is woken from elsewhere while the worker above begins to
@@ -175,7 +175,7 @@ fn woken_while_below_is_stuck() {
 }
 
 /// Its own worker is in a long poll, behind which it lies, or is about to. The worker above rescues and wakes it, as
-/// for a descriptor; who else wakes it has lent nothing.
+/// for a descriptor; who else wakes it has raised nothing.
 fn rescued_while_below_is_stuck() {
     let (stage, join) = Stage::rescuable();
     let gate = Arc::clone(&stage.gate);
@@ -187,7 +187,7 @@ fn rescued_while_below_is_stuck() {
         stage.gate.open(0);
         mine.wake();
         while above.run_one() {}
-        assert_eq!(join.phase(), super::Phase::Complete, "it was not lent");
+        assert_eq!(join.phase(), super::Phase::Complete, "it was not raised");
     });
     other.join().unwrap();
     above.enter(|| above.close());
@@ -253,8 +253,8 @@ fn a_task_is_polled_by_both_its_nodes() {
 
 #[test]
 fn a_worker_ends_while_one_above_polls_its_task() {
-    check(new_and_lent_while_below_ends);
-    check_large(lent_while_its_home_ends);
+    check(new_and_raised_while_below_ends);
+    check_large(raised_while_its_home_ends);
 }
 
 #[test]
@@ -263,16 +263,16 @@ fn a_wake_of_an_awaited_task_reaches_the_worker_above() {
 }
 
 #[test]
-fn mutant_lend_forgotten() {
-    mutant!(TaskLendForgotten, woken_while_below_is_stuck);
+fn mutant_raise_forgotten() {
+    mutant!(TaskRaiseForgotten, woken_while_below_is_stuck);
 }
 
 #[test]
-fn mutant_start_lent_relaxed() {
-    mutant!(TaskStartLentRelaxed, goes_round_in_both);
+fn mutant_start_raised_relaxed() {
+    mutant!(TaskStartRaisedRelaxed, goes_round_in_both);
 }
 
 #[test]
 fn mutant_pause_blind() {
-    mutant!(TaskPauseBlind, new_and_lent_while_below_ends);
+    mutant!(TaskPauseBlind, new_and_raised_while_below_ends);
 }

@@ -188,7 +188,7 @@ fn poke_to_cancel(words: &Words) {
 }
 
 /// The same where a worker above polls the task meanwhile, and drops it.
-fn cancelled_while_it_is_lent() {
+fn cancelled_while_it_is_raised() {
     let one = |above| {
         Scheduler::described(1, &Arc::default(), SchedulerSpec::below(above), |_, _| 0).remove(0)
     };
@@ -259,8 +259,8 @@ fn a_cancel_from_below_brings_what_came_before_it() {
 }
 
 #[test]
-fn a_cancel_of_a_task_that_is_lent_brings_what_came_before_it() {
-    check_large(cancelled_while_it_is_lent);
+fn a_cancel_of_a_task_that_is_raised_brings_what_came_before_it() {
+    check_large(cancelled_while_it_is_raised);
 }
 
 #[test]

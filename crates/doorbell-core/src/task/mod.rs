@@ -4,13 +4,13 @@
 //! |---|---|
 //! | `state.rs` | the state word and its transitions |
 //! | `state_join.rs` | those of the join handle |
-//! | `state_boost.rs` | those of a task that is awaited from above |
+//! | `state_inheritance.rs` | those of a task that is awaited from above |
 //! | `body.rs` | the future or its output, behind a table of functions |
 //! | `cell.rs` | the allocation: header and body; how a task is run, cancelled and freed |
 //! | `submit.rs` | where it goes when it is launched or woken |
 //! | `home.rs` | the list of its home worker, and how it leaves it |
 //! | `poke.rs`, `state_poke.rs` | wakes by threads of a lower class |
-//! | `boost.rs` | the second node, by which a scheduler above polls what it awaits |
+//! | `inheritance.rs` | the raised node, by which a scheduler above polls what it awaits |
 //! | `rescue.rs` | rescuable tasks, which a worker above runs while their own are stuck |
 //! | `extras.rs` | what only some tasks have: names, times, where it was spawned |
 //! | `recorded.rs` | tasks whose scheduler records something of them |
@@ -24,7 +24,6 @@
 mod away;
 mod behind;
 mod body;
-mod boost;
 mod bring;
 mod by_rank;
 mod by_share;
@@ -32,6 +31,7 @@ mod cell;
 mod error;
 mod extras;
 mod home;
+mod inheritance;
 mod join;
 mod local;
 #[cfg(test)]
@@ -41,11 +41,11 @@ mod loom_above;
 #[cfg(test)]
 mod loom_below;
 #[cfg(test)]
-mod loom_loans;
-#[cfg(test)]
 pub(crate) mod loom_offer;
 #[cfg(test)]
-mod loom_second;
+mod loom_raised;
+#[cfg(test)]
+mod loom_raises;
 #[cfg(test)]
 mod loom_seen;
 #[cfg(test)]
@@ -56,7 +56,7 @@ mod poll_budget;
 mod recorded;
 mod rescue;
 mod state;
-mod state_boost;
+mod state_inheritance;
 mod state_join;
 mod state_poke;
 mod steal;
@@ -76,7 +76,7 @@ pub use local::Local;
 pub use poll_budget::PollBudget;
 pub use recorded::TaskSeen;
 pub use rescue::Sweep;
-pub(crate) use state_boost::Above;
+pub(crate) use state_inheritance::Above;
 
 /// How many schedulers may be above one.
 pub(crate) const ABOVE_MAX: usize = Above::MAX;

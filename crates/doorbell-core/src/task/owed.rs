@@ -21,7 +21,7 @@ use std::task::Waker;
 #[derive(Debug)]
 pub(crate) struct Owed<M: Machine> {
     /// The waker of the poll; null between polls.
-    lent: Cell<*const Waker>,
+    waker: Cell<*const Waker>,
     /// References given out, less those taken back.
     count: Cell<isize>,
     machine: PhantomData<fn(M)>,
@@ -30,7 +30,7 @@ pub(crate) struct Owed<M: Machine> {
 impl<M: Machine> Owed<M> {
     pub(super) fn new() -> Self {
         Owed {
-            lent: Cell::new(std::ptr::null()),
+            waker: Cell::new(std::ptr::null()),
             count: Cell::new(0),
             machine: PhantomData,
         }
@@ -41,10 +41,10 @@ impl<M: Machine> Owed<M> {
     pub(super) fn during<R>(&self, task: TaskRef<M>, poll: impl FnOnce(&Waker) -> R) -> R {
         // SAFETY: the worker's reference outlives this borrowed waker.
         let waker = unsafe { waker::borrowed(task) };
-        self.lent.set(&raw const *waker);
+        self.waker.set(&raw const *waker);
         // Does not unwind: a task's panics are caught where its future is polled.
         let polled = poll(&waker);
-        self.lent.set(std::ptr::null());
+        self.waker.set(std::ptr::null());
         let count = self.count.replace(0);
         if count != 0 {
             task.header().state.settle(count);
@@ -55,13 +55,13 @@ impl<M: Machine> Owed<M> {
     /// Whether a poll is under way: references may be owed until it ends.
     #[inline]
     pub(crate) fn is_in_poll(&self) -> bool {
-        !self.lent.get().is_null()
+        !self.waker.get().is_null()
     }
 
     /// The task under poll.
     pub(super) fn task(&self) -> Option<TaskRef<M>> {
         // SAFETY: as in `is_of_the_poll`.
-        let waker = unsafe { self.lent.get().as_ref() }?;
+        let waker = unsafe { self.waker.get().as_ref() }?;
         // SAFETY: made by `waker::borrowed`, so its data is a task, which is alive during its poll.
         Some(unsafe { TaskRef::from_raw(waker.data()) })
     }
@@ -70,8 +70,8 @@ impl<M: Machine> Owed<M> {
     #[inline]
     fn is_of_the_poll(&self, waker: &Waker) -> bool {
         // SAFETY: the borrowed waker is on the stack of `during` while this is not null.
-        let lent = unsafe { self.lent.get().as_ref() };
-        lent.is_some_and(|lent| lent.will_wake(waker))
+        let waker = unsafe { self.waker.get().as_ref() };
+        own.is_some_and(|own| own.will_wake(waker))
     }
 
     /// A waker as by `clone`.

@@ -1,10 +1,10 @@
-//! Wakes and loans from below. A thread of a lower class than the workers that are to run the task does not
+//! Wakes and raises from below. A thread of a lower class than the workers that are to run the task does not
 //! queue it itself: it may lose its CPU in the midst of that. Whatever else wakes the task would then find it
 //! queued. It sends a parcel to one of those workers, which does the rest.
 
 use super::cell::{Kind, TaskRef};
 use super::local::Local;
-use super::state_boost::Above;
+use super::state_inheritance::Above;
 use super::state_poke::{For, Poke};
 use crate::bell::Look;
 use crate::call::post;
@@ -54,15 +54,15 @@ impl<M: Machine> TaskRef<M> {
         }
     }
 
-    /// Has a worker of the scheduler that awaits the task from above take its loan.
+    /// Has a worker of the scheduler that awaits the task from above take its raise.
     #[cold]
-    pub(super) fn send_loan(self, scheduler: &Scheduler<M>) {
+    pub(super) fn send_raise(self, scheduler: &Scheduler<M>) {
         self.header().state.retain();
-        let lend = |task: Self| {
-            let _ = task.lend(Above::default());
+        let raise = |task: Self| {
+            let _ = task.raise(Above::default());
         };
         // A scheduler that is gone polls nothing.
-        if self.send(scheduler, lend).is_err() {
+        if self.send(scheduler, raise).is_err() {
             self.release();
         }
     }

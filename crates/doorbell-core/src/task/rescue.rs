@@ -1,15 +1,15 @@
 //! Tasks that a worker above runs while those of their own scheduler are stuck in long polls.
 //!
-//! Such a task is [rescuable](super::About::rescuable). It is lent by its second node, as one that is awaited from
-//! above: its own node is queued as ever, so a loan that nobody takes costs an empty run, and no wake.
-//! It is lent to the worker that wakes or spawns it, if that is a worker above which rescues
+//! Such a task is [rescuable](super::About::rescuable). It is raised by its raised node, as one that is awaited from
+//! above: its own node is queued as ever, so a raise that nobody takes costs an empty run, and no wake.
+//! It is raised to the worker that wakes or spawns it, if that is a worker above which rescues
 //! ([`Local::set_rescues`]), or that finds it behind a long poll ([`Sweep`]).
 
-use super::boost;
 use super::cell::TaskRef;
+use super::inheritance;
 use super::local::Local;
 use super::state::Wake;
-use super::state_boost::Above;
+use super::state_inheritance::Above;
 use crate::mailbox::{Origin, Posted};
 use crate::node::Node;
 use crate::queue::{Chain, Greed, Queue};
@@ -19,12 +19,12 @@ use std::cell::Cell;
 use std::fmt;
 use std::ptr::NonNull;
 
-/// A sweep lends so many tasks at most: their polls are brief together beside what is urgent.
-const LENT_AT_ONCE: usize = 64;
+/// A sweep raises so many tasks at most: their polls are brief together beside what is urgent.
+const RAISED_AT_ONCE: usize = 64;
 
-/// What a worker notes of tasks that were lent to it.
+/// What a worker notes of tasks that were raised to it.
 #[derive(Debug, Default)]
-pub(super) struct Lent {
+pub(super) struct Raised {
     /// The task that runs is of a scheduler below.
     of_below: Cell<bool>,
     /// What is left of that one is for its own workers.
@@ -34,20 +34,20 @@ pub(super) struct Lent {
 }
 
 impl<M: Machine> Local<M> {
-    /// As [`Local::rank`], if the task under poll is of a scheduler below, which lent it to this worker.
+    /// As [`Local::rank`], if the task under poll is of a scheduler below, which raised it to this worker.
     #[inline]
-    pub fn lent_rank(&self) -> Option<u8> {
-        self.lent.of_below.get().then(|| self.rank())
+    pub fn raised_rank(&self) -> Option<u8> {
+        self.raised.of_below.get().then(|| self.rank())
     }
 
-    /// Runs a task that a scheduler below lent.
-    pub(super) fn as_lent(&self, run: impl FnOnce()) {
+    /// Runs a task that a scheduler below raised.
+    pub(super) fn as_raised(&self, run: impl FnOnce()) {
         let before = self.rank();
-        self.lent.of_below.set(true);
-        self.lent.is_declined.set(false);
+        self.raised.of_below.set(true);
+        self.raised.is_declined.set(false);
         // Does not unwind: a task's panics are caught where its future is polled.
         run();
-        self.lent.of_below.set(false);
+        self.raised.of_below.set(false);
         self.set_rank(before);
     }
 
@@ -55,22 +55,22 @@ impl<M: Machine> Local<M> {
     /// awaits it: what is not certain to be brief is to be left to them.
     #[inline]
     pub fn is_rescue(&self) -> bool {
-        self.lent.of_below.get() && self.owed().task().is_some_and(TaskRef::is_rescued_only)
+        self.raised.of_below.get() && self.owed().task().is_some_and(TaskRef::is_rescued_only)
     }
 
-    /// The task under poll is not to be lent for what wakes it in this poll: the rest is for its own
+    /// The task under poll is not to be raised for what wakes it in this poll: the rest is for its own
     /// workers. The caller wakes it.
     pub fn decline_rescue(&self) {
-        self.lent.is_declined.set(true);
+        self.raised.is_declined.set(true);
     }
 
-    /// Whether rescuable tasks of schedulers below that this worker wakes and spawns are lent to it from here on.
+    /// Whether rescuable tasks of schedulers below that this worker wakes and spawns are raised to it from here on.
     pub fn set_rescues(&self, rescues: bool) {
-        self.lent.rescues.set(rescues);
+        self.raised.rescues.set(rescues);
     }
 }
 
-/// Goes through what waits at a ward, a worker of a scheduler below: rescuable tasks are lent to the caller's worker,
+/// Goes through what waits at a ward, a worker of a scheduler below: rescuable tasks are raised to the caller's worker,
 /// and all of it goes to the ward's scheduler again, to an idle worker if there is one.
 pub struct Sweep<M: Machine> {
     ward: RemoteRef<M>,
@@ -103,7 +103,7 @@ impl<M: Machine> Sweep<M> {
         }
     }
 
-    /// Goes through what waits at the ward now, and lends some rescuable tasks of it to the caller's worker, if that
+    /// Goes through what waits at the ward now, and raises some rescuable tasks of it to the caller's worker, if that
     /// rescues. Nothing where the scheduler has groups. Nobody else finds what was taken, so all is put back at once.
     pub fn run(&mut self) {
         if self.ward.scheduler().groups().table().is_none() {
@@ -119,10 +119,10 @@ impl<M: Machine> Sweep<M> {
     }
 
     pub(super) fn put_all_back(&mut self) {
-        let mut lent = 0;
+        let mut raised = 0;
         while let Some(node) = self.next() {
-            lent += usize::from(self.put_back(node, lent < LENT_AT_ONCE));
-            if lent > 0 && M::breaks(Bug::SweepKeepsRest) {
+            raised += usize::from(self.put_back(node, raised < RAISED_AT_ONCE));
+            if raised > 0 && M::breaks(Bug::SweepKeepsRest) {
                 return;
             }
         }
@@ -147,20 +147,20 @@ impl<M: Machine> Sweep<M> {
         unsafe { self.taken.take_over(chain) }.map(|loot| loot.first)
     }
 
-    /// Queues a node as one from outside, and lends its task if it `lends`. Whether it did: one that has run here
-    /// since it was queued is not lent for the node that it left.
-    fn put_back(&self, node: NonNull<Node<M>>, lends: bool) -> bool {
+    /// Queues a node as one from outside, and raises its task if it `raises`. Whether it did: one that has run here
+    /// since it was queued is not raised for the node that it left.
+    fn put_back(&self, node: NonNull<Node<M>>, raises: bool) -> bool {
         // SAFETY: a node that was queued has a reference of its task.
-        let own = unsafe { boost::own_of(node) };
-        let lends = lends && !M::breaks(Bug::SweepLendsNone);
+        let own = unsafe { inheritance::own_of(node) };
+        let raises = raises && !M::breaks(Bug::SweepRaisesNone);
         // The task may run, and be freed, as soon as it is queued.
-        let task = own.filter(|task| lends && task.header().is_rescuable());
+        let task = own.filter(|task| raises && task.header().is_rescuable());
         if let Some(task) = task {
             task.header().state.retain();
         }
         let place = self.ward.scheduler().place(&self.ward);
         // SAFETY: it has left its queue, and is one of a task that any worker of that scheduler may run.
-        let lent = match unsafe { place.post_task(node, Origin::Outside) } {
+        let raised = match unsafe { place.post_task(node, Origin::Outside) } {
             Posted::Yes => task.is_some_and(TaskRef::rescue_now),
             Posted::Closed => {
                 if !M::breaks(Bug::SweepForgetsRefused) {
@@ -173,7 +173,7 @@ impl<M: Machine> Sweep<M> {
         if let Some(task) = task {
             task.release();
         }
-        lent
+        raised
     }
 
     /// The scheduler's workers have ended, and this node was in none of their queues: its task ends here.
@@ -182,7 +182,7 @@ impl<M: Machine> Sweep<M> {
     /// The node is that of a task, and is in no queue.
     unsafe fn end(node: NonNull<Node<M>>) {
         // SAFETY: passed on.
-        let own = unsafe { boost::own_of(node) };
+        let own = unsafe { inheritance::own_of(node) };
         Local::<M>::with_current(|local| match (own, local) {
             (Some(task), Some(local)) => {
                 let rank = local.rank();
@@ -192,13 +192,13 @@ impl<M: Machine> Sweep<M> {
             // No worker drops what has one: it lies in the future of a task.
             (Some(task), None) => task.leave(),
             // SAFETY: passed on.
-            (None, _) => unsafe { boost::refused(node) },
+            (None, _) => unsafe { inheritance::refused(node) },
         });
     }
 }
 
 impl<M: Machine> TaskRef<M> {
-    /// Lends a rescuable task, which was woken or spawned just now, to the worker that the caller is, if that
+    /// Raises a rescuable task, which was woken or spawned just now, to the worker that the caller is, if that
     /// rescues. The caller holds a reference.
     #[inline]
     pub(super) fn rescue(self) {
@@ -207,14 +207,14 @@ impl<M: Machine> TaskRef<M> {
         }
     }
 
-    /// Whether it was lent.
+    /// Whether it was raised.
     #[cold]
     fn rescue_now(self) -> bool {
         let rescuer = Local::<M>::with_current(|local| {
-            let local = local.filter(|local| local.lent.rescues.get())?;
+            let local = local.filter(|local| local.raised.rescues.get())?;
             Some(self.how_far(local.remote().scheduler()))
         });
-        rescuer.is_some_and(|from| from != Above::default() && self.lend(from))
+        rescuer.is_some_and(|from| from != Above::default() && self.raise(from))
     }
 
     /// Its poll above is over, and it was woken meanwhile.
@@ -222,7 +222,7 @@ impl<M: Machine> TaskRef<M> {
     pub(super) fn follow_above(self, woken: Wake, local: &Local<M>) {
         M::mark(Mark::TaskWokenInPoll);
         self.follow(woken, || self.submit());
-        if !local.lent.is_declined.get() {
+        if !local.raised.is_declined.get() {
             self.rescue();
         }
     }

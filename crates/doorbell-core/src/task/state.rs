@@ -10,17 +10,17 @@
 //! | 5 | `JOIN_WAKER` | the join handle's waker lies in the cell and belongs to the worker |
 //! | 6 | `SEIZED` | its home worker has ended, and has dropped the future or will have it dropped |
 //! | 7 | `LEFT` | whoever had the worker's reference could not hand it on: the home worker was gone |
-//! | 8 | `BEHIND` | a run began by the task's second node; its own is still in the queue where an earlier wake put it |
-//! | 9 | `LENT` | the second node is in a queue of a scheduler above, or will be put there, with a reference |
-//! | 10..12 | `JOIN_BOOST` | from how far above the join handle awaits it, 0 for not ([`Above`](super::state_boost::Above)) |
-//! | 12..14 | `LOCK_BOOST` | from how far above others wait for locks that it holds |
+//! | 8 | `BEHIND` | a run began by the task's raised node; its own is still in the queue where an earlier wake put it |
+//! | 9 | `RAISED` | the raised node is in a queue of a scheduler above, or will be put there, with a reference |
+//! | 10..12 | `JOIN_ABOVE` | from how far above the join handle awaits it, 0 for not ([`Above`](super::state_inheritance::Above)) |
+//! | 12..14 | `LOCK_ABOVE` | from how far above others wait for locks that it holds |
 //! | 14..22 | `LOCKS` | how many locks those are |
 //! | 22 | `POKED` | a parcel is on its way to a worker that will wake it, with a reference |
-//! | 23..64 | refs | references: the worker's, the join handle's, the second node's, the parcel's, one per waker |
+//! | 23..64 | refs | references: the worker's, the join handle's, the raised node's, the parcel's, one per waker |
 //!
 //! All changes are read-modify-writes, so they have one order that everybody agrees on. Those of
 //! the join handle are in `state_join.rs`, those of tasks that are awaited from above in
-//! `state_boost.rs`, those of wakes by a lower class in `state_poke.rs`.
+//! `state_inheritance.rs`, those of wakes by a lower class in `state_poke.rs`.
 
 use doorbell_machine::{Bug, Machine, Ordering, Word};
 
@@ -33,13 +33,13 @@ pub(super) const JOIN_WAKER: u64 = 1 << 5;
 pub(super) const SEIZED: u64 = 1 << 6;
 pub(super) const LEFT: u64 = 1 << 7;
 pub(super) const BEHIND: u64 = 1 << 8;
-pub(super) const LENT: u64 = 1 << 9;
-pub(super) const JOIN_BOOST: u64 = 0b11 << 10;
-pub(super) const LOCK_BOOST: u64 = 0b11 << 12;
+pub(super) const RAISED: u64 = 1 << 9;
+pub(super) const JOIN_ABOVE: u64 = 0b11 << 10;
+pub(super) const LOCK_ABOVE: u64 = 0b11 << 12;
 pub(super) const LOCKS: u64 = 0xFF << 14;
 pub(super) const ONE_LOCK: u64 = 1 << 14;
 /// Whether anybody awaits it from above.
-pub(super) const BOOSTED: u64 = JOIN_BOOST | LOCK_BOOST;
+pub(super) const INHERITS: u64 = JOIN_ABOVE | LOCK_ABOVE;
 /// What a wake finds that has nothing to queue.
 pub(super) const BUSY: u64 = SCHEDULED | RUNNING | COMPLETE;
 pub(super) const POKED: u64 = 1 << 22;
@@ -51,8 +51,8 @@ const REFS_MAX: u64 = 1 << 40;
 
 // The table above: no bit is shared, and all are below the count.
 const _: () = assert!(SCHEDULED + RUNNING + COMPLETE + CANCELLED + JOIN + JOIN_WAKER == 0b11_1111);
-const _: () = assert!(SEIZED + LEFT == 0b1100_0000 && BEHIND + LENT == 0b11 << 8);
-const _: () = assert!(BOOSTED == 0b1111 << 10 && LOCKS == 255 << 14);
+const _: () = assert!(SEIZED + LEFT == 0b1100_0000 && BEHIND + RAISED == 0b11 << 8);
+const _: () = assert!(INHERITS == 0b1111 << 10 && LOCKS == 255 << 14);
 const _: () = assert!(POKED == LOCKS + ONE_LOCK && ONE_REF == POKED << 1);
 
 /// What a wake has to do.
@@ -61,9 +61,9 @@ const _: () = assert!(POKED == LOCKS + ONE_LOCK && ONE_REF == POKED << 1);
 pub(super) enum Wake {
     /// Put the task into its worker's queue; nobody else will.
     Submit,
-    /// Lend it to the scheduler above that awaits it, if one does. Submit it as well, unless its own node is in
+    /// Raise it to the scheduler above that awaits it, if one does. Submit it as well, unless its own node is in
     /// a queue still.
-    Lend { submit: bool },
+    Raise { submit: bool },
     /// Nothing: it is queued, or will be when its poll ends, or is complete.
     Nothing,
 }
@@ -72,7 +72,7 @@ pub(super) enum Wake {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum By {
     Own,
-    Second,
+    Raised,
 }
 
 /// How a run begins.
@@ -183,11 +183,11 @@ impl<M: Machine> State<M> {
         } else {
             BUSY
         };
-        if before & (busy | BEHIND | BOOSTED) == 0 {
+        if before & (busy | BEHIND | INHERITS) == 0 {
             Wake::Submit
         } else if before & busy == 0 {
             let submit = before & BEHIND == 0;
-            Wake::Lend { submit }
+            Wake::Raise { submit }
         } else {
             Wake::Nothing
         }
@@ -198,9 +198,9 @@ impl<M: Machine> State<M> {
     pub(super) fn start(&self, by: By) -> Start {
         let behind = match by {
             By::Own => 0,
-            By::Second => BEHIND,
+            By::Raised => BEHIND,
         };
-        let order = if by == By::Second && M::breaks(Bug::TaskStartLentRelaxed) {
+        let order = if by == By::Raised && M::breaks(Bug::TaskStartRaisedRelaxed) {
             Ordering::Relaxed
         } else {
             Ordering::Acquire
@@ -327,7 +327,7 @@ impl<M: Machine> State<M> {
             Ordering::AcqRel
         };
         // ORDER: Release pairs with the join side's Acquire: it sees the output. Acquire pairs
-        // with the Release of `lend_waker`: the worker sees the waker.
+        // with the Release of `raise_waker`: the worker sees the waker.
         let before = self.0.fetch_or(COMPLETE, order);
         if before & JOIN == 0 {
             Completed::DropOutput

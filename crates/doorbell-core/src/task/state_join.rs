@@ -1,7 +1,7 @@
 //! The transitions of the join handle. The word is laid out in `state.rs`.
 
-use super::state::{COMPLETE, JOIN, JOIN_BOOST, JOIN_WAKER, State};
-use super::state_boost::Above;
+use super::state::{COMPLETE, JOIN, JOIN_ABOVE, JOIN_WAKER, State};
+use super::state_inheritance::Above;
 use doorbell_machine::{Bug, Machine, Ordering, Word};
 
 /// What a join handle finds.
@@ -14,15 +14,15 @@ pub(super) enum Join {
     CellIsMine,
 }
 
-/// What a join handle that lent its waker finds.
+/// What a join handle that left its waker finds.
 #[must_use]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Lent {
+pub(super) enum WakerLeft {
     /// The output is the handle's, and so is the cell still.
     Complete,
-    /// It was lent.
+    /// It was left.
     Waits,
-    /// It was lent, and from now on the task is awaited from higher up than before.
+    /// It was left, and from now on the task is awaited from higher up than before.
     Raised,
 }
 
@@ -48,7 +48,7 @@ impl<M: Machine> State<M> {
             if seen & JOIN_WAKER == 0 || M::breaks(Bug::TaskJoinWakerBlind) {
                 return Join::CellIsMine;
             }
-            // ORDER: Relaxed; no worker used the cell of a task that is not complete, and `lend_waker`
+            // ORDER: Relaxed; no worker used the cell of a task that is not complete, and `leave_waker`
             // publishes it anew. Acquire on failure as above.
             match self.0.compare_exchange(
                 seen,
@@ -62,24 +62,24 @@ impl<M: Machine> State<M> {
         }
     }
 
-    /// The join handle lends the waker in the cell to the worker, and says from where it awaits. On
-    /// [`Lent::Complete`] it was not lent, and the output is there.
-    pub(super) fn lend_waker(&self, from: Above) -> Lent {
+    /// The join handle leaves the waker in the cell to the worker, and says from where it awaits. On
+    /// [`WakerLeft::Complete`] it was not left, and the output is there.
+    pub(super) fn leave_waker(&self, from: Above) -> WakerLeft {
         // ORDER: Acquire pairs with the Release of `complete`.
         let mut seen = self.0.load(Ordering::Acquire);
         loop {
             if seen & COMPLETE != 0 {
-                return Lent::Complete;
+                return WakerLeft::Complete;
             }
-            let next = (seen & !JOIN_BOOST) | JOIN_WAKER | from.of_join();
+            let next = (seen & !JOIN_ABOVE) | JOIN_WAKER | from.of_join();
             // ORDER: Release pairs with the Acquire of `complete`: the worker sees the waker.
             // Acquire on failure as above.
             match self
                 .0
                 .compare_exchange(seen, next, Ordering::Release, Ordering::Acquire)
             {
-                Ok(_) if Above::of(next) > Above::of(seen) => return Lent::Raised,
-                Ok(_) => return Lent::Waits,
+                Ok(_) if Above::of(next) > Above::of(seen) => return WakerLeft::Raised,
+                Ok(_) => return WakerLeft::Waits,
                 Err(now) => seen = now,
             }
         }
@@ -92,7 +92,7 @@ impl<M: Machine> State<M> {
         loop {
             let (next, what) = if seen & COMPLETE == 0 {
                 (
-                    seen & !(JOIN | JOIN_WAKER | JOIN_BOOST),
+                    seen & !(JOIN | JOIN_WAKER | JOIN_ABOVE),
                     JoinDropped::DropWaker,
                 )
             } else {

@@ -6,11 +6,11 @@
 mod above;
 mod calls;
 mod differential;
-mod lent;
 mod names;
 mod orders;
 mod owed;
 mod panics;
+mod raised;
 mod rescue;
 mod spawned_at;
 mod states;

@@ -4,8 +4,8 @@ use super::local::Local;
 use crate::wheel::{Base, Clock, Wheel};
 use doorbell_machine::{Bug, Machine};
 
-/// When a worker whose wheel was lent looks at it again.
-const LENT_RETRY_NS: u64 = 20_000;
+/// When a worker whose wheel was visited looks at it again.
+const RAISED_RETRY_NS: u64 = 20_000;
 
 impl<M: Machine> Local<M> {
     /// Its timers.
@@ -122,7 +122,7 @@ impl<M: Machine> Local<M> {
                 }
             }
             // A visitor is about it, for a moment.
-            None => self.due_ns.set(now_ns.saturating_add(LENT_RETRY_NS)),
+            None => self.due_ns.set(now_ns.saturating_add(RAISED_RETRY_NS)),
         }
         fired
     }

@@ -309,7 +309,7 @@ unsafe fn deliver<M: Machine>(node: NonNull<Node<M>>, _ready: &Ready<M>) {
             None => {
                 // SAFETY: delivered, so it is in no queue, and this worker's.
                 let posted = unsafe { local.remote().post(node) };
-                // Only this thread closes the mailbox, and lends nothing any more when it does.
+                // Only this thread closes the mailbox, and lets nobody in any more when it does.
                 assert!(
                     posted == Posted::Yes,
                     "a timer came to a worker that has ended"

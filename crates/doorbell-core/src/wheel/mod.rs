@@ -4,16 +4,16 @@
 //! worker may expire for a sleeping one. Everything in them is the worker's; a timer that is armed,
 //! re-armed or cancelled on its own worker takes no atomic read-modify-write and no lock. Another
 //! thread reaches a worker's timer by one exchange of the timer's state word and by mail. Where a worker
-//! is stuck in a long poll, another one of its scheduler may expire its global timers (`lend.rs`).
+//! is stuck in a long poll, another one of its scheduler may expire its global timers (`gate.rs`).
 
 mod clock;
 mod entry;
-mod lend;
+mod gate;
 mod levels;
 #[cfg(test)]
 mod loom;
 #[cfg(test)]
-mod loom_lend;
+mod loom_gate;
 #[cfg(test)]
 mod loom_quiescence;
 mod mail;
@@ -33,7 +33,7 @@ use crate::scheduler::RemoteRef;
 use crate::task::{Local, drop_quietly, wake_quietly};
 use doorbell_machine::{Cell, Machine};
 use entry::{Entry, Fire, TakenIn};
-pub(crate) use lend::Lend;
+pub(crate) use gate::Gate;
 use levels::Levels;
 use std::ptr::NonNull;
 use std::task::Waker;
@@ -122,7 +122,7 @@ impl<M: Machine> Wheel<M> {
     #[inline(always)]
     fn with<R>(&self, f: impl FnOnce(&mut Inner<M>) -> R) -> Option<R> {
         // SAFETY: the worker has entered.
-        self.remote.lend().enter(|| unsafe { self.with_inner(f) })
+        self.remote.gate().enter(|| unsafe { self.with_inner(f) })
     }
 
     /// # Safety
@@ -140,7 +140,7 @@ impl<M: Machine> Wheel<M> {
     /// The wheel stays where it is until [`Wheel::close`] has returned.
     pub(crate) unsafe fn begin(&self) {
         // SAFETY: passed on.
-        unsafe { self.remote.lend().begin(self) };
+        unsafe { self.remote.gate().begin(self) };
     }
 
     /// How many timers hang in it.
@@ -274,7 +274,7 @@ impl<M: Machine> Wheel<M> {
 
     /// The worker ends: every handle is told, and nobody visits any more.
     pub(crate) fn close(&self) {
-        self.remote.lend().end(self.remote.parker());
+        self.remote.gate().end(self.remote.parker());
         let next = |inner: &mut Inner<M>| inner.bases.iter_mut().find_map(Levels::pop_any);
         while let Some(entry) = self.with(next).flatten() {
             // SAFETY: as in `expire`.

@@ -36,7 +36,7 @@ pub(crate) fn visit<M: Machine>(remote: &Remote<M>, now_ns: u64) -> u64 {
 
 /// Nobody else is kept out for longer than this takes.
 fn visit_once<M: Machine>(remote: &Remote<M>, now_ns: u64) -> u64 {
-    let visited = remote.lend().visit(remote.parker(), |wheel| {
+    let visited = remote.gate().visit(remote.parker(), |wheel| {
         let polls = Entry::<M>::tag(remote.pulse_seen());
         // SAFETY: the worker is its visitor's, as this is called.
         let (taken, next_ns) = unsafe { wheel.with_inner(|inner| inner.take(now_ns, polls)) };

@@ -246,7 +246,7 @@ impl<M: Machine> Worker<M> {
 
     /// Runs until asked to close; then ends every task that is left.
     pub fn run(self) {
-        self.local.enter_lending(|| {
+        self.local.enter_gated(|| {
             self.shared.remote().note_thread();
             self.begin_to_run();
             self.has_started();

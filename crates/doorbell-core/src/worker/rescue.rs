@@ -220,7 +220,7 @@ impl Share {
     }
 }
 
-/// What a worker does for a ward that is stuck, in turns. Between two turns it is to run what was lent to it.
+/// What a worker does for a ward that is stuck, in turns. Between two turns it is to run what was raised to it.
 #[derive(Debug)]
 pub struct Rescue<M: Machine> {
     ward: RemoteRef<M>,
@@ -252,7 +252,7 @@ impl<M: Machine> Rescue<M> {
     }
 
     /// One turn: brings what is ready at the descriptors of the ward, and sweeps its queue if that is due. Rescuable
-    /// tasks are lent to the caller's worker, if that [rescues](Local::set_rescues). `is_told`: the ward's descriptors
+    /// tasks are raised to the caller's worker, if that [rescues](Local::set_rescues). `is_told`: the ward's descriptors
     /// have told of something since the last turn; if nothing is found then, the ward has taken it: between two polls,
     /// mostly.
     ///

@@ -46,8 +46,8 @@ const POKE: &str = "the parcel publishes it, unless it is another waker's; loom 
 /// Why a task that is awaited from above does not show.
 const ABOVE: &str = "no task of the scenarios is awaited from above; loom kills it";
 
-/// Why a step of a lent task does not show.
-const LENT: &str = "it shows where both nodes of a task meet within a few steps; loom kills it";
+/// Why a step of a raised task does not show.
+const RAISED: &str = "it shows where both nodes of a task meet within a few steps; loom kills it";
 
 /// Why the end of a poll need not show.
 const PAUSE: &str = "not hunted since it is of all polls, not only of those above; loom kills it";
@@ -134,17 +134,17 @@ pub const MUTANTS: &[Mutant] = mutants![
     TaskJoinWakerBlind: Sc,
     TaskSeizeRunning: Sc,
     TaskLeaveForgotten: Sc,
-    TaskLendForgotten: not_here ABOVE,
+    TaskRaiseForgotten: not_here ABOVE,
     TaskNotedFromBelow: not_here BELOW,
     TaskPokeRelaxed: not_here POKE,
-    TaskStartLentRelaxed: not_here LENT,
-    TaskPauseBlind: not_here LENT,
+    TaskStartRaisedRelaxed: not_here RAISED,
+    TaskPauseBlind: not_here RAISED,
     TaskPauseRelaxed: not_here PAUSE,
     TaskCatchUpRelaxed: Sc,
-    TaskLentTwice: Sc,
+    TaskRaisedTwice: Sc,
     SweepKeepsRest: Sc,
     SweepForgetsRefused: Sc,
-    SweepLendsNone: Sc,
+    SweepRaisesNone: Sc,
     RescueNeverBacksOff: Sc,
     LockUnlockRelaxed: not_here LOCK,
     LockLeaveBlind: not_here LOCK,
@@ -156,7 +156,7 @@ pub const MUTANTS: &[Mutant] = mutants![
     ManyEndRelaxed: Sc,
     ManyTouchAfterEnd: Sc,
     WheelFireBlind: Sc,
-    WheelLendNoFence: not_here LIGHT,
+    WheelGateNoFence: not_here LIGHT,
     QuiescenceWithoutALook: Sc,
     QuiescenceNoEpoch: Sc,
     QuiescenceNoWait: Sc,

@@ -22,7 +22,7 @@ use std::task::Poll;
 const RANK: u8 = 49;
 
 /// What an urgent worker may run beyond three tenths of the time in which it rescues: what it may begin with, one batch
-/// of what was lent, and what it takes from other urgent workers while it leaves its own ward alone. That is a debt.
+/// of what was raised, and what it takes from other urgent workers while it leaves its own ward alone. That is a debt.
 const BEYOND_NS: u64 = 8_000_000;
 
 /// What is known of a ward.

@@ -2,11 +2,11 @@
 //! a waker, the join handle and a home worker that ends do to the word. One step is one transition.
 
 use super::super::state::{
-    BEHIND, BOOSTED, By, COMPLETE, LENT, Left, Pause, RUNNING, Released, SCHEDULED, Seized, Start,
-    State, Wake,
+    BEHIND, By, COMPLETE, INHERITS, Left, Pause, RAISED, RUNNING, Released, SCHEDULED, Seized,
+    Start, State, Wake,
 };
-use super::super::state_boost::Above;
-use super::super::state_join::{Join, Lent};
+use super::super::state_inheritance::Above;
+use super::super::state_join::{Join, WakerLeft};
 use doorbell_machine::Host;
 use std::collections::BTreeSet;
 
@@ -48,13 +48,13 @@ struct World {
     word: u64,
     own: Own,
     runner: Runner,
-    /// Whether the second node is in a queue.
-    lent: bool,
+    /// Whether the raised node is in a queue.
+    raised: bool,
     /// How many workers above have taken it and have not looked yet.
     taken_above: u8,
-    /// How many are about to lend it.
-    lends: u8,
-    /// Whether a worker of the scheduler above has ended, so that no second node gets there.
+    /// How many are about to raise it.
+    raises: u8,
+    /// Whether a worker of the scheduler above has ended, so that no raised node gets there.
     above_ended: bool,
     /// Whether it is in the home worker's list.
     listed: bool,
@@ -69,7 +69,7 @@ enum Step {
     Wake,
     Cancel,
     Await,
-    Lend,
+    Raise,
     Submit,
     Refuse,
     Take,
@@ -77,9 +77,9 @@ enum Step {
     Look,
     Pause,
     Complete,
-    TakeSecond,
+    TakeRaised,
     LookAbove,
-    DropSecond,
+    DropRaised,
     PauseAbove,
     CompleteAbove,
     End,
@@ -92,7 +92,7 @@ const STEPS: [Step; 20] = [
     Step::Wake,
     Step::Cancel,
     Step::Await,
-    Step::Lend,
+    Step::Raise,
     Step::Submit,
     Step::Refuse,
     Step::Take,
@@ -100,9 +100,9 @@ const STEPS: [Step; 20] = [
     Step::Look,
     Step::Pause,
     Step::Complete,
-    Step::TakeSecond,
+    Step::TakeRaised,
     Step::LookAbove,
-    Step::DropSecond,
+    Step::DropRaised,
     Step::PauseAbove,
     Step::CompleteAbove,
     Step::End,
@@ -117,16 +117,16 @@ impl World {
         match step {
             Step::Wake | Step::Cancel => self.wakes > 0 && waker,
             Step::Await => !self.awaited,
-            Step::Lend => self.lends > 0,
+            Step::Raise => self.raises > 0,
             Step::Submit => self.own == Own::Coming,
             Step::Refuse => self.own == Own::Coming && self.ending && self.listed,
             Step::Take => self.own == Own::Queued && !self.ending,
             Step::TakeAtEnd => self.own == Own::Queued && self.ending,
             Step::Look => self.own == Own::Taken,
             Step::Pause | Step::Complete => self.runner == Runner::Own,
-            Step::TakeSecond => self.lent && !self.above_ended,
+            Step::TakeRaised => self.raised && !self.above_ended,
             Step::LookAbove => self.taken_above > 0,
-            Step::DropSecond => self.lent && self.above_ended,
+            Step::DropRaised => self.raised && self.above_ended,
             Step::PauseAbove | Step::CompleteAbove => self.runner == Runner::Above,
             // The worker that took it first is the home worker, and ends after that.
             Step::End => {
@@ -141,14 +141,14 @@ impl World {
 
     /// What a wake said. The transition was a step; what follows are others.
     fn follow(&mut self, woken: Wake) {
-        if matches!(woken, Wake::Submit | Wake::Lend { submit: true }) {
+        if matches!(woken, Wake::Submit | Wake::Raise { submit: true }) {
             assert!(
                 matches!(self.own, Own::Idle | Own::Runs | Own::RunsAbove),
                 "queued twice"
             );
             self.own = Own::Coming;
         }
-        self.lends += u8::from(matches!(woken, Wake::Lend { .. }));
+        self.raises += u8::from(matches!(woken, Wake::Raise { .. }));
     }
 
     fn drop_own(&mut self, state: &State<Host>) {
@@ -225,7 +225,7 @@ impl World {
 
     fn look_above(&mut self, state: &State<Host>) {
         self.taken_above -= 1;
-        match state.start(By::Second) {
+        match state.start(By::Raised) {
             Start::Late => assert_eq!(state.release(), Released::More),
             start => {
                 assert_eq!(self.runner, Runner::Nobody, "two polls at once");
@@ -285,16 +285,16 @@ impl World {
             Step::Await => {
                 self.awaited = true;
                 let _ = state.reclaim_waker();
-                if state.lend_waker(Above::nth(0)) == Lent::Raised {
+                if state.leave_waker(Above::nth(0)) == WakerLeft::Raised {
                     self.follow(state.wake());
-                    self.lends += 1;
+                    self.raises += 1;
                 }
             }
-            Step::Lend => {
-                self.lends -= 1;
-                if let Some(above) = state.lend(Above::default()) {
-                    assert!(above == Above::nth(0) && !self.lent, "lent twice");
-                    self.lent = true;
+            Step::Raise => {
+                self.raises -= 1;
+                if let Some(above) = state.raise(Above::default()) {
+                    assert!(above == Above::nth(0) && !self.raised, "raised twice");
+                    self.raised = true;
                 }
             }
             Step::Submit => self.own = Own::Queued,
@@ -310,13 +310,13 @@ impl World {
             Step::Look => self.start(state),
             Step::Pause => self.pause(state),
             Step::Complete => self.complete(state),
-            Step::TakeSecond => {
+            Step::TakeRaised => {
                 state.take_back();
-                (self.lent, self.taken_above) = (false, self.taken_above + 1);
+                (self.raised, self.taken_above) = (false, self.taken_above + 1);
             }
             Step::LookAbove => self.look_above(state),
-            Step::DropSecond => {
-                self.lent = false;
+            Step::DropRaised => {
+                self.raised = false;
                 state.take_back();
                 assert_eq!(state.release(), Released::More);
             }
@@ -336,12 +336,12 @@ impl World {
         let with_home = u64::from(self.runner == Runner::Home && self.own != Own::Runs);
         let refs = 1
             + u64::from(self.own != Own::Dropped)
-            + u64::from(self.lent)
+            + u64::from(self.raised)
             + u64::from(self.taken_above)
             + u64::from(self.runner == Runner::Above)
             + with_home;
         assert_eq!(self.word >> 23, refs, "references");
-        assert_eq!(has(LENT), self.lent);
+        assert_eq!(has(RAISED), self.raised);
         if has(COMPLETE) {
             return;
         }
@@ -351,11 +351,11 @@ impl World {
         if has(SCHEDULED) && !has(RUNNING) {
             assert!(comes || is_left, "woken, and in no queue");
             // Or whoever cancels it at a worker's end has it in hand.
-            let lent = self.lent
+            let raised = self.raised
                 || self.taken_above > 0
-                || self.lends > 0
+                || self.raises > 0
                 || (self.ending && self.own == Own::Taken);
-            assert!(lent || !has(BOOSTED) || self.above_ended, "nobody helps");
+            assert!(raised || !has(INHERITS) || self.above_ended, "nobody helps");
         }
         if has(BEHIND) && !has(SCHEDULED) {
             assert!(comes || is_left, "its own node is not behind");
@@ -373,9 +373,9 @@ fn every_order_of_steps_of_a_task_awaited_from_above() {
         word: State::<Host>::new().word(),
         own: Own::Queued,
         runner: Runner::Nobody,
-        lent: false,
+        raised: false,
         taken_above: 0,
-        lends: 0,
+        raises: 0,
         above_ended: false,
         listed: false,
         ending: false,
@@ -418,36 +418,36 @@ fn every_order_of_steps_of_a_task_awaited_from_above() {
 }
 
 #[test]
-fn a_task_is_boosted_for_as_long_as_any_of_its_locks() {
+fn a_task_inherits_for_as_long_as_any_of_its_locks() {
     let state = State::<Host>::new();
     let [near, far] = [0, 1].map(Above::nth);
-    assert_eq!(state.lend(Above::default()), None);
-    assert!(state.boost_by_lock(near, true));
-    assert!(state.boost_by_lock(far, true));
-    assert!(!state.boost_by_lock(near, false));
-    assert_eq!(state.lend(Above::default()), Some(far));
+    assert_eq!(state.raise(Above::default()), None);
+    assert!(state.inherit_by_lock(near, true));
+    assert!(state.inherit_by_lock(far, true));
+    assert!(!state.inherit_by_lock(near, false));
+    assert_eq!(state.raise(Above::default()), Some(far));
     state.take_back();
-    state.unboost_by_lock();
-    assert_eq!(state.lend(Above::default()), Some(far));
+    state.disinherit_by_lock();
+    assert_eq!(state.raise(Above::default()), Some(far));
     state.take_back();
     // One that is awaited as well stays so.
-    assert_eq!(state.lend_waker(near), Lent::Waits);
-    state.unboost_by_lock();
-    assert_eq!(state.lend(Above::default()), Some(near));
+    assert_eq!(state.leave_waker(near), WakerLeft::Waits);
+    state.disinherit_by_lock();
+    assert_eq!(state.raise(Above::default()), Some(near));
     state.take_back();
     assert_eq!(state.reclaim_waker(), Join::CellIsMine);
-    assert_eq!(state.lend_waker(Above::default()), Lent::Waits);
-    assert_eq!(state.lend(Above::default()), None);
+    assert_eq!(state.leave_waker(Above::default()), WakerLeft::Waits);
+    assert_eq!(state.raise(Above::default()), None);
 }
 
 #[test]
-fn a_task_of_too_many_locks_stays_boosted() {
+fn a_task_of_too_many_locks_goes_on_to_inherit() {
     let state = State::<Host>::new();
     for _ in 0..300 {
-        let _ = state.boost_by_lock(Above::nth(0), true);
+        let _ = state.inherit_by_lock(Above::nth(0), true);
     }
     for _ in 0..300 {
-        state.unboost_by_lock();
+        state.disinherit_by_lock();
     }
-    assert_eq!(state.lend(Above::default()), Some(Above::nth(0)));
+    assert_eq!(state.raise(Above::default()), Some(Above::nth(0)));
 }

@@ -121,13 +121,13 @@ impl Stage {
         });
     }
 
-    /// Runs what was lent; how each poll of the task went.
+    /// Runs what was raised; how each poll of the task went.
     fn run_above(&self) -> Vec<bool> {
         self.above.enter(|| while self.above.run_one() {});
         self.seen.polls()
     }
 
-    /// The worker above wakes the task, and runs what was lent; how each poll of it went.
+    /// The worker above wakes the task, and runs what was raised; how each poll of it went.
     fn wake_above(&self) -> Vec<bool> {
         self.above.enter(|| self.seen.wake());
         self.run_above()
@@ -164,7 +164,7 @@ fn miri_a_task_that_a_rescuing_worker_wakes_runs_there_and_once() {
 }
 
 #[test]
-fn who_does_not_rescue_lends_nothing() {
+fn who_does_not_rescue_raises_nothing() {
     let stage = Stage::waiting(RESCUABLE);
     assert_eq!(stage.wake_above(), []);
     stage.run_below();
@@ -190,12 +190,12 @@ fn a_task_without_the_mark_stays_with_its_own() {
 }
 
 #[test]
-fn a_task_that_lies_behind_a_poll_is_lent_by_the_next_wake() {
+fn a_task_that_lies_behind_a_poll_is_raised_by_the_next_wake() {
     let stage = Stage::waiting(RESCUABLE);
     stage.seen.wake();
     stage.rescues();
     assert_eq!(stage.wake_above(), [true]);
-    // Its own node still lies there, and what wakes it now lends it only.
+    // Its own node still lies there, and what wakes it now raises it only.
     assert_eq!(stage.wake_above(), [true]);
     stage.run_below();
     assert_eq!(stage.seen.polls(), []);
@@ -215,7 +215,7 @@ fn miri_a_new_task_of_a_rescuing_worker_runs_there() {
 }
 
 #[test]
-fn what_is_woken_in_its_lent_poll_is_lent_again_unless_it_declines() {
+fn what_is_woken_in_its_raised_poll_is_raised_again_unless_it_declines() {
     let stage = Stage::waiting(RESCUABLE);
     stage.rescues();
     stage.seen.next(Next::Wake);
@@ -235,7 +235,7 @@ fn other(stage: &Stage, ran: &Arc<Mutex<Vec<usize>>>, at: usize) -> Join<()> {
 }
 
 #[test]
-fn miri_a_sweep_lends_what_is_rescuable_and_puts_all_back() {
+fn miri_a_sweep_raises_what_is_rescuable_and_puts_all_back() {
     const OTHERS: usize = 5;
     let stage = Stage::waiting(RESCUABLE);
     let ran = Arc::default();
@@ -251,7 +251,7 @@ fn miri_a_sweep_lends_what_is_rescuable_and_puts_all_back() {
     let mut sweep = Sweep::new(stage.remote.clone());
     stage.above.enter(|| sweep.run());
     assert_eq!(stage.below.queued(), 0, "all lie in the inbox");
-    assert_eq!(stage.run_above(), [true], "it alone was lent");
+    assert_eq!(stage.run_above(), [true], "it alone was raised");
     assert_eq!(*ran.lock().unwrap(), []);
     stage.run_below();
     assert_eq!(stage.seen.polls(), [], "it has run");
@@ -271,7 +271,7 @@ fn a_sweep_leaves_a_scheduler_that_has_groups_alone() {
     let mut sweep = Sweep::new(stage.remote.clone());
     stage.above.enter(|| sweep.run());
     assert_eq!(stage.below.queued(), 1, "it was taken");
-    assert_eq!(stage.run_above(), [], "it was lent");
+    assert_eq!(stage.run_above(), [], "it was raised");
     stage.run_below();
     assert_eq!(stage.seen.polls(), [false]);
     drop(sweep);
@@ -308,7 +308,7 @@ fn a_sweep_of_many_tasks_loses_none_and_holds_none() {
 }
 
 #[test]
-fn a_sweep_lends_no_more_than_is_brief_and_the_next_one_the_rest() {
+fn a_sweep_raises_no_more_than_is_brief_and_the_next_one_the_rest() {
     const MANY: usize = 100;
     let stage = Stage::waiting(RESCUABLE);
     let ran = Arc::<Mutex<Vec<usize>>>::default();

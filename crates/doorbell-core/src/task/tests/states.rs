@@ -2,8 +2,8 @@
 
 use super::super::Phase;
 use super::super::state::{By, Completed, Pause, Released, Start, State, Wake};
-use super::super::state_boost::Above;
-use super::super::state_join::{Join, JoinDropped, Lent};
+use super::super::state_inheritance::Above;
+use super::super::state_join::{Join, JoinDropped, WakerLeft};
 use super::super::state_poke::{For, Poke};
 use doorbell_machine::Host;
 use std::collections::BTreeSet;
@@ -22,7 +22,7 @@ enum Step {
     Pause,
     Complete,
     Reclaim,
-    Lend,
+    LeaveWaker,
     DropJoin,
     Retain,
     Release,
@@ -38,7 +38,7 @@ const STEPS: [Step; 13] = [
     Step::Pause,
     Step::Complete,
     Step::Reclaim,
-    Step::Lend,
+    Step::LeaveWaker,
     Step::DropJoin,
     Step::Retain,
     Step::Release,
@@ -68,10 +68,10 @@ fn real(state: &State<Host>, step: Step) -> Found {
         Step::Pause => Found::Pause(state.pause()),
         Step::Complete => Found::Completed(state.complete()),
         Step::Reclaim => Found::Join(state.reclaim_waker()),
-        Step::Lend => Found::Join(match state.lend_waker(Above::default()) {
-            Lent::Complete => Join::Complete,
-            Lent::Waits => Join::CellIsMine,
-            Lent::Raised => panic!("nobody is above"),
+        Step::LeaveWaker => Found::Join(match state.leave_waker(Above::default()) {
+            WakerLeft::Complete => Join::Complete,
+            WakerLeft::Waits => Join::CellIsMine,
+            WakerLeft::Raised => panic!("nobody is above"),
         }),
         Step::DropJoin => Found::JoinDropped(state.drop_join()),
         Step::Retain => {
@@ -112,7 +112,7 @@ impl Model {
         }
     }
 
-    /// Who may do what: the worker starts what is queued and ends what runs; the handle lends a
+    /// Who may do what: the worker starts what is queued and ends what runs; the handle leaves a
     /// waker only after it took the cell back.
     fn allows(self, step: Step) -> bool {
         match step {
@@ -122,7 +122,7 @@ impl Model {
             // A run that began as a cancellation has nothing to pause.
             Step::Pause => self.running && !self.complete && (self.scheduled || !self.cancelled),
             Step::Reclaim | Step::DropJoin => self.join,
-            Step::Lend => self.join && (self.complete || !self.join_waker),
+            Step::LeaveWaker => self.join && (self.complete || !self.join_waker),
             Step::Retain | Step::Poke | Step::PokeToCancel => self.refs < REFS_MAX,
             Step::WakePoked => self.poked,
             Step::Wake | Step::Cancel | Step::Release => true,
@@ -210,7 +210,7 @@ impl Model {
             Step::Pause => self.pause(),
             Step::Complete => self.complete(),
             Step::Reclaim => self.join(false),
-            Step::Lend => self.join(true),
+            Step::LeaveWaker => self.join(true),
             Step::DropJoin => self.drop_join(),
             Step::Retain => {
                 self.refs += 1;
@@ -267,7 +267,7 @@ fn every_step_from_every_word() {
         }
     }
     // Idle, queued, running, and woken while running; each also cancelled. Each with
-    // no handle, a handle, or a handle that lent its waker. Complete: woken or not, cancelled or
+    // no handle, a handle, or a handle that left its waker. Complete: woken or not, cancelled or
     // not, with those three, and with a handle that went and left its waker to the worker.
     let kinds: BTreeSet<u64> = seen.iter().map(|word| word & 0xFF).collect();
     assert_eq!(kinds.len(), 8 * 3 + 4 * 4, "{kinds:x?}");

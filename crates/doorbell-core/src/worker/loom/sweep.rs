@@ -80,7 +80,7 @@ impl Stage {
             let is_rescue = Local::<Loom>::with_current(|local| local.unwrap().is_rescue());
             assert!(
                 rescuable || !is_rescue,
-                "a task was lent that is not rescuable"
+                "a task was raised that is not rescuable"
             );
             stage.rescues.fetch_add(usize::from(is_rescue), Relaxed);
             body(&stage);
@@ -180,7 +180,7 @@ fn stuck() {
     assert_eq!(stage.rescues.load(Relaxed), 1);
 }
 
-/// The same of a task that the guard has spawned, which lies in the inbox and is lent before the sweep comes to it.
+/// The same of a task that the guard has spawned, which lies in the inbox and is raised before the sweep comes to it.
 fn stuck_with_new() {
     let stage = Stage::new(1, 2);
     stage.guard(|stage| stage.spawn(1, true, ends_at_once));
@@ -192,7 +192,7 @@ fn stuck_with_new() {
     assert_eq!(stage.rescues.load(Relaxed), 1);
 }
 
-/// How many tasks were lent in all executions of [`running`].
+/// How many tasks were raised in all executions of [`running`].
 static RUNNING_RESCUES: AtomicUsize = AtomicUsize::new(0);
 
 /// The sweep comes at any moment, to a worker that runs, falls asleep, or ends.
@@ -238,12 +238,12 @@ fn stuck_beside_another() {
 }
 
 #[test]
-fn what_lies_behind_a_poll_is_lent_and_the_rest_is_put_back() {
+fn what_lies_behind_a_poll_is_raised_and_the_rest_is_put_back() {
     check_large(stuck);
 }
 
 #[test]
-fn a_new_task_of_the_worker_that_sweeps_is_lent_once() {
+fn a_new_task_of_the_worker_that_sweeps_is_raised_once() {
     check_large(stuck_with_new);
 }
 
@@ -252,7 +252,7 @@ fn a_sweep_of_a_worker_that_runs_and_sleeps_loses_nothing() {
     check_large(running);
     assert!(
         RUNNING_RESCUES.load(Relaxed) > 0,
-        "no execution lent a task"
+        "no execution raised a task"
     );
 }
 
@@ -272,13 +272,13 @@ fn mutant_keeps_rest() {
 }
 
 #[test]
-fn mutant_lends_none() {
-    mutant!(SweepLendsNone, stuck);
+fn mutant_raises_none() {
+    mutant!(SweepRaisesNone, stuck);
 }
 
 #[test]
-fn mutant_lent_twice() {
-    mutant!(TaskLentTwice, stuck_with_new);
+fn mutant_raised_twice() {
+    mutant!(TaskRaisedTwice, stuck_with_new);
 }
 
 #[test]

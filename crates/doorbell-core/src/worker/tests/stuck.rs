@@ -16,7 +16,7 @@ const LATE_NS: u64 = 200_000;
 fn a_worker_with_work_of_its_own_expires_the_timers_of_a_stuck_one() {
     let workers = scheduler_by_hand();
     let [stuck, cares] = &workers;
-    stuck.local.enter_lending(|| {
+    stuck.local.enter_gated(|| {
         let overdue_ns = Host::now_ns() - 1_000 * MS;
         let timer = RawTimer::arm(stuck.shared.remote(), overdue_ns, Waker::noop());
         // As before its next poll.
@@ -44,7 +44,7 @@ fn a_timer_of_a_worker_that_makes_progress_is_left_to_it_for_longer() {
         drop(timer);
         (expired, took_ns < STUCK_NS)
     };
-    moves.local.enter_lending(|| {
+    moves.local.enter_gated(|| {
         assert!(look(true).0, "it stood still");
         let mut looks = std::iter::repeat_with(|| look(false));
         let in_time = looks.find(|(_, in_time)| *in_time);

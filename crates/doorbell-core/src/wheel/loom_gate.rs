@@ -1,4 +1,4 @@
-//! A lent wheel in the model checker: a worker by hand, and another that visits its timers.
+//! A visited wheel in the model checker: a worker by hand, and another that visits its timers.
 
 // A counter that the checker is not to see.
 #![allow(clippy::disallowed_types, clippy::disallowed_methods)]
@@ -26,12 +26,12 @@ impl Wake for Wakes {
     }
 }
 
-/// A worker that lends its wheel, with one timer that is due, while another visits it.
+/// A worker whose wheel may be visited, with one timer that is due, while another visits it.
 fn visited(meanwhile: impl FnOnce(&Local<Loom>, RawTimer) + 'static) -> u64 {
     let remote = RemoteRef::<Loom>::alone(&Arc::default());
     let local = Local::new(remote.clone());
     let wakes = Arc::new(Wakes::default());
-    local.enter_lending(|| {
+    local.enter_gated(|| {
         let waker = Waker::from(Arc::clone(&wakes));
         let timer = RawTimer::arm(&remote, DUE_NS, &waker).expect("the worker runs");
         drop(waker);
@@ -67,7 +67,7 @@ fn fires_for_sure() {
         Arc::new(Wakes::default()),
     );
     let local = Local::new(remote.clone());
-    local.enter_lending(|| {
+    local.enter_gated(|| {
         let timer = RawTimer::arm(&remote, DUE_NS, &Waker::from(Arc::clone(&wakes)));
         let visitor = thread::spawn(move || visit(&remote, DUE_NS));
         local.expire();
@@ -104,7 +104,7 @@ fn reset_meanwhile() {
 /// is the worker's.
 fn ends_meanwhile() {
     let wakes = visited(|local, timer| {
-        local.remote().lend().end(local.remote().parker());
+        local.remote().gate().end(local.remote().parker());
         drop(timer);
     });
     assert!(wakes <= 1);
@@ -115,7 +115,7 @@ fn ends_otherwise_meanwhile() {
     let wakes = visited(|local, timer| {
         let parker = local.remote().parker();
         Parker::<Loom>::choose(parker, ParkIn::Poller);
-        local.remote().lend().end(parker);
+        local.remote().gate().end(parker);
         drop(timer);
     });
     assert!(wakes <= 1);
@@ -126,7 +126,7 @@ fn begins_meanwhile() {
     let remote = RemoteRef::<Loom>::alone(&Arc::default());
     let local = Local::new(remote.clone());
     let visitor = thread::spawn(move || visit(&remote, DUE_NS));
-    local.enter_lending(|| {
+    local.enter_gated(|| {
         assert_eq!(visitor.join().unwrap(), 0);
         local.close();
     });
@@ -174,5 +174,5 @@ fn a_timer_that_is_armed_while_somebody_visits() {
 
 #[test]
 fn mutant_no_fence() {
-    mutant!(WheelLendNoFence, expired_by_both);
+    mutant!(WheelGateNoFence, expired_by_both);
 }

@@ -1,11 +1,11 @@
-//! Tasks that are awaited from above: their second node, by which workers of a scheduler above poll them.
+//! Tasks that are awaited from above: their raised node, by which workers of a scheduler above poll them.
 //!
 //! It lies behind the body, so tasks that nobody can be above of, and calls, do not have it.
 
 use super::cell::{TaskRef, layout_of};
 use super::local::Local;
 use super::state::{By, Wake};
-use super::state_boost::Above;
+use super::state_inheritance::Above;
 use crate::group::DEFAULT;
 use crate::mailbox::{Origin, Posted};
 use crate::node::{Node, Ready};
@@ -15,21 +15,21 @@ use std::alloc::Layout;
 use std::mem::offset_of;
 use std::ptr::NonNull;
 
-/// What a task is aligned to. Its own node is its first field; the second one lies beside this, so
+/// What a task is aligned to. Its own node is its first field; the raised one lies beside this, so
 /// that an address tells which of the two it is.
 pub(super) const TASK_ALIGN: usize = 16;
 
-/// The second node of a task, and the way back to the task.
+/// The raised node of a task, and the way back to the task.
 #[repr(C, align(16))]
 pub(super) struct Second<M: Machine> {
     task: TaskRef<M>,
     node: Node<M>,
 }
 
-impl<M: Machine> Second<M> {
+impl<M: Machine> RaisedNode<M> {
     const NODE: usize = {
-        let offset = offset_of!(Second<M>, node);
-        assert!(!offset.is_multiple_of(TASK_ALIGN) && align_of::<Second<M>>() == TASK_ALIGN);
+        let offset = offset_of!(RaisedNode<M>, node);
+        assert!(!offset.is_multiple_of(TASK_ALIGN) && align_of::<RaisedNode<M>>() == TASK_ALIGN);
         offset
     };
 
@@ -37,15 +37,15 @@ impl<M: Machine> Second<M> {
     pub(super) fn behind(task: Layout) -> (Layout, usize) {
         let (layout, offset) = task
             .extend(Layout::new::<Self>())
-            .expect("a task that fits in memory fits with a second node");
+            .expect("a task that fits in memory fits with a raised node");
         (layout.pad_to_align(), offset)
     }
 }
 
 /// # Safety
 /// None: never called.
-unsafe fn deliver_second<M: Machine>(_: NonNull<Node<M>>, _: &Ready<M>) {
-    unreachable!("a second node is posted as a task, and no task of a mailbox");
+unsafe fn deliver_raised<M: Machine>(_: NonNull<Node<M>>, _: &Ready<M>) {
+    unreachable!("a raised node is posted as a task, and no task of a mailbox");
 }
 
 /// The task that a node of a run queue is of, and which of its nodes that is.
@@ -58,20 +58,20 @@ unsafe fn find<M: Machine>(node: NonNull<Node<M>>) -> (TaskRef<M>, By) {
         // SAFETY: aligned as the task, so it is the first field of one.
         return (unsafe { TaskRef::from_node(node) }, By::Own);
     }
-    // SAFETY: else it is part of a second node, and the pointer has the whole task.
-    let second = unsafe { node.byte_sub(Second::<M>::NODE) }.cast::<Second<M>>();
+    // SAFETY: else it is part of a raised node, and the pointer has the whole task.
+    let raised_node = unsafe { node.byte_sub(RaisedNode::<M>::NODE) }.cast::<RaisedNode<M>>();
     // SAFETY: written in `launch`, and never changed.
-    (unsafe { second.as_ref() }.task, By::Second)
+    (unsafe { raised_node.as_ref() }.task, By::Raised)
 }
 
-/// What a task that is lent is sorted by among those of the upper scheduler: as the highest there is. How
+/// What a task that is raised is sorted by among those of the upper scheduler: as the highest there is. How
 /// urgent the one that awaits it is, is not known here; below it, a lesser one that never rests would
 /// keep both waiting for ever.
-const LENT_RANK: u8 = 100;
+const RAISED_RANK: u8 = 100;
 
 /// The rank of a task that is rescued and that nobody awaits from above: half of that, so that tasks of the user's
 /// can go before it.
-const RESCUED_RANK: u8 = LENT_RANK / 2;
+const RESCUED_RANK: u8 = RAISED_RANK / 2;
 
 /// The rank of the task that a node is of.
 ///
@@ -81,8 +81,8 @@ pub(super) unsafe fn rank_of<M: Machine>(node: NonNull<Node<M>>) -> u8 {
     // SAFETY: passed on.
     match unsafe { find(node) } {
         (task, By::Own) => task.header().rank,
-        (task, By::Second) if task.is_rescued_only() => RESCUED_RANK,
-        (_, By::Second) => LENT_RANK,
+        (task, By::Raised) if task.is_rescued_only() => RESCUED_RANK,
+        (_, By::Raised) => RAISED_RANK,
     }
 }
 
@@ -95,7 +95,7 @@ pub(super) unsafe fn group_of<M: Machine>(node: NonNull<Node<M>>) -> u8 {
     // SAFETY: passed on.
     match unsafe { find(node) } {
         (task, By::Own) => task.header().group,
-        (_, By::Second) => DEFAULT,
+        (_, By::Raised) => DEFAULT,
     }
 }
 
@@ -109,13 +109,13 @@ pub(super) unsafe fn own_of<M: Machine>(node: NonNull<Node<M>>) -> Option<TaskRe
     (node == By::Own).then_some(task)
 }
 
-/// A second node was refused by workers that are gone.
+/// A raised node was refused by workers that are gone.
 ///
 /// # Safety
 /// As for [`find`]; the node is in no queue.
 pub(super) unsafe fn refused<M: Machine>(node: NonNull<Node<M>>) {
     // SAFETY: passed on.
-    if let (task, By::Second) = unsafe { find(node) } {
+    if let (task, By::Raised) = unsafe { find(node) } {
         task.take_back();
     }
 }
@@ -129,7 +129,7 @@ pub(super) unsafe fn run<M: Machine>(node: NonNull<Node<M>>, local: &Local<M>) {
     // SAFETY: a node that was queued has a reference of its task.
     match unsafe { find(node) } {
         (task, By::Own) => task.run(local),
-        (task, By::Second) => task.run_above(local),
+        (task, By::Raised) => task.run_above(local),
     }
 }
 
@@ -142,7 +142,7 @@ pub(super) unsafe fn end_queued<M: Machine>(node: NonNull<Node<M>>, local: &Loca
     match unsafe { find(node) } {
         (task, By::Own) => task.end_queued(local),
         // Its own node is in a queue too.
-        (task, By::Second) => task.take_back(),
+        (task, By::Raised) => task.take_back(),
     }
 }
 
@@ -150,46 +150,46 @@ impl<M: Machine> TaskRef<M> {
     /// The layout of the task up to its extras.
     pub(super) fn layout(self) -> Layout {
         let (layout, _) = layout_of::<M>(self.header().vtable.layout);
-        if self.header().has_second() {
-            Second::<M>::behind(layout).0
+        if self.header().has_raised_node() {
+            RaisedNode::<M>::behind(layout).0
         } else {
             layout
         }
     }
 
-    /// Whether it is lent, if it is, because its own workers are stuck: nobody awaits it from above.
+    /// Whether it is raised, if it is, because its own workers are stuck: nobody awaits it from above.
     pub(super) fn is_rescued_only(self) -> bool {
         self.header().is_rescuable() && self.header().state.awaited_from().index().is_none()
     }
 
-    fn second(self) -> NonNull<Second<M>> {
+    fn raised_node(self) -> NonNull<RaisedNode<M>> {
         let (layout, _) = layout_of::<M>(self.header().vtable.layout);
-        let (_, offset) = Second::<M>::behind(layout);
+        let (_, offset) = RaisedNode::<M>::behind(layout);
         // SAFETY: a task that has one was allocated with it, and the pointer has all of it.
         unsafe { self.as_raw().cast::<u8>().add(offset) }.cast()
     }
 
-    /// Writes the second node of a new task.
+    /// Writes the raised node of a new task.
     ///
     /// # Safety
     /// The task was allocated with one, its header says so, and nobody else has it yet.
-    pub(super) unsafe fn write_second(self) {
-        let second = Second {
+    pub(super) unsafe fn write_raised_node(self) {
+        let raised_node = RaisedNode {
             task: self,
-            node: Node::new(deliver_second::<M>),
+            node: Node::new(deliver_raised::<M>),
         };
         // SAFETY: allocated for it, and empty.
-        unsafe { self.second().write(second) };
+        unsafe { self.raised_node().write(raised_node) };
     }
 
     /// Drops it.
     ///
     /// # Safety
     /// Nobody else has the task any more.
-    pub(super) unsafe fn drop_second(self) {
-        if self.header().has_second() {
+    pub(super) unsafe fn drop_raised_node(self) {
+        if self.header().has_raised_node() {
             // SAFETY: written in `launch`; the caller's promise.
-            unsafe { self.second().drop_in_place() };
+            unsafe { self.raised_node().drop_in_place() };
         }
     }
 
@@ -212,7 +212,7 @@ impl<M: Machine> TaskRef<M> {
     /// where it is awaited.
     #[inline]
     pub(super) fn scheduler_above(&self) -> Option<&Scheduler<M>> {
-        let scheduler = if self.header().has_second() {
+        let scheduler = if self.header().has_raised_node() {
             self.scheduler_at(self.header().state.awaited_from())
         } else {
             self.last().scheduler()
@@ -223,7 +223,7 @@ impl<M: Machine> TaskRef<M> {
     /// How far above the task's scheduler the one is for whose sake the caller waits.
     #[inline]
     pub(super) fn above_here(self) -> Above {
-        if self.header().has_second() {
+        if self.header().has_raised_node() {
             self.how_far(Self::scheduler_that_waits())
         } else {
             Above::default()
@@ -239,7 +239,11 @@ impl<M: Machine> TaskRef<M> {
                 return std::ptr::null();
             };
             let worker = std::ptr::from_ref(local.remote().scheduler());
-            let Some(task) = local.owed().task().filter(|it| it.header().has_second()) else {
+            let Some(task) = local
+                .owed()
+                .task()
+                .filter(|it| it.header().has_raised_node())
+            else {
                 return worker;
             };
             let awaited = task.header().state.awaited_from();
@@ -251,21 +255,21 @@ impl<M: Machine> TaskRef<M> {
     /// from `before`. Returns from how far above somebody waits for it now.
     ///
     /// The caller holds a reference.
-    pub(crate) fn boost_by_lock(self, scheduler: *const Scheduler<M>, before: Above) -> Above {
+    pub(crate) fn inherit_by_lock(self, scheduler: *const Scheduler<M>, before: Above) -> Above {
         let from = self.how_far(scheduler);
         if from <= before {
             return before;
         }
         let first = before == Above::default();
-        if self.header().state.boost_by_lock(from, first) {
+        if self.header().state.inherit_by_lock(from, first) {
             self.hasten();
         }
         from
     }
 
-    /// It has let go of a lock by which it was boosted. The caller holds a reference.
-    pub(crate) fn unboost_by_lock(self) {
-        self.header().state.unboost_by_lock();
+    /// It has let go of a lock by which it inherited. The caller holds a reference.
+    pub(crate) fn disinherit_by_lock(self) {
+        self.header().state.disinherit_by_lock();
     }
 
     /// The task under poll on the caller's thread, with a reference that the caller is to release; if
@@ -273,20 +277,20 @@ impl<M: Machine> TaskRef<M> {
     pub(crate) fn under_poll() -> Option<Self> {
         Local::<M>::with_current(|local| {
             let task = local?.owed().task()?;
-            task.header().has_second().then(|| {
+            task.header().has_raised_node().then(|| {
                 task.header().state.retain();
                 task
             })
         })
     }
 
-    /// It is awaited from higher up than before. Besides being lent if it is queued, it is polled
+    /// It is awaited from higher up than before. Besides being raised if it is queued, it is polled
     /// once, so that what it awaits in its turn learns of it.
     #[cold]
     pub(super) fn hasten(self) {
         let woken = self.header().state.wake();
         self.follow(woken, || self.submit());
-        let _ = self.lend(Above::default());
+        let _ = self.raise(Above::default());
     }
 
     /// Does what a wake said, the own node by `submit`. The caller holds a reference.
@@ -295,9 +299,9 @@ impl<M: Machine> TaskRef<M> {
         match woken {
             Wake::Nothing => {}
             Wake::Submit => submit(),
-            Wake::Lend { submit: submits } => {
-                if !M::breaks(Bug::TaskLendForgotten) {
-                    let _ = self.lend(Above::default());
+            Wake::Raise { submit: submits } => {
+                if !M::breaks(Bug::TaskRaiseForgotten) {
+                    let _ = self.raise(Above::default());
                 }
                 if submits {
                     submit();
@@ -306,23 +310,23 @@ impl<M: Machine> TaskRef<M> {
         }
     }
 
-    /// Puts the second node into a queue of the scheduler so far above, or of one further above that awaits the task,
+    /// Puts the raised node into a queue of the scheduler so far above, or of one further above that awaits the task,
     /// if the task is to be polled and the node is in none. Below that scheduler, it has one of its workers do that.
     /// Whether it did it itself. The caller holds a reference.
     #[cold]
-    pub(super) fn lend(self, from: Above) -> bool {
+    pub(super) fn raise(self, from: Above) -> bool {
         if let Some(scheduler) = self.scheduler_above() {
-            self.send_loan(scheduler);
+            self.send_raise(scheduler);
             return false;
         }
-        let Some(above) = self.header().state.lend(from) else {
+        let Some(above) = self.header().state.raise(from) else {
             return false;
         };
         let own = self.last();
         let scheduler = self.scheduler_at(above);
-        let second = self.second().as_ptr();
+        let raised_node = self.raised_node().as_ptr();
         // SAFETY: inside of the task.
-        let node = unsafe { NonNull::new_unchecked(&raw mut (*second).node) };
+        let node = unsafe { NonNull::new_unchecked(&raw mut (*raised_node).node) };
         let posted = Local::<M>::with_current(|local| match local {
             Some(local) if local.is_of(scheduler) && !local.is_closed() => {
                 // SAFETY: a reference was counted for the node, and it is in no queue.
@@ -343,17 +347,17 @@ impl<M: Machine> TaskRef<M> {
         true
     }
 
-    /// The second node is in no queue, and nobody runs by it.
+    /// The raised node is in no queue, and nobody runs by it.
     fn take_back(self) {
         self.header().state.take_back();
         self.release();
     }
 
-    /// Runs a task of a scheduler below, whose second node was taken from a queue.
+    /// Runs a task of a scheduler below, whose raised node was taken from a queue.
     #[cold]
     fn run_above(self, local: &Local<M>) {
         self.header().state.take_back();
-        local.as_lent(|| self.run_by(By::Second, local));
+        local.as_raised(|| self.run_by(By::Raised, local));
         self.release();
     }
 }

@@ -35,7 +35,7 @@ async fn once() -> Option<u8> {
         Poll::Pending
     })
     .await;
-    Local::<Host>::with_current(|local| local?.lent_rank())
+    Local::<Host>::with_current(|local| local?.raised_rank())
 }
 
 #[test]
@@ -49,7 +49,7 @@ fn miri_a_task_is_polled_by_the_worker_above_that_awaits_it() {
         assert!(above.run_one() && poll(&mut join).is_pending() && above.run_one());
         assert!(!above.run_one());
         assert_eq!(poll(&mut join), Poll::Ready(Some(Some(0))));
-        assert_eq!(above.lent_rank(), None);
+        assert_eq!(above.raised_rank(), None);
     });
     drop(join);
     assert_eq!((below.queued(), below.live()), (1, 0));
@@ -67,7 +67,7 @@ struct Tells(mpsc::Sender<Option<u8>>);
 
 impl Drop for Tells {
     fn drop(&mut self) {
-        let rank = Local::<Host>::with_current(|local| local.and_then(Local::lent_rank));
+        let rank = Local::<Host>::with_current(|local| local.and_then(Local::raised_rank));
         self.0.send(rank).unwrap();
     }
 }
@@ -142,7 +142,7 @@ unsafe fn named<F: Future>(remote: &RemoteRef<Host>, future: F) -> Join<F::Outpu
 }
 
 #[test]
-fn a_pinned_task_and_one_below_nobody_are_not_lent() {
+fn a_pinned_task_and_one_below_nobody_are_not_raised() {
     let [(high, above), (remote, below)] = two_schedulers();
     let pinned = crate::testing::launch_as(&remote, Kind::Pinned, async {});
     let own = spawn(&high, async {});
@@ -153,14 +153,14 @@ fn a_pinned_task_and_one_below_nobody_are_not_lent() {
     // Of the same scheduler, and of none.
     below.enter(|| assert!(poll(&mut again).is_pending()));
     assert!(poll(&mut again).is_pending());
-    assert_eq!(above.queued(), 0, "nothing was lent");
+    assert_eq!(above.queued(), 0, "nothing was raised");
     drop(again);
     above.enter(|| above.close());
     below.enter(|| below.close());
 }
 
 #[test]
-fn what_is_lent_to_a_worker_that_has_ended_stays_with_its_own() {
+fn what_is_raised_to_a_worker_that_has_ended_stays_with_its_own() {
     let [(_, above), (remote, below)] = two_schedulers();
     above.enter(|| above.close());
     let mut join = below.enter(|| spawn(&remote, once()));

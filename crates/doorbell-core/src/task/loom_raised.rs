@@ -1,4 +1,4 @@
-//! The second node of a task, lent again and again in every interleaving: by a waker that is no worker,
+//! The raised node of a task, raised again and again in every interleaving: by a waker that is no worker,
 //! while a worker of its own scheduler and one of the scheduler above both take a node of it.
 
 use super::Local;

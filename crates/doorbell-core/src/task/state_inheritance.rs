@@ -1,8 +1,8 @@
 //! The transitions of a task that is awaited from above. The word is laid out in `state.rs`.
 
 use super::state::{
-    BEHIND, BUSY, By, COMPLETE, JOIN_BOOST, LENT, LOCK_BOOST, LOCKS, ONE_LOCK, ONE_REF, SCHEDULED,
-    SEIZED, Start, State,
+    BEHIND, BUSY, By, COMPLETE, JOIN_ABOVE, LOCK_ABOVE, LOCKS, ONE_LOCK, ONE_REF, RAISED,
+    SCHEDULED, SEIZED, Start, State,
 };
 use doorbell_machine::{Bug, Machine, Ordering, Word};
 
@@ -27,23 +27,23 @@ impl Above {
     }
 
     pub(super) fn of_join(self) -> u64 {
-        u64::from(self.0) << JOIN_BOOST.trailing_zeros()
+        u64::from(self.0) << JOIN_ABOVE.trailing_zeros()
     }
 
     fn of_locks(self) -> u64 {
-        u64::from(self.0) << LOCK_BOOST.trailing_zeros()
+        u64::from(self.0) << LOCK_ABOVE.trailing_zeros()
     }
 
     /// The highest from where anybody awaits it.
     pub(super) fn of(word: u64) -> Self {
-        let join = (word & JOIN_BOOST) >> JOIN_BOOST.trailing_zeros();
-        let locks = (word & LOCK_BOOST) >> LOCK_BOOST.trailing_zeros();
+        let join = (word & JOIN_ABOVE) >> JOIN_ABOVE.trailing_zeros();
+        let locks = (word & LOCK_ABOVE) >> LOCK_ABOVE.trailing_zeros();
         Above(join.max(locks) as u8)
     }
 }
 
 // Two bits hold it.
-const _: () = assert!(Above::MAX as u64 == JOIN_BOOST >> JOIN_BOOST.trailing_zeros());
+const _: () = assert!(Above::MAX as u64 == JOIN_ABOVE >> JOIN_ABOVE.trailing_zeros());
 
 impl<M: Machine> State<M> {
     /// The highest from where anybody awaits it now.
@@ -57,7 +57,7 @@ impl<M: Machine> State<M> {
     /// reference is with the task, or with who polls it.
     #[cold]
     pub(super) fn start_late(&self, by: By, seen: u64) -> Result<Start, u64> {
-        if by == By::Second {
+        if by == By::Raised {
             return Ok(Start::Late);
         }
         if seen & COMPLETE != 0 || seen & BEHIND == 0 {
@@ -80,14 +80,14 @@ impl<M: Machine> State<M> {
     /// Somebody so far above waits for a lock that this task holds, as nobody did for that one yet if
     /// `first`. Whether the task is awaited from higher up than before.
     #[must_use]
-    pub(super) fn boost_by_lock(&self, from: Above, first: bool) -> bool {
+    pub(super) fn inherit_by_lock(&self, from: Above, first: bool) -> bool {
         // ORDER: Relaxed; the exchange decides.
         let mut seen = self.0.load(Ordering::Relaxed);
         loop {
-            // Of too many locks the count stays, and so does the boost, until the task is complete.
+            // Of too many locks the count stays, and so does what is inherited, until the task is complete.
             let more = first && seen & LOCKS != LOCKS;
             let counted = seen + if more { ONE_LOCK } else { 0 };
-            let next = (counted & !LOCK_BOOST) | (seen & LOCK_BOOST).max(from.of_locks());
+            let next = (counted & !LOCK_ABOVE) | (seen & LOCK_ABOVE).max(from.of_locks());
             // ORDER: Relaxed; only the bits count, and who raises them wakes the task next, which
             // orders the rest.
             match self
@@ -100,17 +100,17 @@ impl<M: Machine> State<M> {
         }
     }
 
-    /// The task has let go of a lock for which it was boosted.
-    pub(super) fn unboost_by_lock(&self) {
+    /// The task has let go of a lock by which it inherited.
+    pub(super) fn disinherit_by_lock(&self) {
         // ORDER: Relaxed; the exchange decides.
         let mut seen = self.0.load(Ordering::Relaxed);
         loop {
             let next = match seen & LOCKS {
                 0 | LOCKS => return,
-                ONE_LOCK => seen & !(LOCKS | LOCK_BOOST),
+                ONE_LOCK => seen & !(LOCKS | LOCK_ABOVE),
                 _ => seen - ONE_LOCK,
             };
-            // ORDER: Relaxed; whether it is lent once too often does not matter.
+            // ORDER: Relaxed; whether it is raised once too often does not matter.
             match self
                 .0
                 .compare_exchange(seen, next, Ordering::Relaxed, Ordering::Relaxed)
@@ -121,26 +121,26 @@ impl<M: Machine> State<M> {
         }
     }
 
-    /// Takes the second node, if the task waits in a queue, for the scheduler so far above, or the one further above
+    /// Takes the raised node, if the task waits in a queue, for the scheduler so far above, or the one further above
     /// that awaits it. Which of them: the node is to be put into a queue of that scheduler, with a reference that is
     /// counted.
-    pub(super) fn lend(&self, above: Above) -> Option<Above> {
+    pub(super) fn raise(&self, above: Above) -> Option<Above> {
         // ORDER: Relaxed; the exchange decides.
         let mut seen = self.0.load(Ordering::Relaxed);
         loop {
             let to = Above::of(seen).max(above);
-            let lent = if M::breaks(Bug::TaskLentTwice) {
+            let raised = if M::breaks(Bug::TaskRaisedTwice) {
                 0
             } else {
-                LENT
+                RAISED
             };
-            if to == Above::default() || seen & (BUSY | lent) != SCHEDULED {
+            if to == Above::default() || seen & (BUSY | raised) != SCHEDULED {
                 return None;
             }
-            // ORDER: Acquire pairs with the Release of `take_back`, which freed the second node.
+            // ORDER: Acquire pairs with the Release of `take_back`, which freed the raised node.
             match self.0.compare_exchange(
                 seen,
-                (seen | LENT) + ONE_REF,
+                (seen | RAISED) + ONE_REF,
                 Ordering::Acquire,
                 Ordering::Relaxed,
             ) {
@@ -150,13 +150,13 @@ impl<M: Machine> State<M> {
         }
     }
 
-    /// The second node has left its queue, or is to be in none. Its reference is the caller's to drop.
+    /// The raised node has left its queue, or is to be in none. Its reference is the caller's to drop.
     pub(super) fn take_back(&self) {
-        // ORDER: Release pairs with the Acquire of the next `lend`.
-        self.0.fetch_and(!LENT, Ordering::Release);
+        // ORDER: Release pairs with the Acquire of the next `raise`.
+        self.0.fetch_and(!RAISED, Ordering::Release);
     }
 
-    /// Whether its own node is still in a queue. Only who has completed it by the second node.
+    /// Whether its own node is still in a queue. Only who has completed it by the raised node.
     pub(super) fn is_behind(&self) -> bool {
         // ORDER: Relaxed; `complete`, before this, acquired a `start_late`. It does not change any more:
         // who takes the own node of a complete task leaves the bit as it is.

@@ -1,5 +1,5 @@
-//! The second node of a task between two workers of the scheduler above, in every interleaving: one worker takes it
-//! out of its queue, and the other one lends the task anew. That one queues the node without a
+//! The raised node of a task between two workers of the scheduler above, in every interleaving: one worker takes it
+//! out of its queue, and the other one raises the task anew. That one queues the node without a
 //! read-modify-write, so it must see that the node has left the other queue.
 
 // What a model counts with std's atomics and locks is not part of it and orders nothing in it.
@@ -38,7 +38,7 @@ impl Future for Wakes {
     }
 }
 
-/// A task that was polled once, waits in the queue of its own worker, and was lent to the first of two workers
+/// A task that was polled once, waits in the queue of its own worker, and was raised to the first of two workers
 /// above.
 struct Stage {
     below: Local<M>,
@@ -71,8 +71,8 @@ impl Stage {
         }
     }
 
-    /// The second worker above lends the task, if nobody has, and runs what it has got.
-    fn lend_elsewhere(&self) -> JoinHandle<()> {
+    /// The second worker above raises the task, if nobody has, and runs what it has got.
+    fn raise_elsewhere(&self) -> JoinHandle<()> {
         let remote = self.other.clone();
         let waker = self.waker.lock().unwrap().take().expect("polled once");
         thread::spawn(move || {
@@ -80,7 +80,7 @@ impl Stage {
             local.enter(|| {
                 // SAFETY: that of a task of this machine, of which it holds a reference.
                 let task = unsafe { TaskRef::<M>::from_raw(waker.data()) };
-                let _ = task.lend(Above::default());
+                let _ = task.raise(Above::default());
                 drop(waker);
                 while local.run_one() {}
                 local.close();
@@ -95,7 +95,7 @@ impl Stage {
     }
 }
 
-/// The worker that it was lent to takes it while its own worker polls it.
+/// The worker that it was raised to takes it while its own worker polls it.
 fn taken_late() {
     let mut stage = Stage::new(2);
     let upper = stage.upper.take().expect("nobody took it");
@@ -105,48 +105,48 @@ fn taken_late() {
             upper.close();
         });
     });
-    let lending = stage.lend_elsewhere();
+    let raising = stage.raise_elsewhere();
     stage.below.enter(|| {
         let _ = stage.below.run_one();
     });
-    join_all([taking, lending]);
+    join_all([taking, raising]);
     stage.end();
 }
 
-/// The worker that it was lent to ends.
+/// The worker that it was raised to ends.
 fn taken_back() {
     let mut stage = Stage::new(1);
     let upper = stage.upper.take().expect("nobody took it");
-    let lending = stage.lend_elsewhere();
+    let raising = stage.raise_elsewhere();
     upper.enter(|| upper.close());
-    join_all([lending]);
+    join_all([raising]);
     stage.end();
 }
 
-/// The worker that it was lent to polls it, and is about to lend it to itself.
-fn lent_to_itself() {
+/// The worker that it was raised to polls it, and is about to raise it to itself.
+fn raised_to_itself() {
     let mut stage = Stage::new(2);
     let upper = stage.upper.take().expect("nobody took it");
-    let lending = stage.lend_elsewhere();
+    let raising = stage.raise_elsewhere();
     upper.enter(|| {
         let _ = upper.run_one();
         upper.close();
     });
-    join_all([lending]);
+    join_all([raising]);
     stage.end();
 }
 
 #[test]
-fn a_loan_that_was_taken_late_is_lent_anew() {
+fn a_raise_that_was_taken_late_is_raised_anew() {
     check_large(taken_late);
 }
 
 #[test]
-fn a_loan_that_was_taken_back_is_lent_anew() {
+fn a_raise_that_was_taken_back_is_raised_anew() {
     check_large(taken_back);
 }
 
 #[test]
-fn a_loan_that_was_polled_is_lent_anew() {
-    check_large(lent_to_itself);
+fn a_raise_that_was_polled_is_raised_anew() {
+    check_large(raised_to_itself);
 }

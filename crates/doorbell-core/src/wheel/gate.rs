@@ -5,7 +5,7 @@
 //! |---|---|---|
 //! | 0 | `ABSENT` | the worker has not begun, or has ended: there is no wheel |
 //! | 1 | `OWNED` | the worker's |
-//! | 2 | `LENT` | a visitor's, until it stores `OWNED` |
+//! | 2 | `VISITED` | a visitor's, until it stores `OWNED` |
 //! | 3 | `ENDING` | a visitor's, and the worker sleeps until the visitor has left: it stores `ABSENT`, and rings |
 //!
 //! Store buffering, of which only the visitor pays: the worker says that it is inside and looks at
@@ -17,9 +17,9 @@ use doorbell_machine::{Bug, Fenced, Machine, Ordering, ParkIn, Parker, PtrWord, 
 
 const ABSENT: u32 = 0;
 const OWNED: u32 = 1;
-const LENT: u32 = 2;
+const VISITED: u32 = 2;
 const ENDING: u32 = 3;
-const _: () = assert!(ABSENT < OWNED && OWNED < LENT && LENT < ENDING);
+const _: () = assert!(ABSENT < OWNED && OWNED < VISITED && VISITED < ENDING);
 
 /// Whether the worker may touch its wheel.
 #[must_use]
@@ -28,20 +28,20 @@ enum Entered {
     /// It may, until it leaves.
     Yes,
     /// A visitor has it.
-    Lent,
+    Visited,
 }
 
-/// The words by which a worker's wheel is lent.
-pub(crate) struct Lend<M: Machine> {
+/// The words by which a worker's wheel is guarded.
+pub(crate) struct Gate<M: Machine> {
     word: M::U32,
     /// 1 while the worker touches its wheel.
     inside: M::U32,
     wheel: M::Ptr<Wheel<M>>,
 }
 
-impl<M: Machine> Default for Lend<M> {
+impl<M: Machine> Default for Gate<M> {
     fn default() -> Self {
-        Lend {
+        Gate {
             word: M::U32::new(ABSENT),
             inside: M::U32::new(0),
             wheel: M::Ptr::new(std::ptr::null_mut()),
@@ -49,20 +49,20 @@ impl<M: Machine> Default for Lend<M> {
     }
 }
 
-impl<M: Machine> std::fmt::Debug for Lend<M> {
+impl<M: Machine> std::fmt::Debug for Gate<M> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("Lend")
+        f.write_str("Gate")
     }
 }
 
 // SAFETY: the pointer is followed by the worker, whose wheel it is, and by one visitor at a time, while
 // the worker does not; see above. What hangs in a wheel is Send.
-unsafe impl<M: Machine> Send for Lend<M> {}
+unsafe impl<M: Machine> Send for Gate<M> {}
 // SAFETY: as for Send.
-unsafe impl<M: Machine> Sync for Lend<M> {}
+unsafe impl<M: Machine> Sync for Gate<M> {}
 
 /// The worker touches its wheel for as long as this is there.
-struct Inside<'a, M: Machine>(&'a Lend<M>);
+struct Inside<'a, M: Machine>(&'a Gate<M>);
 
 impl<M: Machine> Drop for Inside<'_, M> {
     #[inline(always)]
@@ -75,17 +75,17 @@ impl<M: Machine> Drop for Inside<'_, M> {
 
 /// A visitor has the wheel for as long as this is there.
 struct Visit<'a, M: Machine> {
-    lend: &'a Lend<M>,
+    gate: &'a Gate<M>,
     /// That of the worker whose wheel it is.
     parker: &'a M::Parker,
 }
 
 impl<M: Machine> Drop for Visit<'_, M> {
     fn drop(&mut self) {
-        let word = &self.lend.word;
+        let word = &self.gate.word;
         // ORDER: Release pairs with the Acquire of the worker's look, and of the next visitor's exchange. Acquire
         // on failure pairs with the Release of the worker's end: in which form its parker is to be rung.
-        let left = word.compare_exchange(LENT, OWNED, Ordering::Release, Ordering::Acquire);
+        let left = word.compare_exchange(VISITED, OWNED, Ordering::Release, Ordering::Acquire);
         if left.is_err() {
             // ORDER: Release pairs with the Acquire of the worker's look; unshown because it takes three preemptions,
             // with which `ends_meanwhile` fails. A read-modify-write, so that it follows what the worker has written.
@@ -95,11 +95,11 @@ impl<M: Machine> Drop for Visit<'_, M> {
     }
 }
 
-impl<M: Machine> Lend<M> {
+impl<M: Machine> Gate<M> {
     /// The worker begins.
     ///
     /// # Safety
-    /// The wheel stays where it is, and there, until [`Lend::end`] has returned.
+    /// The wheel stays where it is, and there, until [`Gate::end`] has returned.
     pub(super) unsafe fn begin(&self, wheel: &Wheel<M>) {
         // ORDER: Relaxed; published below.
         self.wheel
@@ -125,7 +125,7 @@ impl<M: Machine> Lend<M> {
             // Relaxed on failure: the visitor has left.
             let asked =
                 self.word
-                    .compare_exchange(LENT, ENDING, Ordering::Release, Ordering::Relaxed);
+                    .compare_exchange(VISITED, ENDING, Ordering::Release, Ordering::Relaxed);
             if matches!(asked, Ok(_) | Err(ENDING)) {
                 let _ = parker.park(&self.word, ENDING, None);
             }
@@ -138,7 +138,7 @@ impl<M: Machine> Lend<M> {
         // ORDER: Relaxed; in front of the fence, whose partner is the visitor's.
         self.inside.store(1, Ordering::Relaxed);
         let inside = Inside(self);
-        if !M::breaks(Bug::WheelLendNoFence) {
+        if !M::breaks(Bug::WheelGateNoFence) {
             M::fence_light();
         }
         match self.look() {
@@ -147,15 +147,15 @@ impl<M: Machine> Lend<M> {
                 drop(inside);
                 Some(done)
             }
-            Entered::Lent => None,
+            Entered::Visited => None,
         }
     }
 
     #[inline(always)]
     fn look(&self) -> Entered {
         // ORDER: Acquire pairs with the Release of a visitor that leaves: what it did is visible.
-        if self.word.load(Ordering::Acquire) == LENT {
-            Entered::Lent
+        if self.word.load(Ordering::Acquire) == VISITED {
+            Entered::Visited
         } else {
             Entered::Yes
         }
@@ -172,9 +172,9 @@ impl<M: Machine> Lend<M> {
         // heavy fence behind it acquires as well. A read-modify-write, so of two visitors one is refused.
         // Relaxed on failure: nothing is done.
         self.word
-            .compare_exchange(OWNED, LENT, Ordering::Acquire, Ordering::Relaxed)
+            .compare_exchange(OWNED, VISITED, Ordering::Acquire, Ordering::Relaxed)
             .ok()?;
-        let visit = Visit { lend: self, parker };
+        let visit = Visit { gate: self, parker };
         // Without it the worker may be inside unseen.
         if M::fence_heavy() == Fenced::Refused {
             return None;
@@ -187,7 +187,7 @@ impl<M: Machine> Lend<M> {
         let wheel = self.wheel.load(Ordering::Relaxed);
         debug_assert!(!wheel.is_null(), "a visitor came before the worker");
         // SAFETY: the worker's, who does not end before the word is OWNED again, and who does not
-        // touch it: it has seen LENT, or will.
+        // touch it: it has seen VISITED, or will.
         let done = f(unsafe { &*wheel });
         drop(visit);
         Some(done)
