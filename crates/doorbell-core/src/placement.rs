@@ -44,7 +44,7 @@ impl<M: Machine> Scheduler<M> {
     #[inline]
     pub fn offer(&self, from: usize) {
         let idle = self.idle();
-        if idle.any() && (!idle.anyone_searches() || idle.lacks_sentinel()) {
+        if idle.any() && (!idle.anyone_searches() || idle.lacks_watchdog()) {
             self.offer_now(from);
         }
     }
@@ -65,39 +65,39 @@ impl<M: Machine> Scheduler<M> {
     /// others are to look after that. As [`Scheduler::offer`], directly behind what made it known, and a fence.
     #[inline]
     pub fn arm_watchdog(&self, from: usize) {
-        if self.idle().lacks_sentinel() && !self.must_not_claim() {
-            self.wake_sentinels(from);
+        if self.idle().lacks_watchdog() && !self.must_not_claim() {
+            self.wake_watchdogs(from);
         }
     }
 
     /// The same of what others are to look at by that time, unless somebody does: behind what makes it
     /// known to them and a fence.
     pub(crate) fn arm_watchdog_by(&self, from: usize, when_ns: u64) {
-        if self.alert().is_unattended(when_ns) {
+        if self.armed().is_unattended(when_ns) {
             self.arm_watchdog(from);
         }
     }
 
-    /// Wakes workers until there are sentinels enough: other ones than are sentinels already, since one that
+    /// Wakes workers until there are watchdogs enough: other ones than are watchdogs already, since one that
     /// gets no CPU must not be all of them.
     #[cold]
-    fn wake_sentinels(&self, from: usize) {
+    fn wake_watchdogs(&self, from: usize) {
         let cost = |worker: usize| {
-            if self.remotes()[worker].is_sentinel() {
+            if self.remotes()[worker].is_watchdog() {
                 Cost::Never
             } else {
                 self.cost(worker)
             }
         };
-        while self.idle().lacks_sentinel() {
-            let Some(worker) = self.idle().want_sentinel(from, cost) else {
+        while self.idle().lacks_watchdog() {
+            let Some(worker) = self.idle().want_watchdog(from, cost) else {
                 return;
             };
             self.remotes()[worker].request_pass();
         }
     }
 
-    /// The worker that searches may get no CPU: the sentinels notice, and look in its place.
+    /// The worker that searches may get no CPU: the watchdogs notice, and look in its place.
     #[cold]
     fn offer_now(&self, from: usize) {
         if self.must_not_claim() {
@@ -108,7 +108,7 @@ impl<M: Machine> Scheduler<M> {
         {
             self.remotes()[worker].request_pass();
         }
-        self.wake_sentinels(from);
+        self.wake_watchdogs(from);
     }
 
     /// The same by a caller that claims nothing. A worker that is told, and finds nothing of its own, looks at the

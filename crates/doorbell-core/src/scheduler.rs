@@ -8,7 +8,7 @@
 use crate::beside::Side;
 use crate::class::Class;
 use crate::group::Groups;
-use crate::idle::{Alert, IdleSet, WorkSet};
+use crate::idle::{Armed, IdleSet, WorkSet};
 use crate::mailbox::{Mailbox, Remote};
 use crate::queue::RankOf;
 use crate::switches::SwitchWord;
@@ -79,7 +79,7 @@ pub struct Scheduler<M: Machine> {
     orders: Box<[Box<[u32]>]>,
     idle: IdleSet<M>,
     work: WorkSet<M>,
-    alert: Alert<M>,
+    armed: Armed<M>,
     /// Timers that were armed by threads which are no workers. The next worker that makes a pass takes
     /// them: a worker of their own could be inside a long poll.
     timers: M::Line<Mailbox<M>>,
@@ -169,7 +169,7 @@ impl<M: Machine> Scheduler<M> {
             orders: (0..workers).map(order).collect(),
             idle: IdleSet::new(workers),
             work: WorkSet::new(workers),
-            alert: Alert::new(turns),
+            armed: Armed::new(turns),
             timers: M::Line::new(Mailbox::default),
             on: M::Line::new(|| M::U32::new(workers as u32)),
             telemetry,
@@ -251,8 +251,8 @@ impl<M: Machine> Scheduler<M> {
 
     /// Whether polls of it took long lately.
     #[inline]
-    pub(crate) fn alert(&self) -> &Alert<M> {
-        &self.alert
+    pub(crate) fn armed(&self) -> &Armed<M> {
+        &self.armed
     }
 
     pub(crate) fn on(&self) -> &M::U32 {

@@ -136,7 +136,7 @@ fn killer(bug: Bug) -> (&'static str, Shows) {
             "idle::loom::mutant_scheduler_push_unoffered",
             Says("the task waits for a poll"),
         ),
-        Bug::IdleSentinelBlind => ("idle::loom::mutant_sentinel_blind", Says("two sentinels")),
+        Bug::IdleWatchdogBlind => ("idle::loom::mutant_watchdog_blind", Says("two watchdogs")),
         Bug::IdleUnlistBlind => ("idle::loom::mutant_unlist_blind", NOT_LISTED),
         Bug::IdleNoUnlistFence => ("idle::loom::mutant_no_unlist_fence", NOT_LISTED),
         Bug::ParcelReturnRelaxed => (
@@ -171,7 +171,7 @@ fn killer(bug: Bug) -> (&'static str, Shows) {
 fn killer_of_workers(bug: Bug) -> (&'static str, Shows) {
     use Shows::Deadlock;
     match bug {
-        Bug::WorkerAsksOnce => ("worker::loom::care::mutant_asks_once", NOBODY_TOLD),
+        Bug::WorkerAsksOnce => ("worker::loom::watchdog::mutant_asks_once", NOBODY_TOLD),
         Bug::SchedulerPostUnoffered => ("worker::loom::sweep::mutant_post_unoffered", Deadlock),
         Bug::WorkerStallNoFence => ("worker::loom::stalls::mutant_no_stall_fence", Deadlock),
         _ => killer_of_tasks(bug),
@@ -313,7 +313,7 @@ fn tests() -> Vec<String> {
 
 /// Mutants that need time, or more tasks than a model has: the simulator kills them.
 const SIMULATED: [Bug; 6] = [
-    Bug::RescueNeverBacksOff,
+    Bug::RescueNeverPauses,
     Bug::SpinStealsFull,
     Bug::IdleClaimNeverLapses,
     Bug::PlaceClaimsFromBelow,

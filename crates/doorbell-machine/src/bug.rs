@@ -73,7 +73,7 @@ pub enum Bug {
     /// sweep: all goes back, and nothing is raised.
     SweepRaisesNone,
     /// rescue: a worker that has used up its share goes on.
-    RescueNeverBacksOff,
+    RescueNeverPauses,
     /// lock: to let go does not publish what the lock guards.
     LockUnlockRelaxed,
     /// lock: who keeps the line leaves it without a look whether there is more to do.
@@ -118,10 +118,10 @@ pub enum Bug {
     IdleNoSurplusFence,
     /// idle: a waker clears the bit by a load and a store.
     IdleClaimBlind,
-    /// idle: the fence between the end of a late look and the look at the others is gone.
+    /// idle: the fence between the end of a timed check and the look at the others is gone.
     IdleNoRelyFence,
-    /// idle: a worker becomes the sentinel by a load and a store.
-    IdleSentinelBlind,
+    /// idle: a worker becomes the watchdog by a load and a store.
+    IdleWatchdogBlind,
     /// idle: a worker takes itself out of the work set without a look at its inbox after it.
     IdleUnlistBlind,
     /// idle: the fence between that and the look is gone.
@@ -202,7 +202,7 @@ impl Bug {
         Bug::SweepKeepsRest,
         Bug::SweepForgetsRefused,
         Bug::SweepRaisesNone,
-        Bug::RescueNeverBacksOff,
+        Bug::RescueNeverPauses,
         Bug::LockUnlockRelaxed,
         Bug::LockLeaveBlind,
         Bug::CallSleepSilently,
@@ -226,7 +226,7 @@ impl Bug {
         Bug::IdleNoSurplusFence,
         Bug::IdleClaimBlind,
         Bug::IdleNoRelyFence,
-        Bug::IdleSentinelBlind,
+        Bug::IdleWatchdogBlind,
         Bug::IdleUnlistBlind,
         Bug::IdleNoUnlistFence,
         Bug::WorkerAsksOnce,

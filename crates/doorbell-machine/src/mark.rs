@@ -68,8 +68,8 @@ marks! {
     IdleClaimNobody,
     /// idle: the last search that ended found work for others.
     IdleLastSearch,
-    /// idle: a sentinel was asked for.
-    IdleSentinelWanted,
+    /// idle: a watchdog was asked for.
+    IdleWatchdogWanted,
     /// idle: a worker that was counted as searching got no CPU, and is counted no more.
     IdleClaimLapsed,
     /// idle: a worker took itself out of the work set, and found that it had got something.

@@ -1,6 +1,6 @@
 //! What it costs a worker that sleeps to look after one that is inside long polls.
 //!
-//! `cargo bench -p doorbell --bench sentinel`: core 0 ticks each 20 ms, or computes in polls of 10 ms; core 1 has
+//! `cargo bench -p doorbell --bench watchdog`: core 0 ticks each 20 ms, or computes in polls of 10 ms; core 1 has
 //! nothing to do. Per cent of a CPU that core 1's thread used, and how often the threads of both cores went to sleep in
 //! a second; median and extremes over spans of 200 ms. What ticks may have moved to core 1. `-- --json` prints the same
 //! for programs.
@@ -50,7 +50,7 @@ fn thread_of(core: usize) -> PathBuf {
     let mut paths = threads.flatten().map(|thread| thread.path());
     let is_it = |path: &PathBuf| {
         let name = std::fs::read_to_string(path.join("comm"));
-        name.is_ok_and(|name| name.trim_end() == format!("sentinel-{core}"))
+        name.is_ok_and(|name| name.trim_end() == format!("watchdog-{core}"))
     };
     paths.find(is_it).expect("a worker has a thread")
 }
@@ -104,7 +104,7 @@ fn begin(runtime: &Runtime, load: Load, end: &Arc<AtomicBool>) {
 
 /// Per cent of a CPU and sleeps a second, of each span.
 fn spans(load: Load) -> Vec<(f64, f64)> {
-    let built = Builder::new().cores(2).name("sentinel").build();
+    let built = Builder::new().cores(2).name("watchdog").build();
     let runtime = built.expect("two cores are there");
     let end = Arc::new(AtomicBool::new(false));
     begin(&runtime, load, &end);

@@ -273,7 +273,7 @@ impl Builder {
                 spin_max_ns: SPIN_MAX_NS,
                 budget,
             },
-            IdlePolicy::NeverPark => WorkerIdle::Spin,
+            IdlePolicy::NeverPark => WorkerIdle::NeverPark,
         };
         self
     }

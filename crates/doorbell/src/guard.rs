@@ -163,14 +163,14 @@ impl<M: Machine> Guard<M> {
             let may_be_more = rescue.turn(is_told);
             // Behind what was raised here.
             yield_now().await;
-            let back_off_ns = rescue.back_off_ns();
+            let pause_ns = rescue.pause_ns();
             if then == Then::Starved {
                 return Next::Done;
             }
-            if back_off_ns > 0 {
+            if pause_ns > 0 {
                 set_rescues::<M>(false);
                 let _ = self.mute(true);
-                sleep(Duration::from_nanos(back_off_ns)).await;
+                sleep(Duration::from_nanos(pause_ns)).await;
                 rescue.begin();
             } else if !may_be_more {
                 is_told = match timeout(Duration::from_nanos(TURN_NS), self.is_ready()).await {

@@ -4,7 +4,7 @@
 // What a model counts with std's atomics is not part of it and orders nothing in it.
 #![allow(clippy::disallowed_types, clippy::disallowed_methods)]
 
-use super::{Cost, IdleSet, Left, Search, Searching, Sentinel};
+use super::{Cost, IdleSet, Left, Search, Searching, Watchdog};
 use crate::bell::Announced;
 use crate::mailbox::{Origin, Posted, Remote};
 use crate::node::Ready;
@@ -57,28 +57,28 @@ fn lapse_against_end() {
     set.enter(1);
     assert_eq!(set.claim(0, |_| Cost::Ring), Some(1));
     let theirs = Arc::clone(&set);
-    let sentinel = thread::spawn(move || theirs.lapse(1));
+    let watchdog = thread::spawn(move || theirs.lapse(1));
     let owes = set.leave(1) == Left::Claimed;
     let ended = owes && set.end_search(1) == Searching::None;
-    let lapsed = sentinel.join().unwrap() == Some(Searching::None);
+    let lapsed = watchdog.join().unwrap() == Some(Searching::None);
     assert!(ended != lapsed, "the last search ended {ended}, {lapsed}");
     assert!(!set.any() && !set.anyone_searches());
 }
 
-/// A worker comes to the end of its search, and idles anew, while a sentinel that has seen it search lets that
+/// A worker comes to the end of its search, and idles anew, while a watchdog that has seen it search lets that
 /// lapse: it is still in the set when it sleeps, or has seen that it is not.
 fn lapse_against_the_next_idle_time() {
     let set = Arc::new(IdleSet::<Loom>::new(2));
     set.enter(1);
     assert_eq!(set.claim(0, |_| Cost::Ring), Some(1));
     let theirs = Arc::clone(&set);
-    let sentinel = thread::spawn(move || theirs.lapse(1));
+    let watchdog = thread::spawn(move || theirs.lapse(1));
     if set.leave(1) == Left::Claimed {
         let _ = set.end_search(1);
     }
     set.enter(1);
     assert!(set.holds(1), "it is told of nothing");
-    let _ = sentinel.join().unwrap();
+    let _ = watchdog.join().unwrap();
     assert!(set.any(), "a worker that sleeps cannot be claimed");
     assert!(!set.anyone_searches());
 }
@@ -286,62 +286,62 @@ fn timer_against_sleep() {
     nodes::free(node);
 }
 
-/// Two workers that park would both be the sentinel: one of them is.
-fn two_would_be_sentinels() {
+/// Two workers that park would both be the watchdog: one of them is.
+fn two_would_be_watchdogs() {
     let set = Arc::new(IdleSet::<Loom>::new(2));
     let begun = Arc::new(AtomicUsize::new(0));
     let workers = [(); 2].map(|()| {
         let (set, begun) = (Arc::clone(&set), Arc::clone(&begun));
         thread::spawn(move || {
-            if set.begin_sentinel() == Sentinel::Begun {
-                assert_eq!(begun.fetch_add(1, Relaxed), 0, "two sentinels");
+            if set.begin_watchdog() == Watchdog::Begun {
+                assert_eq!(begun.fetch_add(1, Relaxed), 0, "two watchdogs");
             }
         })
     });
     join_all(workers);
     assert_eq!(begun.load(Relaxed), 1);
     set.enter(0);
-    assert!(!set.lacks_sentinel() && !set.wants_sentinel());
-    set.end_sentinel();
-    assert!(set.lacks_sentinel());
+    assert!(!set.lacks_watchdog() && !set.wants_watchdog());
+    set.end_watchdog();
+    assert!(set.lacks_watchdog());
 }
 
 /// A worker arms a timer while the one who would look in time gets something else to do: that one
 /// sees the timer, or the worker that arms it sees that nobody looks.
-fn arm_against_the_end_of_a_late_look() {
+fn arm_against_the_end_of_a_timed_check() {
     let remotes: Vec<RemoteRef<Loom>> = Scheduler::new(2, &Arc::default(), |_, _| 0);
     let looks_ns = 1 << 40;
-    remotes[0].scheduler().alert().rely_until(looks_ns);
-    assert!(!remotes[0].scheduler().alert().is_unattended(looks_ns));
+    remotes[0].scheduler().armed().rely_until(looks_ns);
+    assert!(!remotes[0].scheduler().armed().is_unattended(looks_ns));
     let (theirs, seen) = (remotes[1].clone(), Arc::new(AtomicBool::new(false)));
     let sees = Arc::clone(&seen);
     let relied = thread::spawn(move || {
-        theirs.scheduler().alert().end_to_rely();
+        theirs.scheduler().armed().end_to_rely();
         let next_ns = theirs.scheduler().remotes()[0].next_global_ns();
         sees.store(next_ns == looks_ns, Relaxed);
     });
     remotes[0].publish_next_global(looks_ns);
     remotes[0].scheduler().work().add_anew(0);
     <Loom as Machine>::fence_recheck();
-    let wakes = remotes[0].scheduler().alert().is_unattended(looks_ns);
+    let wakes = remotes[0].scheduler().armed().is_unattended(looks_ns);
     relied.join().unwrap();
     assert!(wakes || seen.load(Relaxed), "nobody looks in time");
 }
 
-/// A worker pushes the one task that it has while the sentinel ends and a third one sleeps: that one
+/// A worker pushes the one task that it has while the watchdog ends and a third one sleeps: that one
 /// is woken to look after it.
-fn push_against_the_end_of_a_sentinel() {
+fn push_against_the_end_of_a_watchdog() {
     let remotes: Vec<RemoteRef<Loom>> = Scheduler::new(3, &Arc::default(), |_, _| 0);
     let (busy, scheduler) = (&remotes[0], remotes[0].scheduler());
     scheduler.idle().enter(2);
     // Two are enough.
     for _ in 0..2 {
-        assert_eq!(scheduler.idle().begin_sentinel(), Sentinel::Begun);
+        assert_eq!(scheduler.idle().begin_watchdog(), Watchdog::Begun);
     }
     let (theirs, victim) = (remotes[1].clone(), remotes[0].clone());
-    let sentinel = thread::spawn(move || {
+    let watchdog = thread::spawn(move || {
         let scheduler = theirs.scheduler();
-        scheduler.idle().end_sentinel();
+        scheduler.idle().end_watchdog();
         <Loom as Machine>::fence_announce();
         if !victim.queue().is_empty() {
             scheduler.arm_watchdog(theirs.worker());
@@ -352,8 +352,8 @@ fn push_against_the_end_of_a_sentinel() {
     let _ = unsafe { busy.queue().push(node, Share::Always) };
     <Loom as Machine>::fence_recheck();
     scheduler.arm_watchdog(busy.worker());
-    sentinel.join().unwrap();
-    assert!(scheduler.idle().wants_sentinel(), "nobody looks after it");
+    watchdog.join().unwrap();
+    assert!(scheduler.idle().wants_watchdog(), "nobody looks after it");
     assert_eq!(scheduler.idle().leave(2), Left::Claimed);
     // SAFETY: this thread is the owner.
     assert!(unsafe { busy.queue().pop() }.is_some());
@@ -450,13 +450,13 @@ fn mutant_no_announce_fence_for_a_timer() {
 }
 
 #[test]
-fn one_worker_at_a_time_is_the_sentinel() {
-    check(two_would_be_sentinels);
+fn one_worker_at_a_time_is_the_watchdog() {
+    check(two_would_be_watchdogs);
 }
 
 #[test]
-fn s2_a_task_pushed_while_the_sentinel_ends_is_looked_after() {
-    check(push_against_the_end_of_a_sentinel);
+fn s2_a_task_pushed_while_the_watchdog_ends_is_looked_after() {
+    check(push_against_the_end_of_a_watchdog);
 }
 
 #[test]
@@ -465,13 +465,13 @@ fn w17_a_task_posted_while_its_worker_leaves_the_work_set_is_found() {
 }
 
 #[test]
-fn a_timer_that_is_armed_while_a_late_look_is_given_up_is_looked_after() {
-    check(arm_against_the_end_of_a_late_look);
+fn a_timer_that_is_armed_while_a_timed_check_is_given_up_is_looked_after() {
+    check(arm_against_the_end_of_a_timed_check);
 }
 
 #[test]
 fn mutant_no_rely_fence() {
-    mutant!(IdleNoRelyFence, arm_against_the_end_of_a_late_look);
+    mutant!(IdleNoRelyFence, arm_against_the_end_of_a_timed_check);
 }
 
 #[test]
@@ -485,8 +485,8 @@ fn mutant_no_unlist_fence() {
 }
 
 #[test]
-fn mutant_sentinel_blind() {
-    mutant!(IdleSentinelBlind, two_would_be_sentinels);
+fn mutant_watchdog_blind() {
+    mutant!(IdleWatchdogBlind, two_would_be_watchdogs);
 }
 
 #[test]

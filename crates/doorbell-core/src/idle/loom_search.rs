@@ -39,7 +39,7 @@ impl Counted {
         assert_eq!(self.counts.load(Relaxed), 1, "over before it was counted");
     }
 
-    /// A sentinel lets the search of the second worker lapse, if there is one.
+    /// A watchdog lets the search of the second worker lapse, if there is one.
     fn lapse(&self) {
         if self.set.lapse(1).is_some() {
             self.assert_counted();
@@ -65,19 +65,19 @@ fn claim_against_lapse() {
     let theirs = Arc::clone(&it);
     // Who looks comes second, here and below: the checker forgets a look that comes before that of who
     // changes the word.
-    let sentinel = thread::spawn(move || theirs.lapse());
+    let watchdog = thread::spawn(move || theirs.lapse());
     it.claim();
-    sentinel.join().unwrap();
+    watchdog.join().unwrap();
 }
 
 /// A search lapses that a worker has begun by itself.
 fn begin_against_lapse() {
     let it = Counted::new();
     let theirs = Arc::clone(&it);
-    let sentinel = thread::spawn(move || theirs.lapse());
+    let watchdog = thread::spawn(move || theirs.lapse());
     it.counts.store(1, Relaxed);
     assert_eq!(it.set.begin_search(1), Search::Begun);
-    sentinel.join().unwrap();
+    watchdog.join().unwrap();
 }
 
 /// A worker that was claimed begins to search by itself while the claim lapses: who relied on either is seen to.
@@ -86,10 +86,10 @@ fn begin_against_lapse_of_a_claim() {
     set.enter(1);
     assert_eq!(set.claim(0, |_| Cost::Ring), Some(1));
     let theirs = Arc::clone(&set);
-    let sentinel = thread::spawn(move || theirs.lapse(1));
+    let watchdog = thread::spawn(move || theirs.lapse(1));
     assert_eq!(set.begin_search(1), Search::Begun);
     let ended = set.end_search(1) == Searching::None;
-    let lapsed = sentinel.join().unwrap() == Some(Searching::None);
+    let lapsed = watchdog.join().unwrap() == Some(Searching::None);
     assert!(ended || lapsed, "nobody ended the last search");
     assert!(!set.anyone_searches());
 }

@@ -9,18 +9,18 @@
 //! | 0 to 31 | `IDLE` | the worker has nothing to do, and can be claimed |
 //! | 32 to 63 | `OWES` | the worker is counted as searching: it was claimed, or searches by itself |
 
-mod alert;
+mod armed;
 mod lapse;
 #[cfg(test)]
 mod loom;
 #[cfg(test)]
 mod loom_search;
-mod sentinels;
 #[cfg(test)]
 mod tests;
+mod watchdogs;
 mod work;
 
-pub(crate) use alert::{Alert, Cares, STUCK_NS};
+pub(crate) use armed::{Armed, Checker, STUCK_NS};
 pub(crate) use lapse::Searchers;
 pub use work::{Seen, WorkSet};
 
@@ -88,17 +88,17 @@ pub enum Searching {
     None,
 }
 
-/// Whether a worker became a sentinel of the scheduler.
+/// Whether a worker became a watchdog of the scheduler.
 #[must_use]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Sentinel {
-    /// It is, and owes [`IdleSet::end_sentinel`].
+pub enum Watchdog {
+    /// It is, and owes [`IdleSet::end_watchdog`].
     Begun,
     /// Enough others are.
     Taken,
 }
 
-/// Whether a wish for a sentinel was taken back.
+/// Whether a wish for a watchdog was taken back.
 #[must_use]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Declined {
@@ -113,8 +113,8 @@ pub struct IdleSet<M: Machine> {
     words: Box<[M::Line<M::U64>]>,
     searching: M::Line<M::U32>,
     searching_max: u32,
-    sentinels: M::Line<M::U32>,
-    sentinels_max: u32,
+    watchdogs: M::Line<M::U32>,
+    watchdogs_max: u32,
 }
 
 impl<M: Machine> std::fmt::Debug for IdleSet<M> {
@@ -136,9 +136,9 @@ impl<M: Machine> IdleSet<M> {
                 .collect(),
             searching: M::Line::new(|| M::U32::new(0)),
             searching_max: u32::try_from(workers.div_ceil(2)).unwrap_or(u32::MAX),
-            sentinels: M::Line::new(|| M::U32::new(0)),
+            watchdogs: M::Line::new(|| M::U32::new(0)),
             // A worker that is stuck is none.
-            sentinels_max: others.clamp(1, sentinels::MAX),
+            watchdogs_max: others.clamp(1, watchdogs::MAX),
         }
     }
 

@@ -1,6 +1,6 @@
 //! The idle set on one thread: every step from every small state.
 
-use super::{Cost, Declined, IdleSet, Left, Search, Searchers, Searching, Seen, Sentinel, WorkSet};
+use super::{Cost, Declined, IdleSet, Left, Search, Searchers, Searching, Seen, Watchdog, WorkSet};
 use doorbell_machine::Host;
 
 fn anyone(_: usize) -> Cost {
@@ -216,37 +216,37 @@ fn a_search_of_a_worker_by_itself_lapses_and_it_cannot_be_claimed_meanwhile() {
 }
 
 #[test]
-fn two_workers_of_three_and_more_are_sentinels() {
+fn two_workers_of_three_and_more_are_watchdogs() {
     for (workers, most) in [(1, 1), (2, 1), (3, 2), (130, 2)] {
         let set = IdleSet::<Host>::new(workers);
         (0..workers).for_each(|worker| set.enter(worker));
         for begun in 0..most {
-            assert!(set.lacks_sentinel(), "{begun} of {workers}");
-            assert_eq!(set.begin_sentinel(), Sentinel::Begun);
+            assert!(set.lacks_watchdog(), "{begun} of {workers}");
+            assert_eq!(set.begin_watchdog(), Watchdog::Begun);
         }
-        assert!(!set.lacks_sentinel());
-        assert_eq!(set.begin_sentinel(), Sentinel::Taken);
-        assert_eq!(set.want_sentinel(0, anyone), None);
-        set.end_sentinel();
-        assert!(set.lacks_sentinel());
-        assert_eq!(set.want_sentinel(0, anyone), Some(0));
-        assert!(set.wants_sentinel() && !set.lacks_sentinel());
-        assert_eq!(set.decline_sentinel(), Declined::Yes);
-        assert_eq!(set.decline_sentinel(), Declined::Nobody);
+        assert!(!set.lacks_watchdog());
+        assert_eq!(set.begin_watchdog(), Watchdog::Taken);
+        assert_eq!(set.want_watchdog(0, anyone), None);
+        set.end_watchdog();
+        assert!(set.lacks_watchdog());
+        assert_eq!(set.want_watchdog(0, anyone), Some(0));
+        assert!(set.wants_watchdog() && !set.lacks_watchdog());
+        assert_eq!(set.decline_watchdog(), Declined::Yes);
+        assert_eq!(set.decline_watchdog(), Declined::Nobody);
     }
 }
 
 #[test]
-fn each_worker_that_becomes_a_sentinel_takes_one_wish_for_one_back() {
+fn each_worker_that_becomes_a_watchdog_takes_one_wish_for_one_back() {
     let set = IdleSet::<Host>::new(3);
     (0..3).for_each(|worker| set.enter(worker));
-    assert_eq!(set.want_sentinel(0, anyone), Some(0));
-    assert_eq!(set.want_sentinel(0, anyone), Some(1));
+    assert_eq!(set.want_watchdog(0, anyone), Some(0));
+    assert_eq!(set.want_watchdog(0, anyone), Some(1));
     for is_wanted in [true, false] {
-        assert_eq!(set.begin_sentinel(), Sentinel::Begun);
-        assert_eq!(set.wants_sentinel(), is_wanted);
+        assert_eq!(set.begin_watchdog(), Watchdog::Begun);
+        assert_eq!(set.wants_watchdog(), is_wanted);
     }
-    assert_eq!(set.decline_sentinel(), Declined::Nobody);
-    set.end_sentinel();
-    assert!(set.lacks_sentinel(), "more are counted than there are");
+    assert_eq!(set.decline_watchdog(), Declined::Nobody);
+    set.end_watchdog();
+    assert!(set.lacks_watchdog(), "more are counted than there are");
 }

@@ -142,7 +142,7 @@ impl<M: Machine> Driver<M> {
     /// looked after by others from here on. Behind [`Driver::note_registered`].
     pub(super) fn tell_worker<S: Station<M>>(station: &S, before: u32) {
         let sleeps_unsignalled =
-            station.bell().throttles() && station.parker().chosen() == ParkIn::Word;
+            station.bell().is_quiescent() && station.parker().chosen() == ParkIn::Word;
         if sleeps_unsignalled || (before == 0 && station.bell().look() == Look::Spinning) {
             station.notify();
         } else if before == 0 {

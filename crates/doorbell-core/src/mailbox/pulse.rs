@@ -12,8 +12,8 @@ pub(super) struct Pulse<M: Machine> {
     serving: M::U32,
     /// Goes up with every sleep of the worker.
     sleeps: M::U64,
-    /// Goes up when it becomes a sentinel, and when it ends to be one: odd while it is.
-    sentinel: M::U32,
+    /// Goes up when it becomes a watchdog, and when it ends to be one: odd while it is.
+    watchdog: M::U32,
     /// The number of its thread, once it has one.
     thread: M::U32,
 }
@@ -24,7 +24,7 @@ impl<M: Machine> Default for Pulse<M> {
             polls: M::U64::new(0),
             serving: M::U32::new(0),
             sleeps: M::U64::new(0),
-            sentinel: M::U32::new(0),
+            watchdog: M::U32::new(0),
             thread: M::U32::new(0),
         }
     }
@@ -62,26 +62,26 @@ impl<M: Machine> Remote<M> {
             .store(u32::from(serving), Ordering::Relaxed);
     }
 
-    /// Whether the worker is a sentinel.
+    /// Whether the worker is a watchdog.
     #[inline]
-    pub fn is_sentinel(&self) -> bool {
-        self.sentinel_turns() % 2 == 1
+    pub fn is_watchdog(&self) -> bool {
+        self.watchdog_turns() % 2 == 1
     }
 
-    /// How often the worker has become a sentinel, or has ended to be one.
+    /// How often the worker has become a watchdog, or has ended to be one.
     #[inline]
-    pub fn sentinel_turns(&self) -> u32 {
+    pub fn watchdog_turns(&self) -> u32 {
         // ORDER: Relaxed; as in `pulse`.
-        self.pulse.sentinel.load(Ordering::Relaxed)
+        self.pulse.watchdog.load(Ordering::Relaxed)
     }
 
     /// Only the worker's own thread calls this.
-    pub(crate) fn set_sentinel(&self, is_sentinel: bool) {
-        let turns = self.sentinel_turns();
-        let changes = u32::from((turns % 2 == 1) != is_sentinel);
+    pub(crate) fn set_watchdog(&self, is_watchdog: bool) {
+        let turns = self.watchdog_turns();
+        let changes = u32::from((turns % 2 == 1) != is_watchdog);
         // ORDER: Relaxed; as in `pulse`, and only one thread writes it.
         self.pulse
-            .sentinel
+            .watchdog
             .store(turns.wrapping_add(changes), Ordering::Relaxed);
     }
 

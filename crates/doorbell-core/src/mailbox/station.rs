@@ -25,7 +25,7 @@ unsafe impl<M: Machine> Station<M> for Remote<M> {
     fn note_first(&self) {
         let (scheduler, worker) = (self.scheduler(), self.worker());
         // One that idles asks for it when it has something to run.
-        if scheduler.remotes().len() == 1 || !self.is_inside() || !scheduler.alert().may_be_on() {
+        if scheduler.remotes().len() == 1 || !self.is_inside() || !scheduler.armed().may_be_on() {
             return;
         }
         // It may be inside a poll that goes on for long, and what it had when that began asked for

@@ -21,7 +21,7 @@ pub(super) const TASK_ALIGN: usize = 16;
 
 /// The raised node of a task, and the way back to the task.
 #[repr(C, align(16))]
-pub(super) struct Second<M: Machine> {
+pub(super) struct RaisedNode<M: Machine> {
     task: TaskRef<M>,
     node: Node<M>,
 }

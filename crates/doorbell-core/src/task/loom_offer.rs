@@ -5,7 +5,7 @@
 #![allow(clippy::disallowed_types, clippy::disallowed_methods)]
 
 use super::{About, Kind, Local};
-use crate::idle::{Left, Sentinel};
+use crate::idle::{Left, Watchdog};
 use crate::mailbox::Remote;
 use crate::queue::is_shareable;
 use crate::scheduler::{RemoteRef, Scheduler};
@@ -108,30 +108,30 @@ fn two_of_a_group_are_pushed() {
     against_one_that_idles(prepare, push, has_two);
 }
 
-/// Worker 1 ends to be the sentinel, and looks once more, while worker 0 makes known what others are to look
+/// Worker 1 ends to be the watchdog, and looks once more, while worker 0 makes known what others are to look
 /// after, and worker 2 sleeps: worker 1 sees it, and has worker 2 woken; or worker 0 does.
-pub(crate) fn against_the_last_sentinel(
+pub(crate) fn against_the_last_watchdog(
     make_known: fn(&Local<M>, &RemoteRef<M>),
     is_known: fn(&Remote<M>) -> bool,
 ) {
     let remotes: Vec<RemoteRef<M>> = Scheduler::new(3, &Arc::default(), |_, _| 0);
     let scheduler = remotes[0].scheduler();
-    scheduler.alert().raise(0);
+    scheduler.armed().arm(0);
     scheduler.idle().enter(2);
     // As many as there may be.
-    while scheduler.idle().begin_sentinel() == Sentinel::Begun {}
+    while scheduler.idle().begin_watchdog() == Watchdog::Begun {}
     let local = Local::new(remotes[0].clone());
     let (own, victim) = (remotes[1].clone(), remotes[0].clone());
-    let sentinel = thread::spawn(move || {
-        own.scheduler().idle().end_sentinel();
+    let watchdog = thread::spawn(move || {
+        own.scheduler().idle().end_watchdog();
         M::fence_announce();
         if is_known(&victim) {
             own.scheduler().arm_watchdog(1);
         }
     });
     local.enter(|| make_known(&local, &remotes[0]));
-    sentinel.join().unwrap();
-    assert!(scheduler.idle().wants_sentinel(), "nobody looks after it");
+    watchdog.join().unwrap();
+    assert!(scheduler.idle().wants_watchdog(), "nobody looks after it");
     assert_eq!(scheduler.idle().leave(2), Left::Claimed);
     local.enter(|| local.close());
 }

@@ -70,7 +70,7 @@ impl<M: Machine> Owed<M> {
     #[inline]
     fn is_of_the_poll(&self, waker: &Waker) -> bool {
         // SAFETY: the borrowed waker is on the stack of `during` while this is not null.
-        let waker = unsafe { self.waker.get().as_ref() };
+        let own = unsafe { self.waker.get().as_ref() };
         own.is_some_and(|own| own.will_wake(waker))
     }
 

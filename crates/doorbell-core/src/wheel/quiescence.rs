@@ -154,7 +154,7 @@ impl<M: Machine> Quiescence<M> {
     fn workers_rest(&self) -> bool {
         let remotes = self.remote.scheduler().remotes();
         M::breaks(Bug::QuiescenceWithoutALook)
-            || remotes.iter().all(|remote| remote.bell().throttles())
+            || remotes.iter().all(|remote| remote.bell().is_quiescent())
     }
 
     /// The runtime quiescences, but for the caller: wakes who waits for that, or else goes to the next

@@ -174,7 +174,7 @@ impl<M: Machine> Worker<M> {
         limit.account.borrow_mut().end(from_ns);
         // No poll is under way: others may expire whatever is due.
         remote.beat();
-        self.end_sentinel();
+        self.end_watchdog();
         self.end_search();
         self.leave_to_others();
         let mut now_ns = from_ns;
@@ -196,7 +196,7 @@ impl<M: Machine> Worker<M> {
         let has_timers = remote.next_global_ns() != u64::MAX;
         if has_timers {
             // Others are to expire them meanwhile.
-            remote.scheduler().alert().raise(M::now_ns());
+            remote.scheduler().armed().arm(M::now_ns());
             self.local.list_anew();
             M::fence_recheck();
         }

@@ -103,10 +103,10 @@ counts! {
     stolen,
     /// Times that the worker was idle and was claimed by somebody who had work for it.
     claims,
-    /// Times that the worker became the sentinel.
-    sentinels,
+    /// Times that the worker became the watchdog.
+    watchdogs,
     /// Times that it was so no more.
-    sentinels_ended,
+    watchdogs_ended,
     /// Times that it slept although there was something to do, since its budget was used up.
     throttles,
     /// Nanoseconds of those.

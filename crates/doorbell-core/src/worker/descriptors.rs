@@ -105,7 +105,7 @@ impl<M: Machine> Worker<M> {
 
     /// Whether a worker has descriptors that others look at while it is stuck.
     pub(super) fn is_blind(&self, other: &Remote<M>) -> bool {
-        other.scheduler().alert().may_be_on()
+        other.scheduler().armed().may_be_on()
             && other.driver().has_sources()
             && !self.shared.clock.is_frozen()
     }

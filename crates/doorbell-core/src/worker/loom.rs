@@ -30,11 +30,11 @@ macro_rules! also_noticed {
     };
 }
 
-mod care;
 mod pair;
 mod spin;
 mod stalls;
 mod sweep;
+mod watchdog;
 
 /// The worker runs on a thread of its own; the model's first thread posts, spawns and closes.
 struct Running {

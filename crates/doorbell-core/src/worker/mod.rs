@@ -8,7 +8,6 @@ mod governor;
 mod groups;
 mod histogram;
 mod hooks;
-mod late_look;
 mod long_polls;
 mod look_further;
 #[cfg(test)]
@@ -22,6 +21,7 @@ mod stuck;
 mod telemetry;
 #[cfg(test)]
 mod tests;
+mod timed_check;
 
 pub use budget::RunBudget;
 pub use counts::{WorkerCounts, WorkerTally};
@@ -49,7 +49,7 @@ use look_further::Flood;
 use spin::SpinEnd;
 use std::cell::Cell;
 use std::sync::Arc;
-use stuck::Care;
+use stuck::CheckPace;
 
 /// How many tasks run at most between two passes.
 const POLLS_PER_PASS: usize = 64;
@@ -70,13 +70,13 @@ const SPIN_ALONE_NS: u64 = 1_000;
 /// How often it looks for work there after that.
 const LOOK_AROUND_NS: u64 = 10_000;
 
-/// A sentinel's first look at workers that may be stuck comes after this time, the later ones after
+/// A watchdog's first look at workers that may be stuck comes after this time, the later ones after
 /// ever more, up to the longest.
-const SENTINEL_MIN_NS: u64 = 250_000;
-const SENTINEL_MAX_NS: u64 = 500_000;
+const WATCHDOG_MIN_NS: u64 = 250_000;
+const WATCHDOG_MAX_NS: u64 = 500_000;
 
-/// A sentinel stays one for so long after it was last of use, and is not woken anew meanwhile.
-const SENTINEL_STAYS_NS: u64 = 10_000_000;
+/// A watchdog stays one for so long after it was last of use, and is not woken anew meanwhile.
+const WATCHDOG_STAYS_NS: u64 = 10_000_000;
 
 /// What is fixed when a worker is made.
 #[derive(Clone, Copy, Debug)]
@@ -181,21 +181,21 @@ pub struct Worker<M: Machine> {
     unlooked_ns: Cell<u64>,
     /// It is counted as searching.
     searching: Cell<bool>,
-    /// It was claimed, and its search is over or has lapsed: it may have been claimed to be a sentinel.
+    /// It was claimed, and its search is over or has lapsed: it may have been claimed to be a watchdog.
     settled: Cell<bool>,
-    /// It sleeps until a late look at others' timers, or has until now.
+    /// It sleeps until a timed check at others' timers, or has until now.
     relies: Cell<bool>,
-    /// As a sentinel it looks next after so long.
-    sentinel_ns: Cell<u64>,
-    sentinel_end_ns: Cell<u64>,
+    /// As a watchdog it looks next after so long.
+    watchdog_ns: Cell<u64>,
+    watchdog_end_ns: Cell<u64>,
     /// The pulses of the others at the last look around.
     pulses: Box<[Cell<u64>]>,
     /// Which workers may have had work at the last look.
     seen: Seen,
-    /// Which workers were counted as searching at its last look as a sentinel, and when that was.
+    /// Which workers were counted as searching at its last look as a watchdog, and when that was.
     searchers: Searchers,
     searchers_ns: Cell<u64>,
-    care: Care,
+    checks: CheckPace,
     looks: Looks,
     flood: Flood,
     /// For how long it runs of each period, if that is limited.
@@ -231,13 +231,13 @@ impl<M: Machine> Worker<M> {
             searching: Cell::new(false),
             settled: Cell::new(false),
             relies: Cell::new(false),
-            sentinel_ns: Cell::new(SENTINEL_MIN_NS),
-            sentinel_end_ns: Cell::new(0),
+            watchdog_ns: Cell::new(WATCHDOG_MIN_NS),
+            watchdog_end_ns: Cell::new(0),
             pulses: (0..workers).map(|_| Cell::new(0)).collect(),
             seen: Seen::new(workers),
             searchers: Searchers::new(workers),
             searchers_ns: Cell::new(0),
-            care: Care::new(),
+            checks: CheckPace::new(),
             looks: Looks::new(),
             flood: Flood::new(),
             limit: budget.map(Limit::new),
@@ -266,7 +266,7 @@ impl<M: Machine> Worker<M> {
             match self.pass() {
                 Pass::Work => {
                     self.unlooked_ns.set(0);
-                    self.end_sentinel();
+                    self.end_watchdog();
                     self.end_search();
                     self.offer_surplus();
                     self.note_pass();
@@ -274,16 +274,16 @@ impl<M: Machine> Worker<M> {
                 }
                 Pass::Nothing(evidence) => {
                     if self.search_if_claimed() {
-                        self.end_sentinel();
+                        self.end_watchdog();
                         self.run_ready();
                     } else {
                         self.idle(evidence);
-                        self.care.note_idle();
+                        self.checks.note_idle();
                         self.local.set_unattended(true);
                     }
                 }
                 Pass::Closing => {
-                    self.end_sentinel();
+                    self.end_watchdog();
                     return self.end_search();
                 }
             }
@@ -343,7 +343,7 @@ impl<M: Machine> Worker<M> {
         };
         for poll in 1..=POLLS_PER_PASS {
             if self.local.is_unattended() && !self.local.is_empty() {
-                self.ask_for_care();
+                self.ask_for_watchdog();
             }
             if !self.local.run_one() {
                 return;
@@ -368,8 +368,8 @@ impl<M: Machine> Worker<M> {
             if self.is_spent() {
                 return;
             }
-            if self.care.is_due() {
-                self.care_for_stuck(M::now_ns());
+            if self.checks.is_due() {
+                self.check_stuck(M::now_ns());
             }
         }
     }

@@ -64,7 +64,7 @@ impl<M: Machine> Worker<M> {
             .local
             .due_ns()
             .filter(|_| !self.shared.clock.is_frozen());
-        let look_ns = self.sentinel_until_ns();
+        let look_ns = self.watchdog_until_ns();
         let until_ns = [until_ns, look_ns];
         let until_ns = until_ns.into_iter().flatten().min();
         let learns = self.governor.learns();

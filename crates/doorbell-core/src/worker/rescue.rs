@@ -22,8 +22,8 @@ const JUDGED_WITHIN_NS: u64 = 16_000_000;
 const PERIOD_NS: i64 = 2_000_000;
 const PART_NS: i64 = part_of(PERIOD_NS);
 
-/// No back-off is longer: one that has run for others meanwhile rescues once in that time.
-const BACK_OFF_MAX_NS: i64 = 20_000_000;
+/// No pause is longer: one that has run for others meanwhile rescues once in that time.
+const PAUSE_MAX_NS: i64 = 20_000_000;
 
 /// While it rescues it asks for its share, and whether the polls are still long, at least so often.
 pub const TURN_NS: u64 = 4_000_000;
@@ -206,13 +206,13 @@ impl Share {
     }
 
     /// How long the worker is to leave the ward alone, having run for so long at that time; mostly 0.
-    pub fn back_off_ns(&mut self, now_ns: u64, ran_ns: u64) -> u64 {
+    pub fn pause_ns(&mut self, now_ns: u64, ran_ns: u64) -> u64 {
         let since =
             |now: u64, then: u64| i64::try_from(now.saturating_sub(then)).unwrap_or(i64::MAX);
         let (then_ns, had_run_ns) = std::mem::replace(&mut self.asked_ns, (now_ns, ran_ns));
         let earned = part_of(since(now_ns, then_ns));
         let left = (self.left + earned).saturating_sub(since(ran_ns, had_run_ns));
-        self.left = left.clamp(PART_NS - part_of(BACK_OFF_MAX_NS), PART_NS);
+        self.left = left.clamp(PART_NS - part_of(PAUSE_MAX_NS), PART_NS);
         if self.left > 0 {
             return 0;
         }
@@ -246,7 +246,7 @@ impl<M: Machine> Rescue<M> {
         }
     }
 
-    /// The next turn is the first, or the first behind a back-off: what came meanwhile waits at the ward.
+    /// The next turn is the first, or the first behind a pause: what came meanwhile waits at the ward.
     pub fn begin(&mut self) {
         self.is_due = true;
     }
@@ -282,13 +282,13 @@ impl<M: Machine> Rescue<M> {
     }
 
     /// How long the caller's worker is to leave the ward alone from now on; mostly 0.
-    pub fn back_off_ns(&mut self) -> u64 {
+    pub fn pause_ns(&mut self) -> u64 {
         let (now_ns, ran_ns) = times_here::<M>();
-        let back_off_ns = self.share.back_off_ns(now_ns, ran_ns);
-        if M::breaks(Bug::RescueNeverBacksOff) {
+        let pause_ns = self.share.pause_ns(now_ns, ran_ns);
+        if M::breaks(Bug::RescueNeverPauses) {
             return 0;
         }
-        back_off_ns
+        pause_ns
     }
 }
 
@@ -301,7 +301,7 @@ fn times_here<M: Machine>() -> (u64, u64) {
 #[cfg(test)]
 mod tests {
     use super::{
-        BACK_OFF_MAX_NS, BackOffs, JUDGED_NS, JUDGED_WITHIN_NS, PART_NS, PERIOD_NS, Pace, STUCK_NS,
+        BackOffs, JUDGED_NS, JUDGED_WITHIN_NS, PART_NS, PAUSE_MAX_NS, PERIOD_NS, Pace, STUCK_NS,
         Seen, Share, Sweeps, Then,
     };
 
@@ -362,13 +362,13 @@ mod tests {
         assert!(!pace.is_slow(brief));
     }
 
-    /// Runs for `batch_ns` at a time, and backs off as it is told. Which part of `rounds` of that it ran.
+    /// Runs for `batch_ns` at a time, and pauses as it is told. Which part of `rounds` of that it ran.
     fn runs(batch_ns: u64, rounds: u64) -> f64 {
         let mut share = Share::new(0, 0);
         let mut now_ns = 0;
         for round in 1..=rounds {
             now_ns += batch_ns;
-            now_ns += share.back_off_ns(now_ns, round * batch_ns);
+            now_ns += share.pause_ns(now_ns, round * batch_ns);
         }
         (rounds * batch_ns) as f64 / now_ns as f64
     }
@@ -407,15 +407,15 @@ mod tests {
     #[test]
     fn a_throttle_is_of_a_period_at_least_and_ends() {
         let mut share = Share::new(5, 7);
-        assert_eq!(share.back_off_ns(5, 7), 0);
+        assert_eq!(share.pause_ns(5, 7), 0);
         let part_ns = PART_NS.unsigned_abs();
-        assert_eq!(share.back_off_ns(5, 7 + part_ns - 1), 0);
+        assert_eq!(share.pause_ns(5, 7 + part_ns - 1), 0);
         let period_ns = PERIOD_NS.unsigned_abs();
-        assert_eq!(share.back_off_ns(5, 7 + part_ns), period_ns);
-        let back_off_max_ns = BACK_OFF_MAX_NS.unsigned_abs();
-        assert_eq!(share.back_off_ns(5, u64::MAX), back_off_max_ns);
+        assert_eq!(share.pause_ns(5, 7 + part_ns), period_ns);
+        let pause_max_ns = PAUSE_MAX_NS.unsigned_abs();
+        assert_eq!(share.pause_ns(5, u64::MAX), pause_max_ns);
         // A long time in which it did not run earns no more than a part.
-        assert_eq!(share.back_off_ns(u64::MAX / 4, u64::MAX), 0);
+        assert_eq!(share.pause_ns(u64::MAX / 4, u64::MAX), 0);
         assert_eq!(share.left, PART_NS);
     }
 }

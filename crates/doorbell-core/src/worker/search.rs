@@ -1,10 +1,10 @@
 //! How a worker without work of its own finds some at the others, and is found by those who have.
 
-use super::late_look::Next;
+use super::timed_check::Next;
 use super::{
-    LOOK_AROUND_NS, SENTINEL_MAX_NS, SENTINEL_MIN_NS, SENTINEL_STAYS_NS, SPIN_ALONE_NS, Worker,
+    LOOK_AROUND_NS, SPIN_ALONE_NS, WATCHDOG_MAX_NS, WATCHDOG_MIN_NS, WATCHDOG_STAYS_NS, Worker,
 };
-use crate::idle::{Declined, Left, STUCK_NS, Search, Searching, Sentinel};
+use crate::idle::{Declined, Left, STUCK_NS, Search, Searching, Watchdog};
 use crate::mailbox::Remote;
 use crate::queue::Greed;
 use crate::scheduler::Turns;
@@ -68,7 +68,7 @@ impl<M: Machine> Worker<M> {
             M::mark(Mark::IdleClaimedBeforePark);
             return true;
         }
-        if remote.is_sentinel() {
+        if remote.is_watchdog() {
             self.end_lapsed_searches();
         }
         // Whoever has posted them may have found no worker idle.
@@ -81,13 +81,13 @@ impl<M: Machine> Worker<M> {
         found || !self.local.is_empty()
     }
 
-    /// A worker that is counted as searching since this sentinel's last look, [`SENTINEL_MIN_NS`] ago at least,
+    /// A worker that is counted as searching since this watchdog's last look, [`WATCHDOG_MIN_NS`] ago at least,
     /// gets no CPU, and is counted no more. If it was the last that searched, those who relied on it have woken
-    /// nobody: behind this the sentinel looks at them. When it takes something it stops being one, and others are
+    /// nobody: behind this the watchdog looks at them. When it takes something it stops being one, and others are
     /// woken for the rest.
     pub(super) fn end_lapsed_searches(&self) {
         let now_ns = M::now_ns();
-        if now_ns.saturating_sub(self.searchers_ns.get()) < SENTINEL_MIN_NS {
+        if now_ns.saturating_sub(self.searchers_ns.get()) < WATCHDOG_MIN_NS {
             return;
         }
         self.searchers_ns.set(now_ns);
@@ -100,49 +100,49 @@ impl<M: Machine> Worker<M> {
 
     /// When a worker that parks looks at the others again: if one of them has a single task waiting,
     /// which is that worker's to run unless its poll turns out to be long, or if somebody has asked
-    /// for that. One worker of the scheduler at a time is the sentinel, for a while at least: so that
+    /// for that. One worker of the scheduler at a time is the watchdog, for a while at least: so that
     /// whoever pushes one task, wakes nobody and then takes long is looked after too.
-    pub(super) fn sentinel_until_ns(&self) -> Option<u64> {
+    pub(super) fn watchdog_until_ns(&self) -> Option<u64> {
         if !self.has_others() {
             // One that was taken off leaves it to another.
-            self.end_sentinel();
+            self.end_watchdog();
             return None;
         }
         let remote = self.shared.remote();
         let idle = remote.scheduler().idle();
         let now_ns = M::now_ns();
         let mut wish_ns = self.wish_ns(now_ns);
-        if idle.wants_sentinel() {
-            wish_ns = Some(SENTINEL_MIN_NS);
+        if idle.wants_watchdog() {
+            wish_ns = Some(WATCHDOG_MIN_NS);
         }
         // What is far away is no reason to look all the time until then.
-        let far_ns = wish_ns.take_if(|wish_ns| *wish_ns > SENTINEL_MAX_NS);
+        let far_ns = wish_ns.take_if(|wish_ns| *wish_ns > WATCHDOG_MAX_NS);
         if wish_ns.is_some() {
             // In a model such a sleep ends at once, and 20 more in which nothing comes would show nothing.
-            let stays_ns = if M::MODEL { 1 } else { SENTINEL_STAYS_NS };
-            self.sentinel_end_ns.set(now_ns.saturating_add(stays_ns));
+            let stays_ns = if M::MODEL { 1 } else { WATCHDOG_STAYS_NS };
+            self.watchdog_end_ns.set(now_ns.saturating_add(stays_ns));
         }
-        if now_ns >= self.sentinel_end_ns.get() {
+        if now_ns >= self.watchdog_end_ns.get() {
             match self.rely_until(now_ns, far_ns) {
-                Next::Late(looks_ns) => return looks_ns,
+                Next::At(looks_ns) => return looks_ns,
                 Next::Soon(after_ns) => wish_ns = Some(after_ns),
             }
         }
         if self.relies.replace(false) {
-            // Before it leaves that to a sentinel: no look of this worker stands behind the time.
-            remote.scheduler().alert().end_to_rely();
+            // Before it leaves that to a watchdog: no look of this worker stands behind the time.
+            remote.scheduler().armed().end_to_rely();
         }
-        if !remote.is_sentinel() {
-            if idle.begin_sentinel() == Sentinel::Taken {
+        if !remote.is_watchdog() {
+            if idle.begin_watchdog() == Watchdog::Taken {
                 return None;
             }
             self.searchers.forget();
-            remote.set_sentinel(true);
-            self.shared.tally.sentinels.add_owned(1);
+            remote.set_watchdog(true);
+            self.shared.tally.watchdogs.add_owned(1);
         }
-        let longer_ns = (2 * self.sentinel_ns.get()).min(SENTINEL_MAX_NS);
+        let longer_ns = (2 * self.watchdog_ns.get()).min(WATCHDOG_MAX_NS);
         let after_ns = wish_ns.unwrap_or(longer_ns);
-        self.sentinel_ns.set(after_ns);
+        self.watchdog_ns.set(after_ns);
         Some(now_ns.saturating_add(after_ns))
     }
 
@@ -167,13 +167,13 @@ impl<M: Machine> Worker<M> {
         self.listed().any(Remote::has_work)
     }
 
-    /// After how long a sentinel should look again for the sake of those that run now and have a
+    /// After how long a watchdog should look again for the sake of those that run now and have a
     /// task waiting, timers, or descriptors.
     pub(super) fn wish_ns(&self, now_ns: u64) -> Option<u64> {
         self.look_at_list();
         let inside = self.listed().filter(|other| other.is_inside());
         let wish_ns = inside.filter_map(|other| {
-            let waits = other.has_work().then_some(SENTINEL_MIN_NS);
+            let waits = other.has_work().then_some(WATCHDOG_MIN_NS);
             let blind = || self.is_blind(other).then_some(STUCK_NS);
             let overdue_ns = || self.overdue_in_ns(other, now_ns);
             waits.or_else(|| [blind(), overdue_ns()].into_iter().flatten().min())
@@ -259,7 +259,7 @@ impl<M: Machine> Worker<M> {
         });
         // What gets its first task before the next look may have been stuck since this one.
         let remote = self.shared.remote();
-        if !found && remote.is_sentinel() {
+        if !found && remote.is_watchdog() {
             let others = remote.scheduler().others(remote.worker());
             for other in others.filter(|other| !self.seen.holds(other.worker())) {
                 let _ = self.note_pulse(other);
@@ -298,8 +298,8 @@ impl<M: Machine> Worker<M> {
         }
         let remote = self.shared.remote();
         let scheduler = remote.scheduler();
-        // Claimed to be the sentinel, and has got something to do instead: somebody else is to be it.
-        if !self.local.is_empty() && scheduler.idle().decline_sentinel() == Declined::Yes {
+        // Claimed to be the watchdog, and has got something to do instead: somebody else is to be it.
+        if !self.local.is_empty() && scheduler.idle().decline_watchdog() == Declined::Yes {
             M::fence_announce();
             self.leave_spin();
         }

@@ -1,8 +1,8 @@
 //! What a worker does for others that are stuck in a long poll: it expires their timers, looks at
 //! their descriptors and takes what waits behind the poll. See README.md in this folder.
 
-use super::{SENTINEL_MIN_NS, Worker};
-use crate::idle::{Cares, STUCK_NS};
+use super::{WATCHDOG_MIN_NS, Worker};
+use crate::idle::{Checker, STUCK_NS};
 use crate::mailbox::Remote;
 use crate::queue::Greed;
 use crate::wheel;
@@ -17,10 +17,10 @@ const OVERDUE_NS: u64 = 100_000;
 const POLL_NS: u64 = 20_000;
 
 /// How often a worker that has work of its own looks after the others, about.
-const CARE_NS: u64 = 200_000;
+const CHECK_NS: u64 = 200_000;
 
 /// After how many polls it reads the clock for that, at most.
-const POLLS_PER_CARE: u64 = 64;
+const POLLS_PER_CHECK: u64 = 64;
 
 /// The same where it was idle before.
 const POLLS_AT_FIRST: u64 = 2;
@@ -30,7 +30,7 @@ const POLLS_BETWEEN_THEFTS: u64 = 2;
 
 /// What a worker notes for this.
 #[derive(Debug)]
-pub(super) struct Care {
+pub(super) struct CheckPace {
     /// When its last pass was, and how many polls there had been; 0 if it was idle since.
     passed_ns: Cell<u64>,
     polls: Cell<u64>,
@@ -48,9 +48,9 @@ pub(super) struct Care {
     hurries: Cell<bool>,
 }
 
-impl Care {
+impl CheckPace {
     pub(super) fn new() -> Self {
-        Care {
+        CheckPace {
             passed_ns: Cell::new(0),
             polls: Cell::new(0),
             looked_ns: Cell::new(0),
@@ -88,7 +88,7 @@ impl Care {
         since_ns != 0 && took_ns > usual_ns.saturating_add(STUCK_NS)
     }
 
-    /// It looks now, after so many polls in all: the next look comes after about [`CARE_NS`], if polls
+    /// It looks now, after so many polls in all: the next look comes after about [`CHECK_NS`], if polls
     /// go on to take as long.
     fn plan(&self, now_ns: u64, polls: u64) {
         self.pace(now_ns, polls);
@@ -114,11 +114,11 @@ impl Care {
         } else {
             let ran = polls.saturating_sub(self.paced_polls.get()).max(1);
             let poll_ns = now_ns.saturating_sub(self.paced_ns.get()) / ran;
-            let every = CARE_NS.checked_div(poll_ns).unwrap_or(POLLS_PER_CARE);
+            let every = CHECK_NS.checked_div(poll_ns).unwrap_or(POLLS_PER_CHECK);
             // Longer ones may follow a few short ones.
             every.min(2 * self.every.get())
         };
-        self.every.set(every.clamp(1, POLLS_PER_CARE));
+        self.every.set(every.clamp(1, POLLS_PER_CHECK));
         self.left.set(self.every.get());
     }
 }
@@ -126,15 +126,15 @@ impl Care {
 impl<M: Machine> Worker<M> {
     /// The worker is about to run something, and was idle before, or has armed a timer that is the first to be
     /// due. If it has timers or descriptors, somebody is to look after them, in case that takes long.
-    pub(super) fn ask_for_care(&self) {
+    pub(super) fn ask_for_watchdog(&self) {
         self.local.set_unattended(false);
         // Nobody looks after timers of a clock that stands still.
         if !self.has_others() || self.shared.clock.is_frozen() {
             return;
         }
         let remote = self.shared.remote();
-        let (next_ns, alert) = (remote.next_global_ns(), remote.scheduler().alert());
-        if !alert.may_be_on() {
+        let (next_ns, armed) = (remote.next_global_ns(), remote.scheduler().armed());
+        if !armed.may_be_on() {
             return;
         }
         // A descriptor can be ready at any time.
@@ -147,40 +147,40 @@ impl<M: Machine> Worker<M> {
         remote.scheduler().arm_watchdog_by(remote.worker(), next_ns);
     }
 
-    /// At a pass: raises the alert if polls were long since the last one. While it is on, a worker that
+    /// At a pass: arms the scheduler if polls were long since the last one. While it is on, a worker that
     /// has work of its own looks after those that are stuck, now and then: it would have to wait for
     /// nobody to be one that is idle.
     pub(super) fn note_pass(&self) {
         if !self.has_others() || self.shared.clock.is_frozen() {
             return;
         }
-        let (alert, now_ns) = (self.shared.remote().scheduler().alert(), M::now_ns());
-        if self.care.note_pass(now_ns, self.shared.tally.polls.get()) {
-            alert.raise(now_ns);
+        let (armed, now_ns) = (self.shared.remote().scheduler().armed(), M::now_ns());
+        if self.checks.note_pass(now_ns, self.shared.tally.polls.get()) {
+            armed.arm(now_ns);
         }
-        if alert.is_on(now_ns) {
-            self.care_for_stuck(now_ns);
+        if armed.is_on(now_ns) {
+            self.check_stuck(now_ns);
         } else {
-            self.care.left.set(u64::MAX);
+            self.checks.left.set(u64::MAX);
         }
     }
 
     /// Takes from a worker that is stuck, and expires its timers.
-    pub(super) fn care_for_stuck(&self, now_ns: u64) {
+    pub(super) fn check_stuck(&self, now_ns: u64) {
         if !self.has_others() {
-            self.care.left.set(u64::MAX);
+            self.checks.left.set(u64::MAX);
             return;
         }
         let polls = self.shared.tally.polls.get();
-        let hurries = self.care.hurries.replace(false);
-        if !hurries && now_ns.saturating_sub(self.care.looked_ns.get()) < CARE_NS / 2 {
-            self.care.pace(now_ns, polls);
+        let hurries = self.checks.hurries.replace(false);
+        if !hurries && now_ns.saturating_sub(self.checks.looked_ns.get()) < CHECK_NS / 2 {
+            self.checks.pace(now_ns, polls);
             return;
         }
-        self.care.plan(now_ns, polls);
+        self.checks.plan(now_ns, polls);
         // One worker at a time: all others' words are read.
-        let alert = self.shared.remote().scheduler().alert();
-        if alert.begin_care(now_ns, CARE_NS / 2) == Cares::Another && !hurries {
+        let armed = self.shared.remote().scheduler().armed();
+        if armed.begin_check(now_ns, CHECK_NS / 2) == Checker::Another && !hurries {
             return;
         }
         self.shared.tally.searches.add_owned(1);
@@ -191,7 +191,7 @@ impl<M: Machine> Worker<M> {
             let _ = self.look_for(other, stood_still);
             if stood_still && other.is_inside() && self.rob(other, Greed::Single) {
                 if other.has_work() {
-                    self.care.hurry();
+                    self.checks.hurry();
                 }
                 // The next look finds the others'.
                 break;
@@ -204,7 +204,7 @@ impl<M: Machine> Worker<M> {
     /// Whether a worker that may be stuck has timers that others can expire.
     fn has_timers(&self, other: &Remote<M>) -> bool {
         other.next_global_ns() != u64::MAX
-            && other.scheduler().alert().may_be_on()
+            && other.scheduler().armed().may_be_on()
             && !self.shared.clock.is_frozen()
     }
 
@@ -212,7 +212,7 @@ impl<M: Machine> Worker<M> {
     pub(super) fn overdue_in_ns(&self, other: &Remote<M>, now_ns: u64) -> Option<u64> {
         self.has_timers(other).then(|| {
             let overdue_ns = other.next_global_ns().saturating_add(OVERDUE_NS);
-            overdue_ns.saturating_sub(now_ns).max(SENTINEL_MIN_NS)
+            overdue_ns.saturating_sub(now_ns).max(WATCHDOG_MIN_NS)
         })
     }
 
@@ -238,70 +238,70 @@ impl<M: Machine> Worker<M> {
 
 #[cfg(test)]
 mod tests {
-    use super::{CARE_NS, Care, POLL_NS, POLLS_AT_FIRST, POLLS_PER_CARE, STUCK_NS};
+    use super::{CHECK_NS, CheckPace, POLL_NS, POLLS_AT_FIRST, POLLS_PER_CHECK, STUCK_NS};
 
     #[test]
     fn polls_are_long_if_together_they_took_longer_than_so_many_may() {
-        let care = Care::new();
+        let checks = CheckPace::new();
         assert!(
-            !care.note_pass(1_000_000, 5),
+            !checks.note_pass(1_000_000, 5),
             "nothing is known of the time before"
         );
-        assert!(!care.note_pass(1_000_000 + STUCK_NS + POLL_NS, 6));
-        assert!(care.note_pass(1_000_001 + 2 * (STUCK_NS + POLL_NS), 7));
-        care.note_idle();
-        assert!(!care.note_pass(u64::MAX, 8), "it was idle");
-        assert!(!care.note_pass(0, 9), "the clock leapt back");
+        assert!(!checks.note_pass(1_000_000 + STUCK_NS + POLL_NS, 6));
+        assert!(checks.note_pass(1_000_001 + 2 * (STUCK_NS + POLL_NS), 7));
+        checks.note_idle();
+        assert!(!checks.note_pass(u64::MAX, 8), "it was idle");
+        assert!(!checks.note_pass(0, 9), "the clock leapt back");
     }
 
     #[test]
     fn it_looks_about_as_often_whatever_polls_take() {
         for (poll_ns, polls) in [
-            (1, POLLS_PER_CARE),
-            (CARE_NS / 8, 8),
-            (CARE_NS, 1),
-            (10 * CARE_NS, 1),
+            (1, POLLS_PER_CHECK),
+            (CHECK_NS / 8, 8),
+            (CHECK_NS, 1),
+            (10 * CHECK_NS, 1),
         ] {
-            let care = Care::new();
+            let checks = CheckPace::new();
             let (mut now_ns, mut ran) = (0, 0);
-            care.plan(now_ns, ran);
+            checks.plan(now_ns, ran);
             for _ in 0..20 {
-                ran += care.every.get();
-                now_ns += poll_ns * care.every.get();
-                care.plan(now_ns, ran);
+                ran += checks.every.get();
+                now_ns += poll_ns * checks.every.get();
+                checks.plan(now_ns, ran);
             }
-            assert_eq!(care.every.get(), polls, "polls of {poll_ns} ns");
-            assert!((1..polls).all(|_| !care.is_due()) && care.is_due() && !care.is_due());
+            assert_eq!(checks.every.get(), polls, "polls of {poll_ns} ns");
+            assert!((1..polls).all(|_| !checks.is_due()) && checks.is_due() && !checks.is_due());
         }
     }
 
     #[test]
     fn short_polls_behind_long_ones_are_soon_not_timed_each() {
-        let care = Care::new();
-        care.plan(0, 0);
-        care.plan(10 * CARE_NS, 1);
-        assert_eq!(care.every.get(), 1);
-        let reads = (1..).take_while(|_| care.every.get() < POLLS_PER_CARE);
+        let checks = CheckPace::new();
+        checks.plan(0, 0);
+        checks.plan(10 * CHECK_NS, 1);
+        assert_eq!(checks.every.get(), 1);
+        let reads = (1..).take_while(|_| checks.every.get() < POLLS_PER_CHECK);
         let mut ran = 1;
         let reads = reads.inspect(|_| {
-            ran += care.every.get();
-            care.pace(10 * CARE_NS + 100 * ran, ran);
+            ran += checks.every.get();
+            checks.pace(10 * CHECK_NS + 100 * ran, ran);
         });
         assert_eq!(reads.count(), 6, "twice as many polls each time");
     }
 
     #[test]
     fn time_that_was_idle_makes_no_poll_long() {
-        let care = Care::new();
-        care.plan(0, 0);
-        care.note_idle();
-        care.plan(100 * CARE_NS, 1);
-        assert_eq!(care.every.get(), POLLS_AT_FIRST);
-        care.pace(100 * CARE_NS + 200, 3);
-        assert_eq!(care.every.get(), 2 * POLLS_AT_FIRST, "polls of 100 ns");
-        care.note_idle();
-        care.pace(200 * CARE_NS, 4);
-        care.pace(210 * CARE_NS, 6);
-        assert_eq!(care.every.get(), 1, "polls of 1 ms");
+        let checks = CheckPace::new();
+        checks.plan(0, 0);
+        checks.note_idle();
+        checks.plan(100 * CHECK_NS, 1);
+        assert_eq!(checks.every.get(), POLLS_AT_FIRST);
+        checks.pace(100 * CHECK_NS + 200, 3);
+        assert_eq!(checks.every.get(), 2 * POLLS_AT_FIRST, "polls of 100 ns");
+        checks.note_idle();
+        checks.pace(200 * CHECK_NS, 4);
+        checks.pace(210 * CHECK_NS, 6);
+        assert_eq!(checks.every.get(), 1, "polls of 1 ms");
     }
 }

@@ -7,11 +7,11 @@ mod budget;
 mod descriptors;
 mod disturbed;
 mod hand_on;
-mod late_look;
 mod left_to_itself;
 mod starved;
 mod stuck;
 mod threads;
+mod timed_check;
 
 use super::{
     IdlePolicy, POLLS_PER_PASS, Pass, SpinEnd, Worker, WorkerConfig, WorkerCounts, WorkerShared,
@@ -67,8 +67,8 @@ const NONE: WorkerCounts = WorkerCounts {
     thefts: 0,
     stolen: 0,
     claims: 0,
-    sentinels: 0,
-    sentinels_ended: 0,
+    watchdogs: 0,
+    watchdogs_ended: 0,
     throttles: 0,
     throttled_ns: 0,
     rings: 0,
@@ -366,19 +366,19 @@ fn w17_a_worker_leaves_the_work_set_before_it_sleeps() {
 }
 
 #[test]
-fn s2_a_sentinel_that_is_taken_off_leaves_it_to_another() {
+fn s2_a_watchdog_that_is_taken_off_leaves_it_to_another() {
     let [busy, first, second, third] = scheduler_by_hand();
     // It runs, and has one task waiting.
     busy.local
         .enter(|| drop(spawn(busy.shared.remote(), async {})));
-    assert!(first.sentinel_until_ns().is_some());
-    assert!(second.sentinel_until_ns().is_some());
-    assert!(third.sentinel_until_ns().is_none(), "there are two");
+    assert!(first.watchdog_until_ns().is_some());
+    assert!(second.watchdog_until_ns().is_some());
+    assert!(third.watchdog_until_ns().is_none(), "there are two");
     let scheduler = first.shared.remote().scheduler();
     assert_eq!(scheduler.take_off(1), TakenOff::Now);
     first.local.follow();
-    assert!(first.sentinel_until_ns().is_none(), "it is off");
-    assert!(third.sentinel_until_ns().is_some(), "the next one");
+    assert!(first.watchdog_until_ns().is_none(), "it is off");
+    assert!(third.watchdog_until_ns().is_some(), "the next one");
     busy.local.enter(|| busy.local.close());
 }
 

@@ -54,7 +54,7 @@ impl Buffer {
 
     /// When the oldest drains, at the latest.
     pub(super) fn first_ns(&self) -> Option<u64> {
-        self.stores.remote().map(|pending| pending.due_ns)
+        self.stores.front().map(|pending| pending.due_ns)
     }
 
     pub(super) fn last_ns(&self) -> u64 {

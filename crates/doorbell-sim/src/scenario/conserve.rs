@@ -26,7 +26,7 @@ const TOGETHER_NS: u64 = 2 * LOOK_NS;
 const FAST_NS: u64 = 50_000;
 /// The slow rule: the promise, and what it takes until a woken worker is seen to run.
 const SLOW_NS: u64 = 1_000_000 + FAST_NS;
-/// By when a claim has lapsed that nobody sees to: the second look of a sentinel after it, 500 µs each, and a wake.
+/// By when a claim has lapsed that nobody sees to: the second look of a watchdog after it, 500 µs each, and a wake.
 const LAPSE_NS: u64 = 1_000_000 + FAST_NS;
 /// In a scheduler of so few workers nobody is left to see to one that gets no CPU.
 const SCHEDULER_MIN: usize = 3;
@@ -74,7 +74,7 @@ struct Seen {
     ends: bool,
     /// Its pulse at the last look.
     pulse: u64,
-    /// How often it had begun or ended to be a sentinel.
+    /// How often it had begun or ended to be a watchdog.
     turns: u32,
     /// When it lacked its CPU last, of the times from the one on at which its tasks began to wait, each within
     /// two looks of the one before: it may not have told anybody of them. 0 if it had its CPU for longer.
@@ -248,15 +248,15 @@ impl<const BUG: u8> Conserve<'_, BUG> {
             lacks && scheduler.idle().anyone_searches() && owes.iter().all(|it| *it == 0);
         let bit = |bits: u64, worker: usize| bits | 1 << worker;
         // One that has been something else meanwhile has to look twice anew.
-        let mut sentinels = 0;
+        let mut watchdogs = 0;
         for (worker, remote) in scheduler.remotes().iter().enumerate() {
-            let (is_one, turns) = (remote.is_sentinel(), remote.sentinel_turns());
+            let (is_one, turns) = (remote.is_watchdog(), remote.watchdog_turns());
             let before = std::mem::replace(&mut self.seen[at * cores + worker].turns, turns);
             if is_one && before == turns {
-                sentinels = bit(sentinels, worker);
+                watchdogs = bit(watchdogs, worker);
             }
         }
-        let idle = idle & sentinels;
+        let idle = idle & watchdogs;
         for (worker, seen) in self.seen[at * cores..].iter_mut().take(cores).enumerate() {
             let remote = &scheduler.remotes()[worker];
             let searches = owes[worker / 32] & (1 << (worker % 32)) != 0;

@@ -171,15 +171,15 @@ impl<const BUG: u8> Guard<BUG> {
         loop {
             let may_be_more = rescue.turn(is_told);
             yield_now().await;
-            let back_off_ns = rescue.back_off_ns();
+            let pause_ns = rescue.pause_ns();
             self.check_share(begun);
             if then == Then::Starved {
                 return Ok(());
             }
-            if back_off_ns > 0 {
+            if pause_ns > 0 {
                 self.set_serves(false);
                 self.mute(true);
-                self.sleep(back_off_ns).await?;
+                self.sleep(pause_ns).await?;
                 rescue.begin();
                 self.set_serves(true);
             } else if !may_be_more {

@@ -3,7 +3,7 @@
 use super::ledger::Once;
 use super::scheduler::Workers;
 use super::timer::Sleep;
-use super::told::{Asked, Told, check_sentinels};
+use super::told::{Asked, Told, check_watchdogs};
 use doorbell_core::call::{self, Many, Outcome};
 use doorbell_core::task::{Join, Kind, Local};
 use doorbell_machine::sim::{self, SimCounter};
@@ -16,7 +16,7 @@ use std::task::{Context, Poll};
 
 /// The longest work of one step.
 const WORK_MAX_NS: u64 = 20_000;
-/// Of some steps, which are polls of the kind that a sentinel is there for.
+/// Of some steps, which are polls of the kind that a watchdog is there for.
 const LONG_WORK_NS: u64 = 1_500_000;
 /// The longest sleep.
 const SLEEP_MAX_NS: u64 = 400_000;
@@ -370,7 +370,7 @@ impl<const BUG: u8> Player<BUG> {
 
     pub(super) fn begin_step(&self) {
         self.workers.ledger.note_step();
-        check_sentinels(&self.workers);
+        check_watchdogs(&self.workers);
     }
 
     /// Several tasks at once; waits for some of them.

@@ -108,14 +108,14 @@ impl Future for Asked {
     }
 }
 
-/// At most two workers of a scheduler are sentinels at any time, and at most one of a scheduler of two.
-pub(super) fn check_sentinels<const BUG: u8>(workers: &Workers<BUG>) {
+/// At most two workers of a scheduler are watchdogs at any time, and at most one of a scheduler of two.
+pub(super) fn check_watchdogs<const BUG: u8>(workers: &Workers<BUG>) {
     let most = workers.cores().saturating_sub(1).clamp(1, 2) as u64;
     for counts in workers.counts().chunks(workers.cores()) {
-        let begun: u64 = counts.iter().map(|it| it.sentinels).sum();
-        let ended: u64 = counts.iter().map(|it| it.sentinels_ended).sum();
+        let begun: u64 = counts.iter().map(|it| it.watchdogs).sum();
+        let ended: u64 = counts.iter().map(|it| it.watchdogs_ended).sum();
         if begun > ended + most {
-            sim::fail(format!("sentinels: {} at a time", begun - ended));
+            sim::fail(format!("watchdogs: {} at a time", begun - ended));
         }
     }
 }

@@ -107,7 +107,7 @@ impl<const RING: usize> Pair<RING> {
             let announced = counts.parks + counts.parks_avoided;
             assert!(counts.rings <= announced, "{counts:?}");
             assert_eq!((counts.rings_awake, counts.rings_helped), (0, 0));
-            assert_eq!(counts.sentinels, counts.sentinels_ended);
+            assert_eq!(counts.watchdogs, counts.watchdogs_ended);
             assert!(counts.thefts <= counts.searches && counts.thefts <= counts.stolen);
             reached.add(&counts);
             counts

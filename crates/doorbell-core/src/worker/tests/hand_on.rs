@@ -3,7 +3,7 @@
 use super::starved::{post_one, take_inbox};
 use super::{scheduler_by_hand, scheduler_that_idles_by};
 use crate::bell::Announced;
-use crate::idle::{Search, Searching, Sentinel};
+use crate::idle::{Search, Searching, Watchdog};
 use crate::offline::TakenOff;
 use crate::scheduler::RemoteRef;
 use crate::testing::spawn;
@@ -15,12 +15,12 @@ use std::task::Waker;
 pub(super) const MS: u64 = 1_000_000;
 const HOUR_NS: u64 = 3_600_000_000_000;
 
-/// Workers whose scheduler has as many sentinels as it may have: single tasks wake nobody.
-fn with_sentinels<const N: usize>() -> [Worker<Host>; N] {
+/// Workers whose scheduler has as many watchdogs as it may have: single tasks wake nobody.
+fn with_watchdogs<const N: usize>() -> [Worker<Host>; N] {
     let workers = scheduler_by_hand();
     let idle = workers[0].shared.remote().scheduler().idle();
-    assert_eq!(idle.begin_sentinel(), Sentinel::Begun);
-    assert_eq!(idle.begin_sentinel(), Sentinel::Begun);
+    assert_eq!(idle.begin_watchdog(), Watchdog::Begun);
+    assert_eq!(idle.begin_watchdog(), Watchdog::Begun);
     workers
 }
 
@@ -59,49 +59,49 @@ pub(super) fn counts(worker: &Worker<Host>) -> WorkerCounts {
 #[test]
 fn what_waits_when_the_last_search_lapses_is_found_and_another_worker_is_woken() {
     for tasks in [1, 2] {
-        let workers = with_sentinels();
-        let [busy, starved, sentinel, asleep] = &workers;
+        let workers = with_watchdogs();
+        let [busy, starved, watchdog, asleep] = &workers;
         let idle = busy.shared.remote().scheduler().idle();
         let searches = idle.begin_search(starved.shared.remote().worker());
         assert_eq!(searches, Search::Begun);
         falls_asleep(asleep);
         gets(busy, tasks, 0);
-        sentinel.shared.remote().set_sentinel(true);
-        sentinel.end_lapsed_searches();
+        watchdog.shared.remote().set_watchdog(true);
+        watchdog.end_lapsed_searches();
         assert!(idle.anyone_searches() && !is_told(asleep));
-        sentinel.searchers_ns.set(0);
-        assert!(sentinel.look_for_the_last_time(), "it takes one");
+        watchdog.searchers_ns.set(0);
+        assert!(watchdog.look_for_the_last_time(), "it takes one");
         assert!(!idle.anyone_searches(), "it has lapsed");
-        sentinel.leave_idle_set();
-        sentinel.end_sentinel();
+        watchdog.leave_idle_set();
+        watchdog.end_watchdog();
         assert_eq!(is_told(asleep), tasks > 1);
         end(workers);
     }
 }
 
 #[test]
-fn a_search_lapses_at_the_second_of_two_looks_that_lie_apart_in_one_stay_of_a_sentinel() {
+fn a_search_lapses_at_the_second_of_two_looks_that_lie_apart_in_one_stay_of_a_watchdog() {
     let workers = scheduler_by_hand();
-    let [busy, searches, sentinel] = &workers;
+    let [busy, searches, watchdog] = &workers;
     gets(busy, 1, 0);
     let idle = busy.shared.remote().scheduler().idle();
     let worker = searches.shared.remote().worker();
     // Whether the search lapses at a look so long after the last one.
     let lapses = |last_look_ns| {
-        sentinel.searchers_ns.set(last_look_ns);
-        sentinel.end_lapsed_searches();
+        watchdog.searchers_ns.set(last_look_ns);
+        watchdog.end_lapsed_searches();
         !idle.anyone_searches()
     };
     for _ in 0..2 {
-        assert!(sentinel.sentinel_until_ns().is_some(), "one task waits");
+        assert!(watchdog.watchdog_until_ns().is_some(), "one task waits");
         assert_eq!(idle.begin_search(worker), Search::Begun);
         assert!(!lapses(0), "the first look");
         // As if that look were just over, however slow this computer is.
         assert!(!lapses(Host::now_ns() + HOUR_NS), "too soon");
         assert_eq!(idle.end_search(worker), Searching::None);
-        sentinel.end_sentinel();
+        watchdog.end_watchdog();
     }
-    assert!(sentinel.sentinel_until_ns().is_some());
+    assert!(watchdog.watchdog_until_ns().is_some());
     assert_eq!(idle.begin_search(worker), Search::Begun);
     assert_eq!([lapses(0), lapses(0)], [false, true]);
     end(workers);
@@ -110,7 +110,7 @@ fn a_search_lapses_at_the_second_of_two_looks_that_lie_apart_in_one_stay_of_a_se
 /// Its poster relied on the search.
 #[test]
 fn what_came_to_the_inbox_of_the_worker_that_ends_the_last_search_is_offered() {
-    let workers = with_sentinels();
+    let workers = with_watchdogs();
     let [worker, _, asleep] = &workers;
     let remote = worker.shared.remote();
     assert_eq!(remote.scheduler().idle().begin_search(0), Search::Begun);
@@ -129,7 +129,7 @@ fn what_came_to_the_inbox_of_the_worker_that_ends_the_last_search_is_offered() {
 #[test]
 fn what_the_last_look_brings_beyond_one_task_is_offered_before_the_next_pass() {
     for (tasks, brings) in [(2, 1), (4, 2)] {
-        let workers = with_sentinels();
+        let workers = with_watchdogs();
         let [busy, worker, asleep] = &workers;
         gets(busy, tasks, 0);
         busy.shared.remote().scheduler().idle().enter(2);
@@ -145,31 +145,31 @@ fn what_the_last_look_brings_beyond_one_task_is_offered_before_the_next_pass() {
 /// A task of a worker that is stuck may take as long here as there.
 #[test]
 fn what_a_worker_had_before_it_took_a_task_of_a_stuck_one_is_offered() {
-    let workers = with_sentinels();
-    let [stuck, cares, asleep] = &workers;
+    let workers = with_watchdogs();
+    let [stuck, checker, asleep] = &workers;
     gets(stuck, 2, 1);
-    gets(cares, 1, 0);
+    gets(checker, 1, 0);
     stuck.shared.remote().scheduler().idle().enter(2);
-    cares.care_for_stuck(MS);
-    assert_eq!((counts(cares).thefts, is_told(asleep)), (0, false));
+    checker.check_stuck(MS);
+    assert_eq!((counts(checker).thefts, is_told(asleep)), (0, false));
     // Its pulse stood still since.
-    cares.care_for_stuck(2 * MS);
-    assert_eq!((counts(cares).thefts, is_told(asleep)), (1, true));
+    checker.check_stuck(2 * MS);
+    assert_eq!((counts(checker).thefts, is_told(asleep)), (1, true));
     end(workers);
 }
 
 /// Also where its claim has lapsed. Others search, so that this end of a search sees to nothing else.
 #[test]
-fn a_worker_that_was_claimed_to_be_a_sentinel_and_has_a_task_leaves_that_to_another() {
+fn a_worker_that_was_claimed_to_be_a_watchdog_and_has_a_task_leaves_that_to_another() {
     for lapses in [false, true] {
         let workers = scheduler_by_hand();
         let [busy, claimed, searches, asleep] = &workers;
         let idle = busy.shared.remote().scheduler().idle();
-        assert_eq!(idle.begin_sentinel(), Sentinel::Begun);
+        assert_eq!(idle.begin_watchdog(), Watchdog::Begun);
         falls_asleep(claimed);
         falls_asleep(asleep);
         gets(busy, 1, 0);
-        assert!(idle.wants_sentinel() && is_told(claimed) && !is_told(asleep));
+        assert!(idle.wants_watchdog() && is_told(claimed) && !is_told(asleep));
         let other = idle.begin_search(searches.shared.remote().worker());
         assert_eq!(other, Search::Begun);
         if lapses {
@@ -179,7 +179,7 @@ fn a_worker_that_was_claimed_to_be_a_sentinel_and_has_a_task_leaves_that_to_anot
         gets(claimed, 1, 0);
         assert!(!is_told(asleep), "the claimed worker is waited for");
         claimed.end_search();
-        assert!(idle.wants_sentinel() && is_told(asleep));
+        assert!(idle.wants_watchdog() && is_told(asleep));
         end(workers);
     }
 }
@@ -276,7 +276,7 @@ fn a_worker_that_is_asked_to_close_ends_the_search_that_it_was_claimed_for() {
 /// It visits nobody, and wakes one that does.
 #[test]
 fn a_worker_that_goes_off_hands_on_its_search() {
-    let workers = with_sentinels();
+    let workers = with_watchdogs();
     let [busy, worker, asleep] = &workers;
     let scheduler = busy.shared.remote().scheduler();
     assert_eq!(scheduler.idle().begin_search(1), Search::Begun);

@@ -17,12 +17,12 @@ fn beside_a_sleeper() -> (Worker<Host>, Worker<Host>) {
     (worker, other)
 }
 
-/// Whether a sentinel was asked for when `f` pushed a task on the first worker.
+/// Whether a watchdog was asked for when `f` pushed a task on the first worker.
 fn asks(f: impl FnOnce(&Worker<Host>)) -> bool {
     let (worker, _other) = beside_a_sleeper();
     worker.local.enter(|| {
         f(&worker);
-        let asked = worker.shared.remote().scheduler().idle().wants_sentinel();
+        let asked = worker.shared.remote().scheduler().idle().wants_watchdog();
         assert!(worker.take().delivered <= 1, "what was left in the mailbox");
         while worker.local.run_one() {}
         asked
@@ -89,7 +89,7 @@ fn what_a_look_at_its_descriptors_brings_is_left_to_the_worker() {
         theirs.write_all(&[7]).unwrap();
         assert!(worker.look_at_descriptors());
         assert!(!worker.local.is_empty());
-        assert!(!worker.shared.remote().scheduler().idle().wants_sentinel());
+        assert!(!worker.shared.remote().scheduler().idle().wants_watchdog());
         while worker.local.run_one() {}
         drop(read);
         worker.local.close();

@@ -2,7 +2,7 @@
 
 use crate::bell::{Announced, WorkerState};
 use crate::class::Class;
-use crate::idle::{Search, Searching, Sentinel};
+use crate::idle::{Search, Searching, Watchdog};
 use crate::mailbox::{Origin, Posted};
 use crate::node::{Node, Ready};
 use crate::scheduler::{RemoteRef, Scheduler, SchedulerSpec, Turns};
@@ -131,12 +131,12 @@ fn one_task_behind_a_poll_runs_although_the_worker_that_was_woken_gets_no_cpu() 
 }
 
 #[test]
-fn tasks_behind_a_poll_run_although_a_sentinel_gets_no_cpu() {
+fn tasks_behind_a_poll_run_although_a_watchdog_gets_no_cpu() {
     for tasks in [1, 4] {
         let scheduler = Starved::start(Turns::ByArrival);
         let idle = scheduler.remotes[0].scheduler().idle();
-        assert_eq!(idle.begin_sentinel(), Sentinel::Begun);
-        scheduler.remotes[1].set_sentinel(true);
+        assert_eq!(idle.begin_watchdog(), Watchdog::Begun);
+        scheduler.remotes[1].set_watchdog(true);
         scheduler.runs(tasks);
         scheduler.end();
     }
@@ -190,7 +190,7 @@ fn a_task_that_comes_to_a_worker_inside_a_poll_is_looked_after() {
     }
 }
 
-/// The first one is that worker's to run, and sentinels look after it.
+/// The first one is that worker's to run, and watchdogs look after it.
 #[test]
 fn a_second_task_that_comes_to_a_worker_inside_a_poll_is_offered() {
     for is_queued in [false, true] {
@@ -199,8 +199,8 @@ fn a_second_task_that_comes_to_a_worker_inside_a_poll_is_offered() {
             remotes[0].scheduler().idle(),
             Local::new(remotes[1].clone()),
         );
-        assert_eq!(idle.begin_sentinel(), Sentinel::Begun);
-        assert_eq!(idle.begin_sentinel(), Sentinel::Begun);
+        assert_eq!(idle.begin_watchdog(), Watchdog::Begun);
+        assert_eq!(idle.begin_watchdog(), Watchdog::Begun);
         idle.enter(2);
         if is_queued {
             inside.enter(|| drop(spawn(&remotes[1], async {})));
@@ -217,7 +217,7 @@ fn a_second_task_that_comes_to_a_worker_inside_a_poll_is_offered() {
 
 /// That worker may get no CPU: two others are to notice.
 #[test]
-fn an_offer_while_another_worker_searches_wakes_sentinels() {
+fn an_offer_while_another_worker_searches_wakes_watchdogs() {
     let remotes = Scheduler::<Host>::new(5, &Arc::default(), |_, _| 0);
     let scheduler = remotes[0].scheduler();
     assert_eq!(scheduler.idle().begin_search(1), Search::Begun);
@@ -226,7 +226,7 @@ fn an_offer_while_another_worker_searches_wakes_sentinels() {
         scheduler.offer(0);
         let woken = remotes[2..].iter().filter(|it| it.bell().signalled());
         assert_eq!(woken.count(), 2);
-        assert!(scheduler.idle().wants_sentinel());
+        assert!(scheduler.idle().wants_watchdog());
     }
 }
 
@@ -325,13 +325,13 @@ fn from_below(f: impl FnOnce()) {
 
 /// As of one that registers a descriptor.
 #[test]
-fn a_caller_from_below_claims_no_worker_to_be_a_sentinel() {
+fn a_caller_from_below_claims_no_worker_to_be_a_watchdog() {
     let (_above, remotes) = outranked(Class::Fair);
     let (scheduler, idle) = (remotes[0].scheduler(), remotes[0].scheduler().idle());
     from_below(|| scheduler.arm_watchdog(0));
-    assert!(idle.holds(0) && idle.holds(1) && !idle.wants_sentinel());
+    assert!(idle.holds(0) && idle.holds(1) && !idle.wants_watchdog());
     scheduler.arm_watchdog(0);
-    assert!(idle.holds(0) && !idle.holds(1) && idle.wants_sentinel());
+    assert!(idle.holds(0) && !idle.holds(1) && idle.wants_watchdog());
 }
 
 /// A caller from below claims nothing, and chooses by the same rule.

@@ -3,7 +3,7 @@
 use super::descriptors::read_on;
 use super::hand_on::{MS, counts, end, gets};
 use super::scheduler_by_hand;
-use crate::idle::{STUCK_NS, Sentinel};
+use crate::idle::{STUCK_NS, Watchdog};
 use crate::wheel::RawTimer;
 use doorbell_machine::{Host, Machine};
 use std::io::Write as _;
@@ -15,14 +15,14 @@ const LATE_NS: u64 = 200_000;
 #[test]
 fn a_worker_with_work_of_its_own_expires_the_timers_of_a_stuck_one() {
     let workers = scheduler_by_hand();
-    let [stuck, cares] = &workers;
+    let [stuck, checker] = &workers;
     stuck.local.enter_gated(|| {
         let overdue_ns = Host::now_ns() - 1_000 * MS;
         let timer = RawTimer::arm(stuck.shared.remote(), overdue_ns, Waker::noop());
         // As before its next poll.
-        stuck.ask_for_care();
-        cares.local.enter(|| cares.care_for_stuck(MS));
-        assert_eq!(counts(cares).timers_for_stuck, 1);
+        stuck.ask_for_watchdog();
+        checker.local.enter(|| checker.check_stuck(MS));
+        assert_eq!(counts(checker).timers_for_stuck, 1);
         drop(timer);
     });
     end(workers);
@@ -56,7 +56,7 @@ fn a_timer_of_a_worker_that_makes_progress_is_left_to_it_for_longer() {
 #[test]
 fn a_worker_with_work_of_its_own_looks_at_the_descriptors_of_a_stuck_one() {
     let workers = scheduler_by_hand();
-    let [stuck, cares] = &workers;
+    let [stuck, checker] = &workers;
     let (read, mut theirs) = stuck.local.enter(|| {
         let waits = read_on(stuck.shared.remote());
         assert!(stuck.local.run_one());
@@ -64,12 +64,12 @@ fn a_worker_with_work_of_its_own_looks_at_the_descriptors_of_a_stuck_one() {
     });
     theirs.write_all(&[7]).unwrap();
     let cares_at = |now_ns| {
-        cares.local.enter(|| cares.care_for_stuck(now_ns));
-        (counts(cares).ready_for_stuck, cares.local.queued())
+        checker.local.enter(|| checker.check_stuck(now_ns));
+        (counts(checker).ready_for_stuck, checker.local.queued())
     };
     assert_eq!(cares_at(MS), (0, 0), "its pulse was not known");
     assert_eq!(cares_at(2 * MS), (1, 1));
-    assert!(cares.local.enter(|| cares.local.run_one()));
+    assert!(checker.local.enter(|| checker.local.run_one()));
     let read = crate::wait::block_on::<Host, _>(read, 0);
     assert_eq!(read.unwrap().unwrap(), 7);
     end(workers);
@@ -80,20 +80,20 @@ fn a_worker_with_work_of_its_own_looks_at_the_descriptors_of_a_stuck_one() {
 #[test]
 fn a_worker_with_work_of_its_own_takes_all_that_waits_behind_one_poll() {
     let workers = scheduler_by_hand();
-    let [stuck, cares] = &workers;
+    let [stuck, checker] = &workers;
     gets(stuck, 5, 1);
     // How many it has taken by then.
     let cares_at = |now_ns| {
-        cares.local.enter(|| {
-            cares.care_for_stuck(now_ns);
-            while cares.local.run_one() {}
+        checker.local.enter(|| {
+            checker.check_stuck(now_ns);
+            while checker.local.run_one() {}
         });
-        counts(cares).stolen
+        counts(checker).stolen
     };
     assert_eq!(cares_at(MS), 0, "its pulse was not known");
     assert_eq!([cares_at(2 * MS), cares_at(2 * MS)], [1, 2]);
     assert!(
-        !cares.care.is_due() && cares.care.is_due(),
+        !checker.checks.is_due() && checker.checks.is_due(),
         "a poll of each"
     );
     stuck.shared.remote().beat();
@@ -104,17 +104,17 @@ fn a_worker_with_work_of_its_own_takes_all_that_waits_behind_one_poll() {
 
 /// That worker was in no list: it slept, or had nothing.
 #[test]
-fn a_sentinel_finds_one_task_at_a_worker_that_is_inside_the_same_poll_as_at_its_last_look() {
+fn a_watchdog_finds_one_task_at_a_worker_that_is_inside_the_same_poll_as_at_its_last_look() {
     let workers = scheduler_by_hand();
-    let [stuck, sentinel] = &workers;
-    let remote = sentinel.shared.remote();
-    assert_eq!(remote.scheduler().idle().begin_sentinel(), Sentinel::Begun);
-    remote.set_sentinel(true);
+    let [stuck, watchdog] = &workers;
+    let remote = watchdog.shared.remote();
+    assert_eq!(remote.scheduler().idle().begin_watchdog(), Watchdog::Begun);
+    remote.set_watchdog(true);
     gets(stuck, 1, 1);
     stuck.local.unlist();
-    assert!(!sentinel.look_for_the_last_time());
+    assert!(!watchdog.look_for_the_last_time());
     gets(stuck, 1, 0);
-    assert!(sentinel.look_for_the_last_time(), "it is left there");
-    assert_eq!(counts(sentinel).stolen, 1);
+    assert!(watchdog.look_for_the_last_time(), "it is left there");
+    assert_eq!(counts(watchdog).stolen, 1);
     end(workers);
 }

@@ -13,13 +13,13 @@ use std::sync::Arc;
 use std::task::{Context, Poll, Wake, Waker};
 
 const MS: u64 = 1_000_000;
-/// For how long a worker stays the sentinel that is of no use as one, and more.
+/// For how long a worker stays the watchdog that is of no use as one, and more.
 const RESTED_NS: u64 = 20 * MS;
 /// How long the poll goes on behind the registration.
 const STUCK_NS: u64 = 10 * MS;
 /// When the descriptor becomes ready, from then on.
 const READY_NS: u64 = 2 * MS;
-/// How late another worker may bring that: two looks of a sentinel.
+/// How late another worker may bring that: two looks of a watchdog.
 const LATE_NS: u64 = 1_500_000;
 
 /// When it was woken; 0 if it was not.

@@ -22,16 +22,16 @@ const CORES: usize = 2;
 
 type Registered = Registration<Sim, RemoteRef<Sim>>;
 
-/// Then the first alert is over, and whoever was the sentinel is none.
+/// Then it is unarmed for the first time, and whoever was the watchdog is none.
 const CALM_NS: u64 = 10_100 * MS;
-/// Longer than a sentinel stays one: one that was asked for in a round sleeps before the next.
+/// Longer than a watchdog stays one: one that was asked for in a round sleeps before the next.
 const ROUND_NS: u64 = 20 * MS;
-/// In these it is found that the alert is over.
+/// In these it is found that it is unarmed.
 const FIRST_ROUNDS: u64 = 2;
 const ROUNDS: u64 = 20;
 /// How long the last poll goes on.
 const LONG_NS: u64 = 5 * MS;
-/// What it leaves to others they take by then: two looks of a sentinel, and a wake.
+/// What it leaves to others they take by then: two looks of a watchdog, and a wake.
 const TAKEN_NS: u64 = MS;
 
 /// What has something for the task.
@@ -121,7 +121,7 @@ fn program(workers: &Arc<Workers<0>>, by: By, done: &Arc<Done>) -> [WorkerCounts
         By::Timer => Source::Timer(Arc::clone(workers)),
         By::Poke => Source::Told(told),
     };
-    // The alert begins with the first task.
+    // It is armed by the first task.
     drop(workers.launch(by.worker(), Kind::Task, async {}));
     sim::sleep(CALM_NS);
     let (theirs, did) = (Arc::clone(workers), Arc::clone(done));
@@ -168,7 +168,7 @@ fn check(by: By) {
         if (by == By::Descriptor) != (own.unparks_ready >= ROUNDS) {
             why("it came in another way");
         }
-        if own.sentinels + other.sentinels > 1 || other.parks > 1 {
+        if own.watchdogs + other.watchdogs > 1 || other.parks > 1 {
             why("the other worker was woken");
         }
         let late_ns = done.taken_ns.get().saturating_sub(done.left_ns.get());

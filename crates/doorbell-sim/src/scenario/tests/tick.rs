@@ -15,7 +15,7 @@ use std::task::Poll;
 
 const MS: u64 = 1_000_000;
 const TICK_NS: u64 = 20 * MS;
-/// They are over before the first second is, for as long as which an urgent scheduler is on the alert.
+/// They are over before the first second is, for as long as which an urgent scheduler is armed.
 const TICKS: u64 = 25;
 /// How long a poll of the task takes.
 const SHORT_NS: u64 = 20_000;
@@ -50,7 +50,7 @@ async fn ticks(workers: Arc<Workers<0>>, stuck: Stuck, ticked: Arc<SimCounter>) 
         ticked.add_shared(1);
     }
     for counts in &workers.counts()[1..] {
-        if counts.parks > PARKS_MAX || counts.sentinels > 0 || counts.polls > 0 {
+        if counts.parks > PARKS_MAX || counts.watchdogs > 0 || counts.polls > 0 {
             sim::fail(format!("{stuck:?}: another worker was woken: {counts:?}"));
         }
     }

@@ -29,7 +29,7 @@ use std::task::Waker;
 pub(super) const AWAY_NS: u64 = 60_000;
 /// For how long whoever brings it is stopped: longer than the worker then takes to fall asleep.
 const BRINGER_AWAY_NS: u64 = 200_000;
-/// By when all is served: a few wakes and switches, and less than a sentinel takes.
+/// By when all is served: a few wakes and switches, and less than a watchdog takes.
 const BOUND_NS: u64 = 100_000;
 /// When the worker is woken, to fall asleep again.
 const WOKEN_NS: u64 = 2_000_000;
@@ -307,7 +307,7 @@ fn rings(setting: Setting, plan: Plan, bell: Look) -> RangeInclusive<u64> {
         What::Wake if setting.workers == 1 => (1, 1),
         // Another worker may be told.
         What::Wake => (0, 1),
-        // To be the sentinel, behind one task; and to take one, behind two.
+        // To be the watchdog, behind one task; and to take one, behind two.
         What::Surplus => (0, 2),
         // Others are told, or the descriptor itself wakes who waits for it.
         What::Urgent

@@ -9,7 +9,7 @@ use crate::task::Kind;
 use crate::testing::model::{check, check_large, mutant};
 use crate::testing::{Item, Log, launch_as, spawn};
 use crate::wheel::{Clock, RawTimer};
-use crate::worker::{IdlePolicy, SENTINEL_MIN_NS, Worker, WorkerConfig, WorkerShared};
+use crate::worker::{IdlePolicy, WATCHDOG_MIN_NS, Worker, WorkerConfig, WorkerShared};
 use ::loom::thread;
 use doorbell_machine::{Loom, Machine, Parker, Word};
 use std::sync::Arc;
@@ -19,7 +19,7 @@ use std::task::Waker;
 const BUSY: usize = 0;
 
 /// The worker that looks after others.
-const CARES: usize = 1;
+const CHECKER: usize = 1;
 
 /// One more that is awake.
 const OTHER: usize = 2;
@@ -32,8 +32,8 @@ const DUE_NS: u64 = 0;
 
 type Shared = Arc<WorkerShared<Loom>>;
 
-/// A scheduler in which the last worker can be claimed. So many of its sentinels are there already.
-fn scheduler(sentinels: usize) -> [Shared; 4] {
+/// A scheduler in which the last worker can be claimed. So many of its watchdogs are there already.
+fn scheduler(watchdogs: usize) -> [Shared; 4] {
     let remotes: [_; 4] = Scheduler::new(4, &Arc::default(), |_, _| 0)
         .try_into()
         .expect("a scheduler of four has four remotes");
@@ -47,10 +47,10 @@ fn scheduler(sentinels: usize) -> [Shared; 4] {
     });
     let idle = workers[BUSY].remote().scheduler().idle();
     idle.enter(ASLEEP);
-    for _ in 0..sentinels {
-        let _ = idle.begin_sentinel();
+    for _ in 0..watchdogs {
+        let _ = idle.begin_watchdog();
     }
-    assert_eq!(idle.lacks_sentinel(), sentinels < 2);
+    assert_eq!(idle.lacks_watchdog(), watchdogs < 2);
     workers
 }
 
@@ -90,15 +90,15 @@ fn sleep_for(ns: u64) {
     let _ = Parker::<Loom>::park(&parker, &word, 0, Some(until_ns));
 }
 
-/// One of two sentinels gets something to do, while the busy worker relies on both.
+/// One of two watchdogs gets something to do, while the busy worker relies on both.
 fn end_against<R>(relies: fn(Shared) -> R) -> ([Shared; 4], R) {
     let workers = scheduler(2);
-    workers[BUSY].remote().scheduler().alert().raise(0);
-    workers[CARES].remote().set_sentinel(true);
-    let shared = Arc::clone(&workers[CARES]);
-    let sentinel = thread::spawn(move || Worker::new(shared).end_sentinel());
+    workers[BUSY].remote().scheduler().armed().arm(0);
+    workers[CHECKER].remote().set_watchdog(true);
+    let shared = Arc::clone(&workers[CHECKER]);
+    let watchdog = thread::spawn(move || Worker::new(shared).end_watchdog());
     let relied = relies(Arc::clone(&workers[BUSY]));
-    sentinel.join().unwrap();
+    watchdog.join().unwrap();
     assert_told(&workers);
     (workers, relied)
 }
@@ -115,7 +115,7 @@ fn end_against_push() {
 fn end_against_run() {
     end_against(|shared| {
         shared.remote().publish_next_global(DUE_NS);
-        Worker::new(shared).ask_for_care();
+        Worker::new(shared).ask_for_watchdog();
     });
 }
 
@@ -148,16 +148,16 @@ fn end_against_quiescence() {
     });
 }
 
-/// A worker that was claimed to be a sentinel, and has something to do by now. Its claim has lapsed, so that
+/// A worker that was claimed to be a watchdog, and has something to do by now. Its claim has lapsed, so that
 /// it sees to no search.
 fn decline_against_push() {
     let workers = scheduler(1);
     let idle = workers[BUSY].remote().scheduler().idle();
-    idle.enter(CARES);
-    let wanted = idle.want_sentinel(CARES, |_| Cost::Store);
-    assert_eq!(wanted, Some(CARES));
-    assert!(idle.lapse(CARES).is_some());
-    let shared = Arc::clone(&workers[CARES]);
+    idle.enter(CHECKER);
+    let wanted = idle.want_watchdog(CHECKER, |_| Cost::Store);
+    assert_eq!(wanted, Some(CHECKER));
+    assert!(idle.lapse(CHECKER).is_some());
+    let shared = Arc::clone(&workers[CHECKER]);
     let declines = thread::spawn(move || {
         let worker = Worker::new(shared);
         worker.in_idle_set.set(true);
@@ -171,7 +171,7 @@ fn decline_against_push() {
     declines.join().unwrap();
     assert_told(&workers);
     drain(busy);
-    drain(workers[CARES].remote());
+    drain(workers[CHECKER].remote());
 }
 
 /// A worker ends the last search, since it has found something, while the busy worker relies on that search.
@@ -181,8 +181,8 @@ fn end_of_search_against_push() {
         .remote()
         .scheduler()
         .idle()
-        .begin_search(CARES);
-    let shared = Arc::clone(&workers[CARES]);
+        .begin_search(CHECKER);
+    let shared = Arc::clone(&workers[CHECKER]);
     let searches = thread::spawn(move || {
         let worker = Worker::new(shared);
         worker.searching.set(true);
@@ -195,23 +195,23 @@ fn end_of_search_against_push() {
     searches.join().unwrap();
     assert_told(&workers);
     drain(busy);
-    drain(workers[CARES].remote());
+    drain(workers[CHECKER].remote());
 }
 
-/// A sentinel lets the last search lapse while the busy worker relies on it: it sees what that worker has.
+/// A watchdog lets the last search lapse while the busy worker relies on it: it sees what that worker has.
 fn lapse_against_push() {
     let workers = scheduler(2);
     let idle = workers[BUSY].remote().scheduler().idle();
     let _ = idle.begin_search(OTHER);
-    let shared = Arc::clone(&workers[CARES]);
-    let sentinel = thread::spawn(move || {
+    let shared = Arc::clone(&workers[CHECKER]);
+    let watchdog = thread::spawn(move || {
         let worker = Worker::new(shared);
         let idle = worker.shared.remote().scheduler().idle();
         let searches = || idle.searching().any(|workers| workers & (1 << OTHER) != 0);
         // The first look, one that comes just too soon after it, and one that does not.
         for (ns, lapses) in [
-            (SENTINEL_MIN_NS, false),
-            (SENTINEL_MIN_NS - 1, false),
+            (WATCHDOG_MIN_NS, false),
+            (WATCHDOG_MIN_NS - 1, false),
             (1, true),
         ] {
             sleep_for(ns);
@@ -223,7 +223,7 @@ fn lapse_against_push() {
     let busy = workers[BUSY].remote();
     push(busy);
     busy.scheduler().offer(BUSY);
-    let sees = sentinel.join().unwrap();
+    let sees = watchdog.join().unwrap();
     assert!(sees || !idle.holds(ASLEEP), "nobody knows of the task");
     drain(busy);
 }
@@ -252,12 +252,12 @@ fn a_worker_that_falls_asleep_sees_what_another_got_or_is_told() {
 }
 
 #[test]
-fn what_comes_while_a_sentinel_ends_is_looked_after() {
+fn what_comes_while_a_watchdog_ends_is_looked_after() {
     check(end_against_push);
 }
 
 #[test]
-fn a_timer_of_a_worker_that_begins_to_run_is_looked_after_while_a_sentinel_ends() {
+fn a_timer_of_a_worker_that_begins_to_run_is_looked_after_while_a_watchdog_ends() {
     check(end_against_run);
 }
 
@@ -272,12 +272,12 @@ fn mutant_asks_once() {
 }
 
 #[test]
-fn a_timer_of_a_worker_that_is_throttled_is_looked_after_while_a_sentinel_ends() {
+fn a_timer_of_a_worker_that_is_throttled_is_looked_after_while_a_watchdog_ends() {
     check(end_against_quiescence);
 }
 
 #[test]
-fn what_comes_while_a_worker_declines_to_be_a_sentinel_is_looked_after() {
+fn what_comes_while_a_worker_declines_to_be_a_watchdog_is_looked_after() {
     check(decline_against_push);
 }
 

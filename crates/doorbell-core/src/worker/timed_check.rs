@@ -1,72 +1,72 @@
 //! What a worker that sleeps does for others' timers that are due long from now: it looks then, and is
-//! no sentinel until then. A worker that has an earlier one wakes a sentinel before its next poll. See
+//! no watchdog until then. A worker that has an earlier one wakes a watchdog before its next poll. See
 //! README.md in this folder.
 
-use super::{SENTINEL_MAX_NS, Worker};
+use super::{WATCHDOG_MAX_NS, Worker};
 use doorbell_machine::{Counter, Machine};
 
 /// When a worker that falls asleep looks at the others again.
 #[must_use]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Next {
-    /// At that time, if at all, and as no sentinel.
-    Late(Option<u64>),
-    /// After so long, if nobody else is the sentinel.
+    /// At that time, if at all, and as no watchdog.
+    At(Option<u64>),
+    /// After so long, if nobody else is the watchdog.
     Soon(u64),
 }
 
 impl<M: Machine> Worker<M> {
-    /// Nothing has to be looked after soon. Gives up being the sentinel, and sees to what is due
+    /// Nothing has to be looked after soon. Gives up being the watchdog, and sees to what is due
     /// after `far_ns`, unless another worker does.
     pub(super) fn rely_until(&self, now_ns: u64, far_ns: Option<u64>) -> Next {
         let Some(far_ns) = far_ns else {
-            self.end_sentinel();
-            return Next::Late(None);
+            self.end_watchdog();
+            return Next::At(None);
         };
         let looks_ns = now_ns.saturating_add(far_ns);
-        let alert = self.shared.remote().scheduler().alert();
-        if !self.relies.get() && !alert.is_unattended(looks_ns) {
-            self.end_sentinel();
-            return Next::Late(None);
+        let armed = self.shared.remote().scheduler().armed();
+        if !self.relies.get() && !armed.is_unattended(looks_ns) {
+            self.end_watchdog();
+            return Next::At(None);
         }
         self.resign();
         self.relies.set(true);
-        alert.rely_until(looks_ns);
+        armed.rely_until(looks_ns);
         // Behind the fence: what was armed or pushed before others could see that.
         match self.wish_ns(now_ns) {
-            // Whoever becomes the sentinel, the caller first says that nobody relies.
-            Some(after_ns) if after_ns <= SENTINEL_MAX_NS => Next::Soon(after_ns),
+            // Whoever becomes the watchdog, the caller first says that nobody relies.
+            Some(after_ns) if after_ns <= WATCHDOG_MAX_NS => Next::Soon(after_ns),
             after_ns => {
                 let again_ns = after_ns.map_or(looks_ns, |ns| now_ns.saturating_add(ns));
-                Next::Late(Some(again_ns.min(looks_ns)))
+                Next::At(Some(again_ns.min(looks_ns)))
             }
         }
     }
 
     /// The worker has something to run: nobody can count on it any more, and another one is woken for
     /// what was left to it. (One that only woke to look stays what it is.)
-    pub(super) fn end_sentinel(&self) {
+    pub(super) fn end_watchdog(&self) {
         let relied = self.relies.replace(false);
         let remote = self.shared.remote();
-        if !relied && !remote.is_sentinel() {
+        if !relied && !remote.is_watchdog() {
             return;
         }
         if relied {
-            remote.scheduler().alert().end_to_rely();
+            remote.scheduler().armed().end_to_rely();
         }
         self.resign();
         M::fence_announce();
         self.leave_spin();
     }
 
-    /// Wakes a sentinel, if there is a reason for one, and nobody's late look will do. Behind a fence.
+    /// Wakes a watchdog, if there is a reason for one, and nobody's timed check will do. Behind a fence.
     pub(super) fn leave_spin(&self) {
         let (remote, now_ns) = (self.shared.remote(), M::now_ns());
         let (scheduler, wish_ns) = (remote.scheduler(), self.wish_ns(now_ns));
         let is_wanted = wish_ns.is_some_and(|after_ns| {
-            after_ns <= SENTINEL_MAX_NS
+            after_ns <= WATCHDOG_MAX_NS
                 || scheduler
-                    .alert()
+                    .armed()
                     .is_unattended(now_ns.saturating_add(after_ns))
         });
         if is_wanted {
@@ -74,14 +74,14 @@ impl<M: Machine> Worker<M> {
         }
     }
 
-    /// It is the sentinel no more.
+    /// It is the watchdog no more.
     fn resign(&self) {
         let remote = self.shared.remote();
-        if remote.is_sentinel() {
+        if remote.is_watchdog() {
             // Counted before another worker can be one in its place.
-            self.shared.tally.sentinels_ended.add_owned(1);
-            remote.set_sentinel(false);
-            remote.scheduler().idle().end_sentinel();
+            self.shared.tally.watchdogs_ended.add_owned(1);
+            remote.set_watchdog(false);
+            remote.scheduler().idle().end_watchdog();
         }
     }
 }

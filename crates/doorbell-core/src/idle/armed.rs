@@ -1,12 +1,12 @@
 //! Whether polls of a scheduler took long lately: as long as none did, nobody has to look after timers
-//! of workers that may be stuck. And when somebody looks after them, if that is later than a sentinel
+//! of workers that may be stuck. And when somebody looks after them, if that is later than a watchdog
 //! would.
 
 use crate::scheduler::Turns;
 use doorbell_machine::{Bug, Line, Machine, Ordering, Word};
 
 /// For so long after a long poll.
-const ALERT_NS: u64 = 10_000_000_000;
+const ARMED_NS: u64 = 10_000_000_000;
 
 /// And at first, when nothing is known yet, where tasks run by rank: their polls are to be short, and who
 /// looks after them interrupts what runs below.
@@ -16,9 +16,9 @@ const FIRST_BY_RANK_NS: u64 = 1_000_000_000;
 const NOT_BEGUN: u64 = 1;
 
 /// How little more is not written down: all workers read the line.
-const ALERT_STEP_NS: u64 = 1_000_000_000;
+const ARMED_STEP_NS: u64 = 1_000_000_000;
 
-/// By how much a look may come after a timer is due: what a sentinel's may, at most.
+/// By how much a look may come after a timer is due: what a watchdog's may, at most.
 const LOOK_LATE_NS: u64 = 500_000;
 
 /// A poll of so long, or a few one after the other that take so long, makes a worker stuck.
@@ -26,17 +26,17 @@ pub(crate) const STUCK_NS: u64 = 500_000;
 
 /// What workers with timers read before a poll, and what rarely changes.
 struct Times<M: Machine> {
-    /// Until when the scheduler is on the alert.
+    /// Until when the scheduler is armed.
     until_ns: M::U64,
     /// A worker sleeps that looks after the others' timers at this time; `u64::MAX` if none does.
     looks_ns: M::U64,
 }
 
-/// Until when a scheduler is on the alert.
-pub(crate) struct Alert<M: Machine> {
+/// Until when a scheduler is armed.
+pub(crate) struct Armed<M: Machine> {
     times: M::Line<Times<M>>,
     /// When a worker that has work of its own looked last after the others.
-    cared_ns: M::Line<M::U64>,
+    checked_ns: M::Line<M::U64>,
     /// For how long it is on at first.
     first_ns: u64,
 }
@@ -44,38 +44,38 @@ pub(crate) struct Alert<M: Machine> {
 /// Who looks after workers that may be stuck.
 #[must_use]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Cares {
+pub(crate) enum Checker {
     /// The caller.
     This,
     /// Another worker has, just now.
     Another,
 }
 
-impl<M: Machine> Alert<M> {
+impl<M: Machine> Armed<M> {
     /// On at first, as nothing is known of the polls to come; in a model off.
     pub(crate) fn new(turns: Turns) -> Self {
         // No look at the clock: schedulers are made where there is none to read.
         let until_ns = if M::MODEL { 0 } else { NOT_BEGUN };
-        Alert {
+        Armed {
             times: M::Line::new(|| Times {
                 until_ns: M::U64::new(until_ns),
                 looks_ns: M::U64::new(u64::MAX),
             }),
-            cared_ns: M::Line::new(|| M::U64::new(0)),
+            checked_ns: M::Line::new(|| M::U64::new(0)),
             first_ns: match turns {
-                Turns::ByArrival => ALERT_NS,
+                Turns::ByArrival => ARMED_NS,
                 Turns::ByRank => FIRST_BY_RANK_NS,
             },
         }
     }
 
     /// A worker is about to sleep until then, and looks after the others' timers then. Behind this,
-    /// and the end of its being the sentinel, it looks once more.
+    /// and the end of its being the watchdog, it looks once more.
     pub(crate) fn rely_until(&self, looks_ns: u64) {
         self.set_looks(looks_ns);
     }
 
-    /// Nobody sleeps until a late look any more. Behind this the caller looks for what others left
+    /// Nobody sleeps until a timed check any more. Behind this the caller looks for what others left
     /// to it.
     pub(crate) fn end_to_rely(&self) {
         self.set_looks(u64::MAX);
@@ -91,7 +91,7 @@ impl<M: Machine> Alert<M> {
     }
 
     /// A timer for this time was made known, the first of its worker, and a fence followed: whether
-    /// those who look come too late for it, unless there is a sentinel.
+    /// those who look come too late for it, unless there is a watchdog.
     #[inline]
     pub(crate) fn is_unattended(&self, when_ns: u64) -> bool {
         // ORDER: Relaxed; see `set_looks`.
@@ -100,19 +100,19 @@ impl<M: Machine> Alert<M> {
     }
 
     /// A worker would look after the others; one is enough in that time.
-    pub(crate) fn begin_care(&self, now_ns: u64, every_ns: u64) -> Cares {
+    pub(crate) fn begin_check(&self, now_ns: u64, every_ns: u64) -> Checker {
         // ORDER: Relaxed, here and below; of several one wins, and nothing hangs on which.
-        let seen_ns = self.cared_ns.load(Ordering::Relaxed);
+        let seen_ns = self.checked_ns.load(Ordering::Relaxed);
         if now_ns.saturating_sub(seen_ns) < every_ns {
-            return Cares::Another;
+            return Checker::Another;
         }
         let claim =
             // ORDER: Relaxed, as above.
-            self.cared_ns
+            self.checked_ns
                 .compare_exchange(seen_ns, now_ns, Ordering::Relaxed, Ordering::Relaxed);
         match claim {
-            Ok(_) => Cares::This,
-            Err(_) => Cares::Another,
+            Ok(_) => Checker::This,
+            Err(_) => Checker::Another,
         }
     }
 
@@ -145,10 +145,10 @@ impl<M: Machine> Alert<M> {
     }
 
     /// A poll was long.
-    pub(crate) fn raise(&self, now_ns: u64) {
-        let until_ns = now_ns.saturating_add(ALERT_NS);
+    pub(crate) fn arm(&self, now_ns: u64) {
+        let until_ns = now_ns.saturating_add(ARMED_NS);
         // ORDER: Relaxed; a hint.
-        if until_ns.saturating_sub(self.times.until_ns.load(Ordering::Relaxed)) >= ALERT_STEP_NS {
+        if until_ns.saturating_sub(self.times.until_ns.load(Ordering::Relaxed)) >= ARMED_STEP_NS {
             // ORDER: Relaxed; as above.
             self.times.until_ns.store(until_ns, Ordering::Relaxed);
         }
@@ -158,37 +158,37 @@ impl<M: Machine> Alert<M> {
 #[cfg(test)]
 mod tests {
     use super::{
-        ALERT_NS, ALERT_STEP_NS, Alert, Cares, FIRST_BY_RANK_NS, LOOK_LATE_NS, Times, Turns,
+        ARMED_NS, ARMED_STEP_NS, Armed, Checker, FIRST_BY_RANK_NS, LOOK_LATE_NS, Times, Turns,
     };
     use doorbell_machine::{Host, Line, Machine};
 
-    fn alert(until_ns: u64) -> Alert<Host> {
-        Alert {
+    fn armed(until_ns: u64) -> Armed<Host> {
+        Armed {
             times: Line::new(|| Times {
                 until_ns: <Host as Machine>::U64::new(until_ns),
                 looks_ns: <Host as Machine>::U64::new(u64::MAX),
             }),
-            cared_ns: Line::new(|| <Host as Machine>::U64::new(0)),
-            first_ns: ALERT_NS,
+            checked_ns: Line::new(|| <Host as Machine>::U64::new(0)),
+            first_ns: ARMED_NS,
         }
     }
 
     #[test]
     fn one_worker_at_a_time_looks_after_the_others() {
-        let it = alert(1);
-        assert_eq!(it.begin_care(100, 50), Cares::This);
-        assert_eq!(it.begin_care(149, 50), Cares::Another);
-        assert_eq!(it.begin_care(150, 50), Cares::This);
+        let it = armed(1);
+        assert_eq!(it.begin_check(100, 50), Checker::This);
+        assert_eq!(it.begin_check(149, 50), Checker::Another);
+        assert_eq!(it.begin_check(150, 50), Checker::This);
         assert_eq!(
-            it.begin_care(0, 50),
-            Cares::Another,
+            it.begin_check(0, 50),
+            Checker::Another,
             "a clock that leapt back"
         );
     }
 
     #[test]
     fn a_timer_long_before_the_next_look_is_unattended() {
-        let it = alert(1);
+        let it = armed(1);
         assert!(it.is_unattended(0) && !it.is_unattended(u64::MAX));
         it.rely_until(50_000_000);
         assert!(it.is_unattended(49_999_999 - LOOK_LATE_NS));
@@ -199,21 +199,21 @@ mod tests {
 
     #[test]
     fn it_is_over_after_a_while_without_a_long_poll() {
-        let it = alert(1_000);
+        let it = armed(1_000);
         assert!(it.may_be_on() && it.is_on(999));
         assert!(!it.is_on(1_000));
         assert!(!it.may_be_on() && !it.is_on(0));
-        it.raise(5_000);
-        assert!(it.is_on(5_000 + ALERT_NS - 1) && !it.is_on(5_000 + ALERT_NS));
+        it.arm(5_000);
+        assert!(it.is_on(5_000 + ARMED_NS - 1) && !it.is_on(5_000 + ARMED_NS));
     }
 
     #[test]
     fn it_is_on_at_first_for_a_while_from_the_first_look_on() {
         for (turns, first_ns) in [
-            (Turns::ByArrival, ALERT_NS),
+            (Turns::ByArrival, ARMED_NS),
             (Turns::ByRank, FIRST_BY_RANK_NS),
         ] {
-            let it = Alert::<Host>::new(turns);
+            let it = Armed::<Host>::new(turns);
             assert!(it.may_be_on() && it.is_on(1_000));
             assert!(it.is_on(999 + first_ns) && !it.is_on(1_000 + first_ns));
             assert!(!it.may_be_on());
@@ -222,11 +222,11 @@ mod tests {
 
     #[test]
     fn it_is_raised_in_steps_and_at_the_end_of_time() {
-        let it = alert(0);
-        it.raise(0);
-        it.raise(ALERT_STEP_NS - 1);
-        assert!(!it.is_on(ALERT_NS));
-        it.raise(u64::MAX - 1);
+        let it = armed(0);
+        it.arm(0);
+        it.arm(ARMED_STEP_NS - 1);
+        assert!(!it.is_on(ARMED_NS));
+        it.arm(u64::MAX - 1);
         assert!(it.is_on(u64::MAX - 1));
     }
 }
