@@ -18,9 +18,9 @@
 //! | [`worker`] | the loop: take, run, pass, spin, park |
 
 pub mod bell;
-pub mod beside;
 pub mod call;
 pub mod class;
+pub mod core_use;
 pub mod group;
 pub mod idle;
 pub mod io;

@@ -5,8 +5,8 @@
 //! counting them must not cost a write to a line that all workers share: a worker's thread keeps a
 //! stock of shares, from which it gives and into which it takes without a read-modify-write.
 
-use crate::beside::Side;
 use crate::class::Class;
+use crate::core_use::Occupant;
 use crate::group::Groups;
 use crate::idle::{Armed, IdleSet, WorkSet};
 use crate::mailbox::{Mailbox, Remote};
@@ -44,7 +44,7 @@ pub struct SchedulerSpec<M: Machine> {
     /// they poll themselves. Three at most.
     pub above: Vec<RemoteRef<M>>,
     /// Its part in what the workers of a core know of each other, if there are others.
-    pub beside: Option<Side<M>>,
+    pub core_use: Option<Occupant<M>>,
 }
 
 impl<M: Machine> SchedulerSpec<M> {
@@ -64,7 +64,7 @@ impl<M: Machine> Default for SchedulerSpec<M> {
             turns: Turns::ByArrival,
             telemetry: None,
             above: Vec::new(),
-            beside: None,
+            core_use: None,
         }
     }
 }
@@ -90,7 +90,7 @@ pub struct Scheduler<M: Machine> {
     /// A worker of each scheduler that may await its tasks from above, the highest last. They are kept as
     /// long as this one.
     above: Vec<RemoteRef<M>>,
-    beside: Option<Side<M>>,
+    core_use: Option<Occupant<M>>,
     groups: Groups<M>,
 }
 
@@ -139,7 +139,7 @@ impl<M: Machine> Scheduler<M> {
             turns,
             telemetry,
             above,
-            beside,
+            core_use,
         } = spec;
         assert!(
             above.len() <= ABOVE_MAX,
@@ -174,7 +174,7 @@ impl<M: Machine> Scheduler<M> {
             on: M::Line::new(|| M::U32::new(workers as u32)),
             telemetry,
             above,
-            beside,
+            core_use,
             groups: Groups::default(),
         };
         // SAFETY: allocated above for a scheduler, and nobody else has it yet.
@@ -245,8 +245,8 @@ impl<M: Machine> Scheduler<M> {
 
     /// Its part in what the workers of a core know of each other.
     #[inline]
-    pub(crate) fn beside(&self) -> Option<&Side<M>> {
-        self.beside.as_ref()
+    pub(crate) fn core_use(&self) -> Option<&Occupant<M>> {
+        self.core_use.as_ref()
     }
 
     /// Whether polls of it took long lately.

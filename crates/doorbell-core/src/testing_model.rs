@@ -186,7 +186,7 @@ fn killer_of_tasks(bug: Bug) -> (&'static str, Shows) {
         Bug::TaskForgetWake => ("task::loom::mutant_forget_wake", Deadlock),
         Bug::TaskWakeRelaxed => ("task::loom::mutant_wake_relaxed", Deadlock),
         Bug::TaskNotedFromBelow => ("task::loom_below::mutant_noted_from_below", Deadlock),
-        Bug::TaskPokeRelaxed => ("task::loom_below::mutant_poke_relaxed", Deadlock),
+        Bug::TaskDelegateRelaxed => ("task::loom_below::mutant_delegate_relaxed", Deadlock),
         Bug::TaskSubmitWhileRunning => ("task::loom::mutant_submit_while_running", QUEUED_TWICE),
         Bug::TaskCompleteRelaxed => ("task::loom::mutant_complete_relaxed", Race),
         Bug::TaskDropRelaxed => ("task::loom::mutant_drop_relaxed", Race),

@@ -55,7 +55,7 @@ pub enum Bug {
     /// task: a wake by one of a lower class is noted before a worker has it.
     TaskNotedFromBelow,
     /// task: a wake by one of a lower class does not publish what the waker did before.
-    TaskPokeRelaxed,
+    TaskDelegateRelaxed,
     /// task: who polls a task by its raised node does not acquire what the last poll did.
     TaskStartRaisedRelaxed,
     /// task: the end of a poll does not look whether the task was cancelled.
@@ -193,7 +193,7 @@ impl Bug {
         Bug::TaskLeaveForgotten,
         Bug::TaskRaiseForgotten,
         Bug::TaskNotedFromBelow,
-        Bug::TaskPokeRelaxed,
+        Bug::TaskDelegateRelaxed,
         Bug::TaskStartRaisedRelaxed,
         Bug::TaskPauseBlind,
         Bug::TaskPauseRelaxed,

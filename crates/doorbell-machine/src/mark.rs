@@ -89,7 +89,7 @@ marks! {
     /// io: a worker that was about to park on its word had got its first descriptor.
     IoFirstBeforePark,
     /// task: a wake by a thread of a lower class went to a worker in a parcel.
-    TaskPoked,
+    TaskDelegated,
     /// task: a task was woken while it was polled.
     TaskWokenInPoll,
 }

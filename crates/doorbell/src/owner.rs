@@ -8,9 +8,9 @@ use crate::handle::Handle;
 use crate::room::Rooms;
 use crate::rt::{FAIR, Late, Plan, Rt};
 use async_lock::Mutex;
-use doorbell_core::beside::{Beside, Side};
 use doorbell_core::call::SPIN_NS;
 use doorbell_core::class::Class;
+use doorbell_core::core_use::{CoreUse, Occupant};
 use doorbell_core::scheduler::{RemoteRef, Scheduler, SchedulerSpec, Turns};
 use doorbell_core::switches::SwitchWord;
 use doorbell_core::wheel::{Clock, Quiescent};
@@ -91,7 +91,7 @@ fn scheduler_of<M: Machine>(
     stalls: Option<&Arc<StallReporter<M>>>,
     class: ClassKind,
     above: Vec<RemoteRef<M>>,
-    beside: Side<M>,
+    core_use: Occupant<M>,
 ) -> Vec<RemoteRef<M>> {
     let telemetry = || Telemetry::new(plan.telemetry.clone(), plan.cpus.len(), stalls);
     let telemetry = (!plan.telemetry.is_nothing()).then(|| Arc::new(telemetry()));
@@ -105,7 +105,7 @@ fn scheduler_of<M: Machine>(
         turns,
         telemetry,
         above,
-        beside: Some(beside),
+        core_use: Some(core_use),
     };
     Scheduler::described(plan.cpus.len(), switches, spec, |one, other| {
         distance(topology, plan.cpus[one], plan.cpus[other])
@@ -126,7 +126,7 @@ impl<M: Machine> Schedulers<M> {
         switches: &Arc<SwitchWord<M::Counter>>,
         stalls: Option<&Arc<StallReporter<M>>>,
     ) -> Self {
-        let words = Beside::new(plan.cpus.len());
+        let words = CoreUse::new(plan.cpus.len());
         let scheduler = |class, side, above: &[&RemoteRef<M>]| {
             let above = above.iter().copied().cloned();
             scheduler_of::<M>(
@@ -139,10 +139,15 @@ impl<M: Machine> Schedulers<M> {
                 side,
             )
         };
-        let rt = (!plan.paused).then(|| scheduler(ClassKind::Rt, Side::working(&words, 0), &[]));
+        let rt =
+            (!plan.paused).then(|| scheduler(ClassKind::Rt, Occupant::working(&words, 0), &[]));
         let above = rt.as_ref().map(|remotes| &remotes[0]);
-        let fair = scheduler(ClassKind::Fair, Side::spinning(&words), above.as_slice());
-        let side = || Side::working(&words, 1);
+        let fair = scheduler(
+            ClassKind::Fair,
+            Occupant::spinning(&words),
+            above.as_slice(),
+        );
+        let side = || Occupant::working(&words, 1);
         let batch = above.map(|above| scheduler(ClassKind::Batch, side(), &[&fair[0], above]));
         Schedulers { rt, fair, batch }
     }

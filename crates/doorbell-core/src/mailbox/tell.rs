@@ -96,13 +96,13 @@ impl<M: Machine> Remote<M> {
     }
 
     fn ring(&self) {
-        if let Some(side) = self.scheduler().beside() {
+        if let Some(side) = self.scheduler().core_use() {
             side.begin(self.worker());
         }
         self.counts.rings.add_shared(1);
         self.shared.bell.ring(&self.parker);
         if self.shared.bell.is_quiescent()
-            && let Some(side) = self.scheduler().beside()
+            && let Some(side) = self.scheduler().core_use()
         {
             // It came for a park that was over: the worker sleeps on in the next one, and has nothing to do.
             side.end(self.worker());

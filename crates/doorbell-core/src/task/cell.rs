@@ -350,7 +350,7 @@ impl<M: Machine> TaskRef<M> {
     }
 
     pub(super) fn poll(self, local: &Local<M>) -> Poll<()> {
-        local.owed().during(self, |waker| {
+        local.poll_refs().during(self, |waker| {
             let mut cx = Context::from_waker(waker);
             // SAFETY: RUNNING makes the body the worker's.
             self.use_body(|body| unsafe { (self.header().vtable.poll)(body, &mut cx) })

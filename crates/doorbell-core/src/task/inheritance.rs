@@ -240,7 +240,7 @@ impl<M: Machine> TaskRef<M> {
             };
             let worker = std::ptr::from_ref(local.remote().scheduler());
             let Some(task) = local
-                .owed()
+                .poll_refs()
                 .task()
                 .filter(|it| it.header().has_raised_node())
             else {
@@ -276,7 +276,7 @@ impl<M: Machine> TaskRef<M> {
     /// it is one that somebody may be above of.
     pub(crate) fn under_poll() -> Option<Self> {
         Local::<M>::with_current(|local| {
-            let task = local?.owed().task()?;
+            let task = local?.poll_refs().task()?;
             task.header().has_raised_node().then(|| {
                 task.header().state.retain();
                 task

@@ -3,8 +3,8 @@
 use super::by_share::Tell;
 use super::cell::TaskRef;
 use super::inheritance;
-use super::owed::Owed;
 use super::poll_budget::PollBudget;
+use super::poll_refs::PollRefs;
 use super::rescue::Raised;
 use crate::class::Class;
 use crate::group::{self, WorkerGroups};
@@ -63,7 +63,7 @@ pub struct Local<M: Machine> {
     rank: Cell<u8>,
     /// Whether that one is of a scheduler below, which raised it.
     pub(super) raised: Raised,
-    owed: Owed<M>,
+    poll_refs: PollRefs<M>,
     /// Tasks of groups.
     pub(super) groups: WorkerGroups,
 }
@@ -99,7 +99,7 @@ impl<M: Machine> Local<M> {
             base: Cell::new(Base::Global),
             rank: Cell::new(0),
             raised: Raised::default(),
-            owed: Owed::new(),
+            poll_refs: PollRefs::new(),
             groups: WorkerGroups::default(),
         }
     }
@@ -202,8 +202,8 @@ impl<M: Machine> Local<M> {
 
     /// What it owes to the word of the task that it polls.
     #[inline]
-    pub(crate) fn owed(&self) -> &Owed<M> {
-        &self.owed
+    pub(crate) fn poll_refs(&self) -> &PollRefs<M> {
+        &self.poll_refs
     }
 
     /// Whether the worker takes no new task.
@@ -257,8 +257,8 @@ impl<M: Machine> Local<M> {
             // SAFETY: passed on.
             return unsafe { self.push_of_group(node, group, Tell::Surplus) };
         }
-        let is_beside = self.groups.any();
-        let share = if is_beside {
+        let has_groups = self.groups.any();
+        let share = if has_groups {
             Share::Always
         } else {
             Share::Surplus
@@ -266,7 +266,7 @@ impl<M: Machine> Local<M> {
         // SAFETY: passed on; this worker owns its remote half's queue.
         let len = unsafe { self.remote.queue().push(node, share) };
         self.list();
-        if is_shareable(len) || is_beside {
+        if is_shareable(len) || has_groups {
             M::fence_recheck();
             self.remote.scheduler().offer(self.remote.worker());
         }
@@ -336,7 +336,7 @@ impl<M: Machine> Local<M> {
     /// nothing is refused.
     #[inline]
     pub fn begin_operation(&self) -> Option<i32> {
-        let between_polls = || (!self.owed.is_in_poll()).then_some(i32::MAX);
+        let between_polls = || (!self.poll_refs.is_in_poll()).then_some(i32::MAX);
         self.budget.begin().or_else(between_polls)
     }
 

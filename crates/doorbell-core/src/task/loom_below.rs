@@ -4,7 +4,7 @@
 #![allow(clippy::disallowed_types, clippy::disallowed_methods)]
 
 use super::loom::{Gate, Output, Task};
-use super::state_poke::Poke;
+use super::state_delegate::Delegated;
 use super::{Join, Local, Phase, TaskRef};
 use crate::class::Class;
 use crate::scheduler::{RemoteRef, Scheduler, SchedulerSpec};
@@ -84,7 +84,7 @@ fn suspended_below() {
     let stage = Stage::new(1);
     let (theirs, waker) = (stage.gate.waker(), stage.gate.waker());
     // SAFETY: of this model's task.
-    let suspended = thread::spawn(move || unsafe { task_of(&theirs) }.poke_and_stall());
+    let suspended = thread::spawn(move || unsafe { task_of(&theirs) }.delegate_and_stall());
     let (gate, other) = (Arc::clone(&stage.gate), waker.clone());
     let level = thread::spawn(move || {
         Local::new(urgent()).enter(|| {
@@ -94,10 +94,10 @@ fn suspended_below() {
     });
     stage.run();
     level.join().unwrap();
-    let poke = suspended.join().unwrap();
-    if poke == Poke::Send {
+    let then = suspended.join().unwrap();
+    if then == Delegated::Send {
         // SAFETY: as above; the reference of the parcel was counted.
-        unsafe { task_of(&waker) }.send_poke(stage.remote.scheduler());
+        unsafe { task_of(&waker) }.send_wake(stage.remote.scheduler());
     }
     drop(waker);
     stage.assert_freed(1);
@@ -167,6 +167,6 @@ fn mutant_noted_from_below() {
 }
 
 #[test]
-fn mutant_poke_relaxed() {
-    mutant!(TaskPokeRelaxed, another_below);
+fn mutant_delegate_relaxed() {
+    mutant!(TaskDelegateRelaxed, another_below);
 }

@@ -3,7 +3,7 @@
 // What a model counts with std's atomics and locks is not part of it and orders nothing in it.
 #![allow(clippy::disallowed_types, clippy::disallowed_methods)]
 
-use super::state_poke::{For, Poke};
+use super::state_delegate::{Delegated, For};
 use super::{Join, Local, Phase, TaskRef};
 use crate::class::Class;
 use crate::scheduler::{RemoteRef, Scheduler, SchedulerSpec};
@@ -149,12 +149,12 @@ fn cancelled_elsewhere() {
     queued_elsewhere(Class::Fair, |words| words.task().cancel());
 }
 
-/// As one below does: it pokes the task, and the worker takes the parcel at once.
-fn poked_elsewhere() {
+/// As one below does: it delegates the wake, and the worker takes the parcel at once.
+fn delegated_elsewhere() {
     queued_elsewhere(Class::Rt, |words| {
         let task = words.task();
-        if task.poke_and_stall() == Poke::Send {
-            task.follow(task.header().state.wake_poked(), || task.submit());
+        if task.delegate_and_stall() == Delegated::Send {
+            task.follow(task.header().state.wake_delegated(), || task.submit());
             task.release();
         }
     });
@@ -179,10 +179,10 @@ fn cancelled_after_it_was_told(cancel: fn(&Words)) {
 }
 
 /// As one below does; the worker takes the parcel at once.
-fn poke_to_cancel(words: &Words) {
+fn delegate_cancel(words: &Words) {
     let task = words.task();
-    if task.header().state.poke(For::Cancel) == Poke::Send {
-        task.follow(task.header().state.wake_poked(), || task.submit());
+    if task.header().state.delegate(For::Cancel) == Delegated::Send {
+        task.follow(task.header().state.wake_delegated(), || task.submit());
         task.release();
     }
 }
@@ -244,8 +244,8 @@ fn a_task_that_idled_on_one_worker_is_cancelled_on_another() {
 }
 
 #[test]
-fn a_task_that_idled_on_one_worker_is_poked_on_another() {
-    check_large(poked_elsewhere);
+fn a_task_that_idled_on_one_worker_is_woken_by_parcel_on_another() {
+    check_large(delegated_elsewhere);
 }
 
 #[test]
@@ -255,7 +255,7 @@ fn a_cancel_brings_what_came_before_it() {
 
 #[test]
 fn a_cancel_from_below_brings_what_came_before_it() {
-    check_large(|| cancelled_after_it_was_told(poke_to_cancel));
+    check_large(|| cancelled_after_it_was_told(delegate_cancel));
 }
 
 #[test]

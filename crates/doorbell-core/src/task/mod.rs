@@ -9,7 +9,7 @@
 //! | `cell.rs` | the allocation: header and body; how a task is run, cancelled and freed |
 //! | `submit.rs` | where it goes when it is launched or woken |
 //! | `home.rs` | the list of its home worker, and how it leaves it |
-//! | `poke.rs`, `state_poke.rs` | wakes by threads of a lower class |
+//! | `delegate.rs`, `state_delegate.rs` | wakes by threads of a lower class |
 //! | `inheritance.rs` | the raised node, by which a scheduler above polls what it awaits |
 //! | `rescue.rs` | rescuable tasks, which a worker above runs while their own are stuck |
 //! | `extras.rs` | what only some tasks have: names, times, where it was spawned |
@@ -19,7 +19,7 @@
 //! | `local.rs` | what a worker's own thread keeps: ready queue, list of its tasks |
 //! | `timers.rs` | a worker's timers, as its tasks and its loop see them |
 //! | `poll_budget.rs` | how many ready operations one poll may complete |
-//! | `owed.rs` | references of the task under poll, counted when its poll ends |
+//! | `poll_refs.rs` | references of the task under poll, counted when its poll ends |
 
 mod away;
 mod behind;
@@ -28,6 +28,7 @@ mod bring;
 mod by_rank;
 mod by_share;
 mod cell;
+mod delegate;
 mod error;
 mod extras;
 mod home;
@@ -50,15 +51,14 @@ mod loom_raises;
 mod loom_seen;
 #[cfg(test)]
 mod loom_workers;
-mod owed;
-mod poke;
 mod poll_budget;
+mod poll_refs;
 mod recorded;
 mod rescue;
 mod state;
+mod state_delegate;
 mod state_inheritance;
 mod state_join;
-mod state_poke;
 mod steal;
 mod submit;
 #[cfg(test)]

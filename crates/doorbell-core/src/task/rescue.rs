@@ -55,7 +55,11 @@ impl<M: Machine> Local<M> {
     /// awaits it: what is not certain to be brief is to be left to them.
     #[inline]
     pub fn is_rescue(&self) -> bool {
-        self.raised.of_below.get() && self.owed().task().is_some_and(TaskRef::is_rescued_only)
+        self.raised.of_below.get()
+            && self
+                .poll_refs()
+                .task()
+                .is_some_and(TaskRef::is_rescued_only)
     }
 
     /// The task under poll is not to be raised for what wakes it in this poll: the rest is for its own

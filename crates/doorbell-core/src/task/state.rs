@@ -15,12 +15,12 @@
 //! | 10..12 | `JOIN_ABOVE` | from how far above the join handle awaits it, 0 for not ([`Above`](super::state_inheritance::Above)) |
 //! | 12..14 | `LOCK_ABOVE` | from how far above others wait for locks that it holds |
 //! | 14..22 | `LOCKS` | how many locks those are |
-//! | 22 | `POKED` | a parcel is on its way to a worker that will wake it, with a reference |
+//! | 22 | `DELEGATED` | a parcel is on its way to a worker that will wake it, with a reference |
 //! | 23..64 | refs | references: the worker's, the join handle's, the raised node's, the parcel's, one per waker |
 //!
 //! All changes are read-modify-writes, so they have one order that everybody agrees on. Those of
 //! the join handle are in `state_join.rs`, those of tasks that are awaited from above in
-//! `state_inheritance.rs`, those of wakes by a lower class in `state_poke.rs`.
+//! `state_inheritance.rs`, those of wakes by a lower class in `state_delegate.rs`.
 
 use doorbell_machine::{Bug, Machine, Ordering, Word};
 
@@ -42,7 +42,7 @@ pub(super) const ONE_LOCK: u64 = 1 << 14;
 pub(super) const INHERITS: u64 = JOIN_ABOVE | LOCK_ABOVE;
 /// What a wake finds that has nothing to queue.
 pub(super) const BUSY: u64 = SCHEDULED | RUNNING | COMPLETE;
-pub(super) const POKED: u64 = 1 << 22;
+pub(super) const DELEGATED: u64 = 1 << 22;
 const REF_SHIFT: u32 = 23;
 pub(super) const ONE_REF: u64 = 1 << REF_SHIFT;
 /// More references than this are a leak of wakers in a loop; the process ends before the
@@ -53,7 +53,7 @@ const REFS_MAX: u64 = 1 << 40;
 const _: () = assert!(SCHEDULED + RUNNING + COMPLETE + CANCELLED + JOIN + JOIN_WAKER == 0b11_1111);
 const _: () = assert!(SEIZED + LEFT == 0b1100_0000 && BEHIND + RAISED == 0b11 << 8);
 const _: () = assert!(INHERITS == 0b1111 << 10 && LOCKS == 255 << 14);
-const _: () = assert!(POKED == LOCKS + ONE_LOCK && ONE_REF == POKED << 1);
+const _: () = assert!(DELEGATED == LOCKS + ONE_LOCK && ONE_REF == DELEGATED << 1);
 
 /// What a wake has to do.
 #[must_use]
@@ -287,7 +287,7 @@ impl<M: Machine> State<M> {
         } else {
             Ordering::Release
         };
-        // ORDER: Acquire pairs with the Release of `seize`, `cancel` and `poke`, for the drop of the future, and
+        // ORDER: Acquire pairs with the Release of `seize`, `cancel` and `delegate`, for the drop of the future, and
         // with that of `start_late`: the own node has left its queue.
         let mut seen = self.0.load(Ordering::Acquire);
         loop {

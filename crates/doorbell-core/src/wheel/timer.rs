@@ -115,7 +115,7 @@ impl RawTimer {
     ) -> Option<NonNull<Entry<M>>> {
         // SAFETY: an armed timer's waker is its worker's, which drops it below or between polls; a
         // visitor leaves alone what was given in this poll.
-        let waker = unsafe { local.owed().give(waker) };
+        let waker = unsafe { local.poll_refs().give(waker) };
         let entry = local.wheel().take_entry(local.remote());
         // SAFETY: taken, so it is this worker's alone.
         let it = unsafe { entry.as_ref() };
@@ -233,7 +233,7 @@ unsafe fn poll<M: Machine>(raw: NonNull<()>, cx: &mut Context<'_>) -> Polled {
 #[inline]
 fn tag_now<M: Machine>(local: &Local<M>) -> u16 {
     let tag = Entry::<M>::tag(local.remote().pulse());
-    if local.owed().is_in_poll() {
+    if local.poll_refs().is_in_poll() {
         tag
     } else {
         tag.wrapping_sub(1)
@@ -255,7 +255,7 @@ fn poll_here<M: Machine>(local: &Local<M>, it: &Entry<M>, cx: &Context<'_>) -> O
     }
     // Outside of the wheel, here and below: what is cloned or dropped may come back.
     // SAFETY: as in `arm_here`.
-    let mut waker = Some(unsafe { local.owed().give(cx.waker()) });
+    let mut waker = Some(unsafe { local.poll_refs().give(cx.waker()) });
     let old = local.wheel().with(|_| {
         (it.state() == entry::ARMED).then(|| {
             it.polls.set(tag_now(local));
@@ -265,13 +265,13 @@ fn poll_here<M: Machine>(local: &Local<M>, it: &Entry<M>, cx: &Context<'_>) -> O
         })
     });
     if let Some(unused) = waker {
-        local.owed().take_back(unused);
+        local.poll_refs().take_back(unused);
     }
     if let Some(old) = old?? {
         // What was sent by mail is not what will be woken any more.
         // SAFETY: its handle is the caller.
         drop_quietly(unsafe { it.with_handle_waker(Option::take) });
-        local.owed().take_back(old);
+        local.poll_refs().take_back(old);
     }
     Some(())
 }
@@ -358,7 +358,7 @@ unsafe fn take_waker_back<M: Machine>(local: &Local<M>, entry: NonNull<Entry<M>>
     let cell = unsafe { &entry.as_ref().waker };
     // SAFETY: as above.
     if let Some(waker) = cell.with_mut(|waker| unsafe { (*waker).take() }) {
-        local.owed().take_back(waker);
+        local.poll_refs().take_back(waker);
     }
 }
 

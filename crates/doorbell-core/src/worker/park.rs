@@ -15,7 +15,7 @@ impl<M: Machine> Worker<M> {
             self.shared.tally.parks_avoided.add_owned(1);
             return;
         }
-        let beside = remote.scheduler().beside();
+        let beside = remote.scheduler().core_use();
         if let Some(side) = beside {
             side.end(remote.worker());
         }

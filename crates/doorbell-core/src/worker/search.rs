@@ -18,7 +18,7 @@ impl<M: Machine> Worker<M> {
 
     /// Whether its core has other workers.
     fn has_beside(&self) -> bool {
-        self.shared.remote().scheduler().beside().is_some()
+        self.shared.remote().scheduler().core_use().is_some()
     }
 
     /// How long to spin before the next look at the others.

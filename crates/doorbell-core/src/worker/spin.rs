@@ -1,7 +1,7 @@
 //! Spinning: an idle worker that still serves calls, without a pass.
 
 use super::Worker;
-use crate::beside::Cpu;
+use crate::core_use::Cpu;
 use doorbell_machine::{Bug, Counter, Machine, Spun};
 
 /// A worker that is kept spinning by calls makes a pass when this much time has gone by, looked
@@ -13,8 +13,8 @@ pub(super) const TAKES_PER_CLOCK: u32 = 64;
 
 /// A spinning worker that took nothing but calls that nobody waits for, twice in a row and fewer
 /// than this, lets more of them come before it looks again: about half a microsecond.
-const FLOOD_TAKE: u64 = 64;
-const FLOOD_PAUSE: u32 = 32;
+const BURST_TAKE: u64 = 64;
+const BURST_PAUSE: u32 = 32;
 
 /// A spinning worker that is posted nothing for so long returns the parcels that it holds.
 const HOLD_NS: u64 = 20_000;
@@ -37,7 +37,7 @@ struct Progress {
     /// When the slice began in which it spins now, unless something was served in it.
     looked_ns: Option<u64>,
     /// The last two takes brought nothing but calls that nobody waits for.
-    in_flood: bool,
+    in_burst: bool,
     serves: u32,
 }
 
@@ -76,7 +76,7 @@ impl<M: Machine> Worker<M> {
             spin_ns: until_due_ns(),
             quiet_ns: 0,
             looked_ns: Some(started_ns),
-            in_flood: false,
+            in_burst: false,
             serves: 0,
         };
         loop {
@@ -176,10 +176,10 @@ impl<M: Machine> Worker<M> {
         }
         // A look takes the line from those who post. Where nobody waits, look less often.
         let only_posts = served.delivered > 0 && returns.take_fresh() == served.delivered;
-        if only_posts && progress.in_flood && served.delivered < FLOOD_TAKE {
-            (0..FLOOD_PAUSE).for_each(|_| M::relax());
+        if only_posts && progress.in_burst && served.delivered < BURST_TAKE {
+            (0..BURST_PAUSE).for_each(|_| M::relax());
         }
-        progress.in_flood = only_posts;
+        progress.in_burst = only_posts;
         progress.serves += 1;
         false
     }
@@ -187,7 +187,7 @@ impl<M: Machine> Worker<M> {
     /// Whether another worker of this core, that never spins, can run.
     fn is_cpu_wanted(&self) -> bool {
         let remote = self.shared.remote();
-        let beside = remote.scheduler().beside();
+        let beside = remote.scheduler().core_use();
         beside.is_some_and(|side| side.look(remote.worker()) == Cpu::Wanted)
     }
 

@@ -40,8 +40,8 @@ const UNLIST: &str = "the worker whose bit it is finds the work itself before it
 const BELOW: &str =
     "it shows where a worker stays suspended between two steps, or two meet there; loom kills it";
 
-/// Why a poke does not show that publishes too little.
-const POKE: &str = "the parcel publishes it, unless it is another waker's; loom kills it";
+/// Why a delegated wake does not show that publishes too little.
+const DELEGATED_WAKE: &str = "the parcel publishes it, unless it is another waker's; loom kills it";
 
 /// Why a task that is awaited from above does not show.
 const ABOVE: &str = "no task of the scenarios is awaited from above; loom kills it";
@@ -136,7 +136,7 @@ pub const MUTANTS: &[Mutant] = mutants![
     TaskLeaveForgotten: Sc,
     TaskRaiseForgotten: not_here ABOVE,
     TaskNotedFromBelow: not_here BELOW,
-    TaskPokeRelaxed: not_here POKE,
+    TaskDelegateRelaxed: not_here DELEGATED_WAKE,
     TaskStartRaisedRelaxed: not_here RAISED,
     TaskPauseBlind: not_here RAISED,
     TaskPauseRelaxed: not_here PAUSE,

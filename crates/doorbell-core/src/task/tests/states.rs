@@ -2,9 +2,9 @@
 
 use super::super::Phase;
 use super::super::state::{By, Completed, Pause, Released, Start, State, Wake};
+use super::super::state_delegate::{Delegated, For};
 use super::super::state_inheritance::Above;
 use super::super::state_join::{Join, JoinDropped, WakerLeft};
-use super::super::state_poke::{For, Poke};
 use doorbell_machine::Host;
 use std::collections::BTreeSet;
 
@@ -15,9 +15,9 @@ const REFS_MAX: u64 = 3;
 enum Step {
     Wake,
     Cancel,
-    Poke,
-    PokeToCancel,
-    WakePoked,
+    Delegate,
+    DelegateCancel,
+    WakeDelegated,
     Start,
     Pause,
     Complete,
@@ -31,9 +31,9 @@ enum Step {
 const STEPS: [Step; 13] = [
     Step::Wake,
     Step::Cancel,
-    Step::Poke,
-    Step::PokeToCancel,
-    Step::WakePoked,
+    Step::Delegate,
+    Step::DelegateCancel,
+    Step::WakeDelegated,
     Step::Start,
     Step::Pause,
     Step::Complete,
@@ -47,7 +47,7 @@ const STEPS: [Step; 13] = [
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Found {
     Wake(Wake),
-    Poke(Poke),
+    Delegate(Delegated),
     Start(Start),
     Pause(Pause),
     Completed(Completed),
@@ -61,9 +61,9 @@ fn real(state: &State<Host>, step: Step) -> Found {
     match step {
         Step::Wake => Found::Wake(state.wake()),
         Step::Cancel => Found::Wake(state.cancel()),
-        Step::Poke => Found::Poke(state.poke(For::Poll)),
-        Step::PokeToCancel => Found::Poke(state.poke(For::Cancel)),
-        Step::WakePoked => Found::Wake(state.wake_poked()),
+        Step::Delegate => Found::Delegate(state.delegate(For::Poll)),
+        Step::DelegateCancel => Found::Delegate(state.delegate(For::Cancel)),
+        Step::WakeDelegated => Found::Wake(state.wake_delegated()),
         Step::Start => Found::Start(state.start(By::Own)),
         Step::Pause => Found::Pause(state.pause()),
         Step::Complete => Found::Completed(state.complete()),
@@ -92,7 +92,7 @@ struct Model {
     cancelled: bool,
     join: bool,
     join_waker: bool,
-    poked: bool,
+    delegated: bool,
     refs: u64,
 }
 
@@ -107,7 +107,7 @@ impl Model {
             cancelled: bit(3),
             join: bit(4),
             join_waker: bit(5),
-            poked: bit(22),
+            delegated: bit(22),
             refs: word >> 23,
         }
     }
@@ -123,8 +123,8 @@ impl Model {
             Step::Pause => self.running && !self.complete && (self.scheduled || !self.cancelled),
             Step::Reclaim | Step::DropJoin => self.join,
             Step::LeaveWaker => self.join && (self.complete || !self.join_waker),
-            Step::Retain | Step::Poke | Step::PokeToCancel => self.refs < REFS_MAX,
-            Step::WakePoked => self.poked,
+            Step::Retain | Step::Delegate | Step::DelegateCancel => self.refs < REFS_MAX,
+            Step::WakeDelegated => self.delegated,
             Step::Wake | Step::Cancel | Step::Release => true,
         }
     }
@@ -135,13 +135,17 @@ impl Model {
         Found::Wake(if idle { Wake::Submit } else { Wake::Nothing })
     }
 
-    fn poke(&mut self) -> Found {
+    fn delegate(&mut self) -> Found {
         let idle = !self.scheduled && !self.running && !self.complete;
         self.scheduled |= !idle;
-        let sends = idle && !self.poked;
-        self.poked |= sends;
+        let sends = idle && !self.delegated;
+        self.delegated |= sends;
         self.refs += u64::from(sends);
-        Found::Poke(if sends { Poke::Send } else { Poke::Nothing })
+        Found::Delegate(if sends {
+            Delegated::Send
+        } else {
+            Delegated::Nothing
+        })
     }
 
     fn pause(&mut self) -> Found {
@@ -190,13 +194,13 @@ impl Model {
                 self.cancelled = true;
                 self.wake()
             }
-            Step::Poke => self.poke(),
-            Step::PokeToCancel => {
+            Step::Delegate => self.delegate(),
+            Step::DelegateCancel => {
                 self.cancelled = true;
-                self.poke()
+                self.delegate()
             }
-            Step::WakePoked => {
-                self.poked = false;
+            Step::WakeDelegated => {
+                self.delegated = false;
                 self.wake()
             }
             Step::Start => {

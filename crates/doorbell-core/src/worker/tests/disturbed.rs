@@ -2,7 +2,7 @@
 
 use super::{Eternal, again, by_hand, scheduler_that_idles_by};
 use crate::bell::{Announced, WorkerState};
-use crate::beside::{Beside, Side};
+use crate::core_use::{CoreUse, Occupant};
 use crate::mailbox::Posted;
 use crate::node::Node;
 use crate::scheduler::{Scheduler, SchedulerSpec};
@@ -162,10 +162,10 @@ fn b13_a_call_that_arms_a_timer_ends_the_spin() {
 #[test]
 fn a_worker_leaves_the_cpu_to_others_of_its_core() {
     for idle in [IdlePolicy::Spin { spin_ns: 1 << 40 }, IdlePolicy::NeverPark] {
-        let words = Beside::<Host>::new(1);
-        let batch = Side::working(&words, 1);
+        let words = CoreUse::<Host>::new(1);
+        let batch = Occupant::working(&words, 1);
         let spec = SchedulerSpec {
-            beside: Some(Side::spinning(&words)),
+            core_use: Some(Occupant::spinning(&words)),
             ..SchedulerSpec::default()
         };
         let remote = Scheduler::<Host>::described(1, &Arc::default(), spec, |_, _| 0).remove(0);

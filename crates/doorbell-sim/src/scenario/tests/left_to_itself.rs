@@ -41,20 +41,20 @@ enum By {
     Descriptor,
     Timer,
     /// Who is of a lower class.
-    Poke,
+    Below,
 }
 
 impl By {
     /// The first worker of the scheduler.
     fn worker(self) -> usize {
-        if self == By::Poke { RT * CORES } else { 0 }
+        if self == By::Below { RT * CORES } else { 0 }
     }
 
     fn scheduler(self) -> SchedulerConfig {
         let one = one_scheduler(CORES);
         match self {
             By::Descriptor | By::Timer => one,
-            By::Poke => SchedulerConfig {
+            By::Below => SchedulerConfig {
                 classes: Classes::Each(Urgent::Fifo),
                 ..one
             },
@@ -119,7 +119,7 @@ fn program(workers: &Arc<Workers<0>>, by: By, done: &Arc<Done>) -> [WorkerCounts
             Source::Fd(registered.expect("the worker has not ended"), fd)
         }
         By::Timer => Source::Timer(Arc::clone(workers)),
-        By::Poke => Source::Told(told),
+        By::Below => Source::Told(told),
     };
     // It is armed by the first task.
     drop(workers.launch(by.worker(), Kind::Task, async {}));
@@ -135,7 +135,7 @@ fn program(workers: &Arc<Workers<0>>, by: By, done: &Arc<Done>) -> [WorkerCounts
         match by {
             By::Descriptor => fd.set_ready(Readiness::READABLE),
             By::Timer => {}
-            By::Poke => tell
+            By::Below => tell
                 .pop()
                 .expect("one for each round")
                 .send(())
@@ -182,7 +182,7 @@ fn check(by: By) {
 
 #[test]
 fn what_comes_to_a_task_whose_polls_are_short_wakes_no_other_worker() {
-    for by in [By::Descriptor, By::Timer, By::Poke] {
+    for by in [By::Descriptor, By::Timer, By::Below] {
         check(by);
     }
 }

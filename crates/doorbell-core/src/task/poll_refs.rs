@@ -19,7 +19,7 @@ use std::task::Waker;
 
 /// What a worker owes to the word of the task that it polls.
 #[derive(Debug)]
-pub(crate) struct Owed<M: Machine> {
+pub(crate) struct PollRefs<M: Machine> {
     /// The waker of the poll; null between polls.
     waker: Cell<*const Waker>,
     /// References given out, less those taken back.
@@ -27,9 +27,9 @@ pub(crate) struct Owed<M: Machine> {
     machine: PhantomData<fn(M)>,
 }
 
-impl<M: Machine> Owed<M> {
+impl<M: Machine> PollRefs<M> {
     pub(super) fn new() -> Self {
-        Owed {
+        PollRefs {
             waker: Cell::new(std::ptr::null()),
             count: Cell::new(0),
             machine: PhantomData,
@@ -78,7 +78,7 @@ impl<M: Machine> Owed<M> {
     ///
     /// # Safety
     /// Only this worker's thread wakes and drops it until the poll ends, and drops it in a poll only by
-    /// [`Owed::take_back`].
+    /// [`PollRefs::take_back`].
     #[inline]
     pub(crate) unsafe fn give(&self, waker: &Waker) -> Waker {
         if self.is_of_the_poll(waker) {

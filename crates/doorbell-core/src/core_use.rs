@@ -11,27 +11,27 @@ use doorbell_machine::{Line, Machine, Ordering, Word};
 use std::sync::Arc;
 
 /// A word for each core.
-pub struct Beside<M: Machine>(Box<[M::Line<M::U32>]>);
+pub struct CoreUse<M: Machine>(Box<[M::Line<M::U32>]>);
 
-impl<M: Machine> std::fmt::Debug for Beside<M> {
+impl<M: Machine> std::fmt::Debug for CoreUse<M> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_tuple("Beside").field(&self.0.len()).finish()
+        f.debug_tuple("CoreUse").field(&self.0.len()).finish()
     }
 }
 
-impl<M: Machine> Beside<M> {
+impl<M: Machine> CoreUse<M> {
     /// The words of so many cores, on none of which anything runs.
     #[must_use]
     pub fn new(cores: usize) -> Arc<Self> {
         let word = |_| M::Line::new(|| M::U32::new(0));
-        Arc::new(Beside((0..cores).map(word).collect()))
+        Arc::new(CoreUse((0..cores).map(word).collect()))
     }
 }
 
 /// A scheduler's part in the words.
 #[derive(Debug)]
-pub struct Side<M: Machine> {
-    words: Arc<Beside<M>>,
+pub struct Occupant<M: Machine> {
+    words: Arc<CoreUse<M>>,
     /// The scheduler's bit; 0 of one whose workers spin.
     bit: u32,
 }
@@ -46,10 +46,10 @@ pub(crate) enum Cpu {
     Wanted,
 }
 
-impl<M: Machine> Side<M> {
+impl<M: Machine> Occupant<M> {
     /// Of a scheduler whose workers may spin.
-    pub fn spinning(words: &Arc<Beside<M>>) -> Self {
-        Side {
+    pub fn spinning(words: &Arc<CoreUse<M>>) -> Self {
+        Occupant {
             words: Arc::clone(words),
             bit: 0,
         }
@@ -59,9 +59,9 @@ impl<M: Machine> Side<M> {
     ///
     /// # Panics
     /// If the number is 32 or more.
-    pub fn working(words: &Arc<Beside<M>>, scheduler: u32) -> Self {
+    pub fn working(words: &Arc<CoreUse<M>>, scheduler: u32) -> Self {
         assert!(scheduler < u32::BITS, "a core has 32 schedulers at most");
-        Side {
+        Occupant {
             words: Arc::clone(words),
             bit: 1 << scheduler,
         }
@@ -101,7 +101,7 @@ impl<M: Machine> Side<M> {
 
 #[cfg(test)]
 mod tests {
-    use super::{Beside, Cpu, Side};
+    use super::{CoreUse, Cpu, Occupant};
     use crate::bell::{Announced, WorkerState};
     use crate::scheduler::{RemoteRef, Scheduler, SchedulerSpec};
     use doorbell_machine::Host;
@@ -109,9 +109,9 @@ mod tests {
 
     #[test]
     fn a_core_is_wanted_while_any_other_worker_of_it_works() {
-        let words = Beside::<Host>::new(2);
-        let (fair, rt) = (Side::spinning(&words), Side::working(&words, 0));
-        let batch = Side::working(&words, 31);
+        let words = CoreUse::<Host>::new(2);
+        let (fair, rt) = (Occupant::spinning(&words), Occupant::working(&words, 0));
+        let batch = Occupant::working(&words, 31);
         let looks = || [0, 1].map(|core| fair.look(core));
         assert_eq!(looks(), [Cpu::Free; 2]);
         batch.begin(1);
@@ -132,14 +132,14 @@ mod tests {
 
     #[test]
     fn whoever_rings_a_worker_says_that_it_works() {
-        let words = Beside::<Host>::new(1);
+        let words = CoreUse::<Host>::new(1);
         let spec = SchedulerSpec {
-            beside: Some(Side::working(&words, 1)),
+            core_use: Some(Occupant::working(&words, 1)),
             ..SchedulerSpec::default()
         };
         let remotes: Vec<RemoteRef<Host>> =
             Scheduler::described(1, &Arc::default(), spec, |_, _| 0);
-        let (fair, remote) = (Side::spinning(&words), &remotes[0]);
+        let (fair, remote) = (Occupant::spinning(&words), &remotes[0]);
         assert_eq!(remote.bell().announce_spin(), Announced::Yes);
         assert_eq!(remote.bell().announce_park(), Announced::Yes);
         assert_eq!(

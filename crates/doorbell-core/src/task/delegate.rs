@@ -4,8 +4,8 @@
 
 use super::cell::{Kind, TaskRef};
 use super::local::Local;
+use super::state_delegate::{Delegated, For};
 use super::state_inheritance::Above;
-use super::state_poke::{For, Poke};
 use crate::bell::Look;
 use crate::call::post;
 use crate::mailbox::Remote;
@@ -13,12 +13,12 @@ use crate::scheduler::Scheduler;
 use doorbell_machine::{Machine, Mark};
 
 /// A task on its way in a parcel, with a reference.
-struct Poked<M: Machine>(TaskRef<M>);
+struct InParcel<M: Machine>(TaskRef<M>);
 
 // SAFETY: a task is woken and let go by any thread, as by its wakers.
-unsafe impl<M: Machine> Send for Poked<M> {}
+unsafe impl<M: Machine> Send for InParcel<M> {}
 
-impl<M: Machine> Poked<M> {
+impl<M: Machine> InParcel<M> {
     fn arrive(self, then: impl FnOnce(TaskRef<M>)) {
         Local::<M>::bring_mail(|| then(self.0));
         self.0.release();
@@ -34,7 +34,7 @@ impl<M: Machine> TaskRef<M> {
                 self.follow(self.header().state.wake(), || self.submit());
                 self.rescue();
             }
-            Some(scheduler) => self.poke(scheduler, For::Poll),
+            Some(scheduler) => self.delegate(scheduler, For::Poll),
         }
     }
 
@@ -42,15 +42,15 @@ impl<M: Machine> TaskRef<M> {
     pub(super) fn cancel(self) {
         match self.scheduler_above() {
             None => self.follow(self.header().state.cancel(), || self.submit()),
-            Some(scheduler) => self.poke(scheduler, For::Cancel),
+            Some(scheduler) => self.delegate(scheduler, For::Cancel),
         }
     }
 
     #[cold]
-    fn poke(self, scheduler: &Scheduler<M>, to: For) {
-        match self.header().state.poke(to) {
-            Poke::Nothing => {}
-            Poke::Send => self.send_poke(scheduler),
+    fn delegate(self, scheduler: &Scheduler<M>, to: For) {
+        match self.header().state.delegate(to) {
+            Delegated::Nothing => {}
+            Delegated::Send => self.send_wake(scheduler),
         }
     }
 
@@ -68,9 +68,9 @@ impl<M: Machine> TaskRef<M> {
     }
 
     /// Sends the parcel. The reference is its own.
-    pub(super) fn send_poke(self, scheduler: &Scheduler<M>) {
-        M::mark(Mark::TaskPoked);
-        let wake = |task: Self| task.follow(task.header().state.wake_poked(), || task.submit());
+    pub(super) fn send_wake(self, scheduler: &Scheduler<M>) {
+        M::mark(Mark::TaskDelegated);
+        let wake = |task: Self| task.follow(task.header().state.wake_delegated(), || task.submit());
         // The worker is gone: as if nobody were above.
         self.send(scheduler, wake).unwrap_or_else(|arrive| arrive());
     }
@@ -81,8 +81,10 @@ impl<M: Machine> TaskRef<M> {
     where
         F: FnOnce(Self) + Send + 'static,
     {
-        let poked = Poked(self);
-        post(self.worker_to_poke(scheduler), move || poked.arrive(then))
+        let in_parcel = InParcel(self);
+        post(self.worker_to_ask(scheduler), move || {
+            in_parcel.arrive(then)
+        })
     }
 
     /// Where a parcel is taken soon: no other worker than this one can take it. The worker that ran the task last, if
@@ -90,7 +92,7 @@ impl<M: Machine> TaskRef<M> {
     /// the cheapest to wake. If none is idle, that of the caller's core: where the OS lets it run before the caller, it
     /// is not inside a poll that computes. None is claimed: the task may be found queued, and the caller may lose its
     /// CPU.
-    fn worker_to_poke<'a>(&'a self, scheduler: &'a Scheduler<M>) -> &'a Remote<M> {
+    fn worker_to_ask<'a>(&'a self, scheduler: &'a Scheduler<M>) -> &'a Remote<M> {
         let last = self.last();
         let workers = scheduler.remotes();
         let of_core = |core: usize| &workers[core % workers.len()];
@@ -124,7 +126,7 @@ fn takes_at_once<M: Machine>(remote: &Remote<M>) -> bool {
 impl<M: Machine> TaskRef<M> {
     /// The first half of a wake by one of a lower class, who is then suspended. The second half is to
     /// follow if it says so.
-    pub(super) fn poke_and_stall(self) -> Poke {
-        self.header().state.poke(For::Poll)
+    pub(super) fn delegate_and_stall(self) -> Delegated {
+        self.header().state.delegate(For::Poll)
     }
 }
