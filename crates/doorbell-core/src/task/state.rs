@@ -327,7 +327,7 @@ impl<M: Machine> State<M> {
             Ordering::AcqRel
         };
         // ORDER: Release pairs with the join side's Acquire: it sees the output. Acquire pairs
-        // with the Release of `raise_waker`: the worker sees the waker.
+        // with the Release of `leave_waker`: the worker sees the waker.
         let before = self.0.fetch_or(COMPLETE, order);
         if before & JOIN == 0 {
             Completed::DropOutput

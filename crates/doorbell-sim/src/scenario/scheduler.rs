@@ -120,15 +120,7 @@ impl<const BUG: u8> Workers<BUG> {
         if config.groups {
             Self::open_groups(&remotes[0][0]);
         }
-        let clock = Arc::new(if config.paused {
-            let told = Arc::clone(&ledger);
-            Clock::paused(remotes[0][0].clone(), move || {
-                told.check_quiescence();
-                Quiescent::Nobody
-            })
-        } else {
-            Clock::default()
-        });
+        let clock = Self::clock(config.paused, &remotes[0][0], &ledger);
         let mut shared = Vec::new();
         let mut threads = Threads::new();
         for (plan, remotes) in plans.iter().zip(remotes) {
@@ -154,6 +146,21 @@ impl<const BUG: u8> Workers<BUG> {
             switches,
         };
         Ok((Arc::new(workers), threads))
+    }
+
+    fn clock(
+        paused: bool,
+        remote: &RemoteRef<Sim<BUG>>,
+        ledger: &Arc<Ledger>,
+    ) -> Arc<Clock<Sim<BUG>>> {
+        if !paused {
+            return Arc::default();
+        }
+        let told = Arc::clone(ledger);
+        Arc::new(Clock::paused(remote.clone(), move || {
+            told.check_quiescence();
+            Quiescent::Nobody
+        }))
     }
 
     fn open_groups(remote: &RemoteRef<Sim<BUG>>) {
