@@ -12,7 +12,7 @@
 //! | [`lock`] | a lock between tasks, whose holder inherits the class of who waits for it |
 //! | [`queue`] | a worker's run queue, and how others steal from it |
 //! | [`group`] | shares of the CPU time by weight |
-//! | [`idle`] | which workers are idle, and who wakes one |
+//! | [`scheduler`] | the workers that share tasks: which are idle, who wakes one, where a task is put, cores off and on |
 //! | [`wheel`] | a worker's timers |
 //! | [`io`] | descriptors: who is told when one is ready |
 //! | [`worker`] | the loop: take, run, pass, spin, park |
@@ -20,15 +20,11 @@
 pub mod bell;
 pub mod call;
 pub mod class;
-pub mod core_use;
 pub mod group;
-pub mod idle;
 pub mod io;
 pub mod lock;
 pub mod mailbox;
 pub mod node;
-pub mod offline;
-mod placement;
 pub mod queue;
 pub mod scheduler;
 pub mod switches;

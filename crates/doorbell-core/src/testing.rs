@@ -12,11 +12,12 @@ pub(crate) mod model;
 
 use crate::bell::Announced;
 use crate::call::{CallFailed, blocking, wait_for};
-use crate::mailbox::{Posted, Remote};
+use crate::mailbox::Posted;
 use crate::node::{Node, Ready};
 use crate::scheduler::RemoteRef;
 use crate::switches::{SwitchWord, Switches};
 use crate::task::{About, BodyVtable, Join, Kind, Local, launch_described, write_body};
+use crate::worker::Remote;
 use doorbell_machine::{Cell, Machine, Spun};
 use std::ptr::NonNull;
 use std::sync::{Arc, Mutex, MutexGuard};

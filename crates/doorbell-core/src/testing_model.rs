@@ -124,21 +124,6 @@ fn killer(bug: Bug) -> (&'static str, Shows) {
         Bug::QueueClaimBlind => ("queue::loom::mutant_claim_blind", TAKEN_TWICE),
         Bug::QueueSortBlind => ("queue::loom::mutant_sort_blind", TAKEN_TWICE),
         Bug::QueueLootRelaxed => ("queue::loom_thief::mutant_loot_relaxed", NODE_LOST),
-        Bug::SchedulerGiveBackRelaxed => ("scheduler::loom::mutant_give_back_relaxed", Race),
-        Bug::IdleNoAnnounceFence => ("idle::loom::mutant_no_announce_fence", Deadlock),
-        Bug::IdleNoSurplusFence => ("worker::loom::pair::mutant_no_surplus_fence", Deadlock),
-        Bug::IdleClaimBlind => ("idle::loom::mutant_claim_blind", Says("two wakers won")),
-        Bug::IdleNoRelyFence => (
-            "idle::loom::mutant_no_rely_fence",
-            Says("nobody looks in time"),
-        ),
-        Bug::SchedulerPushUnoffered => (
-            "idle::loom::mutant_scheduler_push_unoffered",
-            Says("the task waits for a poll"),
-        ),
-        Bug::IdleWatchdogBlind => ("idle::loom::mutant_watchdog_blind", Says("two watchdogs")),
-        Bug::IdleUnlistBlind => ("idle::loom::mutant_unlist_blind", NOT_LISTED),
-        Bug::IdleNoUnlistFence => ("idle::loom::mutant_no_unlist_fence", NOT_LISTED),
         Bug::ParcelReturnRelaxed => (
             "call::loom_parcel::mutant_return_relaxed",
             Says("a pool was leaked"),
@@ -163,6 +148,35 @@ fn killer(bug: Bug) -> (&'static str, Shows) {
             "wheel::loom_quiescence::mutant_quiescence_without_a_look",
             Says("the clock went on too early"),
         ),
+        _ => killer_of_schedulers(bug),
+    }
+}
+
+/// Of those of schedulers: who is idle, who has work, who keeps them in memory.
+fn killer_of_schedulers(bug: Bug) -> (&'static str, Shows) {
+    use Shows::{Assertion as Says, Deadlock, Race};
+    match bug {
+        Bug::SchedulerGiveBackRelaxed => ("scheduler::loom::mutant_give_back_relaxed", Race),
+        Bug::IdleNoAnnounceFence => ("scheduler::idle::loom::mutant_no_announce_fence", Deadlock),
+        Bug::IdleNoSurplusFence => ("worker::loom::pair::mutant_no_surplus_fence", Deadlock),
+        Bug::IdleClaimBlind => (
+            "scheduler::idle::loom::mutant_claim_blind",
+            Says("two wakers won"),
+        ),
+        Bug::IdleNoRelyFence => (
+            "scheduler::idle::loom::mutant_no_rely_fence",
+            Says("nobody looks in time"),
+        ),
+        Bug::SchedulerPushUnoffered => (
+            "scheduler::idle::loom::mutant_scheduler_push_unoffered",
+            Says("the task waits for a poll"),
+        ),
+        Bug::IdleWatchdogBlind => (
+            "scheduler::idle::loom::mutant_watchdog_blind",
+            Says("two watchdogs"),
+        ),
+        Bug::IdleUnlistBlind => ("scheduler::idle::loom::mutant_unlist_blind", NOT_LISTED),
+        Bug::IdleNoUnlistFence => ("scheduler::idle::loom::mutant_no_unlist_fence", NOT_LISTED),
         _ => killer_of_workers(bug),
     }
 }
@@ -360,9 +374,9 @@ const PROTOCOLS: [(&str, &str, &str); 11] = [
         include_str!("queue/loom.rs"),
     ),
     (
-        "idle",
-        include_str!("idle/README.md"),
-        include_str!("idle/loom.rs"),
+        "scheduler::idle",
+        include_str!("scheduler/README.md"),
+        include_str!("scheduler/idle/loom.rs"),
     ),
     (
         "bell",

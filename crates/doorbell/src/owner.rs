@@ -10,7 +10,7 @@ use crate::rt::{FAIR, Late, Plan, Rt};
 use async_lock::Mutex;
 use doorbell_core::call::SPIN_NS;
 use doorbell_core::class::Class;
-use doorbell_core::core_use::{CoreUse, Occupant};
+use doorbell_core::scheduler::core_use::{CoreUse, Occupant};
 use doorbell_core::scheduler::{RemoteRef, Scheduler, SchedulerSpec, Turns};
 use doorbell_core::switches::SwitchWord;
 use doorbell_core::wheel::{Clock, Quiescent};

@@ -16,8 +16,8 @@ use doorbell_core::bell::WorkerState;
 use doorbell_core::call::{
     Drawn, ErasedCall, Gone, ManyTable, Pool as Parcels, RawMany, Room, Run, launch_many, wait_for,
 };
-use doorbell_core::offline::{PutBack, TakenOff};
 use doorbell_core::scheduler::Turns;
+use doorbell_core::scheduler::offline::{PutBack, TakenOff};
 use doorbell_core::switches::SwitchWord;
 use doorbell_core::task::{About, BodyVtable, Kind, Local, RawJoin, TaskSeen, launch_described};
 use doorbell_core::wait;

@@ -1,9 +1,10 @@
 //! The steps as doorbell-core has them, on the host.
 
-use doorbell_core::mailbox::{Posted, Remote};
+use doorbell_core::mailbox::Posted;
 use doorbell_core::node::{Node, Ready};
 use doorbell_core::scheduler::RemoteRef;
 use doorbell_core::switches::{SwitchWord, Switches};
+use doorbell_core::worker::Remote;
 use doorbell_machine::Host;
 use std::ptr::NonNull;
 use std::sync::Arc;

@@ -5,10 +5,10 @@
 #![allow(clippy::disallowed_types, clippy::disallowed_methods)]
 
 use super::{Gone, Pool, posting};
-use crate::mailbox::Remote;
 use crate::task::Local;
 use crate::testing::model::{check, check_large, mutant};
 use crate::testing::{Idler, remote};
+use crate::worker::Remote;
 use ::loom::thread;
 use doorbell_machine::Loom;
 use std::sync::Arc;

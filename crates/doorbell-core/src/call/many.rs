@@ -13,10 +13,11 @@
 //! zero; then the waiter's, or of the last call if the waiter has left. See README.md.
 
 use super::SPIN_NS;
-use crate::mailbox::{Posted, Remote};
+use crate::mailbox::Posted;
 use crate::node::{Node, Ready};
 use crate::task::{drop_quietly, wake_quietly};
 use crate::wait::Waiter;
+use crate::worker::Remote;
 use doorbell_machine::{Bug, Cell, Line, Machine, Ordering, Spun, Word};
 use std::alloc::{Layout, alloc, dealloc, handle_alloc_error};
 use std::ptr::NonNull;

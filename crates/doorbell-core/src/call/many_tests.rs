@@ -4,11 +4,11 @@
 #![allow(clippy::disallowed_types, clippy::disallowed_methods)]
 
 use super::{Many, ManyCall, ManyTable, Outcome, launch_many};
-use crate::mailbox::Remote;
 use crate::node::Ready;
 use crate::scheduler::RemoteRef;
 use crate::task::Local;
 use crate::testing::{Idler, call, remote};
+use crate::worker::Remote;
 use doorbell_machine::{Counter, Host, Machine};
 use std::panic::resume_unwind;
 use std::pin::Pin;

@@ -37,10 +37,11 @@ pub use parcel::{Drawn, PARCEL_BYTES, Room, Run, posting};
 pub use pool::{Pool, post};
 pub(crate) use returns::Returns;
 
-use crate::mailbox::{Posted, Remote};
+use crate::mailbox::Posted;
 use crate::node::{Node, Ready};
 use crate::task::Payload;
 use crate::wait::Waiter;
+use crate::worker::Remote;
 use doorbell_machine::{Bug, Cell, Line, Machine, Ordering, Spun, Word};
 use std::mem::{ManuallyDrop, MaybeUninit};
 use std::panic::{AssertUnwindSafe, catch_unwind};

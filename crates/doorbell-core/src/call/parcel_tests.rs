@@ -4,12 +4,12 @@
 #![allow(clippy::disallowed_types, clippy::disallowed_methods)]
 
 use super::{Gone, PARCEL_BYTES, Pool, Room, post, posting};
-use crate::mailbox::Remote;
 use crate::node::Ready;
 use crate::scheduler::RemoteRef;
 use crate::switches::{SwitchWord, Switches};
 use crate::task::Local;
 use crate::testing::{Idler, Log, remote};
+use crate::worker::Remote;
 use crate::worker::{IdlePolicy, Worker, WorkerConfig, WorkerShared};
 use doorbell_machine::{Counter, Host};
 use std::panic::resume_unwind;

@@ -11,7 +11,8 @@
 use super::Gone;
 use super::parcel::{Drawn, Room, Run, posting};
 use super::slab::{Header, Parcel, Slab};
-use crate::mailbox::{Posted, Remote};
+use crate::mailbox::Posted;
+use crate::worker::Remote;
 use doorbell_machine::{Bug, Cell as _, Line, Machine, Ordering, PtrWord, Word};
 use std::cell::Cell;
 use std::ptr::NonNull;

@@ -4,10 +4,10 @@
 #![allow(clippy::disallowed_types, clippy::disallowed_methods)]
 
 use super::{CallFailed, INLINE_BYTES, SPIN_NS};
-use crate::mailbox::Remote;
 use crate::node::Ready;
 use crate::task::Local;
 use crate::testing::{Idler, call, remote};
+use crate::worker::Remote;
 use doorbell_machine::{Counter, Host, Machine};
 use std::cell::Cell;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};

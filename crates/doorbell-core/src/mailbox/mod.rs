@@ -4,24 +4,25 @@
 //! poster is kept by reversing what was taken. [`Remote`] joins mailbox and bell: the rule of
 //! who tells the worker.
 
-mod counts;
 #[cfg(test)]
 mod loom;
-mod pulse;
-mod remote;
-mod station;
-mod tell;
 #[cfg(test)]
 mod tests;
-
-pub use counts::RemoteCounts;
-pub(crate) use remote::Origin;
-pub use remote::{Posted, Remote, Served};
 
 use crate::node::{Node, Ready};
 use crate::queue::Chain;
 use doorbell_machine::{Bug, Machine, Mark, Ordering, PtrWord};
 use std::ptr::NonNull;
+
+/// How a post ended.
+#[must_use]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Posted {
+    /// The worker will run it.
+    Yes,
+    /// The worker is gone; the node is the caller's again.
+    Closed,
+}
 
 /// How far apart the nodes of a pool lie, and how many of them ahead are fetched.
 const LINE_BYTES: usize = 64;

@@ -5,9 +5,10 @@
 
 mod rings;
 
-use super::{Mailbox, Posted, Pushed, Remote};
+use super::{Mailbox, Posted, Pushed};
 use crate::node::{Node, Ready};
 use crate::testing::{Item, Log, post, remote};
+use crate::worker::Remote;
 use doorbell_machine::{Counter, Host, Spun};
 use proptest::prelude::*;
 use std::collections::VecDeque;

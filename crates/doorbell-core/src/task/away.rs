@@ -1,10 +1,11 @@
 //! A worker that was taken off: it hands on what may run elsewhere.
 
 use super::local::Local;
-use crate::mailbox::{Origin, Posted};
+use crate::mailbox::Posted;
 use crate::node::Node;
-use crate::offline::HandedOn;
 use crate::queue::Chain;
+use crate::scheduler::offline::HandedOn;
+use crate::worker::Origin;
 use doorbell_machine::{Machine, Mark};
 use std::ptr::NonNull;
 

@@ -1,10 +1,10 @@
 //! A worker that runs the highest rank first: what it takes next, and from others.
 
 use super::local::Local;
-use crate::mailbox::Remote;
 use crate::node::Node;
 use crate::queue::{Greed, Order, Share};
 use crate::scheduler::Turns;
+use crate::worker::Remote;
 use doorbell_machine::Machine;
 use std::ptr::NonNull;
 

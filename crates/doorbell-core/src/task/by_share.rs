@@ -4,9 +4,9 @@
 use super::cell::{Kind, TaskRef};
 use super::local::Local;
 use crate::group::{DEFAULT, LOOKS_MAX, Table, members};
-use crate::mailbox::Remote;
 use crate::node::{Node, Ready};
 use crate::queue::{Chain, Greed, Loot, Queue, Share, is_shareable};
+use crate::worker::Remote;
 use doorbell_machine::Machine;
 use std::ptr::NonNull;
 

@@ -8,8 +8,8 @@ use super::state_delegate::{Delegated, For};
 use super::state_inheritance::Above;
 use crate::bell::Look;
 use crate::call::post;
-use crate::mailbox::Remote;
 use crate::scheduler::Scheduler;
+use crate::worker::Remote;
 use doorbell_machine::{Machine, Mark};
 
 /// A task on its way in a parcel, with a reference.

@@ -5,12 +5,12 @@
 #![allow(clippy::disallowed_types, clippy::disallowed_methods)]
 
 use super::{About, Kind, Local};
-use crate::idle::{Left, Watchdog};
-use crate::mailbox::Remote;
 use crate::queue::is_shareable;
+use crate::scheduler::idle::{Left, Watchdog};
 use crate::scheduler::{RemoteRef, Scheduler};
 use crate::testing::model::check_large;
 use crate::testing::{launch_about, spawn};
+use crate::worker::Remote;
 use ::loom::thread;
 use doorbell_machine::{Loom, Machine};
 use std::pin::Pin;

@@ -1,9 +1,9 @@
 //! What a worker takes from another.
 
 use super::local::Local;
-use crate::mailbox::Remote;
 use crate::queue::{Greed, Loot, is_shareable};
 use crate::scheduler::Turns;
+use crate::worker::Remote;
 use doorbell_machine::{Bug, Machine};
 
 impl<M: Machine> Local<M> {

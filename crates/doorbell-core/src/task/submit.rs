@@ -4,7 +4,8 @@ use super::cell::{Kind, TaskRef};
 use super::local::Local;
 use super::state::{By, Start};
 use crate::bell::Look;
-use crate::mailbox::{Origin, Posted, Remote};
+use crate::mailbox::Posted;
+use crate::worker::{Origin, Remote};
 use doorbell_machine::{Machine, Mark, Ordering, PtrWord};
 
 impl<M: Machine> TaskRef<M> {

@@ -1,8 +1,9 @@
 //! A timer that no worker armed itself: any worker of the scheduler takes it.
 
-use crate::mailbox::{Posted, Pushed, Remote};
+use crate::mailbox::{Posted, Pushed};
 use crate::node::Node;
 use crate::scheduler::Scheduler;
+use crate::worker::Remote;
 use doorbell_machine::Machine;
 use std::ptr::NonNull;
 

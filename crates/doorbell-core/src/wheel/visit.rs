@@ -3,7 +3,7 @@
 use super::entry::Entry;
 use super::levels::Levels;
 use super::{Base, Inner, Released, VISIT_AGAIN_NS, VISIT_LOOKS, VISIT_MAX, Wheel};
-use crate::mailbox::Remote;
+use crate::worker::Remote;
 use doorbell_machine::{Machine, Mark};
 use std::ptr::NonNull;
 

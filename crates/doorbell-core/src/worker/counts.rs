@@ -1,6 +1,6 @@
 //! What a worker counts, and how it is read.
 
-use crate::mailbox::RemoteCounts;
+use crate::worker::RemoteCounts;
 use doorbell_machine::Counter;
 
 macro_rules! counts {

@@ -3,7 +3,7 @@
 
 use super::Worker;
 use crate::io::{Driver, Station as _, Swept};
-use crate::mailbox::Remote;
+use crate::worker::Remote;
 use doorbell_machine::{Counter, Machine, Parker as _, PollEvents, Poller as _};
 use std::cell::{Cell, RefCell};
 

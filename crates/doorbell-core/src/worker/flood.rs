@@ -3,7 +3,7 @@
 
 use super::Worker;
 use crate::io::Station as _;
-use crate::mailbox::Remote;
+use crate::worker::Remote;
 use doorbell_machine::{Counter, Machine};
 use std::cell::Cell;
 

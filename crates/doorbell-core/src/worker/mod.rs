@@ -13,12 +13,17 @@ mod long_polls;
 #[cfg(test)]
 mod loom;
 mod park;
+mod pulse;
+mod remote;
+mod remote_counts;
 pub mod rescue;
 mod search;
 mod spin;
 mod stalls;
+mod station;
 mod stuck;
 mod telemetry;
+mod tell;
 #[cfg(test)]
 mod tests;
 mod timed_check;
@@ -29,14 +34,16 @@ pub use governor::IdlePolicy;
 pub use histogram::{Histogram, Times};
 pub use hooks::{Hooks, TaskEvent, TaskHook, WorkerHook};
 pub use long_polls::LongPoll;
+pub(crate) use remote::Origin;
+pub use remote::{Remote, Served};
+pub use remote_counts::RemoteCounts;
 pub use stalls::{STALLS_PER_SECOND, StallEvent, StallHook, StallPlan, StallReporter};
 pub use telemetry::{Telemetry, TelemetryPlan, WorkerTimes};
 
 pub(crate) use current_poll::Polled;
 
 use crate::bell::{Announced, WorkerState};
-use crate::idle::{Searchers, Seen};
-use crate::mailbox::Served;
+use crate::scheduler::idle::{Searchers, Seen};
 use crate::scheduler::{RemoteRef, Turns};
 use crate::switches::SwitchWord;
 use crate::task::Local;

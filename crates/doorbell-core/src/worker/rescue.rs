@@ -3,9 +3,9 @@
 //! that may take, and [`Sweeps`] how often it may go through the queue. The caller is a task of the worker above.
 
 use crate::io::Driver;
-use crate::mailbox::Remote;
 use crate::scheduler::RemoteRef;
 use crate::task::{Local, Sweep};
+use crate::worker::Remote;
 use doorbell_machine::{Bug, Machine, PollEvents};
 
 /// After so long inside one poll a ward is taken to be stuck; and it stays so while its polls take as long on average.

@@ -4,10 +4,10 @@ use super::timed_check::Next;
 use super::{
     LOOK_AROUND_NS, SPIN_ALONE_NS, WATCHDOG_MAX_NS, WATCHDOG_MIN_NS, WATCHDOG_STAYS_NS, Worker,
 };
-use crate::idle::{Declined, Left, STUCK_NS, Search, Searching, Watchdog};
-use crate::mailbox::Remote;
 use crate::queue::Greed;
 use crate::scheduler::Turns;
+use crate::scheduler::idle::{Declined, Left, STUCK_NS, Search, Searching, Watchdog};
+use crate::worker::Remote;
 use doorbell_machine::{Bug, Counter, Machine, Mark};
 
 impl<M: Machine> Worker<M> {

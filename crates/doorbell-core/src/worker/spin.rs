@@ -1,7 +1,7 @@
 //! Spinning: an idle worker that still serves calls, without a pass.
 
 use super::Worker;
-use crate::core_use::Cpu;
+use crate::scheduler::core_use::Cpu;
 use doorbell_machine::{Bug, Counter, Machine, Spun};
 
 /// A worker that is kept spinning by calls makes a pass when this much time has gone by, looked

@@ -2,10 +2,10 @@
 //! their descriptors and takes what waits behind the poll. See README.md in this folder.
 
 use super::{WATCHDOG_MIN_NS, Worker};
-use crate::idle::{Checker, STUCK_NS};
-use crate::mailbox::Remote;
 use crate::queue::Greed;
+use crate::scheduler::idle::{Checker, STUCK_NS};
 use crate::wheel;
+use crate::worker::Remote;
 use doorbell_machine::{Counter, Machine};
 use std::cell::Cell;
 

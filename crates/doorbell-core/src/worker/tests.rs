@@ -19,7 +19,7 @@ use super::{
 use crate::bell::{Announced, WorkerState};
 use crate::mailbox::Posted;
 use crate::node::{Node, Ready};
-use crate::offline::TakenOff;
+use crate::scheduler::offline::TakenOff;
 use crate::scheduler::{RemoteRef, Scheduler};
 use crate::switches::{CallCoalesce, IdleNotify, SwitchWord, Switches};
 use crate::testing::{Log, post, spawn};

@@ -5,13 +5,13 @@ use super::class::{Classes, FAIR, RT, SchedulerPlan};
 use super::guard::Ward;
 use super::ledger::{Home, Ledger, Once};
 use doorbell_core::call::{Many, ManyCall, blocking, launch_many, wait_for};
-use doorbell_core::mailbox::Remote;
-use doorbell_core::offline::{PutBack, TakenOff};
+use doorbell_core::scheduler::offline::{PutBack, TakenOff};
 use doorbell_core::scheduler::{RemoteRef, Scheduler, SchedulerSpec, Turns};
 use doorbell_core::switches::{SwitchWord, Switches};
 use doorbell_core::task::{About, BodyVtable, Join, Kind, Local, launch_described, write_body};
 use doorbell_core::wait::block_on_inside;
 use doorbell_core::wheel::{Clock, Quiescent};
+use doorbell_core::worker::Remote;
 use doorbell_core::worker::{
     IdlePolicy, RunBudget, StallReporter, Telemetry, TelemetryPlan, WorkerConfig, WorkerCounts,
     WorkerShared,

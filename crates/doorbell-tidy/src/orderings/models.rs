@@ -291,7 +291,7 @@ mod tests {
         for model in [
             "bell::loom::two",
             "call::loom_many::three",
-            "offline_loom::a",
+            "scheduler::offline::loom::a",
             "worker::loom::flood::b",
         ] {
             assert!(is_model(model), "{model}");

@@ -1,14 +1,14 @@
 //! Workers that stop to look after others, or ask others to look after them, by the steps of the real ones: what
 //! one of them leaves undone is seen by the other, or a worker that sleeps is told.
 
-use crate::idle::{Cost, Left};
-use crate::mailbox::Remote;
 use crate::queue::{Share, is_shareable};
 use crate::scheduler::Scheduler;
+use crate::scheduler::idle::{Cost, Left};
 use crate::task::Kind;
 use crate::testing::model::{check, check_large, mutant};
 use crate::testing::{Item, Log, launch_as, spawn};
 use crate::wheel::{Clock, RawTimer};
+use crate::worker::Remote;
 use crate::worker::{IdlePolicy, WATCHDOG_MIN_NS, Worker, WorkerConfig, WorkerShared};
 use ::loom::thread;
 use doorbell_machine::{Loom, Machine, Parker, Word};

@@ -3,9 +3,9 @@
 use super::starved::{post_one, take_inbox};
 use super::{scheduler_by_hand, scheduler_that_idles_by};
 use crate::bell::Announced;
-use crate::idle::{Search, Searching, Watchdog};
-use crate::offline::TakenOff;
 use crate::scheduler::RemoteRef;
+use crate::scheduler::idle::{Search, Searching, Watchdog};
+use crate::scheduler::offline::TakenOff;
 use crate::testing::spawn;
 use crate::wheel::RawTimer;
 use crate::worker::{IdlePolicy, SpinEnd, Worker, WorkerCounts};

@@ -2,12 +2,13 @@
 
 use crate::bell::{Announced, WorkerState};
 use crate::class::Class;
-use crate::idle::{Search, Searching, Watchdog};
-use crate::mailbox::{Origin, Posted};
+use crate::mailbox::Posted;
 use crate::node::{Node, Ready};
+use crate::scheduler::idle::{Search, Searching, Watchdog};
 use crate::scheduler::{RemoteRef, Scheduler, SchedulerSpec, Turns};
 use crate::task::Local;
 use crate::testing::spawn;
+use crate::worker::Origin;
 use crate::worker::{IdlePolicy, Worker, WorkerConfig, WorkerShared};
 use doorbell_machine::Host;
 use std::ptr::NonNull;

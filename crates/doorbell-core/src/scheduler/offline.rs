@@ -6,8 +6,8 @@
 //! is how the kernel treats a core that goes off: it moves what it can and breaks the affinity of
 //! the rest.
 
-use crate::mailbox::Remote;
 use crate::scheduler::Scheduler;
+use crate::worker::Remote;
 use doorbell_machine::{Machine, Ordering, Word};
 
 /// What came of taking a worker off.
@@ -147,37 +147,5 @@ impl<M: Machine> Scheduler<M> {
 }
 
 #[cfg(test)]
-#[path = "offline_loom.rs"]
+#[path = "loom_offline.rs"]
 mod loom;
-
-#[cfg(test)]
-mod tests {
-    use super::TakenOff;
-    use crate::scheduler::Scheduler;
-    use crate::switches::SwitchWord;
-    use crate::task::{Local, Phase};
-    use crate::testing::spawn;
-    use doorbell_machine::Host;
-    use std::sync::Arc;
-
-    #[test]
-    fn a_worker_that_is_off_keeps_its_tasks_if_all_others_have_ended() {
-        let switches = Arc::new(SwitchWord::default());
-        let remotes = Scheduler::<Host>::new(2, &switches, |_, _| 0);
-        let (here, there) = (
-            Local::new(remotes[0].clone()),
-            Local::new(remotes[1].clone()),
-        );
-        there.enter(|| there.close());
-        here.enter(|| {
-            let join = spawn(&remotes[0], async { 7 });
-            assert_eq!(here.queued(), 1);
-            assert_eq!(here.remote().scheduler().take_off(0), TakenOff::Now);
-            // Once it handed the task to itself here, for ever.
-            here.follow();
-            assert_eq!(here.queued(), 1);
-            here.close();
-            assert_eq!(join.phase(), Phase::Complete);
-        });
-    }
-}

@@ -1,14 +1,15 @@
 //! The side of a worker that others see: bell and mailbox in one line, parker, switches, counts.
 
 use super::pulse::Pulse;
-use super::{Batch, Mailbox, Pushed, RemoteCounts};
+use super::remote_counts::RemoteCounts;
 use crate::bell::{Bell, Signals, WorkerState};
 use crate::group;
 use crate::io::Driver;
+use crate::mailbox::{Batch, Mailbox, Posted, Pushed};
 use crate::node::{Node, Ready};
-use crate::offline::OffWord;
 use crate::queue::{Chain, Queue, RankOf};
 use crate::scheduler::Scheduler;
+use crate::scheduler::offline::OffWord;
 use crate::switches::SwitchWord;
 use crate::wheel::Gate;
 use doorbell_machine::{Bug, Line, Machine, Ordering, Spun, Word};
@@ -55,16 +56,6 @@ impl<M: Machine> std::fmt::Debug for Remote<M> {
             .field("counts", &*self.counts)
             .finish_non_exhaustive()
     }
-}
-
-/// How a post ended.
-#[must_use]
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Posted {
-    /// The worker will run it.
-    Yes,
-    /// The worker is gone; the node is the caller's again.
-    Closed,
 }
 
 #[cold]
@@ -397,7 +388,7 @@ impl<M: Machine> Remote<M> {
     ///
     /// # Safety
     /// As for [`Mailbox::push`].
-    pub(super) unsafe fn push_untold(&self, node: NonNull<Node<M>>) -> Pushed {
+    pub(crate) unsafe fn push_untold(&self, node: NonNull<Node<M>>) -> Pushed {
         // SAFETY: passed on from the caller.
         unsafe { self.shared.mailbox.push(node) }
     }

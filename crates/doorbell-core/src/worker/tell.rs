@@ -1,8 +1,9 @@
-//! Who tells a worker of what was posted to it, and who rings it: see README.md.
+//! Who tells a worker of what was posted to it, and who rings it: see ../mailbox/README.md.
 
-use super::{Pushed, Remote};
+use super::Remote;
 use crate::bell::{Kick, Look, Notified, WorkerState};
 use crate::class::Standing;
+use crate::mailbox::Pushed;
 use crate::switches::PostRules;
 use doorbell_machine::{Bug, Counter, Machine, Mark};
 

@@ -3,9 +3,9 @@
 
 use crate::bell::{Look, WorkerState};
 use crate::class::Standing;
-use crate::idle::Cost;
-use crate::mailbox::Remote;
+use crate::scheduler::idle::Cost;
 use crate::scheduler::{Scheduler, Turns};
+use crate::worker::Remote;
 use doorbell_machine::{Bug, Machine};
 
 impl<M: Machine> Scheduler<M> {

@@ -6,12 +6,13 @@
 
 use super::{Cost, IdleSet, Left, Search, Searching, Watchdog};
 use crate::bell::Announced;
-use crate::mailbox::{Origin, Posted, Remote};
+use crate::mailbox::Posted;
 use crate::node::Ready;
 use crate::queue::{Greed, Share, is_shareable};
 use crate::scheduler::{RemoteRef, Scheduler};
 use crate::testing::model::{Shows, check, check_large, join_all, must_be_noticed_by, mutant};
 use crate::testing::remote as alone;
+use crate::worker::{Origin, Remote};
 use ::loom::thread;
 use doorbell_machine::{Bug, Loom, Machine};
 use std::sync::Arc;
@@ -442,7 +443,7 @@ fn t2_a_timer_from_outside_reaches_the_worker_that_is_not_stuck() {
 #[test]
 fn mutant_no_announce_fence_for_a_timer() {
     must_be_noticed_by(
-        "idle::loom::mutant_no_announce_fence_for_a_timer",
+        "scheduler::idle::loom::mutant_no_announce_fence_for_a_timer",
         Shows::Deadlock,
         Bug::IdleNoAnnounceFence,
         timer_against_sleep,

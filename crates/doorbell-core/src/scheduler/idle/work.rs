@@ -1,5 +1,5 @@
 //! The work set: which workers may have tasks that others can take, so that who looks for some reads
-//! a few words and not a line or more of every worker. See README.md in this folder.
+//! a few words and not a line or more of every worker. See ../README.md.
 
 use super::WORD_WORKERS;
 use doorbell_machine::{Bug, Line, Machine, Mark, Ordering, Word};

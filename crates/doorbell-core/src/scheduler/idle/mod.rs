@@ -1,4 +1,4 @@
-//! The idle set: which workers have nothing to do, and who wakes one. See README.md in this folder.
+//! The idle set: which workers have nothing to do, and who wakes one. See ../README.md.
 //!
 //! Two bits per worker, 32 workers to a word, and the number of workers that search. Beside it the set of those
 //! that may have work (`work.rs`). A worker sets its own bit; what clears it, a waker or the worker itself, is

@@ -2,11 +2,12 @@
 //! to such a core, take work for it from the idle set, or steal from it.
 
 use super::{PutBack, TakenOff};
-use crate::mailbox::{Origin, Posted, Remote};
+use crate::mailbox::Posted;
 use crate::node::{Node, Ready};
 use crate::scheduler::{RemoteRef, Scheduler};
 use crate::task::Local;
 use crate::testing::model::{check, check_large};
+use crate::worker::{Origin, Remote};
 use ::loom::thread;
 use doorbell_machine::Loom;
 use std::ptr::NonNull;
@@ -208,7 +209,7 @@ fn off_against_a_claim() {
     local.follow();
     let left = idle.leave(1);
     placer.join().unwrap();
-    if left == crate::idle::Left::Claimed {
+    if left == crate::scheduler::idle::Left::Claimed {
         let _ = idle.end_search(1);
     }
     let _ = local.gather();

@@ -1,18 +1,24 @@
-//! The scheduler: the workers of one runtime that share tasks, and the handle that keeps them in memory.
+//! The scheduler: the workers that share tasks, and the handle that keeps them in memory. See README.md.
 //!
 //! All remote halves of a scheduler lie in one allocation, so that whoever has one can reach the others (to
 //! steal, to wake an idle one). It is freed with its last [`RemoteRef`]. Each task has one, so
 //! counting them must not cost a write to a line that all workers share: a worker's thread keeps a
 //! stock of shares, from which it gives and into which it takes without a read-modify-write.
 
+pub mod core_use;
+pub mod idle;
+pub mod offline;
+mod placement;
+
 use crate::class::Class;
-use crate::core_use::Occupant;
 use crate::group::Groups;
-use crate::idle::{Armed, IdleSet, WorkSet};
-use crate::mailbox::{Mailbox, Remote};
+use crate::mailbox::Mailbox;
 use crate::queue::RankOf;
+use crate::scheduler::core_use::Occupant;
+use crate::scheduler::idle::{Armed, IdleSet, WorkSet};
 use crate::switches::SwitchWord;
 use crate::task::{ABOVE_MAX, Local, TaskRef};
+use crate::worker::Remote;
 use crate::worker::Telemetry;
 use doorbell_machine::{Bug, Line, Machine, Ordering, Word};
 use std::cell::Cell;
@@ -448,5 +454,6 @@ impl<M: Machine> Stock<M> {
 }
 
 #[cfg(test)]
-#[path = "scheduler_loom.rs"]
 mod loom;
+#[cfg(test)]
+mod tests;

@@ -1,5 +1,5 @@
-//! Searches that lapse: their workers get no CPU, and others are to be woken in their place. See README.md in
-//! this folder.
+//! Searches that lapse: their workers get no CPU, and others are to be woken in their place. See
+//! ../README.md.
 
 use super::{IDLE, IDLE_WORKERS, IdleSet, OWES, Searching};
 use doorbell_machine::{Bug, Machine, Mark, Ordering, Word};

@@ -5,9 +5,9 @@
 #![allow(clippy::disallowed_types, clippy::disallowed_methods)]
 
 use super::{RemoteRef, Scheduler, SchedulerSpec};
-use crate::mailbox::Remote;
 use crate::task::Local;
 use crate::testing::model::{check, mutant};
+use crate::worker::Remote;
 use crate::worker::{Hooks, TaskEvent, TaskHook, Telemetry, TelemetryPlan};
 use ::loom::cell::UnsafeCell;
 use ::loom::thread;
