@@ -26,6 +26,7 @@ pub mod lock;
 pub mod mailbox;
 pub mod node;
 pub mod queue;
+pub mod quiet;
 pub mod scheduler;
 pub mod switches;
 pub mod task;

@@ -6,7 +6,7 @@
 #![allow(clippy::disallowed_types, clippy::disallowed_methods)]
 
 use doorbell_core::bell::{Announced, Bell};
-use doorbell_core::io::{Choice, Direction, Driver, Registration, Station, Swept};
+use doorbell_core::io::{Direction, Driver, ParkChoice, Registration, Station, Swept};
 use doorbell_core::wait::block_on;
 use doorbell_machine::sim::{
     self, Config, Edges, Faults, MachineSpec, Memory, Outcome, Parkers, Range, SimFd, SimThread,
@@ -104,7 +104,7 @@ fn run_worker(place: &Place, over: &AtomicUsize) {
         let form = Driver::choose(place);
         if place.bell.announce_spin() == Announced::Yes
             && place.bell.announce_park() == Announced::Yes
-            && place.driver.check(form) == Choice::Stands
+            && place.driver.check(form) == ParkChoice::Stands
         {
             let until_ns = (below(4) == 0).then(|| Sim::<0>::now_ns() + below(200_000));
             match form {

@@ -10,7 +10,8 @@ use crate::net::Registered;
 use crate::worker_local::Locals;
 use crate::{Class, ClassKind, CoreId, Switches, WorkerPolicy};
 use doorbell_core::bell::WorkerState;
-use doorbell_core::call::{Drawn, ErasedCall, Gone, ManyTable, RawMany, Room, Run};
+use doorbell_core::call::{Drawn, ErasedCall, ManyTable, RawMany, Room, Run};
+use doorbell_core::mailbox::Gone;
 use doorbell_core::task::{About, BodyVtable, Kind, PollBudget, RawJoin, TaskSeen};
 use doorbell_core::wheel::{Holds, RawTimer};
 use doorbell_machine::slots;
@@ -245,23 +246,23 @@ pub(crate) struct Frame {
 
 /// Keeps a frame on its thread's stack of frames. Frames may be dropped in any order, and
 /// while somebody has one borrowed: it then lives until that ends.
-pub(crate) struct Entered {
+pub(crate) struct EnteredRuntime {
     /// Also makes it stay on the thread that entered.
     frame: Rc<Frame>,
 }
 
 /// Enters a runtime on this thread, which is none of its workers.
-pub(crate) fn enter(handle: Handle) -> Entered {
+pub(crate) fn enter(handle: Handle) -> EnteredRuntime {
     push(handle, None, ClassKind::Fair, Role::Other)
 }
 
 /// Enters a runtime as its worker of a core and a class.
-pub(crate) fn enter_worker(handle: Handle, core: usize, kind: ClassKind) -> Entered {
+pub(crate) fn enter_worker(handle: Handle, core: usize, kind: ClassKind) -> EnteredRuntime {
     push(handle, Some(core), kind, Role::Other)
 }
 
 /// Enters a runtime on a thread that runs a future for it.
-pub(crate) fn enter_block_on(handle: Handle) -> Entered {
+pub(crate) fn enter_block_on(handle: Handle) -> EnteredRuntime {
     push(handle, None, ClassKind::Fair, Role::Inside)
 }
 
@@ -275,11 +276,11 @@ pub(crate) fn holds_clock_of(handle: &Handle) -> Holds {
 }
 
 /// Enters a runtime on a thread for closures that block.
-pub(crate) fn enter_blocking(handle: Handle) -> Entered {
+pub(crate) fn enter_blocking(handle: Handle) -> EnteredRuntime {
     push(handle, None, ClassKind::Fair, Role::Blocking)
 }
 
-fn push(handle: Handle, core: Option<usize>, kind: ClassKind, role: Role) -> Entered {
+fn push(handle: Handle, core: Option<usize>, kind: ClassKind, role: Role) -> EnteredRuntime {
     let frame = Rc::new(Frame {
         handle,
         core,
@@ -289,19 +290,19 @@ fn push(handle: Handle, core: Option<usize>, kind: ClassKind, role: Role) -> Ent
         budget: PollBudget::default(),
         older: Cell::new(slots::ambient().cast()),
     });
-    // SAFETY: the slot is this module's; `Entered` takes the frame off before it goes away.
+    // SAFETY: the slot is this module's; `EnteredRuntime` takes the frame off before it goes away.
     unsafe { slots::set_ambient(Rc::as_ptr(&frame).cast()) };
-    Entered { frame }
+    EnteredRuntime { frame }
 }
 
-impl Entered {
+impl EnteredRuntime {
     /// Another poll begins of the future that the thread runs.
     pub(crate) fn begin_poll(&self) {
         self.frame.budget.refill();
     }
 }
 
-impl Drop for Entered {
+impl Drop for EnteredRuntime {
     fn drop(&mut self) {
         // Nothing else runs on this worker any more, and their destructors still find it here.
         self.frame.locals.end();
@@ -314,7 +315,7 @@ impl Drop for Entered {
             return;
         }
         // Dropped out of order: unlink it from the frame above.
-        // SAFETY: every frame on the stack is alive until its `Entered` is dropped here.
+        // SAFETY: every frame on the stack is alive until its `EnteredRuntime` is dropped here.
         while let Some(frame) = unsafe { newer.as_ref() } {
             if frame.older.get() == mine {
                 frame.older.set(older);
@@ -340,7 +341,7 @@ fn current() -> Option<Rc<Frame>> {
 /// The frame is on this thread's stack of frames.
 #[inline]
 unsafe fn keep(frame: *const Frame) -> Rc<Frame> {
-    // SAFETY: a frame is made by `Rc::new` on this thread, and its `Entered` holds a count for as
+    // SAFETY: a frame is made by `Rc::new` on this thread, and its `EnteredRuntime` holds a count for as
     // long as it is on the stack.
     unsafe { Rc::increment_strong_count(frame) };
     // SAFETY: as above, and the count added there is this one's.

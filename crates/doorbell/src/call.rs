@@ -89,9 +89,9 @@ impl CallError {
 /// If it is polled again after it was ready.
 #[must_use = "dropping a call withdraws it; await it"]
 #[derive(Debug)]
-pub struct Call<R>(State<R>);
+pub struct Call<R>(CallState<R>);
 
-enum State<R> {
+enum CallState<R> {
     /// The mailbox is full: this posts the call when there is room.
     Waiting(Waiting<R>, Handle),
     Posted(Join<R>),
@@ -101,12 +101,12 @@ enum State<R> {
 /// Posts the call when there is room.
 type Waiting<R> = Pin<Box<dyn Future<Output = Result<Join<R>, CallError>> + Send>>;
 
-impl<R> std::fmt::Debug for State<R> {
+impl<R> std::fmt::Debug for CallState<R> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str(match self {
-            State::Waiting(..) => "Waiting",
-            State::Posted(_) => "Posted",
-            State::Refused(_) => "Refused",
+            CallState::Waiting(..) => "Waiting",
+            CallState::Posted(_) => "Posted",
+            CallState::Refused(_) => "Refused",
         })
     }
 }
@@ -116,7 +116,7 @@ impl<R> Unpin for Call<R> {}
 impl<R> Call<R> {
     /// One that was not posted.
     pub(crate) fn refused(error: CallError) -> Self {
-        Call(State::Refused(Some(error)))
+        Call(CallState::Refused(Some(error)))
     }
 }
 
@@ -124,8 +124,8 @@ impl<R: Send + 'static> Call<R> {
     /// Lets the call run without anybody waiting for it, also if it has to wait for room first. Its
     /// result is dropped where it ran.
     pub fn detach(mut self) {
-        let state = std::mem::replace(&mut self.0, State::Refused(None));
-        if let State::Waiting(waiting, handle) = state {
+        let state = std::mem::replace(&mut self.0, CallState::Refused(None));
+        if let CallState::Waiting(waiting, handle) = state {
             drop(handle.spawn(async move { drop(waiting.await) }));
         }
     }
@@ -141,22 +141,22 @@ impl<R> Future for Call<R> {
 
 impl<R> Call<R> {
     fn poll_result(&mut self, cx: &mut Context<'_>) -> Poll<Result<R, CallError>> {
-        if let State::Waiting(waiting, _) = &mut self.0 {
+        if let CallState::Waiting(waiting, _) = &mut self.0 {
             match waiting.as_mut().poll(cx) {
-                Poll::Ready(Ok(join)) => self.0 = State::Posted(join),
-                Poll::Ready(Err(error)) => self.0 = State::Refused(Some(error)),
+                Poll::Ready(Ok(join)) => self.0 = CallState::Posted(join),
+                Poll::Ready(Err(error)) => self.0 = CallState::Refused(Some(error)),
                 Poll::Pending => return Poll::Pending,
             }
         }
         match &mut self.0 {
-            State::Waiting(..) => unreachable!("it was posted above"),
-            State::Posted(join) => Pin::new(join).poll(cx).map_err(|error| match error {
+            CallState::Waiting(..) => unreachable!("it was posted above"),
+            CallState::Posted(join) => Pin::new(join).poll(cx).map_err(|error| match error {
                 JoinError::Panicked(payload) => CallError::Panicked(payload),
                 // Only a withdrawal or the end of the worker cancels a call, and who awaits it
                 // has not withdrawn it.
                 _ => CallError::RuntimeGone,
             }),
-            State::Refused(error) => {
+            CallState::Refused(error) => {
                 let error = error
                     .take()
                     .expect("a call was polled again after it was ready");
@@ -168,7 +168,7 @@ impl<R> Call<R> {
 
 impl<R> Drop for Call<R> {
     fn drop(&mut self) {
-        if let State::Posted(join) = &self.0 {
+        if let CallState::Posted(join) = &self.0 {
             join.cancel();
         }
     }
@@ -250,14 +250,14 @@ where
         Err(error) => return Call::refused(error),
     };
     match handle.inner().room(core) {
-        None => Call(State::Posted(launch_call(
+        None => Call(CallState::Posted(launch_call(
             handle,
             core,
             Class::FAIR,
             Once::new(f),
         ))),
         Some(room) => match room.try_acquire() {
-            Some(place) => Call(State::Posted(launch_in(handle, core, place, f))),
+            Some(place) => Call(CallState::Posted(launch_in(handle, core, place, f))),
             None => Call(wait_for_room(handle.clone(), Arc::clone(room), core, f)),
         },
     }
@@ -270,7 +270,7 @@ where
     R: Send + 'static,
 {
     let once = Once::new(f);
-    Call(State::Posted(launch_call(handle, core, class, once)))
+    Call(CallState::Posted(launch_call(handle, core, class, once)))
 }
 
 /// As [`post`], but it does not wait for room.
@@ -284,7 +284,7 @@ where
         None => launch_call(handle, number, Class::FAIR, Once::new(f)),
         Some(place) => launch_in(handle, number, place, f),
     };
-    Ok(Call(State::Posted(join)))
+    Ok(Call(CallState::Posted(join)))
 }
 
 /// A place in the mailbox of a core that is there, if places are counted.
@@ -311,7 +311,7 @@ where
     launch_call(handle, core, Class::FAIR, Once::new(f))
 }
 
-fn wait_for_room<F, R>(handle: Handle, room: Arc<Room>, core: usize, f: F) -> State<R>
+fn wait_for_room<F, R>(handle: Handle, room: Arc<Room>, core: usize, f: F) -> CallState<R>
 where
     F: FnOnce() -> R + Send + 'static,
     R: Send + 'static,
@@ -323,7 +323,7 @@ where
         check(&then, CoreId::new(core))?;
         Ok(launch_in(&then, core, place, f))
     };
-    State::Waiting(Box::pin(waiting), handle)
+    CallState::Waiting(Box::pin(waiting), handle)
 }
 
 pub(crate) fn blocking<F, R>(handle: &Handle, core: CoreId, f: F) -> Result<R, CallError>

@@ -22,10 +22,10 @@ pub type ManyResults<R> = Vec<Result<R, CallError>>;
 /// If it is polled again after it was ready.
 #[must_use = "dropping it withdraws the calls; await it"]
 #[derive(Debug)]
-pub struct CallMany<R>(State<R>);
+pub struct CallMany<R>(CallManyState<R>);
 
 #[derive(Debug)]
-enum State<R> {
+enum CallManyState<R> {
     Posted(Many<R>),
     /// Nothing was posted.
     Ended(Option<Result<ManyResults<R>, CallError>>),
@@ -38,10 +38,10 @@ impl<R> Future for CallMany<R> {
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         coop::poll(cx, |cx| match &mut self.0 {
-            State::Posted(many) => Pin::new(many)
+            CallManyState::Posted(many) => Pin::new(many)
                 .poll(cx)
                 .map(|outcomes| Ok(results(outcomes))),
-            State::Ended(result) => {
+            CallManyState::Ended(result) => {
                 let result = result.take();
                 Poll::Ready(
                     result.expect("calls to many cores were polled again after being ready"),
@@ -184,13 +184,15 @@ where
     R: Send + 'static,
 {
     let cores = match checked(handle, cores) {
-        Ok(cores) if cores.is_empty() => return CallMany(State::Ended(Some(Ok(Vec::new())))),
+        Ok(cores) if cores.is_empty() => {
+            return CallMany(CallManyState::Ended(Some(Ok(Vec::new()))));
+        }
         Ok(cores) => cores,
-        Err(error) => return CallMany(State::Ended(Some(Err(error)))),
+        Err(error) => return CallMany(CallManyState::Ended(Some(Err(error)))),
     };
     // SAFETY: the closure is Send and Sync, the results are Send, and neither borrows.
     let many = unsafe { launch(handle, &cores, move |core| f(CoreId::new(core))) };
-    CallMany(State::Posted(many))
+    CallMany(CallManyState::Posted(many))
 }
 
 pub(crate) fn blocking<I, F, R>(

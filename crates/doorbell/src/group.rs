@@ -43,10 +43,10 @@ use std::sync::{Arc, Weak};
 /// # });
 /// ```
 #[derive(Clone, Debug)]
-pub struct Group(Arc<Inner>);
+pub struct Group(Arc<GroupInner>);
 
 #[derive(Debug)]
-struct Inner {
+struct GroupInner {
     weight: u32,
     name: Option<TaskName>,
 }
@@ -96,7 +96,7 @@ impl Group {
 
     fn made(weight: u32, name: Option<TaskName>) -> Result<Group, WeightError> {
         match weight {
-            1..=WEIGHT_MAX => Ok(Group(Arc::new(Inner { weight, name }))),
+            1..=WEIGHT_MAX => Ok(Group(Arc::new(GroupInner { weight, name }))),
             _ => Err(WeightError { weight }),
         }
     }
@@ -139,7 +139,7 @@ pub(crate) fn about_of(class: Class, about: About<'_>) -> About<'_> {
 
 /// Which group each number of a scheduler stands for, from 1 on.
 #[derive(Debug, Default)]
-pub(crate) struct Registry(Vec<Weak<Inner>>);
+pub(crate) struct Registry(Vec<Weak<GroupInner>>);
 
 impl Registry {
     /// Reserves a place for a task in a group. Its number stands for it while it has tasks, and while
@@ -162,11 +162,11 @@ impl Registry {
         group: &Group,
     ) -> Result<u8, TooManyGroups> {
         // What is remembered keeps its address.
-        let known = |known: &Weak<Inner>| std::ptr::eq(known.as_ptr(), Arc::as_ptr(&group.0));
+        let known = |known: &Weak<GroupInner>| std::ptr::eq(known.as_ptr(), Arc::as_ptr(&group.0));
         if let Some(at) = self.0.iter().position(known) {
             return Ok(at as u8 + 1);
         }
-        let unused = |(at, known): (usize, &Weak<Inner>)| {
+        let unused = |(at, known): (usize, &Weak<GroupInner>)| {
             known.strong_count() == 0 && scheduler.groups().is_unused(at as u8 + 1)
         };
         let at = self.0.iter().enumerate().position(unused);

@@ -56,7 +56,7 @@ impl<M: Machine> Rt<M> {
 }
 
 /// Whether a guard that has served goes on.
-enum Next {
+enum AfterServing {
     Done,
     /// The worker ends.
     End,
@@ -115,7 +115,7 @@ impl<M: Machine> Guard<M> {
             if then != Then::Brief {
                 let served = self.serve(then, &mut rescue).await;
                 set_rescues::<M>(false);
-                if matches!(served, Next::End) {
+                if matches!(served, AfterServing::End) {
                     return;
                 }
                 let _ = self.mute(true);
@@ -153,7 +153,7 @@ impl<M: Machine> Guard<M> {
     }
 
     /// Until the polls of the ward are short again, or once.
-    async fn serve(&mut self, then: Then, rescue: &mut Rescue<M>) -> Next {
+    async fn serve(&mut self, then: Then, rescue: &mut Rescue<M>) -> AfterServing {
         let mut pace = Pace::new(Seen::of(&self.ward));
         rescue.begin();
         // Whether the ward's set has told of something.
@@ -165,7 +165,7 @@ impl<M: Machine> Guard<M> {
             yield_now().await;
             let pause_ns = rescue.pause_ns();
             if then == Then::Starved {
-                return Next::Done;
+                return AfterServing::Done;
             }
             if pause_ns > 0 {
                 set_rescues::<M>(false);
@@ -175,12 +175,12 @@ impl<M: Machine> Guard<M> {
             } else if !may_be_more {
                 is_told = match timeout(Duration::from_nanos(TURN_NS), self.is_ready()).await {
                     Ok(true) => true,
-                    Ok(false) => return Next::End,
+                    Ok(false) => return AfterServing::End,
                     Err(_) => false,
                 };
             }
             if !pace.is_slow(Seen::of(&self.ward)) {
-                return Next::Done;
+                return AfterServing::Done;
             }
         }
     }

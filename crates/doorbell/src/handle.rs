@@ -45,7 +45,7 @@ pub enum BlockOnError {
 /// Makes a runtime the current one of the thread until dropped: see [`Handle::enter`].
 #[must_use = "the runtime is left as soon as the guard is dropped"]
 pub struct EnterGuard {
-    _entered: ambient::Entered,
+    _entered: ambient::EnteredRuntime,
 }
 
 impl std::fmt::Debug for EnterGuard {

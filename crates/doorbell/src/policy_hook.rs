@@ -2,7 +2,7 @@
 //! for.
 
 use crate::{Builder, WorkerPolicy};
-use doorbell_core::task::drop_quietly;
+use doorbell_core::quiet::drop_quietly;
 use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;

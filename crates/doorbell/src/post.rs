@@ -5,7 +5,8 @@ use crate::ambient::{self, Limit};
 use crate::call::{CallError, check, place};
 use crate::handle::Handle;
 use crate::large::boxed_if_large;
-use doorbell_core::call::{Gone, posting};
+use doorbell_core::call::posting;
+use doorbell_core::mailbox::Gone;
 
 /// Runs a closure on the worker of a core of the current runtime, soon; nobody waits for it. That is its
 /// worker of class Fair, whoever posts.

@@ -14,8 +14,9 @@ use crate::{Class, ClassKind, CoreId, Switches, WorkerPolicy};
 use async_lock::{Mutex, OnceCell};
 use doorbell_core::bell::WorkerState;
 use doorbell_core::call::{
-    Drawn, ErasedCall, Gone, ManyTable, Pool as Parcels, RawMany, Room, Run, launch_many, wait_for,
+    Drawn, ErasedCall, ManyTable, Pool as Parcels, RawMany, Room, Run, launch_many, wait_for,
 };
+use doorbell_core::mailbox::Gone;
 use doorbell_core::scheduler::Turns;
 use doorbell_core::scheduler::offline::{PutBack, TakenOff};
 use doorbell_core::switches::SwitchWord;

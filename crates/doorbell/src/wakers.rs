@@ -4,7 +4,7 @@
 //! call the waker while it holds a lock. So it gets a waker of this module in its place.
 
 use crossbeam_channel::{Receiver, Sender, unbounded};
-use doorbell_core::task::{Quiet, drop_quietly};
+use doorbell_core::quiet::{Quiet, drop_quietly};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::task::{Context, Wake, Waker};

@@ -1,7 +1,7 @@
 //! [`worker_local!`](crate::worker_local): statics of which each worker has its own.
 
 use crate::ambient;
-use doorbell_core::task::drop_quietly;
+use doorbell_core::quiet::drop_quietly;
 use std::any::{Any, TypeId};
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;

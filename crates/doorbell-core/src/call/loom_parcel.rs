@@ -4,7 +4,8 @@
 // What a model counts with std's atomics is not part of it and orders nothing in it.
 #![allow(clippy::disallowed_types, clippy::disallowed_methods)]
 
-use super::{Gone, Pool, posting};
+use super::{Pool, posting};
+use crate::mailbox::Gone;
 use crate::task::Local;
 use crate::testing::model::{check, check_large, mutant};
 use crate::testing::{Idler, remote};

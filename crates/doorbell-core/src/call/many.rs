@@ -15,7 +15,7 @@
 use super::SPIN_NS;
 use crate::mailbox::Posted;
 use crate::node::{Node, Ready};
-use crate::task::{drop_quietly, wake_quietly};
+use crate::quiet::{drop_quietly, wake_quietly};
 use crate::wait::Waiter;
 use crate::worker::Remote;
 use doorbell_machine::{Bug, Cell, Line, Machine, Ordering, Spun, Word};
@@ -75,7 +75,7 @@ struct Leg<M: Machine> {
 /// What the end of a call was.
 #[must_use]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Ended {
+enum LegEnded {
     /// Others have not ended; the block may be gone.
     More,
     /// It was the last, and the waiter looks for itself.
@@ -89,21 +89,21 @@ enum Ended {
 /// What the waiter found when it left or took its waker back.
 #[must_use]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Found {
+enum LegsFound {
     /// Calls are under way.
     UnderWay,
     /// All have ended; the waker's cell is the waiter's.
-    Ended,
+    LegEnded,
     /// All have ended; the last one has the waker's cell.
     EndedWakes,
 }
 
-impl Found {
+impl LegsFound {
     fn of(before: u32) -> Self {
         match (before & CALLS == 0, before & HAS_WAKER != 0) {
-            (false, _) => Found::UnderWay,
-            (true, false) => Found::Ended,
-            (true, true) => Found::EndedWakes,
+            (false, _) => LegsFound::UnderWay,
+            (true, false) => LegsFound::LegEnded,
+            (true, true) => LegsFound::EndedWakes,
         }
     }
 }
@@ -118,7 +118,7 @@ impl<M: Machine> Words<M> {
     }
 
     /// A call has ended. Unless it was the last, nothing of the block is touched after this.
-    fn end_one(&self) -> Ended {
+    fn end_one(&self) -> LegEnded {
         let order = if M::breaks(Bug::ManyEndRelaxed) {
             Ordering::Relaxed
         } else {
@@ -129,13 +129,13 @@ impl<M: Machine> Words<M> {
         // waker is visible), and with the other calls' Release: the last may drop their results.
         let before = self.state.fetch_sub(1, order);
         if before & CALLS != 1 {
-            Ended::More
+            LegEnded::More
         } else if before & LEFT != 0 {
-            Ended::LastClears
+            LegEnded::LastClears
         } else if before & HAS_WAKER != 0 {
-            Ended::LastWakes
+            LegEnded::LastWakes
         } else {
-            Ended::Last
+            LegEnded::Last
         }
     }
 
@@ -151,24 +151,24 @@ impl<M: Machine> Words<M> {
     }
 
     /// Puts the waker at the last call's disposal.
-    fn leave_waker(&self) -> Found {
+    fn leave_waker(&self) -> LegsFound {
         // ORDER: Release pairs with the Acquire of the last call: the waker is visible. Acquire
         // pairs with the calls' Release: if all have ended, their results are visible.
-        Found::of(self.state.fetch_or(HAS_WAKER, Ordering::AcqRel) & !HAS_WAKER)
+        LegsFound::of(self.state.fetch_or(HAS_WAKER, Ordering::AcqRel) & !HAS_WAKER)
     }
 
     /// Takes the waker back.
-    fn reclaim(&self) -> Found {
+    fn reclaim(&self) -> LegsFound {
         // ORDER: Acquire as in `leave_waker`. It publishes nothing: the last call that does not see HAS_WAKER
         // leaves the cell alone.
-        Found::of(self.state.fetch_and(!HAS_WAKER, Ordering::Acquire))
+        LegsFound::of(self.state.fetch_and(!HAS_WAKER, Ordering::Acquire))
     }
 
     /// The waiter leaves.
-    fn leave(&self) -> Found {
+    fn leave(&self) -> LegsFound {
         // ORDER: Acquire as in `leave_waker`. It publishes nothing: who is last after this drops closure and
         // results, which the waiter has not used, and `release` orders the rest.
-        Found::of(self.state.fetch_or(LEFT, Ordering::Acquire))
+        LegsFound::of(self.state.fetch_or(LEFT, Ordering::Acquire))
     }
 }
 
@@ -280,9 +280,9 @@ unsafe fn end_one<M: Machine>(block: NonNull<Block<M>>) {
     }
     match ended {
         // Not even the workers' share is this call's.
-        Ended::More => return,
-        Ended::Last => {}
-        Ended::LastWakes => {
+        LegEnded::More => return,
+        LegEnded::Last => {}
+        LegEnded::LastWakes => {
             // SAFETY: the last call has the workers' share, and the cell.
             let waker = unsafe { block.as_ref() }
                 .waker
@@ -292,7 +292,7 @@ unsafe fn end_one<M: Machine>(block: NonNull<Block<M>>) {
             }
         }
         // SAFETY: the waiter has left, and no call is under way.
-        Ended::LastClears => unsafe { clear(block) },
+        LegEnded::LastClears => unsafe { clear(block) },
     }
     // SAFETY: the workers' share is the last call's.
     unsafe { release(block) };
@@ -410,7 +410,7 @@ fn show_results<M: Machine>(it: &Block<M>) {
 unsafe fn poll<M: Machine>(block: NonNull<()>, cx: &mut Context<'_>) -> Poll<()> {
     // SAFETY: the caller's share.
     let it = unsafe { block.cast::<Block<M>>().as_ref() };
-    if it.words.all_ended() || it.words.reclaim() != Found::UnderWay {
+    if it.words.all_ended() || it.words.reclaim() != LegsFound::UnderWay {
         show_results(it);
         return Poll::Ready(());
     }
@@ -426,8 +426,8 @@ unsafe fn poll<M: Machine>(block: NonNull<()>, cx: &mut Context<'_>) -> Poll<()>
         drop_quietly(old);
     }
     match it.words.leave_waker() {
-        Found::UnderWay => Poll::Pending,
-        Found::Ended | Found::EndedWakes => {
+        LegsFound::UnderWay => Poll::Pending,
+        LegsFound::LegEnded | LegsFound::EndedWakes => {
             show_results(it);
             Poll::Ready(())
         }
@@ -453,9 +453,9 @@ unsafe fn leave<M: Machine>(block: NonNull<()>) {
     let block = block.cast::<Block<M>>();
     // SAFETY: the caller's share.
     match unsafe { block.as_ref() }.words.leave() {
-        Found::UnderWay => {}
+        LegsFound::UnderWay => {}
         // SAFETY: no call is under way, and the last one did not see that the waiter left.
-        Found::Ended | Found::EndedWakes => unsafe { clear(block) },
+        LegsFound::LegEnded | LegsFound::EndedWakes => unsafe { clear(block) },
     }
     // SAFETY: the waiter's share ends here.
     unsafe { release(block) };

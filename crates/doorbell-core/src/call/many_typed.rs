@@ -1,7 +1,8 @@
 //! The part of a call to many cores that knows the types of closure and result.
 
 use super::many::{ManyTable, RawMany};
-use crate::task::{Payload, drop_quietly};
+use crate::quiet::drop_quietly;
+use crate::task::Payload;
 use std::alloc::Layout;
 use std::cell::UnsafeCell;
 use std::marker::PhantomData;
@@ -26,11 +27,11 @@ pub enum Outcome<R> {
 #[repr(C)]
 struct Head<F, R> {
     f: ManuallyDrop<F>,
-    slots: NonNull<Slot<R>>,
+    slots: NonNull<ResultSlot<R>>,
     count: usize,
 }
 
-struct Slot<R> {
+struct ResultSlot<R> {
     core: usize,
     outcome: UnsafeCell<Option<Outcome<R>>>,
 }
@@ -61,7 +62,7 @@ impl<'a, F: Fn(usize) -> R, R> ManyCall<'a, F, R> {
     };
 
     fn layout_of(count: usize) -> (Layout, usize) {
-        let layout = Layout::array::<Slot<R>>(count)
+        let layout = Layout::array::<ResultSlot<R>>(count)
             .and_then(|slots| Layout::new::<Head<F, R>>().extend(slots));
         layout.expect("results that fit in memory fit with their closure")
     }
@@ -78,11 +79,11 @@ impl<'a, F: Fn(usize) -> R, R> ManyCall<'a, F, R> {
     pub unsafe fn write(self, data: NonNull<u8>) {
         let (_, slots_at) = Self::layout_of(self.cores.len());
         // SAFETY: inside the layout.
-        let slots = unsafe { data.add(slots_at) }.cast::<Slot<R>>();
+        let slots = unsafe { data.add(slots_at) }.cast::<ResultSlot<R>>();
         for (index, &core) in self.cores.iter().enumerate() {
             let outcome = UnsafeCell::new(None);
             // SAFETY: as above.
-            unsafe { slots.add(index).write(Slot { core, outcome }) };
+            unsafe { slots.add(index).write(ResultSlot { core, outcome }) };
         }
         let head = Head {
             f: ManuallyDrop::new(self.f),
@@ -152,7 +153,7 @@ pub struct Many<R> {
 /// Where the results lie.
 #[derive(Debug)]
 struct Slots<R> {
-    first: NonNull<Slot<R>>,
+    first: NonNull<ResultSlot<R>>,
     count: usize,
 }
 

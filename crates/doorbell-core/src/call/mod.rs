@@ -37,7 +37,7 @@ pub use parcel::{Drawn, PARCEL_BYTES, Room, Run, posting};
 pub use pool::{Pool, post};
 pub(crate) use returns::Returns;
 
-use crate::mailbox::Posted;
+use crate::mailbox::{Gone, Posted};
 use crate::node::{Node, Ready};
 use crate::task::Payload;
 use crate::wait::Waiter;
@@ -60,10 +60,6 @@ pub const INLINE_BYTES: usize = 32;
 /// takes (8 to 30 µs on the machines seen), so that a call to one costs one wake, not two.
 pub const SPIN_NS: u64 = 50_000;
 
-/// The worker is gone; the closure did not run.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Gone;
-
 /// A closure with its result's place, without its type.
 #[derive(Debug)]
 pub struct ErasedCall {
@@ -75,7 +71,7 @@ pub struct ErasedCall {
 
 /// First the closure, then what came of it. Never smaller than what travels inline, so that
 /// this much can always be copied.
-union Stage<F, R> {
+union CallStage<F, R> {
     closure: ManuallyDrop<F>,
     result: ManuallyDrop<Result<R, Payload>>,
     _room: Inline,
@@ -97,13 +93,13 @@ pub unsafe fn blocking<F, R>(
 where
     F: FnOnce() -> R,
 {
-    let mut stage = Stage::<F, R> {
+    let mut stage = CallStage::<F, R> {
         closure: ManuallyDrop::new(f),
     };
     let call = ErasedCall {
         data: NonNull::from(&mut stage).cast(),
-        size: size_of::<Stage<F, R>>(),
-        align: align_of::<Stage<F, R>>(),
+        size: size_of::<CallStage<F, R>>(),
+        align: align_of::<CallStage<F, R>>(),
         run: run::<F, R>,
     };
     match post(call) {
@@ -126,9 +122,9 @@ pub enum CallFailed<F> {
 }
 
 /// # Safety
-/// `data` holds a `Stage<F, R>` with a closure that nobody else uses now.
+/// `data` holds a `CallStage<F, R>` with a closure that nobody else uses now.
 unsafe fn run<F: FnOnce() -> R, R>(data: *mut u8) {
-    let stage = data.cast::<Stage<F, R>>();
+    let stage = data.cast::<CallStage<F, R>>();
     // SAFETY: the caller's promise; the closure is moved out once.
     let closure = unsafe { ManuallyDrop::take(&mut (*stage).closure) };
     let result = catch_unwind(AssertUnwindSafe(closure)).map_err(Payload::new);

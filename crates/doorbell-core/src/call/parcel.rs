@@ -8,7 +8,8 @@ use super::pool::Pool;
 pub use super::slab::Room;
 use super::slab::{Parcel, table_of};
 use crate::node::{Deliver, Node, Ready};
-use crate::task::{Local, drop_quietly};
+use crate::quiet::drop_quietly;
+use crate::task::Local;
 use doorbell_machine::{Cell, Counter, Machine};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::ptr::NonNull;
@@ -65,7 +66,7 @@ impl<M: Machine> Parcel<M> {
 }
 
 /// What every delivery needs and does not know the types of.
-pub(super) struct Table {
+pub(super) struct ParcelTable {
     room_offset: usize,
     collect: ErasedDeliver,
     panicked: ErasedDeliver,
@@ -74,7 +75,7 @@ pub(super) struct Table {
 }
 
 /// The table of slabs of such room.
-pub(super) fn table<M: Machine>(room: Room) -> &'static Table {
+pub(super) fn table<M: Machine>(room: Room) -> &'static ParcelTable {
     match room {
         Room::Small => const { &table_of_room::<M, { Room::Small as usize }>() },
         Room::Large => const { &table_of_room::<M, { Room::Large as usize }>() },
@@ -82,8 +83,8 @@ pub(super) fn table<M: Machine>(room: Room) -> &'static Table {
 }
 
 /// `ROOM` is the place of the room in [`Room::ALL`]: its functions know the sizes at compile time.
-const fn table_of_room<M: Machine, const ROOM: usize>() -> Table {
-    Table {
+const fn table_of_room<M: Machine, const ROOM: usize>() -> ParcelTable {
+    ParcelTable {
         room_offset: Parcel::<M>::ROOM_OFFSET,
         collect: collect::<M, ROOM>,
         panicked: panicked::<M>,

@@ -3,7 +3,8 @@
 // Tests on real threads, outside of any model.
 #![allow(clippy::disallowed_types, clippy::disallowed_methods)]
 
-use super::{Gone, PARCEL_BYTES, Pool, Room, post, posting};
+use super::{PARCEL_BYTES, Pool, Room, post, posting};
+use crate::mailbox::Gone;
 use crate::node::Ready;
 use crate::scheduler::RemoteRef;
 use crate::switches::{SwitchWord, Switches};

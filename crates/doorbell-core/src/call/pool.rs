@@ -8,9 +8,9 @@
 //! | a slab | the newest of which parcels came back; its bits say which |
 //! | `closed` | the pool was dropped: who returns counts down `left`, and the last one frees |
 
-use super::Gone;
 use super::parcel::{Drawn, Room, Run, posting};
-use super::slab::{Header, Parcel, Slab};
+use super::slab::{Parcel, Slab, SlabHeader};
+use crate::mailbox::Gone;
 use crate::mailbox::Posted;
 use crate::worker::Remote;
 use doorbell_machine::{Bug, Cell as _, Line, Machine, Ordering, PtrWord, Word};
@@ -22,36 +22,36 @@ const AHEAD_BYTES: usize = 512;
 const LINE_BYTES: usize = 64;
 
 /// The head of a return stack whose pool is gone. No slab lies there.
-fn closed<M: Machine>() -> *mut Header<M> {
+fn closed<M: Machine>() -> *mut SlabHeader<M> {
     std::ptr::without_provenance_mut(1)
 }
 
 /// What pool and parcels share: alive until the pool is gone and every parcel is back.
 pub(super) struct Home<M: Machine> {
-    back: M::Line<Back<M>>,
+    back: M::Line<ReturnedParcels<M>>,
     /// The newest slab: the owner's, then that of whoever frees.
     slabs: M::Cell<Option<Slab<M>>>,
     #[cfg(test)]
     _probe: Option<std::sync::Arc<()>>,
 }
 
-struct Back<M: Machine> {
+struct ReturnedParcels<M: Machine> {
     /// The return stacks, of slabs of which parcels came back: one for each room.
-    heads: [M::Ptr<Header<M>>; Room::ALL.len()],
+    heads: [M::Ptr<SlabHeader<M>>; Room::ALL.len()],
     /// Once closed: how many parcels are out. Those who return count down, also before the owner
     /// has counted up, and exactly one of them all makes it zero.
     left: M::U64,
 }
 
 // SAFETY: slabs are handed to the owner by the protocol of this file.
-unsafe impl<M: Machine> Sync for Back<M> {}
+unsafe impl<M: Machine> Sync for ReturnedParcels<M> {}
 // SAFETY: as above; nothing in it belongs to a thread.
-unsafe impl<M: Machine> Send for Back<M> {}
+unsafe impl<M: Machine> Send for ReturnedParcels<M> {}
 
 /// How a push onto the return stack ended.
 #[must_use]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Pushed {
+enum PoolPushed {
     /// The owner will find it; the slab may be gone.
     Yes,
     /// The pool is gone.
@@ -61,7 +61,7 @@ enum Pushed {
 /// What a count of a closed pool's parcels found.
 #[must_use]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Left {
+enum ParcelsLeft {
     /// Others are still out; the home may be gone.
     MoreOut,
     /// These were the last: who counted them frees everything.
@@ -87,15 +87,15 @@ pub(super) unsafe fn give_back<M: Machine>(slab: Slab<M>, mask: u64) {
     }
     // SAFETY: these bits are seen by nobody before the push, so home and slab are alive.
     match unsafe { Home::push(home, slab, publish) } {
-        Pushed::Yes => return,
-        Pushed::Closed => {}
+        PoolPushed::Yes => return,
+        PoolPushed::Closed => {}
     }
     // ORDER: Acquire pairs with the Release of those who added to the bits meanwhile; the count
     // passes it on.
     let bits = back.swap(0, Ordering::Acquire);
     let count = u64::from(bits.count_ones());
     // SAFETY: as above; these parcels are not counted yet.
-    if unsafe { Home::leave(home, 0_u64.wrapping_sub(count)) } == Left::Last {
+    if unsafe { Home::leave(home, 0_u64.wrapping_sub(count)) } == ParcelsLeft::Last {
         // SAFETY: it says so.
         unsafe { Home::free(home) };
     }
@@ -106,7 +106,7 @@ impl<M: Machine> Home<M> {
     ///
     /// # Safety
     /// The caller made its bits non-zero; until this is done they are seen by nobody.
-    unsafe fn push(home: NonNull<Self>, slab: Slab<M>, publish: Ordering) -> Pushed {
+    unsafe fn push(home: NonNull<Self>, slab: Slab<M>, publish: Ordering) -> PoolPushed {
         // SAFETY: the home is there until the slab is pushed; no reference to all of it is held.
         let back = unsafe { &*home.as_ref().back };
         // SAFETY: the slab is alive.
@@ -119,18 +119,18 @@ impl<M: Machine> Home<M> {
             // ORDER: Release pairs with the Acquire of the owner's exchange: the link is visible.
             // Relaxed on failure: only the next guess.
             match stack.compare_exchange_weak(head, slab.as_ptr(), publish, Ordering::Relaxed) {
-                Ok(_) => return Pushed::Yes,
+                Ok(_) => return PoolPushed::Yes,
                 Err(seen) => head = seen,
             }
         }
-        Pushed::Closed
+        PoolPushed::Closed
     }
 
     /// Adds to the count of what is out of a closed pool.
     ///
     /// # Safety
     /// The home is there: what the caller counts is not counted yet.
-    unsafe fn leave(home: NonNull<Self>, change: u64) -> Left {
+    unsafe fn leave(home: NonNull<Self>, change: u64) -> ParcelsLeft {
         let order = if M::breaks(Bug::PoolLeaveRelaxed) {
             Ordering::Relaxed
         } else {
@@ -142,9 +142,9 @@ impl<M: Machine> Home<M> {
         // comes after everybody's use of parcels and slabs.
         let before = back.left.fetch_add(change, order);
         if before.wrapping_add(change) == 0 {
-            Left::Last
+            ParcelsLeft::Last
         } else {
-            Left::MoreOut
+            ParcelsLeft::MoreOut
         }
     }
 
@@ -181,7 +181,7 @@ struct Stock<M: Machine> {
     /// Which of its parcels are there to be drawn.
     free: Cell<u64>,
     /// Slabs that came off the return stack and were not looked at, linked.
-    more: Cell<*mut Header<M>>,
+    more: Cell<*mut SlabHeader<M>>,
 }
 
 impl<M: Machine> std::fmt::Debug for Pool<M> {
@@ -204,7 +204,7 @@ impl<M: Machine> Default for Pool<M> {
 impl<M: Machine> Pool<M> {
     fn make(#[cfg(test)] probe: Option<std::sync::Arc<()>>) -> Self {
         let home = Box::new(Home {
-            back: M::Line::new(|| Back {
+            back: M::Line::new(|| ReturnedParcels {
                 heads: Room::ALL.map(|_| M::Ptr::new(std::ptr::null_mut())),
                 left: M::U64::new(0),
             }),
@@ -426,7 +426,7 @@ impl<M: Machine> Stock<M> {
     }
 
     /// Closes the return stack, and counts the parcels that are here or came back.
-    fn close(&self, head: &M::Ptr<Header<M>>) -> u64 {
+    fn close(&self, head: &M::Ptr<SlabHeader<M>>) -> u64 {
         // ORDER: Acquire pairs with the Release of `Home::push`: the links are visible. Nothing
         // is published; who finds it closed looks at nothing but the bits and the count.
         let stack = head.swap(closed::<M>(), Ordering::Acquire);
@@ -454,8 +454,8 @@ impl<M: Machine> Drop for Pool<M> {
         // SAFETY: a home outlives its pool, which ends here.
         match unsafe { Home::leave(self.home, self.total.get() - here) } {
             // SAFETY: the pool is gone, and everything is back.
-            Left::Last => unsafe { Home::free(self.home) },
-            Left::MoreOut => {}
+            ParcelsLeft::Last => unsafe { Home::free(self.home) },
+            ParcelsLeft::MoreOut => {}
         }
     }
 }

@@ -13,13 +13,13 @@ const SETS: usize = 16;
 const WAYS: usize = 4;
 
 /// Parcels of one slab on their way back.
-struct Held<M: Machine> {
+struct HeldParcels<M: Machine> {
     slab: Option<Slab<M>>,
     mask: u64,
 }
 
-impl<M: Machine> Held<M> {
-    const NOTHING: Held<M> = Held {
+impl<M: Machine> HeldParcels<M> {
+    const NOTHING: HeldParcels<M> = HeldParcels {
         slab: None,
         mask: 0,
     };
@@ -36,7 +36,7 @@ impl<M: Machine> Held<M> {
 
 /// The parcels that a worker holds. Not `Sync`: it is the worker's.
 pub(crate) struct Returns<M: Machine> {
-    table: M::Cell<[[Held<M>; WAYS]; SETS]>,
+    table: M::Cell<[[HeldParcels<M>; WAYS]; SETS]>,
     holds: Cell<bool>,
     /// How many were put here since somebody asked.
     fresh: Cell<u64>,
@@ -45,7 +45,7 @@ pub(crate) struct Returns<M: Machine> {
 impl<M: Machine> Default for Returns<M> {
     fn default() -> Self {
         Returns {
-            table: M::Cell::new([const { [const { Held::NOTHING }; WAYS] }; SETS]),
+            table: M::Cell::new([const { [const { HeldParcels::NOTHING }; WAYS] }; SETS]),
             holds: Cell::new(false),
             fresh: Cell::new(0),
         }
@@ -75,7 +75,7 @@ impl<M: Machine> Returns<M> {
 
     /// The entry of that slab; one that was begun, or one made free for it.
     #[inline(always)]
-    fn held_of(table: &mut [[Held<M>; WAYS]; SETS], slab: Slab<M>) -> &mut Held<M> {
+    fn held_of(table: &mut [[HeldParcels<M>; WAYS]; SETS], slab: Slab<M>) -> &mut HeldParcels<M> {
         let at = if M::ADDRESSES_STEER {
             // Slabs are 2 KiB or more apart.
             slab.as_ptr().addr() >> 11
@@ -91,7 +91,7 @@ impl<M: Machine> Returns<M> {
 
     /// Begins an entry; the fullest makes room for it, as the others still wait for more.
     #[cold]
-    fn begin(set: &mut [Held<M>; WAYS], slab: Slab<M>) -> &mut Held<M> {
+    fn begin(set: &mut [HeldParcels<M>; WAYS], slab: Slab<M>) -> &mut HeldParcels<M> {
         let free = (0..WAYS).find(|&way| set[way].slab.is_none());
         let fullest = || (0..WAYS).max_by_key(|&way| set[way].mask.count_ones());
         let held = &mut set[free.or_else(fullest).unwrap_or(0)];
@@ -126,7 +126,7 @@ impl<M: Machine> Returns<M> {
         self.table.with_mut(|table| {
             // SAFETY: as in `put`.
             let table = unsafe { &mut *table };
-            table.iter_mut().flatten().for_each(Held::flush);
+            table.iter_mut().flatten().for_each(HeldParcels::flush);
         });
     }
 }

@@ -6,7 +6,7 @@
 //! | host | [`Room::Large`], 48 bytes | a line | 31 |
 //! | a model | either | what it takes | 2 |
 
-use super::parcel::{Table, table};
+use super::parcel::{ParcelTable, table};
 use super::pool::Home;
 use crate::node::Node;
 use doorbell_machine::{Cell, Machine, Ordering, PtrWord, Word};
@@ -69,23 +69,23 @@ impl<M: Machine> Parcel<M> {
 
 /// The head of a slab.
 #[repr(C)]
-pub(super) struct Header<M: Machine> {
+pub(super) struct SlabHeader<M: Machine> {
     /// First, whatever the machine.
-    table: &'static Table,
+    table: &'static ParcelTable,
     room: Room,
     home: NonNull<Home<M>>,
     /// The slab that its owner made before it.
-    older: *mut Header<M>,
+    older: *mut SlabHeader<M>,
     /// Which of its parcels came back and were not yet taken by the owner, one bit each. While it
     /// is not zero the slab is in the owner's return stack, or about to be pushed.
     back: M::U64,
     /// The next slab in the return stack.
-    below: M::Ptr<Header<M>>,
+    below: M::Ptr<SlabHeader<M>>,
 }
 
 /// A slab: an allocation of a header and parcels.
 #[derive(Debug)]
-pub(super) struct Slab<M: Machine>(NonNull<Header<M>>);
+pub(super) struct Slab<M: Machine>(NonNull<SlabHeader<M>>);
 
 impl<M: Machine> Clone for Slab<M> {
     fn clone(&self) -> Self {
@@ -113,7 +113,7 @@ impl<M: Machine> Slab<M> {
 
     /// Where the first parcel lies: behind the header, at a multiple of the stride.
     const fn first(room: Room) -> usize {
-        size_of::<Header<M>>().next_multiple_of(Self::stride(room))
+        size_of::<SlabHeader<M>>().next_multiple_of(Self::stride(room))
     }
 
     /// How many parcels a slab has. In a model few: each is a set of objects to be tracked.
@@ -143,7 +143,7 @@ impl<M: Machine> Slab<M> {
         (Slab(slab.cast()), 1 << index)
     }
 
-    pub(super) fn as_ptr(self) -> *mut Header<M> {
+    pub(super) fn as_ptr(self) -> *mut SlabHeader<M> {
         self.0.as_ptr()
     }
 
@@ -151,7 +151,7 @@ impl<M: Machine> Slab<M> {
     ///
     /// # Safety
     /// It came from [`Slab::as_ptr`] of a slab that is alive, or is null.
-    pub(super) unsafe fn from_ptr(header: *mut Header<M>) -> Option<Self> {
+    pub(super) unsafe fn from_ptr(header: *mut SlabHeader<M>) -> Option<Self> {
         NonNull::new(header).map(Slab)
     }
 
@@ -178,14 +178,14 @@ impl<M: Machine> Slab<M> {
 
     /// The slab below this one in the return stack. Read before what came back is taken: from
     /// then on it may be pushed again.
-    pub(super) unsafe fn below(self) -> *mut Header<M> {
+    pub(super) unsafe fn below(self) -> *mut SlabHeader<M> {
         // SAFETY: the caller's promise.
         let below = unsafe { &(*self.0.as_ptr()).below };
         // ORDER: Relaxed; the Acquire of the owner's exchange of the stack made it visible.
         below.load(Ordering::Relaxed)
     }
 
-    pub(super) unsafe fn set_below(self, slab: *mut Header<M>) {
+    pub(super) unsafe fn set_below(self, slab: *mut SlabHeader<M>) {
         // SAFETY: the caller's promise.
         let below = unsafe { &(*self.0.as_ptr()).below };
         // ORDER: Relaxed; published by the Release of the push that follows.
@@ -205,8 +205,8 @@ impl<M: Machine> Slab<M> {
                 assert!(parcels >= 1 && parcels <= 64);
                 index += 1;
             }
-            assert!(align_of::<Parcel<M>>() >= ALIGN && align_of::<Header<M>>() <= SLAB_BYTES);
-            assert!(offset_of!(Header<M>, table) == 0 && offset_of!(Parcel<M>, node) == 0);
+            assert!(align_of::<Parcel<M>>() >= ALIGN && align_of::<SlabHeader<M>>() <= SLAB_BYTES);
+            assert!(offset_of!(SlabHeader<M>, table) == 0 && offset_of!(Parcel<M>, node) == 0);
         }
         // SAFETY: the layout's size is not zero.
         let Some(memory) = NonNull::new(unsafe { alloc(Self::LAYOUT) }) else {
@@ -215,7 +215,7 @@ impl<M: Machine> Slab<M> {
         let slab = Slab(memory.cast());
         // SAFETY: freshly allocated, and large enough for a header.
         unsafe {
-            slab.0.write(Header {
+            slab.0.write(SlabHeader {
                 table: table::<M>(room),
                 room,
                 home,
@@ -281,9 +281,9 @@ fn slab_of(node: NonNull<()>) -> NonNull<()> {
 /// # Safety
 /// The node is that of a parcel that is alive; the machine need not be known.
 #[inline(always)]
-pub(super) unsafe fn table_of(node: NonNull<()>) -> &'static Table {
+pub(super) unsafe fn table_of(node: NonNull<()>) -> &'static ParcelTable {
     // SAFETY: a header begins with the table, whatever the machine.
-    unsafe { slab_of(node).cast::<&'static Table>().read() }
+    unsafe { slab_of(node).cast::<&'static ParcelTable>().read() }
 }
 
 #[cfg(test)]

@@ -1,7 +1,7 @@
 //! A place for one waker, which nobody ever waits for: who finds it held goes elsewhere, or leaves
 //! the job to whoever holds it.
 
-use crate::task::{Quiet, drop_quietly};
+use crate::quiet::{Quiet, drop_quietly};
 use doorbell_machine::{Bug, Cell, Machine, Ordering, Readiness, Word};
 use std::task::Waker;
 
@@ -55,10 +55,10 @@ impl<M: Machine> std::fmt::Debug for WaitCell<M> {
 
 /// Which arming of a cell it was.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Turn(u64);
+pub(super) struct CellTurn(u64);
 
 /// A cell that this thread holds. Dropped, it is free and empty.
-pub(super) struct Held<'a, M: Machine> {
+pub(super) struct HeldCell<'a, M: Machine> {
     cell: &'a WaitCell<M>,
     word: u64,
 }
@@ -84,7 +84,7 @@ impl<M: Machine> WaitCell<M> {
     }
 
     /// Takes hold of the cell if `may` says so of the word, which is not held.
-    fn hold_if(&self, may: impl Fn(u64) -> bool) -> Option<Held<'_, M>> {
+    fn hold_if(&self, may: impl Fn(u64) -> bool) -> Option<HeldCell<'_, M>> {
         // ORDER: Relaxed; a first guess, the exchange below decides. Behind an event, its fence
         // orders it: see `take`.
         let mut seen = self.word.load(Ordering::Relaxed);
@@ -105,7 +105,7 @@ impl<M: Machine> WaitCell<M> {
                 .compare_exchange(seen, held, acquire, Ordering::Relaxed)
             {
                 Ok(_) => {
-                    return Some(Held {
+                    return Some(HeldCell {
                         cell: self,
                         word: held,
                     });
@@ -116,17 +116,17 @@ impl<M: Machine> WaitCell<M> {
     }
 
     /// Takes hold of it, whatever lies there; `None` if another thread holds it.
-    pub(super) fn hold(&self) -> Option<Held<'_, M>> {
+    pub(super) fn hold(&self) -> Option<HeldCell<'_, M>> {
         self.hold_if(|_| true)
     }
 
     /// Takes hold of it if it is free.
-    pub(super) fn hold_free(&self) -> Option<Held<'_, M>> {
+    pub(super) fn hold_free(&self) -> Option<HeldCell<'_, M>> {
         self.hold_if(|word| word & STATE == FREE)
     }
 
     /// Takes hold of it if it still is as it was armed.
-    pub(super) fn hold_turn(&self, turn: Turn) -> Option<Held<'_, M>> {
+    pub(super) fn hold_turn(&self, turn: CellTurn) -> Option<HeldCell<'_, M>> {
         self.hold_if(|word| word == turn.0)
     }
 
@@ -144,7 +144,7 @@ impl<M: Machine> WaitCell<M> {
     }
 }
 
-impl<'a, M: Machine> Held<'a, M> {
+impl<'a, M: Machine> HeldCell<'a, M> {
     /// Takes the waker out, and lets go.
     pub(super) fn take(self) -> Option<Waker> {
         // SAFETY: this thread holds the cell.
@@ -156,7 +156,7 @@ impl<'a, M: Machine> Held<'a, M> {
     ///
     /// # Panics
     /// As the clone of the waker does; the cell is free then.
-    pub(super) fn arm(self, wanted: Readiness, waker: &Waker) -> (&'a WaitCell<M>, Turn) {
+    pub(super) fn arm(self, wanted: Readiness, waker: &Waker) -> (&'a WaitCell<M>, CellTurn) {
         // SAFETY: this thread holds the cell.
         let old = self.cell.waker.with_mut(|waker| unsafe { (*waker).take() });
         let (new, old) = match old {
@@ -183,11 +183,11 @@ impl<'a, M: Machine> Held<'a, M> {
             M::fence_announce();
         }
         drop_quietly(old);
-        (cell, Turn(armed))
+        (cell, CellTurn(armed))
     }
 }
 
-impl<M: Machine> Drop for Held<'_, M> {
+impl<M: Machine> Drop for HeldCell<'_, M> {
     fn drop(&mut self) {
         let free = (self.word & !(TURN - 1)) | FREE;
         // ORDER: Release pairs with the Acquire of who takes hold of it next.

@@ -2,7 +2,7 @@
 //! that went.
 
 use super::Station;
-use super::links::{List, Pushed, Stack};
+use super::links::{SourceList, Stack, StackPushed};
 use super::registration::Fd;
 use super::source::Source;
 use crate::bell::Look;
@@ -21,7 +21,7 @@ const GONE: usize = 1;
 
 /// What any thread writes.
 #[derive(Debug)]
-struct Shared<M: Machine> {
+struct DriverShared<M: Machine> {
     /// Descriptors that are registered, without those that are [muted](super::Registration::mute).
     count: M::U32,
     /// Threads that are between a poll and the end of what they do with its events.
@@ -32,15 +32,15 @@ struct Shared<M: Machine> {
 
 /// The descriptors of a worker.
 pub struct Driver<M: Machine> {
-    shared: M::Line<Shared<M>>,
+    shared: M::Line<DriverShared<M>>,
     fresh: Stack<M, FRESH>,
     gone: Stack<M, GONE>,
     /// The worker's: what was taken out of `fresh`.
-    kept: List<M>,
+    kept: SourceList<M>,
     /// The worker's: what was taken out of `gone`, and out of `kept`.
-    leaving: List<M>,
+    leaving: SourceList<M>,
     /// Of a model: what would have been freed.
-    buried: List<M>,
+    buried: SourceList<M>,
     stranded: M::Counter,
 }
 
@@ -62,7 +62,7 @@ impl<M: Machine> std::fmt::Debug for Driver<M> {
 /// Whether the form in which a worker is to park still is the right one.
 #[must_use]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Choice {
+pub enum ParkChoice {
     /// It is.
     Stands,
     /// A descriptor came since: begin anew.
@@ -82,9 +82,9 @@ pub enum Swept {
 }
 
 /// A thread that may hold events. Nothing is freed until it leaves.
-struct Visit<'a, M: Machine>(&'a Driver<M>);
+struct DriverVisit<'a, M: Machine>(&'a Driver<M>);
 
-impl<M: Machine> Drop for Visit<'_, M> {
+impl<M: Machine> Drop for DriverVisit<'_, M> {
     fn drop(&mut self) {
         let order = if M::breaks(Bug::IoLeaveRelaxed) {
             Ordering::Relaxed
@@ -100,16 +100,16 @@ impl<M: Machine> Drop for Visit<'_, M> {
 impl<M: Machine> Default for Driver<M> {
     fn default() -> Self {
         Driver {
-            shared: M::Line::new(|| Shared {
+            shared: M::Line::new(|| DriverShared {
                 count: M::U32::new(0),
                 visitors: M::U32::new(0),
                 gone: M::U32::new(0),
             }),
             fresh: Stack::default(),
             gone: Stack::default(),
-            kept: List::default(),
-            leaving: List::default(),
-            buried: List::default(),
+            kept: SourceList::default(),
+            leaving: SourceList::default(),
+            buried: SourceList::default(),
             stranded: M::Counter::default(),
         }
     }
@@ -160,8 +160,8 @@ impl<M: Machine> Driver<M> {
         let source = NonNull::from(Box::leak(Box::new(Source::new())));
         // SAFETY: it hangs nowhere yet, and is freed by the worker only.
         match unsafe { driver.fresh.push(source) } {
-            Pushed::Yes => {}
-            Pushed::Closed => {
+            StackPushed::Yes => {}
+            StackPushed::Closed => {
                 // SAFETY: leaked above, and nobody else has seen it.
                 drop(unsafe { Box::from_raw(source.as_ptr()) });
                 return Err(Refused::Shut);
@@ -209,7 +209,7 @@ impl<M: Machine> Driver<M> {
     fn give_up<S: Station<M>>(&self, station: &S, source: NonNull<Source<M>>) {
         // SAFETY: once for each source, which the worker frees.
         match unsafe { self.gone.push(source) } {
-            Pushed::Yes | Pushed::Closed => {}
+            StackPushed::Yes | StackPushed::Closed => {}
         }
         self.note_deregistered();
         // ORDER: Relaxed; only a count.
@@ -224,12 +224,12 @@ impl<M: Machine> Driver<M> {
         self.stranded.get()
     }
 
-    fn visit(&self) -> Visit<'_, M> {
+    fn visit(&self) -> DriverVisit<'_, M> {
         // ORDER: Relaxed, before the poll, which the poller puts in one order with the removal of a
         // descriptor, as a lock does. If the poll comes first, this is seen by the load in `sweep`, which
         // is behind the removal. Else the poll does not say the token.
         self.shared.visitors.fetch_add(1, Ordering::Relaxed);
-        Visit(self)
+        DriverVisit(self)
     }
 
     /// Brings what is ready to its sources, and waits for nothing; how many events that were. Any
@@ -241,12 +241,12 @@ impl<M: Machine> Driver<M> {
         };
         let visit = driver.visit();
         poller.poll(events);
-        Visit::deliver(&visit, events);
+        DriverVisit::deliver(&visit, events);
         events.len()
     }
 }
 
-impl<M: Machine> Visit<'_, M> {
+impl<M: Machine> DriverVisit<'_, M> {
     /// Events of a poll of this visit.
     fn deliver(_inside: &Self, events: &PollEvents) {
         for (token, readiness) in events.iter() {
@@ -272,12 +272,12 @@ impl<M: Machine> Driver<M> {
     }
 
     /// Whether, after the announcement and its fence, the worker may park in the form that it chose.
-    pub fn check(&self, form: ParkIn) -> Choice {
+    pub fn check(&self, form: ParkIn) -> ParkChoice {
         if form == ParkIn::Word && self.has_sources() && !M::breaks(Bug::IoParkBlind) {
             M::mark(Mark::IoFirstBeforePark);
-            return Choice::Outdated;
+            return ParkChoice::Outdated;
         }
-        Choice::Stands
+        ParkChoice::Stands
     }
 
     /// Parks in the poller, having chosen and announced that, and brings what is ready to its
@@ -302,7 +302,7 @@ impl<M: Machine> Driver<M> {
             .bell()
             .park_polling(station.parker(), until_ns, events);
         awake();
-        Visit::deliver(&visit, events);
+        DriverVisit::deliver(&visit, events);
         ended
     }
 

@@ -5,14 +5,14 @@ use doorbell_machine::{Cell, Machine, Ordering, PtrWord};
 use std::ptr::{NonNull, null_mut};
 
 /// The links of a source: two of stacks that any thread pushes to, two of the worker's own list.
-pub(super) struct Links<M: Machine> {
+pub(super) struct SourceLinks<M: Machine> {
     /// By number of the stack.
     stacks: [M::Cell<*mut Source<M>>; 2],
     prev: M::Cell<*mut Source<M>>,
     next: M::Cell<*mut Source<M>>,
 }
 
-impl<M: Machine> std::fmt::Debug for Links<M> {
+impl<M: Machine> std::fmt::Debug for SourceLinks<M> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Links").finish_non_exhaustive()
     }
@@ -20,13 +20,13 @@ impl<M: Machine> std::fmt::Debug for Links<M> {
 
 // SAFETY: each link belongs to who pushes until the push, then to who takes the stack; those of the
 // list to the worker.
-unsafe impl<M: Machine> Send for Links<M> {}
+unsafe impl<M: Machine> Send for SourceLinks<M> {}
 // SAFETY: as above.
-unsafe impl<M: Machine> Sync for Links<M> {}
+unsafe impl<M: Machine> Sync for SourceLinks<M> {}
 
-impl<M: Machine> Default for Links<M> {
+impl<M: Machine> Default for SourceLinks<M> {
     fn default() -> Self {
-        Links {
+        SourceLinks {
             stacks: [M::Cell::new(null_mut()), M::Cell::new(null_mut())],
             prev: M::Cell::new(null_mut()),
             next: M::Cell::new(null_mut()),
@@ -47,7 +47,7 @@ fn set<M: Machine>(link: &M::Cell<*mut Source<M>>, to: *mut Source<M>) {
 /// Whether a push was taken.
 #[must_use]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Pushed {
+pub(super) enum StackPushed {
     Yes,
     /// The stack is closed; the source is the caller's.
     Closed,
@@ -73,14 +73,14 @@ impl<M: Machine, const LINK: usize> Stack<M, LINK> {
     ///
     /// # Safety
     /// It is in no stack of this link, and stays in place until it was taken.
-    pub(super) unsafe fn push(&self, source: NonNull<Source<M>>) -> Pushed {
+    pub(super) unsafe fn push(&self, source: NonNull<Source<M>>) -> StackPushed {
         // SAFETY: the source is alive, says the caller.
         let link = unsafe { &source.as_ref().links.stacks[LINK] };
         // ORDER: Relaxed; a first guess, the exchange below decides.
         let mut head = self.0.load(Ordering::Relaxed);
         loop {
             if head == Self::closed() {
-                return Pushed::Closed;
+                return StackPushed::Closed;
             }
             set::<M>(link, head);
             // ORDER: Release pairs with the Acquire of `take`: the source, and that it was taken
@@ -91,7 +91,7 @@ impl<M: Machine, const LINK: usize> Stack<M, LINK> {
                 Ordering::Release,
                 Ordering::Relaxed,
             ) {
-                Ok(_) => return Pushed::Yes,
+                Ok(_) => return StackPushed::Yes,
                 Err(now) => head = now,
             }
         }
@@ -104,31 +104,31 @@ impl<M: Machine, const LINK: usize> Stack<M, LINK> {
     }
 
     /// Takes all, the last one first.
-    pub(super) fn take(&self) -> Taken<M, LINK> {
+    pub(super) fn take(&self) -> TakenSources<M, LINK> {
         // ORDER: Relaxed; only the worker, whose thread this is, closes it.
         if self.0.load(Ordering::Relaxed) == Self::closed() {
-            return Taken(null_mut());
+            return TakenSources(null_mut());
         }
         self.take_and_leave(null_mut())
     }
 
     /// Takes all, and nothing can be pushed any more.
-    pub(super) fn close(&self) -> Taken<M, LINK> {
+    pub(super) fn close(&self) -> TakenSources<M, LINK> {
         self.take_and_leave(Self::closed())
     }
 
-    fn take_and_leave(&self, left: *mut Source<M>) -> Taken<M, LINK> {
+    fn take_and_leave(&self, left: *mut Source<M>) -> TakenSources<M, LINK> {
         // ORDER: Acquire pairs with the Release of every push before.
         let head = self.0.swap(left, Ordering::Acquire);
         let is_none = head == Self::closed();
-        Taken(if is_none { null_mut() } else { head })
+        TakenSources(if is_none { null_mut() } else { head })
     }
 }
 
 /// What was taken. The link of each is read before it is handed out.
-pub(super) struct Taken<M: Machine, const LINK: usize>(*mut Source<M>);
+pub(super) struct TakenSources<M: Machine, const LINK: usize>(*mut Source<M>);
 
-impl<M: Machine, const LINK: usize> Iterator for Taken<M, LINK> {
+impl<M: Machine, const LINK: usize> Iterator for TakenSources<M, LINK> {
     type Item = NonNull<Source<M>>;
 
     fn next(&mut self) -> Option<NonNull<Source<M>>> {
@@ -140,15 +140,15 @@ impl<M: Machine, const LINK: usize> Iterator for Taken<M, LINK> {
 }
 
 /// The worker's own list.
-pub(super) struct List<M: Machine>(M::Cell<*mut Source<M>>);
+pub(super) struct SourceList<M: Machine>(M::Cell<*mut Source<M>>);
 
-impl<M: Machine> Default for List<M> {
+impl<M: Machine> Default for SourceList<M> {
     fn default() -> Self {
-        List(M::Cell::new(null_mut()))
+        SourceList(M::Cell::new(null_mut()))
     }
 }
 
-impl<M: Machine> List<M> {
+impl<M: Machine> SourceList<M> {
     /// # Safety
     /// The caller is the worker, and the source is alive and in no list; so for what follows.
     pub(super) unsafe fn push(&self, source: NonNull<Source<M>>) {
@@ -203,7 +203,7 @@ impl<M: Machine> List<M> {
     /// The first one, taken out.
     ///
     /// # Safety
-    /// As for [`List::iter`].
+    /// As for [`SourceList::iter`].
     pub(super) unsafe fn take_first(&self) -> Option<NonNull<Source<M>>> {
         let first = NonNull::new(get::<M>(&self.0))?;
         // SAFETY: the first one of the list.

@@ -4,7 +4,7 @@
 #![allow(clippy::disallowed_types, clippy::disallowed_methods)]
 
 use super::tests::{Count, Post};
-use super::{Choice, Direction, Driver, RegisterError, Registration, Source, Station, Swept};
+use super::{Direction, Driver, ParkChoice, RegisterError, Registration, Source, Station, Swept};
 use crate::bell::Announced;
 use crate::testing::model::{check, check_large, join_all, mutant};
 use crate::wait::block_on;
@@ -197,7 +197,7 @@ fn run_worker(place: &Place, is_over: impl Fn() -> bool) {
         let bell = place.bell();
         if bell.announce_spin() == Announced::Yes
             && bell.announce_park() == Announced::Yes
-            && place.driver().check(form) == Choice::Stands
+            && place.driver().check(form) == ParkChoice::Stands
         {
             match form {
                 ParkIn::Word => drop(bell.park(place.parker(), None)),
@@ -238,7 +238,7 @@ fn note_against_park() {
         let bell = place.bell();
         if bell.announce_spin() == Announced::Yes
             && bell.announce_park() == Announced::Yes
-            && place.driver().check(form) == Choice::Stands
+            && place.driver().check(form) == ParkChoice::Stands
         {
             match form {
                 ParkIn::Word => drop(bell.park(place.parker(), None)),

@@ -17,7 +17,7 @@ mod tests;
 mod waiters;
 mod word;
 
-pub use driver::{Choice, Driver, Swept};
+pub use driver::{Driver, ParkChoice, Swept};
 pub use place::Place;
 pub use registration::{Fd, RegisterError, Registration};
 pub use source::{Direction, Source, WhenReady, gone};

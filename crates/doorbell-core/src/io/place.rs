@@ -1,7 +1,7 @@
 //! A place of its own for one waker, among all who wait for a descriptor.
 
-use super::cell::{Held, Turn, WaitCell};
-use crate::task::drop_quietly;
+use super::cell::{CellTurn, HeldCell, WaitCell};
+use crate::quiet::drop_quietly;
 use doorbell_machine::{Machine, Readiness};
 use std::fmt::Debug;
 use std::task::Waker;
@@ -9,35 +9,35 @@ use std::task::Waker;
 /// A cell without its machine.
 pub(super) trait AnyCell: Debug + Send + Sync {
     /// Arms it again if it still is as it was armed; `None` if an event has taken it.
-    fn arm_again(&self, turn: Turn, wanted: Readiness, waker: &Waker) -> Option<Turn>;
+    fn arm_again(&self, turn: CellTurn, wanted: Readiness, waker: &Waker) -> Option<CellTurn>;
 
     /// Takes the waker back, unless an event has.
-    fn disarm(&self, turn: Turn);
+    fn disarm(&self, turn: CellTurn);
 }
 
 impl<M: Machine> AnyCell for WaitCell<M> {
-    fn arm_again(&self, turn: Turn, wanted: Readiness, waker: &Waker) -> Option<Turn> {
+    fn arm_again(&self, turn: CellTurn, wanted: Readiness, waker: &Waker) -> Option<CellTurn> {
         let (_, turn) = self.hold_turn(turn)?.arm(wanted, waker);
         Some(turn)
     }
 
-    fn disarm(&self, turn: Turn) {
-        drop_quietly(self.hold_turn(turn).and_then(Held::take));
+    fn disarm(&self, turn: CellTurn) {
+        drop_quietly(self.hold_turn(turn).and_then(HeldCell::take));
     }
 }
 
 /// Where one task waits for a descriptor, whoever else does. Dropped, it leaves no waker behind.
 #[derive(Debug, Default)]
 pub struct Place<'a> {
-    armed: Option<Armed<'a>>,
+    armed: Option<ArmedCell<'a>>,
 }
 
 #[derive(Debug)]
-struct Armed<'a> {
+struct ArmedCell<'a> {
     /// Where the source lies, which stays there as long as this is borrowed.
     source: usize,
     cell: &'a dyn AnyCell,
-    turn: Turn,
+    turn: CellTurn,
 }
 
 impl<'a> Place<'a> {
@@ -47,7 +47,7 @@ impl<'a> Place<'a> {
         &mut self,
         source: usize,
         (wanted, waker): (Readiness, &Waker),
-        spare: impl FnOnce() -> (&'a dyn AnyCell, Turn),
+        spare: impl FnOnce() -> (&'a dyn AnyCell, CellTurn),
     ) {
         if self.armed.as_ref().is_some_and(|it| it.source != source) {
             self.disarm();
@@ -59,7 +59,7 @@ impl<'a> Place<'a> {
             return;
         }
         let (cell, turn) = spare();
-        self.armed = Some(Armed { source, cell, turn });
+        self.armed = Some(ArmedCell { source, cell, turn });
     }
 
     /// Waits no more.

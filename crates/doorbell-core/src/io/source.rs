@@ -51,7 +51,7 @@ pub struct Source<M: Machine> {
     used: M::U64,
     /// 1 after its events were turned off, until they are turned on again.
     muted: M::U32,
-    pub(super) links: super::links::Links<M>,
+    pub(super) links: super::links::SourceLinks<M>,
     /// Whether the driver has not freed it; looked at in models only, where nothing is freed before
     /// the driver goes, so that a checker sees who comes too late.
     is_alive: M::Cell<bool>,
@@ -78,7 +78,7 @@ impl<M: Machine> Source<M> {
             waiters: Waiters::new(),
             used: M::U64::new(0),
             muted: M::U32::new(0),
-            links: super::links::Links::default(),
+            links: super::links::SourceLinks::default(),
             is_alive: M::Cell::new(true),
         }
     }
@@ -262,7 +262,7 @@ impl<M: Machine> Source<M> {
             return;
         };
         if !M::breaks(Bug::IoNoEventFence) {
-            // Partner: the fence behind an arming (`Held::arm`).
+            // Partner: the fence behind an arming (`HeldCell::arm`).
             M::fence_recheck();
         }
         self.waiters.wake(said);

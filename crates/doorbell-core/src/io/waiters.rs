@@ -5,8 +5,8 @@
 //! a cell that is free again serves the next one.
 
 use super::Direction;
-use super::cell::{Held, Turn, WaitCell};
-use crate::task::drop_quietly;
+use super::cell::{CellTurn, HeldCell, WaitCell};
+use crate::quiet::drop_quietly;
 use doorbell_machine::{Machine, Ordering, PtrWord, Readiness};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::ptr::null_mut;
@@ -46,17 +46,17 @@ impl<M: Machine> Waiters<M> {
     }
 
     /// Lets this waker wait in a place of its own, which is told.
-    pub(super) fn arm_spare(&self, wanted: Readiness, waker: &Waker) -> (&WaitCell<M>, Turn) {
+    pub(super) fn arm_spare(&self, wanted: Readiness, waker: &Waker) -> (&WaitCell<M>, CellTurn) {
         self.hold_spare().arm(wanted, waker)
     }
 
     /// A cell of the list that is free, or a new one.
-    fn hold_spare(&self) -> Held<'_, M> {
+    fn hold_spare(&self) -> HeldCell<'_, M> {
         let free = self.list().find_map(WaitCell::hold_free);
         free.unwrap_or_else(|| self.add())
     }
 
-    fn add(&self) -> Held<'_, M> {
+    fn add(&self) -> HeldCell<'_, M> {
         let cell = Box::into_raw(Box::new(WaitCell::new()));
         // SAFETY: leaked above, until this is dropped.
         let it = unsafe { &*cell };

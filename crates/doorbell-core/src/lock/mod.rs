@@ -21,8 +21,8 @@ use crate::task::TaskRef;
 use doorbell_machine::{Cell, Machine};
 use line::Line;
 use std::task::{Context, Poll};
-use turn::{Given, Half, Seen, Turn, Withdrawn};
-use word::{Holder, Kick, Leave, LockWord, Taken, Unlocked};
+use turn::{Given, Half, Turn, TurnSeen, Withdrawn};
+use word::{Holder, Keeper, LineLeft, LockWord, Unlocked};
 
 /// Whether a lock was free.
 #[must_use]
@@ -82,12 +82,11 @@ impl<M: Machine> RawLock<M> {
     #[inline]
     pub fn try_lock(&self) -> TryLock {
         let holder = Holder::here();
-        match self.word.take(&holder) {
-            Taken::Yes => {
-                holder.keep();
-                TryLock::Locked
-            }
-            Taken::No => TryLock::Busy,
+        if self.word.take(&holder) {
+            holder.keep();
+            TryLock::Locked
+        } else {
+            TryLock::Busy
         }
     }
 
@@ -102,12 +101,12 @@ impl<M: Machine> RawLock<M> {
     pub fn poll_lock(&self, wait: &mut Wait<M>, urgency: u8, cx: &mut Context<'_>) -> Poll<()> {
         if let Some(turn) = &wait.0 {
             return match turn.look_again(urgency, cx.waker()) {
-                Seen::Granted => {
+                TurnSeen::Granted => {
                     wait.0 = None;
                     Poll::Ready(())
                 }
-                Seen::Waits => Poll::Pending,
-                Seen::MoreUrgent => {
+                TurnSeen::Waits => Poll::Pending,
+                TurnSeen::MoreUrgent => {
                     self.kick();
                     Poll::Pending
                 }
@@ -156,8 +155,8 @@ impl<M: Machine> RawLock<M> {
     /// Something is to be done for those that wait.
     fn kick(&self) {
         match self.word.kick() {
-            Kick::Told => {}
-            Kick::Keep => self.keep_line(),
+            Keeper::Told => {}
+            Keeper::Keep => self.keep_line(),
         }
     }
 
@@ -188,11 +187,11 @@ impl<M: Machine> RawLock<M> {
             // Outside of the cell: a waker may drop what waits for this lock.
             let (granted, is_empty) = leave;
             if let Some(waker) = granted {
-                crate::task::wake_quietly(waker);
+                crate::quiet::wake_quietly(waker);
             }
             match self.word.leave(is_empty) {
-                Leave::Done => return,
-                Leave::Again => {}
+                LineLeft::Done => return,
+                LineLeft::Again => {}
             }
         }
     }

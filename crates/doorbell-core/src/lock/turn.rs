@@ -9,8 +9,9 @@
 //! | 3 | `HALF` | one of the two that share it has let go of it |
 
 use super::word::Holder;
+use crate::quiet::drop_quietly;
 use crate::scheduler::Scheduler;
-use crate::task::{TaskRef, drop_quietly};
+use crate::task::TaskRef;
 use doorbell_machine::{Cell, Counter, Machine, Ordering, PtrWord, Word};
 use std::ptr::{NonNull, null_mut};
 use std::task::Waker;
@@ -26,7 +27,7 @@ const _: () = assert!(GRANTED + LOOKING + WITHDRAWN + HALF == 0b1111);
 /// What a future that waits finds.
 #[must_use]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Seen {
+pub(super) enum TurnSeen {
     /// The lock is its own.
     Granted,
     /// It waits on.
@@ -174,10 +175,10 @@ impl<M: Machine> Turn<M> {
     }
 
     /// Its future is polled again.
-    pub(super) fn look_again(&self, urgency: u8, waker: &Waker) -> Seen {
+    pub(super) fn look_again(&self, urgency: u8, waker: &Waker) -> TurnSeen {
         // ORDER: Relaxed, as in `is_granted`; nobody writes the waker before GRANTED.
         if self.state.fetch_or(LOOKING, Ordering::Relaxed) & GRANTED != 0 {
-            return Seen::Granted;
+            return TurnSeen::Granted;
         }
         let old = self.waker.with(|cell| {
             // SAFETY: LOOKING, set before GRANTED, leaves the cell to the future.
@@ -203,11 +204,11 @@ impl<M: Machine> Turn<M> {
         }
         // ORDER: Release pairs with the Acquire of `give`: it sees the waker.
         if self.state.fetch_and(!LOOKING, Ordering::Release) & GRANTED != 0 {
-            Seen::Granted
+            TurnSeen::Granted
         } else if more {
-            Seen::MoreUrgent
+            TurnSeen::MoreUrgent
         } else {
-            Seen::Waits
+            TurnSeen::Waits
         }
     }
 

@@ -66,14 +66,6 @@ impl<M: Machine> Drop for Holder<M> {
     }
 }
 
-/// Whether a lock was taken.
-#[must_use]
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Taken {
-    Yes,
-    No,
-}
-
 /// What is left to do for who unlocks.
 #[must_use]
 #[derive(Debug)]
@@ -89,7 +81,7 @@ pub(super) enum Unlocked<M: Machine> {
 /// Who does what there is to do.
 #[must_use]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Kick {
+pub(super) enum Keeper {
     /// Who keeps the line.
     Told,
     /// The caller, who keeps the line now.
@@ -99,7 +91,7 @@ pub(super) enum Kick {
 /// Whether who keeps the line is done.
 #[must_use]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Leave {
+pub(super) enum LineLeft {
     /// Somebody else may keep it.
     Done,
     /// There is more to do.
@@ -161,14 +153,13 @@ impl<M: Machine> LockWord<M> {
         }
     }
 
-    /// Takes a lock that is free and for which nobody waits.
+    /// Takes a lock that is free and for which nobody waits. Whether it did.
+    #[must_use]
     #[inline]
-    pub(super) fn take(&self, holder: &Holder<M>) -> Taken {
+    pub(super) fn take(&self, holder: &Holder<M>) -> bool {
         // ORDER: Acquire pairs with the Release of `unlock`: what the lock guards.
-        match self.exchange(std::ptr::null_mut(), holder.raw, Ordering::Acquire) {
-            Ok(()) => Taken::Yes,
-            Err(_) => Taken::No,
-        }
+        self.exchange(std::ptr::null_mut(), holder.raw, Ordering::Acquire)
+            .is_ok()
     }
 
     /// Only who has the lock.
@@ -199,15 +190,15 @@ impl<M: Machine> LockWord<M> {
     }
 
     /// Something is to be done for those that wait.
-    pub(super) fn kick(&self) -> Kick {
+    pub(super) fn kick(&self) -> Keeper {
         let (before, _) = self.change(|seen| {
             let told = if has(seen, KEPT) { AGAIN } else { KEPT };
             with(seen, CONTENDED | told)
         });
         if has(before, KEPT) {
-            Kick::Told
+            Keeper::Told
         } else {
-            Kick::Keep
+            Keeper::Keep
         }
     }
 
@@ -263,17 +254,17 @@ impl<M: Machine> LockWord<M> {
     }
 
     /// Lets somebody else keep the line, if nothing is left to do.
-    pub(super) fn leave(&self, is_empty: bool) -> Leave {
+    pub(super) fn leave(&self, is_empty: bool) -> LineLeft {
         // ORDER: Relaxed; the exchange decides.
         let mut seen = self.0.load(Ordering::Relaxed);
         loop {
             if has(seen, AGAIN) && !M::breaks(Bug::LockLeaveBlind) {
-                return Leave::Again;
+                return LineLeft::Again;
             }
             let over = if is_empty { KEPT | CONTENDED } else { KEPT };
             // ORDER: Release pairs with the Acquire of who keeps it next: the line.
             match self.exchange(seen, without(seen, over | AGAIN), Ordering::AcqRel) {
-                Ok(()) => return Leave::Done,
+                Ok(()) => return LineLeft::Done,
                 Err(now) => seen = now,
             }
         }

@@ -1,7 +1,7 @@
 //! The mailbox: a worker's inbound queue. See README.md in this folder for the protocol.
 //!
 //! `post` is a compare-exchange push, `take` one exchange that empties it; order within one
-//! poster is kept by reversing what was taken. [`Remote`] joins mailbox and bell: the rule of
+//! poster is kept by reversing what was taken. [`Remote`](crate::worker::Remote) joins mailbox and bell: the rule of
 //! who tells the worker.
 
 #[cfg(test)]
@@ -13,6 +13,10 @@ use crate::node::{Node, Ready};
 use crate::queue::Chain;
 use doorbell_machine::{Bug, Machine, Mark, Ordering, PtrWord};
 use std::ptr::NonNull;
+
+/// The worker is gone: what was to be posted did not run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Gone;
 
 /// How a post ended.
 #[must_use]

@@ -36,16 +36,6 @@ pub struct Occupant<M: Machine> {
     bit: u32,
 }
 
-/// Whether a worker leaves the CPU to others of its core.
-#[must_use]
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Cpu {
-    /// Nobody else wants it.
-    Free,
-    /// A worker that never spins can run.
-    Wanted,
-}
-
 impl<M: Machine> Occupant<M> {
     /// Of a scheduler whose workers may spin.
     pub fn spinning(words: &Arc<CoreUse<M>>) -> Self {
@@ -89,19 +79,15 @@ impl<M: Machine> Occupant<M> {
 
     /// Whether another worker of that core can run.
     #[inline]
-    pub(crate) fn look(&self, core: usize) -> Cpu {
+    pub(crate) fn is_wanted(&self, core: usize) -> bool {
         // ORDER: Relaxed, as above.
-        if self.words.0[core].load(Ordering::Relaxed) & !self.bit == 0 {
-            Cpu::Free
-        } else {
-            Cpu::Wanted
-        }
+        self.words.0[core].load(Ordering::Relaxed) & !self.bit != 0
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{CoreUse, Cpu, Occupant};
+    use super::{CoreUse, Occupant};
     use crate::bell::{Announced, WorkerState};
     use crate::scheduler::{RemoteRef, Scheduler, SchedulerSpec};
     use doorbell_machine::Host;
@@ -112,20 +98,20 @@ mod tests {
         let words = CoreUse::<Host>::new(2);
         let (fair, rt) = (Occupant::spinning(&words), Occupant::working(&words, 0));
         let batch = Occupant::working(&words, 31);
-        let looks = || [0, 1].map(|core| fair.look(core));
-        assert_eq!(looks(), [Cpu::Free; 2]);
+        let looks = || [0, 1].map(|core| fair.is_wanted(core));
+        assert_eq!(looks(), [false; 2]);
         batch.begin(1);
         rt.begin(1);
         rt.begin(1);
-        assert_eq!(looks(), [Cpu::Free, Cpu::Wanted]);
-        assert_eq!(rt.look(1), Cpu::Wanted);
+        assert_eq!(looks(), [false, true]);
+        assert!(rt.is_wanted(1));
         batch.end(1);
-        assert_eq!((looks()[1], rt.look(1)), (Cpu::Wanted, Cpu::Free));
+        assert_eq!((looks()[1], rt.is_wanted(1)), (true, false));
         rt.end(1);
         fair.begin(0);
         assert_eq!(
             looks(),
-            [Cpu::Free; 2],
+            [false; 2],
             "a worker that spins is not in the way of itself"
         );
     }
@@ -143,10 +129,10 @@ mod tests {
         assert_eq!(remote.bell().announce_spin(), Announced::Yes);
         assert_eq!(remote.bell().announce_park(), Announced::Yes);
         assert_eq!(
-            (remote.state(), fair.look(0)),
-            (WorkerState::Parked, Cpu::Free)
+            (remote.state(), fair.is_wanted(0)),
+            (WorkerState::Parked, false)
         );
         remote.request_pass();
-        assert_eq!(fair.look(0), Cpu::Wanted);
+        assert!(fair.is_wanted(0));
     }
 }

@@ -11,6 +11,7 @@
 //!   says may leave it.
 //! * extras, behind that: nobody changes them, but whoever queues the task its time.
 
+use super::Phase;
 use super::behind::Behind;
 use super::body::BodyVtable;
 use super::extras::{Extras, Name};
@@ -18,8 +19,8 @@ use super::inheritance::RaisedNode;
 use super::join::RawJoin;
 use super::local::Local;
 use super::state::{By, Completed, Pause, Released, Start, State};
-use super::{Phase, drop_quietly};
 use crate::node::{Deliver, Node, Ready};
+use crate::quiet::{drop_quietly, wake_quietly};
 use crate::scheduler::RemoteRef;
 use crate::wheel::Base;
 use crate::worker::Remote;
@@ -446,14 +447,6 @@ impl<M: Machine> TaskRef<M> {
         unsafe { dealloc(self.0.as_ptr().cast(), layout) };
         // SAFETY: the share that `launch` was given; the last worker is of the same scheduler.
         drop(unsafe { RemoteRef::from_raw(last) });
-    }
-}
-
-/// Wakes somebody else's waker, whose panic must not end the worker.
-pub(crate) fn wake_quietly(waker: Waker) {
-    let woken = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| waker.wake()));
-    if let Err(payload) = woken {
-        drop_quietly(payload);
     }
 }
 

@@ -1,10 +1,11 @@
 //! The side of a task that awaits it, aborts it or lets it go.
 
+use super::Phase;
 use super::cell::TaskRef;
 use super::error::JoinError;
 use super::extras::Name;
-use super::state_join::{Join as Found, JoinDropped, WakerLeft};
-use super::{Phase, drop_quietly};
+use super::state_join::{JoinDropped, Joined, WakerLeft};
+use crate::quiet::drop_quietly;
 use doorbell_machine::{Cell, Machine};
 use std::marker::PhantomData;
 use std::mem::MaybeUninit;
@@ -31,9 +32,9 @@ struct JoinVtable {
     drop: unsafe fn(NonNull<()>),
 }
 
-struct Table<M: Machine>(PhantomData<M>);
+struct JoinTable<M: Machine>(PhantomData<M>);
 
-impl<M: Machine> Table<M> {
+impl<M: Machine> JoinTable<M> {
     const VTABLE: JoinVtable = JoinVtable {
         poll: poll::<M>,
         take: take::<M>,
@@ -50,7 +51,7 @@ impl RawJoin {
     pub(super) unsafe fn new<M: Machine>(task: TaskRef<M>, _body: NonNull<u8>) -> Self {
         RawJoin {
             task: task.as_raw(),
-            vtable: &Table::<M>::VTABLE,
+            vtable: &JoinTable::<M>::VTABLE,
         }
     }
 
@@ -146,7 +147,7 @@ unsafe fn poll<M: Machine>(raw: NonNull<()>, cx: &mut Context<'_>) -> Poll<()> {
     // SAFETY: the caller's promise.
     let task = unsafe { TaskRef::<M>::from_raw(raw.as_ptr()) };
     let header = task.header();
-    if header.state.is_complete() || header.state.reclaim_waker() == Found::Complete {
+    if header.state.is_complete() || header.state.reclaim_waker() == Joined::Complete {
         return Poll::Ready(());
     }
     // A clone may panic or re-enter, and so may the old waker's drop: neither happens while

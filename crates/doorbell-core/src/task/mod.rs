@@ -2,6 +2,7 @@
 //!
 //! | file | holds |
 //! |---|---|
+//! | `standing.rs` | how a caller stands to a class |
 //! | `state.rs` | the state word and its transitions |
 //! | `state_join.rs` | those of the join handle |
 //! | `state_inheritance.rs` | those of a task that is awaited from above |
@@ -55,6 +56,7 @@ mod poll_budget;
 mod poll_refs;
 mod recorded;
 mod rescue;
+mod standing;
 mod state;
 mod state_delegate;
 mod state_inheritance;
@@ -66,8 +68,7 @@ mod tests;
 mod timers;
 mod waker;
 
-pub use body::{BodyVtable, Once, Quiet, drop_quietly, write_body};
-pub(crate) use cell::wake_quietly;
+pub use body::{BodyVtable, Once, write_body};
 pub use cell::{About, Kind, TaskRef, launch, launch_described};
 pub use error::{JoinError, Payload};
 pub use extras::Name;

@@ -10,8 +10,8 @@
 //! poll, so the task does not go away while its count is behind.
 
 use super::cell::TaskRef;
-use super::drop_quietly;
 use super::waker;
+use crate::quiet::drop_quietly;
 use doorbell_machine::Machine;
 use std::cell::Cell;
 use std::marker::PhantomData;

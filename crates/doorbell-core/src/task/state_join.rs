@@ -7,7 +7,7 @@ use doorbell_machine::{Bug, Machine, Ordering, Word};
 /// What a join handle finds.
 #[must_use]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Join {
+pub(super) enum Joined {
     /// The output is the handle's.
     Complete,
     /// Not ready; the waker cell is the handle's to write.
@@ -38,15 +38,15 @@ pub(super) enum JoinDropped {
 
 impl<M: Machine> State<M> {
     /// The join handle takes the waker cell back, unless the task is complete.
-    pub(super) fn reclaim_waker(&self) -> Join {
+    pub(super) fn reclaim_waker(&self) -> Joined {
         // ORDER: Acquire pairs with the Release of `complete`.
         let mut seen = self.0.load(Ordering::Acquire);
         loop {
             if seen & COMPLETE != 0 {
-                return Join::Complete;
+                return Joined::Complete;
             }
             if seen & JOIN_WAKER == 0 || M::breaks(Bug::TaskJoinWakerBlind) {
-                return Join::CellIsMine;
+                return Joined::CellIsMine;
             }
             // ORDER: Relaxed; no worker used the cell of a task that is not complete, and `leave_waker`
             // publishes it anew. Acquire on failure as above.
@@ -56,7 +56,7 @@ impl<M: Machine> State<M> {
                 Ordering::Relaxed,
                 Ordering::Acquire,
             ) {
-                Ok(_) => return Join::CellIsMine,
+                Ok(_) => return Joined::CellIsMine,
                 Err(now) => seen = now,
             }
         }

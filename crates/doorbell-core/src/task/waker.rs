@@ -6,9 +6,9 @@ use std::mem::ManuallyDrop;
 use std::task::{RawWaker, RawWakerVTable, Waker};
 
 /// The functions of the wakers of one machine.
-struct Table<M: Machine>(std::marker::PhantomData<M>);
+struct WakerTable<M: Machine>(std::marker::PhantomData<M>);
 
-impl<M: Machine> Table<M> {
+impl<M: Machine> WakerTable<M> {
     const VTABLE: RawWakerVTable =
         RawWakerVTable::new(clone::<M>, wake::<M>, wake_by_ref::<M>, release::<M>);
 }
@@ -18,7 +18,7 @@ impl<M: Machine> Table<M> {
 /// one task or not, as the build has it.
 #[inline(never)]
 fn table<M: Machine>() -> &'static RawWakerVTable {
-    &Table::<M>::VTABLE
+    &WakerTable::<M>::VTABLE
 }
 
 fn raw<M: Machine>(task: TaskRef<M>) -> RawWaker {

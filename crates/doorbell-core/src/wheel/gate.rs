@@ -24,7 +24,7 @@ const _: () = assert!(ABSENT < OWNED && OWNED < VISITED && VISITED < ENDING);
 /// Whether the worker may touch its wheel.
 #[must_use]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Entered {
+enum GateEntered {
     /// It may, until it leaves.
     Yes,
     /// A visitor has it.
@@ -74,13 +74,13 @@ impl<M: Machine> Drop for Inside<'_, M> {
 }
 
 /// A visitor has the wheel for as long as this is there.
-struct Visit<'a, M: Machine> {
+struct WheelVisit<'a, M: Machine> {
     gate: &'a Gate<M>,
     /// That of the worker whose wheel it is.
     parker: &'a M::Parker,
 }
 
-impl<M: Machine> Drop for Visit<'_, M> {
+impl<M: Machine> Drop for WheelVisit<'_, M> {
     fn drop(&mut self) {
         let word = &self.gate.word;
         // ORDER: Release pairs with the Acquire of the worker's look, and of the next visitor's exchange. Acquire
@@ -142,22 +142,22 @@ impl<M: Machine> Gate<M> {
             M::fence_light();
         }
         match self.look() {
-            Entered::Yes => {
+            GateEntered::Yes => {
                 let done = f();
                 drop(inside);
                 Some(done)
             }
-            Entered::Visited => None,
+            GateEntered::Visited => None,
         }
     }
 
     #[inline(always)]
-    fn look(&self) -> Entered {
+    fn look(&self) -> GateEntered {
         // ORDER: Acquire pairs with the Release of a visitor that leaves: what it did is visible.
         if self.word.load(Ordering::Acquire) == VISITED {
-            Entered::Visited
+            GateEntered::Visited
         } else {
-            Entered::Yes
+            GateEntered::Yes
         }
     }
 
@@ -174,7 +174,7 @@ impl<M: Machine> Gate<M> {
         self.word
             .compare_exchange(OWNED, VISITED, Ordering::Acquire, Ordering::Relaxed)
             .ok()?;
-        let visit = Visit { gate: self, parker };
+        let visit = WheelVisit { gate: self, parker };
         // Without it the worker may be inside unseen.
         if M::fence_heavy() == Fenced::Refused {
             return None;

@@ -26,7 +26,7 @@ pub(super) const LOOKS_MAX: usize = 32;
 
 /// Where a timer hangs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Place {
+pub(super) struct SlotPlace {
     level: u8,
     slot: u8,
 }
@@ -39,7 +39,7 @@ pub(super) struct Link<M: Machine> {
     /// When it is due, in nanoseconds of the worker's clock.
     when_ns: u64,
     /// `None`: in no list.
-    place: Option<Place>,
+    place: Option<SlotPlace>,
 }
 
 impl<M: Machine> Link<M> {
@@ -58,7 +58,7 @@ impl<M: Machine> Link<M> {
 }
 
 /// One base of a worker's wheel.
-pub(super) struct Levels<M: Machine> {
+pub(super) struct WheelLevels<M: Machine> {
     /// Every timer due before this has left its slot, and at the last look also those due at it.
     elapsed_ns: u64,
     /// One bit per slot that is not empty.
@@ -68,9 +68,9 @@ pub(super) struct Levels<M: Machine> {
     len: usize,
 }
 
-impl<M: Machine> Levels<M> {
+impl<M: Machine> WheelLevels<M> {
     pub(super) fn new(now_ns: u64) -> Self {
-        Levels {
+        WheelLevels {
             elapsed_ns: now_ns,
             occupied: [0; LEVELS],
             newest: vec![[null_mut(); SLOTS]; LEVELS + 1].into_boxed_slice(),
@@ -98,19 +98,19 @@ impl<M: Machine> Levels<M> {
     }
 
     #[inline]
-    fn place_of(&self, when_ns: u64) -> Place {
+    fn place_of(&self, when_ns: u64) -> SlotPlace {
         let differs = (self.elapsed_ns ^ when_ns) | (SLOTS as u64 - 1);
         let level = differs.ilog2() / DIGIT_BITS;
-        Place {
+        SlotPlace {
             level: level as u8,
             slot: (when_ns >> (level * DIGIT_BITS)) as u8 & (SLOTS as u8 - 1),
         }
     }
 
     /// # Safety
-    /// As for [`Levels::insert`].
+    /// As for [`WheelLevels::insert`].
     #[inline]
-    unsafe fn hang(&mut self, entry: *mut Entry<M>, when_ns: u64, place: Place) {
+    unsafe fn hang(&mut self, entry: *mut Entry<M>, when_ns: u64, place: SlotPlace) {
         let newest = &mut self.newest[usize::from(place.level)][usize::from(place.slot)];
         let older = std::mem::replace(newest, entry);
         // SAFETY: the caller's promise.
@@ -212,7 +212,7 @@ impl<M: Machine> Levels<M> {
                 let (older, when_ns) =
                     unsafe { Entry::with_link(entry, |link| (link.older, link.when_ns)) };
                 let place = if when_ns <= now_ns {
-                    Place {
+                    SlotPlace {
                         level: DUE as u8,
                         slot: 0,
                     }

@@ -29,12 +29,13 @@ pub use quiescence::{Hold, Holds, Quiescent};
 pub use timer::{Fired, Polled, RawTimer, Reset};
 pub(crate) use visit::visit;
 
+use crate::quiet::{drop_quietly, wake_quietly};
 use crate::scheduler::RemoteRef;
-use crate::task::{Local, drop_quietly, wake_quietly};
+use crate::task::Local;
 use doorbell_machine::{Cell, Machine};
 use entry::{Entry, Fire, TakenIn};
 pub(crate) use gate::Gate;
-use levels::Levels;
+use levels::WheelLevels;
 use std::ptr::NonNull;
 use std::task::Waker;
 
@@ -53,35 +54,35 @@ pub enum Base {
 
 /// The timers of one worker. Not `Sync`.
 pub(crate) struct Wheel<M: Machine> {
-    inner: M::Cell<Inner<M>>,
+    inner: M::Cell<WheelInner<M>>,
     /// By which others may visit.
     remote: RemoteRef<M>,
 }
 
-struct Inner<M: Machine> {
-    bases: [Levels<M>; 2],
+struct WheelInner<M: Machine> {
+    bases: [WheelLevels<M>; 2],
     kept: Vec<NonNull<Entry<M>>>,
 }
 
 /// The waker of a timer that has left the wheel. Woken or dropped outside of it.
 #[must_use]
 #[derive(Debug)]
-enum Released {
+enum TimerReleased {
     ToWake(Option<Waker>),
     /// Its handle was gone.
     ToDrop(Option<Waker>),
 }
 
-impl Released {
+impl TimerReleased {
     /// Wakes or drops; returns how many were woken.
     fn end(self) -> u64 {
         match self {
-            Released::ToWake(Some(waker)) => {
+            TimerReleased::ToWake(Some(waker)) => {
                 wake_quietly(waker);
                 1
             }
-            Released::ToWake(None) => 0,
-            Released::ToDrop(waker) => {
+            TimerReleased::ToWake(None) => 0,
+            TimerReleased::ToDrop(waker) => {
                 drop_quietly(waker);
                 0
             }
@@ -110,8 +111,8 @@ impl<M: Machine> Wheel<M> {
     pub(crate) fn new(now_ns: u64, remote: RemoteRef<M>) -> Self {
         Wheel {
             remote,
-            inner: M::Cell::new(Inner {
-                bases: [Levels::new(now_ns), Levels::new(now_ns)],
+            inner: M::Cell::new(WheelInner {
+                bases: [WheelLevels::new(now_ns), WheelLevels::new(now_ns)],
                 // Once and for all: to free a timer allocates nothing.
                 kept: Vec::with_capacity(KEPT_MAX),
             }),
@@ -120,7 +121,7 @@ impl<M: Machine> Wheel<M> {
 
     /// The worker's own way in; `None`, and nothing done, while a visitor has the wheel.
     #[inline(always)]
-    fn with<R>(&self, f: impl FnOnce(&mut Inner<M>) -> R) -> Option<R> {
+    fn with<R>(&self, f: impl FnOnce(&mut WheelInner<M>) -> R) -> Option<R> {
         // SAFETY: the worker has entered.
         self.remote.gate().enter(|| unsafe { self.with_inner(f) })
     }
@@ -129,7 +130,7 @@ impl<M: Machine> Wheel<M> {
     /// The caller is the worker, and inside, or its visitor; nothing that is called comes back to the
     /// wheel: wakers are woken and dropped outside.
     #[inline(always)]
-    unsafe fn with_inner<R>(&self, f: impl FnOnce(&mut Inner<M>) -> R) -> R {
+    unsafe fn with_inner<R>(&self, f: impl FnOnce(&mut WheelInner<M>) -> R) -> R {
         // SAFETY: the caller's promise.
         self.inner.with_mut(|inner| f(unsafe { &mut *inner }))
     }
@@ -145,7 +146,7 @@ impl<M: Machine> Wheel<M> {
 
     /// How many timers hang in it.
     pub(crate) fn len(&self) -> usize {
-        let len = self.with(|inner| inner.bases.iter().map(Levels::len).sum());
+        let len = self.with(|inner| inner.bases.iter().map(WheelLevels::len).sum());
         len.unwrap_or(0)
     }
 
@@ -236,12 +237,13 @@ impl<M: Machine> Wheel<M> {
 
     /// Fires what is due at `now_ns`; returns how many. A visitor may be about the same.
     pub(crate) fn expire(&self, now_ns: u64) -> u64 {
-        let advance = |inner: &mut Inner<M>| {
+        let advance = |inner: &mut WheelInner<M>| {
             inner.bases.iter_mut().for_each(|base| base.advance(now_ns));
         };
         let _ = self.with(advance);
         let mut fired = 0;
-        let next = |inner: &mut Inner<M>| inner.bases.iter_mut().find_map(Levels::pop_due);
+        let next =
+            |inner: &mut WheelInner<M>| inner.bases.iter_mut().find_map(WheelLevels::pop_due);
         // One by one: a waker may arm and cancel timers of this very wheel.
         while let Some(entry) = self.with(next).flatten() {
             // SAFETY: it hung in the wheel until now, so it is alive; it stays so until its
@@ -259,23 +261,24 @@ impl<M: Machine> Wheel<M> {
     unsafe fn release(
         entry: NonNull<Entry<M>>,
         how: unsafe fn(NonNull<Entry<M>>) -> Fire,
-    ) -> Released {
+    ) -> TimerReleased {
         // SAFETY: while it is not yet the handle's, the waker is the worker's.
         let waker = unsafe { entry.as_ref().waker.with_mut(|waker| (*waker).take()) };
         // SAFETY: the caller's promise.
         match unsafe { how(entry) } {
-            Fire::Wake => return Released::ToWake(waker),
+            Fire::Wake => return TimerReleased::ToWake(waker),
             Fire::Cancelled => {}
             // SAFETY: its handle is gone and has left it to the worker, which has unlinked it.
             Fire::Abandoned => unsafe { Entry::free(entry) },
         }
-        Released::ToDrop(waker)
+        TimerReleased::ToDrop(waker)
     }
 
     /// The worker ends: every handle is told, and nobody visits any more.
     pub(crate) fn close(&self) {
         self.remote.gate().end(self.remote.parker());
-        let next = |inner: &mut Inner<M>| inner.bases.iter_mut().find_map(Levels::pop_any);
+        let next =
+            |inner: &mut WheelInner<M>| inner.bases.iter_mut().find_map(WheelLevels::pop_any);
         while let Some(entry) = self.with(next).flatten() {
             // SAFETY: as in `expire`.
             let _ = unsafe { Self::release(entry, Entry::orphan) }.end();
@@ -292,7 +295,7 @@ impl<M: Machine> Wheel<M> {
     }
 }
 
-impl<M: Machine> Inner<M> {
+impl<M: Machine> WheelInner<M> {
     /// # Safety
     /// The entry is this worker's, and hangs nowhere.
     #[inline]

@@ -2,10 +2,11 @@
 
 use super::Base;
 use super::entry::{self, Cancel, Entry};
-use crate::call::Gone;
+use crate::mailbox::Gone;
 use crate::mailbox::Posted;
+use crate::quiet::{Quiet, drop_quietly};
 use crate::scheduler::RemoteRef;
-use crate::task::{Local, Quiet, drop_quietly};
+use crate::task::Local;
 use doorbell_machine::{Cell, Machine, Mark};
 use std::ptr::NonNull;
 use std::task::{Context, Waker};
@@ -64,9 +65,9 @@ pub enum Reset {
     Elsewhere,
 }
 
-struct Table<M: Machine>(std::marker::PhantomData<M>);
+struct TimerTable<M: Machine>(std::marker::PhantomData<M>);
 
-impl<M: Machine> Table<M> {
+impl<M: Machine> TimerTable<M> {
     const VTABLE: TimerVtable = TimerVtable {
         poll: poll::<M>,
         reset: reset::<M>,
@@ -103,7 +104,7 @@ impl RawTimer {
         })?;
         Ok(RawTimer {
             entry: entry.cast(),
-            vtable: &Table::<M>::VTABLE,
+            vtable: &TimerTable::<M>::VTABLE,
         })
     }
 

@@ -1,8 +1,8 @@
 //! A worker is stuck in a long poll: another one of its scheduler expires what is overdue there.
 
 use super::entry::Entry;
-use super::levels::Levels;
-use super::{Base, Inner, Released, VISIT_AGAIN_NS, VISIT_LOOKS, VISIT_MAX, Wheel};
+use super::levels::WheelLevels;
+use super::{Base, TimerReleased, VISIT_AGAIN_NS, VISIT_LOOKS, VISIT_MAX, Wheel, WheelInner};
 use crate::worker::Remote;
 use doorbell_machine::{Machine, Mark};
 use std::ptr::NonNull;
@@ -11,7 +11,7 @@ use std::ptr::NonNull;
 const VISIT_ROUNDS: usize = 16;
 
 /// What a visit took out.
-type Taken = [Option<Released>; VISIT_MAX];
+type Taken = [Option<TimerReleased>; VISIT_MAX];
 
 /// Fires global timers of the worker of `remote` that are due at `now_ns`; returns how many. None if
 /// the worker has ended, or touches its wheel, or somebody else is there.
@@ -45,16 +45,16 @@ fn visit_once<M: Machine>(remote: &Remote<M>, now_ns: u64) -> u64 {
         taken
     });
     let taken = visited.into_iter().flatten().flatten();
-    taken.map(Released::end).sum()
+    taken.map(TimerReleased::end).sum()
 }
 
-impl<M: Machine> Inner<M> {
+impl<M: Machine> WheelInner<M> {
     /// Takes what is due out of the global base, and says when the next look is due.
     fn take(&mut self, now_ns: u64, polls: u16) -> (Taken, u64) {
         let mut taken = [const { None }; VISIT_MAX];
         let mut left = [None; VISIT_LOOKS];
         let mut fired = 0;
-        let base: &mut Levels<M> = &mut self.bases[Base::Global as usize];
+        let base: &mut WheelLevels<M> = &mut self.bases[Base::Global as usize];
         base.advance(now_ns);
         for left in &mut left {
             let Some(entry) = base.pop_due() else { break };

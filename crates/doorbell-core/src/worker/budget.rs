@@ -31,7 +31,7 @@ pub(super) enum Verdict {
 
 /// What is left of a budget, by the times that its worker tells.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Account {
+pub(super) struct BudgetAccount {
     budget: RunBudget,
     period_start_ns: u64,
     /// Of this period; what went beyond the budget of the last ones is in it.
@@ -40,10 +40,10 @@ pub(super) struct Account {
     since_ns: Option<u64>,
 }
 
-impl Account {
+impl BudgetAccount {
     pub(super) fn new(budget: RunBudget) -> Self {
         let run_ns = budget.run_ns.max(1);
-        Account {
+        BudgetAccount {
             budget: RunBudget {
                 run_ns,
                 period_ns: budget.period_ns.max(run_ns),
@@ -111,17 +111,17 @@ impl Account {
 /// A worker's budget, and how it is throttled. Its bell says meanwhile that it runs: nobody rings it, and the
 /// others may take what it has.
 #[derive(Debug)]
-pub(super) struct Limit<M: Machine> {
-    account: RefCell<Account>,
+pub(super) struct BudgetLimit<M: Machine> {
+    account: RefCell<BudgetAccount>,
     parker: M::Parker,
     /// Nobody changes it.
     word: M::U32,
 }
 
-impl<M: Machine> Limit<M> {
+impl<M: Machine> BudgetLimit<M> {
     pub(super) fn new(budget: RunBudget) -> Self {
-        Limit {
-            account: RefCell::new(Account::new(budget)),
+        BudgetLimit {
+            account: RefCell::new(BudgetAccount::new(budget)),
             parker: M::Parker::new(),
             word: M::U32::new(0),
         }
@@ -160,7 +160,7 @@ impl<M: Machine> Worker<M> {
         }
     }
 
-    fn throttle_within(&self, limit: &Limit<M>) {
+    fn throttle_within(&self, limit: &BudgetLimit<M>) {
         let remote = self.shared.remote();
         let from_ns = M::now_ns();
         let verdict = limit.account.borrow_mut().verdict(from_ns);

@@ -3,7 +3,7 @@
 use super::stalls::{StallEvent, StallPlan};
 use super::telemetry::Telemetry;
 use super::{TelemetryPlan, Worker};
-use crate::task::drop_quietly;
+use crate::quiet::drop_quietly;
 use doorbell_machine::{Counter, Machine};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;

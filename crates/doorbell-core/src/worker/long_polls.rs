@@ -42,7 +42,7 @@ fn cut(name: &str) -> &str {
     &name[..name.floor_char_boundary(NAME_BYTES)]
 }
 
-struct Slot<M: Machine> {
+struct PollSlot<M: Machine> {
     /// Zero: empty. Of the poll number n, from 0: `2 n + 1` while it is written, then `2 n + 2`.
     version: M::U64,
     duration_ns: M::U64,
@@ -50,9 +50,9 @@ struct Slot<M: Machine> {
     name: [M::U64; NAME_WORDS],
 }
 
-impl<M: Machine> Slot<M> {
+impl<M: Machine> PollSlot<M> {
     fn new() -> Self {
-        Slot {
+        PollSlot {
             version: M::U64::new(0),
             duration_ns: M::U64::new(0),
             name_len: M::U64::new(0),
@@ -107,7 +107,7 @@ impl<M: Machine> Slot<M> {
 /// The last long polls of one worker, and how many there were.
 pub(super) struct LongPolls<M: Machine> {
     count: M::Counter,
-    slots: Box<[Slot<M>]>,
+    slots: Box<[PollSlot<M>]>,
 }
 
 impl<M: Machine> Default for LongPolls<M> {
@@ -115,7 +115,7 @@ impl<M: Machine> Default for LongPolls<M> {
         let kept = if M::MODEL { 1 } else { KEPT };
         LongPolls {
             count: M::Counter::default(),
-            slots: (0..kept).map(|_| Slot::new()).collect(),
+            slots: (0..kept).map(|_| PollSlot::new()).collect(),
         }
     }
 }
@@ -137,7 +137,7 @@ impl<M: Machine> LongPolls<M> {
 
     /// The last ones, oldest first. One that is written in this moment may be missing.
     pub(super) fn last(&self) -> Vec<LongPoll> {
-        let read = |slot: &Slot<M>| (0..READS).find_map(|_| slot.read());
+        let read = |slot: &PollSlot<M>| (0..READS).find_map(|_| slot.read());
         let mut last: Vec<(u64, LongPoll)> = self.slots.iter().filter_map(read).collect();
         last.sort_by_key(|(version, _)| *version);
         last.into_iter().map(|(_, poll)| poll).collect()

@@ -48,7 +48,7 @@ use crate::scheduler::{RemoteRef, Turns};
 use crate::switches::SwitchWord;
 use crate::task::Local;
 use crate::wheel::Clock;
-use budget::Limit;
+use budget::BudgetLimit;
 use descriptors::Looks;
 use doorbell_machine::{Bug, Counter, Line, Machine, Ordering, Word};
 use flood::Flood;
@@ -206,7 +206,7 @@ pub struct Worker<M: Machine> {
     looks: Looks,
     flood: Flood,
     /// For how long it runs of each period, if that is limited.
-    limit: Option<Limit<M>>,
+    limit: Option<BudgetLimit<M>>,
 }
 
 impl<M: Machine> Worker<M> {
@@ -247,7 +247,7 @@ impl<M: Machine> Worker<M> {
             checks: CheckPace::new(),
             looks: Looks::new(),
             flood: Flood::new(),
-            limit: budget.map(Limit::new),
+            limit: budget.map(BudgetLimit::new),
         }
     }
 

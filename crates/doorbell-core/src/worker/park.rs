@@ -2,7 +2,7 @@
 
 use super::Worker;
 use crate::bell::Announced;
-use crate::io::{Choice, Driver, Station as _};
+use crate::io::{Driver, ParkChoice, Station as _};
 use crate::scheduler::Turns;
 use crate::wheel::Ended;
 use doorbell_machine::{Counter, Machine, Mark, ParkEnd, ParkIn, WaitEnd};
@@ -46,7 +46,7 @@ impl<M: Machine> Worker<M> {
         let stays_awake = self.look_for_the_last_time()
             || self.local.is_due()
             || self.hands_over_the_clock() == Ended::Resumed
-            || remote.driver().check(form) == Choice::Outdated;
+            || remote.driver().check(form) == ParkChoice::Outdated;
         if stays_awake {
             tally.parks_avoided.add_owned(1);
             return;

@@ -17,7 +17,7 @@ use std::ptr::NonNull;
 use std::sync::Arc;
 
 /// What travels when somebody posts: one line.
-pub(super) struct Shared<M: Machine> {
+pub(super) struct BellLine<M: Machine> {
     pub(super) bell: Bell<M>,
     /// What only this worker may run: calls, pinned tasks, mail of timers.
     mailbox: Mailbox<M>,
@@ -27,7 +27,7 @@ pub(super) struct Shared<M: Machine> {
 
 /// The remote half of a worker: everything that another thread may touch.
 pub struct Remote<M: Machine> {
-    pub(super) shared: M::Line<Shared<M>>,
+    pub(super) shared: M::Line<BellLine<M>>,
     pub(super) parker: M::Parker,
     pub(super) switches: Arc<SwitchWord<M::Counter>>,
     pub(super) counts: M::Line<RemoteCounts<M::Counter>>,
@@ -94,7 +94,7 @@ impl<M: Machine> Remote<M> {
         use doorbell_machine::Parker as _;
         let capacity = M::RING_CAPACITY;
         Remote {
-            shared: M::Line::new(|| Shared {
+            shared: M::Line::new(|| BellLine {
                 bell: Bell::default(),
                 mailbox: Mailbox::default(),
                 inbox: Mailbox::default(),

@@ -1,6 +1,6 @@
 //! How a worker without work of its own finds some at the others, and is found by those who have.
 
-use super::timed_check::Next;
+use super::timed_check::NextCheck;
 use super::{
     LOOK_AROUND_NS, SPIN_ALONE_NS, WATCHDOG_MAX_NS, WATCHDOG_MIN_NS, WATCHDOG_STAYS_NS, Worker,
 };
@@ -124,8 +124,8 @@ impl<M: Machine> Worker<M> {
         }
         if now_ns >= self.watchdog_end_ns.get() {
             match self.rely_until(now_ns, far_ns) {
-                Next::At(looks_ns) => return looks_ns,
-                Next::Soon(after_ns) => wish_ns = Some(after_ns),
+                NextCheck::At(looks_ns) => return looks_ns,
+                NextCheck::Soon(after_ns) => wish_ns = Some(after_ns),
             }
         }
         if self.relies.replace(false) {

@@ -1,7 +1,6 @@
 //! Spinning: an idle worker that still serves calls, without a pass.
 
 use super::Worker;
-use crate::scheduler::core_use::Cpu;
 use doorbell_machine::{Bug, Counter, Machine, Spun};
 
 /// A worker that is kept spinning by calls makes a pass when this much time has gone by, looked
@@ -191,7 +190,7 @@ impl<M: Machine> Worker<M> {
     fn is_cpu_wanted(&self) -> bool {
         let remote = self.shared.remote();
         let beside = remote.scheduler().core_use();
-        beside.is_some_and(|side| side.look(remote.worker()) == Cpu::Wanted)
+        beside.is_some_and(|side| side.is_wanted(remote.worker()))
     }
 
     /// Whether the OS gave the CPU to somebody else while this worker spun for a slice in which

@@ -66,7 +66,7 @@ impl fmt::Debug for StallPlan {
 
 /// The poll that a worker was inside of when the thread looked last.
 #[derive(Clone, Copy, Debug, Default)]
-struct Seen {
+struct StallSeen {
     /// Its number; 0 before the first.
     number: u64,
     /// When it was seen first.
@@ -75,7 +75,7 @@ struct Seen {
     tell_ns: u64,
 }
 
-impl Seen {
+impl StallSeen {
     /// The worker was in the poll with that number at some time between those two. For how long that has lasted at
     /// least, if it is to be told.
     fn look<M: Machine>(
@@ -86,7 +86,7 @@ impl Seen {
     ) -> Option<u64> {
         let is_new = self.number != number;
         if is_new && (self.number == 0 || !M::breaks(Bug::WorkerStallOfAnyPoll)) {
-            *self = Seen {
+            *self = StallSeen {
                 number,
                 since_ns: behind_ns,
                 tell_ns: after_ns,
@@ -104,13 +104,13 @@ impl Seen {
 
 /// How many stalls of a worker were told within a second.
 #[derive(Clone, Copy, Debug, Default)]
-struct Limit {
+struct ToldLimit {
     since_ns: u64,
     told: u32,
     left_out: u64,
 }
 
-impl Limit {
+impl ToldLimit {
     /// Whether one more is told, and then how many were left out since the last.
     fn admit(&mut self, now_ns: u64) -> Option<u64> {
         if now_ns.saturating_sub(self.since_ns) >= SECOND_NS {
@@ -129,17 +129,10 @@ impl Limit {
 /// What the thread keeps of a worker.
 #[derive(Clone, Copy, Debug, Default)]
 struct Looked {
-    seen: Seen,
-    limit: Limit,
+    seen: StallSeen,
+    limit: ToldLimit,
     /// The number of the worker's polls at the last look.
     polls: u64,
-}
-
-/// Whether the workers polled anything since the last look.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Look {
-    Busy,
-    Quiet,
 }
 
 /// Looks for stalls, on a thread that is no worker. Where no worker has polled anything for a while the thread sleeps
@@ -178,17 +171,18 @@ impl<M: Machine> StallReporter<M> {
         let all =
             |remote: &RemoteRef<M>| vec![Looked::default(); remote.scheduler().remotes().len()];
         let mut workers: Vec<Vec<Looked>> = schedulers.iter().map(all).collect();
-        let mut last = Look::Busy;
+        let mut are_busy = true;
         loop {
-            match last {
-                Look::Busy => self.pause(),
-                Look::Quiet => self.sleep_if_quiet(schedulers),
+            if are_busy {
+                self.pause();
+            } else {
+                self.sleep_if_quiet(schedulers);
             }
             // ORDER: Relaxed; nothing else is read by it, and the wait acquires what was told.
             if self.ended.load(Ordering::Relaxed) != 0 {
                 return;
             }
-            last = self.look(schedulers, &mut workers);
+            are_busy = self.look(schedulers, &mut workers);
         }
     }
 
@@ -233,22 +227,23 @@ impl<M: Machine> StallReporter<M> {
         }
     }
 
-    fn look(&self, schedulers: &[RemoteRef<M>], workers: &mut [Vec<Looked>]) -> Look {
-        let mut look = Look::Quiet;
+    /// Looks at every worker. Whether any of them polled something since the last look.
+    fn look(&self, schedulers: &[RemoteRef<M>], workers: &mut [Vec<Looked>]) -> bool {
+        let mut are_busy = false;
         for (remote, workers) in schedulers.iter().zip(workers) {
             let scheduler = remote.scheduler();
             for (remote, worker_seen) in scheduler.remotes().iter().zip(workers) {
                 let polls = remote.pulse();
                 if std::mem::replace(&mut worker_seen.polls, polls) != polls {
-                    look = Look::Busy;
+                    are_busy = true;
                 }
                 self.look_at(scheduler, remote.worker(), worker_seen);
             }
             if !is_quiet(scheduler) {
-                look = Look::Busy;
+                are_busy = true;
             }
         }
-        look
+        are_busy
     }
 
     fn look_at(&self, scheduler: &Scheduler<M>, worker: usize, worker_seen: &mut Looked) {
@@ -293,12 +288,12 @@ fn is_quiet<M: Machine>(scheduler: &Scheduler<M>) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::{Limit, SECOND_NS, STALLS_PER_SECOND, Seen};
+    use super::{SECOND_NS, STALLS_PER_SECOND, StallSeen, ToldLimit};
     use doorbell_machine::Host;
 
     #[test]
     fn a_poll_is_told_when_it_is_long_and_each_time_it_is_twice_as_long() {
-        let mut seen = Seen::default();
+        let mut seen = StallSeen::default();
         let told: Vec<u64> = (0..=200)
             .filter_map(|at| seen.look::<Host>(1, [1_000 + 5 * at; 2], 10))
             .collect();
@@ -312,7 +307,7 @@ mod tests {
 
     #[test]
     fn so_many_are_told_in_a_second_and_the_next_says_how_many_were_left_out() {
-        let mut limit = Limit::default();
+        let mut limit = ToldLimit::default();
         for round in 1..=3_u64 {
             let began_ns = round * 2 * SECOND_NS;
             let told = (0..STALLS_PER_SECOND).map(|_| limit.admit(began_ns));

@@ -3,7 +3,7 @@
 
 use super::{WATCHDOG_MIN_NS, Worker};
 use crate::queue::Greed;
-use crate::scheduler::idle::{Checker, STUCK_NS};
+use crate::scheduler::idle::STUCK_NS;
 use crate::wheel;
 use crate::worker::Remote;
 use doorbell_machine::{Counter, Machine};
@@ -180,7 +180,7 @@ impl<M: Machine> Worker<M> {
         self.checks.plan(now_ns, polls);
         // One worker at a time: all others' words are read.
         let armed = self.shared.remote().scheduler().armed();
-        if armed.begin_check(now_ns, CHECK_NS / 2) == Checker::Another && !hurries {
+        if !armed.begin_check(now_ns, CHECK_NS / 2) && !hurries {
             return;
         }
         self.shared.tally.searches.add_owned(1);

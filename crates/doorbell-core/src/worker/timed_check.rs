@@ -8,7 +8,7 @@ use doorbell_machine::{Counter, Machine};
 /// When a worker that falls asleep looks at the others again.
 #[must_use]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Next {
+pub(super) enum NextCheck {
     /// At that time, if at all, and as no watchdog.
     At(Option<u64>),
     /// After so long, if nobody else is the watchdog.
@@ -18,16 +18,16 @@ pub(super) enum Next {
 impl<M: Machine> Worker<M> {
     /// Nothing has to be looked after soon. Gives up being the watchdog, and sees to what is due
     /// after `far_ns`, unless another worker does.
-    pub(super) fn rely_until(&self, now_ns: u64, far_ns: Option<u64>) -> Next {
+    pub(super) fn rely_until(&self, now_ns: u64, far_ns: Option<u64>) -> NextCheck {
         let Some(far_ns) = far_ns else {
             self.end_watchdog();
-            return Next::At(None);
+            return NextCheck::At(None);
         };
         let looks_ns = now_ns.saturating_add(far_ns);
         let armed = self.shared.remote().scheduler().armed();
         if !self.relies.get() && !armed.is_unattended(looks_ns) {
             self.end_watchdog();
-            return Next::At(None);
+            return NextCheck::At(None);
         }
         self.resign();
         self.relies.set(true);
@@ -35,10 +35,10 @@ impl<M: Machine> Worker<M> {
         // Behind the fence: what was armed or pushed before others could see that.
         match self.wish_ns(now_ns) {
             // Whoever becomes the watchdog, the caller first says that nobody relies.
-            Some(after_ns) if after_ns <= WATCHDOG_MAX_NS => Next::Soon(after_ns),
+            Some(after_ns) if after_ns <= WATCHDOG_MAX_NS => NextCheck::Soon(after_ns),
             after_ns => {
                 let again_ns = after_ns.map_or(looks_ns, |ns| now_ns.saturating_add(ns));
-                Next::At(Some(again_ns.min(looks_ns)))
+                NextCheck::At(Some(again_ns.min(looks_ns)))
             }
         }
     }

@@ -13,7 +13,7 @@ use crate::large::boxed_if_large;
 use crate::wakers::contained;
 use crate::{JoinError, Payload, ThreadError, ambient, coop};
 use async_task::FallibleTask;
-use doorbell_core::task::Quiet;
+use doorbell_core::quiet::Quiet;
 use futures_util::future::AbortHandle;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
@@ -122,7 +122,7 @@ impl Handle {
         let (job, task) = async_task::spawn(body, drop);
         let mut handle = BlockingHandle {
             abort,
-            state: State::Waiting(task.fallible()),
+            state: BlockingState::Waiting(task.fallible()),
         };
         match self.inner().blocking().submit(self, job) {
             Ok(()) => Ok(handle),
@@ -177,7 +177,7 @@ impl BlockingPlan {
 
 type Outcome<T> = Quiet<Result<T, JoinError>>;
 
-enum State<T> {
+enum BlockingState<T> {
     Waiting(FallibleTask<Outcome<T>>),
     Ready(Outcome<T>),
     Taken,
@@ -195,7 +195,7 @@ enum State<T> {
 /// If it is polled again after it was ready.
 pub struct BlockingHandle<T> {
     abort: AbortHandle,
-    state: State<T>,
+    state: BlockingState<T>,
 }
 
 impl<T> std::fmt::Debug for BlockingHandle<T> {
@@ -216,21 +216,21 @@ impl<T> BlockingHandle<T> {
     /// Whether the closure has ended or was dropped.
     pub fn is_finished(&self) -> bool {
         match &self.state {
-            State::Waiting(task) => task.is_finished(),
-            State::Ready(_) | State::Taken => true,
+            BlockingState::Waiting(task) => task.is_finished(),
+            BlockingState::Ready(_) | BlockingState::Taken => true,
         }
     }
 
     /// Whether a closure that was dropped from the queue, or was not, has begun.
     fn look(&mut self) -> bool {
-        let State::Waiting(task) = &mut self.state else {
+        let BlockingState::Waiting(task) = &mut self.state else {
             return true;
         };
         match Pin::new(task).poll(&mut Context::from_waker(Waker::noop())) {
             Poll::Pending => true,
             Poll::Ready(None) => false,
             Poll::Ready(Some(outcome)) => {
-                self.state = State::Ready(outcome);
+                self.state = BlockingState::Ready(outcome);
                 true
             }
         }
@@ -249,19 +249,19 @@ impl<T> Future for BlockingHandle<T> {
 
 impl<T> BlockingHandle<T> {
     fn poll_result(&mut self, cx: &mut Context<'_>) -> Poll<Result<T, JoinError>> {
-        if let State::Waiting(task) = &mut self.state {
+        if let BlockingState::Waiting(task) = &mut self.state {
             // Where a waker panics, `async-task` ends the process.
             match contained(cx, |cx| Pin::new(task).poll(cx)) {
                 Poll::Pending => return Poll::Pending,
                 Poll::Ready(outcome) => {
                     let outcome = outcome.unwrap_or_else(|| Quiet::of(Err(JoinError::Cancelled)));
-                    self.state = State::Ready(outcome);
+                    self.state = BlockingState::Ready(outcome);
                 }
             }
         }
-        match std::mem::replace(&mut self.state, State::Taken) {
-            State::Ready(outcome) => Poll::Ready(outcome.take()),
-            State::Waiting(_) | State::Taken => {
+        match std::mem::replace(&mut self.state, BlockingState::Taken) {
+            BlockingState::Ready(outcome) => Poll::Ready(outcome.take()),
+            BlockingState::Waiting(_) | BlockingState::Taken => {
                 panic!("a blocking handle was polled again after it was ready")
             }
         }
@@ -271,7 +271,9 @@ impl<T> BlockingHandle<T> {
 impl<T> Drop for BlockingHandle<T> {
     fn drop(&mut self) {
         // Dropping the task would cancel it.
-        if let State::Waiting(task) = std::mem::replace(&mut self.state, State::Taken) {
+        if let BlockingState::Waiting(task) =
+            std::mem::replace(&mut self.state, BlockingState::Taken)
+        {
             task.detach();
         }
     }

@@ -12,14 +12,14 @@ use std::convert::Infallible;
 type Body = Box<dyn FnOnce() + Send + 'static>;
 
 /// A thread to be started, and where to say what came of it.
-struct Order<M: Machine> {
+struct StartOrder<M: Machine> {
     spec: ThreadSpec,
     body: Body,
     done: Sender<Result<M::Thread, ThreadError>>,
 }
 
 /// Reaches the thread that starts others.
-pub(super) struct Starter<M: Machine>(Sender<Order<M>>);
+pub(super) struct Starter<M: Machine>(Sender<StartOrder<M>>);
 
 impl<M: Machine> Starter<M> {
     /// Starts it; it ends when `stop` is disconnected.
@@ -27,7 +27,7 @@ impl<M: Machine> Starter<M> {
         name: String,
         stop: Receiver<Infallible>,
     ) -> Result<(Self, M::Thread), ThreadError> {
-        let (orders, inbox) = unbounded::<Order<M>>();
+        let (orders, inbox) = unbounded::<StartOrder<M>>();
         let spec = ThreadSpec {
             name,
             cpu: None,
@@ -49,18 +49,18 @@ impl<M: Machine> Starter<M> {
             source: std::io::ErrorKind::Interrupted.into(),
         };
         // Whoever ends with the order in its hands drops it, and with it `done`.
-        let _ = self.0.send(Order { spec, body, done });
+        let _ = self.0.send(StartOrder { spec, body, done });
         came.recv().unwrap_or(Err(gone))
     }
 }
 
-fn follow<M: Machine>(inbox: &Receiver<Order<M>>, stop: &Receiver<Infallible>) {
+fn follow<M: Machine>(inbox: &Receiver<StartOrder<M>>, stop: &Receiver<Infallible>) {
     loop {
         let order = select! {
             recv(inbox) -> order => order.ok(),
             recv(stop) -> _ => None,
         };
-        let Some(Order { spec, body, done }) = order else {
+        let Some(StartOrder { spec, body, done }) = order else {
             return;
         };
         // It is waited for.

@@ -42,10 +42,10 @@ pub trait ToSocketAddrs: Say {}
 
 /// The addresses that [`lookup_host`] has found.
 #[derive(Clone, Debug)]
-pub struct Addresses(Found);
+pub struct Addresses(AddressesFound);
 
 #[derive(Clone, Debug)]
-enum Found {
+enum AddressesFound {
     One(std::option::IntoIter<SocketAddr>),
     Many(std::vec::IntoIter<SocketAddr>),
 }
@@ -55,15 +55,15 @@ impl Iterator for Addresses {
 
     fn next(&mut self) -> Option<SocketAddr> {
         match &mut self.0 {
-            Found::One(address) => address.next(),
-            Found::Many(addresses) => addresses.next(),
+            AddressesFound::One(address) => address.next(),
+            AddressesFound::Many(addresses) => addresses.next(),
         }
     }
 
     fn size_hint(&self) -> (usize, Option<usize>) {
         match &self.0 {
-            Found::One(address) => address.size_hint(),
-            Found::Many(addresses) => addresses.size_hint(),
+            AddressesFound::One(address) => address.size_hint(),
+            AddressesFound::Many(addresses) => addresses.size_hint(),
         }
     }
 }
@@ -95,12 +95,12 @@ pub async fn lookup_host(host: impl ToSocketAddrs) -> io::Result<Addresses> {
 /// As [`lookup_host`], for what counts by itself.
 pub(super) async fn addresses_of(host: impl ToSocketAddrs) -> io::Result<Addresses> {
     let found = match host.say() {
-        Said::One(address) => return Ok(Addresses(Found::One(Some(address).into_iter()))),
+        Said::One(address) => return Ok(Addresses(AddressesFound::One(Some(address).into_iter()))),
         Said::Known(addresses) => addresses,
         Said::Name(name) => off_the_worker(name).await?,
         Said::Host(name, port) => off_the_worker((name, port)).await?,
     };
-    Ok(Addresses(Found::Many(found.into_iter())))
+    Ok(Addresses(AddressesFound::Many(found.into_iter())))
 }
 
 async fn off_the_worker<A>(name: A) -> io::Result<Vec<SocketAddr>>

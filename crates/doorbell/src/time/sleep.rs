@@ -2,7 +2,7 @@
 
 use super::Instant;
 use crate::{ambient, coop};
-use doorbell_core::call::Gone;
+use doorbell_core::mailbox::Gone;
 use doorbell_core::wheel::{Fired, Polled, RawTimer, Reset};
 use std::pin::Pin;
 use std::task::{Context, Poll, Waker};
@@ -16,11 +16,11 @@ use std::time::Duration;
 pub struct Sleep {
     deadline: Instant,
     slack: Duration,
-    state: State,
+    state: SleepState,
 }
 
 #[derive(Debug)]
-enum State {
+enum SleepState {
     /// Not polled since it was made or reset.
     New,
     /// The same, and when it was made its time was ahead: the clock is not read again.
@@ -35,9 +35,9 @@ enum State {
 pub fn sleep(duration: Duration) -> Sleep {
     let mut sleep = sleep_until(Instant::after(duration));
     sleep.state = if duration.is_zero() {
-        State::Done
+        SleepState::Done
     } else {
-        State::Ahead
+        SleepState::Ahead
     };
     sleep
 }
@@ -49,7 +49,7 @@ pub fn sleep_until(deadline: Instant) -> Sleep {
     Sleep {
         deadline,
         slack: Duration::ZERO,
-        state: State::New,
+        state: SleepState::New,
     }
 }
 
@@ -73,7 +73,7 @@ impl Sleep {
 
     /// Whether its time has come and it was polled since.
     pub fn is_elapsed(&self) -> bool {
-        matches!(self.state, State::Done)
+        matches!(self.state, SleepState::Done)
     }
 
     /// Arms it for another moment, whether it was ready or not. If it was polled before on this
@@ -82,11 +82,11 @@ impl Sleep {
         self.deadline = deadline;
         let when_ns = self.when_ns();
         let kept = match &mut self.state {
-            State::Armed(timer) => timer.reset(when_ns) == Reset::Done,
-            State::New | State::Ahead | State::Done => false,
+            SleepState::Armed(timer) => timer.reset(when_ns) == Reset::Done,
+            SleepState::New | SleepState::Ahead | SleepState::Done => false,
         };
         if !kept {
-            self.state = State::New;
+            self.state = SleepState::New;
         }
     }
 
@@ -127,7 +127,7 @@ impl Future for Sleep {
     type Output = ();
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
-        let has_waited = matches!(self.state, State::Armed(_));
+        let has_waited = matches!(self.state, SleepState::Armed(_));
         let polled = self.poll_time(cx);
         // One that had to wait has given way: it is ready also where other futures of its task have spent
         // the budget, or a deadline beside them would never come.
@@ -142,12 +142,12 @@ impl Sleep {
     /// Ready when its time has come, and nothing is counted.
     pub(super) fn poll_time(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         match &mut self.state {
-            State::Done => return Poll::Ready(()),
-            State::New | State::Ahead => {}
-            State::Armed(timer) => match timer.poll(cx) {
+            SleepState::Done => return Poll::Ready(()),
+            SleepState::New | SleepState::Ahead => {}
+            SleepState::Armed(timer) => match timer.poll(cx) {
                 Polled::Pending => return Poll::Pending,
                 Polled::Ready(Fired::Due) => {
-                    self.state = State::Done;
+                    self.state = SleepState::Done;
                     return Poll::Ready(());
                 }
                 Polled::Ready(Fired::WorkerGone) => worker_gone(),
@@ -155,17 +155,17 @@ impl Sleep {
             },
         }
         // First the old timer goes, if there is one; then the new one is armed here.
-        let is_ahead = matches!(self.state, State::Ahead);
-        self.state = State::New;
+        let is_ahead = matches!(self.state, SleepState::Ahead);
+        self.state = SleepState::New;
         let Some(timer) = arm(
             (!is_ahead).then(|| self.deadline.ns()),
             self.when_ns(),
             cx.waker(),
         ) else {
-            self.state = State::Done;
+            self.state = SleepState::Done;
             return Poll::Ready(());
         };
-        self.state = State::Armed(timer);
+        self.state = SleepState::Armed(timer);
         Poll::Pending
     }
 }

@@ -25,7 +25,7 @@ const LOOK_LATE_NS: u64 = 500_000;
 pub(crate) const STUCK_NS: u64 = 500_000;
 
 /// What workers with timers read before a poll, and what rarely changes.
-struct Times<M: Machine> {
+struct ArmedTimes<M: Machine> {
     /// Until when the scheduler is armed.
     until_ns: M::U64,
     /// A worker sleeps that looks after the others' timers at this time; `u64::MAX` if none does.
@@ -34,21 +34,11 @@ struct Times<M: Machine> {
 
 /// Until when a scheduler is armed.
 pub(crate) struct Armed<M: Machine> {
-    times: M::Line<Times<M>>,
+    times: M::Line<ArmedTimes<M>>,
     /// When a worker that has work of its own looked last after the others.
     checked_ns: M::Line<M::U64>,
     /// For how long it is on at first.
     first_ns: u64,
-}
-
-/// Who looks after workers that may be stuck.
-#[must_use]
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Checker {
-    /// The caller.
-    This,
-    /// Another worker has, just now.
-    Another,
 }
 
 impl<M: Machine> Armed<M> {
@@ -57,7 +47,7 @@ impl<M: Machine> Armed<M> {
         // No look at the clock: schedulers are made where there is none to read.
         let until_ns = if M::MODEL { 0 } else { NOT_BEGUN };
         Armed {
-            times: M::Line::new(|| Times {
+            times: M::Line::new(|| ArmedTimes {
                 until_ns: M::U64::new(until_ns),
                 looks_ns: M::U64::new(u64::MAX),
             }),
@@ -99,21 +89,19 @@ impl<M: Machine> Armed<M> {
         when_ns.saturating_add(LOOK_LATE_NS) < looks_ns
     }
 
-    /// A worker would look after the others; one is enough in that time.
-    pub(crate) fn begin_check(&self, now_ns: u64, every_ns: u64) -> Checker {
+    /// A worker wants to check the others: whether it may. One check in that time is enough.
+    #[must_use]
+    pub(crate) fn begin_check(&self, now_ns: u64, every_ns: u64) -> bool {
         // ORDER: Relaxed, here and below; of several one wins, and nothing hangs on which.
         let seen_ns = self.checked_ns.load(Ordering::Relaxed);
         if now_ns.saturating_sub(seen_ns) < every_ns {
-            return Checker::Another;
+            return false;
         }
         let claim =
             // ORDER: Relaxed, as above.
             self.checked_ns
                 .compare_exchange(seen_ns, now_ns, Ordering::Relaxed, Ordering::Relaxed);
-        match claim {
-            Ok(_) => Checker::This,
-            Err(_) => Checker::Another,
-        }
+        claim.is_ok()
     }
 
     /// Whether it may be on: without a look at the clock.
@@ -158,13 +146,13 @@ impl<M: Machine> Armed<M> {
 #[cfg(test)]
 mod tests {
     use super::{
-        ARMED_NS, ARMED_STEP_NS, Armed, Checker, FIRST_BY_RANK_NS, LOOK_LATE_NS, Times, Turns,
+        ARMED_NS, ARMED_STEP_NS, Armed, ArmedTimes, FIRST_BY_RANK_NS, LOOK_LATE_NS, Turns,
     };
     use doorbell_machine::{Host, Line, Machine};
 
     fn armed(until_ns: u64) -> Armed<Host> {
         Armed {
-            times: Line::new(|| Times {
+            times: Line::new(|| ArmedTimes {
                 until_ns: <Host as Machine>::U64::new(until_ns),
                 looks_ns: <Host as Machine>::U64::new(u64::MAX),
             }),
@@ -176,14 +164,10 @@ mod tests {
     #[test]
     fn one_worker_at_a_time_looks_after_the_others() {
         let it = armed(1);
-        assert_eq!(it.begin_check(100, 50), Checker::This);
-        assert_eq!(it.begin_check(149, 50), Checker::Another);
-        assert_eq!(it.begin_check(150, 50), Checker::This);
-        assert_eq!(
-            it.begin_check(0, 50),
-            Checker::Another,
-            "a clock that leapt back"
-        );
+        assert!(it.begin_check(100, 50));
+        assert!(!it.begin_check(149, 50));
+        assert!(it.begin_check(150, 50));
+        assert!(!it.begin_check(0, 50), "a clock that leapt back");
     }
 
     #[test]

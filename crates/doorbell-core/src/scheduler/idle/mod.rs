@@ -20,7 +20,7 @@ mod tests;
 mod watchdogs;
 mod work;
 
-pub(crate) use armed::{Armed, Checker, STUCK_NS};
+pub(crate) use armed::{Armed, STUCK_NS};
 pub(crate) use lapse::Searchers;
 pub use work::{Seen, WorkSet};
 

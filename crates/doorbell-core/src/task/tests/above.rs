@@ -6,7 +6,7 @@ use super::super::state::{
     Start, State, Wake,
 };
 use super::super::state_inheritance::Above;
-use super::super::state_join::{Join, WakerLeft};
+use super::super::state_join::{Joined, WakerLeft};
 use doorbell_machine::Host;
 use std::collections::BTreeSet;
 
@@ -435,7 +435,7 @@ fn a_task_inherits_for_as_long_as_any_of_its_locks() {
     state.disinherit_by_lock();
     assert_eq!(state.raise(Above::default()), Some(near));
     state.take_back();
-    assert_eq!(state.reclaim_waker(), Join::CellIsMine);
+    assert_eq!(state.reclaim_waker(), Joined::CellIsMine);
     assert_eq!(state.leave_waker(Above::default()), WakerLeft::Waits);
     assert_eq!(state.raise(Above::default()), None);
 }

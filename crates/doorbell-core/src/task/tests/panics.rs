@@ -2,7 +2,8 @@
 //! and everything is dropped once.
 
 use super::{Bench, Count, WakerSlot, output, poll_once};
-use crate::task::{Join, JoinError, drop_quietly};
+use crate::quiet::drop_quietly;
+use crate::task::{Join, JoinError};
 use crate::testing;
 use std::future::poll_fn;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};

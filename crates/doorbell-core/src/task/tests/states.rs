@@ -4,7 +4,7 @@ use super::super::Phase;
 use super::super::state::{By, Completed, Pause, Released, Start, State, Wake};
 use super::super::state_delegate::{Delegated, For};
 use super::super::state_inheritance::Above;
-use super::super::state_join::{Join, JoinDropped, WakerLeft};
+use super::super::state_join::{JoinDropped, Joined, WakerLeft};
 use doorbell_machine::Host;
 use std::collections::BTreeSet;
 
@@ -51,7 +51,7 @@ enum Found {
     Start(Start),
     Pause(Pause),
     Completed(Completed),
-    Join(Join),
+    Join(Joined),
     JoinDropped(JoinDropped),
     Released(Released),
     Nothing,
@@ -69,8 +69,8 @@ fn real(state: &State<Host>, step: Step) -> Found {
         Step::Complete => Found::Completed(state.complete()),
         Step::Reclaim => Found::Join(state.reclaim_waker()),
         Step::LeaveWaker => Found::Join(match state.leave_waker(Above::default()) {
-            WakerLeft::Complete => Join::Complete,
-            WakerLeft::Waits => Join::CellIsMine,
+            WakerLeft::Complete => Joined::Complete,
+            WakerLeft::Waits => Joined::CellIsMine,
             WakerLeft::Raised => panic!("nobody is above"),
         }),
         Step::DropJoin => Found::JoinDropped(state.drop_join()),
@@ -172,10 +172,10 @@ impl Model {
 
     fn join(&mut self, waker: bool) -> Found {
         if self.complete {
-            return Found::Join(Join::Complete);
+            return Found::Join(Joined::Complete);
         }
         self.join_waker = waker;
-        Found::Join(Join::CellIsMine)
+        Found::Join(Joined::CellIsMine)
     }
 
     fn drop_join(&mut self) -> Found {

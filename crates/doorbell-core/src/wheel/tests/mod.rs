@@ -10,7 +10,7 @@ mod orders;
 mod wakers;
 
 use super::{Clock, Fired, Polled, RawTimer};
-use crate::call::Gone;
+use crate::mailbox::Gone;
 use crate::scheduler::RemoteRef;
 use crate::task::Local;
 use doorbell_machine::Host;

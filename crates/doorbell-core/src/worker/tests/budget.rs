@@ -1,12 +1,12 @@
 //! The arithmetic of budgets, by times that are told.
 
-use crate::worker::budget::{Account, RunBudget, Verdict};
+use crate::worker::budget::{BudgetAccount, RunBudget, Verdict};
 use proptest::prelude::*;
 
 const MS: u64 = 1_000_000;
 
-fn account() -> Account {
-    Account::new(RunBudget {
+fn account() -> BudgetAccount {
+    BudgetAccount::new(RunBudget {
         run_ns: 95 * MS,
         period_ns: 100 * MS,
     })
@@ -82,13 +82,13 @@ fn at_the_end_of_time_nobody_is_throttled() {
     account.end(u64::MAX - 40 * MS);
     account.begin(u64::MAX - 40 * MS);
     assert_eq!(account.verdict(u64::MAX), Verdict::Go);
-    let mut extreme = Account::new(RunBudget {
+    let mut extreme = BudgetAccount::new(RunBudget {
         run_ns: u64::MAX,
         period_ns: 0,
     });
     extreme.begin(0);
     assert_eq!(extreme.verdict(u64::MAX), Verdict::Go);
-    let mut least = Account::new(RunBudget {
+    let mut least = BudgetAccount::new(RunBudget {
         run_ns: 0,
         period_ns: 0,
     });
@@ -98,7 +98,7 @@ fn at_the_end_of_time_nobody_is_throttled() {
 
 #[test]
 fn a_whole_period_is_no_limit() {
-    let mut account = Account::new(RunBudget {
+    let mut account = BudgetAccount::new(RunBudget {
         run_ns: 100 * MS,
         period_ns: 100 * MS,
     });
@@ -116,7 +116,7 @@ proptest! {
         start in 0..u64::MAX / 2,
     ) {
         const BUDGET: RunBudget = RunBudget { run_ns: 900, period_ns: 1_000 };
-        let mut account = Account::new(BUDGET);
+        let mut account = BudgetAccount::new(BUDGET);
         account.begin(start);
         let (mut now, mut ran) = (start, 0);
         let longest = polls.iter().copied().max().unwrap_or(0);

@@ -1,0 +1,57 @@
+//! How the calling thread stands to a class: the worker that it runs says of which class it is.
+
+use super::local::Local;
+use crate::class::{Class, Standing};
+use doorbell_machine::Machine;
+
+impl Class {
+    /// How the calling thread stands to it. One that is no worker is as a Fair worker and as a Batch worker,
+    /// and below Rt.
+    #[inline]
+    pub(crate) fn standing<M: Machine>(self) -> Standing {
+        let is_below = Local::<M>::with_current(|local| match local {
+            Some(local) => local.class() < self,
+            None => self == Class::Rt,
+        });
+        if is_below {
+            Standing::Below
+        } else {
+            Standing::Level
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::class::{Class, Standing};
+    use crate::scheduler::{Scheduler, SchedulerSpec};
+    use crate::task::Local;
+    use doorbell_machine::Host;
+    use std::sync::Arc;
+
+    const ALL: [Class; 3] = [Class::Batch, Class::Fair, Class::Rt];
+
+    fn below(here: impl Fn(Class) -> Standing) -> [bool; 3] {
+        ALL.map(|class| here(class) == Standing::Below)
+    }
+
+    #[test]
+    fn a_worker_is_below_those_of_higher_classes_and_any_other_thread_below_rt() {
+        let here = |class: Class| class.standing::<Host>();
+        assert_eq!(below(here), [false, false, true]);
+        for (class, expected) in ALL.into_iter().zip([
+            [false, true, true],
+            [false, false, true],
+            [false, false, false],
+        ]) {
+            let spec = SchedulerSpec {
+                class,
+                ..SchedulerSpec::default()
+            };
+            let remote = Scheduler::<Host>::described(1, &Arc::default(), spec, |_, _| 0).remove(0);
+            assert_eq!(remote.scheduler().class(), class);
+            let found = Local::new(remote).enter(|| below(here));
+            assert_eq!(found, expected, "{class:?}");
+        }
+    }
+}
