@@ -2,15 +2,15 @@
 //!
 //! | bit | name | set by | cleared by |
 //! |---|---|---|---|
-//! | 0 | `NOTIFY` | whoever wants the worker to look | the worker, before it takes its mailbox |
-//! | 1 | `RESCHED` | whoever wants a pass | the worker, together with `NOTIFY` |
+//! | 0 | `NOTIFY` | a notifier: the worker is to look | the worker, before it takes its mailbox |
+//! | 1 | `RESCHED` | a notifier that wants a pass | the worker, together with `NOTIFY` |
 //! | 2 | `SPINNING` | the worker | the worker |
 //! | 3 | `PARKED` | the worker | the worker |
-//! | 4 | `LOW` | a notifier below the worker's class, with `NOTIFY`: it is to ring | who is not below and rings too; the worker, with `PARKED` |
-//! | 5 | `TWICE` | a second one below, which rings too | together with `LOW` |
+//! | 4 | `LOW` | a notifier below the worker's class, with `NOTIFY`: it will ring | a notifier that is not below, and rings too; the worker, with `PARKED` |
+//! | 5 | `TWICE` | a second notifier below, which rings too | together with `LOW` |
 //!
 //! The worker is *running* while bits 2 and 3 are clear. All changes are read-modify-writes, so
-//! they have one order that everybody agrees on.
+//! all threads see them in one order.
 
 #[cfg(test)]
 mod loom;
@@ -60,12 +60,12 @@ pub enum Notified {
     Running,
     /// The worker spins and has seen the word change: nothing more to do.
     Spinning,
-    /// The worker is parked and this notifier is the one that rings.
+    /// The worker is parked, and this notifier must ring.
     MustRing,
-    /// The worker is parked, and who is to ring it is of a lower class and may be kept from its CPU: this
-    /// notifier rings too.
+    /// The worker is parked. Another notifier has promised to ring, but it is of a lower class and may lose its
+    /// CPU: this notifier must ring too.
     MustHelp,
-    /// Another notifier was first; whatever had to be done, that one does.
+    /// Another notifier was first, and does what is to be done.
     Already,
 }
 
@@ -79,19 +79,19 @@ pub enum Look {
     Spinning,
     /// The worker was notified and has not looked yet.
     Notified,
-    /// The worker is parked, was notified, and who is to ring it is of a lower class.
+    /// The worker is parked and was notified, by a notifier of a lower class that has promised to ring.
     NotifiedFromBelow,
-    /// The worker is parked and nobody has told it.
+    /// The worker is parked and was not notified.
     ParkedUntold,
 }
 
-/// What had been asked of the worker when it cleared its signals.
+/// The signals that were set when the worker cleared them.
 #[must_use]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Signals {
-    /// Somebody notified.
+    /// The worker was notified.
     pub notified: bool,
-    /// Somebody asked for a pass.
+    /// A pass was asked for.
     pub pass: bool,
 }
 
@@ -103,7 +103,7 @@ impl Signals {
         }
     }
 
-    /// Both of two sets.
+    /// The union of two sets.
     pub fn and(self, other: Signals) -> Signals {
         Signals {
             notified: self.notified || other.notified,
@@ -118,7 +118,7 @@ impl Signals {
 pub enum Announced {
     /// Done; the worker now looks at its mailbox once more.
     Yes,
-    /// Somebody signalled before: there is something to do first. The word is unchanged.
+    /// A signal was set before: the worker has something to do first. The word is unchanged.
     Signalled,
 }
 
@@ -133,7 +133,7 @@ pub enum WorkerState {
     Parked,
 }
 
-/// The status word of a worker, and of any other thread that waits for one.
+/// The status word of a worker, or of another thread that waits.
 #[derive(Debug)]
 pub struct Bell<M: Machine> {
     word: M::U32,
@@ -147,10 +147,10 @@ impl<M: Machine> Default for Bell<M> {
     }
 }
 
-/// The side of others.
+/// The notifiers' side.
 impl<M: Machine> Bell<M> {
-    /// Signals the worker. On [`Notified::MustRing`] the caller rings the parker, nobody else will; on
-    /// [`Notified::MustHelp`] it rings too.
+    /// Signals the worker. On [`Notified::MustRing`] the caller must ring the parker, since no other notifier
+    /// will; on [`Notified::MustHelp`] it must ring too.
     #[inline]
     pub fn notify(&self, kick: Kick, from: Standing) -> Notified {
         if from == Standing::Below {
@@ -158,7 +158,7 @@ impl<M: Machine> Bell<M> {
         }
         // ORDER: Release pairs with the Acquire of the worker's clearing (`acknowledge`,
         // `end_idle`) and spinning: the worker then sees what the caller did before. Acquire pairs
-        // with the Release of its announcement: who must ring sees in which form it parks.
+        // with the Release of its announcement: a notifier that must ring sees in which form it parks.
         let before = self.word.fetch_or(kick.bits(), Self::publish());
         if before & LOW != 0 {
             self.help(from)
@@ -167,8 +167,8 @@ impl<M: Machine> Bell<M> {
         }
     }
 
-    /// As [`Bell::notify`] by one that the worker's class does not wait for: with the signal goes the
-    /// word that it is such a one who rings.
+    /// As [`Bell::notify`], for a notifier of a lower class. Together with the signal it says so, because the
+    /// worker's class must not wait for its ring.
     #[cold]
     fn notify_from_below(&self, kick: Kick) -> Notified {
         // ORDER: Relaxed; the exchange decides.
@@ -179,7 +179,7 @@ impl<M: Machine> Bell<M> {
             } else if seen & PROMISES == LOW && !M::breaks(Bug::BellTrustsBelow) {
                 TWICE
             } else {
-                // Nobody waits for this one.
+                // No other notifier relies on this one.
                 0
             };
             let next = seen | kick.bits() | promised;
@@ -195,8 +195,8 @@ impl<M: Machine> Bell<M> {
         }
     }
 
-    /// A look has shown that the worker is to be rung by one of a lower class. Nobody waits for that: of
-    /// those who come, the first that is not of such a class rings too, and so does the first that is.
+    /// A look has shown that a notifier of a lower class has promised to ring. No other notifier relies on it:
+    /// of those that come later, the first of a lower class rings too, and so does the first that is not.
     #[cold]
     pub fn help(&self, from: Standing) -> Notified {
         if M::breaks(Bug::BellTrustsBelow) {
@@ -210,7 +210,7 @@ impl<M: Machine> Bell<M> {
             };
         }
         if M::breaks(Bug::BellHelpBlind) {
-            // ORDER: none that helps; this is the mutant, of which two may find the bit.
+            // ORDER: none that helps; this is the mutant, with which two notifiers may find the bit.
             let before = self.word.load(Ordering::Relaxed);
             if before & LOW != 0 {
                 // ORDER: none that helps; this is the mutant, and the bit may be gone.
@@ -219,11 +219,11 @@ impl<M: Machine> Bell<M> {
             }
             return Notified::Already;
         }
-        // ORDER: Acquire as in `notify`: this one sees in which form the worker parks. What was pushed
-        // is published by the fence or the exchange before the look that led here. A
-        // read-modify-write, so of several one finds the bit.
+        // ORDER: Acquire as in `notify`: this notifier sees in which form the worker parks. The fence or the
+        // exchange before the look that led here has published the push. A read-modify-write, so that
+        // only one of several notifiers finds the bit.
         if self.word.fetch_and(!PROMISES, Ordering::Acquire) & LOW == 0 {
-            // Somebody who is not below rings, or the worker has woken up.
+            // A notifier that is not below rings, or the worker has woken up.
             return Notified::Already;
         }
         Self::must_help()
@@ -258,8 +258,8 @@ impl<M: Machine> Bell<M> {
         }
     }
 
-    /// Looks without signalling. To be of use after a push, a
-    /// [`fence_recheck`](Machine::fence_recheck) stands between the two.
+    /// Looks without signalling. After a push, a [`fence_recheck`](Machine::fence_recheck) must stand
+    /// between the push and this look.
     #[inline]
     pub fn look(&self) -> Look {
         // ORDER: Relaxed; the poster's fence and the worker's fence_announce order it: either
@@ -278,9 +278,9 @@ impl<M: Machine> Bell<M> {
         }
     }
 
-    /// What the worker does now; a moment later it may do something else.
+    /// What the worker does now. The answer may be outdated at once.
     pub fn state(&self) -> WorkerState {
-        // ORDER: Relaxed; for people and tests, nothing hangs on it.
+        // ORDER: Relaxed; for people, tests and guesses, no protocol relies on it.
         let word = self.word.load(Ordering::Relaxed);
         if word & PARKED != 0 {
             WorkerState::Parked
@@ -293,7 +293,7 @@ impl<M: Machine> Bell<M> {
 
     /// Whether the worker is parked and was told nothing.
     pub(crate) fn is_quiescent(&self) -> bool {
-        // ORDER: Acquire pairs with the Release of the worker's announcement: whoever sees it parked anew
+        // ORDER: Acquire pairs with the Release of the worker's announcement: a thread that sees it parked anew
         // sees that it was awake; unshown because what it keeps behind this look is an exchange of the
         // clock's word, and an exchange of the model reads the newest value in any case.
         self.word.load(Ordering::Acquire) == PARKED
@@ -305,24 +305,24 @@ impl<M: Machine> Bell<M> {
     }
 }
 
-/// The side of the worker whose bell it is. Only its own thread calls these.
+/// The worker's side. Only the worker's own thread calls these.
 impl<M: Machine> Bell<M> {
-    /// Whether somebody signalled. One load of a line that is the worker's own unless somebody
-    /// posted.
+    /// Whether a signal is set. One load, of a line that stays in the worker's cache until another thread
+    /// posts.
     #[inline]
     pub fn signalled(&self) -> bool {
         // ORDER: Relaxed; a hint, `acknowledge` follows with Acquire.
         self.word.load(Ordering::Relaxed) & SIGNALS != 0
     }
 
-    /// Whether somebody asked for a pass. As [`Bell::signalled`], a hint.
+    /// Whether a pass was asked for. As [`Bell::signalled`], a hint.
     #[inline]
     pub fn wants_pass(&self) -> bool {
         // ORDER: Relaxed; a hint, `end_idle` or `acknowledge` follows with Acquire.
         self.word.load(Ordering::Relaxed) & RESCHED != 0
     }
 
-    /// From running to spinning. On [`Announced::Yes`] the worker looks at its mailbox once
+    /// From running to spinning. On [`Announced::Yes`] the worker must look at its mailbox once
     /// more before it relies on being told.
     #[inline]
     pub fn announce_spin(&self) -> Announced {
@@ -337,10 +337,10 @@ impl<M: Machine> Bell<M> {
 
     #[inline]
     fn announce(&self, from: u32, to: u32) -> Announced {
-        // ORDER: Release pairs with the Acquire of who must ring: the form that was chosen. The fence
-        // after it: with the poster's push and fence_recheck this is store buffering, of which the
-        // fences forbid that both miss the other. Relaxed on failure: the worker clears the signals
-        // next, by `acknowledge` or `end_idle`, which acquire.
+        // ORDER: Release pairs with the Acquire of a notifier that must ring: the chosen form is visible. The
+        // fence after it pairs with the poster's fence_recheck behind its push: store buffering, in which
+        // the fences forbid that both sides miss each other. Relaxed on failure: the worker clears the
+        // signals next, by `acknowledge` or `end_idle`, which acquire.
         let announced = self
             .word
             .compare_exchange(from, to, Ordering::Release, Ordering::Relaxed);
@@ -357,7 +357,7 @@ impl<M: Machine> Bell<M> {
         Announced::Yes
     }
 
-    /// Clears the signals and goes on spinning, or running. The caller takes its mailbox
+    /// Clears the signals and goes on spinning, or running. The caller must take its mailbox
     /// *after* this, never before.
     #[inline]
     pub fn acknowledge(&self) -> Signals {
@@ -366,7 +366,7 @@ impl<M: Machine> Bell<M> {
         Signals::of(self.word.fetch_and(!SIGNALS, Ordering::Acquire))
     }
 
-    /// From spinning or parked to running; clears the signals too. The caller looks at its mailbox and
+    /// From spinning or parked to running; clears the signals too. The caller must look at its mailbox and
     /// its inbox after this.
     #[inline]
     pub fn end_idle(&self) -> Signals {
@@ -384,9 +384,9 @@ impl<M: Machine> Bell<M> {
         Signals::of(signals)
     }
 
-    /// Blocks until signalled or until `until_ns`, having announced it. The OS's own test of
-    /// the word is the last test. Returns why it ended; [`ParkEnd::Spurious`] never, that is
-    /// parked again.
+    /// Blocks until signalled or until `until_ns`. The worker must have announced it. The OS's own test of
+    /// the word is the last one. Returns why the park ended, but never [`ParkEnd::Spurious`]: after that the
+    /// thread parks again.
     pub fn park(&self, parker: &M::Parker, until_ns: Option<u64>) -> ParkEnd {
         loop {
             let ended = parker.park(&self.word, PARKED, until_ns);
@@ -404,9 +404,9 @@ impl<M: Machine> Bell<M> {
         }
     }
 
-    /// As [`Bell::park`], in the parker's poller, which [`Parker::choose`] was told before the
-    /// announcement. Descriptors that are ready end it too: they are in `events`, whatever ended
-    /// it. [`WaitEnd::Spurious`] never.
+    /// As [`Bell::park`], in the parker's poller, which must have been chosen by [`Parker::choose`] before the
+    /// announcement. Descriptors that are ready end the park too; they are in `events`, whatever ended
+    /// it. Never returns [`WaitEnd::Spurious`].
     ///
     /// # Panics
     /// If the poller was not opened.

@@ -7,10 +7,10 @@
 //! | `state` | 0..=29 | calls that have not ended |
 //! | | 30, `HAS_WAKER` | the waiter's waker lies in the block, for the last call |
 //! | | 31, `LEFT` | the waiter has left: calls that have not begun are withdrawn |
-//! | `shares` | all | 2: waiter and workers; 1: one of them; 0: freed by whoever made it so |
+//! | `shares` | all | 2: waiter and workers; 1: one of them; 0: freed by the one that made it so |
 //!
-//! What is in the block besides: `closure and results` are those of the calls until the count is
-//! zero; then the waiter's, or of the last call if the waiter has left. See README.md.
+//! Closure and results belong to the calls until the count is zero. Then they belong to the waiter, or to
+//! the last call if the waiter has left. See README.md.
 
 use super::SPIN_NS;
 use crate::mailbox::Posted;
@@ -31,11 +31,11 @@ const CALLS: u32 = HAS_WAKER - 1;
 // The table above: no bit is shared.
 const _: () = assert!(CALLS ^ HAS_WAKER ^ LEFT == u32::MAX);
 
-/// The functions of closure and results, whose types the block does not know. All take the
-/// address of them.
+/// Functions for closure and results, whose types the block does not know. All take the
+/// address of closure and results.
 #[derive(Debug)]
 pub struct ManyTable {
-    /// Runs the closure for the call of that index and keeps what came of it. Does not unwind.
+    /// Runs the closure for the call of that index and keeps the outcome. Does not unwind.
     pub(super) run: unsafe fn(NonNull<u8>, usize),
     /// Notes that the worker of that index is gone.
     pub(super) gone: unsafe fn(NonNull<u8>, usize),
@@ -55,7 +55,7 @@ struct Block<M: Machine> {
     waker: M::Cell<Option<Waker>>,
     table: &'static ManyTable,
     data: NonNull<u8>,
-    /// Shows a checker who uses the closure.
+    /// Shows the model checker which thread uses the closure.
     closure_use: M::Cell<()>,
     layout: Layout,
     legs: NonNull<Leg<M>>,
@@ -68,21 +68,21 @@ struct Leg<M: Machine> {
     node: Node<M>,
     block: NonNull<Block<M>>,
     index: usize,
-    /// Shows a checker who uses the result.
+    /// Shows the model checker which thread uses the result.
     result_use: M::Cell<()>,
 }
 
-/// What the end of a call was.
+/// How a call ended.
 #[must_use]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum LegEnded {
     /// Others have not ended; the block may be gone.
     More,
-    /// It was the last, and the waiter looks for itself.
+    /// It was the last, and left no waker to wake: the waiter will look.
     Last,
-    /// It was the last, and the waiter's waker is its to take.
+    /// It was the last, and must take and wake the waiter's waker.
     LastWakes,
-    /// It was the last, and the waiter has left: closure and results are its to drop.
+    /// It was the last, and the waiter has left: the call must drop closure and results.
     LastClears,
 }
 
@@ -172,7 +172,7 @@ impl<M: Machine> Words<M> {
     }
 }
 
-/// The layout of a block, and where legs and data lie in it.
+/// The layout of a block, and the offsets of legs and data in it.
 fn layout_of<M: Machine>(count: usize, data: Layout) -> (Layout, usize, usize) {
     let layouts = Layout::array::<Leg<M>>(count).and_then(|legs| {
         let (layout, legs_at) = Layout::new::<Block<M>>().extend(legs)?;
@@ -182,15 +182,15 @@ fn layout_of<M: Machine>(count: usize, data: Layout) -> (Layout, usize, usize) {
     layouts.expect("results that fit in memory fit with their calls")
 }
 
-/// Posts one call to each of these workers. Returns the side that waits.
+/// Posts one call to each of these workers. Returns the waiter's side.
 ///
-/// `write` is called once with the address to write closure and results to. A call whose worker
+/// `write` is called once, with the address at which to write closure and results. A call whose worker
 /// is gone has ended when this returns.
 ///
 /// # Safety
-/// `count` is how many remote halves there are, not zero. `write` writes there what `table` is for,
-/// of the layout `data`, for `count` calls, and does not unwind. The closure may be used from and
-/// dropped on any thread, and so may the results.
+/// `count` is the number of remote halves, and not zero. `write` writes closure and results as `table`
+/// expects them, of the layout `data`, for `count` calls, and does not unwind. The closure may be used from
+/// and dropped on any thread, and so may the results.
 pub unsafe fn launch_many<'a, M: Machine>(
     remotes: impl Iterator<Item = &'a Remote<M>>,
     count: usize,
@@ -236,11 +236,11 @@ pub unsafe fn launch_many<'a, M: Machine>(
         table: const { &Side::<M>::TABLE },
     };
     for (index, remote) in remotes.take(count).enumerate() {
-        // SAFETY: inside the array; its worker has not been told of it.
+        // SAFETY: inside the array; it has not been posted yet.
         let node = unsafe { legs.add(index) }.cast::<Node<M>>();
         // SAFETY: the node stays in place until its call has ended.
         if unsafe { remote.post(node) } == Posted::Closed {
-            // SAFETY: refused, so the call is this thread's to end.
+            // SAFETY: refused, so this thread ends the call.
             unsafe {
                 (table.gone)(data, index);
                 end_one(block);
@@ -253,14 +253,14 @@ pub unsafe fn launch_many<'a, M: Machine>(
 /// # Safety
 /// As for [`crate::node::Deliver`], for the node of a leg.
 unsafe fn deliver_leg<M: Machine>(node: NonNull<Node<M>>, _ready: &Ready<M>) {
-    // SAFETY: the node is a leg's first field; its block is there until this call has ended.
+    // SAFETY: the node is a leg's first field; its block is alive until this call has ended.
     let leg = unsafe { node.cast::<Leg<M>>().as_ref() };
     let (block, index) = (leg.block, leg.index);
     // SAFETY: as above.
     let it = unsafe { block.as_ref() };
     if !it.words.is_left() {
         leg.result_use.with_mut(|_| ());
-        // SAFETY: posted to this worker, so the call of this index is its to run.
+        // SAFETY: posted to this worker, so this worker runs the call of this index.
         it.closure_use
             .with(|_| unsafe { (it.table.run)(it.data, index) });
     }
@@ -269,7 +269,7 @@ unsafe fn deliver_leg<M: Machine>(node: NonNull<Node<M>>, _ready: &Ready<M>) {
 }
 
 /// # Safety
-/// One call of the block has ended, and says so here once; the block may be gone afterwards.
+/// One call of the block has ended, and calls this once. The block may be gone afterwards.
 unsafe fn end_one<M: Machine>(block: NonNull<Block<M>>) {
     // SAFETY: this call is still counted.
     let words = unsafe { &*block.as_ref().words };
@@ -301,7 +301,7 @@ unsafe fn end_one<M: Machine>(block: NonNull<Block<M>>) {
 /// Drops closure and results.
 ///
 /// # Safety
-/// They are the caller's, who does this once.
+/// Closure and results belong to the caller, which does this once.
 unsafe fn clear<M: Machine>(block: NonNull<Block<M>>) {
     // SAFETY: the caller has a share.
     let it = unsafe { block.as_ref() };
@@ -320,15 +320,15 @@ unsafe fn clear<M: Machine>(block: NonNull<Block<M>>) {
 unsafe fn release<M: Machine>(block: NonNull<Block<M>>) {
     // SAFETY: the caller's share.
     let words = unsafe { &*block.as_ref().words };
-    // ORDER: AcqRel; the first one's Release pairs with the second's Acquire: who frees comes
+    // ORDER: AcqRel; the first release's Release pairs with the second's Acquire: the thread that frees comes
     // after everything that the other did.
     if words.shares.fetch_sub(1, Ordering::AcqRel) != 1 {
         return;
     }
-    // SAFETY: nobody else has a share; closure and results were dropped before.
+    // SAFETY: it was the last share; closure and results were dropped before.
     unsafe {
         let layout = block.as_ref().layout;
-        // A waker that was not taken; its drop may panic.
+        // A waker that was not taken. Its drop may panic.
         drop_quietly(block.as_ref().waker.with_mut(|cell| (*cell).take()));
         for index in 0..block.as_ref().count {
             block.as_ref().legs.add(index).drop_in_place();
@@ -338,8 +338,8 @@ unsafe fn release<M: Machine>(block: NonNull<Block<M>>) {
     }
 }
 
-/// The waiter's side, without its types and its machine. Dropping it withdraws the calls that
-/// have not begun.
+/// The waiter's side, without the types of closure, results and machine. Dropping it withdraws the calls
+/// that have not begun.
 #[derive(Debug)]
 pub struct RawMany {
     block: NonNull<()>,
@@ -347,9 +347,9 @@ pub struct RawMany {
     table: &'static SideTable,
 }
 
-// SAFETY: the waiter's side may move; what it leads to is Send by `launch_many`'s promise.
+// SAFETY: the waiter's side may move; what it leads to is Send, as `launch_many` demands.
 unsafe impl Send for RawMany {}
-// SAFETY: a shared one does nothing.
+// SAFETY: a shared reference gives no access to the block.
 unsafe impl Sync for RawMany {}
 
 #[derive(Debug)]
@@ -382,7 +382,7 @@ impl RawMany {
         unsafe { (self.table.wait)(self.block) };
     }
 
-    /// Closure and results, which are the waiter's once every call has ended.
+    /// Closure and results, which belong to the waiter once every call has ended.
     pub(super) fn data(&self) -> NonNull<u8> {
         self.data
     }
@@ -390,12 +390,12 @@ impl RawMany {
 
 impl Drop for RawMany {
     fn drop(&mut self) {
-        // SAFETY: the waiter's share, let go once.
+        // SAFETY: the waiter's share, released once.
         unsafe { (self.table.leave)(self.block) };
     }
 }
 
-/// The waiter may use the results: shown to a checker.
+/// Shows the model checker that the waiter may use the results.
 fn show_results<M: Machine>(it: &Block<M>) {
     for index in 0..it.count {
         // SAFETY: inside the array.
@@ -406,7 +406,7 @@ fn show_results<M: Machine>(it: &Block<M>) {
 }
 
 /// # Safety
-/// `block` is one whose waiter's share the caller has; so for the functions below.
+/// The caller has the waiter's share of `block`. The same holds for the functions below.
 unsafe fn poll<M: Machine>(block: NonNull<()>, cx: &mut Context<'_>) -> Poll<()> {
     // SAFETY: the caller's share.
     let it = unsafe { block.cast::<Block<M>>().as_ref() };
@@ -414,9 +414,9 @@ unsafe fn poll<M: Machine>(block: NonNull<()>, cx: &mut Context<'_>) -> Poll<()>
         show_results(it);
         return Poll::Ready(());
     }
-    // A clone may panic or re-enter, and so may the old waker's drop: not while the cell is open.
+    // The clone, and the drop of the old waker, may panic or re-enter, so both are outside of the cell's access.
     let fresh = it.waker.with(|cell| {
-        // SAFETY: reclaimed above: the cell is the waiter's.
+        // SAFETY: reclaimed above, so the cell is the waiter's.
         unsafe { (*cell).as_ref() }.is_none_or(|waker| !waker.will_wake(cx.waker()))
     });
     if fresh {

@@ -1,4 +1,4 @@
-//! The part of a call to many cores that knows the types of closure and result.
+//! The part of a call to many cores that knows the types of closure and results.
 
 use super::many::{ManyTable, RawMany};
 use crate::quiet::drop_quietly;
@@ -12,7 +12,7 @@ use std::pin::Pin;
 use std::ptr::NonNull;
 use std::task::{Context, Poll};
 
-/// What became of the call of one core.
+/// The outcome of the call on one core.
 #[derive(Debug)]
 pub enum Outcome<R> {
     /// The closure returned.
@@ -23,7 +23,7 @@ pub enum Outcome<R> {
     Gone,
 }
 
-/// Closure and results. The results lie behind it in the same memory.
+/// The closure. The results follow it in the same memory.
 #[repr(C)]
 struct Head<F, R> {
     f: ManuallyDrop<F>,
@@ -36,7 +36,7 @@ struct ResultSlot<R> {
     outcome: UnsafeCell<Option<Outcome<R>>>,
 }
 
-/// A closure for these cores, ready to be launched.
+/// A closure for some cores, ready to be launched.
 #[derive(Debug)]
 pub struct ManyCall<'a, F, R> {
     f: F,
@@ -45,7 +45,7 @@ pub struct ManyCall<'a, F, R> {
 }
 
 impl<'a, F: Fn(usize) -> R, R> ManyCall<'a, F, R> {
-    /// The closure, and the cores that it is given.
+    /// A call of `f` on each of `cores`, with the core as its argument.
     pub fn new(f: F, cores: &'a [usize]) -> Self {
         ManyCall {
             f,
@@ -96,10 +96,9 @@ impl<'a, F: Fn(usize) -> R, R> ManyCall<'a, F, R> {
 }
 
 /// # Safety
-/// `data` was written by [`ManyCall::write`] with these types; the call of `index` is the caller's
-/// and runs once.
+/// `data` was written by [`ManyCall::write`] with these types. The caller runs the call of `index`, once.
 unsafe fn run<F: Fn(usize) -> R, R>(data: NonNull<u8>, index: usize) {
-    // SAFETY: the caller's promise; the closure is only shared while calls are under way.
+    // SAFETY: the caller's promise; while calls are under way the closure is only shared.
     let head = unsafe { data.cast::<Head<F, R>>().as_ref() };
     // SAFETY: below the count.
     let slot = unsafe { head.slots.add(index).as_ref() };
@@ -107,7 +106,7 @@ unsafe fn run<F: Fn(usize) -> R, R>(data: NonNull<u8>, index: usize) {
         Ok(result) => Outcome::Done(result),
         Err(payload) => Outcome::Panicked(Payload::new(payload)),
     };
-    // SAFETY: the slot of this call; there was nothing in it.
+    // SAFETY: the slot of this call, which was empty.
     unsafe { slot.outcome.get().write(Some(outcome)) };
 }
 
@@ -123,7 +122,7 @@ unsafe fn gone<F, R>(data: NonNull<u8>, index: usize) {
 }
 
 /// # Safety
-/// `data` is as for [`run`]; nobody else uses it, and nobody does afterwards.
+/// `data` is as for [`run`]; no other thread uses it, and nothing uses it afterwards.
 unsafe fn clear<F, R>(data: NonNull<u8>) {
     // SAFETY: the caller's promise.
     let head = unsafe { data.cast::<Head<F, R>>().as_mut() };
@@ -137,7 +136,7 @@ unsafe fn clear<F, R>(data: NonNull<u8>) {
     drop_quietly(unsafe { ManuallyDrop::take(&mut head.f) });
 }
 
-/// Calls under way on many cores: a future of what became of each, in the order of the cores.
+/// Calls under way on many cores: a future of all outcomes, in the order of the cores.
 ///
 /// Dropping it withdraws the calls that have not begun.
 ///
@@ -157,20 +156,20 @@ struct Slots<R> {
     count: usize,
 }
 
-// SAFETY: the results may go where R may; the rest is done by the block's words.
+// SAFETY: the results are Send if R is; the block's words guard the rest.
 unsafe impl<R: Send> Send for Many<R> {}
-// SAFETY: a shared one gives nothing out.
+// SAFETY: a shared reference gives no access to the results.
 unsafe impl<R: Send> Sync for Many<R> {}
 
 impl<R> Unpin for Many<R> {}
 
 impl<R> Many<R> {
-    /// Gives the waiter's side its types.
+    /// The waiter's side with its types.
     ///
     /// # Safety
-    /// It was launched with the table of `ManyCall<F, R>`, and not polled.
+    /// `raw` was launched with the table of `ManyCall<F, R>`, and was not polled.
     pub unsafe fn typed<F: Fn(usize) -> R>(raw: RawMany) -> Self {
-        // SAFETY: the caller's promise; only the closure's state may change, behind its own words.
+        // SAFETY: the caller's promise; the calls change only their slots, and what the closure guards itself.
         let head = unsafe { raw.data().cast::<Head<F, R>>().as_ref() };
         let slots = Slots {
             first: head.slots,
@@ -183,8 +182,8 @@ impl<R> Many<R> {
         }
     }
 
-    /// Blocks until every call has ended: spins for a while, then parks. Does not unwind before.
-    /// Not on a worker, which could wait for itself.
+    /// Blocks until every call has ended: spins for a while, then parks. Does not unwind before that.
+    /// Must not be called on a worker, which could wait for itself.
     pub fn wait(mut self) -> Vec<Outcome<R>> {
         self.raw.wait();
         self.take()
@@ -194,7 +193,7 @@ impl<R> Many<R> {
         assert!(!self.taken, "polled again after it was ready");
         self.taken = true;
         let slots = (0..self.slots.count).map(|index| {
-            // SAFETY: below the count; every call has ended, so the results are the waiter's.
+            // SAFETY: below the count; every call has ended, so the results belong to the waiter.
             let outcome = unsafe { self.slots.first.add(index).as_ref() }
                 .outcome
                 .get();

@@ -1,8 +1,8 @@
-//! Calls that a thread waits for, on its own stack. See README.md in this folder.
+//! Calls: a closure posted to a worker, with a thread that blocks for it. See README.md in this folder.
 //!
 //! A call that is *awaited* is a task of [`Kind::Call`](crate::task::Kind): it lives on the
-//! heap, since its future can be dropped at any time. A call that a thread *blocks* on needs no
-//! heap: the thread cannot leave before the callee is done, so the call lies on its stack.
+//! heap, because its future can be dropped at any time. A call that a thread *blocks* on needs no
+//! heap: the thread cannot leave before the callee is done, so the call lies on the thread's stack.
 //!
 //! The state word of such a call:
 //!
@@ -56,8 +56,8 @@ const _: () = assert!(POSTED != SLEEPING && SLEEPING != DONE && DONE != POSTED);
 /// How many bytes of closure and result travel inside the call's own line.
 pub const INLINE_BYTES: usize = 32;
 
-/// How long a caller spins for the result before it parks: longer than waking a parked worker
-/// takes (8 to 30 µs on the machines seen), so that a call to one costs one wake, not two.
+/// How long a caller spins for the result before it parks. It is longer than waking a parked worker
+/// takes (8 to 30 µs on the machines seen), so that a call to a parked worker costs one wake, not two.
 pub const SPIN_NS: u64 = 50_000;
 
 /// A closure with its result's place, without its type.
@@ -77,15 +77,15 @@ union CallStage<F, R> {
     _room: Inline,
 }
 
-/// Calls `f` through `post`, which is given the erased closure and calls [`wait_for`] with it.
+/// Calls `f` through `post`, which gets the erased closure and calls [`wait_for`] with it.
 ///
 /// # Errors
 /// [`CallFailed::Gone`] with the closure if `post` says that the worker is gone, and
 /// [`CallFailed::Panicked`] if the closure panicked.
 ///
 /// # Safety
-/// `post` returns `Ok` only after [`wait_for`] did with this very call, `Err` only if nobody ran
-/// it; it keeps nothing of the call, and does not unwind while anybody else has it.
+/// `post` returns `Ok` only after [`wait_for`] did for this very call, and `Err` only if the call did not
+/// run. It keeps nothing of the call, and does not unwind while another thread has it.
 pub unsafe fn blocking<F, R>(
     f: F,
     post: impl FnOnce(ErasedCall) -> Result<(), Gone>,
@@ -112,7 +112,7 @@ where
     }
 }
 
-/// A blocking call without a result.
+/// Why a blocking call has no result.
 #[derive(Debug)]
 pub enum CallFailed<F> {
     /// The worker is gone; here is the closure.
@@ -132,13 +132,13 @@ unsafe fn run<F: FnOnce() -> R, R>(data: *mut u8) {
     unsafe { (*stage).result = ManuallyDrop::new(result) };
 }
 
-/// What lies on the caller's stack, the first 64 bytes in one line of 64.
+/// What lies on the caller's stack. Its first 64 bytes are one line.
 #[repr(C)]
 struct Slot<M: Machine> {
     node: Node<M>,
     run: unsafe fn(*mut u8),
     state: M::U32,
-    /// The closure and then its result; or, if it is too large, where it lies.
+    /// The closure and then its result; or the address of the stage, if that is too large.
     inline: M::Cell<Inline>,
     waiter: M::Cell<Option<Arc<Waiter<M>>>>,
 }
@@ -150,7 +150,7 @@ union Inline {
     outside: *mut u8,
 }
 
-// SAFETY: a slot is used by caller and callee in turn, by the protocol of its state word.
+// SAFETY: caller and callee use a slot in turn, by the protocol of its state word.
 unsafe impl<M: Machine> Send for Slot<M> {}
 // SAFETY: as above.
 unsafe impl<M: Machine> Sync for Slot<M> {}
@@ -161,13 +161,13 @@ unsafe impl<M: Machine> Sync for Slot<M> {}
 /// [`Gone`] if the worker is gone; the closure is untouched.
 ///
 /// # Safety
-/// `call` is the one that [`blocking`] gave out and has not got back, and is waited for once.
-/// The closure and its result may be sent to the worker's thread and back. Not on the worker itself:
-/// it would wait for itself.
+/// `call` comes from [`blocking`], which has not returned yet, and is waited for once.
+/// The closure and its result may be sent to the worker's thread and back. The caller is not the worker
+/// itself, which would wait for itself.
 pub unsafe fn wait_for<M: Machine>(remote: &Remote<M>, call: &ErasedCall) -> Result<(), Gone> {
     let fits = call.size <= INLINE_BYTES && call.align <= align_of::<Inline>();
     let inline = if fits {
-        // SAFETY: `blocking` made the room at least this large, and aligned at least so.
+        // SAFETY: `blocking` made the stage at least this large, and at least as aligned.
         unsafe { call.data.cast::<Inline>().read() }
     } else {
         Inline {
@@ -185,8 +185,7 @@ pub unsafe fn wait_for<M: Machine>(remote: &Remote<M>, call: &ErasedCall) -> Res
         inline: M::Cell::new(inline),
         waiter: M::Cell::new(None),
     });
-    // SAFETY: the slot stays in place until DONE, which `await_done` waits for, and it cannot
-    // unwind before.
+    // SAFETY: the slot stays in place until DONE, which `await_done` waits for without unwinding.
     if unsafe { remote.post(NonNull::from(&*slot).cast()) } == Posted::Closed {
         return Err(Gone);
     }
@@ -199,7 +198,7 @@ pub unsafe fn wait_for<M: Machine>(remote: &Remote<M>, call: &ErasedCall) -> Res
     Ok(())
 }
 
-/// Waits for DONE. Never unwinds: the callee still has the slot.
+/// Waits for DONE. Never unwinds, because the callee still has the slot.
 fn await_done<M: Machine>(slot: &M::Line<Slot<M>>) {
     // ORDER: Acquire pairs with the callee's Release of DONE: the result is visible.
     let done = |slot: &Slot<M>| slot.state.load(Ordering::Acquire) == DONE;
@@ -258,7 +257,7 @@ unsafe fn deliver_outside<M: Machine>(node: NonNull<Node<M>>, _ready: &Ready<M>)
     unsafe { finish(slot) };
 }
 
-/// Says DONE, and wakes the caller if it sleeps.
+/// Sets DONE, and wakes the caller if it sleeps.
 ///
 /// # Safety
 /// The slot's closure has run; the slot may be gone when this returns.
@@ -269,7 +268,7 @@ unsafe fn finish<M: Machine>(slot: NonNull<Slot<M>>) {
     } else {
         Ordering::Release
     };
-    // SAFETY: not DONE yet, so the slot is there.
+    // SAFETY: not DONE yet, so the slot is alive.
     let state = unsafe { &slot.as_ref().state };
     // ORDER: Release pairs with the caller's Acquire of DONE: it sees the result. Acquire on
     // failure pairs with its Release of SLEEPING: the waiter is visible.
@@ -281,7 +280,7 @@ unsafe fn finish<M: Machine>(slot: NonNull<Slot<M>>) {
     if done.is_ok() {
         return;
     }
-    // SAFETY: SLEEPING, not DONE: the slot is there, and the cell is the callee's.
+    // SAFETY: SLEEPING, not DONE: the slot is alive, and the cell is the callee's.
     let waiter = unsafe { slot.as_ref() }
         .waiter
         .with_mut(|cell| unsafe { (*cell).take() });

@@ -1,8 +1,8 @@
-//! A call that nobody waits for: a node with its closure, in one line of 64 bytes or half of one.
+//! Parcels: calls that no thread waits for. A parcel is a node with its closure, in one line of 64 bytes or
+//! half of one.
 //!
-//! Parcels lie in slabs, whose header says whose they are. A parcel is used in turn by its
-//! owner, who fills it, and by the worker that it was posted to, which empties it and puts it
-//! with what goes back to the owner. See README.md, `slab.rs` and `pool.rs`.
+//! Parcels lie in slabs, whose header names their owner. The owner fills a parcel and posts it; the worker
+//! empties it and collects it with others that go back to the owner. See README.md, `slab.rs` and `pool.rs`.
 
 use super::pool::Pool;
 pub use super::slab::Room;
@@ -17,22 +17,22 @@ use std::ptr::NonNull;
 /// How many bytes of closure travel in a parcel; a larger one is boxed.
 pub const PARCEL_BYTES: usize = Room::Large.bytes();
 
-/// Delivers a node to a worker, machine and closure without their types. Called as a
-/// [`Deliver`]: both arguments are pointers to sized types, which are passed alike.
+/// Delivers a node to a worker, without the types of machine and closure. It is called as a
+/// [`Deliver`]: both arguments are pointers to sized types, which are passed in the same way.
 pub(super) type ErasedDeliver = unsafe fn(NonNull<()>, NonNull<()>);
 
-/// How a closure that lies in a parcel is run, without its type.
+/// The function that runs a closure in a parcel, without the closure's type.
 #[derive(Clone, Copy, Debug)]
 pub struct Run {
     deliver: ErasedDeliver,
 }
 
-/// A parcel that was drawn and is not yet posted, without its machine: see
+/// A parcel that was drawn and is not yet posted, without the type of its machine; see
 /// [`Pool::draw`](super::Pool::draw).
 #[derive(Clone, Copy, Debug)]
 #[must_use]
 pub struct Drawn {
-    /// Where its closure goes.
+    /// The place for its closure.
     pub(super) room: NonNull<()>,
     /// The pool that it was drawn from.
     pub(super) pool: NonNull<()>,
@@ -47,14 +47,14 @@ impl<M: Machine> Parcel<M> {
         }
     }
 
-    /// Makes the node of a filled parcel one that is in no queue and runs the closure.
+    /// Gives a filled parcel a new node, which is in no queue and runs the closure.
     ///
     /// # Safety
-    /// The parcel is the caller's, and its room was filled with what `run` takes out of it.
+    /// The parcel is the caller's, and its room holds the closure that `run` takes out.
     #[inline(always)]
     pub(super) unsafe fn filled(parcel: NonNull<Self>, run: Run) {
-        // SAFETY: both are functions of two thin pointers, and of nothing else; the pointers
-        // are to what the erased one expects.
+        // SAFETY: both are functions of two thin pointers and nothing else, and the pointers
+        // lead to what the erased function expects.
         let deliver = unsafe { std::mem::transmute::<ErasedDeliver, Deliver<M>>(run.deliver) };
         let parcel = parcel.as_ptr();
         // SAFETY: the caller's own, and valid for writes.
@@ -93,7 +93,7 @@ const fn table_of_room<M: Machine, const ROOM: usize>() -> ParcelTable {
 }
 
 /// # Safety
-/// As for [`Deliver`], for a parcel that was filled with an `F`, without the machine.
+/// As for [`Deliver`], for a parcel that holds an `F`, without the type of the machine.
 unsafe fn deliver_inline<F: FnOnce()>(node: NonNull<()>, ready: NonNull<()>) {
     // SAFETY: the parcel is this worker's until collected.
     let table = unsafe { table_of(node) };
@@ -131,10 +131,10 @@ unsafe fn deliver_boxed<F: FnOnce()>(node: NonNull<()>, ready: NonNull<()>) {
 /// None: a parcel that was never filled is never delivered.
 unsafe fn deliver_nothing<M: Machine>(_node: NonNull<Node<M>>, _ready: &Ready<M>) {}
 
-/// Puts an empty parcel with what goes back to its owner.
+/// Collects an empty parcel with the others that go back to their owners.
 ///
 /// # Safety
-/// `node` is that of a parcel of this machine and of such room, empty and this worker's; `ready` is
+/// `node` is that of an empty parcel of this machine and of that room, which this worker has; `ready` is
 /// the worker's.
 unsafe fn collect<M: Machine, const ROOM: usize>(node: NonNull<()>, ready: NonNull<()>) {
     let node = node.cast::<Parcel<M>>();
@@ -147,7 +147,7 @@ unsafe fn collect<M: Machine, const ROOM: usize>(node: NonNull<()>, ready: NonNu
 }
 
 /// # Safety
-/// As for [`Pool::take_back`], for a parcel of such room.
+/// As for [`Pool::take_back`], for a parcel of that room.
 unsafe fn take_back<M: Machine, const ROOM: usize>(node: NonNull<()>, pool: NonNull<()>) {
     // SAFETY: the caller's promise.
     unsafe { Pool::<M>::take_back(pool.cast(), node.cast(), Room::ALL[ROOM]) };
@@ -166,16 +166,16 @@ unsafe fn panicked<M: Machine>(_node: NonNull<()>, _ready: NonNull<()>) {
     });
 }
 
-/// Posts a closure by functions that take it without its type: `draw` brings a parcel of such
-/// room, into which the closure is moved, and `send` posts that. A closure that no parcel has room
+/// Posts a closure by functions that do not know its type: `draw` draws a parcel of the given
+/// room, the closure is moved into it, and `send` posts it. A closure that no parcel has room
 /// for travels as the address of a box.
 ///
 /// # Errors
-/// The closure with what `draw` said, or with what `send` did.
+/// The closure, with the error of `draw` or `send`.
 ///
 /// # Safety
-/// The closure may be sent to the worker, and lives long enough for that. `draw` returns what
-/// [`Pool::draw`](super::Pool::draw) did for that room. `send` returns `Ok` only if it was posted,
+/// The closure may be sent to the worker, and lives long enough for that. `draw` returns the result of
+/// [`Pool::draw`](super::Pool::draw) for that room. `send` returns `Ok` only if the parcel was posted,
 /// once, and `Err` only if it was not.
 #[inline(always)]
 pub unsafe fn posting<F: FnOnce(), E>(
@@ -192,13 +192,13 @@ pub unsafe fn posting<F: FnOnce(), E>(
         Err(error) => return Err((f, error)),
     };
     let place = drawn.room.cast::<F>();
-    // SAFETY: the parcel is this thread's, and has room for an `F`, also by its alignment.
+    // SAFETY: the parcel is this thread's, and has room and alignment for an `F`.
     unsafe { place.write(f) };
     let deliver = deliver_inline::<F>;
     match send(drawn, Run { deliver }) {
         Ok(()) => Ok(()),
         Err(error) => {
-            // SAFETY: not posted, so it still lies there: its parcel is drawn by this thread only.
+            // SAFETY: not posted, so it still lies there: only this thread has the parcel.
             let f = unsafe { place.read() };
             // SAFETY: refused, and empty again.
             unsafe { refused(drawn) };
@@ -207,10 +207,10 @@ pub unsafe fn posting<F: FnOnce(), E>(
     }
 }
 
-/// Gives a parcel that was refused back to its pool, which may be gone then.
+/// Gives a parcel that was refused back to its pool. The pool may be gone afterwards.
 ///
 /// # Safety
-/// It was drawn on this thread, was not posted, and is empty.
+/// The parcel was drawn on this thread, was not posted, and is empty.
 #[cold]
 unsafe fn refused(drawn: Drawn) {
     // SAFETY: the parcel is alive: its pool is.
@@ -233,7 +233,7 @@ unsafe fn posting_boxed<F: FnOnce(), E>(
     send: impl FnOnce(Drawn, Run) -> Result<(), E>,
 ) -> Result<(), (F, E)> {
     let room = const { Room::of::<*mut F>().expect("an address fits") };
-    // First: nothing else is drawn between the parcel's draw and its post.
+    // Boxed first, so that no other parcel is drawn between this one's draw and its post.
     let boxed = Box::new(f);
     let drawn = match draw(room) {
         Ok(drawn) => drawn,
@@ -246,7 +246,7 @@ unsafe fn posting_boxed<F: FnOnce(), E>(
     match send(drawn, Run { deliver }) {
         Ok(()) => Ok(()),
         Err(error) => {
-            // SAFETY: refused; what lies in it is the address alone.
+            // SAFETY: refused; the parcel holds only the address.
             unsafe { refused(drawn) };
             // SAFETY: made from a box above, and not posted.
             Err((*unsafe { Box::from_raw(boxed) }, error))

@@ -1,12 +1,12 @@
-//! Where parcels come from and go back to: a pool per producer. See README.md.
+//! Pools of parcels: one per producer, which draws parcels and gets them back. See README.md.
 //!
 //! The head of the return stack:
 //!
 //! | value | meaning |
 //! |---|---|
 //! | null | nothing came back |
-//! | a slab | the newest of which parcels came back; its bits say which |
-//! | `closed` | the pool was dropped: who returns counts down `left`, and the last one frees |
+//! | a slab | the newest slab of which parcels came back; its bits say which |
+//! | `closed` | the pool was dropped: a thread that returns parcels counts down `left`, and the last one frees |
 
 use super::parcel::{Drawn, Room, Run, posting};
 use super::slab::{Parcel, Slab, SlabHeader};
@@ -26,7 +26,7 @@ fn closed<M: Machine>() -> *mut SlabHeader<M> {
     std::ptr::without_provenance_mut(1)
 }
 
-/// What pool and parcels share: alive until the pool is gone and every parcel is back.
+/// What pool and parcels share. It lives until the pool is gone and every parcel is back.
 pub(super) struct Home<M: Machine> {
     back: M::Line<ReturnedParcels<M>>,
     /// The newest slab: the owner's, then that of whoever frees.
@@ -58,13 +58,13 @@ enum PoolPushed {
     Closed,
 }
 
-/// What a count of a closed pool's parcels found.
+/// Whether parcels of a closed pool are still out.
 #[must_use]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum ParcelsLeft {
     /// Others are still out; the home may be gone.
     MoreOut,
-    /// These were the last: who counted them frees everything.
+    /// These were the last: the thread that counted them frees everything.
     Last,
 }
 
@@ -80,17 +80,17 @@ pub(super) unsafe fn give_back<M: Machine>(slab: Slab<M>, mask: u64) {
     };
     // SAFETY: parcels of it are out, so it is alive.
     let (home, back) = unsafe { (slab.home(), slab.back()) };
-    // ORDER: Release pairs with the Acquire of whoever takes the bits: the bodies were read.
+    // ORDER: Release pairs with the Acquire of the thread that takes the bits: the bodies were read.
     if back.fetch_or(mask, publish) != 0 {
-        // Whoever made it so pushes the slab, or the owner has it in hand.
+        // The thread that made the bits non-zero pushes the slab, or has pushed it.
         return;
     }
-    // SAFETY: these bits are seen by nobody before the push, so home and slab are alive.
+    // SAFETY: no other thread takes these bits before the push, so home and slab are alive.
     match unsafe { Home::push(home, slab, publish) } {
         PoolPushed::Yes => return,
         PoolPushed::Closed => {}
     }
-    // ORDER: Acquire pairs with the Release of those who added to the bits meanwhile; the count
+    // ORDER: Acquire pairs with the Release of threads that added to the bits meanwhile; the count
     // passes it on.
     let bits = back.swap(0, Ordering::Acquire);
     let count = u64::from(bits.count_ones());
@@ -126,7 +126,7 @@ impl<M: Machine> Home<M> {
         PoolPushed::Closed
     }
 
-    /// Adds to the count of what is out of a closed pool.
+    /// Changes the count of parcels that are out of a closed pool.
     ///
     /// # Safety
     /// The home is there: what the caller counts is not counted yet.
@@ -138,8 +138,8 @@ impl<M: Machine> Home<M> {
         };
         // SAFETY: the caller's promise.
         let back = unsafe { &*home.as_ref().back };
-        // ORDER: AcqRel; each count's Release pairs with the Acquire of the last one: who frees
-        // comes after everybody's use of parcels and slabs.
+        // ORDER: AcqRel; each count's Release pairs with the Acquire of the last one: the thread that frees
+        // comes after every use of parcels and slabs.
         let before = back.left.fetch_add(change, order);
         if before.wrapping_add(change) == 0 {
             ParcelsLeft::Last
@@ -149,10 +149,10 @@ impl<M: Machine> Home<M> {
     }
 
     /// # Safety
-    /// The pool is gone, all parcels are back, and nobody else frees.
+    /// The pool is gone, all parcels are back, and only the caller frees.
     #[cold]
     unsafe fn free(home: NonNull<Self>) {
-        // SAFETY: made by `Box` in `Pool::new`, and nobody else has it.
+        // SAFETY: made by `Box` in `Pool::make`, and the caller alone has it.
         let home = unsafe { Box::from_raw(home.as_ptr()) };
         // SAFETY: as above.
         if let Some(newest) = home.slabs.with_mut(|slabs| unsafe { (*slabs).take() }) {
@@ -162,23 +162,23 @@ impl<M: Machine> Home<M> {
     }
 }
 
-/// The parcels of one producer. Not `Sync`: it belongs to its thread, and may end before its
+/// The parcels of one producer. Not `Sync`: it belongs to its thread. It may end before its
 /// parcels are back.
 pub struct Pool<M: Machine> {
     home: NonNull<Home<M>>,
     stocks: [Stock<M>; Room::ALL.len()],
-    /// How many parcels there are, here, out and on their way back.
+    /// How many parcels there are: here, out, or on their way back.
     total: Cell<u64>,
-    /// Whether it was made for one post, on a thread that ends.
+    /// Whether it was made for one post, on a thread that is ending.
     for_once: Cell<bool>,
 }
 
-/// The parcels of such room that are the owner's.
+/// The parcels of one room that the owner has.
 struct Stock<M: Machine> {
     room: Room,
     /// The slab that parcels are drawn from; `None` before the first draw.
     slab: Cell<Option<Slab<M>>>,
-    /// Which of its parcels are there to be drawn.
+    /// Which parcels of that slab are free.
     free: Cell<u64>,
     /// Slabs that came off the return stack and were not looked at, linked.
     more: Cell<*mut SlabHeader<M>>,
@@ -226,7 +226,7 @@ impl<M: Machine> Pool<M> {
         Self::make(Some(probe))
     }
 
-    /// The pool of this worker or thread; the first time it makes one, which lives until the thread
+    /// The pool of this worker or thread. The first call makes one, which lives until the thread
     /// ends.
     #[inline(always)]
     fn current() -> NonNull<Pool<M>> {
@@ -239,12 +239,12 @@ impl<M: Machine> Pool<M> {
     #[cold]
     fn enter_slot() -> NonNull<Pool<M>> {
         let pool = Box::into_raw(Box::new(Pool::<M>::default()));
-        // SAFETY: a pool, as everybody who reads the slot expects, and freed by `end` only.
+        // SAFETY: a pool, as every reader of the slot expects, and only `end` frees it.
         let stored = unsafe { M::set_pool_slot(pool.cast_const().cast(), end::<M>) };
         // SAFETY: comes from a box.
         let pool = unsafe { NonNull::new_unchecked(pool) };
         // Not stored: the thread is ending and its slot is gone.
-        // SAFETY: just made; nobody ends it while this thread is in here.
+        // SAFETY: just made; it does not end while this thread is in here.
         unsafe { pool.as_ref() }.for_once.set(!stored);
         pool
     }
@@ -260,7 +260,7 @@ impl<M: Machine> Pool<M> {
         }
     }
 
-    /// How many parcels there are, here, out and on their way back.
+    /// How many parcels there are: here, out, or on their way back.
     pub fn parcels(&self) -> u64 {
         self.total.get()
     }
@@ -270,7 +270,7 @@ impl<M: Machine> Pool<M> {
         unsafe { self.home.as_ref() }
     }
 
-    /// Draws a parcel, to be filled and sent: one that is neither sent nor taken back is lost, with
+    /// Draws a parcel, to be filled and sent. A parcel that is neither sent nor taken back leaks, with
     /// the memory of its pool.
     #[inline(always)]
     pub fn draw(&self, room: Room) -> Drawn {
@@ -288,8 +288,8 @@ impl<M: Machine> Pool<M> {
     /// [`Gone`] if the worker is gone; the closure still lies in the parcel, which is to be taken back.
     ///
     /// # Safety
-    /// It was drawn on this thread from a pool of this machine, which is still there and was not moved, and filled with
-    /// what `run` takes out of it; that may be sent to the worker with that remote half.
+    /// The parcel was drawn on this thread from a pool of this machine, which is alive and was not moved. It holds
+    /// the closure that `run` takes out, which may be sent to the worker with that remote half.
     #[inline(always)]
     pub unsafe fn send(remote: &Remote<M>, drawn: Drawn, run: Run) -> Result<(), Gone> {
         // SAFETY: the room lies behind its parcel.
@@ -297,11 +297,11 @@ impl<M: Machine> Pool<M> {
         let pool = drawn.pool.cast::<Pool<M>>();
         // SAFETY: drawn, so it is this pool's own, and filled.
         unsafe { Parcel::<M>::filled(parcel, run) };
-        // SAFETY: parcels stay in place, and this one is not touched again before it is back.
+        // SAFETY: parcels stay in place, and this thread does not touch this one before it is back.
         let posted = unsafe { remote.post_entered(parcel.cast()) };
         match posted {
             Posted::Yes => {
-                // SAFETY: what was drawn of it is sent.
+                // SAFETY: the parcel that was drawn of it is sent.
                 unsafe { Self::end_if_for_once(pool) };
                 Ok(())
             }
@@ -309,10 +309,10 @@ impl<M: Machine> Pool<M> {
         }
     }
 
-    /// Takes back a parcel that was refused; a pool that was made for it ends.
+    /// Takes back a parcel that was refused. A pool that was made for it ends.
     ///
     /// # Safety
-    /// The parcel of such room was drawn last of that pool, on this thread, and is empty; it was
+    /// The parcel is of that room, was drawn last of that pool, on this thread, is empty and was
     /// not posted.
     #[cold]
     pub(super) unsafe fn take_back(pool: NonNull<Pool<M>>, parcel: NonNull<Parcel<M>>, room: Room) {
@@ -336,7 +336,7 @@ impl<M: Machine> Pool<M> {
     }
 
     fn make_slab(&self, room: Room) -> (Slab<M>, u64) {
-        // SAFETY: the slabs are the owner's while there is one.
+        // SAFETY: while there is an owner, only the owner touches the slabs.
         let slab = self.home().slabs.with_mut(|slabs| unsafe {
             let slab = Slab::new(self.home, room, *slabs);
             *slabs = Some(slab);
@@ -358,8 +358,8 @@ impl<M: Machine> Stock<M> {
         }
     }
 
-    /// Takes the first free parcel: in the order of their addresses, so that those who walk over
-    /// them can fetch ahead.
+    /// Takes the free parcel with the lowest address. Parcels go out in the order of their addresses, so that
+    /// threads that walk over them can fetch ahead.
     #[inline(always)]
     fn draw(&self, pool: &Pool<M>) -> NonNull<Parcel<M>> {
         let (slab, free) = match self.slab.get() {
@@ -368,8 +368,7 @@ impl<M: Machine> Stock<M> {
         };
         self.free.set(free & (free - 1));
         let parcel = slab.parcel(free.trailing_zeros() as usize, self.room);
-        // It lies in another core's cache. Behind the slab lies somebody else's memory, which a
-        // hint may name.
+        // Later parcels lie in another core's cache. The address may be past the slab, which a hint may be.
         M::prefetch_write(parcel.as_ptr().wrapping_byte_add(AHEAD_BYTES));
         parcel
     }
@@ -377,7 +376,7 @@ impl<M: Machine> Stock<M> {
     /// Takes back the parcel that was drawn last.
     ///
     /// # Safety
-    /// It was drawn from this stock, and nobody else has it.
+    /// It was drawn from this stock, and the caller alone has it.
     unsafe fn put_back(&self, parcel: NonNull<Parcel<M>>) {
         // SAFETY: the caller's promise.
         let (slab, bit) = unsafe { Slab::of(parcel.cast(), self.room) };
@@ -408,10 +407,10 @@ impl<M: Machine> Stock<M> {
         (slab, free)
     }
 
-    /// Takes what came back of the first slab in hand.
+    /// Takes the parcels that came back of the first slab in `more`.
     ///
     /// # Safety
-    /// Those in hand are alive.
+    /// The slabs in `more` are alive.
     unsafe fn take_back(&self) -> Option<(Slab<M>, u64)> {
         // SAFETY: the caller's promise.
         let slab = unsafe { Slab::from_ptr(self.more.get()) }?;
@@ -419,7 +418,7 @@ impl<M: Machine> Stock<M> {
         let below = unsafe { slab.below() };
         M::prefetch_write(below);
         self.more.set(below);
-        // ORDER: Acquire pairs with the Release of `give_back`: the workers are done with them.
+        // ORDER: Acquire pairs with the Release of `give_back`: the workers are done with the parcels.
         // SAFETY: as above.
         let bits = unsafe { slab.back() }.swap(0, Ordering::Acquire);
         Some((slab, bits))
@@ -428,7 +427,7 @@ impl<M: Machine> Stock<M> {
     /// Closes the return stack, and counts the parcels that are here or came back.
     fn close(&self, head: &M::Ptr<SlabHeader<M>>) -> u64 {
         // ORDER: Acquire pairs with the Release of `Home::push`: the links are visible. Nothing
-        // is published; who finds it closed looks at nothing but the bits and the count.
+        // is published; a thread that finds the stack closed looks only at the bits and the count.
         let stack = head.swap(closed::<M>(), Ordering::Acquire);
         let mut here = u64::from(self.free.get().count_ones());
         for list in [self.more.get(), stack] {
@@ -461,13 +460,13 @@ impl<M: Machine> Drop for Pool<M> {
 }
 
 /// # Safety
-/// `pool` came from a box of a pool that nobody uses any more.
+/// `pool` came from a box, and the pool is not used any more.
 unsafe fn end<M: Machine>(pool: *const ()) {
     // SAFETY: the caller's promise.
     drop(unsafe { Box::from_raw(pool.cast::<Pool<M>>().cast_mut()) });
 }
 
-/// Posts a closure that nobody waits for, in a parcel of the calling worker's or thread's pool.
+/// Posts a closure that no thread waits for, in a parcel of the calling worker's or thread's pool.
 ///
 /// # Errors
 /// The closure, if the worker is gone.

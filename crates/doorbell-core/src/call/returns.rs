@@ -1,4 +1,4 @@
-//! What a worker has run and not yet returned: per slab the bits of its parcels. See README.md.
+//! Parcels that a worker has emptied and not yet returned: per slab the bits of its parcels. See README.md.
 
 use super::parcel::Room;
 use super::pool::give_back;
@@ -8,7 +8,7 @@ use doorbell_machine::{Cell as _, Machine};
 use std::cell::Cell;
 use std::ptr::NonNull;
 
-/// Of how many slabs a worker collects at once: sets times ways.
+/// A worker holds parcels of at most `SETS * WAYS` slabs at once.
 const SETS: usize = 16;
 const WAYS: usize = 4;
 
@@ -34,11 +34,11 @@ impl<M: Machine> HeldParcels<M> {
     }
 }
 
-/// The parcels that a worker holds. Not `Sync`: it is the worker's.
+/// The parcels that a worker holds. Not `Sync`: it belongs to the worker's thread.
 pub(crate) struct Returns<M: Machine> {
     table: M::Cell<[[HeldParcels<M>; WAYS]; SETS]>,
     holds: Cell<bool>,
-    /// How many were put here since somebody asked.
+    /// How many were put here since the last [`Returns::take_fresh`].
     fresh: Cell<u64>,
 }
 
@@ -53,10 +53,10 @@ impl<M: Machine> Default for Returns<M> {
 }
 
 impl<M: Machine> Returns<M> {
-    /// Takes an empty parcel; returns those of its slab if they are all there.
+    /// Takes an empty parcel. If all parcels of its slab are held, returns them.
     ///
     /// # Safety
-    /// The node is that of a parcel of such room that this worker was posted and has emptied.
+    /// The node is that of a parcel of that room, which was posted to this worker and which it has emptied.
     #[inline(always)]
     pub(super) unsafe fn put(&self, node: NonNull<Node<M>>, room: Room) {
         // SAFETY: the caller's promise.
@@ -64,7 +64,7 @@ impl<M: Machine> Returns<M> {
         self.holds.set(true);
         self.fresh.set(self.fresh.get() + 1);
         self.table.with_mut(|table| {
-            // SAFETY: this is the worker's own, and nobody else's code is called in here.
+            // SAFETY: this is the worker's own, and no foreign code is called in here.
             let held = Self::held_of(unsafe { &mut *table }, slab);
             held.mask |= bit;
             if held.mask == Slab::<M>::all(room) {
@@ -73,7 +73,7 @@ impl<M: Machine> Returns<M> {
         });
     }
 
-    /// The entry of that slab; one that was begun, or one made free for it.
+    /// The entry of that slab: the one that was begun, or a new one.
     #[inline(always)]
     fn held_of(table: &mut [[HeldParcels<M>; WAYS]; SETS], slab: Slab<M>) -> &mut HeldParcels<M> {
         let at = if M::ADDRESSES_STEER {
@@ -89,7 +89,8 @@ impl<M: Machine> Returns<M> {
         }
     }
 
-    /// Begins an entry; the fullest makes room for it, as the others still wait for more.
+    /// Begins an entry. If the set is full, the fullest entry is returned to make room: the others can still
+    /// collect more.
     #[cold]
     fn begin(set: &mut [HeldParcels<M>; WAYS], slab: Slab<M>) -> &mut HeldParcels<M> {
         let free = (0..WAYS).find(|&way| set[way].slab.is_none());
@@ -100,19 +101,19 @@ impl<M: Machine> Returns<M> {
         held
     }
 
-    /// How many came since this was asked before.
+    /// How many parcels were put here since the last call of this.
     #[inline]
     pub(crate) fn take_fresh(&self) -> u64 {
         self.fresh.replace(0)
     }
 
-    /// Whether something waits to be returned.
+    /// Whether parcels may wait to be returned.
     #[inline]
     pub(crate) fn holds(&self) -> bool {
         self.holds.get()
     }
 
-    /// Returns everything, for a worker that has nothing better to do.
+    /// Returns all parcels, for a worker that has nothing to run.
     #[inline]
     pub(crate) fn flush(&self) {
         if self.holds() {

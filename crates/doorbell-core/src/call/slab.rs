@@ -1,10 +1,10 @@
-//! Slabs: allocations of parcels of one size, behind a header that says whose they are.
+//! Slabs: allocations of parcels of one size, after a header that names their home.
 //!
 //! | machine | room | a parcel | parcels of a slab |
 //! |---|---|---|---|
 //! | host | [`Room::Small`], 16 bytes | half a line | 62 |
 //! | host | [`Room::Large`], 48 bytes | a line | 31 |
-//! | a model | either | what it takes | 2 |
+//! | a model | either | as large as it must be | 2 |
 
 use super::parcel::{ParcelTable, table};
 use super::pool::Home;
@@ -14,7 +14,7 @@ use std::alloc::{Layout, alloc, dealloc, handle_alloc_error};
 use std::mem::offset_of;
 use std::ptr::NonNull;
 
-/// Size and alignment of a slab: where its header lies follows from a parcel's address.
+/// Size and alignment of a slab, so that a parcel's address leads to the header.
 const SLAB_BYTES: usize = 2048;
 
 /// The alignment of parcels and of the closures in them.
@@ -25,15 +25,15 @@ const ALIGN: usize = 16;
 pub enum Room {
     /// 16 bytes: two parcels travel in one line.
     Small = 0,
-    /// 48 bytes: a parcel is a line.
+    /// 48 bytes: a parcel fills one line.
     Large = 1,
 }
 
 impl Room {
-    /// Every size.
+    /// All rooms.
     pub(super) const ALL: [Room; 2] = [Room::Small, Room::Large];
 
-    /// Its bytes.
+    /// How many bytes it is.
     pub const fn bytes(self) -> usize {
         match self {
             Room::Small => 16,
@@ -41,7 +41,7 @@ impl Room {
         }
     }
 
-    /// The least that holds an `F`; `None` if none does.
+    /// The smallest room that holds an `F`; `None` if none does.
     pub(super) const fn of<F>() -> Option<Room> {
         if align_of::<F>() > ALIGN || size_of::<F>() > Room::Large.bytes() {
             None
@@ -53,21 +53,21 @@ impl Room {
     }
 }
 
-/// A node, behind which lies the room for its closure. What is posted is the address of the node,
-/// its first field.
+/// A node, followed by the room for its closure. The address of the node, its first field, is what is
+/// posted.
 #[repr(C, align(16))]
 pub(super) struct Parcel<M: Machine> {
     pub(super) node: Node<M>,
-    /// Shows a checker who uses the room, which itself is of no machine.
+    /// Shows the model checker which thread uses the room, which the checker cannot see itself.
     pub(super) room_use: M::Cell<()>,
 }
 
 impl<M: Machine> Parcel<M> {
-    /// How far behind its node a closure lies.
+    /// The offset of a closure from its node.
     pub(super) const ROOM_OFFSET: usize = size_of::<Parcel<M>>();
 }
 
-/// The head of a slab.
+/// The header of a slab.
 #[repr(C)]
 pub(super) struct SlabHeader<M: Machine> {
     /// First, whatever the machine.
@@ -106,17 +106,17 @@ impl<M: Machine> Slab<M> {
         Err(_) => panic!("a power of two"),
     };
 
-    /// From one parcel to the next.
+    /// The distance from one parcel to the next, in bytes.
     pub(super) const fn stride(room: Room) -> usize {
         Parcel::<M>::ROOM_OFFSET + room.bytes()
     }
 
-    /// Where the first parcel lies: behind the header, at a multiple of the stride.
+    /// The offset of the first parcel: after the header, at a multiple of the stride.
     const fn first(room: Room) -> usize {
         size_of::<SlabHeader<M>>().next_multiple_of(Self::stride(room))
     }
 
-    /// How many parcels a slab has. In a model few: each is a set of objects to be tracked.
+    /// How many parcels a slab has. Few in a model, which has to track every parcel.
     pub(super) const fn parcels(room: Room) -> usize {
         if M::MODEL {
             2
@@ -133,8 +133,8 @@ impl<M: Machine> Slab<M> {
     /// The slab of a parcel's node, and the bit of that parcel.
     ///
     /// # Safety
-    /// The node is that of a parcel that is alive, in a slab of such room, its address with all of
-    /// the slab.
+    /// The node is that of a parcel that is alive, in a slab of that room, and the pointer may reach the
+    /// whole slab.
     #[inline(always)]
     pub(super) unsafe fn of(node: NonNull<Node<M>>, room: Room) -> (Self, u64) {
         let slab = slab_of(node.cast());
@@ -147,7 +147,7 @@ impl<M: Machine> Slab<M> {
         self.0.as_ptr()
     }
 
-    /// The slab at that address, if it is one.
+    /// The slab at that address; `None` for null.
     ///
     /// # Safety
     /// It came from [`Slab::as_ptr`] of a slab that is alive, or is null.
@@ -155,10 +155,10 @@ impl<M: Machine> Slab<M> {
         NonNull::new(header).map(Slab)
     }
 
-    /// Whose it is.
+    /// The home that it belongs to.
     ///
     /// # Safety
-    /// It is alive; so for the methods below.
+    /// The slab is alive. The same holds for the methods below.
     pub(super) unsafe fn home(self) -> NonNull<Home<M>> {
         // SAFETY: the caller's promise.
         unsafe { (*self.0.as_ptr()).home }
@@ -170,7 +170,7 @@ impl<M: Machine> Slab<M> {
         unsafe { (*self.0.as_ptr()).room }
     }
 
-    /// The word of what came back.
+    /// The word whose bits say which parcels came back.
     pub(super) unsafe fn back<'a>(self) -> &'a M::U64 {
         // SAFETY: the caller's promise.
         unsafe { &(*self.0.as_ptr()).back }
@@ -225,13 +225,13 @@ impl<M: Machine> Slab<M> {
             });
         }
         for index in 0..Self::parcels(room) {
-            // SAFETY: the parcel lies in the slab; nobody else has it yet.
+            // SAFETY: the parcel lies in the slab; no other thread has it yet.
             unsafe { slab.parcel(index, room).write(Parcel::empty()) };
         }
         slab
     }
 
-    /// A parcel of this slab, of such room.
+    /// A parcel of this slab, which is of that room.
     #[inline(always)]
     pub(super) fn parcel(self, index: usize, room: Room) -> NonNull<Parcel<M>> {
         let parcels = const { [Self::parcels(Room::Small), Self::parcels(Room::Large)] };
@@ -247,7 +247,7 @@ impl<M: Machine> Slab<M> {
     /// Frees this slab and the older ones.
     ///
     /// # Safety
-    /// Nobody uses a parcel of them any more, and none is filled.
+    /// No thread uses a parcel of them any more, and none is filled.
     pub(super) unsafe fn free_all(self) {
         let mut next = Some(self);
         while let Some(slab) = next {
@@ -256,7 +256,7 @@ impl<M: Machine> Slab<M> {
             // SAFETY: as above.
             next = NonNull::new(unsafe { slab.0.as_ref() }.older).map(Slab);
             for index in 0..Self::parcels(room) {
-                // SAFETY: as above, and nobody else uses it.
+                // SAFETY: as above, and no other thread uses it.
                 unsafe {
                     slab.parcel(index, room).as_ref().room_use.with_mut(|_| ());
                     slab.parcel(index, room).drop_in_place();
@@ -274,12 +274,12 @@ impl<M: Machine> Slab<M> {
 /// The slab of a parcel's node; only the first field of its header is the same for all machines.
 fn slab_of(node: NonNull<()>) -> NonNull<()> {
     let header = node.as_ptr().map_addr(|addr| addr & !(SLAB_BYTES - 1));
-    // SAFETY: slabs are aligned to their size, so this is where that of the node begins.
+    // SAFETY: slabs are aligned to their size, so the node's slab begins at this address.
     unsafe { NonNull::new_unchecked(header) }
 }
 
 /// # Safety
-/// The node is that of a parcel that is alive; the machine need not be known.
+/// The node is that of a parcel that is alive, of any machine.
 #[inline(always)]
 pub(super) unsafe fn table_of(node: NonNull<()>) -> &'static ParcelTable {
     // SAFETY: a header begins with the table, whatever the machine.

@@ -38,15 +38,15 @@ const LINES_AHEAD: usize = 8;
 pub enum Pushed {
     /// The mailbox was empty before.
     First,
-    /// There was something in it before: another poster owes, or gave, the worker the word.
+    /// The mailbox was not empty before: another poster tells, or has told, the worker.
     Behind,
-    /// The worker is gone; the node was not taken.
+    /// The worker is gone; the node was not pushed.
     Closed,
     /// The node is in a queue already; nothing was changed.
     Twice,
 }
 
-/// A lock-free queue of many posters and one taker, a linked stack of nodes.
+/// A lock-free queue of many posters and one taker: a linked stack of nodes.
 pub struct Mailbox<M: Machine> {
     head: M::Ptr<Node<M>>,
 }
@@ -73,7 +73,7 @@ impl<M: Machine> Default for Mailbox<M> {
 }
 
 impl<M: Machine> Mailbox<M> {
-    /// The head of a mailbox that takes nothing any more. No node lies there.
+    /// The head of a closed mailbox. No node lies at this address.
     #[inline(always)]
     fn closed() -> *mut Node<M> {
         std::ptr::without_provenance_mut(1)
@@ -95,12 +95,12 @@ impl<M: Machine> Mailbox<M> {
         unsafe { self.push_entered(node) }
     }
 
-    /// As [`Mailbox::push`], for a node of which the caller knows that it is in no queue: one
-    /// read-modify-write less.
+    /// As [`Mailbox::push`], for a node that the caller knows to be in no queue: one read-modify-write
+    /// less.
     ///
     /// # Safety
-    /// As for [`Mailbox::push`]; nobody else has the node, and it is in no queue. It need not be
-    /// marked so, and is not if it is refused.
+    /// As for [`Mailbox::push`]; the caller alone has the node, and it is in no queue. The node need not be
+    /// marked as queued before. If it is refused, it is marked as free.
     #[inline]
     pub unsafe fn push_entered(&self, node: NonNull<Node<M>>) -> Pushed {
         // SAFETY: the node is alive, says the caller.
@@ -124,8 +124,8 @@ impl<M: Machine> Mailbox<M> {
                 self.head.store(node.as_ptr(), Ordering::Release);
                 break;
             }
-            // ORDER: Release pairs with the taker's Acquire: node and content are visible. What the
-            // poster sees of the bell is the fence's: see `tell`. Relaxed on failure: only the
+            // ORDER: Release pairs with the taker's Acquire: node and content are visible. The fence in
+            // `tell` decides what the poster sees of the bell. Relaxed on failure: only the
             // next guess.
             match self
                 .head
@@ -153,31 +153,30 @@ impl<M: Machine> Mailbox<M> {
         head.is_null() || head == Self::closed()
     }
 
-    /// Starts fetching the newest node, which will be read and most likely written: its line
-    /// then travels while the bell's line does.
+    /// Starts fetching the newest node for writing, so that its line travels together with the bell's.
     #[inline]
     pub fn prefetch(&self) {
-        // ORDER: Relaxed; only a hint comes of it.
+        // ORDER: Relaxed; the address is used as a hint only.
         M::prefetch_write(self.head.load(Ordering::Relaxed));
     }
 
     /// Takes all there is, oldest first.
     #[inline]
     pub fn take(&self) -> Batch<M> {
-        // A stale null only delays to the next look, which the bell brings. A closed mailbox is
-        // empty too, and stays closed.
+        // A stale null only delays the take to the next look, which the bell guarantees. A closed mailbox
+        // is empty too, and stays closed.
         if self.is_empty() {
             return Batch::empty();
         }
         self.exchange(std::ptr::null_mut())
     }
 
-    /// As [`Mailbox::take`], for takers of which there may be several at once.
+    /// As [`Mailbox::take`], where several may take at once.
     pub(crate) fn take_shared(&self) -> Batch<M> {
         Batch::oldest_first(self.exchange_open())
     }
 
-    /// The same for nodes that go to a queue. `None` if there is nothing.
+    /// As [`Mailbox::take_shared`], for nodes that go to a run queue. `None` if there is nothing.
     pub(crate) fn take_chain(&self) -> Option<(Chain<M>, u64)> {
         let newest = self.exchange_open();
         Batch::oldest_first(newest).into_chain(newest)
@@ -191,7 +190,7 @@ impl<M: Machine> Mailbox<M> {
             if newest.is_null() || newest == Self::closed() {
                 return std::ptr::null_mut();
             }
-            // Compared, since a plain exchange would open a mailbox that is being closed.
+            // Compared, because a plain exchange could reopen a mailbox that is being closed.
             // ORDER: as in `exchange`; Relaxed on failure: only the next guess.
             match self.head.compare_exchange_weak(
                 newest,
@@ -205,7 +204,7 @@ impl<M: Machine> Mailbox<M> {
         }
     }
 
-    /// As [`Mailbox::close`], for nodes that go to a queue.
+    /// As [`Mailbox::close`], for nodes that go to a run queue.
     pub(crate) fn close_chain(&self) -> Option<(Chain<M>, u64)> {
         // ORDER: as in `exchange`.
         let newest = self.head.swap(Self::closed(), Ordering::Acquire);
@@ -215,7 +214,7 @@ impl<M: Machine> Mailbox<M> {
         Batch::oldest_first(newest).into_chain(newest)
     }
 
-    /// Takes all there is and lets nothing in any more.
+    /// Takes all there is; from here on every push is refused.
     pub fn close(&self) -> Batch<M> {
         self.exchange(Self::closed())
     }
@@ -239,8 +238,7 @@ impl<M: Machine> Mailbox<M> {
 
 /// Nodes that were taken and not yet delivered, oldest first.
 ///
-/// Dropping a batch that is not empty would lose what is in it, so it is drained by
-/// [`Batch::deliver`].
+/// Drain it by [`Batch::deliver`]: a drop of a batch that is not empty loses its nodes.
 #[must_use]
 #[derive(Debug)]
 pub struct Batch<M: Machine> {
@@ -254,13 +252,13 @@ impl<M: Machine> Batch<M> {
         }
     }
 
-    /// Turns the stack round.
+    /// Reverses the stack.
     #[inline]
     fn oldest_first(newest: *mut Node<M>) -> Self {
         let Some(first) = NonNull::new(newest) else {
             return Batch::empty();
         };
-        // SAFETY: taken nodes are alive until delivered; that is what `push` asked for.
+        // SAFETY: taken nodes are alive until delivered; `push` demands that.
         let first = unsafe { first.as_ref() };
         let mut node = first.next();
         if node.is_null() {
@@ -283,9 +281,9 @@ impl<M: Machine> Batch<M> {
         Batch { next: oldest }
     }
 
-    /// As [`Batch::oldest_first`], for nodes that lie `apart`, a line or half of one, as those of a
-    /// pool do. They are lines of another core's, and following the links costs one such line's way after the
-    /// other; so nodes are asked for before the links lead there.
+    /// As [`Batch::oldest_first`], for nodes that lie `apart`, a line or half of one, as those of a pool do.
+    /// Their lines are in another core's cache, and following the links would fetch them one after the other.
+    /// So nodes are fetched before the links lead there.
     #[inline(never)]
     fn oldest_first_ahead(newest: *mut Node<M>, apart: usize) -> Self {
         let mut node = newest;
@@ -299,7 +297,7 @@ impl<M: Machine> Batch<M> {
             if near {
                 M::prefetch_write(before.wrapping_byte_sub(LINES_AHEAD * LINE_BYTES));
             } else if was_near {
-                // The next run.
+                // A new run of neighbours begins.
                 for line in 1..=LINES_AHEAD {
                     M::prefetch_write(before.wrapping_byte_sub(line * LINE_BYTES));
                 }
@@ -312,8 +310,8 @@ impl<M: Machine> Batch<M> {
         Batch { next: oldest }
     }
 
-    /// The same nodes, still marked as queued, and how many they are; `newest` was the newest of
-    /// them.
+    /// The batch as a chain of nodes that are still marked as queued, and their number. `newest` is the last
+    /// node of the batch.
     fn into_chain(self, newest: *mut Node<M>) -> Option<(Chain<M>, u64)> {
         let (first, last) = (NonNull::new(self.next)?, NonNull::new(newest)?);
         let (mut len, mut node) = (1, first);
@@ -335,14 +333,14 @@ impl<M: Machine> Batch<M> {
     /// Delivers all of it in order; returns how many there were.
     ///
     /// # Safety
-    /// On the thread of the worker that took them, whose ready queue `ready` is.
+    /// The caller is the thread of the worker that took them, and `ready` is that worker's ready queue.
     #[inline]
     pub unsafe fn deliver(mut self, ready: &Ready<M>) -> u64 {
         let mut delivered = 0;
         while let Some(node) = NonNull::new(self.next) {
             // SAFETY: alive until delivered.
             let link = unsafe { node.as_ref() };
-            // Read before delivering: a call may be gone, or posted again, right after.
+            // Read before the delivery: right after it the node may be gone, or posted again.
             self.next = link.next();
             link.leave();
             // SAFETY: the node was posted to this worker and has left its queue.

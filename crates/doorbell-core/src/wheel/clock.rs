@@ -1,4 +1,4 @@
-//! The time that timers go by: the machine's, or one that stands still until told to go on.
+//! The clock of the timers: the machine's, or one that stands still until it is set.
 
 use super::quiescence::Quiescence;
 use doorbell_machine::{Machine, Ordering, Word};
@@ -10,7 +10,7 @@ const RUNS: u64 = u64::MAX;
 #[derive(Debug)]
 pub struct Clock<M: Machine> {
     frozen_ns: M::U64,
-    /// Who tells it to go on by itself, if anybody does.
+    /// Decides when a paused clock goes on; `None` for any other clock.
     pub(super) quiescence: Option<Quiescence<M>>,
 }
 
@@ -36,15 +36,15 @@ impl<M: Machine> Clock<M> {
     /// Nanoseconds since the machine's fixed point.
     #[inline]
     pub fn now_ns(&self) -> u64 {
-        // ORDER: Acquire pairs with the Release of `advance_to`: what was done before the time
-        // was set is visible to whoever sees it.
+        // ORDER: Acquire pairs with the Release of `step`: a thread that sees the time sees what was done
+        // before it was set.
         match self.frozen_ns.load(Ordering::Acquire) {
             RUNS => M::now_ns(),
             frozen_ns => frozen_ns,
         }
     }
 
-    /// Whether that moment has come. Cheaper than [`Clock::now_ns`]; a moment that came just now may be missed.
+    /// Whether `when_ns` has come. Cheaper than [`Clock::now_ns`], but may miss a moment that came just now.
     #[inline]
     pub fn has_passed(&self, when_ns: u64) -> bool {
         // ORDER: Acquire as in `now_ns`.
@@ -54,7 +54,7 @@ impl<M: Machine> Clock<M> {
         }
     }
 
-    /// The moment that lies so far ahead, also by the OS's clock, which may be ahead of this.
+    /// A moment by which `duration_ns` will have passed, also by the OS's clock, which may be ahead of this one.
     #[inline]
     pub fn after_ns(&self, duration_ns: u64) -> u64 {
         // ORDER: Acquire as in `now_ns`.
@@ -66,7 +66,7 @@ impl<M: Machine> Clock<M> {
         }
     }
 
-    /// As [`Clock::after_ns`], by the OS's clock itself: dearer, and not later than asked for.
+    /// As [`Clock::after_ns`], by the OS's clock itself: slower, but not later than asked for.
     #[inline]
     pub fn after_exactly_ns(&self, duration_ns: u64) -> u64 {
         if self.is_frozen() {
@@ -77,16 +77,16 @@ impl<M: Machine> Clock<M> {
 
     /// Whether it stands still.
     pub fn is_frozen(&self) -> bool {
-        // ORDER: Relaxed; a clock stays frozen or running for its life.
+        // ORDER: Relaxed; a clock stays frozen or running all its life.
         self.frozen_ns.load(Ordering::Relaxed) != RUNS
     }
 
-    /// Sets a frozen clock on to a time, never back. A running clock is left alone.
+    /// Sets a frozen clock forward to a time, never back. Does nothing to a running clock.
     pub fn advance_to(&self, when_ns: u64) {
         self.step(|seen_ns| seen_ns.max(when_ns));
     }
 
-    /// Sets a frozen clock on; a running one is left alone.
+    /// Sets a frozen clock to what `next_ns` makes of its time. Does nothing to a running clock.
     pub(super) fn step(&self, next_ns: impl Fn(u64) -> u64) {
         // ORDER: Relaxed; a first guess.
         let mut seen = self.frozen_ns.load(Ordering::Relaxed);

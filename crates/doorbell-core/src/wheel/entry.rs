@@ -4,16 +4,16 @@
 //!
 //! | value | name | meaning |
 //! |---|---|---|
-//! | 0 | `FREE` | nobody's timer; only the worker has it |
-//! | 1 | `MAILED` | armed by another thread, in a mailbox, the scheduler's or the worker's |
+//! | 0 | `FREE` | no timer; only the worker has it |
+//! | 1 | `MAILED` | armed by mail: in a mailbox, the scheduler's or the worker's |
 //! | 2 | `ARMED` | hangs in the worker's wheel |
 //! | 3 | `FIRED` | out of the wheel; the handle's to read and to free, or its last message's |
 //! | 4 | `CANCELLED` | the handle is gone; in the mailbox or about to be; the worker's to free |
 //! | 5 | `ORPHANED` | the worker ended first; the handle's to free |
 //! | 6 | `ABANDONED` | the handle is gone and found the mailbox closed; the worker's to free |
 //!
-//! Who may touch what, and when (*the worker* is also one who visits its wheel): `link` the worker, from its first
-//! delivery; `waker` the worker while `ARMED`, the handle on the worker's thread, or alone before `MAILED` and after
+//! Who may touch what (a visitor stands in for the worker). `link`: the worker, from its first delivery. `waker`:
+//! the worker while `ARMED`; the handle on the worker's thread; and the handle alone, before `MAILED` and after
 //! `FIRED`.
 
 use super::levels::Link;
@@ -36,20 +36,20 @@ const ABANDONED: u32 = 6;
 const _: () = assert!(FREE < MAILED && MAILED < ARMED && ARMED < FIRED);
 const _: () = assert!(FIRED < CANCELLED && CANCELLED < ORPHANED && ORPHANED < ABANDONED);
 
-/// What the firing worker found.
+/// What a worker found when it took a timer out of its wheel.
 #[must_use]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Fire {
     /// The waker is the worker's to wake; the entry is the handle's.
     Wake,
-    /// The handle was dropped elsewhere; its message frees the entry, or where that finds the
-    /// mailbox closed, the handle itself.
+    /// The handle was dropped elsewhere. Its message frees the entry; if the message finds the mailbox
+    /// closed, the handle itself does.
     Cancelled,
     /// The handle was dropped elsewhere and its message came too late: the worker frees the entry.
     Abandoned,
 }
 
-/// What a handle that goes away on another thread has to do.
+/// What a handle that is dropped on another thread has to do.
 #[must_use]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Cancel {
@@ -57,7 +57,7 @@ pub(super) enum Cancel {
     Post,
     /// Nothing: the worker finds it in its mailbox.
     Nothing,
-    /// Free it: no worker has it any more.
+    /// Free the entry: no worker has it any more.
     Free,
 }
 
@@ -65,8 +65,8 @@ pub(super) enum Cancel {
 #[must_use]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum TakenIn {
-    /// It hangs in the wheel, of that base and for that time. A visitor may have fired it by now, so
-    /// nobody but its handle may look at it.
+    /// It hangs in the wheel, in that base and for that time. A visitor may have fired it by now, so
+    /// only its handle may look at it.
     Hangs { base: Base, when_ns: u64 },
     /// Its handle is gone, and it hangs nowhere.
     Cancelled,
@@ -78,15 +78,16 @@ pub(super) struct Entry<M: Machine> {
     node: Node<M>,
     state: M::U32,
     pub(super) base: std::cell::Cell<Base>,
-    /// The [tag](Entry::tag) of the poll in which its waker was given, if it was in one.
+    /// The [tag](Entry::tag) of the poll in which the waker was given; another tag if it was not given in a poll.
     pub(super) polls: std::cell::Cell<u16>,
-    /// The worker that has it. That of a `MAILED` one changes when a worker takes it: only the worker reads it then.
+    /// The worker that has the entry. It changes when a worker takes a `MAILED` entry, so only that worker reads it
+    /// until then.
     pub(super) remote: M::Cell<RemoteRef<M>>,
     pub(super) waker: M::Cell<Option<Waker>>,
     link: M::Cell<Link<M>>,
     /// The handle's own: a copy of the waker that it sent by mail.
     handle_waker: M::Cell<Option<Waker>>,
-    /// What a mailed entry is to be armed for.
+    /// The time that a mailed entry is to be armed for.
     pub(super) mailed_ns: std::cell::Cell<u64>,
 }
 
@@ -107,25 +108,25 @@ impl<M: Machine> Entry<M> {
         NonNull::from(Box::leak(entry))
     }
 
-    /// What is kept of a worker's count of polls. Two that are 65,536 polls apart look the same: a
-    /// timer is then left to its worker for once.
+    /// The part of a worker's count of polls that an entry keeps. Two polls that are 65,536 apart have the same
+    /// tag; then a visitor leaves a timer to its worker without need.
     #[inline(always)]
     pub(super) fn tag(polls: u64) -> u16 {
         polls as u16
     }
 
     /// # Safety
-    /// Nobody has the entry any more.
+    /// The caller alone has the entry.
     pub(super) unsafe fn free(entry: NonNull<Entry<M>>) {
-        // SAFETY: it came from `allocate`, and nobody else has it.
+        // SAFETY: it came from `allocate`, and the caller alone has it.
         let entry = unsafe { Box::from_raw(entry.as_ptr()) };
         // In every build: it is a step of the machine.
         assert!(!entry.is_linked(), "a timer was freed in the wheel");
-        // These are steps too, where nothing catches what a model says of them: the handle is done with both.
+        // These are steps too: they show a model that the handle is done with both. Here nothing catches a panic.
         // SAFETY: nobody else has the entry.
         let known = unsafe { entry.with_handle_waker(Option::take) };
         let _ = entry.remote.with_mut(|remote| remote);
-        // Quietly, and one by one: these are wakers, and the caller may be the worker's own loop.
+        // Quietly, and one by one, because these are wakers and the caller may be the worker's own loop.
         drop_quietly(known);
         drop_quietly(entry);
     }
@@ -133,23 +134,23 @@ impl<M: Machine> Entry<M> {
     /// Calls `f` with the link.
     ///
     /// # Safety
-    /// The entry is alive and its link is the caller's, who holds no reference to it.
+    /// The entry is alive, the caller may touch its link, and holds no reference to it.
     #[inline(always)]
     pub(super) unsafe fn with_link<R>(entry: *mut Self, f: impl FnOnce(&mut Link<M>) -> R) -> R {
         // SAFETY: the caller's promise.
         unsafe { (*entry).link.with_mut(|link| f(&mut *link)) }
     }
 
-    /// Whether it hangs in its worker's wheel. Only on that worker, or by whoever frees it.
+    /// Whether it hangs in its worker's wheel. Only that worker, or the thread that frees the entry, calls this.
     pub(super) fn is_linked(&self) -> bool {
-        // SAFETY: the link is the worker's, which is the caller.
+        // SAFETY: the caller is the worker, which has the link, or has the entry alone.
         self.link.with(|link| unsafe { (*link).is_linked() })
     }
 
     /// Calls `f` with the handle's own copy of the waker.
     ///
     /// # Safety
-    /// The caller is the handle, or has the entry for itself.
+    /// The caller is the handle, or has the entry alone.
     #[inline]
     pub(super) unsafe fn with_handle_waker<R>(&self, f: impl FnOnce(&mut Option<Waker>) -> R) -> R {
         // SAFETY: the caller's promise.
@@ -157,21 +158,21 @@ impl<M: Machine> Entry<M> {
             .with_mut(|waker| f(unsafe { &mut *waker }))
     }
 
-    /// Whether that worker has it, which the caller is. Only for its handle.
+    /// Whether the calling worker has it. Only the handle calls this.
     #[inline]
     pub(super) fn is_of(&self, local: &Local<M>) -> bool {
-        // SAFETY: no worker changes it once it has left `MAILED`, and that was Release.
+        // SAFETY: no worker changes it once the state has left `MAILED`, and that step was Release.
         self.state() != MAILED && self.remote.with(|remote| local.is(unsafe { &*remote }))
     }
 
-    /// A worker takes it from the mailbox of the scheduler.
+    /// A worker takes the entry out of the scheduler's mailbox.
     ///
     /// # Safety
-    /// The caller is that worker, and has the entry, which hangs in no wheel of another one.
+    /// The caller is that worker, and has the entry, which hangs in no other worker's wheel.
     pub(super) unsafe fn set_remote(&self, to: &RemoteRef<M>) {
-        // SAFETY: the caller's promise; nobody writes it at the same time.
+        // SAFETY: the caller's promise; no other thread writes it at the same time.
         if self.remote.with(|remote| unsafe { (*remote).as_ptr() }) != to.as_ptr() {
-            // SAFETY: `MAILED`, or its handle is gone: nobody else reads it.
+            // SAFETY: `MAILED`, or its handle is gone: no other thread reads it.
             self.remote
                 .with_mut(|remote| unsafe { *remote = RemoteRef::clone(to) });
         }
@@ -181,7 +182,7 @@ impl<M: Machine> Entry<M> {
         entry.cast()
     }
 
-    /// The state, with all that came before it visible.
+    /// The state; what its writer did before is visible.
     #[inline]
     pub(super) fn state(&self) -> u32 {
         // ORDER: Acquire pairs with the Release of `fire` and `orphan`: what the worker did
@@ -189,8 +190,7 @@ impl<M: Machine> Entry<M> {
         self.state.load(Ordering::Acquire)
     }
 
-    /// A transition that nobody can race with: the caller has the entry for itself, or is its
-    /// worker and has its handle.
+    /// A transition without a race: the caller has the entry alone, or is its worker and has its handle.
     #[inline]
     pub(super) fn set(&self, state: u32) {
         // ORDER: Relaxed; the other side gets the entry by a mailbox, or by a later exchange
@@ -201,7 +201,7 @@ impl<M: Machine> Entry<M> {
     /// The worker found the timer due and has unlinked it.
     ///
     /// # Safety
-    /// The entry is alive and its worker the caller; what comes back says whose it is from now on.
+    /// The entry is alive, and the caller is its worker. The result says whose the entry is from now on.
     pub(super) unsafe fn fire(entry: NonNull<Self>) -> Fire {
         // SAFETY: passed on.
         unsafe { Self::leave_wheel(entry, FIRED) }
@@ -216,8 +216,8 @@ impl<M: Machine> Entry<M> {
         unsafe { Self::leave_wheel(entry, ORPHANED) }
     }
 
-    /// The state word alone: of a transition that gives the entry away no reference to the
-    /// whole may outlive the exchange.
+    /// The state word alone. After a transition that gives the entry away, no reference to the
+    /// whole entry may exist.
     ///
     /// # Safety
     /// The entry is alive when this is called.
@@ -232,7 +232,7 @@ impl<M: Machine> Entry<M> {
         // SAFETY: the caller's promise.
         let word = unsafe { Self::word(entry) };
         if M::breaks(Bug::WheelFireBlind) {
-            // ORDER: the mutant; a handle that goes away at this moment is overwritten.
+            // ORDER: the mutant; it overwrites the mark of a handle that is dropped at this moment.
             word.store(to, Ordering::Release);
             return Fire::Wake;
         }
@@ -248,10 +248,10 @@ impl<M: Machine> Entry<M> {
         }
     }
 
-    /// The handle goes away on a thread that is not the worker.
+    /// The handle is dropped on a thread that is not the worker.
     ///
     /// # Safety
-    /// The entry is alive and its handle the caller; what comes back says what is left to do.
+    /// The entry is alive, and the caller is its handle. The result says what is left to do.
     pub(super) unsafe fn cancel(entry: NonNull<Self>) -> Cancel {
         // SAFETY: the caller's promise.
         let word = unsafe { Self::word(entry) };
@@ -268,8 +268,8 @@ impl<M: Machine> Entry<M> {
     }
 
     /// The message of a cancelled handle found the mailbox closed. The worker may still have the
-    /// timer in its wheel: of the two the one that comes second frees it. Whether that is the
-    /// handle.
+    /// timer in its wheel: of worker and handle, the one that comes second frees the entry. Returns whether
+    /// that is the handle.
     ///
     /// # Safety
     /// The entry was cancelled by the caller, and its message not taken.
@@ -280,7 +280,7 @@ impl<M: Machine> Entry<M> {
         word.swap(ABANDONED, Ordering::AcqRel) != CANCELLED
     }
 
-    /// The worker takes a mailed entry in. `false` if it was cancelled meanwhile.
+    /// The worker takes in a mailed entry. `false` if the handle was dropped meanwhile.
     pub(super) fn accept(&self) -> bool {
         // ORDER: Acquire on failure pairs with `cancel`. Release pairs with it too: a handle that
         // posts the entry again sees that it has left the mailbox; unshown because in a model no store of the
@@ -291,7 +291,7 @@ impl<M: Machine> Entry<M> {
     }
 }
 
-/// An entry came by the mailbox: it is to be armed, or its handle is gone.
+/// Delivers an entry that came by mail: it is to be armed, or its handle is gone.
 ///
 /// # Safety
 /// As for [`crate::node::Deliver`], for the node of an entry.
@@ -305,11 +305,11 @@ unsafe fn deliver<M: Machine>(node: NonNull<Node<M>>, _ready: &Ready<M>) {
             Some(TakenIn::Hangs { base, when_ns }) => local.note_timer(when_ns, base),
             // SAFETY: its handle is gone, and it hangs nowhere.
             Some(TakenIn::Cancelled) => unsafe { local.wheel().recycle(entry) },
-            // A visitor has the wheel for a moment: once more. The worker may be about to sleep.
+            // A visitor has the wheel for a moment. Posted once more, because the worker may be about to sleep.
             None => {
                 // SAFETY: delivered, so it is in no queue, and this worker's.
                 let posted = unsafe { local.remote().post(node) };
-                // Only this thread closes the mailbox, and lets nobody in any more when it does.
+                // Only this thread closes the mailbox, and after that no entry is posted to it.
                 assert!(
                     posted == Posted::Yes,
                     "a timer came to a worker that has ended"

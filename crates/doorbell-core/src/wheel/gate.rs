@@ -1,5 +1,5 @@
-//! Who may touch a worker's wheel: the worker, or for a moment a visitor who expires what is overdue
-//! while the worker is stuck.
+//! The gate decides who may touch a worker's wheel: the worker, or for a moment a visitor that expires
+//! overdue timers while the worker is stuck.
 //!
 //! | value | name | meaning |
 //! |---|---|---|
@@ -8,9 +8,9 @@
 //! | 2 | `VISITED` | a visitor's, until it stores `OWNED` |
 //! | 3 | `ENDING` | a visitor's, and the worker sleeps until the visitor has left: it stores `ABSENT`, and rings |
 //!
-//! Store buffering, of which only the visitor pays: the worker says that it is inside and looks at
-//! this word; the visitor claims the word and looks whether the worker is inside. With a fence on
-//! both sides one of them sees the other, and whoever does steps back.
+//! Store buffering: the worker says that it is inside and looks at this word; the visitor claims the
+//! word and looks whether the worker is inside. With a fence on both sides at least one of them sees the
+//! other, and the one that does steps back. The worker's fence is the light one: the visitor pays.
 
 use super::Wheel;
 use doorbell_machine::{Bug, Fenced, Machine, Ordering, ParkIn, Parker, PtrWord, Word};
@@ -31,7 +31,7 @@ enum GateEntered {
     Visited,
 }
 
-/// The words by which a worker's wheel is guarded.
+/// The words that guard a worker's wheel.
 pub(crate) struct Gate<M: Machine> {
     word: M::U32,
     /// 1 while the worker touches its wheel.
@@ -55,13 +55,13 @@ impl<M: Machine> std::fmt::Debug for Gate<M> {
     }
 }
 
-// SAFETY: the pointer is followed by the worker, whose wheel it is, and by one visitor at a time, while
+// SAFETY: only the worker follows the pointer, whose wheel it is, or one visitor at a time, while
 // the worker does not; see above. What hangs in a wheel is Send.
 unsafe impl<M: Machine> Send for Gate<M> {}
 // SAFETY: as for Send.
 unsafe impl<M: Machine> Sync for Gate<M> {}
 
-/// The worker touches its wheel for as long as this is there.
+/// While this lives, the worker may touch its wheel.
 struct Inside<'a, M: Machine>(&'a Gate<M>);
 
 impl<M: Machine> Drop for Inside<'_, M> {
@@ -76,7 +76,7 @@ impl<M: Machine> Drop for Inside<'_, M> {
 /// A visitor has the wheel for as long as this is there.
 struct WheelVisit<'a, M: Machine> {
     gate: &'a Gate<M>,
-    /// That of the worker whose wheel it is.
+    /// The parker of the worker whose wheel it is.
     parker: &'a M::Parker,
 }
 
@@ -99,7 +99,7 @@ impl<M: Machine> Gate<M> {
     /// The worker begins.
     ///
     /// # Safety
-    /// The wheel stays where it is, and there, until [`Gate::end`] has returned.
+    /// The wheel stays alive and in place until [`Gate::end`] has returned.
     pub(super) unsafe fn begin(&self, wheel: &Wheel<M>) {
         // ORDER: Relaxed; published below.
         self.wheel
@@ -108,8 +108,9 @@ impl<M: Machine> Gate<M> {
         self.word.store(OWNED, Ordering::Release);
     }
 
-    /// The worker ends: nobody visits any more when this returns. Where somebody does, the worker sleeps in its
-    /// parker until then: a visitor may have lost its CPU to this worker. Only the worker's own thread.
+    /// The worker ends: when this returns, no visitor is there or will come. The worker sleeps in its parker
+    /// while a visitor is there, because the visitor may have lost its CPU to this worker. Only the worker's own
+    /// thread calls this.
     pub(crate) fn end(&self, parker: &M::Parker) {
         parker.choose(ParkIn::Word);
         loop {
@@ -132,7 +133,7 @@ impl<M: Machine> Gate<M> {
         }
     }
 
-    /// The worker touches its wheel: `f` runs unless a visitor has it.
+    /// The worker touches its wheel: runs `f`, unless a visitor has the wheel.
     #[inline(always)]
     pub(super) fn enter<R>(&self, f: impl FnOnce() -> R) -> Option<R> {
         // ORDER: Relaxed; in front of the fence, whose partner is the visitor's.
@@ -161,8 +162,8 @@ impl<M: Machine> Gate<M> {
         }
     }
 
-    /// Another worker visits the wheel: `f` runs unless its worker is inside, or somebody else is. The parker is
-    /// that of the wheel's worker, which the visitor keeps in memory.
+    /// Another worker visits the wheel: runs `f`, unless the wheel's worker or another visitor is inside. `parker`
+    /// is that of the wheel's worker; the visitor keeps it in memory.
     pub(super) fn visit<R>(&self, parker: &M::Parker, f: impl FnOnce(&Wheel<M>) -> R) -> Option<R> {
         // ORDER: Relaxed; only to spare the fence where the worker is inside anyway.
         if self.inside.load(Ordering::Relaxed) != 0 {
@@ -186,8 +187,8 @@ impl<M: Machine> Gate<M> {
         // ORDER: Relaxed; published by `begin`.
         let wheel = self.wheel.load(Ordering::Relaxed);
         debug_assert!(!wheel.is_null(), "a visitor came before the worker");
-        // SAFETY: the worker's, who does not end before the word is OWNED again, and who does not
-        // touch it: it has seen VISITED, or will.
+        // SAFETY: the wheel is alive, because its worker does not end before the word is OWNED again. The worker
+        // does not touch it: it has seen VISITED, or will.
         let done = f(unsafe { &*wheel });
         drop(visit);
         Some(done)

@@ -1,11 +1,11 @@
 //! The structure of one base: eleven levels of 64 slots, exact near and coarse far.
 //!
 //! A timer hangs in the level of the highest six-bit digit in which its time differs from the
-//! wheel's, in the slot of that digit. Level 0 slots are one nanosecond wide, so what is in
-//! them is exact; a slot of a higher level is turned into lower ones when its time comes.
+//! wheel's, in the slot of that digit. Slots of level 0 are one nanosecond wide, so they are
+//! exact. When the time of a higher slot comes, its timers move to lower levels.
 //! Insert and unlink take constant time. Everything in a lower level is due before everything
-//! in a higher one, and within a level the slots are in order, so the next slot is found by
-//! eleven words.
+//! in a higher one, and within a level the slots are in order, so the next slot is found by a
+//! look at eleven words.
 
 use super::entry::Entry;
 use doorbell_machine::{Machine, Mark};
@@ -15,13 +15,13 @@ const DIGIT_BITS: u32 = 6;
 const SLOTS: usize = 64;
 /// Eleven digits of six bits hold the 64 bits of a time.
 const LEVELS: usize = 64_usize.div_ceil(DIGIT_BITS as usize);
-/// The level number of what is due and not yet fired.
+/// The level number of the list of timers that are due and not yet fired.
 const DUE: usize = LEVELS;
 const _: () = assert!(SLOTS == 2_usize.pow(DIGIT_BITS));
 const _: () = assert!(LEVELS == 11 && LEVELS * DIGIT_BITS as usize >= 64);
 
-/// How many timers of a coarse slot are looked at to find the nearest. A longer slot is turned
-/// into lower ones first, for which the worker wakes once more.
+/// At most so many timers of a coarse slot are read to find the nearest. A fuller slot is first moved to
+/// lower levels when it begins, which costs one more wake.
 pub(super) const LOOKS_MAX: usize = 32;
 
 /// Where a timer hangs.
@@ -31,7 +31,7 @@ pub(super) struct SlotPlace {
     slot: u8,
 }
 
-/// The link of a timer; all fields are the worker's.
+/// The link of a timer. Only the worker touches it.
 #[derive(Debug)]
 pub(super) struct Link<M: Machine> {
     newer: *mut Entry<M>,
@@ -63,7 +63,7 @@ pub(super) struct WheelLevels<M: Machine> {
     elapsed_ns: u64,
     /// One bit per slot that is not empty.
     occupied: [u64; LEVELS],
-    /// The newest timer of each slot; the last one is the list of what is due.
+    /// The newest timer of each slot. The last level is the list of what is due.
     newest: Box<[[*mut Entry<M>; SLOTS]]>,
     len: usize,
 }
@@ -88,7 +88,7 @@ impl<M: Machine> WheelLevels<M> {
     /// `entry` is alive until unlinked, is in no list, and its link is this worker's.
     #[inline]
     pub(super) unsafe fn insert(&mut self, entry: *mut Entry<M>, when_ns: u64) {
-        // A time that has passed hangs in the slot of the present, so it is due at the next look.
+        // A timer whose time has passed hangs in the slot of the present, so it is due at the next look.
         let when_ns = when_ns.max(self.elapsed_ns);
         let place = self.place_of(when_ns);
         self.occupied[usize::from(place.level)] |= 1 << place.slot;
@@ -169,8 +169,8 @@ impl<M: Machine> WheelLevels<M> {
         Some((level, slot as usize, above | u64::from(slot) << shift))
     }
 
-    /// When the worker has to look next: the nearest timer, or earlier where many hang close
-    /// together far away. `None` if there is none.
+    /// When the worker has to look next: when the nearest timer is due, or earlier if many timers share
+    /// a coarse slot. `None` if there is no timer.
     pub(super) fn next_ns(&self) -> Option<u64> {
         if !self.newest[DUE][0].is_null() {
             return Some(self.elapsed_ns);
@@ -222,7 +222,7 @@ impl<M: Machine> WheelLevels<M> {
                     self.occupied[usize::from(place.level)] |= 1 << place.slot;
                     place
                 };
-                // SAFETY: it was taken out of its slot, whose whole list is being emptied.
+                // SAFETY: it was taken out of its slot, whose whole list this loop empties.
                 unsafe { self.hang(entry, when_ns, place) };
                 entry = older;
             }
@@ -230,12 +230,12 @@ impl<M: Machine> WheelLevels<M> {
         self.elapsed_ns = self.elapsed_ns.max(now_ns);
     }
 
-    /// Takes one timer that is due out of the wheel.
+    /// Takes one timer out of the list of those that are due.
     pub(super) fn pop_due(&mut self) -> Option<NonNull<Entry<M>>> {
         self.pop(DUE, 0)
     }
 
-    /// Takes any timer out, for a worker that ends.
+    /// Takes out any timer, for a worker that ends.
     pub(super) fn pop_any(&mut self) -> Option<NonNull<Entry<M>>> {
         if let Some(entry) = self.pop_due() {
             return Some(entry);

@@ -1,4 +1,4 @@
-//! A timer that no worker armed itself: any worker of the scheduler takes it.
+//! A timer that is armed by mail: any worker of the scheduler may take it.
 
 use crate::mailbox::{Posted, Pushed};
 use crate::node::Node;
@@ -8,14 +8,14 @@ use doorbell_machine::Machine;
 use std::ptr::NonNull;
 
 impl<M: Machine> Scheduler<M> {
-    /// Posts a timer that any worker may take in its next pass, and tells `prefer` of it if that one is
-    /// idle, else an idle worker. If none is, the first worker that comes to a pass takes it.
+    /// Posts a timer that any worker may take in its next pass. Asks `prefer` for a pass if it is idle, else
+    /// another idle worker. If none is idle, asks `prefer`, and the first worker that makes a pass takes the timer.
     ///
     /// # Panics
     /// As for [`Remote::post`].
     ///
     /// # Safety
-    /// As for [`Remote::post`]; the node is that of a timer which is not armed yet.
+    /// As for [`Remote::post`]; the node is one of a timer that is not armed yet.
     pub(crate) unsafe fn post_timer(&self, prefer: &Remote<M>, node: NonNull<Node<M>>) -> Posted {
         // SAFETY: passed on from the caller.
         match unsafe { self.timers().push(node) } {

@@ -1,10 +1,10 @@
 //! The wheel: a worker's timers. See README.md in this folder for the protocol.
 //!
-//! A worker has two bases: local timers, which are its own, and global ones, which later a busy
-//! worker may expire for a sleeping one. Everything in them is the worker's; a timer that is armed,
-//! re-armed or cancelled on its own worker takes no atomic read-modify-write and no lock. Another
-//! thread reaches a worker's timer by one exchange of the timer's state word and by mail. Where a worker
-//! is stuck in a long poll, another one of its scheduler may expire its global timers (`gate.rs`).
+//! A worker has two bases: one for the timers of pinned tasks (local), one for all others (global). Only
+//! the worker touches them. To arm, re-arm or cancel a timer on its own worker takes no atomic
+//! read-modify-write and no lock. Another thread reaches a worker's timer by one exchange of the timer's
+//! state word and by mail. While a worker is stuck in a long poll, another worker of its scheduler may
+//! expire its global timers (`gate.rs`).
 
 mod clock;
 mod entry;
@@ -40,7 +40,7 @@ use std::ptr::NonNull;
 use std::task::Waker;
 
 /// How many entries a worker keeps for its next timers; more go back to the allocator. Fewer under Miri, where
-/// a test that fills it would take minutes.
+/// a test that keeps as many would take minutes.
 const KEPT_MAX: usize = if cfg!(miri) { 64 } else { 4_096 };
 
 /// Which of a worker's two bases a timer belongs to.
@@ -64,7 +64,7 @@ struct WheelInner<M: Machine> {
     kept: Vec<NonNull<Entry<M>>>,
 }
 
-/// The waker of a timer that has left the wheel. Woken or dropped outside of it.
+/// The waker of a timer that has left the wheel. It is woken or dropped outside of the wheel.
 #[must_use]
 #[derive(Debug)]
 enum TimerReleased {
@@ -93,10 +93,10 @@ impl TimerReleased {
 /// How many timers one visit fires at most.
 const VISIT_MAX: usize = 16;
 
-/// How many it looks at for that: those of the poll under way are left.
+/// How many timers one visit looks at: it leaves those of the poll under way.
 const VISIT_LOOKS: usize = 64;
 
-/// When to come again for what was left: it can be taken once that poll is over.
+/// After this time another visit may take the timers that were left, if that poll is over.
 const VISIT_AGAIN_NS: u64 = 800_000;
 
 impl<M: Machine> std::fmt::Debug for Wheel<M> {
@@ -119,7 +119,7 @@ impl<M: Machine> Wheel<M> {
         }
     }
 
-    /// The worker's own way in; `None`, and nothing done, while a visitor has the wheel.
+    /// The worker enters its wheel. `None`, and nothing is done, while a visitor has it.
     #[inline(always)]
     fn with<R>(&self, f: impl FnOnce(&mut WheelInner<M>) -> R) -> Option<R> {
         // SAFETY: the worker has entered.
@@ -127,7 +127,7 @@ impl<M: Machine> Wheel<M> {
     }
 
     /// # Safety
-    /// The caller is the worker, and inside, or its visitor; nothing that is called comes back to the
+    /// The caller is the worker, and inside, or its visitor. `f` calls nothing that comes back to the
     /// wheel: wakers are woken and dropped outside.
     #[inline(always)]
     unsafe fn with_inner<R>(&self, f: impl FnOnce(&mut WheelInner<M>) -> R) -> R {
@@ -135,7 +135,7 @@ impl<M: Machine> Wheel<M> {
         self.inner.with_mut(|inner| f(unsafe { &mut *inner }))
     }
 
-    /// The worker begins to run: others may visit.
+    /// The worker begins to run: from here on others may visit its wheel.
     ///
     /// # Safety
     /// The wheel stays where it is until [`Wheel::close`] has returned.
@@ -144,7 +144,7 @@ impl<M: Machine> Wheel<M> {
         unsafe { self.remote.gate().begin(self) };
     }
 
-    /// How many timers hang in it.
+    /// How many timers hang in the wheel.
     pub(crate) fn len(&self) -> usize {
         let len = self.with(|inner| inner.bases.iter().map(WheelLevels::len).sum());
         len.unwrap_or(0)
@@ -161,14 +161,14 @@ impl<M: Machine> Wheel<M> {
     /// Keeps an entry for the next timer.
     ///
     /// # Safety
-    /// Nobody else has the entry, and it hangs nowhere.
+    /// The caller alone has the entry, and it hangs nowhere.
     #[inline]
     unsafe fn recycle(&self, entry: NonNull<Entry<M>>) {
         // SAFETY: the caller's promise.
         let it = unsafe { entry.as_ref() };
-        // SAFETY: as above. The waker is dropped outside of the wheel: its drop may come back.
+        // SAFETY: as above. The waker is dropped outside of the wheel, because its drop may use the wheel.
         let waker = it.waker.with_mut(|waker| unsafe { (*waker).take() });
-        // Only mailed entries have one; a look is cheaper than a drop.
+        // Only mailed entries have one.
         // SAFETY: as above.
         let known = unsafe { it.with_handle_waker(Option::take) };
         it.set(entry::FREE);
@@ -183,13 +183,14 @@ impl<M: Machine> Wheel<M> {
             // SAFETY: the caller's promise.
             unsafe { Entry::free(entry) };
         }
-        // Quietly: the caller may be the worker's own loop. Mostly there is nothing to drop.
+        // Quietly, because the caller may be the worker's own loop. Mostly there is nothing to drop, and a look
+        // is cheaper than a drop.
         if waker.is_some() || known.is_some() {
             drop_quietly((waker, known));
         }
     }
 
-    /// `None`, and nothing done, while a visitor has the wheel.
+    /// Hangs an entry in. `None`, and nothing is done, while a visitor has the wheel.
     ///
     /// # Safety
     /// The entry is this worker's, and hangs nowhere.
@@ -199,11 +200,11 @@ impl<M: Machine> Wheel<M> {
         self.with(|inner| unsafe { inner.hang(entry, when_ns) })
     }
 
-    /// An entry came by mail: hangs it, or takes out what is cancelled. `None`, and nothing done, while
-    /// a visitor has the wheel.
+    /// Takes in an entry that came by mail: hangs it, or unlinks it if it is cancelled. `None`, and nothing is
+    /// done, while a visitor has the wheel.
     ///
     /// # Safety
-    /// It is alive, and this its worker.
+    /// The entry is alive, and belongs to this worker.
     unsafe fn take_in(&self, entry: NonNull<Entry<M>>) -> Option<TakenIn> {
         // SAFETY: the caller's promise.
         unsafe { entry.as_ref().set_remote(&self.remote) };
@@ -226,8 +227,8 @@ impl<M: Machine> Wheel<M> {
         })
     }
 
-    /// When the worker has to look next at its local and at its global base; `u64::MAX` for an
-    /// empty one, `None` while a visitor has the wheel.
+    /// When the worker has to look next at its local and at its global base: `u64::MAX` for an
+    /// empty base. `None` while a visitor has the wheel.
     pub(crate) fn next_ns(&self) -> Option<[u64; 2]> {
         self.with(|inner| {
             [Base::Local, Base::Global]
@@ -235,7 +236,7 @@ impl<M: Machine> Wheel<M> {
         })
     }
 
-    /// Fires what is due at `now_ns`; returns how many. A visitor may be about the same.
+    /// Fires what is due at `now_ns`; returns how many. What a visitor has is left to it.
     pub(crate) fn expire(&self, now_ns: u64) -> u64 {
         let advance = |inner: &mut WheelInner<M>| {
             inner.bases.iter_mut().for_each(|base| base.advance(now_ns));
@@ -246,14 +247,14 @@ impl<M: Machine> Wheel<M> {
             |inner: &mut WheelInner<M>| inner.bases.iter_mut().find_map(WheelLevels::pop_due);
         // One by one: a waker may arm and cancel timers of this very wheel.
         while let Some(entry) = self.with(next).flatten() {
-            // SAFETY: it hung in the wheel until now, so it is alive; it stays so until its
-            // state says that it is the handle's.
+            // SAFETY: it hung in the wheel until now, so it is alive. It stays alive until its
+            // state gives it to the handle.
             fired += unsafe { Self::release(entry, Entry::fire) }.end();
         }
         fired
     }
 
-    /// Gives a timer that was unlinked to its handle, or leaves it to the message that its
+    /// Gives a timer that was unlinked to its handle; if the handle is gone, leaves it to the message that the
     /// handle sent.
     ///
     /// # Safety
@@ -274,7 +275,7 @@ impl<M: Machine> Wheel<M> {
         TimerReleased::ToDrop(waker)
     }
 
-    /// The worker ends: every handle is told, and nobody visits any more.
+    /// The worker ends: tells every handle, and lets no visitor in any more.
     pub(crate) fn close(&self) {
         self.remote.gate().end(self.remote.parker());
         let next =
@@ -289,7 +290,7 @@ impl<M: Machine> Wheel<M> {
     fn free_kept(&self) {
         let kept = self.with(|inner| std::mem::take(&mut inner.kept));
         for entry in kept.into_iter().flatten() {
-            // SAFETY: what is kept is nobody else's.
+            // SAFETY: only the worker has the entries that it keeps.
             unsafe { Entry::free(entry) };
         }
     }
@@ -318,7 +319,7 @@ impl<M: Machine> WheelInner<M> {
 }
 
 impl<M: Machine> Drop for Wheel<M> {
-    /// A handle that had fired may have come back after the wheel was closed.
+    /// The handle of a timer that had fired may have given back its entry after the wheel was closed.
     fn drop(&mut self) {
         self.free_kept();
     }

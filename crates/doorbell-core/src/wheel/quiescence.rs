@@ -1,22 +1,22 @@
-//! Quiescence: how a clock that stands still learns that its runtime has nothing left to do, so that it
-//! may go on to the next timer. For tests; a clock that runs has none of this.
+//! Quiescence: how a paused clock learns that its runtime has nothing left to do, so that it may go on to
+//! the next timer. For tests; a clock that runs has none of this.
 //!
-//! One word counts who is busy. Whoever gives back the last count looks whether every worker is
-//! parked and has been told nothing; if so, the runtime is quiescent, and the clock goes on.
+//! One word counts what is busy. The thread that gives back the last count looks whether every worker is
+//! parked and was told nothing. If so, the runtime is quiescent, and the clock goes on.
 //!
 //! | bits | name | meaning |
 //! |---|---|---|
-//! | 0..24 | `BUSY` | workers that are not asleep, threads inside `block_on` that are not, and what else holds the clock |
+//! | 0..24 | `BUSY` | workers that are not asleep, threads inside `block_on` that do not wait, and what else holds the clock |
 //! | 24..40 | `INSIDE` | threads inside `block_on`: without one the clock stands still |
 //! | 40 | `STEPPING` | the runtime was found quiescent, and the clock may be about to go on |
-//! | 41..64 | `EPOCH` | grows by one whenever somebody becomes busy, and wraps |
+//! | 41..64 | `EPOCH` | grows by one whenever a thread becomes busy, and wraps |
 //!
-//! Why a look at the workers is enough: a worker that sleeps is woken by somebody who is busy, and who
-//! signals its bell before giving back the count. So whoever finds the count at zero sees that
-//! signal, unless the worker has woken; then it has become busy first, and the epoch has changed.
+//! Why a look at the workers is enough: a sleeping worker is woken by a thread that is busy, and that
+//! signals the worker's bell before it gives back its count. So the thread that finds the count at zero sees
+//! that signal, unless the worker has woken. Then the worker has become busy first, and the epoch has changed.
 //!
-//! Who becomes busy while somebody sets the clock waits until that is done: so the clock stands
-//! still from then on, and not one step later.
+//! A thread that becomes busy while another sets the clock waits until that is done. So the clock stands
+//! still from the moment on at which the thread is busy, and not only one step later.
 
 use super::Clock;
 use crate::scheduler::RemoteRef;
@@ -43,25 +43,25 @@ const _: () = assert!(
 pub(crate) enum Ended {
     /// It is gone.
     Yes,
-    /// It was the last: the clock has gone on, or somebody who waited for quiescence was woken, and the
+    /// It was the last: the clock has gone on, or a thread that waited for quiescence was woken. The
     /// caller is busy again.
     Resumed,
 }
 
-/// Whether somebody had waited for quiescence.
+/// Whether a thread had waited for quiescence.
 #[must_use]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Quiescent {
-    /// Yes, and was woken: the clock stands still until the next quiescence.
+    /// Yes, and it was woken: the clock stands still until the next quiescence.
     Woken,
     /// No: the clock goes on to the next timer.
     Nobody,
 }
 
-/// What a stopped clock knows of its runtime.
+/// What a paused clock knows of its runtime.
 pub(super) struct Quiescence<M: Machine> {
     word: M::Line<M::U64>,
-    /// When each worker has to look at its timers, as it fell asleep; `u64::MAX` for never.
+    /// When each worker has to look at its timers, stored as it falls asleep; `u64::MAX` for never.
     due_ns: Box<[M::U64]>,
     /// Some worker of the scheduler.
     remote: RemoteRef<M>,
@@ -77,7 +77,7 @@ impl<M: Machine> std::fmt::Debug for Quiescence<M> {
 }
 
 impl<M: Machine> Quiescence<M> {
-    /// All workers are busy: they have not begun.
+    /// Of a runtime whose workers have not begun yet: all count as busy.
     pub(super) fn new(
         remote: RemoteRef<M>,
         when_quiescent: impl Fn() -> Quiescent + Send + Sync + 'static,
@@ -104,8 +104,8 @@ impl<M: Machine> Quiescence<M> {
             .word
             .fetch_add(epoch.wrapping_add(what), Ordering::Acquire);
         if before & STEPPING != 0 && !M::breaks(Bug::QuiescenceNoWait) {
-            // ORDER: Acquire pairs with the release of the step: its time is seen. Nobody can
-            // begin another one: the caller is busy.
+            // ORDER: Acquire pairs with the Release of the step: its time is seen. No other step can begin,
+            // because the caller is busy.
             while self.word.load(Ordering::Acquire) & STEPPING != 0 {
                 M::relax();
             }
@@ -113,23 +113,23 @@ impl<M: Machine> Quiescence<M> {
     }
 
     fn end(&self, what: u64, clock: &Clock<M>) -> Ended {
-        // ORDER: AcqRel; Release hands on what was signalled before it, Acquire takes that over
-        // from all who ended before.
+        // ORDER: AcqRel; Release publishes the signals that were set before it, and Acquire makes those of all
+        // threads that ended before visible.
         let before = self.word.fetch_sub(what, Ordering::AcqRel);
         self.settle(before.wrapping_sub(what), clock)
     }
 
-    /// Goes on if everything is quiescent, as the word was `seen`.
+    /// Lets the clock go on if everything is quiescent. `seen` is the word as the caller left it.
     fn settle(&self, mut seen: u64, clock: &Clock<M>) -> Ended {
         loop {
             let is_over = seen & BUSY_MASK == 0 && seen & INSIDE_MASK != 0;
             if !is_over || !self.workers_rest() {
-                // Who is busy, or was signalled, ends later.
+                // A thread that is busy, or was signalled, ends later.
                 return Ended::Yes;
             }
             let resumed = seen.wrapping_add(EPOCH + BUSY);
             // ORDER: Relaxed; the word is as the caller left it, so there is nothing new to acquire, and nothing
-            // is published. On failure somebody else is busy.
+            // is published. On failure another thread is busy.
             let claim =
                 self.word
                     .compare_exchange(seen, resumed, Ordering::Relaxed, Ordering::Relaxed);
@@ -139,31 +139,31 @@ impl<M: Machine> Quiescence<M> {
             if self.go_on(resumed, clock) == Ended::Resumed {
                 return Ended::Resumed;
             }
-            // ORDER: Acquire takes over what was signalled by all who ended meanwhile. This one has signalled
-            // nothing since its own end.
+            // ORDER: Acquire makes visible what threads that ended meanwhile have signalled. This one has
+            // signalled nothing since its own end.
             let before = self.word.fetch_sub(BUSY, Ordering::Acquire);
             if before == resumed {
                 return Ended::Yes;
             }
-            // Others came meanwhile; if they went, they were not the last.
+            // Other threads became busy meanwhile. If they have ended, they were not the last.
             seen = before.wrapping_sub(BUSY);
         }
     }
 
-    /// Whether every worker is parked and was told nothing.
+    /// Whether every worker is parked and untold.
     fn workers_rest(&self) -> bool {
         let remotes = self.remote.scheduler().remotes();
         M::breaks(Bug::QuiescenceWithoutALook)
             || remotes.iter().all(|remote| remote.bell().is_quiescent())
     }
 
-    /// The runtime quiescences, but for the caller: wakes who waits for that, or else goes to the next
-    /// timer, unless somebody became busy since the word was `resumed`.
+    /// The runtime is quiescent except for the caller. Wakes the thread that waits for that; if there is none,
+    /// goes to the next timer, unless a thread became busy since the word was `resumed`.
     fn go_on(&self, resumed: u64, clock: &Clock<M>) -> Ended {
         if (self.told)() == Quiescent::Woken {
             return Ended::Resumed;
         }
-        // ORDER: Relaxed here and below; what a worker stored before it ended is visible.
+        // ORDER: Relaxed here and below; the caller's own end has acquired what each worker stored before its end.
         let due = |worker: &M::U64| worker.load(Ordering::Relaxed);
         let next_ns = self.due_ns.iter().map(due).min().unwrap_or(u64::MAX);
         if next_ns == u64::MAX || self.step_to(next_ns, resumed, clock) == Stepped::Met {
@@ -178,10 +178,10 @@ impl<M: Machine> Quiescence<M> {
         Ended::Resumed
     }
 
-    /// Sets the clock, while whoever becomes busy waits. Nobody else's code runs in here.
+    /// Sets the clock, while threads that become busy wait. No foreign code runs in here.
     fn step_to(&self, next_ns: u64, resumed: u64, clock: &Clock<M>) -> Stepped {
         let stepping = resumed | STEPPING;
-        // ORDER: Relaxed; what the workers have stored the caller's own end has acquired. On failure nothing is done.
+        // ORDER: Relaxed; the caller's own end has acquired what the workers stored. On failure nothing is done.
         let claim =
             self.word
                 .compare_exchange(resumed, stepping, Ordering::Relaxed, Ordering::Relaxed);
@@ -189,7 +189,7 @@ impl<M: Machine> Quiescence<M> {
             return Stepped::Met;
         }
         clock.advance_to(next_ns);
-        // ORDER: Release pairs with the Acquire of who begins, or waits for this: the time is seen.
+        // ORDER: Release pairs with the Acquire of a thread that begins, or waits for this: it sees the time.
         self.word.fetch_sub(STEPPING, Ordering::Release);
         Stepped::Yes
     }
@@ -200,11 +200,11 @@ impl<M: Machine> Quiescence<M> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Stepped {
     Yes,
-    /// Somebody became busy.
+    /// A thread became busy.
     Met,
 }
 
-/// For as long as this is there, a clock that stands still does not go on.
+/// While this lives, a paused clock does not go on.
 #[derive(Debug)]
 pub struct Hold<M: Machine> {
     clock: Arc<Clock<M>>,
@@ -218,9 +218,9 @@ impl<M: Machine> Drop for Hold<M> {
 }
 
 impl<M: Machine> Clock<M> {
-    /// A clock that stands at the machine's present time while anything of the runtime of
-    /// `remote` is busy and a thread is inside its `block_on`. Else it asks `when_quiescent`, and goes
-    /// on to the next timer if that says so.
+    /// A paused clock: it starts at the machine's present time, and stands while anything of the runtime of
+    /// `remote` is busy, or no thread is inside its `block_on`. Otherwise it calls `when_quiescent`, and goes
+    /// on to the next timer on [`Quiescent::Nobody`].
     pub fn paused(
         remote: RemoteRef<M>,
         when_quiescent: impl Fn() -> Quiescent + Send + Sync + 'static,
@@ -235,8 +235,8 @@ impl<M: Machine> Clock<M> {
         self.hold_what(BUSY)
     }
 
-    /// A thread goes inside `block_on`. One that holds the clock already gives up that hold
-    /// while it waits in there.
+    /// A thread goes inside `block_on`. If it holds the clock already, it gives up that hold while it waits
+    /// in there.
     pub fn inside(self: &Arc<Self>, holds: Holds) -> Option<Hold<M>> {
         self.hold_what(match holds {
             Holds::Yes => INSIDE,
@@ -254,7 +254,7 @@ impl<M: Machine> Clock<M> {
         })
     }
 
-    /// Sets a paused clock on by so much, and has every worker look at its timers.
+    /// Sets a frozen clock forward by `duration_ns`. If the clock is paused, every worker looks at its timers.
     pub fn advance_by(&self, duration_ns: u64) {
         self.step(|seen_ns| seen_ns.saturating_add(duration_ns));
         if let Some(it) = &self.quiescence {
@@ -265,18 +265,18 @@ impl<M: Machine> Clock<M> {
         }
     }
 
-    /// Somebody is busy from now on.
+    /// One more worker, or thread inside `block_on`, is busy from now on.
     pub(crate) fn begin(&self) {
         if let Some(it) = &self.quiescence {
             it.begin(BUSY);
         }
     }
 
-    /// One who is no worker is not busy any more.
+    /// A thread that is no worker is not busy any more.
     fn end(&self, mut what: u64) {
         let Some(it) = &self.quiescence else { return };
         while it.end(what, self) == Ended::Resumed {
-            // Whom that woke is busy, or has been told.
+            // What that has woken is busy, or has been told.
             what = BUSY;
         }
     }
@@ -285,18 +285,18 @@ impl<M: Machine> Clock<M> {
         self.end(BUSY);
     }
 
-    /// A worker is about to sleep, and looks at its timers at `due_ns`. On [`Ended::Resumed`] it
-    /// must not, and has to look now.
+    /// A worker is about to sleep, and will look at its timers at `due_ns`. On [`Ended::Resumed`] it
+    /// must not sleep, and has to look now.
     pub(crate) fn end_worker(&self, worker: usize, due_ns: Option<u64>) -> Ended {
         let Some(it) = &self.quiescence else {
             return Ended::Yes;
         };
-        // ORDER: Relaxed; the count that is given back publishes it.
+        // ORDER: Relaxed; the Release of `end` below publishes it.
         it.due_ns[worker].store(due_ns.unwrap_or(u64::MAX), Ordering::Relaxed);
         it.end(BUSY, self)
     }
 
-    /// A thread inside `block_on` is about to sleep. On [`Ended::Resumed`] it must not.
+    /// A thread inside `block_on` is about to sleep. On [`Ended::Resumed`] it must not sleep.
     pub(crate) fn end_waiter(&self) -> Ended {
         match &self.quiescence {
             Some(it) => it.end(BUSY, self),

@@ -1,4 +1,4 @@
-//! The handle of an armed timer: who has it decides when it is polled, re-armed and dropped.
+//! The handle of an armed timer: its holder polls, re-arms and drops the timer.
 
 use super::Base;
 use super::entry::{self, Cancel, Entry};
@@ -13,16 +13,16 @@ use std::task::{Context, Waker};
 
 /// An armed timer, without its machine.
 ///
-/// It is polled, re-armed and dropped by whoever has it, on any thread; on the worker that armed
-/// it all of that takes constant time and no atomic read-modify-write.
+/// Its holder may poll, re-arm and drop it on any thread. On the worker that armed it all of that takes
+/// constant time and no atomic read-modify-write.
 #[derive(Debug)]
 pub struct RawTimer {
     entry: NonNull<()>,
     vtable: &'static TimerVtable,
 }
 
-// SAFETY: the handle reaches the entry only by its state word, unless it is on the worker's own
-// thread; see `entry.rs`.
+// SAFETY: off the worker's own thread the handle reaches the entry only by its state word; see
+// `entry.rs`.
 unsafe impl Send for RawTimer {}
 // SAFETY: a shared handle gives out nothing.
 unsafe impl Sync for RawTimer {}
@@ -51,7 +51,7 @@ pub enum Polled {
 pub enum Fired {
     /// Its time has come.
     Due,
-    /// Its worker ended first: it never will.
+    /// Its worker ended first, so the time never comes.
     WorkerGone,
 }
 
@@ -61,7 +61,7 @@ pub enum Fired {
 pub enum Reset {
     /// The timer is armed anew, in place.
     Done,
-    /// It belongs to another worker, or none, or has fired: drop it and arm another.
+    /// The timer belongs to another worker or to none, or it has fired: drop it and arm another.
     Elsewhere,
 }
 
@@ -76,8 +76,8 @@ impl<M: Machine> TimerTable<M> {
 }
 
 impl RawTimer {
-    /// Arms a timer: on the worker of that scheduler that the caller runs on. Where there is none, by mail
-    /// on a worker of that scheduler: that of `remote` if it is idle, else an idle one, else the next that
+    /// Arms a timer. If the caller runs on a worker of the scheduler of `remote`, on that worker. Otherwise by
+    /// mail: on the worker of `remote` if it is idle, else on another idle one, else on the next worker that
     /// makes a pass.
     ///
     /// # Errors
@@ -89,7 +89,7 @@ impl RawTimer {
         waker: &Waker,
     ) -> Result<RawTimer, Gone> {
         let entry = Local::<M>::with_current(|local| match local {
-            // The worker of another runtime may go by another clock.
+            // A worker of another runtime may have another clock.
             Some(local) if local.is_of(remote.scheduler()) => {
                 if local.is_closed() {
                     return Err(Gone);
@@ -114,8 +114,8 @@ impl RawTimer {
         when_ns: u64,
         waker: &Waker,
     ) -> Option<NonNull<Entry<M>>> {
-        // SAFETY: an armed timer's waker is its worker's, which drops it below or between polls; a
-        // visitor leaves alone what was given in this poll.
+        // SAFETY: an armed timer's waker is its worker's, which drops it below or between polls. A
+        // visitor leaves a waker alone that was given in this poll.
         let waker = unsafe { local.poll_refs().give(waker) };
         let entry = local.wheel().take_entry(local.remote());
         // SAFETY: taken, so it is this worker's alone.
@@ -145,7 +145,7 @@ impl RawTimer {
         base: Base,
     ) -> Result<NonNull<Entry<M>>, Gone> {
         M::mark(Mark::WheelMail);
-        // If the second clone panics, the drop of the first must not.
+        // If the second clone panics, the drop of the first must not panic too.
         let same = Quiet::of(waker.clone());
         let waker = waker.clone();
         let entry = Entry::allocate(remote);
@@ -158,7 +158,7 @@ impl RawTimer {
         // SAFETY: as above.
         it.waker.with_mut(|cell| unsafe { *cell = Some(waker) });
         it.set(entry::MAILED);
-        // SAFETY: the worker frees it after its handle is gone, or the handle after it was fired.
+        // SAFETY: the worker frees the entry after its handle is gone, or the handle after it was fired.
         let posted = unsafe {
             match base {
                 Base::Local => remote.post(Entry::node(entry)),
@@ -168,20 +168,20 @@ impl RawTimer {
         match posted {
             Posted::Yes => Ok(entry),
             Posted::Closed => {
-                // SAFETY: it was not taken.
+                // SAFETY: it was not posted.
                 unsafe { Entry::free(entry) };
                 Err(Gone)
             }
         }
     }
 
-    /// Whether its time has come; if not, `cx` is woken when it has.
+    /// Whether its time has come. If not, the waker of `cx` is woken when it has.
     pub fn poll(&mut self, cx: &mut Context<'_>) -> Polled {
         // SAFETY: the handle has the entry.
         unsafe { (self.vtable.poll)(self.entry, cx) }
     }
 
-    /// Arms it for another time, in place if it still hangs in the wheel of the caller's worker.
+    /// Arms it for another time, in place. Works only while it hangs in the wheel of the caller's worker.
     pub fn reset(&mut self, when_ns: u64) -> Reset {
         // SAFETY: the handle has the entry.
         unsafe { (self.vtable.reset)(self.entry, when_ns) }
@@ -196,7 +196,8 @@ impl Drop for RawTimer {
     }
 }
 
-/// The worker that the caller is, if the entry belongs to it. By address: `f` may free the entry.
+/// Calls `f` with the calling worker if the entry belongs to it, else with `None`. The entry is passed by
+/// address, because `f` may free it.
 ///
 /// # Safety
 /// The entry is alive.
@@ -212,7 +213,7 @@ unsafe fn with_owner<M: Machine, R>(
 }
 
 /// # Safety
-/// `raw` is the entry of the handle that calls; so for all functions below.
+/// `raw` is the entry of the calling handle. The same holds for all functions below.
 unsafe fn poll<M: Machine>(raw: NonNull<()>, cx: &mut Context<'_>) -> Polled {
     let entry = raw.cast::<Entry<M>>();
     // SAFETY: the handle's entry is alive.
@@ -230,7 +231,8 @@ unsafe fn poll<M: Machine>(raw: NonNull<()>, cx: &mut Context<'_>) -> Polled {
     unsafe { with_owner(entry, ask) }
 }
 
-/// The tag of a waker that is given now: that of the poll that is under way, or of one that is over.
+/// The tag of a waker that is given now: that of the poll under way; outside of a poll, that of an earlier
+/// one.
 #[inline]
 fn tag_now<M: Machine>(local: &Local<M>) -> u16 {
     let tag = Entry::<M>::tag(local.remote().pulse());
@@ -241,12 +243,12 @@ fn tag_now<M: Machine>(local: &Local<M>) -> u16 {
     }
 }
 
-/// On the entry's worker: sees to it that the waker is that of `cx`. `None` if it is not armed, or a
-/// visitor has the wheel.
+/// On the entry's worker: makes the waker that of `cx`. `None` if the timer is not armed, or a visitor has
+/// the wheel.
 fn poll_here<M: Machine>(local: &Local<M>, it: &Entry<M>, cx: &Context<'_>) -> Option<()> {
     let same = local.wheel().with(|_| {
         (it.state() == entry::ARMED).then(|| {
-            // SAFETY: armed, and this is its worker, inside its wheel: the waker is ours.
+            // SAFETY: armed, and the caller is its worker, inside its wheel: it may touch the waker.
             let waker = it.waker.with(|cell| unsafe { (*cell).as_ref() });
             waker.is_some_and(|waker| waker.will_wake(cx.waker()))
         })
@@ -254,7 +256,7 @@ fn poll_here<M: Machine>(local: &Local<M>, it: &Entry<M>, cx: &Context<'_>) -> O
     if same?? {
         return Some(());
     }
-    // Outside of the wheel, here and below: what is cloned or dropped may come back.
+    // Outside of the wheel, here and below: the clone and the drop of a waker may use the wheel.
     // SAFETY: as in `arm_here`.
     let mut waker = Some(unsafe { local.poll_refs().give(cx.waker()) });
     let old = local.wheel().with(|_| {
@@ -269,22 +271,22 @@ fn poll_here<M: Machine>(local: &Local<M>, it: &Entry<M>, cx: &Context<'_>) -> O
         local.poll_refs().take_back(unused);
     }
     if let Some(old) = old?? {
-        // What was sent by mail is not what will be woken any more.
-        // SAFETY: its handle is the caller.
+        // The waker that was sent by mail is replaced.
+        // SAFETY: the caller is its handle.
         drop_quietly(unsafe { it.with_handle_waker(Option::take) });
         local.poll_refs().take_back(old);
     }
     Some(())
 }
 
-/// The worker's waker is out of reach; the handle knows a copy of it, if it was sent by mail.
+/// Off the entry's worker the waker is out of reach. The handle has a copy of it if it was sent by mail.
 #[cold]
 fn poll_elsewhere<M: Machine>(it: &Entry<M>, cx: &Context<'_>) -> Polled {
     let is_same = |known: &mut Option<Waker>| {
         let known = known.as_ref();
         known.is_some_and(|known| known.will_wake(cx.waker()))
     };
-    // SAFETY: its handle is the caller.
+    // SAFETY: the caller is its handle.
     if unsafe { it.with_handle_waker(is_same) } {
         Polled::Pending
     } else {
@@ -337,9 +339,9 @@ unsafe fn drop_timer<M: Machine>(raw: NonNull<()>) {
         if taken != Some(true) {
             return false;
         }
-        // SAFETY: it hangs nowhere and its handle is the caller, so it is this worker's alone.
+        // SAFETY: it hangs nowhere and the caller is its handle, so this worker alone has it.
         unsafe { take_waker_back(local, entry) };
-        // SAFETY: its handle is the caller, and it hangs nowhere.
+        // SAFETY: the caller is its handle, and it hangs nowhere.
         unsafe { local.wheel().recycle(entry) };
         true
     };
@@ -373,20 +375,20 @@ unsafe fn drop_elsewhere<M: Machine>(entry: NonNull<Entry<M>>) {
         // SAFETY: no worker has it any more.
         Cancel::Free => unsafe { Entry::free(entry) },
         Cancel::Post => {
-            // Kept here: once posted, the worker may free the entry and its share of the remote half.
-            // SAFETY: it was armed, so its worker is settled; nobody frees it before it is posted.
+            // A share of its own: once posted, the worker may free the entry and the entry's share.
+            // SAFETY: it was armed, so its worker does not change; it is not freed before it is posted.
             let remote = unsafe {
                 (*entry.as_ptr())
                     .remote
                     .with(|remote| RemoteRef::clone(&*remote))
             };
-            // Nobody is told: the worker frees it at its next take, at the latest when its time
+            // The worker is not told: it frees the entry at its next take, at the latest when its time
             // comes.
             // SAFETY: the worker's from here on.
             if unsafe { remote.post_quietly(Entry::node(entry)) } == Posted::Yes {
                 return;
             }
-            // SAFETY: cancelled above, and not taken.
+            // SAFETY: cancelled above, and not posted.
             if unsafe { Entry::abandon(entry) } {
                 // SAFETY: the worker has unlinked it and left it to its handle.
                 unsafe { Entry::free(entry) };

@@ -1,4 +1,5 @@
-//! A worker is stuck in a long poll: another one of its scheduler expires what is overdue there.
+//! A visit: while a worker is stuck in a long poll, another worker of its scheduler expires its overdue
+//! timers.
 
 use super::entry::Entry;
 use super::levels::WheelLevels;
@@ -7,18 +8,18 @@ use crate::worker::Remote;
 use doorbell_machine::{Machine, Mark};
 use std::ptr::NonNull;
 
-/// How often a visit is repeated at once where there is more to fire.
+/// How many rounds one visit makes at most, while there is more to fire.
 const VISIT_ROUNDS: usize = 16;
 
 /// What a visit took out.
 type Taken = [Option<TimerReleased>; VISIT_MAX];
 
-/// Fires global timers of the worker of `remote` that are due at `now_ns`; returns how many. None if
-/// the worker has ended, or touches its wheel, or somebody else is there.
+/// Fires global timers of the worker of `remote` that are due at `now_ns`; returns how many. Fires none if
+/// the worker has ended or touches its wheel, or if another visitor is there.
 ///
-/// Timers that were armed or polled in the poll that the worker is inside are left to it: they are of
-/// the very task that it polls, which nobody else can run, and their wakers are
-/// [owed](crate::task) to that task's word until the poll ends.
+/// Timers that were armed or polled in the poll under way are left to the worker. They belong to the
+/// very task that it polls, which no other worker can run, and their wakers hold references that the
+/// [task's word](crate::task) does not count until the poll ends.
 pub(crate) fn visit<M: Machine>(remote: &Remote<M>, now_ns: u64) -> u64 {
     let mut fired = 0;
     for _ in 0..VISIT_ROUNDS {
@@ -34,13 +35,13 @@ pub(crate) fn visit<M: Machine>(remote: &Remote<M>, now_ns: u64) -> u64 {
     fired
 }
 
-/// Nobody else is kept out for longer than this takes.
+/// One round. The gate is closed for the worker only during this.
 fn visit_once<M: Machine>(remote: &Remote<M>, now_ns: u64) -> u64 {
     let visited = remote.gate().visit(remote.parker(), |wheel| {
         let polls = Entry::<M>::tag(remote.pulse_seen());
         // SAFETY: the worker is its visitor's, as this is called.
         let (taken, next_ns) = unsafe { wheel.with_inner(|inner| inner.take(now_ns, polls)) };
-        // Inside: else the worker might have published an earlier one since.
+        // Still inside the gate: after it the worker might have published an earlier one.
         remote.publish_next_global(next_ns);
         taken
     });
@@ -75,7 +76,7 @@ impl<M: Machine> WheelInner<M> {
             next_ns = next_ns.min(now_ns.saturating_add(VISIT_AGAIN_NS));
         }
         for entry in left.into_iter().flatten() {
-            // SAFETY: taken out above, so it hangs nowhere; it is still alive.
+            // SAFETY: taken out above, so it hangs nowhere. It is still alive.
             unsafe { base.insert(NonNull::as_ptr(entry), now_ns) };
         }
         (taken, next_ns)

@@ -1,18 +1,18 @@
-//! What a worker is inside of, for those who look whether it is stuck.
+//! A worker's pulse: by it other workers see that it is inside a poll, and perhaps stuck.
 
 use super::Remote;
 use crate::bell::WorkerState;
 use doorbell_machine::{Machine, Ordering, Word};
 
-/// What a worker is inside of, for those who look whether it is stuck.
+/// What other workers read to see whether a worker is stuck. Only the worker writes it.
 pub(super) struct Pulse<M: Machine> {
-    /// Goes up with every poll of the worker.
+    /// How many polls the worker has begun.
     polls: M::U64,
-    /// 1 while it serves calls in its spin.
+    /// 1 while it serves calls during its spin.
     serving: M::U32,
-    /// Goes up with every sleep of the worker.
+    /// How often the worker has slept.
     sleeps: M::U64,
-    /// Goes up when it becomes a watchdog, and when it ends to be one: odd while it is.
+    /// Goes up when the worker becomes a watchdog, and when it stops being one: odd while it is one.
     watchdog: M::U32,
     /// The number of its thread, once it has one.
     thread: M::U32,
@@ -31,7 +31,7 @@ impl<M: Machine> Default for Pulse<M> {
 }
 
 impl<M: Machine> Remote<M> {
-    /// As [`Remote::pulse`], and all that the worker did in the polls before is visible.
+    /// As [`Remote::pulse`]; what the worker did in the polls before is visible to the caller.
     #[inline]
     pub(crate) fn pulse_seen(&self) -> u64 {
         // ORDER: Acquire pairs with the Release of `beat`; unshown because what it orders are counts of
@@ -39,14 +39,15 @@ impl<M: Machine> Remote<M> {
         self.pulse.polls.load(Ordering::Acquire)
     }
 
-    /// Goes up with every poll: a worker at which it stands still is inside one.
+    /// The number of polls that the worker has begun. While it does not change, the worker is inside one poll,
+    /// or runs none.
     #[inline]
     pub fn pulse(&self) -> u64 {
-        // ORDER: Relaxed; how long a poll has lasted is a guess of those who look.
+        // ORDER: Relaxed; other workers only guess how long a poll has lasted.
         self.pulse.polls.load(Ordering::Relaxed)
     }
 
-    /// Whether the worker, which spins, is inside calls that it took.
+    /// Whether the worker spins and is inside calls that it took.
     #[inline]
     pub(crate) fn is_serving(&self) -> bool {
         // ORDER: Relaxed; as in `pulse`.
@@ -68,7 +69,7 @@ impl<M: Machine> Remote<M> {
         self.watchdog_turns() % 2 == 1
     }
 
-    /// How often the worker has become a watchdog, or has ended to be one.
+    /// How often the worker has become a watchdog or stopped being one.
     #[inline]
     pub fn watchdog_turns(&self) -> u32 {
         // ORDER: Relaxed; as in `pulse`.
@@ -85,7 +86,8 @@ impl<M: Machine> Remote<M> {
             .store(turns.wrapping_add(changes), Ordering::Relaxed);
     }
 
-    /// How often the worker has slept: where that stands still it has been busy all along, or asleep.
+    /// How often the worker has slept. While it does not change, the worker has been awake all along, or asleep
+    /// all along.
     #[inline]
     pub(crate) fn sleeps(&self) -> u64 {
         // ORDER: Relaxed; as in `pulse`.
@@ -101,28 +103,28 @@ impl<M: Machine> Remote<M> {
         self.pulse.sleeps.store(sleeps + 1, Ordering::Relaxed);
     }
 
-    /// For how long its thread has had a CPU; `None` where that is not known.
+    /// How much CPU time its thread has had; `None` if that is not known.
     #[must_use]
     pub fn cpu_time_ns(&self) -> Option<u64> {
         // ORDER: Relaxed; a number.
         M::cpu_time_ns(self.pulse.thread.load(Ordering::Relaxed))
     }
 
-    /// The worker's thread has begun. Only that calls this.
+    /// The worker's thread has begun. Only that thread calls this.
     pub(crate) fn note_thread(&self) {
         let thread = M::thread_number();
         // ORDER: Relaxed; as in `cpu_time_ns`.
         self.pulse.thread.store(thread, Ordering::Relaxed);
     }
 
-    /// Whether the worker is inside a poll or a call, as far as can be seen: what is posted to it
-    /// waits for the end of that.
+    /// Whether the worker seems to be inside a poll or a call: what is posted to it waits for the end of
+    /// that.
     #[inline]
     pub fn is_inside(&self) -> bool {
         self.state() == WorkerState::Running || self.is_serving()
     }
 
-    /// Only the worker's own thread calls this.
+    /// A poll begins. Only the worker's own thread calls this.
     #[inline(always)]
     pub(crate) fn beat(&self) {
         // ORDER: Relaxed; as in `pulse`, and only one thread writes it.

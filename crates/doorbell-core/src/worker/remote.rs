@@ -1,4 +1,5 @@
-//! The side of a worker that others see: bell and mailbox in one line, parker, switches, counts.
+//! The remote half of a worker, which other threads may touch: bell and mailbox in one line, parker,
+//! switches, counts.
 
 use super::pulse::Pulse;
 use super::remote_counts::RemoteCounts;
@@ -21,17 +22,17 @@ pub(super) struct BellLine<M: Machine> {
     pub(super) bell: Bell<M>,
     /// What only this worker may run: calls, pinned tasks, mail of timers.
     mailbox: Mailbox<M>,
-    /// Tasks that may run anywhere; other workers of the scheduler take from it too.
+    /// Tasks that may run anywhere; other workers of the scheduler may take them too.
     inbox: Mailbox<M>,
 }
 
-/// The remote half of a worker: everything that another thread may touch.
+/// The remote half of a worker: everything of it that another thread may touch.
 pub struct Remote<M: Machine> {
     pub(super) shared: M::Line<BellLine<M>>,
     pub(super) parker: M::Parker,
     pub(super) switches: Arc<SwitchWord<M::Counter>>,
     pub(super) counts: M::Line<RemoteCounts<M::Counter>>,
-    /// When the worker's nearest movable timer is due; `u64::MAX` if it has none.
+    /// When the worker's nearest global timer is due; `u64::MAX` if it has none.
     next_global_ns: M::Line<M::U64>,
     queue: Queue<M>,
     pub(super) pulse: M::Line<Pulse<M>>,
@@ -42,7 +43,7 @@ pub struct Remote<M: Machine> {
     pub(super) driver: Driver<M>,
 }
 
-// SAFETY: the scheduler is that which the remote half is part of, and lives as long.
+// SAFETY: the pointer leads to the scheduler that the remote half is part of, which lives as long.
 unsafe impl<M: Machine> Sync for Remote<M> {}
 // SAFETY: as for Sync.
 unsafe impl<M: Machine> Send for Remote<M> {}
@@ -64,27 +65,28 @@ fn posted_twice() -> ! {
     panic!("a call or a task was posted twice")
 }
 
-/// Where a task comes from that is posted to a worker.
+/// Which kind of thread posts a task to a worker.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Origin {
-    /// From another worker of the scheduler, which will look for work when it has none.
+    /// Another worker of the scheduler, which will look for work when it has none.
     Scheduler,
-    /// From a thread that is no worker of it.
+    /// A thread that is no worker of the scheduler.
     Outside,
 }
 
-/// What a worker that was told found.
+/// What a worker found when it served its mailbox.
 #[must_use]
 #[derive(Clone, Copy, Debug)]
 pub struct Served {
-    /// What had been asked of it.
+    /// The signals that it cleared.
     pub signals: Signals,
     /// How many nodes it delivered.
     pub delivered: u64,
 }
 
 impl<M: Machine> Remote<M> {
-    /// The remote half of a new worker, which is running. It becomes part of the scheduler at that address.
+    /// The remote half of a new worker, in the state running. It becomes part of the scheduler at that
+    /// address.
     pub(crate) fn new(
         switches: Arc<SwitchWord<M::Counter>>,
         scheduler: NonNull<Scheduler<M>>,
@@ -113,7 +115,7 @@ impl<M: Machine> Remote<M> {
         }
     }
 
-    /// Whether the worker was taken off: see [`Scheduler::take_off`].
+    /// Whether the worker was taken off; see [`Scheduler::take_off`].
     #[inline(always)]
     pub fn is_off(&self) -> bool {
         self.off.is_off()
@@ -123,14 +125,14 @@ impl<M: Machine> Remote<M> {
         &self.off
     }
 
-    /// The workers that this one shares tasks with.
+    /// The scheduler that the worker is part of.
     #[inline(always)]
     pub fn scheduler(&self) -> &Scheduler<M> {
         // SAFETY: the remote half is part of it.
         unsafe { self.scheduler.as_ref() }
     }
 
-    /// The scheduler by the address that it was allocated at: a reference may not free it.
+    /// The scheduler's address, as it was allocated. To free it takes this pointer; a reference would not do.
     #[inline(always)]
     pub(crate) fn scheduler_ptr(&self) -> NonNull<Scheduler<M>> {
         self.scheduler
@@ -148,7 +150,7 @@ impl<M: Machine> Remote<M> {
         &self.queue
     }
 
-    /// Where the worker's tasks of a group lie that may run anywhere; `None` if it is not open.
+    /// The queue of the worker's tasks of a group that may run anywhere; `None` if the group is not open.
     #[inline]
     pub(crate) fn queue_of(&self, group: u8) -> Option<&Queue<M>> {
         if group == group::DEFAULT {
@@ -158,25 +160,25 @@ impl<M: Machine> Remote<M> {
         Some(&table.place(group, self.worker)?.queue)
     }
 
-    /// Whether others may find a task in a queue of this worker.
+    /// Whether other workers may find a task in a queue of this worker.
     #[inline]
     pub(crate) fn has_queued(&self) -> bool {
         !self.queue.is_empty() || self.scheduler().groups().has_queued(self.worker)
     }
 
-    /// How many tasks of the worker others can take, about.
+    /// About how many tasks of this worker others can take.
     pub fn queued_len(&self) -> u64 {
         let grouped = self.scheduler().groups().queued_len(self.worker);
         self.queue.len() + grouped
     }
 
-    /// By whom the worker's wheel may be touched.
+    /// The gate, which decides who may touch the worker's wheel.
     #[inline(always)]
     pub(crate) fn gate(&self) -> &Gate<M> {
         &self.gate
     }
 
-    /// The bell, for the worker itself and for those who only look.
+    /// The bell, for the worker itself and for threads that only look.
     #[inline(always)]
     pub fn bell(&self) -> &Bell<M> {
         &self.shared.bell
@@ -187,7 +189,7 @@ impl<M: Machine> Remote<M> {
         &self.parker
     }
 
-    /// The counts of the posters.
+    /// The counts that posters keep.
     pub fn counts(&self) -> &RemoteCounts<M::Counter> {
         &self.counts
     }
@@ -197,28 +199,28 @@ impl<M: Machine> Remote<M> {
         self.shared.bell.state()
     }
 
-    /// When the worker's nearest timer that another worker might fire for it is due, as it was when
-    /// the worker last said so: never later than the truth, but for a moment while it changes.
+    /// When the worker's nearest global timer is due, as the worker last published it. It may be earlier than
+    /// the truth, but later only for a moment while it changes.
     pub fn next_global_ns(&self) -> u64 {
-        // ORDER: Relaxed; a number. Who fires the timers visits the wheel, which orders itself.
+        // ORDER: Relaxed; a number. A thread that fires the timers visits the wheel, whose gate orders it.
         self.next_global_ns.load(Ordering::Relaxed)
     }
 
-    /// Only the worker's own thread calls this, or who visits its wheel.
+    /// Only the worker's own thread, or a visitor of its wheel, calls this.
     pub(crate) fn publish_next_global(&self, when_ns: u64) {
         // ORDER: Relaxed, as in `next_global_ns`.
         self.next_global_ns.store(when_ns, Ordering::Relaxed);
     }
 
-    /// Whether every call is to cost the worker a pass (`idle_notify=off`).
+    /// Whether every call costs the worker a pass (`idle_notify=off`).
     pub fn kick_passes(&self) -> bool {
         self.switches.rules().kick_passes()
     }
 
-    /// Posts a node and tells the worker if nobody has.
+    /// Posts a node, and tells the worker unless another poster has.
     ///
     /// # Panics
-    /// If the node is in a queue already; posting it again would lose others behind it.
+    /// If the node is in a queue already; to post it again would lose the nodes behind it.
     ///
     /// # Safety
     /// As for [`Mailbox::push`]: on [`Posted::Yes`] the worker owns the node until delivered.
@@ -234,22 +236,22 @@ impl<M: Machine> Remote<M> {
         Posted::Yes
     }
 
-    /// Posts a task that any worker of the scheduler may run. If this one is running, it may be inside a
-    /// long poll, so an idle one is told. Where the task comes from the scheduler and is the only one here,
-    /// that one only looks after it: this worker was idle a moment ago, and is about to run it.
+    /// Posts a task that any worker of the scheduler may run. If this worker is running, it may be inside a
+    /// long poll, so the task is offered to an idle worker. A single task from another worker of the scheduler
+    /// is only watched, unless tasks run by rank: this worker was idle a moment ago, and is about to run it.
     ///
     /// # Panics
     /// As for [`Remote::post`].
     ///
     /// # Safety
-    /// As for [`Remote::post`]; the node is that of such a task.
+    /// As for [`Remote::post`]; the node is one of a task that any worker of the scheduler may run.
     pub(crate) unsafe fn post_task(&self, node: NonNull<Node<M>>, from: Origin) -> Posted {
         let work = self.scheduler().work();
         // SAFETY: passed on from the caller.
         let pushed = unsafe { self.shared.inbox.push(node) };
         match pushed {
             Pushed::First | Pushed::Behind => {
-                // The worker may have idled meanwhile; from here on the others can find the task.
+                // The worker may have become idle meanwhile. From here on other workers can find the task.
                 M::fence_recheck();
                 work.add(self.worker);
                 self.tell(pushed);
@@ -270,7 +272,7 @@ impl<M: Machine> Remote<M> {
         Posted::Yes
     }
 
-    /// Takes the tasks of the inbox, this worker's or another's.
+    /// Takes all tasks out of the inbox. Any worker of the scheduler may call this.
     pub(crate) fn take_inbox(&self) -> Option<(Chain<M>, u64)> {
         self.shared.inbox.take_chain()
     }
@@ -287,7 +289,7 @@ impl<M: Machine> Remote<M> {
         self.has_queued() || self.has_inbox()
     }
 
-    /// As [`Remote::post`], for a node of which the caller knows that it is in no queue.
+    /// As [`Remote::post`], for a node that the caller knows to be in no queue.
     ///
     /// # Safety
     /// As for [`Mailbox::push_entered`]: on [`Posted::Yes`] the worker owns the node until delivered.
@@ -302,7 +304,7 @@ impl<M: Machine> Remote<M> {
         Posted::Yes
     }
 
-    /// Posts a node and tells nobody: for what can wait until the worker takes its mailbox anyway.
+    /// Posts a node without telling the worker: for what can wait until the worker takes its mailbox anyway.
     ///
     /// # Safety
     /// As for [`Remote::post`].
@@ -321,13 +323,13 @@ impl<M: Machine> Remote<M> {
         !self.shared.mailbox.is_empty() || self.has_inbox() || self.shared.bell.signalled()
     }
 
-    /// Whether nothing was posted, as the worker's last look after an announcement.
+    /// Whether mailbox and inbox are empty: the worker's last look after an announcement.
     #[inline]
     pub fn mailbox_is_empty(&self) -> bool {
         M::breaks(Bug::BellNoRecheck) || (self.shared.mailbox.is_empty() && !self.has_inbox())
     }
 
-    /// Whether anything lies in the mailbox itself.
+    /// Whether anything lies in the mailbox, the inbox not counted.
     #[inline]
     pub(crate) fn has_mail(&self) -> bool {
         !self.shared.mailbox.is_empty()
@@ -345,7 +347,7 @@ impl<M: Machine> Remote<M> {
     /// post after the take finds NOTIFY clear.
     ///
     /// # Safety
-    /// On the worker's own thread, whose ready queue `ready` is.
+    /// The caller is the worker's own thread, and `ready` is the worker's ready queue.
     #[inline]
     pub unsafe fn serve(&self, ready: &Ready<M>) -> Served {
         if M::breaks(Bug::BellClearAfterTake) {
@@ -376,7 +378,7 @@ impl<M: Machine> Remote<M> {
         self.shared.mailbox.close()
     }
 
-    /// The same for the inbox.
+    /// Takes the inbox for the last time; later posts find it closed.
     pub(crate) fn close_inbox(&self) -> Option<(Chain<M>, u64)> {
         self.shared.inbox.close_chain()
     }
@@ -384,7 +386,7 @@ impl<M: Machine> Remote<M> {
 
 #[cfg(test)]
 impl<M: Machine> Remote<M> {
-    /// The first half of a post, of a poster that is then stalled and does not tell the worker.
+    /// The first half of a post, as by a poster that is stalled before it tells the worker.
     ///
     /// # Safety
     /// As for [`Mailbox::push`].

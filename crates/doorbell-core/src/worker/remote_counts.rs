@@ -1,19 +1,19 @@
-//! What posters count at the remote half of a worker.
+//! The counts that posters keep at the remote half of a worker.
 
-/// Counts that posters write; each comes with a syscall or is rare, so sharing it is cheap.
+/// Counts that posters write. Each comes with a syscall or is rare, so sharing the line is cheap.
 #[derive(Debug, Default)]
 pub struct RemoteCounts<C> {
     /// Wake syscalls to this worker.
     pub rings: C,
-    /// Of those, the ones to a worker that did not need it: spinning, running, or parked and rung
-    /// already (only the switches `always_ring` and `base` make them).
+    /// Rings, counted in `rings` too, to a worker that did not need them: spinning, running, or parked and
+    /// rung already. Only the switches `always_ring` and `base` make them.
     pub rings_awake: C,
-    /// Of all, those in place of a thread of a lower class, which has told the worker and was about to
-    /// ring it: at most two for each of its.
+    /// Rings, counted in `rings` too, in place of a notifier of a lower class that has told the worker and not
+    /// yet rung it: at most two for each of that notifier's own.
     pub rings_helped: C,
-    /// Posts that found the mailbox non-empty, the worker parked and nobody having told it: the
-    /// poster in front was between push and bell, and this one rang in its place.
+    /// Posts that found the mailbox not empty and the worker parked and untold: the poster in front was
+    /// between push and bell, and this one rang in its place.
     pub rings_for_stalled: C,
-    /// Closures that nobody waited for and that panicked on this worker, which counts them.
+    /// Closures of parcels that panicked on this worker. The worker counts them itself.
     pub posts_panicked: C,
 }

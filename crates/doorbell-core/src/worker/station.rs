@@ -1,4 +1,4 @@
-//! A worker's remote half, as far as the worker's descriptors are concerned.
+//! A worker's remote half as the [`Station`] of the worker's descriptors.
 
 use super::Remote;
 use crate::bell::Bell;
@@ -6,8 +6,8 @@ use crate::io::{Driver, Station};
 use crate::scheduler::RemoteRef;
 use doorbell_machine::Machine;
 
-// SAFETY: bell, parker and driver are fields of the remote half, which stays where it is; the poller of the
-// parker is reached by this driver only.
+// SAFETY: bell, parker and driver are fields of the remote half, which stays in place; only this driver uses
+// the poller of the parker.
 unsafe impl<M: Machine> Station<M> for Remote<M> {
     fn bell(&self) -> &Bell<M> {
         Remote::bell(self)
@@ -19,24 +19,24 @@ unsafe impl<M: Machine> Station<M> for Remote<M> {
         &self.driver
     }
     fn notify(&self) {
-        // The ring is counted, as those of posts are.
+        // Counts the ring, as a post does.
         self.signal();
     }
     fn note_first(&self) {
         let (scheduler, worker) = (self.scheduler(), self.worker());
-        // One that idles asks for it when it has something to run.
+        // An idle worker asks for a watchdog when it has something to run.
         if scheduler.remotes().len() == 1 || !self.is_inside() || !scheduler.armed().may_be_on() {
             return;
         }
-        // It may be inside a poll that goes on for long, and what it had when that began asked for
-        // nobody. Only workers of the work set are looked at.
+        // The worker may be inside a long poll, and had no reason to ask for a watchdog when that began.
+        // A watchdog looks only at workers of the work set.
         scheduler.work().add_anew(worker);
         M::fence_recheck();
         scheduler.arm_watchdog_by(worker, 0);
     }
 }
 
-// SAFETY: another name of a remote half, which it keeps.
+// SAFETY: as for the remote half, which it keeps alive.
 unsafe impl<M: Machine> Station<M> for RemoteRef<M> {
     fn bell(&self) -> &Bell<M> {
         Remote::bell(self)

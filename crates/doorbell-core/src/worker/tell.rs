@@ -8,9 +8,9 @@ use crate::switches::PostRules;
 use doorbell_machine::{Bug, Counter, Machine, Mark};
 
 impl<M: Machine> Remote<M> {
-    /// The protocol: a spinning worker sees the push itself, a running one looks before it
-    /// idles, and whoever finds the worker parked and untold tells it. Right behind the push,
-    /// whose read-modify-write the fence needs.
+    /// The protocol: a spinning worker sees the push itself, a running one looks before it idles, and a poster
+    /// that finds the worker parked and untold tells it. Call it directly after the push, whose
+    /// read-modify-write the fence needs.
     #[inline]
     pub(super) fn tell(&self, pushed: Pushed) {
         if !M::breaks(Bug::MailboxNoRecheckFence) {
@@ -30,7 +30,7 @@ impl<M: Machine> Remote<M> {
         }
     }
 
-    /// The worker is parked, and somebody of a lower class was about to ring it.
+    /// The worker is parked, and a notifier of a lower class has promised to ring it.
     #[cold]
     #[inline(never)]
     fn help(&self) {
@@ -52,7 +52,7 @@ impl<M: Machine> Remote<M> {
         }
     }
 
-    /// Tells the worker, and rings it where this poster is the one that must.
+    /// Tells the worker, and rings it if this poster must.
     #[cold]
     #[inline(never)]
     fn notify(&self, kick: Kick, behind: bool) {
@@ -64,7 +64,7 @@ impl<M: Machine> Remote<M> {
         }
     }
 
-    /// The older behaviours that the switches bring back. Behind the fence of `tell`.
+    /// The older behaviours that the switches bring back. Call it after the fence of `tell`.
     #[cold]
     #[inline(never)]
     fn tell_by_rules(&self, behind: bool, rules: PostRules) {
@@ -82,9 +82,9 @@ impl<M: Machine> Remote<M> {
                 self.ring_awake();
             }
         } else if rules.ring_every_post() && self.state() != WorkerState::Spinning {
-            // The wake syscall of every post: also where somebody rang already. A worker that
-            // spins is never rung here, told or not, as a polling CPU in the seed's baseline.
-            // Whoever comes later rings too, so nobody needs to be told who this one is.
+            // Every post makes the wake syscall, also if another poster rang already. A worker that
+            // spins is never rung here, told or not, like a polling CPU in the seed's baseline.
+            // Later posters ring too, so this one need not say that it may be below.
             match self.shared.bell.notify(kick, Standing::Level) {
                 notified @ (Notified::MustRing | Notified::MustHelp) => self.ring_if_due(notified),
                 Notified::Running | Notified::Spinning | Notified::Already => self.ring_awake(),
@@ -105,7 +105,7 @@ impl<M: Machine> Remote<M> {
         if self.shared.bell.is_quiescent()
             && let Some(side) = self.scheduler().core_use()
         {
-            // It came for a park that was over: the worker sleeps on in the next one, and has nothing to do.
+            // The ring came after its park was over: the worker sleeps on in the next one, with nothing to do.
             side.end(self.worker());
         }
     }
@@ -115,13 +115,13 @@ impl<M: Machine> Remote<M> {
         self.ring();
     }
 
-    /// Has the worker look at what nobody has posted: its descriptors.
+    /// Has the worker look at its descriptors, for which there is no post.
     pub(super) fn signal(&self) {
         let notified = self.shared.bell.notify(Kick::Take, self.standing());
         self.ring_if_due(notified);
     }
 
-    /// Asks the worker for a pass, whatever it does now.
+    /// Asks the worker for a pass, whatever its state.
     pub fn request_pass(&self) {
         let notified = self.shared.bell.notify(Kick::Pass, self.standing());
         self.ring_if_due(notified);
