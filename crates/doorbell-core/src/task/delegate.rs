@@ -83,7 +83,7 @@ impl<M: Machine> TaskRef<M> {
     {
         let in_parcel = InParcel(self);
         post(self.worker_to_ask(scheduler), move || {
-            in_parcel.arrive(then)
+            in_parcel.arrive(then);
         })
     }
 

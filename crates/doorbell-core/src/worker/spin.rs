@@ -45,7 +45,7 @@ impl<M: Machine> Worker<M> {
     pub(super) fn spin(&self) -> SpinEnd {
         let (shared, tally) = (&*self.shared, &self.shared.tally);
         let remote = shared.remote();
-        if !self.may_spin() {
+        if self.skips_spin() {
             return SpinEnd::Quiet;
         }
         let started_ns = M::now_ns();
@@ -107,15 +107,15 @@ impl<M: Machine> Worker<M> {
         }
     }
 
-    /// Whether spinning is in nobody's way: the CPU of a core that is off is left to others, by every policy; a
-    /// paused clock waits for the worker to sleep.
-    fn may_spin(&self) -> bool {
-        self.governor.spins()
-            && !self.local.is_off()
-            && !self.is_cpu_wanted()
-            && !self.shared.clock.is_frozen()
-            && !self.waits_for_descriptors()
-            && !(self.after_deadline.get() && self.governor.heeds_deadlines())
+    /// Whether the worker parks at once. The CPU of a core that is off is left to others, by every policy; a paused
+    /// clock waits for the worker to sleep.
+    fn skips_spin(&self) -> bool {
+        !self.governor.spins()
+            || self.local.is_off()
+            || self.is_cpu_wanted()
+            || self.shared.clock.is_frozen()
+            || self.waits_for_descriptors()
+            || (self.after_deadline.get() && self.governor.heeds_deadlines())
     }
 
     /// Whether this worker was told so often, of calls or for nothing, that it has not looked at the

@@ -170,7 +170,7 @@ impl<const BUG: u8> Workers<BUG> {
             unsafe {
                 scheduler
                     .groups()
-                    .open(scheduler.remotes().len(), number, weight)
+                    .open(scheduler.remotes().len(), number, weight);
             };
         }
     }
@@ -379,7 +379,7 @@ impl<const BUG: u8> Workers<BUG> {
         // and closure and results are Send and Sync.
         let raw = unsafe {
             launch_many(remotes, workers.len(), table, layout, |data| {
-                call.write(data)
+                call.write(data);
             })
         };
         // SAFETY: launched with that table, and not polled.
