@@ -338,7 +338,7 @@ impl<M: Machine> TaskRef<M> {
     #[inline]
     pub(super) unsafe fn group_of(node: NonNull<Node<M>>) -> u8 {
         // SAFETY: passed on.
-        unsafe { super::inheritance::group_of(node) }
+        unsafe { super::queue_node::group_of(node) }
     }
 
     /// The group of a task that is launched, which counts it: the one asked for, or that of the

@@ -225,7 +225,7 @@ impl<M: Machine> TaskRef<M> {
     /// `node` is one of a task that is alive.
     pub(crate) unsafe fn rank_of(node: NonNull<Node<M>>) -> u8 {
         // SAFETY: passed on.
-        unsafe { super::inheritance::rank_of(node) }
+        unsafe { super::queue_node::rank_of(node) }
     }
 
     /// # Safety

@@ -26,28 +26,8 @@ impl<M: Machine> InParcel<M> {
 }
 
 impl<M: Machine> TaskRef<M> {
-    /// Wakes it. The caller holds a reference.
-    #[inline]
-    pub(super) fn wake(self) {
-        match self.scheduler_above() {
-            None => {
-                self.follow(self.header().state.wake(), || self.submit());
-                self.rescue();
-            }
-            Some(scheduler) => self.delegate(scheduler, For::Poll),
-        }
-    }
-
-    /// Notes that the task is to be cancelled, and has a worker do it. The caller holds a reference.
-    pub(super) fn cancel(self) {
-        match self.scheduler_above() {
-            None => self.follow(self.header().state.cancel(), || self.submit()),
-            Some(scheduler) => self.delegate(scheduler, For::Cancel),
-        }
-    }
-
     #[cold]
-    fn delegate(self, scheduler: &Scheduler<M>, to: For) {
+    pub(super) fn delegate(self, scheduler: &Scheduler<M>, to: For) {
         match self.header().state.delegate(to) {
             Delegated::Nothing => {}
             Delegated::Send => self.send_wake(scheduler),

@@ -4,14 +4,13 @@
 
 use super::cell::{TaskRef, layout_of};
 use super::local::Local;
-use super::state::{By, Wake};
+use super::state::By;
 use super::state_inheritance::Above;
-use crate::group::DEFAULT;
 use crate::mailbox::Posted;
 use crate::node::{Node, Ready};
 use crate::scheduler::Scheduler;
 use crate::worker::Origin;
-use doorbell_machine::{Bug, Machine};
+use doorbell_machine::Machine;
 use std::alloc::Layout;
 use std::mem::offset_of;
 use std::ptr::NonNull;
@@ -34,6 +33,17 @@ impl<M: Machine> RaisedNode<M> {
         offset
     };
 
+    /// The task that has this node.
+    ///
+    /// # Safety
+    /// The node is part of a raised node, whose task is alive.
+    pub(super) unsafe fn task_of(node: NonNull<Node<M>>) -> TaskRef<M> {
+        // SAFETY: the caller's promise, and the pointer has the whole task.
+        let raised_node = unsafe { node.byte_sub(Self::NODE) }.cast::<Self>();
+        // SAFETY: written in `launch`, and never changed.
+        unsafe { raised_node.as_ref() }.task
+    }
+
     /// The layout of a task that is laid out so but for this, and its offset.
     pub(super) fn behind(task: Layout) -> (Layout, usize) {
         let (layout, offset) = task
@@ -47,104 +57,6 @@ impl<M: Machine> RaisedNode<M> {
 /// None: never called.
 unsafe fn deliver_raised<M: Machine>(_: NonNull<Node<M>>, _: &Ready<M>) {
     unreachable!("a raised node is posted as a task, and no task of a mailbox");
-}
-
-/// The task that a node of a run queue is of, and which of its nodes that is.
-///
-/// # Safety
-/// The node is one of a task, which is alive.
-#[inline]
-unsafe fn find<M: Machine>(node: NonNull<Node<M>>) -> (TaskRef<M>, By) {
-    if node.addr().get().is_multiple_of(TASK_ALIGN) {
-        // SAFETY: aligned as the task, so it is the first field of one.
-        return (unsafe { TaskRef::from_node(node) }, By::Own);
-    }
-    // SAFETY: else it is part of a raised node, and the pointer has the whole task.
-    let raised_node = unsafe { node.byte_sub(RaisedNode::<M>::NODE) }.cast::<RaisedNode<M>>();
-    // SAFETY: written in `launch`, and never changed.
-    (unsafe { raised_node.as_ref() }.task, By::Raised)
-}
-
-/// What a task that is raised is sorted by among those of the upper scheduler: as the highest there is. How
-/// urgent the one that awaits it is, is not known here; below it, a lesser one that never rests would
-/// keep both waiting for ever.
-const RAISED_RANK: u8 = 100;
-
-/// The rank of a task that is rescued and that nobody awaits from above: half of that, so that tasks of the user's
-/// can go before it.
-const RESCUED_RANK: u8 = RAISED_RANK / 2;
-
-/// The rank of the task that a node is of.
-///
-/// # Safety
-/// As for [`find`].
-pub(super) unsafe fn rank_of<M: Machine>(node: NonNull<Node<M>>) -> u8 {
-    // SAFETY: passed on.
-    match unsafe { find(node) } {
-        (task, By::Own) => task.header().rank,
-        (task, By::Raised) if task.is_rescued_only() => RESCUED_RANK,
-        (_, By::Raised) => RAISED_RANK,
-    }
-}
-
-/// The group of the task that a node is of; the default one of a task of another scheduler, which knows
-/// none of this one's.
-///
-/// # Safety
-/// As for [`find`].
-pub(super) unsafe fn group_of<M: Machine>(node: NonNull<Node<M>>) -> u8 {
-    // SAFETY: passed on.
-    match unsafe { find(node) } {
-        (task, By::Own) => task.header().group,
-        (_, By::Raised) => DEFAULT,
-    }
-}
-
-/// The task whose own node this is.
-///
-/// # Safety
-/// As for [`find`].
-pub(super) unsafe fn own_of<M: Machine>(node: NonNull<Node<M>>) -> Option<TaskRef<M>> {
-    // SAFETY: passed on.
-    let (task, node) = unsafe { find(node) };
-    (node == By::Own).then_some(task)
-}
-
-/// A raised node was refused by workers that are gone.
-///
-/// # Safety
-/// As for [`find`]; the node is in no queue.
-pub(super) unsafe fn refused<M: Machine>(node: NonNull<Node<M>>) {
-    // SAFETY: passed on.
-    if let (task, By::Raised) = unsafe { find(node) } {
-        task.take_back();
-    }
-}
-
-/// Runs the task that was taken from a queue of this worker.
-///
-/// # Safety
-/// The node is one of a task, and has left its queue.
-#[inline]
-pub(super) unsafe fn run<M: Machine>(node: NonNull<Node<M>>, local: &Local<M>) {
-    // SAFETY: a node that was queued has a reference of its task.
-    match unsafe { find(node) } {
-        (task, By::Own) => task.run(local),
-        (task, By::Raised) => task.run_above(local),
-    }
-}
-
-/// Ends the task that was taken from a queue of a worker that closes.
-///
-/// # Safety
-/// As for [`run`].
-pub(super) unsafe fn end_queued<M: Machine>(node: NonNull<Node<M>>, local: &Local<M>) {
-    // SAFETY: as in `run`.
-    match unsafe { find(node) } {
-        (task, By::Own) => task.end_queued(local),
-        // Its own node is in a queue too.
-        (task, By::Raised) => task.take_back(),
-    }
 }
 
 impl<M: Machine> TaskRef<M> {
@@ -202,23 +114,11 @@ impl<M: Machine> TaskRef<M> {
     }
 
     /// The scheduler so far above the task's own, or that.
-    fn scheduler_at(&self, above: Above) -> &Scheduler<M> {
+    pub(super) fn scheduler_at(&self, above: Above) -> &Scheduler<M> {
         let own = self.last().scheduler();
         above
             .index()
             .map_or(own, |above| own.above()[above].scheduler())
-    }
-
-    /// The scheduler that would run it, if the calling thread is below that: its own, or the highest from
-    /// where it is awaited.
-    #[inline]
-    pub(super) fn scheduler_above(&self) -> Option<&Scheduler<M>> {
-        let scheduler = if self.header().has_raised_node() {
-            self.scheduler_at(self.header().state.awaited_from())
-        } else {
-            self.last().scheduler()
-        };
-        scheduler.is_above_caller().then_some(scheduler)
     }
 
     /// How far above the task's scheduler the one is for whose sake the caller waits.
@@ -294,23 +194,6 @@ impl<M: Machine> TaskRef<M> {
         let _ = self.raise(Above::default());
     }
 
-    /// Does what a wake said, the own node by `submit`. The caller holds a reference.
-    #[inline]
-    pub(super) fn follow(self, woken: Wake, submit: impl FnOnce()) {
-        match woken {
-            Wake::Nothing => {}
-            Wake::Submit => submit(),
-            Wake::Raise { submit: submits } => {
-                if !M::breaks(Bug::TaskRaiseForgotten) {
-                    let _ = self.raise(Above::default());
-                }
-                if submits {
-                    submit();
-                }
-            }
-        }
-    }
-
     /// Puts the raised node into a queue of the scheduler so far above, or of one further above that awaits the task,
     /// if the task is to be polled and the node is in none. Below that scheduler, it has one of its workers do that.
     /// Whether it did it itself. The caller holds a reference.
@@ -349,14 +232,14 @@ impl<M: Machine> TaskRef<M> {
     }
 
     /// The raised node is in no queue, and nobody runs by it.
-    fn take_back(self) {
+    pub(super) fn take_back(self) {
         self.header().state.take_back();
         self.release();
     }
 
     /// Runs a task of a scheduler below, whose raised node was taken from a queue.
     #[cold]
-    fn run_above(self, local: &Local<M>) {
+    pub(super) fn run_above(self, local: &Local<M>) {
         self.header().state.take_back();
         local.as_raised(|| self.run_by(By::Raised, local));
         self.release();

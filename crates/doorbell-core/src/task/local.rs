@@ -2,9 +2,9 @@
 
 use super::by_share::Tell;
 use super::cell::TaskRef;
-use super::inheritance;
 use super::poll_budget::PollBudget;
 use super::poll_refs::PollRefs;
+use super::queue_node;
 use super::rescue::Raised;
 use crate::class::Class;
 use crate::group::{self, WorkerGroups};
@@ -443,7 +443,7 @@ impl<M: Machine> Local<M> {
         self.pushed.set(false);
         self.budget.refill();
         // SAFETY: only nodes of tasks are pushed to these queues.
-        unsafe { inheritance::run(node, self) };
+        unsafe { queue_node::run(node, self) };
     }
 
     /// Ends the worker: closes its mailbox, runs the calls that were posted in time, cancels every
@@ -484,7 +484,7 @@ impl<M: Machine> Local<M> {
     pub(crate) fn end_queued(&self) {
         while let Some(node) = self.next() {
             // SAFETY: as in `run_one`.
-            unsafe { inheritance::end_queued(node, self) };
+            unsafe { queue_node::end_queued(node, self) };
         }
     }
 }

@@ -8,6 +8,8 @@
 //! | `state_inheritance.rs` | those of a task that is awaited from above |
 //! | `body.rs` | the future or its output, behind a table of functions |
 //! | `cell.rs` | the allocation: header and body; how a task is run, cancelled and freed |
+//! | `wake.rs` | who queues it when it is woken or cancelled |
+//! | `queue_node.rs` | which task a node of a run queue is of, and by which of its nodes |
 //! | `submit.rs` | where it goes when it is launched or woken |
 //! | `home.rs` | the list of its home worker, and how it leaves it |
 //! | `delegate.rs`, `state_delegate.rs` | wakes by threads of a lower class |
@@ -54,6 +56,7 @@ mod loom_seen;
 mod loom_workers;
 mod poll_budget;
 mod poll_refs;
+mod queue_node;
 mod recorded;
 mod rescue;
 mod standing;
@@ -66,6 +69,7 @@ mod submit;
 #[cfg(test)]
 mod tests;
 mod timers;
+mod wake;
 mod waker;
 
 pub use body::{BodyVtable, Once, write_body};

@@ -6,8 +6,8 @@
 //! ([`Local::set_rescues`]), or that finds it behind a long poll ([`Sweep`]).
 
 use super::cell::TaskRef;
-use super::inheritance;
 use super::local::Local;
+use super::queue_node;
 use super::state::Wake;
 use super::state_inheritance::Above;
 use crate::mailbox::Posted;
@@ -156,7 +156,7 @@ impl<M: Machine> Sweep<M> {
     /// since it was queued is not raised for the node that it left.
     fn put_back(&self, node: NonNull<Node<M>>, raises: bool) -> bool {
         // SAFETY: a node that was queued has a reference of its task.
-        let own = unsafe { inheritance::own_of(node) };
+        let own = unsafe { queue_node::own_of(node) };
         let raises = raises && !M::breaks(Bug::SweepRaisesNone);
         // The task may run, and be freed, as soon as it is queued.
         let task = own.filter(|task| raises && task.header().is_rescuable());
@@ -187,7 +187,7 @@ impl<M: Machine> Sweep<M> {
     /// The node is that of a task, and is in no queue.
     unsafe fn end(node: NonNull<Node<M>>) {
         // SAFETY: passed on.
-        let own = unsafe { inheritance::own_of(node) };
+        let own = unsafe { queue_node::own_of(node) };
         Local::<M>::with_current(|local| match (own, local) {
             (Some(task), Some(local)) => {
                 let rank = local.rank();
@@ -197,7 +197,7 @@ impl<M: Machine> Sweep<M> {
             // No worker drops what has one: it lies in the future of a task.
             (Some(task), None) => task.leave(),
             // SAFETY: passed on.
-            (None, _) => unsafe { inheritance::refused(node) },
+            (None, _) => unsafe { queue_node::refused(node) },
         });
     }
 }

@@ -1,0 +1,107 @@
+//! What a node of a run queue is: which task it is of, and which of that task's nodes. An ordinary task is queued
+//! by its own node; one that a higher class runs, by its raised one.
+
+use super::cell::TaskRef;
+use super::inheritance::{RaisedNode, TASK_ALIGN};
+use super::local::Local;
+use super::state::By;
+use crate::group::DEFAULT;
+use crate::node::Node;
+use doorbell_machine::Machine;
+use std::ptr::NonNull;
+
+/// The task that a node of a run queue is of, and which of its nodes that is.
+///
+/// # Safety
+/// The node is one of a task, which is alive.
+#[inline]
+unsafe fn find<M: Machine>(node: NonNull<Node<M>>) -> (TaskRef<M>, By) {
+    if node.addr().get().is_multiple_of(TASK_ALIGN) {
+        // SAFETY: aligned as the task, so it is the first field of one.
+        return (unsafe { TaskRef::from_node(node) }, By::Own);
+    }
+    // SAFETY: else it is part of a raised node, whose task is alive.
+    (unsafe { RaisedNode::task_of(node) }, By::Raised)
+}
+
+/// What a task that is raised is sorted by among those of the upper scheduler: as the highest there is. How
+/// urgent the one that awaits it is, is not known here; below it, a lesser one that never rests would
+/// keep both waiting for ever.
+const RAISED_RANK: u8 = 100;
+
+/// The rank of a task that is rescued and that nobody awaits from above: half of that, so that tasks of the user's
+/// can go before it.
+const RESCUED_RANK: u8 = RAISED_RANK / 2;
+
+/// The rank of the task that a node is of.
+///
+/// # Safety
+/// As for [`find`].
+pub(super) unsafe fn rank_of<M: Machine>(node: NonNull<Node<M>>) -> u8 {
+    // SAFETY: passed on.
+    match unsafe { find(node) } {
+        (task, By::Own) => task.header().rank,
+        (task, By::Raised) if task.is_rescued_only() => RESCUED_RANK,
+        (_, By::Raised) => RAISED_RANK,
+    }
+}
+
+/// The group of the task that a node is of; the default one of a task of another scheduler, which knows
+/// none of this one's.
+///
+/// # Safety
+/// As for [`find`].
+pub(super) unsafe fn group_of<M: Machine>(node: NonNull<Node<M>>) -> u8 {
+    // SAFETY: passed on.
+    match unsafe { find(node) } {
+        (task, By::Own) => task.header().group,
+        (_, By::Raised) => DEFAULT,
+    }
+}
+
+/// The task whose own node this is.
+///
+/// # Safety
+/// As for [`find`].
+pub(super) unsafe fn own_of<M: Machine>(node: NonNull<Node<M>>) -> Option<TaskRef<M>> {
+    // SAFETY: passed on.
+    let (task, node) = unsafe { find(node) };
+    (node == By::Own).then_some(task)
+}
+
+/// A raised node was refused by workers that are gone.
+///
+/// # Safety
+/// As for [`find`]; the node is in no queue.
+pub(super) unsafe fn refused<M: Machine>(node: NonNull<Node<M>>) {
+    // SAFETY: passed on.
+    if let (task, By::Raised) = unsafe { find(node) } {
+        task.take_back();
+    }
+}
+
+/// Runs the task that was taken from a queue of this worker.
+///
+/// # Safety
+/// The node is one of a task, and has left its queue.
+#[inline]
+pub(super) unsafe fn run<M: Machine>(node: NonNull<Node<M>>, local: &Local<M>) {
+    // SAFETY: a node that was queued has a reference of its task.
+    match unsafe { find(node) } {
+        (task, By::Own) => task.run(local),
+        (task, By::Raised) => task.run_above(local),
+    }
+}
+
+/// Ends the task that was taken from a queue of a worker that closes.
+///
+/// # Safety
+/// As for [`run`].
+pub(super) unsafe fn end_queued<M: Machine>(node: NonNull<Node<M>>, local: &Local<M>) {
+    // SAFETY: as in `run`.
+    match unsafe { find(node) } {
+        (task, By::Own) => task.end_queued(local),
+        // Its own node is in a queue too.
+        (task, By::Raised) => task.take_back(),
+    }
+}
