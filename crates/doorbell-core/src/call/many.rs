@@ -77,7 +77,7 @@ struct Leg<M: Machine> {
 enum Ended {
     /// Other calls have not ended; the block may be gone by now.
     More,
-    /// It was the last, and left no waker to wake: the waiter will look.
+    /// It was the last, and there is no waker to wake: the waiter looks for itself.
     Last,
     /// It was the last, and must take and wake the waiter's waker.
     LastWakes,

@@ -1,12 +1,12 @@
-//! How the driver strings its sources together.
+//! The lists of a driver's sources: stacks that any thread pushes to, and lists of the worker's own.
 
 use super::source::Source;
 use doorbell_machine::{Cell, Machine, Ordering, PtrWord};
 use std::ptr::{NonNull, null_mut};
 
-/// The links of a source: two of stacks that any thread pushes to, two of the worker's own list.
+/// The links of a source: two for the stacks that any thread pushes to, two for the worker's list.
 pub(super) struct Links<M: Machine> {
-    /// By number of the stack.
+    /// Indexed by the number of the stack.
     stacks: [M::Cell<*mut Source<M>>; 2],
     prev: M::Cell<*mut Source<M>>,
     next: M::Cell<*mut Source<M>>,
@@ -18,8 +18,8 @@ impl<M: Machine> std::fmt::Debug for Links<M> {
     }
 }
 
-// SAFETY: each link belongs to who pushes until the push, then to who takes the stack; those of the
-// list to the worker.
+// SAFETY: the link of a stack belongs to the pushing thread until the push, then to the taker. Those of the
+// list belong to the worker.
 unsafe impl<M: Machine> Send for Links<M> {}
 // SAFETY: as above.
 unsafe impl<M: Machine> Sync for Links<M> {}
@@ -44,17 +44,17 @@ fn set<M: Machine>(link: &M::Cell<*mut Source<M>>, to: *mut Source<M>) {
     link.with_mut(|link| unsafe { *link = to });
 }
 
-/// Whether a push was taken.
+/// How a push ended.
 #[must_use]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Pushed {
     Yes,
-    /// The stack is closed; the source is the caller's.
+    /// The stack is closed; the caller keeps the source.
     Closed,
 }
 
-/// A stack of sources, by the link with this number: pushed to by any thread, emptied at once by the
-/// worker.
+/// A stack of sources, which uses the link with this number. Any thread pushes; only the worker takes, all
+/// at once.
 pub(super) struct Stack<M: Machine, const LINK: usize>(M::Ptr<Source<M>>);
 
 impl<M: Machine, const LINK: usize> Default for Stack<M, LINK> {
@@ -64,7 +64,7 @@ impl<M: Machine, const LINK: usize> Default for Stack<M, LINK> {
 }
 
 impl<M: Machine, const LINK: usize> Stack<M, LINK> {
-    /// The head of a stack that takes nothing any more. No source lies there.
+    /// The head of a closed stack. No source lies at this address.
     fn closed() -> *mut Source<M> {
         std::ptr::without_provenance_mut(1)
     }
@@ -72,7 +72,7 @@ impl<M: Machine, const LINK: usize> Stack<M, LINK> {
     /// Pushes a source.
     ///
     /// # Safety
-    /// It is in no stack of this link, and stays in place until it was taken.
+    /// The source is in no stack that uses this link, and stays in place until it is taken.
     pub(super) unsafe fn push(&self, source: NonNull<Source<M>>) -> Pushed {
         // SAFETY: the source is alive, says the caller.
         let link = unsafe { &source.as_ref().links.stacks[LINK] };
@@ -83,8 +83,8 @@ impl<M: Machine, const LINK: usize> Stack<M, LINK> {
                 return Pushed::Closed;
             }
             set::<M>(link, head);
-            // ORDER: Release pairs with the Acquire of `take`: the source, and that it was taken
-            // out of the poller, is visible. Relaxed on failure: only the next guess.
+            // ORDER: Release pairs with the Acquire of `take_and_leave`: the source is visible, and that it was
+            // taken out of the poller. Relaxed on failure: only the next guess.
             match self.0.compare_exchange_weak(
                 head,
                 source.as_ptr(),
@@ -98,34 +98,34 @@ impl<M: Machine, const LINK: usize> Stack<M, LINK> {
     }
 
     pub(super) fn is_empty(&self) -> bool {
-        // ORDER: Relaxed; a hint, what came since is taken the next time.
+        // ORDER: Relaxed; a hint, a later push is taken the next time.
         let head = self.0.load(Ordering::Relaxed);
         head.is_null() || head == Self::closed()
     }
 
-    /// Takes all, the last one first.
+    /// Takes all sources, the newest first.
     pub(super) fn take(&self) -> Taken<M, LINK> {
-        // ORDER: Relaxed; only the worker, whose thread this is, closes it.
+        // ORDER: Relaxed; only the worker closes it, and this is the worker's thread.
         if self.0.load(Ordering::Relaxed) == Self::closed() {
             return Taken(null_mut());
         }
         self.take_and_leave(null_mut())
     }
 
-    /// Takes all, and nothing can be pushed any more.
+    /// Takes all sources, and refuses pushes from here on.
     pub(super) fn close(&self) -> Taken<M, LINK> {
         self.take_and_leave(Self::closed())
     }
 
     fn take_and_leave(&self, left: *mut Source<M>) -> Taken<M, LINK> {
-        // ORDER: Acquire pairs with the Release of every push before.
+        // ORDER: Acquire pairs with the Release of every push before: the sources are visible.
         let head = self.0.swap(left, Ordering::Acquire);
         let is_none = head == Self::closed();
         Taken(if is_none { null_mut() } else { head })
     }
 }
 
-/// What was taken. The link of each is read before it is handed out.
+/// The sources that were taken. The link of each is read before it is handed out.
 pub(super) struct Taken<M: Machine, const LINK: usize>(*mut Source<M>);
 
 impl<M: Machine, const LINK: usize> Iterator for Taken<M, LINK> {
@@ -150,7 +150,7 @@ impl<M: Machine> Default for List<M> {
 
 impl<M: Machine> List<M> {
     /// # Safety
-    /// The caller is the worker, and the source is alive and in no list; so for what follows.
+    /// The caller is the worker, and the source is alive and in no list.
     pub(super) unsafe fn push(&self, source: NonNull<Source<M>>) {
         let first = get::<M>(&self.0);
         // SAFETY: the caller's promise.
@@ -181,7 +181,7 @@ impl<M: Machine> List<M> {
         }
     }
 
-    /// All of it. The link of each is read before it is handed out.
+    /// All sources of the list. The link of each is read before it is handed out.
     ///
     /// # Safety
     /// The caller is the worker.
@@ -195,12 +195,12 @@ impl<M: Machine> List<M> {
         })
     }
 
-    /// Only the worker may rely on it.
+    /// Whether it is empty. Only the worker may rely on the answer.
     pub(super) fn is_empty(&self) -> bool {
         get::<M>(&self.0).is_null()
     }
 
-    /// The first one, taken out.
+    /// Takes out the first source.
     ///
     /// # Safety
     /// As for [`List::iter`].
