@@ -170,7 +170,7 @@ impl<M: Machine> Ready<M> {
     /// The node is that of a task of this worker, and is run as one once it is popped. It stays alive
     /// and in place until it is popped, and is popped on this thread.
     pub unsafe fn push(&self, node: NonNull<Node<M>>) {
-        // SAFETY: alive, says the caller.
+        // SAFETY: the caller promises that it is alive.
         let entered = unsafe { node.as_ref() }.enter_owned();
         assert!(entered, "a task was queued twice");
         self.ends.with_mut(|ends| {

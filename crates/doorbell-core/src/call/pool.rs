@@ -95,7 +95,7 @@ pub(super) unsafe fn give_back<M: Machine>(slab: Slab<M>, mask: u64) {
     let count = u64::from(bits.count_ones());
     // SAFETY: as above; these parcels are not counted yet.
     if unsafe { Home::leave(home, 0_u64.wrapping_sub(count)) } == Left::Last {
-        // SAFETY: it says so.
+        // SAFETY: these parcels were the last.
         unsafe { Home::free(home) };
     }
 }

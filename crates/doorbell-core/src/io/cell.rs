@@ -73,7 +73,7 @@ impl<M: Machine> WaitCell<M> {
     }
 
     pub(super) fn next(&self) -> *mut WaitCell<M> {
-        // SAFETY: written before the cell was published, says `set_next`.
+        // SAFETY: `set_next` writes it only before the cell is published.
         self.next.with(|next| unsafe { *next })
     }
 

@@ -328,8 +328,8 @@ impl<M: Machine> Driver<M> {
         if self.leaving.is_empty() {
             return Swept::Nothing;
         }
-        // ORDER: Acquire pairs with the Release of visitors who left. Of the adds of visitors it misses
-        // only those whose poll comes after the removal of what was taken above.
+        // ORDER: Acquire pairs with the Release of visitors that left. It can miss a visitor's add only if that
+        // visitor's poll comes after the removal of what was taken above.
         let visitors = self.shared.visitors.load(Ordering::Acquire);
         if visitors != 0 && !M::breaks(Bug::IoSweepBlind) {
             return Swept::Later;

@@ -74,7 +74,7 @@ impl<M: Machine, const LINK: usize> Stack<M, LINK> {
     /// # Safety
     /// The source is in no stack that uses this link, and stays in place until it is taken.
     pub(super) unsafe fn push(&self, source: NonNull<Source<M>>) -> Pushed {
-        // SAFETY: the source is alive, says the caller.
+        // SAFETY: the caller promises that the source is alive.
         let link = unsafe { &source.as_ref().links.stacks[LINK] };
         // ORDER: Relaxed; a first guess, the exchange below decides.
         let mut head = self.0.load(Ordering::Relaxed);
