@@ -1,6 +1,6 @@
 //! The link by which calls, wakes and tasks hang in a mailbox or a ready queue.
 //!
-//! A node is part of what is posted (a call, a task), so posting allocates nothing.
+//! A node is part of what is posted (a call, a task, a timer), so posting allocates nothing.
 
 use crate::call::Returns;
 use crate::queue::{Order, Queue};
@@ -9,16 +9,16 @@ use std::marker::PhantomData;
 use std::ptr::NonNull;
 use std::sync::Arc;
 
-/// What a worker does with a node that it took: a call runs at once, a task joins the queue.
+/// What a worker does with a node that it took: a call runs at once, a task joins the ready queue.
 ///
 /// # Safety
-/// Called once per post, on the worker that the node was posted to, with the node that was
-/// posted. The node may be gone when it returns.
+/// It is called once per post, with the node that was posted, on the worker that took it. The node may be
+/// gone when it returns.
 pub type Deliver<M> = unsafe fn(NonNull<Node<M>>, &Ready<M>);
 
 /// The intrusive link.
 pub struct Node<M: Machine> {
-    /// [`Node::free`]: in no queue. Else the next node, null at the end.
+    /// [`Node::free`] if the node is in no queue; else the next node, null at the end.
     next: M::Ptr<Node<M>>,
     deliver: Deliver<M>,
 }
@@ -40,19 +40,19 @@ impl<M: Machine> Node<M> {
         }
     }
 
-    /// The mark of a node that is in no queue. No node lies at this address: nodes are aligned.
+    /// The mark of a node that is in no queue. No node lies at this address, because nodes are aligned.
     #[inline(always)]
     fn free() -> *mut Node<M> {
         std::ptr::without_provenance_mut(2)
     }
 
-    /// Marks the node as queued; `false`, and nothing changed, if it is in a queue already:
-    /// its link holds the queue together.
+    /// Marks the node as queued. If it is in a queue already, returns `false` and changes nothing: the link
+    /// holds that queue together.
     #[inline(always)]
     pub(crate) fn enter(&self) -> bool {
         let (free, end) = (Self::free(), std::ptr::null_mut());
         loop {
-            // ORDER: Relaxed; one word, and a read-modify-write: of two that enter, one sees
+            // ORDER: Relaxed; one word and a read-modify-write, so of two threads that enter, one sees
             // the other. The queue's own words publish the node.
             match self
                 .next
@@ -60,16 +60,16 @@ impl<M: Machine> Node<M> {
             {
                 Ok(_) => return true,
                 Err(seen) if seen != free => return false,
-                // It failed for no reason.
+                // A spurious failure.
                 Err(_) => {}
             }
         }
     }
 
-    /// As [`Node::enter`], for a queue that only this thread uses: no read-modify-write.
+    /// As [`Node::enter`], for a node that only this thread may queue: no read-modify-write.
     #[inline(always)]
     pub(crate) fn enter_owned(&self) -> bool {
-        // ORDER: Relaxed; only this thread may queue a node that is its own.
+        // ORDER: Relaxed; only this thread may queue the node.
         let free = self.next.load(Ordering::Relaxed) == Self::free();
         if free {
             self.set_next(std::ptr::null_mut());
@@ -79,8 +79,8 @@ impl<M: Machine> Node<M> {
 
     #[inline(always)]
     pub(crate) fn set_next(&self, next: *mut Node<M>) {
-        // ORDER: Relaxed; published by the Release of the push that follows, or read only on
-        // this worker.
+        // ORDER: Relaxed; the Release of the push that follows publishes it, or only this worker reads
+        // it.
         self.next.store(next, Ordering::Relaxed);
     }
 
@@ -93,12 +93,12 @@ impl<M: Machine> Node<M> {
     /// Marks the node as in no queue; from here on it may be posted again.
     #[inline(always)]
     pub(crate) fn leave(&self) {
-        // ORDER: Relaxed; whoever posts it again was told so by a word that orders the two
-        // (a task's state, a call's completion).
+        // ORDER: Relaxed; another word orders this before the next post of the node (a task's state, a
+        // call's completion).
         self.next.store(Self::free(), Ordering::Relaxed);
     }
 
-    /// Hands the node to what it is part of.
+    /// Calls the node's [`Deliver`] function.
     ///
     /// # Safety
     /// As for [`Deliver`]; the node has left its queue.
@@ -111,15 +111,15 @@ impl<M: Machine> Node<M> {
     }
 }
 
-/// A worker's own queue of tasks that are ready to run: first in, first out or by rank, no atomic
-/// operation but on its own thread.
+/// A worker's ready queue: its pinned tasks that can run, first in, first out or by rank. Only the worker's
+/// own thread uses it, without a read-modify-write.
 ///
 /// Not `Sync`: it belongs to the worker's thread.
 pub struct Ready<M: Machine> {
     ends: M::Cell<Ends<M>>,
-    /// Where they are sorted, if the worker's tasks are; `ends` only counts them then.
+    /// Where the nodes lie if the worker's tasks are sorted by rank; `ends` then only counts them.
     order: Option<Arc<Order<M>>>,
-    /// Parcels that were delivered with what was taken, and go back to their owners.
+    /// Parcels that were delivered on this worker and go back to their owners.
     returns: Returns<M>,
     not_sync: PhantomData<std::cell::Cell<()>>,
 }
@@ -152,8 +152,8 @@ impl<M: Machine> Default for Ready<M> {
 }
 
 impl<M: Machine> Ready<M> {
-    /// Those of the worker with that run queue: sorted if its other tasks are. Belongs to the worker's
-    /// thread.
+    /// The ready queue of the worker with that run queue, sorted by rank if the run queue is. It belongs to the
+    /// worker's thread.
     pub(crate) fn beside(queue: &Queue<M>) -> Self {
         Ready {
             order: queue.order().cloned(),
@@ -161,25 +161,24 @@ impl<M: Machine> Ready<M> {
         }
     }
 
-    /// Appends a node; if they are sorted, behind all that are not below its rank.
+    /// Appends a node; in a sorted queue, behind all that are not below its rank.
     ///
     /// # Panics
-    /// If the node is in a queue already: that would lose every node behind it.
+    /// If the node is in a queue already: to push it again would lose every node behind it.
     ///
     /// # Safety
-    /// The node is that of a task of this worker: whoever pops it runs it as one. It stays alive
+    /// The node is that of a task of this worker, and is run as one once it is popped. It stays alive
     /// and in place until it is popped, and is popped on this thread.
     pub unsafe fn push(&self, node: NonNull<Node<M>>) {
-        // SAFETY: alive, says the caller.
+        // SAFETY: the caller promises that it is alive.
         let entered = unsafe { node.as_ref() }.enter_owned();
         assert!(entered, "a task was queued twice");
         self.ends.with_mut(|ends| {
-            // SAFETY: the queue is used by one thread, and no reference into it is held
-            // across a call.
+            // SAFETY: one thread uses the queue, and holds no reference into it across a call.
             let ends = unsafe { &mut *ends };
             ends.len += 1;
             if let Some(order) = &self.order {
-                // SAFETY: this is the thread of the worker, whose order it is.
+                // SAFETY: this is the thread of the worker that the order belongs to.
                 return unsafe { order.push_pinned(node) };
             }
             if ends.tail.is_null() {
@@ -218,13 +217,13 @@ impl<M: Machine> Ready<M> {
         })
     }
 
-    /// How its nodes and those of the worker's run queue are sorted, if they are.
+    /// The order of its nodes and of those in the worker's run queue; `None` if they are not sorted.
     #[inline]
     pub(crate) fn order(&self) -> Option<&Order<M>> {
         self.order.as_deref()
     }
 
-    /// What goes back to those who posted it.
+    /// The parcels that go back to their owners.
     #[inline]
     pub(crate) fn returns(&self) -> &Returns<M> {
         &self.returns

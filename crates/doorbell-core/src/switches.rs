@@ -1,4 +1,4 @@
-//! The switches: each turns one protocol back into older behaviour, to be measured beside it.
+//! The switches: each turns one protocol back into older behaviour, to be measured against the default.
 
 use doorbell_machine::Counter;
 use std::fmt;
@@ -7,7 +7,7 @@ use std::str::FromStr;
 /// What a call to a spinning worker does (seed: the kernel's `TIF_NOTIFY_IPI`).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum IdleNotify {
-    /// The worker sees the post in the line it spins, takes its mailbox and goes on spinning.
+    /// The worker sees the post in the line that it spins on, takes its mailbox and goes on spinning.
     #[default]
     On,
     /// Every kick also sets RESCHED, so every call costs the worker a pass.
@@ -19,7 +19,7 @@ pub enum IdleNotify {
 /// Which posts touch the bell (seed: no IPI if `call_single_queue` is not empty).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum CallCoalesce {
-    /// The post that finds the worker idle and not yet notified.
+    /// The post that finds the worker parked and not yet notified.
     #[default]
     On,
     /// Every post to a worker that is not spinning makes the wake syscall.
@@ -35,7 +35,7 @@ pub struct Switches {
     pub call_coalesce: CallCoalesce,
 }
 
-/// A text that names no setting.
+/// Why a text names no setting.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum SwitchError {
     /// Not of the form `switch=setting`.
@@ -51,9 +51,9 @@ pub enum SwitchError {
     Setting {
         /// The switch.
         switch: &'static str,
-        /// What was asked for.
+        /// The setting in the text.
         setting: String,
-        /// What there is.
+        /// The settings that there are.
         known: &'static str,
     },
 }
@@ -122,10 +122,9 @@ impl fmt::Display for Switches {
     }
 }
 
-/// The switches as the workers read them, changeable while they run.
+/// The switches as posters read them. They may change while the runtime runs.
 ///
-/// Any mixture of old and new settings is safe, since each setting alone is; so a relaxed
-/// number carries them.
+/// Each setting alone is safe, and so is any mixture of old and new ones. So a relaxed number carries them.
 #[derive(Debug, Default)]
 pub struct SwitchWord<C>(C);
 
@@ -143,12 +142,12 @@ mod bits {
     const _: () = assert!(KICK_PASSES + RING_SPINNING + RING_EVERY_POST == 0b111);
 }
 
-/// What a poster has to know, read once per post.
+/// The rules of a post, read once per post.
 #[derive(Clone, Copy, Debug)]
 pub struct PostRules(u64);
 
 impl PostRules {
-    /// All switches at their default: the short way through a post.
+    /// Whether all switches are at their default, which is the fast path of a post.
     #[inline(always)]
     pub fn is_default(self) -> bool {
         self.0 == 0

@@ -1,7 +1,7 @@
-//! A thread that is no worker and waits: for a future ([`block_on`]) or for a call.
+//! The waiter: how a thread that is no worker waits for a future ([`block_on`]) or for a call.
 //!
-//! It has a bell like a worker, but no mailbox: whoever wakes it sets NOTIFY by a
-//! read-modify-write, so a wake before, during or after its falling asleep is one and the same.
+//! A waiter has a bell like a worker, but no mailbox. Every wake sets NOTIFY by a read-modify-write, so it
+//! makes no difference whether the wake comes before, while or after the thread falls asleep.
 
 use crate::bell::{Announced, Bell, Kick, Notified};
 use crate::class::Class;
@@ -15,7 +15,7 @@ use std::task::{Context, Poll, Wake, Waker};
 pub struct Waiter<M: Machine> {
     bell: M::Line<Bell<M>>,
     parker: M::Parker,
-    /// The clock that the thread holds while it does not wait, if that is a paused one.
+    /// The paused clock that the thread holds while it does not wait, if there is one.
     clock: Option<Arc<Clock<M>>>,
 }
 
@@ -29,7 +29,7 @@ impl<M: Machine> std::fmt::Debug for Waiter<M> {
 
 impl<M: Machine> Default for Waiter<M> {
     fn default() -> Self {
-        // Who wakes has a share of it by a waker, which is std's.
+        // A waking thread has a share of it through a waker, whose count is std's.
         M::counted_by_std(|| Waiter {
             bell: M::Line::new(Bell::default),
             parker: M::Parker::new(),
@@ -50,9 +50,9 @@ impl<M: Machine> Waiter<M> {
 
     /// Ends the current wait, or the next one if there is none.
     pub fn notify(&self) {
-        // Before the thread is told, on its behalf: it counts as busy from then on.
+        // Counts the thread as busy on its behalf, before it is told.
         self.clock.iter().for_each(|clock| clock.begin());
-        // The thread is as a Fair worker: it waits for no Batch worker that has told it and not rung.
+        // The thread counts as a Fair worker: it must not rely on the ring of a Batch worker.
         let notified = self.bell.notify(Kick::Take, Class::Fair.standing::<M>());
         if notified == Notified::MustRing || notified == Notified::MustHelp {
             self.bell.ring(&self.parker);
@@ -62,8 +62,7 @@ impl<M: Machine> Waiter<M> {
         }
     }
 
-    /// Waits until notified: spins until `spin_ns` have passed, then parks. Only one thread
-    /// waits at a time.
+    /// Waits until notified: spins for up to `spin_ns`, then parks. Only one thread may wait at a time.
     pub fn wait(&self, spin_ns: u64) {
         match self.bell.announce_spin() {
             Announced::Yes => self.spin_then_park(spin_ns),
@@ -72,7 +71,7 @@ impl<M: Machine> Waiter<M> {
         let _ = self.bell.end_idle();
     }
 
-    /// As [`Waiter::wait`], at most until that time. The thread does not spin, and holds no clock.
+    /// As [`Waiter::wait`], at most until `until_ns`. The thread does not spin, and must hold no clock.
     pub(crate) fn wait_until(&self, until_ns: Option<u64>) {
         let announced = self.bell.announce_spin() == Announced::Yes
             && self.bell.announce_park() == Announced::Yes;
@@ -101,11 +100,11 @@ impl<M: Machine> Waiter<M> {
             return;
         };
         match clock.end_waiter() {
-            // Whoever notified it has made it busy.
+            // The notifier counts it as busy before it wakes it.
             Ended::Yes => {
                 let _ = self.bell.park(&self.parker, None);
             }
-            // Busy by itself, and once more if it was notified meanwhile.
+            // It counts as busy again, and twice if a notifier has counted it meanwhile.
             Ended::Resumed => {
                 if self.bell.end_idle().notified {
                     clock.end_busy();
@@ -125,13 +124,13 @@ impl<M: Machine> Wake for Waiter<M> {
     }
 }
 
-/// Runs a future on the calling thread until it is ready; between polls the thread spins for
+/// Runs a future on the calling thread until it is ready. Between polls the thread spins for up to
 /// `spin_ns`, then parks.
 pub fn block_on<M: Machine, F: Future>(future: F, spin_ns: u64) -> F::Output {
     block_on_with(Waiter::<M>::default(), future, spin_ns)
 }
 
-/// As [`block_on`], on a thread that is [inside](Clock::inside) the runtime of a clock: while it
+/// As [`block_on`], on a thread that is [inside](Clock::inside) the runtime of `clock`: while the thread
 /// waits, a paused clock may go on.
 pub fn block_on_inside<M: Machine, F: Future>(
     clock: &Arc<Clock<M>>,

@@ -78,7 +78,7 @@ struct Leg<M: Machine> {
 enum LegEnded {
     /// Others have not ended; the block may be gone.
     More,
-    /// It was the last, and left no waker to wake: the waiter will look.
+    /// It was the last, and there is no waker to wake: the waiter looks for itself.
     Last,
     /// It was the last, and must take and wake the waiter's waker.
     LastWakes,

@@ -1,4 +1,4 @@
-//! Calls: a closure posted to a worker, with a thread that blocks for it. See README.md in this folder.
+//! Calls: closures that a worker runs for another thread. See README.md in this folder.
 //!
 //! A call that is *awaited* is a task of [`Kind::Call`](crate::task::Kind): it lives on the
 //! heap, because its future can be dropped at any time. A call that a thread *blocks* on needs no

@@ -1,22 +1,22 @@
-//! A place for one waker, which nobody ever waits for: who finds it held goes elsewhere, or leaves
-//! the job to whoever holds it.
+//! A place for one waker. No thread ever waits for it: a thread that finds it held uses another cell, or
+//! leaves the job to the holder.
 
 use crate::quiet::{Quiet, drop_quietly};
 use doorbell_machine::{Bug, Cell, Machine, Ordering, Readiness, Word};
 use std::task::Waker;
 
-/// Nobody has it, and no waker lies there.
+/// No thread has the cell, and it holds no waker.
 const FREE: u64 = 0;
 
-/// One thread has it, and looks at its waker or changes it.
+/// One thread has the cell, and reads or changes its waker.
 const HELD: u64 = 1;
 
-/// A waker lies there, for the next event that concerns it.
+/// The cell holds a waker for the next event that the waker waits for.
 const ARMED: u64 = 2;
 
 const STATE: u64 = 0b11;
 
-/// From where on the bits of the [`Readiness`] lie that is waited for.
+/// The first bit of the [`Readiness`] that ends the wait.
 const WANTED_BIT: u32 = 2;
 
 /// One arming.
@@ -31,8 +31,8 @@ const _: () = assert!(((Readiness::ALL.bits() as u64) << WANTED_BIT) + STATE + 1
 ///
 /// | bits | name | changed by |
 /// |---|---|---|
-/// | 0–1 | state: `FREE`, `HELD`, `ARMED` | who takes hold, by an exchange of the word it saw; who holds |
-/// | 2–7 | wanted: which readiness ends the wait | who holds, when it arms |
+/// | 0–1 | state: `FREE`, `HELD`, `ARMED` | the thread that takes hold, by an exchange of the word it saw; the holder |
+/// | 2–7 | wanted: which readiness ends the wait | the holder, when it arms |
 /// | 8–63 | turn: which arming this is | as above |
 pub(super) struct WaitCell<M: Machine> {
     word: M::U64,
@@ -41,7 +41,7 @@ pub(super) struct WaitCell<M: Machine> {
     next: M::Cell<*mut WaitCell<M>>,
 }
 
-// SAFETY: the waker is reached by who holds the cell only; `next` is written before the cell is
+// SAFETY: only the holder of the cell touches the waker; `next` is written before the cell is
 // published and not after.
 unsafe impl<M: Machine> Send for WaitCell<M> {}
 // SAFETY: as above.
@@ -53,7 +53,7 @@ impl<M: Machine> std::fmt::Debug for WaitCell<M> {
     }
 }
 
-/// Which arming of a cell it was.
+/// One arming of a cell.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct CellTurn(u64);
 
@@ -73,11 +73,11 @@ impl<M: Machine> WaitCell<M> {
     }
 
     pub(super) fn next(&self) -> *mut WaitCell<M> {
-        // SAFETY: written before the cell was published, says `set_next`.
+        // SAFETY: `set_next` writes it only before the cell is published.
         self.next.with(|next| unsafe { *next })
     }
 
-    /// Nobody else has the cell yet.
+    /// Links the cell. The caller alone has it, before it is published.
     pub(super) fn set_next(&self, to: *mut WaitCell<M>) {
         // SAFETY: the caller's promise.
         self.next.with_mut(|next| unsafe { *next = to });
@@ -98,8 +98,8 @@ impl<M: Machine> WaitCell<M> {
                 return None;
             }
             let held = (seen & !STATE) | HELD;
-            // ORDER: Acquire pairs with the Release of who let go of it: the waker is this
-            // thread's now. Relaxed on failure: only the next guess.
+            // ORDER: Acquire pairs with the Release of the last holder: its waker is visible to this
+            // thread. Relaxed on failure: only the next guess.
             match self
                 .word
                 .compare_exchange(seen, held, acquire, Ordering::Relaxed)
@@ -135,8 +135,8 @@ impl<M: Machine> WaitCell<M> {
         self.word.load(Ordering::Relaxed) & STATE == ARMED
     }
 
-    /// The waker, if it waits for some of this. An event calls this behind its fence: either it sees
-    /// the arming, or who arms sees the event.
+    /// Takes out the waker, if it waits for some of `ready`. An event calls this after its fence: either it
+    /// sees the arming, or the arming thread sees the event.
     pub(super) fn take(&self, ready: Readiness) -> Option<Waker> {
         let wanted = u64::from(ready.bits()) << WANTED_BIT;
         self.hold_if(|word| word & STATE == ARMED && word & wanted != 0)?
@@ -151,8 +151,8 @@ impl<'a, M: Machine> HeldCell<'a, M> {
         self.cell.waker.with_mut(|waker| unsafe { (*waker).take() })
     }
 
-    /// Lets this waker lie there, for who wants this; the one that lay there is dropped unless it is
-    /// the same. Who arms looks at the word of the descriptor once more after this.
+    /// Stores this waker, to be woken for `wanted`. The old one is dropped, unless it is the same. The caller
+    /// must look at the word of the descriptor once more after this.
     ///
     /// # Panics
     /// As the clone of the waker does; the cell is free then.
@@ -161,8 +161,8 @@ impl<'a, M: Machine> HeldCell<'a, M> {
         let old = self.cell.waker.with_mut(|waker| unsafe { (*waker).take() });
         let (new, old) = match old {
             Some(old) if old.will_wake(waker) => (old, None),
-            // Foreign code. It may come back here, and finds the cell held. If it panics, the drop of
-            // the old one must not.
+            // The clone is foreign code. If it comes back here, it finds the cell held. If it panics, the
+            // drop of the old waker must not panic too.
             old => {
                 let old = Quiet::of(old);
                 (waker.clone(), old.take())
@@ -176,8 +176,8 @@ impl<'a, M: Machine> HeldCell<'a, M> {
         let armed = turn | u64::from(wanted.bits()) << WANTED_BIT | ARMED;
         let cell = self.cell;
         std::mem::forget(self);
-        // ORDER: Release pairs with the Acquire of who takes hold. It is a read-modify-write for the
-        // sake of the fence behind it; partner: the fence of an event (`Source::deliver`).
+        // ORDER: Release pairs with the Acquire of the thread that takes hold. It is a read-modify-write for
+        // the fence behind it; partner: the fence of an event (`Source::deliver`).
         cell.word.swap(armed, Ordering::Release);
         if !M::breaks(Bug::IoNoArmFence) {
             M::fence_announce();
@@ -190,7 +190,7 @@ impl<'a, M: Machine> HeldCell<'a, M> {
 impl<M: Machine> Drop for HeldCell<'_, M> {
     fn drop(&mut self) {
         let free = (self.word & !(TURN - 1)) | FREE;
-        // ORDER: Release pairs with the Acquire of who takes hold of it next.
+        // ORDER: Release pairs with the Acquire of the next thread that takes hold.
         self.cell.word.store(free, Ordering::Release);
     }
 }

@@ -1,5 +1,5 @@
-//! What a worker does for its descriptors: it brings events to them, and frees what is known of those
-//! that went.
+//! The driver: what a worker does for its descriptors. It brings events to their sources, and frees the
+//! sources of descriptors that went.
 
 use super::Station;
 use super::links::{SourceList, Stack, StackPushed};
@@ -12,21 +12,21 @@ use doorbell_machine::{
 use std::io;
 use std::ptr::NonNull;
 
-/// Each time that so many sources wait to be freed, the worker is told, which may sleep.
+/// After every so many sources that were given up, the worker is told, because it may sleep.
 const GONE_TELLS: u32 = 256;
 
-/// Which link of a source a stack uses.
+/// The numbers of the links that the two stacks use.
 const FRESH: usize = 0;
 const GONE: usize = 1;
 
-/// What any thread writes.
+/// The words that any thread writes.
 #[derive(Debug)]
 struct DriverShared<M: Machine> {
     /// Descriptors that are registered, without those that are [muted](super::Registration::mute).
     count: M::U32,
-    /// Threads that are between a poll and the end of what they do with its events.
+    /// How many threads are between a poll and the end of their work on its events.
     visitors: M::U32,
-    /// Sources that were given up since the worker was started.
+    /// How many sources were given up since the worker was started.
     gone: M::U32,
 }
 
@@ -44,8 +44,8 @@ pub struct Driver<M: Machine> {
     stranded: M::Counter,
 }
 
-// SAFETY: the lists belong to the worker, says who calls what uses them; the rest is shared by the
-// protocol of this folder.
+// SAFETY: only the worker uses the lists, as the callers of the unsafe functions promise. The protocol of
+// this folder guards the rest.
 unsafe impl<M: Machine> Send for Driver<M> {}
 // SAFETY: as above.
 unsafe impl<M: Machine> Sync for Driver<M> {}
@@ -59,13 +59,13 @@ impl<M: Machine> std::fmt::Debug for Driver<M> {
     }
 }
 
-/// Whether the form in which a worker is to park still is the right one.
+/// Whether the form in which a worker has chosen to park is still right.
 #[must_use]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ParkChoice {
     /// It is.
     Stands,
-    /// A descriptor came since: begin anew.
+    /// A descriptor was registered since: start over.
     Outdated,
 }
 
@@ -77,7 +77,7 @@ pub enum Swept {
     Nothing,
     /// So many sources were freed.
     Freed(usize),
-    /// Somebody visits: later.
+    /// A visitor is there: sweep again later.
     Later,
 }
 
@@ -91,8 +91,8 @@ impl<M: Machine> Drop for DriverVisit<'_, M> {
         } else {
             Ordering::Release
         };
-        // ORDER: Release pairs with the Acquire of the load in `sweep`: what the visitor did to
-        // sources lies before their end.
+        // ORDER: Release pairs with the Acquire of the load in `sweep`: what the visitor did with
+        // sources comes before their end.
         self.0.shared.visitors.fetch_sub(1, order);
     }
 }
@@ -115,21 +115,21 @@ impl<M: Machine> Default for Driver<M> {
     }
 }
 
-/// The side of all threads.
+/// What any thread may call.
 impl<M: Machine> Driver<M> {
-    /// Whether the worker has descriptors, and so parks in its poller, unless it puts off its looks.
+    /// Whether the worker has descriptors, and so parks in its poller.
     pub fn has_sources(&self) -> bool {
-        // ORDER: Acquire pairs with the add in `note_registered`: the poller is open. Behind an
+        // ORDER: Acquire pairs with the add in `note_registered`: the poller is open. After an
         // announcement, the fence of that orders it.
         self.shared.count.load(Ordering::Acquire) != 0
     }
 
-    /// Says that a descriptor is about to be added: before the caller looks at the bell. How many
-    /// there were.
+    /// Counts a descriptor that is about to be added, before the caller looks at the bell. Returns how many
+    /// there were before.
     pub(super) fn note_registered(&self) -> u32 {
         // ORDER: Release pairs with the Acquire of `has_sources`: the poller is open. A read-modify-write
-        // for the fence behind it: with the worker's announcement and its fence this is store buffering,
-        // either the worker sees the count, or `tell_worker` the announcement.
+        // for the fence behind it. With the worker's announcement and its fence this is store buffering:
+        // either the worker sees the count, or `tell_worker` sees the announcement.
         let before = self.shared.count.fetch_add(1, Ordering::Release);
         if !M::breaks(Bug::IoNoNoteFence) {
             M::fence_recheck();
@@ -137,9 +137,10 @@ impl<M: Machine> Driver<M> {
         before
     }
 
-    /// A worker that parks on its word alone, or is about to, is told to park in its poller; one that
-    /// spins, to look there too, if it had no descriptors before. One that had none and runs is
-    /// looked after by others from here on. Behind [`Driver::note_registered`].
+    /// Tells the worker of a new descriptor, after [`Driver::note_registered`], which returned `before`. A worker
+    /// that is parked on its word alone, or about to be, must park in its poller. If this is the first
+    /// descriptor, a worker that spins must look at its poller too, and for one that runs a watchdog is asked
+    /// for.
     pub(super) fn tell_worker<S: Station<M>>(station: &S, before: u32) {
         let sleeps_unsignalled =
             station.bell().is_quiescent() && station.parker().chosen() == ParkIn::Word;
@@ -150,7 +151,7 @@ impl<M: Machine> Driver<M> {
         }
     }
 
-    /// Makes a source for a descriptor, and adds that to the poller, which is open.
+    /// Makes a source for a descriptor, and adds the descriptor to the poller, which is open.
     pub(super) fn register<S: Station<M>>(
         station: &S,
         poller: &M::Poller,
@@ -158,7 +159,7 @@ impl<M: Machine> Driver<M> {
     ) -> Result<NonNull<Source<M>>, Refused> {
         let driver = station.driver();
         let source = NonNull::from(Box::leak(Box::new(Source::new())));
-        // SAFETY: it hangs nowhere yet, and is freed by the worker only.
+        // SAFETY: it hangs nowhere yet, and only the worker frees it.
         match unsafe { driver.fresh.push(source) } {
             StackPushed::Yes => {}
             StackPushed::Closed => {
@@ -184,7 +185,7 @@ impl<M: Machine> Driver<M> {
         Ok(source)
     }
 
-    /// Ends a registration. The source is not the caller's any more.
+    /// Ends a registration. The caller must not use the source afterwards.
     pub(super) fn deregister<S: Station<M>>(station: &S, source: NonNull<Source<M>>, fd: Fd<M>) {
         let driver = station.driver();
         // SAFETY: alive until it is given up.
@@ -193,21 +194,21 @@ impl<M: Machine> Driver<M> {
         if poller.is_some_and(|poller| poller.remove(fd).is_ok()) {
             driver.give_up(station, source);
         } else {
-            // The OS may still have it, under a descriptor that is a copy of this one, and say its
-            // token: it stays as long as the poller.
+            // The OS may still know it under a copy of the descriptor, and report its token: the source
+            // stays as long as the driver.
             driver.stranded.add_shared(1);
             driver.note_deregistered();
         }
     }
 
     pub(super) fn note_deregistered(&self) {
-        // ORDER: Relaxed; who reads a count that is too high parks in the poller for nothing.
+        // ORDER: Relaxed; a worker that reads a count that is too high parks in the poller without need.
         self.shared.count.fetch_sub(1, Ordering::Relaxed);
     }
 
-    /// The worker is to free the source, of which no poll that begins from here on will say anything.
+    /// Hands the source to the worker to be freed. No poll that begins from here on reports its token.
     fn give_up<S: Station<M>>(&self, station: &S, source: NonNull<Source<M>>) {
-        // SAFETY: once for each source, which the worker frees.
+        // SAFETY: pushed once for each source, and only the worker frees it.
         match unsafe { self.gone.push(source) } {
             StackPushed::Yes | StackPushed::Closed => {}
         }
@@ -219,7 +220,8 @@ impl<M: Machine> Driver<M> {
         }
     }
 
-    /// How many sources the poller did not give back, so that they stay until the driver goes.
+    /// How many sources are stranded: the poller did not give up their descriptors, so they stay until the
+    /// driver goes.
     pub fn stranded(&self) -> u64 {
         self.stranded.get()
     }
@@ -232,8 +234,8 @@ impl<M: Machine> Driver<M> {
         DriverVisit(self)
     }
 
-    /// Brings what is ready to its sources, and waits for nothing; how many events that were. Any
-    /// thread may call this. Where the buffer was filled, there may be more.
+    /// Brings the events that are there to their sources, without waiting. Returns how many there were; if the
+    /// buffer was filled, there may be more. Any thread may call this.
     pub fn look<S: Station<M>>(station: &S, events: &mut PollEvents) -> usize {
         let driver = station.driver();
         let Some(poller) = station.parker().poller().filter(|_| driver.has_sources()) else {
@@ -251,16 +253,16 @@ impl<M: Machine> DriverVisit<'_, M> {
     fn deliver(_inside: &Self, events: &PollEvents) {
         for (token, readiness) in events.iter() {
             let source = std::ptr::with_exposed_provenance::<Source<M>>(token as usize);
-            // SAFETY: only `register` adds to the poller, and its tokens are sources, which are not
-            // freed while this visitor, whose poll has said the token, is inside.
+            // SAFETY: only `register` adds to the poller, and its tokens are sources. They are not freed
+            // while this visitor is inside, whose poll has reported the token.
             unsafe { &*source }.deliver(readiness);
         }
     }
 }
 
-/// The side of the worker.
+/// What only the worker calls.
 impl<M: Machine> Driver<M> {
-    /// Says, before the worker announces that it parks, in which form it will.
+    /// Chooses, before the worker announces that it parks, the form in which it will.
     pub fn choose<S: Station<M>>(station: &S) -> ParkIn {
         let form = if station.driver().has_sources() {
             ParkIn::Poller
@@ -280,8 +282,8 @@ impl<M: Machine> Driver<M> {
         ParkChoice::Stands
     }
 
-    /// Parks in the poller, having chosen and announced that, and brings what is ready to its
-    /// sources. [`WaitEnd::Spurious`] never.
+    /// Parks in the poller, and brings the events to their sources. The worker must have chosen and announced
+    /// that. Never returns [`WaitEnd::Spurious`].
     pub fn park<S: Station<M>>(
         station: &S,
         until_ns: Option<u64>,
@@ -290,7 +292,7 @@ impl<M: Machine> Driver<M> {
         Self::park_then(station, until_ns, events, || {})
     }
 
-    /// As [`Driver::park`]; calls `awake` when the thread is awake, before anybody is woken.
+    /// As [`Driver::park`]; calls `awake` when the thread is awake, before any waker is woken.
     pub fn park_then<S: Station<M>>(
         station: &S,
         until_ns: Option<u64>,
@@ -306,12 +308,12 @@ impl<M: Machine> Driver<M> {
         ended
     }
 
-    /// Frees the sources that went, unless somebody visits. Cheap when there are none.
+    /// Frees the sources that went, unless a visitor is there. Cheap when there are none.
     ///
     /// # Safety
-    /// The caller is the thread of the worker; so for [`Driver::shut`].
+    /// The caller is the thread of the worker.
     pub unsafe fn sweep(&self) -> Swept {
-        // What went was registered before: who takes it finds it in `kept`.
+        // A source that went was registered before, so after `keep` it is in `kept`.
         let taken = (!self.gone.is_empty()).then(|| self.gone.take());
         if let Some(taken) = taken {
             // SAFETY: the caller is the worker.
@@ -326,8 +328,8 @@ impl<M: Machine> Driver<M> {
         if self.leaving.is_empty() {
             return Swept::Nothing;
         }
-        // ORDER: Acquire pairs with the Release of visitors who left. Of the adds of visitors it misses
-        // only those whose poll comes after the removal of what was taken above.
+        // ORDER: Acquire pairs with the Release of visitors that left. It can miss a visitor's add only if that
+        // visitor's poll comes after the removal of what was taken above.
         let visitors = self.shared.visitors.load(Ordering::Acquire);
         if visitors != 0 && !M::breaks(Bug::IoSweepBlind) {
             return Swept::Later;
@@ -335,7 +337,7 @@ impl<M: Machine> Driver<M> {
         let mut count = 0;
         // SAFETY: the caller is the worker.
         while let Some(source) = unsafe { self.leaving.take_first() } {
-            // SAFETY: nobody has it any more, and nobody will be told its token.
+            // SAFETY: no other thread has it any more, and no poll will report its token.
             unsafe { self.free(source) };
             count += 1;
         }
@@ -352,7 +354,7 @@ impl<M: Machine> Driver<M> {
     }
 
     /// # Safety
-    /// As for [`Driver::sweep`]; nobody has the source, and it is in no list.
+    /// As for [`Driver::sweep`]; no other thread has the source, and it is in no list.
     unsafe fn free(&self, source: NonNull<Source<M>>) {
         // SAFETY: alive until the box below.
         unsafe { source.as_ref() }.end();
@@ -365,13 +367,13 @@ impl<M: Machine> Driver<M> {
         }
     }
 
-    /// The worker ends: nothing is registered any more, and who waits learns it. What is registered
-    /// stays until the driver goes.
+    /// The worker ends: refuses registrations from here on, and wakes all waiting tasks. The sources
+    /// stay until the driver goes.
     ///
     /// # Safety
     /// As for [`Driver::sweep`].
     pub unsafe fn shut(&self) {
-        // Who is woken is foreign code: nothing is freed meanwhile.
+        // Wakers are foreign code; as a visitor this thread frees nothing meanwhile.
         let _visit = self.visit();
         // SAFETY: the caller is the worker.
         unsafe { self.keep(self.fresh.close()) };
@@ -386,7 +388,7 @@ impl<M: Machine> Driver<M> {
 impl<M: Machine> Drop for Driver<M> {
     fn drop(&mut self) {
         let fresh = self.fresh.close();
-        // SAFETY: nobody else has the driver, so this thread stands for the worker.
+        // SAFETY: no other thread has the driver, so this one stands in for the worker.
         unsafe { self.keep(fresh) };
         for list in [&self.kept, &self.leaving, &self.buried] {
             // SAFETY: as above.
@@ -403,6 +405,6 @@ impl<M: Machine> Drop for Driver<M> {
 pub(super) enum Refused {
     /// The worker has ended.
     Shut,
-    /// What the OS said.
+    /// The error of the OS.
     Os(io::Error),
 }

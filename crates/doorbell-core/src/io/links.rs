@@ -1,4 +1,4 @@
-//! How the driver strings its sources together.
+//! The lists of a driver's sources: stacks that any thread pushes to, and lists of the worker's own.
 
 use super::source::Source;
 use doorbell_machine::{Cell, Machine, Ordering, PtrWord};
@@ -44,17 +44,17 @@ fn set<M: Machine>(link: &M::Cell<*mut Source<M>>, to: *mut Source<M>) {
     link.with_mut(|link| unsafe { *link = to });
 }
 
-/// Whether a push was taken.
+/// How a push ended.
 #[must_use]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum StackPushed {
     Yes,
-    /// The stack is closed; the source is the caller's.
+    /// The stack is closed; the caller keeps the source.
     Closed,
 }
 
-/// A stack of sources, by the link with this number: pushed to by any thread, emptied at once by the
-/// worker.
+/// A stack of sources, which uses the link with this number. Any thread pushes; only the worker takes, all
+/// at once.
 pub(super) struct Stack<M: Machine, const LINK: usize>(M::Ptr<Source<M>>);
 
 impl<M: Machine, const LINK: usize> Default for Stack<M, LINK> {
@@ -64,7 +64,7 @@ impl<M: Machine, const LINK: usize> Default for Stack<M, LINK> {
 }
 
 impl<M: Machine, const LINK: usize> Stack<M, LINK> {
-    /// The head of a stack that takes nothing any more. No source lies there.
+    /// The head of a closed stack. No source lies at this address.
     fn closed() -> *mut Source<M> {
         std::ptr::without_provenance_mut(1)
     }
@@ -83,8 +83,8 @@ impl<M: Machine, const LINK: usize> Stack<M, LINK> {
                 return StackPushed::Closed;
             }
             set::<M>(link, head);
-            // ORDER: Release pairs with the Acquire of `take`: the source, and that it was taken
-            // out of the poller, is visible. Relaxed on failure: only the next guess.
+            // ORDER: Release pairs with the Acquire of `take_and_leave`: the source is visible, and that it was
+            // taken out of the poller. Relaxed on failure: only the next guess.
             match self.0.compare_exchange_weak(
                 head,
                 source.as_ptr(),
@@ -98,7 +98,7 @@ impl<M: Machine, const LINK: usize> Stack<M, LINK> {
     }
 
     pub(super) fn is_empty(&self) -> bool {
-        // ORDER: Relaxed; a hint, what came since is taken the next time.
+        // ORDER: Relaxed; a hint, a later push is taken the next time.
         let head = self.0.load(Ordering::Relaxed);
         head.is_null() || head == Self::closed()
     }
@@ -150,7 +150,7 @@ impl<M: Machine> Default for SourceList<M> {
 
 impl<M: Machine> SourceList<M> {
     /// # Safety
-    /// The caller is the worker, and the source is alive and in no list; so for what follows.
+    /// The caller is the worker, and the source is alive and in no list.
     pub(super) unsafe fn push(&self, source: NonNull<Source<M>>) {
         let first = get::<M>(&self.0);
         // SAFETY: the caller's promise.
@@ -181,7 +181,7 @@ impl<M: Machine> SourceList<M> {
         }
     }
 
-    /// All of it. The link of each is read before it is handed out.
+    /// All sources of the list. The link of each is read before it is handed out.
     ///
     /// # Safety
     /// The caller is the worker.
@@ -195,12 +195,12 @@ impl<M: Machine> SourceList<M> {
         })
     }
 
-    /// Only the worker may rely on it.
+    /// Whether it is empty. Only the worker may rely on the answer.
     pub(super) fn is_empty(&self) -> bool {
         get::<M>(&self.0).is_null()
     }
 
-    /// The first one, taken out.
+    /// Takes out the first source.
     ///
     /// # Safety
     /// As for [`SourceList::iter`].

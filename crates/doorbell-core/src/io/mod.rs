@@ -1,8 +1,8 @@
-//! Descriptors: who is told when one is ready, and when what is known of it may be freed. See README.md.
+//! Descriptors: which tasks are woken when one is ready, and when its memory may be freed. See README.md.
 //!
-//! A [`Registration`] is what a task has of a descriptor; [`Source`], behind it, its word and its
-//! waiters; a [`Driver`], one for each worker, brings the events of the worker's poller to them, and may
-//! be asked to by any thread.
+//! A task holds a [`Registration`] of a descriptor. Behind it is a [`Source`]: the descriptor's word and
+//! waiters. Each worker has a [`Driver`], which brings the events of the worker's poller to the sources. Any
+//! thread may ask it to.
 
 mod cell;
 mod driver;
@@ -27,32 +27,32 @@ use crate::bell::{Bell, Kick, Notified};
 use crate::class::Standing;
 use doorbell_machine::Machine;
 
-/// A worker, as far as its descriptors are concerned.
+/// The part of a worker that its descriptors need.
 ///
 /// # Safety
-/// All three are the same for the life of the value and of all its clones, the driver lives as long
-/// as any of these, no other station has it, and nobody but this driver adds to the poller of the
+/// Bell, parker and driver are the same for the life of the value and of all its clones. The driver lives as
+/// long as any of these, no other station has it, and only this driver adds to the poller of the
 /// parker.
 pub unsafe trait Station<M: Machine> {
     /// The worker's bell.
     fn bell(&self) -> &Bell<M>;
-    /// What the worker parks in.
+    /// The parker that the worker parks in.
     fn parker(&self) -> &M::Parker;
-    /// What it does for descriptors.
+    /// The worker's driver.
     fn driver(&self) -> &Driver<M>;
-    /// Has the worker look, and rings if it must.
+    /// Notifies the worker, and rings it if needed.
     fn notify(&self) {
         match self.bell().notify(Kick::Take, Standing::Level) {
             Notified::MustRing | Notified::MustHelp => self.bell().ring(self.parker()),
             Notified::Running | Notified::Spinning | Notified::Already => {}
         }
     }
-    /// It had no descriptors, was given one, and seems to run: whoever looks after workers that are
-    /// stuck did not have to look at this one before.
+    /// The worker got its first descriptor, and seems to run. It may be stuck, and no watchdog had a reason to
+    /// look at it before.
     fn note_first(&self) {}
 }
 
-// SAFETY: an `Arc` is another name of what it points to.
+// SAFETY: as for the station that the `Arc` points to, and keeps alive.
 unsafe impl<M: Machine, S: Station<M>> Station<M> for std::sync::Arc<S> {
     fn bell(&self) -> &Bell<M> {
         S::bell(self)

@@ -1,4 +1,4 @@
-//! A place of its own for one waker, among all who wait for a descriptor.
+//! A place: where one future waits for a descriptor, apart from all others that wait for it.
 
 use super::cell::{CellTurn, HeldCell, WaitCell};
 use crate::quiet::drop_quietly;
@@ -6,7 +6,7 @@ use doorbell_machine::{Machine, Readiness};
 use std::fmt::Debug;
 use std::task::Waker;
 
-/// A cell without its machine.
+/// A cell without the type of its machine.
 pub(super) trait AnyCell: Debug + Send + Sync {
     /// Arms it again if it still is as it was armed; `None` if an event has taken it.
     fn arm_again(&self, turn: CellTurn, wanted: Readiness, waker: &Waker) -> Option<CellTurn>;
@@ -26,7 +26,7 @@ impl<M: Machine> AnyCell for WaitCell<M> {
     }
 }
 
-/// Where one task waits for a descriptor, whoever else does. Dropped, it leaves no waker behind.
+/// Where one task waits for a descriptor, independently of all others. Its drop leaves no waker behind.
 #[derive(Debug, Default)]
 pub struct Place<'a> {
     armed: Option<ArmedCell<'a>>,
@@ -41,8 +41,8 @@ struct ArmedCell<'a> {
 }
 
 impl<'a> Place<'a> {
-    /// Lets this waker wait for the source that lies there: in the cell that it has of that source, as
-    /// long as no event has taken it, else in one that `spare` arms.
+    /// Lets this waker wait for the source at that address: in the cell that the place has of that source, if
+    /// no event has taken it, else in one that `spare` arms.
     pub(super) fn arm(
         &mut self,
         source: usize,
@@ -62,7 +62,7 @@ impl<'a> Place<'a> {
         self.armed = Some(ArmedCell { source, cell, turn });
     }
 
-    /// Waits no more.
+    /// Stops waiting.
     pub(super) fn disarm(&mut self) {
         if let Some(armed) = self.armed.take() {
             armed.cell.disarm(armed.turn);

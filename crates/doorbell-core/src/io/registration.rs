@@ -1,4 +1,4 @@
-//! What a task has of a descriptor.
+//! The registration: what a task holds of a descriptor.
 
 use super::Station;
 use super::driver::{Driver, Refused};
@@ -9,23 +9,23 @@ use std::io;
 use std::ptr::NonNull;
 use std::task::{Context, Poll};
 
-/// How a machine names a descriptor. Whoever has such a name answers for it that the descriptor
-/// stays open as long as it is registered.
+/// A machine's name of a descriptor. The holder of a name guarantees that the descriptor stays open as long
+/// as it is registered.
 pub type Fd<M> = <<M as Machine>::Poller as Poller<M>>::Fd;
 
-/// A descriptor that was not registered.
+/// Why a descriptor was not registered.
 #[derive(Debug, thiserror::Error)]
 pub enum RegisterError {
     /// The worker had no poller yet, and got none.
     #[error(transparent)]
     Poller(#[from] PollerError),
-    /// The OS does not wait for it.
+    /// The OS cannot wait for the descriptor.
     #[error(
         "the OS does not wait for this descriptor: {source}; it is no socket, pipe or the like, it \
          is registered already, or there are too many (fs.epoll.max_user_watches)"
     )]
     Refused {
-        /// What the OS said.
+        /// The error of the OS.
         source: io::Error,
     },
     /// The worker has ended.
@@ -34,7 +34,7 @@ pub enum RegisterError {
 }
 
 impl RegisterError {
-    /// What the OS said, in one word.
+    /// The kind of the OS's error.
     pub fn kind(&self) -> io::ErrorKind {
         match self {
             RegisterError::Poller(error) => error.kind(),
@@ -44,13 +44,13 @@ impl RegisterError {
     }
 }
 
-/// A descriptor that is registered with the driver of a worker until this is dropped, on any thread.
-/// It is dropped before the descriptor is closed.
+/// A descriptor is registered with the driver of a worker until this is dropped, which any thread may do.
+/// Drop it before the descriptor is closed.
 pub struct Registration<M: Machine, S: Station<M>> {
     station: S,
     source: NonNull<Source<M>>,
     fd: Fd<M>,
-    /// By [`Registration::mute`].
+    /// Whether [`Registration::mute`] has muted it.
     is_muted: bool,
 }
 
@@ -68,16 +68,16 @@ impl<M: Machine, S: Station<M>> std::fmt::Debug for Registration<M, S> {
 }
 
 impl<M: Machine, S: Station<M>> Registration<M, S> {
-    /// Registers a descriptor with the worker of that station. A socket is connected, or about to be,
-    /// first: one that is neither counts as closed.
+    /// Registers a descriptor with the worker of that station. A socket must be connected or connecting before:
+    /// otherwise it counts as closed.
     ///
     /// # Errors
-    /// [`RegisterError`] says what keeps it from being waited for.
+    /// [`RegisterError`] says why it was not registered.
     pub fn new(station: S, fd: Fd<M>) -> Result<Self, RegisterError> {
         let poller = station.parker().open_poller()?;
         let source = Driver::register(&station, poller, fd).map_err(|refused| match refused {
             Refused::Shut => {
-                // It may have been opened behind the worker's last step.
+                // The poller may have been opened after the worker's last step, which closes it.
                 poller.close();
                 RegisterError::WorkerGone
             }
@@ -91,12 +91,12 @@ impl<M: Machine, S: Station<M>> Registration<M, S> {
         })
     }
 
-    /// Has the descriptor make no more events here, or make them again. If it is ready then, that is an event. While it
-    /// makes none the worker does not park in its poller for it. Not for one that
-    /// [`Registration::mute_if_in_vain`] is called for.
+    /// Turns the descriptor's events here off, or on again. If it is ready when they are turned on, that is an
+    /// event. While they are off, the worker does not park in its poller for this descriptor. Must not be
+    /// combined with [`Registration::mute_if_in_vain`].
     ///
     /// # Errors
-    /// What the OS says; it is then as it was.
+    /// The error of the OS; nothing has changed then.
     pub fn mute(&mut self, is_muted: bool) -> io::Result<()> {
         if self.is_muted == is_muted {
             return Ok(());
@@ -106,7 +106,7 @@ impl<M: Machine, S: Station<M>> Registration<M, S> {
             self.set_muted(true)?;
             driver.note_deregistered();
         } else {
-            // In this order, as for a new one.
+            // In this order, as for a new descriptor.
             let before = driver.note_registered();
             if let Err(error) = self.set_muted(false) {
                 driver.note_deregistered();
@@ -124,12 +124,12 @@ impl<M: Machine, S: Station<M>> Registration<M, S> {
     }
 }
 
-/// Waiting, where other registrations of the same descriptor may be the ones that are used.
+/// Waiting, while tasks may use other registrations of the same descriptor.
 impl<M: Machine, S: Station<M>> Registration<M, S> {
-    /// As [`Source::poll_io`]; has a muted descriptor make events again if it is to wait.
+    /// As [`Source::poll_io`]; if it has to wait, turns on the events of a muted descriptor.
     ///
     /// # Errors
-    /// As there, and what the OS says to that.
+    /// As there, and the error of the OS if the events cannot be turned on.
     pub fn poll_io<R>(
         &self,
         cx: &Context<'_>,
@@ -139,10 +139,10 @@ impl<M: Machine, S: Station<M>> Registration<M, S> {
         self.heard((**self).poll_io(cx, direction, f))
     }
 
-    /// As [`Source::poll_io_in`]; has a muted descriptor make events again if it is to wait.
+    /// As [`Source::poll_io_in`]; if it has to wait, turns on the events of a muted descriptor.
     ///
     /// # Errors
-    /// As there, and what the OS says to that.
+    /// As there, and the error of the OS if the events cannot be turned on.
     pub fn poll_io_in<'a, R>(
         &'a self,
         cx: &Context<'_>,
@@ -153,7 +153,7 @@ impl<M: Machine, S: Station<M>> Registration<M, S> {
         self.heard((**self).poll_io_in(cx, direction, place, f))
     }
 
-    /// Who waits is to hear of events.
+    /// Turns events on for a task that waits.
     fn heard<R>(&self, polled: Poll<io::Result<R>>) -> Poll<io::Result<R>> {
         if polled.is_pending()
             && let Err(error) = self.unmute()
@@ -181,14 +181,14 @@ impl<M: Machine, S: Station<M>> Registration<M, S> {
         poller.set_muted(self.fd, token, is_muted)
     }
 
-    /// Another registration of the descriptor is waited for. If nobody waits for this one, and nobody has
-    /// acted upon its last events, its worker is woken for nothing: it hears no more of them, until
-    /// somebody waits again by [`Registration::poll_io`] or [`Registration::poll_io_in`]; other ways to
-    /// wait do not turn them on.
+    /// Call this while a task waits on another registration of the same descriptor. If no task waits on this
+    /// one, or has acted upon its last events, they wake its worker for nothing: they are turned off, until a
+    /// task waits again by [`Registration::poll_io`] or [`Registration::poll_io_in`]. Other ways to wait do
+    /// not turn them on.
     pub fn mute_if_in_vain(&self) {
-        // In this order: who turns them on comes behind what says that they are off.
+        // In this order, so that a thread that turns them on comes after the note that they are off.
         if self.is_in_vain() && self.set_muted(true).is_ok() && self.has_muted() {
-            // Somebody has begun to wait meanwhile. An error was told to it.
+            // A task has begun to wait meanwhile. On an error it was woken, and its poll returns the error.
             let _ = self.unmute();
         }
     }
@@ -198,7 +198,7 @@ impl<M: Machine, S: Station<M>> std::ops::Deref for Registration<M, S> {
     type Target = Source<M>;
 
     fn deref(&self) -> &Source<M> {
-        // SAFETY: freed by the worker after this was dropped only.
+        // SAFETY: the worker frees it only after this was dropped.
         unsafe { self.source.as_ref() }
     }
 }
@@ -206,7 +206,7 @@ impl<M: Machine, S: Station<M>> std::ops::Deref for Registration<M, S> {
 impl<M: Machine, S: Station<M>> Drop for Registration<M, S> {
     fn drop(&mut self) {
         if self.is_muted {
-            // To deregister it takes it out of the count once more.
+            // Counted again, because `deregister` counts it down once more.
             self.station.driver().note_registered();
         }
         Driver::deregister(&self.station, self.source, self.fd);

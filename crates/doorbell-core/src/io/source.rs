@@ -1,4 +1,4 @@
-//! What a descriptor is to the runtime: its word and its waiters.
+//! The source: what the runtime keeps of a descriptor, its word and its waiters.
 
 use super::place::Place;
 use super::waiters::Waiters;
@@ -8,7 +8,7 @@ use std::io;
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 
-/// After so many events that nobody has acted upon, a registration of a class that waits no more is muted.
+/// After so many events that no task has acted upon, a registration that no task waits for is muted.
 const IN_VAIN: u64 = 4;
 
 /// Which way bytes go.
@@ -21,7 +21,7 @@ pub enum Direction {
 }
 
 impl Direction {
-    /// What ends a wait for it.
+    /// The readiness that ends a wait for this direction.
     pub(super) const fn wanted(self) -> Readiness {
         match self {
             Direction::Read => Readiness::READABLE.and(Readiness::READ_CLOSED),
@@ -30,7 +30,7 @@ impl Direction {
     }
 }
 
-/// What ends a wait for this: also that it will never come.
+/// The readiness that ends a wait for `interest`: also the closing after which it never comes.
 fn widened(interest: Readiness) -> Readiness {
     let reads = Readiness::READABLE.and(Readiness::PRIORITY);
     let mut wanted = interest;
@@ -43,13 +43,13 @@ fn widened(interest: Readiness) -> Readiness {
     wanted
 }
 
-/// A descriptor that is registered. Made and freed by its driver.
+/// A descriptor that is registered. The driver makes it and frees it.
 pub struct Source<M: Machine> {
     word: ReadyWord<M>,
     waiters: Waiters<M>,
-    /// The tick at which somebody last tried something.
+    /// The tick at which a task last tried a syscall.
     used: M::U64,
-    /// 1 after its events were turned off, until they are turned on again.
+    /// The mute word: 1 from when its events were turned off until a thread is to turn them on again.
     muted: M::U32,
     pub(super) links: super::links::SourceLinks<M>,
     /// Whether the driver has not freed it; looked at in models only, where nothing is freed before
@@ -57,8 +57,8 @@ pub struct Source<M: Machine> {
     is_alive: M::Cell<bool>,
 }
 
-// SAFETY: what is not Sync in it are the links, which are by themselves, and `is_alive`, which is
-// written by who has it alone.
+// SAFETY: not Sync by themselves are the links, which have a protocol of their own, and `is_alive`, which
+// only a thread writes that has the source alone.
 unsafe impl<M: Machine> Send for Source<M> {}
 // SAFETY: as above.
 unsafe impl<M: Machine> Sync for Source<M> {}
@@ -83,13 +83,13 @@ impl<M: Machine> Source<M> {
         }
     }
 
-    /// What is known of it now.
+    /// The word now.
     pub fn look(&self) -> Event {
         self.word.look()
     }
 
-    /// Whether it is ready in that direction, or shut; if not, the waker of `cx` is woken when it
-    /// is. Of those who ask so for one direction, the last one is woken.
+    /// Ready if the descriptor is ready in that direction, or shut. If not, the waker of `cx` is woken when it
+    /// is. If several tasks ask this way for one direction, the last one is woken.
     pub fn poll_ready(&self, cx: &Context<'_>, direction: Direction) -> Poll<Event> {
         let wanted = direction.wanted();
         let event = self.word.look();
@@ -100,7 +100,7 @@ impl<M: Machine> Source<M> {
         self.look_again(wanted)
     }
 
-    /// Having armed a cell: an event that came before that was seen by nobody else.
+    /// Looks again after a cell was armed: no other thread acts on an event that came before the arming.
     fn look_again(&self, wanted: Readiness) -> Poll<Event> {
         if M::breaks(Bug::IoArmBlind) {
             return Poll::Pending;
@@ -112,20 +112,20 @@ impl<M: Machine> Source<M> {
         Poll::Pending
     }
 
-    /// Says that it is not ready in that direction: a syscall that was made after `event` was seen
-    /// would have had to wait. What is closed stays so.
+    /// Notes that the descriptor is not ready in that direction: a syscall that was made after `event` was
+    /// seen would have had to wait. A closed direction stays closed.
     pub fn clear(&self, event: Event, direction: Direction) -> Cleared {
         self.word.clear(event, direction.wanted())
     }
 
-    /// As [`Source::clear`], where the syscall said [`io::ErrorKind::WouldBlock`]: also what was closed,
-    /// of which the OS says now that it is open. A FIFO whose last writer left can get another one.
+    /// As [`Source::clear`], after the syscall returned [`io::ErrorKind::WouldBlock`]. It clears what was closed
+    /// too, because the OS has shown that it is open: a FIFO whose last writer left can get another one.
     pub fn clear_all(&self, event: Event, direction: Direction) -> Cleared {
         self.word.clear_all(event, direction.wanted())
     }
 
-    /// Calls `f`, which makes a syscall in that direction that does not wait, when it may succeed,
-    /// until it does not say [`io::ErrorKind::WouldBlock`]. Waits as [`Source::poll_ready`] does.
+    /// Calls `f`, which makes a non-blocking syscall in that direction, each time that it may succeed, until it
+    /// returns something other than [`io::ErrorKind::WouldBlock`]. Waits as [`Source::poll_ready`] does.
     ///
     /// # Errors
     /// Those of `f`; and [`gone`] if the worker has ended.
@@ -138,7 +138,7 @@ impl<M: Machine> Source<M> {
         self.poll_by(direction, || self.poll_ready(cx, direction), f)
     }
 
-    /// As [`Source::poll_io`], but waits in a place of its own: of several who do, each is woken.
+    /// As [`Source::poll_io`], but waits in a place of its own: if several tasks do, each is woken.
     ///
     /// # Errors
     /// As for [`Source::poll_io`].
@@ -167,7 +167,7 @@ impl<M: Machine> Source<M> {
             self.note_used(event);
             match f() {
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
-                    // Also what was closed: else this would never end.
+                    // Clears what was closed too: otherwise this loop would not end.
                     match self.clear_all(event, direction) {
                         Cleared::Yes | Cleared::Newer => {}
                     }
@@ -178,14 +178,14 @@ impl<M: Machine> Source<M> {
     }
 
     fn note_used(&self, event: Event) {
-        // ORDER: Relaxed; how many events were in vain is a guess.
+        // ORDER: Relaxed; the number of events in vain is a guess.
         if self.used.load(Ordering::Relaxed) != event.tick() {
             // ORDER: Relaxed, as above.
             self.used.store(event.tick(), Ordering::Relaxed);
         }
     }
 
-    /// Whether nobody waits, and nobody has acted upon the last events.
+    /// Whether no task waits, and none has acted upon the last [`IN_VAIN`] events.
     pub(super) fn is_in_vain(&self) -> bool {
         // ORDER: Relaxed, as in `note_used`.
         let used = self.used.load(Ordering::Relaxed);
@@ -193,32 +193,33 @@ impl<M: Machine> Source<M> {
         unused >= IN_VAIN && !self.waiters.any()
     }
 
-    /// Its events are off. Whether somebody waits all the same, who may not have seen that.
+    /// Notes that its events are off. Returns whether a task waits that may not have seen that.
     pub(super) fn has_muted(&self) -> bool {
-        // ORDER: Release pairs with the Acquire of `take_muted`. A read-modify-write for the fence behind it:
-        // with an arming and its fence this is store buffering: either this sees who waits, or that one
-        // sees this, in `take_muted`.
+        // ORDER: Release pairs with the Acquire of `take_muted`. A read-modify-write for the fence behind it.
+        // With an arming and its fence this is store buffering: either this sees the waiting task, or
+        // that task sees this, in `take_muted`.
         self.muted.swap(1, Ordering::Release);
         M::fence_recheck();
         !M::breaks(Bug::IoMuteBlind) && self.waiters.any()
     }
 
-    /// Whether its events are off; who is told so turns them on. Behind an arming and its fence.
+    /// Whether its events are off. A caller that gets `true` must turn them on. Call it after an arming and its
+    /// fence.
     pub(super) fn take_muted(&self) -> bool {
-        // ORDER: Relaxed, behind the fence. Then Acquire: of several who wait one is told, and it comes
-        // behind who turned them off.
+        // ORDER: Relaxed, behind the fence. Then Acquire pairs with the Release of `has_muted`: of several waiting
+        // tasks one gets `true`, and comes after the thread that turned the events off.
         self.muted.load(Ordering::Relaxed) != 0 && self.muted.swap(0, Ordering::Acquire) != 0
     }
 
-    /// They were not turned on: who waits learns why, by its next poll.
+    /// The events could not be turned on: wakes all that wait, whose next poll returns the error.
     pub(super) fn stays_muted(&self) {
-        // ORDER: Release pairs with the Acquire of `take_muted`: who tries next comes behind this one, and so
-        // behind who turned them off.
+        // ORDER: Release pairs with the Acquire of `take_muted`: the next thread that tries comes after this one,
+        // and so after the thread that turned the events off.
         self.muted.store(1, Ordering::Release);
         self.waiters.wake(Readiness::ALL);
     }
 
-    /// Whether it is ready for some of this, or shut; if not, the waker of `cx` waits in that place.
+    /// Ready if it is ready for some of `wanted`, or shut. If not, the waker of `cx` waits in that place.
     fn wait_in<'a>(
         &'a self,
         cx: &Context<'_>,
@@ -242,7 +243,7 @@ impl<M: Machine> Source<M> {
         polled
     }
 
-    /// A future that waits, in a place of its own, until it is ready for some of this.
+    /// A future that waits, in a place of its own, until the descriptor is ready for some of `interest`.
     pub fn readiness(&self, interest: Readiness) -> WhenReady<'_, M> {
         WhenReady {
             source: self,
@@ -251,10 +252,10 @@ impl<M: Machine> Source<M> {
         }
     }
 
-    /// An event came: notes it, and wakes who waited for it.
+    /// An event came: notes it, and wakes the tasks that wait for it.
     pub(super) fn deliver(&self, readiness: Readiness) {
         if M::MODEL {
-            // SAFETY: written by the driver only, after all who may deliver have left.
+            // SAFETY: only the driver writes it, after all threads that may deliver have left.
             let is_alive = self.is_alive.with(|it| unsafe { *it });
             assert!(is_alive, "an event for what was freed");
         }
@@ -268,7 +269,7 @@ impl<M: Machine> Source<M> {
         self.waiters.wake(said);
     }
 
-    /// The worker ends: no event will come, and all who wait learn it.
+    /// The worker ends: no event will come, and all waiting tasks are woken.
     pub(super) fn shut(&self) {
         if self.word.shut() == Shut::Now {
             // As for an event.
@@ -277,7 +278,7 @@ impl<M: Machine> Source<M> {
         }
     }
 
-    /// The registration ends: events are for nobody, and nobody is woken.
+    /// The registration ends: drops the wakers, and wakes no task any more.
     pub(super) fn leave(&self) {
         match self.word.shut() {
             Shut::Now | Shut::Already => self.waiters.forget(),
@@ -287,7 +288,7 @@ impl<M: Machine> Source<M> {
     /// The driver is about to free it.
     pub(super) fn end(&self) {
         if M::MODEL {
-            // SAFETY: nobody else has it, is what the driver has just made sure of.
+            // SAFETY: the driver has just made sure that no other thread has it.
             self.is_alive.with_mut(|it| unsafe { *it = false });
         }
     }
@@ -298,12 +299,12 @@ impl<M: Machine> Source<M> {
     }
 }
 
-/// The error of whoever waits for a descriptor whose worker has ended.
+/// The error of a task that waits for a descriptor whose worker has ended.
 pub fn gone() -> io::Error {
     io::Error::other("the runtime that the descriptor was registered with has ended")
 }
 
-/// The future of [`Source::readiness`]. Dropped, it leaves no waker behind.
+/// The future of [`Source::readiness`]. Its drop leaves no waker behind.
 #[derive(Debug)]
 #[must_use = "futures do nothing unless polled"]
 pub struct WhenReady<'a, M: Machine> {

@@ -1,8 +1,8 @@
-//! Who waits for a descriptor: one place for each direction, and as many more as were ever needed
+//! The tasks that wait for a descriptor: one cell for each direction, and as many more as were ever needed
 //! at once.
 //!
-//! Cells are only ever added, and go with the descriptor: so who walks the list needs no leave, and
-//! a cell that is free again serves the next one.
+//! Cells are only added, and are freed with the descriptor. So a thread may walk the list without
+//! protection, and a cell that is free again serves the next task.
 
 use super::Direction;
 use super::cell::{CellTurn, HeldCell, WaitCell};
@@ -37,8 +37,8 @@ impl<M: Machine> Waiters<M> {
         }
     }
 
-    /// Lets this waker wait in the place of its direction, instead of the one there. If another
-    /// thread holds that, in a place of its own, until the next event.
+    /// Lets this waker wait in the slot of its direction, in place of the waker there. If another thread
+    /// holds the slot, the waker waits in a spare cell until the next event.
     pub(super) fn arm_slot(&self, direction: Direction, waker: &Waker) {
         let held = self.slots[direction as usize].hold();
         let held = held.unwrap_or_else(|| self.hold_spare());
@@ -65,8 +65,8 @@ impl<M: Machine> Waiters<M> {
         let mut head = self.more.load(Ordering::Relaxed);
         loop {
             it.set_next(head);
-            // ORDER: Release pairs with the Acquire of `list`: the cell is made. Relaxed on
-            // failure: only the next guess; nothing of that cell is looked at here.
+            // ORDER: Release pairs with the Acquire of `list`: the new cell is visible. Relaxed on
+            // failure: only the next guess; the cell found is not read here.
             match self
                 .more
                 .compare_exchange_weak(head, cell, Ordering::Release, Ordering::Relaxed)
@@ -79,10 +79,10 @@ impl<M: Machine> Waiters<M> {
 
     fn list(&self) -> impl Iterator<Item = &WaitCell<M>> {
         // ORDER: Acquire pairs with the Release of every `add` before: each is a read-modify-write,
-        // so that the last one hands on those below.
+        // so the last one continues the Release of those before it.
         let mut next = self.more.load(Ordering::Acquire);
         std::iter::from_fn(move || {
-            // SAFETY: null, or a cell that goes with this.
+            // SAFETY: null, or a cell that lives as long as this.
             let cell = unsafe { next.as_ref() }?;
             next = cell.next();
             Some(cell)
@@ -93,8 +93,8 @@ impl<M: Machine> Waiters<M> {
         self.slots.iter().chain(self.list())
     }
 
-    /// Wakes who waits for some of this. Wakers are foreign code: none is called while a cell is
-    /// held, and one that panics keeps nobody from being woken.
+    /// Wakes all wakers that wait for some of `ready`. Wakers are foreign code: none is called while a cell is
+    /// held, and if one panics the others are woken all the same.
     pub(super) fn wake(&self, ready: Readiness) {
         for cell in self.all() {
             if let Some(waker) = cell.take(ready)
@@ -105,20 +105,20 @@ impl<M: Machine> Waiters<M> {
         }
     }
 
-    /// Whether anybody waits. Behind a fence: either this sees who waits, or that one sees what the caller
-    /// has done.
+    /// Whether any waker waits. After a fence: either this sees the arming, or the arming thread sees what the
+    /// caller has written before the fence.
     pub(super) fn any(&self) -> bool {
         self.all().any(WaitCell::is_armed)
     }
 
-    /// Drops all wakers that no other thread holds.
+    /// Drops all wakers in cells that no other thread holds.
     pub(super) fn forget(&self) {
         for cell in self.all() {
             drop_quietly(cell.take(Readiness::ALL));
         }
     }
 
-    /// How many cells there are, and how many of them wait. For tests.
+    /// How many cells there are, and how many of them are armed. For tests.
     #[cfg(test)]
     pub(super) fn count(&self) -> (usize, usize) {
         let armed = self.all().filter(|cell| cell.is_armed());
@@ -128,10 +128,10 @@ impl<M: Machine> Waiters<M> {
 
 impl<M: Machine> Drop for Waiters<M> {
     fn drop(&mut self) {
-        // ORDER: Relaxed; whoever drops this has it alone.
+        // ORDER: Relaxed; the dropping thread has it alone.
         let mut next = self.more.load(Ordering::Relaxed);
         while !next.is_null() {
-            // SAFETY: leaked by `add`, and nobody has the list any more.
+            // SAFETY: leaked by `add`, and no other thread has the list any more.
             let cell = unsafe { Box::from_raw(next) };
             next = cell.next();
         }

@@ -1,4 +1,4 @@
-//! The word of a descriptor: what it is ready for, and how many events said so.
+//! The word of a descriptor: what it is ready for, and how many events there were.
 
 use doorbell_machine::{Bug, Machine, Ordering, Readiness, Word};
 
@@ -8,10 +8,10 @@ const SHUT: u64 = 1 << 6;
 /// One event.
 const TICK: u64 = 1 << 8;
 
-/// What is cleared by whoever found nothing to read or to write: not what is closed, which stays so.
+/// What [`ReadyWord::clear`] leaves: a closed direction stays closed.
 const CLOSED: Readiness = Readiness::READ_CLOSED.and(Readiness::WRITE_CLOSED);
 
-// The table below: readiness ends where SHUT begins, and that where the ticks do.
+// The table below: readiness ends where SHUT begins, and the ticks begin two bits above SHUT.
 const _: () = assert!(Readiness::ALL.bits() as u64 == SHUT - 1);
 const _: () = assert!(SHUT << 2 == TICK);
 
@@ -19,8 +19,8 @@ const _: () = assert!(SHUT << 2 == TICK);
 ///
 /// | bits | name | set by | cleared by |
 /// |---|---|---|---|
-/// | 0–5 | readiness, as in [`Readiness`] | an event | whoever found that it is not so, if no event came since |
-/// | 6 | `SHUT` | the registration that goes, or the worker that ends | nobody |
+/// | 0–5 | readiness, as in [`Readiness`] | an event | a task whose syscall would have waited, if no event came since |
+/// | 6 | `SHUT` | the registration that goes, or the worker that ends | never |
 /// | 7 | zero | | |
 /// | 8–63 | tick | each event adds one | |
 #[derive(Debug)]
@@ -43,22 +43,22 @@ impl Event {
         }
     }
 
-    /// What the descriptor is ready for, as far as is known.
+    /// What the descriptor is known to be ready for.
     pub fn readiness(self) -> Readiness {
         self.readiness
     }
 
-    /// How many events there were; it wraps.
+    /// How many events there were, modulo 2⁵⁶.
     pub(super) fn tick(self) -> u64 {
         self.tick
     }
 
-    /// Whether no event will come any more: the worker that it is registered with has ended.
+    /// Whether no more events will come: its worker has ended, or its registration is gone.
     pub fn is_shut(self) -> bool {
         self.is_shut
     }
 
-    /// Whether who wants this has something to do.
+    /// Whether this ends a wait for `wanted`.
     pub(super) fn concerns(self, wanted: Readiness) -> bool {
         self.is_shut || !self.readiness.within(wanted).is_empty()
     }
@@ -68,9 +68,9 @@ impl Event {
 #[must_use]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Delivered {
-    /// It is in the word; those who want some of this are to be woken.
+    /// It is in the word; the caller must wake those that wait for some of this.
     Yes(Readiness),
-    /// Nobody is there any more; the word is unchanged.
+    /// The word is shut and unchanged.
     Shut,
 }
 
@@ -78,13 +78,13 @@ pub(super) enum Delivered {
 #[must_use]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Cleared {
-    /// Done: the next readiness will be a new event.
+    /// Done: when it is ready again, a new event says so.
     Yes,
     /// An event came since: nothing was cleared, try again.
     Newer,
 }
 
-/// Whether a shutting was the first.
+/// Whether a call of [`ReadyWord::shut`] was the first.
 #[must_use]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Shut {
@@ -100,14 +100,14 @@ impl<M: Machine> ReadyWord<M> {
     }
 
     pub(super) fn look(&self) -> Event {
-        // ORDER: Acquire pairs with the Release of `deliver`: what its thread did before is visible to who
-        // acts on it, also where the word was changed since, which is by read-modify-writes alone. Behind
-        // an arming, its fence orders it.
+        // ORDER: Acquire pairs with the Release of `deliver`: what its thread did before is visible, also if
+        // the word was changed since, because only read-modify-writes change it. After an arming, the
+        // fence of that orders this.
         Event::of(self.0.load(Ordering::Acquire))
     }
 
-    /// Says that an event came. A pending error is something to read and something to write: both
-    /// will say it.
+    /// Notes an event. A pending error counts as readable and as writable, because both a read and a write
+    /// will report it.
     pub(super) fn deliver(&self, readiness: Readiness) -> Delivered {
         let said = if readiness.has(Readiness::ERROR) {
             readiness.and(Readiness::READABLE).and(Readiness::WRITABLE)
@@ -132,15 +132,15 @@ impl<M: Machine> ReadyWord<M> {
         }
     }
 
-    /// Clears as much of `what` as is open: `event` was seen before the syscall that said that it is
-    /// not so.
+    /// Clears `what`, except what is closed. The caller has seen `event` before the syscall that would have
+    /// had to wait.
     pub(super) fn clear(&self, event: Event, what: Readiness) -> Cleared {
         self.clear_all(event, what.without(CLOSED))
     }
 
-    /// As [`ReadyWord::clear`], also what was said to be closed: the syscall said that it is open.
+    /// As [`ReadyWord::clear`], and clears what is closed too: the syscall has shown that it is open.
     pub(super) fn clear_all(&self, event: Event, what: Readiness) -> Cleared {
-        // An error that was said is over for both.
+        // An error concerns both directions, so it is cleared with either.
         let what = u64::from(what.and(Readiness::ERROR).bits());
         // ORDER: Relaxed; a first guess, the exchange below decides.
         let mut seen = self.0.load(Ordering::Relaxed);
@@ -148,7 +148,7 @@ impl<M: Machine> ReadyWord<M> {
             if seen / TICK != event.tick && !M::breaks(Bug::IoClearBlind) {
                 return Cleared::Newer;
             }
-            // ORDER: Relaxed; it publishes nothing. A read-modify-write, so who looks at it acquires the
+            // ORDER: Relaxed; it publishes nothing. A read-modify-write, so a later look still acquires the
             // event before it.
             match self
                 .0
@@ -160,7 +160,7 @@ impl<M: Machine> ReadyWord<M> {
         }
     }
 
-    /// From here on no event is taken.
+    /// Sets `SHUT`: from here on no event is noted.
     pub(super) fn shut(&self) -> Shut {
         // ORDER: Relaxed as in `clear_all`, and a read-modify-write also for the fence behind it.
         if self.0.fetch_or(SHUT, Ordering::Relaxed) & SHUT == 0 {

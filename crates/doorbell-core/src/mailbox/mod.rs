@@ -86,7 +86,7 @@ impl<M: Machine> Mailbox<M> {
     /// delivered: it stays alive and in place, and is not touched by the caller.
     #[inline]
     pub unsafe fn push(&self, node: NonNull<Node<M>>) -> Pushed {
-        // SAFETY: the node is alive, says the caller.
+        // SAFETY: the caller promises that the node is alive.
         let link = unsafe { node.as_ref() };
         if !link.enter() {
             return Pushed::Twice;
@@ -103,7 +103,7 @@ impl<M: Machine> Mailbox<M> {
     /// marked as queued before. If it is refused, it is marked as free.
     #[inline]
     pub unsafe fn push_entered(&self, node: NonNull<Node<M>>) -> Pushed {
-        // SAFETY: the node is alive, says the caller.
+        // SAFETY: the caller promises that the node is alive.
         let link = unsafe { node.as_ref() };
         let publish = if M::breaks(Bug::MailboxPushRelaxed) {
             Ordering::Relaxed

@@ -1,16 +1,16 @@
-//! What the workers of one core know of each other: which of them, that never spin, have something to
-//! do. A worker that spins keeps them from the CPU, so it does not while one of them can run.
+//! Core use: for each core, which of the workers that never spin have something to do. A spinning worker
+//! would keep them from the CPU, so a worker does not spin while one of them can run.
 //!
 //! | bit | set by | cleared by |
 //! |---|---|---|
-//! | 0 to 31, one for each scheduler that works | the worker when its park ends, and whoever rings it: the OS may not let it run while another worker spins | the worker before it announces that it parks |
+//! | 0 to 31, one for each scheduler whose workers never spin | the worker when its park ends, and the thread that rings it: the OS may not let it run while another worker spins | the worker before it announces that it parks |
 //!
-//! All of it is a hint. A bit that is seen too late costs a part of a spin, one too many a park.
+//! All of it is a hint. A bit that is seen too late costs a part of a spin, a bit too many costs a park.
 
 use doorbell_machine::{Line, Machine, Ordering, Word};
 use std::sync::Arc;
 
-/// A word for each core.
+/// One word for each core.
 pub struct CoreUse<M: Machine>(Box<[M::Line<M::U32>]>);
 
 impl<M: Machine> std::fmt::Debug for CoreUse<M> {
@@ -20,7 +20,7 @@ impl<M: Machine> std::fmt::Debug for CoreUse<M> {
 }
 
 impl<M: Machine> CoreUse<M> {
-    /// The words of so many cores, on none of which anything runs.
+    /// The words of so many cores, all clear.
     #[must_use]
     pub fn new(cores: usize) -> Arc<Self> {
         let word = |_| M::Line::new(|| M::U32::new(0));
@@ -32,12 +32,12 @@ impl<M: Machine> CoreUse<M> {
 #[derive(Debug)]
 pub struct Occupant<M: Machine> {
     words: Arc<CoreUse<M>>,
-    /// The scheduler's bit; 0 of one whose workers spin.
+    /// The scheduler's bit; 0 for a scheduler whose workers may spin.
     bit: u32,
 }
 
 impl<M: Machine> Occupant<M> {
-    /// Of a scheduler whose workers may spin.
+    /// The part of a scheduler whose workers may spin.
     pub fn spinning(words: &Arc<CoreUse<M>>) -> Self {
         Occupant {
             words: Arc::clone(words),
@@ -45,7 +45,7 @@ impl<M: Machine> Occupant<M> {
         }
     }
 
-    /// Of a scheduler whose workers never spin, the one with that number below 32.
+    /// The part of a scheduler whose workers never spin. `scheduler` is its number.
     ///
     /// # Panics
     /// If the number is 32 or more.
@@ -57,7 +57,7 @@ impl<M: Machine> Occupant<M> {
         }
     }
 
-    /// The worker of that core has something to do, or is rung because it has.
+    /// This scheduler's worker of that core has something to do, or is rung because it has.
     #[inline]
     pub(crate) fn begin(&self, core: usize) {
         let word = &self.words.0[core];
@@ -68,7 +68,7 @@ impl<M: Machine> Occupant<M> {
         }
     }
 
-    /// It is about to park.
+    /// This scheduler's worker of that core is about to park.
     #[inline]
     pub(crate) fn end(&self, core: usize) {
         if self.bit != 0 {

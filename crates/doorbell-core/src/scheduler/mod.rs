@@ -1,8 +1,8 @@
 //! The scheduler: the workers that share tasks, and the handle that keeps them in memory. See README.md.
 //!
-//! All remote halves of a scheduler lie in one allocation, so that whoever has one can reach the others (to
-//! steal, to wake an idle one). It is freed with its last [`RemoteRef`]. Each task has one, so
-//! counting them must not cost a write to a line that all workers share: a worker's thread keeps a
+//! All remote halves of a scheduler lie in one allocation, so from one of them a thread can reach the others
+//! (to steal, to wake an idle worker). The allocation is freed with its last [`RemoteRef`]. Each task has one,
+//! so counting them must not cost a write to a line that all workers share: a worker's thread keeps a
 //! stock of shares, from which it gives and into which it takes without a read-modify-write.
 
 pub mod core_use;
@@ -25,36 +25,36 @@ use std::cell::Cell;
 use std::ptr::NonNull;
 use std::sync::Arc;
 
-/// How many shares a worker draws at once. Of three times as many it gives two thirds back.
+/// How many shares a worker draws at once. When it has three times as many, it gives two thirds back.
 const STOCK: u64 = 256;
 
-/// In which turns a worker runs its tasks.
+/// In which order a worker runs its tasks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Turns {
-    /// As they could run; pinned ones and others in turn.
+    /// In the order in which they became ready; pinned tasks and others in turn.
     ByArrival,
-    /// The highest [rank](Local::rank) first; equal ones as they could run.
+    /// The highest [rank](Local::rank) first; equal ranks in the order in which they became ready.
     ByRank,
 }
 
-/// What a scheduler may have beside its workers.
+/// The settings of a scheduler.
 #[derive(Debug)]
 pub struct SchedulerSpec<M: Machine> {
-    /// How its workers are scheduled by the OS.
+    /// The class of its workers.
     pub class: Class,
-    /// In which turns its workers run their tasks.
+    /// In which order its workers run their tasks.
     pub turns: Turns,
-    /// What is recorded of its tasks, if anything is.
+    /// Where its tasks are recorded, if they are.
     pub telemetry: Option<Arc<Telemetry<M>>>,
-    /// A worker of each scheduler that is above it, the highest last: what those await of this one's tasks,
-    /// they poll themselves. Three at most.
+    /// One worker of each scheduler above it, the highest last. Those schedulers run the tasks of this one that
+    /// their own tasks await. Three at most.
     pub above: Vec<RemoteRef<M>>,
-    /// Its part in what the workers of a core know of each other, if there are others.
+    /// Its part in the words that say who uses a core, if there are other schedulers.
     pub core_use: Option<Occupant<M>>,
 }
 
 impl<M: Machine> SchedulerSpec<M> {
-    /// Of a scheduler below those that have these workers.
+    /// The settings of a scheduler below those that these workers belong to.
     pub fn below(above: Vec<RemoteRef<M>>) -> Self {
         SchedulerSpec {
             above,
@@ -81,20 +81,20 @@ pub struct Scheduler<M: Machine> {
     class: Class,
     turns: Turns,
     remotes: NonNull<[Remote<M>]>,
-    /// For each worker the others, nearest first.
+    /// For each worker, the other workers, nearest first.
     orders: Box<[Box<[u32]>]>,
     idle: IdleSet<M>,
     work: WorkSet<M>,
     armed: Armed<M>,
-    /// Timers that were armed by threads which are no workers. The next worker that makes a pass takes
-    /// them: a worker of their own could be inside a long poll.
+    /// Timers that were armed by threads that are no workers. The next worker that makes a pass takes
+    /// them, because any one worker could be inside a long poll.
     timers: M::Line<Mailbox<M>>,
     /// How many workers are on.
     on: M::Line<M::U32>,
-    /// What is recorded of its tasks.
+    /// Where its tasks are recorded.
     telemetry: Option<Arc<Telemetry<M>>>,
-    /// A worker of each scheduler that may await its tasks from above, the highest last. They are kept as
-    /// long as this one.
+    /// One worker of each scheduler above, which may await tasks of this one, the highest last. Those schedulers
+    /// are kept in memory as long as this one.
     above: Vec<RemoteRef<M>>,
     core_use: Option<Occupant<M>>,
     groups: Groups<M>,
@@ -115,8 +115,8 @@ impl<M: Machine> std::fmt::Debug for Scheduler<M> {
 }
 
 impl<M: Machine> Scheduler<M> {
-    /// A scheduler of so many workers. `distance` says how far one is from another; work is looked for
-    /// at the nearest first.
+    /// A scheduler of so many workers. `distance` says how far one is from another; a worker looks for work at
+    /// the nearest first.
     #[allow(
         clippy::new_ret_no_self,
         reason = "a scheduler lives as long as its remotes are referred to"
@@ -129,7 +129,7 @@ impl<M: Machine> Scheduler<M> {
         Self::described(workers, switches, SchedulerSpec::default(), distance)
     }
 
-    /// As [`Scheduler::new`], a scheduler of that description.
+    /// As [`Scheduler::new`], with these settings.
     ///
     /// # Panics
     /// If more than three schedulers are above it.
@@ -154,7 +154,8 @@ impl<M: Machine> Scheduler<M> {
         let order = |worker: usize| {
             let mut others: Vec<usize> =
                 (1..workers).map(|step| (worker + step) % workers).collect();
-            // Stable: workers equally far begin behind the thief, so that thieves spread.
+            // A stable sort: among equally distant workers each thief begins at its next neighbour, so
+            // that thieves spread.
             others.sort_by_key(|other| distance(worker, *other));
             others.into_iter().map(|other| other as u32).collect()
         };
@@ -183,7 +184,7 @@ impl<M: Machine> Scheduler<M> {
             core_use,
             groups: Groups::default(),
         };
-        // SAFETY: allocated above for a scheduler, and nobody else has it yet.
+        // SAFETY: allocated above for a scheduler, and no other thread has it yet.
         unsafe { place.write(scheduler) };
         // SAFETY: written above; it lives until its last share is dropped.
         let remotes = unsafe { place.as_ref() }.remotes();
@@ -197,23 +198,23 @@ impl<M: Machine> Scheduler<M> {
     /// The remote halves of all its workers.
     #[inline]
     pub fn remotes(&self) -> &[Remote<M>] {
-        // SAFETY: allocated in `new`, freed with the scheduler.
+        // SAFETY: allocated in `described`, freed with the scheduler.
         unsafe { self.remotes.as_ref() }
     }
 
-    /// How its workers are scheduled by the OS.
+    /// The class of its workers.
     #[inline]
     pub fn class(&self) -> Class {
         self.class
     }
 
-    /// A worker of each scheduler above it, the highest last.
+    /// One worker of each scheduler above it, the highest last.
     #[inline]
     pub(crate) fn above(&self) -> &[RemoteRef<M>] {
         &self.above
     }
 
-    /// What is recorded of its tasks; `None` if nothing is.
+    /// Where its tasks are recorded; `None` if they are not.
     #[inline]
     pub fn telemetry(&self) -> Option<&Telemetry<M>> {
         self.telemetry.as_deref()
@@ -237,25 +238,25 @@ impl<M: Machine> Scheduler<M> {
         &self.work
     }
 
-    /// Timers that no worker has taken yet.
+    /// The mailbox of timers that no worker has taken yet.
     #[inline]
     pub(crate) fn timers(&self) -> &Mailbox<M> {
         &self.timers
     }
 
-    /// In which turns its workers run their tasks.
+    /// In which order its workers run their tasks.
     #[inline]
     pub(crate) fn turns(&self) -> Turns {
         self.turns
     }
 
-    /// Its part in what the workers of a core know of each other.
+    /// Its part in the words that say who uses a core.
     #[inline]
     pub(crate) fn core_use(&self) -> Option<&Occupant<M>> {
         self.core_use.as_ref()
     }
 
-    /// Whether polls of it took long lately.
+    /// Whether it is armed: one of its workers had a long poll lately.
     #[inline]
     pub(crate) fn armed(&self) -> &Armed<M> {
         &self.armed
@@ -265,7 +266,7 @@ impl<M: Machine> Scheduler<M> {
         &self.on
     }
 
-    /// The other workers, as a worker looks at them: nearest first.
+    /// The other workers, in the order in which `worker` looks at them: nearest first.
     pub fn others(&self, worker: usize) -> impl Iterator<Item = &Remote<M>> {
         self.orders[worker]
             .iter()
@@ -273,7 +274,7 @@ impl<M: Machine> Scheduler<M> {
     }
 
     /// # Safety
-    /// `count` shares are the caller's, and it uses none of them after this.
+    /// The caller has `count` shares, and uses none of them after this.
     unsafe fn give_back(scheduler: NonNull<Scheduler<M>>, count: u64) {
         let order = if M::breaks(Bug::SchedulerGiveBackRelaxed) {
             Ordering::Relaxed
@@ -281,12 +282,12 @@ impl<M: Machine> Scheduler<M> {
             Ordering::AcqRel
         };
         // SAFETY: the caller's shares keep it alive until here.
-        // ORDER: Release: what this holder did is over before the scheduler is freed. Acquire: the
-        // last one sees what all others did.
+        // ORDER: Release: what this holder did comes before the scheduler is freed. It pairs with the Acquire of
+        // the last holder, which sees what all others did.
         let before = unsafe { scheduler.as_ref() }.shares.fetch_sub(count, order);
         debug_assert!(before >= count);
         if before == count {
-            // SAFETY: it was the last share; allocated in `new` as a box.
+            // SAFETY: it was the last share; allocated in `described` as a box.
             drop(unsafe { Box::from_raw(scheduler.as_ptr()) });
         }
     }
@@ -294,12 +295,13 @@ impl<M: Machine> Scheduler<M> {
 
 impl<M: Machine> Drop for Scheduler<M> {
     fn drop(&mut self) {
-        // SAFETY: allocated in `new` as a box, and nobody refers to a remote half any more.
+        // SAFETY: allocated in `described` as a box, and no thread refers to a remote half any more.
         drop(unsafe { Box::from_raw(self.remotes.as_ptr()) });
     }
 }
 
-/// A worker's remote half, kept in memory together with those of its whole scheduler.
+/// A share of a scheduler: it leads to one worker's remote half, and keeps those of the whole scheduler in
+/// memory.
 pub struct RemoteRef<M: Machine>(NonNull<Remote<M>>);
 
 // SAFETY: a share of something that is Send and Sync.
@@ -318,13 +320,13 @@ impl<M: Machine> std::ops::Deref for RemoteRef<M> {
 
     #[inline(always)]
     fn deref(&self) -> &Remote<M> {
-        // SAFETY: this share keeps the scheduler, and the remote half with it.
+        // SAFETY: this share keeps the scheduler alive, and the remote half with it.
         unsafe { self.0.as_ref() }
     }
 }
 
 impl<M: Machine> RemoteRef<M> {
-    /// The remote half of a worker that has nobody to share with.
+    /// The remote half of a new worker, the only one of its scheduler.
     ///
     /// # Panics
     /// Never: a scheduler of one has one remote half.
@@ -333,12 +335,12 @@ impl<M: Machine> RemoteRef<M> {
         remotes.pop().expect("a scheduler of one has one remote")
     }
 
-    /// A share of a remote half that is alive.
+    /// A new share that leads to a remote half, which is alive.
     #[inline]
     pub(crate) fn of(remote: &Remote<M>) -> Self {
         Local::<M>::with_current(|local| match local {
             Some(local) if local.is_of(remote.scheduler()) => local.stock().draw(),
-            // ORDER: Relaxed; the caller holds a share, so the scheduler cannot go away.
+            // ORDER: Relaxed; the caller's own share keeps the scheduler alive.
             _ => drop(remote.scheduler().shares.fetch_add(1, Ordering::Relaxed)),
         });
         RemoteRef(NonNull::from(remote))
@@ -349,7 +351,7 @@ impl<M: Machine> RemoteRef<M> {
         self.0.as_ptr()
     }
 
-    /// The address alone; the share is the caller's to give back.
+    /// The address alone. The caller must give back the share, by [`RemoteRef::from_raw`].
     pub(crate) fn into_raw(self) -> *mut Remote<M> {
         let remote = self.0.as_ptr();
         std::mem::forget(self);
@@ -357,8 +359,8 @@ impl<M: Machine> RemoteRef<M> {
     }
 
     /// # Safety
-    /// `remote` is any of the scheduler of which the caller has a share by [`RemoteRef::into_raw`], which
-    /// is this one's from here on.
+    /// The caller has a share of the scheduler of `remote`, by [`RemoteRef::into_raw`] of any of its remote
+    /// halves, and gives it to the new value.
     pub(crate) unsafe fn from_raw(remote: *mut Remote<M>) -> Self {
         // SAFETY: the remote half of a scheduler that is alive.
         RemoteRef(unsafe { NonNull::new_unchecked(remote) })
@@ -377,15 +379,15 @@ impl<M: Machine> Drop for RemoteRef<M> {
     fn drop(&mut self) {
         let scheduler = self.scheduler_ptr();
         Local::<M>::with_current(|local| match local {
-            // SAFETY: this share keeps the scheduler until it is given back.
+            // SAFETY: this share keeps the scheduler alive until it is given back.
             Some(local) if local.is_of(unsafe { scheduler.as_ref() }) => local.stock().keep(),
-            // SAFETY: this share is the caller's, and this is its end.
+            // SAFETY: this share is dropped here, and not used again.
             _ => unsafe { Scheduler::give_back(scheduler, 1) },
         });
     }
 }
 
-/// Shares of the scheduler that a worker's thread has and that are nobody's yet.
+/// Shares of the scheduler that a worker's thread has drawn ahead and that no [`RemoteRef`] has yet.
 #[derive(Debug)]
 pub(crate) struct Stock<M: Machine> {
     scheduler: NonNull<Scheduler<M>>,
@@ -393,7 +395,7 @@ pub(crate) struct Stock<M: Machine> {
 }
 
 impl<M: Machine> Stock<M> {
-    /// An empty one. It is to be emptied by [`Stock::close`] while its worker still has a share.
+    /// An empty stock. [`Stock::close`] must empty it while its worker still has a share.
     pub(crate) fn new(remote: &RemoteRef<M>) -> Self {
         Stock {
             scheduler: remote.scheduler_ptr(),
@@ -401,7 +403,7 @@ impl<M: Machine> Stock<M> {
         }
     }
 
-    /// Takes one out, of a new lot if there is none.
+    /// Takes one share out. If there is none, draws [`STOCK`] new ones first.
     #[inline]
     fn draw(&self) {
         if self.count.get() == 0 {
@@ -415,22 +417,22 @@ impl<M: Machine> Stock<M> {
         self.count.set(self.count.get() - 1);
     }
 
-    /// Puts one in, and gives back a lot if there are many.
+    /// Puts one share in. If there are many then, gives most of them back.
     #[inline]
     fn keep(&self) {
         self.count.set(self.count.get() + 1);
         if self.count.get() >= 3 * STOCK {
             self.count.set(self.count.get() - 2 * STOCK);
-            // SAFETY: these shares were this stock's; the worker holds more.
+            // SAFETY: these shares were in this stock; the worker holds more.
             unsafe { Scheduler::give_back(self.scheduler, 2 * STOCK) };
         }
     }
 
-    /// Gives all of them back. The worker holds a share of its own while this runs.
+    /// Gives all shares back. The worker holds a share of its own while this runs.
     pub(crate) fn close(&self) {
         let count = self.count.take();
         if count > 0 {
-            // SAFETY: these shares were this stock's; the worker holds one more.
+            // SAFETY: these shares were in this stock; the worker holds one more.
             unsafe { Scheduler::give_back(self.scheduler, count) };
         }
     }
@@ -438,9 +440,9 @@ impl<M: Machine> Stock<M> {
 
 #[cfg(test)]
 impl<M: Machine> RemoteRef<M> {
-    /// How many shares of the scheduler there are, a worker's stock among them.
+    /// How many shares of the scheduler there are, the workers' stocks included.
     pub(crate) fn shares(&self) -> u64 {
-        // ORDER: Relaxed; tests read it where nobody else is.
+        // ORDER: Relaxed; tests read it where no other thread writes it.
         self.scheduler().shares.load(Ordering::Relaxed)
     }
 }

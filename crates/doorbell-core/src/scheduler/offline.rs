@@ -1,41 +1,40 @@
-//! Cores taken off and put back while they run.
+//! Cores that are taken off and put back while the runtime runs.
 //!
-//! A worker that is off takes no task that may run elsewhere: what it has it hands to the nearest worker
-//! that is on, and so with whatever still comes. Its thread goes on for what cannot leave it:
-//! pinned tasks, the calls that were posted before, its timers, the tasks that it is home of. That
-//! is how the kernel treats a core that goes off: it moves what it can and breaks the affinity of
-//! the rest.
+//! A worker that is off runs no task that may run elsewhere: it hands those that it has, and those that
+//! still come, to the nearest worker that is on. Its thread goes on for what cannot leave it:
+//! pinned tasks, the calls that were posted before, its timers, the tasks that it is home of. (The kernel
+//! moves what it can from a core that goes off, too, but breaks the affinity of the rest.)
 
 use crate::scheduler::Scheduler;
 use crate::worker::Remote;
 use doorbell_machine::{Machine, Ordering, Word};
 
-/// What came of taking a worker off.
+/// The result of [`Scheduler::take_off`].
 #[must_use]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TakenOff {
-    /// It is off: nothing is placed there any more. The worker itself is to be told, see
+    /// It is off: no task is placed there any more. The caller must tell the worker itself; see
     /// [`Local::follow`](crate::task::Local::follow).
     Now,
     /// It was off already.
     Before,
     /// It is the last one that is on, and stays on.
     LastOne,
-    /// Another caller asks for the same worker at this moment, and has no answer yet.
+    /// Another caller is taking the same worker off, and has no answer yet.
     Asked,
 }
 
-/// What came of putting a worker back.
+/// The result of [`Scheduler::put_back`].
 #[must_use]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PutBack {
-    /// It is on. The worker itself is to be told.
+    /// It is on. The caller must tell the worker itself.
     Now,
     /// It was on already.
     Before,
 }
 
-/// What became of a task that a worker which is off has for others.
+/// What became of a task that a worker which is off wanted to hand on.
 #[must_use]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum HandedOn {
@@ -45,13 +44,13 @@ pub(crate) enum HandedOn {
     Kept,
 }
 
-/// What an [`OffWord`] says. Somebody asks to take the worker off, which may be refused: until then
-/// it is on.
+/// The values of an [`OffWord`]. `ASKED`: a caller is taking the worker off, which may be refused; until
+/// then the worker is on.
 const ON: u32 = 0;
 const OFF: u32 = 1;
 const ASKED: u32 = 2;
 
-/// Whether a worker is off: a word of its remote half, which only those of [`Scheduler`] here change.
+/// Whether a worker is off: a word of its remote half, which only the functions of [`Scheduler`] here change.
 #[derive(Debug)]
 pub(crate) struct OffWord<M: Machine>(M::U32);
 
@@ -64,15 +63,15 @@ impl<M: Machine> Default for OffWord<M> {
 impl<M: Machine> OffWord<M> {
     #[inline(always)]
     pub(crate) fn is_off(&self) -> bool {
-        // ORDER: Relaxed; who places a task by an older value posts it to the worker, which hands
+        // ORDER: Relaxed; a task that is placed by an older value is posted to the worker, which hands
         // it on.
         self.0.load(Ordering::Relaxed) == OFF
     }
 
-    /// Changes it, if it is as it was `seen`.
+    /// Changes it from `seen` to `new`.
     ///
     /// # Errors
-    /// What it is.
+    /// The present value, if that is not `seen`.
     fn change(&self, seen: u32, new: u32) -> Result<(), u32> {
         // ORDER: Acquire pairs with the Release of `answer`: the count is changed in that order;
         // unshown because an exchange of the model reads the newest count in any case. Relaxed on
@@ -82,17 +81,17 @@ impl<M: Machine> OffWord<M> {
             .map(drop)
     }
 
-    /// The answer to the one that has asked.
+    /// Ends `ASKED`, by the caller that has set it.
     fn answer(&self, to: u32) {
-        // ORDER: Release pairs with the Acquire of `change`, by the next one that asks; unshown because
+        // ORDER: Release pairs with the Acquire of `change`, by the next caller that asks; unshown because
         // of what is said there.
         self.0.store(to, Ordering::Release);
     }
 }
 
 impl<M: Machine> Scheduler<M> {
-    /// Takes a worker off, unless it is the last that is on. Waits for nobody: a second caller that asks
-    /// for the worker meanwhile is told so.
+    /// Takes a worker off, unless it is the last one that is on. Does not wait: a second caller that asks
+    /// for the same worker meanwhile gets [`TakenOff::Asked`].
     pub fn take_off(&self, worker: usize) -> TakenOff {
         let off = self.remotes()[worker].off_word();
         match off.change(ON, ASKED) {
@@ -100,12 +99,12 @@ impl<M: Machine> Scheduler<M> {
             Err(OFF) => return TakenOff::Before,
             Err(_) => return TakenOff::Asked,
         }
-        // Counted before it is said: nobody ever sees the last worker off.
+        // Counted before the word says off, so that no thread ever sees the last worker off.
         // ORDER: Relaxed; the exchange decides.
         let mut on = self.on().load(Ordering::Relaxed);
         while on > 1 {
-            // ORDER: Acquire pairs with the Release of `put_back`: who counts on a worker sees it on. The
-            // count has one order, so of two that take off the last two workers one is refused.
+            // ORDER: Acquire pairs with the Release of `put_back`: a caller that relies on another worker sees it
+            // on. The count has one order, so of two callers that take off the last two workers one is refused.
             match self
                 .on()
                 .compare_exchange(on, on - 1, Ordering::Acquire, Ordering::Relaxed)
@@ -123,23 +122,23 @@ impl<M: Machine> Scheduler<M> {
 
     /// Puts a worker back.
     pub fn put_back(&self, worker: usize) -> PutBack {
-        // One that somebody asks for is on still.
+        // A worker whose word is `ASKED` is still on.
         if self.remotes()[worker].off_word().change(OFF, ON).is_err() {
             return PutBack::Before;
         }
-        // Said before it is counted, for the same reason.
-        // ORDER: Release pairs with the Acquire of `take_off`: who counts on this worker sees it on.
+        // The word says on before it is counted, for the same reason.
+        // ORDER: Release pairs with the Acquire of `take_off`: a caller that relies on this worker sees it on.
         self.on().fetch_add(1, Ordering::Release);
         PutBack::Now
     }
 
-    /// The nearest worker that is on, from `worker` on.
+    /// `worker` itself if it is on, else the nearest worker that is.
     pub(crate) fn nearest_on(&self, worker: usize) -> &Remote<M> {
         let own = &self.remotes()[worker];
         if !own.is_off() {
             return own;
         }
-        // One is always on; if it has changed under the look, the worker itself hands on.
+        // One worker is always on. If that changed during the look, the worker itself hands the task on.
         self.others(worker)
             .find(|other| !other.is_off())
             .unwrap_or(own)

@@ -1,4 +1,4 @@
-//! Which idle worker is woken for work, and to which worker a task goes that comes from outside. See README.md in
+//! Placement: which idle worker is woken for work, and which worker gets a task from outside. See README.md in
 //! the folder `idle`.
 
 use crate::bell::{Look, WorkerState};
@@ -9,19 +9,20 @@ use crate::worker::Remote;
 use doorbell_machine::{Bug, Machine};
 
 impl<M: Machine> Scheduler<M> {
-    /// Whether the calling thread is of a lower class: it may lose its CPU at any time to what runs here.
+    /// Whether the calling thread is below this scheduler's class: it may lose its CPU to a worker of this
+    /// scheduler at any time.
     #[inline]
     pub(crate) fn is_above_caller(&self) -> bool {
         self.class().standing::<M>() == Standing::Below
     }
 
-    /// Whether the caller may claim no worker, since it may lose its CPU to that worker before it has told it.
+    /// Whether the caller must not claim a worker, because it may lose its CPU before it has told that worker.
     fn must_not_claim(&self) -> bool {
         self.is_above_caller() && !M::breaks(Bug::PlaceClaimsFromBelow)
     }
 
-    /// How dear it is to wake an idle worker: least where it spins, which takes no syscall, and more than
-    /// any syscall where its core is busy with a higher class.
+    /// The cost of waking an idle worker: lowest if it spins, which takes no syscall; higher than any syscall if
+    /// its core is busy with a higher class.
     pub(crate) fn cost(&self, worker: usize) -> Cost {
         let spins = self.remotes()[worker].bell().look() == Look::Spinning;
         match (spins, self.is_outranked(worker)) {
@@ -39,8 +40,9 @@ impl<M: Machine> Scheduler<M> {
         })
     }
 
-    /// There is work for one more worker than its owner: wakes an idle one if nobody searches.
-    /// Directly behind the read-modify-write that published the work, and its fence.
+    /// There is work for one more worker than its owner: wakes an idle worker if none searches, and others to be
+    /// watchdogs if there are too few. Call it directly after the read-modify-write that published the work, and
+    /// its fence.
     #[inline]
     pub fn offer(&self, from: usize) {
         let idle = self.idle();
@@ -49,9 +51,9 @@ impl<M: Machine> Scheduler<M> {
         }
     }
 
-    /// There is one task that its worker runs next, unless the poll that it is in goes on for long. As
-    /// [`Scheduler::offer`], directly behind the push and its fence: an idle worker takes it at once where tasks
-    /// run by rank, elsewhere it looks after that poll.
+    /// There is one task that its worker runs next, unless its current poll goes on for long. Call it as
+    /// [`Scheduler::offer`], directly after the push and its fence. Where tasks run by rank, an idle worker takes
+    /// the task at once; elsewhere a watchdog looks whether that poll goes on.
     #[inline]
     pub(crate) fn offer_one(&self, from: usize) {
         if self.turns() == Turns::ByRank && !M::breaks(Bug::RtLeavesOneWaiting) {
@@ -61,8 +63,9 @@ impl<M: Machine> Scheduler<M> {
         }
     }
 
-    /// There is something that its worker will come to, unless the poll that it is in goes on for long:
-    /// others are to look after that. As [`Scheduler::offer`], directly behind what made it known, and a fence.
+    /// There is something that its worker will do next, unless its current poll goes on for long: wakes workers to
+    /// be watchdogs if there are too few. Call it as [`Scheduler::offer`], directly after what made it known, and
+    /// a fence.
     #[inline]
     pub fn arm_watchdog(&self, from: usize) {
         if self.idle().lacks_watchdog() && !self.must_not_claim() {
@@ -70,16 +73,16 @@ impl<M: Machine> Scheduler<M> {
         }
     }
 
-    /// The same of what others are to look at by that time, unless somebody does: behind what makes it
-    /// known to them and a fence.
+    /// As [`Scheduler::arm_watchdog`], for what has to be looked at by `when_ns`; does nothing if a worker will
+    /// look by then.
     pub(crate) fn arm_watchdog_by(&self, from: usize, when_ns: u64) {
         if self.armed().is_unattended(when_ns) {
             self.arm_watchdog(from);
         }
     }
 
-    /// Wakes workers until there are watchdogs enough: other ones than are watchdogs already, since one that
-    /// gets no CPU must not be all of them.
+    /// Wakes workers until there are enough watchdogs. It takes workers that are not watchdogs yet, because the
+    /// present one may get no CPU.
     #[cold]
     fn wake_watchdogs(&self, from: usize) {
         let cost = |worker: usize| {
@@ -97,7 +100,8 @@ impl<M: Machine> Scheduler<M> {
         }
     }
 
-    /// The worker that searches may get no CPU: the watchdogs notice, and look in its place.
+    /// The slow path of [`Scheduler::offer`]. A worker that searches may get no CPU; watchdogs notice that, and
+    /// look in its place.
     #[cold]
     fn offer_now(&self, from: usize) {
         if self.must_not_claim() {
@@ -111,17 +115,18 @@ impl<M: Machine> Scheduler<M> {
         self.wake_watchdogs(from);
     }
 
-    /// The same by a caller that claims nothing. A worker that is told, and finds nothing of its own, looks at the
-    /// others before it sleeps again, and then looks after them if too few do: one that searches may get no CPU.
+    /// As [`Scheduler::offer_now`], for a caller that must not claim. The worker that is told, if it has nothing of
+    /// its own, looks at the others before it sleeps again. Then it becomes a watchdog if there are too few, because
+    /// a worker that searches may get no CPU.
     fn tell_one(&self, from: usize) {
         if let Some(worker) = self.idle().find(from, |worker| self.cost(worker)) {
             self.remotes()[worker].request_pass();
         }
     }
 
-    /// The worker for a task that comes from outside and would like to run on `prefer`: that one if
-    /// it is idle and has got nothing yet, or if nobody else is; else an idle one, which a caller of a
-    /// class that is not lower claims.
+    /// Chooses the worker for a task from outside that prefers `prefer`: that worker, or the nearest one that is
+    /// on, if it is idle with an empty inbox and its core is free of higher classes, or if no other worker is idle.
+    /// Otherwise another idle worker, which the caller claims unless it must not.
     pub(crate) fn place<'a>(&'a self, prefer: &'a Remote<M>) -> &'a Remote<M> {
         let prefer = self.nearest_on(prefer.worker());
         let is_idle = matches!(prefer.bell().look(), Look::Spinning | Look::ParkedUntold);

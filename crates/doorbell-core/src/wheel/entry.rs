@@ -122,8 +122,9 @@ impl<M: Machine> Entry<M> {
         let entry = unsafe { Box::from_raw(entry.as_ptr()) };
         // In every build: it is a step of the machine.
         assert!(!entry.is_linked(), "a timer was freed in the wheel");
-        // These are steps too: they show a model that the handle is done with both. Here nothing catches a panic.
-        // SAFETY: nobody else has the entry.
+        // These are steps too: a model checks by them that the handle is done with both. They stand outside of
+        // `drop_quietly`, which would catch the model's panic.
+        // SAFETY: the caller alone has the entry.
         let known = unsafe { entry.with_handle_waker(Option::take) };
         let _ = entry.remote.with_mut(|remote| remote);
         // Quietly, and one by one, because these are wakers and the caller may be the worker's own loop.

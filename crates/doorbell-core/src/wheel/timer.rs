@@ -127,7 +127,7 @@ impl RawTimer {
         it.set(entry::ARMED);
         // SAFETY: as above; it hangs nowhere.
         if unsafe { local.wheel().hang(entry, when_ns) }.is_none() {
-            // SAFETY: nobody else has it.
+            // SAFETY: the caller alone has it.
             unsafe { take_waker_back(local, entry) };
             // SAFETY: as above.
             unsafe { Entry::free(entry) };
