@@ -5,7 +5,7 @@ use crate::wheel::{Base, Clock, Wheel};
 use doorbell_machine::{Bug, Machine};
 
 /// When a worker whose wheel was visited looks at it again.
-const RAISED_RETRY_NS: u64 = 20_000;
+const VISITED_RETRY_NS: u64 = 20_000;
 
 impl<M: Machine> Local<M> {
     /// Its timers.
@@ -122,7 +122,7 @@ impl<M: Machine> Local<M> {
                 }
             }
             // A visitor is about it, for a moment.
-            None => self.due_ns.set(now_ns.saturating_add(RAISED_RETRY_NS)),
+            None => self.due_ns.set(now_ns.saturating_add(VISITED_RETRY_NS)),
         }
         fired
     }

@@ -123,7 +123,7 @@ impl<M: Machine> Quiescence<M> {
     fn settle(&self, mut seen: u64, clock: &Clock<M>) -> Ended {
         loop {
             let is_over = seen & BUSY_MASK == 0 && seen & INSIDE_MASK != 0;
-            if !is_over || !self.workers_rest() {
+            if !is_over || !self.workers_are_quiescent() {
                 // A thread that is busy, or was signalled, ends later.
                 return Ended::Yes;
             }
@@ -151,7 +151,7 @@ impl<M: Machine> Quiescence<M> {
     }
 
     /// Whether every worker is parked and untold.
-    fn workers_rest(&self) -> bool {
+    fn workers_are_quiescent(&self) -> bool {
         let remotes = self.remote.scheduler().remotes();
         M::breaks(Bug::QuiescenceWithoutALook)
             || remotes.iter().all(|remote| remote.bell().is_quiescent())

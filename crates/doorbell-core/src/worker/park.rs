@@ -15,13 +15,13 @@ impl<M: Machine> Worker<M> {
             self.shared.tally.parks_avoided.add_owned(1);
             return;
         }
-        let beside = remote.scheduler().core_use();
-        if let Some(side) = beside {
-            side.end(remote.worker());
+        let core_use = remote.scheduler().core_use();
+        if let Some(core_use) = core_use {
+            core_use.end(remote.worker());
         }
         self.park_or_not();
-        if let Some(side) = beside {
-            side.begin(remote.worker());
+        if let Some(core_use) = core_use {
+            core_use.begin(remote.worker());
         }
     }
 

@@ -189,8 +189,8 @@ impl<M: Machine> Worker<M> {
     /// Whether another worker of this core, that never spins, can run.
     fn is_cpu_wanted(&self) -> bool {
         let remote = self.shared.remote();
-        let beside = remote.scheduler().core_use();
-        beside.is_some_and(|side| side.is_wanted(remote.worker()))
+        let core_use = remote.scheduler().core_use();
+        core_use.is_some_and(|core_use| core_use.is_wanted(remote.worker()))
     }
 
     /// Whether the OS gave the CPU to somebody else while this worker spun for a slice in which

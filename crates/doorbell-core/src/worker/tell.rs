@@ -97,16 +97,16 @@ impl<M: Machine> Remote<M> {
     }
 
     fn ring(&self) {
-        if let Some(side) = self.scheduler().core_use() {
-            side.begin(self.worker());
+        if let Some(core_use) = self.scheduler().core_use() {
+            core_use.begin(self.worker());
         }
         self.counts.rings.add_shared(1);
         self.shared.bell.ring(&self.parker);
         if self.shared.bell.is_quiescent()
-            && let Some(side) = self.scheduler().core_use()
+            && let Some(core_use) = self.scheduler().core_use()
         {
             // The ring came after its park was over: the worker sleeps on in the next one, with nothing to do.
-            side.end(self.worker());
+            core_use.end(self.worker());
         }
     }
 
