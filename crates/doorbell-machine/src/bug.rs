@@ -122,7 +122,7 @@ pub enum Bug {
     IdleNoRelyFence,
     /// idle: a worker becomes the watchdog by a load and a store.
     IdleWatchdogBlind,
-    /// idle: a worker takes itself out of the work set without a look at its inbox after it.
+    /// idle: a worker takes itself out of the work set without a look at its inject queue after it.
     IdleUnlistBlind,
     /// idle: the fence between that and the look is gone.
     IdleNoUnlistFence,

@@ -367,7 +367,7 @@ impl<M: Machine> Bell<M> {
     }
 
     /// From spinning or parked to running; clears the signals too. The caller must look at its mailbox and
-    /// its inbox after this.
+    /// its inject queue after this.
     #[inline]
     pub fn end_idle(&self) -> Signals {
         if M::breaks(Bug::BellAnnounceBlind) {
@@ -376,7 +376,7 @@ impl<M: Machine> Bell<M> {
             return Signals::default();
         }
         // ORDER: Acquire as in `acknowledge`. The fence behind it orders this before the look at mailbox
-        // and inbox that follows: with a post and its fence_recheck this is store buffering. Either the
+        // and inject queue that follows: with a post and its fence_recheck this is store buffering. Either the
         // poster sees that the worker runs, or the worker sees the post. The Acquire is redundant because
         // that fence acquires as well.
         let signals = self.word.swap(0, Ordering::Acquire);

@@ -161,7 +161,7 @@ impl<M: Machine> Queue<M> {
         self.capacity
     }
 
-    /// Appends what was taken from an inbox.
+    /// Appends what was taken from an inject queue.
     ///
     /// # Safety
     /// As for [`Queue::push`], for all nodes of the chain, which are marked as queued.

@@ -138,7 +138,7 @@ fn drain(remote: &Remote<Sound>) -> usize {
     while unsafe { remote.queue().pop() }.is_some() {
         count += 1;
     }
-    if let Some((chain, len)) = remote.take_inbox() {
+    if let Some((chain, len)) = remote.take_injected() {
         let mut rest = Some(chain);
         while let Some(chain) = rest {
             let (node, others) = chain.pop();
@@ -151,7 +151,7 @@ fn drain(remote: &Remote<Sound>) -> usize {
     count
 }
 
-/// A worker goes off with one task in its queue and one in its inbox, while a third one is placed from
+/// A worker goes off with one task in its queue and one in its inject queue, while a third one is placed from
 /// outside: none is lost, and when the worker has looked once more it has none.
 fn off_against_a_post() {
     let remotes = scheduler(2, 0);
@@ -177,9 +177,9 @@ fn off_against_a_post() {
     assert_eq!(goes.scheduler().take_off(1), TakenOff::Now);
     local.follow();
     poster.join().unwrap();
-    // What was placed by an older look is handed on when the worker takes its inbox.
+    // What was placed by an older look is handed on when the worker takes its inject queue.
     let _ = local.gather();
-    assert!(local.is_empty() && !goes.has_inbox(), "it kept a task");
+    assert!(local.is_empty() && !goes.has_injected(), "it kept a task");
     assert_eq!(drain(stays), 3, "a task was lost");
     drop(local);
     drop(remotes);
@@ -214,7 +214,7 @@ fn off_against_a_claim() {
     }
     let _ = local.gather();
     assert!(!idle.any() && !idle.anyone_searches(), "a count is left");
-    assert!(local.is_empty() && !goes.has_inbox(), "it kept a task");
+    assert!(local.is_empty() && !goes.has_injected(), "it kept a task");
     assert_eq!(drain(&remotes[0]), 1, "a task was lost");
     drop(local);
     drop(remotes);

@@ -124,13 +124,13 @@ impl<M: Machine> Scheduler<M> {
         }
     }
 
-    /// Chooses the worker for a task from outside that prefers `prefer`: that worker, or the nearest one that is
-    /// on, if it is idle with an empty inbox and its core is free of higher classes, or if no other worker is idle.
+    /// Chooses the worker for a task from outside that prefers `prefer`: that worker, or the nearest one that is on, if
+    /// it is idle with an empty inject queue and its core is free of higher classes, or if no other worker is idle.
     /// Otherwise another idle worker, which the caller claims unless it must not.
     pub(crate) fn place<'a>(&'a self, prefer: &'a Remote<M>) -> &'a Remote<M> {
         let prefer = self.nearest_on(prefer.worker());
         let is_idle = matches!(prefer.bell().look(), Look::Spinning | Look::ParkedUntold);
-        let is_free = is_idle && !prefer.has_inbox() && !prefer.is_serving();
+        let is_free = is_idle && !prefer.has_injected() && !prefer.is_serving();
         let stays = is_free && !self.is_outranked(prefer.worker());
         let cost = |worker| self.cost(worker);
         let claimed = if stays {

@@ -15,7 +15,7 @@ impl<M: Machine> Local<M> {
     pub fn follow(&self) {
         self.off.set(self.remote().is_off());
         if self.off.get() {
-            if let Some((chain, _)) = self.remote().take_inbox() {
+            if let Some((chain, _)) = self.remote().take_injected() {
                 self.hand_on_chain(chain);
             }
             if let Some(node) = self.stolen.take() {

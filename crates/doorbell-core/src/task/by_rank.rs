@@ -33,7 +33,7 @@ impl<M: Machine> Local<M> {
         &self,
         victim: &Remote<M>,
         greed: Greed,
-        inbox: bool,
+        inject: bool,
     ) -> Option<u64> {
         let own = self.remote().queue();
         let mut count = 0;
@@ -44,7 +44,7 @@ impl<M: Machine> Local<M> {
             unsafe { own.push(loot.first, Share::Surplus) };
         }
         // Not in order with the queue: one there may be more urgent.
-        if let Some((chain, len)) = inbox.then(|| victim.take_inbox()).flatten() {
+        if let Some((chain, len)) = inject.then(|| victim.take_injected()).flatten() {
             count += len;
             self.push_chain(chain);
         }

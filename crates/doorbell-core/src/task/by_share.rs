@@ -254,7 +254,7 @@ impl<M: Machine> Local<M> {
         &self,
         victim: &Remote<M>,
         greed: Greed,
-        inbox: bool,
+        inject: bool,
     ) -> Option<u64> {
         let table = self.table()?;
         // Whose turn is first, comes first.
@@ -274,8 +274,8 @@ impl<M: Machine> Local<M> {
             let one = |group: &u8| self.steal_of(*group, victim, Greed::Single);
             count = groups.iter().find_map(one).unwrap_or(0);
         }
-        let inbox = inbox && count == 0;
-        if let Some((chain, len)) = inbox.then(|| victim.take_inbox()).flatten() {
+        let inject = inject && count == 0;
+        if let Some((chain, len)) = inject.then(|| victim.take_injected()).flatten() {
             count = len;
             self.push_chain_by_group(chain);
         }

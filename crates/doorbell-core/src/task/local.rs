@@ -273,13 +273,13 @@ impl<M: Machine> Local<M> {
         }
     }
 
-    /// Makes the tasks of the inbox this worker's. Returns how many.
+    /// Makes the tasks of the inject queue this worker's. Returns how many.
     #[inline]
     pub fn gather(&self) -> u64 {
-        if !self.remote.has_inbox() {
+        if !self.remote.has_injected() {
             return 0;
         }
-        let Some((chain, len)) = self.remote.take_inbox() else {
+        let Some((chain, len)) = self.remote.take_injected() else {
             return 0;
         };
         if self.off.get() {
@@ -464,7 +464,7 @@ impl<M: Machine> Local<M> {
                 .close()
                 .deliver(&self.ready)
         };
-        if let Some((chain, _)) = self.remote.close_inbox() {
+        if let Some((chain, _)) = self.remote.close_injected() {
             self.push_chain(chain);
         }
         loop {

@@ -79,8 +79,8 @@ impl<M: Machine> Local<M> {
 /// and all of it goes to the ward's scheduler again, to an idle worker if there is one.
 pub struct Sweep<M: Machine> {
     ward: RemoteRef<M>,
-    /// What was in the ward's inbox.
-    inbox: Option<Chain<M>>,
+    /// What was in the ward's inject queue.
+    inject: Option<Chain<M>>,
     /// How many tasks of the ward's queue are left to take.
     queued: u64,
     taken: Queue<M>,
@@ -102,7 +102,7 @@ impl<M: Machine> Sweep<M> {
     pub fn new(ward: RemoteRef<M>) -> Self {
         Sweep {
             ward,
-            inbox: None,
+            inject: None,
             queued: 0,
             taken: Queue::new(M::RING_CAPACITY),
         }
@@ -117,9 +117,9 @@ impl<M: Machine> Sweep<M> {
         }
     }
 
-    /// Takes what waits there now. What is put back later goes into the inbox.
+    /// Takes what waits there now. What is put back later goes into the inject queue.
     pub(super) fn take(&mut self) {
-        self.inbox = self.ward.take_inbox().map(|(chain, _)| chain);
+        self.inject = self.ward.take_injected().map(|(chain, _)| chain);
         self.queued = self.ward.queue().len();
     }
 
@@ -147,7 +147,7 @@ impl<M: Machine> Sweep<M> {
             }
             self.queued = 0;
         }
-        let chain = self.inbox.take()?;
+        let chain = self.inject.take()?;
         // SAFETY: as above.
         unsafe { self.taken.take_over(chain) }.map(|loot| loot.first)
     }

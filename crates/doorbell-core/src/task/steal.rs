@@ -7,27 +7,27 @@ use crate::worker::Remote;
 use doorbell_machine::{Bug, Machine};
 
 impl<M: Machine> Local<M> {
-    /// Takes tasks from another worker of the scheduler, also from its inbox if `inbox`, to be run next.
+    /// Takes tasks from another worker of the scheduler, also from its inject queue if `inject`, to be run next.
     /// Returns how many. `None` also where this worker has something to run, but for [`Greed::Single`].
-    pub fn steal(&self, victim: &Remote<M>, greed: Greed, inbox: bool) -> Option<u64> {
+    pub fn steal(&self, victim: &Remote<M>, greed: Greed, inject: bool) -> Option<u64> {
         if greed != Greed::Single && !self.is_empty() && !M::breaks(Bug::SpinStealsFull) {
             return None;
         }
         if self.ready().order().is_some() {
-            return self.steal_by_rank(victim, greed, inbox);
+            return self.steal_by_rank(victim, greed, inject);
         }
         if self.stolen.get().is_some() {
             return None;
         }
         if self.remote.scheduler().groups().table().is_some() {
-            return self.steal_by_share(victim, greed, inbox);
+            return self.steal_by_share(victim, greed, inject);
         }
         let own = self.remote.queue();
         // SAFETY: this worker owns its own queue and not the victim's.
         let loot = unsafe { victim.queue().steal_into(own, greed) };
         let loot = loot.or_else(|| {
-            let (chain, len) = if inbox {
-                victim.take_inbox()?
+            let (chain, len) = if inject {
+                victim.take_injected()?
             } else {
                 return None;
             };

@@ -108,7 +108,7 @@ impl<M: Machine> TaskRef<M> {
         let last = self.last();
         let awaits_it = || {
             let is_free =
-                last.bell().look() == Look::Spinning && !last.has_inbox() && !last.is_serving();
+                last.bell().look() == Look::Spinning && !last.has_injected() && !last.is_serving();
             is_free && !last.is_off() && !local.is_closed()
         };
         if !local.is(last) && awaits_it() {

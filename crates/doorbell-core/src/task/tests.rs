@@ -52,7 +52,7 @@ impl Bench {
         self.on_worker(|| testing::spawn(&self.remote, future))
     }
 
-    /// Takes mailbox and inbox; returns how many nodes that were.
+    /// Takes mailbox and inject queue; returns how many nodes that were.
     fn serve(&self) -> u64 {
         self.on_worker(|| {
             // SAFETY: the test's thread is the worker.

@@ -317,7 +317,7 @@ impl<M: Machine> Worker<M> {
         served
     }
 
-    /// Takes the inbox: its tasks join the run queue.
+    /// Takes the inject queue: its tasks join the run queue.
     #[inline]
     fn gather(&self) {
         let gathered = self.local.gather();

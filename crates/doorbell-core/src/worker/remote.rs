@@ -23,7 +23,7 @@ pub(super) struct BellLine<M: Machine> {
     /// What only this worker may run: calls, pinned tasks, mail of timers.
     mailbox: Mailbox<M>,
     /// Tasks that may run anywhere; other workers of the scheduler may take them too.
-    inbox: Mailbox<M>,
+    inject: Mailbox<M>,
 }
 
 /// The remote half of a worker: everything of it that another thread may touch.
@@ -53,7 +53,7 @@ impl<M: Machine> std::fmt::Debug for Remote<M> {
         f.debug_struct("Remote")
             .field("state", &self.state())
             .field("queue", &self.queue)
-            .field("inbox", &self.shared.inbox)
+            .field("inject queue", &self.shared.inject)
             .field("counts", &*self.counts)
             .finish_non_exhaustive()
     }
@@ -99,7 +99,7 @@ impl<M: Machine> Remote<M> {
             shared: M::Line::new(|| BellLine {
                 bell: Bell::default(),
                 mailbox: Mailbox::default(),
-                inbox: Mailbox::default(),
+                inject: Mailbox::default(),
             }),
             parker: M::Parker::new(),
             switches,
@@ -248,7 +248,7 @@ impl<M: Machine> Remote<M> {
     pub(crate) unsafe fn post_task(&self, node: NonNull<Node<M>>, from: Origin) -> Posted {
         let work = self.scheduler().work();
         // SAFETY: passed on from the caller.
-        let pushed = unsafe { self.shared.inbox.push(node) };
+        let pushed = unsafe { self.shared.inject.push(node) };
         match pushed {
             Pushed::First | Pushed::Behind => {
                 // The worker may have become idle meanwhile. From here on other workers can find the task.
@@ -272,21 +272,21 @@ impl<M: Machine> Remote<M> {
         Posted::Yes
     }
 
-    /// Takes all tasks out of the inbox. Any worker of the scheduler may call this.
-    pub(crate) fn take_inbox(&self) -> Option<(Chain<M>, u64)> {
-        self.shared.inbox.take_chain()
+    /// Takes all tasks out of the inject queue. Any worker of the scheduler may call this.
+    pub(crate) fn take_injected(&self) -> Option<(Chain<M>, u64)> {
+        self.shared.inject.take_chain()
     }
 
-    /// Whether tasks lie in the inbox.
+    /// Whether tasks lie in the inject queue.
     #[inline]
-    pub fn has_inbox(&self) -> bool {
-        !self.shared.inbox.is_empty()
+    pub fn has_injected(&self) -> bool {
+        !self.shared.inject.is_empty()
     }
 
     /// Whether there are tasks that another worker might take.
     #[inline]
     pub(crate) fn has_work(&self) -> bool {
-        self.has_queued() || self.has_inbox()
+        self.has_queued() || self.has_injected()
     }
 
     /// As [`Remote::post`], for a node that the caller knows to be in no queue.
@@ -320,16 +320,16 @@ impl<M: Machine> Remote<M> {
     /// Whether there is anything for the worker to look at while it runs.
     #[inline]
     pub fn pending(&self) -> bool {
-        !self.shared.mailbox.is_empty() || self.has_inbox() || self.shared.bell.signalled()
+        !self.shared.mailbox.is_empty() || self.has_injected() || self.shared.bell.signalled()
     }
 
-    /// Whether mailbox and inbox are empty: the worker's last look after an announcement.
+    /// Whether mailbox and inject queue are empty: the worker's last look after an announcement.
     #[inline]
     pub fn mailbox_is_empty(&self) -> bool {
-        M::breaks(Bug::BellNoRecheck) || (self.shared.mailbox.is_empty() && !self.has_inbox())
+        M::breaks(Bug::BellNoRecheck) || (self.shared.mailbox.is_empty() && !self.has_injected())
     }
 
-    /// Whether anything lies in the mailbox, the inbox not counted.
+    /// Whether anything lies in the mailbox, the inject queue not counted.
     #[inline]
     pub(crate) fn has_mail(&self) -> bool {
         !self.shared.mailbox.is_empty()
@@ -339,7 +339,7 @@ impl<M: Machine> Remote<M> {
     #[inline]
     pub fn spin(&self, for_ns: u64) -> Spun {
         M::spin(&self.shared, for_ns, |shared| {
-            !shared.mailbox.is_empty() || !shared.inbox.is_empty() || shared.bell.signalled()
+            !shared.mailbox.is_empty() || !shared.inject.is_empty() || shared.bell.signalled()
         })
     }
 
@@ -378,9 +378,9 @@ impl<M: Machine> Remote<M> {
         self.shared.mailbox.close()
     }
 
-    /// Takes the inbox for the last time; later posts find it closed.
-    pub(crate) fn close_inbox(&self) -> Option<(Chain<M>, u64)> {
-        self.shared.inbox.close_chain()
+    /// Takes the inject queue for the last time; later posts find it closed.
+    pub(crate) fn close_injected(&self) -> Option<(Chain<M>, u64)> {
+        self.shared.inject.close_chain()
     }
 }
 

@@ -161,7 +161,7 @@ impl<M: Machine> Worker<M> {
             .filter(|other| seen.holds(other.worker()))
     }
 
-    /// Whether another worker has a task in its queue or inbox.
+    /// Whether another worker has a task in its queue or inject queue.
     pub(super) fn others_have_work(&self) -> bool {
         self.look_at_list();
         self.listed().any(Remote::has_work)
@@ -190,7 +190,7 @@ impl<M: Machine> Worker<M> {
         }
     }
 
-    /// The same, of what this worker has just got from its inbox or from another worker: one that falls
+    /// The same, of what this worker has just got from its inject queue or from another worker: one that falls
     /// asleep now sees it, or is seen here.
     pub(super) fn offer_new_surplus(&self) {
         let remote = self.shared.remote();
@@ -208,7 +208,7 @@ impl<M: Machine> Worker<M> {
     pub(super) fn leave_behind_calls(&self) {
         let remote = self.shared.remote();
         if remote.has_mail()
-            && (!self.local.is_empty() || remote.has_inbox() || self.has_scheduler_timers())
+            && (!self.local.is_empty() || remote.has_injected() || self.has_scheduler_timers())
         {
             self.leave_now();
         }
@@ -277,11 +277,11 @@ impl<M: Machine> Worker<M> {
     /// Takes from one worker. Whether there was something.
     pub(super) fn rob(&self, victim: &Remote<M>, greed: Greed) -> bool {
         // What came to a worker that makes progress is that worker's to run.
-        let inbox = greed != Greed::Half && victim.has_inbox();
-        if !victim.has_queued() && !inbox {
+        let inject = greed != Greed::Half && victim.has_injected();
+        if !victim.has_queued() && !inject {
             return false;
         }
-        let Some(count) = self.local.steal(victim, greed, inbox) else {
+        let Some(count) = self.local.steal(victim, greed, inject) else {
             return false;
         };
         self.shared.tally.thefts.add_owned(1);
@@ -312,8 +312,8 @@ impl<M: Machine> Worker<M> {
             return;
         }
         // Also for a single task: whose worker needed help may be inside a long poll. That may be this worker before
-        // long, and what came to its inbox since its pass woke nobody.
-        if self.local.has_surplus() || remote.has_inbox() || self.others_have_work() {
+        // long, and what came to its inject queue since its pass woke nobody.
+        if self.local.has_surplus() || remote.has_injected() || self.others_have_work() {
             M::mark(Mark::IdleLastSearch);
             scheduler.offer(remote.worker());
         }

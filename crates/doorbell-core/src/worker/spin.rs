@@ -167,13 +167,13 @@ impl<M: Machine> Worker<M> {
     fn serve_in_spin(&self, progress: &mut Progress) -> bool {
         let returns = self.local.ready().returns();
         self.shared.remote().set_serving(true);
-        if self.shared.remote().has_inbox() {
+        if self.shared.remote().has_injected() {
             self.leave_behind_calls();
         }
         let served = self.take();
         self.shared.remote().set_serving(false);
         // The request may have come since, and is cleared now.
-        if served.signals.pass || self.shared.remote().has_inbox() || !self.local.is_empty() {
+        if served.signals.pass || self.shared.remote().has_injected() || !self.local.is_empty() {
             return true;
         }
         // A look takes the line from those who post. Where nobody waits, look less often.

@@ -171,9 +171,9 @@ impl<const BUG: u8> Conserve<'_, BUG> {
         for (worker, remote) in scheduler.remotes().iter().enumerate() {
             let number = self.workers.number(at * cores + worker) as usize;
             let is_inside = remote.is_inside();
-            // Nobody takes from the inbox of a worker that makes progress, unless tasks run by rank.
-            let inbox = u64::from(remote.has_inbox());
-            let waiting = remote.queued_len() + if least == 1 { inbox } else { 0 };
+            // Nobody takes from the inject queue of a worker that makes progress, unless tasks run by rank.
+            let inject = u64::from(remote.has_injected());
+            let waiting = remote.queued_len() + if least == 1 { inject } else { 0 };
             let lacks_ns = &self.lacks_ns;
             let seen = &mut self.seen[at * cores + worker];
             let stands = std::mem::replace(&mut seen.pulse, remote.pulse()) == remote.pulse();
@@ -201,7 +201,7 @@ impl<const BUG: u8> Conserve<'_, BUG> {
                 || (is_small && !level_ns.is_empty())
                 || lacks_ns.iter().any(together);
             let is_listed = is_inside && scheduler.work().holds(worker);
-            let waits = is_listed && (waiting >= least || (waiting + inbox > 0 && stands));
+            let waits = is_listed && (waiting >= least || (waiting + inject > 0 && stands));
             let slow_ns = seen.slow.look(now_ns, waits, is_excused, idle);
             if !waits {
                 seen.untold_ns = 0;

@@ -27,13 +27,13 @@ impl<M: Machine> Starter<M> {
         name: String,
         stop: Receiver<Infallible>,
     ) -> Result<(Self, M::Thread), ThreadError> {
-        let (orders, inbox) = unbounded::<StartOrder<M>>();
+        let (orders, inject) = unbounded::<StartOrder<M>>();
         let spec = ThreadSpec {
             name,
             cpu: None,
             stack_size: None,
         };
-        let thread = M::spawn(spec, Box::new(move || follow::<M>(&inbox, &stop)))?;
+        let thread = M::spawn(spec, Box::new(move || follow::<M>(&inject, &stop)))?;
         Ok((Starter(orders), thread))
     }
 
@@ -54,10 +54,10 @@ impl<M: Machine> Starter<M> {
     }
 }
 
-fn follow<M: Machine>(inbox: &Receiver<StartOrder<M>>, stop: &Receiver<Infallible>) {
+fn follow<M: Machine>(inject: &Receiver<StartOrder<M>>, stop: &Receiver<Infallible>) {
     loop {
         let order = select! {
-            recv(inbox) -> order => order.ok(),
+            recv(inject) -> order => order.ok(),
             recv(stop) -> _ => None,
         };
         let Some(StartOrder { spec, body, done }) = order else {

@@ -90,9 +90,9 @@ fn steal(own: &Remote<Loom>, victim: &Remote<Loom>) -> bool {
     unsafe { victim.queue().steal_into(own.queue(), Greed::Half) }.is_some()
 }
 
-/// Whether a worker that looks by the work set finds something in the inbox.
-fn finds_inbox(remote: &Remote<Loom>) -> bool {
-    remote.scheduler().work().holds(remote.worker()) && remote.has_inbox()
+/// Whether a worker that looks by the work set finds something in the inject queue.
+fn finds_injected(remote: &Remote<Loom>) -> bool {
+    remote.scheduler().work().holds(remote.worker()) && remote.has_injected()
 }
 
 /// Sleeps by the steps of a worker, but looks at no mailbox: the models of the bell do.
@@ -139,9 +139,9 @@ fn offer_against_sleep() {
     nodes.into_iter().for_each(nodes::free);
 }
 
-/// Takes the task out of a worker's inbox, if it is there. Whether it was.
+/// Takes the task out of a worker's inject queue, if it is there. Whether it was.
 fn take_one(from: &Remote<Loom>, taken: &AtomicUsize) -> bool {
-    let Some((chain, _)) = from.take_inbox() else {
+    let Some((chain, _)) = from.take_injected() else {
         return false;
     };
     let (node, others) = chain.pop();
@@ -157,7 +157,7 @@ fn sleep_unless_there_is_a_task(own: &Remote<Loom>, stuck: &Remote<Loom>, taken:
     let (bell, idle) = (own.bell(), own.scheduler().idle());
     if bell.announce_spin() == Announced::Yes && bell.announce_park() == Announced::Yes {
         idle.enter(own.worker());
-        let nothing = !own.has_inbox() && !finds_inbox(stuck);
+        let nothing = !own.has_injected() && !finds_injected(stuck);
         if nothing && idle.holds(own.worker()) && taken.load(Relaxed) == 0 {
             let _ = bell.park(own.parker(), None);
         }
@@ -187,7 +187,7 @@ fn place_between_three() {
         let took = take_one(&stuck, &count) || take_one(&other, &count);
         if scheduler.idle().end_search(2) == Searching::None {
             <Loom as Machine>::fence_announce();
-            if finds_inbox(&stuck) || finds_inbox(&other) {
+            if finds_injected(&stuck) || finds_injected(&other) {
                 scheduler.offer(2);
             }
         }
@@ -209,7 +209,7 @@ fn place_between_three() {
     nodes::free(node);
 }
 
-/// A task comes to the inbox of a worker that takes itself out of the work set, and which is then
+/// A task comes to the inject queue of a worker that takes itself out of the work set, and which is then
 /// inside a call for long: the others can find it.
 fn post_against_unlist() {
     let remotes: Vec<RemoteRef<Loom>> = Scheduler::new(2, &Arc::default(), |_, _| 0);
@@ -221,7 +221,7 @@ fn post_against_unlist() {
     let posted = unsafe { remotes[1].post_task(node, Origin::Scheduler) };
     assert_eq!(posted, Posted::Yes);
     worker.join().unwrap();
-    assert!(finds_inbox(&remotes[1]), "nobody would find the task");
+    assert!(finds_injected(&remotes[1]), "nobody would find the task");
     assert!(take_one(&remotes[1], &AtomicUsize::new(0)));
     nodes::free(node);
 }
@@ -235,7 +235,7 @@ fn post_against_the_end_of_a_spin() {
     assert_eq!(own.bell().announce_spin(), Announced::Yes);
     let worker = thread::spawn(move || {
         let _ = own.bell().end_idle();
-        own.has_inbox()
+        own.has_injected()
     });
     let node = nodes::boxed();
     // SAFETY: the node lives until the end of the model.

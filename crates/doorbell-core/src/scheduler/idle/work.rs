@@ -6,7 +6,7 @@ use doorbell_machine::{Bug, Line, Machine, Mark, Ordering, Word};
 use std::cell::Cell;
 
 /// One bit per worker, 64 to a word. A worker whose bit is clear has nothing in its run queue and its
-/// inbox, as seen behind a fence; one whose bit is set may have something.
+/// inject queue, as seen behind a fence; one whose bit is set may have something.
 pub struct WorkSet<M: Machine> {
     words: Box<[M::Line<M::U64>]>,
 }
@@ -41,7 +41,7 @@ impl<M: Machine> WorkSet<M> {
         word.load(Ordering::Relaxed) & bit != 0
     }
 
-    /// Something was put into the worker's run queue, by the worker itself, or into its inbox, and then
+    /// Something was put into the worker's run queue, by the worker itself, or into its inject queue, and then
     /// there is a fence in front of this. Who relies on being seen has one behind it too.
     pub fn add(&self, worker: usize) {
         if !self.holds(worker) {
@@ -65,7 +65,7 @@ impl<M: Machine> WorkSet<M> {
             return;
         }
         let (word, bit) = self.word(worker);
-        // ORDER: Relaxed, and a read-modify-write for the fence after it: with the post to an inbox and its
+        // ORDER: Relaxed, and a read-modify-write for the fence after it: with the post to an inject queue and its
         // fence_recheck this is store buffering: either the poster sees the bit clear, and sets it, or
         // this worker sees the post.
         word.fetch_and(!bit, Ordering::Relaxed);

@@ -239,7 +239,7 @@ fn miri_a_sweep_raises_what_is_rescuable_and_puts_all_back() {
     const OTHERS: usize = 5;
     let stage = Stage::waiting(RESCUABLE);
     let ran = Arc::default();
-    // On both sides of it, in the queue; one in the inbox.
+    // On both sides of it, in the queue; one in the inject queue.
     stage.below.enter(|| {
         for at in 0..OTHERS - 1 {
             drop(other(&stage, &ran, at));
@@ -250,7 +250,7 @@ fn miri_a_sweep_raises_what_is_rescuable_and_puts_all_back() {
     stage.rescues();
     let mut sweep = Sweep::new(stage.remote.clone());
     stage.above.enter(|| sweep.run());
-    assert_eq!(stage.below.queued(), 0, "all lie in the inbox");
+    assert_eq!(stage.below.queued(), 0, "all lie in the inject queue");
     assert_eq!(stage.run_above(), [true], "it alone was raised");
     assert_eq!(*ran.lock().unwrap(), []);
     stage.run_below();
@@ -289,15 +289,15 @@ fn a_sweep_of_many_tasks_loses_none_and_holds_none() {
         }
     };
     let mut sweep = Sweep::new(stage.remote.clone());
-    for is_inbox in [false, true] {
-        // A ring and a backlog, or an inbox.
-        if is_inbox {
+    for is_injected in [false, true] {
+        // A ring and a backlog, or an inject queue.
+        if is_injected {
             queue();
         } else {
             stage.below.enter(queue);
         }
         stage.above.enter(|| sweep.run());
-        assert_eq!(stage.below.queued(), 0, "all lie in the inbox");
+        assert_eq!(stage.below.queued(), 0, "all lie in the inject queue");
         stage.run_below();
         let mut ran = std::mem::take(&mut *ran.lock().unwrap());
         ran.sort_unstable();
@@ -358,7 +358,7 @@ fn miri_a_task_whose_worker_ends_in_a_sweep_ends_also_if_it_never_ran() {
     let stage = Stage::waiting(RESCUABLE);
     let ran = Arc::default();
     let mut never = other(&stage, &ran, 0);
-    // In the inbox, as that one.
+    // In the inject queue, as that one.
     stage.seen.wake();
     let mut sweep = Sweep::new(stage.remote.clone());
     stage.above.enter(|| sweep.take());

@@ -138,7 +138,7 @@ fn b18_a_task_is_woken_where_it_ran_last() {
         } else {
             workers[0].enter(|| slot.get().wake());
         }
-        assert!(!remotes[0].has_inbox() && workers[0].is_empty());
+        assert!(!remotes[0].has_injected() && workers[0].is_empty());
         assert_eq!(workers[1].enter(|| workers[1].gather()), 1);
         assert!(workers[1].enter(|| workers[1].run_one()));
     }
@@ -164,7 +164,7 @@ fn b18_a_task_is_not_woken_where_it_ran_last_if_something_is_before_it_there() {
         } else {
             drop(testing::spawn(&remotes[1], async {}));
         }
-        assert_eq!(remotes[1].has_inbox(), !serves);
+        assert_eq!(remotes[1].has_injected(), !serves);
         workers[0].enter(|| slot.get().wake());
         assert_eq!(workers[0].queued(), 1, "serves: {serves}");
         drop((join, slot.take()));

@@ -165,7 +165,7 @@ impl<const RING: usize, const N: usize> Work<RING, N> {
     }
 }
 
-/// Tasks that lie in the first worker's inbox when the workers begin.
+/// Tasks that lie in the first worker's inject queue when the workers begin.
 fn given<const RING: usize, const N: usize>(
     spin_ns: u64,
     reached: &Reached,

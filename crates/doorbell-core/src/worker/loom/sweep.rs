@@ -180,7 +180,8 @@ fn stuck() {
     assert_eq!(stage.rescues.load(Relaxed), 1);
 }
 
-/// The same of a task that the guard has spawned, which lies in the inbox and is raised before the sweep comes to it.
+/// The same of a task that the guard has spawned, which lies in the inject queue and is raised before the sweep comes
+/// to it.
 fn stuck_with_new() {
     let stage = Stage::new(1, 2);
     stage.guard(|stage| stage.spawn(1, true, ends_at_once));

@@ -1,6 +1,6 @@
 //! What a worker hands on to others when it stops looking, or has found more than it runs next, step by step.
 
-use super::starved::{post_one, take_inbox};
+use super::starved::{post_one, take_injected};
 use super::{scheduler_by_hand, scheduler_that_idles_by};
 use crate::bell::Announced;
 use crate::scheduler::RemoteRef;
@@ -109,7 +109,7 @@ fn a_search_lapses_at_the_second_of_two_looks_that_lie_apart_in_one_stay_of_a_wa
 
 /// Its poster relied on the search.
 #[test]
-fn what_came_to_the_inbox_of_the_worker_that_ends_the_last_search_is_offered() {
+fn what_came_to_the_inject_queue_of_the_worker_that_ends_the_last_search_is_offered() {
     let workers = with_watchdogs();
     let [worker, _, asleep] = &workers;
     let remote = worker.shared.remote();
@@ -121,7 +121,7 @@ fn what_came_to_the_inbox_of_the_worker_that_ends_the_last_search_is_offered() {
     assert!(!is_told(asleep), "a search was relied on");
     worker.end_search();
     assert!(is_told(asleep));
-    assert_eq!(take_inbox(remote), 1);
+    assert_eq!(take_injected(remote), 1);
     end(workers);
 }
 
@@ -233,7 +233,7 @@ fn a_stolen_task_is_looked_after_while_its_worker_runs_calls() {
 }
 
 #[test]
-fn a_task_in_the_inbox_is_looked_after_while_its_worker_runs_calls_in_its_spin() {
+fn a_task_in_the_inject_queue_is_looked_after_while_its_worker_runs_calls_in_its_spin() {
     let workers = scheduler_that_idles_by(IdlePolicy::Spin { spin_ns: u64::MAX });
     let [worker, asleep] = &workers;
     let remote = worker.shared.remote();
@@ -244,7 +244,7 @@ fn a_task_in_the_inbox_is_looked_after_while_its_worker_runs_calls_in_its_spin()
     assert!(!is_told(asleep), "the worker sees both");
     assert_eq!(worker.local.enter(|| worker.spin()), SpinEnd::Busy);
     assert!(is_told(asleep));
-    assert_eq!((counts(worker).delivered, take_inbox(remote)), (1, 1));
+    assert_eq!((counts(worker).delivered, take_injected(remote)), (1, 1));
     end(workers);
 }
 

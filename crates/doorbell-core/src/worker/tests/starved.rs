@@ -158,8 +158,8 @@ pub(super) fn post_one(to: &RemoteRef<Host>, from: &RemoteRef<Host>) {
 }
 
 /// Takes out what was posted so. How many.
-pub(super) fn take_inbox(remote: &RemoteRef<Host>) -> u64 {
-    let (chain, len) = remote.take_inbox().expect("it was posted");
+pub(super) fn take_injected(remote: &RemoteRef<Host>) -> u64 {
+    let (chain, len) = remote.take_injected().expect("it was posted");
     let mut rest = Some(chain);
     while let Some(chain) = rest {
         let (node, others) = chain.pop();
@@ -187,7 +187,7 @@ fn a_task_that_comes_to_a_worker_inside_a_poll_is_looked_after() {
         post_one(&remotes[1], &remotes[0]);
         assert!(!idle.holds(2), "{turns:?}: nobody was told");
         assert!(remotes[2].bell().signalled());
-        assert_eq!(take_inbox(&remotes[1]), 1);
+        assert_eq!(take_injected(&remotes[1]), 1);
     }
 }
 
@@ -211,7 +211,7 @@ fn a_second_task_that_comes_to_a_worker_inside_a_poll_is_offered() {
         assert!(idle.holds(2), "one is enough for that worker alone");
         post_one(&remotes[1], &remotes[0]);
         assert!(!idle.holds(2) && remotes[2].bell().signalled());
-        assert_eq!(take_inbox(&remotes[1]), if is_queued { 1 } else { 2 });
+        assert_eq!(take_injected(&remotes[1]), if is_queued { 1 } else { 2 });
         inside.enter(|| inside.close());
     }
 }
@@ -253,7 +253,7 @@ fn a_spawn_from_below_claims_no_worker() {
     let local = Local::new(parked.clone());
     local.enter(|| {
         let _ = parked.bell().end_idle();
-        // In the inbox, where others find it too.
+        // In the inject queue, where others find it too.
         assert_eq!((local.queued(), local.gather()), (0, 1));
         assert!(local.run_one());
     });

@@ -60,10 +60,10 @@ impl Contestant for Crossbeam {
     }
 
     fn setup(&mut self) -> Result<(), LabError> {
-        let (requests, inbox) = bounded::<Request>(1);
+        let (requests, inject) = bounded::<Request>(1);
         let (outbox, replies) = bounded(1);
         let thread = spawn_pinned(THREAD, self.stage.placement.callee_cpu, move || {
-            for request in inbox {
+            for request in inject {
                 if outbox.send((request.work)(request.on)).is_err() {
                     break;
                 }

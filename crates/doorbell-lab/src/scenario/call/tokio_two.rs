@@ -59,12 +59,12 @@ impl Contestant for TokioTwo {
     }
 
     fn setup(&mut self) -> Result<(), LabError> {
-        let (jobs, mut inbox) = mpsc::unbounded_channel::<Job>();
+        let (jobs, mut inject) = mpsc::unbounded_channel::<Job>();
         let callee = current_thread_runtime()?;
         let caller = current_thread_runtime()?;
         let thread = spawn_pinned(THREAD, self.stage.placement.callee_cpu, move || {
             callee.block_on(async {
-                while let Some(job) = inbox.recv().await {
+                while let Some(job) = inject.recv().await {
                     job();
                 }
             });

@@ -84,11 +84,11 @@ impl<T: Target> Trial for Floods<T> {
         });
         let cpus = producer_cpus(&allowed_cpus()?, placement.callee_cpu);
         for producer in 0..self.producers {
-            let (orders, inbox) = mpsc::channel();
+            let (orders, inject) = mpsc::channel();
             let mut poster = running.target.poster(producer);
             let cpu = cpus[producer % cpus.len()];
             let thread = spawn_pinned(THREAD, cpu, move || {
-                follow(&inbox, &mut poster, counts, producer);
+                follow(&inject, &mut poster, counts, producer);
             })?;
             running.threads.push((orders, thread));
         }
@@ -153,13 +153,13 @@ pub(super) fn share(amount: u64, producers: usize, producer: usize) -> u64 {
 }
 
 fn follow(
-    inbox: &Receiver<Order>,
+    inject: &Receiver<Order>,
     poster: &mut impl Poster,
     counts: &'static Counts,
     producer: usize,
 ) {
     let mut posted = counts.done(producer);
-    while let Ok((count, done)) = inbox.recv() {
+    while let Ok((count, done)) = inject.recv() {
         let result = post_all(poster, counts, producer, posted, count);
         posted += count;
         // Nobody listens only if the waiting thread has panicked.

@@ -89,9 +89,9 @@ impl Trial for Callers {
             threads: Vec::new(),
         });
         for _ in 0..self.threads {
-            let (orders, inbox) = mpsc::channel();
+            let (orders, inject) = mpsc::channel();
             let handle = running.runtime.handle().clone();
-            let thread = start(move || follow(&inbox, &handle, counts))?;
+            let thread = start(move || follow(&inject, &handle, counts))?;
             running.threads.push((orders, thread));
         }
         Ok(())
@@ -162,8 +162,8 @@ fn start(work: impl FnOnce() + Send + 'static) -> Result<JoinHandle<()>, LabErro
 }
 
 /// A thread that is no worker: it calls whenever it is told to, once at least.
-fn follow(inbox: &Receiver<Order>, handle: &Handle, counts: &'static Counts) {
-    while let Ok(order) = inbox.recv() {
+fn follow(inject: &Receiver<Order>, handle: &Handle, counts: &'static Counts) {
+    while let Ok(order) = inject.recv() {
         let mut calls = 0;
         let called = loop {
             calls += 1;

@@ -70,13 +70,13 @@ impl Trial for Threads {
         let cpus = [placement.caller_cpu, placement.callee_cpu];
         let slack = self.slack;
         for index in 0..SLEEPERS {
-            let (orders, inbox) = mpsc::channel();
+            let (orders, inject) = mpsc::channel();
             let cpu = cpus[index % cpus.len()];
             let thread = spawn_pinned(THREAD, cpu, move || {
                 if slack == Slack::Shortest {
                     shortest_slack();
                 }
-                follow(&inbox);
+                follow(&inject);
             })?;
             self.running.push((orders, thread));
         }
@@ -109,8 +109,8 @@ impl Trial for Threads {
     }
 }
 
-fn follow(inbox: &Receiver<Order>) {
-    while let Ok((lengths, done)) = inbox.recv() {
+fn follow(inject: &Receiver<Order>) {
+    while let Ok((lengths, done)) = inject.recv() {
         let mut lateness = Lateness::default();
         for length in lengths {
             let due = Instant::now() + length;

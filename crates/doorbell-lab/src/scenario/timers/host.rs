@@ -127,8 +127,8 @@ impl Host for AsyncIoThreads {
     fn start(placement: Placement) -> Result<Self, LabError> {
         start_async_io()?;
         let start_one = |cpu| {
-            let (orders, inbox) = mpsc::channel();
-            let thread = thread_on(THREAD, Some(cpu), move || follow(&inbox))?;
+            let (orders, inject) = mpsc::channel();
+            let thread = thread_on(THREAD, Some(cpu), move || follow(&inject))?;
             Ok((orders, thread))
         };
         let threads: Result<Vec<_>, LabError> =
@@ -153,9 +153,9 @@ impl Host for AsyncIoThreads {
     }
 }
 
-fn follow(inbox: &mpsc::Receiver<Order>) {
+fn follow(inject: &mpsc::Receiver<Order>) {
     let mut kept = Vec::new();
-    while let Ok(order) = inbox.recv() {
+    while let Ok(order) = inject.recv() {
         match order {
             Order::Run(jobs) => drop(async_io::block_on(join_all(jobs))),
             Order::Keep(mut job) => {

@@ -33,7 +33,7 @@ const OTHER: usize = 1;
 pub(super) enum What {
     /// A call: into the mailbox.
     Call,
-    /// A wake of a task of that worker that may run anywhere: into the inbox.
+    /// A wake of a task of that worker that may run anywhere: into the inject queue.
     Wake,
     /// A wake of one that is pinned.
     WakePinned,
