@@ -31,7 +31,7 @@ struct Times<M: Machine> {
     looks_ns: M::U64,
 }
 
-/// Until when a scheduler is armed, and who looks at its workers meanwhile.
+/// Until when a scheduler is armed, and when other workers look at its stuck workers.
 pub(crate) struct Armed<M: Machine> {
     times: M::Line<Times<M>>,
     /// When a worker that has work of its own last looked at the others.

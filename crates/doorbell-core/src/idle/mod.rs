@@ -242,8 +242,8 @@ impl<M: Machine> IdleSet<M> {
     /// As [`IdleSet::claim`], but only while no worker searches.
     pub fn claim_as_first(&self, near: usize, cost: impl Fn(usize) -> Cost) -> Option<usize> {
         while self.any() {
-            // ORDER: Relaxed as in `count_searching`; on failure somebody searches, and looks again
-            // after it has ended.
+            // ORDER: Relaxed as in `count_searching`; on failure another worker searches, and looks
+            // again after its search has ended.
             self.searching
                 .compare_exchange(0, 1, Ordering::Relaxed, Ordering::Relaxed)
                 .ok()?;
@@ -274,7 +274,7 @@ impl<M: Machine> IdleSet<M> {
     }
 
     fn count_one_less(&self) -> Searching {
-        // ORDER: Relaxed as in `count_searching`, and a read-modify-write: who was the last has a fence behind it.
+        // ORDER: Relaxed as in `count_searching`, and a read-modify-write: the last searcher has a fence behind it.
         if self.searching.fetch_sub(1, Ordering::Relaxed) == 1 {
             Searching::None
         } else {

@@ -18,8 +18,8 @@ const JUDGED_NS: u64 = 2 * STUCK_NS;
 /// A ward that does not get [`JUDGED_NS`] of CPU time within this time is not stuck: other threads have its CPU.
 const JUDGED_WITHIN_NS: u64 = 16_000_000;
 
-/// A rescuing worker may run for three tenths of this period. Its clients may need as much of the same CPU, which leaves
-/// four tenths to the ward.
+/// A rescuing worker may run for three tenths of this period. Its clients may need as much of the same CPU, which
+/// leaves four tenths to the ward.
 const PERIOD_NS: i64 = 2_000_000;
 const PART_NS: i64 = part_of(PERIOD_NS);
 
@@ -256,8 +256,8 @@ impl<M: Machine> Rescue<M> {
     /// One turn: wakes the tasks of the ward's ready descriptors, and sweeps the ward's queue if that is due. Rescuable
     /// tasks are raised to the caller's worker, if that worker [rescues](Local::set_rescues).
     ///
-    /// `is_told`: the ward's descriptors have reported something since the last turn. If the turn then finds nothing, the
-    /// ward has taken it, mostly between two polls, and a sweep is due.
+    /// `is_told`: the ward's descriptors have reported something since the last turn. If the turn then finds nothing,
+    /// the ward has taken it, mostly between two polls, and a sweep is due.
     ///
     /// Returns whether more may be ready there.
     pub fn turn(&mut self, is_told: bool) -> bool {
