@@ -1,15 +1,15 @@
-//! How much of its CPU a worker takes that the OS lets go before all others: between its polls it looks
-//! whether its time is used up, and then is throttled.
+//! The CPU budget of a worker, for workers that the OS runs before all other threads. Between its polls the worker
+//! looks whether its time is used up; then it is throttled.
 
 use super::Worker;
 use doorbell_machine::{Counter, Machine, Parker, Word};
 use std::cell::RefCell;
 
-/// Of each period a worker runs for so long.
+/// How long a worker runs in each period.
 ///
-/// Contract: *no poll and no call takes as long as `run_ns` ⇒ in `n` periods, one after the other, the
-/// worker runs at most `n * run_ns` and one poll more; it is never throttled for longer than one period at a
-/// time, and runs between two throttles.*
+/// Contract: *no poll and no call takes as long as `run_ns` ⇒ in `n` consecutive periods the worker runs at most
+/// `n * run_ns` and one poll more; it is never throttled for longer than one period at a time, and runs between
+/// two throttles.*
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RunBudget {
     /// At least 1.
@@ -29,14 +29,14 @@ pub(super) enum Verdict {
     },
 }
 
-/// What is left of a budget, by the times that its worker tells.
+/// How much of a budget is used, by the times that its worker passes in.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct BudgetAccount {
     budget: RunBudget,
     period_start_ns: u64,
-    /// Of this period; what went beyond the budget of the last ones is in it.
+    /// Time used in this period, plus what earlier periods ran over.
     used_ns: u64,
-    /// Up to when its running is in `used_ns`; `None` while it does not run.
+    /// Running time is in `used_ns` up to this moment; `None` while the worker does not run.
     since_ns: Option<u64>,
 }
 
@@ -58,13 +58,13 @@ impl BudgetAccount {
     pub(super) fn begin(&mut self, now_ns: u64) {
         self.look(now_ns);
         if self.used_ns == 0 {
-            // Workers that began at different times are not throttled all at once.
+            // Periods start with the worker, so workers that began at different times are not throttled at once.
             self.period_start_ns = now_ns;
         }
         self.since_ns = Some(now_ns);
     }
 
-    /// It does not from now on.
+    /// The worker does not run from now on.
     pub(super) fn end(&mut self, now_ns: u64) {
         self.look(now_ns);
         self.since_ns = None;
@@ -73,7 +73,7 @@ impl BudgetAccount {
     /// Brings the account up to date.
     fn look(&mut self, now_ns: u64) {
         if now_ns < self.period_start_ns {
-            // The clock went back. What was used in a time to come is no guide.
+            // The clock went back: what was used before says nothing now.
             self.period_start_ns = now_ns;
             self.used_ns = 0;
         }
@@ -90,7 +90,7 @@ impl BudgetAccount {
             let renewed_ns = run_ns.saturating_mul(periods);
             self.used_ns = self.used_ns.saturating_sub(renewed_ns);
         }
-        // One period is enough to run again: also after a poll of hours, or a clock that leapt.
+        // After one period the worker runs again, even after a poll of hours or a clock that leapt.
         self.used_ns = self.used_ns.min(run_ns.saturating_mul(2) - 1);
     }
 
@@ -108,13 +108,13 @@ impl BudgetAccount {
     }
 }
 
-/// A worker's budget, and how it is throttled. Its bell says meanwhile that it runs: nobody rings it, and the
-/// others may take what it has.
+/// A worker's budget, and where its thread sleeps while throttled. Its bell says meanwhile that it runs: no thread
+/// rings it, and others may take what it has.
 #[derive(Debug)]
 pub(super) struct BudgetLimit<M: Machine> {
     account: RefCell<BudgetAccount>,
     parker: M::Parker,
-    /// Nobody changes it.
+    /// Never changes: the park ends at its deadline.
     word: M::U32,
 }
 
@@ -129,21 +129,21 @@ impl<M: Machine> BudgetLimit<M> {
 }
 
 impl<M: Machine> Worker<M> {
-    /// The worker's thread runs, if that is counted.
+    /// The worker's thread runs from now on; counted only with a budget.
     pub(super) fn begin_to_run(&self) {
         if let Some(limit) = &self.limit {
             limit.account.borrow_mut().begin(M::now_ns());
         }
     }
 
-    /// It is about to sleep.
+    /// The worker's thread is about to sleep.
     pub(super) fn end_to_run(&self) {
         if let Some(limit) = &self.limit {
             limit.account.borrow_mut().end(M::now_ns());
         }
     }
 
-    /// Whether the worker's time is used up.
+    /// Whether the worker's budget is used up.
     #[inline]
     pub(super) fn is_spent(&self) -> bool {
         match &self.limit {
@@ -152,7 +152,7 @@ impl<M: Machine> Worker<M> {
         }
     }
 
-    /// Sleeps to the end of the period, if the time of this one is used up and there is more to do.
+    /// Sleeps to the end of the period, if the budget is used up and there is something to do.
     #[inline]
     pub(super) fn throttle_if_spent(&self) {
         if let Some(limit) = &self.limit {
@@ -179,7 +179,7 @@ impl<M: Machine> Worker<M> {
         self.leave_to_others();
         let mut now_ns = from_ns;
         while now_ns < until_ns {
-            // How it ended does not matter.
+            // The loop reads the clock, so it does not matter what ended the park.
             let _ = limit.parker.park(&limit.word, 0, Some(until_ns));
             now_ns = M::now_ns();
         }
@@ -189,13 +189,13 @@ impl<M: Machine> Worker<M> {
         self.shared.tally.throttled_ns.add_owned(throttled_ns);
     }
 
-    /// Tells others of the tasks that they may take while this worker is throttled. Only so that it is soon:
-    /// who idles looks after a worker with work that stands still, as this one does now.
+    /// Offers others what they may take while this worker is throttled. This only saves time: a watchdog would also
+    /// find a worker with work whose pulse does not move.
     pub(super) fn leave_to_others(&self) {
         let remote = self.shared.remote();
         let has_timers = remote.next_global_ns() != u64::MAX;
         if has_timers {
-            // Others are to expire them meanwhile.
+            // Others expire them meanwhile.
             remote.scheduler().armed().arm(M::now_ns());
             self.local.list_anew();
             M::fence_recheck();

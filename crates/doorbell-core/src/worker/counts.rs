@@ -1,4 +1,4 @@
-//! What a worker counts, and how it is read.
+//! The counts of a worker, and how they are read.
 
 use crate::worker::RemoteCounts;
 use doorbell_machine::Counter;
@@ -11,22 +11,22 @@ macro_rules! counts {
             $($(#[$doc])* pub $name: C,)+
         }
 
-        /// All counts of a worker at one moment, since the worker began.
+        /// All counts of a worker since it began, read at one moment.
         #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
         #[non_exhaustive]
         pub struct WorkerCounts {
             $($(#[$doc])* pub $name: u64,)+
             /// Wake syscalls made to this worker.
             pub rings: u64,
-            /// Of those, the ones to a worker that did not need it: spinning, running, or parked
-            /// and rung already (only the switches `always_ring` and `base` make them).
+            /// Of those, the ones that the worker did not need: it was spinning, running, or parked and rung
+            /// already (only the switches `always_ring` and `base` make them).
             pub rings_awake: u64,
-            /// Of all, those in place of a thread of a lower class, which has told the worker and was
-            /// about to ring it.
+            /// Of all rings, those made in place of a thread of a lower class that had notified the worker
+            /// and was about to ring it.
             pub rings_helped: u64,
-            /// Posters that told the worker in place of one that was stalled in front of them.
+            /// Times that a poster notified the worker in place of an earlier, stalled poster.
             pub rings_for_stalled: u64,
-            /// Closures that nobody waited for and that panicked.
+            /// Posted closures without a waiting caller that panicked.
             pub posts_panicked: u64,
         }
 
@@ -73,42 +73,42 @@ counts! {
     notified,
     /// Times that the worker's thread went to block.
     parks,
-    /// Times that it was about to, and found a post, work at another worker or a timer that was due.
+    /// Times that it was about to block, and found a post, work at another worker, or a timer that was due.
     parks_avoided,
     /// Parks that a ring ended.
     unparks_rung,
-    /// Parks that the last test ended before the thread slept.
+    /// Parks that the last test of the OS ended before the thread slept.
     unparks_last_test,
-    /// Parks that a time ended: a timer's, or that of a look.
+    /// Parks that a deadline ended: of a timer, or of a look at other workers.
     unparks_deadline,
     /// Parks that a descriptor ended.
     unparks_ready,
     /// Timers that fired.
     timers_fired,
-    /// Of those, the timers of other workers, which were stuck in long polls.
+    /// Of those, timers of other workers that were stuck in long polls.
     timers_for_stuck,
-    /// Descriptors of other workers, which were stuck in long polls, that were found ready.
+    /// Descriptors found ready at other workers that were stuck in long polls.
     ready_for_stuck,
-    /// Descriptors of other workers that were found ready under a flood.
+    /// Descriptors found ready at other workers in a flood.
     ready_for_others,
-    /// Nanoseconds that it spun in vain: it parked after them.
+    /// Nanoseconds that it spun in vain: the quiet time at the end of spins that nothing ended.
     spun_vain_ns,
-    /// Times that a spinning worker noticed that the OS had given its CPU to somebody else.
+    /// Times that a spinning worker noticed that the OS had given its CPU to another thread.
     preemptions,
     /// Searches for work at other workers.
     searches,
-    /// Of those, the ones that found some.
+    /// Of those, the ones that took tasks.
     thefts,
-    /// Tasks that were taken from other workers, where their number was known.
+    /// Tasks taken from other workers, where their number was known.
     stolen,
-    /// Times that the worker was idle and was claimed by somebody who had work for it.
+    /// Times that the worker was idle and a waker claimed it.
     claims,
-    /// Times that the worker became the watchdog.
+    /// Times that the worker became a watchdog.
     watchdogs,
-    /// Times that it was so no more.
+    /// Times that it stopped being one.
     watchdogs_ended,
-    /// Times that it slept although there was something to do, since its budget was used up.
+    /// Times that it slept although it had something to do, because its budget was used up.
     throttles,
-    /// Nanoseconds of those.
+    /// Nanoseconds of those sleeps.
     throttled_ns,
 }

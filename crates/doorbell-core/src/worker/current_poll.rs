@@ -1,24 +1,24 @@
-//! Which task a worker polls now: written by the worker, read by anybody, without a lock.
+//! Which task a worker polls now: written by the worker, read by any thread, without a lock.
 //!
-//! The number of the poll is 0 between two polls, and no two polls have the same. What is said of a poll is stored with
-//! Release and loaded with Acquire: whoever sees any of it of a later poll sees that the number has changed, and does
-//! not trust what it read.
+//! Each poll has its own number; between two polls the number is 0. The fields of a poll are stored with Release and
+//! loaded with Acquire: a reader that sees any field of a later poll also sees that the number has changed, and
+//! discards what it read.
 
 use doorbell_machine::{Machine, Ordering, PtrWord, Word};
 use std::panic::Location;
 use std::ptr;
 
-/// What a worker says of the task that it is about to poll.
+/// What a worker records of the task that it is about to poll.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Polled {
-    /// Its number.
+    /// The number of the task.
     pub(crate) task: u64,
     /// The rank that it was launched with.
     pub(crate) rank: u8,
     pub(crate) spawned_at: &'static Location<'static>,
 }
 
-/// The poll that a worker is inside of.
+/// The poll that a worker is inside.
 pub(crate) struct CurrentPoll<M: Machine> {
     /// The number of the poll; 0 between two.
     number: M::U64,
@@ -44,7 +44,7 @@ impl<M: Machine> Default for CurrentPoll<M> {
 }
 
 impl<M: Machine> CurrentPoll<M> {
-    /// The poll with that number, which is not 0, begins. Only the worker.
+    /// The poll with that number, which is not 0, begins. Called only by the worker.
     #[inline]
     pub(crate) fn begin(&self, number: u64, polled: Polled) {
         // ORDER: Release pairs with the Acquire in `read`, which then sees that the poll before is over.
@@ -58,14 +58,14 @@ impl<M: Machine> CurrentPoll<M> {
         self.number.store(number, Ordering::Release);
     }
 
-    /// That poll is over. Only the worker.
+    /// That poll is over. Called only by the worker.
     #[inline]
     pub(crate) fn end(&self) {
-        // ORDER: Relaxed; the Releases of the next `begin` bring it to whoever sees any of that poll.
+        // ORDER: Relaxed; the Releases of the next `begin` bring it to a reader that sees any of that poll.
         self.number.store(0, Ordering::Relaxed);
     }
 
-    /// Whether a poll goes on. For one who decides to sleep, behind a fence.
+    /// Whether a poll goes on. For a thread that decides whether to sleep; behind a fence.
     pub(crate) fn goes_on(&self) -> bool {
         // ORDER: Relaxed; the fences of both sides order it, see `StallReporter`.
         self.number.load(Ordering::Relaxed) != 0
@@ -78,7 +78,7 @@ impl<M: Machine> CurrentPoll<M> {
         if number == 0 {
             return None;
         }
-        // ORDER: Acquire pairs with the Release in `begin`: what is of a later poll brings a later number, which the
+        // ORDER: Acquire pairs with the Release in `begin`: a field of a later poll brings a later number, which the
         // last load sees.
         let task = self.task.load(Ordering::Acquire);
         // ORDER: Acquire, as above.

@@ -1,5 +1,5 @@
-//! What a worker does for the descriptors of its tasks, and for those of a worker that is stuck. See
-//! README.md in the folder `io`.
+//! How a worker looks at the descriptors of its own tasks, and at those of a stuck worker. See README.md in
+//! the folder `io`.
 
 use super::Worker;
 use crate::io::{Driver, Station as _, Swept};
@@ -7,15 +7,15 @@ use crate::worker::Remote;
 use doorbell_machine::{Counter, Machine, Parker as _, PollEvents, Poller as _};
 use std::cell::{Cell, RefCell};
 
-/// How many tasks and calls a worker runs at most, about, between two looks at its descriptors.
+/// A worker runs about this many tasks and calls, at most, between two looks at its descriptors.
 pub(super) const POLLS_PER_LOOK: u64 = 64;
 
-/// What a worker notes for this.
+/// State of a worker's looks at descriptors.
 #[derive(Debug)]
 pub(super) struct Looks {
-    /// Room for what is found, from the first look on.
+    /// Buffer for ready events, from the first look on.
     events: RefCell<Option<PollEvents>>,
-    /// How much the worker had done at the last look.
+    /// What [`Worker::done`] said at the last look.
     done: Cell<u64>,
     /// A descriptor ended the last park, and nothing was posted since.
     after_ready: Cell<bool>,
@@ -30,12 +30,12 @@ impl Looks {
         }
     }
 
-    /// A descriptor has ended a park, or something was posted since.
+    /// Notes that a descriptor ended a park, or that something was posted since.
     pub(super) fn set_after_ready(&self, after_ready: bool) {
         self.after_ready.set(after_ready);
     }
 
-    /// Calls `f` with the room for events. Wakers are foreign code: it is not borrowed meanwhile.
+    /// Calls `f` with the buffer for events. It is not borrowed meanwhile: `f` runs wakers, which are foreign code.
     pub(super) fn with_events<R>(&self, f: impl FnOnce(&mut PollEvents) -> R) -> R {
         let mut events = self.events.take().unwrap_or_default();
         let result = f(&mut events);
@@ -50,12 +50,13 @@ impl<M: Machine> Worker<M> {
         self.shared.remote().driver().has_sources()
     }
 
-    /// Whether what the worker waits for is likely to be a descriptor, to which spinning is blind.
+    /// Whether the worker probably waits for a descriptor, which spinning does not see.
     pub(super) fn waits_for_descriptors(&self) -> bool {
         self.looks.after_ready.get() && self.governor.parks() && self.has_sources()
     }
 
-    /// At a pass: frees what went, and looks at the descriptors if enough tasks ran since.
+    /// At a pass: frees the descriptors that are gone, and looks at the others if enough tasks and calls ran since the
+    /// last look.
     pub(super) fn tend_descriptors(&self) {
         let remote = self.shared.remote();
         if remote.parker().poller().is_none() {
@@ -70,13 +71,13 @@ impl<M: Machine> Worker<M> {
         }
     }
 
-    /// How much the worker has done: a flood of calls is no reason not to look either.
+    /// The number of polls and deliveries: a stream of calls must not keep the worker from looking either.
     fn done(&self) -> u64 {
         let tally = &self.shared.tally;
         tally.polls.get().wrapping_add(tally.delivered.get())
     }
 
-    /// Brings what is ready to its tasks. Whether there was anything.
+    /// Wakes the tasks whose descriptors are ready. Returns whether any was.
     pub(super) fn look_at_descriptors(&self) -> bool {
         self.looks.done.set(self.done());
         let found = self.look_at(self.shared.remote());
@@ -95,22 +96,22 @@ impl<M: Machine> Worker<M> {
         unsafe { self.shared.remote().driver().shut() };
     }
 
-    /// The worker parks no more. What the OS has given for that goes back to it, although a handle or a waker of
-    /// a task may keep the worker's remote half for ever.
+    /// The worker will not park again: returns the poller to the OS now, since a handle or a waker may keep the
+    /// worker's remote half for ever.
     pub(super) fn close_poller(&self) {
         if let Some(poller) = self.shared.remote().parker().poller() {
             poller.close();
         }
     }
 
-    /// Whether a worker has descriptors that others look at while it is stuck.
+    /// Whether another worker has descriptors that this one may look at if it is stuck.
     pub(super) fn is_blind(&self, other: &Remote<M>) -> bool {
         other.scheduler().armed().may_be_on()
             && other.driver().has_sources()
             && !self.shared.clock.is_frozen()
     }
 
-    /// Looks at the descriptors of a worker that is stuck. Whether that brought tasks.
+    /// Looks at the descriptors of a stuck worker. Returns whether that brought tasks here.
     pub(super) fn look_for(&self, other: &Remote<M>, stood_still: bool) -> bool {
         if !stood_still || !other.is_inside() || !self.is_blind(other) {
             return false;

@@ -1,5 +1,5 @@
-//! A flood: descriptors become ready so often that those of a worker which waits for a CPU are worth a look. A worker
-//! that is about to park takes what is ready there. See README.md in this folder.
+//! A flood: descriptors become ready so often that a worker which waits for a CPU probably has ready ones. Another
+//! worker that is about to park takes what is ready there. See README.md in this folder.
 
 use super::Worker;
 use crate::io::Station as _;
@@ -7,14 +7,14 @@ use crate::worker::Remote;
 use doorbell_machine::{Counter, Machine};
 use std::cell::Cell;
 
-/// Over how long it is counted how often descriptors become ready.
+/// Events are counted over at least this long.
 const WINDOW_NS: u64 = 2_000_000;
 
-/// So many within that are a flood: one each 100 us.
+/// A flood begins at this many events per window: one per 100 µs.
 const BEGINS_AT: u64 = 20;
 
-/// It goes on as long as there are so many, and for so long behind them: a worker that the OS let wait
-/// counts few.
+/// A flood lasts while a window has this many events, and for a while after the last of them: a worker that had to
+/// wait for a CPU counts few events.
 const ENDS_BELOW: u64 = 8;
 const LASTS_NS: u64 = 10_000_000;
 
@@ -24,13 +24,13 @@ pub(super) struct Flood {
     /// When the window began, and the events since then.
     began_ns: Cell<u64>,
     events: Cell<u64>,
-    /// When the last one came.
+    /// When the last event came.
     event_ns: Cell<u64>,
-    /// When the last one came of those that were often enough; 0 while there is no flood.
+    /// When the last event of a window with enough events came; 0 while there is no flood.
     last_ns: Cell<u64>,
-    /// At whose descriptors to look next: so many places behind this worker.
+    /// Whose descriptors to look at next: the distance from this worker.
     turn: Cell<usize>,
-    /// Whether the worker runs before all others.
+    /// Whether the OS runs this worker before all other threads.
     goes_first: bool,
 }
 
@@ -46,13 +46,13 @@ impl Flood {
         }
     }
 
-    /// Whether there is one.
+    /// Whether there is a flood.
     #[inline]
     fn is_on(&self) -> bool {
         self.last_ns.get() != 0
     }
 
-    /// So many descriptors were ready, or none.
+    /// Counts the descriptors that a look found ready, which may be 0.
     fn count(&self, events: usize, now_ns: u64) {
         let events = u64::try_from(events).unwrap_or(u64::MAX);
         let took_ns = now_ns.saturating_sub(self.began_ns.get());
@@ -73,7 +73,7 @@ impl Flood {
         if had >= u128::from(least) * u128::from(took_ns) {
             self.last_ns.set(self.event_ns.get().max(1));
         }
-        // A window lasts until somebody looks.
+        // A window lasts until the next call of `count`.
         if now_ns.saturating_sub(self.last_ns.get()) >= LASTS_NS {
             self.last_ns.set(0);
         }
@@ -81,25 +81,25 @@ impl Flood {
 }
 
 impl<M: Machine> Worker<M> {
-    /// The same worker, one that runs before all others. The workers of its scheduler do so too and wait for no CPU:
-    /// under a flood it does not look at their descriptors before it sleeps.
+    /// Marks a worker that the OS runs before all other threads. The other workers of its scheduler do not wait for a
+    /// CPU either, so in a flood it does not look at their descriptors before it sleeps.
     #[must_use]
     pub fn before_others(mut self) -> Self {
         self.flood.goes_first = true;
         self
     }
 
-    /// So many descriptors were ready.
+    /// Notes how many descriptors were found ready.
     pub(super) fn note_ready(&self, events: usize) {
         if events > 0 {
             self.flood.count(events, M::now_ns());
         }
     }
 
-    /// Under a flood, before it sleeps: takes what is ready at one other worker, whose thread may be waiting
-    /// for a CPU. Whether that brought tasks.
+    /// In a flood, before it sleeps: takes what is ready at one other worker, whose thread may be waiting for a CPU.
+    /// Returns whether that brought tasks here.
     pub(super) fn looks_further(&self) -> bool {
-        // A worker that goes before all others does not wait for a CPU.
+        // The others run before all other threads too, and do not wait for a CPU.
         let goes_first = self.flood.goes_first;
         if !self.flood.is_on() || goes_first || !self.has_others() || self.shared.clock.is_frozen()
         {
@@ -114,7 +114,7 @@ impl<M: Machine> Worker<M> {
             return false;
         }
         let found = self.look_at(other);
-        // Also of none: else the flood would last until there is one.
+        // Also if it found none: otherwise the flood would last until an event comes.
         self.flood.count(found, M::now_ns());
         let found = u64::try_from(found).unwrap_or(u64::MAX);
         self.shared.tally.ready_for_others.add_owned(found);

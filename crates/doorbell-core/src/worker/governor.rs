@@ -1,11 +1,11 @@
 //! The idle governor: how long a worker spins before it parks.
 //!
-//! A spinning worker is reached without a syscall and burns its CPU. So it spins longer when a
-//! wake came soon after it had parked, and less when none did; what it spins in vain is paid
-//! from a budget; and it spins not at all for a while when another program wanted its CPU.
+//! A spinning worker is reached without a syscall, but it burns its CPU. So it spins longer if a wake
+//! came soon after it parked, and less if none did. What it spins in vain is paid from a budget. If
+//! another program wanted its CPU, it does not spin for a while.
 //!
-//! Source: the growing and shrinking is that of the kernel's `haltpoll` governor; budget and
-//! preemption are not.
+//! Source: growing and shrinking follow the kernel's `haltpoll` governor; the budget and the reaction to
+//! preemption do not.
 
 use std::cell::Cell;
 
@@ -14,47 +14,47 @@ use std::cell::Cell;
 pub enum IdlePolicy {
     /// It parks at once.
     Park,
-    /// It spins so long, in ns, whenever it is idle; then it parks.
+    /// It spins for a fixed time whenever it is idle; then it parks.
     Spin {
-        /// For how long; zero is `Park`.
+        /// For how long, in ns; zero is `Park`.
         spin_ns: u64,
     },
-    /// It spins as long as it pays, and then parks.
+    /// It spins for as long as that pays, and then parks.
     Adaptive {
         /// The longest it spins at a time, in ns.
         spin_max_ns: u64,
-        /// How much of its time it may spin in vain: 0.05 is 5 per cent of one CPU.
+        /// The share of its time that it may spin in vain: 0.05 is 5 per cent of one CPU.
         budget: f64,
     },
     /// It never parks.
     NeverPark,
 }
 
-/// The shortest spin that is worth while; below it the worker parks at once.
+/// The shortest spin worth its cost. If a spin would be shorter, the worker parks at once.
 const SPIN_MIN_NS: u64 = 5_000;
 
-/// The first spin of a worker that learns that wakes come soon.
+/// The first spin, and the first one again after a worker that did not spin saw a wake come soon.
 const SPIN_START_NS: u64 = 10_000;
 
-/// How many ns of its time's budget a worker can save up at most.
+/// A worker can save up the budget of at most this much time.
 const SAVED_OVER_NS: f64 = 20_000_000.0;
 
-/// Two looks at the clock this much further apart than what was spun between them: the OS
-/// has given the CPU to somebody else.
+/// If two readings of the clock are further apart than the spin between them by more than this, the OS gave the
+/// CPU to another thread.
 const PREEMPTED_NS: u64 = 20_000;
 
-/// How long a worker that was preempted does not spin.
+/// A worker that was preempted does not spin for this long.
 const BLIND_NS: u64 = 10_000_000;
 
 /// One worker's governor. Not `Sync`.
 #[derive(Debug)]
 pub(super) struct Governor {
     policy: IdlePolicy,
-    /// What was learned: how long to spin.
+    /// How long to spin, as learned.
     spin_ns: Cell<u64>,
-    /// What may be spun in vain now.
+    /// How much may be spun in vain now.
     saved_ns: Cell<u64>,
-    /// Until when that was saved up.
+    /// The time up to which `saved_ns` was computed.
     saved_at_ns: Cell<u64>,
     blind_until_ns: Cell<u64>,
 }
@@ -82,7 +82,7 @@ impl Governor {
         self.spin_ns.get() > 0
     }
 
-    /// What a worker does that has spun long enough.
+    /// Whether the worker parks when it has spun long enough.
     pub(super) fn parks(&self) -> bool {
         self.policy != IdlePolicy::NeverPark
     }
@@ -92,7 +92,7 @@ impl Governor {
         self.parks()
     }
 
-    /// Whether it wants to know how long a park lasted.
+    /// Whether the governor needs to know how long a park lasted.
     pub(super) fn learns(&self) -> bool {
         matches!(self.policy, IdlePolicy::Adaptive { .. })
     }
@@ -113,14 +113,14 @@ impl Governor {
         if spin_ns < SPIN_MIN_NS { 0 } else { spin_ns }
     }
 
-    /// So much was spun in vain.
+    /// Notes time that was spun in vain.
     pub(super) fn note_vain(&self, spun_ns: u64) {
         let left_ns = self.saved_ns.get().saturating_sub(spun_ns);
         self.saved_ns.set(left_ns);
     }
 
-    /// Spinning for `spun_ns` took from `from_ns` to `now_ns`. Whether the OS gave the CPU to
-    /// somebody else meanwhile: then the worker parks, and does not spin for a while.
+    /// Spinning for `spun_ns` took from `from_ns` to `now_ns`. Returns whether the OS gave the CPU to another thread
+    /// meanwhile. If so, the worker parks, and does not spin for [`BLIND_NS`].
     pub(super) fn was_preempted(&self, from_ns: u64, now_ns: u64, spun_ns: u64) -> bool {
         let took_ns = now_ns.saturating_sub(from_ns);
         let preempted = self.learns() && took_ns > spun_ns.saturating_add(PREEMPTED_NS);
@@ -130,14 +130,14 @@ impl Governor {
         preempted
     }
 
-    /// The worker slept so long, and was then woken by a post.
+    /// The worker slept for this long, and was then rung.
     pub(super) fn note_sleep(&self, slept_ns: u64) {
         let IdlePolicy::Adaptive { spin_max_ns, .. } = self.policy else {
             return;
         };
         let spin_ns = self.spin_ns.get();
         let next_ns = if slept_ns <= spin_max_ns {
-            // It would have paid to spin a little longer.
+            // A longer spin would have caught this wake.
             (spin_ns * 2).max(SPIN_START_NS)
         } else if spin_ns / 2 < SPIN_MIN_NS {
             0

@@ -1,10 +1,10 @@
-//! A worker that is busy takes tasks of a group that is behind for want of tasks there.
+//! A busy worker takes tasks of a task group that gets less than its share because it lacks tasks on this worker.
 
 use super::Worker;
 use doorbell_machine::{Counter, Machine};
 
 impl<M: Machine> Worker<M> {
-    /// Takes one such task from a worker that is inside a poll, if there is one.
+    /// Takes one such task from a worker that is inside a poll, if it is time to balance and there is one.
     #[inline]
     pub(super) fn balance_groups(&self) {
         if self.local.is_time_to_balance() && self.has_others() {

@@ -1,6 +1,6 @@
 //! Times in buckets whose width grows with the time: fixed memory, one writer, no read-modify-write.
 //!
-//! Four buckets per power of two, so a bucket's end is at most a quarter above what is in it.
+//! Four buckets per power of two, so the end of a bucket is at most a quarter above any time in it.
 
 use doorbell_machine::Counter;
 use std::time::Duration;
@@ -8,7 +8,7 @@ use std::time::Duration;
 /// Buckets per power of two.
 const SUB: u64 = 4;
 
-/// Enough for every `u64`: those below [`SUB`] one by one, then four for each power from 2 to 63.
+/// Enough for every `u64`: one bucket for each time below [`SUB`], then four for each power from 2 to 63.
 const BUCKETS: usize = (SUB + 62 * SUB) as usize;
 
 /// The bucket of a time.
@@ -32,7 +32,7 @@ fn end_of(bucket: usize) -> u64 {
     ((SUB + sub) * width).wrapping_add(width - 1)
 }
 
-/// The counts of times that one thread writes and anybody reads.
+/// Counts of times. One thread writes, any thread reads.
 #[derive(Debug)]
 pub struct Histogram<C> {
     counts: Box<[C]>,
@@ -49,7 +49,7 @@ impl<C: Counter> Default for Histogram<C> {
 }
 
 impl<C: Counter> Histogram<C> {
-    /// Counts a time. Only its one writer.
+    /// Counts a time. Called only by the one writer.
     #[inline]
     pub fn record(&self, ns: u64) {
         self.counts[bucket_of(ns)].add_owned(1);
@@ -58,7 +58,7 @@ impl<C: Counter> Histogram<C> {
         }
     }
 
-    /// What was counted until now.
+    /// The times counted until now.
     pub fn times(&self) -> Times {
         Times {
             counts: self.counts.iter().map(Counter::get).collect(),
@@ -67,8 +67,8 @@ impl<C: Counter> Histogram<C> {
     }
 }
 
-/// How long something took, each time: how often, the longest, and percentiles, which are at most
-/// a quarter too long and never too short.
+/// The durations of many runs of something: their number, the longest, and percentiles. A percentile is at most
+/// a quarter too long, and never too short.
 ///
 /// ```
 /// use doorbell_core::worker::{Histogram, Times};
@@ -102,7 +102,7 @@ impl std::fmt::Debug for Times {
 }
 
 impl Times {
-    /// How many there are.
+    /// The number of times.
     pub fn count(&self) -> u64 {
         self.counts.iter().sum()
     }
@@ -112,29 +112,29 @@ impl Times {
         self.count() == 0
     }
 
-    /// The time that `percent` of them do not exceed, 0 to 100; what lies outside counts as the
-    /// nearer end. Zero if there are none.
+    /// The time that `percent` of the times do not exceed. `percent` is clamped to 0 to 100. Zero if there are
+    /// no times.
     pub fn percentile(&self, percent: f64) -> Duration {
         let count = self.count();
         let share = (percent / 100.0).clamp(0.0, 1.0) * count as f64;
-        // NaN becomes the first.
+        // NaN gives the first rank.
         let rank = (share.ceil() as u64).clamp(1, count.max(1));
         let mut seen = 0;
         let bucket = self.counts.iter().position(|in_it| {
             seen += in_it;
             seen >= rank
         });
-        // The writer may have counted it and not noted yet that it is the longest.
+        // The writer counts a time before it updates the maximum, so the maximum may lag behind.
         let ns = bucket.map_or(0, |bucket| end_of(bucket).min(self.max_ns.max(1)));
         Duration::from_nanos(ns)
     }
 
-    /// The longest. Zero if there are none.
+    /// The longest time. Zero if there are none.
     pub fn max(&self) -> Duration {
         Duration::from_nanos(self.max_ns)
     }
 
-    /// Adds those of another.
+    /// Adds the times of `other`.
     pub fn merge(&mut self, other: &Times) {
         if self.counts.len() < other.counts.len() {
             self.counts.resize(other.counts.len(), 0);

@@ -1,4 +1,4 @@
-//! Closures of the user's that are called when a worker or a task begins, ends, or parks.
+//! Hooks: closures of the user, called when a worker begins, ends or parks, and when a task is spawned or ends.
 
 use super::stalls::{StallEvent, StallPlan};
 use super::telemetry::Telemetry;
@@ -8,13 +8,13 @@ use doorbell_machine::{Counter, Machine};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
-/// Called with the number of the worker that it runs on.
+/// Called on a worker, with the number of that worker.
 pub type WorkerHook = Arc<dyn Fn(usize) + Send + Sync>;
 
 /// Called with what happened to a task.
 pub type TaskHook = Arc<dyn Fn(&TaskEvent<'_>) + Send + Sync>;
 
-/// A task that is spawned or that ends.
+/// A task that is spawned or ends.
 ///
 /// ```
 /// # use doorbell_core::worker::TaskEvent;
@@ -28,11 +28,11 @@ pub struct TaskEvent<'a> {
     pub id: u64,
     /// Its name.
     pub name: Option<&'a str>,
-    /// The worker of its scheduler that the caller is; `None` on any other thread.
+    /// The worker of the task's scheduler that calls the hook; `None` on any other thread.
     pub worker: Option<usize>,
 }
 
-/// What is called when.
+/// The hooks of a scheduler, each with the moment when it is called.
 ///
 /// ```
 /// use doorbell_core::worker::Hooks;
@@ -41,19 +41,20 @@ pub struct TaskEvent<'a> {
 /// ```
 #[derive(Clone, Default)]
 pub struct Hooks {
-    /// A worker has begun; it has run nothing yet.
+    /// A worker has begun, and has run nothing yet.
     pub worker_start: Option<WorkerHook>,
-    /// A worker ends; it has dropped all its tasks.
+    /// A worker ends, and has dropped all its tasks.
     pub worker_stop: Option<WorkerHook>,
     /// A worker is about to block.
     pub before_park: Option<WorkerHook>,
-    /// It has blocked, or did not need to. Once for each `before_park`.
+    /// A worker has blocked, or did not need to. Called once for each `before_park`.
     pub after_unpark: Option<WorkerHook>,
     /// A task is spawned; it cannot run before the hook returns.
     pub task_spawn: Option<TaskHook>,
-    /// A task has ended; whoever awaits it sees that after the hook has returned.
+    /// A task has ended. A task that awaits it sees that only after the hook has returned.
     pub task_finish: Option<TaskHook>,
-    /// A poll goes on for long. On a thread that is no worker: see [`StallReporter`](super::StallReporter).
+    /// A poll takes long and still goes on. Called on a thread that is no worker: see
+    /// [`StallReporter`](super::StallReporter).
     pub stall: Option<StallPlan>,
 }
 
@@ -72,7 +73,7 @@ impl std::fmt::Debug for Hooks {
 }
 
 impl Hooks {
-    /// Whether there are none.
+    /// Whether there are no hooks.
     pub fn is_empty(&self) -> bool {
         let workers = [
             &self.worker_start,
@@ -83,21 +84,21 @@ impl Hooks {
         workers.iter().all(|hook| hook.is_none()) && !self.of_tasks()
     }
 
-    /// Whether there is one for tasks.
+    /// Whether there is a hook for tasks or polls.
     fn of_tasks(&self) -> bool {
         self.task_spawn.is_some() || self.task_finish.is_some() || self.stall.is_some()
     }
 }
 
 impl TelemetryPlan {
-    /// Whether something is to be known of each task.
+    /// Whether something is recorded for each task.
     pub(super) fn is_of_tasks(&self) -> bool {
         self.long_poll_ns.is_some() || self.hooks.of_tasks()
     }
 }
 
 impl<M: Machine> Telemetry<M> {
-    /// Calls one hook, if it is there. Its panic ends here, and is counted.
+    /// Calls a hook, if there is one. A panic of the hook ends here, and is counted.
     fn guard<H: ?Sized>(&self, hook: Option<&Arc<H>>, call: impl FnOnce(&H)) {
         let Some(hook) = hook else { return };
         if let Err(payload) = catch_unwind(AssertUnwindSafe(|| call(hook))) {
@@ -116,7 +117,7 @@ impl<M: Machine> Telemetry<M> {
         self.guard(self.plan.hooks.task_finish.as_ref(), |hook| hook(task));
     }
 
-    /// A poll goes on for long.
+    /// A poll takes long and still goes on.
     pub(super) fn stalled(&self, stall: &StallEvent) {
         let hook = self.plan.hooks.stall.as_ref().map(|plan| &plan.hook);
         self.guard(hook, |hook| hook(stall));
@@ -147,7 +148,7 @@ impl<M: Machine> Worker<M> {
     /// Parks between the two hooks.
     pub(super) fn park_with_hooks(&self) {
         self.call_hook(|hooks| hooks.before_park.as_ref());
-        // The hook may have spawned or woken a task here; nobody would tell this worker of it.
+        // The hook may have spawned or woken a task on this worker, and that notifies no one.
         if self.local.is_empty() {
             self.park();
         }

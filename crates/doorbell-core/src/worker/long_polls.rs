@@ -1,21 +1,21 @@
-//! The last long polls of a worker: written by it, read by anybody, without a lock.
+//! The last long polls of a worker: written by the worker, read by any thread, without a lock.
 //!
-//! A slot has a version, odd while it is written. What lies in it is stored with Release and loaded
-//! with Acquire: who sees any of a later poll sees that poll's odd version, or a still later one, and
-//! so does not trust what it read.
+//! A slot has a version, which is odd while the slot is written. The other fields are stored with Release and loaded
+//! with Acquire: a reader that sees any field of a later poll also sees that poll's odd version, or a still later
+//! one, and discards what it read.
 
 use doorbell_machine::{Counter, Machine, Ordering, Word};
 use std::time::Duration;
 
-/// How many are kept.
+/// How many long polls are kept.
 const KEPT: usize = 8;
 
-/// How many bytes of a name are kept.
+/// How many bytes of a task's name are kept.
 const NAME_BYTES: usize = 32;
 
 const NAME_WORDS: usize = NAME_BYTES / 8;
 
-/// How often a slot is read again that was written meanwhile; long polls are rare.
+/// How often a slot is read if it is written meanwhile. Few are enough, since long polls are rare.
 const READS: usize = 3;
 
 /// A poll that was long.
@@ -31,7 +31,7 @@ impl LongPoll {
         &self.name
     }
 
-    /// How long it took.
+    /// How long the poll took.
     pub fn duration(&self) -> Duration {
         self.duration
     }
@@ -63,7 +63,7 @@ impl<M: Machine> PollSlot<M> {
     fn write(&self, number: u64, name: &str, duration_ns: u64) {
         let mut bytes = [0; NAME_BYTES];
         bytes[..name.len()].copy_from_slice(name.as_bytes());
-        // ORDER: Relaxed; the Release of each store below brings it to whoever sees that store.
+        // ORDER: Relaxed; the Release of each store below brings it to a reader that sees that store.
         self.version.store(2 * number + 1, Ordering::Relaxed);
         // ORDER: Release pairs with the Acquire in `read`, which then sees the odd version.
         self.duration_ns.store(duration_ns, Ordering::Release);
@@ -77,14 +77,14 @@ impl<M: Machine> PollSlot<M> {
         self.version.store(2 * number + 2, Ordering::Release);
     }
 
-    /// The poll in it and its version; `None` if there is none, or it was written meanwhile.
+    /// The poll in the slot and its version; `None` if there is none, or if the slot was written meanwhile.
     fn read(&self) -> Option<(u64, LongPoll)> {
         // ORDER: Acquire pairs with the last Release in `write`.
         let version = self.version.load(Ordering::Acquire);
         if version == 0 || version % 2 == 1 {
             return None;
         }
-        // ORDER: Acquire pairs with the Release in `write`: what is newer than the version read
+        // ORDER: Acquire pairs with the Release in `write`: a field newer than the version read
         // above brings its own version, which the last load sees.
         let duration_ns = self.duration_ns.load(Ordering::Acquire);
         // ORDER: Acquire, as above.
@@ -121,7 +121,7 @@ impl<M: Machine> Default for LongPolls<M> {
 }
 
 impl<M: Machine> LongPolls<M> {
-    /// Keeps one in place of the oldest. Only the worker.
+    /// Keeps a long poll in place of the oldest one. Called only by the worker.
     #[cold]
     pub(super) fn note(&self, name: Option<&str>, duration_ns: u64) {
         let number = self.count.get();
@@ -130,12 +130,12 @@ impl<M: Machine> LongPolls<M> {
         self.count.set(number + 1);
     }
 
-    /// How many there were.
+    /// How many long polls there were.
     pub(super) fn count(&self) -> u64 {
         self.count.get()
     }
 
-    /// The last ones, oldest first. One that is written in this moment may be missing.
+    /// The last ones, oldest first. One that is being written may be missing.
     pub(super) fn last(&self) -> Vec<LongPoll> {
         let read = |slot: &PollSlot<M>| (0..READS).find_map(|_| slot.read());
         let mut last: Vec<(u64, LongPoll)> = self.slots.iter().filter_map(read).collect();

@@ -58,41 +58,41 @@ use std::cell::Cell;
 use std::sync::Arc;
 use stuck::CheckPace;
 
-/// How many tasks run at most between two passes.
+/// The most polls between two passes.
 const POLLS_PER_PASS: usize = 64;
 
-/// How many tasks run at most between two looks at the clock, if there are timers.
+/// The most polls between two looks at the clock for timers.
 const POLLS_PER_CLOCK: usize = 8;
 
-/// The same where tasks have ranks: what a timer wakes may be more urgent than what runs next.
+/// The same where tasks have ranks: a timer may wake a task that is more urgent than the next one.
 const POLLS_PER_CLOCK_BY_RANK: usize = 1;
 
-/// The same where tasks of groups run: a group may lack tasks here.
+/// The same where polls are timed for task groups: a group may lack tasks on this worker.
 const POLLS_PER_CLOCK_BY_SHARE: usize = 1;
 
-/// How long a spinning worker looks at its own line only, before it looks for work at the others:
-/// what is over in less time disturbs nobody.
+/// How long a spinning worker looks at its own line only, before it looks for work at other workers.
+/// A shorter spin touches no other worker's lines.
 const SPIN_ALONE_NS: u64 = 1_000;
 
-/// How often it looks for work there after that.
+/// After that, it looks for work there once in this time.
 const LOOK_AROUND_NS: u64 = 10_000;
 
-/// A watchdog's first look at workers that may be stuck comes after this time, the later ones after
-/// ever more, up to the longest.
+/// Time until a watchdog's first look at workers that may be stuck. Each later interval doubles, up to
+/// the maximum.
 const WATCHDOG_MIN_NS: u64 = 250_000;
 const WATCHDOG_MAX_NS: u64 = 500_000;
 
-/// A watchdog stays one for so long after it was last of use, and is not woken anew meanwhile.
+/// A watchdog stays one for this long after it last had a reason to look, so that it need not be woken again.
 const WATCHDOG_STAYS_NS: u64 = 10_000_000;
 
-/// What is fixed when a worker is made.
+/// Settings of a worker, fixed when it is made.
 #[derive(Clone, Copy, Debug)]
 pub struct WorkerConfig {
     /// How it waits while it is idle.
     pub idle: IdlePolicy,
 }
 
-/// The part of a worker that others reach: posters by the remote half, people by the counts.
+/// The part of a worker that other threads reach: posters use the remote half, observers the counts.
 pub struct WorkerShared<M: Machine> {
     remote: RemoteRef<M>,
     tally: M::Line<WorkerTally<M::Counter>>,
@@ -112,7 +112,7 @@ impl<M: Machine> std::fmt::Debug for WorkerShared<M> {
 }
 
 impl<M: Machine> WorkerShared<M> {
-    /// A worker without a scheduler, that no thread runs yet; posts wait in its mailbox.
+    /// A worker alone in its scheduler. No thread runs it yet; posts wait in its mailbox.
     pub fn new(config: WorkerConfig, switches: &Arc<SwitchWord<M::Counter>>) -> Self {
         Self::with(
             config,
@@ -121,7 +121,7 @@ impl<M: Machine> WorkerShared<M> {
         )
     }
 
-    /// The worker with that remote half, whose timers go by that clock.
+    /// The worker with this remote half, whose timers use this clock.
     pub fn with(config: WorkerConfig, remote: RemoteRef<M>, clock: Arc<Clock<M>>) -> Self {
         WorkerShared {
             clock,
@@ -139,17 +139,17 @@ impl<M: Machine> WorkerShared<M> {
         &self.remote
     }
 
-    /// What the worker does now.
+    /// Whether the worker runs, spins or is parked.
     pub fn state(&self) -> WorkerState {
         self.remote.state()
     }
 
-    /// All counts of this worker, also those that its posters keep.
+    /// All counts of this worker, including those that its posters keep.
     pub fn counts(&self) -> WorkerCounts {
         WorkerCounts::of(&self.tally, self.remote.counts())
     }
 
-    /// Asks the worker to end. It does after the current poll.
+    /// Asks the worker to end. It ends after the current poll.
     pub fn close(&self) {
         // ORDER: Release, and the read-modify-write of the bell behind it: a worker that sees
         // the request for a pass sees this.
@@ -163,7 +163,7 @@ impl<M: Machine> WorkerShared<M> {
     }
 }
 
-/// Evidence that a pass found nothing to run: only with it a worker may idle.
+/// Evidence that a pass found nothing to run. A worker needs it to idle.
 #[derive(Debug)]
 struct NothingRunnable(());
 
@@ -179,27 +179,26 @@ pub struct Worker<M: Machine> {
     shared: Arc<WorkerShared<M>>,
     local: Local<M>,
     governor: Governor,
-    /// A timer ended the last park, and nothing was posted since: spinning would burn CPU for
-    /// posts that do not come.
+    /// A timer ended the last park, and nothing was posted since. Spinning would burn CPU for posts that do not come.
     after_deadline: Cell<bool>,
     /// It is in the idle set, or was until a waker claimed it.
     in_idle_set: Cell<bool>,
-    /// Since when posts and requests have kept it from a look at the others; 0 if they have not.
+    /// Since when posts and requests have kept it from looking at other workers; 0 if they have not.
     unlooked_ns: Cell<u64>,
     /// It is counted as searching.
     searching: Cell<bool>,
-    /// It was claimed, and its search is over or has lapsed: it may have been claimed to be a watchdog.
+    /// It was claimed, and its search has ended or lapsed. The claim may have been for a watchdog.
     settled: Cell<bool>,
-    /// It sleeps until a timed check at others' timers, or has until now.
+    /// It sleeps, or has just slept, until a timed check of others' timers.
     relies: Cell<bool>,
-    /// As a watchdog it looks next after so long.
+    /// As a watchdog: the time until its next look.
     watchdog_ns: Cell<u64>,
     watchdog_end_ns: Cell<u64>,
     /// The pulses of the others at the last look around.
     pulses: Box<[Cell<u64>]>,
     /// Which workers may have had work at the last look.
     seen: Seen,
-    /// Which workers were counted as searching at its last look as a watchdog, and when that was.
+    /// The workers that were counted as searching at its last look as a watchdog, and the time of that look.
     searchers: Searchers,
     searchers_ns: Cell<u64>,
     checks: CheckPace,
@@ -210,20 +209,20 @@ pub struct Worker<M: Machine> {
 }
 
 impl<M: Machine> Worker<M> {
-    /// The worker behind `shared`, to be run by the thread that makes it.
+    /// The worker of `shared`. The thread that makes it runs it.
     ///
     /// # Panics
-    /// If there is one already: a mailbox has one taker.
+    /// If `shared` has a worker already: a mailbox has one taker.
     pub fn new(shared: Arc<WorkerShared<M>>) -> Self {
         Self::limited(shared, None)
     }
 
-    /// As [`Worker::new`], a worker that is throttled when its budget is used up.
+    /// As [`Worker::new`], for a worker that is throttled when its budget is used up.
     ///
     /// # Panics
     /// As for [`Worker::new`].
     pub fn limited(shared: Arc<WorkerShared<M>>, budget: Option<RunBudget>) -> Self {
-        // ORDER: Relaxed; a read-modify-write, so of two that ask one is refused.
+        // ORDER: Relaxed; a read-modify-write, so of two callers one is refused.
         let taken = shared.taken.swap(1, Ordering::Relaxed);
         assert!(taken == 0, "a worker was made twice");
         let local = Local::with_clock(shared.remote().clone(), Arc::clone(&shared.clock));
@@ -251,7 +250,7 @@ impl<M: Machine> Worker<M> {
         }
     }
 
-    /// Runs until asked to close; then ends every task that is left.
+    /// Runs until it is asked to close; then ends every remaining task.
     pub fn run(self) {
         self.local.enter_gated(|| {
             self.shared.remote().note_thread();
@@ -261,7 +260,7 @@ impl<M: Machine> Worker<M> {
             self.shut_descriptors();
             self.local.close();
             self.has_stopped();
-            // What the hook has woken.
+            // The stop hook may have woken tasks.
             self.local.end_queued();
             self.close_poller();
         });
@@ -297,14 +296,14 @@ impl<M: Machine> Worker<M> {
         }
     }
 
-    /// Something was posted: more may be.
+    /// Something was posted, so more may come: spinning pays again.
     #[inline]
     fn note_posts(&self) {
         self.after_deadline.set(false);
         self.looks.set_after_ready(false);
     }
 
-    /// Takes the mailbox: calls run at once, tasks join the ready queue.
+    /// Takes the mailbox. Calls run at once; tasks join the ready queue.
     #[inline]
     fn take(&self) -> Served {
         // SAFETY: this is the worker's own thread and ready queue.
@@ -329,7 +328,7 @@ impl<M: Machine> Worker<M> {
         }
     }
 
-    /// Arms timers of threads that are no workers.
+    /// Takes the timers that threads outside the scheduler have posted, and arms them here.
     #[inline]
     fn take_timers(&self) {
         let taken = self.local.take_timers();
@@ -340,8 +339,7 @@ impl<M: Machine> Worker<M> {
         }
     }
 
-    /// Runs ready tasks, at most so many that a pass is due; what is posted meanwhile is taken
-    /// between two polls.
+    /// Runs ready tasks, at most [`POLLS_PER_PASS`]. Between two polls it takes what was posted.
     fn run_ready(&self) {
         let polls_per_clock = match self.local.turns() {
             Turns::ByArrival if self.local.times_polls() => POLLS_PER_CLOCK_BY_SHARE,
@@ -390,14 +388,14 @@ impl<M: Machine> Worker<M> {
         }
     }
 
-    /// Looks at everything there is to look at.
+    /// Looks at mailbox, inbox, closing flag, timers, descriptors and queues.
     fn pass(&self) -> Pass {
         self.shared.tally.passes.add_owned(1);
         let early = M::breaks(Bug::BellClearAfterTake);
         let early = early.then(|| self.shared.is_closing());
         self.leave_behind_calls();
-        // This clears the signals, so all that they announce is looked at after it: what comes
-        // later finds them clear, and the bell will not let the worker idle.
+        // This clears the signals, so what they announce is looked at below. What comes later sets a signal
+        // again, and then the bell does not let the worker idle.
         let served = self.take();
         self.gather();
         if early.unwrap_or_else(|| self.shared.is_closing()) {
@@ -406,8 +404,8 @@ impl<M: Machine> Worker<M> {
         self.take_timers();
         self.expire();
         self.tend_descriptors();
-        // Calls that were taken have run: the worker may spin for the next ones. With the switch
-        // that makes every call cost a pass, one that came just now is followed by another.
+        // The calls that were taken have run, so the worker may spin for the next ones. With the switch
+        // `idle_notify=off`, a pass that took something is followed by another.
         let call_costs_pass = served.delivered > 0 && self.shared.remote().kick_passes();
         if self.local.is_empty() && !call_costs_pass {
             Pass::Nothing(NothingRunnable(()))
@@ -421,12 +419,12 @@ impl<M: Machine> Worker<M> {
         let remote = self.shared.remote();
         self.local.ready().returns().flush();
         match remote.bell().announce_spin() {
-            // The loop takes the mailbox and clears the signal.
+            // The next pass takes the mailbox and clears the signal.
             Announced::Signalled => return,
             Announced::Yes => {}
         }
-        // A post that saw the worker running relies on the spin's first look, or on the park's
-        // last one; a call that came just now is served here, without another pass.
+        // A post that saw the worker running relies on the first look of the spin, or on the last look
+        // of the park. The spin serves a call that came just now, without another pass.
         if self.spin() == SpinEnd::Quiet {
             self.park_with_hooks();
         }

@@ -1,4 +1,4 @@
-//! Parking: an idle worker that sleeps, on its word or in its poller.
+//! Parking: an idle worker sleeps, on its word or in its poller.
 
 use super::Worker;
 use crate::bell::Announced;
@@ -28,7 +28,7 @@ impl<M: Machine> Worker<M> {
     fn park_or_not(&self) {
         let (remote, tally) = (self.shared.remote(), &self.shared.tally);
         self.local.ready().returns().flush();
-        // Before the announcement: who rings sees which form it is.
+        // Before the announcement: the thread that rings must see where this worker sleeps.
         let form = Driver::choose(&**remote);
         match remote.bell().announce_park() {
             Announced::Signalled => return,
@@ -40,9 +40,9 @@ impl<M: Machine> Worker<M> {
             tally.parks_avoided.add_owned(1);
             return;
         }
-        // From here on whoever has work for others knows of this worker; what there was before is
-        // seen by this look. A timer may be armed for now by a waker, after it: a frozen clock would
-        // not end the sleep. And one that has got a descriptor is to park in the other form.
+        // From here on, a thread with work for others finds this worker in the idle set; this look sees
+        // earlier work. The look can drop a waker that arms a timer for now, and a frozen clock would not
+        // end the sleep. A worker that got its first descriptor since `choose` must park in its poller.
         let stays_awake = self.look_for_the_last_time()
             || self.local.is_due()
             || self.hands_over_the_clock() == Ended::Resumed
@@ -56,10 +56,10 @@ impl<M: Machine> Worker<M> {
         self.sleep(form);
     }
 
-    /// Sleeps, and counts how that ended.
+    /// Sleeps, and counts what ended the sleep.
     fn sleep(&self, form: ParkIn) {
         let tally = &self.shared.tally;
-        // A frozen clock does not run on while the thread sleeps.
+        // A frozen clock does not advance while the thread sleeps: the OS cannot time its timers.
         let until_ns = self
             .local
             .due_ns()
@@ -78,7 +78,7 @@ impl<M: Machine> Worker<M> {
                     self.governor.note_sleep(slept_ns);
                 }
             }
-            // Told between the announcement and the OS's own last test.
+            // Notified between the announcement and the last test of the OS.
             WaitEnd::Changed => tally.unparks_last_test.add_owned(1),
             WaitEnd::Ready => {
                 tally.unparks_ready.add_owned(1);
@@ -89,7 +89,7 @@ impl<M: Machine> Worker<M> {
                 tally.unparks_deadline.add_owned(1);
                 self.after_deadline.set(true);
                 if self.local.turns() == Turns::ByRank {
-                    // Else a timer that is due by the OS's clock would wait for this worker's.
+                    // Otherwise a timer that is due by the clock of the OS would wait for this worker's clock.
                     M::catch_up();
                 }
             }
@@ -97,7 +97,7 @@ impl<M: Machine> Worker<M> {
         }
     }
 
-    /// Blocks the thread in the form that was announced.
+    /// Blocks the thread where it was announced: on the word, or in the poller.
     fn block(&self, form: ParkIn, until_ns: Option<u64>) -> WaitEnd {
         let remote = self.shared.remote();
         let awake = || {
@@ -114,7 +114,7 @@ impl<M: Machine> Worker<M> {
                 ParkEnd::Spurious => WaitEnd::Spurious,
             };
         }
-        // What the events wake is to find a worker that runs: it would be offered its own tasks.
+        // The worker must run before the events wake tasks: else it would be offered its own tasks.
         let awake = || {
             awake();
             self.leave_idle_set();
@@ -126,7 +126,7 @@ impl<M: Machine> Worker<M> {
         })
     }
 
-    /// A worker that sleeps does not hold a paused clock.
+    /// A sleeping worker does not hold up a paused clock: tells the clock when its next timer is due.
     fn hands_over_the_clock(&self) -> Ended {
         let clock = &self.shared.clock;
         if !clock.is_frozen() {

@@ -1,6 +1,7 @@
-//! What a worker above does for a ward, a worker of its core that is stuck in long polls: it looks at the ward's
-//! descriptors and goes through its queue ([`Rescue`]). [`Seen`] and [`Pace`] tell when, [`Share`] how much of its time
-//! that may take, and [`Sweeps`] how often it may go through the queue. The caller is a task of the worker above.
+//! How a worker of a higher class helps its ward: a worker of a lower class on the same core that is stuck in long
+//! polls. It looks at the ward's descriptors and sweeps the ward's queue ([`Rescue`]). [`Seen`] and [`Pace`] decide
+//! when, [`Share`] how much time that may take, and [`Sweeps`] how often it may sweep. The caller is a task of the
+//! helping worker.
 
 use crate::io::Driver;
 use crate::scheduler::RemoteRef;
@@ -8,57 +9,57 @@ use crate::task::{Local, Sweep};
 use crate::worker::Remote;
 use doorbell_machine::{Bug, Machine, PollEvents};
 
-/// After so long inside one poll a ward is taken to be stuck; and it stays so while its polls take as long on average.
+/// A ward is taken to be stuck after this long inside one poll, and for as long as its polls take this long on average.
 pub const STUCK_NS: u64 = 250_000;
 
-/// Over so much of the ward's own time, at the least, it is judged how long its polls are.
+/// The average is judged over at least this much CPU time of the ward.
 const JUDGED_NS: u64 = 2 * STUCK_NS;
 
-/// A ward that does not get that much of a CPU in so long is not stuck: others have its CPU.
+/// A ward that does not get [`JUDGED_NS`] of CPU time within this time is not stuck: other threads have its CPU.
 const JUDGED_WITHIN_NS: u64 = 16_000_000;
 
-/// Of each of these a worker that rescues may run the part of three in ten: its clients may need as much of the same
-/// CPU, which leaves four in ten to the ward.
+/// A rescuing worker may run for three tenths of this period. Its clients may need as much of the same CPU, which
+/// leaves four tenths to the ward.
 const PERIOD_NS: i64 = 2_000_000;
 const PART_NS: i64 = part_of(PERIOD_NS);
 
-/// No pause is longer: one that has run for others meanwhile rescues once in that time.
+/// The longest pause: a worker whose time went to other work still rescues once in this time.
 const PAUSE_MAX_NS: i64 = 20_000_000;
 
-/// While it rescues it asks for its share, and whether the polls are still long, at least so often.
+/// While it rescues, it checks its share, and whether the polls are still long, at least this often.
 pub const TURN_NS: u64 = 4_000_000;
 
 const BACK_OFF_MIN_NS: u64 = 250_000;
 const BACK_OFF_MAX_NS: u64 = 16_000_000;
-/// While others have the ward's CPU.
+/// The same while other threads have the ward's CPU.
 const STARVED_BACK_OFF_MAX_NS: u64 = 64_000_000;
 
-/// So often it looks in one turn at most.
+/// The most looks at the descriptors in one turn.
 const LOOKS: usize = 4;
 
 const fn part_of(time_ns: i64) -> i64 {
     time_ns / 10 * 3
 }
 
-/// What a ward was doing at some time.
+/// What a ward was doing at one moment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Seen {
     now_ns: u64,
-    /// For how long it has had a CPU, or the time where that is not known.
+    /// Its CPU time, or the clock where that is not known.
     ran_ns: u64,
     pulse: u64,
     sleeps: u64,
     is_inside: bool,
 }
 
-/// What becomes of a ward that was inside of a poll.
+/// What became of the poll that a ward was inside.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Then {
-    /// The poll was brief.
+    /// The poll is over.
     Brief,
-    /// The poll goes on.
+    /// The poll goes on, and the ward had the CPU for at least half of the time.
     Stuck,
-    /// It goes on, but the ward had the CPU for less than half of the time.
+    /// The poll goes on, but the ward had the CPU for less than half of the time.
     Starved,
 }
 
@@ -75,19 +76,19 @@ impl Seen {
         }
     }
 
-    /// Whether it is inside of a poll or a call.
+    /// Whether it is inside a poll or a call.
     #[must_use]
     pub fn is_inside(&self) -> bool {
         self.is_inside
     }
 
-    /// Whether it idles, and has done nothing since then.
+    /// Whether it idles, and has done nothing since `before`.
     #[must_use]
     pub fn idles_since(&self, before: &Seen) -> bool {
         !self.is_inside && self.is_same(before)
     }
 
-    /// What became of the poll that it was inside of then.
+    /// What became of the poll that it was inside at `before`.
     #[must_use]
     pub fn since(&self, before: &Seen) -> Then {
         if !self.is_inside || !self.is_same(before) {
@@ -107,18 +108,18 @@ impl Seen {
     }
 }
 
-/// How long the polls of a ward that was stuck take, of its own time: not what others take of its CPU.
+/// How long the polls of a stuck ward take, in its own CPU time: time that other threads take does not count.
 #[derive(Debug)]
 pub struct Pace(Seen);
 
 impl Pace {
-    /// Of a ward that is stuck.
+    /// Starts with a ward that is stuck.
     #[must_use]
     pub fn new(seen: Seen) -> Self {
         Pace(seen)
     }
 
-    /// Whether they are still long: it is inside one, has not slept, and they took long on average.
+    /// Whether its polls are still long: it is inside one, has not slept, and they took long on average.
     pub fn is_slow(&mut self, now: Seen) -> bool {
         if !now.is_inside || now.sleeps != self.0.sleeps {
             return false;
@@ -133,11 +134,11 @@ impl Pace {
     }
 }
 
-/// How long the ward is left alone after a look at it.
+/// How long to leave the ward alone after a look at it.
 #[derive(Debug)]
 pub struct BackOffs {
     next_ns: u64,
-    /// Of a ward whose CPU others have.
+    /// The same for a ward whose CPU other threads have.
     starved_ns: u64,
 }
 
@@ -151,7 +152,8 @@ impl Default for BackOffs {
 }
 
 impl BackOffs {
-    /// After a look that found that: twice as long each time, up to 16 ms, or 64 ms; anew for a ward that was stuck.
+    /// The back-off after a look with this result. It doubles each time, up to 16 ms, or 64 ms for a starved ward; a
+    /// stuck ward resets it.
     pub fn after(&mut self, then: Then) -> u64 {
         if then == Then::Stuck {
             *self = BackOffs::default();
@@ -166,16 +168,16 @@ impl BackOffs {
     }
 }
 
-/// When the queue of a ward may be gone through again. What is put back goes behind the task that the ward polled
-/// before, so with one sweep in each poll that task would have all turns. Within one poll the order stays.
+/// When the queue of a ward may be swept again. A sweep puts tasks back behind the task that the ward polled before,
+/// so with one sweep in each poll that task would get all turns. Within one poll the order stays.
 #[derive(Debug, Default)]
 pub struct Sweeps {
-    /// The pulse of the ward at the last one.
+    /// The pulse of the ward at the last sweep.
     last: Option<u64>,
 }
 
 impl Sweeps {
-    /// Whether one may begin now; if so, it does.
+    /// Whether a sweep may begin now. If so, notes that it does.
     pub fn may_begin(&mut self, now: &Seen) -> bool {
         let polls = self.last.map(|last| now.pulse.wrapping_sub(last));
         let may = polls != Some(1);
@@ -186,17 +188,17 @@ impl Sweeps {
     }
 }
 
-/// How much a worker may run while it rescues, whatever it runs.
+/// How much a worker may run while it rescues, whatever it runs: three tenths of the time.
 #[derive(Debug)]
 pub struct Share {
-    /// When it was last asked for, and for how long the worker had run by then.
+    /// When [`Share::pause_ns`] was last called, and for how long the worker had run by then.
     asked_ns: (u64, u64),
-    /// What is left; a debt, where it has run for longer.
+    /// The time left, in ns; negative if the worker has run for longer than its share.
     left: i64,
 }
 
 impl Share {
-    /// From that time on, at which the worker has run for so long.
+    /// Starts at `now_ns`, when the worker has run for `ran_ns`.
     #[must_use]
     pub fn new(now_ns: u64, ran_ns: u64) -> Self {
         Share {
@@ -205,7 +207,7 @@ impl Share {
         }
     }
 
-    /// How long the worker is to leave the ward alone, having run for so long at that time; mostly 0.
+    /// How long the worker must leave the ward alone, if it has run for `ran_ns` at `now_ns`; mostly 0.
     pub fn pause_ns(&mut self, now_ns: u64, ran_ns: u64) -> u64 {
         let since =
             |now: u64, then: u64| i64::try_from(now.saturating_sub(then)).unwrap_or(i64::MAX);
@@ -220,20 +222,20 @@ impl Share {
     }
 }
 
-/// What a worker does for a ward that is stuck, in turns. Between two turns it is to run what was raised to it.
+/// Helps a stuck ward, in turns. Between two turns the worker must run the tasks that were raised to it.
 #[derive(Debug)]
 pub struct Rescue<M: Machine> {
     ward: RemoteRef<M>,
     events: PollEvents,
     sweep: Sweep<M>,
     sweeps: Sweeps,
-    /// Something may wait at the ward that no descriptor tells of.
+    /// A sweep is due: something may wait at the ward that no descriptor reports.
     is_due: bool,
     share: Share,
 }
 
 impl<M: Machine> Rescue<M> {
-    /// For that ward, by the worker that the caller is.
+    /// Helps `ward`. The caller runs on the helping worker.
     pub fn new(ward: RemoteRef<M>) -> Self {
         let (now_ns, ran_ns) = times_here::<M>();
         Rescue {
@@ -246,17 +248,18 @@ impl<M: Machine> Rescue<M> {
         }
     }
 
-    /// The next turn is the first, or the first behind a pause: what came meanwhile waits at the ward.
+    /// The next turn is the first one, or the first after a pause: tasks may have come to the ward meanwhile.
     pub fn begin(&mut self) {
         self.is_due = true;
     }
 
-    /// One turn: brings what is ready at the descriptors of the ward, and sweeps its queue if that is due. Rescuable
-    /// tasks are raised to the caller's worker, if that [rescues](Local::set_rescues). `is_told`: the ward's descriptors
-    /// have told of something since the last turn; if nothing is found then, the ward has taken it: between two polls,
-    /// mostly.
+    /// One turn: wakes the tasks of the ward's ready descriptors, and sweeps the ward's queue if that is due. Rescuable
+    /// tasks are raised to the caller's worker, if that worker [rescues](Local::set_rescues).
     ///
-    /// Whether more may be ready there.
+    /// `is_told`: the ward's descriptors have reported something since the last turn. If the turn then finds nothing,
+    /// the ward has taken it, mostly between two polls, and a sweep is due.
+    ///
+    /// Returns whether more may be ready there.
     pub fn turn(&mut self, is_told: bool) -> bool {
         let mut found = 0;
         let mut may_be_more = true;
@@ -276,12 +279,12 @@ impl<M: Machine> Rescue<M> {
         may_be_more
     }
 
-    /// Brings what is ready at the descriptors of the ward to its tasks; how much that was.
+    /// Wakes the tasks of the ward's ready descriptors. Returns how many were ready.
     fn look(&mut self) -> usize {
         Local::<M>::bring_mail(|| Driver::look(&*self.ward, &mut self.events))
     }
 
-    /// How long the caller's worker is to leave the ward alone from now on; mostly 0.
+    /// How long the caller's worker must leave the ward alone from now on; mostly 0.
     pub fn pause_ns(&mut self) -> u64 {
         let (now_ns, ran_ns) = times_here::<M>();
         let pause_ns = self.share.pause_ns(now_ns, ran_ns);
@@ -292,7 +295,7 @@ impl<M: Machine> Rescue<M> {
     }
 }
 
-/// The time, and for how long the worker that the caller is has run.
+/// The clock, and the CPU time of the caller's thread.
 fn times_here<M: Machine>() -> (u64, u64) {
     let now_ns = M::now_ns();
     (now_ns, M::cpu_time_ns(M::thread_number()).unwrap_or(now_ns))

@@ -1,4 +1,4 @@
-//! How a worker without work of its own finds some at the others, and is found by those who have.
+//! How a worker without work finds some at other workers, and how workers with work find an idle one.
 
 use super::timed_check::NextCheck;
 use super::{
@@ -16,12 +16,12 @@ impl<M: Machine> Worker<M> {
         self.pulses.len() > 1 && !self.local.is_off()
     }
 
-    /// Whether its core has other workers.
+    /// Whether the workers of its core tell each other when they use the core.
     fn has_beside(&self) -> bool {
         self.shared.remote().scheduler().core_use().is_some()
     }
 
-    /// How long to spin before the next look at the others.
+    /// How long to spin before the next look at the other workers.
     pub(super) fn slice_ns(&self, quiet_ns: u64, spin_ns: u64) -> u64 {
         let left_ns = spin_ns - quiet_ns;
         match quiet_ns {
@@ -31,13 +31,13 @@ impl<M: Machine> Worker<M> {
         }
     }
 
-    /// A worker that was woken because somebody had work looks for it. Whether it found some.
+    /// A worker that was claimed for work looks for it. Returns whether it found some.
     pub(super) fn search_if_claimed(&self) -> bool {
         self.searching.get() && self.search()
     }
 
-    /// A spinning worker can be claimed from its first look around on. It looks for work at the
-    /// others, unless enough workers do.
+    /// Looks for work at the other workers, unless enough workers search. From its first look around on a
+    /// spinning worker can be claimed. Returns whether it found some.
     pub(super) fn look_around(&self) -> bool {
         if !self.has_others() {
             return false;
@@ -52,8 +52,8 @@ impl<M: Machine> Worker<M> {
         self.search()
     }
 
-    /// The look before the worker sleeps: from here on whoever has work for one more worker knows of
-    /// this one; what there was before is seen now. Whether it must not sleep.
+    /// The look before the worker sleeps: it sees earlier work; later work finds this worker in the idle set.
+    /// Returns whether the worker must stay awake.
     pub(super) fn look_for_the_last_time(&self) -> bool {
         if !self.has_others() {
             self.local.unlist();
@@ -62,8 +62,8 @@ impl<M: Machine> Worker<M> {
         self.unlooked_ns.set(0);
         self.enter_idle_set();
         let remote = self.shared.remote();
-        // Claimed while it spun: what it was claimed for may be gone, but the claim is to be
-        // consumed. One that comes later finds the worker parked, and tells it.
+        // Claimed while it spun: the work may be gone, but the claim must be consumed. A later claimer
+        // finds the worker parked, and notifies it.
         if !remote.scheduler().idle().holds(remote.worker()) {
             M::mark(Mark::IdleClaimedBeforePark);
             return true;
@@ -71,20 +71,20 @@ impl<M: Machine> Worker<M> {
         if remote.is_watchdog() {
             self.end_lapsed_searches();
         }
-        // Whoever has posted them may have found no worker idle.
+        // The thread that posted them may have found no worker idle.
         self.take_timers();
         let found = self.visit_others();
         if found {
             self.offer_new_surplus();
         }
-        // A waker of the user's that is dropped with a timer may have woken a task here.
+        // A user's waker that is dropped with a timer may have woken a task here.
         found || !self.local.is_empty()
     }
 
-    /// A worker that is counted as searching since this watchdog's last look, [`WATCHDOG_MIN_NS`] ago at least,
-    /// gets no CPU, and is counted no more. If it was the last that searched, those who relied on it have woken
-    /// nobody: behind this the watchdog looks at them. When it takes something it stops being one, and others are
-    /// woken for the rest.
+    /// Ends the search of each worker that has been counted as searching since this watchdog's last look, at least
+    /// [`WATCHDOG_MIN_NS`] ago: that worker seems to get no CPU. If it was the last to search, wakers that relied on
+    /// it woke no worker, so the watchdog visits the others after this. If it takes something, it stops being a
+    /// watchdog, and wakes another worker for the rest.
     pub(super) fn end_lapsed_searches(&self) {
         let now_ns = M::now_ns();
         if now_ns.saturating_sub(self.searchers_ns.get()) < WATCHDOG_MIN_NS {
@@ -98,13 +98,13 @@ impl<M: Machine> Worker<M> {
         }
     }
 
-    /// When a worker that parks looks at the others again: if one of them has a single task waiting,
-    /// which is that worker's to run unless its poll turns out to be long, or if somebody has asked
-    /// for that. One worker of the scheduler at a time is the watchdog, for a while at least: so that
-    /// whoever pushes one task, wakes nobody and then takes long is looked after too.
+    /// When a worker that parks looks at the others again; `None` if it need not. It becomes a watchdog if another
+    /// worker has a task waiting behind a poll that may turn out to be long, or if a watchdog was asked for, and
+    /// if too few workers are watchdogs. It stays one for [`WATCHDOG_STAYS_NS`]: meanwhile a worker that pushes a
+    /// single task wakes no worker, and the watchdog finds the task if the poll takes long.
     pub(super) fn watchdog_until_ns(&self) -> Option<u64> {
         if !self.has_others() {
-            // One that was taken off leaves it to another.
+            // A worker that was taken off leaves this to another.
             self.end_watchdog();
             return None;
         }
@@ -115,10 +115,10 @@ impl<M: Machine> Worker<M> {
         if idle.wants_watchdog() {
             wish_ns = Some(WATCHDOG_MIN_NS);
         }
-        // What is far away is no reason to look all the time until then.
+        // A timer that is due late needs one timed check, not looks all the time until then.
         let far_ns = wish_ns.take_if(|wish_ns| *wish_ns > WATCHDOG_MAX_NS);
         if wish_ns.is_some() {
-            // In a model such a sleep ends at once, and 20 more in which nothing comes would show nothing.
+            // In a model such a sleep ends at once; 20 more sleeps in which nothing comes would show nothing.
             let stays_ns = if M::MODEL { 1 } else { WATCHDOG_STAYS_NS };
             self.watchdog_end_ns.set(now_ns.saturating_add(stays_ns));
         }
@@ -129,7 +129,7 @@ impl<M: Machine> Worker<M> {
             }
         }
         if self.relies.replace(false) {
-            // Before it leaves that to a watchdog: no look of this worker stands behind the time.
+            // Before it relies on a watchdog: this worker no longer makes the timed check.
             remote.scheduler().armed().end_to_rely();
         }
         if !remote.is_watchdog() {
@@ -146,7 +146,7 @@ impl<M: Machine> Worker<M> {
         Some(now_ns.saturating_add(after_ns))
     }
 
-    /// Reads which workers may have work. Behind a fence of the caller's, where none may be missed.
+    /// Reads which workers may have work. A caller that must miss none has a fence before this.
     pub(super) fn look_at_list(&self) {
         self.shared.remote().scheduler().work().look(&self.seen);
     }
@@ -167,8 +167,8 @@ impl<M: Machine> Worker<M> {
         self.listed().any(Remote::has_work)
     }
 
-    /// After how long a watchdog should look again for the sake of those that run now and have a
-    /// task waiting, timers, or descriptors.
+    /// After how long a watchdog should look again, because workers inside a poll have a task waiting, timers,
+    /// or descriptors; `None` if there is no such worker.
     pub(super) fn wish_ns(&self, now_ns: u64) -> Option<u64> {
         self.look_at_list();
         let inside = self.listed().filter(|other| other.is_inside());
@@ -181,7 +181,7 @@ impl<M: Machine> Worker<M> {
         wish_ns.min()
     }
 
-    /// Tells an idle worker, if there is one, that this one has more than it can run next.
+    /// Offers an idle worker, if there is one, what exceeds this worker's next task.
     #[inline]
     pub(super) fn offer_surplus(&self) {
         let remote = self.shared.remote();
@@ -202,8 +202,8 @@ impl<M: Machine> Worker<M> {
         }
     }
 
-    /// Mail is about to be taken, and a call in it may be long: somebody is to look after what others may do
-    /// that waits here meanwhile.
+    /// Before mail is taken: a call in it may be long. If tasks or timers that others may run wait here, asks for
+    /// another worker or a watchdog to look after them.
     #[inline]
     pub(super) fn leave_behind_calls(&self) {
         let remote = self.shared.remote();
@@ -231,22 +231,23 @@ impl<M: Machine> Worker<M> {
         !self.shared.remote().scheduler().timers().is_empty()
     }
 
-    /// Looks for work at every other worker; the search that this worker is counted for is over then.
+    /// Looks for work at every other worker, and ends the search that this worker is counted for.
     fn search(&self) -> bool {
         let found = !self.local.is_off() && self.visit_others();
         self.end_search();
-        // The end of a search may have found what the search has not.
+        // The end of the search may have found what the search did not.
         found || !self.local.is_empty()
     }
 
-    /// Takes from the nearest worker that has more than it can run at once, or that is stuck.
+    /// Takes from the nearest worker that has more than it can run at once, or that is stuck. Returns whether it
+    /// took anything.
     fn visit_others(&self) -> bool {
         self.shared.tally.searches.add_owned(1);
         self.look_at_list();
         let by_rank = self.local.turns() == Turns::ByRank;
         let found = self.listed().any(|victim| {
             let stood_still = self.note_pulse(victim);
-            // Where tasks run by rank none waits for the end of another's poll.
+            // Where tasks run by rank, a task does not wait for the end of another task's poll.
             let waits = by_rank && victim.is_inside() && !M::breaks(Bug::RtLeavesOneWaiting);
             let greed = if stood_still || waits {
                 Greed::One
@@ -257,7 +258,7 @@ impl<M: Machine> Worker<M> {
                 || self.expire_for(victim, stood_still)
                 || self.look_for(victim, stood_still)
         });
-        // What gets its first task before the next look may have been stuck since this one.
+        // A worker that gets its first task before the next look may have been stuck since this look.
         let remote = self.shared.remote();
         if !found && remote.is_watchdog() {
             let others = remote.scheduler().others(remote.worker());
@@ -268,13 +269,13 @@ impl<M: Machine> Worker<M> {
         found
     }
 
-    /// Notes what a worker's pulse is. Whether it was so at the last look.
+    /// Notes the pulse of a worker. Returns whether it is the same as at the last look.
     pub(super) fn note_pulse(&self, of: &Remote<M>) -> bool {
         let pulse = of.pulse();
         self.pulses[of.worker()].replace(pulse) == pulse
     }
 
-    /// Takes from one worker. Whether there was something.
+    /// Steals from one worker. Returns whether there was something to take.
     pub(super) fn rob(&self, victim: &Remote<M>, greed: Greed) -> bool {
         // What came to a worker that makes progress is that worker's to run.
         let inject = greed != Greed::Half && victim.has_injected();
@@ -289,8 +290,8 @@ impl<M: Machine> Worker<M> {
         true
     }
 
-    /// The search is over, successful or not. The last one to end it sees to those who relied on
-    /// it: they had work, and woke nobody.
+    /// Ends this worker's search, successful or not. The last searcher looks again on behalf of the wakers that
+    /// relied on it: they had work, and woke no worker.
     pub(super) fn end_search(&self) {
         let (searches, was_settled) = (self.searching.replace(false), self.settled.replace(false));
         if !searches && !was_settled {
@@ -298,7 +299,7 @@ impl<M: Machine> Worker<M> {
         }
         let remote = self.shared.remote();
         let scheduler = remote.scheduler();
-        // Claimed to be the watchdog, and has got something to do instead: somebody else is to be it.
+        // Claimed to be a watchdog, but it has got something to run: another worker must be one.
         if !self.local.is_empty() && scheduler.idle().decline_watchdog() == Declined::Yes {
             M::fence_announce();
             self.leave_spin();
@@ -306,7 +307,7 @@ impl<M: Machine> Worker<M> {
         if !searches || scheduler.idle().end_search(remote.worker()) == Searching::Others {
             return;
         }
-        // Behind the count: either they see that nobody searches, or this worker sees their work.
+        // Behind the count: either the wakers see that no worker searches, or this worker sees their work.
         M::fence_announce();
         if self.local.is_empty() && !self.local.is_off() && !self.visit_others() {
             return;
@@ -320,7 +321,7 @@ impl<M: Machine> Worker<M> {
     }
 
     fn enter_idle_set(&self) {
-        // Also if it is in the set already: what it got meanwhile may have been stolen at once.
+        // Also if it is in the idle set already: a task it got meanwhile listed it, and may have been stolen since.
         self.local.unlist();
         if !self.in_idle_set.replace(true) {
             let remote = self.shared.remote();
@@ -328,7 +329,7 @@ impl<M: Machine> Worker<M> {
         }
     }
 
-    /// The worker has something to do.
+    /// The worker has something to do: it leaves the idle set, and learns whether it was claimed.
     pub(super) fn leave_idle_set(&self) {
         if !self.in_idle_set.replace(false) {
             return;

@@ -1,21 +1,21 @@
-//! Spinning: an idle worker that still serves calls, without a pass.
+//! Spinning: an idle worker serves calls without a pass.
 
 use super::Worker;
 use doorbell_machine::{Bug, Counter, Machine, Spun};
 
-/// A worker that is kept spinning by calls makes a pass when this much time has gone by, looked
-/// at every [`TAKES_PER_CLOCK`] takes, so that what only a pass does (balancing) is still done.
+/// A worker that calls keep spinning makes a pass after this time, so that what only a pass does is still done.
+/// It reads the clock for that every [`TAKES_PER_CLOCK`] takes.
 const PASS_INTERVAL_NS: u64 = 1_000_000;
 
-/// How many times a spinning worker serves calls before it reads the clock for that.
+/// Number of times a spinning worker serves calls before it reads the clock.
 pub(super) const TAKES_PER_CLOCK: u32 = 64;
 
-/// A spinning worker that took nothing but calls that nobody waits for, twice in a row and fewer
-/// than this, lets more of them come before it looks again: about half a microsecond.
+/// After two takes in a row that brought only calls without a waiting caller, the last fewer than this, a
+/// spinning worker pauses about half a microsecond, so that the next take brings more.
 const BURST_TAKE: u64 = 64;
 const BURST_PAUSE: u32 = 32;
 
-/// A spinning worker that is posted nothing for so long returns the parcels that it holds.
+/// A spinning worker to which nothing is posted for this long returns the parcels that it holds.
 const HOLD_NS: u64 = 20_000;
 
 /// How spinning ended.
@@ -23,25 +23,25 @@ const HOLD_NS: u64 = 20_000;
 pub(super) enum SpinEnd {
     /// There is something to do beyond calls, or a pass is due.
     Busy,
-    /// The time was over.
+    /// Nothing came until the time was over, or the worker must not spin.
     Quiet,
 }
 
-/// How far a spin has come.
+/// State of a spin.
 struct Progress {
-    /// How long it is to be quiet, at most until a timer is due.
+    /// The spin ends after this much quiet time; at the latest when a timer is due.
     spin_ns: u64,
-    /// How long it was quiet now.
+    /// Quiet time since the last change.
     quiet_ns: u64,
-    /// When the slice began in which it spins now, unless something was served in it.
+    /// When the current slice began; `None` if something was served in it.
     looked_ns: Option<u64>,
-    /// The last two takes brought nothing but calls that nobody waits for.
+    /// The last take brought only calls without a waiting caller.
     in_burst: bool,
     serves: u32,
 }
 
 impl<M: Machine> Worker<M> {
-    /// Serves calls without a pass for as long as they keep coming.
+    /// Spins, and serves calls without a pass while they keep coming.
     pub(super) fn spin(&self) -> SpinEnd {
         let (shared, tally) = (&*self.shared, &self.shared.tally);
         let remote = shared.remote();
@@ -57,7 +57,7 @@ impl<M: Machine> Worker<M> {
             return SpinEnd::Busy;
         }
         tally.spins.add_owned(1);
-        // A timer that is due sooner ends the spin: the park goes on with an exact deadline.
+        // A timer that is due sooner ends the spin; the park that follows has an exact deadline.
         let due_ns = self.local.due_ns();
         let until_due_ns = || match due_ns {
             Some(due_ns) => spin_ns.min(due_ns.saturating_sub(shared.clock.now_ns())),
@@ -81,15 +81,14 @@ impl<M: Machine> Worker<M> {
             }
             progress.quiet_ns = 0;
             progress.looked_ns = None;
-            // What asked for a pass gets one: the mailbox is taken there. A call may have taken the
-            // worker off.
+            // If a pass is requested, that pass takes the mailbox. A call may have taken the worker off.
             if remote.bell().wants_pass()
                 || self.serve_in_spin(&mut progress)
                 || self.local.is_off()
             {
                 return SpinEnd::Busy;
             }
-            // A timer came by mail or from a call, or one is due although calls keep coming.
+            // A timer came by mail or from a call, or one became due while calls kept coming.
             if self.local.due_ns() != due_ns || self.local.is_due() {
                 return SpinEnd::Busy;
             }
@@ -97,7 +96,7 @@ impl<M: Machine> Worker<M> {
             if progress.serves.is_multiple_of(TAKES_PER_CLOCK)
                 && M::now_ns().saturating_sub(started_ns) >= PASS_INTERVAL_NS
             {
-                // What this finds is run after the pass, before anything of others.
+                // Tasks found here run after the pass. A theft needs an empty queue, so it is left out then.
                 let has_events = self.has_sources() && self.look_at_descriptors();
                 if !has_events || M::breaks(Bug::SpinStealsFull) {
                     self.look_around();
@@ -118,8 +117,7 @@ impl<M: Machine> Worker<M> {
             || (self.after_deadline.get() && self.governor.heeds_deadlines())
     }
 
-    /// Whether this worker was told so often, of calls or for nothing, that it has not looked at the
-    /// others for long although it is idle.
+    /// Whether posts and requests have kept this idle worker from looking at others for [`PASS_INTERVAL_NS`].
     fn is_look_overdue(&self, now_ns: u64) -> bool {
         let since_ns = self.unlooked_ns.get();
         if since_ns == 0 {
@@ -128,7 +126,7 @@ impl<M: Machine> Worker<M> {
         since_ns != 0 && now_ns.saturating_sub(since_ns) >= PASS_INTERVAL_NS
     }
 
-    /// How long to look at the own line only.
+    /// How long to spin on the own line before the next look elsewhere.
     fn slice(&self, progress: &Progress) -> u64 {
         let slice_ns = self.slice_ns(progress.quiet_ns, progress.spin_ns);
         if self.local.ready().returns().holds() {
@@ -138,11 +136,11 @@ impl<M: Machine> Worker<M> {
         }
     }
 
-    /// Nothing came for a slice. How the spin ends, if it does.
+    /// Nothing came for a slice. Returns how the spin ends, or `None` if it goes on.
     fn end_slice(&self, progress: &mut Progress, slice_ns: u64) -> Option<SpinEnd> {
         self.local.ready().returns().flush();
         progress.quiet_ns = progress.quiet_ns.saturating_add(slice_ns);
-        // Whatever the policy: while it spins, those others do not run.
+        // Whatever the policy: the other worker of this core cannot run while this one spins.
         if self.is_cpu_wanted() {
             return Some(SpinEnd::Quiet);
         }
@@ -151,7 +149,7 @@ impl<M: Machine> Worker<M> {
             self.governor.note_vain(progress.quiet_ns);
             let tally = &self.shared.tally;
             tally.spun_vain_ns.add_owned(progress.quiet_ns);
-            // One that never parks comes back after a pass, in which it fires timers.
+            // A worker that never parks makes a pass, which fires timers, and comes back.
             let parks = self.governor.parks();
             return Some(if parks { SpinEnd::Quiet } else { SpinEnd::Busy });
         }
@@ -163,7 +161,7 @@ impl<M: Machine> Worker<M> {
         None
     }
 
-    /// Takes what came. Whether there is more to do than calls.
+    /// Takes what came. Returns whether there is more to do than calls.
     fn serve_in_spin(&self, progress: &mut Progress) -> bool {
         let returns = self.local.ready().returns();
         self.shared.remote().set_serving(true);
@@ -176,7 +174,7 @@ impl<M: Machine> Worker<M> {
         if served.signals.pass || self.shared.remote().has_injected() || !self.local.is_empty() {
             return true;
         }
-        // A look takes the line from those who post. Where nobody waits, look less often.
+        // A look takes the cache line from the posters. If no caller waits, look less often.
         let only_posts = served.delivered > 0 && returns.take_fresh() == served.delivered;
         if only_posts && progress.in_burst && served.delivered < BURST_TAKE {
             (0..BURST_PAUSE).for_each(|_| M::relax());
@@ -186,15 +184,14 @@ impl<M: Machine> Worker<M> {
         false
     }
 
-    /// Whether another worker of this core, that never spins, can run.
+    /// Whether a worker of this core that never spins wants to run.
     fn is_cpu_wanted(&self) -> bool {
         let remote = self.shared.remote();
         let core_use = remote.scheduler().core_use();
         core_use.is_some_and(|core_use| core_use.is_wanted(remote.worker()))
     }
 
-    /// Whether the OS gave the CPU to somebody else while this worker spun for a slice in which
-    /// nothing came.
+    /// Whether the OS gave the CPU to another thread during a slice in which nothing came.
     fn was_preempted(&self, slice_ns: u64, looked_ns: Option<u64>) -> bool {
         let Some(looked_ns) = looked_ns.filter(|_| self.governor.learns()) else {
             return false;

@@ -1,8 +1,8 @@
-//! Stalls: a hook is told of a poll that goes on for long, while it does.
+//! Stalls: a hook is called with a poll that takes long, while the poll goes on.
 //!
-//! A thread of its own looks at all workers, so a stall is found also where every worker is inside a poll that never
-//! ends. Workers read no clock for it: they number their polls, and the thread measures for how long it has seen the
-//! same number.
+//! A separate thread looks at all workers, so it finds a stall even if every worker is inside a poll that never ends.
+//! Workers read no clock for this: they number their polls, and the thread measures for how long it has seen the same
+//! number.
 
 use super::Hooks;
 use super::current_poll::CurrentPoll;
@@ -14,18 +14,18 @@ use std::fmt;
 use std::panic::Location;
 use std::sync::Arc;
 
-/// How many stalls of one worker are told in a second.
+/// The most stalls of one worker that are reported in a second.
 pub const STALLS_PER_SECOND: u32 = 10;
 
 const SECOND_NS: u64 = 1_000_000_000;
 
-/// So often the thread looks at a poll until that is long.
+/// Looks of the thread per threshold.
 const LOOKS: u64 = 2;
 
-/// It does not look more often than that.
+/// The shortest interval between two looks.
 const LOOK_MIN_NS: u64 = 500_000;
 
-/// A poll that goes on.
+/// A long poll that still goes on.
 #[derive(Clone, Copy, Debug)]
 pub struct StallEvent {
     /// The number of the task.
@@ -38,21 +38,21 @@ pub struct StallEvent {
     pub class: Class,
     /// The number of the worker in its scheduler.
     pub worker: usize,
-    /// For how long the poll has lasted at least.
+    /// How long the poll has lasted, at least.
     pub lasted_ns: u64,
-    /// How many stalls of this worker were left out since the last one that was told.
+    /// Number of stalls of this worker that were not reported since the last report.
     pub left_out: u64,
 }
 
-/// Called with a poll that goes on.
+/// Called with a long poll that still goes on.
 pub type StallHook = Arc<dyn Fn(&StallEvent) + Send + Sync>;
 
-/// Who is told of stalls.
+/// When a poll is a stall, and what is called then.
 #[derive(Clone)]
 pub struct StallPlan {
-    /// From when on a poll is one.
+    /// A poll is a stall once it has lasted this long.
     pub after_ns: u64,
-    /// Who is told.
+    /// Called for each stall.
     pub hook: StallHook,
 }
 
@@ -64,14 +64,14 @@ impl fmt::Debug for StallPlan {
     }
 }
 
-/// The poll that a worker was inside of when the thread looked last.
+/// The poll that a worker was inside at the last look of the thread.
 #[derive(Clone, Copy, Debug, Default)]
 struct StallSeen {
     /// Its number; 0 before the first.
     number: u64,
-    /// When it was seen first.
+    /// When it was first seen.
     since_ns: u64,
-    /// Told once it has lasted for so long.
+    /// It is reported once it has lasted this long.
     tell_ns: u64,
 }
 
@@ -102,7 +102,7 @@ impl StallSeen {
     }
 }
 
-/// How many stalls of a worker were told within a second.
+/// How many stalls of a worker were reported within a second.
 #[derive(Clone, Copy, Debug, Default)]
 struct ToldLimit {
     since_ns: u64,
@@ -126,7 +126,7 @@ impl ToldLimit {
     }
 }
 
-/// What the thread keeps of a worker.
+/// What the thread remembers of a worker.
 #[derive(Clone, Copy, Debug, Default)]
 struct Looked {
     seen: StallSeen,
@@ -142,7 +142,7 @@ pub struct StallReporter<M: Machine> {
     /// 1 while the thread sleeps until a worker polls something.
     sleeps: M::Line<M::U32>,
     waiter: Waiter<M>,
-    /// 1 once it is to end.
+    /// 1 once the thread is asked to end.
     ended: M::U32,
 }
 
@@ -155,7 +155,7 @@ impl<M: Machine> fmt::Debug for StallReporter<M> {
 }
 
 impl<M: Machine> StallReporter<M> {
-    /// `None` if nobody is to be told.
+    /// `None` if there is no stall hook.
     pub fn new(hooks: &Hooks) -> Option<Self> {
         let plan = hooks.stall.as_ref()?;
         Some(StallReporter {
@@ -166,7 +166,7 @@ impl<M: Machine> StallReporter<M> {
         })
     }
 
-    /// Looks at the schedulers that have these workers, one of each, until it is told to end.
+    /// Looks at the schedulers of these workers, one worker of each, until [`StallReporter::end`] is called.
     pub fn run(&self, schedulers: &[RemoteRef<M>]) {
         let all =
             |remote: &RemoteRef<M>| vec![Looked::default(); remote.scheduler().remotes().len()];
@@ -178,7 +178,7 @@ impl<M: Machine> StallReporter<M> {
             } else {
                 self.sleep_if_quiet(schedulers);
             }
-            // ORDER: Relaxed; nothing else is read by it, and the wait acquires what was told.
+            // ORDER: Relaxed; no other data depends on it, and the wait acquires the notification.
             if self.ended.load(Ordering::Relaxed) != 0 {
                 return;
             }
@@ -186,7 +186,7 @@ impl<M: Machine> StallReporter<M> {
         }
     }
 
-    /// Tells the thread to end. A hook that it is inside of is not waited for.
+    /// Asks the thread to end. Does not wait for a hook that it is inside.
     pub fn end(&self) {
         // ORDER: Relaxed; the notification brings it.
         self.ended.store(1, Ordering::Relaxed);
@@ -200,11 +200,11 @@ impl<M: Machine> StallReporter<M> {
         self.waiter.wait_until(Some(until_ns));
     }
 
-    /// Waits until a worker polls something, unless one does already: then until the next look.
+    /// Waits until a worker polls something. If one does already, waits until the next look.
     pub(super) fn sleep_if_quiet(&self, schedulers: &[RemoteRef<M>]) {
         // ORDER: Relaxed; in front of the fence, whose partner is the worker's.
         self.sleeps.store(1, Ordering::Relaxed);
-        // Without it a poll may begin unseen.
+        // Without the fence a poll may begin unseen.
         let is_seen = M::fence_heavy() == Fenced::Yes;
         if is_seen && schedulers.iter().all(|remote| is_quiet(remote.scheduler())) {
             self.waiter.wait_until(None);
@@ -215,7 +215,7 @@ impl<M: Machine> StallReporter<M> {
         self.sleeps.store(0, Ordering::Relaxed);
     }
 
-    /// A worker has stored the number of a poll that begins.
+    /// A worker has stored the number of a poll that begins: wakes the thread if it sleeps.
     #[inline]
     pub(super) fn note_poll(&self) {
         if !M::breaks(Bug::WorkerStallNoFence) {
@@ -250,7 +250,7 @@ impl<M: Machine> StallReporter<M> {
         let Some(telemetry) = scheduler.telemetry() else {
             return;
         };
-        // Of each worker: a hook may take long, and the thread may lose its CPU.
+        // Read for each worker: a hook may take long, and the thread may lose its CPU.
         let before_ns = M::now_ns();
         let current = telemetry.current_poll(worker).and_then(CurrentPoll::read);
         let Some((number, polled)) = current else {

@@ -1,5 +1,5 @@
-//! What a worker does for others that are stuck in a long poll: it expires their timers, looks at
-//! their descriptors and takes what waits behind the poll. See README.md in this folder.
+//! What a worker does for others that are stuck in a long poll: it expires their timers, looks at their
+//! descriptors, and takes the tasks that wait behind the poll. See README.md in this folder.
 
 use super::{WATCHDOG_MIN_NS, Worker};
 use crate::queue::Greed;
@@ -9,42 +9,42 @@ use crate::worker::Remote;
 use doorbell_machine::{Counter, Machine};
 use std::cell::Cell;
 
-/// By how much a timer is late before another worker expires it: its own is then about to do so, or
-/// stuck.
+/// How late a timer must be before another worker expires it. Earlier, its own worker is expected to do so.
 const OVERDUE_NS: u64 = 100_000;
 
-/// What a poll may take on average without being called long.
+/// A poll that takes this long on average is not yet long.
 const POLL_NS: u64 = 20_000;
 
-/// How often a worker that has work of its own looks after the others, about.
+/// Approximate interval at which a worker with work of its own looks at the others.
 const CHECK_NS: u64 = 200_000;
 
-/// After how many polls it reads the clock for that, at most.
+/// It reads the clock for that after at most this many polls.
 const POLLS_PER_CHECK: u64 = 64;
 
-/// The same where it was idle before.
+/// The same for the first time after the worker was idle.
 const POLLS_AT_FIRST: u64 = 2;
 
-/// How many polls lie between two looks that take from one stuck worker: of what was taken there, and of its own.
+/// Polls between two thefts from one stuck worker: one of the stolen task, one of its own.
 const POLLS_BETWEEN_THEFTS: u64 = 2;
 
-/// What a worker notes for this.
+/// When a worker with work of its own next looks at the others. Time is converted to polls, since reading the
+/// clock may cost as much as a poll.
 #[derive(Debug)]
 pub(super) struct CheckPace {
-    /// When its last pass was, and how many polls there had been; 0 if it was idle since.
+    /// When its last pass was, and the number of polls by then; the time is 0 if the worker was idle since.
     passed_ns: Cell<u64>,
     polls: Cell<u64>,
-    /// When it looked last after the others, and how many polls there had been.
+    /// When it last looked at the others.
     looked_ns: Cell<u64>,
-    /// Since when polls are timed, and how many there had been.
+    /// Since when polls are timed, and the number of polls by then.
     paced_ns: Cell<u64>,
     paced_polls: Cell<u64>,
-    /// Since then it was idle: that time was no poll's.
+    /// It was idle since then, so the elapsed time says nothing about polls.
     was_idle: Cell<bool>,
-    /// After how many polls it does again, and how many of them are left.
+    /// After how many polls it reads the clock again, and how many of those are left.
     every: Cell<u64>,
     left: Cell<u64>,
-    /// More waits where it has just taken something.
+    /// More tasks wait where it has just taken one.
     hurries: Cell<bool>,
 }
 
@@ -63,13 +63,13 @@ impl CheckPace {
         }
     }
 
-    /// The worker was idle: the time until it runs again was no poll.
+    /// The worker was idle: the elapsed time was not spent in polls.
     pub(super) fn note_idle(&self) {
         self.was_idle.set(true);
         self.passed_ns.set(0);
     }
 
-    /// A poll is over: whether it is time for a look.
+    /// Counts a poll that is over. Returns whether it is time for a look.
     #[inline(always)]
     pub(super) fn is_due(&self) -> bool {
         let left = self.left.get().wrapping_sub(1);
@@ -77,7 +77,7 @@ impl CheckPace {
         left == 0
     }
 
-    /// A pass at that time, after so many polls in all. Whether polls were long since the last.
+    /// Notes a pass at `now_ns`, after `polls` polls in all. Returns whether polls were long since the last pass.
     fn note_pass(&self, now_ns: u64, polls: u64) -> bool {
         let (since_ns, before) = (
             self.passed_ns.replace(now_ns.max(1)),
@@ -88,8 +88,8 @@ impl CheckPace {
         since_ns != 0 && took_ns > usual_ns.saturating_add(STUCK_NS)
     }
 
-    /// It looks now, after so many polls in all: the next look comes after about [`CHECK_NS`], if polls
-    /// go on to take as long.
+    /// The worker looks now, after `polls` polls in all. The next look comes after about [`CHECK_NS`] if later polls
+    /// take as long.
     fn plan(&self, now_ns: u64, polls: u64) {
         self.pace(now_ns, polls);
         self.looked_ns.set(now_ns);
@@ -97,17 +97,17 @@ impl CheckPace {
         self.paced_polls.set(polls);
     }
 
-    /// There is more to take: the next look does not wait for its time.
+    /// There is more to take: the next look comes after [`POLLS_BETWEEN_THEFTS`] polls.
     fn hurry(&self) {
         self.hurries.set(true);
         self.left.set(POLLS_BETWEEN_THEFTS);
     }
 
-    /// After how many polls the clock is read again: seldom while they are short, since that costs as
-    /// much as such a poll.
+    /// Sets after how many polls the clock is read again: seldom while polls are short, since reading it costs as
+    /// much as a short poll.
     fn pace(&self, now_ns: u64, polls: u64) {
         let every = if self.was_idle.replace(false) {
-            // Nothing is known of the polls that begin here.
+            // Nothing is known yet of the polls that begin here.
             self.paced_ns.set(now_ns);
             self.paced_polls.set(polls);
             POLLS_AT_FIRST
@@ -115,7 +115,7 @@ impl CheckPace {
             let ran = polls.saturating_sub(self.paced_polls.get()).max(1);
             let poll_ns = now_ns.saturating_sub(self.paced_ns.get()) / ran;
             let every = CHECK_NS.checked_div(poll_ns).unwrap_or(POLLS_PER_CHECK);
-            // Longer ones may follow a few short ones.
+            // Long polls may follow a few short ones.
             every.min(2 * self.every.get())
         };
         self.every.set(every.clamp(1, POLLS_PER_CHECK));
@@ -124,11 +124,11 @@ impl CheckPace {
 }
 
 impl<M: Machine> Worker<M> {
-    /// The worker is about to run something, and was idle before, or has armed a timer that is the first to be
-    /// due. If it has timers or descriptors, somebody is to look after them, in case that takes long.
+    /// The worker is about to run something. It was idle before, or has armed a timer that is due before all its
+    /// others. If it has timers or descriptors, a watchdog must look after them, in case the poll takes long.
     pub(super) fn ask_for_watchdog(&self) {
         self.local.set_unattended(false);
-        // Nobody looks after timers of a clock that stands still.
+        // No worker expires another's timers while the clock stands still.
         if !self.has_others() || self.shared.clock.is_frozen() {
             return;
         }
@@ -147,9 +147,8 @@ impl<M: Machine> Worker<M> {
         remote.scheduler().arm_watchdog_by(remote.worker(), next_ns);
     }
 
-    /// At a pass: arms the scheduler if polls were long since the last one. While it is on, a worker that
-    /// has work of its own looks after those that are stuck, now and then: it would have to wait for
-    /// nobody to be one that is idle.
+    /// At a pass: arms the scheduler if polls were long since the last one. While it is armed, a worker with work
+    /// of its own looks for stuck workers at intervals: there may be no idle worker to do so.
     pub(super) fn note_pass(&self) {
         if !self.has_others() || self.shared.clock.is_frozen() {
             return;
@@ -165,7 +164,7 @@ impl<M: Machine> Worker<M> {
         }
     }
 
-    /// Takes from a worker that is stuck, and expires its timers.
+    /// Looks at the others: takes one task from a worker that is stuck, expires its timers, polls its descriptors.
     pub(super) fn check_stuck(&self, now_ns: u64) {
         if !self.has_others() {
             self.checks.left.set(u64::MAX);
@@ -178,7 +177,7 @@ impl<M: Machine> Worker<M> {
             return;
         }
         self.checks.plan(now_ns, polls);
-        // One worker at a time: all others' words are read.
+        // One worker at a time: the look reads words of all others.
         let armed = self.shared.remote().scheduler().armed();
         if !armed.begin_check(now_ns, CHECK_NS / 2) && !hurries {
             return;
@@ -193,22 +192,22 @@ impl<M: Machine> Worker<M> {
                 if other.has_work() {
                     self.checks.hurry();
                 }
-                // The next look finds the others'.
+                // The next look finds what waits at the others.
                 break;
             }
         }
-        // What was taken here goes before what this worker had, and may take as long as there.
+        // The stolen task runs before this worker's own, and may take long here too.
         self.offer_surplus();
     }
 
-    /// Whether a worker that may be stuck has timers that others can expire.
+    /// Whether another worker has timers that this one may expire if it is stuck.
     fn has_timers(&self, other: &Remote<M>) -> bool {
         other.next_global_ns() != u64::MAX
             && other.scheduler().armed().may_be_on()
             && !self.shared.clock.is_frozen()
     }
 
-    /// When to look at such a worker next, for the sake of its timers.
+    /// After how long to look at another worker because of its timers; `None` if it has none.
     pub(super) fn overdue_in_ns(&self, other: &Remote<M>, now_ns: u64) -> Option<u64> {
         self.has_timers(other).then(|| {
             let overdue_ns = other.next_global_ns().saturating_add(OVERDUE_NS);
@@ -216,13 +215,13 @@ impl<M: Machine> Worker<M> {
         })
     }
 
-    /// Expires what is overdue at a worker that is inside a poll. Whether that brought tasks.
+    /// Expires overdue timers of a worker that is inside a poll. Returns whether any fired.
     pub(super) fn expire_for(&self, other: &Remote<M>, stood_still: bool) -> bool {
         if !self.has_timers(other) || !other.is_inside() {
             return false;
         }
         let now_ns = self.shared.clock.now_ns();
-        // A worker that makes progress comes to its timers after a few polls.
+        // A worker that makes progress reaches its timers after a few polls, so it gets more time.
         let overdue_ns = if stood_still { OVERDUE_NS } else { STUCK_NS };
         if now_ns.saturating_sub(other.next_global_ns()) < overdue_ns {
             return false;

@@ -1,4 +1,4 @@
-//! What a scheduler records of its tasks for people who look at it: nothing, unless it was asked to.
+//! What a scheduler records of its tasks for observers: nothing, unless it was asked to.
 
 use super::current_poll::{CurrentPoll, Polled};
 use super::histogram::{Histogram, Times};
@@ -20,9 +20,9 @@ use std::time::Duration;
 /// ```
 #[derive(Clone, Debug, Default)]
 pub struct TelemetryPlan {
-    /// Record the times of polls; one longer than this is a long one.
+    /// Record the times of polls. A poll longer than this is a long poll.
     pub long_poll_ns: Option<u64>,
-    /// What is called when.
+    /// Hooks to call.
     pub hooks: Hooks,
 }
 
@@ -39,9 +39,9 @@ pub struct Telemetry<M: Machine> {
     pub(super) hook_panics: M::Counter,
     /// One entry per worker if times are recorded, else none.
     workers: Box<[M::Line<WorkerTimes<M>>]>,
-    /// One entry per worker if somebody is told of stalls, else none.
+    /// One entry per worker if stalls are reported, else none.
     current: Box<[M::Line<CurrentPoll<M>>]>,
-    /// Who looks at those.
+    /// Reads those entries.
     stalls: Option<Arc<StallReporter<M>>>,
 }
 
@@ -54,8 +54,8 @@ impl<M: Machine> std::fmt::Debug for Telemetry<M> {
 }
 
 impl<M: Machine> Telemetry<M> {
-    /// Those of a scheduler of so many workers. `stalls` looks for stalls, if somebody is told of them: of the same
-    /// plan's hooks.
+    /// For a scheduler of `workers` workers. `stalls` is the reporter made from the hooks of the same plan, if it has a
+    /// stall hook.
     pub fn new(
         plan: TelemetryPlan,
         workers: usize,
@@ -81,7 +81,7 @@ impl<M: Machine> Telemetry<M> {
         self.plan.long_poll_ns.is_some()
     }
 
-    /// Whether something is to be known of each task.
+    /// Whether something is recorded for each task.
     #[inline]
     pub(crate) fn is_of_tasks(&self) -> bool {
         self.plan.is_of_tasks()
@@ -93,14 +93,14 @@ impl<M: Machine> Telemetry<M> {
         self.workers.get(worker).map(|worker| &**worker)
     }
 
-    /// The poll that the worker is inside of, if somebody is told of stalls.
+    /// The poll that the worker is inside, if stalls are reported.
     #[inline]
     pub(crate) fn current_poll(&self, worker: usize) -> Option<&CurrentPoll<M>> {
         self.current.get(worker).map(|worker| &**worker)
     }
 
-    /// The worker begins the poll with that number, which is to be [ended](CurrentPoll::end), if somebody is told of
-    /// stalls.
+    /// If stalls are reported, notes that the worker begins the poll with this number. The caller must
+    /// [end](CurrentPoll::end) it.
     pub(crate) fn begin_poll(
         &self,
         worker: usize,
@@ -114,7 +114,7 @@ impl<M: Machine> Telemetry<M> {
         Some(current)
     }
 
-    /// Polls, on that worker, a task that was woken then (0: never), and records the times.
+    /// Polls a task on this worker, and records the times. `woken_ns` is when the task was woken; 0 if it was not.
     #[inline]
     pub(crate) fn time_poll<'a, R>(
         &self,
@@ -142,7 +142,7 @@ impl<M: Machine> Telemetry<M> {
     }
 }
 
-/// The times of one worker's polls. The worker writes, anybody reads.
+/// The times of one worker's polls. The worker writes, any thread reads.
 pub struct WorkerTimes<M: Machine> {
     polls: Histogram<M::Counter>,
     waits: Histogram<M::Counter>,
@@ -182,18 +182,18 @@ impl<M: Machine> WorkerTimes<M> {
         self.waits.times()
     }
 
-    /// For how long the current poll has lasted, if there is one.
+    /// How long the current poll has lasted, if there is one.
     pub fn current_poll(&self) -> Option<Duration> {
         let began_ns = self.began_ns.get();
         (began_ns != 0).then(|| Duration::from_nanos(M::now_ns().saturating_sub(began_ns)))
     }
 
-    /// How many polls were long.
+    /// The number of long polls.
     pub fn long_count(&self) -> u64 {
         self.long.count()
     }
 
-    /// The last of those, oldest first.
+    /// The last long polls, oldest first.
     pub fn long_polls(&self) -> Vec<LongPoll> {
         self.long.last()
     }

@@ -1,17 +1,17 @@
-//! What a worker that sleeps does for others' timers that are due long from now: it looks then, and is
-//! no watchdog until then. A worker that has an earlier one wakes a watchdog before its next poll. See
-//! README.md in this folder.
+//! The timed check: what a parked worker does for timers of others that are due later than a watchdog's next
+//! look. It sleeps until they are due, looks then, and is no watchdog meanwhile. A worker that arms an earlier
+//! timer wakes a watchdog before its next poll. See README.md in this folder.
 
 use super::{WATCHDOG_MAX_NS, Worker};
 use doorbell_machine::{Counter, Machine};
 
-/// When a worker that falls asleep looks at the others again.
+/// When a worker that parks looks at the others again.
 #[must_use]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum NextCheck {
     /// At that time, if at all, and as no watchdog.
     At(Option<u64>),
-    /// After so long, if nobody else is the watchdog.
+    /// After that many nanoseconds, as a watchdog, unless there are enough watchdogs.
     Soon(u64),
 }
 
@@ -32,7 +32,7 @@ impl<M: Machine> Worker<M> {
         self.resign();
         self.relies.set(true);
         armed.rely_until(looks_ns);
-        // Behind the fence: what was armed or pushed before others could see that.
+        // Behind the fence of `rely_until`: sees what was armed or pushed before others could see the timed check.
         match self.wish_ns(now_ns) {
             // Whoever becomes the watchdog, the caller first says that nobody relies.
             Some(after_ns) if after_ns <= WATCHDOG_MAX_NS => NextCheck::Soon(after_ns),
@@ -43,8 +43,8 @@ impl<M: Machine> Worker<M> {
         }
     }
 
-    /// The worker has something to run: nobody can count on it any more, and another one is woken for
-    /// what was left to it. (One that only woke to look stays what it is.)
+    /// The worker has something to run: it stops being a watchdog, gives up its timed check, and wakes another worker
+    /// for what was left to it. (A watchdog that woke only to look stays one.)
     pub(super) fn end_watchdog(&self) {
         let relied = self.relies.replace(false);
         let remote = self.shared.remote();
@@ -59,7 +59,7 @@ impl<M: Machine> Worker<M> {
         self.leave_spin();
     }
 
-    /// Wakes a watchdog, if there is a reason for one, and nobody's timed check will do. Behind a fence.
+    /// Wakes a watchdog, if there is a reason for one and no timed check comes early enough. Behind a fence.
     pub(super) fn leave_spin(&self) {
         let (remote, now_ns) = (self.shared.remote(), M::now_ns());
         let (scheduler, wish_ns) = (remote.scheduler(), self.wish_ns(now_ns));
@@ -74,7 +74,7 @@ impl<M: Machine> Worker<M> {
         }
     }
 
-    /// It is the watchdog no more.
+    /// Stops being a watchdog, if it is one.
     fn resign(&self) {
         let remote = self.shared.remote();
         if remote.is_watchdog() {

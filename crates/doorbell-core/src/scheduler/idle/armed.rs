@@ -1,50 +1,49 @@
-//! Whether polls of a scheduler took long lately: as long as none did, nobody has to look after timers
-//! of workers that may be stuck. And when somebody looks after them, if that is later than a watchdog
-//! would.
+//! Whether polls of a scheduler took long lately. If none did, the scheduler is not armed: no worker looks after
+//! the timers and descriptors of workers that may be stuck. Also the time of the next timed check.
 
 use crate::scheduler::Turns;
 use doorbell_machine::{Bug, Line, Machine, Ordering, Word};
 
-/// For so long after a long poll.
+/// A scheduler stays armed for this long after a long poll.
 const ARMED_NS: u64 = 10_000_000_000;
 
-/// And at first, when nothing is known yet, where tasks run by rank: their polls are to be short, and who
-/// looks after them interrupts what runs below.
+/// How long a scheduler is armed at first where tasks run by rank. Their polls should be short, and a look at
+/// them interrupts lower classes.
 const FIRST_BY_RANK_NS: u64 = 1_000_000_000;
 
-/// It is on, and since when is not written down yet.
+/// Value of `until_ns`: armed, but the end is not recorded yet, since no worker has read the clock.
 const NOT_BEGUN: u64 = 1;
 
-/// How little more is not written down: all workers read the line.
+/// Resolution of the recorded end: an extension of less than this is not written, since all workers read the line.
 const ARMED_STEP_NS: u64 = 1_000_000_000;
 
-/// By how much a look may come after a timer is due: what a watchdog's may, at most.
+/// How long after a timer is due a timed check may come: as long as a watchdog's look may, at most.
 const LOOK_LATE_NS: u64 = 500_000;
 
-/// A poll of so long, or a few one after the other that take so long, makes a worker stuck.
+/// A worker is stuck after this long in one poll, or in a few consecutive ones.
 pub(crate) const STUCK_NS: u64 = 500_000;
 
 /// What workers with timers read before a poll, and what rarely changes.
 struct ArmedTimes<M: Machine> {
     /// Until when the scheduler is armed.
     until_ns: M::U64,
-    /// A worker sleeps that looks after the others' timers at this time; `u64::MAX` if none does.
+    /// When a sleeping worker makes a timed check; `u64::MAX` if none is planned.
     looks_ns: M::U64,
 }
 
-/// Until when a scheduler is armed.
+/// Until when a scheduler is armed, and when other workers look at its stuck workers.
 pub(crate) struct Armed<M: Machine> {
     times: M::Line<ArmedTimes<M>>,
     /// When a worker that has work of its own looked last after the others.
     checked_ns: M::Line<M::U64>,
-    /// For how long it is on at first.
+    /// How long the scheduler is armed at first.
     first_ns: u64,
 }
 
 impl<M: Machine> Armed<M> {
-    /// On at first, as nothing is known of the polls to come; in a model off.
+    /// Armed at first, since nothing is known of the polls to come; not armed in a model.
     pub(crate) fn new(turns: Turns) -> Self {
-        // No look at the clock: schedulers are made where there is none to read.
+        // Does not read the clock: a scheduler may be made where there is none.
         let until_ns = if M::MODEL { 0 } else { NOT_BEGUN };
         Armed {
             times: M::Line::new(|| ArmedTimes {
@@ -59,29 +58,28 @@ impl<M: Machine> Armed<M> {
         }
     }
 
-    /// A worker is about to sleep until then, and looks after the others' timers then. Behind this,
-    /// and the end of its being the watchdog, it looks once more.
+    /// A worker is about to sleep until this time, and then makes a timed check. After this call it looks at the
+    /// others once more.
     pub(crate) fn rely_until(&self, looks_ns: u64) {
         self.set_looks(looks_ns);
     }
 
-    /// Nobody sleeps until a timed check any more. Behind this the caller looks for what others left
-    /// to it.
+    /// No timed check is planned any longer. After this the caller looks for what others left to it.
     pub(crate) fn end_to_rely(&self) {
         self.set_looks(u64::MAX);
     }
 
     fn set_looks(&self, looks_ns: u64) {
         // ORDER: Relaxed, and a read-modify-write for the fence behind it; with `is_unattended` behind a
-        // fence: store buffering. Either this worker sees a timer that was armed, or who armed it sees this.
+        // fence: store buffering. Either this worker sees a timer that was armed, or the arming worker sees this.
         self.times.looks_ns.swap(looks_ns, Ordering::Relaxed);
         if !M::breaks(Bug::IdleNoRelyFence) {
             M::fence_announce();
         }
     }
 
-    /// A timer for this time was made known, the first of its worker, and a fence followed: whether
-    /// those who look come too late for it, unless there is a watchdog.
+    /// Whether the planned timed check, if any, comes too late for a timer at this time, so that a watchdog is
+    /// needed. The caller has published the timer, and a fence followed.
     #[inline]
     pub(crate) fn is_unattended(&self, when_ns: u64) -> bool {
         // ORDER: Relaxed; see `set_looks`.
@@ -104,21 +102,21 @@ impl<M: Machine> Armed<M> {
         claim.is_ok()
     }
 
-    /// Whether it may be on: without a look at the clock.
+    /// Whether the scheduler may be armed. Does not read the clock.
     #[inline]
     pub(crate) fn may_be_on(&self) -> bool {
         // ORDER: Relaxed; a hint.
         self.times.until_ns.load(Ordering::Relaxed) != 0
     }
 
-    /// Whether it is on. The first who finds that it is over says so to all.
+    /// Whether the scheduler is armed. The first worker that finds the time over records it.
     pub(crate) fn is_on(&self, now_ns: u64) -> bool {
         // ORDER: Relaxed; a hint, here and below.
         let until_ns = self.times.until_ns.load(Ordering::Relaxed);
         if until_ns == NOT_BEGUN {
             let until_ns = now_ns.saturating_add(self.first_ns);
             let begun = &self.times.until_ns;
-            // ORDER: Relaxed; of several who begin it one's time stays, or that of a poll that was long just now.
+            // ORDER: Relaxed; if several workers record the end, one value stays, or that of a poll that was just long.
             let _ =
                 // ORDER: Relaxed, as above.
                 begun.compare_exchange(NOT_BEGUN, until_ns, Ordering::Relaxed, Ordering::Relaxed);
@@ -127,12 +125,12 @@ impl<M: Machine> Armed<M> {
         if until_ns == 0 || now_ns < until_ns {
             return until_ns != 0;
         }
-        // ORDER: Relaxed; a poll that was long just now may be forgotten for the next one's sake.
+        // ORDER: Relaxed; this may overwrite `arm` of a poll that was just long; the next long poll arms again.
         self.times.until_ns.store(0, Ordering::Relaxed);
         false
     }
 
-    /// A poll was long.
+    /// A poll was long: arms the scheduler for [`ARMED_NS`].
     pub(crate) fn arm(&self, now_ns: u64) {
         let until_ns = now_ns.saturating_add(ARMED_NS);
         // ORDER: Relaxed; a hint.

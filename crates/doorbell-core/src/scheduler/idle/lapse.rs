@@ -5,7 +5,7 @@ use super::{IDLE, IDLE_WORKERS, IdleSet, OWES, Searching};
 use doorbell_machine::{Bug, Machine, Mark, Ordering, Word};
 use std::cell::Cell;
 
-/// A worker's copy of who was counted as searching, as it was at its last look.
+/// A worker's copy of the workers counted as searching, as of its last look.
 #[derive(Debug)]
 pub(crate) struct Searchers {
     /// One bit per worker.
@@ -13,7 +13,7 @@ pub(crate) struct Searchers {
 }
 
 impl Searchers {
-    /// A copy for a scheduler of so many workers, of which nobody searches.
+    /// A copy for a scheduler of `workers` workers, none of which searches.
     pub(crate) fn new(workers: usize) -> Self {
         Searchers {
             words: (0..workers.div_ceil(IDLE_WORKERS))
@@ -22,23 +22,23 @@ impl Searchers {
         }
     }
 
-    /// As if nobody had searched.
+    /// Resets the copy: no worker searches.
     pub(crate) fn forget(&self) {
         self.words.iter().for_each(|word| word.set(0));
     }
 }
 
 impl<M: Machine> IdleSet<M> {
-    /// Which workers are counted as searching, 32 to a number.
+    /// The workers that are counted as searching, one bit each, 32 to a number.
     pub fn searching(&self) -> impl Iterator<Item = u32> {
         // ORDER: Relaxed; a hint, the read-modify-write of `lapse` decides.
         let load = |word: &M::Line<M::U64>| word.load(Ordering::Relaxed) >> IDLE_WORKERS;
         self.words.iter().map(move |word| load(word) as u32)
     }
 
-    /// Notes who is counted as searching, and lets the search of each that was at the last look lapse, but
-    /// for that of the worker `own`. [`Searching::None`] if one of them was the last: the caller does what is
-    /// due at the end of the last search.
+    /// Notes which workers are counted as searching, and ends the search of each that was also counted at the last
+    /// look, except that of the worker `own`. [`Searching::None`] if one of these was the last search: the caller
+    /// then does what is due at the end of the last search.
     pub(crate) fn lapse_since(&self, seen: &Searchers, own: usize) -> Searching {
         let mut left = Searching::Others;
         for (at, (now, seen)) in self.searching().zip(&seen.words).enumerate() {
@@ -56,17 +56,17 @@ impl<M: Machine> IdleSet<M> {
         left
     }
 
-    /// A worker has been counted as searching for so long that it seems to get no CPU: it is counted no
-    /// more, and cannot be claimed before it has run. `None` if its search is over. Behind
-    /// [`Searching::None`] the caller does what is due at the end of the last search.
+    /// Ends the search of a worker that has been counted for so long that it seems to get no CPU. The worker cannot
+    /// be claimed before it has run. `None` if its search is over already. After [`Searching::None`] the caller does
+    /// what is due at the end of the last search.
     pub fn lapse(&self, worker: usize) -> Option<Searching> {
         let (word, at) = self.word(worker);
         // ORDER: Relaxed; the exchange decides.
         let mut seen = word.load(Ordering::Relaxed);
-        // A worker that owes nothing any more may rely on being in the set.
+        // Only while it owes: otherwise the worker may rely on being in the set.
         while seen & (OWES << at) != 0 {
-            // ORDER: Acquire pairs with the Release of `win` and `begin_search`, as in `end_search`. Of those
-            // that clear the bit one finds it set, and counts one less. Relaxed on failure: the next guess.
+            // ORDER: Acquire pairs with the Release of `win` and `begin_search`, as in `end_search`. One of the threads
+            // that clear the bit finds it set, and counts one less. Relaxed on failure: the next guess.
             match word.compare_exchange(
                 seen,
                 seen & !((IDLE | OWES) << at),

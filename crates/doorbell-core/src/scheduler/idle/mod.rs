@@ -1,8 +1,8 @@
 //! The idle set: which workers have nothing to do, and who wakes one. See ../README.md.
 //!
-//! Two bits per worker, 32 workers to a word, and the number of workers that search. Beside it the set of those
-//! that may have work (`work.rs`). A worker sets its own bit; what clears it, a waker or the worker itself, is
-//! decided by one read-modify-write.
+//! Two bits per worker, 32 workers to a word, and the number of workers that search. The set of workers that may
+//! have work is in `work.rs`. Only a worker sets its own idle bit. A waker or the worker itself clears it; one
+//! read-modify-write decides which of them.
 //!
 //! | bits of a word | name | meaning |
 //! |---|---|---|
@@ -37,21 +37,21 @@ const IDLE: u64 = 1;
 const OWES: u64 = IDLE << IDLE_WORKERS;
 const _: () = assert!(2 * IDLE_WORKERS == u64::BITS as usize && OWES == 1 << 32);
 
-/// The workers of a word that can be claimed: one that searches looks anyway.
+/// The workers of a word that can be claimed. A worker that searches cannot: it looks for work anyway.
 const fn claimable(word: u64) -> u32 {
     word as u32 & !((word >> IDLE_WORKERS) as u32)
 }
 
-/// How dear it is to wake an idle worker; the cheapest is claimed.
+/// The cost of waking an idle worker. A waker claims the cheapest.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Cost {
-    /// A store: it spins.
+    /// A store: the worker spins.
     Store,
-    /// A syscall: it is parked.
+    /// A syscall: the worker is parked.
     Ring,
-    /// It gets no CPU for now: a higher class runs on its core.
+    /// The worker gets no CPU for now: a higher class runs on its core.
     Outranked,
-    /// It is not to be woken for this.
+    /// The worker must not be woken for this.
     Never,
 }
 
@@ -59,12 +59,12 @@ pub enum Cost {
 #[must_use]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Left {
-    /// By itself.
+    /// By itself: no waker had claimed it.
     ByItself,
     /// A waker had claimed it: it is counted as searching, and owes [`IdleSet::end_search`].
     Claimed,
-    /// A waker had claimed it, and it owes nothing any more: it has searched since, or came so late that
-    /// the claim has [lapsed](IdleSet::lapse).
+    /// A waker had claimed it, but it owes no search: it has searched since, or the claim has
+    /// [lapsed](IdleSet::lapse).
     Settled,
 }
 
@@ -78,13 +78,13 @@ pub enum Search {
     Enough,
 }
 
-/// What is left when a worker ends its search.
+/// Whether other workers still search when a worker ends its search.
 #[must_use]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Searching {
-    /// Others go on.
+    /// Others still search, or this search had ended already.
     Others,
-    /// It was the last: posters that relied on it woke nobody.
+    /// It was the last. Posters that relied on it woke no worker.
     None,
 }
 
@@ -92,19 +92,19 @@ pub enum Searching {
 #[must_use]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Watchdog {
-    /// It is, and owes [`IdleSet::end_watchdog`].
+    /// It became one, and owes [`IdleSet::end_watchdog`].
     Begun,
-    /// Enough others are.
+    /// Enough others are watchdogs.
     Taken,
 }
 
-/// Whether a wish for a watchdog was taken back.
+/// Whether a request for a watchdog was taken back.
 #[must_use]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Declined {
-    /// It was: the caller looks whether there still is a reason for one.
+    /// One was. The caller looks whether there still is a reason for a watchdog.
     Yes,
-    /// There was none.
+    /// There was no request.
     Nobody,
 }
 
@@ -127,7 +127,7 @@ impl<M: Machine> std::fmt::Debug for IdleSet<M> {
 }
 
 impl<M: Machine> IdleSet<M> {
-    /// The set of a scheduler of so many workers, none of which is idle.
+    /// The set of a scheduler of `workers` workers, none of which is idle.
     pub fn new(workers: usize) -> Self {
         let others = u32::try_from(workers.saturating_sub(1)).unwrap_or(u32::MAX);
         IdleSet {
@@ -137,22 +137,22 @@ impl<M: Machine> IdleSet<M> {
             searching: M::Line::new(|| M::U32::new(0)),
             searching_max: u32::try_from(workers.div_ceil(2)).unwrap_or(u32::MAX),
             watchdogs: M::Line::new(|| M::U32::new(0)),
-            // A worker that is stuck is none.
+            // A stuck worker cannot be the watchdog that finds it.
             watchdogs_max: others.clamp(1, watchdogs::MAX),
         }
     }
 
-    /// The worker's word, and how far its bits are from those of the word's first worker.
+    /// The worker's word, and the shift of its bits from those of the first worker of that word.
     fn word(&self, worker: usize) -> (&M::U64, usize) {
         (&self.words[worker / IDLE_WORKERS], worker % IDLE_WORKERS)
     }
 
-    /// The worker is idle from here on: it may be claimed. It looks for work once more after this,
-    /// and relies on being woken only then.
+    /// The worker is idle from here on and may be claimed. It looks for work once more after this; only after
+    /// that look does it rely on being woken.
     pub fn enter(&self, worker: usize) {
         let (word, at) = self.word(worker);
-        // With the push of a waker and its fence_recheck this, and the fence after it, are store buffering: either
-        // the waker sees the bit, or this worker sees what was pushed.
+        // Store buffering, with the push of a waker and its fence_recheck: either the waker sees the bit, or this
+        // worker sees what was pushed.
         // ORDER: AcqRel; redundant because of that fence. It leaves the model checker less to try.
         word.fetch_or(IDLE << at, Ordering::AcqRel);
         if !M::breaks(Bug::IdleNoAnnounceFence) {
@@ -160,7 +160,7 @@ impl<M: Machine> IdleSet<M> {
         }
     }
 
-    /// The worker has something to do.
+    /// The worker has something to do: clears its idle bit.
     pub fn leave(&self, worker: usize) -> Left {
         let (word, at) = self.word(worker);
         // ORDER: Relaxed; the word has one order, so of this worker and the claimers one finds the bit set. What a
@@ -184,7 +184,7 @@ impl<M: Machine> IdleSet<M> {
             .any(|word| claimable(word.load(Ordering::Relaxed)) != 0)
     }
 
-    /// The workers that can be claimed, from `near` on: those of its word first, all others behind them.
+    /// The workers that can be claimed, from `near` on: first those of the same word, then the others.
     fn claimables(&self, near: usize) -> impl Iterator<Item = usize> {
         let (first, from) = (near / IDLE_WORKERS, near % IDLE_WORKERS);
         let words = self.words.len();
@@ -201,8 +201,7 @@ impl<M: Machine> IdleSet<M> {
         })
     }
 
-    /// An idle worker, one of the lowest cost, the next from `near` on. It is not claimed: a moment later it may
-    /// be busy.
+    /// The first idle worker of the lowest cost, from `near` on. It is not claimed: a moment later it may be busy.
     pub fn find(&self, near: usize, cost: impl Fn(usize) -> Cost) -> Option<usize> {
         let mut best = None;
         for worker in self.claimables(near) {
@@ -224,14 +223,14 @@ impl<M: Machine> IdleSet<M> {
         self.searching.load(Ordering::Relaxed) != 0
     }
 
-    /// Claims an idle worker for the caller, which wakes it: one of the lowest cost, the next from `near` on.
-    /// The worker is counted as searching from here on.
+    /// Claims the first idle worker of the lowest cost, from `near` on. The caller wakes it. From here on the worker
+    /// is counted as searching.
     pub fn claim(&self, near: usize, cost: impl Fn(usize) -> Cost) -> Option<usize> {
         while self
             .claimables(near)
             .any(|worker| cost(worker) < Cost::Never)
         {
-            // Counted before a worker is claimed, which may come to `end_search` at once.
+            // Counted before the claim: the claimed worker may call `end_search` at once.
             self.count_searching();
             if let Some(worker) = self.claim_counted(near, &cost) {
                 return Some(worker);
@@ -240,11 +239,11 @@ impl<M: Machine> IdleSet<M> {
         None
     }
 
-    /// As [`IdleSet::claim`], but only while nobody searches.
+    /// As [`IdleSet::claim`], but only while no worker searches.
     pub fn claim_as_first(&self, near: usize, cost: impl Fn(usize) -> Cost) -> Option<usize> {
         while self.any() {
-            // ORDER: Relaxed as in `count_searching`; on failure somebody searches, and looks again
-            // after it has ended.
+            // ORDER: Relaxed as in `count_searching`; on failure another worker searches, and looks
+            // again after its search has ended.
             self.searching
                 .compare_exchange(0, 1, Ordering::Relaxed, Ordering::Relaxed)
                 .ok()?;
@@ -255,9 +254,9 @@ impl<M: Machine> IdleSet<M> {
         None
     }
 
-    /// The caller has counted one search: it goes to the worker that is claimed, or is over. `None`
-    /// also where a worker became idle meanwhile: others may have relied on this search and woken
-    /// nobody, so the caller looks again.
+    /// Claims a worker after the caller has counted one search. The search goes to the claimed worker; without a
+    /// claim it is over. `None` even if a worker became idle meanwhile: other wakers may have relied on this search
+    /// and woken no worker, so the caller looks again.
     fn claim_counted(&self, near: usize, cost: &dyn Fn(usize) -> Cost) -> Option<usize> {
         let claimed = self.try_claim(near, cost);
         if claimed.is_none() {
@@ -275,7 +274,7 @@ impl<M: Machine> IdleSet<M> {
     }
 
     fn count_one_less(&self) -> Searching {
-        // ORDER: Relaxed as in `count_searching`, and a read-modify-write: who was the last has a fence behind it.
+        // ORDER: Relaxed as in `count_searching`, and a read-modify-write: the last searcher has a fence behind it.
         if self.searching.fetch_sub(1, Ordering::Relaxed) == 1 {
             Searching::None
         } else {
@@ -283,11 +282,11 @@ impl<M: Machine> IdleSet<M> {
         }
     }
 
-    /// Whether a worker that entered is still in the set: nobody has claimed it.
+    /// Whether a worker that entered is still in the set, so no waker has claimed it.
     pub fn holds(&self, worker: usize) -> bool {
         let (word, at) = self.word(worker);
-        // ORDER: Relaxed; behind the fence of the worker's announcement. A claim that comes after
-        // this is told to the worker through its bell.
+        // ORDER: Relaxed; behind the fence of the worker's announcement. A later claimer notifies the
+        // worker through its bell.
         word.load(Ordering::Relaxed) & (IDLE << at) != 0
     }
 
@@ -300,21 +299,20 @@ impl<M: Machine> IdleSet<M> {
         }
     }
 
-    /// Claims the worker: clears the bit that it is idle, and sets that it owes the end of a search. Whether
-    /// it was the caller that did.
+    /// Claims the worker: clears its idle bit and sets its owes bit. Returns whether the caller did so.
     fn win(&self, worker: usize) -> bool {
         let (word, at) = self.word(worker);
         let (idle, owes) = (IDLE << at, OWES << at);
         // ORDER: Relaxed; the exchange decides. Acquire in the mutant, which it does not help.
         let mut seen = word.load(Ordering::Relaxed);
         if M::breaks(Bug::IdleClaimBlind) {
-            // ORDER: the mutant; two wakers may both think that they have won.
+            // ORDER: the mutant; two wakers may both believe that they claimed the worker.
             word.store(seen & !idle | owes, Ordering::Release);
             return seen & idle != 0;
         }
         while seen & (idle | owes) == idle {
-            // ORDER: Release pairs with the Acquire of `end_search` and `lapse`: who ends this search sees that
-            // it was counted. Relaxed on failure: only the next guess.
+            // ORDER: Release pairs with the Acquire of `end_search` and `lapse`: the thread that ends this search sees
+            // that it was counted. Relaxed on failure: only the next guess.
             match word.compare_exchange(
                 seen,
                 seen & !idle | owes,
@@ -329,31 +327,30 @@ impl<M: Machine> IdleSet<M> {
         false
     }
 
-    /// A worker that found nothing of its own begins to look at others.
+    /// A worker that found nothing of its own begins to search the others, unless enough workers search.
     pub fn begin_search(&self, worker: usize) -> Search {
-        // ORDER: Relaxed; a limit that those who begin at once may pass together.
+        // ORDER: Relaxed; workers that begin at the same moment may exceed the limit together.
         if self.searching.load(Ordering::Relaxed) >= self.searching_max {
             return Search::Enough;
         }
         let (word, at) = self.word(worker);
         loop {
-            // Counted before it is said, as for a claim.
+            // Counted before the bit says so, as for a claim.
             self.count_searching();
-            // ORDER: Release as in `win`. A claimer's exchange and this have one order: the second finds
-            // what the first has said.
+            // ORDER: Release as in `win`. A claimer's exchange and this have one order: the second sees the
+            // bit of the first.
             if word.fetch_or(OWES << at, Ordering::Release) & (OWES << at) == 0 {
                 return Search::Begun;
             }
-            // Claimed meanwhile, and counted for that. If nobody is counted then, the claim has lapsed.
+            // Claimed meanwhile, and counted for that. If the count falls to zero here, that claim has lapsed.
             if self.count_one_less() == Searching::Others {
                 return Search::Begun;
             }
         }
     }
 
-    /// The worker's search is over. The last one looks for work once more, behind a fence: somebody may
-    /// have relied on the search and woken nobody. Of a search that has [lapsed](IdleSet::lapse) the end
-    /// was seen to.
+    /// The worker's search is over. The last searcher looks for work once more, behind a fence: a waker may have
+    /// relied on the search and woken no worker. If the search has [lapsed](IdleSet::lapse), that was done already.
     pub fn end_search(&self, worker: usize) -> Searching {
         let (word, at) = self.word(worker);
         // ORDER: Acquire pairs with the Release of `win`: the search that is over was counted. Of this and

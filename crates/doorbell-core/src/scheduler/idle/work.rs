@@ -18,7 +18,7 @@ impl<M: Machine> std::fmt::Debug for WorkSet<M> {
 }
 
 impl<M: Machine> WorkSet<M> {
-    /// The set of a scheduler of so many workers, none of which has anything.
+    /// The set of a scheduler of `workers` workers, none of which has anything.
     pub fn new(workers: usize) -> Self {
         WorkSet {
             words: (0..workers.div_ceil(WORD_WORKERS))
@@ -49,7 +49,7 @@ impl<M: Machine> WorkSet<M> {
         }
     }
 
-    /// As [`WorkSet::add`], and a read-modify-write also where the bit is set.
+    /// As [`WorkSet::add`], but with a read-modify-write even if the bit is set.
     pub fn add_anew(&self, worker: usize) {
         let (word, bit) = self.word(worker);
         // ORDER: Relaxed, and a read-modify-write for the caller's fence_recheck after it: with the
@@ -58,8 +58,7 @@ impl<M: Machine> WorkSet<M> {
         word.fetch_or(bit, Ordering::Relaxed);
     }
 
-    /// The worker idles: its bit is cleared, unless `has_work` says then that there is something.
-    /// Only the worker itself.
+    /// The worker idles: clears its bit, then sets it again if `has_work` finds something. Called only by the worker.
     pub fn remove(&self, worker: usize, has_work: impl FnOnce() -> bool) {
         if !self.holds(worker) {
             return;
@@ -78,23 +77,23 @@ impl<M: Machine> WorkSet<M> {
         }
     }
 
-    /// Copies the words, behind a fence of the caller's.
+    /// Copies the words. The caller has a fence before this if it must miss none.
     pub fn look(&self, seen: &Seen) {
         for (word, seen) in self.words.iter().zip(&seen.words) {
-            // ORDER: Relaxed; behind the fence of who must not miss any, a hint to others.
+            // ORDER: Relaxed; behind the fence of a caller that must miss none, a hint to others.
             seen.set(word.load(Ordering::Relaxed));
         }
     }
 }
 
-/// A worker's copy of the [`WorkSet`], as it was at its last look.
+/// A worker's copy of the [`WorkSet`], as of its last look.
 #[derive(Debug)]
 pub struct Seen {
     words: Box<[Cell<u64>]>,
 }
 
 impl Seen {
-    /// A copy for a scheduler of so many workers.
+    /// A copy for a scheduler of `workers` workers.
     pub fn new(workers: usize) -> Self {
         Seen {
             words: (0..workers.div_ceil(WORD_WORKERS))
@@ -103,12 +102,12 @@ impl Seen {
         }
     }
 
-    /// Whether any worker may have something, the looking one among them.
+    /// Whether any worker may have something, the looking worker included.
     pub fn any(&self) -> bool {
         self.words.iter().any(|word| word.get() != 0)
     }
 
-    /// Whether that worker may.
+    /// Whether this worker may have something.
     pub fn holds(&self, worker: usize) -> bool {
         self.words[worker / WORD_WORKERS].get() & (1 << (worker % WORD_WORKERS)) != 0
     }
