@@ -388,7 +388,7 @@ impl<M: Machine> Worker<M> {
         }
     }
 
-    /// Looks at mailbox, inbox, closing flag, timers, descriptors and queues.
+    /// Looks at mailbox, inject queue, closing flag, timers, descriptors and queues.
     fn pass(&self) -> Pass {
         self.shared.tally.passes.add_owned(1);
         let early = M::breaks(Bug::BellClearAfterTake);
