@@ -34,6 +34,11 @@ fn bug_tests() {
 }
 
 #[test]
+fn core_floors() {
+    check(rules::core_floors);
+}
+
+#[test]
 fn dead_files() {
     check(rules::dead_files);
 }

@@ -84,7 +84,12 @@ fn is_root(parsed: &Parsed, index: usize) -> bool {
 }
 
 /// All paths that start at the identifier `index`, with the groups of a `use` opened out.
-fn expand(parsed: &Parsed, index: usize, before: &[&str], out: &mut Vec<(usize, Vec<String>)>) {
+pub(super) fn expand(
+    parsed: &Parsed,
+    index: usize,
+    before: &[&str],
+    out: &mut Vec<(usize, Vec<String>)>,
+) {
     let mut path: Vec<&str> = before.to_vec();
     let mut at = index;
     let line = parsed.tokens[index].start.line;

@@ -4,6 +4,7 @@ use crate::{Finding, Tree};
 
 mod banned;
 mod bug_tests;
+mod core_floors;
 mod dead_files;
 mod debug;
 mod floors;
@@ -17,6 +18,7 @@ mod safety;
 
 pub use banned::banned;
 pub use bug_tests::bug_tests;
+pub use core_floors::core_floors;
 pub use dead_files::dead_files;
 pub use debug::debug;
 pub use floors::floors;
@@ -32,9 +34,10 @@ pub use safety::{safety, unsafe_sites};
 pub type Rule = fn(&Tree) -> Vec<Finding>;
 
 /// Every rule with its name.
-pub const ALL: [(&str, Rule); 12] = [
+pub const ALL: [(&str, Rule); 13] = [
     ("banned", banned),
     ("bug_tests", bug_tests),
+    ("core_floors", core_floors),
     ("dead_files", dead_files),
     ("debug", debug),
     ("floors", floors),
