@@ -10,8 +10,7 @@
 
 use super::word::Holder;
 use crate::quiet::drop_quietly;
-use crate::scheduler::Scheduler;
-use crate::task::TaskRef;
+use crate::task::{SchedulerId, TaskRef};
 use doorbell_machine::{Cell, Counter, Machine, Ordering, PtrWord, Word};
 use std::ptr::{NonNull, null_mut};
 use std::task::Waker;
@@ -109,7 +108,7 @@ pub(super) struct Turn<M: Machine> {
     holder: M::Cell<Option<Holder<M>>>,
     urgency: M::Counter,
     /// The scheduler on whose worker it waits: an identity, and nothing that is followed.
-    scheduler: M::Ptr<Scheduler<M>>,
+    scheduler: M::Ptr<()>,
 }
 
 // SAFETY: the cells have one owner at a time, as the word says; the task of `holder` is an address
@@ -158,7 +157,7 @@ impl<M: Machine> Turn<M> {
         self.urgency.get()
     }
 
-    pub(super) fn scheduler(&self) -> *const Scheduler<M> {
+    pub(super) fn scheduler(&self) -> SchedulerId {
         // ORDER: Relaxed; it is compared only, and a raise comes with a kick, which orders it.
         self.scheduler.load(Ordering::Relaxed)
     }

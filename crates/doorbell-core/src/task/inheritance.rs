@@ -15,6 +15,13 @@ use std::alloc::Layout;
 use std::mem::offset_of;
 use std::ptr::NonNull;
 
+/// Which scheduler: an identity, that nobody follows.
+pub(crate) type SchedulerId = *const ();
+
+pub(super) fn id_of<M: Machine>(scheduler: &Scheduler<M>) -> SchedulerId {
+    std::ptr::from_ref(scheduler).cast()
+}
+
 /// What a task is aligned to. Its own node is its first field; the raised one lies beside this, so
 /// that an address tells which of the two it is.
 pub(super) const TASK_ALIGN: usize = 16;
@@ -107,9 +114,9 @@ impl<M: Machine> TaskRef<M> {
     }
 
     /// How far above the task's scheduler that one is.
-    pub(super) fn how_far(self, scheduler: *const Scheduler<M>) -> Above {
+    pub(super) fn how_far(self, scheduler: SchedulerId) -> Above {
         let mut above = self.last().scheduler().above().iter();
-        let from = above.position(|remote| std::ptr::eq(remote.scheduler(), scheduler));
+        let from = above.position(|remote| id_of(remote.scheduler()) == scheduler);
         from.map_or(Above::default(), Above::nth)
     }
 
@@ -132,14 +139,14 @@ impl<M: Machine> TaskRef<M> {
     }
 
     /// The scheduler for whose sake the caller waits: that of its worker, or a higher one that awaits the task
-    /// under poll. So a chain is followed also where its own workers come to a link first. An identity;
-    /// null on a thread that is no worker.
-    pub(crate) fn scheduler_that_waits() -> *const Scheduler<M> {
+    /// under poll. So a chain is followed also where its own workers come to a link first. Null
+    /// on a thread that is no worker.
+    pub(crate) fn scheduler_that_waits() -> SchedulerId {
         Local::<M>::with_current(|local| {
             let Some(local) = local else {
                 return std::ptr::null();
             };
-            let worker = std::ptr::from_ref(local.remote().scheduler());
+            let worker = id_of(local.remote().scheduler());
             let Some(task) = local
                 .poll_refs()
                 .task()
@@ -148,7 +155,7 @@ impl<M: Machine> TaskRef<M> {
                 return worker;
             };
             let awaited = task.header().state.awaited_from();
-            task.scheduler_at(awaited.max(task.how_far(worker)))
+            id_of(task.scheduler_at(awaited.max(task.how_far(worker))))
         })
     }
 
@@ -156,7 +163,7 @@ impl<M: Machine> TaskRef<M> {
     /// from `before`. Returns from how far above somebody waits for it now.
     ///
     /// The caller holds a reference.
-    pub(crate) fn inherit_by_lock(self, scheduler: *const Scheduler<M>, before: Above) -> Above {
+    pub(crate) fn inherit_by_lock(self, scheduler: SchedulerId, before: Above) -> Above {
         let from = self.how_far(scheduler);
         if from <= before {
             return before;

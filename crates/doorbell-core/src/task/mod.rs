@@ -76,6 +76,7 @@ pub use body::{BodyVtable, Once, write_body};
 pub use cell::{About, Kind, TaskRef, launch, launch_described};
 pub use error::{JoinError, Payload};
 pub use extras::Name;
+pub(crate) use inheritance::SchedulerId;
 pub use join::{Join, RawJoin};
 pub use local::Local;
 pub use poll_budget::PollBudget;

@@ -6,6 +6,7 @@
 //! ([`Local::set_rescues`]), or that finds it behind a long poll ([`Sweep`]).
 
 use super::cell::TaskRef;
+use super::inheritance;
 use super::local::Local;
 use super::queue_node;
 use super::state::Wake;
@@ -217,7 +218,7 @@ impl<M: Machine> TaskRef<M> {
     fn rescue_now(self) -> bool {
         let rescuer = Local::<M>::with_current(|local| {
             let local = local.filter(|local| local.raised.rescues.get())?;
-            Some(self.how_far(local.remote().scheduler()))
+            Some(self.how_far(inheritance::id_of(local.remote().scheduler())))
         });
         rescuer.is_some_and(|from| from != Above::default() && self.raise(from))
     }

@@ -29,7 +29,6 @@ type Open = (&'static str, &'static str, usize);
 
 const OPEN: &[Open] = &[
     ("call", "worker", 3),
-    ("lock", "scheduler", 1),
     ("node", "call", 1),
     ("task", "scheduler", 11),
     ("task", "worker", 12),
