@@ -9,6 +9,7 @@ pub mod core_use;
 pub mod idle;
 pub mod offline;
 mod placement;
+mod timers;
 
 use crate::class::Class;
 use crate::group::Groups;

@@ -16,7 +16,6 @@ mod loom;
 mod loom_gate;
 #[cfg(test)]
 mod loom_quiescence;
-mod mail;
 mod quiescence;
 #[cfg(test)]
 mod tests;

@@ -32,9 +32,9 @@ const OPEN: &[Open] = &[
     ("node", "call", 1),
     ("task", "scheduler", 11),
     ("task", "worker", 12),
-    ("wheel", "scheduler", 5),
+    ("wheel", "scheduler", 4),
     ("wheel", "task", 2),
-    ("wheel", "worker", 2),
+    ("wheel", "worker", 1),
     ("worker", "scheduler", 8),
 ];
 

@@ -1,8 +1,8 @@
-//! A timer that is armed by mail: any worker of the scheduler may take it.
+//! Timers that threads outside of a scheduler arm: any worker of it may take them.
 
+use super::Scheduler;
 use crate::mailbox::{Posted, Pushed};
 use crate::node::Node;
-use crate::scheduler::Scheduler;
 use crate::worker::Remote;
 use doorbell_machine::Machine;
 use std::ptr::NonNull;
