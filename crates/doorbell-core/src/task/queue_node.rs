@@ -25,7 +25,7 @@ unsafe fn find<M: Machine>(node: NonNull<Node<M>>) -> (TaskRef<M>, By) {
 }
 
 /// What a task that is raised is sorted by among those of the upper scheduler: as the highest there is. How
-/// urgent the one that awaits it is, is not known here; below it, a lesser one that never rests would
+/// urgent the one that awaits it is, is not known here; below it, a lesser one that always has something to do would
 /// keep both waiting for ever.
 const RAISED_RANK: u8 = 100;
 

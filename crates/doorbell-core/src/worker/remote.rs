@@ -236,9 +236,9 @@ impl<M: Machine> Remote<M> {
         Posted::Yes
     }
 
-    /// Posts a task that any worker of the scheduler may run. If this worker is running, it may be inside a
-    /// long poll, so the task is offered to an idle worker. A single task from another worker of the scheduler
-    /// is only watched, unless tasks run by rank: this worker was idle a moment ago, and is about to run it.
+    /// Posts a task that any worker of the scheduler may run. If this worker is running, it may be inside a long poll,
+    /// so the task is offered to an idle worker. A single task from another worker of the scheduler is only looked
+    /// after by a watchdog, unless tasks run by rank: this worker was idle a moment ago, and is about to run it.
     ///
     /// # Panics
     /// As for [`Remote::post`].
