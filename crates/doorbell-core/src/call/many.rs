@@ -13,11 +13,10 @@
 //! the last call if the waiter has left. See README.md.
 
 use super::SPIN_NS;
-use crate::mailbox::Posted;
+use crate::mailbox::{Post, Posted};
 use crate::node::{Node, Ready};
 use crate::quiet::{drop_quietly, wake_quietly};
 use crate::wait::Waiter;
-use crate::worker::Remote;
 use doorbell_machine::{Bug, Cell, Line, Machine, Ordering, Spun, Word};
 use std::alloc::{Layout, alloc, dealloc, handle_alloc_error};
 use std::ptr::NonNull;
@@ -188,11 +187,11 @@ fn layout_of<M: Machine>(count: usize, data: Layout) -> (Layout, usize, usize) {
 /// is gone has ended when this returns.
 ///
 /// # Safety
-/// `count` is the number of remote halves, and not zero. `write` writes closure and results as `table`
+/// `count` is the number of workers, and not zero. `write` writes closure and results as `table`
 /// expects them, of the layout `data`, for `count` calls, and does not unwind. The closure may be used from
 /// and dropped on any thread, and so may the results.
-pub unsafe fn launch_many<'a, M: Machine>(
-    remotes: impl Iterator<Item = &'a Remote<M>>,
+pub unsafe fn launch_many<'a, M: Machine, P: Post<M> + 'a>(
+    workers: impl Iterator<Item = &'a P>,
     count: usize,
     table: &'static ManyTable,
     data: Layout,
@@ -235,11 +234,11 @@ pub unsafe fn launch_many<'a, M: Machine>(
         data,
         table: const { &Side::<M>::TABLE },
     };
-    for (index, remote) in remotes.take(count).enumerate() {
+    for (index, worker) in workers.take(count).enumerate() {
         // SAFETY: inside the array; it has not been posted yet.
         let node = unsafe { legs.add(index) }.cast::<Node<M>>();
         // SAFETY: the node stays in place until its call has ended.
-        if unsafe { remote.post(node) } == Posted::Closed {
+        if unsafe { worker.post(node) } == Posted::Closed {
             // SAFETY: refused, so this thread ends the call.
             unsafe {
                 (table.gone)(data, index);

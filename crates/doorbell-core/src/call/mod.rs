@@ -37,11 +37,10 @@ pub use parcel::{Drawn, PARCEL_BYTES, Room, Run, posting};
 pub use pool::{Pool, post};
 pub(crate) use returns::Returns;
 
-use crate::mailbox::{Gone, Posted};
+use crate::mailbox::{Gone, Post, Posted};
 use crate::node::{Node, Ready};
 use crate::task::Payload;
 use crate::wait::Waiter;
-use crate::worker::Remote;
 use doorbell_machine::{Bug, Cell, Line, Machine, Ordering, Spun, Word};
 use std::mem::{ManuallyDrop, MaybeUninit};
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -164,7 +163,7 @@ unsafe impl<M: Machine> Sync for Slot<M> {}
 /// `call` comes from [`blocking`], which has not returned yet, and is waited for once.
 /// The closure and its result may be sent to the worker's thread and back. The caller is not the worker
 /// itself, which would wait for itself.
-pub unsafe fn wait_for<M: Machine>(remote: &Remote<M>, call: &ErasedCall) -> Result<(), Gone> {
+pub unsafe fn wait_for<M: Machine>(worker: &impl Post<M>, call: &ErasedCall) -> Result<(), Gone> {
     let fits = call.size <= INLINE_BYTES && call.align <= align_of::<Inline>();
     let inline = if fits {
         // SAFETY: `blocking` made the stage at least this large, and at least as aligned.
@@ -186,7 +185,7 @@ pub unsafe fn wait_for<M: Machine>(remote: &Remote<M>, call: &ErasedCall) -> Res
         waiter: M::Cell::new(None),
     });
     // SAFETY: the slot stays in place until DONE, which `await_done` waits for without unwinding.
-    if unsafe { remote.post(NonNull::from(&*slot).cast()) } == Posted::Closed {
+    if unsafe { worker.post(NonNull::from(&*slot).cast()) } == Posted::Closed {
         return Err(Gone);
     }
     await_done::<M>(&slot);

@@ -10,9 +10,8 @@
 
 use super::parcel::{Drawn, Room, Run, posting};
 use super::slab::{Parcel, Slab, SlabHeader};
-use crate::mailbox::Gone;
 use crate::mailbox::Posted;
-use crate::worker::Remote;
+use crate::mailbox::{Gone, Post};
 use doorbell_machine::{Bug, Cell as _, Line, Machine, Ordering, PtrWord, Word};
 use std::cell::Cell;
 use std::ptr::NonNull;
@@ -289,16 +288,16 @@ impl<M: Machine> Pool<M> {
     ///
     /// # Safety
     /// The parcel was drawn on this thread from a pool of this machine, which is alive and was not moved. It holds
-    /// the closure that `run` takes out, which may be sent to the worker with that remote half.
+    /// the closure that `run` takes out, which may be sent to that worker.
     #[inline(always)]
-    pub unsafe fn send(remote: &Remote<M>, drawn: Drawn, run: Run) -> Result<(), Gone> {
+    pub unsafe fn send(worker: &impl Post<M>, drawn: Drawn, run: Run) -> Result<(), Gone> {
         // SAFETY: the room lies behind its parcel.
         let parcel = unsafe { drawn.room.byte_sub(Parcel::<M>::ROOM_OFFSET) }.cast::<Parcel<M>>();
         let pool = drawn.pool.cast::<Pool<M>>();
         // SAFETY: drawn, so it is this pool's own, and filled.
         unsafe { Parcel::<M>::filled(parcel, run) };
         // SAFETY: parcels stay in place, and this thread does not touch this one before it is back.
-        let posted = unsafe { remote.post_entered(parcel.cast()) };
+        let posted = unsafe { worker.post_entered(parcel.cast()) };
         match posted {
             Posted::Yes => {
                 // SAFETY: the parcel that was drawn of it is sent.
@@ -470,9 +469,10 @@ unsafe fn end<M: Machine>(pool: *const ()) {
 ///
 /// # Errors
 /// The closure, if the worker is gone.
-pub fn post<M, F>(remote: &Remote<M>, f: F) -> Result<(), F>
+pub fn post<M, P, F>(worker: &P, f: F) -> Result<(), F>
 where
     M: Machine,
+    P: Post<M>,
     F: FnOnce() + Send + 'static,
 {
     // SAFETY: the closure is Send and borrows nothing; it is posted at most once.
@@ -480,7 +480,7 @@ where
         posting(
             f,
             |room| Ok(Pool::<M>::draw_current(room)),
-            |drawn, run| Pool::<M>::send(remote, drawn, run),
+            |drawn, run| Pool::<M>::send(worker, drawn, run),
         )
     };
     posted.map_err(|(f, Gone)| f)

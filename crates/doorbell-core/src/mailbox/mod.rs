@@ -14,6 +14,27 @@ use crate::queue::Chain;
 use doorbell_machine::{Bug, Machine, Mark, Ordering, PtrWord};
 use std::ptr::NonNull;
 
+/// Where a node can be posted. Calls know a worker by this alone.
+///
+/// # Safety
+/// On [`Posted::Yes`] the node is delivered once, on the worker that it was posted to.
+pub unsafe trait Post<M: Machine> {
+    /// Posts a node and tells the worker if no other poster has.
+    ///
+    /// # Panics
+    /// If the node is in a queue already.
+    ///
+    /// # Safety
+    /// As for [`Mailbox::push`].
+    unsafe fn post(&self, node: NonNull<Node<M>>) -> Posted;
+
+    /// As [`Post::post`], for a node of which the caller knows that it is in no queue.
+    ///
+    /// # Safety
+    /// As for [`Mailbox::push_entered`].
+    unsafe fn post_entered(&self, node: NonNull<Node<M>>) -> Posted;
+}
+
 /// The worker is gone: what was to be posted did not run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Gone;

@@ -6,7 +6,7 @@ use super::remote_counts::RemoteCounts;
 use crate::bell::{Bell, Signals, WorkerState};
 use crate::group;
 use crate::io::Driver;
-use crate::mailbox::{Batch, Mailbox, Posted, Pushed};
+use crate::mailbox::{Batch, Mailbox, Post, Posted, Pushed};
 use crate::node::{Node, Ready};
 use crate::queue::{Chain, Queue, RankOf};
 use crate::scheduler::Scheduler;
@@ -381,6 +381,21 @@ impl<M: Machine> Remote<M> {
     /// Takes the inject queue for the last time; later posts find it closed.
     pub(crate) fn close_injected(&self) -> Option<(Chain<M>, u64)> {
         self.shared.inject.close_chain()
+    }
+}
+
+// SAFETY: what lies in a mailbox is delivered once, by the worker that serves it.
+unsafe impl<M: Machine> Post<M> for Remote<M> {
+    #[inline]
+    unsafe fn post(&self, node: NonNull<Node<M>>) -> Posted {
+        // SAFETY: passed on from the caller.
+        unsafe { Remote::post(self, node) }
+    }
+
+    #[inline]
+    unsafe fn post_entered(&self, node: NonNull<Node<M>>) -> Posted {
+        // SAFETY: passed on from the caller.
+        unsafe { Remote::post_entered(self, node) }
     }
 }
 

@@ -28,7 +28,6 @@ const FLOORS: [&[&str]; 4] = [
 type Open = (&'static str, &'static str, usize);
 
 const OPEN: &[Open] = &[
-    ("call", "worker", 3),
     ("node", "call", 1),
     ("task", "scheduler", 11),
     ("task", "worker", 12),
