@@ -7,7 +7,7 @@
 //! | it is | the set is | until |
 //! |---|---|---|
 //! | quiet | heard | something is ready at the ward |
-//! | spinning | muted | 250 µs later: the ward is in the same poll, so it is stuck, or it is not |
+//! | observing | muted | 250 µs later: the ward is in the same poll, so it is stuck, or it is not |
 //! | backing off, as it was not | muted | 250 µs later, and twice as long each time, up to 16 ms |
 //! | serving | heard, but while its share of the time is used up | the ward has slept, or its polls are short again |
 //!

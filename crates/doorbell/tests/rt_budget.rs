@@ -57,13 +57,13 @@ fn an_urgent_worker_that_always_computes_is_throttled_if_nobody_could_stop_it() 
         ..
     } = counts(&runtime, ClassKind::Rt);
     if goes_first(&runtime) {
-        let rested = Duration::from_nanos(throttled_ns);
+        let throttled = Duration::from_nanos(throttled_ns);
         // Half of 400 ms, or more of them if other programs ran meanwhile.
         assert!(
-            throttles >= 3 && rested <= took,
-            "{throttles}: {rested:?} of {took:?}"
+            throttles >= 3 && throttled <= took,
+            "{throttles}: {throttled:?} of {took:?}"
         );
-        assert!(rested >= Duration::from_millis(30), "{rested:?}");
+        assert!(throttled >= Duration::from_millis(30), "{throttled:?}");
     } else {
         assert_eq!((throttles, throttled_ns), (0, 0), "the OS shares the CPU");
     }

@@ -101,7 +101,7 @@ impl<const BUG: u8> Guard<BUG> {
                 continue;
             }
             self.mute(true);
-            let then = self.spin(seen).await?;
+            let then = self.observe(seen).await?;
             if then != Then::Brief {
                 let served = self.serve(then, &mut rescue).await;
                 self.set_serves(false);
@@ -154,7 +154,7 @@ impl<const BUG: u8> Guard<BUG> {
         });
     }
 
-    async fn spin(&self, seen: Seen) -> Result<Then, End> {
+    async fn observe(&self, seen: Seen) -> Result<Then, End> {
         if !seen.is_inside() {
             return Ok(Then::Brief);
         }

@@ -8,7 +8,7 @@ use doorbell_machine::Loom;
 use std::panic::Location;
 use std::sync::Arc;
 
-fn a_poll_begins_while_the_spin_falls_asleep() {
+fn a_poll_begins_while_the_stall_thread_falls_asleep() {
     let hooks = Hooks {
         stall: Some(StallPlan {
             after_ns: 1,
@@ -47,14 +47,14 @@ fn a_poll_begins_while_the_spin_falls_asleep() {
 }
 
 #[test]
-fn a_poll_that_begins_while_the_spin_falls_asleep_wakes_it() {
-    check(a_poll_begins_while_the_spin_falls_asleep);
+fn a_poll_that_begins_while_the_stall_thread_falls_asleep_wakes_it() {
+    check(a_poll_begins_while_the_stall_thread_falls_asleep);
 }
 
 #[test]
 fn mutant_no_stall_fence() {
     mutant!(
         WorkerStallNoFence,
-        a_poll_begins_while_the_spin_falls_asleep
+        a_poll_begins_while_the_stall_thread_falls_asleep
     );
 }
