@@ -302,3 +302,15 @@ fn a_runtime_that_ends_tells_those_who_wait_for_its_timers() {
     drop(rt);
     assert!(waiting.join().is_err(), "it must panic, not hang");
 }
+
+/// As for a task that is polled on a worker that is still there while its runtime ends.
+#[test]
+fn a_sleep_whose_worker_has_ended_goes_on_where_it_is_polled() {
+    let ends = runtime(1);
+    let start = Instant::now();
+    let mut nap = Box::pin(sleep(20 * MS));
+    assert!(ends.block_on(async { poll!(nap.as_mut()) }).is_pending());
+    drop(ends);
+    runtime(1).block_on(nap);
+    assert!(start.elapsed() >= 20 * MS);
+}

@@ -150,8 +150,8 @@ impl Sleep {
                     self.state = SleepState::Done;
                     return Poll::Ready(());
                 }
-                Polled::Ready(Fired::WorkerGone) => worker_gone(),
-                Polled::Elsewhere => {}
+                // While a runtime ends, a task may be polled on a worker that is still there.
+                Polled::Ready(Fired::WorkerGone) | Polled::Elsewhere => {}
             },
         }
         // First the old timer goes, if there is one; then the new one is armed here.
