@@ -1,11 +1,13 @@
 //! An async runtime for Linux whose cores work together without disturbing each other.
 //!
-//! * A core that spins is notified by a store, without a syscall; a core that runs is left
-//!   alone; only a core that sleeps is rung, as a rule once. There is one interrupt: before a core fires
-//!   the overdue timers of one that is stuck in a poll, the kernel interrupts every CPU that runs a
-//!   thread of this process (`membarrier(2)`).
+//! Tasks have a [`Class`]: Rt before Fair before Batch. A *worker* is an OS thread that polls the tasks of one class on one
+//! core.
+//!
+//! * A worker that spins is notified by a store, without a syscall; one that runs is left alone; only one that sleeps is
+//!   rung, as a rule once. There is one interrupt: before a worker fires the overdue timers of one that is stuck in a
+//!   poll, the kernel interrupts every CPU that runs a thread of this process (`membarrier(2)`).
 //! * A closure can be sent to a named core and its result awaited: [`call_on`].
-//! * Tasks stay where they are put: [`task`]`().on(core)`.
+//! * Tasks may move between cores, but for those that are put on one: [`task`]`().on(core)`.
 //!
 //! ```
 //! #[doorbell::main(cores = 2)]
