@@ -145,6 +145,49 @@ impl Parsed {
             .is_some_and(|token| token.kind == Kind::Open(delimiter))
     }
 
+    /// All paths that start at the identifier `index`, each with its line, the groups of a `use` opened out.
+    pub fn paths(&self, index: usize) -> Vec<(usize, Vec<String>)> {
+        let mut paths = Vec::new();
+        self.expand(index, &[], &mut paths);
+        paths
+    }
+
+    fn expand(&self, index: usize, before: &[&str], out: &mut Vec<(usize, Vec<String>)>) {
+        let mut path: Vec<&str> = before.to_vec();
+        let mut at = index;
+        let line = self.tokens[index].start.line;
+        loop {
+            match self.ident(at) {
+                Some("self") if !path.is_empty() => {}
+                Some(name) => path.push(name),
+                None if self.is_punct(at, '*') => path.push("*"),
+                None if self.opens(at, Delimiter::Brace) => {
+                    return self.expand_group(at, &path, out);
+                }
+                None => break,
+            }
+            if !self.is_path_sep(at + 1) {
+                break;
+            }
+            at += 3;
+        }
+        out.push((line, path.into_iter().map(str::to_owned).collect()));
+    }
+
+    /// The paths in the group of a `use` that opens at `open`.
+    fn expand_group(&self, open: usize, path: &[&str], out: &mut Vec<(usize, Vec<String>)>) {
+        let close = self.tokens[open].mate;
+        let mut first = true;
+        let mut at = open + 1;
+        while at < close {
+            if first {
+                self.expand(at, path, out);
+            }
+            first = self.is_punct(at, ',');
+            at = self.tokens[at].mate.max(at) + 1;
+        }
+    }
+
     /// Indices of the opening halves of the groups around the token, innermost first.
     pub fn groups_around(&self, index: usize) -> impl Iterator<Item = usize> {
         let parent = |&open: &usize| self.tokens[open].parent;

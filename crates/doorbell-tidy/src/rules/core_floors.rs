@@ -4,7 +4,6 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::ground::expand;
 use crate::modules::Modules;
 use crate::parsed::Parsed;
 use crate::{Finding, Tree};
@@ -104,14 +103,10 @@ fn floor(room: &str) -> Option<usize> {
 
 /// The rooms of the crate that a file names, outside of its tests.
 fn named(parsed: &Parsed) -> BTreeSet<String> {
-    let mut paths = Vec::new();
-    for index in 0..parsed.tokens.len() {
-        if parsed.ident(index) == Some("crate") && !parsed.in_test(index) {
-            expand(parsed, index, &[], &mut paths);
-        }
-    }
-    let rooms = paths
-        .into_iter()
+    let crates = (0..parsed.tokens.len())
+        .filter(|&index| parsed.ident(index) == Some("crate") && !parsed.in_test(index));
+    let rooms = crates
+        .flat_map(|index| parsed.paths(index))
         .filter_map(|(_, path)| path.into_iter().nth(1));
     rooms.filter(|room| floor(room).is_some()).collect()
 }

@@ -3,8 +3,6 @@
 //! What a protocol uses of the machine goes through the trait `Machine`, so that the simulator and
 //! the model checker see every step. One call past it would be a step that they miss.
 
-use proc_macro2::Delimiter;
-
 use crate::modules::Modules;
 use crate::parsed::Parsed;
 use crate::{Finding, Tree};
@@ -56,10 +54,8 @@ fn names(parsed: &Parsed) -> Vec<(usize, String, &'static str)> {
             found.push((line, "thread_local!".to_owned(), SLOTS));
         }
         if ROOTS.contains(&name) && is_root(parsed, index) {
-            let mut paths = Vec::new();
-            expand(parsed, index, &[], &mut paths);
             let import = index > 0 && matches!(parsed.ident(index - 1), Some("use" | "crate"));
-            for (line, path) in paths {
+            for (line, path) in parsed.paths(index) {
                 if let Some(remedy) = forbidden(&path, import) {
                     found.push((line, path.join("::"), remedy));
                 }
@@ -81,48 +77,6 @@ fn is_root(parsed: &Parsed, index: usize) -> bool {
         && (parsed.ident(index - 3).is_some() || parsed.is_punct(index - 3, '>'))
         && touches();
     !(after_dot || after_name)
-}
-
-/// All paths that start at the identifier `index`, with the groups of a `use` opened out.
-pub(super) fn expand(
-    parsed: &Parsed,
-    index: usize,
-    before: &[&str],
-    out: &mut Vec<(usize, Vec<String>)>,
-) {
-    let mut path: Vec<&str> = before.to_vec();
-    let mut at = index;
-    let line = parsed.tokens[index].start.line;
-    loop {
-        match parsed.ident(at) {
-            Some("self") if !path.is_empty() => {}
-            Some(name) => path.push(name),
-            None if parsed.is_punct(at, '*') => path.push("*"),
-            None if parsed.opens(at, Delimiter::Brace) => {
-                return expand_group(parsed, at, &path, out);
-            }
-            None => break,
-        }
-        if !parsed.is_path_sep(at + 1) {
-            break;
-        }
-        at += 3;
-    }
-    out.push((line, path.into_iter().map(str::to_owned).collect()));
-}
-
-/// The paths in the group of a `use` that opens at `open`.
-fn expand_group(parsed: &Parsed, open: usize, path: &[&str], out: &mut Vec<(usize, Vec<String>)>) {
-    let close = parsed.tokens[open].mate;
-    let mut first = true;
-    let mut at = open + 1;
-    while at < close {
-        if first {
-            expand(parsed, at, path, out);
-        }
-        first = parsed.is_punct(at, ',');
-        at = parsed.tokens[at].mate.max(at) + 1;
-    }
 }
 
 const ATOMICS: &str = "use M::U32, M::U64, M::Ptr or the fences of doorbell_machine::Machine, and \
