@@ -204,18 +204,9 @@ impl<M: Machine> Sweep<M> {
 }
 
 impl<M: Machine> TaskRef<M> {
-    /// Raises a rescuable task, which was woken or spawned just now, to the worker that the caller is, if that
-    /// rescues. The caller holds a reference.
-    #[inline]
-    pub(super) fn rescue(self) {
-        if self.header().is_rescuable() {
-            let _ = self.rescue_now();
-        }
-    }
-
-    /// Whether it was raised.
+    /// As [`TaskRef::rescue`], of a task that is rescuable. Whether it was raised.
     #[cold]
-    fn rescue_now(self) -> bool {
+    pub(super) fn rescue_now(self) -> bool {
         let rescuer = Local::<M>::with_current(|local| {
             let local = local.filter(|local| local.raised.rescues.get())?;
             Some(self.how_far(inheritance::id_of(local.remote().scheduler())))

@@ -14,9 +14,7 @@ impl<M: Machine> TaskRef<M> {
         match self.scheduler_above() {
             None => {
                 self.follow(self.header().state.wake(), || self.submit());
-                if self.header().is_rescuable() {
-                    self.rescue();
-                }
+                self.rescue();
             }
             Some(scheduler) => self.delegate(scheduler, For::Poll),
         }
@@ -44,6 +42,15 @@ impl<M: Machine> TaskRef<M> {
                     submit();
                 }
             }
+        }
+    }
+
+    /// Raises a rescuable task, which was woken or spawned just now, to the worker that the caller is, if that
+    /// rescues. The caller holds a reference.
+    #[inline]
+    pub(super) fn rescue(self) {
+        if self.header().is_rescuable() {
+            let _ = self.rescue_now();
         }
     }
 
