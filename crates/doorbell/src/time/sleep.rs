@@ -114,13 +114,12 @@ fn arm(deadline_ns: Option<u64>, when_ns: u64, waker: &Waker) -> Option<RawTimer
     });
     match armed {
         Ok(timer) => timer,
-        Err(Gone) => worker_gone(),
+        Err(Gone) => {
+            panic!(
+                "a timer was polled after its runtime had ended; drop it before, or keep the runtime"
+            )
+        }
     }
-}
-
-#[track_caller]
-fn worker_gone() -> ! {
-    panic!("a timer was polled after its runtime had ended; drop it before, or keep the runtime")
 }
 
 impl Future for Sleep {
