@@ -359,7 +359,7 @@ impl<M: Machine> Ambient for Rt<M> {
         call: &ErasedCall,
     ) -> Result<(), Gone> {
         // SAFETY: passed on from the caller.
-        unsafe { wait_for(self.workers_for(workers)[core].remote(), call) }
+        unsafe { wait_for(&**self.workers_for(workers)[core].remote(), call) }
     }
 
     fn draw(&self, core: usize, room: Room, limit: Limit) -> Option<Drawn> {
@@ -370,7 +370,7 @@ impl<M: Machine> Ambient for Rt<M> {
 
     unsafe fn send(&self, core: usize, drawn: Drawn, run: Run) -> Result<(), Gone> {
         // SAFETY: passed on from the caller.
-        unsafe { Parcels::<M>::send(self.workers[core].remote(), drawn, run) }
+        unsafe { Parcels::<M>::send(&**self.workers[core].remote(), drawn, run) }
     }
 
     unsafe fn call_many(

@@ -13,8 +13,7 @@ mod timers;
 
 use crate::class::Class;
 use crate::group::Groups;
-use crate::mailbox::{Mailbox, Post, Posted};
-use crate::node::Node;
+use crate::mailbox::Mailbox;
 use crate::queue::RankOf;
 use crate::scheduler::core_use::Occupant;
 use crate::scheduler::idle::{Armed, IdleSet, WorkSet};
@@ -437,21 +436,6 @@ impl<M: Machine> Stock<M> {
             // SAFETY: these shares were in this stock; the worker holds one more.
             unsafe { Scheduler::give_back(self.scheduler, count) };
         }
-    }
-}
-
-// SAFETY: another name of a remote half, which it keeps.
-unsafe impl<M: Machine> Post<M> for RemoteRef<M> {
-    #[inline]
-    unsafe fn post(&self, node: NonNull<Node<M>>) -> Posted {
-        // SAFETY: passed on from the caller.
-        unsafe { Remote::post(self, node) }
-    }
-
-    #[inline]
-    unsafe fn post_entered(&self, node: NonNull<Node<M>>) -> Posted {
-        // SAFETY: passed on from the caller.
-        unsafe { Remote::post_entered(self, node) }
     }
 }
 

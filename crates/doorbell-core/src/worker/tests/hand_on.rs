@@ -192,7 +192,7 @@ fn timer_from_outside(remote: &RemoteRef<Host>) -> RawTimer {
 
 /// A call for the worker comes; no other worker is told of it.
 fn gets_call(worker: &Worker<Host>) {
-    assert!(crate::call::post(worker.shared.remote(), || ()).is_ok());
+    assert!(crate::call::post(&**worker.shared.remote(), || ()).is_ok());
 }
 
 /// The call may take long.

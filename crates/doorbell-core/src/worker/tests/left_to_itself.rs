@@ -65,7 +65,7 @@ fn what_comes_by_mail_is_left_to_the_worker_unless_more_has_come_since() {
     let wake = |worker: &Worker<Host>| {
         let remote = worker.shared.remote().clone();
         let wakes = move || Local::<Host>::bring_mail(|| drop(spawn(&remote, async {})));
-        assert!(post(worker.shared.remote(), wakes).is_ok());
+        assert!(post(&**worker.shared.remote(), wakes).is_ok());
     };
     let alone = |worker: &Worker<Host>| {
         wake(worker);
@@ -73,7 +73,7 @@ fn what_comes_by_mail_is_left_to_the_worker_unless_more_has_come_since() {
     };
     assert!(!asks(alone));
     let before_more = |worker: &Worker<Host>| {
-        assert!(post(worker.shared.remote(), || ()).is_ok());
+        assert!(post(&**worker.shared.remote(), || ()).is_ok());
         Local::<Host>::bring_mail(|| push(worker));
     };
     assert!(asks(before_more), "that call may take long");
