@@ -5,7 +5,7 @@
 //! | value | meaning |
 //! |---|---|
 //! | null | nothing came back |
-//! | a slab | the newest slab of which parcels came back; its bits say which |
+//! | a slab | the newest slab to which parcels have come back; its bits say which |
 //! | `closed` | the pool was dropped: a thread that returns parcels counts down `left`, and the last one frees |
 
 use super::parcel::{Drawn, Room, Run, posting};
