@@ -11,9 +11,11 @@
 pub(crate) mod model;
 
 use crate::bell::Announced;
+use crate::call::Returns;
 use crate::call::{CallFailed, blocking, wait_for};
+use crate::link::{Delivered, Node, Taker};
 use crate::mailbox::Posted;
-use crate::node::{Node, Ready};
+use crate::queue::Ready;
 use crate::scheduler::RemoteRef;
 use crate::switches::{SwitchWord, Switches};
 use crate::task::{About, BodyVtable, Join, Kind, Local, launch_described, write_body};
@@ -159,11 +161,41 @@ impl<M: Machine> Item<M> {
 
 /// # Safety
 /// As for `Deliver`, for the node of an item.
-unsafe fn deliver_item<M: Machine>(node: NonNull<Node<M>>, _ready: &Ready<M>) {
+unsafe fn deliver_item<M: Machine>(node: NonNull<Node<M>>) -> Delivered {
     // SAFETY: the node is that of an item that has left its queue.
     let log = unsafe { node.cast::<Item<M>>().as_ref() }.log.clone();
     // SAFETY: as above.
     log.push(unsafe { Item::reclaim(node) });
+    Delivered::Done
+}
+
+/// A taker of a mailbox that is no worker: tasks join its queue, parcels wait for their return.
+#[derive(Debug)]
+pub(crate) struct Inbox<M: Machine> {
+    pub(crate) ready: Ready<M>,
+    pub(crate) returns: Returns<M>,
+}
+
+impl<M: Machine> Default for Inbox<M> {
+    fn default() -> Self {
+        Inbox {
+            ready: Ready::default(),
+            returns: Returns::default(),
+        }
+    }
+}
+
+impl<M: Machine> Taker<M> for Inbox<M> {
+    unsafe fn take(&self, node: NonNull<Node<M>>, delivered: Delivered) {
+        match delivered {
+            Delivered::Done => {}
+            // SAFETY: passed on.
+            Delivered::Task => unsafe { self.ready.push(node) },
+            // SAFETY: passed on.
+            Delivered::Parcel { room, .. } => unsafe { self.returns.put(node, room) },
+            Delivered::Timer => unreachable!("no test posts a timer to an inbox"),
+        }
+    }
 }
 
 /// Posts an item; takes it back if the worker is gone.
@@ -202,7 +234,7 @@ impl<'a, M: Machine> Idler<'a, M> {
         let remote = self.local.remote();
         loop {
             // SAFETY: the idler runs on its worker's own thread.
-            let _ = unsafe { remote.serve(self.local.ready()) };
+            let _ = unsafe { remote.serve(self.local) };
             let _ = self.local.gather();
             while self.local.run_one() {}
             if done() {

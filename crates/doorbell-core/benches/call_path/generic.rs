@@ -1,7 +1,7 @@
 //! The steps as doorbell-core has them, on the host.
 
+use doorbell_core::link::{Delivered, Node, Taker};
 use doorbell_core::mailbox::Posted;
-use doorbell_core::node::{Node, Ready};
 use doorbell_core::scheduler::RemoteRef;
 use doorbell_core::switches::{SwitchWord, Switches};
 use doorbell_core::worker::Remote;
@@ -15,9 +15,17 @@ struct Call {
     ran: u64,
 }
 
-unsafe fn run(node: NonNull<Node<Host>>, _ready: &Ready<Host>) {
+unsafe fn run(node: NonNull<Node<Host>>) -> Delivered {
     // SAFETY: the node is the first field of a call that outlives the mailbox.
     unsafe { (*node.cast::<Call>().as_ptr()).ran += 1 };
+    Delivered::Done
+}
+
+/// A worker that takes calls only.
+struct Caller;
+
+impl Taker<Host> for Caller {
+    unsafe fn take(&self, _node: NonNull<Node<Host>>, _delivered: Delivered) {}
 }
 
 /// A function of its own on both sides, so that what is compared is the step and not how many
@@ -29,15 +37,14 @@ fn post(remote: &Remote<Host>, node: NonNull<Node<Host>>) -> bool {
 }
 
 #[inline(never)]
-fn serve(remote: &Remote<Host>, ready: &Ready<Host>) -> u64 {
+fn serve(remote: &Remote<Host>) -> u64 {
     // SAFETY: this thread is the worker.
-    unsafe { remote.serve(ready) }.delivered
+    unsafe { remote.serve(&Caller) }.delivered
 }
 
 #[inline(never)]
 pub(crate) fn calls(count: usize, batch: usize) -> u64 {
     let remote = RemoteRef::<Host>::alone(&Arc::new(SwitchWord::new(Switches::default())));
-    let ready = Ready::default();
     let mut calls: Vec<Call> = (0..batch)
         .map(|_| Call {
             node: Node::new(run),
@@ -52,7 +59,7 @@ pub(crate) fn calls(count: usize, batch: usize) -> u64 {
             let node = unsafe { NonNull::new_unchecked(base.add(i).cast()) };
             assert!(post(&remote, node));
         }
-        taken += serve(&remote, &ready);
+        taken += serve(&remote);
     }
     assert_eq!(taken, count as u64);
     calls.iter().map(|call| call.ran).sum()

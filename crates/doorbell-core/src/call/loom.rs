@@ -110,7 +110,7 @@ fn call_against_close() {
     let local = Local::new(remote.clone());
     local.enter(|| {
         // SAFETY: this thread is the worker.
-        let _ = unsafe { remote.serve(local.ready()) };
+        let _ = unsafe { remote.serve(&local) };
         local.close();
     });
     caller.join().unwrap();

@@ -55,7 +55,7 @@ fn pool_ends(posts: usize) {
     let idler = Idler::new(&local, false);
     local.enter(|| {
         idler.until(|| {
-            local.ready().returns().flush();
+            local.returns().flush();
             ran.load(Relaxed) == posts
         });
     });

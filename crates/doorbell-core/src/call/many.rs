@@ -13,8 +13,8 @@
 //! the last call if the waiter has left. See README.md.
 
 use super::SPIN_NS;
+use crate::link::{Delivered, Node};
 use crate::mailbox::{Post, Posted};
-use crate::node::{Node, Ready};
 use crate::quiet::{drop_quietly, wake_quietly};
 use crate::wait::Waiter;
 use doorbell_machine::{Bug, Cell, Line, Machine, Ordering, Spun, Word};
@@ -250,8 +250,8 @@ pub unsafe fn launch_many<'a, M: Machine, P: Post<M> + 'a>(
 }
 
 /// # Safety
-/// As for [`crate::node::Deliver`], for the node of a leg.
-unsafe fn deliver_leg<M: Machine>(node: NonNull<Node<M>>, _ready: &Ready<M>) {
+/// As for [`crate::link::Deliver`], for the node of a leg.
+unsafe fn deliver_leg<M: Machine>(node: NonNull<Node<M>>) -> Delivered {
     // SAFETY: the node is a leg's first field; its block is alive until this call has ended.
     let leg = unsafe { node.cast::<Leg<M>>().as_ref() };
     let (block, index) = (leg.block, leg.index);
@@ -265,6 +265,7 @@ unsafe fn deliver_leg<M: Machine>(node: NonNull<Node<M>>, _ready: &Ready<M>) {
     }
     // SAFETY: the call has ended.
     unsafe { end_one(block) };
+    Delivered::Done
 }
 
 /// # Safety

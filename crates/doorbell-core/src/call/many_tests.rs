@@ -4,10 +4,9 @@
 #![allow(clippy::disallowed_types, clippy::disallowed_methods)]
 
 use super::{Many, ManyCall, ManyTable, Outcome, launch_many};
-use crate::node::Ready;
 use crate::scheduler::RemoteRef;
 use crate::task::Local;
-use crate::testing::{Idler, call, remote};
+use crate::testing::{Idler, Inbox, call, remote};
 use crate::worker::Remote;
 use doorbell_machine::{Counter, Host, Machine};
 use std::panic::resume_unwind;
@@ -39,7 +38,7 @@ where
 
 fn serve(remote: &Remote<Host>) -> u64 {
     // SAFETY: the remote half is served by this thread alone.
-    unsafe { remote.serve(&Ready::default()) }.delivered
+    unsafe { remote.serve(&Inbox::default()) }.delivered
 }
 
 fn poll<R>(many: &mut Many<R>, waker: &Waker) -> Poll<Vec<Outcome<R>>> {
@@ -91,7 +90,7 @@ fn miri_results_come_in_the_order_of_the_cores() {
 fn miri_a_panic_is_that_cores_result_and_the_others_run() {
     let remotes: [_; 3] = std::array::from_fn(|_| remote::<Host>());
     // SAFETY: the remote half is this thread's.
-    unsafe { remotes[2].close().deliver(&Ready::default()) };
+    unsafe { remotes[2].close().deliver(&Inbox::default()) };
     let mut calls = many(&remotes, |core| {
         if core == 0 {
             resume_unwind(Box::new("on purpose"));

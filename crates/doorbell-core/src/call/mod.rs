@@ -37,8 +37,8 @@ pub use parcel::{Drawn, PARCEL_BYTES, Room, Run, posting};
 pub use pool::{Pool, post};
 pub(crate) use returns::Returns;
 
+use crate::link::{Delivered, Node};
 use crate::mailbox::{Gone, Post, Posted};
-use crate::node::{Node, Ready};
 use crate::task::Payload;
 use crate::wait::Waiter;
 use doorbell_machine::{Bug, Cell, Line, Machine, Ordering, Spun, Word};
@@ -231,8 +231,8 @@ fn await_done<M: Machine>(slot: &M::Line<Slot<M>>) {
 }
 
 /// # Safety
-/// As for [`crate::node::Deliver`], for the node of a slot whose closure lies inline.
-unsafe fn deliver_inline<M: Machine>(node: NonNull<Node<M>>, _ready: &Ready<M>) {
+/// As for [`crate::link::Deliver`], for the node of a slot whose closure lies inline.
+unsafe fn deliver_inline<M: Machine>(node: NonNull<Node<M>>) -> Delivered {
     let slot = node.cast::<Slot<M>>();
     // SAFETY: the node is a slot's first field, and its caller waits until DONE.
     let it = unsafe { slot.as_ref() };
@@ -241,11 +241,12 @@ unsafe fn deliver_inline<M: Machine>(node: NonNull<Node<M>>, _ready: &Ready<M>) 
         .with_mut(|inline| unsafe { (it.run)(inline.cast()) });
     // SAFETY: passed on from the caller.
     unsafe { finish(slot) };
+    Delivered::Done
 }
 
 /// # Safety
-/// As for [`crate::node::Deliver`], for the node of a slot whose closure lies elsewhere.
-unsafe fn deliver_outside<M: Machine>(node: NonNull<Node<M>>, _ready: &Ready<M>) {
+/// As for [`crate::link::Deliver`], for the node of a slot whose closure lies elsewhere.
+unsafe fn deliver_outside<M: Machine>(node: NonNull<Node<M>>) -> Delivered {
     let slot = node.cast::<Slot<M>>();
     // SAFETY: as in `deliver_inline`.
     let it = unsafe { slot.as_ref() };
@@ -254,6 +255,7 @@ unsafe fn deliver_outside<M: Machine>(node: NonNull<Node<M>>, _ready: &Ready<M>)
         .with_mut(|inline| unsafe { (it.run)((*inline).outside) });
     // SAFETY: passed on from the caller.
     unsafe { finish(slot) };
+    Delivered::Done
 }
 
 /// Sets DONE, and wakes the caller if it sleeps.

@@ -7,19 +7,18 @@
 use super::pool::Pool;
 pub use super::slab::Room;
 use super::slab::{Parcel, table_of};
-use crate::node::{Deliver, Node, Ready};
+use crate::link::{Deliver, Delivered, Node};
 use crate::quiet::drop_quietly;
-use crate::task::Local;
-use doorbell_machine::{Cell, Counter, Machine};
+use doorbell_machine::{Cell, Machine};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::ptr::NonNull;
 
 /// How many bytes of closure travel in a parcel; a larger one is boxed.
 pub const PARCEL_BYTES: usize = Room::Large.bytes();
 
-/// Delivers a node to a worker, without the types of machine and closure. It is called as a
-/// [`Deliver`]: both arguments are pointers to sized types, which are passed in the same way.
-pub(super) type ErasedDeliver = unsafe fn(NonNull<()>, NonNull<()>);
+/// Delivers a parcel, without the types of machine and closure. It is called as a [`Deliver`]: pointers to sized
+/// types are passed in the same way.
+pub(super) type ErasedDeliver = unsafe fn(NonNull<()>) -> Delivered;
 
 /// The function that runs a closure in a parcel, without the closure's type.
 #[derive(Clone, Copy, Debug)]
@@ -53,8 +52,8 @@ impl<M: Machine> Parcel<M> {
     /// The parcel is the caller's, and its room holds the closure that `run` takes out.
     #[inline(always)]
     pub(super) unsafe fn filled(parcel: NonNull<Self>, run: Run) {
-        // SAFETY: both are functions of two thin pointers and nothing else, and the pointers
-        // lead to what the erased function expects.
+        // SAFETY: both are functions of one thin pointer with the same result, and the pointer leads to what the erased
+        // function expects.
         let deliver = unsafe { std::mem::transmute::<ErasedDeliver, Deliver<M>>(run.deliver) };
         let parcel = parcel.as_ptr();
         // SAFETY: the caller's own, and valid for writes.
@@ -68,8 +67,9 @@ impl<M: Machine> Parcel<M> {
 /// What every delivery needs and does not know the types of.
 pub(super) struct ParcelTable {
     room_offset: usize,
-    collect: ErasedDeliver,
-    panicked: ErasedDeliver,
+    /// Notes that the closure was moved out of the parcel.
+    emptied: unsafe fn(NonNull<()>),
+    room: Room,
     /// Takes back a parcel that was refused: its node, and its pool.
     take_back: unsafe fn(NonNull<()>, NonNull<()>),
 }
@@ -86,31 +86,27 @@ pub(super) fn table<M: Machine>(room: Room) -> &'static ParcelTable {
 const fn table_of_room<M: Machine, const ROOM: usize>() -> ParcelTable {
     ParcelTable {
         room_offset: Parcel::<M>::ROOM_OFFSET,
-        collect: collect::<M, ROOM>,
-        panicked: panicked::<M>,
+        emptied: emptied::<M>,
+        room: Room::ALL[ROOM],
         take_back: take_back::<M, ROOM>,
     }
 }
 
 /// # Safety
 /// As for [`Deliver`], for a parcel that holds an `F`, without the type of the machine.
-unsafe fn deliver_inline<F: FnOnce()>(node: NonNull<()>, ready: NonNull<()>) {
-    // SAFETY: the parcel is this worker's until collected.
+unsafe fn deliver_inline<F: FnOnce()>(node: NonNull<()>) -> Delivered {
+    // SAFETY: the parcel is this worker's until it is given back.
     let table = unsafe { table_of(node) };
     // SAFETY: the closure was written there, and is moved out once.
     let closure = unsafe { node.byte_add(table.room_offset).cast::<F>().read() };
     // SAFETY: the parcel is empty.
-    unsafe { (table.collect)(node, ready) };
-    if let Err(payload) = catch_unwind(AssertUnwindSafe(closure)) {
-        drop_quietly(payload);
-        // SAFETY: the same worker; the node is not looked at.
-        unsafe { (table.panicked)(node, ready) };
-    }
+    unsafe { (table.emptied)(node) };
+    ran(closure, table.room)
 }
 
 /// # Safety
 /// As for [`deliver_inline`], for a closure in a box.
-unsafe fn deliver_boxed<F: FnOnce()>(node: NonNull<()>, ready: NonNull<()>) {
+unsafe fn deliver_boxed<F: FnOnce()>(node: NonNull<()>) -> Delivered {
     // SAFETY: as in `deliver_inline`.
     let table = unsafe { table_of(node) };
     // SAFETY: the address was written there, of a box that is taken once.
@@ -119,31 +115,34 @@ unsafe fn deliver_boxed<F: FnOnce()>(node: NonNull<()>, ready: NonNull<()>) {
         Box::from_raw(address)
     };
     // SAFETY: the parcel is empty.
-    unsafe { (table.collect)(node, ready) };
-    if let Err(payload) = catch_unwind(AssertUnwindSafe(closure)) {
+    unsafe { (table.emptied)(node) };
+    ran(closure, table.room)
+}
+
+/// Runs the closure of a parcel of that room, which is empty now.
+#[inline(always)]
+fn ran(closure: impl FnOnce(), room: Room) -> Delivered {
+    let result = catch_unwind(AssertUnwindSafe(closure));
+    let panicked = result.is_err();
+    if let Err(payload) = result {
         drop_quietly(payload);
-        // SAFETY: as in `deliver_inline`.
-        unsafe { (table.panicked)(node, ready) };
     }
+    let room = room as u8;
+    Delivered::Parcel { room, panicked }
 }
 
 /// # Safety
 /// None: a parcel that was never filled is never delivered.
-unsafe fn deliver_nothing<M: Machine>(_node: NonNull<Node<M>>, _ready: &Ready<M>) {}
+unsafe fn deliver_nothing<M: Machine>(_node: NonNull<Node<M>>) -> Delivered {
+    unreachable!("a parcel was posted empty")
+}
 
-/// Collects an empty parcel with the others that go back to their owners.
-///
 /// # Safety
-/// `node` is that of an empty parcel of this machine and of that room, which this worker has; `ready` is
-/// the worker's.
-unsafe fn collect<M: Machine, const ROOM: usize>(node: NonNull<()>, ready: NonNull<()>) {
-    let node = node.cast::<Parcel<M>>();
+/// `node` is that of an empty parcel of this machine, which this worker has.
+unsafe fn emptied<M: Machine>(node: NonNull<()>) {
     // SAFETY: the caller's promise.
-    unsafe { node.as_ref() }.room_use.with_mut(|_| ());
-    // SAFETY: the caller's promise.
-    let ready = unsafe { ready.cast::<Ready<M>>().as_ref() };
-    // SAFETY: the caller's promise.
-    unsafe { ready.returns().put(node.cast(), Room::ALL[ROOM]) };
+    let parcel = unsafe { node.cast::<Parcel<M>>().as_ref() };
+    parcel.room_use.with_mut(|_| ());
 }
 
 /// # Safety
@@ -151,19 +150,6 @@ unsafe fn collect<M: Machine, const ROOM: usize>(node: NonNull<()>, ready: NonNu
 unsafe fn take_back<M: Machine, const ROOM: usize>(node: NonNull<()>, pool: NonNull<()>) {
     // SAFETY: the caller's promise.
     unsafe { Pool::<M>::take_back(pool.cast(), node.cast(), Room::ALL[ROOM]) };
-}
-
-/// Counts a closure that panicked.
-///
-/// # Safety
-/// None; it has the type of [`collect`].
-#[cold]
-unsafe fn panicked<M: Machine>(_node: NonNull<()>, _ready: NonNull<()>) {
-    Local::<M>::with_current(|local| {
-        if let Some(local) = local {
-            local.remote().counts().posts_panicked.add_shared(1);
-        }
-    });
 }
 
 /// Posts a closure by functions that do not know its type: `draw` draws a parcel of the given

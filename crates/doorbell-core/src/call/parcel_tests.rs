@@ -4,12 +4,12 @@
 #![allow(clippy::disallowed_types, clippy::disallowed_methods)]
 
 use super::{PARCEL_BYTES, Pool, Room, post, posting};
+use crate::link::Taker;
 use crate::mailbox::Gone;
-use crate::node::Ready;
 use crate::scheduler::RemoteRef;
 use crate::switches::{SwitchWord, Switches};
 use crate::task::Local;
-use crate::testing::{Idler, Log, remote};
+use crate::testing::{Idler, Inbox, Log, remote};
 use crate::worker::Remote;
 use crate::worker::{IdlePolicy, Worker, WorkerConfig, WorkerShared};
 use doorbell_machine::{Counter, Host};
@@ -34,15 +34,15 @@ fn post_from<F: FnOnce() + Send + 'static>(
     .map_err(|(f, Gone)| f)
 }
 
-fn serve(remote: &Remote<Host>, ready: &Ready<Host>) -> u64 {
+fn serve(remote: &Remote<Host>, inbox: &impl Taker<Host>) -> u64 {
     // SAFETY: the remote half is served by this thread alone.
-    unsafe { remote.serve(ready) }.delivered
+    unsafe { remote.serve(inbox) }.delivered
 }
 
 /// A closure of that size and alignment runs whole, and what it owns is dropped once.
 fn sized<T: Copy + Send + PartialEq + 'static>(
     remote: &Remote<Host>,
-    ready: &Ready<Host>,
+    inbox: &Inbox<Host>,
     value: T,
 ) {
     let (owned, ran) = (Arc::new(()), Arc::new(AtomicUsize::new(0)));
@@ -55,7 +55,7 @@ fn sized<T: Copy + Send + PartialEq + 'static>(
         drop(theirs);
     });
     assert!(posted.is_ok());
-    assert_eq!(serve(remote, ready), 1);
+    assert_eq!(serve(remote, inbox), 1);
     assert_eq!((ran.load(Relaxed), Arc::strong_count(&owned)), (1, 1));
 }
 
@@ -65,24 +65,24 @@ struct Aligned(u8);
 
 #[test]
 fn miri_parcels_carry_closures_of_any_size() {
-    let (remote, ready) = (remote::<Host>(), Ready::default());
-    sized(&remote, &ready, ());
-    sized(&remote, &ready, 7_u8);
+    let (remote, inbox) = (remote::<Host>(), Inbox::default());
+    sized(&remote, &inbox, ());
+    sized(&remote, &inbox, 7_u8);
     // With the two shares just inline, and just not.
-    sized(&remote, &ready, [1_u8; PARCEL_BYTES - 16]);
-    sized(&remote, &ready, [1_u8; PARCEL_BYTES - 15]);
-    sized(&remote, &ready, 1_u128);
-    sized(&remote, &ready, [7_u64; 100]);
-    sized(&remote, &ready, Aligned(3));
+    sized(&remote, &inbox, [1_u8; PARCEL_BYTES - 16]);
+    sized(&remote, &inbox, [1_u8; PARCEL_BYTES - 15]);
+    sized(&remote, &inbox, 1_u128);
+    sized(&remote, &inbox, [7_u64; 100]);
+    sized(&remote, &inbox, Aligned(3));
     assert!(post(&*remote, || ()).is_ok());
-    assert_eq!(serve(&remote, &ready), 1);
+    assert_eq!(serve(&remote, &inbox), 1);
 }
 
 #[test]
 fn miri_a_refused_closure_comes_back_whole() {
-    let (remote, ready) = (remote::<Host>(), Ready::default());
+    let (remote, inbox) = (remote::<Host>(), Inbox::default());
     // SAFETY: the remote half is this thread's.
-    unsafe { remote.close().deliver(&ready) };
+    unsafe { remote.close().deliver(&inbox) };
     let (owned, room) = (Arc::new(5), [1_u64; 20]);
     let (small, large) = (Arc::clone(&owned), Arc::clone(&owned));
     for _ in 0..3 {
@@ -107,11 +107,11 @@ fn miri_d10_a_pool_may_end_while_its_parcels_are_out() {
         }
         drop(pool);
         assert_eq!(Arc::strong_count(&memory) > 1, posts > 0, "freed early");
-        let ready = Ready::default();
-        assert_eq!(serve(&remote, &ready), posts);
-        assert_eq!(ready.returns().holds(), posts > 0);
+        let inbox = Inbox::default();
+        assert_eq!(serve(&remote, &inbox), posts);
+        assert_eq!(inbox.returns.holds(), posts > 0);
         // A worker that ends returns what it holds.
-        drop(ready);
+        drop(inbox);
         assert_eq!(Arc::strong_count(&memory), 1, "{posts} posts leaked");
         assert_eq!(log.entries(), (0..posts).collect::<Vec<_>>());
     }
@@ -119,23 +119,23 @@ fn miri_d10_a_pool_may_end_while_its_parcels_are_out() {
 
 #[test]
 fn miri_parcels_are_used_again() {
-    let (remote, ready, memory) = (remote::<Host>(), Ready::default(), Arc::new(()));
+    let (remote, inbox, memory) = (remote::<Host>(), Inbox::default(), Arc::new(()));
     let pool = Pool::probed(Arc::clone(&memory));
     let rounds = if cfg!(miri) { 30 } else { 3_000 };
     for round in 0..rounds {
         for _ in 0..10 {
             assert!(post_from(&pool, &remote, || ()).is_ok());
         }
-        assert_eq!(serve(&remote, &ready), 10);
+        assert_eq!(serve(&remote, &inbox), 10);
         if round % 3 == 0 {
-            ready.returns().flush();
-            assert!(!ready.returns().holds());
+            inbox.returns.flush();
+            assert!(!inbox.returns.holds());
         }
     }
     // Ten in the mailbox and at most a batch at the worker: two slabs, whatever the number.
     assert!(pool.parcels() <= 124, "{} parcels", pool.parcels());
     drop(pool);
-    ready.returns().flush();
+    inbox.returns.flush();
     assert_eq!(Arc::strong_count(&memory), 1);
 }
 
@@ -144,7 +144,7 @@ fn miri_small_and_large_parcels_of_one_pool_keep_their_order() {
     fn room_of<F: FnOnce()>(_: &F) -> Option<Room> {
         Room::of::<F>()
     }
-    let (remote, ready, memory) = (remote::<Host>(), Ready::default(), Arc::new(()));
+    let (remote, inbox, memory) = (remote::<Host>(), Inbox::default(), Arc::new(()));
     let (pool, log) = (Pool::probed(Arc::clone(&memory)), Log::default());
     let rounds = if cfg!(miri) { 20 } else { 500 };
     for round in 0..rounds {
@@ -156,24 +156,24 @@ fn miri_small_and_large_parcels_of_one_pool_keep_their_order() {
         assert!(post_from(&pool, &remote, small).is_ok());
         assert!(post_from(&pool, &remote, large).is_ok());
         if round % 7 == 0 {
-            serve(&remote, &ready);
-            ready.returns().flush();
+            serve(&remote, &inbox);
+            inbox.returns.flush();
         }
     }
-    serve(&remote, &ready);
+    serve(&remote, &inbox);
     assert_eq!(log.entries(), (0..2 * rounds).collect::<Vec<_>>());
     assert!(
         pool.parcels() <= 2 * (62 + 31),
         "{} parcels",
         pool.parcels()
     );
-    drop((pool, ready));
+    drop((pool, inbox));
     assert_eq!(Arc::strong_count(&memory), 1);
 }
 
 #[test]
 fn miri_a_worker_collects_of_more_slabs_than_it_has_room_for() {
-    let (remote, ready, memory) = (remote::<Host>(), Ready::default(), Arc::new(()));
+    let (remote, inbox, memory) = (remote::<Host>(), Inbox::default(), Arc::new(()));
     let pools: Vec<_> = (0..100)
         .map(|_| Pool::probed(Arc::clone(&memory)))
         .collect();
@@ -181,10 +181,10 @@ fn miri_a_worker_collects_of_more_slabs_than_it_has_room_for() {
         for pool in &pools {
             assert!(post_from(pool, &remote, || ()).is_ok());
         }
-        assert_eq!(serve(&remote, &ready), 100);
+        assert_eq!(serve(&remote, &inbox), 100);
     }
     drop(pools);
-    ready.returns().flush();
+    inbox.returns.flush();
     assert_eq!(Arc::strong_count(&memory), 1);
 }
 
@@ -199,12 +199,12 @@ fn miri_b4_a_closure_may_post_again_in_its_own_parcel() {
         });
         assert!(posted.is_ok());
     }
-    let (remote, ready) = (remote::<Host>(), Ready::default());
+    let (remote, inbox) = (remote::<Host>(), Inbox::default());
     again(&remote, 5);
     let mut ran = 0;
     while !remote.mailbox_is_empty() {
-        ran += serve(&remote, &ready);
-        ready.returns().flush();
+        ran += serve(&remote, &inbox);
+        inbox.returns.flush();
     }
     assert_eq!(ran, 6);
 }
@@ -233,7 +233,7 @@ fn miri_a_panic_is_counted_and_the_worker_goes_on() {
             count.fetch_add(1, Relaxed);
         };
         assert!(post(&**remote, after).is_ok());
-        assert_eq!(serve(remote, local.ready()), 4);
+        assert_eq!(serve(remote, &local), 4);
     });
     assert_eq!(remote.counts().posts_panicked.get(), 3);
     assert_eq!(ran.load(Relaxed), 1);

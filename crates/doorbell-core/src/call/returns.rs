@@ -3,7 +3,7 @@
 use super::parcel::Room;
 use super::pool::give_back;
 use super::slab::Slab;
-use crate::node::Node;
+use crate::link::Node;
 use doorbell_machine::{Cell as _, Machine};
 use std::cell::Cell;
 use std::ptr::NonNull;
@@ -42,6 +42,14 @@ pub(crate) struct Returns<M: Machine> {
     fresh: Cell<u64>,
 }
 
+impl<M: Machine> std::fmt::Debug for Returns<M> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Returns")
+            .field("holds", &self.holds())
+            .finish_non_exhaustive()
+    }
+}
+
 impl<M: Machine> Default for Returns<M> {
     fn default() -> Self {
         Returns {
@@ -56,9 +64,11 @@ impl<M: Machine> Returns<M> {
     /// Takes an empty parcel. If all parcels of its slab are held, returns them.
     ///
     /// # Safety
-    /// The node is that of a parcel of that room, which was posted to this worker and which it has emptied.
+    /// The node is that of a parcel, which was posted to this worker and which it has emptied; `room` is the number
+    /// of the parcel's room.
     #[inline(always)]
-    pub(super) unsafe fn put(&self, node: NonNull<Node<M>>, room: Room) {
+    pub(crate) unsafe fn put(&self, node: NonNull<Node<M>>, room: u8) {
+        let room = Room::ALL[usize::from(room)];
         // SAFETY: the caller's promise.
         let (slab, bit) = unsafe { Slab::of(node, room) };
         self.holds.set(true);

@@ -8,7 +8,7 @@
 
 use super::parcel::{ParcelTable, table};
 use super::pool::Home;
-use crate::node::Node;
+use crate::link::Node;
 use doorbell_machine::{Cell, Machine, Ordering, PtrWord, Word};
 use std::alloc::{Layout, alloc, dealloc, handle_alloc_error};
 use std::mem::offset_of;

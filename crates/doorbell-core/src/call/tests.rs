@@ -4,9 +4,8 @@
 #![allow(clippy::disallowed_types, clippy::disallowed_methods)]
 
 use super::{CallFailed, INLINE_BYTES, SPIN_NS};
-use crate::node::Ready;
 use crate::task::Local;
-use crate::testing::{Idler, call, remote};
+use crate::testing::{Idler, Inbox, call, remote};
 use crate::worker::Remote;
 use doorbell_machine::{Counter, Host, Machine};
 use std::cell::Cell;
@@ -146,9 +145,9 @@ fn a_caller_that_fell_asleep_is_woken() {
         while Host::now_ns() < start_ns + 40 * SPIN_NS {
             std::thread::yield_now();
         }
-        let ready = Ready::default();
+        let inbox = Inbox::default();
         // SAFETY: this thread is the worker.
-        assert_eq!(unsafe { remote.serve(&ready) }.delivered, 1);
+        assert_eq!(unsafe { remote.serve(&inbox) }.delivered, 1);
         assert_eq!(caller.join().unwrap(), Some(7));
     });
 }

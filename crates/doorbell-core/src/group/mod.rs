@@ -15,8 +15,7 @@ mod worker;
 pub use choice::{DEFAULT_WEIGHT, WEIGHT_MAX};
 pub(crate) use worker::{LOOKS_MAX, WorkerGroups, members};
 
-use crate::node::Ready;
-use crate::queue::Queue;
+use crate::queue::{Queue, Ready};
 use choice::{Account, Choice, choose, moves_present, step};
 use doorbell_machine::{Line, Machine, Ordering, PtrWord, Word};
 use std::cell::Cell;

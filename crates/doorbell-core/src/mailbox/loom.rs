@@ -4,12 +4,12 @@
 #![allow(clippy::disallowed_types, clippy::disallowed_methods)]
 
 use super::{Posted, Pushed};
-use crate::node::{Node, Ready};
+use crate::link::Node;
 use crate::scheduler::RemoteRef;
 use crate::switches::{CallCoalesce, IdleNotify, Switches};
 use crate::task::Local;
 use crate::testing::model::{check, check_large, join_all, mutant};
-use crate::testing::{Idler, Item, Log, post, remote, remote_with};
+use crate::testing::{Idler, Inbox, Item, Log, post, remote, remote_with};
 use ::loom::thread::{self, JoinHandle};
 use doorbell_machine::{Counter, Loom};
 use std::ptr::NonNull;
@@ -136,11 +136,11 @@ fn post_against_close() {
             refused
         })
     });
-    let ready = Ready::default();
+    let inbox = Inbox::default();
     // SAFETY: this thread is the worker.
-    let served = unsafe { remote.serve(&ready) }.delivered;
+    let served = unsafe { remote.serve(&inbox) }.delivered;
     // SAFETY: as above.
-    let last = unsafe { remote.close().deliver(&ready) };
+    let last = unsafe { remote.close().deliver(&inbox) };
     assert_eq!(log.len() as u64, served + last);
     for thread in threads {
         for refused in thread.join().unwrap() {
@@ -156,7 +156,7 @@ fn post_against_close() {
 fn twice_at_once() {
     let remote = remote::<Machine>();
     let log = Log::default();
-    let ready = Ready::default();
+    let inbox = Inbox::default();
     assert_eq!(post(&remote, 100, &log), Posted::Yes);
     let shared = Shared(Item::<Machine>::boxed(200, &log));
     let threads = [(); 2].map(|()| {
@@ -177,7 +177,7 @@ fn twice_at_once() {
         "{found:?}"
     );
     // SAFETY: this thread is the worker.
-    let _ = unsafe { remote.serve(&ready) };
+    let _ = unsafe { remote.serve(&inbox) };
     assert_eq!(log.entries(), [100, 200]);
 }
 

@@ -9,7 +9,7 @@ mod loom;
 #[cfg(test)]
 mod tests;
 
-use crate::node::{Node, Ready};
+use crate::link::{Node, Taker};
 use crate::queue::Chain;
 use doorbell_machine::{Bug, Machine, Mark, Ordering, PtrWord};
 use std::ptr::NonNull;
@@ -351,12 +351,12 @@ impl<M: Machine> Batch<M> {
         self.next.is_null()
     }
 
-    /// Delivers all of it in order; returns how many there were.
+    /// Delivers all of it in order to the worker that took it; returns how many nodes there were.
     ///
     /// # Safety
-    /// The caller is the thread of the worker that took them, and `ready` is that worker's ready queue.
+    /// The caller is the thread of that worker.
     #[inline]
-    pub unsafe fn deliver(mut self, ready: &Ready<M>) -> u64 {
+    pub unsafe fn deliver(mut self, worker: &impl Taker<M>) -> u64 {
         let mut delivered = 0;
         while let Some(node) = NonNull::new(self.next) {
             // SAFETY: alive until delivered.
@@ -365,7 +365,9 @@ impl<M: Machine> Batch<M> {
             self.next = link.next();
             link.leave();
             // SAFETY: the node was posted to this worker and has left its queue.
-            unsafe { Node::deliver(node, ready) };
+            let then = unsafe { Node::deliver(node) };
+            // SAFETY: delivered just now, on the worker's thread.
+            unsafe { worker.take(node, then) };
             delivered += 1;
         }
         delivered

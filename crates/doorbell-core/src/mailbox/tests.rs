@@ -6,8 +6,8 @@
 mod rings;
 
 use super::{Mailbox, Posted, Pushed};
-use crate::node::{Node, Ready};
-use crate::testing::{Item, Log, post, remote};
+use crate::link::{Delivered, Node};
+use crate::testing::{Inbox, Item, Log, post, remote};
 use crate::worker::Remote;
 use doorbell_machine::{Counter, Host, Spun};
 use proptest::prelude::*;
@@ -16,18 +16,18 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::ptr::NonNull;
 
 /// Takes and delivers, as the worker.
-fn serve(remote: &Remote<Host>, ready: &Ready<Host>) -> u64 {
+fn serve(remote: &Remote<Host>, inbox: &Inbox<Host>) -> u64 {
     // SAFETY: in these tests the thread that serves is the worker.
-    unsafe { remote.serve(ready) }.delivered
+    unsafe { remote.serve(inbox) }.delivered
 }
 
 #[test]
 fn miri_a_mailbox_is_first_in_first_out() {
-    let (mailbox, ready, log) = (Mailbox::<Host>::default(), Ready::default(), Log::default());
+    let (mailbox, inbox, log) = (Mailbox::<Host>::default(), Inbox::default(), Log::default());
     for round in 0..3 {
         assert!(mailbox.is_empty());
         // SAFETY: items stay in place until delivered; so in all of this test.
-        assert_eq!(unsafe { mailbox.take().deliver(&ready) }, 0);
+        assert_eq!(unsafe { mailbox.take().deliver(&inbox) }, 0);
         for i in 0..4 {
             let expected = if i == 0 {
                 Pushed::First
@@ -40,7 +40,7 @@ fn miri_a_mailbox_is_first_in_first_out() {
             assert!(!mailbox.is_empty());
         }
         // SAFETY: as above.
-        assert_eq!(unsafe { mailbox.take().deliver(&ready) }, 4);
+        assert_eq!(unsafe { mailbox.take().deliver(&inbox) }, 4);
     }
     log.assert_once_and_in_order(&[0, 1, 2, 3, 10, 11, 12, 13, 20, 21, 22, 23]);
 }
@@ -48,13 +48,13 @@ fn miri_a_mailbox_is_first_in_first_out() {
 #[test]
 fn miri_q6_a_mailbox_closes_with_any_number_inside() {
     for inside in 0..4_u64 {
-        let (mailbox, ready, log) = (Mailbox::<Host>::default(), Ready::default(), Log::default());
+        let (mailbox, inbox, log) = (Mailbox::<Host>::default(), Inbox::default(), Log::default());
         for entry in 0..inside {
             // SAFETY: items stay in place until delivered.
             let _ = unsafe { mailbox.push(Item::boxed(entry, &log)) };
         }
         // SAFETY: as above.
-        assert_eq!(unsafe { mailbox.close().deliver(&ready) }, inside);
+        assert_eq!(unsafe { mailbox.close().deliver(&inbox) }, inside);
         assert_eq!(log.entries(), (0..inside).collect::<Vec<_>>());
         assert!(mailbox.is_empty());
         // Closing, taking and posting again change nothing.
@@ -90,14 +90,14 @@ fn refused(remote: &Remote<Host>, node: NonNull<Node<Host>>) -> bool {
 
 #[test]
 fn q3_a_node_posted_twice_is_caught_and_loses_none() {
-    let (remote, ready, log) = (remote::<Host>(), Ready::default(), Log::default());
+    let (remote, inbox, log) = (remote::<Host>(), Inbox::default(), Log::default());
     let nodes = [100, 101, 102].map(|entry| Item::boxed(entry, &log));
     assert_eq!(nodes.map(|node| refused(&remote, node)), [false; 3]);
     // The newest, the one in the middle, and the oldest.
     for node in nodes.into_iter().rev() {
         assert!(refused(&remote, node));
     }
-    assert_eq!(serve(&remote, &ready), 3);
+    assert_eq!(serve(&remote, &inbox), 3);
     log.assert_once_and_in_order(&[100, 101, 102]);
 }
 
@@ -108,7 +108,7 @@ fn q3_a_node_posted_by_two_threads_at_once_is_caught() {
     // SAFETY: the item is delivered after both threads have ended.
     unsafe impl Send for Shared {}
 
-    let (remote, ready) = (remote::<Host>(), Ready::default());
+    let (remote, inbox) = (remote::<Host>(), Inbox::default());
     for _ in 0..2_000 {
         let log = Log::default();
         assert_eq!(post(&remote, 100, &log), Posted::Yes);
@@ -124,14 +124,14 @@ fn q3_a_node_posted_by_two_threads_at_once_is_caught() {
             both.map(|thread| thread.join().unwrap())
         });
         assert_ne!(found[0], found[1], "one is refused, one is not");
-        assert_eq!(serve(&remote, &ready), 2);
+        assert_eq!(serve(&remote, &inbox), 2);
         assert_eq!(log.entries(), [100, 200]);
     }
 }
 
 #[test]
 fn w13_a_post_behind_a_stalled_one_tells_the_worker() {
-    let (remote, ready, log) = (remote::<Host>(), Ready::default(), Log::default());
+    let (remote, inbox, log) = (remote::<Host>(), Inbox::default(), Log::default());
     let _ = remote.bell().announce_spin();
     let _ = remote.bell().announce_park();
     // SAFETY: items stay in place until delivered.
@@ -144,25 +144,25 @@ fn w13_a_post_behind_a_stalled_one_tells_the_worker() {
     let counts = remote.counts();
     assert_eq!((counts.rings.get(), counts.rings_for_stalled.get()), (1, 1));
     assert_eq!(counts.rings_awake.get(), 0);
-    assert_eq!(serve(&remote, &ready), 4);
+    assert_eq!(serve(&remote, &inbox), 4);
     log.assert_once_and_in_order(&[100, 200, 201, 202]);
 }
 
 #[test]
 fn a_spin_sees_posts_and_requests() {
-    let (remote, ready, log) = (remote::<Host>(), Ready::default(), Log::default());
+    let (remote, inbox, log) = (remote::<Host>(), Inbox::default(), Log::default());
     assert_eq!(remote.spin(0), Spun::Deadline);
     assert!(!remote.pending() && remote.mailbox_is_empty());
     assert_eq!(post(&remote, 100, &log), Posted::Yes);
     assert_eq!(remote.spin(u64::MAX), Spun::Changed);
     assert!(remote.pending() && !remote.mailbox_is_empty());
-    assert_eq!(serve(&remote, &ready), 1);
+    assert_eq!(serve(&remote, &inbox), 1);
     assert_eq!(remote.spin(0), Spun::Deadline);
     remote.request_pass();
     assert_eq!(remote.spin(u64::MAX), Spun::Changed);
     assert!(remote.pending() && remote.mailbox_is_empty());
     // SAFETY: this thread is the worker.
-    let served = unsafe { remote.serve(&ready) };
+    let served = unsafe { remote.serve(&inbox) };
     assert_eq!((served.signals.pass, served.delivered), (true, 0));
     assert!(!remote.pending());
     // A closed mailbox is nothing to look at.
@@ -173,7 +173,7 @@ fn a_spin_sees_posts_and_requests() {
 
 /// Posters on threads against a worker that takes without pause; returns how often it took.
 fn threads_and_worker(posters: u64, each: u64) {
-    let (remote, ready, log) = (remote::<Host>(), Ready::default(), Log::default());
+    let (remote, inbox, log) = (remote::<Host>(), Inbox::default(), Log::default());
     std::thread::scope(|scope| {
         for poster in 1..=posters {
             let (remote, log) = (&remote, log.clone());
@@ -185,7 +185,7 @@ fn threads_and_worker(posters: u64, each: u64) {
         }
         let mut delivered = 0;
         while delivered < posters * each {
-            delivered += serve(&remote, &ready);
+            delivered += serve(&remote, &inbox);
             std::thread::yield_now();
         }
     });
@@ -224,9 +224,8 @@ struct Numbered {
 
 /// # Safety
 /// As for `Deliver`, for the node of a `Numbered`.
-unsafe fn to_ready(node: NonNull<Node<Host>>, ready: &Ready<Host>) {
-    // SAFETY: it lies in place until the test ends.
-    unsafe { ready.push(node) };
+unsafe fn to_ready(_: NonNull<Node<Host>>) -> Delivered {
+    Delivered::Task
 }
 
 proptest! {
@@ -246,7 +245,7 @@ proptest! {
         let nodes: Vec<Numbered> = (0..steps.len() as u64)
             .map(|number| Numbered { node: Node::new(to_ready), number })
             .collect();
-        let (remote, ready) = (remote::<Host>(), Ready::default());
+        let (remote, inbox) = (remote::<Host>(), Inbox::default());
         let (mut posted, mut queued, mut idle) = (VecDeque::new(), VecDeque::new(), Vec::new());
         let mut fresh = nodes.iter();
         for step in steps {
@@ -266,17 +265,17 @@ proptest! {
                     posted.push_back(number);
                 }
                 Step::Serve => {
-                    prop_assert_eq!(serve(&remote, &ready), posted.len() as u64);
+                    prop_assert_eq!(serve(&remote, &inbox), posted.len() as u64);
                     queued.append(&mut posted);
                 }
                 Step::Requeue(_) | Step::Pop => {
                     // SAFETY: as above.
-                    let popped = ready.pop().map(|it| unsafe { it.cast::<Numbered>().as_ref() }.number);
+                    let popped = inbox.ready.pop().map(|it| unsafe { it.cast::<Numbered>().as_ref() }.number);
                     prop_assert_eq!(popped, queued.pop_front());
                     idle.extend(popped);
                 }
             }
-            prop_assert_eq!(ready.len(), queued.len());
+            prop_assert_eq!(inbox.ready.len(), queued.len());
             prop_assert_eq!(remote.mailbox_is_empty(), posted.is_empty());
         }
     }

@@ -4,7 +4,7 @@
 //! gives both ends. Whoever wants to change it takes it out by an exchange, and only the owner
 //! puts one in.
 
-use crate::node::Node;
+use crate::link::Node;
 use doorbell_machine::{Machine, Ordering, PtrWord};
 use std::ptr::NonNull;
 

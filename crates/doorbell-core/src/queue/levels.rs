@@ -1,7 +1,7 @@
 //! Where each rank ends in a backlog that is sorted by rank.
 
 use super::Chain;
-use crate::node::Node;
+use crate::link::Node;
 use doorbell_machine::Machine;
 use std::ptr::NonNull;
 

@@ -5,7 +5,7 @@
 
 use super::tests::{Taken, Thing, content};
 use super::{Greed, Queue, Share};
-use crate::node::Node;
+use crate::link::Node;
 use crate::testing::model::{check, mutant};
 use ::loom::thread;
 use doorbell_machine::{Loom, Machine};

@@ -6,6 +6,7 @@
 //! | `chain.rs` | the backlog: whatever does not fit into the ring |
 //! | `order.rs` | tasks by rank, for schedulers that ask for it |
 //! | `levels.rs` | where each rank ends in the backlog |
+//! | `ready.rs` | the queue of pinned tasks, which only the worker touches |
 
 mod chain;
 mod levels;
@@ -14,6 +15,7 @@ mod loom;
 #[cfg(test)]
 mod loom_thief;
 mod order;
+mod ready;
 mod ring;
 #[cfg(test)]
 mod tests;
@@ -21,10 +23,11 @@ mod tests;
 pub(crate) use chain::Chain;
 pub(crate) use order::{Order, RankOf};
 
-use crate::node::Node;
+use crate::link::Node;
 use chain::Backlog;
 use doorbell_machine::{Bug, Line, Machine, Mark};
 use order::Refilled;
+pub use ready::Ready;
 pub use ring::Share;
 use ring::{Ring, SHARED_LEN};
 use std::ptr::NonNull;

@@ -6,7 +6,7 @@
 use super::chain::Backlog;
 use super::levels::{Levels, RANKS, RankSet, place_of};
 use super::ring::{Ring, Share};
-use crate::node::Node;
+use crate::link::Node;
 use doorbell_machine::{Cell, Machine, Mark};
 use std::ptr::NonNull;
 

@@ -4,7 +4,7 @@
 //! are 64 bits wide and never wrap in practice, so a position is never reused: a slot that was
 //! read before a successful exchange of `head` held what was read (no ABA).
 
-use crate::node::Node;
+use crate::link::Node;
 use doorbell_machine::{Bug, Line, Machine, Mark, Ordering, PtrWord, Word};
 use std::ptr::NonNull;
 

@@ -6,7 +6,7 @@
 mod order;
 
 use super::{Greed, Queue, Share};
-use crate::node::{Node, Ready};
+use crate::link::{Delivered, Node};
 use doorbell_machine::{Cell, Host, Machine};
 use proptest::prelude::*;
 use std::collections::VecDeque;
@@ -21,7 +21,9 @@ pub(super) struct Thing<M: Machine> {
     content: M::Cell<u64>,
 }
 
-unsafe fn nothing<M: Machine>(_: NonNull<Node<M>>, _: &Ready<M>) {}
+unsafe fn nothing<M: Machine>(_: NonNull<Node<M>>) -> Delivered {
+    Delivered::Done
+}
 
 impl<M: Machine> Thing<M> {
     pub(super) fn boxed(entry: u64) -> NonNull<Node<M>> {

@@ -2,8 +2,8 @@
 //! to such a core, take work for it from the idle set, or steal from it.
 
 use super::{PutBack, TakenOff};
+use crate::link::{Delivered, Node};
 use crate::mailbox::Posted;
-use crate::node::{Node, Ready};
 use crate::scheduler::{RemoteRef, Scheduler};
 use crate::task::Local;
 use crate::testing::model::{check, check_large};
@@ -107,7 +107,9 @@ fn one_for_the_other() {
     other.join().unwrap();
 }
 
-unsafe fn nothing(_: NonNull<Node<Sound>>, _: &Ready<Sound>) {}
+unsafe fn nothing(_: NonNull<Node<Sound>>) -> Delivered {
+    Delivered::Done
+}
 
 /// Three tasks, and who frees them.
 struct Nodes([NonNull<Node<Sound>>; 3]);

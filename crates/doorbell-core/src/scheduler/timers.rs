@@ -1,8 +1,8 @@
 //! Timers that threads outside of a scheduler arm: any worker of it may take them.
 
 use super::Scheduler;
+use crate::link::Node;
 use crate::mailbox::{Posted, Pushed};
-use crate::node::Node;
 use crate::worker::Remote;
 use doorbell_machine::Machine;
 use std::ptr::NonNull;

@@ -1,8 +1,8 @@
 //! A worker that was taken off: it hands on what may run elsewhere.
 
 use super::local::Local;
+use crate::link::Node;
 use crate::mailbox::Posted;
-use crate::node::Node;
 use crate::queue::Chain;
 use crate::scheduler::offline::HandedOn;
 use crate::worker::Origin;

@@ -1,7 +1,7 @@
 //! A worker that runs the highest rank first: what it takes next, and from others.
 
 use super::local::Local;
-use crate::node::Node;
+use crate::link::Node;
 use crate::queue::{Greed, Order, Share};
 use crate::scheduler::Turns;
 use crate::worker::Remote;

@@ -4,8 +4,8 @@
 use super::cell::{Kind, TaskRef};
 use super::local::Local;
 use crate::group::{DEFAULT, LOOKS_MAX, Table, members};
-use crate::node::{Node, Ready};
-use crate::queue::{Chain, Greed, Loot, Queue, Share, is_shareable};
+use crate::link::Node;
+use crate::queue::{Chain, Greed, Loot, Queue, Ready, Share, is_shareable};
 use crate::worker::Remote;
 use doorbell_machine::Machine;
 use std::ptr::NonNull;
@@ -380,23 +380,5 @@ impl<M: Machine> TaskRef<M> {
         if let Some(slot) = table.and_then(|table| table.slot(group)) {
             slot.leave();
         }
-    }
-
-    /// Taken from the mailbox of its worker: it is ready to run.
-    ///
-    /// # Safety
-    /// As for [`Ready::push`], which is that of the worker that this is called on.
-    #[inline]
-    pub(super) unsafe fn push_delivered(self, ready: &Ready<M>) {
-        if self.header().group == DEFAULT {
-            // SAFETY: passed on.
-            return unsafe { ready.push(self.node()) };
-        }
-        Local::<M>::with_current(|local| match local {
-            // SAFETY: passed on; this is that worker.
-            Some(local) => unsafe { local.push_pinned(self.node()) },
-            // SAFETY: passed on.
-            None => unsafe { ready.push(self.node()) },
-        });
     }
 }

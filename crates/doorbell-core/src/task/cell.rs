@@ -19,7 +19,7 @@ use super::inheritance::RaisedNode;
 use super::join::RawJoin;
 use super::local::Local;
 use super::state::{By, Completed, Pause, Released, Start, State};
-use crate::node::{Deliver, Node, Ready};
+use crate::link::{Deliver, Delivered, Node};
 use crate::quiet::{drop_quietly, wake_quietly};
 use crate::scheduler::RemoteRef;
 use crate::wheel::Base;
@@ -452,25 +452,31 @@ impl<M: Machine> TaskRef<M> {
 
 /// # Safety
 /// As for [`Deliver`], for the node of a task.
-unsafe fn deliver_task<M: Machine>(node: NonNull<Node<M>>, ready: &Ready<M>) {
+unsafe fn deliver_task<M: Machine>(_node: NonNull<Node<M>>) -> Delivered {
+    Delivered::Task
+}
+
+/// A worker has taken the task of this node from its mailbox.
+///
+/// # Safety
+/// The node's delivery said that it is a task's, just now on this worker's thread.
+#[inline]
+pub(super) unsafe fn take_delivered<M: Machine>(node: NonNull<Node<M>>, local: &Local<M>) {
     // SAFETY: the node is that of a task, which is alive while its worker's reference is held.
     let task = unsafe { TaskRef::<M>::from_node(node) };
-    if !task.header().state.is_complete() {
+    if task.header().state.is_complete() {
+        // Completed elsewhere and sent home to leave the list.
+        task.disown(local);
+        task.release();
+    } else {
         // SAFETY: as above, on the worker that it is pinned to.
-        return unsafe { task.push_delivered(ready) };
+        unsafe { local.push_pinned(node) };
     }
-    // Completed elsewhere and sent home to leave the list.
-    Local::<M>::with_current(|local| {
-        if let Some(local) = local {
-            task.disown(local);
-            task.release();
-        }
-    });
 }
 
 /// # Safety
 /// As for [`Deliver`], for the node of a call.
-unsafe fn deliver_call<M: Machine>(node: NonNull<Node<M>>, _ready: &Ready<M>) {
+unsafe fn deliver_call<M: Machine>(node: NonNull<Node<M>>) -> Delivered {
     // SAFETY: as in `deliver_task`.
     let call = unsafe { TaskRef::<M>::from_node(node) };
     match call.header().state.start(By::Own) {
@@ -486,4 +492,5 @@ unsafe fn deliver_call<M: Machine>(node: NonNull<Node<M>>, _ready: &Ready<M>) {
     }
     call.complete();
     call.release();
+    Delivered::Done
 }

@@ -6,8 +6,8 @@ use super::cell::{TaskRef, layout_of};
 use super::local::Local;
 use super::state::By;
 use super::state_inheritance::Above;
+use crate::link::{Delivered, Node};
 use crate::mailbox::Posted;
-use crate::node::{Node, Ready};
 use crate::scheduler::Scheduler;
 use crate::worker::Origin;
 use doorbell_machine::Machine;
@@ -62,8 +62,8 @@ impl<M: Machine> RaisedNode<M> {
 
 /// # Safety
 /// None: never called.
-unsafe fn deliver_raised<M: Machine>(_: NonNull<Node<M>>, _: &Ready<M>) {
-    unreachable!("a raised node is posted as a task, and no task of a mailbox");
+unsafe fn deliver_raised<M: Machine>(_: NonNull<Node<M>>) -> Delivered {
+    unreachable!("a raised node is posted as a task, and no task of a mailbox")
 }
 
 impl<M: Machine> TaskRef<M> {

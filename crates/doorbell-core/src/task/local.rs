@@ -1,20 +1,21 @@
 //! What a worker's own thread keeps, found through the machine's worker slot.
 
 use super::by_share::Tell;
-use super::cell::TaskRef;
+use super::cell::{self, TaskRef};
 use super::poll_budget::PollBudget;
 use super::poll_refs::PollRefs;
 use super::queue_node;
 use super::rescue::Raised;
+use crate::call::Returns;
 use crate::class::Class;
 use crate::group::{self, WorkerGroups};
+use crate::link::{Delivered, Node, Taker};
 use crate::mailbox::Posted;
-use crate::node::{Node, Ready};
-use crate::queue::{Chain, Share, is_shareable};
+use crate::queue::{Chain, Ready, Share, is_shareable};
 use crate::scheduler::{RemoteRef, Scheduler, Stock};
-use crate::wheel::{Base, Clock, Wheel};
+use crate::wheel::{self, Base, Clock, Wheel};
 use crate::worker::Remote;
-use doorbell_machine::Machine;
+use doorbell_machine::{Counter, Machine};
 use std::cell::Cell;
 use std::ptr::NonNull;
 use std::sync::Arc;
@@ -31,6 +32,8 @@ pub struct Local<M: Machine> {
     stock: Stock<M>,
     /// Pinned tasks; those that may run anywhere are in the remote half's queue.
     ready: Ready<M>,
+    /// Parcels that it has emptied and not yet given back.
+    returns: Returns<M>,
     /// A task that was taken from another worker, to be run next.
     pub(super) stolen: Cell<Option<NonNull<Node<M>>>>,
     /// Whose turn it is when both queues have tasks.
@@ -82,6 +85,7 @@ impl<M: Machine> Local<M> {
             stock: Stock::new(&remote),
             wheel: Wheel::new(clock.now_ns(), remote.clone()),
             ready: Ready::beside(remote.queue()),
+            returns: Returns::default(),
             remote,
             stolen: Cell::new(None),
             pinned_next: Cell::new(false),
@@ -178,6 +182,12 @@ impl<M: Machine> Local<M> {
     #[inline]
     pub fn ready(&self) -> &Ready<M> {
         &self.ready
+    }
+
+    /// The parcels that go back to their owners.
+    #[inline]
+    pub(crate) fn returns(&self) -> &Returns<M> {
+        &self.returns
     }
 
     /// How many tasks live on this worker: those that ran at least once and are not complete.
@@ -453,17 +463,11 @@ impl<M: Machine> Local<M> {
         self.closed.set(true);
         // First: what comes by mail below must find the wheel.
         self.remote.gate().end(self.remote.parker());
-        // SAFETY: this is the worker's own thread and its ready queue.
-        unsafe { self.remote.close().deliver(&self.ready) };
+        // SAFETY: this is the worker's own thread.
+        unsafe { self.remote.close().deliver(self) };
         // The first worker that ends refuses them for all: the runtime ends.
         // SAFETY: as above.
-        unsafe {
-            self.remote
-                .scheduler()
-                .timers()
-                .close()
-                .deliver(&self.ready)
-        };
+        unsafe { self.remote.scheduler().timers().close().deliver(self) };
         if let Some((chain, _)) = self.remote.close_injected() {
             self.push_chain(chain);
         }
@@ -485,6 +489,26 @@ impl<M: Machine> Local<M> {
         while let Some(node) = self.next() {
             // SAFETY: as in `run_one`.
             unsafe { queue_node::end_queued(node, self) };
+        }
+    }
+}
+
+impl<M: Machine> Taker<M> for Local<M> {
+    #[inline(always)]
+    unsafe fn take(&self, node: NonNull<Node<M>>, delivered: Delivered) {
+        match delivered {
+            Delivered::Done => {}
+            Delivered::Parcel { room, panicked } => {
+                if panicked {
+                    self.remote.counts().posts_panicked.add_shared(1);
+                }
+                // SAFETY: that parcel's delivery has emptied it.
+                unsafe { self.returns.put(node, room) };
+            }
+            // SAFETY: passed on.
+            Delivered::Task => unsafe { cell::take_delivered(node, self) },
+            // SAFETY: passed on.
+            Delivered::Timer => unsafe { wheel::take_delivered(node, self) },
         }
     }
 }

@@ -330,7 +330,7 @@ fn wake_against_close() {
     let local = &stage.local;
     local.enter(|| {
         // SAFETY: this thread is the worker.
-        let _ = unsafe { stage.remote.serve(local.ready()) };
+        let _ = unsafe { stage.remote.serve(local) };
         local.run_one();
         local.close();
     });
@@ -367,7 +367,7 @@ fn cancel_against_close() {
     let local = &stage.local;
     local.enter(|| {
         // SAFETY: this thread is the worker.
-        let _ = unsafe { stage.remote.serve(local.ready()) };
+        let _ = unsafe { stage.remote.serve(local) };
         local.run_one();
         local.close();
     });
@@ -394,7 +394,7 @@ fn spawn_against_close() {
     let local = Local::new(remote.clone());
     local.enter(|| {
         // SAFETY: this thread is the worker.
-        let _ = unsafe { remote.serve(local.ready()) };
+        let _ = unsafe { remote.serve(&local) };
         local.run_one();
         local.close();
     });

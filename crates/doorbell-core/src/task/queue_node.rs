@@ -6,7 +6,7 @@ use super::inheritance::{RaisedNode, TASK_ALIGN};
 use super::local::Local;
 use super::state::By;
 use crate::group::DEFAULT;
-use crate::node::Node;
+use crate::link::Node;
 use doorbell_machine::Machine;
 use std::ptr::NonNull;
 

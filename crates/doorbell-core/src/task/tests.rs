@@ -56,7 +56,7 @@ impl Bench {
     fn serve(&self) -> u64 {
         self.on_worker(|| {
             // SAFETY: the test's thread is the worker.
-            let served = unsafe { self.remote.serve(self.local.ready()) };
+            let served = unsafe { self.remote.serve(&self.local) };
             served.delivered + self.local.gather()
         })
     }

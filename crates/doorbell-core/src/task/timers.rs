@@ -37,8 +37,8 @@ impl<M: Machine> Local<M> {
         if timers.is_empty() {
             return 0;
         }
-        // SAFETY: this is the thread of the worker, whose ready queue that is.
-        unsafe { timers.take_shared().deliver(self.ready()) }
+        // SAFETY: this is the worker's thread.
+        unsafe { timers.take_shared().deliver(self) }
     }
 
     /// Notes that a timer was armed for this time.

@@ -18,8 +18,8 @@
 
 use super::levels::Link;
 use super::{Base, Local};
+use crate::link::{Delivered, Node};
 use crate::mailbox::Posted;
-use crate::node::{Node, Ready};
 use crate::quiet::drop_quietly;
 use crate::scheduler::RemoteRef;
 use doorbell_machine::{Bug, Cell, Machine, Mark, Ordering, Word};
@@ -292,30 +292,33 @@ impl<M: Machine> Entry<M> {
     }
 }
 
-/// Delivers an entry that came by mail: it is to be armed, or its handle is gone.
+/// # Safety
+/// As for [`crate::link::Deliver`], for the node of an entry.
+unsafe fn deliver<M: Machine>(_node: NonNull<Node<M>>) -> Delivered {
+    Delivered::Timer
+}
+
+/// Takes in an entry that came by mail: it is to be armed, or its handle is gone.
 ///
 /// # Safety
-/// As for [`crate::node::Deliver`], for the node of an entry.
-unsafe fn deliver<M: Machine>(node: NonNull<Node<M>>, _ready: &Ready<M>) {
+/// The node's delivery said that it is a timer's, just now on this worker's thread.
+pub(crate) unsafe fn take_delivered<M: Machine>(node: NonNull<Node<M>>, local: &Local<M>) {
     let entry: NonNull<Entry<M>> = node.cast();
-    Local::<M>::with_current(|local| {
-        let local = local.expect("nodes are delivered on their worker");
-        // SAFETY: posted by its handle; alive until the worker or the handle frees it.
-        let taken = unsafe { local.wheel().take_in(entry) };
-        match taken {
-            Some(TakenIn::Hangs { base, when_ns }) => local.note_timer(when_ns, base),
-            // SAFETY: its handle is gone, and it hangs nowhere.
-            Some(TakenIn::Cancelled) => unsafe { local.wheel().recycle(entry) },
-            // A visitor has the wheel for a moment. Posted once more, because the worker may be about to sleep.
-            None => {
-                // SAFETY: delivered, so it is in no queue, and this worker's.
-                let posted = unsafe { local.remote().post(node) };
-                // Only this thread closes the mailbox, and after that no entry is posted to it.
-                assert!(
-                    posted == Posted::Yes,
-                    "a timer came to a worker that has ended"
-                );
-            }
+    // SAFETY: posted by its handle; alive until the worker or the handle frees it.
+    let taken = unsafe { local.wheel().take_in(entry) };
+    match taken {
+        Some(TakenIn::Hangs { base, when_ns }) => local.note_timer(when_ns, base),
+        // SAFETY: its handle is gone, and it hangs nowhere.
+        Some(TakenIn::Cancelled) => unsafe { local.wheel().recycle(entry) },
+        // A visitor has the wheel for a moment. Posted once more, because the worker may be about to sleep.
+        None => {
+            // SAFETY: delivered, so it is in no queue, and this worker's.
+            let posted = unsafe { local.remote().post(node) };
+            // Only this thread closes the mailbox, and after that no entry is posted to it.
+            assert!(
+                posted == Posted::Yes,
+                "a timer came to a worker that has ended"
+            );
         }
-    });
+    }
 }

@@ -56,7 +56,7 @@ impl Worker {
     fn serve(&self) -> u64 {
         self.local.enter(|| {
             // SAFETY: this is the worker's thread, and the ready queue its own.
-            let served = unsafe { self.remote.serve(self.local.ready()) };
+            let served = unsafe { self.remote.serve(&self.local) };
             served.delivered + self.local.take_timers()
         })
     }
@@ -246,7 +246,7 @@ fn taken_against_a_poll_elsewhere() {
     local.enter(|| {
         taken += local.take_timers();
         // SAFETY: this is the worker's thread, and the ready queue its own.
-        taken += unsafe { remotes[1].serve(local.ready()) }.delivered;
+        taken += unsafe { remotes[1].serve(&local) }.delivered;
         assert_eq!(local.expire(), 0, "fired after its drop");
         local.close();
     });

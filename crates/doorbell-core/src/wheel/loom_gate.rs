@@ -40,7 +40,7 @@ fn visited(meanwhile: impl FnOnce(&Local<Loom>, RawTimer) + 'static) -> u64 {
         visitor.join().unwrap();
         // What was sent by mail meanwhile.
         // SAFETY: this is the worker's thread, and the ready queue its own.
-        let _ = unsafe { local.remote().serve(local.ready()) };
+        let _ = unsafe { local.remote().serve(&local) };
         local.take_timers();
         local.expire();
         local.close();

@@ -32,6 +32,7 @@ use crate::quiet::{drop_quietly, wake_quietly};
 use crate::scheduler::RemoteRef;
 use crate::task::Local;
 use doorbell_machine::{Cell, Machine};
+pub(crate) use entry::take_delivered;
 use entry::{Entry, Fire, TakenIn};
 pub(crate) use gate::Gate;
 use levels::WheelLevels;

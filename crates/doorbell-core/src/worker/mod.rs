@@ -306,8 +306,8 @@ impl<M: Machine> Worker<M> {
     /// Takes the mailbox. Calls run at once; tasks join the ready queue.
     #[inline]
     fn take(&self) -> Served {
-        // SAFETY: this is the worker's own thread and ready queue.
-        let served = unsafe { self.shared.remote().serve(self.local.ready()) };
+        // SAFETY: this is the worker's own thread.
+        let served = unsafe { self.shared.remote().serve(&self.local) };
         if served.delivered > 0 {
             self.shared.tally.takes.add_owned(1);
             self.shared.tally.delivered.add_owned(served.delivered);
@@ -417,7 +417,7 @@ impl<M: Machine> Worker<M> {
     /// Spins, then parks, until there is something to do.
     fn idle(&self, _evidence: NothingRunnable) {
         let remote = self.shared.remote();
-        self.local.ready().returns().flush();
+        self.local.returns().flush();
         match remote.bell().announce_spin() {
             // The next pass takes the mailbox and clears the signal.
             Announced::Signalled => return,

@@ -27,7 +27,7 @@ impl<M: Machine> Worker<M> {
 
     fn park_or_not(&self) {
         let (remote, tally) = (self.shared.remote(), &self.shared.tally);
-        self.local.ready().returns().flush();
+        self.local.returns().flush();
         // Before the announcement: the thread that rings must see where this worker sleeps.
         let form = Driver::choose(&**remote);
         match remote.bell().announce_park() {

@@ -6,8 +6,8 @@ use super::remote_counts::RemoteCounts;
 use crate::bell::{Bell, Signals, WorkerState};
 use crate::group;
 use crate::io::Driver;
+use crate::link::{Node, Taker};
 use crate::mailbox::{Batch, Mailbox, Post, Posted, Pushed};
-use crate::node::{Node, Ready};
 use crate::queue::{Chain, Queue, RankOf};
 use crate::scheduler::Scheduler;
 use crate::scheduler::offline::OffWord;
@@ -347,20 +347,20 @@ impl<M: Machine> Remote<M> {
     /// post after the take finds NOTIFY clear.
     ///
     /// # Safety
-    /// The caller is the worker's own thread, and `ready` is the worker's ready queue.
+    /// The caller is the worker's own thread, and `worker` is that worker.
     #[inline]
-    pub unsafe fn serve(&self, ready: &Ready<M>) -> Served {
+    pub unsafe fn serve(&self, worker: &impl Taker<M>) -> Served {
         if M::breaks(Bug::BellClearAfterTake) {
             let batch = self.shared.mailbox.take();
             let signals = self.clear_signals();
             // SAFETY: passed on from the caller.
-            let delivered = unsafe { batch.deliver(ready) };
+            let delivered = unsafe { batch.deliver(worker) };
             return Served { signals, delivered };
         }
         self.shared.mailbox.prefetch();
         let signals = self.clear_signals();
         // SAFETY: passed on from the caller.
-        let delivered = unsafe { self.shared.mailbox.take().deliver(ready) };
+        let delivered = unsafe { self.shared.mailbox.take().deliver(worker) };
         Served { signals, delivered }
     }
 

@@ -129,7 +129,7 @@ impl<M: Machine> Worker<M> {
     /// How long to spin on the own line before the next look elsewhere.
     fn slice(&self, progress: &Progress) -> u64 {
         let slice_ns = self.slice_ns(progress.quiet_ns, progress.spin_ns);
-        if self.local.ready().returns().holds() {
+        if self.local.returns().holds() {
             slice_ns.min(HOLD_NS)
         } else {
             slice_ns
@@ -138,7 +138,7 @@ impl<M: Machine> Worker<M> {
 
     /// Nothing came for a slice. Returns how the spin ends, or `None` if it goes on.
     fn end_slice(&self, progress: &mut Progress, slice_ns: u64) -> Option<SpinEnd> {
-        self.local.ready().returns().flush();
+        self.local.returns().flush();
         progress.quiet_ns = progress.quiet_ns.saturating_add(slice_ns);
         // Whatever the policy: the other worker of this core cannot run while this one spins.
         if self.is_cpu_wanted() {
@@ -163,7 +163,7 @@ impl<M: Machine> Worker<M> {
 
     /// Takes what came. Returns whether there is more to do than calls.
     fn serve_in_spin(&self, progress: &mut Progress) -> bool {
-        let returns = self.local.ready().returns();
+        let returns = self.local.returns();
         self.shared.remote().set_serving(true);
         if self.shared.remote().has_injected() {
             self.leave_behind_calls();

@@ -17,8 +17,8 @@ use super::{
     IdlePolicy, POLLS_PER_PASS, Pass, SpinEnd, Worker, WorkerConfig, WorkerCounts, WorkerShared,
 };
 use crate::bell::{Announced, WorkerState};
+use crate::link::{Delivered, Node};
 use crate::mailbox::Posted;
-use crate::node::{Node, Ready};
 use crate::scheduler::offline::TakenOff;
 use crate::scheduler::{RemoteRef, Scheduler};
 use crate::switches::{CallCoalesce, IdleNotify, SwitchWord, Switches};
@@ -293,7 +293,7 @@ struct Eternal {
 
 /// # Safety
 /// As for `Deliver`, for the node of an `Eternal`.
-unsafe fn again(node: NonNull<Node<Host>>, _: &Ready<Host>) {
+unsafe fn again(node: NonNull<Node<Host>>) -> Delivered {
     // SAFETY: it lies on the test's stack until the mailbox is empty.
     let it = unsafe { node.cast::<Eternal>().as_ref() };
     if it.rounds_left.get() > 0 {
@@ -301,6 +301,7 @@ unsafe fn again(node: NonNull<Node<Host>>, _: &Ready<Host>) {
         // SAFETY: as above.
         assert_eq!(unsafe { it.remote.post(node) }, Posted::Yes);
     }
+    Delivered::Done
 }
 
 #[test]

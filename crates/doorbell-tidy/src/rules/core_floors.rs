@@ -16,7 +16,7 @@ const CORE: &str = "crates/doorbell-core/src/";
 /// The floors, from the ground up.
 const FLOORS: [&[&str]; 4] = [
     &[
-        "bell", "class", "mailbox", "node", "queue", "quiet", "switches", "wheel",
+        "bell", "class", "link", "mailbox", "queue", "quiet", "switches", "wheel",
     ],
     &["call", "group", "lock", "task", "wait"],
     &["io", "worker"],
@@ -27,7 +27,6 @@ const FLOORS: [&[&str]; 4] = [
 type Open = (&'static str, &'static str, usize);
 
 const OPEN: &[Open] = &[
-    ("node", "call", 1),
     ("task", "scheduler", 11),
     ("task", "worker", 12),
     ("wheel", "scheduler", 4),

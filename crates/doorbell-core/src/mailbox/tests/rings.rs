@@ -2,11 +2,10 @@
 
 use crate::class::Class;
 use crate::mailbox::Posted;
-use crate::node::Ready;
 use crate::scheduler::{RemoteRef, Scheduler, SchedulerSpec};
 use crate::switches::{CallCoalesce, IdleNotify, SwitchWord, Switches};
 use crate::task::Local;
-use crate::testing::{Item, Log, post, remote_with};
+use crate::testing::{Inbox, Item, Log, post, remote_with};
 use doorbell_machine::{Counter, Host};
 
 /// What a worker does when it is posted to.
@@ -53,13 +52,13 @@ fn made_by(
             call_coalesce,
         },
     );
-    let (log, ready) = (Log::default(), Ready::default());
+    let (log, inbox) = (Log::default(), Inbox::default());
     for entry in 0..posts {
         assert_eq!(post(&remote, entry, &log), Posted::Yes);
     }
     let signals = remote.bell().end_idle();
     // SAFETY: this thread is the worker.
-    let served = unsafe { remote.serve(&ready) };
+    let served = unsafe { remote.serve(&inbox) };
     assert_eq!((served.delivered, log.len() as u64), (posts, posts));
     let counts = remote.counts();
     Made {
@@ -191,7 +190,7 @@ fn a_change_of_the_switches_counts_from_the_next_post() {
         assert_eq!(remote.counts().rings.get(), rings, "{settings}");
     }
     // SAFETY: this thread is the worker, and its items stay in place until delivered.
-    let served = unsafe { remote.serve(&Ready::default()) };
+    let served = unsafe { remote.serve(&Inbox::default()) };
     assert_eq!((served.delivered, log.len()), (4, 4));
 }
 
@@ -239,7 +238,7 @@ fn rung(class: Class, switches: Switches, from: &[Option<Class>]) -> (u64, u64) 
     }
     let _ = remote.bell().end_idle();
     // SAFETY: this thread is the worker.
-    let _ = unsafe { remote.serve(&Ready::default()) };
+    let _ = unsafe { remote.serve(&Inbox::default()) };
     let counts = remote.counts();
     assert_eq!(
         (counts.rings_awake.get(), counts.rings_for_stalled.get()),
@@ -283,7 +282,7 @@ fn a_post_after_a_request_does_not_ring_again() {
     assert_eq!(post(&remote, 1, &log), Posted::Yes);
     assert_eq!(remote.counts().rings.get(), 1);
     // SAFETY: this thread is the worker.
-    let served = unsafe { remote.serve(&Ready::default()) };
+    let served = unsafe { remote.serve(&Inbox::default()) };
     assert!(served.signals.pass);
     assert_eq!(log.entries(), [1]);
 }

@@ -1,7 +1,7 @@
 //! Ordered queues on this computer, beside an oracle.
 
 use super::{Thing, content, pop, push};
-use crate::node::Node;
+use crate::link::Node;
 use crate::queue::{Greed, Queue};
 use doorbell_machine::Host;
 use proptest::prelude::*;

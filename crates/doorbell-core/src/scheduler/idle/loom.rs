@@ -7,7 +7,6 @@
 use super::{Cost, IdleSet, Left, Search, Searching, Watchdog};
 use crate::bell::Announced;
 use crate::mailbox::Posted;
-use crate::node::Ready;
 use crate::queue::{Greed, Share, is_shareable};
 use crate::scheduler::{RemoteRef, Scheduler};
 use crate::testing::model::{Shows, check, check_large, join_all, must_be_noticed_by, mutant};
@@ -254,7 +253,7 @@ fn take_timer(own: &Remote<Loom>) -> bool {
         own.scheduler()
             .timers()
             .take_shared()
-            .deliver(&Ready::default())
+            .deliver(&crate::testing::Inbox::default())
             > 0
     }
 }
@@ -362,11 +361,13 @@ fn push_against_the_end_of_a_watchdog() {
 }
 
 mod nodes {
-    use crate::node::{Node, Ready};
+    use crate::link::{Delivered, Node};
     use doorbell_machine::Machine;
     use std::ptr::NonNull;
 
-    unsafe fn nothing<M: Machine>(_: NonNull<Node<M>>, _: &Ready<M>) {}
+    unsafe fn nothing<M: Machine>(_: NonNull<Node<M>>) -> Delivered {
+        Delivered::Done
+    }
 
     pub(super) fn boxed<M: Machine>() -> NonNull<Node<M>> {
         NonNull::from(Box::leak(Box::new(Node::new(nothing))))

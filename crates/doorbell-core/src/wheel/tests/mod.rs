@@ -138,7 +138,7 @@ impl Rig {
     fn serve(&self) -> u64 {
         self.enter(|| {
             // SAFETY: this thread is the worker, and the ready queue is its own.
-            let served = unsafe { self.remote().serve(self.local.ready()) };
+            let served = unsafe { self.remote().serve(&self.local) };
             served.delivered + self.local.take_timers()
         })
     }

@@ -2,8 +2,8 @@
 
 use super::{Eternal, again, by_hand, scheduler_that_idles_by};
 use crate::bell::{Announced, WorkerState};
+use crate::link::Node;
 use crate::mailbox::Posted;
-use crate::node::Node;
 use crate::scheduler::core_use::{CoreUse, Occupant};
 use crate::scheduler::{Scheduler, SchedulerSpec};
 use crate::switches::Switches;

@@ -2,8 +2,8 @@
 
 use crate::bell::{Announced, WorkerState};
 use crate::class::Class;
+use crate::link::{Delivered, Node};
 use crate::mailbox::Posted;
-use crate::node::{Node, Ready};
 use crate::scheduler::idle::{Search, Searching, Watchdog};
 use crate::scheduler::{RemoteRef, Scheduler, SchedulerSpec, Turns};
 use crate::task::Local;
@@ -145,7 +145,9 @@ fn tasks_behind_a_poll_run_although_a_watchdog_gets_no_cpu() {
 
 /// # Safety
 /// As for `Deliver`.
-pub(super) unsafe fn nothing(_: NonNull<Node<Host>>, _: &Ready<Host>) {}
+pub(super) unsafe fn nothing(_: NonNull<Node<Host>>) -> Delivered {
+    Delivered::Done
+}
 
 /// Posts a task to the worker, as another one of its scheduler does.
 pub(super) fn post_one(to: &RemoteRef<Host>, from: &RemoteRef<Host>) {

@@ -1,115 +1,11 @@
-//! The link by which calls, wakes and tasks hang in a mailbox or a ready queue.
-//!
-//! A node is part of what is posted (a call, a task, a timer), so posting allocates nothing.
+//! The ready queue: a worker's pinned tasks that can run.
 
-use crate::call::Returns;
-use crate::queue::{Order, Queue};
-use doorbell_machine::{Cell, Machine, Ordering, PtrWord};
+use super::{Order, Queue};
+use crate::link::Node;
+use doorbell_machine::{Cell, Machine};
 use std::marker::PhantomData;
 use std::ptr::NonNull;
 use std::sync::Arc;
-
-/// What a worker does with a node that it took: a call runs at once, a task joins the ready queue.
-///
-/// # Safety
-/// It is called once per post, with the node that was posted, on the worker that took it. The node may be
-/// gone when it returns.
-pub type Deliver<M> = unsafe fn(NonNull<Node<M>>, &Ready<M>);
-
-/// The intrusive link.
-pub struct Node<M: Machine> {
-    /// [`Node::free`] if the node is in no queue; else the next node, null at the end.
-    next: M::Ptr<Node<M>>,
-    deliver: Deliver<M>,
-}
-
-impl<M: Machine> std::fmt::Debug for Node<M> {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Node")
-            .field("queued", &(self.next() != Self::free()))
-            .finish()
-    }
-}
-
-impl<M: Machine> Node<M> {
-    /// A node in no queue.
-    pub fn new(deliver: Deliver<M>) -> Self {
-        Node {
-            next: M::Ptr::new(Self::free()),
-            deliver,
-        }
-    }
-
-    /// The mark of a node that is in no queue. No node lies at this address, because nodes are aligned.
-    #[inline(always)]
-    fn free() -> *mut Node<M> {
-        std::ptr::without_provenance_mut(2)
-    }
-
-    /// Marks the node as queued. If it is in a queue already, returns `false` and changes nothing: the link
-    /// holds that queue together.
-    #[inline(always)]
-    pub(crate) fn enter(&self) -> bool {
-        let (free, end) = (Self::free(), std::ptr::null_mut());
-        loop {
-            // ORDER: Relaxed; one word and a read-modify-write, so of two threads that enter, one sees
-            // the other. The queue's own words publish the node.
-            match self
-                .next
-                .compare_exchange_weak(free, end, Ordering::Relaxed, Ordering::Relaxed)
-            {
-                Ok(_) => return true,
-                Err(seen) if seen != free => return false,
-                // A spurious failure.
-                Err(_) => {}
-            }
-        }
-    }
-
-    /// As [`Node::enter`], for a node that only this thread may queue: no read-modify-write.
-    #[inline(always)]
-    pub(crate) fn enter_owned(&self) -> bool {
-        // ORDER: Relaxed; only this thread may queue the node.
-        let free = self.next.load(Ordering::Relaxed) == Self::free();
-        if free {
-            self.set_next(std::ptr::null_mut());
-        }
-        free
-    }
-
-    #[inline(always)]
-    pub(crate) fn set_next(&self, next: *mut Node<M>) {
-        // ORDER: Relaxed; the Release of the push that follows publishes it, or only this worker reads
-        // it.
-        self.next.store(next, Ordering::Relaxed);
-    }
-
-    #[inline(always)]
-    pub(crate) fn next(&self) -> *mut Node<M> {
-        // ORDER: Relaxed; the Acquire of the take made the poster's store visible.
-        self.next.load(Ordering::Relaxed)
-    }
-
-    /// Marks the node as in no queue; from here on it may be posted again.
-    #[inline(always)]
-    pub(crate) fn leave(&self) {
-        // ORDER: Relaxed; another word orders this before the next post of the node (a task's state, a
-        // call's completion).
-        self.next.store(Self::free(), Ordering::Relaxed);
-    }
-
-    /// Calls the node's [`Deliver`] function.
-    ///
-    /// # Safety
-    /// As for [`Deliver`]; the node has left its queue.
-    #[inline(always)]
-    pub(crate) unsafe fn deliver(node: NonNull<Self>, ready: &Ready<M>) {
-        // SAFETY: the caller took the node from a queue, so it is alive until delivered.
-        let deliver = unsafe { node.as_ref() }.deliver;
-        // SAFETY: passed on from the caller.
-        unsafe { deliver(node, ready) };
-    }
-}
 
 /// A worker's ready queue: its pinned tasks that can run, first in, first out or by rank. Only the worker's
 /// own thread uses it, without a read-modify-write.
@@ -119,8 +15,6 @@ pub struct Ready<M: Machine> {
     ends: M::Cell<Ends<M>>,
     /// Where the nodes lie if the worker's tasks are sorted by rank; `ends` then only counts them.
     order: Option<Arc<Order<M>>>,
-    /// Parcels that were delivered on this worker and go back to their owners.
-    returns: Returns<M>,
     not_sync: PhantomData<std::cell::Cell<()>>,
 }
 
@@ -145,7 +39,6 @@ impl<M: Machine> Default for Ready<M> {
                 len: 0,
             }),
             order: None,
-            returns: Returns::default(),
             not_sync: PhantomData,
         }
     }
@@ -223,12 +116,6 @@ impl<M: Machine> Ready<M> {
         self.order.as_deref()
     }
 
-    /// The parcels that go back to their owners.
-    #[inline]
-    pub(crate) fn returns(&self) -> &Returns<M> {
-        &self.returns
-    }
-
     /// How many nodes are in the queue.
     pub fn len(&self) -> usize {
         // SAFETY: as in `push`.
@@ -244,11 +131,14 @@ impl<M: Machine> Ready<M> {
 
 #[cfg(test)]
 mod tests {
-    use super::{Node, Ready};
+    use super::Ready;
+    use crate::link::{Delivered, Node};
     use doorbell_machine::Host;
     use std::ptr::NonNull;
 
-    unsafe fn nothing(_: NonNull<Node<Host>>, _: &Ready<Host>) {}
+    unsafe fn nothing(_: NonNull<Node<Host>>) -> Delivered {
+        Delivered::Done
+    }
 
     #[test]
     fn miri_ready_is_first_in_first_out() {
@@ -286,16 +176,5 @@ mod tests {
         }
         let popped: Vec<_> = std::iter::from_fn(|| ready.pop()).collect();
         assert_eq!(popped, pushed);
-    }
-
-    #[test]
-    fn a_node_in_a_mailbox_is_not_queued_as_well() {
-        let node = Node::<Host>::new(nothing);
-        assert!(node.enter());
-        assert!(!node.enter() && !node.enter_owned());
-        node.leave();
-        assert!(node.enter_owned() && !node.enter());
-        node.leave();
-        assert!(node.enter());
     }
 }
