@@ -19,6 +19,7 @@ use crate::scheduler::core_use::Occupant;
 use crate::scheduler::idle::{Armed, IdleSet, WorkSet};
 use crate::switches::SwitchWord;
 use crate::task::{ABOVE_MAX, Local, TaskRef};
+use crate::wheel::Sleepers;
 use crate::worker::Remote;
 use crate::worker::Telemetry;
 use doorbell_machine::{Bug, Line, Machine, Ordering, Word};
@@ -385,6 +386,21 @@ impl<M: Machine> Drop for RemoteRef<M> {
             // SAFETY: this share is dropped here, and not used again.
             _ => unsafe { Scheduler::give_back(scheduler, 1) },
         });
+    }
+}
+
+impl<M: Machine> Sleepers for RemoteRef<M> {
+    fn count(&self) -> usize {
+        self.scheduler().remotes().len()
+    }
+
+    fn are_quiescent(&self) -> bool {
+        let mut remotes = self.scheduler().remotes().iter();
+        remotes.all(|remote| remote.bell().is_quiescent())
+    }
+
+    fn wake(&self, worker: usize) {
+        self.scheduler().remotes()[worker].request_pass();
     }
 }
 

@@ -13,7 +13,7 @@ use crate::link::{Delivered, Node, Taker};
 use crate::mailbox::Posted;
 use crate::queue::{Chain, Ready, Share, is_shareable};
 use crate::scheduler::{RemoteRef, Scheduler, Stock};
-use crate::wheel::{self, Base, Clock, Wheel};
+use crate::wheel::{Base, Clock, Wheel};
 use crate::worker::Remote;
 use doorbell_machine::{Counter, Machine};
 use std::cell::Cell;
@@ -54,7 +54,7 @@ pub struct Local<M: Machine> {
     pub(super) newest: Cell<Option<TaskRef<M>>>,
     live: Cell<usize>,
     closed: Cell<bool>,
-    pub(super) wheel: Wheel<M>,
+    pub(super) wheel: Wheel<M, RemoteRef<M>>,
     pub(super) clock: Arc<Clock<M>>,
     /// When the wheel has to be looked at, at the earliest; `u64::MAX` if never.
     pub(super) due_ns: Cell<u64>,
@@ -83,7 +83,7 @@ impl<M: Machine> Local<M> {
         Local {
             class: remote.scheduler().class(),
             stock: Stock::new(&remote),
-            wheel: Wheel::new(clock.now_ns(), remote.clone()),
+            wheel: Wheel::new(clock.now_ns(), Arc::clone(remote.gate())),
             ready: Ready::beside(remote.queue()),
             returns: Returns::default(),
             remote,
@@ -478,7 +478,7 @@ impl<M: Machine> Local<M> {
             task.end_at_close(self);
         }
         // Last, so that futures that were dropped above have taken their timers with them.
-        self.wheel.close();
+        self.wheel.close(self.remote.parker());
         // Tasks of other workers that waited for timers of this one.
         self.end_queued();
         self.unlist();
@@ -508,7 +508,7 @@ impl<M: Machine> Taker<M> for Local<M> {
             // SAFETY: passed on.
             Delivered::Task => unsafe { cell::take_delivered(node, self) },
             // SAFETY: passed on.
-            Delivered::Timer => unsafe { wheel::take_delivered(node, self) },
+            Delivered::Timer => unsafe { self.take_timer(node) },
         }
     }
 }

@@ -1,8 +1,12 @@
 //! A worker's timers as its tasks and its loop see them: when to look, and what base they belong to.
 
 use super::local::Local;
-use crate::wheel::{Base, Clock, Wheel};
-use doorbell_machine::{Bug, Machine};
+use crate::link::Node;
+use crate::mailbox::Posted;
+use crate::scheduler::RemoteRef;
+use crate::wheel::{Base, Clock, Entry, TakenIn, Wheel};
+use doorbell_machine::{Bug, Cell as _, Machine};
+use std::ptr::NonNull;
 
 /// When a worker whose wheel was visited looks at it again.
 const VISITED_RETRY_NS: u64 = 20_000;
@@ -10,7 +14,7 @@ const VISITED_RETRY_NS: u64 = 20_000;
 impl<M: Machine> Local<M> {
     /// Its timers.
     #[inline]
-    pub(crate) fn wheel(&self) -> &Wheel<M> {
+    pub(crate) fn wheel(&self) -> &Wheel<M, RemoteRef<M>> {
         &self.wheel
     }
 
@@ -39,6 +43,38 @@ impl<M: Machine> Local<M> {
         }
         // SAFETY: this is the worker's thread.
         unsafe { timers.take_shared().deliver(self) }
+    }
+
+    /// Takes in a timer that came by mail: it is to be armed, or its handle is gone.
+    ///
+    /// # Safety
+    /// The node's delivery said that it is a timer's, just now on this worker's thread.
+    pub(super) unsafe fn take_timer(&self, node: NonNull<Node<M>>) {
+        let entry: NonNull<Entry<M, RemoteRef<M>>> = node.cast();
+        // SAFETY: posted by its handle; alive until the worker or the handle frees it.
+        let owner = unsafe { &entry.as_ref().owner };
+        // SAFETY: `MAILED`, or its handle is gone: no other thread reads it.
+        if !owner.with(|owner| self.is(unsafe { &*owner })) {
+            // SAFETY: as above.
+            owner.with_mut(|owner| unsafe { *owner = self.remote.clone() });
+        }
+        let tag = Entry::<M, RemoteRef<M>>::tag(self.remote.pulse());
+        // SAFETY: as above; it is this worker's now.
+        match unsafe { self.wheel.take_in(entry, tag) } {
+            Some(TakenIn::Hangs { base, when_ns }) => self.note_timer(when_ns, base),
+            // SAFETY: its handle is gone, and it hangs nowhere.
+            Some(TakenIn::Cancelled) => unsafe { self.wheel.recycle(entry) },
+            // A visitor has the wheel for a moment. Posted once more, because the worker may be about to sleep.
+            None => {
+                // SAFETY: delivered, so it is in no queue, and this worker's.
+                let posted = unsafe { self.remote.post(node) };
+                // Only this thread closes the mailbox, and after that no entry is posted to it.
+                assert!(
+                    posted == Posted::Yes,
+                    "a timer came to a worker that has ended"
+                );
+            }
+        }
     }
 
     /// Notes that a timer was armed for this time.

@@ -16,22 +16,20 @@
 //! the worker while `ARMED`; the handle on the worker's thread; and the handle alone, before `MAILED` and after
 //! `FIRED`.
 
+use super::Base;
 use super::levels::Link;
-use super::{Base, Local};
 use crate::link::{Delivered, Node};
-use crate::mailbox::Posted;
 use crate::quiet::drop_quietly;
-use crate::scheduler::RemoteRef;
 use doorbell_machine::{Bug, Cell, Machine, Mark, Ordering, Word};
 use std::ptr::NonNull;
 use std::task::Waker;
 
-pub(super) const FREE: u32 = 0;
-pub(super) const MAILED: u32 = 1;
-pub(super) const ARMED: u32 = 2;
-pub(super) const FIRED: u32 = 3;
-pub(super) const CANCELLED: u32 = 4;
-pub(super) const ORPHANED: u32 = 5;
+pub(crate) const FREE: u32 = 0;
+pub(crate) const MAILED: u32 = 1;
+pub(crate) const ARMED: u32 = 2;
+pub(crate) const FIRED: u32 = 3;
+pub(crate) const CANCELLED: u32 = 4;
+pub(crate) const ORPHANED: u32 = 5;
 const ABANDONED: u32 = 6;
 const _: () = assert!(FREE < MAILED && MAILED < ARMED && ARMED < FIRED);
 const _: () = assert!(FIRED < CANCELLED && CANCELLED < ORPHANED && ORPHANED < ABANDONED);
@@ -39,7 +37,7 @@ const _: () = assert!(FIRED < CANCELLED && CANCELLED < ORPHANED && ORPHANED < AB
 /// What a worker found when it took a timer out of its wheel.
 #[must_use]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Fire {
+pub(crate) enum Fire {
     /// The waker is the worker's to wake; the entry is the handle's.
     Wake,
     /// The handle was dropped elsewhere. Its message frees the entry; if the message finds the mailbox
@@ -52,7 +50,7 @@ pub(super) enum Fire {
 /// What a handle that is dropped on another thread has to do.
 #[must_use]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Cancel {
+pub(crate) enum Cancel {
     /// Post the entry, so that the worker takes it out and frees it.
     Post,
     /// Nothing: the worker finds it in its mailbox.
@@ -64,7 +62,7 @@ pub(super) enum Cancel {
 /// What became of an entry that came by mail.
 #[must_use]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum TakenIn {
+pub(crate) enum TakenIn {
     /// It hangs in the wheel, in that base and for that time. A visitor may have fired it by now, so
     /// only its handle may look at it.
     Hangs { base: Base, when_ns: u64 },
@@ -74,32 +72,32 @@ pub(super) enum TakenIn {
 
 /// A timer's memory. The node is its first field.
 #[repr(C)]
-pub(super) struct Entry<M: Machine> {
+pub(crate) struct Entry<M: Machine, O> {
     node: Node<M>,
     state: M::U32,
-    pub(super) base: std::cell::Cell<Base>,
+    pub(crate) base: std::cell::Cell<Base>,
     /// The [tag](Entry::tag) of the poll in which the waker was given; another tag if it was not given in a poll.
-    pub(super) polls: std::cell::Cell<u16>,
+    pub(crate) polls: std::cell::Cell<u16>,
     /// The worker that has the entry. It changes when a worker takes a `MAILED` entry, so only that worker reads it
     /// until then.
-    pub(super) remote: M::Cell<RemoteRef<M>>,
-    pub(super) waker: M::Cell<Option<Waker>>,
-    link: M::Cell<Link<M>>,
+    pub(crate) owner: M::Cell<O>,
+    pub(crate) waker: M::Cell<Option<Waker>>,
+    link: M::Cell<Link<M, O>>,
     /// The handle's own: a copy of the waker that it sent by mail.
     handle_waker: M::Cell<Option<Waker>>,
     /// The time that a mailed entry is to be armed for.
-    pub(super) mailed_ns: std::cell::Cell<u64>,
+    pub(crate) mailed_ns: std::cell::Cell<u64>,
 }
 
-impl<M: Machine> Entry<M> {
-    /// A free entry for the worker with that remote half.
-    pub(super) fn allocate(remote: &RemoteRef<M>) -> NonNull<Entry<M>> {
+impl<M: Machine, O> Entry<M, O> {
+    /// A free entry of that worker.
+    pub(crate) fn allocate(owner: O) -> NonNull<Entry<M, O>> {
         let entry = Box::new(Entry {
-            node: Node::new(deliver),
+            node: Node::new(deliver::<M>),
             state: M::U32::new(FREE),
             base: std::cell::Cell::new(Base::Global),
             polls: std::cell::Cell::new(0),
-            remote: M::Cell::new(RemoteRef::clone(remote)),
+            owner: M::Cell::new(owner),
             waker: M::Cell::new(None),
             link: M::Cell::new(Link::new()),
             handle_waker: M::Cell::new(None),
@@ -111,13 +109,13 @@ impl<M: Machine> Entry<M> {
     /// The part of a worker's count of polls that an entry keeps. Two polls that are 65,536 apart have the same
     /// tag; then a visitor leaves a timer to its worker without need.
     #[inline(always)]
-    pub(super) fn tag(polls: u64) -> u16 {
+    pub(crate) fn tag(polls: u64) -> u16 {
         polls as u16
     }
 
     /// # Safety
     /// The caller alone has the entry.
-    pub(super) unsafe fn free(entry: NonNull<Entry<M>>) {
+    pub(crate) unsafe fn free(entry: NonNull<Entry<M, O>>) {
         // SAFETY: it came from `allocate`, and the caller alone has it.
         let entry = unsafe { Box::from_raw(entry.as_ptr()) };
         // In every build: it is a step of the machine.
@@ -126,7 +124,7 @@ impl<M: Machine> Entry<M> {
         // `drop_quietly`, which would catch the model's panic.
         // SAFETY: the caller alone has the entry.
         let known = unsafe { entry.with_handle_waker(Option::take) };
-        let _ = entry.remote.with_mut(|remote| remote);
+        let _ = entry.owner.with_mut(|owner| owner);
         // Quietly, and one by one, because these are wakers and the caller may be the worker's own loop.
         drop_quietly(known);
         drop_quietly(entry);
@@ -137,13 +135,13 @@ impl<M: Machine> Entry<M> {
     /// # Safety
     /// The entry is alive, the caller may touch its link, and holds no reference to it.
     #[inline(always)]
-    pub(super) unsafe fn with_link<R>(entry: *mut Self, f: impl FnOnce(&mut Link<M>) -> R) -> R {
+    pub(super) unsafe fn with_link<R>(entry: *mut Self, f: impl FnOnce(&mut Link<M, O>) -> R) -> R {
         // SAFETY: the caller's promise.
         unsafe { (*entry).link.with_mut(|link| f(&mut *link)) }
     }
 
     /// Whether it hangs in its worker's wheel. Only that worker, or the thread that frees the entry, calls this.
-    pub(super) fn is_linked(&self) -> bool {
+    pub(crate) fn is_linked(&self) -> bool {
         // SAFETY: the caller is the worker, which has the link, or has the entry alone.
         self.link.with(|link| unsafe { (*link).is_linked() })
     }
@@ -153,39 +151,26 @@ impl<M: Machine> Entry<M> {
     /// # Safety
     /// The caller is the handle, or has the entry alone.
     #[inline]
-    pub(super) unsafe fn with_handle_waker<R>(&self, f: impl FnOnce(&mut Option<Waker>) -> R) -> R {
+    pub(crate) unsafe fn with_handle_waker<R>(&self, f: impl FnOnce(&mut Option<Waker>) -> R) -> R {
         // SAFETY: the caller's promise.
         self.handle_waker
             .with_mut(|waker| f(unsafe { &mut *waker }))
     }
 
-    /// Whether the calling worker has it. Only the handle calls this.
+    /// Whether the worker has it for which `is` says so. Only the handle calls this.
     #[inline]
-    pub(super) fn is_of(&self, local: &Local<M>) -> bool {
+    pub(crate) fn is_of(&self, is: impl FnOnce(&O) -> bool) -> bool {
         // SAFETY: no worker changes it once the state has left `MAILED`, and that step was Release.
-        self.state() != MAILED && self.remote.with(|remote| local.is(unsafe { &*remote }))
+        self.state() != MAILED && self.owner.with(|owner| is(unsafe { &*owner }))
     }
 
-    /// A worker takes the entry out of the scheduler's mailbox.
-    ///
-    /// # Safety
-    /// The caller is that worker, and has the entry, which hangs in no other worker's wheel.
-    pub(super) unsafe fn set_remote(&self, to: &RemoteRef<M>) {
-        // SAFETY: the caller's promise; no other thread writes it at the same time.
-        if self.remote.with(|remote| unsafe { (*remote).as_ptr() }) != to.as_ptr() {
-            // SAFETY: `MAILED`, or its handle is gone: no other thread reads it.
-            self.remote
-                .with_mut(|remote| unsafe { *remote = RemoteRef::clone(to) });
-        }
-    }
-
-    pub(super) fn node(entry: NonNull<Self>) -> NonNull<Node<M>> {
+    pub(crate) fn node(entry: NonNull<Self>) -> NonNull<Node<M>> {
         entry.cast()
     }
 
     /// The state; what its writer did before is visible.
     #[inline]
-    pub(super) fn state(&self) -> u32 {
+    pub(crate) fn state(&self) -> u32 {
         // ORDER: Acquire pairs with the Release of `fire` and `orphan`: what the worker did
         // before is visible to the handle.
         self.state.load(Ordering::Acquire)
@@ -193,7 +178,7 @@ impl<M: Machine> Entry<M> {
 
     /// A transition without a race: the caller has the entry alone, or is its worker and has its handle.
     #[inline]
-    pub(super) fn set(&self, state: u32) {
+    pub(crate) fn set(&self, state: u32) {
         // ORDER: Relaxed; the other side gets the entry by a mailbox, or by a later exchange
         // of this word on this thread.
         self.state.store(state, Ordering::Relaxed);
@@ -203,7 +188,7 @@ impl<M: Machine> Entry<M> {
     ///
     /// # Safety
     /// The entry is alive, and the caller is its worker. The result says whose the entry is from now on.
-    pub(super) unsafe fn fire(entry: NonNull<Self>) -> Fire {
+    pub(crate) unsafe fn fire(entry: NonNull<Self>) -> Fire {
         // SAFETY: passed on.
         unsafe { Self::leave_wheel(entry, FIRED) }
     }
@@ -212,7 +197,7 @@ impl<M: Machine> Entry<M> {
     ///
     /// # Safety
     /// As for [`Entry::fire`].
-    pub(super) unsafe fn orphan(entry: NonNull<Self>) -> Fire {
+    pub(crate) unsafe fn orphan(entry: NonNull<Self>) -> Fire {
         // SAFETY: passed on.
         unsafe { Self::leave_wheel(entry, ORPHANED) }
     }
@@ -253,7 +238,7 @@ impl<M: Machine> Entry<M> {
     ///
     /// # Safety
     /// The entry is alive, and the caller is its handle. The result says what is left to do.
-    pub(super) unsafe fn cancel(entry: NonNull<Self>) -> Cancel {
+    pub(crate) unsafe fn cancel(entry: NonNull<Self>) -> Cancel {
         // SAFETY: the caller's promise.
         let word = unsafe { Self::word(entry) };
         // ORDER: AcqRel; the worker that frees it sees that the handle is done with it, and a
@@ -274,7 +259,7 @@ impl<M: Machine> Entry<M> {
     ///
     /// # Safety
     /// The entry was cancelled by the caller, and its message not taken.
-    pub(super) unsafe fn abandon(entry: NonNull<Self>) -> bool {
+    pub(crate) unsafe fn abandon(entry: NonNull<Self>) -> bool {
         // SAFETY: the caller's promise.
         let word = unsafe { Self::word(entry) };
         // ORDER: AcqRel; pairs with the exchange in `leave_wheel`, in both directions.
@@ -282,7 +267,7 @@ impl<M: Machine> Entry<M> {
     }
 
     /// The worker takes in a mailed entry. `false` if the handle was dropped meanwhile.
-    pub(super) fn accept(&self) -> bool {
+    pub(crate) fn accept(&self) -> bool {
         // ORDER: Acquire on failure pairs with `cancel`. Release pairs with it too: a handle that
         // posts the entry again sees that it has left the mailbox; unshown because in a model no store of the
         // handle overtakes the worker's earlier load of the link.
@@ -296,29 +281,4 @@ impl<M: Machine> Entry<M> {
 /// As for [`crate::link::Deliver`], for the node of an entry.
 unsafe fn deliver<M: Machine>(_node: NonNull<Node<M>>) -> Delivered {
     Delivered::Timer
-}
-
-/// Takes in an entry that came by mail: it is to be armed, or its handle is gone.
-///
-/// # Safety
-/// The node's delivery said that it is a timer's, just now on this worker's thread.
-pub(crate) unsafe fn take_delivered<M: Machine>(node: NonNull<Node<M>>, local: &Local<M>) {
-    let entry: NonNull<Entry<M>> = node.cast();
-    // SAFETY: posted by its handle; alive until the worker or the handle frees it.
-    let taken = unsafe { local.wheel().take_in(entry) };
-    match taken {
-        Some(TakenIn::Hangs { base, when_ns }) => local.note_timer(when_ns, base),
-        // SAFETY: its handle is gone, and it hangs nowhere.
-        Some(TakenIn::Cancelled) => unsafe { local.wheel().recycle(entry) },
-        // A visitor has the wheel for a moment. Posted once more, because the worker may be about to sleep.
-        None => {
-            // SAFETY: delivered, so it is in no queue, and this worker's.
-            let posted = unsafe { local.remote().post(node) };
-            // Only this thread closes the mailbox, and after that no entry is posted to it.
-            assert!(
-                posted == Posted::Yes,
-                "a timer came to a worker that has ended"
-            );
-        }
-    }
 }

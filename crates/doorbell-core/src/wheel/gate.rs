@@ -32,14 +32,14 @@ enum GateEntered {
 }
 
 /// The words that guard a worker's wheel.
-pub(crate) struct Gate<M: Machine> {
+pub(crate) struct Gate<M: Machine, O> {
     word: M::U32,
     /// 1 while the worker touches its wheel.
     inside: M::U32,
-    wheel: M::Ptr<Wheel<M>>,
+    wheel: M::Ptr<Wheel<M, O>>,
 }
 
-impl<M: Machine> Default for Gate<M> {
+impl<M: Machine, O> Default for Gate<M, O> {
     fn default() -> Self {
         Gate {
             word: M::U32::new(ABSENT),
@@ -49,22 +49,22 @@ impl<M: Machine> Default for Gate<M> {
     }
 }
 
-impl<M: Machine> std::fmt::Debug for Gate<M> {
+impl<M: Machine, O> std::fmt::Debug for Gate<M, O> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str("Gate")
     }
 }
 
 // SAFETY: only the worker follows the pointer, whose wheel it is, or one visitor at a time, while
-// the worker does not; see above. What hangs in a wheel is Send.
-unsafe impl<M: Machine> Send for Gate<M> {}
+// the worker does not; see above. What hangs in a wheel is Send; `Wheel::new` demands that of `O`.
+unsafe impl<M: Machine, O> Send for Gate<M, O> {}
 // SAFETY: as for Send.
-unsafe impl<M: Machine> Sync for Gate<M> {}
+unsafe impl<M: Machine, O> Sync for Gate<M, O> {}
 
 /// While this lives, the worker may touch its wheel.
-struct Inside<'a, M: Machine>(&'a Gate<M>);
+struct Inside<'a, M: Machine, O>(&'a Gate<M, O>);
 
-impl<M: Machine> Drop for Inside<'_, M> {
+impl<M: Machine, O> Drop for Inside<'_, M, O> {
     #[inline(always)]
     fn drop(&mut self) {
         // ORDER: Release pairs with the Acquire of a visitor's look: what the worker did in there
@@ -74,13 +74,13 @@ impl<M: Machine> Drop for Inside<'_, M> {
 }
 
 /// A visitor has the wheel for as long as this is there.
-struct WheelVisit<'a, M: Machine> {
-    gate: &'a Gate<M>,
+struct WheelVisit<'a, M: Machine, O> {
+    gate: &'a Gate<M, O>,
     /// The parker of the worker whose wheel it is.
     parker: &'a M::Parker,
 }
 
-impl<M: Machine> Drop for WheelVisit<'_, M> {
+impl<M: Machine, O> Drop for WheelVisit<'_, M, O> {
     fn drop(&mut self) {
         let word = &self.gate.word;
         // ORDER: Release pairs with the Acquire of the worker's look, and of the next visitor's exchange. Acquire
@@ -95,12 +95,12 @@ impl<M: Machine> Drop for WheelVisit<'_, M> {
     }
 }
 
-impl<M: Machine> Gate<M> {
+impl<M: Machine, O> Gate<M, O> {
     /// The worker begins.
     ///
     /// # Safety
     /// The wheel stays alive and in place until [`Gate::end`] has returned.
-    pub(super) unsafe fn begin(&self, wheel: &Wheel<M>) {
+    pub(super) unsafe fn begin(&self, wheel: &Wheel<M, O>) {
         // ORDER: Relaxed; published below.
         self.wheel
             .store(std::ptr::from_ref(wheel).cast_mut(), Ordering::Relaxed);
@@ -164,7 +164,11 @@ impl<M: Machine> Gate<M> {
 
     /// Another worker visits the wheel: runs `f`, unless the wheel's worker or another visitor is inside. `parker`
     /// is that of the wheel's worker; the visitor keeps it in memory.
-    pub(super) fn visit<R>(&self, parker: &M::Parker, f: impl FnOnce(&Wheel<M>) -> R) -> Option<R> {
+    pub(super) fn visit<R>(
+        &self,
+        parker: &M::Parker,
+        f: impl FnOnce(&Wheel<M, O>) -> R,
+    ) -> Option<R> {
         // ORDER: Relaxed; only to spare the fence where the worker is inside anyway.
         if self.inside.load(Ordering::Relaxed) != 0 {
             return None;

@@ -33,16 +33,16 @@ pub(super) struct SlotPlace {
 
 /// The link of a timer. Only the worker touches it.
 #[derive(Debug)]
-pub(super) struct Link<M: Machine> {
-    newer: *mut Entry<M>,
-    older: *mut Entry<M>,
+pub(super) struct Link<M: Machine, O> {
+    newer: *mut Entry<M, O>,
+    older: *mut Entry<M, O>,
     /// When it is due, in nanoseconds of the worker's clock.
     when_ns: u64,
     /// `None`: in no list.
     place: Option<SlotPlace>,
 }
 
-impl<M: Machine> Link<M> {
+impl<M: Machine, O> Link<M, O> {
     pub(super) fn new() -> Self {
         Link {
             newer: null_mut(),
@@ -58,17 +58,17 @@ impl<M: Machine> Link<M> {
 }
 
 /// One base of a worker's wheel.
-pub(super) struct WheelLevels<M: Machine> {
+pub(super) struct WheelLevels<M: Machine, O> {
     /// Every timer due before this has left its slot, and at the last look also those due at it.
     elapsed_ns: u64,
     /// One bit per slot that is not empty.
     occupied: [u64; LEVELS],
     /// The newest timer of each slot. The last level is the list of what is due.
-    newest: Box<[[*mut Entry<M>; SLOTS]]>,
+    newest: Box<[[*mut Entry<M, O>; SLOTS]]>,
     len: usize,
 }
 
-impl<M: Machine> WheelLevels<M> {
+impl<M: Machine, O> WheelLevels<M, O> {
     pub(super) fn new(now_ns: u64) -> Self {
         WheelLevels {
             elapsed_ns: now_ns,
@@ -87,7 +87,7 @@ impl<M: Machine> WheelLevels<M> {
     /// # Safety
     /// `entry` is alive until unlinked, is in no list, and its link is this worker's.
     #[inline]
-    pub(super) unsafe fn insert(&mut self, entry: *mut Entry<M>, when_ns: u64) {
+    pub(super) unsafe fn insert(&mut self, entry: *mut Entry<M, O>, when_ns: u64) {
         // A timer whose time has passed hangs in the slot of the present, so it is due at the next look.
         let when_ns = when_ns.max(self.elapsed_ns);
         let place = self.place_of(when_ns);
@@ -110,7 +110,7 @@ impl<M: Machine> WheelLevels<M> {
     /// # Safety
     /// As for [`WheelLevels::insert`].
     #[inline]
-    unsafe fn hang(&mut self, entry: *mut Entry<M>, when_ns: u64, place: SlotPlace) {
+    unsafe fn hang(&mut self, entry: *mut Entry<M, O>, when_ns: u64, place: SlotPlace) {
         let newest = &mut self.newest[usize::from(place.level)][usize::from(place.slot)];
         let older = std::mem::replace(newest, entry);
         // SAFETY: the caller's promise.
@@ -135,7 +135,7 @@ impl<M: Machine> WheelLevels<M> {
     /// # Safety
     /// `entry` hangs in this base.
     #[inline]
-    pub(super) unsafe fn unlink(&mut self, entry: *mut Entry<M>) {
+    pub(super) unsafe fn unlink(&mut self, entry: *mut Entry<M, O>) {
         // SAFETY: the caller's promise.
         let (newer, older, place) =
             unsafe { Entry::with_link(entry, |link| (link.newer, link.older, link.place.take())) };
@@ -231,12 +231,12 @@ impl<M: Machine> WheelLevels<M> {
     }
 
     /// Takes one timer out of the list of those that are due.
-    pub(super) fn pop_due(&mut self) -> Option<NonNull<Entry<M>>> {
+    pub(super) fn pop_due(&mut self) -> Option<NonNull<Entry<M, O>>> {
         self.pop(DUE, 0)
     }
 
     /// Takes out any timer, for a worker that ends.
-    pub(super) fn pop_any(&mut self) -> Option<NonNull<Entry<M>>> {
+    pub(super) fn pop_any(&mut self) -> Option<NonNull<Entry<M, O>>> {
         if let Some(entry) = self.pop_due() {
             return Some(entry);
         }
@@ -244,7 +244,7 @@ impl<M: Machine> WheelLevels<M> {
         self.pop(level, slot)
     }
 
-    fn pop(&mut self, level: usize, slot: usize) -> Option<NonNull<Entry<M>>> {
+    fn pop(&mut self, level: usize, slot: usize) -> Option<NonNull<Entry<M, O>>> {
         let entry = NonNull::new(self.newest[level][slot])?;
         // SAFETY: it hangs in this base.
         unsafe { self.unlink(entry.as_ptr()) };

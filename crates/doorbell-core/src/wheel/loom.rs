@@ -7,10 +7,10 @@
 // The models' own threads, and counters that the checker is not to see.
 #![allow(clippy::disallowed_types, clippy::disallowed_methods)]
 
-use super::{Fired, Polled, RawTimer};
 use crate::scheduler::{RemoteRef, Scheduler};
 use crate::task::Local;
 use crate::testing::model::{check_large, mutant};
+use crate::worker::timer::{Fired, Polled, RawTimer};
 use ::loom::sync::atomic::AtomicBool;
 use doorbell_machine::loom::Loom;
 use doorbell_machine::{Bug, Ordering};
@@ -72,7 +72,7 @@ impl Worker {
 
     /// How many entries are allocated, while no other thread has a share of the remote half.
     fn entries(&self) -> usize {
-        (self.remote.shares() - self.local.stock().len()) as usize - 3
+        (self.remote.shares() - self.local.stock().len()) as usize - 2
     }
 }
 

@@ -3,10 +3,10 @@
 // A counter that the checker is not to see.
 #![allow(clippy::disallowed_types, clippy::disallowed_methods)]
 
-use super::{RawTimer, Reset, visit};
 use crate::scheduler::RemoteRef;
 use crate::task::Local;
 use crate::testing::model::{check_large, mutant};
+use crate::worker::timer::{RawTimer, Reset};
 use ::loom::thread::{self, JoinHandle};
 use doorbell_machine::loom::Loom;
 use doorbell_machine::{ParkIn, Parker};
@@ -35,7 +35,8 @@ fn visited(meanwhile: impl FnOnce(&Local<Loom>, RawTimer) + 'static) -> u64 {
         let waker = Waker::from(Arc::clone(&wakes));
         let timer = RawTimer::arm(&remote, DUE_NS, &waker).expect("the worker runs");
         drop(waker);
-        let visitor: JoinHandle<u64> = thread::spawn(move || visit(&remote, DUE_NS));
+        let visitor: JoinHandle<u64> =
+            thread::spawn(move || remote.gate().expire(&*remote, DUE_NS));
         meanwhile(&local, timer);
         visitor.join().unwrap();
         // What was sent by mail meanwhile.
@@ -69,7 +70,7 @@ fn fires_for_sure() {
     let local = Local::new(remote.clone());
     local.enter_gated(|| {
         let timer = RawTimer::arm(&remote, DUE_NS, &Waker::from(Arc::clone(&wakes)));
-        let visitor = thread::spawn(move || visit(&remote, DUE_NS));
+        let visitor = thread::spawn(move || remote.gate().expire(&*remote, DUE_NS));
         local.expire();
         let visited = visitor.join().unwrap();
         // Not by the worker's own note of when to look: time stands still here.
@@ -125,7 +126,7 @@ fn ends_otherwise_meanwhile() {
 fn begins_meanwhile() {
     let remote = RemoteRef::<Loom>::alone(&Arc::default());
     let local = Local::new(remote.clone());
-    let visitor = thread::spawn(move || visit(&remote, DUE_NS));
+    let visitor = thread::spawn(move || remote.gate().expire(&*remote, DUE_NS));
     local.enter_gated(|| {
         assert_eq!(visitor.join().unwrap(), 0);
         local.close();

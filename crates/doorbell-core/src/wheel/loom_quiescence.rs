@@ -3,14 +3,15 @@
 // Counters that the checker is not to see.
 #![allow(clippy::disallowed_types, clippy::disallowed_methods)]
 
-use super::{Clock, Ended, Holds, Quiescent, RawTimer};
+use super::{Clock, Ended, Holds, Quiescent};
 use crate::bell::Announced;
 use crate::scheduler::{RemoteRef, Scheduler};
 use crate::switches::SwitchWord;
 use crate::testing::model::{check_large, mutant};
 use crate::testing::spawn;
 use crate::wait::block_on_inside;
-use crate::wheel::Polled;
+use crate::worker::timer::Polled;
+use crate::worker::timer::RawTimer;
 use crate::worker::{IdlePolicy, Worker, WorkerConfig, WorkerShared};
 use ::loom::sync::atomic::AtomicU32;
 use ::loom::thread::{self, JoinHandle};
@@ -43,7 +44,7 @@ impl Paused {
         let remote = RemoteRef::alone(&switches);
         let quiescences = Arc::new(AtomicU64::new(0));
         let count = Arc::clone(&quiescences);
-        let clock = Arc::new(Clock::paused(remote.clone(), move || {
+        let clock = Arc::new(Clock::<Loom>::paused(remote.clone(), move || {
             count.fetch_add(1, Relaxed);
             when_quiescent();
             Quiescent::Nobody
@@ -144,7 +145,7 @@ fn two_workers_that_tell_each_other() {
     let remotes = Scheduler::<Loom>::new(2, &Arc::default(), |_, _| 0);
     let (told, quiescences) = (Arc::new(AtomicU64::new(1)), Arc::new(AtomicU64::new(0)));
     let (left, count) = (Arc::clone(&told), Arc::clone(&quiescences));
-    let clock = Arc::new(Clock::paused(remotes[0].clone(), move || {
+    let clock = Arc::new(Clock::<Loom>::paused(remotes[0].clone(), move || {
         assert_eq!(left.load(Relaxed), 0, "told of more to do");
         count.fetch_add(1, Relaxed);
         Quiescent::Nobody
@@ -177,7 +178,7 @@ fn two_workers_that_tell_each_other() {
 /// A thread holds the clock while the worker falls asleep: from then on it stands still.
 fn a_hold_is_a_hold() {
     let remote = RemoteRef::<Loom>::alone(&Arc::default());
-    let clock = Arc::new(Clock::paused(remote.clone(), || Quiescent::Nobody));
+    let clock = Arc::new(Clock::<Loom>::paused(remote.clone(), || Quiescent::Nobody));
     let start_ns = clock.now_ns();
     let inside = clock.inside(Holds::Yes);
     let theirs = Arc::clone(&clock);
@@ -201,7 +202,7 @@ fn a_hold_is_a_hold() {
 fn told_while_another_looks() {
     let remote = RemoteRef::<Loom>::alone(&Arc::default());
     let quiescences = AtomicU64::new(0);
-    let clock = Arc::new(Clock::paused(remote.clone(), move || {
+    let clock = Arc::new(Clock::<Loom>::paused(remote.clone(), move || {
         assert_eq!(quiescences.fetch_add(1, Relaxed), 0, "told of more to do");
         Quiescent::Nobody
     }));

@@ -7,7 +7,7 @@
 //! expire its global timers (`gate.rs`).
 
 mod clock;
-mod entry;
+pub(crate) mod entry;
 mod gate;
 mod levels;
 #[cfg(test)]
@@ -19,25 +19,22 @@ mod loom_quiescence;
 mod quiescence;
 #[cfg(test)]
 mod tests;
-mod timer;
 mod visit;
 
 pub use clock::Clock;
 pub(crate) use quiescence::Ended;
-pub use quiescence::{Hold, Holds, Quiescent};
-pub use timer::{Fired, Polled, RawTimer, Reset};
-pub(crate) use visit::visit;
+pub use quiescence::{Hold, Holds, Quiescent, Sleepers};
 
 use crate::quiet::{drop_quietly, wake_quietly};
-use crate::scheduler::RemoteRef;
-use crate::task::Local;
 use doorbell_machine::{Cell, Machine};
-pub(crate) use entry::take_delivered;
-use entry::{Entry, Fire, TakenIn};
+use entry::Fire;
+pub(crate) use entry::{Cancel, Entry, TakenIn};
 pub(crate) use gate::Gate;
 use levels::WheelLevels;
 use std::ptr::NonNull;
+use std::sync::Arc;
 use std::task::Waker;
+pub(crate) use visit::Visited;
 
 /// How many entries a worker keeps for its next timers; more go back to the allocator. Fewer under Miri, where
 /// a test that keeps as many would take minutes.
@@ -53,15 +50,20 @@ pub enum Base {
 }
 
 /// The timers of one worker. Not `Sync`.
-pub(crate) struct Wheel<M: Machine> {
-    inner: M::Cell<WheelInner<M>>,
+///
+/// `O` leads to the worker that has a timer, for the timer's handle on other threads.
+pub(crate) struct Wheel<M: Machine, O> {
+    inner: M::Cell<WheelInner<M, O>>,
     /// By which others may visit.
-    remote: RemoteRef<M>,
+    gate: SharedGate<M, O>,
 }
 
-struct WheelInner<M: Machine> {
-    bases: [WheelLevels<M>; 2],
-    kept: Vec<NonNull<Entry<M>>>,
+/// The gate of a wheel, which the worker's remote half has too.
+pub(crate) type SharedGate<M, O> = Arc<<M as Machine>::Line<Gate<M, O>>>;
+
+pub(crate) struct WheelInner<M: Machine, O> {
+    bases: [WheelLevels<M, O>; 2],
+    kept: Vec<NonNull<Entry<M, O>>>,
 }
 
 /// The waker of a timer that has left the wheel. It is woken or dropped outside of the wheel.
@@ -99,7 +101,7 @@ const VISIT_LOOKS: usize = 64;
 /// After this time another visit may take the timers that were left, if that poll is over.
 const VISIT_AGAIN_NS: u64 = 800_000;
 
-impl<M: Machine> std::fmt::Debug for Wheel<M> {
+impl<M: Machine, O> std::fmt::Debug for Wheel<M, O> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Wheel")
             .field("pending", &self.len())
@@ -107,10 +109,13 @@ impl<M: Machine> std::fmt::Debug for Wheel<M> {
     }
 }
 
-impl<M: Machine> Wheel<M> {
-    pub(crate) fn new(now_ns: u64, remote: RemoteRef<M>) -> Self {
+impl<M: Machine, O> Wheel<M, O> {
+    pub(crate) fn new(now_ns: u64, gate: SharedGate<M, O>) -> Self
+    where
+        O: Send,
+    {
         Wheel {
-            remote,
+            gate,
             inner: M::Cell::new(WheelInner {
                 bases: [WheelLevels::new(now_ns), WheelLevels::new(now_ns)],
                 // Once and for all: to free a timer allocates nothing.
@@ -121,16 +126,16 @@ impl<M: Machine> Wheel<M> {
 
     /// The worker enters its wheel. `None`, and nothing is done, while a visitor has it.
     #[inline(always)]
-    fn with<R>(&self, f: impl FnOnce(&mut WheelInner<M>) -> R) -> Option<R> {
+    pub(crate) fn with<R>(&self, f: impl FnOnce(&mut WheelInner<M, O>) -> R) -> Option<R> {
         // SAFETY: the worker has entered.
-        self.remote.gate().enter(|| unsafe { self.with_inner(f) })
+        self.gate.enter(|| unsafe { self.with_inner(f) })
     }
 
     /// # Safety
     /// The caller is the worker, and inside, or its visitor. `f` calls nothing that comes back to the
     /// wheel: wakers are woken and dropped outside.
     #[inline(always)]
-    unsafe fn with_inner<R>(&self, f: impl FnOnce(&mut WheelInner<M>) -> R) -> R {
+    unsafe fn with_inner<R>(&self, f: impl FnOnce(&mut WheelInner<M, O>) -> R) -> R {
         // SAFETY: the caller's promise.
         self.inner.with_mut(|inner| f(unsafe { &mut *inner }))
     }
@@ -141,7 +146,7 @@ impl<M: Machine> Wheel<M> {
     /// The wheel stays where it is until [`Wheel::close`] has returned.
     pub(crate) unsafe fn begin(&self) {
         // SAFETY: passed on.
-        unsafe { self.remote.gate().begin(self) };
+        unsafe { self.gate.begin(self) };
     }
 
     /// How many timers hang in the wheel.
@@ -152,10 +157,10 @@ impl<M: Machine> Wheel<M> {
 
     /// An entry for a new timer.
     #[inline]
-    fn take_entry(&self, remote: &RemoteRef<M>) -> NonNull<Entry<M>> {
+    pub(crate) fn take_entry(&self, owner: impl FnOnce() -> O) -> NonNull<Entry<M, O>> {
         self.with(|inner| inner.kept.pop())
             .flatten()
-            .unwrap_or_else(|| Entry::allocate(remote))
+            .unwrap_or_else(|| Entry::allocate(owner()))
     }
 
     /// Keeps an entry for the next timer.
@@ -163,7 +168,7 @@ impl<M: Machine> Wheel<M> {
     /// # Safety
     /// The caller alone has the entry, and it hangs nowhere.
     #[inline]
-    unsafe fn recycle(&self, entry: NonNull<Entry<M>>) {
+    pub(crate) unsafe fn recycle(&self, entry: NonNull<Entry<M, O>>) {
         // SAFETY: the caller's promise.
         let it = unsafe { entry.as_ref() };
         // SAFETY: as above. The waker is dropped outside of the wheel, because its drop may use the wheel.
@@ -195,25 +200,22 @@ impl<M: Machine> Wheel<M> {
     /// # Safety
     /// The entry is this worker's, and hangs nowhere.
     #[inline]
-    unsafe fn hang(&self, entry: NonNull<Entry<M>>, when_ns: u64) -> Option<()> {
+    pub(crate) unsafe fn hang(&self, entry: NonNull<Entry<M, O>>, when_ns: u64) -> Option<()> {
         // SAFETY: passed on.
         self.with(|inner| unsafe { inner.hang(entry, when_ns) })
     }
 
     /// Takes in an entry that came by mail: hangs it, or unlinks it if it is cancelled. `None`, and nothing is
-    /// done, while a visitor has the wheel.
+    /// done, while a visitor has the wheel. `tag` is the [tag](Entry::tag) of the poll under way.
     ///
     /// # Safety
     /// The entry is alive, and belongs to this worker.
-    unsafe fn take_in(&self, entry: NonNull<Entry<M>>) -> Option<TakenIn> {
-        // SAFETY: the caller's promise.
-        unsafe { entry.as_ref().set_remote(&self.remote) };
+    pub(crate) unsafe fn take_in(&self, entry: NonNull<Entry<M, O>>, tag: u16) -> Option<TakenIn> {
         self.with(|inner| {
             // SAFETY: the caller's promise.
             let it = unsafe { entry.as_ref() };
             if it.accept() {
-                it.polls
-                    .set(Entry::<M>::tag(self.remote.pulse()).wrapping_sub(1));
+                it.polls.set(tag.wrapping_sub(1));
                 let (base, when_ns) = (it.base.get(), it.mailed_ns.get());
                 // SAFETY: accepted, so it is this worker's and hangs in no list.
                 unsafe { inner.hang(entry, when_ns) };
@@ -238,13 +240,13 @@ impl<M: Machine> Wheel<M> {
 
     /// Fires what is due at `now_ns`; returns how many. What a visitor has is left to it.
     pub(crate) fn expire(&self, now_ns: u64) -> u64 {
-        let advance = |inner: &mut WheelInner<M>| {
+        let advance = |inner: &mut WheelInner<M, O>| {
             inner.bases.iter_mut().for_each(|base| base.advance(now_ns));
         };
         let _ = self.with(advance);
         let mut fired = 0;
         let next =
-            |inner: &mut WheelInner<M>| inner.bases.iter_mut().find_map(WheelLevels::pop_due);
+            |inner: &mut WheelInner<M, O>| inner.bases.iter_mut().find_map(WheelLevels::pop_due);
         // One by one: a waker may arm and cancel timers of this very wheel.
         while let Some(entry) = self.with(next).flatten() {
             // SAFETY: it hung in the wheel until now, so it is alive. It stays alive until its
@@ -260,8 +262,8 @@ impl<M: Machine> Wheel<M> {
     /// # Safety
     /// The entry is alive, and this worker's or its visitor's.
     unsafe fn release(
-        entry: NonNull<Entry<M>>,
-        how: unsafe fn(NonNull<Entry<M>>) -> Fire,
+        entry: NonNull<Entry<M, O>>,
+        how: unsafe fn(NonNull<Entry<M, O>>) -> Fire,
     ) -> TimerReleased {
         // SAFETY: while it is not yet the handle's, the waker is the worker's.
         let waker = unsafe { entry.as_ref().waker.with_mut(|waker| (*waker).take()) };
@@ -275,11 +277,11 @@ impl<M: Machine> Wheel<M> {
         TimerReleased::ToDrop(waker)
     }
 
-    /// The worker ends: tells every handle, and lets no visitor in any more.
-    pub(crate) fn close(&self) {
-        self.remote.gate().end(self.remote.parker());
+    /// The worker ends: tells every handle, and lets no visitor in any more. `parker` is the worker's.
+    pub(crate) fn close(&self, parker: &M::Parker) {
+        self.gate.end(parker);
         let next =
-            |inner: &mut WheelInner<M>| inner.bases.iter_mut().find_map(WheelLevels::pop_any);
+            |inner: &mut WheelInner<M, O>| inner.bases.iter_mut().find_map(WheelLevels::pop_any);
         while let Some(entry) = self.with(next).flatten() {
             // SAFETY: as in `expire`.
             let _ = unsafe { Self::release(entry, Entry::orphan) }.end();
@@ -296,11 +298,11 @@ impl<M: Machine> Wheel<M> {
     }
 }
 
-impl<M: Machine> WheelInner<M> {
+impl<M: Machine, O> WheelInner<M, O> {
     /// # Safety
     /// The entry is this worker's, and hangs nowhere.
     #[inline]
-    unsafe fn hang(&mut self, entry: NonNull<Entry<M>>, when_ns: u64) {
+    pub(crate) unsafe fn hang(&mut self, entry: NonNull<Entry<M, O>>, when_ns: u64) {
         // SAFETY: the caller's promise.
         let base = unsafe { entry.as_ref() }.base.get();
         // SAFETY: passed on.
@@ -310,7 +312,7 @@ impl<M: Machine> WheelInner<M> {
     /// # Safety
     /// The entry hangs in this wheel.
     #[inline]
-    unsafe fn unlink(&mut self, entry: NonNull<Entry<M>>) {
+    pub(crate) unsafe fn unlink(&mut self, entry: NonNull<Entry<M, O>>) {
         // SAFETY: the caller's promise.
         let base = unsafe { entry.as_ref() }.base.get();
         // SAFETY: passed on.
@@ -318,7 +320,7 @@ impl<M: Machine> WheelInner<M> {
     }
 }
 
-impl<M: Machine> Drop for Wheel<M> {
+impl<M: Machine, O> Drop for Wheel<M, O> {
     /// The handle of a timer that had fired may have given back its entry after the wheel was closed.
     fn drop(&mut self) {
         self.free_kept();

@@ -19,7 +19,6 @@
 //! still from the moment on at which the thread is busy, and not only one step later.
 
 use super::Clock;
-use crate::scheduler::RemoteRef;
 use doorbell_machine::{Bug, Line, Machine, Ordering, Word};
 use std::sync::Arc;
 
@@ -58,13 +57,24 @@ pub enum Quiescent {
     Nobody,
 }
 
+/// The workers whose timers go by a paused clock.
+pub trait Sleepers: Send + Sync + 'static {
+    /// How many there are.
+    fn count(&self) -> usize;
+
+    /// Whether every one of them is parked and was told nothing.
+    fn are_quiescent(&self) -> bool;
+
+    /// Asks a worker to look at its timers.
+    fn wake(&self, worker: usize);
+}
+
 /// What a paused clock knows of its runtime.
 pub(super) struct Quiescence<M: Machine> {
     word: M::Line<M::U64>,
     /// When each worker has to look at its timers, stored as it falls asleep; `u64::MAX` for never.
     due_ns: Box<[M::U64]>,
-    /// Some worker of the scheduler.
-    remote: RemoteRef<M>,
+    workers: Box<dyn Sleepers>,
     told: Box<dyn Fn() -> Quiescent + Send + Sync>,
 }
 
@@ -79,14 +89,14 @@ impl<M: Machine> std::fmt::Debug for Quiescence<M> {
 impl<M: Machine> Quiescence<M> {
     /// Of a runtime whose workers have not begun yet: all count as busy.
     pub(super) fn new(
-        remote: RemoteRef<M>,
+        workers: impl Sleepers,
         when_quiescent: impl Fn() -> Quiescent + Send + Sync + 'static,
     ) -> Self {
-        let workers = remote.scheduler().remotes().len();
+        let count = workers.count();
         Quiescence {
-            word: M::Line::new(|| M::U64::new(workers as u64 * BUSY)),
-            due_ns: (0..workers).map(|_| M::U64::new(u64::MAX)).collect(),
-            remote,
+            word: M::Line::new(|| M::U64::new(count as u64 * BUSY)),
+            due_ns: (0..count).map(|_| M::U64::new(u64::MAX)).collect(),
+            workers: Box::new(workers),
             told: Box::new(when_quiescent),
         }
     }
@@ -152,9 +162,7 @@ impl<M: Machine> Quiescence<M> {
 
     /// Whether every worker is parked and untold.
     fn workers_are_quiescent(&self) -> bool {
-        let remotes = self.remote.scheduler().remotes();
-        M::breaks(Bug::QuiescenceWithoutALook)
-            || remotes.iter().all(|remote| remote.bell().is_quiescent())
+        M::breaks(Bug::QuiescenceWithoutALook) || self.workers.are_quiescent()
     }
 
     /// The runtime is quiescent except for the caller. Wakes the thread that waits for that; if there is none,
@@ -169,10 +177,9 @@ impl<M: Machine> Quiescence<M> {
         if next_ns == u64::MAX || self.step_to(next_ns, resumed, clock) == Stepped::Met {
             return Ended::Yes;
         }
-        let remotes = self.remote.scheduler().remotes();
-        for (worker, remote) in self.due_ns.iter().zip(remotes) {
-            if due(worker) <= next_ns {
-                remote.request_pass();
+        for (worker, due_ns) in self.due_ns.iter().enumerate() {
+            if due(due_ns) <= next_ns {
+                self.workers.wake(worker);
             }
         }
         Ended::Resumed
@@ -219,14 +226,14 @@ impl<M: Machine> Drop for Hold<M> {
 
 impl<M: Machine> Clock<M> {
     /// A paused clock: it starts at the machine's present time, and stands while anything of the runtime of
-    /// `remote` is busy, or no thread is inside its `block_on`. Otherwise it calls `when_quiescent`, and goes
+    /// these workers is busy, or no thread is inside its `block_on`. Otherwise it calls `when_quiescent`, and goes
     /// on to the next timer on [`Quiescent::Nobody`].
     pub fn paused(
-        remote: RemoteRef<M>,
+        workers: impl Sleepers,
         when_quiescent: impl Fn() -> Quiescent + Send + Sync + 'static,
     ) -> Self {
         let mut clock = Clock::frozen();
-        clock.quiescence = Some(Quiescence::new(remote, when_quiescent));
+        clock.quiescence = Some(Quiescence::new(workers, when_quiescent));
         clock
     }
 
@@ -258,10 +265,7 @@ impl<M: Machine> Clock<M> {
     pub fn advance_by(&self, duration_ns: u64) {
         self.step(|seen_ns| seen_ns.saturating_add(duration_ns));
         if let Some(it) = &self.quiescence {
-            let remotes = it.remote.scheduler().remotes();
-            for remote in remotes {
-                remote.request_pass();
-            }
+            (0..it.due_ns.len()).for_each(|worker| it.workers.wake(worker));
         }
     }
 

@@ -2,9 +2,9 @@
 //! timers.
 
 use super::entry::Entry;
+use super::gate::Gate;
 use super::levels::WheelLevels;
 use super::{Base, TimerReleased, VISIT_AGAIN_NS, VISIT_LOOKS, VISIT_MAX, Wheel, WheelInner};
-use crate::worker::Remote;
 use doorbell_machine::{Machine, Mark};
 use std::ptr::NonNull;
 
@@ -14,48 +14,62 @@ const VISIT_ROUNDS: usize = 16;
 /// What a visit took out.
 type Taken = [Option<TimerReleased>; VISIT_MAX];
 
-/// Fires global timers of the worker of `remote` that are due at `now_ns`; returns how many. Fires none if
-/// the worker has ended or touches its wheel, or if another visitor is there.
-///
-/// Timers that were armed or polled in the poll under way are left to the worker. They belong to the
-/// very task that it polls, which no other worker can run, and their wakers hold references that the
-/// [task's word](crate::task) does not count until the poll ends.
-pub(crate) fn visit<M: Machine>(remote: &Remote<M>, now_ns: u64) -> u64 {
-    let mut fired = 0;
-    for _ in 0..VISIT_ROUNDS {
-        let round = visit_once(remote, now_ns);
-        fired += round;
-        if round < VISIT_MAX as u64 {
-            break;
+/// What a visitor knows of the worker that it visits.
+pub(crate) trait Visited<M: Machine> {
+    /// The worker's parker.
+    fn parker(&self) -> &M::Parker;
+
+    /// The worker's count of polls, as a thread sees it that is not the worker.
+    fn polls(&self) -> u64;
+
+    /// Publishes when the worker's nearest global timer is due.
+    fn publish_next_global(&self, when_ns: u64);
+}
+
+impl<M: Machine, O> Gate<M, O> {
+    /// Fires global timers of the gate's worker that are due at `now_ns`; returns how many. Fires none if
+    /// the worker has ended or touches its wheel, or if another visitor is there.
+    ///
+    /// Timers that were armed or polled in the poll under way are left to the worker. They belong to the
+    /// very task that it polls, which no other worker can run, and their wakers hold references that the
+    /// task's word does not count until the poll ends.
+    pub(crate) fn expire(&self, worker: &impl Visited<M>, now_ns: u64) -> u64 {
+        let mut fired = 0;
+        for _ in 0..VISIT_ROUNDS {
+            let round = self.expire_some(worker, now_ns);
+            fired += round;
+            if round < VISIT_MAX as u64 {
+                break;
+            }
         }
+        if fired > 0 {
+            M::mark(Mark::WheelVisit);
+        }
+        fired
     }
-    if fired > 0 {
-        M::mark(Mark::WheelVisit);
+
+    /// One round. The gate is closed for the worker only during this.
+    fn expire_some(&self, worker: &impl Visited<M>, now_ns: u64) -> u64 {
+        let visited = self.visit(worker.parker(), |wheel| {
+            let polls = Entry::<M, O>::tag(worker.polls());
+            // SAFETY: the worker is its visitor's, as this is called.
+            let (taken, next_ns) = unsafe { wheel.with_inner(|inner| inner.take(now_ns, polls)) };
+            // Still inside the gate: after it the worker might have published an earlier one.
+            worker.publish_next_global(next_ns);
+            taken
+        });
+        let taken = visited.into_iter().flatten().flatten();
+        taken.map(TimerReleased::end).sum()
     }
-    fired
 }
 
-/// One round. The gate is closed for the worker only during this.
-fn visit_once<M: Machine>(remote: &Remote<M>, now_ns: u64) -> u64 {
-    let visited = remote.gate().visit(remote.parker(), |wheel| {
-        let polls = Entry::<M>::tag(remote.pulse_seen());
-        // SAFETY: the worker is its visitor's, as this is called.
-        let (taken, next_ns) = unsafe { wheel.with_inner(|inner| inner.take(now_ns, polls)) };
-        // Still inside the gate: after it the worker might have published an earlier one.
-        remote.publish_next_global(next_ns);
-        taken
-    });
-    let taken = visited.into_iter().flatten().flatten();
-    taken.map(TimerReleased::end).sum()
-}
-
-impl<M: Machine> WheelInner<M> {
+impl<M: Machine, O> WheelInner<M, O> {
     /// Takes what is due out of the global base, and says when the next look is due.
     fn take(&mut self, now_ns: u64, polls: u16) -> (Taken, u64) {
         let mut taken = [const { None }; VISIT_MAX];
         let mut left = [None; VISIT_LOOKS];
         let mut fired = 0;
-        let base: &mut WheelLevels<M> = &mut self.bases[Base::Global as usize];
+        let base: &mut WheelLevels<M, O> = &mut self.bases[Base::Global as usize];
         base.advance(now_ns);
         for left in &mut left {
             let Some(entry) = base.pop_due() else { break };

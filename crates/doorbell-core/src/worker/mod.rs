@@ -27,6 +27,7 @@ mod tell;
 #[cfg(test)]
 mod tests;
 mod timed_check;
+pub mod timer;
 
 pub use budget::RunBudget;
 pub use counts::{WorkerCounts, WorkerTally};

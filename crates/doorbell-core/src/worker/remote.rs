@@ -9,10 +9,11 @@ use crate::io::Driver;
 use crate::link::{Node, Taker};
 use crate::mailbox::{Batch, Mailbox, Post, Posted, Pushed};
 use crate::queue::{Chain, Queue, RankOf};
+use crate::scheduler::RemoteRef;
 use crate::scheduler::Scheduler;
 use crate::scheduler::offline::OffWord;
 use crate::switches::SwitchWord;
-use crate::wheel::Gate;
+use crate::wheel::{Gate, SharedGate, Visited};
 use doorbell_machine::{Bug, Line, Machine, Ordering, Spun, Word};
 use std::ptr::NonNull;
 use std::sync::Arc;
@@ -36,7 +37,7 @@ pub struct Remote<M: Machine> {
     next_global_ns: M::Line<M::U64>,
     queue: Queue<M>,
     pub(super) pulse: M::Line<Pulse<M>>,
-    gate: M::Line<Gate<M>>,
+    gate: SharedGate<M, RemoteRef<M>>,
     scheduler: NonNull<Scheduler<M>>,
     worker: usize,
     off: OffWord<M>,
@@ -107,7 +108,7 @@ impl<M: Machine> Remote<M> {
             next_global_ns: M::Line::new(|| M::U64::new(u64::MAX)),
             queue: rank_of.map_or_else(|| Queue::new(capacity), |of| Queue::ordered(capacity, of)),
             pulse: M::Line::new(Pulse::default),
-            gate: M::Line::new(Gate::default),
+            gate: Arc::new(M::Line::new(Gate::default)),
             scheduler,
             worker,
             off: OffWord::default(),
@@ -174,7 +175,7 @@ impl<M: Machine> Remote<M> {
 
     /// The gate, which decides who may touch the worker's wheel.
     #[inline(always)]
-    pub(crate) fn gate(&self) -> &Gate<M> {
+    pub(crate) fn gate(&self) -> &SharedGate<M, RemoteRef<M>> {
         &self.gate
     }
 
@@ -381,6 +382,20 @@ impl<M: Machine> Remote<M> {
     /// Takes the inject queue for the last time; later posts find it closed.
     pub(crate) fn close_injected(&self) -> Option<(Chain<M>, u64)> {
         self.shared.inject.close_chain()
+    }
+}
+
+impl<M: Machine> Visited<M> for Remote<M> {
+    fn parker(&self) -> &M::Parker {
+        &self.parker
+    }
+
+    fn polls(&self) -> u64 {
+        self.pulse_seen()
+    }
+
+    fn publish_next_global(&self, when_ns: u64) {
+        Remote::publish_next_global(self, when_ns);
     }
 }
 

@@ -4,7 +4,6 @@
 use super::{WATCHDOG_MIN_NS, Worker};
 use crate::queue::Greed;
 use crate::scheduler::idle::STUCK_NS;
-use crate::wheel;
 use crate::worker::Remote;
 use doorbell_machine::{Counter, Machine};
 use std::cell::Cell;
@@ -226,7 +225,7 @@ impl<M: Machine> Worker<M> {
         if now_ns.saturating_sub(other.next_global_ns()) < overdue_ns {
             return false;
         }
-        let fired = wheel::visit(other, now_ns);
+        let fired = other.gate().expire(other, now_ns);
         if fired > 0 {
             self.shared.tally.timers_fired.add_owned(fired);
             self.shared.tally.timers_for_stuck.add_owned(fired);

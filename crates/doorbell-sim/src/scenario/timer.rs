@@ -3,7 +3,8 @@
 use super::ledger::Ledger;
 use super::scheduler::Workers;
 use doorbell_core::scheduler::RemoteRef;
-use doorbell_core::wheel::{Clock, Fired, Polled, RawTimer};
+use doorbell_core::wheel::Clock;
+use doorbell_core::worker::timer::{Fired, Polled, RawTimer};
 use doorbell_machine::Sim;
 use std::pin::Pin;
 use std::sync::Arc;

@@ -3,7 +3,7 @@
 use super::Instant;
 use crate::{ambient, coop};
 use doorbell_core::mailbox::Gone;
-use doorbell_core::wheel::{Fired, Polled, RawTimer, Reset};
+use doorbell_core::worker::timer::{Fired, Polled, RawTimer, Reset};
 use std::pin::Pin;
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;

@@ -3,7 +3,7 @@
 
 use super::Bench;
 use crate::scheduler::RemoteRef;
-use crate::wheel::RawTimer;
+use crate::worker::timer::RawTimer;
 use doorbell_machine::Host;
 use proptest::collection::vec;
 use proptest::prelude::*;

@@ -2,9 +2,11 @@
 
 use super::{Rig, Timer, arm, elsewhere};
 use crate::bell::Announced;
+use crate::scheduler::RemoteRef;
 use crate::task::{BodyVtable, Kind, Local, launch, write_body};
+use crate::wheel::KEPT_MAX;
 use crate::wheel::entry::Entry;
-use crate::wheel::{Fired, KEPT_MAX, Polled, Reset};
+use crate::worker::timer::{Fired, Polled, Reset};
 use doorbell_machine::{Counter as _, Host};
 use std::cell::Cell;
 use std::rc::Rc;
@@ -13,7 +15,11 @@ use std::task::{Wake, Waker};
 
 #[test]
 fn an_entry_is_as_large_as_the_readme_says() {
-    assert_eq!(size_of::<Entry<Host>>(), 104, "and so in the README");
+    assert_eq!(
+        size_of::<Entry<Host, RemoteRef<Host>>>(),
+        104,
+        "and so in the README"
+    );
 }
 
 #[test]
@@ -208,7 +214,8 @@ fn miri_dropped_elsewhere_while_the_worker_ends() {
         let wakes = Arc::clone(&other.wakes);
         let waker = Waker::from(Arc::new(DropsElsewhere(Mutex::new(Some(other)))));
         let when_ns = rig.now() + ahead;
-        let first = rig.enter(|| crate::wheel::RawTimer::arm(rig.remote(), when_ns, &waker));
+        let first =
+            rig.enter(|| crate::worker::timer::RawTimer::arm(rig.remote(), when_ns, &waker));
         rig.close();
         assert_eq!((rig.entries(), rig.pending()), (1, 0));
         assert_eq!((wakes.get(), Arc::strong_count(&wakes)), (0, 1));

@@ -9,10 +9,11 @@ mod model;
 mod orders;
 mod wakers;
 
-use super::{Clock, Fired, Polled, RawTimer};
+use super::Clock;
 use crate::mailbox::Gone;
 use crate::scheduler::RemoteRef;
 use crate::task::Local;
+use crate::worker::timer::{Fired, Polled, RawTimer};
 use doorbell_machine::Host;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
@@ -153,7 +154,7 @@ impl Rig {
 
     /// How many entries are allocated: each shares the remote half, as does the worker.
     fn entries(&self) -> usize {
-        (self.remote().shares() - self.local.stock().len()) as usize - 2
+        (self.remote().shares() - self.local.stock().len()) as usize - 1
     }
 }
 

@@ -1,10 +1,9 @@
 //! The two bases against a sorted set.
 
-use crate::scheduler::RemoteRef;
 use crate::wheel::entry::{self, Entry};
 use crate::wheel::levels::LOOKS_MAX;
-use crate::wheel::{Base, Wheel};
-use doorbell_machine::{Cell as _, Host};
+use crate::wheel::{Base, Gate, Wheel};
+use doorbell_machine::{Cell as _, Host, Line as _, Machine};
 use proptest::prelude::*;
 use std::collections::{BTreeMap, BTreeSet};
 use std::ptr::NonNull;
@@ -91,14 +90,15 @@ impl Wake for Note {
 }
 
 struct Known {
-    entry: NonNull<Entry<Host>>,
+    entry: NonNull<Entry<Host, Arc<()>>>,
     base: Base,
     when_ns: u64,
 }
 
 struct World {
-    wheel: Wheel<Host>,
-    remote: RemoteRef<Host>,
+    wheel: Wheel<Host, Arc<()>>,
+    /// Each entry has a share of it.
+    owner: Arc<()>,
     now_ns: u64,
     timers: BTreeMap<usize, Known>,
     /// The sorted set of each base: time and number.
@@ -109,10 +109,10 @@ struct World {
 
 impl World {
     fn new(now_ns: u64) -> World {
-        let remote = RemoteRef::alone(&Arc::default());
+        let gate = Arc::new(<Host as Machine>::Line::new(Gate::default));
         World {
-            wheel: Wheel::new(now_ns, remote.clone()),
-            remote,
+            wheel: Wheel::new(now_ns, gate),
+            owner: Arc::default(),
             now_ns,
             timers: BTreeMap::new(),
             order: [BTreeSet::new(), BTreeSet::new()],
@@ -178,7 +178,7 @@ impl World {
             number,
             fired: Arc::clone(&self.fired),
         }));
-        let entry = self.wheel.take_entry(&self.remote);
+        let entry = self.wheel.take_entry(|| Arc::clone(&self.owner));
         // SAFETY: taken, so it is this test's alone, and hangs nowhere.
         unsafe {
             let it = entry.as_ref();
@@ -278,8 +278,8 @@ impl World {
             assert!(looks <= looks_max);
         }
         assert_eq!(self.wheel.len(), 0);
-        self.wheel.close();
-        assert_eq!(self.remote.shares(), 2, "an entry is left");
+        self.wheel.close(&<Host as Machine>::Parker::new());
+        assert_eq!(Arc::strong_count(&self.owner), 1, "an entry is left");
     }
 }
 

@@ -1,7 +1,7 @@
 //! Every order of arming, cancelling, resetting and expiring a few timers with few deadlines.
 
 use super::{Rig, Timer};
-use crate::wheel::Reset;
+use crate::worker::timer::Reset;
 
 /// Deadlines, from one nanosecond before the start; the start is the last of its slot.
 const FIRST: i64 = -1;

@@ -2,7 +2,7 @@
 
 use super::{Rig, Timer, arm};
 use crate::task::Local;
-use crate::wheel::{RawTimer, Reset};
+use crate::worker::timer::{RawTimer, Reset};
 use doorbell_machine::Host;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, Mutex};
@@ -112,7 +112,10 @@ fn miri_t17_a_waker_arms_resets_and_cancels_timers_of_its_wheel() {
 impl Timer {
     /// Fired once, or twice where it was reset in between.
     fn check_fired(&mut self) {
-        assert!(matches!(self.poll(), crate::wheel::Polled::Ready(_)));
+        assert!(matches!(
+            self.poll(),
+            crate::worker::timer::Polled::Ready(_)
+        ));
         assert_eq!(self.wakes.get(), 1);
     }
 }
@@ -141,7 +144,7 @@ fn miri_t17_the_drop_of_a_waker_comes_back() {
                 rig.enter(|| {
                     let mut timer = timer;
                     let mut cx = std::task::Context::from_waker(Waker::noop());
-                    assert_eq!(timer.poll(&mut cx), crate::wheel::Polled::Pending);
+                    assert_eq!(timer.poll(&mut cx), crate::worker::timer::Polled::Pending);
                 });
             }
         }

@@ -7,7 +7,7 @@ use crate::scheduler::RemoteRef;
 use crate::scheduler::idle::{Search, Searching, Watchdog};
 use crate::scheduler::offline::TakenOff;
 use crate::testing::spawn;
-use crate::wheel::RawTimer;
+use crate::worker::timer::RawTimer;
 use crate::worker::{IdlePolicy, SpinEnd, Worker, WorkerCounts};
 use doorbell_machine::{Host, Machine};
 use std::task::Waker;

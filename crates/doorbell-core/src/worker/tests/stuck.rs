@@ -4,7 +4,7 @@ use super::descriptors::read_on;
 use super::hand_on::{MS, counts, end, gets};
 use super::scheduler_by_hand;
 use crate::scheduler::idle::{STUCK_NS, Watchdog};
-use crate::wheel::RawTimer;
+use crate::worker::timer::RawTimer;
 use doorbell_machine::{Host, Machine};
 use std::io::Write as _;
 use std::task::Waker;

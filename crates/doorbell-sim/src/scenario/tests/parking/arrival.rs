@@ -6,7 +6,7 @@ use doorbell_core::call;
 use doorbell_core::io::{Direction, Registration};
 use doorbell_core::scheduler::RemoteRef;
 use doorbell_core::task::Kind;
-use doorbell_core::wheel::RawTimer;
+use doorbell_core::worker::timer::RawTimer;
 use doorbell_machine::sim::{self, SimCounter, SimFd};
 use doorbell_machine::{Counter, Readiness, Sim};
 use futures_channel::mpsc::{UnboundedSender, unbounded};

@@ -1,12 +1,12 @@
 //! The handle of an armed timer: its holder polls, re-arms and drops the timer.
 
-use super::Base;
-use super::entry::{self, Cancel, Entry};
 use crate::mailbox::Gone;
 use crate::mailbox::Posted;
 use crate::quiet::{Quiet, drop_quietly};
 use crate::scheduler::RemoteRef;
 use crate::task::Local;
+use crate::wheel::entry;
+use crate::wheel::{Base, Cancel};
 use doorbell_machine::{Cell, Machine, Mark};
 use std::ptr::NonNull;
 use std::task::{Context, Waker};
@@ -65,6 +65,8 @@ pub enum Reset {
     Elsewhere,
 }
 
+type Entry<M> = entry::Entry<M, RemoteRef<M>>;
+
 struct TimerTable<M: Machine>(std::marker::PhantomData<M>);
 
 impl<M: Machine> TimerTable<M> {
@@ -117,7 +119,7 @@ impl RawTimer {
         // SAFETY: an armed timer's waker is its worker's, which drops it below or between polls. A
         // visitor leaves a waker alone that was given in this poll.
         let waker = unsafe { local.poll_refs().give(waker) };
-        let entry = local.wheel().take_entry(local.remote());
+        let entry = local.wheel().take_entry(|| local.remote().clone());
         // SAFETY: taken, so it is this worker's alone.
         let it = unsafe { entry.as_ref() };
         it.base.set(local.base());
@@ -130,7 +132,7 @@ impl RawTimer {
             // SAFETY: the caller alone has it.
             unsafe { take_waker_back(local, entry) };
             // SAFETY: as above.
-            unsafe { Entry::free(entry) };
+            unsafe { Entry::<M>::free(entry) };
             return None;
         }
         local.note_timer(when_ns, it.base.get());
@@ -148,7 +150,7 @@ impl RawTimer {
         // If the second clone panics, the drop of the first must not panic too.
         let same = Quiet::of(waker.clone());
         let waker = waker.clone();
-        let entry = Entry::allocate(remote);
+        let entry = Entry::<M>::allocate(remote.clone());
         // SAFETY: just allocated.
         let it = unsafe { entry.as_ref() };
         it.base.set(base);
@@ -161,15 +163,17 @@ impl RawTimer {
         // SAFETY: the worker frees the entry after its handle is gone, or the handle after it was fired.
         let posted = unsafe {
             match base {
-                Base::Local => remote.post(Entry::node(entry)),
-                Base::Global => remote.scheduler().post_timer(remote, Entry::node(entry)),
+                Base::Local => remote.post(Entry::<M>::node(entry)),
+                Base::Global => remote
+                    .scheduler()
+                    .post_timer(remote, Entry::<M>::node(entry)),
             }
         };
         match posted {
             Posted::Yes => Ok(entry),
             Posted::Closed => {
                 // SAFETY: it was not posted.
-                unsafe { Entry::free(entry) };
+                unsafe { Entry::<M>::free(entry) };
                 Err(Gone)
             }
         }
@@ -208,7 +212,7 @@ unsafe fn with_owner<M: Machine, R>(
 ) -> R {
     Local::<M>::with_current(|local| {
         // SAFETY: the caller's promise.
-        f(local.filter(|local| unsafe { entry.as_ref() }.is_of(local)))
+        f(local.filter(|local| unsafe { entry.as_ref() }.is_of(|owner| local.is(owner))))
     })
 }
 
@@ -370,28 +374,28 @@ unsafe fn take_waker_back<M: Machine>(local: &Local<M>, entry: NonNull<Entry<M>>
 #[cold]
 unsafe fn drop_elsewhere<M: Machine>(entry: NonNull<Entry<M>>) {
     // SAFETY: the handle's entry is alive.
-    match unsafe { Entry::cancel(entry) } {
+    match unsafe { Entry::<M>::cancel(entry) } {
         Cancel::Nothing => {}
         // SAFETY: no worker has it any more.
-        Cancel::Free => unsafe { Entry::free(entry) },
+        Cancel::Free => unsafe { Entry::<M>::free(entry) },
         Cancel::Post => {
             // A share of its own: once posted, the worker may free the entry and the entry's share.
             // SAFETY: it was armed, so its worker does not change; it is not freed before it is posted.
             let remote = unsafe {
                 (*entry.as_ptr())
-                    .remote
-                    .with(|remote| RemoteRef::clone(&*remote))
+                    .owner
+                    .with(|owner| RemoteRef::clone(&*owner))
             };
             // The worker is not told: it frees the entry at its next take, at the latest when its time
             // comes.
             // SAFETY: the worker's from here on.
-            if unsafe { remote.post_quietly(Entry::node(entry)) } == Posted::Yes {
+            if unsafe { remote.post_quietly(Entry::<M>::node(entry)) } == Posted::Yes {
                 return;
             }
             // SAFETY: cancelled above, and not posted.
-            if unsafe { Entry::abandon(entry) } {
+            if unsafe { Entry::<M>::abandon(entry) } {
                 // SAFETY: the worker has unlinked it and left it to its handle.
-                unsafe { Entry::free(entry) };
+                unsafe { Entry::<M>::free(entry) };
             }
         }
     }
