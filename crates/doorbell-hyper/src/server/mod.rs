@@ -106,8 +106,7 @@ impl Server {
 
     /// Sets whether a client that has closed its sending direction (`shutdown(SHUT_WR)`) still gets its
     /// answers, over HTTP/1. Default: `false`, as in hyper. Such a client then counts as gone, and its
-    /// handler is dropped. With `true` the server notices only when it writes the answer that a client is
-    /// gone.
+    /// handler is dropped. With `true` the server learns only when it writes the answer that a client is gone.
     pub fn half_close(mut self, half_close: bool) -> Self {
         self.half_close = half_close;
         self
